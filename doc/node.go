@@ -1,0 +1,117 @@
+package doc
+
+import (
+	"math"
+	"unicode/utf8"
+)
+
+// This file defines Node, the 16 bytes that every JSON value is.
+
+// Kind says what a Node is.
+type Kind uint8
+
+// The kinds of Node. Absent is the zero Node: no value at all.
+const (
+	Absent Kind = iota
+	Null
+	Bool
+	Int
+	Float
+	String
+	Array
+	Object
+)
+
+var kindNames = [...]string{"absent", "null", "boolean", "integer", "number", "string", "array", "object"}
+
+// String is the JSON Schema name of the kind.
+func (k Kind) String() string { return kindNames[k] }
+
+// Node is one JSON value inside a Doc. Nodes are values: copy them freely, but
+// a node means something only together with the Doc it came from.
+//
+//	kind            n                bits
+//	Bool            -                0 or 1
+//	Int             -                the int64
+//	Float           -                the float64's bits
+//	String          bytes            offset into the text
+//	Array           items            index of the first item
+//	Object, map     pairs            index of the first key
+//	Object, shaped  slots            index of slot 0
+type Node struct {
+	kind  Kind
+	flags uint8
+	shape uint16
+	n     uint32
+	bits  uint64
+}
+
+const (
+	flagASCII uint8 = 1 << iota // a String of ASCII bytes only: code points = bytes
+	flagPlain                   // a String that prints as it is, without escapes
+)
+
+// NullNode is JSON null.
+var NullNode = Node{kind: Null}
+
+// BoolNode is true or false.
+func BoolNode(v bool) Node {
+	if v {
+		return Node{kind: Bool, bits: 1}
+	}
+	return Node{kind: Bool}
+}
+
+// IntNode is an integer.
+func IntNode(v int64) Node { return Node{kind: Int, bits: uint64(v)} }
+
+// FloatNode is a number that is no int64. v must be finite.
+func FloatNode(v float64) Node { return Node{kind: Float, bits: math.Float64bits(v)} }
+
+func stringNode(at uint64, n uint32, flags uint8) Node {
+	return Node{kind: String, flags: flags, n: n, bits: at}
+}
+
+// scanString computes the flags of a string's text.
+func scanString(s string) uint8 {
+	flags := flagASCII | flagPlain
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c >= utf8.RuneSelf:
+			flags &^= flagASCII
+			// U+2028 and U+2029 (E2 80 A8/A9) print escaped, as encoding/json does.
+			if c == 0xE2 && i+2 < len(s) && s[i+1] == 0x80 && s[i+2]&^1 == 0xA8 {
+				flags &^= flagPlain
+			}
+		case c < ' ', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			flags &^= flagPlain
+		}
+	}
+	return flags
+}
+
+// Kind is the node's kind.
+func (n Node) Kind() Kind { return n.kind }
+
+// Bool is the value of a Bool node.
+func (n Node) Bool() bool { return n.bits != 0 }
+
+// Int is the value of an Int node.
+func (n Node) Int() int64 { return int64(n.bits) }
+
+// Float is the value of a Float node.
+func (n Node) Float() float64 { return math.Float64frombits(n.bits) }
+
+// Len is the number of bytes of a String, items of an Array, pairs of a map or
+// slots of a shaped Object.
+func (n Node) Len() int { return int(n.n) }
+
+// ShapeIndex is the index of an Object's shape in its Doc's table, 0 for a map.
+func (n Node) ShapeIndex() uint16 { return n.shape }
+
+// ASCII reports whether a String is all ASCII, so that its length in code
+// points is Len.
+func (n Node) ASCII() bool { return n.flags&flagASCII != 0 }
+
+// Plain reports whether a String prints as it is, without escapes.
+func (n Node) Plain() bool { return n.flags&flagPlain != 0 }
