@@ -1,0 +1,17 @@
+//go:build !unix
+
+package server
+
+import (
+	"errors"
+	"os"
+)
+
+// This file keeps a data directory to one server at a time where there is no
+// flock: the embedded etcd's own lock on its files is the guard there.
+
+var errLocked = errors.New("in use by another process")
+
+func lock(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+}
