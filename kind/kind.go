@@ -1,0 +1,158 @@
+// Package kind compiles CustomResourceDefinitions to Kinds and keeps the
+// registry of those that are served.
+//
+// # Terms
+//
+// A [Kind] is a resource type: its names, scope and [Version]s. A Version is
+// what requests work with: it decodes, validates, encodes and renders objects.
+// A [Snapshot] is the set of kinds at one moment; the [Registry] holds the
+// current one. A built-in kind is data as well, with hooks ([Builtin]) where it
+// is more than a schema.
+//
+// A definition's checks work on what Kubernetes calls its internal form, where
+// schemas, subresources, columns and selectable fields that all versions share
+// are hoisted to the top; see hoist.go. The paths of errors show it.
+//
+// # Invariants
+//
+//   - Kinds, Versions and Snapshots never change once made. A changed
+//     definition is compiled to a new Kind.
+//   - The cost of Put does not depend on how many kinds there are.
+//   - What [Version.Encode] writes, [Version.Render] of the storage version
+//     serves without a difference, unless the definition changed in between.
+//
+// # Use
+//
+// [Compile] a definition, [Registry.Put] the result, [Registry.Load] once a
+// request and [Snapshot.Lookup] in it. [ValidateCRD] and its siblings check
+// definitions.
+package kind
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	kschema "github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file defines Kind and Version.
+
+// Kind is a resource type.
+type Kind struct {
+	Group, Plural, Singular string
+	Name                    string // the kind's name, such as HTTPRoute
+	ListKind                string
+	ShortNames, Categories  []string
+	Namespaced              bool
+
+	UID        string // of the definition; "" for built-in kinds
+	Generation int64  // of the definition
+
+	Established bool // the definition's condition; built-in kinds are
+	Terminating bool // the definition is being deleted: nothing may be created
+
+	Versions []*Version // the served ones, in discovery order: the first is preferred
+	All      []*Version // all of them, as the definition lists them
+	Storage  *Version   // one of All
+
+	// StoragePrefix is what the keys of objects start with, without a slash at
+	// the end.
+	StoragePrefix string
+
+	Builtin *Builtin // nil for custom resources
+
+	preserveUnknown bool
+}
+
+// Version is one version of a Kind.
+type Version struct {
+	Kind *Kind
+	Name string
+
+	Schema     *kschema.Program
+	Structural *structural.Schema
+
+	Served, IsStorage bool
+	Deprecated        bool
+	Warning           string // what clients of a deprecated version are told
+
+	Status           bool   // the status subresource is enabled
+	Scale            *Scale // nil if the scale subresource is not
+	Columns          []Column
+	SelectableFields []Selectable
+}
+
+// Scale says where the scale subresource finds its values.
+type Scale struct {
+	SpecReplicas, StatusReplicas, LabelSelector string // as declared; the last may be ""
+
+	// The same as steps from the root; nil if there is no path.
+	SpecPath, StatusPath, SelectorPath []string
+}
+
+// Column is an additional printer column.
+type Column struct {
+	Name, Type, Format, Description string
+	Priority                        int32
+	JSONPath                        string
+}
+
+// Selectable is a field that field selectors may name.
+type Selectable struct {
+	JSONPath string // as declared, with its leading dot
+	Label    string // as field selectors write it, without the dot
+	Path     []string
+}
+
+// GroupKind names the kind.
+func (k *Kind) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Name} }
+
+// GroupResource names the resource.
+func (k *Kind) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.Group, Resource: k.Plural}
+}
+
+// Version is the served version of that name, nil if there is none.
+func (k *Kind) Version(name string) *Version {
+	for _, v := range k.Versions {
+		if v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// Key is the store key of an object; namespace is "" for cluster-scoped kinds.
+func (k *Kind) Key(namespace, name string) string {
+	if namespace == "" {
+		return k.StoragePrefix + "/" + name
+	}
+	return k.StoragePrefix + "/" + namespace + "/" + name
+}
+
+// APIVersion is the version as objects carry it: group/version.
+func (v *Version) APIVersion() string {
+	if v.Kind.Group == "" {
+		return v.Name
+	}
+	return v.Kind.Group + "/" + v.Name
+}
+
+// GVK names the version's kind.
+func (v *Version) GVK() schema.GroupVersionKind { return v.Kind.GroupKind().WithVersion(v.Name) }
+
+// GVR names the version's resource.
+func (v *Version) GVR() schema.GroupVersionResource {
+	return v.Kind.GroupResource().WithVersion(v.Name)
+}
+
+// steps splits a simple JSON path into member names.
+func steps(path string) []string {
+	path = strings.TrimPrefix(path, ".")
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, ".")
+}
