@@ -49,11 +49,15 @@ import (
 // MaxDepth is how deep arrays and objects may nest, encoding/json's limit.
 const MaxDepth = 10000
 
+// MaxBytes is the longest source that a Doc takes.
+const MaxBytes = 1 << 30
+
 // Doc is one JSON document. The zero value is an empty document ready to use.
 // A Doc is not safe for concurrent change; concurrent reads are safe.
 type Doc struct {
 	text   []byte
 	nodes  []Node
+	stack  []Node   // children of the arrays and objects being decoded
 	shapes []*Shape // shapes[0] is nil: a map
 	root   Node
 }
@@ -73,7 +77,7 @@ func (d *Doc) Release() {
 	if d == nil {
 		return
 	}
-	if cap(d.text) > maxPooled || cap(d.nodes) > maxPooled/16 {
+	if cap(d.text) > maxPooled || cap(d.nodes) > maxPooled/16 || cap(d.stack) > maxPooled/16 {
 		return
 	}
 	d.Reset(nil)
@@ -85,6 +89,7 @@ func (d *Doc) Release() {
 func (d *Doc) Reset(shapes []*Shape) {
 	d.text = d.text[:0]
 	d.nodes = d.nodes[:0]
+	d.stack = d.stack[:0]
 	d.shapes = shapes
 	d.root = Node{}
 }

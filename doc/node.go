@@ -73,7 +73,7 @@ func stringNode(at uint64, n uint32, flags uint8) Node {
 }
 
 // scanString computes the flags of a string's text.
-func scanString(s string) uint8 {
+func scanString[T string | []byte](s T) uint8 {
 	flags := flagASCII | flagPlain
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {

@@ -1,5 +1,7 @@
 package doc
 
+import "iter"
+
 // This file defines Value, a node with its document: the convenient way to
 // read. Hot paths use Doc and Node directly.
 
@@ -23,18 +25,36 @@ func (v Value) Text() string {
 	return v.Doc.Str(v.Node)
 }
 
+// Bool reports whether v is true.
+func (v Value) Bool() bool { return v.Node.kind == Bool && v.Node.bits != 0 }
+
+// Int is the integer if v is an Int, else 0.
+func (v Value) Int() int64 {
+	if v.Node.kind != Int {
+		return 0
+	}
+	return v.Node.Int()
+}
+
+// Float is the number if v is a Float or an Int, else 0.
+func (v Value) Float() float64 {
+	switch v.Node.kind {
+	case Float:
+		return v.Node.Float()
+	case Int:
+		return float64(v.Node.Int())
+	}
+	return 0
+}
+
 // Len is the number of items of an Array or of present members of an Object,
 // else 0.
 func (v Value) Len() int {
-	switch {
-	case v.Node.kind == Array, v.Node.kind == Object && v.Node.shape == 0:
+	switch v.Node.kind {
+	case Array:
 		return int(v.Node.n)
-	case v.Node.kind == Object:
-		n := 0
-		for range v.Members() {
-			n++
-		}
-		return n
+	case Object:
+		return v.Doc.memberCount(v.Node)
 	}
 	return 0
 }
@@ -42,13 +62,27 @@ func (v Value) Len() int {
 // Item is item i of an Array.
 func (v Value) Item(i int) Value { return Value{v.Doc, v.Doc.Item(v.Node, i)} }
 
+// Items ranges over the items of an Array; over nothing if v is none.
+func (v Value) Items() iter.Seq2[int, Value] {
+	return func(yield func(int, Value) bool) {
+		if v.Node.kind != Array {
+			return
+		}
+		for i := range int(v.Node.n) {
+			if !yield(i, v.Item(i)) {
+				return
+			}
+		}
+	}
+}
+
 // Get is the member of that name of an Object; Absent if there is none or v is
 // no Object.
 func (v Value) Get(name string) Value {
 	if v.Node.kind != Object {
 		return Value{}
 	}
-	return Value{v.Doc, v.Doc.member(v.Node, name)}
+	return Value{v.Doc, v.Doc.Member(v.Node, name)}
 }
 
 // At follows member names from v; Absent as soon as one is missing.
@@ -59,7 +93,55 @@ func (v Value) At(path ...string) Value {
 	return v
 }
 
-// Members ranges over the present members of an Object in key order.
-func (v Value) Members() func(yield func(string, Value) bool) {
-	return func(yield func(string, Value) bool) { v.Doc.members(v.Node, yield) }
+// Members ranges over the present members of an Object in key order; over
+// nothing if v is none.
+func (v Value) Members() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		if v.Node.kind != Object {
+			return
+		}
+		for m := v.Doc.members(v.Node); m.next(); {
+			if !yield(m.name, Value{v.Doc, m.value}) {
+				return
+			}
+		}
+	}
+}
+
+// Interface is v as encoding/json would decode it into an any, integers as
+// int64. For tests and slow paths.
+func (v Value) Interface() any {
+	switch v.Node.kind {
+	case Bool:
+		return v.Bool()
+	case Int:
+		return v.Int()
+	case Float:
+		return v.Float()
+	case String:
+		return string([]byte(v.Text()))
+	case Array:
+		list := make([]any, 0, v.Len())
+		for _, item := range v.Items() {
+			list = append(list, item.Interface())
+		}
+		return list
+	case Object:
+		m := make(map[string]any, v.Len())
+		for name, value := range v.Members() {
+			m[string([]byte(name))] = value.Interface()
+		}
+		return m
+	}
+	return nil
+}
+
+// Clone is v deep-copied into a Doc of its own, with the same shapes.
+func (v Value) Clone() Value {
+	d := new(Doc)
+	if v.Doc != nil {
+		d.shapes = v.Doc.shapes
+	}
+	d.root = d.Import(v)
+	return d.Root()
 }

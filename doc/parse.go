@@ -1,0 +1,150 @@
+package doc
+
+import (
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// This file is the plain decoder: no schema, objects are maps.
+
+// Parse resets d and decodes src into it, without a schema. After an error d
+// is empty.
+func Parse(d *Doc, src []byte) error {
+	d.Reset(nil)
+	s := d.Scan(src)
+	root, err := s.Value()
+	if err == nil {
+		err = s.End()
+	}
+	if err != nil {
+		d.Reset(nil)
+		return err
+	}
+	d.root = root
+	return nil
+}
+
+// Value consumes one value, objects as maps. Of members with one key the last
+// stays.
+func (s *Scanner) Value() (Node, error) {
+	switch kindOf[s.space()] {
+	case Null:
+		return NullNode, s.Null()
+	case Bool:
+		return s.Bool()
+	case Int:
+		return s.Number()
+	case String:
+		return s.String()
+	case Array:
+		return s.array()
+	case Object:
+		return s.object()
+	}
+	return Node{}, s.fail()
+}
+
+func (s *Scanner) array() (Node, error) {
+	if err := s.ArrayStart(); err != nil {
+		return Node{}, err
+	}
+	base := len(s.d.stack)
+	for first := true; ; first = false {
+		more, err := s.More(first)
+		if err != nil {
+			return Node{}, err
+		}
+		if !more {
+			break
+		}
+		item, err := s.Value()
+		if err != nil {
+			return Node{}, err
+		}
+		s.d.stack = append(s.d.stack, item)
+	}
+	n := s.d.NewArray(s.d.stack[base:])
+	s.d.stack = s.d.stack[:base]
+	return n, nil
+}
+
+func (s *Scanner) object() (Node, error) {
+	if err := s.ObjectStart(); err != nil {
+		return Node{}, err
+	}
+	d, base, sorted := s.d, len(s.d.stack), true
+	var last Node
+	for first := true; ; first = false {
+		key, more, err := s.Key(first)
+		if err != nil {
+			return Node{}, err
+		}
+		if !more {
+			break
+		}
+		sorted = sorted && (first || d.Str(last) < d.Str(key))
+		last = key
+		value, err := s.Value()
+		if err != nil {
+			return Node{}, err
+		}
+		d.stack = append(d.stack, key, value)
+	}
+	pairs := d.stack[base:]
+	if !sorted {
+		var dup bool
+		pairs, dup = d.SortPairs(pairs)
+		s.dup = s.dup || dup
+	}
+	n := d.NewMap(pairs)
+	d.stack = d.stack[:base]
+	return n, nil
+}
+
+// SortPairs sorts pairs (key node, value node, key node, …) by key, in place.
+// Of equal keys the last stays. It returns the pairs that are left and whether
+// any were dropped.
+func (d *Doc) SortPairs(pairs []Node) (sorted []Node, duplicates bool) {
+	if len(pairs) < 4 {
+		return pairs, false
+	}
+	type pair struct{ key, value Node }
+	ps := unsafe.Slice((*pair)(unsafe.Pointer(&pairs[0])), len(pairs)/2)
+	// A key's offset fits 32 bits, so its place goes above them: that makes the
+	// order total, and a sort that is not stable will do.
+	for i := range ps {
+		ps[i].key.bits |= uint64(i) << 32
+	}
+	str := func(n Node) string {
+		n.bits &= 1<<32 - 1
+		return d.Str(n)
+	}
+	slices.SortFunc(ps, func(a, b pair) int {
+		if c := strings.Compare(str(a.key), str(b.key)); c != 0 {
+			return c
+		}
+		return int(a.key.bits>>32) - int(b.key.bits>>32)
+	})
+	w := 0
+	for i := range ps {
+		if i+1 < len(ps) && str(ps[i].key) == str(ps[i+1].key) {
+			continue
+		}
+		ps[w] = ps[i]
+		ps[w].key.bits &= 1<<32 - 1
+		w++
+	}
+	return pairs[:2*w], w < len(ps)
+}
+
+// Skip consumes one value without keeping it, checked like any other; it notes
+// duplicate keys.
+func (s *Scanner) Skip() error {
+	// Decoding and forgetting costs little more than checking only, and finds
+	// duplicate keys the same way.
+	nodes, text := len(s.d.nodes), len(s.d.text)
+	_, err := s.Value()
+	s.d.nodes, s.d.text = s.d.nodes[:nodes], s.d.text[:text]
+	return err
+}
