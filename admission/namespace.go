@@ -1,0 +1,89 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file keeps objects and their namespaces together.
+
+// NamespaceState is what a namespace allows.
+type NamespaceState uint8
+
+// The states of a namespace.
+const (
+	NamespaceMissing NamespaceState = iota
+	NamespaceActive
+	NamespaceTerminating // nothing new may be created in it
+)
+
+// Namespaces answers about namespaces.
+type Namespaces interface {
+	// State is the state of a namespace. An answer of NamespaceMissing is
+	// current; others may be a moment old.
+	State(ctx context.Context, name string) (NamespaceState, error)
+}
+
+var namespaces = schema.GroupResource{Resource: "namespaces"}
+
+// NamespaceLifecycle refuses to write into a namespace that does not exist, to
+// create in one that is being deleted, and to delete those that always exist.
+func NamespaceLifecycle(n Namespaces) Step { return lifecycle{n} }
+
+type lifecycle struct{ namespaces Namespaces }
+
+// Mutate refuses: upstream does so before anything has changed the object,
+// which decides what the client hears when there is more than one mistake.
+func (l lifecycle) Mutate(ctx context.Context, r *Request) error {
+	k := r.Version.Kind
+	if k.GroupResource() == namespaces {
+		if r.Operation == Delete && immortal(r.Name) {
+			return status.Forbidden(namespaces, r.Name, errors.New("this namespace may not be deleted"))
+		}
+		return nil
+	}
+	if r.Namespace == "" || r.Operation == Delete {
+		return nil
+	}
+	state, err := l.namespaces.State(ctx, r.Namespace)
+	if err != nil {
+		return err
+	}
+	switch {
+	case state == NamespaceMissing:
+		return status.NotFound(namespaces, r.Namespace)
+	case state == NamespaceTerminating && r.Operation == Create:
+		return terminating(r)
+	}
+	return nil
+}
+
+// Validate has nothing left to refuse.
+func (lifecycle) Validate(context.Context, *Request) error { return nil }
+
+// immortal names the namespaces that may not be deleted.
+func immortal(name string) bool {
+	switch name {
+	case metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic:
+		return true
+	}
+	return false
+}
+
+func terminating(r *Request) error {
+	err := status.Forbidden(r.Version.Kind.GroupResource(), r.Name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", r.Namespace))
+	err.Details.Causes = append(err.Details.Causes, metav1.StatusCause{
+		Type:    corev1.NamespaceTerminatingCause,
+		Message: fmt.Sprintf("namespace %s is being terminated", r.Namespace),
+		Field:   "metadata.namespace",
+	})
+	return err
+}
