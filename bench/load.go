@@ -1,0 +1,185 @@
+// This file is the load: what is sent for each row of the table.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/keelson-io/keelson/internal/testcrds"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	crdName = "httproutes.gateway.networking.k8s.io"
+	crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	group   = "/apis/gateway.networking.k8s.io/v1"
+)
+
+// httpRouteCRD is the Gateway API's definition of HTTPRoute, in JSON.
+func httpRouteCRD() ([]byte, error) {
+	for _, f := range testcrds.Families() {
+		if f.Name == "gateway-standard" {
+			b, err := testcrds.CRD(f, crdName)
+			if err != nil {
+				return nil, err
+			}
+			return yaml.YAMLToJSON(b)
+		}
+	}
+	return nil, errors.New("no family gateway-standard")
+}
+
+// route is a usual HTTPRoute, in some 930 bytes.
+func route(name string) []byte {
+	return fmt.Appendf(nil, `{"apiVersion":"gateway.networking.k8s.io/v1","kind":"HTTPRoute",`+
+		`"metadata":{"name":%q,"labels":{"app.kubernetes.io/name":"shop","app.kubernetes.io/part-of":"storefront"}},`+
+		`"spec":{"parentRefs":[{"name":"public","sectionName":"https"}],"hostnames":["shop.example.com","www.shop.example.com"],`+
+		`"rules":[{"matches":[{"path":{"type":"PathPrefix","value":"/cart"},"headers":[{"type":"Exact","name":"x-env","value":"canary"}],"method":"GET"}],`+
+		`"filters":[{"type":"RequestHeaderModifier","requestHeaderModifier":{"add":[{"name":"x-from","value":"edge"}]}}],`+
+		`"backendRefs":[{"name":"cart-v1","port":8080,"weight":90},{"name":"cart-v2","port":8080,"weight":10}],"timeouts":{"request":"10s"}},`+
+		`{"matches":[{"path":{"type":"PathPrefix","value":"/"}}],"backendRefs":[{"name":"shop","port":8080}]},`+
+		`{"matches":[{"path":{"type":"Exact","value":"/old"}}],"filters":[{"type":"RequestRedirect","requestRedirect":{"path":{"type":"ReplaceFullPath","replaceFullPath":"/new"},"statusCode":301}}]}]}}`, name)
+}
+
+// install creates the definition and returns how long it took until its objects were served.
+func install(ctx context.Context, p *pool, crd []byte) (time.Duration, error) {
+	c := p.conns[0]
+	began := time.Now()
+	if _, err := c.do(request{"POST", crdPath, "application/json", crd}); err != nil {
+		return 0, err
+	}
+	for {
+		_, err := c.do(request{"GET", group + "/httproutes", "", nil})
+		if err == nil {
+			return time.Since(began), nil
+		}
+		if ctx.Err() != nil || time.Since(began) > 30*time.Second {
+			return 0, errors.Join(ctx.Err(), err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// round is one pass of all rows over one server, in a namespace of its own.
+type round struct {
+	pool      *pool
+	o         options
+	namespace string
+	bodies    [][]byte
+}
+
+func newRound(p *pool, o options, n int) (*round, error) {
+	r := &round{pool: p, o: o, namespace: fmt.Sprintf("round-%d", n)}
+	for i := range o.Objects {
+		r.bodies = append(r.bodies, route(r.name(i)))
+	}
+	if p.target.name != "keelson" {
+		return r, nil // upstream's server alone knows no namespaces and lets objects into any
+	}
+	_, err := p.conns[0].do(request{"POST", "/api/v1/namespaces", "application/json",
+		fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, r.namespace)})
+	return r, err
+}
+
+func (r *round) name(i int) string { return fmt.Sprintf("route-%06d", i) }
+func (r *round) list() string      { return group + "/namespaces/" + r.namespace + "/httproutes" }
+func (r *round) object(i int) string {
+	return r.list() + "/" + r.name(i%r.o.Objects)
+}
+
+// row is one line of the table: a name, its unit, and what to run for it.
+type row struct {
+	Name, Unit string
+	LessBetter bool
+	run        func(ctx context.Context, r *round) (float64, error)
+}
+
+func rows() []row {
+	const merge, apply = "application/merge-patch+json", "application/apply-patch+yaml"
+	return []row{
+		{Name: "create", Unit: "/s", run: func(ctx context.Context, r *round) (float64, error) {
+			return r.pool.each(ctx, r.o.Objects, func(i int) request {
+				return request{"POST", r.list(), "application/json", r.bodies[i]}
+			})
+		}},
+		{Name: "memory after create", Unit: "MB", LessBetter: true, run: func(ctx context.Context, r *round) (float64, error) {
+			b, err := r.pool.target.memory()
+			return float64(b) / 1e6, err
+		}},
+		{Name: "merge-patch", Unit: "/s", run: func(ctx context.Context, r *round) (float64, error) {
+			return r.pool.each(ctx, r.o.Objects/2, func(i int) request {
+				return request{"PATCH", r.object(i), merge, fmt.Appendf(nil, `{"metadata":{"annotations":{"bench":"%d"}}}`, i)}
+			})
+		}},
+		{Name: "apply", Unit: "/s", run: func(ctx context.Context, r *round) (float64, error) {
+			return r.pool.each(ctx, r.o.Objects/2, func(i int) request {
+				return request{"PATCH", r.object(i) + "?fieldManager=bench&force=true", apply, r.bodies[i]}
+			})
+		}},
+		{Name: "get", Unit: "/s", run: func(ctx context.Context, r *round) (float64, error) {
+			return r.pool.each(ctx, r.o.Objects*4, func(i int) request { return request{"GET", r.object(i), "", nil} })
+		}},
+		{Name: "list of all", Unit: "/s", run: func(ctx context.Context, r *round) (float64, error) {
+			return r.pool.each(ctx, 48, func(i int) request { return request{"GET", r.list() + "?resourceVersion=0", "", nil} })
+		}},
+		{Name: "watch fan-out", Unit: "events/s", run: fanOut},
+	}
+}
+
+// fanOut opens the watchers, patches objects and counts until every watcher has every change.
+func fanOut(ctx context.Context, r *round) (float64, error) {
+	b, err := r.pool.conns[0].read(request{"GET", r.list() + "?limit=1", "", nil})
+	if err != nil {
+		return 0, err
+	}
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	if err := json.Unmarshal(b, &list); err != nil {
+		return 0, err
+	}
+	changes := min(r.o.Objects, 500)
+	watchers, err := newPool(r.pool.target, r.o.Watchers)
+	if err != nil {
+		return 0, err
+	}
+	defer watchers.close()
+	var wg, open sync.WaitGroup
+	errs := make([]error, r.o.Watchers)
+	for k, c := range watchers.conns {
+		open.Add(1)
+		wg.Go(func() {
+			resp, err := c.send(request{"GET", r.list() + "?watch=true&resourceVersion=" + list.Metadata.ResourceVersion, "", nil})
+			open.Done()
+			if err != nil || resp.StatusCode != 200 {
+				errs[k] = errors.Join(fmt.Errorf("watch: got %v", resp), err)
+				return
+			}
+			c.SetReadDeadline(time.Now().Add(2 * time.Minute))
+			buf := make([]byte, 1<<16)
+			for seen := 0; seen < changes; {
+				n, err := resp.Body.Read(buf)
+				seen += bytes.Count(buf[:n], []byte("\n"))
+				if err != nil && seen < changes {
+					errs[k] = fmt.Errorf("watch ended after %d of %d events: %w", seen, changes, err)
+					return
+				}
+			}
+		})
+	}
+	open.Wait()
+	began := time.Now()
+	_, err = r.pool.each(ctx, changes, func(i int) request {
+		return request{"PATCH", r.object(i), "application/merge-patch+json",
+			fmt.Appendf(nil, `{"metadata":{"annotations":{"watched":"%d"}}}`, began.UnixNano()+int64(i))}
+	})
+	wg.Wait()
+	took := time.Since(began)
+	return float64(changes*r.o.Watchers) / took.Seconds(), errors.Join(append(errs, err)...)
+}

@@ -1,0 +1,61 @@
+// Command bench measures Keelson against upstream's apiextensions server.
+//
+// It starts both as child processes on the loopback interface: Keelson's binary with its embedded etcd, and upstream's
+// server as the library k8s.io/apiextensions-apiserver with an etcd process of its own, which syncs to disk as Keelson's
+// does. One client then gives both the same load in one run, in rounds that alternate between the two, so that a slow
+// moment of the machine hits both; what counts is the ratio.
+//
+//	bench [-rounds 3] [-n 2000] [-c 16] [-o docs/benchmarks.md] [-only upstream|keelson]
+//
+// The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case "etcd":
+			return runEtcd(ctx, args[1:])
+		case "upstream":
+			return runUpstream(ctx, args[1:])
+		}
+	}
+	var o options
+	fs := flag.NewFlagSet("bench", flag.ExitOnError)
+	fs.IntVar(&o.Rounds, "rounds", 3, "rounds; each measures every row on both servers")
+	fs.IntVar(&o.Objects, "n", 2000, "objects created in a round, and listed at once")
+	fs.IntVar(&o.Conns, "c", 16, "connections of the client")
+	fs.IntVar(&o.Watchers, "watchers", 50, "watchers of the fan-out row")
+	fs.IntVar(&o.Starts, "starts", 5, "starts measured for the row on start-up")
+	fs.StringVar(&o.Dir, "dir", "", "folder for data directories, on a real disk (default: the system's temporary folder)")
+	fs.StringVar(&o.Keelson, "keelson", "", "binary to measure (default: built from the module beside this one)")
+	fs.StringVar(&o.Only, "only", "", "measure one side only: upstream or keelson")
+	fs.StringVar(&o.Markdown, "o", "", "write the table as Markdown between the markers of this file")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	return measure(ctx, o)
+}
+
+// options says what is measured, and how much of it.
+type options struct {
+	Rounds, Objects, Conns, Watchers, Starts int
+	Dir, Keelson, Only, Markdown             string
+}

@@ -1,0 +1,263 @@
+// This file starts, finds ready, measures and stops the servers under test.
+
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// target is a server under test with every process that it needs.
+type target struct {
+	name  string
+	addr  string      // host:port
+	tls   *tls.Config // with the client certificate of an administrator
+	wait  string      // path that answers 200 when the server is ready
+	procs []*exec.Cmd
+	dead  chan error
+	aside time.Duration // what the server's own etcd took of ready
+	ready time.Duration // from the first process to the first 200 of wait
+}
+
+// spawn starts one process of the target; its output goes to a file in dir.
+func (t *target) spawn(ctx context.Context, dir, what, bin string, args ...string) error {
+	log, err := os.Create(filepath.Join(dir, what+".log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.CommandContext(ctx, bin, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if t.dead == nil {
+		t.dead = make(chan error, 4)
+	}
+	t.procs = append(t.procs, cmd)
+	go func() {
+		err := cmd.Wait()
+		tail, _ := os.ReadFile(log.Name())
+		t.dead <- fmt.Errorf("%s %s ended: %v\n%s", t.name, what, err, tail[max(0, len(tail)-2000):])
+	}()
+	return nil
+}
+
+// stop asks every process to end, last started first, and insists after a while.
+func (t *target) stop() {
+	for i := len(t.procs) - 1; i >= 0; i-- {
+		t.procs[i].Process.Signal(syscall.SIGTERM)
+		select {
+		case <-t.dead:
+		case <-time.After(5 * time.Second):
+			t.procs[i].Process.Kill()
+			<-t.dead
+		}
+	}
+	t.procs = nil
+}
+
+func (t *target) waitReady(ctx context.Context) error {
+	return waitHTTP(ctx, t, "https://"+t.addr+t.wait)
+}
+
+func waitHTTP(ctx context.Context, t *target, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tr := &http.Transport{TLSClientConfig: t.tls}
+	defer tr.CloseIdleConnections()
+	client := http.Client{Transport: tr, Timeout: 10 * time.Second}
+	for {
+		resp, err := client.Get(url)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case err := <-t.dead:
+			t.dead <- err
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not ready: %w", url, errors.Join(ctx.Err(), err))
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// memory is the resident memory of all processes of the target, in bytes.
+func (t *target) memory() (int64, error) {
+	var sum int64
+	for _, p := range t.procs {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+		if err != nil {
+			return 0, err
+		}
+		for line := range strings.Lines(string(b)) {
+			if f := strings.Fields(line); len(f) == 3 && f[0] == "VmRSS:" {
+				kb, err := strconv.ParseInt(f[1], 10, 64)
+				if err != nil {
+					return 0, err
+				}
+				sum += kb << 10
+			}
+		}
+	}
+	return sum, nil
+}
+
+// startKeelson starts the binary with a fresh data directory below dir.
+func startKeelson(ctx context.Context, bin, dir string) (*target, error) {
+	began := time.Now()
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	t := &target{name: "keelson", addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), wait: "/readyz"}
+	if err := t.spawn(ctx, dir, "server", bin, "serve", "--data-dir", data, "--secure-port", fmt.Sprint(ports[0])); err != nil {
+		return nil, err
+	}
+	if t.tls, err = t.kubeconfigTLS(ctx, filepath.Join(data, "admin.kubeconfig")); err == nil {
+		err = t.waitReady(ctx)
+	}
+	if err != nil {
+		t.stop()
+		return nil, err
+	}
+	t.ready = time.Since(began)
+	return t, nil
+}
+
+// kubeconfigTLS waits for the kubeconfig that the server writes at its first start.
+func (t *target) kubeconfigTLS(ctx context.Context, file string) (*tls.Config, error) {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		cfg, err := clientcmd.BuildConfigFromFlags("", file)
+		if err == nil {
+			tc, err := rest.TLSConfigFor(cfg)
+			if err == nil {
+				tc.NextProtos = nil
+			}
+			return tc, err
+		}
+		select {
+		case err := <-t.dead:
+			t.dead <- err
+			return nil, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return nil, err
+		}
+	}
+}
+
+// freePorts asks the system for n loopback ports that nobody listens on.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// pki is a throw-away authority with one server and one administrator.
+type pki struct {
+	ca, cert, key string // files
+	client        *tls.Config
+}
+
+func newPKI(dir string) (*pki, error) {
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	caCert := certificate(1, "bench-ca", "")
+	caCert.IsCA, caCert.BasicConstraintsValid, caCert.KeyUsage = true, true, x509.KeyUsageCertSign
+	caDER, err := x509.CreateCertificate(rand.Reader, caCert, caCert, caKey.Public(), caKey)
+	if err != nil {
+		return nil, err
+	}
+	p := &pki{ca: filepath.Join(dir, "ca.crt"), cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key")}
+	issue := func(serial int64, name, group string) ([]byte, []byte, error) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, nil, err
+		}
+		c := certificate(serial, name, group)
+		c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+		der, err := x509.CreateCertificate(rand.Reader, c, caCert, key.Public(), caKey)
+		if err != nil {
+			return nil, nil, err
+		}
+		k, err := x509.MarshalPKCS8PrivateKey(key)
+		return pemBlock("CERTIFICATE", der), pemBlock("PRIVATE KEY", k), err
+	}
+	cert, key, err := issue(2, "upstream", "")
+	if err != nil {
+		return nil, err
+	}
+	userCert, userKey, err := issue(3, "bench-admin", "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	caPEM := pemBlock("CERTIFICATE", caDER)
+	pair, err := tls.X509KeyPair(userCert, userKey)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(caPEM)
+	p.client = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, ServerName: "127.0.0.1"}
+	return p, errors.Join(os.WriteFile(p.ca, caPEM, 0o600), os.WriteFile(p.cert, cert, 0o600), os.WriteFile(p.key, key, 0o600))
+}
+
+func certificate(serial int64, name, group string) *x509.Certificate {
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(serial),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    time.Now().Add(-time.Minute),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+	}
+	if group != "" {
+		c.Subject.Organization = []string{group}
+	}
+	return c
+}
+
+func pemBlock(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}

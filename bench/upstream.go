@@ -1,0 +1,127 @@
+// This file is upstream's side: the child processes for etcd and for the apiextensions server.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"k8s.io/apiextensions-apiserver/pkg/cmd/server"
+)
+
+// runEtcd serves one member on a loopback port until it is told to stop. Ticks are as short as Keelson's, so that the
+// wait for the first election does not count as upstream's slowness; everything else is etcd's default, fsync included.
+func runEtcd(ctx context.Context, args []string) error {
+	fs := flag.NewFlagSet("etcd", flag.ExitOnError)
+	dir := fs.String("data-dir", "", "")
+	port := fs.Int("port", 0, "client port")
+	peer := fs.Int("peer-port", 0, "")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	client := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", *port)}
+	peers := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", *peer)}
+	cfg := embed.NewConfig()
+	cfg.Dir = *dir
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.TickMs, cfg.ElectionMs = 10, 100
+	cfg.LogLevel = "error"
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-e.Err():
+		return err
+	}
+}
+
+// runUpstream serves upstream's apiextensions server as its own command would, until it is told to stop. What needs the
+// core Kubernetes API server beside it is turned off, which takes work off it: admission plugins, priority and fairness,
+// delegated authentication and authorization. Client certificates of system:masters are let through as in production.
+func runUpstream(ctx context.Context, args []string) error {
+	cmd := server.NewServerCommand(ctx, io.Discard, os.Stderr)
+	cmd.SilenceUsage = true
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// startUpstream starts etcd and then the server, each in a folder below dir.
+func startUpstream(ctx context.Context, dir string) (*target, error) {
+	began := time.Now()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	pki, err := newPKI(dir)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{
+		name: "upstream", addr: fmt.Sprintf("127.0.0.1:%d", ports[2]), tls: pki.client,
+		wait: "/readyz?exclude=informer-sync", // the informer of Services never syncs without a core API server
+	}
+	if err := t.spawn(ctx, dir, "etcd", self, "etcd", "-data-dir", dir+"/etcd",
+		"-port", fmt.Sprint(ports[0]), "-peer-port", fmt.Sprint(ports[1])); err != nil {
+		return nil, err
+	}
+	etcd := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+	if err := waitHTTP(ctx, t, etcd+"/health"); err != nil {
+		t.stop()
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	fake := dir + "/nowhere.kubeconfig"
+	if err := os.WriteFile(fake, []byte(nowhere), 0o600); err != nil {
+		return nil, err
+	}
+	t.aside = time.Since(began)
+	err = t.spawn(ctx, dir, "server", self, "upstream",
+		"--etcd-servers", etcd, "--etcd-prefix", "/registry",
+		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(ports[2]),
+		"--tls-cert-file", pki.cert, "--tls-private-key-file", pki.key, "--client-ca-file", pki.ca,
+		"--authentication-skip-lookup", "--authentication-kubeconfig", fake, "--authorization-kubeconfig", fake, "--kubeconfig", fake,
+		"--enable-priority-and-fairness=false",
+		"--disable-admission-plugins", "NamespaceLifecycle,MutatingAdmissionWebhook,ValidatingAdmissionWebhook,ValidatingAdmissionPolicy,MutatingAdmissionPolicy")
+	if err != nil {
+		t.stop()
+		return nil, err
+	}
+	if err := t.waitReady(ctx); err != nil {
+		t.stop()
+		return nil, err
+	}
+	t.ready = time.Since(began)
+	return t, nil
+}
+
+// nowhere is a kubeconfig that nobody connects with; the command insists on one.
+const nowhere = `apiVersion: v1
+kind: Config
+clusters:
+- {name: nowhere, cluster: {server: "http://127.1.2.3:1"}}
+contexts:
+- {name: nowhere, context: {cluster: nowhere, user: nobody}}
+current-context: nowhere
+users:
+- {name: nobody, user: {}}
+`
