@@ -1,0 +1,271 @@
+package apply
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/merge"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file merges apply patches.
+
+// Apply merges an apply patch into live, nil if there is no such object yet,
+// and returns the merged object as JSON, its managedFields set. The object is
+// not yet pruned, defaulted or validated; once it is, [IgnoreTimestamps] says
+// whether anything changed. The errors are those that clients are to see.
+func (m *Manager) Apply(live *doc.Doc, patch []byte, o Options) ([]byte, error) {
+	config := doc.Get()
+	defer config.Release()
+	if err := doc.Parse(config, patch); err != nil {
+		return nil, status.BadRequest("error decoding patch: %v", err)
+	}
+	out, err := m.apply(live, config, &o)
+	var conflicts merge.Conflicts
+	if errors.As(err, &conflicts) {
+		err = conflictError(conflicts)
+	}
+	if err != nil {
+		return nil, status.From(err)
+	}
+	return out, nil
+}
+
+func (m *Manager) apply(live, config *doc.Doc, o *Options) ([]byte, error) {
+	if err := m.checkConfig(config.Root()); err != nil {
+		return nil, err
+	}
+	liveFields, err := decodeManaged(managedFieldsOf(live))
+	if err != nil {
+		return nil, fmt.Errorf("failed to decode managed fields: %v", err)
+	}
+	merged, mf, err := m.applyTracked(m.liveValue(live), config, liveFields, o)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := mf.entries()
+	if err != nil {
+		return nil, fmt.Errorf("failed to encode managed fields: %v", err)
+	}
+	out := printer{entries: entries}
+	if o.Manager == kubectlName && hasLastApplied(merged) {
+		out.annotation = nextLastApplied(config.Root())
+	}
+	return out.print(merged)
+}
+
+// checkConfig checks what an apply patch says it is.
+func (m *Manager) checkConfig(v doc.Value) error {
+	gvk := schema.FromAPIVersionAndKind(v.Get("apiVersion").Text(), v.Get("kind").Text())
+	if gvk != m.gvk {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", gvk))
+	}
+	if v.At("metadata", "managedFields").Kind() == doc.Array {
+		return apierrors.NewBadRequest("metadata.managedFields must be nil")
+	}
+	return nil
+}
+
+// applyTracked merges and, for kubectl alone, lets fields change hands that it
+// owned through client-side apply until now.
+func (m *Manager) applyTracked(live value.Value, config *doc.Doc, mf *managed, o *Options) (value.Value, *managed, error) {
+	merged, out, err := m.applyOnce(live, config, mf.copy(), o)
+	var conflicts merge.Conflicts
+	if o.Manager != kubectlName || !errors.As(err, &conflicts) {
+		return merged, out, err
+	}
+	allowed, ok := m.allowedByLastApplied(live)
+	if !ok {
+		return nil, nil, err
+	}
+	var left merge.Conflicts
+	for _, c := range conflicts {
+		if !allowed.Has(c.Path) {
+			left = append(left, c)
+		}
+	}
+	if len(left) > 0 {
+		return nil, nil, left
+	}
+	forced := *o
+	forced.Force = true
+	return m.applyOnce(live, config, mf.copy(), &forced)
+}
+
+// copy is a copy whose entries may be replaced; sets are never changed in place.
+func (mf *managed) copy() *managed {
+	out := newManaged(len(mf.sets))
+	for id, vs := range mf.sets {
+		out.sets[id] = vs
+		out.times[id] = mf.times[id]
+	}
+	return out
+}
+
+func (m *Manager) applyOnce(live value.Value, config *doc.Doc, mf *managed, o *Options) (value.Value, *managed, error) {
+	if len(mf.sets) == 0 {
+		var err error
+		if mf, err = m.beforeFirst(live, mf, o); err != nil {
+			return nil, nil, fmt.Errorf("failed to create manager for existing fields: %v", err)
+		}
+	}
+	configTyped, err := m.typed(node{config.Root()})
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to create typed patch object (%v): %v", m.describe(config.Root()), err)
+	}
+	bare := withoutManaged(live)
+	liveTyped, err := m.typed(bare, typed.AllowDuplicates)
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to create typed live object (%v): %v", m.describe(config.Root()), err)
+	}
+	id := m.identify(o, metav1.ManagedFieldsOperationApply)
+	merged, sets, err := m.updater(o.Subresource).Apply(liveTyped, configTyped, m.version, mf.sets, id, o.Force)
+	if err != nil {
+		return nil, nil, err
+	}
+	mf.sets = sets
+	strip(mf.sets, id)
+	if merged == nil {
+		return bare, mf, nil // nothing changed, and no time either
+	}
+	mf.times[id] = &metav1.Time{Time: o.now()}
+	return merged.AsValue(), mf, nil
+}
+
+// beforeFirst gives what there is before anything is tracked to a manager of
+// its own.
+func (m *Manager) beforeFirst(live value.Value, mf *managed, o *Options) (*managed, error) {
+	nothing := m.liveValue(nil)
+	id := identifier(&metav1.ManagedFieldsEntry{
+		Manager: beforeName, Operation: metav1.ManagedFieldsOperationUpdate,
+		APIVersion: string(m.version), Subresource: o.Subresource,
+	})
+	mf, err := m.track(nothing, live, mf, id, o)
+	if err != nil {
+		return nil, err
+	}
+	mf.capUpdaters()
+	return mf, nil
+}
+
+// withoutManaged is an object without its managedFields.
+func withoutManaged(v value.Value) value.Value {
+	n, ok := v.(node)
+	if !ok || !n.At("metadata", "managedFields").Exists() {
+		return v
+	}
+	d := new(doc.Doc)
+	d.Reset(n.Doc.Shapes())
+	d.SetRoot(d.Import(n.Value))
+	d.Remove("metadata", "managedFields")
+	return node{d.Root()}
+}
+
+// describe names an object in errors.
+func (m *Manager) describe(v doc.Value) string {
+	meta := v.Get("metadata")
+	return fmt.Sprintf("%v/%v; %v", meta.Get("namespace").Text(), meta.Get("name").Text(), m.gvk)
+}
+
+// conflictError is what clients see of conflicts.
+func conflictError(conflicts merge.Conflicts) error {
+	sortConflicts(conflicts)
+	causes := make([]metav1.StatusCause, 0, len(conflicts))
+	for _, c := range conflicts {
+		causes = append(causes, metav1.StatusCause{
+			Type:    metav1.CauseTypeFieldManagerConflict,
+			Message: "conflict with " + printManager(c.Manager),
+			Field:   c.Path.String(),
+		})
+	}
+	return apierrors.NewApplyConflict(causes, conflictMessage(conflicts))
+}
+
+func conflictMessage(conflicts merge.Conflicts) string {
+	if len(conflicts) == 1 {
+		c := conflicts[0]
+		return fmt.Sprintf("Apply failed with 1 conflict: conflict with %s: %v", printManager(c.Manager), c.Path)
+	}
+	text := fmt.Appendf(nil, "Apply failed with %d conflicts: ", len(conflicts))
+	for i, c := range conflicts {
+		if i == 0 || c.Manager != conflicts[i-1].Manager {
+			if i > 0 {
+				text = append(text, '\n')
+			}
+			text = fmt.Appendf(text, "conflicts with %s:", printManager(c.Manager))
+		}
+		text = fmt.Appendf(text, "\n- %v", c.Path)
+	}
+	return string(text)
+}
+
+// printManager says who an identifier is.
+func printManager(id string) string {
+	var e metav1.ManagedFieldsEntry
+	if json.Unmarshal([]byte(id), &e) != nil {
+		return fmt.Sprintf("%q", id)
+	}
+	text := fmt.Sprintf("%q", e.Manager)
+	if e.Subresource != "" {
+		text = fmt.Sprintf("%s with subresource %q", text, e.Subresource)
+	}
+	if e.Operation != metav1.ManagedFieldsOperationUpdate {
+		return text
+	}
+	if e.Time == nil {
+		return fmt.Sprintf("%s using %v", text, e.APIVersion)
+	}
+	return fmt.Sprintf("%s using %v at %v", text, e.APIVersion, e.Time.UTC().Format(time.RFC3339))
+}
+
+// allowedByLastApplied are the fields that client-side apply set last and that
+// still have the values it gave them.
+func (m *Manager) allowedByLastApplied(live value.Value) (*fieldpath.Set, bool) {
+	n, ok := live.(node)
+	if !ok {
+		return nil, false
+	}
+	text := n.At("metadata", "annotations", lastApplied).Text()
+	last := doc.Get()
+	defer last.Release()
+	if text == "" || doc.Parse(last, []byte(text)) != nil {
+		return nil, false
+	}
+	if last.Root().Get("apiVersion").Text() != string(m.version) {
+		return nil, false
+	}
+	lastTyped, err := m.typed(node{last.Root()})
+	if err != nil {
+		return nil, false
+	}
+	liveTyped, err := m.typed(live)
+	if err != nil {
+		return nil, false
+	}
+	set, err := lastTyped.ToFieldSet()
+	if err != nil {
+		return nil, false
+	}
+	diff, err := lastTyped.Compare(liveTyped)
+	if err != nil {
+		return nil, false
+	}
+	return set.Difference(diff.Modified).Difference(diff.Added).Difference(diff.Removed), true
+}
+
+// sortConflicts sorts by manager; paths of one manager are in order already.
+func sortConflicts(conflicts merge.Conflicts) {
+	slices.SortStableFunc(conflicts, func(a, b merge.Conflict) int { return cmp.Compare(a.Manager, b.Manager) })
+}

@@ -1,0 +1,99 @@
+package apply
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file follows writes through the scale subresource. There the object is a
+// Scale, whose entries are made from those of the parent: who owns the parent's
+// replicas owns the Scale's. Afterwards the parent's entries are made from the
+// Scale's. The mapping, oddities included, is upstream's own.
+
+const scaleVersion = "autoscaling/v1"
+
+// scaleReplicas is where a Scale has its replicas.
+var scaleReplicas = fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "replicas"))
+
+// replicasPath parses a path of names, such as ".spec.replicas".
+func replicasPath(path string) fieldpath.Path {
+	if path == "" {
+		return nil
+	}
+	var out fieldpath.Path
+	for _, name := range strings.Split(strings.TrimPrefix(path, "."), ".") {
+		out = append(out, fieldpath.FieldNameElement(name))
+	}
+	return out
+}
+
+// UpdateScale sets metadata.managedFields of new, which is live with the
+// replicas that a client of the scale subresource wrote.
+func (m *Manager) UpdateScale(live, new *doc.Doc, o Options) error {
+	parent, err := typedEntries(managedFieldsOf(live))
+	if err != nil {
+		keepManaged(live, new)
+		return nil
+	}
+	o.Subresource = "scale"
+	handler := managedfields.NewScaleHandler(parent, m.gvk.GroupVersion(), m.replicas)
+	scale, err := handler.ToSubresource()
+	if err != nil {
+		return fmt.Errorf("managedFields of the scale subresource: %w", err)
+	}
+	if scale, err = m.updateScale(scale, m.replicasDiffer(live, new), &o); err != nil {
+		return fmt.Errorf("managedFields of the scale subresource: %w", err)
+	}
+	entries, err := handler.ToParent(scale)
+	if err != nil {
+		return fmt.Errorf("managedFields of the scale subresource: %w", err)
+	}
+	if err := writeManaged(new, entries); err != nil {
+		return err
+	}
+	IgnoreTimestamps(live, new)
+	return nil
+}
+
+// updateScale is Update for a Scale.
+func (m *Manager) updateScale(entries []metav1.ManagedFieldsEntry, changed bool, o *Options) ([]metav1.ManagedFieldsEntry, error) {
+	if len(entries) == 0 || !changed {
+		return entries, nil
+	}
+	id := identifier(&metav1.ManagedFieldsEntry{
+		Manager: cmp.Or(o.Manager, "unknown"), Operation: metav1.ManagedFieldsOperationUpdate,
+		APIVersion: scaleVersion, Subresource: o.Subresource,
+	})
+	mf := newManaged(1)
+	mf.sets[id] = fieldpath.NewVersionedSet(scaleReplicas, scaleVersion, false)
+	mf.times[id] = &metav1.Time{Time: o.now()}
+	return mf.entries() // the others owned nothing but the replicas
+}
+
+// replicasDiffer reports whether the replicas of the two differ.
+func (m *Manager) replicasDiffer(live, new *doc.Doc) bool {
+	a, b := live.Root(), new.Root()
+	for _, pe := range m.replicas[string(m.version)] {
+		a, b = a.Get(*pe.FieldName), b.Get(*pe.FieldName)
+	}
+	return !doc.Equal(a, b)
+}
+
+// typedEntries are the entries of managedFields in their Go form.
+func typedEntries(v doc.Value) ([]metav1.ManagedFieldsEntry, error) {
+	if v.Kind() != doc.Array {
+		return nil, nil
+	}
+	mf, err := decodeManaged(v)
+	if err != nil {
+		return nil, err
+	}
+	return mf.entries()
+}

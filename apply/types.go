@@ -1,0 +1,292 @@
+package apply
+
+import (
+	"encoding/json"
+	"sync"
+
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file compiles structural schemas to types: a tree of our own, which the
+// direct walks follow, and from it the schema that SMD works with.
+
+// typ says how a value merges. Several parts may be set: the value's kind then
+// decides which one holds.
+type typ struct {
+	scalar smd.Scalar // "" if no scalar
+	list   *listType
+	object *mapType
+	named  string // name of a type that is defined once; "" if inline
+}
+
+type listType struct {
+	elem   *typ
+	keys   []string // members that tell items apart; nil in a set
+	granul bool     // items are told apart; else the list is one value
+	// defaults of the keys, by position in keys, nil where there is none
+	defaults []any
+}
+
+type mapType struct {
+	names    []string // declared members, sorted
+	fields   []*typ
+	defaults []any // nil if no member has one
+	elem     *typ  // of undeclared members; nil if there must not be any
+	atomic   bool
+	relation smd.ElementRelationship
+}
+
+// field is the type of a member, nil if it must not be there. guess is where
+// name is likely to be; the position after name comes back.
+func (m *mapType) field(name string, guess int) (*typ, int) {
+	for guess < len(m.names) && m.names[guess] < name {
+		guess++
+	}
+	if guess < len(m.names) && m.names[guess] == name {
+		return m.fields[guess], guess + 1
+	}
+	return m.elem, guess
+}
+
+const (
+	nameUntyped  = "__untyped_atomic_"
+	nameDeduced  = "__untyped_deduced_"
+	nameMetadata = "ObjectMeta"
+	nameRoot     = "Root"
+)
+
+// untyped is any value, as one piece; deduced is any value, maps member by
+// member.
+var untyped, deduced = func() (*typ, *typ) {
+	u := &typ{scalar: smd.Untyped, named: nameUntyped}
+	u.list = &listType{elem: u}
+	u.object = &mapType{elem: u, atomic: true, relation: smd.Atomic}
+	d := &typ{scalar: smd.Untyped, named: nameDeduced}
+	d.list = &listType{elem: u}
+	d.object = &mapType{elem: d, relation: smd.Separable}
+	return u, d
+}()
+
+// objectType is the type of a version's objects, SMD's form made on demand.
+type objectType struct {
+	root *typ
+	smd  func() *smd.Schema
+	ref  smd.TypeRef
+}
+
+func newObjectType(s *structural.Schema, preserve bool) *objectType {
+	meta := compileType(structural.ObjectMeta(), preserve)
+	meta.named = nameMetadata
+	root := compileRoot(s, meta, preserve)
+	root.named = nameRoot
+	name := nameRoot
+	return &objectType{
+		root: root,
+		ref:  smd.TypeRef{NamedType: &name},
+		smd:  sync.OnceValue(func() *smd.Schema { return smdSchema(root, meta) }),
+	}
+}
+
+func compileRoot(s *structural.Schema, meta *typ, preserve bool) *typ {
+	if s == nil {
+		return &typ{object: &mapType{elem: deduced}}
+	}
+	c := compiler{meta: meta}
+	return c.resource(s, preserve)
+}
+
+func compileType(s *structural.Schema, preserve bool) *typ {
+	c := compiler{}
+	return c.compile(s, preserve)
+}
+
+type compiler struct{ meta *typ }
+
+// resource is the type of an object with apiVersion, kind and metadata.
+func (c *compiler) resource(s *structural.Schema, preserve bool) *typ {
+	t := c.compile(s, preserve)
+	if t.object == nil {
+		t = &typ{object: &mapType{}}
+	}
+	if len(t.object.names) == 0 && s.Additional == nil && s.AdditionalAllows == nil && !preserve && !s.Preserve {
+		// The members added here are declared ones: what else is there is unknown.
+		t.object.elem = nil
+	}
+	text := &typ{scalar: smd.String}
+	t.object.declare("apiVersion", text)
+	t.object.declare("kind", text)
+	t.object.declare("metadata", c.meta)
+	return t
+}
+
+// declare adds or replaces a member.
+func (m *mapType) declare(name string, t *typ) {
+	at := 0
+	for at < len(m.names) && m.names[at] < name {
+		at++
+	}
+	if at < len(m.names) && m.names[at] == name {
+		m.fields[at] = t
+		return
+	}
+	m.names = append(m.names[:at:at], append([]string{name}, m.names[at:]...)...)
+	m.fields = append(m.fields[:at:at], append([]*typ{t}, m.fields[at:]...)...)
+	if m.defaults != nil {
+		m.defaults = append(m.defaults[:at:at], append([]any{nil}, m.defaults[at:]...)...)
+	}
+}
+
+// compile is the type of s. preserve is true below a node that keeps undeclared
+// members: its descendants keep theirs.
+func (c *compiler) compile(s *structural.Schema, preserve bool) *typ {
+	preserve = preserve || s.Preserve
+	switch s.Type {
+	case "object":
+		return c.embedded(s, &typ{object: c.object(s, preserve)}, preserve)
+	case "array":
+		return &typ{list: c.list(s, preserve)}
+	case "integer", "number":
+		return &typ{scalar: smd.Numeric}
+	case "boolean":
+		return &typ{scalar: smd.Boolean}
+	case "string":
+		if s.Format == "" || s.Format == "byte" {
+			return &typ{scalar: smd.String}
+		}
+		return &typ{scalar: smd.Untyped}
+	}
+	return c.embedded(s, &typ{scalar: smd.Untyped, list: c.list(s, preserve), object: c.object(s, preserve)}, preserve)
+}
+
+// embedded adds what every resource has if s is one.
+func (c *compiler) embedded(s *structural.Schema, t *typ, preserve bool) *typ {
+	if !s.Embedded || t.object == nil {
+		return t
+	}
+	if len(s.Properties) == 0 && s.Additional == nil && s.AdditionalAllows == nil && !preserve {
+		t.object.elem = nil
+	}
+	text := &typ{scalar: smd.String}
+	t.object.declare("apiVersion", text)
+	t.object.declare("kind", text)
+	t.object.declare("metadata", c.meta)
+	return t
+}
+
+func (c *compiler) object(s *structural.Schema, preserve bool) *mapType {
+	m := &mapType{relation: smd.ElementRelationship("")}
+	switch s.MapType {
+	case "atomic":
+		m.atomic, m.relation = true, smd.Atomic
+	case "granular":
+		m.relation = smd.Separable
+	}
+	for i, name := range s.Names {
+		p := s.Properties[name]
+		m.names = append(m.names, name)
+		m.fields = append(m.fields, c.compile(p, preserve))
+		if p.Default != nil {
+			if m.defaults == nil {
+				m.defaults = make([]any, len(s.Names))
+			}
+			m.defaults[i] = decodeDefault(p.Default)
+		}
+	}
+	switch {
+	case s.Additional != nil:
+		m.elem = c.compile(s.Additional, preserve)
+	case s.AdditionalAllows != nil && *s.AdditionalAllows:
+		m.elem = deduced
+	case s.AdditionalAllows == nil && (preserve || len(s.Names) == 0):
+		m.elem = deduced
+	}
+	return m
+}
+
+func (c *compiler) list(s *structural.Schema, preserve bool) *listType {
+	l := &listType{elem: untyped}
+	if s.Items != nil {
+		l.elem = c.compile(s.Items, preserve)
+	}
+	switch s.ListType {
+	case "set":
+		l.granul = true
+	case "map":
+		l.granul, l.keys = true, s.ListMapKeys
+		l.defaults = make([]any, len(l.keys))
+		if l.elem.object != nil {
+			for i, k := range l.keys {
+				l.defaults[i] = l.elem.object.defaultOf(k)
+			}
+		}
+	}
+	return l
+}
+
+func (m *mapType) defaultOf(name string) any {
+	if m.defaults == nil {
+		return nil
+	}
+	for i, n := range m.names {
+		if n == name {
+			return m.defaults[i]
+		}
+	}
+	return nil
+}
+
+// decodeDefault decodes a default as SMD wants its values. Numbers become
+// float64: SMD compares and prints numbers alike whatever their Go type is.
+func decodeDefault(raw []byte) any {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return nil
+	}
+	return v
+}
+
+// smdSchema is the schema in SMD's form.
+func smdSchema(root, meta *typ) *smd.Schema {
+	return &smd.Schema{Types: []smd.TypeDef{
+		{Name: nameRoot, Atom: smdAtom(root)},
+		{Name: nameMetadata, Atom: smdAtom(meta)},
+		{Name: nameUntyped, Atom: smdAtom(untyped)},
+		{Name: nameDeduced, Atom: smdAtom(deduced)},
+	}}
+}
+
+func smdRef(t *typ) smd.TypeRef {
+	if t == nil {
+		return smd.TypeRef{}
+	}
+	if t.named != "" {
+		return smd.TypeRef{NamedType: &t.named}
+	}
+	return smd.TypeRef{Inlined: smdAtom(t)}
+}
+
+func smdAtom(t *typ) smd.Atom {
+	var a smd.Atom
+	if t.scalar != "" {
+		a.Scalar = &t.scalar
+	}
+	if l := t.list; l != nil {
+		a.List = &smd.List{ElementType: smdRef(l.elem), ElementRelationship: smd.Atomic}
+		if l.granul {
+			a.List.ElementRelationship, a.List.Keys = smd.Associative, l.keys
+		}
+	}
+	if m := t.object; m != nil {
+		a.Map = &smd.Map{ElementType: smdRef(m.elem), ElementRelationship: m.relation}
+		for i, name := range m.names {
+			f := smd.StructField{Name: name, Type: smdRef(m.fields[i])}
+			if m.defaults != nil {
+				f.Default = m.defaults[i]
+			}
+			a.Map.Fields = append(a.Map.Fields, f)
+		}
+	}
+	return a
+}

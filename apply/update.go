@@ -1,0 +1,286 @@
+package apply
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/merge"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file follows creates, updates and patches.
+
+const (
+	maxUpdaters  = 10 // entries of updates beyond these are merged into ancientName's
+	ancientName  = "ancient-changes"
+	beforeName   = "before-first-apply"
+	thisUpdate   = "current-operation" // not an identifier: identifiers are JSON
+	kubectlName  = "kubectl"
+	lastApplied  = "kubectl.kubernetes.io/last-applied-configuration"
+	maxAnnotated = 256 * (1 << 10)
+)
+
+// Update sets metadata.managedFields of new, which is about to replace live;
+// live is nil on create. An object that does not fit its schema is not tracked:
+// it keeps live's managedFields, and the write goes on. So the error is about
+// o, not about the objects.
+func (m *Manager) Update(live, new *doc.Doc, o Options) error {
+	if len(o.Manager) > maxName {
+		return fmt.Errorf("manager name of %d bytes: want at most %d", len(o.Manager), maxName)
+	}
+	if m.updateDirect(live, new, &o) {
+		IgnoreTimestamps(live, new)
+		return nil
+	}
+	m.updatePlain(live, new, &o)
+	IgnoreTimestamps(live, new)
+	return nil
+}
+
+// updatePlain is Update by way of SMD.
+func (m *Manager) updatePlain(live, new *doc.Doc, o *Options) {
+	entries, err := m.update(live, new, o)
+	if err == nil {
+		err = writeManaged(new, entries)
+	}
+	if err != nil {
+		keepManaged(live, new)
+	}
+}
+
+// keepManaged gives new the managedFields of live.
+func keepManaged(live, new *doc.Doc) {
+	if v := managedFieldsOf(live); v.Exists() {
+		new.Set(new.Import(v), "metadata", "managedFields")
+		return
+	}
+	new.Remove("metadata", "managedFields")
+}
+
+// update computes the entries of new.
+func (m *Manager) update(live, new *doc.Doc, o *Options) ([]metav1.ManagedFieldsEntry, error) {
+	mf := liveOrNew(live, new, o.Subresource != "")
+	new.Remove("metadata", "managedFields")
+	if len(mf.sets) == 0 && uidOf(live) != "" {
+		return nil, nil // nobody was tracked so far: that begins with the first apply
+	}
+	mf, err := m.track(m.liveValue(live), node{new.Root()}, mf, m.identify(o, metav1.ManagedFieldsOperationUpdate), o)
+	if err != nil {
+		return nil, err
+	}
+	mf.capUpdaters()
+	return mf.entries()
+}
+
+// liveOrNew is the managedFields that an update starts from: those that the
+// client sent if it sent any that make sense, else those of the live object. A
+// subresource's clients do not get to send them.
+func liveOrNew(live, new *doc.Doc, ofLive bool) *managed {
+	if !ofLive {
+		sent := managedFieldsOf(new)
+		if isReset(sent) {
+			return newManaged(1)
+		}
+		if mf, err := decodeManaged(sent); err == nil && len(mf.sets) > 0 {
+			return mf
+		}
+	}
+	if mf, err := decodeManaged(managedFieldsOf(live)); err == nil {
+		return mf
+	}
+	return newManaged(1)
+}
+
+func uidOf(d *doc.Doc) string {
+	if d == nil {
+		return ""
+	}
+	return d.Root().At("metadata", "uid").Text()
+}
+
+// liveValue is the live object, or what there is before it is created: an
+// object that only says what it is.
+func (m *Manager) liveValue(live *doc.Doc) value.Value {
+	if live != nil && live.Root().Kind() == doc.Object {
+		return node{live.Root()}
+	}
+	return value.NewValueInterface(map[string]any{"apiVersion": string(m.version), "kind": m.gvk.Kind})
+}
+
+// track gives manager id what it changed between live and new and takes that
+// from the others.
+func (m *Manager) track(live, new value.Value, mf *managed, id string, o *Options) (*managed, error) {
+	newTyped, err := m.typed(new, typed.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("new object: %w", err)
+	}
+	liveTyped, err := m.typed(live, typed.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("live object: %w", err)
+	}
+	u := m.updater(o.Subresource)
+	_, sets, err := u.Update(liveTyped, newTyped, m.version, mf.sets, thisUpdate)
+	if err != nil {
+		return nil, err
+	}
+	mf.sets = sets
+	strip(mf.sets, thisUpdate)
+	mf.settle(id, o.now())
+	return mf, nil
+}
+
+// settle hands the fields of the update under way to manager id.
+func (mf *managed) settle(id string, now time.Time) {
+	vs, ok := mf.sets[thisUpdate]
+	if !ok {
+		return
+	}
+	delete(mf.sets, thisUpdate)
+	if before, ok := mf.sets[id]; ok {
+		vs = fieldpath.NewVersionedSet(vs.Set().Union(before.Set()), vs.APIVersion(), vs.Applied())
+	}
+	mf.sets[id] = vs
+	mf.times[id] = &metav1.Time{Time: now}
+}
+
+// typed is v with the type of the Manager's version.
+func (m *Manager) typed(v value.Value, o ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	return typed.AsTyped(v, m.own.smd(), m.own.ref, o...)
+}
+
+// updater is SMD's updater for an endpoint.
+func (m *Manager) updater(subresource string) *merge.Updater {
+	return &merge.Updater{Converter: converter{m}, IgnoreFilter: m.ignore[subresource]}
+}
+
+// converter turns objects into other versions, for the entries that were
+// written in those. Custom resources of all versions differ only in apiVersion.
+type converter struct{ m *Manager }
+
+// errNoVersion is a version that the kind does not have.
+var errNoVersion = errors.New("no such version")
+
+func (c converter) IsMissingVersionError(err error) bool { return errors.Is(err, errNoVersion) }
+
+func (c converter) Convert(v *typed.TypedValue, version fieldpath.APIVersion) (*typed.TypedValue, error) {
+	if _, err := schema.ParseGroupVersion(string(version)); err != nil {
+		return v, err
+	}
+	if apiVersionOf(v.AsValue()) == string(version) {
+		return v, nil
+	}
+	t, ok := c.m.types[version]
+	if !ok {
+		return v, fmt.Errorf("version %q: %w", version, errNoVersion)
+	}
+	object, ok := v.AsValue().Unstructured().(map[string]any)
+	if !ok {
+		return v, fmt.Errorf("object is no JSON object but %T", v.AsValue().Unstructured())
+	}
+	converted := make(map[string]any, len(object))
+	for name, member := range object {
+		converted[name] = member
+	}
+	converted["apiVersion"] = string(version)
+	return typed.AsTyped(value.NewValueInterface(converted), t.smd(), t.ref)
+}
+
+func apiVersionOf(v value.Value) string {
+	if v == nil || !v.IsMap() {
+		return ""
+	}
+	if s, ok := v.AsMap().Get("apiVersion"); ok && s.IsString() {
+		return s.AsString()
+	}
+	return ""
+}
+
+// strip takes from manager id what nobody owns: the server's own part of
+// metadata and what names the object.
+func strip(sets fieldpath.ManagedFields, id string) {
+	vs, ok := sets[id]
+	if !ok {
+		return
+	}
+	rest := vs.Set().Difference(unowned)
+	if rest.Empty() {
+		delete(sets, id)
+		return
+	}
+	sets[id] = fieldpath.NewVersionedSet(rest, vs.APIVersion(), vs.Applied())
+}
+
+// unownedMetadata are the members of metadata that nobody owns.
+var unownedMetadata = []string{
+	"clusterName", "creationTimestamp", "generation", "managedFields", "name", "namespace",
+	"resourceVersion", "selfLink", "uid",
+}
+
+var unowned = func() *fieldpath.Set {
+	s := fieldpath.NewSet(
+		fieldpath.MakePathOrDie("apiVersion"),
+		fieldpath.MakePathOrDie("kind"),
+		fieldpath.MakePathOrDie("metadata"),
+	)
+	for _, name := range unownedMetadata {
+		s.Insert(fieldpath.MakePathOrDie("metadata", name))
+	}
+	return s
+}()
+
+// capUpdaters merges the oldest entries of updates into one entry for each
+// version until there are at most maxUpdaters.
+func (mf *managed) capUpdaters() {
+	var updaters []string
+	for id, vs := range mf.sets {
+		if !vs.Applied() {
+			updaters = append(updaters, id)
+		}
+	}
+	n := len(updaters)
+	if n <= maxUpdaters {
+		return
+	}
+	slices.SortFunc(updaters, func(a, b string) int {
+		return cmp.Or(cmp.Compare(seconds(mf.times[a]), seconds(mf.times[b])), cmp.Compare(a, b))
+	})
+	first := make(map[fieldpath.APIVersion]string)
+	for _, id := range updaters {
+		if n <= maxUpdaters {
+			return
+		}
+		vs := mf.sets[id]
+		oldest, seen := first[vs.APIVersion()]
+		if !seen {
+			first[vs.APIVersion()] = id
+			continue
+		}
+		mf.merge(id, oldest)
+		n--
+	}
+}
+
+// merge moves the fields of updater id into the entry of ancient changes, which
+// begins as what updater oldest has.
+func (mf *managed) merge(id, oldest string) {
+	vs := mf.sets[id]
+	bucket := identifier(&metav1.ManagedFieldsEntry{
+		Manager: ancientName, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: string(vs.APIVersion()),
+	})
+	if _, ok := mf.sets[bucket]; !ok {
+		mf.sets[bucket] = mf.sets[oldest]
+		delete(mf.sets, oldest)
+	}
+	mf.sets[bucket] = fieldpath.NewVersionedSet(vs.Set().Union(mf.sets[bucket].Set()), vs.APIVersion(), vs.Applied())
+	delete(mf.sets, id)
+	mf.times[bucket] = mf.times[id] // the younger of the two
+}
