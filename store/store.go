@@ -98,6 +98,9 @@ type Watcher interface {
 	Close()
 }
 
+// MaxValue is how long a value may be: the 3 MiB that a request body may have, and room for what defaulting adds.
+const MaxValue = 7 << 20
+
 // Errors that callers tell apart. They may be wrapped; use errors.Is.
 var (
 	ErrNotFound  = errors.New("key not found")

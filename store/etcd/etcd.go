@@ -1,30 +1,206 @@
+// Package etcd is a store.Store in etcd: either a server that runs inside the process with its data in a directory, or a
+// cluster that is reached over the network.
+//
+// The embedded server opens no port and no socket: requests are function calls. It is a cluster of one member, so what it has
+// applied is what is agreed, and reads need no round of agreement. A write is acknowledged when the write-ahead log is on disk.
+// It listens to nobody, so it ticks fast and is ready after a few tens of milliseconds.
+//
+// Keys are stored as "/<prefix>/<key>", which is how kube-apiserver lays out custom resources.
+//
+// When space runs out (the database reaches Config.Quota, or the file system is nearly full) writes are refused with
+// store.ErrNoSpace; reads and deletes go on. Space that is freed is noticed by itself. Files that etcd can write no longer
+// although there seemed to be room leave a store that refuses every write until the process is started again; etcd on
+// its own would end the process at that point.
+//
+// The function to call: Open.
 package etcd
+
+// This file holds the configuration and the store's life from Open to Close.
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"path"
+	"strings"
+	"sync"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
 
 	"github.com/keelson-io/keelson/store"
 )
 
+// Config says where the data is. Either DataDir or Endpoints must be set.
 type Config struct {
-	DataDir string // of the embedded server; not used with Endpoints
+	DataDir string // of the embedded server, used by nobody else; not used with Endpoints
 
 	Endpoints []string // URLs of a cluster's members
-	CAFile    string   // that signed the cluster's certificates
+	CAFile    string   // certificates that signed those of the cluster; "" means the system's
 	CertFile  string   // client certificate
 	KeyFile   string
 
 	Prefix string // of every key; "" means "registry", so that keys start with "/registry/"
 
-	Quota           int64         // bytes the embedded server's database may grow to; 0 means 8 GiB
+	Quota           int64         // bytes the embedded server's database may hold; 0 means 8 GiB
 	CompactInterval time.Duration // how often history is compacted, and so how much is kept; 0 means 5 minutes, negative never
-	Fast            bool          // for tests only: no fsync, small files; a crash of the machine loses data
+	Fast            bool          // for tests only: no fsync, so a crash of the machine loses data
 
 	Logger *slog.Logger // nil means slog.Default()
 }
 
+// Defaults of Config.
+const (
+	defaultPrefix          = "registry"
+	defaultQuota           = 8 << 30
+	defaultCompactInterval = 5 * time.Minute
+)
+
+// maxRequest is the longest raft entry: the longest value, its key and what is around them.
+const maxRequest = store.MaxValue + 1<<20
+
+// api is what both kinds of server can do: EtcdServer as it is, and a cluster through its client.
+type api interface {
+	Range(context.Context, *pb.RangeRequest) (*pb.RangeResponse, error)
+	Txn(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error)
+	Compact(context.Context, *pb.CompactionRequest) (*pb.CompactionResponse, error)
+}
+
+// server is an api and what differs between the two kinds.
+type server interface {
+	api
+	local() bool                                    // what it has applied is what is agreed
+	revision(ctx context.Context) (int64, error)    // linearizable
+	watch(prefix []byte, after int64) source        // opens a stream of changes
+	progress(ctx context.Context) error             // for all streams
+	mayWrite(bytes int) error                       // before a write; ErrNoSpace
+	compactOnce(ctx context.Context) (int64, error) // one step of the compaction loop; the revision compacted to, or 0
+	failed() <-chan struct{}                        // closed when the server is beyond help
+	failure() error                                 // why
+	close() error
+}
+
+// client implements store.Store on a server.
+type client struct {
+	server
+	prefix string // of all keys, with slashes at both ends
+	log    *slog.Logger
+
+	closing sync.Once
+	closed  <-chan struct{} // of life
+	life    context.Context
+	end     context.CancelFunc
+	loops   sync.WaitGroup
+}
+
+// Open starts the embedded server in c.DataDir, or connects to the cluster at c.Endpoints.
 func Open(ctx context.Context, c Config) (store.Store, error) {
-	panic("BUG: not built yet")
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Prefix == "" {
+		c.Prefix = defaultPrefix
+	}
+	if c.Quota == 0 {
+		c.Quota = defaultQuota
+	}
+	if c.CompactInterval == 0 {
+		c.CompactInterval = defaultCompactInterval
+	}
+	var s server
+	var err error
+	switch {
+	case len(c.Endpoints) > 0 && c.DataDir != "":
+		return nil, errors.New("etcd configuration: got both a data directory and endpoints of a cluster, want one of them")
+	case len(c.Endpoints) > 0:
+		s, err = dial(ctx, c)
+	case c.DataDir != "":
+		s, err = startEmbedded(ctx, c)
+	default:
+		return nil, errors.New("etcd configuration: got neither a data directory nor endpoints of a cluster")
+	}
+	if err != nil {
+		return nil, err
+	}
+	cl := &client{
+		server: s,
+		prefix: strings.TrimSuffix(path.Join("/", c.Prefix), "/") + "/",
+		log:    c.Logger,
+	}
+	cl.life, cl.end = context.WithCancel(context.Background())
+	cl.closed = cl.life.Done()
+	if c.CompactInterval > 0 {
+		cl.loops.Go(func() { cl.compactLoop(c.CompactInterval) })
+	}
+	return cl, nil
+}
+
+// Close ends the watchers and stops the embedded server, or disconnects from the cluster.
+func (c *client) Close() error {
+	var err error
+	c.closing.Do(func() {
+		c.end()
+		c.loops.Wait()
+		err = c.server.close()
+	})
+	return err
+}
+
+// usable is the check every method starts with.
+func (c *client) usable(ctx context.Context) error {
+	select {
+	case <-c.closed:
+		return store.ErrClosed
+	default:
+		return ctx.Err()
+	}
+}
+
+// Ping asks for the revision, which needs a leader and, in a cluster, a majority.
+func (c *client) Ping(ctx context.Context) error {
+	if _, err := c.Revision(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-c.failed():
+		return c.failure()
+	default:
+		return nil
+	}
+}
+
+// compactLoop forgets history that is older than an interval.
+func (c *client) compactLoop(every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.closed:
+			return
+		case <-tick.C:
+		}
+		rev, err := c.compactOnce(c.life)
+		switch {
+		case err == nil && rev > 0:
+			c.log.Debug("etcd history compacted", "revision", rev)
+		case err != nil && c.life.Err() == nil:
+			c.log.Warn("etcd history not compacted", "err", err)
+		}
+	}
+}
+
+// ignoreCompacted drops the error that somebody else has compacted as far already.
+func ignoreCompacted(err error) error {
+	if errors.Is(err, mvcc.ErrCompacted) || errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
+		return nil
+	}
+	return err
+}
+
+// unavailable wraps what is wrong with the server.
+func unavailable(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{store.ErrUnavailable}, args...)...)
 }

@@ -1,0 +1,228 @@
+package etcd
+
+// This file holds the connection to a cluster.
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+// cluster implements server over the network.
+type cluster struct {
+	client *clientv3.Client
+	kv     pb.KVClient // with the client's retries of reads
+
+	life context.Context
+	end  context.CancelFunc
+
+	mu            sync.Mutex
+	running, next *flight
+
+	// The last state of the key by which all servers of a cluster agree who compacts.
+	compactVersion, compactRev int64
+}
+
+const (
+	dialTimeout   = 10 * time.Second
+	requestTime   = 20 * time.Second // for requests whose context says nothing
+	keepAlive     = 30 * time.Second
+	keepAliveWait = 10 * time.Second
+)
+
+// dial connects to the cluster and makes sure that it answers.
+func dial(ctx context.Context, c Config) (*cluster, error) {
+	tlsConfig, err := clientTLS(c)
+	if err != nil {
+		return nil, err
+	}
+	cl := &cluster{}
+	cl.client, err = clientv3.New(clientv3.Config{
+		Endpoints:            c.Endpoints,
+		TLS:                  tlsConfig,
+		DialTimeout:          dialTimeout,
+		DialKeepAliveTime:    keepAlive,
+		DialKeepAliveTimeout: keepAliveWait,
+		MaxCallSendMsgSize:   maxRequest,
+		DialOptions:          []grpc.DialOption{grpc.WithUserAgent("keelson")},
+		Logger:               newLogger(c.Logger, func(reason string) { panic("etcd client: " + reason) }),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to etcd: %w", err)
+	}
+	cl.kv = clientv3.RetryKVClient(cl.client)
+	cl.life, cl.end = context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if _, err := cl.revision(ctx); err != nil {
+		cl.close()
+		return nil, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(c.Endpoints, ", "), err)
+	}
+	return cl, nil
+}
+
+// clientTLS returns nil if nothing is said about certificates and no endpoint asks for TLS.
+func clientTLS(c Config) (*tls.Config, error) {
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		return nil, errors.New("etcd configuration: got only one of client certificate and key, want both or none")
+	}
+	secure := false
+	for _, e := range c.Endpoints {
+		secure = secure || strings.HasPrefix(e, "https://")
+	}
+	if !secure && c.CAFile == "" && c.CertFile == "" {
+		return nil, nil
+	}
+	info := transport.TLSInfo{TrustedCAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile}
+	t, err := info.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificates for etcd: %w", err)
+	}
+	return t, nil
+}
+
+// limit gives a request that could wait for ever an end.
+func limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, requestTime)
+}
+
+func (c *cluster) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	ctx, cancel := limit(ctx)
+	defer cancel()
+	return c.kv.Range(ctx, r)
+}
+
+func (c *cluster) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	ctx, cancel := limit(ctx)
+	defer cancel()
+	return c.kv.Txn(ctx, r)
+}
+
+func (c *cluster) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
+	ctx, cancel := limit(ctx)
+	defer cancel()
+	return c.kv.Compact(ctx, r)
+}
+
+// flight is one read of the revision, shared by those who called before it started.
+type flight struct {
+	done chan struct{}
+	rev  int64
+	err  error
+}
+
+// revision shares round trips: whoever comes while one is under way, which may have been answered already, takes the next.
+func (c *cluster) revision(ctx context.Context) (int64, error) {
+	c.mu.Lock()
+	var f *flight
+	switch {
+	case c.running == nil:
+		f = &flight{done: make(chan struct{})}
+		c.running = f
+		go c.fly(f)
+	case c.next == nil:
+		f = &flight{done: make(chan struct{})}
+		c.next = f
+	default:
+		f = c.next
+	}
+	c.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.rev, f.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// fly makes the round trip of f, and starts the one that was asked for meanwhile.
+func (c *cluster) fly(f *flight) {
+	// A key that cannot exist: only the header matters.
+	r, err := c.Range(c.life, &pb.RangeRequest{Key: []byte{0}, CountOnly: true})
+	if f.err = err; err == nil {
+		f.rev = r.Header.Revision
+	}
+	c.mu.Lock()
+	c.running, c.next = c.next, nil
+	if c.running != nil {
+		go c.fly(c.running)
+	}
+	c.mu.Unlock()
+	close(f.done)
+}
+
+func (c *cluster) local() bool             { return false }
+func (c *cluster) mayWrite(int) error      { return nil }
+func (c *cluster) failed() <-chan struct{} { return nil }
+func (c *cluster) failure() error          { return nil }
+
+// progress asks on the stream that the watches share, which is found by the context they were opened with.
+func (c *cluster) progress(ctx context.Context) error {
+	if err := c.client.RequestProgress(clientv3.WithRequireLeader(ctx)); err != nil {
+		return unavailable("%w", err)
+	}
+	return nil
+}
+
+// compactKey is where kube-apiserver keeps the revision it last compacted to.
+const compactKey = "compact_rev_key"
+
+// compactOnce takes part in the compaction that all servers on the cluster do together. Whoever finds the key as it last saw
+// it writes the present revision there and compacts to the one it saw one interval ago; the others only take note.
+func (c *cluster) compactOnce(ctx context.Context) (int64, error) {
+	key := []byte(compactKey)
+	r, err := c.Txn(ctx, &pb.TxnRequest{
+		Compare: []*pb.Compare{{
+			Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL,
+			TargetUnion: &pb.Compare_Version{Version: c.compactVersion},
+		}},
+		Success: put(key, strconv.AppendInt(nil, c.compactRev, 10)),
+		Failure: []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}},
+	})
+	if err != nil {
+		return 0, err
+	}
+	rev := c.compactRev
+	c.compactRev = r.Header.Revision
+	if r.Succeeded {
+		c.compactVersion++
+	} else {
+		kvs := r.Responses[0].GetResponseRange().Kvs
+		c.compactVersion = 0
+		if len(kvs) > 0 {
+			c.compactVersion = kvs[0].Version
+		}
+		return 0, nil
+	}
+	if rev == 0 {
+		return 0, nil
+	}
+	_, err = c.Compact(ctx, &pb.CompactionRequest{Revision: rev})
+	return rev, ignoreCompacted(err)
+}
+
+func (c *cluster) close() error {
+	c.end()
+	if err := c.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("disconnecting from etcd: %w", err)
+	}
+	return nil
+}
+
+var _ server = (*cluster)(nil)
+var _ store.Store = (*client)(nil)

@@ -1,0 +1,256 @@
+package etcd
+
+// This file holds the embedded server.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/config"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/features"
+	"go.uber.org/zap"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+// embedded implements server in the process.
+type embedded struct {
+	*etcdserver.EtcdServer
+	lock  *fileutil.LockedFile
+	space *space
+
+	lastSeen int64 // revision at the last step of the compaction loop
+
+	streams sync.Mutex
+	open    map[*localSource]struct{}
+	closing bool
+
+	dead  chan struct{}
+	cause atomic.Pointer[error]
+}
+
+const (
+	tick          = 10 // ms; the server only listens to itself
+	electionTicks = 5
+	// A snapshot of the raft log's position every so many writes bounds what has to be read again at the next start.
+	snapshotCount = 5000
+	startTimeout  = 30 * time.Second
+)
+
+// startEmbedded starts the server and waits until it leads itself.
+func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
+	lock, err := lockDir(c.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	e := &embedded{lock: lock, dead: make(chan struct{}), open: map[*localSource]struct{}{}}
+	started := make(chan error, 1)
+	// In a goroutine of its own, because etcd's way to report a damaged file is to stop the goroutine that met it.
+	go func() {
+		var err error
+		e.EtcdServer, err = etcdserver.NewServer(serverConfig(c, newLogger(c.Logger, e.die)))
+		if err == nil {
+			e.EtcdServer.Start()
+		}
+		started <- err
+	}()
+	select {
+	case err = <-started:
+	case <-e.dead:
+		err = e.failure()
+	}
+	if err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("starting etcd in %s: %w", c.DataDir, err)
+	}
+	e.space = newSpace(c.DataDir, c.Quota, func() int64 { return e.Backend().SizeInUse() })
+	if err := e.awaitReady(ctx); err != nil {
+		e.close()
+		return nil, fmt.Errorf("starting etcd in %s: %w", c.DataDir, err)
+	}
+	return e, nil
+}
+
+// lockDir makes the data directory this process's own.
+func lockDir(dir string) (*fileutil.LockedFile, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the data directory: %w", err)
+	}
+	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fileutil.ErrLocked) {
+		return nil, fmt.Errorf("data directory %s is in use by another process", dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locking the data directory: %w", err)
+	}
+	return lock, nil
+}
+
+// serverConfig is what etcd's own command would make of its flags, tuned for a single member without a network.
+func serverConfig(c Config, log *zap.Logger) config.ServerConfig {
+	// The names are written into the data and never connected to; etcd's defaults, so that its tools can open it.
+	const name = "default"
+	peer := types.URLs{url.URL{Scheme: "http", Host: "localhost:2380"}}
+	return config.ServerConfig{
+		Name:                name,
+		DataDir:             c.DataDir,
+		PeerURLs:            peer,
+		ClientURLs:          types.URLs{url.URL{Scheme: "http", Host: "localhost:2379"}},
+		InitialPeerURLsMap:  types.URLsMap{name: peer},
+		InitialClusterToken: "etcd-cluster",
+		NewCluster:          true,
+
+		TickMs:                     tick,
+		ElectionTicks:              electionTicks,
+		InitialElectionTickAdvance: true,
+		BootstrapTimeout:           time.Second,
+
+		SnapshotCount:          snapshotCount,
+		SnapshotCatchUpEntries: 1, // nobody has to catch up
+		MaxSnapFiles:           2,
+		MaxWALFiles:            2,
+
+		// Space is guarded by this package, so that running out of it needs no alarm to be disarmed by hand.
+		QuotaBackendBytes: -1,
+		MaxRequestBytes:   maxRequest,
+		MaxTxnOps:         16,
+
+		CompactHashCheckTime:        time.Hour,
+		DowngradeCheckTime:          time.Hour,
+		WarningApplyDuration:        time.Second,
+		WarningUnaryRequestDuration: 2 * time.Second,
+
+		UnsafeNoFsync:     c.Fast,
+		Logger:            log,
+		ServerFeatureGate: features.NewDefaultServerFeatureGate(name, log),
+		V2Deprecation:     config.V2DeprDefault,
+		Metrics:           "basic",
+		LocalAddress:      "",
+	}
+}
+
+// awaitReady waits until the server leads, and takes back an alarm that another etcd may have raised in the data.
+func (e *embedded) awaitReady(ctx context.Context) error {
+	timeout := time.NewTimer(startTimeout)
+	defer timeout.Stop()
+	select {
+	case <-e.ReadyNotify():
+	case <-e.dead:
+		return e.failure()
+	case <-e.StopNotify():
+		return errors.New("server stopped")
+	case <-timeout.C:
+		return fmt.Errorf("not ready after %v", startTimeout)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for _, a := range e.Alarms() {
+		if a.Alarm != pb.AlarmType_NOSPACE {
+			continue
+		}
+		_, err := e.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, MemberID: a.MemberID, Alarm: a.Alarm})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// die is called when etcd cannot go on.
+func (e *embedded) die(reason string) {
+	err := fmt.Errorf("etcd cannot write its files any more, start the process again when the cause is removed: %s", reason)
+	if e.cause.CompareAndSwap(nil, &err) {
+		close(e.dead)
+	}
+}
+
+func (e *embedded) failed() <-chan struct{} { return e.dead }
+
+func (e *embedded) failure() error {
+	if err := e.cause.Load(); err != nil {
+		return unavailable("%w", *err)
+	}
+	return nil
+}
+
+func (e *embedded) local() bool { return true }
+
+// revision needs no agreement, and no context: what is applied is visible here before it is acknowledged.
+func (e *embedded) revision(context.Context) (int64, error) { return e.KV().Rev(), nil }
+
+func (e *embedded) mayWrite(bytes int) error {
+	if err := e.failure(); err != nil {
+		return err
+	}
+	return e.space.take(bytes)
+}
+
+// Txn ends when the server fails, which the server's own does not notice.
+func (e *embedded) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	resp, err := e.EtcdServer.Txn(ctx, r)
+	if err != nil {
+		if dead := e.failure(); dead != nil {
+			return nil, dead
+		}
+	}
+	return resp, err
+}
+
+func (e *embedded) progress(context.Context) error {
+	e.streams.Lock()
+	defer e.streams.Unlock()
+	for s := range e.open {
+		s.askProgress()
+	}
+	return nil
+}
+
+// compactOnce compacts to where the store was one interval ago.
+func (e *embedded) compactOnce(ctx context.Context) (int64, error) {
+	rev := e.lastSeen
+	e.lastSeen = e.KV().Rev()
+	if rev <= 1 || rev == e.lastSeen {
+		return 0, nil
+	}
+	_, err := e.EtcdServer.Compact(ctx, &pb.CompactionRequest{Revision: rev})
+	return rev, ignoreCompacted(err)
+}
+
+func (e *embedded) close() error {
+	e.streams.Lock()
+	e.closing = true
+	open := maps.Clone(e.open)
+	e.streams.Unlock()
+	for s := range open {
+		s.stop()
+	}
+	if e.failure() != nil {
+		return nil // goroutines that hold its locks have stopped: it cannot be shut down
+	}
+	stopped := make(chan struct{})
+	go func() {
+		e.EtcdServer.HardStop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		return e.lock.Close()
+	case <-e.dead:
+		return e.failure()
+	}
+}
+
+var _ server = (*embedded)(nil)
+var _ store.Store = (*client)(nil)

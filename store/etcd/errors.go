@@ -1,0 +1,54 @@
+package etcd
+
+// This file turns etcd's errors into the store's.
+
+import (
+	"context"
+	"errors"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+// errCompare means that the comparison of a transaction failed. It never leaves the package.
+var errCompare = errors.New("comparison failed")
+
+// explain turns an error of an etcd call made under ctx into one of the store.
+func (c *client) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// Over the network the server's errors arrive as texts, which rpctypes turns into values.
+	var remote rpctypes.EtcdError
+	if !errors.As(err, &remote) {
+		errors.As(rpctypes.Error(err), &remote)
+	}
+	is := func(local, wire error) bool {
+		return errors.Is(err, local) || remote != (rpctypes.EtcdError{}) && errors.Is(remote, rpctypes.Error(wire))
+	}
+	switch {
+	case is(mvcc.ErrCompacted, rpctypes.ErrGRPCCompacted):
+		return store.ErrCompacted
+	case is(mvcc.ErrFutureRev, rpctypes.ErrGRPCFutureRev):
+		return store.ErrFuture
+	case is(etcderrors.ErrNoSpace, rpctypes.ErrGRPCNoSpace):
+		return store.ErrNoSpace
+	case is(etcderrors.ErrRequestTooLarge, rpctypes.ErrGRPCRequestTooLarge):
+		return store.ErrTooLarge
+	case status.Code(err) == codes.ResourceExhausted && !is(etcderrors.ErrTooManyRequests, rpctypes.ErrGRPCRequestTooManyRequests):
+		return store.ErrTooLarge // the message was longer than gRPC may send
+	}
+	select {
+	case <-c.closed:
+		return store.ErrClosed
+	case <-c.failed():
+		return c.failure()
+	default:
+		return unavailable("%w", err)
+	}
+}

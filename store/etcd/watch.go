@@ -1,0 +1,269 @@
+package etcd
+
+// This file holds watchers: streams of changes, from the embedded server's own watch or from a cluster.
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+// source is a stream of changes as a server delivers it. next returns at least one change, or a revision newer than before;
+// afterwards nothing up to rev is missing.
+type source interface {
+	next(ctx context.Context) (events []*mvccpb.Event, rev int64, err error)
+	stop()
+}
+
+// watcher implements store.Watcher.
+type watcher struct {
+	c *client
+	source
+}
+
+// batchEvents is where a batch is full.
+const batchEvents = 4096
+
+func (c *client) Watch(ctx context.Context, prefix string, after int64) (store.Watcher, error) {
+	if err := c.usable(ctx); err != nil {
+		return nil, err
+	}
+	return &watcher{c, c.watch(c.key(prefix), max(0, after))}, nil
+}
+
+func (w *watcher) Close() { w.stop() }
+
+func (w *watcher) Next(ctx context.Context) (store.Batch, error) {
+	events, rev, err := w.next(ctx)
+	if err != nil {
+		return store.Batch{}, err
+	}
+	b := store.Batch{Rev: rev}
+	if len(events) > 0 {
+		b.Events = make([]store.Event, len(events))
+	}
+	for i, e := range events {
+		b.Events[i] = w.event(e)
+	}
+	return b, nil
+}
+
+func (w *watcher) event(e *mvccpb.Event) store.Event {
+	ev := store.Event{Key: w.c.trim(e.Kv.Key), Rev: e.Kv.ModRevision}
+	switch {
+	case e.Type == mvccpb.Event_DELETE:
+		ev.Deleted = true
+	default:
+		ev.Value = e.Kv.Value
+		ev.Created = e.Kv.CreateRevision == e.Kv.ModRevision
+	}
+	if e.PrevKv != nil {
+		ev.Prev, ev.PrevRev = e.PrevKv.Value, e.PrevKv.ModRevision
+	}
+	return ev
+}
+
+// localSource is a watch stream of the embedded server.
+type localSource struct {
+	e      *embedded
+	stream mvcc.WatchStream
+	rev    int64
+	err    error // to be returned next
+
+	stopping sync.Once
+	done     chan struct{}
+}
+
+func (e *embedded) watch(prefix []byte, after int64) source {
+	s := &localSource{e: e, stream: e.Watchable().NewWatchStream(), rev: after, done: make(chan struct{})}
+	e.streams.Lock()
+	defer e.streams.Unlock()
+	if e.closing {
+		close(s.done)
+		s.stream.Close()
+		return s
+	}
+	e.open[s] = struct{}{}
+	// The only errors are an empty range and a stream that is closed.
+	if _, err := s.stream.Watch(context.Background(), 0, prefix, rangeEnd(prefix), after+1); err != nil {
+		panic("BUG: etcd watch: " + err.Error())
+	}
+	return s
+}
+
+// askProgress makes an idle stream deliver the newest revision, unless it has something else to deliver first.
+func (s *localSource) askProgress() { s.stream.RequestProgressAll() }
+
+func (s *localSource) stop() {
+	s.stopping.Do(func() { close(s.done) })
+	s.e.streams.Lock()
+	_, open := s.e.open[s]
+	delete(s.e.open, s)
+	s.e.streams.Unlock()
+	if open && s.e.failure() == nil { // a server that failed may hold the locks for ever
+		s.stream.Close()
+	}
+}
+
+func (s *localSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error) {
+	select {
+	case <-s.done:
+		return nil, 0, store.ErrClosed
+	default:
+	}
+	for s.err == nil {
+		select {
+		case r, ok := <-s.stream.Chan():
+			if events, news := s.take(r, ok); news {
+				return events, s.rev, nil
+			}
+		case <-s.done:
+			return nil, 0, store.ErrClosed
+		case <-s.e.dead:
+			return nil, 0, s.e.failure()
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		}
+	}
+	return nil, 0, s.err
+}
+
+// take takes over a response and those that wait behind it. It reports whether that is worth delivering.
+func (s *localSource) take(r mvcc.WatchResponse, ok bool) (events []*mvccpb.Event, news bool) {
+	for {
+		switch {
+		case !ok:
+			s.err = store.ErrClosed
+			return events, news
+		case r.CompactRevision != 0:
+			s.err = store.ErrCompacted
+			return events, news
+		case len(r.Events) > 0:
+			s.fillPrev(r.Events)
+			events = append(events, r.Events...)
+			s.rev = r.Events[len(r.Events)-1].Kv.ModRevision
+			news = true
+		case r.Revision >= s.rev:
+			s.rev = r.Revision
+			news = true
+		}
+		if len(events) >= batchEvents {
+			return events, news
+		}
+		select {
+		case r, ok = <-s.stream.Chan():
+		default:
+			return events, news
+		}
+	}
+}
+
+// fillPrev reads what the changes replaced. The events are shared with other streams.
+func (s *localSource) fillPrev(events []*mvccpb.Event) {
+	for i, e := range events {
+		if e.Type == mvccpb.Event_PUT && e.Kv.CreateRevision == e.Kv.ModRevision {
+			continue
+		}
+		r, err := s.e.KV().Range(context.Background(), e.Kv.Key, nil, mvcc.RangeOptions{Rev: e.Kv.ModRevision - 1})
+		if err == nil && len(r.KVs) > 0 {
+			events[i] = &mvccpb.Event{Type: e.Type, Kv: e.Kv, PrevKv: r.KVs[0]}
+		}
+	}
+}
+
+// remoteSource is a watch of a cluster, which is opened again when the server cannot go on with it.
+type remoteSource struct {
+	c           *cluster
+	prefix, end []byte
+	rev         int64
+
+	life   context.Context
+	close  context.CancelFunc
+	ch     clientv3.WatchChan
+	cancel context.CancelFunc // of ch
+}
+
+func (c *cluster) watch(prefix []byte, after int64) source {
+	s := &remoteSource{c: c, prefix: prefix, end: rangeEnd(prefix), rev: after}
+	s.life, s.close = context.WithCancel(c.life)
+	return s
+}
+
+func (s *remoteSource) stop() { s.close() }
+
+// reopenAfter is the pause before a watch is opened again.
+const reopenAfter = 100 * time.Millisecond
+
+func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error) {
+	for {
+		if s.ch == nil {
+			s.reopen()
+		}
+		select {
+		case r, ok := <-s.ch:
+			if s.life.Err() != nil {
+				return nil, 0, store.ErrClosed
+			}
+			if r.CompactRevision != 0 {
+				return nil, 0, store.ErrCompacted
+			}
+			if !ok || r.Err() != nil { // no leader, a server that goes away, …
+				s.cancel()
+				s.ch = nil
+				if err := s.pause(ctx); err != nil {
+					return nil, 0, err
+				}
+				continue
+			}
+			if events, news := s.take(r); news {
+				return events, s.rev, nil
+			}
+		case <-s.life.Done():
+			return nil, 0, store.ErrClosed
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		}
+	}
+}
+
+// reopen opens the watch where it stands. A server without a leader gives it up instead of staying silent.
+func (s *remoteSource) reopen() {
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancel(clientv3.WithRequireLeader(s.life))
+	s.ch = s.c.client.Watch(ctx, string(s.prefix), clientv3.WithRange(string(s.end)), clientv3.WithRev(s.rev+1),
+		clientv3.WithPrevKV(), clientv3.WithProgressNotify())
+}
+
+func (s *remoteSource) pause(ctx context.Context) error {
+	select {
+	case <-time.After(reopenAfter):
+		return nil
+	case <-s.life.Done():
+		return store.ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// take takes over a response. It reports whether that is worth delivering.
+func (s *remoteSource) take(r clientv3.WatchResponse) (events []*mvccpb.Event, news bool) {
+	switch {
+	case len(r.Events) > 0:
+		events = make([]*mvccpb.Event, len(r.Events))
+		for i, e := range r.Events {
+			events[i] = (*mvccpb.Event)(e)
+		}
+		s.rev = r.Events[len(r.Events)-1].Kv.ModRevision
+		return events, true
+	case r.IsProgressNotify() && r.Header.Revision >= s.rev:
+		s.rev = r.Header.Revision
+		return nil, true
+	}
+	return nil, false
+}
