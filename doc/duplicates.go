@@ -74,7 +74,7 @@ func (f *duplicateFinder) object() error {
 			return err
 		}
 		name := f.s.d.Str(key)
-		if base > 0 {
+		if f.s.depth > 1 {
 			f.path = append(f.path, '.')
 		}
 		f.path = append(f.path, name...)
