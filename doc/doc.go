@@ -102,10 +102,10 @@ func (d *Doc) SetRoot(n Node) { d.root = n }
 
 // Shape returns the shape of an object node, nil if n is a map.
 func (d *Doc) Shape(n Node) *Shape {
-	if n.shape == 0 {
+	if n.ShapeIndex() == 0 {
 		return nil
 	}
-	return d.shapes[n.shape]
+	return d.shapes[n.ShapeIndex()]
 }
 
 // Shapes is the table of shapes, shared: read only.
@@ -113,10 +113,10 @@ func (d *Doc) Shapes() []*Shape { return d.shapes }
 
 // Str is the text of a String node, borrowed.
 func (d *Doc) Str(n Node) string {
-	if n.n == 0 {
+	if n.Len() == 0 {
 		return ""
 	}
-	return unsafe.String(&d.text[n.bits], n.n)
+	return unsafe.String(&d.text[n.bits], n.Len())
 }
 
 // Item is child i of an Array node.
@@ -147,7 +147,7 @@ func (d *Doc) NewShaped(shape uint16) Node {
 	n := d.shapes[shape].Slots()
 	at := len(d.nodes)
 	d.nodes = growNodes(d.nodes, n)
-	return Node{kind: Object, shape: shape, n: uint32(n), bits: uint64(at)}
+	return makeNode(Object, shape, n, at)
 }
 
 // growNodes appends n Absent nodes.
@@ -167,7 +167,7 @@ func growNodes(nodes []Node, n int) []Node {
 func (d *Doc) NewArray(items []Node) Node {
 	at := len(d.nodes)
 	d.nodes = append(d.nodes, items...)
-	return Node{kind: Array, n: uint32(len(items)), bits: uint64(at)}
+	return makeNode(Array, 0, len(items), at)
 }
 
 // NewMap appends a map from pairs (key node, value node, key node, …) that are
@@ -175,5 +175,5 @@ func (d *Doc) NewArray(items []Node) Node {
 func (d *Doc) NewMap(pairs []Node) Node {
 	at := len(d.nodes)
 	d.nodes = append(d.nodes, pairs...)
-	return Node{kind: Object, n: uint32(len(pairs) / 2), bits: uint64(at)}
+	return makeNode(Object, 0, len(pairs)/2, at)
 }

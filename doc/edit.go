@@ -40,16 +40,16 @@ func (d *Doc) Set(n Node, path ...string) {
 // if it is none, and the shape for an object in that place.
 func (d *Doc) slotFor(p place, kid uint16, name string) (place, uint16) {
 	n := d.load(p)
-	if n.kind != Object {
-		if n = (Node{kind: Object, bits: uint64(len(d.nodes))}); kid != 0 {
+	if n.Kind() != Object {
+		if n = makeNode(Object, 0, 0, len(d.nodes)); kid != 0 {
 			n = d.NewShaped(kid)
 		}
 		d.store(p, n)
 	}
-	if n.shape == 0 {
+	if n.ShapeIndex() == 0 {
 		return d.pairFor(p, name), 0
 	}
-	s := d.shapes[n.shape]
+	s := d.shapes[n.ShapeIndex()]
 	if i := s.Slot(name); i >= 0 {
 		return place(n.bits) + place(i), s.Kid(i)
 	}
@@ -69,12 +69,11 @@ func (d *Doc) pairFor(p place, name string) place {
 	if !found {
 		key := d.NewString(name)
 		from, to := n.bits, len(d.nodes)
-		d.nodes = growNodes(d.nodes, int(2*n.n+2))
+		d.nodes = growNodes(d.nodes, int(2*n.Len()+2))
 		copy(d.nodes[to:], d.nodes[from:from+2*uint64(i)])
 		d.nodes[to+2*i] = key
-		copy(d.nodes[to+2*i+2:], d.nodes[from+2*uint64(i):from+2*uint64(n.n)])
-		n.n++
-		n.bits = uint64(to)
+		copy(d.nodes[to+2*i+2:], d.nodes[from+2*uint64(i):from+2*uint64(n.Len())])
+		n = n.withBlock(n.Len()+1, to)
 		d.store(p, n)
 	}
 	return place(n.bits) + place(2*i+1)
@@ -99,11 +98,11 @@ func (d *Doc) Remove(path ...string) {
 	at := atRoot
 	for i, name := range path {
 		n := d.load(at)
-		if n.kind != Object {
+		if n.Kind() != Object {
 			return
 		}
-		if n.shape != 0 {
-			s := d.shapes[n.shape]
+		if n.ShapeIndex() != 0 {
+			s := d.shapes[n.ShapeIndex()]
 			if slot := s.Slot(name); slot >= 0 {
 				at = place(n.bits) + place(slot)
 				if i == len(path)-1 {
@@ -115,7 +114,7 @@ func (d *Doc) Remove(path ...string) {
 				return
 			}
 			at = place(n.bits) + place(len(s.Names))
-			if n = d.load(at); n.kind != Object {
+			if n = d.load(at); n.Kind() != Object {
 				return
 			}
 		}
@@ -133,10 +132,9 @@ func (d *Doc) Remove(path ...string) {
 
 // removePair takes pair i out of the map n, which is at p.
 func (d *Doc) removePair(p place, n Node, i int) {
-	pairs := d.nodes[n.bits : n.bits+2*uint64(n.n)]
+	pairs := d.nodes[n.bits : n.bits+2*uint64(n.Len())]
 	copy(pairs[2*i:], pairs[2*i+2:])
-	n.n--
-	d.store(p, n)
+	d.store(p, n.withBlock(n.Len()-1, int(n.bits)))
 }
 
 // NewStrings appends an array of strings.
@@ -146,7 +144,7 @@ func (d *Doc) NewStrings(items []string) Node {
 	for i, s := range items {
 		d.nodes[at+i] = d.NewString(s)
 	}
-	return Node{kind: Array, n: uint32(len(items)), bits: uint64(at)}
+	return makeNode(Array, 0, len(items), at)
 }
 
 // Import deep-copies v, which may be of another Doc or of d itself, to the end
@@ -159,17 +157,17 @@ func (d *Doc) Import(v Value) Node {
 }
 
 func (d *Doc) copyFrom(from *Doc, n Node, same bool) Node {
-	switch n.kind {
+	switch n.Kind() {
 	case String:
 		return d.copyString(from, n)
 	case Array:
-		return d.copyBlock(from, n, int(n.n), same)
+		return d.copyBlock(from, n, n.Len(), same)
 	case Object:
 		switch {
-		case n.shape == 0:
-			return d.copyBlock(from, n, 2*int(n.n), same)
+		case n.ShapeIndex() == 0:
+			return d.copyBlock(from, n, 2*n.Len(), same)
 		case same:
-			return d.copyBlock(from, n, int(n.n), same)
+			return d.copyBlock(from, n, n.Len(), same)
 		}
 		return d.copyAsMap(from, n, 0)
 	}
@@ -181,7 +179,7 @@ func (d *Doc) copyString(from *Doc, n Node) Node {
 		return n
 	}
 	at := len(d.text)
-	d.text = append(d.text, from.text[n.bits:n.bits+uint64(n.n)]...)
+	d.text = append(d.text, from.text[n.bits:n.bits+uint64(n.Len())]...)
 	n.bits = uint64(at)
 	return n
 }
@@ -209,7 +207,7 @@ func (d *Doc) copyAsMap(from *Doc, n Node, kid uint16) Node {
 		value := d.importAs(from, m.value, kid)
 		d.nodes[i+1] = value
 	}
-	return Node{kind: Object, n: uint32(count), bits: uint64(at)}
+	return makeNode(Object, 0, count, at)
 }
 
 // ImportAs deep-copies v to the end of d, giving objects the layout of the
@@ -219,17 +217,17 @@ func (d *Doc) copyAsMap(from *Doc, n Node, kid uint16) Node {
 func (d *Doc) ImportAs(v Value, shape uint16) Node { return d.importAs(v.Doc, v.Node, shape) }
 
 func (d *Doc) importAs(from *Doc, n Node, shape uint16) Node {
-	switch n.kind {
+	switch n.Kind() {
 	case String:
 		return d.copyString(from, n)
 	case Array:
 		at := len(d.nodes)
-		d.nodes = growNodes(d.nodes, int(n.n))
-		for i := range int(n.n) {
+		d.nodes = growNodes(d.nodes, n.Len())
+		for i := range n.Len() {
 			item := d.importAs(from, from.Item(n, i), shape)
 			d.nodes[at+i] = item
 		}
-		return Node{kind: Array, n: n.n, bits: uint64(at)}
+		return makeNode(Array, 0, n.Len(), at)
 	case Object:
 		if shape == 0 {
 			return d.copyAsMap(from, n, 0)
@@ -254,7 +252,7 @@ func (d *Doc) importShaped(from *Doc, n Node, shape uint16) Node {
 	at := len(d.nodes)
 	if extra > 0 {
 		d.nodes = growNodes(d.nodes, 2*extra)
-		d.SetSlot(out, len(s.Names), Node{kind: Object, n: uint32(extra), bits: uint64(at)})
+		d.SetSlot(out, len(s.Names), makeNode(Object, 0, extra, at))
 	}
 	guess := 0
 	for m := from.members(n); m.next(); {

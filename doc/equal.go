@@ -8,10 +8,10 @@ package doc
 func Equal(a, b Value) bool { return equal(a.Doc, a.Node, b.Doc, b.Node) }
 
 func equal(da *Doc, a Node, db *Doc, b Node) bool {
-	if a.kind != b.kind {
+	if a.Kind() != b.Kind() {
 		return false
 	}
-	switch a.kind {
+	switch a.Kind() {
 	case Absent, Null:
 		return true
 	case Bool, Int:
@@ -21,10 +21,10 @@ func equal(da *Doc, a Node, db *Doc, b Node) bool {
 	case String:
 		return da.Str(a) == db.Str(b)
 	case Array:
-		if a.n != b.n {
+		if a.Len() != b.Len() {
 			return false
 		}
-		for i := range int(a.n) {
+		for i := range a.Len() {
 			if !equal(da, da.Item(a, i), db, db.Item(b, i)) {
 				return false
 			}
@@ -42,10 +42,10 @@ func equal(da *Doc, a Node, db *Doc, b Node) bool {
 }
 
 func equalMaps(da *Doc, a Node, db *Doc, b Node) bool {
-	if a.n != b.n {
+	if a.Len() != b.Len() {
 		return false
 	}
-	for i := range int(a.n) {
+	for i := range a.Len() {
 		ka, va := da.Pair(a, i)
 		kb, vb := db.Pair(b, i)
 		if da.Str(ka) != db.Str(kb) || !equal(da, va, db, vb) {
@@ -64,7 +64,7 @@ func equalSlots(da *Doc, a Node, db *Doc, b Node) bool {
 			return false
 		}
 	}
-	return int(a.n) == named || equalMaps(da, da.Slot(a, named), db, db.Slot(b, named))
+	return a.Len() == named || equalMaps(da, da.Slot(a, named), db, db.Slot(b, named))
 }
 
 // equalMembers compares objects whatever their layouts.

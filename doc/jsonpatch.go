@@ -28,7 +28,7 @@ func JSONPatch(target, patch []byte) ([]byte, error) {
 	if err := Parse(t, target); err != nil {
 		return nil, ErrBadDocument
 	}
-	if k := t.root.kind; k != Object && k != Array {
+	if k := t.root.Kind(); k != Object && k != Array {
 		return nil, ErrBadDocument
 	}
 	doc := patcher{root: &part{v: t.Root()}}
@@ -44,10 +44,10 @@ func JSONPatch(target, patch []byte) ([]byte, error) {
 func JSONPatchLen(patch []byte) int {
 	d := Get()
 	defer d.Release()
-	if Parse(d, patch) != nil || d.root.kind != Array {
+	if Parse(d, patch) != nil || d.root.Kind() != Array {
 		return 0
 	}
-	return int(d.root.n)
+	return d.root.Len()
 }
 
 // PatchFormatError is a text that is no JSON patch.
@@ -75,7 +75,7 @@ func parsePatch(p *Doc, patch []byte) error {
 		}
 		return &PatchFormatError{msg: "json: cannot unmarshal " + name + " into Go value of type jsonpatch." + goType}
 	}
-	if k := p.root.kind; k != Array && k != Null {
+	if k := p.root.Kind(); k != Array && k != Null {
 		return mismatch(k, "Patch")
 	}
 	for _, op := range p.Root().Items() {

@@ -5,17 +5,17 @@ package doc
 // Member is the member of that name of an Object node; Absent if there is
 // none.
 func (d *Doc) Member(n Node, name string) Node {
-	if n.shape == 0 {
+	if n.ShapeIndex() == 0 {
 		if i, ok := d.find(n, name); ok {
 			return d.nodes[n.bits+2*uint64(i)+1]
 		}
 		return Node{}
 	}
-	s := d.shapes[n.shape]
+	s := d.shapes[n.ShapeIndex()]
 	if i := s.Slot(name); i >= 0 {
 		return d.Slot(n, i)
 	}
-	if extra := d.extra(n, s); extra.n > 0 {
+	if extra := d.extra(n, s); extra.Len() > 0 {
 		return d.Member(extra, name)
 	}
 	return Node{}
@@ -31,7 +31,7 @@ func (d *Doc) extra(n Node, s *Shape) Node {
 
 // find is the pair of a map that has the key, or else where it belongs.
 func (d *Doc) find(n Node, name string) (i int, found bool) {
-	lo, hi := 0, int(n.n)
+	lo, hi := 0, n.Len()
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
 		key := d.Str(d.nodes[n.bits+2*uint64(mid)])
@@ -48,16 +48,16 @@ func (d *Doc) find(n Node, name string) (i int, found bool) {
 }
 
 func (d *Doc) memberCount(n Node) int {
-	if n.shape == 0 {
-		return int(n.n)
+	if n.ShapeIndex() == 0 {
+		return n.Len()
 	}
-	s, count := d.shapes[n.shape], 0
+	s, count := d.shapes[n.ShapeIndex()], 0
 	for i := range s.Names {
-		if d.Slot(n, i).kind != Absent {
+		if d.Slot(n, i).Kind() != Absent {
 			count++
 		}
 	}
-	return count + int(d.extra(n, s).n)
+	return count + d.extra(n, s).Len()
 }
 
 // members is a walk over an object's present members in key order.
@@ -75,10 +75,10 @@ type members struct {
 
 // members starts a walk over the members of an Object node.
 func (d *Doc) members(n Node) members {
-	if n.shape == 0 {
+	if n.ShapeIndex() == 0 {
 		return members{d: d, n: n, extra: n}
 	}
-	s := d.shapes[n.shape]
+	s := d.shapes[n.ShapeIndex()]
 	return members{d: d, n: n, shape: s, extra: d.extra(n, s)}
 }
 
@@ -86,7 +86,7 @@ func (d *Doc) members(n Node) members {
 func (m *members) next() bool {
 	if m.shape != nil {
 		names := m.shape.Names
-		for m.slot < len(names) && m.d.Slot(m.n, m.slot).kind == Absent {
+		for m.slot < len(names) && m.d.Slot(m.n, m.slot).Kind() == Absent {
 			m.slot++
 		}
 		if m.slot < len(names) && !m.extraBefore(names[m.slot]) {
@@ -95,7 +95,7 @@ func (m *members) next() bool {
 			return true
 		}
 	}
-	if m.pair >= int(m.extra.n) {
+	if m.pair >= m.extra.Len() {
 		return false
 	}
 	var key Node
@@ -107,7 +107,7 @@ func (m *members) next() bool {
 
 // extraBefore reports whether the next pair of extra sorts before name.
 func (m *members) extraBefore(name string) bool {
-	if m.pair >= int(m.extra.n) {
+	if m.pair >= m.extra.Len() {
 		return false
 	}
 	key, _ := m.d.Pair(m.extra, m.pair)

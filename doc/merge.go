@@ -29,13 +29,13 @@ func MergePatch(target, patch []byte) ([]byte, error) {
 		return nil, ErrBadPatch
 	}
 	switch {
-	case t.root.kind == Null:
+	case t.root.Kind() == Null:
 		return nil, ErrBadDocument
-	case p.root.kind != Object && p.root.kind != Array:
+	case p.root.Kind() != Object && p.root.Kind() != Array:
 		return nil, ErrBadPatch
 	}
 	b := make([]byte, 0, len(target)+len(patch))
-	if t.root.kind == Object && p.root.kind == Object {
+	if t.root.Kind() == Object && p.root.Kind() == Object {
 		return appendMerged(b, t, t.root, p, p.root), nil
 	}
 	return appendPruned(b, p, p.root), nil
@@ -47,27 +47,27 @@ func appendMerged(out []byte, t *Doc, a Node, p *Doc, b Node) []byte {
 	out = append(out, '{')
 	open := len(out)
 	i, j := 0, 0
-	for i < int(a.n) || j < int(b.n) {
+	for i < a.Len() || j < b.Len() {
 		var keyA, keyB, have, want Node
-		if i < int(a.n) {
+		if i < a.Len() {
 			keyA, have = t.Pair(a, i)
 		}
-		if j < int(b.n) {
+		if j < b.Len() {
 			keyB, want = p.Pair(b, j)
 		}
 		switch {
-		case have.kind != Absent && (want.kind == Absent || t.Str(keyA) < p.Str(keyB)):
+		case have.Kind() != Absent && (want.Kind() == Absent || t.Str(keyA) < p.Str(keyB)):
 			i++
 			out = append(t.appendString(comma(out, open), keyA), ':')
 			out = t.appendExact(out, have)
 			continue
-		case have.kind == Absent || t.Str(keyA) > p.Str(keyB):
+		case have.Kind() == Absent || t.Str(keyA) > p.Str(keyB):
 			have = Node{}
 		default:
 			i++
 		}
 		j++
-		if want.kind != Null {
+		if want.Kind() != Null {
 			out = append(p.appendString(comma(out, open), keyB), ':')
 			out = appendMergedMember(out, t, have, p, want)
 		}
@@ -79,9 +79,9 @@ func appendMerged(out []byte, t *Doc, a Node, p *Doc, b Node) []byte {
 // of the patch changes it.
 func appendMergedMember(out []byte, t *Doc, have Node, p *Doc, want Node) []byte {
 	switch {
-	case have.kind != Object:
+	case have.Kind() != Object:
 		return appendPruned(out, p, want)
-	case want.kind == Object:
+	case want.Kind() == Object:
 		return appendMerged(out, t, have, p, want)
 	}
 	// Upstream does not look for nulls inside an array that replaces an object.
@@ -90,10 +90,10 @@ func appendMergedMember(out []byte, t *Doc, have Node, p *Doc, want Node) []byte
 
 // appendPruned appends a value of a patch without the members that are null.
 func appendPruned(b []byte, d *Doc, n Node) []byte {
-	switch n.kind {
+	switch n.Kind() {
 	case Array:
 		b = append(b, '[')
-		for i := range int(n.n) {
+		for i := range n.Len() {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -103,8 +103,8 @@ func appendPruned(b []byte, d *Doc, n Node) []byte {
 	case Object:
 		b = append(b, '{')
 		open := len(b)
-		for i := range int(n.n) {
-			if key, value := d.Pair(n, i); value.kind != Null {
+		for i := range n.Len() {
+			if key, value := d.Pair(n, i); value.Kind() != Null {
 				b = append(d.appendString(comma(b, open), key), ':')
 				b = appendPruned(b, d, value)
 			}
@@ -117,7 +117,7 @@ func appendPruned(b []byte, d *Doc, n Node) []byte {
 // appendExact appends a plain value like AppendJSON, but so that numbers read
 // as the kind that they are: the Float 1 prints as 1.0.
 func (d *Doc) appendExact(b []byte, n Node) []byte {
-	switch n.kind {
+	switch n.Kind() {
 	case Float:
 		from := len(b)
 		b = appendFloat(b, n.Float())
@@ -129,7 +129,7 @@ func (d *Doc) appendExact(b []byte, n Node) []byte {
 		return append(b, '.', '0')
 	case Array:
 		b = append(b, '[')
-		for i := range int(n.n) {
+		for i := range n.Len() {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -138,7 +138,7 @@ func (d *Doc) appendExact(b []byte, n Node) []byte {
 		return append(b, ']')
 	case Object:
 		b = append(b, '{')
-		for i := range int(n.n) {
+		for i := range n.Len() {
 			if i > 0 {
 				b = append(b, ',')
 			}

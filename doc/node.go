@@ -38,12 +38,17 @@ func (k Kind) String() string { return kindNames[k] }
 //	Array           items            index of the first item
 //	Object, map     pairs            index of the first key
 //	Object, shaped  slots            index of slot 0
+//
+// Kind, flags, shape and n share one word: a struct of two words travels in
+// registers, one of five fields would go through memory (half the speed).
 type Node struct {
-	kind  Kind
-	flags uint8
-	shape uint16
-	n     uint32
-	bits  uint64
+	head uint64 // kind, flags << 8, shape << 16, n << 32
+	bits uint64
+}
+
+// makeNode is a node of the kind with n children or bytes at the place at.
+func makeNode(k Kind, shape uint16, n, at int) Node {
+	return Node{uint64(k) | uint64(shape)<<16 | uint64(n)<<32, uint64(at)}
 }
 
 const (
@@ -52,24 +57,24 @@ const (
 )
 
 // NullNode is JSON null.
-var NullNode = Node{kind: Null}
+var NullNode = Node{head: uint64(Null)}
 
 // BoolNode is true or false.
 func BoolNode(v bool) Node {
 	if v {
-		return Node{kind: Bool, bits: 1}
+		return Node{uint64(Bool), 1}
 	}
-	return Node{kind: Bool}
+	return Node{uint64(Bool), 0}
 }
 
 // IntNode is an integer.
-func IntNode(v int64) Node { return Node{kind: Int, bits: uint64(v)} }
+func IntNode(v int64) Node { return Node{uint64(Int), uint64(v)} }
 
 // FloatNode is a number that is no int64. v must be finite.
-func FloatNode(v float64) Node { return Node{kind: Float, bits: math.Float64bits(v)} }
+func FloatNode(v float64) Node { return Node{uint64(Float), math.Float64bits(v)} }
 
 func stringNode(at uint64, n uint32, flags uint8) Node {
-	return Node{kind: String, flags: flags, n: n, bits: at}
+	return Node{uint64(String) | uint64(flags)<<8 | uint64(n)<<32, at}
 }
 
 // scanString computes the flags of a string's text.
@@ -91,7 +96,9 @@ func scanString[T string | []byte](s T) uint8 {
 }
 
 // Kind is the node's kind.
-func (n Node) Kind() Kind { return n.kind }
+func (n Node) Kind() Kind { return Kind(n.head) }
+
+func (n Node) flags() uint8 { return uint8(n.head >> 8) }
 
 // Bool is the value of a Bool node.
 func (n Node) Bool() bool { return n.bits != 0 }
@@ -104,14 +111,19 @@ func (n Node) Float() float64 { return math.Float64frombits(n.bits) }
 
 // Len is the number of bytes of a String, items of an Array, pairs of a map or
 // slots of a shaped Object.
-func (n Node) Len() int { return int(n.n) }
+func (n Node) Len() int { return int(n.head >> 32) }
 
 // ShapeIndex is the index of an Object's shape in its Doc's table, 0 for a map.
-func (n Node) ShapeIndex() uint16 { return n.shape }
+func (n Node) ShapeIndex() uint16 { return uint16(n.head >> 16) }
+
+// withBlock is n with other children: count of them, at the place at.
+func (n Node) withBlock(count, at int) Node {
+	return Node{n.head&(1<<32-1) | uint64(count)<<32, uint64(at)}
+}
 
 // ASCII reports whether a String is all ASCII, so that its length in code
 // points is Len.
-func (n Node) ASCII() bool { return n.flags&flagASCII != 0 }
+func (n Node) ASCII() bool { return n.flags()&flagASCII != 0 }
 
 // Plain reports whether a String prints as it is, without escapes.
-func (n Node) Plain() bool { return n.flags&flagPlain != 0 }
+func (n Node) Plain() bool { return n.flags()&flagPlain != 0 }

@@ -70,8 +70,8 @@ func checkFlags(t *testing.T, d *Doc, v Value) {
 	t.Helper()
 	switch v.Kind() {
 	case String:
-		if want := scanString(v.Text()); v.Node.flags != want {
-			t.Fatalf("flags of %q: got %b, want %b", v.Text(), v.Node.flags, want)
+		if want := scanString(v.Text()); v.Node.flags() != want {
+			t.Fatalf("flags of %q: got %b, want %b", v.Text(), v.Node.flags(), want)
 		}
 	case Array:
 		for _, item := range v.Items() {

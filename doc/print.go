@@ -14,7 +14,7 @@ func (v Value) AppendJSON(b []byte) []byte { return v.Doc.AppendJSON(b, v.Node) 
 
 // AppendJSON appends n as JSON to b. It must not be Absent.
 func (d *Doc) AppendJSON(b []byte, n Node) []byte {
-	switch n.kind {
+	switch n.Kind() {
 	case Null:
 		return append(b, "null"...)
 	case Bool:
@@ -27,7 +27,7 @@ func (d *Doc) AppendJSON(b []byte, n Node) []byte {
 		return d.appendString(b, n)
 	case Array:
 		b = append(b, '[')
-		for i := range int(n.n) {
+		for i := range n.Len() {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -35,7 +35,7 @@ func (d *Doc) AppendJSON(b []byte, n Node) []byte {
 		}
 		return append(b, ']')
 	case Object:
-		if n.shape != 0 {
+		if n.ShapeIndex() != 0 {
 			return d.appendShaped(b, n)
 		}
 		return d.appendMap(b, n)
@@ -45,7 +45,7 @@ func (d *Doc) AppendJSON(b []byte, n Node) []byte {
 
 func (d *Doc) appendMap(b []byte, n Node) []byte {
 	b = append(b, '{')
-	for i := range int(n.n) {
+	for i := range n.Len() {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -63,8 +63,8 @@ func (d *Doc) appendPair(b []byte, n Node, i int) []byte {
 // appendShaped prints the slots in order, which is key order, and between them
 // the members of the overflow map where their keys belong.
 func (d *Doc) appendShaped(b []byte, n Node) []byte {
-	s := d.shapes[n.shape]
-	slots := d.nodes[n.bits : n.bits+uint64(n.n)]
+	s := d.shapes[n.ShapeIndex()]
+	slots := d.nodes[n.bits : n.bits+uint64(n.Len())]
 	var extra Node
 	if s.Open {
 		extra = slots[len(s.Names)]
@@ -73,10 +73,10 @@ func (d *Doc) appendShaped(b []byte, n Node) []byte {
 	b = append(b, '{')
 	open := len(b)
 	for i, name := range s.Names {
-		if slots[i].kind == Absent {
+		if slots[i].Kind() == Absent {
 			continue
 		}
-		for ; next < int(extra.n); next++ {
+		for ; next < extra.Len(); next++ {
 			if key, _ := d.Pair(extra, next); d.Str(key) > name {
 				break
 			}
@@ -85,7 +85,7 @@ func (d *Doc) appendShaped(b []byte, n Node) []byte {
 		b = append(comma(b, open), s.keys[i]...)
 		b = d.AppendJSON(b, slots[i])
 	}
-	for ; next < int(extra.n); next++ {
+	for ; next < extra.Len(); next++ {
 		b = d.appendPair(comma(b, open), extra, next)
 	}
 	return append(b, '}')
@@ -100,11 +100,11 @@ func comma(b []byte, open int) []byte {
 }
 
 func (d *Doc) appendString(b []byte, n Node) []byte {
-	if n.flags&flagPlain == 0 {
+	if n.flags()&flagPlain == 0 {
 		return appendQuoted(b, d.Str(n))
 	}
 	b = append(b, '"')
-	b = append(b, d.text[n.bits:n.bits+uint64(n.n)]...)
+	b = append(b, d.text[n.bits:n.bits+uint64(n.Len())]...)
 	return append(b, '"')
 }
 

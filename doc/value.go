@@ -12,25 +12,25 @@ type Value struct {
 }
 
 // Kind is the kind of the value.
-func (v Value) Kind() Kind { return v.Node.kind }
+func (v Value) Kind() Kind { return v.Node.Kind() }
 
 // Exists reports whether there is a value at all; null exists.
-func (v Value) Exists() bool { return v.Node.kind != Absent }
+func (v Value) Exists() bool { return v.Node.Kind() != Absent }
 
 // Text is the string if v is a String, else "". Borrowed.
 func (v Value) Text() string {
-	if v.Node.kind != String {
+	if v.Node.Kind() != String {
 		return ""
 	}
 	return v.Doc.Str(v.Node)
 }
 
 // Bool reports whether v is true.
-func (v Value) Bool() bool { return v.Node.kind == Bool && v.Node.bits != 0 }
+func (v Value) Bool() bool { return v.Node.Kind() == Bool && v.Node.bits != 0 }
 
 // Int is the integer if v is an Int, else 0.
 func (v Value) Int() int64 {
-	if v.Node.kind != Int {
+	if v.Node.Kind() != Int {
 		return 0
 	}
 	return v.Node.Int()
@@ -38,7 +38,7 @@ func (v Value) Int() int64 {
 
 // Float is the number if v is a Float or an Int, else 0.
 func (v Value) Float() float64 {
-	switch v.Node.kind {
+	switch v.Node.Kind() {
 	case Float:
 		return v.Node.Float()
 	case Int:
@@ -50,9 +50,9 @@ func (v Value) Float() float64 {
 // Len is the number of items of an Array or of present members of an Object,
 // else 0.
 func (v Value) Len() int {
-	switch v.Node.kind {
+	switch v.Node.Kind() {
 	case Array:
-		return int(v.Node.n)
+		return v.Node.Len()
 	case Object:
 		return v.Doc.memberCount(v.Node)
 	}
@@ -65,10 +65,10 @@ func (v Value) Item(i int) Value { return Value{v.Doc, v.Doc.Item(v.Node, i)} }
 // Items ranges over the items of an Array; over nothing if v is none.
 func (v Value) Items() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
-		if v.Node.kind != Array {
+		if v.Node.Kind() != Array {
 			return
 		}
-		for i := range int(v.Node.n) {
+		for i := range v.Node.Len() {
 			if !yield(i, v.Item(i)) {
 				return
 			}
@@ -79,7 +79,7 @@ func (v Value) Items() iter.Seq2[int, Value] {
 // Get is the member of that name of an Object; Absent if there is none or v is
 // no Object.
 func (v Value) Get(name string) Value {
-	if v.Node.kind != Object {
+	if v.Node.Kind() != Object {
 		return Value{}
 	}
 	return Value{v.Doc, v.Doc.Member(v.Node, name)}
@@ -97,7 +97,7 @@ func (v Value) At(path ...string) Value {
 // nothing if v is none.
 func (v Value) Members() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
-		if v.Node.kind != Object {
+		if v.Node.Kind() != Object {
 			return
 		}
 		for m := v.Doc.members(v.Node); m.next(); {
@@ -111,7 +111,7 @@ func (v Value) Members() iter.Seq2[string, Value] {
 // Interface is v as encoding/json would decode it into an any, integers as
 // int64. For tests and slow paths.
 func (v Value) Interface() any {
-	switch v.Node.kind {
+	switch v.Node.Kind() {
 	case Bool:
 		return v.Bool()
 	case Int:
