@@ -1,0 +1,68 @@
+# Everything that is done in this repository from the command line. "make" alone prints this list.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+GO          ?= go
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Packages where goroutines share memory: they are tested under the race detector, too. It doubles what it compiles and runs,
+# so it is not used where everything happens in one goroutine.
+RACE := ./store/mem ./cache ./kind ./api/... ./apply ./authn ./controller/...
+# Fuzz targets run this long each.
+FUZZTIME ?= 30s
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## the keelson binary, into bin/
+	$(GO) build -o bin/keelson ./cmd/keelson
+
+.PHONY: test
+test: vet lint unit race e2e conformance ## everything that a change must pass; what it needs is downloaded
+
+.PHONY: vet
+vet:
+	test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: ## staticcheck, with the reasons for what is off in staticcheck.conf
+	$(GO) run $(STATICCHECK) ./...
+
+.PHONY: unit
+unit: ## tests of the packages, without the end-to-end tests
+	$(GO) test $$($(GO) list ./... | grep -v /e2e)
+
+.PHONY: race
+race: ## tests of the packages with goroutines, under the race detector
+	$(GO) test -race -short $(RACE)
+
+.PHONY: e2e
+e2e: ## the real binary, driven by real kubectl and client-go
+	$(GO) test -count=1 -timeout=10m ./e2e/
+
+.PHONY: conformance
+conformance: ## the quick part of the comparison with upstream's code
+	cd conformance && $(GO) test -short -timeout=10m ./...
+
+.PHONY: conformance-full
+conformance-full: ## all of the comparison with upstream's code
+	cd conformance && $(GO) test -timeout=60m ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target, FUZZTIME (default 30s) each
+	$(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | while read -r dir; do \
+		{ grep -hoE '^func (Fuzz[A-Za-z0-9_]+)' "$$dir"/*_test.go || true; } | awk '{print $$2}' | while read -r target; do \
+			echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## Keelson beside upstream's server: prints ratios and writes docs/benchmarks.md
+	cd bench && $(GO) run . -o ../docs/benchmarks.md
+
+.PHONY: bench-engine
+bench-engine: ## the engine alone beside upstream's: decode, default, validate, rules
+	cd bench && $(GO) test -run '^$$' -bench . -benchmem .

@@ -1,0 +1,169 @@
+// This file holds the arrows between the packages and the list of modules that the product may use. Both are design, not
+// bookkeeping: a build that breaks here is mended in the code, or the design is changed first and this table with it.
+
+package keelson
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/keelson-io/keelson"
+
+// arrows names, for every package, the packages of this module that it may import; from the ground up.
+var arrows = map[string]string{
+	"status":               "",
+	"doc":                  "",
+	"cel":                  "doc",
+	"schema/structural":    "",
+	"schema":               "cel doc schema/structural",
+	"meta":                 "doc status",
+	"store":                "",
+	"store/etcd":           "store",
+	"store/mem":            "store",
+	"store/storetest":      "store",
+	"cache":                "store",
+	"kind":                 "cache cel doc meta schema schema/structural",
+	"apply":                "doc meta schema/structural status",
+	"authn":                "status",
+	"authz":                "authn",
+	"admission":            "authn doc kind meta status",
+	"api/discovery":        "kind",
+	"api/openapi":          "kind schema/structural",
+	"api/table":            "doc kind",
+	"api":                  "admission api/discovery api/openapi api/table apply authn authz cache doc kind meta schema status store",
+	"controller/crd":       "cache doc kind store",
+	"controller/namespace": "cache doc kind store",
+	"server":               "admission api apply authn authz cache controller/crd controller/namespace kind store store/etcd",
+	"internal/cli":         "doc kind meta schema server status",
+	"internal/testcrds":    "",
+	"cmd/keelson":          "internal/cli",
+}
+
+// modules lists every module whose packages the product's own packages import, with what it is for. Tests, and the nested
+// modules for comparisons and measurements, may use others.
+var modules = map[string]string{
+	"github.com/google/cel-go": "parses, type-checks and estimates rules",
+}
+
+// never lists import paths that must not come into the product, not even by way of another module.
+var never = []string{
+	"k8s.io/apiserver",
+	"k8s.io/apiextensions-apiserver/pkg/apiserver",
+	"k8s.io/apiextensions-apiserver/pkg/registry",
+	"k8s.io/kubernetes",
+}
+
+// goPackage is what go list says of a package.
+type goPackage struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	GoFiles    []string
+	Module     *struct{ Path string }
+}
+
+func TestPackagesImportOnlyWhatTheDesignAllows(t *testing.T) {
+	for _, p := range goList(t, "./...") {
+		if len(p.GoFiles) == 0 {
+			continue // tests only
+		}
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		text, ok := arrows[name]
+		if !ok {
+			t.Errorf("package %s: not in the table of arrows", name)
+			continue
+		}
+		allowed := strings.Fields(text)
+		for _, i := range p.Imports {
+			to, ours := strings.CutPrefix(i, module+"/")
+			if ours && !slices.Contains(allowed, to) {
+				t.Errorf("package %s: imports %s, which the table of arrows does not allow", name, to)
+			}
+		}
+		for _, to := range allowed {
+			if !slices.Contains(p.Imports, module+"/"+to) {
+				t.Errorf("package %s: does not import %s: take the arrow out of the table", name, to)
+			}
+		}
+	}
+}
+
+func TestArrowsPointDown(t *testing.T) {
+	// A depth-first walk finds a cycle that go build would only report package by package.
+	var visit func(name string, path []string)
+	visit = func(name string, path []string) {
+		if slices.Contains(path, name) {
+			t.Fatalf("arrows in a circle: %s", strings.Join(append(path, name), " -> "))
+		}
+		for _, to := range strings.Fields(arrows[name]) {
+			if _, ok := arrows[to]; !ok {
+				t.Errorf("package %s: arrow to %s, which is not in the table", name, to)
+			}
+			visit(to, append(slices.Clone(path), name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(arrows)) {
+		visit(name, nil)
+	}
+}
+
+func TestProductUsesOnlyListedModules(t *testing.T) {
+	owner := map[string]string{} // import path -> module
+	for _, p := range goList(t, "-deps", "./...") {
+		if p.Module != nil {
+			owner[p.ImportPath] = p.Module.Path
+		}
+		for _, n := range never {
+			if p.ImportPath == n || strings.HasPrefix(p.ImportPath, n+"/") {
+				t.Errorf("the product depends on %s, which only comparisons may use", p.ImportPath)
+			}
+		}
+	}
+	used := map[string]bool{}
+	for _, p := range goList(t, "./...") {
+		for _, i := range p.Imports {
+			m := owner[i]
+			if m == "" || m == module {
+				continue
+			}
+			used[m] = true
+			if modules[m] == "" {
+				t.Errorf("package %s: imports %s of module %s, which is not on the list", p.ImportPath, i, m)
+			}
+		}
+	}
+	for m := range modules {
+		if !used[m] {
+			t.Errorf("module %s: nothing imports it: take it off the list", m)
+		}
+	}
+}
+
+func goList(t *testing.T, args ...string) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Standard,Imports,GoFiles,Module"}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, stderr.Bytes())
+	}
+	var list []goPackage
+	dec := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var p goPackage
+		if err := dec.Decode(&p); err == io.EOF {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
