@@ -38,7 +38,7 @@ func (m *Manager) Apply(live *doc.Doc, patch []byte, o Options) ([]byte, error) 
 		err = conflictError(conflicts)
 	}
 	if err != nil {
-		return nil, status.From(err)
+		return nil, clientError(err)
 	}
 	return out, nil
 }
@@ -123,12 +123,12 @@ func (m *Manager) applyOnce(live value.Value, config *doc.Doc, mf *managed, o *O
 	}
 	configTyped, err := m.typed(node{config.Root()})
 	if err != nil {
-		return nil, nil, fmt.Errorf("failed to create typed patch object (%v): %v", m.describe(config.Root()), err)
+		return nil, nil, fmt.Errorf("failed to create typed patch object (%v): %v", m.describe(node{config.Root()}), err)
 	}
 	bare := withoutManaged(live)
 	liveTyped, err := m.typed(bare, typed.AllowDuplicates)
 	if err != nil {
-		return nil, nil, fmt.Errorf("failed to create typed live object (%v): %v", m.describe(config.Root()), err)
+		return nil, nil, fmt.Errorf("failed to create typed live object (%v): %v", m.describe(live), err)
 	}
 	id := m.identify(o, metav1.ManagedFieldsOperationApply)
 	merged, sets, err := m.updater(o.Subresource).Apply(liveTyped, configTyped, m.version, mf.sets, id, o.Force)
@@ -174,9 +174,8 @@ func withoutManaged(v value.Value) value.Value {
 }
 
 // describe names an object in errors.
-func (m *Manager) describe(v doc.Value) string {
-	meta := v.Get("metadata")
-	return fmt.Sprintf("%v/%v; %v", meta.Get("namespace").Text(), meta.Get("name").Text(), m.gvk)
+func (m *Manager) describe(v value.Value) string {
+	return fmt.Sprintf("%v/%v; %v", memberText(v, "metadata", "namespace"), memberText(v, "metadata", "name"), m.gvk)
 }
 
 // conflictError is what clients see of conflicts.

@@ -121,11 +121,11 @@ func (m *Manager) liveValue(live *doc.Doc) value.Value {
 func (m *Manager) track(live, new value.Value, mf *managed, id string, o *Options) (*managed, error) {
 	newTyped, err := m.typed(new, typed.AllowDuplicates)
 	if err != nil {
-		return nil, fmt.Errorf("new object: %w", err)
+		return nil, fmt.Errorf("failed to convert new object (%s) to smd typed: %v", m.describe(new), err)
 	}
 	liveTyped, err := m.typed(live, typed.AllowDuplicates)
 	if err != nil {
-		return nil, fmt.Errorf("live object: %w", err)
+		return nil, fmt.Errorf("failed to convert live object (%s) to smd typed: %v", m.describe(live), err)
 	}
 	u := m.updater(o.Subresource)
 	_, sets, err := u.Update(liveTyped, newTyped, m.version, mf.sets, thisUpdate)

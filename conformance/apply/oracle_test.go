@@ -39,7 +39,7 @@ spec:
     schema: {openAPIV3Schema: &s
       {type: object, properties: {
         spec: {type: object, properties: {
-          color: {type: string}, replicas: {type: integer}, ratio: {type: number}, on: {type: boolean}, when: {type: string, format: date-time},
+          color: {type: string}, replicas: {type: integer}, ratio: {type: number}, flag: {type: boolean}, when: {type: string, format: date-time},
           port: {x-kubernetes-int-or-string: true},
           tags: {type: array, x-kubernetes-list-type: set, items: {type: string}},
           nums: {type: array, x-kubernetes-list-type: set, items: {type: integer}},
@@ -50,7 +50,7 @@ spec:
           free: {type: object, x-kubernetes-preserve-unknown-fields: true},
           half: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {known: {type: object, properties: {x: {type: string}}}}},
           labels: {type: object, additionalProperties: {type: string}},
-          deep: {type: object, additionalProperties: {type: object, properties: {x: {type: integer}, y: {type: integer}}}},
+          deep: {type: object, additionalProperties: {type: object, properties: {x: {type: integer}, z: {type: integer}}}},
           embedded: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true, properties: {spec: {type: object, properties: {q: {type: string}}}}},
           nothing: {type: string, nullable: true}}},
         status: {type: object, properties: {replicas: {type: integer}, phase: {type: string},

@@ -92,7 +92,7 @@ func (g gen) spec(dups bool) any {
 	g.maybe(s, "color", g.word)
 	g.maybe(s, "replicas", g.num)
 	g.maybe(s, "ratio", g.num)
-	g.maybe(s, "on", func() any { return g.one(true, false) })
+	g.maybe(s, "flag", func() any { return g.one(true, false) })
 	g.maybe(s, "when", func() any { return g.one("2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z") })
 	g.maybe(s, "port", func() any { return g.one("http", int64(80), map[string]any{"a": "b"}) })
 	g.maybe(s, "tags", func() any { return g.set(dups, "a", "b", "c") })
@@ -104,7 +104,7 @@ func (g gen) spec(dups bool) any {
 	g.maybe(s, "half", func() any { return g.object(2) })
 	g.maybe(s, "labels", g.texts)
 	g.maybe(s, "deep", func() any {
-		return g.one(map[string]any{}, map[string]any{"k": map[string]any{"x": int64(1)}}, map[string]any{"k": map[string]any{}, "l": map[string]any{"y": int64(2)}})
+		return g.one(map[string]any{}, map[string]any{"k": map[string]any{"x": int64(1)}}, map[string]any{"k": map[string]any{}, "l": map[string]any{"z": int64(2)}})
 	})
 	g.maybe(s, "embedded", func() any {
 		return map[string]any{"apiVersion": "v1", "kind": "Foo", "metadata": map[string]any{"name": g.word(), "labels": g.texts()}, "spec": map[string]any{"q": g.word()}, "other": g.free(1)}
