@@ -1,0 +1,175 @@
+package schema
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/keelson-io/keelson/cel"
+)
+
+// This file makes the types that rules see of schema nodes.
+
+// buildTypes sets celType at and below n; it stays nil where no rule can see
+// the value: it has no type, or is a list or map of such values.
+func (n *node) buildTypes(p *Program) {
+	n.each(func(child *node) { child.buildTypes(p) })
+	n.celType = n.buildType(p)
+}
+
+func (n *node) buildType(p *Program) *cel.Type {
+	t := &cel.Type{Nullable: n.nullable, Preserve: n.preserve}
+	max, enum := int64(none), 0
+	v := n.values
+	if v == nil {
+		v = &values{maxLength: none, maxItems: none, maxProps: none}
+	}
+	switch {
+	case n.intOrStr:
+		t.Kind, t.IntOrString, max = cel.Dyn, true, v.maxLength
+	case n.typ == "array":
+		if n.items == nil || n.items.celType == nil {
+			return nil
+		}
+		t.Kind, t.Elem, max = cel.List, n.items.celType, v.maxItems
+		t.ListType, t.MapKeys = n.listType, n.mapKeys
+	case n.typ == "object" && n.additional != nil:
+		if n.additional.celType == nil {
+			return nil
+		}
+		t.Kind, t.Elem, max = cel.Map, n.additional.celType, v.maxProps
+	case n.typ == "object":
+		t.Kind, t.Fields = cel.Object, n.fields(p)
+	case n.typ == "string":
+		t.Kind, max = cel.String, v.maxLength
+		switch n.format {
+		case "byte":
+			t.Kind, t.Format = cel.Bytes, n.format
+		case "duration":
+			t.Kind, t.Format = cel.Duration, n.format
+		case "date", "date-time":
+			t.Kind, t.Format = cel.Timestamp, n.format
+		}
+		for _, text := range v.texts {
+			enum = longer(enum, len(text))
+		}
+	case n.typ == "boolean":
+		t.Kind = cel.Bool
+	case n.typ == "integer":
+		t.Kind = cel.Int
+	case n.typ == "number":
+		t.Kind = cel.Double
+	default:
+		return nil
+	}
+	setSizes(t, max, enum)
+	return t
+}
+
+func longer(a, b int) int {
+	if a > b {
+		return a
+	}
+	return b
+}
+
+func setSizes(t *cel.Type, max int64, enum int) {
+	if max == none {
+		t.SetSizes(nil, enum)
+		return
+	}
+	t.SetSizes(&max, enum)
+}
+
+// fields are the members that rules can see. A resource always has apiVersion,
+// kind and the names in its metadata; unless the schema declares all of them,
+// nothing else of its metadata can be seen.
+func (n *node) fields(p *Program) []cel.Field {
+	var fields []cel.Field
+	add := func(name string, t *cel.Type, child *node) {
+		f := cel.Field{Name: name, Type: t, Slot: slotOf(n.slots, name), HasDefault: child != nil && child.defText != nil}
+		if n.values != nil {
+			for _, r := range n.values.required {
+				f.Required = f.Required || r.name == name
+			}
+		}
+		fields = append(fields, f)
+	}
+	if !n.resource || n.declaresMeta() {
+		for _, prop := range n.props {
+			if prop.node.celType != nil {
+				add(prop.name, prop.node.celType, prop.node)
+			}
+		}
+		return fields
+	}
+	for i, name := range n.slots.Names {
+		switch child := n.bySlot[i]; {
+		case name == "metadata":
+			t := p.metaType(child)
+			add(name, t, nil)
+			child.setMetaType(t)
+		case isMeta(name):
+			t := textType(none)
+			add(name, t, nil)
+			if child != nil {
+				child.celType = t
+			}
+		case child.celType != nil:
+			add(name, child.celType, child)
+		}
+	}
+	return fields
+}
+
+// declaresMeta reports whether a resource declares everything that rules can
+// see of every resource.
+func (n *node) declaresMeta() bool {
+	is := func(n *node, typ string) bool { return n != nil && n.typ == typ }
+	meta := n.prop("metadata")
+	return is(n.prop("kind"), "string") && is(n.prop("apiVersion"), "string") && is(meta, "object") &&
+		is(meta.prop("name"), "string") && is(meta.prop("generateName"), "string")
+}
+
+// longestName is how long the name of an object can be.
+const longestName = int64(validation.DNS1123SubdomainMaxLength)
+
+// metaType is the type of a resource's metadata. A generated name is at least
+// one byte longer than generateName.
+func (p *Program) metaType(declared *node) *cel.Type {
+	t := &cel.Type{Kind: cel.Object}
+	for _, f := range []struct {
+		name string
+		max  int64
+	}{{"generateName", longestName - 1}, {"name", longestName}} {
+		max := f.max
+		if declared != nil {
+			if own := declared.prop(f.name); own != nil && own.values != nil && own.values.maxLength != none && own.values.maxLength < max {
+				max = own.values.maxLength
+			}
+		}
+		t.Fields = append(t.Fields, cel.Field{Name: f.name, Type: textType(max), Slot: slotOf(p.meta.slots, f.name)})
+	}
+	setSizes(t, none, 0)
+	return t
+}
+
+// setMetaType makes t the type of declared metadata, nil if it is not declared.
+func (n *node) setMetaType(t *cel.Type) {
+	if n == nil {
+		return
+	}
+	n.celType = t
+	for _, p := range n.props {
+		p.node.celType = nil
+		for _, f := range t.Fields {
+			if f.Name == p.name {
+				p.node.celType = f.Type
+			}
+		}
+	}
+}
+
+func textType(max int64) *cel.Type {
+	t := &cel.Type{Kind: cel.String}
+	setSizes(t, max, 0)
+	return t
+}

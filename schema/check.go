@@ -1,0 +1,345 @@
+package schema
+
+import (
+	"math"
+	"unicode/utf8"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file is the fast path of validation: is a value valid or not? It gives
+// no reasons and allocates nothing. It must answer as explain.go does.
+
+// ok reports whether x is valid by n, restrictions below junctors included.
+func (n *node) ok(d *doc.Doc, x doc.Node) bool {
+	kind := x.Kind()
+	if !n.typeOK(kind, x) {
+		return false
+	}
+	if v := n.values; v != nil {
+		if kind == doc.Null {
+			return len(v.enum) == 0
+		}
+		if !v.junctorsOK(d, x) || !n.valuesOK(d, x, kind) {
+			return false
+		}
+	} else if n.format != "" && !n.formatFits(d, x, kind) {
+		return false
+	}
+	switch kind {
+	case doc.Array:
+		return n.itemsOK(d, x)
+	case doc.Object:
+		return n.membersOK(d, x)
+	}
+	return true
+}
+
+func (n *node) typeOK(kind doc.Kind, x doc.Node) bool {
+	return n.kinds.has(kind) && (kind != doc.Float || !n.integral || isInteger(x.Float()))
+}
+
+// isInteger is upstream's notion of a float64 that is an integer.
+func isInteger(f float64) bool {
+	const exact = 1<<53 - 1
+	if math.IsNaN(f) || math.IsInf(f, 0) || f < -exact || f > exact {
+		return false
+	}
+	rounded := math.Round(f)
+	if f == rounded {
+		return true
+	}
+	return rounded != 0 && math.Abs(f-rounded) < 1e-9*math.Abs(rounded)
+}
+
+func (n *node) itemsOK(d *doc.Doc, x doc.Node) bool {
+	if n.items == nil || !n.items.deepChecks {
+		return true
+	}
+	for i := range x.Len() {
+		if !n.items.ok(d, d.Item(x, i)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *node) membersOK(d *doc.Doc, x doc.Node) bool {
+	if n.noOther || n.additional != nil && n.additional.deepChecks {
+		if !n.othersOK(d, x) {
+			return false
+		}
+	}
+	shaped := x.ShapeIndex() == n.slotShape && n.slotShape != 0
+	for i := range n.props {
+		p := &n.props[i]
+		if !p.node.deepChecks {
+			continue
+		}
+		var m doc.Node
+		if shaped && p.slot >= 0 {
+			m = d.Slot(x, p.slot)
+		} else {
+			m = n.member(d, x, p.name, p.slot)
+		}
+		if m.Kind() != doc.Absent && !p.node.ok(d, m) {
+			return false
+		}
+	}
+	return true
+}
+
+// othersOK checks the members that are not declared.
+func (n *node) othersOK(d *doc.Doc, x doc.Node) bool {
+	if x.ShapeIndex() == 0 && len(n.props) == 0 {
+		for i := range x.Len() {
+			if _, m := d.Pair(x, i); n.noOther || !n.additional.ok(d, m) {
+				return false
+			}
+		}
+		return true
+	}
+	for name, m := range (doc.Value{Doc: d, Node: x}).Members() {
+		if n.prop(name) == nil && (n.noOther || !n.additional.ok(d, m.Node)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (v *values) junctorsOK(d *doc.Doc, x doc.Node) bool {
+	if len(v.anyOf) > 0 && countOK(v.anyOf, d, x, 1) == 0 {
+		return false
+	}
+	if len(v.oneOf) > 0 && countOK(v.oneOf, d, x, 2) != 1 {
+		return false
+	}
+	for _, b := range v.allOf {
+		if !b.ok(d, x) {
+			return false
+		}
+	}
+	return v.not == nil || !v.not.ok(d, x)
+}
+
+// countOK counts the branches that x is valid by, up to enough.
+func countOK(branches []*node, d *doc.Doc, x doc.Node, enough int) int {
+	count := 0
+	for _, b := range branches {
+		if b.ok(d, x) {
+			if count++; count == enough {
+				break
+			}
+		}
+	}
+	return count
+}
+
+// valuesOK checks the restrictions of n apart from junctors. x is not null.
+func (n *node) valuesOK(d *doc.Doc, x doc.Node, kind doc.Kind) bool {
+	v := n.values
+	if !n.formatFits(d, x, kind) {
+		return false
+	}
+	switch kind {
+	case doc.String:
+		if !v.textOK(d, x) {
+			return false
+		}
+	case doc.Int, doc.Float:
+		if !n.numberOK(x, kind) {
+			return false
+		}
+	case doc.Array:
+		if !within(x.Len(), v.minItems, v.maxItems) {
+			return false
+		}
+	case doc.Object:
+		if v.minProps != none || v.maxProps != none {
+			if !within(doc.Value{Doc: d, Node: x}.Len(), v.minProps, v.maxProps) {
+				return false
+			}
+		}
+		for i := range v.required {
+			if r := &v.required[i]; n.member(d, x, r.name, r.slot).Kind() == doc.Absent {
+				return false
+			}
+		}
+	}
+	return len(v.enum) == 0 || v.enumOK(d, x, kind)
+}
+
+func within(size int, min, max int64) bool {
+	return (min == none || int64(size) >= min) && (max == none || int64(size) <= max)
+}
+
+// formatFits checks the format: of strings by its check, of numbers by range.
+func (n *node) formatFits(d *doc.Doc, x doc.Node, kind doc.Kind) bool {
+	switch kind {
+	case doc.String:
+		return n.formatOK == nil || n.formatOK(d.Str(x))
+	case doc.Int:
+		return intInRange(x.Int(), n.numType, n.format)
+	case doc.Float:
+		return n.numType == "" || rangeError(x.Float(), n.numType, n.format, "", "") == nil
+	}
+	return true
+}
+
+func (v *values) textOK(d *doc.Doc, x doc.Node) bool {
+	if v.minLength != none || v.maxLength != none {
+		size := x.Len()
+		if !x.ASCII() {
+			size = utf8.RuneCountInString(d.Str(x))
+		}
+		if !within(size, v.minLength, v.maxLength) {
+			return false
+		}
+	}
+	return v.match == nil || v.match.matches(d.Str(x))
+}
+
+func (n *node) numberOK(x doc.Node, kind doc.Kind) bool {
+	v := n.values
+	if v.max == nil && v.min == nil && v.multiple == nil {
+		return true
+	}
+	if v.badBound {
+		return false
+	}
+	if kind == doc.Float {
+		f := x.Float()
+		return (v.max == nil || belowFloat(f, *v.max, v.exclMax)) &&
+			(v.min == nil || belowFloat(*v.min, f, v.exclMin)) &&
+			(v.multiple == nil || multipleOfFloat(f, *v.multiple))
+	}
+	i := x.Int()
+	return (v.max == nil || belowInt(i, int64(*v.max), v.exclMax)) &&
+		(v.min == nil || belowInt(int64(*v.min), i, v.exclMin)) &&
+		(v.multiple == nil || multipleOfInt(i, int64(*v.multiple)))
+}
+
+func belowInt(a, b int64, strictly bool) bool     { return a < b || a == b && !strictly }
+func belowFloat(a, b float64, strictly bool) bool { return a < b || a == b && !strictly }
+
+func multipleOfInt(v, factor int64) bool { return factor > 0 && v%factor == 0 }
+
+func multipleOfFloat(v, factor float64) bool {
+	if factor <= 0 {
+		return false
+	}
+	if factor < 1 {
+		return isInteger(1 / factor * v)
+	}
+	return isInteger(v / factor)
+}
+
+// enumOK compares x with the values of the enum. Upstream converts the value to
+// the Go type of the enum's value first, so that 1.5 equals 1 and 65 equals
+// "A"; null equals nothing.
+func (v *values) enumOK(d *doc.Doc, x doc.Node, kind doc.Kind) bool {
+	switch kind {
+	case doc.String:
+		s := d.Str(x)
+		for _, text := range v.texts {
+			if s == text {
+				return true
+			}
+		}
+		return false
+	case doc.Bool:
+		for _, e := range v.enum {
+			if b, ok := e.(bool); ok && b == x.Bool() {
+				return true
+			}
+		}
+		return false
+	case doc.Int:
+		for _, e := range v.enum {
+			switch e := e.(type) {
+			case int64:
+				if x.Int() == e {
+					return true
+				}
+			case float64:
+				if float64(x.Int()) == e {
+					return true
+				}
+			case string:
+				if runeText(x.Int()) == e {
+					return true
+				}
+			}
+		}
+		return false
+	case doc.Float:
+		for _, e := range v.enum {
+			switch e := e.(type) {
+			case int64:
+				if int64(x.Float()) == e {
+					return true
+				}
+			case float64:
+				if x.Float() == e {
+					return true
+				}
+			}
+		}
+		return false
+	case doc.Array, doc.Object:
+		if v.onlyTexts {
+			return false
+		}
+		for _, e := range v.enum {
+			if sameAsGo(doc.Value{Doc: d, Node: x}, e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// runeText is what Go makes of an integer that is converted to a string.
+func runeText(i int64) string {
+	if i < 0 || i > utf8.MaxRune {
+		return string(utf8.RuneError)
+	}
+	return string(rune(i))
+}
+
+// sameAsGo compares x with a value decoded by encoding/json, types exactly.
+func sameAsGo(x doc.Value, e any) bool {
+	switch e := e.(type) {
+	case nil:
+		return x.Kind() == doc.Null
+	case bool:
+		return x.Kind() == doc.Bool && x.Node.Bool() == e
+	case int64:
+		return x.Kind() == doc.Int && x.Node.Int() == e
+	case float64:
+		return x.Kind() == doc.Float && x.Node.Float() == e
+	case string:
+		return x.Kind() == doc.String && x.Text() == e
+	case []any:
+		if x.Kind() != doc.Array || x.Len() != len(e) {
+			return false
+		}
+		for i := range e {
+			if !sameAsGo(x.Item(i), e[i]) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		if x.Kind() != doc.Object || x.Len() != len(e) {
+			return false
+		}
+		for name, m := range x.Members() {
+			if want, ok := e[name]; !ok || !sameAsGo(m, want) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}

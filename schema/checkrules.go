@@ -1,0 +1,241 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/cel"
+)
+
+// This file checks the rules of a schema when it is written: that they compile
+// and what they may cost.
+
+const (
+	ruleCostLimit   = 10_000_000  // estimated cost of one expression
+	schemaCostLimit = 100_000_000 // of all expressions of a schema
+	maxRequestSize  = 3 << 20
+	topRules        = 4 // how many expressions are named if the schema's limit is exceeded
+)
+
+// RuleCheck says how CheckRules checks.
+type RuleCheck struct {
+	// Path is the path of the root schema.
+	Path *field.Path
+	// Stored and StoredMessage report whether a rule or messageExpression was
+	// accepted before: then it may use everything that was ever valid. nil
+	// stands for never.
+	Stored, StoredMessage func(expr string) bool
+	// KeepCost drops the errors about the cost of single expressions.
+	KeepCost bool
+	// Skip reports whether the rules of the schema node at path are not to be
+	// looked at. nil stands for none.
+	Skip func(path string) bool
+}
+
+// CompileRules checks the rules of the schema, all of them as stored or all as
+// new ones. Paths start at the root of the schema.
+func (p *Program) CompileRules(stored bool) field.ErrorList {
+	always := func(string) bool { return stored }
+	return p.CheckRules(RuleCheck{Stored: always, StoredMessage: always})
+}
+
+// CheckRules compiles the rules of the schema and estimates what they cost. It
+// reports what is wrong in upstream's words: for every node what is below it
+// first.
+func (p *Program) CheckRules(c RuleCheck) field.ErrorList {
+	if !p.hasRules {
+		return nil
+	}
+	p.compileRules() // for the types
+	k := &ruleChecker{RuleCheck: c, stored: p.types, fresh: p.types}
+	if p.options.NewEnv != nil {
+		k.fresh = p.options.NewEnv.Types(p.root.celType)
+	}
+	one := uint64(1)
+	k.node(p.root, c.Path, nil, &one)
+	return append(k.errs, k.totalErrors()...)
+}
+
+type ruleChecker struct {
+	RuleCheck
+	stored, fresh *cel.TypeSet
+	errs          field.ErrorList
+	total         uint64
+	expensive     []exprCost
+}
+
+type exprCost struct {
+	path *field.Path
+	cost uint64
+}
+
+// node checks the rules at and below n. loose is the outermost list above n
+// whose items are not correlated, nil if there is none. count is how many
+// values of n an object can have, nil if there is no limit.
+func (k *ruleChecker) node(n *node, path, loose *field.Path, count *uint64) {
+	below, inItems := n.childCount(count), loose
+	if n.items != nil && n.listType != "map" && loose == nil {
+		inItems = path
+	}
+	if n.additional != nil {
+		k.node(n.additional, path.Child("additionalProperties"), loose, below)
+	}
+	for _, p := range n.props {
+		k.node(p.node, path.Child("properties").Key(p.name), loose, below)
+	}
+	if n.items != nil {
+		k.node(n.items, path.Child("items"), inItems, below)
+	}
+	if n.rules != nil && (k.Skip == nil || !k.Skip(path.String())) {
+		k.rules(n, path.Child("x-kubernetes-validations"), loose, count)
+	}
+}
+
+// childCount is how many values the children of n can have.
+func (n *node) childCount(count *uint64) *uint64 {
+	if count == nil {
+		return nil
+	}
+	max := int64(1)
+	switch {
+	case n.typ == "object" && n.anyOther:
+		max = none
+		if n.values != nil {
+			max = n.values.maxProps
+		}
+	case n.typ == "array":
+		max = none
+		if n.values != nil {
+			max = n.values.maxItems
+		}
+	}
+	if max == none {
+		return nil
+	}
+	if max < 0 {
+		max = 0
+	}
+	product := times(*count, uint64(max))
+	return &product
+}
+
+// times is a product that does not overflow.
+func times(a, b uint64) uint64 {
+	if a != 0 && b > math.MaxUint64/a {
+		return math.MaxUint64
+	}
+	return a * b
+}
+
+func (k *ruleChecker) rules(n *node, path, loose *field.Path, count *uint64) {
+	if n.celType == nil {
+		k.errs = append(k.errs, field.InternalError(path, fmt.Errorf("internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations")))
+		return
+	}
+	checked := rules{source: n.rules.source, schema: n.rules.schema}
+	checked.compile(n.celType, func(r apiextv1.ValidationRule) (forRule, forMessage *cel.TypeSet) {
+		return k.types(k.Stored, r.Rule), k.types(k.StoredMessage, r.MessageExpression)
+	})
+	most := maxRequestSize / (n.celType.MinSize + 1)
+	if count != nil {
+		most = *count
+	}
+	for i := range checked.list {
+		k.rule(path.Index(i), loose, &checked.list[i], &checked.source[i], most)
+	}
+}
+
+func (k *ruleChecker) types(known func(string) bool, expr string) *cel.TypeSet {
+	if known != nil && known(expr) {
+		return k.stored
+	}
+	return k.fresh
+}
+
+// rule reports what is wrong with one rule, of which an object can have most
+// evaluations.
+func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.ValidationRule, most uint64) {
+	if r.program != nil {
+		k.cost(path.Child("rule"), "estimated rule cost", times(r.program.MaxCost(), most))
+	}
+	if r.err != nil {
+		k.errs = append(k.errs, field.Invalid(path.Child("rule"), ruleValueOf(source), r.err.Error()))
+	}
+	if r.messageErr != nil {
+		k.errs = append(k.errs, field.Invalid(path.Child("messageExpression"), ruleValueOf(source), "messageExpression "+r.messageErr.Error()))
+	} else if r.message != nil {
+		k.cost(path.Child("messageExpression"), "estimated messageExpression cost", r.message.MaxCost())
+	}
+	switch {
+	case r.usesOld && loose != nil:
+		k.errs = append(k.errs, field.Invalid(path.Child("rule"), source.Rule, fmt.Sprintf("oldSelf cannot be used on the uncorrelatable portion of the schema within %v", loose)))
+	case !r.usesOld && source.OptionalOldSelf != nil:
+		k.errs = append(k.errs, field.Invalid(path.Child("optionalOldSelf"), *source.OptionalOldSelf, "may not be set if oldSelf is not used in rule"))
+	}
+}
+
+// cost counts the cost of an expression.
+func (k *ruleChecker) cost(path *field.Path, what string, cost uint64) {
+	if cost > ruleCostLimit && !k.KeepCost {
+		k.errs = append(k.errs, field.Forbidden(path, costText(what, cost, ruleCostLimit)))
+	}
+	if k.total += cost; k.total < cost {
+		k.total = math.MaxUint64
+	}
+	if cost >= schemaCostLimit/100 {
+		k.expensive = append(k.expensive, exprCost{path, cost})
+	}
+}
+
+func (k *ruleChecker) totalErrors() field.ErrorList {
+	if k.total <= schemaCostLimit {
+		return nil
+	}
+	slices.SortStableFunc(k.expensive, func(a, b exprCost) int {
+		switch {
+		case a.cost > b.cost:
+			return -1
+		case a.cost < b.cost:
+			return 1
+		}
+		return 0
+	})
+	var errs field.ErrorList
+	for _, e := range k.expensive[:min(len(k.expensive), topRules)] {
+		errs = append(errs, field.Forbidden(e.path, "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"))
+	}
+	return append(errs, field.Forbidden(k.Path, costText("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", k.total, schemaCostLimit)))
+}
+
+// costText says by what factor a cost exceeds its limit; digits that would say
+// nothing are left out.
+func costText(what string, cost, limit uint64) string {
+	factor := float64(cost) / float64(limit)
+	text := fmt.Sprintf("%.1fx", factor)
+	switch {
+	case factor > 100:
+		text = "more than 100x"
+	case factor < 1.5:
+		text = fmt.Sprintf("%fx", factor)
+	}
+	return what + " exceeds budget by factor of " + text + " (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+}
+
+// ruleValue is a rule as upstream prints it in errors: by the names of a Go
+// type.
+type ruleValue struct {
+	Rule              string
+	Message           string
+	MessageExpression string
+	Reason            *apiextv1.FieldValueErrorReason
+	FieldPath         string
+	OptionalOldSelf   *bool
+}
+
+func ruleValueOf(r *apiextv1.ValidationRule) ruleValue {
+	return ruleValue{r.Rule, r.Message, r.MessageExpression, r.Reason, r.FieldPath, r.OptionalOldSelf}
+}

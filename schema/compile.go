@@ -1,0 +1,389 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file turns a structural schema into nodes and shapes.
+
+// Compile compiles s; nil stands for a schema that says nothing. Rules are
+// compiled when they are needed first, or by CompileRules.
+func Compile(s *structural.Schema, o Options) (*Program, error) {
+	if s == nil {
+		s = &structural.Schema{Type: "object", Preserve: o.PreserveUnknown}
+	}
+	p := &Program{options: o, shapes: []*doc.Shape{nil}, consts: new(doc.Doc)}
+	c := &compiler{p: p, interned: make(map[string]uint16), patterns: make(map[string]*pattern)}
+	if c.needsMeta(s, o.Resource) {
+		c.inMeta = true
+		p.meta = c.spine(structural.ObjectMeta(), "metadata", false, false)
+		c.inMeta = false
+	}
+	p.root = c.spine(s, "", o.Resource, o.PreserveUnknown)
+	if len(c.errs) > 0 {
+		return nil, errors.Join(c.errs...)
+	}
+	p.root.sum()
+	if err := p.fillDefaults(); err != nil {
+		return nil, err
+	}
+	if p.hasRules = p.root.deepRules; p.hasRules && o.Env == nil {
+		return nil, errors.New("schema has rules, but Options.Env is nil")
+	}
+	return p, nil
+}
+
+type compiler struct {
+	p        *Program
+	interned map[string]uint16
+	patterns map[string]*pattern
+	errs     []error
+	inMeta   bool
+}
+
+func (c *compiler) needsMeta(s *structural.Schema, resource bool) bool {
+	if s == nil {
+		return false
+	}
+	if resource || s.Embedded || c.needsMeta(s.Items, false) || c.needsMeta(s.Additional, false) {
+		return true
+	}
+	for _, child := range s.Properties {
+		if c.needsMeta(child, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// spine compiles s to a node that decodes. keep says that undeclared members
+// are kept whatever s says.
+func (c *compiler) spine(s *structural.Schema, path string, resource, keep bool) *node {
+	n := c.base(s, path)
+	n.resource = resource || s.Embedded
+	n.keep = keep || s.Preserve || c.p.options.PreserveUnknown
+	if s.Items != nil {
+		// Upstream visits the items of an array that keeps what is undeclared as
+		// if they said so, too.
+		n.items = c.spine(s.Items, path+"[]", false, n.keep)
+	}
+	if s.Additional != nil {
+		n.additional = c.spine(s.Additional, path+".*", false, false)
+	}
+	props := make(map[string]*node, len(s.Names))
+	for _, name := range s.Names {
+		child, below := s.Properties[name], path+"."+name
+		if n.resource && name == "metadata" {
+			props[name] = c.overlay(child, below, c.p.meta)
+		} else {
+			props[name] = c.spine(child, below, false, false)
+		}
+	}
+	c.layOut(n, s, props)
+	c.finish(n, s, n)
+	return n
+}
+
+// layOut gives n the shape of its properties.
+func (c *compiler) layOut(n *node, s *structural.Schema, props map[string]*node) {
+	names := s.Names
+	if n.resource {
+		names = append([]string{"apiVersion", "kind", "metadata"}, names...)
+		names = slices.Compact(slices.Sorted(slices.Values(names)))
+	}
+	if len(names) == 0 {
+		return
+	}
+	kids := make([]uint16, len(names))
+	n.bySlot = make([]*node, len(names))
+	for i, name := range names {
+		child := props[name]
+		if n.resource && name == "metadata" {
+			kids[i] = c.p.meta.shape
+		} else if child != nil {
+			kids[i] = child.shape
+		}
+		n.bySlot[i] = child
+		if child != nil {
+			n.props = append(n.props, prop{name, i, child})
+			if child.defText != nil {
+				n.defaults = append(n.defaults, i)
+			}
+		}
+	}
+	n.shape = c.intern(names, kids, n.keep || n.anyOther)
+	n.slots, n.slotShape = c.p.shapes[n.shape], n.shape
+}
+
+// intern returns the index of the shape, an equal one if there is one.
+func (c *compiler) intern(names []string, kids []uint16, open bool) uint16 {
+	var key []byte
+	for i, name := range names {
+		key = binary.AppendUvarint(key, uint64(len(name)))
+		key = append(key, name...)
+		key = binary.LittleEndian.AppendUint16(key, kids[i])
+	}
+	if open {
+		key = append(key, 0)
+	}
+	if i, ok := c.interned[string(key)]; ok {
+		return i
+	}
+	if len(c.p.shapes) > math.MaxUint16 {
+		c.errs = append(c.errs, fmt.Errorf("schema has more than %d kinds of objects", math.MaxUint16))
+		return 0
+	}
+	i := uint16(len(c.p.shapes))
+	c.p.shapes = append(c.p.shapes, doc.NewShape(names, kids, open))
+	c.interned[string(key)] = i
+	return i
+}
+
+// overlay compiles s to a node that validates what decoded decodes.
+func (c *compiler) overlay(s *structural.Schema, path string, decoded *node) *node {
+	n := c.base(s, path)
+	if decoded != nil {
+		n.slots, n.slotShape = decoded.slots, decoded.slotShape
+	}
+	if s.Items != nil {
+		n.items = c.overlay(s.Items, path+"[]", below(decoded, (*node).item))
+	}
+	if s.Additional != nil {
+		n.additional = c.overlay(s.Additional, path+".*", below(decoded, (*node).other))
+	}
+	for _, name := range s.Names {
+		child := c.overlay(s.Properties[name], path+"."+name, below(decoded, func(d *node) *node { return d.child(name) }))
+		n.props = append(n.props, prop{name, slotOf(n.slots, name), child})
+	}
+	c.finish(n, s, n)
+	return n
+}
+
+func (n *node) item() *node  { return n.items }
+func (n *node) other() *node { return n.additional }
+
+func below(n *node, step func(*node) *node) *node {
+	if n == nil {
+		return nil
+	}
+	return step(n)
+}
+
+func slotOf(s *doc.Shape, name string) int {
+	if s == nil {
+		return -1
+	}
+	return s.Slot(name)
+}
+
+// base compiles what s says apart from its children and restrictions.
+func (c *compiler) base(s *structural.Schema, path string) *node {
+	n := &node{
+		path: path, typ: s.Type, nullable: s.Nullable, intOrStr: s.IntOrString,
+		preserve: s.Preserve, embedded: s.Embedded, mapType: s.MapType,
+		listType: s.ListType, mapKeys: s.ListMapKeys,
+		anyOther: s.Additional != nil || s.AdditionalAllows != nil,
+		noOther:  s.AdditionalAllows != nil && !*s.AdditionalAllows,
+	}
+	if len(s.Default) > 0 && !bytes.Equal(bytes.TrimSpace(s.Default), []byte("null")) {
+		n.defText = s.Default
+	}
+	types := []string{s.Type}
+	switch {
+	case s.IntOrString:
+		types = []string{"integer", "string"}
+	case s.Type == "":
+		types = nil
+	}
+	c.setTypes(n, types, s.Format)
+	if len(s.Rules) > 0 {
+		n.rules = &rules{source: s.Rules, schema: s}
+	}
+	return n
+}
+
+// finish compiles the restrictions, once n's children are there.
+func (c *compiler) finish(n *node, s *structural.Schema, decoded *node) {
+	if s.Values != nil {
+		n.values = c.values(n, s.Values, decoded)
+	}
+	if n.listType == "map" && n.items != nil {
+		for _, key := range n.mapKeys {
+			n.keySlots = append(n.keySlots, slotOf(n.items.slots, key))
+		}
+	}
+}
+
+// branch compiles what stands below a junctor of decoded, which is nil where
+// nothing is declared.
+func (c *compiler) branch(s *structural.Nested, path string, decoded *node) *node {
+	n := &node{path: path, typ: s.Type}
+	if decoded != nil {
+		n.slots, n.slotShape = decoded.slots, decoded.slotShape
+	}
+	var types []string
+	if s.Type != "" {
+		types = []string{s.Type}
+	}
+	c.setTypes(n, types, s.Format)
+	if s.Items != nil {
+		n.items = c.branch(s.Items, path+"[]", below(decoded, (*node).item))
+	}
+	if s.Additional != nil {
+		n.additional = c.branch(s.Additional, path+".*", below(decoded, (*node).other))
+	}
+	for _, name := range s.Names {
+		base := below(decoded, func(d *node) *node { return d.child(name) })
+		if decoded != nil && decoded.resource && name == "metadata" {
+			base = c.p.meta
+		}
+		n.props = append(n.props, prop{name, slotOf(n.slots, name), c.branch(s.Properties[name], path+"."+name, base)})
+	}
+	n.values = c.values(n, &s.Values, decoded)
+	return n
+}
+
+func (c *compiler) values(n *node, s *structural.Values, decoded *node) *values {
+	v := &values{
+		max: s.Maximum, min: s.Minimum, multiple: s.MultipleOf,
+		exclMax: s.ExclusiveMaximum, exclMin: s.ExclusiveMinimum,
+		maxLength: bound(s.MaxLength), minLength: bound(s.MinLength),
+		maxItems: bound(s.MaxItems), minItems: bound(s.MinItems),
+		maxProps: bound(s.MaxProperties), minProps: bound(s.MinProperties),
+	}
+	for _, b := range []*float64{v.max, v.min, v.multiple} {
+		v.badBound = v.badBound || b != nil && rangeError(*b, n.numType, n.format, "", "") != nil
+	}
+	if s.Pattern != "" {
+		v.pattern, v.match = s.Pattern, c.pattern(s.Pattern)
+	}
+	v.onlyTexts = len(s.Enum) > 0
+	for _, raw := range s.Enum {
+		var item any
+		if err := utiljson.Unmarshal(raw, &item); err != nil {
+			c.errs = append(c.errs, fmt.Errorf("%s: enum: %w", n.path, err))
+			continue
+		}
+		v.enum = append(v.enum, item)
+		if text, ok := item.(string); ok {
+			v.texts = append(v.texts, text)
+		} else {
+			v.onlyTexts = false
+		}
+	}
+	for _, name := range s.Required {
+		v.required = append(v.required, need{name, slotOf(n.slots, name)})
+	}
+	v.allOf = c.branches(s.AllOf, n.path+".allOf", decoded)
+	v.anyOf = c.branches(s.AnyOf, n.path+".anyOf", decoded)
+	v.oneOf = c.branches(s.OneOf, n.path+".oneOf", decoded)
+	if s.Not != nil {
+		v.not = c.branch(s.Not, n.path+".not", decoded)
+	}
+	return v
+}
+
+func (c *compiler) branches(all []*structural.Nested, path string, decoded *node) []*node {
+	var out []*node
+	for i, s := range all {
+		out = append(out, c.branch(s, fmt.Sprintf("%s[%d]", path, i), decoded))
+	}
+	return out
+}
+
+func bound(v *int64) int64 {
+	if v == nil {
+		return none
+	}
+	return *v
+}
+
+// none is a bound that is not there. Bounds below zero are possible, this one
+// is not used by anybody.
+const none = math.MinInt64
+
+// setTypes sets what the type check needs. It follows upstream's validator,
+// which looks at the format, too: a node with a format for strings lets arrays
+// pass, and without a type lets nothing else pass.
+func (c *compiler) setTypes(n *node, types []string, format string) {
+	n.types = strings.Join(types, ",")
+	if len(types) == 1 && (types[0] == "integer" || types[0] == "number") {
+		n.numType = types[0]
+	}
+	n.format = supportedFormat(types, format)
+	if n.format != "" && n.numType == "" {
+		n.formatOK = formatCheck(n.format)
+	}
+	numeric := false
+	for _, t := range types {
+		switch t {
+		case "object":
+			n.kinds |= kindsOf(doc.Object)
+		case "array":
+			n.kinds |= kindsOf(doc.Array)
+		case "string":
+			n.kinds |= kindsOf(doc.String)
+		case "boolean":
+			n.kinds |= kindsOf(doc.Bool)
+		case "number":
+			n.kinds |= kindsOf(doc.Int, doc.Float)
+			numeric = true
+		case "integer":
+			n.kinds |= kindsOf(doc.Int, doc.Float)
+			n.integral, numeric = true, true
+		case "null":
+			n.kinds |= kindsOf(doc.Null)
+		}
+	}
+	if n.format != "" && !numeric {
+		n.kinds |= kindsOf(doc.String, doc.Array)
+	}
+	if len(types) == 0 && n.format == "" {
+		n.kinds = anyKind
+	}
+	if len(types) == 0 || n.nullable {
+		n.kinds |= kindsOf(doc.Null)
+	}
+}
+
+// sum computes what is at or below n.
+func (n *node) sum() {
+	n.deepChecks = n.kinds != anyKind || n.values != nil || n.format != "" || n.noOther
+	n.deepRules = n.rules != nil
+	n.deepLists = n.listType == "set" || n.listType == "map"
+	n.deepEmbedded = n.embedded
+	n.deepDefaults = n.defText != nil
+	n.each(func(child *node) {
+		child.sum()
+		n.deepChecks = n.deepChecks || child.deepChecks
+		n.deepRules = n.deepRules || child.deepRules
+		n.deepLists = n.deepLists || child.deepLists
+		n.deepEmbedded = n.deepEmbedded || child.deepEmbedded
+		n.deepDefaults = n.deepDefaults || child.deepDefaults
+	})
+}
+
+// each calls fn for the children of n, properties first. It leaves out what
+// stands below junctors.
+func (n *node) each(fn func(*node)) {
+	for _, p := range n.props {
+		fn(p.node)
+	}
+	if n.additional != nil {
+		fn(n.additional)
+	}
+	if n.items != nil {
+		fn(n.items)
+	}
+}

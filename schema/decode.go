@@ -1,0 +1,416 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file is the decoder: one pass over the bytes that prunes, drops nulls,
+// coerces metadata and fills in defaults.
+//
+// What happens to a value depends on what it is, not on what the schema says
+// it is: a string where an object is declared stays, and validation reports
+// it; an object where a string is declared loses all its members.
+
+// Decode resets d and decodes src into it by the schema. Found says whether
+// something was dropped or merged that Strict would report. After an error d
+// must be reset.
+func (p *Program) Decode(d *doc.Doc, src []byte) (Found, error) {
+	return p.decode(d, src, decodeMode{keepNulls: p.options.PreserveUnknown})
+}
+
+// DecodeStored is Decode for bytes that were stored once: metadata that is
+// malformed loses its malformed fields instead of failing.
+func (p *Program) DecodeStored(d *doc.Doc, src []byte) (Found, error) {
+	return p.decode(d, src, decodeMode{keepNulls: p.options.PreserveUnknown, lenient: true})
+}
+
+// decodeMode is what Decode, DecodeStored and the decoding of defaults differ in.
+type decodeMode struct {
+	keepNulls bool // nulls that the schema does not allow stay
+	lenient   bool // malformed metadata loses the malformed fields
+}
+
+func (p *Program) decode(d *doc.Doc, src []byte, mode decodeMode) (Found, error) {
+	x := decoders.Get().(*decoder)
+	found, root, err := x.run(p, p.root, d, src, mode)
+	x.release()
+	if err != nil {
+		return 0, err
+	}
+	d.SetRoot(root)
+	return found, nil
+}
+
+// decoder is the state of one Decode.
+type decoder struct {
+	p     *Program
+	d     *doc.Doc
+	s     doc.Scanner
+	mode  decodeMode
+	found Found
+	stack []doc.Node // children of the arrays and maps that are being read
+}
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// maxPooledStack is the largest stack that goes back to the pool.
+const maxPooledStack = 1 << 14
+
+func (x *decoder) release() {
+	stack := x.stack[:0]
+	if cap(stack) > maxPooledStack {
+		stack = nil
+	}
+	*x = decoder{stack: stack}
+	decoders.Put(x)
+}
+
+func (x *decoder) run(p *Program, n *node, d *doc.Doc, src []byte, mode decodeMode) (Found, doc.Node, error) {
+	d.Reset(p.shapes)
+	x.p, x.d, x.s, x.mode = p, d, d.Scan(src), mode
+	kind, err := x.s.Kind()
+	if err != nil {
+		return 0, doc.Node{}, err
+	}
+	if n.resource && n == p.root && kind != doc.Object {
+		if err := doc.Parse(new(doc.Doc), src); err != nil {
+			return 0, doc.Node{}, err
+		}
+		return 0, doc.Node{}, typeMetaError(src)
+	}
+	root, err := x.value(n)
+	if m, ok := err.(*malformed); ok {
+		err = m.located()
+	}
+	if err != nil {
+		return 0, doc.Node{}, err
+	}
+	if err := x.s.End(); err != nil {
+		return 0, doc.Node{}, err
+	}
+	if x.s.Duplicates() {
+		x.found |= FoundDuplicate
+	}
+	return x.found, root, nil
+}
+
+// typeMetaError is the error of a document whose root is no object, or whose
+// apiVersion or kind is no string.
+func typeMetaError(src []byte) error {
+	var meta struct {
+		APIVersion string `json:"apiVersion,omitempty"`
+		Kind       string `json:"kind,omitempty"`
+	}
+	if err := json.Unmarshal(src, &meta); err != nil {
+		return fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
+	}
+	return nil
+}
+
+// value decodes one value by n.
+func (x *decoder) value(n *node) (doc.Node, error) {
+	kind, err := x.s.Kind()
+	if err != nil {
+		return doc.Node{}, err
+	}
+	switch kind {
+	case doc.String:
+		return x.s.String()
+	case doc.Object:
+		return x.object(n)
+	case doc.Array:
+		return x.array(n)
+	case doc.Int, doc.Float:
+		return x.s.Number()
+	case doc.Bool:
+		return x.s.Bool()
+	}
+	return doc.NullNode, x.s.Null()
+}
+
+func (x *decoder) object(n *node) (doc.Node, error) {
+	switch {
+	case n.shape != 0:
+		return x.shaped(n)
+	case n.keep && !n.anyOther:
+		return x.s.Value()
+	}
+	if err := x.s.ObjectStart(); err != nil {
+		return doc.Node{}, err
+	}
+	base := len(x.stack)
+	for first := true; ; first = false {
+		key, more, err := x.s.Key(first)
+		if err != nil {
+			return doc.Node{}, err
+		}
+		if !more {
+			return x.pairs(base), nil
+		}
+		if err := x.other(n, key); err != nil {
+			return doc.Node{}, underKey(err, x.d.Str(key))
+		}
+	}
+}
+
+// shaped decodes an object with declared members.
+func (x *decoder) shaped(n *node) (doc.Node, error) {
+	if err := x.s.ObjectStart(); err != nil {
+		return doc.Node{}, err
+	}
+	d, shape := x.d, n.slots
+	o := d.NewShaped(n.shape)
+	base, slot, nulls := len(x.stack), -1, false
+	for first := true; ; first = false {
+		key, more, err := x.s.Key(first)
+		if err != nil {
+			return doc.Node{}, err
+		}
+		if !more {
+			break
+		}
+		at := shape.SlotAfter(d.Str(key), slot+1)
+		if at < 0 {
+			if err := x.other(n, key); err != nil {
+				return doc.Node{}, underKey(err, d.Str(key))
+			}
+			continue
+		}
+		slot = at
+		if d.Slot(o, at).Kind() != doc.Absent {
+			x.s.NoteDuplicate()
+		}
+		v, err := x.member(n, at)
+		if err != nil {
+			return doc.Node{}, underMember(err, shape.Names[at])
+		}
+		nulls = nulls || v.Kind() == doc.Null
+		d.SetSlot(o, at, v)
+	}
+	if shape.Open && len(x.stack) > base {
+		d.SetSlot(o, len(shape.Names), x.pairs(base))
+	}
+	if nulls {
+		x.dropNulls(n, o)
+	}
+	for _, i := range n.defaults {
+		if d.Slot(o, i).Kind() == doc.Absent {
+			d.SetSlot(o, i, x.p.copyDefault(d, n.bySlot[i]))
+		}
+	}
+	if n.resource {
+		if err := x.checkResource(n, o); err != nil {
+			return doc.Node{}, err
+		}
+	}
+	return o, nil
+}
+
+// member decodes the value of a declared member.
+func (x *decoder) member(n *node, slot int) (doc.Node, error) {
+	child := n.bySlot[slot]
+	if n.resource && isMeta(n.slots.Names[slot]) {
+		if n.slots.Names[slot] == "metadata" {
+			return x.metadata(n, child)
+		}
+		return x.s.Value()
+	}
+	return x.value(child)
+}
+
+// dropNulls removes members that are null and must not be, or replaces them by
+// their default.
+func (x *decoder) dropNulls(n *node, o doc.Node) {
+	for i, child := range n.bySlot {
+		if child == nil || child.nullable || x.d.Slot(o, i).Kind() != doc.Null {
+			continue
+		}
+		switch {
+		case child.defText != nil:
+			x.d.SetSlot(o, i, x.p.copyDefault(x.d, child))
+		case !x.mode.keepNulls:
+			x.d.SetSlot(o, i, doc.Node{})
+		}
+	}
+}
+
+// other decodes a member that is not declared and pushes it if it stays.
+func (x *decoder) other(n *node, key doc.Node) error {
+	var v doc.Node
+	var err error
+	switch {
+	case n.additional != nil:
+		if v, err = x.value(n.additional); err != nil {
+			return err
+		}
+	case n.anyOther && !x.p.options.PreserveUnknown:
+		if v, err = x.emptied(); err != nil {
+			return err
+		}
+	case n.keep:
+		if v, err = x.s.Value(); err != nil {
+			return err
+		}
+	default:
+		x.found |= FoundUnknown
+		return x.s.Skip()
+	}
+	x.stack = append(x.stack, key, v)
+	if v.Kind() != doc.Null || n.additional == nil || n.additional.nullable {
+		return nil
+	}
+	// A null that must not be: the entry stays on the stack until pairs drops it,
+	// because it may stand for the last of duplicate keys.
+	if n.additional.defText != nil {
+		x.stack[len(x.stack)-1] = x.p.copyDefault(x.d, n.additional)
+	} else if !x.mode.keepNulls {
+		x.stack[len(x.stack)-1] = doc.Node{}
+	}
+	return nil
+}
+
+// pairs makes a map of what was pushed since base, leaving out what is absent.
+func (x *decoder) pairs(base int) doc.Node {
+	pairs := x.stack[base:]
+	for i := 2; i < len(pairs); i += 2 {
+		if x.d.Str(pairs[i-2]) >= x.d.Str(pairs[i]) {
+			var dup bool
+			if pairs, dup = x.d.SortPairs(pairs); dup {
+				x.s.NoteDuplicate()
+			}
+			break
+		}
+	}
+	kept := 0
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1].Kind() != doc.Absent {
+			pairs[kept], pairs[kept+1] = pairs[i], pairs[i+1]
+			kept += 2
+		}
+	}
+	n := x.d.NewMap(pairs[:kept])
+	x.stack = x.stack[:base]
+	return n
+}
+
+// array decodes an array.
+func (x *decoder) array(n *node) (doc.Node, error) {
+	items := n.items
+	if items == nil {
+		if n.keep {
+			return x.s.Value()
+		}
+		return x.emptied()
+	}
+	if err := x.s.ArrayStart(); err != nil {
+		return doc.Node{}, err
+	}
+	base := len(x.stack)
+	for first := true; ; first = false {
+		more, err := x.s.More(first)
+		if err != nil {
+			return doc.Node{}, err
+		}
+		if !more {
+			return x.list(base), nil
+		}
+		v, err := x.value(items)
+		if err != nil {
+			return doc.Node{}, underIndex(err, len(x.stack)-base)
+		}
+		if v.Kind() == doc.Null && !items.nullable && items.defText != nil {
+			v = x.p.copyDefault(x.d, items)
+		}
+		x.stack = append(x.stack, v)
+	}
+}
+
+func (x *decoder) list(base int) doc.Node {
+	n := x.d.NewArray(x.stack[base:])
+	x.stack = x.stack[:base]
+	return n
+}
+
+// emptied decodes a value for which there is no schema at all: every object in
+// it loses its members.
+func (x *decoder) emptied() (doc.Node, error) {
+	kind, err := x.s.Kind()
+	if err != nil {
+		return doc.Node{}, err
+	}
+	switch kind {
+	case doc.Object:
+		before := x.s.Offset()
+		if err := x.s.Skip(); err != nil {
+			return doc.Node{}, err
+		}
+		if !emptyObject(x.s.Source()[before:x.s.Offset()]) {
+			x.found |= FoundUnknown
+		}
+		return x.d.NewMap(nil), nil
+	case doc.Array:
+		if err := x.s.ArrayStart(); err != nil {
+			return doc.Node{}, err
+		}
+		base := len(x.stack)
+		for first := true; ; first = false {
+			more, err := x.s.More(first)
+			if err != nil {
+				return doc.Node{}, err
+			}
+			if !more {
+				return x.list(base), nil
+			}
+			v, err := x.emptied()
+			if err != nil {
+				return doc.Node{}, err
+			}
+			x.stack = append(x.stack, v)
+		}
+	}
+	return x.s.Value()
+}
+
+// emptyObject reports whether the text of an object has no members.
+func emptyObject(text []byte) bool {
+	for _, c := range text {
+		switch c {
+		case '{', '}', ' ', '\t', '\r', '\n':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// checkResource refuses a resource whose apiVersion or kind is no string.
+func (x *decoder) checkResource(n *node, o doc.Node) error {
+	for i, name := range n.slots.Names {
+		if name != "apiVersion" && name != "kind" {
+			continue
+		}
+		v := x.d.Slot(o, i)
+		if v.Kind() == doc.String || v.Kind() == doc.Absent {
+			continue
+		}
+		value := doc.Value{Doc: x.d, Node: v}.Interface()
+		switch {
+		case n != x.p.root && x.mode.lenient:
+			x.d.SetSlot(o, i, doc.Node{})
+		case n != x.p.root:
+			return &malformed{err: field.Invalid(field.NewPath(name), value, "must be a string")}
+		default:
+			if err := typeMetaError(x.s.Source()); err != nil {
+				return err
+			}
+			return fmt.Errorf(".%s accessor error: %v is of the type %T, expected string", name, value, value)
+		}
+	}
+	return nil
+}

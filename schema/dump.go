@@ -1,0 +1,95 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+)
+
+// This file prints programs, for tests and for people.
+
+// String is a dump of p: a line for every node on the spine, its restrictions
+// and junctors below it. It does not show metadata.
+func (p *Program) String() string {
+	var b strings.Builder
+	p.root.dump(p, &b, "", ".")
+	return b.String()
+}
+
+func (n *node) dump(p *Program, b *strings.Builder, indent, name string) {
+	fmt.Fprintf(b, "%s%s", indent, name)
+	word := func(yes bool, format string, args ...any) {
+		if yes {
+			b.WriteByte(' ')
+			fmt.Fprintf(b, format, args...)
+		}
+	}
+	word(n.types != "", "%s", n.types)
+	word(n.format != "", "format=%s", n.format)
+	word(n.nullable, "nullable")
+	word(n.resource, "resource")
+	word(n.keep, "keep")
+	word(n.shape != 0, "shape=%d", n.shape)
+	word(n.noOther, "no-others")
+	word(n.anyOther && !n.noOther && n.additional == nil, "others")
+	word(n.listType != "", "list=%s%v", n.listType, n.mapKeys)
+	word(n.mapType != "", "map=%s", n.mapType)
+	word(n.defText != nil, "default=%s", n.defText)
+	if n.rules != nil {
+		word(true, "rules=%d", len(n.rules.source))
+	}
+	if n.values != nil {
+		n.values.dump(word)
+	}
+	b.WriteByte('\n')
+	indent += "  "
+	for _, prop := range n.props {
+		prop.node.dump(p, b, indent, fmt.Sprintf("%s@%d", prop.name, prop.slot))
+	}
+	if n.additional != nil {
+		n.additional.dump(p, b, indent, "*")
+	}
+	if n.items != nil {
+		n.items.dump(p, b, indent, "[]")
+	}
+	if v := n.values; v != nil {
+		dumpBranches(p, b, indent, "allOf", v.allOf)
+		dumpBranches(p, b, indent, "anyOf", v.anyOf)
+		dumpBranches(p, b, indent, "oneOf", v.oneOf)
+		if v.not != nil {
+			v.not.dump(p, b, indent, "not")
+		}
+	}
+}
+
+func dumpBranches(p *Program, b *strings.Builder, indent, word string, branches []*node) {
+	for i, n := range branches {
+		n.dump(p, b, indent, fmt.Sprintf("%s[%d]", word, i))
+	}
+}
+
+func (v *values) dump(word func(yes bool, format string, args ...any)) {
+	number := func(name string, bound *float64, exclusive bool) {
+		if bound != nil {
+			word(true, "%s=%v", name, *bound)
+			word(exclusive, "exclusive")
+		}
+	}
+	number("min", v.min, v.exclMin)
+	number("max", v.max, v.exclMax)
+	number("multiple", v.multiple, false)
+	word(v.badBound, "bad-bound")
+	for _, size := range []struct {
+		name  string
+		bound int64
+	}{
+		{"minLength", v.minLength}, {"maxLength", v.maxLength}, {"minItems", v.minItems},
+		{"maxItems", v.maxItems}, {"minProps", v.minProps}, {"maxProps", v.maxProps},
+	} {
+		word(size.bound != none, "%s=%d", size.name, size.bound)
+	}
+	word(v.pattern != "", "pattern=%q", v.pattern)
+	word(len(v.enum) > 0, "enum=%v", v.enum)
+	for _, r := range v.required {
+		word(true, "required=%s@%d", r.name, r.slot)
+	}
+}

@@ -1,0 +1,101 @@
+package schema
+
+import (
+	"strings"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file validates embedded resources: their apiVersion, kind and metadata.
+
+// embeddedErrors lists what is wrong with the resources embedded at and below x.
+func (n *node) embeddedErrors(at *field.Path, x doc.Value) field.ErrorList {
+	if !n.deepEmbedded {
+		return nil
+	}
+	var errs field.ErrorList
+	switch x.Kind() {
+	case doc.Array:
+		if n.items != nil {
+			for i := range x.Len() {
+				errs = append(errs, n.items.embeddedErrors(at.Index(i), x.Item(i))...)
+			}
+		}
+	case doc.Object:
+		if n.embedded {
+			errs = append(errs, resourceErrors(at, x)...)
+		}
+		for name, m := range x.Members() {
+			if p := n.prop(name); p != nil {
+				errs = append(errs, p.embeddedErrors(at.Child(name), m)...)
+			} else if n.additional != nil {
+				errs = append(errs, n.additional.embeddedErrors(at.Key(name), m)...)
+			}
+		}
+	}
+	return errs
+}
+
+func resourceErrors(at *field.Path, x doc.Value) field.ErrorList {
+	var errs field.ErrorList
+	version, kind, meta := x.Get("apiVersion"), x.Get("kind"), x.Get("metadata")
+	if !version.Exists() {
+		errs = append(errs, field.Required(at.Child("apiVersion"), ""))
+	}
+	if !kind.Exists() {
+		errs = append(errs, field.Required(at.Child("kind"), ""))
+	}
+	if version.Exists() {
+		errs = append(errs, textErrors(at.Child("apiVersion"), version, func(s string) string {
+			if _, err := apischema.ParseGroupVersion(s); err != nil {
+				return err.Error()
+			}
+			return ""
+		})...)
+	}
+	if kind.Exists() {
+		errs = append(errs, textErrors(at.Child("kind"), kind, func(s string) string {
+			if bad := validation.IsDNS1035Label(strings.ToLower(s)); len(bad) > 0 {
+				return "may have mixed case, but should otherwise match: " + strings.Join(bad, ",")
+			}
+			return ""
+		})...)
+	}
+	if meta.Exists() {
+		errs = append(errs, metaErrors(at.Child("metadata"), meta)...)
+	}
+	return errs
+}
+
+func textErrors(at *field.Path, v doc.Value, check func(string) string) field.ErrorList {
+	if v.Kind() != doc.String {
+		return field.ErrorList{field.Invalid(at, v.Interface(), "must be a string")}
+	}
+	s := strings.Clone(v.Text())
+	if s == "" {
+		return field.ErrorList{field.Invalid(at, s, "must not be empty")}
+	}
+	if bad := check(s); bad != "" {
+		return field.ErrorList{field.Invalid(at, s, bad)}
+	}
+	return nil
+}
+
+func metaErrors(at *field.Path, v doc.Value) field.ErrorList {
+	var meta metav1.ObjectMeta
+	if err := utiljson.Unmarshal(v.AppendJSON(nil), &meta); err != nil {
+		return field.ErrorList{field.Invalid(at, v.Interface(), err.Error())}
+	}
+	if meta.Name == "" {
+		meta.Name = "fakename" // a name is not required, but checked if there
+	}
+	return apivalidation.ValidateObjectMeta(&meta, meta.Namespace != "", path.ValidatePathSegmentName, at)
+}

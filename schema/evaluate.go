@@ -1,0 +1,353 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file evaluates rules: first all of them without asking why one fails,
+// and if one does, all over again with errors, messages and warnings.
+
+const (
+	callLimit     = 1_000_000  // cost of one evaluation
+	objectBudget  = 10_000_000 // cost of all evaluations of one object
+	maxMessage    = 5120       // bytes of a message that an expression makes
+	ruleErrPrefix = "rule compile error: "
+)
+
+// site is a value that has rules.
+type site struct {
+	n      *node
+	x, old doc.Node
+}
+
+// evaluation is the memory of the fast path.
+type evaluation struct {
+	d, old *doc.Doc // old is nil if there is none
+	sites  []site
+	act    cel.Activation
+}
+
+var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
+
+// rulesOK reports whether all rules hold for d, within the budget.
+func (p *Program) rulesOK(ctx context.Context, d, old *doc.Doc) bool {
+	e := evaluations.Get().(*evaluation)
+	defer e.release()
+	e.d, e.old = d, old
+	was := doc.Node{}
+	if old != nil {
+		was = old.Root().Node
+	}
+	e.collect(p.root, d.Root().Node, was)
+	return e.run(ctx)
+}
+
+func (e *evaluation) release() {
+	e.d, e.old, e.sites = nil, nil, e.sites[:0]
+	e.act.Self, e.act.OldSelf = doc.Value{}, doc.Value{}
+	evaluations.Put(e)
+}
+
+// collect appends the sites at and below x. old is the value that x replaces,
+// Absent if there is none.
+func (e *evaluation) collect(n *node, x, old doc.Node) {
+	if !n.deepRules || x.Kind() == doc.Null || x.Kind() == doc.Absent {
+		return
+	}
+	if n.rules != nil {
+		e.sites = append(e.sites, site{n, x, old})
+	}
+	switch x.Kind() {
+	case doc.Array:
+		if n.items == nil || !n.items.deepRules {
+			return
+		}
+		for i := range x.Len() {
+			item := e.d.Item(x, i)
+			e.collect(n.items, item, e.oldItem(n, item, old))
+		}
+	case doc.Object:
+		if n.additional != nil && n.additional.deepRules {
+			for name, m := range (doc.Value{Doc: e.d, Node: x}).Members() {
+				e.collect(n.additional, m.Node, e.oldMember(n, old, name, -1))
+			}
+		}
+		for i := range n.props {
+			if p := &n.props[i]; p.node.deepRules {
+				e.collect(p.node, n.member(e.d, x, p.name, p.slot), e.oldMember(n, old, p.name, p.slot))
+			}
+		}
+	}
+}
+
+func (e *evaluation) oldMember(n *node, old doc.Node, name string, slot int) doc.Node {
+	if old.Kind() != doc.Object {
+		return doc.Node{}
+	}
+	return n.member(e.old, old, name, slot)
+}
+
+func (e *evaluation) oldItem(n *node, item, old doc.Node) doc.Node {
+	if old.Kind() != doc.Array || !n.items.deepOld {
+		return doc.Node{}
+	}
+	return n.oldItem(doc.Value{Doc: e.d, Node: item}, doc.Value{Doc: e.old, Node: old}).Node
+}
+
+// run evaluates the rules of all sites.
+func (e *evaluation) run(ctx context.Context) bool {
+	budget := uint64(objectBudget)
+	for i := range e.sites {
+		at := &e.sites[i]
+		if at.n.rules.err != nil {
+			return false
+		}
+		e.act.Self = doc.Value{Doc: e.d, Node: at.x}
+		e.act.HasOldSelf = at.old.Kind() != doc.Absent && at.old.Kind() != doc.Null
+		e.act.OldSelf = doc.Value{}
+		if e.act.HasOldSelf {
+			e.act.OldSelf = doc.Value{Doc: e.old, Node: at.old}
+		}
+		for j := range at.n.rules.list {
+			r := &at.n.rules.list[j]
+			if r.program == nil {
+				if r.err != nil {
+					return false
+				}
+				continue
+			}
+			if r.usesOld && !e.act.HasOldSelf && !r.optional {
+				continue
+			}
+			v, cost, err := r.program.Eval(ctx, &e.act, callLimit)
+			// A budget that is used up to the last unit is the slow path's business.
+			if err != nil || v.Kind() != cel.KindBool || !v.Bool() || cost >= budget {
+				return false
+			}
+			budget -= cost
+		}
+	}
+	return true
+}
+
+// ruleErrors is the slow path: it evaluates all rules in upstream's order and
+// says what is wrong. c correlates the object with the old one for ratcheting;
+// nil on create.
+func (p *Program) ruleErrors(ctx context.Context, d, old *doc.Doc, c *correlation) Result {
+	s := &slowRules{ctx: ctx, budget: objectBudget}
+	was := doc.Value{}
+	if old != nil {
+		was = old.Root()
+	}
+	s.node(p.root, nil, d.Root(), was, ratchet{own: c})
+	return s.Result
+}
+
+type slowRules struct {
+	Result
+	ctx    context.Context
+	budget int64
+	done   bool
+	act    cel.Activation
+}
+
+// ratchet is what a value is compared with to forgive its errors: itself, or if
+// it is not correlated its nearest ancestor that is.
+type ratchet struct{ own, above *correlation }
+
+func (r ratchet) forgives() bool {
+	if r.own != nil {
+		return r.own.unchanged()
+	}
+	return r.above.unchanged()
+}
+
+func (r ratchet) key(name string) ratchet {
+	switch {
+	case r.own == nil:
+		return r
+	case r.above == nil && (name == "apiVersion" || name == "kind"):
+		return ratchet{}
+	}
+	return ratchet{own: r.own.key(name), above: r.own}
+}
+
+func (r ratchet) index(i int) ratchet {
+	if r.own == nil {
+		return r
+	}
+	return ratchet{own: r.own.index(i), above: r.own}
+}
+
+func (s *slowRules) node(n *node, path *field.Path, x, old doc.Value, r ratchet) {
+	if !n.deepRules || !x.Exists() || x.Kind() == doc.Null {
+		return
+	}
+	if n.rules != nil {
+		s.rules(n, path, x, old, r)
+	}
+	switch x.Kind() {
+	case doc.Array:
+		if n.items != nil {
+			for i := 0; i < x.Len() && !s.done; i++ {
+				item := x.Item(i)
+				s.node(n.items, path.Index(i), item, n.oldItem(item, old), r.index(i))
+			}
+		}
+	case doc.Object:
+		if n.additional != nil {
+			for name, m := range x.Members() {
+				if !s.done {
+					s.node(n.additional, path.Key(name), m, old.Get(name), r.key(name))
+				}
+			}
+		}
+		for _, p := range n.props {
+			if !s.done {
+				s.node(p.node, path.Child(p.name), x.Get(p.name), old.Get(p.name), r.key(p.name))
+			}
+		}
+	}
+}
+
+func (s *slowRules) invalid(path *field.Path, value any, format string, args ...any) {
+	s.Errors = append(s.Errors, field.Invalid(path, value, fmt.Sprintf(format, args...)))
+}
+
+func (s *slowRules) rules(n *node, path *field.Path, x, old doc.Value, r ratchet) {
+	if n.rules.err != nil {
+		s.invalid(path, n.typ, "rule compiler initialization error: %v", n.rules.err)
+		return
+	}
+	if s.budget <= 0 {
+		s.outOfBudget(n, path)
+		return
+	}
+	s.act.Self, s.act.OldSelf, s.act.HasOldSelf = x, doc.Value{}, false
+	if old.Exists() && old.Kind() != doc.Null {
+		s.act.OldSelf, s.act.HasOldSelf = old, true
+	}
+	for i := range n.rules.list {
+		rule, source := &n.rules.list[i], &n.rules.source[i]
+		switch {
+		case rule.err != nil:
+			s.invalid(path, n.typ, "%s%v", ruleErrPrefix, rule.err)
+			continue
+		case rule.program == nil:
+			continue
+		case rule.usesOld && !s.act.HasOldSelf && !rule.optional:
+			continue
+		}
+		v, cost, err := rule.program.Eval(s.ctx, &s.act, callLimit)
+		if cost > uint64(s.budget) {
+			s.outOfBudget(n, path)
+			return
+		}
+		s.budget -= int64(cost)
+		switch {
+		case errors.Is(err, cel.ErrCostLimit):
+			s.invalid(path, n.typ, "'%v': no further validation rules will be run due to call cost exceeds limit for rule: %s", err, nameOf(source))
+			s.done = true
+			return
+		case err != nil && strings.HasPrefix(err.Error(), "no such overload"):
+			s.invalid(path, n.typ, "'%v': call arguments did not match a supported operator, function or macro signature for rule: %s", err, nameOf(source))
+		case err != nil:
+			s.invalid(path, n.typ, "%v evaluating rule: %s", err, nameOf(source))
+		case v.Kind() == cel.KindBool && v.Bool():
+		default:
+			s.failed(n, path, x, rule, source, r)
+			if s.done {
+				return
+			}
+		}
+	}
+}
+
+func (s *slowRules) outOfBudget(n *node, path *field.Path) {
+	s.invalid(path, n.typ, "validation failed due to running out of cost budget, no further validation rules will be run")
+	s.done = true
+}
+
+// failed reports that a rule does not hold.
+func (s *slowRules) failed(n *node, path *field.Path, x doc.Value, rule *rule, source *apiextv1.ValidationRule, r ratchet) {
+	if rule.fieldPath != "" {
+		path = path.Child(rule.fieldPath)
+	}
+	report := func(e *field.Error) {
+		if !rule.usesOld && r.forgives() {
+			s.Warnings = append(s.Warnings, e.Error())
+		} else {
+			s.Errors = append(s.Errors, e)
+		}
+	}
+	detail, fatal := s.message(n, rule, source)
+	if fatal != "" {
+		report(field.Invalid(path, n.typ, fatal))
+		s.done = true
+		return
+	}
+	if detail == "" {
+		if detail = nameOf(source); source.Message == "" {
+			detail = "failed rule: " + detail
+		}
+	}
+	var value any = field.OmitValueType{}
+	if n.typ != "object" && n.typ != "array" {
+		value = x.Interface()
+	}
+	report(reasonError(path, value, detail, source.Reason))
+}
+
+// message evaluates a rule's messageExpression. It returns "" if there is none
+// or what it makes cannot be used, and a fatal text if its cost ends the
+// validation.
+func (s *slowRules) message(n *node, rule *rule, source *apiextv1.ValidationRule) (text, fatal string) {
+	if rule.message == nil {
+		return "", ""
+	}
+	if rule.message.UsesOldSelf() && (rule.optional || !n.rules.usesOld || !s.act.HasOldSelf) {
+		// The expression gets oldSelf only as the other rules of the node do, and
+		// never as an optional value: it fails.
+		return "", ""
+	}
+	v, cost, err := rule.message.Eval(s.ctx, &s.act, callLimit)
+	if cost > uint64(s.budget) {
+		return "", "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+	}
+	if errors.Is(err, cel.ErrCostLimit) {
+		return "", fmt.Sprintf("no further validation rules will be run due to call cost exceeds limit for messageExpression: %q", source.MessageExpression)
+	}
+	s.budget -= int64(cost)
+	if err != nil || v.Kind() != cel.KindString {
+		return "", ""
+	}
+	text = strings.TrimSpace(v.Str())
+	if len(text) > maxMessage || strings.Contains(text, "\n") {
+		return "", ""
+	}
+	return strings.Clone(text), ""
+}
+
+func reasonError(path *field.Path, value any, detail string, reason *apiextv1.FieldValueErrorReason) *field.Error {
+	if reason != nil {
+		switch *reason {
+		case apiextv1.FieldValueForbidden:
+			return field.Forbidden(path, detail)
+		case apiextv1.FieldValueRequired:
+			return field.Required(path, detail)
+		case apiextv1.FieldValueDuplicate:
+			return field.Duplicate(path, value)
+		}
+	}
+	return field.Invalid(path, value, detail)
+}

@@ -1,0 +1,113 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file resolves the fieldPath of a rule.
+
+// FieldPath resolves a path such as .a.b['c'] from s and returns it as errors
+// print it, and the schema it leads to. Array indices are not possible.
+func FieldPath(text string, s *structural.Schema) (*field.Path, *structural.Schema, error) {
+	var path *field.Path
+	for text != "" {
+		var name string
+		var err error
+		switch text[0] {
+		case '.':
+			name, text = pathToken(text[1:])
+			if name == "" {
+				return nil, nil, fmt.Errorf("unexpected end of JSON path")
+			}
+		case '[':
+			if name, text, err = pathKey(text[1:]); err != nil {
+				return nil, nil, err
+			}
+		default:
+			token, _ := pathToken(text)
+			return nil, nil, fmt.Errorf("expected [ or . but got: %s", token)
+		}
+		switch {
+		case s.Properties != nil:
+			if s = s.Properties[name]; s == nil {
+				return nil, nil, fmt.Errorf("does not refer to a valid field")
+			}
+			path = path.Child(name)
+		case s.Additional != nil:
+			s, path = s.Additional, path.Key(name)
+		default:
+			return nil, nil, fmt.Errorf("does not refer to a valid field")
+		}
+	}
+	return path, s, nil
+}
+
+// pathToken splits off the next token: a delimiter, or the text up to one.
+func pathToken(text string) (token, rest string) {
+	i := strings.IndexAny(text, ".[]")
+	switch {
+	case i < 0:
+		return text, ""
+	case i == 0:
+		return text[:1], text[1:]
+	}
+	return text[:i], text[i:]
+}
+
+// pathKey splits off 'key'].
+func pathKey(text string) (key, rest string, err error) {
+	if text == "" {
+		return "", "", fmt.Errorf("unexpected end of JSON path")
+	}
+	end := -1
+	if text[0] == '\'' {
+		for i := 1; i < len(text); i++ {
+			if text[i] == '\'' && text[i-1] != '\\' {
+				end = i
+				break
+			}
+		}
+	}
+	if end < 0 {
+		token := text
+		if text[0] != '\'' {
+			token, _ = pathToken(text)
+		}
+		return "", "", fmt.Errorf("expected single quoted string but got %s", token)
+	}
+	if key, err = unquoteKey(text[1:end]); err != nil {
+		return "", "", fmt.Errorf("invalid string literal: %w", err)
+	}
+	token, rest := pathToken(text[end+1:])
+	switch token {
+	case "":
+		return "", "", fmt.Errorf("unexpected end of JSON path")
+	case "]":
+		return key, rest, nil
+	}
+	return "", "", fmt.Errorf("expected ] but got %s", token)
+}
+
+// unquoteKey replaces the escapes of a quoted key.
+func unquoteKey(s string) (string, error) {
+	const from, to = `abfnrtv'\`, "\a\b\f\n\r\t\v'\\"
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		at := strings.IndexByte(from, s[i])
+		if at < 0 {
+			return "", fmt.Errorf("invalid escape char %s", s[i-1:i+1])
+		}
+		b.WriteByte(to[at])
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,133 @@
+package schema
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+)
+
+// This file knows formats and patterns.
+
+// stringFormats are the formats of strings that are checked, dashes removed.
+// Every other format is ignored.
+var stringFormats = map[string]func(string) bool{
+	"bsonobjectid": strfmt.IsBSONObjectID,
+	"uri":          nil,
+	"email":        strfmt.IsEmail,
+	"hostname":     strfmt.IsHostname,
+	"ipv4":         nil,
+	"ipv6":         nil,
+	"cidr":         nil,
+	"mac":          nil,
+	"uuid":         strfmt.IsUUID,
+	"uuid3":        strfmt.IsUUID3,
+	"uuid4":        strfmt.IsUUID4,
+	"uuid5":        strfmt.IsUUID5,
+	"isbn":         nil,
+	"isbn10":       nil,
+	"isbn13":       nil,
+	"creditcard":   nil,
+	"ssn":          nil,
+	"hexcolor":     nil,
+	"rgbcolor":     nil,
+	"byte":         nil,
+	"password":     func(string) bool { return true },
+	"date":         strfmt.IsDate,
+	"duration":     strfmt.IsDuration,
+	"datetime":     strfmt.IsDateTime,
+	"k8sshortname": strfmt.IsShortName,
+	"k8slongname":  strfmt.IsLongName,
+}
+
+// supportedFormat is format if values of these types are checked for it, else
+// "".
+func supportedFormat(types []string, format string) string {
+	one := ""
+	if len(types) == 1 {
+		one = types[0]
+	}
+	ok := false
+	switch one {
+	case "", "string":
+		_, ok = stringFormats[plainFormat(format)]
+	case "integer":
+		ok = format == "int32" || format == "int64"
+	case "number":
+		ok = format == "float" || format == "double"
+	}
+	if !ok {
+		return ""
+	}
+	return format
+}
+
+func plainFormat(format string) string { return strings.ReplaceAll(format, "-", "") }
+
+// formatCheck returns the check of a supported format of strings. Formats whose
+// check strfmt does not export go through its registry, which takes a lock.
+func formatCheck(format string) func(string) bool {
+	if check := stringFormats[plainFormat(format)]; check != nil {
+		return check
+	}
+	return func(s string) bool { return strfmt.Default.Validates(format, s) }
+}
+
+// pattern is a compiled pattern, or the error that compiling it gave.
+type pattern struct {
+	re  *regexp.Regexp
+	err error
+}
+
+func (c *compiler) pattern(text string) *pattern {
+	p, ok := c.patterns[text]
+	if !ok {
+		p = new(pattern)
+		p.re, p.err = regexp.Compile(text)
+		c.patterns[text] = p
+	}
+	return p
+}
+
+func (p *pattern) matches(s string) bool {
+	return p.err == nil && p.re.MatchString(s)
+}
+
+// rangeError checks that a number is one of the type and format, as upstream
+// does: by its digits. what and path are for the text.
+func rangeError(v float64, typ, format, what, path string) error {
+	if inRange(strconv.FormatFloat(v, 'f', -1, 64), typ, format) {
+		return nil
+	}
+	return errRange{typ, format, what, path}
+}
+
+func inRange(digits, typ, format string) bool {
+	var err error
+	switch {
+	case typ == "integer" && format == "int32":
+		_, err = strconv.ParseInt(digits, 10, 32)
+	case typ == "integer":
+		_, err = strconv.ParseInt(digits, 10, 64)
+	case format == "float":
+		_, err = strconv.ParseFloat(digits, 32)
+	}
+	return err == nil
+}
+
+// intInRange is inRange for an integer.
+func intInRange(v int64, typ, format string) bool {
+	return typ != "integer" || format != "int32" || v >= math.MinInt32 && v <= math.MaxInt32
+}
+
+// errRange is a number that the type or format cannot hold.
+type errRange struct{ typ, format, what, path string }
+
+func (e errRange) Error() string {
+	if e.format != "" {
+		return e.what + " value must be of type " + e.typ + " with format " + e.format + " in " + e.path
+	}
+	return e.what + " value must be of type " + e.typ + " (default format) in " + e.path
+}

@@ -1,0 +1,207 @@
+package schema
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file checks that the items of sets and the keys of list maps are
+// unique.
+
+// fewItems is up to how many items are compared each with each; beyond it the
+// slow path with its hash tables decides.
+const fewItems = 24
+
+// listsOK reports whether all lists at and below x are surely free of
+// duplicates.
+func (n *node) listsOK(d *doc.Doc, x doc.Node) bool {
+	if !n.deepLists {
+		return true
+	}
+	switch x.Kind() {
+	case doc.Array:
+		if !n.listOK(d, x) {
+			return false
+		}
+		for i := 0; n.items != nil && n.items.deepLists && i < x.Len(); i++ {
+			if !n.items.listsOK(d, d.Item(x, i)) {
+				return false
+			}
+		}
+	case doc.Object:
+		if n.additional != nil && n.additional.deepLists {
+			for _, m := range (doc.Value{Doc: d, Node: x}).Members() {
+				if !n.additional.listsOK(d, m.Node) {
+					return false
+				}
+			}
+		}
+		for i := range n.props {
+			if p := &n.props[i]; p.node.deepLists && !p.node.listsOK(d, n.member(d, x, p.name, p.slot)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// listOK reports whether the list x is surely free of duplicates. It says
+// nothing about the lists in its items.
+func (n *node) listOK(d *doc.Doc, x doc.Node) bool {
+	size := x.Len()
+	switch n.listType {
+	case "set":
+		if size > fewItems {
+			return len(n.listErrors(nil, doc.Value{Doc: d, Node: x})) == 0
+		}
+		for i := range size {
+			a := doc.Value{Doc: d, Node: d.Item(x, i)}
+			if !scalar(a.Kind()) {
+				return len(n.listErrors(nil, doc.Value{Doc: d, Node: x})) == 0
+			}
+			for j := range i {
+				if doc.Equal(a, doc.Value{Doc: d, Node: d.Item(x, j)}) {
+					return false
+				}
+			}
+		}
+	case "map":
+		if size > fewItems {
+			return len(n.listErrors(nil, doc.Value{Doc: d, Node: x})) == 0
+		}
+		for i := range size {
+			a := d.Item(x, i)
+			if a.Kind() != doc.Object {
+				return false
+			}
+			for j := range i {
+				if n.equalKeys(d, a, d.Item(x, j)) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+func scalar(k doc.Kind) bool { return k != doc.Array && k != doc.Object }
+
+// equalKeys reports whether the keys of two items might be equal; keys that are
+// missing in both are.
+func (n *node) equalKeys(d *doc.Doc, a, b doc.Node) bool {
+	for i, name := range n.mapKeys {
+		slot := -1
+		if i < len(n.keySlots) {
+			slot = n.keySlots[i]
+		}
+		x, y := n.items.member(d, a, name, slot), n.items.member(d, b, name, slot)
+		if !scalar(x.Kind()) || x.Kind()+y.Kind() == doc.Int+doc.Float {
+			continue // 1 and 1.0 are equal if there are several keys
+		}
+		if x.Kind() != y.Kind() {
+			return false
+		}
+		if x.Kind() != doc.Absent && !doc.Equal(doc.Value{Doc: d, Node: x}, doc.Value{Doc: d, Node: y}) {
+			return false
+		}
+	}
+	return true
+}
+
+// duplicates lists the duplicate items of all lists at and below x.
+func (n *node) duplicates(path *field.Path, x doc.Value) field.ErrorList {
+	if !n.deepLists {
+		return nil
+	}
+	var errs field.ErrorList
+	switch x.Kind() {
+	case doc.Array:
+		errs = n.listErrors(path, x)
+		if n.items != nil {
+			for i := range x.Len() {
+				errs = append(errs, n.items.duplicates(path.Index(i), x.Item(i))...)
+			}
+		}
+	case doc.Object:
+		if n.additional != nil {
+			for name, m := range x.Members() {
+				errs = append(errs, n.additional.duplicates(path.Key(name), m)...)
+			}
+		}
+		for _, p := range n.props {
+			if m := x.Get(p.name); m.Exists() {
+				errs = append(errs, p.node.duplicates(path.Child(p.name), m)...)
+			}
+		}
+	}
+	return errs
+}
+
+// listErrors lists the duplicate items of the list x itself, each value once:
+// at its second place.
+func (n *node) listErrors(path *field.Path, x doc.Value) field.ErrorList {
+	switch n.listType {
+	case "set":
+		return n.setErrors(path, x)
+	case "map":
+		return n.mapErrors(path, x)
+	}
+	return nil
+}
+
+func (n *node) setErrors(path *field.Path, x doc.Value) field.ErrorList {
+	var errs field.ErrorList
+	times := make(map[string]int, x.Len())
+	for i := range x.Len() {
+		item := x.Item(i)
+		key := identity(nil, item)
+		if times[string(key)]++; times[string(key)] == 2 {
+			errs = append(errs, field.Duplicate(path.Index(i), item.Interface()))
+		}
+	}
+	return errs
+}
+
+func (n *node) mapErrors(path *field.Path, x doc.Value) field.ErrorList {
+	for i := range x.Len() {
+		if item := x.Item(i); item.Kind() != doc.Object && item.Kind() != doc.Null {
+			return field.ErrorList{field.Invalid(path.Index(i), item.Interface(), "must be an object for an array of list-type map")}
+		}
+	}
+	var errs field.ErrorList
+	times := make(map[string]int, x.Len())
+	for i := range x.Len() {
+		item := x.Item(i)
+		var key []byte
+		value := make(map[string]any)
+		for _, name := range n.mapKeys {
+			m := item.Get(name)
+			if len(n.mapKeys) == 1 {
+				key = identity(key, m)
+			} else if m.Exists() {
+				key = m.AppendJSON(key)
+			}
+			key = append(key, 0)
+			if m.Exists() {
+				value[name] = m.Interface()
+			}
+		}
+		if times[string(key)]++; times[string(key)] == 2 {
+			errs = append(errs, field.Duplicate(path.Index(i), value))
+		}
+	}
+	return errs
+}
+
+// identity appends a text that two values share if and only if they are equal
+// for a set: scalars by type and value, the others by their JSON.
+func identity(b []byte, v doc.Value) []byte {
+	switch v.Kind() {
+	case doc.Absent:
+		return b
+	case doc.Float:
+		b = append(b, 'f') // 1.0 is not 1
+	}
+	return v.AppendJSON(b)
+}

@@ -1,0 +1,237 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file decodes the metadata of resources. Upstream reads it into the Go
+// type ObjectMeta and writes it back, which drops what is empty, rewrites time
+// stamps and refuses wrong types. Here it is decoded like everything else, and
+// only metadata that might come back different takes that way.
+
+// metadata decodes the metadata of a resource. overlay is what n declares about
+// it, nil if nothing.
+func (x *decoder) metadata(n, overlay *node) (doc.Node, error) {
+	before := x.s.Offset()
+	v, err := x.value(x.p.meta)
+	if err != nil {
+		return doc.Node{}, err
+	}
+	if !x.p.cleanMeta(x.d, v) {
+		if v, err = x.convertMeta(n, overlay, before); err != nil {
+			return doc.Node{}, err
+		}
+	}
+	if overlay != nil && overlay.deepDefaults {
+		x.p.applyDefaults(x.d, overlay, v)
+	}
+	return v, nil
+}
+
+// convertMeta sends the metadata that was just decoded, whose text starts at
+// before, through ObjectMeta.
+func (x *decoder) convertMeta(n, overlay *node, before int) (doc.Node, error) {
+	var raw doc.Doc
+	if err := doc.Parse(&raw, x.s.Source()[before:x.s.Offset()]); err != nil {
+		// A number out of range: the scanner reports it at the end.
+		return doc.NullNode, nil
+	}
+	if n != x.p.root && raw.Root().Kind() == doc.Null && overlay != nil && !overlay.nullable && !x.mode.keepNulls {
+		return doc.NullNode, nil // dropped or defaulted with the other nulls
+	}
+	text, err := coerceMeta(raw.Root(), x.mode.lenient)
+	if err != nil {
+		if n == x.p.root {
+			return doc.Node{}, err
+		}
+		if x.mode.lenient {
+			return x.d.Import(raw.Root()), nil
+		}
+		bad := field.Invalid(field.NewPath("metadata"), raw.Root().Interface(), err.Error())
+		return doc.Node{}, &malformed{err: bad}
+	}
+	var clean doc.Doc
+	y := decoder{}
+	if _, v, err := y.run(x.p, x.p.meta, &clean, text, decodeMode{keepNulls: true}); err == nil {
+		return x.d.Import(doc.Value{Doc: &clean, Node: v}), nil
+	}
+	panic("BUG: metadata written by the json library does not decode")
+}
+
+// coerceMeta returns metadata as ObjectMeta writes it. If lenient, fields that
+// ObjectMeta cannot hold are left out.
+func coerceMeta(v doc.Value, lenient bool) ([]byte, error) {
+	var meta metav1.ObjectMeta
+	err := utiljson.Unmarshal(v.AppendJSON(nil), &meta)
+	switch {
+	case err == nil:
+	case !lenient:
+		return nil, err
+	case v.Kind() != doc.Object:
+		return nil, fmt.Errorf("invalid metadata: expected object, got %T", v.Interface())
+	default:
+		meta = metav1.ObjectMeta{}
+		var test metav1.ObjectMeta
+		for name, member := range v.Members() {
+			one := append(doc.AppendQuoted([]byte("{"), name), ':')
+			one = append(member.AppendJSON(one), '}')
+			if utiljson.Unmarshal(one, &test) == nil {
+				if err := utiljson.Unmarshal(one, &meta); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return json.Marshal(&meta)
+}
+
+// cleanMeta reports whether ObjectMeta would write v as it is. It may answer
+// no where the answer is yes.
+func (p *Program) cleanMeta(d *doc.Doc, v doc.Node) bool {
+	if v.Kind() != doc.Object {
+		return false
+	}
+	for i, name := range p.meta.slots.Names {
+		m := d.Slot(v, i)
+		if m.Kind() == doc.Absent {
+			continue
+		}
+		ok := false
+		switch name {
+		case "labels", "annotations":
+			ok = m.Kind() == doc.Object && m.Len() > 0 && allTexts(d, m)
+		case "finalizers":
+			ok = m.Kind() == doc.Array && m.Len() > 0
+			for j := 0; ok && j < m.Len(); j++ {
+				ok = d.Item(m, j).Kind() == doc.String
+			}
+		case "ownerReferences", "managedFields":
+			ok = m.Kind() == doc.Array && m.Len() > 0
+			item := p.meta.bySlot[i].items
+			for j := 0; ok && j < m.Len(); j++ {
+				ok = cleanEntry(d, item, d.Item(m, j), name == "ownerReferences")
+			}
+		case "creationTimestamp", "deletionTimestamp":
+			ok = cleanStamp(d, m)
+		case "generation":
+			ok = m.Kind() == doc.Int && m.Int() != 0
+		case "deletionGracePeriodSeconds":
+			ok = m.Kind() == doc.Int
+		default:
+			ok = m.Kind() == doc.String && m.Len() > 0
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func allTexts(d *doc.Doc, m doc.Node) bool {
+	for i := range m.Len() {
+		if _, v := d.Pair(m, i); v.Kind() != doc.String {
+			return false
+		}
+	}
+	return true
+}
+
+// cleanEntry checks an owner reference or an entry of managedFields.
+func cleanEntry(d *doc.Doc, n *node, x doc.Node, owner bool) bool {
+	if x.Kind() != doc.Object {
+		return false
+	}
+	for i, name := range n.slots.Names {
+		m := d.Slot(x, i)
+		ok := false
+		switch name {
+		case "controller", "blockOwnerDeletion":
+			ok = m.Kind() == doc.Absent || m.Kind() == doc.Bool
+		case "fieldsV1":
+			ok = m.Kind() == doc.Absent || m.Kind() == doc.Object
+		case "time":
+			ok = m.Kind() == doc.Absent || cleanStamp(d, m)
+		default:
+			if owner {
+				ok = m.Kind() == doc.String
+			} else {
+				ok = m.Kind() == doc.Absent || m.Kind() == doc.String && m.Len() > 0
+			}
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// cleanStamp reports whether m is a time stamp as metav1.Time writes it.
+func cleanStamp(d *doc.Doc, m doc.Node) bool {
+	const layout = "2006-01-02T15:04:05Z"
+	if m.Kind() != doc.String || m.Len() != len(layout) {
+		return false
+	}
+	s := d.Str(m)
+	if s[len(s)-1] != 'Z' || strings.HasPrefix(s, "0001-01-01T") {
+		return false
+	}
+	_, err := time.Parse(layout, s)
+	return err == nil
+}
+
+// malformed is an error in an embedded resource. Its path grows while the
+// error unwinds.
+type malformed struct {
+	err   *field.Error
+	steps []func(*field.Path) *field.Path // innermost first
+}
+
+func (m *malformed) Error() string { return m.err.Error() }
+
+// below adds a step to the path of a malformed resource.
+func (m *malformed) below(step func(*field.Path) *field.Path) { m.steps = append(m.steps, step) }
+
+// located is the error with its path.
+func (m *malformed) located() error {
+	var path *field.Path
+	for i := len(m.steps) - 1; i >= 0; i-- {
+		path = m.steps[i](path)
+	}
+	e := *m.err
+	if path != nil {
+		e.Field = path.Child(e.Field).String()
+	}
+	return &e
+}
+
+// underMember, underKey and underIndex are what decoding returns if a child
+// fails.
+func underMember(err error, name string) error {
+	if m, ok := err.(*malformed); ok {
+		m.below(func(p *field.Path) *field.Path { return p.Child(name) })
+	}
+	return err
+}
+
+func underKey(err error, key string) error {
+	if m, ok := err.(*malformed); ok {
+		m.below(func(p *field.Path) *field.Path { return p.Key(key) })
+	}
+	return err
+}
+
+func underIndex(err error, i int) error {
+	if m, ok := err.(*malformed); ok {
+		m.below(func(p *field.Path) *field.Path { return p.Index(i) })
+	}
+	return err
+}

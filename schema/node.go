@@ -1,0 +1,151 @@
+package schema
+
+import (
+	"sort"
+
+	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file defines node, the compiled form of a schema node and of what
+// stands below allOf, anyOf, oneOf and not.
+
+// A node is one compiled schema node. There are three sorts of them:
+//
+//   - on the spine: decodes values and validates them;
+//   - an overlay: what a schema says about metadata. Metadata is decoded by the
+//     schema of ObjectMeta, the overlay only validates, and reads objects in
+//     the layout of the former;
+//   - a branch: a schema below a junctor. It only validates, in the layout of
+//     the node it restricts.
+type node struct {
+	path string // in the schema, for dumps and messages to programmers
+
+	// The type.
+	typ      string            // "" if none is declared
+	types    string            // as upstream prints it: "", "object", "integer,string", …
+	kinds    kinds             // of the values that pass the type check
+	integral bool              // a Float passes only if its value is an integer
+	format   string            // "" if none or not supported
+	formatOK func(string) bool // nil if any string will do
+	numType  string            // "integer" or "number" if that is the one type
+	nullable bool
+	intOrStr bool
+	preserve bool
+	embedded bool
+
+	// Objects.
+	resource   bool // apiVersion, kind and metadata are decoded as a resource's
+	keep       bool // undeclared members are kept
+	shape      uint16
+	slots      *doc.Shape // the layout of objects, nil for maps
+	slotShape  uint16     // index of slots
+	bySlot     []*node    // spine only: the declared property in each slot or nil
+	props      []prop     // declared properties, sorted by name
+	additional *node
+	anyOther   bool // additionalProperties is there in any form
+	noOther    bool // additionalProperties: false
+	defaults   []int
+	mapType    string
+
+	// Arrays.
+	items    *node
+	listType string
+	mapKeys  []string
+	keySlots []int // slots of mapKeys in the items, -1 if unknown
+
+	// A default value, in Program.consts; Absent if there is none.
+	def     doc.Node
+	defText []byte
+
+	values *values
+	rules  *rules
+
+	// What is somewhere at or below this node, so that walks can stop early.
+	deepChecks, deepRules, deepLists, deepEmbedded, deepDefaults bool
+	deepOld                                                      bool // set when rules are compiled
+
+	celType *cel.Type
+}
+
+// prop is a declared property.
+type prop struct {
+	name string
+	slot int // in node.slots, -1 if it has none
+	node *node
+}
+
+// values are the restrictions of a node beyond its type. Bounds on sizes are
+// -1 if there are none.
+type values struct {
+	max, min, multiple *float64
+	exclMax, exclMin   bool
+	badBound           bool // a bound that itself breaks the type: no number is valid
+	maxLength          int64
+	minLength          int64
+	maxItems           int64
+	minItems           int64
+	maxProps           int64
+	minProps           int64
+	pattern            string
+	match              *pattern
+	enum               []any
+	texts              []string // the strings of enum
+	onlyTexts          bool     // enum has strings only
+	required           []need
+
+	allOf, anyOf, oneOf []*node
+	not                 *node
+}
+
+// need is a required property.
+type need struct {
+	name string
+	slot int
+}
+
+// kinds is a set of doc.Kind.
+type kinds uint16
+
+func kindsOf(ks ...doc.Kind) kinds {
+	var set kinds
+	for _, k := range ks {
+		set |= 1 << k
+	}
+	return set
+}
+
+func (s kinds) has(k doc.Kind) bool { return s>>k&1 != 0 }
+
+const anyKind kinds = 1<<doc.Null | 1<<doc.Bool | 1<<doc.Int | 1<<doc.Float | 1<<doc.String | 1<<doc.Array | 1<<doc.Object
+
+// prop finds a declared property.
+func (n *node) prop(name string) *node {
+	i := sort.Search(len(n.props), func(i int) bool { return n.props[i].name >= name })
+	if i < len(n.props) && n.props[i].name == name {
+		return n.props[i].node
+	}
+	return nil
+}
+
+// child is the schema of a member: that of the property or else of additional
+// properties.
+func (n *node) child(name string) *node {
+	if p := n.prop(name); p != nil {
+		return p
+	}
+	return n.additional
+}
+
+// member is the member of object x in slot (-1: unknown) or of that name.
+func (n *node) member(d *doc.Doc, x doc.Node, name string, slot int) doc.Node {
+	if slot >= 0 && x.ShapeIndex() == n.slotShape && n.slotShape != 0 {
+		return d.Slot(x, slot)
+	}
+	return doc.Value{Doc: d, Node: x}.Get(name).Node
+}
+
+// isMeta reports whether a member of a resource is apiVersion, kind or metadata.
+func isMeta(name string) bool {
+	return name == "apiVersion" || name == "kind" || name == "metadata"
+}

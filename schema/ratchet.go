@@ -1,0 +1,180 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file correlates values with what they were before an update, for
+// ratcheting and for oldSelf.
+
+// correlation is a value together with its old value. A nil correlation is a
+// value that cannot be correlated.
+type correlation struct {
+	n        *node
+	new, old doc.Value
+	compared bool
+	equal    bool
+	members  map[string]*correlation
+	items    map[int]*correlation
+}
+
+// member correlates a member. Members without a schema are not correlated, nor
+// are apiVersion and kind of the root, whose name is "".
+func (c *correlation) member(name, key string) *correlation {
+	if c == nil || name == "" && (key == "apiVersion" || key == "kind") {
+		return nil
+	}
+	return c.key(key)
+}
+
+func (c *correlation) key(key string) *correlation {
+	if c == nil || c.new.Kind() != doc.Object || c.old.Kind() != doc.Object {
+		return nil
+	}
+	if known, ok := c.members[key]; ok {
+		return known
+	}
+	child := c.n.child(key)
+	new, old := c.new.Get(key), c.old.Get(key)
+	if child == nil || !new.Exists() || !old.Exists() {
+		return nil
+	}
+	if c.members == nil {
+		c.members = make(map[string]*correlation)
+	}
+	below := &correlation{n: child, new: new, old: old}
+	c.members[key] = below
+	return below
+}
+
+// index correlates an item, which only lists of type map allow.
+func (c *correlation) index(i int) *correlation {
+	if c == nil || c.n.items == nil || c.new.Kind() != doc.Array || i >= c.new.Len() {
+		return nil
+	}
+	if known, ok := c.items[i]; ok {
+		return known
+	}
+	new := c.new.Item(i)
+	old := c.n.oldItem(new, c.old)
+	if !old.Exists() {
+		return nil
+	}
+	if c.items == nil {
+		c.items = make(map[int]*correlation)
+	}
+	below := &correlation{n: c.n.items, new: new, old: old}
+	c.items[i] = below
+	return below
+}
+
+// unchanged reports whether the value equals its old value. Objects with
+// members that have no schema never do, lists of type map do in any order.
+func (c *correlation) unchanged() bool {
+	if c == nil {
+		return false
+	}
+	if !c.compared {
+		c.compared, c.equal = true, c.compare()
+	}
+	return c.equal
+}
+
+func (c *correlation) compare() bool {
+	kind := c.new.Kind()
+	if kind != c.old.Kind() {
+		return false
+	}
+	switch kind {
+	case doc.Array:
+		size := c.new.Len()
+		if size != c.old.Len() {
+			return false
+		}
+		if c.n.listType != "map" {
+			return size == 0 || doc.Equal(c.new, c.old)
+		}
+		for i := range size {
+			if !c.index(i).unchanged() {
+				return false
+			}
+		}
+		return true
+	case doc.Object:
+		if c.new.Len() != c.old.Len() {
+			return false
+		}
+		for name := range c.new.Members() {
+			if !c.key(name).unchanged() {
+				return false
+			}
+		}
+		return true
+	}
+	return doc.Equal(c.new, c.old)
+}
+
+// oldItem is the first item of the old list that has the keys of item; Absent
+// if n is no list of type map or there is none.
+func (n *node) oldItem(item, old doc.Value) doc.Value {
+	if n.listType != "map" || n.typ != "array" || len(n.mapKeys) == 0 || item.Kind() != doc.Object || old.Kind() != doc.Array {
+		return doc.Value{}
+	}
+	for i := range old.Len() {
+		if was := old.Item(i); was.Kind() == doc.Object && n.sameKeys(item, was) {
+			return was
+		}
+	}
+	return doc.Value{}
+}
+
+// sameKeys compares the keys of two items, which must be scalars.
+func (n *node) sameKeys(a, b doc.Value) bool {
+	for i, name := range n.mapKeys {
+		slot := -1
+		if i < len(n.keySlots) {
+			slot = n.keySlots[i]
+		}
+		x := doc.Value{Doc: a.Doc, Node: n.items.member(a.Doc, a.Node, name, slot)}
+		y := doc.Value{Doc: b.Doc, Node: n.items.member(b.Doc, b.Node, name, slot)}
+		if !sameKey(x, y, len(n.mapKeys) > 1) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameKey compares two keys. Upstream compares single keys by value and joins
+// several into a text first, numbers in six digits.
+func sameKey(a, b doc.Value, several bool) bool {
+	if several {
+		x, ok := keyText(a)
+		y, ok2 := keyText(b)
+		return ok && ok2 && x == y
+	}
+	switch a.Kind() {
+	case doc.Bool, doc.Int, doc.Float, doc.String:
+		return a.Kind() == b.Kind() && doc.Equal(a, b)
+	}
+	return false
+}
+
+func keyText(v doc.Value) (string, bool) {
+	switch v.Kind() {
+	case doc.Bool:
+		return strconv.FormatBool(v.Node.Bool()), true
+	case doc.Int:
+		return strconv.FormatInt(v.Node.Int(), 10), true
+	case doc.Float:
+		return strconv.FormatFloat(v.Node.Float(), 'f', 6, 64), true
+	case doc.String:
+		var b strings.Builder
+		b.WriteByte('"')
+		b.WriteString(v.Text())
+		return b.String(), true
+	}
+	return "", false
+}

@@ -1,0 +1,115 @@
+package schema
+
+import (
+	"errors"
+	"strings"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file compiles rules for evaluation.
+
+// rules are the rules of one node.
+type rules struct {
+	source  []apiextv1.ValidationRule
+	schema  *structural.Schema
+	list    []rule
+	err     error // none of them can be compiled
+	usesOld bool  // at least one mentions oldSelf
+}
+
+// rule is a compiled rule. One that is blank has neither program nor error.
+type rule struct {
+	program  *cel.Program
+	err      error
+	optional bool // oldSelf is optional
+	usesOld  bool
+
+	message    *cel.Program // messageExpression, nil if there is none or it does not compile
+	messageErr error
+	fieldPath  string // as errors print it, "" if none
+}
+
+// errNoType is why the rules of a node that rules cannot see do not compile.
+var errNoType = errors.New("failed to convert to declType for CEL validation rules")
+
+// compileRules compiles all rules, once.
+func (p *Program) compileRules() {
+	p.once.Do(func() {
+		p.root.buildTypes(p)
+		p.types = p.options.Env.Types(p.root.celType)
+		p.root.compileRules(p.types)
+	})
+}
+
+// compileRules compiles the rules at and below n and sets deepOld.
+func (n *node) compileRules(types *cel.TypeSet) {
+	if !n.deepRules {
+		return
+	}
+	for _, p := range n.props {
+		if p.node.celType == nil {
+			p.node.deepRules = false // upstream does not look at members that no rule can see
+		}
+	}
+	n.each(func(child *node) {
+		child.compileRules(types)
+		n.deepOld = n.deepOld || child.deepOld
+	})
+	if n.rules == nil {
+		return
+	}
+	n.rules.compile(n.celType, func(apiextv1.ValidationRule) (forRule, forMessage *cel.TypeSet) { return types, types })
+	n.deepOld = n.deepOld || n.rules.usesOld
+}
+
+// compile compiles the rules with the types that with chooses for each.
+func (r *rules) compile(self *cel.Type, with func(apiextv1.ValidationRule) (forRule, forMessage *cel.TypeSet)) {
+	if self == nil {
+		r.err = errNoType
+		return
+	}
+	r.list = make([]rule, len(r.source))
+	for i, source := range r.source {
+		forRule, forMessage := with(source)
+		r.list[i] = compileRule(source, r.schema, self, forRule, forMessage)
+		r.usesOld = r.usesOld || r.list[i].usesOld
+	}
+}
+
+func compileRule(source apiextv1.ValidationRule, s *structural.Schema, self *cel.Type, forRule, forMessage *cel.TypeSet) rule {
+	var r rule
+	if strings.TrimSpace(source.Rule) == "" {
+		return r
+	}
+	r.optional = source.OptionalOldSelf != nil && *source.OptionalOldSelf
+	o := cel.CompileOptions{OptionalOldSelf: r.optional, Want: cel.BoolResult}
+	if r.program, r.err = forRule.Compile(source.Rule, self, o); r.err != nil {
+		r.program = nil
+		return r
+	}
+	r.usesOld = r.program.UsesOldSelf()
+	if source.MessageExpression != "" {
+		o.Want = cel.StringResult
+		if r.message, r.messageErr = forMessage.Compile(source.MessageExpression, self, o); r.messageErr != nil {
+			r.message = nil
+		}
+	}
+	if source.FieldPath != "" {
+		if path, _, err := FieldPath(source.FieldPath, s); err == nil {
+			r.fieldPath = path.String()
+		}
+	}
+	return r
+}
+
+// nameOf is how errors call a rule.
+func nameOf(source *apiextv1.ValidationRule) string {
+	if source.Message != "" {
+		return strings.TrimSpace(source.Message)
+	}
+	return strings.TrimSpace(source.Rule)
+}

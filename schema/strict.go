@@ -1,0 +1,149 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file is the plain twin of the decoder that puts in words what it drops.
+
+// Strict lists the fields of src that are there twice or that the schema does
+// not declare, as upstream words and orders them: duplicates, fields of
+// metadata, fields, fields of the metadata of embedded resources. Text that is
+// no JSON has none.
+func (p *Program) Strict(src []byte) []string {
+	var d doc.Doc
+	if doc.Parse(&d, src) != nil {
+		return nil
+	}
+	list := doc.Duplicates(src)
+	s := strict{p: p}
+	root := d.Root()
+	if p.root.resource {
+		list = append(list, quoteUnknown(unknownMeta("", root.Get("metadata")))...)
+	}
+	if !p.options.PreserveUnknown {
+		s.value(p.root, p.root.keep, "", root)
+		slices.Sort(s.unknown)
+		list = append(list, quoteUnknown(s.unknown)...)
+	}
+	s.embedded(p.root, "", root)
+	slices.Sort(s.meta)
+	return append(list, quoteUnknown(s.meta)...)
+}
+
+func quoteUnknown(paths []string) []string {
+	list := make([]string, len(paths))
+	for i, path := range paths {
+		list[i] = `unknown field "` + path + `"`
+	}
+	return list
+}
+
+// strict collects unknown fields.
+type strict struct {
+	p       *Program
+	unknown []string
+	meta    []string
+}
+
+// value looks for what decoding x by n drops; n is nil below a schema that
+// says nothing. keep says that undeclared members stay.
+func (s *strict) value(n *node, keep bool, path string, x doc.Value) {
+	switch x.Kind() {
+	case doc.Object:
+		for name, m := range x.Members() {
+			s.member(n, keep, join(path, name), name, m)
+		}
+	case doc.Array:
+		for i := range x.Len() {
+			at := path + "[" + strconv.Itoa(i) + "]"
+			switch {
+			case n == nil:
+				s.value(nil, false, at, x.Item(i))
+			case n.items != nil:
+				s.value(n.items, n.items.keep, at, x.Item(i))
+			case !keep:
+				s.value(nil, false, at, x.Item(i))
+			}
+		}
+	}
+}
+
+func (s *strict) member(n *node, keep bool, path, name string, m doc.Value) {
+	if n == nil {
+		s.unknown = append(s.unknown, path)
+		return
+	}
+	p := n.prop(name)
+	switch {
+	case n.resource && isMeta(name):
+	case p != nil:
+		s.value(p, p.keep, path, m)
+	case n.additional != nil:
+		s.value(n.additional, n.additional.keep, path, m)
+	case n.anyOther:
+		s.value(nil, false, path, m)
+	case !keep:
+		s.unknown = append(s.unknown, path)
+	}
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// embedded looks for unknown fields in the metadata of embedded resources.
+// at is the path in the notation of field errors.
+func (s *strict) embedded(n *node, at string, x doc.Value) {
+	if !n.deepEmbedded {
+		return
+	}
+	switch x.Kind() {
+	case doc.Object:
+		for name, m := range x.Members() {
+			if n.embedded && name == "metadata" {
+				s.meta = append(s.meta, unknownMeta(at, m)...)
+			}
+			if p := n.prop(name); p != nil {
+				s.embedded(p, join(at, name), m)
+			} else if n.additional != nil {
+				s.embedded(n.additional, at+"["+name+"]", m)
+			}
+		}
+	case doc.Array:
+		for i := 0; n.items != nil && i < x.Len(); i++ {
+			index := "[" + strconv.Itoa(i) + "]"
+			s.embedded(n.items, at+index, x.Item(i))
+		}
+	}
+}
+
+// unknownMeta lists the paths of what is no field of ObjectMeta.
+func unknownMeta(at string, meta doc.Value) []string {
+	if !meta.Exists() {
+		return nil
+	}
+	var into metav1.ObjectMeta
+	errs, err := kjson.UnmarshalStrict(meta.AppendJSON(nil), &into)
+	if err != nil {
+		return nil
+	}
+	prefix := join(at, "metadata") + "."
+	var paths []string
+	for _, err := range errs {
+		if e, ok := err.(kjson.FieldError); ok {
+			paths = append(paths, prefix+strings.TrimPrefix(e.FieldPath(), "."))
+		}
+	}
+	return paths
+}

@@ -1,0 +1,122 @@
+package schema
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file is Validate: the order of the checks, and the choice between the
+// fast path and the slow one.
+
+// Validate validates new; old is what it replaces, nil on create. Both must
+// come from Decode of this program or have no shapes at all. Validate looks
+// neither at the root's apiVersion, kind and metadata (apart from what the
+// schema says about them) nor at the scale subresource.
+func (p *Program) Validate(ctx context.Context, new, old *doc.Doc, at Scope) Result {
+	return p.ValidateAfter(ctx, new, old, at, nil)
+}
+
+// ValidateAfter is Validate for an object of which other checks have found
+// errors before: they count when it is decided whether rules can be evaluated.
+// They are not part of the Result.
+func (p *Program) ValidateAfter(ctx context.Context, new, old *doc.Doc, at Scope, before field.ErrorList) Result {
+	new, old = p.adopt(new), p.adopt(old)
+	if p.hasRules {
+		p.compileRules()
+	}
+	if len(before) == 0 && p.ok(ctx, new, old, at) {
+		return Result{}
+	}
+	return p.explain(ctx, new, old, at, before)
+}
+
+// ok is the fast path. Ratcheting only forgives, so it may leave it out.
+func (p *Program) ok(ctx context.Context, new, old *doc.Doc, at Scope) bool {
+	root := new.Root().Node
+	switch at {
+	case Status:
+		if status := p.root.prop("status"); status != nil {
+			x := new.Root().Get("status").Node
+			if x.Kind() != doc.Absent && !status.ok(new, x) {
+				return false
+			}
+		}
+	default:
+		if !p.root.ok(new, root) || p.root.deepEmbedded && len(p.root.embeddedErrors(nil, new.Root())) > 0 {
+			return false
+		}
+	}
+	return p.root.listsOK(new, root) && p.allRulesOK(ctx, new, old)
+}
+
+func (p *Program) allRulesOK(ctx context.Context, new, old *doc.Doc) bool {
+	return !p.hasRules || p.rulesOK(ctx, new, old)
+}
+
+// explain is the slow path.
+func (p *Program) explain(ctx context.Context, new, old *doc.Doc, at Scope, before field.ErrorList) Result {
+	var c *correlation
+	if old != nil {
+		c = &correlation{n: p.root, new: new.Root(), old: old.Root()}
+	}
+	var errs field.ErrorList
+	if at == Status {
+		errs = p.statusErrors(new, c)
+	} else {
+		errs = fieldErrors(nil, p.root.explain(new.Root(), "", c).errs)
+		errs = append(errs, p.root.embeddedErrors(nil, new.Root())...)
+	}
+	if old == nil || len(p.root.duplicates(nil, old.Root())) == 0 {
+		errs = append(errs, p.root.duplicates(nil, new.Root())...)
+	}
+	if !p.hasRules {
+		return Result{Errors: errs}
+	}
+	if blocksRules(before) || blocksRules(errs) {
+		return Result{Errors: append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))}
+	}
+	r := p.ruleErrors(ctx, new, old, c)
+	r.Errors = append(errs, r.Errors...)
+	return r
+}
+
+// statusErrors validates the status alone. Its paths start at status, its texts
+// below it.
+func (p *Program) statusErrors(new *doc.Doc, c *correlation) field.ErrorList {
+	status := p.root.prop("status")
+	x := new.Root().Get("status")
+	if status == nil || !x.Exists() {
+		return nil
+	}
+	return fieldErrors(field.NewPath("status"), status.explain(x, "", c.key("status")).errs)
+}
+
+// blocksRules reports whether errors are such that rules might fail in
+// confusing ways.
+func blocksRules(errs field.ErrorList) bool {
+	for _, err := range errs {
+		switch err.Type {
+		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+			return true
+		}
+	}
+	return false
+}
+
+// adopt returns d, or a copy in the shapes of p if d has other ones.
+func (p *Program) adopt(d *doc.Doc) *doc.Doc {
+	if d == nil {
+		return nil
+	}
+	shapes := d.Shapes()
+	if len(shapes) == 0 || &shapes[0] == &p.shapes[0] {
+		return d
+	}
+	own := new(doc.Doc)
+	own.Reset(p.shapes)
+	own.SetRoot(own.ImportAs(d.Root(), p.root.shape))
+	return own
+}
