@@ -1,0 +1,88 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+var (
+	widgets = schema.GroupResource{Group: "demo.io", Resource: "widgets"}
+	widget  = schema.GroupKind{Group: "demo.io", Kind: "Widget"}
+)
+
+// The bodies are what an API server answers.
+func TestBodies(t *testing.T) {
+	for _, tt := range []struct {
+		err  *Error
+		want string
+	}{
+		{NotFound(widgets, "x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"widgets.demo.io \"x\" not found","reason":"NotFound","details":{"name":"x","group":"demo.io","kind":"widgets"},"code":404}`},
+		{NotFound(schema.GroupResource{Resource: "namespaces"}, "x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"namespaces \"x\" not found","reason":"NotFound","details":{"name":"x","kind":"namespaces"},"code":404}`},
+		{AlreadyExists(widgets, "x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"widgets.demo.io \"x\" already exists","reason":"AlreadyExists","details":{"name":"x","group":"demo.io","kind":"widgets"},"code":409}`},
+		{Conflict(widgets, "a", ErrModified), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Operation cannot be fulfilled on widgets.demo.io \"a\": the object has been modified; please apply your changes to the latest version and try again","reason":"Conflict","details":{"name":"a","group":"demo.io","kind":"widgets"},"code":409}`},
+		{Forbidden(widgets, "a", errors.New("no")), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"widgets.demo.io \"a\" is forbidden: no","reason":"Forbidden","details":{"name":"a","group":"demo.io","kind":"widgets"},"code":403}`},
+		{Invalid(widget, "b", field.ErrorList{field.Invalid(field.NewPath("kind"), "Foo", "must be Widget"), field.Required(field.NewPath("spec", "x"), "")}), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Widget.demo.io \"b\" is invalid: [kind: Invalid value: \"Foo\": must be Widget, spec.x: Required value]","reason":"Invalid","details":{"name":"b","group":"demo.io","kind":"Widget","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: \"Foo\": must be Widget","field":"kind"},{"reason":"FieldValueRequired","message":"Required value","field":"spec.x"}]},"code":422}`},
+		{BadRequest("error decoding patch: %v", "x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"error decoding patch: x","reason":"BadRequest","code":400}`},
+		{MethodNotAllowed(widgets, "create"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"create is not supported on resources of kind \"widgets.demo.io\"","reason":"MethodNotAllowed","details":{"group":"demo.io","kind":"widgets"},"code":405}`},
+		{NotAcceptable("x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"x","reason":"NotAcceptable","code":406}`},
+		{UnsupportedMediaType("x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"x","reason":"UnsupportedMediaType","code":415}`},
+		{TooLarge("limit is 3145728"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Request entity too large: limit is 3145728","reason":"RequestEntityTooLarge","code":413}`},
+		{Expired("old"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"old","reason":"Expired","code":410}`},
+		{TooLargeRV(9, 3), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Timeout: Too large resource version: 9, current: 3","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1},"code":504}`},
+		{Internal(errors.New("x")), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Internal error occurred: x","reason":"InternalError","details":{"causes":[{"message":"x"}]},"code":500}`},
+		{Unauthorized(""), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`},
+		{Unavailable("x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"x","reason":"ServiceUnavailable","code":503}`},
+		{Plain500("x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"x","code":500}`},
+		{Unprocessable(errors.New("x")), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server rejected our request due to an error in our request","reason":"Invalid","details":{},"code":422}`},
+	} {
+		got, err := json.Marshal(tt.err.Status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != tt.want {
+			t.Errorf("got\n%s, want\n%s", got, tt.want)
+		}
+		if tt.err.Error() != tt.err.Message {
+			t.Errorf("Error: got %q, want %q", tt.err.Error(), tt.err.Message)
+		}
+	}
+}
+
+func TestFrom(t *testing.T) {
+	notFound := NotFound(widgets, "x")
+	odd := errors.New("odd")
+	for _, tt := range []struct {
+		name    string
+		err     error
+		code    int32
+		message string
+	}{
+		{"itself", notFound, 404, notFound.Message},
+		{"wrapped", fmt.Errorf("reading: %w", notFound), 404, notFound.Message},
+		{"apimachinery", fmt.Errorf("x: %w", apierrors.NewGone("gone")), 410, "gone"},
+		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), 504, "Timeout: request did not complete within requested timeout - context deadline exceeded"},
+		{"canceled", context.Canceled, 504, "Timeout: request did not complete within requested timeout - context canceled"},
+		{"odd", odd, 500, "odd"},
+	} {
+		got := From(tt.err)
+		if got.Code != tt.code || got.Message != tt.message || got.Kind != "Status" || got.Status.Status != "Failure" {
+			t.Errorf("%s: got %d %q, want %d %q", tt.name, got.Code, got.Message, tt.code, tt.message)
+		}
+	}
+	if From(nil) != nil {
+		t.Error("From(nil) is an error")
+	}
+	if !errors.Is(From(fmt.Errorf("a: %w", odd)), odd) {
+		t.Error("From loses the cause")
+	}
+	if !errors.Is(Conflict(widgets, "a", ErrModified), ErrModified) {
+		t.Error("Conflict loses the cause")
+	}
+}
