@@ -1,22 +1,156 @@
 // Package discovery serves the documents by which clients find out what is
-// served.
+// served: which groups, versions and resources there are and what can be done
+// with them.
+//
+// # Terms
+//
+//   - A legacy document describes one thing: the versions of the core group
+//     (/api), the groups (/apis), a group (/apis/{group}) or the resources of a
+//     group's version (/api/v1, /apis/{group}/{version}).
+//   - An aggregated document describes everything below /api or /apis at once.
+//     Clients ask for it by parameters of the media type, and recognise it by
+//     those of the answer's.
+//
+// # Invariants
+//
+//   - A document is a function of one kind.Snapshot. What takes all kinds to
+//     make is made when it is first asked for, once for each snapshot; what
+//     describes one group costs what that group costs.
+//   - Only established kinds appear.
+//
+// # Use
+//
+// [New] makes the handler of everything below /api and /apis that is not a
+// resource.
 package discovery
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/kind"
 )
 
+// This file routes requests to documents.
+
 // Handler serves /api, /apis, /api/v1, /apis/{group} and
 // /apis/{group}/{version}.
-type Handler struct{ load func() *kind.Snapshot }
+type Handler struct {
+	load    func() *kind.Snapshot
+	current atomic.Pointer[view]
+}
 
 // New returns the Handler of the kinds that load returns.
 func New(load func() *kind.Snapshot) *Handler { return &Handler{load: load} }
 
-// Serves reports whether the path is one of discovery's.
-func Serves(path string) bool { return false }
+// Serves reports whether a path is one of discovery's, whether or not there is
+// such a group or version.
+func Serves(path string) bool {
+	path = strings.Trim(path, "/")
+	return path == "api" || strings.HasPrefix(path, "api/") && strings.Count(path, "/") == 1 ||
+		path == "apis" || strings.HasPrefix(path, "apis/") && strings.Count(path, "/") <= 2
+}
+
+// view holds the documents of one snapshot that are made from all kinds.
+type view struct {
+	snapshot *kind.Snapshot
+	groups   func() *metav1.APIGroupList
+	core     func() *aggregated
+	apis     func() *aggregated
+}
+
+// view is the view of the current snapshot.
+func (h *Handler) view() *view {
+	snapshot := h.load()
+	if v := h.current.Load(); v != nil && v.snapshot == snapshot {
+		return v
+	}
+	v := &view{
+		snapshot: snapshot,
+		groups:   sync.OnceValue(func() *metav1.APIGroupList { return groupList(snapshot) }),
+		core:     sync.OnceValue(func() *aggregated { return aggregate(snapshot, true) }),
+		apis:     sync.OnceValue(func() *aggregated { return aggregate(snapshot, false) }),
+	}
+	h.current.Store(v)
+	return v
+}
 
 // ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { panic("BUG: not built yet") }
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "405 method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	v := h.view()
+	root, rest, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
+	group, version, _ := strings.Cut(rest, "/")
+	switch {
+	case root == "api" && rest == "":
+		v.serveRoot(w, r, v.core, func() object { return coreVersions(v.snapshot, r) })
+	case root == "apis" && rest == "":
+		v.serveRoot(w, r, v.apis, func() object { return v.groups() })
+	case root == "api" && version == "":
+		serve(w, r, resourceList(v.snapshot, "", group))
+	case root == "apis" && group != "" && version == "":
+		serve(w, r, groupOf(v.snapshot, group))
+	case root == "apis" && group != "" && !strings.Contains(version, "/"):
+		serve(w, r, resourceList(v.snapshot, group, version))
+	default:
+		notFound(w)
+	}
+}
+
+// serveRoot serves the aggregated document to those who ask for it and the
+// legacy one to the others.
+func (v *view) serveRoot(w http.ResponseWriter, r *http.Request, all func() *aggregated, legacy func() object) {
+	w.Header().Add("Vary", "Accept")
+	f, ok := negotiate(r, true)
+	switch {
+	case !ok:
+		notAcceptable(w)
+	case f.aggregated:
+		all().serve(w, r, f)
+	default:
+		write(w, r, f, legacy())
+	}
+}
+
+// serve serves a legacy document; nil if there is no such thing.
+func serve(w http.ResponseWriter, r *http.Request, o object) {
+	if o == nil {
+		notFound(w)
+		return
+	}
+	f, ok := negotiate(r, false)
+	if !ok {
+		notAcceptable(w)
+		return
+	}
+	write(w, r, f, o)
+}
+
+func notFound(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusNotFound)
+	w.Write([]byte("404 page not found\n"))
+}
+
+func notAcceptable(w http.ResponseWriter) {
+	s := metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure,
+		Code:     http.StatusNotAcceptable,
+		Reason:   metav1.StatusReasonNotAcceptable,
+		Message: "only the following media types are accepted: " +
+			strings.Join([]string{typeJSON, typeYAML, typeProtobuf}, ", "),
+	}
+	w.Header().Set("Content-Type", typeJSON)
+	w.WriteHeader(http.StatusNotAcceptable)
+	json.NewEncoder(w).Encode(&s)
+}

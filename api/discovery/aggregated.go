@@ -1,0 +1,100 @@
+package discovery
+
+import (
+	"bytes"
+	"crypto/sha512"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	discoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file makes the aggregated documents.
+
+// aggregated is a document in its encodings.
+type aggregated struct {
+	json  []byte
+	etag  string // with its quotes
+	proto func() []byte
+}
+
+// aggregate makes the document of the core group or that of all others.
+func aggregate(s *kind.Snapshot, core bool) *aggregated {
+	names := []string{""}
+	if !core {
+		names = groupNames(s)
+	}
+	list := &discoveryv2.APIGroupDiscoveryList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
+		Items:    []discoveryv2.APIGroupDiscovery{},
+	}
+	for _, name := range names {
+		if g := aggregateGroup(s, name); len(g.Versions) > 0 {
+			list.Items = append(list.Items, g)
+		}
+	}
+	out := &aggregated{json: encodeJSON(list)}
+	sum := sha512.Sum512(bytes.TrimSuffix(out.json, []byte{'\n'}))
+	out.etag = fmt.Sprintf("%q", fmt.Sprintf("%X", sum))
+	out.proto = sync.OnceValue(func() []byte { return encodeProtobuf(list) })
+	return out
+}
+
+func aggregateGroup(s *kind.Snapshot, name string) discoveryv2.APIGroupDiscovery {
+	g := discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, version := range versionsOf(s, name) {
+		v := discoveryv2.APIVersionDiscovery{Version: version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}
+		for k := range established(s, name) {
+			if kv := k.Version(version); kv != nil {
+				v.Resources = append(v.Resources, aggregateResource(kv))
+			}
+		}
+		g.Versions = append(g.Versions, v)
+	}
+	return g
+}
+
+func aggregateResource(v *kind.Version) discoveryv2.APIResourceDiscovery {
+	k := v.Kind
+	own := metav1.GroupVersionKind(v.GVK())
+	r := discoveryv2.APIResourceDiscovery{
+		Resource: k.Plural, SingularResource: k.Singular, ResponseKind: &own,
+		Scope: discoveryv2.ScopeCluster, Verbs: verbsOf(k), ShortNames: k.ShortNames, Categories: k.Categories,
+	}
+	if k.Namespaced {
+		r.Scope = discoveryv2.ScopeNamespace
+	}
+	for _, sub := range subresources(v) {
+		gvk := sub.gvk
+		r.Subresources = append(r.Subresources, discoveryv2.APISubresourceDiscovery{
+			Subresource: sub.name, ResponseKind: &gvk, Verbs: sub.verbs,
+		})
+	}
+	return r
+}
+
+// aggregatedParams are the parameters by which clients ask for an aggregated
+// document and recognise one.
+const aggregatedParams = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// serve answers with the document, or with nothing where the client has it.
+func (a *aggregated) serve(w http.ResponseWriter, r *http.Request, f format) {
+	h := w.Header()
+	h.Set("ETag", a.etag)
+	h.Set("Cache-Control", "public")
+	if slices.Contains(strings.Split(r.Header.Get("If-None-Match"), ", "), a.etag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if f.media == typeProtobuf {
+		send(w, typeProtobuf+aggregatedParams, a.proto())
+		return
+	}
+	send(w, typeJSON+aggregatedParams, f.dress(a.json))
+}

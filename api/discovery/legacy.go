@@ -1,0 +1,227 @@
+package discovery
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"iter"
+	"net/http"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file makes the legacy documents.
+
+// The verbs of resources, in upstream's order, which differs between custom
+// and built-in resources.
+var (
+	customVerbs      = metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+	terminatingVerbs = metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
+	builtinVerbs     = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	namespaceVerbs   = metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
+	subVerbs         = metav1.Verbs{"get", "patch", "update"}
+	finalizeVerbs    = metav1.Verbs{"update"}
+)
+
+// established ranges over the established kinds of a group.
+func established(s *kind.Snapshot, group string) iter.Seq[*kind.Kind] {
+	return func(yield func(*kind.Kind) bool) {
+		for k := range s.InGroup(group) {
+			if k.Established && len(k.Versions) > 0 && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// verbsOf are the verbs of a kind's resource.
+func verbsOf(k *kind.Kind) metav1.Verbs {
+	switch {
+	case k.Terminating:
+		return terminatingVerbs
+	case k.Builtin == nil:
+		return customVerbs
+	case k.Group == "" && k.Plural == "namespaces":
+		return namespaceVerbs
+	}
+	return builtinVerbs
+}
+
+// subresource is a subresource of a version.
+type subresource struct {
+	name    string
+	gvk     metav1.GroupVersionKind
+	foreign bool // gvk is not the resource's own
+	verbs   metav1.Verbs
+}
+
+// subresources are the subresources of v in the order of the legacy documents.
+func subresources(v *kind.Version) []subresource {
+	own := metav1.GroupVersionKind(v.GVK())
+	var out []subresource
+	if b := v.Kind.Builtin; b != nil {
+		for _, name := range b.Subresources {
+			verbs := subVerbs
+			if name == "finalize" {
+				verbs = finalizeVerbs
+			}
+			out = append(out, subresource{name: name, gvk: own, verbs: verbs})
+		}
+	}
+	if v.Status {
+		out = append(out, subresource{name: "status", gvk: own, verbs: subVerbs})
+	}
+	if v.Scale != nil {
+		scale := metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+		out = append(out, subresource{name: "scale", gvk: scale, foreign: true, verbs: subVerbs})
+	}
+	return out
+}
+
+// resourceList is the document of a group's version, nil if nothing has it.
+func resourceList(s *kind.Snapshot, group, name string) object {
+	list := &metav1.APIResourceList{
+		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: join(group, name),
+		APIResources: []metav1.APIResource{},
+	}
+	for k := range established(s, group) {
+		if v := k.Version(name); v != nil {
+			list.APIResources = appendResources(list.APIResources, v)
+		}
+	}
+	if len(list.APIResources) == 0 {
+		return nil
+	}
+	return list
+}
+
+func appendResources(out []metav1.APIResource, v *kind.Version) []metav1.APIResource {
+	k := v.Kind
+	out = append(out, metav1.APIResource{
+		Name: k.Plural, SingularName: k.Singular, Namespaced: k.Namespaced, Kind: k.Name,
+		Verbs: verbsOf(k), ShortNames: k.ShortNames, Categories: k.Categories,
+		StorageVersionHash: storageVersionHash(k),
+	})
+	for _, sub := range subresources(v) {
+		r := metav1.APIResource{
+			Name: k.Plural + "/" + sub.name, Namespaced: k.Namespaced, Kind: sub.gvk.Kind, Verbs: sub.verbs,
+		}
+		if sub.foreign {
+			r.Group, r.Version = sub.gvk.Group, sub.gvk.Version
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// storageVersionHash tells clients that the storage version changed, without
+// telling which it is. A storage version that is not served has none.
+func storageVersionHash(k *kind.Kind) string {
+	if k.Storage == nil || !k.Storage.Served {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(k.Group + "/" + k.Storage.Name + "/" + k.Name))
+	return base64.StdEncoding.EncodeToString(sum[:8])
+}
+
+func join(group, version string) string {
+	if group == "" {
+		return version
+	}
+	return group + "/" + version
+}
+
+// versionsOf are the names of the versions of a group, the preferred one
+// first.
+func versionsOf(s *kind.Snapshot, group string) []string {
+	var out []string
+	for k := range established(s, group) {
+		for _, v := range k.Versions {
+			if !slices.Contains(out, v.Name) {
+				out = append(out, v.Name)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
+	return out
+}
+
+// groupOf is the document of a group, nil if there is none.
+func groupOf(s *kind.Snapshot, name string) object {
+	g, ok := groupDoc(s, name)
+	if !ok {
+		return nil
+	}
+	g.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+	return &g
+}
+
+func groupDoc(s *kind.Snapshot, name string) (metav1.APIGroup, bool) {
+	g := metav1.APIGroup{Name: name}
+	for _, v := range versionsOf(s, name) {
+		g.Versions = append(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: join(name, v), Version: v})
+	}
+	if len(g.Versions) == 0 {
+		return g, false
+	}
+	g.PreferredVersion = g.Versions[0]
+	return g, true
+}
+
+// groupNames are the names of the groups but the core group's, those of
+// built-in kinds first: clients that meet a short name twice take the first.
+func groupNames(s *kind.Snapshot) []string {
+	builtin := make(map[string]bool)
+	var out []string
+	for _, g := range s.Groups() {
+		if g == "" {
+			continue
+		}
+		out = append(out, g)
+		for k := range s.InGroup(g) {
+			builtin[g] = builtin[g] || k.Builtin != nil
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(rank(builtin[a]), rank(builtin[b])) })
+	return out
+}
+
+func rank(builtin bool) int {
+	if builtin {
+		return 0
+	}
+	return 1
+}
+
+func groupList(s *kind.Snapshot) *metav1.APIGroupList {
+	list := &metav1.APIGroupList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+		Groups:   []metav1.APIGroup{},
+	}
+	for _, name := range groupNames(s) {
+		if g, ok := groupDoc(s, name); ok {
+			list.Groups = append(list.Groups, g)
+		}
+	}
+	return list
+}
+
+// coreVersions is the document of the core group.
+func coreVersions(s *kind.Snapshot, r *http.Request) object {
+	versions := versionsOf(s, "")
+	if versions == nil {
+		versions = []string{}
+	}
+	return &metav1.APIVersions{
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions"},
+		Versions: versions,
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{
+			{ClientCIDR: "0.0.0.0/0", ServerAddress: r.Host},
+		},
+	}
+}
