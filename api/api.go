@@ -1,0 +1,252 @@
+// Package api serves the Kubernetes API over net/http.
+//
+// # Model
+//
+// A [Handler] answers every request. Each request passes the same [steps], read
+// from top to bottom, the last of which finds what serves it: a fixed path
+// (health, version, discovery, …) or a verb on a resource. Every verb has its
+// file: get.go, list.go, watch.go, create.go, update.go, patch.go, delete.go,
+// deletecollection.go; subresources that are more than a part of their object
+// have one, too: scale.go.
+//
+// What a request works with is a [kind.Version], looked up once in a snapshot of
+// the registry. Reads serve the bytes that the cache holds, they decode
+// nothing. Writes turn the body into a doc, once, and print it once (write.go).
+//
+// # Invariants
+//
+//   - A handler answers by returning an error or by calling send once. Errors
+//     become a Status at one place, [request.fail].
+//   - No request takes a lock of this package.
+//   - A write that changes nothing is not written.
+//   - A read without a resource version is as new as every write acknowledged
+//     before it began.
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/api/discovery"
+	"github.com/keelson-io/keelson/api/openapi"
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
+)
+
+// Config is what a Handler works with. Kinds, Store and Cache are required.
+type Config struct {
+	Kinds *kind.Registry
+	Store store.Store
+	Cache *cache.Cache
+
+	Authn     authn.Authenticator // nil: everybody is anonymous
+	Authz     authz.Authorizer    // nil: authz.Standard()
+	Admission admission.Chain     // after the life cycle of namespaces, which every Handler has
+	Checks    []Check             // of the server's health, besides ping
+
+	Metrics *prometheus.Registry // nil: one of its own
+	Logger  *slog.Logger         // nil: slog.Default()
+	Version Version              // what /version says; the zero value says what this program is
+
+	Timeout         time.Duration // of requests other than watches; 0: 60 s
+	WatchTimeout    time.Duration // least duration of a watch that does not name one; 0: 30 min
+	BookmarkEvery   time.Duration // between a watch's bookmarks; 0: 60 s
+	NoNamespaceStep bool          // objects may live in namespaces that do not exist
+}
+
+// Handler serves the API.
+type Handler struct {
+	Config
+	logger    *slog.Logger
+	metrics   *metrics
+	discovery http.Handler
+	openapi   http.Handler
+	health    *health
+	version   []byte
+	managers  managers
+	kinds     kindWatch
+
+	stopping context.Context // ends when watches are to end
+	stop     context.CancelFunc
+}
+
+// New returns the handler of a server. It is at work until Stop.
+func New(c Config) *Handler {
+	h := &Handler{Config: c, logger: c.Logger}
+	h.stopping, h.stop = context.WithCancel(context.Background())
+	if h.logger == nil {
+		h.logger = slog.Default()
+	}
+	if h.Authn == nil {
+		h.Authn = authn.Anonymous()
+	}
+	if h.Authz == nil {
+		h.Authz = authz.Standard()
+	}
+	if h.Config.Metrics == nil {
+		h.Config.Metrics = prometheus.NewRegistry()
+	}
+	if h.Timeout == 0 {
+		h.Timeout = time.Minute
+	}
+	if h.WatchTimeout == 0 {
+		h.WatchTimeout = 30 * time.Minute
+	}
+	if h.BookmarkEvery == 0 {
+		h.BookmarkEvery = time.Minute
+	}
+	if !c.NoNamespaceStep {
+		h.Admission = append(admission.Chain{admission.NamespaceLifecycle(h)}, c.Admission...)
+	}
+	h.metrics = newMetrics(h.Config.Metrics)
+	h.discovery = discovery.New(c.Kinds.Load)
+	h.openapi = openapi.New(c.Kinds.Load)
+	h.health = newHealth(c.Checks)
+	h.version = c.Version.json()
+	h.kinds.load = c.Kinds.Load
+	go h.kinds.run(h.stopping)
+	return h
+}
+
+// Stop makes the server not ready and ends all watches in good order. Other
+// requests go on.
+func (h *Handler) Stop() {
+	h.health.stop()
+	h.stop()
+}
+
+// step is one thing that happens to every request. A step that answers the
+// request itself returns true.
+type step struct {
+	name string
+	do   func(q *request) (done bool, err error)
+}
+
+// steps is what happens to every request, in order.
+var steps = []step{
+	{"audit id", auditID},
+	{"request info", requestInfo},
+	{"authentication", authenticate},
+	{"impersonation", impersonate},
+	{"authorization", authorize},
+	{"deadline", deadline},
+	{"dispatch", dispatch},
+}
+
+// request is one request on its way through the steps.
+type request struct {
+	info
+	h *Handler
+	w http.ResponseWriter
+	r *http.Request
+
+	ctx    context.Context
+	cancel context.CancelFunc // nil while there is no deadline
+	query  url.Values
+	user   *authn.User
+	accept accept
+
+	kind *kind.Kind
+	v    *kind.Version
+	res  *cache.Resource
+
+	warnings []string
+	code     int // of the answer, 0 before it began
+	long     bool
+}
+
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	q := requests.Get().(*request)
+	*q = request{h: h, w: w, r: r, ctx: r.Context()}
+	defer q.finish(start)
+	for i := range steps {
+		done, err := steps[i].do(q)
+		if err != nil {
+			q.fail(err)
+			return
+		}
+		if done {
+			return
+		}
+	}
+}
+
+// finish ends a request, also one that panicked.
+func (q *request) finish(start time.Time) {
+	if p := recover(); p != nil {
+		if p == http.ErrAbortHandler {
+			panic(p)
+		}
+		q.h.logger.Error("request panicked", "method", q.r.Method, "path", q.r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+		if q.code != 0 {
+			panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
+		}
+		q.fail(status.Internal(fmt.Errorf("this request caused the server to panic")))
+	}
+	if q.cancel != nil {
+		q.cancel()
+	}
+	q.h.metrics.observe(q, start)
+	*q = request{}
+	requests.Put(q)
+}
+
+// noCache is set on every answer that does not say otherwise.
+var noCache = []string{"no-cache, private"}
+
+// auditID names the request, by the client's name for it if there is one.
+func auditID(q *request) (bool, error) {
+	h := q.w.Header()
+	if id := q.r.Header["Audit-Id"]; len(id) > 0 && id[0] != "" {
+		h["Audit-Id"] = id[:1]
+	} else {
+		h["Audit-Id"] = []string{newAuditID()}
+	}
+	h["Cache-Control"] = noCache
+	return false, nil
+}
+
+// requestInfo reads off the URL what is asked for.
+func requestInfo(q *request) (bool, error) {
+	if q.r.URL.RawQuery != "" {
+		q.query = q.r.URL.Query()
+	}
+	q.info = parseInfo(q.r, q.query)
+	q.long = q.verb == "watch"
+	return false, nil
+}
+
+// deadline limits how long the request may take, watches excepted.
+func deadline(q *request) (bool, error) {
+	limit := q.h.Timeout
+	if text := q.query.Get("timeout"); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return false, status.BadRequest("invalid timeout specified in the request URL - %s", err)
+		}
+		if d > 0 && d < limit {
+			limit = d
+		}
+	}
+	if !q.long {
+		q.ctx, q.cancel = context.WithTimeout(q.ctx, limit)
+	}
+	return false, nil
+}

@@ -1,0 +1,224 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file reads the bodies of writes.
+
+// maxBody is the largest body that is read.
+const maxBody = 3 << 20
+
+// maxSummary is how much of an unreadable body is quoted.
+const maxSummary = 30
+
+// readBody reads the body; the bytes are the caller's.
+func (q *request) readBody() ([]byte, error) {
+	size := q.r.ContentLength
+	if size > maxBody {
+		return nil, tooLarge()
+	}
+	if size >= 0 {
+		body := make([]byte, size)
+		if _, err := io.ReadFull(q.r.Body, body); err != nil {
+			return nil, status.BadRequest("reading the request's body: %v", err)
+		}
+		return body, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(q.r.Body, maxBody+1))
+	if err != nil {
+		return nil, status.BadRequest("reading the request's body: %v", err)
+	}
+	if len(body) > maxBody {
+		return nil, tooLarge()
+	}
+	return body, nil
+}
+
+func tooLarge() error { return status.TooLarge(fmt.Sprintf("limit is %d", maxBody)) }
+
+// object is a request's body that is to become an object.
+type object struct {
+	sent       []byte // as the client sent it
+	json       []byte
+	duplicates error // fields that are there twice in YAML, which the JSON no longer shows
+}
+
+// readObject reads a body that is an object, in JSON or else.
+func (q *request) readObject() (*object, error) {
+	media := contentType(q.r)
+	if media != typeJSON && media != typeYAML && !(media == typeProtobuf && q.kind.Builtin != nil) {
+		return nil, unsupported(typeJSON, typeYAML, typeProtobuf)
+	}
+	sent, err := q.readBody()
+	if err != nil {
+		return nil, err
+	}
+	o := &object{sent: sent, json: sent}
+	switch media {
+	case typeYAML:
+		if o.json, err = yaml.YAMLToJSON(sent); err != nil {
+			return nil, q.unreadable(sent, err)
+		}
+		if _, err := yaml.YAMLToJSONStrict(sent); err != nil {
+			o.duplicates = err
+		}
+	case typeProtobuf:
+		if o.json, err = protobufToJSON(sent, q.v.GVK()); err != nil {
+			return nil, q.unreadable(sent, err)
+		}
+	}
+	return o, nil
+}
+
+// unreadable is the error for a body that is no document at all.
+func (q *request) unreadable(sent []byte, err error) error {
+	return status.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", q.v.Kind.Name, err, summary(sent))
+}
+
+// summary quotes the beginning of a body.
+func summary(sent []byte) string {
+	switch {
+	case len(sent) == 0:
+		return "<empty>"
+	case len(sent) <= maxSummary && sent[0] == '{':
+		return string(sent)
+	case sent[0] == '{':
+		return string(sent[:maxSummary]) + " ..."
+	case len(sent) <= maxSummary:
+		return fmt.Sprintf("%x", sent)
+	}
+	return fmt.Sprintf("%x ...", sent[:maxSummary])
+}
+
+// decode turns a body into a doc and answers for its unknown and duplicate
+// fields as the request asks to.
+func (q *request) decode(d *doc.Doc, o *object, validation string) error {
+	found, err := q.v.Decode(d, o.json)
+	if err != nil {
+		return q.undecodable(o, err)
+	}
+	obj := meta.Object{Doc: d}
+	switch {
+	case obj.Kind() == "":
+		return status.BadRequest("%s", runtime.NewMissingKindErr("object has no kind field "))
+	case obj.APIVersion() == "":
+		return status.BadRequest("the API version in the data () does not match the expected API version (%s)", q.v.APIVersion())
+	}
+	if strict := q.strict(found, o, validation); len(strict) > 0 {
+		if validation == metav1.FieldValidationStrict {
+			return status.BadRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s",
+				obj.Kind(), versionOf(obj.APIVersion()), q.v.Kind.Name, strings.Join(strict, ", "))
+		}
+		q.warn(strict...)
+	}
+	if obj.APIVersion() != q.v.APIVersion() {
+		return status.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
+			obj.APIVersion(), q.v.APIVersion())
+	}
+	return nil
+}
+
+// strict says what is wrong with a body that is decoded nevertheless.
+func (q *request) strict(found schema.Found, o *object, validation string) []string {
+	if found == 0 && o.duplicates == nil || validation == metav1.FieldValidationIgnore {
+		return nil
+	}
+	var out []string
+	if o.duplicates != nil {
+		if validation == metav1.FieldValidationStrict {
+			out = append(out, o.duplicates.Error())
+		} else {
+			out = append(out, yamlWarnings(o.duplicates)...)
+		}
+	}
+	if found != 0 {
+		out = append(out, q.v.Strict(o.json)...)
+	}
+	return out
+}
+
+// yamlWarnings takes the lines of a YAML error apart.
+func yamlWarnings(err error) []string {
+	text := err.Error()
+	for _, prefix := range []string{"error converting YAML to JSON: yaml: unmarshal errors:\n", "yaml: unmarshal errors:\n"} {
+		if rest, ok := strings.CutPrefix(text, prefix); ok {
+			lines := strings.Split(rest, "\n")
+			for i := range lines {
+				lines[i] = strings.TrimSpace(lines[i])
+			}
+			return lines
+		}
+	}
+	return []string{text}
+}
+
+// undecodable is the error for a body that does not decode: text that is no
+// JSON, or metadata of a wrong type.
+func (q *request) undecodable(o *object, err error) error {
+	var syntax *doc.SyntaxError
+	if errors.As(err, &syntax) {
+		return q.unreadable(o.sent, fmt.Errorf("couldn't get version/kind; json parse error: %w", err))
+	}
+	name, version := q.v.Kind.Name, q.v.Name
+	d := doc.Get()
+	defer d.Release()
+	if doc.Parse(d, o.json) == nil {
+		if k := d.Root().Get("kind").Text(); k != "" {
+			name = k
+		}
+		if a := d.Root().Get("apiVersion").Text(); a != "" {
+			version = versionOf(a)
+		}
+	}
+	return status.BadRequest("%s in version %q cannot be handled as a %s: %v", name, version, q.v.Kind.Name, err)
+}
+
+// versionOf is the version in an apiVersion.
+func versionOf(apiVersion string) string {
+	return apiVersion[strings.LastIndexByte(apiVersion, '/')+1:]
+}
+
+// checkNamespace fills in the namespace of an object, or refuses another one
+// than the request's.
+func (q *request) checkNamespace(obj meta.Object) error {
+	switch have := obj.Namespace(); {
+	case have == q.namespace:
+	case have == "":
+		obj.SetNamespace(q.namespace)
+	case q.namespace == "":
+		return status.BadRequest("namespace not allowed on this type")
+	default:
+		return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	return nil
+}
+
+// checkName refuses an object of another name than the request's.
+func (q *request) checkName(obj meta.Object) error {
+	switch have := obj.Name(); {
+	case have == "":
+		return status.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", q.name)
+	case have != q.name:
+		return status.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", have, q.name)
+	}
+	return nil
+}
+
+// bodyless reports whether a request can have no body.
+func bodyless(r *http.Request) bool {
+	return r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file creates objects.
+
+// maxGenerated is how many names are tried for an object that asks for one.
+const maxGenerated = 8
+
+func (q *request) create() error {
+	var err error
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return err
+	}
+	body, err := q.readObject()
+	if err != nil {
+		return err
+	}
+	o, err := meta.ParseCreateOptions(q.query)
+	if err != nil {
+		return err
+	}
+	d := doc.Get()
+	defer d.Release()
+	if err := q.decode(d, body, o.FieldValidation); err != nil {
+		return err
+	}
+	if (meta.Object{Doc: d}).ResourceVersion() != "" {
+		return status.Plain500("resourceVersion should not be set on objects to be created")
+	}
+	return q.createDoc(d, o, func(m *apply.Manager, _, next *doc.Doc) error { return m.Update(nil, next, q.writer(o)) })
+}
+
+// createDoc stores a new object and answers. track is nil if managedFields are
+// settled already.
+func (q *request) createDoc(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.Manager, live, next *doc.Doc) error) error {
+	obj := meta.Object{Doc: d}
+	if err := q.checkNamespace(obj); err != nil {
+		return err
+	}
+	q.warn(meta.FillCreate(obj, time.Now())...)
+	q.v.PrepareCreate(d)
+	base := ""
+	if obj.Name() == "" && obj.GenerateName() != "" {
+		base = strings.Clone(obj.GenerateName())
+		obj.SetName(meta.GenerateName(base))
+	}
+	if track != nil {
+		m, err := q.h.managers.get(q.h, q.v)
+		if err != nil {
+			return err
+		}
+		if err := track(m, nil, d); err != nil {
+			return err
+		}
+	}
+	if err := q.admitCreate(d, o); err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		rev, err := q.store(d, o)
+		if err == nil {
+			return q.sendDoc(http.StatusCreated, d, rev)
+		}
+		if !errors.Is(err, store.ErrExists) {
+			return storeError(err)
+		}
+		if base == "" || try == maxGenerated {
+			return q.exists(strings.Clone(obj.Name()))
+		}
+		obj.SetName(meta.GenerateName(base))
+	}
+}
+
+// admitCreate runs everything that may refuse a new object.
+func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) error {
+	name := strings.Clone(meta.Object{Doc: d}.Name())
+	r := &admission.Request{Operation: admission.Create, Version: q.v, Subresource: q.subresource, Namespace: q.namespace,
+		Name: name, New: d, User: q.user, DryRun: o.DryRun}
+	if err := q.h.Admission.Mutate(q.ctx, r); err != nil {
+		return err
+	}
+	if err := q.validate(d, nil, schema.Whole); err != nil {
+		return err
+	}
+	if q.kind.Terminating {
+		return status.Forbidden(q.kind.GroupResource(), name,
+			errors.New("create not allowed while custom resource definition is terminating"))
+	}
+	return q.h.Admission.Validate(q.ctx, r)
+}
+
+// store writes a new object. Its revision is 0 if that was a dry run.
+func (q *request) store(d *doc.Doc, o *meta.WriteOptions) (int64, error) {
+	encoded, err := q.v.Encode(d, nil)
+	if err != nil {
+		return 0, err
+	}
+	key := q.kind.Key(q.namespace, strings.Clone(meta.Object{Doc: d}.Name()))
+	if o.DryRun {
+		_, err := q.h.Store.Get(q.ctx, key)
+		if err == nil {
+			return 0, store.ErrExists
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			return 0, nil
+		}
+		return 0, err
+	}
+	rev, err := q.h.Store.Create(q.ctx, key, encoded)
+	if !errors.Is(err, store.ErrTooLarge) {
+		return rev, err
+	}
+	d.Remove("metadata", "managedFields")
+	if encoded, err = q.v.Encode(d, nil); err != nil {
+		return 0, err
+	}
+	return q.h.Store.Create(q.ctx, key, encoded)
+}
+
+// exists is the error for a name that is taken.
+func (q *request) exists(name string) error {
+	e := status.AlreadyExists(q.kind.GroupResource(), name)
+	item, err := q.h.Store.Get(q.ctx, q.kind.Key(q.namespace, name))
+	if err != nil {
+		return e
+	}
+	d := doc.Get()
+	defer d.Release()
+	if q.v.Load(d, item.Value, item.Rev) == nil && (meta.Object{Doc: d}).DeletionTimestamp() != "" {
+		e.Message = "object is being deleted: " + e.Message
+	}
+	return e
+}
+
+// sendDoc answers with an object that a write made. rev 0 leaves it without a
+// resource version.
+func (q *request) sendDoc(code int, d *doc.Doc, rev int64) error {
+	if rev > 0 {
+		meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
+	} else {
+		d.Remove("metadata", "resourceVersion")
+	}
+	b := buffer()
+	defer recycle(b)
+	*b = d.AppendJSON(*b, d.Root().Node)
+	return q.sendObject(code, *b)
+}

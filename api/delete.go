@@ -1,0 +1,261 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file deletes single objects.
+
+func (q *request) delete() error {
+	var err error
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return err
+	}
+	o, err := q.deleteOptions()
+	if err != nil {
+		return err
+	}
+	done, err := q.remove(o)
+	if err != nil {
+		return err
+	}
+	return done.send(q)
+}
+
+// deleteOptions reads the options of the body, or else of the query.
+func (q *request) deleteOptions() (*meta.DeleteOptions, error) {
+	if bodyless(q.r) {
+		return meta.ParseDeleteOptions(nil, "", q.query)
+	}
+	media := contentType(q.r)
+	body, err := q.readBody()
+	if err != nil {
+		return nil, err
+	}
+	if media == typeProtobuf && len(body) > 0 {
+		gvk := kschema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
+		if body, err = protobufToJSON(body, gvk); err != nil {
+			return nil, status.BadRequest("%v", err)
+		}
+		media = typeJSON
+	}
+	return meta.ParseDeleteOptions(body, media, q.query)
+}
+
+// removal is what came of a deletion: an object that waits for its
+// finalizers, or one that is gone.
+type removal struct {
+	waiting []byte // JSON of the object
+	uid     string
+	orphan  bool // the body asked for orphanDependents=false, which answers 202
+}
+
+// send answers a deletion.
+func (r *removal) send(q *request) error {
+	if r.waiting != nil {
+		code := http.StatusOK
+		if r.orphan {
+			code = http.StatusAccepted
+		}
+		return q.sendObject(code, r.waiting)
+	}
+	body, err := json.Marshal(statusOK(q.name, q.kind.Group, q.kind.Plural, r.uid))
+	if err != nil {
+		return err
+	}
+	q.send(codeDeleted, body)
+	return nil
+}
+
+// remove deletes the request's object, again and again until nobody got in
+// between.
+func (q *request) remove(o *meta.DeleteOptions) (*removal, error) {
+	l := q.live()
+	for {
+		if l.obj == nil {
+			changed, err := q.renew(&l)
+			switch {
+			case err != nil:
+				return nil, err
+			case changed:
+				continue
+			}
+			return nil, status.NotFound(q.kind.GroupResource(), q.name)
+		}
+		done, err := q.tryRemove(o, l.obj)
+		var overtaken *store.Changed
+		switch {
+		case err == nil:
+			return done, nil
+		case errors.As(err, &overtaken):
+			l.overtaken(overtaken)
+			if q.ctx.Err() != nil {
+				return nil, storeError(q.ctx.Err())
+			}
+			continue
+		}
+		changed, renewErr := q.renew(&l)
+		switch {
+		case renewErr != nil:
+			return nil, renewErr
+		case changed:
+			continue
+		case errors.Is(err, errUnchanged):
+			view, err := l.obj.View(q.v)
+			if err != nil {
+				return nil, err
+			}
+			return &removal{waiting: view.JSON}, nil
+		}
+		return nil, err
+	}
+}
+
+// tryRemove deletes one state of the object, or marks it as being deleted.
+func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal, error) {
+	d, old := doc.Get(), doc.Get()
+	defer d.Release()
+	defer old.Release()
+	if err := q.v.Load(d, obj.Raw, obj.Rev); err != nil {
+		return nil, err
+	}
+	if err := q.v.Load(old, obj.Raw, obj.Rev); err != nil {
+		return nil, err
+	}
+	m := meta.Object{Doc: d}
+	if err := q.preconditions(o, m, obj); err != nil {
+		return nil, err
+	}
+	r := &admission.Request{Operation: admission.Delete, Version: q.v, Namespace: q.namespace, Name: q.name, Old: old, User: q.user, DryRun: o.DryRun}
+	if err := q.h.Admission.Mutate(q.ctx, r); err != nil {
+		return nil, err
+	}
+	if err := q.h.Admission.Validate(q.ctx, r); err != nil {
+		return nil, err
+	}
+	wasDeleting := m.DeletionTimestamp() != ""
+	hooked := false
+	if b := q.kind.Builtin; b != nil && b.Delete != nil {
+		hooked = b.Delete(d, time.Now().UTC().Format(time.RFC3339))
+	}
+	before := slices.Collect(m.Finalizers())
+	after := finalizersFor(before, o)
+	if len(after) == 0 && !hooked && !(wasDeleting && q.isNamespaces() && d.Root().At("spec", "finalizers").Len() > 0) {
+		return q.erase(o, m, obj)
+	}
+	if wasDeleting && slices.Equal(before, after) && !hooked {
+		return nil, errUnchanged
+	}
+	return q.mark(o, m, obj, before, after, wasDeleting)
+}
+
+// erase removes the object from the store.
+func (q *request) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) (*removal, error) {
+	done := &removal{uid: strings.Clone(m.UID())}
+	if o.DryRun {
+		return done, nil
+	}
+	if _, err := q.h.Store.Delete(q.ctx, obj.Key, obj.Rev); err != nil {
+		return nil, storeError(err)
+	}
+	return done, nil
+}
+
+// mark stores the object as one that is being deleted.
+func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, before, after []string, wasDeleting bool) (*removal, error) {
+	d := m.Doc
+	if !slices.Equal(before, after) {
+		for i := range after {
+			after[i] = strings.Clone(after[i])
+		}
+		m.SetFinalizers(after)
+	}
+	if !wasDeleting {
+		if m.DeletionTimestamp() == "" {
+			m.SetDeletionTimestamp(time.Now())
+		}
+		if !q.isNamespaces() {
+			m.SetDeletionGracePeriodSeconds(0)
+		}
+		if g := m.Generation(); g > 0 {
+			m.SetGeneration(g + 1)
+		}
+	}
+	encoded, err := q.v.Encode(d, nil)
+	if err != nil {
+		return nil, err
+	}
+	rev := obj.Rev
+	if !o.DryRun {
+		if rev, err = q.h.Store.Update(q.ctx, obj.Key, encoded, obj.Rev); err != nil {
+			return nil, storeError(err)
+		}
+	}
+	m.SetResourceVersion(strconv.FormatInt(rev, 10))
+	done := &removal{waiting: d.AppendJSON(nil, d.Root().Node), uid: strings.Clone(m.UID())}
+	done.orphan = o.OrphanDependents != nil && !*o.OrphanDependents
+	return done, nil
+}
+
+// preconditions refuses to delete another object than the one meant.
+func (q *request) preconditions(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) error {
+	gr := kschema.GroupResource{Group: q.kind.Group, Resource: q.kind.Name}
+	if o.UID != nil && *o.UID != m.UID() {
+		return status.Conflict(gr, q.name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
+			"The object might have been deleted and then recreated", *o.UID, m.UID()))
+	}
+	if have := strconv.FormatInt(obj.Rev, 10); o.ResourceVersion != nil && *o.ResourceVersion != have {
+		return status.Conflict(gr, q.name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
+			"The object might have been modified", *o.ResourceVersion, have))
+	}
+	return nil
+}
+
+// finalizersFor are the finalizers of an object whose deletion is asked for in
+// a way: what becomes of its dependents is up to whoever takes the finalizers
+// foregroundDeletion and orphan away. Who says nothing keeps them as they are.
+func finalizersFor(have []string, o *meta.DeleteOptions) []string {
+	want := map[string]bool{
+		metav1.FinalizerOrphanDependents: slices.Contains(have, metav1.FinalizerOrphanDependents),
+		metav1.FinalizerDeleteDependents: slices.Contains(have, metav1.FinalizerDeleteDependents),
+	}
+	switch {
+	case o.PropagationPolicy != "":
+		want[metav1.FinalizerOrphanDependents] = o.PropagationPolicy == string(metav1.DeletePropagationOrphan)
+		want[metav1.FinalizerDeleteDependents] = o.PropagationPolicy == string(metav1.DeletePropagationForeground)
+	case o.OrphanDependents != nil:
+		want[metav1.FinalizerOrphanDependents] = *o.OrphanDependents
+		want[metav1.FinalizerDeleteDependents] = false
+	}
+	var out []string
+	for _, f := range have {
+		keep, special := want[f]
+		if !special || keep {
+			out = append(out, f)
+			delete(want, f)
+		}
+	}
+	for _, f := range []string{metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents} {
+		if want[f] {
+			out = append(out, f)
+		}
+	}
+	return out
+}

@@ -1,0 +1,53 @@
+package api
+
+import (
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file deletes all objects that a list selects.
+
+func (q *request) deleteCollection() error {
+	var err error
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return err
+	}
+	o, err := meta.ParseListOptions(q.query)
+	if err != nil {
+		return err
+	}
+	d, err := q.deleteOptions()
+	if err != nil {
+		return err
+	}
+	if q.accept.form == formPartial {
+		return notList()
+	}
+	f, err := q.newFilter(o)
+	if err != nil {
+		return err
+	}
+	p, err := q.page(o, f)
+	if err != nil {
+		return err
+	}
+	for _, obj := range p.objects {
+		one := *q
+		one.namespace, one.name = splitKey(q.kind, obj.Key)
+		if _, err := one.remove(d); err != nil && status.From(err).Reason != metav1.StatusReasonNotFound {
+			return err
+		}
+	}
+	b := buffer()
+	defer recycle(b)
+	tail, err := q.appendList(b, p)
+	if err != nil {
+		return err
+	}
+	q.sendParts(http.StatusOK, *b, tail)
+	return nil
+}

@@ -1,0 +1,165 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/api/table"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file makes tables and metadata-only objects of objects.
+
+// rows makes the rows of one answer's tables.
+type rows struct {
+	q       *request
+	table   *table.Table
+	include table.Include
+	now     time.Time
+	bare    bool // the columns have been named already
+}
+
+// newTable prepares tables, and checks what the query says about them.
+func (q *request) newTable() (*rows, error) {
+	t := &rows{q: q, now: time.Now()}
+	switch include := metav1.IncludeObjectPolicy(q.query.Get("includeObject")); include {
+	case "", metav1.IncludeMetadata:
+		t.include = table.IncludeMetadata
+	case metav1.IncludeNone:
+		t.include = table.IncludeNone
+	case metav1.IncludeObject:
+		t.include = table.IncludeObject
+	default:
+		return nil, status.BadRequest("Unable to convert to Table as requested: includeObject: Invalid value: %q: must be 'Metadata', 'Object', 'None', or empty", include)
+	}
+	t.table = table.New(q.v)
+	return t, nil
+}
+
+// appendStart begins a table, up to its rows.
+func (t *rows) appendStart(b []byte, metadata []byte) ([]byte, error) {
+	b = append(b, `{"kind":"Table","apiVersion":"meta.k8s.io/`...)
+	b = append(b, t.q.accept.meta...)
+	b = append(b, `","metadata":`...)
+	b = append(b, metadata...)
+	b = append(b, `,"columnDefinitions":`...)
+	if t.bare {
+		b = append(b, "null"...)
+	} else {
+		columns, err := json.Marshal(t.table.Columns())
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, columns...)
+	}
+	return append(b, `,"rows":[`...), nil
+}
+
+// appendRow appends the row of an object.
+func (t *rows) appendRow(b []byte, object []byte) ([]byte, error) {
+	d := doc.Get()
+	defer d.Release()
+	if err := doc.Parse(d, object); err != nil {
+		return nil, err
+	}
+	return t.table.AppendRow(b, d.Root(), t.include, t.now), nil
+}
+
+// appendOne appends a table of one object.
+func (t *rows) appendOne(b []byte, object []byte) ([]byte, error) {
+	metadata := append(append([]byte(`{"resourceVersion":`), quotedVersion(object)...), '}')
+	b, err := t.appendStart(b, metadata)
+	if err != nil {
+		return nil, err
+	}
+	if b, err = t.appendRow(b, object); err != nil {
+		return nil, err
+	}
+	return append(b, "]}"...), nil
+}
+
+// sendOne answers with a table of one object.
+func (t *rows) sendOne(code int, object []byte) error {
+	b, err := t.appendOne(nil, object)
+	if err != nil {
+		return err
+	}
+	t.q.send(code, b)
+	return nil
+}
+
+// appendPartial appends an object's metadata as an object of its own. The
+// metadata is not decoded, its bytes are cut out.
+func appendPartial(b []byte, object []byte, version string) []byte {
+	b = append(b, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/`...)
+	b = append(b, version...)
+	b = append(b, `","metadata":`...)
+	if m := member(object, "metadata"); m != nil {
+		b = append(b, m...)
+	} else {
+		b = append(b, "{}"...)
+	}
+	return append(b, '}')
+}
+
+// member cuts the bytes of one member out of a JSON object; nil if there is
+// none.
+func member(object []byte, name string) []byte {
+	d := doc.Get()
+	defer d.Release()
+	s := d.Scan(object)
+	if s.ObjectStart() != nil {
+		return nil
+	}
+	for first := true; ; first = false {
+		key, more, err := s.Key(first)
+		if err != nil || !more {
+			return nil
+		}
+		if d.Str(key) != name {
+			if s.Skip() != nil {
+				return nil
+			}
+			continue
+		}
+		if _, err := s.Kind(); err != nil { // skips the space before the value
+			return nil
+		}
+		start := s.Offset()
+		if s.Skip() != nil {
+			return nil
+		}
+		return object[start:s.Offset()]
+	}
+}
+
+// quotedVersion is an object's resource version, quoted.
+func quotedVersion(object []byte) []byte {
+	if m := member(object, "metadata"); m != nil {
+		if v := member(m, "resourceVersion"); v != nil {
+			return v
+		}
+	}
+	return []byte(`""`)
+}
+
+// notList refuses to print a list as one object.
+func notList() error {
+	return status.NotAcceptable("you requested PartialObjectMetadata, but the requested object is a list (*unstructured.UnstructuredList)")
+}
+
+// statusOK is the Status of a deletion that is done.
+func statusOK(name, group, plural, uid string) *metav1.Status {
+	st := &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{Name: name, Group: group, Kind: plural}}
+	st.Kind, st.APIVersion = "Status", "v1"
+	st.Details.UID = uidOf(uid)
+	st.Code = 0
+	return st
+}
+
+// codeDeleted is the code of a deletion that is done.
+const codeDeleted = http.StatusOK

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file reads single objects: the cache's bytes, proven current.
+
+func (q *request) get() error {
+	var err error
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return err
+	}
+	if err := q.settle(q.query.Get("resourceVersion")); err != nil {
+		return err
+	}
+	obj, ok := q.res.Get(q.key())
+	if !ok {
+		return status.NotFound(q.kind.GroupResource(), q.name)
+	}
+	return q.sendStored(http.StatusOK, obj)
+}
+
+// settle waits until the cache is as new as a resource version asks for: not
+// given means as new as now, "0" means any.
+func (q *request) settle(version string) error {
+	switch version {
+	case "":
+		return storeError(q.res.Fresh(q.ctx))
+	case "0":
+		return storeError(q.res.Ready(q.ctx))
+	}
+	rev, err := strconv.ParseUint(version, 10, 63)
+	if err != nil {
+		return status.Plain500(fmt.Sprintf("Invalid value: %q: %v", version, err))
+	}
+	return q.waitFor(int64(rev))
+}
+
+// waitFor waits until the cache is not older than rev.
+func (q *request) waitFor(rev int64) error {
+	err := q.res.WaitFor(q.ctx, rev)
+	var future *store.FutureError
+	if errors.As(err, &future) {
+		return status.TooLargeRV(uint64(rev), uint64(future.Current))
+	}
+	return storeError(err)
+}
+
+// sendStored answers with an object as the cache has it.
+func (q *request) sendStored(code int, obj *cache.Object) error {
+	view, err := obj.View(q.v)
+	if err != nil {
+		return err
+	}
+	return q.sendObject(code, view.JSON)
+}
+
+// sendObject answers with an object in the form asked for.
+func (q *request) sendObject(code int, object []byte) error {
+	switch q.accept.form {
+	case formTable:
+		t, err := q.newTable()
+		if err != nil {
+			return err
+		}
+		return t.sendOne(code, object)
+	case formPartial:
+		b := buffer()
+		defer recycle(b)
+		*b = appendPartial(*b, object, q.accept.meta)
+		q.send(code, *b)
+		return nil
+	case formPartialList:
+		return status.Plain500("content is not a list")
+	}
+	q.send(code, object)
+	return nil
+}

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/keelson-io/keelson/authz"
+)
+
+// This file reads what a request asks for off its method and URL.
+
+// info is what a request asks for.
+type info struct {
+	verb string // get, list, watch, create, update, patch, delete, deletecollection; for other paths the method in lower case
+	path string
+
+	resource    bool // the request is for a resource, not for another path
+	group       string
+	version     string
+	namespace   string
+	plural      string
+	subresource string
+	name        string
+	rest        bool // there are more path segments than a resource has
+	selected    bool // name comes from a field selector, not from the path
+}
+
+// parseInfo reads method, path and query of a request:
+//
+//	/api/{version}/…, /apis/{group}/{version}/…
+//	… [watch/][namespaces/{namespace}/]{plural}[/{name}[/{subresource}]]
+func parseInfo(r *http.Request, query url.Values) info {
+	in := info{verb: strings.ToLower(r.Method), path: r.URL.Path}
+	var seg [9]string
+	n := split(r.URL.Path, &seg)
+	switch {
+	case n >= 3 && seg[0] == "api":
+		in.version = seg[1]
+		in.parseResource(r.Method, query, seg[2:n])
+	case n >= 4 && seg[0] == "apis":
+		in.group, in.version = seg[1], seg[2]
+		in.parseResource(r.Method, query, seg[3:n])
+	}
+	return in
+}
+
+// split cuts a path into its non-empty segments; what does not fit stays in the last one.
+func split(path string, seg *[9]string) int {
+	n := 0
+	for path != "" {
+		if path[0] == '/' {
+			path = path[1:]
+			continue
+		}
+		if n == len(seg) {
+			return n
+		}
+		seg[n], path, _ = strings.Cut(path, "/")
+		n++
+	}
+	return n
+}
+
+// parseResource reads the path after the version.
+func (in *info) parseResource(method string, query url.Values, seg []string) {
+	watchPrefix := false
+	if seg[0] == "watch" && len(seg) > 1 {
+		watchPrefix, seg = true, seg[1:]
+	}
+	in.resource = true
+	if seg[0] == "namespaces" && len(seg) > 1 {
+		in.namespace = seg[1]
+		// A namespace's own subresources are not resources inside it.
+		if len(seg) > 2 && !(in.group == "" && (seg[2] == "status" || seg[2] == "finalize")) {
+			seg = seg[2:]
+		}
+	}
+	in.plural = seg[0]
+	if len(seg) > 1 {
+		in.name = seg[1]
+	}
+	if len(seg) > 2 {
+		in.subresource = seg[2]
+	}
+	in.rest = len(seg) > 3
+	in.verb = in.resourceVerb(method, query, watchPrefix)
+	if in.name == "" && (in.verb == "list" || in.verb == "watch") {
+		in.selectName(query)
+	}
+}
+
+// resourceVerb is the verb of a method on a resource.
+func (in *info) resourceVerb(method string, query url.Values, watchPrefix bool) string {
+	switch method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		if in.name == "" {
+			return "deletecollection"
+		}
+		return "delete"
+	case http.MethodGet, http.MethodHead:
+		switch {
+		case watchPrefix:
+			return "watch"
+		case in.name != "":
+			return "get"
+		case query.Has("watch") && isTrue(query.Get("watch")):
+			return "watch"
+		}
+		return "list"
+	}
+	return ""
+}
+
+// isTrue is how query parameters say yes: anything but these says it, "" too.
+func isTrue(v string) bool { return v != "false" && v != "0" }
+
+// selectName takes the name from a field selector on metadata.name, so that
+// authorization can depend on it.
+func (in *info) selectName(query url.Values) {
+	text := query.Get("fieldSelector")
+	if !strings.Contains(text, "metadata.name") {
+		return
+	}
+	s, err := fields.ParseSelector(text)
+	if err != nil {
+		return // said to the client where list options are parsed
+	}
+	if name, ok := s.RequiresExactMatch("metadata.name"); ok && name != "" && !strings.Contains(name, "/") {
+		in.name, in.selected = name, true
+	}
+}
+
+// attributes are what the request is authorized by.
+func (q *request) attributes() *authz.Attributes {
+	return &authz.Attributes{
+		User:            q.user,
+		Verb:            q.verb,
+		ResourceRequest: q.resource,
+		Group:           q.group,
+		Version:         q.info.version,
+		Resource:        q.plural,
+		Subresource:     q.subresource,
+		Namespace:       q.namespace,
+		Name:            q.name,
+		Path:            q.path,
+	}
+}

@@ -1,0 +1,88 @@
+package api
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file ends watches of kinds that are no longer what they were: their
+// clients come back and get the objects as the new kind has them.
+
+// kindWatch knows how long kinds are served as they are.
+type kindWatch struct {
+	load func() *kind.Snapshot
+
+	mu      sync.Mutex // of opening watches only; events take no lock
+	until   map[*kind.Kind]*ended
+	rev     uint64
+	running bool
+}
+
+// ended is a context that ends with its kind.
+type ended struct {
+	context.Context
+	end context.CancelFunc
+}
+
+// kindCheck is how soon a watch ends after its kind.
+const kindCheck = 100 * time.Millisecond
+
+// served returns a context that ends when k is served no more as it is.
+func (w *kindWatch) served(k *kind.Kind) context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e, ok := w.until[k]; ok {
+		return e
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &ended{ctx, cancel}
+	if w.until == nil {
+		w.until = map[*kind.Kind]*ended{}
+	}
+	w.until[k] = e
+	w.rev = 0 // k may have been replaced already
+	return e
+}
+
+// run looks for changes of the registry until ctx ends.
+func (w *kindWatch) run(ctx context.Context) {
+	t := time.NewTicker(kindCheck)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			w.check()
+		}
+	}
+}
+
+// check ends what has changed.
+func (w *kindWatch) check() {
+	now := w.load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.rev == now.Rev && now.Rev != 0 {
+		return
+	}
+	w.rev = now.Rev
+	for k, e := range w.until {
+		if have := now.Lookup(k.Group, k.Plural); have == nil || have != k && !sameService(have, k) {
+			e.end()
+			delete(w.until, k)
+		} else if have != k && w.until[have] == nil {
+			// Only its conditions changed: it goes on under its new address.
+			delete(w.until, k)
+			w.until[have] = e
+		}
+	}
+}
+
+// sameService reports whether two states of a kind serve the same.
+func sameService(a, b *kind.Kind) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && a.Established == b.Established
+}

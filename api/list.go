@@ -1,0 +1,296 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file lists objects: the bytes that the cache holds, one after another.
+
+func (q *request) list() error {
+	var err error
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return err
+	}
+	o, err := meta.ParseListOptions(q.query)
+	if err != nil {
+		return err
+	}
+	if q.accept.form == formPartial {
+		return notList()
+	}
+	f, err := q.newFilter(o)
+	if err != nil {
+		return err
+	}
+	p, err := q.page(o, f)
+	if err != nil {
+		return err
+	}
+	b := buffer()
+	defer recycle(b)
+	tail, err := q.appendList(b, p)
+	if err != nil {
+		return err
+	}
+	q.sendParts(http.StatusOK, *b, tail)
+	return nil
+}
+
+// page is what a list answers with.
+type page struct {
+	objects []*cache.Object
+	version string // resource version of the list
+	next    string // continue token, "" at the end
+	remain  int64  // objects after this page; -1: not known
+}
+
+// page collects the objects that a list asks for.
+func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
+	src, err := q.source(o, f)
+	if err != nil {
+		return nil, err
+	}
+	p := &page{version: strconv.FormatInt(src.rev, 10), remain: -1}
+	limit := int(o.Limit)
+	if o.ResourceVersion == "0" && o.Continue == "" || limit < 0 {
+		limit = 0
+	}
+	if limit == 0 && !f.selects() {
+		p.objects = make([]*cache.Object, 0, src.count())
+	}
+	var last, beyond string
+	var failed error
+	src.ascend(func(obj *cache.Object) bool {
+		ok, err := f.matches(obj)
+		if err != nil {
+			failed = err
+			return false
+		}
+		if !ok {
+			return true
+		}
+		if limit > 0 && len(p.objects) == limit {
+			beyond = obj.Key
+			return false
+		}
+		p.objects = append(p.objects, obj)
+		last = obj.Key
+		return true
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	if beyond != "" {
+		// Start is the last key relative to the list's prefix, and a zero byte.
+		p.next = meta.EncodeContinue(src.rev, strings.TrimPrefix(last, strings.TrimSuffix(f.prefix, "/"))+"\x00")
+		if !f.selects() {
+			p.remain = int64(src.countFrom(beyond))
+		}
+	}
+	return p, nil
+}
+
+// source is where a list's objects come from: one state of the resource, from
+// some key on.
+type source struct {
+	prefix string
+	from   string
+	rev    int64
+	snap   cache.Snapshot
+	items  []*cache.Object // in place of snap, if stored
+	stored bool
+}
+
+func (s *source) ascend(fn func(*cache.Object) bool) {
+	if s.stored {
+		for _, obj := range s.items {
+			if !fn(obj) {
+				return
+			}
+		}
+		return
+	}
+	s.snap.Ascend(s.from, func(obj *cache.Object) bool {
+		return strings.HasPrefix(obj.Key, s.prefix) && fn(obj)
+	})
+}
+
+func (s *source) count() int {
+	if s.stored {
+		return len(s.items)
+	}
+	return s.snap.CountFrom(s.prefix, s.from)
+}
+
+func (s *source) countFrom(key string) int {
+	if s.stored {
+		n := 0
+		for _, obj := range s.items {
+			if obj.Key >= key {
+				n++
+			}
+		}
+		return n
+	}
+	return s.snap.CountFrom(s.prefix, key)
+}
+
+// source finds the state that a list asks for.
+func (q *request) source(o *meta.ListOptions, f *filter) (*source, error) {
+	s := &source{prefix: f.prefix, from: f.prefix}
+	if o.Continue != "" {
+		rev, start, err := meta.ParseContinue(o.Continue)
+		if err != nil {
+			return nil, err
+		}
+		s.from = strings.TrimSuffix(f.prefix, "/") + start
+		if rev > 0 {
+			return s, q.exactly(s, rev, start)
+		}
+		return s, q.newest(s, "")
+	}
+	exact := o.ResourceVersionMatch == string(metav1.ResourceVersionMatchExact) ||
+		o.ResourceVersionMatch == "" && o.Limit > 0 && o.ResourceVersion != "" && o.ResourceVersion != "0"
+	if !exact {
+		return s, q.newest(s, o.ResourceVersion)
+	}
+	rev, err := strconv.ParseUint(o.ResourceVersion, 10, 63)
+	if err != nil {
+		return nil, invalidVersion(o.ResourceVersion, err)
+	}
+	if err := q.waitFor(int64(rev)); err != nil {
+		return nil, err
+	}
+	return s, q.exactly(s, int64(rev), "")
+}
+
+func invalidVersion(version string, err error) error {
+	return status.BadRequest("resourceVersion: Invalid value: %q: %v", version, err)
+}
+
+// newest is a state not older than a version.
+func (q *request) newest(s *source, version string) error {
+	if version != "" {
+		if _, err := strconv.ParseUint(version, 10, 63); err != nil {
+			return invalidVersion(version, err)
+		}
+	}
+	if err := q.settle(version); err != nil {
+		return err
+	}
+	s.snap = q.res.Snapshot()
+	s.rev = s.snap.Rev()
+	return nil
+}
+
+// exactly is the state at one revision: of the cache's memory, or else of the
+// store's. start is where a continued list goes on, "" if it is not one.
+func (q *request) exactly(s *source, rev int64, start string) error {
+	s.rev = rev
+	snap, err := q.res.SnapshotAt(rev)
+	if err == nil {
+		s.snap = snap
+		return nil
+	}
+	var future *store.FutureError
+	switch {
+	case errors.As(err, &future):
+		return status.TooLargeRV(uint64(rev), uint64(future.Current))
+	case !errors.Is(err, cache.ErrExpired):
+		return storeError(err)
+	}
+	stored, err := q.h.Store.List(q.ctx, s.prefix, store.ListOptions{From: s.from, Rev: rev})
+	switch {
+	case errors.Is(err, store.ErrCompacted):
+		return expired(start)
+	case errors.As(err, &future):
+		return status.TooLargeRV(uint64(rev), uint64(future.Current))
+	case err != nil:
+		return storeError(err)
+	}
+	s.stored = true
+	for _, item := range stored.Items {
+		s.items = append(s.items, &cache.Object{Key: item.Key, Rev: item.Rev, Raw: item.Value})
+	}
+	return nil
+}
+
+// expired is the error for a list at a revision that nobody remembers. A list
+// that was continued may go on at the newest state instead.
+func expired(start string) error {
+	if start == "" {
+		return status.Expired("The resourceVersion for the provided list is too old.")
+	}
+	e := status.Expired("The provided continue parameter is too old to display a consistent list result. " +
+		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. " +
+		"Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted " +
+		"between the time the first chunk was returned and now may show up in the list.")
+	e.ListMeta.Continue = meta.EncodeContinue(-1, start)
+	return e
+}
+
+// appendList prints a page up to what follows its objects, which it returns.
+func (q *request) appendList(b *[]byte, p *page) (tail []byte, err error) {
+	metadata := p.metadata()
+	var t *rows
+	switch q.accept.form {
+	case formTable:
+		if t, err = q.newTable(); err != nil {
+			return nil, err
+		}
+		if *b, err = t.appendStart(*b, metadata); err != nil {
+			return nil, err
+		}
+		tail = []byte("]}")
+	case formPartialList:
+		*b = append(*b, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/`+q.accept.meta+`","metadata":`...)
+		*b = append(append(*b, metadata...), `,"items":[`...)
+		tail = []byte("]}")
+	default:
+		*b = append(*b, `{"apiVersion":"`+q.v.APIVersion()+`","items":[`...)
+		tail = append(append([]byte(`],"kind":"`+q.kind.ListKind+`","metadata":`), metadata...), '}')
+	}
+	for i, obj := range p.objects {
+		if i > 0 {
+			*b = append(*b, ',')
+		}
+		view, err := obj.View(q.v)
+		if err != nil {
+			return nil, err
+		}
+		switch q.accept.form {
+		case formTable:
+			if *b, err = t.appendRow(*b, view.JSON); err != nil {
+				return nil, err
+			}
+		case formPartialList:
+			*b = appendPartial(*b, view.JSON, q.accept.meta)
+		default:
+			*b = append(*b, view.JSON...)
+		}
+	}
+	return tail, nil
+}
+
+// metadata is the list's metadata as JSON.
+func (p *page) metadata() []byte {
+	b := append([]byte(`{"continue":"`), p.next...)
+	b = append(b, '"')
+	if p.remain > 0 {
+		b = append(b, `,"remainingItemCount":`...)
+		b = strconv.AppendInt(b, p.remain, 10)
+	}
+	b = append(b, `,"resourceVersion":"`...)
+	b = append(b, p.version...)
+	return append(b, `"}`...)
+}

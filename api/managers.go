@@ -1,0 +1,58 @@
+package api
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file keeps the apply.Manager of every version that has been written.
+
+// managers are made when they are first needed. Those of kinds that have been
+// replaced go when there are more of them than kinds.
+type managers struct {
+	known sync.Map // *kind.Version to *apply.Manager
+	count atomic.Int64
+}
+
+func (m *managers) get(h *Handler, v *kind.Version) (*apply.Manager, error) {
+	if have, ok := m.known.Load(v); ok {
+		return have.(*apply.Manager), nil
+	}
+	made, err := apply.New(applyConfig(v))
+	if err != nil {
+		return nil, err
+	}
+	have, loaded := m.known.LoadOrStore(v, made)
+	if !loaded && m.count.Add(1) > int64(4*h.Kinds.Load().Len()+64) {
+		m.sweep(h)
+	}
+	return have.(*apply.Manager), nil
+}
+
+// sweep forgets the managers of versions that nobody serves any more.
+func (m *managers) sweep(h *Handler) {
+	now := h.Kinds.Load()
+	m.known.Range(func(key, _ any) bool {
+		if v := key.(*kind.Version); now.Lookup(v.Kind.Group, v.Kind.Plural) != v.Kind {
+			m.known.Delete(key)
+			m.count.Add(-1)
+		}
+		return true
+	})
+}
+
+func applyConfig(v *kind.Version) apply.Config {
+	k := v.Kind
+	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name}
+	for _, each := range k.All {
+		a := apply.Version{Name: each.Name, Schema: each.Structural, Status: each.Status}
+		if each.Scale != nil {
+			a.Replicas = each.Scale.SpecReplicas
+		}
+		c.Versions = append(c.Versions, a)
+	}
+	return c
+}

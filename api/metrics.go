@@ -1,0 +1,161 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// This file counts requests, under the names that dashboards for
+// kube-apiserver know.
+
+type metrics struct {
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	watches   *prometheus.GaugeVec
+	events    *prometheus.CounterVec
+	handler   http.Handler
+
+	// The counters by what they are labelled with, so that a request that is
+	// like an earlier one finds its counters with one look-up.
+	known sync.Map // series to *counters
+}
+
+// series is what requests are told apart by.
+type series struct {
+	verb, group, version, resource, subresource, scope string
+	code                                               int
+}
+
+type counters struct {
+	requests  prometheus.Counter
+	durations prometheus.Observer // nil for watches
+}
+
+func newMetrics(reg *prometheus.Registry) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_request_total",
+			Help: "Requests, by verb, dry run value, group, version, resource, scope, component and HTTP response code.",
+		}, []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "apiserver_request_duration_seconds",
+			Help: "Response latency in seconds, by verb, dry run value, group, version, resource, subresource, scope and component.",
+			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3,
+				4, 5, 6, 8, 10, 15, 20, 30, 45, 60},
+		}, []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}),
+		watches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "apiserver_longrunning_requests",
+			Help: "Watches that are open now, by group, version, resource and scope.",
+		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_watch_events_total",
+			Help: "Events sent to watchers, by group, version and resource.",
+		}, []string{"group", "version", "resource"}),
+	}
+	reg.MustRegister(m.requests, m.durations, m.watches, m.events)
+	// A registry may be shared between handlers of one process; its process
+	// metrics are registered once.
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		_ = reg.Register(c)
+	}
+	m.handler = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+	return m
+}
+
+// observe counts a finished request.
+func (m *metrics) observe(q *request, start time.Time) {
+	s := series{verb: verbLabel(q), code: q.code}
+	if q.v != nil {
+		s.group, s.version, s.resource, s.scope = q.v.Kind.Group, q.v.Name, q.v.Kind.Plural, q.scope()
+		s.subresource = q.subresource
+	} else if q.resource {
+		// Names that nobody serves would let clients fill the memory.
+		s.resource = "unknown"
+	} else {
+		s.subresource = pathLabel(q.path)
+	}
+	c := m.counters(s)
+	c.requests.Inc()
+	if c.durations != nil {
+		c.durations.Observe(time.Since(start).Seconds())
+	}
+}
+
+func (m *metrics) counters(s series) *counters {
+	if c, ok := m.known.Load(s); ok {
+		return c.(*counters)
+	}
+	c := &counters{requests: m.requests.WithLabelValues(s.verb, "", s.group, s.version, s.resource, s.subresource, s.scope, "apiserver",
+		strconv.Itoa(s.code))}
+	if s.verb != "WATCH" {
+		c.durations = m.durations.WithLabelValues(s.verb, "", s.group, s.version, s.resource, s.subresource, s.scope, "apiserver")
+	}
+	m.known.Store(s, c)
+	return c
+}
+
+// watching counts an open watch; the function returned counts it as closed.
+func (m *metrics) watching(q *request) func() {
+	g := m.watches.WithLabelValues("WATCH", q.v.Kind.Group, q.v.Name, q.v.Kind.Plural, "", q.scope(), "apiserver")
+	g.Inc()
+	return g.Dec
+}
+
+// scope is how much of the resource a request is for.
+func (q *request) scope() string {
+	switch {
+	case q.name != "":
+		return "resource"
+	case q.namespace != "":
+		return "namespace"
+	}
+	return "cluster"
+}
+
+func verbLabel(q *request) string {
+	switch q.verb {
+	case "get":
+		return "GET"
+	case "list":
+		return "LIST"
+	case "watch":
+		return "WATCH"
+	case "create":
+		return "POST"
+	case "update":
+		return "PUT"
+	case "patch":
+		if contentType(q.r) == patchApply {
+			return "APPLY"
+		}
+		return "PATCH"
+	case "delete":
+		return "DELETE"
+	case "deletecollection":
+		return "DELETECOLLECTION"
+	}
+	return "other"
+}
+
+// pathLabel names the fixed paths.
+func pathLabel(path string) string {
+	switch path {
+	case "/healthz", "/livez", "/readyz", "/version", "/metrics", "/api", "/apis", "/openapi/v2", "/openapi/v3":
+		return path
+	}
+	return ""
+}
+
+// sent counts the events that a watcher was sent.
+func (m *metrics) sent(q *request, n int) {
+	m.events.WithLabelValues(q.v.Kind.Group, q.v.Name, q.v.Kind.Plural).Add(float64(n))
+}

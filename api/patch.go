@@ -1,0 +1,252 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file patches objects: by JSON patch, by merge patch, by apply.
+
+func (q *request) patch() error {
+	media := contentType(q.r)
+	switch media {
+	case patchJSON, patchMerge, patchApply:
+	default:
+		return unsupported(patchJSON, patchMerge, patchApply)
+	}
+	var err error
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return err
+	}
+	body, err := q.readBody()
+	if err != nil {
+		return err
+	}
+	o, err := meta.ParsePatchOptions(q.query, media == patchApply)
+	if err != nil {
+		return err
+	}
+	if media == patchApply {
+		return q.apply(body, o)
+	}
+	if media == patchJSON {
+		if n := doc.JSONPatchLen(body); n > maxOperations {
+			return status.TooLarge(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, n))
+		}
+	}
+	return q.change(&change{
+		options: o,
+		scope:   q.part(),
+		track:   q.updates(o),
+		build: func(next, _ *doc.Doc, obj *cache.Object) error {
+			view, err := obj.View(q.v)
+			if err != nil {
+				return err
+			}
+			patched, err := patched(media, view.JSON, body)
+			if err != nil {
+				return err
+			}
+			return q.decodePatched(next, patched, o.FieldValidation, q.duplicatesInPatch(media, body, o))
+		},
+	})
+}
+
+// maxOperations is how many operations a JSON patch may have.
+const maxOperations = 10000
+
+// patched is an object after a patch.
+func patched(media string, object, patch []byte) ([]byte, error) {
+	if media == patchMerge {
+		if err := checkSyntax(patch); err != nil {
+			return nil, status.BadRequest("error decoding patch: %v", err)
+		}
+		out, err := doc.MergePatch(object, patch)
+		if err != nil {
+			return nil, status.BadRequest("%v", err)
+		}
+		return out, nil
+	}
+	out, err := doc.JSONPatch(object, patch)
+	var format *doc.PatchFormatError
+	switch {
+	case err == nil:
+		return out, nil
+	case errors.As(err, &format):
+		return nil, status.BadRequest("error decoding patch: %v", err)
+	}
+	return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", kschema.GroupResource{}, "", err.Error(), 0, false)
+}
+
+// checkSyntax reads a document that has to be an object.
+func checkSyntax(src []byte) error {
+	d := doc.Get()
+	defer d.Release()
+	if err := doc.Parse(d, src); err != nil {
+		return err
+	}
+	if k := d.Root().Kind(); k != doc.Object {
+		return fmt.Errorf("json: cannot unmarshal %s into Go value of type map[string]interface {}", k)
+	}
+	return nil
+}
+
+// duplicatesInPatch names the fields that a patch has twice.
+func (q *request) duplicatesInPatch(media string, patch []byte, o *meta.WriteOptions) []string {
+	if o.FieldValidation == metav1.FieldValidationIgnore {
+		return nil
+	}
+	d := doc.Get()
+	defer d.Release()
+	s := d.Scan(patch)
+	if _, err := s.Value(); err != nil || !s.Duplicates() {
+		return nil
+	}
+	found := doc.Duplicates(patch)
+	if media == patchJSON {
+		for i := range found {
+			found[i] = "json patch " + found[i]
+		}
+	}
+	return found
+}
+
+// decodePatched reads what a patch made of the object.
+func (q *request) decodePatched(next *doc.Doc, patched []byte, validation string, wrong []string) error {
+	found, err := q.v.Decode(next, patched)
+	if err != nil {
+		return wrongPatch(patched, err.Error())
+	}
+	if found != 0 && validation != metav1.FieldValidationIgnore {
+		wrong = append(wrong, q.v.Strict(patched)...)
+	}
+	if len(wrong) > 0 {
+		if validation == metav1.FieldValidationStrict {
+			return wrongPatch(patched, "strict decoding error: "+strings.Join(wrong, ", "))
+		}
+		q.warn(wrong...)
+	}
+	obj := meta.Object{Doc: next}
+	if err := q.checkName(obj); err != nil {
+		return err
+	}
+	return q.checkNamespace(obj)
+}
+
+// wrongPatch is the error for a patch whose outcome is no object of the kind.
+func wrongPatch(patched []byte, why string) error {
+	return status.Invalid(kschema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), why)})
+}
+
+// apply merges the body into the object, or creates the object of it.
+func (q *request) apply(body []byte, o *meta.WriteOptions) error {
+	patch, err := q.applyBody(body, o)
+	if err != nil {
+		return err
+	}
+	m, err := q.h.managers.get(q.h, q.v)
+	if err != nil {
+		return err
+	}
+	c := &change{
+		options: o,
+		scope:   q.part(),
+		track: func(_ *apply.Manager, live, next *doc.Doc) error {
+			apply.IgnoreTimestamps(live, next)
+			return nil
+		},
+		build: func(next, live *doc.Doc, _ *cache.Object) error {
+			merged, err := m.Apply(live, patch, q.writer(o))
+			if err != nil {
+				return err
+			}
+			if _, err := q.v.Decode(next, merged); err != nil {
+				return q.undecodable(&object{sent: merged, json: merged}, err)
+			}
+			obj := meta.Object{Doc: next}
+			if err := q.checkName(obj); err != nil {
+				return err
+			}
+			return q.checkNamespace(obj)
+		},
+	}
+	if q.subresource == "" {
+		c.missing = func() error { return q.applyNew(m, patch, o) }
+	}
+	return q.change(c)
+}
+
+// applyBody reads an apply patch, which is YAML, and refuses what it may not
+// say.
+func (q *request) applyBody(body []byte, o *meta.WriteOptions) ([]byte, error) {
+	patch, err := yaml.YAMLToJSON(body)
+	if err != nil {
+		return nil, status.BadRequest("error decoding YAML: %v", err)
+	}
+	if o.FieldValidation != metav1.FieldValidationIgnore {
+		if _, err := yaml.YAMLToJSONStrict(body); err != nil {
+			if o.FieldValidation == metav1.FieldValidationStrict {
+				return nil, status.BadRequest("error strict decoding YAML: %v", err)
+			}
+			q.warn(yamlWarnings(err)...)
+		}
+	}
+	d := doc.Get()
+	defer d.Release()
+	if err := doc.Parse(d, patch); err != nil {
+		return nil, status.BadRequest("error decoding YAML: %v", err)
+	}
+	root := d.Root()
+	if root.Kind() != doc.Object {
+		return nil, status.BadRequest("error decoding YAML: got %s, want object", root.Kind())
+	}
+	if name := root.At("metadata", "name"); !name.Exists() {
+		d.Set(d.NewString(q.name), "metadata", "name")
+		patch = d.AppendJSON(nil, d.Root().Node)
+	} else if name.Text() != q.name {
+		return nil, status.BadRequest("metadata.name (%s) does not match the name on the URL (%s)", name.Text(), q.name)
+	}
+	return patch, nil
+}
+
+// applyNew creates the object that an apply patch describes.
+func (q *request) applyNew(m *apply.Manager, patch []byte, o *meta.WriteOptions) error {
+	merged, err := m.Apply(nil, patch, q.writer(o))
+	if err != nil {
+		return err
+	}
+	d := doc.Get()
+	defer d.Release()
+	if _, err := q.v.Decode(d, merged); err != nil {
+		return q.undecodable(&object{sent: merged, json: merged}, err)
+	}
+	obj := meta.Object{Doc: d}
+	if err := q.checkName(obj); err != nil {
+		return err
+	}
+	if uid := obj.UID(); uid != "" {
+		return status.Conflict(q.kind.GroupResource(), q.name,
+			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	d.Remove("metadata", "resourceVersion")
+	create := *q.attributes()
+	create.Verb = "create"
+	if err := q.allowed(&create); err != nil {
+		return err
+	}
+	return q.createDoc(d, o, nil)
+}

@@ -1,0 +1,220 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file writes answers: bytes of JSON in, the negotiated encoding out.
+
+// gzipAbove is the size from which on an answer is compressed for clients that
+// allow it, as upstream has it.
+const gzipAbove = 128 << 10
+
+// maxBuffer is the largest buffer that goes back to the pool.
+const maxBuffer = 4 << 20
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// buffer takes an empty buffer from the pool.
+func buffer() *[]byte {
+	b := buffers.Get().(*[]byte)
+	*b = (*b)[:0]
+	return b
+}
+
+// recycle gives a buffer back. Nothing may refer to it any more.
+func recycle(b *[]byte) {
+	if cap(*b) <= maxBuffer {
+		buffers.Put(b)
+	}
+}
+
+var gzips = sync.Pool{New: func() any {
+	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return w
+}}
+
+// send answers with a JSON document, without a newline at its end, in the
+// negotiated encoding.
+func (q *request) send(code int, doc []byte) {
+	q.sendParts(code, doc, nil)
+}
+
+// sendParts answers with a JSON document that is head and tail joined.
+func (q *request) sendParts(code int, head, tail []byte) {
+	h := q.w.Header()
+	if !q.accept.yaml && !q.accept.pretty {
+		h["Content-Type"] = jsonHeader
+		if len(head)+len(tail) > gzipAbove && acceptsGzip(q.r) {
+			q.sendGzip(code, head, tail, newline)
+			return
+		}
+		h["Content-Length"] = []string{strconv.Itoa(len(head) + len(tail) + 1)}
+		q.header(code)
+		if q.r.Method == http.MethodHead {
+			return
+		}
+		if len(head)+len(tail) < 16<<10 { // one small write is cheaper than three
+			b := buffer()
+			*b = append(append(append(*b, head...), tail...), '\n')
+			q.w.Write(*b)
+			recycle(b)
+			return
+		}
+		q.w.Write(head)
+		if len(tail) > 0 {
+			q.w.Write(tail)
+		}
+		q.w.Write(newline)
+		return
+	}
+	body := bytes.Join([][]byte{head, tail}, nil)
+	if q.accept.yaml {
+		h["Content-Type"] = yamlHeader
+		if y, err := yaml.JSONToYAML(body); err == nil {
+			body = y
+		}
+	} else {
+		h["Content-Type"] = jsonHeader
+		var out bytes.Buffer
+		if json.Indent(&out, body, "", "  ") == nil {
+			out.WriteByte('\n')
+			body = out.Bytes()
+		}
+	}
+	if len(body) > gzipAbove && acceptsGzip(q.r) {
+		q.sendGzip(code, body)
+		return
+	}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	q.header(code)
+	if q.r.Method != http.MethodHead {
+		q.w.Write(body)
+	}
+}
+
+var (
+	jsonHeader = []string{typeJSON}
+	yamlHeader = []string{typeYAML}
+	newline    = []byte{'\n'}
+)
+
+func acceptsGzip(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+}
+
+func (q *request) sendGzip(code int, parts ...[]byte) {
+	h := q.w.Header()
+	h.Set("Content-Encoding", "gzip")
+	h.Add("Vary", "Accept-Encoding")
+	q.header(code)
+	if q.r.Method == http.MethodHead {
+		return
+	}
+	z := gzips.Get().(*gzip.Writer)
+	z.Reset(q.w)
+	for _, p := range parts {
+		z.Write(p)
+	}
+	z.Close()
+	gzips.Put(z)
+}
+
+// header writes the warnings and the status line.
+func (q *request) header(code int) {
+	q.writeWarnings()
+	q.code = code
+	q.w.WriteHeader(code)
+}
+
+// fail answers with the Status of an error.
+func (q *request) fail(err error) {
+	e := status.From(err)
+	if q.code != 0 {
+		// The answer has begun; there is no way left to say it.
+		q.h.logger.Debug("error after the answer began", "path", q.path, "error", e.Message)
+		return
+	}
+	st := e.Status
+	st.Kind, st.APIVersion = "Status", "v1"
+	if st.Code == 0 {
+		st.Code = http.StatusInternalServerError
+	}
+	if st.Status == "" {
+		st.Status = metav1.StatusFailure
+	}
+	if st.Code == http.StatusInternalServerError {
+		q.h.logger.Error("request ended in an internal error", "method", q.r.Method, "path", q.path, "error", err)
+	}
+	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {
+		q.w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
+	}
+	if st.Code == http.StatusNotAcceptable {
+		q.accept = accept{pretty: true}
+	}
+	q.sendStatus(int(st.Code), &st)
+}
+
+// sendStatus answers with a Status, never transformed.
+func (q *request) sendStatus(code int, st *metav1.Status) {
+	body, err := json.Marshal(st)
+	if err != nil {
+		panic("BUG: status does not marshal: " + err.Error())
+	}
+	q.send(code, body)
+}
+
+// Limits of the Warning headers of one answer, in runes.
+const (
+	maxWarnings    = 4096 // of all; once they are longer …
+	warningShorter = 256  // … each is cut to this
+)
+
+// warn adds a warning to the answer.
+func (q *request) warn(texts ...string) { q.warnings = append(q.warnings, texts...) }
+
+// writeWarnings puts the warnings into the header, each text once.
+func (q *request) writeWarnings() {
+	if len(q.warnings) == 0 {
+		return
+	}
+	seen := make(map[string]bool, len(q.warnings))
+	total := 0
+	var kept []string
+	for _, text := range q.warnings {
+		if text != "" && !seen[text] {
+			seen[text] = true
+			kept = append(kept, text)
+			total += len([]rune(text))
+		}
+	}
+	left := maxWarnings
+	for _, text := range kept {
+		if total > maxWarnings {
+			if r := []rune(text); len(r) > warningShorter {
+				text = string(r[:warningShorter])
+			}
+			if left -= len([]rune(text)); left < 0 {
+				return
+			}
+		}
+		if header, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
+			q.w.Header().Add("Warning", header)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package api
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file finds what serves a request.
+
+// dispatch serves a request: the last step.
+func dispatch(q *request) (bool, error) {
+	if !q.resource {
+		return true, q.servePath()
+	}
+	if err := q.lookup(); err != nil {
+		return true, err
+	}
+	if q.v == nil {
+		q.plain(http.StatusNotFound, "404 page not found\n")
+		return true, nil
+	}
+	return true, q.serveResource()
+}
+
+// servePath serves what is no resource.
+func (q *request) servePath() error {
+	first, rest, _ := strings.Cut(strings.Trim(q.path, "/"), "/")
+	switch first {
+	case "healthz", "livez", "readyz":
+		q.health(first, rest)
+	case "version":
+		if q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
+			return methodNotAllowed()
+		}
+		a, err := negotiate(q.r, false)
+		if err != nil {
+			return err
+		}
+		q.accept = a
+		q.send(http.StatusOK, q.h.version)
+	case "metrics":
+		q.forward(q.h.metrics.handler)
+	case "api", "apis":
+		q.forward(q.h.discovery)
+	case "openapi":
+		q.forward(q.h.openapi)
+	default:
+		return q.index(first == "")
+	}
+	return nil
+}
+
+func (q *request) health(endpoint, only string) {
+	if strings.Contains(only, "/") {
+		q.plain(http.StatusNotFound, "404 page not found\n")
+		return
+	}
+	q.h.health.serve(q, endpoint, only)
+}
+
+// forward lets another handler answer.
+func (q *request) forward(h http.Handler) {
+	w := &recorder{ResponseWriter: q.w}
+	h.ServeHTTP(w, q.r)
+	q.code = w.code
+	if q.code == 0 {
+		q.code = http.StatusOK
+	}
+}
+
+// recorder notes the code of an answer.
+type recorder struct {
+	http.ResponseWriter
+	code int
+}
+
+// WriteHeader notes the code.
+func (w *recorder) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code = code
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// index lists the paths, also in answer to a path that nothing serves.
+func (q *request) index(root bool) error {
+	paths := []string{"/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}
+	snapshot := q.h.Kinds.Load()
+	for _, c := range q.h.health.checks {
+		paths = append(paths, "/readyz/"+c.Name)
+		if !c.Ready {
+			paths = append(paths, "/healthz/"+c.Name, "/livez/"+c.Name)
+		}
+	}
+	seen := map[string]bool{}
+	for k := range snapshot.All() {
+		base := "/apis/" + k.Group
+		if k.Group == "" {
+			base = "/api"
+		} else {
+			seen[base] = true
+		}
+		for _, v := range k.Versions {
+			seen[base+"/"+v.Name] = true
+		}
+	}
+	for p := range seen {
+		paths = append(paths, p)
+	}
+	slices.Sort(paths)
+	body, err := json.Marshal(map[string][]string{"paths": paths})
+	if err != nil {
+		return err
+	}
+	q.accept.pretty = true
+	code := http.StatusOK
+	if !root {
+		code = http.StatusNotFound
+	}
+	q.send(code, body)
+	return nil
+}
+
+// lookup finds the version that a resource request is for; none if nobody
+// serves it.
+func (q *request) lookup() error {
+	k := q.h.Kinds.Load().Lookup(q.group, q.plural)
+	if k == nil || q.rest {
+		return nil
+	}
+	v := k.Version(q.info.version)
+	if v == nil || !k.Established {
+		return nil
+	}
+	switch {
+	case q.group == "" && q.plural == "namespaces":
+		q.namespace = "" // the path's namespace is the object itself
+	case k.Namespaced && q.namespace == "" && q.verb != "list" && q.verb != "watch":
+		return nil
+	case !k.Namespaced && q.namespace != "":
+		return nil
+	}
+	q.kind, q.v = k, v
+	q.res = q.h.Cache.Resource(k.StoragePrefix)
+	return nil
+}
+
+// serveResource serves a verb on a resource.
+func (q *request) serveResource() error {
+	if q.v.Deprecated {
+		q.warn(q.v.Warning)
+	}
+	switch {
+	case q.subresource == "":
+		return q.serveObject()
+	case q.subresource == "status" && q.v.Status:
+		return q.servePart(false)
+	case q.subresource == "scale" && q.v.Scale != nil:
+		return q.serveScale()
+	case q.kind.Builtin != nil && slices.Contains(q.kind.Builtin.Subresources, q.subresource):
+		return q.servePart(true)
+	}
+	return status.NotFound(q.kind.GroupResource(), q.name)
+}
+
+// serveObject serves a verb on objects themselves.
+func (q *request) serveObject() error {
+	switch q.verb {
+	case "get":
+		return q.get()
+	case "list":
+		return q.list()
+	case "watch":
+		return q.watch()
+	case "create":
+		if q.name != "" && q.kind.Builtin != nil {
+			return methodNotAllowed()
+		}
+		return q.create()
+	case "update":
+		if q.name == "" {
+			break
+		}
+		return q.update()
+	case "patch":
+		if q.name == "" {
+			break
+		}
+		return q.patch()
+	case "delete":
+		return q.delete()
+	case "deletecollection":
+		return q.deleteCollection()
+	}
+	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
+}
+
+// servePart serves a verb on a subresource that is a part of its object.
+func (q *request) servePart(updateOnly bool) error {
+	switch {
+	case q.verb == "get" && !updateOnly:
+		return q.get()
+	case q.verb == "update":
+		return q.update()
+	case q.verb == "patch" && !updateOnly:
+		return q.patch()
+	}
+	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
+}
+
+// methodNotAllowed is the refusal of paths that know no such method at all.
+func methodNotAllowed() error {
+	e := status.Plain500("the server does not allow this method on the requested resource")
+	e.Code, e.Reason = http.StatusMethodNotAllowed, "MethodNotAllowed"
+	return e
+}
+
+// newAuditID is a random UUID. It need not be a secret, so that a fast source
+// of randomness will do.
+func newAuditID() string {
+	var id [16]byte
+	a, b := rand.Uint64(), rand.Uint64()
+	for i := range 8 {
+		id[i], id[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
+	}
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	var text [36]byte
+	hex.Encode(text[:8], id[:4])
+	hex.Encode(text[9:13], id[4:6])
+	hex.Encode(text[14:18], id[6:8])
+	hex.Encode(text[19:23], id[8:10])
+	hex.Encode(text[24:], id[10:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
+}

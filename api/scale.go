@@ -1,0 +1,221 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file serves the scale subresource: three values of an object in the
+// shape of an autoscaling/v1 Scale.
+
+var scaleKind = kschema.GroupKind{Group: "autoscaling", Kind: "Scale"}
+
+func (q *request) serveScale() error {
+	switch q.verb {
+	case "get":
+		return q.getScale()
+	case "update":
+		return q.updateScale()
+	case "patch":
+		return q.patchScale()
+	}
+	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
+}
+
+func (q *request) getScale() error {
+	var err error
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return err
+	}
+	if err := q.settle(q.query.Get("resourceVersion")); err != nil {
+		return err
+	}
+	obj, ok := q.res.Get(q.key())
+	if !ok {
+		return status.NotFound(q.kind.GroupResource(), q.name)
+	}
+	d := doc.Get()
+	defer d.Release()
+	if err := q.v.Load(d, obj.Raw, obj.Rev); err != nil {
+		return err
+	}
+	s, found, err := q.scaleOf(d, obj.Rev)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return status.Internal(fmt.Errorf("the spec replicas field %q does not exist", q.v.Scale.SpecReplicas))
+	}
+	return q.sendScale(http.StatusOK, s)
+}
+
+// scaleOf reads an object as a Scale; found says whether it has replicas.
+func (q *request) scaleOf(d *doc.Doc, rev int64) (s *autoscalingv1.Scale, found bool, err error) {
+	s = &autoscalingv1.Scale{}
+	s.Kind, s.APIVersion = scaleKind.Kind, "autoscaling/v1"
+	o, root := meta.Object{Doc: d}, d.Root()
+	s.Name, s.Namespace = strings.Clone(o.Name()), strings.Clone(o.Namespace())
+	s.UID = uidOf(o.UID())
+	s.ResourceVersion = strconv.FormatInt(rev, 10)
+	if err := s.CreationTimestamp.UnmarshalQueryParameter(o.CreationTimestamp()); err != nil {
+		return nil, false, err
+	}
+	at := root.At(q.v.Scale.SpecPath...)
+	if at.Exists() && at.Kind() != doc.Int {
+		return nil, false, status.Internal(fmt.Errorf("%s: got %s, want integer", q.v.Scale.SpecReplicas, at.Kind()))
+	}
+	if found = at.Exists(); found {
+		s.Spec.Replicas = int32(at.Node.Int())
+	}
+	if at := root.At(q.v.Scale.StatusPath...); at.Kind() == doc.Int {
+		s.Status.Replicas = int32(at.Node.Int())
+	}
+	if len(q.v.Scale.SelectorPath) > 0 {
+		s.Status.Selector = strings.Clone(root.At(q.v.Scale.SelectorPath...).Text())
+	}
+	return s, found, nil
+}
+
+func (q *request) sendScale(code int, s *autoscalingv1.Scale) error {
+	body, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if q.accept.form == formTable {
+		return status.NotAcceptable("only the following media types are accepted: " + typeJSON)
+	}
+	if q.accept.form == formPartial {
+		body = appendPartial(nil, body, q.accept.meta)
+	}
+	q.send(code, body)
+	return nil
+}
+
+func (q *request) updateScale() error {
+	var err error
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return err
+	}
+	body, err := q.readObject()
+	if err != nil {
+		return err
+	}
+	o, err := meta.ParseUpdateOptions(q.query)
+	if err != nil {
+		return err
+	}
+	s, err := q.readScale(body.json)
+	if err != nil {
+		return err
+	}
+	return q.changeScale(o, func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return s, nil })
+}
+
+func (q *request) patchScale() error {
+	media := contentType(q.r)
+	if media != patchJSON && media != patchMerge {
+		return unsupported(patchJSON, patchMerge)
+	}
+	var err error
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return err
+	}
+	body, err := q.readBody()
+	if err != nil {
+		return err
+	}
+	o, err := meta.ParsePatchOptions(q.query, false)
+	if err != nil {
+		return err
+	}
+	return q.changeScale(o, func(now *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+		before, err := json.Marshal(now)
+		if err != nil {
+			return nil, err
+		}
+		after, err := patched(media, before, body)
+		if err != nil {
+			return nil, err
+		}
+		return q.readScale(after)
+	})
+}
+
+// readScale reads a Scale and checks that it is one, of this object.
+func (q *request) readScale(body []byte) (*autoscalingv1.Scale, error) {
+	s := &autoscalingv1.Scale{}
+	if err := json.Unmarshal(body, s); err != nil {
+		return nil, status.BadRequest("%s in version %q cannot be handled as a %s: %v", scaleKind.Kind, "v1", scaleKind.Kind, err)
+	}
+	if s.Kind != "" && s.Kind != scaleKind.Kind || s.APIVersion != "" && s.APIVersion != "autoscaling/v1" {
+		return nil, status.BadRequest("wrong object passed to Scale update: %s, Kind=%s", s.APIVersion, s.Kind)
+	}
+	if s.Name != "" && s.Name != q.name {
+		return nil, status.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", s.Name, q.name)
+	}
+	if s.Namespace != "" && s.Namespace != q.namespace {
+		return nil, status.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if s.Spec.Replicas < 0 {
+		return nil, status.Invalid(scaleKind, q.name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas,
+			"must be greater than or equal to 0")})
+	}
+	return s, nil
+}
+
+// changeScale writes the replicas of the Scale that next makes of the present
+// one.
+func (q *request) changeScale(o *meta.WriteOptions, next func(now *autoscalingv1.Scale) (*autoscalingv1.Scale, error)) error {
+	path := q.v.Scale.SpecPath
+	return q.change(&change{
+		options: o,
+		scope:   schema.Whole,
+		scale:   true,
+		build: func(d, live *doc.Doc, obj *cache.Object) error {
+			now, _, err := q.scaleOf(live, obj.Rev)
+			if err != nil {
+				return err
+			}
+			s, err := next(now)
+			if err != nil {
+				return err
+			}
+			if s.ResourceVersion != "" && s.ResourceVersion != now.ResourceVersion {
+				return status.Conflict(q.kind.GroupResource(), q.name, errModified)
+			}
+			if s.UID != "" && s.UID != now.UID {
+				return status.Conflict(q.kind.GroupResource(), q.name,
+					fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", s.UID, now.UID))
+			}
+			if err := q.v.Load(d, obj.Raw, obj.Rev); err != nil {
+				return err
+			}
+			d.Set(doc.IntNode(int64(s.Spec.Replicas)), path...)
+			return nil
+		},
+		track: func(m *apply.Manager, live, next *doc.Doc) error { return m.UpdateScale(live, next, q.writer(o)) },
+	})
+}
+
+// sendScaleOf answers with a changed object as a Scale.
+func (q *request) sendScaleOf(d *doc.Doc, rev int64) error {
+	s, _, err := q.scaleOf(d, rev)
+	if err != nil {
+		return err
+	}
+	return q.sendScale(http.StatusOK, s)
+}

@@ -1,0 +1,102 @@
+package api
+
+import (
+	"encoding/json"
+	"runtime"
+	"runtime/debug"
+)
+
+// This file answers /version.
+
+// Kubernetes is the version of the API that is served, which clients compare
+// with their own.
+const (
+	kubernetesMajor   = "1"
+	kubernetesMinor   = "37"
+	kubernetesVersion = "v1.37.2"
+)
+
+// Version is what /version says, with the member names of Kubernetes. Empty
+// fields are filled in from what the program knows about itself.
+type Version struct {
+	Major                 string `json:"major"`
+	Minor                 string `json:"minor"`
+	EmulationMajor        string `json:"emulationMajor,omitempty"`
+	EmulationMinor        string `json:"emulationMinor,omitempty"`
+	MinCompatibilityMajor string `json:"minCompatibilityMajor,omitempty"`
+	MinCompatibilityMinor string `json:"minCompatibilityMinor,omitempty"`
+	GitVersion            string `json:"gitVersion"`
+	GitCommit             string `json:"gitCommit"`
+	GitTreeState          string `json:"gitTreeState"`
+	BuildDate             string `json:"buildDate"`
+	GoVersion             string `json:"goVersion"`
+	Compiler              string `json:"compiler"`
+	Platform              string `json:"platform"`
+}
+
+// ProgramVersion is the version of this program: of its module, or what the
+// version control said when it was built.
+func ProgramVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "v0.0.0-dev"
+}
+
+// Fill fills in what is empty.
+func (v Version) Fill() Version {
+	set := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	set(&v.Major, kubernetesMajor)
+	set(&v.Minor, kubernetesMinor)
+	set(&v.EmulationMajor, v.Major)
+	set(&v.EmulationMinor, v.Minor)
+	set(&v.MinCompatibilityMajor, v.Major)
+	set(&v.MinCompatibilityMinor, "36")
+	set(&v.GitVersion, kubernetesVersion+"+keelson."+semverBuild(ProgramVersion()))
+	set(&v.GoVersion, runtime.Version())
+	set(&v.Compiler, runtime.Compiler)
+	set(&v.Platform, runtime.GOOS+"/"+runtime.GOARCH)
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				set(&v.GitCommit, s.Value)
+			case "vcs.time":
+				set(&v.BuildDate, s.Value)
+			case "vcs.modified":
+				state := "clean"
+				if s.Value == "true" {
+					state = "dirty"
+				}
+				set(&v.GitTreeState, state)
+			}
+		}
+	}
+	set(&v.GitTreeState, "archive")
+	set(&v.BuildDate, "1970-01-01T00:00:00Z")
+	return v
+}
+
+// semverBuild makes text fit for the build part of a semantic version.
+func semverBuild(text string) string {
+	b := []byte(text)
+	for i, c := range b {
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '.') {
+			b[i] = '.'
+		}
+	}
+	return string(b)
+}
+
+func (v Version) json() []byte {
+	body, err := json.Marshal(v.Fill())
+	if err != nil {
+		panic("BUG: version does not marshal: " + err.Error())
+	}
+	return body
+}

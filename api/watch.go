@@ -1,0 +1,431 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file watches objects: every change as a line of JSON. The bytes of an
+// object are printed once for all watchers; a watcher adds what stands around
+// them, and writes all events that are pending at once.
+
+// lastBookmark is how long before its end a watch sends one more bookmark.
+const lastBookmark = 2 * time.Second
+
+// flushAbove is how much a watcher writes at once.
+const flushAbove = 1 << 20
+
+// watcher is one open watch.
+type watcher struct {
+	q         *request
+	f         *filter
+	t         *rows // if tables are asked for
+	o         *meta.ListOptions
+	w         *cache.Watch
+	initial   bool      // the state is sent first …
+	endMark   bool      // … and a bookmark says when it is complete
+	from      int64     // events after this revision
+	deadline  time.Time // when the watch ends
+	nextMark  time.Time // when a bookmark is due; zero if none is wanted
+	lastRev   int64     // revision of the last event or bookmark sent
+	bookmarks bool
+}
+
+func (q *request) watch() error {
+	var err error
+	if q.accept, err = negotiate(q.r, true); err != nil {
+		return err
+	}
+	q.accept.pretty = false
+	o, err := meta.ParseListOptions(q.query)
+	if err != nil {
+		return err
+	}
+	f, err := q.newFilter(o)
+	if err != nil {
+		return err
+	}
+	w := &watcher{q: q, f: f, o: o, bookmarks: o.AllowWatchBookmarks}
+	if q.accept.form == formTable {
+		if w.t, err = q.newTable(); err != nil {
+			return err
+		}
+	}
+	if err := w.begin(); err != nil {
+		return w.refuse(err)
+	}
+	defer w.w.Close()
+	defer q.h.metrics.watching(q)()
+	return w.run()
+}
+
+// begin finds out where the watch starts, and opens it.
+func (w *watcher) begin() error {
+	q, o := w.q, w.o
+	version := o.ResourceVersion
+	legacy := o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (version == "" || version == "0")
+	w.initial = legacy || o.SendInitialEvents != nil && *o.SendInitialEvents
+	w.endMark = w.initial && w.bookmarks
+	var rev int64
+	if version != "" {
+		n, err := strconv.ParseUint(version, 10, 63)
+		if err != nil {
+			return status.Plain500(fmt.Sprintf("Invalid value: %q: %v", version, err))
+		}
+		rev = int64(n)
+	}
+	ctx, cancel := context.WithTimeout(q.ctx, q.h.Timeout)
+	defer cancel()
+	waiting := q.ctx
+	q.ctx = ctx
+	defer func() { q.ctx = waiting }()
+	switch {
+	case w.initial && rev > 0:
+		if err := q.waitFor(rev); err != nil {
+			return &inStream{err}
+		}
+	case w.initial, version == "" || version == "0":
+		if err := q.settle(version); err != nil {
+			return err
+		}
+	default:
+		w.from = rev
+		if err := q.settle("0"); err != nil {
+			return err
+		}
+		return w.open()
+	}
+	if !w.initial {
+		w.from = q.res.Snapshot().Rev()
+	}
+	if w.initial {
+		return nil // run opens the watch at the state that it sends
+	}
+	return w.open()
+}
+
+// open opens the watch of the events after w.from.
+func (w *watcher) open() error {
+	var err error
+	w.w, err = w.q.res.Watch(w.from, w.f.prefix)
+	if errors.Is(err, cache.ErrExpired) {
+		return &inStream{w.tooOld()}
+	}
+	return storeError(err)
+}
+
+func (w *watcher) tooOld() error {
+	return status.Expired(fmt.Sprintf("too old resource version: %d (%d)", w.from, w.q.res.Snapshot().Rev()))
+}
+
+// inStream is an error that is told as an event.
+type inStream struct{ err error }
+
+func (e *inStream) Error() string { return e.err.Error() }
+
+// refuse ends a watch that did not begin.
+func (w *watcher) refuse(err error) error {
+	var in *inStream
+	if !errors.As(err, &in) {
+		return err
+	}
+	w.start()
+	b := w.appendError(nil, in.err)
+	w.q.w.Write(b)
+	w.flush()
+	return nil
+}
+
+// start sends the header.
+func (w *watcher) start() {
+	h := w.q.w.Header()
+	h["Content-Type"] = jsonHeader
+	w.q.header(http.StatusOK)
+}
+
+func (w *watcher) flush() {
+	if f, ok := w.q.w.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+// run sends the state, if that is wanted, and then events until the watch
+// ends.
+func (w *watcher) run() error {
+	q := w.q
+	w.deadline = time.Now().Add(w.timeout())
+	if w.bookmarks {
+		w.nextMark = w.markAfter(time.Now())
+	}
+	w.start()
+	if w.initial {
+		if err := w.sendState(); err != nil {
+			return w.end(err)
+		}
+	} else {
+		w.flush()
+	}
+	ctx, cancel := context.WithCancel(q.ctx)
+	defer cancel()
+	defer context.AfterFunc(q.h.stopping, cancel)()
+	defer context.AfterFunc(q.h.kinds.served(q.kind), cancel)()
+	for {
+		until := w.deadline
+		if w.bookmarks && w.nextMark.Before(until) {
+			until = w.nextMark
+		}
+		err := w.step(ctx, until)
+		now := time.Now()
+		switch {
+		case err == nil:
+		case ctx.Err() != nil, !now.Before(w.deadline):
+			return nil
+		case errors.Is(err, context.DeadlineExceeded):
+			if w.bookmarks && !now.Before(w.nextMark) {
+				if err := w.sendBookmark(); err != nil {
+					return nil
+				}
+				w.nextMark = w.markAfter(now)
+			}
+		default:
+			return w.end(err)
+		}
+	}
+}
+
+// timeout is how long the watch is to last. Watches that do not say end at
+// different times, so that their clients do not come back all at once.
+func (w *watcher) timeout() time.Duration {
+	if s := w.o.TimeoutSeconds; s != nil && *s > 0 {
+		return time.Duration(*s) * time.Second
+	}
+	least := w.q.h.WatchTimeout
+	return least + rand.N(least)
+}
+
+// markAfter is when a bookmark is due after now.
+func (w *watcher) markAfter(now time.Time) time.Time {
+	next := now.Add(w.q.h.BookmarkEvery)
+	last := w.deadline.Add(-lastBookmark)
+	if next.After(last) && now.Before(last) {
+		return last
+	}
+	return next
+}
+
+// step waits for events until a time and sends them.
+func (w *watcher) step(ctx context.Context, until time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	events, _, err := w.w.Next(ctx)
+	if err != nil {
+		return err
+	}
+	b := buffer()
+	defer recycle(b)
+	sent := 0
+	for i := range events {
+		before := len(*b)
+		if *b, err = w.appendEvent(*b, &events[i]); err != nil {
+			return err
+		}
+		if len(*b) > before {
+			sent++
+		}
+		if len(*b) > flushAbove {
+			if _, err := w.q.w.Write(*b); err != nil {
+				return err
+			}
+			*b = (*b)[:0]
+		}
+	}
+	if sent == 0 {
+		return nil
+	}
+	w.q.h.metrics.sent(w.q, sent)
+	if len(*b) > 0 {
+		if _, err := w.q.w.Write(*b); err != nil {
+			return err
+		}
+	}
+	w.flush()
+	return nil
+}
+
+// end ends a watch that has begun.
+func (w *watcher) end(err error) error {
+	switch {
+	case errors.Is(err, cache.ErrExpired):
+		err = w.tooOld()
+	case errors.Is(err, cache.ErrClosed), errors.Is(err, cache.ErrSlow), errors.Is(err, context.Canceled):
+		return nil // the client comes back for the rest
+	}
+	if _, werr := w.q.w.Write(w.appendError(nil, err)); werr == nil {
+		w.flush()
+	}
+	return nil
+}
+
+// sendState sends all objects as added, then opens the watch of what follows.
+func (w *watcher) sendState() error {
+	snap := w.q.res.Snapshot()
+	w.from = snap.Rev()
+	if err := w.open(); err != nil {
+		var in *inStream
+		if errors.As(err, &in) {
+			return in.err
+		}
+		return err
+	}
+	b := buffer()
+	defer recycle(b)
+	var failed error
+	snap.Ascend(w.f.prefix, func(obj *cache.Object) bool {
+		if !strings.HasPrefix(obj.Key, w.f.prefix) {
+			return false
+		}
+		ok, err := w.f.matches(obj)
+		if err == nil && ok {
+			*b, err = w.append(*b, "ADDED", obj)
+		}
+		if err == nil && len(*b) > flushAbove {
+			_, err = w.q.w.Write(*b)
+			*b = (*b)[:0]
+		}
+		failed = err
+		return err == nil
+	})
+	if failed != nil {
+		return failed
+	}
+	if w.endMark {
+		var err error
+		if *b, err = w.appendBookmark(*b, w.from, true); err != nil {
+			return err
+		}
+	}
+	if _, err := w.q.w.Write(*b); err != nil {
+		return err
+	}
+	w.flush()
+	return nil
+}
+
+// appendEvent appends what the watch's client is told of an event: objects
+// come and go for it as they begin and end to match its selectors.
+func (w *watcher) appendEvent(b []byte, e *cache.Event) ([]byte, error) {
+	is, was := e.Type != cache.Deleted, e.Type != cache.Added
+	var err error
+	if is {
+		if is, err = w.f.matches(e.Object); err != nil {
+			return b, err
+		}
+	}
+	if was {
+		prev := e.Prev
+		if prev == nil {
+			prev = e.Object
+		}
+		if was, err = w.f.matches(prev); err != nil {
+			return b, err
+		}
+	}
+	switch {
+	case is && was:
+		return w.append(b, "MODIFIED", e.Object)
+	case is:
+		return w.append(b, "ADDED", e.Object)
+	case was && e.Type == cache.Deleted:
+		return w.append(b, "DELETED", e.Object)
+	case was:
+		return w.append(b, "DELETED", e.Prev.At(e.Rev))
+	}
+	return b, nil
+}
+
+// append appends one event.
+func (w *watcher) append(b []byte, event string, obj *cache.Object) ([]byte, error) {
+	view, err := obj.View(w.q.v)
+	if err != nil {
+		return b, err
+	}
+	w.lastRev = obj.Rev
+	return w.appendObject(b, event, view.JSON)
+}
+
+func (w *watcher) appendObject(b []byte, event string, object []byte) ([]byte, error) {
+	b = append(b, `{"type":"`...)
+	b = append(b, event...)
+	b = append(b, `","object":`...)
+	switch w.q.accept.form {
+	case formTable:
+		var err error
+		if b, err = w.t.appendOne(b, object); err != nil {
+			return b, err
+		}
+		w.t.bare = true
+	case formPartial, formPartialList:
+		b = appendPartial(b, object, w.q.accept.meta)
+	default:
+		b = append(b, object...)
+	}
+	return append(b, "}\n"...), nil
+}
+
+// sendBookmark tells the client how far it has come.
+func (w *watcher) sendBookmark() error {
+	rev := w.w.Progress()
+	if rev < w.lastRev {
+		rev = w.lastRev
+	}
+	b, err := w.appendBookmark(nil, rev, false)
+	if err != nil {
+		return err
+	}
+	if _, err := w.q.w.Write(b); err != nil {
+		return err
+	}
+	w.flush()
+	return nil
+}
+
+// appendBookmark appends a bookmark; the one that ends the initial state says
+// so.
+func (w *watcher) appendBookmark(b []byte, rev int64, complete bool) ([]byte, error) {
+	object := append([]byte(`{"apiVersion":"`), w.q.v.APIVersion()...)
+	object = append(append(object, `","kind":"`...), w.q.kind.Name...)
+	object = append(object, `","metadata":{`...)
+	if complete {
+		object = append(object, `"annotations":{"`+metav1.InitialEventsAnnotationKey+`":"true"},`...)
+	}
+	object = append(object, `"creationTimestamp":null,"resourceVersion":"`...)
+	object = strconv.AppendInt(object, rev, 10)
+	object = append(object, `"}}`...)
+	return w.appendObject(b, "BOOKMARK", object)
+}
+
+// appendError appends an error as an event.
+func (w *watcher) appendError(b []byte, err error) []byte {
+	st := status.From(err).Status
+	st.Kind, st.APIVersion = "Status", "v1"
+	body, merr := json.Marshal(&st)
+	if merr != nil {
+		panic("BUG: status does not marshal: " + merr.Error())
+	}
+	b = append(b, `{"type":"ERROR","object":`...)
+	b = append(b, body...)
+	return append(b, "}\n"...)
+}

@@ -1,0 +1,341 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file is what update, patch and scale share: changing an object that
+// exists, again and again until nobody got in between.
+
+// change is a change of a live object.
+type change struct {
+	options *meta.WriteOptions
+	scope   schema.Scope
+	// build makes the new object of the live one. It is called again after
+	// somebody else has changed the object meanwhile.
+	build func(next, live *doc.Doc, obj *cache.Object) error
+	// versioned: the new object must name the resource version it replaces.
+	versioned bool
+	scale     bool // answer with a Scale
+	// track notes in next who changed what; nil if build did.
+	track func(m *apply.Manager, live, next *doc.Doc) error
+	// missing is called if there is no such object; nil says not found.
+	missing func() error
+}
+
+// errUnchanged says that a change changes nothing.
+var errUnchanged = errors.New("unchanged")
+
+// live is an object that a change starts from.
+type live struct {
+	obj   *cache.Object // nil if there is none
+	fresh bool          // obj is known not to be older than the request
+}
+
+// key is the store key of the request's object.
+func (q *request) key() string { return q.kind.Key(q.namespace, q.name) }
+
+// live is the request's object as the cache has it now.
+func (q *request) live() live {
+	obj, _ := q.res.Get(q.key())
+	return live{obj: obj}
+}
+
+// renew makes l as new as the beginning of the request. It reports whether
+// that made a difference.
+func (q *request) renew(l *live) (changed bool, err error) {
+	if l.fresh {
+		return false, nil
+	}
+	if err := q.res.Fresh(q.ctx); err != nil {
+		return false, storeError(err)
+	}
+	l.fresh = true
+	now, _ := q.res.Get(q.key())
+	changed = (now == nil) != (l.obj == nil) || now != nil && now.Rev != l.obj.Rev
+	l.obj = now
+	return changed, nil
+}
+
+// overtaken makes l what a failed compare-and-swap found.
+func (l *live) overtaken(e *store.Changed) {
+	l.fresh = true
+	l.obj = nil
+	if !e.Gone {
+		l.obj = &cache.Object{Key: e.Current.Key, Rev: e.Current.Rev, Raw: e.Current.Value}
+	}
+}
+
+// change applies c to the request's object and answers.
+func (q *request) change(c *change) error {
+	l := q.live()
+	warned := len(q.warnings)
+	for {
+		if l.obj == nil {
+			if changed, err := q.renew(&l); err != nil || changed {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			if c.missing == nil {
+				return status.NotFound(q.kind.GroupResource(), q.name)
+			}
+			err := c.missing()
+			if e := (*status.Error)(nil); errors.As(err, &e) && e.Reason == "AlreadyExists" && q.ctx.Err() == nil {
+				l.fresh = false // somebody created it in the meantime
+				if changed, err := q.renew(&l); err != nil || changed {
+					if err != nil {
+						return err
+					}
+					continue
+				}
+			}
+			return err
+		}
+		q.warnings = q.warnings[:warned]
+		err := q.attempt(c, l.obj)
+		var overtaken *store.Changed
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &overtaken):
+			l.overtaken(overtaken)
+			if q.ctx.Err() != nil {
+				return storeError(q.ctx.Err())
+			}
+			continue
+		}
+		// Whatever else stopped it may be due to an outdated object.
+		changed, renewErr := q.renew(&l)
+		switch {
+		case renewErr != nil:
+			return renewErr
+		case changed:
+			continue
+		case errors.Is(err, errUnchanged):
+			return q.unchanged(c, l.obj)
+		}
+		return err
+	}
+}
+
+// attempt tries a change on one state of the object.
+func (q *request) attempt(c *change, obj *cache.Object) error {
+	old, next := doc.Get(), doc.Get()
+	defer old.Release()
+	defer next.Release()
+	if err := q.v.Load(old, obj.Raw, obj.Rev); err != nil {
+		return err
+	}
+	if err := c.build(next, old, obj); err != nil {
+		return err
+	}
+	if err := q.checkVersion(c, next, old, obj); err != nil {
+		return err
+	}
+	if err := q.prepareUpdate(c, next, old); err != nil {
+		return err
+	}
+	encoded, err := q.v.Encode(next, make([]byte, 0, len(obj.Raw)+256))
+	if err != nil {
+		return err
+	}
+	if q.finished(next, old) {
+		if !c.options.DryRun {
+			if _, err := q.h.Store.Delete(q.ctx, obj.Key, obj.Rev); err != nil {
+				return storeError(err)
+			}
+		}
+		return q.answer(c, next, obj.Rev)
+	}
+	if bytes.Equal(encoded, obj.Raw) {
+		return errUnchanged
+	}
+	rev := obj.Rev
+	if !c.options.DryRun {
+		if rev, err = q.storeUpdate(obj, next, encoded); err != nil {
+			return storeError(err)
+		}
+	}
+	return q.answer(c, next, rev)
+}
+
+// answer answers with the object that a change made.
+func (q *request) answer(c *change, next *doc.Doc, rev int64) error {
+	if c.scale {
+		return q.sendScaleOf(next, rev)
+	}
+	return q.sendDoc(http.StatusOK, next, rev)
+}
+
+// unchanged answers with the object that a change left as it is.
+func (q *request) unchanged(c *change, obj *cache.Object) error {
+	if !c.scale {
+		return q.sendStored(http.StatusOK, obj)
+	}
+	d := doc.Get()
+	defer d.Release()
+	if err := q.v.Load(d, obj.Raw, obj.Rev); err != nil {
+		return err
+	}
+	return q.sendScaleOf(d, obj.Rev)
+}
+
+// storeUpdate writes an object; one that is too large is tried once more
+// without its managedFields.
+func (q *request) storeUpdate(obj *cache.Object, next *doc.Doc, encoded []byte) (int64, error) {
+	rev, err := q.h.Store.Update(q.ctx, obj.Key, encoded, obj.Rev)
+	if !errors.Is(err, store.ErrTooLarge) {
+		return rev, err
+	}
+	next.Remove("metadata", "managedFields")
+	if encoded, err = q.v.Encode(next, nil); err != nil {
+		return 0, err
+	}
+	return q.h.Store.Update(q.ctx, obj.Key, encoded, obj.Rev)
+}
+
+// prepareUpdate makes next fit to be stored in place of old, or refuses it.
+func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
+	q.v.PrepareUpdate(next, old, c.scope)
+	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
+	bump := c.scope == schema.Whole && contentDiffers(next, old)
+	q.warn(meta.FillUpdate(n, o, bump)...)
+	if c.track != nil {
+		m, err := q.h.managers.get(q.h, q.v)
+		if err != nil {
+			return err
+		}
+		if err := c.track(m, old, next); err != nil {
+			return err
+		}
+	}
+	r := &admission.Request{Operation: admission.Update, Version: q.v, Subresource: q.subresource, Namespace: q.namespace, Name: q.name,
+		New: next, Old: old, User: q.user, DryRun: c.options.DryRun}
+	if err := q.h.Admission.Mutate(q.ctx, r); err != nil {
+		return err
+	}
+	if err := q.validate(next, old, c.scope); err != nil {
+		return err
+	}
+	return q.h.Admission.Validate(q.ctx, r)
+}
+
+// validate checks an object; old is nil on create.
+func (q *request) validate(next, old *doc.Doc, scope schema.Scope) error {
+	result := q.v.Validate(q.ctx, next, old, scope)
+	if len(result.Errors) > 0 {
+		return status.Invalid(q.kind.GroupKind(), strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
+	}
+	q.warn(result.Warnings...)
+	return nil
+}
+
+// contentDiffers reports whether anything outside metadata differs.
+func contentDiffers(a, b *doc.Doc) bool {
+	ra, rb := a.Root(), b.Root()
+	n := 0
+	for name, v := range ra.Members() {
+		if name == "metadata" {
+			continue
+		}
+		n++
+		if !doc.Equal(v, rb.Get(name)) {
+			return true
+		}
+	}
+	for name := range rb.Members() {
+		if name != "metadata" {
+			n--
+		}
+	}
+	return n != 0
+}
+
+// finished reports whether an update took the last thing away that kept an
+// object from being deleted.
+func (q *request) finished(next, old *doc.Doc) bool {
+	if (meta.Object{Doc: old}).DeletionTimestamp() == "" {
+		return false
+	}
+	for range (meta.Object{Doc: next}).Finalizers() {
+		return false
+	}
+	return !q.isNamespaces() || next.Root().At("spec", "finalizers").Len() == 0
+}
+
+// isNamespaces reports whether the request is for namespaces, whose finalizers
+// are in two places.
+func (q *request) isNamespaces() bool { return q.kind.Group == "" && q.kind.Plural == "namespaces" }
+
+// checkVersion compares what the new object says about the one it replaces.
+func (q *request) checkVersion(c *change, next, old *doc.Doc, obj *cache.Object) error {
+	n := meta.Object{Doc: next}
+	switch rv := n.ResourceVersion(); {
+	case rv == "" || rv == "0":
+		if c.versioned && (q.kind.Builtin == nil || !q.kind.Builtin.AllowUnconditionalUpdate) {
+			return unversioned(q)
+		}
+	case rv != strconv.FormatInt(obj.Rev, 10):
+		return status.Conflict(q.kind.GroupResource(), q.name, errModified)
+	}
+	if uid, have := n.UID(), (meta.Object{Doc: old}).UID(); c.versioned && uid != "" && uid != have {
+		return status.Conflict(q.kind.GroupResource(), q.name,
+			errors.New("StorageError: invalid object, Code: 4, Key: /registry/"+obj.Key+
+				", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: "+strings.Clone(uid)+
+				", UID in object meta: "+strings.Clone(have)))
+	}
+	return nil
+}
+
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+
+// writer is who a write is noted for in managedFields.
+func (q *request) writer(o *meta.WriteOptions) apply.Options {
+	return apply.Options{
+		Manager:     apply.ManagerName(o.FieldManager, q.r.Header.Get("User-Agent")),
+		Subresource: q.subresource,
+		Time:        time.Now(),
+		Force:       o.Force != nil && *o.Force,
+	}
+}
+
+// updates notes a write that is no apply.
+func (q *request) updates(o *meta.WriteOptions) func(m *apply.Manager, live, next *doc.Doc) error {
+	return func(m *apply.Manager, live, next *doc.Doc) error { return m.Update(live, next, q.writer(o)) }
+}
+
+// storeError says in the API's words why the store or the cache did not do
+// what it was asked.
+func storeError(err error) error {
+	var changed *store.Changed
+	switch {
+	case err == nil || errors.As(err, &changed):
+		return err
+	case errors.Is(err, store.ErrTooLarge):
+		return status.Plain500("etcdserver: request is too large")
+	case errors.Is(err, store.ErrNoSpace):
+		return status.Plain500("etcdserver: mvcc: database space exceeded")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return status.Timeout("request did not complete within the allotted timeout", 0)
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed), errors.Is(err, cache.ErrClosed):
+		return status.Unavailable(err.Error())
+	}
+	return err
+}
