@@ -1,9 +1,31 @@
+// Package cache keeps what the store holds in memory, resource by resource, as far as it is used, and tells watchers of changes.
+//
+// One watch of the whole store, the stream, feeds everything. A Resource is the part under one key prefix. It is listed when it
+// is first used, joined with the stream at the revision of the list, and from then on it is a sequence of immutable states, the
+// newest of which is found with one atomic load: Get and Snapshot take no lock. Changes also go to a log that all watchers of the
+// resource share. A Watch is no more than a position in it, so a watcher costs nothing while nothing happens to it.
+//
+// Keys are whole store keys everywhere; a prefix is that of whole path segments.
+//
+// Invariants:
+//   - A state at revision r holds exactly what the store held at r under the prefix.
+//   - The stream's revision (Cache.rev) is raised only after every state and log has what happened up to it. So a state that is
+//     loaded after reading the stream's revision is at least that new, also if its own last change is older.
+//   - A resource's log holds every change after its tail, in order, without gaps. If the store cannot tell what happened
+//     (its history was compacted while the stream was away), everything is listed anew and watchers end with ErrExpired.
+//
+// The functions to call: New, Cache.Resource, and Get, Snapshot, Fresh and Watch of a Resource.
 package cache
+
+// This file holds the Cache: its resources and its life.
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keelson-io/keelson/store"
@@ -13,155 +35,129 @@ import (
 type Options struct {
 	Logger *slog.Logger // nil means slog.Default()
 
-	LogEvents int           // changes kept per resource for watchers; 0 means 10,000
+	LogEvents int           // changes kept per resource for watchers; 0 means 16,384
 	LogBytes  int64         // bytes of them per resource; 0 means 16 MiB
-	Snapshots int           // old snapshots kept per resource; 0 means 256
-	KeepFor   time.Duration // how long snapshots are kept; 0 means 75 s
+	Snapshots int           // old states kept per resource besides the log; 0 means 16
+	KeepFor   time.Duration // how long they are kept; 0 means 75 s
 	WaitMax   time.Duration // how long WaitFor waits for a future revision; 0 means 3 s
+}
+
+func (o *Options) fill() {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.LogEvents == 0 {
+		o.LogEvents = 16384
+	}
+	if o.LogBytes == 0 {
+		o.LogBytes = 16 << 20
+	}
+	if o.Snapshots == 0 {
+		o.Snapshots = 16
+	}
+	if o.KeepFor == 0 {
+		o.KeepFor = 75 * time.Second
+	}
+	if o.WaitMax == 0 {
+		o.WaitMax = 3 * time.Second
+	}
 }
 
 // Errors that callers tell apart.
 var (
-	ErrExpired = errors.New("revision is too old")                // no longer in the log, or its snapshot is gone
+	ErrExpired = errors.New("revision is too old")                // no longer in the log, nor in the store
 	ErrSlow    = errors.New("watcher is too slow")                // it fell off the log
-	ErrClosed  = errors.New("resource was dropped, or is closed") // Drop, Close of the cache or of the watch
+	ErrClosed  = errors.New("resource was dropped, or is closed") // Drop, or Close of the cache or of the watch
 )
 
 // Cache holds what the store holds, resource by resource, as far as it is used.
-type Cache struct{}
+type Cache struct {
+	store store.Store
+	o     Options
+
+	life context.Context
+	end  context.CancelFunc
+	done sync.WaitGroup
+
+	mu        sync.RWMutex
+	resources map[string]*Resource // by prefix
+	depth     int                  // most slashes in a prefix
+	closed    bool
+
+	started    chan struct{} // closed when the stream has a start
+	rev        atomic.Int64  // everything up to it is in states and logs
+	dispatched atomic.Int64  // the dispatcher has begun with everything up to it
+	jumped     atomic.Int64  // the stream has a gap before it
+
+	touched []*Resource // by the batch being dispatched
+
+	waiting waiters
+}
 
 // New starts a cache over s, which it does not close.
-func New(s store.Store, o Options) *Cache { panic("BUG: not built yet") }
+func New(s store.Store, o Options) *Cache {
+	o.fill()
+	c := &Cache{store: s, o: o, resources: map[string]*Resource{}, started: make(chan struct{})}
+	c.life, c.end = context.WithCancel(context.Background())
+	c.waiting.kick = make(chan struct{}, 1)
+	c.done.Go(c.run)
+	c.done.Go(c.pushProgress)
+	return c
+}
 
 // Resource returns the resource whose keys start with prefix ("<group>/<plural>", a trailing slash may be left out).
-func (c *Cache) Resource(prefix string) *Resource { panic("BUG: not built yet") }
+func (c *Cache) Resource(prefix string) *Resource {
+	if !strings.HasSuffix(prefix, "/") {
+		prefix += "/"
+	}
+	c.mu.RLock()
+	r := c.resources[prefix]
+	c.mu.RUnlock()
+	if r != nil {
+		return r
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.resources[prefix]; r != nil {
+		return r
+	}
+	r = &Resource{c: c, prefix: prefix}
+	if c.closed {
+		r.phase = gone
+		return r
+	}
+	c.resources[prefix] = r
+	c.depth = max(c.depth, strings.Count(prefix, "/"))
+	return r
+}
 
-// Drop closes the resource and ends its watches with ErrClosed.
-func (c *Cache) Drop(prefix string) {}
+// Drop closes the resource and ends its watches with ErrClosed. Snapshots that were taken stay good.
+func (c *Cache) Drop(prefix string) {
+	if !strings.HasSuffix(prefix, "/") {
+		prefix += "/"
+	}
+	c.mu.Lock()
+	r := c.resources[prefix]
+	delete(c.resources, prefix)
+	c.mu.Unlock()
+	if r != nil {
+		r.close()
+	}
+}
 
 // Close ends the cache: all resources are dropped.
-func (c *Cache) Close() {}
-
-// Resource is the cached part of the store under one prefix.
-type Resource struct{}
-
-// Ready waits until the resource has been listed. All other methods do that by themselves.
-func (r *Resource) Ready(ctx context.Context) error { panic("BUG: not built yet") }
-
-// Get returns the object at a (whole) store key.
-func (r *Resource) Get(key string) (*Object, bool) { panic("BUG: not built yet") }
-
-// Snapshot returns the newest state.
-func (r *Resource) Snapshot() Snapshot { panic("BUG: not built yet") }
-
-// SnapshotAt returns the state at exactly rev; ErrExpired, or *store.FutureError if rev was not reached yet.
-func (r *Resource) SnapshotAt(rev int64) (Snapshot, error) { panic("BUG: not built yet") }
-
-// Fresh returns once everything acknowledged before the call is visible.
-func (r *Resource) Fresh(ctx context.Context) error { panic("BUG: not built yet") }
-
-// WaitFor returns once the resource is not older than rev; *store.FutureError after Options.WaitMax.
-func (r *Resource) WaitFor(ctx context.Context, rev int64) error { panic("BUG: not built yet") }
-
-// Watch opens a watch of the changes after a revision to keys that start with filter ("" means all of the resource).
-func (r *Resource) Watch(after int64, filter string) (*Watch, error) { panic("BUG: not built yet") }
-
-// Snapshot is one immutable state of a resource.
-type Snapshot struct{}
-
-// Rev returns the revision of the state.
-func (s Snapshot) Rev() int64 { panic("BUG: not built yet") }
-
-// Len returns the number of objects.
-func (s Snapshot) Len() int { panic("BUG: not built yet") }
-
-// Get returns the object at a key.
-func (s Snapshot) Get(key string) (*Object, bool) { panic("BUG: not built yet") }
-
-// Ascend calls fn for each object from a key on, in order, until fn returns false.
-func (s Snapshot) Ascend(from string, fn func(*Object) bool) { panic("BUG: not built yet") }
-
-// Count returns how many keys start with prefix.
-func (s Snapshot) Count(prefix string) int { panic("BUG: not built yet") }
-
-// CountFrom returns how many keys that start with prefix are not before from.
-func (s Snapshot) CountFrom(prefix, from string) int { panic("BUG: not built yet") }
-
-// Watch reads the changes of a resource from its shared log.
-type Watch struct{}
-
-// Next waits for changes and returns all that are pending, and the revision up to which nothing is missing any more. The slice
-// is valid until the next call. ErrSlow, ErrExpired, ErrClosed or the context's error.
-func (w *Watch) Next(ctx context.Context) ([]Event, int64, error) { panic("BUG: not built yet") }
-
-// Progress returns the revision up to which everything has been delivered by Next: what a bookmark may say.
-func (w *Watch) Progress() int64 { panic("BUG: not built yet") }
-
-// Close ends the watch.
-func (w *Watch) Close() {}
-
-// EventType says what happened to an object.
-type EventType uint8
-
-// The event types.
-const (
-	Added EventType = iota + 1
-	Modified
-	Deleted
-)
-
-// Event is a change of one object.
-type Event struct {
-	Type   EventType
-	Object *Object // if Deleted: the last state, at the revision of the removal
-	Prev   *Object // nil if Added
-	Rev    int64
-}
-
-// Object is a stored object. It never changes.
-type Object struct {
-	Key string
-	Rev int64
-	Raw []byte // as stored
-}
-
-// View returns the object as r renders it, made once and remembered.
-func (o *Object) View(r Renderer) (*View, error) { panic("BUG: not built yet") }
-
-// At returns the object's content at a later revision: what a watcher is told when an object stops matching its selector.
-func (o *Object) At(rev int64) *Object { panic("BUG: not built yet") }
-
-// Renderer turns stored bytes into a View. Renderers are compared by identity: it must be a pointer.
-type Renderer interface {
-	Render(raw []byte, rev int64) (*View, error)
-}
-
-// View is an object in one version, ready to be served.
-type View struct {
-	JSON   []byte                   // compact, no newline, with resourceVersion
-	Labels Labels                   // metadata.labels
-	Fields func(path string) string // the value of a selectable field; nil if there is none
-	Stale  bool                     // the stored bytes are not the normalised bytes of the storage version
-}
-
-// Labels are label pairs, sorted by key. They implement labels.Labels of apimachinery.
-type Labels []Label
-
-// Label is one key and value.
-type Label struct{ Key, Value string }
-
-// Has reports whether there is a label.
-func (l Labels) Has(key string) bool { _, ok := l.Lookup(key); return ok }
-
-// Get returns a label's value, or "".
-func (l Labels) Get(key string) string { v, _ := l.Lookup(key); return v }
-
-// Lookup returns a label's value and whether it is there.
-func (l Labels) Lookup(key string) (string, bool) {
-	for i := range l {
-		if l[i].Key == key {
-			return l[i].Value, true
-		}
+func (c *Cache) Close() {
+	c.mu.Lock()
+	c.closed = true
+	all := c.resources
+	c.resources = map[string]*Resource{}
+	c.mu.Unlock()
+	c.end()
+	for _, r := range all {
+		r.close()
 	}
-	return "", false
+	c.done.Wait()
 }
+
+// Rev returns the revision up to which the cache knows everything.
+func (c *Cache) Rev() int64 { return c.rev.Load() }

@@ -1,0 +1,159 @@
+package cache
+
+// This file holds waiting for a revision.
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+// Fresh returns once everything acknowledged before the call is visible.
+func (r *Resource) Fresh(ctx context.Context) error {
+	if err := r.Ready(ctx); err != nil {
+		return err
+	}
+	rev, err := r.c.store.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	if r.has(rev) {
+		return nil
+	}
+	return r.c.wait(ctx, rev)
+}
+
+// has reports whether everything up to rev is visible.
+func (r *Resource) has(rev int64) bool {
+	if r.c.rev.Load() >= rev {
+		return true
+	}
+	st := r.state.Load()
+	return st != nil && st.rev >= rev
+}
+
+// WaitFor returns once the resource is not older than rev; *store.FutureError after Options.WaitMax. It asks nobody if the
+// resource is that new already, so WaitFor(ctx, 0) is Ready.
+func (r *Resource) WaitFor(ctx context.Context, rev int64) error {
+	if err := r.Ready(ctx); err != nil {
+		return err
+	}
+	if r.has(rev) {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, r.c.o.WaitMax)
+	defer cancel()
+	err := r.c.wait(short, rev)
+	if err != nil && ctx.Err() == nil && short.Err() != nil {
+		return &store.FutureError{Wanted: rev, Current: r.c.rev.Load()}
+	}
+	return err
+}
+
+// waiters are those who wait for the stream to reach a revision.
+type waiters struct {
+	mu   sync.Mutex
+	all  []waiter
+	kick chan struct{} // tells pushProgress that somebody waits
+	pool sync.Pool
+}
+
+type waiter struct {
+	rev int64
+	ch  chan struct{} // of capacity 1
+}
+
+// wait waits until the stream has reached rev.
+func (c *Cache) wait(ctx context.Context, rev int64) error {
+	w := &c.waiting
+	ch, _ := w.pool.Get().(chan struct{})
+	if ch == nil {
+		ch = make(chan struct{}, 1)
+	}
+	w.mu.Lock()
+	if c.rev.Load() >= rev { // it is raised before reached takes the lock
+		w.mu.Unlock()
+		w.pool.Put(ch)
+		return nil
+	}
+	w.all = append(w.all, waiter{rev, ch})
+	w.mu.Unlock()
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+	var err error
+	select {
+	case <-ch:
+		w.pool.Put(ch)
+		return nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-c.life.Done():
+		err = ErrClosed
+	}
+	w.mu.Lock()
+	for i := range w.all {
+		if w.all[i].ch == ch {
+			w.remove(i)
+			break
+		}
+	}
+	w.mu.Unlock()
+	return err
+}
+
+// remove drops one waiter. The lock is held.
+func (w *waiters) remove(i int) {
+	last := len(w.all) - 1
+	w.all[i] = w.all[last]
+	w.all[last] = waiter{}
+	w.all = w.all[:last]
+}
+
+// reached wakes those who wait for rev or less.
+func (w *waiters) reached(rev int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := len(w.all) - 1; i >= 0; i-- {
+		if w.all[i].rev <= rev {
+			w.all[i].ch <- struct{}{}
+			w.remove(i)
+		}
+	}
+}
+
+func (w *waiters) some() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.all) > 0
+}
+
+// A change that somebody waits for comes by itself within a moment. If it does not, the revision may be that of something that
+// the cache does not watch, and the store has to say that nothing else happened.
+const (
+	progressFirst = 2 * time.Millisecond
+	progressLast  = 50 * time.Millisecond
+)
+
+// pushProgress asks the store for progress while somebody waits.
+func (c *Cache) pushProgress() {
+	for {
+		select {
+		case <-c.waiting.kick:
+		case <-c.life.Done():
+			return
+		}
+		for pause := progressFirst; ; pause = min(2*pause, progressLast) {
+			c.sleep(pause)
+			if c.life.Err() != nil || !c.waiting.some() {
+				break
+			}
+			if err := c.store.RequestProgress(c.life); err != nil && c.over(err) {
+				return
+			}
+		}
+	}
+}

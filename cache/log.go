@@ -1,0 +1,211 @@
+package cache
+
+// This file holds the log of a resource's changes, and how watchers are told of them.
+//
+// The main queue has all changes. For each filter that somebody watches with, a group has a queue of the same changes, filtered:
+// what enters or leaves the main queue enters or leaves the group's too. So a watcher of one namespace is neither woken by
+// another namespace nor overtaken by it, and a change costs look-ups for its own key only, however many groups there are.
+
+import (
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// log is the shared log of a resource.
+type log struct {
+	mu     sync.RWMutex
+	r      *Resource
+	main   *group
+	groups map[string]*group // by filter
+	lost   int64             // every change after this revision is in main
+	bytes  int64
+}
+
+// group is what watchers with the same filter share.
+type group struct {
+	filter   string
+	events   []Event // from head on
+	head     int
+	first    uint64 // number of the event at head, counted from when the group began
+	watchers int
+	waiting  atomic.Int32
+	wake     chan struct{} // closed and replaced when there is news and somebody waits
+	err      error         // why it ended
+}
+
+func newGroup(filter string) *group { return &group{filter: filter, wake: make(chan struct{})} }
+
+// reset begins anew at a revision. Watchers of before have lost something.
+func (l *log) reset(r *Resource, rev int64) {
+	l.end(ErrExpired)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.r, l.main, l.groups, l.lost, l.bytes = r, newGroup(""), nil, rev, 0
+}
+
+// end ends all watches.
+func (l *log) end(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.main == nil {
+		return
+	}
+	l.main.end(err)
+	for _, g := range l.groups {
+		g.end(err)
+	}
+}
+
+func (g *group) end(err error) {
+	if g.err == nil {
+		g.err = err
+		g.events, g.head = nil, 0
+		close(g.wake)
+	}
+}
+
+// tail returns the revision after which the log has every change.
+func (l *log) tail() int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.lost
+}
+
+// append adds changes, drops those for which there is no room any more, and wakes who waits for them.
+func (l *log) append(changes []Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.main.err != nil {
+		return
+	}
+	for i := range changes {
+		e := &changes[i]
+		l.main.events = append(l.main.events, *e)
+		l.bytes += cost(e)
+		l.forGroups(e.Object.Key, func(g *group) { g.events = append(g.events, *e) })
+	}
+	o := &l.r.c.o
+	for l.main.size() > 1 && (l.main.size() > o.LogEvents || l.bytes > o.LogBytes) {
+		e := l.main.events[l.main.head]
+		l.bytes -= cost(&e)
+		l.lost = e.Rev
+		l.main.pop()
+		l.forGroups(e.Object.Key, (*group).pop)
+	}
+	l.main.announce()
+	for i := range changes {
+		l.forGroups(changes[i].Object.Key, (*group).announce)
+	}
+}
+
+// cost returns about how many bytes of memory an event holds on to: what it replaced, with a view.
+func cost(e *Event) int64 {
+	if e.Prev == nil {
+		return 128
+	}
+	return 128 + 2*int64(len(e.Prev.Raw))
+}
+
+// forGroups calls fn for each group whose filter the key passes. The lock is held.
+func (l *log) forGroups(key string, fn func(*group)) {
+	if len(l.groups) == 0 {
+		return
+	}
+	for end := len(l.r.prefix); ; {
+		i := strings.IndexByte(key[end:], '/')
+		if i < 0 {
+			break
+		}
+		end += i + 1
+		if g := l.groups[key[:end]]; g != nil {
+			fn(g)
+		}
+	}
+	if g := l.groups[key]; g != nil {
+		fn(g)
+	}
+}
+
+func (g *group) size() int { return len(g.events) - g.head }
+
+// pop drops the oldest event.
+func (g *group) pop() {
+	g.events[g.head] = Event{}
+	g.head++
+	g.first++
+	if g.head >= 64 && g.head > len(g.events)/2 {
+		n := copy(g.events, g.events[g.head:])
+		clear(g.events[n:])
+		g.events, g.head = g.events[:n], 0
+	}
+}
+
+// announce wakes everybody who waits for the group.
+func (g *group) announce() {
+	if g.waiting.Swap(0) > 0 {
+		close(g.wake)
+		g.wake = make(chan struct{})
+	}
+}
+
+// passes reports whether a key passes a filter: what ends in a slash is a prefix, anything else is one key.
+func passes(key, filter string) bool {
+	if strings.HasSuffix(filter, "/") {
+		return strings.HasPrefix(key, filter)
+	}
+	return key == filter
+}
+
+// join returns the group of a filter, and the number of its first event after a revision.
+func (l *log) join(filter string, after int64) (*group, uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.main.err != nil:
+		return nil, 0, l.main.err
+	case after < l.lost:
+		return nil, 0, ErrExpired
+	}
+	g := l.main
+	if filter != "" && filter != l.r.prefix {
+		if g = l.groups[filter]; g == nil {
+			g = newGroup(filter)
+			for _, e := range l.main.events[l.main.head:] {
+				if passes(e.Object.Key, filter) {
+					g.events = append(g.events, e)
+				}
+			}
+			if l.groups == nil {
+				l.groups = map[string]*group{}
+			}
+			l.groups[filter] = g
+		}
+	}
+	g.watchers++
+	i := sort.Search(g.size(), func(i int) bool { return g.events[g.head+i].Rev > after })
+	return g, g.first + uint64(i), nil
+}
+
+// leave is told that a watcher of the group has gone.
+func (l *log) leave(g *group) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g.watchers--; g.watchers == 0 && l.groups[g.filter] == g {
+		delete(l.groups, g.filter)
+	}
+}
+
+// between returns the changes after one revision and up to another, if the log has them all.
+func (l *log) between(after, upTo int64) ([]Event, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.main == nil || l.main.err != nil || after < l.lost {
+		return nil, false
+	}
+	events := l.main.events[l.main.head:]
+	from := sort.Search(len(events), func(i int) bool { return events[i].Rev > after })
+	to := sort.Search(len(events), func(i int) bool { return events[i].Rev > upTo })
+	return append([]Event(nil), events[from:to]...), true
+}

@@ -1,0 +1,312 @@
+package cache
+
+// This file holds a Resource: how it is opened, changed, and read.
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+// Resource is the cached part of the store under one prefix. Its methods list it first if that has not been done.
+type Resource struct {
+	c      *Cache
+	prefix string // ends with a slash
+
+	state atomic.Pointer[state] // nil until it is open
+
+	mu      sync.Mutex // guards what follows; held by the dispatcher and while opening
+	phase   phase
+	opening *attempt
+	pending []store.Event // that arrived while it was being listed
+	next    *node         // the state the dispatcher is working on
+	nextRev int64
+	changes []Event // from state to next
+
+	log  log
+	kept keeper
+}
+
+// state is what the resource held at a revision, and at every later one up to the stream's.
+type state struct {
+	root *node
+	rev  int64
+}
+
+type phase uint8
+
+const (
+	idle phase = iota
+	listing
+	open
+	gone
+)
+
+// attempt is one try to open a resource, with many who wait for it.
+type attempt struct {
+	done chan struct{}
+	err  error
+}
+
+// Prefix returns the prefix of the resource's keys, which ends with a slash.
+func (r *Resource) Prefix() string { return r.prefix }
+
+// Ready waits until the resource has been listed. All other methods do that by themselves, but those that take no context wait
+// as long as it takes, and find nothing if the store cannot be read.
+func (r *Resource) Ready(ctx context.Context) error {
+	if r.state.Load() != nil {
+		return nil
+	}
+	r.mu.Lock()
+	switch r.phase {
+	case open:
+		r.mu.Unlock()
+		return nil
+	case gone:
+		r.mu.Unlock()
+		return ErrClosed
+	case idle:
+		r.phase, r.pending = listing, nil
+		r.opening = &attempt{done: make(chan struct{})}
+		go r.open(r.opening)
+	}
+	a := r.opening
+	r.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// open lists the resource and joins it with the stream.
+func (r *Resource) open(a *attempt) {
+	select {
+	case <-r.c.started:
+	case <-r.c.life.Done():
+	}
+	for {
+		// The store may deliver a change a moment before it can be read. A list must have what was dispatched, and not
+		// kept for this resource, before it began to listen.
+		floor := r.c.dispatched.Load()
+		root, rev, err := r.c.list(r.c.life, r.prefix, 0)
+		if errors.Is(err, store.ErrCompacted) {
+			continue // between two pages
+		}
+		r.mu.Lock()
+		switch {
+		case r.phase == gone:
+			err = ErrClosed
+		case err != nil:
+			r.phase = idle
+			if r.c.life.Err() != nil {
+				err = ErrClosed
+			}
+		case rev < floor || rev < r.c.jumped.Load():
+			r.mu.Unlock()
+			continue
+		default:
+			r.join(root, rev)
+		}
+		r.opening, r.pending = nil, nil
+		r.mu.Unlock()
+		a.err = err
+		close(a.done)
+		return
+	}
+}
+
+// join starts the resource with a list and what arrived since. The lock is held.
+func (r *Resource) join(root *node, rev int64) {
+	r.phase = open
+	r.log.reset(r, rev)
+	r.kept.reset()
+	r.next, r.nextRev = root, rev
+	r.changes = nil
+	for i := range r.pending {
+		r.change(&r.pending[i])
+	}
+	r.publishLocked()
+}
+
+// relist replaces the state of an open resource, and ends its watches, because changes were lost.
+func (r *Resource) relist() error {
+	if r.state.Load() == nil {
+		return nil // not open; if it is just being opened, that will notice
+	}
+	root, rev, err := r.c.list(r.c.life, r.prefix, 0)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase == open {
+		r.join(root, rev)
+	}
+	return nil
+}
+
+// close ends the resource for good.
+func (r *Resource) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase = gone
+	r.state.Store(nil)
+	r.next, r.changes = nil, nil
+	r.log.end(ErrClosed)
+	r.kept.reset()
+}
+
+// apply takes over an event from the stream. It reports whether the resource has to be published, and did not before.
+func (r *Resource) apply(e *store.Event) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch r.phase {
+	case listing:
+		r.pending = append(r.pending, *e)
+	case open:
+		first := len(r.changes) == 0
+		r.change(e)
+		return first && len(r.changes) > 0
+	}
+	return false
+}
+
+// change makes the change of an event in next. What counts is what the state has: the list may contain the event already.
+func (r *Resource) change(e *store.Event) {
+	if e.Rev <= r.nextRev {
+		return
+	}
+	r.nextRev = e.Rev
+	var ch Event
+	if e.Deleted {
+		var old *Object
+		if r.next, old = r.next.remove(e.Key); old == nil {
+			return
+		}
+		ch = Event{Type: Deleted, Object: &Object{Key: old.Key, Rev: e.Rev, Raw: old.Raw}, Prev: old, Rev: e.Rev}
+	} else {
+		o := &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value}
+		var old *Object
+		r.next, old = r.next.insert(o)
+		ch = Event{Type: Added, Object: o, Prev: old, Rev: e.Rev}
+		if old != nil {
+			ch.Type = Modified
+			o.Key = old.Key // one string for all states of an object
+		}
+	}
+	r.changes = append(r.changes, ch)
+}
+
+// publish makes next the state, and tells watchers.
+func (r *Resource) publish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase == open {
+		r.publishLocked()
+	}
+}
+
+func (r *Resource) publishLocked() {
+	st := &state{r.next, r.nextRev}
+	r.state.Store(st)
+	if len(r.changes) > 0 {
+		r.log.append(r.changes)
+		r.kept.note(st, len(r.changes), r.log.tail())
+		clear(r.changes)
+		r.changes = r.changes[:0]
+	}
+}
+
+// current returns the newest state and the revision it is good for; the state is nil if the resource cannot be read.
+func (r *Resource) current() (*state, int64) {
+	rev := r.c.rev.Load() // before the state, see the package's invariants
+	st := r.state.Load()
+	if st == nil {
+		if r.Ready(r.c.life) != nil {
+			return nil, 0
+		}
+		rev = r.c.rev.Load()
+		if st = r.state.Load(); st == nil {
+			return nil, 0
+		}
+	}
+	return st, max(rev, st.rev)
+}
+
+// Get returns the object at a (whole) store key.
+func (r *Resource) Get(key string) (*Object, bool) {
+	st := r.state.Load()
+	if st == nil {
+		if st, _ = r.current(); st == nil {
+			return nil, false
+		}
+	}
+	o := st.root.get(key)
+	return o, o != nil
+}
+
+// Snapshot returns the newest state.
+func (r *Resource) Snapshot() Snapshot {
+	st, rev := r.current()
+	if st == nil {
+		return Snapshot{}
+	}
+	return Snapshot{st.root, rev}
+}
+
+// exactTimeout bounds how long SnapshotAt reads from the store.
+const exactTimeout = 20 * time.Second
+
+// SnapshotAt returns the state at exactly rev; ErrExpired, or *store.FutureError if rev was not reached yet. What the log no
+// longer has is read from the store.
+func (r *Resource) SnapshotAt(rev int64) (Snapshot, error) {
+	st, now := r.current()
+	switch {
+	case st == nil:
+		return Snapshot{}, ErrClosed
+	case rev > now:
+		return Snapshot{}, &store.FutureError{Wanted: rev, Current: now}
+	case rev >= st.rev:
+		return Snapshot{st.root, rev}, nil
+	}
+	if root, ok := r.kept.find(rev, r.c.o.KeepFor); ok {
+		return Snapshot{root, rev}, nil
+	}
+	root, ok := r.undo(st, rev)
+	if !ok {
+		ctx, cancel := context.WithTimeout(r.c.life, exactTimeout)
+		defer cancel()
+		var err error
+		if root, _, err = r.c.list(ctx, r.prefix, rev); errors.Is(err, store.ErrCompacted) {
+			return Snapshot{}, ErrExpired
+		} else if err != nil {
+			return Snapshot{}, err
+		}
+	}
+	r.kept.keep(rev, root, r.c.o.Snapshots, r.c.o.KeepFor)
+	return Snapshot{root, rev}, nil
+}
+
+// undo works out an old state from a newer one and the changes between, if the log still has them.
+func (r *Resource) undo(st *state, rev int64) (*node, bool) {
+	from := r.kept.after(rev, st)
+	events, ok := r.log.between(rev, from.rev)
+	if !ok {
+		return nil, false
+	}
+	root := from.root
+	for i := len(events) - 1; i >= 0; i-- {
+		if e := &events[i]; e.Prev == nil {
+			root, _ = root.remove(e.Object.Key)
+		} else {
+			root, _ = root.insert(e.Prev)
+		}
+	}
+	return root, true
+}

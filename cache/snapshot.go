@@ -1,0 +1,132 @@
+package cache
+
+// This file holds snapshots, and the old states that are kept for those who page through one.
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Snapshot is one immutable state of a resource. The zero Snapshot is empty.
+type Snapshot struct {
+	root *node
+	rev  int64
+}
+
+// Rev returns the revision of the state.
+func (s Snapshot) Rev() int64 { return s.rev }
+
+// Len returns the number of objects.
+func (s Snapshot) Len() int { return s.root.len() }
+
+// Get returns the object at a key.
+func (s Snapshot) Get(key string) (*Object, bool) {
+	o := s.root.get(key)
+	return o, o != nil
+}
+
+// Ascend calls fn for each object from a key on, in order, until fn returns false.
+func (s Snapshot) Ascend(from string, fn func(*Object) bool) { s.root.ascend(from, fn) }
+
+// Count returns how many keys start with prefix.
+func (s Snapshot) Count(prefix string) int { return s.CountFrom(prefix, prefix) }
+
+// CountFrom returns how many keys that start with prefix are not before from. Its cost grows with the logarithm of Len.
+func (s Snapshot) CountFrom(prefix, from string) int {
+	end := s.root.len()
+	if after, ok := prefixEnd(prefix); ok {
+		end = s.root.rank(after)
+	}
+	return max(0, end-s.root.rank(max(prefix, from)))
+}
+
+// prefixEnd returns the first key after all that start with prefix, if there is one.
+func prefixEnd(prefix string) (string, bool) {
+	b := []byte(prefix)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] < 0xff {
+			b[i]++
+			return string(b[:i+1]), true
+		}
+	}
+	return "", false
+}
+
+// keeper keeps old states. Checkpoints are states along the log, so that an old state is at most checkpointEvery changes
+// away from one; wanted are those that somebody asked for.
+type keeper struct {
+	mu     sync.Mutex
+	marks  []state
+	since  int // changes since the last mark
+	wanted []wantedState
+}
+
+type wantedState struct {
+	state
+	used time.Time
+}
+
+const checkpointEvery = 512
+
+func (k *keeper) reset() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.marks, k.wanted, k.since = nil, nil, 0
+}
+
+// note is told each new state, how many changes it is away from the last one, and what the log no longer has.
+func (k *keeper) note(st *state, changes int, tail int64) {
+	if k.since += changes; k.since < checkpointEvery {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.since = 0
+	k.marks = slices.DeleteFunc(append(k.marks, *st), func(s state) bool { return s.rev < tail })
+}
+
+// after returns the oldest state known that is not older than rev; newest is one.
+func (k *keeper) after(rev int64, newest *state) state {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	best := *newest
+	for _, s := range k.marks {
+		if s.rev >= rev && s.rev < best.rev {
+			best = s
+		}
+	}
+	return best
+}
+
+// find returns a state that was asked for before.
+func (k *keeper) find(rev int64, keepFor time.Duration) (*node, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expire(keepFor)
+	for i := range k.wanted {
+		if k.wanted[i].rev == rev {
+			k.wanted[i].used = time.Now()
+			return k.wanted[i].root, true
+		}
+	}
+	return nil, false
+}
+
+// keep keeps a state that was asked for; of too many, the one not used for longest goes.
+func (k *keeper) keep(rev int64, root *node, most int, keepFor time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expire(keepFor)
+	if len(k.wanted) >= most {
+		oldest := slices.MinFunc(k.wanted, func(a, b wantedState) int { return a.used.Compare(b.used) })
+		k.wanted = slices.DeleteFunc(k.wanted, func(s wantedState) bool { return s.rev == oldest.rev })
+	}
+	k.wanted = append(k.wanted, wantedState{state{root, rev}, time.Now()})
+}
+
+// expire drops what was not used for long. The lock is held.
+func (k *keeper) expire(keepFor time.Duration) {
+	now := time.Now()
+	k.wanted = slices.DeleteFunc(k.wanted, func(s wantedState) bool { return now.Sub(s.used) > keepFor })
+}

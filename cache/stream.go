@@ -1,0 +1,181 @@
+package cache
+
+// This file holds the stream: the one watch of the store, and what to do when it breaks.
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+// retryAfter is the pause after the store did not answer.
+const retryAfter = 100 * time.Millisecond
+
+// run keeps the stream going until the cache is closed.
+func (c *Cache) run() {
+	if !c.persist("reading the store's revision", c.start) {
+		return
+	}
+	close(c.started)
+	for {
+		err := c.stream()
+		if c.over(err) {
+			return
+		}
+		if errors.Is(err, store.ErrCompacted) {
+			c.o.Logger.Warn("cache lost changes of the store, listing everything anew", "after", c.rev.Load())
+			if !c.persist("listing the store anew", c.relist) {
+				return
+			}
+			continue
+		}
+		c.o.Logger.Warn("cache lost the watch of the store, opening it again", "err", err)
+		c.sleep(retryAfter)
+	}
+}
+
+// over reports whether there is nothing more to do.
+func (c *Cache) over(err error) bool {
+	return c.life.Err() != nil || errors.Is(err, store.ErrClosed)
+}
+
+// persist repeats what until it succeeds. It reports false if the cache or the store is closed.
+func (c *Cache) persist(doing string, what func() error) bool {
+	for {
+		err := what()
+		switch {
+		case err == nil:
+			return true
+		case c.over(err):
+			return false
+		}
+		c.o.Logger.Warn("cache cannot go on yet", "doing", doing, "err", err)
+		c.sleep(retryAfter)
+	}
+}
+
+func (c *Cache) sleep(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-c.life.Done():
+	}
+}
+
+// start sets where the stream starts.
+func (c *Cache) start() error {
+	rev, err := c.store.Revision(c.life)
+	if err != nil {
+		return err
+	}
+	c.jump(rev)
+	return nil
+}
+
+// jump moves the stream to rev without telling what happened before.
+func (c *Cache) jump(rev int64) {
+	c.jumped.Store(rev)
+	c.dispatched.Store(rev)
+	c.rev.Store(rev)
+}
+
+// stream dispatches what the store's watch delivers until it fails.
+func (c *Cache) stream() error {
+	w, err := c.store.Watch(c.life, "", c.rev.Load())
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for {
+		b, err := w.Next(c.life)
+		if err != nil {
+			return err
+		}
+		c.dispatch(b)
+	}
+}
+
+// dispatch gives the events to their resources, and then lets everybody see them.
+func (c *Cache) dispatch(b store.Batch) {
+	if b.Rev <= c.rev.Load() {
+		return
+	}
+	c.dispatched.Store(b.Rev)
+	if len(b.Events) > 0 {
+		c.mu.RLock()
+		for i := range b.Events {
+			c.route(&b.Events[i])
+		}
+		c.mu.RUnlock()
+		for i, r := range c.touched {
+			r.publish()
+			c.touched[i] = nil
+		}
+		c.touched = c.touched[:0]
+	}
+	c.rev.Store(b.Rev)
+	c.waiting.reached(b.Rev)
+}
+
+// route gives one event to the resources it belongs to: of its key's first segments, as many as a resource may have.
+func (c *Cache) route(e *store.Event) {
+	end := 0
+	for range c.depth {
+		i := strings.IndexByte(e.Key[end:], '/')
+		if i < 0 {
+			return
+		}
+		end += i + 1
+		if r := c.resources[e.Key[:end]]; r != nil && r.apply(e) {
+			c.touched = append(c.touched, r)
+		}
+	}
+}
+
+// relist lists every open resource anew after the stream has lost something.
+func (c *Cache) relist() error {
+	rev, err := c.store.Revision(c.life)
+	if err != nil {
+		return err
+	}
+	c.jumped.Store(rev)
+	c.dispatched.Store(rev)
+	c.mu.RLock()
+	all := make([]*Resource, 0, len(c.resources))
+	for _, r := range c.resources {
+		all = append(all, r)
+	}
+	c.mu.RUnlock()
+	for _, r := range all {
+		if err := r.relist(); err != nil {
+			return err
+		}
+	}
+	c.rev.Store(rev)
+	c.waiting.reached(rev)
+	return nil
+}
+
+// pageSize is how many items are listed with one call.
+const pageSize = 10_000
+
+// list reads everything under a prefix as of one revision; 0 means the newest.
+func (c *Cache) list(ctx context.Context, prefix string, rev int64) (*node, int64, error) {
+	var b builder
+	o := store.ListOptions{Limit: pageSize, Rev: rev}
+	for {
+		p, err := c.store.List(ctx, prefix, o)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, it := range p.Items {
+			b.add(&Object{Key: it.Key, Rev: it.Rev, Raw: it.Value})
+		}
+		if !p.More {
+			return b.tree(), p.Rev, nil
+		}
+		o.From, o.Rev = p.Items[len(p.Items)-1].Key+"\x00", p.Rev
+	}
+}

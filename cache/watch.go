@@ -1,0 +1,125 @@
+package cache
+
+// This file holds watches.
+
+import "context"
+
+// EventType says what happened to an object.
+type EventType uint8
+
+// The event types.
+const (
+	Added EventType = iota + 1
+	Modified
+	Deleted
+)
+
+func (t EventType) String() string { return [...]string{"", "ADDED", "MODIFIED", "DELETED"}[t] }
+
+// Event is a change of one object.
+type Event struct {
+	Type   EventType
+	Object *Object // if Deleted: the last state, at the revision of the removal
+	Prev   *Object // nil if Added
+	Rev    int64
+}
+
+// Watch reads the changes of a resource from its shared log. It is used by one goroutine.
+type Watch struct {
+	r      *Resource
+	g      *group
+	pos    uint64 // number of the next event of the group
+	rev    int64  // everything up to it was delivered, or not asked for
+	buf    []Event
+	closed bool
+}
+
+// Watch opens a watch of the changes after a revision. A filter that ends in a slash wants the keys that start with it, any
+// other filter one key, and "" all of the resource. ErrExpired if the log no longer has all changes after that revision. A
+// revision in the future means: from then on.
+func (r *Resource) Watch(after int64, filter string) (*Watch, error) {
+	if st, _ := r.current(); st == nil {
+		return nil, ErrClosed
+	}
+	g, pos, err := r.log.join(filter, after)
+	if err != nil {
+		return nil, err
+	}
+	return &Watch{r: r, g: g, pos: pos, rev: after}, nil
+}
+
+// maxEvents is how many events Next returns at most.
+const maxEvents = 1024
+
+// Next waits for changes and returns those that are pending, and the revision up to which nothing is missing any more. The slice
+// is valid until the next call. ErrSlow, ErrExpired, ErrClosed or the context's error.
+func (w *Watch) Next(ctx context.Context) ([]Event, int64, error) {
+	for {
+		wake, err := w.take()
+		switch {
+		case err != nil:
+			return nil, w.rev, err
+		case len(w.buf) > 0:
+			return w.buf, w.rev, nil
+		case wake == nil:
+			continue
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return nil, w.rev, ctx.Err()
+		}
+	}
+}
+
+// take copies pending events to buf, or returns the channel to wait on if there are none.
+func (w *Watch) take() (<-chan struct{}, error) {
+	l, g := &w.r.log, w.g
+	clear(w.buf)
+	w.buf = w.buf[:0]
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	switch {
+	case w.closed:
+		return nil, ErrClosed
+	case g.err != nil:
+		return nil, g.err
+	case w.pos < g.first:
+		return nil, ErrSlow
+	}
+	events := g.events[g.head+int(w.pos-g.first):]
+	if len(events) == 0 {
+		g.waiting.Add(1)
+		return g.wake, nil
+	}
+	events = events[:min(len(events), maxEvents)]
+	w.pos += uint64(len(events))
+	for i := range events {
+		if events[i].Rev > w.rev { // else it was not asked for
+			w.buf = append(w.buf, events[i])
+		}
+	}
+	w.rev = max(w.rev, events[len(events)-1].Rev)
+	return nil, nil
+}
+
+// Progress returns the revision up to which Next has returned everything: what a bookmark may say.
+func (w *Watch) Progress() int64 {
+	rev := w.r.c.rev.Load() // before the log, see the package's invariants
+	l, g := &w.r.log, w.g
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if g.err == nil && w.pos == g.first+uint64(g.size()) {
+		w.rev = max(w.rev, rev)
+	}
+	return w.rev
+}
+
+// Close ends the watch. It must not be called while Next runs: end Next's context first.
+func (w *Watch) Close() {
+	if !w.closed {
+		w.closed = true
+		w.buf = nil
+		w.r.log.leave(w.g)
+	}
+}

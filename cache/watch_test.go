@@ -1,0 +1,233 @@
+package cache
+
+// This file holds tests of watches.
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keelson-io/keelson/store/mem"
+)
+
+// readUntil reads events until one at rev or later, and writes them down.
+func (r *rig) readUntil(w *Watch, rev int64) string {
+	r.Helper()
+	var b strings.Builder
+	for {
+		events, at, err := w.Next(r.ctx)
+		r.must(err)
+		for _, e := range events {
+			prev := ""
+			if e.Prev != nil {
+				prev = fmt.Sprintf("<%s@%d", e.Prev.Raw, e.Prev.Rev)
+			}
+			fmt.Fprintf(&b, "%v %s=%s@%d%s ", e.Type, e.Object.Key, e.Object.Raw, e.Object.Rev, prev)
+			if e.Rev != e.Object.Rev || e.Rev > at {
+				r.Fatalf("event at %d: got object at %d, batch at %d", e.Rev, e.Object.Rev, at)
+			}
+		}
+		if at >= rev {
+			return strings.TrimSpace(b.String())
+		}
+	}
+}
+
+func TestWatch(t *testing.T) {
+	r := newRig(t, Options{}, mem.Options{})
+	res := r.cache.Resource("g/p")
+	r.fresh(res)
+	r0 := res.Snapshot().Rev()
+	r1 := r.create("g/p/n1/a", "1")
+	r2 := r.create("g/p/n2/a", "1")
+	r3 := r.update("g/p/n1/a", "2", r1)
+	r4 := r.delete("g/p/n2/a", r2)
+	r5 := r.delete("g/p/n1/a", r3)
+	r.fresh(res)
+	a1 := fmt.Sprintf("ADDED g/p/n1/a=1@%d", r1)
+	m1 := fmt.Sprintf("MODIFIED g/p/n1/a=2@%d<1@%d", r3, r1)
+	d1 := fmt.Sprintf("DELETED g/p/n1/a=2@%d<2@%d", r5, r3)
+	a2 := fmt.Sprintf("ADDED g/p/n2/a=1@%d", r2)
+	d2 := fmt.Sprintf("DELETED g/p/n2/a=1@%d<1@%d", r4, r2)
+	for _, test := range []struct {
+		after  int64
+		filter string
+		want   []string
+		until  int64
+	}{
+		{r0, "", []string{a1, a2, m1, d2, d1}, r5},
+		{r0, "g/p/", []string{a1, a2, m1, d2, d1}, r5},
+		{r2, "", []string{m1, d2, d1}, r5},
+		{r0, "g/p/n1/", []string{a1, m1, d1}, r5},
+		{r0, "g/p/n2/", []string{a2, d2}, r4},
+		{r2, "g/p/n2/a", []string{d2}, r4},
+		{r0, "g/p/n1/a", []string{a1, m1, d1}, r5},
+	} {
+		w, err := res.Watch(test.after, test.filter)
+		r.must(err)
+		if got, want := r.readUntil(w, test.until), strings.Join(test.want, " "); got != want {
+			t.Errorf("after %d, filter %q:\ngot  %s\nwant %s", test.after, test.filter, got, want)
+		}
+		if got := w.Progress(); got != r5 {
+			t.Errorf("after %d, filter %q: progress: got %d, want %d", test.after, test.filter, got, r5)
+		}
+		w.Close()
+		w.Close()
+	}
+	if len(res.log.groups) != 0 {
+		t.Errorf("groups without watchers: %v", res.log.groups)
+	}
+}
+
+func TestWatchLimits(t *testing.T) {
+	r := newRig(t, Options{LogEvents: 10}, mem.Options{})
+	res := r.cache.Resource("g/p")
+	r.fresh(res)
+	start := res.Snapshot().Rev()
+	slow, err := res.Watch(start, "")
+	r.must(err)
+	quiet, err := res.Watch(start, "g/p/quiet/")
+	r.must(err)
+	key, err := res.Watch(start, "g/p/quiet/a")
+	r.must(err)
+	for i := range 50 {
+		r.create(fmt.Sprintf("g/p/loud/%d", i), "1")
+	}
+	r.fresh(res)
+	_, _, err = slow.Next(r.ctx)
+	r.want(err, ErrSlow)
+	_, err = res.Watch(start, "")
+	r.want(err, ErrExpired)
+	// Who was not concerned has missed nothing.
+	rev := r.create("g/p/quiet/a", "1")
+	r.create("g/p/quiet/ab", "1")
+	want := fmt.Sprintf("ADDED g/p/quiet/a=1@%d", rev)
+	if got := r.readUntil(quiet, rev); !strings.HasPrefix(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := r.readUntil(key, rev); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	// A revision in the future: from then on.
+	future, err := res.Watch(rev+3, "")
+	r.must(err)
+	var last int64
+	for i := range 3 {
+		last = r.create(fmt.Sprintf("g/p/f%d", i), "1")
+	}
+	if got, want := r.readUntil(future, last), fmt.Sprintf("ADDED g/p/f2=1@%d", last); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	big := newRig(t, Options{LogBytes: 1000}, mem.Options{})
+	res = big.cache.Resource("g/p")
+	big.fresh(res)
+	at := big.create("g/p/a", strings.Repeat("x", 400))
+	at = big.update("g/p/a", "1", at)
+	at = big.update("g/p/a", "2", at)
+	big.fresh(res)
+	if n := res.log.main.size(); n != 2 {
+		t.Errorf("events kept: got %d, want 2", n)
+	}
+}
+
+// TestWatchRandom lets writers write and watchers with all kinds of filters build their own copy, which must be the truth.
+func TestWatchRandom(t *testing.T) {
+	r := newRig(t, Options{LogEvents: 100000}, mem.Options{})
+	res := r.cache.Resource("g/p")
+	r.fresh(res)
+	start := res.Snapshot().Rev()
+	var writers, watchers sync.WaitGroup
+	const sentinel = "g/p/z/end"
+	copies := make(chan [2]string, 100)
+	for i, filter := range []string{"", "g/p/", "g/p/n0/", "g/p/n1/", "g/p/n2/", "", "g/p/n3/"} {
+		watchers.Go(func() {
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			snap := res.Snapshot()
+			after := start
+			var tree *node
+			if i%2 == 1 { // list, then watch
+				after = snap.Rev()
+				snap.Ascend("", func(o *Object) bool {
+					if filter == "" || passes(o.Key, filter) {
+						tree, _ = tree.insert(o)
+					}
+					return true
+				})
+			}
+			w, err := res.Watch(after, filter)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer w.Close()
+			done := r.ctx
+			for {
+				ctx, cancel := context.WithTimeout(done, 300*time.Millisecond)
+				events, _, err := w.Next(ctx)
+				cancel()
+				if err != nil {
+					if _, ok := res.Get(sentinel); !ok && done.Err() == nil {
+						continue
+					}
+					break
+				}
+				for _, e := range events {
+					var old *Object
+					if e.Type == Deleted {
+						tree, old = tree.remove(e.Object.Key)
+					} else {
+						tree, old = tree.insert(e.Object)
+					}
+					if (old == nil) != (e.Type == Added) || old != e.Prev {
+						t.Errorf("%v of %s: had %v, event says %v", e.Type, e.Object.Key, old, e.Prev)
+					}
+				}
+			}
+			copies <- [2]string{filter, text(Snapshot{tree, 0})}
+		})
+	}
+	for i := range 4 {
+		writers.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(i), 1))
+			at := map[string]int64{}
+			for n := range 1500 {
+				key := fmt.Sprintf("g/p/n%d/%d-%d", rnd.IntN(4), i, rnd.IntN(20))
+				var err error
+				switch {
+				case at[key] == 0:
+					at[key], err = r.store.Create(r.ctx, key, fmt.Append(nil, n))
+				case rnd.IntN(4) == 0:
+					_, err = r.store.Delete(r.ctx, key, at[key])
+					at[key] = 0
+				default:
+					at[key], err = r.store.Update(r.ctx, key, fmt.Append(nil, n), at[key])
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	r.create(sentinel, "1")
+	r.fresh(res)
+	watchers.Wait()
+	close(copies)
+	for c := range copies {
+		var want *node
+		res.Snapshot().Ascend("", func(o *Object) bool {
+			if c[0] == "" || passes(o.Key, c[0]) {
+				want, _ = want.insert(o)
+			}
+			return true
+		})
+		if got, want := c[1], text(Snapshot{want, 0}); got != want {
+			t.Errorf("filter %q: got\n%s\nwant\n%s", c[0], got, want)
+		}
+	}
+}
