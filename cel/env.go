@@ -1,28 +1,181 @@
 package cel
 
+import (
+	"fmt"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/types"
+)
+
 // This file defines Env, the declarations that every rule is checked with, and
 // TypeSet, those of one version of a kind.
 
-// EnvOptions configures an Env. The zero value is the environment of the
-// newest version for new expressions.
+// EnvOptions configures an Env. The zero value is the environment for new
+// expressions of the newest version.
 type EnvOptions struct {
 	Version string // compatibility version such as "1.37"; empty is the newest
-	Stored  bool   // expressions that are already stored: everything that was ever valid
+	Stored  bool   // for expressions that are already stored: whatever any version introduced is valid
 }
 
-// Env is the shared base environment: libraries and macros, parsed and
-// declared once. It is immutable and safe for concurrent use.
-type Env struct{ opts EnvOptions }
+// Env is the shared base environment: libraries and macros, declared once. It
+// is immutable and safe for concurrent use.
+type Env struct {
+	base      *cel.Env     // parses; checks nothing of a schema
+	check     *checker.Env // its declarations
+	impls     map[string]*functions.Overload
+	validator *validatorConfig
+	keywords  bool // reserved words are names of fields
+}
 
-// NewEnv returns the environment that o describes.
-func NewEnv(o EnvOptions) (*Env, error) { return &Env{opts: o}, nil }
+// NewEnv returns the environment that o describes. It takes milliseconds:
+// share it.
+func NewEnv(o EnvOptions) (*Env, error) {
+	minor, err := minorVersion(o.Version)
+	if err != nil {
+		return nil, err
+	}
+	if o.Stored {
+		minor = max(minor, newestMinor)
+	}
+	var options []cel.EnvOption
+	for _, lib := range libraries() {
+		if lib.from <= minor && (lib.until == 0 || minor < lib.until) {
+			options = append(options, lib.options...)
+		}
+	}
+	base, err := cel.NewEnv(options...)
+	if err != nil {
+		return nil, fmt.Errorf("environment %q: %w", o.Version, err)
+	}
+	e := &Env{base: base, impls: map[string]*functions.Overload{}, validator: &validatorConfig{}, keywords: minor >= 31}
+	if e.check, err = newChecker(base, base.CELTypeProvider(), nil); err != nil {
+		return nil, err
+	}
+	if err := e.check.AddIdents(base.Variables()...); err != nil {
+		return nil, err
+	}
+	for _, fn := range base.Functions() {
+		if !fn.IsDeclarationDisabled() {
+			if err := e.check.AddFunctions(fn); err != nil {
+				return nil, err
+			}
+		}
+		bindings, err := fn.Bindings()
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range bindings {
+			e.impls[b.Operator] = b
+		}
+	}
+	for _, v := range base.Validators() {
+		if cv, ok := v.(cel.ASTValidatorConfigurer); ok {
+			if err := cv.Configure(e.validator); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return e, nil
+}
+
+// newChecker returns a checker; it starts with the declarations of from, if
+// there is one.
+func newChecker(base *cel.Env, provider types.Provider, from *checker.Env) (*checker.Env, error) {
+	opts := []checker.Option{checker.CrossTypeNumericComparisons(hasCrossTypeComparisons(base))}
+	if from != nil {
+		opts = append(opts, checker.ValidatedDeclarations(from))
+	}
+	return checker.NewEnv(base.Container, provider, opts...)
+}
+
+// hasCrossTypeComparisons: they came together with optional types.
+func hasCrossTypeComparisons(base *cel.Env) bool { return base.HasFunction("optional.of") }
+
+// implementation is what a call runs, by its overload or else its function.
+func (e *Env) implementation(overload, function string) *functions.Overload {
+	if overload != "" {
+		if impl, ok := e.impls[overload]; ok {
+			return impl
+		}
+	}
+	return e.impls[function]
+}
+
+// validatorConfig is what cel-go's validators of trees tell one another.
+type validatorConfig struct{ values map[string]any }
+
+func (c *validatorConfig) GetOrDefault(name string, value any) any {
+	if v, ok := c.values[name]; ok {
+		return v
+	}
+	return value
+}
+
+func (c *validatorConfig) Set(name string, value any) error {
+	if c.values == nil {
+		c.values = map[string]any{}
+	}
+	c.values[name] = value
+	return nil
+}
 
 // TypeSet knows the types of one version of a kind. It is safe for concurrent
 // use.
-type TypeSet struct{ env *Env }
+type TypeSet struct {
+	env      *Env
+	provider *provider
+
+	mu       sync.Mutex
+	checkers map[checkerKey]*checker.Env
+}
+
+type checkerKey struct {
+	self     *Type
+	optional bool
+}
 
 // Types returns the TypeSet of a tree of types.
-func (e *Env) Types(root *Type) *TypeSet { panic("BUG: not built yet") }
+func (e *Env) Types(root *Type) *TypeSet {
+	ts := &TypeSet{env: e, provider: newProvider(e), checkers: map[checkerKey]*checker.Env{}}
+	ts.provider.add(root)
+	return ts
+}
+
+// Release forgets what was kept to make the next Compile cheap. Programs stay
+// valid.
+func (ts *TypeSet) Release() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	clear(ts.checkers)
+}
+
+// checker is the checker for rules over self.
+func (ts *TypeSet) checker(self *Type, optional bool) (*checker.Env, error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	key := checkerKey{self, optional}
+	if c, ok := ts.checkers[key]; ok {
+		return c, nil
+	}
+	c, err := newChecker(ts.env.base, ts.provider, ts.env.check)
+	if err != nil {
+		return nil, err
+	}
+	t := ts.provider.celType(self)
+	old := t
+	if optional {
+		old = types.NewOptionalType(t)
+	}
+	if err := c.AddIdents(newVariable("self", t), newVariable("oldSelf", old)); err != nil {
+		return nil, err
+	}
+	ts.checkers[key] = c
+	return c, nil
+}
 
 // ResultKind is the type that an expression must have.
 type ResultKind uint8
@@ -36,12 +189,67 @@ const (
 
 // CompileOptions says what Compile needs to know beyond the types.
 type CompileOptions struct {
-	OptionalOldSelf bool // oldSelf is an optional value
-	Want            ResultKind
+	OptionalOldSelf bool       // oldSelf is an optional value
+	Want            ResultKind // also chooses the words of errors: a rule's, or a messageExpression's
 }
 
 // Compile parses, checks and compiles an expression over self. The text of the
-// error is upstream's, without the prefix "messageExpression ".
+// error is upstream's.
 func (ts *TypeSet) Compile(expr string, self *Type, o CompileOptions) (*Program, error) {
-	panic("BUG: not built yet")
+	prefix := ""
+	if o.Want == StringResult {
+		prefix = "messageExpression "
+	}
+	parsed, issues := ts.env.base.Parse(expr)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("%scompilation failed: %s", prefix, issues)
+	}
+	env, err := ts.checker(self, o.OptionalOldSelf)
+	if err != nil {
+		return nil, fmt.Errorf("%scompilation failed: %w", prefix, err)
+	}
+	tree := parsed.NativeRep()
+	checked, errs := checker.Check(tree, parsed.Source(), env)
+	if len(errs.GetErrors()) > 0 {
+		return nil, fmt.Errorf("%scompilation failed: %s", prefix, cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()))
+	}
+	found := cel.NewIssuesWithSourceInfo(common.NewErrors(parsed.Source()), tree.SourceInfo())
+	for _, v := range ts.env.base.Validators() {
+		v.Validate(ts.env.base, ts.env.validator, checked, found)
+	}
+	if found.Err() != nil {
+		return nil, fmt.Errorf("%scompilation failed: %s", prefix, found)
+	}
+	output := checked.GetType(checked.Expr().ID())
+	switch {
+	case o.Want == BoolResult && !output.IsExactType(types.BoolType):
+		return nil, fmt.Errorf("cel expression must evaluate to a bool")
+	case o.Want == StringResult && !output.IsExactType(types.StringType):
+		return nil, fmt.Errorf("messageExpression must evaluate to a string")
+	}
+	p := &Program{source: expr}
+	for _, r := range checked.ReferenceMap() {
+		p.usesOldSelf = p.usesOldSelf || r.Name == "oldSelf"
+	}
+	*tree = *checked // the estimate takes the tree that Parse returned
+	if err := p.compile(ts.env, checked, self, o.OptionalOldSelf); err != nil {
+		return nil, prefixed(prefix, err)
+	}
+	cost, err := ts.env.base.EstimateCost(parsed, &estimator{self})
+	if err != nil {
+		if prefix != "" {
+			return nil, fmt.Errorf("cost estimation failed for messageExpression: %w", err)
+		}
+		return nil, fmt.Errorf("cost estimation failed: %w", err)
+	}
+	p.maxCost = cost.Max
+	return p, nil
+}
+
+// prefixed says that a checked expression cannot be made a program.
+func prefixed(prefix string, err error) error {
+	if prefix == "" {
+		prefix = "program "
+	}
+	return fmt.Errorf("%sinstantiation failed: %w", prefix, err)
 }

@@ -2,7 +2,9 @@ package cel
 
 import (
 	"context"
-	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/common/ast"
 
 	"github.com/keelson-io/keelson/doc"
 )
@@ -11,16 +13,41 @@ import (
 
 // Program is a compiled expression. It is immutable and safe for concurrent
 // use.
-type Program struct{}
+type Program struct {
+	source      string
+	value       evalFn
+	test        testFn // nil if the result is no bool
+	slots       int
+	maxCost     uint64
+	usesOldSelf bool
+	optional    bool // oldSelf is an optional
+	self        *Type
+}
+
+// compile makes the closures.
+func (p *Program) compile(e *Env, tree *ast.AST, self *Type, optionalOldSelf bool) error {
+	root, slots, err := e.compile(tree, self, optionalOldSelf)
+	if err != nil {
+		return err
+	}
+	p.value, p.test, p.slots, p.optional = root.eval, root.test, slots, optionalOldSelf
+	p.self = self
+	return nil
+}
 
 // MaxCost is the static estimate of the most that one evaluation costs.
-func (p *Program) MaxCost() uint64 { panic("BUG: not built yet") }
+func (p *Program) MaxCost() uint64 { return p.maxCost }
 
 // UsesOldSelf reports whether the expression mentions oldSelf.
-func (p *Program) UsesOldSelf() bool { panic("BUG: not built yet") }
+func (p *Program) UsesOldSelf() bool { return p.usesOldSelf }
 
-// String is a dump of the program.
-func (p *Program) String() string { panic("BUG: not built yet") }
+// Source is the text that the program was compiled from.
+func (p *Program) Source() string { return p.source }
+
+// String describes the program: its text and figures.
+func (p *Program) String() string {
+	return fmt.Sprintf("%s ; estimate %d, slots %d, oldSelf %t", p.source, p.maxCost, p.slots, p.usesOldSelf)
+}
 
 // Activation is the input of an evaluation and the memory it works in. The
 // zero value is ready; reuse one for many evaluations. It is not safe for
@@ -29,16 +56,79 @@ type Activation struct {
 	Self       doc.Value
 	OldSelf    doc.Value
 	HasOldSelf bool // false: oldSelf is missing, or optional.none() where it is optional
+
+	fr  frame
+	old Value
 }
 
-// ErrCostLimit is returned (wrapped) when an evaluation costs more than its limit.
-var ErrCostLimit = errors.New("operation cancelled: actual cost limit exceeded")
-
-// ErrInterrupted is returned (wrapped) when the context ends during an evaluation.
-var ErrInterrupted = errors.New("operation interrupted")
-
 // Eval evaluates the program. It returns the result, what the evaluation cost
-// in upstream's units and the error that the expression evaluates to.
+// in upstream's units, and the error that the expression evaluates to or that
+// ended the evaluation. An unknown result is no error.
 func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value, uint64, error) {
-	panic("BUG: not built yet")
+	fr := &a.fr
+	fr.begin(ctx, p.slots, limit)
+	fr.slots[slotSelf] = loadVariable(a.Self, p.self)
+	p.bindOldSelf(a)
+
+	var v Value
+	if p.test != nil {
+		v = fr.outcome(p.test(fr))
+	} else {
+		v = p.value(fr)
+	}
+	cost := fr.cost
+	fr.end()
+	switch {
+	case cost > limit:
+		return Value{}, cost, ErrCostLimit
+	case v.kind == KindError:
+		if v.flag == errInterrupted {
+			return Value{}, cost, interruption(ctx)
+		}
+		return Value{}, cost, v.err()
+	}
+	return v, cost, nil
+}
+
+// bindOldSelf sets the variable oldSelf.
+func (p *Program) bindOldSelf(a *Activation) {
+	slot := &a.fr.slots[slotOldSelf]
+	switch {
+	case !a.HasOldSelf && p.optional:
+		*slot = optionalNone
+	case !a.HasOldSelf:
+		*slot = errorOf(errNoOldSelf)
+	case p.optional:
+		a.old = loadVariable(a.OldSelf, p.self)
+		*slot = optionalPointer(&a.old)
+	default:
+		*slot = loadVariable(a.OldSelf, p.self)
+	}
+}
+
+var errNoOldSelf = fmt.Errorf("no such attribute(s): oldSelf")
+
+// loadVariable is the value of self or oldSelf.
+func loadVariable(v doc.Value, t *Type) Value {
+	if !v.Exists() {
+		return errorValue(errNullData)
+	}
+	return load(v.Doc, v.Node, t)
+}
+
+// begin prepares the frame for an evaluation.
+func (fr *frame) begin(ctx context.Context, slots int, limit uint64) {
+	if cap(fr.slots) < slots {
+		fr.slots = make([]Value, slots, slots+8)
+	}
+	fr.slots = fr.slots[:slots]
+	fr.stack = fr.stack[:0]
+	fr.cost, fr.limit, fr.ticks, fr.stop = 0, limit, 0, false
+	fr.ctx, fr.done = ctx, ctx.Done()
+}
+
+// end forgets what the evaluation worked on.
+func (fr *frame) end() {
+	clear(fr.slots)
+	fr.fail, fr.ctx, fr.done = Value{}, nil, nil
 }

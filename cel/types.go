@@ -50,10 +50,3 @@ type Field struct {
 	HasDefault bool
 	Slot       int // where the member is in a shaped document object
 }
-
-// SetSizes computes MaxElements and MinSize from t's kind and format, its
-// children, whose sizes must be set, and the bounds in the schema: max is
-// maxLength, maxItems or maxProperties, nil if the schema has none; enum is
-// the length in bytes of the longest string that an enum allows, 0 if there is
-// no enum.
-func (t *Type) SetSizes(max *int64, enum int) { panic("BUG: not built yet") }

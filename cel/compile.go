@@ -1,0 +1,385 @@
+package cel
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+)
+
+// This file compiles a checked syntax tree to closures.
+
+// code is a compiled node.
+type code struct {
+	eval evalFn
+	test testFn // nil: made from eval
+	// resolve evaluates the node as a branch of ?: or as an index, where the
+	// root of a path is free; nil: as eval.
+	resolve evalFn
+	konst   *Value // the value, if it is constant
+	path    *path  // the node, if it is a path; its steps may grow
+	ternary bool   // the node is ?:, whose branches take the steps that follow it
+	static  Kind   // the kind that the value has if it is no error; KindNone if unknown
+	param   *Type  // the type in the schema, if there is one
+}
+
+// asTest is the node as a test.
+func (c *code) asTest() testFn {
+	if c.test != nil {
+		return c.test
+	}
+	eval := c.eval
+	return func(fr *frame) tri { return fr.verdict(eval(fr)) }
+}
+
+// asBranch is the node as a branch of ?: or an index.
+func (c *code) asBranch() evalFn {
+	if c.path != nil {
+		return c.path.resolve
+	}
+	if c.resolve != nil {
+		return c.resolve
+	}
+	return c.eval
+}
+
+func constant(v Value) *code {
+	return &code{eval: func(*frame) Value { return v }, konst: &v, static: v.kind}
+}
+
+// testCode is a node that is computed as a test.
+func testCode(t testFn) *code {
+	return &code{test: t, eval: func(fr *frame) Value { return fr.outcome(t(fr)) }, static: KindBool}
+}
+
+// variable is a name in scope while a comprehension is compiled.
+type variable struct {
+	name  string
+	slot  int
+	init  evalFn
+	param *Type
+	next  *variable
+}
+
+// compiler compiles one expression.
+type compiler struct {
+	env   *Env
+	ast   *ast.AST
+	refs  map[int64]*ast.ReferenceInfo
+	self  *Type
+	scope *variable
+	slots int
+	opt   bool // oldSelf is optional
+}
+
+// compileError carries an error out of the compiler.
+type compileError struct{ err error }
+
+// compile is the program for a checked tree. The error says why it cannot be
+// made: the text is what upstream says where it fails too.
+func (e *Env) compile(tree *ast.AST, self *Type, optionalOldSelf bool) (root *code, slots int, err error) {
+	c := &compiler{env: e, ast: tree, refs: tree.ReferenceMap(), self: self, slots: firstLocal, opt: optionalOldSelf}
+	defer func() {
+		if r := recover(); r != nil {
+			failure, ok := r.(compileError)
+			if !ok {
+				panic(r)
+			}
+			err = failure.err
+		}
+	}()
+	return c.node(tree.Expr()), c.slots, nil
+}
+
+func (c *compiler) fail(format string, args ...any) {
+	panic(compileError{fmt.Errorf(format, args...)})
+}
+
+// unsupported refuses what cel-go accepts and this package cannot run.
+func (c *compiler) unsupported(what string) {
+	c.fail("%s is not supported by this version of keelson", what)
+}
+
+// node compiles any node.
+func (c *compiler) node(e ast.Expr) *code {
+	out := c.anyNode(e)
+	if out.static == KindNone {
+		out.static = staticKind(c.ast.GetType(e.ID()))
+	}
+	return out
+}
+
+func (c *compiler) anyNode(e ast.Expr) *code {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		return constant(asciiFlag(fromRef(e.AsLiteral())))
+	case ast.IdentKind:
+		return c.ident(e)
+	case ast.SelectKind:
+		return c.selection(e)
+	case ast.CallKind:
+		return c.call(e)
+	case ast.ListKind:
+		return c.list(e)
+	case ast.MapKind:
+		return c.mapLiteral(e)
+	case ast.ComprehensionKind:
+		return c.comprehension(e)
+	}
+	c.unsupported("an expression of this form")
+	return nil
+}
+
+// asciiFlag works out a constant string's flag.
+func asciiFlag(v Value) Value {
+	if v.kind == KindString {
+		return constString(v.text())
+	}
+	return v
+}
+
+// staticKind is the kind of the values of a type, KindNone if there are several.
+func staticKind(t *types.Type) Kind {
+	switch t.Kind() {
+	case types.BoolKind:
+		return KindBool
+	case types.IntKind:
+		return KindInt
+	case types.UintKind:
+		return KindUint
+	case types.DoubleKind:
+		return KindDouble
+	case types.StringKind:
+		return KindString
+	case types.ListKind:
+		return KindList
+	case types.MapKind, types.StructKind:
+		return KindMap
+	}
+	return KindNone
+}
+
+// reference is the constant that a name stands for, nil if it is a variable.
+func (c *compiler) reference(e ast.Expr) (name string, konst *code) {
+	ref, ok := c.refs[e.ID()]
+	if !ok {
+		return "", nil
+	}
+	if ref.Value != nil {
+		return ref.Name, constant(asciiFlag(fromRef(ref.Value)))
+	}
+	if c.ast.GetType(e.ID()).Kind() == types.TypeKind {
+		v, found := c.env.base.CELTypeProvider().FindIdent(ref.Name)
+		if !found {
+			c.fail("reference to undefined type: %s", ref.Name)
+		}
+		return ref.Name, constant(fromRef(v))
+	}
+	return ref.Name, nil
+}
+
+func (c *compiler) ident(e ast.Expr) *code {
+	name, konst := c.reference(e)
+	if konst != nil {
+		return konst
+	}
+	if name == "" {
+		name = e.AsIdent()
+	}
+	return c.variable(name)
+}
+
+// variable compiles the use of a name. A leading dot means the outermost scope.
+func (c *compiler) variable(name string) *code {
+	global := len(name) > 0 && name[0] == '.'
+	if global {
+		name = name[1:]
+	}
+	for v := c.scope; v != nil && !global; v = v.next {
+		if v.name == name {
+			return pathCode(&path{slot: v.slot, init: v.init, root: costSelect}, v.param)
+		}
+	}
+	switch name {
+	case "self":
+		return pathCode(&path{slot: slotSelf, root: costSelect}, c.self)
+	case "oldSelf":
+		if c.opt {
+			return pathCode(&path{slot: slotOldSelf, root: costSelect}, nil)
+		}
+		return pathCode(&path{slot: slotOldSelf, root: costSelect}, c.self)
+	}
+	c.fail("undeclared reference to '%s'", name)
+	return nil
+}
+
+func pathCode(p *path, param *Type) *code {
+	return &code{eval: p.eval, path: p, param: param}
+}
+
+// extend is the path that continues a node with one step.
+func (c *compiler) extend(operand *code, s step, test bool) *code {
+	p := &path{slot: -1, root: costSelect}
+	switch {
+	case operand.path != nil && !operand.path.test:
+		*p = *operand.path
+	case operand.ternary:
+		p.base, p.root = operand.eval, 0
+	default:
+		p.base = operand.eval
+	}
+	if test {
+		p.test = true
+		p.root--
+	}
+	var param *Type
+	if t := operand.param; t != nil {
+		switch {
+		case t.Kind == Object && s.index == nil && s.key.kind == KindString:
+			if name, ok := Unescape(s.key.text()); ok {
+				if f := t.field(name); f != nil && f.Type != nil {
+					s.typ, s.field, s.name = t, f, name
+					param = f.Type
+				}
+			}
+		case t.Kind == Map, t.Kind == List:
+			param = t.Elem
+		}
+	}
+	p.steps = append(append(make([]step, 0, len(p.steps)+1), p.steps...), s)
+	for i := range p.steps {
+		if p.steps[i].optional {
+			param = nil
+		}
+	}
+	return pathCode(p, param)
+}
+
+func (c *compiler) selection(e ast.Expr) *code {
+	if _, konst := c.reference(e); konst != nil {
+		return konst
+	}
+	if name, ok := c.refs[e.ID()]; ok {
+		return c.variable(name.Name)
+	}
+	sel := e.AsSelect()
+	operand := c.node(sel.Operand())
+	out := c.extend(operand, step{key: constString(sel.FieldName())}, sel.IsTestOnly())
+	if sel.IsTestOnly() {
+		out.static, out.param = KindBool, nil
+	}
+	return out
+}
+
+// indexing compiles a[b], a[?b] and a.?b.
+func (c *compiler) indexing(e ast.Expr, optional bool) *code {
+	args := e.AsCall().Args()
+	operand, key := c.node(args[0]), c.node(args[1])
+	s := step{optional: optional}
+	if key.konst != nil {
+		if bad := checkKey(*key.konst); bad.failed() {
+			c.fail("%w", bad.err())
+		}
+		s.key = *key.konst
+	} else {
+		s.index = key.asBranch()
+	}
+	return c.extend(operand, s, false)
+}
+
+func (c *compiler) list(e ast.Expr) *code {
+	l := e.AsList()
+	elems := make([]*code, len(l.Elements()))
+	evals := make([]evalFn, len(elems))
+	allConst := true
+	for i, elem := range l.Elements() {
+		elems[i] = c.node(elem)
+		evals[i] = elems[i].eval
+		allConst = allConst && elems[i].konst != nil
+	}
+	optional := make([]bool, len(elems))
+	for _, i := range l.OptionalIndices() {
+		optional[i] = true
+	}
+	build := func(fr *frame) Value {
+		items := make([]Value, 0, len(evals))
+		for i, eval := range evals {
+			v := eval(fr)
+			if v.failed() {
+				return v
+			}
+			if optional[i] {
+				if v.kind != KindOptional {
+					return errorf("cannot initialize optional list element from non-optional value %s", v)
+				}
+				if v.ptr == nil {
+					continue
+				}
+				v = *v.optional()
+			}
+			items = append(items, v)
+		}
+		return listValue(items)
+	}
+	if allConst {
+		v := build(&frame{})
+		if v.failed() {
+			return &code{eval: func(*frame) Value { return v }, konst: &v}
+		}
+		return constant(v)
+	}
+	return &code{eval: func(fr *frame) Value {
+		v := build(fr)
+		fr.cost += costList
+		return v
+	}}
+}
+
+func (c *compiler) mapLiteral(e ast.Expr) *code {
+	type entry struct {
+		key, val evalFn
+		optional bool
+	}
+	var entries []entry
+	allConst := true
+	for _, en := range e.AsMap().Entries() {
+		me := en.AsMapEntry()
+		k, v := c.node(me.Key()), c.node(me.Value())
+		entries = append(entries, entry{k.eval, v.eval, me.IsOptional()})
+		allConst = allConst && k.konst != nil && v.konst != nil
+	}
+	build := func(fr *frame) Value {
+		m := &mapBox{}
+		for _, en := range entries {
+			k := en.key(fr)
+			if k.failed() {
+				return k
+			}
+			v := en.val(fr)
+			if v.failed() {
+				return v
+			}
+			if en.optional {
+				if v.kind != KindOptional {
+					return errorf("cannot initialize optional entry '%s' from non-optional value %s", k, v)
+				}
+				if v.ptr == nil {
+					m.remove(k)
+					continue
+				}
+				v = *v.optional()
+			}
+			m.put(k, v)
+		}
+		return mapValue(m)
+	}
+	if allConst {
+		v := build(&frame{})
+		return constant(v)
+	}
+	return &code{eval: func(fr *frame) Value {
+		v := build(fr)
+		fr.cost += costMap
+		return v
+	}}
+}

@@ -1,0 +1,347 @@
+package cel
+
+import (
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// This file compiles calls.
+
+func (c *compiler) call(e ast.Expr) *code {
+	call := e.AsCall()
+	switch call.FunctionName() {
+	case operators.LogicalAnd:
+		return c.and(e)
+	case operators.LogicalOr:
+		return c.or(e)
+	case operators.Conditional:
+		return c.conditional(e)
+	case operators.LogicalNot:
+		return c.not(e)
+	case operators.NotStrictlyFalse:
+		return c.notStrictlyFalse(e)
+	case operators.Equals, operators.NotEquals:
+		return c.equality(e, call.FunctionName() == operators.NotEquals)
+	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+		return c.ordering(e)
+	case operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo:
+		return c.arithmetic(e)
+	case operators.Index:
+		return c.indexing(e, false)
+	case operators.OptIndex, operators.OptSelect:
+		return c.indexing(e, true)
+	case operators.In:
+		return c.membership(e)
+	case "or", "orValue":
+		if o := c.overload(e); call.IsMemberFunction() && (o == "" || o == "optional_or_optional" || o == "optional_orValue_value") {
+			return c.orElse(e, call.FunctionName() == "orValue")
+		}
+	}
+	return c.function(e)
+}
+
+// overload is the overload that a call has, "" if several are possible.
+func (c *compiler) overload(e ast.Expr) string {
+	if ref, ok := c.refs[e.ID()]; ok && len(ref.OverloadIDs) == 1 {
+		return ref.OverloadIDs[0]
+	}
+	return ""
+}
+
+// arguments compiles the target, if there is one, and the arguments.
+func (c *compiler) arguments(e ast.Expr) []*code {
+	call := e.AsCall()
+	var args []*code
+	if call.IsMemberFunction() {
+		args = append(args, c.node(call.Target()))
+	}
+	for _, arg := range call.Args() {
+		args = append(args, c.node(arg))
+	}
+	return args
+}
+
+// builtin is a function of this package's own: arguments have no failures
+// among them. Where it answers false, the bound implementation runs instead,
+// which knows the exact error.
+type builtin func(args []Value) (Value, bool)
+
+// callCode is everything about a call but its arguments.
+type callCode struct {
+	name     string
+	cost     costFn
+	builtin  builtin
+	impl     *functions.Overload
+	args     []evalFn
+	early    bool // an argument that fails ends the evaluation of the arguments
+	trait    int
+	constArg int
+}
+
+// function compiles a call of any function that is not an operator.
+func (c *compiler) function(e ast.Expr) *code {
+	name, overload := e.AsCall().FunctionName(), c.overload(e)
+	args := c.arguments(e)
+	if name == "matches" || name == "find" || name == "findAll" {
+		if len(args) > 1 && args[1].konst != nil && args[1].konst.kind == KindString {
+			return c.patternCall(name, overload, args)
+		}
+	}
+	if fast := c.fastCall(name, overload, args); fast != nil {
+		return fast
+	}
+	impl := c.env.implementation(overload, name)
+	if impl == nil {
+		c.unsupported(name + "()")
+	}
+	cc := &callCode{name: name, cost: callCost(name, overload), builtin: builtins[overload], impl: impl, trait: impl.OperandTrait}
+	for _, arg := range args {
+		cc.args = append(cc.args, arg.eval)
+	}
+	switch len(args) {
+	case 1:
+		cc.early = impl.Unary == nil
+	case 2:
+		cc.early = impl.Binary == nil
+	default:
+		cc.early = true
+	}
+	if impl.NonStrict {
+		c.unsupported(name + "()")
+	}
+	if len(args) == 1 && args[0].konst != nil && overloads.IsTypeConversionFunction(name) {
+		v := cc.eval(&frame{})
+		if v.kind == KindError {
+			c.fail("%w", v.err())
+		}
+		return constant(asciiFlag(v))
+	}
+	return &code{eval: cc.eval}
+}
+
+// eval runs the call: evaluate the arguments, charge, apply.
+func (cc *callCode) eval(fr *frame) Value {
+	base := len(fr.stack)
+	var failure Value
+	for i, arg := range cc.args {
+		v := arg(fr)
+		if v.failed() && failure.kind == KindNone {
+			failure = v
+			if cc.early && i < len(cc.args)-1 {
+				fr.drop(base)
+				return failure
+			}
+		}
+		fr.stack = append(fr.stack, v)
+	}
+	args := fr.stack[base:]
+	result := failure
+	if failure.kind == KindNone {
+		result = cc.apply(args)
+	}
+	fr.cost += cc.cost(args, result)
+	fr.drop(base)
+	return result
+}
+
+// drop forgets the arguments above base.
+func (fr *frame) drop(base int) {
+	clear(fr.stack[base:])
+	fr.stack = fr.stack[:base]
+}
+
+func (cc *callCode) apply(args []Value) Value {
+	if cc.builtin != nil {
+		if v, ok := cc.builtin(args); ok {
+			return v
+		}
+	}
+	return cc.bridge(args)
+}
+
+// bridge runs the bound implementation on cel-go's representation.
+func (cc *callCode) bridge(args []Value) Value {
+	refs := make([]ref.Val, len(args))
+	for i, arg := range args {
+		refs[i] = arg.ref()
+	}
+	if len(refs) > 0 && cc.trait != 0 && !refs[0].Type().HasTrait(cc.trait) {
+		if refs[0].Type().HasTrait(traits.ReceiverType) {
+			if r, ok := refs[0].(traits.Receiver); ok {
+				return fromRef(r.Receive(cc.name, cc.impl.Operator, refs[1:]))
+			}
+		}
+		return traitError(cc.name)
+	}
+	switch {
+	case len(refs) == 1 && cc.impl.Unary != nil:
+		return fromRef(cc.impl.Unary(refs[0]))
+	case len(refs) == 2 && cc.impl.Binary != nil:
+		return fromRef(cc.impl.Binary(refs[0], refs[1]))
+	case cc.impl.Function != nil:
+		return fromRef(cc.impl.Function(refs...))
+	}
+	return traitError(cc.name)
+}
+
+// arithmetic compiles + - * / %.
+func (c *compiler) arithmetic(e ast.Expr) *code {
+	call := e.AsCall()
+	a, b := c.node(call.Args()[0]), c.node(call.Args()[1])
+	var apply func(a, b Value) Value
+	switch call.FunctionName() {
+	case operators.Add:
+		apply = add
+	case operators.Subtract:
+		apply = subtract
+	case operators.Multiply:
+		apply = multiply
+	case operators.Divide:
+		apply = divide
+	default:
+		apply = modulo
+	}
+	price := tableCosts[c.overload(e)]
+	x, y := a.eval, b.eval
+	return &code{eval: func(fr *frame) Value {
+		l, r := x(fr), y(fr)
+		if price == nil {
+			fr.cost++
+		} else {
+			fr.cost += tenth(sizeOf(l) + sizeOf(r))
+		}
+		if l.failed() {
+			return l
+		}
+		if r.failed() {
+			return r
+		}
+		return apply(l, r)
+	}}
+}
+
+// equality compiles == and !=.
+func (c *compiler) equality(e ast.Expr, negated bool) *code {
+	args := e.AsCall().Args()
+	a, b := c.node(args[0]), c.node(args[1])
+	if fast := fastEquality(a, b, negated); fast != nil {
+		return testCode(fast)
+	}
+	x, y := a.eval, b.eval
+	price := costEqual
+	if negated {
+		price = costCompare
+	}
+	return testCode(func(fr *frame) tri {
+		l, r := x(fr), y(fr)
+		fr.cost += price(l, r)
+		return fr.equalTest(l, r, negated)
+	})
+}
+
+// equalTest is == or != of two values. An error of the comparison itself makes
+// != true.
+func (fr *frame) equalTest(l, r Value, negated bool) tri {
+	if l.failed() {
+		fr.fail = l
+		return bad
+	}
+	if r.failed() {
+		fr.fail = r
+		return bad
+	}
+	eq := equal(l, r)
+	if negated {
+		return truth(!isTrue(eq))
+	}
+	return fr.verdict(eq)
+}
+
+// ordering compiles < <= > >=.
+func (c *compiler) ordering(e ast.Expr) *code {
+	call := e.AsCall()
+	a, b := c.node(call.Args()[0]), c.node(call.Args()[1])
+	fn := call.FunctionName()
+	var wantLess, wantEqual, wantGreater bool
+	switch fn {
+	case operators.Less:
+		wantLess = true
+	case operators.LessEquals:
+		wantLess, wantEqual = true, true
+	case operators.Greater:
+		wantGreater = true
+	default:
+		wantGreater, wantEqual = true, true
+	}
+	sized := tableCosts[c.overload(e)] != nil
+	x, y := a.eval, b.eval
+	return testCode(func(fr *frame) tri {
+		l, r := x(fr), y(fr)
+		if sized {
+			fr.cost += costCompare(l, r)
+		} else {
+			fr.cost++
+		}
+		if l.kind == KindInt && r.kind == KindInt {
+			i, j := l.Int(), r.Int()
+			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
+		}
+		if l.failed() {
+			fr.fail = l
+			return bad
+		}
+		if r.failed() {
+			fr.fail = r
+			return bad
+		}
+		if !comparable(l.kind) {
+			fr.fail = traitError(fn)
+			return bad
+		}
+		cmp := compare(l, r)
+		if cmp.failed() {
+			fr.fail = cmp
+			return bad
+		}
+		n := cmp.Int()
+		return truth(n < 0 && wantLess || n == 0 && wantEqual || n > 0 && wantGreater)
+	})
+}
+
+// membership compiles `in`.
+func (c *compiler) membership(e ast.Expr) *code {
+	args := e.AsCall().Args()
+	overload := c.overload(e)
+	x, in := c.node(args[0]), c.node(args[1])
+	if overload == overloads.InList && in.konst != nil && in.konst.kind == KindList {
+		if in.konst.size() == 0 {
+			return constant(boolValue(false))
+		}
+		if set := constSet(in.konst.items()); set != nil {
+			return c.setMembership(x, set)
+		}
+	}
+	sized := overload == overloads.InList
+	a, b := x.eval, in.eval
+	return testCode(func(fr *frame) tri {
+		l, r := a(fr), b(fr)
+		if sized {
+			fr.cost += sizeOf(r)
+		} else {
+			fr.cost++
+		}
+		if l.failed() {
+			fr.fail = l
+			return bad
+		}
+		if r.failed() {
+			fr.fail = r
+			return bad
+		}
+		return fr.verdict(contains(l, r))
+	})
+}

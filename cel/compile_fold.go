@@ -1,0 +1,183 @@
+package cel
+
+import (
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+)
+
+// This file compiles comprehensions. The usual macros are recognised by their
+// shape and run as plain loops that charge what the general form would.
+
+// fold is a comprehension: a range, variables, an accumulator and what is done
+// with them for each element.
+type fold struct {
+	over         evalFn
+	iter, iter2  int // slots; iter2 is -1 if there is one variable
+	accu         int
+	cond         testFn // nil: always true
+	step, result evalFn
+	predicate    testFn // of a recognised form
+	transform    evalFn // of a recognised form
+}
+
+// shape is the macro that a comprehension comes from.
+type shape uint8
+
+const (
+	shapeGeneral shape = iota
+	shapeAll
+	shapeExists
+	shapeExistsOne
+	shapeMap
+)
+
+func (c *compiler) newSlot() int {
+	c.slots++
+	return c.slots - 1
+}
+
+func (c *compiler) declare(name string, init evalFn, param *Type) int {
+	slot := c.newSlot()
+	c.scope = &variable{name: name, slot: slot, init: init, param: param, next: c.scope}
+	return slot
+}
+
+func (c *compiler) comprehension(e ast.Expr) *code {
+	comp := e.AsComprehension()
+	outer := c.scope
+	defer func() { c.scope = outer }()
+
+	over := c.node(comp.IterRange())
+	init := c.node(comp.AccuInit())
+	f := &fold{over: over.eval, iter2: -1}
+	start := init.eval
+	bind := comp.IterRange().Kind() == ast.ListKind && comp.IterRange().AsList().Size() == 0
+	if !bind && init.konst != nil && init.konst.kind == KindList && init.konst.size() == 0 {
+		start = func(*frame) Value { v := listValue(nil); v.flag = flagOwn; return v }
+	}
+	if !bind && init.konst != nil && init.konst.kind == KindMap && init.konst.size() == 0 {
+		start = func(*frame) Value { v := mapValue(&mapBox{}); v.flag = flagOwn; return v }
+	}
+	f.accu = c.declare(comp.AccuVar(), start, init.param)
+	inner := c.scope
+	c.iterVariables(f, comp, over.param)
+
+	kind, parts := recognise(comp)
+	switch kind {
+	case shapeAll, shapeExists, shapeExistsOne:
+		f.predicate = c.node(parts[0]).asTest()
+	case shapeMap:
+		if parts[0] != nil {
+			f.predicate = c.node(parts[0]).asTest()
+		}
+		f.transform = c.node(parts[1]).eval
+	default:
+		cond := c.node(comp.LoopCondition())
+		if cond.konst == nil || !isTrue(*cond.konst) {
+			f.cond = cond.asTest()
+		}
+		f.step = c.node(comp.LoopStep()).eval
+		c.scope = inner
+		result := c.node(comp.Result())
+		f.result = result.eval
+		if bind {
+			return &code{eval: f.bind}
+		}
+	}
+	switch kind {
+	case shapeAll:
+		return testCode(f.all)
+	case shapeExists:
+		return testCode(f.exists)
+	case shapeExistsOne:
+		return testCode(f.existsOne)
+	case shapeMap:
+		return &code{eval: f.mapped}
+	}
+	return &code{eval: f.general}
+}
+
+// iterVariables declares the variables that run over the range.
+func (c *compiler) iterVariables(f *fold, comp ast.ComprehensionExpr, over *Type) {
+	var item *Type
+	if over != nil && over.Kind == List {
+		item = over.Elem
+	}
+	if comp.HasIterVar2() {
+		f.iter = c.declare(comp.IterVar(), nil, nil)
+		if over != nil && (over.Kind == Map || over.Kind == List) {
+			item = over.Elem
+		}
+		f.iter2 = c.declare(comp.IterVar2(), nil, item)
+		return
+	}
+	f.iter = c.declare(comp.IterVar(), nil, item)
+}
+
+// recognise finds the macro that made a comprehension and its arguments: the
+// predicate, and what map() collects.
+func recognise(comp ast.ComprehensionExpr) (shape, [2]ast.Expr) {
+	accu := comp.AccuVar()
+	cond, step := comp.LoopCondition(), comp.LoopStep()
+	init := comp.AccuInit()
+	isAccu := func(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == accu }
+	switch {
+	case isLiteral(init, types.True) && isAccu(comp.Result()):
+		if args, ok := callOf(cond, operators.NotStrictlyFalse, 1); ok && isAccu(args[0]) {
+			if args, ok := callOf(step, operators.LogicalAnd, 2); ok && isAccu(args[0]) {
+				return shapeAll, [2]ast.Expr{args[1]}
+			}
+		}
+	case isLiteral(init, types.False) && isAccu(comp.Result()):
+		args, ok := callOf(cond, operators.NotStrictlyFalse, 1)
+		if !ok {
+			break
+		}
+		if not, ok := callOf(args[0], operators.LogicalNot, 1); ok && isAccu(not[0]) {
+			if args, ok := callOf(step, operators.LogicalOr, 2); ok && isAccu(args[0]) {
+				return shapeExists, [2]ast.Expr{args[1]}
+			}
+		}
+	case isLiteral(init, types.Int(0)) && isLiteral(cond, types.True):
+		return recogniseOne(comp, isAccu)
+	case init.Kind() == ast.ListKind && init.AsList().Size() == 0 && isLiteral(cond, types.True) && isAccu(comp.Result()):
+		var predicate ast.Expr
+		if args, ok := callOf(step, operators.Conditional, 3); ok && isAccu(args[2]) {
+			predicate, step = args[0], args[1]
+		}
+		if args, ok := callOf(step, operators.Add, 2); ok && isAccu(args[0]) && args[1].Kind() == ast.ListKind {
+			if l := args[1].AsList(); l.Size() == 1 && len(l.OptionalIndices()) == 0 {
+				return shapeMap, [2]ast.Expr{predicate, l.Elements()[0]}
+			}
+		}
+	}
+	return shapeGeneral, [2]ast.Expr{}
+}
+
+func recogniseOne(comp ast.ComprehensionExpr, isAccu func(ast.Expr) bool) (shape, [2]ast.Expr) {
+	args, ok := callOf(comp.LoopStep(), operators.Conditional, 3)
+	if !ok || !isAccu(args[2]) {
+		return shapeGeneral, [2]ast.Expr{}
+	}
+	inc, ok := callOf(args[1], operators.Add, 2)
+	if !ok || !isAccu(inc[0]) || !isLiteral(inc[1], types.Int(1)) {
+		return shapeGeneral, [2]ast.Expr{}
+	}
+	eq, ok := callOf(comp.Result(), operators.Equals, 2)
+	if !ok || !isAccu(eq[0]) || !isLiteral(eq[1], types.Int(1)) {
+		return shapeGeneral, [2]ast.Expr{}
+	}
+	return shapeExistsOne, [2]ast.Expr{args[0]}
+}
+
+func isLiteral(e ast.Expr, v any) bool { return e.Kind() == ast.LiteralKind && any(e.AsLiteral()) == v }
+
+// callOf is the arguments of e if it is a call of that operator.
+func callOf(e ast.Expr, fn string, n int) ([]ast.Expr, bool) {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != fn || e.AsCall().IsMemberFunction() {
+		return nil, false
+	}
+	args := e.AsCall().Args()
+	return args, len(args) == n
+}

@@ -1,0 +1,194 @@
+package cel
+
+import (
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+)
+
+// This file compiles logic: && || ! ?: and what depends on it.
+
+// terms collects the operands of a chain of one operator, left to right.
+func (c *compiler) terms(e ast.Expr, op string, to []testFn) []testFn {
+	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == op {
+		for _, arg := range e.AsCall().Args() {
+			to = c.terms(arg, op, to)
+		}
+		return to
+	}
+	return append(to, c.node(e).asTest())
+}
+
+// and compiles a && b && …: false as soon as one is, else the first failure.
+func (c *compiler) and(e ast.Expr) *code {
+	tests := c.terms(e, operators.LogicalAnd, nil)
+	if len(tests) == 2 {
+		a, b := tests[0], tests[1]
+		return testCode(func(fr *frame) tri {
+			switch a(fr) {
+			case no:
+				return no
+			case yes:
+				return b(fr)
+			}
+			first := fr.fail
+			switch b(fr) {
+			case no:
+				return no
+			case bad:
+				first = firstFailure(first, fr.fail)
+			}
+			fr.fail = first
+			return bad
+		})
+	}
+	return testCode(func(fr *frame) tri { return runTests(fr, tests, no) })
+}
+
+// or compiles a || b || …: true as soon as one is, else the first failure.
+func (c *compiler) or(e ast.Expr) *code {
+	tests := c.terms(e, operators.LogicalOr, nil)
+	if len(tests) == 2 {
+		a, b := tests[0], tests[1]
+		return testCode(func(fr *frame) tri {
+			switch a(fr) {
+			case yes:
+				return yes
+			case no:
+				return b(fr)
+			}
+			first := fr.fail
+			switch b(fr) {
+			case yes:
+				return yes
+			case bad:
+				first = firstFailure(first, fr.fail)
+			}
+			fr.fail = first
+			return bad
+		})
+	}
+	return testCode(func(fr *frame) tri { return runTests(fr, tests, yes) })
+}
+
+// runTests runs tests until one has the decisive outcome.
+func runTests(fr *frame, tests []testFn, decisive tri) tri {
+	failed := false
+	var first Value
+	for _, test := range tests {
+		switch t := test(fr); {
+		case t == decisive:
+			return decisive
+		case t == bad && !failed:
+			first, failed = fr.fail, true
+		case t == bad:
+			first = firstFailure(first, fr.fail)
+		}
+	}
+	if failed {
+		fr.fail = first
+		return bad
+	}
+	return yes - decisive
+}
+
+// conditional compiles a ? b : c. Its branches are evaluated as branches: the
+// root of a path costs nothing there.
+func (c *compiler) conditional(e ast.Expr) *code {
+	args := e.AsCall().Args()
+	cond, a, b := c.node(args[0]).asTest(), c.node(args[1]), c.node(args[2])
+	then, otherwise := a.asBranch(), b.asBranch()
+	eval := func(fr *frame) Value {
+		switch cond(fr) {
+		case yes:
+			return then(fr)
+		case no:
+			return otherwise(fr)
+		}
+		return fr.fail
+	}
+	out := &code{eval: eval, ternary: true}
+	if a.test != nil && b.test != nil && a.path == nil && b.path == nil {
+		aTest, bTest := a.test, b.test
+		out.test = func(fr *frame) tri {
+			switch cond(fr) {
+			case yes:
+				return aTest(fr)
+			case no:
+				return bTest(fr)
+			}
+			return bad
+		}
+	}
+	if a.param == b.param {
+		out.param = a.param
+	}
+	return out
+}
+
+// not compiles !a.
+func (c *compiler) not(e ast.Expr) *code {
+	arg := c.node(e.AsCall().Args()[0])
+	if arg.static == KindBool {
+		test := arg.asTest()
+		eval := arg.eval
+		if arg.test == nil {
+			return testCode(func(fr *frame) tri { return fr.verdict(negation(fr, eval(fr))) })
+		}
+		return testCode(func(fr *frame) tri {
+			t := test(fr)
+			fr.cost++
+			if t == bad {
+				return bad
+			}
+			return yes - t
+		})
+	}
+	eval := arg.eval
+	return testCode(func(fr *frame) tri { return fr.verdict(negation(fr, eval(fr))) })
+}
+
+// negation is !v.
+func negation(fr *frame, v Value) Value {
+	fr.cost++
+	switch v.kind {
+	case KindBool:
+		return boolValue(v.bits == 0)
+	case KindUnknown, KindError:
+		return v
+	case KindInt, KindDouble, KindDuration:
+		return errorValue(errNoOverload)
+	}
+	return traitError(operators.LogicalNot)
+}
+
+// notStrictlyFalse compiles the condition of all() and exists().
+func (c *compiler) notStrictlyFalse(e ast.Expr) *code {
+	eval := c.node(e.AsCall().Args()[0]).eval
+	return testCode(func(fr *frame) tri {
+		v := eval(fr)
+		fr.cost++
+		return truth(!isFalse(v))
+	})
+}
+
+// orElse compiles or() and orValue() of optionals: the argument is evaluated
+// only if there is no value.
+func (c *compiler) orElse(e ast.Expr, unwrap bool) *code {
+	call := e.AsCall()
+	lhs := c.node(call.Target()).eval
+	rhs := c.node(call.Args()[0]).eval
+	return &code{eval: func(fr *frame) Value {
+		v := lhs(fr)
+		switch {
+		case v.failed():
+			return v
+		case v.kind != KindOptional:
+			return errorValue(errNoOverload)
+		case v.ptr == nil:
+			return rhs(fr)
+		case unwrap:
+			return *v.optional()
+		}
+		return v
+	}}
+}

@@ -1,0 +1,229 @@
+package cel
+
+import (
+	"math"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// This file prices calls at run time, unit for unit as upstream does.
+
+// Prices of what is no call.
+const (
+	costSelect = 1  // a variable, a selection or an index
+	costList   = 10 // making a list
+	costMap    = 30 // making a map
+)
+
+// costFn is the price of a call by its arguments and its result.
+type costFn func(args []Value, result Value) uint64
+
+// tenths holds the price of walking that many elements.
+var tenths = func() (t [256]uint64) {
+	for i := range t {
+		t[i] = uint64(math.Ceil(float64(i) * 0.1))
+	}
+	return t
+}()
+
+// tenth is the price of walking n elements.
+func tenth(n uint64) uint64 {
+	if n < uint64(len(tenths)) {
+		return tenths[n]
+	}
+	return uint64(math.Ceil(float64(n) * 0.1))
+}
+
+// factor is n elements at a price each, rounded up.
+func factor(n uint64, price float64) uint64 { return uint64(math.Ceil(float64(n) * price)) }
+
+// sizeOf is the size of a value as prices count it: code points, bytes, items
+// or entries; 1 for everything else.
+func sizeOf(v Value) uint64 {
+	switch v.kind {
+	case KindString:
+		return uint64(v.runes())
+	case KindBytes:
+		return v.bits
+	case KindList, KindMap:
+		return uint64(v.size())
+	case KindOptional:
+		if v.ptr != nil {
+			return sizeOf(*v.optional())
+		}
+	case KindOpaque:
+		if s, ok := v.opaque().(traits.Sizer); ok {
+			return uint64(s.Size().(types.Int))
+		}
+	}
+	return 1
+}
+
+// plainSize is sizeOf where Kubernetes prices a call: an optional is 1.
+func plainSize(v Value) uint64 {
+	if v.kind == KindOptional {
+		return 1
+	}
+	return sizeOf(v)
+}
+
+func costOne([]Value, Value) uint64 { return 1 }
+
+// costCompare is the price of comparing two values.
+func costCompare(a, b Value) uint64 { return tenth(min(sizeOf(a), sizeOf(b))) }
+
+func costEqual(a, b Value) uint64 {
+	if a.kind == KindOpaque {
+		if _, ok := a.opaque().(preserved); !ok {
+			return 1
+		}
+	}
+	return costCompare(a, b)
+}
+
+// costPattern is the price of matching n code points with a pattern of m.
+func costPattern(n, m uint64) uint64 {
+	return uint64(math.Ceil((1+float64(n))*0.1)) * uint64(math.Ceil(float64(m)*0.25))
+}
+
+// traversal is the price of visiting everything in a value.
+func traversal(v Value) uint64 {
+	switch v.kind {
+	case KindString, KindBytes:
+		return uint64(float64(v.bits) * 0.1)
+	case KindList:
+		var sum uint64
+		for i, n := 0, v.size(); i < n; i++ {
+			sum += traversal(v.item(i))
+		}
+		return sum
+	case KindMap:
+		var sum uint64
+		eachEntry(v, func(k, item Value) bool {
+			sum += traversal(k) + traversal(item)
+			return true
+		})
+		return sum
+	}
+	return 1
+}
+
+// overloadCosts are the prices that belong to one overload; they come before
+// those of the function's name.
+var overloadCosts = map[string]costFn{
+	"list_sets_contains_list":   func(a []Value, _ Value) uint64 { return 1 + sizeOf(a[0])*sizeOf(a[1]) },
+	"list_sets_intersects_list": func(a []Value, _ Value) uint64 { return 1 + sizeOf(a[0])*sizeOf(a[1]) },
+	"list_sets_equivalent_list": func(a []Value, _ Value) uint64 { return 1 + 2*sizeOf(a[0])*sizeOf(a[1]) },
+	"list_slice":                func(_ []Value, r Value) uint64 { return 11 + sizeOf(r) },
+	"lists_range":               func(_ []Value, r Value) uint64 { return 11 + sizeOf(r) },
+	"list_reverse":              func(_ []Value, r Value) uint64 { return 11 + sizeOf(r) },
+	"list_flatten":              func(a []Value, _ Value) uint64 { return 11 + sizeOf(a[0]) },
+	"list_flatten_int":          costFlatten,
+	"list_distinct":             func(a []Value, _ Value) uint64 { return costSort(a[0], a[0]) },
+}
+
+func costFlatten(a []Value, _ Value) uint64 {
+	depth := 1.0
+	if a[1].kind == KindInt && a[1].Int() >= 0 {
+		depth = float64(a[1].Int())
+	}
+	return 11 + uint64(depth*float64(sizeOf(a[0])))
+}
+
+// costSort is the price of comparing every item with every other, by keys.
+func costSort(list, keys Value) uint64 {
+	n := sizeOf(list)
+	each := 2.0
+	if keys.kind == KindList && keys.size() > 0 {
+		if k := keys.item(0).kind; k == KindString || k == KindBytes {
+			each = 2.1
+		}
+	}
+	return 11 + uint64(each*float64(n*n))
+}
+
+// functionCosts are the prices of functions whatever the overload.
+var functionCosts = map[string]costFn{
+	"isSorted": costTraversal, "sum": costTraversal, "max": costTraversal, "min": costTraversal,
+	"indexOf": costTraversal, "lastIndexOf": costTraversal, "includes": costTraversal,
+	"url": costParse, "lowerAscii": costParse, "upperAscii": costParse, "substring": costParse, "trim": costParse,
+	"cidr": costParse, "isIP": costParse, "isCIDR": costParse, "quantity": costParse, "isQuantity": costParse,
+	"semver": costParse, "isSemver": costParse, "ip": costParse,
+	"replace": costTwice, "split": costTwice, "ip.isCanonical": costTwice,
+	"join":       func(_ []Value, r Value) uint64 { return factor(plainSize(r)*2, 0.1) },
+	"find":       func(a []Value, _ Value) uint64 { return costPattern(plainSize(a[0]), plainSize(a[1])) },
+	"findAll":    func(a []Value, _ Value) uint64 { return costPattern(plainSize(a[0]), plainSize(a[1])) },
+	"validate":   costValidate,
+	"containsIP": func(a []Value, _ Value) uint64 { return factor(2*plainSize(a[0]), 0.1) },
+	"containsCIDR": func(a []Value, _ Value) uint64 {
+		return factor(2*plainSize(a[0]), 0.1) + tenth(plainSize(a[0])) + 1
+	},
+}
+
+func costTraversal(a []Value, _ Value) uint64 { return traversal(a[0]) }
+func costParse(a []Value, _ Value) uint64     { return tenth(plainSize(a[0])) }
+func costTwice(a []Value, _ Value) uint64     { return factor(plainSize(a[0])*2, 0.1) }
+
+func costValidate(a []Value, _ Value) uint64 {
+	if a[0].kind == KindOpaque {
+		if f, ok := a[0].opaque().(namedFormat); ok {
+			return costPattern(plainSize(a[1]), uint64(f.maxRegexSize))
+		}
+	}
+	return 1
+}
+
+// tableCosts are cel-go's own prices, by overload.
+var tableCosts = map[string]costFn{
+	"starts_with_string": func(a []Value, _ Value) uint64 { return tenth(sizeOf(a[1])) },
+	"ends_with_string":   func(a []Value, _ Value) uint64 { return tenth(sizeOf(a[1])) },
+	"string_to_bytes":    costWalk, "bytes_to_string": costWalk, "strings_quote": costWalk, "string_format": costWalk,
+	"in_list":         func(a []Value, _ Value) uint64 { return sizeOf(a[1]) },
+	"add_string":      func(a []Value, _ Value) uint64 { return tenth(sizeOf(a[0]) + sizeOf(a[1])) },
+	"add_bytes":       func(a []Value, _ Value) uint64 { return tenth(sizeOf(a[0]) + sizeOf(a[1])) },
+	"matches":         func(a []Value, _ Value) uint64 { return costPattern(sizeOf(a[0]), sizeOf(a[1])) },
+	"matches_string":  func(a []Value, _ Value) uint64 { return costPattern(sizeOf(a[0]), sizeOf(a[1])) },
+	"contains_string": func(a []Value, _ Value) uint64 { return tenth(sizeOf(a[0])) * tenth(sizeOf(a[1])) },
+	"less_string":     costOrder, "less_equals_string": costOrder, "greater_string": costOrder, "greater_equals_string": costOrder,
+	"less_bytes": costOrder, "less_equals_bytes": costOrder, "greater_bytes": costOrder, "greater_equals_bytes": costOrder,
+}
+
+func costWalk(a []Value, _ Value) uint64  { return tenth(sizeOf(a[0])) }
+func costOrder(a []Value, _ Value) uint64 { return costCompare(a[0], a[1]) }
+
+// callCost is the price of a call. overload is empty where the arguments'
+// types left several to choose from.
+func callCost(function, overload string) costFn {
+	if fn, ok := overloadCosts[overload]; ok {
+		return fn
+	}
+	if sortsList(overload) {
+		if function == "@sortByAssociatedKeys" {
+			return func(a []Value, _ Value) uint64 { return costSort(a[0], a[1]) }
+		}
+		return func(a []Value, _ Value) uint64 { return costSort(a[0], a[0]) }
+	}
+	switch overload {
+	case "cidr_ip":
+		return costOne
+	case "cidr_contains_ip_string":
+		return func(a []Value, r Value) uint64 { return functionCosts["containsIP"](a, r) + tenth(plainSize(a[1])) }
+	case "cidr_contains_cidr_string":
+		return func(a []Value, r Value) uint64 { return functionCosts["containsCIDR"](a, r) + tenth(plainSize(a[1])) }
+	}
+	if fn, ok := functionCosts[function]; ok {
+		return fn
+	}
+	if fn, ok := tableCosts[overload]; ok {
+		return fn
+	}
+	return costOne
+}
+
+// sortsList reports whether an overload sorts a list: list_<type>_sort or
+// list_<type>_sortByAssociatedKeys.
+func sortsList(overload string) bool {
+	return strings.HasPrefix(overload, "list_") && (strings.HasSuffix(overload, "_sort") || strings.HasSuffix(overload, "_sortByAssociatedKeys"))
+}

@@ -1,0 +1,343 @@
+package cel
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file decides equality. The left operand decides how: lists and maps on
+// the heap compare leniently, those of a document by their type.
+
+// equal is a == b: a Bool, or an error.
+func equal(a, b Value) Value {
+	if a.kind == KindNull || b.kind == KindNull {
+		return boolValue(a.kind == b.kind)
+	}
+	return equalTo(a, b)
+}
+
+func isTrue(v Value) bool  { return v.kind == KindBool && v.bits != 0 }
+func isFalse(v Value) bool { return v.kind == KindBool && v.bits == 0 }
+
+// equalTo is the equality of a's own type.
+func equalTo(a, b Value) Value {
+	switch a.kind {
+	case KindNull:
+		return boolValue(b.kind == KindNull)
+	case KindBool, KindDuration:
+		return boolValue(a.kind == b.kind && a.bits == b.bits)
+	case KindInt, KindUint, KindDouble:
+		return boolValue(numbersEqual(a, b))
+	case KindString:
+		return boolValue(b.kind == KindString && a.text() == b.text())
+	case KindBytes:
+		return boolValue(b.kind == KindBytes && bytes.Equal(a.bytes(), b.bytes()))
+	case KindTimestamp:
+		return boolValue(b.kind == KindTimestamp && a.Time().Equal(b.Time()))
+	case KindType:
+		return boolValue(b.kind == KindType && a.celType().TypeName() == b.celType().TypeName())
+	case KindList:
+		return listsEqual(a, b)
+	case KindMap:
+		return mapsEqual(a, b)
+	case KindOptional:
+		if b.kind != KindOptional || (a.ptr == nil) != (b.ptr == nil) {
+			return boolValue(false)
+		}
+		if a.ptr == nil {
+			return boolValue(true)
+		}
+		return equal(*a.optional(), *b.optional())
+	case KindOpaque:
+		return fromRef(a.opaque().Equal(b.ref()))
+	}
+	return errorValue(errNoOverload)
+}
+
+func numbersEqual(a, b Value) bool {
+	if b.kind != KindInt && b.kind != KindUint && b.kind != KindDouble {
+		return false
+	}
+	if a.kind == b.kind && a.kind != KindDouble {
+		return a.bits == b.bits
+	}
+	c, ok := compareNumbers(a, b)
+	return ok && c == 0
+}
+
+func listsEqual(a, b Value) Value {
+	if b.kind != KindList {
+		if a.fromDoc() {
+			return errorValue(errNoOverload)
+		}
+		return boolValue(false)
+	}
+	n := a.size()
+	if n != b.size() {
+		return boolValue(false)
+	}
+	if a.fromDoc() {
+		switch a.typ.ListType {
+		case "set":
+			return setsEqual(a, b)
+		case "map":
+			return mapListsEqual(a, b)
+		}
+		for i := 0; i < n; i++ {
+			if eq := equalItems(a.item(i), b.item(i)); !isTrue(eq) {
+				return eq
+			}
+		}
+		return boolValue(true)
+	}
+	for i := 0; i < n; i++ {
+		x, y := a.item(i), b.item(i)
+		if x.failed() || y.failed() {
+			continue
+		}
+		if isFalse(equal(x, y)) {
+			return boolValue(false)
+		}
+	}
+	return boolValue(true)
+}
+
+// equalItems is equalTo with an operand that may be an error, which then is
+// the result.
+func equalItems(a, b Value) Value {
+	if a.failed() {
+		return a
+	}
+	if b.failed() {
+		return b
+	}
+	return equalTo(a, b)
+}
+
+// setsEqual compares the items of a set list of a document with those of a
+// list of the same length, in any order.
+func setsEqual(a, b Value) Value {
+	seen := make(map[scalarKey]bool, a.size())
+	for i, n := 0, a.size(); i < n; i++ {
+		k, err := setKey(a.item(i))
+		if err.failed() {
+			return err
+		}
+		seen[k] = false
+	}
+	hits := 0
+	for i, n := 0, b.size(); i < n; i++ {
+		k, err := setKey(b.item(i))
+		if err.failed() {
+			return err
+		}
+		hit, ok := seen[k]
+		if !ok {
+			return boolValue(false)
+		}
+		if !hit {
+			seen[k] = true
+			hits++
+		}
+	}
+	return boolValue(hits == len(seen))
+}
+
+// setKey is an item of a set as a key.
+func setKey(v Value) (scalarKey, Value) {
+	if v.failed() {
+		return scalarKey{}, v
+	}
+	if k, ok := keyOf(v); ok {
+		return k, Value{}
+	}
+	switch v.kind {
+	case KindDuration, KindNull:
+		return scalarKey{kind: v.kind, bits: v.bits}, Value{}
+	case KindBytes:
+		return scalarKey{kind: KindBytes, text: v.text()}, Value{}
+	case KindTimestamp:
+		return scalarKey{kind: KindTimestamp, bits: v.bits, text: fmt.Sprint(v.node.Int())}, Value{}
+	}
+	return scalarKey{kind: v.kind, text: v.String()}, Value{}
+}
+
+// mapListsEqual compares the items of a map list of a document with those of
+// a list of the same length, matched by their keys.
+func mapListsEqual(a, b Value) Value {
+	keys := escapedKeys(a.typ.MapKeys)
+	at := make(map[string]int, a.size())
+	for i, n := 0, a.size(); i < n; i++ {
+		at[listKey(a.item(i), keys)] = i
+	}
+	seen := make(map[int]bool, len(at))
+	for i, n := 0, b.size(); i < n; i++ {
+		item := b.item(i)
+		j, ok := at[listKey(item, keys)]
+		if !ok {
+			return boolValue(false)
+		}
+		if eq := equalItems(a.item(j), item); !isTrue(eq) {
+			return eq
+		}
+		seen[j] = true
+	}
+	return boolValue(len(seen) == len(at))
+}
+
+// escapedKeys are the names under which upstream looks the key members up:
+// escaped, in the data as it is, so that a key whose name needs escaping is
+// never found.
+func escapedKeys(names []string) []string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = name
+		if escaped, ok := Escape(name); ok {
+			out[i] = escaped
+		}
+	}
+	return out
+}
+
+// listKey is the identity of an item of a map list.
+func listKey(item Value, keys []string) string {
+	var b strings.Builder
+	for _, name := range keys {
+		var v doc.Value
+		switch {
+		case item.kind == KindMap && item.fromDoc():
+			v = item.docValue().Get(name)
+		case item.kind == KindMap:
+			if m, ok := item.heapMap().find(stringValue(name)); ok {
+				fmt.Fprintf(&b, "%d %q,", m.kind, m.String())
+				continue
+			}
+		}
+		if !v.Exists() || v.Kind() == doc.Null {
+			b.WriteString("nil,")
+			continue
+		}
+		m := load(v.Doc, v.Node, scalarTypes[v.Kind()])
+		fmt.Fprintf(&b, "%d %q,", m.kind, m.String())
+	}
+	return b.String()
+}
+
+// scalarTypes are the types by which data without a type is read.
+var scalarTypes = [...]*Type{
+	doc.Bool: {Kind: Bool}, doc.Int: {Kind: Int}, doc.Float: {Kind: Double}, doc.String: {Kind: String},
+	doc.Array: {Kind: List}, doc.Object: {Kind: Map},
+}
+
+func mapsEqual(a, b Value) Value {
+	if b.kind != KindMap {
+		if a.fromDoc() {
+			return errorValue(errNoOverload)
+		}
+		return boolValue(false)
+	}
+	if a.size() != b.size() {
+		return boolValue(false)
+	}
+	if a.fromDoc() {
+		return objectsEqual(a, b)
+	}
+	m := a.heapMap()
+	for i, k := range m.keys {
+		other, found := findIn(b, k)
+		if !found {
+			return boolValue(false)
+		}
+		if m.vals[i].failed() || other.failed() {
+			continue
+		}
+		if isFalse(equal(m.vals[i], other)) {
+			return boolValue(false)
+		}
+	}
+	return boolValue(true)
+}
+
+// objectsEqual compares a map or object of a document with a map of as many
+// members. Members that no type declares are compared as data, and ignored if
+// only the left side has them.
+func objectsEqual(a, b Value) Value {
+	for key, datum := range a.docValue().Members() {
+		if a.typ.Kind == Object && a.typ.field(key) == nil {
+			if !b.fromDoc() {
+				return errorValue(errNoOverload)
+			}
+			if other := b.docValue().Get(key); other.Exists() && !doc.Equal(datum, other) {
+				return boolValue(false)
+			}
+			continue
+		}
+		x, found := a.find(key)
+		y, ok := findIn(b, stringValue(key))
+		if found != ok {
+			return boolValue(false)
+		}
+		if !found {
+			continue
+		}
+		if eq := equalItems(x, y); !isTrue(eq) {
+			return eq
+		}
+	}
+	return boolValue(true)
+}
+
+// findIn looks a key up in any map.
+func findIn(m, key Value) (Value, bool) {
+	if !m.fromDoc() {
+		return m.heapMap().find(key)
+	}
+	if key.kind != KindString {
+		return errorValue(errNoOverload), true
+	}
+	return m.find(key.text())
+}
+
+// contains is `x in list` or `key in map`.
+func contains(x, in Value) Value {
+	switch in.kind {
+	case KindList:
+		return listContains(in, x)
+	case KindMap:
+		v, found := findIn(in, x)
+		if found && v.failed() && in.fromDoc() {
+			return v
+		}
+		return boolValue(found)
+	}
+	return errorValue(errNoOverload)
+}
+
+func listContains(l, x Value) Value {
+	n := l.size()
+	if !l.fromDoc() {
+		for i := 0; i < n; i++ {
+			if isTrue(equal(x, l.items()[i])) {
+				return boolValue(true)
+			}
+		}
+		return boolValue(false)
+	}
+	failure := Value{}
+	for i := 0; i < n; i++ {
+		eq := equalItems(l.item(i), x)
+		if isTrue(eq) {
+			return eq
+		}
+		if eq.kind != KindBool && failure.kind == KindNone {
+			failure = eq
+		}
+	}
+	if failure.kind != KindNone {
+		return failure
+	}
+	return boolValue(false)
+}

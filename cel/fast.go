@@ -1,0 +1,255 @@
+package cel
+
+import (
+	"regexp"
+	"strings"
+)
+
+// This file compiles the commonest calls to closures of their own.
+
+// fastEquality is == or != where one side is a constant scalar; nil if it is
+// not of that form.
+func fastEquality(a, b *code, negated bool) testFn {
+	if b.konst == nil {
+		return nil
+	}
+	k, eval := *b.konst, a.eval
+	switch k.kind {
+	case KindString:
+		if a.static != KindString {
+			return nil
+		}
+		want, size := k.text(), uint64(k.runes())
+		return func(fr *frame) tri {
+			v := eval(fr)
+			if v.kind != KindString {
+				fr.cost += costCompare(v, k)
+				return fr.equalTest(v, k, negated)
+			}
+			fr.cost += tenth(min(uint64(v.runes()), size))
+			return truth((v.text() == want) != negated)
+		}
+	case KindInt, KindBool:
+		if a.static != k.kind {
+			return nil
+		}
+		return func(fr *frame) tri {
+			v := eval(fr)
+			fr.cost++
+			if v.kind != k.kind {
+				return fr.equalTest(v, k, negated)
+			}
+			return truth((v.bits == k.bits) != negated)
+		}
+	}
+	return nil
+}
+
+// valueSet is a constant list that `in` looks values up in.
+type valueSet struct {
+	texts  []string // up to a few
+	text   map[string]bool
+	scalar map[scalarKey]bool
+}
+
+// constSet is the set of a constant list of plain scalars, nil if it holds
+// anything else. A number is in the set as every type that can hold it.
+func constSet(items []Value) *valueSet {
+	s := &valueSet{text: map[string]bool{}, scalar: map[scalarKey]bool{}}
+	put := func(v Value) {
+		if k, ok := keyOf(v); ok {
+			s.scalar[k] = true
+		}
+	}
+	for _, v := range items {
+		switch v.kind {
+		case KindString:
+			s.text[v.text()] = true
+			s.texts = append(s.texts, v.text())
+			continue
+		case KindBool:
+		case KindInt:
+			put(doubleValue(float64(v.Int())))
+			if v.Int() >= 0 {
+				put(uintValue(v.bits))
+			}
+		case KindUint:
+			put(doubleValue(float64(v.bits)))
+			if int64(v.bits) >= 0 {
+				put(intValue(v.Int()))
+			}
+		case KindDouble:
+			if i, ok := exactInt(v.Float()); ok {
+				put(intValue(i))
+			}
+			if u, ok := exactUint(v.Float()); ok {
+				put(uintValue(u))
+			}
+		default:
+			return nil
+		}
+		put(v)
+	}
+	return s
+}
+
+func (s *valueSet) has(v Value) bool {
+	if v.kind == KindString {
+		text := v.text()
+		if len(s.texts) > linearMap {
+			return s.text[text]
+		}
+		for _, t := range s.texts {
+			if t == text {
+				return true
+			}
+		}
+		return false
+	}
+	k, ok := keyOf(v)
+	return ok && s.scalar[k]
+}
+
+// setMembership is `x in [constants]`, which costs only x.
+func (c *compiler) setMembership(x *code, set *valueSet) *code {
+	eval := x.eval
+	return testCode(func(fr *frame) tri {
+		v := eval(fr)
+		if v.failed() {
+			fr.fail = v
+			return bad
+		}
+		return truth(set.has(v))
+	})
+}
+
+// patternCall compiles matches(), find() and findAll() with a constant
+// pattern. If the text fails, the call is not charged.
+func (c *compiler) patternCall(name, overload string, args []*code) *code {
+	pattern := args[1].konst
+	re, err := regexp.Compile(pattern.text())
+	if err != nil {
+		c.fail("%w", err)
+	}
+	text, m := args[0].eval, uint64(pattern.runes())
+	if name == "matches" {
+		return testCode(func(fr *frame) tri {
+			v := text(fr)
+			if v.failed() {
+				fr.fail = v
+				return bad
+			}
+			fr.cost += costPattern(sizeOf(v), m)
+			if v.kind != KindString {
+				fr.fail = errorValue(errNoOverload)
+				return bad
+			}
+			return truth(re.MatchString(v.text()))
+		})
+	}
+	if name == "find" {
+		return &code{eval: func(fr *frame) Value {
+			v := text(fr)
+			if v.failed() {
+				return v
+			}
+			fr.cost += costPattern(plainSize(v), m)
+			if v.kind != KindString {
+				return errorValue(errNoOverload)
+			}
+			return stringValue(re.FindString(v.text()))
+		}}
+	}
+	limit := constant(intValue(-1)).eval
+	if len(args) > 2 {
+		limit = args[2].eval
+	}
+	return &code{eval: func(fr *frame) Value {
+		v := text(fr)
+		if v.failed() {
+			return v
+		}
+		n := limit(fr)
+		fr.cost += costPattern(plainSize(v), m)
+		switch {
+		case n.failed():
+			return n
+		case v.kind != KindString || n.kind != KindInt:
+			return errorValue(errNoOverload)
+		}
+		return stringList(re.FindAllString(v.text(), int(n.Int())))
+	}}
+}
+
+func stringList(texts []string) Value {
+	items := make([]Value, len(texts))
+	for i, s := range texts {
+		items[i] = stringValue(s)
+	}
+	return listValue(items)
+}
+
+// fastCall compiles calls of one or two arguments that need no list of them;
+// nil for all others.
+func (c *compiler) fastCall(name, overload string, args []*code) *code {
+	switch {
+	case name == "size" && len(args) == 1:
+		eval := args[0].eval
+		return &code{eval: func(fr *frame) Value {
+			v := eval(fr)
+			fr.cost++
+			return sizeCall(v)
+		}}
+	case name == "startsWith" && overload == "starts_with_string" && len(args) == 2:
+		return affix(args, strings.HasPrefix)
+	case name == "endsWith" && overload == "ends_with_string" && len(args) == 2:
+		return affix(args, strings.HasSuffix)
+	case name == "hasValue" && overload == "optional_hasValue" && len(args) == 1:
+		eval := args[0].eval
+		return &code{eval: func(fr *frame) Value {
+			v := eval(fr)
+			fr.cost++
+			switch {
+			case v.failed():
+				return v
+			case v.kind != KindOptional:
+				return errorWith(errNoOverloadFn, "hasValue("+v.typeName()+")")
+			}
+			return boolValue(v.ptr != nil)
+		}}
+	}
+	return nil
+}
+
+// sizeCall is size(v).
+func sizeCall(v Value) Value {
+	switch v.kind {
+	case KindString, KindBytes, KindList, KindMap:
+		return intValue(int64(sizeOf(v)))
+	case KindUnknown, KindError:
+		return v
+	case KindOpaque:
+		return fromRef(sizeRef(v.opaque()))
+	}
+	return traitError("size")
+}
+
+// affix is startsWith or endsWith.
+func affix(args []*code, has func(s, affix string) bool) *code {
+	a, b := args[0].eval, args[1].eval
+	return testCode(func(fr *frame) tri {
+		l, r := a(fr), b(fr)
+		fr.cost += tenth(sizeOf(r))
+		switch {
+		case l.failed():
+			fr.fail = l
+		case r.failed():
+			fr.fail = r
+		case l.kind != KindString || r.kind != KindString:
+			fr.fail = errorValue(errNoOverload)
+		default:
+			return truth(has(l.text(), r.text()))
+		}
+		return bad
+	})
+}

@@ -1,0 +1,108 @@
+package cel
+
+import "context"
+
+// This file defines the frame that compiled code runs in, and the four values
+// of logic.
+
+// frame is the state of one evaluation. Variables are slots: 0 is self, 1 is
+// oldSelf, the rest are those of comprehensions.
+type frame struct {
+	slots []Value
+	cost  uint64
+	limit uint64
+	fail  Value // why the last test was bad
+	stack []Value
+
+	ctx   context.Context
+	done  <-chan struct{}
+	ticks uint32
+	stop  bool // the context ended, or the cost limit was exceeded: loops end
+}
+
+// Slots with a fixed meaning.
+const (
+	slotSelf = iota
+	slotOldSelf
+	firstLocal
+)
+
+// tri is the outcome of a test. After a bad one, frame.fail is the error or
+// unknown.
+type tri uint8
+
+const (
+	no tri = iota
+	yes
+	bad
+)
+
+// evalFn computes a value, testFn a truth value. Both charge the frame.
+type (
+	evalFn func(fr *frame) Value
+	testFn func(fr *frame) tri
+)
+
+func truth(b bool) tri {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// verdict is v as the outcome of a test: what is no bool is a failure.
+func (fr *frame) verdict(v Value) tri {
+	if v.kind == KindBool {
+		return tri(v.bits)
+	}
+	if v.failed() {
+		fr.fail = v
+	} else {
+		fr.fail = errorValue(errNoOverload)
+	}
+	return bad
+}
+
+// outcome is the value of a test.
+func (fr *frame) outcome(t tri) Value {
+	if t == bad {
+		return fr.fail
+	}
+	return boolValue(t == yes)
+}
+
+// checkFrequency is the number of loop iterations between looks at the context.
+const checkFrequency = 100
+
+// tick ends an iteration of a loop; false means that the loop must end.
+func (fr *frame) tick() bool {
+	if fr.cost > fr.limit {
+		fr.stop = true
+	}
+	fr.ticks++
+	if fr.ticks%checkFrequency == 0 && fr.done != nil {
+		select {
+		case <-fr.done:
+			fr.stop = true
+		default:
+		}
+	}
+	return !fr.stop
+}
+
+// interrupted is what a loop that had to end evaluates to.
+func (fr *frame) interrupted() Value { return errorValue(errInterrupted) }
+
+// firstFailure chooses between failures as && and || do: an unknown wins over
+// an error, the first error over later ones; unknowns are merged.
+func firstFailure(a, b Value) Value {
+	switch {
+	case a.kind == KindNone:
+		return b
+	case a.kind == KindUnknown && b.kind == KindUnknown:
+		return mergeUnknowns(a, b)
+	case b.kind == KindUnknown:
+		return b
+	}
+	return a
+}

@@ -1,0 +1,104 @@
+package cel
+
+import (
+	"net/url"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+)
+
+// This file defines Kubernetes' named formats.
+
+var formatType = types.NewObjectType("kubernetes.NamedFormat")
+
+// namedFormat checks texts: validate says what is wrong, nothing if all is well.
+type namedFormat struct {
+	object
+	name         string
+	validate     func(string) []string
+	maxRegexSize int // for the price of a check
+}
+
+func (f namedFormat) Value() any                       { return f }
+func (f namedFormat) ConvertToType(t ref.Type) ref.Val { return convert(f, t) }
+func (f namedFormat) Equal(other ref.Val) ref.Val {
+	o, ok := other.(namedFormat)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(other)
+	}
+	return types.Bool(f.name == o.name)
+}
+
+// nameCheck is one of apimachinery's checks of a name or of its prefix.
+func nameCheck(check func(string, bool) []string, prefix bool) func(string) []string {
+	return func(s string) []string { return check(s, prefix) }
+}
+
+// known checks a text with a format of OpenAPI.
+func known(format, complaint string) func(string) []string {
+	return func(s string) []string {
+		if strfmt.Default.Validates(format, s) {
+			return nil
+		}
+		return []string{complaint}
+	}
+}
+
+// formats are the formats under the names that rules use.
+func formats() map[string]namedFormat {
+	f := func(name string, size int, validate func(string) []string) namedFormat {
+		return namedFormat{object{formatType}, name, validate, size}
+	}
+	return map[string]namedFormat{
+		"dns1123Label":           f("DNS1123Label", 30, nameCheck(apivalidation.NameIsDNSLabel, false)),
+		"dns1123Subdomain":       f("DNS1123Subdomain", 60, nameCheck(apivalidation.NameIsDNSSubdomain, false)),
+		"dns1035Label":           f("DNS1035Label", 30, nameCheck(apivalidation.NameIsDNS1035Label, false)),
+		"dns1123LabelPrefix":     f("DNS1123LabelPrefix", 30, nameCheck(apivalidation.NameIsDNSLabel, true)),
+		"dns1123SubdomainPrefix": f("DNS1123SubdomainPrefix", 60, nameCheck(apivalidation.NameIsDNSSubdomain, true)),
+		"dns1035LabelPrefix":     f("DNS1035LabelPrefix", 30, nameCheck(apivalidation.NameIsDNS1035Label, true)),
+		"qualifiedName":          f("QualifiedName", 60, validation.IsQualifiedName),
+		"labelValue":             f("LabelValue", 40, validation.IsValidLabelValue),
+		"uri": f("URI", 1103, func(s string) []string {
+			if _, err := url.ParseRequestURI(s); err != nil {
+				return []string{err.Error()}
+			}
+			return nil
+		}),
+		"uuid":     f("uuid", len(strfmt.UUIDPattern), known("uuid", "does not match the UUID format")),
+		"byte":     f("byte", 84, known("byte", "invalid base64")),
+		"date":     f("date", len(strfmt.DateTimePattern), known("date", "invalid date")),
+		"datetime": f("datetime", len(strfmt.DateTimePattern), known("datetime", "invalid datetime")),
+	}
+}
+
+func formatLibrary() []cel.EnvOption {
+	all := formats()
+	out := []cel.EnvOption{
+		cel.Function("format.named", cel.Overload("format-named", []*types.Type{types.StringType}, types.NewOptionalType(formatType), unary(
+			func(name types.String) ref.Val {
+				f, ok := all[string(name)]
+				if !ok {
+					return types.OptionalNone
+				}
+				return types.OptionalOf(f)
+			}))),
+		cel.Function("validate", cel.MemberOverload("format-validate", []*types.Type{formatType, types.StringType},
+			types.NewOptionalType(types.NewListType(types.StringType)), binary(
+				func(f namedFormat, s types.String) ref.Val {
+					complaints := f.validate(string(s))
+					if len(complaints) == 0 {
+						return types.OptionalNone
+					}
+					return types.OptionalOf(types.NewStringList(types.DefaultTypeAdapter, complaints))
+				}))),
+	}
+	for name, f := range all {
+		out = append(out, cel.Function("format."+name, cel.Overload("format."+name, nil, formatType, cel.FunctionBinding(
+			func(...ref.Val) ref.Val { return f }))))
+	}
+	return out
+}

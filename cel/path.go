@@ -1,0 +1,175 @@
+package cel
+
+import (
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file evaluates paths: a variable or another expression and the
+// selections and indexes that follow it, which upstream calls an attribute.
+
+// step is one selection or index.
+type step struct {
+	typ      *Type  // the type of the object that the step reads, if it is known to be one
+	field    *Field // the member of typ
+	name     string // the member's name in the document
+	key      Value  // the key, as the rule spells it, if it is constant
+	index    evalFn // the key, if it is not
+	optional bool
+}
+
+// path is a root and steps. It charges one unit for the root and one for each
+// step that is applied.
+type path struct {
+	slot  int    // the variable, -1 if base is the root
+	init  evalFn // the value of a variable that is set only when it is read
+	base  evalFn // another expression
+	steps []step
+	test  bool   // has(): the last step tests presence
+	root  uint64 // the price of the root
+}
+
+// eval is the path's value where it stands alone.
+func (p *path) eval(fr *frame) Value {
+	fr.cost += p.root
+	return p.resolve(fr)
+}
+
+// resolve is the path's value without the price of the root, as a branch of ?:
+// or an index is evaluated.
+func (p *path) resolve(fr *frame) Value {
+	v := p.start(fr)
+	if len(p.steps) == 0 || v.failed() {
+		return v
+	}
+	optional := false
+	if v.kind == KindOptional {
+		if v.ptr == nil {
+			return p.missing()
+		}
+		v, optional = *v.optional(), true
+	}
+	i := 0
+	if !optional {
+		if s := &p.steps[0]; s.field != nil && !s.optional && v.kind == KindMap && v.typ == s.typ && v.flag == flagFromDoc {
+			v, i = p.walk(fr, v)
+			if v.kind == KindError || i == len(p.steps) {
+				return v
+			}
+		}
+	}
+	for ; i < len(p.steps); i++ {
+		s := &p.steps[i]
+		optional = optional || s.optional
+		test := p.test && i == len(p.steps)-1
+		got, present := s.apply(fr, v, optional || test)
+		if got.kind == KindError {
+			if !optional {
+				fr.cost += costSelect
+			}
+			return got
+		}
+		switch {
+		case test && !optional:
+			fr.cost += costSelect
+			if got.kind == KindUnknown {
+				return got
+			}
+			return boolValue(present)
+		case !present:
+			return p.missing()
+		}
+		fr.cost += costSelect
+		v = got
+		if v.kind == KindUnknown {
+			return v
+		}
+	}
+	if p.test {
+		return boolValue(true)
+	}
+	if optional {
+		return optionalOf(v)
+	}
+	return v
+}
+
+// missing is the result of an optional path that leads nowhere.
+func (p *path) missing() Value {
+	if p.test {
+		return boolValue(false)
+	}
+	return optionalNone
+}
+
+// start is the value of the root.
+func (p *path) start(fr *frame) Value {
+	if p.slot < 0 {
+		return p.base(fr)
+	}
+	if p.init != nil && fr.slots[p.slot].kind == KindNone {
+		fr.slots[p.slot] = p.init(fr)
+	}
+	return fr.slots[p.slot]
+}
+
+// walk applies the steps at the beginning of the path that select declared
+// members of objects of the document, and loads a value only at the last of
+// them. It returns how many steps it applied; if the value is an error, that
+// is the result of the path.
+func (p *path) walk(fr *frame, v Value) (Value, int) {
+	d, n := v.doc(), v.node
+	for i := 0; ; i++ {
+		s := &p.steps[i]
+		fr.cost += costSelect
+		var c doc.Node
+		if n.ShapeIndex() != 0 && s.field.Slot >= 0 {
+			c = d.Slot(n, s.field.Slot)
+		} else {
+			c = d.Member(n, s.name)
+		}
+		last := i == len(p.steps)-1
+		if k := c.Kind(); k == doc.Absent || k == doc.Null {
+			if p.test && last {
+				return boolValue(false), i + 1
+			}
+			return Value{kind: KindError, flag: errNoKey, bits: s.key.bits, ptr: s.key.ptr}, i + 1
+		}
+		if !last && c.Kind() == doc.Object {
+			if next := &p.steps[i+1]; next.typ == s.field.Type && next.field != nil && !next.optional {
+				n = c
+				continue
+			}
+		}
+		got := load(d, c, s.field.Type)
+		if p.test && last && !got.failed() {
+			return boolValue(true), i + 1
+		}
+		return got, i + 1
+	}
+}
+
+// apply is v with one step applied. With test set, a missing member is no
+// error.
+func (s *step) apply(fr *frame, v Value, test bool) (Value, bool) {
+	if s.field != nil && v.kind == KindMap && v.flag == flagFromDoc && v.typ == s.typ {
+		n := member(v.doc(), v.node, s.field.Slot, s.name)
+		if n.Kind() != doc.Absent && n.Kind() != doc.Null {
+			return load(v.doc(), n, s.field.Type), true
+		}
+		if test {
+			return Value{}, false
+		}
+		return noSuchKey(s.key), true
+	}
+	key := s.key
+	if s.index != nil {
+		key = s.index(fr)
+		if key.failed() {
+			return key, true
+		}
+		if key = checkKey(key); key.failed() {
+			return key, true
+		}
+	}
+	return qualify(v, key, test)
+}

@@ -1,0 +1,102 @@
+package cel
+
+import (
+	"fmt"
+	"math"
+)
+
+// This file selects from values by a key that is known only at run time, or
+// from values whose type is.
+
+// qualify is v[key]. With test set, a missing key is not an error: present
+// says whether there was one.
+func qualify(v, key Value, test bool) (got Value, present bool) {
+	switch v.kind {
+	case KindUnknown, KindError:
+		return v, true
+	case KindMap:
+		got, found := findIn(v, key)
+		if found {
+			return got, true
+		}
+	case KindList:
+		i, failure := listIndex(key)
+		if failure.failed() {
+			return failure, true
+		}
+		if i >= 0 && i < int64(v.size()) {
+			if v.fromDoc() && key.kind != KindInt {
+				return errorf("unsupported index: %s", key), true
+			}
+			return v.item(int(i)), true
+		}
+		if test {
+			return Value{}, false
+		}
+		if key.kind != KindInt {
+			return errorf("index out of bounds: %s", key), true
+		}
+		return Value{kind: KindError, flag: errIndex, bits: key.bits}, true
+	}
+	if test {
+		return Value{}, false
+	}
+	return noSuchKey(key), true
+}
+
+func noSuchKey(key Value) Value {
+	if key.kind == KindString {
+		return Value{kind: KindError, flag: errNoKey, bits: key.bits, ptr: key.ptr}
+	}
+	return errorf("no such key: %s", key)
+}
+
+// listIndex is a key as the index into a list.
+func listIndex(key Value) (int64, Value) {
+	switch key.kind {
+	case KindInt:
+		return key.Int(), Value{}
+	case KindDouble:
+		if i, ok := exactInt(key.Float()); ok {
+			return i, Value{}
+		}
+		return 0, errorf("unsupported index value %v in list", key.Float())
+	case KindUint:
+		if key.bits <= math.MaxInt64 {
+			return int64(key.bits), Value{}
+		}
+		return 0, errorf("unsupported index value %d in list", key.bits)
+	}
+	return 0, errorf("unsupported index type '%s' in list", key.typeName())
+}
+
+// checkKey refuses what can never be a key.
+func checkKey(key Value) Value {
+	switch key.kind {
+	case KindString, KindInt, KindUint, KindBool, KindDouble, KindUnknown, KindError:
+		return key
+	}
+	return errorf("invalid qualifier type: %s", goTypeName(key))
+}
+
+// goTypeName is the Go type that cel-go keeps a value in, which some of its
+// messages show.
+func goTypeName(v Value) string {
+	switch {
+	case v.kind == KindList && v.fromDoc():
+		switch v.typ.ListType {
+		case "set":
+			return "*common.unstructuredSetList"
+		case "map":
+			return "*common.unstructuredMapList"
+		}
+		return "*common.unstructuredList"
+	case v.kind == KindMap && v.fromDoc():
+		return "*common.unstructuredMap"
+	case v.kind == KindList:
+		return "*types.baseList"
+	case v.kind == KindMap:
+		return "*types.baseMap"
+	}
+	return fmt.Sprintf("%T", v.ref())
+}
