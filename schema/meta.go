@@ -21,8 +21,10 @@ import (
 // metadata decodes the metadata of a resource. overlay is what n declares about
 // it, nil if nothing.
 func (x *decoder) metadata(n, overlay *node) (doc.Node, error) {
-	before := x.s.Offset()
+	before, mode := x.s.Offset(), x.mode
+	x.mode.keepNulls = true // ObjectMeta makes something of them
 	v, err := x.value(x.p.meta)
+	x.mode = mode
 	if err != nil {
 		return doc.Node{}, err
 	}
