@@ -21,7 +21,7 @@ type Snapshot struct {
 	Rev uint64
 
 	table  *table
-	sorted *btree.Map[string, *Kind] // by "group/plural"
+	sorted *btree.Map[string, *Kind] // by group, sep, plural
 
 	groups func() []string
 }
@@ -34,6 +34,9 @@ type (
 )
 
 const fanout = 64
+
+// sep is less than any byte of a group, so that groups sort as they should.
+const sep = "\x00"
 
 // hash is FNV-1a over group, a slash and plural.
 func hash(group, plural string) uint32 {
@@ -105,9 +108,9 @@ func (r *Registry) change(group, plural string, next func([]*Kind) *Kind) {
 	sorted := old.sorted.Copy()
 	if k != nil {
 		changed = append(changed, k)
-		sorted.Set(group+"/"+plural, k)
+		sorted.Set(group+sep+plural, k)
 	} else {
-		sorted.Delete(group + "/" + plural)
+		sorted.Delete(group + sep + plural)
 	}
 	b[h/fanout%fanout] = changed
 	t[h%fanout] = &b
@@ -142,7 +145,7 @@ func (s *Snapshot) All() func(yield func(*Kind) bool) {
 // InGroup ranges over the kinds of a group, sorted by plural.
 func (s *Snapshot) InGroup(group string) func(yield func(*Kind) bool) {
 	return func(yield func(*Kind) bool) {
-		s.sorted.Ascend(group+"/", func(_ string, k *Kind) bool {
+		s.sorted.Ascend(group+sep, func(_ string, k *Kind) bool {
 			return k.Group == group && yield(k)
 		})
 	}

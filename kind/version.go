@@ -2,39 +2,207 @@ package kind
 
 import (
 	"context"
+	"fmt"
 
-	"github.com/keelson-io/keelson/cache"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file is what requests do with a Version.
+// This file is what writes do with a Version.
 
 // Decode reads a request body into d: pruned, without nulls, defaulted.
-func (v *Version) Decode(d *doc.Doc, src []byte) (schema.Found, error) { panic("BUG: not built yet") }
+func (v *Version) Decode(d *doc.Doc, src []byte) (schema.Found, error) {
+	if b := v.Kind.Builtin; b != nil && b.Decode != nil {
+		return b.Decode(v, d, src)
+	}
+	return v.Schema.Decode(d, src)
+}
 
 // Strict says in words what Decode found: unknown and duplicate fields.
-func (v *Version) Strict(src []byte) []string { panic("BUG: not built yet") }
+func (v *Version) Strict(src []byte) []string {
+	if b := v.Kind.Builtin; b != nil && b.Strict != nil {
+		return b.Strict(v, src)
+	}
+	return v.Schema.Strict(src)
+}
 
-// PrepareCreate sets what is not the client's to set on create.
-func (v *Version) PrepareCreate(d *doc.Doc) { panic("BUG: not built yet") }
+// PrepareCreate sets what is not the client's to set on create: there is no
+// status yet if status is a subresource, and the generation is 1.
+func (v *Version) PrepareCreate(d *doc.Doc) {
+	if b := v.Kind.Builtin; b != nil {
+		if b.PrepareCreate != nil {
+			b.PrepareCreate(d)
+		}
+		return
+	}
+	if v.Status {
+		d.Remove("status")
+	}
+	meta.Object{Doc: d}.SetGeneration(1)
+}
 
-// PrepareUpdate keeps of old what an update in the given scope may not change.
-func (v *Version) PrepareUpdate(new, old *doc.Doc, scope schema.Scope) { panic("BUG: not built yet") }
+// PrepareUpdate keeps of old what an update in the given scope may not change:
+// an update of the status changes status and managedFields only, any other
+// update leaves the status alone if it is a subresource. The generation goes
+// up when anything but metadata changes.
+func (v *Version) PrepareUpdate(new, old *doc.Doc, scope schema.Scope) {
+	if b := v.Kind.Builtin; b != nil {
+		if b.PrepareUpdate != nil {
+			b.PrepareUpdate(new, old, scope)
+		}
+		return
+	}
+	if scope == schema.Status {
+		keepAllBut(new, old, []string{"status"}, []string{"metadata", "managedFields"})
+		return
+	}
+	if v.Status {
+		keep(new, old, "status")
+	}
+	bumpGeneration(new, old, func(name string) bool { return name != "metadata" })
+}
+
+// keep gives new the member of old, or none if old has none.
+func keep(new, old *doc.Doc, path ...string) {
+	if was := old.Root().At(path...); was.Exists() {
+		new.Set(new.Import(was), path...)
+	} else {
+		new.Remove(path...)
+	}
+}
+
+// keepAllBut makes new like old except for what stands at the given paths.
+func keepAllBut(new, old *doc.Doc, paths ...[]string) {
+	values := make([]doc.Node, len(paths))
+	for i, path := range paths {
+		values[i] = new.Root().At(path...).Node
+	}
+	new.SetRoot(new.Import(old.Root()))
+	for i, path := range paths {
+		if values[i].Kind() == doc.Absent {
+			new.Remove(path...)
+		} else {
+			new.Set(values[i], path...)
+		}
+	}
+}
+
+// bumpGeneration sets the generation to that of old, plus one if a member for
+// which counts holds differs.
+func bumpGeneration(new, old *doc.Doc, counts func(name string) bool) {
+	generation := meta.Object{Doc: old}.Generation()
+	if differ(new.Root(), old.Root(), counts) {
+		generation++
+	}
+	meta.Object{Doc: new}.SetGeneration(generation)
+}
+
+// differ compares the members of two objects for which counts holds.
+func differ(a, b doc.Value, counts func(name string) bool) bool {
+	n := 0
+	for name, value := range a.Members() {
+		if !counts(name) {
+			continue
+		}
+		n++
+		if !doc.Equal(value, b.Get(name)) {
+			return true
+		}
+	}
+	for name := range b.Members() {
+		if counts(name) {
+			n--
+		}
+	}
+	return n != 0
+}
 
 // Validate checks an object completely. old is nil on create.
 func (v *Version) Validate(ctx context.Context, new, old *doc.Doc, scope schema.Scope) schema.Result {
-	panic("BUG: not built yet")
+	if errs := v.validateType(new); len(errs) > 0 {
+		return schema.Result{Errors: errs}
+	}
+	b := v.Kind.Builtin
+	switch {
+	case b != nil && old == nil && b.Validate != nil:
+		return b.Validate(ctx, new)
+	case b != nil && old != nil && b.ValidateUpdate != nil:
+		return b.ValidateUpdate(ctx, new, old, scope)
+	}
+	var errs field.ErrorList
+	if old == nil {
+		errs = meta.ValidateObjectMeta(meta.Object{Doc: new}, v.Kind.Namespaced)
+	} else {
+		errs = meta.ValidateObjectMetaUpdate(meta.Object{Doc: new}, meta.Object{Doc: old})
+	}
+	result := v.Schema.Validate(ctx, new, old, scope)
+	result.Errors = append(errs, result.Errors...)
+	if v.Scale != nil {
+		result.Errors = append(result.Errors, v.Scale.validate(new.Root(), scope)...)
+	}
+	return result
+}
+
+// validateType checks kind and apiVersion: an object of another type is not
+// looked at any further.
+func (v *Version) validateType(d *doc.Doc) field.ErrorList {
+	var errs field.ErrorList
+	root := d.Root()
+	if kind := root.Get("kind").Text(); kind != v.Kind.Name {
+		errs = append(errs, field.Invalid(field.NewPath("kind"), kind, "must be "+v.Kind.Name))
+	}
+	if got := root.Get("apiVersion").Text(); !v.isAPIVersion(got) {
+		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), got, "must be "+v.APIVersion()))
+	}
+	return errs
+}
+
+// isAPIVersion reports whether s is this version's apiVersion.
+func (v *Version) isAPIVersion(s string) bool {
+	group := v.Kind.Group
+	if group == "" {
+		return s == v.Name
+	}
+	return len(s) == len(group)+1+len(v.Name) && s[:len(group)] == group && s[len(group)] == '/' && s[len(group)+1:] == v.Name
 }
 
 // Encode appends the object as it is stored: in the storage version, sorted,
 // without metadata.resourceVersion, with a newline at the end.
-func (v *Version) Encode(d *doc.Doc, b []byte) ([]byte, error) { panic("BUG: not built yet") }
+func (v *Version) Encode(d *doc.Doc, b []byte) ([]byte, error) {
+	storage := v.Kind.Storage
+	if v == storage {
+		return appendStored(d, b), nil
+	}
+	converted := doc.Get()
+	defer converted.Release()
+	if err := convert(converted, d, storage); err != nil {
+		return nil, err
+	}
+	return appendStored(converted, b), nil
+}
 
-// Load decodes stored bytes into d, in this version. Malformed metadata is
-// dropped, field by field.
-func (v *Version) Load(d *doc.Doc, raw []byte, rev int64) error { panic("BUG: not built yet") }
+// convert decodes the object in from into to, in version v.
+func convert(to, from *doc.Doc, v *Version) error {
+	text := from.AppendJSON(nil, from.Root().Node)
+	if _, err := v.Schema.DecodeStored(to, text); err != nil {
+		return fmt.Errorf("conversion to %s %s: %w", v.APIVersion(), v.Kind.Name, err)
+	}
+	meta.Object{Doc: to}.SetAPIVersion(v.APIVersion())
+	return nil
+}
 
-// Render makes what is served from what is stored. It implements
-// [cache.Renderer].
-func (v *Version) Render(raw []byte, rev int64) (*cache.View, error) { panic("BUG: not built yet") }
+// appendStored prints d without its resource version, which is put back.
+func appendStored(d *doc.Doc, b []byte) []byte {
+	rev := d.Root().At("metadata", "resourceVersion")
+	if rev.Exists() {
+		d.Remove("metadata", "resourceVersion")
+	}
+	b = d.AppendJSON(b, d.Root().Node)
+	if rev.Exists() {
+		d.Set(rev.Node, "metadata", "resourceVersion")
+	}
+	return append(b, '\n')
+}

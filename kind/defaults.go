@@ -1,0 +1,250 @@
+package kind
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file fills in what a definition leaves out, and checks the default
+// values in its schemas.
+
+// DefaultCRD fills in the defaults of a definition.
+func DefaultCRD(crd *apiextv1.CustomResourceDefinition) {
+	spec := &crd.Spec
+	if spec.Names.Singular == "" {
+		spec.Names.Singular = strings.ToLower(spec.Names.Kind)
+	}
+	if spec.Names.ListKind == "" && spec.Names.Kind != "" {
+		spec.Names.ListKind = spec.Names.Kind + "List"
+	}
+	if spec.Conversion == nil {
+		spec.Conversion = &apiextv1.CustomResourceConversion{Strategy: apiextv1.NoneConverter}
+	}
+	if w := spec.Conversion.Webhook; w != nil && w.ClientConfig != nil && w.ClientConfig.Service != nil && w.ClientConfig.Service.Port == nil {
+		port := int32(443)
+		w.ClientConfig.Service.Port = &port
+	}
+	if len(crd.Status.StoredVersions) == 0 {
+		storeVersion(crd)
+	}
+}
+
+// storeVersion adds the storage version to the stored ones.
+func storeVersion(crd *apiextv1.CustomResourceDefinition) {
+	for i := range crd.Spec.Versions {
+		v := &crd.Spec.Versions[i]
+		if !v.Storage {
+			continue
+		}
+		if !contains(crd.Status.StoredVersions, v.Name) {
+			crd.Status.StoredVersions = append(crd.Status.StoredVersions, v.Name)
+		}
+		return
+	}
+}
+
+const unknownInDefault = "must not have unknown fields"
+
+// validateDefaults checks every default below s, the schema of a resource, by
+// itself: defaults within a default's schema do not help it.
+func validateDefaults(s *structural.Schema, path *field.Path, pruned bool) field.ErrorList {
+	if !hasDefaults(s) {
+		return nil
+	}
+	c := &defaultCheck{pruned: pruned, resource: s}
+	root := *s
+	root.Embedded = true
+	c.node(&root, path, nil, false)
+	return c.errs
+}
+
+func hasDefaults(s *structural.Schema) bool {
+	if s == nil {
+		return false
+	}
+	if s.Default != nil || hasDefaults(s.Items) {
+		return true
+	}
+	for _, p := range s.Properties {
+		if hasDefaults(p) {
+			return true
+		}
+	}
+	return false
+}
+
+type defaultCheck struct {
+	pruned   bool // unknown fields are errors
+	resource *structural.Schema
+	errs     field.ErrorList
+}
+
+// node checks the default of s and those below. at leads to s from the
+// resource that it is in, "[]" standing for the items of a list; meta says
+// that s is in the metadata (or apiVersion, kind) of that resource.
+func (c *defaultCheck) node(s *structural.Schema, path *field.Path, at []string, meta bool) {
+	if s == nil {
+		return
+	}
+	if s.Embedded {
+		at, meta = nil, false
+	}
+	if s.Default != nil {
+		c.errs = append(c.errs, c.value(s, path.Child("default"), at, meta)...)
+	}
+	// Defaults in additionalProperties are not looked at, as in Kubernetes.
+	c.node(s.Items, path.Child("items"), append(at, "[]"), meta)
+	if len(s.Names) == 0 {
+		return
+	}
+	properties := path.Child("properties")
+	for _, name := range s.Names {
+		inMeta := meta || s.Embedded && (name == "metadata" || name == "kind" || name == "apiVersion")
+		c.node(s.Properties[name], properties.Key(name), append(at[:len(at):len(at)], name), inMeta)
+	}
+}
+
+// value checks one default.
+func (c *defaultCheck) value(s *structural.Schema, path *field.Path, at []string, meta bool) field.ErrorList {
+	bare := withoutDefaults(s)
+	if meta {
+		if err := metaDefault(s.Default, at); err != nil {
+			return field.ErrorList{field.Invalid(path, canonical(s.Default), fmt.Sprintf("must result in valid metadata: %v", err))}
+		}
+	} else if c.pruned && hasUnknown(bare, s.Default) {
+		return append(field.ErrorList{field.Invalid(path, canonical(s.Default), unknownInDefault)}, checkValue(bare, s.Default, path)...)
+	}
+	return checkValue(bare, s.Default, path)
+}
+
+// checkValue validates a value by a schema as if it stood alone.
+func checkValue(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
+	opts, err := options(true)
+	if err != nil {
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	opts.Resource = false
+	p, err := schema.Compile(s, opts)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, "", err.Error())}
+	}
+	d := doc.Get()
+	defer d.Release()
+	if _, err := p.Decode(d, value); err != nil {
+		return field.ErrorList{field.Invalid(path, canonical(value), err.Error())}
+	}
+	errs := p.Validate(context.Background(), d, nil, schema.Whole).Errors
+	if len(errs) == 0 {
+		// Rules about changes see the default as the old value, too.
+		errs = p.Validate(context.Background(), d, d, schema.Whole).Errors
+	}
+	return under(path, errs)
+}
+
+// under puts path in front of the fields of errors.
+func under(path *field.Path, errs field.ErrorList) field.ErrorList {
+	prefix := path.String()
+	for _, e := range errs {
+		switch {
+		case e.Field == "" || e.Field == "<nil>":
+			e.Field = prefix
+		case e.Field[0] == '[':
+			e.Field = prefix + e.Field
+		default:
+			e.Field = prefix + "." + e.Field
+		}
+	}
+	return errs
+}
+
+// hasUnknown reports whether a value has fields that its schema does not
+// declare.
+func hasUnknown(s *structural.Schema, value []byte) bool {
+	ruleless := *s
+	p, err := schema.Compile(withoutRules(&ruleless), schema.Options{})
+	if err != nil {
+		return false // reported by checkValue
+	}
+	d := doc.Get()
+	defer d.Release()
+	found, err := p.Decode(d, value)
+	return err == nil && found&schema.FoundUnknown != 0
+}
+
+// metaDefault checks a default that stands somewhere in a resource's metadata,
+// inside of an otherwise valid resource.
+func metaDefault(value []byte, at []string) error {
+	around := append([]byte(nil), value...)
+	for i := len(at) - 1; i >= 0; i-- {
+		if at[i] == "[]" {
+			around = append(append([]byte{'['}, around...), ']')
+			continue
+		}
+		name, err := json.Marshal(at[i])
+		if err != nil {
+			return err
+		}
+		member := append(append(name, ':'), around...)
+		if i == 0 && at[0] != "apiVersion" {
+			member = append(member, `,"apiVersion":"validation/v1"`...)
+		}
+		if i == 0 && at[0] != "kind" {
+			member = append(member, `,"kind":"Validation"`...)
+		}
+		around = append(append([]byte{'{'}, member...), '}')
+	}
+	p, err := schema.Compile(&structural.Schema{Type: "object", Embedded: true, Preserve: true}, schema.Options{PreserveUnknown: true})
+	if err != nil {
+		return err
+	}
+	d := doc.Get()
+	defer d.Release()
+	if _, err := p.Decode(d, around); err != nil {
+		return err
+	}
+	return p.Validate(context.Background(), d, nil, schema.Whole).Errors.ToAggregate()
+}
+
+// withoutDefaults is a copy of s without the defaults in it.
+func withoutDefaults(s *structural.Schema) *structural.Schema {
+	return rewrite(s, func(s *structural.Schema) { s.Default = nil })
+}
+
+func withoutRules(s *structural.Schema) *structural.Schema {
+	return rewrite(s, func(s *structural.Schema) { s.Rules = nil })
+}
+
+// rewrite copies the nodes of s and applies change to each.
+func rewrite(s *structural.Schema, change func(*structural.Schema)) *structural.Schema {
+	if s == nil {
+		return nil
+	}
+	c := *s
+	change(&c)
+	c.Items = rewrite(s.Items, change)
+	c.Additional = rewrite(s.Additional, change)
+	if s.Properties != nil {
+		c.Properties = make(map[string]*structural.Schema, len(s.Properties))
+		for name, p := range s.Properties {
+			c.Properties[name] = rewrite(p, change)
+		}
+	}
+	return &c
+}
+
+// canonical is a JSON value as errors show it.
+func canonical(value []byte) json.RawMessage {
+	var b bytes.Buffer
+	printJSON(&b, apiextv1.JSON{Raw: value})
+	return b.Bytes()
+}

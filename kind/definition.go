@@ -1,0 +1,271 @@
+package kind
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file is the kind CustomResourceDefinition: documents like any other at
+// the edges, apiextensions/v1 types where they are checked.
+
+// Definitions are stored under this prefix, without a slash at the end.
+const DefinitionsPrefix = "apiextensions.k8s.io/customresourcedefinitions"
+
+// Cleanup is the finalizer that keeps a definition until its instances are
+// gone.
+const Cleanup = "customresourcecleanup.apiextensions.k8s.io"
+
+// definitions is the kind CustomResourceDefinition.
+func definitions() *Kind {
+	return newBuiltin(Kind{
+		Group: apiextv1.GroupName, Plural: "customresourcedefinitions", Singular: "customresourcedefinition",
+		Name: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
+		StoragePrefix: DefinitionsPrefix,
+		Builtin: &Builtin{
+			Decode:         decodeDefinition,
+			Strict:         strictDefinition,
+			Load:           func(_ *Version, raw []byte) ([]byte, error) { return fromBeta(raw) },
+			PrepareCreate:  prepareDefinition,
+			PrepareUpdate:  prepareDefinitionUpdate,
+			Validate:       validateDefinition,
+			ValidateUpdate: validateDefinitionUpdate,
+			Delete:         deleteDefinition,
+		},
+	}, "v1", definitionSchema(), Column{
+		Name: "Created At", Type: "date", JSONPath: ".metadata.creationTimestamp",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
+	})
+}
+
+// definitionSchema says as much of a definition as merging needs to know. The
+// typed decoding says the rest.
+func definitionSchema() *structural.Schema {
+	names := func() *structural.Schema {
+		return structOf(map[string]*structural.Schema{
+			"plural": text(), "singular": text(), "kind": text(), "listKind": text(),
+			"shortNames": list(text()), "categories": list(text()),
+		})
+	}
+	number := func(format string) *structural.Schema { return &structural.Schema{Type: "integer", Format: format} }
+	client := structOf(map[string]*structural.Schema{
+		"url": text(), "caBundle": {Type: "string", Format: "byte"},
+		"service": structOf(map[string]*structural.Schema{"namespace": text(), "name": text(), "path": text(), "port": number("int32")}),
+	})
+	return structOf(map[string]*structural.Schema{
+		"spec": structOf(map[string]*structural.Schema{
+			"group": text(), "scope": text(), "names": names(),
+			"versions":              list(&structural.Schema{Type: "object", Preserve: true}),
+			"preserveUnknownFields": {Type: "boolean"},
+			"conversion": structOf(map[string]*structural.Schema{
+				"strategy": text(),
+				"webhook": structOf(map[string]*structural.Schema{
+					"clientConfig": client, "conversionReviewVersions": list(text()),
+				}),
+			}),
+		}),
+		"status": structOf(map[string]*structural.Schema{
+			"acceptedNames": names(), "storedVersions": list(text()), "observedGeneration": number("int64"),
+			"conditions": conditions(map[string]*structural.Schema{"observedGeneration": number("int64")}),
+		}),
+	})
+}
+
+func decodeDefinition(v *Version, d *doc.Doc, src []byte) (schema.Found, error) {
+	var crd apiextv1.CustomResourceDefinition
+	strict, err := kjson.UnmarshalStrict(src, &crd)
+	if err != nil {
+		return 0, err
+	}
+	DefaultCRD(&crd)
+	if err := setDefinition(v, d, &crd); err != nil {
+		return 0, err
+	}
+	if len(strict) > 0 {
+		return schema.FoundUnknown, nil
+	}
+	return 0, nil
+}
+
+// setDefinition makes d the document of crd.
+func setDefinition(v *Version, d *doc.Doc, crd *apiextv1.CustomResourceDefinition) error {
+	text, err := json.Marshal(crd)
+	if err != nil {
+		return err
+	}
+	_, err = v.Schema.Decode(d, text)
+	return err
+}
+
+// strictDefinition says which fields are unknown or duplicated. Below items
+// and additionalProperties nobody looks, as in Kubernetes.
+func strictDefinition(_ *Version, src []byte) []string {
+	strict, err := kjson.UnmarshalStrict(src, new(apiextv1.CustomResourceDefinition))
+	if err != nil {
+		return nil
+	}
+	var texts []string
+	for _, e := range strict {
+		texts = append(texts, e.Error())
+	}
+	return texts
+}
+
+// Definition is the typed form of a definition's document.
+func Definition(d *doc.Doc) (*apiextv1.CustomResourceDefinition, error) {
+	return ParseDefinition(d.AppendJSON(nil, d.Root().Node))
+}
+
+// ParseDefinition reads a definition as it is stored.
+func ParseDefinition(raw []byte) (*apiextv1.CustomResourceDefinition, error) {
+	raw, err := fromBeta(raw)
+	if err != nil {
+		return nil, err
+	}
+	crd := new(apiextv1.CustomResourceDefinition)
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, crd); err != nil {
+		return nil, fmt.Errorf("stored CustomResourceDefinition: %w", err)
+	}
+	return crd, nil
+}
+
+func prepareDefinition(d *doc.Doc) {
+	d.Remove("status")
+	d.Set(d.NewArray(nil), "status", "conditions")
+	d.Set(d.NewString(""), "status", "acceptedNames", "kind")
+	d.Set(d.NewString(""), "status", "acceptedNames", "plural")
+	d.Set(d.NewArray(nil), "status", "storedVersions")
+	storeVersionIn(d)
+	meta.Object{Doc: d}.SetGeneration(1)
+}
+
+// storeVersionIn adds the storage version to the stored ones.
+func storeVersionIn(d *doc.Doc) {
+	for _, v := range d.Root().At("spec", "versions").Items() {
+		if !v.Get("storage").Bool() {
+			continue
+		}
+		name := v.Get("name").Text()
+		var all []string
+		for _, s := range d.Root().At("status", "storedVersions").Items() {
+			if s.Text() == name {
+				return
+			}
+			all = append(all, s.Text())
+		}
+		d.Set(d.NewStrings(append(all, name)), "status", "storedVersions")
+		return
+	}
+}
+
+func prepareDefinitionUpdate(new, old *doc.Doc, scope schema.Scope) {
+	if scope == schema.Status {
+		keep(new, old, "spec")
+		keep(new, old, "metadata", "generation")
+		return
+	}
+	keep(new, old, "status")
+	storeVersionIn(new)
+	bumpGeneration(new, old, func(name string) bool { return name == "spec" })
+}
+
+func validateDefinition(_ context.Context, d *doc.Doc) schema.Result {
+	crd, err := Definition(d)
+	if err != nil {
+		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+	}
+	errs := ValidateCRD(crd)
+	if len(errs) == 0 {
+		errs = unsupported(crd)
+	}
+	return schema.Result{Errors: errs, Warnings: CRDWarnings(crd, nil)}
+}
+
+func validateDefinitionUpdate(_ context.Context, new, old *doc.Doc, scope schema.Scope) schema.Result {
+	crd, err := Definition(new)
+	if err != nil {
+		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+	}
+	was, err := Definition(old)
+	if err != nil {
+		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+	}
+	if scope == schema.Status {
+		return schema.Result{Errors: ValidateCRDStatusUpdate(crd, was)}
+	}
+	errs := ValidateCRDUpdate(crd, was)
+	if len(errs) == 0 {
+		errs = unsupported(crd)
+	}
+	return schema.Result{Errors: errs, Warnings: CRDWarnings(crd, was)}
+}
+
+// unsupported refuses what is valid and yet not to be had here.
+func unsupported(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
+	if c := crd.Spec.Conversion; c != nil && c.Strategy == apiextv1.WebhookConverter {
+		return field.ErrorList{field.Forbidden(field.NewPath("spec", "conversion", "strategy"),
+			"this server does not call conversion webhooks; it converts between versions with the strategy None only")}
+	}
+	return nil
+}
+
+// deleteDefinition marks a definition for deletion: its instances go first.
+func deleteDefinition(d *doc.Doc, now string) bool {
+	o := meta.Object{Doc: d}
+	if o.DeletionTimestamp() != "" {
+		return false
+	}
+	d.Set(d.NewString(now), "metadata", "deletionTimestamp")
+	var finalizers []string
+	for f := range o.Finalizers() {
+		finalizers = append(finalizers, f)
+	}
+	if !contains(finalizers, Cleanup) {
+		finalizers = append(finalizers, Cleanup)
+	}
+	o.SetFinalizers(finalizers)
+
+	crd, err := Definition(d)
+	if err != nil {
+		return true // the controller sets the condition as well
+	}
+	at, err := time.Parse(time.RFC3339, now)
+	if err != nil {
+		at = time.Now()
+	}
+	SetCondition(crd, apiextv1.CustomResourceDefinitionCondition{
+		Type: apiextv1.Terminating, Status: apiextv1.ConditionTrue, Reason: "InstanceDeletionPending",
+		Message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+	}, at)
+	setStatus(d, crd)
+	return true
+}
+
+// setStatus gives d the status of crd.
+func setStatus(d *doc.Doc, crd *apiextv1.CustomResourceDefinition) {
+	text, err := json.Marshal(&crd.Status)
+	if err != nil {
+		panic("BUG: " + err.Error()) // strings, numbers and times only
+	}
+	status := doc.Get()
+	defer status.Release()
+	if err := doc.Parse(status, text); err != nil {
+		panic("BUG: " + err.Error()) // json.Marshal made it
+	}
+	d.Remove("status")
+	d.Set(d.NewMap(nil), "status")
+	for name, value := range status.Root().Members() {
+		d.Set(d.Import(value), "status", name)
+	}
+}

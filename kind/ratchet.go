@@ -1,0 +1,113 @@
+package kind
+
+import (
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file finds out which checks an update of a definition need not pass,
+// because what was there before does not pass them either.
+
+func ratchet(crd *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.CustomResourceDefinition) *strictness {
+	spec := &old.Spec
+	established := HasCondition(old, apiextv1.Established)
+	versions := reviewVersions(spec.Conversion)
+	o := &strictness{
+		reviewVersion:   len(versions) == 0 || recognised(versions),
+		immutable:       established,
+		schema:          allHaveSchemas(spec),
+		types:           !anySchema(spec, func(s *apiextv1.JSONSchemaProps) bool { return s.Type != "" && !contains(openAPITypes, s.Type) }),
+		structural:      allStructural(spec),
+		atomicSets:      !anySchema(spec, hasNonAtomicItems),
+		listMapKeys:     !anySchema(spec, func(s *apiextv1.JSONSchemaProps) bool { return len(validateKeys(s, field.NewPath(""))) > 0 }),
+		invalidCABundle: !established || hasInvalidCABundle(spec.Conversion),
+		prunedDefaults:  true,
+		unchanged:       map[string]bool{},
+		manySelectable:  map[string]bool{},
+		rules:           map[string]bool{},
+		messages:        map[string]bool{},
+	}
+	for s := range schemas(spec) {
+		o.prunedDefaults = o.prunedDefaults && !hasUnprunedDefaults(s)
+		has(s, func(s *apiextv1.JSONSchemaProps) bool {
+			for i := range s.XValidations {
+				o.rules[s.XValidations[i].Rule] = true
+				o.messages[s.XValidations[i].MessageExpression] = true
+			}
+			return false
+		})
+	}
+	o.compareVersions(crd, h, old)
+	return o
+}
+
+// compareVersions notes what did not change, version by version.
+func (o *strictness) compareVersions(crd *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.CustomResourceDefinition) {
+	oldHoisted := hoist(&old.Spec)
+	if len(oldHoisted.selectable) > maxSelectable && equality.Semantic.DeepEqual(h.selectable, oldHoisted.selectable) {
+		o.manySelectable[""] = true
+	}
+	for i := range crd.Spec.Versions {
+		v := &crd.Spec.Versions[i]
+		for j := range old.Spec.Versions {
+			was := &old.Spec.Versions[j]
+			if was.Name != v.Name {
+				continue
+			}
+			if equality.Semantic.DeepEqual(v.Schema, was.Schema) {
+				o.unchanged[v.Name] = true
+			}
+			if list := oldHoisted.versions[j].SelectableFields; len(list) > maxSelectable &&
+				equality.Semantic.DeepEqual(h.versions[i].SelectableFields, list) {
+				o.manySelectable[v.Name] = true
+			}
+		}
+	}
+}
+
+func allHaveSchemas(spec *apiextv1.CustomResourceDefinitionSpec) bool {
+	for i := range spec.Versions {
+		if openAPI(spec.Versions[i].Schema) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func allStructural(spec *apiextv1.CustomResourceDefinitionSpec) bool {
+	for s := range schemas(spec) {
+		parsed, errs := structural.Parse(s, nil)
+		if len(errs) > 0 || len(structural.Validate(parsed, nil)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// hasUnprunedDefaults reports whether a default of a structural schema has
+// fields that the schema does not declare.
+func hasUnprunedDefaults(s *apiextv1.JSONSchemaProps) bool {
+	if !has(s, func(s *apiextv1.JSONSchemaProps) bool { return isSet(s.Default) }) {
+		return false
+	}
+	parsed, errs := structural.Parse(s, nil)
+	if len(errs) > 0 || len(structural.Validate(parsed, nil)) > 0 {
+		return false
+	}
+	for _, e := range validateDefaults(parsed, nil, true) {
+		if e.Detail == unknownInDefault {
+			return true
+		}
+	}
+	return false
+}
+
+func hasInvalidCABundle(c *apiextv1.CustomResourceConversion) bool {
+	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil || len(c.Webhook.ClientConfig.CABundle) == 0 {
+		return false
+	}
+	return parseCABundle(c.Webhook.ClientConfig.CABundle) != nil
+}

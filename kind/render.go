@@ -1,0 +1,167 @@
+package kind
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+)
+
+// This file turns stored bytes into what is served.
+
+// Load decodes stored bytes into d, in this version: pruned and defaulted by
+// the version they were stored in, converted, with the resource version set.
+// Malformed metadata is dropped, field by field.
+func (v *Version) Load(d *doc.Doc, raw []byte, rev int64) error {
+	_, err := v.load(d, raw, rev, false)
+	return err
+}
+
+// load is Load; it also reports, if asked to compare, whether the bytes differ
+// from those that would be stored today.
+func (v *Version) load(d *doc.Doc, raw []byte, rev int64, compare bool) (stale bool, err error) {
+	if b := v.Kind.Builtin; b != nil && b.Load != nil {
+		if raw, err = b.Load(v, raw); err != nil {
+			return false, err
+		}
+	}
+	stored, err := v.Kind.storedIn(raw)
+	if err != nil {
+		return false, err
+	}
+	first := d
+	if stored != v {
+		first = doc.Get()
+		defer first.Release()
+	}
+	if _, err := stored.Schema.DecodeStored(first, raw); err != nil {
+		return false, fmt.Errorf("stored %s: %w", v.Kind.Name, err)
+	}
+	if o := (meta.Object{Doc: first}); v.Kind.Builtin == nil && o.Generation() == 0 {
+		o.SetGeneration(1)
+	}
+	if compare {
+		stale = stored != v.Kind.Storage || !bytes.Equal(appendStored(first, nil), raw)
+	}
+	if stored != v {
+		if err := convert(d, first, v); err != nil {
+			return false, err
+		}
+	}
+	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
+	return stale, nil
+}
+
+// storedIn is the version that stored bytes are in.
+func (k *Kind) storedIn(raw []byte) (*Version, error) {
+	const start = `{"apiVersion":"`
+	if rest, ok := bytes.CutPrefix(raw, []byte(start)); ok {
+		if end := bytes.IndexByte(rest, '"'); end >= 0 {
+			if v := k.byAPIVersion(string(rest[:end])); v != nil {
+				return v, nil
+			}
+		}
+	}
+	d := doc.Get()
+	defer d.Release()
+	if err := doc.Parse(d, raw); err != nil {
+		return nil, fmt.Errorf("stored %s: %w", k.Name, err)
+	}
+	name := d.Root().Get("apiVersion").Text()
+	if v := k.byAPIVersion(name); v != nil {
+		return v, nil
+	}
+	return nil, fmt.Errorf("stored %s: got apiVersion %q, want one of the definition's versions", k.Name, name)
+}
+
+func (k *Kind) byAPIVersion(name string) *Version {
+	for _, v := range k.All {
+		if v.isAPIVersion(name) {
+			return v
+		}
+	}
+	return nil
+}
+
+// Render makes what is served from what is stored. It implements
+// [cache.Renderer].
+func (v *Version) Render(raw []byte, rev int64) (*cache.View, error) {
+	d := doc.Get()
+	defer d.Release()
+	stale, err := v.load(d, raw, rev, true)
+	if err != nil {
+		return nil, err
+	}
+	root := d.Root()
+	return &cache.View{
+		JSON:   d.AppendJSON(make([]byte, 0, len(raw)+40), root.Node),
+		Labels: labelsOf(root.At("metadata", "labels")),
+		Fields: v.fieldsOf(root),
+		Stale:  stale,
+	}, nil
+}
+
+// labelsOf copies labels, all in one string.
+func labelsOf(labels doc.Value) cache.Labels {
+	n := labels.Len()
+	if labels.Kind() != doc.Object || n == 0 {
+		return nil
+	}
+	var b strings.Builder
+	out := make(cache.Labels, 0, n)
+	for key, value := range labels.Members() {
+		b.WriteString(key)
+		b.WriteString(value.Text())
+	}
+	all := b.String()
+	for key, value := range labels.Members() {
+		k, v := len(key), len(value.Text())
+		out = append(out, cache.Label{Key: all[:k], Value: all[k : k+v]})
+		all = all[k+v:]
+	}
+	return out
+}
+
+// fieldsOf remembers the values that field selectors may ask for.
+func (v *Version) fieldsOf(root doc.Value) func(string) string {
+	metadata := root.Get("metadata")
+	name := strings.Clone(metadata.Get("name").Text())
+	namespace := strings.Clone(metadata.Get("namespace").Text())
+	var values []string
+	for i := range v.SelectableFields {
+		values = append(values, fieldText(root.At(v.SelectableFields[i].Path...)))
+	}
+	return func(path string) string {
+		switch path {
+		case "metadata.name":
+			return name
+		case "metadata.namespace":
+			return namespace
+		}
+		for i := range values {
+			if v.SelectableFields[i].Label == path {
+				return values[i]
+			}
+		}
+		return ""
+	}
+}
+
+// fieldText is a value as field selectors compare it.
+func fieldText(v doc.Value) string {
+	switch v.Kind() {
+	case doc.String:
+		return strings.Clone(v.Text())
+	case doc.Int:
+		return strconv.FormatInt(v.Int(), 10)
+	case doc.Bool:
+		return strconv.FormatBool(v.Bool())
+	case doc.Absent, doc.Null:
+		return ""
+	}
+	return fmt.Sprint(v.Interface())
+}

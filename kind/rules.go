@@ -1,0 +1,67 @@
+package kind
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file compiles the rules of a definition to check them.
+
+// envs are the environments that rules are compiled with, for those that are
+// stored and for new ones: immutable, made once.
+var envs = sync.OnceValues(func() (e struct{ stored, fresh *cel.Env }, err error) {
+	if e.stored, err = cel.NewEnv(cel.EnvOptions{Stored: true}); err != nil {
+		return e, err
+	}
+	e.fresh, err = cel.NewEnv(cel.EnvOptions{})
+	return e, err
+})
+
+// options are those of the schema of a whole resource.
+func options(preserveUnknown bool) (schema.Options, error) {
+	e, err := envs()
+	return schema.Options{Resource: true, Env: e.stored, NewEnv: e.fresh, PreserveUnknown: preserveUnknown}, err
+}
+
+// validateRules compiles the rules of s, except those of nodes in bad.
+// unchanged excuses rules that cost too much by themselves.
+func validateRules(s *structural.Schema, o *strictness, unchanged bool, bad map[string]bool, path *field.Path) field.ErrorList {
+	if !hasRules(s) {
+		return nil
+	}
+	opts, err := options(false)
+	if err != nil {
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	p, err := schema.Compile(s, opts)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, "", err.Error())}
+	}
+	return p.CheckRules(schema.RuleCheck{
+		Path:          path,
+		Stored:        func(expr string) bool { return o.rules[expr] },
+		StoredMessage: func(expr string) bool { return o.messages[expr] },
+		KeepCost:      unchanged,
+		Skip:          func(path string) bool { return bad[path] },
+	})
+}
+
+func hasRules(s *structural.Schema) bool {
+	if s == nil {
+		return false
+	}
+	if len(s.Rules) > 0 || hasRules(s.Items) || hasRules(s.Additional) {
+		return true
+	}
+	for _, p := range s.Properties {
+		if hasRules(p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,77 @@
+package kind
+
+import (
+	"fmt"
+	"math"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file checks the values that the scale subresource reads.
+
+// validate checks the replicas and the selector; an update of the status is
+// not held responsible for the replicas in the spec.
+func (s *Scale) validate(root doc.Value, scope schema.Scope) field.ErrorList {
+	var errs field.ErrorList
+	if scope == schema.Whole {
+		errs = append(errs, validateReplicas(root, s.SpecReplicas, s.SpecPath)...)
+	}
+	errs = append(errs, validateReplicas(root, s.StatusReplicas, s.StatusPath)...)
+	if s.SelectorPath == nil {
+		return errs
+	}
+	if v := root.At(s.SelectorPath...); v.Kind() != doc.String && !absent(root, s.SelectorPath) {
+		_, _, err := unstructured.NestedString(object(root), s.SelectorPath...)
+		if err != nil {
+			errs = append(errs, field.Invalid(field.NewPath(s.LabelSelector), "", err.Error()))
+		}
+	}
+	return errs
+}
+
+func validateReplicas(root doc.Value, name string, path []string) field.ErrorList {
+	if absent(root, path) {
+		return nil
+	}
+	v := root.At(path...)
+	if v.Kind() != doc.Int {
+		_, _, err := unstructured.NestedInt64(object(root), path...)
+		if err == nil {
+			return nil
+		}
+		return field.ErrorList{field.Invalid(field.NewPath(name), int64(0), err.Error())}
+	}
+	switch n := v.Int(); {
+	case n < 0:
+		return field.ErrorList{field.Invalid(field.NewPath(name), n, "should be a non-negative integer")}
+	case n > math.MaxInt32:
+		return field.ErrorList{field.Invalid(field.NewPath(name), n, fmt.Sprintf("should be less than or equal to %v", math.MaxInt32))}
+	}
+	return nil
+}
+
+// absent reports whether there is nothing at path, and nothing in its way.
+func absent(v doc.Value, path []string) bool {
+	for _, name := range path {
+		if v.Kind() == doc.Null {
+			return true
+		}
+		if v.Kind() != doc.Object {
+			return false
+		}
+		if v = v.Get(name); !v.Exists() {
+			return true
+		}
+	}
+	return false
+}
+
+// object is an object as the helpers of apimachinery want it; for errors only.
+func object(v doc.Value) map[string]any {
+	m, _ := v.Interface().(map[string]any)
+	return m
+}
