@@ -122,7 +122,7 @@ func TestWatchLimits(t *testing.T) {
 	if got, want := r.readUntil(future, last), fmt.Sprintf("ADDED g/p/f2=1@%d", last); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	big := newRig(t, Options{LogBytes: 1000}, mem.Options{})
+	big := newRig(t, Options{LogBytes: 1100}, mem.Options{})
 	res = big.cache.Resource("g/p")
 	big.fresh(res)
 	at := big.create("g/p/a", strings.Repeat("x", 400))
