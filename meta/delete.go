@@ -1,0 +1,75 @@
+package meta
+
+import (
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file reads the options of delete and deletecollection.
+
+// DeleteOptions are the options of delete and deletecollection.
+type DeleteOptions struct {
+	DryRun             bool
+	UID                *string // precondition
+	ResourceVersion    *string // precondition
+	OrphanDependents   *bool
+	PropagationPolicy  string // "", Orphan, Background or Foreground
+	GracePeriodSeconds *int64
+}
+
+// ParseDeleteOptions reads and checks delete options: the body's, JSON or
+// YAML, or the query's if there is no body.
+func ParseDeleteOptions(body []byte, contentType string, q url.Values) (*DeleteOptions, error) {
+	var o metav1.DeleteOptions
+	var err error
+	if len(body) > 0 {
+		err = decodeDeleteOptions(body, contentType, &o)
+	} else {
+		err = metav1.Convert_url_Values_To_v1_DeleteOptions(&q, &o, nil)
+	}
+	if err != nil {
+		return nil, status.BadRequest("%w", err)
+	}
+	o.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
+	if err := invalid("DeleteOptions", validation.ValidateDeleteOptions(&o)); err != nil {
+		return nil, err
+	}
+	out := &DeleteOptions{DryRun: len(o.DryRun) > 0, OrphanDependents: o.OrphanDependents, GracePeriodSeconds: o.GracePeriodSeconds} //nolint:staticcheck // clients still send orphanDependents
+	if o.PropagationPolicy != nil {
+		out.PropagationPolicy = string(*o.PropagationPolicy)
+	}
+	if p := o.Preconditions; p != nil {
+		out.UID, out.ResourceVersion = (*string)(p.UID), p.ResourceVersion
+	}
+	return out, nil
+}
+
+// decodeDeleteOptions decodes a body with apimachinery's codec, for its texts.
+// Any group may name the kind DeleteOptions.
+func decodeDeleteOptions(body []byte, contentType string, o *metav1.DeleteOptions) error {
+	if media, _, _ := strings.Cut(contentType, ";"); strings.TrimSpace(media) == runtime.ContentTypeYAML {
+		j, err := yaml.YAMLToJSON(body)
+		if err != nil {
+			return err
+		}
+		body = j
+	}
+	want := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
+	into, _, err := scheme.Codecs.DecoderToVersion(info.Serializer, want.GroupVersion()).Decode(body, &want, o)
+	switch {
+	case err != nil:
+		return err
+	case into != runtime.Object(o):
+		return status.BadRequest("decoded object cannot be converted to DeleteOptions")
+	}
+	return nil
+}
