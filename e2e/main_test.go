@@ -1,0 +1,40 @@
+// Package e2e drives the real keelson binary as its users do: with kubectl, with client-go, with HTTP by hand, and with kill -9.
+//
+// TestMain builds the binary and kubectl once. Each test starts a server of its own on a free loopback port, with a data
+// directory that goes away with the test. What the tests apply are other projects' definitions, see internal/testcrds.
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// keelsonBin and kubectlBin are the programs under test; TestMain builds them.
+var keelsonBin, kubectlBin string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "keelson-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	keelsonBin, kubectlBin = filepath.Join(dir, "keelson"), filepath.Join(dir, "kubectl")
+	for bin, from := range map[string]string{keelsonBin: "../cmd/keelson", kubectlBin: "kubectl"} {
+		// kubectl is a module of its own, so each program is built from its own folder.
+		cmd := exec.Command("go", "build", "-o", bin, ".")
+		cmd.Dir = from
+		if out, err := cmd.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building %s: %v\n%s", from, err, out)
+			return 1
+		}
+	}
+	return m.Run()
+}

@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// server is a keelson process and its data directory, which outlives the process.
+type server struct {
+	t    *testing.T
+	dir  string
+	port int
+	args []string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+	log  syncBuffer    // of all processes so far
+	http *http.Client
+}
+
+// startServer starts a server with an empty data directory, ready to be used; the test's end stops it.
+func startServer(t *testing.T, args ...string) *server {
+	t.Helper()
+	s := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), port: freePort(t), args: args}
+	t.Cleanup(func() {
+		if s.cmd != nil && s.running() {
+			s.stop(syscall.SIGKILL)
+		}
+		if t.Failed() {
+			t.Logf("server log:\n%s", tail(s.log.String(), 4000))
+		}
+	})
+	s.start()
+	return s
+}
+
+// start runs the binary and waits until it is ready.
+func (s *server) start() {
+	s.t.Helper()
+	s.spawn()
+	if err := s.waitReady(30 * time.Second); err != nil {
+		s.t.Fatalf("server: %v\n%s", err, tail(s.log.String(), 4000))
+	}
+}
+
+func (s *server) spawn() {
+	s.t.Helper()
+	args := append([]string{"serve", "--data-dir", s.dir, "--secure-port", strconv.Itoa(s.port)}, s.args...)
+	s.cmd = exec.Command(keelsonBin, args...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) { cmd.Wait(); close(done) }(s.cmd, s.done)
+}
+
+func (s *server) running() bool {
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop sends the signal and returns the exit code when the process has ended.
+func (s *server) stop(sig syscall.Signal) int {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.t.Fatal(err)
+	}
+	select {
+	case <-s.done:
+	case <-time.After(20 * time.Second):
+		s.cmd.Process.Kill()
+		<-s.done
+		s.t.Fatalf("server did not end within 20 s of signal %v", sig)
+	}
+	if s.http != nil {
+		s.http.CloseIdleConnections()
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
+
+// waitReady waits for the kubeconfig of the first start and for /readyz.
+func (s *server) waitReady(limit time.Duration) error {
+	deadline := time.Now().Add(limit)
+	var last error
+	for time.Now().Before(deadline) && s.running() {
+		if last = s.ready(); last == nil {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if !s.running() {
+		return errors.New("ended before it was ready")
+	}
+	return fmt.Errorf("not ready after %v: %w", limit, last)
+}
+
+func (s *server) ready() error {
+	if s.http == nil {
+		cfg, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig())
+		if err != nil {
+			return err
+		}
+		if s.http, err = rest.HTTPClientFor(cfg); err != nil {
+			return err
+		}
+	}
+	code, body, err := s.try("GET", "/readyz", nil)
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("/readyz: %d %s", code, body)
+	}
+	return err
+}
+
+func (s *server) url(path string) string { return fmt.Sprintf("https://127.0.0.1:%d%s", s.port, path) }
+
+// try sends one request as the administrator; header lists names and values in turn.
+func (s *server) try(method, path string, body []byte, header ...string) (int, []byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, s.url(path), bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, b, err
+}
+
+// do is try that must be answered with the code.
+func (s *server) do(t *testing.T, want int, method, path string, body []byte, header ...string) []byte {
+	t.Helper()
+	code, b, err := s.try(method, path, body, header...)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if code != want {
+		t.Fatalf("%s %s: got %d, want %d: %s", method, path, code, want, tail(string(b), 1000))
+	}
+	return b
+}
+
+func (s *server) dynamic(t *testing.T) dynamic.Interface {
+	t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.QPS, cfg.Burst = -1, -1
+	c, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// peakMemory is the most memory that the process ever had resident, in bytes.
+func (s *server) peakMemory(t *testing.T) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
+			kb, err := strconv.ParseInt(f[1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kb << 10
+		}
+	}
+	t.Fatal("no VmHWM in the process's status")
+	return 0
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// syncBuffer is a buffer that a process writes and a test reads.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// withoutCertificate trusts the server's certificate and shows none.
+func withoutCertificate(t *testing.T, s *server) http.RoundTripper {
+	t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt, err := rest.TransportFor(rest.AnonymousClientConfig(cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rt
+}
