@@ -1,4 +1,26 @@
-// Package table prints objects as rows of a table and as metadata only.
+// Package table prints objects as rows of a table, as kubectl get asks for
+// them, and as metadata only.
+//
+// # Terms
+//
+//   - A column has a name, a type and a JSON path that finds its cell in an
+//     object. The first column is always the name.
+//   - A path is simple if it is made of names, indexes and comparisons of a
+//     member with a text; nearly all are. A simple path is followed on the
+//     document itself; any other goes through the library that defines the
+//     language, on a copy of the object as Go maps.
+//
+// # Invariants
+//
+//   - A Table is immutable and safe for concurrent use.
+//   - A cell whose path finds nothing, or something of another type than the
+//     column's, is null.
+//
+// # Use
+//
+// [New] makes the Table of a version, [Table.Columns] and [Table.AppendRow]
+// print it; [AppendMetadata] prints an object's metadata as an object of its
+// own.
 package table
 
 import (
@@ -10,8 +32,7 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// Columns are the columns of a version's tables.
-func Columns(v *kind.Version) []metav1.TableColumnDefinition { panic("BUG: not built yet") }
+// This file defines tables and prints rows.
 
 // Include says what of each object comes with its row.
 type Include uint8
@@ -24,22 +45,122 @@ const (
 )
 
 // Table makes the rows of one version's tables.
-type Table struct{}
+type Table struct {
+	columns []column
+	builtin bool
+}
 
-// New returns the Table of v. It is immutable and safe for concurrent use.
-func New(v *kind.Version) *Table { panic("BUG: not built yet") }
+// column is a column besides the name.
+type column struct {
+	def  kind.Column
+	cell cellKind
+	path *path
+}
+
+// descriptions are those of ObjectMeta's fields.
+var descriptions = metav1.ObjectMeta{}.SwaggerDoc()
+
+// New returns the Table of v.
+func New(v *kind.Version) *Table {
+	columns := v.Columns
+	if len(columns) == 0 {
+		columns = defaultColumns
+	}
+	t := newTable(columns)
+	t.builtin = v.Kind.Builtin != nil
+	return t
+}
+
+// defaultColumns are those of kinds that declare none.
+var defaultColumns = []kind.Column{{
+	Name: "Age", Type: "date", Description: descriptions["creationTimestamp"], JSONPath: ".metadata.creationTimestamp",
+}}
+
+// NewScale returns the Table of the scale subresource of v.
+func NewScale(v *kind.Version) *Table {
+	var columns []kind.Column
+	if v.Scale != nil && v.Scale.SpecReplicas != "" {
+		columns = append(columns, kind.Column{
+			Name: "Desired", Type: "integer", Description: "Number of desired replicas", JSONPath: ".spec.replicas",
+		})
+	}
+	if v.Scale != nil && v.Scale.StatusReplicas != "" {
+		columns = append(columns, kind.Column{
+			Name: "Available", Type: "integer", Description: "Number of actual replicas", JSONPath: ".status.replicas",
+		})
+	}
+	return newTable(append(columns, defaultColumns...))
+}
+
+func newTable(columns []kind.Column) *Table {
+	t := &Table{columns: make([]column, len(columns))}
+	for i, c := range columns {
+		t.columns[i] = column{def: c, cell: cellOf(c), path: parsePath(c.JSONPath)}
+	}
+	return t
+}
+
+// Columns are the columns of a version's tables.
+func Columns(v *kind.Version) []metav1.TableColumnDefinition { return New(v).Columns() }
 
 // Columns are the table's columns.
-func (t *Table) Columns() []metav1.TableColumnDefinition { panic("BUG: not built yet") }
+func (t *Table) Columns() []metav1.TableColumnDefinition {
+	out := []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string", Format: "name", Description: descriptions["name"]},
+	}
+	for i := range t.columns {
+		c := &t.columns[i].def
+		description := c.Description
+		if description == "" && !t.builtin {
+			description = "Custom resource definition column (in JSONPath format): " + c.JSONPath
+		}
+		out = append(out, metav1.TableColumnDefinition{
+			Name: c.Name, Type: c.Type, Format: c.Format, Description: description, Priority: c.Priority,
+		})
+	}
+	return out
+}
 
 // AppendRow appends the row of obj, {"cells":[…],"object":…}, as JSON. now is
 // what ages are counted from.
 func (t *Table) AppendRow(b []byte, obj doc.Value, include Include, now time.Time) []byte {
-	panic("BUG: not built yet")
+	b = append(b, `{"cells":`...)
+	b = t.AppendCells(b, obj, now)
+	b = append(b, `,"object":`...)
+	switch include {
+	case IncludeNone:
+		b = append(b, "null"...)
+	case IncludeObject:
+		b = obj.AppendJSON(b)
+	default:
+		b = AppendMetadata(b, obj)
+	}
+	return append(b, '}')
+}
+
+// AppendCells appends the cells of obj as a JSON array.
+func (t *Table) AppendCells(b []byte, obj doc.Value, now time.Time) []byte {
+	b = append(b, '[')
+	b = appendString(b, obj.At("metadata", "name").Text())
+	for i := range t.columns {
+		b = append(b, ',')
+		b = t.columns[i].append(b, obj, now)
+	}
+	return append(b, ']')
 }
 
 // Row appends the cells of obj as a JSON array.
-func Row(b []byte, v *kind.Version, obj *doc.Doc) []byte { panic("BUG: not built yet") }
+func Row(b []byte, v *kind.Version, obj *doc.Doc) []byte {
+	return New(v).AppendCells(b, obj.Root(), time.Now())
+}
 
-// AppendMetadata appends obj as a PartialObjectMetadata.
-func AppendMetadata(b []byte, obj doc.Value) []byte { panic("BUG: not built yet") }
+// AppendMetadata appends the metadata of obj as a PartialObjectMetadata.
+func AppendMetadata(b []byte, obj doc.Value) []byte {
+	b = append(b, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":`...)
+	if m := obj.Get("metadata"); m.Kind() == doc.Object {
+		b = m.AppendJSON(b)
+	} else {
+		b = append(b, "{}"...)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,268 @@
+package table
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file parses and follows JSON paths.
+
+// path is a parsed path: steps if it is simple, else the library's form.
+type path struct {
+	steps []step
+	slow  *slowPath
+}
+
+type stepKind uint8
+
+const (
+	stepMember stepKind = iota // .name
+	stepIndex                  // [3]
+	stepFilter                 // [?(@.name=="text")]
+)
+
+// step is one step of a simple path.
+type step struct {
+	kind  stepKind
+	name  string
+	index int
+
+	left  []string // the member that a filter compares
+	text  string   // with this
+	equal bool     // == or !=
+}
+
+// parsePath parses a path as a column declares it. A path that makes no sense
+// finds nothing.
+func parsePath(text string) *path {
+	if steps, ok := parseSimple(text); ok {
+		return &path{steps: steps}
+	}
+	return &path{slow: newSlowPath(text)}
+}
+
+// parseSimple parses a simple path; ok is false if it is none.
+func parseSimple(text string) (steps []step, ok bool) {
+	for text != "" {
+		var s step
+		switch {
+		case text[0] == '.':
+			s.name, text = cutName(text[1:])
+			if s.name == "" {
+				return nil, false
+			}
+		case strings.HasPrefix(text, "[?("):
+			if s, text, ok = parseFilter(text); !ok {
+				return nil, false
+			}
+		case text[0] == '[':
+			inside, rest, found := strings.Cut(text[1:], "]")
+			n, err := strconv.Atoi(inside)
+			if !found || err != nil || inside[0] == '+' {
+				return nil, false
+			}
+			s, text = step{kind: stepIndex, index: n}, rest
+		default:
+			return nil, false
+		}
+		steps = append(steps, s)
+	}
+	return steps, len(steps) > 0
+}
+
+// cutName cuts a plain name from the front of s; "" if there is none.
+func cutName(s string) (name, rest string) {
+	i := 0
+	for i < len(s) && (s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z' || s[i] == '_' || i > 0 && (s[i] >= '0' && s[i] <= '9' || s[i] == '-')) {
+		i++
+	}
+	return s[:i], s[i:]
+}
+
+// parseFilter parses a comparison of a member with a quoted text.
+func parseFilter(s string) (f step, rest string, ok bool) {
+	inside, rest, found := strings.Cut(s[len("[?("):], ")]")
+	if !found {
+		return f, "", false
+	}
+	left, right, found := strings.Cut(inside, "=")
+	if !found || left == "" || right == "" {
+		return f, "", false
+	}
+	f.kind, f.equal = stepFilter, true
+	switch {
+	case strings.HasSuffix(left, "!"):
+		f.equal, left = false, left[:len(left)-1]
+	case right[0] == '=':
+		right = right[1:]
+	default:
+		return f, "", false
+	}
+	left, right = strings.TrimSpace(left), strings.TrimSpace(right)
+	if !strings.HasPrefix(left, "@.") || len(right) < 2 || right[0] != right[len(right)-1] || right[0] != '"' && right[0] != '\'' {
+		return f, "", false
+	}
+	for left = left[1:]; left != ""; {
+		var name string
+		if left[0] != '.' {
+			return f, "", false
+		}
+		if name, left = cutName(left[1:]); name == "" {
+			return f, "", false
+		}
+		f.left = append(f.left, name)
+	}
+	f.text = right[1 : len(right)-1]
+	return f, rest, !strings.ContainsAny(f.text, "\"'\\()[]{}=<>!")
+}
+
+// first is the first value that the path finds below v.
+func (p *path) first(v doc.Value) (doc.Value, bool) {
+	if p.slow != nil {
+		return p.slow.first(v)
+	}
+	return follow(v, p.steps)
+}
+
+// follow walks the steps. Only filters make several values of one: then all
+// of them must follow the rest without an error, and the first to find
+// something gives the result.
+func follow(v doc.Value, steps []step) (doc.Value, bool) {
+	found, _ := walk(v, steps)
+	return found, found.Exists()
+}
+
+// walk is follow that tells apart finding nothing and an error: what is
+// indexed or filtered must be an array.
+func walk(v doc.Value, steps []step) (found doc.Value, ok bool) {
+	for i := range steps {
+		s := &steps[i]
+		switch s.kind {
+		case stepMember:
+			if v = v.Get(s.name); !v.Exists() {
+				return doc.Value{}, true
+			}
+		case stepIndex:
+			if v.Kind() == doc.Null {
+				return doc.Value{}, true
+			}
+			n := s.index
+			if n < 0 {
+				n += v.Len()
+			}
+			if v.Kind() != doc.Array || n < 0 || n >= v.Len() {
+				return doc.Value{}, false
+			}
+			v = v.Item(n)
+		case stepFilter:
+			return s.filter(v, steps[i+1:])
+		}
+	}
+	return v, true
+}
+
+// filter follows the rest of a path from the items that pass.
+func (s *step) filter(v doc.Value, rest []step) (found doc.Value, ok bool) {
+	if v.Kind() != doc.Array {
+		return doc.Value{}, false
+	}
+	for _, item := range v.Items() {
+		left := item.At(s.left...)
+		if !left.Exists() {
+			continue
+		}
+		if left.Kind() != doc.String {
+			return doc.Value{}, false // values of different types do not compare
+		}
+		if (left.Text() == s.text) != s.equal {
+			continue
+		}
+		got, ok := walk(item, rest)
+		if !ok {
+			return doc.Value{}, false
+		}
+		if !found.Exists() {
+			found = got
+		}
+	}
+	return found, true
+}
+
+// slowPath is a path in the library's form, which is not safe for concurrent
+// use.
+type slowPath struct {
+	parsed sync.Pool // of *jsonpath.JSONPath; nil if the path makes no sense
+}
+
+func newSlowPath(text string) *slowPath {
+	s := new(slowPath)
+	s.parsed.New = func() any {
+		p := jsonpath.New("column").AllowMissingKeys(true)
+		if p.Parse("{"+text+"}") != nil {
+			p = nil
+		}
+		return p
+	}
+	return s
+}
+
+// first finds the first value on a copy of v as Go values and makes a document
+// of it.
+func (s *slowPath) first(v doc.Value) (doc.Value, bool) {
+	p := s.parsed.Get().(*jsonpath.JSONPath)
+	if p == nil {
+		return doc.Value{}, false
+	}
+	results, err := p.FindResults(v.Interface())
+	if err != nil {
+		return doc.Value{}, false // p may be in the middle of something: not used again
+	}
+	s.parsed.Put(p)
+	if len(results) == 0 || len(results[0]) == 0 {
+		return doc.Value{}, false
+	}
+	d := new(doc.Doc)
+	d.SetRoot(nodeOf(d, results[0][0]))
+	return d.Root(), d.Root().Exists()
+}
+
+// nodeOf makes a node of a Go value.
+func nodeOf(d *doc.Doc, r reflect.Value) doc.Node {
+	if !r.IsValid() {
+		return doc.NullNode
+	}
+	switch v := r.Interface().(type) {
+	case nil:
+		return doc.NullNode
+	case bool:
+		return doc.BoolNode(v)
+	case int:
+		return doc.IntNode(int64(v))
+	case int64:
+		return doc.IntNode(v)
+	case float64:
+		return doc.FloatNode(v)
+	case string:
+		return d.NewString(v)
+	case []any:
+		items := make([]doc.Node, len(v))
+		for i := range v {
+			items[i] = nodeOf(d, reflect.ValueOf(v[i]))
+		}
+		return d.NewArray(items)
+	case map[string]any:
+		pairs := make([]doc.Node, 0, 2*len(v))
+		for name, member := range v {
+			pairs = append(pairs, d.NewString(name), nodeOf(d, reflect.ValueOf(member)))
+		}
+		sorted, _ := d.SortPairs(pairs)
+		return d.NewMap(sorted)
+	}
+	return doc.Node{}
+}
