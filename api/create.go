@@ -48,9 +48,18 @@ func (q *request) create() error {
 // createDoc stores a new object and answers. track is nil if managedFields are
 // settled already.
 func (q *request) createDoc(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.Manager, live, next *doc.Doc) error) error {
+	rev, err := q.insert(d, o, track)
+	if err != nil {
+		return err
+	}
+	return q.sendDoc(http.StatusCreated, d, rev)
+}
+
+// insert stores a new object.
+func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.Manager, live, next *doc.Doc) error) (int64, error) {
 	obj := meta.Object{Doc: d}
 	if err := q.checkNamespace(obj); err != nil {
-		return err
+		return 0, err
 	}
 	q.warn(meta.FillCreate(obj, time.Now())...)
 	q.v.PrepareCreate(d)
@@ -62,25 +71,25 @@ func (q *request) createDoc(d *doc.Doc, o *meta.WriteOptions, track func(m *appl
 	if track != nil {
 		m, err := q.h.managers.get(q.h, q.v)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if err := track(m, nil, d); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := q.admitCreate(d, o); err != nil {
-		return err
+		return 0, err
 	}
 	for try := 1; ; try++ {
 		rev, err := q.store(d, o)
 		if err == nil {
-			return q.sendDoc(http.StatusCreated, d, rev)
+			return rev, nil
 		}
 		if !errors.Is(err, store.ErrExists) {
-			return storeError(err)
+			return 0, storeError(err)
 		}
 		if base == "" || try == maxGenerated {
-			return q.exists(strings.Clone(obj.Name()))
+			return 0, q.exists(strings.Clone(obj.Name()))
 		}
 		obj.SetName(meta.GenerateName(base))
 	}
@@ -122,6 +131,9 @@ func (q *request) store(d *doc.Doc, o *meta.WriteOptions) (int64, error) {
 		return 0, err
 	}
 	rev, err := q.h.Store.Create(q.ctx, key, encoded)
+	if err == nil {
+		return rev, q.asStored(d, encoded, rev)
+	}
 	if !errors.Is(err, store.ErrTooLarge) {
 		return rev, err
 	}

@@ -155,13 +155,17 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	if b := q.kind.Builtin; b != nil && b.Delete != nil {
 		hooked = b.Delete(d, time.Now().UTC().Format(time.RFC3339))
 	}
+	held := q.isNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
 	before := slices.Collect(m.Finalizers())
 	after := finalizersFor(before, o)
-	if len(after) == 0 && !hooked && !(wasDeleting && q.isNamespaces() && d.Root().At("spec", "finalizers").Len() > 0) {
+	if len(after) == 0 && !hooked && !held {
 		return q.erase(o, m, obj)
 	}
 	if wasDeleting && slices.Equal(before, after) && !hooked {
 		return nil, errUnchanged
+	}
+	if q.isNamespaces() {
+		d.Set(d.NewString("Terminating"), "status", "phase")
 	}
 	return q.mark(o, m, obj, before, after, wasDeleting)
 }

@@ -55,7 +55,7 @@ func (q *request) update() error {
 
 // part is the part of the object that the request may change.
 func (q *request) part() schema.Scope {
-	if q.subresource != "" {
+	if q.subresource == "status" {
 		return schema.Status
 	}
 	return schema.Whole

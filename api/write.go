@@ -173,7 +173,38 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 			return storeError(err)
 		}
 	}
+	if err := q.asStored(next, encoded, rev); err != nil {
+		return err
+	}
 	return q.answer(c, next, rev)
+}
+
+// asStored makes d what a read would answer with: what was written in another
+// version than the stored one may have got that one's defaults.
+func (q *request) asStored(d *doc.Doc, encoded []byte, rev int64) error {
+	if q.v.IsStorage {
+		return nil
+	}
+	return q.v.Load(d, encoded, rev)
+}
+
+// keepAllButFinalizers is what an update of a namespace's finalize subresource
+// may change: spec.finalizers.
+func keepAllButFinalizers(next, old *doc.Doc) {
+	want := next.Root().At("spec", "finalizers")
+	var names []string
+	for i := range want.Len() {
+		names = append(names, strings.Clone(want.Item(i).Text()))
+	}
+	version := strings.Clone(meta.Object{Doc: next}.ResourceVersion())
+	next.Reset(old.Shapes())
+	next.SetRoot(next.Import(old.Root()))
+	if len(names) == 0 {
+		next.Remove("spec", "finalizers")
+	} else {
+		next.Set(next.NewStrings(names), "spec", "finalizers")
+	}
+	meta.Object{Doc: next}.SetResourceVersion(version)
 }
 
 // answer answers with the object that a change made.
@@ -213,7 +244,11 @@ func (q *request) storeUpdate(obj *cache.Object, next *doc.Doc, encoded []byte) 
 
 // prepareUpdate makes next fit to be stored in place of old, or refuses it.
 func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
-	q.v.PrepareUpdate(next, old, c.scope)
+	if q.subresource == "finalize" {
+		keepAllButFinalizers(next, old)
+	} else {
+		q.v.PrepareUpdate(next, old, c.scope)
+	}
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
 	bump := c.scope == schema.Whole && contentDiffers(next, old)
 	q.warn(meta.FillUpdate(n, o, bump)...)
@@ -243,6 +278,7 @@ func (q *request) validate(next, old *doc.Doc, scope schema.Scope) error {
 	if len(result.Errors) > 0 {
 		return status.Invalid(q.kind.GroupKind(), strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
 	}
+	q.warn(meta.Warnings(meta.Object{Doc: next}, meta.Object{Doc: old})...)
 	q.warn(result.Warnings...)
 	return nil
 }

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file is what the server's own parts ask of the API, without HTTP: they
+// do as clients do, save for authorization.
+
+// internalName is who the server's own writes are noted for.
+const internalName = "keelson"
+
+var internalUser = &authn.User{Name: "system:apiserver", Groups: []string{authn.Masters, authn.Authenticated}}
+
+// internal is a request of the server's own.
+func (h *Handler) internal(ctx context.Context, k *kind.Kind, namespace, name string) *request {
+	q := &request{h: h, ctx: ctx, user: internalUser, kind: k, v: k.Storage, res: h.Cache.Resource(k.StoragePrefix)}
+	q.namespace, q.name, q.plural, q.group = namespace, name, k.Plural, k.Group
+	return q
+}
+
+// Delete deletes an object as a client would: one with finalizers is marked. An
+// object that does not exist is no error.
+func (h *Handler) Delete(ctx context.Context, k *kind.Kind, namespace, name string) error {
+	_, err := h.internal(ctx, k, namespace, name).remove(&meta.DeleteOptions{})
+	if err != nil && status.From(err).Reason == metav1.StatusReasonNotFound {
+		return nil
+	}
+	return err
+}
+
+// EnsureNamespace creates a namespace unless it exists.
+func (h *Handler) EnsureNamespace(ctx context.Context, name string) error {
+	k := h.Kinds.Load().Lookup("", "namespaces")
+	if k == nil {
+		return fmt.Errorf("namespace %s: namespaces are not served", name)
+	}
+	q := h.internal(ctx, k, "", name)
+	if l := q.live(); l.obj != nil {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"apiVersion": q.v.APIVersion(), "kind": k.Name, "metadata": map[string]string{"name": name}})
+	if err != nil {
+		return err
+	}
+	d := doc.Get()
+	defer d.Release()
+	if _, err := q.v.Decode(d, body); err != nil {
+		return err
+	}
+	o := &meta.WriteOptions{FieldManager: internalName}
+	_, err = q.insert(d, o, func(m *apply.Manager, _, next *doc.Doc) error {
+		return m.Update(nil, next, apply.Options{Manager: internalName})
+	})
+	if err != nil && status.From(err).Reason == metav1.StatusReasonAlreadyExists {
+		return nil
+	}
+	return err
+}
