@@ -364,6 +364,16 @@ func (n *node) sum() {
 	n.deepLists = n.listType == "set" || n.listType == "map"
 	n.deepEmbedded = n.embedded
 	n.deepDefaults = n.defText != nil
+	if v := n.values; v != nil {
+		for _, branches := range [][]*node{v.allOf, v.anyOf, v.oneOf} {
+			for _, b := range branches {
+				b.sum()
+			}
+		}
+		if v.not != nil {
+			v.not.sum()
+		}
+	}
 	n.each(func(child *node) {
 		child.sum()
 		n.deepChecks = n.deepChecks || child.deepChecks

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -79,20 +80,14 @@ func (x *decoder) run(p *Program, n *node, d *doc.Doc, src []byte, mode decodeMo
 		return 0, doc.Node{}, err
 	}
 	if n.resource && n == p.root && kind != doc.Object {
-		if err := doc.Parse(new(doc.Doc), src); err != nil {
-			return 0, doc.Node{}, err
-		}
-		return 0, doc.Node{}, typeMetaError(src)
+		return 0, doc.Node{}, p.firstError(n, src, errNoResource, mode)
 	}
 	root, err := x.value(n)
-	if m, ok := err.(*malformed); ok {
-		err = m.located()
+	if err == nil {
+		err = x.s.End()
 	}
 	if err != nil {
-		return 0, doc.Node{}, err
-	}
-	if err := x.s.End(); err != nil {
-		return 0, doc.Node{}, err
+		return 0, doc.Node{}, p.firstError(n, src, err, mode)
 	}
 	if x.s.Duplicates() {
 		x.found |= FoundDuplicate
@@ -100,17 +95,43 @@ func (x *decoder) run(p *Program, n *node, d *doc.Doc, src []byte, mode decodeMo
 	return x.found, root, nil
 }
 
-// typeMetaError is the error of a document whose root is no object, or whose
-// apiVersion or kind is no string.
-func typeMetaError(src []byte) error {
+// errNoResource stands for the error of a root that is no object, or whose
+// apiVersion or kind is no string; firstError puts it in words.
+var errNoResource = errors.New("root is not a resource")
+
+// firstError is the error that upstream reports, of all that are wrong with
+// src: it looks at the syntax, then at the root's kind, apiVersion and metadata
+// and then at what is below. err is the one that was met.
+func (p *Program) firstError(n *node, src []byte, err error, mode decodeMode) error {
+	if m, ok := err.(*malformed); ok {
+		err = m.located()
+	}
+	var d doc.Doc
+	if bad := doc.Parse(&d, src); bad != nil {
+		return bad
+	}
+	if n != p.root || !n.resource {
+		return err
+	}
 	var meta struct {
 		APIVersion string `json:"apiVersion,omitempty"`
 		Kind       string `json:"kind,omitempty"`
 	}
-	if err := json.Unmarshal(src, &meta); err != nil {
-		return fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
+	if bad := json.Unmarshal(src, &meta); bad != nil {
+		return fmt.Errorf("couldn't get version/kind; json parse error: %w", bad)
 	}
-	return nil
+	for _, name := range []string{"kind", "apiVersion"} {
+		if v := d.Root().Get(name); v.Exists() && v.Kind() != doc.String {
+			value := v.Interface()
+			return fmt.Errorf(".%s accessor error: %v is of the type %T, expected string", name, value, value)
+		}
+	}
+	if v := d.Root().Get("metadata"); v.Exists() {
+		if _, bad := coerceMeta(v, mode.lenient); bad != nil {
+			return bad
+		}
+	}
+	return err
 }
 
 // value decodes one value by n.
@@ -399,17 +420,14 @@ func (x *decoder) checkResource(n *node, o doc.Node) error {
 		if v.Kind() == doc.String || v.Kind() == doc.Absent {
 			continue
 		}
-		value := doc.Value{Doc: x.d, Node: v}.Interface()
 		switch {
-		case n != x.p.root && x.mode.lenient:
+		case n == x.p.root:
+			return errNoResource
+		case x.mode.lenient:
 			x.d.SetSlot(o, i, doc.Node{})
-		case n != x.p.root:
-			return &malformed{err: field.Invalid(field.NewPath(name), value, "must be a string")}
 		default:
-			if err := typeMetaError(x.s.Source()); err != nil {
-				return err
-			}
-			return fmt.Errorf(".%s accessor error: %v is of the type %T, expected string", name, value, value)
+			value := doc.Value{Doc: x.d, Node: v}.Interface()
+			return &malformed{err: field.Invalid(field.NewPath(name), value, "must be a string")}
 		}
 	}
 	return nil

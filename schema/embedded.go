@@ -1,8 +1,10 @@
 package schema
 
 import (
+	"context"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/operation"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,5 +99,13 @@ func metaErrors(at *field.Path, v doc.Value) field.ErrorList {
 	if meta.Name == "" {
 		meta.Name = "fakename" // a name is not required, but checked if there
 	}
-	return apivalidation.ValidateObjectMeta(&meta, meta.Namespace != "", path.ValidatePathSegmentName, at)
+	return apivalidation.ValidateObjectMetaDeclaratively(context.Background(), operation.Create, &meta, nil, meta.Namespace != "", segmentName, at, true)
+}
+
+// segmentName allows whatever can be a segment of a path.
+func segmentName(name string, prefix bool) []string {
+	if prefix {
+		return path.IsValidPathSegmentPrefix(name)
+	}
+	return path.IsValidPathSegmentName(name)
 }

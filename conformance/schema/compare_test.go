@@ -128,8 +128,10 @@ func diff(want, got []string) string {
 			fmt.Fprintf(&b, "  keelson only:  %s\n", g)
 		}
 	}
-	if b.Len() == 0 {
-		fmt.Fprintf(&b, "  upstream %q\n  keelson  %q\n", want, got)
+	for i, w := range want {
+		if n, m := count(want, w), count(got, w); n != m && m > 0 && slices.Index(want, w) == i {
+			fmt.Fprintf(&b, "  upstream %d times, keelson %d: %s\n", n, m, w)
+		}
 	}
 	return b.String()
 }
@@ -267,4 +269,14 @@ func plainNumbers(v any) any {
 		}
 	}
 	return v
+}
+
+func count(list []string, text string) int {
+	n := 0
+	for _, item := range list {
+		if item == text {
+			n++
+		}
+	}
+	return n
 }
