@@ -316,3 +316,7 @@ func sizeRef(v ref.Val) ref.Val {
 	}
 	return types.NewErr("no such overload: size")
 }
+
+// ToRef is a value in cel-go's representation, for callers that want to hand
+// it to cel-go.
+func ToRef(v Value) ref.Val { return v.ref() }

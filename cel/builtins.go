@@ -129,7 +129,7 @@ func mapInsert(a []Value) (Value, bool) {
 	}
 	box := m.heapMap()
 	if _, found := box.find(a[1]); found {
-		return errorf("insert failed: key %s already exists", a[1]), true
+		return errorf("insert failed: key %v already exists", a[1].ref()), true
 	}
 	box.put(a[1], a[2])
 	return m, true

@@ -310,7 +310,7 @@ func (c *compiler) list(e ast.Expr) *code {
 			}
 			if optional[i] {
 				if v.kind != KindOptional {
-					return errorf("cannot initialize optional list element from non-optional value %s", v)
+					return errorf("cannot initialize optional list element from non-optional value %v", v.ref())
 				}
 				if v.ptr == nil {
 					continue
@@ -361,7 +361,7 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 			}
 			if en.optional {
 				if v.kind != KindOptional {
-					return errorf("cannot initialize optional entry '%s' from non-optional value %s", k, v)
+					return errorf("cannot initialize optional entry '%v' from non-optional value %v", k.ref(), v.ref())
 				}
 				if v.ptr == nil {
 					m.remove(k)

@@ -155,10 +155,8 @@ func negation(fr *frame, v Value) Value {
 		return boolValue(v.bits == 0)
 	case KindUnknown, KindError:
 		return v
-	case KindInt, KindDouble, KindDuration:
-		return errorValue(errNoOverload)
 	}
-	return traitError(operators.LogicalNot)
+	return errorValue(errNoOverload)
 }
 
 // notStrictlyFalse compiles the condition of all() and exists().

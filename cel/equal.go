@@ -3,6 +3,7 @@ package cel
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/keelson-io/keelson/doc"
@@ -70,7 +71,7 @@ func numbersEqual(a, b Value) bool {
 
 func listsEqual(a, b Value) Value {
 	if b.kind != KindList {
-		if a.fromDoc() {
+		if a.fromDoc() || a.typ != nil {
 			return errorValue(errNoOverload)
 		}
 		return boolValue(false)
@@ -79,13 +80,15 @@ func listsEqual(a, b Value) Value {
 	if n != b.size() {
 		return boolValue(false)
 	}
-	if a.fromDoc() {
+	if a.typ != nil {
 		switch a.typ.ListType {
 		case "set":
 			return setsEqual(a, b)
 		case "map":
 			return mapListsEqual(a, b)
 		}
+	}
+	if a.fromDoc() {
 		for i := 0; i < n; i++ {
 			if eq := equalItems(a.item(i), b.item(i)); !isTrue(eq) {
 				return eq
@@ -146,37 +149,43 @@ func setsEqual(a, b Value) Value {
 	return boolValue(hits == len(seen))
 }
 
-// setKey is an item of a set as a key.
+// setKey is an item of a set as a key. Containers cannot be items; an item that
+// cannot be read equals no other.
 func setKey(v Value) (scalarKey, Value) {
-	if v.failed() {
-		return scalarKey{}, v
-	}
 	if k, ok := keyOf(v); ok {
 		return k, Value{}
 	}
 	switch v.kind {
+	case KindList, KindMap:
+		return scalarKey{}, errorf("listSet operations are only supported on lists of scalar values")
 	case KindDuration, KindNull:
 		return scalarKey{kind: v.kind, bits: v.bits}, Value{}
 	case KindBytes:
 		return scalarKey{kind: KindBytes, text: v.text()}, Value{}
 	case KindTimestamp:
-		return scalarKey{kind: KindTimestamp, bits: v.bits, text: fmt.Sprint(v.node.Int())}, Value{}
+		return scalarKey{kind: KindTimestamp, bits: v.bits, text: strconv.FormatInt(v.node.Int(), 10)}, Value{}
+	case KindError, KindUnknown:
+		return scalarKey{kind: v.kind, text: fmt.Sprintf("%p", new(byte))}, Value{}
 	}
 	return scalarKey{kind: v.kind, text: v.String()}, Value{}
 }
 
-// mapListsEqual compares the items of a map list of a document with those of
-// a list of the same length, matched by their keys.
+// mapListsEqual compares the items of a map list with those of a list of the
+// same length, matched by their keys.
 func mapListsEqual(a, b Value) Value {
 	keys := escapedKeys(a.typ.MapKeys)
+	identity := listKey
+	if a.fromDoc() {
+		identity = rawKey
+	}
 	at := make(map[string]int, a.size())
 	for i, n := 0, a.size(); i < n; i++ {
-		at[listKey(a.item(i), keys)] = i
+		at[identity(a.item(i), keys)] = i
 	}
 	seen := make(map[int]bool, len(at))
 	for i, n := 0, b.size(); i < n; i++ {
 		item := b.item(i)
-		j, ok := at[listKey(item, keys)]
+		j, ok := at[identity(item, keys)]
 		if !ok {
 			return boolValue(false)
 		}
@@ -188,9 +197,7 @@ func mapListsEqual(a, b Value) Value {
 	return boolValue(len(seen) == len(at))
 }
 
-// escapedKeys are the names under which upstream looks the key members up:
-// escaped, in the data as it is, so that a key whose name needs escaping is
-// never found.
+// escapedKeys are the key members as rules spell them.
 func escapedKeys(names []string) []string {
 	out := make([]string, len(names))
 	for i, name := range names {
@@ -206,24 +213,39 @@ func escapedKeys(names []string) []string {
 func listKey(item Value, keys []string) string {
 	var b strings.Builder
 	for _, name := range keys {
-		var v doc.Value
-		switch {
-		case item.kind == KindMap && item.fromDoc():
-			v = item.docValue().Get(name)
-		case item.kind == KindMap:
-			if m, ok := item.heapMap().find(stringValue(name)); ok {
-				fmt.Fprintf(&b, "%d %q,", m.kind, m.String())
-				continue
-			}
+		var v Value
+		if item.kind == KindMap {
+			v, _ = findIn(item, constString(name))
 		}
-		if !v.Exists() || v.Kind() == doc.Null {
-			b.WriteString("nil,")
-			continue
-		}
-		m := load(v.Doc, v.Node, scalarTypes[v.Kind()])
-		fmt.Fprintf(&b, "%d %q,", m.kind, m.String())
+		appendKey(&b, v)
 	}
 	return b.String()
+}
+
+// rawKey is the identity of an item of a map list of a document as upstream
+// finds it: by the escaped names in the data as it is, so that a key whose name
+// needs escaping is never found.
+func rawKey(item Value, keys []string) string {
+	if item.kind != KindMap || !item.fromDoc() {
+		return "no item of a document"
+	}
+	var b strings.Builder
+	for _, name := range keys {
+		var v Value
+		if datum := item.docValue().Get(name); datum.Exists() && datum.Kind() != doc.Null {
+			v = load(datum.Doc, datum.Node, scalarTypes[datum.Kind()])
+		}
+		appendKey(&b, v)
+	}
+	return b.String()
+}
+
+func appendKey(b *strings.Builder, v Value) {
+	if v.kind == KindNone || v.kind == KindNull || v.failed() {
+		b.WriteString("nil,")
+		return
+	}
+	fmt.Fprintf(b, "%d %q,", v.kind, v.String())
 }
 
 // scalarTypes are the types by which data without a type is read.

@@ -255,8 +255,11 @@ func estimateEquals(a, b checker.AstNode) *callEstimate {
 	if t.Equal(b.Type()) != types.True {
 		return nil
 	}
+	if name := t.TypeName(); t.Kind() == types.OpaqueKind && (name == ipType.TypeName() || name == cidrType.TypeName()) {
+		return fixed(1)
+	}
 	switch t {
-	case ipType, cidrType, quantityType, semverType:
+	case quantityType, semverType:
 		return fixed(1)
 	case formatType:
 		return priced(costEstimate{Min: 1, Max: 64}.MultiplyByCostFactor(0.1))

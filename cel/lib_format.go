@@ -23,6 +23,7 @@ type namedFormat struct {
 	maxRegexSize int // for the price of a check
 }
 
+func (f namedFormat) String() string                   { return f.name }
 func (f namedFormat) Value() any                       { return f }
 func (f namedFormat) ConvertToType(t ref.Type) ref.Val { return convert(f, t) }
 func (f namedFormat) Equal(other ref.Val) ref.Val {

@@ -24,8 +24,9 @@ type address struct {
 
 func newAddress(a netip.Addr) address { return address{object{ipType}, a} }
 
-func (a address) Value() any    { return a.a }
-func (a address) Size() ref.Val { return types.Int((a.a.BitLen() + 7) / 8) }
+func (a address) String() string { return a.a.String() }
+func (a address) Value() any     { return a.a }
+func (a address) Size() ref.Val  { return types.Int((a.a.BitLen() + 7) / 8) }
 func (a address) ConvertToType(t ref.Type) ref.Val {
 	if t == types.StringType {
 		return types.String(a.a.String())
@@ -48,8 +49,9 @@ type network struct {
 
 func newNetwork(p netip.Prefix) network { return network{object{cidrType}, p} }
 
-func (n network) Value() any    { return n.p }
-func (n network) Size() ref.Val { return types.Int((n.p.Bits() + 7) / 8) }
+func (n network) String() string { return n.p.String() }
+func (n network) Value() any     { return n.p }
+func (n network) Size() ref.Val  { return types.Int((n.p.Bits() + 7) / 8) }
 func (n network) ConvertToType(t ref.Type) ref.Val {
 	if t == types.StringType {
 		return types.String(n.p.String())

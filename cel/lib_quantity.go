@@ -27,6 +27,7 @@ func newQuantity(q resource.Quantity, derived bool) quantity {
 	return quantity{object{quantityType}, &q, derived}
 }
 
+func (q quantity) String() string                   { return q.q.String() }
 func (q quantity) Value() any                       { return q.q }
 func (q quantity) ConvertToType(t ref.Type) ref.Val { return convert(q, t) }
 func (q quantity) Equal(other ref.Val) ref.Val {
@@ -99,6 +100,7 @@ type version struct {
 	v semver.Version
 }
 
+func (v version) String() string                   { return v.v.String() }
 func (v version) Value() any                       { return v.v }
 func (v version) ConvertToType(t ref.Type) ref.Val { return convert(v, t) }
 func (v version) Equal(other ref.Val) ref.Val {

@@ -69,6 +69,7 @@ type urlValue struct {
 	u *url.URL
 }
 
+func (u urlValue) String() string                   { return u.u.String() }
 func (u urlValue) Value() any                       { return u.u }
 func (u urlValue) ConvertToType(t ref.Type) ref.Val { return convert(u, t) }
 func (u urlValue) Equal(other ref.Val) ref.Val {

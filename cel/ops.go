@@ -100,15 +100,18 @@ func addLists(a, b Value) Value {
 	for i := 0; i < n; i++ {
 		items = append(items, a.item(i))
 	}
-	how := ""
-	if a.fromDoc() {
-		how = a.typ.ListType
-	}
-	switch how {
-	case "set":
-		return addToSet(items, b)
-	case "map":
-		return addToMapList(items, b, escapedKeys(a.typ.MapKeys))
+	if a.typ != nil {
+		var sum Value
+		switch a.typ.ListType {
+		case "set":
+			sum = addToSet(items, b)
+		case "map":
+			sum = addToMapList(items, b, escapedKeys(a.typ.MapKeys))
+		}
+		if sum.kind != KindNone {
+			sum.typ = a.typ // the sum stays a set or a map list
+			return sum
+		}
 	}
 	for i := 0; i < m; i++ {
 		items = append(items, b.item(i))
@@ -151,7 +154,6 @@ func addToMapList(items []Value, b Value, keys []string) Value {
 			items[j] = item
 			continue
 		}
-		at[k] = len(items)
 		items = append(items, item)
 	}
 	return listValue(items)

@@ -26,7 +26,7 @@ func qualify(v, key Value, test bool) (got Value, present bool) {
 		}
 		if i >= 0 && i < int64(v.size()) {
 			if v.fromDoc() && key.kind != KindInt {
-				return errorf("unsupported index: %s", key), true
+				return errorf("unsupported index: %v", key.ref()), true
 			}
 			return v.item(int(i)), true
 		}
@@ -34,7 +34,7 @@ func qualify(v, key Value, test bool) (got Value, present bool) {
 			return Value{}, false
 		}
 		if key.kind != KindInt {
-			return errorf("index out of bounds: %s", key), true
+			return errorf("index out of bounds: %v", key.ref()), true
 		}
 		return Value{kind: KindError, flag: errIndex, bits: key.bits}, true
 	}
@@ -48,7 +48,7 @@ func noSuchKey(key Value) Value {
 	if key.kind == KindString {
 		return Value{kind: KindError, flag: errNoKey, bits: key.bits, ptr: key.ptr}
 	}
-	return errorf("no such key: %s", key)
+	return errorf("no such key: %v", key.ref())
 }
 
 // listIndex is a key as the index into a list.
