@@ -86,7 +86,8 @@ func pathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// validMeta reports whether metadata is valid beyond doubt.
+// validMeta reports whether metadata is valid beyond doubt. That its members
+// have the types of ObjectMeta is the decoder's business.
 func validMeta(m doc.Value, namespaced bool) bool {
 	if m.Kind() != doc.Object || !isSubdomain(m.Get("name").Text()) {
 		return false
