@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -127,8 +128,24 @@ func (c *defaultCheck) value(s *structural.Schema, path *field.Path, at []string
 	return checkValue(bare, s.Default, path)
 }
 
-// checkValue validates a value by a schema as if it stood alone.
+// checkValue validates a value by a schema as if it stood alone. Rules are
+// asked only if nothing else is wrong.
 func checkValue(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
+	// Kubernetes does not hold defaults to what int-or-string says about types.
+	plain := rewrite(s, func(s *structural.Schema) { s.Rules, s.IntOrString = nil, false })
+	errs := checkBy(plain, value, path, false)
+	if len(errs) > 0 || !hasRules(s) {
+		return errs
+	}
+	if errs := checkBy(s, value, path, false); len(errs) > 0 {
+		return errs
+	}
+	// Rules about changes see the default as the old value, too.
+	return checkBy(s, value, path, true)
+}
+
+// checkBy validates a value by a schema; as an update without a change if same.
+func checkBy(s *structural.Schema, value []byte, path *field.Path, same bool) field.ErrorList {
 	opts, err := options(true)
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
@@ -138,17 +155,19 @@ func checkValue(s *structural.Schema, value []byte, path *field.Path) field.Erro
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, "", err.Error())}
 	}
-	d := doc.Get()
-	defer d.Release()
+	d := new(doc.Doc) // not from the pool: the errors borrow from it
 	if _, err := p.Decode(d, value); err != nil {
+		var located *field.Error
+		if errors.As(err, &located) {
+			return under(path, field.ErrorList{located})
+		}
 		return field.ErrorList{field.Invalid(path, canonical(value), err.Error())}
 	}
-	errs := p.Validate(context.Background(), d, nil, schema.Whole).Errors
-	if len(errs) == 0 {
-		// Rules about changes see the default as the old value, too.
-		errs = p.Validate(context.Background(), d, d, schema.Whole).Errors
+	var old *doc.Doc
+	if same {
+		old = d
 	}
-	return under(path, errs)
+	return under(path, p.Validate(context.Background(), d, old, schema.Whole).Errors)
 }
 
 // under puts path in front of the fields of errors.
@@ -158,13 +177,25 @@ func under(path *field.Path, errs field.ErrorList) field.ErrorList {
 		switch {
 		case e.Field == "" || e.Field == "<nil>":
 			e.Field = prefix
-		case e.Field[0] == '[':
+		case e.Field[0] == '[' && !isOpenAPI(e):
 			e.Field = prefix + e.Field
 		default:
 			e.Field = prefix + "." + e.Field
 		}
 	}
 	return errs
+}
+
+// isOpenAPI reports whether an error comes from OpenAPI validation, which joins
+// indices to paths with a dot.
+func isOpenAPI(e *field.Error) bool {
+	switch e.Type {
+	case field.ErrorTypeNotSupported, field.ErrorTypeTypeInvalid, field.ErrorTypeTooLong, field.ErrorTypeTooMany:
+		return true
+	case field.ErrorTypeRequired:
+		return e.Detail == ""
+	}
+	return strings.Contains(e.Detail, " in body ")
 }
 
 // hasUnknown reports whether a value has fields that its schema does not
@@ -203,16 +234,30 @@ func metaDefault(value []byte, at []string) error {
 		}
 		around = append(append([]byte{'{'}, member...), '}')
 	}
-	p, err := schema.Compile(&structural.Schema{Type: "object", Embedded: true, Preserve: true}, schema.Options{PreserveUnknown: true})
+	// The resource is the only member of the document: as the root itself it
+	// could not be decoded at all if its kind were no string.
+	const member = "x"
+	resource := &structural.Schema{Type: "object", Embedded: true, Preserve: true}
+	p, err := schema.Compile(structOf(map[string]*structural.Schema{member: resource}), schema.Options{PreserveUnknown: true})
 	if err != nil {
 		return err
 	}
 	d := doc.Get()
 	defer d.Release()
-	if _, err := p.Decode(d, around); err != nil {
-		return err
+	var errs field.ErrorList // borrow from d
+	if _, err := p.Decode(d, fmt.Appendf(nil, `{"%s":%s}`, member, around)); err != nil {
+		var located *field.Error
+		if !errors.As(err, &located) {
+			return err
+		}
+		errs = field.ErrorList{located}
+	} else {
+		errs = p.Validate(context.Background(), d, nil, schema.Whole).Errors
 	}
-	return p.Validate(context.Background(), d, nil, schema.Whole).Errors.ToAggregate()
+	for _, e := range errs {
+		e.Field = strings.TrimPrefix(e.Field, member+".")
+	}
+	return errs.ToAggregate()
 }
 
 // withoutDefaults is a copy of s without the defaults in it.
