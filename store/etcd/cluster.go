@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -25,8 +26,9 @@ type cluster struct {
 	client *clientv3.Client
 	kv     pb.KVClient // with the client's retries of reads
 
-	life context.Context
-	end  context.CancelFunc
+	life  context.Context
+	end   context.CancelFunc
+	quiet atomic.Bool
 
 	mu            sync.Mutex
 	running, next *flight
@@ -57,7 +59,7 @@ func dial(ctx context.Context, c Config) (*cluster, error) {
 		DialKeepAliveTimeout: keepAliveWait,
 		MaxCallSendMsgSize:   maxRequest,
 		DialOptions:          []grpc.DialOption{grpc.WithUserAgent("keelson")},
-		Logger:               newLogger(c.Logger, func(reason string) { panic("etcd client: " + reason) }),
+		Logger:               newLogger(c.Logger, &cl.quiet, func(reason string) { panic("etcd client: " + reason) }),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to etcd: %w", err)
@@ -217,6 +219,7 @@ func (c *cluster) compactOnce(ctx context.Context) (int64, error) {
 }
 
 func (c *cluster) close() error {
+	c.quiet.Store(true)
 	c.end()
 	if err := c.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("disconnecting from etcd: %w", err)

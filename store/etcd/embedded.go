@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/etcd/server/v3/config"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/features"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.uber.org/zap"
 
 	"github.com/keelson-io/keelson/store"
@@ -30,6 +31,7 @@ type embedded struct {
 	*etcdserver.EtcdServer
 	lock  *fileutil.LockedFile
 	space *space
+	seen  atomic.Int64 // newest revision that anybody was told
 
 	lastSeen int64 // revision at the last step of the compaction loop
 
@@ -37,6 +39,7 @@ type embedded struct {
 	open    map[*localSource]struct{}
 	closing bool
 
+	quiet atomic.Bool // while it starts to stop, everything complains
 	dead  chan struct{}
 	cause atomic.Pointer[error]
 }
@@ -44,9 +47,10 @@ type embedded struct {
 const (
 	tick          = 10 // ms; the server only listens to itself
 	electionTicks = 5
-	// A snapshot of the raft log's position every so many writes bounds what has to be read again at the next start.
-	snapshotCount = 5000
+	// A snapshot of the raft log every so many writes bounds what has to be read again at the next start, 20 µs each.
+	snapshotCount = 2500
 	startTimeout  = 30 * time.Second
+	bcryptCost    = 10
 )
 
 // startEmbedded starts the server and waits until it leads itself.
@@ -60,7 +64,7 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 	// In a goroutine of its own, because etcd's way to report a damaged file is to stop the goroutine that met it.
 	go func() {
 		var err error
-		e.EtcdServer, err = etcdserver.NewServer(serverConfig(c, newLogger(c.Logger, e.die)))
+		e.EtcdServer, err = etcdserver.NewServer(serverConfig(c, newLogger(c.Logger, &e.quiet, e.die)))
 		if err == nil {
 			e.EtcdServer.Start()
 		}
@@ -75,11 +79,12 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 		lock.Close()
 		return nil, fmt.Errorf("starting etcd in %s: %w", c.DataDir, err)
 	}
-	e.space = newSpace(c.DataDir, c.Quota, func() int64 { return e.Backend().SizeInUse() })
+	e.space = newSpace(c.DataDir, c.Quota, e.used)
 	if err := e.awaitReady(ctx); err != nil {
 		e.close()
 		return nil, fmt.Errorf("starting etcd in %s: %w", c.DataDir, err)
 	}
+	e.told(e.KV().Rev())
 	return e, nil
 }
 
@@ -132,6 +137,7 @@ func serverConfig(c Config, log *zap.Logger) config.ServerConfig {
 		WarningApplyDuration:        time.Second,
 		WarningUnaryRequestDuration: 2 * time.Second,
 
+		BcryptCost:        bcryptCost, // there are no users
 		UnsafeNoFsync:     c.Fast,
 		Logger:            log,
 		ServerFeatureGate: features.NewDefaultServerFeatureGate(name, log),
@@ -168,6 +174,21 @@ func (e *embedded) awaitReady(ctx context.Context) error {
 	return nil
 }
 
+// used returns how many bytes of the database are in use. What was freed counts as free only one commit later, for which there
+// may be no occasion when writes are refused; so if settle is set it makes one.
+func (e *embedded) used(settle bool) int64 {
+	if settle {
+		for range 2 {
+			tx := e.Backend().BatchTx()
+			tx.LockOutsideApply()
+			tx.UnsafeDelete(schema.Meta, []byte("nothing"))
+			tx.Unlock()
+			e.Backend().ForceCommit()
+		}
+	}
+	return e.Backend().SizeInUse()
+}
+
 // die is called when etcd cannot go on.
 func (e *embedded) die(reason string) {
 	err := fmt.Errorf("etcd cannot write its files any more, start the process again when the cause is removed: %s", reason)
@@ -187,8 +208,17 @@ func (e *embedded) failure() error {
 
 func (e *embedded) local() bool { return true }
 
-// revision needs no agreement, and no context: what is applied is visible here before it is acknowledged.
-func (e *embedded) revision(context.Context) (int64, error) { return e.KV().Rev(), nil }
+// revision needs no agreement and no request: whoever was told of a revision was told by this store.
+func (e *embedded) revision(context.Context) (int64, error) { return e.seen.Load(), nil }
+
+// told notes that somebody is told of a revision.
+func (e *embedded) told(rev int64) {
+	for old := e.seen.Load(); old < rev; old = e.seen.Load() {
+		if e.seen.CompareAndSwap(old, rev) {
+			return
+		}
+	}
+}
 
 func (e *embedded) mayWrite(bytes int) error {
 	if err := e.failure(); err != nil {
@@ -200,10 +230,20 @@ func (e *embedded) mayWrite(bytes int) error {
 // Txn ends when the server fails, which the server's own does not notice.
 func (e *embedded) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	resp, err := e.EtcdServer.Txn(ctx, r)
-	if err != nil {
-		if dead := e.failure(); dead != nil {
-			return nil, dead
-		}
+	if err == nil {
+		e.told(resp.Header.Revision)
+		return resp, nil
+	}
+	if dead := e.failure(); dead != nil {
+		return nil, dead
+	}
+	return nil, err
+}
+
+func (e *embedded) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	resp, err := e.EtcdServer.Range(ctx, r)
+	if err == nil {
+		e.told(resp.Header.Revision)
 	}
 	return resp, err
 }
@@ -220,7 +260,7 @@ func (e *embedded) progress(context.Context) error {
 // compactOnce compacts to where the store was one interval ago.
 func (e *embedded) compactOnce(ctx context.Context) (int64, error) {
 	rev := e.lastSeen
-	e.lastSeen = e.KV().Rev()
+	e.lastSeen = e.seen.Load()
 	if rev <= 1 || rev == e.lastSeen {
 		return 0, nil
 	}
@@ -239,6 +279,7 @@ func (e *embedded) close() error {
 	if e.failure() != nil {
 		return nil // goroutines that hold its locks have stopped: it cannot be shut down
 	}
+	e.quiet.Store(true)
 	stopped := make(chan struct{})
 	go func() {
 		e.EtcdServer.HardStop()

@@ -18,8 +18,8 @@ const reserve = 96 << 20
 // while, or when much has been written since.
 type space struct {
 	quota int64
-	used  func() int64          // bytes of the database in use
-	free  func() (int64, error) // bytes free on the file system
+	used  func(settle bool) int64 // bytes of the database in use; settle asks for trouble to be taken
+	free  func() (int64, error)   // bytes free on the file system
 
 	mu    sync.Mutex
 	asked time.Time
@@ -32,7 +32,7 @@ const (
 	askBytes = 8 << 20
 )
 
-func newSpace(dir string, quota int64, used func() int64) *space {
+func newSpace(dir string, quota int64, used func(settle bool) int64) *space {
 	return &space{quota: quota, used: used, free: func() (int64, error) { return freeBytes(dir) }}
 }
 
@@ -53,7 +53,11 @@ func (s *space) take(bytes int) error {
 }
 
 func (s *space) check() error {
-	if used := s.used(); used >= s.quota {
+	used := s.used(false)
+	if used >= s.quota {
+		used = s.used(true)
+	}
+	if used >= s.quota {
 		return fmt.Errorf("%w: the database holds %d MiB, its quota is %d MiB; delete objects or raise the quota",
 			store.ErrNoSpace, used>>20, s.quota>>20)
 	}

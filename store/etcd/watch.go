@@ -121,6 +121,7 @@ func (s *localSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error) 
 		select {
 		case r, ok := <-s.stream.Chan():
 			if events, news := s.take(r, ok); news {
+				s.e.told(s.rev)
 				return events, s.rev, nil
 			}
 		case <-s.done:

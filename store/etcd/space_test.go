@@ -1,0 +1,139 @@
+package etcd
+
+// This file tests what happens when space runs out, and when files cannot be written at all.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+func TestDiskFull(t *testing.T) {
+	ctx := context.Background()
+	s := openTest(t, Config{Fast: true})
+	rev, err := s.Create(ctx, "g/p/a", []byte("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp := s.(*client).server.(*embedded).space
+	setFree := func(n int64) {
+		sp.mu.Lock()
+		defer sp.mu.Unlock()
+		sp.free = func() (int64, error) { return n, nil }
+		sp.asked = time.Time{}
+	}
+	setFree(1 << 20)
+	_, err = s.Create(ctx, "g/p/b", []byte("1"))
+	if !errors.Is(err, store.ErrNoSpace) || !strings.Contains(err.Error(), "1 MiB are free") {
+		t.Errorf("create: got %v", err)
+	}
+	if _, err = s.Update(ctx, "g/p/a", []byte("2"), rev); !errors.Is(err, store.ErrNoSpace) {
+		t.Errorf("update: got %v", err)
+	}
+	if it, err := s.Get(ctx, "g/p/a"); err != nil || string(it.Value) != "1" {
+		t.Errorf("get: got %v, %v", it, err)
+	}
+	if _, err = s.Delete(ctx, "g/p/a", rev); err != nil {
+		t.Errorf("delete: got %v", err)
+	}
+	setFree(1 << 40)
+	if _, err = s.Create(ctx, "g/p/b", []byte("1")); err != nil {
+		t.Errorf("create with space again: got %v", err)
+	}
+}
+
+func TestQuota(t *testing.T) {
+	ctx := context.Background()
+	s := openTest(t, Config{Fast: true, Quota: 4 << 20, CompactInterval: -1})
+	var err error
+	var keys []string
+	var revs []int64
+	for i := 0; i < 40 && err == nil; i++ {
+		var rev int64
+		key := fmt.Sprintf("g/p/%d", i)
+		rev, err = s.Create(ctx, key, make([]byte, 1<<20))
+		if err == nil {
+			keys, revs = append(keys, key), append(revs, rev)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if !errors.Is(err, store.ErrNoSpace) || !strings.Contains(err.Error(), "its quota is 4 MiB") {
+		t.Fatalf("filling the database: got %v after %d writes", err, len(keys))
+	}
+	var last int64
+	for i, key := range keys {
+		if last, err = s.Delete(ctx, key, revs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Compact(ctx, last); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		if _, err = s.Create(ctx, "g/p/new", []byte("1")); err == nil || time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err != nil {
+		t.Errorf("after deleting and compacting: %v", err)
+	}
+}
+
+// TestFatal is what happens when etcd meets an error that it answers by ending the process.
+func TestFatal(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	s := openTest(t, Config{Fast: true})
+	rev, err := s.Create(ctx, "g/p/a", []byte("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.Watch(ctx, "", rev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	e := s.(*client).server.(*embedded)
+	log := newLogger(slog.New(slog.NewTextHandler(&out, nil)), &e.quiet, e.die)
+	go log.Fatal("failed to save Raft hard state and entries", zap.Error(errors.New("no space left on device")))
+	<-e.dead
+	if _, err = s.Create(ctx, "g/p/b", nil); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "no space left on device") {
+		t.Errorf("create: got %v", err)
+	}
+	if _, err = w.Next(ctx); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("watch: got %v", err)
+	}
+	if err = s.Ping(ctx); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("ping: got %v", err)
+	}
+	if it, err := s.Get(ctx, "g/p/a"); err != nil || it.Rev != rev {
+		t.Errorf("get: got %v, %v", it, err)
+	}
+	if got := out.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "from=etcd") {
+		t.Errorf("log: got %q", got)
+	}
+	s.Close()
+}
+
+func TestLog(t *testing.T) {
+	var out bytes.Buffer
+	log := newLogger(slog.New(slog.NewTextHandler(&out, nil)), &(&embedded{}).quiet, func(string) {})
+	log.Info("nothing")
+	log.With(zap.String("a", "1")).Warn("something", zap.Int("b", 2))
+	log.Warn("check file permission")
+	got := out.String()
+	if strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN msg=something from=etcd a=1 b=2") {
+		t.Errorf("got %q", got)
+	}
+}
