@@ -111,6 +111,11 @@ func (d *Doc) Shape(n Node) *Shape {
 // Shapes is the table of shapes, shared: read only.
 func (d *Doc) Shapes() []*Shape { return d.shapes }
 
+// Size is the number of nodes in d, 16 bytes each. It can be large for a short
+// text, as an empty object takes all slots of its shape: whoever decodes what
+// strangers send may want to look at it.
+func (d *Doc) Size() int { return len(d.nodes) }
+
 // Str is the text of a String node, borrowed.
 func (d *Doc) Str(n Node) string {
 	if n.Len() == 0 {

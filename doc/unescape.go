@@ -88,7 +88,8 @@ func unescape(b []byte) (r rune, n int) {
 	return 0, 0
 }
 
-// hex4 is the code unit of the \uXXXX that b starts with, -1 if it does not.
+// hex4 is the code unit of the \u and four digits that b starts with, -1 if it
+// starts otherwise.
 func hex4(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return -1

@@ -42,7 +42,12 @@ func ParseDeleteOptions(body []byte, contentType string, q url.Values) (*DeleteO
 	if err := invalid("DeleteOptions", validation.ValidateDeleteOptions(&o)); err != nil {
 		return nil, err
 	}
-	out := &DeleteOptions{DryRun: len(o.DryRun) > 0, OrphanDependents: o.OrphanDependents, GracePeriodSeconds: o.GracePeriodSeconds} //nolint:staticcheck // clients still send orphanDependents
+	out := &DeleteOptions{
+		DryRun: len(o.DryRun) > 0,
+		//lint:ignore SA1019 clients still send it
+		OrphanDependents:   o.OrphanDependents,
+		GracePeriodSeconds: o.GracePeriodSeconds,
+	}
 	if o.PropagationPolicy != nil {
 		out.PropagationPolicy = string(*o.PropagationPolicy)
 	}

@@ -66,7 +66,7 @@ func TestFrom(t *testing.T) {
 	}{
 		{"itself", notFound, 404, notFound.Message},
 		{"wrapped", fmt.Errorf("reading: %w", notFound), 404, notFound.Message},
-		{"apimachinery", fmt.Errorf("x: %w", apierrors.NewGone("gone")), 410, "gone"},
+		{"apimachinery", fmt.Errorf("x: %w", apierrors.NewResourceExpired("gone")), 410, "gone"},
 		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), 504, "Timeout: request did not complete within requested timeout - context deadline exceeded"},
 		{"canceled", context.Canceled, 504, "Timeout: request did not complete within requested timeout - context canceled"},
 		{"odd", odd, 500, "odd"},
