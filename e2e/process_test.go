@@ -51,9 +51,6 @@ func TestServerSaysInOneLineWhyItDoesNotStart(t *testing.T) {
 		}
 		refuses(t, file, "serve", "--data-dir", file+"/data", "--secure-port", strconv.Itoa(freePort(t)))
 	})
-	t.Run("unknown flag", func(t *testing.T) {
-		refuses(t, "--no-such-flag", "serve", "--no-such-flag")
-	})
 }
 
 func TestServerEndsOnSIGTERM(t *testing.T) {

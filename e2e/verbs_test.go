@@ -281,7 +281,7 @@ func testRefusals(t *testing.T, k *kubectl) {
 		{"required", "apiVersion: demo.example.org/v1\nkind: Gadget\nmetadata: {name: bad}\nspec: {}\n", "create -f -",
 			`The Gadget "bad" is invalid: spec.color: Required value`},
 		{"type", "apiVersion: demo.example.org/v1\nkind: Gadget\nmetadata: {name: bad}\nspec: {color: red, replicas: many}\n", "create -f -",
-			`spec.replicas: Invalid value: "many": spec.replicas in body must be of type integer: "string"`},
+			`spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string"`},
 		{"rule with message expression", "apiVersion: demo.example.org/v1\nkind: Gadget\nmetadata: {name: bad}\nspec: {color: red, replicas: 11}\n", "create -f -",
 			`The Gadget "bad" is invalid: spec.replicas: Forbidden: red gadgets are rare: 11 wanted`},
 		{"unknown field", gadget("bad", "red, size: 3"), "create -f -",

@@ -1,0 +1,241 @@
+// This file reads the YAML and JSON documents that commands are given: files, folders and standard input.
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// document is one object's text, with where it was found.
+type document struct {
+	File  string // as the user named it; "-" is standard input
+	Line  int    // of its first line in File, counted from 1
+	Alone bool   // it is the only document of File
+	JSON  []byte // the object; nil if Err is set
+	// Duplicates says which keys a YAML text repeats. In JSON the strict check of a schema finds them.
+	Duplicates []string
+	Err        error // the text is no YAML or JSON; its position is in the text of the error
+}
+
+// String is the document's position as messages show it.
+func (d document) String() string {
+	if d.Alone {
+		return d.File
+	}
+	return fmt.Sprintf("%s:%d", d.File, d.Line)
+}
+
+// readDocuments reads every file, every YAML or JSON file below every folder, and standard input for "-". Documents that
+// are no YAML come back with an error of their own, so that one of them does not hide the verdict on the others.
+func readDocuments(paths []string, stdin io.Reader) ([]document, error) {
+	var docs []document
+	for _, p := range paths {
+		files, err := expand(p)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			var text []byte
+			if f == "-" {
+				text, err = io.ReadAll(stdin)
+			} else {
+				text, err = os.ReadFile(f)
+			}
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, splitDocuments(f, text)...)
+		}
+	}
+	return docs, nil
+}
+
+// expand lists the files that a path stands for.
+func expand(p string) ([]string, error) {
+	if p == "-" {
+		return []string{p}, nil
+	}
+	info, err := os.Stat(p)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{p}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(p, func(f string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f)) {
+			files = append(files, f)
+		}
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: no .yaml, .yml or .json file below it", p)
+	}
+	return files, err
+}
+
+// splitDocuments cuts a text into its documents: at "---" lines, or after each value of a JSON stream.
+func splitDocuments(file string, text []byte) []document {
+	var docs []document
+	if first := bytes.TrimLeft(text, " \t\r\n"); len(first) > 0 && first[0] == '{' {
+		docs = splitJSON(file, text)
+	} else {
+		docs = splitYAML(file, text)
+	}
+	var out []document
+	for _, d := range docs {
+		out = append(out, expandList(d)...)
+	}
+	for i := range out {
+		out[i].Alone = len(out) == 1
+	}
+	return out
+}
+
+func splitYAML(file string, text []byte) []document {
+	var docs []document
+	start, line := 1, 0
+	var part []byte
+	flush := func() {
+		if d, ok := fromYAML(file, start, part); ok {
+			docs = append(docs, d)
+		}
+		part = nil
+	}
+	for l := range bytes.Lines(text) {
+		line++
+		if rest, ok := bytes.CutPrefix(l, []byte("---")); ok && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ') {
+			flush()
+			start = line + 1
+			continue
+		}
+		part = append(part, l...)
+	}
+	flush()
+	return docs
+}
+
+// yamlLine finds the line that the YAML parser names; it counts from the document's first one.
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// fromYAML converts one document; ok is false if nothing but comments is in it.
+func fromYAML(file string, start int, text []byte) (d document, ok bool) {
+	// The document's position is its first line that says something.
+	for l := range bytes.Lines(text) {
+		if t := bytes.TrimSpace(l); len(t) > 0 && t[0] != '#' {
+			break
+		}
+		start++
+		text = text[len(l):]
+	}
+	d = document{File: file, Line: start}
+	out, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		lenient, lenientErr := yaml.YAMLToJSON(text)
+		if lenientErr != nil {
+			d.Err = errors.New(yamlError(file, start, lenientErr))
+			return d, true
+		}
+		out = lenient
+		for m := range strings.SplitSeq(err.Error(), "\n") {
+			if _, m, found := strings.Cut(m, "line "); found {
+				d.Duplicates = append(d.Duplicates, rebase("line "+m, start))
+			}
+		}
+	}
+	if string(out) == "null" {
+		return d, false
+	}
+	d.JSON = out
+	return d, true
+}
+
+// oneShort finds the errors of the YAML parser, as opposed to its scanner, in which it names the line before the one meant.
+var oneShort = regexp.MustCompile(`did not find expected (node content|key|'-' indicator|',' or |<document start>)`)
+
+// yamlError is the parser's error with the line counted from the start of the file.
+func yamlError(file string, start int, err error) string {
+	msg := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+	msg = strings.TrimPrefix(msg, "yaml: ")
+	if m := yamlLine.FindStringSubmatch(msg); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		if oneShort.MatchString(msg) {
+			n++
+		}
+		return fmt.Sprintf("%s:%d: %s", file, start+n-1, strings.Replace(msg, m[0], "", 1))
+	}
+	return fmt.Sprintf("%s:%d: %s", file, start, msg)
+}
+
+// rebase changes a line number that counts from the document's first line to one that counts from the file's.
+func rebase(msg string, start int) string {
+	return yamlLine.ReplaceAllStringFunc(msg, func(m string) string {
+		n, _ := strconv.Atoi(yamlLine.FindStringSubmatch(m)[1])
+		return fmt.Sprintf("line %d: ", start+n-1)
+	})
+}
+
+func splitJSON(file string, text []byte) []document {
+	var docs []document
+	dec := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var raw json.RawMessage
+		err := dec.Decode(&raw)
+		if err == io.EOF {
+			return docs
+		}
+		end := dec.InputOffset()
+		line := 1 + bytes.Count(text[:end-int64(len(raw))], []byte("\n"))
+		if err == nil {
+			docs = append(docs, document{File: file, Line: line, JSON: raw})
+			continue
+		}
+		at := len(text) // the text ends too early
+		if syntax := new(json.SyntaxError); errors.As(err, &syntax) && err != io.ErrUnexpectedEOF {
+			at = max(0, int(syntax.Offset)-1)
+		}
+		row := 1 + bytes.Count(text[:at], []byte("\n"))
+		col := at - bytes.LastIndexByte(text[:at], '\n')
+		return append(docs, document{File: file, Line: row, Err: fmt.Errorf("%s:%d:%d: %w", file, row, col, err)})
+	}
+}
+
+// expandList takes a List of kind v1, as kubectl prints it, apart.
+func expandList(d document) []document {
+	var list struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Items      []json.RawMessage `json:"items"`
+	}
+	if d.Err != nil || json.Unmarshal(d.JSON, &list) != nil || list.APIVersion != "v1" || list.Kind != "List" {
+		return []document{d}
+	}
+	docs := make([]document, len(list.Items))
+	for i, item := range list.Items {
+		docs[i] = document{File: d.File, Line: d.Line, JSON: item, Duplicates: d.Duplicates}
+	}
+	return docs
+}
+
+// needObject is the rule for commands that work on objects.
+func needObject(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return &usageError{fmt.Errorf("keelson %s: no OBJECT named", cmd.Name())}
+	}
+	return nil
+}
