@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/store"
+	"github.com/keelson-io/keelson/store/etcd"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -326,9 +327,21 @@ func TestLostWatch(t *testing.T) {
 
 // TestOpenUnderLoad opens resources and loses the watch while writers write.
 func TestOpenUnderLoad(t *testing.T) {
+	t.Run("mem", func(t *testing.T) { testOpenUnderLoad(t, mem.New(mem.Options{})) })
+	t.Run("etcd", func(t *testing.T) {
+		s, err := etcd.Open(context.Background(), etcd.Config{DataDir: t.TempDir(), Fast: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		testOpenUnderLoad(t, s)
+	})
+}
+
+func testOpenUnderLoad(t *testing.T, under store.Store) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	s := &lossy{Store: mem.New(mem.Options{})}
+	s := &lossy{Store: under}
 	c := New(s, Options{})
 	defer c.Close()
 	r := &rig{t, ctx, s, c}
@@ -361,6 +374,7 @@ func TestOpenUnderLoad(t *testing.T) {
 		})
 	}
 	for n := range 60 {
+		time.Sleep(time.Millisecond)
 		res := c.Resource(fmt.Sprintf("g/p%d", n%8))
 		if n%7 == 3 {
 			c.Drop(res.Prefix())

@@ -59,6 +59,11 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 	if err != nil {
 		return nil, err
 	}
+	first, err := beginStart(c.DataDir)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
 	e := &embedded{lock: lock, dead: make(chan struct{}), open: map[*localSource]struct{}{}}
 	started := make(chan error, 1)
 	// In a goroutine of its own, because etcd's way to report a damaged file is to stop the goroutine that met it.
@@ -80,7 +85,11 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 		return nil, fmt.Errorf("starting etcd in %s: %w", c.DataDir, err)
 	}
 	e.space = newSpace(c.DataDir, c.Quota, e.used)
-	if err := e.awaitReady(ctx); err != nil {
+	err = e.awaitReady(ctx)
+	if err == nil && first {
+		err = endFirst(c.DataDir)
+	}
+	if err != nil {
 		e.close()
 		return nil, fmt.Errorf("starting etcd in %s: %w", c.DataDir, err)
 	}

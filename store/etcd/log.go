@@ -44,6 +44,7 @@ var harmless = map[string]bool{
 	"Failed to detect schema version":  true, // of an empty database
 	"failed to update storage version": true, // of an empty database
 	"check file permission":            true, // etcd's own directory inside is for its user only
+	"ignored file in WAL directory":    true, // the copy of a torn end that was repaired
 	"retrying of unary invoker failed": true, // the caller gets the error
 	"failed to apply request":          true, // the caller gets the error
 
