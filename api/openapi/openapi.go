@@ -1,17 +1,245 @@
-// Package openapi serves the kinds as OpenAPI documents.
+// Package openapi serves the kinds as OpenAPI documents, which kubectl explain,
+// apply and diff, and generators of clients read.
+//
+// # Model
+//
+// Version 3 has one document for each group's version and an index of them,
+// version 2 has one document for everything. A document is put together from
+// parts: the paths and schemas of each version of each kind, and the schemas of
+// package meta/v1 that these refer to, which are made from its Go types.
+//
+// # Invariants
+//
+//   - Nothing is made before it is asked for. The index names documents by
+//     hashes of what the kinds are, not of the documents.
+//   - A part belongs to a kind.Version and never changes; a changed kind costs
+//     its own part and the joining of its documents.
+//   - The hash in a document's address changes whenever the document may have.
+//
+// # Use
+//
+// [New] makes the handler of everything below /openapi.
 package openapi
 
 import (
+	"bytes"
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/munnerz/goautoneg"
 
 	"github.com/keelson-io/keelson/kind"
 )
 
+// This file serves documents.
+
 // Handler serves /openapi/v2, /openapi/v3 and /openapi/v3/{key}.
-type Handler struct{ load func() *kind.Snapshot }
+type Handler struct {
+	load    func() *kind.Snapshot
+	current atomic.Pointer[view]
+	mu      sync.Mutex // one view is made at a time
+	parts   *parts
+	started time.Time
+}
 
 // New returns the Handler of the kinds that load returns.
-func New(load func() *kind.Snapshot) *Handler { return &Handler{load: load} }
+func New(load func() *kind.Snapshot) *Handler {
+	return &Handler{load: load, parts: newParts(), started: time.Now()}
+}
+
+// The media types of documents.
+const (
+	typeJSON    = "application/json"
+	typeProtoV3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+	typeProtoV2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+	// Names of the same types that are no valid media types; accepted, never
+	// answered with.
+	typeOldProtoV3 = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
+	typeOldProtoV2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+)
 
 // ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { panic("BUG: not built yet") }
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "405 method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	path := strings.Trim(r.URL.Path, "/")
+	switch key, below := strings.CutPrefix(path, "openapi/v3/"); {
+	case below:
+		h.serveVersion(w, r, key)
+	case path == "openapi/v3":
+		v := h.view()
+		h.serve(w, r, typeJSON, v.indexTag, v.index)
+	case path == "openapi/v2":
+		h.serveV2(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// serveVersion serves the document of a group's version.
+func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, key string) {
+	doc := h.view().docs[key]
+	if doc == nil {
+		http.NotFound(w, r)
+		return
+	}
+	media := negotiate(r, typeProtoV3, typeOldProtoV3)
+	w.Header().Set("Vary", "Accept")
+	if media == "" {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	if hash := r.URL.Query().Get("hash"); hash != "" {
+		if hash != doc.hash {
+			http.Redirect(w, r, address(key, doc.hash), http.StatusMovedPermanently)
+			return
+		}
+		w.Header().Set("Cache-Control", "public, immutable")
+		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
+	}
+	body, err := doc.encoding(media)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	h.serve(w, r, media, doc.hash, body)
+}
+
+// serveV2 serves the document of version 2.
+func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
+	media := negotiate(r, typeProtoV2, typeOldProtoV2)
+	w.Header().Set("Vary", "Accept")
+	if media == "" {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	v := h.view()
+	body, err := v.v2.encoding(media)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	h.serve(w, r, media, v.v2.hash, body)
+}
+
+// serve answers with a document, a range of it, or nothing where the client
+// has it.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, media, tag string, body []byte) {
+	w.Header().Set("Content-Type", media)
+	w.Header().Set("Etag", strconv.Quote(tag))
+	http.ServeContent(w, r, "", h.started, bytes.NewReader(body))
+}
+
+// negotiate picks the first of the media types that the client accepts; ""
+// if there is none.
+func negotiate(r *http.Request, proto, oldProto string) string {
+	accept := r.Header.Get("Accept")
+	if accept == "" {
+		return typeJSON
+	}
+	for _, c := range goautoneg.ParseAccept(accept) {
+		switch c.Type + "/" + c.SubType {
+		case typeJSON, "*/*", "application/*":
+			return typeJSON
+		case proto, oldProto:
+			return proto
+		}
+	}
+	return ""
+}
+
+// address is where the document of a group's version is.
+func address(key, hash string) string {
+	return "/openapi/v3/" + key + "?" + url.Values{"hash": {hash}}.Encode()
+}
+
+// view holds the documents of one snapshot.
+type view struct {
+	snapshot *kind.Snapshot
+	docs     map[string]*document // by key
+	index    []byte
+	indexTag string
+	v2       *document
+}
+
+// view is the view of the current snapshot. Documents whose kinds are the same
+// are those of the view before.
+func (h *Handler) view() *view {
+	snapshot := h.load()
+	if v := h.current.Load(); v != nil && v.snapshot == snapshot {
+		return v
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old := h.current.Load()
+	if old != nil && old.snapshot == snapshot {
+		return old
+	}
+	v := &view{snapshot: snapshot, docs: make(map[string]*document)}
+	all := &document{parts: h.parts, v2: true}
+	keep := make(map[*kind.Version]bool)
+	for k := range snapshot.All() {
+		if !k.Established {
+			continue
+		}
+		for _, kv := range k.Versions {
+			key := keyOf(kv)
+			d := v.docs[key]
+			if d == nil {
+				d = &document{parts: h.parts}
+				v.docs[key] = d
+			}
+			d.versions = append(d.versions, kv)
+			all.versions = append(all.versions, kv)
+			keep[kv] = true
+		}
+	}
+	for key, d := range v.docs {
+		d.hash = hashOf(d.versions)
+		if old != nil && old.docs[key] != nil && old.docs[key].same(d) {
+			v.docs[key] = old.docs[key]
+		}
+	}
+	all.hash = hashOf(all.versions)
+	v.v2 = all
+	v.index, v.indexTag = indexOf(v.docs)
+	h.parts.retain(keep)
+	h.current.Store(v)
+	return v
+}
+
+// keyOf is the key of the document that v is described in.
+func keyOf(v *kind.Version) string {
+	if v.Kind.Group == "" {
+		return "api/" + v.Name
+	}
+	return "apis/" + v.Kind.Group + "/" + v.Name
+}
+
+// indexOf is the index of documents and its tag.
+func indexOf(docs map[string]*document) ([]byte, string) {
+	type entry struct {
+		URL string `json:"serverRelativeURL"`
+	}
+	paths := make(map[string]entry, len(docs))
+	for key, d := range docs {
+		paths[key] = entry{address(key, d.hash)}
+	}
+	b, err := json.Marshal(map[string]any{"paths": paths})
+	if err != nil {
+		panic("BUG: the index of OpenAPI documents does not encode: " + err.Error())
+	}
+	return b, fmt.Sprintf("%X", sha512.Sum512(b))
+}

@@ -1,0 +1,191 @@
+package openapi
+
+import (
+	"crypto/sha512"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	openapi_v3 "github.com/google/gnostic-models/openapiv3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file joins parts to documents.
+
+// form is the form of documents. It changes when the same kinds would give
+// other documents, so that clients do not keep the old ones.
+const form = "1"
+
+// hashOf is a hash of what versions are. A definition is known by its uid and
+// generation; its names are accepted later, apart from these.
+func hashOf(versions []*kind.Version) string {
+	h := sha512.New()
+	fmt.Fprintf(h, "form %s\n", form)
+	for _, v := range versions {
+		k := v.Kind
+		fmt.Fprintf(h, "%q %q %q %d %q %q %q\n", k.Group, v.Name, k.UID, k.Generation, k.Plural, k.Name, k.ListKind)
+	}
+	return fmt.Sprintf("%X", h.Sum(nil))
+}
+
+// document is a document in its encodings, made on demand.
+type document struct {
+	hash     string
+	versions []*kind.Version
+	v2       bool
+	parts    *parts
+
+	jsonOnce, protoOnce sync.Once
+	json, proto         []byte
+	jsonErr, protoErr   error
+}
+
+// same reports whether the documents describe the same versions.
+func (d *document) same(o *document) bool {
+	return d.hash == o.hash && slices.Equal(d.versions, o.versions)
+}
+
+// encoding is the document as a media type.
+func (d *document) encoding(media string) ([]byte, error) {
+	d.jsonOnce.Do(func() { d.json, d.jsonErr = d.join() })
+	if media == typeJSON || d.jsonErr != nil {
+		return d.json, d.jsonErr
+	}
+	d.protoOnce.Do(func() {
+		if d.v2 {
+			d.proto, d.protoErr = protoV2(d.json)
+		} else {
+			d.proto, d.protoErr = protoV3(d.json)
+		}
+	})
+	return d.proto, d.protoErr
+}
+
+func protoV2(text []byte) ([]byte, error) {
+	m, err := openapi_v2.ParseDocument(text)
+	if err != nil {
+		return nil, fmt.Errorf("OpenAPI v2 document: %w", err)
+	}
+	return proto.Marshal(m)
+}
+
+func protoV3(text []byte) ([]byte, error) {
+	m, err := openapi_v3.ParseDocument(text)
+	if err != nil {
+		return nil, fmt.Errorf("OpenAPI v3 document: %w", err)
+	}
+	return proto.Marshal(m)
+}
+
+// part is what one version of a kind adds to a document.
+type part struct {
+	paths   map[string]json.RawMessage
+	schemas map[string]json.RawMessage
+	scale   bool // it refers to the schemas of Scale
+}
+
+// partKey names a part.
+type partKey struct {
+	version *kind.Version
+	v2      bool
+}
+
+// parts keeps the parts of the kinds that there are.
+type parts struct {
+	mu   sync.Mutex
+	have map[partKey]*part
+	meta map[bool]map[string]json.RawMessage // schemas of meta/v1 and Scale, by v2
+}
+
+func newParts() *parts {
+	return &parts{have: make(map[partKey]*part), meta: make(map[bool]map[string]json.RawMessage)}
+}
+
+// retain forgets the parts of all other versions.
+func (p *parts) retain(keep map[*kind.Version]bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.have, func(k partKey, _ *part) bool { return !keep[k.version] })
+}
+
+// of is the part of a version.
+func (p *parts) of(v *kind.Version, v2 bool) (*part, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := partKey{v, v2}
+	if have := p.have[key]; have != nil {
+		return have, nil
+	}
+	made, err := makePart(v, v2)
+	if err != nil {
+		return nil, fmt.Errorf("OpenAPI of %s: %w", v.GVR(), err)
+	}
+	p.have[key] = made
+	return made, nil
+}
+
+// shared are the schemas that every document has.
+func (p *parts) shared(v2 bool) (map[string]json.RawMessage, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if have := p.meta[v2]; have != nil {
+		return have, nil
+	}
+	made, err := sharedSchemas(v2)
+	if err != nil {
+		return nil, err
+	}
+	p.meta[v2] = made
+	return made, nil
+}
+
+// info heads every document.
+type info struct {
+	Title   string `json:"title"`
+	Version string `json:"version"`
+}
+
+var theInfo = info{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}
+
+// join puts the document together.
+func (d *document) join() ([]byte, error) {
+	shared, err := d.parts.shared(d.v2)
+	if err != nil {
+		return nil, err
+	}
+	paths := make(map[string]json.RawMessage)
+	schemas := make(map[string]json.RawMessage)
+	for name, s := range shared {
+		schemas[name] = s
+	}
+	for _, v := range d.versions {
+		p, err := d.parts.of(v, d.v2)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(paths, p.paths)
+		maps.Copy(schemas, p.schemas)
+	}
+	if d.v2 {
+		return json.Marshal(struct {
+			Swagger     string                     `json:"swagger"`
+			Info        info                       `json:"info"`
+			Paths       map[string]json.RawMessage `json:"paths"`
+			Definitions map[string]json.RawMessage `json:"definitions"`
+		}{"2.0", theInfo, paths, schemas})
+	}
+	type components struct {
+		Schemas map[string]json.RawMessage `json:"schemas"`
+	}
+	return json.Marshal(struct {
+		OpenAPI    string                     `json:"openapi"`
+		Info       info                       `json:"info"`
+		Paths      map[string]json.RawMessage `json:"paths"`
+		Components components                 `json:"components"`
+	}{"3.0.0", theInfo, paths, components{schemas}})
+}

@@ -1,0 +1,258 @@
+package openapi
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file makes the schemas of kinds.
+
+const (
+	extGVK        = "x-kubernetes-group-version-kind"
+	extAction     = "x-kubernetes-action"
+	extSelectable = "x-kubernetes-selectable-fields"
+	extPreserve   = "x-kubernetes-preserve-unknown-fields"
+
+	metaPrefix  = "io.k8s.apimachinery.pkg.apis.meta.v1."
+	scalePrefix = "io.k8s.api.autoscaling.v1."
+)
+
+// gvk is a group, version and kind as documents name one.
+type gvk struct {
+	Group   string `json:"group"`
+	Kind    string `json:"kind"`
+	Version string `json:"version"`
+}
+
+// schemaName is the name of the schema of a kind: its group reversed, its
+// version and itself.
+func schemaName(group, version, name string) string {
+	if group == "" {
+		return "io.k8s.api.core." + version + "." + name
+	}
+	labels := strings.Split(group, ".")
+	slices.Reverse(labels)
+	if group == "apiextensions.k8s.io" {
+		return "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + version + "." + name
+	}
+	return strings.Join(labels, ".") + "." + version + "." + name
+}
+
+// ref refers to a schema.
+func ref(name string, v2 bool) spec.Schema {
+	if v2 {
+		return *spec.RefSchema("#/definitions/" + name)
+	}
+	return *spec.RefSchema("#/components/schemas/" + name)
+}
+
+// described refers to a schema and says what for. In version 3 nothing may
+// stand beside a reference.
+func described(name, description string, v2 bool) spec.Schema {
+	if v2 {
+		s := ref(name, v2)
+		s.Description = description
+		return s
+	}
+	return spec.Schema{SchemaProps: spec.SchemaProps{
+		Description: description, Default: map[string]any{}, AllOf: []spec.Schema{ref(name, v2)},
+	}}
+}
+
+// converter makes schemas for one version of OpenAPI.
+type converter struct{ v2 bool }
+
+// object is the schema of a version's objects.
+func (c converter) object(v *kind.Version) *spec.Schema {
+	s := v.Structural
+	out := &spec.Schema{}
+	out.Type = spec.StringOrArray{"object"}
+	if s != nil && !(c.v2 && s.Preserve) {
+		out = c.schema(s)
+		c.resource(out, typeDocs)
+	}
+	out.AddExtension(extGVK, []any{gvk{v.Kind.Group, v.Kind.Name, v.Name}})
+	addSelectable(out, v)
+	return out
+}
+
+// resource adds apiVersion, kind and metadata.
+func (c converter) resource(s *spec.Schema, docs map[string]string) {
+	text := spec.StringProperty
+	s.SetProperty("apiVersion", *text().WithDescription(docs["apiVersion"]))
+	s.SetProperty("kind", *text().WithDescription(docs["kind"]))
+	s.SetProperty("metadata", described(metaPrefix+"ObjectMeta", partialDocs["metadata"], c.v2))
+}
+
+var (
+	typeDocs    = metav1.TypeMeta{}.SwaggerDoc()
+	partialDocs = metav1.PartialObjectMetadata{}.SwaggerDoc()
+	listDocs    = metav1.PartialObjectMetadataList{}.SwaggerDoc()
+
+	// embeddedDocs are for objects in objects.
+	embeddedDocs = map[string]string{
+		"apiVersion": "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+		"kind":       "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+	}
+)
+
+// list is the schema of lists of a version's objects.
+func (c converter) list(v *kind.Version) *spec.Schema {
+	k := v.Kind
+	item := ref(schemaName(k.Group, v.Name, k.Name), c.v2)
+	s := new(spec.Schema).Typed("object", "").
+		WithDescription(k.ListKind + " is a list of " + k.Name).
+		WithRequired("items")
+	items := spec.ArrayProperty(&item).WithDescription("List of " + k.Plural + ". More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md")
+	s.SetProperty("items", *items)
+	s.SetProperty("metadata", described(metaPrefix+"ListMeta", listDocs["metadata"], c.v2))
+	s.SetProperty("apiVersion", *spec.StringProperty().WithDescription(typeDocs["apiVersion"]))
+	s.SetProperty("kind", *spec.StringProperty().WithDescription(typeDocs["kind"]))
+	s.AddExtension(extGVK, []any{gvk{k.Group, k.ListKind, v.Name}})
+	addSelectable(s, v)
+	return s
+}
+
+func addSelectable(s *spec.Schema, v *kind.Version) {
+	if len(v.SelectableFields) == 0 {
+		return
+	}
+	fields := make([]any, len(v.SelectableFields))
+	for i, f := range v.SelectableFields {
+		fields[i] = map[string]any{"fieldPath": f.Label}
+	}
+	s.AddExtension(extSelectable, fields)
+}
+
+// schema is the schema of a node. Version 2 cannot say everything: what it
+// cannot say, and what its readers take for something else, is left out.
+func (c converter) schema(s *structural.Schema) *spec.Schema {
+	out := &spec.Schema{}
+	out.Title, out.Description, out.Nullable, out.Format = s.Title, s.Description, s.Nullable, s.Format
+	out.Default, out.Example = value(s.Default), value(s.Example)
+	if s.ExternalDocs != nil {
+		out.ExternalDocs = &spec.ExternalDocumentation{Description: s.ExternalDocs.Description, URL: s.ExternalDocs.URL}
+	}
+	c.values(out, s.Values)
+	bare := c.v2 && (s.Nullable || s.Preserve)
+	if s.Type != "" && !(c.v2 && (s.Nullable || s.Preserve && (s.Type == "object" || s.Type == "array"))) {
+		out.Type = spec.StringOrArray{s.Type}
+	}
+	if c.v2 {
+		out.Nullable = false
+	}
+	if s.Items != nil && !bare {
+		out.Items = &spec.SchemaOrArray{Schema: c.schema(s.Items)}
+	}
+	if s.Properties != nil && !bare {
+		out.Properties = make(map[string]spec.Schema, len(s.Properties))
+		for name, p := range s.Properties {
+			out.Properties[name] = *c.schema(p)
+			if c.v2 && p.Nullable {
+				out.Required = slices.DeleteFunc(slices.Clone(out.Required), func(r string) bool { return r == name })
+			}
+		}
+	}
+	switch {
+	case s.Additional != nil:
+		out.AdditionalProperties = &spec.SchemaOrBool{Schema: c.schema(s.Additional)}
+	case s.AdditionalAllows != nil:
+		out.AdditionalProperties = &spec.SchemaOrBool{Allows: *s.AdditionalAllows}
+	}
+	addExtensions(out, s)
+	if s.Embedded && !bare {
+		c.resource(out, embeddedDocs)
+		for _, name := range []string{"kind", "apiVersion"} {
+			if !slices.Contains(out.Required, name) {
+				out.Required = append(slices.Clone(out.Required), name)
+			}
+		}
+	}
+	return out
+}
+
+func addExtensions(out *spec.Schema, s *structural.Schema) {
+	for name, set := range map[string]bool{
+		extPreserve:                      s.Preserve,
+		"x-kubernetes-embedded-resource": s.Embedded,
+		"x-kubernetes-int-or-string":     s.IntOrString,
+	} {
+		if set {
+			out.AddExtension(name, true)
+		}
+	}
+	if len(s.ListMapKeys) > 0 {
+		out.AddExtension("x-kubernetes-list-map-keys", s.ListMapKeys)
+	}
+	if s.ListType != "" {
+		out.AddExtension("x-kubernetes-list-type", s.ListType)
+	}
+	if s.MapType != "" {
+		out.AddExtension("x-kubernetes-map-type", s.MapType)
+	}
+	if len(s.Rules) > 0 {
+		out.AddExtension("x-kubernetes-validations", s.Rules)
+	}
+}
+
+// values adds restrictions.
+func (c converter) values(out *spec.Schema, v *structural.Values) {
+	if v == nil {
+		return
+	}
+	out.Maximum, out.ExclusiveMaximum = v.Maximum, v.ExclusiveMaximum
+	out.Minimum, out.ExclusiveMinimum = v.Minimum, v.ExclusiveMinimum
+	out.MultipleOf = v.MultipleOf
+	out.MaxLength, out.MinLength, out.Pattern = v.MaxLength, v.MinLength, v.Pattern
+	out.MaxItems, out.MinItems, out.UniqueItems = v.MaxItems, v.MinItems, v.UniqueItems
+	out.MaxProperties, out.MinProperties = v.MaxProperties, v.MinProperties
+	out.Required = v.Required
+	for _, e := range v.Enum {
+		out.Enum = append(out.Enum, value(e))
+	}
+	if c.v2 {
+		return
+	}
+	out.AllOf, out.AnyOf, out.OneOf = c.nested(v.AllOf), c.nested(v.AnyOf), c.nested(v.OneOf)
+	if v.Not != nil {
+		out.Not = &c.nested([]*structural.Nested{v.Not})[0]
+	}
+}
+
+func (c converter) nested(all []*structural.Nested) []spec.Schema {
+	var out []spec.Schema
+	for _, n := range all {
+		s := spec.Schema{}
+		s.Format = n.Format
+		if n.Type != "" {
+			s.Type = spec.StringOrArray{n.Type}
+		}
+		c.values(&s, &n.Values)
+		if n.Items != nil {
+			s.Items = &spec.SchemaOrArray{Schema: &c.nested([]*structural.Nested{n.Items})[0]}
+		}
+		if n.Additional != nil {
+			s.AdditionalProperties = &spec.SchemaOrBool{Schema: &c.nested([]*structural.Nested{n.Additional})[0]}
+		}
+		for name, p := range n.Properties {
+			s.SetProperty(name, c.nested([]*structural.Nested{p})[0])
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// value decodes JSON; nil if there is none.
+func value(raw []byte) any {
+	if len(raw) == 0 {
+		return nil
+	}
+	return json.RawMessage(raw)
+}
