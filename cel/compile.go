@@ -267,6 +267,11 @@ func (c *compiler) selection(e ast.Expr) *code {
 	out := c.extend(operand, step{key: constString(sel.FieldName())}, sel.IsTestOnly())
 	if sel.IsTestOnly() {
 		out.static, out.param = KindBool, nil
+		eval := out.path.eval
+		general := func(fr *frame) tri { return fr.verdict(eval(fr)) }
+		if out.test = directPresence(out.path, general); out.test == nil {
+			out.test = general
+		}
 	}
 	return out
 }

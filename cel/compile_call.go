@@ -228,19 +228,23 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 func (c *compiler) equality(e ast.Expr, negated bool) *code {
 	args := e.AsCall().Args()
 	a, b := c.node(args[0]), c.node(args[1])
-	if fast := fastEquality(a, b, negated); fast != nil {
+	general := fastEquality(a, b, negated)
+	if general == nil {
+		x, y := a.eval, b.eval
+		price := costEqual
+		if negated {
+			price = costCompare
+		}
+		general = func(fr *frame) tri {
+			l, r := x(fr), y(fr)
+			fr.cost += price(l, r)
+			return fr.equalTest(l, r, negated)
+		}
+	}
+	if fast := directEquality(a, b, negated, general); fast != nil {
 		return testCode(fast)
 	}
-	x, y := a.eval, b.eval
-	price := costEqual
-	if negated {
-		price = costCompare
-	}
-	return testCode(func(fr *frame) tri {
-		l, r := x(fr), y(fr)
-		fr.cost += price(l, r)
-		return fr.equalTest(l, r, negated)
-	})
+	return testCode(general)
 }
 
 // equalTest is == or != of two values. An error of the comparison itself makes
@@ -279,7 +283,7 @@ func (c *compiler) ordering(e ast.Expr) *code {
 	}
 	sized := tableCosts[c.overload(e)] != nil
 	x, y := a.eval, b.eval
-	return testCode(func(fr *frame) tri {
+	general := func(fr *frame) tri {
 		l, r := x(fr), y(fr)
 		if sized {
 			fr.cost += costCompare(l, r)
@@ -309,7 +313,20 @@ func (c *compiler) ordering(e ast.Expr) *code {
 		}
 		n := cmp.Int()
 		return truth(n < 0 && wantLess || n == 0 && wantEqual || n > 0 && wantGreater)
-	})
+	}
+	if d, ok := directOf(a); ok && d.want == KindInt && b.konst != nil && b.konst.kind == KindInt {
+		j := b.konst.Int()
+		return testCode(func(fr *frame) tri {
+			bits, ok := d.bits(fr)
+			if !ok {
+				return general(fr)
+			}
+			fr.cost += d.units + 1
+			i := int64(bits)
+			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
+		})
+	}
+	return testCode(general)
 }
 
 // membership compiles `in`.

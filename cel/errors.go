@@ -37,6 +37,7 @@ const (
 	errWantBool
 	errInterrupted
 	errDereference
+	errNoOldSelf
 )
 
 // errTexts are the texts of the errors that have no operand.
@@ -54,6 +55,7 @@ var errTexts = [...]string{
 	errWantArray:    "invalid data, expected an array for the provided schema with type=array",
 	errInterrupted:  "operation interrupted",
 	errDereference:  "optional.none() dereference",
+	errNoOldSelf:    "no such attribute(s): oldSelf",
 }
 
 // errBox is an error whose text is not made from a code.

@@ -1,72 +1,108 @@
 package cel
 
+import (
+	"unsafe"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
 // This file runs comprehensions.
 
 // flagOwn marks a list or map that belongs to one accumulator: adding to it
 // changes it in place.
 const flagOwn uint8 = 2
 
-// each calls fn for the elements of the range with the variables set, until it
-// returns false. The result is a failure of the range itself, or an
-// interruption, else none.
-func (f *fold) each(fr *frame, fn func(fr *frame) bool) Value {
-	over := f.over(fr)
-	if over.failed() {
-		return over
-	}
+// cursor goes through the elements of a range.
+type cursor struct {
+	over       Value
+	keys, vals []Value // of a map that is not a plain one of the document
+	i, n       int
+	plain      bool // a list, or a map of the document whose pairs are in order
+}
+
+// open evaluates the range. The result is a failure, or none.
+func (f *fold) open(fr *frame, c *cursor) Value {
+	c.over = f.over(fr)
+	c.i, c.plain = 0, true
 	switch {
-	case over.kind == KindList:
-		for i, n := 0, over.size(); i < n; i++ {
-			if f.iter2 >= 0 {
-				fr.slots[f.iter] = intValue(int64(i))
-				fr.slots[f.iter2] = over.item(i)
-			} else {
-				fr.slots[f.iter] = over.item(i)
-			}
-			if !fn(fr) {
-				break
-			}
-			if !fr.tick() {
-				return fr.interrupted()
-			}
-		}
-	case over.kind == KindMap:
-		failure := Value{}
-		eachEntry(over, func(k, v Value) bool {
-			fr.slots[f.iter] = k
-			if f.iter2 >= 0 {
-				fr.slots[f.iter2] = v
-			}
-			if !fn(fr) {
-				return false
-			}
-			if !fr.tick() {
-				failure = fr.interrupted()
-				return false
-			}
+	case c.over.failed():
+		return c.over
+	case c.over.kind == KindList:
+		c.n = c.over.size()
+	case c.over.kind == KindMap && c.over.fromDoc() && c.over.typ.Kind == Map && c.over.node.ShapeIndex() == 0:
+		c.n = c.over.node.Len()
+	case c.over.kind == KindMap:
+		c.plain = false
+		eachEntry(c.over, func(k, v Value) bool {
+			c.keys, c.vals = append(c.keys, k), append(c.vals, v)
 			return true
 		})
-		return failure
+		c.n = len(c.keys)
 	case f.iter2 >= 0:
-		return errorf("unsupported comprehension range type: %s", goTypeName(over))
+		return errorf("unsupported comprehension range type: %s", goTypeName(c.over))
 	default:
-		return errorf("got '%s', expected iterable type", goTypeName(over))
+		return errorf("got '%s', expected iterable type", goTypeName(c.over))
 	}
 	return Value{}
+}
+
+// next sets the variables to the next element; false if there is none.
+func (f *fold) next(fr *frame, c *cursor) bool {
+	if c.i >= c.n {
+		return false
+	}
+	i := c.i
+	c.i++
+	if c.over.kind == KindList {
+		slot := &fr.slots[f.iter]
+		if f.iter2 >= 0 {
+			*slot = intValue(int64(i))
+			slot = &fr.slots[f.iter2]
+		}
+		if c.over.flag != flagFromDoc {
+			*slot = c.over.items()[i]
+			return true
+		}
+		d, elem := c.over.doc(), c.over.typ.Elem
+		n := d.Item(c.over.node, i)
+		if n.Kind() == doc.Object && elem != nil && elem.Kind == Object {
+			slot.kind, slot.flag, slot.ptr, slot.typ, slot.node = KindMap, flagFromDoc, unsafe.Pointer(d), elem, n
+			return true
+		}
+		*slot = load(d, n, elem)
+		return true
+	}
+	if !c.plain {
+		fr.slots[f.iter] = c.keys[i]
+		if f.iter2 >= 0 {
+			fr.slots[f.iter2] = c.vals[i]
+		}
+		return true
+	}
+	d := c.over.doc()
+	k, v := d.Pair(c.over.node, i)
+	fr.slots[f.iter] = docString(d, k)
+	if f.iter2 >= 0 {
+		fr.slots[f.iter2] = load(d, v, c.over.typ.Elem)
+	}
+	return true
 }
 
 // general runs any comprehension as it is written.
 func (f *fold) general(fr *frame) Value {
 	fr.slots[f.accu] = Value{}
-	bad := f.each(fr, func(fr *frame) bool {
+	var c cursor
+	if failure := f.open(fr, &c); failure.failed() {
+		return failure
+	}
+	for f.next(fr, &c) {
 		if f.cond != nil && f.cond(fr) == no {
-			return false
+			break
 		}
 		fr.slots[f.accu] = f.step(fr)
-		return true
-	})
-	if bad.failed() {
-		return bad
+		if !fr.tick() {
+			return fr.interrupted()
+		}
 	}
 	v := f.result(fr)
 	if (v.kind == KindList || v.kind == KindMap) && v.flag == flagOwn {
@@ -84,74 +120,90 @@ func (f *fold) bind(fr *frame) Value {
 
 // all charges per element 2 for the condition and 1 and the predicate for the
 // step, a last condition if it stops early, and 1 for the result.
-func (f *fold) all(fr *frame) tri {
-	state := yes
-	var failure Value
-	stop := f.each(fr, func(fr *frame) bool {
-		fr.cost += 2
-		if state == no {
-			return false
-		}
-		fr.cost++
-		switch f.predicate(fr) {
-		case no:
-			state = no
-		case bad:
-			if state == bad {
-				failure = firstFailure(failure, fr.fail)
-			} else {
-				state, failure = bad, fr.fail
-			}
-		}
-		return true
-	})
-	return fr.concluded(stop, state, failure)
-}
+func (f *fold) all(fr *frame) tri { return f.quantify(fr, no, 2) }
 
 // exists charges like all, but 3 for the condition.
-func (f *fold) exists(fr *frame) tri {
-	state := no
-	var failure Value
-	stop := f.each(fr, func(fr *frame) bool {
-		fr.cost += 3
-		if state == yes {
-			return false
-		}
-		fr.cost++
-		switch f.predicate(fr) {
-		case yes:
-			state = yes
-		case bad:
-			if state == bad {
-				failure = firstFailure(failure, fr.fail)
-			} else {
-				state, failure = bad, fr.fail
-			}
-		}
-		return true
-	})
-	return fr.concluded(stop, state, failure)
-}
+func (f *fold) exists(fr *frame) tri { return f.quantify(fr, yes, 3) }
 
-// concluded is the outcome of all and exists.
-func (fr *frame) concluded(stop Value, state tri, failure Value) tri {
-	if stop.failed() {
+// quantify looks for an element whose predicate is decisive.
+func (f *fold) quantify(fr *frame, decisive tri, condition uint64) tri {
+	var c cursor
+	if stop := f.open(fr, &c); stop.failed() {
 		fr.fail = stop
 		return bad
 	}
-	fr.cost++
-	if state == bad {
-		fr.fail = failure
+	for f.next(fr, &c) {
+		fr.cost += condition + 1
+		switch f.predicate(fr) {
+		case decisive:
+			if !fr.tick() {
+				return fr.interruptedTest()
+			}
+			return f.decided(fr, &c, decisive, condition)
+		case bad:
+			return f.quantifyFailed(fr, &c, decisive, condition)
+		}
+		if !fr.tick() {
+			return fr.interruptedTest()
+		}
 	}
-	return state
+	fr.cost++
+	return yes - decisive
+}
+
+// decided ends a quantifier: the condition is looked at once more if there is
+// another element.
+func (f *fold) decided(fr *frame, c *cursor, decisive tri, condition uint64) tri {
+	if f.next(fr, c) {
+		fr.cost += condition
+	}
+	fr.cost++
+	return decisive
+}
+
+// quantifyFailed goes on after the predicate of an element failed: a decisive
+// one may still come.
+func (f *fold) quantifyFailed(fr *frame, c *cursor, decisive tri, condition uint64) tri {
+	failure := fr.fail
+	for {
+		if !fr.tick() {
+			return fr.interruptedTest()
+		}
+		if !f.next(fr, c) {
+			break
+		}
+		fr.cost += condition + 1
+		switch f.predicate(fr) {
+		case decisive:
+			if !fr.tick() {
+				return fr.interruptedTest()
+			}
+			return f.decided(fr, c, decisive, condition)
+		case bad:
+			failure = firstFailure(failure, fr.fail)
+		}
+	}
+	fr.cost++
+	fr.fail = failure
+	return bad
+}
+
+func (fr *frame) interruptedTest() tri {
+	fr.fail = fr.interrupted()
+	return bad
 }
 
 // existsOne charges the predicate, 2 for each element it is true of, and 2 for
 // the result. A failure does not end it; the last one of the predicate counts.
 func (f *fold) existsOne(fr *frame) tri {
+	var c cursor
+	if stop := f.open(fr, &c); stop.failed() {
+		fr.fail = stop
+		return bad
+	}
 	count := 0
 	var failure Value
-	stop := f.each(fr, func(fr *frame) bool {
+	for f.next(fr, &c) {
 		switch f.predicate(fr) {
 		case yes:
 			fr.cost += 2
@@ -159,11 +211,9 @@ func (f *fold) existsOne(fr *frame) tri {
 		case bad:
 			failure = fr.fail
 		}
-		return true
-	})
-	if stop.failed() {
-		fr.fail = stop
-		return bad
+		if !fr.tick() {
+			return fr.interruptedTest()
+		}
 	}
 	fr.cost += 2
 	if failure.failed() {
@@ -176,31 +226,33 @@ func (f *fold) existsOne(fr *frame) tri {
 // mapped runs map() and filter(): per element that is collected 12 and the
 // transformation, and 1 for the result. A failure does not end it.
 func (f *fold) mapped(fr *frame) Value {
+	var c cursor
+	if stop := f.open(fr, &c); stop.failed() {
+		return stop
+	}
 	var items []Value
 	var failure Value
-	stop := f.each(fr, func(fr *frame) bool {
+	for f.next(fr, &c) {
+		outcome := yes
 		if f.predicate != nil {
-			switch f.predicate(fr) {
-			case no:
-				return true
-			case bad:
+			if outcome = f.predicate(fr); outcome == bad {
 				failure = fr.fail
-				return true
 			}
 		}
-		v := f.transform(fr)
-		fr.cost += 12
-		switch {
-		case failure.failed():
-		case v.failed():
-			failure = v
-		default:
-			items = append(items, v)
+		if outcome == yes {
+			v := f.transform(fr)
+			fr.cost += 12
+			switch {
+			case failure.failed():
+			case v.failed():
+				failure = v
+			default:
+				items = append(items, v)
+			}
 		}
-		return true
-	})
-	if stop.failed() {
-		return stop
+		if !fr.tick() {
+			return fr.interrupted()
+		}
 	}
 	fr.cost++
 	if failure.failed() {

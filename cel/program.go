@@ -97,7 +97,7 @@ func (p *Program) bindOldSelf(a *Activation) {
 	case !a.HasOldSelf && p.optional:
 		*slot = optionalNone
 	case !a.HasOldSelf:
-		*slot = errorOf(errNoOldSelf)
+		*slot = errorValue(errNoOldSelf)
 	case p.optional:
 		a.old = loadVariable(a.OldSelf, p.self)
 		*slot = optionalPointer(&a.old)
@@ -105,8 +105,6 @@ func (p *Program) bindOldSelf(a *Activation) {
 		*slot = loadVariable(a.OldSelf, p.self)
 	}
 }
-
-var errNoOldSelf = fmt.Errorf("no such attribute(s): oldSelf")
 
 // loadVariable is the value of self or oldSelf.
 func loadVariable(v doc.Value, t *Type) Value {

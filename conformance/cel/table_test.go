@@ -38,8 +38,18 @@ func TestExpressions(t *testing.T) {
 	t.Logf("%d expressions, %d differ", count, differ)
 }
 
-// known reports whether a difference is intended.
-func known(expr string, want, got outcome) bool { return false }
+// known reports whether a difference is intended: upstream panics on lists that
+// are errors, and names whichever bad member Go's map order shows it first.
+func known(expr string, want, got outcome) bool {
+	if want.compile != "" || want.estimate != got.estimate {
+		return false
+	}
+	if strings.HasPrefix(want.err, "internal error: ") {
+		return got.err != ""
+	}
+	const bad = "invalid data, "
+	return expr == "self == oldSelf" && strings.HasPrefix(want.err, bad) && strings.HasPrefix(got.err, bad)
+}
 
 // parseData reads YAML as a client's body is read: integers are int64.
 func parseData(t testing.TB, text string) any {

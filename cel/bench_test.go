@@ -1,0 +1,165 @@
+package cel
+
+import (
+	"context"
+	"testing"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file measures the rules of HTTPRoute on one object.
+
+const routeObject = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop, namespace: default}
+spec:
+  parentRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: edge, sectionName: https}, {group: gateway.networking.k8s.io, kind: Gateway, name: inner}]
+  hostnames: [shop.example.com, www.example.com]
+  rules:
+  - matches:
+    - path: {type: PathPrefix, value: /cart}
+      headers: [{type: Exact, name: x-version, value: two}]
+      method: GET
+    - path: {type: Exact, value: /checkout}
+    filters:
+    - type: RequestHeaderModifier
+      requestHeaderModifier: {set: [{name: x-shop, value: "1"}]}
+    backendRefs:
+    - {group: "", kind: Service, name: cart, port: 8080, weight: 9}
+    - {group: "", kind: Service, name: cart-canary, port: 8080, weight: 1}
+  - matches:
+    - path: {type: PathPrefix, value: /}
+    backendRefs: [{group: "", kind: Service, name: web, port: 80, weight: 1}]
+`
+
+// task is a rule with a place in the object where it runs.
+type task struct {
+	p    *Program
+	self doc.Value
+}
+
+// routeTasks are all rules of HTTPRoute with all places where they run.
+func routeTasks(t testing.TB) []task {
+	schema := route(t)
+	env := testEnv(t)
+	b := newShaper()
+	root := b.build(schema, true)
+	types := env.Types(root)
+	var out []task
+	var walk func(s *apiextv1.JSONSchemaProps, self *Type, v doc.Value)
+	walk = func(s *apiextv1.JSONSchemaProps, self *Type, v doc.Value) {
+		if self == nil || !v.Exists() {
+			return
+		}
+		for _, rule := range s.XValidations {
+			p, err := types.Compile(rule.Rule, self, CompileOptions{})
+			if err != nil {
+				t.Fatal(rule.Rule, err)
+			}
+			if !p.UsesOldSelf() {
+				out = append(out, task{p, v})
+			}
+		}
+		switch self.Kind {
+		case Object:
+			for _, f := range self.Fields {
+				if prop, ok := s.Properties[f.Name]; ok {
+					walk(&prop, f.Type, v.Get(f.Name))
+				}
+			}
+		case List:
+			for i := 0; i < v.Len(); i++ {
+				walk(s.Items.Schema, self.Elem, v.Item(i))
+			}
+		}
+	}
+	walk(schema, root, b.document(t, routeObject, root, true))
+	return out
+}
+
+func BenchmarkRoute(b *testing.B) {
+	tasks := routeTasks(b)
+	var a Activation
+	ctx := context.Background()
+	var cost uint64
+	b.ReportAllocs()
+	for b.Loop() {
+		cost = 0
+		for i := range tasks {
+			a.Self = tasks[i].self
+			v, c, err := tasks[i].p.Eval(ctx, &a, 1_000_000)
+			if err != nil || !v.Bool() {
+				b.Fatal(tasks[i].p, v, err)
+			}
+			cost += c
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(cost), "ns/unit")
+	b.ReportMetric(float64(cost), "units")
+	b.ReportMetric(float64(len(tasks)), "rules")
+}
+
+// BenchmarkQuadratic is a rule whose cost grows with the square of the input.
+func BenchmarkQuadratic(b *testing.B) {
+	env := testEnv(b)
+	text := "l: ["
+	for i := range 60 {
+		text += "{k: key-" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + ", v: 1},"
+	}
+	f := newFixture(b, env, `{type: object, properties: {l: {type: array, items: {type: object, properties: {k: {type: string}, v: {type: integer}}}}}}`, text+"]")
+	p, err := f.types.Compile("self.l.all(x, self.l.exists_one(y, x.k == y.k && x.v == y.v))", f.self, CompileOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := Activation{Self: f.doc}
+	var cost uint64
+	b.ReportAllocs()
+	for b.Loop() {
+		_, cost, err = p.Eval(context.Background(), &a, 1_000_000)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(cost), "ns/unit")
+}
+
+// BenchmarkCompile compiles every rule of HTTPRoute.
+func BenchmarkCompile(b *testing.B) {
+	schema := route(b)
+	env := testEnv(b)
+	root := newShaper().build(schema, true)
+	rules := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		types := env.Types(root)
+		rules = 0
+		var walk func(s *apiextv1.JSONSchemaProps, self *Type)
+		walk = func(s *apiextv1.JSONSchemaProps, self *Type) {
+			if self == nil {
+				return
+			}
+			for _, rule := range s.XValidations {
+				if _, err := types.Compile(rule.Rule, self, CompileOptions{}); err != nil {
+					b.Fatal(err)
+				}
+				rules++
+			}
+			switch self.Kind {
+			case Object:
+				for _, f := range self.Fields {
+					if prop, ok := s.Properties[f.Name]; ok {
+						walk(&prop, f.Type)
+					}
+				}
+			case List:
+				walk(s.Items.Schema, self.Elem)
+			}
+		}
+		walk(schema, root)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(rules), "µs/rule")
+	b.ReportMetric(float64(rules), "rules")
+}

@@ -1,0 +1,211 @@
+package cel
+
+import (
+	"unsafe"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file reads the commonest paths directly: a variable and the selection of
+// declared members. A direct read either succeeds and charges, or does nothing
+// at all, and the general way finds out why.
+
+// direct is a path that can be read directly.
+type direct struct {
+	slot  int
+	slots []int  // of the members, one for each step
+	typ   *Type  // of the variable
+	want  Kind   // of the value
+	units uint64 // the price
+}
+
+// directOf is the direct form of a node; false if it has none.
+func directOf(c *code) (direct, bool) {
+	p := c.path
+	if p == nil || p.slot < 0 || p.init != nil || p.test {
+		return direct{}, false
+	}
+	d := direct{slot: p.slot, want: c.static, units: p.root + uint64(len(p.steps))*costSelect}
+	if len(p.steps) == 0 {
+		return d, true
+	}
+	d.typ = p.steps[0].typ
+	for i := range p.steps {
+		s := &p.steps[i]
+		if s.field == nil || s.optional || s.field.Slot < 0 || i > 0 && s.typ != p.steps[i-1].field.Type {
+			return direct{}, false
+		}
+		d.slots = append(d.slots, s.field.Slot)
+	}
+	return d, kindOf[p.steps[len(p.steps)-1].field.Type.Kind] == d.want
+}
+
+// kindOf is the kind of the values of types that need no parsing.
+var kindOf = [...]Kind{Bool: KindBool, Int: KindInt, String: KindString, Object: KindNone}
+
+// node is the member at the end of the path; Absent if a direct read fails.
+func (d *direct) node(fr *frame) (*doc.Doc, doc.Node) {
+	v := &fr.slots[d.slot]
+	if v.kind != KindMap || v.flag != flagFromDoc || v.typ != d.typ {
+		return nil, doc.Node{}
+	}
+	text, n := v.doc(), v.node
+	for _, slot := range d.slots {
+		if n.Kind() != doc.Object || n.ShapeIndex() == 0 {
+			return nil, doc.Node{}
+		}
+		n = text.Slot(n, slot)
+	}
+	return text, n
+}
+
+// text is the string at the end of the path.
+func (d *direct) text(fr *frame) (s string, runes uint64, ok bool) {
+	if len(d.slots) == 0 {
+		v := &fr.slots[d.slot]
+		if v.kind != KindString {
+			return "", 0, false
+		}
+		return v.text(), uint64(v.runes()), true
+	}
+	text, n := d.node(fr)
+	if n.Kind() != doc.String {
+		return "", 0, false
+	}
+	s = text.Str(n)
+	if n.ASCII() {
+		return s, uint64(len(s)), true
+	}
+	return s, uint64(Value{kind: KindString, bits: uint64(len(s)), ptr: unsafe.Pointer(unsafe.StringData(s))}.runes()), true
+}
+
+// bits is the integer or truth value at the end of the path.
+func (d *direct) bits(fr *frame) (bits uint64, ok bool) {
+	if len(d.slots) == 0 {
+		v := &fr.slots[d.slot]
+		return v.bits, v.kind == d.want
+	}
+	_, n := d.node(fr)
+	switch {
+	case d.want == KindInt && n.Kind() == doc.Int:
+		return uint64(n.Int()), true
+	case d.want == KindBool && n.Kind() == doc.Bool:
+		if n.Bool() {
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+// directEquality is == or != of two direct paths, or of one and a constant;
+// nil if the operands are not of that form. general does it in any case.
+func directEquality(a, b *code, negated bool, general testFn) testFn {
+	x, ok := directOf(a)
+	if !ok {
+		return nil
+	}
+	if b.konst != nil {
+		return directConstant(x, *b.konst, negated, general)
+	}
+	y, ok := directOf(b)
+	if !ok || x.want != y.want {
+		return nil
+	}
+	switch x.want {
+	case KindString:
+		return func(fr *frame) tri {
+			s, n, ok := x.text(fr)
+			if !ok {
+				return general(fr)
+			}
+			t, m, ok := y.text(fr)
+			if !ok {
+				return general(fr)
+			}
+			fr.cost += x.units + y.units + tenth(min(n, m))
+			return truth((s == t) != negated)
+		}
+	case KindInt, KindBool:
+		return func(fr *frame) tri {
+			i, ok := x.bits(fr)
+			if !ok {
+				return general(fr)
+			}
+			j, ok := y.bits(fr)
+			if !ok {
+				return general(fr)
+			}
+			fr.cost += x.units + y.units + 1
+			return truth((i == j) != negated)
+		}
+	}
+	return nil
+}
+
+func directConstant(x direct, k Value, negated bool, general testFn) testFn {
+	if x.want != k.kind {
+		return nil
+	}
+	switch k.kind {
+	case KindString:
+		want, size := k.text(), uint64(k.runes())
+		return func(fr *frame) tri {
+			s, n, ok := x.text(fr)
+			if !ok {
+				return general(fr)
+			}
+			fr.cost += x.units + tenth(min(n, size))
+			return truth((s == want) != negated)
+		}
+	case KindInt, KindBool:
+		return func(fr *frame) tri {
+			i, ok := x.bits(fr)
+			if !ok {
+				return general(fr)
+			}
+			fr.cost += x.units + 1
+			return truth((i == k.bits) != negated)
+		}
+	}
+	return nil
+}
+
+// directPresence is has() of a direct path; nil if p is none.
+func directPresence(p *path, general testFn) testFn {
+	plain := *p
+	plain.test = false
+	last := &p.steps[len(p.steps)-1]
+	if last.field == nil {
+		return nil
+	}
+	want, parsed := jsonKind[last.field.Type.Kind], last.field.Type.Format != ""
+	d, _ := directOf(&code{path: &plain, static: kindOf[last.field.Type.Kind]})
+	if len(d.slots) == 0 || parsed || want == doc.Absent {
+		return nil
+	}
+	units := p.root + uint64(len(p.steps))*costSelect
+	parents, slot := d, d.slots[len(d.slots)-1]
+	parents.slots = d.slots[:len(d.slots)-1]
+	return func(fr *frame) tri {
+		text, n := parents.node(fr)
+		if n.Kind() != doc.Object || n.ShapeIndex() == 0 {
+			return general(fr)
+		}
+		switch text.Slot(n, slot).Kind() {
+		case want:
+			fr.cost += units
+			return yes
+		case doc.Absent, doc.Null:
+			fr.cost += units
+			return no
+		}
+		return general(fr)
+	}
+}
+
+// jsonKind is the kind of the nodes that are always valid for a type.
+var jsonKind = [...]doc.Kind{
+	Dyn: doc.String, Bool: doc.Bool, Int: doc.Int, Double: doc.Float, String: doc.String,
+	List: doc.Array, Map: doc.Object, Object: doc.Object,
+}
