@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -268,4 +269,26 @@ func setStatus(d *doc.Doc, crd *apiextv1.CustomResourceDefinition) {
 	for name, value := range status.Root().Members() {
 		d.Set(d.Import(value), "status", name)
 	}
+}
+
+// definitionVersion is the version that definitions are stored in, for those
+// who change them without a request.
+var definitionVersion = sync.OnceValue(func() *Version { return definitions().Storage })
+
+// UpdateDefinition returns a stored definition with the status and the
+// finalizers of crd, as it is to be stored.
+func UpdateDefinition(raw []byte, crd *apiextv1.CustomResourceDefinition) ([]byte, error) {
+	d := doc.Get()
+	defer d.Release()
+	v := definitionVersion()
+	if err := v.Load(d, raw, 0); err != nil {
+		return nil, err
+	}
+	if len(crd.Finalizers) == 0 {
+		d.Remove("metadata", "finalizers")
+	} else {
+		meta.Object{Doc: d}.SetFinalizers(crd.Finalizers)
+	}
+	setStatus(d, crd)
+	return v.Encode(d, nil)
 }

@@ -156,3 +156,22 @@ func steps(path string) []string {
 	}
 	return strings.Split(path, ".")
 }
+
+// With returns a copy of k, its versions included, with other conditions.
+func (k *Kind) With(established, terminating bool) *Kind {
+	c := *k
+	c.Established, c.Terminating = established, terminating
+	c.All, c.Versions = nil, nil
+	copies := make(map[*Version]*Version, len(k.All))
+	for _, v := range k.All {
+		copied := *v
+		copied.Kind = &c
+		copies[v] = &copied
+		c.All = append(c.All, &copied)
+	}
+	for _, v := range k.Versions {
+		c.Versions = append(c.Versions, copies[v])
+	}
+	c.Storage = copies[k.Storage]
+	return &c
+}

@@ -138,11 +138,14 @@ func (v *Version) Validate(ctx context.Context, new, old *doc.Doc, scope schema.
 	} else {
 		errs = meta.ValidateObjectMetaUpdate(meta.Object{Doc: new}, meta.Object{Doc: old})
 	}
-	result := v.Schema.Validate(ctx, new, old, scope)
-	result.Errors = append(errs, result.Errors...)
+	var replicas field.ErrorList
 	if v.Scale != nil {
-		result.Errors = append(result.Errors, v.Scale.validate(new.Root(), scope)...)
+		replicas = v.Scale.validate(new.Root(), scope)
 	}
+	// Rules are not asked if something is wrong that keeps them from answering,
+	// wherever it was found.
+	result := v.Schema.ValidateAfter(ctx, new, old, scope, append(errs[:len(errs):len(errs)], replicas...))
+	result.Errors = append(append(errs, result.Errors...), replicas...)
 	return result
 }
 

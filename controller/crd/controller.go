@@ -1,0 +1,239 @@
+// Package crd runs the life of CustomResourceDefinitions: it grants their
+// names, serves and establishes them, and removes their instances before they
+// go themselves.
+//
+// # Model
+//
+// A [Controller] follows the definitions in the cache. Each change of one is
+// settled at once: conditions are computed from the definition and the names of
+// its group, the Kind is compiled and put into the registry, and only then the
+// status that says so is written. Nothing is polled.
+//
+// A definition that is being deleted is finished by a goroutine of its own: it
+// deletes the instances, waits for the last one to go and drops the finalizer.
+//
+// # Invariants
+//
+//   - A kind is in the registry before its definition says Established.
+//   - Writes are compare-and-swap, so any number of controllers may run: whoever
+//     loses sees the winner's change as an event and settles that.
+//   - What Kinds holds for a definition was compiled from a state that was
+//     stored.
+//
+// # Use
+//
+// Fill in a Controller, call [Controller.Sync] before the server is ready and
+// [Controller.Run] for as long as it works.
+package crd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file follows the definitions; settle.go decides about one of them and
+// finish.go ends its life.
+
+// Controller runs the life of definitions. Its fields are set before the first
+// call and not changed afterwards.
+type Controller struct {
+	Kinds  *kind.Registry
+	Cache  *cache.Cache
+	Store  store.Store
+	Logger *slog.Logger // nil means slog.Default()
+
+	// Delete deletes an instance as a client would: finalizers are respected,
+	// and that it is gone already is no error.
+	Delete func(ctx context.Context, k *kind.Kind, namespace, name string) error
+
+	mu   sync.Mutex
+	defs map[string]*definition // by the name of the definition
+	rev  int64                  // the definitions are followed up to here
+
+	run      context.Context // nil unless Run runs
+	finisher sync.WaitGroup
+}
+
+// definition is what there is to know about a definition besides its Kind.
+type definition struct {
+	name, group, uid string
+	rev              int64
+	asked, granted   apiextv1.CustomResourceDefinitionNames
+	kind             *kind.Kind // nil if it is not served
+	leaving          bool       // being deleted, and ours to finish
+	finishing        bool       // somebody finishes it
+	retries          int        // failed writes in a row
+}
+
+// Sync settles every stored definition: afterwards all that are served are in
+// the registry.
+func (c *Controller) Sync(ctx context.Context) error {
+	r := c.Cache.Resource(kind.DefinitionsPrefix)
+	if err := r.Fresh(ctx); err != nil {
+		return err
+	}
+	snapshot := r.Snapshot()
+	var objects []*cache.Object
+	snapshot.Ascend("", func(o *cache.Object) bool {
+		objects = append(objects, o)
+		return true
+	})
+	parsed := c.parseAll(objects)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.defs == nil {
+		c.defs = map[string]*definition{}
+	}
+	present := map[string]bool{}
+	for i, crd := range parsed {
+		if crd == nil {
+			continue
+		}
+		present[crd.Name] = true
+		c.note(crd, objects[i].Rev)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.defs)) {
+		if !present[name] {
+			c.gone(ctx, name)
+		}
+	}
+	for i, crd := range parsed {
+		if crd != nil {
+			c.settle(ctx, crd, objects[i].Raw)
+		}
+	}
+	c.rev = snapshot.Rev()
+	return ctx.Err()
+}
+
+// parseAll parses stored definitions, some at a time; nil where one is not to
+// be read.
+func (c *Controller) parseAll(objects []*cache.Object) []*apiextv1.CustomResourceDefinition {
+	parsed := make([]*apiextv1.CustomResourceDefinition, len(objects))
+	var group sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, o := range objects {
+		slots <- struct{}{}
+		group.Go(func() {
+			parsed[i] = c.parse(o)
+			<-slots
+		})
+	}
+	group.Wait()
+	return parsed
+}
+
+func (c *Controller) parse(o *cache.Object) *apiextv1.CustomResourceDefinition {
+	crd, err := kind.ParseDefinition(o.Raw)
+	if err != nil {
+		c.logger().Error("definition cannot be read", "key", o.Key, "error", err)
+		return nil
+	}
+	return crd
+}
+
+// Run follows the definitions until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	c.mu.Lock()
+	c.run = ctx
+	for _, d := range c.defs {
+		c.finish(d)
+	}
+	c.mu.Unlock()
+	defer c.finisher.Wait()
+	for {
+		err := c.follow(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		c.logger().Warn("lost track of definitions, reading them again", "error", err)
+		if err := c.Sync(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("reading definitions: %w", err)
+		}
+	}
+}
+
+// follow handles changes until it cannot go on.
+func (c *Controller) follow(ctx context.Context) error {
+	c.mu.Lock()
+	rev := c.rev
+	c.mu.Unlock()
+	w, err := c.Cache.Resource(kind.DefinitionsPrefix).Watch(rev, "")
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for {
+		events, upTo, err := w.Next(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range events {
+			c.handle(ctx, &events[i])
+		}
+		c.mu.Lock()
+		c.rev = upTo
+		c.mu.Unlock()
+	}
+}
+
+func (c *Controller) handle(ctx context.Context, e *cache.Event) {
+	if e.Type == cache.Deleted {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.gone(ctx, strings.TrimPrefix(e.Object.Key, kind.DefinitionsPrefix+"/"))
+		return
+	}
+	c.mu.Lock()
+	d := c.defs[strings.TrimPrefix(e.Object.Key, kind.DefinitionsPrefix+"/")]
+	known := d != nil && d.rev >= e.Object.Rev
+	c.mu.Unlock()
+	if known {
+		return // our own write
+	}
+	crd := c.parse(e.Object)
+	if crd == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(crd, e.Object.Rev)
+	c.settle(ctx, crd, e.Object.Raw)
+}
+
+func (c *Controller) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.Default()
+	}
+	return c.Logger
+}
+
+// isGone reports whether a compare-and-swap failed because somebody else
+// wrote: their change will be, or has been, an event.
+func isGone(err error) bool {
+	var changed *store.Changed
+	return errors.As(err, &changed) || errors.Is(err, store.ErrNotFound)
+}
+
+// key is the store key of a definition.
+func key(name string) string { return kind.DefinitionsPrefix + "/" + name }
+
+// retryAfter is how long to wait before trying again what failed n times.
+func retryAfter(n int) time.Duration {
+	return min(10*time.Millisecond<<min(n, 12), 30*time.Second)
+}
