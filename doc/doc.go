@@ -23,6 +23,13 @@
 // The shapes of a Doc are a table shared with the schema program that decoded
 // it; a Node names its shape by index. Index 0 is always "a map".
 //
+// # Use
+//
+// [Parse] a text into a Doc from [Get], read it through [Doc.Root]
+// and the methods of [Value], change it with [Doc.Set] and [Doc.Remove], print
+// it with [Doc.AppendJSON], compare with [Equal], and [Doc.Release] it.
+// [MergePatch] and [JSONPatch] patch texts.
+//
 // # Terms
 //
 // Decode is bytes to nodes, print is nodes to bytes. Plain decoding knows no
@@ -43,6 +50,7 @@ package doc
 
 import (
 	"sync"
+	"unicode/utf8"
 	"unsafe"
 )
 
@@ -139,11 +147,18 @@ func (d *Doc) Pair(n Node, i int) (key, value Node) {
 	return d.nodes[at], d.nodes[at+1]
 }
 
-// NewString appends s to the text and returns a String node for it.
+// NewString appends s to the text and returns a String node for it. What is not
+// UTF-8 in s becomes U+FFFD.
 func (d *Doc) NewString(s string) Node {
-	at := len(d.text)
-	d.text = append(d.text, s...)
-	return stringNode(uint64(at), uint32(len(s)), scanString(s))
+	at, flags := len(d.text), scanString(s)
+	if flags&flagASCII != 0 || utf8.ValidString(s) {
+		d.text = append(d.text, s...)
+	} else {
+		for _, r := range s {
+			d.text = utf8.AppendRune(d.text, r)
+		}
+	}
+	return stringNode(uint64(at), uint32(len(d.text)-at), flags)
 }
 
 // NewShaped appends an object of the given shape (an index into Shapes, not 0)

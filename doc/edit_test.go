@@ -1,6 +1,7 @@
 package doc
 
 import (
+	gojson "encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -115,6 +116,24 @@ func TestSetAndRemove(t *testing.T) {
 		}
 		if !Equal(plain.Root(), d.Root()) {
 			t.Errorf("%s: without shapes %s", tt.name, plain.Root().AppendJSON(nil))
+		}
+	}
+}
+
+func TestNewString(t *testing.T) {
+	for _, s := range []string{"", "a", "a\xffb\xc3", "é", "\u2028\xff", "<\xed\xa0\x80>", "\ufffd"} {
+		var d Doc
+		d.SetRoot(d.NewString(s))
+		want, err := gojson.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Doc
+		if err := Parse(&back, want); err != nil {
+			t.Fatal(err)
+		}
+		if !Equal(d.Root(), back.Root()) || string(d.Root().AppendJSON(nil)) != string(back.Root().AppendJSON(nil)) || d.root.flags() != back.root.flags() {
+			t.Errorf("NewString(%q): got %s, want %s", s, d.Root().AppendJSON(nil), want)
 		}
 	}
 }

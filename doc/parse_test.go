@@ -4,6 +4,9 @@ import (
 	"bytes"
 	gojson "encoding/json"
 	"errors"
+	"math"
+	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -164,5 +167,46 @@ func TestParseDuplicates(t *testing.T) {
 			t.Errorf("Skip(%s) left %d nodes, stopped at %d", tt.src, len(d.nodes), s.Offset())
 		}
 		d.Release()
+	}
+}
+
+// However hostile the text, memory stays a small multiple of its length.
+func TestParseMemory(t *testing.T) {
+	const size = 1 << 20
+	for name, unit := range map[string]string{
+		"numbers": `0,`, "empty arrays": `[],`, "empty objects": `{},`, "bad UTF-8": "\"\xff\xff\xff\xff\xff\xff\",", "escapes": `"\u0000\n",`, "members": `{"a":0,"b":0},`, "duplicates": `{"b":0,"a":0,"b":0,"a":0},`,
+	} {
+		src := []byte("[" + strings.Repeat(unit, size/len(unit)) + "0]")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		d := new(Doc)
+		if err := Parse(d, src); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(60*len(src)); got > limit {
+			t.Errorf("%s: %d bytes took %d, want at most %d", name, len(src), got, limit)
+		}
+		d.Release()
+	}
+}
+
+func TestAppendFloat(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200_000 {
+		f := math.Float64frombits(r.Uint64())
+		if r.IntN(2) == 0 {
+			f = math.Ldexp(r.NormFloat64(), r.IntN(140)-70) // where the forms change
+		}
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			continue
+		}
+		want, err := gojson.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := appendFloat(nil, f); !bytes.Equal(got, want) {
+			t.Fatalf("got %s, want %s", got, want)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,9 +118,10 @@ func Forbidden(gr schema.GroupResource, name string, err error) *Error {
 	return wrap(apierrors.NewForbidden(gr, name, err), err)
 }
 
-// Invalid is 422: the object breaks the rules that errs lists.
+// Invalid is 422: the object breaks the rules that errs lists. Their values may
+// borrow from a document, so the Error keeps their words only.
 func Invalid(gk schema.GroupKind, name string, errs field.ErrorList) *Error {
-	return wrap(apierrors.NewInvalid(gk, name, errs), errs.ToAggregate())
+	return wrap(apierrors.NewInvalid(gk, strings.Clone(name), errs), nil)
 }
 
 // Unprocessable is 422 with upstream's general text: the operations of a patch
