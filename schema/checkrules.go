@@ -166,7 +166,7 @@ func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.Va
 		k.errs = append(k.errs, field.Invalid(path.Child("rule"), ruleValueOf(source), r.err.Error()))
 	}
 	if r.messageErr != nil {
-		k.errs = append(k.errs, field.Invalid(path.Child("messageExpression"), ruleValueOf(source), "messageExpression "+r.messageErr.Error()))
+		k.errs = append(k.errs, field.Invalid(path.Child("messageExpression"), ruleValueOf(source), r.messageErr.Error()))
 	} else if r.message != nil {
 		k.cost(path.Child("messageExpression"), "estimated messageExpression cost", r.message.MaxCost())
 	}

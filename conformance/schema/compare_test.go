@@ -35,6 +35,20 @@ type pair struct {
 	name string
 	up   *upstream
 	own  *schema.Program
+
+	valid, invalid, warned int // what upstream said
+}
+
+// seen counts verdicts, so that a test can tell that it compared something.
+func (p *pair) seen(errs, warnings []string) {
+	if len(errs) == 0 {
+		p.valid++
+	} else {
+		p.invalid++
+	}
+	if len(warnings) > 0 {
+		p.warned++
+	}
 }
 
 func newPair(t testing.TB, name string, s *apiextv1.JSONSchemaProps) *pair {
@@ -55,7 +69,7 @@ func newPair(t testing.TB, name string, s *apiextv1.JSONSchemaProps) *pair {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	return &pair{name, up, own}
+	return &pair{name: name, up: up, own: own}
 }
 
 // check compares everything that both say about src, with an old object if
@@ -104,6 +118,7 @@ func (p *pair) check(t testing.TB, src, oldSrc []byte, status bool) {
 		scope = schema.Status
 	}
 	wantErrs, wantWarnings := p.up.validate(obj, old, status)
+	p.seen(wantErrs, wantWarnings)
 	r := p.own.Validate(context.Background(), d, oldDoc, scope)
 	if got := texts(r.Errors); !slices.Equal(got, wantErrs) {
 		t.Errorf("%s: errors (status %v):\n%s\nobject %s\nold    %s", p.name, status, diff(wantErrs, got), src, oldSrc)
@@ -227,6 +242,10 @@ func testFamilies(t *testing.T, rules bool) {
 			p.check(t, g.damaged(t, changed, 1), changed, false)
 			p.check(t, g.damaged(t, changed, 1), changed, true)
 		}
+		if p.valid == 0 && *rounds > 20 || p.invalid == 0 {
+			t.Errorf("nothing compared: %d valid, %d invalid objects", p.valid, p.invalid)
+		}
+		t.Logf("%d valid, %d invalid objects, %d with warnings", p.valid, p.invalid, p.warned)
 	})
 }
 
