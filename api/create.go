@@ -61,6 +61,10 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 	if err := q.checkNamespace(obj); err != nil {
 		return 0, err
 	}
+	// Opened before it is written, the cache can tell watchers what came after.
+	if err := q.res.Ready(q.ctx); err != nil {
+		return 0, storeError(err)
+	}
 	q.warn(meta.FillCreate(obj, time.Now())...)
 	q.v.PrepareCreate(d)
 	base := ""

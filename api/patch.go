@@ -6,15 +6,20 @@ import (
 	"net/http"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
@@ -23,8 +28,12 @@ import (
 
 func (q *request) patch() error {
 	media := contentType(q.r)
-	switch media {
-	case patchJSON, patchMerge, patchApply:
+	typed := typedObject(q.kind)
+	switch {
+	case media == patchJSON, media == patchMerge, media == patchApply:
+	case media == patchStrategic && typed != nil:
+	case typed != nil:
+		return unsupported(patchJSON, patchMerge, patchStrategic, patchApply)
 	default:
 		return unsupported(patchJSON, patchMerge, patchApply)
 	}
@@ -57,11 +66,16 @@ func (q *request) patch() error {
 			if err != nil {
 				return err
 			}
-			patched, err := patched(media, view.JSON, body)
+			var patchedJSON []byte
+			if media == patchStrategic {
+				patchedJSON, err = strategic(view.JSON, body, typed)
+			} else {
+				patchedJSON, err = patched(media, view.JSON, body)
+			}
 			if err != nil {
 				return err
 			}
-			return q.decodePatched(next, patched, o.FieldValidation, q.duplicatesInPatch(media, body, o))
+			return q.decodePatched(next, patchedJSON, o.FieldValidation, q.duplicatesInPatch(media, body, o))
 		},
 	})
 }
@@ -90,6 +104,36 @@ func patched(media string, object, patch []byte) ([]byte, error) {
 		return nil, status.BadRequest("error decoding patch: %v", err)
 	}
 	return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", kschema.GroupResource{}, "", err.Error(), 0, false)
+}
+
+// typedObject is the Go type of a built-in kind, whose tags say how strategic
+// merge patches treat its lists; nil for custom resources.
+func typedObject(k *kind.Kind) any {
+	switch {
+	case k.Builtin == nil:
+	case k.Name == "Namespace":
+		return &corev1.Namespace{}
+	case k.Name == "CustomResourceDefinition":
+		return &apiextv1.CustomResourceDefinition{}
+	}
+	return nil
+}
+
+// strategic is an object of a built-in kind after a strategic merge patch.
+func strategic(object, patch []byte, typed any) ([]byte, error) {
+	if err := checkSyntax(patch); err != nil {
+		return nil, status.BadRequest("error decoding patch: %v", err)
+	}
+	out, err := strategicpatch.StrategicMergePatch(object, patch, typed)
+	switch {
+	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
+		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
+		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
+		return nil, status.BadRequest("%v", err)
+	case err != nil:
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", kschema.GroupResource{}, "", err.Error(), 0, false)
+	}
+	return out, nil
 }
 
 // checkSyntax reads a document that has to be an object.

@@ -1,0 +1,240 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// This file tests lists in pages, and watches.
+
+func TestListPages(t *testing.T) {
+	s := newTestServer(t)
+	for i := range 5 {
+		s.must(201, "POST", widgets, widget(fmt.Sprintf("w%d", i), ``))
+	}
+	var names, versions []string
+	path := widgets + "?limit=2"
+	for {
+		a := s.must(200, "GET", path, "")
+		items, _ := a.get("items").([]any)
+		for _, i := range items {
+			names = append(names, i.(map[string]any)["metadata"].(map[string]any)["name"].(string))
+		}
+		versions = append(versions, a.text("metadata", "resourceVersion"))
+		if len(names) == 2 {
+			if n := a.get("metadata", "remainingItemCount"); n != 3.0 {
+				t.Errorf("remainingItemCount: got %v", n)
+			}
+			// What happens between two pages is not on the second.
+			s.must(201, "POST", widgets, widget("w2x", ``))
+			s.must(200, "DELETE", widgets+"/w3", "")
+		}
+		next := a.text("metadata", "continue")
+		if next == "" {
+			break
+		}
+		path = widgets + "?limit=2&continue=" + next
+	}
+	if got, want := fmt.Sprint(names), "[w0 w1 w2 w3 w4]"; got != want {
+		t.Errorf("names: got %s, want %s", got, want)
+	}
+	for _, v := range versions {
+		if v != versions[0] {
+			t.Errorf("pages are of different versions: %v", versions)
+		}
+	}
+	if a := s.must(200, "GET", widgets+"?resourceVersion="+versions[0]+"&resourceVersionMatch=Exact", ""); strings.Contains(a.body, "w2x") ||
+		a.text("metadata", "resourceVersion") != versions[0] {
+		t.Errorf("exact list: %s", a.body)
+	}
+	if a := s.must(200, "GET", widgets+"?limit=1&resourceVersion=0", ""); a.text("metadata", "continue") != "" {
+		t.Errorf("limit counts though any version will do: %s", a.body)
+	}
+}
+
+func TestTable(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", widgets, widget("a", ``))
+	a := s.must(200, "GET", widgets, "", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1,application/json")
+	if a.text("kind") != "Table" || !strings.Contains(a.body, `"rows":[{"cells":["a","`) || !strings.Contains(a.body, `"kind":"PartialObjectMetadata"`) {
+		t.Errorf("table: %s", a.body)
+	}
+	a = s.must(200, "GET", widgets+"/a?includeObject=None", "", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+	if a.text("kind") != "Table" || !strings.Contains(a.body, `"object":null`) {
+		t.Errorf("table of one: %s", a.body)
+	}
+	s.must(400, "GET", widgets+"?includeObject=All", "", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+}
+
+// event is one event of a watch, in short.
+type event struct {
+	Type   string
+	Object struct {
+		Kind     string
+		Code     int
+		Message  string
+		Metadata struct {
+			Name, ResourceVersion string
+			Annotations           map[string]string
+		}
+		ColumnDefinitions []any
+	}
+}
+
+func (e event) String() string {
+	if e.Type == "ERROR" {
+		return fmt.Sprintf("ERROR %d", e.Object.Code)
+	}
+	if e.Object.Metadata.Annotations["k8s.io/initial-events-end"] == "true" {
+		return "END"
+	}
+	return e.Type + " " + e.Object.Metadata.Name
+}
+
+// watch opens a watch and returns its events; the channel closes with it.
+func (s *testServer) watch(query string, headers ...string) <-chan event {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	s.t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, "GET", s.url+query, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if resp.StatusCode != 200 {
+		s.t.Fatalf("watch %s: got %s", query, resp.Status)
+	}
+	out := make(chan event, 100)
+	go func() {
+		defer close(out)
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Scan() {
+			var e event
+			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+				s.t.Errorf("event: %v: %s", err, lines.Text())
+				return
+			}
+			out <- e
+		}
+	}()
+	return out
+}
+
+// expect reads events and compares them, joined by commas.
+func (s *testServer) expect(events <-chan event, want string) {
+	s.t.Helper()
+	for _, w := range strings.Split(want, ", ") {
+		select {
+		case e, ok := <-events:
+			got := "EOF"
+			if ok {
+				got = e.String()
+			}
+			if got != w {
+				s.t.Fatalf("event: got %s, want %s", got, w)
+			}
+		case <-time.After(10 * time.Second):
+			s.t.Fatalf("event: got none, want %s", w)
+		}
+	}
+}
+
+func TestWatch(t *testing.T) {
+	s := newTestServer(t)
+	a := s.must(201, "POST", widgets, widget("a", `"color":"blue"`))
+	rev := a.text("metadata", "resourceVersion")
+	s.must(201, "POST", widgets, widget("b", `"color":"green"`))
+
+	from := s.watch(widgets + "?watch=1&resourceVersion=" + rev)
+	all := s.watch(widgets + "?watch=1")
+	marked := s.watch(widgets + "?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
+	blue := s.watch(widgets + "?watch=1&resourceVersion=" + rev + "&fieldSelector=spec.color=blue")
+	now := s.watch(widgets + "?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
+	one := s.watch("/apis/demo.io/v1/watch/namespaces/default/widgets/a")
+	s.expect(from, "ADDED b")
+	s.expect(all, "ADDED a, ADDED b")
+	s.expect(marked, "ADDED a, ADDED b, END")
+	s.expect(one, "ADDED a")
+
+	s.must(200, "PATCH", widgets+"/b", `{"spec":{"color":"blue"}}`, "Content-Type", merge)
+	s.must(200, "PATCH", widgets+"/a", `{"spec":{"color":"green"}}`, "Content-Type", merge)
+	s.must(200, "DELETE", widgets+"/a", "")
+	const after = "MODIFIED b, MODIFIED a, DELETED a"
+	for _, events := range []<-chan event{from, all, marked, now} {
+		s.expect(events, after)
+	}
+	s.expect(one, "MODIFIED a, DELETED a")
+	s.expect(blue, "ADDED b, DELETED a")
+
+	s.h.Stop()
+	for _, events := range []<-chan event{from, all, marked, now, one, blue} {
+		s.expect(events, "EOF")
+	}
+}
+
+func TestWatchErrorsAreEvents(t *testing.T) {
+	s := newTestServer(t)
+	s.expect(s.watch(widgets+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99999"), "ERROR 504, EOF")
+	s.must(422, "GET", widgets+"?watch=1&sendInitialEvents=true", "")
+	s.must(500, "GET", widgets+"?watch=1&resourceVersion=x", "")
+}
+
+func TestWatchEndsInTime(t *testing.T) {
+	s := newTestServer(t, func(c *Config) { c.BookmarkEvery = 100 * time.Millisecond })
+	rev := s.must(200, "GET", widgets, "").text("metadata", "resourceVersion")
+	events := s.watch(widgets + "?watch=1&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion=" + rev)
+	n := 0
+	for e := range events {
+		if e.Type != "BOOKMARK" || e.Object.Kind != "Widget" || e.Object.Metadata.ResourceVersion == "" {
+			t.Errorf("event: got %+v", e)
+		}
+		n++
+	}
+	if n == 0 {
+		t.Error("no bookmark came")
+	}
+}
+
+func TestWatchEndsWithItsKind(t *testing.T) {
+	s := newTestServer(t)
+	old := s.kinds.Load().Lookup("demo.io", "widgets")
+	rev := s.must(200, "GET", widgets, "").text("metadata", "resourceVersion")
+	events := s.watch(widgets + "?watch=1&resourceVersion=" + rev)
+	same := *old
+	s.kinds.Put(&same) // nothing that matters to a client has changed
+	time.Sleep(3 * kindCheck)
+	s.must(201, "POST", widgets, widget("a", ``))
+	s.expect(events, "ADDED a")
+	s.kinds.Put(compile(t, strings.Replace(widgetCRD, "generation: 1", "generation: 2", 1)))
+	s.expect(events, "EOF")
+}
+
+func TestWatchTables(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", widgets, widget("a", ``))
+	s.must(201, "POST", widgets, widget("b", ``))
+	events := s.watch(widgets+"?watch=1", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+	for i := range 2 {
+		e := <-events
+		if e.Object.Kind != "Table" || (len(e.Object.ColumnDefinitions) > 0) != (i == 0) {
+			t.Errorf("event %d: got %+v", i, e)
+		}
+	}
+	events = s.watch(widgets+"?watch=1", "Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	if e := <-events; e.Object.Kind != "PartialObjectMetadata" || e.Object.Metadata.Name != "a" {
+		t.Errorf("event: got %+v", e)
+	}
+}
