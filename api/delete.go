@@ -152,7 +152,7 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	}
 	wasDeleting := m.DeletionTimestamp() != ""
 	hooked := false
-	if b := q.kind.Builtin; b != nil && b.Delete != nil {
+	if b := q.kind.Builtin; b != nil && b.Delete != nil && !wasDeleting {
 		hooked = b.Delete(d, time.Now().UTC().Format(time.RFC3339))
 	}
 	held := q.isNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
@@ -163,9 +163,6 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	}
 	if wasDeleting && slices.Equal(before, after) && !hooked {
 		return nil, errUnchanged
-	}
-	if q.isNamespaces() {
-		d.Set(d.NewString("Terminating"), "status", "phase")
 	}
 	return q.mark(o, m, obj, before, after, wasDeleting)
 }

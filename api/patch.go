@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +58,10 @@ func (q *request) patch() error {
 			return status.TooLarge(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, n))
 		}
 	}
+	wrong, err := strictPatch(media, body, o.FieldValidation)
+	if err != nil {
+		return err
+	}
 	return q.change(&change{
 		options: o,
 		scope:   q.part(),
@@ -75,7 +80,7 @@ func (q *request) patch() error {
 			if err != nil {
 				return err
 			}
-			return q.decodePatched(next, patchedJSON, o.FieldValidation, q.duplicatesInPatch(media, body, o))
+			return q.decodePatched(next, patchedJSON, o.FieldValidation, slices.Clone(wrong))
 		},
 	})
 }
@@ -86,12 +91,9 @@ const maxOperations = 10000
 // patched is an object after a patch.
 func patched(media string, object, patch []byte) ([]byte, error) {
 	if media == patchMerge {
-		if err := checkSyntax(patch); err != nil {
-			return nil, status.BadRequest("error decoding patch: %v", err)
-		}
 		out, err := doc.MergePatch(object, patch)
 		if err != nil {
-			return nil, status.BadRequest("%v", err)
+			return nil, status.BadRequest("Invalid JSON Patch")
 		}
 		return out, nil
 	}
@@ -101,7 +103,7 @@ func patched(media string, object, patch []byte) ([]byte, error) {
 	case err == nil:
 		return out, nil
 	case errors.As(err, &format):
-		return nil, status.BadRequest("error decoding patch: %v", err)
+		return nil, status.BadRequest("%v", err)
 	}
 	return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", kschema.GroupResource{}, "", err.Error(), 0, false)
 }
@@ -121,9 +123,6 @@ func typedObject(k *kind.Kind) any {
 
 // strategic is an object of a built-in kind after a strategic merge patch.
 func strategic(object, patch []byte, typed any) ([]byte, error) {
-	if err := checkSyntax(patch); err != nil {
-		return nil, status.BadRequest("error decoding patch: %v", err)
-	}
 	out, err := strategicpatch.StrategicMergePatch(object, patch, typed)
 	switch {
 	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
@@ -136,37 +135,21 @@ func strategic(object, patch []byte, typed any) ([]byte, error) {
 	return out, nil
 }
 
-// checkSyntax reads a document that has to be an object.
-func checkSyntax(src []byte) error {
-	d := doc.Get()
-	defer d.Release()
-	if err := doc.Parse(d, src); err != nil {
-		return err
+// strictPatch says what is wrong with a patch that is read nevertheless, or why
+// it cannot be read.
+func strictPatch(media string, patch []byte, validation string) ([]string, error) {
+	if validation == metav1.FieldValidationIgnore {
+		return nil, nil
 	}
-	if k := d.Root().Kind(); k != doc.Object {
-		return fmt.Errorf("json: cannot unmarshal %s into Go value of type map[string]interface {}", k)
-	}
-	return nil
-}
-
-// duplicatesInPatch names the fields that a patch has twice.
-func (q *request) duplicatesInPatch(media string, patch []byte, o *meta.WriteOptions) []string {
-	if o.FieldValidation == metav1.FieldValidationIgnore {
-		return nil
-	}
-	d := doc.Get()
-	defer d.Release()
-	s := d.Scan(patch)
-	if _, err := s.Value(); err != nil || !s.Duplicates() {
-		return nil
-	}
-	found := doc.Duplicates(patch)
+	check := doc.MergePatchStrict
 	if media == patchJSON {
-		for i := range found {
-			found[i] = "json patch " + found[i]
-		}
+		check = doc.JSONPatchStrict
 	}
-	return found
+	found, err := check(patch)
+	if err != nil {
+		return nil, status.BadRequest("error decoding patch: %v", err)
+	}
+	return found, nil
 }
 
 // decodePatched reads what a patch made of the object.

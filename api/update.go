@@ -7,6 +7,7 @@ import (
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/status"
@@ -55,8 +56,11 @@ func (q *request) update() error {
 
 // part is the part of the object that the request may change.
 func (q *request) part() schema.Scope {
-	if q.subresource == "status" {
+	switch q.subresource {
+	case "status":
 		return schema.Status
+	case "finalize":
+		return kind.Finalize
 	}
 	return schema.Whole
 }

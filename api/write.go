@@ -188,25 +188,6 @@ func (q *request) asStored(d *doc.Doc, encoded []byte, rev int64) error {
 	return q.v.Load(d, encoded, rev)
 }
 
-// keepAllButFinalizers is what an update of a namespace's finalize subresource
-// may change: spec.finalizers.
-func keepAllButFinalizers(next, old *doc.Doc) {
-	want := next.Root().At("spec", "finalizers")
-	var names []string
-	for i := range want.Len() {
-		names = append(names, strings.Clone(want.Item(i).Text()))
-	}
-	version := strings.Clone(meta.Object{Doc: next}.ResourceVersion())
-	next.Reset(old.Shapes())
-	next.SetRoot(next.Import(old.Root()))
-	if len(names) == 0 {
-		next.Remove("spec", "finalizers")
-	} else {
-		next.Set(next.NewStrings(names), "spec", "finalizers")
-	}
-	meta.Object{Doc: next}.SetResourceVersion(version)
-}
-
 // answer answers with the object that a change made.
 func (q *request) answer(c *change, next *doc.Doc, rev int64) error {
 	if c.scale {
@@ -244,11 +225,7 @@ func (q *request) storeUpdate(obj *cache.Object, next *doc.Doc, encoded []byte) 
 
 // prepareUpdate makes next fit to be stored in place of old, or refuses it.
 func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
-	if q.subresource == "finalize" {
-		keepAllButFinalizers(next, old)
-	} else {
-		q.v.PrepareUpdate(next, old, c.scope)
-	}
+	q.v.PrepareUpdate(next, old, c.scope)
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
 	bump := c.scope == schema.Whole && contentDiffers(next, old)
 	q.warn(meta.FillUpdate(n, o, bump)...)

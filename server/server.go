@@ -8,7 +8,7 @@
 // # Invariants
 //
 //   - One server at a time uses a data directory.
-//   - What Run returns from has been flushed: no write that a client saw
+//   - When Run returns everything has been flushed: no write that a client saw
 //     acknowledged is lost.
 //   - This package is the only wiring: no other package of the product makes
 //     one from the configuration.
@@ -16,14 +16,37 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
 
+	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/controller/crd"
+	"github.com/keelson-io/keelson/controller/namespace"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
+	"github.com/keelson-io/keelson/store/etcd"
+)
+
+// Defaults of Config.
+const (
+	DefaultDataDir     = "keelson-data"
+	DefaultBindAddress = "127.0.0.1"
+	DefaultSecurePort  = 6443
 )
 
 // Config says what to run. Empty fields take the defaults named.
 type Config struct {
-	DataDir     string // "keelson-data"; with a Store: nothing is written to disk
+	DataDir     string // "keelson-data"; with a Store, "" means that nothing is written to disk
 	BindAddress string // "127.0.0.1"
 	SecurePort  int    // 6443; negative: any free port
 
@@ -40,23 +63,260 @@ type Config struct {
 	TokenAuthFile string // bearer tokens, CSV: token,user,uid,"group,…"
 
 	Logger *slog.Logger // slog.Default()
-	Store  store.Store  // in place of etcd; closed by the server
+	Store  store.Store  // in place of etcd; the server closes it
+
+	// StopTimeout is how long requests may take to finish when the server
+	// stops; 0: 10 s.
+	StopTimeout time.Duration
 }
 
-// New opens a server.
-func New(ctx context.Context, c Config) (*Server, error) { panic("BUG: not built yet") }
+// withDefaults is c with its empty fields filled in.
+func (c Config) withDefaults() Config {
+	if c.DataDir == "" && c.Store == nil {
+		c.DataDir = DefaultDataDir
+	}
+	if c.BindAddress == "" {
+		c.BindAddress = DefaultBindAddress
+	}
+	switch {
+	case c.SecurePort == 0:
+		c.SecurePort = DefaultSecurePort
+	case c.SecurePort < 0:
+		c.SecurePort = 0
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.StopTimeout == 0 {
+		c.StopTimeout = 10 * time.Second
+	}
+	return c
+}
+
+// systemNamespaces exist from the start.
+var systemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
 
 // Server is a server that is open. Run it, or Close it.
-type Server struct{}
+type Server struct {
+	config   Config
+	logger   *slog.Logger
+	started  time.Time
+	listener net.Listener
+	identity *identity
+	handler  *api.Handler
+	http     *http.Server
+	crds     *crd.Controller
+	spaces   *namespace.Controller
 
-// Run serves until ctx ends.
-func (s *Server) Run(ctx context.Context) error { panic("BUG: not built yet") }
+	// What New opened, last opened last; closed from the back.
+	opened []io.Closer
+	close  sync.Once
+	broken chan error // the listener failed
+}
 
-// Addr is the address that the server listens at, host:port.
-func (s *Server) Addr() string { panic("BUG: not built yet") }
+// closer makes a function an io.Closer.
+type closer func() error
 
-// KubeconfigPath is the path of the administrator's kubeconfig, "" if none was written.
-func (s *Server) KubeconfigPath() string { panic("BUG: not built yet") }
+func (f closer) Close() error { return f() }
+
+// New opens a server: its data, its certificates and its port. What it opened
+// before an error is closed again.
+func New(ctx context.Context, c Config) (*Server, error) {
+	c = c.withDefaults()
+	s := &Server{config: c, logger: c.Logger, started: time.Now(), broken: make(chan error, 1)}
+	if err := s.open(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) open(ctx context.Context) error {
+	c := &s.config
+	if c.Store != nil {
+		s.opened = append(s.opened, c.Store)
+	}
+	if err := s.openDir(); err != nil {
+		return err
+	}
+	// The port before the data: it is what most often goes wrong, and quickly.
+	listener, err := net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(c.SecurePort)))
+	if err != nil {
+		return err
+	}
+	s.listener = listener
+	s.opened = append(s.opened, listener)
+
+	// Certificates are made while the store starts.
+	made := make(chan error, 1)
+	go func() {
+		var err error
+		s.identity, err = newIdentity(c, s.port())
+		made <- err
+	}()
+	st, storeErr := s.openStore(ctx)
+	if err := <-made; err != nil {
+		return err
+	}
+	if storeErr != nil {
+		return storeErr
+	}
+	authenticator, err := s.identity.authenticator(c.TokenAuthFile)
+	if err != nil {
+		return err
+	}
+	cached := cache.New(st, cache.Options{Logger: s.logger})
+	s.opened = append(s.opened, closer(func() error { cached.Close(); return nil }))
+	kinds := new(kind.Registry)
+	for _, k := range kind.Builtins() {
+		kinds.Put(k)
+	}
+	s.handler = api.New(api.Config{
+		Kinds:  kinds,
+		Store:  st,
+		Cache:  cached,
+		Authn:  authenticator,
+		Checks: []api.Check{{Name: "etcd", Do: st.Ping}},
+		Logger: s.logger,
+	})
+	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
+	s.crds = &crd.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete}
+	s.spaces = &namespace.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete}
+	if err := s.crds.Sync(ctx); err != nil {
+		return fmt.Errorf("loading custom resource definitions: %w", err)
+	}
+	for _, name := range systemNamespaces {
+		if err := s.handler.EnsureNamespace(ctx, name); err != nil {
+			return fmt.Errorf("creating namespace %s: %w", name, err)
+		}
+	}
+	s.http = s.newHTTP()
+	return nil
+}
+
+// openDir makes the data directory and takes its lock.
+func (s *Server) openDir() error {
+	dir := s.config.DataDir
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
+	held, err := lock(filepath.Join(dir, "lock"))
+	if errors.Is(err, errLocked) {
+		return fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	if err != nil {
+		return err
+	}
+	s.opened = append(s.opened, held)
+	return nil
+}
+
+// openStore opens the store of the configuration.
+func (s *Server) openStore(ctx context.Context) (store.Store, error) {
+	c := &s.config
+	if c.Store != nil {
+		return c.Store, nil
+	}
+	e := etcd.Config{Prefix: c.EtcdPrefix, Logger: s.logger}
+	if len(c.EtcdServers) > 0 {
+		e.Endpoints, e.CAFile, e.CertFile, e.KeyFile = c.EtcdServers, c.EtcdCAFile, c.EtcdCertFile, c.EtcdKeyFile
+	} else {
+		e.DataDir = filepath.Join(c.DataDir, "etcd")
+	}
+	st, err := etcd.Open(ctx, e)
+	if err != nil {
+		return nil, fmt.Errorf("opening etcd: %w", err)
+	}
+	s.opened = append(s.opened, st)
+	return st, nil
+}
+
+// Run serves until ctx ends, then stops: it says it is not ready, ends watches,
+// lets other requests finish, and closes what New opened.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.Close()
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var workers sync.WaitGroup
+	for _, run := range []func(context.Context){s.spaces.Run, s.renew} {
+		workers.Go(func() { run(work) })
+	}
+	workers.Go(func() {
+		if err := s.crds.Run(work); err != nil {
+			s.fail(err)
+		}
+	})
+	go func() {
+		if err := s.http.ServeTLS(s.listener, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			s.fail(err)
+		}
+	}()
+	s.logger.Info("ready", "url", "https://"+s.Addr(), "kubeconfig", s.KubeconfigPath(),
+		"took", time.Since(s.started).Round(time.Millisecond))
+	var failed error
+	select {
+	case <-ctx.Done():
+	case failed = <-s.broken:
+	}
+	s.logger.Info("stopping")
+	s.handler.Stop()
+	drain, cancel := context.WithTimeout(context.Background(), s.config.StopTimeout)
+	defer cancel()
+	if err := s.http.Shutdown(drain); err != nil {
+		s.logger.Warn("requests were cut off", "error", err)
+		s.http.Close()
+	}
+	stop()
+	workers.Wait()
+	if err := s.closeAll(); failed == nil {
+		failed = err
+	}
+	return failed
+}
+
+// fail makes Run stop with an error. Only the first one counts.
+func (s *Server) fail(err error) {
+	select {
+	case s.broken <- err:
+	default:
+	}
+}
+
+// Close closes a server that does not run.
+func (s *Server) Close() error { return s.closeAll() }
+
+func (s *Server) closeAll() error {
+	var errs []error
+	s.close.Do(func() {
+		for i := len(s.opened) - 1; i >= 0; i-- {
+			if err := s.opened[i].Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// port is the port that the server listens at.
+func (s *Server) port() int { return s.listener.Addr().(*net.TCPAddr).Port }
+
+// Addr is the address that clients on this machine reach the server at,
+// host:port.
+func (s *Server) Addr() string {
+	return net.JoinHostPort(s.identity.host, strconv.Itoa(s.port()))
+}
+
+// KubeconfigPath is the path of the administrator's kubeconfig, "" if none was
+// written.
+func (s *Server) KubeconfigPath() string { return s.identity.kubeconfigPath }
 
 // Kubeconfig is the administrator's kubeconfig.
-func (s *Server) Kubeconfig() []byte { panic("BUG: not built yet") }
+func (s *Server) Kubeconfig() []byte { return s.identity.Kubeconfig() }
+
+// Handler is what serves requests, without TLS in front of it.
+func (s *Server) Handler() http.Handler { return s.handler }

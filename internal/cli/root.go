@@ -1,0 +1,82 @@
+// Package cli is the command line of keelson: one file a command.
+//
+// Main runs a command line and returns the exit code: 0 if all is well, 1 if
+// the command says no or could not do its work, 2 if the command line itself is
+// wrong. Results go to standard output, everything else to standard error.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// This file is the root command and what all commands share.
+
+// Main runs a command line, without the program's name, until it is done or the
+// process is asked to stop.
+func Main(args []string, in io.Reader, out, errs io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return run(ctx, args, in, out, errs)
+}
+
+// usageError is a command line that is wrong.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+func (e *usageError) Unwrap() error { return e.err }
+
+// run is Main with a context in place of signals.
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(errs, "keelson: "+text)
+	}
+	var usage *usageError
+	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command ") {
+		fmt.Fprintln(errs, "keelson: see keelson help")
+		return 2
+	}
+	return 1
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "keelson",
+		Short: "the Kubernetes API for custom resources, without the rest of Kubernetes",
+		Long: `Keelson is the Kubernetes API for custom resources, without the rest of Kubernetes.
+
+It stores, prunes, defaults, validates and authorizes custom resources as a
+Kubernetes API server does. kubectl and every client library work with it.
+
+Start a server, and in another terminal talk to it:
+
+    keelson serve
+    export KUBECONFIG=keelson-data/admin.kubeconfig
+    kubectl apply -f my-crd.yaml`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newVersionCommand())
+	return root
+}

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keelson-io/keelson/server"
+)
+
+// This file is keelson version.
+
+func newVersionCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "say which version this is, and of which Kubernetes API",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := server.Version()
+			switch output {
+			case "text":
+				fmt.Fprintf(cmd.OutOrStdout(), "keelson %s, Kubernetes API %s.%s, %s %s\n", v.Program, v.Major, v.Minor, v.GoVersion, v.Platform)
+				return nil
+			case "json":
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(v)
+			}
+			return &usageError{fmt.Errorf("--output: got %q, want text or json", output)}
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "`format`: text or json")
+	return cmd
+}

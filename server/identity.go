@@ -1,0 +1,198 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/keelson-io/keelson/authn"
+)
+
+// This file is who the server is and whom it believes: its certificates, the
+// administrator's kubeconfig, and the authorities of clients.
+
+// renewEvery is how often certificates are looked at while the server runs.
+const renewEvery = time.Hour
+
+// identity holds the server's certificates.
+type identity struct {
+	config         *Config
+	pki            *pki
+	host           string // how clients on this machine name the server
+	url            string
+	hosts          []string // what the serving certificate is for
+	kubeconfigPath string
+
+	serving    atomic.Pointer[tls.Certificate]
+	clients    atomic.Pointer[x509.CertPool]
+	kubeconfig atomic.Pointer[[]byte]
+}
+
+// newIdentity loads or makes the certificates of a server.
+func newIdentity(c *Config, port int) (*identity, error) {
+	id := &identity{config: c, host: localHost(c.BindAddress)}
+	id.url = "https://" + net.JoinHostPort(id.host, strconv.Itoa(port))
+	id.hosts = []string{"localhost", "127.0.0.1", "::1", id.host}
+	if name, err := os.Hostname(); err == nil && name != "" {
+		id.hosts = append(id.hosts, name)
+	}
+	dir := ""
+	if c.DataDir != "" {
+		dir = filepath.Join(c.DataDir, "pki")
+		path, err := filepath.Abs(filepath.Join(c.DataDir, "admin.kubeconfig"))
+		if err != nil {
+			return nil, err
+		}
+		id.kubeconfigPath = path
+	}
+	var err error
+	if id.pki, err = openPKI(dir); err != nil {
+		return nil, err
+	}
+	if err := id.loadClients(); err != nil {
+		return nil, err
+	}
+	return id, id.refresh(time.Now())
+}
+
+// localHost is the host by which a server bound to an address is reached from
+// its own machine.
+func localHost(bind string) string {
+	ip := net.ParseIP(bind)
+	switch {
+	case ip == nil:
+		return bind
+	case ip.IsUnspecified() && ip.To4() == nil:
+		return "::1"
+	case ip.IsUnspecified():
+		return "127.0.0.1"
+	}
+	return bind
+}
+
+// loadClients reads the authorities whose client certificates are accepted.
+func (id *identity) loadClients() error {
+	pool := id.pki.pool()
+	if path := id.config.ClientCAFile; path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !pool.AppendCertsFromPEM(data) {
+			return fmt.Errorf("%s: no certificate in it", path)
+		}
+	}
+	id.clients.Store(pool)
+	return nil
+}
+
+// authenticator accepts client certificates and, if there is a file of them,
+// tokens; who shows neither is anonymous.
+func (id *identity) authenticator(tokenFile string) (authn.Authenticator, error) {
+	chain := []authn.Authenticator{authn.ClientCerts(id.clients.Load)}
+	if tokenFile != "" {
+		tokens, err := authn.TokenFile(tokenFile)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, tokens)
+	}
+	return authn.Standard(chain...), nil
+}
+
+// certificate is the serving certificate for a handshake.
+func (id *identity) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return id.serving.Load(), nil
+}
+
+// Kubeconfig is the administrator's kubeconfig.
+func (id *identity) Kubeconfig() []byte { return *id.kubeconfig.Load() }
+
+// refresh loads the certificates, issues those anew that are near their end,
+// and writes the kubeconfig if it is not what it should be.
+func (id *identity) refresh(now time.Time) error {
+	trust := id.pki.authority.certPEM
+	serverName := ""
+	if c := id.config; c.TLSCertFile != "" || c.TLSKeyFile != "" {
+		if c.TLSCertFile == "" || c.TLSKeyFile == "" {
+			return fmt.Errorf("TLS certificate %q and key %q: one does not go without the other", c.TLSCertFile, c.TLSKeyFile)
+		}
+		loaded, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
+		if err != nil {
+			return err
+		}
+		id.serving.Store(&loaded)
+		certs, err := os.ReadFile(c.TLSCertFile)
+		if err != nil {
+			return err
+		}
+		trust = bytes.Join([][]byte{trust, certs}, nil)
+		if loaded.Leaf.VerifyHostname(id.host) != nil && len(loaded.Leaf.DNSNames) > 0 {
+			serverName = loaded.Leaf.DNSNames[0]
+		}
+	} else {
+		serving, err := id.pki.serving(id.hosts, now)
+		if err != nil {
+			return err
+		}
+		id.serving.Store(serving.TLS())
+	}
+	admin, err := id.pki.admin(now)
+	if err != nil {
+		return err
+	}
+	text, err := adminKubeconfig(id.url, serverName, trust, admin)
+	if err != nil {
+		return err
+	}
+	id.kubeconfig.Store(&text)
+	if id.kubeconfigPath == "" {
+		return nil
+	}
+	return writeAtomically(id.kubeconfigPath, text, 0o600)
+}
+
+// adminKubeconfig is a kubeconfig with everything in it that the administrator
+// needs.
+func adminKubeconfig(url, serverName string, trust []byte, admin *pair) ([]byte, error) {
+	const name = "keelson"
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{name: {
+			Server: url, TLSServerName: serverName, CertificateAuthorityData: trust}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{adminUser: {
+			ClientCertificateData: admin.certPEM, ClientKeyData: admin.keyPEM}},
+		Contexts: map[string]*clientcmdapi.Context{name: {
+			Cluster: name, AuthInfo: adminUser}},
+		CurrentContext: name,
+	})
+}
+
+// renew keeps the certificates fresh while the server runs.
+func (s *Server) renew(ctx context.Context) {
+	t := time.NewTicker(renewEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-t.C:
+			if err := s.identity.refresh(now); err != nil {
+				s.logger.Error("certificates were not renewed", "error", err)
+			}
+			if err := s.identity.loadClients(); err != nil {
+				s.logger.Error("client authorities were not read again", "error", err)
+			}
+		}
+	}
+}

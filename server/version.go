@@ -1,0 +1,16 @@
+package server
+
+import "github.com/keelson-io/keelson/api"
+
+// This file says which version of what this is.
+
+// VersionInfo is the version of the program and of the API that it serves.
+type VersionInfo struct {
+	Program string `json:"program"`
+	api.Version
+}
+
+// Version is this program's version.
+func Version() VersionInfo {
+	return VersionInfo{Program: api.ProgramVersion(), Version: api.Version{}.Fill()}
+}
