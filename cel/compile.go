@@ -16,6 +16,7 @@ type code struct {
 	// resolve evaluates the node as a branch of ?: or as an index, where the
 	// root of a path is free; nil: as eval.
 	resolve evalFn
+	counted evalFn // size() of the value, cheaper than making it; nil if there is no such way
 	konst   *Value // the value, if it is constant
 	path    *path  // the node, if it is a path; its steps may grow
 	ternary bool   // the node is ?:, whose branches take the steps that follow it
@@ -43,8 +44,21 @@ func (c *code) asBranch() evalFn {
 	return c.eval
 }
 
+// asBranchTest is the node as a test in a branch of ?:.
+func (c *code) asBranchTest() testFn {
+	if p := c.path; p != nil && (!p.test || p.root != 0) {
+		return func(fr *frame) tri { return fr.verdict(p.resolve(fr)) }
+	}
+	return c.asTest()
+}
+
 func constant(v Value) *code {
-	return &code{eval: func(*frame) Value { return v }, konst: &v, static: v.kind}
+	c := &code{eval: func(*frame) Value { return v }, konst: &v, static: v.kind}
+	if v.kind == KindBool {
+		outcome := tri(v.bits)
+		c.test = func(*frame) tri { return outcome }
+	}
+	return c
 }
 
 // testCode is a node that is computed as a test.

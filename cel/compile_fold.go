@@ -93,7 +93,7 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	case shapeExistsOne:
 		return testCode(f.existsOne)
 	case shapeMap:
-		return &code{eval: f.mapped}
+		return &code{eval: f.mapped, counted: f.counted}
 	}
 	return &code{eval: f.general}
 }

@@ -3,6 +3,7 @@ package cel
 import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
 )
 
 // This file compiles logic: && || ! ?: and what depends on it.
@@ -107,8 +108,8 @@ func (c *compiler) conditional(e ast.Expr) *code {
 		return fr.fail
 	}
 	out := &code{eval: eval, ternary: true}
-	if a.test != nil && b.test != nil && a.path == nil && b.path == nil {
-		aTest, bTest := a.test, b.test
+	if c.ast.GetType(e.ID()).IsExactType(types.BoolType) {
+		aTest, bTest := a.asBranchTest(), b.asBranchTest()
 		out.test = func(fr *frame) tri {
 			switch cond(fr) {
 			case yes:

@@ -40,6 +40,26 @@ func directOf(c *code) (direct, bool) {
 	return d, kindOf[p.steps[len(p.steps)-1].field.Type.Kind] == d.want
 }
 
+// directContainer is the direct form of a node whose value has a size.
+func directContainer(c *code) (direct, bool) {
+	d, ok := directOf(c)
+	if ok {
+		return d, d.want == KindString && len(d.slots) > 0
+	}
+	if len(d.slots) == 0 || len(d.slots) != len(c.path.steps) {
+		return d, false
+	}
+	switch c.path.steps[len(d.slots)-1].field.Type.Kind {
+	case List:
+		d.want = KindList
+	case Map:
+		d.want = KindMap
+	default:
+		return d, false
+	}
+	return d, true
+}
+
 // kindOf is the kind of the values of types that need no parsing.
 var kindOf = [...]Kind{Bool: KindBool, Int: KindInt, String: KindString, Object: KindNone}
 
@@ -179,9 +199,9 @@ func directPresence(p *path, general testFn) testFn {
 	if last.field == nil {
 		return nil
 	}
-	want, parsed := jsonKind[last.field.Type.Kind], last.field.Type.Format != ""
+	want := jsonKind[last.field.Type.Kind]
 	d, _ := directOf(&code{path: &plain, static: kindOf[last.field.Type.Kind]})
-	if len(d.slots) == 0 || parsed || want == doc.Absent {
+	if len(d.slots) == 0 || want == doc.Absent {
 		return nil
 	}
 	units := p.root + uint64(len(p.steps))*costSelect

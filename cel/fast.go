@@ -3,6 +3,8 @@ package cel
 import (
 	"regexp"
 	"strings"
+
+	"github.com/keelson-io/keelson/doc"
 )
 
 // This file compiles the commonest calls to closures of their own.
@@ -95,31 +97,46 @@ func constSet(items []Value) *valueSet {
 
 func (s *valueSet) has(v Value) bool {
 	if v.kind == KindString {
-		text := v.text()
-		if len(s.texts) > linearMap {
-			return s.text[text]
-		}
-		for _, t := range s.texts {
-			if t == text {
-				return true
-			}
-		}
-		return false
+		return s.hasText(v.text())
 	}
 	k, ok := keyOf(v)
 	return ok && s.scalar[k]
 }
 
+func (s *valueSet) hasText(text string) bool {
+	if len(s.texts) > linearMap {
+		return s.text[text]
+	}
+	for _, t := range s.texts {
+		if t == text {
+			return true
+		}
+	}
+	return false
+}
+
 // setMembership is `x in [constants]`, which costs only x.
 func (c *compiler) setMembership(x *code, set *valueSet) *code {
 	eval := x.eval
-	return testCode(func(fr *frame) tri {
+	general := func(fr *frame) tri {
 		v := eval(fr)
 		if v.failed() {
 			fr.fail = v
 			return bad
 		}
 		return truth(set.has(v))
+	}
+	d, ok := directOf(x)
+	if !ok || d.want != KindString {
+		return testCode(general)
+	}
+	return testCode(func(fr *frame) tri {
+		s, _, ok := d.text(fr)
+		if !ok {
+			return general(fr)
+		}
+		fr.cost += d.units
+		return truth(set.hasText(s))
 	})
 }
 
@@ -133,7 +150,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 	}
 	text, m := args[0].eval, uint64(pattern.runes())
 	if name == "matches" {
-		return testCode(func(fr *frame) tri {
+		general := func(fr *frame) tri {
 			v := text(fr)
 			if v.failed() {
 				fr.fail = v
@@ -145,6 +162,18 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 				return bad
 			}
 			return truth(re.MatchString(v.text()))
+		}
+		d, ok := directOf(args[0])
+		if !ok || d.want != KindString {
+			return testCode(general)
+		}
+		return testCode(func(fr *frame) tri {
+			s, n, ok := d.text(fr)
+			if !ok {
+				return general(fr)
+			}
+			fr.cost += d.units + costPattern(n, m)
+			return truth(re.MatchString(s))
 		})
 	}
 	if name == "find" {
@@ -194,12 +223,7 @@ func stringList(texts []string) Value {
 func (c *compiler) fastCall(name, overload string, args []*code) *code {
 	switch {
 	case name == "size" && len(args) == 1:
-		eval := args[0].eval
-		return &code{eval: func(fr *frame) Value {
-			v := eval(fr)
-			fr.cost++
-			return sizeCall(v)
-		}}
+		return sizeOfNode(args[0])
 	case name == "startsWith" && overload == "starts_with_string" && len(args) == 2:
 		return affix(args, strings.HasPrefix)
 	case name == "endsWith" && overload == "ends_with_string" && len(args) == 2:
@@ -221,6 +245,35 @@ func (c *compiler) fastCall(name, overload string, args []*code) *code {
 	return nil
 }
 
+// sizeOfNode compiles size().
+func sizeOfNode(arg *code) *code {
+	if arg.counted != nil {
+		return &code{eval: arg.counted}
+	}
+	eval := arg.eval
+	general := func(fr *frame) Value {
+		v := eval(fr)
+		fr.cost++
+		return sizeCall(v)
+	}
+	d, ok := directContainer(arg)
+	if !ok {
+		return &code{eval: general}
+	}
+	return &code{eval: func(fr *frame) Value {
+		text, n := d.node(fr)
+		switch {
+		case n.Kind() == doc.Array && d.want == KindList, n.Kind() == doc.Object && d.want == KindMap:
+			fr.cost += d.units + 1
+			return intValue(int64(doc.Value{Doc: text, Node: n}.Len()))
+		case n.Kind() == doc.String && d.want == KindString && n.ASCII():
+			fr.cost += d.units + 1
+			return intValue(int64(n.Len()))
+		}
+		return general(fr)
+	}}
+}
+
 // sizeCall is size(v).
 func sizeCall(v Value) Value {
 	switch v.kind {
@@ -237,7 +290,7 @@ func sizeCall(v Value) Value {
 // affix is startsWith or endsWith.
 func affix(args []*code, has func(s, affix string) bool) *code {
 	a, b := args[0].eval, args[1].eval
-	return testCode(func(fr *frame) tri {
+	general := func(fr *frame) tri {
 		l, r := a(fr), b(fr)
 		fr.cost += tenth(sizeOf(r))
 		switch {
@@ -251,5 +304,19 @@ func affix(args []*code, has func(s, affix string) bool) *code {
 			return truth(has(l.text(), r.text()))
 		}
 		return bad
+	}
+	d, ok := directOf(args[0])
+	k := args[1].konst
+	if !ok || d.want != KindString || k == nil || k.kind != KindString {
+		return testCode(general)
+	}
+	price := d.units + tenth(uint64(k.runes()))
+	return testCode(func(fr *frame) tri {
+		s, _, ok := d.text(fr)
+		if !ok {
+			return general(fr)
+		}
+		fr.cost += price
+		return truth(has(s, k.text()))
 	})
 }

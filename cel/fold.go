@@ -223,15 +223,32 @@ func (f *fold) existsOne(fr *frame) tri {
 	return truth(count == 1)
 }
 
-// mapped runs map() and filter(): per element that is collected 12 and the
-// transformation, and 1 for the result. A failure does not end it.
+// mapped runs map() and filter().
 func (f *fold) mapped(fr *frame) Value {
+	items, _, failure := f.collect(fr, true)
+	if failure.failed() {
+		return failure
+	}
+	return listValue(items)
+}
+
+// counted is the size of what map() or filter() collects, without the list.
+func (f *fold) counted(fr *frame) Value {
+	_, n, failure := f.collect(fr, false)
+	fr.cost++
+	if failure.failed() {
+		return failure
+	}
+	return intValue(int64(n))
+}
+
+// collect charges 12 and the transformation per element that is collected, and
+// 1 for the result. A failure does not end it.
+func (f *fold) collect(fr *frame, keep bool) (items []Value, n int, failure Value) {
 	var c cursor
 	if stop := f.open(fr, &c); stop.failed() {
-		return stop
+		return nil, 0, stop
 	}
-	var items []Value
-	var failure Value
 	for f.next(fr, &c) {
 		outcome := yes
 		if f.predicate != nil {
@@ -242,21 +259,19 @@ func (f *fold) mapped(fr *frame) Value {
 		if outcome == yes {
 			v := f.transform(fr)
 			fr.cost += 12
+			n++
 			switch {
 			case failure.failed():
 			case v.failed():
 				failure = v
-			default:
+			case keep:
 				items = append(items, v)
 			}
 		}
 		if !fr.tick() {
-			return fr.interrupted()
+			return nil, 0, fr.interrupted()
 		}
 	}
 	fr.cost++
-	if failure.failed() {
-		return failure
-	}
-	return listValue(items)
+	return items, n, failure
 }
