@@ -2,6 +2,7 @@ package apply
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
@@ -22,11 +23,12 @@ type typ struct {
 }
 
 type listType struct {
-	elem   *typ
-	keys   []string // members that tell items apart; nil in a set
-	granul bool     // items are told apart; else the list is one value
-	// defaults of the keys, by position in keys, nil where there is none
-	defaults []any
+	elem        *typ
+	keys        []string // members that tell items apart; nil in a set
+	granul      bool     // items are told apart; else the list is one value
+	sortedKeys  []string // keys, sorted
+	odd         bool     // some key does not print as it is
+	hasDefaults bool     // some key has a default
 }
 
 type mapType struct {
@@ -215,14 +217,22 @@ func (c *compiler) list(s *structural.Schema, preserve bool) *listType {
 		l.granul = true
 	case "map":
 		l.granul, l.keys = true, s.ListMapKeys
-		l.defaults = make([]any, len(l.keys))
-		if l.elem.object != nil {
-			for i, k := range l.keys {
-				l.defaults[i] = l.elem.object.defaultOf(k)
-			}
+		l.sortedKeys = slices.Sorted(slices.Values(l.keys))
+		for _, k := range l.keys {
+			l.odd = l.odd || string(quoted(k)) != `"`+k+`"`
+			l.hasDefaults = l.hasDefaults || l.elem.object != nil && l.elem.object.defaultOf(k) != nil
 		}
 	}
 	return l
+}
+
+// quoted is k as JSON.
+func quoted(k string) []byte {
+	b, err := json.Marshal(k)
+	if err != nil {
+		panic("BUG: a string does not encode: " + err.Error())
+	}
+	return b
 }
 
 func (m *mapType) defaultOf(name string) any {

@@ -1,0 +1,152 @@
+package apply
+
+import (
+	"slices"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file is set algebra on FieldsV1 tries as they stand in documents. A node
+// of a trie is a map; it is a member of the set itself if it is empty or has a
+// member ".".
+
+// isMember reports whether a node of a trie is itself in the set.
+func isMember(v doc.Value) bool { return v.Len() == 0 || v.Get(".").Exists() }
+
+// meets reports whether a trie and b, of the new document, have a member in
+// common. The root is no member.
+func (w *walker) meets(a doc.Value, b doc.Node) bool {
+	for i := range b.Len() {
+		key, below := w.d.Pair(b, i)
+		name := w.d.Str(key)
+		if name == "." {
+			continue
+		}
+		v := a.Get(name)
+		if !v.Exists() {
+			continue
+		}
+		if isMember(v) && isMember(doc.Value{Doc: w.d, Node: below}) || w.meets(v, below) {
+			return true
+		}
+	}
+	return false
+}
+
+// subtract is the trie a without the members of b, of the new document; Absent
+// if nothing is left.
+func (w *walker) subtract(a doc.Value, b doc.Node) doc.Node {
+	return w.subtractBelow(a, b, false)
+}
+
+// subtractBelow is subtract for a node below the root; member says that the
+// node stays a member itself.
+func (w *walker) subtractBelow(a doc.Value, b doc.Node, member bool) doc.Node {
+	mark := len(w.stack)
+	for name, v := range a.Members() {
+		if name == "." {
+			continue
+		}
+		minus := w.d.Member(b, name)
+		var left doc.Node
+		switch {
+		case minus.Kind() == doc.Absent:
+			left = w.d.Import(v)
+		default:
+			stays := isMember(v) && !isMember(doc.Value{Doc: w.d, Node: minus})
+			left = w.subtractBelow(v, minus, stays)
+		}
+		if left.Kind() != doc.Absent {
+			w.stack = append(w.stack, w.d.NewString(name), left)
+		}
+	}
+	if member {
+		if len(w.stack) == mark {
+			return w.leaf
+		}
+		w.stack = slices.Insert(w.stack, mark, w.dot, w.leaf)
+	}
+	return w.close(mark)
+}
+
+// union is the trie of the members of a and of b, of the new document.
+func (w *walker) union(a doc.Value, b doc.Node) doc.Node {
+	return w.unionBelow(a, doc.Value{Doc: w.d, Node: b}, false)
+}
+
+func (w *walker) unionBelow(a, b doc.Value, member bool) doc.Node {
+	mark := len(w.stack)
+	for name := range memberNames(a, b) {
+		if name == "." {
+			continue
+		}
+		x, y := a.Get(name), b.Get(name)
+		var n doc.Node
+		switch {
+		case !y.Exists():
+			n = w.take(x)
+		case !x.Exists():
+			n = w.take(y)
+		default:
+			n = w.unionBelow(x, y, isMember(x) || isMember(y))
+		}
+		w.stack = append(w.stack, w.d.NewString(name), n)
+	}
+	if member {
+		if len(w.stack) == mark {
+			return w.leaf
+		}
+		w.stack = slices.Insert(w.stack, mark, w.dot, w.leaf)
+	}
+	return w.close(mark)
+}
+
+// take is v in the new document.
+func (w *walker) take(v doc.Value) doc.Node {
+	if v.Doc == w.d {
+		return v.Node
+	}
+	return w.d.Import(v)
+}
+
+// reconciled reports whether a trie fits the type as it is now: a schema may
+// have made atomic what was not. leaf says that the node is a member without
+// anything below.
+func reconciled(v doc.Value, t *typ, leaf bool) bool {
+	switch {
+	case t.object != nil:
+		if t.object.atomic {
+			return leaf || v.Len() == 0
+		}
+		if len(t.object.names) == 0 && (t.object.elem == deduced || t.object.elem != nil && t.object.elem.named == "" && t.object.elem.scalar == deduced.scalar) {
+			return true // of a type that is not declared
+		}
+		for name, child := range v.Members() {
+			if len(name) < 2 || name[:2] != "f:" {
+				if name == "." {
+					continue
+				}
+				return false
+			}
+			at, found := slices.BinarySearch(t.object.names, name[2:])
+			ct := t.object.elem
+			if found {
+				ct = t.object.fields[at]
+			}
+			if ct != nil && !reconciled(child, ct, child.Len() == 0) {
+				return false
+			}
+		}
+		return true
+	case t.scalar != "":
+		return true
+	case t.list != nil && !t.list.granul:
+		return leaf
+	}
+	for name, child := range v.Members() {
+		if name != "." && !reconciled(child, t.list.elem, child.Len() == 0) {
+			return false
+		}
+	}
+	return true
+}
