@@ -72,7 +72,7 @@ func (c *compiler) needsMeta(s *structural.Schema, resource bool) bool {
 func (c *compiler) spine(s *structural.Schema, path string, resource, keep bool) *node {
 	n := c.base(s, path)
 	n.resource = resource || s.Embedded
-	n.keep = keep || s.Preserve || c.p.options.PreserveUnknown
+	n.keep = keep || s.Preserve || c.p.options.PreserveUnknown && !c.inMeta
 	if s.Items != nil {
 		// Upstream visits the items of an array that keeps what is undeclared as
 		// if they said so, too.

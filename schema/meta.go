@@ -58,7 +58,8 @@ func (x *decoder) convertMeta(n, overlay *node, before int) (doc.Node, error) {
 		if x.mode.lenient {
 			return x.d.Import(raw.Root()), nil
 		}
-		bad := field.Invalid(field.NewPath("metadata"), raw.Root().Interface(), err.Error())
+		bad := field.Invalid(nil, raw.Root().Interface(), err.Error())
+		bad.Field = "" // the path is the metadata itself
 		return doc.Node{}, &malformed{err: bad}
 	}
 	var clean doc.Doc
@@ -209,9 +210,10 @@ func (m *malformed) located() error {
 		path = m.steps[i](path)
 	}
 	e := *m.err
-	if path != nil {
-		e.Field = path.Child(e.Field).String()
+	if e.Field != "" {
+		path = path.Child(e.Field)
 	}
+	e.Field = path.String()
 	return &e
 }
 

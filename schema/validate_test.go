@@ -1,0 +1,148 @@
+package schema
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file tests validation: its texts by a table, and that the fast path and
+// the slow one agree.
+
+// object decodes text by p.
+func object(t testing.TB, p *Program, text string) *doc.Doc {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	d := new(doc.Doc)
+	if _, err := p.Decode(d, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func lines(errs field.ErrorList) []string {
+	var list []string
+	for _, err := range errs {
+		list = append(list, err.Error())
+	}
+	return list
+}
+
+func TestValidate(t *testing.T) {
+	const skipped = `<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation`
+	for _, row := range []struct {
+		where, schema, old, new string
+		scope                   Scope
+		errs                    []string
+	}{
+		{here(), `{type: object, properties: {a: {type: string}}}`, ``, `{"a":1}`, Whole,
+			[]string{`a: Invalid value: "integer": a in body must be of type string: "integer"`}},
+		{here(), `{type: object, minProperties: 3}`, ``, `{"kind":"K"}`, Whole,
+			[]string{`<nil>: Invalid value: 1:  in body should have at least 3 properties`}},
+		{here(), `{type: object, required: [a], properties: {a: {type: string}}}`, ``, `{}`, Whole, []string{`a: Required value`}},
+		{here(), `{type: object, properties: {a: {type: integer}}}`, ``, `{"a":5.5}`, Whole,
+			[]string{`a: Invalid value: "number": a in body must be of type integer: "number"`, `<nil>: Invalid value: "": Checked value must be of type integer (default format) in a`}},
+		{here(), `{type: object, properties: {a: {type: string, enum: [x, why]}}}`, ``, `{"a":"z"}`, Whole,
+			[]string{`a: Unsupported value: "z": supported values: "x", "why"`}},
+		{here(), `{type: object, properties: {a: {type: string, maxLength: 1, pattern: "^x"}}}`, ``, `{"a":"zz"}`, Whole,
+			[]string{`a: Too long: may not be more than 1 byte`}},
+		{here(), `{type: object, properties: {a: {type: array, x-kubernetes-list-type: set, items: {type: string}}}}`, ``, `{"a":["x","y","x","x"]}`, Whole,
+			[]string{`a[2]: Duplicate value: "x"`}},
+		{here(), `{type: object, properties: {a: {type: object, properties: {b: {type: string}, c: {type: string}}, oneOf: [{required: [b]}, {required: [c]}]}}}`, ``, `{"a":{}}`, Whole,
+			[]string{`<nil>: Invalid value: "": "a" must validate one and only one schema (oneOf). Found none valid`, `a.b: Required value`}},
+		{here(), `{type: object, properties: {a: {type: string, format: date-time, x-kubernetes-validations: [{rule: "self == self"}]}}}`, ``, `{"a":"foo"}`, Whole,
+			[]string{`a: Invalid value: "foo": a in body must be of type date-time: "foo"`, skipped}},
+		{here(), `{type: object, properties: {e: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}`, ``, `{"e":{"kind":"","metadata":{"name":"a/b"}}}`, Whole,
+			[]string{`e.apiVersion: Required value`, `e.kind: Invalid value: "": must not be empty`, `e.metadata.name: Invalid value: "a/b": may not contain '/'`}},
+		// Ratcheting.
+		{here(), `{type: object, properties: {a: {type: string, maxLength: 1}}}`, `{"a":"zz"}`, `{"a":"zz","metadata":{}}`, Whole, nil},
+		{here(), `{type: object, properties: {a: {type: array, items: {type: string, maxLength: 1}}}}`, `{"a":["zz"]}`, `{"a":["zz","y"]}`, Whole,
+			[]string{`a[0]: Too long: may not be more than 1 byte`}},
+		// The status subresource.
+		{here(), `{type: object, required: [a], properties: {status: {type: object, properties: {b: {type: string}}}}}`, `{}`, `{"status":{"b":1}}`, Status,
+			[]string{`status.b: Invalid value: "integer": b in body must be of type string: "integer"`}},
+		// Rules.
+		{here(), `{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: "self > 5"}]}}}`, ``, `{"a":1}`, Whole,
+			[]string{`a: Invalid value: 1: failed rule: self > 5`}},
+		{here(), `{type: object, properties: {a: {type: object, properties: {b: {type: integer}}, x-kubernetes-validations: [{rule: "self.b > 5", fieldPath: ".b", reason: FieldValueForbidden}]}}}`, ``, `{"a":{"b":1}}`, Whole,
+			[]string{`a.b: Forbidden: failed rule: self.b > 5`}},
+		{here(), `{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: "self == oldSelf", message: " fixed "}]}}}`, `{"a":2}`, `{"a":1}`, Whole,
+			[]string{`a: Invalid value: 1: fixed`}},
+	} {
+		p := compileYAML(t, row.schema, Options{Resource: true})
+		r := p.Validate(context.Background(), object(t, p, row.new), object(t, p, row.old), row.scope)
+		if got := lines(r.Errors); !slices.Equal(got, row.errs) {
+			t.Errorf("%s:\n got %s\nwant %s", row.where, strings.Join(got, "\n     "), strings.Join(row.errs, "\n     "))
+		}
+	}
+}
+
+// TestForgivenRule: what an update leaves alone becomes a warning.
+func TestForgivenRule(t *testing.T) {
+	p := compileYAML(t, `{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: "self > 5"}]}}}`, Options{Resource: true})
+	r := p.Validate(context.Background(), object(t, p, `{"a":1,"kind":"K"}`), object(t, p, `{"a":1}`), Whole)
+	if want := []string{"a: Invalid value: 1: failed rule: self > 5"}; len(r.Errors) > 0 || !slices.Equal(r.Warnings, want) {
+		t.Errorf("got %v and warnings %q, want warnings %q", r.Errors, r.Warnings, want)
+	}
+}
+
+// TestForeignShapes validates documents that another program laid out.
+func TestForeignShapes(t *testing.T) {
+	const text = `{type: object, properties: {a: {type: string, maxLength: 1}, b: {type: integer}}}`
+	other := compileYAML(t, `{type: object, properties: {zz: {type: string}, a: {type: string}}}`, Options{Resource: true})
+	p := compileYAML(t, text, Options{Resource: true})
+	var plain doc.Doc
+	if err := doc.Parse(&plain, []byte(`{"a":"xx"}`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []*doc.Doc{object(t, other, `{"a":"xx"}`), &plain} {
+		if r := p.Validate(context.Background(), d, nil, Whole); len(r.Errors) != 1 {
+			t.Errorf("got %v, want one error", r.Errors)
+		}
+	}
+}
+
+// FuzzValidate compares the fast path with the slow one, whatever the input.
+func FuzzValidate(f *testing.F) {
+	text, err := os.ReadFile("testdata/everything.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	p := compileYAML(f, string(text), Options{Resource: true})
+	p.compileRules()
+	for _, seed := range []string{
+		`{"spec":{}}`, `{"spec":{"name":"forbidden"}}`, `{"spec":{"count":1,"ratio":1.5,"when":"2024-01-01T00:00:00Z","kind":"a"}}`,
+		`{"spec":{"list":[{"name":"x"},{"name":"x"}],"set":["a","a"],"map":{"a":1},"one":{"a":"b"}}}`,
+		`{"spec":{"port":"x","one":{"a":"","b":"c"},"any":{"a":[]},"kind":null,"count":null}}`,
+	} {
+		f.Add([]byte(seed), []byte(`{}`))
+	}
+	ctx := context.Background()
+	f.Fuzz(func(t *testing.T, src, oldSrc []byte) {
+		var d, old doc.Doc
+		if _, err := p.Decode(&d, src); err != nil {
+			return
+		}
+		r := p.explain(ctx, &d, nil, Whole, nil)
+		if ok := p.ok(ctx, &d, nil, Whole); ok != (len(r.Errors) == 0) {
+			t.Fatalf("%s: fast path says %v, slow path %v", src, ok, r.Errors.ToAggregate())
+		}
+		if _, err := p.Decode(&old, oldSrc); err != nil {
+			return
+		}
+		for _, scope := range []Scope{Whole, Status} {
+			r := p.explain(ctx, &d, &old, scope, nil)
+			if p.ok(ctx, &d, &old, scope) && len(r.Errors)+len(r.Warnings) > 0 {
+				t.Fatalf("%s after %s: fast path says valid, slow path %v, warnings %q", src, oldSrc, r.Errors.ToAggregate(), r.Warnings)
+			}
+		}
+	})
+}
