@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/keelson-io/keelson/store"
+	"github.com/keelson-io/keelson/store/etcd"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -73,6 +74,77 @@ func BenchmarkFresh(b *testing.B) {
 	for b.Loop() {
 		r.Fresh(context.Background())
 	}
+}
+
+// BenchmarkReadYourWrite is how long after a write it takes until a fresh read has it: what a consistent read costs at worst.
+func BenchmarkReadYourWrite(b *testing.B) {
+	ctx := context.Background()
+	s, err := etcd.Open(ctx, etcd.Config{DataDir: b.TempDir(), Fast: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	c := New(s, Options{})
+	defer c.Close()
+	r := c.Resource("g/p")
+	rev, err := s.Create(ctx, "g/p/a", []byte(strings.Repeat("x", 1000)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var wait time.Duration
+	for b.Loop() {
+		if rev, err = s.Update(ctx, "g/p/a", []byte(strings.Repeat("x", 1000)), rev); err != nil {
+			b.Fatal(err)
+		}
+		start := time.Now()
+		if err := r.Fresh(ctx); err != nil {
+			b.Fatal(err)
+		}
+		wait += time.Since(start)
+		if o, ok := r.Get("g/p/a"); !ok || o.Rev < rev {
+			b.Fatalf("got revision %d, want %d", o.Rev, rev)
+		}
+	}
+	b.ReportMetric(float64(wait.Nanoseconds())/float64(b.N), "fresh-ns/op")
+}
+
+// BenchmarkReadYourWrite64 is the same with many writers at a time, on disk; slowest is the longest that anybody waited.
+func BenchmarkReadYourWrite64(b *testing.B) {
+	ctx := context.Background()
+	s, err := etcd.Open(ctx, etcd.Config{DataDir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	c := New(s, Options{})
+	defer c.Close()
+	r := c.Resource("g/p")
+	value := []byte(strings.Repeat("x", 1000))
+	var n, wait, slowest atomic.Int64
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		key := fmt.Sprintf("g/p/%d", n.Add(1))
+		rev, err := s.Create(ctx, key, value)
+		for err == nil && pb.Next() {
+			if rev, err = s.Update(ctx, key, value, rev); err != nil {
+				break
+			}
+			start := time.Now()
+			err = r.Fresh(ctx)
+			took := int64(time.Since(start))
+			wait.Add(took)
+			for old := slowest.Load(); took > old && !slowest.CompareAndSwap(old, took); old = slowest.Load() {
+			}
+			if o, ok := r.Get(key); !ok || o.Rev != rev {
+				b.Error("read is not fresh")
+			}
+		}
+		if err != nil {
+			b.Error(err)
+		}
+	})
+	b.ReportMetric(float64(wait.Load())/float64(b.N), "fresh-ns/op")
+	b.ReportMetric(float64(slowest.Load())/1e6, "slowest-ms")
 }
 
 func BenchmarkList2000(b *testing.B) {

@@ -23,6 +23,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +39,7 @@ type Options struct {
 
 	LogEvents int           // changes kept per resource for watchers; 0 means 16,384
 	LogBytes  int64         // bytes of them per resource; 0 means 16 MiB
+	LogFor    time.Duration // how long they are kept at least, if there is room, and at most about twice; 0 means 5 minutes
 	Snapshots int           // old states kept per resource besides the log; 0 means 16
 	KeepFor   time.Duration // how long they are kept; 0 means 75 s
 	WaitMax   time.Duration // how long WaitFor waits for a future revision; 0 means 3 s
@@ -51,6 +54,9 @@ func (o *Options) fill() {
 	}
 	if o.LogBytes == 0 {
 		o.LogBytes = 16 << 20
+	}
+	if o.LogFor == 0 {
+		o.LogFor = 5 * time.Minute
 	}
 	if o.Snapshots == 0 {
 		o.Snapshots = 16
@@ -102,6 +108,7 @@ func New(s store.Store, o Options) *Cache {
 	c.waiting.kick = make(chan struct{}, 1)
 	c.done.Go(c.run)
 	c.done.Go(c.pushProgress)
+	c.done.Go(c.forget)
 	return c
 }
 
@@ -143,6 +150,37 @@ func (c *Cache) Drop(prefix string) {
 	if r != nil {
 		r.close()
 	}
+}
+
+// forget drops old changes and states that nobody asked for in a while, of resources that are not busy enough to do so themselves.
+func (c *Cache) forget() {
+	tick := time.NewTicker(c.o.LogFor)
+	defer tick.Stop()
+	states := time.NewTicker(c.o.KeepFor)
+	defer states.Stop()
+	for before := int64(0); ; {
+		select {
+		case <-c.life.Done():
+			return
+		case <-states.C:
+			for _, r := range c.all() {
+				r.kept.forget(c.o.KeepFor, r.log.tail())
+			}
+		case <-tick.C:
+			now := c.rev.Load()
+			for _, r := range c.all() {
+				r.log.forget(before)
+			}
+			before = now
+		}
+	}
+}
+
+// all returns the resources there are.
+func (c *Cache) all() []*Resource {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Collect(maps.Values(c.resources))
 }
 
 // Close ends the cache: all resources are dropped.

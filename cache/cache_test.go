@@ -356,6 +356,9 @@ func testOpenUnderLoad(t *testing.T, under store.Store) {
 					return
 				default:
 				}
+				if n%10 == 0 { // etcd tells a watch that was opened again of 10,000 changes a second only
+					time.Sleep(time.Millisecond)
+				}
 				key := fmt.Sprintf("g/p%d/%d-%d", n%8, i, n%40)
 				var err error
 				if at[key] == 0 {

@@ -88,15 +88,29 @@ func (l *log) append(changes []Event) {
 	}
 	o := &l.r.c.o
 	for l.main.size() > 1 && (l.main.size() > o.LogEvents || l.bytes > o.LogBytes) {
-		e := l.main.events[l.main.head]
-		l.bytes -= cost(&e)
-		l.lost = e.Rev
-		l.main.pop()
-		l.forGroups(e.Object.Key, (*group).pop)
+		l.drop()
 	}
 	l.main.announce()
 	for i := range changes {
 		l.forGroups(changes[i].Object.Key, (*group).announce)
+	}
+}
+
+// drop drops the oldest change. The lock is held.
+func (l *log) drop() {
+	e := l.main.events[l.main.head]
+	l.bytes -= cost(&e)
+	l.lost = e.Rev
+	l.main.pop()
+	l.forGroups(e.Object.Key, (*group).pop)
+}
+
+// forget drops changes up to a revision, also if there is room for them.
+func (l *log) forget(rev int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.main != nil && l.main.size() > 0 && l.main.events[l.main.head].Rev <= rev {
+		l.drop()
 	}
 }
 

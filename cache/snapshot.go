@@ -83,7 +83,8 @@ func (k *keeper) note(st *state, changes int, tail int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.since = 0
-	k.marks = slices.DeleteFunc(append(k.marks, *st), func(s state) bool { return s.rev < tail })
+	k.marks = append(k.marks, *st)
+	k.unmark(tail)
 }
 
 // after returns the oldest state known that is not older than rev; newest is one.
@@ -123,6 +124,19 @@ func (k *keeper) keep(rev int64, root *node, most int, keepFor time.Duration) {
 		k.wanted = slices.DeleteFunc(k.wanted, func(s wantedState) bool { return s.rev == oldest.rev })
 	}
 	k.wanted = append(k.wanted, wantedState{state{root, rev}, time.Now()})
+}
+
+// forget drops what was not used for long, and marks that the log does not reach any more.
+func (k *keeper) forget(keepFor time.Duration, tail int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expire(keepFor)
+	k.unmark(tail)
+}
+
+// unmark drops marks before tail. The lock is held.
+func (k *keeper) unmark(tail int64) {
+	k.marks = slices.DeleteFunc(k.marks, func(s state) bool { return s.rev < tail })
 }
 
 // expire drops what was not used for long. The lock is held.

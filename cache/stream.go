@@ -83,7 +83,11 @@ func (c *Cache) jump(rev int64) {
 
 // stream dispatches what the store's watch delivers until it fails.
 func (c *Cache) stream() error {
-	w, err := c.store.Watch(c.life, "", c.rev.Load())
+	watch := c.store.Watch
+	if lean, ok := c.store.(store.LeanWatcher); ok {
+		watch = lean.WatchLean // the states have what changes replace
+	}
+	w, err := watch(c.life, "", c.rev.Load())
 	if err != nil {
 		return err
 	}
@@ -142,13 +146,7 @@ func (c *Cache) relist() error {
 	}
 	c.jumped.Store(rev)
 	c.dispatched.Store(rev)
-	c.mu.RLock()
-	all := make([]*Resource, 0, len(c.resources))
-	for _, r := range c.resources {
-		all = append(all, r)
-	}
-	c.mu.RUnlock()
-	for _, r := range all {
+	for _, r := range c.all() {
 		if err := r.relist(); err != nil {
 			return err
 		}

@@ -134,6 +134,36 @@ func TestWatchLimits(t *testing.T) {
 	}
 }
 
+func TestForget(t *testing.T) {
+	r := newRig(t, Options{LogFor: 10 * time.Millisecond, KeepFor: 10 * time.Millisecond}, mem.Options{})
+	res := r.cache.Resource("g/p")
+	r.fresh(res)
+	start := res.Snapshot().Rev()
+	for i := range 100 {
+		r.create(fmt.Sprintf("g/p/%d", i), "1")
+	}
+	r.fresh(res)
+	if _, err := res.SnapshotAt(start + 50); err != nil {
+		t.Error(err)
+	}
+	for res.log.tail() < start+100 {
+		time.Sleep(time.Millisecond)
+		r.must(r.ctx.Err())
+	}
+	for ; ; time.Sleep(time.Millisecond) {
+		r.must(r.ctx.Err())
+		res.kept.mu.Lock()
+		n := len(res.kept.wanted)
+		res.kept.mu.Unlock()
+		if n == 0 {
+			break
+		}
+	}
+	if s, err := res.SnapshotAt(start + 50); err != nil || s.Len() != 50 { // from the store
+		t.Errorf("got %d objects, %v", s.Len(), err)
+	}
+}
+
 // TestWatchRandom lets writers write and watchers with all kinds of filters build their own copy, which must be the truth.
 func TestWatchRandom(t *testing.T) {
 	r := newRig(t, Options{LogEvents: 100000}, mem.Options{})

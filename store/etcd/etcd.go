@@ -72,14 +72,14 @@ type api interface {
 // server is an api and what differs between the two kinds.
 type server interface {
 	api
-	local() bool                                    // what it has applied is what is agreed
-	revision(ctx context.Context) (int64, error)    // linearizable
-	watch(prefix []byte, after int64) source        // opens a stream of changes
-	progress(ctx context.Context) error             // for all streams
-	mayWrite(bytes int) error                       // before a write; ErrNoSpace
-	compactOnce(ctx context.Context) (int64, error) // one step of the compaction loop; the revision compacted to, or 0
-	failed() <-chan struct{}                        // closed when the server is beyond help
-	failure() error                                 // why
+	local() bool                                        // what it has applied is what is agreed
+	revision(ctx context.Context) (int64, error)        // linearizable
+	watch(prefix []byte, after int64, prev bool) source // opens a stream of changes, with what they replaced
+	progress(ctx context.Context) error                 // for all streams
+	mayWrite(bytes int) error                           // before a write; ErrNoSpace
+	compactOnce(ctx context.Context) (int64, error)     // one step of the compaction loop; the revision compacted to, or 0
+	failed() <-chan struct{}                            // closed when the server is beyond help
+	failure() error                                     // why
 	close() error
 }
 

@@ -25,6 +25,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if dir := os.Getenv(childMemory); dir != "" {
+		if err := childReport(dir); err != nil {
+			fmt.Println("error", err)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -27,14 +27,20 @@ type watcher struct {
 	source
 }
 
-// batchEvents is where a batch is full.
-const batchEvents = 4096
-
 func (c *client) Watch(ctx context.Context, prefix string, after int64) (store.Watcher, error) {
+	return c.open(ctx, prefix, after, true)
+}
+
+// WatchLean implements store.LeanWatcher.
+func (c *client) WatchLean(ctx context.Context, prefix string, after int64) (store.Watcher, error) {
+	return c.open(ctx, prefix, after, false)
+}
+
+func (c *client) open(ctx context.Context, prefix string, after int64, prev bool) (store.Watcher, error) {
 	if err := c.usable(ctx); err != nil {
 		return nil, err
 	}
-	return &watcher{c, c.watch(c.key(prefix), max(0, after))}, nil
+	return &watcher{c, c.watch(c.key(prefix), max(0, after), prev)}, nil
 }
 
 func (w *watcher) Close() { w.stop() }
@@ -73,15 +79,27 @@ func (w *watcher) event(e *mvccpb.Event) store.Event {
 type localSource struct {
 	e      *embedded
 	stream mvcc.WatchStream
+	prev   bool
 	rev    int64
 	err    error // to be returned next
+
+	mu    sync.Mutex
+	queue []mvcc.WatchResponse
+	ended bool          // the stream was closed
+	news  chan struct{} // of capacity 1: the queue is not empty, or ended
 
 	stopping sync.Once
 	done     chan struct{}
 }
 
-func (e *embedded) watch(prefix []byte, after int64) source {
-	s := &localSource{e: e, stream: e.Watchable().NewWatchStream(), rev: after, done: make(chan struct{})}
+// maxQueue is how many responses are queued at most.
+const maxQueue = 100_000
+
+func (e *embedded) watch(prefix []byte, after int64, prev bool) source {
+	s := &localSource{
+		e: e, stream: e.Watchable().NewWatchStream(), prev: prev, rev: after,
+		news: make(chan struct{}, 1), done: make(chan struct{}),
+	}
 	e.streams.Lock()
 	defer e.streams.Unlock()
 	if e.closing {
@@ -94,7 +112,46 @@ func (e *embedded) watch(prefix []byte, after int64) source {
 	if _, err := s.stream.Watch(context.Background(), 0, prefix, rangeEnd(prefix), after+1); err != nil {
 		panic("BUG: etcd watch: " + err.Error())
 	}
+	go s.pump()
 	return s
+}
+
+// pump empties the stream's channel as fast as it can. It holds 128 changes; a watcher that lets it fill up is told of what
+// comes after only with etcd's next round for slow watchers, a tenth of a second later.
+func (s *localSource) pump() {
+	for r := range s.stream.Chan() {
+		s.mu.Lock()
+		s.queue = append(s.queue, r)
+		full := len(s.queue) >= maxQueue
+		s.mu.Unlock()
+		s.signal()
+		for full && !s.stopped() {
+			time.Sleep(10 * time.Millisecond)
+			s.mu.Lock()
+			full = len(s.queue) >= maxQueue
+			s.mu.Unlock()
+		}
+	}
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *localSource) signal() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+func (s *localSource) stopped() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // askProgress makes an idle stream deliver the newest revision, unless it has something else to deliver first.
@@ -112,41 +169,48 @@ func (s *localSource) stop() {
 }
 
 func (s *localSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error) {
-	select {
-	case <-s.done:
-		return nil, 0, store.ErrClosed
-	default:
-	}
-	for s.err == nil {
+	for s.err == nil && !s.stopped() {
+		if events, news := s.take(); news {
+			s.e.told(s.rev)
+			return events, s.rev, nil
+		}
+		if s.err != nil {
+			break
+		}
 		select {
-		case r, ok := <-s.stream.Chan():
-			if events, news := s.take(r, ok); news {
-				s.e.told(s.rev)
-				return events, s.rev, nil
-			}
+		case <-s.news:
 		case <-s.done:
-			return nil, 0, store.ErrClosed
 		case <-s.e.dead:
 			return nil, 0, s.e.failure()
 		case <-ctx.Done():
 			return nil, 0, ctx.Err()
 		}
 	}
+	if s.stopped() {
+		return nil, 0, store.ErrClosed
+	}
 	return nil, 0, s.err
 }
 
-// take takes over a response and those that wait behind it. It reports whether that is worth delivering.
-func (s *localSource) take(r mvcc.WatchResponse, ok bool) (events []*mvccpb.Event, news bool) {
-	for {
+// take empties the queue. It reports whether that is worth delivering.
+func (s *localSource) take() (events []*mvccpb.Event, news bool) {
+	s.mu.Lock()
+	queue, ended := s.queue, s.ended
+	s.queue = nil
+	s.mu.Unlock()
+	if ended {
+		s.err = store.ErrClosed
+	}
+	for i := range queue {
+		r := &queue[i]
 		switch {
-		case !ok:
-			s.err = store.ErrClosed
-			return events, news
 		case r.CompactRevision != 0:
 			s.err = store.ErrCompacted
 			return events, news
 		case len(r.Events) > 0:
-			s.fillPrev(r.Events)
+			if s.prev {
+				s.fillPrev(r.Events)
+			}
 			events = append(events, r.Events...)
 			s.rev = r.Events[len(r.Events)-1].Kv.ModRevision
 			news = true
@@ -154,15 +218,8 @@ func (s *localSource) take(r mvcc.WatchResponse, ok bool) (events []*mvccpb.Even
 			s.rev = r.Revision
 			news = true
 		}
-		if len(events) >= batchEvents {
-			return events, news
-		}
-		select {
-		case r, ok = <-s.stream.Chan():
-		default:
-			return events, news
-		}
 	}
+	return events, news
 }
 
 // fillPrev reads what the changes replaced. The events are shared with other streams.
@@ -182,6 +239,7 @@ func (s *localSource) fillPrev(events []*mvccpb.Event) {
 type remoteSource struct {
 	c           *cluster
 	prefix, end []byte
+	prev        bool
 	rev         int64
 
 	life   context.Context
@@ -190,8 +248,8 @@ type remoteSource struct {
 	cancel context.CancelFunc // of ch
 }
 
-func (c *cluster) watch(prefix []byte, after int64) source {
-	s := &remoteSource{c: c, prefix: prefix, end: rangeEnd(prefix), rev: after}
+func (c *cluster) watch(prefix []byte, after int64, prev bool) source {
+	s := &remoteSource{c: c, prefix: prefix, end: rangeEnd(prefix), prev: prev, rev: after}
 	s.life, s.close = context.WithCancel(c.life)
 	return s
 }
@@ -237,8 +295,13 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 func (s *remoteSource) reopen() {
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(clientv3.WithRequireLeader(s.life))
-	s.ch = s.c.client.Watch(ctx, string(s.prefix), clientv3.WithRange(string(s.end)), clientv3.WithRev(s.rev+1),
-		clientv3.WithPrevKV(), clientv3.WithProgressNotify())
+	opts := []clientv3.OpOption{
+		clientv3.WithRange(string(s.end)), clientv3.WithRev(s.rev + 1), clientv3.WithProgressNotify(),
+	}
+	if s.prev {
+		opts = append(opts, clientv3.WithPrevKV())
+	}
+	s.ch = s.c.client.Watch(ctx, string(s.prefix), opts...)
 }
 
 func (s *remoteSource) pause(ctx context.Context) error {

@@ -79,6 +79,25 @@ func testWatch(s *suite) {
 	}
 }
 
+// testWatchLean has a watcher that does not want to know what was replaced, if the store offers that.
+func testWatchLean(s *suite) {
+	lean, ok := s.Store.(store.LeanWatcher)
+	if !ok {
+		s.Skip("not offered")
+	}
+	r1 := s.create("g/p/a", "1")
+	w, err := lean.WatchLean(s.ctx, "g/p/", r1)
+	s.must(err)
+	defer w.Close()
+	r2 := s.update("g/p/a", "2", r1)
+	r3 := s.delete("g/p/a", r2)
+	want := []string{fmt.Sprintf("modified g/p/a=2@%d was @0", r2), fmt.Sprintf("deleted g/p/a=@%d was @0", r3)}
+	got := s.read(w, r3)
+	if len(got) != 2 || describe(got[0]) != want[0] || describe(got[1]) != want[1] {
+		s.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func testWatchFuture(s *suite) {
 	rev := s.create("g/p/a", "1")
 	w := s.watch("", rev+2)
