@@ -115,3 +115,13 @@ func BenchmarkSlot(b *testing.B) {
 		}
 	})
 }
+
+func BenchmarkMergePatch(b *testing.B) {
+	patch := []byte(`{"metadata":{"labels":{"x":"y"}},"spec":{"hostnames":["a.example.com"]}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := MergePatch(route, patch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -45,7 +45,8 @@ func ParseContinue(token string) (rv int64, start string, err error) {
 	}
 	var t continueToken
 	if err := json.Unmarshal(b, &t); err != nil {
-		return refuse(": %v", err)
+		// The text may name the Go type; clients know it by upstream's package.
+		return refuse(": %v", strings.ReplaceAll(err.Error(), "meta.continueToken", "storage.continueToken"))
 	}
 	switch {
 	case t.Version != continueVersion:
