@@ -18,19 +18,24 @@ var builtins = map[string]builtin{
 	"bool_to_string": func(a []Value) (Value, bool) {
 		return stringValue(strconv.FormatBool(a[0].bits != 0)), a[0].kind == KindBool
 	},
-	"string_to_int64":          stringToInt,
-	"int64_to_double":          func(a []Value) (Value, bool) { return doubleValue(float64(a[0].Int())), a[0].kind == KindInt },
-	"negate_int64":             func(a []Value) (Value, bool) { return negate(a[0]), true },
-	"negate_double":            func(a []Value) (Value, bool) { return negate(a[0]), true },
-	"optional_of":              func(a []Value) (Value, bool) { return optionalOf(a[0]), true },
-	"optional_none":            func([]Value) (Value, bool) { return optionalNone, true },
-	"optional_value":           optionalValue,
-	"string_split_string":      onTexts(func(s, sep string) Value { return stringList(strings.Split(s, sep)) }),
-	"string_lower_ascii":       onText(asciiLower),
-	"string_upper_ascii":       onText(asciiUpper),
-	"string_trim":              onText(strings.TrimSpace),
-	"list_join":                func(a []Value) (Value, bool) { return joinTexts(a[0], "") },
-	"list_join_string":         func(a []Value) (Value, bool) { return joinTexts(a[0], a[1].Str()) },
+	"string_to_int64":     stringToInt,
+	"int64_to_double":     func(a []Value) (Value, bool) { return doubleValue(float64(a[0].Int())), a[0].kind == KindInt },
+	"negate_int64":        func(a []Value) (Value, bool) { return negate(a[0]), true },
+	"negate_double":       func(a []Value) (Value, bool) { return negate(a[0]), true },
+	"optional_of":         func(a []Value) (Value, bool) { return optionalOf(a[0]), true },
+	"optional_none":       func([]Value) (Value, bool) { return optionalNone, true },
+	"optional_value":      optionalValue,
+	"string_split_string": onTexts(func(s, sep string) Value { return stringList(strings.Split(s, sep)) }),
+	"string_lower_ascii":  onText(asciiLower),
+	"string_upper_ascii":  onText(asciiUpper),
+	"string_trim":         onText(strings.TrimSpace),
+	"list_join":           func(a []Value) (Value, bool) { return joinTexts(a[0], "") },
+	"list_join_string": func(a []Value) (Value, bool) {
+		if a[1].kind != KindString {
+			return Value{}, false
+		}
+		return joinTexts(a[0], a[1].text())
+	},
 	"@mapInsert_map_key_value": mapInsert,
 }
 

@@ -19,6 +19,7 @@ type fold struct {
 	step, result evalFn
 	predicate    testFn // of a recognised form
 	transform    evalFn // of a recognised form
+	price        uint64 // of collecting one value
 }
 
 // shape is the macro that a comprehension comes from.
@@ -71,7 +72,11 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 		if parts[0] != nil {
 			f.predicate = c.node(parts[0]).asTest()
 		}
-		f.transform = c.node(parts[1]).eval
+		transform := c.node(parts[1])
+		f.transform, f.price = transform.eval, costSelect+costList+1
+		if transform.konst != nil {
+			f.price -= costList // a list of constants is a constant
+		}
 	default:
 		cond := c.node(comp.LoopCondition())
 		if cond.konst == nil || !isTrue(*cond.konst) {

@@ -98,26 +98,33 @@ func listsEqual(a, b Value) Value {
 	}
 	for i := 0; i < n; i++ {
 		x, y := a.item(i), b.item(i)
-		if x.failed() || y.failed() {
-			continue
-		}
-		if isFalse(equal(x, y)) {
+		if isFalse(equalInside(x, y)) {
 			return boolValue(false)
 		}
 	}
 	return boolValue(true)
 }
 
-// equalItems is equalTo with an operand that may be an error, which then is
-// the result.
+// equalItems is equalTo with operands that may be errors. An error on the left
+// is the result; one on the right equals nothing.
 func equalItems(a, b Value) Value {
-	if a.failed() {
+	switch {
+	case a.failed():
 		return a
-	}
-	if b.failed() {
+	case !b.failed():
+		return equalTo(a, b)
+	case (a.kind == KindList || a.kind == KindMap) && a.fromDoc():
 		return b
 	}
-	return equalTo(a, b)
+	return boolValue(false)
+}
+
+// equalInside is equal with operands that may be errors.
+func equalInside(a, b Value) Value {
+	if a.failed() || b.failed() {
+		return equalItems(a, b)
+	}
+	return equal(a, b)
 }
 
 // setsEqual compares the items of a set list of a document with those of a
@@ -273,10 +280,7 @@ func mapsEqual(a, b Value) Value {
 		if !found {
 			return boolValue(false)
 		}
-		if m.vals[i].failed() || other.failed() {
-			continue
-		}
-		if isFalse(equal(m.vals[i], other)) {
+		if isFalse(equalInside(m.vals[i], other)) {
 			return boolValue(false)
 		}
 	}
@@ -340,15 +344,23 @@ func contains(x, in Value) Value {
 
 func listContains(l, x Value) Value {
 	n := l.size()
+	failure := Value{}
 	if !l.fromDoc() {
 		for i := 0; i < n; i++ {
-			if isTrue(equal(x, l.items()[i])) {
+			item := l.items()[i]
+			switch {
+			case item.failed() && l.flag == flagConcat && failure.kind == KindNone:
+				failure = item
+			case item.failed():
+			case isTrue(equal(x, item)):
 				return boolValue(true)
 			}
 		}
+		if failure.kind != KindNone {
+			return failure
+		}
 		return boolValue(false)
 	}
-	failure := Value{}
 	for i := 0; i < n; i++ {
 		eq := equalItems(l.item(i), x)
 		if isTrue(eq) {

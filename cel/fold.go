@@ -8,10 +8,6 @@ import (
 
 // This file runs comprehensions.
 
-// flagOwn marks a list or map that belongs to one accumulator: adding to it
-// changes it in place.
-const flagOwn uint8 = 2
-
 // cursor goes through the elements of a range.
 type cursor struct {
 	over       Value
@@ -242,8 +238,8 @@ func (f *fold) counted(fr *frame) Value {
 	return intValue(int64(n))
 }
 
-// collect charges 12 and the transformation per element that is collected, and
-// 1 for the result. A failure does not end it.
+// collect charges the transformation and what collecting it costs per element,
+// and 1 for the result. A failure does not end it.
 func (f *fold) collect(fr *frame, keep bool) (items []Value, n int, failure Value) {
 	var c cursor
 	if stop := f.open(fr, &c); stop.failed() {
@@ -258,7 +254,7 @@ func (f *fold) collect(fr *frame, keep bool) (items []Value, n int, failure Valu
 		}
 		if outcome == yes {
 			v := f.transform(fr)
-			fr.cost += 12
+			fr.cost += f.price
 			n++
 			switch {
 			case failure.failed():

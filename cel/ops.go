@@ -116,7 +116,11 @@ func addLists(a, b Value) Value {
 	for i := 0; i < m; i++ {
 		items = append(items, b.item(i))
 	}
-	return listValue(items)
+	sum := listValue(items)
+	if a.flag != flagFromDoc && (b.flag == flagFromDoc || a.flag == flagConcat || b.flag == flagConcat) {
+		sum.flag = flagConcat
+	}
+	return sum
 }
 
 func addToSet(items []Value, b Value) Value {

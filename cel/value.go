@@ -72,6 +72,8 @@ type Value struct {
 const (
 	flagASCII   uint8 = 1 // a string of ASCII bytes only
 	flagFromDoc uint8 = 1 // a container that is a node of a document
+	flagOwn     uint8 = 2 // a container of one accumulator: adding to it changes it in place
+	flagConcat  uint8 = 4 // a list whose tail came from a document: items that are errors count in a search
 )
 
 // listBox is a list on the heap.
