@@ -96,10 +96,12 @@ func applyObjects(t *testing.T, k *kubectl, objects []testcrds.Doc) {
 		name := strings.NewReplacer("/", "_", "#", "_").Replace(d.Source)
 		k.write(t, filepath.Join("objects", fmt.Sprintf("%03d-%s.yaml", i, strings.TrimSuffix(name, ".yaml"))), d.YAML)
 	}
+	versions := args("get -f objects -o jsonpath={.items[*].metadata.resourceVersion}")
+	var before string
 	for _, step := range []struct{ args, each string }{
 		{"create --dry-run=server -f objects", "created (server dry run)"},
 		{"apply -f objects", "created"},
-		{"apply -f objects", "unchanged"},
+		{"apply -f objects", ""}, // unchanged, or configured where defaults are in lists
 		{"apply --server-side --force-conflicts -f objects", "serverside-applied"},
 		{"diff --server-side --force-conflicts -f objects", ""},
 		{"label -f objects seen=yes", "labeled"},
@@ -107,6 +109,13 @@ func applyObjects(t *testing.T, k *kubectl, objects []testcrds.Doc) {
 		out := k.ok(t, args(step.args))
 		if step.each != "" && strings.Count(out, step.each) != len(files) {
 			t.Errorf("kubectl %s: %d of %d objects are %q:\n%s", step.args, strings.Count(out, step.each), len(files), step.each, tail(out, 4000))
+		}
+		if step.each == "created" {
+			before = k.ok(t, versions)
+		} else if step.args == "apply -f objects" {
+			if after := k.ok(t, versions); after != before {
+				t.Errorf("applying the same again wrote something: resource versions\n%s\nbefore\n%s", after, before)
+			}
 		}
 	}
 }

@@ -41,19 +41,21 @@ func TestHostileBodies(t *testing.T) {
 		{"3 MiB and more, as a patch", "PATCH", list + "/one", merge, string(big), 413, "limit is 3145728"},
 		{"cut off", "POST", list, jsonType, `{"apiVersion":"demo.example.org/v1","kind":"Gadget"`, 400, "unexpected end of JSON input"},
 		{"wrong byte", "POST", list, jsonType, `{"apiVersion":"demo.example.org/v1","kind":"Gadget",}`, 400, "invalid character '}' looking for beginning of object key string"},
-		{"wrong YAML", "POST", list, yamlType, "apiVersion: demo.example.org/v1\nkind: Gadget\nmetadata:\n  name: x\n name: y\n", 400, "yaml: line 5"},
+		{"wrong YAML", "POST", list, yamlType, "apiVersion: demo.example.org/v1\nkind: Gadget\nmetadata:\n  name: x\n name: y\n", 400, "yaml: line 4: did not find expected key"},
 		{"tab in YAML", "POST", list, yamlType, "apiVersion: v1\n\tkind: Gadget\n", 400, "yaml: line 2"},
 		{"empty", "POST", list, jsonType, ``, 400, ""},
 		{"array", "POST", list, jsonType, `[]`, 400, ""},
 		{"string", "POST", list, jsonType, `"x"`, 400, ""},
 		{"null", "POST", list, jsonType, `null`, 400, ""},
 		{"binary", "POST", list, jsonType, "\x00\x01\x02\xff", 400, "invalid character"},
-		{"other kind", "POST", list, jsonType, `{"apiVersion":"demo.example.org/v1","kind":"Thing","metadata":{"name":"x"}}`, 400, "does not match the expected"},
+		{"other kind", "POST", list, jsonType, `{"apiVersion":"demo.example.org/v1","kind":"Thing","metadata":{"name":"x"}}`, 422, "must be Gadget"},
+		{"other version", "POST", list, jsonType, `{"apiVersion":"demo.example.org/v2","kind":"Gadget","metadata":{"name":"x"}}`, 400,
+			"the API version in the data (demo.example.org/v2) does not match the expected API version (demo.example.org/v1)"},
 		{"media type", "POST", list, "text/plain", `{}`, 415, "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml"},
 		{"media type of a patch", "PATCH", list + "/one", jsonType, `{}`, 415, "accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"},
 		{"patch that is no JSON", "PATCH", list + "/one", merge, `{"spec":`, 400, "unexpected end of JSON input"},
 		{"JSON patch that is no list", "PATCH", list + "/one", jsonPatch, `{}`, 400, ""},
-		{"JSON patch that copies and copies", "PATCH", list + "/one", jsonPatch, copyBomb(60), 400, ""},
+		{"JSON patch that copies and copies", "PATCH", list + "/one", jsonPatch, copyBomb(60), 422, "the server rejected our request due to an error in our request"},
 		{"JSON patch of many operations", "PATCH", list + "/one", jsonPatch, "[" + strings.Repeat(`{"op":"test","path":"/a","value":1},`, 10001) + `{"op":"test","path":"/a","value":1}]`, 413, "The allowed maximum operations in a JSON patch is 10000, got 10002"},
 		{"apply that is no YAML", "PATCH", list + "/one?fieldManager=x", apply, "a: b: c", 400, "yaml"},
 		{"nested arrays", "POST", list, jsonType, deep("[", "]", 20000), 400, "exceeded max depth"},
@@ -67,8 +69,7 @@ func TestHostileBodies(t *testing.T) {
 			`{"apiVersion":"demo.example.org/v1","kind":"Gadget","metadata":{"name":"dup"},"spec":{"color":"red","color":"blue"}}`, 201, `"color":"blue"`},
 		{"number out of range", "POST", list, jsonType,
 			`{"apiVersion":"demo.example.org/v1","kind":"Gadget","metadata":{"name":"n"},"spec":{"color":"red","replicas":1e999}}`, 400, ""},
-		{"wrong method", "POST", list + "/one", jsonType, `{}`, 405, "the server does not allow this method on the requested resource"},
-		{"unknown resource", "POST", "/apis/demo.example.org/v1/namespaces/default/nothings", jsonType, `{}`, 404, ""},
+		{"wrong method", "POST", list + "/one/status", jsonType, `{}`, 405, "the server does not allow this method on the requested resource"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := s.do(t, c.code, c.method, c.path, []byte(c.body), "Content-Type", c.contentType)
@@ -85,6 +86,9 @@ func TestHostileBodies(t *testing.T) {
 		if want := "only the following media types are accepted: application/json"; !strings.Contains(string(b), want) {
 			t.Errorf("got %s, want in it %q", b, want)
 		}
+	})
+	t.Run("unknown resource", func(t *testing.T) {
+		s.do(t, 404, "POST", "/apis/demo.example.org/v1/namespaces/default/nothings", []byte(`{}`))
 	})
 	t.Run("memory", func(t *testing.T) {
 		before := s.peakMemory(t)

@@ -2,6 +2,8 @@
 //
 // TestMain builds the binary and kubectl once. Each test starts a server of its own on a free loopback port, with a data
 // directory that goes away with the test. What the tests apply are other projects' definitions, see internal/testcrds.
+//
+// KEELSON_BIN and KUBECTL_BIN name binaries to use in place of those that would be built.
 package e2e
 
 import (
@@ -26,10 +28,14 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	keelsonBin, kubectlBin = filepath.Join(dir, "keelson"), filepath.Join(dir, "kubectl")
-	for bin, from := range map[string]string{keelsonBin: "../cmd/keelson", kubectlBin: "kubectl"} {
-		// kubectl is a module of its own, so each program is built from its own folder.
-		cmd := exec.Command("go", "build", "-o", bin, ".")
+	keelsonBin, kubectlBin = os.Getenv("KEELSON_BIN"), os.Getenv("KUBECTL_BIN")
+	// kubectl is a module of its own, so each program is built from its own folder.
+	for bin, from := range map[*string]string{&keelsonBin: "../cmd/keelson", &kubectlBin: "kubectl"} {
+		if *bin != "" {
+			continue
+		}
+		*bin = filepath.Join(dir, filepath.Base(from))
+		cmd := exec.Command("go", "build", "-o", *bin, ".")
 		cmd.Dir = from
 		if out, err := cmd.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building %s: %v\n%s", from, err, out)

@@ -56,7 +56,7 @@ spec:
             required: [color]
             x-kubernetes-validations:
             - rule: self.replicas <= 10 || self.color != 'red'
-              messageExpression: "'red gadgets are rare: ' + string(self.replicas) + ' wanted'"
+              messageExpression: "'not so many that are ' + self.color"
               reason: FieldValueForbidden
               fieldPath: .replicas
             properties:
@@ -113,20 +113,28 @@ func TestKubectlVerbs(t *testing.T) {
 
 	t.Run("discovery", func(t *testing.T) {
 		k.ok(t, args("api-resources"), "httproutes", "gateway.networking.k8s.io/v1", "gd", "namespaces", "customresourcedefinitions")
-		k.ok(t, args("api-resources --api-group=demo.example.org -o wide"), "create,delete,deletecollection,get,list,patch,update,watch", "all")
+		k.ok(t, args("api-resources --api-group=demo.example.org -o wide"), "delete,deletecollection,get,list,patch,create,update,watch", "all")
 		k.ok(t, args("api-versions"), "demo.example.org/v1", "gateway.networking.k8s.io/v1beta1", "v1\n")
-		k.ok(t, args("version"), "Server Version: v1.37")
+		k.ok(t, args("get --raw /version"), `"major":"1"`, `"minor":"37"`)
 		k.ok(t, args("get --raw /readyz?verbose"), "readyz check passed")
 	})
 	t.Run("explain", func(t *testing.T) {
 		k.ok(t, args("explain gadget"), "GROUP:      demo.example.org", "KIND:       Gadget", "A gadget is what the demonstration makes.", "metadata\t<ObjectMeta>")
-		k.ok(t, args("explain gadget.spec.color"), "Color of the gadget.", "enum: red, green, blue")
+		k.ok(t, args("explain gadget.spec.color"), "Color of the gadget.", "ENUM:\n    red\n    green\n    blue")
 		k.ok(t, args("explain httproute.spec.rules.matches.path"), "FIELD: path <Object>", "PathPrefix")
 		k.ok(t, args("explain httproute --recursive"), "backendRefs\t<[]Object>")
 	})
 	t.Run("apply", func(t *testing.T) {
 		k.ok(t, args("apply -f route.yaml"), "httproute.gateway.networking.k8s.io/web created")
-		k.ok(t, args("apply -f route.yaml"), "httproute.gateway.networking.k8s.io/web unchanged")
+		version := k.ok(t, args("get httproute web -o jsonpath={.metadata.resourceVersion}"))
+		// kubectl sends the list of rules once more, because defaults were filled in there; nothing is written for it.
+		k.ok(t, args("apply -f route.yaml"), "httproute.gateway.networking.k8s.io/web configured")
+		if again := k.ok(t, args("get httproute web -o jsonpath={.metadata.resourceVersion}")); again != version {
+			t.Errorf("applying the same again: resource version %s, before %s", again, version)
+		}
+		k.in(t, gadget("plain", "red"), args("apply -f -"), "created")
+		k.in(t, gadget("plain", "red"), args("apply -f -"), "unchanged")
+		k.ok(t, args("delete gadget plain"))
 		k.in(t, strings.Replace(webRoute, "8080", "9090", 1), args("apply -f -"), "httproute.gateway.networking.k8s.io/web configured")
 		k.ok(t, args("get httproute web -o jsonpath={.spec.rules[0].backendRefs[0].port}"), "9090")
 	})
@@ -168,7 +176,7 @@ func TestKubectlVerbs(t *testing.T) {
 	t.Run("delete of a definition", func(t *testing.T) {
 		k.in(t, gadget("last", "blue"), args("create -f -"))
 		k.ok(t, args("delete crd gadgets.demo.example.org --timeout=20s"), "deleted")
-		k.fails(t, "", args("get gadgets"), `the server doesn't have a resource type "gadgets"`)
+		k.fails(t, "", args("get gadgets"), "NotFound")
 		k.in(t, gadgetCRD, args("apply -f -"), "created")
 		k.ok(t, args("wait --for=condition=Established crd/gadgets.demo.example.org --timeout=20s"))
 		k.ok(t, args("get gadgets"), "No resources found")
@@ -182,7 +190,7 @@ func testGet(t *testing.T, k *kubectl) {
 		t.Errorf("a column of priority 1 is in the narrow table:\n%s", table)
 	}
 	k.ok(t, args("get gd -o wide"), "READY")
-	k.ok(t, args("get all"), "gadget.demo.example.org/two")
+	k.ok(t, args("get all"), "two     green")
 	k.ok(t, args("get httproutes"), "NAME   HOSTNAMES", `web    ["shop.example.com"]`)
 	k.ok(t, args("get httproute web -o yaml"), "kind: HTTPRoute", "type: PathPrefix", "value: /", "weight: 1", "resourceVersion:", "uid:")
 	k.ok(t, args("get gadgets -A --show-labels"), "NAMESPACE", "<none>")
@@ -228,8 +236,9 @@ func testPatch(t *testing.T, k *kubectl) {
 	k.ok(t, args("get httproute web -o jsonpath={.metadata.annotations.by}/{.spec.hostnames[0]}"), "merge/json.example.com")
 	k.ok(t, []string{"patch", "httproute", "web", "--type=merge", "-p", `{"metadata":{"annotations":{"by":"merge"}}}`}, "patched (no change)")
 	k.fails(t, "", []string{"patch", "httproute", "web", "--type=strategic", "-p", `{"spec":{}}`}, "application/strategic-merge-patch+json is not supported")
-	k.fails(t, "", []string{"patch", "httproute", "web", "--type=json", "-p", `[{"op":"test","path":"/spec/hostnames/0","value":"x"}]`}, "testing value /spec/hostnames/0 failed")
-	k.fails(t, "", []string{"patch", "httproute", "web", "--type=json", "-p", `[{"op":"remove","path":"/spec/nothing"}]`}, "nothing")
+	k.fails(t, "", []string{"patch", "httproute", "web", "--type=json", "-p", `[{"op":"test","path":"/spec/hostnames/0","value":"x"}]`},
+		"The request is invalid: the server rejected our request due to an error in our request")
+	k.fails(t, "", []string{"patch", "httproute", "web", "--type=json", "-p", `[{"op":"remove","path":"/spec/nothing"}]`}, "The request is invalid")
 	k.ok(t, []string{"patch", "gadget", "one", "--dry-run=server", "--type=merge", "-p", `{"spec":{"color":"green"}}`}, "patched")
 	k.ok(t, args("get gadget one -o jsonpath={.spec.color}"), "blue")
 }
@@ -277,13 +286,14 @@ func testNamespaces(t *testing.T, k *kubectl) {
 func testRefusals(t *testing.T, k *kubectl) {
 	for _, c := range []struct{ name, stdin, args, want string }{
 		{"enum", gadget("bad", "pink"), "create -f -",
-			`The Gadget "bad" is invalid: spec.color: Unsupported value: "pink": supported values: "red", "green", "blue"`},
+			"The Gadget \"bad\" is invalid: \n* spec.color: Unsupported value: \"pink\": supported values: \"red\", \"green\", \"blue\"\n" +
+				"* <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation\n"},
 		{"required", "apiVersion: demo.example.org/v1\nkind: Gadget\nmetadata: {name: bad}\nspec: {}\n", "create -f -",
-			`The Gadget "bad" is invalid: spec.color: Required value`},
+			"* spec.color: Required value\n* <nil>: Invalid value: null: some validation rules were not checked"},
 		{"type", "apiVersion: demo.example.org/v1\nkind: Gadget\nmetadata: {name: bad}\nspec: {color: red, replicas: many}\n", "create -f -",
 			`spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string"`},
 		{"rule with message expression", "apiVersion: demo.example.org/v1\nkind: Gadget\nmetadata: {name: bad}\nspec: {color: red, replicas: 11}\n", "create -f -",
-			`The Gadget "bad" is invalid: spec.replicas: Forbidden: red gadgets are rare: 11 wanted`},
+			`The Gadget "bad" is invalid: spec.replicas: Forbidden: not so many that are red`},
 		{"unknown field", gadget("bad", "red, size: 3"), "create -f -",
 			`Gadget in version "v1" cannot be handled as a Gadget: strict decoding error: unknown field "spec.size"`},
 		{"name", gadget("Bad_Name", "red"), "create -f -", `metadata.name: Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain must consist of`},
