@@ -67,7 +67,11 @@ func (q *request) watch() error {
 	if err := w.begin(); err != nil {
 		return w.refuse(err)
 	}
-	defer w.w.Close()
+	defer func() {
+		if w.w != nil { // run opens it, too
+			w.w.Close()
+		}
+	}()
 	defer q.h.metrics.watching(q)()
 	return w.run()
 }

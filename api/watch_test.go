@@ -129,6 +129,9 @@ func (s *testServer) watch(query string, headers ...string) <-chan event {
 			}
 			out <- e
 		}
+		if err := lines.Err(); err != nil && ctx.Err() == nil {
+			s.t.Errorf("watch did not end in good order: %v", err)
+		}
 	}()
 	return out
 }

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,7 +17,7 @@ func (s *Server) newHTTP() *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	return &http.Server{
-		Handler:   s.handler,
+		Handler:   &s.counted,
 		Protocols: protocols,
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
@@ -33,4 +35,48 @@ func (s *Server) newHTTP() *http.Server {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
+}
+
+// counted knows when no request is left.
+type counted struct {
+	http.Handler
+	open atomic.Int64
+}
+
+// ServeHTTP counts the request while it is served.
+func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.open.Add(1)
+	defer c.open.Add(-1)
+	c.Handler.ServeHTTP(w, r)
+}
+
+// lastBytes is how long the last answers may take on their way out.
+const lastBytes = 20 * time.Millisecond
+
+// drain takes no more requests and lets those under way finish. Connections are
+// closed as soon as the last answer is out: left to itself, Shutdown gives
+// every HTTP/2 connection another second.
+func (s *Server) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.StopTimeout)
+	defer cancel()
+	shut := make(chan error, 1)
+	go func() { shut <- s.http.Shutdown(ctx) }()
+	idle := make(chan struct{})
+	go func() {
+		time.Sleep(lastBytes) // for requests that were sent before the connection was told
+		for s.counted.open.Load() > 0 && ctx.Err() == nil {
+			time.Sleep(lastBytes / 4)
+		}
+		close(idle)
+	}()
+	select {
+	case err := <-shut:
+		if err == nil {
+			return
+		}
+		s.logger.Warn("requests were cut off", "error", err)
+	case <-idle:
+		time.Sleep(lastBytes)
+	}
+	s.http.Close()
 }

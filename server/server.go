@@ -104,6 +104,7 @@ type Server struct {
 	listener net.Listener
 	identity *identity
 	handler  *api.Handler
+	counted  counted
 	http     *http.Server
 	crds     *crd.Controller
 	spaces   *namespace.Controller
@@ -190,6 +191,7 @@ func (s *Server) open(ctx context.Context) error {
 			return fmt.Errorf("creating namespace %s: %w", name, err)
 		}
 	}
+	s.counted.Handler = s.handler
 	s.http = s.newHTTP()
 	return nil
 }
@@ -265,12 +267,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.logger.Info("stopping")
 	s.handler.Stop()
-	drain, cancel := context.WithTimeout(context.Background(), s.config.StopTimeout)
-	defer cancel()
-	if err := s.http.Shutdown(drain); err != nil {
-		s.logger.Warn("requests were cut off", "error", err)
-		s.http.Close()
-	}
+	s.drain()
 	stop()
 	workers.Wait()
 	if err := s.closeAll(); failed == nil {

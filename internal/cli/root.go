@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "keelson",
-		Short: "the Kubernetes API for custom resources, without the rest of Kubernetes",
+		Short: "The Kubernetes API for custom resources, without the rest of Kubernetes",
 		Long: `Keelson is the Kubernetes API for custom resources, without the rest of Kubernetes.
 
 It stores, prunes, defaults, validates and authorizes custom resources as a

@@ -21,7 +21,7 @@ func newServeCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "run the API server",
+		Short: "Run the API server",
 		Long: `Run the API server until it is asked to stop (Ctrl-C, SIGTERM).
 
 Everything is kept in one directory: an embedded etcd, the certificates, and

@@ -15,7 +15,7 @@ func newVersionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "say which version this is, and of which Kubernetes API",
+		Short: "Say which version this is, and of which Kubernetes API",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := server.Version()
