@@ -1,0 +1,399 @@
+package kind
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// This file tests what Versions do with objects, and the built-in kinds.
+
+const twoVersions = `
+  - name: v1beta1
+    served: true
+    storage: false
+    deprecated: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: string, default: beta}, old: {type: string}, num: {type: integer}}}, status: {type: object, properties: {replicas: {type: integer}}}}}}
+    subresources: {status: {}, scale: {specReplicasPath: .spec.num, statusReplicasPath: .status.replicas}}
+    selectableFields: [{jsonPath: .spec.num}, {jsonPath: .spec.a}]
+`
+
+func compileTest(t testing.TB) *Kind {
+	t.Helper()
+	k, err := Compile(definition(t, "MORE", "subresources: {status: {}}"+twoVersions,
+		"SCHEMA", `{type: object, properties: {spec: {type: object, properties: {a: {type: string}, d: {type: string, default: store}, num: {type: integer}}}, status: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func decode(t *testing.T, v *Version, text string) *doc.Doc {
+	t.Helper()
+	d := new(doc.Doc)
+	if _, err := v.Decode(d, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func print(d *doc.Doc) string { return string(d.AppendJSON(nil, d.Root().Node)) }
+
+func TestCompile(t *testing.T) {
+	k := compileTest(t)
+	if k.Storage.Name != "v1" || k.Versions[0].Name != "v1" || k.Versions[1].Name != "v1beta1" || k.StoragePrefix != "example.org/widgets" {
+		t.Errorf("got %+v", k)
+	}
+	beta := k.Version("v1beta1")
+	if got, want := beta.Warning, "example.org/v1beta1 Widget is deprecated; use example.org/v1 Widget"; got != want {
+		t.Errorf("got warning %q, want %q", got, want)
+	}
+	if beta.Columns[0].Name != "Age" || beta.Scale == nil || beta.SelectableFields[1].Label != "spec.a" {
+		t.Errorf("got version %+v", beta)
+	}
+	with := k.With(true, true)
+	if !with.Terminating || with.Storage == k.Storage || with.Storage.Kind != with || with.Versions[1] != with.Version("v1beta1") || with.All[1] != with.Versions[1] {
+		t.Error("With mixes the copy with the original")
+	}
+}
+
+func TestConversion(t *testing.T) {
+	k := compileTest(t)
+	beta := k.Version("v1beta1")
+	d := decode(t, beta, `{"kind":"Widget","apiVersion":"example.org/v1beta1","metadata":{"name":"w","namespace":"n","resourceVersion":"7","labels":{"x":"y","a":"b"}},"spec":{"old":"x","num":3,"junk":1}}`)
+	raw, err := beta.Encode(d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if meta := (meta.Object{Doc: d}); meta.ResourceVersion() != "7" || meta.APIVersion() != "example.org/v1beta1" {
+		t.Errorf("Encode changed the document: %s", print(d))
+	}
+	text := string(raw)
+	if !strings.HasPrefix(text, `{"apiVersion":"example.org/v1",`) || !strings.HasSuffix(text, "}\n") || strings.Contains(text, "resourceVersion") || strings.Contains(text, "old") {
+		t.Errorf("got stored %s", text)
+	}
+	view, err := beta.Render(raw, 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(view.JSON); !strings.Contains(s, `"resourceVersion":"12"`) || !strings.Contains(s, `"apiVersion":"example.org/v1beta1"`) || strings.Contains(s, "junk") {
+		t.Errorf("got view %s", s)
+	}
+	if view.Labels.Get("x") != "y" || view.Labels.Get("a") != "b" || view.Fields("spec.num") != "3" || view.Fields("metadata.name") != "w" || view.Fields("metadata.namespace") != "n" {
+		t.Errorf("got labels %v, field %q", view.Labels, view.Fields("spec.num"))
+	}
+	// What is served from the storage version is what is stored.
+	d = decode(t, k.Storage, string(view.JSON))
+	meta.Object{Doc: d}.SetAPIVersion("example.org/v1")
+	meta.Object{Doc: d}.SetGeneration(1)
+	if raw, err = k.Storage.Encode(d, nil); err != nil {
+		t.Fatal(err)
+	}
+	if view, err = k.Storage.Render(raw, 13); err != nil || view.Stale {
+		t.Errorf("stale %v, error %v: %s", view.Stale, err, raw)
+	}
+	// Stored before the default was there.
+	old := strings.Replace(string(raw), `"d":"store",`, "", 1)
+	if view, err = k.Storage.Render([]byte(old), 13); err != nil || !view.Stale || !strings.Contains(string(view.JSON), `"d":"store"`) {
+		t.Errorf("got %s, error %v", view.JSON, err)
+	}
+	if _, err = k.Storage.Render([]byte(`{"apiVersion":"example.org/v9","kind":"Widget"}`), 1); err == nil {
+		t.Error("unknown stored version is served")
+	}
+	view, err = k.Storage.Render([]byte(`{"kind":"Widget","apiVersion":"example.org/v1","metadata":{"name":"w","labels":{"a":1},"annotations":{"b":"c"}}}`), 1)
+	if err != nil || !strings.Contains(string(view.JSON), `"b":"c"`) || strings.Contains(string(view.JSON), "labels") {
+		t.Errorf("malformed metadata: got %v, error %v", view, err)
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	v := compileTest(t).Storage
+	text := `{"apiVersion":"example.org/v1","kind":"Widget","metadata":{"name":"w","namespace":"n","uid":"u","generation":4},"spec":{"a":"A"},"status":{"s":"S"}}`
+	d := decode(t, v, text)
+	v.PrepareCreate(d)
+	if d.Root().Get("status").Exists() || (meta.Object{Doc: d}).Generation() != 1 {
+		t.Errorf("create: got %s", print(d))
+	}
+	old := decode(t, v, text)
+	d = decode(t, v, strings.NewReplacer(`"A"`, `"B"`, `"S"`, `"T"`).Replace(text))
+	v.PrepareUpdate(d, old, schema.Whole)
+	if s := print(d); !strings.Contains(s, `"a":"B"`) || !strings.Contains(s, `"s":"S"`) || !strings.Contains(s, `"generation":5`) {
+		t.Errorf("update: got %s", s)
+	}
+	d = decode(t, v, strings.NewReplacer(`"A"`, `"B"`, `"S"`, `"T"`, `"uid"`, `"labels":{"x":"y"},"uid"`).Replace(text))
+	v.PrepareUpdate(d, old, schema.Status)
+	if s := print(d); !strings.Contains(s, `"a":"A"`) || !strings.Contains(s, `"s":"T"`) || !strings.Contains(s, `"generation":4`) || strings.Contains(s, "labels") {
+		t.Errorf("status: got %s", s)
+	}
+}
+
+func TestValidateObject(t *testing.T) {
+	k := compileTest(t)
+	v := k.Version("v1beta1")
+	for _, row := range []struct {
+		at, text string
+		want     []string
+	}{
+		{where(), `{"apiVersion":"example.org/v1beta1","kind":"Widget","metadata":{"name":"w","namespace":"n"},"spec":{"num":2}}`, nil},
+		{where(), `{"apiVersion":"example.org/v1","kind":"Gadget","metadata":{"name":"W"}}`, []string{
+			`kind: Invalid value: "Gadget": must be Widget`,
+			`apiVersion: Invalid value: "example.org/v1": must be example.org/v1beta1`,
+		}},
+		{where(), `{"apiVersion":"example.org/v1beta1","kind":"Widget","metadata":{"name":"w","namespace":"n"},"spec":{"num":-1},"status":{"replicas":3000000000}}`, []string{
+			".spec.num: Invalid value: -1: should be a non-negative integer",
+			".status.replicas: Invalid value: 3000000000: should be less than or equal to 2147483647",
+		}},
+		{where(), `{"apiVersion":"example.org/v1beta1","kind":"Widget","metadata":{"name":"w","namespace":"n"},"spec":{"num":"x"}}`, []string{
+			`spec.num: Invalid value: "string": spec.num in body must be of type integer: "string"`,
+			`.spec.num: Invalid value: 0: .spec.num accessor error: x is of the type string, expected int64`,
+		}},
+	} {
+		d := decode(t, v, row.text)
+		compare(t, row.at, texts(v.Validate(context.Background(), d, nil, schema.Whole).Errors), row.want)
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	r := new(Registry)
+	if r.Load().Lookup("a", "b") != nil || r.Load().Len() != 0 {
+		t.Error("empty registry has something")
+	}
+	before := r.Load()
+	for i := range 3000 {
+		r.Put(&Kind{Group: fmt.Sprintf("g%d.io", i%7), Plural: fmt.Sprint("p", i), UID: "1"})
+	}
+	s := r.Load()
+	if before.Len() != 0 || s.Len() != 3000 || s.Rev != 3000 || len(s.Groups()) != 7 {
+		t.Errorf("got %d kinds, revision %d, groups %v", s.Len(), s.Rev, s.Groups())
+	}
+	for i := range 3000 {
+		if k := s.Lookup(fmt.Sprintf("g%d.io", i%7), fmt.Sprint("p", i)); k == nil || k.Plural != fmt.Sprint("p", i) {
+			t.Fatalf("kind %d: got %v", i, k)
+		}
+	}
+	n := 0
+	for k := range s.InGroup("g3.io") {
+		if n++; k.Group != "g3.io" {
+			t.Errorf("got %s", k.Group)
+		}
+	}
+	if n != 3000/7+1 {
+		t.Errorf("got %d kinds in the group", n)
+	}
+	old := s.Lookup("g0.io", "p0")
+	r.Put(&Kind{Group: "g0.io", Plural: "p0", UID: "2"})
+	r.Remove(old)
+	if k := r.Load().Lookup("g0.io", "p0"); k == nil || k.UID != "2" {
+		t.Errorf("removing a kind took its successor: %v", k)
+	}
+	r.Remove(r.Load().Lookup("g0.io", "p0"))
+	if r.Load().Lookup("g0.io", "p0") != nil || r.Load().Len() != 2999 || s.Len() != 3000 {
+		t.Error("kind is not removed, or from an older snapshot too")
+	}
+}
+
+func builtin(t *testing.T, name string) *Version {
+	t.Helper()
+	for _, k := range Builtins() {
+		if k.Name == name {
+			return k.Storage
+		}
+	}
+	t.Fatalf("no built-in kind %s", name)
+	return nil
+}
+
+func TestNamespace(t *testing.T) {
+	v := builtin(t, "Namespace")
+	d := decode(t, v, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"},"status":{"phase":"x"},"junk":1}`)
+	v.PrepareCreate(d)
+	want := `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubernetes.io/metadata.name":"n"},"name":"n"},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}`
+	if got := print(d); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	compare(t, where(), texts(v.Validate(context.Background(), d, nil, schema.Whole).Errors), nil)
+	raw, err := v.Encode(d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := v.Render(raw, 3)
+	if err != nil || view.Stale || strings.Contains(string(view.JSON), "generation") {
+		t.Errorf("got %s, error %v", view.JSON, err)
+	}
+	if !v.Kind.Builtin.Delete(d, "2026-01-01T00:00:00Z") || d.Root().At("status", "phase").Text() != "Terminating" || v.Kind.Builtin.Delete(d, "x") {
+		t.Errorf("deleted: got %s", print(d))
+	}
+	old := decode(t, v, want)
+	d = decode(t, v, strings.Replace(want, `["kubernetes"]`, `[]`, 1))
+	v.PrepareUpdate(d, old, Finalize)
+	if d.Root().At("spec", "finalizers").Len() != 0 {
+		t.Errorf("finalize: got %s", print(d))
+	}
+	v.PrepareUpdate(d, old, schema.Whole)
+	if d.Root().At("spec", "finalizers").Len() != 1 {
+		t.Errorf("update: got %s", print(d))
+	}
+	d = decode(t, v, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"N.x"}}`)
+	if errs := v.Validate(context.Background(), d, nil, schema.Whole).Errors; len(errs) == 0 {
+		t.Error("namespace name with a dot is valid")
+	}
+}
+
+func definitionJSON(t *testing.T, replace ...string) []byte {
+	t.Helper()
+	crd := definition(t, replace...)
+	text, err := json.Marshal(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestDefinitionKind(t *testing.T) {
+	v := builtin(t, "CustomResourceDefinition")
+	text := strings.Replace(string(definitionJSON(t)), `"served"`, `"odd":1,"served"`, 1)
+	d := new(doc.Doc)
+	found, err := v.Decode(d, []byte(text))
+	if err != nil || found == 0 {
+		t.Fatalf("found %d, error %v", found, err)
+	}
+	compare(t, where(), v.Strict([]byte(text)), []string{`unknown field "spec.versions[0].odd"`})
+	v.PrepareCreate(d)
+	want := `"status":{"acceptedNames":{"kind":"","plural":""},"conditions":[],"storedVersions":["v1"]}`
+	if got := print(d); !strings.Contains(got, want) || !strings.Contains(got, `"listKind":"WidgetList"`) || strings.Contains(got, "odd") {
+		t.Errorf("got %s", got)
+	}
+	compare(t, where(), texts(v.Validate(context.Background(), d, nil, schema.Whole).Errors), nil)
+	raw, err := v.Encode(d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := v.Render(raw, 5)
+	if err != nil || view.Stale {
+		t.Errorf("stale %v, error %v", view.Stale, err)
+	}
+	crd, err := ParseDefinition(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	NameConditions(crd, Names{}, time.Now())
+	updated, err := UpdateDefinition(raw, crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if view, err = v.Render(updated, 6); err != nil || view.Stale || !strings.Contains(string(view.JSON), `"reason":"InitialNamesAccepted"`) {
+		t.Errorf("stale %v, error %v: %s", view.Stale, err, updated)
+	}
+	hook := decode(t, v, string(definitionJSON(t, "MORE", "", "scope: Namespaced", "scope: Namespaced\n  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://x'}}}")))
+	v.PrepareCreate(hook)
+	compare(t, where(), texts(v.Validate(context.Background(), hook, nil, schema.Whole).Errors), []string{
+		"spec.conversion.strategy: Forbidden: this server does not call conversion webhooks; it converts between versions with the strategy None only",
+	})
+}
+
+func TestBetaDefinition(t *testing.T) {
+	raw := []byte(`{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.org","uid":"u"},
+		"spec":{"group":"example.org","version":"v1","names":{"plural":"widgets","kind":"Widget"},"preserveUnknownFields":false,
+		"validation":{"openAPIV3Schema":{"type":"object"}},"subresources":{"status":{}},"additionalPrinterColumns":[{"name":"A","type":"string","JSONPath":".spec.a"}]}}` + "\n")
+	crd, err := ParseDefinition(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := crd.Spec.Versions[0]; v.Name != "v1" || v.Schema == nil || v.Subresources == nil || v.AdditionalPrinterColumns[0].JSONPath != ".spec.a" || crd.Spec.Scope != "Namespaced" {
+		t.Errorf("got %+v", crd.Spec)
+	}
+	view, err := builtin(t, "CustomResourceDefinition").Render(raw, 2)
+	if err != nil || !strings.Contains(string(view.JSON), `"jsonPath":".spec.a"`) || !strings.Contains(string(view.JSON), "apiextensions.k8s.io/v1\"") {
+		t.Errorf("got %v, error %v", view, err)
+	}
+}
+
+func httpRoute(b *testing.B) []byte {
+	b.Helper()
+	for _, f := range testcrds.Families() {
+		if f.Name != "gateway-standard" {
+			continue
+		}
+		text, err := testcrds.CRD(f, "httproutes.gateway.networking.k8s.io")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if text, err = yaml.YAMLToJSON(text); err != nil {
+			b.Fatal(err)
+		}
+		return text
+	}
+	b.Fatal("no definition")
+	return nil
+}
+
+// BenchmarkDefinition measures what the way of a large definition costs.
+func BenchmarkDefinition(b *testing.B) {
+	text := httpRoute(b)
+	crd, err := ParseDefinition(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	DefaultCRD(crd)
+	b.Run("parse", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := ParseDefinition(text); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("validate", func(b *testing.B) {
+		for b.Loop() {
+			if errs := ValidateCRD(crd); len(errs) > 0 {
+				b.Fatal(errs)
+			}
+		}
+	})
+	b.Run("compile", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := Compile(crd); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkPut measures that adding a kind costs the same among few and many.
+func BenchmarkPut(b *testing.B) {
+	for _, n := range []int{10, 2000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := new(Registry)
+			for i := range n {
+				r.Put(&Kind{Group: "g.io", Plural: fmt.Sprint("p", i)})
+			}
+			k := &Kind{Group: "g.io", Plural: "p5"}
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Put(k)
+			}
+		})
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	r := new(Registry)
+	for i := range 2000 {
+		r.Put(&Kind{Group: "gateway.networking.k8s.io", Plural: fmt.Sprint("p", i)})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if r.Load().Lookup("gateway.networking.k8s.io", "p1234") == nil {
+			b.Fatal("gone")
+		}
+	}
+}
