@@ -102,6 +102,8 @@ func (s *Scanner) object() (Node, error) {
 	return n, nil
 }
 
+type pair struct{ key, value Node }
+
 // SortPairs sorts pairs (key node, value node, key node, …) by key, in place.
 // Of equal keys the last stays. It returns the pairs that are left and whether
 // any were dropped.
@@ -109,15 +111,45 @@ func (d *Doc) SortPairs(pairs []Node) (sorted []Node, duplicates bool) {
 	if len(pairs) < 4 {
 		return pairs, false
 	}
-	type pair struct{ key, value Node }
 	ps := unsafe.Slice((*pair)(unsafe.Pointer(&pairs[0])), len(pairs)/2)
+	if len(ps) <= 12 {
+		d.insertionSort(ps)
+	} else {
+		d.sort(ps)
+	}
+	w := 0
+	for i := range ps {
+		if i+1 < len(ps) && d.Str(ps[i].key) == d.Str(ps[i+1].key) {
+			continue
+		}
+		ps[w] = ps[i]
+		w++
+	}
+	return pairs[:2*w], w < len(ps)
+}
+
+// insertionSort sorts few pairs, equal keys in their order.
+func (d *Doc) insertionSort(ps []pair) {
+	for i := 1; i < len(ps); i++ {
+		p, name := ps[i], d.Str(ps[i].key)
+		j := i
+		for ; j > 0 && name < d.Str(ps[j-1].key); j-- {
+			ps[j] = ps[j-1]
+		}
+		ps[j] = p
+	}
+}
+
+// sort sorts pairs, equal keys in their order, in n log n at worst.
+func (d *Doc) sort(ps []pair) {
 	// A key's offset fits 32 bits, so its place goes above them: that makes the
 	// order total, and a sort that is not stable will do.
+	const offset = 1<<32 - 1
 	for i := range ps {
 		ps[i].key.bits |= uint64(i) << 32
 	}
 	str := func(n Node) string {
-		n.bits &= 1<<32 - 1
+		n.bits &= offset
 		return d.Str(n)
 	}
 	slices.SortFunc(ps, func(a, b pair) int {
@@ -126,16 +158,9 @@ func (d *Doc) SortPairs(pairs []Node) (sorted []Node, duplicates bool) {
 		}
 		return int(a.key.bits>>32) - int(b.key.bits>>32)
 	})
-	w := 0
 	for i := range ps {
-		if i+1 < len(ps) && str(ps[i].key) == str(ps[i+1].key) {
-			continue
-		}
-		ps[w] = ps[i]
-		ps[w].key.bits &= 1<<32 - 1
-		w++
+		ps[i].key.bits &= offset
 	}
-	return pairs[:2*w], w < len(ps)
 }
 
 // Skip consumes one value without keeping it, checked like any other; it notes
