@@ -266,7 +266,7 @@ func (c *compiler) values(n *node, s *structural.Values, decoded *node) *values 
 		v.badBound = v.badBound || b != nil && rangeError(*b, n.numType, n.format, "", "") != nil
 	}
 	if s.Pattern != "" {
-		v.pattern, v.match = s.Pattern, c.pattern(s.Pattern)
+		v.match = c.pattern(s.Pattern)
 	}
 	v.onlyTexts = len(s.Enum) > 0
 	for _, raw := range s.Enum {

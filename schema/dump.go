@@ -87,7 +87,9 @@ func (v *values) dump(word func(yes bool, format string, args ...any)) {
 	} {
 		word(size.bound != none, "%s=%d", size.name, size.bound)
 	}
-	word(v.pattern != "", "pattern=%q", v.pattern)
+	if v.match != nil {
+		word(true, "pattern=%q", v.match.text)
+	}
 	word(len(v.enum) > 0, "enum=%v", v.enum)
 	for _, r := range v.required {
 		word(true, "required=%s@%d", r.name, r.slot)

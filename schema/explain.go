@@ -125,10 +125,10 @@ func (n *node) textErrors(x doc.Value, name string) []error {
 		return []error{openapi.TooLong(name, in, v.maxLength, s)}
 	case v.minLength != none && size < v.minLength:
 		return []error{openapi.TooShort(name, in, v.minLength, s)}
-	case v.match != nil && v.match.err != nil:
-		return []error{openapi.FailedPattern(name, in, fmt.Sprintf("%s, but pattern is invalid: %s", v.pattern, v.match.err), s)}
+	case v.match != nil && v.match.err() != nil:
+		return []error{openapi.FailedPattern(name, in, fmt.Sprintf("%s, but pattern is invalid: %s", v.match.text, v.match.err()), s)}
 	case v.match != nil && !v.match.matches(s):
-		return []error{openapi.FailedPattern(name, in, v.pattern, s)}
+		return []error{openapi.FailedPattern(name, in, v.match.text, s)}
 	}
 	return nil
 }

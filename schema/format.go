@@ -5,8 +5,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
+
+	"github.com/keelson-io/keelson/internal/dfa"
 )
 
 // This file knows formats and patterns.
@@ -75,24 +78,41 @@ func formatCheck(format string) func(string) bool {
 	return func(s string) bool { return strfmt.Default.Validates(format, s) }
 }
 
-// pattern is a compiled pattern, or the error that compiling it gave.
+// pattern is a pattern, compiled when it is needed first: to a table, and to a
+// regular expression only for strings that the table does not decide.
 type pattern struct {
-	re  *regexp.Regexp
-	err error
+	text  string
+	table func() *dfa.Matcher
+	re    func() (*regexp.Regexp, error)
 }
 
 func (c *compiler) pattern(text string) *pattern {
 	p, ok := c.patterns[text]
 	if !ok {
-		p = new(pattern)
-		p.re, p.err = regexp.Compile(text)
+		p = &pattern{
+			text:  text,
+			table: sync.OnceValue(func() *dfa.Matcher { return dfa.Compile(text) }),
+			re:    sync.OnceValues(func() (*regexp.Regexp, error) { return regexp.Compile(text) }),
+		}
 		c.patterns[text] = p
 	}
 	return p
 }
 
+// err says what is wrong with the pattern itself.
+func (p *pattern) err() error {
+	_, err := p.re()
+	return err
+}
+
 func (p *pattern) matches(s string) bool {
-	return p.err == nil && p.re.MatchString(s)
+	if table := p.table(); table != nil {
+		if match, known := table.Match(s); known {
+			return match
+		}
+	}
+	re, err := p.re()
+	return err == nil && re.MatchString(s)
 }
 
 // rangeError checks that a number is one of the type and format, as upstream

@@ -87,7 +87,6 @@ type values struct {
 	minItems           int64
 	maxProps           int64
 	minProps           int64
-	pattern            string
 	match              *pattern
 	enum               []any
 	texts              []string // the strings of enum

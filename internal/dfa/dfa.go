@@ -30,7 +30,7 @@ import (
 const (
 	maxStates = 512
 	maxTable  = 1 << 13 // entries
-	maxWork   = 1 << 20 // instructions visited, some 10 ms
+	maxWork   = 1 << 18 // instructions visited, some milliseconds
 	ascii     = 128
 )
 
