@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -80,8 +81,8 @@ func applyObjects(t *testing.T, k *kubectl, objects []testcrds.Doc) {
 	namespaces := map[string]bool{"default": true}
 	var files []testcrds.Doc
 	for _, d := range objects {
-		id := d.APIVersion + d.Kind + d.Namespace + d.Name
-		if i, ok := seen[id]; ok && d.Name != "" {
+		id := d.Kind + " " + cmp.Or(d.Namespace, "default") + "/" + d.Name
+		if i, ok := seen[id]; ok {
 			files[i] = d
 			continue
 		}

@@ -69,7 +69,7 @@ func TestHostileBodies(t *testing.T) {
 			`{"apiVersion":"demo.example.org/v1","kind":"Gadget","metadata":{"name":"dup"},"spec":{"color":"red","color":"blue"}}`, 201, `"color":"blue"`},
 		{"number out of range", "POST", list, jsonType,
 			`{"apiVersion":"demo.example.org/v1","kind":"Gadget","metadata":{"name":"n"},"spec":{"color":"red","replicas":1e999}}`, 400, ""},
-		{"wrong method", "POST", list + "/one/status", jsonType, `{}`, 405, "the server does not allow this method on the requested resource"},
+		{"wrong method", "POST", list + "/one/status", jsonType, `{}`, 405, "create is not supported on resources of kind"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := s.do(t, c.code, c.method, c.path, []byte(c.body), "Content-Type", c.contentType)

@@ -38,17 +38,18 @@ var (
 type Family struct {
 	Name     string
 	Module   Module
-	CRDs     string // folder of definitions
-	Examples string // folder of objects, "" if there is none
+	CRDs     string   // folder of definitions
+	Examples []string // folders of objects
 }
 
 // Families lists what is tried. The two channels of the Gateway API define the same kinds, so a server holds one of them.
 func Families() []Family {
 	return []Family{
-		{"gateway-standard", GatewayAPI, "config/crd/standard", "examples/standard"},
-		{"gateway-experimental", GatewayAPI, "config/crd/experimental", "examples/experimental"},
-		{"cert-manager", CertManager, "deploy/crds", ""},
-		{"prometheus-operator", PrometheusOperator, "example/prometheus-operator-crd", "example/user-guides"},
+		{"gateway-standard", GatewayAPI, "config/crd/standard", []string{"examples/standard"}},
+		{"gateway-experimental", GatewayAPI, "config/crd/experimental", []string{"examples/experimental"}},
+		{"cert-manager", CertManager, "deploy/crds", nil},
+		{"prometheus-operator", PrometheusOperator, "example/prometheus-operator-crd",
+			[]string{"example/user-guides/alerting", "example/user-guides/getting-started"}},
 	}
 }
 
@@ -167,9 +168,6 @@ func CRD(f Family, name string) ([]byte, error) {
 
 // Examples returns a family's example objects whose kinds its own definitions define.
 func Examples(f Family) ([]Doc, error) {
-	if f.Examples == "" {
-		return nil, nil
-	}
 	tree, err := Open(f.Module)
 	if err != nil {
 		return nil, err
@@ -183,9 +181,13 @@ func Examples(f Family) ([]Doc, error) {
 		_, group, _ := strings.Cut(d.Name, ".")
 		groups[group] = true
 	}
-	docs, err := Docs(tree, f.Examples)
-	if err != nil {
-		return nil, err
+	var docs []Doc
+	for _, dir := range f.Examples {
+		more, err := Docs(tree, dir)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, more...)
 	}
 	return slices.DeleteFunc(docs, func(d Doc) bool {
 		group, _, _ := strings.Cut(d.APIVersion, "/")
