@@ -47,6 +47,14 @@ func (m *Manager) apply(live, config *doc.Doc, o *Options) ([]byte, error) {
 	if err := m.checkConfig(config.Root()); err != nil {
 		return nil, err
 	}
+	if out, ok := m.applyDirect(live, config, o); ok {
+		return out, nil
+	}
+	return m.applyPlain(live, config, o)
+}
+
+// applyPlain is apply by way of SMD.
+func (m *Manager) applyPlain(live, config *doc.Doc, o *Options) ([]byte, error) {
 	liveFields, err := decodeManaged(managedFieldsOf(live))
 	if err != nil {
 		return nil, fmt.Errorf("failed to decode managed fields: %v", err)

@@ -236,10 +236,36 @@ func (w *walker) compare(t *typ, live, new doc.Value) (f diff, ok bool) {
 	if !w.valid(t, live) || !w.valid(t, new) {
 		return f, false
 	}
-	if !value.Equals(node{live}, node{new}) { // 1 and 1.0 are equal here
+	if !equalNumbers(live, new) {
 		f.changed = w.leaf
 	}
 	return f, true
+}
+
+// equalNumbers reports whether two values that are not equal are so to SMD, to
+// which 1 and 1.0 are the same.
+func equalNumbers(a, b doc.Value) bool {
+	return (hasFloat(a) || hasFloat(b)) && value.Equals(node{a}, node{b})
+}
+
+func hasFloat(v doc.Value) bool {
+	switch v.Kind() {
+	case doc.Float:
+		return true
+	case doc.Array:
+		for _, item := range v.Items() {
+			if hasFloat(item) {
+				return true
+			}
+		}
+	case doc.Object:
+		for _, member := range v.Members() {
+			if hasFloat(member) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // compareMembers compares objects member by member.
