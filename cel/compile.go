@@ -2,6 +2,7 @@ package cel
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
@@ -341,7 +342,7 @@ func (c *compiler) list(e ast.Expr) *code {
 		return listValue(items)
 	}
 	if allConst {
-		v := build(&frame{})
+		v := build(&frame{limit: math.MaxUint64})
 		if v.failed() {
 			return &code{eval: func(*frame) Value { return v }, konst: &v}
 		}
@@ -393,7 +394,7 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 		return mapValue(m)
 	}
 	if allConst {
-		v := build(&frame{})
+		v := build(&frame{limit: math.MaxUint64})
 		return constant(v)
 	}
 	return &code{eval: func(fr *frame) Value {

@@ -1,6 +1,9 @@
 package cel
 
 import (
+	"math"
+	"strings"
+
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/operators"
@@ -114,7 +117,7 @@ func (c *compiler) function(e ast.Expr) *code {
 		c.unsupported(name + "()")
 	}
 	if len(args) == 1 && args[0].konst != nil && overloads.IsTypeConversionFunction(name) {
-		v := cc.eval(&frame{})
+		v := cc.eval(&frame{limit: math.MaxUint64})
 		if v.kind == KindError {
 			c.fail("%w", v.err())
 		}
@@ -145,6 +148,9 @@ func (cc *callCode) eval(fr *frame) Value {
 	}
 	fr.cost += cc.cost(args, result)
 	fr.drop(base)
+	if fr.cost > fr.limit {
+		return fr.exhausted()
+	}
 	return result
 }
 
@@ -163,8 +169,14 @@ func (cc *callCode) apply(args []Value) Value {
 	return cc.bridge(args)
 }
 
-// bridge runs the bound implementation on cel-go's representation.
-func (cc *callCode) bridge(args []Value) Value {
+// bridge runs the bound implementation on cel-go's representation. Some
+// implementations trust the types that the checker found and panic on others.
+func (cc *callCode) bridge(args []Value) (result Value) {
+	defer func() {
+		if recover() != nil {
+			result = noOverload(cc.name, args)
+		}
+	}()
 	refs := make([]ref.Val, len(args))
 	for i, arg := range args {
 		refs[i] = arg.ref()
@@ -186,6 +198,15 @@ func (cc *callCode) bridge(args []Value) Value {
 		return fromRef(cc.impl.Function(refs...))
 	}
 	return traitError(cc.name)
+}
+
+// noOverload says that a function cannot take these arguments.
+func noOverload(name string, args []Value) Value {
+	var types []string
+	for _, arg := range args {
+		types = append(types, arg.typeName())
+	}
+	return errorf("no such overload: %s(%s)", name, strings.Join(types, ", "))
 }
 
 // arithmetic compiles + - * / %.
@@ -219,6 +240,9 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 		}
 		if r.failed() {
 			return r
+		}
+		if l.kind == KindList && r.kind == KindList && !fr.mayCopy(l, r) || fr.cost > fr.limit {
+			return fr.exhausted()
 		}
 		return apply(l, r)
 	}}

@@ -17,6 +17,7 @@ type frame struct {
 	ctx   context.Context
 	done  <-chan struct{}
 	ticks uint32
+	work  int  // items copied by adding lists
 	stop  bool // the context ended, or the cost limit was exceeded: loops end
 }
 
@@ -92,6 +93,30 @@ func (fr *frame) tick() bool {
 
 // interrupted is what a loop that had to end evaluates to.
 func (fr *frame) interrupted() Value { return errorValue(errInterrupted) }
+
+// Adding lists costs one unit whatever their length, because upstream copies
+// nothing. Here it copies, and repeated doubling must not take all memory: a
+// list longer than maxList could not be iterated over within any limit.
+const (
+	maxList = 1 << 21
+	maxWork = 1 << 24
+)
+
+// mayCopy accounts for adding two lists; false means that it is too much.
+func (fr *frame) mayCopy(a, b Value) bool {
+	n := b.size()
+	if a.flag != flagOwn {
+		n += a.size()
+	}
+	fr.work += n
+	return n <= maxList && fr.work <= maxWork
+}
+
+// exhausted ends an evaluation that exceeds its limit.
+func (fr *frame) exhausted() Value {
+	fr.cost, fr.stop = max(fr.cost, fr.limit+1), true
+	return fr.interrupted()
+}
 
 // firstFailure chooses between failures as && and || do: an unknown wins over
 // an error, the first error over later ones; unknowns are merged.

@@ -3,6 +3,7 @@ package cel
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/google/cel-go/common/ast"
 
@@ -121,7 +122,7 @@ func (fr *frame) begin(ctx context.Context, slots int, limit uint64) {
 	}
 	fr.slots = fr.slots[:slots]
 	fr.stack = fr.stack[:0]
-	fr.cost, fr.limit, fr.ticks, fr.stop = 0, limit, 0, false
+	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop = 0, min(limit, math.MaxUint64-1), 0, 0, false
 	fr.ctx, fr.done = ctx, ctx.Done()
 }
 

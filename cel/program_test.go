@@ -1,0 +1,301 @@
+package cel
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+const listSchema = `{type: object, properties: {
+	l: {type: array, items: {type: object, properties: {k: {type: string}, v: {type: integer}, o: {type: object, properties: {x: {type: integer}}}}}},
+	s: {type: array, items: {type: string}}, m: {type: object, additionalProperties: {type: string}},
+	num: {type: integer}, t: {type: string}, f: {type: number}, b: {type: boolean}}}`
+
+const listData = `{l: [{k: a, v: 1, o: {x: 1}}, {k: b, v: 2}, {k: c, v: 3, o: {x: 3}}], s: [one, two], m: {p: q}, num: 5, t: text, f: 1.5, b: true}`
+
+// TestNoAllocation checks that rules that read, compare, index and iterate
+// take no memory, whatever way they go.
+func TestNoAllocation(t *testing.T) {
+	f := newFixture(t, testEnv(t), strings.ReplaceAll(listSchema, "\t", " "), listData)
+	a := Activation{Self: f.doc}
+	for _, rule := range []string{
+		"self.num == 5 && self.t == 'text' && self.f > 1.0 && self.b",
+		"self.t in ['a', 'text'] || self.num in [1, 2]",
+		"self.l[0].k == 'a' && self.m['p'] == 'q' && self.m.p == 'q'",
+		"self.l.all(x, x.v > 0) && self.l.exists(x, x.k == 'c')",
+		"self.l.exists_one(x, x.v == 2)",
+		"self.l.all(x, self.l.exists_one(y, x.k == y.k))",
+		"self.l.all(x, !has(x.o) || x.o.x > 0)",
+		"self.l.exists(x, x.o.x == 3)", // absorbs an error
+		"self.l.filter(x, x.v > 1).size() == 2",
+		"self.m.all(k, self.m[k] == 'q') && self.m.all(k, v, v != k)",
+		"self.s.all(i, s, i < 2 && s.size() == 3)",
+		"self.t.startsWith('te') && self.t.matches('^[a-z]+$') && self.t.contains('ex')",
+		"self.s == self.s && self.l[1] == self.l[1]",
+		"self.num * 2 + 1 > 10 && -self.num < 0 && self.num % 2 == 1",
+		"(self.num == 5 ? self.t : 'x') == 'text'",
+		"self.l.size() < 100 && size(self.t) == 4",
+	} {
+		p, err := f.types.Compile(rule, f.self, CompileOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", rule, err)
+			continue
+		}
+		ctx := context.Background()
+		if n := testing.AllocsPerRun(50, func() {
+			if v, _, err := p.Eval(ctx, &a, 1_000_000); err != nil || !v.Bool() {
+				t.Fatalf("%s: %v %v", rule, v, err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", rule, n)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	f := newFixture(t, testEnv(t), strings.ReplaceAll(listSchema, "\t", " "), listData)
+	compile := func(rule string) *Program {
+		p, err := f.types.Compile(rule, f.self, CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	a := Activation{Self: f.doc}
+	p := compile("self.num == 5")
+	if _, cost, err := p.Eval(context.Background(), &a, 3); err != nil || cost != 3 {
+		t.Errorf("at the limit: cost %d, %v", cost, err)
+	}
+	if _, _, err := p.Eval(context.Background(), &a, 2); !errors.Is(err, ErrCostLimit) {
+		t.Errorf("over the limit: got %v", err)
+	}
+	long := compile("lists.range(1000).all(x, lists.range(1000).all(y, x + y >= 0))")
+	if _, _, err := long.Eval(context.Background(), &a, 100_000); !errors.Is(err, ErrCostLimit) {
+		t.Errorf("long loop: got %v", err)
+	}
+	if _, _, err := long.Eval(context.Background(), &a, math.MaxUint64); err != nil {
+		t.Errorf("without a limit: got %v", err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("gone"))
+	_, _, err := long.Eval(ctx, &a, math.MaxUint64)
+	if !errors.Is(err, ErrInterrupted) || err.Error() != "operation interrupted: gone" {
+		t.Errorf("after the context ended: got %v", err)
+	}
+	doubling := "true"
+	for i := range 60 {
+		name := "a" + strings.Repeat("a", i)
+		from := "[1]"
+		if i < 59 {
+			from = "a" + name
+		}
+		doubling = "optional.of(" + from + " + " + from + ").optMap(" + name + ", " + doubling + ").value()"
+	}
+	if _, _, err := compile(doubling).Eval(context.Background(), &a, 1_000_000); !errors.Is(err, ErrCostLimit) {
+		t.Errorf("doubling a list: got %v", err)
+	}
+}
+
+func TestOldSelf(t *testing.T) {
+	f := newFixture(t, testEnv(t), "{type: object, properties: {num: {type: integer}}}", "{num: 2}")
+	old := f.document(t, "{num: 1}", f.self, true)
+	rows := []struct {
+		rule     string
+		optional bool
+		has      bool
+		want     string
+		uses     bool
+	}{
+		{"self.num > oldSelf.num", false, true, "true", true},
+		{"self.num > oldSelf.num", false, false, "no such attribute(s): oldSelf", true},
+		{"oldSelf.hasValue() && oldSelf.value().num == 1", true, true, "true", true},
+		{"oldSelf.num.orValue(7) == 1", true, true, "true", true},
+		{"oldSelf.orValue(self).num == 2", true, false, "true", true},
+		{"!oldSelf.hasValue()", true, false, "true", true},
+		{"self.num == 2", true, false, "true", false},
+	}
+	for _, row := range rows {
+		p, err := f.types.Compile(row.rule, f.self, CompileOptions{OptionalOldSelf: row.optional})
+		if err != nil {
+			t.Errorf("%s: %v", row.rule, err)
+			continue
+		}
+		v, _, err := p.Eval(context.Background(), &Activation{Self: f.doc, OldSelf: old, HasOldSelf: row.has}, 1000)
+		got := v.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != row.want || p.UsesOldSelf() != row.uses {
+			t.Errorf("%s: got %s, uses oldSelf %t", row.rule, got, p.UsesOldSelf())
+		}
+	}
+}
+
+func TestCompileErrors(t *testing.T) {
+	f := newFixture(t, testEnv(t), "{type: object, properties: {num: {type: integer}, s: {type: string}}}", "{num: 2}")
+	rows := []struct {
+		expr string
+		want ResultKind
+		err  string
+	}{
+		{"self.num == 1", BoolResult, ""},
+		{"self.m == 1", BoolResult, "compilation failed: ERROR: <input>:1:5: undefined field 'm'\n | self.m == 1\n | ....^"},
+		{"self.num", BoolResult, "cel expression must evaluate to a bool"},
+		{"dyn(self.num)", BoolResult, "cel expression must evaluate to a bool"},
+		{"self.num", StringResult, "messageExpression must evaluate to a string"},
+		{"self.x", StringResult, "messageExpression compilation failed: ERROR: <input>:1:5: undefined field 'x'\n | self.x\n | ....^"},
+		{"'a' + self.s", StringResult, ""},
+		{"int('x') == 1", BoolResult, "program instantiation failed: type conversion error from 'string' to 'int'"},
+		{"string(int('x'))", StringResult, "messageExpression instantiation failed: type conversion error from 'string' to 'int'"},
+		{"self.s.find('(') == ''", BoolResult, "program instantiation failed: error parsing regexp: missing closing ): `(`"},
+		{"self.s.matches('(')", BoolResult, "compilation failed: ERROR: <input>:1:16: invalid matches argument\n | self.s.matches('(')\n | ...............^"},
+		{"", BoolResult, "compilation failed: ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"},
+	}
+	for _, row := range rows {
+		_, err := f.types.Compile(row.expr, f.self, CompileOptions{Want: row.want})
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != row.err {
+			t.Errorf("%q: got %q, want %q", row.expr, got, row.err)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	rows := []struct {
+		version string
+		stored  bool
+		expr    string
+		ok      bool
+	}{
+		{"1.36", false, "[1].includes(1)", false},
+		{"1.37", false, "[1].includes(1)", true},
+		{"1.36", true, "[1].includes(1)", true},
+		{"1.30", false, "semver('1.2.3').major() == 1", false},
+		{"1.33", false, "semver('1.2.3').major() == 1", true},
+		{"1.29", false, "isIP('1.1.1.1')", false},
+		{"1.27", false, "optional.of(1).hasValue()", false},
+		{"1.27", false, "1 < 1.5", false},
+		{"1.28", false, "1 < 1.5", true},
+		{"", false, "[3,1].sort() == [1,3]", true},
+	}
+	for _, row := range rows {
+		env, err := NewEnv(EnvOptions{Version: row.version, Stored: row.stored})
+		if err != nil {
+			t.Errorf("%s: %v", row.version, err)
+			continue
+		}
+		self := &Type{Kind: Int}
+		if _, err := env.Types(self).Compile(row.expr, self, CompileOptions{}); (err == nil) != row.ok {
+			t.Errorf("%s (stored %t): %s: %v", row.version, row.stored, row.expr, err)
+		}
+	}
+	if _, err := NewEnv(EnvOptions{Version: "two"}); err == nil {
+		t.Error("version two: got no error")
+	}
+}
+
+// TestUnknown checks the logic of four values: false and true absorb what is
+// unknown, unknown hides errors.
+func TestUnknown(t *testing.T) {
+	x, y := unknownValue("self.x"), unknownValue("self.y")
+	failure := errorValue(errDivZero)
+	is := func(v Value) testFn { return func(fr *frame) tri { return fr.verdict(v) } }
+	rows := []struct {
+		a, b    Value
+		and, or string
+	}{
+		{x, boolValue(true), "unknown self.x", "true"},
+		{x, boolValue(false), "false", "unknown self.x"},
+		{x, failure, "unknown self.x", "unknown self.x"},
+		{failure, x, "unknown self.x", "unknown self.x"},
+		{y, x, "unknown self.x, self.y", "unknown self.x, self.y"},
+		{failure, errorValue(errModZero), "division by zero", "division by zero"},
+	}
+	for _, row := range rows {
+		fr := &frame{}
+		tests := []testFn{is(row.a), is(row.b)}
+		if got := fr.outcome(runTests(fr, tests, no)).String(); got != row.and {
+			t.Errorf("%v && %v: got %s, want %s", row.a, row.b, got, row.and)
+		}
+		if got := fr.outcome(runTests(fr, tests, yes)).String(); got != row.or {
+			t.Errorf("%v || %v: got %s, want %s", row.a, row.b, got, row.or)
+		}
+	}
+}
+
+func TestEscape(t *testing.T) {
+	for _, row := range []struct {
+		name, escaped string
+		ok            bool
+	}{
+		{"a", "a", true}, {"namespace", "__namespace__", true}, {"a-b", "a__dash__b", true},
+		{"a.b/c", "a__dot__b__slash__c", true}, {"a__b", "a__underscores__b", true}, {"_a", "_a", true},
+		{"", "", false}, {"1a", "", false}, {"a b", "", false}, {"ä", "", false},
+	} {
+		got, ok := Escape(row.name)
+		if got != row.escaped || ok != row.ok {
+			t.Errorf("Escape(%q) = %q, %t", row.name, got, ok)
+		}
+		if back, backOK := Unescape(got); ok && (back != row.name || !backOK) {
+			t.Errorf("Unescape(%q) = %q, %t", got, back, backOK)
+		}
+	}
+	if _, ok := Unescape("a__nonsense__b"); ok {
+		t.Error("an unknown escape sequence is accepted")
+	}
+}
+
+// FuzzEval evaluates any expression over fixed data: it must end within its
+// limit and not panic.
+func FuzzEval(f *testing.F) {
+	env, err := NewEnv(EnvOptions{Stored: true})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{
+		"self.l.all(x, x.v > 0)", "self.s.map(x, x + 'a').join(',')", "self.m.transformMap(k, v, v)",
+		"dyn(self.l).sort()", "dyn(1).distinct()", "self.?t.optMap(x, x)[?0]", "'%s %d'.format([self.l, self.num])",
+		"self.t.replace('', self.t)", "quantity(self.t)", "[self.l, self.l] == [self.l]", "dyn(self)[self.t]",
+	} {
+		f.Add(seed)
+	}
+	b := newShaper()
+	schema := apiextv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextv1.JSONSchemaProps{
+		"l": {Type: "array", Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &apiextv1.JSONSchemaProps{Type: "object",
+			Properties: map[string]apiextv1.JSONSchemaProps{"k": {Type: "string"}, "v": {Type: "integer"}}}}},
+		"s": {Type: "array", Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &apiextv1.JSONSchemaProps{Type: "string"}}},
+		"m": {Type: "object", AdditionalProperties: &apiextv1.JSONSchemaPropsOrBool{Schema: &apiextv1.JSONSchemaProps{Type: "string"}}},
+		"num": {Type: "integer"}, "t": {Type: "string"},
+	}}
+	self := b.build(&schema, false)
+	d := &doc.Doc{}
+	d.Reset([]*doc.Shape{nil})
+	if err := doc.Parse(d, []byte(`{"l":[{"k":"a","v":1},{"k":7}],"s":["x",1],"m":{"p":"q","z":null},"num":3,"t":"text"}`)); err != nil {
+		f.Fatal(err)
+	}
+	types := env.Types(self)
+	var a Activation
+	f.Fuzz(func(t *testing.T, expr string) {
+		p, err := types.Compile(expr, self, CompileOptions{Want: AnyResult})
+		if err != nil {
+			return
+		}
+		a.Self = d.Root()
+		const limit = 10_000
+		if v, cost, err := p.Eval(context.Background(), &a, limit); err == nil {
+			if cost > limit {
+				t.Errorf("%s: cost %d without an error", expr, cost)
+			}
+			_ = v.String()
+		}
+	})
+}
