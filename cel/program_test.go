@@ -272,8 +272,8 @@ func FuzzEval(f *testing.F) {
 	schema := apiextv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextv1.JSONSchemaProps{
 		"l": {Type: "array", Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &apiextv1.JSONSchemaProps{Type: "object",
 			Properties: map[string]apiextv1.JSONSchemaProps{"k": {Type: "string"}, "v": {Type: "integer"}}}}},
-		"s": {Type: "array", Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &apiextv1.JSONSchemaProps{Type: "string"}}},
-		"m": {Type: "object", AdditionalProperties: &apiextv1.JSONSchemaPropsOrBool{Schema: &apiextv1.JSONSchemaProps{Type: "string"}}},
+		"s":   {Type: "array", Items: &apiextv1.JSONSchemaPropsOrArray{Schema: &apiextv1.JSONSchemaProps{Type: "string"}}},
+		"m":   {Type: "object", AdditionalProperties: &apiextv1.JSONSchemaPropsOrBool{Schema: &apiextv1.JSONSchemaProps{Type: "string"}}},
 		"num": {Type: "integer"}, "t": {Type: "string"},
 	}}
 	self := b.build(&schema, false)
