@@ -38,7 +38,7 @@ func (m *Manager) Apply(live *doc.Doc, patch []byte, o Options) ([]byte, error) 
 		err = conflictError(conflicts)
 	}
 	if err != nil {
-		return nil, clientError(err)
+		return nil, status.From(err)
 	}
 	return out, nil
 }

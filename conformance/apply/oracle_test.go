@@ -280,4 +280,3 @@ func describe(s metav1.Status, text string) string {
 	}
 	return out
 }
-
