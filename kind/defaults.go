@@ -133,19 +133,23 @@ func (c *defaultCheck) value(s *structural.Schema, path *field.Path, at []string
 func checkValue(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
 	// Kubernetes does not hold defaults to what int-or-string says about types.
 	plain := rewrite(s, func(s *structural.Schema) { s.Rules, s.IntOrString = nil, false })
-	errs := checkBy(plain, value, path, false)
+	errs := checkBy(plain, value, path)
 	if len(errs) > 0 || !hasRules(s) {
 		return errs
 	}
-	if errs := checkBy(s, value, path, false); len(errs) > 0 {
-		return errs
+	var tree any
+	if err := json.Unmarshal(value, &tree); err != nil {
+		return field.ErrorList{field.Invalid(path, "", err.Error())}
 	}
-	// Rules about changes see the default as the old value, too.
-	return checkBy(s, value, path, true)
+	if s = reached(s, []any{tree}); !hasRules(s) {
+		return nil
+	}
+	return checkBy(s, value, path)
 }
 
-// checkBy validates a value by a schema; as an update without a change if same.
-func checkBy(s *structural.Schema, value []byte, path *field.Path, same bool) field.ErrorList {
+// checkBy validates a value by a schema, as a new one and then as one that does
+// not change: rules about changes see the default as the old value, too.
+func checkBy(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
 	opts, err := options(true)
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
@@ -163,11 +167,47 @@ func checkBy(s *structural.Schema, value []byte, path *field.Path, same bool) fi
 		}
 		return field.ErrorList{field.Invalid(path, canonical(value), err.Error())}
 	}
-	var old *doc.Doc
-	if same {
-		old = d
+	errs := p.Validate(context.Background(), d, nil, schema.Whole).Errors
+	if len(errs) == 0 && hasRules(s) {
+		errs = p.Validate(context.Background(), d, d, schema.Whole).Errors
 	}
-	return under(path, p.Validate(context.Background(), d, old, schema.Whole).Errors)
+	return under(path, errs)
+}
+
+// reached is a copy of s with those rules only that are asked about values:
+// the others need not be compiled, which is most of the cost.
+func reached(s *structural.Schema, values []any) *structural.Schema {
+	if s == nil || !hasRules(s) {
+		return s
+	}
+	if len(values) == 0 {
+		return withoutRules(s)
+	}
+	var items, others []any
+	members := map[string][]any{}
+	for _, v := range values {
+		switch v := v.(type) {
+		case []any:
+			items = append(items, v...)
+		case map[string]any:
+			for name, member := range v {
+				if _, ok := s.Properties[name]; ok {
+					members[name] = append(members[name], member)
+				} else {
+					others = append(others, member)
+				}
+			}
+		}
+	}
+	c := *s
+	c.Items, c.Additional = reached(s.Items, items), reached(s.Additional, others)
+	if s.Properties != nil {
+		c.Properties = make(map[string]*structural.Schema, len(s.Properties))
+		for name, p := range s.Properties {
+			c.Properties[name] = reached(p, members[name])
+		}
+	}
+	return &c
 }
 
 // under puts path in front of the fields of errors.
