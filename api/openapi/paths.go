@@ -124,7 +124,7 @@ func (n namer) operation(method, action, verb, sub string, options documented, b
 	switch action {
 	case "post":
 		op.codes = append(op.codes, http.StatusCreated, http.StatusAccepted)
-	case "put", "patch":
+	case "put":
 		op.codes = append(op.codes, http.StatusCreated)
 	case "delete":
 		op.codes = append(op.codes, http.StatusAccepted)
@@ -149,7 +149,9 @@ func (n namer) describe(verb, sub string) string {
 		return "delete collection of " + name
 	}
 	article := " a "
-	if strings.ContainsRune("AEIOU", rune(name[0])) {
+	if strings.HasSuffix(name, "s") && !strings.HasSuffix(name, "ss") {
+		article = " " // it reads as a plural
+	} else if strings.ContainsRune("AEIOU", rune(name[0])) {
 		article = " an "
 	}
 	return verb + article + name
@@ -157,6 +159,9 @@ func (n namer) describe(verb, sub string) string {
 
 // id is an operation's identifier: verb, group, version, rest.
 func (n namer) id(verb, rest string) string {
+	if verb == "deletecollection" {
+		verb, rest = "delete", "Collection"+rest
+	}
 	return verb + identifier(n.group(), true) + identifier(n.v.Name, true) + rest
 }
 
@@ -193,7 +198,7 @@ func capital(s string) string { return identifier(s, true) }
 
 // The options whose fields are query parameters.
 var (
-	getOptions    documented // none
+	getOptions    documented = metav1.GetOptions{}
 	listOptions   documented = metav1.ListOptions{}
 	createOptions documented = metav1.CreateOptions{}
 	updateOptions documented = metav1.UpdateOptions{}

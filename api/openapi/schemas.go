@@ -62,7 +62,7 @@ func described(name, description string, v2 bool) spec.Schema {
 		return s
 	}
 	return spec.Schema{SchemaProps: spec.SchemaProps{
-		Description: description, Default: map[string]any{}, AllOf: []spec.Schema{ref(name, v2)},
+		Description: description, AllOf: []spec.Schema{ref(name, v2)},
 	}}
 }
 
