@@ -257,6 +257,8 @@ func (c *compiler) extend(operand *code, s step, test bool) *code {
 					param = f.Type
 				}
 			}
+		case t.Kind == List && s.index == nil && s.key.kind == KindInt && s.key.Int() >= 0 && t.Elem != nil:
+			s.typ, s.item, param = t, true, t.Elem
 		case t.Kind == Map, t.Kind == List:
 			param = t.Elem
 		}

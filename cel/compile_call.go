@@ -226,10 +226,18 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 	default:
 		apply = modulo
 	}
-	price := tableCosts[c.overload(e)]
+	price, plus := tableCosts[c.overload(e)], call.FunctionName() == operators.Add
 	x, y := a.eval, b.eval
 	return &code{eval: func(fr *frame) Value {
 		l, r := x(fr), y(fr)
+		if plus && l.kind == KindInt && r.kind == KindInt {
+			fr.cost++
+			sum := l.Int() + r.Int()
+			if (sum > l.Int()) != (r.Int() > 0) && r.Int() != 0 {
+				return errorValue(errIntOverflow)
+			}
+			return intValue(sum)
+		}
 		if price == nil {
 			fr.cost++
 		} else {
@@ -307,8 +315,7 @@ func (c *compiler) ordering(e ast.Expr) *code {
 	}
 	sized := tableCosts[c.overload(e)] != nil
 	x, y := a.eval, b.eval
-	general := func(fr *frame) tri {
-		l, r := x(fr), y(fr)
+	orderValues := func(fr *frame, l, r Value) tri {
 		if sized {
 			fr.cost += costCompare(l, r)
 		} else {
@@ -338,6 +345,10 @@ func (c *compiler) ordering(e ast.Expr) *code {
 		n := cmp.Int()
 		return truth(n < 0 && wantLess || n == 0 && wantEqual || n > 0 && wantGreater)
 	}
+	general := func(fr *frame) tri {
+		l := x(fr)
+		return orderValues(fr, l, y(fr))
+	}
 	if d, ok := directOf(a); ok && d.want == KindInt && b.konst != nil && b.konst.kind == KindInt {
 		j := b.konst.Int()
 		return testCode(func(fr *frame) tri {
@@ -347,6 +358,18 @@ func (c *compiler) ordering(e ast.Expr) *code {
 			}
 			fr.cost += d.units + 1
 			i := int64(bits)
+			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
+		})
+	}
+	if b.konst != nil && b.konst.kind == KindInt && a.static == KindInt {
+		j := b.konst.Int()
+		return testCode(func(fr *frame) tri {
+			l := x(fr)
+			if l.kind != KindInt {
+				return orderValues(fr, l, *b.konst)
+			}
+			fr.cost++
+			i := l.Int()
 			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
 		})
 	}

@@ -13,10 +13,16 @@ import (
 // direct is a path that can be read directly.
 type direct struct {
 	slot  int
-	slots []int  // of the members, one for each step
+	slots []hop  // one for each step
 	typ   *Type  // of the variable
 	want  Kind   // of the value
 	units uint64 // the price
+}
+
+// hop is a step to the member in a slot of an object, or to an item of a list.
+type hop struct {
+	at   int
+	item bool
 }
 
 // directOf is the direct form of a node; false if it has none.
@@ -32,27 +38,36 @@ func directOf(c *code) (direct, bool) {
 	d.typ = p.steps[0].typ
 	for i := range p.steps {
 		s := &p.steps[i]
-		if s.field == nil || s.optional || s.field.Slot < 0 || i > 0 && s.typ != p.steps[i-1].field.Type {
+		switch {
+		case s.optional, i > 0 && s.typ != p.steps[i-1].result():
+			return direct{}, false
+		case s.item:
+			d.slots = append(d.slots, hop{int(s.key.Int()), true})
+		case s.field != nil && s.field.Slot >= 0:
+			d.slots = append(d.slots, hop{s.field.Slot, false})
+		default:
 			return direct{}, false
 		}
-		d.slots = append(d.slots, s.field.Slot)
 	}
-	return d, kindOf[p.steps[len(p.steps)-1].field.Type.Kind] == d.want
+	last := p.steps[len(p.steps)-1].result()
+	return d, last != nil && int(last.Kind) < len(kindOf) && kindOf[last.Kind] == d.want
 }
 
 // directContainer is the direct form of a node whose value has a size.
 func directContainer(c *code) (direct, bool) {
 	d, ok := directOf(c)
-	if ok {
-		return d, d.want == KindString && len(d.slots) > 0
+	if ok && len(d.slots) > 0 {
+		return d, d.want == KindString
 	}
 	if len(d.slots) == 0 || len(d.slots) != len(c.path.steps) {
 		return d, false
 	}
-	switch c.path.steps[len(d.slots)-1].field.Type.Kind {
-	case List:
+	switch last := c.path.steps[len(d.slots)-1].result(); {
+	case last == nil:
+		return d, false
+	case last.Kind == List:
 		d.want = KindList
-	case Map:
+	case last.Kind == Map:
 		d.want = KindMap
 	default:
 		return d, false
@@ -66,15 +81,19 @@ var kindOf = [...]Kind{Bool: KindBool, Int: KindInt, String: KindString, Object:
 // node is the member at the end of the path; Absent if a direct read fails.
 func (d *direct) node(fr *frame) (*doc.Doc, doc.Node) {
 	v := &fr.slots[d.slot]
-	if v.kind != KindMap || v.flag != flagFromDoc || v.typ != d.typ {
+	if v.kind != KindMap && v.kind != KindList || v.flag != flagFromDoc || v.typ != d.typ {
 		return nil, doc.Node{}
 	}
 	text, n := v.doc(), v.node
-	for _, slot := range d.slots {
-		if n.Kind() != doc.Object || n.ShapeIndex() == 0 {
+	for _, h := range d.slots {
+		switch {
+		case h.item && n.Kind() == doc.Array && h.at < n.Len():
+			n = text.Item(n, h.at)
+		case !h.item && n.Kind() == doc.Object && n.ShapeIndex() != 0:
+			n = text.Slot(n, h.at)
+		default:
 			return nil, doc.Node{}
 		}
-		n = text.Slot(n, slot)
 	}
 	return text, n
 }
@@ -199,13 +218,16 @@ func directPresence(p *path, general testFn) testFn {
 	if last.field == nil {
 		return nil
 	}
+	if int(last.field.Type.Kind) >= len(jsonKind) {
+		return nil
+	}
 	want := jsonKind[last.field.Type.Kind]
 	d, _ := directOf(&code{path: &plain, static: kindOf[last.field.Type.Kind]})
 	if len(d.slots) == 0 || want == doc.Absent {
 		return nil
 	}
 	units := p.root + uint64(len(p.steps))*costSelect
-	parents, slot := d, d.slots[len(d.slots)-1]
+	parents, slot := d, d.slots[len(d.slots)-1].at
 	parents.slots = d.slots[:len(d.slots)-1]
 	return func(fr *frame) tri {
 		text, n := parents.node(fr)

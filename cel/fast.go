@@ -228,6 +228,8 @@ func (c *compiler) fastCall(name, overload string, args []*code) *code {
 		return affix(args, strings.HasPrefix)
 	case name == "endsWith" && overload == "ends_with_string" && len(args) == 2:
 		return affix(args, strings.HasSuffix)
+	case name == "contains" && overload == "contains_string" && len(args) == 2:
+		return containsText(args)
 	case name == "hasValue" && overload == "optional_hasValue" && len(args) == 1:
 		eval := args[0].eval
 		return &code{eval: func(fr *frame) Value {
@@ -255,6 +257,16 @@ func sizeOfNode(arg *code) *code {
 		v := eval(fr)
 		fr.cost++
 		return sizeCall(v)
+	}
+	if d, ok := directOf(arg); ok && len(d.slots) == 0 && arg.static == KindList {
+		return &code{eval: func(fr *frame) Value {
+			v := &fr.slots[d.slot]
+			if v.kind != KindList || v.flag != flagFromDoc {
+				return general(fr)
+			}
+			fr.cost += d.units + 1
+			return intValue(int64(v.node.Len()))
+		}}
 	}
 	d, ok := directContainer(arg)
 	if !ok {
@@ -285,6 +297,40 @@ func sizeCall(v Value) Value {
 		return fromRef(sizeRef(v.opaque()))
 	}
 	return traitError("size")
+}
+
+// containsText is contains() of texts.
+func containsText(args []*code) *code {
+	a, b := args[0].eval, args[1].eval
+	general := func(fr *frame) tri {
+		l, r := a(fr), b(fr)
+		fr.cost += tenth(sizeOf(l)) * tenth(sizeOf(r))
+		switch {
+		case l.failed():
+			fr.fail = l
+		case r.failed():
+			fr.fail = r
+		case l.kind != KindString || r.kind != KindString:
+			fr.fail = errorValue(errNoOverload)
+		default:
+			return truth(strings.Contains(l.text(), r.text()))
+		}
+		return bad
+	}
+	d, ok := directOf(args[0])
+	k := args[1].konst
+	if !ok || d.want != KindString || k == nil || k.kind != KindString {
+		return testCode(general)
+	}
+	part, price := k.text(), tenth(uint64(k.runes()))
+	return testCode(func(fr *frame) tri {
+		s, n, ok := d.text(fr)
+		if !ok {
+			return general(fr)
+		}
+		fr.cost += d.units + tenth(n)*price
+		return truth(strings.Contains(s, part))
+	})
 }
 
 // affix is startsWith or endsWith.

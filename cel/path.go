@@ -12,6 +12,7 @@ type step struct {
 	typ      *Type  // the type of the object that the step reads, if it is known to be one
 	field    *Field // the member of typ
 	name     string // the member's name in the document
+	item     bool   // typ is a list and key a constant index into it
 	key      Value  // the key, as the rule spells it, if it is constant
 	index    evalFn // the key, if it is not
 	optional bool
@@ -146,6 +147,17 @@ func (p *path) walk(fr *frame, v Value) (Value, int) {
 		}
 		return got, i + 1
 	}
+}
+
+// result is the type that a step on a known type leads to, nil if none is known.
+func (s *step) result() *Type {
+	switch {
+	case s.field != nil:
+		return s.field.Type
+	case s.item:
+		return s.typ.Elem
+	}
+	return nil
 }
 
 // apply is v with one step applied. With test set, a missing member is no
