@@ -118,6 +118,9 @@ func (c *defaultCheck) node(s *structural.Schema, path *field.Path, at []string,
 // value checks one default.
 func (c *defaultCheck) value(s *structural.Schema, path *field.Path, at []string, meta bool) field.ErrorList {
 	bare := withoutDefaults(s)
+	if value := bytes.TrimSpace(s.Default); bare.Embedded && (len(value) == 0 || value[0] != '{') {
+		bare.Embedded = false // no resource: only its type is wrong
+	}
 	if meta {
 		if err := metaDefault(s.Default, at); err != nil {
 			return field.ErrorList{field.Invalid(path, canonical(s.Default), fmt.Sprintf("must result in valid metadata: %v", err))}

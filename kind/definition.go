@@ -143,10 +143,10 @@ func ParseDefinition(raw []byte) (*apiextv1.CustomResourceDefinition, error) {
 
 func prepareDefinition(d *doc.Doc) {
 	d.Remove("status")
-	d.Set(d.NewArray(nil), "status", "conditions")
+	d.Set(doc.NullNode, "status", "conditions")
 	d.Set(d.NewString(""), "status", "acceptedNames", "kind")
 	d.Set(d.NewString(""), "status", "acceptedNames", "plural")
-	d.Set(d.NewArray(nil), "status", "storedVersions")
+	d.Set(doc.NullNode, "status", "storedVersions")
 	storeVersionIn(d)
 	meta.Object{Doc: d}.SetGeneration(1)
 }

@@ -268,7 +268,7 @@ func TestDefinitionKind(t *testing.T) {
 	}
 	compare(t, where(), v.Strict([]byte(text)), []string{`unknown field "spec.versions[0].odd"`})
 	v.PrepareCreate(d)
-	want := `"status":{"acceptedNames":{"kind":"","plural":""},"conditions":[],"storedVersions":["v1"]}`
+	want := `"status":{"acceptedNames":{"kind":"","plural":""},"conditions":null,"storedVersions":["v1"]}`
 	if got := print(d); !strings.Contains(got, want) || !strings.Contains(got, `"listKind":"WidgetList"`) || strings.Contains(got, "odd") {
 		t.Errorf("got %s", got)
 	}

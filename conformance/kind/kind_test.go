@@ -60,12 +60,17 @@ func ours(crd, old *apiextv1.CustomResourceDefinition) field.ErrorList {
 // time, ours are numbers.
 var typeNames = regexp.MustCompile(`selfType\d+[\w.@]*|object \d+`)
 
+// keyword is the unsupported keyword that was found first: of several, upstream
+// finds any.
+var keyword = regexp.MustCompile(`OpenAPIV3Schema '[^']*' is not supported`)
+
 // texts are the errors as a set: upstream walks Go maps, so that the order of
 // siblings is not fixed.
 func texts(errs field.ErrorList) []string {
 	var out []string
 	for _, e := range errs {
-		out = append(out, string(e.Type)+" "+typeNames.ReplaceAllString(e.Error(), "TYPE"))
+		text := typeNames.ReplaceAllString(e.Error(), "TYPE")
+		out = append(out, string(e.Type)+" "+keyword.ReplaceAllString(text, "KEYWORD"))
 	}
 	slices.Sort(out)
 	return out
