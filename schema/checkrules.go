@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -47,17 +48,37 @@ func (p *Program) CompileRules(stored bool) field.ErrorList {
 // reports what is wrong in upstream's words: for every node what is below it
 // first.
 func (p *Program) CheckRules(c RuleCheck) field.ErrorList {
+	k := p.checkRules(c)
+	return append(k.errs, k.totalErrors()...)
+}
+
+// ExprCost is what an expression is estimated to cost.
+type ExprCost struct {
+	Path  *field.Path // of the rule or messageExpression
+	Expr  string
+	Each  uint64 // at most, one evaluation
+	Times uint64 // at most, evaluations that count for one object
+}
+
+// Costs estimates the cost of every expression that compiles, in the order of
+// CheckRules.
+func (p *Program) Costs(path *field.Path) []ExprCost {
+	return p.checkRules(RuleCheck{Path: path}).costs
+}
+
+func (p *Program) checkRules(c RuleCheck) *ruleChecker {
+	k := &ruleChecker{RuleCheck: c}
 	if !p.hasRules {
-		return nil
+		return k
 	}
 	p.compileRules() // for the types
-	k := &ruleChecker{RuleCheck: c, stored: p.types, fresh: p.types}
+	k.stored, k.fresh = p.types, p.types
 	if p.options.NewEnv != nil {
 		k.fresh = p.options.NewEnv.Types(p.root.celType)
 	}
 	one := uint64(1)
 	k.node(p.root, c.Path, nil, &one)
-	return append(k.errs, k.totalErrors()...)
+	return k
 }
 
 type ruleChecker struct {
@@ -65,12 +86,7 @@ type ruleChecker struct {
 	stored, fresh *cel.TypeSet
 	errs          field.ErrorList
 	total         uint64
-	expensive     []exprCost
-}
-
-type exprCost struct {
-	path *field.Path
-	cost uint64
+	costs         []ExprCost
 }
 
 // node checks the rules at and below n. loose is the outermost list above n
@@ -160,7 +176,7 @@ func (k *ruleChecker) types(known func(string) bool, expr string) *cel.TypeSet {
 // evaluations.
 func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.ValidationRule, most uint64) {
 	if r.program != nil {
-		k.cost(path.Child("rule"), "estimated rule cost", times(r.program.MaxCost(), most))
+		k.cost("estimated rule cost", ExprCost{path.Child("rule"), source.Rule, r.program.MaxCost(), most})
 	}
 	if r.err != nil {
 		k.errs = append(k.errs, field.Invalid(path.Child("rule"), ruleValueOf(source), r.err.Error()))
@@ -168,7 +184,8 @@ func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.Va
 	if r.messageErr != nil {
 		k.errs = append(k.errs, field.Invalid(path.Child("messageExpression"), ruleValueOf(source), r.messageErr.Error()))
 	} else if r.message != nil {
-		k.cost(path.Child("messageExpression"), "estimated messageExpression cost", r.message.MaxCost())
+		// Upstream does not multiply this one.
+		k.cost("estimated messageExpression cost", ExprCost{path.Child("messageExpression"), source.MessageExpression, r.message.MaxCost(), 1})
 	}
 	switch {
 	case r.usesOld && loose != nil:
@@ -179,34 +196,28 @@ func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.Va
 }
 
 // cost counts the cost of an expression.
-func (k *ruleChecker) cost(path *field.Path, what string, cost uint64) {
+func (k *ruleChecker) cost(what string, e ExprCost) {
+	cost := e.total()
 	if cost > ruleCostLimit && !k.KeepCost {
-		k.errs = append(k.errs, field.Forbidden(path, costText(what, cost, ruleCostLimit)))
+		k.errs = append(k.errs, field.Forbidden(e.Path, costText(what, cost, ruleCostLimit)))
 	}
 	if k.total += cost; k.total < cost {
 		k.total = math.MaxUint64
 	}
-	if cost >= schemaCostLimit/100 {
-		k.expensive = append(k.expensive, exprCost{path, cost})
-	}
+	k.costs = append(k.costs, e)
 }
+
+func (e ExprCost) total() uint64 { return times(e.Each, e.Times) }
 
 func (k *ruleChecker) totalErrors() field.ErrorList {
 	if k.total <= schemaCostLimit {
 		return nil
 	}
-	slices.SortStableFunc(k.expensive, func(a, b exprCost) int {
-		switch {
-		case a.cost > b.cost:
-			return -1
-		case a.cost < b.cost:
-			return 1
-		}
-		return 0
-	})
+	expensive := slices.DeleteFunc(slices.Clone(k.costs), func(e ExprCost) bool { return e.total() < schemaCostLimit/100 })
+	slices.SortStableFunc(expensive, func(a, b ExprCost) int { return cmp.Compare(b.total(), a.total()) })
 	var errs field.ErrorList
-	for _, e := range k.expensive[:min(len(k.expensive), topRules)] {
-		errs = append(errs, field.Forbidden(e.path, "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"))
+	for _, e := range expensive[:min(len(expensive), topRules)] {
+		errs = append(errs, field.Forbidden(e.Path, "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"))
 	}
 	return append(errs, field.Forbidden(k.Path, costText("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", k.total, schemaCostLimit)))
 }

@@ -61,8 +61,9 @@ func newUpstream(v1 *apiextv1.JSONSchemaProps) (*upstream, error) {
 	return u, nil
 }
 
-// decode normalises src and lists what strict decoding says.
-func (u *upstream) decode(src []byte) (obj map[string]any, strict []string, err error) {
+// decode normalises src and lists what strict decoding says. If stored, src is
+// read as from storage: malformed metadata is dropped.
+func (u *upstream) decode(src []byte, stored bool) (obj map[string]any, strict []string, err error) {
 	dups, err := kjson.UnmarshalStrict(src, &obj)
 	if err != nil {
 		return nil, nil, err
@@ -78,13 +79,13 @@ func (u *upstream) decode(src []byte) (obj map[string]any, strict []string, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	meta, foundMeta, unknown, err := objectmeta.GetObjectMetaWithOptions(obj, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	meta, foundMeta, unknown, err := objectmeta.GetObjectMetaWithOptions(obj, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: !stored, DropMalformedFields: stored})
 	if err != nil {
 		return nil, nil, err
 	}
 	unknown = append(unknown, pruning.PruneWithOptions(obj, u.schema, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
 	defaulting.PruneNonNullableNullsWithoutDefaults(obj, u.schema)
-	fieldErr, embedded := objectmeta.CoerceWithOptions(nil, obj, u.schema, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
+	fieldErr, embedded := objectmeta.CoerceWithOptions(nil, obj, u.schema, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: !stored, DropInvalidFields: stored})
 	if fieldErr != nil {
 		return nil, nil, fieldErr
 	}
