@@ -37,7 +37,7 @@ func startThree(t *testing.T) ([]*embed.Etcd, []string) {
 		c.Name, c.Dir = fmt.Sprint("m", i), t.TempDir()
 		c.ListenPeerUrls, c.ListenClientUrls = []url.URL{address()}, []url.URL{address()}
 		c.AdvertisePeerUrls, c.AdvertiseClientUrls = c.ListenPeerUrls, c.ListenClientUrls
-		c.TickMs, c.ElectionMs, c.UnsafeNoFsync = 20, 200, true
+		c.TickMs, c.ElectionMs, c.UnsafeNoFsync = 50, 500, true
 		c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 		configs = append(configs, c)
 		initial = append(initial, c.Name+"="+c.ListenPeerUrls[0].String())
@@ -51,10 +51,7 @@ func startThree(t *testing.T) ([]*embed.Etcd, []string) {
 			t.Fatal(err)
 		}
 		members = append(members, e)
-		t.Cleanup(func() {
-			e.Server.HardStop()
-			e.Close()
-		})
+		t.Cleanup(func() { kill(e) })
 	}
 	for _, e := range members {
 		select {
@@ -64,6 +61,16 @@ func startThree(t *testing.T) ([]*embed.Etcd, []string) {
 		}
 	}
 	return members, endpoints
+}
+
+// kill takes a member away with its connections, unless it has gone.
+func kill(e *embed.Etcd) {
+	select {
+	case <-e.Server.StopNotify():
+	default:
+		e.Server.HardStop()
+		e.Close()
+	}
 }
 
 func TestLeaderLoss(t *testing.T) {
@@ -81,7 +88,7 @@ func TestLeaderLoss(t *testing.T) {
 	}
 	for _, e := range members {
 		if e.Server.Leader() == e.Server.MemberID() {
-			e.Server.HardStop()
+			kill(e)
 			break
 		}
 	}
@@ -101,6 +108,10 @@ func TestLeaderLoss(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if written < 5 {
+		t.Fatal("the cluster did not recover")
+	}
+	t.Logf("%d writes, to revision %d", written, rev)
 	last := int64(0)
 	for last < rev {
 		b, err := w.Next(ctx)
