@@ -1,0 +1,111 @@
+package apply
+
+import (
+	"testing"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file fuzzes the direct ways against SMD.
+
+const fuzzSchema = `
+type: object
+properties:
+  spec:
+    type: object
+    properties:
+      s: {type: string}
+      n: {type: number}
+      b: {type: boolean}
+      any: {x-kubernetes-int-or-string: true}
+      set: {type: array, x-kubernetes-list-type: set, items: {type: string}}
+      nums: {type: array, x-kubernetes-list-type: set, items: {type: number}}
+      map: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k, l], items: {type: object, properties: {k: {type: string}, l: {type: integer}, v: {type: string, nullable: true}}}}
+      dflt: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, properties: {k: {type: string, default: d}, v: {type: string}}}}
+      list: {type: array, items: {type: object, properties: {a: {type: string}}}}
+      atom: {type: object, x-kubernetes-map-type: atomic, properties: {a: {type: string}}}
+      labels: {type: object, additionalProperties: {type: string}}
+      free: {type: object, x-kubernetes-preserve-unknown-fields: true}
+  status: {type: object, properties: {p: {type: string}}}
+`
+
+func fuzzManager(t testing.TB) *Manager {
+	t.Helper()
+	var props apiextv1.JSONSchemaProps
+	if err := yaml.Unmarshal([]byte(fuzzSchema), &props); err != nil {
+		t.Fatal(err)
+	}
+	s, errs := structural.Parse(&props, nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	m, err := New(Config{Group: "g", Kind: "K", Version: "v", Versions: []Version{{Name: "v", Schema: s, Status: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// fuzzObject is an object around a spec; nil if the spec is no JSON.
+func fuzzObject(spec string) *doc.Doc {
+	d := new(doc.Doc)
+	if doc.Parse(d, []byte(`{"apiVersion":"g/v","kind":"K","metadata":{"name":"n","labels":{"a":"b"}},"spec":`+spec+`}`)) != nil {
+		return nil
+	}
+	return d
+}
+
+// FuzzDirect: a create, an update by another manager and an apply go the direct
+// way and SMD's to the same end.
+func FuzzDirect(f *testing.F) {
+	for _, spec := range []string{
+		`{}`, `null`, `{"s":"a","n":1,"b":true,"any":"x"}`, `{"n":1.0,"any":3}`, `{"set":["a","b"],"nums":[1,2.5]}`, `{"set":["b","a","a"]}`,
+		`{"map":[{"k":"a","l":1,"v":null},{"k":"b"}]}`, `{"map":[{"k":"b"},{"k":"a","l":1,"v":"x"}],"dflt":[{"v":"x"},{"k":"e"}]}`,
+		`{"list":[{"a":"x"}],"atom":{"a":"y"},"labels":{"x/y":"z","é":"\u2028"}}`, `{"list":[],"atom":{},"labels":{}}`,
+		`{"free":{"a":[1,{"b":null}],"c":{"d":{}}}}`, `{"s":1}`, `{"bogus":1}`,
+	} {
+		for _, next := range []string{`{"s":"b","set":["b"],"map":[{"k":"b","v":"y"}],"labels":{"n":"m"}}`, spec} {
+			f.Add(spec, next)
+		}
+	}
+	m := fuzzManager(f)
+	f.Fuzz(func(t *testing.T, spec, next string) {
+		first := fuzzObject(spec)
+		if first == nil || fuzzObject(next) == nil {
+			return
+		}
+		o := Options{Manager: "m", Time: at}
+		if d := fuzzObject(spec); m.updateDirect(nil, d, &o) {
+			p := fuzzObject(spec)
+			m.updatePlain(nil, p, &o)
+			equal(t, "create", d, p)
+		}
+		m.updatePlain(nil, first, &o)
+		first.Set(first.NewString("u"), "metadata", "uid")
+		for _, manager := range []string{"m", "other"} {
+			o.Manager, o.Time = manager, at.AddDate(1, 0, 0)
+			if d := fuzzObject(next); m.updateDirect(first, d, &o) {
+				p := fuzzObject(next)
+				m.updatePlain(first, p, &o)
+				equal(t, "update by "+manager, d, p)
+			}
+			if out, ok := m.applyDirect(first, fuzzObject(next), &o); ok {
+				plain, err := m.applyPlain(first, fuzzObject(next), &o)
+				if err != nil || string(plain) != string(out) {
+					t.Errorf("apply by %s:\ndirect %s\nplain  %s, %v", manager, out, plain, err)
+				}
+			}
+		}
+	})
+}
+
+func equal(t *testing.T, what string, direct, plain *doc.Doc) {
+	t.Helper()
+	if d, p := string(direct.Root().AppendJSON(nil)), string(plain.Root().AppendJSON(nil)); d != p {
+		t.Errorf("%s:\ndirect %s\nplain  %s", what, d, p)
+	}
+}
