@@ -66,6 +66,26 @@ func TestCompile(t *testing.T) {
 	}
 }
 
+func TestCompileRefuses(t *testing.T) {
+	hook := "scope: Namespaced\n  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://x'}}}"
+	for _, row := range []struct {
+		at      string
+		replace []string
+		want    string
+	}{
+		{where(), []string{"scope: Namespaced", hook, "MORE", twoVersions}, "widgets.example.org: versions are converted by a webhook, which this server does not call"},
+		{where(), []string{"storage: true", "storage: false"}, "widgets.example.org: no version is the storage version"},
+		{where(), []string{"SCHEMA", "{type: string}"}, `widgets.example.org: version v1: schema is not structural, which custom resources need here: schema.openAPIV3Schema.type: Invalid value: "string": must be object at the root`},
+	} {
+		if _, err := Compile(definition(t, row.replace...)); err == nil || err.Error() != row.want {
+			t.Errorf("%s: got %v, want %s", row.at, err, row.want)
+		}
+	}
+	if _, err := Compile(definition(t, "scope: Namespaced", hook)); err != nil {
+		t.Errorf("one version needs no conversion: %v", err)
+	}
+}
+
 func TestConversion(t *testing.T) {
 	k := compileTest(t)
 	beta := k.Version("v1beta1")
