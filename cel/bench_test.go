@@ -2,6 +2,7 @@ package cel
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -162,4 +163,37 @@ func BenchmarkCompile(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(rules), "µs/rule")
 	b.ReportMetric(float64(rules), "rules")
+}
+
+// TestMemoryKept checks that a compiled rule keeps about a kilobyte: closures,
+// not syntax trees.
+func TestMemoryKept(t *testing.T) {
+	f := newFixture(t, testEnv(t), "{type: object, properties: {a: {type: string}, l: {type: array, items: {type: integer}}}}", "{}")
+	kept := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	const n = 200
+	programs := make([]*Program, 0, n)
+	compile := func() {
+		p, err := f.types.Compile("has(self.a) && self.a != 'x' && self.l.all(v, v > 0 && v < 10) || self.a.startsWith('y')", f.self, CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, p)
+	}
+	compile()
+	before := kept()
+	for range n - 1 {
+		compile()
+	}
+	if each := (kept() - before) / (n - 1); each > 2500 {
+		t.Errorf("a rule keeps %d bytes, want about 1000", each)
+	} else {
+		t.Logf("a rule keeps %d bytes", each)
+	}
+	runtime.KeepAlive(programs)
 }

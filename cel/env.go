@@ -129,19 +129,20 @@ type TypeSet struct {
 	env      *Env
 	provider *provider
 
-	mu       sync.Mutex
-	checkers map[checkerKey]*checker.Env
+	mu   sync.Mutex
+	last lastChecker // the rules of one node are compiled one after the other
 }
 
-type checkerKey struct {
+type lastChecker struct {
 	self     *Type
 	optional bool
+	env      *checker.Env
 }
 
 // Types returns the TypeSet of a tree of types.
 func (e *Env) Types(root *Type) *TypeSet {
-	ts := &TypeSet{env: e, provider: newProvider(e), checkers: map[checkerKey]*checker.Env{}}
-	ts.provider.add(root)
+	ts := &TypeSet{env: e, provider: newProvider(e)}
+	ts.provider.celType(root)
 	return ts
 }
 
@@ -150,16 +151,15 @@ func (e *Env) Types(root *Type) *TypeSet {
 func (ts *TypeSet) Release() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	clear(ts.checkers)
+	ts.last = lastChecker{}
 }
 
 // checker is the checker for rules over self.
 func (ts *TypeSet) checker(self *Type, optional bool) (*checker.Env, error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	key := checkerKey{self, optional}
-	if c, ok := ts.checkers[key]; ok {
-		return c, nil
+	if ts.last.env != nil && ts.last.self == self && ts.last.optional == optional {
+		return ts.last.env, nil
 	}
 	c, err := newChecker(ts.env.base, ts.provider, ts.env.check)
 	if err != nil {
@@ -173,7 +173,7 @@ func (ts *TypeSet) checker(self *Type, optional bool) (*checker.Env, error) {
 	if err := c.AddIdents(newVariable("self", t), newVariable("oldSelf", old)); err != nil {
 		return nil, err
 	}
-	ts.checkers[key] = c
+	ts.last = lastChecker{self, optional, c}
 	return c, nil
 }
 

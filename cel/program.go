@@ -57,6 +57,9 @@ type Activation struct {
 	Self       doc.Value
 	OldSelf    doc.Value
 	HasOldSelf bool // false: oldSelf is missing, or optional.none() where it is optional
+	// PlainOldSelf: oldSelf is never wrapped in an optional, even where the
+	// expression was checked as if it were. Upstream runs messageExpressions so.
+	PlainOldSelf bool
 
 	fr  frame
 	old Value
@@ -95,11 +98,11 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value,
 func (p *Program) bindOldSelf(a *Activation) {
 	slot := &a.fr.slots[slotOldSelf]
 	switch {
-	case !a.HasOldSelf && p.optional:
+	case !a.HasOldSelf && p.optional && !a.PlainOldSelf:
 		*slot = optionalNone
 	case !a.HasOldSelf:
 		*slot = errorValue(errNoOldSelf)
-	case p.optional:
+	case p.optional && !a.PlainOldSelf:
 		a.old = loadVariable(a.OldSelf, p.self)
 		*slot = optionalPointer(&a.old)
 	default:

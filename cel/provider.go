@@ -2,6 +2,7 @@ package cel
 
 import (
 	"strconv"
+	"sync"
 
 	"github.com/google/cel-go/common/decls"
 	"github.com/google/cel-go/common/types"
@@ -15,8 +16,10 @@ import (
 type provider struct {
 	types.Provider
 	keywords bool
-	cel      map[*Type]*types.Type
-	objects  map[string]*Type
+
+	mu      sync.RWMutex
+	cel     map[*Type]*types.Type
+	objects map[string]*Type
 }
 
 func newProvider(e *Env) *provider {
@@ -70,9 +73,15 @@ func (p *provider) add(t *Type) *types.Type {
 
 // celType is the checker's type of t, which may be outside the tree that the
 // set was made of.
-func (p *provider) celType(t *Type) *types.Type { return p.add(t) }
+func (p *provider) celType(t *Type) *types.Type {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.add(t)
+}
 
 func (p *provider) FindStructType(name string) (*types.Type, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
 	if t, ok := p.objects[name]; ok {
 		return types.NewTypeTypeWithParam(p.cel[t]), true
 	}
@@ -80,6 +89,8 @@ func (p *provider) FindStructType(name string) (*types.Type, bool) {
 }
 
 func (p *provider) FindStructFieldType(object, field string) (*types.FieldType, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
 	t, ok := p.objects[object]
 	if !ok {
 		return p.Provider.FindStructFieldType(object, field)
