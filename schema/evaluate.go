@@ -72,9 +72,13 @@ func (e *evaluation) collect(n *node, x, old doc.Node) {
 		if n.items == nil || !n.items.deepRules {
 			return
 		}
+		var olds oldItems
+		if n.items.deepOld && old.Kind() == doc.Array {
+			olds = n.oldItems(doc.Value{Doc: e.old, Node: old})
+		}
 		for i := range x.Len() {
 			item := e.d.Item(x, i)
-			e.collect(n.items, item, e.oldItem(n, item, old))
+			e.collect(n.items, item, olds.get(doc.Value{Doc: e.d, Node: item}).Node)
 		}
 	case doc.Object:
 		if n.additional != nil && n.additional.deepRules {
@@ -95,13 +99,6 @@ func (e *evaluation) oldMember(n *node, old doc.Node, name string, slot int) doc
 		return doc.Node{}
 	}
 	return n.member(e.old, old, name, slot)
-}
-
-func (e *evaluation) oldItem(n *node, item, old doc.Node) doc.Node {
-	if old.Kind() != doc.Array || !n.items.deepOld {
-		return doc.Node{}
-	}
-	return n.oldItem(doc.Value{Doc: e.d, Node: item}, doc.Value{Doc: e.old, Node: old}).Node
 }
 
 // run evaluates the rules of all sites.
@@ -199,9 +196,10 @@ func (s *slowRules) node(n *node, path *field.Path, x, old doc.Value, r ratchet)
 	switch x.Kind() {
 	case doc.Array:
 		if n.items != nil {
+			olds := n.oldItems(old)
 			for i := 0; i < x.Len() && !s.done; i++ {
 				item := x.Item(i)
-				s.node(n.items, path.Index(i), item, n.oldItem(item, old), r.index(i))
+				s.node(n.items, path.Index(i), item, olds.get(item), r.index(i))
 			}
 		}
 	case doc.Object:

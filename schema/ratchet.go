@@ -19,6 +19,7 @@ type correlation struct {
 	equal    bool
 	members  map[string]*correlation
 	items    map[int]*correlation
+	olds     *oldItems
 }
 
 // member correlates a member. Members without a schema are not correlated, nor
@@ -58,8 +59,12 @@ func (c *correlation) index(i int) *correlation {
 	if known, ok := c.items[i]; ok {
 		return known
 	}
+	if c.olds == nil {
+		olds := c.n.oldItems(c.old)
+		c.olds = &olds
+	}
 	new := c.new.Item(i)
-	old := c.n.oldItem(new, c.old)
+	old := c.olds.get(new)
 	if !old.Exists() {
 		return nil
 	}
@@ -117,18 +122,72 @@ func (c *correlation) compare() bool {
 	return doc.Equal(c.new, c.old)
 }
 
-// oldItem is the first item of the old list that has the keys of item; Absent
-// if n is no list of type map or there is none.
-func (n *node) oldItem(item, old doc.Value) doc.Value {
-	if n.listType != "map" || n.typ != "array" || len(n.mapKeys) == 0 || item.Kind() != doc.Object || old.Kind() != doc.Array {
+// oldItems finds the items of an old list by their keys. The zero value finds
+// nothing.
+type oldItems struct {
+	n     *node
+	old   doc.Value
+	index map[string]int // of long lists: the first item with these keys
+}
+
+// oldItems prepares to look for items in the old value of a list; only lists of
+// type map are correlated.
+func (n *node) oldItems(old doc.Value) oldItems {
+	if n.listType != "map" || n.typ != "array" || n.items == nil || len(n.mapKeys) == 0 || old.Kind() != doc.Array {
+		return oldItems{}
+	}
+	o := oldItems{n: n, old: old}
+	if old.Len() > fewItems {
+		o.index = make(map[string]int, old.Len())
+		for i := old.Len() - 1; i >= 0; i-- {
+			if keys, ok := n.keysOf(old.Item(i)); ok {
+				o.index[keys] = i
+			}
+		}
+	}
+	return o
+}
+
+// get is the first old item that has the keys of item; Absent if there is none.
+func (o *oldItems) get(item doc.Value) doc.Value {
+	if o.n == nil || item.Kind() != doc.Object {
 		return doc.Value{}
 	}
-	for i := range old.Len() {
-		if was := old.Item(i); was.Kind() == doc.Object && n.sameKeys(item, was) {
+	if o.index != nil {
+		if keys, ok := o.n.keysOf(item); ok {
+			if i, ok := o.index[keys]; ok {
+				return o.old.Item(i)
+			}
+		}
+		return doc.Value{}
+	}
+	for i := range o.old.Len() {
+		if was := o.old.Item(i); was.Kind() == doc.Object && o.n.sameKeys(item, was) {
 			return was
 		}
 	}
 	return doc.Value{}
+}
+
+// keysOf is a text that items share if and only if sameKeys holds for them;
+// false if the item lacks a key.
+func (n *node) keysOf(item doc.Value) (string, bool) {
+	if item.Kind() != doc.Object {
+		return "", false
+	}
+	var b []byte
+	for _, name := range n.mapKeys {
+		key := item.Get(name)
+		text, ok := keyText(key)
+		if !ok {
+			return "", false
+		}
+		if len(n.mapKeys) == 1 {
+			return string(identity(nil, key)), true
+		}
+		b = append(append(b, text...), 0)
+	}
+	return string(b), true
 }
 
 // sameKeys compares the keys of two items, which must be scalars.

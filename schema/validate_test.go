@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -91,6 +92,40 @@ func TestForgivenRule(t *testing.T) {
 	r := p.Validate(context.Background(), object(t, p, `{"a":1,"kind":"K"}`), object(t, p, `{"a":1}`), Whole)
 	if want := []string{"a: Invalid value: 1: failed rule: self > 5"}; len(r.Errors) > 0 || !slices.Equal(r.Warnings, want) {
 		t.Errorf("got %v and warnings %q, want warnings %q", r.Errors, r.Warnings, want)
+	}
+}
+
+// TestLongLists: old items are found at once however long the list is.
+func TestLongLists(t *testing.T) {
+	for _, keys := range []string{"[name]", "[name, num]"} {
+		p := compileYAML(t, `
+type: object
+properties:
+  l:
+    type: array
+    x-kubernetes-list-type: map
+    x-kubernetes-list-map-keys: `+keys+`
+    items:
+      type: object
+      required: [name, num]
+      properties: {name: {type: string}, num: {type: integer}, v: {type: integer, x-kubernetes-validations: [{rule: self == oldSelf}]}}
+`, Options{Resource: true})
+		const size = 20_000
+		var old, new strings.Builder
+		for i := range size {
+			fmt.Fprintf(&old, `,{"name":"n%d","num":1,"v":%d}`, i, i)
+			fmt.Fprintf(&new, `,{"name":"n%d","num":1,"v":%d}`, size-1-i, size-1-i)
+		}
+		oldDoc := object(t, p, `{"l":[`+old.String()[1:]+`]}`)
+		r := p.Validate(context.Background(), object(t, p, `{"l":[`+new.String()[1:]+`]}`), oldDoc, Whole)
+		if len(r.Errors) > 0 {
+			t.Fatalf("keys %s: got %v", keys, r.Errors.ToAggregate())
+		}
+		changed := strings.Replace(new.String()[1:], `"v":7}`, `"v":8}`, 1)
+		r = p.Validate(context.Background(), object(t, p, `{"l":[`+changed+`]}`), oldDoc, Whole)
+		if got, want := lines(r.Errors), []string{"l[19992].v: Invalid value: 8: failed rule: self == oldSelf"}; !slices.Equal(got, want) {
+			t.Errorf("keys %s: got %s, want %s", keys, got, want)
+		}
 	}
 }
 
