@@ -71,10 +71,12 @@ func (p *Program) checkRules(c RuleCheck) *ruleChecker {
 	if !p.hasRules {
 		return k
 	}
-	p.compileRules() // for the types
+	p.makeTypes()
 	k.stored, k.fresh = p.types, p.types
 	if p.options.NewEnv != nil {
 		k.fresh = p.options.NewEnv.Types(p.root.celType)
+	} else {
+		p.compileRules() // what was compiled for evaluation serves here, too
 	}
 	one := uint64(1)
 	k.node(p.root, c.Path, nil, &one)
@@ -153,9 +155,14 @@ func (k *ruleChecker) rules(n *node, path, loose *field.Path, count *uint64) {
 		return
 	}
 	checked := rules{source: n.rules.source, schema: n.rules.schema}
-	checked.compile(n.celType, func(r apiextv1.ValidationRule) (forRule, forMessage *cel.TypeSet) {
-		return k.types(k.Stored, r.Rule), k.types(k.StoredMessage, r.MessageExpression)
-	})
+	if k.stored == k.fresh {
+		checked.list = n.rules.list
+	}
+	if checked.list == nil {
+		checked.compile(n.celType, func(r apiextv1.ValidationRule) (forRule, forMessage *cel.TypeSet) {
+			return k.types(k.Stored, r.Rule), k.types(k.StoredMessage, r.MessageExpression)
+		})
+	}
 	most := maxRequestSize / (n.celType.MinSize + 1)
 	if count != nil {
 		most = *count

@@ -31,10 +31,19 @@ func (p *Program) DecodeStored(d *doc.Doc, src []byte) (Found, error) {
 	return p.decode(d, src, decodeMode{keepNulls: p.options.PreserveUnknown, lenient: true})
 }
 
+// DecodeConverted is DecodeStored without filling in defaults, for what another
+// version of the kind was converted to. A null for which there is a default
+// stays.
+func (p *Program) DecodeConverted(d *doc.Doc, src []byte) (Found, error) {
+	return p.decode(d, src, decodeMode{keepNulls: p.options.PreserveUnknown, lenient: true, noDefaults: true})
+}
+
 // decodeMode is what Decode, DecodeStored and the decoding of defaults differ in.
 type decodeMode struct {
-	keepNulls bool // nulls that the schema does not allow stay
-	lenient   bool // malformed metadata loses the malformed fields
+	maps       bool // all objects are maps, whatever their size
+	noDefaults bool
+	keepNulls  bool // nulls that the schema does not allow stay
+	lenient    bool // malformed metadata loses the malformed fields
 }
 
 func (p *Program) decode(d *doc.Doc, src []byte, mode decodeMode) (Found, error) {
@@ -155,8 +164,21 @@ func (x *decoder) value(n *node) (doc.Node, error) {
 	return doc.NullNode, x.s.Null()
 }
 
+// fewNodes is how large a document may be before crowded looks at it.
+const fewNodes = 1 << 14
+
+// crowded reports whether the document takes so many nodes for its text that
+// further objects must not take a slot for each declared member: a short text
+// can hold very many empty objects.
+func (x *decoder) crowded() bool {
+	size := x.d.Size()
+	return size > fewNodes && size > len(x.s.Source()) || x.mode.maps
+}
+
 func (x *decoder) object(n *node) (doc.Node, error) {
 	switch {
+	case n.shape != 0 && !n.resource && x.crowded():
+		return x.unshaped(n)
 	case n.shape != 0:
 		return x.shaped(n)
 	case n.keep && !n.anyOther:
@@ -221,7 +243,7 @@ func (x *decoder) shaped(n *node) (doc.Node, error) {
 		x.dropNulls(n, o)
 	}
 	for _, i := range n.defaults {
-		if d.Slot(o, i).Kind() == doc.Absent {
+		if d.Slot(o, i).Kind() == doc.Absent && !x.mode.noDefaults {
 			d.SetSlot(o, i, x.p.copyDefault(d, n.bySlot[i]))
 		}
 	}
@@ -231,6 +253,65 @@ func (x *decoder) shaped(n *node) (doc.Node, error) {
 		}
 	}
 	return o, nil
+}
+
+// unshaped decodes an object with declared members to a map.
+func (x *decoder) unshaped(n *node) (doc.Node, error) {
+	if err := x.s.ObjectStart(); err != nil {
+		return doc.Node{}, err
+	}
+	base := len(x.stack)
+	for first := true; ; first = false {
+		key, more, err := x.s.Key(first)
+		if err != nil {
+			return doc.Node{}, err
+		}
+		if !more {
+			break
+		}
+		at := n.slots.Slot(x.d.Str(key))
+		if at < 0 {
+			if err := x.other(n, key); err != nil {
+				return doc.Node{}, underKey(err, x.d.Str(key))
+			}
+			continue
+		}
+		v, err := x.member(n, at)
+		if err != nil {
+			return doc.Node{}, underMember(err, n.slots.Names[at])
+		}
+		x.stack = append(x.stack, key, x.orDefault(n.bySlot[at], v))
+	}
+	end := len(x.stack)
+	for _, i := range n.defaults {
+		if name := n.slots.Names[i]; !x.mode.noDefaults && !x.pushed(base, end, name) {
+			x.stack = append(x.stack, x.d.NewString(name), x.p.copyDefault(x.d, n.bySlot[i]))
+		}
+	}
+	return x.pairs(base), nil
+}
+
+// pushed reports whether a key is among the pairs on the stack.
+func (x *decoder) pushed(from, to int, name string) bool {
+	for i := from; i < to; i += 2 {
+		if x.d.Str(x.stack[i]) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// orDefault is v, or if v is a null that n does not allow its default, or
+// Absent.
+func (x *decoder) orDefault(n *node, v doc.Node) doc.Node {
+	switch {
+	case v.Kind() != doc.Null || n == nil || n.nullable:
+	case n.defText != nil && !x.mode.noDefaults:
+		return x.p.copyDefault(x.d, n)
+	case n.defText == nil && !x.mode.keepNulls:
+		return doc.Node{}
+	}
+	return v
 }
 
 // member decodes the value of a declared member.
@@ -249,14 +330,8 @@ func (x *decoder) member(n *node, slot int) (doc.Node, error) {
 // their default.
 func (x *decoder) dropNulls(n *node, o doc.Node) {
 	for i, child := range n.bySlot {
-		if child == nil || child.nullable || x.d.Slot(o, i).Kind() != doc.Null {
-			continue
-		}
-		switch {
-		case child.defText != nil:
-			x.d.SetSlot(o, i, x.p.copyDefault(x.d, child))
-		case !x.mode.keepNulls:
-			x.d.SetSlot(o, i, doc.Node{})
+		if v := x.d.Slot(o, i); v.Kind() == doc.Null {
+			x.d.SetSlot(o, i, x.orDefault(child, v))
 		}
 	}
 }
@@ -282,17 +357,9 @@ func (x *decoder) other(n *node, key doc.Node) error {
 		x.found |= FoundUnknown
 		return x.s.Skip()
 	}
-	x.stack = append(x.stack, key, v)
-	if v.Kind() != doc.Null || n.additional == nil || n.additional.nullable {
-		return nil
-	}
-	// A null that must not be: the entry stays on the stack until pairs drops it,
-	// because it may stand for the last of duplicate keys.
-	if n.additional.defText != nil {
-		x.stack[len(x.stack)-1] = x.p.copyDefault(x.d, n.additional)
-	} else if !x.mode.keepNulls {
-		x.stack[len(x.stack)-1] = doc.Node{}
-	}
+	// What is dropped stays on the stack as Absent until pairs drops it: it may
+	// be the last of duplicate keys.
+	x.stack = append(x.stack, key, x.orDefault(n.additional, v))
 	return nil
 }
 
@@ -345,7 +412,7 @@ func (x *decoder) array(n *node) (doc.Node, error) {
 		if err != nil {
 			return doc.Node{}, underIndex(err, len(x.stack)-base)
 		}
-		if v.Kind() == doc.Null && !items.nullable && items.defText != nil {
+		if v.Kind() == doc.Null && !items.nullable && items.defText != nil && !x.mode.noDefaults {
 			v = x.p.copyDefault(x.d, items)
 		}
 		x.stack = append(x.stack, v)

@@ -1,11 +1,13 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -204,6 +206,40 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestCrowded: a short text does not become a large document.
+func TestCrowded(t *testing.T) {
+	var names strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&names, "m%d: {type: string}, ", i)
+	}
+	p := compileYAML(t, `{type: object, properties: {l: {type: array, items: {type: object, properties: {`+names.String()+`}}}}}`, Options{Resource: true})
+	src := []byte(`{"l":[` + strings.Repeat(`{},`, 1<<19) + `{"m1":"x"}]}`)
+	var d doc.Doc
+	if _, err := p.Decode(&d, src); err != nil {
+		t.Fatal(err)
+	}
+	if got, most := d.Size(), 2*len(src); got > most {
+		t.Errorf("%d bytes became %d nodes, want at most %d", len(src), got, most)
+	}
+	if got := string(d.Root().AppendJSON(nil)); got != string(src) {
+		t.Error("the document prints differently")
+	}
+	if r := p.Validate(context.Background(), &d, nil, Whole); len(r.Errors) > 0 {
+		t.Error(r.Errors.ToAggregate())
+	}
+}
+
+func TestDecodeConverted(t *testing.T) {
+	p := compileYAML(t, `{type: object, properties: {a: {type: string, default: x}, b: {type: string}, c: {type: string, default: x}}}`, Options{Resource: true})
+	var d doc.Doc
+	if _, err := p.DecodeConverted(&d, []byte(`{"b":null,"c":null,"zz":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(d.Root().AppendJSON(nil)), `{"c":null}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestPreserveUnknown(t *testing.T) {
 	p := compileYAML(t, `{type: object, properties: {a: {type: string}}}`, Options{Resource: true, PreserveUnknown: true})
 	const in = `{"a":null,"b":{"c":null},"metadata":{"foo":1,"name":"n"}}`
@@ -269,6 +305,19 @@ func FuzzDecode(f *testing.F) {
 		wantText, _ := json.Marshal(twin(p.root, p.root.keep, plain.Root().Interface(), false))
 		if got := string(d.Root().AppendJSON(nil)); got != string(wantText) {
 			t.Fatalf("%s\n got %s\nwant %s", src, got, wantText)
+		}
+		// The layout of objects makes no difference.
+		var maps doc.Doc
+		if _, err := p.decode(&maps, src, decodeMode{maps: true}); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(maps.Root().AppendJSON(nil)); got != string(wantText) {
+			t.Fatalf("%s as maps\n got %s\nwant %s", src, got, wantText)
+		}
+		ctx := context.Background()
+		want, got := lines(p.Validate(ctx, &d, nil, Whole).Errors), lines(p.Validate(ctx, &maps, nil, Whole).Errors)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%s as maps: got errors %q, want %q", src, got, want)
 		}
 	})
 }

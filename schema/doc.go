@@ -65,9 +65,10 @@ type Program struct {
 	consts  *doc.Doc     // default values, in the program's shapes
 	meta    *node        // metadata of every resource, nil unless there is one
 
-	hasRules bool
-	once     sync.Once // guards the rules of all nodes and types
-	types    *cel.TypeSet
+	hasRules  bool
+	typesOnce sync.Once // guards types and the celType of all nodes
+	rulesOnce sync.Once // guards the rules of all nodes
+	types     *cel.TypeSet
 }
 
 // Found says what Decode noticed and dropped or merged. Strict puts it in words.

@@ -33,7 +33,7 @@ func (x *decoder) metadata(n, overlay *node) (doc.Node, error) {
 			return doc.Node{}, err
 		}
 	}
-	if overlay != nil && overlay.deepDefaults {
+	if overlay != nil && overlay.deepDefaults && !x.mode.noDefaults {
 		x.p.applyDefaults(x.d, overlay, v)
 	}
 	return v, nil
@@ -100,7 +100,7 @@ func coerceMeta(v doc.Value, lenient bool) ([]byte, error) {
 // cleanMeta reports whether ObjectMeta would write v as it is. It may answer
 // no where the answer is yes.
 func (p *Program) cleanMeta(d *doc.Doc, v doc.Node) bool {
-	if v.Kind() != doc.Object {
+	if v.Kind() != doc.Object || v.ShapeIndex() != p.meta.shape {
 		return false
 	}
 	for i, name := range p.meta.slots.Names {
@@ -150,7 +150,7 @@ func allTexts(d *doc.Doc, m doc.Node) bool {
 
 // cleanEntry checks an owner reference or an entry of managedFields.
 func cleanEntry(d *doc.Doc, n *node, x doc.Node, owner bool) bool {
-	if x.Kind() != doc.Object {
+	if x.Kind() != doc.Object || x.ShapeIndex() != n.shape {
 		return false
 	}
 	for i, name := range n.slots.Names {

@@ -36,11 +36,18 @@ type rule struct {
 // errNoType is why the rules of a node that rules cannot see do not compile.
 var errNoType = errors.New("failed to convert to declType for CEL validation rules")
 
-// compileRules compiles all rules, once.
-func (p *Program) compileRules() {
-	p.once.Do(func() {
+// makeTypes makes the types that rules see, once.
+func (p *Program) makeTypes() {
+	p.typesOnce.Do(func() {
 		p.root.buildTypes(p)
 		p.types = p.options.Env.Types(p.root.celType)
+	})
+}
+
+// compileRules compiles all rules, once.
+func (p *Program) compileRules() {
+	p.rulesOnce.Do(func() {
+		p.makeTypes()
 		p.root.compileRules(p.types)
 	})
 }
