@@ -22,8 +22,6 @@ var emptyMap = func() node {
 	return node{d.Root()}
 }()
 
-const readOnly = "BUG: documents are read only here"
-
 func (n node) IsMap() bool                            { return n.Kind() == doc.Object }
 func (n node) IsList() bool                           { return n.Kind() == doc.Array }
 func (n node) IsBool() bool                           { return n.Kind() == doc.Bool }
@@ -51,8 +49,8 @@ func (n node) GoString() string {
 // object is an Object of a document.
 type object node
 
-func (o object) Set(string, value.Value) { panic(readOnly) }
-func (o object) Delete(string)           { panic(readOnly) }
+func (o object) Set(string, value.Value) { panic("BUG: documents are read only here") }
+func (o object) Delete(string)           { panic("BUG: documents are read only here") }
 
 func (o object) Get(key string) (value.Value, bool) {
 	v := o.Value.Get(key)
