@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -76,7 +77,7 @@ func (m *metrics) observe(q *request, start time.Time) {
 	s := series{verb: verbLabel(q), code: q.code}
 	if q.v != nil {
 		s.group, s.version, s.resource, s.scope = q.v.Kind.Group, q.v.Name, q.v.Kind.Plural, q.scope()
-		s.subresource = q.subresource
+		s.subresource = knownPart(q)
 	} else if q.resource {
 		// Names that nobody serves would let clients fill the memory.
 		s.resource = "unknown"
@@ -88,6 +89,16 @@ func (m *metrics) observe(q *request, start time.Time) {
 	if c.durations != nil {
 		c.durations.Observe(time.Since(start).Seconds())
 	}
+}
+
+// knownPart is the subresource if there is one of that name. Names that a
+// client makes up do not become labels.
+func knownPart(q *request) string {
+	b := q.v.Kind.Builtin
+	if q.subresource == "status" || q.subresource == "scale" || b != nil && slices.Contains(b.Subresources, q.subresource) {
+		return q.subresource
+	}
+	return ""
 }
 
 func (m *metrics) counters(s series) *counters {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -158,7 +159,8 @@ func (q *request) fail(err error) {
 	if st.Status == "" {
 		st.Status = metav1.StatusFailure
 	}
-	if st.Code == http.StatusInternalServerError {
+	if own := (*status.Error)(nil); st.Code == http.StatusInternalServerError && (!errors.As(err, &own) || own.Cause != nil) {
+		// What was not meant to be said to a client is for whoever runs the server.
 		q.h.logger.Error("request ended in an internal error", "method", q.r.Method, "path", q.path, "error", err)
 	}
 	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {

@@ -186,12 +186,14 @@ func (w *watcher) run() error {
 	defer cancel()
 	defer context.AfterFunc(q.h.stopping, cancel)()
 	defer context.AfterFunc(q.h.kinds.served(q.kind), cancel)()
+	var due alarm
+	defer due.off()
 	for {
-		until := w.deadline
-		if w.bookmarks && w.nextMark.Before(until) {
-			until = w.nextMark
+		next := w.deadline
+		if w.bookmarks && w.nextMark.Before(next) {
+			next = w.nextMark
 		}
-		err := w.step(ctx, until)
+		err := w.step(due.at(ctx, next))
 		now := time.Now()
 		switch {
 		case err == nil:
@@ -207,6 +209,29 @@ func (w *watcher) run() error {
 		default:
 			return w.end(err)
 		}
+	}
+}
+
+// alarm is a context that ends at a time, kept while the time stays the same:
+// batches of events come far more often than bookmarks.
+type alarm struct {
+	time   time.Time
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (a *alarm) at(parent context.Context, t time.Time) context.Context {
+	if a.ctx == nil || !a.time.Equal(t) {
+		a.off()
+		a.ctx, a.cancel = context.WithDeadline(parent, t)
+		a.time = t
+	}
+	return a.ctx
+}
+
+func (a *alarm) off() {
+	if a.cancel != nil {
+		a.cancel()
 	}
 }
 
@@ -230,10 +255,8 @@ func (w *watcher) markAfter(now time.Time) time.Time {
 	return next
 }
 
-// step waits for events until a time and sends them.
-func (w *watcher) step(ctx context.Context, until time.Time) error {
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
+// step waits for events and sends them.
+func (w *watcher) step(ctx context.Context) error {
 	events, _, err := w.w.Next(ctx)
 	if err != nil {
 		return err

@@ -265,3 +265,50 @@ func (s *testServer) eventually(so func() bool) {
 		}
 	}
 }
+
+func TestTerminatingKind(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", widgets, widget("a", ``))
+	k := *s.kinds.Load().Lookup("demo.io", "widgets")
+	k.Terminating = true
+	s.kinds.Put(&k)
+	const text = `widgets.demo.io \"b\" is forbidden: create not allowed while custom resource definition is terminating`
+	if a := s.must(403, "POST", widgets, widget("b", ``)); !strings.Contains(a.body, text) {
+		t.Errorf("create: %s", a.body)
+	}
+	a := s.must(403, "PATCH", widgets+"/b?fieldManager=m", "apiVersion: demo.io/v1\nkind: Widget", "Content-Type", ssa)
+	if !strings.Contains(a.body, text) {
+		t.Errorf("apply: %s", a.body)
+	}
+	s.must(200, "PATCH", widgets+"/a", `{"spec":{"color":"x"}}`, "Content-Type", merge)
+	s.must(200, "DELETE", widgets+"/a", "")
+}
+
+func TestFinalizeOfNamespaces(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"}}`)
+	s.must(200, "DELETE", "/api/v1/namespaces/n", "")
+	s.must(200, "GET", "/api/v1/namespaces/n", "") // nobody empties it here
+	// Only finalize may take the finalizer away.
+	a := s.must(200, "PATCH", "/api/v1/namespaces/n", `{"spec":{"finalizers":[]}}`, "Content-Type", "application/strategic-merge-patch+json")
+	if !strings.Contains(a.body, `"finalizers":["kubernetes"]`) {
+		t.Errorf("patch of the namespace: %s", a.body)
+	}
+	s.must(200, "PUT", "/api/v1/namespaces/n/finalize", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"},"spec":{}}`)
+	s.must(404, "GET", "/api/v1/namespaces/n", "")
+}
+
+func TestMetricsDoNotGrowWithNonsense(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", widgets, widget("a", ``))
+	for i := range 20 {
+		s.call("GET", fmt.Sprintf("%s/a/nonsense%d", widgets, i), "")
+		s.call("GET", fmt.Sprintf("/apis/g%d/v1/things", i), "")
+		s.call("GET", fmt.Sprintf("/path%d", i), "")
+		s.call(fmt.Sprintf("VERB%d", i), widgets, "")
+	}
+	if a := s.must(200, "GET", "/metrics", ""); strings.Contains(a.body, "nonsense") || strings.Contains(a.body, "g7") ||
+		strings.Contains(a.body, "path7") || strings.Contains(a.body, "VERB7") {
+		t.Error("clients name metrics")
+	}
+}

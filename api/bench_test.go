@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/store/mem"
+
+	"github.com/keelson-io/keelson/authn"
+)
+
+// This file measures requests without a network: what the API itself costs.
+
+// sink is a ResponseWriter that keeps nothing.
+type sink struct {
+	header http.Header
+	code   int
+	n      int
+}
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) WriteHeader(code int)        { s.code = code }
+func (s *sink) Write(b []byte) (int, error) { s.n += len(b); return len(b), nil }
+
+// newBench returns a handler with n widgets.
+func newBench(b *testing.B, n int) *Handler {
+	st := mem.New(mem.Options{})
+	kinds := new(kind.Registry)
+	for _, k := range kind.Builtins() {
+		kinds.Put(k)
+	}
+	kinds.Put(compile(b, widgetCRD))
+	h := New(Config{Kinds: kinds, Store: st, Cache: cache.New(st, cache.Options{}), Authn: authn.Func(testUser)})
+	b.Cleanup(func() { h.Stop(); h.Cache.Close(); st.Close() })
+	if err := h.EnsureNamespace(context.Background(), "default"); err != nil {
+		b.Fatal(err)
+	}
+	for i := range n {
+		h.do(b, 201, "POST", widgets, benchWidget(fmt.Sprintf("w%d", i)))
+	}
+	return h
+}
+
+func benchWidget(name string) string {
+	return widget(name, `"color":"blue","replicas":3,"items":[{"name":"a","v":"`+strings.Repeat("x", 200)+`"},{"name":"b","v":"`+strings.Repeat("y", 200)+`"}]`)
+}
+
+func (h *Handler) do(b *testing.B, code int, method, path, body string, headers ...string) int {
+	r, err := http.NewRequest(method, path, strings.NewReader(body))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := &sink{header: http.Header{}}
+	h.ServeHTTP(w, r)
+	if w.code != code {
+		b.Fatalf("%s %s: got %d", method, path, w.code)
+	}
+	return w.n
+}
+
+func BenchmarkGet(b *testing.B) {
+	h := newBench(b, 100)
+	b.ReportAllocs()
+	for b.Loop() {
+		h.do(b, 200, "GET", widgets+"/w50", "")
+	}
+}
+
+func BenchmarkList(b *testing.B) {
+	h := newBench(b, 2000)
+	b.ReportAllocs()
+	for b.Loop() {
+		b.SetBytes(int64(h.do(b, 200, "GET", widgets, "")))
+	}
+}
+
+func BenchmarkCreate(b *testing.B) {
+	h := newBench(b, 0)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		h.do(b, 201, "POST", widgets, benchWidget(fmt.Sprintf("n%d", i)))
+	}
+}
+
+func BenchmarkPatch(b *testing.B) {
+	h := newBench(b, 1)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		h.do(b, 200, "PATCH", widgets+"/w0", fmt.Sprintf(`{"spec":{"color":"c%d"}}`, i), "Content-Type", merge)
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	h := newBench(b, 0)
+	b.ReportAllocs()
+	i := 0
+	path := widgets + "/a?fieldManager=m"
+	h.do(b, 201, "PATCH", path, "apiVersion: demo.io/v1\nkind: Widget\nspec: {color: c}", "Content-Type", ssa)
+	for b.Loop() {
+		i++
+		h.do(b, 200, "PATCH", path, fmt.Sprintf("apiVersion: demo.io/v1\nkind: Widget\nspec: {color: c%d}", i), "Content-Type", ssa)
+	}
+}
