@@ -192,7 +192,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (q *request) finish(start time.Time) {
 	if p := recover(); p != nil {
 		if p == http.ErrAbortHandler {
-			panic(p)
+			panic(http.ErrAbortHandler)
 		}
 		q.h.logger.Error("request panicked", "method", q.r.Method, "path", q.r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 		if q.code != 0 {
