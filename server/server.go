@@ -62,6 +62,10 @@ type Config struct {
 	TLSKeyFile    string
 	TokenAuthFile string // bearer tokens, CSV: token,user,uid,"group,…"
 
+	// DisableAdmission names admission plugins that are not to run, as
+	// kube-apiserver names them. NamespaceLifecycle is the one there is.
+	DisableAdmission []string
+
 	Logger *slog.Logger // slog.Default()
 	Store  store.Store  // in place of etcd; the server closes it
 
@@ -137,6 +141,10 @@ func (s *Server) open(ctx context.Context) error {
 	if c.Store != nil {
 		s.opened = append(s.opened, c.Store)
 	}
+	anywhere, err := withoutNamespaceStep(c.DisableAdmission)
+	if err != nil {
+		return err
+	}
 	if err := s.openDir(); err != nil {
 		return err
 	}
@@ -179,6 +187,8 @@ func (s *Server) open(ctx context.Context) error {
 		Authn:  authenticator,
 		Checks: []api.Check{{Name: "etcd", Do: st.Ping}},
 		Logger: s.logger,
+
+		NoNamespaceStep: anywhere,
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
 	s.crds = &crd.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete}

@@ -209,6 +209,7 @@ func TestMistakesAreErrorsOfNew(t *testing.T) {
 		"half a certificate": {Config{SecurePort: -1, TLSCertFile: missing}, "one does not go without the other"},
 		"no tokens":          {Config{SecurePort: -1, TokenAuthFile: missing}, missing},
 		"wrong tokens":       {Config{SecurePort: -1, TokenAuthFile: bad}, "line 1: got 2 columns, want at least 3"},
+		"unknown plugin":     {Config{SecurePort: -1, DisableAdmission: []string{"Namespacelifecycle"}}, "there is none of that name"},
 		"CA without a PEM":   {Config{SecurePort: -1, ClientCAFile: bad}, "no certificate in it"},
 	} {
 		row.c.Store = mem.New(mem.Options{})
@@ -321,6 +322,19 @@ func TestWhoGetsIn(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d", row.name, code, text, row.code)
 		}
 	}
+}
+
+func TestNamespacesNeedNotExist(t *testing.T) {
+	const body = `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"a"}}`
+	const nowhere = "/apis/demo.io/v1/namespaces/nowhere/widgets"
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	r.define()
+	if code, text := r.call(r.client, "POST", nowhere, body); code != 404 {
+		t.Errorf("in a namespace that does not exist: got %d %s", code, text)
+	}
+	r = start(t, Config{Store: mem.New(mem.Options{}), DisableAdmission: []string{"ServiceAccount", "NamespaceLifecycle"}})
+	r.define()
+	r.must("POST", nowhere, body)
 }
 
 func TestOldTLSIsRefused(t *testing.T) {

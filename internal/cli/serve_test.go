@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// This file tests the commands that start and name the server.
+
+func TestCommandLines(t *testing.T) {
+	dir := t.TempDir()
+	for _, row := range []struct {
+		args string
+		code int
+		want string // in the output or the errors
+	}{
+		{"", 0, "keelson serve"},
+		{"help serve", 0, "--token-auth-file"},
+		{"serve --nonsense", 2, "keelson: unknown flag: --nonsense"},
+		{"serve extra", 2, "keelson: unknown command \"extra\" for \"keelson serve\""},
+		{"frobnicate", 2, `keelson: unknown command "frobnicate" for "keelson"`},
+		{"serve --logging-format xml --data-dir " + dir, 2, `keelson: --logging-format: got "xml", want text or json`},
+		{"serve --secure-port 0 --token-auth-file /nonexistent/t --data-dir " + dir, 1, "keelson: open /nonexistent/t: no such file or directory"},
+		{"version", 0, "Kubernetes API 1.37"},
+		{"version -o json", 0, `"gitVersion": "v1.37.2+keelson.`},
+		{"version -o xml", 2, `keelson: --output: got "xml", want text or json`},
+	} {
+		var out, errs bytes.Buffer
+		code := run(context.Background(), strings.Fields(row.args), strings.NewReader(""), &out, &errs)
+		if text := out.String() + errs.String(); code != row.code || !strings.Contains(text, row.want) {
+			t.Errorf("keelson %s: got %d, want %d with %q:\n%s", row.args, code, row.code, row.want, text)
+		}
+	}
+}
+
+func TestServeUntilStopped(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var out, errs bytes.Buffer
+	args := []string{"serve", "--secure-port", "0", "--data-dir", t.TempDir()}
+	if code := run(ctx, args, strings.NewReader(""), &out, &errs); code != 0 {
+		t.Errorf("got %d:\n%s%s", code, out.String(), errs.String())
+	}
+	if !strings.HasPrefix(out.String(), "export KUBECONFIG=") || !strings.Contains(errs.String(), "msg=ready") {
+		t.Errorf("output:\n%s\nlog:\n%s", out.String(), errs.String())
+	}
+}
