@@ -18,8 +18,10 @@
 //   - Kinds, Versions and Snapshots never change once made. A changed
 //     definition is compiled to a new Kind.
 //   - The cost of Put does not depend on how many kinds there are.
-//   - What [Version.Encode] writes, [Version.Render] of the storage version
+//   - What [Version.Encode] of the storage version writes, [Version.Render] of it
 //     serves without a difference, unless the definition changed in between.
+//   - Defaults are filled in by the version that a body is written in and by the
+//     version that an object is stored in, and never by one it is converted to.
 //
 // # Use
 //

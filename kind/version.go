@@ -142,11 +142,7 @@ func (v *Version) Validate(ctx context.Context, new, old *doc.Doc, scope schema.
 	if v.Scale != nil {
 		replicas = v.Scale.validate(new.Root(), scope)
 	}
-	// Rules are not asked if something is wrong that keeps them from answering,
-	// wherever it was found.
-	result := v.Schema.ValidateAfter(ctx, new, old, scope, append(errs[:len(errs):len(errs)], replicas...))
-	result.Errors = append(append(errs, result.Errors...), replicas...)
-	return result
+	return v.Schema.ValidateAmong(ctx, new, old, scope, errs, replicas)
 }
 
 // validateType checks kind and apiVersion: an object of another type is not
@@ -187,10 +183,11 @@ func (v *Version) Encode(d *doc.Doc, b []byte) ([]byte, error) {
 	return appendStored(converted, b), nil
 }
 
-// convert decodes the object in from into to, in version v.
+// convert decodes the object in from into to, in version v: pruned by its
+// schema, without its defaults, which an object gets when it is read.
 func convert(to, from *doc.Doc, v *Version) error {
 	text := from.AppendJSON(nil, from.Root().Node)
-	if _, err := v.Schema.DecodeStored(to, text); err != nil {
+	if _, err := v.Schema.DecodeConverted(to, text); err != nil {
 		return fmt.Errorf("conversion to %s %s: %w", v.APIVersion(), v.Kind.Name, err)
 	}
 	meta.Object{Doc: to}.SetAPIVersion(v.APIVersion())

@@ -111,6 +111,17 @@ func TestConversion(t *testing.T) {
 	if view.Labels.Get("x") != "y" || view.Labels.Get("a") != "b" || view.Fields("spec.num") != "3" || view.Fields("metadata.name") != "w" || view.Fields("metadata.namespace") != "n" {
 		t.Errorf("got labels %v, field %q", view.Labels, view.Fields("spec.num"))
 	}
+	// Defaults are those of the version written in and of the version stored in.
+	if strings.Contains(text, `"d":`) || !strings.Contains(text, `"a":"beta"`) {
+		t.Errorf("got defaults of the version converted to: %s", text)
+	}
+	if view, err = beta.Render([]byte(strings.Replace(text, `"a":"beta",`, "", 1)), 12); err != nil || !strings.Contains(string(view.JSON), `"spec":{"num":3}`) {
+		t.Errorf("got %s, error %v; want no default of the version read in", view.JSON, err)
+	}
+	if view, err = k.Storage.Render(raw, 12); err != nil || !strings.Contains(string(view.JSON), `"d":"store"`) {
+		t.Errorf("got %s, error %v; want the default of the version stored in", view.JSON, err)
+	}
+
 	// What is served from the storage version is what is stored.
 	d = decode(t, k.Storage, string(view.JSON))
 	meta.Object{Doc: d}.SetAPIVersion("example.org/v1")
@@ -180,6 +191,26 @@ func TestValidateObject(t *testing.T) {
 		d := decode(t, v, row.text)
 		compare(t, row.at, texts(v.Validate(context.Background(), d, nil, schema.Whole).Errors), row.want)
 	}
+}
+
+// TestErrorOrder holds the order: metadata, values, scale, embedded resources,
+// lists, and rules that are not asked.
+func TestErrorOrder(t *testing.T) {
+	k, err := Compile(definition(t, "MORE", "subresources: {status: {}, scale: {specReplicasPath: .spec.num, statusReplicasPath: .status.replicas}}",
+		"SCHEMA", `{type: object, properties: {spec: {type: object, x-kubernetes-validations: [{rule: "self.num > 0"}], properties: {
+			num: {type: integer}, text: {type: string}, set: {type: array, x-kubernetes-list-type: set, items: {type: string}},
+			inner: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}},
+			status: {type: object, properties: {replicas: {type: integer}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := decode(t, k.Storage, `{"apiVersion":"example.org/v1","kind":"Widget","metadata":{"name":"W","namespace":"n"},
+		"spec":{"num":-1,"text":1,"set":["a","a"],"inner":{"apiVersion":"v1"}},"status":{"replicas":-1}}`)
+	var got []string
+	for _, e := range k.Storage.Validate(context.Background(), d, nil, schema.Whole).Errors {
+		got = append(got, e.Field)
+	}
+	compare(t, where(), got, []string{"metadata.name", "spec.text", ".spec.num", ".status.replicas", "spec.inner.kind", "spec.set[1]", "<nil>"})
 }
 
 func TestRegistry(t *testing.T) {

@@ -16,21 +16,22 @@ import (
 // neither at the root's apiVersion, kind and metadata (apart from what the
 // schema says about them) nor at the scale subresource.
 func (p *Program) Validate(ctx context.Context, new, old *doc.Doc, at Scope) Result {
-	return p.ValidateAfter(ctx, new, old, at, nil)
+	return p.ValidateAmong(ctx, new, old, at, nil, nil)
 }
 
-// ValidateAfter is Validate for an object of which other checks have found
-// errors before: they count when it is decided whether rules can be evaluated.
-// They are not part of the Result.
-func (p *Program) ValidateAfter(ctx context.Context, new, old *doc.Doc, at Scope, before field.ErrorList) Result {
+// ValidateAmong is Validate for an object in which other checks have found
+// errors: those of metadata come first in the Result, those of the scale
+// subresource after the errors of values. They count when it is decided whether
+// rules can be evaluated.
+func (p *Program) ValidateAmong(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
 	new, old = p.adopt(new), p.adopt(old)
 	if p.hasRules {
 		p.compileRules()
 	}
-	if len(before) == 0 && p.ok(ctx, new, old, at) {
+	if len(metadata) == 0 && len(scale) == 0 && p.ok(ctx, new, old, at) {
 		return Result{}
 	}
-	return p.explain(ctx, new, old, at, before)
+	return p.explain(ctx, new, old, at, metadata, scale)
 }
 
 // ok is the fast path. Ratcheting only forgives, so it may leave it out.
@@ -57,16 +58,16 @@ func (p *Program) allRulesOK(ctx context.Context, new, old *doc.Doc) bool {
 }
 
 // explain is the slow path.
-func (p *Program) explain(ctx context.Context, new, old *doc.Doc, at Scope, before field.ErrorList) Result {
+func (p *Program) explain(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
 	var c *correlation
 	if old != nil {
 		c = &correlation{n: p.root, new: new.Root(), old: old.Root()}
 	}
-	var errs field.ErrorList
+	errs := metadata[:len(metadata):len(metadata)]
 	if at == Status {
-		errs = p.statusErrors(new, c)
+		errs = append(append(errs, p.statusErrors(new, c)...), scale...)
 	} else {
-		errs = fieldErrors(nil, p.root.explain(new.Root(), "", c).errs)
+		errs = append(append(errs, fieldErrors(nil, p.root.explain(new.Root(), "", c).errs)...), scale...)
 		errs = append(errs, p.root.embeddedErrors(nil, new.Root())...)
 	}
 	if old == nil || len(p.root.duplicates(nil, old.Root())) == 0 {
@@ -75,7 +76,7 @@ func (p *Program) explain(ctx context.Context, new, old *doc.Doc, at Scope, befo
 	if !p.hasRules {
 		return Result{Errors: errs}
 	}
-	if blocksRules(before) || blocksRules(errs) {
+	if blocksRules(errs) {
 		return Result{Errors: append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))}
 	}
 	r := p.ruleErrors(ctx, new, old, c)

@@ -166,7 +166,7 @@ func FuzzValidate(f *testing.F) {
 		if _, err := p.Decode(&d, src); err != nil {
 			return
 		}
-		r := p.explain(ctx, &d, nil, Whole, nil)
+		r := p.explain(ctx, &d, nil, Whole, nil, nil)
 		if ok := p.ok(ctx, &d, nil, Whole); ok != (len(r.Errors) == 0) {
 			t.Fatalf("%s: fast path says %v, slow path %v", src, ok, r.Errors.ToAggregate())
 		}
@@ -174,7 +174,7 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		for _, scope := range []Scope{Whole, Status} {
-			r := p.explain(ctx, &d, &old, scope, nil)
+			r := p.explain(ctx, &d, &old, scope, nil, nil)
 			if p.ok(ctx, &d, &old, scope) && len(r.Errors)+len(r.Warnings) > 0 {
 				t.Fatalf("%s after %s: fast path says valid, slow path %v, warnings %q", src, oldSrc, r.Errors.ToAggregate(), r.Warnings)
 			}
