@@ -15,10 +15,9 @@ import (
 type kindWatch struct {
 	load func() *kind.Snapshot
 
-	mu      sync.Mutex // of opening watches only; events take no lock
-	until   map[*kind.Kind]*ended
-	rev     uint64
-	running bool
+	mu    sync.Mutex // of opening watches only; events take no lock
+	until map[*kind.Kind]*ended
+	rev   uint64
 }
 
 // ended is a context that ends with its kind.
