@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Packages where goroutines share memory: they are tested under the race detector, too. It doubles what it compiles and runs,
 # so it is not used where everything happens in one goroutine.
-RACE := ./store/mem ./cache ./kind ./api/... ./apply ./authn ./controller/...
+RACE := ./store/... ./cache ./kind ./api/... ./apply ./authn ./controller/...
 # Fuzz targets run this long each.
 FUZZTIME ?= 30s
 
@@ -60,8 +60,8 @@ fuzz: ## every fuzz target, FUZZTIME (default 30s) each
 	done
 
 .PHONY: bench
-bench: ## Keelson beside upstream's server: prints ratios and writes docs/benchmarks.md
-	cd bench && $(GO) run . -o ../docs/benchmarks.md
+bench: ## Keelson beside upstream's server: prints ratios, writes them into the documents
+	cd bench && $(GO) run . -o ../docs/benchmarks.md,../README.md
 
 .PHONY: bench-engine
 bench-engine: ## the engine alone beside upstream's: decode, default, validate, rules

@@ -5,7 +5,7 @@
 // does. One client then gives both the same load in one run, in rounds that alternate between the two, so that a slow
 // moment of the machine hits both; what counts is the ratio.
 //
-//	bench [-rounds 3] [-n 2000] [-c 16] [-o docs/benchmarks.md] [-only upstream|keelson]
+//	bench [-rounds 3] [-n 2000] [-c 16] [-o FILE,...] [-only upstream|keelson]
 //
 // The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side.
 package main
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 	fs.StringVar(&o.Dir, "dir", "", "folder for data directories, on a real disk (default: the system's temporary folder)")
 	fs.StringVar(&o.Keelson, "keelson", "", "binary to measure (default: built from the module beside this one)")
 	fs.StringVar(&o.Only, "only", "", "measure one side only: upstream or keelson")
-	fs.StringVar(&o.Markdown, "o", "", "write the table as Markdown between the markers of this file")
+	fs.StringVar(&o.Markdown, "o", "", "write the table as Markdown between the markers of these files, separated by commas")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}

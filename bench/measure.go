@@ -146,10 +146,15 @@ func report(o options, sides []*side) error {
 	slices.SortFunc(sides, func(a, b *side) int { return strings.Compare(b.name, a.name) }) // upstream first
 	table := markdown(o, sides)
 	fmt.Println(table)
-	if o.Markdown == "" {
-		return nil
+	for file := range strings.SplitSeq(o.Markdown, ",") {
+		if file == "" {
+			continue
+		}
+		if err := replaceBetween(file, "<!-- table:begin -->", "<!-- table:end -->", table); err != nil {
+			return err
+		}
 	}
-	return replaceBetween(o.Markdown, "<!-- table:begin -->", "<!-- table:end -->", table)
+	return nil
 }
 
 // markdown lays the medians out as a table, the ratio being the median over the rounds of each round's ratio.
