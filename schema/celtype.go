@@ -51,6 +51,9 @@ func (n *node) buildType(p *Program) *cel.Type {
 		for _, text := range v.texts {
 			enum = longer(enum, len(text))
 		}
+		if len(v.enum) > 0 && enum == 0 && max == none && t.Kind == cel.String {
+			max = 0 // an enum without a text that takes space
+		}
 	case n.typ == "boolean":
 		t.Kind = cel.Bool
 	case n.typ == "integer":
@@ -79,7 +82,8 @@ func setSizes(t *cel.Type, max int64, enum int) {
 	t.SetSizes(&max, enum)
 }
 
-// fields are the members that rules can see. A resource always has apiVersion,
+// fields are the declared members. Those that rules cannot see have no type; that
+// they are declared matters when objects are compared. A resource always has apiVersion,
 // kind and the names in its metadata; unless the schema declares all of them,
 // nothing else of its metadata can be seen.
 func (n *node) fields(p *Program) []cel.Field {
@@ -95,9 +99,7 @@ func (n *node) fields(p *Program) []cel.Field {
 	}
 	if !n.resource || n.declaresMeta() {
 		for _, prop := range n.props {
-			if prop.node.celType != nil {
-				add(prop.name, prop.node.celType, prop.node)
-			}
+			add(prop.name, prop.node.celType, prop.node)
 		}
 		return fields
 	}
@@ -113,7 +115,7 @@ func (n *node) fields(p *Program) []cel.Field {
 			if child != nil {
 				child.celType = t
 			}
-		case child.celType != nil:
+		default:
 			add(name, child.celType, child)
 		}
 	}

@@ -24,6 +24,10 @@ func (n *node) fillDefaults(p *Program, metadata *node) error {
 	var failed error
 	n.each(func(child *node) {
 		in := metadataChild(p, n, metadata, child)
+		if metadata != nil && in == nil {
+			child.dropDefaults()
+			return
+		}
 		if err := child.fillDefaults(p, in); err != nil && failed == nil {
 			failed = err
 		}
@@ -42,14 +46,22 @@ func (n *node) fillDefaults(p *Program, metadata *node) error {
 		return fmt.Errorf("%s: default: %w", n.path, err)
 	}
 	if metadata != nil {
-		p.applyDefaults(&d, n, v)
+		v = p.applyDefaults(&d, n, v)
 	}
 	n.def = p.consts.Import(doc.Value{Doc: &d, Node: v})
 	return nil
 }
 
+// dropDefaults forgets the defaults at and below n, which overlays what metadata
+// has not got.
+func (n *node) dropDefaults() {
+	n.defText, n.deepDefaults = nil, false
+	n.each((*node).dropDefaults)
+}
+
 // metadataChild is the node that decodes child, a child of n, if that is an
-// overlay; nil if it decodes itself.
+// overlay of metadata. It is nil outside of metadata, and inside for what
+// metadata has not got.
 func metadataChild(p *Program, n, metadata, child *node) *node {
 	if metadata == nil {
 		if n.resource && n.prop("metadata") == child {
@@ -65,7 +77,7 @@ func metadataChild(p *Program, n, metadata, child *node) *node {
 	}
 	for _, prop := range n.props {
 		if prop.node == child {
-			if known := metadata.child(prop.name); known != nil {
+			if known := metadata.child(prop.name); known != nil || !metadata.keep {
 				return known
 			}
 		}
@@ -84,31 +96,38 @@ func (p *Program) copyDefault(d *doc.Doc, n *node) doc.Node {
 	return n.def
 }
 
-// applyDefaults fills in the defaults below overlay n in the decoded metadata x.
-func (p *Program) applyDefaults(d *doc.Doc, n *node, x doc.Node) {
+// applyDefaults returns the decoded metadata x with the defaults below overlay n
+// filled in.
+func (p *Program) applyDefaults(d *doc.Doc, n *node, x doc.Node) doc.Node {
 	if !n.deepDefaults {
-		return
+		return x
 	}
 	switch x.Kind() {
 	case doc.Array:
-		for i := range x.Len() {
-			if n.items != nil {
-				p.applyDefaults(d, n.items, d.Item(x, i))
-			}
+		if n.items == nil {
+			return x
 		}
+		items := make([]doc.Node, x.Len())
+		for i := range items {
+			items[i] = p.applyDefaults(d, n.items, d.Item(x, i))
+		}
+		return d.NewArray(items)
 	case doc.Object:
-		shaped := x.ShapeIndex() != 0 && x.ShapeIndex() == n.slotShape
+		var pairs []doc.Node
+		for name, v := range (doc.Value{Doc: d, Node: x}).Members() {
+			node := v.Node
+			if child := n.child(name); child != nil {
+				node = p.applyDefaults(d, child, node)
+			}
+			pairs = append(pairs, d.NewString(name), node)
+		}
 		for _, prop := range n.props {
-			if shaped && prop.slot >= 0 && prop.node.defText != nil && d.Slot(x, prop.slot).Kind() == doc.Absent {
-				d.SetSlot(x, prop.slot, p.copyDefault(d, prop.node))
-			}
-			p.applyDefaults(d, prop.node, n.member(d, x, prop.name, prop.slot))
-		}
-		if n.additional != nil && x.ShapeIndex() == 0 {
-			for i := range x.Len() {
-				_, v := d.Pair(x, i)
-				p.applyDefaults(d, n.additional, v)
+			if prop.node.defText != nil && n.member(d, x, prop.name, prop.slot).Kind() == doc.Absent {
+				pairs = append(pairs, d.NewString(prop.name), p.copyDefault(d, prop.node))
 			}
 		}
+		pairs, _ = d.SortPairs(pairs)
+		return d.ImportAs(doc.Value{Doc: d, Node: d.NewMap(pairs)}, n.slotShape)
 	}
+	return x
 }

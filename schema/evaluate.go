@@ -313,12 +313,12 @@ func (s *slowRules) message(n *node, rule *rule, source *apiextv1.ValidationRule
 	if rule.message == nil {
 		return "", ""
 	}
-	if rule.message.UsesOldSelf() && (rule.optional || !n.rules.usesOld || !s.act.HasOldSelf) {
-		// The expression gets oldSelf only as the other rules of the node do, and
-		// never as an optional value: it fails.
-		return "", ""
-	}
+	// The expression gets oldSelf as the other rules of the node do, never as an
+	// optional value. Where that makes it fail it still costs.
+	had := s.act.HasOldSelf
+	s.act.HasOldSelf, s.act.PlainOldSelf = had && n.rules.usesOld, true
 	v, cost, err := rule.message.Eval(s.ctx, &s.act, callLimit)
+	s.act.HasOldSelf, s.act.PlainOldSelf = had, false
 	if cost > uint64(s.budget) {
 		return "", "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
 	}

@@ -34,7 +34,7 @@ func (x *decoder) metadata(n, overlay *node) (doc.Node, error) {
 		}
 	}
 	if overlay != nil && overlay.deepDefaults && !x.mode.noDefaults {
-		x.p.applyDefaults(x.d, overlay, v)
+		v = x.p.applyDefaults(x.d, overlay, v)
 	}
 	return v, nil
 }
@@ -49,6 +49,9 @@ func (x *decoder) convertMeta(n, overlay *node, before int) (doc.Node, error) {
 	}
 	if n != x.p.root && raw.Root().Kind() == doc.Null && overlay != nil && !overlay.nullable && !x.mode.keepNulls {
 		return doc.NullNode, nil // dropped or defaulted with the other nulls
+	}
+	if n != x.p.root && overlay != nil && !x.mode.keepNulls {
+		raw.SetRoot(overlay.withoutNulls(&raw, raw.Root().Node))
 	}
 	text, err := coerceMeta(raw.Root(), x.mode.lenient)
 	if err != nil {
@@ -68,6 +71,33 @@ func (x *decoder) convertMeta(n, overlay *node, before int) (doc.Node, error) {
 		return x.d.Import(doc.Value{Doc: &clean, Node: v}), nil
 	}
 	panic("BUG: metadata written by the json library does not decode")
+}
+
+// withoutNulls is x, metadata of an embedded resource, without the nulls that
+// overlay n does not allow: they go before ObjectMeta makes something of them.
+func (n *node) withoutNulls(d *doc.Doc, x doc.Node) doc.Node {
+	switch {
+	case x.Kind() == doc.Array && n.items != nil:
+		items := make([]doc.Node, x.Len())
+		for i := range items {
+			items[i] = n.items.withoutNulls(d, d.Item(x, i))
+		}
+		return d.NewArray(items)
+	case x.Kind() == doc.Object:
+		var pairs []doc.Node
+		for i := range x.Len() {
+			key, v := d.Pair(x, i)
+			if child := n.child(d.Str(key)); child != nil {
+				if v.Kind() == doc.Null && !child.nullable && child.defText == nil {
+					continue
+				}
+				v = child.withoutNulls(d, v)
+			}
+			pairs = append(pairs, key, v)
+		}
+		return d.NewMap(pairs)
+	}
+	return x
 }
 
 // coerceMeta returns metadata as ObjectMeta writes it. If lenient, fields that

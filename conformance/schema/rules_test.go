@@ -120,6 +120,25 @@ properties:
     type: object
     properties: {a: {type: integer, x-kubernetes-validations: [{rule: "self > 5"}]}, name: {type: string, minLength: 1}}
 `,
+	"untyped": `
+type: object
+properties:
+  a:
+    type: object
+    x-kubernetes-validations: [{rule: "self == oldSelf"}, {rule: "!(self != oldSelf)", message: "differs"}]
+    properties:
+      b: {x-kubernetes-preserve-unknown-fields: true}
+      name: {type: string}
+  b:
+    type: array
+    items:
+      type: object
+      x-kubernetes-preserve-unknown-fields: true
+      properties:
+        a: {x-kubernetes-preserve-unknown-fields: true}
+        type: {type: string, enum: [""]}
+    x-kubernetes-validations: [{rule: "size(self) < 2 || self[0] == self[1]"}]
+`,
 	"budget": `
 type: object
 properties:
@@ -163,6 +182,75 @@ func TestRuleCorners(t *testing.T) {
 				t.Error("nothing compared")
 			}
 		})
+	}
+}
+
+// TestEmbeddedMetadata compares what becomes of declared metadata of embedded
+// resources: nulls in it, and defaults for fields that metadata has not got.
+func TestEmbeddedMetadata(t *testing.T) {
+	const metadata = `
+type: object
+properties:
+  name: {type: string, default: nn}
+  extra: {type: string, default: x}
+  deep: {type: object, properties: {a: {type: integer, default: 1}}}
+  labels: {type: object, additionalProperties: {type: string}, properties: {}}
+  annotations: {type: object, properties: {a: {type: string, default: b}, c: {type: string}, n: {type: string, nullable: true}}}
+  finalizers: {type: array, items: {type: string}}
+  ownerReferences: {type: array, items: {type: object, properties: {uid: {type: string, default: u}, more: {type: string, default: m}, name: {type: string}}}}
+`
+	var meta map[string]any
+	if err := yaml.Unmarshal([]byte(metadata), &meta); err != nil {
+		t.Fatal(err)
+	}
+	text := mustJSON(map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{
+		"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+		"properties": map[string]any{"metadata": meta, "kind": map[string]any{"type": "string", "default": "K"}},
+	}}})
+	var s apiextv1.JSONSchemaProps
+	if err := yaml.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	p := newPair(t, "embedded metadata", &s)
+	for _, meta := range []string{
+		`{}`, `null`, `{"name":null}`, `{"name":"x","extra":"y"}`, `{"labels":null}`, `{"labels":{"a":null,"b":"c"}}`,
+		`{"annotations":{}}`, `{"annotations":{"c":null,"n":null,"q":null,"z":"z"}}`, `{"annotations":{"a":"own"}}`, `{"finalizers":[null,"a"]}`,
+		`{"ownerReferences":[{},{"uid":null,"name":null,"more":"q"},null]}`, `{"deep":{}}`, `{"deep":{"a":null}}`, `{"labels":{"a":"b"},"uid":"u"}`,
+	} {
+		p.check(t, []byte(`{"apiVersion":"g/v1","kind":"K","metadata":{},"a":{"apiVersion":"v1","metadata":`+meta+`}}`), nil, false)
+	}
+	p.check(t, []byte(`{"apiVersion":"g/v1","kind":"K","metadata":{},"a":{"apiVersion":"v1"}}`), nil, false)
+}
+
+// TestPaidMessages runs out of the budget, and close to it, by messages that
+// cannot be made: with an old value that is not there, or is not optional.
+func TestPaidMessages(t *testing.T) {
+	for _, message := range []string{
+		"self.all(x, x != 'q') && oldSelf.hasValue() ? 'a' : 'b'",
+		"self.map(x, self.map(y, x + y + string(oldSelf.hasValue()))) == [] ? 'a' : 'b'",
+		"string(self.map(x, self.map(y, x + y))) + oldSelf.value()[0]",
+	} {
+		text := `{type: object, properties: {a: {type: array, maxItems: 5000, items: {type: array, maxItems: 500, items: {type: string, maxLength: 5},
+			x-kubernetes-validations: [{rule: "oldSelf.hasValue() && false", optionalOldSelf: true, messageExpression: "` + message + `", message: "plain"}]}}}}`
+		var s apiextv1.JSONSchemaProps
+		if err := yaml.Unmarshal([]byte(text), &s); err != nil {
+			t.Fatal(err)
+		}
+		p := newPair(t, message, &s)
+		for _, lists := range []int{3, 200} {
+			for _, n := range []int{1, 40, 120, 400} {
+				var inner, outer []any
+				for range n {
+					inner = append(inner, "x")
+				}
+				for range lists {
+					outer = append(outer, inner)
+				}
+				src := []byte(mustJSON(map[string]any{"apiVersion": "g/v1", "kind": "K", "metadata": map[string]any{}, "a": outer}))
+				p.check(t, src, nil, false)
+				p.check(t, src, src, false)
+			}
+		}
 	}
 }
 
