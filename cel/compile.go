@@ -17,12 +17,13 @@ type code struct {
 	// resolve evaluates the node as a branch of ?: or as an index, where the
 	// root of a path is free; nil: as eval.
 	resolve evalFn
-	counted evalFn // size() of the value, cheaper than making it; nil if there is no such way
-	konst   *Value // the value, if it is constant
-	path    *path  // the node, if it is a path; its steps may grow
-	ternary bool   // the node is ?:, whose branches take the steps that follow it
-	static  Kind   // the kind that the value has if it is no error; KindNone if unknown
-	param   *Type  // the type in the schema, if there is one
+	counted evalFn     // size() of the value, cheaper than making it; nil if there is no such way
+	konst   *Value     // the value, if it is constant
+	path    *path      // the node, if it is a path; its steps may grow
+	ternary bool       // the node is ?:, whose branches take the steps that follow it
+	static  Kind       // the kind that the value has if it is no error; KindNone if unknown
+	param   *Type      // the type in the schema, if there is one
+	attr    *attribute // the node, if it is one that may be unknown
 }
 
 // asTest is the node as a test.
@@ -84,7 +85,8 @@ type compiler struct {
 	self  *Type
 	scope *variable
 	slots int
-	opt   bool // oldSelf is optional
+	opt   bool          // oldSelf is optional
+	lang  *langCompiler // nil: a rule over self
 }
 
 // compileError carries an error out of the compiler.
@@ -117,7 +119,12 @@ func (c *compiler) unsupported(what string) {
 
 // node compiles any node.
 func (c *compiler) node(e ast.Expr) *code {
-	out := c.anyNode(e)
+	var out *code
+	if c.lang != nil {
+		out = c.lang.node(c, e)
+	} else {
+		out = c.anyNode(e)
+	}
 	if out.static == KindNone {
 		out.static = staticKind(c.ast.GetType(e.ID()))
 	}
@@ -140,6 +147,10 @@ func (c *compiler) anyNode(e ast.Expr) *code {
 		return c.mapLiteral(e)
 	case ast.ComprehensionKind:
 		return c.comprehension(e)
+	case ast.StructKind:
+		if c.lang != nil {
+			return c.message(e)
+		}
 	}
 	c.unsupported("an expression of this form")
 	return nil
@@ -212,8 +223,14 @@ func (c *compiler) variable(name string) *code {
 	}
 	for v := c.scope; v != nil && !global; v = v.next {
 		if v.name == name {
+			if c.lang != nil {
+				c.lang.used(v)
+			}
 			return pathCode(&path{slot: v.slot, init: v.init, root: costSelect}, v.param)
 		}
+	}
+	if c.lang != nil {
+		return c.lang.global(c, name)
 	}
 	switch name {
 	case "self":
@@ -234,6 +251,12 @@ func pathCode(p *path, param *Type) *code {
 
 // extend is the path that continues a node with one step.
 func (c *compiler) extend(operand *code, s step, test bool) *code {
+	if c.lang != nil {
+		s.strict = c.lang.strict
+	}
+	if operand.attr != nil {
+		return operand.attr.extend(s, test)
+	}
 	p := &path{slot: -1, root: costSelect}
 	switch {
 	case operand.path != nil && !operand.path.test:
@@ -284,6 +307,9 @@ func (c *compiler) selection(e ast.Expr) *code {
 	out := c.extend(operand, step{key: constString(sel.FieldName())}, sel.IsTestOnly())
 	if sel.IsTestOnly() {
 		out.static, out.param = KindBool, nil
+		if out.path == nil {
+			return out
+		}
 		eval := out.path.eval
 		general := func(fr *frame) tri { return fr.verdict(eval(fr)) }
 		if out.test = directPresence(out.path, general); out.test == nil {
@@ -300,6 +326,9 @@ func (c *compiler) indexing(e ast.Expr, optional bool) *code {
 	s := step{optional: optional}
 	if key.konst != nil {
 		if bad := checkKey(*key.konst); bad.failed() {
+			if c.lang != nil {
+				return &code{eval: func(*frame) Value { return bad }}
+			}
 			c.fail("%w", bad.err())
 		}
 		s.key = *key.konst
@@ -363,7 +392,7 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 		optional bool
 	}
 	var entries []entry
-	allConst := true
+	allConst, strictKeys := true, c.lang != nil
 	for _, en := range e.AsMap().Entries() {
 		me := en.AsMapEntry()
 		k, v := c.node(me.Key()), c.node(me.Value())
@@ -376,6 +405,11 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 			k := en.key(fr)
 			if k.failed() {
 				return k
+			}
+			if strictKeys {
+				if bad := checkNewKey(m, k); bad.failed() {
+					return bad
+				}
 			}
 			v := en.val(fr)
 			if v.failed() {

@@ -88,9 +88,12 @@ type callCode struct {
 // function compiles a call of any function that is not an operator.
 func (c *compiler) function(e ast.Expr) *code {
 	name, overload := e.AsCall().FunctionName(), c.overload(e)
+	if c.lang != nil && name == blockFunction {
+		return c.block(e)
+	}
 	args := c.arguments(e)
 	if name == "matches" || name == "find" || name == "findAll" {
-		if len(args) > 1 && args[1].konst != nil && args[1].konst.kind == KindString {
+		if len(args) > 1 && args[1].konst != nil && args[1].konst.kind == KindString && (c.lang == nil || validPattern(args[1].konst.text())) {
 			return c.patternCall(name, overload, args)
 		}
 	}
@@ -98,6 +101,9 @@ func (c *compiler) function(e ast.Expr) *code {
 		return fast
 	}
 	impl := c.env.implementation(overload, name)
+	if impl == nil && c.lang != nil {
+		return c.lang.unbound(c, name)
+	}
 	if impl == nil {
 		c.unsupported(name + "()")
 	}
@@ -118,10 +124,12 @@ func (c *compiler) function(e ast.Expr) *code {
 	}
 	if len(args) == 1 && args[0].konst != nil && overloads.IsTypeConversionFunction(name) {
 		v := cc.eval(&frame{limit: math.MaxUint64})
-		if v.kind == KindError {
+		switch {
+		case v.kind != KindError:
+			return constant(asciiFlag(v))
+		case c.lang == nil:
 			c.fail("%w", v.err())
 		}
-		return constant(asciiFlag(v))
 	}
 	return &code{eval: cc.eval}
 }

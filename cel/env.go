@@ -7,6 +7,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/decls"
 	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/types"
 )
@@ -51,14 +52,20 @@ func NewEnv(o EnvOptions) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("environment %q: %w", o.Version, err)
 	}
-	e := &Env{base: base, impls: map[string]*functions.Overload{}, validator: &validatorConfig{}, keywords: minor >= 31}
+	return envOf(base, base.Functions(), minor >= 31)
+}
+
+// envOf is the Env of what cel-go's environment declares, with those functions.
+func envOf(base *cel.Env, fns map[string]*decls.FunctionDecl, keywords bool) (*Env, error) {
+	e := &Env{base: base, impls: map[string]*functions.Overload{}, validator: &validatorConfig{}, keywords: keywords}
+	var err error
 	if e.check, err = newChecker(base, base.CELTypeProvider(), nil); err != nil {
 		return nil, err
 	}
 	if err := e.check.AddIdents(base.Variables()...); err != nil {
 		return nil, err
 	}
-	for _, fn := range base.Functions() {
+	for _, fn := range fns {
 		if !fn.IsDeclarationDisabled() {
 			if err := e.check.AddFunctions(fn); err != nil {
 				return nil, err
@@ -235,7 +242,7 @@ func (ts *TypeSet) Compile(expr string, self *Type, o CompileOptions) (*Program,
 	if err := p.compile(ts.env, checked, self, o.OptionalOldSelf); err != nil {
 		return nil, prefixed(prefix, err)
 	}
-	cost, err := ts.env.base.EstimateCost(parsed, &estimator{self})
+	cost, err := ts.env.base.EstimateCost(parsed, &estimator{self: self})
 	if err != nil {
 		if prefix != "" {
 			return nil, fmt.Errorf("cost estimation failed for messageExpression: %w", err)

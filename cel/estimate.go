@@ -12,7 +12,10 @@ import (
 // Kubernetes' rules. Its figures decide which rules a definition may hold.
 
 // estimator knows the sizes of what self leads to.
-type estimator struct{ self *Type }
+type estimator struct {
+	self *Type
+	vars map[string]*Type // in place of self, where there are other variables
+}
 
 type (
 	callEstimate = checker.CallEstimate
@@ -28,6 +31,11 @@ func (e *estimator) EstimateSize(node checker.AstNode) *sizeEstimate {
 		return nil
 	}
 	t := e.self
+	if e.vars != nil {
+		if t = e.vars[path[0]]; t == nil {
+			return nil
+		}
+	}
 	for _, name := range path[1:] {
 		switch name {
 		case "@items", "@values":

@@ -16,6 +16,7 @@ type step struct {
 	key      Value  // the key, as the rule spells it, if it is constant
 	index    evalFn // the key, if it is not
 	optional bool
+	strict   bool // looking for a member of what has none is an error, even in has()
 }
 
 // path is a root and steps. It charges one unit for the root and one for each
@@ -182,6 +183,9 @@ func (s *step) apply(fr *frame, v Value, test bool) (Value, bool) {
 		if key = checkKey(key); key.failed() {
 			return key, true
 		}
+	}
+	if s.strict && test && v.kind != KindMap && v.kind != KindList && !v.failed() {
+		return noSuchKey(key), true
 	}
 	return qualify(v, key, test)
 }

@@ -1,0 +1,265 @@
+package cel
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file carries values between Go, JSON and the language.
+
+// FromGo is a Go value in the language: nil, booleans, integers, floats,
+// strings, []byte, time.Time, time.Duration, slices, arrays, maps with keys
+// that the language knows, [doc.Value], pointers to these, and Value itself.
+// Structs have no meaning in it: marshal them to JSON and use [FromJSON].
+func FromGo(v any) (Value, error) {
+	switch v := v.(type) {
+	case nil:
+		return nullValue, nil
+	case Value:
+		return v, nil
+	case bool:
+		return boolValue(v), nil
+	case string:
+		return constString(v), nil
+	case []byte:
+		return bytesValue(v), nil
+	case time.Time:
+		if u := v.Unix(); u < minUnix || u > maxUnix {
+			return Value{}, fmt.Errorf("time %v: outside the years 1 to 9999", v)
+		}
+		return timeValue(v), nil
+	case time.Duration:
+		return durationValue(int64(v)), nil
+	case doc.Value:
+		return FromDoc(v, nil), nil
+	case ref.Val:
+		return fromRef(v), nil
+	}
+	return fromReflect(reflect.ValueOf(v))
+}
+
+func fromReflect(r reflect.Value) (Value, error) {
+	switch r.Kind() {
+	case reflect.Bool:
+		return boolValue(r.Bool()), nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return intValue(r.Int()), nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return uintValue(r.Uint()), nil
+	case reflect.Float32, reflect.Float64:
+		return doubleValue(r.Float()), nil
+	case reflect.String:
+		return constString(r.String()), nil
+	case reflect.Pointer, reflect.Interface:
+		if r.IsNil() {
+			return nullValue, nil
+		}
+		return FromGo(r.Elem().Interface())
+	case reflect.Slice, reflect.Array:
+		items := make([]Value, r.Len())
+		for i := range items {
+			item, err := FromGo(r.Index(i).Interface())
+			if err != nil {
+				return Value{}, fmt.Errorf("[%d]: %w", i, err)
+			}
+			items[i] = item
+		}
+		return listValue(items), nil
+	case reflect.Map:
+		return fromGoMap(r)
+	}
+	return Value{}, fmt.Errorf("got a Go value of type %s, want plain data", r.Type())
+}
+
+// fromGoMap gives the entries the order of their keys.
+func fromGoMap(r reflect.Value) (Value, error) {
+	type entry struct{ k, v Value }
+	var entries []entry
+	for it := r.MapRange(); it.Next(); {
+		k, err := FromGo(it.Key().Interface())
+		if err != nil {
+			return Value{}, err
+		}
+		if _, ok := keyOf(k); !ok {
+			return Value{}, fmt.Errorf("got a key of type %s, want a boolean, number or string", k.typeName())
+		}
+		v, err := FromGo(it.Value().Interface())
+		if err != nil {
+			return Value{}, fmt.Errorf("[%v]: %w", k, err)
+		}
+		entries = append(entries, entry{k, v})
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		if c := compare(a.k, b.k); c.kind == KindInt {
+			return int(c.Int())
+		}
+		return int(a.k.kind) - int(b.k.kind)
+	})
+	m := &mapBox{}
+	for _, e := range entries {
+		m.put(e.k, e.v)
+	}
+	return mapValue(m), nil
+}
+
+// FromJSON is a JSON document in the language. A number without fraction and
+// exponent that fits is an int, any other a double.
+func FromJSON(text []byte) (Value, error) {
+	d := &doc.Doc{}
+	d.Reset([]*doc.Shape{nil})
+	if err := doc.Parse(d, text); err != nil {
+		return Value{}, err
+	}
+	return FromDoc(d.Root(), nil), nil
+}
+
+// FromDoc is a part of a document in the language. With a Type, members are
+// read by it when an expression asks for them, and the document must stay as it
+// is; without one, the value is copied: objects are maps, arrays are lists.
+func FromDoc(v doc.Value, t *Type) Value {
+	if t != nil {
+		return loadVariable(v, t)
+	}
+	switch v.Kind() {
+	case doc.Bool:
+		return boolValue(v.Node.Bool())
+	case doc.Int:
+		return intValue(v.Node.Int())
+	case doc.Float:
+		return doubleValue(v.Node.Float())
+	case doc.String:
+		return constString(string(append([]byte(nil), v.Doc.Str(v.Node)...)))
+	case doc.Array:
+		items := make([]Value, v.Len())
+		for i := range items {
+			items[i] = FromDoc(v.Item(i), nil)
+		}
+		return listValue(items)
+	case doc.Object:
+		m := &mapBox{}
+		for name, member := range v.Members() {
+			m.put(constString(string(append([]byte(nil), name...))), FromDoc(member, nil))
+		}
+		return mapValue(m)
+	}
+	return nullValue
+}
+
+// Go is v as plain Go data: nil, bool, int64, uint64, float64, string, []byte,
+// time.Time, time.Duration, []any, map[any]any; an optional is its value or
+// nil. A value of any other kind is its text.
+func (v Value) Go() any {
+	switch v.kind {
+	case KindNone, KindNull:
+		return nil
+	case KindBool:
+		return v.Bool()
+	case KindInt:
+		return v.Int()
+	case KindUint:
+		return v.bits
+	case KindDouble:
+		return v.Float()
+	case KindString:
+		return v.text()
+	case KindBytes:
+		return v.bytes()
+	case KindTimestamp:
+		return v.Time()
+	case KindDuration:
+		return v.Duration()
+	case KindList:
+		out := make([]any, v.size())
+		for i := range out {
+			out[i] = v.item(i).Go()
+		}
+		return out
+	case KindMap:
+		out := map[any]any{}
+		eachEntry(v, func(k, item Value) bool {
+			out[k.Go()] = item.Go()
+			return true
+		})
+		return out
+	case KindOptional:
+		if v.ptr == nil {
+			return nil
+		}
+		return v.optional().Go()
+	}
+	return v.String()
+}
+
+// JSON is v as compact JSON: bytes as base64, durations and timestamps as the
+// language prints them, keys as strings, sorted; numbers that JSON has not
+// (NaN, infinities) as strings, types and values of libraries as their text.
+func (v Value) JSON() ([]byte, error) {
+	switch v.kind {
+	case KindNone, KindNull:
+		return []byte("null"), nil
+	case KindDouble:
+		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+			return json.Marshal(strconv.FormatFloat(f, 'g', -1, 64))
+		}
+		return json.Marshal(v.Float())
+	case KindBytes:
+		return json.Marshal(base64.StdEncoding.EncodeToString(v.bytes()))
+	case KindTimestamp:
+		return json.Marshal(v.Time().Format(time.RFC3339Nano))
+	case KindDuration:
+		return json.Marshal(durationText(v))
+	case KindList:
+		out := []json.RawMessage{}
+		for i, n := 0, v.size(); i < n; i++ {
+			item, err := v.item(i).JSON()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, item)
+		}
+		return json.Marshal(out)
+	case KindMap:
+		out := map[string]json.RawMessage{}
+		var failure error
+		eachEntry(v, func(k, item Value) bool {
+			var text []byte
+			text, failure = item.JSON()
+			out[k.String()] = text
+			return failure == nil
+		})
+		if failure != nil {
+			return nil, failure
+		}
+		return json.Marshal(out)
+	case KindOptional:
+		if v.ptr == nil {
+			return []byte("null"), nil
+		}
+		return v.optional().JSON()
+	case KindError:
+		return nil, v.err()
+	case KindUnknown:
+		return nil, fmt.Errorf("the value is unknown: it depends on %v", v.Unknown().Paths)
+	case KindBool, KindInt, KindUint, KindString:
+		return json.Marshal(v.Go())
+	}
+	return json.Marshal(v.String())
+}
+
+// durationText is string(duration).
+func durationText(v Value) string {
+	return strconv.FormatFloat(v.Duration().Seconds(), 'f', -1, 64) + "s"
+}
+
+// TypeName is the name of v's type as the language prints it.
+func (v Value) TypeName() string { return v.typeName() }

@@ -1,0 +1,257 @@
+package cel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// This file defines Language, the language for hosts that are no Kubernetes
+// server: their own variables and functions, and exactly the libraries,
+// functions and macros that they choose.
+
+// LanguageOptions configures a Language. The zero value is the whole language
+// with every library that is not Kubernetes', and no variables.
+type LanguageOptions struct {
+	// Libraries that are there besides the standard one; nil means
+	// [GeneralLibraries].
+	Libraries []Library
+	// Kubernetes, a version such as "1.37", means the libraries, checks and
+	// semantics of that version's rules in place of Libraries.
+	Kubernetes string
+	// Functions and Macros, if not nil, are all there is: see [Subset].
+	Subset *Subset
+
+	Variables []Variable
+	Functions []Function
+	Container string // the namespace in which names are looked up, such as "acme.policy"
+	// LenientPresence: has(x.f) of an x that can have no members is false, as
+	// in Kubernetes, instead of an error.
+	LenientPresence bool
+}
+
+// Variable is an input of expressions.
+type Variable struct {
+	Name string
+	// Type is the type in the words of the language: bool, int, uint, double,
+	// string, bytes, timestamp, duration, null_type, dyn, list(T), map(K, V),
+	// optional_type(T), wrapper(T), type(T). Empty means dyn.
+	Type string
+	// Schema, in place of Type, says how the members of a document are typed;
+	// the variable is then bound with [FromDoc].
+	Schema *Type
+}
+
+// Function is a function of the host.
+type Function struct {
+	Name   string
+	Member bool     // f(x) or, if Member, x.f()
+	Params []string // types as in Variable; the receiver of a member comes first
+	Result string
+	// Call computes the function. An error is an error in the language, which
+	// || and && may absorb. A nil Call declares the function for checking only.
+	Call func(args []Value) (Value, error)
+}
+
+// Language is an environment for expressions. It is immutable and safe for
+// concurrent use; making one takes milliseconds.
+type Language struct {
+	env      *Env
+	provider *provider
+	check    *checker.Env
+	schemas  map[string]*Type
+	known    map[string]bool // declared variables
+	allowed  *selection      // nil: everything
+	strict   bool
+}
+
+// NewLanguage returns the language that o describes.
+func NewLanguage(o LanguageOptions) (*Language, error) {
+	options, err := o.libraryOptions()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range o.Functions {
+		opt, err := f.option()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, opt)
+	}
+	options = append(options, cel.EnableMacroCallTracking())
+	if o.Container != "" {
+		options = append(options, cel.Container(o.Container))
+	}
+	base, err := cel.NewEnv(options...)
+	if err != nil {
+		return nil, fmt.Errorf("language: %w", err)
+	}
+	l := &Language{schemas: map[string]*Type{}, known: map[string]bool{}, strict: !o.LenientPresence && o.Kubernetes == ""}
+	functions := base.Functions()
+	if o.Subset != nil {
+		if l.allowed, err = o.Subset.selection(base); err != nil {
+			return nil, err
+		}
+		if base, err = base.Extend(cel.ClearMacros(), cel.Macros(l.allowed.macros...)); err != nil {
+			return nil, fmt.Errorf("language: %w", err)
+		}
+		functions = l.allowed.declarations(functions)
+	}
+	if l.env, err = envOf(base, functions, true); err != nil {
+		return nil, err
+	}
+	return l, l.declare(o.Variables)
+}
+
+// declare makes the variables known.
+func (l *Language) declare(vars []Variable) error {
+	l.provider = newProvider(l.env)
+	var err error
+	if l.check, err = newChecker(l.env.base, l.provider, l.env.check); err != nil {
+		return err
+	}
+	for _, v := range l.env.base.Variables() {
+		l.known[v.Name()] = true
+	}
+	for _, v := range vars {
+		t := types.DynType
+		switch {
+		case v.Schema != nil && v.Type != "":
+			return fmt.Errorf("variable %q: got Type and Schema, want one of them", v.Name)
+		case v.Schema != nil:
+			t = l.provider.celType(v.Schema)
+			l.schemas[v.Name] = v.Schema
+		case v.Type != "":
+			if t, err = parseType(v.Type); err != nil {
+				return fmt.Errorf("variable %q: %w", v.Name, err)
+			}
+		}
+		if err := l.check.AddIdents(newVariable(v.Name, t)); err != nil {
+			return fmt.Errorf("variable %q: %w", v.Name, err)
+		}
+		l.known[v.Name] = true
+	}
+	return nil
+}
+
+// option declares the function to cel-go.
+func (f Function) option() (cel.EnvOption, error) {
+	var params []*types.Type
+	for _, p := range f.Params {
+		t, err := parseType(p)
+		if err != nil {
+			return nil, fmt.Errorf("function %q: %w", f.Name, err)
+		}
+		params = append(params, t)
+	}
+	result, err := parseType(f.Result)
+	if err != nil {
+		return nil, fmt.Errorf("function %q: %w", f.Name, err)
+	}
+	id := fmt.Sprintf("%s%v", f.Name, params)
+	declare := cel.Overload
+	if f.Member {
+		if len(params) == 0 {
+			return nil, fmt.Errorf("function %q: a member has no receiver among its parameters", f.Name)
+		}
+		id, declare = "member_"+id, cel.MemberOverload
+	}
+	call := f.Call
+	if call == nil {
+		call = func([]Value) (Value, error) { return Value{}, fmt.Errorf("function %q: it is declared only", f.Name) }
+	}
+	return cel.Function(f.Name, declare(id, params, result, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
+		values := make([]Value, len(args))
+		for i, arg := range args {
+			values[i] = fromRef(arg)
+		}
+		v, err := call(values)
+		if err != nil {
+			return types.WrapErr(err)
+		}
+		return v.ref()
+	}))), nil
+}
+
+// CompileExpression parses, checks and compiles an expression. The error's text
+// points into it.
+func (l *Language) CompileExpression(expr string) (*Expression, error) {
+	return l.compile(expr, false)
+}
+
+// CompileUnchecked compiles an expression without checking its types: what does
+// not fit is an error when it is evaluated.
+func (l *Language) CompileUnchecked(expr string) (*Expression, error) {
+	return l.compile(expr, true)
+}
+
+func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
+	parsed, issues := l.env.base.Parse(expr)
+	if issues.Err() != nil {
+		return nil, errors.New(issues.String())
+	}
+	tree := parsed.NativeRep()
+	x := &Expression{lang: l, source: expr, unchecked: unchecked}
+	if unchecked {
+		r := &resolver{lang: l, refs: map[int64]*ast.ReferenceInfo{}, types: map[int64]*types.Type{}}
+		r.visit(tree.Expr(), nil)
+		x.tree = ast.NewCheckedAST(tree, r.types, r.refs)
+	} else {
+		checked, errs := checker.Check(tree, parsed.Source(), l.check)
+		if len(errs.GetErrors()) > 0 {
+			return nil, errors.New(cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()).String())
+		}
+		x.tree = checked
+		for _, v := range l.env.base.Validators() {
+			v.Validate(l.env.base, l.env.validator, checked, issues)
+		}
+		if issues.Err() != nil {
+			return nil, errors.New(issues.String())
+		}
+	}
+	if l.allowed != nil {
+		if err := l.allowed.verify(expr, x.tree); err != nil {
+			return nil, err
+		}
+	}
+	if err := x.build(); err != nil {
+		return nil, err
+	}
+	if !unchecked {
+		*tree = *x.tree
+		cost, err := l.env.base.EstimateCost(parsed, &estimator{vars: l.schemas})
+		if err != nil {
+			return nil, fmt.Errorf("cost estimation failed: %w", err)
+		}
+		x.maxCost = cost.Max
+	}
+	return x, nil
+}
+
+// Functions lists the functions that expressions may call, sorted.
+func (l *Language) Functions() []string {
+	var names []string
+	for name := range l.env.base.Functions() {
+		if !isInternal(name) && (l.allowed == nil || l.allowed.offers(name)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Macros lists the macros, sorted.
+func (l *Language) Macros() []string {
+	var names []string
+	for _, m := range l.env.base.Macros() {
+		names = append(names, m.Function())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,254 @@
+package cel
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/ext"
+)
+
+// This file holds the libraries that a Language may have.
+
+// Library names a library.
+type Library string
+
+// The libraries. The standard one is always there; Subset takes parts of it away.
+const (
+	OptionalLibrary      Library = "optional"       // optional.of, x.?f, m[?k], optMap …
+	BindingsLibrary      Library = "bindings"       // cel.bind(name, value, body)
+	ComprehensionLibrary Library = "comprehensions" // all, exists … with two variables; transformList, transformMap …
+	StringsLibrary       Library = "strings"        // charAt, indexOf, split, format, reverse …
+	MathLibrary          Library = "math"           // math.greatest, math.bitAnd, math.sqrt …
+	EncodersLibrary      Library = "encoders"       // base64.encode, base64.decode
+	SetsLibrary          Library = "sets"           // sets.contains, sets.intersects, sets.equivalent
+	ListsLibrary         Library = "lists"          // slice, sort, flatten, distinct, lists.range …
+	NetworkLibrary       Library = "network"        // ip, cidr and what is in them
+	URLLibrary           Library = "url"            // url, isURL, getHost …
+	FindLibrary          Library = "find"           // find and findAll of regular expressions
+	QuantityLibrary      Library = "quantity"       // quantities such as 1.5Gi
+	SemverLibrary        Library = "semver"         // semantic versions
+	FormatLibrary        Library = "format"         // named formats such as format.dns1123Label()
+	AggregateLibrary     Library = "aggregate"      // sum, min, max, isSorted and indexOf of lists
+	BlockLibrary         Library = "block"          // cel.block(…), in which optimizers write common parts
+)
+
+// GeneralLibraries are the libraries that are not Kubernetes' own: what a
+// Language has unless it is told otherwise.
+func GeneralLibraries() []Library {
+	return []Library{OptionalLibrary, BindingsLibrary, ComprehensionLibrary, StringsLibrary, MathLibrary, EncodersLibrary,
+		SetsLibrary, ListsLibrary, NetworkLibrary}
+}
+
+// AllLibraries are all there is, except for [BlockLibrary].
+func AllLibraries() []Library {
+	return append(GeneralLibraries(), URLLibrary, FindLibrary, QuantityLibrary, SemverLibrary, FormatLibrary, AggregateLibrary)
+}
+
+// options are a library's declarations for cel-go.
+func (l Library) options() ([]cel.EnvOption, error) {
+	switch l {
+	case OptionalLibrary:
+		return []cel.EnvOption{cel.OptionalTypes()}, nil
+	case BindingsLibrary:
+		return []cel.EnvOption{ext.Bindings()}, nil
+	case ComprehensionLibrary:
+		return []cel.EnvOption{ext.TwoVarComprehensions()}, nil
+	case StringsLibrary:
+		return append([]cel.EnvOption{ext.Strings()}, searchOptions()...), nil
+	case MathLibrary:
+		return []cel.EnvOption{ext.Math()}, nil
+	case EncodersLibrary:
+		return []cel.EnvOption{ext.Encoders()}, nil
+	case SetsLibrary:
+		return []cel.EnvOption{ext.Sets()}, nil
+	case ListsLibrary:
+		return []cel.EnvOption{ext.Lists()}, nil
+	case NetworkLibrary:
+		return networkLibrary(), nil
+	case URLLibrary:
+		return urlLibrary(), nil
+	case FindLibrary:
+		return regexLibrary(), nil
+	case QuantityLibrary:
+		return quantityLibrary(), nil
+	case SemverLibrary:
+		return semverLibrary(), nil
+	case FormatLibrary:
+		return formatLibrary(), nil
+	case AggregateLibrary:
+		return listLibrary(true), nil
+	case BlockLibrary:
+		return blockOptions(), nil
+	}
+	return nil, fmt.Errorf("library %q: not known, want one of %v", string(l), append(AllLibraries(), BlockLibrary))
+}
+
+// libraryOptions are the declarations of all that o asks for.
+func (o LanguageOptions) libraryOptions() ([]cel.EnvOption, error) {
+	if o.Kubernetes != "" {
+		if len(o.Libraries) > 0 {
+			return nil, fmt.Errorf("language: got Libraries and Kubernetes, want one of them")
+		}
+		minor, err := minorVersion(o.Kubernetes)
+		if err != nil {
+			return nil, err
+		}
+		var options []cel.EnvOption
+		for _, lib := range libraries() {
+			if lib.from <= minor && (lib.until == 0 || minor < lib.until) {
+				options = append(options, lib.options...)
+			}
+		}
+		return options, nil
+	}
+	options := []cel.EnvOption{
+		cel.EagerlyValidateDeclarations(true), cel.DefaultUTCTimeZone(true),
+		cel.CrossTypeNumericComparisons(true), cel.EnableIdentifierEscapeSyntax(), durationOption(),
+	}
+	names := o.Libraries
+	if names == nil {
+		names = GeneralLibraries()
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
+		more, err := name.options()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, more...)
+	}
+	return options, nil
+}
+
+// durationOption makes getMilliseconds() of a duration the milliseconds within
+// its second, as the language defines it; Kubernetes' rules count them all.
+func durationOption() cel.EnvOption {
+	return method("getMilliseconds", "duration_to_milliseconds", types.DurationType, types.IntType, func(d types.Duration) ref.Val {
+		return types.Int(d.Milliseconds() % 1000)
+	})
+}
+
+// searchOptions makes an offset beyond the end of a text an error for indexOf()
+// and lastIndexOf(), as the language defines it.
+func searchOptions() []cel.EnvOption {
+	return []cel.EnvOption{
+		searchFrom("indexOf", "string_index_of_string_int", indexFrom),
+		searchFrom("lastIndexOf", "string_last_index_of_string_int", lastIndexFrom),
+	}
+}
+
+func searchFrom(name, id string, find func(s, part []rune, from int) int) cel.EnvOption {
+	params := []*types.Type{types.StringType, types.StringType, types.IntType}
+	return cel.Function(name, cel.MemberOverload(id, params, types.IntType, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
+		s, ok1 := args[0].(types.String)
+		part, ok2 := args[1].(types.String)
+		from, ok3 := args[2].(types.Int)
+		if !ok1 || !ok2 || !ok3 {
+			return types.NewErr("no such overload: %s", name)
+		}
+		text := []rune(string(s))
+		if from < 0 || int64(from) > int64(len(text)) {
+			return types.NewErr("index out of range: %d", from)
+		}
+		return types.Int(find(text, []rune(string(part)), int(from)))
+	})))
+}
+
+// indexFrom is the first place of part in s that is not before from.
+func indexFrom(s, part []rune, from int) int {
+	for i := from; i+len(part) <= len(s); i++ {
+		if slices.Equal(s[i:i+len(part)], part) {
+			return i
+		}
+	}
+	return -1
+}
+
+// lastIndexFrom is the last place of part in s that is not after from.
+func lastIndexFrom(s, part []rune, from int) int {
+	for i := min(from, len(s)-len(part)); i >= 0; i-- {
+		if slices.Equal(s[i:i+len(part)], part) {
+			return i
+		}
+	}
+	return -1
+}
+
+// Blocks: cel.block([a, b, …], body) computes each part at most once; parts and
+// body call them cel.index(0), cel.index(1) and so on.
+const (
+	blockFunction = "cel.@block"
+	maxBlock      = 64 // parts of a block
+)
+
+func blockOptions() []cel.EnvOption {
+	var vars []cel.EnvOption
+	for i := range maxBlock {
+		vars = append(vars, cel.Variable("@index"+strconv.Itoa(i), cel.DynType))
+	}
+	inCel := func(target ast.Expr) bool { return target.Kind() == ast.IdentKind && target.AsIdent() == "cel" }
+	number := func(e ast.Expr) (string, bool) {
+		if e.Kind() != ast.LiteralKind {
+			return "", false
+		}
+		i, ok := e.AsLiteral().(types.Int)
+		return strconv.FormatInt(int64(i), 10), ok && i >= 0
+	}
+	name := func(function, prefix string, args int) cel.Macro {
+		return cel.ReceiverMacro(function, args, func(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
+			if !inCel(target) {
+				return nil, nil
+			}
+			out := prefix
+			for i, arg := range args {
+				n, ok := number(arg)
+				if !ok {
+					return nil, f.NewError(arg.ID(), "cel."+function+"() wants literal numbers")
+				}
+				if i > 0 || len(args) > 1 {
+					out += ":"
+				}
+				out += n
+			}
+			return f.NewIdent(out), nil
+		})
+	}
+	block := cel.ReceiverMacro("block", 2, func(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
+		switch {
+		case !inCel(target):
+			return nil, nil
+		case args[0].Kind() != ast.ListKind || args[0].AsList().Size() > maxBlock:
+			return nil, f.NewError(args[0].ID(), "cel.block() wants a list literal of at most "+strconv.Itoa(maxBlock)+" parts")
+		}
+		return f.NewCall(blockFunction, args...), nil
+	})
+	return append(vars, cel.Macros(block, name("index", "@index", 1), name("iterVar", "@it", 2), name("accuVar", "@ac", 2)))
+}
+
+// block compiles cel.block().
+func (c *compiler) block(e ast.Expr) *code {
+	args := e.AsCall().Args()
+	if len(args) != 2 || args[0].Kind() != ast.ListKind {
+		c.unsupported(blockFunction)
+	}
+	outer := c.scope
+	defer func() { c.scope = outer }()
+	var slots []int
+	for i, part := range args[0].AsList().Elements() {
+		slots = append(slots, c.declare("@index"+strconv.Itoa(i), c.node(part).eval, nil))
+	}
+	body := c.node(args[1]).eval
+	return &code{eval: func(fr *frame) Value {
+		for _, slot := range slots {
+			fr.slots[slot] = Value{}
+		}
+		return body(fr)
+	}}
+}
