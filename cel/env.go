@@ -3,6 +3,7 @@ package cel
 import (
 	"fmt"
 	"sync"
+	"weak"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -30,6 +31,10 @@ type Env struct {
 	impls     map[string]*functions.Overload
 	validator *validatorConfig
 	keywords  bool // reserved words are names of fields
+	syntax    *syntax
+	shared    *shared
+	shells    sync.Pool // *cel.Ast: cel-go's form of a tree, which only its parser makes
+	plain     bool      // cel-go's validators are those that the quick parser knows
 }
 
 // NewEnv returns the environment that o describes. It takes milliseconds:
@@ -57,7 +62,7 @@ func NewEnv(o EnvOptions) (*Env, error) {
 
 // envOf is the Env of what cel-go's environment declares, with those functions.
 func envOf(base *cel.Env, fns map[string]*decls.FunctionDecl, keywords bool) (*Env, error) {
-	e := &Env{base: base, impls: map[string]*functions.Overload{}, validator: &validatorConfig{}, keywords: keywords}
+	e := &Env{base: base, impls: map[string]*functions.Overload{}, validator: &validatorConfig{}, keywords: keywords, syntax: newSyntax(base), shared: newShared(), plain: true}
 	var err error
 	if e.check, err = newChecker(base, base.CELTypeProvider(), nil); err != nil {
 		return nil, err
@@ -80,6 +85,7 @@ func envOf(base *cel.Env, fns map[string]*decls.FunctionDecl, keywords bool) (*E
 		}
 	}
 	for _, v := range base.Validators() {
+		e.plain = e.plain && knownValidators[v.Name()]
 		if cv, ok := v.(cel.ASTValidatorConfigurer); ok {
 			if err := cv.Configure(e.validator); err != nil {
 				return nil, err
@@ -135,6 +141,8 @@ func (c *validatorConfig) Set(name string, value any) error {
 type TypeSet struct {
 	env      *Env
 	provider *provider
+	same     map[*Type]*Type // the shared types equal to those of the tree
+	hashes   hasher
 
 	mu   sync.Mutex
 	last lastChecker // the rules of one node are compiled one after the other
@@ -147,10 +155,8 @@ type lastChecker struct {
 }
 
 // Types returns the TypeSet of a tree of types.
-func (e *Env) Types(root *Type) *TypeSet {
-	ts := &TypeSet{env: e, provider: newProvider(e)}
-	ts.provider.celType(root)
-	return ts
+func (e *Env) Types(*Type) *TypeSet {
+	return &TypeSet{env: e, provider: newProvider(e), same: map[*Type]*Type{}, hashes: hasher{e.shared.seed, map[*Type]uint64{}}}
 }
 
 // Release forgets what was kept to make the next Compile cheap. Programs stay
@@ -159,6 +165,21 @@ func (ts *TypeSet) Release() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.last = lastChecker{}
+	clear(ts.same)
+	clear(ts.hashes.known)
+	ts.provider.forget()
+}
+
+// share is the type equal to t that the sets of an Env share.
+func (ts *TypeSet) share(t *Type) *Type {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	known, ok := ts.same[t]
+	if !ok {
+		known = ts.env.shared.typeOf(t, ts.hashes.of(t))
+		ts.same[t] = known
+	}
+	return known
 }
 
 // checker is the checker for rules over self.
@@ -203,6 +224,23 @@ type CompileOptions struct {
 // Compile parses, checks and compiles an expression over self. The text of the
 // error is upstream's.
 func (ts *TypeSet) Compile(expr string, self *Type, o CompileOptions) (*Program, error) {
+	self = ts.share(self)
+	key := ruleKey{expr, weak.Make(self), o}
+	if p := ts.env.shared.program(key); p != nil {
+		return p, nil
+	}
+	p, err := ts.quick(expr, self, o), error(nil)
+	if p == nil {
+		p, err = ts.compile(expr, self, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ts.env.shared.put(key, p), nil
+}
+
+// compile is Compile, the long way.
+func (ts *TypeSet) compile(expr string, self *Type, o CompileOptions) (*Program, error) {
 	prefix := ""
 	if o.Want == StringResult {
 		prefix = "messageExpression "

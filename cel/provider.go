@@ -26,6 +26,14 @@ func newProvider(e *Env) *provider {
 	return &provider{Provider: e.base.CELTypeProvider(), keywords: e.keywords, cel: map[*Type]*types.Type{}, objects: map[string]*Type{}}
 }
 
+// forget makes room: the types that are needed again are added again.
+func (p *provider) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.cel)
+	clear(p.objects)
+}
+
 func newVariable(name string, t *types.Type) *decls.VariableDecl { return decls.NewVariable(name, t) }
 
 // add makes t and the types below it known.

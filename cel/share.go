@@ -1,0 +1,156 @@
+package cel
+
+import (
+	"hash/maphash"
+	"runtime"
+	"slices"
+	"sync"
+	"weak"
+)
+
+// This file lets equal rules over equal types share one program: the versions
+// of a kind, the copies of a structure inside one, and kinds that repeat a
+// common structure compile and keep it once. Nothing is kept for its own sake:
+// what no TypeSet and no program holds any more is forgotten.
+
+// ruleKey is what a program depends on beside its Env.
+type ruleKey struct {
+	text string
+	self weak.Pointer[Type]
+	o    CompileOptions
+}
+
+// shared is what the TypeSets of an Env share.
+type shared struct {
+	seed maphash.Seed
+
+	mu       sync.Mutex
+	types    map[uint64]weak.Pointer[Type] // by hash; one of each is enough
+	programs map[ruleKey]weak.Pointer[Program]
+}
+
+func newShared() *shared {
+	return &shared{
+		seed:     maphash.MakeSeed(),
+		types:    map[uint64]weak.Pointer[Type]{},
+		programs: map[ruleKey]weak.Pointer[Program]{},
+	}
+}
+
+// typeOf is a type equal to t that is shared, possibly t itself.
+func (s *shared) typeOf(t *Type, hash uint64) *Type {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.types[hash].Value()
+	if known != nil {
+		if new(sameness).types(known, t) {
+			return known
+		}
+		return t
+	}
+	p := weak.Make(t)
+	s.types[hash] = p
+	runtime.AddCleanup(t, func(hash uint64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.types[hash] == p {
+			delete(s.types, hash)
+		}
+	}, hash)
+	return t
+}
+
+// program is the program of a key, nil if there is none.
+func (s *shared) program(k ruleKey) *Program {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.programs[k].Value()
+}
+
+// put adds a program. If another was faster, that one is shared.
+func (s *shared) put(k ruleKey, p *Program) *Program {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.programs[k].Value(); known != nil {
+		return known
+	}
+	w := weak.Make(p)
+	s.programs[k] = w
+	runtime.AddCleanup(p, func(k ruleKey) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.programs[k] == w {
+			delete(s.programs, k)
+		}
+	}, k)
+	return p
+}
+
+// hasher computes hashes of types, those of equal types equal.
+type hasher struct {
+	seed  maphash.Seed
+	known map[*Type]uint64
+}
+
+// scalars is what a type is made of beside other types.
+type scalars struct {
+	kind                            TypeKind
+	format, listType                string
+	elements, size                  uint64
+	nullable, intOrString, preserve bool
+}
+
+func (t *Type) scalars() scalars {
+	return scalars{t.Kind, t.Format, t.ListType, t.MaxElements, t.MinSize, t.Nullable, t.IntOrString, t.Preserve}
+}
+
+func (h *hasher) of(t *Type) uint64 {
+	if t == nil {
+		return 0
+	}
+	if sum, ok := h.known[t]; ok {
+		return sum
+	}
+	sum := maphash.Comparable(h.seed, t.scalars())*31 + h.of(t.Elem)
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		sum = (sum*31+maphash.String(h.seed, f.Name))*31 + h.of(f.Type) + uint64(f.Slot)
+	}
+	h.known[t] = sum
+	return sum
+}
+
+// sameness compares types. Two places of one tree may lead to the same object
+// type, which rules can tell from two that look alike: the pairs of objects
+// that were found at the same place.
+type sameness struct{ pairs map[*Type]*Type }
+
+func (s *sameness) types(a, b *Type) bool {
+	if a == b {
+		return true
+	}
+	if a == nil || b == nil || a.scalars() != b.scalars() || len(a.Fields) != len(b.Fields) || !slices.Equal(a.MapKeys, b.MapKeys) {
+		return false
+	}
+	if a.Kind == Object {
+		if s.pairs == nil {
+			s.pairs = map[*Type]*Type{}
+		}
+		x, ok := s.pairs[a]
+		y, ko := s.pairs[b]
+		switch {
+		case ok != ko, ok && (x != b || y != a):
+			return false
+		case ok:
+			return true
+		}
+		s.pairs[a], s.pairs[b] = b, a
+	}
+	for i := range a.Fields {
+		f, g := &a.Fields[i], &b.Fields[i]
+		if f.Name != g.Name || f.Slot != g.Slot || f.Required != g.Required || f.HasDefault != g.HasDefault || !s.types(f.Type, g.Type) {
+			return false
+		}
+	}
+	return s.types(a.Elem, b.Elem)
+}
