@@ -2,8 +2,10 @@ package cel
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -69,7 +71,7 @@ func (l Library) options() ([]cel.EnvOption, error) {
 	case ListsLibrary:
 		return []cel.EnvOption{ext.Lists()}, nil
 	case NetworkLibrary:
-		return networkLibrary(), nil
+		return append(networkLibrary(), addressOption()), nil
 	case URLLibrary:
 		return urlLibrary(), nil
 	case FindLibrary:
@@ -159,6 +161,22 @@ func searchFrom(name, id string, find func(s, part []rune, from int) int) cel.En
 		}
 		return types.Int(find(text, []rune(string(part)), int(from)))
 	})))
+}
+
+// addressOption makes an IPv6 address that stands for an IPv4 address that
+// address, unless it is written with dots, as the language defines it;
+// Kubernetes' rules refuse both.
+func addressOption() cel.EnvOption {
+	return fromString("ip", "string_to_ip", ipType, func(s types.String) ref.Val {
+		if a, err := netip.ParseAddr(string(s)); err == nil && a.Is4In6() && a.Zone() == "" && !strings.Contains(string(s), ".") {
+			return newAddress(a.Unmap())
+		}
+		a, err := parseAddress(string(s))
+		if err != nil {
+			return types.WrapErr(err)
+		}
+		return newAddress(a)
+	})
 }
 
 // indexFrom is the first place of part in s that is not before from.

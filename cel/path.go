@@ -85,6 +85,12 @@ func (p *path) resolve(fr *frame) Value {
 		if v.kind == KindUnknown {
 			return v
 		}
+		if s.strict && v.kind == KindOptional && i < len(p.steps)-1 {
+			if v.ptr == nil {
+				return p.missing()
+			}
+			v, optional = *v.optional(), true
+		}
 	}
 	if p.test {
 		return boolValue(true)
