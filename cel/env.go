@@ -32,6 +32,7 @@ type Env struct {
 	validator *validatorConfig
 	keywords  bool // reserved words are names of fields
 	syntax    *syntax
+	checks    *checks
 	shared    *shared
 	shells    sync.Pool // *cel.Ast: cel-go's form of a tree, which only its parser makes
 	plain     bool      // cel-go's validators are those that the quick parser knows
@@ -84,6 +85,7 @@ func envOf(base *cel.Env, fns map[string]*decls.FunctionDecl, keywords bool) (*E
 			e.impls[b.Operator] = b
 		}
 	}
+	e.checks = newChecks(e, fns)
 	for _, v := range base.Validators() {
 		e.plain = e.plain && knownValidators[v.Name()]
 		if cv, ok := v.(cel.ASTValidatorConfigurer); ok {

@@ -333,7 +333,7 @@ func (p *quickParser) selection(e ast.Expr) ast.Expr {
 	case optional:
 		return p.call(operators.OptSelect, e, p.factory.NewLiteral(p.next(), types.String(name)))
 	case p.take("("):
-		p.check = p.check || name == "duration" || name == "timestamp"
+		p.check = p.check || name == "duration" || name == "timestamp" || name == "format"
 		return p.macro(name, e, p.list(")", false))
 	}
 	return p.factory.NewSelect(p.next(), e, name)

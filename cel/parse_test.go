@@ -93,6 +93,22 @@ func TestQuickParser(t *testing.T) {
 	}
 }
 
+// TestValidated checks which expressions cel-go's validators look at.
+func TestValidated(t *testing.T) {
+	env := testEnv(t)
+	if !env.plain {
+		t.Error("cel-go has validators that the quick parser does not know")
+	}
+	for src, want := range map[string]bool{
+		"a": false, "[1, 2]": false, "['a'].exists(x, x.matches('a'))": false, "[1, '2']": true, "[a, b]": true, "{'a': 1}": true,
+		"duration('1')": true, "timestamp('1')": true, "matches('(', a)": true, "'%d'.format([1])": true,
+	} {
+		if _, got := env.syntax.parse(src); got != want {
+			t.Errorf("%s: got %t, want %t", src, got, want)
+		}
+	}
+}
+
 // FuzzQuickParser looks for expressions of which the parsers think differently.
 func FuzzQuickParser(f *testing.F) {
 	for _, src := range append(quickTexts, strangeTexts...) {

@@ -15,6 +15,7 @@ import (
 var knownValidators = map[string]bool{
 	cel.ValidateDurationLiterals().Name(): true, cel.ValidateTimestampLiterals().Name(): true,
 	cel.ValidateRegexLiterals().Name(): true, cel.ValidateHomogeneousAggregateLiterals().Name(): true,
+	"cel.validator.string_format": true,
 }
 
 // noSource is where trees of the quick parser come from: they have no places.
@@ -27,12 +28,8 @@ func (ts *TypeSet) quick(expr string, self *Type, o CompileOptions) *Program {
 	if tree == nil {
 		return nil
 	}
-	env, err := ts.checker(self, o.OptionalOldSelf)
-	if err != nil {
-		return nil
-	}
-	checked, errs := checker.Check(tree, noSource, env)
-	if len(errs.GetErrors()) > 0 {
+	checked := ts.checked(tree, self, o.OptionalOldSelf)
+	if checked == nil {
 		return nil
 	}
 	if validate || !ts.env.plain {
@@ -55,10 +52,32 @@ func (ts *TypeSet) quick(expr string, self *Type, o CompileOptions) *Program {
 	if p.compile(ts.env, checked, self, o.OptionalOldSelf) != nil {
 		return nil
 	}
+	var err error
 	if p.maxCost, err = ts.env.estimate(checked, self); err != nil {
 		return nil
 	}
 	return p
+}
+
+// checked is a tree with the types of its nodes, nil if something is wrong.
+func (ts *TypeSet) checked(tree *ast.AST, self *Type, optionalOldSelf bool) *ast.AST {
+	t := ts.provider.celType(self)
+	old := t
+	if optionalOldSelf {
+		old = types.NewOptionalType(t)
+	}
+	if out := ts.env.checks.check(tree, ts.provider, t, old); out != nil {
+		return out
+	}
+	env, err := ts.checker(self, optionalOldSelf)
+	if err != nil {
+		return nil
+	}
+	out, errs := checker.Check(tree, noSource, env)
+	if len(errs.GetErrors()) > 0 {
+		return nil
+	}
+	return out
 }
 
 // estimate is the static cost of a checked tree.
