@@ -46,10 +46,14 @@ func (r *Resource) WaitFor(ctx context.Context, rev int64) error {
 	short, cancel := context.WithTimeout(ctx, r.c.o.WaitMax)
 	defer cancel()
 	err := r.c.wait(short, rev)
-	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		return &store.FutureError{Wanted: rev, Current: r.c.rev.Load()}
+	if err == nil || ctx.Err() != nil || short.Err() == nil {
+		return err
 	}
-	return err
+	now := r.c.rev.Load()
+	if now >= rev { // it arrived as the time was up
+		return nil
+	}
+	return &store.FutureError{Wanted: rev, Current: now}
 }
 
 // waiters are those who wait for the stream to reach a revision.

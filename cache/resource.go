@@ -26,6 +26,7 @@ type Resource struct {
 	next    *node         // the state the dispatcher is working on
 	nextRev int64
 	changes []Event // from state to next
+	written written
 
 	log  log
 	kept keeper
@@ -128,6 +129,7 @@ func (r *Resource) join(root *node, rev int64) {
 	r.kept.reset()
 	r.next, r.nextRev = root, rev
 	r.changes = nil
+	r.written.reset()
 	for i := range r.pending {
 		r.change(&r.pending[i])
 	}
@@ -158,6 +160,7 @@ func (r *Resource) close() {
 	r.phase = gone
 	r.state.Store(nil)
 	r.next, r.changes = nil, nil
+	r.written.reset()
 	r.log.end(ErrClosed)
 	r.kept.reset()
 }
@@ -184,6 +187,7 @@ func (r *Resource) change(e *store.Event) {
 	}
 	r.nextRev = e.Rev
 	var ch Event
+	handed := r.written.arrived(e)
 	if e.Deleted {
 		var old *Object
 		if r.next, old = r.next.remove(e.Key); old == nil {
@@ -191,13 +195,18 @@ func (r *Resource) change(e *store.Event) {
 		}
 		ch = Event{Type: Deleted, Object: &Object{Key: old.Key, Rev: e.Rev, Raw: old.Raw}, Prev: old, Rev: e.Rev}
 	} else {
-		o := &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value}
+		o := handed
+		if o == nil {
+			o = &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value}
+		}
 		var old *Object
 		r.next, old = r.next.insert(o)
 		ch = Event{Type: Added, Object: o, Prev: old, Rev: e.Rev}
 		if old != nil {
 			ch.Type = Modified
-			o.Key = old.Key // one string for all states of an object
+			if handed == nil { // else others may look at it already
+				o.Key = old.Key // one string for all states of an object
+			}
 		}
 	}
 	r.changes = append(r.changes, ch)

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,8 +31,12 @@ type cluster struct {
 	end   context.CancelFunc
 	quiet atomic.Bool
 
+	log     *slog.Logger
+	silence time.Duration // see silence
+
 	mu            sync.Mutex
 	running, next *flight
+	watches       map[*remoteSource]struct{}
 
 	// The last state of the key by which all servers of a cluster agree who compacts.
 	compactVersion, compactRev int64
@@ -40,8 +45,8 @@ type cluster struct {
 const (
 	dialTimeout   = 10 * time.Second
 	requestTime   = 20 * time.Second // for requests whose context says nothing
-	keepAlive     = 30 * time.Second
-	keepAliveWait = 10 * time.Second
+	keepAlive     = 10 * time.Second // etcd allows one every 5 s
+	keepAliveWait = 5 * time.Second
 )
 
 // dial connects to the cluster and makes sure that it answers.
@@ -50,7 +55,7 @@ func dial(ctx context.Context, c Config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl := &cluster{}
+	cl := &cluster{log: c.Logger, silence: silence}
 	cl.client, err = clientv3.New(clientv3.Config{
 		Endpoints:            c.Endpoints,
 		TLS:                  tlsConfig,
@@ -173,10 +178,22 @@ func (c *cluster) mayWrite(int) error      { return nil }
 func (c *cluster) failed() <-chan struct{} { return nil }
 func (c *cluster) failure() error          { return nil }
 
-// progress asks on the stream that the watches share, which is found by the context they were opened with.
+// progress asks on every stream that watches are on.
 func (c *cluster) progress(ctx context.Context) error {
-	if err := c.client.RequestProgress(clientv3.WithRequireLeader(ctx)); err != nil {
-		return unavailable("%w", err)
+	c.mu.Lock()
+	asked := map[int64]bool{}
+	var one []*remoteSource
+	for s := range c.watches {
+		if turn := s.turn.Load(); !asked[turn] {
+			asked[turn] = true
+			one = append(one, s)
+		}
+	}
+	c.mu.Unlock()
+	for _, s := range one {
+		if err := s.askProgress(ctx); err != nil {
+			return unavailable("%w", err)
+		}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/etcd/server/v3/config"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/features"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.uber.org/zap"
 
@@ -252,11 +253,25 @@ func (e *embedded) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, 
 
 func (e *embedded) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	resp, err := e.EtcdServer.Range(ctx, r)
+	for errors.Is(err, mvcc.ErrFutureRev) && r.Revision <= e.seen.Load() {
+		// Watchers are told of a change a moment before it can be read.
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-e.dead:
+			return nil, e.failure()
+		case <-time.After(readableSoon):
+		}
+		resp, err = e.EtcdServer.Range(ctx, r)
+	}
 	if err == nil {
 		e.told(resp.Header.Revision)
 	}
 	return resp, err
 }
+
+// readableSoon is the pause before something that watchers were told of is read again.
+const readableSoon = 100 * time.Microsecond
 
 func (e *embedded) progress(context.Context) error {
 	e.streams.Lock()

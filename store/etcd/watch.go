@@ -4,12 +4,15 @@ package etcd
 
 import (
 	"context"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/keelson-io/keelson/store"
 )
@@ -235,7 +238,7 @@ func (s *localSource) fillPrev(events []*mvccpb.Event) {
 	}
 }
 
-// remoteSource is a watch of a cluster, which is opened again when the server cannot go on with it.
+// remoteSource is a watch of a cluster, which is opened again when the server cannot go on with it, or says nothing any more.
 type remoteSource struct {
 	c           *cluster
 	prefix, end []byte
@@ -246,18 +249,39 @@ type remoteSource struct {
 	close  context.CancelFunc
 	ch     clientv3.WatchChan
 	cancel context.CancelFunc // of ch
+
+	turn  atomic.Int64 // how often it was opened again because of silence
+	alive *time.Timer
+	asked bool // for progress, and there was no answer yet
 }
 
 func (c *cluster) watch(prefix []byte, after int64, prev bool) source {
 	s := &remoteSource{c: c, prefix: prefix, end: rangeEnd(prefix), prev: prev, rev: after}
 	s.life, s.close = context.WithCancel(c.life)
+	s.alive = time.NewTimer(c.silence)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watches == nil {
+		c.watches = map[*remoteSource]struct{}{}
+	}
+	c.watches[s] = struct{}{}
 	return s
 }
 
-func (s *remoteSource) stop() { s.close() }
+func (s *remoteSource) stop() {
+	s.c.mu.Lock()
+	delete(s.c.watches, s)
+	s.c.mu.Unlock()
+	s.close()
+}
 
-// reopenAfter is the pause before a watch is opened again.
-const reopenAfter = 100 * time.Millisecond
+const (
+	// reopenAfter is the pause before a watch is opened again.
+	reopenAfter = 100 * time.Millisecond
+	// silence is how long a watch may say nothing before it is asked whether it is there, and how long it has to answer. A member
+	// that hangs keeps its connections, so nothing else ends the watch.
+	silence = 10 * time.Second
+)
 
 func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error) {
 	for {
@@ -266,6 +290,8 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 		}
 		select {
 		case r, ok := <-s.ch:
+			s.alive.Reset(s.c.silence)
+			s.asked = false
 			if s.life.Err() != nil {
 				return nil, 0, store.ErrClosed
 			}
@@ -273,8 +299,7 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 				return nil, 0, store.ErrCompacted
 			}
 			if !ok || r.Err() != nil { // no leader, a server that goes away, …
-				s.cancel()
-				s.ch = nil
+				s.drop()
 				if err := s.pause(ctx); err != nil {
 					return nil, 0, err
 				}
@@ -283,6 +308,8 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 			if events, news := s.take(r); news {
 				return events, s.rev, nil
 			}
+		case <-s.alive.C:
+			s.checkAlive()
 		case <-s.life.Done():
 			return nil, 0, store.ErrClosed
 		case <-ctx.Done():
@@ -291,10 +318,52 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 	}
 }
 
+// checkAlive asks a watch that says nothing for progress, or gives it up if it was asked before.
+func (s *remoteSource) checkAlive() {
+	s.alive.Reset(s.c.silence)
+	if !s.asked {
+		s.asked = true
+		go func() { // it may wait for a stream
+			ctx, cancel := context.WithTimeout(s.life, s.c.silence)
+			defer cancel()
+			_ = s.askProgress(ctx) // no answer says the same
+		}()
+		return
+	}
+	s.c.log.Warn("etcd has not answered a watch, opening it again", "after", s.rev)
+	s.asked = false
+	s.turn.Add(1)
+	s.drop()
+}
+
+// drop ends the watch at the server.
+func (s *remoteSource) drop() {
+	s.cancel()
+	s.ch = nil
+}
+
+// turnKey names the turn to the client, which keeps watches whose contexts say different things on different streams: a watch
+// that is opened again because of silence must not go on with the stream that is silent.
+const turnKey = "keelson-watch-turn"
+
+// context adds to a context what the watch was opened with.
+func (s *remoteSource) context(ctx context.Context) context.Context {
+	ctx = clientv3.WithRequireLeader(ctx)
+	if turn := s.turn.Load(); turn > 0 {
+		ctx = metadata.AppendToOutgoingContext(ctx, turnKey, strconv.FormatInt(turn, 10))
+	}
+	return ctx
+}
+
+// askProgress asks for the newest revision on the stream that the watch is on, which the client finds by the context.
+func (s *remoteSource) askProgress(ctx context.Context) error {
+	return s.c.client.RequestProgress(s.context(ctx))
+}
+
 // reopen opens the watch where it stands. A server without a leader gives it up instead of staying silent.
 func (s *remoteSource) reopen() {
 	var ctx context.Context
-	ctx, s.cancel = context.WithCancel(clientv3.WithRequireLeader(s.life))
+	ctx, s.cancel = context.WithCancel(s.context(s.life))
 	opts := []clientv3.OpOption{
 		clientv3.WithRange(string(s.end)), clientv3.WithRev(s.rev + 1), clientv3.WithProgressNotify(),
 	}

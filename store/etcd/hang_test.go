@@ -1,0 +1,133 @@
+package etcd
+
+// This file holds tests of what is told too early or not at all: changes that cannot be read yet, members that hang.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+// TestReadWhatIsTold reads at a revision that watchers were told of before it could be read.
+func TestReadWhatIsTold(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	s := openTest(t, Config{Fast: true})
+	rev, err := s.Create(ctx, "g/p/a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.(*client).server.(*embedded).told(rev + 1) // as the watch does, which etcd tells first
+	wrote := make(chan error)
+	go func() {
+		time.Sleep(10 * time.Millisecond)
+		_, err := s.Create(ctx, "g/p/b", nil)
+		wrote <- err
+	}()
+	p, err := s.List(ctx, "g/", store.ListOptions{Rev: rev + 1})
+	if err != nil || len(p.Items) != 2 {
+		t.Errorf("list: got %v, %v, want two items", p, err)
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+	if _, err := s.List(ctx, "g/", store.ListOptions{Rev: rev + 2}); !errors.Is(err, store.ErrFuture) {
+		t.Errorf("list at a future revision: got %v", err)
+	}
+}
+
+// proxy passes connections on to a server, and nothing at all while it is frozen.
+type proxy struct {
+	net.Listener
+	to     string
+	frozen atomic.Bool
+}
+
+func startProxy(t *testing.T, to string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l, to: strings.TrimPrefix(to, "http://")}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s, err := net.Dial("tcp", p.to)
+			if err != nil {
+				c.Close()
+				return
+			}
+			t.Cleanup(func() { c.Close(); s.Close() })
+			go p.pass(c, s)
+			go p.pass(s, c)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) pass(to io.WriteCloser, from io.Reader) {
+	defer to.Close()
+	b := make([]byte, 1<<15)
+	for {
+		n, err := from.Read(b)
+		for p.frozen.Load() {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if err != nil {
+			return
+		}
+		if _, err := to.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// TestHungMember freezes one member after the other, without closing connections: a watch goes on with the member that is left.
+func TestHungMember(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	e := openTest(t, Config{Fast: true})
+	url := listen(t, e, nil)
+	members := []*proxy{startProxy(t, url), startProxy(t, url)}
+	s := openTest(t, Config{
+		Endpoints: []string{"http://" + members[0].Addr().String(), "http://" + members[1].Addr().String()},
+		Logger:    slog.New(slog.DiscardHandler),
+	})
+	s.(*client).server.(*cluster).silence = 200 * time.Millisecond
+	w, err := s.Watch(ctx, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 4 {
+		hung := members[round%2]
+		hung.frozen.Store(true)
+		rev, err := e.Create(ctx, fmt.Sprintf("g/p/%d", round), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for got := int64(0); got < rev; {
+			b, err := w.Next(ctx)
+			if err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			got = b.Rev
+		}
+		hung.frozen.Store(false)
+	}
+	if w.(*watcher).source.(*remoteSource).turn.Load() == 0 {
+		t.Error("the watch was never opened again")
+	}
+}
