@@ -16,7 +16,8 @@ import (
 
 // This file makes Kinds of definitions.
 
-// Compile makes a Kind of a valid definition.
+// Compile makes a Kind of a valid definition. Its schemas are compiled when they
+// are used first, or by [Kind.Load].
 func Compile(crd *apiextv1.CustomResourceDefinition) (*Kind, error) {
 	spec, names := &crd.Spec, &crd.Status.AcceptedNames
 	if names.Kind == "" {
@@ -46,6 +47,17 @@ func Compile(crd *apiextv1.CustomResourceDefinition) (*Kind, error) {
 	}
 	k.finish()
 	return k, nil
+}
+
+// Load compiles the schemas of k. It fails for a definition that must not be
+// accepted.
+func (k *Kind) Load() error {
+	for _, v := range k.All {
+		if err := v.Schema.Load(); err != nil {
+			return fmt.Errorf("version %s: %w", v.Name, err)
+		}
+	}
+	return nil
 }
 
 func (k *Kind) addVersion(in *apiextv1.CustomResourceDefinitionVersion) error {
@@ -93,9 +105,8 @@ func (v *Version) compileSchema(s *apiextv1.JSONSchemaProps) error {
 	if err != nil {
 		return err
 	}
-	v.Structural = parsed
-	v.Schema, err = schema.Compile(parsed, opts)
-	return err
+	v.Structural, v.Schema = parsed, schema.Lazy(parsed, opts)
+	return nil
 }
 
 // finish fills in what depends on all versions.

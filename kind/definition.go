@@ -212,11 +212,19 @@ func validateDefinitionUpdate(_ context.Context, new, old *doc.Doc, scope schema
 	return schema.Result{Errors: errs, Warnings: CRDWarnings(crd, was)}
 }
 
-// unsupported refuses what is valid and yet not to be had here.
+// unsupported refuses what is valid and yet not to be had here, and what does
+// not compile.
 func unsupported(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 	if c := crd.Spec.Conversion; c != nil && c.Strategy == apiextv1.WebhookConverter {
 		return field.ErrorList{field.Forbidden(field.NewPath("spec", "conversion", "strategy"),
 			"this server does not call conversion webhooks; it converts between versions with the strategy None only")}
+	}
+	k, err := Compile(crd)
+	if err == nil {
+		err = k.Load()
+	}
+	if err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "versions"), field.OmitValueType{}, err.Error())}
 	}
 	return nil
 }

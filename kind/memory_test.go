@@ -3,8 +3,11 @@ package kind
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
 // This file tests what many kinds cost, and using them while they change.
@@ -50,36 +53,46 @@ func TestConcurrent(t *testing.T) {
 	readers.Wait()
 }
 
-// TestMemory holds what a kind keeps: thousands of them have to fit.
+// TestMemory holds what a kind keeps: thousands of them have to fit. Nothing is
+// compiled until it is used, and equal schemas are kept once.
 func TestMemory(t *testing.T) {
-	const (
-		n    = 200
-		most = 40 << 10
-	)
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	r := new(Registry)
-	if k, err := Compile(definition(t)); err != nil {
-		t.Fatal(err)
-	} else {
-		r.Put(k) // what all kinds share is there now
-	}
-	before := heap()
-	for i := range n {
-		k, err := Compile(definition(t, "widgets", fmt.Sprint("p", i)))
-		if err != nil {
-			t.Fatal(err)
+	const n = 200
+	for name, row := range map[string]struct {
+		most   uint64
+		schema func(i int) string
+	}{
+		"equal schemas":     {4 << 10, func(int) string { return plainSchema }},
+		"different schemas": {8 << 10, func(i int) string { return strings.Replace(plainSchema, "num", fmt.Sprint("num", i), 1) }},
+	} {
+		r := new(Registry)
+		before := heap()
+		for i := range n {
+			k, err := Compile(definition(t, "widgets", fmt.Sprint("p", i), "SCHEMA", row.schema(i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Put(k)
 		}
-		r.Put(k)
+		each := (heap() - before) / n
+		t.Logf("%s: %d bytes each", name, each)
+		if each > row.most {
+			t.Errorf("%s: got %d bytes a kind, want at most %d", name, each, row.most)
+		}
+		runtime.KeepAlive(r)
 	}
-	each := (heap() - before) / n
-	t.Logf("%d bytes each", each)
-	if each > most {
-		t.Errorf("got %d bytes a kind, want at most %d", each, most)
+}
+
+// TestRefusedAtOnce holds that a schema that does not compile is an error of the
+// definition, though nothing else compiles it yet.
+func TestRefusedAtOnce(t *testing.T) {
+	crd := definition(t)
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	for i := range 1 << 16 {
+		leaf := map[string]apiextv1.JSONSchemaProps{fmt.Sprint("x", i): {Type: "string"}}
+		spec.Properties[fmt.Sprint("p", i)] = apiextv1.JSONSchemaProps{Type: "object", Properties: leaf}
 	}
-	runtime.KeepAlive(r)
+	if _, err := Compile(crd); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, where(), texts(unsupported(crd)), []string{"spec.versions: Invalid value: version v1: schema has more than 65535 kinds of objects"})
 }

@@ -12,20 +12,14 @@ import (
 
 // This file compiles the rules of a definition to check them.
 
-// envs are the environments that rules are compiled with, for those that are
-// stored and for new ones: immutable, made once.
-var envs = sync.OnceValues(func() (e struct{ stored, fresh *cel.Env }, err error) {
-	if e.stored, err = cel.NewEnv(cel.EnvOptions{Stored: true}); err != nil {
-		return e, err
-	}
-	e.fresh, err = cel.NewEnv(cel.EnvOptions{})
-	return e, err
-})
+// env is what rules are compiled with, stored ones and new ones: the newest
+// version's language is the same for both. It is immutable, made once.
+var env = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.EnvOptions{Stored: true}) })
 
 // options are those of the schema of a whole resource.
 func options(preserveUnknown bool) (schema.Options, error) {
-	e, err := envs()
-	return schema.Options{Resource: true, Env: e.stored, NewEnv: e.fresh, PreserveUnknown: preserveUnknown}, err
+	e, err := env()
+	return schema.Options{Resource: true, Env: e, PreserveUnknown: preserveUnknown}, err
 }
 
 // validateRules compiles the rules of s, except those of nodes in bad.
@@ -38,11 +32,7 @@ func validateRules(s *structural.Schema, o *strictness, unchanged bool, bad map[
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
 	}
-	p, err := schema.Compile(s, opts)
-	if err != nil {
-		return field.ErrorList{field.Invalid(path, "", err.Error())}
-	}
-	return p.CheckRules(schema.RuleCheck{
+	return schema.Lazy(s, opts).CheckRules(schema.RuleCheck{
 		Path:          path,
 		Stored:        func(expr string) bool { return o.rules[expr] },
 		StoredMessage: func(expr string) bool { return o.messages[expr] },

@@ -10,12 +10,12 @@ import (
 
 // buildTypes sets celType at and below n; it stays nil where no rule can see
 // the value: it has no type, or is a list or map of such values.
-func (n *node) buildTypes(p *Program) {
+func (n *node) buildTypes(p *program) {
 	n.each(func(child *node) { child.buildTypes(p) })
 	n.celType = n.buildType(p)
 }
 
-func (n *node) buildType(p *Program) *cel.Type {
+func (n *node) buildType(p *program) *cel.Type {
 	t := &cel.Type{Nullable: n.nullable, Preserve: n.preserve}
 	max, enum := int64(none), 0
 	v := n.values
@@ -86,7 +86,7 @@ func setSizes(t *cel.Type, max int64, enum int) {
 // they are declared matters when objects are compared. A resource always has apiVersion,
 // kind and the names in its metadata; unless the schema declares all of them,
 // nothing else of its metadata can be seen.
-func (n *node) fields(p *Program) []cel.Field {
+func (n *node) fields(p *program) []cel.Field {
 	var fields []cel.Field
 	add := func(name string, t *cel.Type, child *node) {
 		f := cel.Field{Name: name, Type: t, Slot: slotOf(n.slots, name), HasDefault: child != nil && child.defText != nil}
@@ -136,7 +136,7 @@ const longestName = int64(validation.DNS1123SubdomainMaxLength)
 
 // metaType is the type of a resource's metadata. A generated name is at least
 // one byte longer than generateName.
-func (p *Program) metaType(declared *node) *cel.Type {
+func (p *program) metaType(declared *node) *cel.Type {
 	t := &cel.Type{Kind: cel.Object}
 	for _, f := range []struct {
 		name string

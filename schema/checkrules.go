@@ -48,7 +48,11 @@ func (p *Program) CompileRules(stored bool) field.ErrorList {
 // reports what is wrong in upstream's words: for every node what is below it
 // first.
 func (p *Program) CheckRules(c RuleCheck) field.ErrorList {
-	k := p.checkRules(c)
+	code, err := p.load()
+	if err != nil {
+		return field.ErrorList{field.Invalid(c.Path, "", err.Error())}
+	}
+	k := code.checkRules(c)
 	return append(k.errs, k.totalErrors()...)
 }
 
@@ -63,10 +67,14 @@ type ExprCost struct {
 // Costs estimates the cost of every expression that compiles, in the order of
 // CheckRules.
 func (p *Program) Costs(path *field.Path) []ExprCost {
-	return p.checkRules(RuleCheck{Path: path}).costs
+	code, err := p.load()
+	if err != nil {
+		return nil
+	}
+	return code.checkRules(RuleCheck{Path: path}).costs
 }
 
-func (p *Program) checkRules(c RuleCheck) *ruleChecker {
+func (p *program) checkRules(c RuleCheck) *ruleChecker {
 	k := &ruleChecker{RuleCheck: c}
 	if !p.hasRules {
 		return k

@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -17,20 +19,20 @@ import (
 
 // This file turns a structural schema into nodes and shapes.
 
-// Compile compiles s; nil stands for a schema that says nothing. Rules are
-// compiled when they are needed first, or by CompileRules.
-func Compile(s *structural.Schema, o Options) (*Program, error) {
+// newProgram compiles s; nil stands for a schema that says nothing.
+func newProgram(s *structural.Schema, o Options) (*program, error) {
 	if s == nil {
 		s = &structural.Schema{Type: "object", Preserve: o.PreserveUnknown}
 	}
-	p := &Program{options: o, shapes: []*doc.Shape{nil}, consts: new(doc.Doc)}
-	c := &compiler{p: p, interned: make(map[string]uint16), patterns: make(map[string]*pattern)}
-	if c.needsMeta(s, o.Resource) {
-		c.inMeta = true
-		p.meta = c.spine(structural.ObjectMeta(), "metadata", false, false)
-		c.inMeta = false
+	c := newCompiler(o)
+	if needsMeta(s, o.Resource) {
+		c = compileMeta().with(o)
 	}
+	p := c.p
 	p.root = c.spine(s, "", o.Resource, o.PreserveUnknown)
+	if c.crowded {
+		c.errs = append(c.errs, fmt.Errorf("schema has more than %d kinds of objects", math.MaxUint16))
+	}
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
 	}
@@ -41,26 +43,50 @@ func Compile(s *structural.Schema, o Options) (*Program, error) {
 	if p.hasRules = p.root.deepRules; p.hasRules && o.Env == nil {
 		return nil, errors.New("schema has rules, but Options.Env is nil")
 	}
+	p.shapes = slices.Clip(p.shapes)
 	return p, nil
 }
 
+func newCompiler(o Options) *compiler {
+	return &compiler{
+		p:        &program{options: o, shapes: []*doc.Shape{nil}, consts: new(doc.Doc)},
+		interned: make(map[string]uint16), patterns: make(map[string]*pattern),
+	}
+}
+
+// compileMeta compiles metadata: the same nodes and shapes, at the same places
+// of the table, for all programs.
+var compileMeta = sync.OnceValue(func() *compiler {
+	c := newCompiler(Options{})
+	c.p.meta = c.spine(structural.ObjectMeta(), "metadata", false, false)
+	return c
+})
+
+// with is a compiler that goes on where c stopped.
+func (c *compiler) with(o Options) *compiler {
+	more := newCompiler(o)
+	more.p.meta, more.p.shapes = c.p.meta, slices.Clone(c.p.shapes)
+	more.interned = maps.Clone(c.interned)
+	return more
+}
+
 type compiler struct {
-	p        *Program
+	p        *program
 	interned map[string]uint16
 	patterns map[string]*pattern
 	errs     []error
-	inMeta   bool
+	crowded  bool // there are more shapes than a node can name
 }
 
-func (c *compiler) needsMeta(s *structural.Schema, resource bool) bool {
+func needsMeta(s *structural.Schema, resource bool) bool {
 	if s == nil {
 		return false
 	}
-	if resource || s.Embedded || c.needsMeta(s.Items, false) || c.needsMeta(s.Additional, false) {
+	if resource || s.Embedded || needsMeta(s.Items, false) || needsMeta(s.Additional, false) {
 		return true
 	}
 	for _, child := range s.Properties {
-		if c.needsMeta(child, false) {
+		if needsMeta(child, false) {
 			return true
 		}
 	}
@@ -72,7 +98,7 @@ func (c *compiler) needsMeta(s *structural.Schema, resource bool) bool {
 func (c *compiler) spine(s *structural.Schema, path string, resource, keep bool) *node {
 	n := c.base(s, path)
 	n.resource = resource || s.Embedded
-	n.keep = keep || s.Preserve || c.p.options.PreserveUnknown && !c.inMeta
+	n.keep = keep || s.Preserve || c.p.options.PreserveUnknown
 	if s.Items != nil {
 		// Upstream visits the items of an array that keeps what is undeclared as
 		// if they said so, too.
@@ -141,7 +167,7 @@ func (c *compiler) intern(names []string, kids []uint16, open bool) uint16 {
 		return i
 	}
 	if len(c.p.shapes) > math.MaxUint16 {
-		c.errs = append(c.errs, fmt.Errorf("schema has more than %d kinds of objects", math.MaxUint16))
+		c.crowded = true
 		return 0
 	}
 	i := uint16(len(c.p.shapes))

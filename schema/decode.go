@@ -22,20 +22,29 @@ import (
 // something was dropped or merged that Strict would report. After an error d
 // must be reset.
 func (p *Program) Decode(d *doc.Doc, src []byte) (Found, error) {
-	return p.decode(d, src, decodeMode{keepNulls: p.options.PreserveUnknown})
+	return p.decode(d, src, decodeMode{})
 }
 
 // DecodeStored is Decode for bytes that were stored once: metadata that is
 // malformed loses its malformed fields instead of failing.
 func (p *Program) DecodeStored(d *doc.Doc, src []byte) (Found, error) {
-	return p.decode(d, src, decodeMode{keepNulls: p.options.PreserveUnknown, lenient: true})
+	return p.decode(d, src, decodeMode{lenient: true})
 }
 
 // DecodeConverted is DecodeStored without filling in defaults, for what another
 // version of the kind was converted to. A null for which there is a default
 // stays.
 func (p *Program) DecodeConverted(d *doc.Doc, src []byte) (Found, error) {
-	return p.decode(d, src, decodeMode{keepNulls: p.options.PreserveUnknown, lenient: true, noDefaults: true})
+	return p.decode(d, src, decodeMode{lenient: true, noDefaults: true})
+}
+
+func (p *Program) decode(d *doc.Doc, src []byte, mode decodeMode) (Found, error) {
+	code, err := p.load()
+	if err != nil {
+		return 0, err
+	}
+	mode.keepNulls = p.options.PreserveUnknown
+	return code.decode(d, src, mode)
 }
 
 // decodeMode is what Decode, DecodeStored and the decoding of defaults differ in.
@@ -46,7 +55,7 @@ type decodeMode struct {
 	lenient    bool // malformed metadata loses the malformed fields
 }
 
-func (p *Program) decode(d *doc.Doc, src []byte, mode decodeMode) (Found, error) {
+func (p *program) decode(d *doc.Doc, src []byte, mode decodeMode) (Found, error) {
 	x := decoders.Get().(*decoder)
 	found, root, err := x.run(p, p.root, d, src, mode)
 	x.release()
@@ -59,7 +68,7 @@ func (p *Program) decode(d *doc.Doc, src []byte, mode decodeMode) (Found, error)
 
 // decoder is the state of one Decode.
 type decoder struct {
-	p     *Program
+	p     *program
 	d     *doc.Doc
 	s     doc.Scanner
 	mode  decodeMode
@@ -81,7 +90,7 @@ func (x *decoder) release() {
 	decoders.Put(x)
 }
 
-func (x *decoder) run(p *Program, n *node, d *doc.Doc, src []byte, mode decodeMode) (Found, doc.Node, error) {
+func (x *decoder) run(p *program, n *node, d *doc.Doc, src []byte, mode decodeMode) (Found, doc.Node, error) {
 	d.Reset(p.shapes)
 	x.p, x.d, x.s, x.mode = p, d, d.Scan(src), mode
 	kind, err := x.s.Kind()
@@ -111,7 +120,7 @@ var errNoResource = errors.New("root is not a resource")
 // firstError is the error that upstream reports, of all that are wrong with
 // src: it looks at the syntax, then at the root's kind, apiVersion and metadata
 // and then at what is below. err is the one that was met.
-func (p *Program) firstError(n *node, src []byte, err error, mode decodeMode) error {
+func (p *program) firstError(n *node, src []byte, err error, mode decodeMode) error {
 	if m, ok := err.(*malformed); ok {
 		err = m.located()
 	}

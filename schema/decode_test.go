@@ -302,7 +302,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		wantText, _ := json.Marshal(twin(p.root, p.root.keep, plain.Root().Interface(), false))
+		wantText, _ := json.Marshal(twin(p.code.Load().root, p.code.Load().root.keep, plain.Root().Interface(), false))
 		if got := string(d.Root().AppendJSON(nil)); got != string(wantText) {
 			t.Fatalf("%s\n got %s\nwant %s", src, got, wantText)
 		}

@@ -10,14 +10,14 @@ import (
 // defaults below it filled in, and from then on copied.
 
 // fillDefaults decodes all defaults. Shapes must be complete.
-func (p *Program) fillDefaults() error {
+func (p *program) fillDefaults() error {
 	p.consts.Reset(p.shapes)
 	return p.root.fillDefaults(p, nil)
 }
 
 // fillDefaults decodes the defaults at and below n, the lowest first: they are
 // part of those above. resource is the resource whose metadata n is in.
-func (n *node) fillDefaults(p *Program, metadata *node) error {
+func (n *node) fillDefaults(p *program, metadata *node) error {
 	if !n.deepDefaults {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (n *node) dropDefaults() {
 // metadataChild is the node that decodes child, a child of n, if that is an
 // overlay of metadata. It is nil outside of metadata, and inside for what
 // metadata has not got.
-func metadataChild(p *Program, n, metadata, child *node) *node {
+func metadataChild(p *program, n, metadata, child *node) *node {
 	if metadata == nil {
 		if n.resource && n.prop("metadata") == child {
 			return p.meta
@@ -86,7 +86,7 @@ func metadataChild(p *Program, n, metadata, child *node) *node {
 }
 
 // copyDefault copies the default of n into d.
-func (p *Program) copyDefault(d *doc.Doc, n *node) doc.Node {
+func (p *program) copyDefault(d *doc.Doc, n *node) doc.Node {
 	switch n.def.Kind() {
 	case doc.String:
 		return d.NewString(p.consts.Str(n.def))
@@ -98,7 +98,7 @@ func (p *Program) copyDefault(d *doc.Doc, n *node) doc.Node {
 
 // applyDefaults returns the decoded metadata x with the defaults below overlay n
 // filled in.
-func (p *Program) applyDefaults(d *doc.Doc, n *node, x doc.Node) doc.Node {
+func (p *program) applyDefaults(d *doc.Doc, n *node, x doc.Node) doc.Node {
 	if !n.deepDefaults {
 		return x
 	}

@@ -3,8 +3,8 @@
 //
 // # Model
 //
-// A Program is a tree of schema nodes, compiled once for each version of a kind
-// and immutable afterwards. [Program.Decode] reads bytes by it in one pass:
+// A [Program] is a tree of schema nodes, compiled once for each version of a kind
+// and immutable afterwards; versions with the same schema share it. [Program.Decode] reads bytes by it in one pass:
 // what the schema does not declare is dropped, nulls that it does not allow are
 // dropped or replaced, defaults are filled in, declared objects become shaped
 // objects of package doc. [Program.Validate] then walks the document once.
@@ -34,12 +34,9 @@
 package schema
 
 import (
-	"sync"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
 )
 
 // Options say what Compile cannot see in the schema.
@@ -55,20 +52,6 @@ type Options struct {
 	// PreserveUnknown keeps whatever the schema does not declare, as custom
 	// resources with spec.preserveUnknownFields do. Nulls stay, too.
 	PreserveUnknown bool
-}
-
-// Program is a compiled schema. It is immutable and safe for concurrent use.
-type Program struct {
-	options Options
-	root    *node
-	shapes  []*doc.Shape // shapes[0] is nil
-	consts  *doc.Doc     // default values, in the program's shapes
-	meta    *node        // metadata of every resource, nil unless there is one
-
-	hasRules  bool
-	typesOnce sync.Once // guards types and the celType of all nodes
-	rulesOnce sync.Once // guards the rules of all nodes
-	types     *cel.TypeSet
 }
 
 // Found says what Decode noticed and dropped or merged. Strict puts it in words.
@@ -94,6 +77,3 @@ type Result struct {
 	Errors   field.ErrorList
 	Warnings []string
 }
-
-// Shapes is the table of shapes of the documents that Decode makes.
-func (p *Program) Shapes() []*doc.Shape { return p.shapes }

@@ -10,12 +10,16 @@ import (
 // String is a dump of p: a line for every node on the spine, its restrictions
 // and junctors below it. It does not show metadata.
 func (p *Program) String() string {
+	code, err := p.load()
+	if err != nil {
+		return err.Error()
+	}
 	var b strings.Builder
-	p.root.dump(p, &b, "", ".")
+	code.root.dump(code, &b, "", ".")
 	return b.String()
 }
 
-func (n *node) dump(p *Program, b *strings.Builder, indent, name string) {
+func (n *node) dump(p *program, b *strings.Builder, indent, name string) {
 	fmt.Fprintf(b, "%s%s", indent, name)
 	word := func(yes bool, format string, args ...any) {
 		if yes {
@@ -61,7 +65,7 @@ func (n *node) dump(p *Program, b *strings.Builder, indent, name string) {
 	}
 }
 
-func dumpBranches(p *Program, b *strings.Builder, indent, word string, branches []*node) {
+func dumpBranches(p *program, b *strings.Builder, indent, word string, branches []*node) {
 	for i, n := range branches {
 		n.dump(p, b, indent, fmt.Sprintf("%s[%d]", word, i))
 	}

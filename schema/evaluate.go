@@ -40,7 +40,7 @@ type evaluation struct {
 var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
 
 // rulesOK reports whether all rules hold for d, within the budget.
-func (p *Program) rulesOK(ctx context.Context, d, old *doc.Doc) bool {
+func (p *program) rulesOK(ctx context.Context, d, old *doc.Doc) bool {
 	e := evaluations.Get().(*evaluation)
 	defer e.release()
 	e.d, e.old = d, old
@@ -140,7 +140,7 @@ func (e *evaluation) run(ctx context.Context) bool {
 // ruleErrors is the slow path: it evaluates all rules in upstream's order and
 // says what is wrong. c correlates the object with the old one for ratcheting;
 // nil on create.
-func (p *Program) ruleErrors(ctx context.Context, d, old *doc.Doc, c *correlation) Result {
+func (p *program) ruleErrors(ctx context.Context, d, old *doc.Doc, c *correlation) Result {
 	s := &slowRules{ctx: ctx, budget: objectBudget}
 	was := doc.Value{}
 	if old != nil {

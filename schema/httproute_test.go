@@ -95,7 +95,7 @@ func BenchmarkHTTPRoute(b *testing.B) {
 		}
 	}
 	decode()
-	p.compileRules()
+	p.code.Load().compileRules()
 	b.Run("unmarshal into a map", func(b *testing.B) {
 		b.SetBytes(int64(len(src)))
 		b.ReportAllocs()
@@ -116,7 +116,7 @@ func BenchmarkHTTPRoute(b *testing.B) {
 	b.Run("values", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if !p.root.ok(d, d.Root().Node) || !p.root.listsOK(d, d.Root().Node) {
+			if !p.code.Load().root.ok(d, d.Root().Node) || !p.code.Load().root.listsOK(d, d.Root().Node) {
 				b.Fatal("invalid")
 			}
 		}
@@ -124,7 +124,7 @@ func BenchmarkHTTPRoute(b *testing.B) {
 	b.Run("rules", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if !p.rulesOK(ctx, d, nil) {
+			if !p.code.Load().rulesOK(ctx, d, nil) {
 				b.Fatal("invalid")
 			}
 		}
@@ -164,7 +164,7 @@ func BenchmarkCompile(b *testing.B) {
 			for b.Loop() {
 				p := compile(b, crd.Spec.Versions[0].Schema.OpenAPIV3Schema, Options{Resource: true, Env: env})
 				if rules {
-					p.compileRules()
+					p.code.Load().compileRules()
 				}
 			}
 		})

@@ -129,7 +129,7 @@ func coerceMeta(v doc.Value, lenient bool) ([]byte, error) {
 
 // cleanMeta reports whether ObjectMeta would write v as it is. It may answer
 // no where the answer is yes.
-func (p *Program) cleanMeta(d *doc.Doc, v doc.Node) bool {
+func (p *program) cleanMeta(d *doc.Doc, v doc.Node) bool {
 	if v.Kind() != doc.Object || v.ShapeIndex() != p.meta.shape {
 		return false
 	}

@@ -37,7 +37,7 @@ type rule struct {
 var errNoType = errors.New("failed to convert to declType for CEL validation rules")
 
 // makeTypes makes the types that rules see, once.
-func (p *Program) makeTypes() {
+func (p *program) makeTypes() {
 	p.typesOnce.Do(func() {
 		p.root.buildTypes(p)
 		p.types = p.options.Env.Types(p.root.celType)
@@ -45,7 +45,7 @@ func (p *Program) makeTypes() {
 }
 
 // compileRules compiles all rules, once.
-func (p *Program) compileRules() {
+func (p *program) compileRules() {
 	p.rulesOnce.Do(func() {
 		p.makeTypes()
 		p.root.compileRules(p.types)

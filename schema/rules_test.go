@@ -85,9 +85,9 @@ func TestFieldPath(t *testing.T) {
 func TestEnumSize(t *testing.T) {
 	p := compileYAML(t, `{type: object, properties: {
 		empty: {type: string, enum: [""]}, long: {type: string, enum: ["", "abc"]}, free: {type: string}, bound: {type: string, enum: [""], maxLength: 2}}}`, Options{Resource: true})
-	p.makeTypes()
+	p.code.Load().makeTypes()
 	for name, want := range map[string]uint64{"empty": 0, "long": 3, "free": 3<<20 - 2, "bound": 8} {
-		if got := p.root.prop(name).celType.MaxElements; got != want {
+		if got := p.code.Load().root.prop(name).celType.MaxElements; got != want {
 			t.Errorf("%s: got %d elements, want %d", name, got, want)
 		}
 	}

@@ -19,9 +19,14 @@ import (
 // no JSON has none.
 func (p *Program) Strict(src []byte) []string {
 	var d doc.Doc
-	if doc.Parse(&d, src) != nil {
+	code, err := p.load()
+	if err != nil || doc.Parse(&d, src) != nil {
 		return nil
 	}
+	return code.strict(&d, src)
+}
+
+func (p *program) strict(d *doc.Doc, src []byte) []string {
 	list := doc.Duplicates(src)
 	s := strict{p: p}
 	root := d.Root()
@@ -48,7 +53,7 @@ func quoteUnknown(paths []string) []string {
 
 // strict collects unknown fields.
 type strict struct {
-	p       *Program
+	p       *program
 	unknown []string
 	meta    []string
 }

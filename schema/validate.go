@@ -24,6 +24,14 @@ func (p *Program) Validate(ctx context.Context, new, old *doc.Doc, at Scope) Res
 // subresource after the errors of values. They count when it is decided whether
 // rules can be evaluated.
 func (p *Program) ValidateAmong(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
+	code, err := p.load()
+	if err != nil {
+		return Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+	}
+	return code.validate(ctx, new, old, at, metadata, scale)
+}
+
+func (p *program) validate(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
 	new, old = p.adopt(new), p.adopt(old)
 	if p.hasRules {
 		p.compileRules()
@@ -35,7 +43,7 @@ func (p *Program) ValidateAmong(ctx context.Context, new, old *doc.Doc, at Scope
 }
 
 // ok is the fast path. Ratcheting only forgives, so it may leave it out.
-func (p *Program) ok(ctx context.Context, new, old *doc.Doc, at Scope) bool {
+func (p *program) ok(ctx context.Context, new, old *doc.Doc, at Scope) bool {
 	root := new.Root().Node
 	switch at {
 	case Status:
@@ -53,12 +61,12 @@ func (p *Program) ok(ctx context.Context, new, old *doc.Doc, at Scope) bool {
 	return p.root.listsOK(new, root) && p.allRulesOK(ctx, new, old)
 }
 
-func (p *Program) allRulesOK(ctx context.Context, new, old *doc.Doc) bool {
+func (p *program) allRulesOK(ctx context.Context, new, old *doc.Doc) bool {
 	return !p.hasRules || p.rulesOK(ctx, new, old)
 }
 
 // explain is the slow path.
-func (p *Program) explain(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
+func (p *program) explain(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
 	var c *correlation
 	if old != nil {
 		c = &correlation{n: p.root, new: new.Root(), old: old.Root()}
@@ -86,7 +94,7 @@ func (p *Program) explain(ctx context.Context, new, old *doc.Doc, at Scope, meta
 
 // statusErrors validates the status alone. Its paths start at status, its texts
 // below it.
-func (p *Program) statusErrors(new *doc.Doc, c *correlation) field.ErrorList {
+func (p *program) statusErrors(new *doc.Doc, c *correlation) field.ErrorList {
 	status := p.root.prop("status")
 	x := new.Root().Get("status")
 	if status == nil || !x.Exists() {
@@ -108,7 +116,7 @@ func blocksRules(errs field.ErrorList) bool {
 }
 
 // adopt returns d, or a copy in the shapes of p if d has other ones.
-func (p *Program) adopt(d *doc.Doc) *doc.Doc {
+func (p *program) adopt(d *doc.Doc) *doc.Doc {
 	if d == nil {
 		return nil
 	}

@@ -152,7 +152,7 @@ func FuzzValidate(f *testing.F) {
 		f.Fatal(err)
 	}
 	p := compileYAML(f, string(text), Options{Resource: true})
-	p.compileRules()
+	p.code.Load().compileRules()
 	for _, seed := range []string{
 		`{"spec":{}}`, `{"spec":{"name":"forbidden"}}`, `{"spec":{"count":1,"ratio":1.5,"when":"2024-01-01T00:00:00Z","kind":"a"}}`,
 		`{"spec":{"list":[{"name":"x"},{"name":"x"}],"set":["a","a"],"map":{"a":1},"one":{"a":"b"}}}`,
@@ -166,16 +166,16 @@ func FuzzValidate(f *testing.F) {
 		if _, err := p.Decode(&d, src); err != nil {
 			return
 		}
-		r := p.explain(ctx, &d, nil, Whole, nil, nil)
-		if ok := p.ok(ctx, &d, nil, Whole); ok != (len(r.Errors) == 0) {
+		r := p.code.Load().explain(ctx, &d, nil, Whole, nil, nil)
+		if ok := p.code.Load().ok(ctx, &d, nil, Whole); ok != (len(r.Errors) == 0) {
 			t.Fatalf("%s: fast path says %v, slow path %v", src, ok, r.Errors.ToAggregate())
 		}
 		if _, err := p.Decode(&old, oldSrc); err != nil {
 			return
 		}
 		for _, scope := range []Scope{Whole, Status} {
-			r := p.explain(ctx, &d, &old, scope, nil, nil)
-			if p.ok(ctx, &d, &old, scope) && len(r.Errors)+len(r.Warnings) > 0 {
+			r := p.code.Load().explain(ctx, &d, &old, scope, nil, nil)
+			if p.code.Load().ok(ctx, &d, &old, scope) && len(r.Errors)+len(r.Warnings) > 0 {
 				t.Fatalf("%s after %s: fast path says valid, slow path %v, warnings %q", src, oldSrc, r.Errors.ToAggregate(), r.Warnings)
 			}
 		}

@@ -63,7 +63,10 @@ func parse(s *apiextv1.JSONSchemaProps) (*Schema, error) {
 	if !values.empty() {
 		out.Values = values
 	}
-	return out, parseChildren(out, s)
+	if err := parseChildren(out, s); err != nil {
+		return nil, err
+	}
+	return shared.intern(out), nil
 }
 
 // parseChildren fills in items, properties and additionalProperties.

@@ -15,7 +15,8 @@
 //
 // # Invariants
 //
-//   - A Schema that Parse returned is never changed afterwards; it may be shared.
+//   - A Schema that Parse returned is never changed afterwards: equal ones, and
+//     equal parts of others, are the same. Whoever wants a change copies.
 //   - Names lists the keys of Properties, sorted.
 //   - JSON values (Default, Enum, Example) are JSON text as it was written.
 package structural
@@ -58,6 +59,8 @@ type Schema struct {
 
 	Rules  []apiextv1.ValidationRule
 	Values *Values // nil if there are no restrictions
+
+	sum digest // set by intern; says nothing about a changed copy
 }
 
 // Values restricts a value without saying what it is.

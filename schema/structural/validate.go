@@ -133,7 +133,7 @@ func validateResource(s *Schema, at level, path *field.Path, errs *field.ErrorLi
 // type, default, and the properties name and generateName.
 func onlyNames(s *Schema) bool {
 	rest := *s
-	rest.Type, rest.Default = "", nil
+	rest.Type, rest.Default, rest.sum = "", nil, digest{}
 	named := 0
 	for _, name := range [...]string{"name", "generateName"} {
 		if _, ok := rest.Properties[name]; ok {

@@ -1,0 +1,104 @@
+package kind
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/internal/testcrds"
+)
+
+// This file measures what many real kinds cost.
+
+// realDefinitions are the definitions of a family, as JSON.
+func realDefinitions(tb testing.TB, family string) [][]byte {
+	tb.Helper()
+	var out [][]byte
+	for _, f := range testcrds.Families() {
+		if !strings.HasPrefix(f.Name, family) {
+			continue
+		}
+		docs, err := testcrds.CRDs(f)
+		if err != nil {
+			tb.Skip(err)
+		}
+		for _, d := range docs {
+			text, err := yaml.YAMLToJSON(d.YAML)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// copyOf is the i-th copy of a definition, in a group of its own.
+func copyOf(tb testing.TB, text []byte, i int) *apiextv1.CustomResourceDefinition {
+	tb.Helper()
+	crd := new(apiextv1.CustomResourceDefinition)
+	if err := json.Unmarshal(text, crd); err != nil {
+		tb.Fatal(err)
+	}
+	crd.Spec.Group = fmt.Sprintf("g%d.example.org", i)
+	crd.Name = crd.Spec.Names.Plural + "." + crd.Spec.Group
+	DefaultCRD(crd)
+	return crd
+}
+
+// BenchmarkKinds makes 2,000 kinds of real definitions under other groups. It
+// reports the time to compile and put one, what one keeps until it is used, and
+// what each different definition keeps: idle, and once all versions were used.
+func BenchmarkKinds(b *testing.B) {
+	const n = 2000
+	for _, family := range []string{"gateway-standard", "cert-manager", "prometheus-operator"} {
+		b.Run(family, func(b *testing.B) {
+			texts := realDefinitions(b, family)
+			for b.Loop() {
+				b.StopTimer()
+				empty := heap()
+				r := new(Registry)
+				var idle uint64
+				for i := range n {
+					if i == len(texts) {
+						idle = heap() - empty
+					}
+					crd := copyOf(b, texts[i%len(texts)], i)
+					b.StartTimer()
+					k, err := Compile(crd)
+					if err != nil {
+						b.Fatal(err)
+					}
+					r.Put(k)
+					b.StopTimer()
+				}
+				all := heap() - empty
+				for k := range r.Load().All() {
+					if err := k.Load(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				used := heap() - empty
+				b.ReportMetric(float64(all)/n, "B/kind")
+				b.ReportMetric(float64(idle)/float64(len(texts)), "B/idle-definition")
+				b.ReportMetric(float64(used-all)/float64(len(texts)), "B/used-definition")
+				runtime.KeepAlive(r)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/n, "µs/kind")
+		})
+	}
+}
+
+// heap is how much memory is in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

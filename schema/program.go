@@ -1,0 +1,142 @@
+package schema
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file is Program: a schema that is compiled, or will be when somebody
+// uses it.
+
+// Program is a schema to decode and validate by. It is immutable as far as its
+// users can see, and safe for concurrent use.
+type Program struct {
+	source  *structural.Schema
+	options Options
+	shared  bool // others may use the same code
+
+	code atomic.Pointer[program] // nil until it is needed
+	mu   sync.Mutex              // held while compiling
+}
+
+// program is what a schema is compiled to.
+type program struct {
+	options Options
+	root    *node
+	shapes  []*doc.Shape // shapes[0] is nil
+	consts  *doc.Doc     // default values, in the program's shapes
+	meta    *node        // metadata of every resource, nil unless there is one
+
+	hasRules  bool
+	typesOnce sync.Once // guards types and the celType of all nodes
+	rulesOnce sync.Once // guards the rules of all nodes
+	types     *cel.TypeSet
+}
+
+// Compile compiles s; nil stands for a schema that says nothing. Rules are
+// compiled when they are needed first, or by CheckRules.
+func Compile(s *structural.Schema, o Options) (*Program, error) {
+	p := &Program{source: s, options: o}
+	if _, err := p.load(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Lazy is Compile when the Program is used first, or by [Program.Load]. Equal
+// programs of the same s share memory. s must never change, and [Program.Load]
+// must have succeeded once for an equal schema: later there is nobody to tell
+// of an error but whoever uses the Program.
+func Lazy(s *structural.Schema, o Options) *Program {
+	return &Program{source: s, options: o, shared: s != nil}
+}
+
+// Load compiles p unless it is compiled.
+func (p *Program) Load() error {
+	_, err := p.load()
+	return err
+}
+
+// Shapes is the table of shapes of the documents that Decode makes, nil if p
+// does not compile.
+func (p *Program) Shapes() []*doc.Shape {
+	code, err := p.load()
+	if err != nil {
+		return nil
+	}
+	return code.shapes
+}
+
+func (p *Program) load() (*program, error) {
+	if code := p.code.Load(); code != nil {
+		return code, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if code := p.code.Load(); code != nil {
+		return code, nil
+	}
+	key := codeKey{options: p.options}
+	if p.shared {
+		key.source = weak.Make(p.source)
+		if code := codes.get(key); code != nil {
+			p.code.Store(code)
+			return code, nil
+		}
+	}
+	code, err := newProgram(p.source, p.options)
+	if err != nil {
+		return nil, err
+	}
+	if p.shared {
+		code = codes.put(key, code)
+	}
+	p.code.Store(code)
+	return code, nil
+}
+
+// codeTable holds the shared programs that are in use. Like the table of
+// schemas it is invisible: what it holds does not change.
+type codeTable struct {
+	mu   sync.Mutex
+	live map[codeKey]weak.Pointer[program]
+}
+
+type codeKey struct {
+	source  weak.Pointer[structural.Schema]
+	options Options
+}
+
+var codes = codeTable{live: map[codeKey]weak.Pointer[program]{}}
+
+func (t *codeTable) get(key codeKey) *program {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.live[key].Value()
+}
+
+// put adds code, unless there is such code already, and returns what there is.
+func (t *codeTable) put(key codeKey, code *program) *program {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if first := t.live[key].Value(); first != nil {
+		return first
+	}
+	t.live[key] = weak.Make(code)
+	runtime.AddCleanup(code, t.forget, key)
+	return code
+}
+
+func (t *codeTable) forget(key codeKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.live[key].Value() == nil {
+		delete(t.live, key)
+	}
+}
