@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/google/cel-go/common/ast"
 )
@@ -28,6 +29,10 @@ type Expression struct {
 	value  evalFn
 	slots  int
 	inputs []input
+
+	partsOnce sync.Once // for partial evaluation, when it is first asked for
+	parts     *parts
+	partsErr  error
 }
 
 // input is a variable that the expression mentions.
@@ -181,7 +186,7 @@ func (lc *langCompiler) global(c *compiler, name string) *code {
 		lc.inputs = append(lc.inputs, input{name, slot})
 	}
 	if lc.trace != nil {
-		return (&attribute{name: name, slot: slot}).code()
+		return (&attribute{path: path{slot: slot, root: costSelect}, name: name}).code()
 	}
 	return pathCode(&path{slot: slot, root: costSelect}, lc.lang.schemas[name])
 }

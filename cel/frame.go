@@ -14,6 +14,8 @@ type frame struct {
 	fail  Value // why the last test was bad
 	stack []Value
 
+	unknown []Pattern // parts of inputs that are not known, in a partial evaluation
+
 	ctx   context.Context
 	done  <-chan struct{}
 	ticks uint32

@@ -1,0 +1,359 @@
+package cel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/parser"
+)
+
+// This file writes the expression that remains after a partial evaluation. It
+// goes through the expression as it was written, macros included: a part that
+// has a value becomes a literal, the rest stays.
+
+// residue is one residual expression being made.
+type residue struct {
+	ctx     context.Context
+	x       *Expression
+	vars    Vars
+	unknown []Pattern
+	limit   uint64
+	cost    uint64
+	paths   map[string]bool // what the residual expression depends on
+	fail    error           // the limit or the context ended it
+	fac     ast.ExprFactory
+	macros  map[int64]ast.Expr
+	lastID  int64
+}
+
+// eval evaluates a part within what is left of the limit.
+func (r *residue) eval(part evalFn) (Value, error) {
+	if r.cost > r.limit {
+		return Value{}, ErrCostLimit
+	}
+	fr := &frame{unknown: r.unknown}
+	left := r.limit - r.cost
+	if left == 0 {
+		left = 1
+	}
+	v, cost, err := fr.run(r.ctx, part, r.x.parts.slots, left, func() { bindInputs(fr, r.x.parts.inputs, r.vars) })
+	r.cost += cost
+	return v, err
+}
+
+// note adds what v depends on to the paths.
+func (r *residue) note(v Value) {
+	for _, path := range v.Unknown().Paths {
+		r.paths[path] = true
+	}
+}
+
+// text is the residual expression.
+func (r *residue) text() (string, error) {
+	r.fac = ast.NewExprFactory()
+	r.macros = r.x.tree.SourceInfo().MacroCalls()
+	r.lastID = 1 << 40
+	e := r.expr(r.x.tree.Expr())
+	if r.fail != nil {
+		return "", r.fail
+	}
+	text, err := parser.Unparse(e, ast.NewSourceInfo(common.NewTextSource("")), parser.WrapOnColumn(math.MaxInt32))
+	if err != nil {
+		return "", fmt.Errorf("residual expression: %w", err)
+	}
+	return text, nil
+}
+
+func (r *residue) id() int64 {
+	r.lastID++
+	return r.lastID
+}
+
+// value is what a node evaluates to, if it can be evaluated by itself and is no
+// error.
+func (r *residue) value(e ast.Expr) (Value, bool) {
+	part, ok := r.x.parts.nodes[e.ID()]
+	if !ok || r.fail != nil {
+		return Value{}, false
+	}
+	v, err := r.eval(part)
+	switch {
+	case errors.Is(err, ErrCostLimit) || errors.Is(err, ErrInterrupted):
+		r.fail = err
+		return Value{}, false
+	case err != nil:
+		return Value{}, false
+	case v.kind == KindUnknown:
+		r.note(v)
+		return Value{}, false
+	}
+	return v, true
+}
+
+// expr is what remains of e.
+func (r *residue) expr(e ast.Expr) ast.Expr {
+	if v, ok := r.value(e); ok {
+		if lit := r.literal(v, r.x.tree.GetType(e.ID())); lit != nil {
+			return lit
+		}
+	}
+	if macro, ok := r.macros[e.ID()]; ok {
+		return r.call(macro)
+	}
+	switch e.Kind() {
+	case ast.SelectKind:
+		return r.chain(e)
+	case ast.CallKind:
+		switch e.AsCall().FunctionName() {
+		case operators.LogicalAnd:
+			return r.logic(e, operators.LogicalAnd, true)
+		case operators.LogicalOr:
+			return r.logic(e, operators.LogicalOr, false)
+		case operators.Conditional:
+			return r.conditional(e)
+		case operators.Index, operators.OptIndex, operators.OptSelect:
+			return r.chain(e)
+		}
+		return r.call(e)
+	case ast.ListKind:
+		l := e.AsList()
+		return r.fac.NewList(r.id(), r.exprs(l.Elements()), l.OptionalIndices())
+	case ast.MapKind:
+		var entries []ast.EntryExpr
+		for _, entry := range e.AsMap().Entries() {
+			m := entry.AsMapEntry()
+			entries = append(entries, r.fac.NewMapEntry(r.id(), r.expr(m.Key()), r.expr(m.Value()), m.IsOptional()))
+		}
+		return r.fac.NewMap(r.id(), entries)
+	case ast.StructKind:
+		var fields []ast.EntryExpr
+		for _, field := range e.AsStruct().Fields() {
+			f := field.AsStructField()
+			fields = append(fields, r.fac.NewStructField(r.id(), f.Name(), r.expr(f.Value()), f.IsOptional()))
+		}
+		return r.fac.NewStruct(r.id(), e.AsStruct().TypeName(), fields)
+	}
+	return e
+}
+
+func (r *residue) exprs(es []ast.Expr) []ast.Expr {
+	out := make([]ast.Expr, len(es))
+	for i, e := range es {
+		out[i] = r.expr(e)
+	}
+	return out
+}
+
+// chain is a path: its root and members stay, its indexes are residual.
+func (r *residue) chain(e ast.Expr) ast.Expr {
+	if _, ok := r.macros[e.ID()]; ok {
+		return r.expr(e)
+	}
+	switch e.Kind() {
+	case ast.IdentKind:
+		return e
+	case ast.SelectKind:
+		return r.fac.NewSelect(r.id(), r.chain(e.AsSelect().Operand()), e.AsSelect().FieldName())
+	case ast.CallKind:
+		switch fn := e.AsCall().FunctionName(); fn {
+		case operators.Index, operators.OptIndex, operators.OptSelect:
+			args := e.AsCall().Args()
+			key := args[1]
+			if fn != operators.OptSelect {
+				key = r.expr(key)
+			}
+			return r.fac.NewCall(r.id(), fn, r.chain(args[0]), key)
+		}
+	}
+	return r.expr(e)
+}
+
+// call keeps a call or macro, with residual arguments.
+func (r *residue) call(e ast.Expr) ast.Expr {
+	call := e.AsCall()
+	if call.IsMemberFunction() {
+		return r.fac.NewMemberCall(r.id(), call.FunctionName(), r.expr(call.Target()), r.exprs(call.Args())...)
+	}
+	return r.fac.NewCall(r.id(), call.FunctionName(), r.exprs(call.Args())...)
+}
+
+// logic is a chain of && or || without the operands that are known to be
+// neutral.
+func (r *residue) logic(e ast.Expr, op string, neutral bool) ast.Expr {
+	var left []ast.Expr
+	var types []*types.Type
+	decided := false
+	var walk func(e ast.Expr)
+	walk = func(e ast.Expr) {
+		if _, macro := r.macros[e.ID()]; !macro && e.Kind() == ast.CallKind && e.AsCall().FunctionName() == op {
+			for _, arg := range e.AsCall().Args() {
+				walk(arg)
+			}
+			return
+		}
+		v, ok := r.value(e)
+		switch {
+		case !ok || v.kind != KindBool:
+			left = append(left, r.expr(e))
+			types = append(types, r.x.tree.GetType(e.ID()))
+		case v.Bool() != neutral:
+			decided = true
+		}
+	}
+	walk(e)
+	switch {
+	case decided:
+		return r.bool(!neutral)
+	case len(left) == 0:
+		return r.bool(neutral)
+	case len(left) == 1 && isBool(types[0]):
+		return left[0]
+	case len(left) == 1:
+		return r.fac.NewCall(r.id(), op, r.bool(neutral), left[0])
+	}
+	out := left[0]
+	for _, next := range left[1:] {
+		out = r.fac.NewCall(r.id(), op, out, next)
+	}
+	return out
+}
+
+func isBool(t *types.Type) bool { return t.IsExactType(types.BoolType) }
+
+func (r *residue) bool(b bool) ast.Expr { return r.fac.NewLiteral(r.id(), types.Bool(b)) }
+
+// conditional is the branch that is taken, if that is known.
+func (r *residue) conditional(e ast.Expr) ast.Expr {
+	args := e.AsCall().Args()
+	if cond, ok := r.value(args[0]); ok && cond.kind == KindBool {
+		if cond.Bool() {
+			return r.expr(args[1])
+		}
+		return r.expr(args[2])
+	}
+	return r.call(e)
+}
+
+// Literals larger than this stay as they were written.
+const (
+	maxLiteralItems = 64
+	maxLiteralText  = 1000
+)
+
+// literal is an expression for v where the checker found t; nil if there is
+// none that is short.
+func (r *residue) literal(v Value, t *types.Type) ast.Expr {
+	budget := maxLiteralItems
+	e, found := r.plainLiteral(v, &budget)
+	if e == nil {
+		return nil
+	}
+	if !t.IsExactType(found) {
+		return r.fac.NewCall(r.id(), "dyn", e)
+	}
+	return e
+}
+
+// plainLiteral is an expression for v and its type.
+func (r *residue) plainLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
+	*budget--
+	if *budget < 0 {
+		return nil, nil
+	}
+	switch v.kind {
+	case KindNull, KindBool, KindInt, KindUint:
+		return r.fac.NewLiteral(r.id(), v.ref()), v.typeOf()
+	case KindString:
+		if s := v.text(); len(s) <= maxLiteralText && utf8.ValidString(s) {
+			return r.fac.NewLiteral(r.id(), types.String(s)), types.StringType
+		}
+	case KindBytes:
+		if v.bits <= maxLiteralText {
+			return r.fac.NewLiteral(r.id(), v.ref()), types.BytesType
+		}
+	case KindDouble:
+		f := v.Float()
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return r.conversion("double", fmt.Sprint(f)), types.DoubleType
+		}
+		return r.fac.NewLiteral(r.id(), types.Double(f)), types.DoubleType
+	case KindDuration:
+		return r.conversion("duration", v.Duration().String()), types.DurationType
+	case KindTimestamp:
+		if _, offset := v.Time().Zone(); offset%60 == 0 {
+			return r.conversion("timestamp", v.Time().Format(time.RFC3339Nano)), types.TimestampType
+		}
+	case KindList:
+		return r.listLiteral(v, budget)
+	case KindMap:
+		return r.mapLiteral(v, budget)
+	}
+	return nil, nil
+}
+
+func (r *residue) conversion(function, text string) ast.Expr {
+	return r.fac.NewCall(r.id(), function, r.fac.NewLiteral(r.id(), types.String(text)))
+}
+
+func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
+	var items []ast.Expr
+	var of []*types.Type
+	for i, n := 0, v.size(); i < n; i++ {
+		item, t := r.plainLiteral(v.item(i), budget)
+		if item == nil {
+			return nil, nil
+		}
+		items, of = append(items, item), append(of, t)
+	}
+	elem := r.alike(items, of)
+	return r.fac.NewList(r.id(), items, nil), types.NewListType(elem)
+}
+
+func (r *residue) mapLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
+	var keys, vals []ast.Expr
+	var keyTypes, valTypes []*types.Type
+	ok := true
+	eachEntry(v, func(k, item Value) bool {
+		key, kt := r.plainLiteral(k, budget)
+		val, vt := r.plainLiteral(item, budget)
+		if ok = key != nil && val != nil && k.kind != KindDouble; ok {
+			keys, keyTypes = append(keys, key), append(keyTypes, kt)
+			vals, valTypes = append(vals, val), append(valTypes, vt)
+		}
+		return ok
+	})
+	if !ok {
+		return nil, nil
+	}
+	keyType, valType := r.alike(keys, keyTypes), r.alike(vals, valTypes)
+	var entries []ast.EntryExpr
+	for i, key := range keys {
+		entries = append(entries, r.fac.NewMapEntry(r.id(), key, vals[i], false))
+	}
+	return r.fac.NewMap(r.id(), entries), types.NewMapType(keyType, valType)
+}
+
+// alike gives literals of several types the type dyn, and returns the type of
+// all: some environments want the items of a list to have one.
+func (r *residue) alike(items []ast.Expr, of []*types.Type) *types.Type {
+	if len(items) == 0 {
+		return types.DynType
+	}
+	for _, t := range of[1:] {
+		if !t.IsExactType(of[0]) {
+			for i := range items {
+				items[i] = r.fac.NewCall(r.id(), "dyn", items[i])
+			}
+			return types.DynType
+		}
+	}
+	return of[0]
+}
