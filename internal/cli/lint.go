@@ -1,0 +1,216 @@
+// This file is the command "lint": what is wrong with definitions, what their rules cost, what a change breaks.
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/lint"
+)
+
+// lintOptions are the flags of lint.
+type lintOptions struct {
+	old    []string
+	output string
+	strict bool
+	top    int
+	topSet bool // the table was asked for
+}
+
+func newLintCommand() *cobra.Command {
+	o := lintOptions{}
+	cmd := &cobra.Command{
+		Use:   "lint CRD...",
+		Short: "Say what is wrong with definitions, what their rules cost, what a change breaks",
+		Long: `Lint reads CustomResourceDefinitions and says, with the line in the file,
+
+  error     what the server refuses, in its words, with a pointer into the expression that is wrong. Rules in the form of
+            KEP-2876's first draft (x-kubernetes-validator, properties without self) are shown in the form to write today.
+  warning   what the server accepts and what can be proved to be a mistake: bounds that exclude each other, a required field
+            that is pruned, values of an enum that no object can have, keywords that say nothing about the type.
+  breaking  with --old, what the change does to stored objects and to clients: removed versions and fields, new required
+            fields, tightened bounds, patterns, enums and rules; and whether ratcheting softens it.
+
+Then it lists what the rules of each schema may cost at most, the most expensive first. The server refuses a rule above
+10,000,000 and a schema above 100,000,000. Without --top the rules of a schema are listed only if one of them reaches 1% of its
+limit. SHARE is the part of the limit of one rule, DRIVEN BY the list, map or text whose
+bound matters most. For a rule above the limit the bounds that bring it below are worked out.
+
+CRD is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. Documents of other kinds are
+passed over. --old takes the definitions as they were; they are matched by name, and definitions that are new are checked as
+new ones.
+
+The exit code is 1 if there is an error or something breaks; with --strict also if there is a warning.`,
+		Example: `  keelson lint crds/
+  keelson lint --top 0 --strict crds/        # for CI: findings only, warnings fail
+  kubectl get crd widgets.example.com -o yaml | keelson lint --old - crds/widgets.yaml
+  keelson lint -o json crds/ | jq '.results[].schemas[]?.total'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &usageError{errors.New("keelson lint: no CRD named")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.topSet = cmd.Flags().Changed("top")
+			return runLint(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.old, "old", nil, "file or folder with the definitions as they were; may be repeated")
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.BoolVar(&o.strict, "strict", false, "fail on warnings, too")
+	f.IntVar(&o.top, "top", 5, "how many rules the table of costs shows for each schema; 0 for no table, -1 for all")
+	return cmd
+}
+
+// runLint prints what is found; the error says how much of it is bad.
+func runLint(ctx context.Context, o lintOptions, paths []string, stdin io.Reader, out io.Writer) error {
+	if !slices.Contains([]string{"text", "json"}, o.output) {
+		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
+	}
+	if err := onceStdin(paths, o.old); err != nil {
+		return err
+	}
+	olds, broken, err := readDefinitions(o.old, stdin)
+	if err != nil {
+		return err
+	}
+	if len(broken) > 0 {
+		return errors.New(broken[0].Findings[0].Message)
+	}
+	definitions, reports, err := readDefinitions(paths, stdin)
+	if err != nil {
+		return err
+	}
+	if len(definitions) == 0 && len(reports) == 0 {
+		return fmt.Errorf("%s: no CustomResourceDefinition in it", paths[0])
+	}
+	for _, d := range definitions {
+		var old *lint.Definition
+		for _, was := range olds {
+			if was.CRD.Name == d.CRD.Name {
+				old = was
+			}
+		}
+		reports = append(reports, lint.Check(ctx, d, old))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if err := printReports(out, o, reports); err != nil {
+		return err
+	}
+	if failed(o, reports) {
+		return errors.New(counts(count(reports)))
+	}
+	return nil
+}
+
+// count says how many findings there are of each severity.
+func count(reports []*lint.Report) map[lint.Severity]int {
+	n := map[lint.Severity]int{}
+	for _, r := range reports {
+		for _, f := range r.Findings {
+			n[f.Severity]++
+		}
+	}
+	return n
+}
+
+func failed(o lintOptions, reports []*lint.Report) bool {
+	n := count(reports)
+	return n[lint.Error]+n[lint.Breaking] > 0 || o.strict && n[lint.Warning] > 0
+}
+
+// counts says how much was found.
+func counts(n map[lint.Severity]int) string {
+	text := ""
+	for _, s := range []struct {
+		severity lint.Severity
+		what     string
+	}{{lint.Error, "error"}, {lint.Breaking, "breaking change"}, {lint.Warning, "warning"}} {
+		if n[s.severity] == 0 {
+			continue
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += plural(n[s.severity], s.what)
+	}
+	return text
+}
+
+// readDefinitions reads the definitions in files. A document that is no YAML becomes a report.
+func readDefinitions(paths []string, stdin io.Reader) ([]*lint.Definition, []*lint.Report, error) {
+	var out []*lint.Definition
+	var broken []*lint.Report
+	for _, p := range paths {
+		files, err := expand(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, f := range files {
+			var text []byte
+			if f == "-" {
+				text, err = io.ReadAll(stdin)
+			} else {
+				text, err = os.ReadFile(f)
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, d := range splitDocuments(f, text) {
+				if d.Err != nil {
+					broken = append(broken, &lint.Report{Name: "", Source: f, Line: d.Line,
+						Findings: []lint.Finding{{Severity: lint.Error, Check: "server", Message: d.Err.Error(), Line: d.Line}}})
+					continue
+				}
+				var head metav1.TypeMeta
+				if json.Unmarshal(d.JSON, &head) != nil || head.Kind != "CustomResourceDefinition" {
+					continue
+				}
+				definition, err := lint.Load(lint.Source{Name: f, Line: d.Line, Text: sourceOf(d, text), Duplicates: d.Duplicates})
+				if err != nil {
+					return nil, nil, err
+				}
+				out = append(out, definition)
+			}
+		}
+	}
+	return out, broken, nil
+}
+
+// sourceOf is the text of a document, from its line on, as it is in its file; if that is not known, its JSON.
+func sourceOf(d document, file []byte) []byte {
+	if first := bytes.TrimLeft(file, " \t\r\n"); len(first) > 0 && first[0] == '{' {
+		return d.JSON
+	}
+	var text []byte
+	line := 0
+	for l := range bytes.Lines(file) {
+		if line++; line < d.Line {
+			continue
+		}
+		if rest, ok := bytes.CutPrefix(l, []byte("---")); ok && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ') {
+			break
+		}
+		text = append(text, l...)
+	}
+	// An item of a list is not all of the document.
+	if got, err := yaml.YAMLToJSON(text); err != nil || !bytes.Equal(got, d.JSON) {
+		return d.JSON
+	}
+	return text
+}

@@ -1,0 +1,241 @@
+// This file prints what the command "lint" found.
+
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/keelson-io/keelson/lint"
+)
+
+// printReports writes the reports, one below the other or as one JSON document.
+func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
+	if o.output == "json" {
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			Results []*lint.Report `json:"results"`
+		}{reports})
+	}
+	paint := painter(out)
+	var b strings.Builder
+	for _, r := range reports {
+		printFindings(&b, r, paint)
+	}
+	if o.top != 0 && b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+	for _, r := range reports {
+		for _, s := range sameCosts(r.Schemas) {
+			printCosts(&b, r, s, o, paint)
+		}
+	}
+	if !failed(o, reports) {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		what := counts(count(reports))
+		if what == "" {
+			what = "nothing to complain about"
+		}
+		fmt.Fprintf(&b, "%s: %s\n", plural(len(reports), "definition"), paint("32", what))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// sameCosts puts schemas together whose expressions cost the same.
+func sameCosts(schemas []lint.Schema) []lint.Schema {
+	var out []lint.Schema
+next:
+	for _, s := range schemas {
+		for i := range out {
+			same := slices.EqualFunc(out[i].Costs, s.Costs, func(a, b lint.Cost) bool {
+				return a.Where == b.Where && a.Expr == b.Expr && a.Each == b.Each && a.Times == b.Times
+			})
+			if same {
+				out[i].Versions = append(slices.Clone(out[i].Versions), s.Versions...)
+				continue next
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// printFindings writes what compilers write: where, how bad, what.
+func printFindings(b *strings.Builder, r *lint.Report, paint func(code, text string) string) {
+	colours := map[lint.Severity]string{lint.Error: "31", lint.Breaking: "35", lint.Warning: "33"}
+	for _, f := range r.Findings {
+		at := fmt.Sprintf("%s:%d", r.Source, f.Line)
+		if f.Column > 0 {
+			at += fmt.Sprintf(":%d", f.Column)
+		}
+		where := f.Where
+		if where != "" {
+			where += ": "
+		}
+		if strings.HasPrefix(f.Message, r.Source+":") {
+			at = "" // the message has the position already
+		} else {
+			at += ": "
+		}
+		fmt.Fprintf(b, "%s%s %s%s\n", paint("1", at), paint(colours[f.Severity], string(f.Severity)+":"), where, indent(f.Message, "    "))
+		if e := f.Expression; e != nil {
+			fmt.Fprintf(b, "    | %s\n    | %s%s\n", e.Text, blanks(e.Text, e.Column-1), paint("31", "^"))
+		}
+		if f.Hint != "" {
+			fmt.Fprintf(b, "    %s %s\n", paint("36", "->"), indent(f.Hint, "       "))
+		}
+	}
+}
+
+// indent puts a prefix before every line but the first that says something.
+func indent(text, prefix string) string {
+	lines := strings.Split(text, "\n")
+	for i := 1; i < len(lines); i++ {
+		if lines[i] != "" {
+			lines[i] = prefix + lines[i]
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// blanks are as wide as the first n characters of a text, tabs included.
+func blanks(text string, n int) string {
+	var b strings.Builder
+	for i, r := range []rune(text) {
+		if i == n {
+			break
+		}
+		if r != '\t' {
+			r = ' '
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// worthShowing is the share of the limit from which on the rules of a schema are listed without being asked for.
+const worthShowing = 0.01
+
+// printCosts writes the table of what expressions may cost.
+func printCosts(b *strings.Builder, r *lint.Report, s lint.Schema, o lintOptions, paint func(code, text string) string) {
+	top := o.top
+	if top == 0 || len(s.Costs) == 0 {
+		return
+	}
+	shown := s.Costs
+	if top > 0 && len(shown) > top {
+		shown = shown[:top]
+	}
+	total := fmt.Sprintf("%s of %s (%s)", number(s.Total), number(lint.TotalLimit), percent(s.Share))
+	if s.Total > lint.TotalLimit {
+		total = paint("31", total)
+	}
+	fmt.Fprintf(b, "%s %s: cost of %s at most %s\n", paint("1", r.Name), strings.Join(s.Versions, ", "), plural(len(s.Costs), "rule"), total)
+	if !o.topSet && s.Costs[0].Share < worthShowing {
+		return
+	}
+	rows := [][]string{{"COST", "SHARE", "EACH", "TIMES", "WHERE", "DRIVEN BY", "RULE"}}
+	for _, c := range shown {
+		driver := "-"
+		if c.Advice != nil {
+			driver = c.Advice.Driver.String()
+		}
+		rows = append(rows, []string{number(c.Total), percent(c.Share), number(c.Each), number(c.Times), c.Where, driver, cut(c.Expr, 60)})
+	}
+	for i, line := range table(rows, 4) {
+		switch {
+		case i > 0 && shown[i-1].Total > lint.RuleLimit:
+			line = paint("31", line)
+		case i == 0:
+			line = paint("1", line)
+		}
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+	if more := len(s.Costs) - len(shown); more > 0 {
+		fmt.Fprintf(b, "  and %d more, none above %s (--top -1 shows all)\n", more, number(s.Costs[len(shown)].Total))
+	}
+	for _, c := range shown {
+		if c.Advice != nil && len(c.Advice.Bounds) > 0 {
+			fmt.Fprintf(b, "  %s %s: %s, then it costs %s\n", paint("36", "->"), c.Where, c.Advice, number(c.Advice.Then))
+		}
+	}
+}
+
+// table lays out rows; the first numbers columns are aligned to the right.
+func table(rows [][]string, numbers int) []string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var lines []string
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			switch {
+			case i < numbers:
+				b.WriteString(pad + cell)
+			case i < len(row)-1:
+				b.WriteString(cell + pad)
+			default:
+				b.WriteString(cell)
+			}
+			if i < len(row)-1 {
+				b.WriteString("  ")
+			}
+		}
+		lines = append(lines, b.String())
+	}
+	return lines
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// number prints a number with commas; what is without bound is so called.
+func number(n uint64) string {
+	if n == math.MaxUint64 {
+		return "unbounded"
+	}
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func percent(share float64) string {
+	switch {
+	case share > 100:
+		return ">10000%"
+	case share >= 0.1:
+		return fmt.Sprintf("%.0f%%", share*100)
+	}
+	return fmt.Sprintf("%.1f%%", share*100)
+}
+
+// cut is a text on one line, cut if it is long.
+func cut(s string, most int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,163 @@
+package lint
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file reads definitions.
+
+// Source is the text of a definition.
+type Source struct {
+	Name string // as messages show it: a file
+	Line int    // of the text's first line in that file; 0 stands for 1
+	Text []byte // YAML or JSON, one document
+	// Duplicates says which keys the text repeats, if the caller knows.
+	Duplicates []string
+}
+
+// Definition is a CustomResourceDefinition and where it stands.
+type Definition struct {
+	Source Source
+	JSON   []byte
+	// CRD is the definition with defaults, as far as it could be decoded.
+	CRD *apiextv1.CustomResourceDefinition
+
+	text *text
+}
+
+// Load reads a definition. The error says why the text is none; a definition that is merely wrong is not an error.
+func Load(src Source) (*Definition, error) {
+	if src.Line == 0 {
+		src.Line = 1
+	}
+	body, err := yaml.YAMLToJSON(src.Text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	var head struct{ APIVersion, Kind string }
+	if err := json.Unmarshal(body, &head); err != nil || head.Kind != "CustomResourceDefinition" {
+		return nil, fmt.Errorf("%s:%d: kind: got %q, want CustomResourceDefinition", src.Name, src.Line, head.Kind)
+	}
+	d := &Definition{Source: src, JSON: body, CRD: new(apiextv1.CustomResourceDefinition), text: readText(src)}
+	if err := json.Unmarshal(body, d.CRD); err != nil {
+		d.CRD = new(apiextv1.CustomResourceDefinition) // the server's verdict says what is wrong
+	}
+	kind.DefaultCRD(d.CRD)
+	return d, nil
+}
+
+// name is the definition's name, as far as there is one.
+func (d *Definition) name() string {
+	var head struct{ Metadata struct{ Name string } }
+	if json.Unmarshal(d.JSON, &head) != nil || head.Metadata.Name == "" {
+		return "CustomResourceDefinition without a name"
+	}
+	return head.Metadata.Name
+}
+
+// place fills in where a finding stands.
+func (d *Definition) place(f Finding) Finding {
+	f.Where = d.short(f.Path, f.Message)
+	if f.Line == 0 {
+		f.Line, f.Column = d.text.find(f.Path)
+	}
+	if f.Expression != nil {
+		if line, column, ok := d.text.inside(f.Path, f.Expression); ok {
+			f.Line, f.Column = line, column
+		}
+	}
+	return f
+}
+
+// short is a path with versions in place of its index, and schema paths as objects have them. What the message begins with is
+// left out at the end.
+func (d *Definition) short(path, message string) string {
+	versions := d.CRD.Spec.Versions
+	for i := range versions {
+		rest, ok := strings.CutPrefix(path, schemaPath(i))
+		if !ok {
+			continue
+		}
+		names := versions[i].Name
+		for j := i + 1; j < len(versions); j++ {
+			if equality.Semantic.DeepEqual(versions[i].Schema, versions[j].Schema) {
+				names += ", " + versions[j].Name
+			}
+		}
+		// The keyword at the end is no part of what objects have.
+		steps, keyword := split(rest), ""
+		for j := 0; j < len(steps); j++ {
+			if steps[j] == "properties" && j+1 < len(steps) {
+				j++
+			} else if steps[j] != "items" && steps[j] != "additionalProperties" {
+				at := strings.LastIndex(rest, "."+steps[j])
+				rest, keyword = rest[:at], rest[at+1:]
+				break
+			}
+		}
+		if strings.HasPrefix(message, keyword) {
+			keyword = ""
+		}
+		return strings.TrimSuffix(fmt.Sprintf("%s %s %s", names, inObjects(schemaPath(i)+rest), keyword), " ")
+	}
+	return path
+}
+
+// schemaPath is the path of a version's schema as it is written.
+func schemaPath(version int) string {
+	return fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", version)
+}
+
+// written is the path of what the server's errors name: they have a form of the definition in mind in which what all
+// versions share stands at the top.
+func written(path string) string {
+	for _, p := range [...][2]string{
+		{"spec.validation.openAPIV3Schema", "spec.versions[0].schema.openAPIV3Schema"},
+		{"spec.validation", "spec.versions[0].schema"},
+		{"spec.subresources", "spec.versions[0].subresources"},
+		{"spec.additionalPrinterColumns", "spec.versions[0].additionalPrinterColumns"},
+		{"spec.selectableFields", "spec.versions[0].selectableFields"},
+		{"spec.conversion.webhookClientConfig", "spec.conversion.webhook.clientConfig"},
+		{"spec.conversion.conversionReviewVersions", "spec.conversion.webhook.conversionReviewVersions"},
+		{"spec.version", "spec.versions[0].name"},
+	} {
+		if rest, ok := strings.CutPrefix(path, p[0]); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			path = p[1] + rest
+			break
+		}
+	}
+	return strings.Replace(path, ".JSONPath", ".jsonPath", 1)
+}
+
+// inObjects is what objects have where a schema path leads: spec.rules[*].matches.
+func inObjects(path string) string {
+	_, path, _ = strings.Cut(path, ".openAPIV3Schema")
+	var b strings.Builder
+	steps := split(path)
+	for i := 0; i < len(steps); i++ {
+		switch s := steps[i]; {
+		case s == "properties" && i+1 < len(steps):
+			i++
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(steps[i])
+		case s == "items" || s == "additionalProperties":
+			b.WriteString("[*]")
+		case s == "x-kubernetes-validations":
+			i = len(steps)
+		}
+	}
+	if b.Len() == 0 {
+		return "(the object)"
+	}
+	return b.String()
+}

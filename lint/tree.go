@@ -1,0 +1,103 @@
+package lint
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file walks the schemas of a definition.
+
+// tree is a schema and the versions that have it.
+type tree struct {
+	versions []string
+	path     string // of the first version's
+	root     *structural.Schema
+}
+
+// node is a node of a schema.
+type node struct {
+	path   string
+	schema *structural.Schema
+	parent *node // nil at the root
+	in     *tree
+	// unchecked: servers do not look at the defaults here.
+	unchecked bool
+}
+
+// schemas lists the schemas that differ and can be understood.
+func (d *Definition) schemas() []*tree {
+	var out []*tree
+	versions := d.CRD.Spec.Versions
+next:
+	for i := range versions {
+		v := &versions[i]
+		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+			continue
+		}
+		for j := range i {
+			if equality.Semantic.DeepEqual(versions[j].Schema, v.Schema) {
+				for _, t := range out {
+					if t.path == schemaPath(j) {
+						t.versions = append(t.versions, v.Name)
+						continue next
+					}
+				}
+			}
+		}
+		if s, errs := structural.Parse(v.Schema.OpenAPIV3Schema, nil); len(errs) == 0 && s != nil {
+			out = append(out, &tree{versions: []string{v.Name}, path: schemaPath(i), root: s})
+		}
+	}
+	return out
+}
+
+// each calls fn for every node, parents first.
+func (t *tree) each(fn func(node)) {
+	walk(node{path: t.path, schema: t.root, in: t}, fn)
+}
+
+func walk(n node, fn func(node)) {
+	fn(n)
+	for _, child := range n.children() {
+		walk(child, fn)
+	}
+}
+
+func (n *node) children() []node {
+	s := n.schema
+	var out []node
+	add := func(path string, child *structural.Schema, unchecked bool) {
+		out = append(out, node{path: path, schema: child, parent: n, in: n.in, unchecked: n.unchecked || unchecked})
+	}
+	for _, name := range s.Names {
+		add(fmt.Sprintf("%s.properties[%s]", n.path, name), s.Properties[name], false)
+	}
+	if s.Items != nil {
+		add(n.path+".items", s.Items, false)
+	}
+	if s.Additional != nil {
+		add(n.path+".additionalProperties", s.Additional, true)
+	}
+	return out
+}
+
+// values are the restrictions of a node, never nil.
+func (n *node) values() *structural.Values {
+	if n.schema.Values != nil {
+		return n.schema.Values
+	}
+	return new(structural.Values)
+}
+
+// metaFields are declared for every resource.
+var metaFields = map[string]bool{"apiVersion": true, "kind": true, "metadata": true}
+
+// keeps reports whether objects keep a member of that name.
+func (n *node) keeps(name string) bool {
+	s := n.schema
+	return s.Properties[name] != nil || s.Preserve || s.Additional != nil || s.AdditionalAllows != nil && *s.AdditionalAllows ||
+		(n.parent == nil || s.Embedded) && metaFields[name]
+}
