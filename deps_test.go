@@ -42,7 +42,9 @@ var arrows = map[string]string{
 	"controller/crd":       "cache kind store",
 	"controller/namespace": "cache doc kind store",
 	"server":               "api authn cache controller/crd controller/namespace kind store store/etcd",
-	"internal/cli":         "doc kind meta schema server status",
+	"lint":                 "cel doc kind meta schema schema/structural",
+	"suite":                "doc kind meta schema status",
+	"internal/cli":         "doc kind lint meta schema server status suite",
 	"internal/testcrds":    "",
 	"cmd/keelson":          "internal/cli",
 }
@@ -62,6 +64,7 @@ var modules = map[string]string{
 	"go.etcd.io/etcd/client/v3":            "store/etcd: the client",
 	"go.etcd.io/etcd/server/v3":            "store/etcd: the embedded server",
 	"go.uber.org/zap":                      "store/etcd: etcd's log, to be passed on",
+	"go.yaml.in/yaml/v3":                   "lint, suite: where in a YAML text something stands",
 	"golang.org/x/term":                    "internal/cli: colours for a terminal only",
 	"google.golang.org/grpc":               "store/etcd: dialling the embedded server without a port",
 	"google.golang.org/protobuf":           "api/openapi: the protobuf form that kubectl asks for",

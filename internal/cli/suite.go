@@ -1,0 +1,234 @@
+// This file is the command "test": suites of objects and what must come of them.
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keelson-io/keelson/suite"
+)
+
+// suiteOptions are the flags of test.
+type suiteOptions struct {
+	output string
+	run    string
+	update bool
+}
+
+func newTestCommand() *cobra.Command {
+	o := suiteOptions{}
+	cmd := &cobra.Command{
+		Use:   "test SUITE...",
+		Short: "Run suites of objects against definitions and compare what would be stored",
+		Long: `Test runs suites: YAML files that name definitions and list cases. A case is an object to create, or an object as it is and
+as it shall be, and what must come of it by the rules of the server; no server is needed.
+
+    crd: crds/widgets.yaml            # a file or folder, or a list of them; paths start at the suite's folder
+    cases:
+    - name: the size has a default
+      object:
+        apiVersion: example.com/v1
+        kind: Widget
+        metadata: {name: a}
+        spec: {color: red, colour: red}
+      stored:                         # exactly this: pruned, with defaults
+        apiVersion: example.com/v1
+        kind: Widget
+        metadata: {name: a}
+        spec: {color: red, size: 1}
+      warnings: ['unknown field "spec.colour"']
+    - name: the color is final
+      initial: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {color: red}}
+      updated: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {color: blue}}
+      error: the color is final       # part of the refusal
+
+Each case expects stored, error or warnings; a case that expects nothing fails. Metadata that the server sets (uid,
+generation, timestamps and so on) is compared only if stored has it. Further keys of a case: "subresource: status" updates the
+status; "fieldValidation" is Strict, Warn (the default) or Ignore. At the top of a suite, "namespace" and "fieldValidation" apply
+to all its cases. docs/testing.md tells more.
+
+SUITE is a file, or a folder of which all YAML files with cases are run. --update writes what came of failed cases into the
+files, and leaves everything else there as it is: read the difference before you keep it.
+
+The exit code is 1 if a case fails.`,
+		Example: `  keelson test tests/
+  keelson test --run 'default' tests/widgets.yaml
+  keelson test --update tests/ && git diff tests/
+  keelson test -o junit tests/ > junit.xml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &usageError{errors.New("keelson test: no SUITE named")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runSuites(cmd.Context(), o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.output, "output", "o", "table", "table, json or junit")
+	f.StringVar(&o.run, "run", "", "run only the cases whose name this regular expression matches")
+	f.BoolVar(&o.update, "update", false, "write what came of failed cases into the suites")
+	return cmd
+}
+
+// runSuites runs the suites and prints what came of them; the error says how many cases failed.
+func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) error {
+	if !slices.Contains([]string{"table", "json", "junit"}, o.output) {
+		return &usageError{fmt.Errorf("--output: got %q, want table, json or junit", o.output)}
+	}
+	run, err := regexp.Compile(o.run)
+	if err != nil {
+		return &usageError{fmt.Errorf("--run: %w", err)}
+	}
+	files, err := suiteFiles(args)
+	if err != nil {
+		return err
+	}
+	reports := []suite.Report{}
+	cases, bad := 0, 0
+	for _, f := range files {
+		r := suite.Report{File: f, Results: []suite.Result{}}
+		s, err := suite.Load(f)
+		if err != nil {
+			r.Err = strings.TrimPrefix(err.Error(), f+": ")
+			cases++
+		} else {
+			r.Results = s.Run(ctx, func(c *suite.Case) bool { return run.MatchString(c.Name) })
+			if o.update && r.Failed() > 0 {
+				if r.Results, err = updateSuite(ctx, s, r.Results, run, notes); err != nil {
+					return err
+				}
+			}
+		}
+		cases += len(r.Results)
+		bad += r.Failed()
+		reports = append(reports, r)
+	}
+	if err := printSuites(out, o.output, reports); err != nil {
+		return err
+	}
+	switch {
+	case cases == 0:
+		return errors.New("no case to run")
+	case bad > 0:
+		return fmt.Errorf("%d of %d cases failed", bad, cases)
+	}
+	return nil
+}
+
+// suiteFiles lists the suites: files as they are named, of folders those that look like suites.
+func suiteFiles(args []string) ([]string, error) {
+	var out []string
+	for _, a := range args {
+		files, err := expand(a)
+		if err != nil {
+			return nil, err
+		}
+		if len(files) == 1 && files[0] == a {
+			if a == "-" {
+				return nil, &usageError{errors.New("standard input cannot be a suite: paths in it start at its folder")}
+			}
+			out = append(out, a)
+			continue
+		}
+		before := len(out)
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				return nil, err
+			}
+			if suite.IsSuite(text) {
+				out = append(out, f)
+			}
+		}
+		if len(out) == before {
+			return nil, fmt.Errorf("%s: no suite below it: no YAML file has cases", a)
+		}
+	}
+	return out, nil
+}
+
+// updateSuite writes the suite's file anew and runs it again.
+func updateSuite(ctx context.Context, s *suite.Suite, results []suite.Result, run *regexp.Regexp, notes io.Writer) ([]suite.Result, error) {
+	text, n, err := s.Update(results)
+	if err != nil || n == 0 {
+		return results, err
+	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(s.File); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := os.WriteFile(s.File, text, mode); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(notes, "%s: %s updated\n", s.File, plural(n, "case"))
+	again, err := suite.Load(s.File)
+	if err != nil {
+		return nil, err
+	}
+	return again.Run(ctx, func(c *suite.Case) bool { return run.MatchString(c.Name) }), nil
+}
+
+// printSuites writes the reports.
+func printSuites(out io.Writer, format string, reports []suite.Report) error {
+	switch format {
+	case "json":
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			Suites []suite.Report `json:"suites"`
+		}{reports})
+	case "junit":
+		return suite.WriteJUnit(out, reports)
+	}
+	paint := painter(out)
+	var b strings.Builder
+	rows := [][]string{{"RESULT", "WHERE", "CASE"}}
+	for _, r := range reports {
+		if r.Err != "" {
+			rows = append(rows, []string{"FAIL", r.File, "(the suite)"})
+		}
+		for _, c := range r.Results {
+			rows = append(rows, []string{map[bool]string{true: "pass", false: "FAIL"}[c.Passed], fmt.Sprintf("%s:%d", r.File, c.Line), c.Case})
+		}
+	}
+	lines := table(rows, 0)
+	colour := func(line string) string {
+		if rest, ok := strings.CutPrefix(line, "FAIL"); ok {
+			return paint("31", "FAIL") + rest
+		}
+		if rest, ok := strings.CutPrefix(line, "pass"); ok {
+			return paint("32", "pass") + rest
+		}
+		return paint("1", line)
+	}
+	fmt.Fprintf(&b, "%s\n", colour(lines[0]))
+	i := 1
+	for _, r := range reports {
+		if r.Err != "" {
+			fmt.Fprintf(&b, "%s\n        %s\n", colour(lines[i]), indent(r.Err, "        "))
+			i++
+		}
+		for _, c := range r.Results {
+			fmt.Fprintf(&b, "%s\n", colour(lines[i]))
+			for _, f := range c.Failures {
+				fmt.Fprintf(&b, "        %s\n", indent(f, "          "))
+			}
+			i++
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
