@@ -163,6 +163,7 @@ type request struct {
 	v    *kind.Version
 	res  *cache.Resource
 
+	written  []byte // what a write is answered with, if that is printed already
 	warnings []string
 	code     int // of the answer, 0 before it began
 	long     bool

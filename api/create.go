@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -119,7 +118,7 @@ func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) error {
 
 // store writes a new object. Its revision is 0 if that was a dry run.
 func (q *request) store(d *doc.Doc, o *meta.WriteOptions) (int64, error) {
-	encoded, err := q.v.Encode(d, nil)
+	encoded, err := q.encode(d)
 	if err != nil {
 		return 0, err
 	}
@@ -135,17 +134,16 @@ func (q *request) store(d *doc.Doc, o *meta.WriteOptions) (int64, error) {
 		return 0, err
 	}
 	rev, err := q.h.Store.Create(q.ctx, key, encoded)
-	if err == nil {
-		return rev, q.asStored(d, encoded, rev)
+	if errors.Is(err, store.ErrTooLarge) {
+		d.Remove("metadata", "managedFields")
+		if encoded, err = q.encode(d); err == nil {
+			rev, err = q.h.Store.Create(q.ctx, key, encoded)
+		}
 	}
-	if !errors.Is(err, store.ErrTooLarge) {
-		return rev, err
-	}
-	d.Remove("metadata", "managedFields")
-	if encoded, err = q.v.Encode(d, nil); err != nil {
+	if err != nil {
 		return 0, err
 	}
-	return q.h.Store.Create(q.ctx, key, encoded)
+	return rev, q.handOver(key, d, encoded, rev)
 }
 
 // exists is the error for a name that is taken.
@@ -161,18 +159,4 @@ func (q *request) exists(name string) error {
 		e.Message = "object is being deleted: " + e.Message
 	}
 	return e
-}
-
-// sendDoc answers with an object that a write made. rev 0 leaves it without a
-// resource version.
-func (q *request) sendDoc(code int, d *doc.Doc, rev int64) error {
-	if rev > 0 {
-		meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
-	} else {
-		d.Remove("metadata", "resourceVersion")
-	}
-	b := buffer()
-	defer recycle(b)
-	*b = d.AppendJSON(*b, d.Root().Node)
-	return q.sendObject(code, *b)
 }

@@ -50,9 +50,9 @@ type live struct {
 // key is the store key of the request's object.
 func (q *request) key() string { return q.kind.Key(q.namespace, q.name) }
 
-// live is the request's object as the cache has it now.
+// live is the request's object as it is known now.
 func (q *request) live() live {
-	obj, _ := q.res.Get(q.key())
+	obj, _ := q.res.Newest(q.key())
 	return live{obj: obj}
 }
 
@@ -152,7 +152,7 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 	if err := q.prepareUpdate(c, next, old); err != nil {
 		return err
 	}
-	encoded, err := q.v.Encode(next, make([]byte, 0, len(obj.Raw)+256))
+	encoded, err := q.encode(next)
 	if err != nil {
 		return err
 	}
@@ -167,25 +167,19 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 	if bytes.Equal(encoded, obj.Raw) {
 		return errUnchanged
 	}
-	rev := obj.Rev
-	if !c.options.DryRun {
-		if rev, err = q.storeUpdate(obj, next, encoded); err != nil {
-			return storeError(err)
+	if c.options.DryRun {
+		if !q.v.IsStorage {
+			if err := q.v.Load(next, encoded, obj.Rev); err != nil {
+				return err
+			}
 		}
+		return q.answer(c, next, obj.Rev)
 	}
-	if err := q.asStored(next, encoded, rev); err != nil {
-		return err
+	rev, err := q.storeUpdate(obj, next, encoded)
+	if err != nil {
+		return storeError(err)
 	}
 	return q.answer(c, next, rev)
-}
-
-// asStored makes d what a read would answer with: what was written in another
-// version than the stored one may have got that one's defaults.
-func (q *request) asStored(d *doc.Doc, encoded []byte, rev int64) error {
-	if q.v.IsStorage {
-		return nil
-	}
-	return q.v.Load(d, encoded, rev)
 }
 
 // answer answers with the object that a change made.
@@ -213,14 +207,16 @@ func (q *request) unchanged(c *change, obj *cache.Object) error {
 // without its managedFields.
 func (q *request) storeUpdate(obj *cache.Object, next *doc.Doc, encoded []byte) (int64, error) {
 	rev, err := q.h.Store.Update(q.ctx, obj.Key, encoded, obj.Rev)
-	if !errors.Is(err, store.ErrTooLarge) {
-		return rev, err
+	if errors.Is(err, store.ErrTooLarge) {
+		next.Remove("metadata", "managedFields")
+		if encoded, err = q.encode(next); err == nil {
+			rev, err = q.h.Store.Update(q.ctx, obj.Key, encoded, obj.Rev)
+		}
 	}
-	next.Remove("metadata", "managedFields")
-	if encoded, err = q.v.Encode(next, nil); err != nil {
+	if err != nil {
 		return 0, err
 	}
-	return q.h.Store.Update(q.ctx, obj.Key, encoded, obj.Rev)
+	return rev, q.handOver(obj.Key, next, encoded, rev)
 }
 
 // prepareUpdate makes next fit to be stored in place of old, or refuses it.

@@ -1,0 +1,77 @@
+package api
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+)
+
+// This file is what follows a write: the answer is printed once, for the
+// client and for everybody who will read or watch the object.
+
+// encode prints an object as it is to be stored.
+func (q *request) encode(d *doc.Doc) ([]byte, error) {
+	b := buffer()
+	defer recycle(b)
+	var err error
+	if *b, err = q.v.Encode(d, *b); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(*b), nil
+}
+
+// handOver tells the cache what has been stored at a key, and notes the bytes
+// to answer with. d becomes what a read would answer with.
+func (q *request) handOver(key string, d *doc.Doc, encoded []byte, rev int64) error {
+	if q.kind.Builtin != nil || !q.v.IsStorage {
+		q.res.Wrote(key, rev, encoded, nil, nil)
+		if q.v.IsStorage {
+			return nil
+		}
+		// What was written in another version than the stored one may have
+		// got that one's defaults.
+		return q.v.Load(d, encoded, rev)
+	}
+	grown := q.v.Status && defaultsStatus(q.v) && !d.Root().Get("status").Exists()
+	if grown {
+		if err := q.v.Load(d, encoded, rev); err != nil {
+			return err
+		}
+	}
+	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
+	q.written = d.AppendJSON(make([]byte, 0, len(encoded)+40), d.Root().Node)
+	view := q.v.ViewOf(d, q.written)
+	view.Stale = grown
+	q.res.Wrote(key, rev, encoded, q.v, view)
+	return nil
+}
+
+// defaultsStatus reports whether an object without a status gets one when it
+// is read.
+func defaultsStatus(v *kind.Version) bool {
+	if v.Structural == nil {
+		return false
+	}
+	s := v.Structural.Properties["status"]
+	return s != nil && s.Default != nil
+}
+
+// sendDoc answers with an object that a write made. rev 0 leaves it without a
+// resource version.
+func (q *request) sendDoc(code int, d *doc.Doc, rev int64) error {
+	if q.written != nil {
+		return q.sendObject(code, q.written)
+	}
+	if rev > 0 {
+		meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
+	} else {
+		d.Remove("metadata", "resourceVersion")
+	}
+	b := buffer()
+	defer recycle(b)
+	*b = d.AppendJSON(*b, d.Root().Node)
+	return q.sendObject(code, *b)
+}
