@@ -30,7 +30,7 @@ const Cleanup = "customresourcecleanup.apiextensions.k8s.io"
 
 // definitions is the kind CustomResourceDefinition.
 func definitions() *Kind {
-	return newBuiltin(Kind{
+	k := newBuiltin(Kind{
 		Group: apiextv1.GroupName, Plural: "customresourcedefinitions", Singular: "customresourcedefinition",
 		Name: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
 		StoragePrefix: DefinitionsPrefix,
@@ -48,10 +48,12 @@ func definitions() *Kind {
 		Name: "Created At", Type: "date", JSONPath: ".metadata.creationTimestamp",
 		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
 	})
+	k.Storage.Structural = publishedSchema()
+	return k
 }
 
-// definitionSchema says as much of a definition as merging needs to know. The
-// typed decoding says the rest.
+// definitionSchema says as much of a definition as documents need. The typed
+// decoding says the rest, and publishedSchema says all of it to readers.
 func definitionSchema() *structural.Schema {
 	names := func() *structural.Schema {
 		return structOf(map[string]*structural.Schema{

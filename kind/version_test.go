@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/keelson-io/keelson/internal/testcrds"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/schema/structural"
 	"sigs.k8s.io/yaml"
 )
 
@@ -349,6 +351,45 @@ func TestDefinitionKind(t *testing.T) {
 	compare(t, where(), texts(v.Validate(context.Background(), hook, nil, schema.Whole).Errors), []string{
 		"spec.conversion.strategy: Forbidden: this server does not call conversion webhooks; it converts between versions with the strategy None only",
 	})
+}
+
+// TestPublishedSchema holds that every field of a definition is described, and
+// that no description is of something else.
+func TestPublishedSchema(t *testing.T) {
+	used := map[*structural.Schema]bool{}
+	count := 0
+	var walk func(path string, s *structural.Schema)
+	walk = func(path string, s *structural.Schema) {
+		if s == nil || used[s] {
+			return
+		}
+		used[s] = true
+		for _, name := range s.Names {
+			count++
+			if s.Properties[name].Description == "" {
+				t.Errorf("%s.%s has no description", path, name)
+			}
+			walk(path+"."+name, s.Properties[name])
+		}
+		walk(path+"[]", s.Items)
+		walk(path+".*", s.Additional)
+	}
+	s := definitions().Storage.Structural
+	walk("", s)
+	if count < len(docs)*9/10 {
+		t.Errorf("got %d fields for %d descriptions", count, len(docs))
+	}
+	version := s.Properties["spec"].Properties["versions"].Items
+	if got := version.Values.Required; !slices.Equal(got, []string{"name", "served", "storage"}) {
+		t.Errorf("got required %v", got)
+	}
+	root := version.Properties["schema"].Properties["openAPIV3Schema"]
+	if !root.Properties["properties"].Additional.Preserve || root.Properties["x-kubernetes-validations"].ListMapKeys[0] != "rule" {
+		t.Error("schemas in schemas are not open")
+	}
+	if errs := structural.Validate(s, nil); len(errs) > 0 {
+		t.Error(errs.ToAggregate())
+	}
 }
 
 func TestBetaDefinition(t *testing.T) {
