@@ -44,7 +44,7 @@ var arrows = map[string]string{
 	"server":               "api authn cache controller/crd controller/namespace kind store store/etcd",
 	"lint":                 "cel doc kind meta schema schema/structural",
 	"suite":                "doc kind meta schema status",
-	"internal/cli":         "doc kind lint meta schema server status suite",
+	"internal/cli":         "cel doc kind lint meta schema server status suite",
 	"internal/testcrds":    "",
 	"cmd/keelson":          "internal/cli",
 }

@@ -96,6 +96,12 @@ type compileError struct{ err error }
 // made: the text is what upstream says where it fails too.
 func (e *Env) compile(tree *ast.AST, self *Type, optionalOldSelf bool) (root *code, slots int, err error) {
 	c := &compiler{env: e, ast: tree, refs: tree.ReferenceMap(), self: self, slots: firstLocal, opt: optionalOldSelf}
+	err = c.catch(func() { root = c.node(tree.Expr()) })
+	return root, c.slots, err
+}
+
+// catch runs fn and returns the error that ended it.
+func (c *compiler) catch(fn func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			failure, ok := r.(compileError)
@@ -105,7 +111,8 @@ func (e *Env) compile(tree *ast.AST, self *Type, optionalOldSelf bool) (root *co
 			err = failure.err
 		}
 	}()
-	return c.node(tree.Expr()), c.slots, nil
+	fn()
+	return nil
 }
 
 func (c *compiler) fail(format string, args ...any) {

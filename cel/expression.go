@@ -140,21 +140,6 @@ func (lc *langCompiler) compile(tree *ast.AST) (*code, int, error) {
 	return root, c.slots, err
 }
 
-// catch runs fn and returns the error that ended it.
-func (c *compiler) catch(fn func()) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			failure, ok := r.(compileError)
-			if !ok {
-				panic(r)
-			}
-			err = failure.err
-		}
-	}()
-	fn()
-	return nil
-}
-
 // node compiles a node and remembers it if parts are asked for.
 func (lc *langCompiler) node(c *compiler, e ast.Expr) *code {
 	if lc.trace == nil {

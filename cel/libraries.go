@@ -39,6 +39,9 @@ const (
 	BlockLibrary         Library = "block"          // cel.block(…), in which optimizers write common parts
 )
 
+// NewestKubernetes is the newest version whose rules are known here.
+const NewestKubernetes = "1.37"
+
 // GeneralLibraries are the libraries that are not Kubernetes' own: what a
 // Language has unless it is told otherwise.
 func GeneralLibraries() []Library {

@@ -85,17 +85,18 @@ func messageMaker(name string, fields map[string]*code) func(map[string]Value) V
 		}
 	case "google.protobuf.Value":
 		return func(values map[string]Value) Value {
-			for _, field := range sortedNames(values) {
-				v := values[field]
-				if field == "number_value" && v.kind == KindInt {
-					return doubleValue(float64(v.Int()))
-				}
-				if field == "null_value" {
-					return nullValue
-				}
+			if len(values) == 0 {
+				return nullValue
+			}
+			field := sortedNames(values)[0] // fields of one choice
+			switch v := values[field]; {
+			case field == "null_value":
+				return nullValue
+			case field == "number_value" && v.kind == KindInt:
+				return doubleValue(float64(v.Int()))
+			default:
 				return v
 			}
-			return nullValue
 		}
 	case "google.protobuf.Duration":
 		return func(values map[string]Value) Value {

@@ -1,0 +1,272 @@
+// This file is the command "eval": one expression, offline.
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/doc"
+)
+
+// evalOptions are the flags of eval.
+type evalOptions struct {
+	schema, data, oldData string
+	version               string // of a custom resource definition
+	kubernetes            string
+	unknown               []string
+	output                string
+	limit                 uint64
+}
+
+func newEvalCommand() *cobra.Command {
+	o := evalOptions{}
+	cmd := &cobra.Command{
+		Use:   "eval EXPR",
+		Short: "Evaluate an expression over data: its value, its cost, or what remains of it",
+		Long: `Eval evaluates an expression of the Common Expression Language.
+
+The data, a file of YAML or JSON, is the variable self; --old-data is oldSelf. "-" is standard input.
+
+With --schema, the expression is a rule of a custom resource definition: it is checked against the schema, and Kubernetes'
+libraries, costs and semantics apply. The schema is a file with a CustomResourceDefinition, or with the schema alone. Without
+--schema, there are no types to check and all libraries of the language.
+
+Parts of the data can be marked unknown with --unknown, such as self.spec.replicas, self.items[0] or self.labels[*]. If the
+expression has an answer all the same, it is printed. Otherwise, what it depends on and the expression that remains are.
+
+The exit code is 1 if the expression is not valid, or evaluates to an error.`,
+		Example: `  keelson eval 'self.spec.replicas <= 3' --schema crd.yaml --data object.yaml
+  keelson eval 'self.a > 1 && self.b' --data data.json --unknown self.b
+  keelson eval '[1, 2, 3].map(x, x * x)' -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return &usageError{fmt.Errorf("eval: got %d arguments, want one expression", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return evaluate(cmd.Context(), o, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.schema, "schema", "", "file with a CustomResourceDefinition or an OpenAPI schema")
+	f.StringVar(&o.version, "schema-version", "", "version of the CustomResourceDefinition; the one that is stored if not given")
+	f.StringVar(&o.data, "data", "", "file with the data that is self")
+	f.StringVar(&o.oldData, "old-data", "", "file with the data that is oldSelf")
+	f.StringVar(&o.kubernetes, "kubernetes", "", "version of Kubernetes whose libraries there are, such as 1.37")
+	f.StringArrayVar(&o.unknown, "unknown", nil, "path that is not known; may be repeated")
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.Uint64Var(&o.limit, "cost-limit", 10_000_000, "most that the evaluation may cost; 0 is no limit")
+	return cmd
+}
+
+// evaluation is the answer to one expression.
+type evaluation struct {
+	Value         json.RawMessage `json:"value,omitempty"`
+	Type          string          `json:"type"`
+	Cost          uint64          `json:"cost"`
+	EstimatedCost *uint64         `json:"estimatedCost,omitempty"` // nil: without bound
+	Residual      string          `json:"residual,omitempty"`
+	Unknown       []string        `json:"unknown,omitempty"`
+	Error         string          `json:"error,omitempty"`
+}
+
+// evaluate prints the value of an expression; the error is the expression's.
+func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, out io.Writer) error {
+	if !slices.Contains([]string{"text", "json"}, o.output) {
+		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
+	}
+	if err := onceStdin([]string{o.schema, o.data, o.oldData}); err != nil {
+		return err
+	}
+	language, self, err := o.language(stdin)
+	if err != nil {
+		return err
+	}
+	vars, err := o.vars(self, stdin)
+	if err != nil {
+		return err
+	}
+	var unknown []cel.Pattern
+	for _, text := range o.unknown {
+		p, err := language.Pattern(text)
+		if err != nil {
+			return &usageError{err}
+		}
+		unknown = append(unknown, p)
+	}
+	x, err := language.CompileExpression(expr)
+	if err != nil {
+		if o.output == "json" {
+			_ = printEvaluation(out, o.output, evaluation{Error: err.Error()})
+		}
+		return err
+	}
+	result := evaluation{Type: x.Type()}
+	if most := x.MaxCost(); most < math.MaxInt64/4 {
+		result.EstimatedCost = &most
+	}
+	var failure error
+	result, failure = o.run(ctx, x, vars, unknown, result)
+	if failure != nil {
+		result.Error = failure.Error()
+		if o.output == "text" {
+			return errors.New(x.Explain(ctx, vars, failure) + "\ncost: " + strconv.FormatUint(result.Cost, 10))
+		}
+	}
+	if err := printEvaluation(out, o.output, result); err != nil {
+		return err
+	}
+	return failure
+}
+
+// run evaluates x and completes the result.
+func (o evalOptions) run(ctx context.Context, x *cel.Expression, vars cel.Vars, unknown []cel.Pattern, result evaluation) (evaluation, error) {
+	if len(unknown) == 0 {
+		v, cost, err := x.Eval(ctx, vars, o.limit)
+		result.Cost = cost
+		if err == nil {
+			result.Type = typeText(x.Type(), v)
+			result.Value, err = v.JSON()
+		}
+		return result, err
+	}
+	partial, cost, err := x.Partial(ctx, vars, unknown, o.limit)
+	result.Cost = cost
+	switch {
+	case err != nil:
+	case partial.Known:
+		result.Type = typeText(x.Type(), partial.Value)
+		result.Value, err = partial.Value.JSON()
+	default:
+		result.Residual, result.Unknown = partial.Residual, partial.Unknown
+	}
+	return result, err
+}
+
+// typeText is the type that was checked, or else the value's own.
+func typeText(checked string, v cel.Value) string {
+	if checked == "dyn" {
+		return v.TypeName()
+	}
+	return checked
+}
+
+// language is the language of the flags and the type of self, nil without a schema.
+func (o evalOptions) language(stdin io.Reader) (*cel.Language, *cel.Type, error) {
+	lo := cel.LanguageOptions{Libraries: cel.AllLibraries()}
+	self, oldSelf := cel.Variable{Name: "self"}, cel.Variable{Name: "oldSelf"}
+	if o.schema != "" || o.kubernetes != "" {
+		lo = cel.LanguageOptions{Kubernetes: o.kubernetes}
+		if lo.Kubernetes == "" {
+			lo.Kubernetes = cel.NewestKubernetes
+		}
+	}
+	if o.schema != "" {
+		text, err := readOne(o.schema, stdin)
+		if err != nil {
+			return nil, nil, err
+		}
+		if self.Schema, err = schemaType(text, o.version); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", o.schema, err)
+		}
+		oldSelf.Schema = self.Schema
+	}
+	lo.Variables = []cel.Variable{self, oldSelf}
+	l, err := cel.NewLanguage(lo)
+	return l, self.Schema, err
+}
+
+// readOne is the only document of a file.
+func readOne(file string, stdin io.Reader) ([]byte, error) {
+	docs, err := readDocuments([]string{file}, stdin)
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) != 1 {
+		return nil, fmt.Errorf("%s: got %d documents, want one", file, len(docs))
+	}
+	return docs[0].JSON, docs[0].Err
+}
+
+// schemaType is the type in a schema, or in a version of a definition.
+func schemaType(text []byte, version string) (*cel.Type, error) {
+	var head struct {
+		Kind string
+		Spec struct {
+			Versions []struct {
+				Name    string
+				Storage bool
+				Schema  struct{ OpenAPIV3Schema json.RawMessage }
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &head); err != nil || head.Kind != "CustomResourceDefinition" {
+		if version != "" {
+			return nil, &usageError{errors.New("--schema-version: the schema is no CustomResourceDefinition")}
+		}
+		return cel.TypeOfSchema(text, false)
+	}
+	for _, v := range head.Spec.Versions {
+		if v.Name == version || version == "" && v.Storage {
+			return cel.TypeOfSchema(v.Schema.OpenAPIV3Schema, true)
+		}
+	}
+	return nil, fmt.Errorf("no version %q in the definition", version)
+}
+
+// vars are the variables that there is data for.
+func (o evalOptions) vars(self *cel.Type, stdin io.Reader) (cel.Vars, error) {
+	vars := cel.Vars{}
+	for name, file := range map[string]string{"self": o.data, "oldSelf": o.oldData} {
+		if file == "" {
+			continue
+		}
+		text, err := readOne(file, stdin)
+		if err != nil {
+			return nil, err
+		}
+		d := &doc.Doc{}
+		d.Reset([]*doc.Shape{nil})
+		if err := doc.Parse(d, text); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		vars[name] = cel.FromDoc(d.Root(), self)
+	}
+	return vars, nil
+}
+
+// printEvaluation writes the answer.
+func printEvaluation(out io.Writer, format string, e evaluation) error {
+	if format == "json" {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(e)
+	}
+	paint := painter(out)
+	var b strings.Builder
+	if e.Residual != "" {
+		fmt.Fprintf(&b, "%s %s\n%s %s\n", paint("1", "residual:"), e.Residual, paint("1", "unknown:"), strings.Join(e.Unknown, ", "))
+	} else {
+		fmt.Fprintf(&b, "%s %s\n", paint("1", "value:"), e.Value)
+	}
+	estimate := "without bound"
+	if e.EstimatedCost != nil {
+		estimate = strconv.FormatUint(*e.EstimatedCost, 10)
+	}
+	fmt.Fprintf(&b, "%s %s\n%s %d (estimated: %s)\n", paint("1", "type:"), e.Type, paint("1", "cost:"), e.Cost, estimate)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
