@@ -93,10 +93,12 @@ func FuzzDirect(f *testing.F) {
 				m.updatePlain(first, p, &o)
 				equal(t, "update by "+manager, d, p)
 			}
-			if out, ok := m.applyDirect(first, fuzzObject(next), &o); ok {
-				plain, err := m.applyPlain(first, fuzzObject(next), &o)
-				if err != nil || string(plain) != string(out) {
-					t.Errorf("apply by %s:\ndirect %s\nplain  %s, %v", manager, out, plain, err)
+			for _, o.Force = range []bool{false, true} {
+				if out, ok := m.applyDirect(first, fuzzObject(next), &o); ok {
+					plain, err := m.applyPlain(first, fuzzObject(next), &o)
+					if err != nil || string(plain) != string(out) {
+						t.Errorf("apply by %s, force %v:\ndirect %s\nplain  %s, %v", manager, o.Force, out, plain, err)
+					}
 				}
 			}
 		}

@@ -8,8 +8,9 @@ import (
 )
 
 // This file is the fast way of Apply, for patches that add and change fields
-// which nobody else owns and give up none: most patches there are. Conflicts,
-// removals and whatever is not plain go the way of SMD.
+// which nobody else owns, or that are taken by force, and give up none: most
+// patches there are. Conflicts, removals and whatever is not plain go the way
+// of SMD.
 
 // applyDirect is apply; ok is false if it could not.
 func (m *Manager) applyDirect(live, config *doc.Doc, o *Options) (out []byte, ok bool) {
@@ -273,8 +274,8 @@ func (g *merger) closeFields(mark int, member bool) (doc.Node, bool) {
 	return g.closeSorted(mark)
 }
 
-// give makes me one of the entries if nobody else has what changes and me
-// gives up nothing.
+// give makes me one of the entries if nobody else has what changes, or it may
+// be taken from them, and me gives up nothing.
 func (g *merger) give(m *Manager, entries []entry, me entry, o *Options) ([]entry, bool) {
 	changed := g.withoutReset(m, o)
 	out := make([]entry, 0, len(entries)+1)
@@ -285,9 +286,14 @@ func (g *merger) give(m *Manager, entries []entry, me entry, o *Options) ([]entr
 			continue
 		}
 		if changed.Kind() != doc.Absent && g.meets(e.fields, changed) {
-			return nil, false
+			if !o.Force {
+				return nil, false
+			}
+			e.fields = doc.Value{Doc: g.d, Node: g.subtract(e.fields, changed)}
 		}
-		out = append(out, e)
+		if e.fields.Exists() {
+			out = append(out, e)
+		}
 	}
 	if had.fields.Exists() && !g.covers(me.fields.Node, had.fields) {
 		return nil, false

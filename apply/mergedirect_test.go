@@ -56,6 +56,18 @@ func TestDirectApplyEqualsPlain(t *testing.T) {
 			t.Errorf("%s applies %s:\ndirect %s\nplain  %s", test.manager, test.patch, direct, plain)
 		}
 	}
+	// By force, from one who owns all of it, or with defaults that only the live object has.
+	for _, patch := range []string{
+		route,
+		strings.Replace(route, "8080", "9090", 1),
+		minimal + `,"labels":{"app":"mine","tier":"mine"}}}`,
+		minimal + `},"spec":{"hostnames":["a.example.com"],"parentRefs":[{"name":"my-gateway"}]}}`,
+	} {
+		direct, plain := bothApply(t, m, live, patch, Options{Manager: "other", Time: at.Add(time.Minute), Force: true})
+		if direct != plain {
+			t.Errorf("other applies by force %s:\ndirect %s\nplain  %s", patch, direct, plain)
+		}
+	}
 }
 
 func BenchmarkApplyChange(b *testing.B) {
