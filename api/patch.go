@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/cache"
@@ -215,39 +214,6 @@ func (q *request) apply(body []byte, o *meta.WriteOptions) error {
 		c.missing = func() error { return q.applyNew(m, patch, o) }
 	}
 	return q.change(c)
-}
-
-// applyBody reads an apply patch, which is YAML, and refuses what it may not
-// say.
-func (q *request) applyBody(body []byte, o *meta.WriteOptions) ([]byte, error) {
-	patch, err := yaml.YAMLToJSON(body)
-	if err != nil {
-		return nil, status.BadRequest("error decoding YAML: %v", err)
-	}
-	if o.FieldValidation != metav1.FieldValidationIgnore {
-		if _, err := yaml.YAMLToJSONStrict(body); err != nil {
-			if o.FieldValidation == metav1.FieldValidationStrict {
-				return nil, status.BadRequest("error strict decoding YAML: %v", err)
-			}
-			q.warn(yamlWarnings(err)...)
-		}
-	}
-	d := doc.Get()
-	defer d.Release()
-	if err := doc.Parse(d, patch); err != nil {
-		return nil, status.BadRequest("error decoding YAML: %v", err)
-	}
-	root := d.Root()
-	if root.Kind() != doc.Object {
-		return nil, status.BadRequest("error decoding YAML: got %s, want object", root.Kind())
-	}
-	if name := root.At("metadata", "name"); !name.Exists() {
-		d.Set(d.NewString(q.name), "metadata", "name")
-		patch = d.AppendJSON(nil, d.Root().Node)
-	} else if name.Text() != q.name {
-		return nil, status.BadRequest("metadata.name (%s) does not match the name on the URL (%s)", name.Text(), q.name)
-	}
-	return patch, nil
 }
 
 // applyNew creates the object that an apply patch describes.

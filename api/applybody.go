@@ -1,0 +1,153 @@
+package api
+
+import (
+	"sigs.k8s.io/yaml"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file reads the bodies of applies. They are YAML, of which JSON is a
+// part: what most clients send is read as JSON, as far as that says the same.
+
+// applyBody reads an apply patch and refuses what it may not say.
+func (q *request) applyBody(body []byte, o *meta.WriteOptions) ([]byte, error) {
+	d := doc.Get()
+	defer d.Release()
+	patch := body
+	if !plainJSON(body) || !parseOnce(d, body) {
+		var err error
+		if patch, err = q.applyYAML(body, o); err != nil {
+			return nil, err
+		}
+		if err := doc.Parse(d, patch); err != nil {
+			return nil, status.BadRequest("error decoding YAML: %v", err)
+		}
+	}
+	root := d.Root()
+	if root.Kind() != doc.Object {
+		return nil, status.BadRequest("error decoding YAML: got %s, want object", root.Kind())
+	}
+	if name := root.At("metadata", "name"); !name.Exists() {
+		d.Set(d.NewString(q.name), "metadata", "name")
+		patch = d.AppendJSON(nil, d.Root().Node)
+	} else if name.Text() != q.name {
+		return nil, status.BadRequest("metadata.name (%s) does not match the name on the URL (%s)", name.Text(), q.name)
+	}
+	return patch, nil
+}
+
+// applyYAML turns a body into JSON.
+func (q *request) applyYAML(body []byte, o *meta.WriteOptions) ([]byte, error) {
+	patch, err := yaml.YAMLToJSON(body)
+	if err != nil {
+		return nil, status.BadRequest("error decoding YAML: %v", err)
+	}
+	if o.FieldValidation == metav1.FieldValidationIgnore {
+		return patch, nil
+	}
+	if _, err := yaml.YAMLToJSONStrict(body); err != nil {
+		if o.FieldValidation == metav1.FieldValidationStrict {
+			return nil, status.BadRequest("error strict decoding YAML: %v", err)
+		}
+		q.warn(yamlWarnings(err)...)
+	}
+	return patch, nil
+}
+
+// parseOnce parses JSON that names no member twice.
+func parseOnce(d *doc.Doc, text []byte) bool {
+	d.Reset(nil)
+	s := d.Scan(text)
+	n, err := s.Value()
+	if err != nil || s.End() != nil || s.Duplicates() {
+		return false
+	}
+	d.SetRoot(n)
+	return true
+}
+
+// Limits of plainJSON.
+const (
+	plainKey    = 1000 // bytes of a key; a YAML key ends within 1024
+	plainDigits = 18   // of a number
+)
+
+// plainJSON reports whether a text, if it is JSON, says the same as YAML. It
+// says no to all that YAML may see with other eyes: fractions (1.0 is 1),
+// numbers that are large, tabs, what is not ASCII, escapes of YAML's own, merge
+// keys, and keys that are long or parted from their colon by a line break.
+func plainJSON(text []byte) bool {
+	if len(text) == 0 || text[0] != '{' {
+		return false
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			end, ok := plainString(text, i)
+			if !ok {
+				return false
+			}
+			i = end
+		case c >= '0' && c <= '9' || c == '-':
+			start := i
+			for i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9' {
+				i++
+			}
+			if i-start >= plainDigits || c == '-' && (i == start || text[start+1] == '0') {
+				return false
+			}
+			if i+1 < len(text) && (text[i+1] == '.' || text[i+1]|0x20 == 'e') {
+				return false
+			}
+		case c >= 'a' && c <= 'z', c == '{', c == '}', c == '[', c == ']', c == ',', c == ':', c == ' ', c == '\n':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// plainString is plainJSON for the string that begins at a quote; it returns
+// where the string ends.
+func plainString(text []byte, start int) (end int, ok bool) {
+	i := start + 1
+	for ; i < len(text) && text[i] != '"'; i++ {
+		switch c := text[i]; {
+		case c < 0x20 || c > 0x7e:
+			return 0, false
+		case c == '\\':
+			i++
+			if i == len(text) {
+				return 0, false
+			}
+			switch text[i] {
+			case '"', '\\', 'b', 'f', 'n', 'r', 't':
+			default:
+				return 0, false
+			}
+		}
+	}
+	if i >= len(text) {
+		return 0, false
+	}
+	after := i + 1
+	for after < len(text) && text[after] == ' ' {
+		after++
+	}
+	if after < len(text) && text[after] == ':' && i-start > plainKey {
+		return 0, false
+	}
+	if after < len(text) && text[after] == '\n' {
+		for after < len(text) && (text[after] == ' ' || text[after] == '\n') {
+			after++
+		}
+		if after < len(text) && text[after] == ':' {
+			return 0, false
+		}
+	}
+	return i, string(text[start+1:i]) != "<<"
+}
