@@ -3,7 +3,6 @@ package kind
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
@@ -95,6 +94,7 @@ func decodeDefinition(v *Version, d *doc.Doc, src []byte) (schema.Found, error) 
 	if err := setDefinition(v, d, &crd); err != nil {
 		return 0, err
 	}
+	recent.put(specText(d.Root()), &crd.Spec)
 	if len(strict) > 0 {
 		return schema.FoundUnknown, nil
 	}
@@ -123,24 +123,6 @@ func strictDefinition(_ *Version, src []byte) []string {
 		texts = append(texts, e.Error())
 	}
 	return texts
-}
-
-// Definition is the typed form of a definition's document.
-func Definition(d *doc.Doc) (*apiextv1.CustomResourceDefinition, error) {
-	return ParseDefinition(d.AppendJSON(nil, d.Root().Node))
-}
-
-// ParseDefinition reads a definition as it is stored.
-func ParseDefinition(raw []byte) (*apiextv1.CustomResourceDefinition, error) {
-	raw, err := fromBeta(raw)
-	if err != nil {
-		return nil, err
-	}
-	crd := new(apiextv1.CustomResourceDefinition)
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, crd); err != nil {
-		return nil, fmt.Errorf("stored CustomResourceDefinition: %w", err)
-	}
-	return crd, nil
 }
 
 func prepareDefinition(d *doc.Doc) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/testcrds"
 	"github.com/keelson-io/keelson/meta"
@@ -353,6 +355,37 @@ func TestDefinitionKind(t *testing.T) {
 	})
 }
 
+// TestRemembered holds that a spec that is remembered is the one that was read,
+// whatever others did to theirs.
+func TestRemembered(t *testing.T) {
+	v := definitions().Storage
+	text := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"as.b.c","labels":{"x":"y"}},
+		"spec":{"group":"b.c","scope":"Cluster","names":{"plural":"as","kind":"A"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
+	d := decode(t, v, text)
+	first, err := Definition(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Spec.Group, first.Spec.Versions = "changed", nil
+	raw, err := v.Encode(d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recent = recentSpecs{}
+	read, err := ParseDefinition(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ParseDefinition(raw)
+	if err != nil || !equality.Semantic.DeepEqual(read, again) || &read.Spec.Versions[0] != &again.Spec.Versions[0] {
+		t.Errorf("got %+v, error %v, want %+v", again, err, read)
+	}
+	remembered, err := Definition(d)
+	if err != nil || !equality.Semantic.DeepEqual(remembered, read) || read.Labels["x"] != "y" || read.Spec.Names.ListKind != "AList" {
+		t.Errorf("got %+v, error %v, want %+v", remembered, err, read)
+	}
+}
+
 // TestPublishedSchema holds that every field of a definition is described, and
 // that no description is of something else.
 func TestPublishedSchema(t *testing.T) {
@@ -447,6 +480,31 @@ func BenchmarkDefinition(b *testing.B) {
 		for b.Loop() {
 			if errs := ValidateCRD(crd); len(errs) > 0 {
 				b.Fatal(errs)
+			}
+		}
+	})
+	v := definitions().Storage
+	b.Run("create", func(b *testing.B) {
+		d := doc.Get()
+		defer d.Release()
+		for b.Loop() {
+			if _, err := v.Decode(d, text); err != nil {
+				b.Fatal(err)
+			}
+			v.PrepareCreate(d)
+			if r := v.Validate(context.Background(), d, nil, schema.Whole); len(r.Errors) > 0 {
+				b.Fatal(r.Errors)
+			}
+			raw, err := v.Encode(d, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			stored, err := ParseDefinition(raw)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := Compile(stored); err != nil {
+				b.Fatal(err)
 			}
 		}
 	})
