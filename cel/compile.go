@@ -12,8 +12,10 @@ import (
 
 // code is a compiled node.
 type code struct {
-	eval evalFn
-	test testFn // nil: made from eval
+	eval    evalFn
+	test    testFn // nil: made from eval
+	inverse testFn // the negation of test, with its price; nil if there is no shorter way
+	num     numFn  // an integer without a Value; nil if there is no such way
 	// resolve evaluates the node as a branch of ?: or as an index, where the
 	// root of a path is free; nil: as eval.
 	resolve evalFn
@@ -56,6 +58,9 @@ func (c *code) asBranchTest() testFn {
 
 func constant(v Value) *code {
 	c := &code{eval: func(*frame) Value { return v }, konst: &v, static: v.kind}
+	if v.kind == KindInt {
+		c.num = numConstant(v.Int())
+	}
 	if v.kind == KindBool {
 		outcome := tri(v.bits)
 		c.test = func(*frame) tri { return outcome }
@@ -319,7 +324,7 @@ func (c *compiler) selection(e ast.Expr) *code {
 		}
 		eval := out.path.eval
 		general := func(fr *frame) tri { return fr.verdict(eval(fr)) }
-		if out.test = directPresence(out.path, general); out.test == nil {
+		if out.test, out.inverse = directPresence(out.path, general); out.test == nil {
 			out.test = general
 		}
 	}

@@ -236,7 +236,11 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 	}
 	price, plus := tableCosts[c.overload(e)], call.FunctionName() == operators.Add
 	x, y := a.eval, b.eval
-	return &code{eval: func(fr *frame) Value {
+	var num numFn
+	if plus {
+		num = numSum(a.num, b.num)
+	}
+	return &code{num: num, eval: func(fr *frame) Value {
 		l, r := x(fr), y(fr)
 		if plus && l.kind == KindInt && r.kind == KindInt {
 			fr.cost++
@@ -268,6 +272,9 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 func (c *compiler) equality(e ast.Expr, negated bool) *code {
 	args := e.AsCall().Args()
 	a, b := c.node(args[0]), c.node(args[1])
+	if a.test != nil && b.test != nil && a.static == KindBool && b.static == KindBool {
+		return testCode(equalTests(a.test, b.test, negated))
+	}
 	general := fastEquality(a, b, negated)
 	if general == nil {
 		x, y := a.eval, b.eval
@@ -285,6 +292,26 @@ func (c *compiler) equality(e ast.Expr, negated bool) *code {
 		return testCode(fast)
 	}
 	return testCode(general)
+}
+
+// equalTests is == or != of two truth values. Both are always evaluated.
+func equalTests(a, b testFn, negated bool) testFn {
+	return func(fr *frame) tri {
+		l := a(fr)
+		if l == bad {
+			failure := fr.fail
+			b(fr)
+			fr.cost++
+			fr.fail = failure
+			return bad
+		}
+		r := b(fr)
+		fr.cost++
+		if r == bad {
+			return bad
+		}
+		return truth((l == r) != negated)
+	}
 }
 
 // equalTest is == or != of two values. An error of the comparison itself makes
@@ -366,6 +393,17 @@ func (c *compiler) ordering(e ast.Expr) *code {
 			}
 			fr.cost += d.units + 1
 			i := int64(bits)
+			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
+		})
+	}
+	if b.konst != nil && b.konst.kind == KindInt && a.num != nil {
+		j, num := b.konst.Int(), a.num
+		return testCode(func(fr *frame) tri {
+			i, ok := num(fr)
+			if !ok {
+				return general(fr)
+			}
+			fr.cost++
 			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
 		})
 	}

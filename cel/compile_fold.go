@@ -13,7 +13,11 @@ import (
 // with them for each element.
 type fold struct {
 	over         evalFn
-	iter, iter2  int // slots; iter2 is -1 if there is one variable
+	list         direct // the range, if listed
+	listed       bool   // the range is a list that is read directly
+	object       bool   // its items are objects
+	elem         *Type  // the type of its items
+	iter, iter2  int    // slots; iter2 is -1 if there is one variable
 	accu         int
 	cond         testFn // nil: always true
 	step, result evalFn
@@ -59,6 +63,10 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	}
 	if !bind && init.konst != nil && init.konst.kind == KindMap && init.konst.size() == 0 {
 		start = func(*frame) Value { v := mapValue(&mapBox{}); v.flag = flagOwn; return v }
+	}
+	if d, ok := directList(over); ok && !comp.HasIterVar2() {
+		f.list, f.listed, f.elem = d, true, over.param.Elem
+		f.object = f.elem != nil && f.elem.Kind == Object
 	}
 	f.accu = c.declare(comp.AccuVar(), start, init.param)
 	inner := c.scope

@@ -123,6 +123,7 @@ func (c *compiler) conditional(e ast.Expr) *code {
 	if a.param == b.param {
 		out.param = a.param
 	}
+	out.num = numConditional(cond, a.num, b.num)
 	return out
 }
 
@@ -132,6 +133,9 @@ func (c *compiler) not(e ast.Expr) *code {
 	if arg.static == KindBool {
 		test := arg.asTest()
 		eval := arg.eval
+		if arg.inverse != nil {
+			return testCode(arg.inverse)
+		}
 		if arg.test == nil {
 			return testCode(func(fr *frame) tri { return fr.verdict(negation(fr, eval(fr))) })
 		}

@@ -14,7 +14,9 @@ import (
 type direct struct {
 	slot  int
 	slots []hop  // one for each step
+	one   int    // the slot, if the only step reads one; else -1
 	typ   *Type  // of the variable
+	of    *Type  // of a list
 	want  Kind   // of the value
 	units uint64 // the price
 }
@@ -31,7 +33,7 @@ func directOf(c *code) (direct, bool) {
 	if p == nil || p.slot < 0 || p.init != nil || p.test {
 		return direct{}, false
 	}
-	d := direct{slot: p.slot, want: c.static, units: p.root + uint64(len(p.steps))*costSelect}
+	d := direct{slot: p.slot, one: -1, want: c.static, units: p.root + uint64(len(p.steps))*costSelect}
 	if len(p.steps) == 0 {
 		return d, true
 	}
@@ -49,8 +51,51 @@ func directOf(c *code) (direct, bool) {
 			return direct{}, false
 		}
 	}
+	if len(d.slots) == 1 && !d.slots[0].item {
+		d.one = d.slots[0].at
+	}
 	last := p.steps[len(p.steps)-1].result()
 	return d, last != nil && int(last.Kind) < len(kindOf) && kindOf[last.Kind] == d.want
+}
+
+// directList is the direct form of a node that is a list.
+func directList(c *code) (direct, bool) {
+	if c.param == nil || c.param.Kind != List || c.path == nil {
+		return direct{}, false
+	}
+	d, ok := directOf(c)
+	switch {
+	case len(c.path.steps) == 0:
+		d.typ = c.param
+	case len(d.slots) != len(c.path.steps) || c.path.steps[len(d.slots)-1].result() != c.param:
+		ok = false
+	default:
+		ok = true
+	}
+	d.of = c.param
+	return d, ok
+}
+
+// container is the list at the end of the path; Absent if a direct read fails.
+func (d *direct) container(fr *frame) (*doc.Doc, doc.Node) {
+	if len(d.slots) > 0 {
+		return d.node(fr)
+	}
+	v := &fr.slots[d.slot]
+	if v.typ != d.typ || v.flag != flagFromDoc {
+		return nil, doc.Node{}
+	}
+	return v.doc(), v.node
+}
+
+// own is the member that the only step of a path leads to; Absent if a direct
+// read fails.
+func (d *direct) own(fr *frame) doc.Node {
+	v := &fr.slots[d.slot]
+	if v.typ != d.typ || v.flag != flagFromDoc || v.node.ShapeIndex() == 0 {
+		return doc.Node{}
+	}
+	return v.doc().Slot(v.node, d.one)
 }
 
 // directContainer is the direct form of a node whose value has a size.
@@ -81,10 +126,16 @@ var kindOf = [...]Kind{Bool: KindBool, Int: KindInt, String: KindString, Object:
 // node is the member at the end of the path; Absent if a direct read fails.
 func (d *direct) node(fr *frame) (*doc.Doc, doc.Node) {
 	v := &fr.slots[d.slot]
-	if v.kind != KindMap && v.kind != KindList || v.flag != flagFromDoc || v.typ != d.typ {
+	if v.typ != d.typ || v.flag != flagFromDoc { // no other kind of value has both
 		return nil, doc.Node{}
 	}
 	text, n := v.doc(), v.node
+	if d.one >= 0 {
+		if n.ShapeIndex() == 0 {
+			return nil, doc.Node{}
+		}
+		return text, text.Slot(n, d.one)
+	}
 	for _, h := range d.slots {
 		switch {
 		case h.item && n.Kind() == doc.Array && h.at < n.Len():
@@ -153,6 +204,9 @@ func directEquality(a, b *code, negated bool, general testFn) testFn {
 	}
 	switch x.want {
 	case KindString:
+		if x.one >= 0 && y.one >= 0 {
+			return ownTexts(x, y, negated, general)
+		}
 		return func(fr *frame) tri {
 			s, n, ok := x.text(fr)
 			if !ok {
@@ -189,6 +243,9 @@ func directConstant(x direct, k Value, negated bool, general testFn) testFn {
 	switch k.kind {
 	case KindString:
 		want, size := k.text(), uint64(k.runes())
+		if x.one >= 0 {
+			return ownText(x, want, size, negated, general)
+		}
 		return func(fr *frame) tri {
 			s, n, ok := x.text(fr)
 			if !ok {
@@ -198,38 +255,98 @@ func directConstant(x direct, k Value, negated bool, general testFn) testFn {
 			return truth((s == want) != negated)
 		}
 	case KindInt, KindBool:
+		want, kind, units := k.bits, jsonKind[Int], x.units+1
+		if k.kind == KindBool {
+			kind = jsonKind[Bool]
+		}
+		if x.one >= 0 {
+			return func(fr *frame) tri {
+				n := x.own(fr)
+				if n.Kind() != kind {
+					return general(fr)
+				}
+				fr.cost += units
+				if kind == doc.Bool {
+					return truth((n.Bool() == (want != 0)) != negated)
+				}
+				return truth((uint64(n.Int()) == want) != negated)
+			}
+		}
 		return func(fr *frame) tri {
 			i, ok := x.bits(fr)
 			if !ok {
 				return general(fr)
 			}
-			fr.cost += x.units + 1
-			return truth((i == k.bits) != negated)
+			fr.cost += units
+			return truth((i == want) != negated)
 		}
 	}
 	return nil
 }
 
-// directPresence is has() of a direct path; nil if p is none.
-func directPresence(p *path, general testFn) testFn {
+// ownText is == or != of a member of a variable and a text.
+func ownText(x direct, want string, size uint64, negated bool, general testFn) testFn {
+	if size >= uint64(len(tenths)) {
+		return general
+	}
+	return func(fr *frame) tri {
+		n := x.own(fr)
+		if n.Kind() != doc.String || !n.ASCII() {
+			return general(fr)
+		}
+		length := uint64(n.Len())
+		fr.cost += x.units + tenths[min(length, size)]
+		return truth((length == uint64(len(want)) && fr.slots[x.slot].doc().Str(n) == want) != negated)
+	}
+}
+
+// ownTexts is == or != of members of two variables.
+func ownTexts(x, y direct, negated bool, general testFn) testFn {
+	units := x.units + y.units
+	return func(fr *frame) tri {
+		n, m := x.own(fr), y.own(fr)
+		if n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
+			return general(fr)
+		}
+		fr.cost += units + tenth(uint64(min(n.Len(), m.Len())))
+		if n.Len() != m.Len() {
+			return truth(negated)
+		}
+		return truth((fr.slots[x.slot].doc().Str(n) == fr.slots[y.slot].doc().Str(m)) != negated)
+	}
+}
+
+// directPresence is has() of a direct path, and !has(); nil if p is none.
+func directPresence(p *path, general testFn) (test, inverse testFn) {
 	plain := *p
 	plain.test = false
 	last := &p.steps[len(p.steps)-1]
 	if last.field == nil {
-		return nil
+		return nil, nil
 	}
 	if int(last.field.Type.Kind) >= len(jsonKind) {
-		return nil
+		return nil, nil
 	}
 	want := jsonKind[last.field.Type.Kind]
 	d, _ := directOf(&code{path: &plain, static: kindOf[last.field.Type.Kind]})
 	if len(d.slots) == 0 || want == doc.Absent {
-		return nil
+		return nil, nil
 	}
 	units := p.root + uint64(len(p.steps))*costSelect
 	parents, slot := d, d.slots[len(d.slots)-1].at
-	parents.slots = d.slots[:len(d.slots)-1]
-	return func(fr *frame) tri {
+	parents.slots, parents.one = d.slots[:len(d.slots)-1], -1
+	if len(parents.slots) == 1 && !parents.slots[0].item {
+		parents.one = parents.slots[0].at
+	}
+	if len(parents.slots) == 0 {
+		return ownPresence(d, want, units, general)
+	}
+	return presence(&parents, slot, want, units, general)
+}
+
+// presence is has() of a member of what a path leads to.
+func presence(parents *direct, slot int, want doc.Kind, units uint64, general testFn) (test, inverse testFn) {
+	test = func(fr *frame) tri {
 		text, n := parents.node(fr)
 		if n.Kind() != doc.Object || n.ShapeIndex() == 0 {
 			return general(fr)
@@ -244,6 +361,54 @@ func directPresence(p *path, general testFn) testFn {
 		}
 		return general(fr)
 	}
+	return test, func(fr *frame) tri {
+		t := test(fr)
+		fr.cost++
+		if t == bad {
+			return bad
+		}
+		return yes - t
+	}
+}
+
+// ownPresence is has() of a member of the variable itself.
+func ownPresence(d direct, want doc.Kind, units uint64, general testFn) (test, inverse testFn) {
+	d.one = d.slots[0].at
+	test = func(fr *frame) tri {
+		v := &fr.slots[d.slot]
+		if v.typ != d.typ || v.flag != flagFromDoc || v.node.ShapeIndex() == 0 {
+			return general(fr)
+		}
+		switch v.doc().Slot(v.node, d.one).Kind() {
+		case want:
+			fr.cost += units
+			return yes
+		case doc.Absent, doc.Null:
+			fr.cost += units
+			return no
+		}
+		return general(fr)
+	}
+	inverse = func(fr *frame) tri {
+		v := &fr.slots[d.slot]
+		if v.typ == d.typ && v.flag == flagFromDoc && v.node.ShapeIndex() != 0 {
+			switch v.doc().Slot(v.node, d.one).Kind() {
+			case want:
+				fr.cost += units + 1
+				return no
+			case doc.Absent, doc.Null:
+				fr.cost += units + 1
+				return yes
+			}
+		}
+		t := general(fr)
+		fr.cost++
+		if t == bad {
+			return bad
+		}
+		return yes - t
+	}
+	return test, inverse
 }
 
 // jsonKind is the kind of the nodes that are always valid for a type.

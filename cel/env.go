@@ -31,7 +31,7 @@ type Env struct {
 	impls     map[string]*functions.Overload
 	validator *validatorConfig
 	keywords  bool // reserved words are names of fields
-	syntax    *syntax
+	grammar   *grammar
 	checks    *checks
 	shared    *shared
 	shells    sync.Pool // *cel.Ast: cel-go's form of a tree, which only its parser makes
@@ -63,7 +63,7 @@ func NewEnv(o EnvOptions) (*Env, error) {
 
 // envOf is the Env of what cel-go's environment declares, with those functions.
 func envOf(base *cel.Env, fns map[string]*decls.FunctionDecl, keywords bool) (*Env, error) {
-	e := &Env{base: base, impls: map[string]*functions.Overload{}, validator: &validatorConfig{}, keywords: keywords, syntax: newSyntax(base), shared: newShared(), plain: true}
+	e := &Env{base: base, impls: map[string]*functions.Overload{}, validator: &validatorConfig{}, keywords: keywords, grammar: newGrammar(base), shared: newShared(), plain: true}
 	var err error
 	if e.check, err = newChecker(base, base.CELTypeProvider(), nil); err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package cel
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/keelson-io/keelson/doc"
@@ -34,6 +33,13 @@ func fastEquality(a, b *code, negated bool) testFn {
 	case KindInt, KindBool:
 		if a.static != k.kind {
 			return nil
+		}
+		if a.num != nil {
+			return numEquality(a.num, k.Int(), negated, func(fr *frame) tri {
+				v := eval(fr)
+				fr.cost++
+				return fr.equalTest(v, k, negated)
+			})
 		}
 		return func(fr *frame) tri {
 			v := eval(fr)
@@ -144,7 +150,7 @@ func (c *compiler) setMembership(x *code, set *valueSet) *code {
 // pattern. If the text fails, the call is not charged.
 func (c *compiler) patternCall(name, overload string, args []*code) *code {
 	pattern := args[1].konst
-	re, err := regexp.Compile(pattern.text())
+	re, err := newPattern(pattern.text())
 	if err != nil {
 		c.fail("%w", err)
 	}
@@ -161,7 +167,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 				fr.fail = errorValue(errNoOverload)
 				return bad
 			}
-			return truth(re.MatchString(v.text()))
+			return truth(re.match(v.text()))
 		}
 		d, ok := directOf(args[0])
 		if !ok || d.want != KindString {
@@ -173,7 +179,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 				return general(fr)
 			}
 			fr.cost += d.units + costPattern(n, m)
-			return truth(re.MatchString(s))
+			return truth(re.match(s))
 		})
 	}
 	if name == "find" {
@@ -186,7 +192,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 			if v.kind != KindString {
 				return errorValue(errNoOverload)
 			}
-			return stringValue(re.FindString(v.text()))
+			return stringValue(re.re().FindString(v.text()))
 		}}
 	}
 	limit := constant(intValue(-1)).eval
@@ -206,7 +212,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 		case v.kind != KindString || n.kind != KindInt:
 			return errorValue(errNoOverload)
 		}
-		return stringList(re.FindAllString(v.text(), int(n.Int())))
+		return stringList(re.re().FindAllString(v.text(), int(n.Int())))
 	}}
 }
 
@@ -258,32 +264,32 @@ func sizeOfNode(arg *code) *code {
 		fr.cost++
 		return sizeCall(v)
 	}
-	if d, ok := directOf(arg); ok && len(d.slots) == 0 && arg.static == KindList {
-		return &code{eval: func(fr *frame) Value {
-			v := &fr.slots[d.slot]
-			if v.kind != KindList || v.flag != flagFromDoc {
-				return general(fr)
+	if d, ok := directList(arg); ok {
+		return withNum(func(fr *frame) (int64, bool) {
+			_, n := d.container(fr)
+			if n.Kind() != doc.Array {
+				return 0, false
 			}
 			fr.cost += d.units + 1
-			return intValue(int64(v.node.Len()))
-		}}
+			return int64(n.Len()), true
+		}, general)
 	}
 	d, ok := directContainer(arg)
 	if !ok {
 		return &code{eval: general}
 	}
-	return &code{eval: func(fr *frame) Value {
+	return withNum(func(fr *frame) (int64, bool) {
 		text, n := d.node(fr)
 		switch {
-		case n.Kind() == doc.Array && d.want == KindList, n.Kind() == doc.Object && d.want == KindMap:
+		case n.Kind() == doc.Object && d.want == KindMap:
 			fr.cost += d.units + 1
-			return intValue(int64(doc.Value{Doc: text, Node: n}.Len()))
+			return int64(doc.Value{Doc: text, Node: n}.Len()), true
 		case n.Kind() == doc.String && d.want == KindString && n.ASCII():
 			fr.cost += d.units + 1
-			return intValue(int64(n.Len()))
+			return int64(n.Len()), true
 		}
-		return general(fr)
-	}}
+		return 0, false
+	}, general)
 }
 
 // sizeCall is size(v).

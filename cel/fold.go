@@ -10,16 +10,43 @@ import (
 
 // cursor goes through the elements of a range.
 type cursor struct {
-	over       Value
-	keys, vals []Value // of a map that is not a plain one of the document
-	i, n       int
-	plain      bool // a list, or a map of the document whose pairs are in order
+	i, n  int
+	d     *doc.Doc // of a list of the document: its items are read one by one
+	list  doc.Node
+	over  Value
+	pairs *pairs // of a map that is not a plain one of the document
+}
+
+type pairs struct{ keys, vals []Value }
+
+// direct sets the cursor to a list that is read directly; false if it is not
+// read so.
+func (f *fold) direct(fr *frame, c *cursor) bool {
+	if !f.listed {
+		return false
+	}
+	d, n := f.list.container(fr)
+	if n.Kind() != doc.Array {
+		return false
+	}
+	fr.cost += f.list.units
+	c.d, c.list, c.n = d, n, n.Len()
+	f.prepare(fr, d)
+	return true
+}
+
+// prepare writes what the items of a list of objects have in common.
+func (f *fold) prepare(fr *frame, d *doc.Doc) {
+	slot := &fr.slots[f.iter]
+	slot.kind, slot.flag, slot.bits, slot.ptr, slot.typ = KindMap, flagFromDoc, 0, unsafe.Pointer(d), f.elem
 }
 
 // open evaluates the range. The result is a failure, or none.
 func (f *fold) open(fr *frame, c *cursor) Value {
+	if f.direct(fr, c) {
+		return Value{}
+	}
 	c.over = f.over(fr)
-	c.i, c.plain = 0, true
 	switch {
 	case c.over.failed():
 		return c.over
@@ -28,12 +55,12 @@ func (f *fold) open(fr *frame, c *cursor) Value {
 	case c.over.kind == KindMap && c.over.fromDoc() && c.over.typ.Kind == Map && c.over.node.ShapeIndex() == 0:
 		c.n = c.over.node.Len()
 	case c.over.kind == KindMap:
-		c.plain = false
+		c.pairs = new(pairs)
 		eachEntry(c.over, func(k, v Value) bool {
-			c.keys, c.vals = append(c.keys, k), append(c.vals, v)
+			c.pairs.keys, c.pairs.vals = append(c.pairs.keys, k), append(c.pairs.vals, v)
 			return true
 		})
-		c.n = len(c.keys)
+		c.n = len(c.pairs.keys)
 	case f.iter2 >= 0:
 		return errorf("unsupported comprehension range type: %s", goTypeName(c.over))
 	default:
@@ -49,6 +76,26 @@ func (f *fold) next(fr *frame, c *cursor) bool {
 	}
 	i := c.i
 	c.i++
+	if c.d == nil {
+		f.nextOf(fr, c, i)
+		return true
+	}
+	n, slot := c.d.Item(c.list, i), &fr.slots[f.iter]
+	if n.Kind() == doc.Object && f.object {
+		slot.node = n
+		return true
+	}
+	*slot = load(c.d, n, f.elem)
+	if f.object {
+		// The slot is no longer prepared for objects: go on the general way.
+		c.over = Value{kind: KindList, flag: flagFromDoc, ptr: unsafe.Pointer(c.d), typ: f.list.of, node: c.list}
+		c.d = nil
+	}
+	return true
+}
+
+// nextOf sets the variables to element i of a range that is not read directly.
+func (f *fold) nextOf(fr *frame, c *cursor, i int) {
 	if c.over.kind == KindList {
 		slot := &fr.slots[f.iter]
 		if f.iter2 >= 0 {
@@ -57,23 +104,18 @@ func (f *fold) next(fr *frame, c *cursor) bool {
 		}
 		if c.over.flag != flagFromDoc {
 			*slot = c.over.items()[i]
-			return true
+			return
 		}
-		d, elem := c.over.doc(), c.over.typ.Elem
-		n := d.Item(c.over.node, i)
-		if n.Kind() == doc.Object && elem != nil && elem.Kind == Object {
-			slot.kind, slot.flag, slot.ptr, slot.typ, slot.node = KindMap, flagFromDoc, unsafe.Pointer(d), elem, n
-			return true
-		}
-		*slot = load(d, n, elem)
-		return true
+		d := c.over.doc()
+		*slot = load(d, d.Item(c.over.node, i), c.over.typ.Elem)
+		return
 	}
-	if !c.plain {
-		fr.slots[f.iter] = c.keys[i]
+	if c.pairs != nil {
+		fr.slots[f.iter] = c.pairs.keys[i]
 		if f.iter2 >= 0 {
-			fr.slots[f.iter2] = c.vals[i]
+			fr.slots[f.iter2] = c.pairs.vals[i]
 		}
-		return true
+		return
 	}
 	d := c.over.doc()
 	k, v := d.Pair(c.over.node, i)
@@ -81,7 +123,6 @@ func (f *fold) next(fr *frame, c *cursor) bool {
 	if f.iter2 >= 0 {
 		fr.slots[f.iter2] = load(d, v, c.over.typ.Elem)
 	}
-	return true
 }
 
 // general runs any comprehension as it is written.

@@ -18,7 +18,7 @@ type frame struct {
 
 	ctx   context.Context
 	done  <-chan struct{}
-	ticks uint32
+	ticks int  // iterations until the next look at the context
 	work  int  // items copied by adding lists
 	stop  bool // the context ended, or the cost limit was exceeded: loops end
 }
@@ -79,16 +79,25 @@ const checkFrequency = 100
 
 // tick ends an iteration of a loop; false means that the loop must end.
 func (fr *frame) tick() bool {
+	fr.ticks--
+	return fr.ticks > 0 && fr.cost <= fr.limit || fr.lookUp()
+}
+
+// lookUp looks at the context and the limit. Once a loop must end, all must.
+func (fr *frame) lookUp() bool {
 	if fr.cost > fr.limit {
 		fr.stop = true
 	}
-	fr.ticks++
-	if fr.ticks%checkFrequency == 0 && fr.done != nil {
+	if fr.ticks <= 0 && !fr.stop {
+		fr.ticks = checkFrequency
 		select {
 		case <-fr.done:
 			fr.stop = true
 		default:
 		}
+	}
+	if fr.stop {
+		fr.ticks = 0
 	}
 	return !fr.stop
 }
@@ -116,7 +125,7 @@ func (fr *frame) mayCopy(a, b Value) bool {
 
 // exhausted ends an evaluation that exceeds its limit.
 func (fr *frame) exhausted() Value {
-	fr.cost, fr.stop = max(fr.cost, fr.limit+1), true
+	fr.cost, fr.stop, fr.ticks = max(fr.cost, fr.limit+1), true, 0
 	return fr.interrupted()
 }
 

@@ -29,15 +29,15 @@ type macroKey struct {
 	receiver bool
 }
 
-// syntax is what a parser knows of the language beside its grammar.
-type syntax struct {
+// grammar is what a parser knows of an environment.
+type grammar struct {
 	macros   map[macroKey]cel.Macro
 	factory  ast.ExprFactory
 	optional bool // a.?b and a[?b]
 }
 
-func newSyntax(base *cel.Env) *syntax {
-	s := &syntax{
+func newGrammar(base *cel.Env) *grammar {
+	s := &grammar{
 		macros:   map[macroKey]cel.Macro{},
 		factory:  ast.NewExprFactory(),
 		optional: base.HasFunction("optional.of"),
@@ -54,7 +54,7 @@ func newSyntax(base *cel.Env) *syntax {
 
 // quickParser parses one expression.
 type quickParser struct {
-	*syntax
+	*grammar
 	src   string
 	pos   int
 	depth int
@@ -67,11 +67,11 @@ type quickParser struct {
 // cel-go's validators might find fault with it. A pattern that matches() has
 // as its argument is none of their business: what is wrong with it is found
 // when it is compiled.
-func (s *syntax) parse(src string) (tree *ast.AST, validate bool) {
+func (s *grammar) parse(src string) (tree *ast.AST, validate bool) {
 	if len(src) > maxQuickText || !utf8.ValidString(src) {
 		return nil, false
 	}
-	p := &quickParser{syntax: s, src: src}
+	p := &quickParser{grammar: s, src: src}
 	p.space()
 	e := p.expr()
 	if p.bad || p.pos < len(src) {

@@ -14,7 +14,7 @@ import (
 // sameTree compares the trees of both parsers; quick says whether the quick
 // parser made one.
 func sameTree(t testing.TB, env *Env, src string) (quick bool) {
-	tree, _ := env.syntax.parse(src)
+	tree, _ := env.grammar.parse(src)
 	if tree == nil {
 		return false
 	}
@@ -103,7 +103,7 @@ func TestValidated(t *testing.T) {
 		"a": false, "[1, 2]": false, "['a'].exists(x, x.matches('a'))": false, "[1, '2']": true, "[a, b]": true, "{'a': 1}": true,
 		"duration('1')": true, "timestamp('1')": true, "matches('(', a)": true, "'%d'.format([1])": true,
 	} {
-		if _, got := env.syntax.parse(src); got != want {
+		if _, got := env.grammar.parse(src); got != want {
 			t.Errorf("%s: got %t, want %t", src, got, want)
 		}
 	}

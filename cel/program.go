@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/google/cel-go/common/ast"
 
@@ -22,6 +23,7 @@ type Program struct {
 	maxCost     uint64
 	usesOldSelf bool
 	optional    bool // oldSelf is an optional
+	loops       bool // the context is looked at
 	self        *Type
 }
 
@@ -32,7 +34,7 @@ func (p *Program) compile(e *Env, tree *ast.AST, self *Type, optionalOldSelf boo
 		return err
 	}
 	p.value, p.test, p.slots, p.optional = root.eval, root.test, slots, optionalOldSelf
-	p.self = self
+	p.self, p.loops = self, slots > firstLocal
 	return nil
 }
 
@@ -51,8 +53,8 @@ func (p *Program) String() string {
 }
 
 // Activation is the input of an evaluation and the memory it works in. The
-// zero value is ready; reuse one for many evaluations. It is not safe for
-// concurrent use.
+// zero value is ready; reuse one for many evaluations. It holds on to what the
+// last one worked on until Reset. It is not safe for concurrent use.
 type Activation struct {
 	Self       doc.Value
 	OldSelf    doc.Value
@@ -70,18 +72,29 @@ type Activation struct {
 // ended the evaluation. An unknown result is no error.
 func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value, uint64, error) {
 	fr := &a.fr
-	fr.begin(ctx, p.slots, limit)
-	fr.slots[slotSelf] = loadVariable(a.Self, p.self)
-	p.bindOldSelf(a)
-
+	if len(fr.slots) < p.slots {
+		fr.slots = make([]Value, p.slots+8)
+	}
+	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false
+	if p.loops {
+		fr.ctx, fr.done = ctx, ctx.Done()
+	}
+	p.bindSelf(fr, a.Self)
+	if p.usesOldSelf {
+		p.bindOldSelf(a)
+	}
 	var v Value
 	if p.test != nil {
-		v = fr.outcome(p.test(fr))
+		t := p.test(fr)
+		if t != bad && fr.cost <= limit {
+			return Value{kind: KindBool, bits: uint64(t)}, fr.cost, nil
+		}
+		v = fr.outcome(t)
 	} else {
 		v = p.value(fr)
 	}
 	cost := fr.cost
-	fr.end()
+	fr.fail = Value{}
 	switch {
 	case cost > limit:
 		return Value{}, cost, ErrCostLimit
@@ -92,6 +105,23 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value,
 		return Value{}, cost, v.err()
 	}
 	return v, cost, nil
+}
+
+// Reset forgets what the last evaluation worked on.
+func (a *Activation) Reset() {
+	a.Self, a.OldSelf, a.HasOldSelf, a.old = doc.Value{}, doc.Value{}, false, Value{}
+	a.fr.slots = a.fr.slots[:cap(a.fr.slots)]
+	a.fr.end()
+}
+
+// bindSelf sets the variable self. Objects, the commonest, are written in place.
+func (p *Program) bindSelf(fr *frame, self doc.Value) {
+	slot := &fr.slots[slotSelf]
+	if p.self.Kind == Object && self.Node.Kind() == doc.Object {
+		slot.kind, slot.flag, slot.ptr, slot.typ, slot.node = KindMap, flagFromDoc, unsafe.Pointer(self.Doc), p.self, self.Node
+		return
+	}
+	*slot = loadVariable(self, p.self)
 }
 
 // bindOldSelf sets the variable oldSelf.
@@ -125,7 +155,7 @@ func (fr *frame) begin(ctx context.Context, slots int, limit uint64) {
 	}
 	fr.slots = fr.slots[:slots]
 	fr.stack = fr.stack[:0]
-	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop = 0, min(limit, math.MaxUint64-1), 0, 0, false
+	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false
 	fr.ctx, fr.done = ctx, ctx.Done()
 }
 

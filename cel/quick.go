@@ -24,7 +24,7 @@ var noSource = common.NewTextSource("")
 // quick is the program of an expression over self, nil if it must be compiled
 // the long way.
 func (ts *TypeSet) quick(expr string, self *Type, o CompileOptions) *Program {
-	tree, validate := ts.env.syntax.parse(expr)
+	tree, validate := ts.env.grammar.parse(expr)
 	if tree == nil {
 		return nil
 	}

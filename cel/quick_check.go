@@ -25,7 +25,7 @@ type overloadDecl struct {
 // checks is what a quick checker knows of the declarations of an Env.
 type checks struct {
 	functions map[string][]overloadDecl
-	off       bool            // overloads are not what the declarations say
+	off       bool // overloads are not what the declarations say
 }
 
 func newChecks(e *Env, fns map[string]*decls.FunctionDecl) *checks {

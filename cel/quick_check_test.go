@@ -18,7 +18,7 @@ import (
 func sameTypes(t testing.TB, ts *TypeSet, src string, self *Type) (quick bool) {
 	t.Helper()
 	env := ts.env
-	one, _ := env.syntax.parse(src)
+	one, _ := env.grammar.parse(src)
 	if one == nil {
 		return false
 	}
@@ -27,7 +27,7 @@ func sameTypes(t testing.TB, ts *TypeSet, src string, self *Type) (quick bool) {
 	if got == nil {
 		return false
 	}
-	two, _ := env.syntax.parse(src)
+	two, _ := env.grammar.parse(src)
 	check, err := ts.checker(self, false)
 	if err != nil {
 		t.Fatal(err)

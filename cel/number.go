@@ -1,0 +1,77 @@
+package cel
+
+// This file computes integers that are sizes, constants and sums of them without
+// Values in between.
+
+// numFn computes an integer. If it cannot, it charges nothing and the general
+// way finds out why.
+type numFn func(fr *frame) (int64, bool)
+
+func numConstant(i int64) numFn { return func(*frame) (int64, bool) { return i, true } }
+
+// numConditional is cond ? a : b.
+func numConditional(cond testFn, a, b numFn) numFn {
+	if a == nil || b == nil {
+		return nil
+	}
+	return func(fr *frame) (int64, bool) {
+		cost := fr.cost
+		branch := b
+		switch cond(fr) {
+		case yes:
+			branch = a
+		case bad:
+			fr.cost = cost
+			return 0, false
+		}
+		i, ok := branch(fr)
+		if !ok {
+			fr.cost = cost
+		}
+		return i, ok
+	}
+}
+
+// numSum is a + b.
+func numSum(a, b numFn) numFn {
+	if a == nil || b == nil {
+		return nil
+	}
+	return func(fr *frame) (int64, bool) {
+		cost := fr.cost
+		i, ok := a(fr)
+		if !ok {
+			return 0, false
+		}
+		j, ok := b(fr)
+		sum := i + j
+		if !ok || (sum > i) != (j > 0) && j != 0 {
+			fr.cost = cost
+			return 0, false
+		}
+		fr.cost++
+		return sum, true
+	}
+}
+
+// withNum is the node of an integer that num computes where it can.
+func withNum(num numFn, general evalFn) *code {
+	return &code{num: num, static: KindInt, eval: func(fr *frame) Value {
+		if i, ok := num(fr); ok {
+			return intValue(i)
+		}
+		return general(fr)
+	}}
+}
+
+// numEquality is == or != of an integer and a constant.
+func numEquality(num numFn, k int64, negated bool, general testFn) testFn {
+	return func(fr *frame) tri {
+		i, ok := num(fr)
+		if !ok {
+			return general(fr)
+		}
+		fr.cost++
+		return truth((i == k) != negated)
+	}
+}
