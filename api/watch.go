@@ -28,6 +28,16 @@ const lastBookmark = 2 * time.Second
 // flushAbove is how much a watcher writes at once.
 const flushAbove = 1 << 20
 
+// A batch costs a watcher about as much as sending it costs, whatever is in
+// it. Where many watch the same, each lets changes gather for a while after it
+// has sent some: as long as sending to all of them takes, so that they have
+// their turns. The first change after a pause goes out at once.
+const (
+	gatherEach = 25 * time.Microsecond // for each watcher that shares the changes
+	gatherMost = 5 * time.Millisecond
+	gatherFrom = 100 * time.Microsecond // shorter is not worth a timer
+)
+
 // watcher is one open watch.
 type watcher struct {
 	q         *request
@@ -41,11 +51,15 @@ type watcher struct {
 	deadline  time.Time // when the watch ends
 	nextMark  time.Time // when a bookmark is due; zero if none is wanted
 	lastRev   int64     // revision of the last event or bookmark sent
+	lastSent  time.Time // when events were sent last
 	bookmarks bool
 }
 
 func (q *request) watch() error {
 	var err error
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return err
+	}
 	if q.accept, err = negotiate(q.r, true); err != nil {
 		return err
 	}
@@ -87,7 +101,7 @@ func (w *watcher) begin() error {
 	if version != "" {
 		n, err := strconv.ParseUint(version, 10, 63)
 		if err != nil {
-			return status.Plain500(fmt.Sprintf("Invalid value: %q: %v", version, err))
+			return status.Plain500(fmt.Sprintf("resourceVersion: Invalid value: %q: %v", version, err))
 		}
 		rev = int64(n)
 	}
@@ -257,6 +271,7 @@ func (w *watcher) markAfter(now time.Time) time.Time {
 
 // step waits for events and sends them.
 func (w *watcher) step(ctx context.Context) error {
+	w.gather(ctx)
 	events, _, err := w.w.Next(ctx)
 	if err != nil {
 		return err
@@ -289,7 +304,25 @@ func (w *watcher) step(ctx context.Context) error {
 		}
 	}
 	w.flush()
+	w.lastSent = time.Now()
 	return nil
+}
+
+// gather waits until it is worth sending again.
+func (w *watcher) gather(ctx context.Context) {
+	if w.lastSent.IsZero() {
+		return
+	}
+	pause := min(gatherEach*time.Duration(w.w.Sharing()), gatherMost) - time.Since(w.lastSent)
+	if pause < gatherFrom {
+		return
+	}
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // end ends a watch that has begun.
@@ -438,7 +471,7 @@ func (w *watcher) appendBookmark(b []byte, rev int64, complete bool) ([]byte, er
 	if complete {
 		object = append(object, `"annotations":{"`+metav1.InitialEventsAnnotationKey+`":"true"},`...)
 	}
-	object = append(object, `"creationTimestamp":null,"resourceVersion":"`...)
+	object = append(object, `"resourceVersion":"`...)
 	object = strconv.AppendInt(object, rev, 10)
 	object = append(object, `"}}`...)
 	return w.appendObject(b, "BOOKMARK", object)

@@ -103,6 +103,14 @@ func (w *Watch) take() (<-chan struct{}, error) {
 	return nil, nil
 }
 
+// Sharing returns how many watches share the resource's changes that this one is told of: those with its filter.
+func (w *Watch) Sharing() int {
+	l := &w.r.log
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return w.g.watchers
+}
+
 // Progress returns the revision up to which Next has returned everything: what a bookmark may say.
 func (w *Watch) Progress() int64 {
 	rev := w.r.c.rev.Load() // before the log, see the package's invariants

@@ -24,6 +24,9 @@ func (s *Server) newHTTP() *http.Server {
 			// Verified per request, so that a wrong one is answered 401.
 			ClientAuth:     tls.RequestClientCert,
 			GetCertificate: s.identity.certificate,
+			// Answers are complete when they are sent: small first records
+			// would only make more of them.
+			DynamicRecordSizingDisabled: true,
 		},
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 1000, // a client's watches share a connection
