@@ -21,7 +21,7 @@ var arrows = map[string]string{
 	"status":               "",
 	"doc":                  "",
 	"internal/dfa":         "",
-	"cel":                  "doc",
+	"cel":                  "doc internal/dfa",
 	"schema/structural":    "",
 	"schema":               "cel doc internal/dfa schema/structural",
 	"meta":                 "doc status",
