@@ -58,7 +58,7 @@ func ours(crd, old *apiextv1.CustomResourceDefinition) field.ErrorList {
 
 // typeNames are the names of object types: upstream makes them up anew every
 // time, ours are numbers.
-var typeNames = regexp.MustCompile(`selfType\d+[\w.@]*|object \d+`)
+var typeNames = regexp.MustCompile(`(?:selfType\d+|object \d+)[\w.@]*`)
 
 // keyword is the unsupported keyword that was found first: of several, upstream
 // finds any.
