@@ -43,7 +43,7 @@ func (p pair) ratcheting() string {
 		kept = inObjects(p.path)
 	}
 	if p.root {
-		return "stored objects are refused at the next update that changes anything but metadata"
+		return "stored objects that do not meet it are refused at the next update that changes anything"
 	}
 	return fmt.Sprintf("an update that leaves %s as it is passes (ratcheting)", kept)
 }

@@ -132,6 +132,9 @@ func Parse(name string, text []byte, read func(path string) ([]byte, error)) (*S
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&f); err != nil {
+		if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+			return nil, fmt.Errorf("%s: %s: got %s, want %s", name, wrong.Field, wrong.Value, wrong.Type)
+		}
 		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	s := &Suite{File: name, text: text, root: new(yaml.Node)}

@@ -57,7 +57,10 @@ func (c *Case) expectation(r *Result) (string, error) {
 	}
 	if r.Error != "" {
 		text := r.Error
-		if c.Error != nil && strings.Contains(text, *c.Error) {
+		if _, reason, ok := strings.Cut(text, ` is invalid: `); ok {
+			text = reason // the name of the object says nothing
+		}
+		if c.Error != nil && strings.Contains(r.Error, *c.Error) {
 			text = *c.Error // only the warnings differ
 		}
 		if err := add("error", text); err != nil {

@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +90,7 @@ func runLint(ctx context.Context, o lintOptions, paths []string, stdin io.Reader
 		return err
 	}
 	if len(broken) > 0 {
-		return errors.New(broken[0].Findings[0].Message)
+		return fmt.Errorf("%s:%d: %s", broken[0].Source, broken[0].Findings[0].Line, broken[0].Findings[0].Message)
 	}
 	definitions, reports, err := readDefinitions(paths, stdin)
 	if err != nil {
@@ -173,8 +175,7 @@ func readDefinitions(paths []string, stdin io.Reader) ([]*lint.Definition, []*li
 			}
 			for _, d := range splitDocuments(f, text) {
 				if d.Err != nil {
-					broken = append(broken, &lint.Report{Name: "", Source: f, Line: d.Line,
-						Findings: []lint.Finding{{Severity: lint.Error, Check: "server", Message: d.Err.Error(), Line: d.Line}}})
+					broken = append(broken, unreadable(d))
 					continue
 				}
 				var head metav1.TypeMeta
@@ -190,6 +191,20 @@ func readDefinitions(paths []string, stdin io.Reader) ([]*lint.Definition, []*li
 		}
 	}
 	return out, broken, nil
+}
+
+// unreadable is the report of a document that is no YAML or JSON; its error has the position in it.
+func unreadable(d document) *lint.Report {
+	f := lint.Finding{Severity: lint.Error, Check: "server", Message: d.Err.Error(), Line: d.Line}
+	rest := strings.TrimPrefix(f.Message, d.File+":")
+	for _, n := range []*int{&f.Line, &f.Column} {
+		number, after, ok := strings.Cut(rest, ":")
+		if value, err := strconv.Atoi(number); ok && err == nil {
+			*n, rest = value, after
+		}
+	}
+	f.Message = strings.TrimSpace(rest)
+	return &lint.Report{Source: d.File, Line: d.Line, Findings: []lint.Finding{f}}
 }
 
 // sourceOf is the text of a document, from its line on, as it is in its file; if that is not known, its JSON.

@@ -30,14 +30,16 @@ func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 	for _, r := range reports {
 		printFindings(&b, r, paint)
 	}
-	if o.top != 0 && b.Len() > 0 {
-		b.WriteByte('\n')
-	}
+	var costs strings.Builder
 	for _, r := range reports {
 		for _, s := range sameCosts(r.Schemas) {
-			printCosts(&b, r, s, o, paint)
+			printCosts(&costs, r, s, o, paint)
 		}
 	}
+	if b.Len() > 0 && costs.Len() > 0 {
+		b.WriteByte('\n')
+	}
+	b.WriteString(costs.String())
 	if !failed(o, reports) {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
@@ -83,12 +85,7 @@ func printFindings(b *strings.Builder, r *lint.Report, paint func(code, text str
 		if where != "" {
 			where += ": "
 		}
-		if strings.HasPrefix(f.Message, r.Source+":") {
-			at = "" // the message has the position already
-		} else {
-			at += ": "
-		}
-		fmt.Fprintf(b, "%s%s %s%s\n", paint("1", at), paint(colours[f.Severity], string(f.Severity)+":"), where, indent(f.Message, "    "))
+		fmt.Fprintf(b, "%s: %s %s%s\n", paint("1", at), paint(colours[f.Severity], string(f.Severity)+":"), where, indent(f.Message, "    "))
 		if e := f.Expression; e != nil {
 			fmt.Fprintf(b, "    | %s\n    | %s%s\n", e.Text, blanks(e.Text, e.Column-1), paint("31", "^"))
 		}

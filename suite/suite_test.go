@@ -1,0 +1,129 @@
+package suite
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// This file tests what the scripts of internal/cli do not reach.
+
+const twoVersions = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Cluster
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {a: {type: integer}, b: {type: integer, default: 3}}}}
+  - name: v2
+    served: true
+    storage: false
+    schema: {openAPIV3Schema: {type: object, properties: {a: {type: integer, maximum: 5}}}}
+`
+
+func parse(t testing.TB, text string) (*Suite, error) {
+	t.Helper()
+	return Parse("test.yaml", []byte(text), func(string) ([]byte, error) { return []byte(twoVersions), nil })
+}
+
+func TestUpdateThroughAnotherVersion(t *testing.T) {
+	k, err := NewKinds([]byte(twoVersions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v1 := []byte(`{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, a: 7, b: 1}`)
+	same := []byte(`{apiVersion: example.com/v2, kind: Widget, metadata: {name: a, labels: {x: "y"}}, a: 7}`)
+	got, err := k.Update(t.Context(), v1, same, Options{})
+	if err != nil || got.Refusal != nil {
+		t.Fatalf("a value that was too large before: got %v, %+v", err, got)
+	}
+	if !strings.Contains(string(got.Object), `"apiVersion":"example.com/v2"`) || strings.Contains(string(got.Object), `"b"`) {
+		t.Errorf("got %s, want v2 without b", got.Object)
+	}
+	worse := []byte(`{apiVersion: example.com/v2, kind: Widget, metadata: {name: a}, a: 8}`)
+	if got, err = k.Update(t.Context(), v1, worse, Options{}); err != nil || len(got.Errors) != 1 {
+		t.Errorf("a value that gets worse: got %v, %+v, want one error", err, got)
+	}
+}
+
+func TestRequestsWithoutAnAnswer(t *testing.T) {
+	k, err := NewKinds([]byte(twoVersions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const good = `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}`
+	for _, tt := range []struct {
+		object  string
+		options Options
+		want    string
+	}{
+		{"[", Options{}, "yaml"},
+		{"3", Options{}, "not an object"},
+		{"{apiVersion: example.com/v3, kind: Widget}", Options{}, `no definition of kind "Widget" in version "example.com/v3"`},
+		{good, Options{FieldValidation: "Never"}, `fieldValidation: got "Never"`},
+		{good, Options{Subresource: "status"}, "only updates"},
+	} {
+		if _, err := k.Create(t.Context(), []byte(tt.object), tt.options); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %s", tt.object, err, tt.want)
+		}
+	}
+	for _, o := range []Options{{Subresource: "scale"}, {Subresource: "status"}} {
+		if _, err := k.Update(t.Context(), []byte(good), []byte(good), o); err == nil || !strings.Contains(err.Error(), "subresource") {
+			t.Errorf("update of %s: got %v, want an error", o.Subresource, err)
+		}
+	}
+}
+
+func TestUpdateKeepsAllOtherLines(t *testing.T) {
+	for _, tt := range []struct{ name, before, after string }{
+		{"no newline at the end", "crd: x\ncases:\n- name: a\n  object: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, a: x}",
+			"crd: x\ncases:\n- name: a\n  object: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, a: x}\n" +
+				"  error: 'a: Invalid value: \"string\": a in body must be of type integer: \"string\"'\n"},
+		{"expectations of both kinds, indented list", "crd: x\ncases:\n  - name: a\n    warnings:\n    - x # gone\n    error: never\n    # about the object\n    object: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}\n  # end\n",
+			"crd: x\ncases:\n  - name: a\n    stored:\n      apiVersion: example.com/v1\n      b: 3\n      kind: Widget\n      metadata:\n        name: a\n    warnings: []\n    # about the object\n    object: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}\n  # end\n"},
+	} {
+		s, err := parse(t, tt.before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, n, err := s.Update(s.Run(t.Context(), nil))
+		if err != nil || n != 1 {
+			t.Fatalf("%s: got %d updated, %v", tt.name, n, err)
+		}
+		if string(got) != tt.after {
+			t.Errorf("%s: got\n%s\nwant\n%s", tt.name, got, tt.after)
+		}
+	}
+}
+
+// FuzzUpdate checks that an updated suite is one, and that its cases pass.
+func FuzzUpdate(f *testing.F) {
+	f.Add("crd: x\ncases:\n- name: a\n  object: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}\n  stored: {}\n")
+	f.Add("crd: x\ncases:\n  - name: a\n    initial: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}\n    updated: |\n      apiVersion: example.com/v2\n      kind: Widget\n      metadata: {name: a}\n      a: 6\n    # c\n    warnings:\n    - x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parse(t, text)
+		if err != nil {
+			return
+		}
+		results := s.Run(context.Background(), nil)
+		out, n, err := s.Update(results)
+		if err != nil || n == 0 {
+			return
+		}
+		again, err := parse(t, string(out))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for i, r := range again.Run(context.Background(), nil) {
+			if !r.Passed && results[i].answered {
+				t.Errorf("%s: %v\n%s", r.Case, r.Failures, out)
+			}
+		}
+	})
+}
