@@ -75,14 +75,13 @@ type builtin func(args []Value) (Value, bool)
 
 // callCode is everything about a call but its arguments.
 type callCode struct {
-	name     string
-	cost     costFn
-	builtin  builtin
-	impl     *functions.Overload
-	args     []evalFn
-	early    bool // an argument that fails ends the evaluation of the arguments
-	trait    int
-	constArg int
+	name    string
+	cost    costFn
+	builtin builtin
+	impl    *functions.Overload
+	args    []evalFn
+	early   bool // an argument that fails ends the evaluation of the arguments
+	trait   int
 }
 
 // function compiles a call of any function that is not an operator.

@@ -30,6 +30,8 @@ type Expression struct {
 	slots  int
 	inputs []input
 
+	frames sync.Pool // of *frame
+
 	partsOnce sync.Once // for partial evaluation, when it is first asked for
 	parts     *parts
 	partsErr  error
@@ -87,8 +89,13 @@ func (x *Expression) String() string {
 // evaluation: [ErrCostLimit] if it costs more than limit, [ErrInterrupted] if
 // ctx ends. A limit of 0 means none.
 func (x *Expression) Eval(ctx context.Context, vars Vars, limit uint64) (Value, uint64, error) {
-	var fr frame
-	return fr.run(ctx, x.value, x.slots, limit, func() { bindInputs(&fr, x.inputs, vars) })
+	fr, _ := x.frames.Get().(*frame)
+	if fr == nil {
+		fr = &frame{}
+	}
+	v, cost, err := fr.run(ctx, x.value, x.slots, limit, x.inputs, vars)
+	x.frames.Put(fr)
+	return v, cost, err
 }
 
 // bindInputs sets the variables.
@@ -103,12 +110,12 @@ func bindInputs(fr *frame, inputs []input, vars Vars) {
 }
 
 // run evaluates code in the frame.
-func (fr *frame) run(ctx context.Context, eval evalFn, slots int, limit uint64, bind func()) (Value, uint64, error) {
+func (fr *frame) run(ctx context.Context, eval evalFn, slots int, limit uint64, inputs []input, vars Vars) (Value, uint64, error) {
 	if limit == 0 {
 		limit = math.MaxUint64
 	}
 	fr.begin(ctx, slots, limit)
-	bind()
+	bindInputs(fr, inputs, vars)
 	v := eval(fr)
 	cost := fr.cost
 	fr.end()

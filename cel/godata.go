@@ -234,7 +234,7 @@ func (v Value) JSON() ([]byte, error) {
 		eachEntry(v, func(k, item Value) bool {
 			var text []byte
 			text, failure = item.JSON()
-			out[k.String()] = text
+			out[fmt.Sprint(k.Go())] = text
 			return failure == nil
 		})
 		if failure != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -208,6 +209,7 @@ func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
 			return nil, errors.New(cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()).String())
 		}
 		x.tree = checked
+		issues := cel.NewIssuesWithSourceInfo(common.NewErrors(parsed.Source()), tree.SourceInfo())
 		for _, v := range l.env.base.Validators() {
 			v.Validate(l.env.base, l.env.validator, checked, issues)
 		}
@@ -234,16 +236,27 @@ func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
 	return x, nil
 }
 
-// Functions lists the functions that expressions may call, sorted.
+// Functions lists the functions and operators that expressions may use, as
+// [Subset] spells them, sorted.
 func (l *Language) Functions() []string {
-	var names []string
-	for name := range l.env.base.Functions() {
-		if !isInternal(name) && (l.allowed == nil || l.allowed.offers(name)) {
-			names = append(names, name)
+	symbols := map[string]string{}
+	for symbol, names := range operatorNames {
+		for _, name := range names {
+			symbols[name] = symbol
 		}
 	}
+	var names []string
+	for name, fn := range l.env.base.Functions() {
+		if fn.IsDeclarationDisabled() || isInternal(name) || l.allowed != nil && !l.allowed.offers(name) {
+			continue
+		}
+		if symbol, ok := symbols[name]; ok {
+			name = symbol
+		}
+		names = append(names, name)
+	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // Macros lists the macros, sorted.

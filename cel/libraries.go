@@ -26,7 +26,7 @@ const (
 	ComprehensionLibrary Library = "comprehensions" // all, exists … with two variables; transformList, transformMap …
 	StringsLibrary       Library = "strings"        // charAt, indexOf, split, format, reverse …
 	MathLibrary          Library = "math"           // math.greatest, math.bitAnd, math.sqrt …
-	EncodersLibrary      Library = "encoders"       // base64.encode, base64.decode
+	EncodersLibrary      Library = "encoders"       // base64.encode, base64.decode, json.encode
 	SetsLibrary          Library = "sets"           // sets.contains, sets.intersects, sets.equivalent
 	ListsLibrary         Library = "lists"          // slice, sort, flatten, distinct, lists.range …
 	NetworkLibrary       Library = "network"        // ip, cidr and what is in them
@@ -68,7 +68,7 @@ func (l Library) options() ([]cel.EnvOption, error) {
 	case MathLibrary:
 		return []cel.EnvOption{ext.Math()}, nil
 	case EncodersLibrary:
-		return []cel.EnvOption{ext.Encoders()}, nil
+		return []cel.EnvOption{ext.Encoders(), encodeOption()}, nil
 	case SetsLibrary:
 		return []cel.EnvOption{ext.Sets()}, nil
 	case ListsLibrary:
@@ -164,6 +164,18 @@ func searchFrom(name, id string, find func(s, part []rune, from int) int) cel.En
 		}
 		return types.Int(find(text, []rune(string(part)), int(from)))
 	})))
+}
+
+// encodeOption makes json.encode() print any value as [Value.JSON] does.
+func encodeOption() cel.EnvOption {
+	return cel.Function("json.encode", cel.Overload("json_encode_dyn", []*types.Type{types.DynType}, types.StringType,
+		cel.UnaryBinding(func(v ref.Val) ref.Val {
+			text, err := fromRef(v).JSON()
+			if err != nil {
+				return types.WrapErr(err)
+			}
+			return types.String(text)
+		})))
 }
 
 // addressOption makes an IPv6 address that stands for an IPv4 address that

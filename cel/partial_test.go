@@ -366,7 +366,7 @@ func TestSubset(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", expr, err, want)
 		}
 	}
-	if got := l.Functions(); !slices.Equal(got, []string{"_&&_", "_==_", "size", "startsWith"}) {
+	if got := l.Functions(); !slices.Equal(got, []string{"&&", "==", "size", "startsWith"}) {
 		t.Errorf("functions: %v", got)
 	}
 	if got := l.Macros(); !slices.Equal(got, []string{"all"}) {

@@ -44,7 +44,7 @@ func (r *residue) eval(part evalFn) (Value, error) {
 	if left == 0 {
 		left = 1
 	}
-	v, cost, err := fr.run(r.ctx, part, r.x.parts.slots, left, func() { bindInputs(fr, r.x.parts.inputs, r.vars) })
+	v, cost, err := fr.run(r.ctx, part, r.x.parts.slots, left, r.x.parts.inputs, r.vars)
 	r.cost += cost
 	return v, err
 }
