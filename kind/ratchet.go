@@ -27,18 +27,9 @@ func ratchet(crd *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.C
 		prunedDefaults:  true,
 		unchanged:       map[string]bool{},
 		manySelectable:  map[string]bool{},
-		rules:           map[string]bool{},
-		messages:        map[string]bool{},
 	}
 	for s := range schemas(spec) {
 		o.prunedDefaults = o.prunedDefaults && !hasUnprunedDefaults(s)
-		has(s, func(s *apiextv1.JSONSchemaProps) bool {
-			for i := range s.XValidations {
-				o.rules[s.XValidations[i].Rule] = true
-				o.messages[s.XValidations[i].MessageExpression] = true
-			}
-			return false
-		})
 	}
 	o.compareVersions(crd, h, old)
 	return o

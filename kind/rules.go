@@ -24,7 +24,7 @@ func options(preserveUnknown bool) (schema.Options, error) {
 
 // validateRules compiles the rules of s, except those of nodes in bad.
 // unchanged excuses rules that cost too much by themselves.
-func validateRules(s *structural.Schema, o *strictness, unchanged bool, bad map[string]bool, path *field.Path) field.ErrorList {
+func validateRules(s *structural.Schema, unchanged bool, bad map[string]bool, path *field.Path) field.ErrorList {
 	if !hasRules(s) {
 		return nil
 	}
@@ -33,11 +33,7 @@ func validateRules(s *structural.Schema, o *strictness, unchanged bool, bad map[
 		return field.ErrorList{field.InternalError(path, err)}
 	}
 	return schema.Lazy(s, opts).CheckRules(schema.RuleCheck{
-		Path:          path,
-		Stored:        func(expr string) bool { return o.rules[expr] },
-		StoredMessage: func(expr string) bool { return o.messages[expr] },
-		KeepCost:      unchanged,
-		Skip:          func(path string) bool { return bad[path] },
+		Path: path, KeepCost: unchanged, Skip: func(path string) bool { return bad[path] },
 	})
 }
 

@@ -26,8 +26,6 @@ type strictness struct {
 
 	manySelectable map[string]bool // versions that may have too many selectable fields
 	unchanged      map[string]bool // versions whose schema did not change
-	rules          map[string]bool // rules of the old definition
-	messages       map[string]bool // message expressions of the old definition
 }
 
 // ValidateCRD checks a new definition.

@@ -58,7 +58,7 @@ func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictn
 	w.node(s, path, inherited{root: true})
 	errs = append(errs, w.errs...)
 	if parsed != nil {
-		errs = append(errs, validateRules(parsed, &o, unchanged, w.bad, path)...)
+		errs = append(errs, validateRules(parsed, unchanged, w.bad, path)...)
 	}
 	if len(errs) == 0 {
 		return parseErrs

@@ -26,22 +26,11 @@ const (
 type RuleCheck struct {
 	// Path is the path of the root schema.
 	Path *field.Path
-	// Stored and StoredMessage report whether a rule or messageExpression was
-	// accepted before: then it may use everything that was ever valid. nil
-	// stands for never.
-	Stored, StoredMessage func(expr string) bool
 	// KeepCost drops the errors about the cost of single expressions.
 	KeepCost bool
 	// Skip reports whether the rules of the schema node at path are not to be
 	// looked at. nil stands for none.
 	Skip func(path string) bool
-}
-
-// CompileRules checks the rules of the schema, all of them as stored or all as
-// new ones. Paths start at the root of the schema.
-func (p *Program) CompileRules(stored bool) field.ErrorList {
-	always := func(string) bool { return stored }
-	return p.CheckRules(RuleCheck{Stored: always, StoredMessage: always})
 }
 
 // CheckRules compiles the rules of the schema and estimates what they cost. It
@@ -79,13 +68,8 @@ func (p *program) checkRules(c RuleCheck) *ruleChecker {
 	if !p.hasRules {
 		return k
 	}
-	p.makeTypes()
-	k.stored, k.fresh = p.types, p.types
-	if p.options.NewEnv != nil {
-		k.fresh = p.options.NewEnv.Types(p.root.celType)
-	} else {
-		p.compileRules() // what was compiled for evaluation serves here, too
-	}
+	p.compileRules() // what is compiled for evaluation serves here, too
+	k.types = p.types
 	one := uint64(1)
 	k.node(p.root, c.Path, nil, &one)
 	return k
@@ -93,10 +77,10 @@ func (p *program) checkRules(c RuleCheck) *ruleChecker {
 
 type ruleChecker struct {
 	RuleCheck
-	stored, fresh *cel.TypeSet
-	errs          field.ErrorList
-	total         uint64
-	costs         []ExprCost
+	types *cel.TypeSet
+	errs  field.ErrorList
+	total uint64
+	costs []ExprCost
 }
 
 // node checks the rules at and below n. loose is the outermost list above n
@@ -162,29 +146,17 @@ func (k *ruleChecker) rules(n *node, path, loose *field.Path, count *uint64) {
 		k.errs = append(k.errs, field.InternalError(path, fmt.Errorf("internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations")))
 		return
 	}
-	checked := rules{source: n.rules.source, schema: n.rules.schema}
-	if k.stored == k.fresh {
-		checked.list = n.rules.list
-	}
-	if checked.list == nil {
-		checked.compile(n.celType, func(r apiextv1.ValidationRule) (forRule, forMessage *cel.TypeSet) {
-			return k.types(k.Stored, r.Rule), k.types(k.StoredMessage, r.MessageExpression)
-		})
+	list := n.rules.list
+	if list == nil { // rules below a member that no rule can see are never evaluated
+		list = n.rules.compiled(n.celType, k.types)
 	}
 	most := maxRequestSize / (n.celType.MinSize + 1)
 	if count != nil {
 		most = *count
 	}
-	for i := range checked.list {
-		k.rule(path.Index(i), loose, &checked.list[i], &checked.source[i], most)
+	for i := range list {
+		k.rule(path.Index(i), loose, &list[i], &n.rules.source[i], most)
 	}
-}
-
-func (k *ruleChecker) types(known func(string) bool, expr string) *cel.TypeSet {
-	if known != nil && known(expr) {
-		return k.stored
-	}
-	return k.fresh
 }
 
 // rule reports what is wrong with one rule, of which an object can have most

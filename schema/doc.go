@@ -46,9 +46,6 @@ type Options struct {
 	Resource bool
 	// Env is what rules are compiled with. A schema with rules needs one.
 	Env *cel.Env
-	// NewEnv is what CheckRules compiles rules with that were never stored; nil
-	// stands for Env.
-	NewEnv *cel.Env
 	// PreserveUnknown keeps whatever the schema does not declare, as custom
 	// resources with spec.preserveUnknownFields do. Nulls stay, too.
 	PreserveUnknown bool

@@ -69,39 +69,41 @@ func (n *node) compileRules(types *cel.TypeSet) {
 	if n.rules == nil {
 		return
 	}
-	n.rules.compile(n.celType, func(apiextv1.ValidationRule) (forRule, forMessage *cel.TypeSet) { return types, types })
+	if n.celType == nil {
+		n.rules.err = errNoType
+		return
+	}
+	n.rules.list = n.rules.compiled(n.celType, types)
+	for i := range n.rules.list {
+		n.rules.usesOld = n.rules.usesOld || n.rules.list[i].usesOld
+	}
 	n.deepOld = n.deepOld || n.rules.usesOld
 }
 
-// compile compiles the rules with the types that with chooses for each.
-func (r *rules) compile(self *cel.Type, with func(apiextv1.ValidationRule) (forRule, forMessage *cel.TypeSet)) {
-	if self == nil {
-		r.err = errNoType
-		return
-	}
-	r.list = make([]rule, len(r.source))
+// compiled compiles the rules.
+func (r *rules) compiled(self *cel.Type, types *cel.TypeSet) []rule {
+	list := make([]rule, len(r.source))
 	for i, source := range r.source {
-		forRule, forMessage := with(source)
-		r.list[i] = compileRule(source, r.schema, self, forRule, forMessage)
-		r.usesOld = r.usesOld || r.list[i].usesOld
+		list[i] = compileRule(source, r.schema, self, types)
 	}
+	return list
 }
 
-func compileRule(source apiextv1.ValidationRule, s *structural.Schema, self *cel.Type, forRule, forMessage *cel.TypeSet) rule {
+func compileRule(source apiextv1.ValidationRule, s *structural.Schema, self *cel.Type, types *cel.TypeSet) rule {
 	var r rule
 	if strings.TrimSpace(source.Rule) == "" {
 		return r
 	}
 	r.optional = source.OptionalOldSelf != nil && *source.OptionalOldSelf
 	o := cel.CompileOptions{OptionalOldSelf: r.optional, Want: cel.BoolResult}
-	if r.program, r.err = forRule.Compile(source.Rule, self, o); r.err != nil {
+	if r.program, r.err = types.Compile(source.Rule, self, o); r.err != nil {
 		r.program = nil
 		return r
 	}
 	r.usesOld = r.program.UsesOldSelf()
 	if source.MessageExpression != "" {
 		o.Want = cel.StringResult
-		if r.message, r.messageErr = forMessage.Compile(source.MessageExpression, self, o); r.messageErr != nil {
+		if r.message, r.messageErr = types.Compile(source.MessageExpression, self, o); r.messageErr != nil {
 			r.message = nil
 		}
 	}

@@ -28,7 +28,9 @@ var ruleDamages = []damager{
 		return replaceOne(r, rule, literal, []string{"1", "'a'", "1.5", "true", "[1]", "{'a': 1}", "null"}[r.IntN(7)])
 	}),
 	inRule("cut", func(r *rand.Rand, rule string) string { return rule[:r.IntN(len(rule))] }),
-	inRule("old", func(r *rand.Rand, rule string) string { return replaceOne(r, rule, regexp.MustCompile(`\bself\b`), "oldSelf") }),
+	inRule("old", func(r *rand.Rand, rule string) string {
+		return replaceOne(r, rule, regexp.MustCompile(`\bself\b`), "oldSelf")
+	}),
 	inRule("optional old", func(_ *rand.Rand, rule string) string { return "oldSelf.hasValue() || (" + rule + ")" }),
 	inRule("no bool", func(_ *rand.Rand, rule string) string { return "(" + rule + ") ? 'a' : 'b'" }),
 	inRule("dear", func(r *rand.Rand, rule string) string {
@@ -52,7 +54,9 @@ var ruleDamages = []damager{
 	{"fieldPath", func(r *rand.Rand, n map[string]any) {
 		n["fieldPath"] = []string{".nope", "name", ".name", ".a.b", "['x']", "['x'", ".items[0]", ".a..b", ".", " ", ".spec['a\\'b']"}[r.IntN(11)]
 	}},
-	{"reason", func(r *rand.Rand, n map[string]any) { n["reason"] = []string{"FieldValueInvalid", "Odd", ""}[r.IntN(3)] }},
+	{"reason", func(r *rand.Rand, n map[string]any) {
+		n["reason"] = []string{"FieldValueInvalid", "Odd", ""}[r.IntN(3)]
+	}},
 }
 
 func inRule(name string, do func(*rand.Rand, string) string) damager {
