@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/cache"
@@ -31,6 +34,7 @@ type change struct {
 	build func(next, live *doc.Doc, obj *cache.Object) error
 	// versioned: the new object must name the resource version it replaces.
 	versioned bool
+	named     bool // likewise, but it had the version until the client took it away
 	scale     bool // answer with a Scale
 	// track notes in next who changed what; nil if build did.
 	track func(m *apply.Manager, live, next *doc.Doc) error
@@ -249,11 +253,24 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
 func (q *request) validate(next, old *doc.Doc, scope schema.Scope) error {
 	result := q.v.Validate(q.ctx, next, old, scope)
 	if len(result.Errors) > 0 {
-		return status.Invalid(q.kind.GroupKind(), strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
+		return status.Invalid(q.sentKind(next), strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
 	}
 	q.warn(meta.Warnings(meta.Object{Doc: next}, meta.Object{Doc: old})...)
 	q.warn(result.Warnings...)
 	return nil
+}
+
+// sentKind is the kind that an object says it is of.
+func (q *request) sentKind(d *doc.Doc) kschema.GroupKind {
+	gk := q.kind.GroupKind()
+	o := meta.Object{Doc: d}
+	if o.Kind() != gk.Kind {
+		gk.Kind = strings.Clone(o.Kind())
+	}
+	if gv, err := kschema.ParseGroupVersion(o.APIVersion()); err == nil && gv.Group != gk.Group {
+		gk.Group = strings.Clone(gv.Group)
+	}
+	return gk
 }
 
 // contentDiffers reports whether anything outside metadata differs.
@@ -298,19 +315,25 @@ func (q *request) checkVersion(c *change, next, old *doc.Doc, obj *cache.Object)
 	n := meta.Object{Doc: next}
 	switch rv := n.ResourceVersion(); {
 	case rv == "" || rv == "0":
-		if c.versioned && (q.kind.Builtin == nil || !q.kind.Builtin.AllowUnconditionalUpdate) {
+		if (c.versioned || c.named) && (q.kind.Builtin == nil || !q.kind.Builtin.AllowUnconditionalUpdate) {
 			return unversioned(q)
 		}
 	case rv != strconv.FormatInt(obj.Rev, 10):
+		if _, err := strconv.ParseUint(rv, 10, 64); err != nil {
+			return status.Plain500(err.Error())
+		}
 		return status.Conflict(q.kind.GroupResource(), q.name, errModified)
 	}
 	if uid, have := n.UID(), (meta.Object{Doc: old}).UID(); c.versioned && uid != "" && uid != have {
-		return status.Conflict(q.kind.GroupResource(), q.name,
-			errors.New("StorageError: invalid object, Code: 4, Key: /registry/"+obj.Key+
-				", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: "+strings.Clone(uid)+
-				", UID in object meta: "+strings.Clone(have)))
+		return status.Conflict(q.kind.GroupResource(), q.name, uidMismatch(obj.Key, uid, have))
 	}
 	return nil
+}
+
+// uidMismatch says that an object is not the one that was meant.
+func uidMismatch(key, sent, have string) error {
+	return errors.New("StorageError: invalid object, Code: 4, Key: /registry/" + key +
+		", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: " + sent + ", UID in object meta: " + have)
 }
 
 var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
@@ -344,7 +367,13 @@ func storeError(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.Timeout("request did not complete within the allotted timeout", 0)
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed), errors.Is(err, cache.ErrClosed):
-		return status.Unavailable(err.Error())
+		e := status.Unavailable(err.Error())
+		e.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfter}
+		return e
 	}
 	return err
 }
+
+// retryAfter is when a client may ask again, in seconds, if the store cannot
+// answer now.
+const retryAfter = 1

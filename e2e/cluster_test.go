@@ -1,0 +1,261 @@
+package e2e
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// This file runs several servers before one etcd cluster of three members, which is reached with TLS and client certificates.
+
+// members is an etcd cluster inside the test.
+type members struct {
+	t       *testing.T
+	configs []*embed.Config
+	running []*embed.Etcd
+	tls     transport.TLSInfo
+}
+
+func startMembers(t *testing.T, n int) *members {
+	t.Helper()
+	dir := t.TempDir()
+	info, err := transport.SelfCert(zap.NewNop(), dir, []string{"127.0.0.1:0"}, 1, x509.ExtKeyUsageClientAuth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info.ClientCertAuth, info.TrustedCAFile = true, info.CertFile
+	m := &members{t: t, running: make([]*embed.Etcd, n), tls: info}
+	var initial []string
+	for i := range n {
+		c := embed.NewConfig()
+		c.Name, c.Dir = fmt.Sprintf("m%d", i), filepath.Join(dir, fmt.Sprintf("m%d", i))
+		c.TickMs, c.ElectionMs = 20, 200
+		c.UnsafeNoFsync = true
+		c.LogLevel = "fatal"
+		c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+		peer := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
+		client := url.URL{Scheme: "https", Host: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
+		c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+		c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+		c.ClientTLSInfo = info
+		initial = append(initial, c.Name+"="+peer.String())
+		m.configs = append(m.configs, c)
+	}
+	for _, c := range m.configs {
+		c.InitialCluster = strings.Join(initial, ",")
+	}
+	t.Cleanup(func() {
+		for i := range m.running {
+			m.stop(i)
+		}
+	})
+	for i := range n {
+		m.start(i)
+	}
+	for i := range n {
+		m.ready(i)
+	}
+	return m
+}
+
+func (m *members) start(i int) {
+	m.t.Helper()
+	e, err := embed.StartEtcd(m.configs[i])
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.running[i] = e
+}
+
+func (m *members) ready(i int) {
+	m.t.Helper()
+	select {
+	case <-m.running[i].Server.ReadyNotify():
+	case <-time.After(20 * time.Second):
+		m.t.Fatalf("etcd member %d is not ready", i)
+	}
+}
+
+func (m *members) stop(i int) {
+	if e := m.running[i]; e != nil {
+		e.Server.HardStop() // without handing over leadership
+		e.Close()
+		m.running[i] = nil
+		m.configs[i].ClusterState = embed.ClusterStateFlagExisting
+	}
+}
+
+// args are the flags of a server before the cluster.
+func (m *members) args() []string {
+	var urls []string
+	for _, c := range m.configs {
+		urls = append(urls, c.ListenClientUrls[0].String())
+	}
+	return []string{"--etcd-servers", strings.Join(urls, ","), "--etcd-cafile", m.tls.CertFile, "--etcd-certfile", m.tls.CertFile,
+		"--etcd-keyfile", m.tls.KeyFile, "--etcd-prefix", "/demo"}
+}
+
+const gadgetList = "/apis/demo.example.org/v1/namespaces/default/gadgets"
+
+func TestServersShareACluster(t *testing.T) {
+	etcd := startMembers(t, 3)
+	a, b := startServer(t, etcd.args()...), startServer(t, etcd.args()...)
+	a.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, gadgetCRD))
+	for _, s := range []*server{a, b} {
+		eventually(t, "gadgets served", 10*time.Second, func() bool {
+			code, _, err := s.try("GET", gadgetList, nil)
+			return err == nil && code == 200
+		})
+	}
+	// A read that says nothing about versions is as new as any write that was acknowledged, whoever acknowledged it.
+	for i := range 20 {
+		from, to := a, b
+		if i%2 == 1 {
+			from, to = b, a
+		}
+		name := fmt.Sprintf("g%d", i)
+		from.do(t, 201, "POST", gadgetList, toJSON(t, gadget(name, "red")))
+		from.do(t, 200, "GET", gadgetList+"/"+name, nil)
+		to.do(t, 200, "GET", gadgetList+"/"+name, nil)
+		to.do(t, 200, "PATCH", gadgetList+"/"+name, []byte(`{"spec":{"color":"blue"}}`), "Content-Type", "application/merge-patch+json")
+		if got := from.do(t, 200, "GET", gadgetList+"/"+name, nil); !strings.Contains(string(got), `"blue"`) {
+			t.Fatalf("%s: got %s, want what the other server wrote", name, got)
+		}
+	}
+	etcd.testMembersRestart(t, a, b)
+	etcd.testCutOff(t, a, b)
+}
+
+// testMembersRestart takes one member after the other away while both servers write.
+func (m *members) testMembersRestart(t *testing.T, servers ...*server) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	acknowledged := map[string]bool{}
+	var failed atomic.Int64
+	for k, s := range servers {
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				name := fmt.Sprintf("w%d-%d", k, i)
+				code, _, err := s.try("POST", gadgetList, toJSON(t, gadget(name, "green")))
+				if err == nil && code == 201 {
+					mu.Lock()
+					acknowledged[name] = true
+					mu.Unlock()
+				} else {
+					failed.Add(1)
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+		})
+	}
+	for i := range m.running {
+		time.Sleep(300 * time.Millisecond)
+		m.stop(i)
+		time.Sleep(700 * time.Millisecond)
+		m.start(i)
+		m.ready(i)
+	}
+	time.Sleep(300 * time.Millisecond)
+	cancel()
+	wg.Wait()
+	t.Logf("%d writes acknowledged, %d not, while each member was away for a while", len(acknowledged), failed.Load())
+	for k, s := range servers {
+		var names []string
+		eventually(t, "list after members were away", 20*time.Second, func() bool {
+			code, body, err := s.try("GET", gadgetList, nil)
+			names = namesOf(t, body)
+			return err == nil && code == 200
+		})
+		have := map[string]bool{}
+		for _, n := range names {
+			have[n] = true
+		}
+		for name := range acknowledged {
+			if !have[name] {
+				t.Errorf("server %d: %s was acknowledged and is not there", k, name)
+			}
+		}
+	}
+}
+
+func namesOf(t *testing.T, list []byte) []string {
+	t.Helper()
+	var l struct {
+		Items []struct{ Metadata struct{ Name string } }
+	}
+	_ = json.Unmarshal(list, &l)
+	var names []string
+	for _, i := range l.Items {
+		names = append(names, i.Metadata.Name)
+	}
+	return names
+}
+
+// testCutOff takes all members away: requests fail with words that help, and everything comes back by itself.
+func (m *members) testCutOff(t *testing.T, a, b *server) {
+	for i := range m.running {
+		m.stop(i)
+	}
+	for _, r := range []struct{ method, path, body string }{
+		{"GET", gadgetList + "/g0", ""},
+		{"POST", gadgetList, gadget("late", "red")},
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		var body io.Reader
+		if r.body != "" {
+			body = strings.NewReader(string(toJSON(t, r.body)))
+		}
+		req, err := http.NewRequestWithContext(ctx, r.method, a.url(r.path)+"?timeout=3s", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := a.http.Do(req)
+		if err != nil {
+			t.Errorf("%s without etcd: %v", r.method, err)
+			continue
+		}
+		text, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		t.Logf("%s without etcd: %s, Retry-After %q: %s", r.method, resp.Status, resp.Header.Get("Retry-After"), text)
+		if resp.StatusCode < 500 || resp.Header.Get("Retry-After") == "" && resp.StatusCode != 504 {
+			t.Errorf("%s without etcd: got %s, Retry-After %q, want 5xx with Retry-After: %s", r.method, resp.Status, resp.Header.Get("Retry-After"), text)
+		}
+	}
+	if code, body, err := a.try("GET", "/readyz/etcd", nil); err != nil || code != 500 || len(body) == 0 {
+		t.Errorf("/readyz/etcd without etcd: got %d, %v: %s", code, err, body)
+	} else {
+		t.Logf("/readyz/etcd: %s", body)
+	}
+	// Reads of any age go on.
+	a.do(t, 200, "GET", gadgetList+"/g0?resourceVersion=0", nil)
+	for i := range m.running {
+		m.start(i)
+	}
+	for _, s := range []*server{a, b} {
+		eventually(t, "ready again", 30*time.Second, func() bool { return s.ready() == nil })
+		eventually(t, "reads again", 10*time.Second, func() bool {
+			code, _, err := s.try("GET", gadgetList+"/g0", nil)
+			return err == nil && code == 200
+		})
+	}
+	b.do(t, 201, "POST", gadgetList, toJSON(t, gadget("after", "red")))
+	a.do(t, 200, "GET", gadgetList+"/after", nil)
+}
