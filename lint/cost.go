@@ -14,6 +14,9 @@ import (
 
 // This file estimates what the expressions of a schema cost.
 
+// mostAdvised is how many expressions of a schema get advice: each takes up to hundreds of estimates.
+const mostAdvised = 20
+
 // costs lists the expressions of a schema; ok is false if it has none, or is not good enough to have them compiled.
 func (t *tree) costs() (out Schema, ok bool) {
 	rules := map[string]node{} // nodes with rules, by path
@@ -49,7 +52,7 @@ func (t *tree) costs() (out Schema, ok bool) {
 			}
 		}
 		at, ok := rules[before(c.Path, ".x-kubernetes-validations")]
-		if c.Total >= RuleLimit/100 && ok {
+		if c.Total >= RuleLimit/100 && ok && i < mostAdvised {
 			c.Advice = newSearch(at, c).advise(c.Total, goal)
 		}
 	}
