@@ -1,5 +1,69 @@
-// Package cel runs the rules of custom resource definitions: expressions of the
-// Common Expression Language with Kubernetes' libraries.
+// Package cel runs expressions of the Common Expression Language: the rules of
+// custom resource definitions, and those of any Go program that embeds the
+// language.
+//
+// # Embedding the language
+//
+// A program that wants to let its users write conditions makes a [Language]
+// once: it names the variables with their types, and if it likes the libraries,
+// its own functions, and exactly the functions and macros that there are
+// ([Subset]). [Language.CompileExpression] turns a text into an [Expression],
+// which is checked, immutable and safe for concurrent use; [Expression.Eval]
+// evaluates it over [Vars].
+//
+// Values. The types of the language are null_type, bool, int (64 bits), uint,
+// double, string (of code points), bytes, list, map, type, timestamp,
+// google.protobuf.Duration, optional_type, and the types of libraries. A [Value]
+// is one of them: [FromGo] and [FromJSON] make values of plain data,
+// [Value.Go] and [Value.JSON] make plain data of values, and [Value.Kind] with
+// [Value.Int], [Value.Str] and so on read one without allocation. Data that has
+// a schema is bound as it is ([TypeOfSchema], [FromDoc]): expressions over it
+// are checked against the schema and read only what they ask for. The host's
+// Go structs go through JSON.
+//
+// Arithmetic does not wrap around: what overflows is an error. int, uint and
+// double are compared by value, but never converted silently. Objects of JSON
+// are maps; a member that may be missing is asked for with has(x.y) or x.?y.
+//
+// Errors. Compile errors hold the line of the expression with a mark under the
+// place. An error of an evaluation is the Go error that Eval returns, in
+// cel-go's words: "no such key: x", "division by zero"; [Expression.Explain]
+// adds the place. An error is absorbed where the answer does not depend on it:
+// false && error is false, and so is error && false. Errors of the evaluation
+// as such are [ErrCostLimit] and [ErrInterrupted] (errors.Is).
+//
+// Units. An evaluation is charged in units that do not depend on the machine:
+// 1 for a variable, a member, an index or a simple call, 1 for each 10 code
+// points or bytes that are visited, 10 for a list, 30 for a map, 40 for a
+// message. Eval takes a limit and returns what was used; a unit takes a few
+// nanoseconds. [Expression.MaxCost] estimates the cost before there is data,
+// from the sizes in schemas: compare it with a limit where expressions are
+// accepted, and keep a limit at run time all the same. The estimate knows
+// nothing of the insides of variables of type dyn.
+//
+// Unknown data. [Expression.Partial] evaluates with parts of the data marked
+// unknown ([Language.Pattern]): it finds the answer if there is one whatever
+// those parts are, and otherwise what it depends on and the expression that
+// remains, as text that compiles again.
+//
+// Sources. The language is defined at https://github.com/google/cel-spec; the
+// module conformance runs its published suite. Parsing, type checks and
+// estimates are those of github.com/google/cel-go. A Language, other than one
+// of a version of Kubernetes, follows the definition where cel-go and with it
+// Kubernetes' rules differ:
+//
+//   - a map literal with a repeated key, or a key that is no string, number
+//     without fraction or boolean, is an error;
+//   - getMilliseconds() of a duration is what is left beside whole seconds;
+//   - an offset beyond the end in indexOf() and lastIndexOf() is an error;
+//   - has(x.y) of an x that can have no members is an error, unless
+//     LenientPresence says otherwise;
+//   - a member of an optional value in the middle of a path is optional;
+//   - an IPv4 address that is written as IPv6 is that address, unless with dots.
+//
+// [LanguageOptions.Kubernetes] chooses the language of a version of Kubernetes
+// in place of libraries: what it introduced is there and nothing later, so that
+// an expression that compiles is valid in that cluster.
 //
 // # How it works
 //
@@ -32,7 +96,7 @@
 //
 // # Calls
 //
-// [NewEnv] once, [Env.Types] for each version of a kind, [TypeSet.Compile] for
+// For rules of custom resource definitions: [NewEnv] once, [Env.Types] for each version of a kind, [TypeSet.Compile] for
 // each rule, [Program.Eval] for each place in an object where the rule applies.
 //
 // # Reading
@@ -41,5 +105,7 @@
 // compile_logic.go, compile_call.go, compile_fold.go with fold.go
 // (comprehensions), value.go with errors.go, load.go, equal.go, ops.go
 // (values), cost.go and estimate.go (prices), bridge.go and lib_*.go
-// (libraries).
+// (libraries); language.go, libraries.go, subset.go and expression.go (the
+// language for hosts), godata.go (plain data), partial.go and residual.go
+// (unknown data).
 package cel
