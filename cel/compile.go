@@ -69,6 +69,8 @@ func constant(v Value) *code {
 }
 
 // testCode is a node that is computed as a test.
+//
+//go:noinline
 func testCode(t testFn) *code {
 	return &code{test: t, eval: func(fr *frame) Value { return fr.outcome(t(fr)) }, static: KindBool}
 }

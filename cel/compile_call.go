@@ -294,6 +294,8 @@ func (c *compiler) equality(e ast.Expr, negated bool) *code {
 }
 
 // equalTests is == or != of two truth values. Both are always evaluated.
+//
+//go:noinline
 func equalTests(a, b testFn, negated bool) testFn {
 	return func(fr *frame) tri {
 		l := a(fr)

@@ -85,17 +85,18 @@ func (d *direct) container(fr *frame) (*doc.Doc, doc.Node) {
 	if v.typ != d.typ || v.flag != flagFromDoc {
 		return nil, doc.Node{}
 	}
-	return v.doc(), v.node
+	return (*doc.Doc)(v.ptr), v.node
 }
 
 // own is the member that the only step of a path leads to; Absent if a direct
 // read fails.
-func (d *direct) own(fr *frame) doc.Node {
+func (d *direct) own(fr *frame) (*doc.Doc, doc.Node) {
 	v := &fr.slots[d.slot]
 	if v.typ != d.typ || v.flag != flagFromDoc || v.node.ShapeIndex() == 0 {
-		return doc.Node{}
+		return nil, doc.Node{}
 	}
-	return v.doc().Slot(v.node, d.one)
+	text := (*doc.Doc)(v.ptr)
+	return text, text.Slot(v.node, d.one)
 }
 
 // directContainer is the direct form of a node whose value has a size.
@@ -129,7 +130,7 @@ func (d *direct) node(fr *frame) (*doc.Doc, doc.Node) {
 	if v.typ != d.typ || v.flag != flagFromDoc { // no other kind of value has both
 		return nil, doc.Node{}
 	}
-	text, n := v.doc(), v.node
+	text, n := (*doc.Doc)(v.ptr), v.node
 	if d.one >= 0 {
 		if n.ShapeIndex() == 0 {
 			return nil, doc.Node{}
@@ -190,6 +191,8 @@ func (d *direct) bits(fr *frame) (bits uint64, ok bool) {
 
 // directEquality is == or != of two direct paths, or of one and a constant;
 // nil if the operands are not of that form. general does it in any case.
+//
+//go:noinline
 func directEquality(a, b *code, negated bool, general testFn) testFn {
 	x, ok := directOf(a)
 	if !ok {
@@ -236,6 +239,9 @@ func directEquality(a, b *code, negated bool, general testFn) testFn {
 	return nil
 }
 
+// directConstant is == or != of a direct path and a constant.
+//
+//go:noinline
 func directConstant(x direct, k Value, negated bool, general testFn) testFn {
 	if x.want != k.kind {
 		return nil
@@ -261,7 +267,7 @@ func directConstant(x direct, k Value, negated bool, general testFn) testFn {
 		}
 		if x.one >= 0 {
 			return func(fr *frame) tri {
-				n := x.own(fr)
+				_, n := x.own(fr)
 				if n.Kind() != kind {
 					return general(fr)
 				}
@@ -285,26 +291,31 @@ func directConstant(x direct, k Value, negated bool, general testFn) testFn {
 }
 
 // ownText is == or != of a member of a variable and a text.
+//
+//go:noinline
 func ownText(x direct, want string, size uint64, negated bool, general testFn) testFn {
 	if size >= uint64(len(tenths)) {
 		return general
 	}
 	return func(fr *frame) tri {
-		n := x.own(fr)
+		text, n := x.own(fr)
 		if n.Kind() != doc.String || !n.ASCII() {
 			return general(fr)
 		}
 		length := uint64(n.Len())
 		fr.cost += x.units + tenths[min(length, size)]
-		return truth((length == uint64(len(want)) && fr.slots[x.slot].doc().Str(n) == want) != negated)
+		return truth((length == uint64(len(want)) && text.Str(n) == want) != negated)
 	}
 }
 
 // ownTexts is == or != of members of two variables.
+//
+//go:noinline
 func ownTexts(x, y direct, negated bool, general testFn) testFn {
 	units := x.units + y.units
 	return func(fr *frame) tri {
-		n, m := x.own(fr), y.own(fr)
+		a, n := x.own(fr)
+		b, m := y.own(fr)
 		if n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
 			return general(fr)
 		}
@@ -312,7 +323,7 @@ func ownTexts(x, y direct, negated bool, general testFn) testFn {
 		if n.Len() != m.Len() {
 			return truth(negated)
 		}
-		return truth((fr.slots[x.slot].doc().Str(n) == fr.slots[y.slot].doc().Str(m)) != negated)
+		return truth((a.Str(n) == b.Str(m)) != negated)
 	}
 }
 
@@ -345,6 +356,8 @@ func directPresence(p *path, general testFn) (test, inverse testFn) {
 }
 
 // presence is has() of a member of what a path leads to.
+//
+//go:noinline
 func presence(parents *direct, slot int, want doc.Kind, units uint64, general testFn) (test, inverse testFn) {
 	test = func(fr *frame) tri {
 		text, n := parents.node(fr)
@@ -372,6 +385,8 @@ func presence(parents *direct, slot int, want doc.Kind, units uint64, general te
 }
 
 // ownPresence is has() of a member of the variable itself.
+//
+//go:noinline
 func ownPresence(d direct, want doc.Kind, units uint64, general testFn) (test, inverse testFn) {
 	d.one = d.slots[0].at
 	test = func(fr *frame) tri {
@@ -379,7 +394,7 @@ func ownPresence(d direct, want doc.Kind, units uint64, general testFn) (test, i
 		if v.typ != d.typ || v.flag != flagFromDoc || v.node.ShapeIndex() == 0 {
 			return general(fr)
 		}
-		switch v.doc().Slot(v.node, d.one).Kind() {
+		switch (*doc.Doc)(v.ptr).Slot(v.node, d.one).Kind() {
 		case want:
 			fr.cost += units
 			return yes
@@ -392,7 +407,7 @@ func ownPresence(d direct, want doc.Kind, units uint64, general testFn) (test, i
 	inverse = func(fr *frame) tri {
 		v := &fr.slots[d.slot]
 		if v.typ == d.typ && v.flag == flagFromDoc && v.node.ShapeIndex() != 0 {
-			switch v.doc().Slot(v.node, d.one).Kind() {
+			switch (*doc.Doc)(v.ptr).Slot(v.node, d.one).Kind() {
 			case want:
 				fr.cost += units + 1
 				return no

@@ -10,6 +10,8 @@ import (
 
 // fastEquality is == or != where one side is a constant scalar; nil if it is
 // not of that form.
+//
+//go:noinline
 func fastEquality(a, b *code, negated bool) testFn {
 	if b.konst == nil {
 		return nil
@@ -254,6 +256,8 @@ func (c *compiler) fastCall(name, overload string, args []*code) *code {
 }
 
 // sizeOfNode compiles size().
+//
+//go:noinline
 func sizeOfNode(arg *code) *code {
 	if arg.counted != nil {
 		return &code{eval: arg.counted}
@@ -306,6 +310,8 @@ func sizeCall(v Value) Value {
 }
 
 // containsText is contains() of texts.
+//
+//go:noinline
 func containsText(args []*code) *code {
 	a, b := args[0].eval, args[1].eval
 	general := func(fr *frame) tri {
@@ -340,6 +346,8 @@ func containsText(args []*code) *code {
 }
 
 // affix is startsWith or endsWith.
+//
+//go:noinline
 func affix(args []*code, has func(s, affix string) bool) *code {
 	a, b := args[0].eval, args[1].eval
 	general := func(fr *frame) tri {

@@ -10,6 +10,8 @@ type numFn func(fr *frame) (int64, bool)
 func numConstant(i int64) numFn { return func(*frame) (int64, bool) { return i, true } }
 
 // numConditional is cond ? a : b.
+//
+//go:noinline
 func numConditional(cond testFn, a, b numFn) numFn {
 	if a == nil || b == nil {
 		return nil
@@ -33,6 +35,8 @@ func numConditional(cond testFn, a, b numFn) numFn {
 }
 
 // numSum is a + b.
+//
+//go:noinline
 func numSum(a, b numFn) numFn {
 	if a == nil || b == nil {
 		return nil
@@ -55,6 +59,8 @@ func numSum(a, b numFn) numFn {
 }
 
 // withNum is the node of an integer that num computes where it can.
+//
+//go:noinline
 func withNum(num numFn, general evalFn) *code {
 	return &code{num: num, static: KindInt, eval: func(fr *frame) Value {
 		if i, ok := num(fr); ok {
@@ -65,6 +71,8 @@ func withNum(num numFn, general evalFn) *code {
 }
 
 // numEquality is == or != of an integer and a constant.
+//
+//go:noinline
 func numEquality(num numFn, k int64, negated bool, general testFn) testFn {
 	return func(fr *frame) tri {
 		i, ok := num(fr)
