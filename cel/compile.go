@@ -340,7 +340,7 @@ func (c *compiler) indexing(e ast.Expr, optional bool) *code {
 	s := step{optional: optional}
 	if key.konst != nil {
 		if bad := checkKey(*key.konst); bad.failed() {
-			if c.lang != nil {
+			if c.general() {
 				return &code{eval: func(*frame) Value { return bad }}
 			}
 			c.fail("%w", bad.err())
@@ -406,7 +406,7 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 		optional bool
 	}
 	var entries []entry
-	allConst, strictKeys := true, c.lang != nil
+	allConst, strictKeys := true, c.general()
 	for _, en := range e.AsMap().Entries() {
 		me := en.AsMapEntry()
 		k, v := c.node(me.Key()), c.node(me.Value())

@@ -92,7 +92,7 @@ func (c *compiler) function(e ast.Expr) *code {
 	}
 	args := c.arguments(e)
 	if name == "matches" || name == "find" || name == "findAll" {
-		if len(args) > 1 && args[1].konst != nil && args[1].konst.kind == KindString && (c.lang == nil || validPattern(args[1].konst.text())) {
+		if len(args) > 1 && args[1].konst != nil && args[1].konst.kind == KindString && (!c.general() || validPattern(args[1].konst.text())) {
 			return c.patternCall(name, overload, args)
 		}
 	}
@@ -126,7 +126,7 @@ func (c *compiler) function(e ast.Expr) *code {
 		switch {
 		case v.kind != KindError:
 			return constant(asciiFlag(v))
-		case c.lang == nil:
+		case !c.general():
 			c.fail("%w", v.err())
 		}
 	}

@@ -130,6 +130,10 @@ func (fr *frame) run(ctx context.Context, eval evalFn, slots int, limit uint64, 
 	return v, cost, nil
 }
 
+// general reports whether expressions mean what the definition of the language
+// says rather than what Kubernetes' rules do.
+func (c *compiler) general() bool { return c.lang != nil && !c.lang.lang.kubernetes }
+
 // langCompiler is what the compiler knows about an expression of a Language.
 type langCompiler struct {
 	lang      *Language

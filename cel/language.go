@@ -70,6 +70,8 @@ type Language struct {
 	known    map[string]bool // declared variables
 	allowed  *selection      // nil: everything
 	strict   bool
+
+	kubernetes bool // expressions mean what they mean in rules
 }
 
 // NewLanguage returns the language that o describes.
@@ -93,7 +95,7 @@ func NewLanguage(o LanguageOptions) (*Language, error) {
 	if err != nil {
 		return nil, fmt.Errorf("language: %w", err)
 	}
-	l := &Language{schemas: map[string]*Type{}, known: map[string]bool{}, strict: !o.LenientPresence && o.Kubernetes == ""}
+	l := &Language{schemas: map[string]*Type{}, known: map[string]bool{}, strict: !o.LenientPresence && o.Kubernetes == "", kubernetes: o.Kubernetes != ""}
 	functions := base.Functions()
 	if o.Subset != nil {
 		if l.allowed, err = o.Subset.selection(base); err != nil {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/keelson-io/keelson/doc"
 )
 
 // partialLanguage has inputs of all sorts.
@@ -377,4 +379,61 @@ func TestSubset(t *testing.T) {
 			t.Errorf("%v: got %v", s, err)
 		}
 	}
+}
+
+// TestKubernetesPartial: in the language of a version of Kubernetes, residual
+// expressions compile although constants are looked at early.
+func TestKubernetesPartial(t *testing.T) {
+	self := &Type{Kind: Object, Fields: []Field{
+		{Name: "b", Type: &Type{Kind: Bool}, Slot: -1}, {Name: "l", Type: &Type{Kind: List, Elem: &Type{Kind: Int}}, Slot: -1},
+		{Name: "p", Type: &Type{Kind: String}, Slot: -1},
+	}}
+	l, err := NewLanguage(LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "self", Schema: self}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := parsed(`{"p": "(", "l": [1, 2]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := Vars{"self": FromDoc(data, self)}
+	for expr, want := range map[string]string{
+		"self.b || int(self.p) == 1":                    "self.b || int(self.p) == 1",
+		"self.b || 'x'.matches(self.p)":                 `self.b || "x".matches(self.p)`,
+		"self.b || duration(self.p) > duration('1s')":   `self.b || duration(self.p) > duration("1s")`,
+		"self.l.exists(x, x > 2 || self.b)":             "[1, 2].exists(x, x > 2 || self.b)",
+		"self.b && self.l.sum() == 3":                   "self.b",
+		"self.b && self.l == [2, 1]":                    "false",
+		"self.b ? {'a': 1, 'a': 2}.size() == 1 : false": `self.b ? true : false`,
+	} {
+		x, err := l.CompileExpression(expr)
+		if err != nil {
+			t.Errorf("%s: %v", expr, err)
+			continue
+		}
+		out, _, err := x.Partial(context.Background(), vars, patterns(t, l, "self.b"), 0)
+		got := out.Residual
+		if out.Known {
+			got = out.Value.String()
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: got %s, %v, want %s", expr, got, err, want)
+		}
+		if out.Known {
+			continue
+		}
+		if _, err := l.CompileExpression(out.Residual); err != nil {
+			t.Errorf("%s: residual %s: %v", expr, out.Residual, err)
+		}
+	}
+	if _, err := l.CompileExpression("self.b && int('x') == 1"); err == nil {
+		t.Error("a conversion that upstream refuses early: no error")
+	}
+}
+
+func parsed(text string) (doc.Value, error) {
+	d := &doc.Doc{}
+	d.Reset([]*doc.Shape{nil})
+	err := doc.Parse(d, []byte(text))
+	return d.Root(), err
 }

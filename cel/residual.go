@@ -32,6 +32,7 @@ type residue struct {
 	fac     ast.ExprFactory
 	macros  map[int64]ast.Expr
 	lastID  int64
+	written int // depth of parts that stay as they were written
 }
 
 // eval evaluates a part within what is left of the limit.
@@ -77,11 +78,11 @@ func (r *residue) id() int64 {
 	return r.lastID
 }
 
-// value is what a node evaluates to, if it can be evaluated by itself and is no
-// error.
+// value is what a node evaluates to, if it can be evaluated by itself; an error
+// is a value here.
 func (r *residue) value(e ast.Expr) (Value, bool) {
 	part, ok := r.x.parts.nodes[e.ID()]
-	if !ok || r.fail != nil {
+	if !ok || r.fail != nil || r.written > 0 {
 		return Value{}, false
 	}
 	v, err := r.eval(part)
@@ -90,7 +91,7 @@ func (r *residue) value(e ast.Expr) (Value, bool) {
 		r.fail = err
 		return Value{}, false
 	case err != nil:
-		return Value{}, false
+		return errorOf(err), true
 	case v.kind == KindUnknown:
 		r.note(v)
 		return Value{}, false
@@ -103,6 +104,10 @@ func (r *residue) expr(e ast.Expr) ast.Expr {
 	if v, ok := r.value(e); ok {
 		if lit := r.literal(v, r.x.tree.GetType(e.ID())); lit != nil {
 			return lit
+		}
+		if v.kind == KindError && mayRefuse(e) {
+			r.written++
+			defer func() { r.written-- }()
 		}
 	}
 	if macro, ok := r.macros[e.ID()]; ok {
@@ -142,6 +147,17 @@ func (r *residue) expr(e ast.Expr) ast.Expr {
 		return r.fac.NewStruct(r.id(), e.AsStruct().TypeName(), fields)
 	}
 	return e
+}
+
+// mayRefuse reports whether e may not compile once its arguments are literals
+// that it fails with: conversions and patterns are looked at early.
+func mayRefuse(e ast.Expr) bool {
+	if e.Kind() != ast.CallKind {
+		return false
+	}
+	fn := e.AsCall().FunctionName()
+	_, operator := operators.FindReverse(fn)
+	return !operator || fn == operators.Index || fn == operators.OptIndex
 }
 
 func (r *residue) exprs(es []ast.Expr) []ast.Expr {
