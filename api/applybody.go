@@ -1,6 +1,11 @@
 package api
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
 	"sigs.k8s.io/yaml"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,18 +29,28 @@ func (q *request) applyBody(body []byte, o *meta.WriteOptions) ([]byte, error) {
 			return nil, err
 		}
 		if err := doc.Parse(d, patch); err != nil {
-			return nil, status.BadRequest("error decoding YAML: %v", err)
+			return nil, status.BadRequest("error decoding patch: %v", err)
 		}
 	}
 	root := d.Root()
-	if root.Kind() != doc.Object {
-		return nil, status.BadRequest("error decoding YAML: got %s, want object", root.Kind())
+	switch root.Kind() {
+	case doc.Object:
+	case doc.Null:
+		return nil, status.BadRequest("invalid object type: /, Kind=")
+	default:
+		// What json.Unmarshal says of it, as upstream passes that on.
+		var object map[string]json.RawMessage
+		err := json.Unmarshal(patch, &object)
+		text := strings.Replace(fmt.Sprint(err), "map[string]json.RawMessage", "map[string]interface {}", 1)
+		return nil, status.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %s", text)
 	}
-	if name := root.At("metadata", "name"); !name.Exists() {
+	if name := root.At("metadata", "name"); !name.Exists() && root.At("metadata", "generateName").Exists() {
+		return nil, status.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", q.name)
+	} else if !name.Exists() {
 		d.Set(d.NewString(q.name), "metadata", "name")
 		patch = d.AppendJSON(nil, d.Root().Node)
 	} else if name.Text() != q.name {
-		return nil, status.BadRequest("metadata.name (%s) does not match the name on the URL (%s)", name.Text(), q.name)
+		return nil, status.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name.Text(), q.name)
 	}
 	return patch, nil
 }
@@ -43,15 +58,18 @@ func (q *request) applyBody(body []byte, o *meta.WriteOptions) ([]byte, error) {
 // applyYAML turns a body into JSON.
 func (q *request) applyYAML(body []byte, o *meta.WriteOptions) ([]byte, error) {
 	patch, err := yaml.YAMLToJSON(body)
-	if err != nil {
-		return nil, status.BadRequest("error decoding YAML: %v", err)
+	switch {
+	case err != nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")):
+		return nil, status.BadRequest("error decoding patch: error converting YAML to JSON: %v", err)
+	case err != nil:
+		return nil, status.BadRequest("error encoding patch: %v", err)
 	}
 	if o.FieldValidation == metav1.FieldValidationIgnore {
 		return patch, nil
 	}
 	if _, err := yaml.YAMLToJSONStrict(body); err != nil {
 		if o.FieldValidation == metav1.FieldValidationStrict {
-			return nil, status.BadRequest("error strict decoding YAML: %v", err)
+			return nil, status.BadRequest("error strict decoding patch: error converting YAML to JSON: %v", err)
 		}
 		q.warn(yamlWarnings(err)...)
 	}

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/doc"
@@ -112,11 +113,18 @@ func (q *request) decode(d *doc.Doc, o *object, validation string) error {
 		return q.undecodable(o, err)
 	}
 	obj := meta.Object{Doc: d}
+	if _, err := kschema.ParseGroupVersion(obj.APIVersion()); err != nil {
+		return q.unreadable(o.sent, err)
+	}
 	switch {
 	case obj.Kind() == "":
-		return status.BadRequest("%s", runtime.NewMissingKindErr("object has no kind field "))
+		return q.unreadable(o.sent, runtime.NewMissingKindErr(string(o.sent)))
 	case obj.APIVersion() == "":
 		return status.BadRequest("the API version in the data () does not match the expected API version (%s)", q.v.APIVersion())
+	}
+	// An object of another kind is refused later on; its fields are not ours to know.
+	if obj.Kind() != q.v.Kind.Name {
+		found = 0
 	}
 	if strict := q.strict(found, o, validation); len(strict) > 0 {
 		if validation == metav1.FieldValidationStrict {
@@ -173,10 +181,16 @@ func (q *request) undecodable(o *object, err error) error {
 	if errors.As(err, &syntax) {
 		return q.unreadable(o.sent, fmt.Errorf("couldn't get version/kind; json parse error: %w", err))
 	}
+	if strings.HasPrefix(err.Error(), "couldn't get version/kind; ") {
+		return q.unreadable(o.sent, err)
+	}
 	name, version := q.v.Kind.Name, q.v.Name
 	d := doc.Get()
 	defer d.Release()
 	if doc.Parse(d, o.json) == nil {
+		if d.Root().Kind() == doc.Null {
+			return q.unreadable(o.sent, runtime.NewMissingKindErr(string(o.sent)))
+		}
 		if k := d.Root().Get("kind").Text(); k != "" {
 			name = k
 		}
@@ -199,8 +213,8 @@ func (q *request) checkNamespace(obj meta.Object) error {
 	case have == q.namespace:
 	case have == "":
 		obj.SetNamespace(q.namespace)
-	case q.namespace == "":
-		return status.BadRequest("namespace not allowed on this type")
+	case q.namespace == "": // objects of the cluster have none, whatever is sent
+		obj.Doc.Remove("metadata", "namespace")
 	default:
 		return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}

@@ -45,6 +45,9 @@ func (q *request) deleteOptions() (*meta.DeleteOptions, error) {
 		return meta.ParseDeleteOptions(nil, "", q.query)
 	}
 	media := contentType(q.r)
+	if media != typeJSON && media != typeYAML && media != typeProtobuf {
+		return nil, unsupported(typeJSON, typeYAML, typeProtobuf)
+	}
 	body, err := q.readBody()
 	if err != nil {
 		return nil, err
@@ -122,7 +125,7 @@ func (q *request) remove(o *meta.DeleteOptions) (*removal, error) {
 			if err != nil {
 				return nil, err
 			}
-			return &removal{waiting: view.JSON}, nil
+			return &removal{waiting: view.JSON, orphan: o.OrphanDependents != nil && !*o.OrphanDependents}, nil
 		}
 		return nil, err
 	}
@@ -192,11 +195,12 @@ func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, 
 		if m.DeletionTimestamp() == "" {
 			m.SetDeletionTimestamp(time.Now())
 		}
-		if !q.isNamespaces() {
+		// Kinds with rules of their own for deletion are marked by those alone.
+		if b := q.kind.Builtin; b == nil || b.Delete == nil {
 			m.SetDeletionGracePeriodSeconds(0)
-		}
-		if g := m.Generation(); g > 0 {
-			m.SetGeneration(g + 1)
+			if g := m.Generation(); g > 0 {
+				m.SetGeneration(g + 1)
+			}
 		}
 	}
 	encoded, err := q.v.Encode(d, nil)
@@ -218,6 +222,10 @@ func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, 
 // preconditions refuses to delete another object than the one meant.
 func (q *request) preconditions(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) error {
 	gr := kschema.GroupResource{Group: q.kind.Group, Resource: q.kind.Name}
+	if b := q.kind.Builtin; b != nil && b.Delete != nil && m.DeletionTimestamp() == "" && o.UID != nil && *o.UID != m.UID() {
+		return status.Conflict(q.kind.GroupResource(), q.name,
+			fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", *o.UID, m.UID()))
+	}
 	if o.UID != nil && *o.UID != m.UID() {
 		return status.Conflict(gr, q.name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
 			"The object might have been deleted and then recreated", *o.UID, m.UID()))

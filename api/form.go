@@ -36,8 +36,14 @@ func (q *request) newTable() (*rows, error) {
 	default:
 		return nil, status.BadRequest("Unable to convert to Table as requested: includeObject: Invalid value: %q: must be 'Metadata', 'Object', 'None', or empty", include)
 	}
-	t.table = table.New(q.v)
+	t.use(table.New(q.v))
 	return t, nil
+}
+
+// use sets what the columns are.
+func (t *rows) use(columns *table.Table) {
+	columns.In(t.q.accept.meta)
+	t.table = columns
 }
 
 // appendStart begins a table, up to its rows.

@@ -39,7 +39,7 @@ func (q *request) settle(version string) error {
 	}
 	rev, err := strconv.ParseUint(version, 10, 63)
 	if err != nil {
-		return status.Plain500(fmt.Sprintf("Invalid value: %q: %v", version, err))
+		return status.Plain500(fmt.Sprintf("resourceVersion: Invalid value: %q: %v", version, err))
 	}
 	return q.waitFor(int64(rev))
 }

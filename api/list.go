@@ -153,6 +153,9 @@ func (q *request) source(o *meta.ListOptions, f *filter) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
+		if o.ResourceVersion != "" && o.ResourceVersion != "0" {
+			return nil, status.BadRequest("specifying resource version is not allowed when using continue")
+		}
 		s.from = strings.TrimSuffix(f.prefix, "/") + start
 		if rev > 0 {
 			return s, q.exactly(s, rev, start)
@@ -175,7 +178,7 @@ func (q *request) source(o *meta.ListOptions, f *filter) (*source, error) {
 }
 
 func invalidVersion(version string, err error) error {
-	return status.BadRequest("resourceVersion: Invalid value: %q: %v", version, err)
+	return status.BadRequest("invalid resource version: resourceVersion: Invalid value: %q: %v", version, err)
 }
 
 // newest is a state not older than a version.
@@ -241,7 +244,7 @@ func expired(start string) error {
 
 // appendList prints a page up to what follows its objects, which it returns.
 func (q *request) appendList(b *[]byte, p *page) (tail []byte, err error) {
-	metadata := p.metadata()
+	metadata := p.metadata(q.accept.form != formObject)
 	var t *rows
 	switch q.accept.form {
 	case formTable:
@@ -282,15 +285,18 @@ func (q *request) appendList(b *[]byte, p *page) (tail []byte, err error) {
 	return tail, nil
 }
 
-// metadata is the list's metadata as JSON.
-func (p *page) metadata() []byte {
-	b := append([]byte(`{"continue":"`), p.next...)
-	b = append(b, '"')
-	if p.remain > 0 {
-		b = append(b, `,"remainingItemCount":`...)
-		b = strconv.AppendInt(b, p.remain, 10)
+// metadata is the list's metadata as JSON. Lists of a fixed type leave out a
+// token that is empty.
+func (p *page) metadata(typed bool) []byte {
+	b := []byte{'{'}
+	if p.next != "" || !typed {
+		b = append(append(append(b, `"continue":"`...), p.next...), `",`...)
 	}
-	b = append(b, `,"resourceVersion":"`...)
+	if p.remain > 0 {
+		b = append(b, `"remainingItemCount":`...)
+		b = append(strconv.AppendInt(b, p.remain, 10), ',')
+	}
+	b = append(b, `"resourceVersion":"`...)
 	b = append(b, p.version...)
 	return append(b, `"}`...)
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -64,6 +66,7 @@ func (q *request) patch() error {
 	return q.change(&change{
 		options: o,
 		scope:   q.part(),
+		named:   true,
 		track:   q.updates(o),
 		build: func(next, _ *doc.Doc, obj *cache.Object) error {
 			view, err := obj.View(q.v)
@@ -91,6 +94,9 @@ const maxOperations = 10000
 func patched(media string, object, patch []byte) ([]byte, error) {
 	if media == patchMerge {
 		out, err := doc.MergePatch(object, patch)
+		if err != nil && !json.Valid(patch) {
+			return nil, noJSON()
+		}
 		if err != nil {
 			return nil, status.BadRequest("Invalid JSON Patch")
 		}
@@ -101,6 +107,8 @@ func patched(media string, object, patch []byte) ([]byte, error) {
 	switch {
 	case err == nil:
 		return out, nil
+	case !json.Valid(patch):
+		return nil, noJSON()
 	case errors.As(err, &format):
 		return nil, status.BadRequest("%v", err)
 	}
@@ -145,11 +153,17 @@ func strictPatch(media string, patch []byte, validation string) ([]string, error
 		check = doc.JSONPatchStrict
 	}
 	found, err := check(patch)
+	if err != nil && !json.Valid(patch) {
+		return nil, noJSON()
+	}
 	if err != nil {
 		return nil, status.BadRequest("error decoding patch: %v", err)
 	}
 	return found, nil
 }
+
+// noJSON is the error for a patch that is no JSON at all.
+func noJSON() error { return status.BadRequest("invalid JSON patch") }
 
 // decodePatched reads what a patch made of the object.
 func (q *request) decodePatched(next *doc.Doc, patched []byte, validation string, wrong []string) error {
@@ -167,6 +181,9 @@ func (q *request) decodePatched(next *doc.Doc, patched []byte, validation string
 		q.warn(wrong...)
 	}
 	obj := meta.Object{Doc: next}
+	if obj.Kind() == "" {
+		return wrongPatch(patched, runtime.NewMissingKindErr(string(patched)).Error())
+	}
 	if err := q.checkName(obj); err != nil {
 		return err
 	}

@@ -94,8 +94,7 @@ func (q *request) sendParts(code int, head, tail []byte) {
 		h["Content-Type"] = jsonHeader
 		var out bytes.Buffer
 		if json.Indent(&out, body, "", "  ") == nil {
-			out.WriteByte('\n')
-			body = out.Bytes()
+			body = out.Bytes() // without a newline, as upstream prints for humans
 		}
 	}
 	if len(body) > gzipAbove && acceptsGzip(q.r) {
@@ -166,8 +165,13 @@ func (q *request) fail(err error) {
 	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {
 		q.w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
-	if st.Code == http.StatusNotAcceptable {
-		q.accept = accept{pretty: true}
+	if st.Code == http.StatusNotAcceptable || q.accept.form != formObject {
+		// A Status is never transformed: who accepts nothing else reads it as a human would.
+		a, err := negotiate(q.r, false)
+		if err != nil || a.form != formObject {
+			a = accept{pretty: true}
+		}
+		q.accept = a
 	}
 	q.sendStatus(int(st.Code), &st)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -43,6 +45,7 @@ func (q *request) servePath() error {
 			return err
 		}
 		q.accept = a
+		q.accept.pretty = true
 		q.send(http.StatusOK, q.h.version)
 	case "metrics":
 		q.forward(q.h.metrics.handler)
@@ -186,16 +189,16 @@ func (q *request) serveObject() error {
 			return methodNotAllowed()
 		}
 		return q.create()
-	case "update":
-		if q.name == "" {
-			break
+	case "update", "patch":
+		switch {
+		case q.name == "" && q.kind.Builtin != nil:
+			return methodNotAllowed()
+		case q.name == "":
+			return status.BadRequest("name must be provided")
+		case q.verb == "patch":
+			return q.patch()
 		}
 		return q.update()
-	case "patch":
-		if q.name == "" {
-			break
-		}
-		return q.patch()
 	case "delete":
 		return q.delete()
 	case "deletecollection":
@@ -220,7 +223,7 @@ func (q *request) servePart(updateOnly bool) error {
 // methodNotAllowed is the refusal of paths that know no such method at all.
 func methodNotAllowed() error {
 	e := status.Plain500("the server does not allow this method on the requested resource")
-	e.Code, e.Reason = http.StatusMethodNotAllowed, "MethodNotAllowed"
+	e.Code, e.Reason, e.Details = http.StatusMethodNotAllowed, "MethodNotAllowed", &metav1.StatusDetails{}
 	return e
 }
 

@@ -9,8 +9,8 @@ import (
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
@@ -96,7 +96,12 @@ func (q *request) sendScale(code int, s *autoscalingv1.Scale) error {
 		return err
 	}
 	if q.accept.form == formTable {
-		return status.NotAcceptable("only the following media types are accepted: " + typeJSON)
+		t, err := q.newTable()
+		if err != nil {
+			return err
+		}
+		t.use(table.NewScale(q.v))
+		return t.sendOne(code, body)
 	}
 	if q.accept.form == formPartial {
 		body = appendPartial(nil, body, q.accept.meta)
@@ -128,6 +133,7 @@ func (q *request) updateScale() error {
 func (q *request) patchScale() error {
 	media := contentType(q.r)
 	if media != patchJSON && media != patchMerge {
+		// Apply is refused, though upstream has it here: nothing would say who owns the replicas.
 		return unsupported(patchJSON, patchMerge)
 	}
 	var err error
@@ -164,15 +170,14 @@ func (q *request) readScale(body []byte) (*autoscalingv1.Scale, error) {
 	if s.Kind != "" && s.Kind != scaleKind.Kind || s.APIVersion != "" && s.APIVersion != "autoscaling/v1" {
 		return nil, status.BadRequest("wrong object passed to Scale update: %s, Kind=%s", s.APIVersion, s.Kind)
 	}
-	if s.Name != "" && s.Name != q.name {
+	if s.Name == "" {
+		return nil, status.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", q.name)
+	}
+	if s.Name != q.name {
 		return nil, status.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", s.Name, q.name)
 	}
 	if s.Namespace != "" && s.Namespace != q.namespace {
 		return nil, status.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
-	}
-	if s.Spec.Replicas < 0 {
-		return nil, status.Invalid(scaleKind, q.name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas,
-			"must be greater than or equal to 0")})
 	}
 	return s, nil
 }
@@ -199,7 +204,7 @@ func (q *request) changeScale(o *meta.WriteOptions, next func(now *autoscalingv1
 			}
 			if s.UID != "" && s.UID != now.UID {
 				return status.Conflict(q.kind.GroupResource(), q.name,
-					fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", s.UID, now.UID))
+					uidMismatch(obj.Key, string(s.UID), string(now.UID)))
 			}
 			if err := q.v.Load(d, obj.Raw, obj.Rev); err != nil {
 				return err

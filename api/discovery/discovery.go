@@ -137,6 +137,7 @@ func serve(w http.ResponseWriter, r *http.Request, o object) {
 
 func notFound(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusNotFound)
 	w.Write([]byte("404 page not found\n"))
 }

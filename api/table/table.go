@@ -48,6 +48,7 @@ const (
 type Table struct {
 	columns []column
 	builtin bool
+	meta    string // version of meta.k8s.io of the objects in rows
 }
 
 // column is a column besides the name.
@@ -93,7 +94,7 @@ func NewScale(v *kind.Version) *Table {
 }
 
 func newTable(columns []kind.Column) *Table {
-	t := &Table{columns: make([]column, len(columns))}
+	t := &Table{columns: make([]column, len(columns)), meta: "v1"}
 	for i, c := range columns {
 		t.columns[i] = column{def: c, cell: cellOf(c), path: parsePath(c.JSONPath)}
 	}
@@ -133,10 +134,13 @@ func (t *Table) AppendRow(b []byte, obj doc.Value, include Include, now time.Tim
 	case IncludeObject:
 		b = obj.AppendJSON(b)
 	default:
-		b = AppendMetadata(b, obj)
+		b = t.appendMetadata(b, obj)
 	}
 	return append(b, '}')
 }
+
+// In makes the objects of rows those of a version of meta.k8s.io.
+func (t *Table) In(version string) { t.meta = version }
 
 // AppendCells appends the cells of obj as a JSON array.
 func (t *Table) AppendCells(b []byte, obj doc.Value, now time.Time) []byte {
@@ -156,7 +160,12 @@ func Row(b []byte, v *kind.Version, obj *doc.Doc) []byte {
 
 // AppendMetadata appends the metadata of obj as a PartialObjectMetadata.
 func AppendMetadata(b []byte, obj doc.Value) []byte {
-	b = append(b, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":`...)
+	return (&Table{meta: "v1"}).appendMetadata(b, obj)
+}
+
+func (t *Table) appendMetadata(b []byte, obj doc.Value) []byte {
+	b = append(b, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/`...)
+	b = append(append(b, t.meta...), `","metadata":`...)
 	if m := obj.Get("metadata"); m.Kind() == doc.Object {
 		b = m.AppendJSON(b)
 	} else {
