@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -88,20 +89,30 @@ type defaultCheck struct {
 	pruned   bool // unknown fields are errors
 	resource *structural.Schema
 	errs     field.ErrorList
+	spent    bool // the rules of one of them used up the budget
+}
+
+// endsRules reports whether an error says that rules cost too much to go on.
+func endsRules(e *field.Error) bool {
+	return strings.Contains(e.Detail, "no further validation rules will be run")
 }
 
 // node checks the default of s and those below. at leads to s from the
 // resource that it is in, "[]" standing for the items of a list; meta says
 // that s is in the metadata (or apiVersion, kind) of that resource.
 func (c *defaultCheck) node(s *structural.Schema, path *field.Path, at []string, meta bool) {
-	if s == nil {
+	if s == nil || c.spent {
 		return
 	}
 	if s.Embedded {
 		at, meta = nil, false
 	}
 	if s.Default != nil {
-		c.errs = append(c.errs, c.value(s, path.Child("default"), at, meta)...)
+		errs := c.value(s, path.Child("default"), at, meta)
+		c.errs = append(c.errs, errs...)
+		if c.spent = slices.ContainsFunc(errs, endsRules); c.spent {
+			return // all defaults share one budget
+		}
 	}
 	// Defaults in additionalProperties are not looked at, as in Kubernetes.
 	c.node(s.Items, path.Child("items"), append(at, "[]"), meta)

@@ -125,6 +125,9 @@ func TestDamagedRules(t *testing.T) {
 				}
 				want = theirs(t, crd, old)
 				compared++
+				if len(want) > 0 && strings.Contains(want.ToAggregate().Error(), "no further validation rules") {
+					continue // what else is found depends on the order of a Go map
+				}
 				for _, diff := range compare(ours(crd, old), want) {
 					wrong++
 					t.Errorf("%s\n\tseed %d round %d, %s, update %v: %s", diff, seed, round, name, update, what)
