@@ -196,6 +196,20 @@ func TestValidateCRDUpdate(t *testing.T) {
 	}
 }
 
+// TestSpentBudget holds that nothing more is said about defaults once the rules
+// about one of them used up what all may cost.
+func TestSpentBudget(t *testing.T) {
+	rule := "true"
+	for range 6 {
+		rule = "'abcdefghijklmnopqrstuvwxyz'.split('').all(x, " + rule + ")"
+	}
+	dear := `{type: string, default: x, x-kubernetes-validations: [{message: dear, rule: "` + rule + `"}]}`
+	crd := definition(t, "SCHEMA", `{type: object, properties: {a: `+dear+`, b: `+dear+`}}`)
+	compare(t, where(), texts(ValidateCRD(crd)), []string{
+		`spec.validation.openAPIV3Schema.properties[a].default: Invalid value: "string": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: dear`,
+	})
+}
+
 func TestCRDWarnings(t *testing.T) {
 	odd := []string{"SCHEMA", `{type: object, properties: {a: {type: string, format: odd}, b: {type: string, format: k8s-short-name}, c: {type: boolean, format: date},
 		s: {type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic}}}}`}
