@@ -2,7 +2,7 @@ package cel
 
 import (
 	"context"
-	"math"
+	"errors"
 
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
@@ -17,7 +17,7 @@ func (x *Expression) Explain(ctx context.Context, vars Vars, failure error) stri
 	x.partsOnce.Do(func() { x.parts, x.partsErr = x.compileParts() })
 	source := common.NewStringSource(x.source, "<input>")
 	at := x.tree.Expr().ID()
-	if x.partsErr == nil {
+	if x.partsErr == nil && !errors.Is(failure, ErrCostLimit) && !errors.Is(failure, ErrInterrupted) {
 		r := &residue{ctx: ctx, x: x, vars: vars, limit: maxExplain, macros: x.tree.SourceInfo().MacroCalls()}
 		if e := r.culprit(x.tree.Expr(), failure.Error()); e != nil {
 			at = e.ID()
@@ -27,8 +27,9 @@ func (x *Expression) Explain(ctx context.Context, vars Vars, failure error) stri
 	return (&common.Error{Location: place, Message: failure.Error()}).ToDisplayString(source)
 }
 
-// maxExplain bounds what Explain spends.
-const maxExplain = math.MaxUint32
+// maxExplain bounds what Explain spends: finding the place is no reason to work
+// much longer than the evaluation did.
+const maxExplain = 10_000_000
 
 // culprit is the innermost part at or below e that fails in these words, the
 // leftmost if there are several; nil if none does.
