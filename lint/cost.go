@@ -41,22 +41,34 @@ func (t *tree) costs() (out Schema, ok bool) {
 	}
 	out.Share = float64(out.Total) / TotalLimit
 	slices.SortStableFunc(out.Costs, func(a, b Cost) int { return cmp.Compare(b.Total, a.Total) })
+	goal := highest(out.Costs)
 	for i := range out.Costs {
 		c := &out.Costs[i]
-		goal := uint64(RuleLimit)
-		if out.Total > TotalLimit && i == 0 {
-			// What the others leave of the limit of the whole schema.
-			goal = 0
-			if rest := out.Total - c.Total; rest < TotalLimit {
-				goal = min(RuleLimit, TotalLimit-rest)
-			}
-		}
 		at, ok := rules[before(c.Path, ".x-kubernetes-validations")]
 		if c.Total >= RuleLimit/100 && ok && i < mostAdvised {
 			c.Advice = newSearch(at, c).advise(c.Total, goal)
 		}
 	}
 	return out, true
+}
+
+// highest is what one expression may cost so that all of them together keep to the limit of the schema: its own limit, or less
+// if there are many expensive ones.
+func highest(costs []Cost) uint64 {
+	fits, tooMuch := uint64(0), uint64(RuleLimit+1)
+	for tooMuch-fits > 1 {
+		middle := fits + (tooMuch-fits)/2
+		total := uint64(0)
+		for _, c := range costs {
+			total = plus(total, min(c.Total, middle))
+		}
+		if total <= TotalLimit {
+			fits = middle
+		} else {
+			tooMuch = middle
+		}
+	}
+	return fits
 }
 
 // compile compiles the schema; nil if it is not good enough for that.

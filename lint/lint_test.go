@@ -158,6 +158,28 @@ func TestBoundsInAdviceAreTheLargestThatFit(t *testing.T) {
 	}
 }
 
+func TestManyExpensiveRulesShareTheLimit(t *testing.T) {
+	var schema strings.Builder
+	schema.WriteString("            properties:\n")
+	for i := range 12 {
+		fmt.Fprintf(&schema, "              a%d: {type: array, maxItems: 1500, items: {type: integer}, x-kubernetes-validations: [{rule: 'self.all(x, self.exists_one(y, x == y))'}]}\n", i)
+	}
+	costs, ok := load(t, definition(schema.String())).schemas()[0].costs()
+	if !ok || costs.Total <= TotalLimit || costs.Costs[0].Total > RuleLimit {
+		t.Fatalf("got %d of %d, the most expensive %d: want only the sum above its limit", costs.Total, TotalLimit, costs.Costs[0].Total)
+	}
+	total := uint64(0)
+	for _, c := range costs.Costs {
+		if c.Advice == nil || len(c.Advice.Bounds) != 1 {
+			t.Fatalf("%s: got advice %+v, want a bound", c.Where, c.Advice)
+		}
+		total += c.Advice.Then
+	}
+	if total > TotalLimit || total < TotalLimit*9/10 {
+		t.Errorf("with all of the advice: got %d, want just below %d", total, TotalLimit)
+	}
+}
+
 func TestSplitTakesPathsApart(t *testing.T) {
 	for path, want := range map[string]string{
 		"":                                      "[]",

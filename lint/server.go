@@ -154,7 +154,8 @@ func (d *Definition) fromServer(e *field.Error) []Finding {
 // change breaks.
 func Check(ctx context.Context, d, old *Definition) *Report {
 	r := &Report{Name: d.name(), Source: d.Source.Name, Line: d.Source.Line}
-	r.Findings = append(verdict(ctx, d, old), d.drafts()...)
+	r.Findings = append([]Finding{}, verdict(ctx, d, old)...) // in JSON a list, even if it is empty
+	r.Findings = append(r.Findings, d.drafts()...)
 	if old != nil {
 		r.Findings = append(r.Findings, compare(d, old)...)
 	}

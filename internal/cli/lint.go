@@ -46,8 +46,8 @@ func newLintCommand() *cobra.Command {
 
 Then it lists what the rules of each schema may cost at most, the most expensive first. The server refuses a rule above
 10,000,000 and a schema above 100,000,000. Without --top the rules of a schema are listed only if one of them reaches 1% of its
-limit. SHARE is the part of the limit of one rule, DRIVEN BY the list, map or text whose
-bound matters most. For a rule above the limit the bounds that bring it below are worked out.
+limit. SHARE is the part of the limit of one rule, DRIVEN BY the list, map or text whose bound matters most. For rules above a
+limit the bounds that bring them below are worked out.
 
 CRD is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. Documents of other kinds are
 passed over. --old takes the definitions as they were; they are matched by name, and definitions that are new are checked as
