@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/operation"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -105,7 +105,7 @@ func metaErrors(at *field.Path, v doc.Value) field.ErrorList {
 // segmentName allows whatever can be a segment of a path.
 func segmentName(name string, prefix bool) []string {
 	if prefix {
-		return path.IsValidPathSegmentPrefix(name)
+		return content.IsPathSegmentPrefix(name)
 	}
-	return path.IsValidPathSegmentName(name)
+	return content.IsPathSegmentName(name)
 }

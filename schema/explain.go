@@ -150,28 +150,8 @@ func (n *node) numberErrors(x doc.Value, name string) []error {
 	if v == nil {
 		return errs
 	}
-	isInt := x.Kind() == doc.Int
-	f := x.Node.Float()
-	if isInt {
-		f = float64(x.Node.Int())
-	}
 	check := func(b *float64, what string, byInt func(v, b int64) error, byFloat func(v, b float64) error) {
-		if b == nil {
-			return
-		}
-		bad := rangeError(*b, n.numType, n.format, what, name)
-		if bad != nil {
-			errs = append(errs, bad)
-		}
-		var err error
-		if isInt && bad == nil {
-			err = byInt(x.Node.Int(), int64(*b))
-		} else {
-			err = byFloat(f, *b)
-		}
-		if err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, n.boundErrors(x, b, what, name, byInt, byFloat)...)
 	}
 	check(v.multiple, "MultipleOf", func(v, b int64) error {
 		return multipleError(name, v, b, b > 0, multipleOfInt(v, b))
@@ -200,6 +180,31 @@ func (n *node) numberErrors(x doc.Value, name string) []error {
 		}
 		return openapi.ExceedsMinimum(name, in, b, v.exclMin, f)
 	})
+	return errs
+}
+
+// boundErrors checks one bound: b itself, and x by it, as integers if both are.
+func (n *node) boundErrors(x doc.Value, b *float64, what, name string, byInt func(v, b int64) error, byFloat func(v, b float64) error) []error {
+	if b == nil {
+		return nil
+	}
+	var errs []error
+	bad := rangeError(*b, n.numType, n.format, what, name)
+	if bad != nil {
+		errs = append(errs, bad)
+	}
+	var err error
+	switch {
+	case x.Kind() != doc.Int:
+		err = byFloat(x.Node.Float(), *b)
+	case bad == nil:
+		err = byInt(x.Node.Int(), int64(*b))
+	default:
+		err = byFloat(float64(x.Node.Int()), *b)
+	}
+	if err != nil {
+		errs = append(errs, err)
+	}
 	return errs
 }
 
