@@ -73,6 +73,11 @@
 // are those of cel-go as Kubernetes configures it; module conformance proves it
 // on tables, on published definitions and on random expressions.
 //
+// Most expressions never reach cel-go's parser and checker: a parser and a
+// checker of our own know the common part of the language and give up on
+// anything else, errors first of all. Equal rules over equal types are one
+// program, shared by weak pointers.
+//
 // # Terms
 //
 //   - A [Type] is what a schema node is to rules. Package schema builds the tree.
@@ -101,7 +106,9 @@
 //
 // # Reading
 //
-// env.go (checking), compile.go (nodes), path.go and direct.go (members),
+// env.go (checking), parse.go, quick_check.go and quick.go (the common part of
+// the language), share.go (shared programs), compile.go (nodes), path.go, direct.go
+// and number.go (members and sizes), pattern.go,
 // compile_logic.go, compile_call.go, compile_fold.go with fold.go
 // (comprehensions), value.go with errors.go, load.go, equal.go, ops.go
 // (values), cost.go and estimate.go (prices), bridge.go and lib_*.go
