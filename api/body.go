@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -178,7 +179,8 @@ func yamlWarnings(err error) []string {
 // JSON, or metadata of a wrong type.
 func (q *request) undecodable(o *object, err error) error {
 	var syntax *doc.SyntaxError
-	if errors.As(err, &syntax) {
+	var typed *json.SyntaxError // of kinds that are Go types
+	if errors.As(err, &syntax) || errors.As(err, &typed) {
 		return q.unreadable(o.sent, fmt.Errorf("couldn't get version/kind; json parse error: %w", err))
 	}
 	if strings.HasPrefix(err.Error(), "couldn't get version/kind; ") {

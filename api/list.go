@@ -244,7 +244,7 @@ func expired(start string) error {
 
 // appendList prints a page up to what follows its objects, which it returns.
 func (q *request) appendList(b *[]byte, p *page) (tail []byte, err error) {
-	metadata := p.metadata(q.accept.form != formObject)
+	metadata := p.metadata(q.accept.form != formObject || q.kind.Builtin != nil)
 	var t *rows
 	switch q.accept.form {
 	case formTable:
@@ -257,7 +257,11 @@ func (q *request) appendList(b *[]byte, p *page) (tail []byte, err error) {
 		tail = []byte("]}")
 	case formPartialList:
 		*b = append(*b, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/`+q.accept.meta+`","metadata":`...)
-		*b = append(append(*b, metadata...), `,"items":[`...)
+		*b = append(append(*b, metadata...), `,"items":`...)
+		if len(p.objects) == 0 { // as upstream prints a list that is a Go struct
+			return []byte("null}"), nil
+		}
+		*b = append(*b, '[')
 		tail = []byte("]}")
 	default:
 		*b = append(*b, `{"apiVersion":"`+q.v.APIVersion()+`","items":[`...)

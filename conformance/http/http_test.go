@@ -1,0 +1,368 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// This file sends the requests and compares the answers.
+
+// patience is how long a request is repeated until it answers as wanted.
+const patience = 20 * time.Second
+
+// quiet is how long nothing may come before a watch counts as having said all.
+const quiet = 300 * time.Millisecond
+
+// run is one comparison of both servers.
+type run struct {
+	t      *testing.T
+	peers  [2]*peer // upstream, Keelson
+	same   *sameness
+	vars   [2]map[string]string
+	open   map[string]*opened
+	ledger map[string]bool // entries that were needed
+
+	requests, differences int
+}
+
+func TestHTTP(t *testing.T) {
+	r := &run{t: t, same: newSameness(), vars: [2]map[string]string{{}, {}}, open: map[string]*opened{}, ledger: map[string]bool{}}
+	var wg sync.WaitGroup
+	began := time.Now()
+	wg.Go(func() { r.peers[0] = startUpstream(t) })
+	wg.Go(func() { r.peers[1] = startKeelson(t) })
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	t.Logf("both serve after %v", time.Since(began))
+	scripts, err := filepath.Glob("testdata/*.http")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal(err, "no scripts")
+	}
+	only := os.Getenv("ONLY") // while working on one script
+	for _, path := range scripts {
+		requests, err := readScript(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := filepath.Base(path)
+		if only != "" && !strings.Contains(only, base) && base != "00-install.http" || testing.Short() && strings.HasPrefix(base, "long-") {
+			continue
+		}
+		for i := range requests {
+			r.step(&requests[i])
+		}
+	}
+	if only == "" {
+		r.matrix()
+		for _, e := range ledger {
+			if !r.ledger[e.name] && !(testing.Short() && e.long) {
+				t.Errorf("ledger: %s: there is no such difference any more", e.name)
+			}
+		}
+	}
+	fmt.Printf("http: %d requests, %d differences (%d of them intended)\n", r.requests, r.differences+len(r.ledger), len(r.ledger))
+}
+
+// step sends one request to both servers.
+func (r *run) step(q *request) {
+	switch q.method {
+	case "SLEEP":
+		d, err := time.ParseDuration(q.path)
+		if err != nil {
+			r.t.Fatalf("%s: %v", q, err)
+		}
+		time.Sleep(d)
+		return
+	case "CLOSE":
+		r.closeWatch(q)
+		return
+	}
+	r.requests++
+	defer func(began time.Time) {
+		if took := time.Since(began); took > 2*time.Second {
+			r.t.Logf("%s: took %v", q, took)
+		}
+	}(time.Now())
+	if q.watch != "" {
+		w := opened{request: q}
+		for side, p := range r.peers {
+			w.sides[side] = startWatch(p, r.build(q, side))
+		}
+		r.open[q.watch] = &w
+		for _, side := range w.sides {
+			side.settle()
+		}
+		return
+	}
+	var got [2]*answer
+	var wg sync.WaitGroup
+	for side, p := range r.peers {
+		wg.Go(func() { got[side] = p.ask(r.build(q, side), q) })
+	}
+	wg.Wait()
+	r.compare(q, got[0], got[1])
+	if q.save != "" {
+		for side := range got {
+			r.keep(side, q.save, got[side].body)
+		}
+	}
+}
+
+// compare reports the differences between two answers.
+func (r *run) compare(q *request, theirs, ours *answer) {
+	r.t.Helper()
+	a, b := r.same.both(theirs, ours, q.typed(), strings.HasPrefix(q.path, crds))
+	if q.random && theirs.code == ours.code || a == b {
+		return
+	}
+	for _, e := range ledger {
+		if e.covers(q, a, b) {
+			r.ledger[e.name] = true
+			return
+		}
+	}
+	r.differences++
+	body := q.body
+	if len(body) > 600 {
+		body = body[:600] + "…"
+	}
+	r.t.Errorf("%s: %s %s %v\n%s\n%s", q, q.method, q.path, q.header, body, diff(a, b))
+}
+
+// request is q as it goes to one server.
+func (r *run) build(q *request, side int) func(ctx context.Context) (*http.Request, error) {
+	fill := func(s string) string {
+		for k, v := range r.vars[side] {
+			s = strings.ReplaceAll(s, "${"+k+"}", v)
+		}
+		return s
+	}
+	return func(ctx context.Context) (*http.Request, error) {
+		body := fill(q.body)
+		var reader io.Reader
+		if body != "" {
+			reader = strings.NewReader(body)
+		}
+		req, err := http.NewRequestWithContext(ctx, q.method, r.peers[side].base+fill(q.path), reader)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("User-Agent", "conformance/1")
+		if body != "" {
+			req.Header.Set("Content-Type", "application/json")
+			if body[0] != '{' && body[0] != '[' {
+				req.Header.Set("Content-Type", "application/yaml")
+			}
+		}
+		for _, h := range q.header {
+			if h[1] == "-" {
+				req.Header[h[0]] = nil
+				continue
+			}
+			req.Header.Set(h[0], h[1])
+		}
+		return req, nil
+	}
+}
+
+// ask sends a request, repeatedly if q waits for something.
+func (p *peer) ask(build func(context.Context) (*http.Request, error), q *request) *answer {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		a := p.once(build)
+		if a.err == nil && strings.Contains(string(a.body), q.until) && (q.unless == "" || !strings.Contains(string(a.body), q.unless)) {
+			return a
+		}
+		if q.until == "" && q.unless == "" {
+			return a
+		}
+		if time.Now().After(deadline) {
+			return &answer{err: fmt.Errorf("%s: not the wanted answer in time: %d %.2000s", p.name, a.code, a.body)}
+		}
+	}
+}
+
+func (p *peer) once(build func(context.Context) (*http.Request, error)) *answer {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	req, err := build(ctx)
+	if err != nil {
+		return &answer{err: err}
+	}
+	resp, err := p.Do(req)
+	if err != nil {
+		return &answer{err: errors.New(strings.ReplaceAll(err.Error(), p.base, ""))}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return &answer{code: resp.StatusCode, header: resp.Header, body: body, err: err}
+}
+
+var kept = map[string]*regexp.Regexp{
+	"uid":      regexp.MustCompile(`"uid":\s*"([^"]*)"`),
+	"rv":       regexp.MustCompile(`"resourceVersion":\s*"([^"]*)"`),
+	"name":     regexp.MustCompile(`"name":\s*"([^"]*)"`),
+	"continue": regexp.MustCompile(`"continue":\s*"([^"]*)"`),
+	"url":      regexp.MustCompile(`"apis/demo.io/v1":{"serverRelativeURL":\s*"([^"]*)"`),
+}
+
+// keep remembers parts of an answer.
+func (r *run) keep(side int, name string, body []byte) {
+	for part, re := range kept {
+		if m := re.FindSubmatch(body); m != nil {
+			r.vars[side][name+"."+part] = string(m[1])
+		}
+	}
+}
+
+// opened is a watch that is open on both sides.
+type opened struct {
+	request *request
+	sides   [2]*watching
+}
+
+// watching is an answer that is read as it comes.
+type watching struct {
+	cancel context.CancelFunc
+	mu     sync.Mutex
+	answer answer
+	done   chan struct{}
+	last   time.Time // when something came
+}
+
+func startWatch(p *peer, build func(context.Context) (*http.Request, error)) *watching {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &watching{cancel: cancel, done: make(chan struct{}), last: time.Now()}
+	go func() {
+		defer close(w.done)
+		req, err := build(ctx)
+		if err != nil {
+			w.answer.err = err
+			return
+		}
+		resp, err := p.Do(req)
+		w.mu.Lock()
+		w.last = time.Now()
+		if err != nil {
+			w.answer.err = err
+			w.mu.Unlock()
+			return
+		}
+		w.answer.code, w.answer.header = resp.StatusCode, resp.Header
+		w.mu.Unlock()
+		defer resp.Body.Close()
+		for buf := make([]byte, 64<<10); ; {
+			n, err := resp.Body.Read(buf)
+			w.mu.Lock()
+			w.answer.body = append(w.answer.body, buf[:n]...)
+			w.last = time.Now()
+			w.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// settle waits until the watch has been quiet for a while, or ended.
+func (w *watching) settle() {
+	for {
+		w.mu.Lock()
+		began, left := w.answer.code != 0, quiet-time.Since(w.last)
+		w.mu.Unlock()
+		if began && left <= 0 {
+			return
+		}
+		select {
+		case <-w.done:
+			return
+		case <-time.After(max(left, 5*time.Millisecond)):
+		}
+	}
+}
+
+// closeWatch compares what two watches brought. "CLOSE name ended" wants that
+// the servers ended them.
+func (r *run) closeWatch(q *request) {
+	name, ended, _ := strings.Cut(q.path, " ")
+	w := r.open[name]
+	delete(r.open, name)
+	if w == nil {
+		r.t.Fatalf("%s: no watch %q is open", q, name)
+	}
+	var got [2]*answer
+	for side, one := range w.sides {
+		if ended != "" {
+			select {
+			case <-one.done:
+			case <-time.After(patience):
+				r.t.Errorf("%s: %s does not end the watch", q, r.peers[side].name)
+			}
+		}
+		one.settle()
+		one.cancel()
+		<-one.done
+		got[side] = &one.answer
+	}
+	r.compare(w.request, got[0], got[1])
+}
+
+// diff prints two texts line by line: the lines that differ, and where they stand.
+func diff(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	if len(x)*len(y) > 4<<20 {
+		return "very long answers differ"
+	}
+	// Longest common subsequence, from the back.
+	n := make([][]int32, len(x)+1)
+	for i := range n {
+		n[i] = make([]int32, len(y)+1)
+	}
+	for i := len(x) - 1; i >= 0; i-- {
+		for j := len(y) - 1; j >= 0; j-- {
+			if x[i] == y[j] {
+				n[i][j] = n[i+1][j+1] + 1
+			} else {
+				n[i][j] = max(n[i+1][j], n[i][j+1])
+			}
+		}
+	}
+	var out strings.Builder
+	shown, i, j := 0, 0, 0
+	line := func(mark, s string) {
+		if shown++; shown <= 40 {
+			if len(s) > 700 {
+				s = s[:700] + "…"
+			}
+			fmt.Fprintf(&out, "    %s %s\n", mark, s)
+		}
+	}
+	for i < len(x) || j < len(y) {
+		switch {
+		case i < len(x) && j < len(y) && x[i] == y[j]:
+			if i < 1 {
+				line(" ", x[i])
+			}
+			i, j = i+1, j+1
+		case j == len(y) || i < len(x) && n[i+1][j] >= n[i][j+1]:
+			line("upstream", x[i])
+			i++
+		default:
+			line("keelson ", y[j])
+			j++
+		}
+	}
+	return out.String()
+}

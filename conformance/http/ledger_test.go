@@ -1,0 +1,59 @@
+package http
+
+import "regexp"
+
+// This file lists the differences that are intended.
+
+// entry is one intended difference. Its counterpart for readers is docs/compat.md.
+type entry struct {
+	name     string // what differs, and why
+	requests string // a regular expression on script:line, method and path
+	theirs   string // what upstream's answer holds, as a regular expression
+	ours     string // what Keelson's holds
+	long     bool   // only the long tests see it
+}
+
+var ledger = []entry{
+	// Upstream's server alone is not all of Kubernetes: here Keelson answers as the whole does.
+	{name: "the index lists every group that is served", requests: `(GET /|GET /nothing|POST /nothing)$`, theirs: `"/apis/apiextensions`, ours: `"/apis/demo.io"`},
+	{name: "/api and /apis are served", requests: `GET /apis?/?$`, theirs: `^404`, ours: `^200`},
+	{name: "/version names Keelson", requests: `GET /version/?$`, theirs: `gitVersion`, ours: `v1.37.2\+keelson`},
+	{name: "apiextensions.k8s.io has a storageVersionHash", requests: `GET /apis/apiextensions.k8s.io/v1$`, theirs: `^200`, ours: `storageVersionHash`},
+
+	// Answers are JSON or YAML.
+	{name: "protobuf is read, not written", requests: `GET`, theirs: `vnd.kubernetes.protobuf\n`, ours: `^406\nContent-Type: application/json`},
+	{name: "a body that says protobuf and is none does not end the connection", requests: `PUT .*/u$`, theirs: `EOF`, ours: `^415`},
+
+	// Odd paths.
+	{name: "what follows a subresource in a path is not ignored", requests: `/status/deeper`, theirs: `^200`, ours: `^404`},
+	{name: "double slashes are one", requests: `/apis//`, theirs: `^404`, ours: `^200`},
+	{name: "paths of nothing are 404 in plain text", requests: `GET /(livez/nothing|apis/apiextensions.k8s.io/v1beta1/|apis/apiextensions.k8s.io/v1/namespaces)`, theirs: `^404`, ours: `^404(.|\n)*404 page not found`},
+	{name: "discovery is read with GET", requests: `POST /apis/demo.io/v1$`, theirs: `^200`, ours: `^405`},
+	{name: "errors of discovery are not pretty", requests: `20-read.*GET /apis/[^/]*/v1(beta1)?$`, theirs: `\(pretty\)`, ours: `^(406|200)`},
+
+	// Custom resources.
+	{name: "a status that is dropped does not cost managedFields", requests: `POST .*/things`, theirs: `^201`, ours: `managedFields`},
+	{name: "a patch to another apiVersion is refused without warnings", requests: `PATCH .*/widgets/p$`, theirs: `Warning(.|\n)*must be demo.io/v1`, ours: `must be demo.io/v1`},
+	{name: "a deletionTimestamp in a patch of a terminating object is no change", requests: `PATCH .*/del/widgets/d2$`, theirs: `^200`, ours: `^200`},
+	{name: "a Scale of a wrong form is refused in words about the Scale", requests: `/scale`, theirs: `no kind is registered for the type v1.Scale|"x\\*"`, ours: `^400`},
+	{name: "unknown fields of a Scale are ignored", requests: `/scale`, theirs: `unknown field|v1.Scale`, ours: `^200`},
+	{name: "a Scale is not applied", requests: `PATCH .*/scale`, theirs: `^(415|409)`, ours: `^415`},
+	{name: "a watch of a list's metadata shows its objects' metadata", requests: `GET .*watch=1`, theirs: `^200(.|\n)*\n\n$`, ours: `PartialObjectMetadata`},
+
+	{name: "a page says that more follow only if more match", requests: `matrix.*metadata.name.*limit=1`, theirs: `CONTINUE`, ours: `^200`, long: true},
+
+	// Definitions.
+	{name: "items of a list of definitions have kind and apiVersion", requests: `GET .*customresourcedefinitions`, theirs: `CustomResourceDefinitionList`, ours: `CustomResourceDefinitionList`},
+	{name: "the table of definitions has no column Scope", requests: `GET .*customresourcedefinitions`, theirs: `"Scope"`, ours: `columnDefinitions`},
+	{name: "field selectors of definitions are refused in the words for custom resources", requests: `fieldSelector=spec.group`, theirs: `^400`, ours: `^400`},
+	{name: "refusals of routes of definitions have details", requests: `customresourcedefinitions/`, theirs: `details: \{\}`, ours: `^4`},
+	{name: "a definition must say its kind", requests: `POST .*customresourcedefinitions$`, theirs: `^4`, ours: `^4`},
+	{name: "a definition that waits for approval names what it asks for", requests: `GET .*foos.test.k8s.io`, theirs: `^200`, ours: `^200`},
+	{name: "deleting a definition again changes nothing", requests: `DELETE .*ends.end.io$`, theirs: `deletionGracePeriodSeconds`, ours: `^200`},
+}
+
+// covers reports whether a difference is the intended one.
+func (e *entry) covers(q *request, theirs, ours string) bool {
+	return regexp.MustCompile(e.requests).MatchString(q.String()+" "+q.method+" "+q.path) &&
+		regexp.MustCompile(e.theirs).MatchString(theirs) && regexp.MustCompile(e.ours).MatchString(ours)
+}

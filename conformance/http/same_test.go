@@ -1,0 +1,286 @@
+package http
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// This file says when two answers are the same.
+
+// answer is what a server says.
+type answer struct {
+	code   int
+	header http.Header
+	body   []byte
+	err    error
+}
+
+// sameness holds what was found to correspond between both servers so far: the
+// uid and each resource version of an object has one counterpart. An object that
+// one server wrote again and the other did not is found by that.
+type sameness struct {
+	ids [2]map[string]string // by side: what a server says → the name for it
+}
+
+func newSameness() *sameness {
+	return &sameness{ids: [2]map[string]string{{}, {}}}
+}
+
+// headers are the headers that are compared.
+var headers = []string{
+	"Content-Type", "Warning", "Retry-After", "Cache-Control", "Vary", "Content-Encoding", "X-Content-Type-Options", "Allow",
+	"Location", "Www-Authenticate", "Expires", "Etag", "Last-Modified", "Audit-Id", "Accept-Ranges",
+}
+
+// both prints two answers to the same request so that they can be compared.
+// If sorted, the order of members does not count. Of definitions managedFields
+// are left out: upstream's have an entry of its own controllers, and none of the
+// fields that an empty Go struct has.
+func (s *sameness) both(theirs, ours *answer, sorted, definitions bool) (a, b string) {
+	// Pairs of ids are found by their place in the body, so both bodies are walked before either is printed.
+	x, errX := parseOrdered(theirs.body)
+	y, errY := parseOrdered(ours.body)
+	if sorted {
+		for _, values := range [][]ordered{x, y} {
+			for i := range values {
+				values[i].sort()
+				if definitions {
+					values[i].dropManagedFields()
+				}
+			}
+		}
+	}
+	if errX == nil && errY == nil && len(x) == len(y) {
+		for i := range x {
+			s.pair(&x[i], &y[i], "")
+		}
+	}
+	return s.print(0, theirs, x, errX), s.print(1, ours, y, errY)
+}
+
+func (s *sameness) print(side int, a *answer, values []ordered, notJSON error) string {
+	if a.err != nil {
+		return "error: " + a.err.Error()
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, a.code)
+	for _, name := range headers {
+		for _, v := range a.header.Values(name) {
+			switch name {
+			case "Etag", "Last-Modified", "Expires", "Audit-Id":
+				v = "…"
+			}
+			fmt.Fprintf(&b, "%s: %s\n", name, s.text(side, v))
+		}
+	}
+	b.WriteByte('\n')
+	if notJSON != nil || len(values) == 0 {
+		b.WriteString(s.text(side, string(a.body)))
+		return b.String()
+	}
+	for i := range values {
+		values[i].print(&b, s, side, "", "")
+		b.WriteByte('\n')
+	}
+	if !bytes.HasSuffix(a.body, []byte("\n")) {
+		b.WriteString("(no newline at the end)")
+	}
+	if bytes.Contains(bytes.TrimSpace(a.body), []byte("\n  ")) {
+		b.WriteString("(pretty)")
+	}
+	return b.String()
+}
+
+// pair makes the ids at the same places counterparts of each other. The first
+// pair stands; later ones that do not agree are printed as they are.
+func (s *sameness) pair(x, y *ordered, key string) {
+	switch {
+	case x.text != "" && y.text != "":
+		if key == "uid" || key == "resourceVersion" && x.objectVersion && y.objectVersion {
+			s.bind(x.text, y.text)
+		}
+	case len(x.values) == len(y.values) && len(x.keys) == len(y.keys):
+		for i := range x.values {
+			k := key
+			if len(x.keys) > 0 {
+				if k = x.keys[i]; y.keys[i] != k {
+					return
+				}
+			}
+			s.pair(&x.values[i], &y.values[i], k)
+		}
+	}
+}
+
+func (s *sameness) bind(x, y string) {
+	if x == "" || y == "" {
+		return
+	}
+	if _, ok := s.ids[0][x]; ok {
+		return
+	}
+	if _, ok := s.ids[1][y]; ok {
+		return
+	}
+	name := fmt.Sprintf("«%d»", len(s.ids[0]))
+	s.ids[0][x], s.ids[1][y] = name, name
+}
+
+var (
+	times    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	uids     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	versions = regexp.MustCompile(`(resourceVersion: "|resourceVersion\\*":\\*"|Too large resource version: \d+, current: |too old resource version: \d+ \(|[Rr]esourceVersion in (?:the )?(?:precondition|record) \()\d+`)
+	ages     = regexp.MustCompile(`^\d+m?s$`)
+	tokens   = regexp.MustCompile(`eyJ2IjoibWV0YS5rOHMuaW8vdjEi[\w-]+`)
+	names    = regexp.MustCompile(`\b(?i:(gen[_-][a-z.-]*))[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
+	addrs    = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+)
+
+// text takes out of a text what differs.
+func (s *sameness) text(side int, v string) string {
+	v = times.ReplaceAllString(v, "TIME")
+	v = uids.ReplaceAllStringFunc(v, func(id string) string {
+		if name, ok := s.ids[side][id]; ok {
+			return name
+		}
+		return "UID"
+	})
+	v = versions.ReplaceAllString(v, "${1}RV")
+	v = tokens.ReplaceAllString(v, "CONTINUE")
+	v = addrs.ReplaceAllString(v, "HOST")
+	return names.ReplaceAllString(v, "${1}RANDOM")
+}
+
+// ordered is a JSON value that remembers the order of its members.
+type ordered struct {
+	keys   []string
+	values []ordered
+	text   string // of a string
+	raw    string // of everything else that is no object or array
+	open   byte   // '{', '[' or 0
+
+	objectVersion bool // the resource version of an object, not of a list
+}
+
+// parseOrdered parses JSON values one after another.
+func parseOrdered(src []byte) ([]ordered, error) {
+	d := json.NewDecoder(bytes.NewReader(src))
+	d.UseNumber()
+	var out []ordered
+	for {
+		v, err := parseValue(d)
+		if err == io.EOF {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+}
+
+func parseValue(d *json.Decoder) (ordered, error) {
+	tok, err := d.Token()
+	if err != nil {
+		return ordered{}, err
+	}
+	switch tok := tok.(type) {
+	case string:
+		return ordered{text: tok, raw: strconv.Quote(tok)}, nil
+	case json.Delim:
+		v := ordered{open: byte(tok)}
+		named := false
+		for d.More() {
+			if tok == '{' {
+				key, err := d.Token()
+				if err != nil {
+					return v, err
+				}
+				v.keys = append(v.keys, key.(string))
+				named = named || key == "uid" || key == "name"
+			}
+			one, err := parseValue(d)
+			if err != nil {
+				return v, err
+			}
+			v.values = append(v.values, one)
+		}
+		for i, k := range v.keys {
+			v.values[i].objectVersion = k == "resourceVersion" && named
+		}
+		_, err := d.Token()
+		return v, err
+	case nil:
+		return ordered{raw: "null"}, nil
+	default:
+		return ordered{raw: fmt.Sprint(tok)}, nil
+	}
+}
+
+func (v *ordered) sort() {
+	for i := range v.values {
+		v.values[i].sort()
+	}
+	sort.Sort(byKey{v})
+}
+
+func (v *ordered) dropManagedFields() {
+	for i := 0; i < len(v.keys); i++ {
+		if v.keys[i] == "managedFields" {
+			v.keys = append(v.keys[:i], v.keys[i+1:]...)
+			v.values = append(v.values[:i], v.values[i+1:]...)
+			i--
+		}
+	}
+	for i := range v.values {
+		v.values[i].dropManagedFields()
+	}
+}
+
+// byKey sorts the members of an object.
+type byKey struct{ *ordered }
+
+func (b byKey) Len() int           { return len(b.keys) }
+func (b byKey) Less(i, j int) bool { return b.keys[i] < b.keys[j] }
+func (b byKey) Swap(i, j int) {
+	b.keys[i], b.keys[j] = b.keys[j], b.keys[i]
+	b.values[i], b.values[j] = b.values[j], b.values[i]
+}
+
+func (v *ordered) print(b *strings.Builder, s *sameness, side int, indent, key string) {
+	switch {
+	case v.open != 0:
+		b.WriteByte(v.open)
+		for i := range v.values {
+			b.WriteString("\n" + indent + "  ")
+			k := key
+			if v.open == '{' {
+				k = v.keys[i]
+				b.WriteString(s.text(side, k) + ": ")
+			}
+			v.values[i].print(b, s, side, indent+"  ", k)
+		}
+		b.WriteByte(v.open + 2) // the closing one
+	case v.text == "":
+		b.WriteString(v.raw)
+	case key == "resourceVersion" && !v.objectVersion:
+		b.WriteString("RV")
+	case key == "uid" || key == "resourceVersion":
+		name, ok := s.ids[side][v.text]
+		if !ok {
+			name = v.text
+		}
+		b.WriteString(name)
+	case key == "cells" && ages.MatchString(v.text):
+		b.WriteString("AGE")
+	default:
+		fmt.Fprintf(b, "%q", s.text(side, v.text))
+	}
+}
