@@ -46,6 +46,7 @@ e2e: ## the real binary, driven by real kubectl and client-go
 .PHONY: conformance
 conformance: ## the quick part of the comparison with upstream's code
 	cd conformance && $(GO) test -short -timeout=10m ./...
+	cd conformance && $(GO) test -count=1 -v -run TestPublishedSuite ./celspec | grep -E "^(\||cel-spec|---|FAIL|ok)"
 
 .PHONY: conformance-full
 conformance-full: ## all of the comparison with upstream's code

@@ -179,6 +179,9 @@ func TestDeleteWithFinalizers(t *testing.T) {
 	if !strings.Contains(a.body, `"finalizers":["foregroundDeletion"]`) {
 		t.Errorf("foreground: %s", a.body)
 	}
+	if got := a.header.Get("Warning"); !strings.Contains(got, "no garbage collector: foregroundDeletion") {
+		t.Errorf("foreground: got warning %q", got)
+	}
 	a = s.must(200, "DELETE", widgets+"/b?propagationPolicy=Orphan", "")
 	if !strings.Contains(a.body, `"finalizers":["orphan"]`) {
 		t.Errorf("orphan: %s", a.body)

@@ -33,4 +33,26 @@ func TestCompat(t *testing.T) {
 			t.Errorf("got %s, want +keelson. in gitVersion", b)
 		}
 	})
+	t.Run("documents of group versions only", func(t *testing.T) {
+		s.do(t, 200, "GET", "/openapi/v3/api/v1", nil)
+		s.do(t, 404, "GET", "/openapi/v3/nothing/of/the/kind", nil)
+	})
+	t.Run("conditions of definitions are nobody's fields", func(t *testing.T) {
+		s.do(t, 201, "POST", definitions, toJSON(t, gadgetCRD))
+		b := s.do(t, 200, "GET", definitions+"/gadgets.demo.example.org", nil)
+		if !strings.Contains(string(b), `"Established"`) || strings.Contains(string(b), `"subresource":"status"`) {
+			t.Errorf("got %s, want conditions and no managed fields of the subresource status", b)
+		}
+	})
+	t.Run("finalizers of the garbage collector stay, with a warning", func(t *testing.T) {
+		const gadgets = "/apis/demo.example.org/v1/namespaces/default/gadgets"
+		s.do(t, 201, "POST", gadgets, []byte(`{"apiVersion":"demo.example.org/v1","kind":"Gadget","metadata":{"name":"held"},"spec":{"color":"blue","replicas":1}}`))
+		b := s.do(t, 200, "DELETE", gadgets+"/held", []byte(`{"propagationPolicy":"Foreground"}`))
+		if !strings.Contains(string(b), `"foregroundDeletion"`) {
+			t.Errorf("got %s, want the finalizer foregroundDeletion", b)
+		}
+		if b := s.do(t, 200, "GET", gadgets+"/held", nil); !strings.Contains(string(b), `"foregroundDeletion"`) {
+			t.Errorf("got %s, want the finalizer foregroundDeletion", b)
+		}
+	})
 }
