@@ -264,4 +264,3 @@ func normal(o outcome) outcome {
 	o.compile = strings.ReplaceAll(o.compile, "\n", "\\n")
 	return o
 }
-
