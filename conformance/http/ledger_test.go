@@ -42,6 +42,8 @@ var ledger = []entry{
 
 	{name: "a page says that more follow only if more match", requests: `matrix.*metadata.name.*limit=1`, theirs: `CONTINUE`, ours: `^200`, long: true},
 
+	{name: "finalizers of the garbage collector are warned of: there is none", requests: `DELETE .*/del/widgets/d[23]`, theirs: `^200`, ours: `no garbage collector`},
+
 	// Definitions.
 	{name: "items of a list of definitions have kind and apiVersion", requests: `GET .*customresourcedefinitions`, theirs: `CustomResourceDefinitionList`, ours: `CustomResourceDefinitionList`},
 	{name: "the table of definitions has no column Scope", requests: `GET .*customresourcedefinitions`, theirs: `"Scope"`, ours: `columnDefinitions`},
