@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -195,7 +194,7 @@ func (m *managed) entries() ([]metav1.ManagedFieldsEntry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("fields of manager %s: %w", id, err)
 		}
-		e.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+		e.FieldsV1 = metav1.NewFieldsV1(string(raw))
 		out = append(out, e)
 	}
 	slices.SortStableFunc(out, compareEntries)
@@ -219,20 +218,6 @@ func seconds(t *metav1.Time) int64 {
 		return 0
 	}
 	return t.Unix()
-}
-
-// appendEntries appends entries as JSON with sorted keys.
-func appendEntries(b []byte, entries []metav1.ManagedFieldsEntry) ([]byte, error) {
-	raw, err := json.Marshal(entries)
-	if err != nil {
-		return nil, fmt.Errorf("managedFields: %w", err)
-	}
-	d := doc.Get()
-	defer d.Release()
-	if err := doc.Parse(d, bytes.TrimSpace(raw)); err != nil {
-		return nil, fmt.Errorf("managedFields: %w", err)
-	}
-	return d.Root().AppendJSON(b), nil
 }
 
 // writeManaged makes entries the managedFields of d; none removes them.

@@ -159,7 +159,8 @@ func (m *Manager) typed(v value.Value, o ...typed.ValidationOptions) (*typed.Typ
 
 // updater is SMD's updater for an endpoint.
 func (m *Manager) updater(subresource string) *merge.Updater {
-	return &merge.Updater{Converter: converter{m}, IgnoreFilter: m.ignore[subresource]}
+	b := merge.UpdaterBuilder{Converter: converter{m}, IgnoreFilter: m.ignore[subresource]}
+	return b.BuildUpdater()
 }
 
 // converter turns objects into other versions, for the entries that were

@@ -15,13 +15,6 @@ import (
 // node is a document value as SMD sees it.
 type node struct{ doc.Value }
 
-// emptyMap is an object without members.
-var emptyMap = func() node {
-	d := new(doc.Doc)
-	d.SetRoot(d.NewMap(nil))
-	return node{d.Root()}
-}()
-
 func (n node) IsMap() bool                            { return n.Kind() == doc.Object }
 func (n node) IsList() bool                           { return n.Kind() == doc.Array }
 func (n node) IsBool() bool                           { return n.Kind() == doc.Bool }

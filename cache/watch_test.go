@@ -127,7 +127,7 @@ func TestWatchLimits(t *testing.T) {
 	big.fresh(res)
 	at := big.create("g/p/a", strings.Repeat("x", 400))
 	at = big.update("g/p/a", "1", at)
-	at = big.update("g/p/a", "2", at)
+	big.update("g/p/a", "2", at)
 	big.fresh(res)
 	if n := res.log.main.size(); n != 2 {
 		t.Errorf("events kept: got %d, want 2", n)

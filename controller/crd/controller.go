@@ -29,7 +29,6 @@ package crd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"runtime"
@@ -162,11 +161,27 @@ func (c *Controller) Run(ctx context.Context) error {
 			return nil
 		}
 		c.logger().Warn("lost track of definitions, reading them again", "error", err)
-		if err := c.Sync(ctx); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("reading definitions: %w", err)
+		for wait := firstWait; ; wait = min(2*wait, lastWait) {
+			err := c.Sync(ctx)
+			if err == nil {
+				break
+			}
+			c.logger().Warn("definitions cannot be read, trying again", "error", err, "in", wait)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(wait):
+			}
 		}
 	}
 }
+
+// The pauses between tries to read the definitions of a store that does not
+// answer: they grow from the first to the last.
+const (
+	firstWait = 100 * time.Millisecond
+	lastWait  = 5 * time.Second
+)
 
 // follow handles changes until it cannot go on.
 func (c *Controller) follow(ctx context.Context) error {
