@@ -44,13 +44,14 @@ var ledger = []entry{
 
 	{name: "finalizers of the garbage collector are warned of: there is none", requests: `DELETE .*/del/widgets/d[23]`, theirs: `^200`, ours: `no garbage collector`},
 
+	{name: "a deletion that waits for a garbage collector is warned that there is none", requests: `DELETE `, theirs: `foregroundDeletion|"orphan"`, ours: `no garbage collector`},
+
 	// Definitions.
 	{name: "items of a list of definitions have kind and apiVersion", requests: `GET .*customresourcedefinitions`, theirs: `CustomResourceDefinitionList`, ours: `CustomResourceDefinitionList`},
 	{name: "the table of definitions has no column Scope", requests: `GET .*customresourcedefinitions`, theirs: `"Scope"`, ours: `columnDefinitions`},
 	{name: "field selectors of definitions are refused in the words for custom resources", requests: `fieldSelector=spec.group`, theirs: `^400`, ours: `^400`},
 	{name: "refusals of routes of definitions have details", requests: `customresourcedefinitions/`, theirs: `details: \{\}`, ours: `^4`},
 	{name: "a definition must say its kind", requests: `POST .*customresourcedefinitions$`, theirs: `^4`, ours: `^4`},
-	{name: "a definition that waits for approval names what it asks for", requests: `GET .*foos.test.k8s.io`, theirs: `^200`, ours: `^200`},
 	{name: "deleting a definition again changes nothing", requests: `DELETE .*ends.end.io$`, theirs: `deletionGracePeriodSeconds`, ours: `^200`},
 }
 
