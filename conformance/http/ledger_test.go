@@ -42,7 +42,6 @@ var ledger = []entry{
 
 	{name: "a page says that more follow only if more match", requests: `matrix.*metadata.name.*limit=1`, theirs: `CONTINUE`, ours: `^200`, long: true},
 
-
 	{name: "a deletion that waits for a garbage collector is warned that there is none", requests: `DELETE `, theirs: `foregroundDeletion|"orphan"`, ours: `no garbage collector`},
 
 	// Definitions.
