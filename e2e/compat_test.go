@@ -3,6 +3,7 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestCompat holds the lines of docs/compat.md that a client can see.
@@ -39,9 +40,13 @@ func TestCompat(t *testing.T) {
 	})
 	t.Run("conditions of definitions are nobody's fields", func(t *testing.T) {
 		s.do(t, 201, "POST", definitions, toJSON(t, gadgetCRD))
-		b := s.do(t, 200, "GET", definitions+"/gadgets.demo.example.org", nil)
-		if !strings.Contains(string(b), `"Established"`) || strings.Contains(string(b), `"subresource":"status"`) {
-			t.Errorf("got %s, want conditions and no managed fields of the subresource status", b)
+		var b []byte
+		eventually(t, "conditions", 5*time.Second, func() bool {
+			b = s.do(t, 200, "GET", definitions+"/gadgets.demo.example.org", nil)
+			return strings.Contains(string(b), `"InitialNamesAccepted"`)
+		})
+		if strings.Contains(string(b), `"subresource":"status"`) {
+			t.Errorf("got %s, want no managed fields of the subresource status", b)
 		}
 	})
 	t.Run("finalizers of the garbage collector stay, with a warning", func(t *testing.T) {

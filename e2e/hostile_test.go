@@ -53,7 +53,7 @@ func TestHostileBodies(t *testing.T) {
 			"the API version in the data (demo.example.org/v2) does not match the expected API version (demo.example.org/v1)"},
 		{"media type", "POST", list, "text/plain", `{}`, 415, "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml"},
 		{"media type of a patch", "PATCH", list + "/one", jsonType, `{}`, 415, "accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"},
-		{"patch that is no JSON", "PATCH", list + "/one", merge, `{"spec":`, 400, "unexpected end of JSON input"},
+		{"patch that is no JSON", "PATCH", list + "/one", merge, `{"spec":`, 400, "invalid JSON patch"},
 		{"JSON patch that is no list", "PATCH", list + "/one", jsonPatch, `{}`, 400, ""},
 		{"JSON patch that copies and copies", "PATCH", list + "/one", jsonPatch, copyBomb(60), 422, "the server rejected our request due to an error in our request"},
 		{"JSON patch of many operations", "PATCH", list + "/one", jsonPatch, "[" + strings.Repeat(`{"op":"test","path":"/a","value":1},`, 10001) + `{"op":"test","path":"/a","value":1}]`, 413, "The allowed maximum operations in a JSON patch is 10000, got 10002"},

@@ -115,7 +115,7 @@ func TestKubectlVerbs(t *testing.T) {
 		k.ok(t, args("api-resources"), "httproutes", "gateway.networking.k8s.io/v1", "gd", "namespaces", "customresourcedefinitions")
 		k.ok(t, args("api-resources --api-group=demo.example.org -o wide"), "delete,deletecollection,get,list,patch,create,update,watch", "all")
 		k.ok(t, args("api-versions"), "demo.example.org/v1", "gateway.networking.k8s.io/v1beta1", "v1\n")
-		k.ok(t, args("get --raw /version"), `"major":"1"`, `"minor":"37"`)
+		k.ok(t, args("get --raw /version"), `"major": "1"`, `"minor": "37"`)
 		k.ok(t, args("get --raw /readyz?verbose"), "readyz check passed")
 	})
 	t.Run("explain", func(t *testing.T) {
