@@ -52,7 +52,7 @@ func bothSides(ctx context.Context, o options, dir string) ([]*side, error) {
 	if o.Only != "upstream" {
 		bin := o.Keelson
 		if bin == "" {
-			bin = filepath.Join(dir, "keelson")
+			bin = filepath.Join(dir, "keelson-binary") // beside the sides' folders, which have their names
 			say("building keelson")
 			cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/keelson-io/keelson/cmd/keelson")
 			if out, err := cmd.CombinedOutput(); err != nil {
