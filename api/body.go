@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,19 @@ type object struct {
 	sent       []byte // as the client sent it
 	json       []byte
 	duplicates error // fields that are there twice in YAML, which the JSON no longer shows
+}
+
+// wholeObject reads what a request writes as a whole: the form of its answer, its
+// object, and its options, in upstream's order of complaints.
+func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, error)) (body *object, o *meta.WriteOptions, err error) {
+	if q.accept, err = negotiate(q.r, false); err != nil {
+		return nil, nil, err
+	}
+	if body, err = q.readObject(); err != nil {
+		return nil, nil, err
+	}
+	o, err = options(q.query)
+	return body, o, err
 }
 
 // readObject reads a body that is an object, in JSON or else.

@@ -21,15 +21,7 @@ import (
 const maxGenerated = 8
 
 func (q *request) create() error {
-	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
-		return err
-	}
-	body, err := q.readObject()
-	if err != nil {
-		return err
-	}
-	o, err := meta.ParseCreateOptions(q.query)
+	body, o, err := q.wholeObject(meta.ParseCreateOptions)
 	if err != nil {
 		return err
 	}

@@ -111,15 +111,7 @@ func (q *request) sendScale(code int, s *autoscalingv1.Scale) error {
 }
 
 func (q *request) updateScale() error {
-	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
-		return err
-	}
-	body, err := q.readObject()
-	if err != nil {
-		return err
-	}
-	o, err := meta.ParseUpdateOptions(q.query)
+	body, o, err := q.wholeObject(meta.ParseUpdateOptions)
 	if err != nil {
 		return err
 	}

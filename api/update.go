@@ -16,15 +16,7 @@ import (
 // This file replaces objects, and their parts that are subresources.
 
 func (q *request) update() error {
-	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
-		return err
-	}
-	body, err := q.readObject()
-	if err != nil {
-		return err
-	}
-	o, err := meta.ParseUpdateOptions(q.query)
+	body, o, err := q.wholeObject(meta.ParseUpdateOptions)
 	if err != nil {
 		return err
 	}
