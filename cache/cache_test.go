@@ -266,10 +266,10 @@ func (s *lossy) Watch(ctx context.Context, prefix string, after int64) (store.Wa
 
 func (w *lossyWatcher) Next(context.Context) (store.Batch, error) {
 	b, err := w.Watcher.Next(w.life)
-	if err != nil {
-		err = store.ErrUnavailable
+	if err != nil || w.life.Err() != nil { // what comes after the cut is not delivered, however fast it is
+		return store.Batch{}, store.ErrUnavailable
 	}
-	return b, err
+	return b, nil
 }
 
 // break_ ends the watch; with lose, it cannot be resumed.
