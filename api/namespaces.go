@@ -10,22 +10,21 @@ import (
 
 // This file answers admission's questions about namespaces.
 
-// State implements admission.Namespaces. A namespace that the cache has is
-// believed in; one that it lacks may have been made a moment ago.
+// State implements admission.Namespaces. It is as new as every write that was
+// acknowledged before: a namespace whose deletion was answered takes nothing
+// more in, one whose creation was answered is there.
 func (h *Handler) State(ctx context.Context, name string) (admission.NamespaceState, error) {
 	k := h.Kinds.Load().Lookup("", "namespaces")
 	if k == nil {
 		return admission.NamespaceActive, nil // nobody serves namespaces
 	}
 	res, key := h.Cache.Resource(k.StoragePrefix), k.Key("", name)
+	if err := res.Fresh(ctx); err != nil {
+		return 0, storeError(err)
+	}
 	obj, ok := res.Get(key)
 	if !ok {
-		if err := res.Fresh(ctx); err != nil {
-			return 0, storeError(err)
-		}
-		if obj, ok = res.Get(key); !ok {
-			return admission.NamespaceMissing, nil
-		}
+		return admission.NamespaceMissing, nil
 	}
 	view, err := obj.View(k.Storage)
 	if err != nil {
