@@ -159,6 +159,9 @@ type request struct {
 	user   *authn.User
 	accept accept
 
+	attrs   authz.Attributes // what was asked of the authorizers
+	decided authz.Result     // what they said
+
 	kind *kind.Kind
 	v    *kind.Version
 	res  *cache.Resource

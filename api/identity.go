@@ -2,20 +2,17 @@ package api
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file is who sends a request and whether they may.
+// This file is who sends a request.
 
 // authenticate finds the user.
 func authenticate(q *request) (bool, error) {
@@ -26,50 +23,6 @@ func authenticate(q *request) (bool, error) {
 	}
 	q.user = user
 	return false, nil
-}
-
-// authorize asks whether the user may do what the request asks for.
-func authorize(q *request) (bool, error) {
-	return false, q.allowed(q.attributes())
-}
-
-// allowed refuses unless the authorizer allows.
-func (q *request) allowed(a *authz.Attributes) error {
-	decision, reason, err := q.h.Authz.Authorize(q.ctx, a)
-	if decision == authz.Allow {
-		return nil
-	}
-	if err != nil {
-		q.h.logger.Warn("authorization is undecided", "path", a.Path, "user", a.User.Name, "error", err)
-	}
-	q.w.Header().Set("X-Content-Type-Options", "nosniff")
-	return forbidden(a, reason)
-}
-
-// forbidden is the refusal in upstream's words.
-func forbidden(a *authz.Attributes, reason string) error {
-	who := fmt.Sprintf("User %q", a.User.Name)
-	if !a.ResourceRequest {
-		text := fmt.Sprintf("%s cannot %s path %q", who, a.Verb, a.Path)
-		if reason != "" {
-			text += ": " + reason
-		}
-		return status.Forbidden(schema.GroupResource{}, "", errors.New(text))
-	}
-	resource := a.Resource
-	if a.Subresource != "" {
-		resource += "/" + a.Subresource
-	}
-	text := fmt.Sprintf("%s cannot %s resource %q in API group %q", who, a.Verb, resource, a.Group)
-	if a.Namespace != "" {
-		text += fmt.Sprintf(" in the namespace %q", a.Namespace)
-	} else {
-		text += " at the cluster scope"
-	}
-	if reason != "" {
-		text += ": " + reason
-	}
-	return status.Forbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name, errors.New(text))
 }
 
 // Headers by which a user asks to be treated as another one.

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
-
-	"github.com/keelson-io/keelson/authz"
 )
 
 // This file reads what a request asks for off its method and URL.
@@ -26,6 +24,7 @@ type info struct {
 	name        string
 	rest        bool // there are more path segments than a resource has
 	selected    bool // name comes from a field selector, not from the path
+	selecting   bool // the query's selectors say what is asked for
 }
 
 // parseInfo reads method, path and query of a request:
@@ -87,6 +86,7 @@ func (in *info) parseResource(method string, query url.Values, seg []string) {
 	}
 	in.rest = len(seg) > 3
 	in.verb = in.resourceVerb(method, query, watchPrefix)
+	in.selecting = !watchPrefix && (in.verb == "list" || in.verb == "watch" || in.verb == "deletecollection")
 	if in.name == "" && (in.verb == "list" || in.verb == "watch") {
 		in.selectName(query)
 	}
@@ -136,21 +136,5 @@ func (in *info) selectName(query url.Values) {
 	}
 	if name, ok := s.RequiresExactMatch("metadata.name"); ok && name != "" && !strings.Contains(name, "/") {
 		in.name, in.selected = name, true
-	}
-}
-
-// attributes are what the request is authorized by.
-func (q *request) attributes() *authz.Attributes {
-	return &authz.Attributes{
-		User:            q.user,
-		Verb:            q.verb,
-		ResourceRequest: q.resource,
-		Group:           q.group,
-		Version:         q.info.version,
-		Resource:        q.plural,
-		Subresource:     q.subresource,
-		Namespace:       q.namespace,
-		Name:            q.name,
-		Path:            q.path,
 	}
 }

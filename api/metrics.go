@@ -16,11 +16,12 @@ import (
 // kube-apiserver know.
 
 type metrics struct {
-	requests  *prometheus.CounterVec
-	durations *prometheus.HistogramVec
-	watches   *prometheus.GaugeVec
-	events    *prometheus.CounterVec
-	handler   http.Handler
+	authorizations authorizations
+	requests       *prometheus.CounterVec
+	durations      *prometheus.HistogramVec
+	watches        *prometheus.GaugeVec
+	events         *prometheus.CounterVec
+	handler        http.Handler
 
 	// The counters by what they are labelled with, so that a request that is
 	// like an earlier one finds its counters with one look-up.
@@ -59,6 +60,7 @@ func newMetrics(reg *prometheus.Registry) *metrics {
 			Help: "Events sent to watchers, by group, version and resource.",
 		}, []string{"group", "version", "resource"}),
 	}
+	m.authorizations.register(reg)
 	reg.MustRegister(m.requests, m.durations, m.watches, m.events)
 	// A registry may be shared between handlers of one process; its process
 	// metrics are registered once.

@@ -2,43 +2,33 @@
 //
 // # Model
 //
-// [Attributes] say who wants to do what. An [Authorizer] answers [Allow],
-// [Deny], or [NoOpinion], with a reason. A [Chain] asks authorizers in order:
-// the first opinion stands.
+// [Attributes] say who wants to do what. An [Authorizer] answers with a
+// [Result]: [Allow], [Deny], or [NoOpinion], with a reason, an error, and the
+// name of whoever decided. A [Chain] asks named authorizers in order: the first
+// opinion stands. A [RuleResolver] lists what a user may do, as far as it can.
+//
+// The packages below this one are the authorizers and what makes a chain of
+// them: config (the file and the flags), webhook, rbac, abac, node, and reload.
 //
 // # Invariants
 //
 //   - Who gets no opinion from anybody is refused.
 //   - An authorizer that cannot decide returns an error; the request is then
 //     refused unless a later authorizer allows it.
+//   - Authorizers do not change Attributes, nor keep them.
+//   - Deciding takes no lock and, webhooks that are called excepted, allocates
+//     nothing but the reason.
 //
-// [Standard] is the chain of a server without further configuration.
+// [NewChain] makes a chain, [Standard] the one of a handler that is given none.
 package authz
 
 import (
 	"context"
-	"errors"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/keelson-io/keelson/authn"
 )
-
-// Attributes are what a decision may depend on.
-type Attributes struct {
-	User *authn.User
-	Verb string
-
-	// Of a request for a resource.
-	ResourceRequest bool
-	Group           string
-	Version         string
-	Resource        string
-	Subresource     string
-	Namespace       string
-	Name            string
-
-	// Path of the request's URL.
-	Path string
-}
 
 // Decision is an authorizer's answer.
 type Decision uint8
@@ -61,63 +51,84 @@ func (d Decision) String() string {
 	return "no opinion"
 }
 
-// Authorizer decides about attributes, and may say why.
+// Result is a decision and how it came about.
+type Result struct {
+	Decision Decision
+	Reason   string // for the user and the audit log; may be empty
+	Err      error  // what went wrong on the way; an Allow stands nevertheless
+	By       string // the name of the authorizer whose opinion it is, set by a Chain; "" if nobody has one
+}
+
+// Authorizer decides about attributes.
 type Authorizer interface {
-	Authorize(ctx context.Context, a *Attributes) (d Decision, reason string, err error)
+	Authorize(ctx context.Context, a *Attributes) Result
 }
 
 // Func makes a function an Authorizer.
-type Func func(context.Context, *Attributes) (Decision, string, error)
+type Func func(context.Context, *Attributes) Result
 
 // Authorize calls f.
-func (f Func) Authorize(ctx context.Context, a *Attributes) (Decision, string, error) {
-	return f(ctx, a)
+func (f Func) Authorize(ctx context.Context, a *Attributes) Result { return f(ctx, a) }
+
+// Rules are what a user may do, as far as it can be listed.
+type Rules struct {
+	Resource    []authorizationv1.ResourceRule
+	NonResource []authorizationv1.NonResourceRule
+	Incomplete  bool // there may be more, or less, than is listed
+	Err         error
 }
 
-// Chain asks the authorizers in order until one has an opinion. Reasons and
-// errors of those without one are kept and returned if nobody has any.
-func Chain(chain ...Authorizer) Authorizer {
-	return Func(func(ctx context.Context, a *Attributes) (Decision, string, error) {
-		var why string
-		var errs error
-		for _, z := range chain {
-			d, reason, err := z.Authorize(ctx, a)
-			if d == Allow || d == Deny {
-				return d, reason, err
-			}
-			if err != nil {
-				errs = errors.Join(errs, err)
-			}
-			if reason != "" {
-				if why != "" {
-					why += "\n"
-				}
-				why += reason
-			}
-		}
-		return NoOpinion, why, errs
-	})
+// RuleResolver lists what a user may do in a namespace and outside of any.
+type RuleResolver interface {
+	RulesFor(ctx context.Context, user *authn.User, namespace string) Rules
 }
+
+// AlwaysAllow allows everything.
+type AlwaysAllow struct{}
+
+// Authorize allows.
+func (AlwaysAllow) Authorize(context.Context, *Attributes) Result { return Result{Decision: Allow} }
+
+// RulesFor is everything.
+func (AlwaysAllow) RulesFor(context.Context, *authn.User, string) Rules {
+	all := []string{"*"}
+	return Rules{
+		Resource:    []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}},
+		NonResource: []authorizationv1.NonResourceRule{{Verbs: all, NonResourceURLs: all}},
+	}
+}
+
+// AlwaysDeny never allows anything. Its answer is no opinion, as upstream's, so
+// that later authorizers are asked.
+type AlwaysDeny struct{}
+
+// Authorize has no opinion, and says why.
+func (AlwaysDeny) Authorize(context.Context, *Attributes) Result {
+	return Result{Reason: "Everything is forbidden."}
+}
+
+// RulesFor is nothing.
+func (AlwaysDeny) RulesFor(context.Context, *authn.User, string) Rules { return Rules{} }
 
 // Masters allows everything to the group system:masters.
-func Masters() Authorizer {
-	return Func(func(_ context.Context, a *Attributes) (Decision, string, error) {
-		if a.User != nil && a.User.InGroup(authn.Masters) {
-			return Allow, "", nil
-		}
-		return NoOpinion, "", nil
-	})
+func Masters() Authorizer { return Func(masters) }
+
+func masters(_ context.Context, a *Attributes) Result {
+	if a.User != nil && a.User.InGroup(authn.Masters) {
+		return Result{Decision: Allow}
+	}
+	return Result{}
 }
 
 // PublicPaths allows everybody, the anonymous user too, to read the server's
 // health and version. Health answers of one check (/readyz/etcd) are not
 // public, as upstream's default roles have it.
 func PublicPaths() Authorizer {
-	return Func(func(_ context.Context, a *Attributes) (Decision, string, error) {
+	return Func(func(_ context.Context, a *Attributes) Result {
 		if !a.ResourceRequest && a.Verb == "get" && isPublic(a.Path) {
-			return Allow, "", nil
+			return Result{Decision: Allow}
 		}
-		return NoOpinion, "", nil
+		return Result{}
 	})
 }
 
@@ -131,4 +142,6 @@ func isPublic(path string) bool {
 
 // Standard lets system:masters do everything and everybody read health and
 // version; nobody else gets anything.
-func Standard() Authorizer { return Chain(Masters(), PublicPaths()) }
+func Standard() Authorizer {
+	return NewChain(nil, Named{Name: "public-paths", Authorizer: PublicPaths()})
+}

@@ -43,41 +43,54 @@ func TestStandard(t *testing.T) {
 	} {
 		for name, user := range users {
 			row.a.User = user
-			d, _, err := Standard().Authorize(context.Background(), &row.a)
-			if (d == Allow) != row.public || err != nil {
-				t.Errorf("%s: %s %s: got %v, %v", name, row.a.Verb, row.a.Path, d, err)
+			r := Standard().Authorize(context.Background(), &row.a)
+			if (r.Decision == Allow) != row.public || r.Err != nil {
+				t.Errorf("%s: %s %s: got %v, %v", name, row.a.Verb, row.a.Path, r.Decision, r.Err)
 			}
 		}
 		row.a.User = master
-		if d, _, err := Standard().Authorize(context.Background(), &row.a); d != Allow || err != nil {
-			t.Errorf("master: %s %s: got %v, %v", row.a.Verb, row.a.Path, d, err)
+		if r := Standard().Authorize(context.Background(), &row.a); r.Decision != Allow || r.Err != nil || r.By != MastersName {
+			t.Errorf("master: %s %s: got %+v", row.a.Verb, row.a.Path, r)
 		}
 	}
-	if d, _, _ := Masters().Authorize(context.Background(), &Attributes{}); d != NoOpinion {
-		t.Errorf("no user at all: got %v", d)
+	if r := Standard().Authorize(context.Background(), &Attributes{Verb: "get", Path: "/healthz"}); r.Decision != NoOpinion || r.Reason != "Error" || r.Err == nil {
+		t.Errorf("no user at all: got %+v", r)
 	}
 }
 
 func TestChainOfAuthorizers(t *testing.T) {
-	says := func(d Decision, reason string, err error) Authorizer {
-		return Func(func(context.Context, *Attributes) (Decision, string, error) { return d, reason, err })
+	says := func(name string, d Decision, reason string, err error) Named {
+		return Named{Name: name, Type: "Webhook", Authorizer: Func(func(context.Context, *Attributes) Result {
+			return Result{Decision: d, Reason: reason, Err: err}
+		})}
 	}
 	broken := errors.New("broken")
 	for name, row := range map[string]struct {
-		chain  []Authorizer
+		chain  []Named
 		want   Decision
 		reason string
-		failed bool
+		by     string
+		err    string
 	}{
-		"empty":                {nil, NoOpinion, "", false},
-		"first opinion":        {[]Authorizer{says(NoOpinion, "a", nil), says(Deny, "b", nil), says(Allow, "c", nil)}, Deny, "b", false},
-		"reasons are gathered": {[]Authorizer{says(NoOpinion, "a", nil), says(NoOpinion, "", nil), says(NoOpinion, "b", nil)}, NoOpinion, "a\nb", false},
-		"error, then allowed":  {[]Authorizer{says(NoOpinion, "", broken), says(Allow, "c", nil)}, Allow, "c", false},
-		"error":                {[]Authorizer{says(NoOpinion, "", broken)}, NoOpinion, "", true},
+		"empty":                 {},
+		"first opinion":         {[]Named{says("1", NoOpinion, "a", nil), says("2", Deny, "b", nil), says("3", Allow, "c", nil)}, Deny, "b", "2", ""},
+		"reasons are gathered":  {[]Named{says("1", NoOpinion, "a", nil), says("2", NoOpinion, "", nil), says("3", NoOpinion, "b", nil)}, NoOpinion, "1: a\n3: b", "", ""},
+		"error, then allowed":   {[]Named{says("1", NoOpinion, "", broken), says("2", Allow, "c", nil)}, Allow, "c", "2", ""},
+		"error":                 {[]Named{says("1", NoOpinion, "", broken)}, NoOpinion, "", "", "broken"},
+		"errors, each once":     {[]Named{says("1", NoOpinion, "", broken), says("2", NoOpinion, "", broken), says("3", NoOpinion, "", errors.New("x"))}, NoOpinion, "", "", "[broken, x]"},
+		"deny with an error":    {[]Named{says("1", NoOpinion, "", errors.New("x")), says("2", Deny, "c", broken)}, Deny, "c", "2", "broken"},
+		"allow with an error":   {[]Named{says("1", Allow, "", broken)}, Allow, "", "1", "broken"},
+		"always allow":          {[]Named{{Name: "a", Authorizer: AlwaysAllow{}}}, Allow, "", "a", ""},
+		"always deny goes on":   {[]Named{{Name: "d", Authorizer: AlwaysDeny{}}, {Name: "a", Authorizer: AlwaysAllow{}}}, Allow, "", "a", ""},
+		"always deny says that": {[]Named{{Name: "d", Authorizer: AlwaysDeny{}}}, NoOpinion, "d: Everything is forbidden.", "", ""},
 	} {
-		d, reason, err := Chain(row.chain...).Authorize(context.Background(), &Attributes{})
-		if d != row.want || reason != row.reason || (err != nil) != row.failed {
-			t.Errorf("%s: got %v, %q, %v", name, d, reason, err)
+		r := NewChain(nil, row.chain...).Authorize(context.Background(), &Attributes{User: &authn.User{Name: "ann"}})
+		got := ""
+		if r.Err != nil {
+			got = r.Err.Error()
+		}
+		if r.Decision != row.want || r.Reason != row.reason || r.By != row.by || got != row.err {
+			t.Errorf("%s: got %+v", name, r)
 		}
 	}
 }

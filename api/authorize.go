@@ -1,0 +1,159 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file is whether the user may do what a request asks for.
+
+// authorize asks whether the user may do what the request asks for.
+func authorize(q *request) (bool, error) {
+	began := time.Now()
+	a := q.attributes()
+	q.decided = q.h.Authz.Authorize(q.ctx, a)
+	q.h.metrics.authorizations.authorized(&q.decided, began)
+	switch {
+	case q.decided.Decision == authz.Allow:
+		return false, nil
+	case q.decided.Err != nil:
+		q.h.logger.Warn("authorization is undecided", "path", a.Path, "user", a.User.Name, "error", q.decided.Err)
+		q.undecided(q.decided.Err)
+		return true, nil
+	}
+	return false, q.refused(a, q.decided.Reason)
+}
+
+// allowed asks whether the user may do something else on the way, such as
+// create what an update finds missing.
+func (q *request) allowed(a *authz.Attributes) error {
+	r := q.h.Authz.Authorize(q.ctx, a)
+	switch {
+	case r.Decision == authz.Allow:
+		return nil
+	case r.Err != nil:
+		return status.Internal(r.Err)
+	}
+	return q.refused(a, r.Reason)
+}
+
+// attributes are what the request is authorized by. They are good for as long
+// as the request is.
+func (q *request) attributes() *authz.Attributes {
+	q.attrs = authz.Attributes{
+		User:            q.user,
+		Verb:            q.verb,
+		ResourceRequest: q.resource,
+		Group:           q.group,
+		Version:         q.info.version,
+		Resource:        q.plural,
+		Subresource:     q.subresource,
+		Namespace:       q.namespace,
+		Name:            q.name,
+		Path:            q.path,
+	}
+	// The endpoints under /watch/ use selectors inconsistently, so that nothing may depend on them.
+	if q.selecting {
+		q.attrs.FieldSelector, q.attrs.LabelSelector = q.query.Get("fieldSelector"), q.query.Get("labelSelector")
+	}
+	return &q.attrs
+}
+
+// undecided answers that the authorizers could not decide.
+func (q *request) undecided(err error) {
+	body := fmt.Sprintf("Internal Server Error: %q: %v", q.r.RequestURI, err)
+	q.plain(http.StatusInternalServerError, harmless.Replace(body)+"\n")
+}
+
+var noSniff = []string{"nosniff"}
+
+// harmless keeps texts from being taken for HTML.
+var harmless = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// refused is the refusal in upstream's words.
+func (q *request) refused(a *authz.Attributes, reason string) error {
+	q.w.Header()["X-Content-Type-Options"] = noSniff
+	return forbidden(a, reason)
+}
+
+func forbidden(a *authz.Attributes, reason string) error {
+	text := harmless.Replace(refusal(a))
+	if reason != "" {
+		text += ": " + reason
+	}
+	return status.Forbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name, errors.New(text))
+}
+
+// refusal says who may not do what.
+func refusal(a *authz.Attributes) string {
+	if !a.ResourceRequest {
+		return fmt.Sprintf("User %q cannot %s path %q", a.User.Name, a.Verb, a.Path)
+	}
+	resource := a.Resource
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	where := " at the cluster scope"
+	if a.Namespace != "" {
+		where = fmt.Sprintf(" in the namespace %q", a.Namespace)
+	}
+	return fmt.Sprintf("User %q cannot %s resource %q in API group %q%s", a.User.Name, a.Verb, resource, a.Group, where)
+}
+
+// authorizations counts decisions about requests by what they came to.
+type authorizations struct {
+	attempts  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	known     [len(outcomes)]atomic.Pointer[outcome]
+}
+
+// outcome is the counters of one result, looked up when it first comes about.
+type outcome struct {
+	attempts  prometheus.Counter
+	durations prometheus.Observer
+}
+
+var outcomes = [...]string{"no-opinion", "allowed", "denied", "error"}
+
+func (m *authorizations) register(reg prometheus.Registerer) {
+	m.attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "authorization_attempts_total",
+		Help: "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'.",
+	}, []string{"result"})
+	m.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "authorization_duration_seconds",
+		Help:    "Authorization duration in seconds broken out by result.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+	}, []string{"result"})
+	reg.MustRegister(m.attempts, m.durations)
+}
+
+// authorized counts a decision.
+func (m *authorizations) authorized(r *authz.Result, began time.Time) {
+	i := 0
+	switch {
+	case r.Decision == authz.Allow:
+		i = 1
+	case r.Err != nil:
+		i = 3
+	case r.Decision == authz.Deny:
+		i = 2
+	}
+	o := m.known[i].Load()
+	if o == nil {
+		o = &outcome{m.attempts.WithLabelValues(outcomes[i]), m.durations.WithLabelValues(outcomes[i])}
+		m.known[i].Store(o)
+	}
+	o.attempts.Inc()
+	o.durations.Observe(time.Since(began).Seconds())
+}
