@@ -271,7 +271,7 @@ func eachEntry(m Value, fn func(k, v Value) bool) {
 	if !m.fromDoc() {
 		box := m.heapMap()
 		for i := range box.keys {
-			if !fn(box.keys[i], box.vals[i]) {
+			if !fn(box.keys[i], box.at(i)) {
 				return
 			}
 		}

@@ -152,11 +152,13 @@ var functionCosts = map[string]costFn{
 	"cidr": costParse, "isIP": costParse, "isCIDR": costParse, "quantity": costParse, "isQuantity": costParse,
 	"semver": costParse, "isSemver": costParse, "ip": costParse,
 	"replace": costTwice, "split": costTwice, "ip.isCanonical": costTwice,
-	"join":       func(_ []Value, r Value) uint64 { return factor(plainSize(r)*2, 0.1) },
-	"find":       func(a []Value, _ Value) uint64 { return costPattern(plainSize(a[0]), plainSize(a[1])) },
-	"findAll":    func(a []Value, _ Value) uint64 { return costPattern(plainSize(a[0]), plainSize(a[1])) },
-	"validate":   costValidate,
-	"containsIP": func(a []Value, _ Value) uint64 { return factor(2*plainSize(a[0]), 0.1) },
+	"join":          func(_ []Value, r Value) uint64 { return factor(plainSize(r)*2, 0.1) },
+	"find":          func(a []Value, _ Value) uint64 { return costPattern(plainSize(a[0]), plainSize(a[1])) },
+	"findAll":       func(a []Value, _ Value) uint64 { return costPattern(plainSize(a[0]), plainSize(a[1])) },
+	"validate":      costValidate,
+	"containsIP":    func(a []Value, _ Value) uint64 { return factor(2*plainSize(a[0]), 0.1) },
+	"check":         func([]Value, Value) uint64 { return costCheck },
+	"fieldSelector": costSelector, "labelSelector": costSelector,
 	"containsCIDR": func(a []Value, _ Value) uint64 {
 		return factor(2*plainSize(a[0]), 0.1) + tenth(plainSize(a[0])) + 1
 	},
@@ -165,6 +167,13 @@ var functionCosts = map[string]costFn{
 func costTraversal(a []Value, _ Value) uint64 { return traversal(a[0]) }
 func costParse(a []Value, _ Value) uint64     { return tenth(plainSize(a[0])) }
 func costTwice(a []Value, _ Value) uint64     { return factor(plainSize(a[0])*2, 0.1) }
+
+// costSelector is the price of parsing a selector: its text, a list, and a
+// requirement for each two characters.
+func costSelector(a []Value, _ Value) uint64 {
+	n := plainSize(a[1])
+	return costList + tenth(n) + factor(factor(n, 0.5), costList+costStruct)
+}
 
 func costValidate(a []Value, _ Value) uint64 {
 	if a[0].kind == KindOpaque {

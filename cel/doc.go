@@ -112,7 +112,7 @@
 // compile_logic.go, compile_call.go, compile_fold.go with fold.go
 // (comprehensions), value.go with errors.go, load.go, equal.go, ops.go
 // (values), cost.go and estimate.go (prices), bridge.go and lib_*.go
-// (libraries); language.go, libraries.go, subset.go and expression.go (the
-// language for hosts), godata.go (plain data), partial.go and residual.go
+// (libraries); language.go, libraries.go, subset.go, expression.go and
+// conditions.go (the language for hosts), godata.go (plain data), partial.go and residual.go
 // (unknown data).
 package cel

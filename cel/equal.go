@@ -280,7 +280,7 @@ func mapsEqual(a, b Value) Value {
 		if !found {
 			return boolValue(false)
 		}
-		if isFalse(equalInside(m.vals[i], other)) {
+		if isFalse(equalInside(m.at(i), other)) {
 			return boolValue(false)
 		}
 	}

@@ -101,6 +101,14 @@ func (e *estimator) EstimateCallCost(function, overload string, target *checker.
 		}
 	}
 	switch function {
+	case "check":
+		return fixed(costCheck)
+	case "fieldSelector", "labelSelector":
+		if len(args) == 1 {
+			s := e.size(args[0])
+			wanted := s.MultiplyByCostFactor(0.5).MultiplyByCostFactor(costList + costStruct)
+			return priced(costEstimate{Min: costList, Max: costList}.Add(walk(s, 0.1)).Add(wanted))
+		}
 	case "url":
 		if len(args) == 1 {
 			s := e.size(args[0])
@@ -135,6 +143,7 @@ func (e *estimator) EstimateCallCost(function, overload string, target *checker.
 		"isLinkLocalUnicast", "isGlobalUnicast", "format.named",
 		"sign", "asInteger", "isInteger", "asApproximateFloat", "isGreaterThan", "isLessThan", "compareTo",
 		"add", "sub", "major", "minor", "patch",
+		"serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason", "error", "errored",
 		"getScheme", "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery":
 		return fixed(1)
 	}
@@ -267,7 +276,7 @@ func estimateEquals(a, b checker.AstNode) *callEstimate {
 		return fixed(1)
 	}
 	switch t {
-	case quantityType, semverType:
+	case quantityType, semverType, authorizerType, pathCheckType, groupCheckType, resourceCheckType, decisionType:
 		return fixed(1)
 	case formatType:
 		return priced(costEstimate{Min: 1, Max: 64}.MultiplyByCostFactor(0.1))

@@ -7,7 +7,16 @@ import "math"
 // mapBox is a map on the heap, in the order in which its keys were inserted.
 type mapBox struct {
 	keys, vals []Value
-	index      map[scalarKey]int // made when the map grows beyond a few keys
+	index      map[scalarKey]int       // made when the map grows beyond a few keys
+	get        func(name string) Value // computes a value that is not there yet when it is first read; nil: all are there
+}
+
+// at is the value of key i.
+func (m *mapBox) at(i int) Value {
+	if m.get != nil && m.vals[i].kind == KindNone {
+		m.vals[i] = m.get(m.keys[i].text())
+	}
+	return m.vals[i]
 }
 
 // scalarKey is a key as Go compares it: int, uint and double keys of one value
@@ -98,11 +107,11 @@ func (m *mapBox) remove(k Value) {
 // neither loses precision.
 func (m *mapBox) find(k Value) (Value, bool) {
 	if i := m.exact(k); i >= 0 {
-		return m.vals[i], true
+		return m.at(i), true
 	}
 	try := func(other Value) (Value, bool) {
 		if i := m.exact(other); i >= 0 {
-			return m.vals[i], true
+			return m.at(i), true
 		}
 		return Value{}, false
 	}

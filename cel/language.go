@@ -3,6 +3,7 @@ package cel
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/google/cel-go/cel"
@@ -30,6 +31,7 @@ type LanguageOptions struct {
 	Subset *Subset
 
 	Variables []Variable
+	Objects   []ObjectType // that types of variables name
 	Functions []Function
 	Container string // the namespace in which names are looked up, such as "acme.policy"
 	// LenientPresence: has(x.f) of an x that can have no members is false, as
@@ -47,6 +49,13 @@ type Variable struct {
 	// Schema, in place of Type, says how the members of a document are typed;
 	// the variable is then bound with [FromDoc].
 	Schema *Type
+}
+
+// ObjectType is a type of objects whose members are checked. Its values are
+// maps; a member that is declared may be missing.
+type ObjectType struct {
+	Name   string            // such as "acme.Order"; types of variables and members use it
+	Fields map[string]string // types of the members, as in Variable
 }
 
 // Function is a function of the host.
@@ -67,8 +76,9 @@ type Language struct {
 	provider *provider
 	check    *checker.Env
 	schemas  map[string]*Type
-	known    map[string]bool // declared variables
-	allowed  *selection      // nil: everything
+	objects  map[string]map[string]*types.Type // members of declared objects
+	known    map[string]bool                   // declared variables
+	allowed  *selection                        // nil: everything
 	strict   bool
 
 	kubernetes bool // expressions mean what they mean in rules
@@ -95,7 +105,7 @@ func NewLanguage(o LanguageOptions) (*Language, error) {
 	if err != nil {
 		return nil, fmt.Errorf("language: %w", err)
 	}
-	l := &Language{schemas: map[string]*Type{}, known: map[string]bool{}, strict: !o.LenientPresence && o.Kubernetes == "", kubernetes: o.Kubernetes != ""}
+	l := &Language{strict: !o.LenientPresence && o.Kubernetes == "", kubernetes: o.Kubernetes != ""}
 	functions := base.Functions()
 	if o.Subset != nil {
 		if l.allowed, err = o.Subset.selection(base); err != nil {
@@ -109,14 +119,28 @@ func NewLanguage(o LanguageOptions) (*Language, error) {
 	if l.env, err = envOf(base, functions, true); err != nil {
 		return nil, err
 	}
-	return l, l.declare(o.Variables)
+	return l, l.declare(o.Variables, o.Objects, l.env.check)
 }
 
-// declare makes the variables known.
-func (l *Language) declare(vars []Variable) error {
+// Extend returns the language with more variables and objects. An object that
+// is there already is replaced. It takes microseconds.
+func (l *Language) Extend(variables []Variable, objects []ObjectType) (*Language, error) {
+	out := *l
+	return &out, out.declare(variables, objects, l.check)
+}
+
+// declare makes variables and objects known besides those of before and of l.
+func (l *Language) declare(vars []Variable, objects []ObjectType, before *checker.Env) error {
+	l.schemas, l.known, l.objects = cloned(l.schemas), cloned(l.known), cloned(l.objects)
+	if err := l.declareObjects(objects); err != nil {
+		return err
+	}
+	earlier := l.provider
 	l.provider = newProvider(l.env)
+	l.provider.inherit(earlier)
+	l.provider.named = l.objects
 	var err error
-	if l.check, err = newChecker(l.env.base, l.provider, l.env.check); err != nil {
+	if l.check, err = newChecker(l.env.base, l.provider, before); err != nil {
 		return err
 	}
 	for _, v := range l.env.base.Variables() {
@@ -141,6 +165,29 @@ func (l *Language) declare(vars []Variable) error {
 		l.known[v.Name] = true
 	}
 	return nil
+}
+
+// declareObjects reads the types of members.
+func (l *Language) declareObjects(objects []ObjectType) error {
+	for _, o := range objects {
+		fields := map[string]*types.Type{}
+		for _, name := range sortedNames(o.Fields) {
+			t, err := parseType(o.Fields[name])
+			if err != nil {
+				return fmt.Errorf("object %q: member %q: %w", o.Name, name, err)
+			}
+			fields[name] = t
+		}
+		l.objects[o.Name] = fields
+	}
+	return nil
+}
+
+// cloned is a copy of m that may be written to.
+func cloned[V any](m map[string]V) map[string]V {
+	out := map[string]V{}
+	maps.Copy(out, m)
+	return out
 }
 
 // option declares the function to cel-go.
@@ -194,6 +241,13 @@ func (l *Language) CompileUnchecked(expr string) (*Expression, error) {
 	return l.compile(expr, true)
 }
 
+// InstantiationError is why an expression that is well typed cannot be run, such
+// as a constant that cannot be converted. Its text is that of the cause.
+type InstantiationError struct{ Err error }
+
+func (e *InstantiationError) Error() string { return e.Err.Error() }
+func (e *InstantiationError) Unwrap() error { return e.Err }
+
 func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
 	parsed, issues := l.env.base.Parse(expr)
 	if issues.Err() != nil {
@@ -225,7 +279,7 @@ func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
 		}
 	}
 	if err := x.build(); err != nil {
-		return nil, err
+		return nil, &InstantiationError{err}
 	}
 	if !unchecked {
 		*tree = *x.tree

@@ -210,3 +210,62 @@ func ExampleLanguageOptions_kubernetes() {
 	// 1.33 false
 	// 1.34 true
 }
+
+// asAnn answers what expressions ask about the user ann.
+type asAnn struct{}
+
+func (asAnn) Authorize(check cel.AccessCheck) (bool, string, error) {
+	return check.Resource == "pods" && check.Verb == "get", "", nil
+}
+
+// A condition of admission asks an authorizer about the user.
+func ExampleAdmissionConditions() {
+	language, err := cel.NewLanguage(cel.AdmissionConditions(cel.AdmissionVariables{Authorizer: true}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	condition, err := language.CompileExpression(
+		`object.spec.replicas < 5 || authorizer.group("").resource("pods").check("delete").allowed()`)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	object, _ := cel.FromJSON([]byte(`{"spec": {"replicas": 7}}`))
+	vars := cel.Vars{cel.ObjectVariable: object, cel.AuthorizerVariable: cel.AuthorizerValue(asAnn{})}
+	v, cost, err := condition.Eval(context.Background(), vars, 1_000_000)
+	fmt.Println(condition.Inputs(), v, cost, err)
+	// Output: [object authorizer] false 350008 <nil>
+}
+
+// A variable of a policy is computed when an expression first reads it.
+func ExampleLazyObject() {
+	language, err := cel.NewLanguage(cel.AdmissionConditions(cel.AdmissionVariables{Composed: true}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	big, _ := language.CompileExpression(`object.spec.replicas > 5`)
+	language, err = language.Extend(nil, []cel.ObjectType{cel.ComposedVariables(map[string]*cel.Expression{"big": big})})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	condition, err := language.CompileExpression(`!variables.big || variables.big`)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	object, _ := cel.FromJSON([]byte(`{"spec": {"replicas": 7}}`))
+	vars := cel.Vars{cel.ObjectVariable: object}
+	vars[cel.ComposedVariable] = cel.LazyObject([]string{"big"}, func(string) (cel.Value, error) {
+		fmt.Println("computed")
+		v, _, err := big.Eval(context.Background(), vars, 1_000_000)
+		return v, err
+	})
+	v, _, err := condition.Eval(context.Background(), vars, 1_000_000)
+	fmt.Println(v, err)
+	// Output:
+	// computed
+	// true <nil>
+}

@@ -35,6 +35,7 @@ func libraries() []libraryOptions {
 		{0, 0, urlLibrary()},
 		{0, 0, regexLibrary()},
 		{0, 37, listLibrary(false)},
+		{27, 0, authzLibrary()},
 		{28, 0, []cel.EnvOption{cel.CrossTypeNumericComparisons(true), cel.OptionalTypes()}},
 		{28, 0, quantityLibrary()},
 		{29, 0, []cel.EnvOption{cel.ASTValidators(
@@ -45,6 +46,7 @@ func libraries() []libraryOptions {
 		{29, 0, []cel.EnvOption{ext.Strings(ext.StringsVersion(2)), ext.Sets()}},
 		{30, 0, networkLibrary()},
 		{31, 0, formatLibrary()},
+		{31, 0, authzSelectors()},
 		{32, 0, []cel.EnvOption{ext.TwoVarComprehensions()}},
 		{33, 0, semverLibrary()},
 		{34, 0, []cel.EnvOption{ext.Lists(ext.ListsVersion(3))}},

@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"maps"
 	"strconv"
 	"sync"
 
@@ -20,10 +21,22 @@ type provider struct {
 	mu      sync.RWMutex
 	cel     map[*Type]*types.Type
 	objects map[string]*Type
+	named   map[string]map[string]*types.Type // members of the objects that a host declared; not changed
 }
 
 func newProvider(e *Env) *provider {
 	return &provider{Provider: e.base.CELTypeProvider(), keywords: e.keywords, cel: map[*Type]*types.Type{}, objects: map[string]*Type{}}
+}
+
+// inherit makes known what p's predecessor knows.
+func (p *provider) inherit(from *provider) {
+	if from == nil {
+		return
+	}
+	from.mu.RLock()
+	defer from.mu.RUnlock()
+	maps.Copy(p.cel, from.cel)
+	maps.Copy(p.objects, from.objects)
 }
 
 // forget makes room: the types that are needed again are added again.
@@ -93,12 +106,21 @@ func (p *provider) FindStructType(name string) (*types.Type, bool) {
 	if t, ok := p.objects[name]; ok {
 		return types.NewTypeTypeWithParam(p.cel[t]), true
 	}
+	if _, ok := p.named[name]; ok {
+		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
+	}
 	return p.Provider.FindStructType(name)
 }
 
 func (p *provider) FindStructFieldType(object, field string) (*types.FieldType, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
+	if fields, ok := p.named[object]; ok {
+		if t, ok := fields[field]; ok {
+			return &types.FieldType{Type: t}, true
+		}
+		return nil, false
+	}
 	t, ok := p.objects[object]
 	if !ok {
 		return p.Provider.FindStructFieldType(object, field)
