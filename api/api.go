@@ -53,6 +53,7 @@ type Config struct {
 	Cache *cache.Cache
 
 	Authn     authn.Authenticator // nil: everybody is anonymous
+	Audiences []string            // what a credential has to be good for, if it knows audiences
 	Authz     authz.Authorizer    // nil: authz.Standard()
 	Admission admission.Chain     // after the life cycle of namespaces, which every Handler has
 	Checks    []Check             // of the server's health, besides ping
@@ -91,7 +92,7 @@ func New(c Config) *Handler {
 		h.logger = slog.Default()
 	}
 	if h.Authn == nil {
-		h.Authn = authn.Anonymous()
+		h.Authn = authn.Standard(authn.Anybody)
 	}
 	if h.Authz == nil {
 		h.Authz = authz.Standard()

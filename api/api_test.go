@@ -107,11 +107,11 @@ func compile(t testing.TB, text string) *kind.Kind {
 
 // testUser believes whoever a request says it is from; who says nothing is the
 // administrator.
-func testUser(r *http.Request) (*authn.User, error) {
+func testUser(r *http.Request, _ []string) (*authn.Response, error) {
 	if name := r.Header.Get("Test-User"); name != "" {
-		return &authn.User{Name: name, Groups: []string{authn.Authenticated}}, nil
+		return &authn.Response{User: &authn.User{Name: name, Groups: []string{authn.Authenticated}}}, nil
 	}
-	return &authn.User{Name: "admin", Groups: []string{authn.Masters, authn.Authenticated}}, nil
+	return &authn.Response{User: &authn.User{Name: "admin", Groups: []string{authn.Masters, authn.Authenticated}}}, nil
 }
 
 func newTestServer(t *testing.T, change ...func(*Config)) *testServer {

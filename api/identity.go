@@ -2,10 +2,12 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
@@ -16,12 +18,22 @@ import (
 
 // authenticate finds the user.
 func authenticate(q *request) (bool, error) {
-	user, err := q.h.Authn.Authenticate(q.r)
-	if err != nil || user == nil {
-		q.h.logger.Debug("request not authenticated", "path", q.path, "error", err)
+	began := time.Now()
+	response, err := q.h.Authn.Authenticate(q.r, q.h.Audiences)
+	if err == nil && response != nil && len(response.Audiences) > 0 && len(q.h.Audiences) > 0 &&
+		len(authn.Intersect(q.h.Audiences, response.Audiences)) == 0 {
+		err = fmt.Errorf("unable to match the audience: %v , accepted: %v", response.Audiences, q.h.Audiences)
+	}
+	q.h.metrics.authn.observe(response, err, time.Since(began))
+	if err != nil || response == nil {
+		q.h.logger.Debug("Unable to authenticate the request", "path", q.path, "error", err)
+		if errors.Is(err, authn.ErrSpace) {
+			q.warn(authn.ErrSpace.Error())
+		}
 		return false, status.Unauthorized("Unauthorized")
 	}
-	q.user = user
+	q.warn(response.Warnings...)
+	q.user = response.User
 	return false, nil
 }
 

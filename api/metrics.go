@@ -21,6 +21,7 @@ type metrics struct {
 	durations      *prometheus.HistogramVec
 	watches        *prometheus.GaugeVec
 	events         *prometheus.CounterVec
+	authn          *authnMetrics
 	handler        http.Handler
 
 	// The counters by what they are labelled with, so that a request that is
@@ -62,6 +63,7 @@ func newMetrics(reg *prometheus.Registry) *metrics {
 	}
 	m.authorizations.register(reg)
 	reg.MustRegister(m.requests, m.durations, m.watches, m.events)
+	m.authn = newAuthnMetrics(reg)
 	// A registry may be shared between handlers of one process; its process
 	// metrics are registered once.
 	for _, c := range []prometheus.Collector{

@@ -15,8 +15,6 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/keelson-io/keelson/authn"
 )
 
 // This file is who the server is and whom it believes: its certificates, the
@@ -95,20 +93,6 @@ func (id *identity) loadClients() error {
 	}
 	id.clients.Store(pool)
 	return nil
-}
-
-// authenticator accepts client certificates and, if there is a file of them,
-// tokens; who shows neither is anonymous.
-func (id *identity) authenticator(tokenFile string) (authn.Authenticator, error) {
-	chain := []authn.Authenticator{authn.ClientCerts(id.clients.Load)}
-	if tokenFile != "" {
-		tokens, err := authn.TokenFile(tokenFile)
-		if err != nil {
-			return nil, err
-		}
-		chain = append(chain, tokens)
-	}
-	return authn.Standard(chain...), nil
 }
 
 // certificate is the serving certificate for a handshake.

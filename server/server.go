@@ -28,7 +28,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/crd"
 	"github.com/keelson-io/keelson/controller/namespace"
@@ -107,6 +110,8 @@ type Server struct {
 	started  time.Time
 	listener net.Listener
 	identity *identity
+	metrics  *prometheus.Registry
+	authn    authn.Authenticator
 	handler  *api.Handler
 	counted  counted
 	http     *http.Server
@@ -170,8 +175,8 @@ func (s *Server) open(ctx context.Context) error {
 	if storeErr != nil {
 		return storeErr
 	}
-	authenticator, err := s.identity.authenticator(c.TokenAuthFile)
-	if err != nil {
+	s.metrics = prometheus.NewRegistry()
+	if err := s.openAuthn(); err != nil {
 		return err
 	}
 	cached := cache.New(st, cache.Options{Logger: s.logger})
@@ -184,10 +189,11 @@ func (s *Server) open(ctx context.Context) error {
 		Kinds:  kinds,
 		Store:  st,
 		Cache:  cached,
-		Authn:  authenticator,
+		Authn:  s.authn,
 		Checks: []api.Check{{Name: "etcd", Do: st.Ping}},
 		Logger: s.logger,
 
+		Metrics:         s.metrics,
 		NoNamespaceStep: anywhere,
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))

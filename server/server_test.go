@@ -208,7 +208,7 @@ func TestMistakesAreErrorsOfNew(t *testing.T) {
 		"no certificate":     {Config{SecurePort: -1, TLSCertFile: missing, TLSKeyFile: missing}, missing},
 		"half a certificate": {Config{SecurePort: -1, TLSCertFile: missing}, "one does not go without the other"},
 		"no tokens":          {Config{SecurePort: -1, TokenAuthFile: missing}, missing},
-		"wrong tokens":       {Config{SecurePort: -1, TokenAuthFile: bad}, "line 1: got 2 columns, want at least 3"},
+		"wrong tokens":       {Config{SecurePort: -1, TokenAuthFile: bad}, "must have at least 3 columns (token, user name, user uid), found 2"},
 		"unknown plugin":     {Config{SecurePort: -1, DisableAdmission: []string{"Namespacelifecycle"}}, "there is none of that name"},
 		"CA without a PEM":   {Config{SecurePort: -1, ClientCAFile: bad}, "no certificate in it"},
 	} {

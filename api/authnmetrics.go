@@ -1,0 +1,79 @@
+package api
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/keelson-io/keelson/authn"
+)
+
+// This file counts authentications, under upstream's names.
+
+// authnMetrics are the counters of authentication.
+type authnMetrics struct {
+	users *prometheus.CounterVec
+
+	// One for each result, so that a request looks nothing up.
+	attempts  [authnResults]prometheus.Counter
+	durations [authnResults]prometheus.Observer
+	other     prometheus.Counter
+}
+
+// The results of an authentication.
+const (
+	authnSuccess = iota
+	authnFailure // no credential, and none would do
+	authnError
+	authnResults
+)
+
+func newAuthnMetrics(reg prometheus.Registerer) *authnMetrics {
+	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "authentication_attempts",
+		Help: "Counter of authenticated attempts.",
+	}, []string{"result"})
+	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "authentication_duration_seconds",
+		Help:    "Authentication duration in seconds broken out by result.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+	}, []string{"result"})
+	m := &authnMetrics{users: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "authenticated_user_requests",
+		Help: "Counter of authenticated requests broken out by username.",
+	}, []string{"username"})}
+	reg.MustRegister(m.users, attempts, durations)
+	for i, result := range [authnResults]string{"success", "failure", "error"} {
+		m.attempts[i], m.durations[i] = attempts.WithLabelValues(result), durations.WithLabelValues(result)
+	}
+	m.other = m.users.WithLabelValues("other")
+	return m
+}
+
+// observe counts one authentication.
+func (m *authnMetrics) observe(r *authn.Response, err error, took time.Duration) {
+	result := authnSuccess
+	switch {
+	case err != nil:
+		result = authnError
+	case r == nil:
+		result = authnFailure
+	default:
+		m.user(r.User.Name)
+	}
+	m.attempts[result].Inc()
+	m.durations[result].Observe(took.Seconds())
+}
+
+// user counts a user by one of few names, so that users cannot fill the memory.
+func (m *authnMetrics) user(name string) {
+	switch {
+	case name == "admin", name == "client", name == "kube_proxy", name == "kubelet", name == "system:serviceaccount:kube-system:default":
+		m.users.WithLabelValues(name).Inc()
+	case strings.Contains(name, "@"):
+		m.users.WithLabelValues("email_id").Inc()
+	default:
+		m.other.Inc()
+	}
+}

@@ -1,0 +1,105 @@
+package authn
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// This file counts what authenticators do, under upstream's names.
+
+// Metrics are the metrics of one server's authenticators. A nil *Metrics counts
+// nothing.
+type Metrics struct {
+	certificates prometheus.Histogram
+	requests     *prometheus.CounterVec // of the cache of tokens, by status
+	durations    *prometheus.HistogramVec
+	fetches      *prometheus.CounterVec
+	active       *prometheus.GaugeVec
+
+	hit, miss         prometheus.Counter
+	hitTime, missTime prometheus.Observer
+	blocked, inFlight prometheus.Gauge
+	fetched, failed   prometheus.Counter
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		certificates: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "apiserver_client_certificate_expiration_seconds",
+			Help: "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+			Buckets: []float64{0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000,
+				15552000, 31104000},
+		}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "authentication_token_cache_request_total",
+			Help: "Tokens looked up in the cache, by whether they were there.",
+		}, []string{"status"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "authentication_token_cache_request_duration_seconds",
+			Help: "How long finding out whose a token is took, by whether it was in the cache.",
+		}, []string{"status"}),
+		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "authentication_token_cache_fetch_total",
+			Help: "Tokens that the authenticators were asked about, by result.",
+		}, []string{"status"}),
+		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "authentication_token_cache_active_fetch_count",
+			Help: "Tokens that are being asked about now, and requests that wait for that.",
+		}, []string{"status"}),
+	}
+	reg.MustRegister(m.certificates, m.requests, m.durations, m.fetches, m.active)
+	m.hit, m.miss = m.requests.WithLabelValues("hit"), m.requests.WithLabelValues("miss")
+	m.hitTime, m.missTime = m.durations.WithLabelValues("hit"), m.durations.WithLabelValues("miss")
+	m.blocked, m.inFlight = m.active.WithLabelValues("blocked"), m.active.WithLabelValues("in_flight")
+	m.fetched, m.failed = m.fetches.WithLabelValues("ok"), m.fetches.WithLabelValues("error")
+	return m
+}
+
+// certificate notes how long a certificate that was shown has still to live.
+func (m *Metrics) certificate(left time.Duration) {
+	if m != nil {
+		m.certificates.Observe(left.Seconds())
+	}
+}
+
+// lookup notes one look-up of a token.
+func (m *Metrics) lookup(hit bool, took time.Duration) {
+	switch {
+	case m == nil:
+	case hit:
+		m.hit.Inc()
+		m.hitTime.Observe(took.Seconds())
+	default:
+		m.miss.Inc()
+		m.missTime.Observe(took.Seconds())
+	}
+}
+
+// waiting notes a request that waits for an authenticator; the function
+// returned notes that it waits no longer.
+func (m *Metrics) waiting() func() {
+	if m == nil {
+		return func() {}
+	}
+	m.blocked.Inc()
+	return m.blocked.Dec
+}
+
+// fetching notes that authenticators are asked; the function returned notes
+// their answer.
+func (m *Metrics) fetching() func(err error) {
+	if m == nil {
+		return func(error) {}
+	}
+	m.inFlight.Inc()
+	return func(err error) {
+		m.inFlight.Dec()
+		if err != nil {
+			m.failed.Inc()
+		} else {
+			m.fetched.Inc()
+		}
+	}
+}
