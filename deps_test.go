@@ -21,6 +21,7 @@ var arrows = map[string]string{
 	"status":               "",
 	"doc":                  "",
 	"internal/dfa":         "",
+	"internal/watchfile":   "",
 	"cel":                  "doc internal/dfa",
 	"schema/structural":    "",
 	"schema":               "cel doc internal/dfa schema/structural",
@@ -53,6 +54,7 @@ var arrows = map[string]string{
 // modules for comparisons and measurements, may use others.
 var modules = map[string]string{
 	"github.com/blang/semver/v4":           "rules: the semver library",
+	"github.com/fsnotify/fsnotify":         "internal/watchfile: events of files",
 	"github.com/google/cel-go":             "cel: parses, type-checks and estimates rules",
 	"github.com/google/gnostic-models":     "api/openapi: the protobuf form that kubectl asks for",
 	"github.com/munnerz/goautoneg":         "api: the Accept header as upstream reads it",

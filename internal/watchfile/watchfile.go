@@ -1,0 +1,146 @@
+// Package watchfile calls back when files may have changed.
+//
+// A [Watcher] looks at the directories of its files, so that files which are
+// replaced, by a rename or by the symbolic links that Kubernetes mounts
+// configuration with, are noticed like those that are written to. What comes to
+// the same is one call. Because events can get lost, it calls in intervals as
+// well, and when the files to be watched are others. Whether anything has
+// changed is for the callee to find out, by reading the files.
+//
+// Calls come one after another, from one goroutine, [Watcher.Run]'s.
+package watchfile
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// settle is how long to wait for more events before calling: who writes a file
+// does so in several steps.
+const settle = 10 * time.Millisecond
+
+// Watcher watches files until the context of Run ends.
+type Watcher struct {
+	Interval time.Duration // between calls without an event; 0: one minute
+	Check    func()        // what is called
+	Logger   *slog.Logger  // nil: slog.Default()
+
+	mu      sync.Mutex
+	paths   []string
+	changed chan struct{} // there are other paths
+}
+
+// New returns a Watcher of files.
+func New(check func(), paths ...string) *Watcher {
+	return &Watcher{Check: check, paths: paths, changed: make(chan struct{}, 1)}
+}
+
+// Set makes other files those that are watched. It may be called from Check.
+func (w *Watcher) Set(paths ...string) {
+	w.mu.Lock()
+	same := slices.Equal(w.paths, paths)
+	w.paths = slices.Clone(paths)
+	w.mu.Unlock()
+	if same {
+		return
+	}
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run watches until ctx ends. Where the system cannot tell of events, only the
+// intervals remain; that is logged.
+func (w *Watcher) Run(ctx context.Context) {
+	logger := w.Logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	interval := w.Interval
+	if interval == 0 {
+		interval = time.Minute
+	}
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	notify, err := fsnotify.NewWatcher()
+	var events chan fsnotify.Event
+	var errs chan error
+	if err != nil {
+		logger.Warn("files are only looked at in intervals", "interval", interval, "error", err)
+	} else {
+		defer notify.Close()
+		events, errs = notify.Events, notify.Errors
+	}
+	watched := map[string]bool{}
+	w.follow(notify, watched, logger)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		case err := <-errs:
+			logger.Debug("events of files may be lost", "error", err)
+		case <-events:
+			drain(events)
+		case <-w.changed:
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		w.follow(notify, watched, logger)
+		w.Check()
+	}
+}
+
+// follow makes the directories of the paths those that are watched. One that
+// cannot be watched now is tried again at the next call.
+func (w *Watcher) follow(notify *fsnotify.Watcher, watched map[string]bool, logger *slog.Logger) {
+	if notify == nil {
+		return
+	}
+	want := map[string]bool{}
+	w.mu.Lock()
+	for _, p := range w.paths {
+		want[filepath.Dir(p)] = true
+	}
+	w.mu.Unlock()
+	active := notify.WatchList()
+	for dir := range maps.Clone(watched) {
+		// A directory that was removed is no longer watched, whoever made it anew.
+		if !want[dir] || !slices.Contains(active, dir) {
+			notify.Remove(dir)
+			delete(watched, dir)
+		}
+	}
+	for dir := range want {
+		if watched[dir] {
+			continue
+		}
+		if err := notify.Add(dir); err != nil {
+			logger.Debug("directory is only looked at in intervals", "directory", dir, "error", err)
+			continue
+		}
+		watched[dir] = true
+	}
+}
+
+// drain takes the events that come with one another.
+func drain(events <-chan fsnotify.Event) {
+	t := time.NewTimer(settle)
+	defer t.Stop()
+	for {
+		select {
+		case <-events:
+		case <-t.C:
+			return
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package watchfile
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// This file changes files in the ways in which files are changed.
+
+func TestWatch(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	path, second := filepath.Join(dir, "a"), filepath.Join(other, "b")
+	calls := make(chan string, 100)
+	w := New(func() {
+		text, _ := os.ReadFile(path)
+		more, _ := os.ReadFile(second)
+		calls <- string(text) + "+" + string(more)
+	}, path)
+	w.Interval = time.Hour
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); w.Run(ctx) }()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The watch begins at some time after Run; until then changes are not events.
+	want := func(text string, change func()) {
+		t.Helper()
+		change()
+		limit := time.After(10 * time.Second)
+		again := time.NewTicker(200 * time.Millisecond)
+		defer again.Stop()
+		for {
+			select {
+			case got := <-calls:
+				if got == text {
+					return
+				}
+			case <-again.C:
+				change()
+			case <-limit:
+				t.Fatalf("no call that sees %q", text)
+			}
+		}
+	}
+	write := func(path, text string) func() {
+		return func() { must(os.WriteFile(path, []byte(text), 0o600)) }
+	}
+	want("one+", write(path, "one"))
+	want("two+", func() {
+		must(os.WriteFile(path+".new", []byte("two"), 0o600))
+		must(os.Rename(path+".new", path))
+	})
+	want("+", func() { os.Remove(path) })
+	want("three+", write(path, "three"))
+	w.Set(path, second)
+	want("three+more", write(second, "more"))
+	want("linked+more", func() {
+		must(os.WriteFile(filepath.Join(dir, "target"), []byte("linked"), 0o600))
+		os.Remove(path)
+		must(os.Symlink("target", path))
+	})
+	stop()
+	<-done
+}
+
+func TestIntervals(t *testing.T) {
+	calls := make(chan struct{}, 100)
+	w := New(func() { calls <- struct{}{} }, filepath.Join(t.TempDir(), "missing", "file"))
+	w.Interval = time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); w.Run(ctx) }()
+	for range 3 {
+		<-calls
+	}
+	stop()
+	for {
+		select {
+		case <-calls:
+		case <-done:
+			return
+		}
+	}
+}
