@@ -10,6 +10,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := ./store/... ./cache ./kind ./api/... ./apply ./authn ./controller/...
 # Fuzz targets run this long each.
 FUZZTIME ?= 30s
+# Objects that conformance-schema compares.
+OBJECTS ?= 1000000
 
 .PHONY: help
 help: ## this list
@@ -51,6 +53,11 @@ conformance: ## the quick part of the comparison with upstream's code
 .PHONY: conformance-full
 conformance-full: ## all of the comparison with upstream's code
 	cd conformance && $(GO) test -timeout=60m ./...
+
+.PHONY: conformance-schema
+conformance-schema: ## OBJECTS (default a million) objects and half an hour of definitions of many projects, compared with upstream's code
+	cd conformance && nice $(GO) test -count=1 -timeout=0 -v -run TestCatalogObjects ./schema -objects=$(OBJECTS)
+	cd conformance && nice $(GO) test -count=1 -timeout=0 -v -run 'TestCatalog|TestRandomDefinitions' ./kind -budget=15m
 
 .PHONY: fuzz
 fuzz: ## every fuzz target, FUZZTIME (default 30s) each

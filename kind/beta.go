@@ -74,22 +74,26 @@ func (b *betaDefinition) convert(crd *apiextv1.CustomResourceDefinition) {
 		if i < len(b.Spec.Versions) {
 			v.AdditionalPrinterColumns = columns(b.Spec.Versions[i].AdditionalPrinterColumns)
 		}
-		if v.Schema == nil {
+		if b.Spec.Validation != nil {
 			v.Schema = b.Spec.Validation
 		}
-		if v.Subresources == nil {
+		if b.Spec.Subresources != nil {
 			v.Subresources = b.Spec.Subresources
 		}
-		if len(v.AdditionalPrinterColumns) == 0 {
+		if b.Spec.AdditionalPrinterColumns != nil {
 			v.AdditionalPrinterColumns = columns(b.Spec.AdditionalPrinterColumns)
 		}
-		if len(v.SelectableFields) == 0 {
+		if b.Spec.SelectableFields != nil {
 			v.SelectableFields = b.Spec.SelectableFields
 		}
 	}
-	if c := b.Spec.Conversion; c != nil && spec.Conversion != nil && c.WebhookClientConfig != nil {
-		spec.Conversion.Webhook = &apiextv1.WebhookConversion{
-			ClientConfig: c.WebhookClientConfig, ConversionReviewVersions: c.ConversionReviewVersions,
+	if c := b.Spec.Conversion; c != nil && spec.Conversion != nil {
+		versions := c.ConversionReviewVersions
+		if spec.Conversion.Strategy == apiextv1.WebhookConverter && len(versions) == 0 {
+			versions = []string{"v1beta1"}
+		}
+		if c.WebhookClientConfig != nil || versions != nil {
+			spec.Conversion.Webhook = &apiextv1.WebhookConversion{ClientConfig: c.WebhookClientConfig, ConversionReviewVersions: versions}
 		}
 	}
 	DefaultCRD(crd)

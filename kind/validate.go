@@ -1,10 +1,13 @@
 package kind
 
 import (
+	"context"
 	"strings"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/operation"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -41,7 +44,7 @@ func ValidateCRD(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 		reviewVersion: true, schema: true, types: true, structural: true, prunedDefaults: true,
 		atomicSets: true, listMapKeys: true, invalidCABundle: true,
 	}
-	errs := apivalidation.ValidateObjectMeta(&crd.ObjectMeta, false, name, field.NewPath("metadata"))
+	errs := validateMeta(operation.Create, crd, nil, name)
 	errs = append(errs, validateSpec(hoist(&crd.Spec), *o)...)
 	return append(errs, validateRest(crd, nil)...)
 }
@@ -49,8 +52,7 @@ func ValidateCRD(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 // ValidateCRDUpdate checks a changed definition. What old violates already is
 // not held against new.
 func ValidateCRDUpdate(new, old *apiextv1.CustomResourceDefinition) field.ErrorList {
-	path := field.NewPath("metadata")
-	errs := apivalidation.ValidateObjectMetaUpdate(&new.ObjectMeta, &old.ObjectMeta, path)
+	errs := validateMeta(operation.Update, new, old, nil)
 	h := hoist(&new.Spec)
 	o := ratchet(new, h, old)
 	errs = append(errs, validateSpec(h, *o)...)
@@ -66,8 +68,19 @@ func ValidateCRDUpdate(new, old *apiextv1.CustomResourceDefinition) field.ErrorL
 
 // ValidateCRDStatusUpdate checks an update of the status subresource.
 func ValidateCRDStatusUpdate(new, old *apiextv1.CustomResourceDefinition) field.ErrorList {
-	errs := apivalidation.ValidateObjectMetaUpdate(&new.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs := validateMeta(operation.Update, new, old, nil)
 	return append(errs, validateNames(&new.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))...)
+}
+
+// validateMeta checks the metadata of a definition; old is nil on create. Of
+// errors that say the same there is one.
+func validateMeta(op operation.Type, crd, old *apiextv1.CustomResourceDefinition, name apivalidation.ValidateNameFunc) field.ErrorList {
+	var was *metav1.ObjectMeta
+	if old != nil {
+		was = &old.ObjectMeta
+	}
+	const beta = true
+	return apivalidation.ValidateObjectMetaDeclaratively(context.Background(), op, &crd.ObjectMeta, was, false, name, field.NewPath("metadata"), beta)
 }
 
 // validateRest checks what comes after the spec.

@@ -81,6 +81,9 @@ func TestValidateCRD(t *testing.T) {
 			`metadata.name: Invalid value: "widgets.example.org": must be spec.names.plural+"."+spec.group`,
 			`spec.group: Invalid value: "example": should be a domain with at least one dot`,
 		}},
+		{where(), []string{"{name: widgets.example.org}", "{name: widgets.example.org, labels: {a: -, b: -}}"}, []string{
+			`metadata.labels: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`,
+		}},
 		{where(), []string{"Namespaced", "Odd"}, []string{`spec.scope: Unsupported value: "Odd": supported values: "Cluster", "Namespaced"`}},
 		{where(), []string{"name: v1", "name: V1"}, []string{
 			`spec.versions[0].name: Invalid value: "V1": ` + label1035,

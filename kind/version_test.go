@@ -436,6 +436,18 @@ func TestBetaDefinition(t *testing.T) {
 	if v := crd.Spec.Versions[0]; v.Name != "v1" || v.Schema == nil || v.Subresources == nil || v.AdditionalPrinterColumns[0].JSONPath != ".spec.a" || crd.Spec.Scope != "Namespaced" {
 		t.Errorf("got %+v", crd.Spec)
 	}
+	// What is at the top goes for all versions, and review versions stay without a client.
+	raw2 := []byte(`{"apiVersion":"apiextensions.k8s.io/v1beta1","spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":{"type":"string"}},"storage":true}],
+		"validation":{"openAPIV3Schema":{"type":"object"}},"conversion":{"strategy":"Webhook"}}}`)
+	if crd, err = ParseDefinition(raw2); err != nil {
+		t.Fatal(err)
+	}
+	if got := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Type; got != "object" || !crd.Spec.PreserveUnknownFields {
+		t.Errorf("got type %q of %+v", got, crd.Spec)
+	}
+	if w := crd.Spec.Conversion.Webhook; w == nil || w.ClientConfig != nil || len(w.ConversionReviewVersions) != 1 || w.ConversionReviewVersions[0] != "v1beta1" {
+		t.Errorf("got %+v", w)
+	}
 	view, err := builtin(t, "CustomResourceDefinition").Render(raw, 2)
 	if err != nil || !strings.Contains(string(view.JSON), `"jsonPath":".spec.a"`) || !strings.Contains(string(view.JSON), "apiextensions.k8s.io/v1\"") {
 		t.Errorf("got %v, error %v", view, err)

@@ -53,10 +53,17 @@ func (p *pair) seen(errs, warnings []string) {
 
 func newPair(t testing.TB, name string, s *apiextv1.JSONSchemaProps) *pair {
 	t.Helper()
+	return newPairOf(t, name, s, false)
+}
+
+// newPairOf is newPair for a definition that may preserve unknown fields.
+func newPairOf(t testing.TB, name string, s *apiextv1.JSONSchemaProps, preserve bool) *pair {
+	t.Helper()
 	up, err := newUpstream(s)
 	if err != nil {
 		t.Fatalf("%s: upstream: %v", name, err)
 	}
+	up.preserve = preserve
 	parsed, errs := structural.Parse(s, field.NewPath("schema"))
 	if len(errs) > 0 {
 		t.Fatalf("%s: %v", name, errs)
@@ -65,7 +72,7 @@ func newPair(t testing.TB, name string, s *apiextv1.JSONSchemaProps) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := schema.Compile(parsed, schema.Options{Resource: true, Env: env})
+	own, err := schema.Compile(parsed, schema.Options{Resource: true, Env: env, PreserveUnknown: preserve})
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

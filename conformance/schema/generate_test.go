@@ -2,7 +2,9 @@ package schema_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"sort"
 
@@ -72,13 +74,16 @@ func (g *generator) value(s *structuralschema.Structural, depth int) any {
 			return []any{}
 		}
 		list := []any{}
-		for range g.r.IntN(4) {
+		for range g.count(s.ValueValidation) {
 			list = append(list, g.value(s.Items, depth+1))
 		}
 		return list
 	case s.Type == "string":
-		return g.text()
+		return g.fitting(s.ValueValidation)
 	case s.Type == "integer":
+		if v := s.ValueValidation; v != nil && v.Minimum != nil && g.r.IntN(4) > 0 {
+			return int64(*v.Minimum) + g.r.Int64N(2)
+		}
 		return []any{int64(0), int64(1), int64(80), int64(443), int64(65535), int64(2)}[g.r.IntN(6)]
 	case s.Type == "number":
 		return g.number()
@@ -88,14 +93,53 @@ func (g *generator) value(s *structuralschema.Structural, depth int) any {
 	return g.junk(depth)
 }
 
+// count is how many items a list has, mostly within its bounds.
+func (g *generator) count(v *structuralschema.ValueValidation) int {
+	n := g.r.IntN(4)
+	if v == nil || g.r.IntN(8) == 0 {
+		return n
+	}
+	if v.MinItems != nil && *v.MinItems < 10 {
+		n += int(*v.MinItems)
+	}
+	if v.MaxItems != nil && int64(n) > *v.MaxItems {
+		n = int(max(*v.MaxItems, 0))
+	}
+	return n
+}
+
+// samples are texts of a format.
+var samples = map[string]string{
+	"date-time": "2024-01-02T03:04:05Z", "date": "2024-01-02", "duration": "1h30m", "byte": "aGVsbG8=", "uri": "https://example.com/x", "ipv4": "10.0.0.1",
+	"ipv6": "2001:db8::1", "cidr": "10.0.0.0/8", "uuid": "123e4567-e89b-42d3-a456-426614174000", "email": "a@b.example", "hostname": "example.com", "mac": "00:00:5e:00:53:01",
+}
+
+// fitting is a text that fits a schema if a few draws find one.
+func (g *generator) fitting(v *structuralschema.ValueValidation) string {
+	text := g.text()
+	if v == nil || g.r.IntN(10) == 0 {
+		return text
+	}
+	if sample, ok := samples[v.Format]; ok {
+		return sample
+	}
+	for range 12 {
+		length := int64(len([]rune(text)))
+		fits := (v.MinLength == nil || length >= *v.MinLength) && (v.MaxLength == nil || length <= *v.MaxLength)
+		if fits && v.Pattern != "" {
+			fits, _ = regexp.MatchString(v.Pattern, text)
+		}
+		if fits {
+			break
+		}
+		text = g.text()
+	}
+	return text
+}
+
 func (g *generator) object(s *structuralschema.Structural, depth int) any {
 	obj := map[string]any{}
-	names := make([]string, 0, len(s.Properties))
-	for name := range s.Properties {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range sortedNames(s.Properties) {
 		p := s.Properties[name]
 		required := s.ValueValidation != nil && slices.Contains(s.ValueValidation.Required, name)
 		if required && g.r.IntN(20) > 0 || g.r.IntN(3+2*depth) == 0 && depth < 12 {
@@ -123,18 +167,21 @@ func (g *generator) object(s *structuralschema.Structural, depth int) any {
 
 func (g *generator) metadata() any {
 	meta := map[string]any{"name": "n"}
-	for name, v := range map[string]any{
+	more := map[string]any{
 		"labels": map[string]any{"a": "b"}, "annotations": map[string]any{"x/y": "z"}, "creationTimestamp": "2024-01-02T03:04:05Z",
 		"finalizers": []any{"a/b"}, "generation": int64(3), "namespace": "ns", "uid": "u", "resourceVersion": "7",
 		"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": true}},
 		"managedFields":   []any{map[string]any{"manager": "m", "operation": "Apply", "apiVersion": "v1", "time": "2024-01-02T03:04:05Z", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:a": map[string]any{}}}},
-	} {
+	}
+	for _, name := range sortedNames(more) {
 		if g.r.IntN(3) == 0 {
-			meta[name] = v
+			meta[name] = more[name]
 		}
 	}
 	return meta
 }
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // root makes an object of the schema.
 func (g *generator) root(s *structuralschema.Structural, apiVersion, kind string) map[string]any {

@@ -34,6 +34,7 @@ type upstream struct {
 	validator validation.SchemaValidator
 	status    validation.SchemaValidator
 	rules     *schemacel.Validator
+	preserve  bool // the definition preserves unknown fields
 }
 
 func newUpstream(v1 *apiextv1.JSONSchemaProps) (*upstream, error) {
@@ -83,8 +84,10 @@ func (u *upstream) decode(src []byte, stored bool) (obj map[string]any, strict [
 	if err != nil {
 		return nil, nil, err
 	}
-	unknown = append(unknown, pruning.PruneWithOptions(obj, u.schema, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
-	defaulting.PruneNonNullableNullsWithoutDefaults(obj, u.schema)
+	if !u.preserve {
+		unknown = append(unknown, pruning.PruneWithOptions(obj, u.schema, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
+		defaulting.PruneNonNullableNullsWithoutDefaults(obj, u.schema)
+	}
 	fieldErr, embedded := objectmeta.CoerceWithOptions(nil, obj, u.schema, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: !stored, DropInvalidFields: stored})
 	if fieldErr != nil {
 		return nil, nil, fieldErr

@@ -20,3 +20,21 @@ func TestFamiliesHoldWhatTestsRunOn(t *testing.T) {
 		})
 	}
 }
+
+func TestCatalogIsWide(t *testing.T) {
+	all, err := Definitions(Catalog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	projects, beta := map[string]int{}, 0
+	for i := range all {
+		projects[all[i].Project]++
+		if all[i].Beta {
+			beta++
+		}
+	}
+	if len(projects) < 15 || len(all) < 400 || beta < 20 {
+		t.Errorf("%d projects, %d definitions, %d of them v1beta1; want 15, 400 and 20", len(projects), len(all), beta)
+	}
+	t.Logf("%d projects, %d definitions, %d of them v1beta1: %v", len(projects), len(all), beta, projects)
+}

@@ -1,0 +1,159 @@
+package kind
+
+import (
+	"encoding/json"
+	"flag"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file compares what both sides say about the definitions of the catalog.
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "seed of what is random; 0 draws one")
+	budget   = flag.Duration("budget", 0, "how long each random test runs; 0 is until its work is done, or a few seconds if -short")
+)
+
+// source is a source of randomness and the seed that it came from.
+func source(t testing.TB) (*rand.Rand, uint64) {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-seed=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0)), seed
+}
+
+// stop reports whether a test that may take long is to stop now.
+func stop(start time.Time) bool {
+	limit := *budget
+	if limit == 0 && testing.Short() {
+		limit = 8 * time.Second
+	}
+	return limit > 0 && time.Since(start) > limit
+}
+
+// theirBeta reads a definition of v1beta1 as Kubernetes did.
+func theirBeta(t testing.TB, text []byte) *apiextv1.CustomResourceDefinition {
+	t.Helper()
+	beta, internal, crd := new(v1beta1.CustomResourceDefinition), new(apiextensions.CustomResourceDefinition), new(apiextv1.CustomResourceDefinition)
+	if err := json.Unmarshal(text, beta); err != nil {
+		t.Fatal(err)
+	}
+	scheme.Default(beta)
+	if err := scheme.Convert(beta, internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := scheme.Convert(internal, crd, nil); err != nil {
+		t.Fatal(err)
+	}
+	crd.APIVersion, crd.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+	scheme.Default(crd)
+	return crd
+}
+
+// catalog calls fn for definitions of the catalog in random order until there
+// are no more or time is up.
+func catalog(t *testing.T, fn func(t *testing.T, d *testcrds.Definition, crd *apiextv1.CustomResourceDefinition)) {
+	all, err := testcrds.Definitions(testcrds.Catalog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := source(t)
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	start, n := time.Now(), 0
+	for i := range all {
+		d := &all[i]
+		if stop(start) && n > 0 {
+			break
+		}
+		if testing.Short() && *budget == 0 && len(d.YAML) > 400_000 {
+			continue // costs upstream seconds
+		}
+		text, err := d.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		t.Run(d.Name, func(t *testing.T) {
+			if d.Beta {
+				crd, err := kind.ParseDefinition(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := pretty(t, crd), pretty(t, theirBeta(t, text)); got != want {
+					t.Errorf("read from v1beta1:\n     got %s\nupstream %s", got, want)
+				}
+				fn(t, d, crd)
+				return
+			}
+			fn(t, d, parse(t, text))
+		})
+	}
+	t.Logf("%d of %d definitions in %v", n, len(all), time.Since(start).Round(time.Second))
+}
+
+func pretty(t testing.TB, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// established is a copy of crd as it is when it is served.
+func established(crd *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourceDefinition {
+	c := crd.DeepCopy()
+	c.ResourceVersion = "1"
+	c.Status.AcceptedNames = c.Spec.Names
+	c.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{{Type: apiextv1.Established, Status: apiextv1.ConditionTrue}}
+	return c
+}
+
+// TestCatalog compares the verdicts on every definition of the catalog: as a
+// new one, and as one that is there already.
+func TestCatalog(t *testing.T) {
+	accepted, refused, dear := 0, 0, 0
+	catalog(t, func(t *testing.T, d *testcrds.Definition, crd *apiextv1.CustomResourceDefinition) {
+		want := theirs(t, crd, nil)
+		for _, diff := range compare(ours(crd, nil), want) {
+			t.Errorf("create: %s", diff)
+		}
+		old := established(crd)
+		for _, diff := range compare(ours(old, old.DeepCopy()), theirs(t, old, old.DeepCopy())) {
+			t.Errorf("update: %s", diff)
+		}
+		if len(want) == 0 {
+			accepted++
+		} else {
+			refused++
+		}
+		if has(want, "exceeds budget") {
+			dear++
+		}
+	})
+	if accepted == 0 {
+		t.Error("none was accepted")
+	}
+	t.Logf("%d accepted, %d refused, %d of them for the cost of rules", accepted, refused, dear)
+}
+
+func has(errs field.ErrorList, text string) bool {
+	for _, e := range errs {
+		if strings.Contains(e.Detail, text) {
+			return true
+		}
+	}
+	return false
+}
