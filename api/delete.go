@@ -90,7 +90,10 @@ func (r *removal) send(q *request) error {
 // remove deletes the request's object, again and again until nobody got in
 // between.
 func (q *request) remove(o *meta.DeleteOptions) (*removal, error) {
-	l := q.live()
+	l, err := q.start(o.DryRun)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		if l.obj == nil {
 			changed, err := q.renew(&l)

@@ -60,6 +60,17 @@ func (q *request) live() live {
 	return live{obj: obj}
 }
 
+// start is the object that a write starts from. Writing tells whether it is
+// outdated; a dry run writes nothing, so that it has to ask.
+func (q *request) start(dryRun bool) (live, error) {
+	l := q.live()
+	if !dryRun {
+		return l, nil
+	}
+	_, err := q.renew(&l)
+	return l, err
+}
+
 // renew makes l as new as the beginning of the request. It reports whether
 // that made a difference.
 func (q *request) renew(l *live) (changed bool, err error) {
@@ -87,7 +98,10 @@ func (l *live) overtaken(e *store.Changed) {
 
 // change applies c to the request's object and answers.
 func (q *request) change(c *change) error {
-	l := q.live()
+	l, err := q.start(c.options.DryRun)
+	if err != nil {
+		return err
+	}
 	warned := len(q.warnings)
 	for {
 		if l.obj == nil {

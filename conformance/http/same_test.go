@@ -138,6 +138,7 @@ var (
 	uids     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	versions = regexp.MustCompile(`(resourceVersion: "|resourceVersion\\*":\\*"|Too large resource version: \d+, current: |too old resource version: \d+ \(|[Rr]esourceVersion in (?:the )?(?:precondition|record) \()\d+`)
 	ages     = regexp.MustCompile(`^\d+m?s$`)
+	cells    = regexp.MustCompile(`(?m)^(\s*- )\d+m?s$`) // ages in a table that is YAML
 	tokens   = regexp.MustCompile(`eyJ2IjoibWV0YS5rOHMuaW8vdjEi[\w-]+`)
 	names    = regexp.MustCompile(`\b(?i:(gen[_-][a-z.-]*))[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	addrs    = regexp.MustCompile(`127\.0\.0\.1:\d+`)
@@ -153,6 +154,7 @@ func (s *sameness) text(side int, v string) string {
 		return "UID"
 	})
 	v = versions.ReplaceAllString(v, "${1}RV")
+	v = cells.ReplaceAllString(v, "${1}AGE")
 	v = tokens.ReplaceAllString(v, "CONTINUE")
 	v = addrs.ReplaceAllString(v, "HOST")
 	return names.ReplaceAllString(v, "${1}RANDOM")
