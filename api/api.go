@@ -37,6 +37,7 @@ import (
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/api/discovery"
+	"github.com/keelson-io/keelson/api/impersonation"
 	"github.com/keelson-io/keelson/api/openapi"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
@@ -77,8 +78,11 @@ type Handler struct {
 	openapi   http.Handler
 	health    *health
 	version   []byte
-	managers  managers
-	kinds     kindWatch
+
+	impersonator *impersonation.Impersonator
+
+	managers managers
+	kinds    kindWatch
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc
@@ -117,6 +121,7 @@ func New(c Config) *Handler {
 	h.openapi = openapi.New(c.Kinds.Load)
 	h.health = newHealth(c.Checks)
 	h.version = c.Version.json()
+	h.impersonator = impersonation.New(impersonation.Config{Authz: h.Authz, Forbidden: forbidden, Metrics: h.Config.Metrics})
 	h.kinds.load = c.Kinds.Load
 	go h.kinds.run(h.stopping)
 	return h

@@ -130,7 +130,7 @@ func TestRequests(t *testing.T) {
 		{where(), "PUT", widgets + "/a/status", "", []string{"Test-User", "u"}, 403, `cannot update resource \"widgets/status\"`},
 		{where(), "GET", "/metrics", "", []string{"Test-User", "u"}, 403, `"message":"forbidden: User \"u\" cannot get path \"/metrics\""`},
 		{where(), "GET", "/healthz", "", []string{"Test-User", "u"}, 200, `ok`},
-		{where(), "GET", widgets + "/a", "", []string{"Test-User", "u", "Impersonate-User", "admin"}, 403, `cannot impersonate resource \"users\"`},
+		{where(), "GET", widgets + "/a", "", []string{"Test-User", "u", "Impersonate-User", "admin"}, 403, `cannot impersonate-on:user-info:get resource \"widgets\"`},
 		{where(), "GET", widgets + "/a", "", []string{"Impersonate-User", "v"}, 403, `User \"v\" cannot get`},
 		{where(), "GET", widgets + "/a", "", []string{"Impersonate-User", "v", "Impersonate-Group", "system:masters"}, 200, `"color":"blue"`},
 	}
