@@ -68,9 +68,10 @@ fuzz: ## every fuzz target, FUZZTIME (default 30s) each
 	done
 
 .PHONY: bench
-bench: ## Keelson beside upstream's server: prints ratios, writes them into the documents
+bench: ## Keelson beside upstream's server, then the engine: prints ratios, writes them into the documents
 	cd bench && $(GO) run . -o ../docs/benchmarks.md,../README.md
+	cd bench && $(GO) run . engine -o ../docs/benchmarks.md
 
 .PHONY: bench-engine
-bench-engine: ## the engine alone beside upstream's: decode, default, validate, rules
-	cd bench && $(GO) test -run '^$$' -bench . -benchmem .
+bench-engine: ## the engine alone beside upstream's and encoding/json: decode, default, validate, rules; compile
+	cd bench && $(GO) run . engine -o ../docs/benchmarks.md

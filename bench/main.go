@@ -6,6 +6,9 @@
 // moment of the machine hits both; what counts is the ratio.
 //
 //	bench [-rounds 3] [-n 2000] [-c 16] [-o FILE,...] [-only upstream|keelson]
+//	bench engine [-rounds 7] [-o FILE,...]
+//
+// The second form measures the engine alone, in this process.
 //
 // The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side.
 package main
@@ -35,6 +38,8 @@ func run(ctx context.Context, args []string) error {
 			return runEtcd(ctx, args[1:])
 		case "upstream":
 			return runUpstream(ctx, args[1:])
+		case "engine":
+			return runEngine(args[1:])
 		}
 	}
 	var o options

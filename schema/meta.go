@@ -217,6 +217,9 @@ func cleanStamp(d *doc.Doc, m doc.Node) bool {
 	if s[len(s)-1] != 'Z' || strings.HasPrefix(s, "0001-01-01T") {
 		return false
 	}
+	if isStamp(s) {
+		return true
+	}
 	_, err := time.Parse(layout, s)
 	return err == nil
 }

@@ -3,12 +3,15 @@ package schema
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
 
 	"github.com/keelson-io/keelson/doc"
 )
@@ -180,4 +183,26 @@ func FuzzValidate(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestStamps holds the quick answer on time stamps against the plain ones.
+func TestStamps(t *testing.T) {
+	const good = "2026-01-28T23:59:59Z"
+	if !isStamp(good) {
+		t.Fatalf("%s is no time stamp", good)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200_000 {
+		b := []byte(good)
+		for range random.IntN(4) {
+			b[random.IntN(len(b))] = "0123456789-:TtZz+. "[random.IntN(19)]
+		}
+		s := string(b[:len(b)-random.IntN(2)])
+		if !isStamp(s) {
+			continue
+		}
+		if _, err := time.Parse(time.RFC3339, s); err != nil || !strfmt.IsDateTime(s) {
+			t.Fatalf("%q counts as a time stamp, but %v, %v", s, err, strfmt.IsDateTime(s))
+		}
+	}
 }
