@@ -1,0 +1,294 @@
+package rbac
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// This file is the index and how it changes.
+
+// Index holds roles and bindings. The zero value is not usable: see NewIndex.
+type Index struct {
+	state atomic.Pointer[state]
+
+	mu       sync.Mutex // guards what follows, which changes are made with
+	roles    map[key]*role
+	bindings map[key]*binding
+	users    map[key]map[*binding]bool // the bindings that refer to a role, whether it exists or not
+}
+
+// state is what decisions are made with. It is immutable.
+type state struct {
+	subjects *table
+}
+
+// key names a role or a binding; of those of the cluster the namespace is "".
+type key struct{ namespace, name string }
+
+// role is a Role or ClusterRole. It is immutable.
+type role struct {
+	key
+	rules []rbacv1.PolicyRule
+}
+
+// binding is a RoleBinding or ClusterRoleBinding. It is immutable.
+type binding struct {
+	key
+	ref      rbacv1.RoleRef
+	role     key // what ref refers to
+	known    bool
+	subjects []rbacv1.Subject
+}
+
+// Change is one object that is new, has changed, or is gone. One of the
+// pointers is set; an object that is gone needs no more than its name.
+type Change struct {
+	Role               *rbacv1.Role
+	ClusterRole        *rbacv1.ClusterRole
+	RoleBinding        *rbacv1.RoleBinding
+	ClusterRoleBinding *rbacv1.ClusterRoleBinding
+	Gone               bool
+}
+
+// NewIndex returns an index without roles and bindings.
+func NewIndex() *Index {
+	ix := &Index{roles: map[key]*role{}, bindings: map[key]*binding{}, users: map[key]map[*binding]bool{}}
+	ix.state.Store(&state{subjects: new(table)})
+	return ix
+}
+
+// Apply makes changes, all at once for those who ask.
+func (ix *Index) Apply(changes ...Change) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	dirty := dirty{ix: ix, table: ix.state.Load().subjects, grants: map[subject][]grant{}}
+	for i := range changes {
+		switch c := &changes[i]; {
+		case c.Role != nil:
+			dirty.role(key{c.Role.Namespace, c.Role.Name}, c.Role.Rules, c.Gone)
+		case c.ClusterRole != nil:
+			dirty.role(key{"", c.ClusterRole.Name}, c.ClusterRole.Rules, c.Gone)
+		case c.RoleBinding != nil:
+			b := c.RoleBinding
+			dirty.binding(newBinding(key{b.Namespace, b.Name}, b.RoleRef, b.Subjects), c.Gone)
+		case c.ClusterRoleBinding != nil:
+			b := c.ClusterRoleBinding
+			dirty.binding(newBinding(key{"", b.Name}, b.RoleRef, b.Subjects), c.Gone)
+		}
+	}
+	if len(dirty.grants) > 0 {
+		ix.state.Store(&state{subjects: dirty.done()})
+	}
+}
+
+func newBinding(k key, ref rbacv1.RoleRef, subjects []rbacv1.Subject) *binding {
+	b := &binding{key: k, ref: ref, subjects: subjects}
+	switch ref.Kind {
+	case "Role":
+		b.role, b.known = key{k.namespace, ref.Name}, true
+	case "ClusterRole":
+		b.role, b.known = key{"", ref.Name}, true
+	}
+	return b
+}
+
+// kind is what the binding is called.
+func (b *binding) kind() string {
+	if b.namespace == "" {
+		return "ClusterRoleBinding"
+	}
+	return "RoleBinding"
+}
+
+// missing says that the role does not exist.
+func (b *binding) missing() error {
+	switch b.ref.Kind {
+	case "Role":
+		return apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: "role"}, b.ref.Name)
+	case "ClusterRole":
+		return apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterrole"}, b.ref.Name)
+	}
+	return fmt.Errorf("unsupported role reference kind: %q", b.ref.Kind)
+}
+
+// reason says what the binding gives to a subject.
+func (b *binding) reason(s *rbacv1.Subject) string {
+	name := b.name
+	if b.namespace != "" {
+		name += "/" + b.namespace
+	}
+	to := s.Name
+	if s.Kind == rbacv1.ServiceAccountKind {
+		to += "/" + b.accountNamespace(s)
+	}
+	return fmt.Sprintf("RBAC: allowed by %s %q of %s %q to %s %q", b.kind(), name, b.ref.Kind, b.ref.Name, s.Kind, to)
+}
+
+// accountNamespace is the namespace of a service account, "" if there is none.
+func (b *binding) accountNamespace(s *rbacv1.Subject) string {
+	if s.Namespace != "" {
+		return s.Namespace
+	}
+	return b.namespace
+}
+
+// subject is whom a subject of the binding names, false if nobody.
+func (b *binding) subject(s *rbacv1.Subject) (subject, bool) {
+	switch s.Kind {
+	case rbacv1.UserKind:
+		return subject{b.namespace, false, s.Name}, true
+	case rbacv1.GroupKind:
+		return subject{b.namespace, true, s.Name}, true
+	case rbacv1.ServiceAccountKind:
+		ns := b.accountNamespace(s)
+		return subject{b.namespace, false, "system:serviceaccount:" + ns + ":" + s.Name}, ns != ""
+	}
+	return subject{}, false
+}
+
+// dirty gathers what changes make of entries.
+type dirty struct {
+	ix     *Index
+	table  *table
+	grants map[subject][]grant // copies of the entries' own
+}
+
+// of are the grants of a subject, to be changed.
+func (d *dirty) of(s subject) []grant {
+	if g, ok := d.grants[s]; ok {
+		return g
+	}
+	if e := d.table.get(s); e != nil {
+		return slices.Clone(e.grants)
+	}
+	return nil
+}
+
+// role changes a role, and with it the entries of all whom it is given to.
+func (d *dirty) role(k key, rules []rbacv1.PolicyRule, gone bool) {
+	if gone {
+		delete(d.ix.roles, k)
+	} else {
+		d.ix.roles[k] = &role{k, rules}
+	}
+	for b := range d.ix.users[k] {
+		d.give(b)
+	}
+}
+
+// binding changes a binding.
+func (d *dirty) binding(b *binding, gone bool) {
+	if old := d.ix.bindings[b.key]; old != nil {
+		for i := range old.subjects {
+			if s, ok := old.subject(&old.subjects[i]); ok {
+				d.grants[s] = dropGrant(d.of(s), b.name)
+			}
+		}
+		delete(d.ix.bindings, b.key)
+		delete(d.ix.users[old.role], old)
+		if len(d.ix.users[old.role]) == 0 {
+			delete(d.ix.users, old.role)
+		}
+	}
+	if gone {
+		return
+	}
+	d.ix.bindings[b.key] = b
+	if b.known {
+		if d.ix.users[b.role] == nil {
+			d.ix.users[b.role] = map[*binding]bool{}
+		}
+		d.ix.users[b.role][b] = true
+	}
+	d.give(b)
+}
+
+// give gives the binding's role to its subjects.
+func (d *dirty) give(b *binding) {
+	var r *role
+	if b.known {
+		r = d.ix.roles[b.role]
+	}
+	// From the last to the first, so that of one subject named twice the first stands.
+	for i := len(b.subjects) - 1; i >= 0; i-- {
+		if s, ok := b.subject(&b.subjects[i]); ok {
+			d.grants[s] = setGrant(d.of(s), grant{b, r, i, b.reason(&b.subjects[i])})
+		}
+	}
+}
+
+// done makes the new table.
+func (d *dirty) done() *table {
+	entries := make(map[subject]*entry, len(d.grants))
+	for s, grants := range d.grants {
+		entries[s] = nil
+		if len(grants) > 0 {
+			entries[s] = newEntry(grants)
+		}
+	}
+	return d.table.with(entries)
+}
+
+// RoleRules are the rules of a Role, or with namespace "" of a ClusterRole;
+// false if there is none.
+func (ix *Index) RoleRules(namespace, name string) ([]rbacv1.PolicyRule, bool) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	r := ix.roles[key{namespace, name}]
+	if r == nil {
+		return nil, false
+	}
+	return r.rules, true
+}
+
+// Keep removes what is not among the given objects of one kind: kind is Role,
+// ClusterRole, RoleBinding or ClusterRoleBinding, the keys are
+// namespace/name, or the name alone for those of the cluster.
+func (ix *Index) Keep(kind string, keys map[string]bool) {
+	ix.mu.Lock()
+	var gone []Change
+	roles := kind == "Role" || kind == "ClusterRole"
+	cluster := kind == "ClusterRole" || kind == "ClusterRoleBinding"
+	for _, k := range ix.keys(roles) {
+		id := k.name
+		if !cluster {
+			id = k.namespace + "/" + k.name
+		}
+		if (k.namespace == "") == cluster && !keys[id] {
+			gone = append(gone, goneChange(kind, k))
+		}
+	}
+	ix.mu.Unlock()
+	ix.Apply(gone...)
+}
+
+func (ix *Index) keys(roles bool) []key {
+	if roles {
+		return slices.Collect(maps.Keys(ix.roles))
+	}
+	return slices.Collect(maps.Keys(ix.bindings))
+}
+
+func goneChange(kind string, k key) Change {
+	meta := metav1.ObjectMeta{Namespace: k.namespace, Name: k.name}
+	c := Change{Gone: true}
+	switch kind {
+	case "Role":
+		c.Role = &rbacv1.Role{ObjectMeta: meta}
+	case "ClusterRole":
+		c.ClusterRole = &rbacv1.ClusterRole{ObjectMeta: meta}
+	case "RoleBinding":
+		c.RoleBinding = &rbacv1.RoleBinding{ObjectMeta: meta}
+	case "ClusterRoleBinding":
+		c.ClusterRoleBinding = &rbacv1.ClusterRoleBinding{ObjectMeta: meta}
+	}
+	return c
+}
