@@ -41,8 +41,24 @@ type Attributes struct {
 	// Trace, if not nil, records how the decision comes about.
 	Trace *Trace
 
+	// Memo is what an authorizer has made of the attributes and wants to find
+	// again until the decision. A Chain releases it.
+	Memo Memo
+
 	fields requirements[metav1.FieldSelectorRequirement]
 	labels requirements[metav1.LabelSelectorRequirement]
+}
+
+// Memo is something made of attributes. Release is called once, when nobody
+// uses it any more.
+type Memo interface{ Release() }
+
+// forget releases the memo.
+func (a *Attributes) forget() {
+	if a.Memo != nil {
+		a.Memo.Release()
+		a.Memo = nil
+	}
 }
 
 // requirements are those of one selector.

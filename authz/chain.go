@@ -51,6 +51,7 @@ func (c *Chain) Authorize(ctx context.Context, a *Attributes) Result {
 	if a.User == nil {
 		return Result{Reason: "Error", Err: errNoUser}
 	}
+	defer a.forget()
 	var reasons string
 	var errs []error
 	for i := range c.links {
