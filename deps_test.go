@@ -35,6 +35,8 @@ var arrows = map[string]string{
 	"apply":                "doc schema/structural status",
 	"authn":                "",
 	"authz":                "authn",
+	"authz/match":          "authz cel",
+	"authz/rbac":           "authn authz",
 	"admission":            "authn doc kind status",
 	"api/discovery":        "kind",
 	"api/impersonation":    "authn authz status",

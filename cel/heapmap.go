@@ -48,6 +48,16 @@ func keyOf(v Value) (scalarKey, bool) {
 
 // exact is the position of the key that is k in kind and value, -1 if none.
 func (m *mapBox) exact(k Value) int {
+	if k.kind == KindString && m.index == nil {
+		// Objects that a host fills in are looked up here for every condition.
+		text := k.text()
+		for i := range m.keys {
+			if other := &m.keys[i]; other.kind == KindString && other.bits == k.bits && other.text() == text {
+				return i
+			}
+		}
+		return -1
+	}
 	key, ok := keyOf(k)
 	if !ok {
 		return -1

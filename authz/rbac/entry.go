@@ -41,7 +41,7 @@ func (g *grant) why(q *question) string {
 // immutable, but for its table, which is made when it is first asked.
 type entry struct {
 	grants  []grant
-	missing []error // roles that do not exist
+	missing bool // a role does not exist
 	rules   int     // how many, as long as they are few
 
 	once   sync.Once
@@ -66,7 +66,7 @@ func newEntry(grants []grant) *entry {
 	for i := range grants {
 		switch g := &grants[i]; {
 		case g.role == nil:
-			e.missing = append(e.missing, g.binding.missing())
+			e.missing = true
 		case e.rules <= fewRules && !seen[g.role]:
 			seen[g.role] = true
 			e.rules += len(g.role.rules)
@@ -77,12 +77,6 @@ func newEntry(grants []grant) *entry {
 
 // allows returns a grant that allows what is asked, nil if there is none.
 func (e *entry) allows(q *question) *grant {
-	if e == nil {
-		return nil
-	}
-	if len(e.missing) > 0 {
-		q.missing = append(q.missing, e.missing...)
-	}
 	if e.rules > fewRules {
 		return e.lookup(q)
 	}

@@ -33,7 +33,6 @@ import (
 	"context"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/keelson-io/keelson/authz"
 )
@@ -43,31 +42,42 @@ func (ix *Index) Authorize(_ context.Context, a *authz.Attributes) authz.Result 
 	st := ix.state.Load()
 	var buffer [128]byte
 	q := newQuestion(a, buffer[:0])
-	g := st.find("", &q)
+	g, dangling := st.find("", &q)
 	if g == nil && a.Namespace != "" {
-		g = st.find(a.Namespace, &q)
+		var more bool
+		g, more = st.find(a.Namespace, &q)
+		dangling = dangling || more
 	}
 	switch {
 	case g != nil:
 		return authz.Result{Decision: authz.Allow, Reason: g.why(&q)}
-	case len(q.missing) > 0:
-		return authz.Result{Reason: "RBAC: " + utilerrors.NewAggregate(q.missing).Error()}
+	case dangling:
+		_, err := ix.PolicyRules(a.User, a.Namespace)
+		if err != nil {
+			return authz.Result{Reason: "RBAC: " + err.Error()}
+		}
 	}
 	return authz.Result{}
 }
 
 // find returns a grant in a scope that allows what is asked, nil if there is
-// none.
-func (st *state) find(scope string, q *question) *grant {
-	if g := st.subjects.get(subject{scope, false, q.User.Name}).allows(q); g != nil {
-		return g
-	}
-	for _, group := range q.User.Groups {
-		if g := st.subjects.get(subject{scope, true, group}).allows(q); g != nil {
-			return g
+// none, and whether it came by grants of roles that do not exist.
+func (st *state) find(scope string, q *question) (found *grant, dangling bool) {
+	for i := -1; i < len(q.User.Groups); i++ {
+		s := subject{scope, false, q.User.Name}
+		if i >= 0 {
+			s = subject{scope, true, q.User.Groups[i]}
 		}
+		e := st.subjects.get(s)
+		if e == nil {
+			continue
+		}
+		if g := e.allows(q); g != nil {
+			return g, false
+		}
+		dangling = dangling || e.missing
 	}
-	return nil
+	return nil, dangling
 }
 
 // question is what is looked for in rules.
@@ -75,7 +85,6 @@ type question struct {
 	*authz.Attributes
 	combined []byte // resource[/subresource]
 	anyOf    []byte // */subresource, empty if there is none
-	missing  []error
 }
 
 // newQuestion asks for what the attributes ask for. It writes behind b.
