@@ -42,7 +42,7 @@ func (g *grant) why(q *question) string {
 type entry struct {
 	grants  []grant
 	missing bool // a role does not exist
-	rules   int     // how many, as long as they are few
+	rules   int  // how many, as long as they are few
 
 	once   sync.Once
 	groups map[string]map[string][]ref // by API group and resource as rules spell them
