@@ -32,6 +32,7 @@ var arrows = map[string]string{
 	"store/storetest":      "store",
 	"cache":                "store",
 	"kind":                 "cache cel doc meta schema schema/structural", // a version renders what the cache serves
+	"kind/builtin":         "doc kind meta schema schema/structural",
 	"apply":                "doc schema/structural status",
 	"authn":                "",
 	"authz":                "authn",
@@ -45,7 +46,7 @@ var arrows = map[string]string{
 	"api":                  "admission api/discovery api/impersonation api/openapi api/table apply authn authz cache doc kind meta schema status store",
 	"controller/crd":       "cache kind store",
 	"controller/namespace": "cache doc kind store",
-	"server":               "api authn cache controller/crd controller/namespace kind store store/etcd",
+	"server":               "api authn cache controller/crd controller/namespace kind kind/builtin store store/etcd",
 	"lint":                 "cel doc kind meta schema schema/structural",
 	"suite":                "doc kind meta schema status",
 	"internal/cli":         "cel doc kind lint meta schema server status suite",

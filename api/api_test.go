@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -119,7 +120,7 @@ func newTestServer(t *testing.T, change ...func(*Config)) *testServer {
 	s := &testServer{t: t, store: mem.New(mem.Options{}), kinds: new(kind.Registry)}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	cached := cache.New(s.store, cache.Options{Logger: quiet})
-	for _, k := range kind.Builtins() {
+	for _, k := range builtin.All() {
 		s.kinds.Put(k)
 	}
 	s.kinds.Put(compile(t, widgetCRD))

@@ -76,7 +76,7 @@ func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, erro
 // readObject reads a body that is an object, in JSON or else.
 func (q *request) readObject() (*object, error) {
 	media := contentType(q.r)
-	if media != typeJSON && media != typeYAML && !(media == typeProtobuf && q.kind.Builtin != nil) {
+	if media != typeJSON && media != typeYAML && !(media == typeProtobuf && q.takesProtobuf()) {
 		return nil, unsupported(typeJSON, typeYAML, typeProtobuf)
 	}
 	sent, err := q.readBody()
@@ -93,7 +93,7 @@ func (q *request) readObject() (*object, error) {
 			o.duplicates = err
 		}
 	case typeProtobuf:
-		if o.json, err = protobufToJSON(sent, q.v.GVK()); err != nil {
+		if o.json, err = fromProtobuf(sent, q.v); err != nil {
 			return nil, q.unreadable(sent, err)
 		}
 	}

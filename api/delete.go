@@ -53,8 +53,7 @@ func (q *request) deleteOptions() (*meta.DeleteOptions, error) {
 		return nil, err
 	}
 	if media == typeProtobuf && len(body) > 0 {
-		gvk := kschema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
-		if body, err = protobufToJSON(body, gvk); err != nil {
+		if body, err = deleteOptionsFromProtobuf(body); err != nil {
 			return nil, status.BadRequest("%v", err)
 		}
 		media = typeJSON

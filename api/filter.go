@@ -71,13 +71,6 @@ func selectable(v *kind.Version, label string) bool {
 			return true
 		}
 	}
-	if v.Kind.Builtin != nil {
-		for _, s := range v.Kind.Builtin.Fields {
-			if s.Label == label {
-				return true
-			}
-		}
-	}
 	return false
 }
 

@@ -48,7 +48,10 @@ func applyConfig(v *kind.Version) apply.Config {
 	k := v.Kind
 	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name}
 	for _, each := range k.All {
-		a := apply.Version{Name: each.Name, Schema: each.Structural, Status: each.Status}
+		if each.Kind != k {
+			continue // stored as a version of another kind
+		}
+		a := apply.Version{Name: each.Name, Schema: each.Structural(), Status: each.Status}
 		if each.Scale != nil {
 			a.Replicas = each.Scale.SpecReplicas
 		}

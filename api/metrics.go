@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -99,7 +98,7 @@ func (m *metrics) observe(q *request, start time.Time) {
 // client makes up do not become labels.
 func knownPart(q *request) string {
 	b := q.v.Kind.Builtin
-	if q.subresource == "status" || q.subresource == "scale" || b != nil && slices.Contains(b.Subresources, q.subresource) {
+	if q.subresource == "status" || q.subresource == "scale" || b.Subresource(q.subresource) != nil {
 		return q.subresource
 	}
 	return ""

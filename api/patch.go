@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,7 +28,7 @@ import (
 
 func (q *request) patch() error {
 	media := contentType(q.r)
-	typed := typedObject(q.kind)
+	typed := typedObject(q.v)
 	switch {
 	case media == patchJSON, media == patchMerge, media == patchApply:
 	case media == patchStrategic && typed != nil:
@@ -117,13 +115,9 @@ func patched(media string, object, patch []byte) ([]byte, error) {
 
 // typedObject is the Go type of a built-in kind, whose tags say how strategic
 // merge patches treat its lists; nil for custom resources.
-func typedObject(k *kind.Kind) any {
-	switch {
-	case k.Builtin == nil:
-	case k.Name == "Namespace":
-		return &corev1.Namespace{}
-	case k.Name == "CustomResourceDefinition":
-		return &apiextv1.CustomResourceDefinition{}
+func typedObject(v *kind.Version) any {
+	if b := v.Kind.Builtin; b != nil && b.New != nil {
+		return b.New(v)
 	}
 	return nil
 }

@@ -1,37 +1,40 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+
+	"github.com/keelson-io/keelson/kind"
 )
 
-// This file is the only place that knows protobuf: typed clients send built-in
-// kinds and delete options in it.
+// This file is the edge that knows protobuf: typed clients send built-in kinds
+// and delete options in it.
 
-// protobufToJSON turns a protobuf body into the JSON of the same object. What
-// is neither the wanted kind nor delete options is refused.
-func protobufToJSON(body []byte, want schema.GroupVersionKind) ([]byte, error) {
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
+// fromProtobuf turns a protobuf body into the JSON of the same object of v.
+// What is of another kind is refused.
+func fromProtobuf(body []byte, v *kind.Version) ([]byte, error) {
+	return kind.FromProtobuf(body, func(gvk metav1.TypeMeta) (runtime.Object, error) {
+		if gvk.Kind != "" && gvk.Kind != v.Kind.Name {
+			return nil, fmt.Errorf("got %s in protobuf, want %s", gvk.Kind, v.Kind.Name)
 		}
-	}
-	obj, gvk, err := protobuf.NewSerializer(scheme, scheme).Decode(body, &want, nil)
-	if err != nil {
-		return nil, err
-	}
-	if gvk.Kind != want.Kind {
-		return nil, fmt.Errorf("got %s in protobuf, want %s", gvk.Kind, want.Kind)
-	}
-	obj.GetObjectKind().SetGroupVersionKind(*gvk)
-	return json.Marshal(obj)
+		return v.Kind.Builtin.New(v), nil
+	})
+}
+
+// deleteOptionsFromProtobuf is fromProtobuf for delete options, which are of
+// any group.
+func deleteOptionsFromProtobuf(body []byte) ([]byte, error) {
+	return kind.FromProtobuf(body, func(gvk metav1.TypeMeta) (runtime.Object, error) {
+		if gvk.Kind != "" && gvk.Kind != "DeleteOptions" {
+			return nil, fmt.Errorf("got %s in protobuf, want DeleteOptions", gvk.Kind)
+		}
+		return new(metav1.DeleteOptions), nil
+	})
+}
+
+// takesProtobuf reports whether the request's kind can be sent in protobuf.
+func (q *request) takesProtobuf() bool {
+	return q.v.Kind.Builtin != nil && q.v.Kind.Builtin.New != nil
 }

@@ -166,17 +166,24 @@ func (q *request) serveResource() error {
 	case q.subresource == "":
 		return q.serveObject()
 	case q.subresource == "status" && q.v.Status:
-		return q.servePart(false)
+		return q.servePart(statusVerbs)
 	case q.subresource == "scale" && q.v.Scale != nil:
 		return q.serveScale()
-	case q.kind.Builtin != nil && slices.Contains(q.kind.Builtin.Subresources, q.subresource):
-		return q.servePart(true)
+	}
+	if sub := q.kind.Builtin.Subresource(q.subresource); sub != nil {
+		if sub.Foreign() {
+			return q.act(sub)
+		}
+		return q.servePart(sub.Verbs)
 	}
 	return status.NotFound(q.kind.GroupResource(), q.name)
 }
 
 // serveObject serves a verb on objects themselves.
 func (q *request) serveObject() error {
+	if b := q.kind.Builtin; b != nil && b.Virtual {
+		return q.act(nil)
+	}
 	switch q.verb {
 	case "get":
 		return q.get()
@@ -207,14 +214,18 @@ func (q *request) serveObject() error {
 	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
 }
 
+// statusVerbs are the verbs of status subresources.
+var statusVerbs = []string{"get", "patch", "update"}
+
 // servePart serves a verb on a subresource that is a part of its object.
-func (q *request) servePart(updateOnly bool) error {
+func (q *request) servePart(verbs []string) error {
 	switch {
-	case q.verb == "get" && !updateOnly:
+	case !slices.Contains(verbs, q.verb):
+	case q.verb == "get":
 		return q.get()
 	case q.verb == "update":
 		return q.update()
-	case q.verb == "patch" && !updateOnly:
+	case q.verb == "patch":
 		return q.patch()
 	}
 	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)

@@ -5,9 +5,9 @@ import (
 
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
-	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/status"
@@ -32,7 +32,7 @@ func (q *request) update() error {
 	if err := q.checkName(obj); err != nil {
 		return err
 	}
-	return q.change(&change{
+	c := &change{
 		options:   o,
 		scope:     q.part(),
 		versioned: true,
@@ -43,16 +43,34 @@ func (q *request) update() error {
 			}
 			return q.checkNamespace(meta.Object{Doc: next})
 		},
-	})
+	}
+	if b := q.kind.Builtin; b != nil && b.CreateOnUpdate && q.subresource == "" {
+		c.missing = func() error { return q.updateNew(first, o) }
+	}
+	return q.change(c)
+}
+
+// updateNew creates the object that an update describes and that does not exist.
+func (q *request) updateNew(d *doc.Doc, o *meta.WriteOptions) error {
+	if rv := (meta.Object{Doc: d}).ResourceVersion(); rv != "" && rv != "0" {
+		return status.NotFound(q.kind.GroupResource(), q.name)
+	}
+	d.Remove("metadata", "resourceVersion")
+	create := *q.attributes()
+	create.Verb = "create"
+	if err := q.allowed(&create); err != nil {
+		return err
+	}
+	return q.createDoc(d, o, func(m *apply.Manager, _, next *doc.Doc) error { return m.Update(nil, next, q.writer(o)) })
 }
 
 // part is the part of the object that the request may change.
 func (q *request) part() schema.Scope {
-	switch q.subresource {
-	case "status":
+	if q.subresource == "status" {
 		return schema.Status
-	case "finalize":
-		return kind.Finalize
+	}
+	if sub := q.kind.Builtin.Subresource(q.subresource); sub != nil {
+		return sub.Scope
 	}
 	return schema.Whole
 }

@@ -52,10 +52,11 @@ func (q *request) handOver(key string, d *doc.Doc, encoded []byte, rev int64) er
 // defaultsStatus reports whether an object without a status gets one when it
 // is read.
 func defaultsStatus(v *kind.Version) bool {
-	if v.Structural == nil {
+	schema := v.Structural()
+	if schema == nil {
 		return false
 	}
-	s := v.Structural.Properties["status"]
+	s := schema.Properties["status"]
 	return s != nil && s.Default != nil
 }
 

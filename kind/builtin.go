@@ -2,6 +2,9 @@ package kind
 
 import (
 	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/schema"
@@ -16,35 +19,76 @@ import (
 type Builtin struct {
 	// AllowUnconditionalUpdate: an update need not name a resource version.
 	AllowUnconditionalUpdate bool
-	// Subresources besides status, such as finalize.
-	Subresources []string
+	// CreateOnUpdate: an update of what does not exist creates it.
+	CreateOnUpdate bool
+	// Virtual kinds are not stored: a create is answered, nothing else is served.
+	Virtual bool
+	// Subresources besides status and scale.
+	Subresources []Subresource
+	// New makes an object of the Go type that publishes the version: it reads
+	// and writes protobuf, and its tags say how strategic merge patches treat
+	// its lists. Nil if there is none.
+	New func(v *Version) runtime.Object
 
-	Decode         func(v *Version, d *doc.Doc, src []byte) (schema.Found, error)
-	Strict         func(v *Version, src []byte) []string
-	Load           func(v *Version, raw []byte) ([]byte, error) // older storage forms to this version's
+	Decode func(v *Version, d *doc.Doc, src []byte) (schema.Found, error)
+	Strict func(v *Version, src []byte) []string
+	Load   func(v *Version, raw []byte) ([]byte, error) // older storage forms to this version's
+	// Convert turns the text of an object into that of another version, which
+	// is all but the apiVersion the same if there is no such hook.
+	Convert        func(text []byte, to *Version) ([]byte, error)
 	PrepareCreate  func(d *doc.Doc)
 	PrepareUpdate  func(new, old *doc.Doc, scope schema.Scope)
-	Validate       func(ctx context.Context, d *doc.Doc) schema.Result
-	ValidateUpdate func(ctx context.Context, new, old *doc.Doc, scope schema.Scope) schema.Result
+	Validate       func(ctx context.Context, v *Version, d *doc.Doc) schema.Result
+	ValidateUpdate func(ctx context.Context, v *Version, new, old *doc.Doc, scope schema.Scope) schema.Result
 	// Delete changes an object whose deletion is asked for for the first time,
 	// instead of removing it; it reports whether it did. The change is to be
 	// stored.
 	Delete func(d *doc.Doc, now string) bool
-	// Fields are the selectable fields besides metadata.name and
-	// metadata.namespace.
-	Fields []Selectable
+	// Grace is how many seconds an object is to live on after its deletion is
+	// asked for; asked is nil if the request does not say. 0: none at all.
+	Grace func(d *doc.Doc, asked *int64) int64
+	// TTL is how long objects live after they were written, 0: for ever.
+	TTL time.Duration
+}
+
+// Subresource is a subresource of a built-in kind.
+type Subresource struct {
+	Name  string
+	Verbs []string // get, patch and update, or create
+	// Version is that of what is sent and answered, where that is not the
+	// object itself.
+	Version *Version
+	// Scope is the part of the object that it is.
+	Scope schema.Scope
+}
+
+// Foreign reports whether the subresource has a kind of its own.
+func (s *Subresource) Foreign() bool { return s.Version != nil }
+
+// Subresource is the subresource of that name, nil if there is none.
+func (b *Builtin) Subresource(name string) *Subresource {
+	if b == nil {
+		return nil
+	}
+	for i := range b.Subresources {
+		if b.Subresources[i].Name == name {
+			return &b.Subresources[i]
+		}
+	}
+	return nil
 }
 
 // Finalize is the scope of an update of a namespace's finalize subresource.
 const Finalize = schema.Status + 1
 
-// Builtins are the kinds that are always there.
+// Builtins are the kinds that this package itself works with; package builtin
+// has all of them.
 func Builtins() []*Kind {
 	return []*Kind{namespaces(), definitions()}
 }
 
 // newBuiltin makes a kind of one version.
-func newBuiltin(k Kind, version string, s *structural.Schema, columns ...Column) *Kind {
+func newBuiltin(k Kind, version string, s *structural.Schema, fields []Selectable, columns ...Column) *Kind {
 	p, err := schema.Compile(s, schema.Options{Resource: true})
 	if err != nil {
 		panic("BUG: schema of " + k.Name + ": " + err.Error())
@@ -53,8 +97,8 @@ func newBuiltin(k Kind, version string, s *structural.Schema, columns ...Column)
 	k.Established = true
 	kind := &k
 	v := &Version{
-		Kind: kind, Name: version, Schema: p, Structural: s,
-		Served: true, IsStorage: true, Status: true, Columns: columns, SelectableFields: k.Builtin.Fields,
+		Kind: kind, Name: version, Schema: p, Structural: Fixed(s),
+		Served: true, IsStorage: true, Status: true, Columns: columns, SelectableFields: fields,
 	}
 	kind.All, kind.Versions, kind.Storage = []*Version{v}, []*Version{v}, v
 	return kind

@@ -78,10 +78,10 @@ func (k *Kind) addVersion(in *apiextv1.CustomResourceDefinitionVersion) error {
 		})
 	}
 	if len(v.Columns) == 0 {
-		v.Columns = []Column{ageColumn()}
+		v.Columns = []Column{AgeColumn()}
 	}
 	for _, f := range in.SelectableFields {
-		v.SelectableFields = append(v.SelectableFields, newSelectable(f.JSONPath))
+		v.SelectableFields = append(v.SelectableFields, NewSelectable(f.JSONPath))
 	}
 	if err := v.compileSchema(openAPI(in.Schema)); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (v *Version) compileSchema(s *apiextv1.JSONSchemaProps) error {
 	if err != nil {
 		return err
 	}
-	v.Structural, v.Schema = parsed, schema.Lazy(parsed, opts)
+	v.Structural, v.Schema = Fixed(parsed), schema.Lazy(parsed, opts)
 	return nil
 }
 
@@ -149,12 +149,13 @@ func newScale(s *apiextv1.CustomResourceSubresourceScale) *Scale {
 	return scale
 }
 
-func newSelectable(path string) Selectable {
+// NewSelectable is the field at a simple JSON path.
+func NewSelectable(path string) Selectable {
 	return Selectable{JSONPath: path, Label: strings.TrimPrefix(path, "."), Path: steps(path)}
 }
 
-// ageColumn is what a version without columns shows.
-func ageColumn() Column {
+// AgeColumn is what a version without columns shows.
+func AgeColumn() Column {
 	return Column{
 		Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
 		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],

@@ -8,6 +8,7 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -42,12 +43,13 @@ func definitions() *Kind {
 			Validate:       validateDefinition,
 			ValidateUpdate: validateDefinitionUpdate,
 			Delete:         deleteDefinition,
+			New:            func(*Version) runtime.Object { return new(apiextv1.CustomResourceDefinition) },
 		},
-	}, "v1", definitionSchema(), Column{
+	}, "v1", definitionSchema(), nil, Column{
 		Name: "Created At", Type: "date", JSONPath: ".metadata.creationTimestamp",
 		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
 	})
-	k.Storage.Structural = publishedSchema()
+	k.Storage.Structural = sync.OnceValue(publishedSchema)
 	return k
 }
 
@@ -156,16 +158,16 @@ func storeVersionIn(d *doc.Doc) {
 
 func prepareDefinitionUpdate(new, old *doc.Doc, scope schema.Scope) {
 	if scope == schema.Status {
-		keep(new, old, "spec")
-		keep(new, old, "metadata", "generation")
+		Keep(new, old, "spec")
+		Keep(new, old, "metadata", "generation")
 		return
 	}
-	keep(new, old, "status")
+	Keep(new, old, "status")
 	storeVersionIn(new)
 	bumpGeneration(new, old, func(name string) bool { return name == "spec" })
 }
 
-func validateDefinition(_ context.Context, d *doc.Doc) schema.Result {
+func validateDefinition(_ context.Context, _ *Version, d *doc.Doc) schema.Result {
 	crd, err := Definition(d)
 	if err != nil {
 		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
@@ -177,7 +179,7 @@ func validateDefinition(_ context.Context, d *doc.Doc) schema.Result {
 	return schema.Result{Errors: errs, Warnings: CRDWarnings(crd, nil)}
 }
 
-func validateDefinitionUpdate(_ context.Context, new, old *doc.Doc, scope schema.Scope) schema.Result {
+func validateDefinitionUpdate(_ context.Context, _ *Version, new, old *doc.Doc, scope schema.Scope) schema.Result {
 	crd, err := Definition(new)
 	if err != nil {
 		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}

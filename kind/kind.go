@@ -31,10 +31,13 @@
 package kind
 
 import (
+	"encoding/json"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-io/keelson/doc"
 	kschema "github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
@@ -73,17 +76,27 @@ type Version struct {
 	Kind *Kind
 	Name string
 
-	Schema     *kschema.Program
-	Structural *structural.Schema
+	Schema *kschema.Program
+	// Structural is what Schema is compiled from. It may be made when it is asked for first.
+	Structural func() *structural.Schema
 
 	Served, IsStorage bool
 	Deprecated        bool
 	Warning           string // what clients of a deprecated version are told
 
+	// Published are the schemas of a built-in version as its API's documents show them; nil if Structural says it all.
+	Published func() (*Published, error)
+
 	Status           bool   // the status subresource is enabled
 	Scale            *Scale // nil if the scale subresource is not
 	Columns          []Column
 	SelectableFields []Selectable
+}
+
+// Published is a set of OpenAPI schemas that refer to each other.
+type Published struct {
+	Root    string                     // name of the version's own
+	Schemas map[string]json.RawMessage // by name, in the form of OpenAPI 3
 }
 
 // Scale says where the scale subresource finds its values.
@@ -99,6 +112,8 @@ type Column struct {
 	Name, Type, Format, Description string
 	Priority                        int32
 	JSONPath                        string
+	// Cell is the text of the cell where it is not what stands at JSONPath.
+	Cell func(obj doc.Value, now time.Time) string
 }
 
 // Selectable is a field that field selectors may name.
@@ -106,6 +121,8 @@ type Selectable struct {
 	JSONPath string // as declared, with its leading dot
 	Label    string // as field selectors write it, without the dot
 	Path     []string
+	// Value is the value where it is not what stands at Path; nil if it is.
+	Value func(root doc.Value) string
 }
 
 // GroupKind names the kind.
@@ -176,4 +193,9 @@ func (k *Kind) With(established, terminating bool) *Kind {
 	}
 	c.Storage = copies[k.Storage]
 	return &c
+}
+
+// Fixed is a Version's Structural that is there already.
+func Fixed(s *structural.Schema) func() *structural.Schema {
+	return func() *structural.Schema { return s }
 }

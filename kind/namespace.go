@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/doc"
@@ -31,18 +32,18 @@ func namespaces() *Kind {
 		StoragePrefix: "namespaces",
 		Builtin: &Builtin{
 			AllowUnconditionalUpdate: true,
-			Subresources:             []string{"finalize"},
+			Subresources:             []Subresource{{Name: "finalize", Verbs: []string{"update"}, Scope: Finalize}},
+			New:                      func(*Version) runtime.Object { return new(corev1.Namespace) },
 			Decode:                   decodeNamespace,
 			PrepareCreate:            prepareNamespace,
 			PrepareUpdate:            prepareNamespaceUpdate,
 			Validate:                 validateNamespace,
 			ValidateUpdate:           validateNamespaceUpdate,
 			Delete:                   deleteNamespace,
-			Fields:                   []Selectable{newSelectable(".status.phase")},
 		},
-	}, "v1", s,
+	}, "v1", s, []Selectable{NewSelectable(".status.phase")},
 		Column{Name: "Status", Type: "string", JSONPath: ".status.phase", Description: "The status of the namespace"},
-		ageColumn())
+		AgeColumn())
 }
 
 func decodeNamespace(v *Version, d *doc.Doc, src []byte) (schema.Found, error) {
@@ -79,18 +80,18 @@ func prepareNamespace(d *doc.Doc) {
 func prepareNamespaceUpdate(new, old *doc.Doc, scope schema.Scope) {
 	switch scope {
 	case schema.Status:
-		keep(new, old, "spec")
+		Keep(new, old, "spec")
 	case Finalize:
-		keep(new, old, "status")
+		Keep(new, old, "status")
 	default:
 		labelNamespace(new)
-		keep(new, old, "spec", "finalizers")
-		keep(new, old, "status")
+		Keep(new, old, "spec", "finalizers")
+		Keep(new, old, "status")
 	}
-	keep(new, old, "metadata", "generation")
+	Keep(new, old, "metadata", "generation")
 }
 
-func validateNamespace(_ context.Context, d *doc.Doc) schema.Result {
+func validateNamespace(_ context.Context, _ *Version, d *doc.Doc) schema.Result {
 	m, err := meta.Object{Doc: d}.ObjectMeta()
 	if err != nil {
 		return schema.Result{Errors: field.ErrorList{field.InternalError(field.NewPath("metadata"), err)}}
@@ -123,7 +124,7 @@ func isQualified(name string) bool {
 	return false
 }
 
-func validateNamespaceUpdate(ctx context.Context, new, old *doc.Doc, scope schema.Scope) schema.Result {
+func validateNamespaceUpdate(_ context.Context, _ *Version, new, old *doc.Doc, scope schema.Scope) schema.Result {
 	m, err := meta.Object{Doc: new}.ObjectMeta()
 	if err != nil {
 		return schema.Result{Errors: field.ErrorList{field.InternalError(field.NewPath("metadata"), err)}}

@@ -133,7 +133,12 @@ func (v *Version) fieldsOf(root doc.Value) func(string) string {
 	namespace := strings.Clone(metadata.Get("namespace").Text())
 	var values []string
 	for i := range v.SelectableFields {
-		values = append(values, fieldText(root.At(v.SelectableFields[i].Path...)))
+		f := &v.SelectableFields[i]
+		if f.Value != nil {
+			values = append(values, strings.Clone(f.Value(root)))
+		} else {
+			values = append(values, fieldText(root.At(f.Path...)))
+		}
 	}
 	return func(path string) string {
 		switch path {

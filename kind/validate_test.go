@@ -234,11 +234,11 @@ func FuzzFollowPath(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		names, s, err := followPath(path, k.Storage.Structural, true)
+		names, s, err := followPath(path, k.Storage.Structural(), true)
 		if err != nil {
 			return
 		}
-		at := k.Storage.Structural
+		at := k.Storage.Structural()
 		for _, name := range names {
 			at = child(at, name)
 		}

@@ -56,17 +56,17 @@ func (v *Version) PrepareUpdate(new, old *doc.Doc, scope schema.Scope) {
 		return
 	}
 	if scope == schema.Status {
-		keepAllBut(new, old, []string{"status"}, []string{"metadata", "managedFields"})
+		KeepAllBut(new, old, []string{"status"}, []string{"metadata", "managedFields"})
 		return
 	}
 	if v.Status {
-		keep(new, old, "status")
+		Keep(new, old, "status")
 	}
 	bumpGeneration(new, old, func(name string) bool { return name != "metadata" })
 }
 
-// keep gives new the member of old, or none if old has none.
-func keep(new, old *doc.Doc, path ...string) {
+// Keep gives new the member of old, or none if old has none.
+func Keep(new, old *doc.Doc, path ...string) {
 	if was := old.Root().At(path...); was.Exists() {
 		new.Set(new.Import(was), path...)
 	} else {
@@ -74,8 +74,8 @@ func keep(new, old *doc.Doc, path ...string) {
 	}
 }
 
-// keepAllBut makes new like old except for what stands at the given paths.
-func keepAllBut(new, old *doc.Doc, paths ...[]string) {
+// KeepAllBut makes new like old except for what stands at the given paths.
+func KeepAllBut(new, old *doc.Doc, paths ...[]string) {
 	values := make([]doc.Node, len(paths))
 	for i, path := range paths {
 		values[i] = new.Root().At(path...).Node
@@ -128,9 +128,9 @@ func (v *Version) Validate(ctx context.Context, new, old *doc.Doc, scope schema.
 	b := v.Kind.Builtin
 	switch {
 	case b != nil && old == nil && b.Validate != nil:
-		return b.Validate(ctx, new)
+		return b.Validate(ctx, v, new)
 	case b != nil && old != nil && b.ValidateUpdate != nil:
-		return b.ValidateUpdate(ctx, new, old, scope)
+		return b.ValidateUpdate(ctx, v, new, old, scope)
 	}
 	var errs field.ErrorList
 	if old == nil {
@@ -187,6 +187,12 @@ func (v *Version) Encode(d *doc.Doc, b []byte) ([]byte, error) {
 // schema, without its defaults, which an object gets when it is read.
 func convert(to, from *doc.Doc, v *Version) error {
 	text := from.AppendJSON(nil, from.Root().Node)
+	if b := v.Kind.Builtin; b != nil && b.Convert != nil {
+		var err error
+		if text, err = b.Convert(text, v); err != nil {
+			return err
+		}
+	}
 	if _, err := v.Schema.DecodeConverted(to, text); err != nil {
 		return fmt.Errorf("conversion to %s %s: %w", v.APIVersion(), v.Kind.Name, err)
 	}

@@ -407,7 +407,7 @@ func TestPublishedSchema(t *testing.T) {
 		walk(path+"[]", s.Items)
 		walk(path+".*", s.Additional)
 	}
-	s := definitions().Storage.Structural
+	s := definitions().Storage.Structural()
 	walk("", s)
 	if count < len(docs)*9/10 {
 		t.Errorf("got %d fields for %d descriptions", count, len(docs))

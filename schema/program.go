@@ -17,6 +17,7 @@ import (
 // Program is a schema to decode and validate by. It is immutable as far as its
 // users can see, and safe for concurrent use.
 type Program struct {
+	make    func() *structural.Schema // of source, nil once that is there
 	source  *structural.Schema
 	options Options
 	shared  bool // others may use the same code
@@ -57,6 +58,11 @@ func Lazy(s *structural.Schema, o Options) *Program {
 	return &Program{source: s, options: o, shared: s != nil}
 }
 
+// Later is Lazy for a schema that is not made before it is needed either.
+func Later(source func() *structural.Schema, o Options) *Program {
+	return &Program{make: source, options: o}
+}
+
 // Load compiles p unless it is compiled.
 func (p *Program) Load() error {
 	_, err := p.load()
@@ -81,6 +87,9 @@ func (p *Program) load() (*program, error) {
 	defer p.mu.Unlock()
 	if code := p.code.Load(); code != nil {
 		return code, nil
+	}
+	if p.make != nil {
+		p.source, p.make = p.make(), nil
 	}
 	key := codeKey{options: p.options}
 	if p.shared {

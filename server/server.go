@@ -36,6 +36,7 @@ import (
 	"github.com/keelson-io/keelson/controller/crd"
 	"github.com/keelson-io/keelson/controller/namespace"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/etcd"
 )
@@ -182,7 +183,7 @@ func (s *Server) open(ctx context.Context) error {
 	cached := cache.New(st, cache.Options{Logger: s.logger})
 	s.opened = append(s.opened, closer(func() error { cached.Close(); return nil }))
 	kinds := new(kind.Registry)
-	for _, k := range kind.Builtins() {
+	for _, k := range builtin.All() {
 		kinds.Put(k)
 	}
 	s.handler = api.New(api.Config{

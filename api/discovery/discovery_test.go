@@ -34,7 +34,7 @@ func custom(group, plural, name string, versions ...string) *kind.Kind {
 	return k
 }
 
-func builtin(group, plural, name, version string, subresources ...string) *kind.Kind {
+func builtin(group, plural, name, version string, subresources ...kind.Subresource) *kind.Kind {
 	k := custom(group, plural, name, version)
 	k.Builtin = &kind.Builtin{Subresources: subresources}
 	k.Namespaced = false
@@ -44,7 +44,7 @@ func builtin(group, plural, name, version string, subresources ...string) *kind.
 
 func registry() *kind.Registry {
 	r := new(kind.Registry)
-	r.Put(builtin("", "namespaces", "Namespace", "v1", "finalize"))
+	r.Put(builtin("", "namespaces", "Namespace", "v1", kind.Subresource{Name: "finalize", Verbs: []string{"update"}}))
 	r.Put(builtin("zz.k8s.io", "customs", "Custom", "v1"))
 	r.Put(custom("demo.io", "widgets", "Widget", "v2", "v1", "v1beta1"))
 	r.Put(custom("demo.io", "gadgets", "Gadget", "v1"))

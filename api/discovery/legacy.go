@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -24,7 +25,7 @@ var (
 	builtinVerbs     = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	namespaceVerbs   = metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
 	subVerbs         = metav1.Verbs{"get", "patch", "update"}
-	finalizeVerbs    = metav1.Verbs{"update"}
+	virtualVerbs     = metav1.Verbs{"create"}
 )
 
 // established ranges over the established kinds of a group.
@@ -45,6 +46,8 @@ func verbsOf(k *kind.Kind) metav1.Verbs {
 		return terminatingVerbs
 	case k.Builtin == nil:
 		return customVerbs
+	case k.Builtin.Virtual:
+		return virtualVerbs
 	case k.Group == "" && k.Plural == "namespaces":
 		return namespaceVerbs
 	}
@@ -64,12 +67,12 @@ func subresources(v *kind.Version) []subresource {
 	own := metav1.GroupVersionKind(v.GVK())
 	var out []subresource
 	if b := v.Kind.Builtin; b != nil {
-		for _, name := range b.Subresources {
-			verbs := subVerbs
-			if name == "finalize" {
-				verbs = finalizeVerbs
+		for _, s := range b.Subresources {
+			sub := subresource{name: s.Name, gvk: own, verbs: s.Verbs}
+			if s.Foreign() {
+				sub.gvk, sub.foreign = metav1.GroupVersionKind(s.Version.GVK()), true
 			}
-			out = append(out, subresource{name: name, gvk: own, verbs: verbs})
+			out = append(out, sub)
 		}
 	}
 	if v.Status {
@@ -78,6 +81,9 @@ func subresources(v *kind.Version) []subresource {
 	if v.Scale != nil {
 		scale := metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 		out = append(out, subresource{name: "scale", gvk: scale, foreign: true, verbs: subVerbs})
+	}
+	if v.Kind.Builtin != nil {
+		slices.SortFunc(out, func(a, b subresource) int { return strings.Compare(a.name, b.name) })
 	}
 	return out
 }

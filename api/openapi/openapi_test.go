@@ -58,7 +58,7 @@ func parseSchema(t testing.TB, text string) *structural.Schema {
 func widgets(t testing.TB, group, plural, name string) *kind.Kind {
 	k := &kind.Kind{Group: group, Plural: plural, Singular: strings.ToLower(name), Name: name, ListKind: name + "List", Namespaced: true, Established: true, UID: plural, Generation: 1}
 	v := &kind.Version{
-		Kind: k, Name: "v1", Structural: parseSchema(t, widgetSchema), Served: true, Status: true,
+		Kind: k, Name: "v1", Structural: kind.Fixed(parseSchema(t, widgetSchema)), Served: true, Status: true,
 		Scale:            &kind.Scale{SpecReplicas: ".spec.replicas"},
 		SelectableFields: []kind.Selectable{{JSONPath: ".spec.color", Label: "spec.color"}},
 	}

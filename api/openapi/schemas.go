@@ -71,7 +71,7 @@ type converter struct{ v2 bool }
 
 // object is the schema of a version's objects.
 func (c converter) object(v *kind.Version) *spec.Schema {
-	s := v.Structural
+	s := v.Structural()
 	out := &spec.Schema{}
 	out.Type = spec.StringOrArray{"object"}
 	if s != nil && !(c.v2 && s.Preserve) {

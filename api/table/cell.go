@@ -49,8 +49,17 @@ func cellOf(c kind.Column) cellKind {
 const createdAt = "Created At"
 
 func (c *column) append(b []byte, obj doc.Value, now time.Time) []byte {
+	if c.def.Cell != nil {
+		return appendString(b, c.def.Cell(obj, now))
+	}
 	v, ok := c.path.first(obj)
-	if !ok {
+	switch {
+	case ok:
+	case c.builtin && c.cell == cellText: // a member that is not printed is empty
+		return append(b, `""`...)
+	case c.builtin && c.cell == cellInteger:
+		return append(b, '0')
+	default:
 		return append(b, "null"...)
 	}
 	switch k := v.Kind(); {

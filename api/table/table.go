@@ -53,9 +53,10 @@ type Table struct {
 
 // column is a column besides the name.
 type column struct {
-	def  kind.Column
-	cell cellKind
-	path *path
+	def     kind.Column
+	cell    cellKind
+	path    *path
+	builtin bool
 }
 
 // descriptions are those of ObjectMeta's fields.
@@ -69,6 +70,9 @@ func New(v *kind.Version) *Table {
 	}
 	t := newTable(columns)
 	t.builtin = v.Kind.Builtin != nil
+	for i := range t.columns {
+		t.columns[i].builtin = t.builtin
+	}
 	return t
 }
 

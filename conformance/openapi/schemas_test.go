@@ -51,13 +51,13 @@ func kindOf(t *testing.T, crd *apiextv1.CustomResourceDefinition) *kind.Kind {
 	}
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
-		kv := &kind.Version{Kind: k, Name: v.Name, Served: v.Served}
+		kv := &kind.Version{Kind: k, Name: v.Name, Served: v.Served, Structural: kind.Fixed(nil)}
 		if v.Schema != nil {
 			s, errs := structural.Parse(v.Schema.OpenAPIV3Schema, nil)
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
-			kv.Structural = s
+			kv.Structural = kind.Fixed(s)
 		}
 		if v.Subresources != nil {
 			kv.Status = v.Subresources.Status != nil

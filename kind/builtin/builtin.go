@@ -1,0 +1,24 @@
+package builtin
+
+import (
+	"slices"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file lists the kinds.
+
+// All are the built-in kinds, those of package kind included.
+func All() []*kind.Kind {
+	lib := new(library)
+	all := kind.Builtins()
+	for _, desc := range descriptions() {
+		all = append(all, newKind(lib, desc).made)
+	}
+	return append(all, eventKinds(lib)...)
+}
+
+// descriptions are those of the kinds that stand on their own.
+func descriptions() []description {
+	return slices.Concat(coreKinds(), rbacKinds(), coordinationKinds())
+}

@@ -1,0 +1,178 @@
+package builtin
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file tests all kinds alike, with the examples that come with the API
+// types: objects in which every field is set.
+
+// examples is the folder of examples: group.version.Kind.json and .pb.
+func examples(t *testing.T) string {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(strings.TrimSpace(string(dir)), "testdata", "HEAD")
+}
+
+// example reads an example of v, in a form.
+func example(t *testing.T, dir string, v *kind.Version, form string) []byte {
+	t.Helper()
+	group := v.Kind.Group
+	if group == "" {
+		group = "core"
+	}
+	text, err := os.ReadFile(filepath.Join(dir, group+"."+v.Name+"."+v.Kind.Name+"."+form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// own are the versions that this package describes.
+func own() []*kind.Version {
+	var out []*kind.Version
+	for _, k := range All() {
+		if k.Name != "CustomResourceDefinition" && k.Name != "Namespace" {
+			out = append(out, k.Versions...)
+		}
+	}
+	return out
+}
+
+// typed is a text as a Go object of v.
+func typed(t *testing.T, v *kind.Version, text []byte) runtime.Object {
+	t.Helper()
+	obj := v.Kind.Builtin.New(v)
+	if err := json.Unmarshal(text, obj); err != nil {
+		t.Fatalf("%s: %v\n%s", v.GVK(), err, text)
+	}
+	return obj
+}
+
+func TestNothingIsLost(t *testing.T) {
+	dir := examples(t)
+	for _, v := range own() {
+		text := example(t, dir, v, "json")
+		var d doc.Doc
+		found, err := v.Decode(&d, text)
+		if err != nil {
+			t.Errorf("%s: %v", v.GVK(), err)
+			continue
+		}
+		if found != 0 {
+			t.Errorf("%s: unknown fields: %q", v.GVK(), v.Strict(text))
+		}
+		want := typed(t, v, text)
+		if fill := fillOf(v); fill != nil {
+			fill(want)
+		}
+		stored, err := v.Encode(&d, nil)
+		if err != nil {
+			t.Errorf("%s: %v", v.GVK(), err)
+			continue
+		}
+		var back doc.Doc
+		if err := v.Load(&back, stored, 1); err != nil {
+			t.Errorf("%s: %v", v.GVK(), err)
+			continue
+		}
+		back.Remove("metadata", "resourceVersion")
+		back.Set(back.NewString(d.Root().At("metadata", "resourceVersion").Text()), "metadata", "resourceVersion")
+		if got := typed(t, v, back.AppendJSON(nil, back.Root().Node)); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", v.GVK(), marshal(got), marshal(want))
+		}
+	}
+}
+
+// fillOf is the hook that fills in defaults of v.
+func fillOf(v *kind.Version) func(runtime.Object) { return fills()[metav1.GroupVersionKind(v.GVK()).String()] }
+
+func TestProtobufSaysTheSame(t *testing.T) {
+	dir := examples(t)
+	for _, v := range own() {
+		pick := func(m metav1.TypeMeta) (runtime.Object, error) { return v.Kind.Builtin.New(v), nil }
+		text, err := kind.FromProtobuf(example(t, dir, v, "pb"), pick)
+		if err != nil {
+			t.Errorf("%s: %v", v.GVK(), err)
+			continue
+		}
+		plain := example(t, dir, v, "json")
+		got, want := typed(t, v, text), typed(t, v, plain)
+		if string(marshal(got)) != string(marshal(want)) {
+			t.Errorf("%s: protobuf gives\n%s\nJSON gives\n%s", v.GVK(), marshal(got), marshal(want))
+		}
+		again, err := kind.ToProtobuf(plain, v.Kind.Builtin.New(v))
+		if err != nil {
+			t.Errorf("%s: %v", v.GVK(), err)
+			continue
+		}
+		if back, err := kind.FromProtobuf(again, pick); err != nil || string(back) != string(marshal(want)) {
+			t.Errorf("%s: %v: there and back gives\n%s\nwant\n%s", v.GVK(), err, back, marshal(want))
+		}
+		// What Kubernetes stored is read.
+		var d doc.Doc
+		if err := v.Load(&d, example(t, dir, v, "pb"), 7); err != nil {
+			t.Errorf("%s: %v", v.GVK(), err)
+		} else if rv := d.Root().At("metadata", "resourceVersion").Text(); rv != "7" {
+			t.Errorf("%s: resource version %q", v.GVK(), rv)
+		}
+	}
+}
+
+func marshal(obj any) []byte {
+	text, err := json.Marshal(obj)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return text
+}
+
+func TestPublishedSchemasAreComplete(t *testing.T) {
+	for _, v := range own() {
+		p, err := v.Published()
+		if err != nil {
+			t.Fatalf("%s: %v", v.GVK(), err)
+		}
+		if p.Schemas[p.Root] == nil {
+			t.Errorf("%s: no schema %s", v.GVK(), p.Root)
+		}
+		for name, text := range p.Schemas {
+			var s map[string]any
+			if err := json.Unmarshal(text, &s); err != nil {
+				t.Fatal(err)
+			}
+			for _, ref := range refsOf(s) {
+				if p.Schemas[ref] == nil {
+					t.Errorf("%s: %s refers to %s, which is not there", v.GVK(), name, ref)
+				}
+			}
+		}
+	}
+}
+
+// fills are the hooks that fill in defaults, by kind.
+func fills() map[string]func(runtime.Object) {
+	all := map[string]func(runtime.Object){}
+	for _, desc := range descriptions() {
+		for _, v := range desc.versions {
+			gvk := metav1.GroupVersionKind{Group: desc.group, Version: v.name, Kind: desc.kind}
+			all[gvk.String()] = v.fill
+		}
+	}
+	return all
+}

@@ -1,0 +1,190 @@
+package builtin
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file describes the kinds of the core group that are configuration.
+
+func coreKinds() []description {
+	return []description{{
+		kind: "ConfigMap", plural: "configmaps", short: []string{"cm"},
+		versions: []version{{name: "v1", new: func() runtime.Object { return new(corev1.ConfigMap) }}},
+		columns: []kind.Column{
+			cell("Data", "string", corev1.ConfigMap{}.SwaggerDoc()["data"], func(obj doc.Value, _ time.Time) string {
+				return strconv.Itoa(obj.Get("data").Len() + obj.Get("binaryData").Len())
+			}),
+			ageColumn(),
+		},
+		check: checkConfigMap,
+	}, {
+		kind: "Secret", plural: "secrets",
+		versions: []version{{name: "v1", new: func() runtime.Object { return new(corev1.Secret) }, fill: fillSecret}},
+		fields:   []kind.Selectable{kind.NewSelectable(".type")},
+		columns: []kind.Column{
+			{Name: "Type", Type: "string", JSONPath: ".type", Description: corev1.Secret{}.SwaggerDoc()["type"]},
+			cell("Data", "string", corev1.Secret{}.SwaggerDoc()["data"], func(obj doc.Value, _ time.Time) string {
+				return strconv.Itoa(obj.Get("data").Len())
+			}),
+			ageColumn(),
+		},
+		check: checkSecret,
+	}, {
+		kind: "ServiceAccount", plural: "serviceaccounts", short: []string{"sa"},
+		versions: []version{{name: "v1", new: func() runtime.Object { return new(corev1.ServiceAccount) }}},
+		columns: []kind.Column{
+			cell("Secrets", "string", corev1.ServiceAccount{}.SwaggerDoc()["secrets"], func(obj doc.Value, _ time.Time) string {
+				return strconv.Itoa(obj.Get("secrets").Len())
+			}),
+			ageColumn(),
+		},
+	}}
+}
+
+// cell is a column whose text is computed.
+func cell(name, typ, description string, text func(obj doc.Value, now time.Time) string) kind.Column {
+	return kind.Column{Name: name, Type: typ, Description: description, Cell: text}
+}
+
+// fillSecret moves what is written as text to the data.
+func fillSecret(obj runtime.Object) {
+	s := obj.(*corev1.Secret)
+	for key, text := range s.StringData {
+		if s.Data == nil {
+			s.Data = map[string][]byte{}
+		}
+		s.Data[key] = []byte(text)
+	}
+	s.StringData = nil
+}
+
+var immutableDetail = "field is immutable when `immutable` is set"
+
+// checkImmutable refuses changes of the given members, and of the field
+// immutable itself, once that is set.
+func checkImmutable(new, old doc.Value, members ...string) field.ErrorList {
+	if !old.Get("immutable").Bool() {
+		return nil
+	}
+	var errs field.ErrorList
+	if !new.Get("immutable").Bool() {
+		errs = append(errs, field.Forbidden(field.NewPath("immutable"), immutableDetail))
+	}
+	for _, m := range members {
+		if a, b := new.Get(m), old.Get(m); a.Len()+b.Len() > 0 && !doc.Equal(a, b) {
+			errs = append(errs, field.Forbidden(field.NewPath(m), immutableDetail))
+		}
+	}
+	return errs
+}
+
+func checkConfigMap(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
+	var errs field.ErrorList
+	obj, size := d.Root(), 0
+	data, binary := field.NewPath("data"), field.NewPath("binaryData")
+	for key, value := range obj.Get("data").Members() {
+		errs = append(errs, checkKey(data.Key(key), key)...)
+		if obj.At("binaryData", key).Exists() {
+			errs = append(errs, field.Invalid(data.Key(key), key, "duplicate of key present in binaryData"))
+		}
+		size += len(value.Text())
+	}
+	for key, value := range obj.Get("binaryData").Members() {
+		errs = append(errs, checkKey(binary.Key(key), key)...)
+		size += decodedLen(value.Text())
+	}
+	if size > corev1.MaxSecretSize {
+		errs = append(errs, field.TooLong(field.NewPath(""), "" /*unused*/, corev1.MaxSecretSize))
+	}
+	if old != nil {
+		errs = append(errs, checkImmutable(obj, old.Root(), "data", "binaryData")...)
+	}
+	return errs
+}
+
+// checkKey checks a key of a secret or config map.
+func checkKey(path *field.Path, key string) field.ErrorList {
+	var errs field.ErrorList
+	for _, detail := range validation.IsConfigMapKey(key) {
+		errs = append(errs, field.Invalid(path, key, detail))
+	}
+	return errs
+}
+
+// decodedLen is how many bytes a text in base64 stands for.
+func decodedLen(text string) int {
+	n := len(text) / 4 * 3
+	for i := len(text) - 1; i >= 0 && text[i] == '='; i-- {
+		n--
+	}
+	return n
+}
+
+func checkSecret(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
+	var errs field.ErrorList
+	obj, size, data := d.Root(), 0, field.NewPath("data")
+	if len(obj.Get("type").Text()) == 0 {
+		errs = append(errs, field.Required(field.NewPath("type"), ""))
+	}
+	for key, value := range obj.Get("data").Members() {
+		errs = append(errs, checkKey(data.Key(key), key)...)
+		size += decodedLen(value.Text())
+	}
+	if size > corev1.MaxSecretSize {
+		errs = append(errs, field.TooLong(data, "" /*unused*/, corev1.MaxSecretSize))
+	}
+	if old == nil {
+		return append(errs, checkSecretType(obj)...)
+	}
+	was := old.Root()
+	if a, b := obj.Get("type").Text(), was.Get("type").Text(); a != b {
+		errs = append(errs, field.Invalid(field.NewPath("type"), a, "field is immutable"))
+	}
+	errs = append(errs, checkImmutable(obj, was, "data")...)
+	return append(errs, checkSecretType(obj)...)
+}
+
+// secretKeys are the keys that a secret of a type must have.
+var secretKeys = map[corev1.SecretType][]string{
+	corev1.SecretTypeDockercfg:        {corev1.DockerConfigKey},
+	corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},
+	corev1.SecretTypeSSHAuth:          {corev1.SSHAuthPrivateKey},
+	corev1.SecretTypeTLS:              {corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
+}
+
+func checkSecretType(obj doc.Value) field.ErrorList {
+	var errs field.ErrorList
+	data := field.NewPath("data")
+	kind := corev1.SecretType(obj.Get("type").Text())
+	for _, key := range secretKeys[kind] {
+		if value := obj.At("data", key); !value.Exists() {
+			errs = append(errs, field.Required(data.Key(key), ""))
+		} else if !wellFormed(kind, value.Text()) {
+			errs = append(errs, field.Invalid(data.Key(key), "<secret contents redacted>", "invalid JSON"))
+		}
+	}
+	switch kind {
+	case corev1.SecretTypeServiceAccountToken:
+		path := field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey)
+		if obj.At("metadata", "annotations", corev1.ServiceAccountNameKey).Text() == "" {
+			errs = append(errs, field.Required(path, ""))
+		}
+	case corev1.SecretTypeBasicAuth:
+		user, password := obj.At("data", corev1.BasicAuthUsernameKey), obj.At("data", corev1.BasicAuthPasswordKey)
+		if !user.Exists() && !password.Exists() {
+			errs = append(errs, field.Required(data.Key(corev1.BasicAuthUsernameKey), ""),
+				field.Required(data.Key(corev1.BasicAuthPasswordKey), ""))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,324 @@
+package builtin
+
+import (
+	"archive/zip"
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file reads definitions and makes structural schemas of them.
+
+//go:embed definitions.zip
+var archive []byte
+
+// library holds the definitions that somebody has asked for.
+type library struct {
+	mu    sync.Mutex
+	files map[string]map[string]*definition // by package, by name in the package
+	made  map[schemaKey]*structural.Schema
+}
+
+// schemaKey names a schema. Lists are told apart by their keys when objects are
+// merged and not when they are checked: Kubernetes accepts, say, two variables
+// of one name.
+type schemaKey struct {
+	name  string
+	merge bool
+}
+
+// definition is a schema of the archive.
+type definition struct {
+	Type       string
+	Format     string
+	Default    json.RawMessage
+	Enum       []string
+	Required   []string
+	Properties map[string]*definition
+	Items      *definition
+	Values     *definition `json:"additionalProperties"`
+	Ref        string      `json:"$ref"`
+	AllOf      []*definition
+	ListType   string   `json:"x-kubernetes-list-type"`
+	MapKeys    []string `json:"x-kubernetes-list-map-keys"`
+	MapType    string   `json:"x-kubernetes-map-type"`
+}
+
+const (
+	refPrefix  = "#/components/schemas/"
+	apiPrefix  = "io.k8s.api."
+	metaPrefix = "io.k8s.apimachinery.pkg.apis.meta.v1."
+)
+
+// file reads a file of the archive, nil if there is none.
+func file(name string) ([]byte, error) {
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return nil, err
+	}
+	f, err := z.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// open reads the definitions of a package into v.
+func open(pkg string, v any) error {
+	text, err := file(pkg)
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		return fmt.Errorf("definitions of %s: %w", pkg, err)
+	}
+	return nil
+}
+
+// cut takes the name of a definition apart.
+func cut(name string) (pkg, base string) {
+	at := strings.LastIndexByte(name, '.')
+	return name[:at], name[at+1:]
+}
+
+// definition is the definition of that name. That there is one is a matter of
+// the archive, which is part of the program.
+func (l *library) definition(name string) *definition {
+	pkg, base := cut(name)
+	if l.files[pkg] == nil {
+		var all map[string]*definition
+		if err := open(pkg+".json", &all); err != nil {
+			panic("BUG: " + err.Error())
+		}
+		if l.files == nil {
+			l.files = map[string]map[string]*definition{}
+		}
+		l.files[pkg] = all
+	}
+	d := l.files[pkg][base]
+	if d == nil {
+		panic("BUG: no definition " + name)
+	}
+	return d
+}
+
+// object is the schema of a kind, whose metadata every resource has.
+func (l *library) object(name string, merge bool) *structural.Schema {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := *l.schema(name, merge)
+	s.Properties = maps.Clone(s.Properties)
+	for _, member := range []string{"apiVersion", "kind", "metadata"} {
+		delete(s.Properties, member)
+	}
+	s.Names = slices.Sorted(maps.Keys(s.Properties))
+	return &s
+}
+
+// release forgets the definitions as they were read; what was made of them is
+// kept by those who use it.
+func (l *library) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.files = nil
+}
+
+// schema is the structural schema of a definition.
+func (l *library) schema(name string, merge bool) *structural.Schema {
+	switch name {
+	case metaPrefix + "ObjectMeta":
+		if merge {
+			return structural.ObjectMeta()
+		}
+	case "io.k8s.apimachinery.pkg.api.resource.Quantity":
+		return &structural.Schema{Type: "string", Format: "quantity"}
+	case "io.k8s.apimachinery.pkg.util.intstr.IntOrString":
+		return &structural.Schema{IntOrString: true}
+	case metaPrefix + "Time", metaPrefix + "MicroTime":
+		return &structural.Schema{Type: "string", Format: "date-time", Nullable: true}
+	}
+	key := schemaKey{name, merge}
+	if s := l.made[key]; s != nil {
+		return s
+	}
+	d := l.definition(name)
+	s := l.node(d, strings.TrimPrefix(name, apiPrefix), merge)
+	if l.made == nil {
+		l.made = map[schemaKey]*structural.Schema{}
+	}
+	l.made[key] = s
+	return s
+}
+
+// node is the structural form of d, which is the definition named at, or what is
+// below it.
+func (l *library) node(d *definition, at string, merge bool) *structural.Schema {
+	if ref := d.reference(); ref != "" {
+		s := l.schema(ref, merge)
+		if d.Default == nil || string(d.Default) == string(s.Default) {
+			return s
+		}
+		c := *s
+		c.Default = d.Default
+		return &c
+	}
+	s := &structural.Schema{Type: d.Type, Format: d.Format, Default: d.Default, MapType: d.MapType}
+	if merge {
+		s.ListType, s.ListMapKeys = d.ListType, d.MapKeys
+	}
+	if d.Items != nil {
+		s.Items = l.node(d.Items, at, merge)
+	}
+	if d.Values != nil {
+		s.Additional = l.node(d.Values, at, merge)
+	}
+	if d.Type == "object" && d.Properties == nil && d.Values == nil {
+		s.Preserve = true // of any shape, such as an embedded object
+	}
+	if len(d.Enum) > 0 && string(d.Default) != `""` && !merge {
+		s.Values = &structural.Values{}
+		for _, e := range d.Enum {
+			s.Values.Enum = append(s.Values.Enum, quote(e))
+		}
+	}
+	if d.Properties == nil {
+		return s
+	}
+	s.Properties = make(map[string]*structural.Schema, len(d.Properties))
+	for name, p := range d.Properties {
+		s.Properties[name] = l.member(d, p, at+"."+name, name, merge)
+	}
+	s.Names = slices.Sorted(maps.Keys(s.Properties))
+	return s
+}
+
+// member is the schema of a member of an object. One that is required in the
+// published schema is one that is always printed: a list that is not there is
+// printed as null.
+func (l *library) member(in, d *definition, at, name string, merge bool) *structural.Schema {
+	s := l.node(d, at, merge)
+	if text, ok := defaults[at]; ok {
+		c := *s
+		c.Default = []byte(text)
+		return &c
+	}
+	if slices.Contains(in.Required, name) && d.Default == nil && !s.Nullable {
+		c := *s
+		c.Nullable = true
+		return &c
+	}
+	return s
+}
+
+// reference is the name of the definition that d refers to, "" if it is one
+// itself.
+func (d *definition) reference() string {
+	ref := d.Ref
+	if ref == "" && len(d.AllOf) == 1 {
+		ref = d.AllOf[0].Ref
+	}
+	return strings.TrimPrefix(ref, refPrefix)
+}
+
+func quote(s string) []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic("BUG: " + err.Error()) // a string
+	}
+	return text
+}
+
+// published are the schemas of a definition and of all that it refers to, with
+// their descriptions.
+func published(root string) (*kind.Published, error) {
+	p := &kind.Published{Root: root, Schemas: map[string]json.RawMessage{}}
+	pkgs := map[string]map[string]map[string]json.RawMessage{}
+	docs := map[string]map[string]map[string]string{}
+	for queue := []string{root}; len(queue) > 0; {
+		name := queue[0]
+		queue = queue[1:]
+		if p.Schemas[name] != nil {
+			continue
+		}
+		pkg, base := cut(name)
+		if pkgs[pkg] == nil {
+			var all map[string]map[string]json.RawMessage
+			var texts map[string]map[string]string
+			if err := open(pkg+".json", &all); err != nil {
+				return nil, err
+			}
+			if err := open(pkg+".docs.json", &texts); err != nil {
+				return nil, err
+			}
+			pkgs[pkg], docs[pkg] = all, texts
+		}
+		text, refs, err := describe(pkgs[pkg][base], docs[pkg][base])
+		if err != nil {
+			return nil, fmt.Errorf("definition %s: %w", name, err)
+		}
+		p.Schemas[name] = text
+		queue = append(queue, refs...)
+	}
+	return p, nil
+}
+
+// describe puts descriptions back into a definition, and says what it refers to.
+func describe(d map[string]json.RawMessage, docs map[string]string) (text json.RawMessage, refs []string, err error) {
+	d = maps.Clone(d)
+	delete(d, "x-kubernetes-v2-schema")
+	if docs[""] != "" {
+		d["description"] = quote(docs[""])
+	}
+	if raw := d["properties"]; raw != nil {
+		var properties map[string]map[string]any
+		if err := json.Unmarshal(raw, &properties); err != nil {
+			return nil, nil, err
+		}
+		for name, p := range properties {
+			refs = append(refs, refsOf(p)...)
+			if docs[name] == "" {
+				continue
+			}
+			if ref := p["$ref"]; ref != nil { // nothing may stand beside a reference
+				p = map[string]any{"allOf": []any{p}}
+				properties[name] = p
+			}
+			p["description"] = docs[name]
+		}
+		if d["properties"], err = json.Marshal(properties); err != nil {
+			return nil, nil, err
+		}
+	}
+	text, err = json.Marshal(d)
+	return text, refs, err
+}
+
+// refsOf are the names that a schema refers to.
+func refsOf(v any) []string {
+	var out []string
+	switch v := v.(type) {
+	case map[string]any:
+		for name, x := range v {
+			if ref, ok := x.(string); ok && name == "$ref" {
+				out = append(out, strings.TrimPrefix(ref, refPrefix))
+				continue
+			}
+			out = append(out, refsOf(x)...)
+		}
+	case []any:
+		for _, x := range v {
+			out = append(out, refsOf(x)...)
+		}
+	}
+	return out
+}

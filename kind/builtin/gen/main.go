@@ -1,0 +1,59 @@
+// Program gen writes definitions.zip, the schemas of the built-in kinds, from
+// the published API types. It runs upstream's own generator of OpenAPI
+// definitions over them and packs what comes out. "go generate ./kind/builtin"
+// runs it; it is a module of its own, because nobody else needs the generator.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// groups are the packages of k8s.io/api whose types are packed.
+var groups = []string{
+	"admissionregistration/v1", "apps/v1", "authentication/v1", "authorization/v1", "autoscaling/v1", "autoscaling/v2",
+	"batch/v1", "certificates/v1", "coordination/v1", "core/v1", "discovery/v1", "events/v1", "flowcontrol/v1",
+	"networking/v1", "node/v1", "policy/v1", "rbac/v1", "resource/v1", "scheduling/v1", "storage/v1",
+}
+
+// machinery are the packages of k8s.io/apimachinery that these refer to.
+var machinery = []string{"pkg/apis/meta/v1", "pkg/api/resource", "pkg/runtime", "pkg/util/intstr"}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run generates the definitions as Go, which is what the generator can, and
+// lets a second program print them.
+func run() error {
+	const dir = "definitions"
+	header := filepath.Join(os.TempDir(), "keelson-gen-header")
+	if err := os.WriteFile(header, nil, 0o600); err != nil {
+		return err
+	}
+	defer os.Remove(header)
+	defer os.RemoveAll(dir)
+	args := []string{
+		"run", "k8s.io/kube-openapi/cmd/openapi-gen", "--go-header-file", header, "--report-filename", os.DevNull,
+		"--output-dir", dir, "--output-pkg", "github.com/keelson-io/keelson/kind/builtin/gen/definitions", "--output-file", "definitions.go",
+	}
+	for _, g := range groups {
+		args = append(args, "k8s.io/api/"+g)
+	}
+	for _, m := range machinery {
+		args = append(args, "k8s.io/apimachinery/"+m)
+	}
+	for _, command := range [][]string{args, {"run", "./print/main.go", "../definitions.zip"}} {
+		cmd := exec.Command("go", command...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("go %s: %w", command[0], err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package builtin
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file makes Kinds of descriptions.
+
+// description is what no schema says about a kind. Nothing but group, kind,
+// plural and versions is required.
+type description struct {
+	group    string
+	kind     string
+	plural   string
+	versions []version // the stored one first
+	cluster  bool      // it is not namespaced
+
+	short, categories []string
+	singular          string // "": the kind in lower case
+	prefix            string // of store keys; "": the plural
+
+	status     bool // there is a status subresource
+	keepStatus bool // a new object keeps the status that it is sent with
+	scale      *kind.Scale
+	generation bool // metadata.generation counts changes of the content
+
+	versioned      bool // an update must name a resource version
+	createOnUpdate bool
+	virtual        bool
+	subresources   []kind.Subresource
+
+	name    meta.NameFunc // rule for names; nil: DNS subdomains
+	columns []kind.Column // nil: the age
+	fields  []kind.Selectable
+
+	// create and update change an object before it is checked; update is not
+	// called for subresources.
+	create func(d *doc.Doc)
+	update func(new, old *doc.Doc)
+	// check finds what the schema does not. old is nil on create.
+	check    func(v *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList
+	warnings func(new, old *doc.Doc) []string
+	convert  func(text []byte, to *kind.Version) ([]byte, error)
+	grace    func(d *doc.Doc, asked *int64) int64
+	ttl      time.Duration
+}
+
+// version is a version of a kind as its Go type publishes it.
+type version struct {
+	name string
+	new  func() runtime.Object
+	// fill fills in defaults that depend on other fields; nil if there are none.
+	fill func(runtime.Object)
+}
+
+// builtin is a description at work.
+type builtin struct {
+	description
+	lib  *library
+	made *kind.Kind
+	by   map[*kind.Version]*version
+	// fresh is the status of an object that has not got one yet, as JSON.
+	fresh func() []byte
+}
+
+// definitionOf is the name of the definition of a kind.
+func definitionOf(group, version, name string) string {
+	first, _, _ := strings.Cut(group, ".")
+	if first == "" {
+		first = "core"
+	}
+	return apiPrefix + first + "." + version + "." + name
+}
+
+// newKind makes the Kind of a description.
+func newKind(lib *library, desc description) *builtin {
+	b := &builtin{description: desc, lib: lib, by: map[*kind.Version]*version{}}
+	k := &kind.Kind{
+		Group: desc.group, Plural: desc.plural, Singular: desc.singular, Name: desc.kind, ListKind: desc.kind + "List",
+		ShortNames: desc.short, Categories: desc.categories, Namespaced: !desc.cluster,
+		Established: true, StoragePrefix: desc.prefix,
+	}
+	if k.Singular == "" {
+		k.Singular = strings.ToLower(desc.kind)
+	}
+	if k.StoragePrefix == "" {
+		k.StoragePrefix = desc.plural
+	}
+	for i := range desc.versions {
+		k.All = append(k.All, b.version(k, &desc.versions[i]))
+	}
+	k.Versions, k.Storage = k.All, k.All[0]
+	k.Storage.IsStorage = true
+	k.Builtin = &kind.Builtin{
+		AllowUnconditionalUpdate: !desc.versioned,
+		CreateOnUpdate:           desc.createOnUpdate,
+		Virtual:                  desc.virtual,
+		Subresources:             desc.subresources,
+		New:                      func(v *kind.Version) runtime.Object { return b.by[v].new() },
+		Decode:                   b.decode,
+		Strict:                   b.strict,
+		Load:                     b.load,
+		Convert:                  desc.convert,
+		PrepareCreate:            b.prepareCreate,
+		PrepareUpdate:            b.prepareUpdate,
+		Validate:                 b.validate,
+		ValidateUpdate:           b.validateUpdate,
+		Grace:                    desc.grace,
+		TTL:                      desc.ttl,
+	}
+	b.made = k
+	b.fresh = sync.OnceValue(b.freshStatus)
+	return b
+}
+
+// version makes a version, of which nothing is unpacked yet.
+func (b *builtin) version(k *kind.Kind, desc *version) *kind.Version {
+	name := definitionOf(k.Group, desc.name, k.Name)
+	v := &kind.Version{
+		Kind: k, Name: desc.name, Served: true, Status: b.status, Scale: b.scale,
+		Columns: b.columns, SelectableFields: b.fields,
+		Structural: sync.OnceValue(func() *structural.Schema { return b.lib.object(name, true) }),
+		Published:  func() (*kind.Published, error) { return published(name) },
+	}
+	v.Schema = schema.Later(func() *structural.Schema { return b.lib.object(name, false) }, schema.Options{Resource: true})
+	if v.Columns == nil {
+		v.Columns = []kind.Column{ageColumn()}
+	}
+	b.by[v] = desc
+	return v
+}
+
+// freshStatus is what the schema makes of an object without a status.
+func (b *builtin) freshStatus() []byte {
+	d := doc.Get()
+	defer d.Release()
+	if _, err := b.made.Storage.Schema.Decode(d, []byte("{}")); err != nil {
+		panic("BUG: " + err.Error())
+	}
+	if s := d.Root().Get("status"); s.Exists() {
+		return s.AppendJSON(nil)
+	}
+	return nil
+}
+
+// prepareCreate takes away what is not the client's to set.
+func (b *builtin) prepareCreate(d *doc.Doc) {
+	if b.status && !b.keepStatus {
+		setJSON(d, b.fresh(), "status")
+	}
+	if b.generation {
+		meta.Object{Doc: d}.SetGeneration(1)
+	} else {
+		d.Remove("metadata", "generation")
+	}
+	if b.create != nil {
+		b.create(d)
+	}
+}
+
+// setJSON sets a member to a text, or removes it if there is none.
+func setJSON(d *doc.Doc, text []byte, path ...string) {
+	if text == nil {
+		d.Remove(path...)
+		return
+	}
+	value := doc.Get()
+	defer value.Release()
+	if err := doc.Parse(value, text); err != nil {
+		panic("BUG: " + err.Error()) // the program printed it
+	}
+	d.Set(d.Import(value.Root()), path...)
+}
+
+func (b *builtin) prepareUpdate(new, old *doc.Doc, scope schema.Scope) {
+	switch {
+	case scope == schema.Status:
+		// Whatever is no status, but metadata may change with it.
+		for name := range old.Root().Members() {
+			if name != "status" && name != "metadata" {
+				kind.Keep(new, old, name)
+			}
+		}
+		return
+	case b.status:
+		kind.Keep(new, old, "status")
+	}
+	if b.update != nil && scope == schema.Whole {
+		b.update(new, old)
+	}
+}
+
+func (b *builtin) validate(ctx context.Context, v *kind.Version, d *doc.Doc) schema.Result {
+	name := b.name
+	if name == nil {
+		name = validation.NameIsDNSSubdomain
+	}
+	o := meta.Object{Doc: d}
+	errs := meta.ValidateObjectMetaWithName(o, b.made.Namespaced, name)
+	return b.checked(ctx, v, d, nil, schema.Whole, errs)
+}
+
+func (b *builtin) validateUpdate(ctx context.Context, v *kind.Version, new, old *doc.Doc, scope schema.Scope) schema.Result {
+	errs := meta.ValidateObjectMetaUpdate(meta.Object{Doc: new}, meta.Object{Doc: old})
+	return b.checked(ctx, v, new, old, scope, errs)
+}
+
+// checked adds what the schema and the hooks of the kind find.
+func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *doc.Doc, scope schema.Scope, errs field.ErrorList) schema.Result {
+	at := scope
+	if at != schema.Status {
+		at = schema.Whole
+	}
+	r := v.Schema.ValidateAmong(ctx, new, old, at, errs, nil)
+	if b.check != nil {
+		r.Errors = append(r.Errors, b.check(v, new, old, scope)...)
+	}
+	if len(r.Errors) == 0 && b.warnings != nil {
+		r.Warnings = append(r.Warnings, b.warnings(new, old)...)
+	}
+	return r
+}

@@ -1,0 +1,192 @@
+package builtin
+
+import (
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file describes roles and bindings.
+
+func rbacKinds() []description {
+	role := kind.Column{Name: "Role", Type: "string", Description: rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"], Cell: roleRefCell}
+	subjects := []kind.Column{
+		{Name: "Users", Type: "string", Priority: 1, Description: "Users in the rolebinding", Cell: subjectsCell(rbacv1.UserKind)},
+		{Name: "Groups", Type: "string", Priority: 1, Description: "Groups in the rolebinding", Cell: subjectsCell(rbacv1.GroupKind)},
+		{Name: "ServiceAccounts", Type: "string", Priority: 1, Description: "ServiceAccounts in the rolebinding", Cell: subjectsCell(rbacv1.ServiceAccountKind)},
+	}
+	bindingColumns := append([]kind.Column{role, ageColumn()}, subjects...)
+	roleColumns := []kind.Column{{Name: "Created At", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: ageColumn().Description}}
+	return []description{{
+		group: rbacv1.GroupName, kind: "Role", plural: "roles",
+		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.Role) }}},
+		createOnUpdate: true, name: path.ValidatePathSegmentName, columns: roleColumns, check: checkRole,
+	}, {
+		group: rbacv1.GroupName, kind: "RoleBinding", plural: "rolebindings",
+		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.RoleBinding) }, fill: fillRoleBinding}},
+		createOnUpdate: true, name: path.ValidatePathSegmentName, columns: bindingColumns, check: checkBinding(true),
+	}, {
+		group: rbacv1.GroupName, kind: "ClusterRole", plural: "clusterroles", cluster: true,
+		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.ClusterRole) }}},
+		createOnUpdate: true, name: path.ValidatePathSegmentName, columns: roleColumns, check: checkClusterRole,
+	}, {
+		group: rbacv1.GroupName, kind: "ClusterRoleBinding", plural: "clusterrolebindings", cluster: true,
+		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.ClusterRoleBinding) }, fill: fillClusterRoleBinding}},
+		createOnUpdate: true, name: path.ValidatePathSegmentName, columns: bindingColumns, check: checkBinding(false),
+	}}
+}
+
+func fillRoleBinding(obj runtime.Object) { fillSubjects(obj.(*rbacv1.RoleBinding).Subjects) }
+
+func fillClusterRoleBinding(obj runtime.Object) {
+	fillSubjects(obj.(*rbacv1.ClusterRoleBinding).Subjects)
+}
+
+// fillSubjects gives subjects without an API group that of their kind.
+func fillSubjects(subjects []rbacv1.Subject) {
+	for i := range subjects {
+		s := &subjects[i]
+		if s.APIGroup == "" && (s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind) {
+			s.APIGroup = rbacv1.GroupName
+		}
+	}
+}
+
+func checkRole(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
+	return checkRules(d.Root().Get("rules"), true)
+}
+
+func checkClusterRole(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
+	errs := checkRules(d.Root().Get("rules"), false)
+	rule := d.Root().Get("aggregationRule")
+	if rule.Kind() != doc.Object {
+		return errs
+	}
+	at := field.NewPath("aggregationRule", "clusterRoleSelectors")
+	selectors := rule.Get("clusterRoleSelectors")
+	if selectors.Len() == 0 {
+		return append(errs, field.Required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
+	}
+	for i, s := range selectors.Items() {
+		var selector metav1.LabelSelector
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(s.AppendJSON(nil), &selector); err != nil {
+			errs = append(errs, field.Invalid(at.Index(i), nil, err.Error()))
+			continue
+		}
+		errs = append(errs, metav1validation.ValidateLabelSelector(&selector, metav1validation.LabelSelectorValidationOptions{}, at.Index(i))...)
+	}
+	return errs
+}
+
+// checkRules checks the rules of a role.
+func checkRules(rules doc.Value, namespaced bool) field.ErrorList {
+	var errs field.ErrorList
+	for i, r := range rules.Items() {
+		at := field.NewPath("rules").Index(i)
+		if r.Get("verbs").Len() == 0 {
+			errs = append(errs, field.Required(at.Child("verbs"), "verbs must contain at least one value"))
+		}
+		if r.Get("nonResourceURLs").Len() > 0 {
+			if namespaced {
+				errs = append(errs, field.Invalid(at.Child("nonResourceURLs"), texts(r.Get("nonResourceURLs")), "namespaced rules cannot apply to non-resource URLs"))
+			}
+			if r.Get("apiGroups").Len()+r.Get("resources").Len()+r.Get("resourceNames").Len() > 0 {
+				errs = append(errs, field.Invalid(at.Child("nonResourceURLs"), texts(r.Get("nonResourceURLs")), "rules cannot apply to both regular resources and non-resource URLs"))
+			}
+			continue
+		}
+		if r.Get("apiGroups").Len() == 0 {
+			errs = append(errs, field.Required(at.Child("apiGroups"), "resource rules must supply at least one api group"))
+		}
+		if r.Get("resources").Len() == 0 {
+			errs = append(errs, field.Required(at.Child("resources"), "resource rules must supply at least one resource"))
+		}
+	}
+	return errs
+}
+
+func texts(list doc.Value) []string {
+	var out []string
+	for _, item := range list.Items() {
+		out = append(out, strings.Clone(item.Text()))
+	}
+	return out
+}
+
+func checkBinding(namespaced bool) func(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
+	return func(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
+		errs := checkRoleRef(d.Root().Get("roleRef"), namespaced)
+		for i, s := range d.Root().Get("subjects").Items() {
+			errs = append(errs, checkSubject(s, namespaced, field.NewPath("subjects").Index(i))...)
+		}
+		if old != nil && !doc.Equal(d.Root().Get("roleRef"), old.Root().Get("roleRef")) {
+			var ref rbacv1.RoleRef
+			if kjson.UnmarshalCaseSensitivePreserveInts(d.Root().Get("roleRef").AppendJSON(nil), &ref) == nil {
+				errs = append(errs, field.Invalid(field.NewPath("roleRef"), ref, "cannot change roleRef"))
+			}
+		}
+		return errs
+	}
+}
+
+func checkRoleRef(ref doc.Value, namespaced bool) field.ErrorList {
+	var errs field.ErrorList
+	at := field.NewPath("roleRef")
+	if g := ref.Get("apiGroup").Text(); g != rbacv1.GroupName {
+		errs = append(errs, field.NotSupported(at.Child("apiGroup"), strings.Clone(g), []string{rbacv1.GroupName}))
+	}
+	kinds := []string{"ClusterRole"}
+	if namespaced {
+		kinds = []string{"Role", "ClusterRole"}
+	}
+	if k := ref.Get("kind").Text(); k != "ClusterRole" && !(namespaced && k == "Role") {
+		errs = append(errs, field.NotSupported(at.Child("kind"), strings.Clone(k), kinds))
+	}
+	name := strings.Clone(ref.Get("name").Text())
+	if name == "" {
+		return append(errs, field.Required(at.Child("name"), ""))
+	}
+	for _, msg := range path.ValidatePathSegmentName(name, false) {
+		errs = append(errs, field.Invalid(at.Child("name"), name, msg))
+	}
+	return errs
+}
+
+func checkSubject(s doc.Value, namespaced bool, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	name, group := strings.Clone(s.Get("name").Text()), strings.Clone(s.Get("apiGroup").Text())
+	if name == "" {
+		errs = append(errs, field.Required(at.Child("name"), ""))
+	}
+	switch k := strings.Clone(s.Get("kind").Text()); k {
+	case rbacv1.ServiceAccountKind:
+		if name != "" {
+			for _, msg := range subdomain(name, false) {
+				errs = append(errs, field.Invalid(at.Child("name"), name, msg))
+			}
+		}
+		if group != "" {
+			errs = append(errs, field.NotSupported(at.Child("apiGroup"), group, []string{""}))
+		}
+		if !namespaced && s.Get("namespace").Text() == "" {
+			errs = append(errs, field.Required(at.Child("namespace"), ""))
+		}
+	case rbacv1.UserKind, rbacv1.GroupKind:
+		if group != rbacv1.GroupName {
+			errs = append(errs, field.NotSupported(at.Child("apiGroup"), group, []string{rbacv1.GroupName}))
+		}
+	default:
+		errs = append(errs, field.NotSupported(at.Child("kind"), k, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
+	}
+	return errs
+}
