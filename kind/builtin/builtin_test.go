@@ -100,7 +100,9 @@ func TestNothingIsLost(t *testing.T) {
 }
 
 // fillOf is the hook that fills in defaults of v.
-func fillOf(v *kind.Version) func(runtime.Object) { return fills()[metav1.GroupVersionKind(v.GVK()).String()] }
+func fillOf(v *kind.Version) func(runtime.Object) {
+	return fills()[metav1.GroupVersionKind(v.GVK()).String()]
+}
 
 func TestProtobufSaysTheSame(t *testing.T) {
 	dir := examples(t)
