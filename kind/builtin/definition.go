@@ -125,14 +125,6 @@ func (l *library) object(name string, merge bool) *structural.Schema {
 	return &s
 }
 
-// release forgets the definitions as they were read; what was made of them is
-// kept by those who use it.
-func (l *library) release() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.files = nil
-}
-
 // schema is the structural schema of a definition.
 func (l *library) schema(name string, merge bool) *structural.Schema {
 	switch name {

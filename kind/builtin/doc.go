@@ -5,7 +5,7 @@
 //
 // A built-in kind is data. Its schemas are those that Kubernetes publishes
 // for its API types; they lie compressed in the binary (definitions.zip, made by
-// program gen) and are unpacked and compiled for a kind when that is used first.
+// conformance/definitions) and are unpacked and compiled for a kind when that is used first.
 // A [description] says what no schema says: names, scope, where objects are
 // stored, columns, selectable fields, and hooks in Go. From there on a built-in
 // kind is a [kind.Kind] like any other.
@@ -38,4 +38,4 @@
 //     read.
 package builtin
 
-//go:generate sh -c "cd gen && go run ."
+//go:generate sh -c "cd ../../conformance/definitions && go run ."

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,19 +30,19 @@ func rbacKinds() []description {
 	return []description{{
 		group: rbacv1.GroupName, kind: "Role", plural: "roles",
 		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.Role) }}},
-		createOnUpdate: true, name: path.ValidatePathSegmentName, columns: roleColumns, check: checkRole,
+		createOnUpdate: true, name: segment, columns: roleColumns, check: checkRole,
 	}, {
 		group: rbacv1.GroupName, kind: "RoleBinding", plural: "rolebindings",
 		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.RoleBinding) }, fill: fillRoleBinding}},
-		createOnUpdate: true, name: path.ValidatePathSegmentName, columns: bindingColumns, check: checkBinding(true),
+		createOnUpdate: true, name: segment, columns: bindingColumns, check: checkBinding(true),
 	}, {
 		group: rbacv1.GroupName, kind: "ClusterRole", plural: "clusterroles", cluster: true,
 		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.ClusterRole) }}},
-		createOnUpdate: true, name: path.ValidatePathSegmentName, columns: roleColumns, check: checkClusterRole,
+		createOnUpdate: true, name: segment, columns: roleColumns, check: checkClusterRole,
 	}, {
 		group: rbacv1.GroupName, kind: "ClusterRoleBinding", plural: "clusterrolebindings", cluster: true,
 		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.ClusterRoleBinding) }, fill: fillClusterRoleBinding}},
-		createOnUpdate: true, name: path.ValidatePathSegmentName, columns: bindingColumns, check: checkBinding(false),
+		createOnUpdate: true, name: segment, columns: bindingColumns, check: checkBinding(false),
 	}}
 }
 
@@ -156,7 +156,7 @@ func checkRoleRef(ref doc.Value, namespaced bool) field.ErrorList {
 	if name == "" {
 		return append(errs, field.Required(at.Child("name"), ""))
 	}
-	for _, msg := range path.ValidatePathSegmentName(name, false) {
+	for _, msg := range segment(name, false) {
 		errs = append(errs, field.Invalid(at.Child("name"), name, msg))
 	}
 	return errs
@@ -189,4 +189,13 @@ func checkSubject(s doc.Value, namespaced bool, at *field.Path) field.ErrorList 
 		errs = append(errs, field.NotSupported(at.Child("kind"), k, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
 	}
 	return errs
+}
+
+// segment is the rule for names of roles and bindings: they must fit a URL's
+// path.
+func segment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
 }

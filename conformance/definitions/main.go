@@ -1,7 +1,7 @@
-// Program gen writes definitions.zip, the schemas of the built-in kinds, from
+// Program definitions writes definitions.zip, the schemas of the built-in kinds, from
 // the published API types. It runs upstream's own generator of OpenAPI
 // definitions over them and packs what comes out. "go generate ./kind/builtin"
-// runs it; it is a module of its own, because nobody else needs the generator.
+// runs it; it is in this module, because nobody else needs the generator.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 // run generates the definitions as Go, which is what the generator can, and
 // lets a second program print them.
 func run() error {
-	const dir = "definitions"
+	const dir = "generated"
 	header := filepath.Join(os.TempDir(), "keelson-gen-header")
 	if err := os.WriteFile(header, nil, 0o600); err != nil {
 		return err
@@ -40,7 +40,7 @@ func run() error {
 	defer os.RemoveAll(dir)
 	args := []string{
 		"run", "k8s.io/kube-openapi/cmd/openapi-gen", "--go-header-file", header, "--report-filename", os.DevNull,
-		"--output-dir", dir, "--output-pkg", "github.com/keelson-io/keelson/kind/builtin/gen/definitions", "--output-file", "definitions.go",
+		"--output-dir", dir, "--output-pkg", "github.com/keelson-io/keelson/conformance/definitions/generated", "--output-file", "definitions.go",
 	}
 	for _, g := range groups {
 		args = append(args, "k8s.io/api/"+g)
@@ -48,7 +48,7 @@ func run() error {
 	for _, m := range machinery {
 		args = append(args, "k8s.io/apimachinery/"+m)
 	}
-	for _, command := range [][]string{args, {"run", "./print/main.go", "../definitions.zip"}} {
+	for _, command := range [][]string{args, {"run", "./print/main.go", "../../kind/builtin/definitions.zip"}} {
 		cmd := exec.Command("go", command...)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {

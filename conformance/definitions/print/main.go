@@ -22,7 +22,7 @@ import (
 	"k8s.io/kube-openapi/pkg/builder3/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/keelson-io/keelson/kind/builtin/gen/definitions"
+	"github.com/keelson-io/keelson/conformance/definitions/generated"
 )
 
 func main() {
@@ -41,7 +41,7 @@ func pack(path string) error {
 		files[file][name] = v
 	}
 	refer := func(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }
-	for name, d := range definitions.GetOpenAPIDefinitions(refer) {
+	for name, d := range generated.GetOpenAPIDefinitions(refer) {
 		at := strings.LastIndexByte(name, '.')
 		s := util.WrapRefs(&d.Schema)
 		docs := map[string]string{"": s.Description}
