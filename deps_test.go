@@ -34,6 +34,8 @@ var arrows = map[string]string{
 	"kind":                 "cache cel doc meta schema schema/structural", // a version renders what the cache serves
 	"kind/builtin":         "doc kind meta schema schema/structural",
 	"apply":                "doc schema/structural status",
+	"internal/webhook":     "",
+	"conversion":           "doc internal/webhook",
 	"authn":                "",
 	"authz":                "authn",
 	"authz/match":          "authz cel",
@@ -46,7 +48,7 @@ var arrows = map[string]string{
 	"api":                  "admission api/discovery api/impersonation api/openapi api/table apply authn authz cache doc kind meta schema status store",
 	"controller/crd":       "cache kind store",
 	"controller/namespace": "cache doc kind store",
-	"server":               "api authn cache controller/crd controller/namespace kind kind/builtin store store/etcd",
+	"server":               "api authn cache controller/crd controller/namespace conversion kind kind/builtin store store/etcd",
 	"lint":                 "cel doc kind meta schema schema/structural",
 	"suite":                "doc kind meta schema status",
 	"internal/cli":         "cel doc kind lint meta schema server status suite",

@@ -68,6 +68,11 @@ func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
 	if limit == 0 && !f.selects() {
 		p.objects = make([]*cache.Object, 0, src.count())
 	}
+	if f.selects() {
+		if err := q.convertAll(src); err != nil {
+			return nil, err
+		}
+	}
 	var last, beyond string
 	var failed error
 	src.ascend(func(obj *cache.Object) bool {
@@ -90,6 +95,9 @@ func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
 	if failed != nil {
 		return nil, failed
 	}
+	if err := q.v.Views(q.ctx, p.objects); err != nil {
+		return nil, err
+	}
 	if beyond != "" {
 		// Start is the last key relative to the list's prefix, and a zero byte.
 		p.next = meta.EncodeContinue(src.rev, strings.TrimPrefix(last, strings.TrimSuffix(f.prefix, "/"))+"\x00")
@@ -98,6 +106,20 @@ func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
 		}
 	}
 	return p, nil
+}
+
+// convertAll makes the views that selectors are to look at, if a webhook has
+// to be asked for them: with few calls instead of one for each.
+func (q *request) convertAll(src *source) error {
+	if q.kind.Conversion == nil {
+		return nil
+	}
+	var all []*cache.Object
+	src.ascend(func(obj *cache.Object) bool {
+		all = append(all, obj)
+		return true
+	})
+	return q.v.Views(q.ctx, all)
 }
 
 // source is where a list's objects come from: one state of the resource, from

@@ -47,6 +47,9 @@ func (m *managers) sweep(h *Handler) {
 func applyConfig(v *kind.Version) apply.Config {
 	k := v.Kind
 	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name}
+	if k.Conversion != nil {
+		c.Convert = k.Convert
+	}
 	for _, each := range k.All {
 		if each.Kind != k {
 			continue // stored as a version of another kind

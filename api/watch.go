@@ -350,6 +350,9 @@ func (w *watcher) sendState() error {
 		}
 		return err
 	}
+	if err := w.q.convertAll(&source{prefix: w.f.prefix, from: w.f.prefix, snap: snap}); err != nil {
+		return err
+	}
 	b := buffer()
 	defer recycle(b)
 	var failed error

@@ -26,14 +26,22 @@ func (q *request) encode(d *doc.Doc) ([]byte, error) {
 // handOver tells the cache what has been stored at a key, and notes the bytes
 // to answer with. d becomes what a read would answer with.
 func (q *request) handOver(key string, d *doc.Doc, encoded []byte, rev int64) error {
-	if q.kind.Builtin != nil || !q.v.IsStorage {
+	if q.kind.Builtin != nil {
 		q.res.Wrote(key, rev, encoded, nil, nil)
-		if q.v.IsStorage {
-			return nil
-		}
+		return nil
+	}
+	if !q.v.IsStorage {
 		// What was written in another version than the stored one may have
 		// got that one's defaults.
-		return q.v.Load(d, encoded, rev)
+		if err := q.v.Load(d, encoded, rev); err != nil {
+			q.res.Wrote(key, rev, encoded, nil, nil)
+			return err
+		}
+		q.written = d.AppendJSON(make([]byte, 0, len(encoded)+40), d.Root().Node)
+		view := q.v.ViewOf(d, q.written)
+		view.Stale = true
+		q.res.Wrote(key, rev, encoded, q.v, view)
+		return nil
 	}
 	grown := q.v.Status && defaultsStatus(q.v) && !d.Root().Get("status").Exists()
 	if grown {

@@ -72,6 +72,9 @@ type Config struct {
 	Group, Kind string
 	Version     string    // the version that requests use
 	Versions    []Version // all versions of the kind, served or not
+	// Convert turns an object, as JSON, into the version of that name, for
+	// entries that were written in it; nil: only apiVersion differs.
+	Convert func(object []byte, version string) ([]byte, error)
 	// PreserveUnknown says that the kind keeps whatever its schema does not
 	// declare (spec.preserveUnknownFields).
 	PreserveUnknown bool
@@ -86,6 +89,7 @@ type Manager struct {
 	ignore   map[string]map[fieldpath.APIVersion]fieldpath.Filter // by subresource
 	reset    map[string][]string                                  // of the own version
 	replicas map[string]fieldpath.Path                            // by apiVersion
+	convert  func(object []byte, version string) ([]byte, error)
 }
 
 // Options say who writes and where.
@@ -112,6 +116,7 @@ func New(c Config) (*Manager, error) {
 		types:    make(map[fieldpath.APIVersion]*objectType, len(c.Versions)),
 		replicas: make(map[string]fieldpath.Path, len(c.Versions)),
 		ignore:   make(map[string]map[fieldpath.APIVersion]fieldpath.Filter, 2),
+		convert:  c.Convert,
 	}
 	for i := range c.Versions {
 		v := &c.Versions[i]

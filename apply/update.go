@@ -2,6 +2,7 @@ package apply
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -164,7 +165,8 @@ func (m *Manager) updater(subresource string) *merge.Updater {
 }
 
 // converter turns objects into other versions, for the entries that were
-// written in those. Custom resources of all versions differ only in apiVersion.
+// written in those. Versions differ only in apiVersion unless there is
+// a converter.
 type converter struct{ m *Manager }
 
 // errNoVersion is a version that the kind does not have.
@@ -187,12 +189,39 @@ func (c converter) Convert(v *typed.TypedValue, version fieldpath.APIVersion) (*
 	if !ok {
 		return v, fmt.Errorf("object is no JSON object but %T", v.AsValue().Unstructured())
 	}
+	if c.m.convert != nil {
+		return c.ask(object, version, t)
+	}
 	converted := make(map[string]any, len(object))
 	for name, member := range object {
 		converted[name] = member
 	}
 	converted["apiVersion"] = string(version)
 	return typed.AsTyped(value.NewValueInterface(converted), t.smd(), t.ref)
+}
+
+// ask lets the kind's converter convert an object. Objects that have nothing
+// but their type are what SMD begins with; nobody is asked about those.
+func (c converter) ask(object map[string]any, version fieldpath.APIVersion, t *objectType) (*typed.TypedValue, error) {
+	if len(object) <= 2 {
+		return typed.AsTyped(value.NewValueInterface(map[string]any{"apiVersion": string(version), "kind": object["kind"]}), t.smd(), t.ref)
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	gv, err := schema.ParseGroupVersion(string(version))
+	if err != nil {
+		return nil, err
+	}
+	if text, err = c.m.convert(text, gv.Version); err != nil {
+		return nil, err
+	}
+	d := new(doc.Doc) // the value goes on to live in it
+	if err := doc.Parse(d, text); err != nil {
+		return nil, err
+	}
+	return typed.AsTyped(node{d.Root()}, t.smd(), t.ref)
 }
 
 func apiVersionOf(v value.Value) string {

@@ -25,7 +25,6 @@ const maxViews = 3
 type rendered struct {
 	by   Renderer
 	view *View
-	err  error
 }
 
 // Renderer turns stored bytes into a View. Renderers are compared by identity: it must be a pointer.
@@ -46,31 +45,54 @@ func (o *Object) View(r Renderer) (*View, error) {
 	if m := o.memo.Load(); m != nil {
 		for i := range m.views {
 			if m.views[i].by == r {
-				return m.views[i].view, m.views[i].err
+				return m.views[i].view, nil
 			}
 		}
 	}
 	return o.render(r)
 }
 
-// render makes a view and remembers it. If two do so at once, both get the first one's.
+// render makes a view and remembers it. An error is not remembered: it may be that of a webhook which is there again tomorrow.
 func (o *Object) render(r Renderer) (*View, error) {
 	view, err := r.Render(o.Raw, o.Rev)
+	if err != nil {
+		return nil, err
+	}
+	return o.Remember(r, view), nil
+}
+
+// Viewed reports whether the object's view by r is remembered.
+func (o *Object) Viewed(r Renderer) bool {
+	m := o.memo.Load()
+	if m == nil {
+		return false
+	}
+	for i := range m.views {
+		if m.views[i].by == r {
+			return true
+		}
+	}
+	return false
+}
+
+// Remember gives the object its view by r, for those who make the views of many objects at once. If there is one already, that one
+// stays and is returned.
+func (o *Object) Remember(r Renderer, view *View) *View {
 	for {
 		old := o.memo.Load()
 		m := new(memo)
-		m.views[0] = rendered{r, view, err}
+		m.views[0] = rendered{r, view}
 		if old != nil {
 			for i := range old.views {
 				if old.views[i].by == r {
-					return old.views[i].view, old.views[i].err
+					return old.views[i].view
 				}
 			}
 			m.at = old.at
 			copy(m.views[1:], old.views[:])
 		}
 		if o.memo.CompareAndSwap(old, m) {
-			return view, err
+			return view
 		}
 	}
 }

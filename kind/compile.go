@@ -39,8 +39,8 @@ func Compile(crd *apiextv1.CustomResourceDefinition) (*Kind, error) {
 			return nil, fmt.Errorf("%s: version %s: %w", crd.Name, spec.Versions[i].Name, err)
 		}
 	}
-	if c := spec.Conversion; c != nil && c.Strategy == apiextv1.WebhookConverter && len(spec.Versions) > 1 {
-		return nil, fmt.Errorf("%s: versions are converted by a webhook, which this server does not call", crd.Name)
+	if c := spec.Conversion; c != nil && c.Strategy == apiextv1.WebhookConverter {
+		k.Conversion, k.rendering = c.Webhook, new(rendering)
 	}
 	if k.Storage == nil {
 		return nil, fmt.Errorf("%s: no version is the storage version", crd.Name)

@@ -198,13 +198,8 @@ func validateDefinitionUpdate(_ context.Context, _ *Version, new, old *doc.Doc, 
 	return schema.Result{Errors: errs, Warnings: CRDWarnings(crd, was)}
 }
 
-// unsupported refuses what is valid and yet not to be had here, and what does
-// not compile.
+// unsupported refuses what is valid and yet does not compile here.
 func unsupported(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
-	if c := crd.Spec.Conversion; c != nil && c.Strategy == apiextv1.WebhookConverter {
-		return field.ErrorList{field.Forbidden(field.NewPath("spec", "conversion", "strategy"),
-			"this server does not call conversion webhooks; it converts between versions with the strategy None only")}
-	}
 	k, err := Compile(crd)
 	if err == nil {
 		err = k.Load()

@@ -31,10 +31,12 @@
 package kind
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"time"
 
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/doc"
@@ -68,7 +70,20 @@ type Kind struct {
 
 	Builtin *Builtin // nil for custom resources
 
+	// Conversion is how a webhook converts between versions, nil for the
+	// strategy None: only apiVersion changes. Converter is that webhook, for
+	// who serves the kind.
+	Conversion *apiextv1.WebhookConversion
+	Converter  Converter
+
 	preserveUnknown bool
+	rendering       *rendering
+}
+
+// Converter turns objects of a kind into another of its versions. The objects
+// are JSON without a resource version; the results have the order of objects.
+type Converter interface {
+	Convert(ctx context.Context, apiVersion string, objects [][]byte) ([][]byte, error)
 }
 
 // Version is one version of a Kind.

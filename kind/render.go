@@ -38,22 +38,30 @@ func (v *Version) load(d *doc.Doc, raw []byte, rev int64, compare bool) (stale b
 		first = doc.Get()
 		defer first.Release()
 	}
-	if _, err := stored.Schema.DecodeStored(first, raw); err != nil {
-		return false, fmt.Errorf("stored %s: %w", v.Kind.Name, err)
-	}
-	if o := (meta.Object{Doc: first}); v.Kind.Builtin == nil && o.Generation() == 0 {
-		o.SetGeneration(1)
+	if err := stored.loadStored(first, raw); err != nil {
+		return false, err
 	}
 	if compare {
 		stale = stored != v.Kind.Storage || !bytes.Equal(appendStored(first, nil), raw)
 	}
 	if stored != v {
-		if err := convert(d, first, v); err != nil {
+		if err := v.convert(d, first); err != nil {
 			return false, err
 		}
 	}
 	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
 	return stale, nil
+}
+
+// loadStored decodes bytes that are stored in this version.
+func (v *Version) loadStored(d *doc.Doc, raw []byte) error {
+	if _, err := v.Schema.DecodeStored(d, raw); err != nil {
+		return fmt.Errorf("stored %s: %w", v.Kind.Name, err)
+	}
+	if o := (meta.Object{Doc: d}); v.Kind.Builtin == nil && o.Generation() == 0 {
+		o.SetGeneration(1)
+	}
+	return nil
 }
 
 // storedIn is the version that stored bytes are in.
@@ -90,19 +98,31 @@ func (k *Kind) byAPIVersion(name string) *Version {
 // Render makes what is served from what is stored. It implements
 // [cache.Renderer].
 func (v *Version) Render(raw []byte, rev int64) (*cache.View, error) {
+	if v.Kind.Conversion != nil {
+		return v.Kind.rendering.do(v, raw, func() (*cache.View, error) { return v.render(raw, rev) })
+	}
+	return v.render(raw, rev)
+}
+
+func (v *Version) render(raw []byte, rev int64) (*cache.View, error) {
 	d := doc.Get()
 	defer d.Release()
 	stale, err := v.load(d, raw, rev, true)
 	if err != nil {
 		return nil, err
 	}
+	return v.view(d, len(raw), stale), nil
+}
+
+// view prints an object, which is about size bytes long, for readers.
+func (v *Version) view(d *doc.Doc, size int, stale bool) *cache.View {
 	root := d.Root()
 	return &cache.View{
-		JSON:   d.AppendJSON(make([]byte, 0, len(raw)+40), root.Node),
+		JSON:   d.AppendJSON(make([]byte, 0, size+40), root.Node),
 		Labels: labelsOf(root.At("metadata", "labels")),
 		Fields: v.fieldsOf(root),
 		Stale:  stale,
-	}, nil
+	}
 }
 
 // labelsOf copies labels, all in one string.

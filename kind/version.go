@@ -2,7 +2,6 @@ package kind
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -177,27 +176,10 @@ func (v *Version) Encode(d *doc.Doc, b []byte) ([]byte, error) {
 	}
 	converted := doc.Get()
 	defer converted.Release()
-	if err := convert(converted, d, storage); err != nil {
+	if err := storage.convert(converted, d); err != nil {
 		return nil, err
 	}
 	return appendStored(converted, b), nil
-}
-
-// convert decodes the object in from into to, in version v: pruned by its
-// schema, without its defaults, which an object gets when it is read.
-func convert(to, from *doc.Doc, v *Version) error {
-	text := from.AppendJSON(nil, from.Root().Node)
-	if b := v.Kind.Builtin; b != nil && b.Convert != nil {
-		var err error
-		if text, err = b.Convert(text, v); err != nil {
-			return err
-		}
-	}
-	if _, err := v.Schema.DecodeConverted(to, text); err != nil {
-		return fmt.Errorf("conversion to %s %s: %w", v.APIVersion(), v.Kind.Name, err)
-	}
-	meta.Object{Doc: to}.SetAPIVersion(v.APIVersion())
-	return nil
 }
 
 // appendStored prints d without its resource version, which is put back.

@@ -29,12 +29,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/crd"
 	"github.com/keelson-io/keelson/controller/namespace"
+	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/store"
@@ -198,7 +200,7 @@ func (s *Server) open(ctx context.Context) error {
 		NoNamespaceStep: anywhere,
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
-	s.crds = &crd.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete}
+	s.crds = &crd.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete, Converter: newConverter}
 	s.spaces = &namespace.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete}
 	if err := s.crds.Sync(ctx); err != nil {
 		return fmt.Errorf("loading custom resource definitions: %w", err)
@@ -211,6 +213,15 @@ func (s *Server) open(ctx context.Context) error {
 	s.counted.Handler = s.handler
 	s.http = s.newHTTP()
 	return nil
+}
+
+// newConverter makes the converter that a definition names.
+func newConverter(c *apiextv1.WebhookConversion) (kind.Converter, error) {
+	w, err := conversion.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // openDir makes the data directory and takes its lock.

@@ -55,6 +55,11 @@ type Controller struct {
 	Store  store.Store
 	Logger *slog.Logger // nil means slog.Default()
 
+	// Converter makes the converter of a definition whose versions a webhook
+	// converts; nil: objects in other versions than the stored one cannot be
+	// had.
+	Converter func(*apiextv1.WebhookConversion) (kind.Converter, error)
+
 	// Delete deletes an instance as a client would: finalizers are respected,
 	// and that it is gone already is no error.
 	Delete func(ctx context.Context, k *kind.Kind, namespace, name string) error

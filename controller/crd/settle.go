@@ -78,6 +78,11 @@ func (c *Controller) serve(d *definition, crd *apiextv1.CustomResourceDefinition
 			return
 		}
 		k = compiled
+		if k.Conversion != nil && c.Converter != nil {
+			if k.Converter, err = c.Converter(k.Conversion); err != nil {
+				k.Converter = unusable{err}
+			}
+		}
 	case k.Established == established && k.Terminating == terminating:
 		return
 	default:
@@ -86,6 +91,12 @@ func (c *Controller) serve(d *definition, crd *apiextv1.CustomResourceDefinition
 	d.kind = k
 	c.Kinds.Put(k)
 }
+
+// unusable is the converter of a definition whose webhook cannot be called.
+type unusable struct{ err error }
+
+// Convert implements kind.Converter.
+func (u unusable) Convert(context.Context, string, [][]byte) ([][]byte, error) { return nil, u.err }
 
 func sameNames(k *kind.Kind, n *apiextv1.CustomResourceDefinitionNames) bool {
 	return k.Singular == n.Singular && k.Name == n.Kind && k.ListKind == n.ListKind &&

@@ -1,0 +1,291 @@
+// Package integration runs the integration tests of Kubernetes' API server for custom resources against the keelson binary.
+//
+// The tests are upstream's own, of the module k8s.io/apiextensions-apiserver in the version that this module requires. They are
+// copied out of the module cache as they are, save for one file, fixtures/server.go, which starts the server: testdata/server.go
+// takes its place. Each test runs in a process of its own, several at a time, all with one etcd and each server with its own
+// prefix there.
+//
+// Some tests change switches inside of upstream's process and cannot be meant for another one. They stand in [elsewhere] with
+// their reason, and are run all the same: one that begins to pass is to be taken off the list.
+package integration
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// upstreamModule is whose tests are run.
+const upstreamModule = "k8s.io/apiextensions-apiserver"
+
+//go:embed testdata/server.go
+var fixture []byte
+
+// elsewhere are the tests that only upstream's own process can pass, and why.
+var elsewhere = map[string]string{}
+
+var (
+	only     = flag.String("tests", "", "regular expression of upstream's tests to run; empty for all")
+	parallel = flag.Int("at-once", 0, "how many of upstream's tests run at a time; 0 for twice the processors")
+	written  = flag.String("logs", "", "directory to write the output of upstream's tests to")
+)
+
+// limit is how long one of upstream's tests may take.
+const limit = 5 * time.Minute
+
+func TestUpstreamIntegration(t *testing.T) {
+	if testing.Short() && *only == "" {
+		t.Skip("make conformance-upstream runs these")
+	}
+	s := newSuite(t)
+	var tests []test
+	for _, bin := range s.binaries {
+		tests = append(tests, s.list(t, bin)...)
+	}
+	if len(tests) == 0 {
+		t.Fatal("no tests found")
+	}
+	n := *parallel
+	if n == 0 {
+		n = 2 * runtime.NumCPU()
+	}
+	places := make(chan struct{}, n)
+	var mu sync.Mutex
+	var failed []string
+	t.Run("tests", func(t *testing.T) {
+		for _, one := range tests {
+			t.Run(one.name, func(t *testing.T) {
+				t.Parallel()
+				places <- struct{}{}
+				defer func() { <-places }()
+				out, err := s.run(one)
+				reason := elsewhere[one.name]
+				switch {
+				case err != nil && reason == "":
+					mu.Lock()
+					failed = append(failed, one.name)
+					mu.Unlock()
+					t.Errorf("%v\n%s", err, digest(out))
+				case err != nil:
+					mu.Lock()
+					failed = append(failed, one.name)
+					mu.Unlock()
+					t.Skip(reason)
+				case reason != "":
+					t.Errorf("passes, and is listed as one that cannot: %s", reason)
+				}
+			})
+		}
+	})
+	fmt.Printf("upstream-integration: %d of %d\n", len(tests)-len(failed), len(tests))
+	slices.Sort(failed)
+	for _, name := range failed {
+		if reason := elsewhere[name]; reason != "" {
+			fmt.Printf("  not %s: %s\n", name, reason)
+		} else {
+			fmt.Printf("  FAILED: %s\n", name)
+		}
+	}
+}
+
+// suite is upstream's tests, built, and what they need.
+type suite struct {
+	keelson  string
+	etcd     string
+	binaries []binary
+}
+
+type binary struct{ path, dir string }
+
+type test struct {
+	name string
+	binary
+}
+
+func newSuite(t *testing.T) *suite {
+	t.Helper()
+	dir := t.TempDir()
+	s := &suite{keelson: os.Getenv("KEELSON_BIN"), etcd: startEtcd(t)}
+	if s.keelson == "" {
+		s.keelson = filepath.Join(dir, "keelson")
+		build(t, filepath.Join("..", ".."), "-o", s.keelson, "./cmd/keelson")
+	}
+	src := copyUpstream(t)
+	for _, p := range []string{"test/integration", "test/integration/conversion"} {
+		// The tests compare the name of the client, which is that of the program.
+		b := binary{filepath.Join(dir, filepath.Base(p)+".test"), filepath.Join(src, p)}
+		cmd := exec.Command("go", "test", "-c", "-o", b.path, "./"+p)
+		cmd.Dir = src
+		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", cmd, err, out)
+		}
+		s.binaries = append(s.binaries, b)
+	}
+	return s
+}
+
+func build(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"build"}, args...)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+}
+
+// copyUpstream copies the module to a place where its fixture can be replaced. The place stays the same, so that what is built
+// there is built once.
+func copyUpstream(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", upstreamModule).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", upstreamModule, err)
+	}
+	from, version, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	cached, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(cached, "keelson-conformance", filepath.Base(upstreamModule)+"@"+version)
+	err = filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		}
+		if rel == "go.mod" || rel == "go.sum" {
+			if _, err := os.Stat(filepath.Join(to, rel)); err == nil {
+				return nil // completed by an earlier build
+			}
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if rel == filepath.Join("test", "integration", "fixtures", "server.go") {
+			text = fixture
+		}
+		return writeChanged(filepath.Join(to, rel), text)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// writeChanged writes a file unless it is so already.
+func writeChanged(path string, text []byte) error {
+	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, text) {
+		return nil
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+// list finds the tests of a binary.
+func (s *suite) list(t *testing.T, b binary) []test {
+	t.Helper()
+	out, err := exec.Command(b.path, "-test.list", "^Test").Output()
+	if err != nil {
+		t.Fatalf("%s: %v", b.path, err)
+	}
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests []test
+	for name := range strings.Lines(string(out)) {
+		if name = strings.TrimSpace(name); strings.HasPrefix(name, "Test") && wanted.MatchString(name) {
+			tests = append(tests, test{name, b})
+		}
+	}
+	return tests
+}
+
+// run runs one test.
+func (s *suite) run(one test) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, one.path, "-test.run", "^"+one.name+"$", "-test.v", "-test.timeout", (limit - 10*time.Second).String())
+	cmd.Dir = one.dir
+	cmd.Env = append(os.Environ(), "KEELSON_BIN="+s.keelson, "KUBE_INTEGRATION_ETCD_URL="+s.etcd)
+	out, err := cmd.CombinedOutput()
+	if *written != "" {
+		err = errors.Join(err, os.WriteFile(filepath.Join(*written, one.name+".log"), out, 0o644))
+	}
+	return out, err
+}
+
+// digest is what of a test's output says why it failed.
+func digest(out []byte) string {
+	var kept []string
+	for line := range strings.Lines(string(out)) {
+		t := strings.TrimSpace(line)
+		if strings.HasPrefix(t, "=== ") || strings.HasPrefix(t, "--- PASS") {
+			continue
+		}
+		if len(line) > 1000 {
+			line = line[:1000] + "…\n"
+		}
+		kept = append(kept, line)
+	}
+	if len(kept) > 60 {
+		kept = append(append(kept[:40:40], "…\n"), kept[len(kept)-20:]...)
+	}
+	return strings.Join(kept, "")
+}
+
+// startEtcd starts an etcd for all servers.
+func startEtcd(t *testing.T) string {
+	t.Helper()
+	client, peer := freeURL(t), freeURL(t)
+	cfg := embed.NewConfig()
+	cfg.Dir = t.TempDir()
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.TickMs, cfg.ElectionMs = 100, 1000
+	cfg.UnsafeNoFsync = true
+	cfg.LogLevel = "error"
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	<-e.Server.ReadyNotify()
+	return client.String()
+}
+
+// freeURL is an address that nobody listens at.
+func freeURL(t *testing.T) url.URL {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return url.URL{Scheme: "http", Host: l.Addr().String()}
+}
