@@ -69,7 +69,7 @@ func New(t Target) (*Client, error) {
 
 // Post sends a body and returns the answer's. Anything but a success is an error in the words of Kubernetes' clients.
 func (c *Client) Post(ctx context.Context, body []byte) ([]byte, error) {
-	return c.rest.Post().Body(body).Do(ctx).Raw()
+	return c.rest.Post().SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
 }
 
 // limited is a transport whose answers are bounded.
