@@ -49,6 +49,11 @@ e2e: ## the real binary, driven by real kubectl and client-go
 conformance: ## the quick part of the comparison with upstream's code
 	cd conformance && $(GO) test -short -timeout=10m ./...
 	cd conformance && $(GO) test -count=1 -v -run TestPublishedSuite ./celspec | grep -E "^(\||cel-spec|---|FAIL|ok)"
+	$(MAKE) conformance-upstream
+
+.PHONY: conformance-upstream
+conformance-upstream: ## upstream's own integration tests, against the keelson binary
+	cd conformance && $(GO) test -count=1 -timeout=20m -v ./integration | grep -vE '^ *(=== |--- (PASS|SKIP))'
 
 .PHONY: conformance-full
 conformance-full: ## all of the comparison with upstream's code

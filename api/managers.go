@@ -46,7 +46,7 @@ func (m *managers) sweep(h *Handler) {
 
 func applyConfig(v *kind.Version) apply.Config {
 	k := v.Kind
-	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name}
+	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name, PreserveUnknown: k.PreserveUnknown}
 	if k.Conversion != nil {
 		c.Convert = k.Convert
 	}

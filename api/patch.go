@@ -29,6 +29,10 @@ import (
 func (q *request) patch() error {
 	media := contentType(q.r)
 	typed := typedObject(q.v)
+	accept, err := negotiate(q.r, false)
+	if err == nil {
+		q.accept = accept // for errors, too
+	}
 	switch {
 	case media == patchJSON, media == patchMerge, media == patchApply:
 	case media == patchStrategic && typed != nil:
@@ -37,8 +41,7 @@ func (q *request) patch() error {
 	default:
 		return unsupported(patchJSON, patchMerge, patchApply)
 	}
-	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
+	if err != nil {
 		return err
 	}
 	body, err := q.readBody()
@@ -211,7 +214,7 @@ func (q *request) apply(body []byte, o *meta.WriteOptions) error {
 			if err != nil {
 				return err
 			}
-			if _, err := q.v.Decode(next, merged); err != nil {
+			if _, err := q.v.DecodeApplied(next, merged); err != nil {
 				return q.undecodable(&object{sent: merged, json: merged}, err)
 			}
 			obj := meta.Object{Doc: next}
@@ -235,7 +238,7 @@ func (q *request) applyNew(m *apply.Manager, patch []byte, o *meta.WriteOptions)
 	}
 	d := doc.Get()
 	defer d.Release()
-	if _, err := q.v.Decode(d, merged); err != nil {
+	if _, err := q.v.DecodeApplied(d, merged); err != nil {
 		return q.undecodable(&object{sent: merged, json: merged}, err)
 	}
 	obj := meta.Object{Doc: d}

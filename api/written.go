@@ -39,7 +39,6 @@ func (q *request) handOver(key string, d *doc.Doc, encoded []byte, rev int64) er
 		}
 		q.written = d.AppendJSON(make([]byte, 0, len(encoded)+40), d.Root().Node)
 		view := q.v.ViewOf(d, q.written)
-		view.Stale = true
 		q.res.Wrote(key, rev, encoded, q.v, view)
 		return nil
 	}
@@ -52,7 +51,6 @@ func (q *request) handOver(key string, d *doc.Doc, encoded []byte, rev int64) er
 	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
 	q.written = d.AppendJSON(make([]byte, 0, len(encoded)+40), d.Root().Node)
 	view := q.v.ViewOf(d, q.written)
-	view.Stale = grown
 	q.res.Wrote(key, rev, encoded, q.v, view)
 	return nil
 }

@@ -105,7 +105,7 @@ func TestHandedOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(got.JSON) != string(want.JSON) || !reflect.DeepEqual(got.Labels, want.Labels) || got.Stale != want.Stale ||
+		if string(got.JSON) != string(want.JSON) || !reflect.DeepEqual(got.Labels, want.Labels) ||
 			got.Fields(".spec.color") != want.Fields(".spec.color") {
 			t.Errorf("%s: got view\n%s, want\n%s", what, got.JSON, want.JSON)
 		}

@@ -37,7 +37,6 @@ type View struct {
 	JSON   []byte                   // compact, no newline, with resourceVersion
 	Labels Labels                   // metadata.labels
 	Fields func(path string) string // the value of a selectable field; nil if there is none
-	Stale  bool                     // the stored bytes are not the normalised bytes of the storage version
 }
 
 // View returns the object as r renders it, made once and remembered.

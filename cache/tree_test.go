@@ -94,31 +94,36 @@ func TestBuilder(t *testing.T) {
 	}
 }
 
-// counter renders, and counts how often.
+// counter renders, and counts how often; it fails as often as it is told.
 type counter struct {
-	n   int
-	err error
+	n, fail int
 }
 
 func (c *counter) Render(raw []byte, rev int64) (*View, error) {
 	c.n++
-	return &View{JSON: fmt.Appendf(nil, "%s@%d", raw, rev)}, c.err
+	if c.n <= c.fail {
+		return nil, errors.New("no")
+	}
+	return &View{JSON: fmt.Appendf(nil, "%s@%d", raw, rev)}, nil
 }
 
 func TestView(t *testing.T) {
 	o := &Object{Key: "k", Rev: 5, Raw: []byte("x")}
-	rs := []*counter{{}, {}, {err: errors.New("no")}, {}}
+	rs := []*counter{{}, {}, {fail: 1}, {}}
+	if _, err := o.View(rs[2]); err == nil || o.Viewed(rs[2]) {
+		t.Errorf("got error %v, want one, and that it is not remembered", err)
+	}
 	for range 3 {
 		for _, r := range rs[:3] {
 			v, err := o.View(r)
-			if err != r.err || string(v.JSON) != "x@5" {
-				t.Errorf("got %s, %v", v.JSON, err)
+			if err != nil || string(v.JSON) != "x@5" || !o.Viewed(r) {
+				t.Errorf("got %v, %v", v, err)
 			}
 		}
 	}
 	for i, r := range rs[:3] {
-		if r.n != 1 {
-			t.Errorf("renderer %d was called %d times, want once", i, r.n)
+		if r.n != 1+r.fail {
+			t.Errorf("renderer %d was called %d times, want %d", i, r.n, 1+r.fail)
 		}
 	}
 	at := o.At(7)

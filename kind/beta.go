@@ -6,10 +6,13 @@ import (
 	"fmt"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/doc"
 )
 
-// This file reads definitions that kube-apiserver stored: it writes them as
-// apiextensions.k8s.io/v1beta1, which is not served.
+// This file stores definitions as kube-apiserver does, and reads what it
+// stored: JSON of apiextensions.k8s.io/v1beta1, which is not served.
 
 const betaVersion = apiextv1.GroupName + "/v1beta1"
 
@@ -104,6 +107,99 @@ func columns(in []betaColumn) []apiextv1.CustomResourceColumnDefinition {
 	for _, c := range in {
 		c.CustomResourceColumnDefinition.JSONPath = c.JSONPath
 		out = append(out, c.CustomResourceColumnDefinition)
+	}
+	return out
+}
+
+// storedDefinition is a definition in v1beta1.
+type storedDefinition struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   storedSpec                              `json:"spec"`
+	Status apiextv1.CustomResourceDefinitionStatus `json:"status"`
+}
+
+// storedSpec has at its top what all versions have in common.
+type storedSpec struct {
+	Group                    string                                 `json:"group"`
+	Version                  string                                 `json:"version,omitempty"`
+	Names                    apiextv1.CustomResourceDefinitionNames `json:"names"`
+	Scope                    apiextv1.ResourceScope                 `json:"scope"`
+	Validation               *apiextv1.CustomResourceValidation     `json:"validation,omitempty"`
+	Subresources             *apiextv1.CustomResourceSubresources   `json:"subresources,omitempty"`
+	Versions                 []storedVersion                        `json:"versions,omitempty"`
+	AdditionalPrinterColumns []storedColumn                         `json:"additionalPrinterColumns,omitempty"`
+	SelectableFields         []apiextv1.SelectableField             `json:"selectableFields,omitempty"`
+	Conversion               *storedConversion                      `json:"conversion,omitempty"`
+	PreserveUnknownFields    bool                                   `json:"preserveUnknownFields"`
+}
+
+type storedVersion struct {
+	Name                     string                               `json:"name"`
+	Served                   bool                                 `json:"served"`
+	Storage                  bool                                 `json:"storage"`
+	Deprecated               bool                                 `json:"deprecated,omitempty"`
+	DeprecationWarning       *string                              `json:"deprecationWarning,omitempty"`
+	Schema                   *apiextv1.CustomResourceValidation   `json:"schema,omitempty"`
+	Subresources             *apiextv1.CustomResourceSubresources `json:"subresources,omitempty"`
+	AdditionalPrinterColumns []storedColumn                       `json:"additionalPrinterColumns,omitempty"`
+	SelectableFields         []apiextv1.SelectableField           `json:"selectableFields,omitempty"`
+}
+
+type storedColumn struct {
+	Name        string `json:"name"`
+	Type        string `json:"type"`
+	Format      string `json:"format,omitempty"`
+	Description string `json:"description,omitempty"`
+	Priority    int32  `json:"priority,omitempty"`
+	JSONPath    string `json:"JSONPath"`
+}
+
+type storedConversion struct {
+	Strategy                 apiextv1.ConversionStrategyType `json:"strategy"`
+	WebhookClientConfig      *apiextv1.WebhookClientConfig   `json:"webhookClientConfig,omitempty"`
+	ConversionReviewVersions []string                        `json:"conversionReviewVersions,omitempty"`
+}
+
+// encodeBeta prints a definition as it is stored.
+func encodeBeta(d *doc.Doc) ([]byte, error) {
+	crd, err := Definition(d)
+	if err != nil {
+		return nil, err
+	}
+	h := hoist(&crd.Spec)
+	out := storedDefinition{TypeMeta: crd.TypeMeta, ObjectMeta: crd.ObjectMeta, Status: crd.Status}
+	out.APIVersion, out.ResourceVersion = betaVersion, ""
+	out.Spec = storedSpec{
+		Group: h.Group, Version: h.version, Names: h.Names, Scope: h.Scope,
+		Validation: h.schema, Subresources: h.subresources, AdditionalPrinterColumns: storedColumns(h.columns),
+		SelectableFields: h.selectable, PreserveUnknownFields: h.PreserveUnknownFields,
+	}
+	for i := range h.versions {
+		v := &h.versions[i]
+		out.Spec.Versions = append(out.Spec.Versions, storedVersion{
+			Name: v.Name, Served: v.Served, Storage: v.Storage, Deprecated: v.Deprecated, DeprecationWarning: v.DeprecationWarning,
+			Schema: v.Schema, Subresources: v.Subresources, AdditionalPrinterColumns: storedColumns(v.AdditionalPrinterColumns),
+			SelectableFields: v.SelectableFields,
+		})
+	}
+	if c := h.Conversion; c != nil {
+		out.Spec.Conversion = &storedConversion{Strategy: c.Strategy}
+		if c.Webhook != nil {
+			out.Spec.Conversion.WebhookClientConfig = c.Webhook.ClientConfig
+			out.Spec.Conversion.ConversionReviewVersions = c.Webhook.ConversionReviewVersions
+		}
+	}
+	text, err := json.Marshal(&out)
+	return append(text, '\n'), err
+}
+
+func storedColumns(in []apiextv1.CustomResourceColumnDefinition) []storedColumn {
+	var out []storedColumn
+	for i := range in {
+		c := &in[i]
+		out = append(out, storedColumn{c.Name, c.Type, c.Format, c.Description, c.Priority, c.JSONPath})
 	}
 	return out
 }

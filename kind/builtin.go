@@ -33,6 +33,8 @@ type Builtin struct {
 	Decode func(v *Version, d *doc.Doc, src []byte) (schema.Found, error)
 	Strict func(v *Version, src []byte) []string
 	Load   func(v *Version, raw []byte) ([]byte, error) // older storage forms to this version's
+	// Encode prints the storage form, if it is not this version's.
+	Encode func(d *doc.Doc) ([]byte, error)
 	// Convert turns the text of an object into that of another version, which
 	// is all but the apiVersion the same if there is no such hook.
 	Convert        func(text []byte, to *Version) ([]byte, error)

@@ -32,7 +32,7 @@ func Compile(crd *apiextv1.CustomResourceDefinition) (*Kind, error) {
 		Established:     HasCondition(crd, apiextv1.Established),
 		Terminating:     HasCondition(crd, apiextv1.Terminating) || !crd.DeletionTimestamp.IsZero(),
 		StoragePrefix:   spec.Group + "/" + spec.Names.Plural,
-		preserveUnknown: spec.PreserveUnknownFields,
+		PreserveUnknown: spec.PreserveUnknownFields,
 	}
 	for i := range spec.Versions {
 		if err := k.addVersion(&spec.Versions[i]); err != nil {
@@ -97,16 +97,31 @@ func (v *Version) compileSchema(s *apiextv1.JSONSchemaProps) error {
 	parsed, errs := structural.Parse(s, field.NewPath("schema", "openAPIV3Schema"))
 	if len(errs) == 0 && parsed != nil {
 		errs = structural.Validate(parsed, field.NewPath("schema", "openAPIV3Schema"))
+		if v.Kind.PreserveUnknown && onlyTypesMissing(errs) {
+			errs = nil
+		}
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("schema is not structural, which custom resources need here: %w", errs.ToAggregate())
 	}
-	opts, err := options(v.Kind.preserveUnknown)
+	opts, err := options(v.Kind.PreserveUnknown)
 	if err != nil {
 		return err
 	}
 	v.Structural, v.Schema = Fixed(parsed), schema.Lazy(parsed, opts)
 	return nil
+}
+
+// onlyTypesMissing reports whether a schema is not structural just because it
+// leaves types open: legacy definitions, which can be in etcd but not be
+// created any more, are served with such schemas.
+func onlyTypesMissing(errs field.ErrorList) bool {
+	for _, e := range errs {
+		if e.Type != field.ErrorTypeRequired || !strings.HasSuffix(e.Field, ".type") {
+			return false
+		}
+	}
+	return true
 }
 
 // finish fills in what depends on all versions.

@@ -195,6 +195,6 @@ func (v *Version) remember(o *cache.Object, converted []byte) error {
 		return err
 	}
 	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(o.Rev, 10))
-	o.Remember(v, v.view(d, len(converted), true))
+	o.Remember(v, v.view(d, len(converted)))
 	return nil
 }

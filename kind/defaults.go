@@ -255,8 +255,7 @@ func isOpenAPI(e *field.Error) bool {
 // hasUnknown reports whether a value has fields that its schema does not
 // declare.
 func hasUnknown(s *structural.Schema, value []byte) bool {
-	ruleless := *s
-	p, err := schema.Compile(withoutRules(&ruleless), schema.Options{})
+	p, err := schema.Compile(withOpenMetadata(withoutRules(s)), schema.Options{})
 	if err != nil {
 		return false // reported by checkValue
 	}
@@ -264,6 +263,30 @@ func hasUnknown(s *structural.Schema, value []byte) bool {
 	defer d.Release()
 	found, err := p.Decode(d, value)
 	return err == nil && found&schema.FoundUnknown != 0
+}
+
+// withOpenMetadata makes the resources embedded in s, which is changed, plain
+// objects with any metadata: what metadata does not know is dropped in silence.
+func withOpenMetadata(s *structural.Schema) *structural.Schema {
+	if s == nil {
+		return nil
+	}
+	for _, p := range s.Properties {
+		withOpenMetadata(p)
+	}
+	withOpenMetadata(s.Items)
+	withOpenMetadata(s.Additional)
+	if s.Embedded {
+		s.Embedded = false
+		if s.Properties == nil {
+			s.Properties = map[string]*structural.Schema{}
+		}
+		for _, name := range []string{"apiVersion", "kind", "metadata"} {
+			s.Properties[name] = &structural.Schema{Preserve: true}
+		}
+		s.Names = sortedKeys(s.Properties)
+	}
+	return s
 }
 
 // metaDefault checks a default that stands somewhere in a resource's metadata,

@@ -38,6 +38,7 @@ func definitions() *Kind {
 			Decode:         decodeDefinition,
 			Strict:         strictDefinition,
 			Load:           func(_ *Version, raw []byte) ([]byte, error) { return fromBeta(raw) },
+			Encode:         encodeBeta,
 			PrepareCreate:  prepareDefinition,
 			PrepareUpdate:  prepareDefinitionUpdate,
 			Validate:       validateDefinition,

@@ -76,8 +76,11 @@ type Kind struct {
 	Conversion *apiextv1.WebhookConversion
 	Converter  Converter
 
-	preserveUnknown bool
-	rendering       *rendering
+	// PreserveUnknown: fields that no schema declares are kept, as in legacy
+	// definitions (spec.preserveUnknownFields).
+	PreserveUnknown bool
+
+	rendering *rendering
 }
 
 // Converter turns objects of a kind into another of its versions. The objects

@@ -17,21 +17,15 @@ import (
 // the version they were stored in, converted, with the resource version set.
 // Malformed metadata is dropped, field by field.
 func (v *Version) Load(d *doc.Doc, raw []byte, rev int64) error {
-	_, err := v.load(d, raw, rev, false)
-	return err
-}
-
-// load is Load; it also reports, if asked to compare, whether the bytes differ
-// from those that would be stored today.
-func (v *Version) load(d *doc.Doc, raw []byte, rev int64, compare bool) (stale bool, err error) {
 	if b := v.Kind.Builtin; b != nil && b.Load != nil {
+		var err error
 		if raw, err = b.Load(v, raw); err != nil {
-			return false, err
+			return err
 		}
 	}
 	stored, err := v.Kind.storedIn(raw)
 	if err != nil {
-		return false, err
+		return err
 	}
 	first := d
 	if stored != v {
@@ -39,18 +33,15 @@ func (v *Version) load(d *doc.Doc, raw []byte, rev int64, compare bool) (stale b
 		defer first.Release()
 	}
 	if err := stored.loadStored(first, raw); err != nil {
-		return false, err
-	}
-	if compare {
-		stale = stored != v.Kind.Storage || !bytes.Equal(appendStored(first, nil), raw)
+		return err
 	}
 	if stored != v {
 		if err := v.convert(d, first); err != nil {
-			return false, err
+			return err
 		}
 	}
 	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
-	return stale, nil
+	return nil
 }
 
 // loadStored decodes bytes that are stored in this version.
@@ -107,21 +98,19 @@ func (v *Version) Render(raw []byte, rev int64) (*cache.View, error) {
 func (v *Version) render(raw []byte, rev int64) (*cache.View, error) {
 	d := doc.Get()
 	defer d.Release()
-	stale, err := v.load(d, raw, rev, true)
-	if err != nil {
+	if err := v.Load(d, raw, rev); err != nil {
 		return nil, err
 	}
-	return v.view(d, len(raw), stale), nil
+	return v.view(d, len(raw)), nil
 }
 
 // view prints an object, which is about size bytes long, for readers.
-func (v *Version) view(d *doc.Doc, size int, stale bool) *cache.View {
+func (v *Version) view(d *doc.Doc, size int) *cache.View {
 	root := d.Root()
 	return &cache.View{
 		JSON:   d.AppendJSON(make([]byte, 0, size+40), root.Node),
 		Labels: labelsOf(root.At("metadata", "labels")),
 		Fields: v.fieldsOf(root),
-		Stale:  stale,
 	}
 }
 

@@ -20,6 +20,15 @@ func (v *Version) Decode(d *doc.Doc, src []byte) (schema.Found, error) {
 	return v.Schema.Decode(d, src)
 }
 
+// DecodeApplied is Decode for what an apply made of an object: explicit nulls
+// stay, and validation refuses those that the schema does not allow.
+func (v *Version) DecodeApplied(d *doc.Doc, src []byte) (schema.Found, error) {
+	if b := v.Kind.Builtin; b != nil && b.Decode != nil {
+		return b.Decode(v, d, src)
+	}
+	return v.Schema.DecodeApplied(d, src)
+}
+
 // Strict says in words what Decode found: unknown and duplicate fields.
 func (v *Version) Strict(src []byte) []string {
 	if b := v.Kind.Builtin; b != nil && b.Strict != nil {
@@ -170,6 +179,10 @@ func (v *Version) isAPIVersion(s string) bool {
 // Encode appends the object as it is stored: in the storage version, sorted,
 // without metadata.resourceVersion, with a newline at the end.
 func (v *Version) Encode(d *doc.Doc, b []byte) ([]byte, error) {
+	if bi := v.Kind.Builtin; bi != nil && bi.Encode != nil {
+		text, err := bi.Encode(d)
+		return append(b, text...), err
+	}
 	storage := v.Kind.Storage
 	if v == storage {
 		return appendStored(d, b), nil

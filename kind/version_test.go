@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -71,22 +72,17 @@ func TestCompile(t *testing.T) {
 }
 
 func TestCompileRefuses(t *testing.T) {
-	hook := "scope: Namespaced\n  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://x'}}}"
 	for _, row := range []struct {
 		at      string
 		replace []string
 		want    string
 	}{
-		{where(), []string{"scope: Namespaced", hook, "MORE", twoVersions}, "widgets.example.org: versions are converted by a webhook, which this server does not call"},
 		{where(), []string{"storage: true", "storage: false"}, "widgets.example.org: no version is the storage version"},
 		{where(), []string{"SCHEMA", "{type: string}"}, `widgets.example.org: version v1: schema is not structural, which custom resources need here: schema.openAPIV3Schema.type: Invalid value: "string": must be object at the root`},
 	} {
 		if _, err := Compile(definition(t, row.replace...)); err == nil || err.Error() != row.want {
 			t.Errorf("%s: got %v, want %s", row.at, err, row.want)
 		}
-	}
-	if _, err := Compile(definition(t, "scope: Namespaced", hook)); err != nil {
-		t.Errorf("one version needs no conversion: %v", err)
 	}
 }
 
@@ -133,12 +129,12 @@ func TestConversion(t *testing.T) {
 	if raw, err = k.Storage.Encode(d, nil); err != nil {
 		t.Fatal(err)
 	}
-	if view, err = k.Storage.Render(raw, 13); err != nil || view.Stale {
-		t.Errorf("stale %v, error %v: %s", view.Stale, err, raw)
+	if view, err = k.Storage.Render(raw, 13); err != nil || unlike(view.JSON, raw) {
+		t.Errorf("error %v, served %s, stored %s", err, view.JSON, raw)
 	}
 	// Stored before the default was there.
 	old := strings.Replace(string(raw), `"d":"store",`, "", 1)
-	if view, err = k.Storage.Render([]byte(old), 13); err != nil || !view.Stale || !strings.Contains(string(view.JSON), `"d":"store"`) {
+	if view, err = k.Storage.Render([]byte(old), 13); err != nil || !unlike(view.JSON, []byte(old)) || !strings.Contains(string(view.JSON), `"d":"store"`) {
 		t.Errorf("got %s, error %v", view.JSON, err)
 	}
 	if _, err = k.Storage.Render([]byte(`{"apiVersion":"example.org/v9","kind":"Widget"}`), 1); err == nil {
@@ -281,7 +277,7 @@ func TestNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	view, err := v.Render(raw, 3)
-	if err != nil || view.Stale || strings.Contains(string(view.JSON), "generation") {
+	if err != nil || strings.Contains(string(view.JSON), "generation") {
 		t.Errorf("got %s, error %v", view.JSON, err)
 	}
 	if !v.Kind.Builtin.Delete(d, "2026-01-01T00:00:00Z") || d.Root().At("status", "phase").Text() != "Terminating" || v.Kind.Builtin.Delete(d, "x") {
@@ -333,8 +329,8 @@ func TestDefinitionKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	view, err := v.Render(raw, 5)
-	if err != nil || view.Stale {
-		t.Errorf("stale %v, error %v", view.Stale, err)
+	if err != nil {
+		t.Errorf("error %v", err)
 	}
 	crd, err := ParseDefinition(raw)
 	if err != nil {
@@ -345,14 +341,9 @@ func TestDefinitionKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if view, err = v.Render(updated, 6); err != nil || view.Stale || !strings.Contains(string(view.JSON), `"reason":"InitialNamesAccepted"`) {
-		t.Errorf("stale %v, error %v: %s", view.Stale, err, updated)
+	if view, err = v.Render(updated, 6); err != nil || !strings.Contains(string(view.JSON), `"reason":"InitialNamesAccepted"`) {
+		t.Errorf("error %v: %s", err, updated)
 	}
-	hook := decode(t, v, string(definitionJSON(t, "MORE", "", "scope: Namespaced", "scope: Namespaced\n  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: 'https://x'}}}")))
-	v.PrepareCreate(hook)
-	compare(t, where(), texts(v.Validate(context.Background(), hook, nil, schema.Whole).Errors), []string{
-		"spec.conversion.strategy: Forbidden: this server does not call conversion webhooks; it converts between versions with the strategy None only",
-	})
 }
 
 // TestRemembered holds that a spec that is remembered is the one that was read,
@@ -558,4 +549,58 @@ func BenchmarkLookup(b *testing.B) {
 			b.Fatal("gone")
 		}
 	}
+}
+
+// TestDefinitionIsStoredAsBeta holds the form in which definitions are in etcd, and that nothing is lost on the way.
+func TestDefinitionIsStoredAsBeta(t *testing.T) {
+	v := definitions().Storage
+	text := string(definitionJSON(t, "MORE", twoVersions))
+	d := decode(t, v, text)
+	v.PrepareCreate(d)
+	before := string(d.AppendJSON(nil, d.Root().Node))
+	raw, err := v.Encode(d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"apiVersion":"apiextensions.k8s.io/v1beta1"`, `"version":"v1"`, `"preserveUnknownFields":false`} {
+		if !strings.Contains(string(raw), part) {
+			t.Errorf("got %s, want in it %s", raw, part)
+		}
+	}
+	back := doc.Get()
+	defer back.Release()
+	if err := v.Load(back, raw, 7); err != nil {
+		t.Fatal(err)
+	}
+	back.Remove("metadata", "resourceVersion")
+	if after := string(back.AppendJSON(nil, back.Root().Node)); after != before {
+		t.Errorf("got %s, want %s", after, before)
+	}
+}
+
+func TestCompileLegacy(t *testing.T) {
+	legacy := func(schema string) error {
+		crd := definition(t, "SCHEMA", schema)
+		crd.Spec.PreserveUnknownFields = true
+		_, err := Compile(crd)
+		return err
+	}
+	if err := legacy("{properties: {a: {}}}"); err != nil {
+		t.Errorf("types are missing: %v", err)
+	}
+	if err := legacy("{type: object, properties: {a: {type: array, items: {type: object, anyOf: [{properties: {metadata: {type: string}}}]}}}}"); err == nil {
+		t.Error("a schema with types in value validations is served")
+	}
+	crd := definition(t, "SCHEMA", "{type: object, properties: {a: {}}}")
+	if _, err := Compile(crd); err == nil {
+		t.Error("a definition that is not legacy is served with open types")
+	}
+}
+
+// resourceVersions are what is served and not stored.
+var resourceVersions = regexp.MustCompile(`,?"resourceVersion":"[0-9]+"`)
+
+// unlike reports whether what is served differs from what is stored.
+func unlike(served, stored []byte) bool {
+	return string(resourceVersions.ReplaceAll(served, nil)) != strings.TrimSuffix(string(stored), "\n")
 }

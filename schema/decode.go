@@ -38,12 +38,19 @@ func (p *Program) DecodeConverted(d *doc.Doc, src []byte) (Found, error) {
 	return p.decode(d, src, decodeMode{lenient: true, noDefaults: true})
 }
 
+// DecodeApplied is Decode for what an apply made of an object: a null that the
+// schema does not allow, and for which there is no default, stays, so that
+// validation refuses it.
+func (p *Program) DecodeApplied(d *doc.Doc, src []byte) (Found, error) {
+	return p.decode(d, src, decodeMode{keepNulls: true})
+}
+
 func (p *Program) decode(d *doc.Doc, src []byte, mode decodeMode) (Found, error) {
 	code, err := p.load()
 	if err != nil {
 		return 0, err
 	}
-	mode.keepNulls = p.options.PreserveUnknown
+	mode.keepNulls = mode.keepNulls || p.options.PreserveUnknown
 	return code.decode(d, src, mode)
 }
 
