@@ -39,6 +39,7 @@ import (
 	"github.com/keelson-io/keelson/api/discovery"
 	"github.com/keelson-io/keelson/api/impersonation"
 	"github.com/keelson-io/keelson/api/openapi"
+	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
@@ -59,6 +60,7 @@ type Config struct {
 	Admission admission.Chain     // after the life cycle of namespaces, which every Handler has
 	Checks    []Check             // of the server's health, besides ping
 
+	Audit   *audit.Auditor       // nil: nothing is recorded
 	Metrics *prometheus.Registry // nil: one of its own
 	Logger  *slog.Logger         // nil: slog.Default()
 	Version Version              // what /version says; the zero value says what this program is
@@ -146,6 +148,7 @@ var steps = []step{
 	{"audit id", auditID},
 	{"request info", requestInfo},
 	{"authentication", authenticate},
+	{"audit", record},
 	{"impersonation", impersonate},
 	{"authorization", authorize},
 	{"deadline", deadline},
@@ -164,6 +167,11 @@ type request struct {
 	query  url.Values
 	user   *authn.User
 	accept accept
+	began  time.Time
+
+	authenticated authentication
+
+	audit *audit.Record // nil: nothing is recorded
 
 	attrs   authz.Attributes // what was asked of the authorizers
 	decided authz.Result     // what they said
@@ -184,7 +192,7 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	q := requests.Get().(*request)
-	*q = request{h: h, w: w, r: r, ctx: r.Context()}
+	*q = request{h: h, w: w, r: r, ctx: r.Context(), began: start}
 	defer q.finish(start)
 	for i := range steps {
 		done, err := steps[i].do(q)
@@ -204,6 +212,8 @@ func (q *request) finish(start time.Time) {
 		if p == http.ErrAbortHandler {
 			panic(http.ErrAbortHandler)
 		}
+		q.audit.Panicked(p)
+		q.audit = nil
 		q.h.logger.Error("request panicked", "method", q.r.Method, "path", q.r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 		if q.code != 0 {
 			panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
@@ -213,6 +223,7 @@ func (q *request) finish(start time.Time) {
 	if q.cancel != nil {
 		q.cancel()
 	}
+	q.audit.Complete()
 	q.h.metrics.observe(q, start)
 	*q = request{}
 	requests.Put(q)

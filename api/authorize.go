@@ -21,8 +21,12 @@ import (
 func authorize(q *request) (bool, error) {
 	began := time.Now()
 	a := q.attributes()
+	if q.audit != nil {
+		a.Trace = new(authz.Trace)
+	}
 	q.decided = q.h.Authz.Authorize(q.ctx, a)
 	q.h.metrics.authorizations.authorized(&q.decided, began)
+	q.recordDecision(began)
 	switch {
 	case q.decided.Decision == authz.Allow:
 		return false, nil

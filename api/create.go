@@ -30,6 +30,7 @@ func (q *request) create() error {
 	if err := q.decode(d, body, o.FieldValidation); err != nil {
 		return err
 	}
+	q.recordObject(d)
 	if (meta.Object{Doc: d}).ResourceVersion() != "" {
 		return status.Plain500("resourceVersion should not be set on objects to be created")
 	}

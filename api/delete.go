@@ -58,6 +58,7 @@ func (q *request) deleteOptions() (*meta.DeleteOptions, error) {
 		}
 		media = typeJSON
 	}
+	q.recordOptions(media, body)
 	return meta.ParseDeleteOptions(body, media, q.query)
 }
 

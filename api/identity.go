@@ -26,11 +26,19 @@ func authenticate(q *request) (bool, error) {
 		if errors.Is(err, authn.ErrSpace) {
 			q.warn(authn.ErrSpace.Error())
 		}
+		q.recordStranger()
 		return false, status.Unauthorized("Unauthorized")
 	}
 	q.warn(response.Warnings...)
 	q.user = response.User
+	q.authenticated = authentication{response.Annotations, time.Since(began)}
 	return false, nil
+}
+
+// authentication is what came of it besides the user.
+type authentication struct {
+	annotations map[string]string
+	took        time.Duration
 }
 
 // impersonate makes the request another user's, if its headers ask for that
@@ -40,12 +48,15 @@ func impersonate(q *request) (bool, error) {
 	if wanted == nil || err != nil {
 		return false, err
 	}
+	began := time.Now()
 	got, err := q.h.impersonator.Impersonate(q.ctx, wanted, q.attributes())
+	q.audit.Took("impersonation", time.Since(began))
 	if err != nil {
 		q.w.Header()["X-Content-Type-Options"] = noSniff
 		return false, err
 	}
 	q.h.logger.Debug("request impersonates", "user", q.user.Name, "as", got.User.Name, "groups", got.User.Groups, "constraint", got.Constraint)
 	q.user = got.User
+	q.audit.Impersonated(got.User, got.Constraint)
 	return false, nil
 }

@@ -48,6 +48,7 @@ func (q *request) patch() error {
 	if err != nil {
 		return err
 	}
+	q.recordPatch(media, body)
 	o, err := meta.ParsePatchOptions(q.query, media == patchApply)
 	if err != nil {
 		return err

@@ -58,6 +58,9 @@ func (q *request) send(code int, doc []byte) {
 
 // sendParts answers with a JSON document that is head and tail joined.
 func (q *request) sendParts(code int, head, tail []byte) {
+	if q.audit != nil {
+		q.audit.ResponseObject(func() []byte { return bytes.Join([][]byte{head, tail}, nil) })
+	}
 	h := q.w.Header()
 	if !q.accept.yaml && !q.accept.pretty {
 		h["Content-Type"] = jsonHeader
@@ -139,6 +142,7 @@ func (q *request) sendGzip(code int, parts ...[]byte) {
 func (q *request) header(code int) {
 	q.writeWarnings()
 	q.code = code
+	q.audit.Code(code)
 	q.w.WriteHeader(code)
 }
 
@@ -178,6 +182,7 @@ func (q *request) fail(err error) {
 
 // sendStatus answers with a Status, never transformed.
 func (q *request) sendStatus(code int, st *metav1.Status) {
+	q.audit.ResponseStatus(st)
 	body, err := json.Marshal(st)
 	if err != nil {
 		panic("BUG: status does not marshal: " + err.Error())

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -69,24 +70,27 @@ func (q *request) health(endpoint, only string) {
 
 // forward lets another handler answer.
 func (q *request) forward(h http.Handler) {
-	w := &recorder{ResponseWriter: q.w}
+	w := &recorder{ResponseWriter: q.w, audit: q.audit}
 	h.ServeHTTP(w, q.r)
 	q.code = w.code
 	if q.code == 0 {
 		q.code = http.StatusOK
+		q.audit.Code(q.code)
 	}
 }
 
 // recorder notes the code of an answer.
 type recorder struct {
 	http.ResponseWriter
-	code int
+	code  int
+	audit *audit.Record
 }
 
 // WriteHeader notes the code.
 func (w *recorder) WriteHeader(code int) {
 	if w.code == 0 {
 		w.code = code
+		w.audit.Code(code)
 	}
 	w.ResponseWriter.WriteHeader(code)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/meta"
@@ -119,6 +120,10 @@ func (q *request) updateScale() error {
 	if err != nil {
 		return err
 	}
+	if q.audit != nil {
+		q.audit.RequestObject(audit.Object{Name: s.Name, Namespace: s.Namespace, UID: string(s.UID), ResourceVersion: s.ResourceVersion},
+			func() []byte { return body.json })
+	}
 	return q.changeScale(o, func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return s, nil })
 }
 
@@ -136,6 +141,7 @@ func (q *request) patchScale() error {
 	if err != nil {
 		return err
 	}
+	q.recordPatch(media, body)
 	o, err := meta.ParsePatchOptions(q.query, false)
 	if err != nil {
 		return err

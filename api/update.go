@@ -25,6 +25,7 @@ func (q *request) update() error {
 	if err := q.decode(first, body, o.FieldValidation); err != nil {
 		return err
 	}
+	q.recordObject(first)
 	obj := meta.Object{Doc: first}
 	if err := q.checkNamespace(obj); err != nil {
 		return err

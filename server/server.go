@@ -32,6 +32,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/crd"
@@ -67,6 +68,11 @@ type Config struct {
 	TLSCertFile   string // to serve with, in place of a certificate of the server's own authority
 	TLSKeyFile    string
 	TokenAuthFile string // bearer tokens, CSV: token,user,uid,"group,…"
+
+	// AuditPolicyFile says which requests are recorded; without it none are.
+	AuditPolicyFile string
+	AuditLog        audit.LogConfig     // where they are recorded, with a Path
+	AuditWebhook    audit.WebhookConfig // likewise, with a ConfigFile
 
 	// DisableAdmission names admission plugins that are not to run, as
 	// kube-apiserver names them. NamespaceLifecycle is the one there is.
@@ -182,6 +188,10 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openAuthn(); err != nil {
 		return err
 	}
+	recorder, err := s.openAudit()
+	if err != nil {
+		return err
+	}
 	cached := cache.New(st, cache.Options{Logger: s.logger})
 	s.opened = append(s.opened, closer(func() error { cached.Close(); return nil }))
 	kinds := new(kind.Registry)
@@ -196,6 +206,7 @@ func (s *Server) open(ctx context.Context) error {
 		Checks: []api.Check{{Name: "etcd", Do: st.Ping}},
 		Logger: s.logger,
 
+		Audit:           recorder,
 		Metrics:         s.metrics,
 		NoNamespaceStep: anywhere,
 	})

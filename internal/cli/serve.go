@@ -71,6 +71,7 @@ Flags have the names that kube-apiserver gives them.`,
 	f.StringVar(&c.EtcdKeyFile, "etcd-keyfile", "", "`file` with the key of --etcd-certfile")
 	f.StringVar(&c.EtcdPrefix, "etcd-prefix", "/registry", "`prefix` of all keys in etcd")
 	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins that are not to run; there is NamespaceLifecycle")
+	auditFlags(cmd, &c)
 	f.StringVar(&format, "logging-format", "text", "`format` of the log: text or json")
 	f.IntVarP(&verbosity, "v", "v", 0, "`level` of detail of the log: 0 or, to see every refusal, 4")
 	return cmd

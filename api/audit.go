@@ -1,0 +1,144 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/audit"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file is what is recorded of requests. Without auditing it does nothing.
+
+// record begins the record of a request whose sender is known.
+func record(q *request) (bool, error) {
+	if q.h.Audit == nil {
+		return false, nil
+	}
+	q.audit = q.h.Audit.Start(q.r, q.w.Header()["Audit-Id"][0], q.began, q.attributes(), q.long)
+	if q.audit == nil {
+		return false, nil
+	}
+	if !q.audit.Received() {
+		q.audit = nil // what came of it could not be kept either
+		return false, status.Internal(errors.New("failed to store audit event"))
+	}
+	for key, value := range q.authenticated.annotations {
+		q.audit.Annotate(key, value)
+	}
+	q.audit.Took("authentication", q.authenticated.took)
+	return false, nil
+}
+
+// recordStranger records a request whose sender is not known. It has one stage
+// only, in which the answer begins.
+func (q *request) recordStranger() {
+	if q.h.Audit == nil {
+		return
+	}
+	a := *q.attributes()
+	a.User = nil
+	r := q.h.Audit.Start(q.r, q.w.Header()["Audit-Id"][0], q.began, &a, true)
+	if r == nil {
+		return
+	}
+	r.ResponseStatus(&metav1.Status{Message: attempted(q.r)})
+	r.Code(http.StatusUnauthorized)
+}
+
+// attempted says with which credentials a request tried to get in.
+func attempted(r *http.Request) string {
+	var ways []string
+	if _, _, ok := r.BasicAuth(); ok {
+		ways = append(ways, "basic")
+	}
+	scheme, _, more := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	if more && strings.EqualFold(scheme, "bearer") {
+		ways = append(ways, "bearer")
+	}
+	if strings.TrimSpace(r.URL.Query().Get("access_token")) != "" {
+		ways = append(ways, "access_token")
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		ways = append(ways, "x509")
+	}
+	if len(ways) == 0 {
+		return "Authentication failed, no credentials provided"
+	}
+	return "Authentication failed, attempted: " + strings.Join(ways, ", ")
+}
+
+// Annotations of authorization.
+const (
+	annotationDecision = "authorization.k8s.io/decision"
+	annotationReason   = "authorization.k8s.io/reason"
+	annotationSkipped  = "authorization.k8s.io/webhook-skipped" // KEP-3221
+)
+
+// recordDecision records what authorization came to.
+func (q *request) recordDecision(began time.Time) {
+	if q.audit == nil {
+		return
+	}
+	q.audit.Took("authorization", time.Since(began))
+	if t := q.attrs.Trace; t != nil && len(t.Skipped) > 0 {
+		q.audit.Annotate(annotationSkipped, strings.Join(t.Skipped, ","))
+	}
+	switch {
+	case q.decided.Decision == authz.Allow:
+		q.audit.Annotate(annotationDecision, "allow")
+		q.audit.Annotate(annotationReason, q.decided.Reason)
+	case q.decided.Err != nil:
+		q.audit.Annotate(annotationReason, "internal error")
+	default:
+		q.audit.Annotate(annotationDecision, "forbid")
+		q.audit.Annotate(annotationReason, q.decided.Reason)
+	}
+}
+
+// recordObject records the object that a request sends.
+func (q *request) recordObject(d *doc.Doc) {
+	if q.audit == nil {
+		return
+	}
+	o := meta.Object{Doc: d}
+	q.audit.RequestObject(audit.Object{
+		Namespace: strings.Clone(o.Namespace()), Name: strings.Clone(o.Name()), UID: strings.Clone(o.UID()), ResourceVersion: strings.Clone(o.ResourceVersion()),
+	}, func() []byte { return d.AppendJSON(nil, d.Root().Node) })
+}
+
+// recordPatch records the patch that a request sends, as JSON.
+func (q *request) recordPatch(media string, patch []byte) {
+	if q.audit == nil {
+		return
+	}
+	if media == patchApply {
+		if asJSON, err := yaml.YAMLToJSON(patch); err == nil {
+			patch = asJSON
+		}
+	}
+	q.audit.RequestPatch(patch)
+}
+
+// recordOptions records the options that a deletion sends.
+func (q *request) recordOptions(media string, body []byte) {
+	if q.audit == nil {
+		return
+	}
+	q.audit.RequestObject(audit.Object{}, func() []byte {
+		if media == typeYAML {
+			if asJSON, err := yaml.YAMLToJSON(body); err == nil {
+				return asJSON
+			}
+		}
+		return body
+	})
+}

@@ -1,0 +1,185 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"gopkg.in/natefinch/lumberjack.v2"
+)
+
+// This file writes events to a log file.
+
+// Modes of a backend.
+const (
+	// Blocking: a request waits until its event is kept; that it could not be
+	// is logged and counted.
+	Blocking = "blocking"
+	// BlockingStrict: as Blocking, and a request whose coming in could not be
+	// recorded is refused.
+	BlockingStrict = "blocking-strict"
+	// Batch: events are kept later; where there are too many, some are lost.
+	Batch = "batch"
+)
+
+var modes = []string{Batch, Blocking, BlockingStrict}
+
+// Formats of a log.
+const (
+	FormatJSON   = "json"
+	FormatLegacy = "legacy"
+)
+
+// LogConfig says how events are logged. The zero values of the numbers mean no
+// limit.
+type LogConfig struct {
+	Path       string // "-" is standard output
+	MaxAge     int    // days that old files are kept
+	MaxBackups int    // number of old files that are kept
+	MaxSize    int    // megabytes of a file; 0: one file forever
+	Compress   bool   // old files are compressed
+	Format     string // "": json
+	Mode       string // "": blocking
+	BufferSize int    // of events, in batch mode; 0: 10000
+}
+
+// defaultBuffer is how many events wait in batch mode.
+const defaultBuffer = 10000
+
+// withDefaults is c with its empty fields filled in, or what is wrong with it.
+func (c LogConfig) withDefaults() (LogConfig, error) {
+	if c.Format == "" {
+		c.Format = FormatJSON
+	}
+	if c.Mode == "" {
+		c.Mode = Blocking
+	}
+	if c.BufferSize == 0 {
+		c.BufferSize = defaultBuffer
+	}
+	switch {
+	case !slices.Contains(modes, c.Mode):
+		return c, fmt.Errorf("invalid audit log mode %s, allowed modes are %q", c.Mode, strings.Join(modes, ","))
+	case c.Mode == Batch && c.BufferSize < 0:
+		return c, fmt.Errorf("invalid audit batch log buffer size %v, must be a positive number", c.BufferSize)
+	case c.Format != FormatJSON && c.Format != FormatLegacy:
+		return c, fmt.Errorf("invalid audit log format %s, allowed formats are %q", c.Format, "legacy,json")
+	case c.MaxAge < 0:
+		return c, fmt.Errorf("--audit-log-maxage %v can't be a negative number", c.MaxAge)
+	case c.MaxBackups < 0:
+		return c, fmt.Errorf("--audit-log-maxbackup %v can't be a negative number", c.MaxBackups)
+	case c.MaxSize < 0:
+		return c, fmt.Errorf("--audit-log-maxsize %v can't be a negative number", c.MaxSize)
+	}
+	return c, nil
+}
+
+// OpenLog opens a log. The file and its directory are made if they are not
+// there; a file that cannot be written to is an error.
+func OpenLog(c LogConfig, m *Metrics, logger *slog.Logger) (Backend, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	l := &log{out: out, format: c.Format, plugin: plugin{"log", m, logger}}
+	if c.Mode == Batch {
+		return newQueue(l.plugin, c.BufferSize, l.encode, l.write, out.Close), nil
+	}
+	l.strict = c.Mode == BlockingStrict
+	return l, nil
+}
+
+// open opens the file.
+func (c LogConfig) open() (io.WriteCloser, error) {
+	if c.Path == "-" {
+		return standardOutput{}, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Path), 0o700); err != nil {
+		return nil, fmt.Errorf("ensureLogFile: %w", err)
+	}
+	f, err := os.OpenFile(c.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("ensureLogFile: %w", err)
+	}
+	if c.MaxSize == 0 {
+		return f, nil
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	return &lumberjack.Logger{Filename: c.Path, MaxAge: c.MaxAge, MaxBackups: c.MaxBackups, MaxSize: c.MaxSize, Compress: c.Compress}, nil
+}
+
+// standardOutput is not closed.
+type standardOutput struct{}
+
+func (standardOutput) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
+func (standardOutput) Close() error                { return nil }
+
+// plugin is what backends have in common: how they say that they fail.
+type plugin struct {
+	name    string
+	metrics *Metrics
+	logger  *slog.Logger
+}
+
+// failed notes that events were not kept.
+func (p *plugin) failed(err error, events int) {
+	p.metrics.errors.WithLabelValues(p.name).Add(float64(events))
+	p.logger.Error("audit events were not kept", "plugin", p.name, "events", events, "error", err)
+}
+
+// log writes events as they come.
+type log struct {
+	plugin
+	out    io.WriteCloser
+	format string
+	strict bool
+	mu     sync.Mutex // a line is written as a whole
+}
+
+// encode is an event as a line.
+func (l *log) encode(e *Event) ([]byte, error) {
+	if l.format == FormatLegacy {
+		return []byte(legacy(e) + "\n"), nil
+	}
+	line, err := json.Marshal(e)
+	return append(line, '\n'), err
+}
+
+func (l *log) write(lines [][]byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range lines {
+		if _, err := l.out.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Process implements Backend.
+func (l *log) Process(e *Event) bool {
+	line, err := l.encode(e)
+	if err == nil {
+		err = l.write([][]byte{line})
+	}
+	if err != nil {
+		l.failed(err, 1)
+		return !l.strict
+	}
+	return true
+}
+
+// Close implements Backend.
+func (l *log) Close() error { return l.out.Close() }

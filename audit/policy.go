@@ -1,0 +1,258 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/authz"
+)
+
+// This file is which requests are recorded.
+
+// Policy says which requests are recorded: the first rule that matches one
+// counts, and what none matches is not recorded.
+type Policy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Rules             []PolicyRule `json:"rules"`
+	OmitStages        []Stage      `json:"omitStages,omitempty"` // besides those of the rule
+	OmitManagedFields bool         `json:"omitManagedFields,omitempty"`
+}
+
+// PolicyRule matches requests: in each of its lists, those that it names; every
+// request where the list is empty. A rule is for resources or for other paths,
+// not for both; with neither it is for all.
+type PolicyRule struct {
+	Level             Level            `json:"level"`
+	Users             []string         `json:"users,omitempty"`
+	UserGroups        []string         `json:"userGroups,omitempty"`
+	Verbs             []string         `json:"verbs,omitempty"`
+	Resources         []GroupResources `json:"resources,omitempty"`
+	Namespaces        []string         `json:"namespaces,omitempty"` // "" for what is in none
+	NonResourceURLs   []string         `json:"nonResourceURLs,omitempty"`
+	OmitStages        []Stage          `json:"omitStages,omitempty"`
+	OmitManagedFields *bool            `json:"omitManagedFields,omitempty"` // nil: as the policy says
+}
+
+// GroupResources are resources of a group: pods, pods/log, pods/*, */scale, *.
+type GroupResources struct {
+	Group         string   `json:"group,omitempty"`
+	Resources     []string `json:"resources,omitempty"`
+	ResourceNames []string `json:"resourceNames,omitempty"`
+}
+
+// maxPolicy bounds how large a policy file may be.
+const maxPolicy = 4 << 20
+
+// LoadPolicy reads a policy from a file.
+func LoadPolicy(path string, logger *slog.Logger) (*Policy, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("loading audit policy file: failed to read file path %q: %w", path, err)
+	}
+	p, err := ParsePolicy(text, logger)
+	if err != nil {
+		return nil, fmt.Errorf("loading audit policy file: %w: from file %v", err, path)
+	}
+	return p, nil
+}
+
+// ParsePolicy reads a policy from YAML or JSON. Fields that are unknown or there
+// twice are warned of, as upstream does.
+func ParsePolicy(text []byte, logger *slog.Logger) (*Policy, error) {
+	if len(text) > maxPolicy {
+		return nil, fmt.Errorf("failed decoding: policy is larger than %d bytes", maxPolicy)
+	}
+	p := &Policy{}
+	if err := yaml.UnmarshalStrict(text, p); err != nil {
+		*p = Policy{}
+		if lenient := yaml.Unmarshal(text, p); lenient != nil {
+			return nil, fmt.Errorf("failed decoding: %w", lenient)
+		}
+		logger.Warn("audit policy contains errors, which are passed over", "error", err)
+	}
+	if p.APIVersion != "audit.k8s.io/v1" || p.Kind != "Policy" {
+		return nil, fmt.Errorf("unknown group version field %v in policy", p.GroupVersionKind())
+	}
+	if err := validate(p).ToAggregate(); err != nil {
+		return nil, err
+	}
+	if len(p.Rules) == 0 {
+		return nil, errors.New("loaded illegal policy with 0 rules")
+	}
+	return p, nil
+}
+
+// validate lists what is wrong with a policy.
+func validate(p *Policy) field.ErrorList {
+	errs := validateStages(p.OmitStages, field.NewPath("omitStages"))
+	for i := range p.Rules {
+		r, path := &p.Rules[i], field.NewPath("rules").Index(i)
+		switch {
+		case r.Level == "":
+			errs = append(errs, field.Required(path.Child("level"), ""))
+		case !slices.Contains(allLevels, r.Level):
+			errs = append(errs, field.NotSupported(path.Child("level"), r.Level, allLevels))
+		}
+		errs = append(errs, validateURLs(r.NonResourceURLs, path.Child("nonResourceURLs"))...)
+		errs = append(errs, validateResources(r.Resources, path.Child("resources"))...)
+		errs = append(errs, validateStages(r.OmitStages, path.Child("omitStages"))...)
+		if len(r.NonResourceURLs) > 0 && len(r.Resources)+len(r.Namespaces) > 0 {
+			errs = append(errs, field.Invalid(path.Child("nonResourceURLs"), r.NonResourceURLs,
+				"rules cannot apply to both regular resources and non-resource URLs"))
+		}
+	}
+	return errs
+}
+
+func validateURLs(urls []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, url := range urls {
+		if url == "*" {
+			continue
+		}
+		if !strings.HasPrefix(url, "/") {
+			errs = append(errs, field.Invalid(path.Index(i), url, "non-resource URL rules must begin with a '/' character"))
+		}
+		if url != "" && strings.Contains(url[:len(url)-1], "*") {
+			errs = append(errs, field.Invalid(path.Index(i), url, "non-resource URL wildcards '*' must be the final character of the rule"))
+		}
+	}
+	return errs
+}
+
+func validateResources(list []GroupResources, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, g := range list {
+		if g.Group != "" && g.Group != "*" {
+			if texts := validation.NameIsDNSSubdomain(g.Group, false); len(texts) > 0 {
+				errs = append(errs, field.Invalid(path.Child("group"), g.Group, strings.Join(texts, ",")))
+			}
+		}
+		if len(g.ResourceNames) > 0 && len(g.Resources) == 0 {
+			errs = append(errs, field.Invalid(path.Child("resourceNames"), g.ResourceNames, "using resourceNames requires at least one resource"))
+		}
+	}
+	return errs
+}
+
+func validateStages(stages []Stage, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, s := range stages {
+		if !slices.Contains(allStages, s) {
+			errs = append(errs, field.Invalid(path.Index(i), string(s),
+				"allowed stages are RequestReceived,ResponseStarted,ResponseComplete,Panic"))
+		}
+	}
+	return errs
+}
+
+// policy is a Policy that is ready to be asked.
+type policy struct {
+	rules []rule
+	none  *rule
+}
+
+// rule is a rule with what it takes from the policy.
+type rule struct {
+	PolicyRule
+	level             Level
+	omit              []Stage
+	omitManagedFields bool
+}
+
+func compile(p *Policy) *policy {
+	c := &policy{none: &rule{level: None}}
+	for _, r := range p.Rules {
+		omit := p.OmitManagedFields
+		if r.OmitManagedFields != nil {
+			omit = *r.OmitManagedFields
+		}
+		c.rules = append(c.rules, rule{PolicyRule: r, level: r.Level, omit: slices.Concat(p.OmitStages, r.OmitStages), omitManagedFields: omit})
+	}
+	return c
+}
+
+// find is the rule for a request.
+func (p *policy) find(a *authz.Attributes) *rule {
+	for i := range p.rules {
+		if p.rules[i].matches(a) {
+			return &p.rules[i]
+		}
+	}
+	return p.none
+}
+
+func (r *rule) matches(a *authz.Attributes) bool {
+	if len(r.Users) > 0 && (a.User == nil || !slices.Contains(r.Users, a.User.Name)) {
+		return false
+	}
+	if len(r.UserGroups) > 0 && (a.User == nil || !slices.ContainsFunc(a.User.Groups, func(g string) bool { return slices.Contains(r.UserGroups, g) })) {
+		return false
+	}
+	if len(r.Verbs) > 0 && !slices.Contains(r.Verbs, a.Verb) {
+		return false
+	}
+	switch {
+	case len(r.Namespaces)+len(r.Resources) > 0:
+		return a.ResourceRequest && r.matchesResource(a)
+	case len(r.NonResourceURLs) > 0:
+		return !a.ResourceRequest && slices.ContainsFunc(r.NonResourceURLs, func(spec string) bool { return matchesPath(spec, a.Path) })
+	}
+	return true
+}
+
+func matchesPath(spec, path string) bool {
+	if spec == "*" || spec == path {
+		return true
+	}
+	prefix, ok := strings.CutSuffix(spec, "*")
+	return ok && strings.HasPrefix(path, prefix)
+}
+
+func (r *rule) matchesResource(a *authz.Attributes) bool {
+	if len(r.Namespaces) > 0 && !slices.Contains(r.Namespaces, a.Namespace) {
+		return false
+	}
+	return len(r.Resources) == 0 || slices.ContainsFunc(r.Resources, func(g GroupResources) bool { return g.matches(a) })
+}
+
+func (g *GroupResources) matches(a *authz.Attributes) bool {
+	switch {
+	case g.Group != a.Group && g.Group != "*":
+		return false
+	case len(g.Resources) == 0:
+		return true
+	case len(g.ResourceNames) > 0 && !slices.Contains(g.ResourceNames, a.Name):
+		return false
+	}
+	return slices.ContainsFunc(g.Resources, func(spec string) bool { return matchesResource(spec, a.Resource, a.Subresource) })
+}
+
+// matchesResource matches a resource and subresource with pods, pods/log,
+// pods/*, */scale or *.
+func matchesResource(spec, resource, subresource string) bool {
+	if spec == "*" {
+		return true
+	}
+	before, after, parted := strings.Cut(spec, "/")
+	switch {
+	case !parted:
+		return subresource == "" && spec == resource
+	case after == "*":
+		return before == resource
+	case subresource == "":
+		return false
+	}
+	return (before == "*" || before == resource) && after == subresource
+}

@@ -1,0 +1,162 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/internal/kubehook"
+)
+
+// This file sends events to a webhook, as EventLists.
+
+// WebhookConfig says how events are sent. Zero values mean the defaults named.
+type WebhookConfig struct {
+	ConfigFile     string        // kubeconfig
+	InitialBackoff time.Duration // before a call is made again; 0: 10 s
+	Mode           string        // "": batch
+	BufferSize     int           // of events, in batch mode; 0: 10000
+	MaxBatch       int           // events in a call, in batch mode; 0: 400
+	MaxWait        time.Duration // how long an event may wait for others, in batch mode; 0: 30 s
+	NoThrottle     bool          // calls are not limited
+	QPS            float32       // calls in a second, in batch mode; 0: 10
+	Burst          int           // calls at once, in batch mode; 0: 15
+}
+
+func (c WebhookConfig) withDefaults() (WebhookConfig, error) {
+	for _, d := range []struct {
+		to    *int
+		value int
+	}{{&c.BufferSize, defaultBuffer}, {&c.MaxBatch, 400}, {&c.Burst, 15}} {
+		if *d.to == 0 {
+			*d.to = d.value
+		}
+	}
+	if c.InitialBackoff == 0 {
+		c.InitialBackoff = 10 * time.Second
+	}
+	if c.Mode == "" {
+		c.Mode = Batch
+	}
+	if c.MaxWait == 0 {
+		c.MaxWait = 30 * time.Second
+	}
+	if c.QPS == 0 {
+		c.QPS = 10
+	}
+	switch {
+	case !slices.Contains(modes, c.Mode):
+		return c, fmt.Errorf("invalid audit webhook mode %s, allowed modes are %q", c.Mode, strings.Join(modes, ","))
+	case c.BufferSize < 0:
+		return c, fmt.Errorf("invalid audit batch webhook buffer size %v, must be a positive number", c.BufferSize)
+	case c.MaxBatch < 0:
+		return c, fmt.Errorf("invalid audit batch webhook max batch size %v, must be a positive number", c.MaxBatch)
+	case c.QPS < 0:
+		return c, fmt.Errorf("invalid audit batch webhook throttle QPS %v, must be a positive number", c.QPS)
+	case c.Burst < 0:
+		return c, fmt.Errorf("invalid audit batch webhook throttle burst %v, must be a positive number", c.Burst)
+	}
+	return c, nil
+}
+
+// hook is a backend that sends events.
+type hook struct {
+	plugin
+	client *kubehook.Client
+	limit  *rate.Limiter // nil: none
+	strict bool
+	ctx    context.Context
+	stop   context.CancelFunc
+}
+
+// stopWait is how long the last events may take when a server stops.
+const stopWait = 5 * time.Second
+
+// OpenWebhook returns the backend of a webhook.
+func OpenWebhook(c WebhookConfig, m *Metrics, logger *slog.Logger) (Backend, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	config, err := kubehook.Config(c.ConfigFile)
+	if err != nil {
+		return nil, fmt.Errorf("initializing audit webhook: %w", err)
+	}
+	client, err := kubehook.New(config, kubehook.Backoff(c.InitialBackoff))
+	if err != nil {
+		return nil, fmt.Errorf("initializing audit webhook: %w", err)
+	}
+	h := &hook{plugin: plugin{"webhook", m, logger}, client: client, strict: c.Mode == BlockingStrict}
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	if c.Mode != Batch {
+		return h, nil
+	}
+	if !c.NoThrottle {
+		h.limit = rate.NewLimiter(rate.Limit(c.QPS), c.Burst)
+	}
+	return &batches{h, startQueue(&queue{plugin: h.plugin, encode: encode, events: make(chan []byte, c.BufferSize), size: c.MaxBatch,
+		wait: c.MaxWait, deliver: h.send, release: h.Close})}, nil
+}
+
+func encode(e *Event) ([]byte, error) { return json.Marshal(e) }
+
+// list is an EventList of events that are encoded.
+type list struct {
+	metav1.TypeMeta
+	metav1.ListMeta `json:"metadata"`
+	Items           []json.RawMessage `json:"items"`
+}
+
+// send sends events.
+func (h *hook) send(events [][]byte) error {
+	if h.limit != nil {
+		if err := h.limit.Wait(h.ctx); err != nil {
+			return err
+		}
+	}
+	l := &list{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "audit.k8s.io/v1"}}
+	for _, e := range events {
+		l.Items = append(l.Items, e)
+	}
+	return h.client.Post(h.ctx, l, nil, kubehook.Call{})
+}
+
+// Process implements Backend.
+func (h *hook) Process(e *Event) bool {
+	text, err := encode(e)
+	if err == nil {
+		err = h.send([][]byte{text})
+	}
+	if err != nil {
+		h.failed(err, 1)
+		return !h.strict
+	}
+	return true
+}
+
+// Close implements Backend.
+func (h *hook) Close() error {
+	h.stop()
+	return nil
+}
+
+// batches is a webhook behind a queue.
+type batches struct {
+	hook *hook
+	*queue
+}
+
+// Close implements Backend. A webhook that does not answer does not keep a
+// server from stopping.
+func (b *batches) Close() error {
+	t := time.AfterFunc(stopWait, b.hook.stop)
+	defer t.Stop()
+	return b.queue.Close()
+}

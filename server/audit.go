@@ -1,0 +1,45 @@
+package server
+
+import (
+	"github.com/keelson-io/keelson/audit"
+)
+
+// This file is where requests are recorded.
+
+// openAudit opens the record of requests, nil if there is none.
+func (s *Server) openAudit() (*audit.Auditor, error) {
+	c := &s.config
+	if c.AuditPolicyFile == "" {
+		if c.AuditLog.Path != "" || c.AuditWebhook.ConfigFile != "" {
+			s.logger.Warn("no request is recorded: there is no audit policy")
+		}
+		return nil, nil
+	}
+	policy, err := audit.LoadPolicy(c.AuditPolicyFile, s.logger)
+	if err != nil {
+		return nil, err
+	}
+	metrics := audit.NewMetrics(s.metrics)
+	var backends []audit.Backend
+	if c.AuditLog.Path != "" {
+		b, err := audit.OpenLog(c.AuditLog, metrics, s.logger)
+		if err != nil {
+			return nil, err
+		}
+		s.opened = append(s.opened, b)
+		backends = append(backends, b)
+	}
+	if c.AuditWebhook.ConfigFile != "" {
+		b, err := audit.OpenWebhook(c.AuditWebhook, metrics, s.logger)
+		if err != nil {
+			return nil, err
+		}
+		s.opened = append(s.opened, b)
+		backends = append(backends, b)
+	}
+	all := audit.Backends(backends...)
+	if all == nil {
+		return nil, nil
+	}
+	return audit.NewAuditor(policy, all, metrics, s.logger), nil
+}
