@@ -8,14 +8,44 @@ import (
 
 // This file makes the types that rules see of schema nodes.
 
-// buildTypes sets celType at and below n; it stays nil where no rule can see
-// the value: it has no type, or is a list or map of such values.
-func (n *node) buildTypes(p *program) {
-	n.each(func(child *node) { child.buildTypes(p) })
-	n.celType = n.buildType(p)
+// typing makes the types of one program's nodes, as rules need them.
+type typing struct {
+	p     *program
+	types map[*node]*cel.Type
 }
 
-func (n *node) buildType(p *program) *cel.Type {
+// of is the type of n, nil if no rule can see it: it has no type, or is a list
+// or map of such values.
+func (types *typing) of(n *node) *cel.Type {
+	known, ok := types.types[n]
+	if !ok {
+		known = types.build(n)
+		types.types[n] = known
+	}
+	return known
+}
+
+// visible reports whether rules can see n.
+func (types *typing) visible(n *node) bool {
+	if known, ok := types.types[n]; ok {
+		return known != nil
+	}
+	switch {
+	case n.intOrStr:
+		return true
+	case n.typ == "array":
+		return n.items != nil && types.visible(n.items)
+	case n.typ == "object" && n.additional != nil:
+		return types.visible(n.additional)
+	}
+	switch n.typ {
+	case "object", "string", "boolean", "integer", "number":
+		return true
+	}
+	return false
+}
+
+func (types *typing) build(n *node) *cel.Type {
 	t := &cel.Type{Nullable: n.nullable, Preserve: n.preserve}
 	max, enum := int64(none), 0
 	v := n.values
@@ -26,18 +56,18 @@ func (n *node) buildType(p *program) *cel.Type {
 	case n.intOrStr:
 		t.Kind, t.IntOrString, max = cel.Dyn, true, v.maxLength
 	case n.typ == "array":
-		if n.items == nil || n.items.celType == nil {
+		if n.items == nil || types.of(n.items) == nil {
 			return nil
 		}
-		t.Kind, t.Elem, max = cel.List, n.items.celType, v.maxItems
+		t.Kind, t.Elem, max = cel.List, types.of(n.items), v.maxItems
 		t.ListType, t.MapKeys = n.listType, n.mapKeys
 	case n.typ == "object" && n.additional != nil:
-		if n.additional.celType == nil {
+		if types.of(n.additional) == nil {
 			return nil
 		}
-		t.Kind, t.Elem, max = cel.Map, n.additional.celType, v.maxProps
+		t.Kind, t.Elem, max = cel.Map, types.of(n.additional), v.maxProps
 	case n.typ == "object":
-		t.Kind, t.Fields = cel.Object, n.fields(p)
+		t.Kind, t.Fields = cel.Object, types.fields(n)
 	case n.typ == "string":
 		t.Kind, max = cel.String, v.maxLength
 		switch n.format {
@@ -86,7 +116,7 @@ func setSizes(t *cel.Type, max int64, enum int) {
 // they are declared matters when objects are compared. A resource always has apiVersion,
 // kind and the names in its metadata; unless the schema declares all of them,
 // nothing else of its metadata can be seen.
-func (n *node) fields(p *program) []cel.Field {
+func (types *typing) fields(n *node) []cel.Field {
 	var fields []cel.Field
 	add := func(name string, t *cel.Type, child *node) {
 		f := cel.Field{Name: name, Type: t, Slot: slotOf(n.slots, name), HasDefault: child != nil && child.defText != nil}
@@ -99,24 +129,24 @@ func (n *node) fields(p *program) []cel.Field {
 	}
 	if !n.resource || n.declaresMeta() {
 		for _, prop := range n.props {
-			add(prop.name, prop.node.celType, prop.node)
+			add(prop.name, types.of(prop.node), prop.node)
 		}
 		return fields
 	}
 	for i, name := range n.slots.Names {
 		switch child := n.bySlot[i]; {
 		case name == "metadata":
-			t := p.metaType(child)
+			t := types.p.metaType(child)
 			add(name, t, nil)
-			child.setMetaType(t)
+			types.setMeta(child, t)
 		case isMeta(name):
 			t := textType(none)
 			add(name, t, nil)
 			if child != nil {
-				child.celType = t
+				types.types[child] = t
 			}
 		default:
-			add(name, child.celType, child)
+			add(name, types.of(child), child)
 		}
 	}
 	return fields
@@ -154,17 +184,17 @@ func (p *program) metaType(declared *node) *cel.Type {
 	return t
 }
 
-// setMetaType makes t the type of declared metadata, nil if it is not declared.
-func (n *node) setMetaType(t *cel.Type) {
+// setMeta makes t the type of n, declared metadata, nil if it is not declared.
+func (types *typing) setMeta(n *node, t *cel.Type) {
 	if n == nil {
 		return
 	}
-	n.celType = t
+	types.types[n] = t
 	for _, p := range n.props {
-		p.node.celType = nil
+		types.types[p.node] = nil
 		for _, f := range t.Fields {
 			if f.Name == p.name {
-				p.node.celType = f.Type
+				types.types[p.node] = f.Type
 			}
 		}
 	}

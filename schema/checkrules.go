@@ -8,8 +8,6 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/keelson-io/keelson/cel"
 )
 
 // This file checks the rules of a schema when it is written: that they compile
@@ -69,7 +67,6 @@ func (p *program) checkRules(c RuleCheck) *ruleChecker {
 		return k
 	}
 	p.compileRules() // what is compiled for evaluation serves here, too
-	k.types = p.types
 	one := uint64(1)
 	k.node(p.root, c.Path, nil, &one)
 	return k
@@ -77,7 +74,6 @@ func (p *program) checkRules(c RuleCheck) *ruleChecker {
 
 type ruleChecker struct {
 	RuleCheck
-	types *cel.TypeSet
 	errs  field.ErrorList
 	total uint64
 	costs []ExprCost
@@ -142,15 +138,12 @@ func times(a, b uint64) uint64 {
 }
 
 func (k *ruleChecker) rules(n *node, path, loose *field.Path, count *uint64) {
-	if n.celType == nil {
+	if n.rules.err != nil {
 		k.errs = append(k.errs, field.InternalError(path, fmt.Errorf("internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations")))
 		return
 	}
 	list := n.rules.list
-	if list == nil { // rules below a member that no rule can see are never evaluated
-		list = n.rules.compiled(n.celType, k.types)
-	}
-	most := maxRequestSize / (n.celType.MinSize + 1)
+	most := maxRequestSize / (n.rules.minSize + 1)
 	if count != nil {
 		most = *count
 	}

@@ -30,13 +30,13 @@ func newProgram(s *structural.Schema, o Options) (*program, error) {
 	}
 	p := c.p
 	p.root = c.spine(s, "", o.Resource, o.PreserveUnknown)
+	c.spines = nil
 	if c.crowded {
 		c.errs = append(c.errs, fmt.Errorf("schema has more than %d kinds of objects", math.MaxUint16))
 	}
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
 	}
-	p.root.sum()
 	if err := p.fillDefaults(); err != nil {
 		return nil, err
 	}
@@ -50,8 +50,15 @@ func newProgram(s *structural.Schema, o Options) (*program, error) {
 func newCompiler(o Options) *compiler {
 	return &compiler{
 		p:        &program{options: o, shapes: []*doc.Shape{nil}, consts: new(doc.Doc)},
-		interned: make(map[string]uint16), patterns: make(map[string]*pattern),
+		interned: make(map[string]uint16), patterns: make(map[string]*pattern), spines: make(map[spineKey]*node),
 	}
+}
+
+// spineKey is what a node of the spine is compiled from. Equal parts of schemas
+// are the same, so a node that is there already serves again.
+type spineKey struct {
+	schema         *structural.Schema
+	resource, keep bool
 }
 
 // compileMeta compiles metadata: the same nodes and shapes, at the same places
@@ -74,6 +81,7 @@ type compiler struct {
 	p        *program
 	interned map[string]uint16
 	patterns map[string]*pattern
+	spines   map[spineKey]*node
 	errs     []error
 	crowded  bool // there are more shapes than a node can name
 }
@@ -96,6 +104,16 @@ func needsMeta(s *structural.Schema, resource bool) bool {
 // spine compiles s to a node that decodes. keep says that undeclared members
 // are kept whatever s says.
 func (c *compiler) spine(s *structural.Schema, path string, resource, keep bool) *node {
+	key := spineKey{s, resource, keep}
+	n := c.spines[key]
+	if n == nil {
+		n = c.newSpine(s, path, resource, keep)
+		c.spines[key] = n
+	}
+	return n
+}
+
+func (c *compiler) newSpine(s *structural.Schema, path string, resource, keep bool) *node {
 	n := c.base(s, path)
 	n.resource = resource || s.Embedded
 	n.keep = keep || s.Preserve || c.p.options.PreserveUnknown
@@ -110,9 +128,12 @@ func (c *compiler) spine(s *structural.Schema, path string, resource, keep bool)
 	props := make(map[string]*node, len(s.Names))
 	for _, name := range s.Names {
 		child, below := s.Properties[name], path+"."+name
-		if n.resource && name == "metadata" {
+		switch {
+		case n.resource && name == "metadata":
 			props[name] = c.overlay(child, below, c.p.meta)
-		} else {
+		case n.resource && isMeta(name): // rules see them as a resource's
+			props[name] = c.newSpine(child, below, false, false)
+		default:
 			props[name] = c.spine(child, below, false, false)
 		}
 	}
@@ -142,7 +163,7 @@ func (c *compiler) layOut(n *node, s *structural.Schema, props map[string]*node)
 		}
 		n.bySlot[i] = child
 		if child != nil {
-			n.props = append(n.props, prop{name, i, child})
+			n.props = append(n.props, prop{name: name, slot: i, node: child})
 			if child.defText != nil {
 				n.defaults = append(n.defaults, i)
 			}
@@ -190,7 +211,7 @@ func (c *compiler) overlay(s *structural.Schema, path string, decoded *node) *no
 	}
 	for _, name := range s.Names {
 		child := c.overlay(s.Properties[name], path+"."+name, below(decoded, func(d *node) *node { return d.child(name) }))
-		n.props = append(n.props, prop{name, slotOf(n.slots, name), child})
+		n.props = append(n.props, prop{name: name, slot: slotOf(n.slots, name), node: child})
 	}
 	c.finish(n, s, n)
 	return n
@@ -249,6 +270,7 @@ func (c *compiler) finish(n *node, s *structural.Schema, decoded *node) {
 			n.keySlots = append(n.keySlots, slotOf(n.items.slots, key))
 		}
 	}
+	n.sum()
 }
 
 // branch compiles what stands below a junctor of decoded, which is nil where
@@ -274,9 +296,12 @@ func (c *compiler) branch(s *structural.Nested, path string, decoded *node) *nod
 		if decoded != nil && decoded.resource && name == "metadata" {
 			base = c.p.meta
 		}
-		n.props = append(n.props, prop{name, slotOf(n.slots, name), c.branch(s.Properties[name], path+"."+name, base)})
+		n.props = append(n.props, prop{
+			name: name, slot: slotOf(n.slots, name), node: c.branch(s.Properties[name], path+"."+name, base),
+		})
 	}
 	n.values = c.values(n, &s.Values, decoded)
+	n.sum()
 	return n
 }
 
@@ -383,25 +408,14 @@ func (c *compiler) setTypes(n *node, types []string, format string) {
 	}
 }
 
-// sum computes what is at or below n.
+// sum computes what is at or below n, once that is known of n's children.
 func (n *node) sum() {
 	n.deepChecks = n.kinds != anyKind || n.values != nil || n.format != "" || n.noOther
 	n.deepRules = n.rules != nil
 	n.deepLists = n.listType == "set" || n.listType == "map"
 	n.deepEmbedded = n.embedded
 	n.deepDefaults = n.defText != nil
-	if v := n.values; v != nil {
-		for _, branches := range [][]*node{v.allOf, v.anyOf, v.oneOf} {
-			for _, b := range branches {
-				b.sum()
-			}
-		}
-		if v.not != nil {
-			v.not.sum()
-		}
-	}
 	n.each(func(child *node) {
-		child.sum()
 		n.deepChecks = n.deepChecks || child.deepChecks
 		n.deepRules = n.deepRules || child.deepRules
 		n.deepLists = n.deepLists || child.deepLists

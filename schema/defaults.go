@@ -18,9 +18,10 @@ func (p *program) fillDefaults() error {
 // fillDefaults decodes the defaults at and below n, the lowest first: they are
 // part of those above. resource is the resource whose metadata n is in.
 func (n *node) fillDefaults(p *program, metadata *node) error {
-	if !n.deepDefaults {
+	if !n.deepDefaults || n.filled {
 		return nil
 	}
+	n.filled = true
 	var failed error
 	n.each(func(child *node) {
 		in := metadataChild(p, n, metadata, child)

@@ -87,7 +87,7 @@ func (e *evaluation) collect(n *node, x, old doc.Node) {
 			}
 		}
 		for i := range n.props {
-			if p := &n.props[i]; p.node.deepRules {
+			if p := &n.props[i]; p.rules() {
 				e.collect(p.node, n.member(e.d, x, p.name, p.slot), e.oldMember(n, old, p.name, p.slot))
 			}
 		}
@@ -210,8 +210,8 @@ func (s *slowRules) node(n *node, path *field.Path, x, old doc.Value, r ratchet)
 				}
 			}
 		}
-		for _, p := range n.props {
-			if !s.done {
+		for i := range n.props {
+			if p := &n.props[i]; p.rules() && !s.done {
 				s.node(p.node, path.Child(p.name), x.Get(p.name), old.Get(p.name), r.key(p.name))
 			}
 		}

@@ -3,7 +3,6 @@ package schema
 import (
 	"sort"
 
-	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/doc"
 )
 
@@ -65,15 +64,20 @@ type node struct {
 	deepChecks, deepRules, deepLists, deepEmbedded, deepDefaults bool
 	deepOld                                                      bool // set when rules are compiled
 
-	celType *cel.Type
+	filled, ruled bool // the defaults are decoded, the rules compiled
 }
 
 // prop is a declared property.
 type prop struct {
-	name string
-	slot int // in node.slots, -1 if it has none
-	node *node
+	name   string
+	node   *node
+	slot   int  // in node.slots, -1 if it has none
+	hidden bool // from rules, as are those below; set when rules are compiled
 }
+
+// rules reports whether rules are evaluated at or below the property. Upstream
+// does not look at members that no rule can see.
+func (p *prop) rules() bool { return p.node.deepRules && !p.hidden }
 
 // values are the restrictions of a node beyond its type. Bounds on sizes are
 // -1 if there are none.

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"weak"
 
-	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/schema/structural"
 )
@@ -35,9 +34,7 @@ type program struct {
 	meta    *node        // metadata of every resource, nil unless there is one
 
 	hasRules  bool
-	typesOnce sync.Once // guards types and the celType of all nodes
 	rulesOnce sync.Once // guards the rules of all nodes
-	types     *cel.TypeSet
 }
 
 // Compile compiles s; nil stands for a schema that says nothing. Rules are

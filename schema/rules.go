@@ -17,8 +17,9 @@ type rules struct {
 	source  []apiextv1.ValidationRule
 	schema  *structural.Schema
 	list    []rule
-	err     error // none of them can be compiled
-	usesOld bool  // at least one mentions oldSelf
+	err     error  // none of them can be compiled
+	usesOld bool   // at least one mentions oldSelf
+	minSize uint64 // bytes that a value of the node takes at least
 }
 
 // rule is a compiled rule. One that is blank has neither program nor error.
@@ -36,44 +37,48 @@ type rule struct {
 // errNoType is why the rules of a node that rules cannot see do not compile.
 var errNoType = errors.New("failed to convert to declType for CEL validation rules")
 
-// makeTypes makes the types that rules see, once.
-func (p *program) makeTypes() {
-	p.typesOnce.Do(func() {
-		p.root.buildTypes(p)
-		p.types = p.options.Env.Types(p.root.celType)
-	})
-}
-
-// compileRules compiles all rules, once.
+// compileRules compiles all rules, once. The types that they are compiled with
+// are gone afterwards.
 func (p *program) compileRules() {
 	p.rulesOnce.Do(func() {
-		p.makeTypes()
-		p.root.compileRules(p.types)
+		c := ruleCompiler{typing: typing{p: p, types: make(map[*node]*cel.Type)}, set: p.options.Env.Types(nil)}
+		c.node(p.root)
+		c.set.Release()
 	})
 }
 
-// compileRules compiles the rules at and below n and sets deepOld.
-func (n *node) compileRules(types *cel.TypeSet) {
-	if !n.deepRules {
+type ruleCompiler struct {
+	typing
+	set *cel.TypeSet
+}
+
+// node compiles the rules at and below n and sets deepOld and hidden.
+func (c *ruleCompiler) node(n *node) {
+	if !n.deepRules || n.ruled {
 		return
 	}
-	for _, p := range n.props {
-		if p.node.celType == nil {
-			p.node.deepRules = false // upstream does not look at members that no rule can see
+	n.ruled = true
+	for i := range n.props {
+		p := &n.props[i]
+		if n.resource && isMeta(p.name) && p.node.deepRules {
+			c.of(n) // the type of a resource says what rules see of its metadata
 		}
+		p.hidden = p.node.deepRules && !c.visible(p.node)
 	}
 	n.each(func(child *node) {
-		child.compileRules(types)
+		c.node(child)
 		n.deepOld = n.deepOld || child.deepOld
 	})
 	if n.rules == nil {
 		return
 	}
-	if n.celType == nil {
+	self := c.of(n)
+	if self == nil {
 		n.rules.err = errNoType
 		return
 	}
-	n.rules.list = n.rules.compiled(n.celType, types)
+	n.rules.minSize = uint64(self.MinSize)
+	n.rules.list = n.rules.compiled(self, c.set)
 	for i := range n.rules.list {
 		n.rules.usesOld = n.rules.usesOld || n.rules.list[i].usesOld
 	}

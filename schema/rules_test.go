@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -85,9 +86,10 @@ func TestFieldPath(t *testing.T) {
 func TestEnumSize(t *testing.T) {
 	p := compileYAML(t, `{type: object, properties: {
 		empty: {type: string, enum: [""]}, long: {type: string, enum: ["", "abc"]}, free: {type: string}, bound: {type: string, enum: [""], maxLength: 2}}}`, Options{Resource: true})
-	p.code.Load().makeTypes()
+	code := p.code.Load()
+	types := typing{p: code, types: map[*node]*cel.Type{}}
 	for name, want := range map[string]uint64{"empty": 0, "long": 3, "free": 3<<20 - 2, "bound": 8} {
-		if got := p.code.Load().root.prop(name).celType.MaxElements; got != want {
+		if got := types.of(code.root.prop(name)).MaxElements; got != want {
 			t.Errorf("%s: got %d elements, want %d", name, got, want)
 		}
 	}
