@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/version"
 
-	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -18,7 +17,10 @@ import (
 
 // Compile makes a Kind of a valid definition. Its schemas are compiled when they
 // are used first, or by [Kind.Load].
-func Compile(crd *apiextv1.CustomResourceDefinition) (*Kind, error) {
+func Compile(crd *apiextv1.CustomResourceDefinition) (*Kind, error) { return compile(crd, false) }
+
+// compile makes a Kind of a definition; the schemas of an outline come later.
+func compile(crd *apiextv1.CustomResourceDefinition, outline bool) (*Kind, error) {
 	spec, names := &crd.Spec, &crd.Status.AcceptedNames
 	if names.Kind == "" {
 		names = &spec.Names
@@ -35,7 +37,7 @@ func Compile(crd *apiextv1.CustomResourceDefinition) (*Kind, error) {
 		PreserveUnknown: spec.PreserveUnknownFields,
 	}
 	for i := range spec.Versions {
-		if err := k.addVersion(&spec.Versions[i]); err != nil {
+		if err := k.addVersion(&spec.Versions[i], outline); err != nil {
 			return nil, fmt.Errorf("%s: version %s: %w", crd.Name, spec.Versions[i].Name, err)
 		}
 	}
@@ -60,7 +62,7 @@ func (k *Kind) Load() error {
 	return nil
 }
 
-func (k *Kind) addVersion(in *apiextv1.CustomResourceDefinitionVersion) error {
+func (k *Kind) addVersion(in *apiextv1.CustomResourceDefinitionVersion, outline bool) error {
 	v := &Version{
 		Kind: k, Name: in.Name, Served: in.Served, IsStorage: in.Storage, Deprecated: in.Deprecated,
 		Status: hasStatus(in.Subresources),
@@ -83,7 +85,13 @@ func (k *Kind) addVersion(in *apiextv1.CustomResourceDefinitionVersion) error {
 	for _, f := range in.SelectableFields {
 		v.SelectableFields = append(v.SelectableFields, NewSelectable(f.JSONPath))
 	}
-	if err := v.compileSchema(openAPI(in.Schema)); err != nil {
+	var err error
+	if outline {
+		err = v.lazySchema(nil)
+	} else {
+		err = v.compileSchema(openAPI(in.Schema))
+	}
+	if err != nil {
 		return err
 	}
 	k.All = append(k.All, v)
@@ -104,12 +112,7 @@ func (v *Version) compileSchema(s *apiextv1.JSONSchemaProps) error {
 	if len(errs) > 0 {
 		return fmt.Errorf("schema is not structural, which custom resources need here: %w", errs.ToAggregate())
 	}
-	opts, err := options(v.Kind.PreserveUnknown)
-	if err != nil {
-		return err
-	}
-	v.Structural, v.Schema = Fixed(parsed), schema.Lazy(parsed, opts)
-	return nil
+	return v.lazySchema(parsed)
 }
 
 // onlyTypesMissing reports whether a schema is not structural just because it

@@ -95,8 +95,9 @@ type Version struct {
 	Name string
 
 	Schema *kschema.Program
-	// Structural is what Schema is compiled from. It may be made when it is asked for first.
+	// Structural is what Schema is compiled from. It may be made when it is asked for.
 	Structural func() *structural.Schema
+	declared   *declared // where the schema of a custom resource comes from
 
 	Served, IsStorage bool
 	Deprecated        bool

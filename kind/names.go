@@ -109,9 +109,11 @@ func inUse(name string) error { return fmt.Errorf("%q is already in use", name) 
 
 // OtherConditions sets or removes the conditions NonStructuralSchema and
 // KubernetesAPIApprovalPolicyConformant. It reports whether the status changed.
-func OtherConditions(crd *apiextv1.CustomResourceDefinition, now time.Time) bool {
-	changed := false
-	if c, ok := structuralCondition(crd); ok {
+func OtherConditions(stored *Stored, now time.Time) bool {
+	crd, changed := stored.Definition, false
+	if stored.Outline {
+		// Its schemas are structural, and no condition says otherwise.
+	} else if c, ok := structuralCondition(crd); ok {
 		changed = SetCondition(crd, c, now)
 	} else {
 		changed = RemoveCondition(crd, apiextv1.NonStructuralSchema)

@@ -32,7 +32,7 @@ func validateRules(s *structural.Schema, unchanged bool, bad map[string]bool, pa
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
 	}
-	return schema.Lazy(s, opts).CheckRules(schema.RuleCheck{
+	return schema.Lazy(func() (*structural.Schema, error) { return s, nil }, opts).CheckRules(schema.RuleCheck{
 		Path: path, KeepCost: unchanged, Skip: func(path string) bool { return bad[path] },
 	})
 }

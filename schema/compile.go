@@ -21,6 +21,7 @@ import (
 
 // newProgram compiles s; nil stands for a schema that says nothing.
 func newProgram(s *structural.Schema, o Options) (*program, error) {
+	source := s
 	if s == nil {
 		s = &structural.Schema{Type: "object", Preserve: o.PreserveUnknown}
 	}
@@ -29,6 +30,7 @@ func newProgram(s *structural.Schema, o Options) (*program, error) {
 		c = compileMeta().with(o)
 	}
 	p := c.p
+	p.source = source
 	p.root = c.spine(s, "", o.Resource, o.PreserveUnknown)
 	c.spines = nil
 	if c.crowded {

@@ -16,8 +16,7 @@ import (
 // Program is a schema to decode and validate by. It is immutable as far as its
 // users can see, and safe for concurrent use.
 type Program struct {
-	make    func() *structural.Schema // of source, nil once that is there
-	source  *structural.Schema
+	source  func() (*structural.Schema, error)
 	options Options
 	shared  bool // others may use the same code
 
@@ -27,6 +26,7 @@ type Program struct {
 
 // program is what a schema is compiled to.
 type program struct {
+	source  *structural.Schema
 	options Options
 	root    *node
 	shapes  []*doc.Shape // shapes[0] is nil
@@ -40,7 +40,7 @@ type program struct {
 // Compile compiles s; nil stands for a schema that says nothing. Rules are
 // compiled when they are needed first, or by CheckRules.
 func Compile(s *structural.Schema, o Options) (*Program, error) {
-	p := &Program{source: s, options: o}
+	p := &Program{source: func() (*structural.Schema, error) { return s, nil }, options: o}
 	if _, err := p.load(); err != nil {
 		return nil, err
 	}
@@ -48,16 +48,24 @@ func Compile(s *structural.Schema, o Options) (*Program, error) {
 }
 
 // Lazy is Compile when the Program is used first, or by [Program.Load]. Equal
-// programs of the same s share memory. s must never change, and [Program.Load]
-// must have succeeded once for an equal schema: later there is nobody to tell
-// of an error but whoever uses the Program.
-func Lazy(s *structural.Schema, o Options) *Program {
-	return &Program{source: s, options: o, shared: s != nil}
+// programs of the same schema share memory. The schema must never change.
+// Whoever wants to know of an error before the Program is used calls Load, or
+// knows that it succeeded once for an equal schema.
+func Lazy(source func() (*structural.Schema, error), o Options) *Program {
+	return &Program{source: source, options: o, shared: true}
 }
 
-// Later is Lazy for a schema that is not made before it is needed either.
-func Later(source func() *structural.Schema, o Options) *Program {
-	return &Program{make: source, options: o}
+// Source is the schema that p is compiled from, without compiling it; nil if it
+// is not to be had.
+func (p *Program) Source() *structural.Schema {
+	if code := p.code.Load(); code != nil {
+		return code.source
+	}
+	s, err := p.source()
+	if err != nil {
+		return nil
+	}
+	return s
 }
 
 // Load compiles p unless it is compiled.
@@ -85,22 +93,23 @@ func (p *Program) load() (*program, error) {
 	if code := p.code.Load(); code != nil {
 		return code, nil
 	}
-	if p.make != nil {
-		p.source, p.make = p.make(), nil
+	source, err := p.source()
+	if err != nil {
+		return nil, err
 	}
-	key := codeKey{options: p.options}
-	if p.shared {
-		key.source = weak.Make(p.source)
+	key, shared := codeKey{options: p.options}, p.shared && source != nil
+	if shared {
+		key.source = weak.Make(source)
 		if code := codes.get(key); code != nil {
 			p.code.Store(code)
 			return code, nil
 		}
 	}
-	code, err := newProgram(p.source, p.options)
+	code, err := newProgram(source, p.options)
 	if err != nil {
 		return nil, err
 	}
-	if p.shared {
+	if shared {
 		code = codes.put(key, code)
 	}
 	p.code.Store(code)

@@ -104,21 +104,21 @@ func (c *Controller) Sync(ctx context.Context) error {
 		c.defs = map[string]*definition{}
 	}
 	present := map[string]bool{}
-	for i, crd := range parsed {
-		if crd == nil {
+	for i, stored := range parsed {
+		if stored == nil {
 			continue
 		}
-		present[crd.Name] = true
-		c.note(crd, objects[i].Rev)
+		present[stored.Definition.Name] = true
+		c.note(stored.Definition, objects[i].Rev)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.defs)) {
 		if !present[name] {
 			c.gone(ctx, name)
 		}
 	}
-	for i, crd := range parsed {
-		if crd != nil {
-			c.settle(ctx, crd, objects[i].Raw)
+	for i, stored := range parsed {
+		if stored != nil {
+			c.settle(ctx, stored, objects[i].Raw)
 		}
 	}
 	c.rev = snapshot.Rev()
@@ -127,8 +127,8 @@ func (c *Controller) Sync(ctx context.Context) error {
 
 // parseAll parses stored definitions, some at a time; nil where one is not to
 // be read.
-func (c *Controller) parseAll(objects []*cache.Object) []*apiextv1.CustomResourceDefinition {
-	parsed := make([]*apiextv1.CustomResourceDefinition, len(objects))
+func (c *Controller) parseAll(objects []*cache.Object) []*kind.Stored {
+	parsed := make([]*kind.Stored, len(objects))
 	var group sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i, o := range objects {
@@ -142,13 +142,13 @@ func (c *Controller) parseAll(objects []*cache.Object) []*apiextv1.CustomResourc
 	return parsed
 }
 
-func (c *Controller) parse(o *cache.Object) *apiextv1.CustomResourceDefinition {
-	crd, err := kind.ParseDefinition(o.Raw)
+func (c *Controller) parse(o *cache.Object) *kind.Stored {
+	stored, err := kind.ParseStored(o.Raw)
 	if err != nil {
 		c.logger().Error("definition cannot be read", "key", o.Key, "error", err)
 		return nil
 	}
-	return crd
+	return stored
 }
 
 // Run follows the definitions until ctx ends.
@@ -224,16 +224,28 @@ func (c *Controller) handle(ctx context.Context, e *cache.Event) {
 	known := d != nil && d.rev >= e.Object.Rev
 	c.mu.Unlock()
 	if known {
+		c.rebase(d, e.Object)
 		return // our own write
 	}
-	crd := c.parse(e.Object)
-	if crd == nil {
+	stored := c.parse(e.Object)
+	if stored == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(crd, e.Object.Rev)
-	c.settle(ctx, crd, e.Object.Raw)
+	c.note(stored.Definition, e.Object.Rev)
+	c.settle(ctx, stored, e.Object.Raw)
+}
+
+// rebase lets a kind read its schemas from what the cache holds anyway, once
+// that is our own write.
+func (c *Controller) rebase(d *definition, o *cache.Object) {
+	stored := c.parse(o)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if stored != nil && d.kind != nil && d.uid == string(stored.Definition.UID) && d.kind.Generation == stored.Definition.Generation {
+		d.kind.Rebase(stored)
+	}
 }
 
 func (c *Controller) logger() *slog.Logger {

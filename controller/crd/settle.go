@@ -33,16 +33,17 @@ func (c *Controller) note(crd *apiextv1.CustomResourceDefinition, rev int64) *de
 
 // settle brings everything in line with a definition that note has seen, and
 // then those of its group that were waiting for one of its names.
-func (c *Controller) settle(ctx context.Context, crd *apiextv1.CustomResourceDefinition, raw []byte) {
+func (c *Controller) settle(ctx context.Context, stored *kind.Stored, raw []byte) {
+	crd := stored.Definition
 	d := c.defs[crd.Name]
 	had := d.granted
 	now := time.Now()
-	changed := kind.OtherConditions(crd, now)
+	changed := kind.OtherConditions(stored, now)
 	changed = kind.NameConditions(crd, c.names(d.group), now) || changed
 	d.granted = crd.Status.AcceptedNames
 
 	if kind.HasCondition(crd, apiextv1.NamesAccepted) || kind.HasCondition(crd, apiextv1.Established) {
-		c.serve(d, crd)
+		c.serve(d, stored)
 	}
 	if changed {
 		c.write(ctx, d, crd, raw)
@@ -66,13 +67,14 @@ func (c *Controller) names(group string) kind.Names {
 
 // serve puts the kind of a definition into the registry, compiled anew only if
 // it has to be.
-func (c *Controller) serve(d *definition, crd *apiextv1.CustomResourceDefinition) {
+func (c *Controller) serve(d *definition, stored *kind.Stored) {
+	crd := stored.Definition
 	established := kind.HasCondition(crd, apiextv1.Established)
 	terminating := !crd.DeletionTimestamp.IsZero() || kind.HasCondition(crd, apiextv1.Terminating)
 	k := d.kind
 	switch {
 	case k == nil || k.UID != d.uid || k.Generation != crd.Generation || !sameNames(k, &d.granted):
-		compiled, err := kind.Compile(crd)
+		compiled, err := kind.CompileStored(stored)
 		if err != nil {
 			c.logger().Error("definition cannot be served", "name", d.name, "error", err)
 			return
@@ -84,9 +86,11 @@ func (c *Controller) serve(d *definition, crd *apiextv1.CustomResourceDefinition
 			}
 		}
 	case k.Established == established && k.Terminating == terminating:
+		k.Rebase(stored)
 		return
 	default:
 		k = k.With(established, terminating)
+		k.Rebase(stored)
 	}
 	d.kind = k
 	c.Kinds.Put(k)
@@ -149,12 +153,12 @@ func (c *Controller) reread(ctx context.Context, name string) {
 	if !ok || o.Rev < c.defs[name].rev {
 		return // a newer state, or the end, will be an event
 	}
-	crd := c.parse(o)
-	if crd == nil {
+	stored := c.parse(o)
+	if stored == nil {
 		return
 	}
-	c.note(crd, o.Rev)
-	c.settle(ctx, crd, o.Raw)
+	c.note(stored.Definition, o.Rev)
+	c.settle(ctx, stored, o.Raw)
 }
 
 // revisit settles the definitions of a group that did not get all their names,

@@ -135,7 +135,7 @@ func (b *builtin) version(k *kind.Kind, desc *version) *kind.Version {
 		Structural: sync.OnceValue(func() *structural.Schema { return b.lib.object(name, true) }),
 		Published:  func() (*kind.Published, error) { return published(name) },
 	}
-	v.Schema = schema.Later(func() *structural.Schema { return b.lib.object(name, false) }, schema.Options{Resource: true})
+	v.Schema = schema.Lazy(func() (*structural.Schema, error) { return b.lib.object(name, false), nil }, schema.Options{Resource: true})
 	if v.Columns == nil {
 		v.Columns = []kind.Column{ageColumn()}
 	}
