@@ -1,0 +1,204 @@
+// Package webhook asks a remote service by SubjectAccessReview.
+//
+// # Model
+//
+// A [Webhook] looks whether its match conditions concern a request, then in its
+// cache, and then asks its [Asker]: a [Client] that posts a review, again after
+// errors that pass. What comes back is allowed, denied, or neither; what does
+// not come back is the failure policy's decision, with the error.
+//
+// # Invariants
+//
+//   - A request that the conditions leave out costs nothing but their
+//     evaluation.
+//   - Errors are never kept; answers are as long as they are configured to be,
+//     8192 of them, and none for attributes that are long beyond reason.
+//   - An answer that both allows and denies is a denial.
+//
+// Source: https://kubernetes.io/docs/reference/access-authn-authz/webhook/.
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/authz/match"
+)
+
+const (
+	cacheSize    = 8192
+	maxKeptInput = 10000 // bytes of a request's attributes
+)
+
+// Config describes a Webhook.
+type Config struct {
+	Name              string
+	Asker             Asker
+	Conditions        *match.Conditions
+	CacheAuthorized   time.Duration // how long a yes is kept; 0: not at all
+	CacheUnauthorized time.Duration // how long anything else is kept; 0: not at all
+	OnError           authz.Decision
+	Metrics           *Metrics
+	Logger            *slog.Logger
+}
+
+// Asker asks a remote service.
+type Asker interface {
+	// Ask returns the service's answer. It reports every attempt.
+	Ask(ctx context.Context, review *authorizationv1.SubjectAccessReview, attempt func(began time.Time, status int, err error)) (
+		authorizationv1.SubjectAccessReviewStatus, error)
+}
+
+// Webhook is an authorizer that asks a remote service.
+type Webhook struct {
+	Config
+	counted counters
+	answers *cache.LRUExpireCache
+}
+
+// New returns a webhook with an empty cache.
+func New(c Config) *Webhook {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return &Webhook{Config: c, counted: counters{metrics: c.Metrics, name: c.Name}, answers: cache.NewLRUExpireCache(cacheSize)}
+}
+
+var errBoth = errors.New("webhook subject access review returned both allow and deny response")
+
+// Authorize asks the service, if the request is its business.
+func (w *Webhook) Authorize(ctx context.Context, a *authz.Attributes) authz.Result {
+	if w.Conditions != nil {
+		began := time.Now()
+		o := w.Conditions.Eval(ctx, a)
+		w.counted.matched(&o, began)
+		switch {
+		case o.Err != nil:
+			return authz.Result{Decision: w.OnError, Err: o.Err}
+		case !o.Match:
+			a.Trace.Skip(w.Name)
+			return authz.Result{}
+		}
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: Spec(a)}
+	key, err := json.Marshal(&review.Spec)
+	if err != nil {
+		return authz.Result{Decision: w.OnError, Err: err}
+	}
+	step := a.Trace.Step()
+	if step != nil {
+		step.Review = key
+	}
+	if found, ok := w.answers.Get(string(key)); ok {
+		if step != nil {
+			step.Cached = true
+		}
+		return decide(found.(*authorizationv1.SubjectAccessReviewStatus))
+	}
+	status, err := w.ask(ctx, review)
+	if err != nil {
+		return authz.Result{Decision: w.OnError, Err: err}
+	}
+	w.keep(a, string(key), &status)
+	return decide(&status)
+}
+
+// ask asks the service and counts every attempt.
+func (w *Webhook) ask(ctx context.Context, review *authorizationv1.SubjectAccessReview) (authorizationv1.SubjectAccessReviewStatus, error) {
+	last := ""
+	status, err := w.Asker.Ask(ctx, review, func(began time.Time, code int, err error) {
+		last = outcome(ctx, code, err)
+		w.counted.attempted(last, began)
+	})
+	if err != nil {
+		w.Logger.Error("Failed to make webhook authorizer request: "+err.Error(), "webhook", w.Name)
+		if w.OnError == authz.NoOpinion && ctx.Err() == nil {
+			w.counted.failedOpen(last)
+		}
+	}
+	return status, err
+}
+
+// keep remembers an answer.
+func (w *Webhook) keep(a *authz.Attributes, key string, s *authorizationv1.SubjectAccessReviewStatus) {
+	size := len(a.Namespace) + len(a.Verb) + len(a.Group) + len(a.Version) + len(a.Resource) + len(a.Subresource) + len(a.Name) + len(a.Path)
+	life := w.CacheUnauthorized
+	if s.Allowed {
+		life = w.CacheAuthorized
+	}
+	if size < maxKeptInput && life > 0 {
+		w.answers.Add(key, s, life)
+	}
+}
+
+func decide(s *authorizationv1.SubjectAccessReviewStatus) authz.Result {
+	switch {
+	case s.Denied && s.Allowed:
+		return authz.Result{Decision: authz.Deny, Reason: s.Reason, Err: errBoth}
+	case s.Denied:
+		return authz.Result{Decision: authz.Deny, Reason: s.Reason}
+	case s.Allowed:
+		return authz.Result{Decision: authz.Allow, Reason: s.Reason}
+	}
+	return authz.Result{Reason: s.Reason}
+}
+
+// RulesFor lists nothing, and says that there may be something.
+func (w *Webhook) RulesFor(context.Context, *authn.User, string) authz.Rules {
+	return authz.Rules{Incomplete: true, Err: errors.New("webhook authorizer does not support user rule resolution")}
+}
+
+// Check asks the service about a request that is nobody's, once, to see whether
+// it answers at all. What it answers does not matter.
+func (w *Webhook) Check(ctx context.Context) error {
+	once, ok := w.Asker.(interface {
+		AskOnce(context.Context, *authorizationv1.SubjectAccessReview) (authorizationv1.SubjectAccessReviewStatus, int, error)
+	})
+	if !ok {
+		return nil
+	}
+	_, _, err := once.AskOnce(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:                  "system:apiserver",
+		Groups:                []string{authn.Authenticated},
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/healthz", Verb: "get"},
+	}})
+	return err
+}
+
+// Spec is attributes as a review has them.
+func Spec(a *authz.Attributes) authorizationv1.SubjectAccessReviewSpec {
+	var s authorizationv1.SubjectAccessReviewSpec
+	if u := a.User; u != nil {
+		s.User, s.UID, s.Groups = u.Name, u.UID, u.Groups
+		if u.Extra != nil {
+			s.Extra = make(map[string]authorizationv1.ExtraValue, len(u.Extra))
+			for k, v := range u.Extra {
+				s.Extra[k] = v
+			}
+		}
+	}
+	if !a.ResourceRequest {
+		s.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.Path, Verb: a.Verb}
+		return s
+	}
+	s.ResourceAttributes = &authorizationv1.ResourceAttributes{
+		Namespace: a.Namespace, Verb: a.Verb, Group: a.Group, Version: a.Version, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name,
+	}
+	// Requirements narrow what is asked for: those that could be read are
+	// sent, also beside some that could not.
+	if list, _ := a.FieldRequirements(); len(list) > 0 {
+		s.ResourceAttributes.FieldSelector = &authorizationv1.FieldSelectorAttributes{Requirements: list}
+	}
+	if list, _ := a.LabelRequirements(); len(list) > 0 {
+		s.ResourceAttributes.LabelSelector = &authorizationv1.LabelSelectorAttributes{Requirements: list}
+	}
+	return s
+}
