@@ -1,0 +1,194 @@
+// Package abac decides by a file of policies, one JSON object a line.
+//
+// # Model
+//
+// A [Policy] allows a user, or the members of a group, to read or do anything
+// with what it names. [Load] reads a file, [List.Authorize] looks for the first
+// policy that allows a request. The file is read once.
+//
+// # Invariants
+//
+//   - Empty members name what is empty, * names everything; a policy that names
+//     neither user nor group is nobody's.
+//   - There is no Deny.
+//
+// Source: https://kubernetes.io/docs/reference/access-authn-authz/abac/.
+package abac
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz"
+)
+
+// Policy is what one line of a file allows.
+type Policy struct {
+	User            string `json:"user"`
+	Group           string `json:"group"`
+	Readonly        bool   `json:"readonly"` // get, list and watch only
+	APIGroup        string `json:"apiGroup"`
+	Resource        string `json:"resource"`
+	Namespace       string `json:"namespace"`
+	NonResourcePath string `json:"nonResourcePath"`
+}
+
+// List is the policies of a file, in order.
+type List []Policy
+
+// Load reads a file.
+func Load(path string, logger *slog.Logger) (List, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return read(file, path, logger)
+}
+
+// read reads lines. Objects without apiVersion and kind are of the format
+// before there were versions, which is deprecated.
+func read(r io.Reader, path string, logger *slog.Logger) (List, error) {
+	list := List{}
+	lines := bufio.NewScanner(r) // up to 64 KiB each
+	old := 0
+	for n := 1; lines.Scan(); n++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		p, versioned, err := parse(line)
+		if err != nil {
+			return nil, fmt.Errorf("error reading policy file %s, line %d: %s: %w", path, n, lines.Bytes(), err)
+		}
+		if !versioned {
+			old++
+		}
+		list = append(list, p)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("error reading policy file %s: %w", path, err)
+	}
+	if old > 0 {
+		logger.Warn("policy file contains unversioned rules", "path", path, "rules", old)
+	}
+	return list, nil
+}
+
+var v1beta1 = schema.GroupVersion{Group: "abac.authorization.kubernetes.io", Version: "v1beta1"}
+
+// parse reads a line.
+func parse(line []byte) (p Policy, versioned bool, err error) {
+	var whole struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Spec       Policy `json:"spec"`
+	}
+	if err := json.Unmarshal(line, &whole); err != nil {
+		return p, false, fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
+	}
+	if whole.APIVersion == v1beta1.String() && whole.Kind == "Policy" {
+		p = whole.Spec
+		if p.User == "*" || p.Group == "*" {
+			p.User, p.Group = "", authn.Authenticated
+		}
+		return p, true, nil
+	}
+	if whole.APIVersion != "" && whole.Kind != "" {
+		gv, err := schema.ParseGroupVersion(whole.APIVersion)
+		if err == nil && gv.Group == v1beta1.Group {
+			return p, false, runtime.NewNotRegisteredErrForKind("abac", gv.WithKind(whole.Kind))
+		}
+	}
+	if err := json.Unmarshal(line, &p); err != nil {
+		return p, false, err
+	}
+	return unversioned(p), false, nil
+}
+
+// unversioned is a policy of the old format: what it does not name is
+// everything.
+func unversioned(p Policy) Policy {
+	if p.User == "" && p.Group == "" || p.User == "*" || p.Group == "*" {
+		p.User, p.Group = "", authn.Authenticated
+	}
+	p.APIGroup, p.NonResourcePath = "*", ""
+	if p.Namespace == "" && p.Resource == "" {
+		p.NonResourcePath = "*"
+	}
+	if p.Namespace == "" {
+		p.Namespace = "*"
+	}
+	if p.Resource == "" {
+		p.Resource = "*"
+	}
+	return p
+}
+
+// Authorize allows what a policy allows.
+func (l List) Authorize(_ context.Context, a *authz.Attributes) authz.Result {
+	for i := range l {
+		if l[i].allows(a) {
+			return authz.Result{Decision: authz.Allow}
+		}
+	}
+	return authz.Result{Reason: "No policy matched."}
+}
+
+func (p *Policy) allows(a *authz.Attributes) bool {
+	if !p.isFor(a.User) || p.Readonly && !a.IsReadOnly() {
+		return false
+	}
+	if a.ResourceRequest {
+		return names(p.Namespace, a.Namespace) && names(p.Resource, a.Resource) && names(p.APIGroup, a.Group)
+	}
+	if names(p.NonResourcePath, a.Path) {
+		return true
+	}
+	return strings.HasSuffix(p.NonResourcePath, "*") && strings.HasPrefix(a.Path, strings.TrimRight(p.NonResourcePath, "*"))
+}
+
+func names(pattern, s string) bool { return pattern == "*" || pattern == s }
+
+// isFor reports whether a policy is a user's: he is the user that it names, if
+// it names one, and in the group, if it names one.
+func (p *Policy) isFor(u *authn.User) bool {
+	if p.User == "" && p.Group == "" {
+		return false
+	}
+	return (p.User == "" || p.User == u.Name) && (p.Group == "" || u.InGroup(p.Group))
+}
+
+// RulesFor lists what the policies allow.
+func (l List) RulesFor(_ context.Context, user *authn.User, namespace string) authz.Rules {
+	var out authz.Rules
+	for i := range l {
+		p := &l[i]
+		if !p.isFor(user) || !names(p.Namespace, namespace) {
+			continue
+		}
+		verbs := []string{"*"}
+		if p.Readonly {
+			verbs = []string{"get", "list", "watch"}
+		}
+		if p.Resource != "" {
+			out.Resource = append(out.Resource, authorizationv1.ResourceRule{Verbs: verbs, APIGroups: []string{p.APIGroup}, Resources: []string{p.Resource}})
+		}
+		if p.NonResourcePath != "" {
+			out.NonResource = append(out.NonResource, authorizationv1.NonResourceRule{Verbs: verbs, NonResourceURLs: []string{p.NonResourcePath}})
+		}
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package roles
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// This file is the roles and bindings that a server has from the start. Rules
+// are of Kubernetes' roles of the same names, without those for kinds of
+// workloads, which nothing here runs.
+
+const (
+	readVerbs  = "get list watch"
+	writeVerbs = "create delete deletecollection patch update"
+	aggregate  = "rbac.authorization.k8s.io/aggregate-to-"
+)
+
+// words splits at spaces and sorts; "core" is the core group.
+func words(s string) []string {
+	list := strings.Fields(s)
+	for i := range list {
+		if list[i] == "core" {
+			list[i] = ""
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func rule(verbs, groups, resources string, names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: words(verbs), APIGroups: words(groups), Resources: words(resources), ResourceNames: names}
+}
+
+func urls(verbs, list string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: words(verbs), NonResourceURLs: words(list)}
+}
+
+// Defaults are the default roles and bindings. Aggregated roles have the rules
+// that they gather among these.
+func Defaults() []object {
+	roles := clusterRoles()
+	var list []object
+	for _, r := range roles {
+		list = append(list, &clusterRole{*r})
+	}
+	for _, b := range clusterRoleBindings() {
+		list = append(list, &clusterRoleBinding{*b})
+	}
+	const reader = "extension-apiserver-authentication-reader"
+	r := &role{rbacv1.Role{Rules: []rbacv1.PolicyRule{rule(readVerbs, "core", "configmaps", "extension-apiserver-authentication")}}}
+	r.TypeMeta, r.ObjectMeta = head("Role"), named(reader)
+	r.Namespace = metav1.NamespaceSystem
+	return append(list, r)
+}
+
+func head(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+}
+
+func named(name string, labels ...string) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{Name: name, Labels: map[string]string{bootstrapped: "rbac-defaults"}, Annotations: map[string]string{autoUpdate: "true"}}
+	for _, l := range labels {
+		m.Labels[l] = "true"
+	}
+	return m
+}
+
+// clusterRoles are the default cluster roles.
+func clusterRoles() []*rbacv1.ClusterRole {
+	var all []*rbacv1.ClusterRole
+	add := func(name string, labels []string, rules ...rbacv1.PolicyRule) {
+		all = append(all, &rbacv1.ClusterRole{TypeMeta: head("ClusterRole"), ObjectMeta: named(name, labels...), Rules: rules})
+	}
+	gather := func(name, from string, labels ...string) {
+		add(name, labels)
+		all[len(all)-1].AggregationRule = &rbacv1.AggregationRule{
+			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{aggregate + from: "true"}}},
+		}
+	}
+	add("cluster-admin", nil, rule("*", "*", "*"), urls("*", "*"))
+	add("system:discovery", nil, urls("get", "/livez /readyz /healthz /version /version/ /openapi /openapi/* /api /api/* /apis /apis/*"))
+	add("system:public-info-viewer", nil, urls("get", "/livez /readyz /healthz /version /version/"))
+	add("system:monitoring", nil,
+		urls("get", "/metrics /metrics/slis /livez /readyz /healthz /livez/* /readyz/* /healthz/* /flagz /statusz"), rule("get", "core", "nodes/metrics"))
+	add("system:basic-user", nil,
+		rule("create", "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),
+		rule("create", "authentication.k8s.io", "selfsubjectreviews"))
+	add("system:auth-delegator", nil,
+		rule("create", "authentication.k8s.io", "tokenreviews"), rule("create", "authorization.k8s.io", "subjectaccessreviews"))
+	add("system:service-account-issuer-discovery", nil,
+		urls("get", "/.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/"))
+	add("system:aggregate-to-admin", []string{aggregate + "admin"},
+		rule("create", "authorization.k8s.io", "localsubjectaccessreviews"),
+		rule(readVerbs+" "+writeVerbs, "rbac.authorization.k8s.io", "roles rolebindings"))
+	add("system:aggregate-to-edit", []string{aggregate + "edit"},
+		rule(readVerbs, "core", "secrets"), rule("impersonate", "core", "serviceaccounts"),
+		rule(writeVerbs, "core", "serviceaccounts configmaps secrets"), rule("create", "core", "serviceaccounts/token"),
+		rule(writeVerbs, "core events.k8s.io", "events"), rule(readVerbs+" "+writeVerbs, "coordination.k8s.io", "leases"))
+	add("system:aggregate-to-view", []string{aggregate + "view"},
+		rule(readVerbs, "core", "serviceaccounts configmaps"), rule(readVerbs, "core", "namespaces/status"),
+		rule(readVerbs, "core", "namespaces"), rule(readVerbs, "core events.k8s.io", "events"))
+	// Each gathers those before it.
+	gather("view", "view", aggregate+"edit")
+	gather("edit", "edit", aggregate+"admin")
+	gather("admin", "admin")
+	for _, r := range all {
+		if r.AggregationRule != nil {
+			rules, err := Gather(r.Name, r.AggregationRule.ClusterRoleSelectors, all)
+			if err != nil {
+				panic("BUG: default roles: " + err.Error())
+			}
+			r.Rules = rules
+		}
+	}
+	return all
+}
+
+// clusterRoleBindings are the default bindings, each of the role of its name.
+func clusterRoleBindings() []*rbacv1.ClusterRoleBinding {
+	var all []*rbacv1.ClusterRoleBinding
+	for _, b := range []struct{ name, groups string }{
+		{"cluster-admin", "system:masters"},
+		{"system:monitoring", "system:monitoring"},
+		{"system:discovery", "system:authenticated"},
+		{"system:basic-user", "system:authenticated"},
+		{"system:public-info-viewer", "system:authenticated system:unauthenticated"},
+		{"system:service-account-issuer-discovery", "system:serviceaccounts"},
+	} {
+		binding := &rbacv1.ClusterRoleBinding{TypeMeta: head("ClusterRoleBinding"), ObjectMeta: named(b.name),
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: b.name}}
+		for _, g := range strings.Fields(b.groups) {
+			binding.Subjects = append(binding.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: g})
+		}
+		all = append(all, binding)
+	}
+	return all
+}

@@ -1,0 +1,304 @@
+// Package roles sees to it that the default roles are there, and that
+// aggregated roles have the rules that they gather.
+//
+// # Model
+//
+// [Defaults] are the roles and bindings that a server has from the start; they
+// are those of Kubernetes as far as they concern a server of custom resources.
+// [Ensure] writes what of them is missing. A ClusterRole with an aggregation
+// rule has the rules of all ClusterRoles that its selectors name; [Aggregator]
+// keeps it so.
+//
+// # Invariants
+//
+//   - Ensure adds to existing objects and takes nothing away; one annotated
+//     rbac.authorization.kubernetes.io/autoupdate: "false" is left alone.
+//   - When everything is there, Ensure only reads, and that from the cache.
+package roles
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/store"
+)
+
+const (
+	autoUpdate   = "rbac.authorization.kubernetes.io/autoupdate"
+	bootstrapped = "kubernetes.io/bootstrapping"
+	attempts     = 5 // of a write that others get in the way of
+)
+
+// Config is what the package works with.
+type Config struct {
+	Kinds *kind.Registry
+	Cache *cache.Cache
+	Store store.Store
+}
+
+// object is a default role or binding.
+type object interface {
+	metav1.Object
+	// join adds what default has and the object lacks, and reports whether that is anything.
+	join(defaults object) bool
+	plural() string
+	// stands reports whether the object can be brought in line; if not, it is to be replaced.
+	stands(defaults object) bool
+	empty() object
+}
+
+type (
+	role               struct{ rbacv1.Role }
+	clusterRole        struct{ rbacv1.ClusterRole }
+	clusterRoleBinding struct{ rbacv1.ClusterRoleBinding }
+)
+
+func (*role) plural() string               { return "roles" }
+func (*clusterRole) plural() string        { return "clusterroles" }
+func (*clusterRoleBinding) plural() string { return "clusterrolebindings" }
+
+func (*role) empty() object               { return new(role) }
+func (*clusterRole) empty() object        { return new(clusterRole) }
+func (*clusterRoleBinding) empty() object { return new(clusterRoleBinding) }
+
+func (*role) stands(object) bool        { return true }
+func (*clusterRole) stands(object) bool { return true }
+
+func (b *clusterRoleBinding) stands(d object) bool {
+	return b.RoleRef == d.(*clusterRoleBinding).RoleRef
+}
+
+func (r *role) join(d object) bool {
+	return addRules(&r.Rules, d.(*role).Rules)
+}
+
+func (r *clusterRole) join(d object) bool {
+	of := d.(*clusterRole)
+	if of.AggregationRule == nil {
+		return addRules(&r.Rules, of.Rules)
+	}
+	if r.AggregationRule == nil {
+		r.AggregationRule = of.AggregationRule
+		return true
+	}
+	changed := false
+	for _, s := range of.AggregationRule.ClusterRoleSelectors {
+		if !slices.ContainsFunc(r.AggregationRule.ClusterRoleSelectors, func(o metav1.LabelSelector) bool { return equality.Semantic.DeepEqual(o, s) }) {
+			r.AggregationRule.ClusterRoleSelectors = append(r.AggregationRule.ClusterRoleSelectors, s)
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (b *clusterRoleBinding) join(d object) bool {
+	return addSubjects(&b.Subjects, d.(*clusterRoleBinding).Subjects)
+}
+
+// addRules adds the rules that are not covered by those that are there.
+func addRules(rules *[]rbacv1.PolicyRule, defaults []rbacv1.PolicyRule) bool {
+	changed := false
+	for _, r := range defaults {
+		if !slices.ContainsFunc(*rules, func(o rbacv1.PolicyRule) bool { return covers(&o, &r) }) {
+			*rules = append(*rules, r)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// covers reports whether a rule has everything that another has.
+func covers(held, r *rbacv1.PolicyRule) bool {
+	all := func(held, want []string) bool {
+		return !slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(held, s) && !slices.Contains(held, "*") })
+	}
+	names := len(held.ResourceNames) == 0 || len(r.ResourceNames) > 0 && all(held.ResourceNames, r.ResourceNames)
+	return names && all(held.Verbs, r.Verbs) && all(held.APIGroups, r.APIGroups) && all(held.Resources, r.Resources) &&
+		all(held.NonResourceURLs, r.NonResourceURLs)
+}
+
+func addSubjects(subjects *[]rbacv1.Subject, defaults []rbacv1.Subject) bool {
+	changed := false
+	for _, s := range defaults {
+		if !slices.Contains(*subjects, s) {
+			*subjects = append(*subjects, s)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// joinMeta adds labels and annotations.
+func joinMeta(o, defaults object) bool {
+	labels, a := addKeys(o.GetLabels(), defaults.GetLabels())
+	annotations, b := addKeys(o.GetAnnotations(), defaults.GetAnnotations())
+	o.SetLabels(labels)
+	o.SetAnnotations(annotations)
+	return a || b
+}
+
+func addKeys(m, defaults map[string]string) (map[string]string, bool) {
+	changed := false
+	for k, v := range defaults {
+		if _, ok := m[k]; !ok {
+			if m == nil {
+				m = map[string]string{}
+			}
+			m[k], changed = v, true
+		}
+	}
+	return m, changed
+}
+
+// Ensure writes the default roles and bindings that are missing, all at once.
+func Ensure(ctx context.Context, c Config) error {
+	list := Defaults()
+	errs := make([]error, len(list))
+	var all sync.WaitGroup
+	for i, d := range list {
+		all.Go(func() {
+			if err := c.ensure(ctx, d); err != nil {
+				errs[i] = fmt.Errorf("%s %s: %w", d.plural(), d.GetName(), err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// ensure writes one object if it is not as it should be.
+func (c *Config) ensure(ctx context.Context, d object) error {
+	k := c.Kinds.Load().Lookup(rbacv1.GroupName, d.plural())
+	if k == nil {
+		return errors.New("not served")
+	}
+	res, key := c.Cache.Resource(k.StoragePrefix), k.Key(d.GetNamespace(), d.GetName())
+	if err := res.Ready(ctx); err != nil {
+		return err
+	}
+	var item store.Item
+	if o, ok := res.Get(key); ok {
+		item = store.Item{Key: key, Value: o.Raw, Rev: o.Rev}
+	}
+	for range attempts {
+		err := c.attempt(ctx, k, key, d, item)
+		var changed *store.Changed
+		switch {
+		case errors.Is(err, store.ErrExists):
+			if item, err = c.Store.Get(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		case errors.As(err, &changed):
+			item = changed.Current
+		default:
+			return err
+		}
+	}
+	return errors.New("others keep changing it")
+}
+
+// attempt writes the object once, over the item that is there if it has a
+// revision.
+func (c *Config) attempt(ctx context.Context, k *kind.Kind, key string, d object, item store.Item) error {
+	if item.Rev == 0 {
+		text, err := newObject(d)
+		if err != nil {
+			return err
+		}
+		_, err = c.Store.Create(ctx, key, text)
+		return err
+	}
+	o := d.empty()
+	if err := read(k, item.Value, item.Rev, o); err != nil {
+		return err
+	}
+	if o.GetAnnotations()[autoUpdate] == "false" {
+		return nil
+	}
+	if !o.stands(d) {
+		if _, err := c.Store.Delete(ctx, key, item.Rev); err != nil {
+			return err
+		}
+		return c.attempt(ctx, k, key, d, store.Item{})
+	}
+	joined := o.join(d)
+	if !joinMeta(o, d) && !joined {
+		return nil
+	}
+	text, err := json.Marshal(o)
+	if err == nil {
+		_, err = c.Store.Update(ctx, key, text, item.Rev)
+	}
+	return err
+}
+
+// newObject prints an object that is new.
+func newObject(d object) ([]byte, error) {
+	d.SetUID(types.UID(uuid.NewUUID()))
+	d.SetCreationTimestamp(metav1.NewTime(time.Now().UTC().Truncate(time.Second)))
+	return json.Marshal(d)
+}
+
+// read reads a stored object.
+func read(k *kind.Kind, raw []byte, rev int64, into any) error {
+	if !bytes.HasPrefix(raw, []byte("{")) {
+		view, err := k.Storage.Render(raw, rev)
+		if err != nil {
+			return err
+		}
+		raw = view.JSON
+	}
+	return json.Unmarshal(raw, into)
+}
+
+// Gather are the rules of all roles but the one named that the selectors name,
+// in the order of the roles' names, each rule once.
+func Gather(name string, selectors []metav1.LabelSelector, all []*rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
+	all = slices.SortedFunc(slices.Values(all), func(a, b *rbacv1.ClusterRole) int { return cmp.Compare(a.Name, b.Name) })
+	var rules []rbacv1.PolicyRule
+	for i := range selectors {
+		s, err := metav1.LabelSelectorAsSelector(&selectors[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range all {
+			if r.Name == name || !s.Matches(labelSet(r.Labels)) {
+				continue
+			}
+			for _, rule := range r.Rules {
+				if !slices.ContainsFunc(rules, func(o rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(o, rule) }) {
+					rules = append(rules, rule)
+				}
+			}
+		}
+	}
+	return rules, nil
+}
+
+// labelSet are labels for selectors.
+type labelSet map[string]string
+
+func (l labelSet) Has(key string) bool { _, ok := l[key]; return ok }
+func (l labelSet) Get(key string) string {
+	return l[key]
+}
+func (l labelSet) Lookup(key string) (string, bool) { v, ok := l[key]; return v, ok }
+
+// nameOf is the name in a key below a prefix.
+func nameOf(key, prefix string) string { return strings.TrimPrefix(key, prefix) }
