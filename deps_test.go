@@ -56,10 +56,10 @@ var arrows = map[string]string{
 	"api":                  "admission api/discovery api/impersonation api/openapi api/table apply audit authn authz cache doc kind meta schema status store",
 	"controller/crd":       "cache kind store",
 	"controller/namespace": "cache doc kind store",
-	"server":               "api audit authn cache controller/crd controller/namespace conversion kind kind/builtin store store/etcd",
+	"server":               "api audit authn authz/abac authz/config authz/node authz/rbac authz/reload cache controller/crd controller/namespace controller/roles conversion kind kind/builtin store store/etcd",
 	"lint":                 "cel doc kind meta schema schema/structural",
 	"suite":                "doc kind meta schema status",
-	"internal/cli":         "audit cel doc kind lint meta schema server status suite",
+	"internal/cli":         "audit authz/config cel doc kind lint meta schema server status suite",
 	"internal/testcrds":    "",
 	"cmd/keelson":          "internal/cli",
 }

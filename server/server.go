@@ -34,6 +34,7 @@ import (
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/crd"
 	"github.com/keelson-io/keelson/controller/namespace"
@@ -73,6 +74,9 @@ type Config struct {
 	AuditPolicyFile string
 	AuditLog        audit.LogConfig     // where they are recorded, with a Path
 	AuditWebhook    audit.WebhookConfig // likewise, with a ConfigFile
+
+	// Authorization chooses the authorizers; the zero value is RBAC.
+	Authorization config.Flags
 
 	// DisableAdmission names admission plugins that are not to run, as
 	// kube-apiserver names them. NamespaceLifecycle is the one there is.
@@ -121,6 +125,7 @@ type Server struct {
 	identity *identity
 	metrics  *prometheus.Registry
 	authn    authn.Authenticator
+	authz    authorization
 	handler  *api.Handler
 	counted  counted
 	http     *http.Server
@@ -156,6 +161,10 @@ func (s *Server) open(ctx context.Context) error {
 		s.opened = append(s.opened, c.Store)
 	}
 	anywhere, err := withoutNamespaceStep(c.DisableAdmission)
+	if err != nil {
+		return err
+	}
+	chain, text, err := c.Authorization.Load()
 	if err != nil {
 		return err
 	}
@@ -198,11 +207,15 @@ func (s *Server) open(ctx context.Context) error {
 	for _, k := range builtin.All() {
 		kinds.Put(k)
 	}
+	if err := s.openAuthz(chain, text, kinds, cached, st); err != nil {
+		return err
+	}
 	s.handler = api.New(api.Config{
 		Kinds:  kinds,
 		Store:  st,
 		Cache:  cached,
 		Authn:  s.authn,
+		Authz:  s.authz.chain,
 		Checks: []api.Check{{Name: "etcd", Do: st.Ping}},
 		Logger: s.logger,
 
@@ -220,6 +233,9 @@ func (s *Server) open(ctx context.Context) error {
 		if err := s.handler.EnsureNamespace(ctx, name); err != nil {
 			return fmt.Errorf("creating namespace %s: %w", name, err)
 		}
+	}
+	if err := s.syncRoles(ctx); err != nil {
+		return err
 	}
 	s.counted.Handler = s.handler
 	s.http = s.newHTTP()
@@ -284,7 +300,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.Close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var workers sync.WaitGroup
-	for _, run := range []func(context.Context){s.spaces.Run, s.renew} {
+	for _, run := range append(s.authz.workers(), s.spaces.Run, s.renew) {
 		workers.Go(func() { run(work) })
 	}
 	workers.Go(func() {

@@ -66,9 +66,7 @@ func NewClient(c ClientConfig) (*Client, error) {
 	config.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{
 		Serializer: serializer.NewCodecFactory(scheme).LegacyCodec(gv),
 	})
-	if c.Metrics != nil {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &certificates{next, c.Metrics} })
-	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next, c.Metrics} })
 	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
 		return nil, err
@@ -163,27 +161,39 @@ func beta(in *authorizationv1.SubjectAccessReview) *authorizationv1beta1.Subject
 	return out
 }
 
-// certificates counts certificates that are out of date.
-type certificates struct {
+// transport bounds answers and counts certificates that are out of date.
+type transport struct {
 	next    http.RoundTripper
-	metrics *Metrics
+	metrics *Metrics // may be nil
 }
 
-// RoundTrip counts on the way back.
-func (c *certificates) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.next.RoundTrip(r)
+// maxAnswer is how many bytes an answer may have.
+const maxAnswer = 1 << 20
+
+// RoundTrip bounds and counts on the way back.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(r)
+	if t.metrics != nil {
+		t.metrics.certificate(resp, err)
+	}
+	if resp != nil && resp.Body != nil {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)
+	}
+	return resp, err
+}
+
+func (m *Metrics) certificate(resp *http.Response, err error) {
 	var host x509.HostnameError
 	var insecure x509.InsecureAlgorithmError
 	switch {
 	case errors.As(err, &host) && strings.Contains(err.Error(), "legacy Common Name"):
-		c.metrics.missingSAN.Inc()
+		m.missingSAN.Inc()
 	case errors.As(err, &insecure):
-		c.metrics.sha1.Inc()
+		m.sha1.Inc()
 	case err == nil && resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0:
 		switch resp.TLS.PeerCertificates[0].SignatureAlgorithm {
 		case x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1:
-			c.metrics.sha1.Inc()
+			m.sha1.Inc()
 		}
 	}
-	return resp, err
 }

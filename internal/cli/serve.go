@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/server"
 )
 
@@ -31,7 +34,8 @@ them; later starts go on with them. One server at a time can use a directory.
 The server speaks TLS only. Clients are known by client certificates of the
 server's own authority or of --client-ca-file, or by the bearer tokens of
 --token-auth-file. Members of the group system:masters may do everything;
-everybody else may see health and version, and nothing more.
+everybody else what roles and bindings (RBAC) say, unless
+--authorization-config or --authorization-mode choose other authorizers.
 
 Flags have the names that kube-apiserver gives them.`,
 		Example: `  # Everything in ./keelson-data, at https://127.0.0.1:6443
@@ -50,6 +54,8 @@ Flags have the names that kube-apiserver gives them.`,
 				return &usageError{err}
 			}
 			c.Logger = logger
+			c.Authorization.LegacySet = slices.ContainsFunc([]string{"authorization-mode", "authorization-webhook-config-file", "authorization-webhook-version",
+				"authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl"}, cmd.Flags().Changed)
 			if c.SecurePort == 0 {
 				c.SecurePort = -1 // on the command line, 0 is how to ask for any free port
 			}
@@ -70,6 +76,14 @@ Flags have the names that kube-apiserver gives them.`,
 	f.StringVar(&c.EtcdCertFile, "etcd-certfile", "", "`file` with the client certificate for etcd")
 	f.StringVar(&c.EtcdKeyFile, "etcd-keyfile", "", "`file` with the key of --etcd-certfile")
 	f.StringVar(&c.EtcdPrefix, "etcd-prefix", "/registry", "`prefix` of all keys in etcd")
+	z := &c.Authorization
+	f.StringVar(&z.File, "authorization-config", "", "AuthorizationConfiguration `file`: which authorizers are asked, in which order; read again when it changes")
+	f.StringSliceVar(&z.Modes, "authorization-mode", []string{config.RBAC}, "ordered `list` of authorizers: "+strings.Join(config.Types, ","))
+	f.StringVar(&z.PolicyFile, "authorization-policy-file", "", "`file` of policies for ABAC, one JSON object a line")
+	f.StringVar(&z.WebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig `file` of the webhook for --authorization-mode=Webhook")
+	f.StringVar(&z.WebhookVersion, "authorization-webhook-version", config.DefaultWebhookVersion, "`version` of the SubjectAccessReview that the webhook is asked with: v1 or v1beta1")
+	f.DurationVar(&z.WebhookAuthorized, "authorization-webhook-cache-authorized-ttl", config.DefaultWebhookAuthorized, "`duration` for which the webhook's yes is kept; 0 for not at all")
+	f.DurationVar(&z.WebhookUnauthorized, "authorization-webhook-cache-unauthorized-ttl", config.DefaultWebhookUnauthorized, "`duration` for which its other answers are kept; 0 for not at all")
 	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins that are not to run; there is NamespaceLifecycle")
 	auditFlags(cmd, &c)
 	f.StringVar(&format, "logging-format", "text", "`format` of the log: text or json")
