@@ -12,20 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/keelson-io/keelson/doc"
-	"github.com/keelson-io/keelson/kind"
 )
 
 // This file computes cells of tables.
 
 // roleRefCell names the role of a binding.
-func roleRefCell(obj doc.Value, _ time.Time) string {
+func roleRefCell(obj doc.Value) string {
 	ref := obj.Get("roleRef")
 	return ref.Get("kind").Text() + "/" + ref.Get("name").Text()
 }
 
 // subjectsCell names the subjects of a kind.
-func subjectsCell(kind string) func(doc.Value, time.Time) string {
-	return func(obj doc.Value, _ time.Time) string {
+func subjectsCell(kind string) func(doc.Value) string {
+	return func(obj doc.Value) string {
 		var names []string
 		for _, s := range obj.Get("subjects").Items() {
 			if s.Get("kind").Text() != kind {
@@ -111,11 +110,4 @@ func eventCount(obj doc.Value, count string) string {
 		return strconv.FormatInt(n, 10)
 	}
 	return "1"
-}
-
-// ageColumn is the column that every kind has.
-func ageColumn() kind.Column {
-	return cell("Age", "string", kind.AgeColumn().Description, func(obj doc.Value, now time.Time) string {
-		return age(obj.At("metadata", "creationTimestamp").Text(), now)
-	})
 }

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/doc"
@@ -15,7 +14,7 @@ import (
 func coordinationKinds() []description {
 	return []description{{
 		group: "coordination.k8s.io", kind: "Lease", plural: "leases",
-		versions:  []version{{name: "v1", new: func() runtime.Object { return new(coordinationv1.Lease) }}},
+		versions:  v1[coordinationv1.Lease](nil),
 		versioned: true, createOnUpdate: true,
 		columns: []kind.Column{
 			{Name: "Holder", Type: "string", JSONPath: ".spec.holderIdentity", Description: coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]},

@@ -1,11 +1,7 @@
 package builtin
 
 import (
-	"strconv"
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -19,46 +15,34 @@ import (
 func coreKinds() []description {
 	return []description{{
 		kind: "ConfigMap", plural: "configmaps", short: []string{"cm"},
-		versions: []version{{name: "v1", new: func() runtime.Object { return new(corev1.ConfigMap) }}},
+		versions: v1[corev1.ConfigMap](nil),
 		columns: []kind.Column{
-			cell("Data", "string", corev1.ConfigMap{}.SwaggerDoc()["data"], func(obj doc.Value, _ time.Time) string {
-				return strconv.Itoa(obj.Get("data").Len() + obj.Get("binaryData").Len())
-			}),
+			size("Data", corev1.ConfigMap{}.SwaggerDoc()["data"], []string{"data"}, []string{"binaryData"}),
 			ageColumn(),
 		},
 		check: checkConfigMap,
 	}, {
 		kind: "Secret", plural: "secrets",
-		versions: []version{{name: "v1", new: func() runtime.Object { return new(corev1.Secret) }, fill: fillSecret}},
+		versions: v1[corev1.Secret](fillSecret),
 		fields:   []kind.Selectable{kind.NewSelectable(".type")},
 		columns: []kind.Column{
 			{Name: "Type", Type: "string", JSONPath: ".type", Description: corev1.Secret{}.SwaggerDoc()["type"]},
-			cell("Data", "string", corev1.Secret{}.SwaggerDoc()["data"], func(obj doc.Value, _ time.Time) string {
-				return strconv.Itoa(obj.Get("data").Len())
-			}),
+			size("Data", corev1.Secret{}.SwaggerDoc()["data"], []string{"data"}),
 			ageColumn(),
 		},
 		check: checkSecret,
 	}, {
 		kind: "ServiceAccount", plural: "serviceaccounts", short: []string{"sa"},
-		versions: []version{{name: "v1", new: func() runtime.Object { return new(corev1.ServiceAccount) }}},
+		versions: v1[corev1.ServiceAccount](nil),
 		columns: []kind.Column{
-			cell("Secrets", "string", corev1.ServiceAccount{}.SwaggerDoc()["secrets"], func(obj doc.Value, _ time.Time) string {
-				return strconv.Itoa(obj.Get("secrets").Len())
-			}),
+			size("Secrets", corev1.ServiceAccount{}.SwaggerDoc()["secrets"], []string{"secrets"}),
 			ageColumn(),
 		},
 	}}
 }
 
-// cell is a column whose text is computed.
-func cell(name, typ, description string, text func(obj doc.Value, now time.Time) string) kind.Column {
-	return kind.Column{Name: name, Type: typ, Description: description, Cell: text}
-}
-
 // fillSecret moves what is written as text to the data.
-func fillSecret(obj runtime.Object) {
-	s := obj.(*corev1.Secret)
+func fillSecret(s *corev1.Secret) {
 	for key, text := range s.StringData {
 		if s.Data == nil {
 			s.Data = map[string][]byte{}

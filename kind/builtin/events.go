@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -27,14 +26,14 @@ const eventTTL = time.Hour
 func eventKinds(lib *library) []*kind.Kind {
 	desc := description{
 		kind: "Event", plural: "events", short: []string{"ev"}, createOnUpdate: true, ttl: eventTTL,
-		versions: []version{{name: "v1", new: func() runtime.Object { return new(corev1.Event) }}},
+		versions: v1[corev1.Event](nil),
 		fields:   eventFields("involvedObject", "reportingComponent", sourceOf),
 		columns:  eventColumns("involvedObject", "source", "message", "firstTimestamp", "lastTimestamp", "count"),
 		check:    checkEvent, convert: convertEvent,
 	}
 	core := newKind(lib, desc)
 	desc.group = "events.k8s.io"
-	desc.versions = []version{{name: "v1", new: func() runtime.Object { return new(eventsv1.Event) }}}
+	desc.versions = v1[eventsv1.Event](nil)
 	desc.fields = eventFields("regarding", "reportingController", func(obj doc.Value) string {
 		return obj.At("deprecatedSource", "component").Text()
 	})
@@ -71,23 +70,17 @@ func eventFields(object, controller string, source func(doc.Value) string) []kin
 func eventColumns(object, source, note, first, last, count string) []kind.Column {
 	docs := corev1.Event{}.SwaggerDoc()
 	return []kind.Column{
-		cell("Last Seen", "string", docs["lastTimestamp"], func(obj doc.Value, now time.Time) string { return lastSeen(obj, first, last, now) }),
+		timed("Last Seen", docs["lastTimestamp"], func(obj doc.Value, now time.Time) string { return lastSeen(obj, first, last, now) }),
 		{Name: "Type", Type: "string", JSONPath: ".type", Description: docs["type"]},
 		{Name: "Reason", Type: "string", JSONPath: ".reason", Description: docs["reason"]},
-		cell("Object", "string", docs["involvedObject"], func(obj doc.Value, _ time.Time) string { return aboutCell(obj.Get(object)) }),
-		wide(cell("Subobject", "string", docs["fieldPath"], func(obj doc.Value, _ time.Time) string { return obj.At(object, "fieldPath").Text() })),
-		wide(cell("Source", "string", docs["source"], func(obj doc.Value, _ time.Time) string { return eventSource(obj, source) })),
+		cell("Object", docs["involvedObject"], func(obj doc.Value) string { return aboutCell(obj.Get(object)) }),
+		wide(cell("Subobject", docs["fieldPath"], func(obj doc.Value) string { return obj.At(object, "fieldPath").Text() })),
+		wide(cell("Source", docs["source"], func(obj doc.Value) string { return eventSource(obj, source) })),
 		{Name: "Message", Type: "string", JSONPath: "." + note, Description: docs["message"]},
-		wide(cell("First Seen", "string", docs["firstTimestamp"], func(obj doc.Value, now time.Time) string { return firstSeen(obj, first, now) })),
-		wide(cell("Count", "string", docs["count"], func(obj doc.Value, _ time.Time) string { return eventCount(obj, count) })),
+		wide(timed("First Seen", docs["firstTimestamp"], func(obj doc.Value, now time.Time) string { return firstSeen(obj, first, now) })),
+		wide(cell("Count", docs["count"], func(obj doc.Value) string { return eventCount(obj, count) })),
 		wide(kind.Column{Name: "Name", Type: "string", JSONPath: ".metadata.name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}),
 	}
-}
-
-// wide makes a column one that is shown on demand.
-func wide(c kind.Column) kind.Column {
-	c.Priority = 1
-	return c
 }
 
 // convertEvent turns an event of one kind into one of the other.

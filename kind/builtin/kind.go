@@ -66,6 +66,24 @@ type version struct {
 	fill func(runtime.Object)
 }
 
+// object is a pointer to a Go type of objects.
+type object[T any] interface {
+	*T
+	runtime.Object
+}
+
+// v1 is a kind's only version, v1, as a Go type.
+func v1[T any, P object[T]](fill func(P)) []version { return []version{versionOf(fill, "v1")} }
+
+// versionOf is a version as a Go type.
+func versionOf[T any, P object[T]](fill func(P), name string) version {
+	v := version{name: name, new: func() runtime.Object { return P(new(T)) }}
+	if fill != nil {
+		v.fill = func(obj runtime.Object) { fill(obj.(P)) }
+	}
+	return v
+}
+
 // builtin is a description at work.
 type builtin struct {
 	description

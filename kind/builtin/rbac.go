@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -19,38 +18,36 @@ import (
 // This file describes roles and bindings.
 
 func rbacKinds() []description {
-	role := kind.Column{Name: "Role", Type: "string", Description: rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"], Cell: roleRefCell}
+	role := cell("Role", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"], roleRefCell)
 	subjects := []kind.Column{
-		{Name: "Users", Type: "string", Priority: 1, Description: "Users in the rolebinding", Cell: subjectsCell(rbacv1.UserKind)},
-		{Name: "Groups", Type: "string", Priority: 1, Description: "Groups in the rolebinding", Cell: subjectsCell(rbacv1.GroupKind)},
-		{Name: "ServiceAccounts", Type: "string", Priority: 1, Description: "ServiceAccounts in the rolebinding", Cell: subjectsCell(rbacv1.ServiceAccountKind)},
+		wide(cell("Users", "Users in the rolebinding", subjectsCell(rbacv1.UserKind))),
+		wide(cell("Groups", "Groups in the rolebinding", subjectsCell(rbacv1.GroupKind))),
+		wide(cell("ServiceAccounts", "ServiceAccounts in the rolebinding", subjectsCell(rbacv1.ServiceAccountKind))),
 	}
 	bindingColumns := append([]kind.Column{role, ageColumn()}, subjects...)
-	roleColumns := []kind.Column{{Name: "Created At", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: ageColumn().Description}}
+	roleColumns := []kind.Column{createdColumn()}
 	return []description{{
 		group: rbacv1.GroupName, kind: "Role", plural: "roles",
-		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.Role) }}},
+		versions:       v1[rbacv1.Role](nil),
 		createOnUpdate: true, name: segment, columns: roleColumns, check: checkRole,
 	}, {
 		group: rbacv1.GroupName, kind: "RoleBinding", plural: "rolebindings",
-		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.RoleBinding) }, fill: fillRoleBinding}},
+		versions:       v1[rbacv1.RoleBinding](fillRoleBinding),
 		createOnUpdate: true, name: segment, columns: bindingColumns, check: checkBinding(true),
 	}, {
 		group: rbacv1.GroupName, kind: "ClusterRole", plural: "clusterroles", cluster: true,
-		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.ClusterRole) }}},
+		versions:       v1[rbacv1.ClusterRole](nil),
 		createOnUpdate: true, name: segment, columns: roleColumns, check: checkClusterRole,
 	}, {
 		group: rbacv1.GroupName, kind: "ClusterRoleBinding", plural: "clusterrolebindings", cluster: true,
-		versions:       []version{{name: "v1", new: func() runtime.Object { return new(rbacv1.ClusterRoleBinding) }, fill: fillClusterRoleBinding}},
+		versions:       v1[rbacv1.ClusterRoleBinding](fillClusterRoleBinding),
 		createOnUpdate: true, name: segment, columns: bindingColumns, check: checkBinding(false),
 	}}
 }
 
-func fillRoleBinding(obj runtime.Object) { fillSubjects(obj.(*rbacv1.RoleBinding).Subjects) }
+func fillRoleBinding(b *rbacv1.RoleBinding) { fillSubjects(b.Subjects) }
 
-func fillClusterRoleBinding(obj runtime.Object) {
-	fillSubjects(obj.(*rbacv1.ClusterRoleBinding).Subjects)
-}
+func fillClusterRoleBinding(b *rbacv1.ClusterRoleBinding) { fillSubjects(b.Subjects) }
 
 // fillSubjects gives subjects without an API group that of their kind.
 func fillSubjects(subjects []rbacv1.Subject) {

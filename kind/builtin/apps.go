@@ -1,0 +1,210 @@
+package builtin
+
+import (
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+)
+
+// This file describes the kinds that run pods.
+
+func appsKinds() []description {
+	deployment, stateful := appsv1.DeploymentStatus{}.SwaggerDoc(), appsv1.StatefulSetStatus{}.SwaggerDoc()
+	return []description{{
+		group: "apps", kind: "Deployment", plural: "deployments", short: []string{"deploy"}, categories: all,
+		versions: v1[appsv1.Deployment](fillDeployment), status: true, generation: true, scale: newScale(),
+		columns: append([]kind.Column{
+			ratio("Ready", "Number of the pod with ready state", []string{"status", "readyReplicas"}, []string{"spec", "replicas"}),
+			cell("Up-to-date", deployment["updatedReplicas"], numberAt("status", "updatedReplicas")),
+			cell("Available", deployment["availableReplicas"], numberAt("status", "availableReplicas")),
+			ageColumn(),
+		}, templateColumns(appsv1.DeploymentSpec{}.SwaggerDoc()["selector"])...),
+		check: checkWorkload("deployment", "Always"),
+	}, {
+		group: "apps", kind: "ReplicaSet", plural: "replicasets", short: []string{"rs"}, categories: all,
+		versions: v1[appsv1.ReplicaSet](fillReplicaSet), status: true, generation: true, scale: newScale(),
+		fields: []kind.Selectable{numberField("status.replicas")}, columns: replicaColumns(),
+		check: checkWorkload("deployment", "Always"),
+	}, {
+		group: "apps", kind: "StatefulSet", plural: "statefulsets", short: []string{"sts"}, categories: all,
+		versions: v1[appsv1.StatefulSet](fillStatefulSet), status: true, generation: true, scale: newScale(),
+		columns: append([]kind.Column{
+			ratio("Ready", stateful["readyReplicas"], []string{"status", "readyReplicas"}, []string{"spec", "replicas"}),
+			ageColumn(),
+		}, containerColumns("spec", "template", "spec")...),
+		check: checkWorkload("statefulset", "Always"),
+	}, {
+		group: "apps", kind: "DaemonSet", plural: "daemonsets", short: []string{"ds"}, categories: all,
+		versions: v1[appsv1.DaemonSet](fillDaemonSet), status: true, generation: true,
+		columns: daemonSetColumns(),
+		check:   checkWorkload("daemonset", "Always"),
+	}, {
+		group: "apps", kind: "ControllerRevision", plural: "controllerrevisions",
+		versions: v1[appsv1.ControllerRevision](nil),
+		columns: []kind.Column{
+			cell("Controller", "Controller of the object", controllerOf),
+			at("Revision", "string", ".revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]),
+			ageColumn(),
+		},
+	}}
+}
+
+func batchKinds() []description {
+	cron := batchv1.CronJobSpec{}.SwaggerDoc()
+	return []description{{
+		group: "batch", kind: "Job", plural: "jobs", categories: all,
+		versions: v1[batchv1.Job](fillJob), status: true, generation: true,
+		fields: []kind.Selectable{numberField("status.successful")},
+		columns: append([]kind.Column{
+			cell("Status", "Status of the job.", jobStatus),
+			cell("Completions", batchv1.JobStatus{}.SwaggerDoc()["succeeded"], jobCompletions),
+			timed("Duration", "Time required to complete the job.", jobDuration),
+			ageColumn(),
+		}, templateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"])...),
+		create: createJob, check: checkWorkload("job", "OnFailure", "Never"),
+	}, {
+		group: "batch", kind: "CronJob", plural: "cronjobs", short: []string{"cj"}, categories: all,
+		versions: v1[batchv1.CronJob](fillCronJob), status: true, generation: true,
+		columns: append([]kind.Column{
+			at("Schedule", "string", ".spec.schedule", cron["schedule"]),
+			orNone("Timezone", cron["timeZone"], "<none>", "spec", "timeZone"),
+			cell("Suspend", cron["suspend"], func(obj doc.Value) string {
+				if obj.At("spec", "suspend").Bool() {
+					return "True"
+				}
+				return "False"
+			}),
+			size("Active", batchv1.CronJobStatus{}.SwaggerDoc()["active"], []string{"status", "active"}),
+			timed("Last Schedule", batchv1.CronJobStatus{}.SwaggerDoc()["lastScheduleTime"], func(obj doc.Value, now time.Time) string {
+				if t := obj.At("status", "lastScheduleTime").Text(); t != "" {
+					return age(t, now)
+				}
+				return "<none>"
+			}),
+			ageColumn(),
+		}, containerColumns("spec", "jobTemplate", "spec", "template", "spec")...),
+		check: checkCronJob,
+	}}
+}
+
+func numberAt(path ...string) func(doc.Value) string {
+	return func(obj doc.Value) string { return number(obj.At(path...)) }
+}
+
+// replicaColumns are those of kinds that keep a number of pods.
+func replicaColumns() []kind.Column {
+	spec, status := appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()
+	return append([]kind.Column{
+		cell("Desired", spec["replicas"], numberAt("spec", "replicas")),
+		cell("Current", status["replicas"], numberAt("status", "replicas")),
+		cell("Ready", status["readyReplicas"], numberAt("status", "readyReplicas")),
+		ageColumn(),
+	}, templateColumns(spec["selector"])...)
+}
+
+func daemonSetColumns() []kind.Column {
+	status := appsv1.DaemonSetStatus{}.SwaggerDoc()
+	own := func(name, member string) kind.Column {
+		return cell(name, status[member], numberAt("status", member))
+	}
+	return append([]kind.Column{
+		own("Desired", "desiredNumberScheduled"), own("Current", "currentNumberScheduled"), own("Ready", "numberReady"),
+		own("Up-to-date", "updatedNumberScheduled"), own("Available", "numberAvailable"),
+		cell("Node Selector", "NodeSelector is a selector which must be true for the pod to fit on a node.", func(obj doc.Value) string {
+			return mapText(obj.At("spec", "template", "spec", "nodeSelector"), "<none>")
+		}),
+		ageColumn(),
+	}, templateColumns(appsv1.DaemonSetSpec{}.SwaggerDoc()["selector"])...)
+}
+
+// controllerOf names the owner that controls an object.
+func controllerOf(obj doc.Value) string {
+	for _, ref := range obj.At("metadata", "ownerReferences").Items() {
+		if ref.Get("controller").Bool() {
+			group, _, ok := strings.Cut(ref.Get("apiVersion").Text(), "/")
+			name := strings.ToLower(ref.Get("kind").Text())
+			if ok {
+				name += "." + group
+			}
+			return name + "/" + ref.Get("name").Text()
+		}
+	}
+	return "<none>"
+}
+
+// hasCondition reports whether a condition is true.
+func hasCondition(obj doc.Value, typ string) bool {
+	for _, c := range obj.At("status", "conditions").Items() {
+		if c.Get("type").Text() == typ && c.Get("status").Text() == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+func jobStatus(obj doc.Value) string {
+	switch {
+	case hasCondition(obj, "Complete"):
+		return "Complete"
+	case hasCondition(obj, "Failed"):
+		return "Failed"
+	case obj.At("metadata", "deletionTimestamp").Text() != "":
+		return "Terminating"
+	case hasCondition(obj, "Suspended"):
+		return "Suspended"
+	case hasCondition(obj, "FailureTarget"):
+		return "FailureTarget"
+	case hasCondition(obj, "SuccessCriteriaMet"):
+		return "SuccessCriteriaMet"
+	}
+	return "Running"
+}
+
+func jobCompletions(obj doc.Value) string {
+	done := number(obj.At("status", "succeeded"))
+	if want := obj.At("spec", "completions"); want.Kind() == doc.Int {
+		return done + "/" + number(want)
+	}
+	if n := obj.At("spec", "parallelism"); n.Int() > 1 {
+		return done + "/1 of " + number(n)
+	}
+	return done + "/1"
+}
+
+func jobDuration(obj doc.Value, now time.Time) string {
+	start, err := time.Parse(time.RFC3339, obj.At("status", "startTime").Text())
+	if err != nil {
+		return ""
+	}
+	if end, err := time.Parse(time.RFC3339, obj.At("status", "completionTime").Text()); err == nil {
+		now = end
+	}
+	return duration.HumanDuration(now.Sub(start))
+}
+
+// createJob tells the pods of a new job from those of others, unless its owner
+// does.
+func createJob(d *doc.Doc) {
+	o := meta.Object{Doc: d}
+	if d.Root().At("spec", "manualSelector").Bool() {
+		return
+	}
+	uid := strings.Clone(o.UID())
+	template := []string{"spec", "template", "metadata", "labels"}
+	for _, label := range []struct{ name, value string }{
+		{"job-name", strings.Clone(o.Name())}, {batchv1.JobNameLabel, strings.Clone(o.Name())},
+		{"controller-uid", uid}, {batchv1.ControllerUidLabel, uid},
+	} {
+		if !d.Root().At(append(template, label.name)...).Exists() {
+			d.Set(d.NewString(label.value), append(template, label.name)...)
+		}
+	}
+	d.Set(d.NewString(uid), "spec", "selector", "matchLabels", batchv1.ControllerUidLabel)
+}

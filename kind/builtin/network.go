@@ -1,0 +1,273 @@
+package builtin
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file describes services and what leads to them.
+
+func networkKinds() []description {
+	service := corev1.ServiceSpec{}.SwaggerDoc()
+	return []description{{
+		kind: "Service", plural: "services", short: []string{"svc"}, categories: all, prefix: "services/specs",
+		versions: v1[corev1.Service](fillService), status: true, createOnUpdate: true, name: validation.NameIsDNS1035Label,
+		fields: []kind.Selectable{kind.NewSelectable(".spec.clusterIP"), kind.NewSelectable(".spec.type")},
+		columns: []kind.Column{
+			at("Type", "string", ".spec.type", service["type"]),
+			cell("Cluster-IP", service["clusterIP"], func(obj doc.Value) string {
+				return either(obj.At("spec", "clusterIP").Text(), "<none>")
+			}),
+			cell("External-IP", service["externalIPs"], externalIP),
+			cell("Port(s)", service["ports"], servicePorts),
+			ageColumn(),
+			wide(cell("Selector", service["selector"], func(obj doc.Value) string { return mapText(obj.At("spec", "selector"), "<none>") })),
+		},
+		check: checkService,
+	}, {
+		kind: "Endpoints", plural: "endpoints", singular: "endpoints", short: []string{"ep"}, prefix: "services/endpoints",
+		versions: v1[corev1.Endpoints](nil), createOnUpdate: true,
+		columns: []kind.Column{cell("Endpoints", corev1.Endpoints{}.SwaggerDoc()["subsets"], endpointsCell), ageColumn()},
+		warnings: func(_, _ *doc.Doc) []string {
+			return []string{"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+		},
+	}, {
+		group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices", generation: true,
+		versions: v1[discoveryv1.EndpointSlice](nil),
+		columns: []kind.Column{
+			at("AddressType", "string", ".addressType", discoveryv1.EndpointSlice{}.SwaggerDoc()["addressType"]),
+			cell("Ports", discoveryv1.EndpointSlice{}.SwaggerDoc()["ports"], func(obj doc.Value) string {
+				var ports []string
+				for _, p := range obj.Get("ports").Items() {
+					ports = append(ports, either(textOf(p.Get("port")), "*"))
+				}
+				return firstFew(ports, 3)
+			}),
+			cell("Endpoints", discoveryv1.EndpointSlice{}.SwaggerDoc()["endpoints"], func(obj doc.Value) string {
+				var ips []string
+				for _, e := range obj.Get("endpoints").Items() {
+					for _, a := range e.Get("addresses").Items() {
+						ips = append(ips, a.Text())
+					}
+				}
+				return firstFew(ips, 3)
+			}),
+			ageColumn(),
+		},
+	}, {
+		group: "networking.k8s.io", kind: "Ingress", plural: "ingresses", short: []string{"ing"}, prefix: "ingress",
+		versions: v1[networkingv1.Ingress](nil), status: true, generation: true,
+		columns: []kind.Column{
+			orNone("Class", "The name of the IngressClass resource that should be used for additional configuration", "<none>", "spec", "ingressClassName"),
+			cell("Hosts", "Hosts that incoming requests are matched against before the ingress rule", ingressHosts),
+			cell("Address", "Address is a list containing ingress points for the load-balancer", func(obj doc.Value) string { return balancers(obj) }),
+			cell("Ports", "Ports of TLS configurations that open", func(obj doc.Value) string {
+				if obj.At("spec", "tls").Len() > 0 {
+					return "80, 443"
+				}
+				return "80"
+			}),
+			ageColumn(),
+		},
+		check: checkIngress,
+	}, {
+		group: "networking.k8s.io", kind: "IngressClass", plural: "ingressclasses", cluster: true, generation: true,
+		versions: v1[networkingv1.IngressClass](nil),
+		columns: []kind.Column{
+			at("Controller", "string", ".spec.controller", "Controller that is responsible for handling this class"),
+			cell("Parameters", "A reference to a resource with additional parameters", func(obj doc.Value) string {
+				p := obj.At("spec", "parameters")
+				if p.Kind() != doc.Object {
+					return "<none>"
+				}
+				name := p.Get("kind").Text()
+				if g := p.Get("apiGroup").Text(); g != "" {
+					name += "." + g
+				}
+				return name + "/" + p.Get("name").Text()
+			}),
+			ageColumn(),
+		},
+	}, {
+		group: "networking.k8s.io", kind: "NetworkPolicy", plural: "networkpolicies", short: []string{"netpol"}, generation: true,
+		versions: v1[networkingv1.NetworkPolicy](fillNetworkPolicy),
+		columns: []kind.Column{
+			cell("Pod-Selector", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"], func(obj doc.Value) string {
+				return selectorText(obj.At("spec", "podSelector"))
+			}),
+			ageColumn(),
+		},
+	}, {
+		group: "networking.k8s.io", kind: "IPAddress", plural: "ipaddresses", short: []string{"ip"}, cluster: true, generation: true,
+		versions: v1[networkingv1.IPAddress](nil),
+		columns: []kind.Column{
+			cell("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"], func(obj doc.Value) string {
+				ref, name := obj.At("spec", "parentRef"), ""
+				for _, part := range []string{"group", "resource", "namespace", "name"} {
+					if text := ref.Get(part).Text(); text != "" && name != "" && part != "resource" {
+						name += "/" + text
+					} else if text != "" && name != "" {
+						name = text + "." + name
+					} else if text != "" {
+						name = text
+					}
+				}
+				return name
+			}),
+			ageColumn(),
+		},
+	}, {
+		group: "networking.k8s.io", kind: "ServiceCIDR", plural: "servicecidrs", cluster: true, status: true, generation: true,
+		versions: v1[networkingv1.ServiceCIDR](nil),
+		columns: []kind.Column{
+			cell("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"], func(obj doc.Value) string {
+				return strings.Join(texts(obj.At("spec", "cidrs")), ",")
+			}),
+			ageColumn(),
+		},
+	}}
+}
+
+// firstFew joins a few of the texts and says how many more there are.
+func firstFew(all []string, few int) string {
+	switch {
+	case len(all) == 0:
+		return "<unset>"
+	case len(all) <= few:
+		return strings.Join(all, ",")
+	}
+	return fmt.Sprintf("%s + %d more...", strings.Join(all[:few], ","), len(all)-few)
+}
+
+// balancers are the addresses of the load balancers of a service or ingress.
+func balancers(obj doc.Value) string {
+	var out []string
+	for _, in := range obj.At("status", "loadBalancer", "ingress").Items() {
+		out = append(out, either(in.Get("ip").Text(), in.Get("hostname").Text()))
+	}
+	return strings.Join(out, ",")
+}
+
+func externalIP(obj doc.Value) string {
+	ips := strings.Join(texts(obj.At("spec", "externalIPs")), ",")
+	switch corev1.ServiceType(obj.At("spec", "type").Text()) {
+	case corev1.ServiceTypeExternalName:
+		return obj.At("spec", "externalName").Text()
+	case corev1.ServiceTypeLoadBalancer:
+		all := balancers(obj)
+		switch {
+		case ips != "" && all != "":
+			return all + "," + ips
+		case ips == "" && all == "":
+			return "<pending>"
+		}
+		return all + ips
+	}
+	return either(ips, "<none>")
+}
+
+func servicePorts(obj doc.Value) string {
+	var out []string
+	for _, p := range obj.At("spec", "ports").Items() {
+		out = append(out, portText(p))
+	}
+	return either(strings.Join(out, ","), "<none>")
+}
+
+func endpointsCell(obj doc.Value) string {
+	var out []string
+	for _, s := range obj.Get("subsets").Items() {
+		for _, a := range s.Get("addresses").Items() {
+			if s.Get("ports").Len() == 0 {
+				out = append(out, a.Get("ip").Text())
+			}
+			for _, p := range s.Get("ports").Items() {
+				out = append(out, a.Get("ip").Text()+":"+number(p.Get("port")))
+			}
+		}
+	}
+	if out == nil {
+		return "<none>"
+	}
+	return firstFew(out, 3)
+}
+
+func ingressHosts(obj doc.Value) string {
+	var out []string
+	for _, r := range obj.At("spec", "rules").Items() {
+		if h := r.Get("host").Text(); h != "" {
+			out = append(out, h)
+		}
+	}
+	if out == nil {
+		return "*"
+	}
+	return firstFew(out, 3)
+}
+
+func checkService(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
+	if scope == schema.Status {
+		return nil
+	}
+	var errs field.ErrorList
+	spec, path := d.Root().Get("spec"), field.NewPath("spec")
+	typ, ports := corev1.ServiceType(spec.Get("type").Text()), path.Child("ports")
+	headless := spec.Get("clusterIP").Text() == corev1.ClusterIPNone
+	if spec.Get("ports").Len() == 0 && !headless && typ != corev1.ServiceTypeExternalName {
+		errs = append(errs, field.Required(ports, ""))
+	}
+	if typ == corev1.ServiceTypeExternalName && spec.Get("externalName").Text() == "" {
+		errs = append(errs, field.Required(path.Child("externalName"), ""))
+	}
+	names := map[string]bool{}
+	for i, p := range spec.Get("ports").Items() {
+		at, name := ports.Index(i), strings.Clone(p.Get("name").Text())
+		switch {
+		case name == "" && spec.Get("ports").Len() > 1:
+			errs = append(errs, field.Required(at.Child("name"), ""))
+		case name != "" && names[name]:
+			errs = append(errs, field.Duplicate(at.Child("name"), name))
+		case name != "":
+			errs = append(errs, checkLabel(at.Child("name"), name)...)
+		}
+		names[name] = true
+		errs = append(errs, checkPort(at.Child("port"), p.Get("port"))...)
+	}
+	if old == nil {
+		return errs
+	}
+	was, now := old.Root().At("spec", "clusterIP").Text(), spec.Get("clusterIP").Text()
+	if was != "" && now != was && typ != corev1.ServiceTypeExternalName && old.Root().At("spec", "type").Text() != string(corev1.ServiceTypeExternalName) {
+		errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(0), []string{strings.Clone(now)}, "may not change once set"))
+	}
+	return errs
+}
+
+func checkIngress(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
+	if scope == schema.Status {
+		return nil
+	}
+	var errs field.ErrorList
+	spec, path := d.Root().Get("spec"), field.NewPath("spec")
+	if spec.Get("rules").Len() == 0 && spec.Get("defaultBackend").Kind() != doc.Object {
+		errs = append(errs, field.Invalid(path, spec.Get("rules").Interface(), "either `defaultBackend` or `rules` must be specified"))
+	}
+	for i, r := range spec.Get("rules").Items() {
+		for j, p := range r.At("http", "paths").Items() {
+			if at := path.Child("rules").Index(i).Child("http", "paths").Index(j); p.Get("pathType").Text() == "" {
+				errs = append(errs, field.Required(at.Child("pathType"), "pathType must be specified"))
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,329 @@
+package builtin
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file describes pods and what pods run on.
+
+// all is the category of what "kubectl get all" shows.
+var all = []string{"all"}
+
+// partVerbs are the verbs of subresources that are a part of their object.
+var partVerbs = []string{"get", "patch", "update"}
+
+func podKinds() []description {
+	return []description{{
+		kind: "Pod", plural: "pods", short: []string{"po"}, categories: all,
+		versions: v1[corev1.Pod](fillPod), status: true, generation: true,
+		subresources: []kind.Subresource{
+			{Name: "ephemeralcontainers", Verbs: partVerbs, Scope: schema.Whole},
+			{Name: "resize", Verbs: partVerbs, Scope: schema.Whole},
+		},
+		fields:  podFields(),
+		columns: podColumns(),
+		create:  createPod, check: checkPod, grace: podGrace,
+	}, {
+		kind: "PodTemplate", plural: "podtemplates", versions: v1[corev1.PodTemplate](fillTemplate), generation: true,
+		columns: append(containerColumnsNow("template", "spec"),
+			cell("Pod Labels", corev1.PodTemplate{}.SwaggerDoc()["template"], func(obj doc.Value) string {
+				return mapText(obj.At("template", "metadata", "labels"), "<none>")
+			})),
+	}, {
+		kind: "ReplicationController", plural: "replicationcontrollers", short: []string{"rc"}, categories: all,
+		prefix: "controllers", versions: v1[corev1.ReplicationController](fillReplicationController),
+		status: true, generation: true, scale: newScale(),
+		fields: []kind.Selectable{numberField("status.replicas")}, columns: replicaColumns(),
+		check: checkWorkload("", "Always"),
+	}, {
+		kind: "Node", plural: "nodes", short: []string{"no"}, cluster: true, prefix: "minions",
+		versions: v1[corev1.Node](fillNode), status: true, keepStatus: true,
+		fields: []kind.Selectable{boolField("spec.unschedulable")}, columns: nodeColumns(),
+	}, {
+		kind: "ResourceQuota", plural: "resourcequotas", short: []string{"quota"}, status: true,
+		versions: v1[corev1.ResourceQuota](nil),
+		columns: []kind.Column{
+			cell("Request", "Request represents a minimum amount of cpu/memory that a container may consume.", quotaCell(false)),
+			cell("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.", quotaCell(true)),
+			ageColumn(),
+		},
+	}, {
+		kind: "LimitRange", plural: "limitranges", short: []string{"limits"},
+		versions: v1[corev1.LimitRange](fillLimitRange), columns: []kind.Column{createdColumn()},
+	}}
+}
+
+// containerColumnsNow are containerColumns that are always shown.
+func containerColumnsNow(path ...string) []kind.Column {
+	columns := containerColumns(path...)
+	for i := range columns {
+		columns[i].Priority = 0
+	}
+	return columns
+}
+
+// newScale is where the scale of all kinds of workloads is.
+func newScale() *kind.Scale {
+	return &kind.Scale{
+		SpecReplicas: ".spec.replicas", StatusReplicas: ".status.replicas", LabelSelector: ".spec.selector",
+		SpecPath: []string{"spec", "replicas"}, StatusPath: []string{"status", "replicas"}, SelectorPath: []string{"spec", "selector"},
+	}
+}
+
+func podFields() []kind.Selectable {
+	var fields []kind.Selectable
+	for _, path := range []string{
+		".spec.nodeName", ".spec.restartPolicy", ".spec.schedulerName", ".spec.serviceAccountName",
+		".status.phase", ".status.podIP", ".status.nominatedNodeName",
+	} {
+		fields = append(fields, kind.NewSelectable(path))
+	}
+	return append(fields, boolField("spec.hostNetwork"), kind.Selectable{
+		JSONPath: ".status.podIPs", Label: "status.podIPs",
+		Value: func(root doc.Value) string {
+			var ips []string
+			for _, ip := range root.At("status", "podIPs").Items() {
+				ips = append(ips, ip.Get("ip").Text())
+			}
+			return strings.Join(ips, ",")
+		},
+	})
+}
+
+// boolField is a selectable truth, which is false where it is not said.
+func boolField(label string) kind.Selectable {
+	f := kind.NewSelectable("." + label)
+	f.Value = func(root doc.Value) string { return strconv.FormatBool(root.At(f.Path...).Bool()) }
+	return f
+}
+
+// numberField is a selectable number, which is 0 where it is not said.
+func numberField(label string) kind.Selectable {
+	f := kind.NewSelectable("." + label)
+	f.Value = func(root doc.Value) string { return number(root.At(f.Path...)) }
+	return f
+}
+
+// createPod gives a new pod the status that it starts with.
+func createPod(d *doc.Doc) {
+	d.Set(d.NewString(string(corev1.PodPending)), "status", "phase")
+	d.Set(d.NewString(string(qosClass(d.Root().Get("spec")))), "status", "qosClass")
+}
+
+// qosClass is a pod's quality of service, which its requests and limits of
+// processors and memory decide.
+func qosClass(spec doc.Value) corev1.PodQOSClass {
+	guaranteed, any := true, false
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, c := range spec.Get(list).Items() {
+			for _, r := range []string{"cpu", "memory"} {
+				request, limit := c.At("resources", "requests", r).Text(), c.At("resources", "limits", r).Text()
+				zero := func(q string) bool { return q == "" || q == "0" }
+				any = any || !zero(request) || !zero(limit)
+				guaranteed = guaranteed && !zero(limit) && request == limit
+			}
+		}
+	}
+	switch {
+	case !any:
+		return corev1.PodQOSBestEffort
+	case guaranteed:
+		return corev1.PodQOSGuaranteed
+	}
+	return corev1.PodQOSBurstable
+}
+
+// podGrace is how long a pod lives on: what is asked for or what it says
+// itself, and not at all unless it runs on a node.
+func podGrace(d *doc.Doc, asked *int64) int64 {
+	root := d.Root()
+	phase := corev1.PodPhase(root.At("status", "phase").Text())
+	if root.At("spec", "nodeName").Text() == "" || phase == corev1.PodFailed || phase == corev1.PodSucceeded {
+		return 0
+	}
+	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	if own := root.At("spec", "terminationGracePeriodSeconds"); own.Kind() == doc.Int {
+		seconds = own.Int()
+	}
+	if asked != nil {
+		seconds = *asked
+	}
+	return max(seconds, 0)
+}
+
+func podColumns() []kind.Column {
+	spec, status := corev1.PodSpec{}.SwaggerDoc(), corev1.PodStatus{}.SwaggerDoc()
+	return []kind.Column{
+		cell("Ready", "The aggregate readiness state of this pod for accepting traffic.", podReady),
+		cell("Status", "The aggregate status of the containers in this pod.", podStatus),
+		timed("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.", podRestarts),
+		ageColumn(),
+		wide(orNone("IP", status["podIP"], "<none>", "status", "podIP")),
+		wide(orNone("Node", spec["nodeName"], "<none>", "spec", "nodeName")),
+		wide(orNone("Nominated Node", status["nominatedNodeName"], "<none>", "status", "nominatedNodeName")),
+		wide(cell("Readiness Gates", spec["readinessGates"], readinessGates)),
+	}
+}
+
+// podReady counts the containers that are ready.
+func podReady(obj doc.Value) string {
+	ready := 0
+	for _, s := range obj.At("status", "containerStatuses").Items() {
+		if s.Get("ready").Bool() && s.At("state", "running").Exists() {
+			ready++
+		}
+	}
+	return strconv.Itoa(ready) + "/" + strconv.Itoa(obj.At("spec", "containers").Len())
+}
+
+// podStatus is one word for what a pod does.
+func podStatus(obj doc.Value) string {
+	status := obj.Get("status")
+	reason := either(status.Get("reason").Text(), status.Get("phase").Text())
+	for _, s := range status.Get("containerStatuses").Items() {
+		if why := containerReason(s); why != "" {
+			reason = why
+		}
+	}
+	for i, s := range status.Get("initContainerStatuses").Items() {
+		switch done := s.At("state", "terminated"); {
+		case done.Exists() && done.Get("exitCode").Int() == 0, s.Get("started").Bool():
+			continue
+		case containerReason(s) != "" && s.At("state", "waiting", "reason").Text() != "PodInitializing":
+			reason = "Init:" + containerReason(s)
+		default:
+			reason = "Init:" + strconv.Itoa(i) + "/" + strconv.Itoa(obj.At("spec", "initContainers").Len())
+		}
+		break
+	}
+	switch {
+	case obj.At("metadata", "deletionTimestamp").Text() == "":
+		return reason
+	case status.Get("reason").Text() == "NodeLost":
+		return "Unknown"
+	}
+	return "Terminating"
+}
+
+// containerReason is why a container does not run, "" if it does.
+func containerReason(s doc.Value) string {
+	if why := s.At("state", "waiting", "reason").Text(); why != "" {
+		return why
+	}
+	done := s.At("state", "terminated")
+	switch {
+	case done.Kind() != doc.Object:
+		return ""
+	case done.Get("reason").Text() != "":
+		return done.Get("reason").Text()
+	case done.Get("signal").Int() != 0:
+		return "Signal:" + number(done.Get("signal"))
+	}
+	return "ExitCode:" + number(done.Get("exitCode"))
+}
+
+func podRestarts(obj doc.Value, now time.Time) string {
+	var n int64
+	last := ""
+	for _, s := range obj.At("status", "containerStatuses").Items() {
+		n += s.Get("restartCount").Int()
+		if at := s.At("lastState", "terminated", "finishedAt").Text(); at > last {
+			last = at
+		}
+	}
+	text := strconv.FormatInt(n, 10)
+	if n > 0 && last != "" {
+		text += " (" + age(last, now) + " ago)"
+	}
+	return text
+}
+
+func readinessGates(obj doc.Value) string {
+	gates := obj.At("spec", "readinessGates")
+	if gates.Len() == 0 {
+		return "<none>"
+	}
+	met := 0
+	for _, g := range gates.Items() {
+		for _, c := range obj.At("status", "conditions").Items() {
+			if c.Get("type").Text() == g.Get("conditionType").Text() && c.Get("status").Text() == "True" {
+				met++
+				break
+			}
+		}
+	}
+	return strconv.Itoa(met) + "/" + strconv.Itoa(gates.Len())
+}
+
+func nodeColumns() []kind.Column {
+	info := corev1.NodeSystemInfo{}.SwaggerDoc()
+	address := func(name, typ string) kind.Column {
+		return wide(cell(name, corev1.NodeStatus{}.SwaggerDoc()["addresses"], func(obj doc.Value) string {
+			for _, a := range obj.At("status", "addresses").Items() {
+				if a.Get("type").Text() == typ {
+					return a.Get("address").Text()
+				}
+			}
+			return "<none>"
+		}))
+	}
+	own := func(name, member string) kind.Column {
+		return wide(orNone(name, info[member], "<unknown>", "status", "nodeInfo", member))
+	}
+	return []kind.Column{
+		cell("Status", "The status of the node", nodeStatus),
+		cell("Roles", "The roles of the node", nodeRoles),
+		ageColumn(),
+		at("Version", "string", ".status.nodeInfo.kubeletVersion", info["kubeletVersion"]),
+		address("Internal-IP", "InternalIP"), address("External-IP", "ExternalIP"),
+		own("OS-Image", "osImage"), own("Kernel-Version", "kernelVersion"), own("Container-Runtime", "containerRuntimeVersion"),
+	}
+}
+
+func nodeStatus(obj doc.Value) string {
+	word := "Unknown"
+	for _, c := range obj.At("status", "conditions").Items() {
+		if c.Get("type").Text() == "Ready" {
+			if word = "NotReady"; c.Get("status").Text() == "True" {
+				word = "Ready"
+			}
+		}
+	}
+	if obj.At("spec", "unschedulable").Bool() {
+		word += ",SchedulingDisabled"
+	}
+	return word
+}
+
+func nodeRoles(obj doc.Value) string {
+	var roles []string
+	for key, value := range obj.At("metadata", "labels").Members() {
+		if role, ok := strings.CutPrefix(key, "node-role.kubernetes.io/"); ok && role != "" {
+			roles = append(roles, role)
+		} else if key == "kubernetes.io/role" && value.Text() != "" {
+			roles = append(roles, value.Text())
+		}
+	}
+	return either(strings.Join(roles, ","), "<none>")
+}
+
+// quotaCell shows what is used of what there is, of limits or of all else.
+func quotaCell(limits bool) func(doc.Value) string {
+	return func(obj doc.Value) string {
+		var out []string
+		for name, hard := range obj.At("status", "hard").Members() {
+			if strings.HasPrefix(name, "limits.") == limits {
+				out = append(out, name+": "+either(obj.At("status", "used", name).Text(), "0")+"/"+hard.Text())
+			}
+		}
+		return strings.Join(out, ", ")
+	}
+}
