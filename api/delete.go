@@ -165,13 +165,36 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	before := slices.Collect(m.Finalizers())
 	after := finalizersFor(before, o)
 	q.warnOfFinalizers(before, after)
-	if len(after) == 0 && !hooked && !held {
+	grace, shorter := q.grace(o, m, wasDeleting)
+	if len(after) == 0 && !hooked && !held && grace == 0 {
 		return q.erase(o, m, obj)
 	}
-	if wasDeleting && slices.Equal(before, after) && !hooked {
+	if wasDeleting && slices.Equal(before, after) && !hooked && !shorter {
 		return nil, errUnchanged
 	}
+	if grace > 0 && (!wasDeleting || shorter) {
+		m.SetDeletionTimestamp(time.Now().Add(time.Duration(grace) * time.Second))
+		m.SetDeletionGracePeriodSeconds(grace)
+	}
 	return q.mark(o, m, obj, before, after, wasDeleting)
+}
+
+// grace is how many seconds an object is to live on: what its kind says, or what
+// is left for one that is being deleted already. shorter says that this is less
+// than was said before.
+func (q *request) grace(o *meta.DeleteOptions, m meta.Object, wasDeleting bool) (seconds int64, shorter bool) {
+	b := q.kind.Builtin
+	if b == nil || b.Grace == nil {
+		return 0, false
+	}
+	if !wasDeleting {
+		return b.Grace(m.Doc, o.GracePeriodSeconds), false
+	}
+	seconds = m.Meta().Get("deletionGracePeriodSeconds").Int()
+	if asked := o.GracePeriodSeconds; asked != nil && *asked < seconds {
+		return max(*asked, 0), true
+	}
+	return seconds, false
 }
 
 // erase removes the object from the store.
@@ -201,7 +224,9 @@ func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, 
 		}
 		// Kinds with rules of their own for deletion are marked by those alone.
 		if b := q.kind.Builtin; b == nil || b.Delete == nil {
-			m.SetDeletionGracePeriodSeconds(0)
+			if !m.Meta().Get("deletionGracePeriodSeconds").Exists() {
+				m.SetDeletionGracePeriodSeconds(0)
+			}
 			if g := m.Generation(); g > 0 {
 				m.SetGeneration(g + 1)
 			}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/api/table"
@@ -86,9 +88,33 @@ func (q *request) scaleOf(d *doc.Doc, rev int64) (s *autoscalingv1.Scale, found 
 		s.Status.Replicas = int32(at.Node.Int())
 	}
 	if len(q.v.Scale.SelectorPath) > 0 {
-		s.Status.Selector = strings.Clone(root.At(q.v.Scale.SelectorPath...).Text())
+		s.Status.Selector = selectorText(root.At(q.v.Scale.SelectorPath...))
 	}
 	return s, found, nil
+}
+
+// selectorText is a selector as text: that of custom resources is one, those of
+// built-in kinds are objects.
+func selectorText(v doc.Value) string {
+	if v.Kind() != doc.Object {
+		return strings.Clone(v.Text())
+	}
+	if !v.Get("matchLabels").Exists() && !v.Get("matchExpressions").Exists() {
+		set := labels.Set{}
+		for key, value := range v.Members() {
+			set[strings.Clone(key)] = strings.Clone(value.Text())
+		}
+		return set.String()
+	}
+	var s metav1.LabelSelector
+	if err := json.Unmarshal(v.AppendJSON(nil), &s); err != nil {
+		return ""
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&s)
+	if err != nil {
+		return ""
+	}
+	return selector.String()
 }
 
 func (q *request) sendScale(code int, s *autoscalingv1.Scale) error {

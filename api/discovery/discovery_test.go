@@ -45,7 +45,7 @@ func builtin(group, plural, name, version string, subresources ...kind.Subresour
 func registry() *kind.Registry {
 	r := new(kind.Registry)
 	r.Put(builtin("", "namespaces", "Namespace", "v1", kind.Subresource{Name: "finalize", Verbs: []string{"update"}}))
-	r.Put(builtin("zz.k8s.io", "customs", "Custom", "v1"))
+	r.Put(builtin("node.k8s.io", "customs", "Custom", "v1"))
 	r.Put(custom("demo.io", "widgets", "Widget", "v2", "v1", "v1beta1"))
 	r.Put(custom("demo.io", "gadgets", "Gadget", "v1"))
 	r.Put(custom("alpha.io", "things", "Thing", "v1alpha1"))
@@ -110,7 +110,7 @@ func TestClientTakesTwoRequests(t *testing.T) {
 	for _, g := range groups {
 		names = append(names, g.Name+"@"+g.PreferredVersion.Version)
 	}
-	if got, want := strings.Join(names, " "), "@v1 zz.k8s.io@v1 alpha.io@v1alpha1 demo.io@v2"; got != want {
+	if got, want := strings.Join(names, " "), "@v1 node.k8s.io@v1 alpha.io@v1alpha1 demo.io@v2"; got != want {
 		t.Errorf("groups %s, want %s", got, want)
 	}
 	var resources []string
@@ -191,7 +191,7 @@ func TestAggregatedIsCachedByClients(t *testing.T) {
 	if resp.Header.Get("Cache-Control") != "public" || resp.Header.Get("Vary") != "Accept" || len(etag) != 130 {
 		t.Errorf("headers %v", resp.Header)
 	}
-	if !strings.HasPrefix(string(body), `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"zz.k8s.io"`) {
+	if !strings.HasPrefix(string(body), `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"node.k8s.io"`) {
 		t.Errorf("body %.200s", body)
 	}
 	if resp, _ := get(t, s.URL+"/apis", acceptClient, "If-None-Match", etag); resp.StatusCode != http.StatusNotModified {

@@ -179,29 +179,32 @@ func groupDoc(s *kind.Snapshot, name string) (metav1.APIGroup, bool) {
 	return g, true
 }
 
+// builtinGroups are the groups of built-in kinds, in the order in which
+// Kubernetes lists them.
+var builtinGroups = []string{
+	"apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io",
+	"networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io",
+	"apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io",
+}
+
 // groupNames are the names of the groups but the core group's, those of
 // built-in kinds first: clients that meet a short name twice take the first.
 func groupNames(s *kind.Snapshot) []string {
-	builtin := make(map[string]bool)
 	var out []string
 	for _, g := range s.Groups() {
-		if g == "" {
-			continue
-		}
-		out = append(out, g)
-		for k := range s.InGroup(g) {
-			builtin[g] = builtin[g] || k.Builtin != nil
+		if g != "" {
+			out = append(out, g)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(rank(builtin[a]), rank(builtin[b])) })
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	return out
 }
 
-func rank(builtin bool) int {
-	if builtin {
-		return 0
+func rank(group string) int {
+	if at := slices.Index(builtinGroups, group); at >= 0 {
+		return at
 	}
-	return 1
+	return len(builtinGroups)
 }
 
 func groupList(s *kind.Snapshot) *metav1.APIGroupList {
