@@ -145,8 +145,7 @@ func (l *listRef) Value() any {
 }
 
 func (l *listRef) Get(index ref.Val) ref.Val {
-	got, present := qualify(l.v, fromRef(index), false)
-	_ = present
+	got, _ := qualify(l.v, fromRef(index), false)
 	return got.ref()
 }
 
@@ -292,6 +291,20 @@ func eachEntry(m Value, fn func(k, v Value) bool) {
 		if !fn(stringValue(key), load(datum.Doc, datum.Node, t)) {
 			return
 		}
+	}
+}
+
+// eachVisit is eachEntry as a walk by upstream sees it: after the members that
+// an object declares there is nothing, once for each that it does not.
+func eachVisit(m Value, fn func(k, v Value)) {
+	n := 0
+	eachEntry(m, func(k, v Value) bool {
+		fn(k, v)
+		n++
+		return true
+	})
+	for ; m.fromDoc() && n < m.size(); n++ {
+		fn(nullValue, errorValue(errNoOverload))
 	}
 }
 

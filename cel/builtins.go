@@ -132,6 +132,9 @@ func mapInsert(a []Value) (Value, bool) {
 	if m.kind != KindMap || m.flag != flagOwn {
 		return Value{}, false
 	}
+	if bad := unhashable(a[1]); bad.failed() {
+		return bad, true
+	}
 	box := m.heapMap()
 	if _, found := box.find(a[1]); found {
 		return errorf("insert failed: key %v already exists", a[1].ref()), true

@@ -439,12 +439,18 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 				}
 				v = *v.optional()
 			}
+			if bad := unhashable(k); bad.failed() {
+				return bad
+			}
 			m.put(k, v)
 		}
 		return mapValue(m)
 	}
 	if allConst {
 		v := build(&frame{limit: math.MaxUint64})
+		if v.kind == KindError && !c.general() {
+			c.fail("%w", v.err())
+		}
 		return constant(v)
 	}
 	return &code{eval: func(fr *frame) Value {

@@ -106,7 +106,7 @@ func (c *compiler) function(e ast.Expr) *code {
 	if impl == nil {
 		c.unsupported(name + "()")
 	}
-	cc := &callCode{name: name, cost: callCost(name, overload), builtin: builtins[overload], impl: impl, trait: impl.OperandTrait}
+	cc := &callCode{name: name, cost: c.callCost(name, overload), builtin: builtins[overload], impl: impl, trait: impl.OperandTrait}
 	for _, arg := range args {
 		cc.args = append(cc.args, arg.eval)
 	}

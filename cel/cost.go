@@ -101,10 +101,7 @@ func traversal(v Value) uint64 {
 		return sum
 	case KindMap:
 		var sum uint64
-		eachEntry(v, func(k, item Value) bool {
-			sum += traversal(k) + traversal(item)
-			return true
-		})
+		eachVisit(v, func(k, item Value) { sum += traversal(k) + traversal(item) })
 		return sum
 	}
 	return 1
@@ -113,13 +110,13 @@ func traversal(v Value) uint64 {
 // overloadCosts are the prices that belong to one overload; they come before
 // those of the function's name.
 var overloadCosts = map[string]costFn{
-	"list_sets_contains_list":   func(a []Value, _ Value) uint64 { return 1 + sizeOf(a[0])*sizeOf(a[1]) },
-	"list_sets_intersects_list": func(a []Value, _ Value) uint64 { return 1 + sizeOf(a[0])*sizeOf(a[1]) },
-	"list_sets_equivalent_list": func(a []Value, _ Value) uint64 { return 1 + 2*sizeOf(a[0])*sizeOf(a[1]) },
-	"list_slice":                func(_ []Value, r Value) uint64 { return 11 + sizeOf(r) },
-	"lists_range":               func(_ []Value, r Value) uint64 { return 11 + sizeOf(r) },
-	"list_reverse":              func(_ []Value, r Value) uint64 { return 11 + sizeOf(r) },
-	"list_flatten":              func(a []Value, _ Value) uint64 { return 11 + sizeOf(a[0]) },
+	"list_sets_contains_list":   func(a []Value, _ Value) uint64 { return 1 + plainSize(a[0])*plainSize(a[1]) },
+	"list_sets_intersects_list": func(a []Value, _ Value) uint64 { return 1 + plainSize(a[0])*plainSize(a[1]) },
+	"list_sets_equivalent_list": func(a []Value, _ Value) uint64 { return 1 + 2*plainSize(a[0])*plainSize(a[1]) },
+	"list_slice":                func(_ []Value, r Value) uint64 { return 11 + plainSize(r) },
+	"lists_range":               func(_ []Value, r Value) uint64 { return 11 + plainSize(r) },
+	"list_reverse":              func(_ []Value, r Value) uint64 { return 11 + plainSize(r) },
+	"list_flatten":              func(a []Value, _ Value) uint64 { return 11 + plainSize(a[0]) },
 	"list_flatten_int":          costFlatten,
 	"list_distinct":             func(a []Value, _ Value) uint64 { return costSort(a[0], a[0]) },
 }
@@ -129,12 +126,12 @@ func costFlatten(a []Value, _ Value) uint64 {
 	if a[1].kind == KindInt && a[1].Int() >= 0 {
 		depth = float64(a[1].Int())
 	}
-	return 11 + uint64(depth*float64(sizeOf(a[0])))
+	return 11 + uint64(depth*float64(plainSize(a[0])))
 }
 
 // costSort is the price of comparing every item with every other, by keys.
 func costSort(list, keys Value) uint64 {
-	n := sizeOf(list)
+	n := plainSize(list)
 	each := 2.0
 	if keys.kind == KindList && keys.size() > 0 {
 		if k := keys.item(0).kind; k == KindString || k == KindBytes {

@@ -56,9 +56,8 @@ func (f *fold) open(fr *frame, c *cursor) Value {
 		c.n = c.over.node.Len()
 	case c.over.kind == KindMap:
 		c.pairs = new(pairs)
-		eachEntry(c.over, func(k, v Value) bool {
+		eachVisit(c.over, func(k, v Value) {
 			c.pairs.keys, c.pairs.vals = append(c.pairs.keys, k), append(c.pairs.vals, v)
-			return true
 		})
 		c.n = len(c.pairs.keys)
 	case f.iter2 >= 0:

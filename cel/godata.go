@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -209,15 +210,15 @@ func (v Value) JSON() ([]byte, error) {
 		return []byte("null"), nil
 	case KindDouble:
 		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
-			return json.Marshal(strconv.FormatFloat(f, 'g', -1, 64))
+			return marshal(strconv.FormatFloat(f, 'g', -1, 64))
 		}
-		return json.Marshal(v.Float())
+		return marshal(v.Float())
 	case KindBytes:
-		return json.Marshal(base64.StdEncoding.EncodeToString(v.bytes()))
+		return marshal(base64.StdEncoding.EncodeToString(v.bytes()))
 	case KindTimestamp:
-		return json.Marshal(v.Time().Format(time.RFC3339Nano))
+		return marshal(v.Time().Format(time.RFC3339Nano))
 	case KindDuration:
-		return json.Marshal(durationText(v))
+		return marshal(durationText(v))
 	case KindList:
 		out := []json.RawMessage{}
 		for i, n := 0, v.size(); i < n; i++ {
@@ -227,7 +228,7 @@ func (v Value) JSON() ([]byte, error) {
 			}
 			out = append(out, item)
 		}
-		return json.Marshal(out)
+		return marshal(out)
 	case KindMap:
 		out := map[string]json.RawMessage{}
 		var failure error
@@ -240,7 +241,7 @@ func (v Value) JSON() ([]byte, error) {
 		if failure != nil {
 			return nil, failure
 		}
-		return json.Marshal(out)
+		return marshal(out)
 	case KindOptional:
 		if v.ptr == nil {
 			return []byte("null"), nil
@@ -251,9 +252,20 @@ func (v Value) JSON() ([]byte, error) {
 	case KindUnknown:
 		return nil, fmt.Errorf("the value is unknown: it depends on %v", v.Unknown().Paths)
 	case KindBool, KindInt, KindUint, KindString:
-		return json.Marshal(v.Go())
+		return marshal(v.Go())
 	}
-	return json.Marshal(v.String())
+	return marshal(v.String())
+}
+
+// marshal is json.Marshal without escapes for HTML.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // durationText is string(duration).

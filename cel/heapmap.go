@@ -1,6 +1,10 @@
 package cel
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"reflect"
+)
 
 // This file defines maps on the heap: literals and the results of functions.
 
@@ -27,6 +31,14 @@ type scalarKey struct {
 	text string
 }
 
+// unhashable is the error of a key that no Go map can have, in upstream's words.
+func unhashable(k Value) Value {
+	if k.kind == KindBytes || k.kind == KindOpaque && !reflect.TypeOf(k.opaque().Value()).Comparable() {
+		return errorf("internal error: runtime error: hash of unhashable type %s", goTypeName(k))
+	}
+	return Value{}
+}
+
 // linearMap is the number of keys up to which a map is searched in order.
 const linearMap = 8
 
@@ -42,6 +54,14 @@ func keyOf(v Value) (scalarKey, bool) {
 			return scalarKey{kind: KindDouble}, true
 		}
 		return scalarKey{kind: KindDouble, bits: v.bits}, !math.IsNaN(f)
+	case KindNull, KindDuration:
+		return scalarKey{kind: v.kind, bits: v.bits}, true
+	case KindTimestamp: // as Go compares a time.Time: with its place
+		return scalarKey{kind: v.kind, bits: v.bits, text: fmt.Sprint(v.node.Int(), v.ptr)}, true
+	case KindType:
+		return scalarKey{kind: v.kind, text: v.celType().String()}, true
+	case KindOptional:
+		return scalarKey{kind: v.kind}, v.ptr == nil
 	}
 	return scalarKey{}, false
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -114,6 +115,7 @@ func (o LanguageOptions) libraryOptions() ([]cel.EnvOption, error) {
 	options := []cel.EnvOption{
 		cel.EagerlyValidateDeclarations(true), cel.DefaultUTCTimeZone(true),
 		cel.CrossTypeNumericComparisons(true), cel.EnableIdentifierEscapeSyntax(), durationOption(),
+		cel.CostEstimatorOptions(checker.PresenceTestHasCost(false)),
 	}
 	names := o.Libraries
 	if names == nil {

@@ -399,6 +399,9 @@ func compare(a, b Value) Value {
 			}
 			return intValue(int64(c))
 		}
+		if a.kind == KindDouble && math.IsNaN(a.Float()) {
+			return errorValue(errNaN)
+		}
 		return errorValue(errNoOverload)
 	}
 	if a.kind != b.kind {

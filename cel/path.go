@@ -64,7 +64,7 @@ func (p *path) resolve(fr *frame) Value {
 		optional = optional || s.optional
 		test := p.test && i == len(p.steps)-1
 		got, present := s.apply(fr, v, optional || test)
-		if got.kind == KindError {
+		if got.kind == KindError && !present {
 			if !optional {
 				fr.cost += costSelect
 			}
@@ -167,31 +167,31 @@ func (s *step) result() *Type {
 	return nil
 }
 
-// apply is v with one step applied. With test set, a missing member is no
-// error.
+// apply is v with one step applied, as qualify does it.
 func (s *step) apply(fr *frame, v Value, test bool) (Value, bool) {
 	if s.field != nil && v.kind == KindMap && v.flag == flagFromDoc && v.typ == s.typ {
 		n := member(v.doc(), v.node, s.field.Slot, s.name)
 		if n.Kind() != doc.Absent && n.Kind() != doc.Null {
-			return load(v.doc(), n, s.field.Type), true
+			got := load(v.doc(), n, s.field.Type)
+			return got, got.kind != KindError
 		}
 		if test {
 			return Value{}, false
 		}
-		return noSuchKey(s.key), true
+		return noSuchKey(s.key), false
 	}
 	key := s.key
 	if s.index != nil {
 		key = s.index(fr)
-		if key.failed() {
+		if key.kind == KindUnknown {
 			return key, true
 		}
-		if key = checkKey(key); key.failed() {
-			return key, true
+		if key = checkKey(key); key.kind == KindError {
+			return key, false
 		}
 	}
 	if s.strict && test && v.kind != KindMap && v.kind != KindList && !v.failed() {
-		return noSuchKey(key), true
+		return noSuchKey(key), false
 	}
 	return qualify(v, key, test)
 }

@@ -8,21 +8,25 @@ import (
 // This file selects from values by a key that is known only at run time, or
 // from values whose type is.
 
-// qualify is v[key]. With test set, a missing key is not an error: present
-// says whether there was one.
+// qualify is v[key]. present says whether there was such a member or item; if
+// not, got is the error, or no value if test is set. An item of a list may be
+// an error all the same, because the datum does not fit its type: it is
+// present.
 func qualify(v, key Value, test bool) (got Value, present bool) {
 	switch v.kind {
-	case KindUnknown, KindError:
+	case KindUnknown:
 		return v, true
+	case KindError:
+		return v, false
 	case KindMap:
 		got, found := findIn(v, key)
 		if found {
-			return got, true
+			return got, got.kind != KindError
 		}
 	case KindList:
 		i, failure := listIndex(key)
 		if failure.failed() {
-			return failure, true
+			return failure, false
 		}
 		if i >= 0 && i < int64(v.size()) {
 			if v.fromDoc() && key.kind != KindInt {
@@ -34,14 +38,14 @@ func qualify(v, key Value, test bool) (got Value, present bool) {
 			return Value{}, false
 		}
 		if key.kind != KindInt {
-			return errorf("index out of bounds: %v", key.ref()), true
+			return errorf("index out of bounds: %v", key.ref()), false
 		}
-		return Value{kind: KindError, flag: errIndex, bits: key.bits}, true
+		return Value{kind: KindError, flag: errIndex, bits: key.bits}, false
 	}
 	if test {
 		return Value{}, false
 	}
-	return noSuchKey(key), true
+	return noSuchKey(key), false
 }
 
 func noSuchKey(key Value) Value {

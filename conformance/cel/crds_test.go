@@ -3,6 +3,7 @@ package cel_test
 import (
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"sort"
@@ -128,6 +129,7 @@ func compareRules(t *testing.T, g *generator, at string, s *schema.Structural, r
 type generator struct {
 	rand  *rand.Rand
 	words []string
+	wild  bool // more than valid data: wrong types, greatest numbers, unknown members
 }
 
 var quoted = regexp.MustCompile(`'([^']*)'|"([^"]*)"`)
@@ -146,6 +148,9 @@ func words(s *schema.Structural) []string {
 }
 
 func (g *generator) value(s *schema.Structural, depth int) any {
+	if g.wild && depth > 0 && g.rand.IntN(40) == 0 {
+		return g.odd()
+	}
 	if s.Nullable && g.rand.IntN(8) == 0 && depth > 0 {
 		return nil
 	}
@@ -162,11 +167,17 @@ func (g *generator) value(s *schema.Structural, depth int) any {
 	case "string":
 		return g.text(s)
 	case "integer":
+		if g.wild && g.rand.IntN(8) == 0 {
+			return []int64{-1, math.MaxInt64, math.MinInt64, 1 << 53}[g.rand.IntN(4)]
+		}
 		if g.rand.IntN(12) == 0 {
 			return int64(g.rand.IntN(70000))
 		}
 		return int64(g.rand.IntN(6))
 	case "number":
+		if g.wild && g.rand.IntN(2) == 0 {
+			return []any{int64(0), int64(3), -1.5, 0.5, 1e300, int64(math.MaxInt64)}[g.rand.IntN(6)]
+		}
 		return g.rand.Float64() * 10
 	case "boolean":
 		return g.rand.IntN(2) == 0
@@ -197,6 +208,8 @@ func (g *generator) text(s *schema.Structural) string {
 		return "1h5s"
 	case format == "byte":
 		return "aGVsbG8="
+	case g.wild && g.rand.IntN(3) == 0:
+		return []string{"a", "b", "k"}[g.rand.IntN(3)]
 	}
 	return g.words[g.rand.IntN(len(g.words))]
 }
@@ -229,6 +242,32 @@ func (g *generator) object(s *schema.Structural, depth int) any {
 		if g.rand.IntN(2) == 0 {
 			out[g.words[g.rand.IntN(len(g.words))]] = g.value(s.AdditionalProperties.Structural, depth+1)
 		}
+		if g.wild && g.rand.IntN(2) == 0 {
+			clear(out)
+			out["k"] = g.value(s.AdditionalProperties.Structural, depth+1)
+		}
+	}
+	if g.wild && g.rand.IntN(12) == 0 {
+		out["unknown"] = g.odd()
 	}
 	return out
+}
+
+// odd is what no schema asks for.
+func (g *generator) odd() any {
+	switch g.rand.IntN(7) {
+	case 0:
+		return nil
+	case 1:
+		return int64(g.rand.IntN(3))
+	case 2:
+		return 2.5
+	case 3:
+		return g.words[g.rand.IntN(len(g.words))]
+	case 4:
+		return []any{int64(1), "a"}
+	case 5:
+		return map[string]any{"k": "a"}
+	}
+	return true
 }

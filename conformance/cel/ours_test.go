@@ -6,9 +6,11 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/utils/ptr"
 
 	kcel "github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/doc"
@@ -111,8 +113,11 @@ func (b *builder) object(s *schema.Structural, root bool) *kcel.Type {
 	if root {
 		text := &schema.Structural{Generic: schema.Generic{Type: "string"}}
 		props["apiVersion"], props["kind"] = text, text
+		name, prefix := *text, *text
+		name.ValueValidation = &schema.ValueValidation{MaxLength: ptr.To[int64](253)}
+		prefix.ValueValidation = &schema.ValueValidation{MaxLength: ptr.To[int64](252)}
 		props["metadata"] = &schema.Structural{Generic: schema.Generic{Type: "object"},
-			Properties: map[string]schema.Structural{"name": *text, "generateName": *text}}
+			Properties: map[string]schema.Structural{"name": name, "generateName": prefix}}
 	}
 	required := map[string]bool{}
 	if s.ValueValidation != nil {
@@ -153,22 +158,21 @@ type subject struct {
 	types *kcel.TypeSet
 }
 
-var sharedEnv *kcel.Env
+var sharedEnv = sync.OnceValues(func() (*kcel.Env, error) {
+	return kcel.NewEnv(kcel.EnvOptions{Version: kcel.NewestKubernetes, Stored: true})
+})
 
 func newSubject(t testing.TB, s *schema.Structural, root bool) *subject {
-	if sharedEnv == nil {
-		env, err := kcel.NewEnv(kcel.EnvOptions{Version: "1.37", Stored: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sharedEnv = env
+	env, err := sharedEnv()
+	if err != nil {
+		t.Fatal(err)
 	}
 	b := newBuilder()
 	self := b.build(s, root)
 	if self == nil {
 		return nil
 	}
-	return &subject{b, self, sharedEnv.Types(self)}
+	return &subject{b, self, env.Types(self)}
 }
 
 // documents are v as a plain and as a shaped document.
@@ -256,7 +260,7 @@ func (s *subject) eval(t testing.TB, p *kcel.Program, o outcome, self, old any) 
 	return got[0]
 }
 
-var typeNames = regexp.MustCompile(`selfType[0-9]*[A-Za-z0-9_.@]*|object [0-9]+`)
+var typeNames = regexp.MustCompile(`selfType[0-9]*(?:\.[A-Za-z0-9_@]+)*|object [0-9]+`)
 
 // normal replaces what cannot be the same: the names of object types.
 func normal(o outcome) outcome {

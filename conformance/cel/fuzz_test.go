@@ -1,0 +1,310 @@
+package cel_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// This file compares random expressions on random data with upstream, for as
+// long as it is told to.
+
+var (
+	fuzzTime   = flag.Duration("compare.time", 0, "compare random expressions for this long (default: 5s if -short, 1m otherwise)")
+	fuzzCases  = flag.Int64("compare.cases", 0, "compare this many cases in place of a time")
+	fuzzEnough = flag.Int("compare.enough", 8, "stop after so many differences")
+	fuzzSeed   = flag.Uint64("compare.seed", 1, "where the random expressions begin")
+)
+
+// A case is one expression on one datum. A world is dear to make and an
+// expression dear to compile, so both are used often.
+const (
+	expressionsPerWorld = 150
+	dataPerWorld        = 40
+)
+
+// comparison is a run of the whole.
+type comparison struct {
+	t      *testing.T
+	until  time.Time
+	cases  atomic.Int64
+	exprs  atomic.Int64
+	failed atomic.Int64 // evaluations that end with an error
+	random atomic.Int64 // cases in which upstream has several answers and ours is none that was seen
+
+	mu        sync.Mutex
+	reached   map[string]bool // overloads that a compiled call had
+	evaluated map[string]bool // overloads in an expression that had a value
+	found     []string        // differences
+}
+
+// TestRandom compares random expressions, and requires that they reach every
+// overload and macro of Kubernetes' environment.
+func TestRandom(t *testing.T) {
+	c := &comparison{t: t, reached: map[string]bool{}, evaluated: map[string]bool{}}
+	length := *fuzzTime
+	switch {
+	case length > 0:
+	case *fuzzCases > 0:
+		length = 1000 * time.Hour
+	case testing.Short():
+		length = 5 * time.Second
+	default:
+		length = time.Minute
+	}
+	c.until = time.Now().Add(length)
+	for _, general := range []bool{false, true} {
+		c.everyOverload(general)
+	}
+	var seed atomic.Uint64
+	seed.Store(*fuzzSeed)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for !c.over() {
+				c.world(seed.Add(1) - 1)
+			}
+		})
+	}
+	workers.Wait()
+	for _, text := range c.found {
+		t.Error(text)
+	}
+	c.checkReached()
+	t.Logf("%d cases of %d expressions; %d evaluations ended with an error; %d depend on upstream's order of maps; the next seed is %d",
+		c.cases.Load(), c.exprs.Load(), c.failed.Load(), c.random.Load(), seed.Load())
+}
+
+func (c *comparison) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.found) >= *fuzzEnough || time.Now().After(c.until) || *fuzzCases > 0 && c.cases.Load() >= *fuzzCases
+}
+
+// world makes the world of a seed and compares expressions in it.
+func (c *comparison) world(seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 11))
+	var w world
+	switch kind := seed % 8; {
+	case kind < 5:
+		w = newSchemaWorld(c.t, r, dataPerWorld)
+	default:
+		w = newPlainWorld(c.t, r, dataPerWorld, kind == 7)
+	}
+	wr := &writer{Rand: r, g: w.grammar(), words: w.vocabulary()}
+	for range expressionsPerWorld {
+		if c.over() {
+			return
+		}
+		t := wr.anyType()
+		if wr.one(2) {
+			t = scalarTypes[0]
+		}
+		c.expression(w, wr.expression(t, 1+wr.IntN(4)), wr, seed)
+	}
+}
+
+// everyOverload writes calls of each overload, and each macro, until one has a
+// value.
+func (c *comparison) everyOverload(general bool) {
+	r := rand.New(rand.NewPCG(*fuzzSeed, 12))
+	w := newPlainWorld(c.t, r, dataPerWorld, general)
+	wr := &writer{Rand: r, g: w.grammar(), words: w.vocabulary()}
+	for _, o := range wr.g.overloads {
+		for range 400 {
+			if c.evaluated[o.id] || hidden(o.function) {
+				break
+			}
+			wr.expression(scalarTypes[0], 0)
+			c.limited(w, wr.callOf(o, nil, 1), *fuzzSeed, perCallLimit)
+		}
+	}
+	wr.expression(scalarTypes[0], 0)
+	wr.every(func(p *phrase) { c.expression(w, p, wr, *fuzzSeed) })
+}
+
+// unreachable are the overloads that no expression can have.
+var unreachable = map[string]string{
+	"__not_strictly_false__": "the old name of @not_strictly_false",
+	"cel_block_list":         "what cel-go's optimizer makes",
+}
+
+// checkReached fails for every overload that no expression had.
+func (c *comparison) checkReached() {
+	for _, g := range []*grammar{kubernetesGrammar(), generalGrammar(c.t)} {
+		for _, o := range g.overloads {
+			switch {
+			case unreachable[o.id] != "":
+			case !c.reached[o.id]:
+				c.t.Errorf("overload %s of %s is never reached", o.id, o.function)
+			case !c.evaluated[o.id]:
+				c.t.Errorf("overload %s of %s is reached, but nothing with it has a value", o.id, o.function)
+			}
+		}
+		for _, m := range g.macros {
+			if !c.reached["macro "+m] {
+				c.t.Errorf("macro %s is never used", m)
+			}
+		}
+	}
+}
+
+var limits = []uint64{20_000, 20_000, 20_000, 20_000, 20_000, 20_000, 500, 40, 5, 1_000_000}
+
+// expression compares one expression on all data of its world.
+func (c *comparison) expression(w world, p *phrase, wr *writer, seed uint64) {
+	c.limited(w, p, seed, limits[wr.IntN(len(limits))])
+}
+
+func (c *comparison) limited(w world, p *phrase, seed, limit uint64) {
+	text := p.String()
+	at, values := c.compare(w, text, limit)
+	c.note(w, text, at.pair, values)
+	c.exprs.Add(1)
+	if at.ok {
+		return
+	}
+	least := text
+	for _, part := range p.closed() {
+		if part.String() == text {
+			break
+		}
+		if smaller, _ := c.compare(w, part.String(), limit); !smaller.ok {
+			at, least = smaller, part.String()
+			break
+		}
+	}
+	datum := ""
+	if at.datum >= 0 {
+		datum = "\n\t" + w.describe(at.datum, least)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.found = append(c.found, fmt.Sprintf("seed %d, limit %d: %s\n\tupstream %v\n\tkeelson  %v%s", seed, limit, least, at.want, at.got, datum))
+}
+
+// verdict is how a comparison ended.
+type verdict struct {
+	ok        bool
+	pair      sides
+	datum     int // the first on which the sides differ; -1: they do not compile alike
+	want, got outcome
+}
+
+// compare compiles and evaluates on both sides. values is how many data have a
+// value.
+func (c *comparison) compare(w world, text string, limit uint64) (v verdict, values int) {
+	p, want, got := w.compile(text, limit)
+	if want, got = normal(want), normal(got); want != got {
+		c.cases.Add(1)
+		return verdict{datum: -1, want: want, got: got}, 0
+	}
+	if p == nil {
+		c.cases.Add(1)
+		return verdict{ok: true}, 0
+	}
+	for i := range w.data() {
+		want := p.upstream(i)
+		c.cases.Add(1)
+		if want.err == "" {
+			values++
+		} else {
+			c.failed.Add(1)
+		}
+		for _, got := range p.ours(i) {
+			if same(want, got) || overwritten(p, want, got) || c.several(p, i, want, got) {
+				continue
+			}
+			return verdict{pair: p, datum: i, want: want, got: got}, values
+		}
+	}
+	return verdict{ok: true, pair: p}, values
+}
+
+// same reports whether outcomes are equal as far as they must be.
+func same(want, got outcome) bool {
+	if want == got {
+		return true
+	}
+	switch {
+	case strings.HasPrefix(got.err, "duplicate map key: "), strings.HasPrefix(got.err, "unsupported key type: "):
+		return true // only a general language has these, on purpose
+	case want.err == costError && got.err == costError:
+		return true // how far beyond the limit does not matter
+	case want.err == goTypeError+"*types.Err":
+		return got.err != "" && want.cost == got.cost // an index that does not fit its type
+	case strings.HasPrefix(want.err, goTypeError):
+		return strings.HasPrefix(got.err, goTypeError) && want.cost == got.cost // of a host's data, we do not keep the Go type
+	case strings.HasPrefix(want.err, "internal error: "):
+		return true // a panic of upstream's
+	}
+	return false
+}
+
+// overwritten reports whether values differ after bytes were added: upstream
+// appends to the memory of the left operand, which others may share.
+func overwritten(p sides, want, got outcome) bool {
+	_, adds := p.overloads()["add_bytes"]
+	return adds && want.cost == got.cost && want.err == "" && got.err == ""
+}
+
+// goTypeError names a Go type.
+const goTypeError = "invalid qualifier type: "
+
+// several reports whether upstream answers differently from time to time,
+// because of Go's order of maps.
+func (c *comparison) several(p sides, i int, want, got outcome) bool {
+	for range 40 {
+		again := p.upstream(i)
+		if again == got {
+			return true
+		}
+		if again != want {
+			c.random.Add(1)
+			return true
+		}
+	}
+	return false
+}
+
+// note remembers what was reached.
+func (c *comparison) note(w world, text string, p sides, values int) {
+	if p == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, only := range p.overloads() {
+		if only {
+			c.reached[id] = true
+			c.evaluated[id] = c.evaluated[id] || values > 0
+		}
+	}
+	for _, m := range w.grammar().macros {
+		name, _, _ := strings.Cut(m, "/")
+		if strings.Contains(text, name+"(") {
+			c.reached["macro "+m] = true
+		}
+	}
+}
+
+// generalGrammar is that of the libraries that are not Kubernetes'.
+func generalGrammar(t testing.TB) *grammar {
+	w, err := plainWorlds[1]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.g
+}
+
+// private is a grammar for one goroutine.
+func (g *grammar) private() *grammar {
+	return &grammar{overloads: slices.Clip(g.overloads), macros: g.macros, makes: map[string][]int{}}
+}
