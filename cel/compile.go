@@ -19,13 +19,15 @@ type code struct {
 	// resolve evaluates the node as a branch of ?: or as an index, where the
 	// root of a path is free; nil: as eval.
 	resolve evalFn
-	counted evalFn     // size() of the value, cheaper than making it; nil if there is no such way
-	konst   *Value     // the value, if it is constant
-	path    *path      // the node, if it is a path; its steps may grow
-	ternary bool       // the node is ?:, whose branches take the steps that follow it
-	static  Kind       // the kind that the value has if it is no error; KindNone if unknown
-	param   *Type      // the type in the schema, if there is one
-	attr    *attribute // the node, if it is one that may be unknown
+	counted evalFn // size() of the value, cheaper than making it; nil if there is no such way
+	konst   *Value // the value, if it is constant
+	path    *path  // the node, if it is a path; its steps may grow
+	// choose evaluates a node that is ?:, whose branches take the steps that
+	// follow it, and says whether the branch has steps already.
+	choose func(fr *frame) (Value, bool)
+	static Kind       // the kind that the value has if it is no error; KindNone if unknown
+	param  *Type      // the type in the schema, if there is one
+	attr   *attribute // the node, if it is one that may be unknown
 }
 
 // asTest is the node as a test.
@@ -275,8 +277,8 @@ func (c *compiler) extend(operand *code, s step, test bool) *code {
 	switch {
 	case operand.path != nil && !operand.path.test:
 		*p = *operand.path
-	case operand.ternary:
-		p.base, p.root = operand.eval, 0
+	case operand.choose != nil:
+		p.base, p.choose, p.root = operand.eval, operand.choose, 0
 	default:
 		p.base = operand.eval
 	}

@@ -194,7 +194,7 @@ func (cc *callCode) bridge(args []Value) (result Value) {
 				return fromRef(r.Receive(cc.name, cc.impl.Operator, refs[1:]))
 			}
 		}
-		return traitError(cc.name)
+		return traitError(cc.name, args[0])
 	}
 	switch {
 	case len(refs) == 1 && cc.impl.Unary != nil:
@@ -204,7 +204,7 @@ func (cc *callCode) bridge(args []Value) (result Value) {
 	case cc.impl.Function != nil:
 		return fromRef(cc.impl.Function(refs...))
 	}
-	return traitError(cc.name)
+	return errorWith(errNoOverloadFn, cc.name)
 }
 
 // noOverload says that a function cannot take these arguments.
@@ -370,7 +370,7 @@ func (c *compiler) ordering(e ast.Expr) *code {
 			return bad
 		}
 		if !comparable(l.kind) {
-			fr.fail = traitError(fn)
+			fr.fail = traitError(fn, l)
 			return bad
 		}
 		cmp := compare(l, r)

@@ -107,7 +107,7 @@ func (c *compiler) conditional(e ast.Expr) *code {
 		}
 		return fr.fail
 	}
-	out := &code{eval: eval, ternary: true}
+	out := &code{eval: eval, choose: chooser(cond, a, b)}
 	if c.ast.GetType(e.ID()).IsExactType(types.BoolType) {
 		aTest, bTest := a.asBranchTest(), b.asBranchTest()
 		out.test = func(fr *frame) tri {
@@ -125,6 +125,27 @@ func (c *compiler) conditional(e ast.Expr) *code {
 	}
 	out.num = numConditional(cond, a.num, b.num)
 	return out
+}
+
+// chooser is a ?: b for a path that begins with it.
+func chooser(cond testFn, a, b *code) func(fr *frame) (Value, bool) {
+	branch := func(c *code) func(fr *frame) (Value, bool) {
+		if c.choose != nil {
+			return c.choose
+		}
+		eval, stepped := c.asBranch(), c.path != nil && len(c.path.steps) > 0
+		return func(fr *frame) (Value, bool) { return eval(fr), stepped }
+	}
+	then, otherwise := branch(a), branch(b)
+	return func(fr *frame) (Value, bool) {
+		switch cond(fr) {
+		case yes:
+			return then(fr)
+		case no:
+			return otherwise(fr)
+		}
+		return fr.fail, false
+	}
 }
 
 // not compiles !a.

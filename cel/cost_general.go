@@ -25,8 +25,10 @@ func costTransform(a []Value, r Value) uint64 { return 1 + tenth(plainSize(a[0])
 func costReplace(a []Value, r Value) uint64 {
 	return 1 + tenth(max(1, plainSize(a[0]))*max(1, plainSize(a[1]))) + plainSize(r)
 }
-func costSplit(a []Value, r Value) uint64 { return 1 + tenth(plainSize(a[0])+1) + plainSize(r) + costList }
-func costJoin(a []Value, r Value) uint64  { return 1 + tenth(plainSize(a[0])+1) + plainSize(r) }
+func costSplit(a []Value, r Value) uint64 {
+	return 1 + tenth(plainSize(a[0])+1) + plainSize(r) + costList
+}
+func costJoin(a []Value, r Value) uint64 { return 1 + tenth(plainSize(a[0])+1) + plainSize(r) }
 
 // callCost is the price of a call in the language of the expression.
 func (c *compiler) callCost(function, overload string) costFn {

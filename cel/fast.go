@@ -306,7 +306,7 @@ func sizeCall(v Value) Value {
 	case KindOpaque:
 		return fromRef(sizeRef(v.opaque()))
 	}
-	return traitError("size")
+	return traitError("size", v)
 }
 
 // containsText is contains() of texts.

@@ -9,9 +9,16 @@ import (
 
 // This file does arithmetic and ordering.
 
-// traitError is the error of an operator whose left operand has no such
-// operation at all.
-func traitError(fn string) Value { return errorWith(errNoOverloadFn, fn) }
+// traitError is the error of an operator or function that a, its left operand,
+// has not at all. Values that may have members of their own are asked for one,
+// and say less.
+func traitError(fn string, a Value) Value {
+	switch a.kind {
+	case KindString, KindTimestamp, KindDuration:
+		return errorValue(errNoOverload)
+	}
+	return errorWith(errNoOverloadFn, fn)
+}
 
 // add is a + b.
 func add(a, b Value) Value {
@@ -66,7 +73,7 @@ func add(a, b Value) Value {
 			return addTime(a.Time(), b.Duration())
 		}
 	default:
-		return traitError("_+_")
+		return traitError("_+_", a)
 	}
 	return errorValue(errNoOverload)
 }
@@ -205,7 +212,7 @@ func subtract(a, b Value) Value {
 			return subtractTimes(a, b)
 		}
 	default:
-		return traitError("_-_")
+		return traitError("_-_", a)
 	}
 	return errorValue(errNoOverload)
 }
@@ -247,7 +254,7 @@ func multiply(a, b Value) Value {
 			return doubleValue(a.Float() * b.Float())
 		}
 	default:
-		return traitError("_*_")
+		return traitError("_*_", a)
 	}
 	return errorValue(errNoOverload)
 }
@@ -277,7 +284,7 @@ func divide(a, b Value) Value {
 			return doubleValue(a.Float() / b.Float())
 		}
 	default:
-		return traitError("_/_")
+		return traitError("_/_", a)
 	}
 	return errorValue(errNoOverload)
 }
@@ -303,7 +310,7 @@ func modulo(a, b Value) Value {
 			return uintValue(a.bits % b.bits)
 		}
 	default:
-		return traitError("_%_")
+		return traitError("_%_", a)
 	}
 	return errorValue(errNoOverload)
 }
@@ -324,7 +331,7 @@ func negate(a Value) Value {
 	case KindDouble:
 		return doubleValue(-a.Float())
 	}
-	return traitError("-_")
+	return traitError("-_", a)
 }
 
 // compareNumbers orders two numbers; false if one of them is NaN.

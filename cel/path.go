@@ -22,12 +22,15 @@ type step struct {
 // path is a root and steps. It charges one unit for the root and one for each
 // step that is applied.
 type path struct {
-	slot  int    // the variable, -1 if base is the root
-	init  evalFn // the value of a variable that is set only when it is read
-	base  evalFn // another expression
-	steps []step
-	test  bool   // has(): the last step tests presence
-	root  uint64 // the price of the root
+	slot int    // the variable, -1 if base is the root
+	init evalFn // the value of a variable that is set only when it is read
+	base evalFn // another expression
+	// choose is base if that is ?:, and says whether the branch has steps of its
+	// own: an optional at the end of those is none that the path looks into.
+	choose func(fr *frame) (Value, bool)
+	steps  []step
+	test   bool   // has(): the last step tests presence
+	root   uint64 // the price of the root
 }
 
 // eval is the path's value where it stands alone.
@@ -39,12 +42,17 @@ func (p *path) eval(fr *frame) Value {
 // resolve is the path's value without the price of the root, as a branch of ?:
 // or an index is evaluated.
 func (p *path) resolve(fr *frame) Value {
-	v := p.start(fr)
+	v, closed := Value{}, false
+	if p.choose != nil {
+		v, closed = p.choose(fr)
+	} else {
+		v = p.start(fr)
+	}
 	if len(p.steps) == 0 || v.failed() {
 		return v
 	}
 	optional := false
-	if v.kind == KindOptional {
+	if v.kind == KindOptional && !closed {
 		if v.ptr == nil {
 			return p.missing()
 		}

@@ -3,6 +3,9 @@ package cel
 import (
 	"fmt"
 	"math"
+	"strings"
+
+	"github.com/google/cel-go/common/types/ref"
 )
 
 // This file selects from values by a key that is known only at run time, or
@@ -101,6 +104,35 @@ func goTypeName(v Value) string {
 		return "*types.baseList"
 	case v.kind == KindMap:
 		return "*types.baseMap"
+	case v.kind == KindOpaque:
+		return libraryTypeName(v.opaque())
 	}
 	return fmt.Sprintf("%T", v.ref())
+}
+
+// libraryTypeName is the Go type that upstream keeps a value of a library in.
+func libraryTypeName(v ref.Val) string {
+	switch v := v.(type) {
+	case quantity:
+		if v.derived {
+			return "*cel.Quantity"
+		}
+		return "cel.Quantity"
+	case urlValue:
+		return "cel.URL"
+	case address:
+		return "cel.IP"
+	case network:
+		return "cel.CIDR"
+	case version:
+		return "cel.Semver"
+	case namedFormat:
+		return "cel.Format"
+	case access:
+		short := strings.TrimPrefix(v.t.TypeName(), "kubernetes.authorization.")
+		return "library." + strings.ToLower(short[:1]) + short[1:] + "Val"
+	case decision:
+		return "library.decisionVal"
+	}
+	return fmt.Sprintf("%T", v)
 }

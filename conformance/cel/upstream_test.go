@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
-	"k8s.io/apiserver/pkg/cel/library"
 	"sigs.k8s.io/yaml"
 )
 
@@ -94,20 +93,8 @@ func newUpstream(t testing.TB, s *schema.Structural, root bool) *upstream {
 const perCallLimit = 1_000_000
 
 func (u *upstream) compile(expr string) (cel.Program, outcome) {
-	ast, issues := u.env.Compile(expr)
-	if issues != nil {
-		return nil, outcome{compile: "compilation failed: " + issues.String()}
-	}
-	est := &library.CostEstimator{SizeEstimator: &sizes{u.decl}}
-	prog, err := u.env.Program(ast, cel.CostLimit(perCallLimit), cel.CostTracking(est), cel.InterruptCheckFrequency(100))
-	if err != nil {
-		return nil, outcome{compile: "program instantiation failed: " + err.Error()}
-	}
-	cost, err := u.env.EstimateCost(ast, est)
-	if err != nil {
-		return nil, outcome{compile: err.Error()}
-	}
-	return prog, outcome{estimate: cost.Max}
+	_, prog, o := compileUpstream(u.env, expr, &sizes{u.decl}, perCallLimit)
+	return prog, o
 }
 
 func (u *upstream) run(expr string, self, old any) outcome {
