@@ -103,19 +103,15 @@ type Version struct {
 	Deprecated        bool
 	Warning           string // what clients of a deprecated version are told
 
-	// Published are the schemas of a built-in version as its API's documents show them; nil if Structural says it all.
-	Published func() (*Published, error)
+	// Definition is the name of the schema that Kubernetes publishes for a built-in version, and Published are that and
+	// those of its lists, and what these refer to, by name, in the form of OpenAPI 3; "" and nil if Structural says it all.
+	Definition string
+	Published  func() (map[string]json.RawMessage, error)
 
 	Status           bool   // the status subresource is enabled
 	Scale            *Scale // nil if the scale subresource is not
 	Columns          []Column
 	SelectableFields []Selectable
-}
-
-// Published is a set of OpenAPI schemas that refer to each other.
-type Published struct {
-	Root    string                     // name of the version's own
-	Schemas map[string]json.RawMessage // by name, in the form of OpenAPI 3
 }
 
 // Scale says where the scale subresource finds its values.

@@ -3,8 +3,10 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -37,13 +39,20 @@ type site struct {
 // makePart makes the part of a version.
 func makePart(v *kind.Version, v2 bool) (*part, error) {
 	c := converter{v2}
-	k := v.Kind
-	schemas, err := encodeAll(map[string]*spec.Schema{
-		schemaName(k.Group, v.Name, k.Name):     c.object(v),
-		schemaName(k.Group, v.Name, k.ListKind): c.list(v),
-	})
+	schemas, err := c.schemas(v)
 	if err != nil {
 		return nil, err
+	}
+	if b := v.Kind.Builtin; b != nil {
+		for i := range b.Subresources {
+			if sub := &b.Subresources[i]; sub.Foreign() {
+				more, err := c.published(sub.Version)
+				if err != nil {
+					return nil, err
+				}
+				maps.Copy(schemas, more)
+			}
+		}
 	}
 	p := &part{schemas: schemas, paths: make(map[string]json.RawMessage), scale: v.Scale != nil}
 	for _, s := range sitesOf(v) {
@@ -61,6 +70,14 @@ func makePart(v *kind.Version, v2 bool) (*part, error) {
 	return p, nil
 }
 
+// schemas are the schemas of a version's objects and lists.
+func (c converter) schemas(v *kind.Version) (map[string]json.RawMessage, error) {
+	if v.Published != nil {
+		return c.published(v)
+	}
+	return encodeAll(map[string]*spec.Schema{nameOf(v): c.object(v), listNameOf(v): c.list(v)})
+}
+
 // sitesOf are the paths of a version.
 func sitesOf(v *kind.Version) []site {
 	k := v.Kind
@@ -70,9 +87,12 @@ func sitesOf(v *kind.Version) []site {
 	if k.Namespaced {
 		scope, root = "Namespaced", base+"namespaces/{namespace}/"+k.Plural
 	}
-	self := schemaName(k.Group, v.Name, k.Name)
-	list := schemaName(k.Group, v.Name, k.ListKind)
+	self := nameOf(v)
+	list := listNameOf(v)
 	n := namer{v, scope}
+	if b := k.Builtin; b != nil && b.Virtual {
+		return []site{{root, []operation{n.operation(http.MethodPost, "post", "create", "", createOptions, self, self)}}}
+	}
 	sites := []site{
 		{root, []operation{
 			n.operation(http.MethodGet, "list", "list", "", listOptions, "", list),
@@ -97,6 +117,11 @@ func sitesOf(v *kind.Version) []site {
 	if v.Scale != nil {
 		sites = append(sites, n.subresource(root, "scale", scalePrefix+"Scale"))
 	}
+	if k.Builtin != nil {
+		for i := range k.Builtin.Subresources {
+			sites = append(sites, n.builtin(root, &k.Builtin.Subresources[i], self))
+		}
+	}
 	return sites
 }
 
@@ -104,6 +129,21 @@ func sitesOf(v *kind.Version) []site {
 type namer struct {
 	v     *kind.Version
 	scope string // "Namespaced" or ""
+}
+
+// builtin is the site of a subresource that only a built-in kind has.
+func (n namer) builtin(root string, sub *kind.Subresource, self string) site {
+	if sub.Foreign() {
+		own := sub.Version.Definition
+		return site{root + "/{name}/" + sub.Name, []operation{
+			n.operation(http.MethodPost, "post", "create", sub.Name, createOptions, own, own)}}
+	}
+	s := n.subresource(root, sub.Name, self)
+	s.operations = slices.DeleteFunc(s.operations, func(op operation) bool {
+		return op.method == http.MethodGet && !slices.Contains(sub.Verbs, "get") ||
+			op.method == http.MethodPatch && !slices.Contains(sub.Verbs, "patch")
+	})
+	return s
 }
 
 func (n namer) subresource(root, sub, answer string) site {

@@ -45,6 +45,22 @@ func schemaName(group, version, name string) string {
 	return strings.Join(labels, ".") + "." + version + "." + name
 }
 
+// nameOf is the name of the schema of a version's objects.
+func nameOf(v *kind.Version) string {
+	if v.Definition != "" {
+		return v.Definition
+	}
+	return schemaName(v.Kind.Group, v.Name, v.Kind.Name)
+}
+
+// listNameOf is the name of the schema of lists of a version's objects.
+func listNameOf(v *kind.Version) string {
+	if v.Definition != "" {
+		return v.Definition + "List"
+	}
+	return schemaName(v.Kind.Group, v.Name, v.Kind.ListKind)
+}
+
 // ref refers to a schema.
 func ref(name string, v2 bool) spec.Schema {
 	if v2 {
@@ -106,7 +122,7 @@ var (
 // list is the schema of lists of a version's objects.
 func (c converter) list(v *kind.Version) *spec.Schema {
 	k := v.Kind
-	item := ref(schemaName(k.Group, v.Name, k.Name), c.v2)
+	item := ref(nameOf(v), c.v2)
 	s := new(spec.Schema).Typed("object", "").
 		WithDescription(k.ListKind + " is a list of " + k.Name).
 		WithRequired("items")

@@ -21,5 +21,5 @@ func All() []*kind.Kind {
 // descriptions are those of the kinds that stand on their own.
 func descriptions() []description {
 	return slices.Concat(coreKinds(), rbacKinds(), coordinationKinds(), podKinds(), appsKinds(), batchKinds(), networkKinds(), storageKinds(),
-		policyKinds(), admissionKinds())
+		policyKinds(), admissionKinds(), reviewKinds())
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -230,16 +229,15 @@ func quote(s string) []byte {
 	return text
 }
 
-// published are the schemas of a definition and of all that it refers to, with
-// their descriptions.
-func published(root string) (*kind.Published, error) {
-	p := &kind.Published{Root: root, Schemas: map[string]json.RawMessage{}}
+// published are definitions and all that they refer to, with their descriptions.
+func published(roots ...string) (map[string]json.RawMessage, error) {
+	out := map[string]json.RawMessage{}
 	pkgs := map[string]map[string]map[string]json.RawMessage{}
 	docs := map[string]map[string]map[string]string{}
-	for queue := []string{root}; len(queue) > 0; {
+	for queue := roots; len(queue) > 0; {
 		name := queue[0]
 		queue = queue[1:]
-		if p.Schemas[name] != nil {
+		if out[name] != nil {
 			continue
 		}
 		pkg, base := cut(name)
@@ -258,16 +256,15 @@ func published(root string) (*kind.Published, error) {
 		if err != nil {
 			return nil, fmt.Errorf("definition %s: %w", name, err)
 		}
-		p.Schemas[name] = text
+		out[name] = text
 		queue = append(queue, refs...)
 	}
-	return p, nil
+	return out, nil
 }
 
 // describe puts descriptions back into a definition, and says what it refers to.
 func describe(d map[string]json.RawMessage, docs map[string]string) (text json.RawMessage, refs []string, err error) {
 	d = maps.Clone(d)
-	delete(d, "x-kubernetes-v2-schema")
 	if docs[""] != "" {
 		d["description"] = quote(docs[""])
 	}

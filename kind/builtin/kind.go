@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +38,8 @@ type description struct {
 	scale      *kind.Scale
 	generation bool // metadata.generation counts changes of the content
 
-	versioned      bool // an update must name a resource version
+	parts          []part // subresources that have kinds of their own
+	versioned      bool   // an update must name a resource version
 	createOnUpdate bool
 	virtual        bool
 	subresources   []kind.Subresource
@@ -56,6 +58,12 @@ type description struct {
 	convert  func(text []byte, to *kind.Version) ([]byte, error)
 	grace    func(d *doc.Doc, asked *int64) int64
 	ttl      time.Duration
+}
+
+// part is a subresource whose kind is described like a virtual one.
+type part struct {
+	name string
+	description
 }
 
 // version is a version of a kind as its Go type publishes it.
@@ -139,6 +147,13 @@ func newKind(lib *library, desc description) *builtin {
 		Grace:                    desc.grace,
 		TTL:                      desc.ttl,
 	}
+	for _, p := range desc.parts {
+		p.virtual = true
+		own := newKind(lib, p.description)
+		k.Builtin.Subresources = append(k.Builtin.Subresources, kind.Subresource{
+			Name: p.name, Verbs: []string{"create"}, Version: own.made.Storage,
+		})
+	}
 	b.made = k
 	b.fresh = sync.OnceValue(b.freshStatus)
 	return b
@@ -147,11 +162,16 @@ func newKind(lib *library, desc description) *builtin {
 // version makes a version, of which nothing is unpacked yet.
 func (b *builtin) version(k *kind.Kind, desc *version) *kind.Version {
 	name := definitionOf(k.Group, desc.name, k.Name)
+	roots := []string{name}
+	if !b.virtual {
+		roots = append(roots, name+"List")
+	}
 	v := &kind.Version{
 		Kind: k, Name: desc.name, Served: true, Status: b.status, Scale: b.scale,
 		Columns: b.columns, SelectableFields: b.fields,
 		Structural: sync.OnceValue(func() *structural.Schema { return b.lib.object(name, true) }),
-		Published:  func() (*kind.Published, error) { return published(name) },
+		Definition: name,
+		Published:  func() (map[string]json.RawMessage, error) { return published(roots...) },
 	}
 	v.Schema = schema.Lazy(func() (*structural.Schema, error) { return b.lib.object(name, false), nil }, schema.Options{Resource: true})
 	if v.Columns == nil {

@@ -1,0 +1,86 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file passes on the schemas that Kubernetes publishes for built-in kinds.
+
+// Keywords that differ between the versions of OpenAPI.
+const (
+	refsV3    = "#/components/schemas/"
+	refsV2    = "#/definitions/"
+	extV2Form = "x-kubernetes-v2-schema" // what stands for a schema in version 2
+)
+
+// published are the published schemas of a version.
+func (c converter) published(v *kind.Version) (map[string]json.RawMessage, error) {
+	all, err := v.Published()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]json.RawMessage, len(all))
+	for name, text := range all {
+		kinds := map[string]string{nameOf(v): v.Kind.Name, listNameOf(v): v.Kind.ListKind}
+		if !c.v2 && kinds[name] == "" && !strings.Contains(string(text), extV2Form) {
+			out[name] = text
+			continue
+		}
+		var s map[string]any
+		if err := json.Unmarshal(text, &s); err != nil {
+			return nil, fmt.Errorf("schema %s: %w", name, err)
+		}
+		if k := kinds[name]; k != "" {
+			s[extGVK] = []gvk{{v.Kind.Group, k, v.Name}}
+		}
+		if c.v2 {
+			s = downgrade(s)
+		} else {
+			delete(s, extV2Form)
+		}
+		if out[name], err = json.Marshal(s); err != nil {
+			return nil, fmt.Errorf("schema %s: %w", name, err)
+		}
+	}
+	return out, nil
+}
+
+// downgrade is a schema as version 2 says it: it knows no alternatives, no
+// defaults, and lets a description stand beside a reference.
+func downgrade(s map[string]any) map[string]any {
+	if form, ok := s[extV2Form].(map[string]any); ok {
+		return form
+	}
+	out := maps.Clone(s)
+	delete(out, "default")
+	delete(out, "nullable")
+	if ref, ok := out["$ref"].(string); ok {
+		out["$ref"] = refsV2 + strings.TrimPrefix(ref, refsV3)
+	}
+	if all, ok := out["allOf"].([]any); ok && len(all) == 1 {
+		if one, ok := all[0].(map[string]any); ok {
+			delete(out, "allOf")
+			maps.Copy(out, downgrade(one))
+		}
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if below, ok := out[key].(map[string]any); ok {
+			out[key] = downgrade(below)
+		}
+	}
+	if properties, ok := out["properties"].(map[string]any); ok {
+		below := make(map[string]any, len(properties))
+		for name, p := range properties {
+			if p, ok := p.(map[string]any); ok {
+				below[name] = downgrade(p)
+			}
+		}
+		out["properties"] = below
+	}
+	return out
+}
