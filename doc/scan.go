@@ -310,6 +310,26 @@ func (s *Scanner) Key(first bool) (key Node, more bool, err error) {
 	return key, true, nil
 }
 
+// Member is Key for an object of a shape: it says which slot the key names, -1
+// if none. guess is the slot that is tried first, as members mostly come in
+// order. key need not be set if there is a slot.
+func (s *Scanner) Member(first bool, shape *Shape, guess int) (slot int, key Node, more bool, err error) {
+	if guess < len(shape.keys) {
+		text, at, comma := shape.keys[guess], s.pos, first
+		if !first && at < len(s.src) && s.src[at] == ',' {
+			at, comma = at+1, true
+		}
+		if comma && len(s.src)-at >= len(text) && string(s.src[at:at+len(text)]) == text {
+			s.pos = at + len(text)
+			return guess, Node{}, true, nil
+		}
+	}
+	if key, more, err = s.Key(first); !more || err != nil {
+		return -1, Node{}, more, err
+	}
+	return shape.SlotAfter(s.d.Str(key), guess), key, true, nil
+}
+
 // More consumes the comma before the next item of an array, if it is not the
 // first. If there are no more items it consumes the closing bracket.
 func (s *Scanner) More(first bool) (more bool, err error) {

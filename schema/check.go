@@ -20,7 +20,7 @@ func (n *node) ok(d *doc.Doc, x doc.Node) bool {
 		if kind == doc.Null {
 			return len(v.enum) == 0
 		}
-		if !v.junctorsOK(d, x) || !n.valuesOK(d, x, kind) {
+		if v.junctors && !v.junctorsOK(d, x) || !n.valuesOK(d, x, kind) {
 			return false
 		}
 	} else if n.format != "" && !n.formatFits(d, x, kind) {
@@ -71,22 +71,40 @@ func (n *node) membersOK(d *doc.Doc, x doc.Node) bool {
 		}
 	}
 	shaped := x.ShapeIndex() == n.slotShape && n.slotShape != 0
-	for i := range n.props {
-		p := &n.props[i]
-		if !p.node.deepChecks {
-			continue
-		}
+	for i := range n.checked {
+		p := &n.checked[i]
 		var m doc.Node
 		if shaped && p.slot >= 0 {
-			m = d.Slot(x, p.slot)
-		} else {
-			m = n.member(d, x, p.name, p.slot)
+			if m = d.Slot(x, p.slot); m.Kind() == doc.Absent {
+				continue
+			}
+			if m.Kind() == doc.String {
+				if !p.node.textOK(d, m) {
+					return false
+				}
+				continue
+			}
+		} else if m = n.member(d, x, p.name, p.slot); m.Kind() == doc.Absent {
+			continue
 		}
-		if m.Kind() != doc.Absent && !p.node.ok(d, m) {
+		if !p.node.ok(d, m) {
 			return false
 		}
 	}
 	return true
+}
+
+// textOK is ok for a string, the most frequent kind of value.
+func (n *node) textOK(d *doc.Doc, x doc.Node) bool {
+	v := n.values
+	if v == nil {
+		return n.kinds.has(doc.String) && (n.formatOK == nil || n.formatOK(d.Str(x)))
+	}
+	if v.junctors {
+		return n.ok(d, x)
+	}
+	return n.kinds.has(doc.String) && (n.formatOK == nil || n.formatOK(d.Str(x))) && v.textOK(d, x) &&
+		(len(v.enum) == 0 || v.enumOK(d, x, doc.String))
 }
 
 // othersOK checks the members that are not declared.

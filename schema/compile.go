@@ -344,6 +344,7 @@ func (c *compiler) values(n *node, s *structural.Values, decoded *node) *values 
 	if s.Not != nil {
 		v.not = c.branch(s.Not, n.path+".not", decoded)
 	}
+	v.junctors = len(v.allOf)+len(v.anyOf)+len(v.oneOf) > 0 || v.not != nil
 	return v
 }
 
@@ -417,6 +418,14 @@ func (n *node) sum() {
 	n.deepLists = n.listType == "set" || n.listType == "map"
 	n.deepEmbedded = n.embedded
 	n.deepDefaults = n.defText != nil
+	for _, p := range n.props {
+		if p.node.deepChecks {
+			n.checked = append(n.checked, p)
+		}
+	}
+	if len(n.checked) == len(n.props) {
+		n.checked = n.props
+	}
 	n.each(func(child *node) {
 		n.deepChecks = n.deepChecks || child.deepChecks
 		n.deepRules = n.deepRules || child.deepRules

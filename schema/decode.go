@@ -227,14 +227,13 @@ func (x *decoder) shaped(n *node) (doc.Node, error) {
 	o := d.NewShaped(n.shape)
 	base, slot, nulls := len(x.stack), -1, false
 	for first := true; ; first = false {
-		key, more, err := x.s.Key(first)
+		at, key, more, err := x.s.Member(first, shape, slot+1)
 		if err != nil {
 			return doc.Node{}, err
 		}
 		if !more {
 			break
 		}
-		at := shape.SlotAfter(d.Str(key), slot+1)
 		if at < 0 {
 			if err := x.other(n, key); err != nil {
 				return doc.Node{}, underKey(err, d.Str(key))

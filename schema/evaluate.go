@@ -104,29 +104,29 @@ func (e *evaluation) oldMember(n *node, old doc.Node, name string, slot int) doc
 // run evaluates the rules of all sites.
 func (e *evaluation) run(ctx context.Context) bool {
 	budget := uint64(objectBudget)
+	act := &e.act
+	act.Self.Doc, act.OldSelf = e.d, doc.Value{}
 	for i := range e.sites {
 		at := &e.sites[i]
-		if at.n.rules.err != nil {
+		rules := at.n.rules
+		if rules.broken {
 			return false
 		}
-		e.act.Self = doc.Value{Doc: e.d, Node: at.x}
-		e.act.HasOldSelf = at.old.Kind() != doc.Absent && at.old.Kind() != doc.Null
-		e.act.OldSelf = doc.Value{}
-		if e.act.HasOldSelf {
-			e.act.OldSelf = doc.Value{Doc: e.old, Node: at.old}
+		act.Self.Node = at.x
+		if e.old != nil {
+			act.HasOldSelf = at.old.Kind() != doc.Absent && at.old.Kind() != doc.Null
+			act.OldSelf = doc.Value{}
+			if act.HasOldSelf {
+				act.OldSelf = doc.Value{Doc: e.old, Node: at.old}
+			}
+		} else {
+			act.HasOldSelf = false
 		}
-		for j := range at.n.rules.list {
-			r := &at.n.rules.list[j]
-			if r.program == nil {
-				if r.err != nil {
-					return false
-				}
+		for _, r := range rules.due {
+			if r.onUpdate && !act.HasOldSelf {
 				continue
 			}
-			if r.usesOld && !e.act.HasOldSelf && !r.optional {
-				continue
-			}
-			v, cost, err := r.program.Eval(ctx, &e.act, callLimit)
+			v, cost, err := r.program.Eval(ctx, act, callLimit)
 			// A budget that is used up to the last unit is the slow path's business.
 			if err != nil || v.Kind() != cel.KindBool || !v.Bool() || cost >= budget {
 				return false

@@ -41,6 +41,7 @@ type node struct {
 	slotShape  uint16     // index of slots
 	bySlot     []*node    // spine only: the declared property in each slot or nil
 	props      []prop     // declared properties, sorted by name
+	checked    []prop     // those of props that have checks at or below them
 	additional *node
 	anyOther   bool // additionalProperties is there in any form
 	noOther    bool // additionalProperties: false
@@ -97,6 +98,7 @@ type values struct {
 	onlyTexts          bool     // enum has strings only
 	required           []need
 
+	junctors            bool // there is at least one of the following
 	allOf, anyOf, oneOf []*node
 	not                 *node
 }

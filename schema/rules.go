@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -17,9 +18,30 @@ type rules struct {
 	source  []apiextv1.ValidationRule
 	schema  *structural.Schema
 	list    []rule
+	due     []due
 	err     error  // none of them can be compiled
 	usesOld bool   // at least one mentions oldSelf
+	broken  bool   // at least one does not compile
 	minSize uint64 // bytes that a value of the node takes at least
+}
+
+// due is what the fast path needs of a rule that is evaluated.
+type due struct {
+	program  *cel.Program
+	onUpdate bool // only where there is an old value
+}
+
+// setDue lists the rules that are evaluated, once list is complete.
+func (r *rules) setDue() {
+	for i := range r.list {
+		rule := &r.list[i]
+		r.usesOld = r.usesOld || rule.usesOld
+		r.broken = r.broken || rule.err != nil
+		if rule.program != nil {
+			r.due = append(r.due, due{rule.program, rule.usesOld && !rule.optional})
+		}
+	}
+	r.due = slices.Clip(r.due)
 }
 
 // rule is a compiled rule. One that is blank has neither program nor error.
@@ -74,14 +96,12 @@ func (c *ruleCompiler) node(n *node) {
 	}
 	self := c.of(n)
 	if self == nil {
-		n.rules.err = errNoType
+		n.rules.err, n.rules.broken = errNoType, true
 		return
 	}
 	n.rules.minSize = uint64(self.MinSize)
 	n.rules.list = n.rules.compiled(self, c.set)
-	for i := range n.rules.list {
-		n.rules.usesOld = n.rules.usesOld || n.rules.list[i].usesOld
-	}
+	n.rules.setDue()
 	n.deepOld = n.deepOld || n.rules.usesOld
 }
 

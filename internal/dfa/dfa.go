@@ -39,30 +39,31 @@ const (
 	matched = 1
 )
 
-// Matcher is a compiled pattern.
+// Matcher is a compiled pattern. A state is named by where its row starts in
+// next, so that a step is one look-up.
 type Matcher struct {
 	classes [ascii]uint8
-	width   int      // classes
-	next    []uint16 // next[state*width+class]
-	atEnd   []bool   // whether the text may end in a state
-	start   uint16
+	width   int      // classes, which is the length of a row
+	next    []uint16 // next[row+class] is a row
+	atEnd   []bool   // whether the text may end in a state, by its number
+	start   uint16   // a row
 }
 
 // Match reports whether the pattern matches in s. It does not know (known is
 // false) if that depends on a byte beyond ASCII.
 func (m *Matcher) Match(s string) (match, known bool) {
-	state, width, next := int(m.start), m.width, m.next
+	row, decided, next := int(m.start), matched*m.width, m.next
 	for i := 0; i < len(s); i++ {
-		if state <= matched {
-			return state == matched, true
+		if row <= decided {
+			return row == decided, true
 		}
 		c := s[i]
 		if c >= ascii {
 			return false, false
 		}
-		state = int(next[state*width+int(m.classes[c])])
+		row = int(next[row+int(m.classes[c])])
 	}
-	return m.atEnd[state], true
+	return m.atEnd[row/m.width], true
 }
 
 // Compile compiles a pattern in regexp's syntax. It returns nil if the pattern
@@ -204,6 +205,10 @@ func (b *builder) build() bool {
 			b.m.next = append(b.m.next, b.step(s, c))
 		}
 	}
+	for i := range b.m.next {
+		b.m.next[i] *= uint16(b.m.width)
+	}
+	b.m.start *= uint16(b.m.width)
 	return true
 }
 
