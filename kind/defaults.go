@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"strings"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -63,7 +63,7 @@ func validateDefaults(s *structural.Schema, path *field.Path, pruned bool) field
 	if !hasDefaults(s) {
 		return nil
 	}
-	c := &defaultCheck{pruned: pruned, resource: s}
+	c := &defaultCheck{pruned: pruned, budget: schema.DefaultBudget}
 	root := *s
 	root.Embedded = true
 	c.node(&root, path, nil, false)
@@ -86,33 +86,26 @@ func hasDefaults(s *structural.Schema) bool {
 }
 
 type defaultCheck struct {
-	pruned   bool // unknown fields are errors
-	resource *structural.Schema
-	errs     field.ErrorList
-	spent    bool // the rules of one of them used up the budget
-}
-
-// endsRules reports whether an error says that rules cost too much to go on.
-func endsRules(e *field.Error) bool {
-	return strings.Contains(e.Detail, "no further validation rules will be run")
+	pruned bool // unknown fields are errors
+	errs   field.ErrorList
+	budget int64 // that rules may still cost; negative if they cost more
 }
 
 // node checks the default of s and those below. at leads to s from the
 // resource that it is in, "[]" standing for the items of a list; meta says
 // that s is in the metadata (or apiVersion, kind) of that resource.
 func (c *defaultCheck) node(s *structural.Schema, path *field.Path, at []string, meta bool) {
-	if s == nil || c.spent {
+	if s == nil || c.budget < 0 {
 		return
 	}
 	if s.Embedded {
 		at, meta = nil, false
 	}
 	if s.Default != nil {
-		errs := c.value(s, path.Child("default"), at, meta)
-		c.errs = append(c.errs, errs...)
-		if c.spent = slices.ContainsFunc(errs, endsRules); c.spent {
-			return // all defaults share one budget
-		}
+		c.errs = append(c.errs, c.value(s, path.Child("default"), at, meta)...)
+	}
+	if c.budget < 0 {
+		return
 	}
 	// Defaults in additionalProperties are not looked at, as in Kubernetes.
 	c.node(s.Items, path.Child("items"), append(at, "[]"), meta)
@@ -137,20 +130,31 @@ func (c *defaultCheck) value(s *structural.Schema, path *field.Path, at []string
 			return field.ErrorList{field.Invalid(path, canonical(s.Default), fmt.Sprintf("must result in valid metadata: %v", err))}
 		}
 	} else if c.pruned && hasUnknown(bare, s.Default) {
-		return append(field.ErrorList{field.Invalid(path, canonical(s.Default), unknownInDefault)}, checkValue(bare, s.Default, path)...)
+		return append(field.ErrorList{field.Invalid(path, canonical(s.Default), unknownInDefault)}, c.validate(bare, s.Default, path)...)
 	}
-	return checkValue(bare, s.Default, path)
+	return c.validate(bare, s.Default, path)
 }
 
-// checkValue validates a value by a schema as if it stood alone. Rules are
-// asked only if nothing else is wrong.
-func checkValue(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
+// validate validates a value by a schema as if it stood alone. Rules are asked
+// only if nothing else is wrong.
+func (c *defaultCheck) validate(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
 	// Kubernetes does not hold defaults to what int-or-string says about types.
 	plain := rewrite(s, func(s *structural.Schema) { s.Rules, s.IntOrString = nil, false })
-	errs := checkBy(plain, value, path)
-	if len(errs) > 0 || !hasRules(s) {
+	p, err := schema.Compile(plain, schema.Options{PreserveUnknown: true, AnyFormat: true})
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, "", err.Error())}
+	}
+	d := new(doc.Doc) // not from the pool: the errors borrow from it
+	if _, err := p.Decode(d, value); err != nil {
+		return under(path, locate(err, s, value))
+	}
+	if errs := p.ValidateDefault(d, path); len(errs) > 0 || !hasRules(s) {
 		return errs
 	}
+	return c.askRules(s, value, path)
+}
+
+func (c *defaultCheck) askRules(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
 	var tree any
 	if err := json.Unmarshal(value, &tree); err != nil {
 		return field.ErrorList{field.Invalid(path, "", err.Error())}
@@ -158,12 +162,6 @@ func checkValue(s *structural.Schema, value []byte, path *field.Path) field.Erro
 	if s = reached(s, []any{tree}); !hasRules(s) {
 		return nil
 	}
-	return checkBy(s, value, path)
-}
-
-// checkBy validates a value by a schema, as a new one and then as one that does
-// not change: rules about changes see the default as the old value, too.
-func checkBy(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
 	opts, err := options(true)
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
@@ -173,19 +171,52 @@ func checkBy(s *structural.Schema, value []byte, path *field.Path) field.ErrorLi
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, "", err.Error())}
 	}
-	d := new(doc.Doc) // not from the pool: the errors borrow from it
+	d := new(doc.Doc) // not from the pool, see above
 	if _, err := p.Decode(d, value); err != nil {
-		var located *field.Error
+		return under(path, locate(err, s, value))
+	}
+	return p.ValidateDefaultRules(context.Background(), d, path, &c.budget)
+}
+
+// locate finds where in value, a value of s, what is wrong that it cannot be
+// decoded.
+func locate(err error, s *structural.Schema, value []byte) *field.Error {
+	var located *field.Error
+	if errors.As(err, &located) {
+		return located
+	}
+	bad := field.Invalid(nil, canonical(value), err.Error())
+	if !s.Embedded {
+		return bad
+	}
+	// The metadata of a root has no path: so it is made a member.
+	errs := asMember(withoutRules(s), value, func(_ *schema.Program, _ *doc.Doc, err error) (errs field.ErrorList) {
 		if errors.As(err, &located) {
-			return under(path, field.ErrorList{located})
+			errs = field.ErrorList{located}
 		}
-		return field.ErrorList{field.Invalid(path, canonical(value), err.Error())}
+		return errs
+	})
+	if len(errs) == 0 {
+		return bad
 	}
-	errs := p.Validate(context.Background(), d, nil, schema.Whole).Errors
-	if len(errs) == 0 && hasRules(s) {
-		errs = p.Validate(context.Background(), d, d, schema.Whole).Errors
+	return errs[0]
+}
+
+// asMember decodes value, which is of s, as the only member of a document, and
+// returns what then says of it, with paths below value.
+func asMember(s *structural.Schema, value []byte, then func(*schema.Program, *doc.Doc, error) field.ErrorList) field.ErrorList {
+	const member = "x"
+	p, err := schema.Compile(structOf(map[string]*structural.Schema{member: s}), schema.Options{PreserveUnknown: true})
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	return under(path, errs)
+	d := new(doc.Doc) // not from the pool: the errors borrow from it
+	_, err = p.Decode(d, fmt.Appendf(nil, `{"%s":%s}`, member, value))
+	errs := then(p, d, err)
+	for _, e := range errs {
+		e.Field = strings.TrimPrefix(e.Field, member+".")
+	}
+	return errs
 }
 
 // reached is a copy of s with those rules only that are asked about values:
@@ -224,69 +255,45 @@ func reached(s *structural.Schema, values []any) *structural.Schema {
 	return &c
 }
 
-// under puts path in front of the fields of errors.
-func under(path *field.Path, errs field.ErrorList) field.ErrorList {
-	prefix := path.String()
-	for _, e := range errs {
-		switch {
-		case e.Field == "" || e.Field == "<nil>":
-			e.Field = prefix
-		case e.Field[0] == '[' && !isOpenAPI(e):
-			e.Field = prefix + e.Field
-		default:
-			e.Field = prefix + "." + e.Field
-		}
+// under puts path in front of the field of an error.
+func under(path *field.Path, e *field.Error) field.ErrorList {
+	switch {
+	case e.Field == "" || e.Field == "<nil>":
+		e.Field = path.String()
+	case e.Field[0] == '[':
+		e.Field = path.String() + e.Field
+	default:
+		e.Field = path.String() + "." + e.Field
 	}
-	return errs
-}
-
-// isOpenAPI reports whether an error comes from OpenAPI validation, which joins
-// indices to paths with a dot.
-func isOpenAPI(e *field.Error) bool {
-	switch e.Type {
-	case field.ErrorTypeNotSupported, field.ErrorTypeTypeInvalid, field.ErrorTypeTooLong, field.ErrorTypeTooMany:
-		return true
-	case field.ErrorTypeRequired:
-		return e.Detail == ""
-	}
-	return strings.Contains(e.Detail, " in body ")
+	return field.ErrorList{e}
 }
 
 // hasUnknown reports whether a value has fields that its schema does not
-// declare.
+// declare. What there is in the metadata of a resource does not count.
 func hasUnknown(s *structural.Schema, value []byte) bool {
-	p, err := schema.Compile(withOpenMetadata(withoutRules(s)), schema.Options{})
+	anything := &structural.Schema{Preserve: true}
+	p, err := schema.Compile(rewrite(s, func(s *structural.Schema) {
+		s.Rules = nil
+		if !s.Embedded {
+			return
+		}
+		s.Embedded = false
+		properties := maps.Clone(s.Properties)
+		if properties == nil {
+			properties = map[string]*structural.Schema{}
+		}
+		for _, name := range []string{"apiVersion", "kind", "metadata"} {
+			properties[name] = anything
+		}
+		s.Properties, s.Names = properties, sortedKeys(properties)
+	}), schema.Options{})
 	if err != nil {
-		return false // reported by checkValue
+		return false // reported by validate
 	}
 	d := doc.Get()
 	defer d.Release()
 	found, err := p.Decode(d, value)
 	return err == nil && found&schema.FoundUnknown != 0
-}
-
-// withOpenMetadata makes the resources embedded in s, which is changed, plain
-// objects with any metadata: what metadata does not know is dropped in silence.
-func withOpenMetadata(s *structural.Schema) *structural.Schema {
-	if s == nil {
-		return nil
-	}
-	for _, p := range s.Properties {
-		withOpenMetadata(p)
-	}
-	withOpenMetadata(s.Items)
-	withOpenMetadata(s.Additional)
-	if s.Embedded {
-		s.Embedded = false
-		if s.Properties == nil {
-			s.Properties = map[string]*structural.Schema{}
-		}
-		for _, name := range []string{"apiVersion", "kind", "metadata"} {
-			s.Properties[name] = &structural.Schema{Preserve: true}
-		}
-		s.Names = sortedKeys(s.Properties)
-	}
-	return s
 }
 
 // metaDefault checks a default that stands somewhere in a resource's metadata,
@@ -311,30 +318,17 @@ func metaDefault(value []byte, at []string) error {
 		}
 		around = append(append([]byte{'{'}, member...), '}')
 	}
-	// The resource is the only member of the document: as the root itself it
-	// could not be decoded at all if its kind were no string.
-	const member = "x"
 	resource := &structural.Schema{Type: "object", Embedded: true, Preserve: true}
-	p, err := schema.Compile(structOf(map[string]*structural.Schema{member: resource}), schema.Options{PreserveUnknown: true})
-	if err != nil {
-		return err
-	}
-	d := doc.Get()
-	defer d.Release()
-	var errs field.ErrorList // borrow from d
-	if _, err := p.Decode(d, fmt.Appendf(nil, `{"%s":%s}`, member, around)); err != nil {
+	return asMember(resource, around, func(p *schema.Program, d *doc.Doc, err error) field.ErrorList {
 		var located *field.Error
-		if !errors.As(err, &located) {
-			return err
+		switch {
+		case errors.As(err, &located):
+			return field.ErrorList{located}
+		case err != nil:
+			return field.ErrorList{field.Invalid(nil, canonical(around), err.Error())}
 		}
-		errs = field.ErrorList{located}
-	} else {
-		errs = p.Validate(context.Background(), d, nil, schema.Whole).Errors
-	}
-	for _, e := range errs {
-		e.Field = strings.TrimPrefix(e.Field, member+".")
-	}
-	return errs.ToAggregate()
+		return p.Validate(context.Background(), d, nil, schema.Whole).Errors
+	}).ToAggregate()
 }
 
 // withoutDefaults is a copy of s without the defaults in it.
@@ -355,9 +349,9 @@ func rewrite(s *structural.Schema, change func(*structural.Schema)) *structural.
 	change(&c)
 	c.Items = rewrite(s.Items, change)
 	c.Additional = rewrite(s.Additional, change)
-	if s.Properties != nil {
-		c.Properties = make(map[string]*structural.Schema, len(s.Properties))
-		for name, p := range s.Properties {
+	if properties := c.Properties; properties != nil {
+		c.Properties = make(map[string]*structural.Schema, len(properties))
+		for name, p := range properties {
 			c.Properties[name] = rewrite(p, change)
 		}
 	}

@@ -72,11 +72,16 @@ func hoist(spec *apiextv1.CustomResourceDefinitionSpec) *hoisted {
 }
 
 // statusOf reports whether version v, one of h.versions, has a status
-// subresource.
+// subresource. Of versions with the same name it is the first that counts.
 func (h *hoisted) statusOf(v *apiextv1.CustomResourceDefinitionVersion) bool {
 	for i := range h.versions {
-		if h.versions[i].Subresources != nil {
-			return hasStatus(v.Subresources)
+		if h.versions[i].Subresources == nil {
+			continue
+		}
+		for j := range h.versions {
+			if h.versions[j].Name == v.Name {
+				return hasStatus(h.versions[j].Subresources)
+			}
 		}
 	}
 	return hasStatus(h.subresources)

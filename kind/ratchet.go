@@ -1,6 +1,8 @@
 package kind
 
 import (
+	"bytes"
+
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -88,8 +90,23 @@ func hasUnprunedDefaults(s *apiextv1.JSONSchemaProps) bool {
 	if len(errs) > 0 || len(structural.Validate(parsed, nil)) > 0 {
 		return false
 	}
-	for _, e := range validateDefaults(parsed, nil, true) {
-		if e.Detail == unknownInDefault {
+	if root := bytes.TrimSpace(parsed.Default); len(root) > 0 && root[0] != '{' {
+		return false // no resource: upstream cannot tell
+	}
+	return unpruned(parsed)
+}
+
+// unpruned reports whether a default at or below s has fields that its schema
+// does not declare.
+func unpruned(s *structural.Schema) bool {
+	if s == nil {
+		return false
+	}
+	if s.Default != nil && hasUnknown(withoutDefaults(s), s.Default) || unpruned(s.Items) || unpruned(s.Additional) {
+		return true
+	}
+	for _, p := range s.Properties {
+		if unpruned(p) {
 			return true
 		}
 	}

@@ -22,9 +22,9 @@ func options(preserveUnknown bool) (schema.Options, error) {
 	return schema.Options{Resource: true, Env: e, PreserveUnknown: preserveUnknown}, err
 }
 
-// validateRules compiles the rules of s, except those of nodes in bad.
+// validateRules compiles the rules of s, except those of nodes that w found bad.
 // unchanged excuses rules that cost too much by themselves.
-func validateRules(s *structural.Schema, unchanged bool, bad map[string]bool, path *field.Path) field.ErrorList {
+func validateRules(s *structural.Schema, unchanged bool, w *schemaWalk, path *field.Path) field.ErrorList {
 	if !hasRules(s) {
 		return nil
 	}
@@ -33,7 +33,8 @@ func validateRules(s *structural.Schema, unchanged bool, bad map[string]bool, pa
 		return field.ErrorList{field.InternalError(path, err)}
 	}
 	return schema.Lazy(func() (*structural.Schema, error) { return s, nil }, opts).CheckRules(schema.RuleCheck{
-		Path: path, KeepCost: unchanged, Skip: func(path string) bool { return bad[path] },
+		Path: path, KeepCost: unchanged,
+		Skip: func(path string) bool { return w.bad[path] }, Loose: func(path string) bool { return w.loose[path] },
 	})
 }
 

@@ -3,6 +3,7 @@ package kind
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -71,19 +72,19 @@ func parseCABundle(bundle []byte) error {
 	if pool.AppendCertsFromPEM(bundle) {
 		return nil
 	}
-	rest := bundle
-	for {
+	for rest := bundle; len(rest) > 0; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
-			return fmt.Errorf("unable to load root certificates: unable to parse bytes as PEM block")
+			return errors.New("unable to load root certificates: unable to parse bytes as PEM block")
 		}
-		if block.Type != "CERTIFICATE" {
+		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
 			continue
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return fmt.Errorf("unable to load root certificates: %w", err)
+			return fmt.Errorf("unable to load root certificates: failed to parse certificate: %w", err)
 		}
 	}
+	return errors.New("unable to load root certificates: no valid certificate authority data seen")
 }
 
 func validateURL(text string, path *field.Path) field.ErrorList {

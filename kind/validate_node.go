@@ -63,6 +63,7 @@ func (w *schemaWalk) extensions(s *apiextv1.JSONSchemaProps, path *field.Path) {
 		w.needType(s, "object", "must be object if x-kubernetes-map-type is specified", path)
 		if *s.XMapType != "atomic" && *s.XMapType != "granular" {
 			w.add(field.NotSupported(path.Child("x-kubernetes-map-type"), *s.XMapType, []string{"atomic", "granular"}))
+			w.loose[path.String()] = true
 		}
 	}
 	if s.XListType != nil {

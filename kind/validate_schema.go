@@ -7,6 +7,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -54,11 +55,11 @@ func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictn
 		}
 	}
 
-	w := &schemaWalk{strictness: &o, bad: map[string]bool{}}
+	w := &schemaWalk{strictness: &o, bad: map[string]bool{}, loose: map[string]bool{}}
 	w.node(s, path, inherited{root: true})
 	errs = append(errs, w.errs...)
 	if parsed != nil {
-		errs = append(errs, validateRules(parsed, unchanged, w.bad, path)...)
+		errs = append(errs, validateRules(parsed, unchanged, w, path)...)
 	}
 	if len(errs) == 0 {
 		return parseErrs
@@ -97,6 +98,9 @@ type schemaWalk struct {
 	// bad holds the paths of the nodes that have errors at or below them: their
 	// rules are not looked at.
 	bad map[string]bool
+	// loose holds the paths of the nodes with a map type that does not exist:
+	// their members have no old values.
+	loose map[string]bool
 }
 
 // inherited is what a node takes over from the nodes above it.
@@ -215,7 +219,7 @@ func (w *schemaWalk) ruleTexts(s *apiextv1.JSONSchemaProps, path *field.Path) {
 			w.add(field.Invalid(at.Child("fieldPath"), r.FieldPath, "must not contain line breaks"))
 		}
 		if parsed, _ := structural.Parse(s, path); parsed != nil {
-			if _, _, err := followPath(r.FieldPath, parsed, true); err != nil {
+			if _, _, _, err := schema.FieldPath(r.FieldPath, parsed, true); err != nil {
 				w.add(field.Invalid(at.Child("fieldPath"), r.FieldPath, "must be a valid path"))
 			}
 		}

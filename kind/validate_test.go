@@ -224,26 +224,3 @@ func TestCRDWarnings(t *testing.T) {
 	})
 	compare(t, where(), CRDWarnings(definition(t, odd...), definition(t, odd...)), nil)
 }
-
-func FuzzFollowPath(f *testing.F) {
-	for _, seed := range []string{".spec.a", ".spec['a']", "['spec'].a", ".", "[", "a", `['\'']`, ".spec[0]", "'", `['a`} {
-		f.Add(seed)
-	}
-	k, err := Compile(definition(f))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, path string) {
-		names, s, err := followPath(path, k.Storage.Structural(), true)
-		if err != nil {
-			return
-		}
-		at := k.Storage.Structural()
-		for _, name := range names {
-			at = child(at, name)
-		}
-		if at != s {
-			t.Errorf("%q: names %q lead elsewhere", path, names)
-		}
-	})
-}

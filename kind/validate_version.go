@@ -10,6 +10,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -143,11 +144,7 @@ func validateSelectable(list []apiextv1.SelectableField, v *apiextv1.CustomResou
 			errs = append(errs, field.Required(here, ""))
 			continue
 		}
-		if s == nil {
-			errs = append(errs, field.Invalid(here, f.JSONPath, "is an invalid path: "+errNoField.Error()))
-			continue
-		}
-		names, found, err := followPath(f.JSONPath, s, false)
+		names, _, found, err := schema.FieldPath(f.JSONPath, s, false)
 		if err != nil {
 			errs = append(errs, field.Invalid(here, f.JSONPath, fmt.Sprintf("is an invalid path: %v", err)))
 			continue
@@ -155,7 +152,7 @@ func validateSelectable(list []apiextv1.SelectableField, v *apiextv1.CustomResou
 		if names[0] == "metadata" {
 			errs = append(errs, field.Invalid(here, f.JSONPath, "must not point to fields in metadata"))
 		}
-		if found.Type != "string" && found.Type != "boolean" && found.Type != "integer" {
+		if found == nil || found.Type != "string" && found.Type != "boolean" && found.Type != "integer" {
 			errs = append(errs, field.Invalid(here, f.JSONPath,
 				"must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."))
 		}

@@ -2,12 +2,15 @@ package schema
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/cel"
 )
 
 // This file checks the rules of a schema when it is written: that they compile
@@ -29,6 +32,9 @@ type RuleCheck struct {
 	// Skip reports whether the rules of the schema node at path are not to be
 	// looked at. nil stands for none.
 	Skip func(path string) bool
+	// Loose reports whether the members of the schema node at path have no old
+	// values, beyond what the schema says. nil stands for none.
+	Loose func(path string) bool
 }
 
 // CheckRules compiles the rules of the schema and estimates what they cost. It
@@ -67,39 +73,114 @@ func (p *program) checkRules(c RuleCheck) *ruleChecker {
 		return k
 	}
 	p.compileRules() // what is compiled for evaluation serves here, too
+	k.typing = typing{p: p, types: map[*node]*cel.Type{}}
 	one := uint64(1)
-	k.node(p.root, c.Path, nil, &one)
+	k.node(p.root, place{path: c.Path, count: &one, seen: k.seen(p.root, false, view{}, nil)})
 	return k
 }
 
 type ruleChecker struct {
 	RuleCheck
-	errs  field.ErrorList
-	total uint64
-	costs []ExprCost
+	typing typing // of what rules can see
+	errs   field.ErrorList
+	total  uint64
+	costs  []ExprCost
 }
 
-// node checks the rules at and below n. loose is the outermost list above n
-// whose items are not correlated, nil if there is none. count is how many
-// values of n an object can have, nil if there is no limit.
-func (k *ruleChecker) node(n *node, path, loose *field.Path, count *uint64) {
-	below, inItems := n.childCount(count), loose
-	if n.items != nil && n.listType != "map" && loose == nil {
-		inItems = path
-	}
+// place is where a node is found.
+type place struct {
+	path  *field.Path
+	loose *field.Path // the outermost list above whose items are not correlated, nil if there is none
+	count *uint64     // how many values of the node an object can have, nil if there is no limit
+	meta  bool        // apiVersion, kind or metadata of a resource, or below
+	seen  view
+}
+
+// view is how rules see a node. Upstream derives it from the node above as far up
+// as there are rules, and from there on from the node's schema alone.
+type view struct {
+	known  bool // there are rules here or above
+	typ    *cel.Type
+	own    bool // not what is seen of a resource's metadata when objects are validated
+	failed bool // the type cannot be made, here or above
+}
+
+// node checks the rules at and below n.
+func (k *ruleChecker) node(n *node, at place) {
+	below := place{path: at.path, loose: at.loose, count: n.childCount(at.count), meta: at.meta}
 	if n.additional != nil {
-		k.node(n.additional, path.Child("additionalProperties"), loose, below)
+		child := below
+		child.path, child.seen = at.path.Child("additionalProperties"), k.seen(n.additional, at.meta, at.seen, at.seen.elem())
+		k.node(n.additional, child)
+	}
+	members := below
+	if at.loose == nil && k.Loose != nil && k.Loose(at.path.String()) {
+		members.loose = at.path
 	}
 	for _, p := range n.props {
-		k.node(p.node, path.Child("properties").Key(p.name), loose, below)
+		child := members
+		child.meta = at.meta || n.resource && isMeta(p.name)
+		child.path, child.seen = at.path.Child("properties").Key(p.name), k.seen(p.node, child.meta, at.seen, at.seen.member(p.name))
+		k.node(p.node, child)
 	}
 	if n.items != nil {
-		k.node(n.items, path.Child("items"), inItems, below)
+		child := below
+		if n.listType != "map" && at.loose == nil {
+			child.loose = at.path
+		}
+		child.path, child.seen = at.path.Child("items"), k.seen(n.items, at.meta, at.seen, at.seen.elem())
+		k.node(n.items, child)
 	}
-	if n.rules != nil && (k.Skip == nil || !k.Skip(path.String())) {
-		k.rules(n, path.Child("x-kubernetes-validations"), loose, count)
+	if n.rules != nil && (k.Skip == nil || !k.Skip(at.path.String())) {
+		at.path = at.path.Child("x-kubernetes-validations")
+		k.rules(n, at)
 	}
 }
+
+// seen is the view of n, whose parent is seen as above and says that the type of
+// n is inherited; nil if it does not say.
+func (k *ruleChecker) seen(n *node, meta bool, above view, inherited *cel.Type) view {
+	switch {
+	case above.known && (above.failed || inherited != nil):
+		above.typ = inherited
+		return above
+	case !above.known && n.rules == nil:
+		return view{}
+	}
+	types := k.typing
+	if meta {
+		types.types = map[*node]*cel.Type{} // what a resource makes of n does not count
+	}
+	t := types.of(n)
+	return view{known: true, typ: t, own: meta, failed: t == nil}
+}
+
+// elem is the type of the items of a list or map.
+func (v view) elem() *cel.Type {
+	switch {
+	case v.typ == nil:
+		return nil
+	case v.typ.Elem == nil:
+		return noType
+	}
+	return v.typ.Elem
+}
+
+func (v view) member(name string) *cel.Type {
+	if v.typ == nil {
+		return nil
+	}
+	for i := range v.typ.Fields {
+		if f := &v.typ.Fields[i]; f.Name == name {
+			return f.Type
+		}
+	}
+	return nil
+}
+
+// noType stands for the type of the items of something that has none, by its
+// type.
+var noType = new(cel.Type)
 
 // childCount is how many values the children of n can have.
 func (n *node) childCount(count *uint64) *uint64 {
@@ -137,18 +218,28 @@ func times(a, b uint64) uint64 {
 	return a * b
 }
 
-func (k *ruleChecker) rules(n *node, path, loose *field.Path, count *uint64) {
-	if n.rules.err != nil {
-		k.errs = append(k.errs, field.InternalError(path, fmt.Errorf("internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations")))
+func (k *ruleChecker) rules(n *node, at place) {
+	t := at.seen.typ
+	if at.seen.failed {
+		k.errs = append(k.errs, field.InternalError(at.path, errors.New("internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations")))
+		return
+	}
+	if t == noType {
+		k.errs = append(k.errs, field.InternalError(at.path, errNoType))
 		return
 	}
 	list := n.rules.list
-	most := maxRequestSize / (n.rules.minSize + 1)
-	if count != nil {
-		most = *count
+	if at.seen.own || list == nil {
+		set := k.typing.p.options.Env.Types(nil)
+		list = n.rules.compiled(t, set)
+		set.Release()
+	}
+	most := maxRequestSize / (t.MinSize + 1)
+	if at.count != nil {
+		most = *at.count
 	}
 	for i := range list {
-		k.rule(path.Index(i), loose, &list[i], &n.rules.source[i], most)
+		k.rule(at.path.Index(i), at.loose, &list[i], &n.rules.source[i], most)
 	}
 }
 

@@ -375,8 +375,10 @@ func (c *compiler) setTypes(n *node, types []string, format string) {
 	if len(types) == 1 && (types[0] == "integer" || types[0] == "number") {
 		n.numType = types[0]
 	}
-	n.format = supportedFormat(types, format)
-	if n.format != "" && n.numType == "" {
+	if n.format = supportedFormat(types, format); c.p.options.AnyFormat {
+		n.format = format
+	}
+	if _, known := stringFormats[plainFormat(n.format)]; known && n.numType == "" {
 		n.formatOK = formatCheck(n.format)
 	}
 	numeric := false

@@ -49,6 +49,9 @@ type Options struct {
 	// PreserveUnknown keeps whatever the schema does not declare, as custom
 	// resources with spec.preserveUnknownFields do. Nulls stay, too.
 	PreserveUnknown bool
+	// AnyFormat makes formats that mean nothing count when types are checked,
+	// as upstream does for default values and nothing else.
+	AnyFormat bool
 }
 
 // Found says what Decode noticed and dropped or merged. Strict puts it in words.

@@ -218,6 +218,14 @@ func (s *slowRules) node(n *node, path *field.Path, x, old doc.Value, r ratchet)
 	}
 }
 
+// left is what is left of the budget, negative if it ended the evaluation.
+func (s *slowRules) left() int64 {
+	if s.done {
+		return -1
+	}
+	return s.budget
+}
+
 func (s *slowRules) invalid(path *field.Path, value any, format string, args ...any) {
 	s.Errors = append(s.Errors, field.Invalid(path, value, fmt.Sprintf(format, args...)))
 }

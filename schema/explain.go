@@ -100,7 +100,7 @@ func (n *node) typeError(x doc.Value, name string) error {
 	case doc.Float:
 		format = "float64"
 	}
-	if n.format != "" && x.Kind() != doc.String && x.Kind() != doc.Array && x.Kind() != doc.Null {
+	if n.format != "" && n.format != format && x.Kind() != doc.String && x.Kind() != doc.Array && x.Kind() != doc.Null {
 		return openapi.InvalidType(name, in, n.format, format)
 	}
 	return openapi.InvalidType(name, in, n.types, found)

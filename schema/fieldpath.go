@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,42 +10,50 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file resolves the fieldPath of a rule.
+// This file follows JSON paths of names through a schema, as rules and
+// selectable fields have them.
 
-// FieldPath resolves a path such as .a.b['c'] from s and returns it as errors
-// print it, and the schema it leads to. Array indices are not possible.
-func FieldPath(text string, s *structural.Schema) (*field.Path, *structural.Schema, error) {
-	var path *field.Path
+var errNoField = errors.New("does not refer to a valid field")
+
+// FieldPath follows a path such as .a.b['c'] from s. It returns the names on the
+// way, the path as errors print it, and the schema that it leads to: nil for any
+// member of a map without a schema. Array indices are not possible, and without
+// brackets the form ['c'] is not either.
+func FieldPath(text string, s *structural.Schema, brackets bool) (names []string, path *field.Path, found *structural.Schema, err error) {
 	for text != "" {
 		var name string
-		var err error
 		switch text[0] {
 		case '.':
-			name, text = pathToken(text[1:])
-			if name == "" {
-				return nil, nil, fmt.Errorf("unexpected end of JSON path")
+			if name, text = pathToken(text[1:]); name == "" {
+				return nil, nil, nil, errors.New("unexpected end of JSON path")
 			}
 		case '[':
+			if !brackets {
+				return nil, nil, nil, errors.New("array notation is not allowed")
+			}
 			if name, text, err = pathKey(text[1:]); err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 		default:
 			token, _ := pathToken(text)
-			return nil, nil, fmt.Errorf("expected [ or . but got: %s", token)
+			return nil, nil, nil, fmt.Errorf("expected [ or . but got: %s", token)
 		}
 		switch {
+		case s == nil:
+			return nil, nil, nil, errNoField
 		case s.Properties != nil:
 			if s = s.Properties[name]; s == nil {
-				return nil, nil, fmt.Errorf("does not refer to a valid field")
+				return nil, nil, nil, errNoField
 			}
 			path = path.Child(name)
-		case s.Additional != nil:
+		case s.Additional != nil || s.AdditionalAllows != nil:
 			s, path = s.Additional, path.Key(name)
 		default:
-			return nil, nil, fmt.Errorf("does not refer to a valid field")
+			return nil, nil, nil, errNoField
 		}
+		names = append(names, name)
 	}
-	return path, s, nil
+	return names, path, s, nil
 }
 
 // pathToken splits off the next token: a delimiter, or the text up to one.

@@ -133,7 +133,7 @@ func compileRule(source apiextv1.ValidationRule, s *structural.Schema, self *cel
 		}
 	}
 	if source.FieldPath != "" {
-		if path, _, err := FieldPath(source.FieldPath, s); err == nil {
+		if _, path, _, err := FieldPath(source.FieldPath, s, true); err == nil {
 			r.fieldPath = path.String()
 		}
 	}

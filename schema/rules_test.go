@@ -54,6 +54,7 @@ func TestFieldPath(t *testing.T) {
 	s := &structural.Schema{Properties: map[string]*structural.Schema{
 		"a":   {Properties: map[string]*structural.Schema{"b.c": leaf, "it's": leaf}},
 		"map": {Additional: leaf},
+		"any": {AdditionalAllows: new(bool)},
 	}}
 	for _, row := range []struct{ where, text, path, err string }{
 		{here(), ".a", "a", ""},
@@ -61,6 +62,9 @@ func TestFieldPath(t *testing.T) {
 		{here(), `['a']['it\'s']`, "a.it's", ""},
 		{here(), ".map.x", "map[x]", ""},
 		{here(), ".map['x y']", "map[x y]", ""},
+		{here(), ".any.x", "any[x]", ""},
+		{here(), ".any.x.y", "", "does not refer to a valid field"},
+		{here(), "..a", "", "does not refer to a valid field"},
 		{here(), "a", "", "expected [ or . but got: a"},
 		{here(), ".b", "", "does not refer to a valid field"},
 		{here(), ".a.b.c", "", "does not refer to a valid field"},
@@ -71,7 +75,7 @@ func TestFieldPath(t *testing.T) {
 		{here(), "['a'.", "", "expected ] but got ."},
 		{here(), `['\q']`, "", `invalid string literal: invalid escape char \q`},
 	} {
-		path, _, err := FieldPath(row.text, s)
+		_, path, _, err := FieldPath(row.text, s, true)
 		switch {
 		case err != nil && err.Error() != row.err, err == nil && row.err != "":
 			t.Errorf("%s: got error %v, want %q", row.where, err, row.err)
@@ -79,6 +83,37 @@ func TestFieldPath(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", row.where, path, row.path)
 		}
 	}
+}
+
+// FuzzFieldPath holds that the names of a path lead where the path leads.
+func FuzzFieldPath(f *testing.F) {
+	for _, seed := range []string{".a.b", ".a['b']", "['a'].b", ".", "[", "a", `['\'']`, ".a[0]", "'", `['a`, ".m.x.c"} {
+		f.Add(seed)
+	}
+	leaf := &structural.Schema{Type: "string"}
+	root := &structural.Schema{Properties: map[string]*structural.Schema{
+		"a": {Properties: map[string]*structural.Schema{"b": leaf, "'": leaf}}, "m": {Additional: &structural.Schema{Properties: map[string]*structural.Schema{"c": leaf}}},
+	}}
+	f.Fuzz(func(t *testing.T, text string) {
+		names, _, found, err := FieldPath(text, root, true)
+		if err != nil {
+			return
+		}
+		at := root
+		for _, name := range names {
+			if at.Properties != nil {
+				at = at.Properties[name]
+			} else {
+				at = at.Additional
+			}
+		}
+		if at != found {
+			t.Errorf("%q: names %q lead elsewhere", text, names)
+		}
+		if _, _, _, err := FieldPath(text, root, false); err == nil && strings.Contains(text, "[") {
+			t.Errorf("%q: brackets are not allowed", text)
+		}
+	})
 }
 
 // TestEnumSize holds that an enum of the empty text leaves no room for a text,

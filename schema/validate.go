@@ -42,6 +42,49 @@ func (p *program) validate(ctx context.Context, new, old *doc.Doc, at Scope, met
 	return p.explain(ctx, new, old, at, metadata, scale)
 }
 
+// DefaultBudget is what the rules of all default values of a schema may cost
+// together.
+const DefaultBudget = objectBudget
+
+// ValidateDefault validates d, which holds the default value at path that p is
+// the schema of, but for rules. Embedded resources are looked at first, and
+// values if they are all right.
+func (p *Program) ValidateDefault(d *doc.Doc, path *field.Path) field.ErrorList {
+	code, err := p.load()
+	if err != nil {
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	d = code.adopt(d)
+	if errs := code.root.embeddedErrors(path, d.Root()); len(errs) > 0 {
+		return errs
+	}
+	return fieldErrors(path, code.root.explain(d.Root(), "", nil).errs)
+}
+
+// ValidateDefaultRules asks the rules of p about d, a default value that
+// ValidateDefault has nothing to say about: as one that does not change, and if
+// that is fine as a new one. What they cost is taken from budget; it is negative
+// afterwards if it did not suffice, and no other default is to be looked at.
+func (p *Program) ValidateDefaultRules(ctx context.Context, d *doc.Doc, path *field.Path, budget *int64) field.ErrorList {
+	code, err := p.load()
+	if err != nil {
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	d = code.adopt(d)
+	code.compileRules()
+	left := *budget
+	for _, old := range []doc.Value{d.Root(), {}} {
+		s := slowRules{ctx: ctx, budget: *budget}
+		s.node(code.root, path, d.Root(), old, ratchet{})
+		if left = min(left, s.left()); len(s.Errors) > 0 {
+			*budget = left
+			return s.Errors
+		}
+	}
+	*budget = left
+	return nil
+}
+
 // ok is the fast path. Ratcheting only forgives, so it may leave it out.
 func (p *program) ok(ctx context.Context, new, old *doc.Doc, at Scope) bool {
 	root := new.Root().Node
