@@ -124,7 +124,7 @@ func New(c Config) *Handler {
 	h.health = newHealth(c.Checks)
 	h.version = c.Version.json()
 	h.impersonator = impersonation.New(impersonation.Config{Authz: h.Authz, Forbidden: forbidden, Metrics: h.Config.Metrics})
-	h.kinds.load = c.Kinds.Load
+	h.kinds.load, h.kinds.changed = c.Kinds.Load, c.Kinds.Changed
 	go h.kinds.run(h.stopping)
 	return h
 }

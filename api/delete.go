@@ -164,7 +164,6 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	held := q.isNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
 	before := slices.Collect(m.Finalizers())
 	after := finalizersFor(before, o)
-	q.warnOfFinalizers(before, after)
 	grace, shorter := q.grace(o, m, wasDeleting)
 	if len(after) == 0 && !hooked && !held && grace == 0 {
 		return q.erase(o, m, obj)
@@ -296,14 +295,4 @@ func finalizersFor(have []string, o *meta.DeleteOptions) []string {
 		}
 	}
 	return out
-}
-
-// warnOfFinalizers tells the client that it waits for a controller which this
-// server has not got: nothing is accepted and ignored in silence.
-func (q *request) warnOfFinalizers(before, after []string) {
-	for _, f := range after {
-		if (f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents) && !slices.Contains(before, f) {
-			q.warn("metadata.finalizers: this server has no garbage collector: " + f + " stays until a client removes it")
-		}
-	}
 }

@@ -2,16 +2,17 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -40,19 +41,37 @@ func (h *Handler) Delete(ctx context.Context, k *kind.Kind, namespace, name stri
 	return err
 }
 
-// EnsureNamespace creates a namespace unless it exists.
-func (h *Handler) EnsureNamespace(ctx context.Context, name string) error {
-	k := h.Kinds.Load().Lookup("", "namespaces")
-	if k == nil {
-		return fmt.Errorf("namespace %s: namespaces are not served", name)
-	}
-	q := h.internal(ctx, k, "", name)
+// Remove deletes an object as a client would who asks for it with options.
+func (h *Handler) Remove(ctx context.Context, k *kind.Kind, namespace, name string, o *meta.DeleteOptions) error {
+	_, err := h.internal(ctx, k, namespace, name).remove(o)
+	return err
+}
+
+// Modify changes an object as a client would. fn makes the change; it is called
+// again if somebody else was faster, and its errors are Modify's.
+func (h *Handler) Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error {
+	q := h.internal(ctx, k, namespace, name)
+	return q.change(&change{
+		options: &meta.WriteOptions{FieldManager: internalName},
+		scope:   schema.Whole,
+		quiet:   true,
+		build: func(next, _ *doc.Doc, obj *cache.Object) error {
+			if err := q.v.Load(next, obj.Raw, obj.Rev); err != nil {
+				return err
+			}
+			return fn(meta.Object{Doc: next})
+		},
+		track: func(m *apply.Manager, live, next *doc.Doc) error {
+			return m.Update(live, next, apply.Options{Manager: internalName})
+		},
+	})
+}
+
+// Ensure creates an object of a body unless it exists.
+func (h *Handler) Ensure(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error {
+	q := h.internal(ctx, k, namespace, name)
 	if l := q.live(); l.obj != nil {
 		return nil
-	}
-	body, err := json.Marshal(map[string]any{"apiVersion": q.v.APIVersion(), "kind": k.Name, "metadata": map[string]string{"name": name}})
-	if err != nil {
-		return err
 	}
 	d := doc.Get()
 	defer d.Release()
@@ -60,11 +79,20 @@ func (h *Handler) EnsureNamespace(ctx context.Context, name string) error {
 		return err
 	}
 	o := &meta.WriteOptions{FieldManager: internalName}
-	_, err = q.insert(d, o, func(m *apply.Manager, _, next *doc.Doc) error {
+	_, err := q.insert(d, o, func(m *apply.Manager, _, next *doc.Doc) error {
 		return m.Update(nil, next, apply.Options{Manager: internalName})
 	})
 	if err != nil && status.From(err).Reason == metav1.StatusReasonAlreadyExists {
 		return nil
 	}
 	return err
+}
+
+// EnsureNamespace creates a namespace unless it exists.
+func (h *Handler) EnsureNamespace(ctx context.Context, name string) error {
+	k := h.Kinds.Load().Lookup("", "namespaces")
+	if k == nil {
+		return fmt.Errorf("namespace %s: namespaces are not served", name)
+	}
+	return h.Ensure(ctx, k, "", name, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+name+`"}}`))
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/keelson-io/keelson/kind"
 )
@@ -13,7 +12,8 @@ import (
 
 // kindWatch knows how long kinds are served as they are.
 type kindWatch struct {
-	load func() *kind.Snapshot
+	load    func() *kind.Snapshot
+	changed func(rev uint64) <-chan struct{}
 
 	mu    sync.Mutex // of opening watches only; events take no lock
 	until map[*kind.Kind]*ended
@@ -25,9 +25,6 @@ type ended struct {
 	context.Context
 	end context.CancelFunc
 }
-
-// kindCheck is how soon a watch ends after its kind.
-const kindCheck = 100 * time.Millisecond
 
 // served returns a context that ends when k is served no more as it is.
 func (w *kindWatch) served(k *kind.Kind) context.Context {
@@ -42,20 +39,22 @@ func (w *kindWatch) served(k *kind.Kind) context.Context {
 		w.until = map[*kind.Kind]*ended{}
 	}
 	w.until[k] = e
-	w.rev = 0 // k may have been replaced already
+	if have := w.load().Lookup(k.Group, k.Plural); have == nil || have != k && !sameService(have, k) {
+		cancel() // k has been replaced already
+		delete(w.until, k)
+	}
 	return e
 }
 
-// run looks for changes of the registry until ctx ends.
+// run follows the registry until ctx ends.
 func (w *kindWatch) run(ctx context.Context) {
-	t := time.NewTicker(kindCheck)
-	defer t.Stop()
 	for {
+		rev := w.load().Rev
+		w.check()
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
-			w.check()
+		case <-w.changed(rev):
 		}
 	}
 }

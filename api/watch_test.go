@@ -218,7 +218,7 @@ func TestWatchEndsWithItsKind(t *testing.T) {
 	events := s.watch(widgets + "?watch=1&resourceVersion=" + rev)
 	same := *old
 	s.kinds.Put(&same) // nothing that matters to a client has changed
-	time.Sleep(3 * kindCheck)
+	time.Sleep(50 * time.Millisecond)
 	s.must(201, "POST", widgets, widget("a", ``))
 	s.expect(events, "ADDED a")
 	s.kinds.Put(compile(t, strings.Replace(widgetCRD, "generation: 1", "generation: 2", 1)))

@@ -36,6 +36,7 @@ type change struct {
 	versioned bool
 	named     bool // likewise, but it had the version until the client took it away
 	scale     bool // answer with a Scale
+	quiet     bool // nobody waits for an answer
 	// track notes in next who changed what; nil if build did.
 	track func(m *apply.Manager, live, next *doc.Doc) error
 	// missing is called if there is no such object; nil says not found.
@@ -202,6 +203,9 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 
 // answer answers with the object that a change made.
 func (q *request) answer(c *change, next *doc.Doc, rev int64) error {
+	if c.quiet {
+		return nil
+	}
 	if c.scale {
 		return q.sendScaleOf(next, rev)
 	}
@@ -210,6 +214,9 @@ func (q *request) answer(c *change, next *doc.Doc, rev int64) error {
 
 // unchanged answers with the object that a change left as it is.
 func (q *request) unchanged(c *change, obj *cache.Object) error {
+	if c.quiet {
+		return nil
+	}
 	if !c.scale {
 		return q.sendStored(http.StatusOK, obj)
 	}

@@ -97,6 +97,7 @@ type Cache struct {
 
 	touched []*Resource // by the batch being dispatched
 
+	taps    taps
 	waiting waiters
 }
 

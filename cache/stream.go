@@ -119,7 +119,7 @@ func (c *Cache) dispatch(b store.Batch) {
 		}
 		c.touched = c.touched[:0]
 	}
-	c.rev.Store(b.Rev)
+	c.tapped(b.Events, b.Rev, false)
 	c.waiting.reached(b.Rev)
 }
 
@@ -151,7 +151,7 @@ func (c *Cache) relist() error {
 			return err
 		}
 	}
-	c.rev.Store(rev)
+	c.tapped(nil, rev, true)
 	c.waiting.reached(rev)
 	return nil
 }

@@ -41,15 +41,4 @@ func TestCompat(t *testing.T) {
 			t.Errorf("got %s, want no managed fields of the subresource status", b)
 		}
 	})
-	t.Run("finalizers of the garbage collector stay, with a warning", func(t *testing.T) {
-		const gadgets = "/apis/demo.example.org/v1/namespaces/default/gadgets"
-		s.do(t, 201, "POST", gadgets, []byte(`{"apiVersion":"demo.example.org/v1","kind":"Gadget","metadata":{"name":"held"},"spec":{"color":"blue","replicas":1}}`))
-		b := s.do(t, 200, "DELETE", gadgets+"/held", []byte(`{"propagationPolicy":"Foreground"}`))
-		if !strings.Contains(string(b), `"foregroundDeletion"`) {
-			t.Errorf("got %s, want the finalizer foregroundDeletion", b)
-		}
-		if b := s.do(t, 200, "GET", gadgets+"/held", nil); !strings.Contains(string(b), `"foregroundDeletion"`) {
-			t.Errorf("got %s, want the finalizer foregroundDeletion", b)
-		}
-	})
 }

@@ -13,6 +13,23 @@ import (
 type Registry struct {
 	mu      sync.Mutex // serialises writers
 	current atomic.Pointer[Snapshot]
+	changed chan struct{} // closed by the next change; nil while nobody waits
+}
+
+// Changed is a channel that is closed when the registry is not, or no more, at
+// the snapshot of that Rev.
+func (r *Registry) Changed(rev uint64) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	if r.Load().Rev != rev {
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	return r.changed
 }
 
 // Snapshot is the set of kinds at one moment. It never changes.
@@ -115,6 +132,10 @@ func (r *Registry) change(group, plural string, next func([]*Kind) *Kind) {
 	b[h/fanout%fanout] = changed
 	t[h%fanout] = &b
 	r.current.Store(newSnapshot(old.Rev+1, &t, sorted))
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
 }
 
 // Lookup is the kind of that group and plural, nil if there is none.

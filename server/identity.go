@@ -35,6 +35,7 @@ type identity struct {
 	serving    atomic.Pointer[tls.Certificate]
 	clients    atomic.Pointer[x509.CertPool]
 	kubeconfig atomic.Pointer[[]byte]
+	trust      atomic.Pointer[[]byte] // PEM: by what clients know the server
 }
 
 // newIdentity loads or makes the certificates of a server.
@@ -103,6 +104,9 @@ func (id *identity) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 // Kubeconfig is the administrator's kubeconfig.
 func (id *identity) Kubeconfig() []byte { return *id.kubeconfig.Load() }
 
+// caPEM is what clients know the server by.
+func (id *identity) caPEM() []byte { return *id.trust.Load() }
+
 // refresh loads the certificates, issues those anew that are near their end,
 // and writes the kubeconfig if it is not what it should be.
 func (id *identity) refresh(now time.Time) error {
@@ -136,6 +140,7 @@ func (id *identity) refresh(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	id.trust.Store(&trust)
 	text, err := adminKubeconfig(id.url, serverName, trust, admin)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ import (
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/crd"
-	"github.com/keelson-io/keelson/controller/namespace"
+	"github.com/keelson-io/keelson/controller/ensure"
 	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/kind/builtin"
@@ -82,6 +82,12 @@ type Config struct {
 	// kube-apiserver names them. NamespaceLifecycle is the one there is.
 	DisableAdmission []string
 
+	// Controllers says which controllers run, as kube-controller-manager does:
+	// "*" all of them, a name that one, "-name" not that one; nil: all.
+	// Definitions, system namespaces and the expiry of events are always cared
+	// for.
+	Controllers []string
+
 	Logger *slog.Logger // slog.Default()
 	Store  store.Store  // in place of etcd; the server closes it
 
@@ -113,9 +119,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// systemNamespaces exist from the start.
-var systemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
-
 // Server is a server that is open. Run it, or Close it.
 type Server struct {
 	config   Config
@@ -130,7 +133,9 @@ type Server struct {
 	counted  counted
 	http     *http.Server
 	crds     *crd.Controller
-	spaces   *namespace.Controller
+
+	enabled     map[string]bool         // controllers by name
+	controllers []func(context.Context) // that run besides the one of definitions
 
 	// What New opened, last opened last; closed from the back.
 	opened []io.Closer
@@ -166,6 +171,9 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	chain, text, err := c.Authorization.Load()
 	if err != nil {
+		return err
+	}
+	if s.enabled, err = enabled(c.Controllers); err != nil {
 		return err
 	}
 	if err := s.openDir(); err != nil {
@@ -225,11 +233,10 @@ func (s *Server) open(ctx context.Context) error {
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
 	s.crds = &crd.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete, Converter: newConverter}
-	s.spaces = &namespace.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete}
 	if err := s.crds.Sync(ctx); err != nil {
 		return fmt.Errorf("loading custom resource definitions: %w", err)
 	}
-	for _, name := range systemNamespaces {
+	for _, name := range ensure.SystemNamespaces {
 		if err := s.handler.EnsureNamespace(ctx, name); err != nil {
 			return fmt.Errorf("creating namespace %s: %w", name, err)
 		}
@@ -237,6 +244,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.syncRoles(ctx); err != nil {
 		return err
 	}
+	s.startControllers(kinds, cached, st)
 	s.counted.Handler = s.handler
 	s.http = s.newHTTP()
 	return nil
@@ -300,7 +308,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.Close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var workers sync.WaitGroup
-	for _, run := range append(s.authz.workers(), s.spaces.Run, s.renew) {
+	for _, run := range append(append(s.authz.workers(), s.controllers...), s.renew) {
 		workers.Go(func() { run(work) })
 	}
 	workers.Go(func() {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-io/keelson/controller/ensure"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -133,7 +134,7 @@ func (r *running) define() {
 func TestRestartKeepsEverything(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	r := start(t, Config{DataDir: dir})
-	for _, name := range systemNamespaces {
+	for _, name := range ensure.SystemNamespaces {
 		r.must("GET", "/api/v1/namespaces/"+name, "")
 	}
 	r.define()

@@ -42,8 +42,6 @@ var ledger = []entry{
 
 	{name: "a page says that more follow only if more match", requests: `matrix.*metadata.name.*limit=1`, theirs: `CONTINUE`, ours: `^200`, long: true},
 
-	{name: "a deletion that waits for a garbage collector is warned that there is none", requests: `DELETE `, theirs: `foregroundDeletion|"orphan"`, ours: `no garbage collector`},
-
 	// Definitions.
 	{name: "items of a list of definitions have kind and apiVersion", requests: `GET .*customresourcedefinitions`, theirs: `CustomResourceDefinitionList`, ours: `CustomResourceDefinitionList`},
 	{name: "the table of definitions has no column Scope", requests: `GET .*customresourcedefinitions`, theirs: `"Scope"`, ours: `columnDefinitions`},

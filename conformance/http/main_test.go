@@ -186,7 +186,7 @@ func startKeelson(t *testing.T) *peer {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	s, err := server.New(ctx, server.Config{
-		DataDir: t.TempDir(), SecurePort: -1, DisableAdmission: []string{"NamespaceLifecycle"},
+		DataDir: t.TempDir(), SecurePort: -1, DisableAdmission: []string{"NamespaceLifecycle"}, Controllers: []string{},
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), StopTimeout: time.Second,
 	})
 	if err != nil {

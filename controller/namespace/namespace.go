@@ -33,6 +33,9 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
+// Name is what kube-controller-manager calls this controller.
+const Name = "namespace-controller"
+
 // Finalizer is the finalizer in spec.finalizers that this controller takes off.
 const Finalizer = "kubernetes"
 

@@ -86,6 +86,7 @@ Flags have the names that kube-apiserver gives them.`,
 	f.DurationVar(&z.WebhookUnauthorized, "authorization-webhook-cache-unauthorized-ttl", config.DefaultWebhookUnauthorized, "`duration` for which its other answers are kept; 0 for not at all")
 	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins that are not to run; there is NamespaceLifecycle")
 	auditFlags(cmd, &c)
+	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for that one, -name for all but that one; there are "+strings.Join(server.Controllers(), ", "))
 	f.StringVar(&format, "logging-format", "text", "`format` of the log: text or json")
 	f.IntVarP(&verbosity, "v", "v", 0, "`level` of detail of the log: 0 or, to see every refusal, 4")
 	return cmd

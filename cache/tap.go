@@ -1,0 +1,120 @@
+package cache
+
+// This file holds taps: all changes of the whole store, whether their resource is open or not, for those who have to see everything
+// and keep little of it.
+
+import (
+	"context"
+	"sync"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+// maxTapped is how many changes wait for a reader of a tap before they are dropped.
+const maxTapped = 1 << 16
+
+// Tap reads every change of the store. It is used by one goroutine.
+type Tap struct {
+	c    *Cache
+	from int64
+
+	mu      sync.Mutex
+	pending []store.Event
+	rev     int64 // everything up to it is in pending, or was read
+	lost    bool
+	wake    chan struct{} // of capacity 1
+}
+
+// Tap opens a tap of everything that happens after [Tap.From].
+func (c *Cache) Tap(ctx context.Context) (*Tap, error) {
+	select {
+	case <-c.started:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.life.Done():
+		return nil, ErrClosed
+	}
+	t := &Tap{c: c, wake: make(chan struct{}, 1)}
+	c.taps.mu.Lock()
+	defer c.taps.mu.Unlock()
+	t.from = c.rev.Load()
+	t.rev = t.from
+	c.taps.all = append(c.taps.all, t)
+	return t, nil
+}
+
+// From is the revision after which the tap has everything.
+func (t *Tap) From() int64 { return t.from }
+
+// Next waits for changes, and returns them and the revision up to which nothing is missing. ErrExpired if changes were lost; then the
+// tap goes on after the revision that is returned. ErrClosed, or the context's error.
+func (t *Tap) Next(ctx context.Context) ([]store.Event, int64, error) {
+	for last := int64(-1); ; {
+		t.mu.Lock()
+		events, rev, lost := t.pending, t.rev, t.lost
+		t.pending, t.lost = nil, false
+		t.mu.Unlock()
+		switch {
+		case lost:
+			return nil, rev, ErrExpired
+		case len(events) > 0 || last >= 0 && rev > last:
+			return events, rev, nil
+		}
+		last = rev
+		select {
+		case <-t.wake:
+		case <-ctx.Done():
+			return nil, rev, ctx.Err()
+		case <-t.c.life.Done():
+			return nil, rev, ErrClosed
+		}
+	}
+}
+
+// Close ends the tap.
+func (t *Tap) Close() {
+	taps := &t.c.taps
+	taps.mu.Lock()
+	defer taps.mu.Unlock()
+	for i, other := range taps.all {
+		if other == t {
+			taps.all = append(taps.all[:i:i], taps.all[i+1:]...)
+			return
+		}
+	}
+}
+
+// taps are the taps that are open.
+type taps struct {
+	mu  sync.Mutex
+	all []*Tap
+}
+
+// tapped raises the revision and gives all taps what happened up to it; lost: nobody knows what that was.
+func (c *Cache) tapped(events []store.Event, rev int64, lost bool) {
+	c.taps.mu.Lock()
+	defer c.taps.mu.Unlock()
+	c.rev.Store(rev)
+	for _, t := range c.taps.all {
+		t.put(events, rev, lost)
+	}
+}
+
+func (t *Tap) put(events []store.Event, rev int64, lost bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rev = rev
+	t.lost = t.lost || lost
+	switch {
+	case t.lost:
+		t.pending = nil
+	case len(t.pending)+len(events) > maxTapped:
+		t.pending, t.lost = nil, true
+	default:
+		t.pending = append(t.pending, events...)
+	}
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}

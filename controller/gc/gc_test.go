@@ -1,0 +1,247 @@
+package gc_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/keelson-io/keelson/server"
+	"github.com/keelson-io/keelson/store/mem"
+)
+
+// rig is a server with all its controllers.
+type rig struct {
+	*testing.T
+	base   string
+	client *http.Client
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	s, err := server.New(ctx, server.Config{Store: mem.New(mem.Options{}), SecurePort: -1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), StopTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	config, err := clientcmd.RESTConfigFromKubeConfig(s.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t, config.Host, client}
+	for _, scope := range []string{"Namespaced", "Cluster"} {
+		name := map[string]string{"Namespaced": "node", "Cluster": "tree"}[scope]
+		r.do(201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(
+			`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]ss.demo.io"},"spec":{"group":"demo.io","scope":%[2]q,
+			"names":{"plural":"%[1]ss","kind":%[3]q},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`,
+			name, scope, strings.ToUpper(name[:1])+name[1:]))
+		r.until(name+"s are served", func() bool { code, _ := r.try("GET", "/apis/demo.io/v1/"+name+"s", ""); return code == 200 })
+	}
+	return r
+}
+
+func (r *rig) try(method, path, body string) (int, []byte) {
+	r.Helper()
+	req, err := http.NewRequest(method, r.base+path, strings.NewReader(body))
+	if err != nil {
+		r.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if method == "PATCH" {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return resp.StatusCode, b
+}
+
+func (r *rig) do(want int, method, path, body string) []byte {
+	r.Helper()
+	code, b := r.try(method, path, body)
+	if code != want {
+		r.Fatalf("%s %s: got %d, want %d: %s", method, path, code, want, b)
+	}
+	return b
+}
+
+func (r *rig) until(what string, ok func() bool) {
+	r.Helper()
+	for end := time.Now().Add(15 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.Fatalf("not after 15 s: %s", what)
+		}
+	}
+}
+
+const nodes = "/apis/demo.io/v1/namespaces/default/nodes/"
+
+// owner is a reference to a node.
+func owner(name, uid string, more string) string {
+	return fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Node","name":%q,"uid":%q%s}`, name, uid, more)
+}
+
+// node creates a node with owners, and returns its uid.
+func (r *rig) node(name string, owners ...string) string {
+	r.Helper()
+	b := r.do(201, "POST", strings.TrimSuffix(nodes, "/"), fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Node","metadata":{"name":%q,"ownerReferences":[%s]}}`, name, strings.Join(owners, ",")))
+	return r.metadata(b).UID
+}
+
+type metadata struct {
+	UID             string
+	Finalizers      []string
+	OwnerReferences []struct {
+		UID                string
+		BlockOwnerDeletion bool
+	}
+	DeletionTimestamp string
+}
+
+func (r *rig) metadata(object []byte) metadata {
+	r.Helper()
+	var o struct{ Metadata metadata }
+	if err := json.Unmarshal(object, &o); err != nil {
+		r.Fatal(err)
+	}
+	return o.Metadata
+}
+
+// gone waits until nodes are gone.
+func (r *rig) gone(names ...string) {
+	r.Helper()
+	for _, name := range names {
+		r.until(name+" is gone", func() bool { code, _ := r.try("GET", nodes+name, ""); return code == 404 })
+	}
+}
+
+// stays checks that a node is there and not going, after everything that was queued had its time.
+func (r *rig) stays(names ...string) {
+	r.Helper()
+	last := r.node("last", owner("nobody", "never", "")) // goes after what was queued before it
+	r.gone("last")
+	_ = last
+	for _, name := range names {
+		if m := r.metadata(r.do(200, "GET", nodes+name, "")); m.DeletionTimestamp != "" {
+			r.Errorf("%s is going", name)
+		}
+	}
+}
+
+const blocks = `,"blockOwnerDeletion":true`
+
+func TestBackground(t *testing.T) {
+	r := newRig(t)
+	a := r.node("a")
+	b := r.node("b", owner("a", a, ""))
+	r.node("c", owner("b", b, blocks))
+	other := r.node("other")
+	r.node("both", owner("a", a, ""), owner("other", other, ""))
+	r.node("free")
+	r.stays("a", "b", "c", "both", "free")
+	r.do(200, "DELETE", nodes+"a", "")
+	r.gone("a", "b", "c")
+	r.until("the dangling reference is taken out", func() bool {
+		refs := r.metadata(r.do(200, "GET", nodes+"both", "")).OwnerReferences
+		return len(refs) == 1 && refs[0].UID == other
+	})
+	r.stays("both", "free")
+}
+
+func TestOwnersThatAreNone(t *testing.T) {
+	r := newRig(t)
+	a := r.node("a")
+	r.node("never", owner("missing", "1", ""))
+	r.node("another", owner("a", "not "+a, ""))
+	r.node("odd", `{"apiVersion":"nobody.io/v1","kind":"Odd","name":"x","uid":"2"}`)
+	r.gone("never", "another")
+	r.stays("a", "odd")
+	// A cluster-scoped object cannot have an owner in a namespace.
+	r.do(201, "POST", "/apis/demo.io/v1/trees", fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Tree","metadata":{"name":"t","ownerReferences":[%s]}}`, owner("a", a, "")))
+	r.until("the tree is gone", func() bool { code, _ := r.try("GET", "/apis/demo.io/v1/trees/t", ""); return code == 404 })
+	// The other way round it can.
+	tree := r.metadata(r.do(201, "POST", "/apis/demo.io/v1/trees", `{"apiVersion":"demo.io/v1","kind":"Tree","metadata":{"name":"u"}}`)).UID
+	r.node("leaf", fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Tree","name":"u","uid":%q}`, tree))
+	r.stays("leaf")
+	r.do(200, "DELETE", "/apis/demo.io/v1/trees/u", "")
+	r.gone("leaf")
+}
+
+func TestForeground(t *testing.T) {
+	r := newRig(t)
+	a := r.node("a")
+	b := r.node("b", owner("a", a, blocks))
+	r.node("c", owner("b", b, blocks))
+	r.node("d", owner("a", a, ""))
+	r.do(200, "PATCH", nodes+"c", `{"metadata":{"finalizers":["demo.io/hold"]}}`)
+	r.do(200, "DELETE", nodes+"a", `{"propagationPolicy":"Foreground"}`)
+	r.gone("d")
+	r.until("c is going", func() bool { return r.metadata(r.do(200, "GET", nodes+"c", "")).DeletionTimestamp != "" })
+	for _, name := range []string{"a", "b"} {
+		if m := r.metadata(r.do(200, "GET", nodes+name, "")); len(m.Finalizers) != 1 || m.Finalizers[0] != "foregroundDeletion" {
+			t.Errorf("%s: got finalizers %q", name, m.Finalizers)
+		}
+	}
+	r.do(200, "PATCH", nodes+"c", `{"metadata":{"finalizers":null}}`)
+	r.gone("c", "b", "a")
+}
+
+func TestForegroundOfACircle(t *testing.T) {
+	r := newRig(t)
+	a := r.node("a")
+	b := r.node("b", owner("a", a, blocks))
+	r.do(200, "PATCH", nodes+"a", fmt.Sprintf(`{"metadata":{"ownerReferences":[%s]}}`, owner("b", b, blocks)))
+	r.do(200, "DELETE", nodes+"a", `{"propagationPolicy":"Foreground"}`)
+	r.gone("a", "b")
+}
+
+func TestOrphan(t *testing.T) {
+	r := newRig(t)
+	a := r.node("a")
+	b := r.node("b", owner("a", a, blocks))
+	r.node("c", owner("b", b, ""))
+	r.do(200, "DELETE", nodes+"a?propagationPolicy=Orphan", "")
+	r.gone("a")
+	if m := r.metadata(r.do(200, "GET", nodes+"b", "")); len(m.OwnerReferences) != 0 {
+		t.Errorf("b: got owners %v", m.OwnerReferences)
+	}
+	r.stays("b", "c")
+}
+
+func TestManyDependents(t *testing.T) {
+	r := newRig(t)
+	a := r.node("a")
+	var names []string
+	for i := range 200 {
+		names = append(names, fmt.Sprint("dep-", i))
+		r.node(names[i], owner("a", a, blocks))
+	}
+	r.do(200, "DELETE", nodes+"a", `{"propagationPolicy":"Foreground"}`)
+	r.gone(append(names, "a")...)
+}

@@ -1,0 +1,302 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file decides what becomes of one object.
+
+// work looks at what is queued until the queue is shut down.
+func (c *Controller) work(ctx context.Context) {
+	for {
+		key, over := c.queue.Get()
+		if over {
+			return
+		}
+		if err := c.process(ctx, key); err != nil && ctx.Err() == nil {
+			c.Logger.Debug("garbage collector tries again", "key", key, "error", err)
+			c.queue.AddRateLimited(key)
+		} else {
+			c.queue.Forget(key)
+		}
+		c.queue.Done(key)
+	}
+}
+
+// process looks at one object.
+func (c *Controller) process(ctx context.Context, key string) error {
+	k, namespace, name := c.kindOf(key)
+	if k == nil {
+		c.mu.Lock()
+		if c.graph.nodes[key] != nil {
+			c.graph.unknown[key] = true
+		}
+		c.mu.Unlock()
+		return nil
+	}
+	if k.Builtin != nil && k.Builtin.TTL > 0 {
+		return nil // events go by themselves
+	}
+	item, err := c.Store.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // the tap tells, or has told
+	}
+	if err != nil {
+		return err
+	}
+	n := c.read(key, item.Value, item.Rev)
+	t := &target{c: c, node: n, kind: k, name: name, namespace: namespace}
+	switch {
+	case n == nil:
+		return nil
+	case n.deleting && n.orphan:
+		return t.orphanDependents(ctx)
+	case n.deleting && n.foreground:
+		return t.awaitDependents(ctx)
+	case n.deleting || len(n.refs) == 0:
+		return nil
+	}
+	return t.judge(ctx)
+}
+
+// target is the object that is looked at.
+type target struct {
+	*node
+	c               *Controller
+	kind            *kind.Kind
+	namespace, name string
+}
+
+// dependents are the object's dependents as the graph has them.
+func (t *target) dependents() []*node {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	return t.c.graph.dependents(t.uid)
+}
+
+// orphanDependents takes the references to an owner out of its dependents, and then the owner's finalizer.
+func (t *target) orphanDependents(ctx context.Context) error {
+	if err := t.c.caughtUp(ctx); err != nil {
+		return err
+	}
+	for _, dep := range t.dependents() {
+		k, namespace, name := t.c.kindOf(dep.key)
+		if k == nil {
+			continue // nobody serves it any more
+		}
+		other := &target{c: t.c, node: dep, kind: k, namespace: namespace, name: name}
+		if err := other.release(ctx, map[string]bool{t.uid: true}); err != nil {
+			return err
+		}
+	}
+	return t.finalize(ctx, metav1.FinalizerOrphanDependents)
+}
+
+// awaitDependents takes an owner's finalizer off if nothing blocks the owner any more; else it looks at the dependents.
+func (t *target) awaitDependents(ctx context.Context) error {
+	blocked := func() (deps []*node, blocked bool) {
+		deps = t.dependents()
+		return deps, slices.ContainsFunc(deps, func(n *node) bool { return n.blocks(t.uid) })
+	}
+	deps, is := blocked()
+	if !is {
+		if err := t.c.caughtUp(ctx); err != nil {
+			return err
+		}
+		if deps, is = blocked(); !is {
+			return t.finalize(ctx, metav1.FinalizerDeleteDependents)
+		}
+	}
+	for _, dep := range deps {
+		if !dep.deleting {
+			t.c.queue.Add(dep.key)
+		}
+	}
+	return nil
+}
+
+// judge finds out what became of an object's owners, and deletes the object if it has none left.
+func (t *target) judge(ctx context.Context) error {
+	gone, waiting := map[string]bool{}, map[string]bool{}
+	solid := 0
+	for i := range t.refs {
+		r := &t.refs[i]
+		state, err := t.c.owner(ctx, r, t.node.namespace)
+		switch {
+		case err != nil:
+			return err
+		case state == absent:
+			gone[r.uid] = true
+		case state == waits:
+			waiting[r.uid] = true
+		case state == unknown:
+			t.c.mu.Lock()
+			if t.c.graph.nodes[t.key] != nil {
+				t.c.graph.unknown[t.key] = true
+			}
+			t.c.mu.Unlock()
+			return nil
+		default:
+			solid++
+		}
+	}
+	switch {
+	case solid > 0 && len(gone)+len(waiting) == 0:
+		return nil
+	case solid > 0:
+		for uid := range waiting {
+			gone[uid] = true
+		}
+		return t.release(ctx, gone)
+	case len(waiting) > 0:
+		if deps := t.dependents(); len(deps) > 0 {
+			if slices.ContainsFunc(deps, func(n *node) bool { return n.deleting && n.foreground }) {
+				// Each waits for the other: the circle is broken here.
+				if err := t.unblock(ctx); err != nil {
+					return err
+				}
+			}
+			return t.remove(ctx, metav1.DeletePropagationForeground)
+		}
+	}
+	policy := metav1.DeletePropagationBackground
+	switch {
+	case t.orphan:
+		policy = metav1.DeletePropagationOrphan
+	case t.foreground:
+		policy = metav1.DeletePropagationForeground
+	}
+	return t.remove(ctx, policy)
+}
+
+// ownership is what a reference is worth.
+type ownership uint8
+
+const (
+	there ownership = iota
+	waits
+	absent
+	unknown
+)
+
+// owner finds out what became of an owner.
+func (c *Controller) owner(ctx context.Context, r *reference, namespace string) (ownership, error) {
+	key, known := c.ownerKey(r, namespace)
+	switch {
+	case !known:
+		return unknown, nil
+	case key == "":
+		return absent, nil
+	}
+	item, err := c.Store.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return absent, nil
+	}
+	if err != nil {
+		return unknown, err
+	}
+	n := c.read(key, item.Value, item.Rev)
+	switch {
+	case n == nil:
+		return unknown, nil
+	case n.uid != r.uid:
+		return absent, nil
+	case n.deleting && n.foreground:
+		return waits, nil
+	}
+	return there, nil
+}
+
+// remove deletes the object if it is still what was looked at.
+func (t *target) remove(ctx context.Context, policy metav1.DeletionPropagation) error {
+	rev := revisionText(t.rev)
+	err := t.c.API.Remove(ctx, t.kind, t.namespace, t.name, &meta.DeleteOptions{UID: &t.uid, ResourceVersion: &rev, PropagationPolicy: string(policy)})
+	if isReason(err, metav1.StatusReasonNotFound) {
+		return nil
+	}
+	return err
+}
+
+// errOther ends a change of an object that is another one by now.
+var errOther = errors.New("it is another object by now")
+
+// modify changes the object if it is still the same one.
+func (t *target) modify(ctx context.Context, fn func(meta.Object)) error {
+	err := t.c.API.Modify(ctx, t.kind, t.namespace, t.name, func(o meta.Object) error {
+		if o.UID() != t.uid {
+			return errOther
+		}
+		fn(o)
+		return nil
+	})
+	if errors.Is(err, errOther) || isReason(err, metav1.StatusReasonNotFound) {
+		return nil
+	}
+	return err
+}
+
+// finalize takes a finalizer off the object.
+func (t *target) finalize(ctx context.Context, finalizer string) error {
+	return t.modify(ctx, func(o meta.Object) {
+		var left []string
+		for f := range o.Finalizers() {
+			if f != finalizer {
+				left = append(left, f)
+			}
+		}
+		if len(left) == 0 {
+			o.Doc.Remove("metadata", "finalizers")
+		} else {
+			o.SetFinalizers(left)
+		}
+	})
+}
+
+// release takes the references to the owners of those uids out of the object.
+func (t *target) release(ctx context.Context, uids map[string]bool) error {
+	return t.modify(ctx, func(o meta.Object) {
+		var left []doc.Node
+		for _, r := range o.Meta().Get("ownerReferences").Items() {
+			if !uids[r.Get("uid").Text()] {
+				left = append(left, r.Node)
+			}
+		}
+		if len(left) == 0 {
+			o.Doc.Remove("metadata", "ownerReferences")
+		} else {
+			o.Doc.Set(o.Doc.NewArray(left), "metadata", "ownerReferences")
+		}
+	})
+}
+
+// unblock makes none of the object's owners wait for it.
+func (t *target) unblock(ctx context.Context) error {
+	return t.modify(ctx, func(o meta.Object) {
+		var all []doc.Node
+		for _, r := range o.Meta().Get("ownerReferences").Items() {
+			one := doc.Get()
+			one.SetRoot(one.Import(r))
+			one.Set(doc.BoolNode(false), "blockOwnerDeletion")
+			all = append(all, o.Doc.Import(one.Root()))
+			one.Release()
+		}
+		o.Doc.Set(o.Doc.NewArray(all), "metadata", "ownerReferences")
+	})
+}
+
+func revisionText(rev int64) string { return strconv.FormatInt(rev, 10) }
+
+func isReason(err error, reason metav1.StatusReason) bool {
+	return err != nil && status.From(err).Reason == reason
+}

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNamespacesAreFurnished holds what every namespace has, and that it comes back.
+func TestNamespacesAreFurnished(t *testing.T) {
+	s := startServer(t)
+	const ns = "/api/v1/namespaces"
+	s.do(t, 201, "POST", ns, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team"}}`))
+	for _, path := range []string{"/serviceaccounts/default", "/configmaps/kube-root-ca.crt"} {
+		for _, namespace := range []string{"default", "kube-system", "team"} {
+			eventually(t, namespace+path, 10*time.Second, func() bool {
+				code, _, err := s.try("GET", ns+"/"+namespace+path, nil)
+				return err == nil && code == 200
+			})
+		}
+		uid := s.do(t, 200, "GET", ns+"/team"+path, nil)
+		s.do(t, 200, "DELETE", ns+"/team"+path, nil)
+		eventually(t, path+" again", 10*time.Second, func() bool {
+			code, b, err := s.try("GET", ns+"/team"+path, nil)
+			return err == nil && code == 200 && string(b) != string(uid)
+		})
+	}
+	if b := string(s.do(t, 200, "GET", ns+"/team/configmaps/kube-root-ca.crt", nil)); !strings.Contains(b, "BEGIN CERTIFICATE") {
+		t.Errorf("got %s", b)
+	}
+	s.do(t, 200, "DELETE", ns+"/kube-node-lease", nil)
+	s.do(t, 200, "DELETE", ns+"/team", nil)
+	eventually(t, "the namespace is gone", 10*time.Second, func() bool {
+		code, _, err := s.try("GET", ns+"/team", nil)
+		return err == nil && code == 404
+	})
+}
+
+// TestControllersAreSwitched holds that a server without controllers leaves everything to others.
+func TestControllersAreSwitched(t *testing.T) {
+	s := startServer(t, "--controllers=*,-namespace-controller,-garbagecollector,-serviceaccount-controller,-root-ca-certificate-publisher-controller")
+	const ns = "/api/v1/namespaces"
+	s.do(t, 201, "POST", ns, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team"}}`))
+	s.do(t, 201, "POST", ns+"/team/configmaps", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`))
+	s.do(t, 200, "DELETE", ns+"/team/configmaps/a", []byte(`{"propagationPolicy":"Foreground"}`))
+	s.do(t, 200, "DELETE", ns+"/team", nil)
+	time.Sleep(200 * time.Millisecond) // for those who do not run
+	if b := string(s.do(t, 200, "GET", ns+"/team", nil)); !strings.Contains(b, "Terminating") {
+		t.Errorf("got %s", b)
+	}
+	if b := string(s.do(t, 200, "GET", ns+"/team/configmaps/a", nil)); !strings.Contains(b, "foregroundDeletion") {
+		t.Errorf("got %s", b)
+	}
+	s.do(t, 404, "GET", ns+"/default/serviceaccounts/default", nil)
+	refuses(t, `controllers: got "nodes", want *, or one of`, "serve", "--data-dir", t.TempDir(), "--secure-port", "0", "--controllers", "nodes")
+}

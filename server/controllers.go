@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/controller/ensure"
+	"github.com/keelson-io/keelson/controller/expiry"
+	"github.com/keelson-io/keelson/controller/gc"
+	"github.com/keelson-io/keelson/controller/namespace"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file says which controllers run.
+
+// controllers are the names of those that can be switched, as kube-controller-manager names them, with their older names.
+var controllers = map[string]string{
+	gc.Name:                "garbagecollector",
+	namespace.Name:         "namespace",
+	ensure.ServiceAccounts: "serviceaccount",
+	ensure.RootCA:          "root-ca-cert-publisher",
+}
+
+// Controllers are the names of the controllers that Config.Controllers may name, sorted.
+func Controllers() []string {
+	var names []string
+	for name := range controllers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// enabled reports which controllers a list switches on: "*" all of them, a name that one, "-name" all but that one. No list at all
+// means all of them.
+func enabled(list []string) (map[string]bool, error) {
+	if list == nil {
+		list = []string{"*"}
+	}
+	on, named := map[string]bool{}, map[string]bool{}
+	for _, entry := range list {
+		if entry == "*" {
+			continue
+		}
+		name, off := strings.CutPrefix(entry, "-")
+		known := false
+		for full, short := range controllers {
+			if name != full && name != short {
+				continue
+			}
+			known = true
+			if !named[full] { // what stands first counts
+				on[full], named[full] = !off, true
+			}
+		}
+		if !known {
+			return nil, fmt.Errorf("controllers: got %q, want *, or one of %s with or without a minus sign before it", entry, strings.Join(Controllers(), ", "))
+		}
+	}
+	if slices.Contains(list, "*") {
+		for full := range controllers {
+			if !named[full] {
+				on[full] = true
+			}
+		}
+	}
+	return on, nil
+}
+
+// startControllers makes the controllers that are to run, for Run to start.
+func (s *Server) startControllers(kinds *kind.Registry, cached *cache.Cache, st store.Store) {
+	add := func(run func(context.Context)) { s.controllers = append(s.controllers, run) }
+	if s.enabled[namespace.Name] {
+		add((&namespace.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete}).Run)
+	}
+	if s.enabled[gc.Name] {
+		add((&gc.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler}).Run)
+	}
+	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler, Accounts: s.enabled[ensure.ServiceAccounts]}
+	if s.enabled[ensure.RootCA] {
+		keep.CA = s.identity.caPEM()
+	}
+	add(keep.Run)
+	add((&expiry.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger}).Run)
+}
