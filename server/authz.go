@@ -79,7 +79,7 @@ func (s *Server) syncRoles(ctx context.Context) error {
 
 // workers keep the authorizers up to date until their context ends.
 func (z *authorization) workers() []func(context.Context) {
-	all := []func(context.Context){z.chain.Run, z.gather.Run}
+	all := []func(context.Context){z.chain.Run}
 	if z.follower != nil {
 		all = append(all, z.follower.Run)
 	}

@@ -23,7 +23,11 @@ var controllers = map[string]string{
 	namespace.Name:         "namespace",
 	ensure.ServiceAccounts: "serviceaccount",
 	ensure.RootCA:          "root-ca-cert-publisher",
+	aggregation:            "clusterrole-aggregation",
 }
+
+// aggregation is what kube-controller-manager calls the controller of aggregated roles.
+const aggregation = "clusterrole-aggregation-controller"
 
 // Controllers are the names of the controllers that Config.Controllers may name, sorted.
 func Controllers() []string {
@@ -79,6 +83,9 @@ func (s *Server) startControllers(kinds *kind.Registry, cached *cache.Cache, st 
 	}
 	if s.enabled[gc.Name] {
 		add((&gc.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler}).Run)
+	}
+	if s.enabled[aggregation] {
+		add(s.authz.gather.Run)
 	}
 	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler, Accounts: s.enabled[ensure.ServiceAccounts]}
 	if s.enabled[ensure.RootCA] {
