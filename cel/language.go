@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/decls"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 )
@@ -295,6 +296,14 @@ func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
 // Functions lists the functions and operators that expressions may use, as
 // [Subset] spells them, sorted.
 func (l *Language) Functions() []string {
+	return l.functions(func(*decls.OverloadDecl) bool { return true })
+}
+
+// Members lists the functions that are called on a value, as in x.size(), sorted.
+func (l *Language) Members() []string { return l.functions((*decls.OverloadDecl).IsMemberFunction) }
+
+// functions lists the functions with an overload like that.
+func (l *Language) functions(like func(*decls.OverloadDecl) bool) []string {
 	symbols := map[string]string{}
 	for symbol, names := range operatorNames {
 		for _, name := range names {
@@ -303,7 +312,7 @@ func (l *Language) Functions() []string {
 	}
 	var names []string
 	for name, fn := range l.env.base.Functions() {
-		if fn.IsDeclarationDisabled() || isInternal(name) || l.allowed != nil && !l.allowed.offers(name) {
+		if fn.IsDeclarationDisabled() || isInternal(name) || l.allowed != nil && !l.allowed.offers(name) || !slices.ContainsFunc(fn.OverloadDecls(), like) {
 			continue
 		}
 		if symbol, ok := symbols[name]; ok {

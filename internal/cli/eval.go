@@ -32,7 +32,7 @@ type evalOptions struct {
 func newEvalCommand() *cobra.Command {
 	o := evalOptions{}
 	cmd := &cobra.Command{
-		Use:   "eval EXPR",
+		Use:   "eval [EXPR]",
 		Short: "Evaluate an expression over data: its value, its cost, or what remains of it",
 		Long: `Eval evaluates an expression of the Common Expression Language.
 
@@ -45,17 +45,24 @@ libraries, costs and semantics apply. The schema is a file with a CustomResource
 Parts of the data can be marked unknown with --unknown, such as self.spec.replicas, self.items[0] or self.labels[*]. If the
 expression has an answer all the same, it is printed. Otherwise, what it depends on and the expression that remains are.
 
+Without an expression, eval reads one a line: at a terminal with editing, history and completion (":help" says more), and
+otherwise for scripts, where lines that begin with // are comments.
+
 The exit code is 1 if the expression is not valid, or evaluates to an error.`,
 		Example: `  keelson eval 'self.spec.replicas <= 3' --schema crd.yaml --data object.yaml
   keelson eval 'self.a > 1 && self.b' --data data.json --unknown self.b
-  keelson eval '[1, 2, 3].map(x, x * x)' -o json`,
+  keelson eval '[1, 2, 3].map(x, x * x)' -o json
+  keelson eval --schema crd.yaml --data object.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			if len(args) > 1 {
 				return &usageError{fmt.Errorf("eval: got %d arguments, want one expression", len(args))}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return interact(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
+			}
 			return evaluate(cmd.Context(), o, args[0], cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
