@@ -85,6 +85,7 @@ type Handler struct {
 
 	managers managers
 	kinds    kindWatch
+	messages sync.Map // *kind.Version to *messages
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc

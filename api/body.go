@@ -63,7 +63,7 @@ type object struct {
 // wholeObject reads what a request writes as a whole: the form of its answer, its
 // object, and its options, in upstream's order of complaints.
 func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, error)) (body *object, o *meta.WriteOptions, err error) {
-	if q.accept, err = negotiate(q.r, false); err != nil {
+	if q.accept, err = q.negotiate(false); err != nil {
 		return nil, nil, err
 	}
 	if body, err = q.readObject(); err != nil {

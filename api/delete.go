@@ -25,7 +25,7 @@ import (
 
 func (q *request) delete() error {
 	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
+	if q.accept, err = q.negotiate(false); err != nil {
 		return err
 	}
 	o, err := q.deleteOptions()

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"net/http"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/meta"
@@ -13,7 +11,7 @@ import (
 
 func (q *request) deleteCollection() error {
 	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
+	if q.accept, err = q.negotiate(false); err != nil {
 		return err
 	}
 	o, err := meta.ParseListOptions(q.query)
@@ -42,12 +40,5 @@ func (q *request) deleteCollection() error {
 			return err
 		}
 	}
-	b := buffer()
-	defer recycle(b)
-	tail, err := q.appendList(b, p)
-	if err != nil {
-		return err
-	}
-	q.sendParts(http.StatusOK, *b, tail)
-	return nil
+	return q.sendList(p)
 }

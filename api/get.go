@@ -15,7 +15,7 @@ import (
 
 func (q *request) get() error {
 	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
+	if q.accept, err = q.negotiate(false); err != nil {
 		return err
 	}
 	if err := q.settle(q.query.Get("resourceVersion")); err != nil {
@@ -56,6 +56,13 @@ func (q *request) waitFor(rev int64) error {
 
 // sendStored answers with an object as the cache has it.
 func (q *request) sendStored(code int, obj *cache.Object) error {
+	if q.accept.proto && q.accept.form == formObject {
+		message, err := q.message(obj)
+		if err != nil {
+			return err
+		}
+		return q.sendMessage(code, message)
+	}
 	view, err := obj.View(q.v)
 	if err != nil {
 		return err

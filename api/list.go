@@ -18,7 +18,7 @@ import (
 
 func (q *request) list() error {
 	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
+	if q.accept, err = q.negotiate(false); err != nil {
 		return err
 	}
 	o, err := meta.ParseListOptions(q.query)
@@ -35,6 +35,14 @@ func (q *request) list() error {
 	p, err := q.page(o, f)
 	if err != nil {
 		return err
+	}
+	return q.sendList(p)
+}
+
+// sendList answers with a page.
+func (q *request) sendList(p *page) error {
+	if q.accept.proto && q.accept.form == formObject {
+		return q.sendProtobufList(p)
 	}
 	b := buffer()
 	defer recycle(b)

@@ -38,6 +38,7 @@ var formNames = [...]string{"", "Table", "PartialObjectMetadata", "PartialObject
 // accept is how an answer is to be encoded.
 type accept struct {
 	yaml   bool
+	proto  bool // protobuf
 	pretty bool
 	form   form
 	meta   string // version of meta.k8s.io, if form is not formObject
@@ -51,7 +52,13 @@ type clause struct {
 }
 
 // negotiate finds the encoding of the answer.
-func negotiate(r *http.Request, watch bool) (accept, error) {
+func (q *request) negotiate(watch bool) (accept, error) {
+	return negotiate(q.r, watch, q.v != nil && q.takesProtobuf())
+}
+
+// negotiate finds the encoding of an answer; typed says that objects can be
+// printed as protobuf. Metadata of objects always can.
+func negotiate(r *http.Request, watch, typed bool) (accept, error) {
 	a := accept{pretty: wantsPretty(r)}
 	header := r.Header.Get("Accept")
 	switch header {
@@ -59,7 +66,7 @@ func negotiate(r *http.Request, watch bool) (accept, error) {
 		return a, nil
 	}
 	for _, c := range parseAccept(header) {
-		if got, ok := c.match(watch); ok {
+		if got, ok := c.match(watch, typed); ok {
 			got.pretty = got.pretty || a.pretty
 			return got, nil
 		}
@@ -75,12 +82,14 @@ func notAcceptable(accepted ...string) error {
 }
 
 // match tries to serve a clause.
-func (c *clause) match(watch bool) (accept, bool) {
+func (c *clause) match(watch, typed bool) (accept, bool) {
 	var a accept
 	switch {
 	case c.kind == "*" && c.sub == "*", c.kind == "application" && (c.sub == "*" || c.sub == "json"):
 	case c.kind == "application" && c.sub == "yaml" && !watch:
 		a.yaml = true
+	case c.kind == "application" && c.sub == "vnd.kubernetes.protobuf":
+		a.proto = true
 	default:
 		return a, false
 	}
@@ -93,10 +102,10 @@ func (c *clause) match(watch bool) (accept, bool) {
 	a.pretty = c.params["pretty"] == "1"
 	as, group, version := c.params["as"], c.params["g"], c.params["v"]
 	if as == "" && group == "" && version == "" {
-		return a, true
+		return a, !a.proto || typed
 	}
 	at := slices.Index(formNames[:], as)
-	if at < 1 || group != "meta.k8s.io" || version != "v1" && version != "v1beta1" {
+	if at < 1 || group != "meta.k8s.io" || version != "v1" && version != "v1beta1" || a.proto && form(at) == formTable {
 		return a, false
 	}
 	a.form, a.meta = form(at), version

@@ -29,7 +29,7 @@ import (
 func (q *request) patch() error {
 	media := contentType(q.r)
 	typed := typedObject(q.v)
-	accept, err := negotiate(q.r, false)
+	accept, err := q.negotiate(false)
 	if err == nil {
 		q.accept = accept // for errors, too
 	}

@@ -30,12 +30,31 @@ func encodeProtobuf(t *testing.T, obj runtime.Object, gvk schema.GroupVersionKin
 	return out.String()
 }
 
+func decodeProtobuf(t *testing.T, text string) runtime.Object {
+	t.Helper()
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, metav1.AddMetaToScheme} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	obj, _, err := protobuf.NewSerializer(known, known).Decode([]byte(text), nil, nil)
+	if err != nil {
+		t.Fatalf("%v: %q", err, text)
+	}
+	return obj
+}
+
 func TestProtobufBodies(t *testing.T) {
 	s := newTestServer(t)
 	core := schema.GroupVersion{Version: "v1"}
 	ns := encodeProtobuf(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}}}, core.WithKind("Namespace"))
 	a := s.must(201, "POST", "/api/v1/namespaces", ns, "Content-Type", typeProtobuf, "Accept", typeProtobuf+",application/json")
-	if a.text("metadata", "labels", "a") != "b" {
+	made := decodeProtobuf(t, a.body).(*corev1.Namespace)
+	if made.Labels["a"] != "b" || made.UID == "" || a.header.Get("Content-Type") != typeProtobuf {
+		t.Errorf("namespace: %+v", made)
+	}
+	if a := s.must(200, "GET", "/api/v1/namespaces/p", "", "Accept", "application/json, "+typeProtobuf); a.text("metadata", "labels", "a") != "b" {
 		t.Errorf("namespace: %s", a.body)
 	}
 	uid := "zzz"
@@ -49,4 +68,35 @@ func TestProtobufBodies(t *testing.T) {
 	s.must(400, "POST", "/api/v1/namespaces", wrong, "Content-Type", typeProtobuf)
 	s.must(400, "POST", "/api/v1/namespaces", "k8s\x00rubbish", "Content-Type", typeProtobuf)
 	s.must(400, "DELETE", "/api/v1/namespaces/p", "rubbish", "Content-Type", typeProtobuf)
+}
+
+func TestProtobufAnswers(t *testing.T) {
+	s := newTestServer(t)
+	const only = "application/vnd.kubernetes.protobuf"
+	s.must(201, "POST", widgets, widget("w", `"size":1`))
+
+	// Objects that are not typed have no such form, their metadata and errors have.
+	s.must(406, "GET", widgets+"/w", "", "Accept", only)
+	if a := s.must(200, "GET", widgets+"/w", "", "Accept", only+", */*"); a.header.Get("Content-Type") != typeJSON {
+		t.Errorf("content type %s", a.header.Get("Content-Type"))
+	}
+	partial := only + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	one := decodeProtobuf(t, s.must(200, "GET", widgets+"/w", "", "Accept", partial).body)
+	if m, ok := one.(*metav1.PartialObjectMetadata); !ok || m.Name != "w" {
+		t.Errorf("got %+v", one)
+	}
+	lists := only + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	many := decodeProtobuf(t, s.must(200, "GET", widgets, "", "Accept", lists).body)
+	if m, ok := many.(*metav1.PartialObjectMetadataList); !ok || len(m.Items) != 1 || m.Items[0].Name != "w" || m.ResourceVersion == "" {
+		t.Errorf("got %+v", many)
+	}
+	s.must(406, "GET", widgets, "", "Accept", only+";as=Table;g=meta.k8s.io;v=v1")
+	missing := decodeProtobuf(t, s.must(404, "GET", "/api/v1/namespaces/none", "", "Accept", only).body)
+	if m, ok := missing.(*metav1.Status); !ok || m.Reason != metav1.StatusReasonNotFound {
+		t.Errorf("got %+v", missing)
+	}
+	all := decodeProtobuf(t, s.must(200, "GET", "/api/v1/namespaces?limit=1", "", "Accept", only).body).(*corev1.NamespaceList)
+	if len(all.Items) != 1 || all.Items[0].Name != "default" || all.Continue == "" || all.RemainingItemCount == nil || *all.RemainingItemCount != 1 {
+		t.Errorf("got %+v", all)
+	}
 }

@@ -62,6 +62,10 @@ func (q *request) sendParts(code int, head, tail []byte) {
 		q.audit.ResponseObject(func() []byte { return bytes.Join([][]byte{head, tail}, nil) })
 	}
 	h := q.w.Header()
+	if q.accept.proto {
+		q.sendAsProtobuf(code, bytes.Join([][]byte{head, tail}, nil))
+		return
+	}
 	if !q.accept.yaml && !q.accept.pretty {
 		h["Content-Type"] = jsonHeader
 		if len(head)+len(tail) > gzipAbove && acceptsGzip(q.r) {
@@ -115,6 +119,8 @@ var (
 	jsonHeader = []string{typeJSON}
 	yamlHeader = []string{typeYAML}
 	newline    = []byte{'\n'}
+
+	protobufHeader = []string{typeProtobuf}
 )
 
 func acceptsGzip(r *http.Request) bool {
@@ -171,7 +177,7 @@ func (q *request) fail(err error) {
 	}
 	if st.Code == http.StatusNotAcceptable || q.accept.form != formObject {
 		// A Status is never transformed: who accepts nothing else reads it as a human would.
-		a, err := negotiate(q.r, false)
+		a, err := q.negotiate(false)
 		if err != nil || a.form != formObject {
 			a = accept{pretty: true}
 		}

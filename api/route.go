@@ -41,7 +41,7 @@ func (q *request) servePath() error {
 		if q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
 			return methodNotAllowed()
 		}
-		a, err := negotiate(q.r, false)
+		a, err := q.negotiate(false)
 		if err != nil {
 			return err
 		}

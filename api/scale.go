@@ -41,7 +41,7 @@ func (q *request) serveScale() error {
 
 func (q *request) getScale() error {
 	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
+	if q.accept, err = q.negotiate(false); err != nil {
 		return err
 	}
 	if err := q.settle(q.query.Get("resourceVersion")); err != nil {
@@ -160,7 +160,7 @@ func (q *request) patchScale() error {
 		return unsupported(patchJSON, patchMerge)
 	}
 	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
+	if q.accept, err = q.negotiate(false); err != nil {
 		return err
 	}
 	body, err := q.readBody()

@@ -57,10 +57,10 @@ type watcher struct {
 
 func (q *request) watch() error {
 	var err error
-	if q.accept, err = negotiate(q.r, false); err != nil {
+	if q.accept, err = q.negotiate(false); err != nil {
 		return err
 	}
-	if q.accept, err = negotiate(q.r, true); err != nil {
+	if q.accept, err = q.negotiate(true); err != nil {
 		return err
 	}
 	q.accept.pretty = false
@@ -171,6 +171,9 @@ func (w *watcher) refuse(err error) error {
 func (w *watcher) start() {
 	h := w.q.w.Header()
 	h["Content-Type"] = jsonHeader
+	if w.q.accept.proto {
+		h["Content-Type"] = protobufStreamHeader
+	}
 	w.q.header(http.StatusOK)
 }
 
@@ -421,15 +424,28 @@ func (w *watcher) appendEvent(b []byte, e *cache.Event) ([]byte, error) {
 
 // append appends one event.
 func (w *watcher) append(b []byte, event string, obj *cache.Object) ([]byte, error) {
+	w.lastRev = obj.Rev
+	if w.q.accept.proto && w.q.accept.form == formObject {
+		message, err := w.q.message(obj)
+		if err != nil {
+			return b, err
+		}
+		return w.q.appendFrame(b, event, w.q.v.APIVersion(), w.q.kind.Name, message)
+	}
 	view, err := obj.View(w.q.v)
 	if err != nil {
 		return b, err
 	}
-	w.lastRev = obj.Rev
 	return w.appendObject(b, event, view.JSON)
 }
 
 func (w *watcher) appendObject(b []byte, event string, object []byte) ([]byte, error) {
+	if w.q.accept.proto {
+		if w.q.accept.form != formObject {
+			object = appendPartial(nil, object, w.q.accept.meta)
+		}
+		return w.q.appendFrameOf(b, event, object)
+	}
 	b = append(b, `{"type":"`...)
 	b = append(b, event...)
 	b = append(b, `","object":`...)
@@ -487,6 +503,12 @@ func (w *watcher) appendError(b []byte, err error) []byte {
 	body, merr := json.Marshal(&st)
 	if merr != nil {
 		panic("BUG: status does not marshal: " + merr.Error())
+	}
+	if w.q.accept.proto {
+		if b, err = w.q.appendFrameOf(b, "ERROR", body); err != nil {
+			w.q.h.logger.Error("error of a watch does not encode", "error", err)
+		}
+		return b
 	}
 	b = append(b, `{"type":"ERROR","object":`...)
 	b = append(b, body...)

@@ -57,19 +57,24 @@ type toProto interface{ Marshal() ([]byte, error) }
 // ToProtobuf is the inverse of FromProtobuf: obj is an empty object of the text's
 // type.
 func ToProtobuf(text []byte, obj runtime.Object) ([]byte, error) {
-	if err := json.Unmarshal(text, obj); err != nil {
+	raw, err := Message(text, obj)
+	if err != nil {
 		return nil, err
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
+	return WrapProtobuf(raw, gvk.GroupVersion().String(), gvk.Kind)
+}
+
+// Message is ToProtobuf without the envelope that says what the object is.
+func Message(text []byte, obj runtime.Object) ([]byte, error) {
+	if err := json.Unmarshal(text, obj); err != nil {
+		return nil, err
+	}
 	from, ok := obj.(toProto)
 	if !ok {
 		return nil, fmt.Errorf("%T cannot be written as protobuf", obj)
 	}
-	raw, err := from.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	return WrapProtobuf(raw, gvk.GroupVersion().String(), gvk.Kind)
+	return from.Marshal()
 }
 
 // WrapProtobuf makes an object of its bare message.

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,4 +186,22 @@ func fills() map[string]func(runtime.Object) {
 		}
 	}
 	return all
+}
+
+func TestDefaultsAreOfFieldsThatMayBeMissing(t *testing.T) {
+	lib := new(library)
+	for at, text := range defaults {
+		name, field := cut(apiPrefix + at)
+		d := lib.definition(name)
+		switch {
+		case d.Properties[field] == nil:
+			t.Errorf("%s: there is no such field", at)
+		case slices.Contains(d.Required, field):
+			t.Errorf("%s: the Go type always prints it, so the default is never used", at)
+		case string(d.Properties[field].Default) == text:
+			t.Errorf("%s: the published schema has this default", at)
+		case !json.Valid([]byte(text)):
+			t.Errorf("%s: %s is no JSON", at, text)
+		}
+	}
 }

@@ -72,11 +72,9 @@ var defaults = map[string]string{
 	"core.v1.Probe.successThreshold":                             `1`,
 	"core.v1.Probe.timeoutSeconds":                               `1`,
 	"core.v1.ProjectedVolumeSource.defaultMode":                  `420`,
-	"core.v1.ReplicationControllerSpec.replicas":                 `1`,
 	"core.v1.Secret.type":                                        `"Opaque"`,
 	"core.v1.SecretVolumeSource.defaultMode":                     `420`,
 	"core.v1.ServiceAccountTokenProjection.expirationSeconds":    `3600`,
-	"core.v1.ServicePort.protocol":                               `"TCP"`,
 	"core.v1.ServiceSpec.sessionAffinity":                        `"None"`,
 	"core.v1.ServiceSpec.type":                                   `"ClusterIP"`,
 
@@ -85,8 +83,6 @@ var defaults = map[string]string{
 
 	"networking.v1.IngressClassParametersReference.scope": `"Cluster"`,
 	"networking.v1.NetworkPolicyPort.protocol":            `"TCP"`,
-
-	"rbac.v1.RoleRef.apiGroup": `"rbac.authorization.k8s.io"`,
 
 	"scheduling.v1.PriorityClass.preemptionPolicy": `"PreemptLowerPriority"`,
 

@@ -45,9 +45,21 @@ func rbacKinds() []description {
 	}}
 }
 
-func fillRoleBinding(b *rbacv1.RoleBinding) { fillSubjects(b.Subjects) }
+func fillRoleBinding(b *rbacv1.RoleBinding) {
+	fillRef(&b.RoleRef)
+	fillSubjects(b.Subjects)
+}
 
-func fillClusterRoleBinding(b *rbacv1.ClusterRoleBinding) { fillSubjects(b.Subjects) }
+func fillClusterRoleBinding(b *rbacv1.ClusterRoleBinding) {
+	fillRef(&b.RoleRef)
+	fillSubjects(b.Subjects)
+}
+
+func fillRef(ref *rbacv1.RoleRef) {
+	if ref.APIGroup == "" {
+		ref.APIGroup = rbacv1.GroupName
+	}
+}
 
 // fillSubjects gives subjects without an API group that of their kind.
 func fillSubjects(subjects []rbacv1.Subject) {

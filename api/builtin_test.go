@@ -1,0 +1,254 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file tests every verb on every built-in kind, through client-go and in
+// both of its encodings.
+
+const template = `{metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}`
+const jobTemplate = `{metadata: {labels: {a: b}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}`
+
+// minimal are objects that are valid, by group and plural, without their names.
+var minimal = map[string]string{
+	"/configmaps":             `data: {k: v}`,
+	"/secrets":                `stringData: {k: v}`,
+	"/serviceaccounts":        ``,
+	"/events":                 `{involvedObject: {kind: Pod, namespace: default, name: p}, reason: R, type: Normal}`,
+	"/pods":                   `spec: {containers: [{name: c, image: i}]}`,
+	"/podtemplates":           `template: ` + template,
+	"/replicationcontrollers": `spec: {template: ` + template + `}`,
+	"/services":               `spec: {ports: [{port: 80}]}`,
+	"/endpoints":              `subsets: [{addresses: [{ip: 10.0.0.1}], ports: [{port: 80}]}]`,
+	"/persistentvolumes":      `spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /x}}`,
+	"/persistentvolumeclaims": `spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`,
+	"/nodes":                  ``,
+	"/resourcequotas":         `spec: {hard: {pods: 1}}`,
+	"/limitranges":            `spec: {limits: [{type: Container, max: {cpu: 1}}]}`,
+	"/namespaces":             ``,
+
+	"events.k8s.io/events": `{eventTime: "2026-01-01T00:00:00.000000Z", reportingController: x.io/y, reportingInstance: i, action: A, ` +
+		`reason: R, type: Normal, regarding: {namespace: default, kind: Pod, name: p}}`,
+	"apps/deployments":         `spec: {selector: {matchLabels: {a: b}}, template: ` + template + `}`,
+	"apps/replicasets":         `spec: {selector: {matchLabels: {a: b}}, template: ` + template + `}`,
+	"apps/statefulsets":        `spec: {serviceName: s, selector: {matchLabels: {a: b}}, template: ` + template + `}`,
+	"apps/daemonsets":          `spec: {selector: {matchLabels: {a: b}}, template: ` + template + `}`,
+	"apps/controllerrevisions": `{data: {x: 1}, revision: 1}`,
+	"batch/jobs":               `spec: {template: ` + jobTemplate + `}`,
+	"batch/cronjobs":           `spec: {schedule: "* * * * *", jobTemplate: {spec: {template: ` + jobTemplate + `}}}`,
+
+	"autoscaling/horizontalpodautoscalers":   `spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: d, apiVersion: apps/v1}}`,
+	"policy/poddisruptionbudgets":            `spec: {minAvailable: 1, selector: {matchLabels: {a: b}}}`,
+	"networking.k8s.io/ingresses":            `spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}`,
+	"networking.k8s.io/ingressclasses":       `spec: {controller: x.io/y}`,
+	"networking.k8s.io/networkpolicies":      `spec: {podSelector: {}}`,
+	"networking.k8s.io/ipaddresses":          `spec: {parentRef: {resource: services, name: s, namespace: default}}`,
+	"networking.k8s.io/servicecidrs":         `spec: {cidrs: [10.0.0.0/24]}`,
+	"discovery.k8s.io/endpointslices":        `{addressType: IPv4, endpoints: [{addresses: [10.0.0.1]}], ports: [{port: 80}]}`,
+	"storage.k8s.io/storageclasses":          `provisioner: x.io/y`,
+	"storage.k8s.io/volumeattachments":       `spec: {attacher: a, nodeName: node, source: {persistentVolumeName: v}}`,
+	"storage.k8s.io/csidrivers":              `spec: {}`,
+	"storage.k8s.io/csinodes":                `spec: {drivers: []}`,
+	"storage.k8s.io/csistoragecapacities":    `storageClassName: s`,
+	"storage.k8s.io/volumeattributesclasses": `{driverName: d, parameters: {a: b}}`,
+	"scheduling.k8s.io/priorityclasses":      `value: 10`,
+	"node.k8s.io/runtimeclasses":             `handler: h`,
+	"coordination.k8s.io/leases":             `spec: {holderIdentity: me}`,
+
+	"certificates.k8s.io/certificatesigningrequests": `spec: {request: AAAA, signerName: x.io/y, usages: [digital signature]}`,
+	"rbac.authorization.k8s.io/roles":                `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`,
+	"rbac.authorization.k8s.io/clusterroles":         `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`,
+	"rbac.authorization.k8s.io/rolebindings":         `{roleRef: {kind: Role, name: r}, subjects: [{kind: User, name: u}]}`,
+	"rbac.authorization.k8s.io/clusterrolebindings":  `{roleRef: {kind: ClusterRole, name: r}, subjects: [{kind: User, name: u}]}`,
+
+	"admissionregistration.k8s.io/mutatingwebhookconfigurations":     `webhooks: [{name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "https://x"}}]`,
+	"admissionregistration.k8s.io/validatingwebhookconfigurations":   `webhooks: [{name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "https://x"}}]`,
+	"admissionregistration.k8s.io/validatingadmissionpolicies":       `spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}, validations: [{expression: "true"}]}`,
+	"admissionregistration.k8s.io/validatingadmissionpolicybindings": `spec: {policyName: p, validationActions: [Deny]}`,
+	"admissionregistration.k8s.io/mutatingadmissionpolicies": `spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}, ` +
+		`reinvocationPolicy: Never, mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{}"}}]}`,
+	"admissionregistration.k8s.io/mutatingadmissionpolicybindings": `spec: {policyName: p}`,
+}
+
+// client is a client of one version, in an encoding.
+func (s *testServer) client(v *kind.Version, media string) *rest.RESTClient {
+	s.t.Helper()
+	gv := v.GVK().GroupVersion()
+	c := &rest.Config{Host: s.url, QPS: -1, APIPath: "/apis"}
+	if gv.Group == "" {
+		c.APIPath = "/api"
+	}
+	c.GroupVersion, c.NegotiatedSerializer = &gv, scheme.Codecs.WithoutConversion()
+	c.ContentType, c.AcceptContentTypes, c.WarningHandler = media, media, rest.NoWarnings{}
+	client, err := rest.RESTClientFor(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return client
+}
+
+func TestEveryVerbOnEveryBuiltinKind(t *testing.T) {
+	s := newTestServer(t)
+	for k := range s.kinds.Load().All() {
+		if k.Builtin == nil || k.Builtin.Virtual || k.Name == "CustomResourceDefinition" {
+			continue
+		}
+		text, ok := minimal[k.Group+"/"+k.Plural]
+		if !ok {
+			t.Errorf("%s.%s: no example", k.Plural, k.Group)
+			continue
+		}
+		for _, media := range []string{typeJSON, typeProtobuf} {
+			verbs(t, s, k.Versions[0], media, text)
+		}
+	}
+}
+
+// verbs runs all verbs on one kind.
+func verbs(t *testing.T, s *testServer, v *kind.Version, media, text string) {
+	k := v.Kind
+	label := fmt.Sprintf("%s %s", v.GVR(), media)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c := s.client(v, media)
+	on := func(r *rest.Request) *rest.Request {
+		r = r.Resource(k.Plural)
+		if k.Namespaced {
+			r = r.Namespace("default")
+		}
+		return r
+	}
+	do := func(what string, r *rest.Request) runtime.Object {
+		obj, err := r.Do(ctx).Get()
+		if err != nil {
+			t.Fatalf("%s: %s: %v", label, what, err)
+		}
+		return obj
+	}
+	var object map[string]any
+	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	if object == nil {
+		object = map[string]any{}
+	}
+	object["apiVersion"], object["kind"], object["metadata"] = v.APIVersion(), k.Name, map[string]any{"name": "x1"}
+	body, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := k.Builtin.New(v)
+	if err := json.Unmarshal(body, obj); err != nil {
+		t.Fatal(err)
+	}
+	made := do("create", on(c.Post()).Body(obj))
+	m, err := metaOf(made)
+	if err != nil || m.GetUID() == "" || m.GetResourceVersion() == "" {
+		t.Fatalf("%s: created %+v: %v", label, made, err)
+	}
+	do("get", on(c.Get()).Name("x1"))
+	if n := listLen(do("list", on(c.Get()).Param("fieldSelector", "metadata.name=x1"))); n != 1 {
+		t.Errorf("%s: list has %d items", label, n)
+	}
+	w, err := on(c.Get()).Param("watch", "1").Param("fieldSelector", "metadata.name=x1").Param("resourceVersion", m.GetResourceVersion()).Watch(ctx)
+	if err != nil {
+		t.Fatalf("%s: watch: %v", label, err)
+	}
+	defer w.Stop()
+
+	m.SetLabels(map[string]string{"verb": "update"})
+	made.GetObjectKind().SetGroupVersionKind(v.GVK())
+	do("update", on(c.Put()).Name("x1").Body(made))
+	for _, p := range []struct {
+		media types.PatchType
+		body  string
+	}{
+		{types.MergePatchType, `{"metadata":{"labels":{"verb":"merge"}}}`},
+		{types.StrategicMergePatchType, `{"metadata":{"labels":{"verb":"strategic"}}}`},
+		{types.JSONPatchType, `[{"op":"replace","path":"/metadata/labels/verb","value":"json"}]`},
+		{types.ApplyPatchType, `{"apiVersion":"` + v.APIVersion() + `","kind":"` + k.Name + `","metadata":{"name":"x1","labels":{"verb":"apply"}}}`},
+	} {
+		r := on(c.Patch(p.media)).Name("x1").Body([]byte(p.body))
+		if p.media == types.ApplyPatchType {
+			r = r.Param("fieldManager", "m").Param("force", "true")
+		}
+		do(string(p.media), r)
+	}
+	if v.Status {
+		do("status", on(c.Patch(types.MergePatchType)).Name("x1").SubResource("status").Body([]byte(`{"metadata":{"labels":{"verb":"status"}}}`)))
+	}
+	do("delete", on(c.Delete()).Name("x1").Body(&metav1.DeleteOptions{}))
+	if k.Name == "Namespace" { // goes on until its finalizer is taken away
+		finalize(t, s)
+	}
+	seen(t, label, w)
+}
+
+// finalize lets the namespace end.
+func finalize(t *testing.T, s *testServer) {
+	t.Helper()
+	s.must(200, "PUT", "/api/v1/namespaces/x1/finalize", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x1"},"spec":{}}`)
+}
+
+// seen wants a watch to tell of the changes and of the deletion.
+func seen(t *testing.T, label string, w watch.Interface) {
+	t.Helper()
+	modified := 0
+	for {
+		select {
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				t.Fatalf("%s: watch ended after %d changes", label, modified)
+			}
+			switch e.Type {
+			case watch.Modified:
+				modified++
+			case watch.Deleted:
+				if modified < 5 {
+					t.Errorf("%s: watch told of %d changes", label, modified)
+				}
+				return
+			default:
+				t.Fatalf("%s: watch says %s %+v", label, e.Type, e.Object)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: watch told of %d changes and no deletion", label, modified)
+		}
+	}
+}
+
+func metaOf(obj runtime.Object) (metav1.Object, error) {
+	m, ok := obj.(metav1.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T has no metadata", obj)
+	}
+	return m, nil
+}
+
+func listLen(obj runtime.Object) int {
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return -1
+	}
+	var l struct{ Items []json.RawMessage }
+	if json.Unmarshal(text, &l) != nil || !strings.Contains(fmt.Sprintf("%T", obj), "List") {
+		return -1
+	}
+	return len(l.Items)
+}
