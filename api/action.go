@@ -18,7 +18,14 @@ type action func(q *request, d *doc.Doc, o *meta.WriteOptions) error
 
 // actions are by group, plural and subresource: authorization.k8s.io/subjectaccessreviews,
 // /serviceaccounts/token.
-var actions = map[string]action{}
+var actions = map[string]action{
+	"authentication.k8s.io/selfsubjectreviews":       selfSubjectReview,
+	"authentication.k8s.io/tokenreviews":             tokenReview,
+	"authorization.k8s.io/localsubjectaccessreviews": localSubjectAccessReview,
+	"authorization.k8s.io/selfsubjectaccessreviews":  selfSubjectAccessReview,
+	"authorization.k8s.io/selfsubjectrulesreviews":   selfSubjectRulesReview,
+	"authorization.k8s.io/subjectaccessreviews":      subjectAccessReview,
+}
 
 // act serves a virtual kind, or a subresource of any kind.
 func (q *request) act(sub *kind.Subresource) error {

@@ -1,0 +1,313 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/audit"
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file answers reviews: who somebody is, and what they may do.
+
+// reviewed reads the body of a review, as typed clients know it, lets answer
+// change it, and makes it the answer.
+func reviewed[T any](q *request, d *doc.Doc, o *meta.WriteOptions, answer func(*T) error) error {
+	if o != nil {
+		if err := q.note(d, o); err != nil {
+			return err
+		}
+	}
+	q.recordObject(d)
+	review := new(T)
+	if err := json.Unmarshal(d.AppendJSON(nil, d.Root().Node), review); err != nil {
+		return status.BadRequest("%v", err)
+	}
+	if err := answer(review); err != nil {
+		return err
+	}
+	return replace(d, review)
+}
+
+// replace makes a document that of a typed object.
+func replace(d *doc.Doc, object any) error {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	d.Reset(nil)
+	return doc.Parse(d, text)
+}
+
+// note notes in the managed fields who sent a review, as upstream does though
+// nothing is stored.
+func (q *request) note(d *doc.Doc, o *meta.WriteOptions) error {
+	m, err := q.h.managers.get(q.h, q.v)
+	if err != nil {
+		return err
+	}
+	return m.Update(nil, d, q.writer(o))
+}
+
+// subjectAccessReview answers whether somebody may do something.
+func subjectAccessReview(q *request, d *doc.Doc, o *meta.WriteOptions) error {
+	return reviewed(q, d, o, func(r *authorizationv1.SubjectAccessReview) error {
+		errs := validateSubject(&r.Spec)
+		errs = append(errs, validateEmpty(r.ObjectMeta, "must be empty")...)
+		if len(errs) > 0 {
+			return invalidReview("authorization.k8s.io", errs)
+		}
+		r.Status = q.access(subjectOf(&r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+		return nil
+	})
+}
+
+// localSubjectAccessReview answers whether somebody may do something in a
+// namespace.
+func localSubjectAccessReview(q *request, d *doc.Doc, o *meta.WriteOptions) error {
+	return reviewed(q, d, o, func(r *authorizationv1.LocalSubjectAccessReview) error {
+		errs := validateSubject(&r.Spec)
+		inNamespace := r.ObjectMeta
+		inNamespace.Namespace = ""
+		if len(validateEmpty(inNamespace, "")) > 0 {
+			errs = append(errs, field.Invalid(field.NewPath("metadata"), r.ObjectMeta, "must be empty except for namespace"))
+		}
+		if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
+			errs = append(errs, field.Invalid(field.NewPath("spec.resourceAttributes.namespace"), a.Namespace, "must match metadata.namespace"))
+		}
+		if a := r.Spec.NonResourceAttributes; a != nil {
+			errs = append(errs, field.Invalid(field.NewPath("spec.nonResourceAttributes"), a, "disallowed on this kind of request"))
+		}
+		if len(errs) > 0 {
+			return invalidReview("authorization.k8s.io", errs)
+		}
+		if q.namespace != r.Namespace {
+			return status.BadRequest("spec.resourceAttributes.namespace must match namespace: %v", q.namespace)
+		}
+		r.Status = q.access(subjectOf(&r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+		return nil
+	})
+}
+
+// selfSubjectAccessReview answers whether the sender may do something.
+func selfSubjectAccessReview(q *request, d *doc.Doc, o *meta.WriteOptions) error {
+	return reviewed(q, d, o, func(r *authorizationv1.SelfSubjectAccessReview) error {
+		errs := validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+		errs = append(errs, validateSelectors(r.Spec.ResourceAttributes)...)
+		errs = append(errs, validateEmpty(r.ObjectMeta, "must be empty")...)
+		if len(errs) > 0 {
+			return invalidReview("authorization.k8s.io", errs)
+		}
+		r.Status = q.access(q.user, r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+		return nil
+	})
+}
+
+// invalidReview refuses a review. Its kind is not in the text, as it is not in
+// upstream's.
+func invalidReview(group string, errs field.ErrorList) error {
+	return status.Invalid(kschema.GroupKind{Group: group}, "", errs)
+}
+
+// subjectOf is whom a review is about. The groups are taken as they are.
+func subjectOf(s *authorizationv1.SubjectAccessReviewSpec) *authn.User {
+	u := &authn.User{Name: s.User, UID: s.UID, Groups: s.Groups}
+	for key, values := range s.Extra {
+		if u.Extra == nil {
+			u.Extra = map[string][]string{}
+		}
+		u.Extra[key] = values
+	}
+	return u
+}
+
+// validateSubject lists what is wrong with the review of somebody.
+func validateSubject(s *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
+	errs := validateAttributes(s.ResourceAttributes, s.NonResourceAttributes)
+	if s.User == "" && len(s.Groups) == 0 {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), s.User, "at least one of user or group must be specified"))
+	}
+	return append(errs, validateSelectors(s.ResourceAttributes)...)
+}
+
+func validateAttributes(resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) field.ErrorList {
+	if (resource == nil) != (other == nil) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec"), other, "exactly one of nonResourceAttributes or resourceAttributes must be specified")}
+}
+
+func validateEmpty(m metav1.ObjectMeta, text string) field.ErrorList {
+	m.ManagedFields = nil
+	if apiequality.Semantic.DeepEqual(metav1.ObjectMeta{}, m) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata"), m, text)}
+}
+
+// validateSelectors lists what is wrong with the selectors of a review.
+func validateSelectors(a *authorizationv1.ResourceAttributes) field.ErrorList {
+	if a == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	check := func(path *field.Path, raw string, requirements int) {
+		if raw != "" && requirements > 0 {
+			errs = append(errs, field.Invalid(path.Child("rawSelector"), raw, "may not specified at the same time as requirements"))
+		}
+		if raw == "" && requirements == 0 {
+			errs = append(errs, field.Required(path.Child("requirements"),
+				fmt.Sprintf("when %s is specified, requirements or rawSelector is required", path)))
+		}
+	}
+	if s := a.FieldSelector; s != nil {
+		path := field.NewPath("spec.resourceAttributes").Child("fieldSelector")
+		check(path, s.RawSelector, len(s.Requirements))
+		for i, r := range s.Requirements {
+			o := metav1validation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}
+			errs = append(errs, metav1validation.ValidateFieldSelectorRequirement(r, o, path.Child("requirements").Index(i))...)
+		}
+	}
+	if s := a.LabelSelector; s != nil {
+		path := field.NewPath("spec.resourceAttributes").Child("labelSelector")
+		check(path, s.RawSelector, len(s.Requirements))
+		for i, r := range s.Requirements {
+			o := metav1validation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}
+			errs = append(errs, metav1validation.ValidateLabelSelectorRequirement(r, o, path.Child("requirements").Index(i))...)
+		}
+	}
+	return errs
+}
+
+// access asks the authorizer what a review asks. What goes wrong is a part of
+// the answer.
+func (q *request) access(user *authn.User, resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
+	a := &authz.Attributes{User: user}
+	if resource != nil {
+		a.ResourceRequest, a.Verb, a.Namespace, a.Group, a.Version = true, resource.Verb, resource.Namespace, resource.Group, resource.Version
+		a.Resource, a.Subresource, a.Name = resource.Resource, resource.Subresource, resource.Name
+		if a.Version == "" {
+			a.Version = "*"
+		}
+		if s := resource.FieldSelector; s != nil && len(s.Requirements) > 0 {
+			a.SetFieldRequirements(s.Requirements)
+		} else if s != nil {
+			a.FieldSelector = s.RawSelector
+		}
+		if s := resource.LabelSelector; s != nil && len(s.Requirements) > 0 {
+			a.SetLabelRequirements(s.Requirements)
+		} else if s != nil {
+			a.LabelSelector = s.RawSelector
+		}
+	} else {
+		a.Verb, a.Path = other.Verb, other.Path
+	}
+	r := q.h.Authz.Authorize(q.ctx, a)
+	return authorizationv1.SubjectAccessReviewStatus{
+		Allowed:         r.Decision == authz.Allow,
+		Denied:          r.Decision == authz.Deny,
+		Reason:          r.Reason,
+		EvaluationError: evaluationError(a, r.Err),
+	}
+}
+
+// evaluationError says what went wrong in deciding.
+func evaluationError(a *authz.Attributes, err error) string {
+	var texts []string
+	if err != nil {
+		texts = append(texts, err.Error())
+	}
+	ignored := func(selector string, left int, err error) {
+		switch {
+		case err == nil:
+		case left > 0:
+			texts = append(texts, "spec.resourceAttributes."+selector+" partially ignored due to parse error")
+		default:
+			texts = append(texts, "spec.resourceAttributes."+selector+" ignored due to parse error")
+		}
+	}
+	fields, err := a.FieldRequirements()
+	ignored("fieldSelector", len(fields), err)
+	labels, err := a.LabelRequirements()
+	ignored("labelSelector", len(labels), err)
+	return strings.Join(texts, "; ")
+}
+
+// selfSubjectRulesReview lists what the sender may do in a namespace.
+func selfSubjectRulesReview(q *request, d *doc.Doc, _ *meta.WriteOptions) error {
+	return reviewed(q, d, nil, func(r *authorizationv1.SelfSubjectRulesReview) error {
+		if r.Spec.Namespace == "" {
+			return status.BadRequest("no namespace on request")
+		}
+		rules := authz.Rules{Incomplete: true, Err: errors.New("the authorizer cannot list rules")}
+		if resolver, ok := q.h.Authz.(authz.RuleResolver); ok {
+			rules = resolver.RulesFor(q.ctx, q.user, r.Spec.Namespace)
+		}
+		*r = authorizationv1.SelfSubjectRulesReview{TypeMeta: r.TypeMeta, Status: authorizationv1.SubjectRulesReviewStatus{
+			ResourceRules: rules.Resource, NonResourceRules: rules.NonResource, Incomplete: rules.Incomplete}}
+		if r.Status.ResourceRules == nil {
+			r.Status.ResourceRules = []authorizationv1.ResourceRule{}
+		}
+		if r.Status.NonResourceRules == nil {
+			r.Status.NonResourceRules = []authorizationv1.NonResourceRule{}
+		}
+		if rules.Err != nil {
+			r.Status.EvaluationError = rules.Err.Error()
+		}
+		return nil
+	})
+}
+
+// selfSubjectReview says who the sender is.
+func selfSubjectReview(q *request, d *doc.Doc, _ *meta.WriteOptions) error {
+	return reviewed(q, d, nil, func(r *authenticationv1.SelfSubjectReview) error {
+		*r = authenticationv1.SelfSubjectReview{TypeMeta: r.TypeMeta, ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()},
+			Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: audit.UserInfo(q.user)}}
+		return nil
+	})
+}
+
+// tokenReview says whose a token is.
+func tokenReview(q *request, d *doc.Doc, o *meta.WriteOptions) error {
+	return reviewed(q, d, o, func(r *authenticationv1.TokenReview) error {
+		if r.Spec.Token == "" {
+			return status.BadRequest("token is required for TokenReview in authentication")
+		}
+		audiences := r.Spec.Audiences
+		if len(audiences) == 0 {
+			audiences = q.h.Audiences
+		}
+		probe := (&http.Request{Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{"Authorization": {"Bearer " + r.Spec.Token}}}).WithContext(q.ctx)
+		response, err := q.h.Authn.Authenticate(probe, audiences)
+		r.Status = authenticationv1.TokenReviewStatus{}
+		if err != nil {
+			r.Status.Error = err.Error()
+			return nil
+		}
+		if len(audiences) > 0 && len(authn.Intersect(audiences, response.Audiences)) == 0 {
+			q.h.logger.Warn("error validating audience", "want", audiences, "got", response.Audiences)
+			return status.Internal(errors.New("error validating audiences"))
+		}
+		for key, value := range response.Annotations {
+			q.audit.Annotate(key, value)
+		}
+		r.Status.Authenticated, r.Status.Audiences, r.Status.User = true, response.Audiences, audit.UserInfo(response.User)
+		return nil
+	})
+}

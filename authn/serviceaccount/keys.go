@@ -1,0 +1,132 @@
+package serviceaccount
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-jose/go-jose/v4"
+	"k8s.io/client-go/util/keyutil"
+)
+
+// This file is the keys of an issuer.
+
+// Keys sign tokens and verify them.
+type Keys struct {
+	all     []jose.JSONWebKey // public
+	private *jose.JSONWebKey
+}
+
+// NewKeys returns the keys of a signer, which may be nil, and of others who
+// signed before or sign elsewhere.
+func NewKeys(signer crypto.Signer, public ...crypto.PublicKey) (*Keys, error) {
+	k := &Keys{}
+	if signer != nil {
+		public = append([]crypto.PublicKey{signer.Public()}, public...)
+	}
+	for _, p := range public {
+		key, err := webKey(p)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(k.all, func(have jose.JSONWebKey) bool { return have.KeyID == key.KeyID }) {
+			k.all = append(k.all, *key)
+		}
+	}
+	if signer != nil {
+		private := k.all[0]
+		private.Key = signer
+		k.private = &private
+	}
+	return k, nil
+}
+
+// webKey is a public key with its name and algorithm.
+func webKey(public crypto.PublicKey) (*jose.JSONWebKey, error) {
+	alg, err := algorithmOf(public)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return nil, fmt.Errorf("failed to serialize public key to DER format: %w", err)
+	}
+	sum := sha256.Sum256(der)
+	return &jose.JSONWebKey{Key: public, KeyID: base64.RawURLEncoding.EncodeToString(sum[:]), Algorithm: string(alg), Use: "sig"}, nil
+}
+
+// Generate makes a key for signing, and the PEM that it is kept as.
+func Generate() (crypto.Signer, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := keyutil.MarshalPrivateKeyToPEM(key)
+	return key, text, err
+}
+
+// ReadSigner reads a private key from a PEM file.
+func ReadSigner(path string) (crypto.Signer, error) {
+	key, err := keyutil.PrivateKeyFromFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("failed to parse service-account-issuer-key-file: %w", err)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("%s: a key of type %T does not sign", path, key)
+	}
+	return signer, nil
+}
+
+// ReadPublic reads the public keys of a PEM file, also those of the private keys
+// in it.
+func ReadPublic(path string) ([]crypto.PublicKey, error) {
+	keys, err := keyutil.PublicKeysFromFile(path)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]crypto.PublicKey, len(keys))
+	for i, k := range keys {
+		out[i] = k
+	}
+	return out, nil
+}
+
+// find are the keys of a name; all of them if a token names none.
+func (k *Keys) find(id string) []jose.JSONWebKey {
+	if id == "" {
+		return k.all
+	}
+	for i := range k.all {
+		if k.all[i].KeyID == id {
+			return k.all[i : i+1]
+		}
+	}
+	return nil
+}
+
+func (k *Keys) public() jose.JSONWebKeySet { return jose.JSONWebKeySet{Keys: k.all} }
+
+// algorithms are those of the keys, sorted.
+func (k *Keys) algorithms() []string {
+	var out []string
+	for i := range k.all {
+		out = append(out, k.all[i].Algorithm)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (k *Keys) signer() (jose.Signer, error) {
+	if k.private == nil {
+		return nil, errors.New("there is no key to sign with")
+	}
+	return jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(k.private.Algorithm), Key: *k.private}, nil)
+}

@@ -1,0 +1,371 @@
+// Package serviceaccount issues the tokens of service accounts and says whose
+// they are.
+//
+// # Model
+//
+// A token is a signed JWT (RFC 7519). [Keys] sign and verify; an [Issuer] signs
+// the [Claims] of a token under the name of an issuer and publishes, for others
+// who are to verify tokens, what OpenID Connect discovery asks for. An
+// authenticator, [NewToken], verifies a token's signature, issuer, audience and
+// times, and then asks [Objects] whether the service account and what else the
+// token is bound to are still there: the same object, by its UID.
+//
+// # Invariants
+//
+//   - A token is signed by one of the keys whatever its header says; algorithms
+//     without a signature or with a shared secret are not known.
+//   - Deleting what a token is bound to ends the token, after what a cache in
+//     front of the authenticator remembers.
+package serviceaccount
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/keelson-io/keelson/authn"
+)
+
+// DefaultIssuer is the issuer of a server that is not given another name.
+const DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
+
+// Paths at which an issuer publishes how to verify its tokens.
+const (
+	ConfigurationPath = "/.well-known/openid-configuration"
+	KeysPath          = "/openid/v1/jwks"
+)
+
+// Reference is an object that a token is bound to.
+type Reference struct {
+	Name string `json:"name,omitempty"`
+	UID  string `json:"uid,omitempty"`
+}
+
+// Claims are what a token says besides what every JWT says.
+type Claims struct {
+	Namespace      string           `json:"namespace,omitempty"`
+	ServiceAccount Reference        `json:"serviceaccount,omitempty"`
+	Pod            *Reference       `json:"pod,omitempty"`
+	Secret         *Reference       `json:"secret,omitempty"`
+	Node           *Reference       `json:"node,omitempty"`
+	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
+}
+
+// private is how the claims are laid out in a token.
+type private struct {
+	Kubernetes Claims `json:"kubernetes.io,omitzero"`
+}
+
+// Issuer signs tokens.
+type Issuer struct {
+	name   string
+	keys   *Keys
+	config []byte
+	jwks   []byte
+}
+
+// NewIssuer returns an Issuer of a name. Where the name is an https URL, the
+// issuer publishes its keys as to be found at jwksURI.
+func NewIssuer(name string, keys *Keys, jwksURI string) (*Issuer, error) {
+	i := &Issuer{name: name, keys: keys}
+	u, err := url.Parse(name)
+	if err != nil || u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
+		return i, nil // tokens of such an issuer are verified by itself only
+	}
+	if i.jwks, err = json.Marshal(keys.public()); err != nil {
+		return nil, err
+	}
+	i.config, err = json.Marshal(map[string]any{
+		"issuer": name, "jwks_uri": jwksURI, "response_types_supported": []string{"id_token"}, "subject_types_supported": []string{"public"},
+		"id_token_signing_alg_values_supported": keys.algorithms(),
+	})
+	return i, err
+}
+
+// Configuration is the discovery document, nil if there is none.
+func (i *Issuer) Configuration() []byte { return i.config }
+
+// KeySet is the JSON Web Key Set, nil if there is none.
+func (i *Issuer) KeySet() []byte { return i.jwks }
+
+// Sign makes a token for audiences that is good from now until it expires. The
+// id names it.
+func (i *Issuer) Sign(c Claims, audiences []string, now, expires time.Time) (token, id string, err error) {
+	signer, err := i.keys.signer()
+	if err != nil {
+		return "", "", err
+	}
+	id = newID()
+	token, err = jwt.Signed(signer).Claims(private{c}).Claims(jwt.Claims{
+		Issuer: i.name, Subject: authn.ServiceAccountName(c.Namespace, c.ServiceAccount.Name), Audience: audiences, ID: id,
+		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(expires),
+	}).Serialize()
+	return token, id, err
+}
+
+// newID is a random UUID.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// CredentialID is the name of a token as the extra of its user has it.
+func CredentialID(id string) string { return "JTI=" + id }
+
+// Object is what is asked about an object that a token is bound to.
+type Object struct {
+	UID     string
+	Deleted time.Time // when it is, or was to be, deleted; zero if it is not
+}
+
+// Objects looks objects up: serviceaccounts, secrets and pods of a namespace,
+// nodes. What does not exist is an error.
+type Objects func(ctx context.Context, resource, namespace, name string) (*Object, error)
+
+// Config says which tokens an authenticator knows.
+type Config struct {
+	Issuers   []string
+	Keys      *Keys
+	Audiences []string // of the API: what a token is for if nobody says, and good for if it does not say
+	Objects   Objects
+}
+
+// NewToken returns the authenticator of service accounts' tokens.
+func NewToken(c Config) authn.Token { return &verifier{c} }
+
+type verifier struct{ Config }
+
+// maxToken bounds the tokens that are looked at.
+const maxToken = 64 << 10
+
+// AuthenticateToken implements authn.Token.
+func (v *verifier) AuthenticateToken(ctx context.Context, token string, audiences []string) (*authn.Response, error) {
+	if !slices.Contains(v.Issuers, issuerOf(token)) {
+		return nil, nil
+	}
+	parsed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil {
+		return nil, nil
+	}
+	public, claims, err := v.verify(parsed)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(v.Issuers, public.Issuer) {
+		return nil, fmt.Errorf("token issuer %q is invalid", public.Issuer)
+	}
+	good, err := v.audiences(public, audiences)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if err := validTimes(public, now); err != nil {
+		return nil, err
+	}
+	user, err := v.bound(ctx, claims, now)
+	if err != nil {
+		return nil, err
+	}
+	if public.ID != "" {
+		addExtra(user, authn.CredentialID, CredentialID(public.ID))
+	}
+	response := &authn.Response{User: user, Audiences: good}
+	if len(public.Audience) == 0 {
+		response.Annotations = map[string]string{"authentication.k8s.io/legacy-token": public.Subject}
+	}
+	if w := claims.WarnAfter; w != nil && *w != 0 && now.After(w.Time()) {
+		if response.Annotations == nil {
+			response.Annotations = map[string]string{}
+		}
+		response.Annotations["authentication.k8s.io/stale-token"] = fmt.Sprintf("subject: %s, seconds after warning threshold: %d",
+			public.Subject, now.Unix()-w.Time().Unix())
+	}
+	return response, nil
+}
+
+// issuerOf is the issuer that a token names, "" if it is no token of ours.
+func issuerOf(token string) string {
+	if len(token) > maxToken || strings.HasPrefix(strings.TrimSpace(token), "{") {
+		return ""
+	}
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if json.Unmarshal(payload, &claims) != nil {
+		return ""
+	}
+	return claims.Issuer
+}
+
+// verify checks the signature.
+func (v *verifier) verify(t *jwt.JSONWebToken) (*jwt.Claims, *Claims, error) {
+	id := ""
+	for _, h := range t.Headers {
+		if h.KeyID != "" {
+			id = h.KeyID
+			break
+		}
+	}
+	keys := v.Keys.find(id)
+	if len(keys) == 0 {
+		return nil, nil, errors.New("invalid signature, no keys found")
+	}
+	var errs []error
+	for _, k := range keys {
+		var public jwt.Claims
+		var own private
+		err := t.Claims(k.Key, &public, &own)
+		if err == nil {
+			return &public, &own.Kubernetes, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, nil, errors.Join(errs...)
+}
+
+// audiences are those that a token is good for among those asked for.
+func (v *verifier) audiences(public *jwt.Claims, asked []string) ([]string, error) {
+	has := []string(public.Audience)
+	if len(has) == 0 {
+		has = v.Audiences
+	}
+	if len(asked) == 0 {
+		asked = v.Audiences
+	}
+	good := authn.Intersect(has, asked)
+	if len(good) == 0 && len(v.Audiences) > 0 {
+		return nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", has, asked)
+	}
+	return good, nil
+}
+
+// validTimes checks when a token is good.
+func validTimes(public *jwt.Claims, now time.Time) error {
+	err := public.Validate(jwt.Expected{Time: now})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jwt.ErrExpired):
+		return errors.New("service account token has expired")
+	case errors.Is(err, jwt.ErrNotValidYet):
+		return errors.New("service account token is not valid yet")
+	case errors.Is(err, jwt.ErrIssuedInTheFuture):
+		return errors.New("service account token is issued in the future")
+	}
+	return errors.New("service account token claims could not be validated due to unexpected validation error")
+}
+
+// errInvalidated refuses a token whose object is gone.
+var errInvalidated = errors.New("service account token has been invalidated")
+
+// bound checks everything that a token is bound to, and says who that is.
+func (v *verifier) bound(ctx context.Context, c *Claims, now time.Time) (*authn.User, error) {
+	before := now.Add(-jwt.DefaultLeeway)
+	account, err := v.Objects(ctx, "serviceaccounts", c.Namespace, c.ServiceAccount.Name)
+	switch {
+	case err != nil:
+		return nil, err
+	case account.UID != c.ServiceAccount.UID:
+		return nil, fmt.Errorf("service account UID (%s) does not match claim (%s)", account.UID, c.ServiceAccount.UID)
+	case account.deletedBefore(before):
+		return nil, fmt.Errorf("service account %s/%s has been deleted", c.Namespace, c.ServiceAccount.Name)
+	}
+	user := &authn.User{Name: authn.ServiceAccountName(c.Namespace, c.ServiceAccount.Name), UID: c.ServiceAccount.UID}
+	user.Groups = authn.WithAuthenticated(user.Name, authn.ServiceAccountGroups(c.Namespace))
+	if err := v.still(ctx, "secrets", "secret", c.Namespace, c.Secret, before); err != nil {
+		return nil, err
+	}
+	if err := v.still(ctx, "pods", "pod", c.Namespace, c.Pod, before); err != nil {
+		return nil, err
+	}
+	if c.Pod == nil {
+		// The node of a pod's token says where the pod was to run, no more.
+		if err := v.still(ctx, "nodes", "node", "", c.Node, before); err != nil {
+			return nil, err
+		}
+	} else {
+		addExtra(user, authn.PodName, c.Pod.Name)
+		addExtra(user, authn.PodUID, c.Pod.UID)
+	}
+	if c.Node != nil {
+		addExtra(user, authn.NodeName, c.Node.Name)
+		addExtra(user, authn.NodeUID, c.Node.UID)
+	}
+	return user, nil
+}
+
+func (o *Object) deletedBefore(t time.Time) bool { return !o.Deleted.IsZero() && o.Deleted.Before(t) }
+
+// still checks that an object is the one that a token is bound to, if it is
+// bound to one of that resource.
+func (v *verifier) still(ctx context.Context, resource, kind, namespace string, ref *Reference, before time.Time) error {
+	if ref == nil {
+		return nil
+	}
+	o, err := v.Objects(ctx, resource, namespace, ref.Name)
+	switch {
+	case err != nil, o.deletedBefore(before):
+		return errInvalidated
+	case o.UID != ref.UID && kind == "secret":
+		return fmt.Errorf("secret UID (%s) does not match service account secret ref claim (%s)", o.UID, ref.UID)
+	case o.UID != ref.UID:
+		return fmt.Errorf("%s UID (%s) does not match service account %s ref claim (%s)", kind, o.UID, kind, ref.UID)
+	}
+	return nil
+}
+
+// addExtra adds a value to the extra of a user, unless it is empty.
+func addExtra(u *authn.User, key, value string) {
+	if value == "" {
+		return
+	}
+	if u.Extra == nil {
+		u.Extra = map[string][]string{}
+	}
+	u.Extra[key] = []string{value}
+}
+
+// algorithms are those that a token may be signed with.
+var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512}
+
+// algorithmOf is the algorithm that tokens are signed with by a key.
+func algorithmOf(public any) (jose.SignatureAlgorithm, error) {
+	switch k := public.(type) {
+	case *rsa.PublicKey:
+		return jose.RS256, nil
+	case *ecdsa.PublicKey:
+		switch k.Curve {
+		case elliptic.P256():
+			return jose.ES256, nil
+		case elliptic.P384():
+			return jose.ES384, nil
+		case elliptic.P521():
+			return jose.ES512, nil
+		}
+		return "", errors.New("unknown private key curve, must be 256, 384, or 521")
+	}
+	return "", fmt.Errorf("unknown public key type %T, must be *rsa.PublicKey or *ecdsa.PublicKey", public)
+}
