@@ -25,6 +25,7 @@ var actions = map[string]action{
 	"authorization.k8s.io/selfsubjectaccessreviews":  selfSubjectAccessReview,
 	"authorization.k8s.io/selfsubjectrulesreviews":   selfSubjectRulesReview,
 	"authorization.k8s.io/subjectaccessreviews":      subjectAccessReview,
+	"/serviceaccounts/token":                         tokenRequest,
 }
 
 // act serves a virtual kind, or a subresource of any kind.

@@ -56,6 +56,7 @@ type Config struct {
 
 	Authn     authn.Authenticator // nil: everybody is anonymous
 	Audiences []string            // what a credential has to be good for, if it knows audiences
+	Tokens    Tokens              // of service accounts
 	Authz     authz.Authorizer    // nil: authz.Standard()
 	Admission admission.Chain     // after the life cycle of namespaces, which every Handler has
 	Checks    []Check             // of the server's health, besides ping

@@ -298,6 +298,8 @@ func tokenReview(q *request, d *doc.Doc, o *meta.WriteOptions) error {
 		r.Status = authenticationv1.TokenReviewStatus{}
 		if err != nil {
 			r.Status.Error = err.Error()
+		}
+		if err != nil || response == nil {
 			return nil
 		}
 		if len(audiences) > 0 && len(authn.Intersect(audiences, response.Audiences)) == 0 {

@@ -54,6 +54,11 @@ func (q *request) servePath() error {
 		q.forward(q.h.discovery)
 	case "openapi":
 		q.forward(q.h.openapi)
+	case ".well-known", "openid":
+		if q.issuerDocument() {
+			return nil
+		}
+		return q.index(false)
 	default:
 		return q.index(first == "")
 	}

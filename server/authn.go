@@ -1,27 +1,249 @@
 package server
 
 import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+
+	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authn/serviceaccount"
+	"github.com/keelson-io/keelson/authn/webhook"
 )
 
 // This file puts together who is believed: client certificates, proxies, tokens.
 
+// Authentication says who is believed besides the holders of client
+// certificates. The zero value works.
+type Authentication struct {
+	// NoAnonymous refuses requests that show no credential.
+	NoAnonymous bool
+	// Audiences are what tokens have to be for; nil: the issuers.
+	Audiences []string
+
+	ServiceAccounts ServiceAccounts
+	RequestHeader   RequestHeader
+	Webhook         TokenWebhook
+}
+
+// ServiceAccounts says how tokens of service accounts are made and verified.
+type ServiceAccounts struct {
+	Issuers            []string      // the first signs, all are believed; nil: serviceaccount.DefaultIssuer
+	KeyFiles           []string      // PEM, besides the key that signs
+	SigningKeyFile     string        // PEM; "": a key of the server's own, kept in the data directory
+	JWKSURI            string        // where the keys are said to be found; "": at this server
+	MaxTokenExpiration time.Duration // 0: as asked for
+}
+
+// RequestHeader says which proxies are believed; none without a ClientCAFile.
+type RequestHeader struct {
+	ClientCAFile    string
+	AllowedNames    []string // nil: all
+	UsernameHeaders []string
+	UIDHeaders      []string
+	GroupHeaders    []string
+	ExtraPrefixes   []string
+}
+
+// TokenWebhook says which webhook is asked whose a token is; none without a
+// ConfigFile.
+type TokenWebhook struct {
+	ConfigFile string
+	Version    string        // "": v1beta1
+	CacheTTL   time.Duration // 0: two minutes
+}
+
 // openAuthn makes the authenticator of the configuration.
 func (s *Server) openAuthn() error {
-	c, metrics := &s.config, authn.NewMetrics(s.metrics)
+	c, metrics := &s.config.Authentication, authn.NewMetrics(s.metrics)
+	if err := c.validate(); err != nil {
+		return err
+	}
+	issuers := c.ServiceAccounts.Issuers
+	if len(issuers) == 0 {
+		issuers = []string{serviceaccount.DefaultIssuer}
+	}
+	if s.audiences = c.Audiences; len(s.audiences) == 0 {
+		s.audiences = issuers
+	}
+	var credentials []authn.Authenticator
+	if c.RequestHeader.ClientCAFile != "" {
+		proxy, err := s.openProxy()
+		if err != nil {
+			return err
+		}
+		credentials = append(credentials, proxy)
+	}
+	credentials = append(credentials, authn.ClientCerts(s.identity.clients.Load, metrics))
+	tokens, err := s.openTokens(issuers, metrics)
+	if err != nil {
+		return err
+	}
+	all := authn.Cache(authn.Tokens(tokens...), authn.CacheOptions{Success: authn.SuccessTTL, Errors: true, Metrics: metrics})
+	credentials = append(credentials, authn.Bearer(all), authn.WebSocket(all))
+	s.authn = authn.Standard(authn.Anonymous{Enabled: !c.NoAnonymous}, credentials...)
+	return nil
+}
+
+// validate finds what is wrong with a configuration, in upstream's words.
+func (c *Authentication) validate() error {
+	seen := map[string]bool{}
+	for _, issuer := range c.ServiceAccounts.Issuers {
+		if _, err := url.Parse(issuer); strings.Contains(issuer, ":") && err != nil {
+			return fmt.Errorf("service-account-issuer %q contained a ':' but was not a valid URL: %w", issuer, err)
+		}
+		if issuer == "" {
+			return errors.New("service-account-issuer should not be an empty string")
+		}
+		if seen[issuer] {
+			return fmt.Errorf("service-account-issuer %q is already specified", issuer)
+		}
+		seen[issuer] = true
+	}
+	if uri := c.ServiceAccounts.JWKSURI; uri != "" {
+		u, err := url.Parse(uri)
+		if err != nil {
+			return fmt.Errorf("service-account-jwks-uri must be a valid URL: %w", err)
+		}
+		if u.Scheme != "https" {
+			return fmt.Errorf("service-account-jwks-uri requires https scheme, parsed as: %v", u)
+		}
+	}
+	if d := c.ServiceAccounts.MaxTokenExpiration; d != 0 && (d < time.Hour || d > (1<<32)*time.Second) {
+		return errors.New("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
+	}
+	return nil
+}
+
+// openTokens makes what knows whose a token is, in the order in which it is
+// asked.
+func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.Token, error) {
+	c := &s.config
 	var tokens []authn.Token
 	if c.TokenAuthFile != "" {
 		file, err := authn.TokenFile(c.TokenAuthFile, s.logger)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		tokens = append(tokens, file)
+		tokens = append(tokens, authn.ForAnyAudience(file, s.audiences))
 	}
-	credentials := []authn.Authenticator{authn.ClientCerts(s.identity.clients.Load, metrics)}
-	if len(tokens) > 0 {
-		all := authn.Cache(authn.Tokens(tokens...), authn.CacheOptions{Success: authn.SuccessTTL, Errors: true, Metrics: metrics})
-		credentials = append(credentials, authn.Bearer(all), authn.WebSocket(all))
+	keys, err := s.openKeys()
+	if err != nil {
+		return nil, err
 	}
-	s.authn = authn.Standard(authn.Anybody, credentials...)
-	return nil
+	jwks := c.Authentication.ServiceAccounts.JWKSURI
+	if jwks == "" {
+		jwks = s.identity.url + serviceaccount.KeysPath
+	}
+	issuer, err := serviceaccount.NewIssuer(issuers[0], keys, jwks)
+	if err != nil {
+		return nil, err
+	}
+	s.tokens = api.Tokens{Issuer: issuer, MaxExpiration: c.Authentication.ServiceAccounts.MaxTokenExpiration}
+	tokens = append(tokens, serviceaccount.NewToken(serviceaccount.Config{
+		Issuers: issuers, Keys: keys, Audiences: s.audiences, Objects: s.reference}))
+	if w := c.Authentication.Webhook; w.ConfigFile != "" {
+		if w.Version == "" {
+			w.Version = "v1beta1"
+		}
+		if w.CacheTTL == 0 {
+			w.CacheTTL = 2 * time.Minute
+		}
+		hook, err := webhook.New(webhook.Config{ConfigFile: w.ConfigFile, Version: w.Version, Audiences: s.audiences, Metrics: s.metrics})
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, authn.Cache(hook, authn.CacheOptions{Success: w.CacheTTL, Failure: w.CacheTTL}))
+	}
+	return tokens, nil
+}
+
+// openKeys reads the keys of service accounts' tokens, or makes one.
+func (s *Server) openKeys() (*serviceaccount.Keys, error) {
+	c := &s.config.Authentication.ServiceAccounts
+	var public []crypto.PublicKey
+	for _, path := range c.KeyFiles {
+		keys, err := serviceaccount.ReadPublic(path)
+		if err != nil {
+			return nil, err
+		}
+		public = append(public, keys...)
+	}
+	path := c.SigningKeyFile
+	if path == "" && s.config.DataDir == "" {
+		signer, _, err := serviceaccount.Generate()
+		if err != nil {
+			return nil, err
+		}
+		return serviceaccount.NewKeys(signer, public...)
+	}
+	if path == "" {
+		path = filepath.Join(s.config.DataDir, "pki", "sa.key")
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			_, text, err := serviceaccount.Generate()
+			if err != nil {
+				return nil, err
+			}
+			if err := writeAtomically(path, text, 0o600); err != nil {
+				return nil, err
+			}
+		}
+	}
+	signer, err := serviceaccount.ReadSigner(path)
+	if err != nil {
+		return nil, err
+	}
+	return serviceaccount.NewKeys(signer, public...)
+}
+
+// reference looks up what a token is bound to.
+func (s *Server) reference(ctx context.Context, resource, namespace, name string) (*serviceaccount.Object, error) {
+	if s.handler == nil {
+		return nil, errors.New("the server is starting")
+	}
+	return s.handler.Reference(ctx, resource, namespace, name)
+}
+
+// openProxy makes the authenticator of proxies' headers.
+func (s *Server) openProxy() (authn.Authenticator, error) {
+	c := &s.config.Authentication.RequestHeader
+	cas, err := cert.CertsFromFile(c.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("requestheader-client-ca-file: %w", err)
+	}
+	if len(c.AllowedNames) == 0 {
+		// Who may have a certificate of such an authority could say to be anybody.
+		clients := []*x509.Certificate{s.identity.pki.authority.cert}
+		if path := s.config.ClientCAFile; path != "" {
+			more, err := cert.CertsFromFile(path)
+			if err != nil {
+				return nil, err
+			}
+			clients = append(clients, more...)
+		}
+		for _, a := range cas {
+			for _, b := range clients {
+				if bytes.Equal(a.Raw, b.Raw) {
+					return nil, errors.New("--requestheader-client-ca-file and --client-ca-file contain overlapping certificates; --requestheader-allowed-names must be specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users")
+				}
+			}
+		}
+	}
+	pool := x509.NewCertPool()
+	for _, ca := range cas {
+		pool.AddCert(ca)
+	}
+	return authn.NewProxy(authn.Proxy{Pool: func() *x509.CertPool { return pool }, AllowedNames: c.AllowedNames, UserHeaders: c.UsernameHeaders,
+		UIDHeaders: c.UIDHeaders, GroupHeaders: c.GroupHeaders, ExtraPrefixes: c.ExtraPrefixes})
 }

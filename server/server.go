@@ -70,6 +70,9 @@ type Config struct {
 	TLSKeyFile    string
 	TokenAuthFile string // bearer tokens, CSV: token,user,uid,"group,…"
 
+	// Authentication is who is believed besides.
+	Authentication Authentication
+
 	// AuditPolicyFile says which requests are recorded; without it none are.
 	AuditPolicyFile string
 	AuditLog        audit.LogConfig     // where they are recorded, with a Path
@@ -128,11 +131,15 @@ type Server struct {
 	identity *identity
 	metrics  *prometheus.Registry
 	authn    authn.Authenticator
-	authz    authorization
-	handler  *api.Handler
-	counted  counted
-	http     *http.Server
-	crds     *crd.Controller
+	// What tokens have to be for, and what those of service accounts are issued with.
+	audiences []string
+	tokens    api.Tokens
+
+	authz   authorization
+	handler *api.Handler
+	counted counted
+	http    *http.Server
+	crds    *crd.Controller
 
 	enabled     map[string]bool         // controllers by name
 	controllers []func(context.Context) // that run besides the one of definitions
@@ -227,6 +234,8 @@ func (s *Server) open(ctx context.Context) error {
 		Checks: []api.Check{{Name: "etcd", Do: st.Ping}},
 		Logger: s.logger,
 
+		Audiences:       s.audiences,
+		Tokens:          s.tokens,
 		Audit:           recorder,
 		Metrics:         s.metrics,
 		NoNamespaceStep: anywhere,

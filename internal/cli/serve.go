@@ -22,6 +22,7 @@ func newServeCommand() *cobra.Command {
 	var c server.Config
 	var verbosity int
 	var format string
+	var anonymous bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the API server",
@@ -54,6 +55,7 @@ Flags have the names that kube-apiserver gives them.`,
 				return &usageError{err}
 			}
 			c.Logger = logger
+			c.Authentication.NoAnonymous = !anonymous
 			c.Authorization.LegacySet = slices.ContainsFunc([]string{"authorization-mode", "authorization-webhook-config-file", "authorization-webhook-version",
 				"authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl"}, cmd.Flags().Changed)
 			if c.SecurePort == 0 {
@@ -85,6 +87,7 @@ Flags have the names that kube-apiserver gives them.`,
 	f.DurationVar(&z.WebhookAuthorized, "authorization-webhook-cache-authorized-ttl", config.DefaultWebhookAuthorized, "`duration` for which the webhook's yes is kept; 0 for not at all")
 	f.DurationVar(&z.WebhookUnauthorized, "authorization-webhook-cache-unauthorized-ttl", config.DefaultWebhookUnauthorized, "`duration` for which its other answers are kept; 0 for not at all")
 	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins that are not to run; there is NamespaceLifecycle")
+	authnFlags(cmd, &c.Authentication, &anonymous)
 	auditFlags(cmd, &c)
 	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for that one, -name for all but that one; there are "+strings.Join(server.Controllers(), ", "))
 	f.StringVar(&format, "logging-format", "text", "`format` of the log: text or json")

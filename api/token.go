@@ -1,0 +1,245 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/authn/serviceaccount"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file issues tokens of service accounts, and publishes how they are
+// verified.
+
+// Tokens is what tokens of service accounts are issued with. The zero value
+// issues none.
+type Tokens struct {
+	Issuer *serviceaccount.Issuer
+	// MaxExpiration shortens what is asked for; 0: it does not.
+	MaxExpiration time.Duration
+}
+
+// Limits of a token's life, in seconds.
+const (
+	minTokenLife     = 600
+	maxTokenLife     = 1 << 32
+	defaultTokenLife = 3600
+)
+
+var tokenRequestKind = kschema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}
+
+// tokenRequest issues a token of a service account.
+func tokenRequest(q *request, d *doc.Doc, _ *meta.WriteOptions) error {
+	if q.h.Tokens.Issuer == nil {
+		return status.NotFound(q.kind.GroupResource(), q.name)
+	}
+	return reviewed(q, d, nil, func(r *authenticationv1.TokenRequest) error {
+		if r.Name != "" && r.Name != q.name {
+			return status.Invalid(tokenRequestKind, q.name, field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "name"), r.Name, "must match the service account name if specified")})
+		}
+		account, err := q.h.lookup(q.ctx, "serviceaccounts", q.namespace, q.name)
+		if err != nil {
+			return err
+		}
+		if r.UID != "" && string(r.UID) != account.UID {
+			return status.Conflict(kschema.GroupResource{Group: tokenRequestKind.Group, Resource: tokenRequestKind.Kind}, q.name,
+				fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", r.UID, account.UID))
+		}
+		return q.issue(r, account)
+	})
+}
+
+// issue fills in the answer to a TokenRequest.
+func (q *request) issue(r *authenticationv1.TokenRequest, account *found) error {
+	now := time.Now()
+	r.Name, r.Namespace, r.UID = q.name, q.namespace, types.UID(account.UID)
+	r.CreationTimestamp = metav1.NewTime(now)
+	if len(r.Spec.Audiences) == 0 {
+		r.Spec.Audiences = slices.Clone(q.h.Audiences)
+	}
+	if r.Spec.ExpirationSeconds == nil {
+		r.Spec.ExpirationSeconds = new(int64(defaultTokenLife))
+	}
+	path, life := field.NewPath("spec", "expirationSeconds"), r.Spec.ExpirationSeconds
+	var errs field.ErrorList
+	if *life < minTokenLife {
+		errs = append(errs, field.Invalid(path, *life, "may not specify a duration less than 10 minutes"))
+	}
+	if *life > maxTokenLife {
+		errs = append(errs, field.Invalid(path, *life, "may not specify a duration larger than 2^32 seconds"))
+	}
+	if len(errs) > 0 {
+		return status.Invalid(tokenRequestKind, "", errs)
+	}
+	claims := serviceaccount.Claims{Namespace: q.namespace, ServiceAccount: serviceaccount.Reference{Name: q.name, UID: account.UID}}
+	if err := q.bind(&claims, r.Spec.BoundObjectRef); err != nil {
+		return err
+	}
+	if limit := int64(q.h.Tokens.MaxExpiration / time.Second); limit > 0 && *life > limit {
+		q.warn(fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *life, limit))
+		*life = limit
+	}
+	expires := now.Add(time.Duration(*life) * time.Second)
+	token, id, err := q.h.Tokens.Issuer.Sign(claims, r.Spec.Audiences, now, expires)
+	if err != nil {
+		return status.Internal(fmt.Errorf("failed to generate token: %w", err))
+	}
+	r.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(expires)}
+	q.audit.Annotate("authentication.kubernetes.io/issued-credential-id", serviceaccount.CredentialID(id))
+	return nil
+}
+
+// bind binds a token to the object that is asked for.
+func (q *request) bind(c *serviceaccount.Claims, ref *authenticationv1.BoundObjectReference) error {
+	if ref == nil {
+		return nil
+	}
+	gvk := kschema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	var object *found
+	var err error
+	switch {
+	case gvk.Group == "" && gvk.Kind == "Secret":
+		if object, err = q.h.lookup(q.ctx, "secrets", q.namespace, ref.Name); err == nil {
+			c.Secret = &serviceaccount.Reference{Name: ref.Name, UID: object.UID}
+		}
+	case gvk.Group == "" && gvk.Kind == "Node":
+		if object, err = q.h.lookup(q.ctx, "nodes", "", ref.Name); err == nil {
+			c.Node = &serviceaccount.Reference{Name: ref.Name, UID: object.UID}
+		}
+	case gvk.Group == "" && gvk.Kind == "Pod":
+		if object, err = q.h.lookup(q.ctx, "pods", q.namespace, ref.Name); err == nil {
+			err = q.bindPod(c, ref.Name, object)
+		}
+	default:
+		return status.BadRequest("cannot bind token to object of type %s", gvk.String())
+	}
+	if err != nil {
+		return err
+	}
+	if ref.UID != "" && string(ref.UID) != object.UID {
+		return status.Conflict(kschema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, ref.Name,
+			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
+	}
+	return nil
+}
+
+// bindPod binds a token to a pod and says on which node that is.
+func (q *request) bindPod(c *serviceaccount.Claims, name string, pod *found) error {
+	if pod.account != q.name {
+		return status.BadRequest("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", q.name)
+	}
+	c.Pod = &serviceaccount.Reference{Name: name, UID: pod.UID}
+	if pod.node == "" {
+		return nil
+	}
+	c.Node = &serviceaccount.Reference{Name: pod.node}
+	node, err := q.h.lookup(q.ctx, "nodes", "", pod.node)
+	if err != nil {
+		if status.From(err).Reason == metav1.StatusReasonNotFound {
+			return nil
+		}
+		return status.Internal(err)
+	}
+	c.Node.UID = node.UID
+	return nil
+}
+
+// found is what is asked about an object that a token is bound to.
+type found struct {
+	serviceaccount.Object
+	account, node string // of a pod
+}
+
+// Reference looks up what a token is bound to.
+func (h *Handler) Reference(ctx context.Context, resource, namespace, name string) (*serviceaccount.Object, error) {
+	f, err := h.lookup(ctx, resource, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return &f.Object, nil
+}
+
+// lookup looks an object of the core group up.
+func (h *Handler) lookup(ctx context.Context, resource, namespace, name string) (*found, error) {
+	missing := status.NotFound(kschema.GroupResource{Resource: resource}, name)
+	k := h.Kinds.Load().Lookup("", resource)
+	if k == nil || name == "" || k.Namespaced != (namespace != "") {
+		return nil, missing
+	}
+	q := h.internal(ctx, k, namespace, name)
+	if err := q.res.Ready(ctx); err != nil {
+		return nil, storeError(err)
+	}
+	l := q.live()
+	if l.obj == nil {
+		if _, err := q.renew(&l); err != nil {
+			return nil, err
+		}
+	}
+	if l.obj == nil {
+		return nil, missing
+	}
+	d := doc.Get()
+	defer d.Release()
+	if err := doc.Parse(d, l.obj.Raw); err != nil {
+		return nil, err
+	}
+	spec := d.Root().Get("spec")
+	f := &found{account: strings.Clone(spec.Get("serviceAccountName").Text()), node: strings.Clone(spec.Get("nodeName").Text())}
+	o := meta.Object{Doc: d}
+	f.UID = strings.Clone(o.UID())
+	if text := o.DeletionTimestamp(); text != "" {
+		when, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return nil, errors.New("deletionTimestamp: " + err.Error())
+		}
+		f.Deleted = when
+	}
+	return f, nil
+}
+
+// discoveryAge is how long verifiers may keep what they are told, in seconds.
+const discoveryAge = 3600
+
+// issuerDocument serves one of the documents by which others verify tokens.
+func (q *request) issuerDocument() bool {
+	i := q.h.Tokens.Issuer
+	if i == nil || q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
+		return false
+	}
+	var body []byte
+	media := typeJSON
+	switch q.path {
+	case serviceaccount.ConfigurationPath:
+		body = i.Configuration()
+	case serviceaccount.KeysPath:
+		body, media = i.KeySet(), "application/jwk-set+json"
+	}
+	if body == nil {
+		return false
+	}
+	h := q.w.Header()
+	h.Set("Content-Type", media)
+	h.Set("Cache-Control", "public, max-age="+strconv.Itoa(discoveryAge))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	q.header(http.StatusOK)
+	if q.r.Method != http.MethodHead {
+		q.w.Write(body)
+	}
+	return true
+}

@@ -1,0 +1,164 @@
+// Package webhook asks a webhook whose a bearer token is, by a TokenReview.
+//
+// [New] returns the authenticator. What the webhook does not answer in time, or
+// answers with an error, refuses the token: no other authenticator comes after
+// it. Put a cache before it ([authn.Cache]); without one it is called for every
+// request.
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authenticationv1beta1 "k8s.io/api/authentication/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/kubehook"
+)
+
+// Config says which webhook is asked, and how.
+type Config struct {
+	ConfigFile string       // kubeconfig
+	Version    string       // of TokenReview: v1 or v1beta1
+	Audiences  []string     // of the API: what an answer is good for that does not say
+	Backoff    wait.Backoff // the zero value: kubehook.DefaultBackoff
+	Metrics    prometheus.Registerer
+}
+
+// timeout limits one question, with all its tries.
+const timeout = 30 * time.Second
+
+type token struct {
+	Config
+	client    *kubehook.Client
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+}
+
+// New returns the authenticator of a webhook.
+func New(c Config) (authn.Token, error) {
+	if c.Version != "v1" && c.Version != "v1beta1" {
+		return nil, fmt.Errorf("unsupported authentication webhook version %q, supported versions are %q, %q", c.Version, "v1", "v1beta1")
+	}
+	if c.Backoff.Steps == 0 {
+		c.Backoff = kubehook.DefaultBackoff
+	}
+	config, err := kubehook.Config(c.ConfigFile)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubehook.New(config, c.Backoff)
+	if err != nil {
+		return nil, err
+	}
+	t := &token{
+		Config: c,
+		client: client,
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_delegated_authn_request_total",
+			Help: "Number of HTTP requests partitioned by status code.",
+		}, []string{"code"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "apiserver_delegated_authn_request_duration_seconds",
+			Help:    "Request latency in seconds. Broken down by status code.",
+			Buckets: []float64{0.25, 0.5, 0.7, 1, 1.5, 3, 5, 10},
+		}, []string{"code"}),
+	}
+	if c.Metrics != nil {
+		c.Metrics.MustRegister(t.requests, t.durations)
+	}
+	return t, nil
+}
+
+// observe counts one call.
+func (t *token) observe(code int, took time.Duration, err error) {
+	label := strconv.Itoa(code)
+	if code == 0 {
+		if err == nil {
+			return
+		}
+		label = "<error>"
+	}
+	t.requests.WithLabelValues(label).Inc()
+	t.durations.WithLabelValues(label).Observe(took.Seconds())
+}
+
+// AuthenticateToken implements authn.Token.
+func (t *token) AuthenticateToken(ctx context.Context, text string, audiences []string) (*authn.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	status, err := t.ask(ctx, text, audiences)
+	if err != nil {
+		return nil, err
+	}
+	var good []string
+	if len(audiences) > 0 {
+		has := t.Audiences
+		if len(status.Audiences) > 0 {
+			has = status.Audiences
+		}
+		if good = authn.Intersect(audiences, has); len(good) == 0 {
+			return nil, nil
+		}
+	}
+	if !status.Authenticated {
+		if status.Error != "" {
+			return nil, errors.New(status.Error)
+		}
+		return nil, nil
+	}
+	u := &authn.User{Name: status.User.Username, UID: status.User.UID, Groups: authn.WithAuthenticated(status.User.Username, status.User.Groups)}
+	for key, values := range status.User.Extra {
+		if u.Extra == nil {
+			u.Extra = map[string][]string{}
+		}
+		u.Extra[key] = values
+	}
+	return &authn.Response{User: u, Audiences: good}, nil
+}
+
+// ask sends the review and reads its status. The versions have the same fields.
+func (t *token) ask(ctx context.Context, text string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
+	call := kubehook.Call{Observe: t.observe}
+	about := metav1.TypeMeta{Kind: "TokenReview", APIVersion: "authentication.k8s.io/" + t.Version}
+	if t.Version == "v1beta1" {
+		in := &authenticationv1beta1.TokenReview{TypeMeta: about, Spec: authenticationv1beta1.TokenReviewSpec{Token: text, Audiences: audiences}}
+		var out authenticationv1beta1.TokenReview
+		if err := t.client.Post(ctx, in, &out, call); err != nil {
+			return nil, err
+		}
+		if err := expect(about, out.TypeMeta); err != nil {
+			return nil, err
+		}
+		s := &authenticationv1.TokenReviewStatus{Authenticated: out.Status.Authenticated, Audiences: out.Status.Audiences, Error: out.Status.Error}
+		s.User = authenticationv1.UserInfo{Username: out.Status.User.Username, UID: out.Status.User.UID, Groups: out.Status.User.Groups}
+		for key, values := range out.Status.User.Extra {
+			if s.User.Extra == nil {
+				s.User.Extra = map[string]authenticationv1.ExtraValue{}
+			}
+			s.User.Extra[key] = authenticationv1.ExtraValue(values)
+		}
+		return s, nil
+	}
+	in := &authenticationv1.TokenReview{TypeMeta: about, Spec: authenticationv1.TokenReviewSpec{Token: text, Audiences: audiences}}
+	var out authenticationv1.TokenReview
+	if err := t.client.Post(ctx, in, &out, call); err != nil {
+		return nil, err
+	}
+	return &out.Status, expect(about, out.TypeMeta)
+}
+
+// expect refuses an answer of another kind.
+func expect(want, got metav1.TypeMeta) error {
+	if got == want {
+		return nil
+	}
+	return fmt.Errorf("webhook answered %s, %s, want %s, %s", got.APIVersion, got.Kind, want.APIVersion, want.Kind)
+}
