@@ -67,6 +67,21 @@ func AuthorizationConditions() LanguageOptions {
 	}
 }
 
+// AuthenticationClaims is the language of the expressions over the claims of a
+// token (KEP-3331): variable claims is an object of them ([LazyObject], with
+// [UnescapedNames] for what is in it).
+func AuthenticationClaims() LanguageOptions {
+	return LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "claims", Type: "map(string, any)"}}}
+}
+
+// AuthenticationUser is the language of the expressions over the user that
+// claims make: variable user has username, uid, groups and extra.
+func AuthenticationUser() LanguageOptions {
+	return LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "user", Type: userInfo.Name}}, Objects: []ObjectType{userInfo}}
+}
+
+var userInfo = ObjectType{"kubernetes.UserInfo", and(texts("username", "uid"), map[string]string{"groups": stringsType, "extra": extraType})}
+
 var selectorFields = map[string]string{"rawSelector": "string", "requirements": "list(kubernetes.SelectorRequirement)"}
 
 // AdmissionVariables says which of the variables of admission there are besides
@@ -75,6 +90,7 @@ type AdmissionVariables struct {
 	Params     bool
 	Authorizer bool // and authorizer.requestResource
 	Composed   bool // variables; [Language.Extend] adds its members with [ComposedVariables]
+	Patches    bool // literals of Object and JSONPatch, for mutations
 }
 
 // AdmissionConditions is the language of the match conditions of admission
@@ -82,6 +98,7 @@ type AdmissionVariables struct {
 func AdmissionConditions(has AdmissionVariables) LanguageOptions {
 	o := LanguageOptions{
 		Kubernetes: NewestKubernetes,
+		Patches:    has.Patches,
 		Variables: []Variable{
 			{Name: ObjectVariable}, {Name: OldObjectVariable},
 			{Name: NamespaceVariable, Type: "kubernetes.Namespace"},
@@ -112,7 +129,7 @@ func requestTypes() []ObjectType {
 		})},
 		{"kubernetes.GroupVersionKind", texts("group", "version", "kind")},
 		{"kubernetes.GroupVersionResource", texts("group", "version", "resource")},
-		{"kubernetes.UserInfo", and(texts("username", "uid"), map[string]string{"groups": stringsType, "extra": extraType})},
+		userInfo,
 	}
 }
 
@@ -168,9 +185,10 @@ func composed(t *types.Type) *types.Type {
 
 // LazyObject is an object whose members are computed when an expression first
 // reads them, each at most once. An error of get is an error in the language.
-// Unlike other values it belongs to one evaluation at a time.
+// Unlike other values it belongs to one evaluation at a time. Names may be
+// written escaped: a__dot__b is the member a.b.
 func LazyObject(names []string, get func(name string) (Value, error)) Value {
-	m := &mapBox{}
+	m := &mapBox{unescape: true}
 	for _, name := range names {
 		m.put(constString(name), Value{})
 	}
@@ -182,4 +200,26 @@ func LazyObject(names []string, get func(name string) (Value, error)) Value {
 		return v
 	}
 	return mapValue(m)
+}
+
+// UnescapedNames is data whose maps may be read by escaped names: m.a__dot__b is
+// m["a.b"].
+func UnescapedNames(v Value) Value {
+	switch {
+	case v.fromDoc():
+	case v.kind == KindList:
+		var items []Value
+		for _, item := range v.items() {
+			items = append(items, UnescapedNames(item))
+		}
+		return listValue(items)
+	case v.kind == KindMap:
+		m := &mapBox{unescape: true}
+		eachEntry(v, func(k, item Value) bool {
+			m.put(k, UnescapedNames(item))
+			return true
+		})
+		return mapValue(m)
+	}
+	return v
 }

@@ -145,7 +145,7 @@ func costSort(list, keys Value) uint64 {
 var functionCosts = map[string]costFn{
 	"isSorted": costTraversal, "sum": costTraversal, "max": costTraversal, "min": costTraversal,
 	"indexOf": costTraversal, "lastIndexOf": costTraversal, "includes": costTraversal,
-	"url": costParse, "lowerAscii": costParse, "upperAscii": costParse, "substring": costParse, "trim": costParse,
+	"url": costParse, "lowerAscii": costParse, "upperAscii": costParse, "substring": costParse, "trim": costParse, "jsonpatch.escapeKey": costParse,
 	"cidr": costParse, "isIP": costParse, "isCIDR": costParse, "quantity": costParse, "isQuantity": costParse,
 	"semver": costParse, "isSemver": costParse, "ip": costParse,
 	"replace": costTwice, "split": costTwice, "ip.isCanonical": costTwice,

@@ -113,6 +113,6 @@
 // (comprehensions), value.go with errors.go, load.go, equal.go, ops.go
 // (values), cost.go and estimate.go (prices), bridge.go and lib_*.go
 // (libraries); language.go, libraries.go, subset.go, expression.go and
-// conditions.go (the language for hosts), godata.go (plain data), partial.go and residual.go
+// conditions.go (the language for hosts, and Kubernetes' conditions), godata.go (plain data), partial.go and residual.go
 // (unknown data).
 package cel

@@ -109,7 +109,7 @@ func (e *estimator) EstimateCallCost(function, overload string, target *checker.
 			wanted := s.MultiplyByCostFactor(0.5).MultiplyByCostFactor(costList + costStruct)
 			return priced(costEstimate{Min: costList, Max: costList}.Add(walk(s, 0.1)).Add(wanted))
 		}
-	case "url":
+	case "url", "jsonpatch.escapeKey":
 		if len(args) == 1 {
 			s := e.size(args[0])
 			return &callEstimate{CostEstimate: walk(s, 0.1), ResultSize: &s}

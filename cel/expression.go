@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 )
 
 // This file defines Expression, a compiled expression of a Language, and what
@@ -77,6 +78,28 @@ func (x *Expression) Inputs() []string {
 		names = append(names, in.name)
 	}
 	return names
+}
+
+// Selects reports whether the expression selects that member of a variable
+// anywhere, as x.f, has(x.f) or x.?f.
+func (x *Expression) Selects(variable, member string) bool {
+	found := false
+	ast.PreOrderVisit(x.tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.SelectKind:
+			s := e.AsSelect()
+			found = found || s.FieldName() == member && isVariable(s.Operand(), variable)
+		case ast.CallKind:
+			args := e.AsCall().Args()
+			found = found || e.AsCall().FunctionName() == operators.OptSelect && len(args) == 2 && isVariable(args[0], variable) &&
+				args[1].Kind() == ast.LiteralKind && args[1].AsLiteral().Value() == member
+		}
+	}))
+	return found
+}
+
+func isVariable(e ast.Expr, name string) bool {
+	return e.Kind() == ast.IdentKind && e.AsIdent() == name
 }
 
 // String describes the expression: its text, type and estimate.

@@ -158,7 +158,8 @@ func FromDoc(v doc.Value, t *Type) Value {
 
 // Go is v as plain Go data: nil, bool, int64, uint64, float64, string, []byte,
 // time.Time, time.Duration, []any, map[any]any; an optional is its value or
-// nil. A value of any other kind is its text.
+// nil; an object that the expression made is a map[string]any, an operation of
+// a patch a [JSONPatch]. A value of any other kind is its text.
 func (v Value) Go() any {
 	switch v.kind {
 	case KindNone, KindNull:
@@ -198,7 +199,19 @@ func (v Value) Go() any {
 		}
 		return v.optional().Go()
 	}
+	if m, ok := v.made(); ok {
+		return m.native()
+	}
 	return v.String()
+}
+
+// made is the object or operation that v is.
+func (v Value) made() (*made, bool) {
+	if v.kind != KindOpaque {
+		return nil, false
+	}
+	m, ok := v.opaque().(*made)
+	return m, ok
 }
 
 // JSON is v as compact JSON: bytes as base64, durations and timestamps as the
@@ -253,6 +266,13 @@ func (v Value) JSON() ([]byte, error) {
 		return nil, fmt.Errorf("the value is unknown: it depends on %v", v.Unknown().Paths)
 	case KindBool, KindInt, KindUint, KindString:
 		return marshal(v.Go())
+	}
+	if m, ok := v.made(); ok {
+		fields := &mapBox{}
+		for _, name := range m.names {
+			fields.put(constString(name), m.fields[name])
+		}
+		return mapValue(fields).JSON()
 	}
 	return marshal(v.String())
 }

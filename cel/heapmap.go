@@ -13,6 +13,7 @@ type mapBox struct {
 	keys, vals []Value
 	index      map[scalarKey]int       // made when the map grows beyond a few keys
 	get        func(name string) Value // computes a value that is not there yet when it is first read; nil: all are there
+	unescape   bool                    // names may be asked for in their escaped form
 }
 
 // at is the value of key i.
@@ -136,6 +137,11 @@ func (m *mapBox) remove(k Value) {
 // find is the value under k. A number finds a key of another numeric type if
 // neither loses precision.
 func (m *mapBox) find(k Value) (Value, bool) {
+	if m.unescape && k.kind == KindString {
+		if name, ok := Unescape(k.text()); ok {
+			k = stringValue(name)
+		}
+	}
 	if i := m.exact(k); i >= 0 {
 		return m.at(i), true
 	}

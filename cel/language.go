@@ -35,6 +35,9 @@ type LanguageOptions struct {
 	Objects   []ObjectType // that types of variables name
 	Functions []Function
 	Container string // the namespace in which names are looked up, such as "acme.policy"
+	// Patches: literals of type Object, Object.spec and so on, and JSONPatch, of
+	// which mutating policies make changes, and jsonpatch.escapeKey().
+	Patches bool
 	// LenientPresence: has(x.f) of an x that can have no members is false, as
 	// in Kubernetes, instead of an error.
 	LenientPresence bool
@@ -82,6 +85,7 @@ type Language struct {
 	allowed  *selection                        // nil: everything
 	strict   bool
 
+	patches    bool // there are literals of patches
 	kubernetes bool // expressions mean what they mean in rules
 }
 
@@ -99,6 +103,9 @@ func NewLanguage(o LanguageOptions) (*Language, error) {
 		options = append(options, opt)
 	}
 	options = append(options, cel.EnableMacroCallTracking())
+	if o.Patches {
+		options = append(options, patchLibrary()...)
+	}
 	if o.Container != "" {
 		options = append(options, cel.Container(o.Container))
 	}
@@ -106,7 +113,7 @@ func NewLanguage(o LanguageOptions) (*Language, error) {
 	if err != nil {
 		return nil, fmt.Errorf("language: %w", err)
 	}
-	l := &Language{strict: !o.LenientPresence && o.Kubernetes == "", kubernetes: o.Kubernetes != ""}
+	l := &Language{strict: !o.LenientPresence && o.Kubernetes == "", kubernetes: o.Kubernetes != "", patches: o.Patches}
 	functions := base.Functions()
 	if o.Subset != nil {
 		if l.allowed, err = o.Subset.selection(base); err != nil {
@@ -139,7 +146,7 @@ func (l *Language) declare(vars []Variable, objects []ObjectType, before *checke
 	earlier := l.provider
 	l.provider = newProvider(l.env)
 	l.provider.inherit(earlier)
-	l.provider.named = l.objects
+	l.provider.named, l.provider.patches = l.objects, l.patches
 	var err error
 	if l.check, err = newChecker(l.env.base, l.provider, before); err != nil {
 		return err

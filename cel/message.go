@@ -27,38 +27,69 @@ func (c *compiler) message(e ast.Expr) *code {
 		name = ref.Name
 	}
 	name = strings.TrimPrefix(name, ".")
-	fields := map[string]*code{}
+	var fields []messageField
 	for _, f := range s.Fields() {
-		if f.AsStructField().IsOptional() {
-			c.unsupported("an optional field of " + name)
-		}
-		fields[f.AsStructField().Name()] = c.node(f.AsStructField().Value())
+		field := f.AsStructField()
+		fields = append(fields, messageField{field.Name(), c.node(field.Value()).eval, field.IsOptional()})
 	}
-	make := messageMaker(name, fields)
+	make := c.messageMaker(name)
 	if make == nil {
 		c.unsupported("a literal of type " + name)
 	}
 	return &code{eval: func(fr *frame) Value {
-		values := map[string]Value{}
-		for _, f := range s.Fields() {
-			field := f.AsStructField().Name()
-			v := fields[field].eval(fr)
-			if v.failed() {
-				return v
-			}
-			values[field] = v
-		}
+		v := readFields(fr, fields, make)
 		fr.cost += costStruct
-		return make(values)
+		return v
 	}}
+}
+
+// messageField is a member of a literal.
+type messageField struct {
+	name     string
+	eval     evalFn
+	optional bool
+}
+
+// readFields evaluates the members and makes the message of them.
+func readFields(fr *frame, fields []messageField, make func(names []string, values map[string]Value) Value) Value {
+	var names []string
+	values := map[string]Value{}
+	for _, f := range fields {
+		v := f.eval(fr)
+		switch {
+		case v.failed():
+			return v
+		case f.optional && v.kind != KindOptional:
+			return errorf("cannot initialize optional entry '%s' from non-optional value %v", f.name, v.ref())
+		case f.optional && v.ptr == nil:
+			continue
+		case f.optional:
+			v = *v.optional()
+		}
+		names, values[f.name] = append(names, f.name), v
+	}
+	return make(names, values)
+}
+
+// messageMaker is what makes the value of a literal; nil if the type is none
+// that has such values.
+func (c *compiler) messageMaker(name string) func([]string, map[string]Value) Value {
+	if c.lang != nil && c.lang.lang.patches && isPatchType(name) {
+		return func(names []string, values map[string]Value) Value { return madeOf(name, names, values) }
+	}
+	make := wellKnown(name)
+	if make == nil {
+		return nil
+	}
+	return func(_ []string, values map[string]Value) Value { return make(values) }
 }
 
 // costStruct is the price of making a message.
 const costStruct = 40
 
-// messageMaker is what makes a value of a message's fields; nil if the message
-// is none that has such a value.
-func messageMaker(name string, fields map[string]*code) func(map[string]Value) Value {
+// wellKnown is what makes a value of the fields of a well-known type; nil if the
+// message is none that has such a value.
+func wellKnown(name string) func(map[string]Value) Value {
 	if zero, ok := wrappers[name]; ok {
 		return func(values map[string]Value) Value {
 			v, ok := values["value"]

@@ -22,6 +22,7 @@ type provider struct {
 	cel     map[*Type]*types.Type
 	objects map[string]*Type
 	named   map[string]map[string]*types.Type // members of the objects that a host declared; not changed
+	patches bool                              // there are literals of patches
 }
 
 func newProvider(e *Env) *provider {
@@ -106,7 +107,7 @@ func (p *provider) FindStructType(name string) (*types.Type, bool) {
 	if t, ok := p.objects[name]; ok {
 		return types.NewTypeTypeWithParam(p.cel[t]), true
 	}
-	if _, ok := p.named[name]; ok {
+	if _, ok := p.named[name]; ok || p.patches && isPatchType(name) {
 		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
 	}
 	return p.Provider.FindStructType(name)
@@ -117,6 +118,12 @@ func (p *provider) FindStructFieldType(object, field string) (*types.FieldType, 
 	defer p.mu.RUnlock()
 	if fields, ok := p.named[object]; ok {
 		if t, ok := fields[field]; ok {
+			return &types.FieldType{Type: t}, true
+		}
+		return nil, false
+	}
+	if p.patches && isPatchType(object) {
+		if t, ok := patchField(object, field); ok {
 			return &types.FieldType{Type: t}, true
 		}
 		return nil, false

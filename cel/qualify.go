@@ -44,6 +44,12 @@ func qualify(v, key Value, test bool) (got Value, present bool) {
 			return errorf("index out of bounds: %v", key.ref()), false
 		}
 		return Value{kind: KindError, flag: errIndex, bits: key.bits}, false
+	case KindOpaque:
+		if m, ok := v.opaque().(*made); ok {
+			if got, present := m.get(key, test); present {
+				return got, true
+			}
+		}
 	}
 	if test {
 		return Value{}, false
@@ -133,6 +139,11 @@ func libraryTypeName(v ref.Val) string {
 		return "library." + strings.ToLower(short[:1]) + short[1:] + "Val"
 	case decision:
 		return "library.decisionVal"
+	case *made:
+		if v.t.TypeName() == patchTypeName {
+			return "*mutation.JSONPatchVal"
+		}
+		return "*dynamic.ObjectVal"
 	}
 	return fmt.Sprintf("%T", v)
 }

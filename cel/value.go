@@ -259,6 +259,9 @@ func (v Value) typeOf() *types.Type {
 	case KindOptional:
 		return types.OptionalType
 	case KindOpaque:
+		if m, ok := v.made(); ok {
+			return types.NewTypeTypeWithParam(m.t)
+		}
 		if t, ok := v.opaque().Type().(*types.Type); ok {
 			return t
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -13,11 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
 	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 
 	kcel "github.com/keelson-io/keelson/cel"
 )
@@ -328,3 +331,111 @@ func theirVariables(names []string, programs []admissioncel.CompilationResult, d
 	}
 	return out
 }
+
+// patchExpressions make objects and operations.
+var patchExpressions = []string{
+	`Object{}`, `Object{spec: Object.spec{replicas: 3, names: ['a'], labels: {'k': 'v'}}}`, `Object{spec: Object.spec{a: Object.spec.a{b: 1.5}}}`,
+	`Object{spec: Object.other{a: 1}}`, `Object{items: [Object.items{a: 1}, Object.x{}]}`, `Object{spec: 1 / 0}`, `Object{?spec: optional.none()}`,
+	`Object{?spec: optional.of(2)}`, `Object{?spec: dyn(2)}`, `Object{a: 1} == Object{a: 1}`, `Object{a: 1} == Object{a: 2}`, `Object{a: 1} != Object{}`,
+	`Object{a: 1}.a`, `Object{a: 1}.b`, `Object{a: 1}.?b`, `Object{a: 1}['a']`, `has(Object{a: 1}.b)`, `JSONPatch{op: 'a'}.value`, `has(JSONPatch{value: null}.value)`, `has(Object{a: 1}.a)`, `type(Object.spec{})`, `optional.ofNonZeroValue(Object{})`, `optional.ofNonZeroValue(Object{a: 1}).hasValue()`,
+	`[JSONPatch{op: 'add', path: '/a', value: 1}, JSONPatch{op: 'copy', path: '/a/' + jsonpatch.escapeKey('x/y~z'), from: '/b'}]`,
+	`JSONPatch{op: 'add'}.op`, `JSONPatch{op: 'add'}.path`, `has(JSONPatch{op: 'add'}.path)`, `has(JSONPatch{op: 'add'}.op)`, `JSONPatch{op: dyn(1)}`, `JSONPatch{op: 1}`,
+	`JSONPatch{op: 'add', value: Object{a: [1]}}`, `JSONPatch{op: 'a'} == JSONPatch{op: 'a'}`, `jsonpatch.escapeKey('a/b~c') == 'a~1b~0c'`,
+	`type(JSONPatch{})`, `dyn(Object{}).all(x, true)`, `Other{a: 1}`, `Objects{a: 1}`, `jsonpatch.escapeKey(1)`,
+}
+
+func TestPatches(t *testing.T) {
+	l, err := kcel.NewLanguage(kcel.AdmissionConditions(kcel.AdmissionVariables{Patches: true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := admissioncel.NewCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, 37)))
+	for _, expr := range patchExpressions {
+		r := up.CompileCELExpression(returning{expr}, admissioncel.OptionalVariableDeclarations{HasPatchTypes: true}, environment.StoredExpressions)
+		want := outcome{}
+		if r.Error != nil {
+			want.compile = r.Error.Detail
+		}
+		x, got := ourOutcome(l, expr)
+		if normal(want) != normal(got) {
+			t.Errorf("%s\n\tupstream %v\n\tkeelson  %v", expr, want, got)
+			continue
+		}
+		if x == nil {
+			continue
+		}
+		condition{r.Program, x, want}.compare(t, expr, map[string]any{}, kcel.Vars{})
+		theirs, _, _ := r.Program.Eval(map[string]any{})
+		ours, _, err := x.Eval(context.Background(), nil, 0)
+		object, ok := theirs.(*dynamic.ObjectVal)
+		if !ok || err != nil {
+			continue
+		}
+		native, nativeErr := object.ConvertToNative(reflect.TypeFor[map[string]any]())
+		if nativeErr != nil || fmt.Sprint(native) != fmt.Sprint(ours.Go()) {
+			t.Errorf("%s: as Go data: upstream %v %v, keelson %v", expr, native, nativeErr, ours.Go())
+		}
+		if a, b := fmt.Sprint(object.CheckTypeNamesMatchFieldPathNames()), fmt.Sprint(kcel.CheckObject(ours)); a != b {
+			t.Errorf("%s: places: upstream %s, keelson %s", expr, a, b)
+		}
+	}
+}
+
+// TestAuthenticationLanguages compares what is checked; the data is the host's.
+func TestAuthenticationLanguages(t *testing.T) {
+	claims, err := kcel.NewLanguage(kcel.AuthenticationClaims())
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := kcel.NewLanguage(kcel.AuthenticationUser())
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := authenticationcel.NewDefaultCompiler()
+	data := map[string]any{"sub": "ann", "email": "a@b", "nested": map[string]any{"a.b": []any{map[string]any{"x/y": 1.5}}}, "n": nil}
+	bound := kcel.Vars{"claims": kcel.LazyObject([]string{"sub", "email", "nested", "n"}, func(name string) (kcel.Value, error) {
+		v, err := kcel.FromGo(data[name])
+		return kcel.UnescapedNames(v), err
+	})}
+	for expr, want := range map[string]string{
+		`claims.sub`: "ann", `claims.nested.a__dot__b[0].x__slash__y`: "1.5", `claims['nested']['a.b'][0]['x/y']`: "1.5",
+		`has(claims.email)`: "true", `claims.?missing.orValue('none')`: "none", `claims.missing`: "no such key: missing", `claims.n == null`: "true",
+		`claims.sub + claims.email`: "anna@b", `claims.sub == 1`: "false", `claims.foo.bar`: "no such key: foo", `user.uid`: "", `claims + 1`: "",
+	} {
+		_, upErr := up.CompileClaimsExpression(anyExpression{expr})
+		x, got := ourOutcome(claims, expr)
+		if (upErr == nil) != (x != nil) || upErr != nil && upErr.Error() != got.compile {
+			t.Errorf("%s: upstream %v, keelson %v", expr, upErr, got)
+		}
+		if x == nil {
+			continue
+		}
+		v, _, err := x.Eval(context.Background(), bound, 0)
+		text := fmt.Sprint(v.Go())
+		if err != nil {
+			text = err.Error()
+		}
+		if text != want {
+			t.Errorf("%s: got %s, want %s", expr, text, want)
+		}
+	}
+	for _, expr := range []string{`user.username == 'a'`, `user.extra['k'][0]`, `user.name`, `user.groups.exists(g, g == 'x')`, `claims.x`} {
+		_, upErr := up.CompileUserExpression(anyExpression{expr})
+		if x, got := ourOutcome(user, expr); (upErr == nil) != (x != nil) || upErr != nil && upErr.Error() != got.compile {
+			t.Errorf("%s: upstream %v, keelson %v", expr, upErr, got)
+		}
+	}
+	for expr, want := range map[string]bool{
+		`claims.email`: true, `has(claims.email)`: true, `claims.?email.orValue('x')`: true, `claims.email_verified`: false, `claims['email']`: false,
+		`[1].exists(x, claims.email == 'a')`: true, `claims.nested.email == 'x'`: false, `{'a': claims.email}`: true,
+	} {
+		if x, _ := ourOutcome(claims, expr); x == nil || x.Selects("claims", "email") != want {
+			t.Errorf("%s: want that it selects claims.email: %t", expr, want)
+		}
+	}
+}
+
+type anyExpression struct{ expr string }
+
+func (e anyExpression) GetExpression() string    { return e.expr }
+func (e anyExpression) ReturnTypes() []*cel.Type { return []*cel.Type{cel.AnyType} }
