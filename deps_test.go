@@ -62,6 +62,7 @@ var arrows = map[string]string{
 	"controller/expiry":    "cache doc kind store",
 	"controller/ensure":    "cache doc kind meta status store",
 	"server":               "api audit authn authn/serviceaccount authn/webhook authz/abac authz/config authz/node authz/rbac authz/reload cache controller/crd controller/ensure controller/expiry controller/gc controller/namespace controller/roles conversion kind kind/builtin store store/etcd",
+	"keelsontest":          "server store/mem",
 	"lint":                 "cel doc kind meta schema schema/structural",
 	"suite":                "doc kind meta schema status",
 	"internal/cli":         "audit authz/config cel doc kind lint meta schema server status suite",

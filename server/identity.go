@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
 	"net"
 	"os"
@@ -184,4 +185,17 @@ func (s *Server) renew(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// clientCertificate issues a certificate and a key, both PEM, with which a
+// client is known as name and a member of groups.
+func (id *identity) clientCertificate(name string, groups []string) (cert, key []byte, err error) {
+	template := adminTemplate(time.Now())
+	template.Subject = pkix.Name{CommonName: name, Organization: groups}
+	issuer := pki{authority: id.pki.authority} // without a directory: the certificate is nobody else's
+	issued, err := issuer.issue(name, template, issuer.authority)
+	if err != nil {
+		return nil, nil, err
+	}
+	return issued.certPEM, issued.keyPEM, nil
 }

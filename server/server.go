@@ -389,3 +389,9 @@ func (s *Server) Kubeconfig() []byte { return s.identity.Kubeconfig() }
 
 // Handler is what serves requests, without TLS in front of it.
 func (s *Server) Handler() http.Handler { return s.handler }
+
+// ClientCertificate issues a certificate and a key, both PEM, with which a
+// client is known as name and a member of groups.
+func (s *Server) ClientCertificate(name string, groups ...string) (cert, key []byte, err error) {
+	return s.identity.clientCertificate(name, groups)
+}

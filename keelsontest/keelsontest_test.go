@@ -1,0 +1,165 @@
+package keelsontest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/keelson-io/keelson/keelsontest"
+)
+
+var widgets = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"}
+
+func widget(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.org/v1", "kind": "Widget", "metadata": map[string]any{"name": name}, "spec": map[string]any{},
+	}}
+}
+
+func create(t *testing.T, c dynamic.Interface, name string) error {
+	t.Helper()
+	made, err := c.Resource(widgets).Namespace("default").Create(t.Context(), widget(name), metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if size, _, _ := unstructured.NestedInt64(made.Object, "spec", "size"); size != 3 {
+		t.Errorf("%s: got size %d, want the default", name, size)
+	}
+	return nil
+}
+
+// TestStart holds that servers in parallel have nothing of each other.
+func TestStart(t *testing.T) {
+	for i, opts := range [][]keelsontest.Option{nil, nil, {keelsontest.Etcd()}, {keelsontest.Controllers()}} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			s := keelsontest.Start(t, append(opts, keelsontest.CRDs("testdata"))...)
+			if err := create(t, s.Client, "same"); err != nil {
+				t.Fatal(err)
+			}
+			list, err := s.Client.Resource(widgets).List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(list.Items) != 1 {
+				t.Errorf("got %d widgets, error %v", len(list.Items), err)
+			}
+			s.InstallCRDs("testdata/widgets.yaml") // again, without harm
+			text, err := os.ReadFile(s.Kubeconfig())
+			if err != nil || !strings.Contains(string(text), s.Config.Host) {
+				t.Errorf("kubeconfig: %v\n%s", err, text)
+			}
+		})
+	}
+}
+
+// TestUser holds that users may do what roles let them.
+func TestUser(t *testing.T) {
+	t.Parallel()
+	s := keelsontest.Start(t, keelsontest.CRDs("testdata"))
+	jane, err := dynamic.NewForConfig(s.User("jane", "makers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := create(t, jane, "a"); !apierrors.IsForbidden(err) {
+		t.Fatalf("got %v, want that jane may not", err)
+	}
+	grant(t, s)
+	if err := create(t, jane, "a"); err != nil {
+		t.Error(err)
+	}
+	if err := jane.Resource(widgets).Namespace("default").Delete(t.Context(), "a", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v, want that jane may not delete", err)
+	}
+}
+
+// grant lets makers create widgets.
+func grant(t *testing.T, s *keelsontest.Server) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: "makers"}
+	for resource, o := range map[string]runtime.Object{
+		"clusterroles": &rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: meta,
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{"example.org"}, Resources: []string{"widgets"}, Verbs: []string{"create"}}}},
+		"clusterrolebindings": &rbacv1.ClusterRoleBinding{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleBinding"}, ObjectMeta: meta,
+			Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: "rbac.authorization.k8s.io", Name: "makers"}},
+			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "makers"}},
+	} {
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resource}
+		if _, err := s.Client.Resource(r).Create(t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBadCRDs holds that what cannot be read is said.
+func TestBadCRDs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(path, []byte("kind: [\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{path, "no/such/folder"} {
+		f := &failing{TB: t}
+		func() {
+			defer func() { recover() }()
+			keelsontest.Start(f, keelsontest.CRDs(p))
+		}()
+		if !strings.Contains(f.message, filepath.Base(p)) {
+			t.Errorf("%s: got %q", p, f.message)
+		}
+	}
+}
+
+// failing is a test that is told that it failed, and does not.
+type failing struct {
+	testing.TB
+	message string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.message = fmt.Sprintf(format, args...)
+	panic(f.message)
+}
+
+// BenchmarkStart measures how long a test waits for its server, and for its end.
+func BenchmarkStart(b *testing.B) {
+	for name, opts := range map[string][]keelsontest.Option{"memory": nil, "memory and a definition": {keelsontest.CRDs("testdata")}, "etcd": {keelsontest.Etcd()}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				s := keelsontest.Start(b, opts...)
+				b.StopTimer()
+				s.Stop()
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+func Example() {
+	test := func(t *testing.T) {
+		t.Parallel()
+		s := keelsontest.Start(t, keelsontest.CRDs("testdata"))
+		c, err := dynamic.NewForConfig(s.User("jane", "makers"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Resource(widgets).Namespace("default").Create(context.Background(), widget("a"), metav1.CreateOptions{})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("jane may create widgets without any role: %v", err)
+		}
+	}
+	_ = test // go test runs it
+}
