@@ -185,14 +185,14 @@ func measureObject(s *subject, rounds int) (*objectRow, error) {
 		t := leastOf(20, unmarshal, func() { ours.check(s.body) }, func() { up.check(s.body) })
 		row.unmarshal, row.ours, row.up = append(row.unmarshal, t[0]), append(row.ours, t[1]), append(row.up, t[2])
 	}
-	row.allocs = allocations(func() { ours.check(s.body) })
-	row.upAllocs = allocations(func() { up.check(s.body) })
+	row.allocs = allocations(100, func() { ours.check(s.body) })
+	row.upAllocs = allocations(100, func() { up.check(s.body) })
 	return row, nil
 }
 
-// allocations is how many allocations a call of fn makes.
-func allocations(fn func()) float64 {
-	const times = 100
+// allocations is how many allocations a call of fn makes, on average of a few.
+func allocations(few int, fn func()) float64 {
+	times := uint64(min(few, 100))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range times {

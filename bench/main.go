@@ -7,8 +7,10 @@
 //
 //	bench [-rounds 3] [-n 2000] [-c 16] [-o FILE,...] [-only upstream|keelson]
 //	bench engine [-rounds 7] [-o FILE,...]
+//	bench rules [-rounds 51] [-run TEXT] [-o FILE,...]
 //
-// The second form measures the engine alone, in this process.
+// The second form measures the engine alone, in this process; the third single rules of published definitions: Keelson's
+// evaluation, a bare cel-go program, and upstream's validation of the rule.
 //
 // The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side.
 package main
@@ -40,6 +42,8 @@ func run(ctx context.Context, args []string) error {
 			return runUpstream(ctx, args[1:])
 		case "engine":
 			return runEngine(args[1:])
+		case "rules":
+			return runRules(ctx, args[1:])
 		}
 	}
 	var o options

@@ -29,7 +29,11 @@ var builtins = map[string]builtin{
 	"string_lower_ascii":  onText(asciiLower),
 	"string_upper_ascii":  onText(asciiUpper),
 	"string_trim":         onText(strings.TrimSpace),
-	"list_join":           func(a []Value) (Value, bool) { return joinTexts(a[0], "") },
+	"string_substring_int": func(a []Value) (Value, bool) {
+		return substring(a[0], a[1], intValue(int64(a[0].bits)))
+	},
+	"string_substring_int_int": func(a []Value) (Value, bool) { return substring(a[0], a[1], a[2]) },
+	"list_join":                func(a []Value) (Value, bool) { return joinTexts(a[0], "") },
 	"list_join_string": func(a []Value) (Value, bool) {
 		if a[1].kind != KindString {
 			return Value{}, false
@@ -86,6 +90,18 @@ func optionalValue(a []Value) (Value, bool) {
 		return errorValue(errDereference), true
 	}
 	return *a[0].optional(), true
+}
+
+// substring is the bytes between two places of a text of ASCII.
+func substring(s, from, to Value) (Value, bool) {
+	if s.kind != KindString || s.flag != flagASCII || from.kind != KindInt || to.kind != KindInt {
+		return Value{}, false
+	}
+	i, j := from.Int(), to.Int()
+	if i < 0 || i > j || j > int64(s.bits) {
+		return Value{}, false
+	}
+	return constASCII(s.text()[i:j]), true
 }
 
 func asciiLower(s string) string {

@@ -21,7 +21,9 @@ type code struct {
 	resolve evalFn
 	counted evalFn // size() of the value, cheaper than making it; nil if there is no such way
 	konst   *Value // the value, if it is constant
-	path    *path  // the node, if it is a path; its steps may grow
+	// elements are what a list is made of that is written out, if all are plain.
+	elements []evalFn
+	path     *path // the node, if it is a path; its steps may grow
 	// choose evaluates a node that is ?:, whose branches take the steps that
 	// follow it, and says whether the branch has steps already.
 	choose func(fr *frame) (Value, bool)
@@ -338,7 +340,11 @@ func (c *compiler) selection(e ast.Expr) *code {
 // indexing compiles a[b], a[?b] and a.?b.
 func (c *compiler) indexing(e ast.Expr, optional bool) *code {
 	args := e.AsCall().Args()
-	operand, key := c.node(args[0]), c.node(args[1])
+	key := c.node(args[1])
+	if fused := c.splitItem(args[0], key); fused != nil && !optional {
+		return fused
+	}
+	operand := c.node(args[0])
 	s := step{optional: optional}
 	if key.konst != nil {
 		if bad := checkKey(*key.konst); bad.failed() {
@@ -395,11 +401,15 @@ func (c *compiler) list(e ast.Expr) *code {
 		}
 		return constant(v)
 	}
-	return &code{eval: func(fr *frame) Value {
+	out := &code{eval: func(fr *frame) Value {
 		v := build(fr)
 		fr.cost += costList
 		return v
 	}}
+	if len(l.OptionalIndices()) == 0 {
+		out.elements = evals
+	}
+	return out
 }
 
 func (c *compiler) mapLiteral(e ast.Expr) *code {

@@ -90,6 +90,12 @@ func (c *compiler) function(e ast.Expr) *code {
 	if c.lang != nil && name == blockFunction {
 		return c.block(e)
 	}
+	if fused := c.urlScheme(e); fused != nil {
+		return fused
+	}
+	if fused := c.formatCheck(e); fused != nil {
+		return fused
+	}
 	args := c.arguments(e)
 	if name == "matches" || name == "find" || name == "findAll" {
 		if len(args) > 1 && args[1].konst != nil && args[1].konst.kind == KindString && (!c.general() || validPattern(args[1].konst.text())) {
@@ -99,6 +105,12 @@ func (c *compiler) function(e ast.Expr) *code {
 	if fast := c.fastCall(name, overload, args); fast != nil {
 		return fast
 	}
+	return c.plainFunction(e, args)
+}
+
+// plainFunction compiles a call whose arguments are evaluated one by one.
+func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
+	name, overload := e.AsCall().FunctionName(), c.overload(e)
 	impl := c.env.implementation(overload, name)
 	if impl == nil && c.lang != nil {
 		return c.lang.unbound(c, name)
@@ -130,6 +142,17 @@ func (c *compiler) function(e ast.Expr) *code {
 			c.fail("%w", v.err())
 		}
 	}
+	if len(args) == 1 && !c.general() { // their prices are Kubernetes'
+		if fn := quickCalls[overload]; fn != nil {
+			return &code{eval: cc.withQuick(fn)}
+		}
+		if t, ok := textTests[overload]; ok {
+			return testCode(textTest(args[0], t.fn, t.price, cc.eval))
+		}
+		if overload == overloads.StringToDuration {
+			return withNum(KindDuration, durationNumber(args[0]), cc.eval)
+		}
+	}
 	return &code{eval: cc.eval}
 }
 
@@ -148,6 +171,11 @@ func (cc *callCode) eval(fr *frame) Value {
 		}
 		fr.stack = append(fr.stack, v)
 	}
+	return cc.finish(fr, base, failure)
+}
+
+// finish charges and applies the call to the arguments above base.
+func (cc *callCode) finish(fr *frame, base int, failure Value) Value {
 	args := fr.stack[base:]
 	result := failure
 	if failure.kind == KindNone {
@@ -271,6 +299,9 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 func (c *compiler) equality(e ast.Expr, negated bool) *code {
 	args := e.AsCall().Args()
 	a, b := c.node(args[0]), c.node(args[1])
+	if test := c.caseEquality(args[0], a, b, negated); test != nil {
+		return testCode(test)
+	}
 	if a.test != nil && b.test != nil && a.static == KindBool && b.static == KindBool {
 		return testCode(equalTests(a.test, b.test, negated))
 	}
@@ -357,7 +388,7 @@ func (c *compiler) ordering(e ast.Expr) *code {
 		} else {
 			fr.cost++
 		}
-		if l.kind == KindInt && r.kind == KindInt {
+		if l.kind == r.kind && (l.kind == KindInt || l.kind == KindDuration) {
 			i, j := l.Int(), r.Int()
 			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
 		}
@@ -385,28 +416,35 @@ func (c *compiler) ordering(e ast.Expr) *code {
 		l := x(fr)
 		return orderValues(fr, l, y(fr))
 	}
-	if d, ok := directOf(a); ok && d.want == KindInt && b.konst != nil && b.konst.kind == KindInt {
-		j := b.konst.Int()
-		return testCode(func(fr *frame) tri {
-			bits, ok := d.bits(fr)
-			if !ok {
-				return general(fr)
-			}
-			fr.cost += d.units + 1
-			i := int64(bits)
-			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
-		})
+	if b.konst != nil && (b.konst.kind == KindInt || b.konst.kind == KindDuration) && a.static == b.konst.kind {
+		if x := numberOf(a); x != nil {
+			j := b.konst.Int()
+			return testCode(func(fr *frame) tri {
+				i, ok := x(fr)
+				if !ok {
+					return general(fr)
+				}
+				fr.cost++
+				return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
+			})
+		}
 	}
-	if b.konst != nil && b.konst.kind == KindInt && a.num != nil {
-		j, num := b.konst.Int(), a.num
-		return testCode(func(fr *frame) tri {
-			i, ok := num(fr)
-			if !ok {
+	if a.static == b.static && (a.static == KindInt || a.static == KindDuration) {
+		if x, y := numberOf(a), numberOf(b); x != nil && y != nil {
+			return testCode(func(fr *frame) tri {
+				cost := fr.cost
+				i, ok := x(fr)
+				if ok {
+					var j int64
+					if j, ok = y(fr); ok {
+						fr.cost++
+						return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
+					}
+				}
+				fr.cost = cost
 				return general(fr)
-			}
-			fr.cost++
-			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
-		})
+			})
+		}
 	}
 	if b.konst != nil && b.konst.kind == KindInt && a.static == KindInt {
 		j := b.konst.Int()

@@ -4,6 +4,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/keelson-io/keelson/doc"
 )
 
 // This file compiles comprehensions. The usual macros are recognised by their
@@ -13,16 +15,18 @@ import (
 // with them for each element.
 type fold struct {
 	over         evalFn
-	list         direct // the range, if listed
-	listed       bool   // the range is a list that is read directly
-	object       bool   // its items are objects
-	elem         *Type  // the type of its items
-	iter, iter2  int    // slots; iter2 is -1 if there is one variable
+	list         direct   // the range, if listed
+	listed       bool     // the range is a list that is read directly
+	items        doc.Kind // of the items that are written in place: Object, Int or String
+	literal      []evalFn // the range, if it is a list that is written out
+	elem         *Type    // the type of its items
+	iter, iter2  int      // slots; iter2 is -1 if there is one variable
 	accu         int
 	cond         testFn // nil: always true
 	step, result evalFn
 	predicate    testFn // of a recognised form
 	transform    evalFn // of a recognised form
+	number       numFn  // the same without a Value; nil if there is no such way
 	price        uint64 // of collecting one value
 }
 
@@ -66,7 +70,10 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	}
 	if d, ok := directList(over); ok && !comp.HasIterVar2() {
 		f.list, f.listed, f.elem = d, true, over.param.Elem
-		f.object = f.elem != nil && f.elem.Kind == Object
+		f.items = itemsInPlace(f.elem)
+	}
+	if !comp.HasIterVar2() && c.lang == nil && over.konst == nil {
+		f.literal = over.elements
 	}
 	f.accu = c.declare(comp.AccuVar(), start, init.param)
 	inner := c.scope
@@ -81,6 +88,9 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 			f.predicate = c.node(parts[0]).asTest()
 		}
 		transform := c.node(parts[1])
+		if transform.static == KindInt {
+			f.number = numberOf(transform)
+		}
 		f.transform, f.price = transform.eval, costSelect+costList+1
 		if transform.konst != nil {
 			f.price -= costList // a list of constants is a constant
@@ -98,6 +108,9 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 			return &code{eval: f.bind}
 		}
 	}
+	if len(f.literal) > 0 {
+		return f.overLiteral(kind)
+	}
 	switch kind {
 	case shapeAll:
 		return testCode(f.all)
@@ -109,6 +122,54 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 		return &code{eval: f.mapped, counted: f.counted}
 	}
 	return &code{eval: f.general}
+}
+
+// overLiteral is the comprehension over elements that are written out: they are
+// kept on the stack while it runs.
+func (f *fold) overLiteral(kind shape) *code {
+	test := func(run func(*fold, *frame) tri) *code {
+		return testCode(func(fr *frame) tri {
+			base := len(fr.stack)
+			t := run(f, fr)
+			fr.drop(base)
+			return t
+		})
+	}
+	value := func(run func(*fold, *frame) Value) evalFn {
+		return func(fr *frame) Value {
+			base := len(fr.stack)
+			v := run(f, fr)
+			fr.drop(base)
+			return v
+		}
+	}
+	switch kind {
+	case shapeAll:
+		return test((*fold).all)
+	case shapeExists:
+		return test((*fold).exists)
+	case shapeExistsOne:
+		return test((*fold).existsOne)
+	case shapeMap:
+		return &code{eval: value((*fold).mapped), counted: value((*fold).counted)}
+	}
+	return &code{eval: value((*fold).general)}
+}
+
+// itemsInPlace is the kind of the items of a list that a loop writes into its
+// variable without a Value in between; Absent if they are not of that kind.
+func itemsInPlace(elem *Type) doc.Kind {
+	if elem != nil {
+		switch elem.Kind {
+		case Object:
+			return doc.Object
+		case Int:
+			return doc.Int
+		case String:
+			return doc.String
+		}
+	}
+	return doc.Absent
 }
 
 // iterVariables declares the variables that run over the range.

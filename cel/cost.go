@@ -84,9 +84,10 @@ func costEqual(a, b Value) uint64 {
 }
 
 // costPattern is the price of matching n code points with a pattern of m.
-func costPattern(n, m uint64) uint64 {
-	return uint64(math.Ceil((1+float64(n))*0.1)) * uint64(math.Ceil(float64(m)*0.25))
-}
+func costPattern(n, m uint64) uint64 { return tenth(n+1) * patternPrice(m) }
+
+// patternPrice is the part of the pattern in the price.
+func patternPrice(m uint64) uint64 { return uint64(math.Ceil(float64(m) * 0.25)) }
 
 // traversal is the price of visiting everything in a value.
 func traversal(v Value) uint64 {

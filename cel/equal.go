@@ -40,10 +40,11 @@ func equalTo(a, b Value) Value {
 		return boolValue(b.kind == KindTimestamp && a.Time().Equal(b.Time()))
 	case KindType:
 		return boolValue(b.kind == KindType && a.celType().TypeName() == b.celType().TypeName())
-	case KindList:
-		return listsEqual(a, b)
-	case KindMap:
-		return mapsEqual(a, b)
+	case KindList, KindMap:
+		if same := sameData(a, b); same != bad {
+			return boolValue(same == yes)
+		}
+		return plainlyEqual(a, b)
 	case KindOptional:
 		if b.kind != KindOptional || (a.ptr == nil) != (b.ptr == nil) {
 			return boolValue(false)
@@ -56,6 +57,14 @@ func equalTo(a, b Value) Value {
 		return fromRef(a.opaque().Equal(b.ref()))
 	}
 	return errorValue(errNoOverload)
+}
+
+// plainlyEqual is the equality of a list or map, whatever it is made of.
+func plainlyEqual(a, b Value) Value {
+	if a.kind == KindList {
+		return listsEqual(a, b)
+	}
+	return mapsEqual(a, b)
 }
 
 func numbersEqual(a, b Value) bool {
@@ -342,6 +351,37 @@ func contains(x, in Value) Value {
 	return errorValue(errNoOverload)
 }
 
+// nodesBefore looks for a number or text among the items of a list of a document
+// that are of its type, up to the first that is not: what is before i is not x.
+func nodesBefore(l, x Value) (i int, found bool) {
+	d, n := l.doc(), l.node.Len()
+	switch {
+	case l.typ.Elem == nil:
+	case l.typ.Elem.Kind == Int && x.kind == KindInt:
+		for ; i < n; i++ {
+			item := d.Item(l.node, i)
+			if item.Kind() != doc.Int {
+				return i, false
+			}
+			if item.Int() == x.Int() {
+				return i, true
+			}
+		}
+	case l.typ.Elem.Kind == String && x.kind == KindString:
+		want := x.text()
+		for ; i < n; i++ {
+			item := d.Item(l.node, i)
+			if item.Kind() != doc.String {
+				return i, false
+			}
+			if item.Len() == len(want) && d.Str(item) == want {
+				return i, true
+			}
+		}
+	}
+	return i, false
+}
+
 func listContains(l, x Value) Value {
 	n := l.size()
 	failure := Value{}
@@ -361,7 +401,11 @@ func listContains(l, x Value) Value {
 		}
 		return boolValue(false)
 	}
-	for i := 0; i < n; i++ {
+	i, found := nodesBefore(l, x)
+	if found {
+		return boolValue(true)
+	}
+	for ; i < n; i++ {
 		eq := equalItems(l.item(i), x)
 		if isTrue(eq) {
 			return eq

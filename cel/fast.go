@@ -32,7 +32,7 @@ func fastEquality(a, b *code, negated bool) testFn {
 			fr.cost += tenth(min(uint64(v.runes()), size))
 			return truth((v.text() == want) != negated)
 		}
-	case KindInt, KindBool:
+	case KindInt, KindBool, KindDuration:
 		if a.static != k.kind {
 			return nil
 		}
@@ -157,6 +157,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 		c.fail("%w", err)
 	}
 	text, m := args[0].eval, uint64(pattern.runes())
+	price := patternPrice(m)
 	if name == "matches" {
 		general := func(fr *frame) tri {
 			v := text(fr)
@@ -164,7 +165,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 				fr.fail = v
 				return bad
 			}
-			fr.cost += costPattern(sizeOf(v), m)
+			fr.cost += tenth(sizeOf(v)+1) * price
 			if v.kind != KindString {
 				fr.fail = errorValue(errNoOverload)
 				return bad
@@ -180,21 +181,28 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 			if !ok {
 				return general(fr)
 			}
-			fr.cost += d.units + costPattern(n, m)
+			fr.cost += d.units + tenth(n+1)*price
 			return truth(re.match(s))
 		})
 	}
 	if name == "find" {
+		source := sourceOf(args[0])
 		return &code{eval: func(fr *frame) Value {
+			cost := fr.cost
+			if s, n, ok := source.read(fr); ok {
+				fr.cost += tenth(n+1) * price
+				return partValue(re.find(s), s, n)
+			}
+			fr.cost = cost
 			v := text(fr)
 			if v.failed() {
 				return v
 			}
-			fr.cost += costPattern(plainSize(v), m)
+			fr.cost += tenth(plainSize(v)+1) * price
 			if v.kind != KindString {
 				return errorValue(errNoOverload)
 			}
-			return stringValue(re.re().FindString(v.text()))
+			return stringValue(re.find(v.text()))
 		}}
 	}
 	limit := constant(intValue(-1)).eval
@@ -207,7 +215,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 			return v
 		}
 		n := limit(fr)
-		fr.cost += costPattern(plainSize(v), m)
+		fr.cost += tenth(plainSize(v)+1) * price
 		switch {
 		case n.failed():
 			return n
@@ -269,7 +277,7 @@ func sizeOfNode(arg *code) *code {
 		return sizeCall(v)
 	}
 	if d, ok := directList(arg); ok {
-		return withNum(func(fr *frame) (int64, bool) {
+		return withNum(KindInt, func(fr *frame) (int64, bool) {
 			_, n := d.container(fr)
 			if n.Kind() != doc.Array {
 				return 0, false
@@ -282,7 +290,7 @@ func sizeOfNode(arg *code) *code {
 	if !ok {
 		return &code{eval: general}
 	}
-	return withNum(func(fr *frame) (int64, bool) {
+	return withNum(KindInt, func(fr *frame) (int64, bool) {
 		text, n := d.node(fr)
 		switch {
 		case n.Kind() == doc.Object && d.want == KindMap:

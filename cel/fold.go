@@ -15,6 +15,8 @@ type cursor struct {
 	list  doc.Node
 	over  Value
 	pairs *pairs // of a map that is not a plain one of the document
+
+	literal []Value // of a range that is written out
 }
 
 type pairs struct{ keys, vals []Value }
@@ -35,16 +37,43 @@ func (f *fold) direct(fr *frame, c *cursor) bool {
 	return true
 }
 
-// prepare writes what the items of a list of objects have in common.
+// prepare writes what the items that are written in place have in common.
 func (f *fold) prepare(fr *frame, d *doc.Doc) {
 	slot := &fr.slots[f.iter]
-	slot.kind, slot.flag, slot.bits, slot.ptr, slot.typ = KindMap, flagFromDoc, 0, unsafe.Pointer(d), f.elem
+	switch f.items {
+	case doc.Object:
+		*slot = Value{kind: KindMap, flag: flagFromDoc, ptr: unsafe.Pointer(d), typ: f.elem}
+	case doc.Int:
+		*slot = Value{kind: KindInt}
+	case doc.String:
+		*slot = Value{kind: KindString}
+	}
+}
+
+// spread evaluates the elements of a range that is written out.
+func (f *fold) spread(fr *frame, c *cursor) Value {
+	base := len(fr.stack)
+	failure := Value{}
+	for _, eval := range f.literal {
+		if failure = eval(fr); failure.failed() {
+			break
+		}
+		fr.stack = append(fr.stack, failure)
+		failure = Value{}
+	}
+	fr.cost += costList
+	c.literal = fr.stack[base:len(fr.stack):len(fr.stack)]
+	c.n = len(c.literal)
+	return failure
 }
 
 // open evaluates the range. The result is a failure, or none.
 func (f *fold) open(fr *frame, c *cursor) Value {
 	if f.direct(fr, c) {
 		return Value{}
+	}
+	if f.literal != nil {
+		return f.spread(fr, c)
 	}
 	c.over = f.over(fr)
 	switch {
@@ -80,13 +109,26 @@ func (f *fold) next(fr *frame, c *cursor) bool {
 		return true
 	}
 	n, slot := c.d.Item(c.list, i), &fr.slots[f.iter]
-	if n.Kind() == doc.Object && f.object {
-		slot.node = n
-		return true
+	if n.Kind() == f.items {
+		switch f.items {
+		case doc.Object:
+			slot.node = n
+			return true
+		case doc.Int:
+			slot.bits = uint64(n.Int())
+			return true
+		case doc.String:
+			text := c.d.Str(n)
+			slot.bits, slot.ptr, slot.flag = uint64(len(text)), unsafe.Pointer(unsafe.StringData(text)), 0
+			if n.ASCII() {
+				slot.flag = flagASCII
+			}
+			return true
+		}
 	}
 	*slot = load(c.d, n, f.elem)
-	if f.object {
-		// The slot is no longer prepared for objects: go on the general way.
+	if f.items != doc.Absent {
+		// The slot is no longer prepared: go on the general way.
 		c.over = Value{kind: KindList, flag: flagFromDoc, ptr: unsafe.Pointer(c.d), typ: f.list.of, node: c.list}
 		c.d = nil
 	}
@@ -95,6 +137,10 @@ func (f *fold) next(fr *frame, c *cursor) bool {
 
 // nextOf sets the variables to element i of a range that is not read directly.
 func (f *fold) nextOf(fr *frame, c *cursor, i int) {
+	if c.literal != nil {
+		fr.slots[f.iter] = c.literal[i]
+		return
+	}
 	if c.over.kind == KindList {
 		slot := &fr.slots[f.iter]
 		if f.iter2 >= 0 {
@@ -290,6 +336,13 @@ func (f *fold) collect(fr *frame, keep bool) (items []Value, n int, failure Valu
 		if f.predicate != nil {
 			if outcome = f.predicate(fr); outcome == bad {
 				failure = fr.fail
+			}
+		}
+		if outcome == yes && !keep && f.number != nil {
+			if _, ok := f.number(fr); ok {
+				fr.cost += f.price
+				n++
+				outcome = no
 			}
 		}
 		if outcome == yes {

@@ -1,9 +1,9 @@
 package cel
 
-// This file computes integers that are sizes, constants and sums of them without
-// Values in between.
+// This file computes integers that are sizes, constants and sums of them, and
+// durations in nanoseconds, without Values in between.
 
-// numFn computes an integer. If it cannot, it charges nothing and the general
+// numFn computes an integer or a duration. If it cannot, it charges nothing and the general
 // way finds out why.
 type numFn func(fr *frame) (int64, bool)
 
@@ -58,16 +58,36 @@ func numSum(a, b numFn) numFn {
 	}
 }
 
-// withNum is the node of an integer that num computes where it can.
+// withNum is the node of an integer or a duration that num computes where it can.
 //
 //go:noinline
-func withNum(num numFn, general evalFn) *code {
-	return &code{num: num, static: KindInt, eval: func(fr *frame) Value {
+func withNum(kind Kind, num numFn, general evalFn) *code {
+	return &code{num: num, static: kind, eval: func(fr *frame) Value {
 		if i, ok := num(fr); ok {
-			return intValue(i)
+			return Value{kind: kind, bits: uint64(i)}
 		}
 		return general(fr)
 	}}
+}
+
+// numberOf computes the node without a Value; nil if there is no such way.
+//
+//go:noinline
+func numberOf(c *code) numFn {
+	if c.num != nil {
+		return c.num
+	}
+	d, ok := directOf(c)
+	if !ok || d.want != KindInt {
+		return nil
+	}
+	return func(fr *frame) (int64, bool) {
+		bits, ok := d.bits(fr)
+		if ok {
+			fr.cost += d.units
+		}
+		return int64(bits), ok
+	}
 }
 
 // numEquality is == or != of an integer and a constant.

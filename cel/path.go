@@ -194,6 +194,14 @@ func (s *step) apply(fr *frame, v Value, test bool) (Value, bool) {
 		if key.kind == KindUnknown {
 			return key, true
 		}
+		if v.kind == KindMap && v.flag == flagFromDoc && v.typ.Kind == Map && key.kind == KindString {
+			d := v.doc()
+			if n := d.Member(v.node, key.text()); n.Kind() != doc.Absent {
+				if got := load(d, n, v.typ.Elem); got.kind != KindError {
+					return got, true
+				}
+			}
+		}
 		if key = checkKey(key); key.kind == KindError {
 			return key, false
 		}

@@ -13,8 +13,12 @@ import (
 
 // pattern is a constant pattern.
 type pattern struct {
-	table func() *dfa.Matcher
-	re    func() *regexp.Regexp
+	text string
+
+	tableOnce, prefixOnce, exprOnce sync.Once
+	table                           *dfa.Matcher // nil: there is none
+	prefix                          *dfa.Finder
+	expr                            *regexp.Regexp
 }
 
 // newPattern returns the pattern of a text, or what is wrong with it.
@@ -23,17 +27,31 @@ func newPattern(text string) (*pattern, error) {
 		_, err = regexp.Compile(text)
 		return nil, err
 	}
-	return &pattern{
-		table: sync.OnceValue(func() *dfa.Matcher { return dfa.Compile(text) }),
-		re:    sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) }),
-	}, nil
+	return &pattern{text: text}, nil
+}
+
+func (p *pattern) re() *regexp.Regexp {
+	p.exprOnce.Do(func() { p.expr = regexp.MustCompile(p.text) })
+	return p.expr
 }
 
 func (p *pattern) match(s string) bool {
-	if m := p.table(); m != nil {
-		if match, known := m.Match(s); known {
+	p.tableOnce.Do(func() { p.table = dfa.Compile(p.text) })
+	if p.table != nil {
+		if match, known := p.table.Match(s); known {
 			return match
 		}
 	}
 	return p.re().MatchString(s)
+}
+
+// find is the leftmost match in s, "" if there is none.
+func (p *pattern) find(s string) string {
+	p.prefixOnce.Do(func() { p.prefix = dfa.CompileFind(p.text) })
+	if p.prefix != nil {
+		if end, known := p.prefix.Find(s); known {
+			return s[:max(end, 0)]
+		}
+	}
+	return p.re().FindString(s)
 }

@@ -119,12 +119,23 @@ func (a *Activation) Reset() {
 
 // bindSelf sets the variable self. Objects, the commonest, are written in place.
 func (p *Program) bindSelf(fr *frame, self doc.Value) {
-	slot := &fr.slots[slotSelf]
-	if p.self.Kind == Object && self.Node.Kind() == doc.Object {
-		slot.kind, slot.flag, slot.ptr, slot.typ, slot.node = KindMap, flagFromDoc, unsafe.Pointer(self.Doc), p.self, self.Node
-		return
+	bind(&fr.slots[slotSelf], self, p.self)
+}
+
+// bind sets a variable to a value of a document.
+func bind(slot *Value, v doc.Value, t *Type) {
+	switch kind := v.Node.Kind(); {
+	case t.Kind == Object && kind == doc.Object:
+		slot.kind, slot.flag, slot.ptr, slot.typ, slot.node = KindMap, flagFromDoc, unsafe.Pointer(v.Doc), t, v.Node
+	case t.Kind == String && kind == doc.String:
+		text := v.Doc.Str(v.Node)
+		slot.kind, slot.flag, slot.bits, slot.ptr, slot.typ = KindString, 0, uint64(len(text)), unsafe.Pointer(unsafe.StringData(text)), nil
+		if v.Node.ASCII() {
+			slot.flag = flagASCII
+		}
+	default:
+		*slot = loadVariable(v, t)
 	}
-	*slot = loadVariable(self, p.self)
 }
 
 // bindOldSelf sets the variable oldSelf.
@@ -139,7 +150,7 @@ func (p *Program) bindOldSelf(a *Activation) {
 		a.old = loadVariable(a.OldSelf, p.self)
 		*slot = optionalPointer(&a.old)
 	default:
-		*slot = loadVariable(a.OldSelf, p.self)
+		bind(slot, a.OldSelf, p.self)
 	}
 }
 

@@ -147,3 +147,23 @@ func nameOf(source *apiextv1.ValidationRule) string {
 	}
 	return strings.TrimSpace(source.Rule)
 }
+
+// RootRules are the programs of the rules that stand at the schema's root, in
+// order; nil stands for one that is blank. The error says why one of them does
+// not compile.
+func (p *Program) RootRules() ([]*cel.Program, error) {
+	code, err := p.load()
+	if err != nil {
+		return nil, err
+	}
+	code.compileRules()
+	if code.root.rules == nil {
+		return nil, nil
+	}
+	errs := []error{code.root.rules.err}
+	var out []*cel.Program
+	for _, r := range code.root.rules.list {
+		out, errs = append(out, r.program), append(errs, r.err)
+	}
+	return out, errors.Join(errs...)
+}

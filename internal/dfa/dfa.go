@@ -15,10 +15,13 @@
 // stands before it settles the matter. In both cases the caller asks package
 // regexp.
 //
+// A [Finder] answers where the match ends that begins where the text begins, as
+// [regexp.Regexp.FindStringIndex] does, for patterns that can match nowhere else.
+//
 // # Invariants
 //
 // State 0 is dead: nothing that follows makes a match. State 1 has matched:
-// nothing that follows can change that. A Matcher is immutable.
+// nothing that follows can change that. A Matcher and a Finder are immutable.
 package dfa
 
 import (
@@ -34,41 +37,55 @@ const (
 	ascii     = 128
 )
 
+// States with a fixed meaning.
 const (
 	dead    = 0
 	matched = 1
+	unknown = 2 // a byte beyond ASCII was read
+	first   = 3 // the first of the others
 )
 
-// Matcher is a compiled pattern. A state is named by where its row starts in
-// next, so that a step is one look-up.
-type Matcher struct {
-	classes [ascii]uint8
-	width   int      // classes, which is the length of a row
-	next    []uint16 // next[row+class] is a row
-	atEnd   []bool   // whether the text may end in a state, by its number
-	start   uint16   // a row
+// table is an automaton. A state is the place of its row in next: a row has an
+// entry for each class of bytes, then one for bytes beyond ASCII, then 1 if the
+// text may end there, else 0.
+type table struct {
+	classes [256]uint8
+	next    []uint16
+	start   uint16
+	width   uint16 // of a row
 }
+
+// Matcher is a compiled pattern.
+type Matcher struct{ table }
 
 // Match reports whether the pattern matches in s. It does not know (known is
 // false) if that depends on a byte beyond ASCII.
 func (m *Matcher) Match(s string) (match, known bool) {
-	row, decided, next := int(m.start), matched*m.width, m.next
-	for i := 0; i < len(s); i++ {
-		if row <= decided {
-			return row == decided, true
+	row, settled, next := uint(m.start), uint(unknown*m.width), m.next
+	if row > settled {
+		for i := 0; i < len(s); i++ {
+			row = uint(next[row+uint(m.classes[s[i]])])
+			if row <= settled {
+				break
+			}
 		}
-		c := s[i]
-		if c >= ascii {
-			return false, false
-		}
-		row = int(next[row+int(m.classes[c])])
 	}
-	return m.atEnd[row/m.width], true
+	return next[row+uint(m.width)-1] != 0, row != settled
 }
 
 // Compile compiles a pattern in regexp's syntax. It returns nil if the pattern
 // is wrong or needs too many states.
 func Compile(pattern string) *Matcher {
+	m := new(Matcher)
+	b := newBuilder(pattern, &m.table)
+	if b == nil || !b.build(b.start(), b.ends, b.step) {
+		return nil
+	}
+	return m
+}
+
+// newBuilder begins to compile a pattern; nil if it is wrong.
+func newBuilder(pattern string, to *table) *builder {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return nil
@@ -77,17 +94,14 @@ func Compile(pattern string) *Matcher {
 	if err != nil {
 		return nil
 	}
-	b := &builder{prog: prog, ids: make(map[string]uint16), m: new(Matcher), seen: make([]uint32, len(prog.Inst))}
+	b := &builder{prog: prog, ids: make(map[string]uint16), m: to, seen: make([]uint32, len(prog.Inst)), states: make([]state, first)}
 	for i := range prog.Inst {
 		if prog.Inst[i].Op == syntax.InstEmptyWidth {
 			b.used |= syntax.EmptyOp(prog.Inst[i].Arg)
 		}
 	}
 	b.classify()
-	if !b.build() {
-		return nil
-	}
-	return b.m
+	return b
 }
 
 // before is what stands before a position, as far as the pattern can tell.
@@ -112,7 +126,7 @@ type state struct {
 type builder struct {
 	prog   *syntax.Prog
 	used   syntax.EmptyOp // assertions that the pattern makes
-	m      *Matcher
+	m      *table
 	sample []byte // a byte of each class
 	states []state
 	ids    map[string]uint16
@@ -175,7 +189,10 @@ func (b *builder) classify() {
 		}
 		b.m.classes[c] = class
 	}
-	b.m.width = len(b.sample)
+	for c := ascii; c < len(b.m.classes); c++ {
+		b.m.classes[c] = uint8(len(b.sample))
+	}
+	b.m.width = uint16(len(b.sample) + 2)
 }
 
 func readsRune(op syntax.InstOp) bool {
@@ -186,30 +203,46 @@ func readsRune(op syntax.InstOp) bool {
 	return false
 }
 
-// build makes the table; false if it grows too large.
-func (b *builder) build() bool {
-	b.states = []state{dead: {}, matched: {}}
-	b.m.next = make([]uint16, 2*b.m.width)
-	for class := range b.m.width {
-		b.m.next[matched*b.m.width+class] = matched
-	}
-	b.m.atEnd = []bool{dead: false, matched: true}
-	b.m.start = b.id(b.cores([]uint32{uint32(b.prog.Start)}, beginning), beginning)
-	for at := 2; at < len(b.states); at++ {
-		if len(b.states) > maxStates || len(b.states)*b.m.width > maxTable || b.work > maxWork {
+// start is the state before anything was read.
+func (b *builder) start() uint16 {
+	return b.id(b.cores([]uint32{uint32(b.prog.Start)}, beginning), beginning)
+}
+
+// build makes the table from the start, by what says whether the text may end
+// in a state and where a byte leads from it; false if the table grows too large.
+func (b *builder) build(start uint16, ends func(state) bool, step func(state, byte) uint16) bool {
+	b.fixed(dead, 0)
+	b.fixed(matched, 1)
+	b.fixed(unknown, 0)
+	width := int(b.m.width)
+	for at := first; at < len(b.states); at++ {
+		if len(b.states) > maxStates || len(b.states)*width > maxTable || b.work > maxWork {
 			return false
 		}
 		s := b.states[at]
-		b.m.atEnd = append(b.m.atEnd, b.ends(s))
 		for _, c := range b.sample {
-			b.m.next = append(b.m.next, b.step(s, c))
+			b.m.next = append(b.m.next, step(s, c)*b.m.width)
 		}
+		end := uint16(0)
+		if ends(s) {
+			end = 1
+		}
+		b.m.next = append(b.m.next, unknown*b.m.width, end)
 	}
-	for i := range b.m.next {
-		b.m.next[i] *= uint16(b.m.width)
+	if len(b.states)*width > maxTable { // the last step found more
+		return false
 	}
-	b.m.start *= uint16(b.m.width)
+	b.m.start = start * b.m.width
+	b.m.next = slices.Clip(b.m.next)
 	return true
+}
+
+// fixed makes the row of a state that nothing leads away from.
+func (b *builder) fixed(id, end uint16) {
+	for range b.m.width - 1 {
+		b.m.next = append(b.m.next, id*b.m.width)
+	}
+	b.m.next = append(b.m.next, end)
 }
 
 // id is the number of the state; a new one if it is not known.

@@ -102,3 +102,63 @@ func BenchmarkMatch(b *testing.B) {
 		}
 	})
 }
+
+// prefixes are patterns that match at the beginning only, and what else they try.
+var prefixes = []string{
+	`^([^/]+)`, `^[^@]+`, `^`, `^a*`, `^a*?b?`, `^(a|ab)(c|bcd)?`, `^(?:a|ab)(?:/|$)?`, `\Aa+?b*`, `^(?:x*|a)*`, `^(a+)+`, `^[a-z0-9]{2,5}-?`, `^(|a)+`, `^a|^ab`, `^(?s).`, `^.`, `^[^a]*a`, `^é?a`, `^(a?)(a?)b`,
+}
+
+func TestFind(t *testing.T) {
+	const letters = "ab01-./:@ \nZé"
+	r := rand.New(rand.NewPCG(1, 2))
+	runes := []rune(letters)
+	compiled := 0
+	for _, pattern := range append(prefixes, patterns...) {
+		re, f := regexp.MustCompile(pattern), CompileFind(pattern)
+		if f == nil {
+			continue
+		}
+		compiled++
+		for range 2000 {
+			s := make([]rune, r.IntN(8))
+			for i := range s {
+				s[i] = runes[r.IntN(len(runes))]
+			}
+			checkFind(t, re, f, string(s))
+		}
+	}
+	if compiled < len(prefixes)-1 { // the one that asserts the end is left to package regexp
+		t.Errorf("only %d patterns have a finder", compiled)
+	}
+}
+
+func checkFind(t *testing.T, re *regexp.Regexp, f *Finder, s string) {
+	t.Helper()
+	want := -1
+	if at := re.FindStringIndex(s); at != nil {
+		want = at[1]
+		if at[0] != 0 {
+			t.Fatalf("%q matches %q at %d", re, s, at[0])
+		}
+	}
+	if end, known := f.Find(s); known && end != want {
+		t.Fatalf("%q in %q: got the end %d, want %d", re, s, end, want)
+	} else if !known && strings.IndexFunc(s, func(r rune) bool { return r >= ascii }) < 0 {
+		t.Fatalf("%q: ASCII string %q is not decided", re, s)
+	}
+}
+
+func FuzzFind(f *testing.F) {
+	for _, pattern := range prefixes {
+		f.Add(pattern, "abc/def@1")
+	}
+	f.Fuzz(func(t *testing.T, pattern, s string) {
+		re, err := regexp.Compile(pattern)
+		if err != nil || len(pattern) > 50 {
+			return
+		}
+		if m := CompileFind(pattern); m != nil {
+			checkFind(t, re, m, s)
+		}
+	})
+}
