@@ -321,7 +321,6 @@ func (c *compiler) values(n *node, s *structural.Values, decoded *node) *values 
 	if s.Pattern != "" {
 		v.match = c.pattern(s.Pattern)
 	}
-	v.onlyTexts = len(s.Enum) > 0
 	for _, raw := range s.Enum {
 		var item any
 		if err := utiljson.Unmarshal(raw, &item); err != nil {
@@ -331,9 +330,10 @@ func (c *compiler) values(n *node, s *structural.Values, decoded *node) *values 
 		v.enum = append(v.enum, item)
 		if text, ok := item.(string); ok {
 			v.texts = append(v.texts, text)
-		} else {
-			v.onlyTexts = false
 		}
+	}
+	if len(v.enum) > longEnum {
+		v.large = newEnumSet(v.enum)
 	}
 	for _, name := range s.Required {
 		v.required = append(v.required, need{name, slotOf(n.slots, name)})

@@ -41,6 +41,12 @@ var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
 
 // rulesOK reports whether all rules hold for d, within the budget.
 func (p *program) rulesOK(ctx context.Context, d, old *doc.Doc) bool {
+	_, ok := p.runRules(ctx, d, old)
+	return ok
+}
+
+// runRules evaluates the rules until one does not hold, and says what they cost.
+func (p *program) runRules(ctx context.Context, d, old *doc.Doc) (cost uint64, ok bool) {
 	e := evaluations.Get().(*evaluation)
 	defer e.release()
 	e.d, e.old = d, old
@@ -102,7 +108,7 @@ func (e *evaluation) oldMember(n *node, old doc.Node, name string, slot int) doc
 }
 
 // run evaluates the rules of all sites.
-func (e *evaluation) run(ctx context.Context) bool {
+func (e *evaluation) run(ctx context.Context) (spent uint64, ok bool) {
 	budget := uint64(objectBudget)
 	act := &e.act
 	act.Self.Doc, act.OldSelf = e.d, doc.Value{}
@@ -110,7 +116,7 @@ func (e *evaluation) run(ctx context.Context) bool {
 		at := &e.sites[i]
 		rules := at.n.rules
 		if rules.broken {
-			return false
+			return objectBudget - budget, false
 		}
 		act.Self.Node = at.x
 		if e.old != nil {
@@ -129,12 +135,12 @@ func (e *evaluation) run(ctx context.Context) bool {
 			v, cost, err := r.program.Eval(ctx, act, callLimit)
 			// A budget that is used up to the last unit is the slow path's business.
 			if err != nil || v.Kind() != cel.KindBool || !v.Bool() || cost >= budget {
-				return false
+				return objectBudget - budget, false
 			}
 			budget -= cost
 		}
 	}
-	return true
+	return objectBudget - budget, true
 }
 
 // ruleErrors is the slow path: it evaluates all rules in upstream's order and
@@ -152,6 +158,7 @@ func (p *program) ruleErrors(ctx context.Context, d, old *doc.Doc, c *correlatio
 
 type slowRules struct {
 	Result
+	text   int // bytes listed
 	ctx    context.Context
 	budget int64
 	done   bool
@@ -227,7 +234,16 @@ func (s *slowRules) left() int64 {
 }
 
 func (s *slowRules) invalid(path *field.Path, value any, format string, args ...any) {
-	s.Errors = append(s.Errors, field.Invalid(path, value, fmt.Sprintf(format, args...)))
+	s.add(&s.Errors, field.Invalid(path, value, fmt.Sprintf(format, args...)))
+}
+
+// add lists an error, which is the last one if it is enough.
+func (s *slowRules) add(list *field.ErrorList, e *field.Error) {
+	*list = append(*list, e)
+	if s.text += len(e.Detail) + len(e.Field); s.text > maxText && !s.done {
+		s.done = true
+		*list = append(*list, tooMany(nil))
+	}
 }
 
 func (s *slowRules) rules(n *node, path *field.Path, x, old doc.Value, r ratchet) {
@@ -292,8 +308,11 @@ func (s *slowRules) failed(n *node, path *field.Path, x doc.Value, rule *rule, s
 	report := func(e *field.Error) {
 		if !rule.usesOld && r.forgives() {
 			s.Warnings = append(s.Warnings, e.Error())
+			if s.text += len(e.Detail) + len(e.Field); s.text > maxText {
+				s.done = true
+			}
 		} else {
-			s.Errors = append(s.Errors, e)
+			s.add(&s.Errors, e)
 		}
 	}
 	detail, fatal := s.message(n, rule, source)

@@ -26,61 +26,139 @@ type findings struct {
 	matched int
 }
 
-func (f *findings) add(errs ...error) { f.errs = append(f.errs, errs...) }
-
 func (f *findings) merge(other findings) {
 	f.errs = append(f.errs, other.errs...)
 	f.matched += other.matched
 }
 
-// explain lists what is wrong with x. name is its path. c correlates x with
+// maxText is how many bytes of errors are listed for one object. A short object
+// can be wrong in very many places, and one error can list a whole enum.
+const maxText = 4 << 20
+
+// explainer lists errors. It goes no further once it has listed enough.
+type explainer struct{ text int }
+
+// add adds errors to f.
+func (e *explainer) add(f *findings, errs ...error) {
+	f.errs = append(f.errs, errs...)
+	e.charge(errs)
+}
+
+func (e *explainer) charge(errs []error) {
+	for _, err := range errs {
+		e.text += len(err.Error())
+	}
+}
+
+// enough reports whether enough errors are listed.
+func (e *explainer) enough() bool { return e.text > maxText }
+
+// spot is where a value stands. Its path is made only if there is an error.
+type spot struct {
+	up   *spot // nil for the root
+	sort step
+	name string // of a member
+	item int
+}
+
+// step is how one gets to a value. Upstream writes a dot before additional
+// members even at the root.
+type step uint8
+
+const (
+	toProp step = iota
+	toOther
+	toItem
+)
+
+// String is the path.
+func (p *spot) String() string {
+	if p == nil {
+		return ""
+	}
+	return string(p.append(nil))
+}
+
+func (p *spot) append(b []byte) []byte {
+	if p == nil {
+		return b
+	}
+	b = p.up.append(b)
+	if p.sort == toItem {
+		return append(strconv.AppendInt(append(b, '['), int64(p.item), 10), ']')
+	}
+	if p.sort == toOther || len(b) > 0 {
+		b = append(b, '.')
+	}
+	return append(b, p.name...)
+}
+
+// value lists what is wrong with x by n, which stands at the place at. c correlates x with
 // its old value, nil if there is none; errors of unchanged values are dropped.
-func (n *node) explain(x doc.Value, name string, c *correlation) findings {
-	f := n.explainNode(x, name, c)
+func (e *explainer) value(n *node, x doc.Value, at *spot, c *correlation) findings {
+	listed := e.text
+	f := e.node(n, x, at, c)
 	if len(f.errs) > 0 && c.unchanged() {
-		f.errs = nil
+		f.errs, e.text = nil, listed
 	}
 	return f
 }
 
-func (n *node) explainNode(x doc.Value, name string, c *correlation) findings {
+// branch is value for a branch of a junctor, whose errors need not be listed.
+func (e *explainer) branch(n *node, x doc.Value, at *spot) findings {
+	listed := e.text
+	f := e.value(n, x, at, nil)
+	e.text = listed
+	return f
+}
+
+// mergeBranch lists the errors of a branch.
+func (e *explainer) mergeBranch(f *findings, branch findings) {
+	f.merge(branch)
+	e.charge(branch.errs)
+}
+
+func (e *explainer) node(n *node, x doc.Value, at *spot, c *correlation) findings {
 	var f findings
+	if e.enough() {
+		return f
+	}
 	typed := n.types != "" || n.format != ""
-	if err := n.typeError(x, name); err != nil {
-		f.add(err)
+	if err := n.typeError(x, at); err != nil {
+		e.add(&f, err)
 	} else if typed || x.Kind() == doc.Null {
 		f.matched++
 	}
 	if x.Kind() == doc.Null {
-		f.add(n.enumError(x, name)...)
+		e.add(&f, n.enumError(x, at)...)
 		return f
 	}
 	if typed {
 		f.matched++
 	}
-	f.merge(n.explainJunctors(x, name))
+	f.merge(e.junctors(n, x, at))
 	f.matched++
 	switch x.Kind() {
 	case doc.String:
-		f.add(n.textErrors(x, name)...)
+		e.add(&f, n.textErrors(x, at)...)
 		f.matched++
 		if n.formatOK != nil {
 			if !n.formatOK(x.Text()) {
-				f.add(openapi.InvalidType(name, in, n.format, x.Text()))
+				e.add(&f, openapi.InvalidType(at.String(), in, n.format, x.Text()))
 			}
 			f.matched++
 		}
 	case doc.Int, doc.Float:
-		f.add(n.numberErrors(x, name)...)
+		e.add(&f, n.numberErrors(x, at)...)
 		f.matched += 2
 	case doc.Array:
-		f.merge(n.explainItems(x, name, c))
+		f.merge(e.items(n, x, at, c))
 		f.matched += 2
 	}
-	f.add(n.enumError(x, name)...)
+	e.add(&f, n.enumError(x, at)...)
 	f.matched++
 	if x.Kind() == doc.Object {
-		f.merge(n.explainMembers(x, name, c))
+		f.merge(e.members(n, x, at, c))
 		f.matched++
 	}
 	f.matched++
@@ -89,7 +167,7 @@ func (n *node) explainNode(x doc.Value, name string, c *correlation) findings {
 
 // typeError says that x is of the wrong type. A value that does not fit because
 // of the format alone is said to be of a wrong format.
-func (n *node) typeError(x doc.Value, name string) error {
+func (n *node) typeError(x doc.Value, at *spot) error {
 	if n.typeOK(x.Kind(), x.Node) {
 		return nil
 	}
@@ -101,19 +179,19 @@ func (n *node) typeError(x doc.Value, name string) error {
 		format = "float64"
 	}
 	if n.format != "" && n.format != format && x.Kind() != doc.String && x.Kind() != doc.Array && x.Kind() != doc.Null {
-		return openapi.InvalidType(name, in, n.format, format)
+		return openapi.InvalidType(at.String(), in, n.format, format)
 	}
-	return openapi.InvalidType(name, in, n.types, found)
+	return openapi.InvalidType(at.String(), in, n.types, found)
 }
 
-func (n *node) enumError(x doc.Value, name string) []error {
+func (n *node) enumError(x doc.Value, at *spot) []error {
 	if n.values == nil || len(n.values.enum) == 0 || x.Kind() != doc.Null && n.values.enumOK(x.Doc, x.Node, x.Kind()) {
 		return nil
 	}
-	return []error{openapi.EnumFail(name, in, x.Interface(), n.values.enum)}
+	return []error{openapi.EnumFail(at.String(), in, x.Interface(), n.values.enum)}
 }
 
-func (n *node) textErrors(x doc.Value, name string) []error {
+func (n *node) textErrors(x doc.Value, at *spot) []error {
 	v := n.values
 	if v == nil {
 		return nil
@@ -122,20 +200,20 @@ func (n *node) textErrors(x doc.Value, name string) []error {
 	size := int64(utf8.RuneCountInString(s))
 	switch {
 	case v.maxLength != none && size > v.maxLength:
-		return []error{openapi.TooLong(name, in, v.maxLength, s)}
+		return []error{openapi.TooLong(at.String(), in, v.maxLength, s)}
 	case v.minLength != none && size < v.minLength:
-		return []error{openapi.TooShort(name, in, v.minLength, s)}
+		return []error{openapi.TooShort(at.String(), in, v.minLength, s)}
 	case v.match != nil && v.match.err() != nil:
-		return []error{openapi.FailedPattern(name, in, fmt.Sprintf("%s, but pattern is invalid: %s", v.match.text, v.match.err()), s)}
+		return []error{openapi.FailedPattern(at.String(), in, fmt.Sprintf("%s, but pattern is invalid: %s", v.match.text, v.match.err()), s)}
 	case v.match != nil && !v.match.matches(s):
-		return []error{openapi.FailedPattern(name, in, v.match.text, s)}
+		return []error{openapi.FailedPattern(at.String(), in, v.match.text, s)}
 	}
 	return nil
 }
 
 // numberErrors checks the range of the format, then multipleOf, maximum and
 // minimum. A bound that does not fit the type itself is an error, too.
-func (n *node) numberErrors(x doc.Value, name string) []error {
+func (n *node) numberErrors(x doc.Value, at *spot) []error {
 	var errs []error
 	digits := ""
 	if x.Kind() == doc.Int {
@@ -144,54 +222,54 @@ func (n *node) numberErrors(x doc.Value, name string) []error {
 		digits = strconv.FormatFloat(x.Node.Float(), 'f', -1, 64)
 	}
 	if !inRange(digits, n.numType, n.format) {
-		errs = append(errs, errRange{n.numType, n.format, "Checked", name})
+		errs = append(errs, errRange{n.numType, n.format, "Checked", at.String()})
 	}
 	v := n.values
 	if v == nil {
 		return errs
 	}
 	check := func(b *float64, what string, byInt func(v, b int64) error, byFloat func(v, b float64) error) {
-		errs = append(errs, n.boundErrors(x, b, what, name, byInt, byFloat)...)
+		errs = append(errs, n.boundErrors(x, b, what, at, byInt, byFloat)...)
 	}
 	check(v.multiple, "MultipleOf", func(v, b int64) error {
-		return multipleError(name, v, b, b > 0, multipleOfInt(v, b))
+		return multipleError(at, v, b, b > 0, multipleOfInt(v, b))
 	}, func(v, b float64) error {
-		return multipleError(name, v, b, b > 0, multipleOfFloat(v, b))
+		return multipleError(at, v, b, b > 0, multipleOfFloat(v, b))
 	})
 	check(v.max, "Maximum boundary", func(i, b int64) error {
 		if belowInt(i, b, v.exclMax) {
 			return nil
 		}
-		return openapi.ExceedsMaximumInt(name, in, b, v.exclMax, i)
+		return openapi.ExceedsMaximumInt(at.String(), in, b, v.exclMax, i)
 	}, func(f, b float64) error {
 		if belowFloat(f, b, v.exclMax) {
 			return nil
 		}
-		return openapi.ExceedsMaximum(name, in, b, v.exclMax, f)
+		return openapi.ExceedsMaximum(at.String(), in, b, v.exclMax, f)
 	})
 	check(v.min, "Minimum boundary", func(i, b int64) error {
 		if belowInt(b, i, v.exclMin) {
 			return nil
 		}
-		return openapi.ExceedsMinimumInt(name, in, b, v.exclMin, i)
+		return openapi.ExceedsMinimumInt(at.String(), in, b, v.exclMin, i)
 	}, func(f, b float64) error {
 		if belowFloat(b, f, v.exclMin) {
 			return nil
 		}
-		return openapi.ExceedsMinimum(name, in, b, v.exclMin, f)
+		return openapi.ExceedsMinimum(at.String(), in, b, v.exclMin, f)
 	})
 	return errs
 }
 
 // boundErrors checks one bound: b itself, and x by it, as integers if both are.
-func (n *node) boundErrors(x doc.Value, b *float64, what, name string, byInt func(v, b int64) error, byFloat func(v, b float64) error) []error {
+func (n *node) boundErrors(x doc.Value, b *float64, what string, at *spot, byInt func(v, b int64) error, byFloat func(v, b float64) error) []error {
 	if b == nil {
 		return nil
 	}
 	var errs []error
-	bad := rangeError(*b, n.numType, n.format, what, name)
+	bad := rangeError(*b, n.numType, n.format, "", "")
 	if bad != nil {
-		errs = append(errs, bad)
+		errs = append(errs, errRange{n.numType, n.format, what, at.String()})
 	}
 	var err error
 	switch {
@@ -208,133 +286,132 @@ func (n *node) boundErrors(x doc.Value, b *float64, what, name string, byInt fun
 	return errs
 }
 
-func multipleError(name string, value, factor any, positive, multiple bool) error {
+func multipleError(at *spot, value, factor any, positive, multiple bool) error {
 	switch {
 	case !positive:
-		return openapi.MultipleOfMustBePositive(name, in, factor)
+		return openapi.MultipleOfMustBePositive(at.String(), in, factor)
 	case !multiple:
-		return openapi.NotMultipleOf(name, in, factor, value)
+		return openapi.NotMultipleOf(at.String(), in, factor, value)
 	}
 	return nil
 }
 
-func (n *node) explainItems(x doc.Value, name string, c *correlation) findings {
+func (e *explainer) items(n *node, x doc.Value, at *spot, c *correlation) findings {
 	var f findings
 	size := x.Len()
 	if n.items != nil {
-		for i := range size {
-			f.merge(n.items.explain(x.Item(i), fmt.Sprintf("%s[%d]", name, i), c.index(i)))
+		for i := 0; i < size && !e.enough(); i++ {
+			f.merge(e.value(n.items, x.Item(i), &spot{up: at, sort: toItem, item: i}, c.index(i)))
 		}
 	}
 	if v := n.values; v != nil {
 		if v.minItems != none && int64(size) < v.minItems {
-			f.add(openapi.TooFewItems(name, in, v.minItems, int64(size)))
+			e.add(&f, openapi.TooFewItems(at.String(), in, v.minItems, int64(size)))
 		}
 		if v.maxItems != none && int64(size) > v.maxItems {
-			f.add(openapi.TooManyItems(name, in, v.maxItems, int64(size)))
+			e.add(&f, openapi.TooManyItems(at.String(), in, v.maxItems, int64(size)))
 		}
 	}
 	return f
 }
 
-func (n *node) explainMembers(x doc.Value, name string, c *correlation) findings {
+func (e *explainer) members(n *node, x doc.Value, at *spot, c *correlation) findings {
 	var f findings
 	v := n.values
 	if size := int64(x.Len()); v != nil {
 		if v.minProps != none && size < v.minProps {
-			f.add(openapi.TooFewProperties(name, in, v.minProps, size))
+			e.add(&f, openapi.TooFewProperties(at.String(), in, v.minProps, size))
 		}
 		if v.maxProps != none && size > v.maxProps {
-			f.add(openapi.TooManyProperties(name, in, v.maxProps, size))
+			e.add(&f, openapi.TooManyProperties(at.String(), in, v.maxProps, size))
 		}
 	}
 	for key, m := range x.Members() {
 		switch {
+		case e.enough():
+			return f
 		case n.prop(key) != nil:
 		case n.noOther:
-			f.add(openapi.PropertyNotAllowed(name, in, key))
+			e.add(&f, openapi.PropertyNotAllowed(at.String(), in, key))
 		case n.additional != nil:
-			f.merge(n.additional.explain(m, name+"."+key, c.member(name, key)))
+			f.merge(e.value(n.additional, m, &spot{up: at, sort: toOther, name: key}, c.member(at, key)))
 		}
 	}
 	for _, p := range n.props {
-		below := p.name
-		if name != "" {
-			below = name + "." + p.name
-		}
 		if m := x.Get(p.name); m.Exists() {
-			f.merge(p.node.explain(m, below, c.member(name, p.name)))
+			f.merge(e.value(p.node, m, &spot{up: at, name: p.name}, c.member(at, p.name)))
 		}
 	}
 	if v != nil {
 		for _, r := range v.required {
-			if !x.Get(r.name).Exists() {
-				f.add(openapi.Required(name+"."+r.name, in))
+			if !e.enough() && !x.Get(r.name).Exists() {
+				missing := spot{up: at, sort: toOther, name: r.name}
+				e.add(&f, openapi.Required(missing.String(), in))
 			}
 		}
 	}
 	return f
 }
 
-// explainJunctors checks anyOf, oneOf, allOf and not. Below them nothing is
+// junctors checks anyOf, oneOf, allOf and not. Below them nothing is
 // correlated.
-func (n *node) explainJunctors(x doc.Value, name string) findings {
+func (e *explainer) junctors(n *node, x doc.Value, at *spot) findings {
 	f := findings{matched: 1}
 	v := n.values
 	if v == nil {
 		return f
 	}
 	composite := func(format string, args ...any) {
-		f.add(openapi.New(openapi.CompositeErrorCode, format, args...))
+		e.add(&f, openapi.New(openapi.CompositeErrorCode, format, args...))
 	}
 	if len(v.anyOf) > 0 {
-		valid, best := tryBranches(v.anyOf, x, name, true)
+		valid, best := e.branches(v.anyOf, x, at, true)
 		if valid == 0 {
-			composite("%q must validate at least one schema (anyOf)", name)
+			composite("%q must validate at least one schema (anyOf)", at.String())
 		}
-		f.merge(best)
+		e.mergeBranch(&f, best)
 	}
 	if len(v.oneOf) > 0 {
-		switch valid, best := tryBranches(v.oneOf, x, name, false); valid {
+		switch valid, best := e.branches(v.oneOf, x, at, false); valid {
 		case 1:
-			f.merge(best)
+			e.mergeBranch(&f, best)
 		case 0:
-			composite("%q must validate one and only one schema (oneOf). %s", name, "Found none valid")
-			f.merge(best)
+			composite("%q must validate one and only one schema (oneOf). %s", at.String(), "Found none valid")
+			e.mergeBranch(&f, best)
 		default:
-			composite("%q must validate one and only one schema (oneOf). %s", name, fmt.Sprintf("Found %d valid alternatives", valid))
+			composite("%q must validate one and only one schema (oneOf). %s", at.String(), fmt.Sprintf("Found %d valid alternatives", valid))
 		}
 	}
 	if len(v.allOf) > 0 {
 		valid := 0
 		for _, b := range v.allOf {
-			r := b.explain(x, name, nil)
+			r := e.branch(b, x, at)
 			if len(r.errs) == 0 {
 				valid++
 			}
-			f.merge(r)
+			e.mergeBranch(&f, r)
 		}
 		if valid < len(v.allOf) {
 			suffix := ""
 			if valid == 0 {
 				suffix = ". None validated"
 			}
-			composite("%q must validate all the schemas (allOf)%s", name, suffix)
+			composite("%q must validate all the schemas (allOf)%s", at.String(), suffix)
 		}
 	}
-	if v.not != nil && len(v.not.explain(x, name, nil).errs) == 0 {
-		composite("%q must not validate the schema (not)", name)
+	if v.not != nil && len(e.branch(v.not, x, at).errs) == 0 {
+		composite("%q must not validate the schema (not)", at.String())
 	}
 	return f
 }
 
-// tryBranches counts the branches that x is valid by, up to the first if first
+// branches counts the branches that x is valid by, up to the first if first
 // is set. It returns the first valid result or else the failure with the most
 // checks passed.
-func tryBranches(branches []*node, x doc.Value, name string, first bool) (valid int, best findings) {
+func (e *explainer) branches(branches []*node, x doc.Value, at *spot, first bool) (valid int, best findings) {
 	chosen := false
 	for _, b := range branches {
-		r := b.explain(x, name, nil)
+		r := e.branch(b, x, at)
 		if len(r.errs) == 0 {
 			if valid++; valid == 1 {
 				best = r

@@ -95,7 +95,7 @@ type values struct {
 	match              *pattern
 	enum               []any
 	texts              []string // the strings of enum
-	onlyTexts          bool     // enum has strings only
+	large              *enumSet // of an enum that is too long to be looked through
 	required           []need
 
 	junctors            bool // there is at least one of the following

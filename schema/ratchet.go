@@ -22,10 +22,10 @@ type correlation struct {
 	olds     *oldItems
 }
 
-// member correlates a member. Members without a schema are not correlated, nor
-// are apiVersion and kind of the root, whose name is "".
-func (c *correlation) member(name, key string) *correlation {
-	if c == nil || name == "" && (key == "apiVersion" || key == "kind") {
+// member correlates a member of what stands at the place at. Members without a
+// schema are not correlated, nor are apiVersion and kind of the root.
+func (c *correlation) member(at *spot, key string) *correlation {
+	if c == nil || at == nil && (key == "apiVersion" || key == "kind") {
 		return nil
 	}
 	return c.key(key)

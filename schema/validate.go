@@ -58,7 +58,7 @@ func (p *Program) ValidateDefault(d *doc.Doc, path *field.Path) field.ErrorList 
 	if errs := code.root.embeddedErrors(path, d.Root()); len(errs) > 0 {
 		return errs
 	}
-	return fieldErrors(path, code.root.explain(d.Root(), "", nil).errs)
+	return listed(path, code.root, d.Root(), nil)
 }
 
 // ValidateDefaultRules asks the rules of p about d, a default value that
@@ -118,7 +118,7 @@ func (p *program) explain(ctx context.Context, new, old *doc.Doc, at Scope, meta
 	if at == Status {
 		errs = append(append(errs, p.statusErrors(new, c)...), scale...)
 	} else {
-		errs = append(append(errs, fieldErrors(nil, p.root.explain(new.Root(), "", c).errs)...), scale...)
+		errs = append(append(errs, listed(nil, p.root, new.Root(), c)...), scale...)
 		errs = append(errs, p.root.embeddedErrors(nil, new.Root())...)
 	}
 	if old == nil || len(p.root.duplicates(nil, old.Root())) == 0 {
@@ -143,7 +143,22 @@ func (p *program) statusErrors(new *doc.Doc, c *correlation) field.ErrorList {
 	if status == nil || !x.Exists() {
 		return nil
 	}
-	return fieldErrors(field.NewPath("status"), status.explain(x, "", c.key("status")).errs)
+	return listed(field.NewPath("status"), status, x, c.key("status"))
+}
+
+// listed lists what is wrong with x by n. If that is too much it says so at the
+// end.
+func listed(path *field.Path, n *node, x doc.Value, c *correlation) field.ErrorList {
+	var e explainer
+	errs := fieldErrors(path, e.value(n, x, nil, c).errs)
+	if e.enough() {
+		errs = append(errs, tooMany(path))
+	}
+	return errs
+}
+
+func tooMany(path *field.Path) *field.Error {
+	return field.Invalid(path, field.OmitValueType{}, "there are more errors than are listed")
 }
 
 // blocksRules reports whether errors are such that rules might fail in
