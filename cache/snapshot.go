@@ -17,6 +17,10 @@ type Snapshot struct {
 // Rev returns the revision of the state.
 func (s Snapshot) Rev() int64 { return s.rev }
 
+// Same reports whether two states have the same objects. It compares what was
+// cached, not what the objects say.
+func (s Snapshot) Same(o Snapshot) bool { return s.root == o.root }
+
 // Len returns the number of objects.
 func (s Snapshot) Len() int { return s.root.len() }
 

@@ -111,7 +111,7 @@ func (w *Webhook) call(ctx context.Context, apiVersion string, objects [][]byte)
 	uid := uuid.NewUUID()
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	answer, err := w.client.Post(ctx, w.request(apiVersion, uid, objects))
+	answer, err := w.client.Post(ctx, w.request(apiVersion, uid, objects), 0)
 	if err != nil {
 		return nil, fmt.Errorf("conversion webhook for %v failed: %v", who, err)
 	}

@@ -143,6 +143,9 @@ type Selectable struct {
 // GroupKind names the kind.
 func (k *Kind) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Name} }
 
+// IsNamespaces reports whether k is the kind of namespaces.
+func (k *Kind) IsNamespaces() bool { return k.Group == "" && k.Plural == "namespaces" }
+
 // GroupResource names the resource.
 func (k *Kind) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.Plural}

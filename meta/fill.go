@@ -73,16 +73,22 @@ func EnsureNamespace(o Object, namespace string) error {
 	return nil
 }
 
-// FillCreate prepares the metadata of a new object: its own uid and
-// creationTimestamp, and nothing that only the server sets. Name and
-// generation are the caller's. It returns warnings for the client.
-func FillCreate(o Object, now time.Time) []string {
+// WipeCreate takes out of the metadata of a new object what only the server
+// sets, but for the generation. It returns warnings for the client.
+func WipeCreate(o Object) []string {
+	for _, name := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+		o.Doc.Remove("metadata", name)
+	}
+	return dedupOwners(o)
+}
+
+// FillCreate gives a new object its uid and creationTimestamp.
+func FillCreate(o Object, now time.Time) {
 	for _, name := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
 		o.Doc.Remove("metadata", name)
 	}
 	o.SetCreationTimestamp(now)
 	o.SetUID(NewUID())
-	return dedupOwners(o)
 }
 
 // FillUpdate gives the new state of an object what an update cannot change in
@@ -132,7 +138,11 @@ func given(v doc.Value) bool {
 }
 
 // dedupOwners removes owner references that are there twice, with a warning.
-func dedupOwners(o Object) []string {
+func dedupOwners(o Object) []string { return DedupOwners(o, "") }
+
+// DedupOwners removes owner references that are there twice, and returns a
+// warning if there were any; when says when that is, if not in what was sent.
+func DedupOwners(o Object, when string) []string {
 	refs := o.Meta().Get("ownerReferences")
 	if refs.Kind() != doc.Array || refs.Len() < 2 {
 		return nil
@@ -153,7 +163,7 @@ func dedupOwners(o Object) []string {
 	if duplicates == nil {
 		return nil
 	}
-	warning := ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: " + strings.Join(duplicates, ", ")
+	warning := ".metadata.ownerReferences contains duplicate entries" + when + "; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: " + strings.Join(duplicates, ", ")
 	o.Doc.Set(o.Doc.NewArray(kept), "metadata", "ownerReferences")
 	return []string{warning}
 }

@@ -123,7 +123,8 @@ func TestEnsureNamespace(t *testing.T) {
 
 func TestFillCreate(t *testing.T) {
 	for _, o := range objects(t, `{"metadata":{"creationTimestamp":null,"deletionGracePeriodSeconds":1,"deletionTimestamp":"2020-01-01T00:00:00Z","generateName":"g","name":"n","ownerReferences":[{"kind":"A","uid":"1"},{"kind":"B","uid":"1"},{"kind":"A","uid":"1"},{"kind":"A","uid":"2"},{"uid":"2","kind":"A"}],"selfLink":"x","uid":"mine"}}`) {
-		warnings := FillCreate(o, time.Unix(0, 0))
+		warnings := WipeCreate(o)
+		FillCreate(o, time.Unix(0, 0))
 		uid := o.UID()
 		if uid == "mine" || len(uid) != 36 {
 			t.Errorf("uid %q", uid)

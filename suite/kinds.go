@@ -101,7 +101,8 @@ func (k *Kinds) Create(ctx context.Context, object []byte, o Options) (*Outcome,
 		m.SetName(meta.GenerateName(m.GenerateName()))
 	}
 	r.version.PrepareCreate(r.object)
-	r.warn(meta.FillCreate(m, time.Now()))
+	r.warn(meta.WipeCreate(m))
+	meta.FillCreate(m, time.Now())
 	r.validate(ctx, nil, schema.Whole)
 	return r.answer(), nil
 }

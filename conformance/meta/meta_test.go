@@ -306,7 +306,8 @@ func TestCreateAndUpdate(t *testing.T) {
 		if err := meta.EnsureNamespace(o, "ns"); err != nil {
 			t.Fatal(err)
 		}
-		warnings := meta.FillCreate(o, now)
+		warnings := meta.WipeCreate(o)
+		meta.FillCreate(o, now)
 		o.SetGeneration(1)
 		if o.Name() == "" && o.GenerateName() != "" {
 			o.SetName("generated")

@@ -160,7 +160,8 @@ func (e *engine) check(ctx context.Context, d document, old *document, fieldVali
 	var before *doc.Doc
 	if old == nil {
 		version.PrepareCreate(object)
-		v.Warnings = append(v.Warnings, meta.FillCreate(m, time.Now())...)
+		v.Warnings = append(v.Warnings, meta.WipeCreate(m)...)
+		meta.FillCreate(m, time.Now())
 	} else {
 		beforeVersion, b, _, oldVerdict := e.decode(*old)
 		if oldVerdict.Status != nil {

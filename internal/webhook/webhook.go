@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -67,9 +68,10 @@ func New(t Target) (*Client, error) {
 	return &Client{client}, nil
 }
 
-// Post sends a body and returns the answer's. Anything but a success is an error in the words of Kubernetes' clients.
-func (c *Client) Post(ctx context.Context, body []byte) ([]byte, error) {
-	return c.rest.Post().SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+// Post sends a body and returns the answer's. Anything but a success is an error in the words of Kubernetes' clients. If timeout
+// is not 0 the webhook is told how long it has.
+func (c *Client) Post(ctx context.Context, body []byte, timeout time.Duration) ([]byte, error) {
+	return c.rest.Post().SetHeader("Content-Type", "application/json").Timeout(timeout).Body(body).Do(ctx).Raw()
 }
 
 // limited is a transport whose answers are bounded.
