@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -29,6 +30,9 @@ type Namespaces interface {
 	// State is the state of a namespace. An answer of NamespaceMissing is
 	// current; others may be a moment old.
 	State(ctx context.Context, name string) (NamespaceState, error)
+	// Namespace is a namespace as it is served, or an error that says that
+	// there is none.
+	Namespace(ctx context.Context, name string) (*cache.View, error)
 }
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}

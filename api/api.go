@@ -58,7 +58,7 @@ type Config struct {
 	Audiences []string            // what a credential has to be good for, if it knows audiences
 	Tokens    Tokens              // of service accounts
 	Authz     authz.Authorizer    // nil: authz.Standard()
-	Admission admission.Chain     // after the life cycle of namespaces, which every Handler has
+	Admission Admission           // nil: nothing but the life cycle of namespaces
 	Checks    []Check             // of the server's health, besides ping
 
 	Audit   *audit.Auditor       // nil: nothing is recorded
@@ -72,9 +72,13 @@ type Config struct {
 	NoNamespaceStep bool          // objects may live in namespaces that do not exist
 }
 
+// Admission makes the steps that follow the life cycle of namespaces.
+type Admission func(n admission.Namespaces) admission.Chain
+
 // Handler serves the API.
 type Handler struct {
 	Config
+	admission admission.Chain
 	logger    *slog.Logger
 	metrics   *metrics
 	discovery http.Handler
@@ -118,7 +122,10 @@ func New(c Config) *Handler {
 		h.BookmarkEvery = time.Minute
 	}
 	if !c.NoNamespaceStep {
-		h.Admission = append(admission.Chain{admission.NamespaceLifecycle(h)}, c.Admission...)
+		h.admission = admission.Chain{admission.NamespaceLifecycle(h)}
+	}
+	if c.Admission != nil {
+		h.admission = append(h.admission, c.Admission(h)...)
 	}
 	h.metrics = newMetrics(h.Config.Metrics)
 	h.discovery = discovery.New(c.Kinds.Load)

@@ -57,13 +57,7 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 	if err := q.res.Ready(q.ctx); err != nil {
 		return 0, storeError(err)
 	}
-	q.warn(meta.FillCreate(obj, time.Now())...)
-	q.v.PrepareCreate(d)
-	base := ""
-	if obj.Name() == "" && obj.GenerateName() != "" {
-		base = strings.Clone(obj.GenerateName())
-		obj.SetName(meta.GenerateName(base))
-	}
+	q.warn(meta.WipeCreate(obj)...)
 	if track != nil {
 		m, err := q.h.managers.get(q.h, q.v)
 		if err != nil {
@@ -73,7 +67,8 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 			return 0, err
 		}
 	}
-	if err := q.admitCreate(d, o); err != nil {
+	base, err := q.admitCreate(d, o)
+	if err != nil {
 		return 0, err
 	}
 	for try := 1; ; try++ {
@@ -91,22 +86,36 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 	}
 }
 
-// admitCreate runs everything that may refuse a new object.
-func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) error {
-	name := strings.Clone(meta.Object{Doc: d}.Name())
+// admitCreate runs everything that may change or refuse a new object, and fills
+// in what is the server's. base is what its name was generated from, if it was.
+func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) (base string, err error) {
+	obj := meta.Object{Doc: d}
 	r := &admission.Request{Operation: admission.Create, Version: q.v, Subresource: q.subresource, Namespace: q.namespace,
-		Name: name, New: d, User: q.user, DryRun: o.DryRun}
-	if err := q.h.Admission.Mutate(q.ctx, r); err != nil {
-		return err
+		Name: strings.Clone(obj.Name()), New: d, User: q.user, DryRun: o.DryRun, Write: o, Client: q}
+	if err := q.h.admission.Mutate(q.ctx, r); err != nil {
+		return "", err
 	}
+	if r.Mutated() {
+		if err := q.checkNamespace(obj); err != nil {
+			return "", err
+		}
+		q.warn(meta.DedupOwners(obj, afterMutation)...)
+	}
+	meta.FillCreate(obj, time.Now())
+	q.v.PrepareCreate(d)
+	if obj.Name() == "" && obj.GenerateName() != "" {
+		base = strings.Clone(obj.GenerateName())
+		obj.SetName(meta.GenerateName(base))
+	}
+	r.Name = strings.Clone(obj.Name())
 	if err := q.validate(d, nil, schema.Whole); err != nil {
-		return err
+		return "", err
 	}
 	if q.kind.Terminating {
-		return status.Forbidden(q.kind.GroupResource(), name,
+		return "", status.Forbidden(q.kind.GroupResource(), r.Name,
 			errors.New("create not allowed while custom resource definition is terminating"))
 	}
-	return q.h.Admission.Validate(q.ctx, r)
+	return base, q.h.admission.Validate(q.ctx, r)
 }
 
 // store writes a new object. Its revision is 0 if that was a dry run.

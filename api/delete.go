@@ -149,11 +149,12 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	if err := q.preconditions(o, m, obj); err != nil {
 		return nil, err
 	}
-	r := &admission.Request{Operation: admission.Delete, Version: q.v, Namespace: q.namespace, Name: q.name, Old: old, User: q.user, DryRun: o.DryRun}
-	if err := q.h.Admission.Mutate(q.ctx, r); err != nil {
+	r := &admission.Request{Operation: admission.Delete, Version: q.v, Namespace: q.namespace, Name: q.name, Old: old, User: q.user, DryRun: o.DryRun,
+		Delete: o, Client: q}
+	if err := q.h.admission.Mutate(q.ctx, r); err != nil {
 		return nil, err
 	}
-	if err := q.h.Admission.Validate(q.ctx, r); err != nil {
+	if err := q.h.admission.Validate(q.ctx, r); err != nil {
 		return nil, err
 	}
 	wasDeleting := m.DeletionTimestamp() != ""
@@ -161,7 +162,7 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	if b := q.kind.Builtin; b != nil && b.Delete != nil && !wasDeleting {
 		hooked = b.Delete(d, time.Now().UTC().Format(time.RFC3339))
 	}
-	held := q.isNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
+	held := q.kind.IsNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
 	before := slices.Collect(m.Finalizers())
 	after := finalizersFor(before, o)
 	grace, shorter := q.grace(o, m, wasDeleting)

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/status"
 )
 
 // This file answers admission's questions about namespaces.
@@ -14,26 +18,51 @@ import (
 // acknowledged before: a namespace whose deletion was answered takes nothing
 // more in, one whose creation was answered is there.
 func (h *Handler) State(ctx context.Context, name string) (admission.NamespaceState, error) {
-	k := h.Kinds.Load().Lookup("", "namespaces")
-	if k == nil {
+	if h.Kinds.Load().Lookup("", "namespaces") == nil {
 		return admission.NamespaceActive, nil // nobody serves namespaces
 	}
-	res, key := h.Cache.Resource(k.StoragePrefix), k.Key("", name)
-	if err := res.Fresh(ctx); err != nil {
-		return 0, storeError(err)
-	}
-	obj, ok := res.Get(key)
-	if !ok {
-		return admission.NamespaceMissing, nil
-	}
-	view, err := obj.View(k.Storage)
-	if err != nil {
+	view, err := h.namespace(ctx, name, true)
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if terminating(view.JSON) {
+	case view == nil:
+		return admission.NamespaceMissing, nil
+	case terminating(view.JSON):
 		return admission.NamespaceTerminating, nil
 	}
 	return admission.NamespaceActive, nil
+}
+
+// Namespace implements admission.Namespaces. What the cache knows is new
+// enough; only a namespace that it does not know is asked for.
+func (h *Handler) Namespace(ctx context.Context, name string) (*cache.View, error) {
+	view, err := h.namespace(ctx, name, false)
+	if view == nil && err == nil {
+		view, err = h.namespace(ctx, name, true)
+	}
+	if view == nil && err == nil {
+		err = status.NotFound(kschema.GroupResource{Resource: "namespaces"}, name)
+	}
+	return view, err
+}
+
+// namespace is a namespace as it is served; nil if there is none.
+func (h *Handler) namespace(ctx context.Context, name string, fresh bool) (*cache.View, error) {
+	k := h.Kinds.Load().Lookup("", "namespaces")
+	if k == nil {
+		return nil, nil
+	}
+	res := h.Cache.Resource(k.StoragePrefix)
+	if fresh {
+		if err := res.Fresh(ctx); err != nil {
+			return nil, storeError(err)
+		}
+	}
+	obj, ok := res.Get(k.Key("", name))
+	if !ok {
+		return nil, nil
+	}
+	return obj.View(k.Storage)
 }
 
 // terminating reports whether a namespace is being deleted.

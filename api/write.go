@@ -260,14 +260,32 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
 		}
 	}
 	r := &admission.Request{Operation: admission.Update, Version: q.v, Subresource: q.subresource, Namespace: q.namespace, Name: q.name,
-		New: next, Old: old, User: q.user, DryRun: c.options.DryRun}
-	if err := q.h.Admission.Mutate(q.ctx, r); err != nil {
+		New: next, Old: old, User: q.user, DryRun: c.options.DryRun, Write: c.options, Client: q}
+	if c.scale {
+		r.Foreign = q.scaleForm()
+	}
+	if err := q.h.admission.Mutate(q.ctx, r); err != nil {
 		return err
+	}
+	if r.Mutated() {
+		q.afterMutation(c, next, old)
 	}
 	if err := q.validate(next, old, c.scope); err != nil {
 		return err
 	}
-	return q.h.Admission.Validate(q.ctx, r)
+	return q.h.admission.Validate(q.ctx, r)
+}
+
+// afterMutation is how a warning says when an owner was there twice.
+const afterMutation = " after mutating admission happens"
+
+// afterMutation does again to an object that admission changed what had been
+// done to it before.
+func (q *request) afterMutation(c *change, next, old *doc.Doc) {
+	q.v.PrepareUpdate(next, old, c.scope)
+	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
+	meta.FillUpdate(n, o, c.scope == schema.Whole && contentDiffers(next, old))
+	q.warn(meta.DedupOwners(n, afterMutation)...)
 }
 
 // validate checks an object; old is nil on create.
@@ -324,12 +342,8 @@ func (q *request) finished(next, old *doc.Doc) bool {
 	for range (meta.Object{Doc: next}).Finalizers() {
 		return false
 	}
-	return !q.isNamespaces() || next.Root().At("spec", "finalizers").Len() == 0
+	return !q.kind.IsNamespaces() || next.Root().At("spec", "finalizers").Len() == 0
 }
-
-// isNamespaces reports whether the request is for namespaces, whose finalizers
-// are in two places.
-func (q *request) isNamespaces() bool { return q.kind.Group == "" && q.kind.Plural == "namespaces" }
 
 // checkVersion compares what the new object says about the one it replaces.
 func (q *request) checkVersion(c *change, next, old *doc.Doc, obj *cache.Object) error {

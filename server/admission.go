@@ -3,12 +3,29 @@ package server
 import (
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/policy"
+	"github.com/keelson-io/keelson/admission/webhook"
+	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/kind"
 )
 
 // This file is which admission steps run.
 
-// namespaceLifecycle is the one step that there is.
-const namespaceLifecycle = "NamespaceLifecycle"
+// The steps that there are, as kube-apiserver names them, in their order. All
+// of them run unless they are switched off.
+const (
+	namespaceLifecycle = "NamespaceLifecycle"
+	mutatingWebhook    = "MutatingAdmissionWebhook"
+	validatingPolicy   = "ValidatingAdmissionPolicy"
+	validatingWebhook  = "ValidatingAdmissionWebhook"
+)
+
+var steps = []string{namespaceLifecycle, mutatingWebhook, validatingPolicy, validatingWebhook}
 
 // otherSteps are kube-apiserver's steps that this server has not got. It is no
 // mistake to ask for one of them not to run.
@@ -16,19 +33,58 @@ var otherSteps = []string{
 	"AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
 	"ClusterTrustBundleAttest", "DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "DenyServiceExternalIPs",
 	"EventRateLimit", "ExtendedResourceToleration", "ImagePolicyWebhook", "LimitPodHardAntiAffinityTopology", "LimitRanger",
-	"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "NamespaceAutoProvision", "NamespaceExists", "NodeRestriction",
+	"MutatingAdmissionPolicy", "NamespaceAutoProvision", "NamespaceExists", "NodeRestriction",
 	"OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "PodNodeSelector", "PodSecurity", "PodTolerationRestriction",
 	"PodTopologyLabels", "Priority", "ResourceQuota", "RuntimeClass", "ServiceAccount", "StorageObjectInUseProtection",
-	"TaintNodesByCondition", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
+	"TaintNodesByCondition",
 }
 
-// withoutNamespaceStep reports whether the life cycle of namespaces is among
-// the steps that are not to run.
-func withoutNamespaceStep(disabled []string) (bool, error) {
-	for _, name := range disabled {
-		if name != namespaceLifecycle && !slices.Contains(otherSteps, name) {
-			return false, fmt.Errorf("admission plugin %q to be disabled: there is none of that name", name)
+// plugins are the steps that run.
+type plugins map[string]bool
+
+// choosePlugins reads the names of steps that are to run, and not to run.
+func choosePlugins(enabled, disabled []string) (plugins, error) {
+	on := plugins{}
+	for _, name := range steps {
+		on[name] = true
+	}
+	for _, name := range enabled {
+		switch {
+		case slices.Contains(disabled, name):
+			return nil, fmt.Errorf("[%s] in enable-admission-plugins and disable-admission-plugins overlapped", name)
+		case slices.Contains(otherSteps, name):
+			return nil, fmt.Errorf("enable-admission-plugins plugin %q: this server has no such step; it has %s", name, strings.Join(steps, ", "))
+		case !on[name]:
+			return nil, fmt.Errorf("enable-admission-plugins plugin %q is unknown", name)
 		}
 	}
-	return slices.Contains(disabled, namespaceLifecycle), nil
+	for _, name := range disabled {
+		if !on[name] && !slices.Contains(otherSteps, name) {
+			return nil, fmt.Errorf("disable-admission-plugins plugin %q is unknown", name)
+		}
+		delete(on, name)
+	}
+	return on, nil
+}
+
+// admission makes the steps after the life cycle of namespaces.
+func (s *Server) admission(on plugins, kinds *kind.Registry, cached *cache.Cache, chain authz.Authorizer) api.Admission {
+	return func(n admission.Namespaces) admission.Chain {
+		m := admission.NewMetrics(s.metrics)
+		hooks := webhook.Config{Kinds: kinds.Load, Cache: cached, Namespaces: n, Authorizer: chain, Metrics: m, Logger: s.logger}
+		var steps admission.Chain
+		if on[mutatingWebhook] {
+			steps = append(steps, webhook.Mutating(hooks))
+		}
+		if on[validatingPolicy] {
+			steps = append(steps, policy.Validating(policy.Config{
+				Kinds: kinds.Load, Cache: cached, Namespaces: n, Authorizer: chain,
+				Metrics: m, Checks: policy.NewMetrics(s.metrics), Logger: s.logger,
+			}))
+		}
+		if on[validatingWebhook] {
+			steps = append(steps, webhook.Validating(hooks))
+		}
+		return steps
+	}
 }

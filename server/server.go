@@ -81,8 +81,10 @@ type Config struct {
 	// Authorization chooses the authorizers; the zero value is RBAC.
 	Authorization config.Flags
 
-	// DisableAdmission names admission plugins that are not to run, as
-	// kube-apiserver names them. NamespaceLifecycle is the one there is.
+	// EnableAdmission and DisableAdmission name admission plugins that are to
+	// run, and not to run, as kube-apiserver names them. Those that there are,
+	// see steps, run by default.
+	EnableAdmission  []string
 	DisableAdmission []string
 
 	// Controllers says which controllers run, as kube-controller-manager does:
@@ -172,7 +174,7 @@ func (s *Server) open(ctx context.Context) error {
 	if c.Store != nil {
 		s.opened = append(s.opened, c.Store)
 	}
-	anywhere, err := withoutNamespaceStep(c.DisableAdmission)
+	on, err := choosePlugins(c.EnableAdmission, c.DisableAdmission)
 	if err != nil {
 		return err
 	}
@@ -238,7 +240,8 @@ func (s *Server) open(ctx context.Context) error {
 		Tokens:          s.tokens,
 		Audit:           recorder,
 		Metrics:         s.metrics,
-		NoNamespaceStep: anywhere,
+		NoNamespaceStep: !on[namespaceLifecycle],
+		Admission:       s.admission(on, kinds, cached, s.authz.chain),
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
 	s.crds = &crd.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete, Converter: newConverter}

@@ -210,7 +210,7 @@ func TestMistakesAreErrorsOfNew(t *testing.T) {
 		"half a certificate": {Config{SecurePort: -1, TLSCertFile: missing}, "one does not go without the other"},
 		"no tokens":          {Config{SecurePort: -1, TokenAuthFile: missing}, missing},
 		"wrong tokens":       {Config{SecurePort: -1, TokenAuthFile: bad}, "must have at least 3 columns (token, user name, user uid), found 2"},
-		"unknown plugin":     {Config{SecurePort: -1, DisableAdmission: []string{"Namespacelifecycle"}}, "there is none of that name"},
+		"unknown plugin":     {Config{SecurePort: -1, DisableAdmission: []string{"Namespacelifecycle"}}, `disable-admission-plugins plugin "Namespacelifecycle" is unknown`},
 		"CA without a PEM":   {Config{SecurePort: -1, ClientCAFile: bad}, "no certificate in it"},
 	} {
 		row.c.Store = mem.New(mem.Options{})

@@ -32,7 +32,6 @@ var ledger = []entry{
 	{name: "errors of discovery are not pretty", requests: `20-read.*GET /apis/[^/]*/v1(beta1)?$`, theirs: `\(pretty\)`, ours: `^(406|200)`},
 
 	// Custom resources.
-	{name: "a status that is dropped does not cost managedFields", requests: `POST .*/things`, theirs: `^201`, ours: `managedFields`},
 	{name: "a patch to another apiVersion is refused without warnings", requests: `PATCH .*/widgets/p$`, theirs: `Warning(.|\n)*must be demo.io/v1`, ours: `must be demo.io/v1`},
 	{name: "a deletionTimestamp in a patch of a terminating object is no change", requests: `PATCH .*/del/widgets/d2$`, theirs: `^200`, ours: `^200`},
 	{name: "a Scale of a wrong form is refused in words about the Scale", requests: `/scale`, theirs: `no kind is registered for the type v1.Scale|"x\\*"`, ours: `^400`},

@@ -17,7 +17,7 @@ import (
 const admissionGroup = "admissionregistration.k8s.io"
 
 // notEnforced is said to whoever configures what this server does not do.
-const notEnforced = "this server keeps admission webhooks and policies and does not call or enforce them"
+const notEnforced = "this server keeps mutating admission policies and does not enforce them"
 
 func admissionKinds() []description {
 	extensions := []string{"api-extensions"}
@@ -74,7 +74,10 @@ func admissionKinds() []description {
 	for i := range all {
 		d := &all[i]
 		d.group, d.cluster, d.generation, d.versioned = admissionGroup, true, true, true
-		d.categories, d.warnings = extensions, warn
+		d.categories = extensions
+		if strings.HasPrefix(d.kind, "MutatingAdmissionPolicy") {
+			d.warnings = warn
+		}
 	}
 	return all
 }

@@ -1,0 +1,280 @@
+package conditions
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/match"
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file is a request as expressions see it.
+
+// Input is a request in the version of one target. It belongs to one goroutine.
+type Input struct {
+	Request *admission.Request
+	Target  match.Target
+	// Authorizer answers expressions that ask what the user may do.
+	Authorizer authz.Authorizer
+	// Params and Namespace are JSON objects; nil is null.
+	Params, Namespace []byte
+
+	made     cel.Vars
+	composed uint64 // what composed variables cost since it was last asked
+}
+
+// Objects are the new and the old object of a request in the target's version,
+// as JSON; nil where there is none.
+func Objects(r *admission.Request, t match.Target) (object, old []byte, err error) {
+	if object, err = Object(r, t, r.New); err == nil {
+		old, err = Object(r, t, r.Old)
+	}
+	return object, old, err
+}
+
+// Object is one of the request's objects in the target's version, as JSON; nil
+// if there is none.
+func Object(r *admission.Request, t match.Target, d *doc.Doc) ([]byte, error) {
+	switch {
+	case d == nil:
+		return nil, nil
+	case r.Foreign != nil:
+		return r.Foreign.Text(d)
+	}
+	text := d.AppendJSON(nil, d.Root().Node)
+	if !t.Other {
+		return text, nil
+	}
+	return t.Version.Kind.Convert(text, t.Version.Name)
+}
+
+// Convert makes the objects now, so that an error of the conversion is not one
+// of an expression.
+func (in *Input) Convert() error {
+	for name, d := range map[string]*doc.Doc{cel.ObjectVariable: in.Request.New, cel.OldObjectVariable: in.Request.Old} {
+		v, err := in.object(d)
+		if err != nil {
+			return err
+		}
+		in.Set(name, v)
+	}
+	return nil
+}
+
+// Set gives a variable a value.
+func (in *Input) Set(name string, v cel.Value) {
+	if in.made == nil {
+		in.made = cel.Vars{}
+	}
+	in.made[name] = v
+}
+
+// WithoutNamespace is the input without the namespace, which is null.
+func (in *Input) WithoutNamespace() *Input {
+	out := *in
+	out.Namespace, out.made = nil, maps.Clone(in.made)
+	delete(out.made, cel.NamespaceVariable)
+	return &out
+}
+
+// WithoutAuthorizer is the input for expressions that cannot ask it.
+func (in *Input) WithoutAuthorizer() *Input {
+	out := *in
+	out.Authorizer, out.made = nil, maps.Clone(in.made)
+	delete(out.made, cel.AuthorizerVariable)
+	delete(out.made, cel.RequestResourceVariable)
+	return &out
+}
+
+// Composed notes what a composed variable cost.
+func (in *Input) Composed(cost uint64) { in.composed += cost }
+
+// vars are the variables, those that are named at least.
+func (in *Input) vars(ctx context.Context, names []string) (cel.Vars, error) {
+	for _, name := range names {
+		if _, ok := in.made[name]; ok {
+			continue
+		}
+		if in.Authorizer == nil && (name == cel.AuthorizerVariable || name == cel.RequestResourceVariable) {
+			continue // declared, and not there
+		}
+		v, err := in.variable(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("failed to prepare %s variable for evaluation: %w", name, err)
+		}
+		in.Set(name, v)
+	}
+	return in.made, nil
+}
+
+func (in *Input) variable(ctx context.Context, name string) (cel.Value, error) {
+	switch name {
+	case cel.ObjectVariable:
+		return in.object(in.Request.New)
+	case cel.OldObjectVariable:
+		return in.object(in.Request.Old)
+	case cel.ParamsVariable:
+		return fromJSON(in.Params)
+	case cel.NamespaceVariable:
+		return namespaceValue(in.Namespace)
+	case cel.RequestVariable:
+		return in.request()
+	case cel.AuthorizerVariable:
+		return cel.AuthorizerValue(asker{ctx, in}), nil
+	case cel.RequestResourceVariable:
+		gvr, r := in.Request.Version.GVR(), in.Request
+		return cel.ResourceAuthorizerValue(asker{ctx, in}, cel.AccessCheck{
+			Group: gvr.Group, Resource: gvr.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
+		}), nil
+	}
+	return cel.FromGo(nil)
+}
+
+func (in *Input) object(d *doc.Doc) (cel.Value, error) {
+	if d != nil && !in.Target.Other && in.Request.Foreign == nil {
+		return cel.FromDoc(d.Root(), nil), nil
+	}
+	text, err := Object(in.Request, in.Target, d)
+	if err != nil {
+		return cel.Value{}, err
+	}
+	return fromJSON(text)
+}
+
+func fromJSON(text []byte) (cel.Value, error) {
+	if text == nil {
+		return cel.FromGo(nil)
+	}
+	return cel.FromJSON(text)
+}
+
+// namespaceFields are what expressions see of a namespace's metadata.
+var namespaceFields = []string{"name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
+	"deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "finalizers"}
+
+// namespaceValue is a namespace without what expressions are not shown.
+func namespaceValue(text []byte) (cel.Value, error) {
+	if text == nil {
+		return cel.FromGo(nil)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return cel.Value{}, err
+	}
+	var meta map[string]json.RawMessage
+	if err := json.Unmarshal(all["metadata"], &meta); err != nil {
+		return cel.Value{}, err
+	}
+	shown := map[string]json.RawMessage{}
+	for _, name := range namespaceFields {
+		if v, ok := meta[name]; ok {
+			shown[name] = v
+		}
+	}
+	out := map[string]any{"metadata": shown}
+	for _, name := range []string{"spec", "status"} {
+		if v, ok := all[name]; ok {
+			out[name] = v
+		}
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return cel.Value{}, err
+	}
+	return cel.FromJSON(b)
+}
+
+// request is variable request: an AdmissionRequest without objects.
+func (in *Input) request() (cel.Value, error) {
+	b, err := json.Marshal(Review(in.Request, in.Target))
+	if err != nil {
+		return cel.Value{}, err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return cel.Value{}, err
+	}
+	delete(fields, "uid")
+	if in.Request.Operation != "" {
+		delete(fields, "object")
+		delete(fields, "oldObject")
+	}
+	if b, err = json.Marshal(fields); err != nil {
+		return cel.Value{}, err
+	}
+	return cel.FromJSON(b)
+}
+
+// Review is what webhooks and expressions are told of a request, but for its
+// uid and the objects.
+func Review(r *admission.Request, t match.Target) *admissionv1.AdmissionRequest {
+	own, other := r.Version.GVR(), t.Version.GVR()
+	ownKind, otherKind := r.Version.GVK(), t.Version.GVK()
+	if s := r.Foreign; s != nil {
+		ownKind, otherKind = s.Kind, s.Kind
+	}
+	user := authenticationv1.UserInfo{Extra: map[string]authenticationv1.ExtraValue{}}
+	if u := r.User; u != nil {
+		user.Username, user.UID, user.Groups = u.Name, u.UID, u.Groups
+		for key, values := range u.Extra {
+			user.Extra[key] = values
+		}
+	}
+	namespace := r.Namespace
+	if r.Version.Kind.IsNamespaces() {
+		namespace = r.Name
+	}
+	dryRun := r.DryRun
+	return &admissionv1.AdmissionRequest{
+		Kind:               metav1.GroupVersionKind(otherKind),
+		Resource:           metav1.GroupVersionResource(other),
+		SubResource:        r.Subresource,
+		RequestKind:        (*metav1.GroupVersionKind)(&ownKind),
+		RequestResource:    (*metav1.GroupVersionResource)(&own),
+		RequestSubResource: r.Subresource,
+		Name:               r.Name,
+		Namespace:          namespace,
+		Operation:          admissionv1.Operation(r.Operation),
+		UserInfo:           user,
+		DryRun:             &dryRun,
+		Options:            runtime.RawExtension{Raw: r.OptionsJSON()},
+	}
+}
+
+// asker asks an authorizer for expressions.
+type asker struct {
+	ctx context.Context
+	in  *Input
+}
+
+// Authorize implements cel.Authorizer.
+func (a asker) Authorize(c cel.AccessCheck) (bool, string, error) {
+	attributes := &authz.Attributes{
+		User: a.in.Request.User, Verb: c.Verb,
+		ResourceRequest: c.Path == "", Path: c.Path,
+		Group: c.Group, Version: "*", Resource: c.Resource, Subresource: c.Subresource, Namespace: c.Namespace, Name: c.Name,
+		FieldSelector: c.FieldSelector, LabelSelector: c.LabelSelector,
+	}
+	if c.ServiceAccountName != "" {
+		attributes.User = &authn.User{
+			Name:   authn.ServiceAccountName(c.ServiceAccountNamespace, c.ServiceAccountName),
+			Groups: authn.ServiceAccountGroups(c.ServiceAccountNamespace),
+		}
+	}
+	if c.Path != "" {
+		attributes.Version = ""
+	}
+	r := a.in.Authorizer.Authorize(a.ctx, attributes)
+	return r.Decision == authz.Allow, r.Reason, r.Err
+}

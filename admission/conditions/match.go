@@ -1,0 +1,86 @@
+package conditions
+
+import (
+	"context"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/cel"
+)
+
+// This file is match conditions: what must be true for a webhook or policy to
+// be asked.
+
+// Matcher is a list of match conditions.
+type Matcher struct {
+	names       []string
+	expressions []*Expression
+	ignore      bool // failurePolicy
+	metrics     *admission.Metrics
+	owner       admission.Conditions
+}
+
+// NewMatcher compiles match conditions. It is nil, which matches everything, if
+// there are none.
+func NewMatcher(l *Language, list []admissionv1.MatchCondition, policy *admissionv1.FailurePolicyType, m *admission.Metrics, owner admission.Conditions) *Matcher {
+	if len(list) == 0 {
+		return nil
+	}
+	out := &Matcher{ignore: policy != nil && *policy == admissionv1.Ignore, metrics: m, owner: owner}
+	for _, c := range list {
+		out.names = append(out.names, c.Name)
+		out.expressions = append(out.expressions, l.Compile(c.Expression, "bool"))
+	}
+	return out
+}
+
+// Match reports whether all conditions are true. The first that is false
+// decides; else one that failed is an error, or no match with failure policy
+// Ignore.
+func (m *Matcher) Match(ctx context.Context, in *Input) (bool, error) {
+	if m == nil {
+		return true, nil
+	}
+	start, op := time.Now(), in.Request.Operation
+	defer func() { m.metrics.ConditionTime(m.owner, op, time.Since(start)) }()
+	budget := NewBudget(MatchBudget)
+	// All are evaluated before any of them counts, so that one that runs out of
+	// the budget ends it all.
+	var failed []error
+	excluded, errs := false, 0
+	for _, x := range m.expressions {
+		v, bad, err := x.Eval(ctx, in, budget)
+		switch {
+		case err != nil:
+			return false, m.fail(err)
+		case excluded:
+		case bad != nil:
+			failed = append(failed, bad)
+			errs++
+		case v.Kind() == cel.KindBool && !v.Bool():
+			excluded = true
+		}
+	}
+	for range errs {
+		m.metrics.ConditionError(m.owner, op)
+	}
+	switch {
+	case excluded:
+		m.metrics.ConditionSkip(m.owner, op)
+		return false, nil
+	case len(failed) > 0:
+		return false, m.fail(utilerrors.NewAggregate(failed))
+	}
+	return true, nil
+}
+
+// fail is an error as the failure policy has it.
+func (m *Matcher) fail(err error) error {
+	if m.ignore {
+		return nil
+	}
+	return err
+}

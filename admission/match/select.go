@@ -1,0 +1,101 @@
+package match
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file is what depends on the single request: selectors and names.
+
+// Selects reports whether the candidate is for a request, and by which target.
+// A namespace that does not exist is an error if its labels are asked for.
+func (c *Candidate) Selects(ctx context.Context, r *admission.Request, n admission.Namespaces) (Target, bool, error) {
+	inNamespace, namespaceErr := c.criteria.selectsNamespace(ctx, r, n)
+	if !inNamespace && namespaceErr == nil {
+		return Target{}, false, nil
+	}
+	object, objectErr := c.criteria.selectsObject(r)
+	if !object && objectErr == nil {
+		return Target{}, false, nil
+	}
+	target, ok := c.target(requestName(r))
+	switch {
+	case !ok:
+		return Target{}, false, nil // whose selectors are wrong only matters if it is for the request
+	case namespaceErr != nil:
+		return Target{}, false, namespaceErr
+	case objectErr != nil:
+		return Target{}, false, objectErr
+	}
+	return target, true, nil
+}
+
+// target is that of the first rule for an object of that name, unless a rule
+// excludes it.
+func (c *Candidate) target(name string) (Target, bool) {
+	for i := range c.excludes {
+		if c.excludes[i].takes(name) {
+			return Target{}, false
+		}
+	}
+	for i := range c.routes {
+		if c.routes[i].takes(name) {
+			return c.routes[i].target, true
+		}
+	}
+	return Target{}, false
+}
+
+func requestName(r *admission.Request) string { return r.Name }
+
+// selectsNamespace: cluster-scoped objects are in no namespace and are never
+// left out, namespaces themselves are selected by their own labels.
+func (c *Criteria) selectsNamespace(ctx context.Context, r *admission.Request, n admission.Namespaces) (bool, error) {
+	if c.namespaces.all() {
+		return true, nil
+	}
+	name, itself := r.Namespace, r.Version.Kind.IsNamespaces()
+	if itself {
+		name = r.Name
+	}
+	if name == "" && !itself {
+		return true, nil
+	}
+	if c.namespaces.err != nil {
+		return false, status.Internal(c.namespaces.err)
+	}
+	if itself && r.Subresource == "" && r.New != nil {
+		return c.namespaces.Matches(meta.Object{Doc: r.New}.Labels()), nil
+	}
+	view, err := n.Namespace(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	return c.namespaces.Matches(view.Labels), nil
+}
+
+// selectsObject: the object is selected by its labels before or after the
+// write.
+func (c *Criteria) selectsObject(r *admission.Request) (bool, error) {
+	if c.objects.all() {
+		return true, nil
+	}
+	if c.objects.err != nil {
+		return false, status.Internal(c.objects.err)
+	}
+	return selects(c.objects, r.New) || selects(c.objects, r.Old), nil
+}
+
+func selects(s labels.Selector, d *doc.Doc) bool {
+	return d != nil && s.Matches(meta.Object{Doc: d}.Labels())
+}
+
+// SelectorErrors reports whether a selector can be read.
+func SelectorErrors(s *metav1.LabelSelector) error { return parseSelector(s).err }

@@ -1,0 +1,105 @@
+package admission
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// This file has the metrics of admission, named as upstream names them.
+
+// Metrics counts and times what admission does. The zero value counts for
+// nobody: use NewMetrics.
+type Metrics struct {
+	webhook           *prometheus.HistogramVec
+	webhookRequests   *prometheus.CounterVec
+	webhookRejections *prometheus.CounterVec
+	webhookFailOpen   *prometheus.CounterVec
+	conditionErrors   *prometheus.CounterVec
+	conditionSkips    *prometheus.CounterVec
+	conditionSeconds  *prometheus.HistogramVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		webhook: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "apiserver_admission_webhook_admission_duration_seconds",
+			Help:    "Admission webhook latency histogram in seconds, identified by name and broken out for each operation and API resource and type (validate or admit).",
+			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10, 25},
+		}, []string{"name", "type", "operation", "rejected"}),
+		webhookRequests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_admission_webhook_request_total",
+			Help: "Admission webhook request total, identified by name and broken out for each admission type (validating or admit) and operation.",
+		}, []string{"name", "type", "operation", "code", "rejected"}),
+		webhookRejections: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_admission_webhook_rejection_count",
+			Help: "Admission webhook rejection count, identified by name and broken out for each admission type (validating or admit) and operation, with the type of error and the code of the rejection.",
+		}, []string{"name", "type", "operation", "error_type", "rejection_code"}),
+		webhookFailOpen: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_admission_webhook_fail_open_count",
+			Help: "Admission webhook fail open count, identified by name and broken out for each admission type (validating or admit).",
+		}, []string{"name", "type"}),
+		conditionErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_admission_match_condition_evaluation_errors_total",
+			Help: "Admission match condition evaluation errors count, identified by name of resource containing the match condition and broken out for each kind containing matchConditions (webhook or policy), operation and admission type (validate or admit).",
+		}, []string{"name", "kind", "type", "operation"}),
+		conditionSkips: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_admission_match_condition_exclusions_total",
+			Help: "Admission match condition evaluation exclusions count, identified by name of resource containing the match condition and broken out for each kind containing matchConditions (webhook or policy), operation and admission type (validate or admit).",
+		}, []string{"name", "kind", "type", "operation"}),
+		conditionSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "apiserver_admission_match_condition_evaluation_seconds",
+			Help:    "Admission match condition evaluation time in seconds, identified by name and broken out for each kind containing matchConditions (webhook or policy), operation and type (validate or admit).",
+			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25},
+		}, []string{"name", "kind", "type", "operation"}),
+	}
+	r.MustRegister(m.webhook, m.webhookRequests, m.webhookRejections, m.webhookFailOpen, m.conditionErrors, m.conditionSkips, m.conditionSeconds)
+	return m
+}
+
+// Kinds of errors that reject a request.
+const (
+	ErrorCallingWebhook = "calling_webhook_error"
+	ErrorInternal       = "apiserver_internal_error"
+	NoError             = "no_error"
+)
+
+// maxCode bounds how many values the label of a code has.
+const maxCode = 600
+
+// Webhook notes a call of a webhook. errorType is "" if it did not reject.
+func (m *Metrics) Webhook(name, kind string, op Operation, took time.Duration, rejected bool, errorType string, code int) {
+	code = min(code, maxCode)
+	if errorType != "" {
+		m.webhookRejections.WithLabelValues(name, kind, string(op), errorType, strconv.Itoa(code)).Inc()
+	}
+	m.webhookRequests.WithLabelValues(name, kind, string(op), strconv.Itoa(code), strconv.FormatBool(rejected)).Inc()
+	m.webhook.WithLabelValues(name, kind, string(op), strconv.FormatBool(rejected)).Observe(took.Seconds())
+}
+
+// FailOpen notes that a webhook was not heard and the request went on.
+func (m *Metrics) FailOpen(name, kind string) { m.webhookFailOpen.WithLabelValues(name, kind).Inc() }
+
+// Conditions names the owner of match conditions in metrics.
+type Conditions struct {
+	Name string
+	Kind string // webhook or policy
+	Type string // validate or admit, for webhooks validating or admit
+}
+
+// ConditionError notes that a match condition failed.
+func (m *Metrics) ConditionError(c Conditions, op Operation) {
+	m.conditionErrors.WithLabelValues(c.Name, c.Kind, c.Type, string(op)).Inc()
+}
+
+// ConditionSkip notes that match conditions excluded a request.
+func (m *Metrics) ConditionSkip(c Conditions, op Operation) {
+	m.conditionSkips.WithLabelValues(c.Name, c.Kind, c.Type, string(op)).Inc()
+}
+
+// ConditionTime notes how long match conditions took.
+func (m *Metrics) ConditionTime(c Conditions, op Operation, took time.Duration) {
+	m.conditionSeconds.WithLabelValues(c.Name, c.Kind, c.Type, string(op)).Observe(took.Seconds())
+}

@@ -1,0 +1,236 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionv1beta1 "k8s.io/api/admission/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/conditions"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file asks one webhook.
+
+// callError says that a webhook could not be asked, or not understood.
+type callError struct {
+	name string
+	err  error
+	code int // for metrics
+}
+
+func (e *callError) Error() string {
+	return fmt.Sprintf("failed calling webhook %q: %s", e.name, e.err)
+}
+func (e *callError) Unwrap() error { return e.err }
+
+// rejection says that a webhook refused the request.
+type rejection struct{ status *status.Error }
+
+func (r *rejection) Error() string { return r.status.Error() }
+
+// verdict is a webhook's answer.
+type verdict struct {
+	allowed     bool
+	patch       []byte
+	patchType   string
+	result      *metav1.Status
+	warnings    []string
+	annotations map[string]string
+}
+
+// ask sends a review and reads the verdict. It returns a *callError, a
+// *rejection or, for a dry run that the webhook does not support, what the
+// client is told.
+func (c *call) ask(ctx context.Context, r *admission.Request, object, old []byte) (*verdict, error) {
+	fail := func(code int, format string, args ...any) error {
+		return &callError{c.name, fmt.Errorf(format, args...), code}
+	}
+	if r.DryRun {
+		if !c.sideEffects {
+			return nil, fail(http.StatusBadRequest, "Webhook SideEffects is nil")
+		}
+		if !c.quiet {
+			return nil, status.BadRequest("admission webhook %q does not support dry run", c.name)
+		}
+	}
+	if c.review == "" {
+		return nil, fail(http.StatusBadRequest, "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+	}
+	uid := meta.NewUID()
+	body, err := c.body(r, uid, object, old)
+	if err != nil {
+		return nil, fail(http.StatusBadRequest, "could not create admission objects: %w", err)
+	}
+	client, err := c.client()
+	if err != nil {
+		return nil, fail(http.StatusInternalServerError, "could not get REST client: %w", err)
+	}
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
+	answer, err := client.Post(ctx, body, remaining(ctx))
+	if err == nil {
+		var v *verdict
+		if v, err = c.read(answer, uid); err == nil {
+			return v, nil
+		}
+	}
+	if invalid := (*invalidAnswer)(nil); errors.As(err, &invalid) {
+		return nil, fail(http.StatusServiceUnavailable, "received invalid webhook response: %w", invalid.err)
+	}
+	code := http.StatusServiceUnavailable
+	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
+		code = int(s.Status().Code)
+	}
+	return nil, fail(code, "failed to call webhook: %w", err)
+}
+
+// remaining is the time until the context ends, in whole seconds rounded up; 0
+// if it does not end.
+func remaining(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	left := time.Until(deadline)
+	if left <= 0 {
+		return 0
+	}
+	if whole := left.Truncate(time.Second); whole != left {
+		left = whole + time.Second
+	}
+	return left
+}
+
+// body is the AdmissionReview that is sent.
+func (c *call) body(r *admission.Request, uid string, object, old []byte) ([]byte, error) {
+	request := conditions.Review(r, c.target)
+	request.UID = types.UID(uid)
+	request.Object, request.OldObject = runtime.RawExtension{Raw: object}, runtime.RawExtension{Raw: old}
+	review := &admissionv1.AdmissionReview{Request: request}
+	review.Kind, review.APIVersion = "AdmissionReview", "admission.k8s.io/"+c.review // the requests of both versions are alike
+	return json.Marshal(review)
+}
+
+var (
+	scheme = func() *runtime.Scheme {
+		s := runtime.NewScheme()
+		for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, admissionv1beta1.AddToScheme} {
+			if err := add(s); err != nil {
+				panic("BUG: " + err.Error())
+			}
+		}
+		return s
+	}()
+	codec = serializer.NewCodecFactory(scheme).LegacyCodec(admissionv1beta1.SchemeGroupVersion, admissionv1.SchemeGroupVersion)
+)
+
+// invalidAnswer is an answer that was read and makes no sense.
+type invalidAnswer struct{ err error }
+
+func (e *invalidAnswer) Error() string { return e.err.Error() }
+
+// read takes a verdict out of an answer.
+func (c *call) read(body []byte, uid string) (*verdict, error) {
+	if len(body) == 0 {
+		return nil, errors.New("0-length response with status code: 200 and content type: application/json")
+	}
+	if c.review == "v1beta1" {
+		review := &admissionv1beta1.AdmissionReview{}
+		if _, _, err := codec.Decode(body, nil, review); err != nil {
+			return nil, err
+		}
+		return verdictBeta(review, c.mutating)
+	}
+	review := &admissionv1.AdmissionReview{}
+	if _, _, err := codec.Decode(body, nil, review); err != nil {
+		return nil, err
+	}
+	v, err := verdictOf(review, uid, c.mutating)
+	if err != nil {
+		return nil, &invalidAnswer{err}
+	}
+	return v, nil
+}
+
+func verdictOf(review *admissionv1.AdmissionReview, uid string, mutating bool) (*verdict, error) {
+	a := review.Response
+	want := admissionv1.SchemeGroupVersion.WithKind("AdmissionReview")
+	switch {
+	case a == nil:
+		return nil, errors.New("webhook response was absent")
+	case string(a.UID) != uid:
+		return nil, fmt.Errorf("expected response.uid=%q, got %q", uid, a.UID)
+	case review.GroupVersionKind() != want:
+		return nil, fmt.Errorf("expected webhook response of %v, got %v", want.String(), review.GroupVersionKind().String())
+	}
+	v := &verdict{allowed: a.Allowed, result: a.Result, warnings: a.Warnings, annotations: a.AuditAnnotations}
+	switch {
+	case !mutating && len(a.Patch) > 0:
+		return nil, errors.New("validating webhook may not return response.patch")
+	case !mutating && a.PatchType != nil:
+		return nil, errors.New("validating webhook may not return response.patchType")
+	case len(a.Patch) > 0 && a.PatchType == nil:
+		return nil, errors.New("webhook returned response.patch but not response.patchType")
+	case len(a.Patch) == 0 && a.PatchType != nil:
+		return nil, errors.New("webhook returned response.patchType but not response.patch")
+	case a.PatchType != nil && *a.PatchType == "":
+		return nil, fmt.Errorf("webhook returned invalid response.patchType of %q", *a.PatchType)
+	case a.PatchType != nil:
+		v.patch, v.patchType = a.Patch, string(*a.PatchType)
+	}
+	return v, nil
+}
+
+// verdictBeta: v1beta1 answers are believed without a uid.
+func verdictBeta(review *admissionv1beta1.AdmissionReview, mutating bool) (*verdict, error) {
+	a := review.Response
+	if a == nil {
+		return nil, &invalidAnswer{errors.New("webhook response was absent")}
+	}
+	v := &verdict{allowed: a.Allowed, result: a.Result, warnings: a.Warnings, annotations: a.AuditAnnotations}
+	if mutating && len(a.Patch) > 0 {
+		v.patch, v.patchType = a.Patch, string(admissionv1.PatchTypeJSONPatch)
+	}
+	return v, nil
+}
+
+// denied is what the client is told of a webhook's refusal.
+func denied(name string, result *metav1.Status) *status.Error {
+	by := fmt.Sprintf("admission webhook %q denied the request", name)
+	s := metav1.Status{}
+	if result != nil {
+		s = *result
+	}
+	s.Code = max(s.Code, http.StatusBadRequest)
+	s.Status = metav1.StatusFailure
+	switch {
+	case s.Message != "":
+		s.Message = by + ": " + s.Message
+	case s.Reason != "":
+		s.Message = by + ": " + string(s.Reason)
+	default:
+		s.Message = by + " without explanation"
+	}
+	return &status.Error{Status: s}
+}
+
+// forbidden is what the client is told if match conditions fail.
+func forbidden(r *admission.Request, err error) error {
+	return status.Forbidden(r.Version.Kind.GroupResource(), r.Name, err)
+}

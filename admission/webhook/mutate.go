@@ -1,0 +1,211 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/conditions"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file asks mutating webhooks, one after the other.
+
+// Prefixes of audit annotations.
+const (
+	annotationPatch      = "patch.webhook.admission.k8s.io/"
+	annotationMutation   = "mutation.webhook.admission.k8s.io/"
+	annotationFailedOpen = "failed-open."
+	annotationValidating = "validating.webhook.admission.k8s.io/"
+)
+
+// rounds is what the first round leaves to the second.
+type rounds struct {
+	invoked map[string]bool // by id: to be asked again if the object changes after them
+	again   map[string]bool // it did
+	last    []byte          // the object after the last webhook
+}
+
+// require makes all that were asked be asked again.
+func (n *rounds) require() {
+	for id := range n.invoked {
+		n.again[id] = true
+	}
+	clear(n.invoked)
+}
+
+// Mutate implements admission.Step.
+func (w *Webhooks) Mutate(ctx context.Context, r *admission.Request) error {
+	if !w.mutating {
+		return nil
+	}
+	s, found := w.candidates(r)
+	if len(found) == 0 {
+		return nil
+	}
+	n, _ := r.Note(w).(*rounds)
+	if n == nil {
+		n = &rounds{invoked: map[string]bool{}, again: map[string]bool{}}
+		r.SetNote(w, n)
+	}
+	if r.Round() > 0 && !bytes.Equal(n.last, textOf(r.New)) {
+		n.require()
+	}
+	defer func() { n.last = textOf(r.New) }()
+	for i := range found {
+		c, ok, err := w.asks(ctx, r, s, &found[i])
+		if err != nil {
+			return err
+		}
+		if !ok || r.Round() > 0 && !n.again[c.id] {
+			continue
+		}
+		if err := w.mutateWith(ctx, r, &c, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func textOf(d *doc.Doc) []byte {
+	if d == nil {
+		return nil
+	}
+	return d.AppendJSON(nil, d.Root().Node)
+}
+
+// mutateWith asks one webhook and does what it says.
+func (w *Webhooks) mutateWith(ctx context.Context, r *admission.Request, c *call, n *rounds) error {
+	start := time.Now()
+	changed, err := w.patch(ctx, r, c)
+	err = w.outcome(ctx, r, c, start, err, fmt.Sprintf("%s%sround_%d_index_%d", annotationFailedOpen, annotationMutation, r.Round(), c.index))
+	if changed {
+		n.require()
+		r.Changed()
+	}
+	if c.again {
+		n.invoked[c.id] = true
+	}
+	return err
+}
+
+// patch asks a webhook and applies its patch.
+func (w *Webhooks) patch(ctx context.Context, r *admission.Request, c *call) (changed bool, err error) {
+	defer func() {
+		r.Annotate(fmt.Sprintf("%sround_%d_index_%d", annotationMutation, r.Round(), c.index), annotation(mutationNote{c.configuration, c.name, changed}))
+	}()
+	object, old, err := conditions.Objects(r, c.target)
+	if err != nil {
+		return false, status.Internal(err)
+	}
+	v, err := c.ask(ctx, r, object, old)
+	if err != nil {
+		return false, err
+	}
+	v.tell(r, c)
+	if !v.allowed {
+		return false, &rejection{denied(c.name, v.result)}
+	}
+	if len(v.patch) == 0 {
+		return false, nil
+	}
+	if v.patchType != string(admissionv1.PatchTypeJSONPatch) {
+		return false, &callError{c.name, fmt.Errorf("unsupported patch type %q", v.patchType), http.StatusInternalServerError}
+	}
+	if doc.JSONPatchLen(v.patch) == 0 && json.Valid(v.patch) {
+		return false, nil
+	}
+	if object == nil {
+		return false, status.Internal(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", c.name))
+	}
+	patched, err := doc.JSONPatch(object, v.patch)
+	if bad := (*doc.PatchFormatError)(nil); errors.As(err, &bad) {
+		return false, &callError{c.name, fmt.Errorf("received undecodable patch in webhook response: %w", err), http.StatusServiceUnavailable}
+	}
+	if err != nil {
+		return false, status.Internal(fmt.Errorf("patch of admission webhook %q: %w", c.name, err))
+	}
+	if changed, err = c.target.Replace(r, patched); err != nil {
+		return false, status.Internal(fmt.Errorf("object patched by admission webhook %q: %w", c.name, err))
+	}
+	r.AnnotateRequest(fmt.Sprintf("%sround_%d_index_%d", annotationPatch, r.Round(), c.index),
+		annotation(patchNote{c.configuration, c.name, v.patch, v.patchType}))
+	return changed, nil
+}
+
+// tell passes on what a webhook has to say beside its verdict.
+func (v *verdict) tell(r *admission.Request, c *call) {
+	for key, value := range v.annotations {
+		r.Annotate(c.name+"/"+key, value)
+	}
+	r.Warn(v.warnings...)
+}
+
+// outcome counts a call, and makes of its error what the client is told; nil if
+// the request goes on.
+func (w *Webhooks) outcome(ctx context.Context, r *admission.Request, c *call, start time.Time, err error, failedOpen string) error {
+	note := func(rejected bool, errorType string, code int) {
+		w.Metrics.Webhook(c.name, c.kindOf(), r.Operation, time.Since(start), rejected, errorType, code)
+	}
+	var failed *callError
+	var refused *rejection
+	switch {
+	case err == nil:
+		note(false, "", http.StatusOK)
+		return nil
+	case errors.As(err, &failed) && c.ignore:
+		note(false, "", failed.code)
+		if !errors.Is(err, context.Canceled) {
+			w.Logger.Warn("failed calling webhook, failing open", "webhook", c.name, "err", err)
+			w.Metrics.FailOpen(c.name, c.kindOf())
+			r.Annotate(failedOpen, c.name)
+		}
+		if ctx.Err() != nil {
+			return status.Timeout("request did not complete within requested timeout", 0)
+		}
+		return nil
+	case errors.As(err, &failed):
+		errorType := admission.ErrorCallingWebhook
+		if errors.Is(err, context.Canceled) {
+			errorType = ""
+		}
+		note(true, errorType, failed.code)
+		w.Logger.Warn("failed calling webhook, failing closed", "webhook", c.name, "err", err)
+		return status.Internal(err)
+	case errors.As(err, &refused):
+		note(true, admission.NoError, int(refused.status.Code))
+		return refused.status
+	}
+	note(true, admission.ErrorInternal, 0)
+	return err
+}
+
+// mutationNote and patchNote are the values of audit annotations.
+type mutationNote struct {
+	Configuration string `json:"configuration"`
+	Webhook       string `json:"webhook"`
+	Mutated       bool   `json:"mutated"`
+}
+
+type patchNote struct {
+	Configuration string          `json:"configuration"`
+	Webhook       string          `json:"webhook"`
+	Patch         json.RawMessage `json:"patch,omitempty"`
+	PatchType     string          `json:"patchType,omitempty"`
+}
+
+func annotation(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "" // a patch that is not JSON has been refused before
+	}
+	return string(b)
+}

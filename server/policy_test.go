@@ -1,0 +1,120 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/keelson-io/keelson/store/mem"
+)
+
+// This file enforces admission policies over HTTP.
+
+const admissionPath = "/apis/admissionregistration.k8s.io/v1/"
+
+// policy is a ValidatingAdmissionPolicy for widgets; spec is further members.
+func policyBody(name, spec string) string {
+	return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"` + name + `"},"spec":{
+		"matchConstraints":{"resourceRules":[{"operations":["CREATE","UPDATE"],"apiGroups":["demo.io"],"apiVersions":["*"],"resources":["widgets"]}]},` + spec + `}}`
+}
+
+func bindingBody(name, policy, spec string) string {
+	return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"` + name + `"},
+		"spec":{"policyName":"` + policy + `",` + spec + `}}`
+}
+
+// withPolicy installs a policy and a binding.
+func (r *running) withPolicy(policy, binding string) {
+	r.t.Helper()
+	r.must("POST", admissionPath+"validatingadmissionpolicies", policyBody("p", policy))
+	r.must("POST", admissionPath+"validatingadmissionpolicybindings", bindingBody("b", "p", binding))
+	r.settle()
+}
+
+func (r *running) withoutPolicy() {
+	r.t.Helper()
+	r.must("DELETE", admissionPath+"validatingadmissionpolicies/p", "")
+	r.must("DELETE", admissionPath+"validatingadmissionpolicybindings/b", "")
+	r.settle()
+}
+
+// TestPolicies: what a policy and its binding say decides what the client is
+// told.
+func TestPolicies(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	r.define()
+	r.must("POST", "/api/v1/namespaces/default/configmaps",
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"params","labels":{"for":"policy"}},"data":{"color":"blue"}}`)
+	const deny = `"validationActions":["Deny"]`
+	const denied = `widgets.demo.io \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: `
+	for _, row := range []struct {
+		policy, binding string
+		code            int
+		want            string
+	}{
+		{`"validations":[{"expression":"object.spec.color == 'red'"}]`, deny, 201, ``},
+		{`"validations":[{"expression":"object.spec.color == 'blue'"}]`, deny, 422, denied + `failed expression: object.spec.color == 'blue'`},
+		{`"validations":[{"expression":"object.spec.color == 'blue'","message":"not blue","reason":"Forbidden"}]`, deny, 403, denied + `not blue`},
+		{`"validations":[{"expression":"object.spec.color == 'blue'","messageExpression":"'it is ' + object.spec.color"}]`, deny, 422, denied + `it is red`},
+		{`"validations":[{"expression":"object.spec.color == 'blue'","message":"plain","messageExpression":"'two\\nlines'"}]`, deny, 422, denied + `plain`},
+		{`"validations":[{"expression":"object.spec.color == 'blue'"}]`, `"validationActions":["Warn"]`, 201, ``},
+		{`"validations":[{"expression":"object.spec.size > 3"}]`, deny, 422, denied + `expression 'object.spec.size \u003e 3' resulted in error: no such key: size`},
+		{`"failurePolicy":"Ignore","validations":[{"expression":"object.spec.size > 3"}]`, deny, 201, ``},
+		{`"variables":[{"name":"c","expression":"object.spec.color"},{"name":"d","expression":"variables.c + '!'"}],"validations":[{"expression":"variables.d == 'x'","messageExpression":"variables.d"}]`,
+			deny, 422, denied + `red!`},
+		{`"variables":[{"name":"c","expression":"object.spec.none"}],"validations":[{"expression":"variables.c == 'x'"}]`,
+			deny, 422, `composited variable \"c\" fails to evaluate: no such key: none`},
+		{`"validations":[{"expression":"authorizer.group('demo.io').resource('widgets').check('create').allowed() && namespaceObject.metadata.name == 'default' && request.operation == 'CREATE' && oldObject == null"}]`,
+			deny, 201, ``},
+		{`"validations":[{"expression":"authorizer.requestResource.check('nothing').allowed()"}]`, deny, 201, ``}, // the administrator may
+		{`"matchConditions":[{"name":"x","expression":"object.spec.color == 'blue'"}],"validations":[{"expression":"false"}]`, deny, 201, ``},
+		{`"matchConditions":[{"name":"x","expression":"object.spec.none == 'blue'"}],"validations":[{"expression":"false"}]`, deny, 422,
+			denied + `expression 'object.spec.none == 'blue'' resulted in error: no such key: none`},
+		{`"validations":[{"expression":"false"}]`, deny + `,"matchResources":{"namespaceSelector":{"matchLabels":{"no":"where"}}}`, 201, ``},
+		{`"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"params.data.color == object.spec.color","messageExpression":"'only ' + params.data.color"}]`,
+			deny + `,"paramRef":{"name":"params","namespace":"default","parameterNotFoundAction":"Deny"}`, 422, denied + `only blue`},
+		{`"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"params.data.color == object.spec.color"}]`,
+			deny + `,"paramRef":{"selector":{"matchLabels":{"for":"policy"}},"parameterNotFoundAction":"Deny"}`, 422, `params.data.color`},
+		{`"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"false"}]`,
+			deny + `,"paramRef":{"name":"none","parameterNotFoundAction":"Allow"}`, 201, ``},
+		{`"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"true"}]`,
+			deny + `,"paramRef":{"name":"none","parameterNotFoundAction":"Deny"}`, 422,
+			denied + "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"},
+		{`"paramKind":{"apiVersion":"no.io/v1","kind":"None"},"validations":[{"expression":"true"}]`,
+			deny + `,"paramRef":{"name":"none","parameterNotFoundAction":"Deny"}`, 422,
+			`ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: failed to find resource referenced by paramKind: 'no.io/v1, Kind=None'`},
+	} {
+		r.withPolicy(row.policy, row.binding)
+		code, text := r.call(r.client, "POST", widgetsPath, widgetA, "User-Agent", "test")
+		if code != row.code || !strings.Contains(text, row.want) {
+			t.Errorf("%s %s:\ngot  %d %s\nwant %d %s", row.policy, row.binding, code, text, row.code, row.want)
+		}
+		r.withoutPolicy()
+		r.call(r.client, "DELETE", widgetsPath+"/a", "")
+	}
+}
+
+// TestPolicyWarns: a warning is a header of the answer.
+func TestPolicyWarns(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	r.define()
+	r.withPolicy(`"validations":[{"expression":"false","message":"mind the gap"}]`, `"validationActions":["Warn","Audit"]`)
+	req, err := http.NewRequest("POST", "https://"+r.Addr()+widgetsPath, strings.NewReader(widgetA))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	want := `299 - "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': mind the gap"`
+	if resp.StatusCode != 201 || resp.Header.Get("Warning") != want {
+		t.Errorf("got %d, %q", resp.StatusCode, resp.Header.Get("Warning"))
+	}
+	text := r.must("GET", "/metrics", "")
+	want = `apiserver_validating_admission_policy_check_total{enforcement_action="audit",error_type="invalid_error",policy="p",policy_binding="b"} 1`
+	if !strings.Contains(text, want) {
+		t.Errorf("metrics lack %s", want)
+	}
+}
