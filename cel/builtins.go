@@ -11,9 +11,9 @@ import (
 var builtins = map[string]builtin{
 	"contains_string":  onTexts(func(s, t string) Value { return boolValue(strings.Contains(s, t)) }),
 	"type":             func(a []Value) (Value, bool) { return typeValue(a[0].typeOf()), true },
-	"to_dyn":           same,
-	"string_to_string": same,
-	"int64_to_int64":   same,
+	"to_dyn":           func(a []Value) (Value, bool) { return a[0], true },
+	"string_to_string": same(KindString),
+	"int64_to_int64":   same(KindInt),
 	"int64_to_string":  intToString,
 	"bool_to_string": func(a []Value) (Value, bool) {
 		return stringValue(strconv.FormatBool(a[0].bits != 0)), a[0].kind == KindBool
@@ -43,7 +43,11 @@ var builtins = map[string]builtin{
 	"@mapInsert_map_key_value": mapInsert,
 }
 
-func same(a []Value) (Value, bool) { return a[0], true }
+// same is the conversion of a kind to itself. The checker may have taken a value
+// of any type for one of that kind.
+func same(kind Kind) builtin {
+	return func(a []Value) (Value, bool) { return a[0], a[0].kind == kind }
+}
 
 func onTexts(fn func(s, t string) Value) builtin {
 	return func(a []Value) (Value, bool) {

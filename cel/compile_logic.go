@@ -134,7 +134,10 @@ func chooser(cond testFn, a, b *code) func(fr *frame) (Value, bool) {
 			return c.choose
 		}
 		eval, stepped := c.asBranch(), c.path != nil && len(c.path.steps) > 0
-		return func(fr *frame) (Value, bool) { return eval(fr), stepped }
+		return func(fr *frame) (Value, bool) {
+			v := eval(fr)
+			return v, stepped && !fr.open
+		}
 	}
 	then, otherwise := branch(a), branch(b)
 	return func(fr *frame) (Value, bool) {

@@ -90,7 +90,7 @@ func (m *mapBox) exact(k Value) int {
 		return -1
 	}
 	for i := range m.keys {
-		if other, _ := keyOf(m.keys[i]); other == key {
+		if other, ok := keyOf(m.keys[i]); ok && other == key {
 			return i
 		}
 	}

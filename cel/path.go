@@ -26,7 +26,8 @@ type path struct {
 	init evalFn // the value of a variable that is set only when it is read
 	base evalFn // another expression
 	// choose is base if that is ?:, and says whether the branch has steps of its
-	// own: an optional at the end of those is none that the path looks into.
+	// own that are not optional: an optional at the end of those is none that the
+	// path looks into.
 	choose func(fr *frame) (Value, bool)
 	steps  []step
 	test   bool   // has(): the last step tests presence
@@ -54,7 +55,7 @@ func (p *path) resolve(fr *frame) Value {
 	optional := false
 	if v.kind == KindOptional && !closed {
 		if v.ptr == nil {
-			return p.missing()
+			return p.missing(fr)
 		}
 		v, optional = *v.optional(), true
 	}
@@ -86,7 +87,7 @@ func (p *path) resolve(fr *frame) Value {
 			}
 			return boolValue(present)
 		case !present:
-			return p.missing()
+			return p.missing(fr)
 		}
 		fr.cost += costSelect
 		v = got
@@ -95,7 +96,7 @@ func (p *path) resolve(fr *frame) Value {
 		}
 		if s.strict && v.kind == KindOptional && i < len(p.steps)-1 {
 			if v.ptr == nil {
-				return p.missing()
+				return p.missing(fr)
 			}
 			v, optional = *v.optional(), true
 		}
@@ -103,6 +104,7 @@ func (p *path) resolve(fr *frame) Value {
 	if p.test {
 		return boolValue(true)
 	}
+	fr.open = optional
 	if optional {
 		return optionalOf(v)
 	}
@@ -110,10 +112,11 @@ func (p *path) resolve(fr *frame) Value {
 }
 
 // missing is the result of an optional path that leads nowhere.
-func (p *path) missing() Value {
+func (p *path) missing(fr *frame) Value {
 	if p.test {
 		return boolValue(false)
 	}
+	fr.open = true
 	return optionalNone
 }
 

@@ -508,6 +508,13 @@ func (w *writer) literal(t *types.Type) *phrase {
 func (w *writer) mapLiteral(t *types.Type) *phrase {
 	p := form("{")
 	n := min(w.IntN(4), 1)
+	switch t.Parameters()[0].Kind() {
+	case types.StringKind, types.IntKind, types.BoolKind, types.UintKind:
+	default:
+		if w.has("bind/3") { // a general language refuses such keys
+			n = 0
+		}
+	}
 	if w.one(10) && !w.has("bind/3") {
 		n = 2
 	}
