@@ -69,7 +69,7 @@ var arrows = map[string]string{
 	"keelsontest":          "server store/mem",
 	"lint":                 "cel doc kind meta schema schema/structural",
 	"suite":                "doc kind meta schema status",
-	"internal/cli":         "audit authz/config cel doc kind lint meta schema server status suite",
+	"internal/cli":         "audit authz/config cel doc kind lint meta schema server status store/etcd suite",
 	"internal/testcrds":    "",
 	"cmd/keelson":          "internal/cli",
 }

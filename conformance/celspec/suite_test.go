@@ -477,10 +477,19 @@ func writeDocs(t *testing.T, table, total string, failing, known map[string]stri
 			fmt.Fprintf(&b, "- `%s`: %s\n", name, known[name])
 		}
 	}
+	// What stands there about other suites stays.
+	if have, err := os.ReadFile(docsFile); err == nil {
+		if i := strings.Index(string(have), docsNext); i >= 0 {
+			b.WriteString("\n" + string(have[i:]))
+		}
+	}
 	if err := os.WriteFile(docsFile, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
+
+// docsNext begins what follows on the page.
+const docsNext = "# Conformance of the server"
 
 const docsHead = `# Conformance of the language
 

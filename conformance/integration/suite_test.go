@@ -101,13 +101,32 @@ func TestUpstreamIntegration(t *testing.T) {
 			})
 		}
 	})
-	fmt.Printf("upstream-integration: %d of %d\n", len(tests)-len(failed), len(tests))
+	total := fmt.Sprintf("upstream-integration: %d of %d", len(tests)-len(failed), len(tests))
+	fmt.Println(total)
+	if docs, err := os.ReadFile(docsFile); *only == "" && (err != nil || !strings.Contains(string(docs), total)) {
+		t.Errorf("%s does not say %q", docsFile, total)
+	}
 	slices.Sort(failed)
 	for _, name := range failed {
 		if reason := elsewhere[name]; reason != "" {
 			fmt.Printf("  not %s: %s\n", name, reason)
 		} else {
 			fmt.Printf("  FAILED: %s\n", name)
+		}
+	}
+}
+
+const docsFile = "../../docs/conformance.md"
+
+// TestDocumented holds that the page about it names every test that cannot pass, with the reason.
+func TestDocumented(t *testing.T) {
+	docs, err := os.ReadFile(docsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, reason := range elsewhere {
+		if line := fmt.Sprintf("- `%s`: %s\n", name, reason); !strings.Contains(string(docs), line) {
+			t.Errorf("%s lacks the line %q", docsFile, line)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -20,12 +21,17 @@ import (
 
 // This file is the root command and what all commands share.
 
-// Main runs a command line, without the program's name, until it is done or the
-// process is asked to stop.
+// Main runs a command line, which starts with the program's name, until it is
+// done or the process is asked to stop. By some names the program is another
+// one, see envtest.go.
 func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return run(ctx, args, in, out, errs)
+	root := newRootCommand()
+	if other := programs[filepath.Base(args[0])]; other != nil {
+		root = other()
+	}
+	return execute(ctx, root, args[1:], in, out, errs)
 }
 
 // usageError is a command line that is wrong.
@@ -35,9 +41,12 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// run is Main with a context in place of signals.
+// run is Main by the name keelson, with a context in place of signals.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	root := newRootCommand()
+	return execute(ctx, newRootCommand(), args, in, out, errs)
+}
+
+func execute(ctx context.Context, root *cobra.Command, args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
@@ -77,6 +86,6 @@ Start a server, and in another terminal talk to it:
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newEnvtestAssetsCommand(), newVersionCommand())
 	return root
 }

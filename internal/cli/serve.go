@@ -18,7 +18,10 @@ import (
 
 // This file is keelson serve.
 
-func newServeCommand() *cobra.Command {
+func newServeCommand() *cobra.Command { return serveCommand(nil) }
+
+// serveCommand is keelson serve; adjust, if there is one, has the last word on the configuration that the flags make.
+func serveCommand(adjust func(*cobra.Command, *server.Config) error) *cobra.Command {
 	var c server.Config
 	var verbosity int
 	var format string
@@ -60,6 +63,11 @@ Flags have the names that kube-apiserver gives them.`,
 				"authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl"}, cmd.Flags().Changed)
 			if c.SecurePort == 0 {
 				c.SecurePort = -1 // on the command line, 0 is how to ask for any free port
+			}
+			if adjust != nil {
+				if err := adjust(cmd, &c); err != nil {
+					return &usageError{err}
+				}
 			}
 			return serve(cmd.Context(), c, cmd.OutOrStdout())
 		},

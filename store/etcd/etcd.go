@@ -96,8 +96,8 @@ type client struct {
 	loops   sync.WaitGroup
 }
 
-// Open starts the embedded server in c.DataDir, or connects to the cluster at c.Endpoints.
-func Open(ctx context.Context, c Config) (store.Store, error) {
+// withDefaults is c with its empty fields filled in.
+func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -110,6 +110,12 @@ func Open(ctx context.Context, c Config) (store.Store, error) {
 	if c.CompactInterval == 0 {
 		c.CompactInterval = defaultCompactInterval
 	}
+	return c
+}
+
+// Open starts the embedded server in c.DataDir, or connects to the cluster at c.Endpoints.
+func Open(ctx context.Context, c Config) (store.Store, error) {
+	c = c.withDefaults()
 	var s server
 	var err error
 	switch {

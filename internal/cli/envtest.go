@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keelson-io/keelson/server"
+	"github.com/keelson-io/keelson/store/etcd"
+)
+
+// This file is the program under the names kube-apiserver and etcd, as envtest of controller-runtime starts them, and the command
+// that lays a folder out in which it finds them.
+
+// programs are the names by which the program is another one.
+var programs = map[string]func() *cobra.Command{
+	"kube-apiserver": newKubeAPIServerCommand,
+	"etcd":           newEtcdCommand,
+}
+
+// newKubeAPIServerCommand is keelson serve with kube-apiserver's flags. As beside kube-apiserver alone, no controllers run.
+func newKubeAPIServerCommand() *cobra.Command {
+	certs := "/var/run/kubernetes"
+	cmd := serveCommand(func(cmd *cobra.Command, c *server.Config) error {
+		f := cmd.Flags()
+		if !f.Changed("controllers") {
+			c.Controllers = []string{}
+		}
+		if !f.Changed("data-dir") {
+			c.DataDir = filepath.Join(certs, "keelson")
+		}
+		if c.TLSCertFile == "" && c.TLSKeyFile == "" {
+			cert, key := filepath.Join(certs, "apiserver.crt"), filepath.Join(certs, "apiserver.key")
+			if exists(cert) && exists(key) {
+				c.TLSCertFile, c.TLSKeyFile = cert, key
+			}
+		}
+		for _, name := range withoutEffect {
+			if f.Changed(name) {
+				c.Logger.Warn("flag of kube-apiserver has no effect here", "flag", "--"+name)
+			}
+		}
+		return nil
+	})
+	cmd.Use, cmd.Short = "kube-apiserver", "keelson serve under the name and with the flags of kube-apiserver"
+	cmd.Long = `This is keelson under the name kube-apiserver, for test harnesses that start one:
+keelson serve with kube-apiserver's flags, and without controllers. Flags that
+are about what Keelson has not got are accepted with a warning.`
+	cmd.Example = ""
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	f := cmd.Flags()
+	f.StringVar(&certs, "cert-dir", certs, "`directory` of apiserver.crt and apiserver.key, to serve with unless --tls-cert-file is given")
+	for _, name := range withoutEffect {
+		if f.Lookup(name) == nil {
+			f.Var(new(unused), name, "accepted, without effect")
+			f.Lookup(name).Hidden = true
+			if withoutValue[name] {
+				f.Lookup(name).NoOptDefVal = "true"
+			}
+		}
+	}
+	return cmd
+}
+
+// unused is the value of a flag without effect.
+type unused struct{ text string }
+
+// Set takes any value.
+func (u *unused) Set(s string) error { u.text = s; return nil }
+
+// String implements pflag.Value.
+func (u *unused) String() string { return u.text }
+
+// Type implements pflag.Value.
+func (u *unused) Type() string { return "value" }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// newEtcdCommand is an etcd of one member for tests.
+func newEtcdCommand() *cobra.Command {
+	var client, clients, peers, dir, level string
+	var fast bool
+	cmd := &cobra.Command{
+		Use:   "etcd",
+		Short: "an etcd of one member, for tests",
+		Long: `This is keelson under the name etcd, for test harnesses that start one: an etcd
+of one member that clients reach at --listen-client-urls, without encryption.`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u, err := url.Parse(client)
+			if err != nil || u.Scheme != "http" || u.Host == "" {
+				return &usageError{fmt.Errorf("--listen-client-urls: got %q, want one URL http://host:port", client)}
+			}
+			logger, err := newLogger(cmd.ErrOrStderr(), "text", 0)
+			if err != nil {
+				return err
+			}
+			l, err := net.Listen("tcp", u.Host)
+			if err != nil {
+				return err
+			}
+			return etcd.Serve(cmd.Context(), etcd.Config{DataDir: dir, Fast: fast, Logger: logger}, l)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "data-dir", "default.etcd", "`directory` that the data is kept in")
+	f.StringVar(&client, "listen-client-urls", "http://localhost:2379", "`URL` to listen at for clients")
+	f.BoolVar(&fast, "unsafe-no-fsync", false, "do not wait for the disk: quicker, and no good beyond tests")
+	f.StringVar(&clients, "advertise-client-urls", "", "accepted; there is nobody to tell")
+	f.StringVar(&peers, "listen-peer-urls", "", "accepted; there are no peers")
+	f.StringVar(&level, "log-level", "", "accepted; warnings and errors are logged")
+	return cmd
+}
+
+func newEnvtestAssetsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "envtest-assets DIR",
+		Short: "Lay out a folder of test assets for controller-runtime's envtest",
+		Long: `Make DIR a folder in which envtest of controller-runtime finds kube-apiserver and
+etcd: this program, under these names. Tests that use envtest run on it unchanged:
+
+    keelson envtest-assets /tmp/assets
+    KUBEBUILDER_ASSETS=/tmp/assets go test ./...`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			if self, err = filepath.EvalSymlinks(self); err != nil {
+				return err
+			}
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			for name := range programs {
+				if err := place(self, filepath.Join(args[0], name)); err != nil {
+					return err
+				}
+			}
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "export KUBEBUILDER_ASSETS=%s\n", dir)
+			return nil
+		},
+	}
+}
+
+// place makes a file another name of the program: a link, or a copy where there are no links.
+func place(program, path string) error {
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if os.Symlink(program, path) == nil {
+		return nil
+	}
+	in, err := os.Open(program)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}
+
+// withoutEffect are flags of kube-apiserver that are about what Keelson has not got, as far as keelson serve does not know them.
+var withoutEffect = strings.Fields(`
+	admission-control admission-control-config-file advertise-address aggregator-reject-forwarding-redirect allow-metric-labels
+	allow-metric-labels-manifest allow-privileged apiserver-count cloud-provider-gce-l7lb-src-cidrs
+	contention-profiling coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period
+	cors-allowed-origins debug-socket-path default-not-ready-toleration-seconds default-unreachable-toleration-seconds
+	default-watch-cache-size delete-collection-workers disable-http2-serving disabled-metrics egress-selector-config-file
+	emulated-version emulation-forward-compatible enable-admission-plugins enable-aggregator-routing enable-bootstrap-token-auth
+	enable-garbage-collector enable-logs-handler enable-priority-and-fairness  endpoint-reconciler-type etcd-compaction-interval etcd-count-metric-poll-period
+	etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout etcd-servers-overrides event-ttl external-hostname
+	feature-gates goaway-chance http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate
+	kubelet-client-key kubelet-port kubelet-preferred-address-types kubelet-read-only-port kubelet-timeout kubernetes-service-node-port
+	lease-reuse-duration-seconds livez-grace-period log-flush-frequency log-json-info-buffer-size log-json-split-stream
+	log-text-info-buffer-size log-text-split-stream max-connection-bytes-per-sec max-mutating-requests-inflight max-requests-inflight
+	min-compatibility-version min-request-timeout oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url
+	oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port peer-ca-file
+	permit-address-sharing permit-port-sharing profiling proxy-client-cert-file proxy-client-key-file request-timeout
+	runtime-config runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-lookup
+	service-account-signing-endpoint service-cluster-ip-range service-node-port-range show-hidden-metrics-for-version
+	shutdown-delay-duration shutdown-send-retry-after shutdown-watch-termination-grace-period storage-backend
+	storage-initialization-timeout storage-media-type strict-transport-security-directives tls-cipher-suites tls-min-version
+	tls-sni-cert-key tracing-config-file vmodule watch-cache watch-cache-sizes`)
+
+// withoutValue are those of them that may stand without a value.
+var withoutValue = func() map[string]bool {
+	m := map[string]bool{}
+	for _, name := range strings.Fields(`aggregator-reject-forwarding-redirect allow-privileged contention-profiling disable-http2-serving
+		emulation-forward-compatible enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
+		enable-priority-and-fairness  log-json-split-stream log-text-split-stream
+		permit-address-sharing permit-port-sharing profiling runtime-config-emulation-forward-compatible
+		service-account-extend-token-expiration service-account-lookup shutdown-send-retry-after watch-cache`) {
+		m[name] = true
+	}
+	return m
+}()
