@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-io/keelson/doc"
 )
 
-// This file stores definitions as kube-apiserver does, and reads what it
-// stored: JSON of apiextensions.k8s.io/v1beta1, which is not served.
+// This file turns definitions of apiextensions.k8s.io/v1beta1 into v1 and back.
+// They are stored in it, as kube-apiserver stores them; beta_serve.go serves it.
 
 const betaVersion = apiextv1.GroupName + "/v1beta1"
 
@@ -40,24 +40,51 @@ type betaColumn struct {
 	JSONPath string `json:"JSONPath"`
 }
 
-// fromBeta turns a stored definition into v1 if it is v1beta1.
+// fromBeta turns a definition into v1 if it is v1beta1.
 func fromBeta(raw []byte) ([]byte, error) {
 	if !bytes.Contains(raw, []byte(`"`+betaVersion+`"`)) {
 		return raw, nil
 	}
-	var crd apiextv1.CustomResourceDefinition
-	var beta betaDefinition
-	if err := json.Unmarshal(raw, &crd); err != nil {
-		return nil, fmt.Errorf("stored CustomResourceDefinition: %w", err)
+	crd, beta, err := readBeta(raw)
+	if err != nil {
+		return nil, err
 	}
 	if crd.APIVersion != betaVersion {
 		return raw, nil // the name occurs somewhere else in the text
 	}
-	if err := json.Unmarshal(raw, &beta); err != nil {
-		return nil, fmt.Errorf("stored CustomResourceDefinition: %w", err)
+	beta.convert(crd)
+	return json.Marshal(crd)
+}
+
+// readBeta reads a definition of v1beta1: what both versions spell alike, and
+// the rest.
+func readBeta(raw []byte) (*apiextv1.CustomResourceDefinition, *betaDefinition, error) {
+	crd, beta := new(apiextv1.CustomResourceDefinition), new(betaDefinition)
+	if err := json.Unmarshal(raw, crd); err != nil {
+		return nil, nil, fmt.Errorf("CustomResourceDefinition: %w", err)
 	}
-	beta.convert(&crd)
-	return json.Marshal(&crd)
+	if crd.APIVersion != betaVersion {
+		return crd, beta, nil
+	}
+	if err := json.Unmarshal(raw, beta); err != nil {
+		return nil, nil, fmt.Errorf("CustomResourceDefinition: %w", err)
+	}
+	return crd, beta, nil
+}
+
+// ReadCRD reads a definition of either version as clients write it, JSON, and
+// fills in its defaults.
+func ReadCRD(text []byte) (*apiextv1.CustomResourceDefinition, error) {
+	text, err := fromBeta(text)
+	if err != nil {
+		return nil, err
+	}
+	crd := new(apiextv1.CustomResourceDefinition)
+	if err := json.Unmarshal(text, crd); err != nil {
+		return nil, err
+	}
+	DefaultCRD(crd)
+	return crd, nil
 }
 
 // convert completes crd, which has what both versions spell alike.
@@ -168,9 +195,17 @@ func encodeBeta(d *doc.Doc) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	crd.ResourceVersion = ""
+	text, err := json.Marshal(toBeta(crd))
+	return append(text, '\n'), err
+}
+
+// toBeta is a definition in v1beta1: what all versions have in common is at the
+// top.
+func toBeta(crd *apiextv1.CustomResourceDefinition) *storedDefinition {
 	h := hoist(&crd.Spec)
-	out := storedDefinition{TypeMeta: crd.TypeMeta, ObjectMeta: crd.ObjectMeta, Status: crd.Status}
-	out.APIVersion, out.ResourceVersion = betaVersion, ""
+	out := &storedDefinition{TypeMeta: crd.TypeMeta, ObjectMeta: crd.ObjectMeta, Status: crd.Status}
+	out.APIVersion = betaVersion
 	out.Spec = storedSpec{
 		Group: h.Group, Version: h.version, Names: h.Names, Scope: h.Scope,
 		Validation: h.schema, Subresources: h.subresources, AdditionalPrinterColumns: storedColumns(h.columns),
@@ -191,8 +226,7 @@ func encodeBeta(d *doc.Doc) ([]byte, error) {
 			out.Spec.Conversion.ConversionReviewVersions = c.Webhook.ConversionReviewVersions
 		}
 	}
-	text, err := json.Marshal(&out)
-	return append(text, '\n'), err
+	return out
 }
 
 func storedColumns(in []apiextv1.CustomResourceColumnDefinition) []storedColumn {

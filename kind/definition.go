@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -39,18 +40,25 @@ func definitions() *Kind {
 			Strict:         strictDefinition,
 			Load:           func(_ *Version, raw []byte) ([]byte, error) { return fromBeta(raw) },
 			Encode:         encodeBeta,
+			Convert:        convertDefinition,
 			PrepareCreate:  prepareDefinition,
 			PrepareUpdate:  prepareDefinitionUpdate,
 			Validate:       validateDefinition,
 			ValidateUpdate: validateDefinitionUpdate,
 			Delete:         deleteDefinition,
-			New:            func(*Version) runtime.Object { return new(apiextv1.CustomResourceDefinition) },
+			New: func(v *Version) runtime.Object {
+				if isBeta(v) {
+					return new(v1beta1.CustomResourceDefinition)
+				}
+				return new(apiextv1.CustomResourceDefinition)
+			},
 		},
 	}, "v1", definitionSchema(), nil, Column{
 		Name: "Created At", Type: "date", JSONPath: ".metadata.creationTimestamp",
 		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
 	})
 	k.Storage.Structural = sync.OnceValue(publishedSchema)
+	serveBeta(k)
 	return k
 }
 
@@ -88,6 +96,9 @@ func definitionSchema() *structural.Schema {
 }
 
 func decodeDefinition(v *Version, d *doc.Doc, src []byte) (schema.Found, error) {
+	if isBeta(v) {
+		return decodeBeta(v, d, src)
+	}
 	var crd apiextv1.CustomResourceDefinition
 	strict, err := kjson.UnmarshalStrict(src, &crd)
 	if err != nil {
@@ -116,8 +127,8 @@ func setDefinition(v *Version, d *doc.Doc, crd *apiextv1.CustomResourceDefinitio
 
 // strictDefinition says which fields are unknown or duplicated. Below items
 // and additionalProperties nobody looks, as in Kubernetes.
-func strictDefinition(_ *Version, src []byte) []string {
-	strict, err := kjson.UnmarshalStrict(src, new(apiextv1.CustomResourceDefinition))
+func strictDefinition(v *Version, src []byte) []string {
+	strict, err := kjson.UnmarshalStrict(src, v.Kind.Builtin.New(v))
 	if err != nil {
 		return nil
 	}
@@ -168,19 +179,25 @@ func prepareDefinitionUpdate(new, old *doc.Doc, scope schema.Scope) {
 	bumpGeneration(new, old, func(name string) bool { return name == "spec" })
 }
 
-func validateDefinition(_ context.Context, _ *Version, d *doc.Doc) schema.Result {
-	crd, err := Definition(d)
-	if err != nil {
-		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+func validateDefinition(_ context.Context, v *Version, d *doc.Doc) schema.Result {
+	var crd *apiextv1.CustomResourceDefinition
+	var errs field.ErrorList
+	if isBeta(v) {
+		crd, errs = validateBeta(d, nil)
+	} else {
+		var err error
+		if crd, err = Definition(d); err != nil {
+			return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+		}
+		errs = ValidateCRD(crd)
 	}
-	errs := ValidateCRD(crd)
 	if len(errs) == 0 {
 		errs = unsupported(crd)
 	}
 	return schema.Result{Errors: errs, Warnings: CRDWarnings(crd, nil)}
 }
 
-func validateDefinitionUpdate(_ context.Context, _ *Version, new, old *doc.Doc, scope schema.Scope) schema.Result {
+func validateDefinitionUpdate(_ context.Context, v *Version, new, old *doc.Doc, scope schema.Scope) schema.Result {
 	crd, err := Definition(new)
 	if err != nil {
 		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
@@ -192,7 +209,12 @@ func validateDefinitionUpdate(_ context.Context, _ *Version, new, old *doc.Doc, 
 	if scope == schema.Status {
 		return schema.Result{Errors: ValidateCRDStatusUpdate(crd, was)}
 	}
-	errs := ValidateCRDUpdate(crd, was)
+	var errs field.ErrorList
+	if isBeta(v) {
+		crd, errs = validateBeta(new, was)
+	} else {
+		errs = ValidateCRDUpdate(crd, was)
+	}
 	if len(errs) == 0 {
 		errs = unsupported(crd)
 	}

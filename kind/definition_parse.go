@@ -20,6 +20,9 @@ import (
 // changed below the first level: others may have it, too.
 func Definition(d *doc.Doc) (*apiextv1.CustomResourceDefinition, error) {
 	root := d.Root()
+	if root.Get("apiVersion").Text() == betaVersion {
+		return ParseDefinition(root.AppendJSON(nil))
+	}
 	crd := new(apiextv1.CustomResourceDefinition)
 	text := specText(root)
 	spec := recent.get(text)

@@ -34,6 +34,10 @@ func TestCornersOfSchemas(t *testing.T) {
 		}},
 		// A format that means nothing still lets lists pass.
 		{where(), `{a: {type: string, format: odd, default: [1]}, b: {type: string, format: odd, default: x}}`, nil},
+		{where(), `{a: {type: integer, format: float, default: 1.5}}`, []string{
+			root + `properties[a].default: Invalid value: "float64":  in body must be of type float: "float64"`,
+			root + `properties[a].default: Invalid value: "": Checked value must be of type integer (default format) in `,
+		}},
 		{where(), `{kind: {type: string, format: date-time, x-kubernetes-validations: [{rule: "self > timestamp('2020-01-01T00:00:00Z')"}]}}`, nil},
 		{where(), `{a: {x-kubernetes-int-or-string: true, x-kubernetes-validations: [{rule: "true"}], items: {type: string, x-kubernetes-validations: [{rule: "true"}]}}}`, []string{
 			root + `properties[a].items.x-kubernetes-validations: Internal error: failed to convert to declType for CEL validation rules`,

@@ -27,12 +27,24 @@ type strictness struct {
 	listMapKeys     bool // keys of list maps are required or defaulted; no item is null
 	invalidCABundle bool // the bundle may be invalid
 
+	noDefaults string // why there must be no default values, "" if there may be
+
 	manySelectable map[string]bool // versions that may have too many selectable fields
 	unchanged      map[string]bool // versions whose schema did not change
 }
 
 // ValidateCRD checks a new definition.
 func ValidateCRD(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
+	errs := validateNew(crd, hoist(&crd.Spec), &strictness{
+		reviewVersion: true, schema: true, types: true, structural: true, prunedDefaults: true,
+		atomicSets: true, listMapKeys: true, invalidCABundle: true,
+	})
+	return append(errs, validateRest(crd, nil)...)
+}
+
+// validateNew checks a new definition, whose spec is h, but for what v1 alone
+// asks for.
+func validateNew(crd *apiextv1.CustomResourceDefinition, h *hoisted, o *strictness) field.ErrorList {
 	name := func(name string, prefix bool) []string {
 		errs := apivalidation.NameIsDNSSubdomain(name, prefix)
 		if name != crd.Spec.Names.Plural+"."+crd.Spec.Group {
@@ -40,21 +52,24 @@ func ValidateCRD(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 		}
 		return errs
 	}
-	o := &strictness{
-		reviewVersion: true, schema: true, types: true, structural: true, prunedDefaults: true,
-		atomicSets: true, listMapKeys: true, invalidCABundle: true,
-	}
 	errs := validateMeta(operation.Create, crd, nil, name)
-	errs = append(errs, validateSpec(hoist(&crd.Spec), *o)...)
-	return append(errs, validateRest(crd, nil)...)
+	errs = append(errs, validateSpec(h, *o)...)
+	errs = append(errs, validateStatus(crd)...)
+	return errs
 }
 
 // ValidateCRDUpdate checks a changed definition. What old violates already is
 // not held against new.
 func ValidateCRDUpdate(new, old *apiextv1.CustomResourceDefinition) field.ErrorList {
-	errs := validateMeta(operation.Update, new, old, nil)
 	h := hoist(&new.Spec)
-	o := ratchet(new, h, old)
+	errs := validateChanged(new, h, old, ratchet(new, h, old))
+	return append(errs, validateRest(new, old)...)
+}
+
+// validateChanged checks a changed definition, whose spec is h, but for what v1
+// alone asks for.
+func validateChanged(new *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.CustomResourceDefinition, o *strictness) field.ErrorList {
+	errs := validateMeta(operation.Update, new, old, nil)
 	errs = append(errs, validateSpec(h, *o)...)
 	spec := field.NewPath("spec")
 	if o.immutable {
@@ -63,7 +78,7 @@ func ValidateCRDUpdate(new, old *apiextv1.CustomResourceDefinition) field.ErrorL
 	}
 	errs = append(errs, apivalidation.ValidateImmutableField(new.Spec.Group, old.Spec.Group, spec.Child("group"))...)
 	errs = append(errs, apivalidation.ValidateImmutableField(new.Spec.Names.Plural, old.Spec.Names.Plural, spec.Child("names", "plural"))...)
-	return append(errs, validateRest(new, old)...)
+	return append(errs, validateStatus(new)...)
 }
 
 // ValidateCRDStatusUpdate checks an update of the status subresource.
@@ -83,11 +98,14 @@ func validateMeta(op operation.Type, crd, old *apiextv1.CustomResourceDefinition
 	return apivalidation.ValidateObjectMetaDeclaratively(context.Background(), op, &crd.ObjectMeta, was, false, name, field.NewPath("metadata"), beta)
 }
 
-// validateRest checks what comes after the spec.
-func validateRest(crd, old *apiextv1.CustomResourceDefinition) field.ErrorList {
+func validateStatus(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 	errs := validateNames(&crd.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))
-	errs = append(errs, validateStoredVersions(crd)...)
-	errs = append(errs, validateApproval(crd, old)...)
+	return append(errs, validateStoredVersions(crd)...)
+}
+
+// validateRest checks what v1 asks for and v1beta1 does not.
+func validateRest(crd, old *apiextv1.CustomResourceDefinition) field.ErrorList {
+	errs := validateApproval(crd, old)
 	if crd.Spec.PreserveUnknownFields && (old == nil || !old.Spec.PreserveUnknownFields) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true,
 			"cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"))
@@ -134,6 +152,7 @@ func validateSpec(h *hoisted, o strictness) field.ErrorList {
 		errs = append(errs, label(v.Name, at.Child("name"))...)
 		errs = append(errs, validateVersion(h, v, o, at)...)
 	}
+	errs = append(errs, validateExclusive(h, path)...)
 	errs = append(errs, validateVersionSet(h, path)...)
 
 	names := path.Child("names")
@@ -197,7 +216,7 @@ func validateSchemaPresence(h *hoisted, o *strictness, path *field.Path) field.E
 			errs = append(errs, field.Required(path.Child("versions").Index(i).Child("schema", "openAPIV3Schema"), detail))
 		}
 	}
-	if anySchema(h.CustomResourceDefinitionSpec, func(s *apiextv1.JSONSchemaProps) bool { return isSet(s.Default) }) {
+	if o.noDefaults == "" && anySchema(h.CustomResourceDefinitionSpec, func(s *apiextv1.JSONSchemaProps) bool { return isSet(s.Default) }) {
 		o.structural = true
 		if h.PreserveUnknownFields {
 			errs = append(errs, field.Invalid(path.Child("preserveUnknownFields"), true, "must be false in order to use defaults in the schema"))
@@ -235,6 +254,9 @@ func validateVersionSet(h *hoisted, path *field.Path) field.ErrorList {
 	}
 	if h.version != "" {
 		errs = append(errs, label(h.version, path.Child("version"))...)
+		if len(h.versions) > 0 && h.versions[0].Name != h.version {
+			errs = append(errs, field.Invalid(path.Child("version"), h.version, "must match the first version in spec.versions"))
+		}
 	}
 	return errs
 }

@@ -56,7 +56,7 @@ func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictn
 	}
 
 	w := &schemaWalk{strictness: &o, bad: map[string]bool{}, loose: map[string]bool{}}
-	w.node(s, path, inherited{root: true})
+	w.node(s, path, inherited{root: true, noDefaults: o.noDefaults})
 	errs = append(errs, w.errs...)
 	if parsed != nil {
 		errs = append(errs, validateRules(parsed, unchanged, w, path)...)

@@ -46,11 +46,11 @@ func Load(src Source) (*Definition, error) {
 	if err := json.Unmarshal(body, &head); err != nil || head.Kind != "CustomResourceDefinition" {
 		return nil, fmt.Errorf("%s:%d: kind: got %q, want CustomResourceDefinition", src.Name, src.Line, head.Kind)
 	}
-	d := &Definition{Source: src, JSON: body, CRD: new(apiextv1.CustomResourceDefinition), text: readText(src)}
-	if err := json.Unmarshal(body, d.CRD); err != nil {
+	d := &Definition{Source: src, JSON: body, text: readText(src)}
+	if d.CRD, err = kind.ReadCRD(body); err != nil {
 		d.CRD = new(apiextv1.CustomResourceDefinition) // the server's verdict says what is wrong
+		kind.DefaultCRD(d.CRD)
 	}
-	kind.DefaultCRD(d.CRD)
 	return d, nil
 }
 

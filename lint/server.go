@@ -2,6 +2,7 @@ package lint
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,19 +18,24 @@ import (
 
 // This file asks what a server would say to a definition.
 
-// definitions is the kind of definitions.
-func definitions() *kind.Version {
+// version is the version of the kind of definitions that d is written in.
+func (d *Definition) version() *kind.Version {
+	var head struct{ APIVersion string }
 	for _, k := range kind.Builtins() {
-		if k.Name == "CustomResourceDefinition" {
-			return k.Versions[0]
+		if k.Name != "CustomResourceDefinition" {
+			continue
 		}
+		if json.Unmarshal(d.JSON, &head) == nil && head.APIVersion == k.Group+"/v1beta1" {
+			return k.Version("v1beta1")
+		}
+		return k.Versions[0]
 	}
 	panic("BUG: no built-in kind CustomResourceDefinition")
 }
 
 // verdict lists what a server says to d as a new definition, or to a change of old to d.
 func verdict(ctx context.Context, d, old *Definition) []Finding {
-	v := definitions()
+	v := d.version()
 	object := new(doc.Doc)
 	found, err := v.Decode(object, d.JSON)
 	if err != nil {
@@ -50,7 +56,7 @@ func verdict(ctx context.Context, d, old *Definition) []Finding {
 	if old == nil {
 		v.PrepareCreate(object)
 		meta.FillCreate(meta.Object{Doc: object}, time.Now())
-	} else if before, err = stored(v, old); err != nil {
+	} else if before, err = stored(old.version(), old); err != nil {
 		return append(out, d.place(Finding{Severity: Error, Check: "server", Message: "the old definition: " + err.Error()}))
 	} else {
 		o, b := meta.Object{Doc: object}, meta.Object{Doc: before}

@@ -316,7 +316,7 @@ func (c *compiler) values(n *node, s *structural.Values, decoded *node) *values 
 		maxProps: bound(s.MaxProperties), minProps: bound(s.MinProperties),
 	}
 	for _, b := range []*float64{v.max, v.min, v.multiple} {
-		v.badBound = v.badBound || b != nil && rangeError(*b, n.numType, n.format, "", "") != nil
+		v.badBound = v.badBound || b != nil && rangeError(*b, n.numType, n.rangeFormat(), "", "") != nil
 	}
 	if s.Pattern != "" {
 		v.match = c.pattern(s.Pattern)

@@ -221,8 +221,8 @@ func (n *node) numberErrors(x doc.Value, at *spot) []error {
 	} else {
 		digits = strconv.FormatFloat(x.Node.Float(), 'f', -1, 64)
 	}
-	if !inRange(digits, n.numType, n.format) {
-		errs = append(errs, errRange{n.numType, n.format, "Checked", at.String()})
+	if format := n.rangeFormat(); !inRange(digits, n.numType, format) {
+		errs = append(errs, errRange{n.numType, format, "Checked", at.String()})
 	}
 	v := n.values
 	if v == nil {
@@ -267,9 +267,9 @@ func (n *node) boundErrors(x doc.Value, b *float64, what string, at *spot, byInt
 		return nil
 	}
 	var errs []error
-	bad := rangeError(*b, n.numType, n.format, "", "")
+	bad := rangeError(*b, n.numType, n.rangeFormat(), "", "")
 	if bad != nil {
-		errs = append(errs, errRange{n.numType, n.format, what, at.String()})
+		errs = append(errs, errRange{n.numType, n.rangeFormat(), what, at.String()})
 	}
 	var err error
 	switch {

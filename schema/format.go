@@ -92,6 +92,9 @@ func isStamp(s string) bool {
 		s[11:13] <= "23" && s[14:16] <= "59" && s[17:19] <= "59"
 }
 
+// rangeFormat is the format that says how large a number may be, "" if none does.
+func (n *node) rangeFormat() string { return supportedFormat([]string{n.numType}, n.format) }
+
 func plainFormat(format string) string { return strings.ReplaceAll(format, "-", "") }
 
 // formatCheck returns the check of a supported format of strings. Formats whose

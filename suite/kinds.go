@@ -64,19 +64,17 @@ func NewKinds(definitions ...[]byte) (*Kinds, error) {
 }
 
 func (k *Kinds) define(body []byte) error {
-	var crd apiextv1.CustomResourceDefinition
-	if err := json.Unmarshal(body, &crd); err != nil {
+	crd, errs, err := kind.NewCRD(body)
+	if err != nil {
 		return err
 	}
 	if crd.Kind != "CustomResourceDefinition" {
 		return fmt.Errorf("kind: got %q, want CustomResourceDefinition", crd.Kind)
 	}
-	crd.Status = apiextv1.CustomResourceDefinitionStatus{}
-	kind.DefaultCRD(&crd)
-	if errs := kind.ValidateCRD(&crd); len(errs) > 0 {
+	if len(errs) > 0 {
 		return status.Invalid(apiextv1.Kind("CustomResourceDefinition"), crd.Name, errs)
 	}
-	compiled, err := kind.Compile(&crd)
+	compiled, err := kind.Compile(crd)
 	if err != nil {
 		return fmt.Errorf("%s: %w", crd.Name, err)
 	}

@@ -17,6 +17,7 @@ var ledger = []entry{
 	// Upstream's server alone is not all of Kubernetes: here Keelson answers as the whole does.
 	{name: "the index lists every group that is served", requests: `(GET /|GET /nothing|POST /nothing)$`, theirs: `"/apis/apiextensions`, ours: `"/apis/demo.io"`},
 	{name: "/api and /apis are served", requests: `GET /apis?/?$`, theirs: `^404`, ours: `^200`},
+	{name: "apiextensions.k8s.io/v1beta1 is served", requests: `GET /apis(/apiextensions.k8s.io(/v1beta1(/.*)?)?)?$`, theirs: `apiextensions.k8s.io/v1"|^404`, ours: `apiextensions.k8s.io/v1beta1`},
 	{name: "/version names Keelson", requests: `GET /version/?$`, theirs: `gitVersion`, ours: `v1.37.2\+keelson`},
 	{name: "apiextensions.k8s.io has a storageVersionHash", requests: `GET /apis/apiextensions.k8s.io/v1$`, theirs: `^200`, ours: `storageVersionHash`},
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
 )
 
 // evalOptions are the flags of eval.
@@ -209,25 +210,25 @@ func readOne(file string, stdin io.Reader) ([]byte, error) {
 
 // schemaType is the type in a schema, or in a version of a definition.
 func schemaType(text []byte, version string) (*cel.Type, error) {
-	var head struct {
-		Kind string
-		Spec struct {
-			Versions []struct {
-				Name    string
-				Storage bool
-				Schema  struct{ OpenAPIV3Schema json.RawMessage }
-			}
-		}
-	}
+	var head struct{ Kind string }
 	if err := json.Unmarshal(text, &head); err != nil || head.Kind != "CustomResourceDefinition" {
 		if version != "" {
 			return nil, &usageError{errors.New("--schema-version: the schema is no CustomResourceDefinition")}
 		}
 		return cel.TypeOfSchema(text, false)
 	}
-	for _, v := range head.Spec.Versions {
-		if v.Name == version || version == "" && v.Storage {
-			return cel.TypeOfSchema(v.Schema.OpenAPIV3Schema, true)
+	crd, err := kind.ReadCRD(text)
+	if err != nil {
+		return nil, err
+	}
+	for i := range crd.Spec.Versions {
+		v := &crd.Spec.Versions[i]
+		if (v.Name == version || version == "" && v.Storage) && v.Schema != nil {
+			raw, err := json.Marshal(v.Schema.OpenAPIV3Schema)
+			if err != nil {
+				return nil, err
+			}
+			return cel.TypeOfSchema(raw, true)
 		}
 	}
 	return nil, fmt.Errorf("no version %q in the definition", version)

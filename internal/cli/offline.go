@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -73,12 +72,11 @@ func (e *engine) define(ctx context.Context, docs []document) ([]verdict, error)
 			bad = append(bad, v)
 			continue
 		}
-		var crd apiextv1.CustomResourceDefinition
-		if err := json.Unmarshal(d.JSON, &crd); err != nil {
+		crd, err := kind.ReadCRD(d.JSON)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d, err)
 		}
-		kind.DefaultCRD(&crd)
-		k, err := kind.Compile(&crd)
+		k, err := kind.Compile(crd)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d, err)
 		}
