@@ -54,7 +54,7 @@ var arrows = map[string]string{
 	"admission/match":      "admission doc kind meta status",
 	"admission/conditions": "admission admission/match authn authz cel doc",
 	"admission/webhook":    "admission admission/conditions admission/match authz cache cel doc internal/webhook kind meta status",
-	"admission/policy":     "admission admission/conditions admission/match authz cache cel kind status",
+	"admission/policy":     "admission admission/conditions admission/match authz cache cel doc kind status",
 	"api/discovery":        "kind",
 	"api/impersonation":    "authn authz status",
 	"api/openapi":          "kind schema/structural",

@@ -78,6 +78,14 @@ type Foreign struct {
 	Take func(d *doc.Doc, text []byte) error
 }
 
+// Host is what steps need of the server.
+type Host interface {
+	Namespaces
+	// Overlay merges an apply configuration into an object of a version and
+	// returns the merged object as JSON.
+	Overlay(v *kind.Version, live *doc.Doc, config []byte) ([]byte, error)
+}
+
 // Client is told of what happens to a request.
 type Client interface {
 	// Warn tells whoever sent the request.

@@ -7,6 +7,7 @@ import (
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 )
 
@@ -23,6 +24,15 @@ func (q *request) AnnotateRequest(key, value string) {
 	if l := q.audit.Level(); l == audit.Request || l == audit.RequestResponse {
 		q.audit.Annotate(key, value)
 	}
+}
+
+// Overlay implements admission.Host.
+func (h *Handler) Overlay(v *kind.Version, live *doc.Doc, config []byte) ([]byte, error) {
+	m, err := h.managers.get(h, v)
+	if err != nil {
+		return nil, err
+	}
+	return m.Overlay(live, config)
 }
 
 // scaleForm is how a Scale stands for the object that is scaled.

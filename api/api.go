@@ -73,7 +73,7 @@ type Config struct {
 }
 
 // Admission makes the steps that follow the life cycle of namespaces.
-type Admission func(n admission.Namespaces) admission.Chain
+type Admission func(h admission.Host) admission.Chain
 
 // Handler serves the API.
 type Handler struct {

@@ -86,8 +86,10 @@ func parsePatch(p *Doc, patch []byte) error {
 	return nil
 }
 
+// ErrTestFailed is wrapped by the error of a patch that a test operation ends.
+var ErrTestFailed = errors.New("test failed")
+
 var (
-	errTestFailed   = errors.New("test failed")
 	errMissing      = errors.New("missing value")
 	errInvalidIndex = errors.New("invalid index referenced")
 )
@@ -271,7 +273,7 @@ func (p *patcher) test(op Value) error {
 		}
 	}
 	if !v.equal(value(op)) {
-		return fmt.Errorf("testing value %s failed: %w", path, errTestFailed)
+		return fmt.Errorf("testing value %s failed: %w", path, ErrTestFailed)
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func TestJSONPatchComparesMeaning(t *testing.T) {
 		`[{"op":"test","path":"/l","value":[1,2]}]`,
 		`[{"op":"test","path":"/b","value":{"c":"x"}}]`,
 	} {
-		if _, err := JSONPatch([]byte(jsonPatchTarget), []byte(patch)); !errors.Is(err, errTestFailed) {
+		if _, err := JSONPatch([]byte(jsonPatchTarget), []byte(patch)); !errors.Is(err, ErrTestFailed) {
 			t.Errorf("JSONPatch(%s): got %v, want a failed test", patch, err)
 		}
 	}

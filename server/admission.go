@@ -20,12 +20,13 @@ import (
 // of them run unless they are switched off.
 const (
 	namespaceLifecycle = "NamespaceLifecycle"
+	mutatingPolicy     = "MutatingAdmissionPolicy"
 	mutatingWebhook    = "MutatingAdmissionWebhook"
 	validatingPolicy   = "ValidatingAdmissionPolicy"
 	validatingWebhook  = "ValidatingAdmissionWebhook"
 )
 
-var steps = []string{namespaceLifecycle, mutatingWebhook, validatingPolicy, validatingWebhook}
+var steps = []string{namespaceLifecycle, mutatingPolicy, mutatingWebhook, validatingPolicy, validatingWebhook}
 
 // otherSteps are kube-apiserver's steps that this server has not got. It is no
 // mistake to ask for one of them not to run.
@@ -33,7 +34,7 @@ var otherSteps = []string{
 	"AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
 	"ClusterTrustBundleAttest", "DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "DenyServiceExternalIPs",
 	"EventRateLimit", "ExtendedResourceToleration", "ImagePolicyWebhook", "LimitPodHardAntiAffinityTopology", "LimitRanger",
-	"MutatingAdmissionPolicy", "NamespaceAutoProvision", "NamespaceExists", "NodeRestriction",
+	"NamespaceAutoProvision", "NamespaceExists", "NodeRestriction",
 	"OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "PodNodeSelector", "PodSecurity", "PodTolerationRestriction",
 	"PodTopologyLabels", "Priority", "ResourceQuota", "RuntimeClass", "ServiceAccount", "StorageObjectInUseProtection",
 	"TaintNodesByCondition",
@@ -69,18 +70,22 @@ func choosePlugins(enabled, disabled []string) (plugins, error) {
 
 // admission makes the steps after the life cycle of namespaces.
 func (s *Server) admission(on plugins, kinds *kind.Registry, cached *cache.Cache, chain authz.Authorizer) api.Admission {
-	return func(n admission.Namespaces) admission.Chain {
+	return func(h admission.Host) admission.Chain {
 		m := admission.NewMetrics(s.metrics)
-		hooks := webhook.Config{Kinds: kinds.Load, Cache: cached, Namespaces: n, Authorizer: chain, Metrics: m, Logger: s.logger}
+		hooks := webhook.Config{Kinds: kinds.Load, Cache: cached, Namespaces: h, Authorizer: chain, Metrics: m, Logger: s.logger}
+		policies := policy.Config{
+			Kinds: kinds.Load, Cache: cached, Host: h, Authorizer: chain,
+			Metrics: m, Checks: policy.NewMetrics(s.metrics), Logger: s.logger,
+		}
 		var steps admission.Chain
+		if on[mutatingPolicy] {
+			steps = append(steps, policy.Mutating(policies))
+		}
 		if on[mutatingWebhook] {
 			steps = append(steps, webhook.Mutating(hooks))
 		}
 		if on[validatingPolicy] {
-			steps = append(steps, policy.Validating(policy.Config{
-				Kinds: kinds.Load, Cache: cached, Namespaces: n, Authorizer: chain,
-				Metrics: m, Checks: policy.NewMetrics(s.metrics), Logger: s.logger,
-			}))
+			steps = append(steps, policy.Validating(policies))
 		}
 		if on[validatingWebhook] {
 			steps = append(steps, webhook.Validating(hooks))

@@ -118,3 +118,58 @@ func TestPolicyWarns(t *testing.T) {
 		t.Errorf("metrics lack %s", want)
 	}
 }
+
+// TestMutatingPolicies: JSON patches and apply configurations change the object
+// before webhooks see it.
+func TestMutatingPolicies(t *testing.T) {
+	h := serveHooks(t, map[string]behave{
+		"see":     answerOf(`{"uid":"%s","allowed":true}`),
+		"repaint": patching(`[{"op":"replace","path":"/spec/color","value":"green"}]`),
+	})
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	r.define()
+	r.configure(validatingConfig, "v", h.hookFor("see", ``))
+	const binding = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicyBinding","metadata":{"name":"b"},"spec":{"policyName":"p"}}`
+	for _, row := range []struct {
+		mutations, more string
+		code            int
+		want            string
+	}{
+		{`{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'replace', path: '/spec/color', value: object.spec.color + '!'}]"}}`, ``, 201, `"color":"red!"`},
+		{`{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'test', path: '/spec/color', value: 'blue'}, JSONPatch{op: 'remove', path: '/spec/color'}]"}}`, ``, 201, `"color":"red"`},
+		{`{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'add', path: '/metadata/labels', value: {'a': variables.who}}, JSONPatch{op: 'add', path: '/spec/bogus', value: 1}]"}}`,
+			`"variables":[{"name":"who","expression":"request.operation.lowerAscii()"}],`, 201, `"labels":{"a":"create"}`},
+		{`{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{spec: Object.spec{color: 'blue'}, metadata: Object.metadata{labels: {'b': 'c'}}}"}}`, ``, 201, `"labels":{"b":"c"}`},
+		{`{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{spec: Object.spec{colour: 'blue'}}"}}`, ``, 403,
+			`policy 'p' with binding 'b' denied request: error applying patch: failed to convert patch object to typed object: .spec.colour: field not declared in schema`},
+		{`{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{spec: Object.metadata{color: 'blue'}}"}}`, ``, 403, `type mismatch: `},
+		{`{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'remove', path: '/spec/none'}]"}}`, ``, 403, `denied request: JSON Patch: `},
+		{`{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'remove', path: '/spec/none'}]"}}`, `"failurePolicy":"Ignore",`, 201, `"color":"red"`},
+		{`{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'remove', path: '/spec/color'}]"}}`,
+			`"matchConditions":[{"name":"x","expression":"object.spec.color == 'blue'"}],`, 201, `"color":"red"`},
+	} {
+		r.must("POST", admissionPath+"mutatingadmissionpolicies", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicy","metadata":{"name":"p"},"spec":{
+			"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["demo.io"],"apiVersions":["*"],"resources":["widgets"]}]},`+
+			row.more+`"reinvocationPolicy":"Never","mutations":[`+row.mutations+`]}}`)
+		r.must("POST", admissionPath+"mutatingadmissionpolicybindings", binding)
+		r.settle()
+		code, text := r.call(r.client, "POST", widgetsPath, widgetA, "User-Agent", "test")
+		if code != row.code || !strings.Contains(text, row.want) || strings.Contains(text, "bogus") && code == 201 {
+			t.Errorf("%s %s:\ngot  %d %s\nwant %d %s", row.mutations, row.more, code, text, row.code, row.want)
+		}
+		r.must("DELETE", admissionPath+"mutatingadmissionpolicies/p", "")
+		r.must("DELETE", admissionPath+"mutatingadmissionpolicybindings/b", "")
+		r.settle()
+		r.call(r.client, "DELETE", widgetsPath+"/a", "")
+	}
+	// A webhook changes the object after the policy, which is asked again.
+	r.configure(mutatingConfig, "m", h.hookFor("repaint", ``))
+	r.must("POST", admissionPath+"mutatingadmissionpolicies", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicy","metadata":{"name":"p"},"spec":{
+		"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["demo.io"],"apiVersions":["*"],"resources":["widgets"]}]},
+		"reinvocationPolicy":"IfNeeded","mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'add', path: '/metadata/labels', value: {'seen': object.spec.color}}]"}}]}}`)
+	r.must("POST", admissionPath+"mutatingadmissionpolicybindings", binding)
+	r.settle()
+	if text := r.must("POST", widgetsPath, widgetA); !strings.Contains(text, `"seen":"green"`) {
+		t.Errorf("asked again: %s", text)
+	}
+}

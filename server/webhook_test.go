@@ -134,7 +134,7 @@ func (r *running) configure(kind, name string, hooks ...string) {
 func (r *running) settle() {
 	r.t.Helper()
 	for _, plural := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations",
-		"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
+		"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
 		r.must("GET", "/apis/admissionregistration.k8s.io/v1/"+plural, "") // as new as every write
 	}
 }

@@ -60,7 +60,7 @@ func findKind(of *admissionv1.ParamKind, among *kind.Snapshot) (*kind.Version, e
 
 // param is a parameter object in the language.
 type param struct {
-	object *cache.Object
+	object *cache.Object // nil if there is none: value is null
 	value  cel.Value
 }
 
@@ -68,10 +68,10 @@ var null, _ = cel.FromGo(nil)
 
 // collect returns the parameter objects of a binding, each to evaluate the
 // policy with: a null if it uses none.
-func (v *enforcement) collect(b *binding, params *kind.Version) ([]cel.Value, error) {
-	ref := b.Spec.ParamRef
+func (v *enforcement) collect(b *binding, params *kind.Version) ([]param, error) {
+	ref := b.ref
 	if params == nil || ref == nil {
-		return []cel.Value{null}, nil
+		return []param{{value: null}}, nil
 	}
 	namespace := ""
 	switch {
@@ -85,7 +85,7 @@ func (v *enforcement) collect(b *binding, params *kind.Version) ([]cel.Value, er
 			return nil, errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
 		}
 	}
-	var found []cel.Value
+	var found []param
 	var err error
 	switch {
 	case ref.Name != "" && ref.Selector != nil:
@@ -114,7 +114,7 @@ func (v *enforcement) namespaceName() string {
 
 // paramNamed is the parameter object of a name; only one that the cache does
 // not know is asked for.
-func (v *enforcement) paramNamed(b *binding, params *kind.Version, namespace, name string) ([]cel.Value, error) {
+func (v *enforcement) paramNamed(b *binding, params *kind.Version, namespace, name string) ([]param, error) {
 	res, key := v.Cache.Resource(params.Kind.StoragePrefix), params.Kind.Key(namespace, name)
 	o, ok := res.Get(key)
 	if !ok {
@@ -126,14 +126,14 @@ func (v *enforcement) paramNamed(b *binding, params *kind.Version, namespace, na
 		}
 	}
 	if last := b.one.Load(); last != nil && last.object == o {
-		return []cel.Value{last.value}, nil
+		return []param{*last}, nil
 	}
 	value, err := paramValue(o, params)
 	if err != nil {
 		return nil, err
 	}
 	b.one.Store(&param{o, value})
-	return []cel.Value{value}, nil
+	return []param{{o, value}}, nil
 }
 
 func paramValue(o *cache.Object, params *kind.Version) (cel.Value, error) {
@@ -145,7 +145,7 @@ func paramValue(o *cache.Object, params *kind.Version) (cel.Value, error) {
 }
 
 // paramsSelected are the parameter objects whose labels a selector selects.
-func (v *enforcement) paramsSelected(params *kind.Version, namespace string, by *metav1.LabelSelector) ([]cel.Value, error) {
+func (v *enforcement) paramsSelected(params *kind.Version, namespace string, by *metav1.LabelSelector) ([]param, error) {
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (v *enforcement) paramsSelected(params *kind.Version, namespace string, by 
 	if namespace != "" {
 		prefix += namespace + "/"
 	}
-	var found []cel.Value
+	var found []param
 	v.Cache.Resource(params.Kind.StoragePrefix).Snapshot().Ascend(prefix, func(o *cache.Object) bool {
 		if len(o.Key) < len(prefix) || o.Key[:len(prefix)] != prefix {
 			return false
@@ -163,7 +163,7 @@ func (v *enforcement) paramsSelected(params *kind.Version, namespace string, by 
 		if failed == nil && selector.Matches(view.Labels) {
 			var value cel.Value
 			if value, failed = cel.FromJSON(view.JSON); failed == nil {
-				found = append(found, value)
+				found = append(found, param{o, value})
 			}
 		}
 		err = failed

@@ -5,7 +5,9 @@
 // A policy says which requests it is for and has expressions; a binding puts it
 // in force, for some of these requests, with parameters. [Validating] is the
 // admission step of ValidatingAdmissionPolicies: an expression that is not true
-// denies, warns or goes into the audit log, as the binding says.
+// denies, warns or goes into the audit log, as the binding says. [Mutating] is
+// that of MutatingAdmissionPolicies: expressions give JSON patches or apply
+// configurations, which change the object.
 //
 // Policies and bindings are read from the cache when they have changed: a
 // request sees all that the cache has. The expressions of a policy are compiled
@@ -43,16 +45,17 @@ import (
 type Config struct {
 	Kinds      func() *kind.Snapshot
 	Cache      *cache.Cache
-	Namespaces admission.Namespaces
+	Host       admission.Host
 	Authorizer authz.Authorizer // for expressions that ask it
 	Metrics    *admission.Metrics
 	Checks     *Metrics
 	Logger     *slog.Logger
 }
 
-// Policies is the step of validating policies.
+// Policies is the step of one type of policies.
 type Policies struct {
 	Config
+	mutating           bool
 	policies, bindings source
 	current            atomic.Pointer[set]
 	mu                 sync.Mutex // who makes current
@@ -65,12 +68,21 @@ type source struct {
 }
 
 // Validating is the step of ValidatingAdmissionPolicies.
-func Validating(c Config) *Policies {
+func Validating(c Config) *Policies { return newPolicies(c, "validatingadmissionpolic") }
+
+// Mutating is the step of MutatingAdmissionPolicies.
+func Mutating(c Config) *Policies {
+	p := newPolicies(c, "mutatingadmissionpolic")
+	p.mutating = true
+	return p
+}
+
+func newPolicies(c Config, plural string) *Policies {
 	of := func(plural string) source {
 		k := c.Kinds().Lookup("admissionregistration.k8s.io", plural)
 		return source{k.Storage, c.Cache.Resource(k.StoragePrefix)}
 	}
-	return &Policies{Config: c, policies: of("validatingadmissionpolicies"), bindings: of("validatingadmissionpolicybindings")}
+	return &Policies{Config: c, policies: of(plural + "ies"), bindings: of(plural + "ybindings")}
 }
 
 // set is all policies in force at one moment.
@@ -82,19 +94,27 @@ type set struct {
 
 // policy is a policy that has bindings.
 type policy struct {
-	*admissionv1.ValidatingAdmissionPolicy
+	name, id    string // id is another one whenever the policy has changed
+	constraints *admissionv1.MatchResources
+	ignore      bool // failurePolicy
+	again       bool // reinvocationPolicy IfNeeded
+	params      paramKind
+	program     func() *program // of a validating policy
+	mutations   func() *mutator // of a mutating one
+
 	err      error // nothing can be matched
 	bindings []*binding
 	index    *match.Index // of bindings
-	compiled func() *program
-	params   paramKind
 }
 
 // binding puts a policy in force.
 type binding struct {
-	*admissionv1.ValidatingAdmissionPolicyBinding
-	err error
-	one atomic.Pointer[param] // the last parameter object by name
+	name, policy string
+	ref          *admissionv1.ParamRef
+	resources    *admissionv1.MatchResources
+	actions      []admissionv1.ValidationAction // of a validating policy
+	err          error
+	one          atomic.Pointer[param] // the last parameter object by name
 }
 
 // load is the policies that the cache knows of.
@@ -135,44 +155,71 @@ func read[T any](p *Policies, from source, s cache.Snapshot, add func(*T)) {
 func (p *Policies) build(policies, bindings cache.Snapshot, last *set) *set {
 	s := &set{policies: policies, bindings: bindings}
 	by := map[string][]*binding{}
-	read(p, p.bindings, bindings, func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
-		by[b.Spec.PolicyName] = append(by[b.Spec.PolicyName], &binding{ValidatingAdmissionPolicyBinding: b})
-	})
-	programs := map[string]*policy{}
+	p.readBindings(bindings, func(b *binding) { by[b.policy] = append(by[b.policy], b) })
+	known := map[string]*policy{}
 	if last != nil {
 		for _, old := range last.items {
-			programs[string(old.UID)+"/"+old.ResourceVersion] = old
+			known[old.id] = old
 		}
 	}
 	var criteria []match.Criteria
-	read(p, p.policies, policies, func(v *admissionv1.ValidatingAdmissionPolicy) {
-		bound := by[v.Name]
-		if len(bound) == 0 {
+	p.readPolicies(policies, func(v *policy) {
+		if v.bindings = by[v.name]; len(v.bindings) == 0 {
 			return
 		}
-		item := &policy{ValidatingAdmissionPolicy: v, bindings: bound, params: paramKind{of: v.Spec.ParamKind}}
-		if old := programs[string(v.UID)+"/"+v.ResourceVersion]; old != nil {
-			item.compiled = old.compiled // compiled once, also if other policies change
-		} else {
-			item.compiled = sync.OnceValue(func() *program { return compile(v, p.Metrics) })
+		if old := known[v.id]; old != nil {
+			v.program, v.mutations = old.program, old.mutations // compiled once, also if other policies change
 		}
-		item.index = indexBindings(bound, match.Related(p.Kinds))
+		v.index = indexBindings(v.bindings, match.Related(p.Kinds))
 		var c match.Criteria
-		if c, item.err = criteriaOf(v.Spec.MatchConstraints, "policy contained no match constraints, a required field"); item.err != nil {
+		if c, v.err = criteriaOf(v.constraints, "policy contained no match constraints, a required field"); v.err != nil {
 			c = match.Criteria{All: true}
 		}
-		criteria, s.items = append(criteria, c), append(s.items, item)
+		criteria, s.items = append(criteria, c), append(s.items, v)
 	})
 	s.index = match.NewIndex(criteria, match.Related(p.Kinds))
 	return s
 }
 
+func (p *Policies) readBindings(from cache.Snapshot, add func(*binding)) {
+	if p.mutating {
+		read(p, p.bindings, from, func(b *admissionv1.MutatingAdmissionPolicyBinding) {
+			add(&binding{name: b.Name, policy: b.Spec.PolicyName, ref: b.Spec.ParamRef, resources: b.Spec.MatchResources})
+		})
+		return
+	}
+	read(p, p.bindings, from, func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
+		add(&binding{name: b.Name, policy: b.Spec.PolicyName, ref: b.Spec.ParamRef, resources: b.Spec.MatchResources, actions: b.Spec.ValidationActions})
+	})
+}
+
+func (p *Policies) readPolicies(from cache.Snapshot, add func(*policy)) {
+	if p.mutating {
+		read(p, p.policies, from, func(v *admissionv1.MutatingAdmissionPolicy) {
+			add(&policy{
+				name: v.Name, id: string(v.UID) + "/" + v.ResourceVersion, constraints: v.Spec.MatchConstraints, ignore: ignores(v.Spec.FailurePolicy),
+				again: v.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy, params: paramKind{of: v.Spec.ParamKind},
+				mutations: sync.OnceValue(func() *mutator { return compileMutations(v, p.Metrics) }),
+			})
+		})
+		return
+	}
+	read(p, p.policies, from, func(v *admissionv1.ValidatingAdmissionPolicy) {
+		add(&policy{
+			name: v.Name, id: string(v.UID) + "/" + v.ResourceVersion, constraints: v.Spec.MatchConstraints, ignore: ignores(v.Spec.FailurePolicy),
+			params: paramKind{of: v.Spec.ParamKind}, program: sync.OnceValue(func() *program { return compile(v, p.Metrics) }),
+		})
+	})
+}
+
+func ignores(p *admissionv1.FailurePolicyType) bool { return p != nil && *p == admissionv1.Ignore }
+
 func indexBindings(bound []*binding, related func(*kind.Version) []*kind.Version) *match.Index {
 	criteria := make([]match.Criteria, len(bound))
 	for i, b := range bound {
-		if b.Spec.MatchResources == nil {
+		if b.resources == nil {
 			criteria[i] = match.Criteria{All: true}
-		} else if criteria[i], b.err = criteriaOf(b.Spec.MatchResources, ""); b.err != nil {
+		} else if criteria[i], b.err = criteriaOf(b.resources, ""); b.err != nil {
 			criteria[i] = match.Criteria{All: true}
 		}
 	}

@@ -47,11 +47,14 @@ type variables struct {
 // compile compiles a policy. Expressions that do not compile are errors when
 // they are evaluated.
 func compile(p *admissionv1.ValidatingAdmissionPolicy, m *admission.Metrics) *program {
-	out := &program{ignore: p.Spec.FailurePolicy != nil && *p.Spec.FailurePolicy == admissionv1.Ignore}
-	params := p.Spec.ParamKind != nil
+	out := &program{ignore: ignores(p.Spec.FailurePolicy)}
+	has := cel.AdmissionVariables{Params: p.Spec.ParamKind != nil, Authorizer: true, Composed: true}
 	var asking, telling *conditions.Language
-	out.variables, asking, telling, out.err = compileVariables(p.Spec.Variables, params)
-	if out.err != nil {
+	if out.variables, asking, out.err = compileVariables(p.Spec.Variables, has); out.err != nil {
+		return out
+	}
+	has.Authorizer = false
+	if telling, out.err = out.variables.in(has); out.err != nil {
 		return out
 	}
 	out.conditions = conditions.NewMatcher(asking, p.Spec.MatchConditions, p.Spec.FailurePolicy, m,
@@ -73,26 +76,31 @@ func compile(p *admissionv1.ValidatingAdmissionPolicy, m *admission.Metrics) *pr
 }
 
 // compileVariables compiles the variables of a policy, each of which may read
-// those before it. It returns the languages of its other expressions, with and
-// without the authorizer.
-func compileVariables(list []admissionv1.Variable, params bool) (out *variables, asking, telling *conditions.Language, err error) {
-	asking = conditions.For(cel.AdmissionVariables{Params: params, Authorizer: true, Composed: true})
-	telling = conditions.For(cel.AdmissionVariables{Params: params, Composed: true})
-	out = &variables{by: map[string]*conditions.Expression{}}
+// those before it, and returns the language of its other expressions.
+func compileVariables(list []admissionv1.Variable, has cel.AdmissionVariables) (*variables, *conditions.Language, error) {
+	l := conditions.For(has)
+	out := &variables{by: map[string]*conditions.Expression{}}
 	for _, v := range list {
-		x := asking.Compile(v.Expression)
+		x := l.Compile(v.Expression)
 		if _, again := out.by[v.Name]; !again {
 			out.names = append(out.names, v.Name)
 		}
 		out.by[v.Name] = x
-		if asking, err = asking.With(out.by); err != nil {
-			return nil, nil, nil, err
+		var err error
+		if l, err = l.With(out.by); err != nil {
+			return nil, nil, err
 		}
 	}
-	if len(list) > 0 {
-		telling, err = telling.With(out.by)
+	return out, l, nil
+}
+
+// in is another language that has the variables.
+func (v *variables) in(has cel.AdmissionVariables) (*conditions.Language, error) {
+	l := conditions.For(has)
+	if len(v.names) == 0 {
+		return l, nil
 	}
-	return out, asking, telling, err
+	return l.With(v.by)
 }
 
 // bind gives an input the variables, to be computed once until it is bound

@@ -20,128 +20,46 @@ import (
 
 // This file enforces validating policies on a request.
 
-// Mutate implements admission.Step; validating policies change nothing.
-func (p *Policies) Mutate(context.Context, *admission.Request) error { return nil }
-
 // Validate implements admission.Step. All policies are evaluated; the client is
 // told of the first denial.
 func (p *Policies) Validate(ctx context.Context, r *admission.Request) error {
-	s := p.load()
-	found := s.index.For(r)
-	if len(found) == 0 || match.ExemptFromPolicies(r.Version.Kind) {
+	if p.mutating {
 		return nil
 	}
-	v := &enforcement{Policies: p, ctx: ctx, r: r}
-	for i := range found {
-		if err := v.policy(s.items[found[i].Item], &found[i]); err != nil {
-			return err
-		}
+	v, err := p.invocations(ctx, r)
+	if v == nil || err != nil {
+		return err
 	}
-	v.publishFailures()
+	for i := range v.calls {
+		v.decide(&v.calls[i])
+	}
+	v.publish()
 	return v.answer()
 }
 
-// enforcement is the enforcement of policies on one request.
-type enforcement struct {
-	*Policies
-	ctx      context.Context
-	r        *admission.Request
-	denials  []denial
-	failures []failureNote
-
-	inputs    map[*kind.Version]*conditions.Input // what is made for one policy is good for the others
-	namespace []byte
-	looked    bool // for the namespace
-}
-
-// denial is a decision that denies, and whose it is.
-type denial struct {
-	policy, binding string // binding is "" if the policy itself is broken
-	decision
-}
-
-// misconfigured is the denial that an unusable policy or binding is.
-func (v *enforcement) misconfigured(p *policy, b *binding, err error) {
-	if p.Spec.FailurePolicy != nil && *p.Spec.FailurePolicy == admissionv1.Ignore {
+// decide evaluates a policy and does what the binding says.
+func (v *enforcement) decide(c *call) {
+	in, err := v.input(c.target)
+	if err != nil {
+		v.misconfigured(c.policy, c.binding, fmt.Errorf("failed to convert object version: %w", err))
 		return
 	}
-	d := denial{policy: p.Name, decision: decision{failed: true}}
-	if b == nil {
-		d.message = fmt.Sprintf("failed to configure policy: %v", err)
-	} else {
-		d.binding, d.message = b.Name, fmt.Sprintf("failed to configure binding: %v", err)
+	in.Set(cel.ParamsVariable, c.param.value)
+	decisions, published, failures := c.policy.program().evaluate(v.ctx, in)
+	v.enforce(c.policy, c.binding, decisions)
+	if v.notes == nil {
+		v.notes = map[string]annotations{}
 	}
-	v.denials = append(v.denials, d)
-}
-
-// policy enforces one policy. An error ends the request.
-func (v *enforcement) policy(p *policy, c *match.Candidate) error {
-	if p.err != nil {
-		v.misconfigured(p, nil, p.err)
-		return nil
-	}
-	target, ok, err := c.Selects(v.ctx, v.r, v.Namespaces)
-	switch {
-	case err != nil:
-		v.misconfigured(p, nil, err)
-		return nil
-	case !ok:
-		return nil
-	}
-	params, err := p.params.version(v.Kinds())
-	if err != nil {
-		v.misconfigured(p, nil, err)
-		return nil
-	}
-	notes := annotations{}
-	for _, c := range p.index.For(v.r) {
-		if err := v.binding(p, p.bindings[c.Item], &c, target, params, notes); err != nil {
-			return err
+	for _, n := range published {
+		if v.notes[c.policy.name] == nil {
+			v.notes[c.policy.name] = annotations{}
 		}
+		v.notes[c.policy.name].add(n)
 	}
-	notes.publish(p.Name, v.r)
-	return nil
-}
-
-func (v *enforcement) binding(p *policy, b *binding, c *match.Candidate, target match.Target, params *kind.Version, notes annotations) error {
-	if b.err != nil {
-		v.misconfigured(p, b, b.err)
-		return nil
+	for _, d := range failures {
+		v.denials = append(v.denials, denial{c.policy.name, c.binding.name, d})
+		v.Checks.validated(c.policy.name, c.binding.name, &d, "deny")
 	}
-	_, ok, err := c.Selects(v.ctx, v.r, v.Namespaces)
-	switch {
-	case err != nil:
-		v.misconfigured(p, b, err)
-		return nil
-	case !ok:
-		return nil
-	}
-	found, err := v.collect(b, params)
-	if err != nil {
-		v.misconfigured(p, b, err)
-		return nil
-	}
-	if err := v.lookNamespace(); err != nil {
-		return err
-	}
-	for _, param := range found {
-		in, err := v.input(target)
-		if err != nil {
-			v.misconfigured(p, b, fmt.Errorf("failed to convert object version: %w", err))
-			return nil
-		}
-		in.Set(cel.ParamsVariable, param)
-		decisions, published, failures := p.compiled().evaluate(v.ctx, in)
-		v.enforce(p, b, decisions)
-		for _, n := range published {
-			notes.add(n)
-		}
-		for _, d := range failures {
-			v.denials = append(v.denials, denial{p.Name, b.Name, d})
-			v.Checks.observe(p.Name, b.Name, &d, "deny")
-		}
-	}
-	return nil
 }
 
 // input is the request in a target's version.
@@ -162,41 +80,27 @@ func (v *enforcement) input(target match.Target) (*conditions.Input, error) {
 	return in, nil
 }
 
-// lookNamespace looks the object's namespace up; a namespace has none itself.
-func (v *enforcement) lookNamespace() error {
-	if v.looked || v.r.Namespace == "" || v.r.Version.Kind.IsNamespaces() {
-		return nil
-	}
-	v.looked = true
-	view, err := v.Namespaces.Namespace(v.ctx, v.r.Namespace)
-	if err != nil {
-		return err
-	}
-	v.namespace = view.JSON
-	return nil
-}
-
 // enforce does what the binding says with decisions.
 func (v *enforcement) enforce(p *policy, b *binding, decisions []decision) {
 	for i := range decisions {
 		d := &decisions[i]
 		if d.admit {
 			if d.failed {
-				v.Checks.observe(p.Name, b.Name, d, "allow")
+				v.Checks.validated(p.name, b.name, d, "allow")
 			}
 			continue
 		}
-		for _, action := range b.Spec.ValidationActions {
+		for _, action := range b.actions {
 			switch action {
 			case admissionv1.Deny:
-				v.denials = append(v.denials, denial{p.Name, b.Name, *d})
-				v.Checks.observe(p.Name, b.Name, d, "deny")
+				v.denials = append(v.denials, denial{p.name, b.name, *d})
+				v.Checks.validated(p.name, b.name, d, "deny")
 			case admissionv1.Audit:
-				v.failures = append(v.failures, failureNote{d.message, b.Spec.PolicyName, b.Name, d.number, b.Spec.ValidationActions})
-				v.Checks.observe(p.Name, b.Name, d, "audit")
+				v.failures = append(v.failures, failureNote{d.message, b.policy, b.name, d.number, b.actions})
+				v.Checks.validated(p.name, b.name, d, "audit")
 			case admissionv1.Warn:
-				v.r.Warn(fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", p.Name, b.Name, d.message))
-				v.Checks.observe(p.Name, b.Name, d, "warn")
+				v.r.Warn(fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", p.name, b.name, d.message))
+				v.Checks.validated(p.name, b.name, d, "warn")
 			}
 		}
 	}
@@ -246,7 +150,11 @@ type failureNote struct {
 // maxFailures bounds what the audit log is told of.
 const maxFailures = 50
 
-func (v *enforcement) publishFailures() {
+// publish tells the audit log.
+func (v *enforcement) publish() {
+	for policy, notes := range v.notes {
+		notes.publish(policy, v.r)
+	}
 	if len(v.failures) == 0 {
 		return
 	}

@@ -95,7 +95,7 @@ Flags have the names that kube-apiserver gives them.`,
 	f.DurationVar(&z.WebhookAuthorized, "authorization-webhook-cache-authorized-ttl", config.DefaultWebhookAuthorized, "`duration` for which the webhook's yes is kept; 0 for not at all")
 	f.DurationVar(&z.WebhookUnauthorized, "authorization-webhook-cache-unauthorized-ttl", config.DefaultWebhookUnauthorized, "`duration` for which its other answers are kept; 0 for not at all")
 	f.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", nil, "`names` of admission plugins that are to run; all that there are do")
-	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins that are not to run: NamespaceLifecycle, MutatingAdmissionWebhook, ValidatingAdmissionPolicy, ValidatingAdmissionWebhook")
+	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins that are not to run: NamespaceLifecycle, MutatingAdmissionPolicy, MutatingAdmissionWebhook, ValidatingAdmissionPolicy, ValidatingAdmissionWebhook")
 	authnFlags(cmd, &c.Authentication, &anonymous)
 	auditFlags(cmd, &c)
 	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for that one, -name for all but that one; there are "+strings.Join(server.Controllers(), ", "))

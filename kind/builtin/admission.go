@@ -16,12 +16,8 @@ import (
 
 const admissionGroup = "admissionregistration.k8s.io"
 
-// notEnforced is said to whoever configures what this server does not do.
-const notEnforced = "this server keeps mutating admission policies and does not enforce them"
-
 func admissionKinds() []description {
 	extensions := []string{"api-extensions"}
-	warn := func(_, _ *doc.Doc) []string { return []string{notEnforced} }
 	webhooks := []kind.Column{size("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration", []string{"webhooks"}), ageColumn()}
 	param := cell("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy", func(obj doc.Value) string {
 		ref := obj.At("spec", "paramKind")
@@ -75,9 +71,6 @@ func admissionKinds() []description {
 		d := &all[i]
 		d.group, d.cluster, d.generation, d.versioned = admissionGroup, true, true, true
 		d.categories = extensions
-		if strings.HasPrefix(d.kind, "MutatingAdmissionPolicy") {
-			d.warnings = warn
-		}
 	}
 	return all
 }

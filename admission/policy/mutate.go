@@ -1,0 +1,307 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/conditions"
+	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file lets mutating policies change the object of a request.
+
+// mutator is a compiled mutating policy.
+type mutator struct {
+	err        error // nothing of it can be used
+	variables  *variables
+	conditions *conditions.Matcher
+	mutations  []mutation
+}
+
+type mutation struct {
+	*conditions.Expression
+	patch bool // it gives a JSON patch, not an apply configuration
+}
+
+func compileMutations(p *admissionv1.MutatingAdmissionPolicy, m *admission.Metrics) *mutator {
+	out := &mutator{}
+	has := cel.AdmissionVariables{Params: p.Spec.ParamKind != nil, Authorizer: true, Composed: true}
+	var asking, patching *conditions.Language
+	if out.variables, asking, out.err = compileVariables(p.Spec.Variables, has); out.err != nil {
+		return out
+	}
+	has.Patches = true
+	if patching, out.err = out.variables.in(has); out.err != nil {
+		return out
+	}
+	out.conditions = conditions.NewMatcher(asking, p.Spec.MatchConditions, p.Spec.FailurePolicy, m,
+		admission.Conditions{Name: p.Name, Kind: "policy", Type: "validate"})
+	for _, c := range p.Spec.Mutations {
+		switch {
+		case c.PatchType == admissionv1.PatchTypeJSONPatch && c.JSONPatch != nil:
+			out.mutations = append(out.mutations, mutation{patching.Compile(c.JSONPatch.Expression, "list(JSONPatch)"), true})
+		case c.PatchType == admissionv1.PatchTypeApplyConfiguration && c.ApplyConfiguration != nil:
+			out.mutations = append(out.mutations, mutation{patching.Compile(c.ApplyConfiguration.Expression, "Object"), false})
+		}
+	}
+	return out
+}
+
+// rounds is what the first round leaves to the second.
+type rounds struct {
+	invoked, again map[string]bool // by id of the call
+	last           []byte          // the object after the last policy
+}
+
+// require makes all that were invoked be invoked again.
+func (n *rounds) require() {
+	for id := range n.invoked {
+		n.again[id] = true
+	}
+	clear(n.invoked)
+}
+
+// Mutate implements admission.Step.
+func (p *Policies) Mutate(ctx context.Context, r *admission.Request) error {
+	if !p.mutating {
+		return nil
+	}
+	v, err := p.invocations(ctx, r)
+	if v == nil || err != nil {
+		return err
+	}
+	n, _ := r.Note(p).(*rounds)
+	if n == nil {
+		n = &rounds{invoked: map[string]bool{}, again: map[string]bool{}}
+		r.SetNote(p, n)
+	}
+	if r.Round() > 0 && !bytes.Equal(n.last, textOf(r.New)) {
+		n.require()
+	}
+	for i := range v.calls {
+		if err := v.mutate(&v.calls[i], n); err != nil {
+			return err
+		}
+	}
+	n.last = textOf(r.New)
+	return v.refuse()
+}
+
+func textOf(d *doc.Doc) []byte {
+	if d == nil {
+		return nil
+	}
+	return d.AppendJSON(nil, d.Root().Node)
+}
+
+// mutate lets one policy change the object. An error ends the request.
+func (v *enforcement) mutate(c *call, n *rounds) error {
+	program, id := c.policy.mutations(), c.id()
+	if program.err != nil {
+		v.failed(c, program.err)
+		return nil
+	}
+	blind := v.fresh(c).WithoutNamespace()
+	program.variables.bind(v.ctx, blind)
+	ok, err := program.conditions.Match(v.ctx, blind)
+	switch {
+	case err != nil:
+		v.failed(c, err)
+		return nil
+	case !ok || v.r.Round() > 0 && !n.again[id]:
+		return nil
+	}
+	changed := false
+	for i := range program.mutations {
+		if v.r.New == nil {
+			break // there is nothing to change
+		}
+		start := time.Now()
+		did, err := v.apply(c, program, &program.mutations[i])
+		changed = changed || did
+		v.Checks.mutated(c.policy.name, c.binding.name, errorType(err), time.Since(start))
+		if s := (*status.Error)(nil); errors.As(err, &s) {
+			return s
+		}
+		if err != nil {
+			v.failed(c, err)
+		}
+	}
+	if changed {
+		n.require()
+		v.r.Changed()
+	}
+	if c.policy.again {
+		n.invoked[id] = true
+	}
+	return nil
+}
+
+// fresh is the request as it is now, for a call.
+func (v *enforcement) fresh(c *call) *conditions.Input {
+	in := &conditions.Input{Request: v.r, Target: c.target, Authorizer: v.Authorizer, Namespace: v.namespace}
+	in.Set(cel.ParamsVariable, c.param.value)
+	return in
+}
+
+// failed notes an error of a policy, which its failurePolicy decides about.
+func (v *enforcement) failed(c *call, err error) {
+	if c.policy.ignore {
+		return
+	}
+	v.denials = append(v.denials, denial{c.policy.name, c.binding.name,
+		decision{failed: true, message: err.Error(), reason: metav1.StatusReasonInvalid}})
+}
+
+// apply evaluates one mutation and changes the object.
+func (v *enforcement) apply(c *call, p *mutator, m *mutation) (bool, error) {
+	if m.Err != nil {
+		return false, m.Err
+	}
+	if v.r.Foreign != nil {
+		return false, status.Unavailable(fmt.Sprintf("Resource kind %s not found. "+
+			"There can be a delay between when CustomResourceDefinitions are created and when they are available.", v.r.Foreign.Kind))
+	}
+	in := v.fresh(c)
+	p.variables.bind(v.ctx, in)
+	value, failed, err := m.Eval(v.ctx, in, conditions.NewBudget(conditions.EvaluateBudget))
+	if err != nil || failed != nil {
+		return false, errors.Join(err, failed)
+	}
+	object, err := conditions.Object(v.r, c.target, v.r.New)
+	if err != nil {
+		return false, status.Internal(err)
+	}
+	if m.patch {
+		object, err = patched(object, value)
+	} else {
+		object, err = v.overlaid(c, object, value)
+	}
+	if object == nil || err != nil {
+		return false, err
+	}
+	changed, err := c.target.Replace(v.r, object)
+	if err != nil {
+		return false, status.Internal(fmt.Errorf("object changed by MutatingAdmissionPolicy '%s': %w", c.policy.name, err))
+	}
+	return changed, nil
+}
+
+// patched applies a list of patches; nil if a test operation failed, which
+// leaves the object as it is.
+func patched(object []byte, list cel.Value) ([]byte, error) {
+	items, ok := list.Go().([]any)
+	if !ok {
+		return nil, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
+	}
+	patch := make([]map[string]any, len(items))
+	for i, item := range items {
+		op, ok := item.(cel.JSONPatch)
+		if !ok {
+			return nil, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch, got element of %T", item)
+		}
+		patch[i] = map[string]any{"op": op.Op, "path": op.Path}
+		if op.From != "" {
+			patch[i]["from"] = op.From
+		}
+		if !op.HasValue {
+			continue
+		}
+		if strings.HasPrefix(op.Value.TypeName(), "Object") {
+			if err := cel.CheckObject(op.Value); err != nil {
+				return nil, fmt.Errorf("type mismatch: %w", err)
+			}
+		}
+		text, err := op.Value.JSON()
+		if err != nil {
+			return nil, fmt.Errorf("JSONPath valueExpression evaluated to a type that could not marshal to JSON: %w", err)
+		}
+		patch[i]["value"] = json.RawMessage(text)
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return nil, err
+	}
+	out, err := doc.JSONPatch(object, text)
+	switch {
+	case errors.Is(err, doc.ErrTestFailed):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("JSON Patch: %w", err)
+	}
+	return out, nil
+}
+
+// overlaid merges an apply configuration into the object.
+func (v *enforcement) overlaid(c *call, object []byte, value cel.Value) ([]byte, error) {
+	if err := cel.CheckObject(value); err != nil {
+		return nil, fmt.Errorf("type mismatch: %w", err)
+	}
+	text, err := value.JSON()
+	if err != nil {
+		return nil, err
+	}
+	config, live := doc.Get(), doc.Get()
+	defer config.Release()
+	defer live.Release()
+	if err := doc.Parse(config, text); err != nil {
+		return nil, err
+	}
+	config.Set(config.NewString(c.target.Version.APIVersion()), "apiVersion")
+	config.Set(config.NewString(c.target.Version.Kind.Name), "kind")
+	if err := doc.Parse(live, object); err != nil {
+		return nil, err
+	}
+	merged, err := v.Host.Overlay(c.target.Version, live, textOf(config))
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: %w", err)
+	}
+	return merged, nil
+}
+
+// errorType names an error in metrics.
+func errorType(err error) string {
+	switch {
+	case err == nil:
+		return "no_error"
+	case errors.Is(err, conditions.ErrOutOfBudget):
+		return "out_of_budget"
+	case strings.HasPrefix(err.Error(), "compilation"):
+		return "compile_error"
+	}
+	return "invalid_error"
+}
+
+// refuse is what the client is told if policies could not do their work.
+func (v *enforcement) refuse() error {
+	if len(v.denials) == 0 {
+		return nil
+	}
+	err := status.Forbidden(v.r.Version.Kind.GroupResource(), v.r.Name, configError("admission request denied by policy"))
+	err.Message = ""
+	for _, d := range v.denials {
+		message := fmt.Sprintf("policy %q denied request: %s", d.policy, d.message)
+		if d.binding != "" {
+			message = fmt.Sprintf("policy '%s' with binding '%s' denied request: %s", d.policy, d.binding, d.message)
+		}
+		if err.Message == "" {
+			err.Message = message
+			if d.reason != "" {
+				err.Reason = d.reason
+			}
+		}
+		err.Details.Causes = append(err.Details.Causes, metav1.StatusCause{Message: message})
+	}
+	return err
+}
