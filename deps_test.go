@@ -50,7 +50,7 @@ var arrows = map[string]string{
 	"authz/node":           "authn authz",
 	"authz/reload":         "authn authz authz/config authz/webhook internal/watchfile",
 	"controller/roles":     "cache kind store",
-	"admission":            "authn cache doc kind meta status",
+	"admission":            "authn authz cache doc kind meta status",
 	"admission/match":      "admission doc kind meta status",
 	"admission/conditions": "admission admission/match authn authz cel doc",
 	"admission/webhook":    "admission admission/conditions admission/match authz cache cel doc internal/webhook kind meta status",

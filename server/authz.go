@@ -23,8 +23,8 @@ import (
 // authorization is what decides, and what keeps it up to date.
 type authorization struct {
 	chain    *reload.Authorizer
-	index    *rbac.Index // nil: no RBAC
-	follower *rbac.Follower
+	follower *rbac.Follower // of roles and bindings, which bound who may write such, also without RBAC
+	byRoles  bool           // RBAC decides
 	defaults roles.Config
 	gather   *roles.Aggregator
 }
@@ -36,19 +36,19 @@ func (s *Server) openAuthz(c *config.Configuration, text []byte, kinds *kind.Reg
 	z.defaults = roles.Config{Kinds: kinds, Cache: cached, Store: st}
 	z.gather = &roles.Aggregator{Config: z.defaults, Logger: s.logger}
 	made := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Metrics: s.metrics, Logger: s.logger}
-	if c.Has(config.RBAC) {
-		z.index = rbac.NewIndex()
-		z.follower = &rbac.Follower{Index: z.index, Logger: s.logger}
-		for _, plural := range []string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"} {
-			k := kinds.Load().Lookup(rbacv1.GroupName, plural)
-			if k == nil {
-				return fmt.Errorf("RBAC: %s are not served", plural)
-			}
-			z.follower.Sources = append(z.follower.Sources, rbac.Source{
-				Kind: k.Name, Objects: cached.Resource(k.StoragePrefix), Renderer: k.Storage,
-			})
+	z.byRoles = c.Has(config.RBAC)
+	z.follower = &rbac.Follower{Index: rbac.NewIndex(), Logger: s.logger}
+	for _, plural := range []string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"} {
+		k := kinds.Load().Lookup(rbacv1.GroupName, plural)
+		if k == nil {
+			return fmt.Errorf("RBAC: %s are not served", plural)
 		}
-		made.RBAC = z.index
+		z.follower.Sources = append(z.follower.Sources, rbac.Source{
+			Kind: k.Name, Objects: cached.Resource(k.StoragePrefix), Renderer: k.Storage,
+		})
+	}
+	if z.byRoles {
+		made.RBAC = z.follower.Index
 	}
 	if c.Has(config.Node) {
 		made.Node = &node.Authorizer{}
@@ -67,21 +67,15 @@ func (s *Server) openAuthz(c *config.Configuration, text []byte, kinds *kind.Reg
 
 // syncRoles writes the default roles that are missing, and reads all there are.
 func (s *Server) syncRoles(ctx context.Context) error {
-	z := &s.authz
-	if z.index == nil {
-		return nil
+	if s.authz.byRoles {
+		if err := roles.Ensure(ctx, s.authz.defaults); err != nil {
+			return fmt.Errorf("unable to initialize roles: %w", err)
+		}
 	}
-	if err := roles.Ensure(ctx, z.defaults); err != nil {
-		return fmt.Errorf("unable to initialize roles: %w", err)
-	}
-	return z.follower.Sync(ctx)
+	return s.authz.follower.Sync(ctx)
 }
 
 // workers keep the authorizers up to date until their context ends.
 func (z *authorization) workers() []func(context.Context) {
-	all := []func(context.Context){z.chain.Run}
-	if z.follower != nil {
-		all = append(all, z.follower.Run)
-	}
-	return all
+	return []func(context.Context){z.chain.Run, z.follower.Run}
 }

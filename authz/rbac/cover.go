@@ -45,13 +45,6 @@ func (ix *Index) ConfirmHeld(user *authn.User, namespace string, rules []rbacv1.
 	return errors.New(text)
 }
 
-// FullAuthority is what must be held to gather rules of others by an
-// aggregation rule.
-var FullAuthority = []rbacv1.PolicyRule{
-	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
-	{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
-}
-
 // Uncovered are the parts of rules that no rule held allows, each with one
 // verb and one resource (and name) or URL.
 func Uncovered(held, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {

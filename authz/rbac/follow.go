@@ -12,6 +12,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 )
 
@@ -155,4 +156,40 @@ func decodeChange(s *Source, o *cache.Object) (c Change, err error) {
 		err = fmt.Errorf("kind %s is none of RBAC", s.Kind)
 	}
 	return c, err
+}
+
+// ConfirmHeld is [Index.ConfirmHeld] of the index that is followed.
+func (f *Follower) ConfirmHeld(user *authn.User, namespace string, rules []rbacv1.PolicyRule) error {
+	return f.Index.ConfirmHeld(user, namespace, rules)
+}
+
+// RoleRules are the rules of a Role, or of a ClusterRole if namespace is "",
+// as new as every write acknowledged before; false if there is none.
+func (f *Follower) RoleRules(ctx context.Context, namespace, name string) ([]rbacv1.PolicyRule, bool, error) {
+	kind, id := "ClusterRole", name
+	if namespace != "" {
+		kind, id = "Role", namespace+"/"+name
+	}
+	for i := range f.Sources {
+		s := &f.Sources[i]
+		if s.Kind != kind {
+			continue
+		}
+		if err := s.Objects.Fresh(ctx); err != nil {
+			return nil, false, err
+		}
+		o, ok := s.Objects.Get(s.Objects.Prefix() + id)
+		if !ok {
+			return nil, false, nil
+		}
+		c, err := decodeChange(s, o)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case c.Role != nil:
+			return c.Role.Rules, true, nil
+		}
+		return c.ClusterRole.Rules, true, nil
+	}
+	return nil, false, nil
 }

@@ -237,18 +237,6 @@ func (d *dirty) done() *table {
 	return d.table.with(entries)
 }
 
-// RoleRules are the rules of a Role, or with namespace "" of a ClusterRole;
-// false if there is none.
-func (ix *Index) RoleRules(namespace, name string) ([]rbacv1.PolicyRule, bool) {
-	ix.mu.Lock()
-	defer ix.mu.Unlock()
-	r := ix.roles[key{namespace, name}]
-	if r == nil {
-		return nil, false
-	}
-	return r.rules, true
-}
-
 // Keep removes what is not among the given objects of one kind: kind is Role,
 // ClusterRole, RoleBinding or ClusterRoleBinding, the keys are
 // namespace/name, or the name alone for those of the cluster.

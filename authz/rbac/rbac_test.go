@@ -362,7 +362,7 @@ func TestHostileRules(t *testing.T) {
 	if _, err := Uncovered([]rbacv1.PolicyRule{rule("get", "g", "foos", "")}, rules); err != errTooMany {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Uncovered(FullAuthority, rules); err != errTooMany {
+	if _, err := Uncovered([]rbacv1.PolicyRule{rule("*", "*", "*", "")}, rules); err != errTooMany {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,168 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file keeps users from giving, by roles and bindings, what they have not
+// got themselves.
+
+// Roles answers what Escalation asks about roles.
+type Roles interface {
+	// ConfirmHeld is nil if the user has, by roles, everything that the rules
+	// allow, in a namespace or ("") in the cluster.
+	ConfirmHeld(user *authn.User, namespace string, rules []rbacv1.PolicyRule) error
+	// RoleRules are the rules of a Role, or of a ClusterRole if namespace is "";
+	// false if there is none. They are as new as every write acknowledged before.
+	RoleRules(ctx context.Context, namespace, name string) ([]rbacv1.PolicyRule, bool, error)
+}
+
+// Escalation refuses roles, and bindings of roles, with rules that the user
+// does not hold, unless the authorizer allows him the verb escalate on the role
+// or bind on the role that is bound. It belongs behind everything that changes
+// objects.
+func Escalation(z authz.Authorizer, roles Roles) Step { return escalation{z, roles} }
+
+type escalation struct {
+	authz authz.Authorizer
+	roles Roles
+}
+
+// Mutate refuses: upstream does so before it validates.
+func (e escalation) Mutate(ctx context.Context, r *Request) error {
+	k := r.Version.Kind
+	if k.Group != rbacv1.GroupName || r.Operation == Delete || r.User.InGroup(authn.Masters) {
+		return nil
+	}
+	switch k.Plural {
+	case "roles", "clusterroles":
+		return e.role(ctx, r)
+	case "rolebindings", "clusterrolebindings":
+		return e.binding(ctx, r)
+	}
+	return nil
+}
+
+// Validate has nothing left to refuse.
+func (escalation) Validate(context.Context, *Request) error { return nil }
+
+// may asks for a verb on a role.
+func (e escalation) may(ctx context.Context, r *Request, verb, resource, name string) bool {
+	return e.authz.Authorize(ctx, &authz.Attributes{
+		User: r.User, Verb: verb, ResourceRequest: true, Group: rbacv1.GroupName, Version: "*", Resource: resource, Namespace: r.Namespace, Name: name,
+	}).Decision == authz.Allow
+}
+
+var fullAuthority = []rbacv1.PolicyRule{
+	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
+	{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
+}
+
+// role checks the rules of a role, and who may have rules gathered.
+func (e escalation) role(ctx context.Context, r *Request) error {
+	name := ""
+	if r.Operation == Update {
+		name = r.Name // of a create, the URL names no object
+	}
+	if e.may(ctx, r, "escalate", r.Version.Kind.Plural, name) || onlyCollectorsFields(r) {
+		return nil
+	}
+	var rules []rbacv1.PolicyRule
+	if err := decode(r.New.Root().Get("rules"), &rules); err != nil {
+		return status.BadRequest("rules: %v", err)
+	}
+	if err := e.roles.ConfirmHeld(r.User, r.Namespace, rules); err != nil {
+		return refuse(r, err)
+	}
+	if !aggregates(r.New) && !aggregates(r.Old) {
+		return nil
+	}
+	if e.roles.ConfirmHeld(r.User, r.Namespace, fullAuthority) != nil {
+		return refuse(r, errors.New("must have cluster-admin privileges to use the aggregationRule"))
+	}
+	return nil
+}
+
+// aggregates reports whether a role gathers the rules of others.
+func aggregates(d *doc.Doc) bool {
+	return d != nil && d.Root().At("aggregationRule", "clusterRoleSelectors").Len() > 0
+}
+
+// binding checks the rules of the role that is bound.
+func (e escalation) binding(ctx context.Context, r *Request) error {
+	if onlyCollectorsFields(r) {
+		return nil
+	}
+	ref := r.New.Root().Get("roleRef")
+	kind, name := strings.Clone(ref.Get("kind").Text()), strings.Clone(ref.Get("name").Text())
+	resource, namespace := "clusterroles", ""
+	switch kind {
+	case "ClusterRole":
+	case "Role":
+		resource, namespace = "roles", r.Namespace
+	default:
+		return nil // the object is not valid; validation says so
+	}
+	if ref.Get("apiGroup").Text() == rbacv1.GroupName && e.may(ctx, r, "bind", resource, name) {
+		return nil
+	}
+	if kind == "Role" && namespace == "" || name == "" {
+		return nil // likewise
+	}
+	rules, found, err := e.roles.RoleRules(ctx, namespace, name)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return status.NotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: resource}, name)
+	}
+	if err := e.roles.ConfirmHeld(r.User, r.Namespace, rules); err != nil {
+		return refuse(r, err)
+	}
+	return nil
+}
+
+func refuse(r *Request, err error) error {
+	return status.Forbidden(r.Version.Kind.GroupResource(), r.Name, err)
+}
+
+func decode(v doc.Value, into any) error {
+	if v.Len() == 0 {
+		return nil
+	}
+	return json.Unmarshal(v.AppendJSON(nil), into)
+}
+
+// onlyCollectorsFields reports whether an update changes nothing but what
+// garbage collection needs to change.
+func onlyCollectorsFields(r *Request) bool {
+	if r.Operation != Update || r.Old == nil {
+		return false
+	}
+	var was, is map[string]any
+	if decode(r.Old.Root(), &was) != nil || decode(r.New.Root(), &is) != nil {
+		return false
+	}
+	for _, m := range []map[string]any{was, is} {
+		meta, ok := m["metadata"].(map[string]any)
+		if !ok {
+			return false
+		}
+		for _, field := range []string{"ownerReferences", "finalizers", "selfLink", "managedFields"} {
+			delete(meta, field)
+		}
+	}
+	return equality.Semantic.DeepEqual(was, is)
+}
