@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -177,9 +178,24 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.metrics.certificate(resp, err)
 	}
 	if resp != nil && resp.Body != nil {
-		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)
+		resp.Body = &bounded{resp.Body, maxAnswer}
 	}
 	return resp, err
+}
+
+// bounded is a body that must not have more than so many bytes.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read fails beyond the bound.
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	return n, err
 }
 
 func (m *Metrics) certificate(resp *http.Response, err error) {
