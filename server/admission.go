@@ -90,6 +90,7 @@ func (s *Server) admission(on plugins, kinds *kind.Registry, cached *cache.Cache
 		if on[validatingWebhook] {
 			steps = append(steps, webhook.Validating(hooks))
 		}
-		return steps
+		// Last: what others make of a role counts, too.
+		return append(steps, admission.Escalation(chain, s.authz.follower))
 	}
 }

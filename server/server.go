@@ -31,7 +31,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
@@ -229,14 +228,13 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.handler = api.New(api.Config{
-		Kinds:     kinds,
-		Store:     st,
-		Cache:     cached,
-		Authn:     s.authn,
-		Authz:     s.authz.chain,
-		Admission: admission.Chain{admission.Escalation(s.authz.chain, s.authz.follower)},
-		Checks:    []api.Check{{Name: "etcd", Do: st.Ping}},
-		Logger:    s.logger,
+		Kinds:  kinds,
+		Store:  st,
+		Cache:  cached,
+		Authn:  s.authn,
+		Authz:  s.authz.chain,
+		Checks: []api.Check{{Name: "etcd", Do: st.Ping}},
+		Logger: s.logger,
 
 		Audiences:       s.audiences,
 		Tokens:          s.tokens,
