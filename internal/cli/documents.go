@@ -191,6 +191,7 @@ func rebase(msg string, start int) string {
 }
 
 func splitJSON(file string, text []byte) []document {
+	text = withoutSeparators(text)
 	var docs []document
 	dec := json.NewDecoder(bytes.NewReader(text))
 	for {
@@ -213,6 +214,21 @@ func splitJSON(file string, text []byte) []document {
 		col := at - bytes.LastIndexByte(text[:at], '\n')
 		return append(docs, document{File: file, Line: row, Err: fmt.Errorf("%s:%d:%d: %w", file, row, col, err)})
 	}
+}
+
+// withoutSeparators blanks the lines that part YAML documents, which may be written as JSON. Nowhere else can JSON have
+// such a line.
+func withoutSeparators(text []byte) []byte {
+	if !bytes.Contains(text, []byte("\n---")) {
+		return text
+	}
+	text = bytes.Clone(text)
+	for l := range bytes.Lines(text) {
+		if bytes.Equal(bytes.TrimSpace(l), []byte("---")) {
+			copy(l, "   ")
+		}
+	}
+	return text
 }
 
 // expandList takes a List of kind v1, as kubectl prints it, apart.

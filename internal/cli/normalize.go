@@ -9,9 +9,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/doc"
 )
 
 // normalizeOptions are the flags of normalize.
@@ -26,7 +30,8 @@ func newNormalizeCommand() *cobra.Command {
 		Use:   "normalize -f CRD... OBJECT...",
 		Short: "Print objects as the server would store them: pruned and defaulted",
 		Long: `Normalize prints custom resources as the server would store them: fields that the schema does not declare are dropped, nulls that
-it does not allow are dropped, defaults are filled in. What was dropped is said on standard error, with the file and the path.
+it does not allow are dropped or replaced by their defaults, defaults are filled in. What was dropped or replaced is said on
+standard error, with the file and the path.
 
 OBJECT is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. The definitions of their kinds
 are named with -f. Objects are not validated: "keelson validate" does that.`,
@@ -75,14 +80,54 @@ func normalize(ctx context.Context, o normalizeOptions, objects []string, stdin 
 		if v.Status != nil {
 			return fmt.Errorf("%s: %s", v.Source, v.Status.Message)
 		}
-		for _, note := range dropped(version, d, found) {
+		unknown := dropped(version, d, found)
+		for _, note := range unknown {
 			fmt.Fprintf(notes, "%s: dropped %s\n", d, note)
+		}
+		for _, note := range nulls(d.JSON, object.Root(), unknown) {
+			fmt.Fprintf(notes, "%s: %s\n", d, note)
 		}
 		if err := printObject(out, o.output, i > 0, object.Root().AppendJSON(nil)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// nulls says what became of the nulls of an object that do not stay: without those of unknown fields, which are dropped
+// anyway.
+func nulls(text []byte, object doc.Value, unknown []string) []string {
+	var source doc.Doc
+	if doc.Parse(&source, text) != nil {
+		return nil
+	}
+	var notes []string
+	var walk func(path string, was, is doc.Value)
+	note := func(path string, is doc.Value) {
+		switch {
+		case is.Kind() == doc.Null || slices.Contains(unknown, "unknown field "+strconv.Quote(path)):
+		case is.Exists():
+			notes = append(notes, "replaced null "+strconv.Quote(path)+" by its default")
+		default:
+			notes = append(notes, "dropped null "+strconv.Quote(path))
+		}
+	}
+	walk = func(path string, was, is doc.Value) {
+		switch {
+		case was.Kind() == doc.Null:
+			note(path, is)
+		case was.Kind() == doc.Object && is.Kind() == doc.Object:
+			for name, member := range was.Members() {
+				walk(strings.TrimPrefix(path+"."+name, "."), member, is.Get(name))
+			}
+		case was.Kind() == doc.Array && is.Kind() == doc.Array && was.Len() == is.Len():
+			for i, item := range was.Items() {
+				walk(path+"["+strconv.Itoa(i)+"]", item, is.Item(i))
+			}
+		}
+	}
+	walk("", source.Root(), object)
+	return notes
 }
 
 // printObject writes one object; more says that there was one before.
