@@ -70,6 +70,10 @@ type Config struct {
 	WatchTimeout    time.Duration // least duration of a watch that does not name one; 0: 30 min
 	BookmarkEvery   time.Duration // between a watch's bookmarks; 0: 60 s
 	NoNamespaceStep bool          // objects may live in namespaces that do not exist
+
+	// How many requests are served at a time, watches not counted; 0: 400 reads
+	// and 200 writes; negative: no limit.
+	MaxReads, MaxWrites int
 }
 
 // Admission makes the steps that follow the life cycle of namespaces.
@@ -90,7 +94,9 @@ type Handler struct {
 
 	managers managers
 	kinds    kindWatch
-	messages sync.Map // *kind.Version to *messages
+
+	reads, writes inFlight
+	messages      sync.Map // *kind.Version to *messages
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc
@@ -121,6 +127,7 @@ func New(c Config) *Handler {
 	if h.BookmarkEvery == 0 {
 		h.BookmarkEvery = time.Minute
 	}
+	h.reads.most, h.writes.most = limitOf(c.MaxReads, defaultReads), limitOf(c.MaxWrites, defaultWrites)
 	if !c.NoNamespaceStep {
 		h.admission = admission.Chain{admission.NamespaceLifecycle(h)}
 	}
@@ -159,6 +166,7 @@ var steps = []step{
 	{"authentication", authenticate},
 	{"audit", record},
 	{"impersonation", impersonate},
+	{"requests in flight", limit},
 	{"authorization", authorize},
 	{"deadline", deadline},
 	{"dispatch", dispatch},
@@ -193,6 +201,7 @@ type request struct {
 	warnings []string
 	code     int // of the answer, 0 before it began
 	long     bool
+	counted  *inFlight // where the request counts, nil: nowhere
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -231,6 +240,9 @@ func (q *request) finish(start time.Time) {
 	}
 	if q.cancel != nil {
 		q.cancel()
+	}
+	if q.counted != nil {
+		q.counted.now.Add(-1)
 	}
 	q.audit.Complete()
 	q.h.metrics.observe(q, start)

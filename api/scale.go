@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -150,14 +151,13 @@ func (q *request) updateScale() error {
 		q.audit.RequestObject(audit.Object{Name: s.Name, Namespace: s.Namespace, UID: string(s.UID), ResourceVersion: s.ResourceVersion},
 			func() []byte { return body.json })
 	}
-	return q.changeScale(o, func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return s, nil })
+	return q.changeScale(o, nil, func(*autoscalingv1.Scale, *doc.Doc, *doc.Doc) (*autoscalingv1.Scale, error) { return s, nil })
 }
 
 func (q *request) patchScale() error {
 	media := contentType(q.r)
-	if media != patchJSON && media != patchMerge {
-		// Apply is refused, though upstream has it here: nothing would say who owns the replicas.
-		return unsupported(patchJSON, patchMerge)
+	if media != patchJSON && media != patchMerge && media != patchApply {
+		return unsupported(patchJSON, patchMerge, patchApply)
 	}
 	var err error
 	if q.accept, err = q.negotiate(false); err != nil {
@@ -168,11 +168,14 @@ func (q *request) patchScale() error {
 		return err
 	}
 	q.recordPatch(media, body)
-	o, err := meta.ParsePatchOptions(q.query, false)
+	o, err := meta.ParsePatchOptions(q.query, media == patchApply)
 	if err != nil {
 		return err
 	}
-	return q.changeScale(o, func(now *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	if media == patchApply {
+		return q.applyScale(body, o)
+	}
+	return q.changeScale(o, nil, func(now *autoscalingv1.Scale, _, _ *doc.Doc) (*autoscalingv1.Scale, error) {
 		before, err := json.Marshal(now)
 		if err != nil {
 			return nil, err
@@ -184,6 +187,36 @@ func (q *request) patchScale() error {
 		return q.readScale(after)
 	})
 }
+
+// applyScale merges the body into the object's Scale: who owns the replicas there owns those of the object.
+func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
+	patch, err := q.applyBody(body, o)
+	if err != nil {
+		return err
+	}
+	m, err := q.h.managers.get(q.h, q.v)
+	if err != nil {
+		return err
+	}
+	settled := func(_ *apply.Manager, live, next *doc.Doc) error {
+		apply.IgnoreTimestamps(live, next)
+		return nil
+	}
+	return q.changeScale(o, settled, func(now *autoscalingv1.Scale, live, next *doc.Doc) (*autoscalingv1.Scale, error) {
+		before, err := json.Marshal(now)
+		if err != nil {
+			return nil, err
+		}
+		after, err := m.ApplyScale(live, next, before, patch, q.writer(o))
+		if err != nil {
+			return nil, err
+		}
+		return q.readScale(after)
+	})
+}
+
+// noReplicas stands in a Scale for replicas that its object has not got.
+const noReplicas = math.MinInt32
 
 // readScale reads a Scale and checks that it is one, of this object.
 func (q *request) readScale(body []byte) (*autoscalingv1.Scale, error) {
@@ -207,21 +240,35 @@ func (q *request) readScale(body []byte) (*autoscalingv1.Scale, error) {
 }
 
 // changeScale writes the replicas of the Scale that next makes of the present
-// one.
-func (q *request) changeScale(o *meta.WriteOptions, next func(now *autoscalingv1.Scale) (*autoscalingv1.Scale, error)) error {
+// one; it may change the new object as well. track says who changed what, nil
+// that it was an update.
+func (q *request) changeScale(o *meta.WriteOptions, track func(m *apply.Manager, live, next *doc.Doc) error,
+	next func(now *autoscalingv1.Scale, live, new *doc.Doc) (*autoscalingv1.Scale, error)) error {
 	path := q.v.Scale.SpecPath
+	if track == nil {
+		track = func(m *apply.Manager, live, next *doc.Doc) error { return m.UpdateScale(live, next, q.writer(o)) }
+	}
 	return q.change(&change{
 		options: o,
 		scope:   schema.Whole,
 		scale:   true,
 		build: func(d, live *doc.Doc, obj *cache.Object) error {
-			now, _, err := q.scaleOf(live, obj.Rev)
+			now, found, err := q.scaleOf(live, obj.Rev)
 			if err != nil {
 				return err
 			}
-			s, err := next(now)
+			if !found {
+				now.Spec.Replicas = noReplicas
+			}
+			if err := q.v.Load(d, obj.Raw, obj.Rev); err != nil {
+				return err
+			}
+			s, err := next(now, live, d)
 			if err != nil {
 				return err
+			}
+			if s.Spec.Replicas == noReplicas {
+				return status.BadRequest("the spec replicas field %q cannot be empty", q.v.Scale.SpecReplicas)
 			}
 			if s.ResourceVersion != "" && s.ResourceVersion != now.ResourceVersion {
 				return status.Conflict(q.kind.GroupResource(), q.name, errModified)
@@ -230,13 +277,10 @@ func (q *request) changeScale(o *meta.WriteOptions, next func(now *autoscalingv1
 				return status.Conflict(q.kind.GroupResource(), q.name,
 					uidMismatch(obj.Key, string(s.UID), string(now.UID)))
 			}
-			if err := q.v.Load(d, obj.Raw, obj.Rev); err != nil {
-				return err
-			}
 			d.Set(doc.IntNode(int64(s.Spec.Replicas)), path...)
 			return nil
 		},
-		track: func(m *apply.Manager, live, next *doc.Doc) error { return m.UpdateScale(live, next, q.writer(o)) },
+		track: track,
 	})
 }
 

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/schema/structural"
 )
 
 // This file follows writes through the scale subresource. There the object is a
@@ -96,4 +98,59 @@ func typedEntries(v doc.Value) ([]metav1.ManagedFieldsEntry, error) {
 		return nil, err
 	}
 	return mf.entries()
+}
+
+// scaleManager keeps the managedFields of Scales, as objects of their own.
+var scaleManager = sync.OnceValues(func() (*Manager, error) {
+	number := &structural.Schema{Type: "integer", Format: "int32"}
+	object := func(properties map[string]*structural.Schema, names ...string) *structural.Schema {
+		return &structural.Schema{Type: "object", Properties: properties, Names: names}
+	}
+	s := object(map[string]*structural.Schema{
+		"spec":   object(map[string]*structural.Schema{"replicas": number}, "replicas"),
+		"status": object(map[string]*structural.Schema{"replicas": number, "selector": {Type: "string"}}, "replicas", "selector"),
+	}, "spec", "status")
+	return New(Config{Group: "autoscaling", Kind: "Scale", Version: "v1", Versions: []Version{{Name: "v1", Schema: s}}})
+})
+
+// ApplyScale merges an apply patch into scale, which is the JSON of live's Scale, and returns the merged one. It sets
+// metadata.managedFields of new, which is live with nothing changed yet. The errors are those of [Manager.Apply].
+func (m *Manager) ApplyScale(live, new *doc.Doc, scale, patch []byte, o Options) ([]byte, error) {
+	parent, err := typedEntries(managedFieldsOf(live))
+	if err != nil {
+		return nil, fmt.Errorf("failed to decode managed fields: %w", err)
+	}
+	handler := managedfields.NewScaleHandler(parent, m.gvk.GroupVersion(), m.replicas)
+	entries, err := handler.ToSubresource()
+	if err != nil {
+		return nil, fmt.Errorf("managedFields of the scale subresource: %w", err)
+	}
+	before, after := doc.Get(), doc.Get()
+	defer before.Release()
+	defer after.Release()
+	if err := doc.Parse(before, scale); err != nil {
+		return nil, err
+	}
+	if err := writeManaged(before, entries); err != nil {
+		return nil, err
+	}
+	s, err := scaleManager()
+	if err != nil {
+		return nil, err
+	}
+	o.Subresource = "scale"
+	merged, err := s.Apply(before, patch, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := doc.Parse(after, merged); err != nil {
+		return nil, err
+	}
+	if entries, err = typedEntries(managedFieldsOf(after)); err != nil {
+		return nil, err
+	}
+	if entries, err = handler.ToParent(entries); err != nil {
+		return nil, fmt.Errorf("managedFields of the scale subresource: %w", err)
+	}
+	return merged, writeManaged(new, entries)
 }

@@ -96,6 +96,10 @@ type Config struct {
 	Logger *slog.Logger // slog.Default()
 	Store  store.Store  // in place of etcd; the server closes it
 
+	// How many requests are served at a time, watches not counted; 0: 400 reads
+	// and 200 writes; negative: no limit.
+	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
+
 	// StopTimeout is how long requests may take to finish when the server
 	// stops; 0: 10 s.
 	StopTimeout time.Duration
@@ -241,6 +245,8 @@ func (s *Server) open(ctx context.Context) error {
 		Audit:           recorder,
 		Metrics:         s.metrics,
 		NoNamespaceStep: !on[namespaceLifecycle],
+		MaxReads:        c.MaxRequestsInFlight,
+		MaxWrites:       c.MaxMutatingRequestsInFlight,
 		Admission:       s.admission(on, kinds, cached, s.authz.chain),
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))

@@ -42,7 +42,7 @@ func newKubeAPIServerCommand() *cobra.Command {
 			}
 		}
 		for _, name := range withoutEffect {
-			if f.Changed(name) {
+			if _, is := f.Lookup(name).Value.(*unused); is && f.Changed(name) {
 				c.Logger.Warn("flag of kube-apiserver has no effect here", "flag", "--"+name)
 			}
 		}
@@ -196,7 +196,7 @@ var withoutEffect = strings.Fields(`
 	feature-gates goaway-chance http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate
 	kubelet-client-key kubelet-port kubelet-preferred-address-types kubelet-read-only-port kubelet-timeout kubernetes-service-node-port
 	lease-reuse-duration-seconds livez-grace-period log-flush-frequency log-json-info-buffer-size log-json-split-stream
-	log-text-info-buffer-size log-text-split-stream max-connection-bytes-per-sec max-mutating-requests-inflight max-requests-inflight
+	log-text-info-buffer-size log-text-split-stream max-connection-bytes-per-sec
 	min-compatibility-version min-request-timeout oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url
 	oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port peer-ca-file
 	permit-address-sharing permit-port-sharing profiling proxy-client-cert-file proxy-client-key-file request-timeout

@@ -64,6 +64,11 @@ Flags have the names that kube-apiserver gives them.`,
 			if c.SecurePort == 0 {
 				c.SecurePort = -1 // on the command line, 0 is how to ask for any free port
 			}
+			for _, n := range []*int{&c.MaxRequestsInFlight, &c.MaxMutatingRequestsInFlight} {
+				if *n == 0 {
+					*n = -1 // in the configuration, 0 is the default
+				}
+			}
 			if adjust != nil {
 				if err := adjust(cmd, &c); err != nil {
 					return &usageError{err}
@@ -99,6 +104,8 @@ Flags have the names that kube-apiserver gives them.`,
 	authnFlags(cmd, &c.Authentication, &anonymous)
 	auditFlags(cmd, &c)
 	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for that one, -name for all but that one; there are "+strings.Join(server.Controllers(), ", "))
+	f.IntVar(&c.MaxRequestsInFlight, "max-requests-inflight", 400, "`number` of reads served at a time, watches not counted; 0 for no limit")
+	f.IntVar(&c.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", 200, "`number` of writes served at a time; 0 for no limit")
 	f.StringVar(&format, "logging-format", "text", "`format` of the log: text or json")
 	f.IntVarP(&verbosity, "v", "v", 0, "`level` of detail of the log: 0 or, to see every refusal, 4")
 	return cmd

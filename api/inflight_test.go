@@ -1,0 +1,44 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/keelson-io/keelson/authn"
+)
+
+// TestRequestsInFlight holds who is let in when enough requests are being served.
+func TestRequestsInFlight(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", widgets, widget("a", ``))
+	serve := func(method, path string, groups ...string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		q := &request{h: s.h, w: w, r: httptest.NewRequest(method, path, nil), user: &authn.User{Name: "jane", Groups: groups}}
+		if done, err := limit(q); err != nil || done != (w.Code != http.StatusOK) {
+			t.Errorf("%s: got done %v, error %v, code %d", method, done, err, w.Code)
+		}
+		if q.counted != nil {
+			q.counted.now.Add(-1)
+		}
+		return w
+	}
+	s.h.reads.now.Store(defaultReads)
+	if w := serve("GET", widgets); w.Code != 429 || w.Body.String() != "Too many requests, please try again later.\n" || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("got %d %q, headers %v", w.Code, w.Body, w.Header())
+	}
+	if w := serve("GET", widgets, authn.Masters); w.Code != 200 {
+		t.Errorf("an administrator: got %d", w.Code)
+	}
+	if w := serve("POST", widgets); w.Code != 200 {
+		t.Errorf("a write while there are many reads: got %d", w.Code)
+	}
+	if n := s.h.reads.now.Load(); n != defaultReads {
+		t.Errorf("%d reads are counted, want %d", n, defaultReads)
+	}
+	s.h.reads.now.Store(0)
+	s.must(200, "GET", widgets+"/a", "")
+	if n := s.h.reads.now.Load() + s.h.writes.now.Load(); n != 0 {
+		t.Errorf("%d requests are counted after the last one", n)
+	}
+}
