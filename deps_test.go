@@ -38,6 +38,7 @@ var arrows = map[string]string{
 	"internal/kubehook":    "",
 	"conversion":           "doc internal/webhook",
 	"authn":                "",
+	"authn/jwt":            "authn cel internal/watchfile",
 	"authn/serviceaccount": "authn",
 	"authn/webhook":        "authn internal/kubehook",
 	"audit":                "authn authz internal/kubehook",
@@ -65,7 +66,7 @@ var arrows = map[string]string{
 	"controller/gc":        "cache doc kind meta status store",
 	"controller/expiry":    "cache doc kind store",
 	"controller/ensure":    "cache doc kind meta status store",
-	"server":               "admission admission/policy admission/webhook api audit authn authn/serviceaccount authn/webhook authz authz/abac authz/config authz/node authz/rbac authz/reload cache controller/crd controller/ensure controller/expiry controller/gc controller/namespace controller/roles conversion kind kind/builtin store store/etcd",
+	"server":               "admission admission/policy admission/webhook api audit authn authn/jwt authn/serviceaccount authn/webhook authz authz/abac authz/config authz/node authz/rbac authz/reload cache controller/crd controller/ensure controller/expiry controller/gc controller/namespace controller/roles conversion kind kind/builtin store store/etcd",
 	"keelsontest":          "server store/mem",
 	"lint":                 "cel doc kind meta schema schema/structural",
 	"suite":                "doc kind meta schema status",
@@ -78,6 +79,7 @@ var arrows = map[string]string{
 // modules for comparisons and measurements, may use others.
 var modules = map[string]string{
 	"github.com/blang/semver/v4":           "rules: the semver library",
+	"github.com/coreos/go-oidc/v3":         "authn/jwt: OpenID Connect discovery and the verification of its tokens",
 	"github.com/fsnotify/fsnotify":         "internal/watchfile: events of files",
 	"github.com/go-jose/go-jose/v4":        "authn/serviceaccount: signing and verifying tokens",
 	"github.com/google/cel-go":             "cel: parses, type-checks and estimates rules",

@@ -32,9 +32,29 @@ type Authentication struct {
 	// Audiences are what tokens have to be for; nil: the issuers.
 	Audiences []string
 
+	// ConfigFile is an AuthenticationConfiguration; it is read again when it
+	// changes.
+	ConfigFile   string
+	AnonymousSet bool // NoAnonymous was asked for, whatever it is: the file cannot say then
+	OIDC         OIDC
+
 	ServiceAccounts ServiceAccounts
 	RequestHeader   RequestHeader
 	Webhook         TokenWebhook
+}
+
+// OIDC is an issuer of OpenID Connect without a ConfigFile.
+type OIDC struct {
+	IssuerURL      string
+	ClientID       string // the audience
+	CAFile         string
+	UsernameClaim  string // "": sub
+	UsernamePrefix string // "": the issuer, unless the claim is email; "-": none
+	GroupsClaim    string
+	GroupsPrefix   string
+	RequiredClaims map[string]string
+	SigningAlgs    []string // nil: RS256
+	Set            bool     // something was asked for
 }
 
 // ServiceAccounts says how tokens of service accounts are made and verified.
@@ -77,6 +97,10 @@ func (s *Server) openAuthn() error {
 	if s.audiences = c.Audiences; len(s.audiences) == 0 {
 		s.audiences = issuers
 	}
+	admitted, err := s.openIssuers(issuers)
+	if err != nil {
+		return err
+	}
 	var credentials []authn.Authenticator
 	if c.RequestHeader.ClientCAFile != "" {
 		proxy, err := s.openProxy()
@@ -92,7 +116,7 @@ func (s *Server) openAuthn() error {
 	}
 	all := authn.Cache(authn.Tokens(tokens...), authn.CacheOptions{Success: authn.SuccessTTL, Errors: true, Metrics: metrics})
 	credentials = append(credentials, authn.Bearer(all), authn.WebSocket(all))
-	s.authn = authn.Standard(authn.Anonymous{Enabled: !c.NoAnonymous}, credentials...)
+	s.authn = authn.Standard(admitted, credentials...)
 	return nil
 }
 
@@ -153,6 +177,7 @@ func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.T
 	s.tokens = api.Tokens{Issuer: issuer, MaxExpiration: c.Authentication.ServiceAccounts.MaxTokenExpiration}
 	tokens = append(tokens, serviceaccount.NewToken(serviceaccount.Config{
 		Issuers: issuers, Keys: keys, Audiences: s.audiences, Objects: s.reference}))
+	tokens = append(tokens, authn.ForAnyAudience(s.issuers, s.audiences))
 	if w := c.Authentication.Webhook; w.ConfigFile != "" {
 		if w.Version == "" {
 			w.Version = "v1beta1"

@@ -34,6 +34,7 @@ import (
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authn/jwt"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/crd"
@@ -140,6 +141,7 @@ type Server struct {
 	// What tokens have to be for, and what those of service accounts are issued with.
 	audiences []string
 	tokens    api.Tokens
+	issuers   *jwt.Authenticator
 
 	authz   authorization
 	handler *api.Handler
@@ -326,7 +328,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.Close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var workers sync.WaitGroup
-	for _, run := range append(append(s.authz.workers(), s.controllers...), s.renew) {
+	for _, run := range append(append(s.authz.workers(), s.controllers...), s.renew, s.issuers.Run) {
 		workers.Go(func() { run(work) })
 	}
 	workers.Go(func() {

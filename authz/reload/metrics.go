@@ -34,7 +34,7 @@ func newMetrics(reg prometheus.Registerer, hostname string) *metrics {
 			Name: prefix + "last_config_info",
 			Help: "Information about the last applied authorization configuration with hash as label, split by apiserver identity.",
 		}, []string{"apiserver_id_hash", "hash"}),
-		id: hash(serverID(hostname)),
+		id: ServerIDHash(hostname),
 	}
 	reg.MustRegister(m.reloads, m.last, m.info)
 	return m
@@ -51,6 +51,9 @@ func serverID(hostname string) string {
 	sum := sha256.Sum256(b)
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
+
+// ServerIDHash is how metrics name a server that runs on a host.
+func ServerIDHash(hostname string) string { return hash(serverID(hostname)) }
 
 // hash is how metrics show data; "" if there is none.
 func hash(data string) string {

@@ -25,7 +25,7 @@ func serveCommand(adjust func(*cobra.Command, *server.Config) error) *cobra.Comm
 	var c server.Config
 	var verbosity int
 	var format string
-	var anonymous bool
+	var believed authnValues
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the API server",
@@ -58,7 +58,9 @@ Flags have the names that kube-apiserver gives them.`,
 				return &usageError{err}
 			}
 			c.Logger = logger
-			c.Authentication.NoAnonymous = !anonymous
+			if err := believed.apply(cmd, &c.Authentication); err != nil {
+				return &usageError{err}
+			}
 			c.Authorization.LegacySet = slices.ContainsFunc([]string{"authorization-mode", "authorization-webhook-config-file", "authorization-webhook-version",
 				"authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl"}, cmd.Flags().Changed)
 			if c.SecurePort == 0 {
@@ -101,7 +103,7 @@ Flags have the names that kube-apiserver gives them.`,
 	f.DurationVar(&z.WebhookUnauthorized, "authorization-webhook-cache-unauthorized-ttl", config.DefaultWebhookUnauthorized, "`duration` for which its other answers are kept; 0 for not at all")
 	f.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", nil, "`names` of admission plugins that are to run; all that there are do")
 	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins that are not to run: NamespaceLifecycle, MutatingAdmissionPolicy, MutatingAdmissionWebhook, ValidatingAdmissionPolicy, ValidatingAdmissionWebhook")
-	authnFlags(cmd, &c.Authentication, &anonymous)
+	authnFlags(cmd, &c.Authentication, &believed)
 	auditFlags(cmd, &c)
 	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for that one, -name for all but that one; there are "+strings.Join(server.Controllers(), ", "))
 	f.IntVar(&c.MaxRequestsInFlight, "max-requests-inflight", 400, "`number` of reads served at a time, watches not counted; 0 for no limit")

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/server"
@@ -8,9 +11,36 @@ import (
 
 // This file is the flags of authentication.
 
-func authnFlags(cmd *cobra.Command, c *server.Authentication, anonymous *bool) {
+// authnValues are values of flags that become parts of a configuration.
+type authnValues struct {
+	anonymous bool
+	required  []string
+}
+
+// apply puts the values into a configuration.
+func (v *authnValues) apply(cmd *cobra.Command, c *server.Authentication) error {
+	c.NoAnonymous, c.AnonymousSet = !v.anonymous, cmd.Flags().Changed("anonymous-auth")
+	for _, name := range []string{"issuer-url", "client-id", "ca-file", "username-claim", "username-prefix", "groups-claim", "groups-prefix",
+		"signing-algs", "required-claim"} {
+		c.OIDC.Set = c.OIDC.Set || cmd.Flags().Changed("oidc-"+name)
+	}
+	for _, text := range v.required {
+		claim, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return fmt.Errorf("--oidc-required-claim: got %q, want claim=value", text)
+		}
+		if c.OIDC.RequiredClaims == nil {
+			c.OIDC.RequiredClaims = map[string]string{}
+		}
+		c.OIDC.RequiredClaims[claim] = value
+	}
+	return nil
+}
+
+func authnFlags(cmd *cobra.Command, c *server.Authentication, v *authnValues) {
 	f := cmd.Flags()
-	f.BoolVar(anonymous, "anonymous-auth", true, "let requests in that show no credential, as system:anonymous")
+	f.StringVar(&c.ConfigFile, "authentication-config", "", "`file` that says which issuers' tokens are believed, and who comes in without a credential; it is read again when it changes")
+	f.BoolVar(&v.anonymous, "anonymous-auth", true, "let requests in that show no credential, as system:anonymous")
 	f.StringSliceVar(&c.Audiences, "api-audiences", nil, "`names` of this API: what tokens have to be for; the issuers of service accounts' tokens if there are none")
 	sa := &c.ServiceAccounts
 	f.StringArrayVar(&sa.Issuers, "service-account-issuer", nil, "`name` of the issuer of service accounts' tokens; the first signs, all are believed")
@@ -18,6 +48,16 @@ func authnFlags(cmd *cobra.Command, c *server.Authentication, anonymous *bool) {
 	f.StringVar(&sa.SigningKeyFile, "service-account-signing-key-file", "", "PEM `file` of the key that signs service accounts' tokens; one in the data directory if there is none")
 	f.StringVar(&sa.JWKSURI, "service-account-jwks-uri", "", "`URL` at which the keys are said to be found")
 	f.DurationVar(&sa.MaxTokenExpiration, "service-account-max-token-expiration", 0, "`time` that service accounts' tokens are good for at most")
+	o := &c.OIDC
+	f.StringVar(&o.IssuerURL, "oidc-issuer-url", "", "`URL` of an OpenID Connect issuer whose tokens are believed")
+	f.StringVar(&o.ClientID, "oidc-client-id", "", "`name` that its tokens have to be for")
+	f.StringVar(&o.CAFile, "oidc-ca-file", "", "`file` with the authorities of its certificate; those of the machine if there is none")
+	f.StringVar(&o.UsernameClaim, "oidc-username-claim", "sub", "`claim` that is the user's name")
+	f.StringVar(&o.UsernamePrefix, "oidc-username-prefix", "", "`prefix` of users' names; the issuer's URL if there is none and the claim is not email; - for none at all")
+	f.StringVar(&o.GroupsClaim, "oidc-groups-claim", "", "`claim` that is the user's groups")
+	f.StringVar(&o.GroupsPrefix, "oidc-groups-prefix", "", "`prefix` of groups")
+	f.StringSliceVar(&o.SigningAlgs, "oidc-signing-algs", []string{"RS256"}, "`algorithms` that its tokens may be signed with")
+	f.StringArrayVar(&v.required, "oidc-required-claim", nil, "`claim=value` that its tokens have to have")
 	p := &c.RequestHeader
 	f.StringVar(&p.ClientCAFile, "requestheader-client-ca-file", "", "`file` with the authorities of proxies that say who a request is from")
 	f.StringSliceVar(&p.AllowedNames, "requestheader-allowed-names", nil, "common `names` that these proxies may have; any if there are none")

@@ -1,0 +1,338 @@
+package jwt
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/watchfile"
+)
+
+// This file believes the tokens of the issuers of a configuration, and replaces
+// it when the file says something else.
+
+// Options are what an Authenticator works with besides the configuration.
+type Options struct {
+	Algorithms []string // that tokens may be signed with; nil: Algorithms
+	Disallowed []string // issuers that a configuration may not name
+	ServerID   string   // the hash of the server's id, for metrics
+
+	File string // that is read again; "": none
+	Text []byte // of the file as it was read first
+
+	Retry    time.Duration // between tries to reach an issuer; 0: 10 s
+	Patience time.Duration // that the issuers of a new configuration have to be reached in; 0: one minute
+	Metrics  prometheus.Registerer
+	Logger   *slog.Logger
+
+	metrics *metrics
+}
+
+// Authenticator believes the tokens of a configuration's issuers.
+type Authenticator struct {
+	options   Options
+	life      context.Context
+	current   atomic.Pointer[generation]
+	anonymous *Anonymous // of the first configuration
+	seen      string     // text of the file that has been dealt with
+}
+
+// generation is one configuration at work.
+type generation struct {
+	issuers map[string]*issuer
+	stop    context.CancelFunc
+}
+
+// New returns the Authenticator of a configuration. It looks for the issuers'
+// keys until ctx ends.
+func New(ctx context.Context, c *Configuration, o Options) (*Authenticator, error) {
+	if o.Algorithms == nil {
+		o.Algorithms = Algorithms
+	}
+	for _, a := range o.Algorithms {
+		if !slices.Contains(Algorithms, a) {
+			return nil, fmt.Errorf("oidc: unsupported signing alg: %q", a)
+		}
+	}
+	if o.Retry == 0 {
+		o.Retry = 10 * time.Second
+	}
+	if o.Patience == 0 {
+		o.Patience = time.Minute
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	o.metrics = newMetrics(o.Metrics, o.ServerID, o.File != "")
+	a := &Authenticator{options: o, life: ctx, anonymous: c.Anonymous, seen: string(o.Text)}
+	g, err := a.start(c)
+	if err != nil {
+		return nil, err
+	}
+	a.current.Store(g)
+	o.metrics.inForce(o.Text)
+	return a, nil
+}
+
+// start sets a configuration to work.
+func (a *Authenticator) start(c *Configuration) (*generation, error) {
+	programs, errs := c.compile(a.options.Disallowed)
+	if err := errs.ToAggregate(); err != nil {
+		return nil, fmt.Errorf("invalid authentication configuration: %w", err)
+	}
+	ctx, stop := context.WithCancel(a.life)
+	g := &generation{issuers: map[string]*issuer{}, stop: stop}
+	for n, i := range c.JWT {
+		made, err := newIssuer(ctx, i, programs[n], &a.options)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		g.issuers[i.Issuer.URL] = made
+	}
+	return g, nil
+}
+
+// health says which issuers' tokens cannot be verified, nil if all can.
+func (g *generation) health() error {
+	var errs []error
+	for _, i := range g.issuers {
+		if err := i.health(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return utilerrors.NewAggregate(errs)
+}
+
+// AuthenticateToken implements authn.Token.
+func (a *Authenticator) AuthenticateToken(ctx context.Context, token string, _ []string) (*authn.Response, error) {
+	issuers := a.current.Load().issuers
+	if len(issuers) == 0 {
+		return nil, nil
+	}
+	i := issuers[issuerOf(token)]
+	if i == nil {
+		return nil, nil
+	}
+	user, err := i.authenticate(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	user.Groups = authn.WithAuthenticated(user.Name, user.Groups)
+	return &authn.Response{User: user}, nil
+}
+
+// Run reads the file again when it may have changed, until ctx ends.
+func (a *Authenticator) Run(ctx context.Context) {
+	if a.options.File == "" {
+		<-ctx.Done()
+		return
+	}
+	w := watchfile.New(func() { a.check(ctx) }, a.options.File)
+	w.Logger = a.options.Logger
+	w.Run(ctx)
+}
+
+// check reads the file.
+func (a *Authenticator) check(ctx context.Context) {
+	text, err := os.ReadFile(a.options.File)
+	if err == nil && string(text) == a.seen {
+		return
+	}
+	if err == nil {
+		err = a.Reload(ctx, text)
+	}
+	if err != nil {
+		a.options.metrics.reloaded("failure")
+		a.options.Logger.Error("failed to reload authentication config", "file", a.options.File, "error", err)
+		return
+	}
+	a.options.metrics.reloaded("success")
+	a.options.metrics.inForce(text)
+	a.options.Logger.Info("reloaded authentication config", "file", a.options.File)
+}
+
+// errUnreachable is why a configuration that is valid is tried again.
+var errUnreachable = errors.New("issuers cannot be reached")
+
+// Reload replaces the configuration by that of a text, once its issuers have
+// been reached. With an error the one before stays in force. It is not to be
+// called while Run does.
+func (a *Authenticator) Reload(ctx context.Context, text []byte) error {
+	err := a.reload(ctx, text)
+	if !errors.Is(err, errUnreachable) {
+		a.seen = string(text) // what is wrong stays wrong
+	}
+	return err
+}
+
+func (a *Authenticator) reload(ctx context.Context, text []byte) error {
+	c, err := Decode(text)
+	if err != nil {
+		return err
+	}
+	errs := c.Validate(a.options.Disallowed)
+	if !reflect.DeepEqual(a.anonymous, c.Anonymous) {
+		errs = append(errs, field.Forbidden(field.NewPath("anonymous"), "changed from initial configuration file"))
+	}
+	if err := errs.ToAggregate(); err != nil {
+		return err
+	}
+	next, err := a.start(c)
+	if err != nil {
+		return err
+	}
+	if err := a.await(ctx, next); err != nil {
+		next.stop()
+		return fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	old := a.current.Swap(next)
+	a.retire(old, next)
+	return nil
+}
+
+// await waits until a generation's issuers have been reached.
+func (a *Authenticator) await(ctx context.Context, g *generation) error {
+	ctx, cancel := context.WithTimeout(ctx, a.options.Patience)
+	defer cancel()
+	tick := time.NewTicker(min(a.options.Retry, 50*time.Millisecond))
+	defer tick.Stop()
+	for {
+		err := g.health()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+// retirement is how long requests that began before a reload may still need the
+// configuration they began with.
+const retirement = time.Minute
+
+// retire ends a generation, and forgets what metrics say about issuers that are
+// no more.
+func (a *Authenticator) retire(old, next *generation) {
+	go func() {
+		t := time.NewTimer(retirement)
+		defer t.Stop()
+		select {
+		case <-a.life.Done():
+		case <-t.C:
+		}
+		old.stop()
+		for url, i := range old.issuers {
+			if a.current.Load().issuers[url] == nil && next.issuers[url] == nil {
+				a.options.metrics.forget(i.hash)
+			}
+		}
+	}()
+}
+
+// hash is how metrics show data; "" if there is none.
+func hash(data string) string {
+	if data == "" {
+		return ""
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(data)))
+}
+
+// metrics are named as upstream names them.
+type metrics struct {
+	id        string
+	latencies *prometheus.HistogramVec
+	fetchedAt *prometheus.GaugeVec
+	keySets   *prometheus.GaugeVec
+
+	reloads *prometheus.CounterVec
+	last    *prometheus.GaugeVec
+	info    *prometheus.GaugeVec
+}
+
+func newMetrics(reg prometheus.Registerer, id string, reloads bool) *metrics {
+	const prefix, controller = "apiserver_authentication_jwt_authenticator_", "apiserver_authentication_config_controller_"
+	m := &metrics{
+		id: id,
+		latencies: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    prefix + "latency_seconds",
+			Help:    "Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for cache miss only (i.e. when the token is not found in the cache).",
+			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"result", "jwt_issuer_hash"}),
+		fetchedAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: prefix + "jwks_fetch_last_timestamp_seconds",
+			Help: "Timestamp of the last successful or failed JWKS fetch split by result, api server identity and jwt issuer for the JWT authenticator.",
+		}, []string{"result", "jwt_issuer_hash", "apiserver_id_hash"}),
+		keySets: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: prefix + "jwks_fetch_last_key_set_info",
+			Help: "Information about the last JWKS fetched by the JWT authenticator with hash as label, split by api server identity and jwt issuer.",
+		}, []string{"jwt_issuer_hash", "apiserver_id_hash", "hash"}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: controller + "automatic_reloads_total",
+			Help: "Total number of automatic reloads of authentication configuration split by status and apiserver identity.",
+		}, []string{"status", "apiserver_id_hash"}),
+		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: controller + "automatic_reload_last_timestamp_seconds",
+			Help: "Timestamp of the last automatic reload of authentication configuration split by status and apiserver identity.",
+		}, []string{"status", "apiserver_id_hash"}),
+		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: controller + "last_config_info",
+			Help: "Information about the last applied authentication configuration with hash as label, split by apiserver identity.",
+		}, []string{"apiserver_id_hash", "hash"}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.latencies, m.fetchedAt, m.keySets)
+	}
+	if reg != nil && reloads {
+		reg.MustRegister(m.reloads, m.last, m.info)
+	}
+	return m
+}
+
+func (m *metrics) authenticated(issuer string, err error, took time.Duration) {
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	m.latencies.WithLabelValues(result, issuer).Observe(took.Seconds())
+}
+
+func (m *metrics) fetched(issuer string, keys []byte, ok bool) {
+	result := "failure"
+	if ok {
+		result = "success"
+		m.keySets.DeletePartialMatch(prometheus.Labels{"jwt_issuer_hash": issuer})
+		m.keySets.WithLabelValues(issuer, m.id, hash(string(keys))).Set(1)
+	}
+	m.fetchedAt.WithLabelValues(result, issuer, m.id).SetToCurrentTime()
+}
+
+func (m *metrics) forget(issuer string) {
+	m.keySets.DeletePartialMatch(prometheus.Labels{"jwt_issuer_hash": issuer})
+	m.fetchedAt.DeletePartialMatch(prometheus.Labels{"jwt_issuer_hash": issuer})
+}
+
+func (m *metrics) reloaded(status string) {
+	m.reloads.WithLabelValues(status, m.id).Inc()
+	m.last.WithLabelValues(status, m.id).SetToCurrentTime()
+}
+
+func (m *metrics) inForce(text []byte) {
+	m.info.Reset()
+	m.info.WithLabelValues(m.id, hash(string(text))).Set(1)
+}

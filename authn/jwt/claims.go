@@ -1,0 +1,337 @@
+package jwt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/cel"
+)
+
+// This file makes users of claims.
+
+// claims are the claims of a token.
+type claims map[string]json.RawMessage
+
+// read reads a claim.
+func (c claims) read(name string, into any) error {
+	text, ok := c[name]
+	if !ok {
+		return errors.New("claim not present")
+	}
+	return json.Unmarshal(text, into)
+}
+
+// value is the claims as expressions see them; each is read when an expression
+// asks for it.
+func (c claims) value() cel.Value {
+	return cel.LazyObject(slices.Sorted(maps.Keys(c)), func(name string) (cel.Value, error) {
+		var value any
+		if err := json.Unmarshal(c[name], &value); err != nil {
+			return cel.Value{}, fmt.Errorf("claim %q failed to unmarshal: %w", name, err)
+		}
+		v, err := cel.FromGo(value)
+		if err != nil {
+			return cel.Value{}, err
+		}
+		return cel.UnescapedNames(v), nil
+	})
+}
+
+// user is the user that claims make, once all rules have agreed.
+func (i *issuer) user(ctx context.Context, c claims) (*authn.User, error) {
+	if err := i.distributed(c); err != nil {
+		return nil, err
+	}
+	m := &mapper{issuer: i, claims: c, ctx: ctx}
+	if i.program.claims() {
+		m.vars = cel.Vars{"claims": c.value()}
+	}
+	u := &authn.User{}
+	for _, read := range []func(*authn.User) error{m.name, m.groups, m.uid, m.extra, m.required, m.claimRules, m.userRules} {
+		if err := read(u); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+// distributed refuses a token that leaves the groups to be asked for elsewhere:
+// its user would be in fewer groups than the issuer says.
+func (i *issuer) distributed(c claims) error {
+	claim := i.ClaimMappings.Groups.Claim
+	if claim == "" || c[claim] != nil || c["_claim_names"] == nil {
+		return nil
+	}
+	var names map[string]string
+	if err := c.read("_claim_names", &names); err != nil {
+		return fmt.Errorf("oidc: could not expand distributed claims: oidc: error parsing distributed claim names: %w", err)
+	}
+	if _, ok := names[claim]; ok {
+		return fmt.Errorf("oidc: could not expand distributed claims: claim %q is to be asked for elsewhere, which is not supported", claim)
+	}
+	return nil
+}
+
+// mapper makes a user of the claims of one token.
+type mapper struct {
+	*issuer
+	claims claims
+	ctx    context.Context
+	vars   cel.Vars
+}
+
+// eval evaluates an expression over the claims.
+func (m *mapper) eval(x *cel.Expression) (cel.Value, error) { return eval(m.ctx, x, m.vars) }
+
+// eval evaluates an expression. What it may cost is bounded by the size of a
+// token and of a configuration, as upstream has it.
+func eval(ctx context.Context, x *cel.Expression, vars cel.Vars) (cel.Value, error) {
+	v, _, err := x.Eval(ctx, vars, math.MaxInt64)
+	if err != nil {
+		return v, fmt.Errorf("expression '%s' resulted in error: %w", x.Source(), err)
+	}
+	return v, nil
+}
+
+func (m *mapper) name(u *authn.User) error {
+	if x := m.username; x != nil {
+		v, err := m.eval(x)
+		if err == nil && v.Kind() != cel.KindString {
+			err = errors.New("username claim expression must return a string")
+		}
+		if err != nil {
+			return fmt.Errorf("oidc: error evaluating username claim expression: %w", err)
+		}
+		if u.Name = v.Str(); u.Name == "" {
+			return errors.New("oidc: empty username via CEL expression is not allowed")
+		}
+		return nil
+	}
+	mapping := &m.ClaimMappings.Username
+	if err := m.claims.read(mapping.Claim, &u.Name); err != nil {
+		return fmt.Errorf("oidc: parse username claims %q: %w", mapping.Claim, err)
+	}
+	if mapping.Claim == "email" && m.claims["email_verified"] != nil {
+		// Issuers that do not say whether they verified the address are believed to have.
+		verified := false
+		if err := m.claims.read("email_verified", &verified); err != nil {
+			return fmt.Errorf("oidc: parse 'email_verified' claim: %w", err)
+		}
+		if !verified {
+			return errors.New("oidc: email not verified")
+		}
+	}
+	u.Name = mapping.prefixed(u.Name)
+	return nil
+}
+
+func (m *Mapping) prefixed(s string) string {
+	if m.Prefix == nil {
+		return s
+	}
+	return *m.Prefix + s
+}
+
+func (m *mapper) groups(u *authn.User) error {
+	mapping := &m.ClaimMappings.Groups
+	if mapping.Claim != "" && m.claims[mapping.Claim] != nil {
+		var list texts
+		if err := m.claims.read(mapping.Claim, &list); err != nil {
+			return fmt.Errorf("oidc: parse groups claim %q: %w", mapping.Claim, err)
+		}
+		for _, group := range list {
+			u.Groups = append(u.Groups, mapping.prefixed(group))
+		}
+		return nil
+	}
+	if m.issuer.program.groups == nil {
+		return nil
+	}
+	v, err := m.eval(m.issuer.program.groups)
+	if err == nil {
+		u.Groups, err = list(v)
+	}
+	if err != nil {
+		return fmt.Errorf("oidc: error evaluating group claim expression: %w", err)
+	}
+	return nil
+}
+
+// texts is a text or a list of them.
+type texts []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *texts) UnmarshalJSON(data []byte) error {
+	var list []string
+	if json.Unmarshal(data, &list) == nil {
+		*t = list
+		return nil
+	}
+	var one string
+	if err := json.Unmarshal(data, &one); err != nil {
+		return err
+	}
+	*t = texts{one}
+	return nil
+}
+
+// list is the texts that an expression came to, the empty ones left out.
+func list(v cel.Value) ([]string, error) {
+	wrong := errors.New("expression must return a string or a list of strings")
+	var items []any
+	switch v.Kind() {
+	case cel.KindNull:
+		return nil, nil
+	case cel.KindString:
+		items = []any{v.Str()}
+	case cel.KindList:
+		all, ok := v.Go().([]any)
+		if !ok {
+			return nil, wrong
+		}
+		items = all
+	default:
+		return nil, wrong
+	}
+	var out []string
+	for _, item := range items {
+		text, ok := item.(string)
+		if !ok {
+			return nil, wrong
+		}
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	return out, nil
+}
+
+func (m *mapper) uid(u *authn.User) error {
+	if claim := m.ClaimMappings.UID.Claim; claim != "" {
+		if err := m.claims.read(claim, &u.UID); err != nil {
+			return fmt.Errorf("oidc: parse uid claim %q: %w", claim, err)
+		}
+		return nil
+	}
+	if m.issuer.program.uid == nil {
+		return nil
+	}
+	v, err := m.eval(m.issuer.program.uid)
+	if err == nil && v.Kind() != cel.KindString {
+		err = errors.New("uid claim expression must return a string")
+	}
+	if err != nil {
+		return fmt.Errorf("oidc: error evaluating uid claim expression: %w", err)
+	}
+	u.UID = v.Str()
+	return nil
+}
+
+func (m *mapper) extra(u *authn.User) error {
+	set := func(key string, values []string) {
+		if len(values) == 0 {
+			return
+		}
+		if u.Extra == nil {
+			u.Extra = map[string][]string{}
+		}
+		u.Extra[key] = values
+	}
+	id := ""
+	if m.claims.read("jti", &id) == nil && id != "" {
+		set(authn.CredentialID, []string{"JTI=" + id})
+	}
+	values := make([]cel.Value, len(m.issuer.program.extra))
+	for i, e := range m.issuer.program.extra {
+		var err error
+		if values[i], err = m.eval(e.x); err != nil {
+			return err
+		}
+	}
+	for i, e := range m.issuer.program.extra {
+		texts, err := list(values[i])
+		if err != nil {
+			return fmt.Errorf("oidc: error evaluating extra claim expression: %s: %w", e.x.Source(), err)
+		}
+		set(e.key, texts)
+	}
+	return nil
+}
+
+// required checks the claims that have to have a value.
+func (m *mapper) required(*authn.User) error {
+	for _, r := range m.ClaimValidationRules {
+		if r.Claim == "" {
+			continue
+		}
+		if _, ok := m.claims[r.Claim]; !ok {
+			return fmt.Errorf("oidc: required claim %s not present in ID token", r.Claim)
+		}
+		got := ""
+		if err := m.claims.read(r.Claim, &got); err != nil {
+			return fmt.Errorf("oidc: parse claim %s: %w", r.Claim, err)
+		}
+		if got != r.RequiredValue {
+			return fmt.Errorf("oidc: required claim %s value does not match. Got = %s, want = %s", r.Claim, got, r.RequiredValue)
+		}
+	}
+	return nil
+}
+
+func (m *mapper) claimRules(*authn.User) error {
+	if err := check(m.ctx, m.issuer.program.claimRules, m.vars); err != nil {
+		return fmt.Errorf("oidc: error evaluating claim validation expression: %w", err)
+	}
+	return nil
+}
+
+func (m *mapper) userRules(u *authn.User) error {
+	if len(m.issuer.program.userRules) == 0 {
+		return nil
+	}
+	groups, extra := []any{}, map[string]any{}
+	for _, g := range u.Groups {
+		groups = append(groups, g)
+	}
+	for key, values := range u.Extra {
+		list := []any{}
+		for _, v := range values {
+			list = append(list, v)
+		}
+		extra[key] = list
+	}
+	v, err := cel.FromGo(map[string]any{"username": u.Name, "uid": u.UID, "groups": groups, "extra": extra})
+	if err == nil {
+		err = check(m.ctx, m.issuer.program.userRules, cel.Vars{"user": cel.UnescapedNames(v)})
+	}
+	if err != nil {
+		return fmt.Errorf("oidc: error evaluating user info validation rule: %w", err)
+	}
+	return nil
+}
+
+// check evaluates rules. All are evaluated before one that is false is told of.
+func check(ctx context.Context, rules []rule, vars cel.Vars) error {
+	values := make([]cel.Value, len(rules))
+	for i, r := range rules {
+		var err error
+		if values[i], err = eval(ctx, r.x, vars); err != nil {
+			return err
+		}
+	}
+	for i, r := range rules {
+		if values[i].Kind() != cel.KindBool {
+			return errors.New("validation expression must return a boolean")
+		}
+		if !values[i].Bool() {
+			return fmt.Errorf("validation expression '%s' failed: %s", r.x.Source(), r.message)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package jwt
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/keelson-io/keelson/authn"
+)
+
+// This file believes the tokens of one issuer.
+
+// Algorithms are those that tokens may be signed with where a file configures
+// their issuers.
+var Algorithms = []string{oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.RS256, oidc.RS384, oidc.RS512}
+
+// fetchTimeout limits one request to an issuer; maxDocument what it may answer.
+const (
+	fetchTimeout = 30 * time.Second
+	maxDocument  = 4 << 20
+)
+
+// maxToken bounds the tokens that are looked at.
+const maxToken = 64 << 10
+
+// issuer verifies the tokens of one issuer.
+type issuer struct {
+	Issuer
+	*program
+	hash      string // of the URL, for metrics
+	metrics   *metrics
+	verifier  atomic.Pointer[oidc.IDTokenVerifier] // nil: the keys have not been found yet
+	unhealthy atomic.Pointer[error]
+}
+
+// newIssuer begins to find the keys of an issuer, and goes on until ctx ends.
+func newIssuer(ctx context.Context, i Issuer, p *program, o *Options) (*issuer, error) {
+	if e := i.Issuer.EgressSelectorType; e != "" {
+		return nil, fmt.Errorf("oidc: egress lookup required with egress selector type %q", e)
+	}
+	client, err := o.client(&i.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	out := &issuer{Issuer: i, program: p, hash: hash(i.Issuer.URL), metrics: o.metrics}
+	out.unready(fmt.Errorf("oidc: authenticator for issuer %q is not initialized", i.Issuer.URL))
+	config := &oidc.Config{SkipClientIDCheck: true, SupportedSigningAlgs: o.Algorithms}
+	go out.discover(ctx, client, config, o.Retry, o.Logger)
+	return out, nil
+}
+
+func (i *issuer) unready(err error) { i.unhealthy.Store(&err) }
+
+// health says why the issuer's tokens cannot be verified, nil if they can.
+func (i *issuer) health() error {
+	if err := i.unhealthy.Load(); err != nil {
+		return fmt.Errorf("oidc: authenticator for issuer %q is not healthy: %w", i.Issuer.Issuer.URL, *err)
+	}
+	return nil
+}
+
+// discover finds out where the keys are, trying again until it has.
+func (i *issuer) discover(ctx context.Context, client *http.Client, config *oidc.Config, retry time.Duration, logger *slog.Logger) {
+	ctx = oidc.ClientContext(ctx, client)
+	for {
+		keys, err := i.keys(ctx, client)
+		if err == nil {
+			i.verifier.Store(oidc.NewVerifier(i.Issuer.Issuer.URL, keys, config))
+			i.unhealthy.Store(nil)
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		logger.Error("oidc authenticator: initializing plugin", "issuer", i.Issuer.Issuer.URL, "error", err)
+		i.unready(err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retry):
+		}
+	}
+}
+
+// keys are the keys where the issuer says that they are.
+func (i *issuer) keys(ctx context.Context, client *http.Client) (oidc.KeySet, error) {
+	provider, err := oidc.NewProvider(ctx, i.Issuer.Issuer.URL)
+	if err != nil {
+		return nil, err
+	}
+	var where struct {
+		URL string `json:"jwks_uri"`
+	}
+	if err := provider.Claims(&where); err != nil {
+		return nil, err
+	}
+	if where.URL == "" {
+		return nil, errors.New("provider did not return JWKS URL")
+	}
+	counted := *client
+	counted.Transport = &fetches{base: client.Transport, url: where.URL, issuer: i, alive: ctx}
+	return oidc.NewRemoteKeySet(oidc.ClientContext(ctx, &counted), where.URL), nil
+}
+
+// client is what fetches the documents of an issuer.
+func (o *Options) client(i *Identity) (*http.Client, error) {
+	t := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}})
+	if i.CertificateAuthority != "" {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM([]byte(i.CertificateAuthority)) {
+			return nil, errors.New("Failed to read the CA contents: no certificate in them")
+		}
+		t.TLSClientConfig.RootCAs = pool
+	}
+	var transport http.RoundTripper = &bounded{t}
+	if d := i.discoveryURL(); d != "" {
+		u, err := url.Parse(d)
+		if err != nil {
+			return nil, fmt.Errorf("oidc: invalid discovery URL: %w", err)
+		}
+		transport = &elsewhere{base: transport, from: strings.TrimSuffix(i.URL, "/") + "/.well-known/openid-configuration", to: u}
+	}
+	return &http.Client{Transport: transport, Timeout: fetchTimeout}, nil
+}
+
+// bounded cuts answers off that are larger than any document has to be.
+type bounded struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(resp.Body, maxDocument), resp.Body}
+	return resp, nil
+}
+
+// elsewhere asks for one document at another place.
+type elsewhere struct {
+	base http.RoundTripper
+	from string
+	to   *url.URL
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e *elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && r.URL.String() == e.from {
+		r = r.Clone(r.Context())
+		r.Host, r.URL = "", e.to
+	}
+	return e.base.RoundTrip(r)
+}
+
+// fetches notes when keys were fetched, and which.
+type fetches struct {
+	base   http.RoundTripper
+	url    string
+	issuer *issuer
+	alive  context.Context // of the configuration
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *fetches) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := f.base.RoundTrip(r)
+	if r.URL.String() != f.url || f.alive.Err() != nil {
+		return resp, err
+	}
+	if err != nil || resp.StatusCode != http.StatusOK {
+		f.issuer.metrics.fetched(f.issuer.hash, nil, false)
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		f.issuer.metrics.fetched(f.issuer.hash, nil, false)
+		return nil, fmt.Errorf("error reading JWKS response: %w", err)
+	}
+	f.issuer.metrics.fetched(f.issuer.hash, body, json.Valid(body))
+	resp.Body = io.NopCloser(strings.NewReader(string(body)))
+	return resp, nil
+}
+
+// issuerOf is the issuer that a token names, "" if it is no token at all.
+func issuerOf(token string) string {
+	if len(token) > maxToken || strings.HasPrefix(strings.TrimSpace(token), "{") {
+		return ""
+	}
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if json.Unmarshal(payload, &claims) != nil {
+		return ""
+	}
+	if claims.Issuer == "accounts.google.com" {
+		return "https://accounts.google.com"
+	}
+	return claims.Issuer
+}
+
+// authenticate verifies a token of the issuer and says whose it is.
+func (i *issuer) authenticate(ctx context.Context, token string) (*authn.User, error) {
+	began := time.Now()
+	user, err := i.verify(ctx, token)
+	i.metrics.authenticated(i.hash, err, time.Since(began))
+	return user, err
+}
+
+func (i *issuer) verify(ctx context.Context, token string) (*authn.User, error) {
+	verifier := i.verifier.Load()
+	if verifier == nil {
+		return nil, errors.New("oidc: authenticator not initialized")
+	}
+	t, err := verifier.Verify(ctx, token)
+	if err != nil {
+		return nil, fmt.Errorf("oidc: verify token: %w", err)
+	}
+	if len(authn.Intersect(i.Issuer.Issuer.Audiences, t.Audience)) == 0 {
+		return nil, fmt.Errorf("oidc: verify token: oidc: expected audience in %q got %q", slices.Sorted(slices.Values(i.Issuer.Issuer.Audiences)), t.Audience)
+	}
+	var c claims
+	if err := t.Claims(&c); err != nil {
+		return nil, fmt.Errorf("oidc: parse claims: %w", err)
+	}
+	return i.user(ctx, c)
+}
