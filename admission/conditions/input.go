@@ -30,6 +30,7 @@ type Input struct {
 	// Params and Namespace are JSON objects; nil is null.
 	Params, Namespace []byte
 
+	matching bool
 	made     cel.Vars
 	composed uint64 // what composed variables cost since it was last asked
 }
@@ -80,11 +81,16 @@ func (in *Input) Set(name string, v cel.Value) {
 	in.made[name] = v
 }
 
-// WithoutNamespace is the input without the namespace, which is null.
-func (in *Input) WithoutNamespace() *Input {
+// Matching is the input as match conditions see it, as upstream has it: there
+// is no namespace, and request.resource is that of the request, not that of the
+// rule that matched.
+func (in *Input) Matching() *Input {
 	out := *in
-	out.Namespace, out.made = nil, maps.Clone(in.made)
+	out.Namespace, out.matching, out.made = nil, true, maps.Clone(in.made)
 	delete(out.made, cel.NamespaceVariable)
+	if in.Target.Other {
+		delete(out.made, cel.RequestVariable)
+	}
 	return &out
 }
 
@@ -197,7 +203,11 @@ func namespaceValue(text []byte) (cel.Value, error) {
 
 // request is variable request: an AdmissionRequest without objects.
 func (in *Input) request() (cel.Value, error) {
-	b, err := json.Marshal(Review(in.Request, in.Target))
+	review := Review(in.Request, in.Target)
+	if in.matching {
+		review.Resource = *review.RequestResource
+	}
+	b, err := json.Marshal(review)
 	if err != nil {
 		return cel.Value{}, err
 	}

@@ -18,6 +18,7 @@ type enforcement struct {
 	ctx      context.Context
 	r        *admission.Request
 	calls    []call
+	now      int // the call that is decided
 	denials  []denial
 	failures []failureNote
 	notes    map[string]annotations // by policy
@@ -48,6 +49,9 @@ func (c *call) id() string {
 type denial struct {
 	policy, binding string // binding is "" if the policy itself is broken
 	decision
+	// place orders denials as policies and bindings are: twice the number of
+	// the call, and one more; twice the number of the next if it is no call's.
+	place int
 }
 
 // invocations are the policies that are for a request; nil if there are none.
@@ -73,7 +77,7 @@ func (v *enforcement) misconfigured(p *policy, b *binding, err error) {
 	if p.ignore {
 		return
 	}
-	d := denial{policy: p.name, decision: decision{failed: true}}
+	d := denial{policy: p.name, decision: decision{failed: true}, place: 2 * len(v.calls)}
 	if b == nil {
 		d.message = fmt.Sprintf("failed to configure policy: %v", err)
 	} else {

@@ -112,7 +112,7 @@ func (v *enforcement) mutate(c *call, n *rounds) error {
 		v.failed(c, program.err)
 		return nil
 	}
-	blind := v.fresh(c).WithoutNamespace()
+	blind := v.fresh(c).Matching()
 	program.variables.bind(v.ctx, blind)
 	ok, err := program.conditions.Match(v.ctx, blind)
 	switch {
@@ -161,7 +161,7 @@ func (v *enforcement) failed(c *call, err error) {
 		return
 	}
 	v.denials = append(v.denials, denial{c.policy.name, c.binding.name,
-		decision{failed: true, message: err.Error(), reason: metav1.StatusReasonInvalid}})
+		decision{failed: true, message: err.Error(), reason: metav1.StatusReasonInvalid}, 0})
 }
 
 // apply evaluates one mutation and changes the object.

@@ -148,7 +148,7 @@ func (p *program) evaluate(ctx context.Context, in *conditions.Input) (decisions
 	if p.err != nil {
 		return []decision{p.failure(p.err.Error())}, nil, nil
 	}
-	blind := in.WithoutNamespace()
+	blind := in.Matching()
 	p.variables.bind(ctx, blind)
 	ok, err := p.conditions.Match(ctx, blind)
 	switch {

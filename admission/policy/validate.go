@@ -31,6 +31,7 @@ func (p *Policies) Validate(ctx context.Context, r *admission.Request) error {
 		return err
 	}
 	for i := range v.calls {
+		v.now = i
 		v.decide(&v.calls[i])
 	}
 	v.publish()
@@ -57,7 +58,7 @@ func (v *enforcement) decide(c *call) {
 		v.notes[c.policy.name].add(n)
 	}
 	for _, d := range failures {
-		v.denials = append(v.denials, denial{c.policy.name, c.binding.name, d})
+		v.denials = append(v.denials, denial{c.policy.name, c.binding.name, d, 2*v.now + 1})
 		v.Checks.validated(c.policy.name, c.binding.name, &d, "deny")
 	}
 }
@@ -93,7 +94,7 @@ func (v *enforcement) enforce(p *policy, b *binding, decisions []decision) {
 		for _, action := range b.actions {
 			switch action {
 			case admissionv1.Deny:
-				v.denials = append(v.denials, denial{p.name, b.name, *d})
+				v.denials = append(v.denials, denial{p.name, b.name, *d, 2*v.now + 1})
 				v.Checks.validated(p.name, b.name, d, "deny")
 			case admissionv1.Audit:
 				v.failures = append(v.failures, failureNote{d.message, b.policy, b.name, d.number, b.actions})
@@ -112,6 +113,11 @@ func (v *enforcement) answer() error {
 		return nil
 	}
 	d := &v.denials[0]
+	for i := range v.denials {
+		if v.denials[i].place < d.place {
+			d = &v.denials[i]
+		}
+	}
 	message := fmt.Sprintf("ValidatingAdmissionPolicy '%s' denied request: %s", d.policy, d.message)
 	if d.binding != "" {
 		message = fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", d.policy, d.binding, d.message)

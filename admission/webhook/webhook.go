@@ -104,7 +104,7 @@ func (w *Webhooks) asks(ctx context.Context, r *admission.Request, s *set, c *ma
 	}
 	if h.conditions != nil {
 		in := &conditions.Input{Request: r, Target: target, Authorizer: w.Authorizer}
-		ok, err := h.conditions.Match(ctx, in)
+		ok, err := h.conditions.Match(ctx, in.Matching())
 		if err != nil {
 			return call{}, false, forbidden(r, err)
 		}
