@@ -73,9 +73,14 @@ fuzz: ## every fuzz target, FUZZTIME (default 30s) each
 	done
 
 .PHONY: bench
-bench: ## Keelson beside upstream's server, then the engine: prints ratios, writes them into the documents
+bench: ## Keelson beside upstream's server, then the engine and single rules: prints ratios, writes them into the documents
 	cd bench && $(GO) run . -o ../docs/benchmarks.md,../README.md
 	cd bench && $(GO) run . engine -o ../docs/benchmarks.md
+	cd bench && $(GO) run . rules -o ../docs/benchmarks.md
+
+.PHONY: bench-rules
+bench-rules: ## single rules of published definitions beside bare cel-go and upstream's validation
+	cd bench && $(GO) run . rules -o ../docs/benchmarks.md
 
 .PHONY: bench-engine
 bench-engine: ## the engine alone beside upstream's and encoding/json: decode, default, validate, rules; compile

@@ -16,11 +16,13 @@ type code struct {
 	test    testFn // nil: made from eval
 	inverse testFn // the negation of test, with its price; nil if there is no shorter way
 	num     numFn  // an integer without a Value; nil if there is no such way
+	str     textFn // a text without a Value; nil if there is no such way, or a direct one
 	// resolve evaluates the node as a branch of ?: or as an index, where the
 	// root of a path is free; nil: as eval.
 	resolve evalFn
-	counted evalFn // size() of the value, cheaper than making it; nil if there is no such way
-	konst   *Value // the value, if it is constant
+	cased   *casedText // the node, if it is lowerAscii() or upperAscii() of a text
+	counted evalFn     // size() of the value, cheaper than making it; nil if there is no such way
+	konst   *Value     // the value, if it is constant
 	// elements are what a list is made of that is written out, if all are plain.
 	elements []evalFn
 	path     *path // the node, if it is a path; its steps may grow
@@ -77,6 +79,11 @@ func constant(v Value) *code {
 //go:noinline
 func testCode(t testFn) *code {
 	return &code{test: t, eval: func(fr *frame) Value { return fr.outcome(t(fr)) }, static: KindBool}
+}
+
+//go:noinline
+func valueOfTest(t testFn) evalFn {
+	return func(fr *frame) Value { return fr.outcome(t(fr)) }
 }
 
 // variable is a name in scope while a comprehension is compiled.
@@ -357,7 +364,11 @@ func (c *compiler) indexing(e ast.Expr, optional bool) *code {
 	} else {
 		s.index = key.asBranch()
 	}
-	return c.extend(operand, s, false)
+	out := c.extend(operand, s, false)
+	if s.index != nil && !optional && c.lang == nil {
+		out.str = textOfMap(operand, key)
+	}
+	return out
 }
 
 func (c *compiler) list(e ast.Expr) *code {
@@ -367,7 +378,9 @@ func (c *compiler) list(e ast.Expr) *code {
 	allConst := true
 	for i, elem := range l.Elements() {
 		elems[i] = c.node(elem)
-		evals[i] = elems[i].eval
+		if evals[i] = elems[i].eval; elems[i].test != nil && elems[i].static == KindBool {
+			evals[i] = valueOfTest(elems[i].test)
+		}
 		allConst = allConst && elems[i].konst != nil
 	}
 	optional := make([]bool, len(elems))

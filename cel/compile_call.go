@@ -143,14 +143,8 @@ func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
 		}
 	}
 	if len(args) == 1 && !c.general() { // their prices are Kubernetes'
-		if fn := quickCalls[overload]; fn != nil {
-			return &code{eval: cc.withQuick(fn)}
-		}
-		if t, ok := textTests[overload]; ok {
-			return testCode(textTest(args[0], t.fn, t.price, cc.eval))
-		}
-		if overload == overloads.StringToDuration {
-			return withNum(KindDuration, durationNumber(args[0]), cc.eval)
+		if fast := usualCall(overload, args[0], cc.eval); fast != nil {
+			return fast
 		}
 	}
 	return &code{eval: cc.eval}
@@ -264,10 +258,14 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 	price, plus := tableCosts[c.overload(e)], call.FunctionName() == operators.Add
 	x, y := a.eval, b.eval
 	var num numFn
-	if plus {
-		num = numSum(a.num, b.num)
+	if plus && a.static == KindInt && b.static == KindInt {
+		num = numSum(numberOf(a), numberOf(b))
 	}
-	return &code{num: num, eval: func(fr *frame) Value {
+	var str textFn
+	if plus && price != nil {
+		str = joined(a, b)
+	}
+	return &code{num: num, str: str, eval: func(fr *frame) Value {
 		l, r := x(fr), y(fr)
 		if plus && l.kind == KindInt && r.kind == KindInt {
 			fr.cost++
@@ -299,9 +297,6 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 func (c *compiler) equality(e ast.Expr, negated bool) *code {
 	args := e.AsCall().Args()
 	a, b := c.node(args[0]), c.node(args[1])
-	if test := c.caseEquality(args[0], a, b, negated); test != nil {
-		return testCode(test)
-	}
 	if a.test != nil && b.test != nil && a.static == KindBool && b.static == KindBool {
 		return testCode(equalTests(a.test, b.test, negated))
 	}
@@ -319,6 +314,18 @@ func (c *compiler) equality(e ast.Expr, negated bool) *code {
 		}
 	}
 	if fast := directEquality(a, b, negated, general); fast != nil {
+		return testCode(fast)
+	}
+	if fast := equalData(a, b, negated, general); fast != nil {
+		return testCode(fast)
+	}
+	if fast := caseEquality(a, b, negated, general); fast != nil {
+		return testCode(fast)
+	}
+	if fast := equalTexts(a, b, negated, general); fast != nil {
+		return testCode(fast)
+	}
+	if fast := equalNumbers(a, b, negated, general); fast != nil {
 		return testCode(fast)
 	}
 	return testCode(general)

@@ -27,6 +27,7 @@ type fold struct {
 	predicate    testFn // of a recognised form
 	transform    evalFn // of a recognised form
 	number       numFn  // the same without a Value; nil if there is no such way
+	same         bool   // it is the element itself
 	price        uint64 // of collecting one value
 }
 
@@ -88,6 +89,7 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 			f.predicate = c.node(parts[0]).asTest()
 		}
 		transform := c.node(parts[1])
+		f.same = transform.path != nil && transform.path.slot == f.iter && len(transform.path.steps) == 0
 		if transform.static == KindInt {
 			f.number = numberOf(transform)
 		}

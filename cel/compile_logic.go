@@ -123,7 +123,9 @@ func (c *compiler) conditional(e ast.Expr) *code {
 	if a.param == b.param {
 		out.param = a.param
 	}
-	out.num = numConditional(cond, a.num, b.num)
+	if nodesUpTo(args[0], maxTwice) < maxTwice {
+		out.num = numConditional(cond, a.num, b.num)
+	}
 	return out
 }
 
@@ -149,6 +151,18 @@ func chooser(cond testFn, a, b *code) func(fr *frame) (Value, bool) {
 		}
 		return fr.fail, false
 	}
+}
+
+// maxTwice bounds the conditions that are evaluated once more if a branch that
+// is a number cannot be computed without a Value: where they hold such
+// conditions themselves, the work doubles with each.
+const maxTwice = 24
+
+// nodesUpTo counts the nodes of an expression, up to a number.
+func nodesUpTo(e ast.Expr, most int) int {
+	n := 0
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(ast.Expr) { n++ }))
+	return min(n, most)
 }
 
 // not compiles !a.

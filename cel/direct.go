@@ -16,7 +16,7 @@ type direct struct {
 	slots []hop  // one for each step
 	one   int    // the slot, if the only step reads one; else -1
 	typ   *Type  // of the variable
-	of    *Type  // of a list
+	of    *Type  // of a list, map or object
 	want  Kind   // of the value
 	units uint64 // the price
 }
@@ -60,7 +60,15 @@ func directOf(c *code) (direct, bool) {
 
 // directList is the direct form of a node that is a list.
 func directList(c *code) (direct, bool) {
-	if c.param == nil || c.param.Kind != List || c.path == nil {
+	if c.param == nil || c.param.Kind != List {
+		return direct{}, false
+	}
+	return directData(c)
+}
+
+// directData is the direct form of a node that is a list, map or object.
+func directData(c *code) (direct, bool) {
+	if c.param == nil || c.param.Kind != List && c.param.Kind != Map && c.param.Kind != Object || c.path == nil {
 		return direct{}, false
 	}
 	d, ok := directOf(c)
@@ -76,7 +84,7 @@ func directList(c *code) (direct, bool) {
 	return d, ok
 }
 
-// container is the list at the end of the path; Absent if a direct read fails.
+// container is the list, map or object at the end of the path; Absent if a direct read fails.
 func (d *direct) container(fr *frame) (*doc.Doc, doc.Node) {
 	if len(d.slots) > 0 {
 		return d.node(fr)

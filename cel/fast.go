@@ -134,6 +134,9 @@ func (c *compiler) setMembership(x *code, set *valueSet) *code {
 		}
 		return truth(set.has(v))
 	}
+	if x.str != nil {
+		return testCode(ofText(x.str, func(_ *frame, s string, _ uint64) tri { return truth(set.hasText(s)) }, general))
+	}
 	d, ok := directOf(x)
 	if !ok || d.want != KindString {
 		return testCode(general)
@@ -172,6 +175,12 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 			}
 			return truth(re.match(v.text()))
 		}
+		if args[0].str != nil {
+			return testCode(ofText(args[0].str, func(fr *frame, s string, n uint64) tri {
+				fr.cost += tenth(n+1) * price
+				return truth(re.match(s))
+			}, general))
+		}
 		d, ok := directOf(args[0])
 		if !ok || d.want != KindString {
 			return testCode(general)
@@ -186,14 +195,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 		})
 	}
 	if name == "find" {
-		source := sourceOf(args[0])
-		return &code{eval: func(fr *frame) Value {
-			cost := fr.cost
-			if s, n, ok := source.read(fr); ok {
-				fr.cost += tenth(n+1) * price
-				return partValue(re.find(s), s, n)
-			}
-			fr.cost = cost
+		general := func(fr *frame) Value {
 			v := text(fr)
 			if v.failed() {
 				return v
@@ -203,7 +205,20 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 				return errorValue(errNoOverload)
 			}
 			return stringValue(re.find(v.text()))
-		}}
+		}
+		source := textOf(args[0])
+		if source == nil {
+			return &code{eval: general}
+		}
+		return withText(func(fr *frame) (string, uint64, bool) {
+			s, n, ok := source(fr)
+			if !ok {
+				return "", 0, false
+			}
+			fr.cost += tenth(n+1) * price
+			found := re.find(s)
+			return found, runesOf(found, s, n), true
+		}, general)
 	}
 	limit := constant(intValue(-1)).eval
 	if len(args) > 2 {
@@ -275,6 +290,18 @@ func sizeOfNode(arg *code) *code {
 		v := eval(fr)
 		fr.cost++
 		return sizeCall(v)
+	}
+	if str := arg.str; str != nil {
+		return withNum(KindInt, func(fr *frame) (int64, bool) {
+			cost := fr.cost
+			_, n, ok := str(fr)
+			if !ok {
+				fr.cost = cost
+			} else {
+				fr.cost++
+			}
+			return int64(n), ok
+		}, general)
 	}
 	if d, ok := directList(arg); ok {
 		return withNum(KindInt, func(fr *frame) (int64, bool) {
@@ -375,6 +402,13 @@ func affix(args []*code, has func(s, affix string) bool) *code {
 	}
 	d, ok := directOf(args[0])
 	k := args[1].konst
+	if args[0].str != nil && k != nil && k.kind == KindString {
+		price := tenth(uint64(k.runes()))
+		return testCode(ofText(args[0].str, func(fr *frame, s string, _ uint64) tri {
+			fr.cost += price
+			return truth(has(s, k.text()))
+		}, general))
+	}
 	if !ok || d.want != KindString || k == nil || k.kind != KindString {
 		return testCode(general)
 	}

@@ -331,12 +331,20 @@ func (f *fold) collect(fr *frame, keep bool) (items []Value, n int, failure Valu
 	if stop := f.open(fr, &c); stop.failed() {
 		return nil, 0, stop
 	}
+	if keep && f.predicate == nil {
+		items = make([]Value, 0, min(c.n, 1<<12)) // a cost limit may end it long before
+	}
 	for f.next(fr, &c) {
 		outcome := yes
 		if f.predicate != nil {
 			if outcome = f.predicate(fr); outcome == bad {
 				failure = fr.fail
 			}
+		}
+		if outcome == yes && !keep && f.same && !fr.slots[f.iter].failed() {
+			fr.cost += costSelect + f.price
+			n++
+			outcome = no
 		}
 		if outcome == yes && !keep && f.number != nil {
 			if _, ok := f.number(fr); ok {

@@ -4,6 +4,9 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/overloads"
+
+	"github.com/keelson-io/keelson/doc"
 )
 
 // This file compiles the usual cases of library functions that rules call often
@@ -11,57 +14,149 @@ import (
 // and leaves everything else, errors first of all, to the function's general
 // implementation.
 
-// quick computes a call of one argument, which is no failure; false if it does
-// not know the result.
-type quick func(v Value) (Value, bool)
+// textFn computes a text and the number of its code points. If it cannot, what
+// it charged is the caller's to take back, and the general way finds out why.
+type textFn func(fr *frame) (s string, runes uint64, ok bool)
 
-// quickCalls are the functions of one argument with a usual case, by overload.
-// Their price is that of going through the text.
-var quickCalls = map[string]quick{
-	"string_lower_ascii": unchangedText('A', 'Z'),
-	"string_upper_ascii": unchangedText('a', 'z'),
+// textOf reads the text that a node is, where that goes directly or by a textFn;
+// else nil. It never evaluates the node: what fails is computed again in the
+// general way, and must not have been computed in it before.
+//
+//go:noinline
+func textOf(c *code) textFn {
+	if c.str != nil {
+		return c.str
+	}
+	if c.konst != nil && c.konst.kind == KindString {
+		s, runes := c.konst.text(), uint64(c.konst.runes())
+		return func(*frame) (string, uint64, bool) { return s, runes, true }
+	}
+	d, ok := directOf(c)
+	if !ok || d.want != KindString {
+		return nil
+	}
+	return func(fr *frame) (string, uint64, bool) {
+		fr.cost += d.units
+		return d.text(fr)
+	}
 }
 
-// unchangedText is the text itself if no byte of it lies in a range.
-func unchangedText(lo, hi byte) quick {
-	return func(v Value) (Value, bool) {
-		if v.kind != KindString {
-			return Value{}, false
+// withText is the node of a text that str computes where it can.
+//
+//go:noinline
+func withText(str textFn, general evalFn) *code {
+	return &code{str: str, static: KindString, eval: func(fr *frame) Value {
+		cost := fr.cost
+		if s, runes, ok := str(fr); ok && fr.cost <= fr.limit {
+			return partValue(s, s, runes)
 		}
-		s := v.text()
-		for i := 0; i < len(s); i++ {
-			if s[i] >= lo && s[i] <= hi {
-				return Value{}, false
+		fr.cost = cost
+		return general(fr)
+	}}
+}
+
+// ofText is a test of a text that str computes where it can.
+//
+//go:noinline
+func ofText(str textFn, test func(fr *frame, s string, runes uint64) tri, general testFn) testFn {
+	return func(fr *frame) tri {
+		cost := fr.cost
+		if s, runes, ok := str(fr); ok {
+			if t := test(fr, s, runes); fr.cost <= fr.limit {
+				return t
 			}
 		}
-		return v, true
+		fr.cost = cost
+		return general(fr)
 	}
 }
 
-// textSource reads a text for a fused call: directly where it can be read so.
-// What it charges is the caller's to take back if it goes on the general way.
-type textSource struct {
-	direct direct
-	ok     bool
-	eval   evalFn
+// equalTexts is == or != of two texts at least one of which is computed; nil if
+// the operands are not that.
+func equalTexts(a, b *code, negated bool, general testFn) testFn {
+	if a.static != KindString || b.static != KindString || a.str == nil && b.str == nil {
+		return nil
+	}
+	x, y := textOf(a), textOf(b)
+	if x == nil || y == nil {
+		return nil
+	}
+	if b.konst != nil {
+		want, size := b.konst.text(), uint64(b.konst.runes())
+		return ofText(x, func(fr *frame, s string, n uint64) tri {
+			fr.cost += tenth(min(n, size))
+			return truth((s == want) != negated)
+		}, general)
+	}
+	return func(fr *frame) tri {
+		cost := fr.cost
+		if s, n, ok := x(fr); ok {
+			if t, m, ok := y(fr); ok {
+				if fr.cost += tenth(min(n, m)); fr.cost <= fr.limit {
+					return truth((s == t) != negated)
+				}
+			}
+		}
+		fr.cost = cost
+		return general(fr)
+	}
 }
 
-func sourceOf(c *code) textSource {
-	d, ok := directOf(c)
-	return textSource{d, ok && d.want == KindString, c.eval}
+// joined is the sum of two texts; nil if the operands are not that. A sum beyond
+// the limit of costs is not made.
+func joined(a, b *code) textFn {
+	if a.static != KindString || b.static != KindString {
+		return nil
+	}
+	x, y := textOf(a), textOf(b)
+	if x == nil || y == nil {
+		return nil
+	}
+	return func(fr *frame) (string, uint64, bool) {
+		s, n, ok := x(fr)
+		if !ok {
+			return "", 0, false
+		}
+		t, m, ok := y(fr)
+		if !ok {
+			return "", 0, false
+		}
+		if fr.cost += tenth(n + m); fr.cost > fr.limit {
+			return "", 0, false
+		}
+		return s + t, n + m, true
+	}
 }
 
-func (t *textSource) read(fr *frame) (s string, runes uint64, ok bool) {
-	if t.ok {
-		s, runes, ok = t.direct.text(fr)
-		fr.cost += t.direct.units
-		return s, runes, ok
+// textOfMap reads the text in a map of texts of the document under the key that
+// a variable is; nil if the operands are not that.
+func textOfMap(operand, key *code) textFn {
+	t := operand.param
+	k, ok := directOf(key)
+	if t == nil || t.Kind != Map || t.Elem == nil || t.Elem.Kind != String || !ok || k.want != KindString || len(k.slots) > 0 {
+		return nil
 	}
-	v := t.eval(fr)
-	if v.kind != KindString {
-		return "", 0, false
+	if operand.path == nil || operand.path.slot < 0 || operand.path.init != nil || len(operand.path.steps) > 0 {
+		return nil
 	}
-	return v.text(), uint64(v.runes()), true
+	slot, units := operand.path.slot, operand.path.root+costSelect
+	return func(fr *frame) (string, uint64, bool) {
+		v, name := &fr.slots[slot], &fr.slots[k.slot]
+		if v.typ != t || v.flag != flagFromDoc || name.kind != KindString {
+			return "", 0, false
+		}
+		d := v.doc()
+		n := d.Member(v.node, name.text())
+		if n.Kind() != doc.String {
+			return "", 0, false
+		}
+		fr.cost += units
+		s := d.Str(n)
+		if n.ASCII() {
+			return s, uint64(len(s)), true
+		}
+		return s, uint64(stringValue(s).runes()), true
+	}
 }
 
 // partValue is a part of a text of that many code points.
@@ -71,6 +166,27 @@ func partValue(part, of string, runes uint64) Value {
 		v.flag = flagASCII
 	}
 	return v
+}
+
+// usualCall compiles a call of one argument that has a usual case; nil if it has
+// none.
+func usualCall(overload string, arg *code, general evalFn) *code {
+	source := textOf(arg)
+	if source == nil {
+		return nil
+	}
+	switch overload {
+	case "string_lower_ascii":
+		return withCase(source, 'A', 'Z', general)
+	case "string_upper_ascii":
+		return withCase(source, 'a', 'z', general)
+	case overloads.StringToDuration:
+		return withNum(KindDuration, durationNumber(source), general)
+	}
+	if t, ok := textTests[overload]; ok {
+		return testCode(textTest(source, t.fn, t.price, general))
+	}
+	return nil
 }
 
 // textTests are tests of texts with a usual case, by overload.
@@ -90,11 +206,10 @@ func isUsualURL(s string) (is, ok bool) {
 // textTest is a test of a text that takes the usual way where it can.
 //
 //go:noinline
-func textTest(arg *code, fn func(string) (is, ok bool), price func(uint64) uint64, general evalFn) testFn {
-	source := sourceOf(arg)
+func textTest(source textFn, fn func(string) (is, ok bool), price func(uint64) uint64, general evalFn) testFn {
 	return func(fr *frame) tri {
 		cost := fr.cost
-		if s, n, ok := source.read(fr); ok {
+		if s, n, ok := source(fr); ok {
 			if is, ok := fn(s); ok {
 				if fr.cost += price(n); fr.cost <= fr.limit {
 					return truth(is)
@@ -109,11 +224,10 @@ func textTest(arg *code, fn func(string) (is, ok bool), price func(uint64) uint6
 // durationNumber is duration(text) in nanoseconds.
 //
 //go:noinline
-func durationNumber(arg *code) numFn {
-	source := sourceOf(arg)
+func durationNumber(source textFn) numFn {
 	return func(fr *frame) (int64, bool) {
 		cost := fr.cost
-		if s, _, ok := source.read(fr); ok {
+		if s, _, ok := source(fr); ok {
 			if d, ok := usualDuration(s); ok {
 				fr.cost++
 				return d, true
@@ -124,34 +238,27 @@ func durationNumber(arg *code) numFn {
 	}
 }
 
-// withQuick is a call of one argument that takes the quick way where it can.
+// inCase is lowerAscii() or upperAscii() of a text that has no letter to change:
+// none of a range of bytes.
 //
 //go:noinline
-func (cc *callCode) withQuick(fn quick) evalFn {
-	arg := cc.args[0]
-	return func(fr *frame) Value {
-		v := arg(fr)
-		if !v.failed() {
-			if out, ok := fn(v); ok {
-				fr.cost += walkPrice(v)
-				if fr.cost > fr.limit {
-					return fr.exhausted()
-				}
-				return out
-			}
-		}
-		base := len(fr.stack)
-		fr.stack = append(fr.stack, v)
-		failure := Value{}
-		if v.failed() {
-			failure = v
-		}
-		return cc.finish(fr, base, failure)
+func inCase(source textFn, lo, hi byte) textFn {
+	return func(fr *frame) (string, uint64, bool) {
+		s, n, ok := source(fr)
+		fr.cost += tenth(n)
+		return s, n, ok && !hasByte(s, lo, hi)
 	}
 }
 
-// walkPrice is the price of parsing a text or going through it.
-func walkPrice(v Value) uint64 { return tenth(plainSize(v)) }
+// hasByte reports whether a byte of s lies in a range.
+func hasByte(s string, lo, hi byte) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= lo && s[i] <= hi {
+			return true
+		}
+	}
+	return false
+}
 
 // usualDuration parses a duration of whole numbers with units.
 func usualDuration(s string) (int64, bool) {
@@ -297,22 +404,21 @@ func (c *compiler) urlScheme(e ast.Expr) *code {
 	if c.lang != nil || c.overload(e) != "url_get_scheme" || !call.IsMemberFunction() || c.overload(call.Target()) != "string_to_url" {
 		return nil
 	}
-	source := sourceOf(c.node(call.Target().AsCall().Args()[0]))
-	plain := c.plainFunction(e, c.arguments(e))
-	general := plain.eval
-	plain.eval = func(fr *frame) Value {
-		cost := fr.cost
-		if s, n, ok := source.read(fr); ok {
-			if scheme, ok := usualURL(s); ok && scheme != "" {
-				if fr.cost += tenth(n) + 1; fr.cost <= fr.limit {
-					return constASCII(scheme)
-				}
-			}
-		}
-		fr.cost = cost
-		return general(fr)
+	args := c.arguments(call.Target())
+	general := c.plainFunction(e, []*code{c.plainFunction(call.Target(), args)})
+	source := textOf(args[0])
+	if source == nil {
+		return general
 	}
-	return plain
+	return withText(func(fr *frame) (string, uint64, bool) {
+		s, n, ok := source(fr)
+		if !ok {
+			return "", 0, false
+		}
+		scheme, ok := usualURL(s)
+		fr.cost += tenth(n) + 1
+		return scheme, uint64(len(scheme)), ok && scheme != ""
+	}, general.eval)
 }
 
 // constASCII is a text that is known to be ASCII.
@@ -337,31 +443,38 @@ func (c *compiler) splitItem(list ast.Expr, key *code) *code {
 	if !ok || separator == "" {
 		return nil
 	}
-	read, n := sourceOf(c.node(call.Target())), int(key.konst.Int())
-	plain := c.extend(c.function(list), step{key: *key.konst}, false)
-	out := &code{static: KindString}
-	out.eval = itemOfSplit(read, separator, n, 2*costSelect, plain.path.eval)
-	out.resolve = itemOfSplit(read, separator, n, costSelect, plain.path.resolve)
+	args := c.arguments(list)
+	read, n := textOf(args[0]), int(key.konst.Int())
+	plain := c.extend(c.plainFunction(list, args), step{key: *key.konst}, false)
+	if read == nil {
+		return plain
+	}
+	out := withText(itemOfSplit(read, separator, n, 2*costSelect), plain.path.eval)
+	out.resolve = withText(itemOfSplit(read, separator, n, costSelect), plain.path.resolve).eval
 	return out
 }
 
-// itemOfSplit is part n of a text between separators. Where there is none the
-// general way says so.
+// itemOfSplit is part n of a text between separators.
 //
 //go:noinline
-func itemOfSplit(source textSource, separator string, n int, units uint64, general evalFn) evalFn {
-	return func(fr *frame) Value {
-		cost := fr.cost
-		if s, runes, ok := source.read(fr); ok {
-			if part, ok := partOf(s, separator, n); ok {
-				if fr.cost += tenth(runes*2) + units; fr.cost <= fr.limit {
-					return partValue(part, s, runes)
-				}
-			}
+func itemOfSplit(read textFn, separator string, n int, units uint64) textFn {
+	return func(fr *frame) (string, uint64, bool) {
+		s, runes, ok := read(fr)
+		if !ok {
+			return "", 0, false
 		}
-		fr.cost = cost
-		return general(fr)
+		part, ok := partOf(s, separator, n)
+		fr.cost += tenth(runes*2) + units
+		return part, runesOf(part, s, runes), ok
 	}
+}
+
+// runesOf is the number of code points of a part of a text that has so many.
+func runesOf(part, of string, runes uint64) uint64 {
+	if uint64(len(of)) == runes {
+		return uint64(len(part))
+	}
+	return uint64(stringValue(part).runes())
 }
 
 // partOf is strings.Split(s, separator)[n].
@@ -380,41 +493,31 @@ func partOf(s, separator string, n int) (string, bool) {
 	}
 }
 
+// casedText is lowerAscii() or upperAscii() of a text: the letters of a range
+// change their case.
+type casedText struct {
+	source textFn
+	lo, hi byte
+}
+
+// withCase compiles lowerAscii() or upperAscii().
+func withCase(source textFn, lo, hi byte, general evalFn) *code {
+	out := withText(inCase(source, lo, hi), general)
+	out.cased = &casedText{source, lo, hi}
+	return out
+}
+
 // caseEquality is == or != of lowerAscii() or upperAscii() of a text and a
 // constant; nil if the operands are not that.
-func (c *compiler) caseEquality(e ast.Expr, a, k *code, negated bool) testFn {
-	if c.lang != nil || e.Kind() != ast.CallKind || k.konst == nil || k.konst.kind != KindString {
+func caseEquality(a, k *code, negated bool, general testFn) testFn {
+	if a.cased == nil || k.konst == nil || k.konst.kind != KindString {
 		return nil
 	}
-	lo, hi := byte('A'), byte('Z')
-	switch c.overload(e) {
-	case "string_lower_ascii":
-	case "string_upper_ascii":
-		lo, hi = 'a', 'z'
-	default:
-		return nil
-	}
-	source, whole := sourceOf(c.node(e.AsCall().Target())), a.eval
-	want, size := k.konst.text(), uint64(k.konst.runes())
-	general := func(fr *frame) tri {
-		v := whole(fr)
-		if negated {
-			fr.cost += costCompare(v, *k.konst)
-		} else {
-			fr.cost += costEqual(v, *k.konst)
-		}
-		return fr.equalTest(v, *k.konst, negated)
-	}
-	return func(fr *frame) tri {
-		cost := fr.cost
-		if s, runes, ok := source.read(fr); ok {
-			if fr.cost += tenth(runes) + tenth(min(runes, size)); fr.cost <= fr.limit {
-				return truth(equalCase(s, want, lo, hi) != negated)
-			}
-		}
-		fr.cost = cost
-		return general(fr)
-	}
+	t, want, size := *a.cased, k.konst.text(), uint64(k.konst.runes())
+	return ofText(t.source, func(fr *frame, s string, runes uint64) tri {
+		fr.cost += tenth(runes) + tenth(min(runes, size))
+		return truth(equalCase(s, want, t.lo, t.hi) != negated)
+	}, general)
 }
 
 // equalCase reports whether s is want once the letters of a range have changed

@@ -118,11 +118,14 @@ func (c *compiler) formatCheck(e ast.Expr) *code {
 	}
 	args := c.arguments(e)
 	plain := c.plainFunction(e, args)
-	source, general := sourceOf(args[1]), plain.eval
+	source, general := textOf(args[1]), plain.eval
+	if source == nil {
+		return plain
+	}
 	price := patternPrice(uint64(format.maxRegexSize))
 	plain.eval = func(fr *frame) Value {
 		cost := fr.cost
-		if s, n, ok := source.read(fr); ok && check(s) {
+		if s, n, ok := source(fr); ok && check(s) {
 			if fr.cost += 1 + tenth(n+1)*price; fr.cost <= fr.limit {
 				return optionalNone
 			}

@@ -41,12 +41,8 @@ func checkUsual(t *testing.T, s string) {
 			t.Errorf("%q fits %s, but %v", s, f.name, f.validate(s))
 		}
 	}
-	v := stringValue(s)
-	if out, ok := unchangedText('A', 'Z')(v); ok && out.text() != asciiLower(s) {
-		t.Errorf("%q in lower case is %q", s, asciiLower(s))
-	}
-	if out, ok := unchangedText('a', 'z')(v); ok && out.text() != asciiUpper(s) {
-		t.Errorf("%q in upper case is %q", s, asciiUpper(s))
+	if !hasByte(s, 'A', 'Z') && asciiLower(s) != s || !hasByte(s, 'a', 'z') && asciiUpper(s) != s {
+		t.Errorf("%q in lower case is %q, in upper case %q", s, asciiLower(s), asciiUpper(s))
 	}
 	for _, want := range []string{s, asciiLower(s), asciiUpper(s), "host"} {
 		if got := equalCase(s, want, 'A', 'Z'); got != (asciiLower(s) == want) {
@@ -169,5 +165,22 @@ func TestSame(t *testing.T) {
 	}
 	if decided[yes] < 300 || decided[no] < 300 || decided[bad] < 300 {
 		t.Errorf("too few of a sort: %v", decided)
+	}
+}
+
+// TestNested holds that what is computed again in the general way is not
+// computed again at each level of an expression: else this would not end.
+func TestNested(t *testing.T) {
+	env := testEnv(t)
+	f := newFixture(t, env, `{type: object, properties: {s: {type: string, maxLength: 10}, l: {type: array, maxItems: 3, items: {type: string}}}}`, `{"s": "AB/c"}`)
+	texts := "self.s" + strings.Repeat(".split('/')[0].lowerAscii().upperAscii()", 20) + " == 'AB'"
+	sizes := "true"
+	for range 30 {
+		sizes = "((" + sizes + " ? size(self.l) : 1) > 0 || true)"
+	}
+	for _, expr := range []string{texts, sizes} {
+		if got := f.outcome(t, expr, true); !strings.Contains(got, "bool true") {
+			t.Errorf("%s: %s", expr, got)
+		}
 	}
 }

@@ -103,3 +103,26 @@ func numEquality(num numFn, k int64, negated bool, general testFn) testFn {
 		return truth((i == k) != negated)
 	}
 }
+
+// equalNumbers is == or != of two integers or durations, at least one of which
+// is computed; nil if the operands are not that.
+func equalNumbers(a, b *code, negated bool, general testFn) testFn {
+	if a.static != b.static || a.static != KindInt && a.static != KindDuration {
+		return nil
+	}
+	x, y := numberOf(a), numberOf(b)
+	if x == nil || y == nil {
+		return nil
+	}
+	return func(fr *frame) tri {
+		cost := fr.cost
+		if i, ok := x(fr); ok {
+			if j, ok := y(fr); ok {
+				fr.cost++
+				return truth((i == j) != negated)
+			}
+		}
+		fr.cost = cost
+		return general(fr)
+	}
+}

@@ -17,6 +17,30 @@ func sameData(a, b Value) tri {
 	return sameNodes(a.doc(), a.node, b.doc(), b.node, a.typ)
 }
 
+// equalData is == or != of two lists, maps or objects of one type that are read
+// directly; nil if the operands are not that.
+func equalData(a, b *code, negated bool, general testFn) testFn {
+	x, ok := directData(a)
+	if !ok || a.param != b.param {
+		return nil
+	}
+	y, ok := directData(b)
+	if !ok {
+		return nil
+	}
+	t, units := a.param, x.units+y.units
+	return func(fr *frame) tri {
+		da, m := x.container(fr)
+		db, n := y.container(fr)
+		same := sameNodes(da, m, db, n, t)
+		if same == bad {
+			return general(fr)
+		}
+		fr.cost += units + tenth(uint64(min((doc.Value{Doc: da, Node: m}).Len(), (doc.Value{Doc: db, Node: n}).Len())))
+		return truth((same == yes) != negated)
+	}
+}
+
 func sameNodes(da *doc.Doc, a doc.Node, db *doc.Doc, b doc.Node, t *Type) tri {
 	if t == nil || a.Kind() != b.Kind() {
 		return bad
