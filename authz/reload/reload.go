@@ -51,6 +51,9 @@ type Config struct {
 	// configuration does not have them.
 	RBAC, Node, ABAC authz.Authorizer
 
+	// Asker makes what a webhook is asked by; nil: a client of its kubeconfig.
+	Asker func(a *config.Authorizer) (webhook.Asker, error)
+
 	Interval time.Duration         // between looks at the file; 0: one minute
 	Metrics  prometheus.Registerer // nil: none
 	Logger   *slog.Logger
@@ -170,9 +173,11 @@ func (z *Authorizer) build(c *config.Configuration) (*authz.Chain, []*webhook.We
 
 func (z *Authorizer) webhook(a *config.Authorizer) (*webhook.Webhook, error) {
 	w := a.Webhook
-	client, err := webhook.NewClient(webhook.ClientConfig{
-		KubeConfigFile: *w.ConnectionInfo.KubeConfigFile, Version: w.SubjectAccessReviewVersion, Timeout: w.Timeout.Duration, Metrics: z.webhooks,
-	})
+	ask := z.Asker
+	if ask == nil {
+		ask = z.client
+	}
+	asker, err := ask(a)
 	if err != nil {
 		return nil, err
 	}
@@ -181,9 +186,17 @@ func (z *Authorizer) webhook(a *config.Authorizer) (*webhook.Webhook, error) {
 		onError = authz.Deny
 	}
 	return webhook.New(webhook.Config{
-		Name: a.Name, Asker: client, Conditions: w.Conditions(), CacheAuthorized: w.CacheAuthorized(), CacheUnauthorized: w.CacheUnauthorized(),
+		Name: a.Name, Asker: asker, Conditions: w.Conditions(), CacheAuthorized: w.CacheAuthorized(), CacheUnauthorized: w.CacheUnauthorized(),
 		OnError: onError, Metrics: z.webhooks, Logger: z.Logger,
 	}), nil
+}
+
+// client is a client of a webhook's kubeconfig.
+func (z *Authorizer) client(a *config.Authorizer) (webhook.Asker, error) {
+	w := a.Webhook
+	return webhook.NewClient(webhook.ClientConfig{
+		KubeConfigFile: *w.ConnectionInfo.KubeConfigFile, Version: w.SubjectAccessReviewVersion, Timeout: w.Timeout.Duration, Metrics: z.webhooks,
+	})
 }
 
 // Run follows the file until ctx ends. Without a file it does nothing.

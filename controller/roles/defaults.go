@@ -6,6 +6,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/authz/rbac"
 )
 
 // This file is the roles and bindings that a server has from the start. Rules
@@ -54,6 +56,22 @@ func Defaults() []object {
 	r.TypeMeta, r.ObjectMeta = head("Role"), named(reader)
 	r.Namespace = metav1.NamespaceSystem
 	return append(list, r)
+}
+
+// Changes are the defaults as an index takes them.
+func Changes() []rbac.Change {
+	var all []rbac.Change
+	for _, d := range Defaults() {
+		switch o := d.(type) {
+		case *role:
+			all = append(all, rbac.Change{Role: &o.Role})
+		case *clusterRole:
+			all = append(all, rbac.Change{ClusterRole: &o.ClusterRole})
+		case *clusterRoleBinding:
+			all = append(all, rbac.Change{ClusterRoleBinding: &o.ClusterRoleBinding})
+		}
+	}
+	return all
 }
 
 func head(kind string) metav1.TypeMeta {

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/keelson-io/keelson/authz"
+)
+
+// This file says what was decided.
+
+// ruling is the decision about one request.
+type ruling struct {
+	Request  string `json:"request"`
+	Decision string `json:"decision"` // allow, deny, no opinion, error, or depends
+	By       string `json:"by,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Error    string `json:"error,omitempty"`
+	// Depends names the webhooks whose answer would decide, in the order in which they are asked. The rest is what is
+	// decided if none of them has an opinion.
+	Depends []string     `json:"depends,omitempty"`
+	Else    string       `json:"else,omitempty"` // decided if they have none
+	Steps   []rulingStep `json:"steps,omitempty"`
+}
+
+// rulingStep is what one authorizer did.
+type rulingStep struct {
+	Name       string            `json:"name"`
+	Type       string            `json:"type,omitempty"`
+	Decision   string            `json:"decision"`
+	Reason     string            `json:"reason,omitempty"`
+	Error      string            `json:"error,omitempty"`
+	Skipped    bool              `json:"skipped,omitempty"`
+	Conditions []rulingCondition `json:"conditions,omitempty"`
+	Review     json.RawMessage   `json:"review,omitempty"`
+}
+
+type rulingCondition struct {
+	Expression string `json:"expression"`
+	Match      bool   `json:"match"`
+	Error      string `json:"error,omitempty"`
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// decide asks the chain. A webhook that was not asked could have allowed or
+// denied: then it is as if it had no opinion, and the ruling says so.
+func decide(ctx context.Context, chain authz.Authorizer, a *authz.Attributes) ruling {
+	v := ruling{Request: describeRequest(a)}
+	r := chain.Authorize(ctx, a)
+	for _, s := range a.Trace.Steps {
+		step := rulingStep{Name: s.Name, Type: s.Type, Decision: s.Decision.String(), Reason: s.Reason, Error: textOf(s.Err), Skipped: s.Skipped, Review: s.Review}
+		if s.Reason == notAsked {
+			v.Depends = append(v.Depends, s.Name)
+			step.Decision = "unknown"
+		}
+		for _, c := range s.Conditions {
+			step.Conditions = append(step.Conditions, rulingCondition{c.Expression, c.Match, textOf(c.Err)})
+		}
+		v.Steps = append(v.Steps, step)
+	}
+	v.Decision, v.By, v.Reason, v.Error = r.Decision.String(), r.By, r.Reason, textOf(r.Err)
+	switch {
+	case len(v.Depends) > 0:
+		v.Decision, v.Else = "depends", v.Decision
+		lines := strings.Split(v.Reason, "\n")
+		v.Reason = strings.Join(slices.DeleteFunc(lines, func(s string) bool { return strings.HasSuffix(s, ": "+notAsked) }), "\n")
+	case r.Decision != authz.Allow && r.Err != nil:
+		v.Decision = "error"
+	}
+	return v
+}
+
+// describeRequest is a request in one line.
+func describeRequest(a *authz.Attributes) string {
+	if !a.ResourceRequest {
+		return fmt.Sprintf("%s %s %s", a.User.Name, a.Verb, a.Path)
+	}
+	what := a.Resource
+	if a.Group != "" {
+		what += "." + a.Group
+	}
+	if a.Subresource != "" {
+		what += "/" + a.Subresource
+	}
+	if a.Name != "" {
+		what += " " + a.Name
+	}
+	if a.Namespace != "" {
+		what += " in " + a.Namespace
+	}
+	return fmt.Sprintf("%s %s %s", a.User.Name, a.Verb, what)
+}
+
+// print writes a ruling, with every step if wanted.
+func (v *ruling) print(out io.Writer, steps bool) {
+	fmt.Fprintf(out, "%s: %s\n", v.Request, v.summary())
+	if !steps {
+		return
+	}
+	for _, s := range v.Steps {
+		fmt.Fprintf(out, "  %s: %s\n", s.Name, s.summary())
+		for _, c := range s.Conditions {
+			value := fmt.Sprint(c.Match)
+			if c.Error != "" {
+				value = c.Error
+			}
+			fmt.Fprintf(out, "    %s: %s\n", c.Expression, value)
+		}
+		if s.Review != nil {
+			fmt.Fprintf(out, "    review: %s\n", s.Review)
+		}
+	}
+}
+
+func (v *ruling) summary() string {
+	text := v.Decision
+	if len(v.Depends) > 0 {
+		text += " on " + strings.Join(v.Depends, ", ") + "; else " + v.Else
+	}
+	if v.By != "" {
+		text += " by " + v.By
+	}
+	return join(text, v.Reason, v.Error)
+}
+
+func (s *rulingStep) summary() string {
+	if s.Skipped {
+		return "skipped: a match condition is false"
+	}
+	return join(s.Decision, s.Reason, s.Error)
+}
+
+// join adds what is known to a text.
+func join(text string, more ...string) string {
+	for _, m := range more {
+		if m != "" {
+			text += ": " + strings.ReplaceAll(m, "\n", "; ")
+		}
+	}
+	return text
+}
