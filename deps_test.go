@@ -50,7 +50,7 @@ var arrows = map[string]string{
 	"authz/abac":           "authn authz",
 	"authz/node":           "authn authz",
 	"authz/reload":         "authn authz authz/config authz/webhook internal/watchfile",
-	"controller/roles":     "cache kind store",
+	"controller/roles":     "authz/rbac cache kind store",
 	"admission":            "authn authz cache doc kind meta status",
 	"admission/match":      "admission doc kind meta status",
 	"admission/conditions": "admission admission/match authn authz cel doc",
@@ -70,7 +70,7 @@ var arrows = map[string]string{
 	"keelsontest":          "server store/mem",
 	"lint":                 "cel doc kind meta schema schema/structural",
 	"suite":                "doc kind meta schema status",
-	"internal/cli":         "audit authz/config cel doc kind lint meta schema server status store/etcd suite",
+	"internal/cli":         "audit authn authz authz/abac authz/config authz/node authz/rbac authz/reload authz/webhook cel controller/roles doc kind lint meta schema server status store/etcd suite",
 	"internal/testcrds":    "",
 	"cmd/keelson":          "internal/cli",
 }

@@ -10,7 +10,7 @@ import (
 // TestMain lets the scripts call the command itself.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"keelson": func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"keelson": func() { os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) },
 	})
 }
 
