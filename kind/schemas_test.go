@@ -68,6 +68,17 @@ func TestOddMapType(t *testing.T) {
 	}
 }
 
+// TestEmptyTypes holds that a list or map type that is the empty text is given.
+func TestEmptyTypes(t *testing.T) {
+	for _, keyword := range []string{"x-kubernetes-map-type", "x-kubernetes-list-type"} {
+		crd := definition(t, "SCHEMA", `{type: object, properties: {metadata: {type: object, `+keyword+`: ""}}}`)
+		const want = `spec.validation.openAPIV3Schema.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified`
+		if got := texts(ValidateCRD(crd)); !contains(got, want) {
+			t.Errorf("%s: got %q", keyword, got)
+		}
+	}
+}
+
 // TestBudgetOfDefaults holds that the rules of all defaults share one budget.
 func TestBudgetOfDefaults(t *testing.T) {
 	dear := func(name string) string {

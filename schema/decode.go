@@ -423,9 +423,10 @@ func (x *decoder) array(n *node) (doc.Node, error) {
 		if !more {
 			return x.list(base), nil
 		}
+		i := len(x.stack) - base // an item that fails may leave some of its own on the stack
 		v, err := x.value(items)
 		if err != nil {
-			return doc.Node{}, underIndex(err, len(x.stack)-base)
+			return doc.Node{}, underIndex(err, i)
 		}
 		if v.Kind() == doc.Null && !items.nullable && items.defText != nil && !x.mode.noDefaults {
 			v = x.p.copyDefault(x.d, items)

@@ -383,3 +383,13 @@ func twinEmptied(x any) any {
 	}
 	return x
 }
+
+// TestPathOfMalformedMetadata holds that the path leads through lists in lists.
+func TestPathOfMalformedMetadata(t *testing.T) {
+	p := compileYAML(t, `{type: object, properties: {a: {type: array, items: {type: array, items: {type: object, properties: {
+		b: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}}}}}`, Options{Resource: true})
+	_, err := p.Decode(new(doc.Doc), []byte(`{"apiVersion":"g/v1","kind":"K","metadata":{},"a":[[],[{},{"b":{"metadata":{"name":1}}}]]}`))
+	if err == nil || !strings.HasPrefix(err.Error(), "a[1][1].b.metadata: ") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -39,3 +39,12 @@ func TestEmbeddedDefaults(t *testing.T) {
 		t.Errorf("got %q, upstream %q", got, theirs)
 	}
 }
+
+func TestListsOfNoObjects(t *testing.T) {
+	crd := embedding(t, `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a], default: [[6]],
+		items: {type: array, items: {type: integer}}, x-kubernetes-validations: [{rule: "self == oldSelf"}]}`)
+	got, theirs := texts(ours(crd, nil)), texts(theirs(t, crd, nil))
+	if len(got) == 0 || len(theirs) != len(got)+1 {
+		t.Errorf("got %q, upstream %q", got, theirs)
+	}
+}

@@ -67,6 +67,9 @@ var keyword = regexp.MustCompile(`OpenAPIV3Schema '[^']*' is not supported`)
 // dearest is one of the most expensive rules: among equals, upstream names any.
 var dearest = regexp.MustCompile(`\S+: Forbidden: contributed to estimated rule cost`)
 
+// wholeSchema is a schema as errors show it.
+var wholeSchema = regexp.MustCompile(`\{"ID":.*\}`)
+
 // texts are the errors as a set: upstream walks Go maps, so that the order of
 // siblings is not fixed.
 func texts(errs field.ErrorList) []string {
@@ -74,6 +77,9 @@ func texts(errs field.ErrorList) []string {
 	for _, e := range errs {
 		text := typeNames.ReplaceAllString(e.Error(), "TYPE")
 		text = dearest.ReplaceAllString(text, "DEAREST")
+		if strings.Contains(text, `"XEmbeddedResource":true`) {
+			text = wholeSchema.ReplaceAllString(text, "SCHEMA") // upstream changes its defaults, see the ledger
+		}
 		out = append(out, string(e.Type)+" "+keyword.ReplaceAllString(text, "KEYWORD"))
 	}
 	slices.Sort(out)

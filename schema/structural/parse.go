@@ -55,10 +55,10 @@ func parse(s *apiextv1.JSONSchemaProps) (*Schema, error) {
 		Rules:        s.XValidations,
 	}
 	if s.XListType != nil {
-		out.ListType = *s.XListType
+		out.ListType = given(*s.XListType)
 	}
 	if s.XMapType != nil {
-		out.MapType = *s.XMapType
+		out.MapType = given(*s.XMapType)
 	}
 	if !values.empty() {
 		out.Values = values
@@ -67,6 +67,15 @@ func parse(s *apiextv1.JSONSchemaProps) (*Schema, error) {
 		return nil, err
 	}
 	return shared.intern(out), nil
+}
+
+// given is a list or map type that is given, also if it is the empty text, which
+// is none of those there are.
+func given(t string) string {
+	if t == "" {
+		return `""`
+	}
+	return t
 }
 
 // parseChildren fills in items, properties and additionalProperties.
