@@ -8,7 +8,6 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -53,10 +52,7 @@ func definitions() *Kind {
 				return new(apiextv1.CustomResourceDefinition)
 			},
 		},
-	}, "v1", definitionSchema(), nil, Column{
-		Name: "Created At", Type: "date", JSONPath: ".metadata.creationTimestamp",
-		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
-	})
+	}, "v1", definitionSchema(), nil, definitionColumns()...)
 	k.Storage.Structural = sync.OnceValue(publishedSchema)
 	serveBeta(k)
 	return k

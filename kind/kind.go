@@ -127,7 +127,8 @@ type Column struct {
 	Name, Type, Format, Description string
 	Priority                        int32
 	JSONPath                        string
-	// Cell is the text of the cell where it is not what stands at JSONPath.
+	// Cell is the text of the cell where it is not what stands at JSONPath; in
+	// a column of booleans it is true or false.
 	Cell func(obj doc.Value, now time.Time) string
 }
 

@@ -50,7 +50,11 @@ const createdAt = "Created At"
 
 func (c *column) append(b []byte, obj doc.Value, now time.Time) []byte {
 	if c.def.Cell != nil {
-		return appendString(b, c.def.Cell(obj, now))
+		text := c.def.Cell(obj, now)
+		if c.cell == cellBoolean {
+			return append(b, text...)
+		}
+		return appendString(b, text)
 	}
 	v, ok := c.path.first(obj)
 	switch {

@@ -43,7 +43,6 @@ var ledger = []entry{
 
 	// Definitions.
 	{name: "items of a list of definitions have kind and apiVersion", requests: `GET .*customresourcedefinitions`, theirs: `CustomResourceDefinitionList`, ours: `CustomResourceDefinitionList`},
-	{name: "the table of definitions has no column Scope", requests: `GET .*customresourcedefinitions`, theirs: `"Scope"`, ours: `columnDefinitions`},
 	{name: "field selectors of definitions are refused in the words for custom resources", requests: `fieldSelector=spec.group`, theirs: `^400`, ours: `^400`},
 	{name: "refusals of routes of definitions have details", requests: `customresourcedefinitions/`, theirs: `details: \{\}`, ours: `^4`},
 	{name: "a definition must say its kind", requests: `POST .*customresourcedefinitions$`, theirs: `^4`, ours: `^4`},
