@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/doc"
@@ -48,7 +50,7 @@ func (q *request) scaleForm() *admission.Foreign {
 			return json.Marshal(s)
 		},
 		Take: func(d *doc.Doc, text []byte) error {
-			s, err := q.readScale(text)
+			s, err := q.readScale(text, &meta.WriteOptions{FieldValidation: metav1.FieldValidationIgnore})
 			if err != nil {
 				return err
 			}

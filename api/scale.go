@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-io/keelson/api/table"
 	"github.com/keelson-io/keelson/apply"
@@ -143,7 +145,7 @@ func (q *request) updateScale() error {
 	if err != nil {
 		return err
 	}
-	s, err := q.readScale(body.json)
+	s, err := q.readScale(body.json, o)
 	if err != nil {
 		return err
 	}
@@ -184,7 +186,7 @@ func (q *request) patchScale() error {
 		if err != nil {
 			return nil, err
 		}
-		return q.readScale(after)
+		return q.readScale(after, o)
 	})
 }
 
@@ -211,7 +213,7 @@ func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
 		if err != nil {
 			return nil, err
 		}
-		return q.readScale(after)
+		return q.readScale(after, o)
 	})
 }
 
@@ -219,10 +221,21 @@ func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
 const noReplicas = math.MinInt32
 
 // readScale reads a Scale and checks that it is one, of this object.
-func (q *request) readScale(body []byte) (*autoscalingv1.Scale, error) {
+func (q *request) readScale(body []byte, o *meta.WriteOptions) (*autoscalingv1.Scale, error) {
 	s := &autoscalingv1.Scale{}
-	if err := json.Unmarshal(body, s); err != nil {
-		return nil, status.BadRequest("%s in version %q cannot be handled as a %s: %v", scaleKind.Kind, "v1", scaleKind.Kind, err)
+	const refused = "Scale in version \"v1\" cannot be handled as a Scale: "
+	strict, err := kjson.UnmarshalStrict(body, s)
+	if err != nil {
+		return nil, status.BadRequest(refused+"%v", err)
+	}
+	for _, e := range strict {
+		switch o.FieldValidation {
+		case metav1.FieldValidationIgnore:
+		case metav1.FieldValidationStrict:
+			return nil, status.BadRequest(refused+"strict decoding error: %w", errors.Join(strict...))
+		default:
+			q.warn(e.Error())
+		}
 	}
 	if s.Kind != "" && s.Kind != scaleKind.Kind || s.APIVersion != "" && s.APIVersion != "autoscaling/v1" {
 		return nil, status.BadRequest("wrong object passed to Scale update: %s, Kind=%s", s.APIVersion, s.Kind)
