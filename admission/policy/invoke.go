@@ -62,7 +62,7 @@ func (p *Policies) invocations(ctx context.Context, r *admission.Request) (*enfo
 	if len(found) == 0 || match.ExemptFromPolicies(r.Version.Kind) {
 		return nil, nil
 	}
-	v := &enforcement{Policies: p, ctx: ctx, r: r}
+	v := &enforcement{Policies: p, ctx: ctx, r: r, calls: make([]call, 0, len(found))}
 	for i := range found {
 		v.policy(s.items[found[i].Item], &found[i])
 	}

@@ -23,6 +23,7 @@ type program struct {
 	variables   *variables
 	conditions  *conditions.Matcher
 	validations []validation
+	speaks      bool // a validation has a message expression
 	annotations []annotation
 }
 
@@ -65,7 +66,7 @@ func compile(p *admissionv1.ValidatingAdmissionPolicy, m *admission.Metrics) *pr
 			c.reason = *v.Reason
 		}
 		if v.MessageExpression != "" {
-			c.say = telling.Compile(v.MessageExpression, "string")
+			c.say, out.speaks = telling.Compile(v.MessageExpression, "string"), true
 		}
 		out.validations = append(out.validations, c)
 	}
@@ -148,16 +149,18 @@ func (p *program) evaluate(ctx context.Context, in *conditions.Input) (decisions
 	if p.err != nil {
 		return []decision{p.failure(p.err.Error())}, nil, nil
 	}
-	blind := in.Matching()
-	p.variables.bind(ctx, blind)
-	ok, err := p.conditions.Match(ctx, blind)
-	switch {
-	case err != nil:
-		return []decision{p.failure(err.Error())}, nil, nil
-	case !ok:
-		return nil, nil, nil
+	if p.conditions != nil {
+		blind := in.Matching()
+		p.variables.bind(ctx, blind)
+		ok, err := p.conditions.Match(ctx, blind)
+		switch {
+		case err != nil:
+			return []decision{p.failure(err.Error())}, nil, nil
+		case !ok:
+			return nil, nil, nil
+		}
 	}
-	decisions, err = p.validate(ctx, in)
+	decisions, err := p.validate(ctx, in)
 	if err != nil {
 		return []decision{p.failure(err.Error())}, nil, nil
 	}
@@ -196,7 +199,11 @@ func (p *program) validate(ctx context.Context, in *conditions.Input) ([]decisio
 			*d = p.failure("failed messageExpression: " + err.Error())
 			d.number = i
 		case !d.admit:
-			d.message = p.validations[i].explain(said[i])
+			text := ""
+			if said != nil {
+				text = said[i]
+			}
+			d.message = p.validations[i].explain(text)
 		}
 	}
 	return decisions, nil
@@ -205,6 +212,9 @@ func (p *program) validate(ctx context.Context, in *conditions.Input) ([]decisio
 // say evaluates the message expressions, of all validations. They do not ask
 // the authorizer.
 func (p *program) say(ctx context.Context, in *conditions.Input, budget *conditions.Budget) ([]string, error) {
+	if !p.speaks {
+		return nil, nil
+	}
 	said := make([]string, len(p.validations))
 	telling := in.WithoutAuthorizer()
 	p.variables.bind(ctx, telling)

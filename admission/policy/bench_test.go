@@ -1,0 +1,124 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/policy"
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kind/builtin"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/store/mem"
+)
+
+// This file measures many policies, and holds that those which are for other
+// requests cost nothing.
+
+const widgetCRD = `
+metadata: {name: widgets.demo.io}
+spec:
+  group: demo.io
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+status: {conditions: [{type: Established, status: "True"}], acceptedNames: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}}
+`
+
+// host has one namespace.
+type host struct{ admission.Host }
+
+func (host) Namespace(context.Context, string) (*cache.View, error) {
+	return &cache.View{JSON: []byte(`{"metadata":{"name":"default"}}`)}, nil
+}
+
+// policies is a step with n policies for a resource, and a request for widgets.
+func policies(t testing.TB, n int, resource string) (*policy.Policies, *admission.Request) {
+	t.Helper()
+	kinds := new(kind.Registry)
+	for _, k := range builtin.All() {
+		kinds.Put(k)
+	}
+	crd := &apiextv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(widgetCRD), crd); err != nil {
+		t.Fatal(err)
+	}
+	kind.DefaultCRD(crd)
+	k, err := kind.Compile(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds.Put(k)
+	s := mem.New(mem.Options{})
+	put := func(key, text string) {
+		if _, err := s.Create(t.Context(), key, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		put(fmt.Sprintf("validatingadmissionpolicies/p%d", i), fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy",
+			"metadata":{"name":"p%d","uid":"%d"},"spec":{"failurePolicy":"Fail","matchConstraints":{"matchPolicy":"Equivalent","namespaceSelector":{},"objectSelector":{},
+			"resourceRules":[{"operations":["CREATE"],"apiGroups":["demo.io"],"apiVersions":["*"],"resources":["%s"]}]},
+			"validations":[{"expression":"object.spec.replicas > %d"}]}}`, i, i, resource, i%5))
+		put(fmt.Sprintf("validatingadmissionpolicybindings/b%d", i), fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1",
+			"kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"b%d"},"spec":{"policyName":"p%d","validationActions":["Deny"]}}`, i, i))
+	}
+	c := cache.New(s, cache.Options{})
+	t.Cleanup(func() { c.Close(); s.Close() })
+	registry := prometheus.NewRegistry()
+	step := policy.Validating(policy.Config{
+		Kinds: kinds.Load, Cache: c, Host: host{}, Authorizer: authz.Standard(), Logger: slog.New(slog.DiscardHandler),
+		Metrics: admission.NewMetrics(registry), Checks: policy.NewMetrics(registry),
+	})
+	v := k.Version("v1")
+	d := new(doc.Doc)
+	if _, err := v.Decode(d, []byte(`{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"a","namespace":"default"},"spec":{"replicas":7,"color":"red"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	return step, &admission.Request{Operation: admission.Create, Version: v, Namespace: "default", Name: "a", New: d,
+		User: &authn.User{Name: "ann"}, Write: &meta.WriteOptions{}}
+}
+
+// TestPoliciesForOthersCostNothing: with a thousand policies for other
+// resources a request allocates nothing.
+func TestPoliciesForOthersCostNothing(t *testing.T) {
+	step, r := policies(t, 1000, "gadgets")
+	ctx := context.Background()
+	check := func() {
+		if err := step.Validate(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check()
+	if n := testing.AllocsPerRun(100, check); n > 0 {
+		t.Errorf("a request that no policy is for: %v allocations, want none", n)
+	}
+}
+
+func BenchmarkPolicies(b *testing.B) {
+	for _, row := range []struct {
+		n        int
+		resource string
+	}{{1, "gadgets"}, {1000, "gadgets"}, {1, "widgets"}, {100, "widgets"}} {
+		b.Run(fmt.Sprintf("%d for %s", row.n, row.resource), func(b *testing.B) {
+			step, r := policies(b, row.n, row.resource)
+			ctx := context.Background()
+			for b.Loop() {
+				if err := step.Validate(ctx, r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
