@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"runtime"
@@ -14,7 +15,7 @@ import (
 func runEngine(args []string) error {
 	fs := flag.NewFlagSet("bench engine", flag.ExitOnError)
 	rounds := fs.Int("rounds", 7, "rounds; each measures every row on both sides")
-	files := fs.String("o", "", "write the tables as Markdown between the markers of these files, separated by commas")
+	files := fs.String("o", "", "write the tables as Markdown between the markers of this benchmarks.md and of the limits.md beside it")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -41,13 +42,25 @@ func measureEngine(rounds int, files string) error {
 		}
 		objects, definitions = append(objects, o), append(definitions, d)
 	}
-	table := engineHeading(rounds) + objectTable(objects) + "\n" + definitionTable(definitions)
-	fmt.Println(table)
+	say("engine: growth and limits")
+	growth, err := growthTable()
+	if err != nil {
+		return err
+	}
+	limits, err := hostileTable()
+	if err != nil {
+		return err
+	}
+	table := engineHeading(rounds) + objectTable(objects) + "\n" + definitionTable(definitions) + "\n" + growth
+	fmt.Println(table + "\n" + limits)
 	for file := range strings.SplitSeq(files, ",") {
 		if file == "" {
 			continue
 		}
-		if err := replaceBetween(file, "<!-- engine:begin -->", "<!-- engine:end -->", table); err != nil {
+		if err := errors.Join(
+			replaceBetween(file, "<!-- engine:begin -->", "<!-- engine:end -->", table),
+			replaceBetween(strings.Replace(file, "benchmarks", "limits", 1), "<!-- limits:begin -->", "<!-- limits:end -->", engineHeading(1)+limits),
+		); err != nil {
 			return err
 		}
 	}

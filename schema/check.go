@@ -70,24 +70,41 @@ func (n *node) membersOK(d *doc.Doc, x doc.Node) bool {
 			return false
 		}
 	}
-	shaped := x.ShapeIndex() == n.slotShape && n.slotShape != 0
+	if !n.laidOut(x) {
+		return n.namedOK(d, x)
+	}
 	for i := range n.checked {
 		p := &n.checked[i]
-		var m doc.Node
-		if shaped && p.slot >= 0 {
-			if m = d.Slot(x, p.slot); m.Kind() == doc.Absent {
-				continue
+		if p.slot < 0 {
+			if m := n.member(d, x, p.name, -1); m.Kind() != doc.Absent && !p.node.ok(d, m) {
+				return false
 			}
-			if m.Kind() == doc.String {
-				if !p.node.textOK(d, m) {
-					return false
-				}
-				continue
-			}
-		} else if m = n.member(d, x, p.name, p.slot); m.Kind() == doc.Absent {
 			continue
 		}
-		if !p.node.ok(d, m) {
+		switch m := d.Slot(x, p.slot); m.Kind() {
+		case doc.Absent:
+		case doc.String:
+			if !p.node.textOK(d, m) {
+				return false
+			}
+		default:
+			if !p.node.ok(d, m) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// namedOK checks the declared members of an object in another layout than that
+// of n. What it costs depends on the members that are there: there may be very
+// many such objects with few members each.
+func (n *node) namedOK(d *doc.Doc, x doc.Node) bool {
+	if len(n.checked) == 0 {
+		return true
+	}
+	for name, m := range (doc.Value{Doc: d, Node: x}).Members() {
+		if p := n.prop(name); p != nil && p.deepChecks && !p.ok(d, m.Node) {
 			return false
 		}
 	}

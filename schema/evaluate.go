@@ -92,8 +92,16 @@ func (e *evaluation) collect(n *node, x, old doc.Node) {
 				e.collect(n.additional, m.Node, e.oldMember(n, old, name, -1))
 			}
 		}
-		for i := range n.props {
-			if p := &n.props[i]; p.rules() {
+		if n.laidOut(x) {
+			for i := range n.props {
+				if p := &n.props[i]; p.rules() {
+					e.collect(p.node, n.member(e.d, x, p.name, p.slot), e.oldMember(n, old, p.name, p.slot))
+				}
+			}
+			return
+		}
+		for p := range n.present(e.d, x) {
+			if p.rules() {
 				e.collect(p.node, n.member(e.d, x, p.name, p.slot), e.oldMember(n, old, p.name, p.slot))
 			}
 		}
@@ -217,8 +225,8 @@ func (s *slowRules) node(n *node, path *field.Path, x, old doc.Value, r ratchet)
 				}
 			}
 		}
-		for i := range n.props {
-			if p := &n.props[i]; p.rules() && !s.done {
+		for p := range n.present(x.Doc, x.Node) {
+			if p.rules() && !s.done {
 				s.node(p.node, path.Child(p.name), x.Get(p.name), old.Get(p.name), r.key(p.name))
 			}
 		}

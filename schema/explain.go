@@ -33,7 +33,7 @@ func (f *findings) merge(other findings) {
 
 // maxText is how many bytes of errors are listed for one object. A short object
 // can be wrong in very many places, and one error can list a whole enum.
-const maxText = 4 << 20
+const maxText = 1 << 20
 
 // explainer lists errors. It goes no further once it has listed enough.
 type explainer struct{ text int }
@@ -337,7 +337,7 @@ func (e *explainer) members(n *node, x doc.Value, at *spot, c *correlation) find
 			f.merge(e.value(n.additional, m, &spot{up: at, sort: toOther, name: key}, c.member(at, key)))
 		}
 	}
-	for _, p := range n.props {
+	for p := range n.present(x.Doc, x.Node) {
 		if m := x.Get(p.name); m.Exists() {
 			f.merge(e.value(p.node, m, &spot{up: at, name: p.name}, c.member(at, p.name)))
 		}

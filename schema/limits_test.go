@@ -177,3 +177,23 @@ func TestLongEnums(t *testing.T) {
 		}
 	}
 }
+
+// TestPresent holds that walks over an object that is a map take its members, not
+// all that the schema declares.
+func TestPresent(t *testing.T) {
+	p := compileYAML(t, `{type: object, properties: {a: {type: string}, b: {type: string}, c: {type: string}, e: {type: string}}}`, Options{})
+	root := p.code.Load().root
+	for text, want := range map[string]string{`{}`: "", `{"b":"","d":1}`: "b", `{"a":1,"aa":2,"c":3,"e":4,"f":5}`: "a c e"} {
+		var d doc.Doc
+		if err := doc.Parse(&d, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for p := range root.present(&d, d.Root().Node) {
+			got = append(got, p.name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}

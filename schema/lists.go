@@ -37,8 +37,16 @@ func (n *node) listsOK(d *doc.Doc, x doc.Node) bool {
 				}
 			}
 		}
-		for i := range n.props {
-			if p := &n.props[i]; p.node.deepLists && !p.node.listsOK(d, n.member(d, x, p.name, p.slot)) {
+		if n.laidOut(x) {
+			for i := range n.props {
+				if p := &n.props[i]; p.node.deepLists && !p.node.listsOK(d, n.member(d, x, p.name, p.slot)) {
+					return false
+				}
+			}
+			return true
+		}
+		for p := range n.present(d, x) {
+			if p.node.deepLists && !p.node.listsOK(d, n.member(d, x, p.name, p.slot)) {
 				return false
 			}
 		}
@@ -129,7 +137,7 @@ func (n *node) duplicates(path *field.Path, x doc.Value) field.ErrorList {
 				errs = append(errs, n.additional.duplicates(path.Key(name), m)...)
 			}
 		}
-		for _, p := range n.props {
+		for p := range n.present(x.Doc, x.Node) {
 			if m := x.Get(p.name); m.Exists() {
 				errs = append(errs, p.node.duplicates(path.Child(p.name), m)...)
 			}

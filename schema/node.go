@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"iter"
 	"sort"
 
 	"github.com/keelson-io/keelson/doc"
@@ -133,6 +134,34 @@ func (n *node) prop(name string) *node {
 	return nil
 }
 
+// laidOut reports whether object x has its members in the slots of n.
+func (n *node) laidOut(x doc.Node) bool { return n.slotShape != 0 && x.ShapeIndex() == n.slotShape }
+
+// present ranges over the declared properties of object x that may be there, by
+// name. It costs what x has, not what n declares.
+func (n *node) present(d *doc.Doc, x doc.Node) iter.Seq[*prop] {
+	return func(yield func(*prop) bool) {
+		if n.laidOut(x) || x.Kind() != doc.Object {
+			for i := range n.props {
+				if !yield(&n.props[i]) {
+					return
+				}
+			}
+			return
+		}
+		at := 0
+		for name := range (doc.Value{Doc: d, Node: x}).Members() {
+			i := at + sort.Search(len(n.props)-at, func(i int) bool { return n.props[at+i].name >= name })
+			if i < len(n.props) && n.props[i].name == name {
+				at = i + 1
+				if !yield(&n.props[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // child is the schema of a member: that of the property or else of additional
 // properties.
 func (n *node) child(name string) *node {
@@ -144,7 +173,7 @@ func (n *node) child(name string) *node {
 
 // member is the member of object x in slot (-1: unknown) or of that name.
 func (n *node) member(d *doc.Doc, x doc.Node, name string, slot int) doc.Node {
-	if slot >= 0 && x.ShapeIndex() == n.slotShape && n.slotShape != 0 {
+	if slot >= 0 && n.laidOut(x) {
 		return d.Slot(x, slot)
 	}
 	return doc.Value{Doc: d, Node: x}.Get(name).Node

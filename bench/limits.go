@@ -1,0 +1,146 @@
+// This file measures how time grows with objects and rules, and what hostile input costs.
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// widgets is an engine for a kind with this schema of spec, written as YAML.
+func widgets(spec string) (*keelsonEngine, error) {
+	var props apiextv1.JSONSchemaProps
+	if err := yaml.Unmarshal([]byte(spec), &props); err != nil {
+		return nil, err
+	}
+	crd := &apiextv1.CustomResourceDefinition{Spec: apiextv1.CustomResourceDefinitionSpec{
+		Group: "bench.example.org", Scope: apiextv1.ClusterScoped,
+		Names: apiextv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
+		Versions: []apiextv1.CustomResourceDefinitionVersion{{
+			Name: "v1", Served: true, Storage: true,
+			Schema: &apiextv1.CustomResourceValidation{OpenAPIV3Schema: &apiextv1.JSONSchemaProps{
+				Type: "object", Properties: map[string]apiextv1.JSONSchemaProps{"spec": props},
+			}},
+		}},
+	}}
+	crd.Name = "widgets.bench.example.org"
+	kind.DefaultCRD(crd)
+	return newKeelsonEngine(crd, "v1")
+}
+
+// widget is an object of that kind.
+func widget(spec string) []byte {
+	return []byte(`{"apiVersion":"bench.example.org/v1","kind":"Widget","metadata":{"name":"w"},"spec":` + spec + `}`)
+}
+
+// growthTable shows that time grows no faster than objects and rules: for each size the time of one object, and of it per byte
+// and rule that is evaluated.
+func growthTable() (string, error) {
+	var b strings.Builder
+	b.WriteString("| items | bytes | rules | time | per byte | per evaluated rule |\n|" + strings.Repeat(" ---: |", 6) + "\n")
+	for _, row := range []struct{ items, rules int }{{16, 1}, {160, 1}, {1600, 1}, {16000, 1}, {16, 10}, {16, 100}, {16, 500}, {160, 500}, {1600, 100}} {
+		var rules strings.Builder
+		for i := range row.rules {
+			fmt.Fprintf(&rules, "{rule: \"self.name != 'm%d' || self.num > %d\"}, ", i, i)
+		}
+		e, err := widgets(`{type: object, properties: {l: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name],
+			items: {type: object, required: [name], properties: {name: {type: string, maxLength: 20, pattern: "^n[0-9]+$"}, num: {type: integer, minimum: 1}, kind: {type: string, enum: [a, b, c]}},
+			x-kubernetes-validations: [` + rules.String() + `]}}}}`)
+		if err != nil {
+			return "", err
+		}
+		var items strings.Builder
+		for i := range row.items {
+			fmt.Fprintf(&items, `,{"kind":"b","name":"n%08d","num":%d}`, i, 1_000_000+i)
+		}
+		body := widget(`{"l":[` + items.String()[1:] + `]}`)
+		if errs := e.check(body); len(errs) > 0 {
+			return "", errs.ToAggregate()
+		}
+		took := leastOf(5, func() { e.check(body) })[0]
+		fmt.Fprintf(&b, "| %s | %s | %d | %s µs | %.1f ns | %.0f ns |\n", figure(float64(row.items)), figure(float64(len(body))), row.rules,
+			figure(took), took*1e3/float64(len(body)), took*1e3/float64(row.items*row.rules))
+	}
+	return b.String(), nil
+}
+
+// maxBody is the longest body of a request.
+const maxBody = 3 << 20
+
+// filled repeats a part until the whole is as long as a body may be.
+func filled(before, part, after string) string {
+	return before + strings.Repeat(part, (maxBody-200-len(before)-len(after))/len(part)) + after
+}
+
+// hostile are objects that are as long as they may be and made to be expensive.
+func hostile() []struct{ name, schema, spec string } {
+	names := make([]string, 10_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("a-long-value-of-an-enum-%d", i)
+	}
+	list := "[" + strings.Join(names, ", ") + "]"
+	var wide, branches strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&wide, "p%d: {type: string}, ", i)
+	}
+	for i := range 100 {
+		fmt.Fprintf(&branches, "{required: [p%d]}, ", i)
+	}
+	long := strings.Repeat("k", 1<<20)
+	return []struct{ name, schema, spec string }{
+		{"a million integers", `{type: object, properties: {l: {type: array, items: {type: integer}}}}`, filled(`{"l":[1`, `,1`, `]}`)},
+		{"each wrong by an enum of 10,000 texts", `{type: object, properties: {l: {type: array, items: {type: string, enum: ` + list + `}}}}`, filled(`{"l":["x"`, `,"y"`, `]}`)},
+		{"each lacks 10,000 required members", `{type: object, properties: {l: {type: array, items: {type: object, required: ` + list + `}}}}`, filled(`{"l":[{}`, `,{}`, `]}`)},
+		{"empty objects of 500 declared members", `{type: object, properties: {l: {type: array, items: {type: object, properties: {` + wide.String() + `}}}}}`, filled(`{"l":[{}`, `,{}`, `]}`)},
+		{"none of 100 branches of oneOf, each", `{type: object, properties: {l: {type: array, items: {type: object, properties: {` + wide.String() + `}, oneOf: [` + branches.String() + `]}}}}`, filled(`{"l":[{}`, `,{}`, `]}`)},
+		{"members below a key of 1 MiB", `{type: object, properties: {m: {type: object, additionalProperties: {type: object, additionalProperties: {type: string}}}}}`,
+			`{"m":{"` + long + `":` + filled(`{"a":1`, `,"b":1`, `}`)[1<<20:] + `}}`},
+		{"the same key again and again", `{type: object, x-kubernetes-preserve-unknown-fields: true}`, filled(`{"a":1`, `,"a":1`, `}`)},
+		{"unknown keys", `{type: object}`, filled(`{"a":1`, `,"a":1`, `}`)},
+		{"equal items of a set", `{type: object, properties: {l: {type: array, x-kubernetes-list-type: set, items: {type: integer}}}}`, filled(`{"l":[1`, `,1`, `]}`)},
+		{"a pattern that other engines backtrack in", `{type: object, properties: {s: {type: string, pattern: "^(x+x+)+y$"}}}`, filled(`{"s":"`, "x", `"}`)},
+		{"the same beyond ASCII", `{type: object, properties: {s: {type: string, pattern: "^(x+x+)+y$"}}}`, filled(`{"s":"`, "xé", `"}`)},
+		{"a rule that fails for each item", `{type: object, properties: {l: {type: array, items: {type: integer, x-kubernetes-validations: [{rule: self > 1}]}}}}`, filled(`{"l":[1`, `,1`, `]}`)},
+		{"a rule that is quadratic", `{type: object, properties: {l: {type: array, items: {type: integer}, x-kubernetes-validations: [{rule: "self.all(x, self.all(y, x <= y))"}]}}}`, filled(`{"l":[1`, `,1`, `]}`)},
+		{"100,000 levels", `{type: object, x-kubernetes-preserve-unknown-fields: true}`, strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000)},
+		{"9,000 levels that are kept", `{type: object, x-kubernetes-preserve-unknown-fields: true}`, strings.Repeat(`{"a":`, 9000) + "1" + strings.Repeat("}", 9000)},
+	}
+}
+
+// hostileTable shows what they cost.
+func hostileTable() (string, error) {
+	var b strings.Builder
+	b.WriteString("| object | bytes | time | memory, all of it | answer |\n| --- |" + strings.Repeat(" ---: |", 3) + " --- |\n")
+	for _, row := range hostile() {
+		e, err := widgets(row.schema)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", row.name, err)
+		}
+		body := widget(row.spec)
+		e.check(widget(`{}`)) // compiles
+		collect()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		errs := e.check(body)
+		took := time.Since(start)
+		runtime.ReadMemStats(&after)
+		answer, text := "valid", 0
+		for _, e := range errs {
+			text += len(e.Field) + len(e.Detail)
+		}
+		if len(errs) > 0 {
+			answer = fmt.Sprintf("%s errors, %s bytes", figure(float64(len(errs))), figure(float64(text)))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s ms | %.0f MB | %s |\n", row.name, figure(float64(len(body))), figure(float64(took.Microseconds())/1e3),
+			float64(after.TotalAlloc-before.TotalAlloc)/(1<<20), answer)
+	}
+	return b.String(), nil
+}
