@@ -43,6 +43,7 @@ func (o *strictness) compareVersions(crd *apiextv1.CustomResourceDefinition, h *
 	if len(oldHoisted.selectable) > maxSelectable && equality.Semantic.DeepEqual(h.selectable, oldHoisted.selectable) {
 		o.manySelectable[""] = true
 	}
+	sameName := map[string]bool{}
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
 		for j := range old.Spec.Versions {
@@ -50,6 +51,10 @@ func (o *strictness) compareVersions(crd *apiextv1.CustomResourceDefinition, h *
 			if was.Name != v.Name {
 				continue
 			}
+			if sameName[v.Name] {
+				break // of versions of one name the first one counts
+			}
+			sameName[v.Name] = true
 			if equality.Semantic.DeepEqual(v.Schema, was.Schema) {
 				o.unchanged[v.Name] = true
 			}
