@@ -326,7 +326,7 @@ func TestValidation(t *testing.T) {
 		head + "x: y":         `strict decoding error: unknown field "x"`,
 		"apiVersion: apiserver.config.k8s.io/v2\nkind: AuthenticationConfiguration":                              `no kind "AuthenticationConfiguration" is registered for version "apiserver.config.k8s.io/v2"`,
 		"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration":                               "expected AuthenticationConfiguration, got *apiserver.AuthorizationConfiguration",
-		head + "anonymous: {conditions: [{path: /livez}]}":                                                       "anonymous.conditions: Invalid value: [{\"path\":\"/livez\"}]: enabled should be set to true when conditions are defined",
+		head + "anonymous: {conditions: [{path: /livez}]}":                                                       "anonymous.conditions: Invalid value: [{\"Path\":\"/livez\"}]: enabled should be set to true when conditions are defined",
 		issuer("audiences: [a]", mapping):                                                                        "jwt[0].issuer.url: Required value",
 		issuer("url: http://x, audiences: [a]", mapping):                                                         `jwt[0].issuer.url: Invalid value: "http://x": URL scheme must be https`,
 		issuer("url: 'https://u:p@x?q#f', audiences: [a]", mapping):                                              "URL must not contain a username or password",

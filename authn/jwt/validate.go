@@ -57,7 +57,11 @@ func (c *Configuration) compile(disallowed []string) ([]*program, field.ErrorLis
 		}
 	}
 	if a := c.Anonymous; a != nil && !a.Enabled && len(a.Conditions) > 0 {
-		errs = append(errs, field.Invalid(field.NewPath("anonymous", "conditions"), a.Conditions, "enabled should be set to true when conditions are defined"))
+		var shown []struct{ Path string } // as upstream shows them
+		for _, condition := range a.Conditions {
+			shown = append(shown, struct{ Path string }{condition.Path})
+		}
+		errs = append(errs, field.Invalid(field.NewPath("anonymous", "conditions"), shown, "enabled should be set to true when conditions are defined"))
 	}
 	return programs, errs
 }
