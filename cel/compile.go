@@ -29,6 +29,7 @@ type code struct {
 	// choose evaluates a node that is ?:, whose branches take the steps that
 	// follow it, and says whether the branch has steps already.
 	choose func(fr *frame) (Value, bool)
+	mixed  bool       // the node is ?: with a branch that may be no bool although it is typed so
 	static Kind       // the kind that the value has if it is no error; KindNone if unknown
 	param  *Type      // the type in the schema, if there is one
 	attr   *attribute // the node, if it is one that may be unknown

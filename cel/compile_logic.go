@@ -108,6 +108,7 @@ func (c *compiler) conditional(e ast.Expr) *code {
 		return fr.fail
 	}
 	out := &code{eval: eval, choose: chooser(cond, a, b)}
+	out.mixed = a.test == nil || b.test == nil || a.mixed || b.mixed
 	if c.ast.GetType(e.ID()).IsExactType(types.BoolType) {
 		aTest, bTest := a.asBranchTest(), b.asBranchTest()
 		out.test = func(fr *frame) tri {

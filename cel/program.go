@@ -34,7 +34,7 @@ func (p *Program) compile(e *Env, tree *ast.AST, self *Type, optionalOldSelf boo
 		return err
 	}
 	p.value, p.test, p.slots, p.optional = root.eval, root.test, slots, optionalOldSelf
-	if root.choose != nil {
+	if root.mixed {
 		p.test = nil // what ?: chooses need not be a bool: a member may be null
 	}
 	p.self, p.loops = self, slots > firstLocal
