@@ -10,6 +10,9 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := ./store/... ./cache ./kind ./api/... ./apply ./authn ./controller/...
 # Fuzz targets run this long each.
 FUZZTIME ?= 30s
+# Random expressions beside cel-go: how many cases in place of a time, and where they begin.
+CASES ?=
+SEED ?= 1
 # Objects that conformance-schema compares.
 OBJECTS ?= 1000000
 
@@ -48,6 +51,7 @@ e2e: ## the real binary, driven by real kubectl and client-go
 .PHONY: conformance
 conformance: ## the quick part of the comparison with upstream's code
 	cd conformance && $(GO) test -short -timeout=10m ./...
+	$(MAKE) --no-print-directory fuzz-cel FUZZTIME=1m
 	cd conformance && $(GO) test -count=1 -v -run TestPublishedSuite ./celspec | grep -E "^(\||cel-spec|---|FAIL|ok)"
 	$(MAKE) conformance-upstream
 
@@ -71,6 +75,13 @@ fuzz: ## every fuzz target, FUZZTIME (default 30s) each
 			echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; \
 		done; \
 	done
+
+	$(MAKE) --no-print-directory fuzz-cel
+
+.PHONY: fuzz-cel
+fuzz-cel: ## random expressions beside cel-go for FUZZTIME, or CASES=10000000 of them; SEED=n goes on at n
+	cd conformance && $(GO) test -count=1 -v -timeout=0 -run '^TestRandom$$' ./cel -compare.seed $(SEED) \
+		$(if $(CASES),-compare.cases $(CASES),-compare.time $(FUZZTIME)) | grep -vE '^=== '
 
 .PHONY: bench
 bench: ## Keelson beside upstream's server, then the engine and single rules: prints ratios, writes them into the documents

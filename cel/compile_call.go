@@ -80,7 +80,8 @@ type callCode struct {
 	builtin builtin
 	impl    *functions.Overload
 	args    []evalFn
-	early   bool // an argument that fails ends the evaluation of the arguments
+	guard   func(args []Value) bool // tells that the result is too large; nil: it cannot be
+	early   bool                    // an argument that fails ends the evaluation of the arguments
 	trait   int
 }
 
@@ -118,7 +119,7 @@ func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
 	if impl == nil {
 		c.unsupported(name + "()")
 	}
-	cc := &callCode{name: name, cost: c.callCost(name, overload), builtin: builtins[overload], impl: impl, trait: impl.OperandTrait}
+	cc := &callCode{name: name, guard: guards[name], cost: c.callCost(name, overload), builtin: builtins[overload], impl: impl, trait: impl.OperandTrait}
 	for _, arg := range args {
 		cc.args = append(cc.args, arg.eval)
 	}
@@ -173,6 +174,10 @@ func (cc *callCode) finish(fr *frame, base int, failure Value) Value {
 	args := fr.stack[base:]
 	result := failure
 	if failure.kind == KindNone {
+		if cc.guard != nil && cc.guard(args) {
+			fr.drop(base)
+			return fr.exhausted()
+		}
 		result = cc.apply(args)
 	}
 	fr.cost += cc.cost(args, result)

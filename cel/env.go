@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
-	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/decls"
 	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/types"
@@ -260,12 +259,8 @@ func (ts *TypeSet) compile(expr string, self *Type, o CompileOptions) (*Program,
 	if len(errs.GetErrors()) > 0 {
 		return nil, fmt.Errorf("%scompilation failed: %s", prefix, cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()))
 	}
-	found := cel.NewIssuesWithSourceInfo(common.NewErrors(parsed.Source()), tree.SourceInfo())
-	for _, v := range ts.env.base.Validators() {
-		v.Validate(ts.env.base, ts.env.validator, checked, found)
-	}
-	if found.Err() != nil {
-		return nil, fmt.Errorf("%scompilation failed: %s", prefix, found)
+	if err := ts.env.validate(checked, parsed.Source()); err != nil {
+		return nil, fmt.Errorf("%scompilation failed: %w", prefix, err)
 	}
 	output := checked.GetType(checked.Expr().ID())
 	switch {

@@ -401,6 +401,9 @@ func listContains(l, x Value) Value {
 		}
 		return boolValue(false)
 	}
+	if x.failed() {
+		return x
+	}
 	i, found := nodesBefore(l, x)
 	if found {
 		return boolValue(true)

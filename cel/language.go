@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
-	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/decls"
 	"github.com/google/cel-go/common/types"
@@ -273,12 +272,8 @@ func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
 			return nil, errors.New(cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()).String())
 		}
 		x.tree = checked
-		issues := cel.NewIssuesWithSourceInfo(common.NewErrors(parsed.Source()), tree.SourceInfo())
-		for _, v := range l.env.base.Validators() {
-			v.Validate(l.env.base, l.env.validator, checked, issues)
-		}
-		if issues.Err() != nil {
-			return nil, errors.New(issues.String())
+		if err := l.env.validate(checked, parsed.Source()); err != nil {
+			return nil, err
 		}
 	}
 	if l.allowed != nil {

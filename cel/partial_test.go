@@ -73,6 +73,7 @@ func TestPartial(t *testing.T) {
 		{"a[?'q'].orValue(s)", "s", `a[?"q"].orValue(s); s`},
 		{"cel.bind(y, n * 2, y + size(s))", "s", "cel.bind(y, 10, y + size(s)); s"},
 		{"math.greatest(n, size(s), 2 + 2)", "s", "math.greatest(5, size(s), 4); s"},
+		{"l[a.list]", "l", "l[a.list]; l"},
 		{"1 / 0 > n && b", "b", "1 / 0 > 5 && b; b"},
 		{"at + duration('90s') < timestamp('2020-01-01T00:00:00Z')", "at", `at + duration("1m30s") < timestamp("2020-01-01T00:00:00Z"); at`},
 		{"'v=' + string(n) + s", "s", `"v=5" + s; s`},
@@ -264,6 +265,44 @@ func without(data map[string]any, unknown string) map[string]any {
 		return data
 	}
 	return out
+}
+
+// TestPartialOfKubernetes: what remains compiles where the items of a literal
+// must have one type.
+func TestPartialOfKubernetes(t *testing.T) {
+	l, err := NewLanguage(LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{
+		{Name: "l", Type: "list(dyn)"}, {Name: "e", Type: "list(string)"}, {Name: "s", Type: "string"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := goVars(t, map[string]any{"l": []any{1, "a"}, "e": []string{}})
+	for expr, want := range map[string]string{
+		`[l, [dyn(s)]].size() == 2`: `[[dyn(1), dyn("a")], [dyn(s)]].size() == 2`,
+		`[e, [s]].size() == 2`:      `[dyn([]), dyn([s])].size() == 2`,
+		`{s: e, 'k': [s]}.size()`:   `{s: dyn([]), "k": dyn([s])}.size()`,
+		`[[s], ?optional.of(e)][0]`: `[[s], ?optional.of(e)][0]`,
+		`[s, 'a'].size() == 2`:      `[s, "a"].size() == 2`,
+	} {
+		x, err := l.CompileExpression(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := x.Partial(context.Background(), vars, patterns(t, l, "s"), 0)
+		if err != nil || out.Residual != want {
+			t.Errorf("%s: got %s, %v, want %s", expr, out.Residual, err, want)
+			continue
+		}
+		if _, err := l.CompileExpression(out.Residual); err != nil {
+			t.Errorf("%s: the residual does not compile: %v", expr, err)
+		}
+	}
+	// Checks of cel-go that panic are errors here.
+	for _, expr := range []string{`[?dyn(optional.of(1))]`, `{?'a': dyn(optional.of(1)), 'b': 2}`} {
+		if _, err := l.CompileExpression(expr); err == nil || !strings.Contains(err.Error(), "internal error") {
+			t.Errorf("%s: got %v", expr, err)
+		}
+	}
 }
 
 // TestPartialLaw: evaluating the residual expression with everything known

@@ -36,9 +36,21 @@ type path struct {
 
 // eval is the path's value where it stands alone.
 func (p *path) eval(fr *frame) Value {
+	if p.root == discount {
+		v := p.resolve(fr)
+		if fr.cost > fr.limit {
+			return fr.exhausted()
+		}
+		fr.cost += discount
+		return v
+	}
 	fr.cost += p.root
 	return p.resolve(fr)
 }
+
+// discount is the price of the root of has() over ?:, which has none: one unit
+// comes back, but only at the end.
+const discount = ^uint64(0)
 
 // resolve is the path's value without the price of the root, as a branch of ?:
 // or an index is evaluated.

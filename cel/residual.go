@@ -32,6 +32,7 @@ type residue struct {
 	fac     ast.ExprFactory
 	macros  map[int64]ast.Expr
 	lastID  int64
+	dyns    int // literals that became dyn
 	written int // depth of parts that stay as they were written
 }
 
@@ -130,12 +131,18 @@ func (r *residue) expr(e ast.Expr) ast.Expr {
 		return r.call(e)
 	case ast.ListKind:
 		l := e.AsList()
-		return r.fac.NewList(r.id(), r.exprs(l.Elements()), l.OptionalIndices())
+		return r.fac.NewList(r.id(), r.together(l.Elements(), len(l.OptionalIndices()) > 0), l.OptionalIndices())
 	case ast.MapKind:
-		var entries []ast.EntryExpr
+		var keys, values []ast.Expr
+		optional := false
 		for _, entry := range e.AsMap().Entries() {
-			m := entry.AsMapEntry()
-			entries = append(entries, r.fac.NewMapEntry(r.id(), r.expr(m.Key()), r.expr(m.Value()), m.IsOptional()))
+			optional = optional || entry.AsMapEntry().IsOptional()
+			keys, values = append(keys, entry.AsMapEntry().Key()), append(values, entry.AsMapEntry().Value())
+		}
+		keys, values = r.together(keys, false), r.together(values, optional)
+		var entries []ast.EntryExpr
+		for i, entry := range e.AsMap().Entries() {
+			entries = append(entries, r.fac.NewMapEntry(r.id(), keys[i], values[i], entry.AsMapEntry().IsOptional()))
 		}
 		return r.fac.NewMap(r.id(), entries)
 	case ast.StructKind:
@@ -168,6 +175,57 @@ func (r *residue) exprs(es []ast.Expr) []ast.Expr {
 	return out
 }
 
+// together is what remains of the items of a literal. Kubernetes wants them to
+// be of one type: where one becomes dyn, or something of dyn, all do. Optional
+// items cannot: then all stay as they were written.
+func (r *residue) together(es []ast.Expr, optional bool) []ast.Expr {
+	before := r.dyns
+	out := r.exprs(es)
+	switch {
+	case !r.x.lang.kubernetes || r.dyns == before || len(out) < 2:
+		return out
+	case optional:
+		r.dyns = before
+		return r.asWritten(es...)
+	}
+	for i, e := range out {
+		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != "dyn" {
+			out[i] = r.fac.NewCall(r.id(), "dyn", e)
+		}
+	}
+	return out
+}
+
+// asWritten is es without what is known put in.
+func (r *residue) asWritten(es ...ast.Expr) []ast.Expr {
+	r.written++
+	defer func() { r.written-- }()
+	return r.exprs(es)
+}
+
+// numbers is what remains of the arguments of macros that refuse literals which
+// are no numbers.
+func (r *residue) numbers(es []ast.Expr) []ast.Expr {
+	var out []ast.Expr
+	for _, e := range es {
+		if v, ok := r.value(e); ok && v.kind != KindInt && v.kind != KindUint && (v.kind != KindDouble || math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
+			out = append(out, r.asWritten(e)...)
+			continue
+		}
+		out = append(out, r.expr(e))
+	}
+	return out
+}
+
+// key is what remains of an index. A constant that cannot be one would not
+// compile.
+func (r *residue) key(e ast.Expr) ast.Expr {
+	if v, ok := r.value(e); ok && checkKey(v).kind == KindError {
+		return r.asWritten(e)[0]
+	}
+	return r.expr(e)
+}
+
 // chain is a path: its root and members stay, its indexes are residual.
 func (r *residue) chain(e ast.Expr) ast.Expr {
 	if _, ok := r.macros[e.ID()]; ok {
@@ -184,7 +242,7 @@ func (r *residue) chain(e ast.Expr) ast.Expr {
 			args := e.AsCall().Args()
 			key := args[1]
 			if fn != operators.OptSelect {
-				key = r.expr(key)
+				key = r.key(key)
 			}
 			return r.fac.NewCall(r.id(), fn, r.chain(args[0]), key)
 		}
@@ -195,6 +253,9 @@ func (r *residue) chain(e ast.Expr) ast.Expr {
 // call keeps a call or macro, with residual arguments.
 func (r *residue) call(e ast.Expr) ast.Expr {
 	call := e.AsCall()
+	if fn := call.FunctionName(); call.IsMemberFunction() && (fn == "greatest" || fn == "least") {
+		return r.fac.NewMemberCall(r.id(), fn, call.Target(), r.numbers(call.Args())...)
+	}
 	if call.IsMemberFunction() {
 		return r.fac.NewMemberCall(r.id(), call.FunctionName(), r.expr(call.Target()), r.exprs(call.Args())...)
 	}
@@ -273,6 +334,7 @@ func (r *residue) literal(v Value, t *types.Type) ast.Expr {
 		return nil
 	}
 	if !t.IsExactType(found) {
+		r.dyns++
 		return r.fac.NewCall(r.id(), "dyn", e)
 	}
 	return e

@@ -309,3 +309,7 @@ func (p *plainPair) upstream(i int) outcome     { return evalUpstream(p.theirs, 
 func (p *plainPair) ours(i int) []outcome {
 	return []outcome{evaluated(p.x.Eval(context.Background(), p.w.ours[i], p.limit))}
 }
+
+func (p *plainPair) breach(r *rand.Rand, i int) string {
+	return lawBreach(r, p.w.words, p.w.language, p.x, p.w.ours[i])
+}

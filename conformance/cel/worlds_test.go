@@ -40,12 +40,15 @@ type sides interface {
 	overloads() map[string]bool // those that its calls have; false: one of several
 	upstream(i int) outcome     // on datum i
 	ours(i int) []outcome       // of every way to evaluate
+	// breach says how evaluation in parts goes wrong, "" if it does not.
+	breach(r *rand.Rand, i int) string
 }
 
 // vocabulary is what expressions can name.
 type vocabulary struct {
 	leaves map[string][]string               // by the text of their type
 	has    []string                          // what has() can ask for
+	paths  []string                          // what can be unknown
 	types  []*types.Type                     // of members
 	fields map[string]map[string]*types.Type // members of object types
 }
@@ -62,6 +65,9 @@ func (v *vocabulary) variable(name string, t *types.Type) {
 	}
 	v.expand(name, t, 4, func(text string, t *types.Type) {
 		v.leaves[t.String()] = append(v.leaves[t.String()], text)
+		if isPath(text) {
+			v.paths = append(v.paths, text)
+		}
 		if !seen[t.String()] && t.Kind() != types.DynKind {
 			seen[t.String()] = true
 			v.types = append(v.types, t)
@@ -317,6 +323,13 @@ func (p *schemaPair) ours(i int) []outcome {
 		out = append(out, evaluated(p.x.Eval(context.Background(), c.vars, p.limit)))
 	}
 	return out
+}
+
+func (p *schemaPair) breach(r *rand.Rand, i int) string {
+	if p.x == nil {
+		return ""
+	}
+	return lawBreach(r, p.w.words, p.w.language, p.x, p.w.cases[i].vars)
 }
 
 // evaluated is the outcome of an evaluation of ours.

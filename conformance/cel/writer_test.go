@@ -280,8 +280,14 @@ func (w *writer) extreme(name string, t *types.Type, depth int) *phrase {
 		args = []*phrase{w.expr(types.NewListType(t), depth)}
 	}
 	for !w.one(3) && len(args) < 4 {
-		args = append(args, w.expr([]*types.Type{t, types.IntType, types.DoubleType, types.UintType}[w.IntN(4)], depth))
+		args = append(args, w.expr(numberTypes[w.IntN(3)], depth))
 	}
+	return extreme(name, args...)
+}
+
+var numberTypes = []*types.Type{types.IntType, types.DoubleType, types.UintType}
+
+func extreme(name string, args ...*phrase) *phrase {
 	p := form("math." + name + "(")
 	addList(p, args)
 	p.parts = append(p.parts, ")")
@@ -300,8 +306,11 @@ func (w *writer) every(fn func(p *phrase)) {
 			fn(w.presence(1))
 			if w.has("bind/3") {
 				fn(w.bind(t, 1))
+				a, b := numberTypes[w.IntN(3)], numberTypes[w.IntN(3)]
 				for _, name := range []string{"greatest", "least"} {
-					fn(w.extreme(name, []*types.Type{types.IntType, types.DoubleType, types.UintType}[w.IntN(3)], 0))
+					fn(extreme(name, w.leaf(a)))
+					fn(extreme(name, w.leaf(a), w.leaf(b)))
+					fn(extreme(name, w.leaf(types.NewListType(a))))
 				}
 			}
 			w.left = 60
