@@ -79,14 +79,14 @@ func flatFits(v Value, depth int64, left *int) bool {
 func textFits(values []Value) bool {
 	left := maxText
 	for _, v := range values {
-		if !textOf(v, &left) {
+		if !printed(v, &left) {
 			return false
 		}
 	}
 	return true
 }
 
-func textOf(v Value, left *int) bool {
+func printed(v Value, left *int) bool {
 	*left -= 2
 	fits := *left >= 0
 	switch v.kind {
@@ -95,16 +95,16 @@ func textOf(v Value, left *int) bool {
 		fits = *left >= 0
 	case KindList:
 		for i, n := 0, v.size(); fits && i < n; i++ {
-			fits = textOf(v.item(i), left)
+			fits = printed(v.item(i), left)
 		}
 	case KindMap:
 		eachEntry(v, func(k, item Value) bool {
-			fits = fits && textOf(k, left) && textOf(item, left)
+			fits = fits && printed(k, left) && printed(item, left)
 			return fits
 		})
 	case KindOptional:
 		if v.ptr != nil {
-			fits = textOf(*v.optional(), left)
+			fits = printed(*v.optional(), left)
 		}
 	}
 	return fits

@@ -255,7 +255,8 @@ type Outcome struct {
 	Unknown []string
 	// Residual is the expression that remains: what is known is in it as
 	// literals, and what cannot matter is not. Evaluating it when everything
-	// is known gives what the whole expression gives.
+	// is known gives what the whole expression gives. Under Kubernetes' checks of
+	// literals it may need [Language.CompileUnchecked].
 	Residual string
 }
 
