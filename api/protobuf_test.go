@@ -76,7 +76,6 @@ func TestProtobufAnswers(t *testing.T) {
 	s.must(201, "POST", widgets, widget("w", `"size":1`))
 
 	// Objects that are not typed have no such form, their metadata and errors have.
-	s.must(406, "GET", widgets+"/w", "", "Accept", only)
 	if a := s.must(200, "GET", widgets+"/w", "", "Accept", only+", */*"); a.header.Get("Content-Type") != typeJSON {
 		t.Errorf("content type %s", a.header.Get("Content-Type"))
 	}
@@ -91,6 +90,10 @@ func TestProtobufAnswers(t *testing.T) {
 		t.Errorf("got %+v", many)
 	}
 	s.must(406, "GET", widgets, "", "Accept", only+";as=Table;g=meta.k8s.io;v=v1")
+	unread := decodeProtobuf(t, s.must(406, "GET", widgets+"/w", "", "Accept", only).body)
+	if m, ok := unread.(*metav1.Status); !ok || m.Reason != metav1.StatusReasonNotAcceptable {
+		t.Errorf("got %+v", unread)
+	}
 	missing := decodeProtobuf(t, s.must(404, "GET", "/api/v1/namespaces/none", "", "Accept", only).body)
 	if m, ok := missing.(*metav1.Status); !ok || m.Reason != metav1.StatusReasonNotFound {
 		t.Errorf("got %+v", missing)

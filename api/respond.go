@@ -175,12 +175,15 @@ func (q *request) fail(err error) {
 	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {
 		q.w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
-	if st.Code == http.StatusNotAcceptable || q.accept.form != formObject {
-		// A Status is never transformed: who accepts nothing else reads it as a human would.
-		a, err := q.negotiate(false)
-		if err != nil || a.form != formObject {
-			a = accept{pretty: true}
-		}
+	// A Status has all forms, whatever the object has, and is never transformed: who accepts nothing else reads it as a
+	// human would.
+	switch a, err := negotiate(q.r, false, true); {
+	case err == nil && a.form == formObject && a.proto:
+		q.accept = a
+	case st.Code != http.StatusNotAcceptable && q.accept.form == formObject:
+	case err != nil || a.form != formObject:
+		q.accept = accept{pretty: true}
+	default:
 		q.accept = a
 	}
 	q.sendStatus(int(st.Code), &st)

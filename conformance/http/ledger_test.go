@@ -22,7 +22,6 @@ var ledger = []entry{
 	{name: "apiextensions.k8s.io has a storageVersionHash", requests: `GET /apis/apiextensions.k8s.io/v1$`, theirs: `^200`, ours: `storageVersionHash`},
 
 	// Answers are JSON or YAML.
-	{name: "protobuf is read, not written", requests: `GET`, theirs: `vnd.kubernetes.protobuf\n`, ours: `^406\nContent-Type: application/json`},
 	{name: "a body that says protobuf and is none does not end the connection", requests: `PUT .*/u$`, theirs: `EOF`, ours: `^415`},
 
 	// Odd paths.

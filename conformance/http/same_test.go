@@ -10,6 +10,12 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // This file says when two answers are the same.
@@ -20,6 +26,28 @@ type answer struct {
 	header http.Header
 	body   []byte
 	err    error
+}
+
+// protobufs reads what servers print as protobuf.
+var protobufs = func() runtime.Serializer {
+	known := runtime.NewScheme()
+	utilruntime.Must(apiextv1.AddToScheme(known))
+	utilruntime.Must(metav1.AddMetaToScheme(known))
+	return protobuf.NewSerializer(known, known)
+}()
+
+// unpack makes a body in protobuf one in JSON that says the same.
+func (a *answer) unpack() {
+	if a == nil || !bytes.HasPrefix(a.body, []byte("k8s\x00")) {
+		return
+	}
+	obj, _, err := protobufs.Decode(a.body, nil, nil)
+	if err != nil {
+		return // it is compared as it is
+	}
+	if text, err := json.Marshal(obj); err == nil {
+		a.body = append(text, '\n')
+	}
 }
 
 // sameness holds what was found to correspond between both servers so far: the
@@ -44,6 +72,8 @@ var headers = []string{
 // are left out: upstream's have an entry of its own controllers, and none of the
 // fields that an empty Go struct has.
 func (s *sameness) both(theirs, ours *answer, sorted, definitions bool) (a, b string) {
+	theirs.unpack()
+	ours.unpack()
 	// Pairs of ids are found by their place in the body, so both bodies are walked before either is printed.
 	x, errX := parseOrdered(theirs.body)
 	y, errY := parseOrdered(ours.body)
