@@ -252,3 +252,69 @@ func listLen(obj runtime.Object) int {
 	}
 	return len(l.Items)
 }
+
+func TestListsOfBuiltinKinds(t *testing.T) {
+	s := newTestServer(t)
+	a := s.must(200, "GET", "/api/v1/namespaces?limit=1", "")
+	if !strings.HasPrefix(a.body, `{"apiVersion":"v1","items":[{"apiVersion":"v1","kind":"Namespace",`) {
+		t.Errorf("got %s", a.body)
+	}
+}
+
+func TestGenerationOfBuiltinKinds(t *testing.T) {
+	s := newTestServer(t)
+	const path = "/apis/apps/v1/namespaces/default/deployments"
+	generation := func(a answer) any { return a.get("metadata", "generation") }
+	a := s.must(201, "POST", path, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","generation":7},"spec":{"selector":{"matchLabels":{"a":"b"}},`+
+		`"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
+	if generation(a) != 1.0 {
+		t.Errorf("created with generation %v", generation(a))
+	}
+	for _, c := range []struct {
+		line int
+		path string
+		body string
+		want float64
+	}{
+		{where(), path + "/d", `{"metadata":{"annotations":{"a":"b"}}}`, 1},
+		{where(), path + "/d/status", `{"status":{"replicas":3}}`, 1},
+		{where(), path + "/d", `{"spec":{"replicas":3},"status":{"replicas":4}}`, 2},
+		{where(), path + "/d/scale", `{"spec":{"replicas":5}}`, 3},
+		{where(), path + "/d", `{"spec":{"replicas":5}}`, 3},
+	} {
+		s.must(200, "PATCH", c.path, c.body, "Content-Type", merge)
+		if got := generation(s.must(200, "GET", path+"/d", "")); got != c.want {
+			t.Errorf("line %d: generation %v, want %v", c.line, got, c.want)
+		}
+	}
+	scale := s.must(200, "GET", path+"/d/scale", "")
+	if got := scale.get("status", "replicas"); got != 3.0 {
+		t.Errorf("the status was changed by an update of the object: %s", scale.body)
+	}
+	if got := scale.text("status", "selector"); got != "a=b" {
+		t.Errorf("selector %q", got)
+	}
+}
+
+func TestPodsAreGivenTimeToEnd(t *testing.T) {
+	s := newTestServer(t)
+	const path = "/api/v1/namespaces/default/pods"
+	pod := func(name, node string) {
+		s.must(201, "POST", path, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"`+name+`"},"spec":{`+node+`"containers":[{"name":"c","image":"i"}]}}`)
+	}
+	pod("free", "")
+	s.must(200, "DELETE", path+"/free", "")
+	s.must(404, "GET", path+"/free", "")
+
+	pod("bound", `"nodeName":"n",`)
+	a := s.must(200, "DELETE", path+"/bound", "")
+	if got := a.get("metadata", "deletionGracePeriodSeconds"); got != 30.0 {
+		t.Errorf("grace %v, want 30: %s", got, a.body)
+	}
+	a = s.must(200, "DELETE", path+"/bound?gracePeriodSeconds=5", "")
+	if got := a.get("metadata", "deletionGracePeriodSeconds"); got != 5.0 {
+		t.Errorf("grace %v, want 5: %s", got, a.body)
+	}
+	s.must(200, "DELETE", path+"/bound?gracePeriodSeconds=0", "")
+	s.must(404, "GET", path+"/bound", "")
+}

@@ -39,7 +39,8 @@ func appsKinds() []description {
 			ratio("Ready", stateful["readyReplicas"], []string{"status", "readyReplicas"}, []string{"spec", "replicas"}),
 			ageColumn(),
 		}, containerColumns("spec", "template", "spec")...),
-		check: checkWorkload("statefulset", "Always"),
+		check: both(checkWorkload("statefulset", "Always"), onlyMay(statefulSetMay,
+			"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy", "minReadySeconds")),
 	}, {
 		group: "apps", kind: "DaemonSet", plural: "daemonsets", short: []string{"ds"}, categories: all,
 		versions: v1[appsv1.DaemonSet](fillDaemonSet), status: true, generation: true,
@@ -68,7 +69,7 @@ func batchKinds() []description {
 			timed("Duration", "Time required to complete the job.", jobDuration),
 			ageColumn(),
 		}, templateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"])...),
-		create: createJob, check: checkWorkload("job", "OnFailure", "Never"),
+		create: createJob, check: both(checkWorkload("job", "OnFailure", "Never"), checkJobUpdate),
 	}, {
 		group: "batch", kind: "CronJob", plural: "cronjobs", short: []string{"cj"}, categories: all,
 		versions: v1[batchv1.CronJob](fillCronJob), status: true, generation: true,

@@ -53,12 +53,15 @@ type description struct {
 	create func(d *doc.Doc)
 	update func(new, old *doc.Doc)
 	// check finds what the schema does not. old is nil on create.
-	check    func(v *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList
+	check    checker
 	warnings func(new, old *doc.Doc) []string
 	convert  func(text []byte, to *kind.Version) ([]byte, error)
 	grace    func(d *doc.Doc, asked *int64) int64
 	ttl      time.Duration
 }
+
+// checker finds what is wrong with an object; old is nil on create.
+type checker func(v *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList
 
 // part is a subresource whose kind is described like a virtual one.
 type part struct {

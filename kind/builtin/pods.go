@@ -9,13 +9,16 @@ import (
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/schema"
 )
 
 // This file describes pods and what pods run on.
 
 // all is the category of what "kubectl get all" shows.
 var all = []string{"all"}
+
+// partOfPod is the scope of subresources of pods that may change what an update
+// of the pod itself may not.
+const partOfPod = kind.Finalize + 1
 
 // partVerbs are the verbs of subresources that are a part of their object.
 var partVerbs = []string{"get", "patch", "update"}
@@ -25,8 +28,8 @@ func podKinds() []description {
 		kind: "Pod", plural: "pods", short: []string{"po"}, categories: all,
 		versions: v1[corev1.Pod](fillPod), status: true, generation: true,
 		subresources: []kind.Subresource{
-			{Name: "ephemeralcontainers", Verbs: partVerbs, Scope: schema.Whole},
-			{Name: "resize", Verbs: partVerbs, Scope: schema.Whole},
+			{Name: "ephemeralcontainers", Verbs: partVerbs, Scope: partOfPod},
+			{Name: "resize", Verbs: partVerbs, Scope: partOfPod},
 		},
 		fields:  podFields(),
 		columns: podColumns(),

@@ -132,7 +132,7 @@ func texts(list doc.Value) []string {
 	return out
 }
 
-func checkBinding(namespaced bool) func(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
+func checkBinding(namespaced bool) checker {
 	return func(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
 		errs := checkRoleRef(d.Root().Get("roleRef"), namespaced)
 		for i, s := range d.Root().Get("subjects").Items() {

@@ -22,7 +22,7 @@ func storageKinds() []description {
 		versions: v1[corev1.PersistentVolume](nil), status: true, columns: volumeColumns(),
 	}, {
 		kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", short: []string{"pvc"},
-		versions: v1[corev1.PersistentVolumeClaim](nil), status: true, columns: claimColumns(), check: checkClaim,
+		versions: v1[corev1.PersistentVolumeClaim](nil), status: true, columns: claimColumns(), check: both(checkClaim, checkClaimUpdate),
 	}, {
 		group: "storage.k8s.io", kind: "StorageClass", plural: "storageclasses", short: []string{"sc"}, cluster: true,
 		versions: v1[storagev1.StorageClass](nil),

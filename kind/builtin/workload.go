@@ -19,17 +19,21 @@ import (
 // This file checks pods and templates of pods, as far as operators rely on being
 // told: what must be there, how things are named, what refers to what.
 
-func checkPod(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
+func checkPod(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
 	if scope == schema.Status {
 		return nil
 	}
-	return checkPodSpec(d.Root().Get("spec"), field.NewPath("spec"))
+	errs := checkPodSpec(d.Root().Get("spec"), field.NewPath("spec"))
+	if old != nil && scope == schema.Whole {
+		errs = append(errs, checkPodUpdate(d, old)...)
+	}
+	return errs
 }
 
 // checkWorkload checks a kind with a selector and a template of pods, which may
 // be restarted in the given ways. name is what errors call the kind; "" for the
 // one whose selector is a plain map.
-func checkWorkload(name string, restart ...string) func(*kind.Version, *doc.Doc, *doc.Doc, schema.Scope) field.ErrorList {
+func checkWorkload(name string, restart ...string) checker {
 	return func(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
 		if scope == schema.Status {
 			return nil

@@ -1,0 +1,168 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file tests what the schemas of kinds do not say: defaults, checks, what
+// may change.
+
+func where() int {
+	_, _, line, _ := runtime.Caller(1)
+	return line
+}
+
+// read reads an object as the server does before it checks it.
+func read(t *testing.T, v *kind.Version, text string) *doc.Doc {
+	t.Helper()
+	body, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := new(doc.Doc)
+	if _, err := v.Decode(d, body); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	o := meta.Object{Doc: d}
+	o.SetAPIVersion(v.APIVersion())
+	o.SetKind(v.Kind.Name)
+	if o.Name() == "" {
+		o.SetName("x")
+	}
+	if v.Kind.Namespaced {
+		o.SetNamespace("default")
+	}
+	o.SetUID("u")
+	o.SetResourceVersion("1")
+	o.SetCreationTimestamp(time.Unix(0, 0))
+	return d
+}
+
+const (
+	podText    = `spec: {containers: [{name: c, image: i}]}`
+	deployText = `spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}`
+	jobText    = `spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}`
+	claimText  = `spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`
+)
+
+func TestDefaults(t *testing.T) {
+	container := `{"image":"i","imagePullPolicy":"Always","name":"c","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}`
+	podSpec := `"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30`
+	template := `"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[` + container + `],` + podSpec + `}}`
+	selector := `"selector":{"matchLabels":{"a":"b"}}`
+	for _, c := range []struct {
+		line                       int
+		group, plural, text, wants string // of the spec
+	}{
+		{where(), "", "pods", podText, `{"containers":[` + container + `],"dnsPolicy":"ClusterFirst","enableServiceLinks":true,` +
+			`"restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}`},
+		{where(), "apps", "deployments", deployText, `{"progressDeadlineSeconds":600,"replicas":1,"revisionHistoryLimit":10,` + selector +
+			`,"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"},"type":"RollingUpdate"},` + template + `}`},
+		{where(), "apps", "replicasets", deployText, `{"replicas":1,` + selector + `,` + template + `}`},
+		{where(), "apps", "statefulsets", deployText, `{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain","whenScaled":"Retain"},` +
+			`"podManagementPolicy":"OrderedReady","replicas":1,"revisionHistoryLimit":10,` + selector + `,"serviceName":"",` + template +
+			`,"updateStrategy":{"rollingUpdate":{"partition":0},"type":"RollingUpdate"}}`},
+		{where(), "apps", "daemonsets", deployText, `{"revisionHistoryLimit":10,` + selector + `,` + template +
+			`,"updateStrategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1},"type":"RollingUpdate"}}`},
+		{where(), "", "services", `spec: {ports: [{port: 80}]}`, `{"internalTrafficPolicy":"Cluster","ports":[{"port":80,"protocol":"TCP","targetPort":80}],` +
+			`"sessionAffinity":"None","type":"ClusterIP"}`},
+		{where(), "", "services", `spec: {type: LoadBalancer, ports: [{port: 80, targetPort: web}]}`, `{"allocateLoadBalancerNodePorts":true,` +
+			`"externalTrafficPolicy":"Cluster","internalTrafficPolicy":"Cluster","ports":[{"port":80,"protocol":"TCP","targetPort":"web"}],` +
+			`"sessionAffinity":"None","type":"LoadBalancer"}`},
+		{where(), "", "persistentvolumeclaims", claimText, `{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},"volumeMode":"Filesystem"}`},
+		{where(), "networking.k8s.io", "networkpolicies", `spec: {podSelector: {}, egress: [{}]}`, `{"egress":[{}],"podSelector":{},"policyTypes":["Ingress","Egress"]}`},
+		{where(), "coordination.k8s.io", "leases", `spec: {renewTime: "2026-01-01T01:00:00.000000+01:00"}`, `{"renewTime":"2026-01-01T00:00:00.000000Z"}`},
+		{where(), "", "resourcequotas", `spec: {hard: {cpu: 1.5, memory: 1024Mi}}`, `{"hard":{"cpu":"1500m","memory":"1Gi"}}`},
+	} {
+		v := versionFor(t, c.group, c.plural)
+		d := read(t, v, c.text)
+		if got := string(d.Root().Get("spec").AppendJSON(nil)); got != c.wants {
+			t.Errorf("line %d: got\n%s\nwant\n%s", c.line, got, c.wants)
+		}
+	}
+}
+
+func TestChecks(t *testing.T) {
+	for _, c := range []struct {
+		line                     int
+		group, plural, text, old string
+		want                     string // a part of the errors; "" for none
+	}{
+		{where(), "", "pods", podText, "", ""},
+		{where(), "", "pods", `spec: {}`, "", "spec.containers: Required value"},
+		{where(), "", "pods", `spec: {containers: [{image: i}]}`, "", "spec.containers[0].name: Required value"},
+		{where(), "", "pods", `spec: {containers: [{name: C, image: i}]}`, "", `spec.containers[0].name: Invalid value: "C": a lowercase RFC 1123 label`},
+		{where(), "", "pods", `spec: {containers: [{name: c}]}`, "", "spec.containers[0].image: Required value"},
+		{where(), "", "pods", `spec: {containers: [{name: c, image: i}, {name: c, image: i}]}`, "", `spec.containers[1].name: Duplicate value: "c"`},
+		{where(), "", "pods", `spec: {containers: [{name: c, image: i, volumeMounts: [{name: v, mountPath: /v}]}]}`, "", `spec.containers[0].volumeMounts[0].name: Not found: "v"`},
+		{where(), "", "pods", `spec: {containers: [{name: c, image: i, ports: [{containerPort: 70000}]}]}`, "", "must be between 1 and 65535, inclusive"},
+		{where(), "", "pods", `spec: {containers: [{name: c, image: j}]}`, podText, ""},
+		{where(), "", "pods", `spec: {nodeName: node1, containers: [{name: c, image: i}]}`, podText, "spec: Forbidden: pod updates may not change fields other than"},
+		{where(), "apps", "deployments", deployText, "", ""},
+		{where(), "apps", "deployments", strings.Replace(deployText, "labels: {a: b}", "labels: {a: c}", 1), "", "spec.template.metadata.labels: Invalid value: {\"a\":\"c\"}: `selector` does not match template `labels`"},
+		{where(), "apps", "deployments", strings.Replace(deployText, "matchLabels: {a: b}", "", 1), "", "empty selector is invalid for deployment"},
+		{where(), "apps", "deployments", `spec: {template: {spec: {containers: [{name: c, image: i}]}}}`, "", "spec.selector: Required value"},
+		{where(), "apps", "deployments", strings.ReplaceAll(deployText, "a: b", "a: c"), deployText, "spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"c\"}}: field is immutable"},
+		{where(), "apps", "deployments", strings.Replace(deployText, "containers", "restartPolicy: Never, containers", 1), "", `spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`},
+		{where(), "apps", "deployments", strings.Replace(deployText, "spec: {", "spec: {strategy: {type: Other}, ", 1), "", `spec.strategy.type: Unsupported value: "Other": supported values: "Recreate", "RollingUpdate"`},
+		{where(), "apps", "statefulsets", strings.Replace(deployText, "spec: {", "spec: {replicas: 3, ", 1), deployText, ""},
+		{where(), "apps", "statefulsets", strings.Replace(deployText, "spec: {", "spec: {serviceName: s, ", 1), deployText, "spec: Forbidden: updates to statefulset spec for fields other than 'replicas'"},
+		{where(), "", "persistentvolumeclaims", strings.Replace(claimText, "1Gi", "2Gi", 1), claimText, ""},
+		{where(), "", "persistentvolumeclaims", strings.Replace(claimText, "spec: {", "spec: {storageClassName: s, ", 1), claimText, "spec: Forbidden: spec is immutable after creation except resources.requests"},
+		{where(), "", "services", `spec: {}`, "", "spec.ports: Required value"},
+		{where(), "", "services", `spec: {ports: [{port: 1}, {port: 2}]}`, "", "spec.ports[0].name: Required value"},
+		{where(), "", "services", `{metadata: {name: 1x}, spec: {ports: [{port: 1}]}}`, "", "a DNS-1035 label must consist of"},
+		{where(), "", "configmaps", `data: {"a b": c}`, "", `data[a b]: Invalid value: "a b"`},
+		{where(), "", "configmaps", `{immutable: true, data: {a: c}}`, `{immutable: true, data: {a: b}}`, "data: Forbidden: field is immutable when `immutable` is set"},
+		{where(), "", "configmaps", `{data: {a: b}}`, `{immutable: true, data: {a: b}}`, "immutable: Forbidden: field is immutable when `immutable` is set"},
+		{where(), "", "configmaps", `{immutable: true, data: {a: b}, metadata: {labels: {q: r}}}`, `{immutable: true, data: {a: b}}`, ""},
+		{where(), "", "secrets", `type: a`, `type: b`, `type: Invalid value: "a": field is immutable`},
+		{where(), "", "secrets", `type: kubernetes.io/tls`, "", "data[tls.crt]: Required value"},
+		{where(), "rbac.authorization.k8s.io", "roles", `rules: [{resources: [a], apiGroups: [""]}]`, "", "rules[0].verbs: Required value: verbs must contain at least one value"},
+		{where(), "rbac.authorization.k8s.io", "roles", `{metadata: {name: "system:x"}, rules: []}`, "", ""},
+		{where(), "rbac.authorization.k8s.io", "rolebindings", `roleRef: {kind: Role, name: a}`, `roleRef: {kind: Role, name: b}`, "roleRef: Invalid value: {\"apiGroup\":\"rbac.authorization.k8s.io\",\"kind\":\"Role\",\"name\":\"a\"}: cannot change roleRef"},
+		{where(), "coordination.k8s.io", "leases", `spec: {leaseDurationSeconds: 0}`, "", "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"},
+		{where(), "batch", "jobs", jobText, "", ""},
+		{where(), "batch", "cronjobs", `spec: {jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}`, "", "spec.schedule: Required value"},
+		{where(), "networking.k8s.io", "ingresses", `spec: {}`, "", "either `defaultBackend` or `rules` must be specified"},
+		{where(), "admissionregistration.k8s.io", "validatingwebhookconfigurations", `webhooks: [{name: a}]`, "", "webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun"},
+	} {
+		v := versionFor(t, c.group, c.plural)
+		d := read(t, v, c.text)
+		var old *doc.Doc
+		if c.old != "" {
+			old = read(t, v, c.old)
+		} else {
+			v.PrepareCreate(d)
+		}
+		got := ""
+		if errs := v.Validate(context.Background(), d, old, schema.Whole).Errors; len(errs) > 0 {
+			got = fmt.Sprint(errs.ToAggregate())
+		}
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("line %d: got %q, want %q", c.line, got, c.want)
+		}
+	}
+}
+
+func TestAdmissionIsWarnedOf(t *testing.T) {
+	v := versionFor(t, "admissionregistration.k8s.io", "mutatingadmissionpolicybindings")
+	d := read(t, v, `spec: {policyName: p}`)
+	v.PrepareCreate(d)
+	r := v.Validate(context.Background(), d, nil, schema.Whole)
+	if len(r.Errors) > 0 || len(r.Warnings) != 1 || r.Warnings[0] != notEnforced {
+		t.Errorf("got %+v", r)
+	}
+}
