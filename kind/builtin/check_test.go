@@ -156,13 +156,3 @@ func TestChecks(t *testing.T) {
 		}
 	}
 }
-
-func TestAdmissionIsWarnedOf(t *testing.T) {
-	v := versionFor(t, "admissionregistration.k8s.io", "mutatingadmissionpolicybindings")
-	d := read(t, v, `spec: {policyName: p}`)
-	v.PrepareCreate(d)
-	r := v.Validate(context.Background(), d, nil, schema.Whole)
-	if len(r.Errors) > 0 || len(r.Warnings) != 1 || r.Warnings[0] != notEnforced {
-		t.Errorf("got %+v", r)
-	}
-}
