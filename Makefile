@@ -52,6 +52,7 @@ e2e: ## the real binary, driven by real kubectl and client-go
 conformance: ## the quick part of the comparison with upstream's code
 	cd conformance && $(GO) test -short -timeout=10m ./...
 	$(MAKE) --no-print-directory fuzz-cel FUZZTIME=1m
+	cd conformance/authz && $(GO) test -short -timeout=10m ./...
 	cd conformance && $(GO) test -count=1 -v -run TestPublishedSuite ./celspec | grep -E "^(\||cel-spec|---|FAIL|ok)"
 	$(MAKE) conformance-upstream
 
@@ -62,6 +63,7 @@ conformance-upstream: ## upstream's own integration tests, against the keelson b
 .PHONY: conformance-full
 conformance-full: ## all of the comparison with upstream's code
 	cd conformance && $(GO) test -timeout=60m ./...
+	cd conformance/authz && $(GO) test -timeout=60m ./...
 
 .PHONY: conformance-schema
 conformance-schema: ## OBJECTS (default a million) objects and half an hour of definitions of many projects, compared with upstream's code

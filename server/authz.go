@@ -31,7 +31,7 @@ type authorization struct {
 
 // openAuthz makes the authorizers of the configuration. RBAC grants nothing
 // before syncRoles.
-func (s *Server) openAuthz(c *config.Configuration, text []byte, kinds *kind.Registry, cached *cache.Cache, st store.Store) error {
+func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, kinds *kind.Registry, cached *cache.Cache, st store.Store) error {
 	z := &s.authz
 	z.defaults = roles.Config{Kinds: kinds, Cache: cached, Store: st}
 	z.gather = &roles.Aggregator{Config: z.defaults, Logger: s.logger}

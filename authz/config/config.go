@@ -4,7 +4,7 @@
 //
 // # Model
 //
-// [Load] turns the bytes of a file into a [Configuration]: strictly decoded,
+// [Load] turns the bytes of a file into a [AuthorizationConfiguration]: strictly decoded,
 // defaulted, validated, its match conditions compiled. Its errors are upstream's,
 // in upstream's order; where a file is wrong in a way that documents teach,
 // [Error] adds what to write instead. [Flags] are the flags, in both styles.
@@ -52,58 +52,58 @@ const (
 	KubeConfigFile = "KubeConfigFile"
 )
 
-// Configuration is an AuthorizationConfiguration: the authorizers in order.
-type Configuration struct {
+// AuthorizationConfiguration is the authorizers in order.
+type AuthorizationConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
-	Authorizers     []Authorizer `json:"authorizers"`
+	Authorizers     []AuthorizerConfiguration `json:"authorizers"`
 }
 
-// Authorizer is one authorizer.
-type Authorizer struct {
-	Type    string             `json:"type"`
-	Name    string             `json:"name"`
-	Webhook *WebhookConnection `json:"webhook,omitempty"`
+// AuthorizerConfiguration is one authorizer.
+type AuthorizerConfiguration struct {
+	Type    string                `json:"type"`
+	Name    string                `json:"name"`
+	Webhook *WebhookConfiguration `json:"webhook,omitempty"`
 }
 
-// WebhookConnection is how a webhook is asked, and when. Durations are in Go's
+// WebhookConfiguration is how a webhook is asked, and when. Durations are in Go's
 // notation.
-type WebhookConnection struct {
+type WebhookConfiguration struct {
 	AuthorizedTTL             metav1.Duration `json:"authorizedTTL"` // default 5m
 	CacheAuthorizedRequests   *bool           `json:"cacheAuthorizedRequests,omitempty"`
 	UnauthorizedTTL           metav1.Duration `json:"unauthorizedTTL"` // default 30s
 	CacheUnauthorizedRequests *bool           `json:"cacheUnauthorizedRequests,omitempty"`
 	Timeout                   metav1.Duration `json:"timeout"`
 	// Versions of SubjectAccessReview: what is sent, and what conditions see.
-	SubjectAccessReviewVersion               string           `json:"subjectAccessReviewVersion"`
-	MatchConditionSubjectAccessReviewVersion string           `json:"matchConditionSubjectAccessReviewVersion"`
-	FailurePolicy                            string           `json:"failurePolicy"`
-	ConnectionInfo                           ConnectionInfo   `json:"connectionInfo"`
-	MatchConditions                          []MatchCondition `json:"matchConditions"`
+	SubjectAccessReviewVersion               string                  `json:"subjectAccessReviewVersion"`
+	MatchConditionSubjectAccessReviewVersion string                  `json:"matchConditionSubjectAccessReviewVersion"`
+	FailurePolicy                            string                  `json:"failurePolicy"`
+	ConnectionInfo                           WebhookConnectionInfo   `json:"connectionInfo"`
+	MatchConditions                          []WebhookMatchCondition `json:"matchConditions"`
 
 	conditions *match.Conditions
 }
 
-// ConnectionInfo says where a webhook is.
-type ConnectionInfo struct {
+// WebhookConnectionInfo says where a webhook is.
+type WebhookConnectionInfo struct {
 	Type           string  `json:"type"`
 	KubeConfigFile *string `json:"kubeConfigFile"`
 }
 
-// MatchCondition is an expression that must be true for a webhook to be asked.
-type MatchCondition struct {
+// WebhookMatchCondition is an expression that must be true for a webhook to be asked.
+type WebhookMatchCondition struct {
 	Expression string `json:"expression"`
 }
 
 // Conditions are the match conditions, compiled; nil if there are none.
-func (w *WebhookConnection) Conditions() *match.Conditions { return w.conditions }
+func (w *WebhookConfiguration) Conditions() *match.Conditions { return w.conditions }
 
 // CacheAuthorized is how long a webhook's yes is good for; 0: it is not kept.
-func (w *WebhookConnection) CacheAuthorized() time.Duration {
+func (w *WebhookConfiguration) CacheAuthorized() time.Duration {
 	return lifetime(w.AuthorizedTTL, w.CacheAuthorizedRequests)
 }
 
 // CacheUnauthorized is how long any other answer is good for; 0: it is not kept.
-func (w *WebhookConnection) CacheUnauthorized() time.Duration {
+func (w *WebhookConfiguration) CacheUnauthorized() time.Duration {
 	return lifetime(w.UnauthorizedTTL, w.CacheUnauthorizedRequests)
 }
 
@@ -115,7 +115,7 @@ func lifetime(d metav1.Duration, cache *bool) time.Duration {
 }
 
 // Has reports whether there is an authorizer of a type.
-func (c *Configuration) Has(kind string) bool {
+func (c *AuthorizationConfiguration) Has(kind string) bool {
 	for i := range c.Authorizers {
 		if c.Authorizers[i].Type == kind {
 			return true
@@ -125,7 +125,7 @@ func (c *Configuration) Has(kind string) bool {
 }
 
 // KubeConfigFiles are the files that webhooks are reached by.
-func (c *Configuration) KubeConfigFiles() []string {
+func (c *AuthorizationConfiguration) KubeConfigFiles() []string {
 	var files []string
 	for i := range c.Authorizers {
 		if w := c.Authorizers[i].Webhook; w != nil && w.ConnectionInfo.KubeConfigFile != nil {
@@ -136,7 +136,7 @@ func (c *Configuration) KubeConfigFiles() []string {
 }
 
 // setDefaults fills in what was left out.
-func (c *Configuration) setDefaults() {
+func (c *AuthorizationConfiguration) setDefaults() {
 	for i := range c.Authorizers {
 		w := c.Authorizers[i].Webhook
 		if w == nil {
@@ -159,12 +159,12 @@ func (c *Configuration) setDefaults() {
 }
 
 // DeepCopyObject makes it a runtime.Object, for the decoder.
-func (c *Configuration) DeepCopyObject() runtime.Object {
-	out := &Configuration{TypeMeta: c.TypeMeta, Authorizers: make([]Authorizer, len(c.Authorizers))}
+func (c *AuthorizationConfiguration) DeepCopyObject() runtime.Object {
+	out := &AuthorizationConfiguration{TypeMeta: c.TypeMeta, Authorizers: make([]AuthorizerConfiguration, len(c.Authorizers))}
 	for i, a := range c.Authorizers {
 		if a.Webhook != nil {
 			w := *a.Webhook
-			w.MatchConditions = append([]MatchCondition(nil), w.MatchConditions...)
+			w.MatchConditions = append([]WebhookMatchCondition(nil), w.MatchConditions...)
 			a.Webhook = &w
 		}
 		out.Authorizers[i] = a

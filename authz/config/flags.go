@@ -37,7 +37,7 @@ const defaultWebhookName = "default"
 
 // Load is what the flags ask for; with a file, also its text. An error of a
 // file is an *Error.
-func (f *Flags) Load() (*Configuration, []byte, error) {
+func (f *Flags) Load() (*AuthorizationConfiguration, []byte, error) {
 	if f.File == "" {
 		if err := f.validate(); err != nil {
 			return nil, nil, err
@@ -93,10 +93,10 @@ func (f *Flags) validate() error {
 }
 
 // configuration is what the older flags say as a Configuration.
-func (f *Flags) configuration() *Configuration {
-	c := &Configuration{}
+func (f *Flags) configuration() *AuthorizationConfiguration {
+	c := &AuthorizationConfiguration{}
 	for _, m := range f.modes() {
-		a := Authorizer{Type: m, Name: strings.ToLower(m)}
+		a := AuthorizerConfiguration{Type: m, Name: strings.ToLower(m)}
 		if m == Webhook {
 			a.Name = defaultWebhookName
 			version := f.WebhookVersion
@@ -104,7 +104,7 @@ func (f *Flags) configuration() *Configuration {
 				version = DefaultWebhookVersion
 			}
 			cacheYes, cacheNo := f.WebhookAuthorized != 0, f.WebhookUnauthorized != 0
-			a.Webhook = &WebhookConnection{
+			a.Webhook = &WebhookConfiguration{
 				AuthorizedTTL:              metav1.Duration{Duration: f.WebhookAuthorized},
 				CacheAuthorizedRequests:    &cacheYes,
 				UnauthorizedTTL:            metav1.Duration{Duration: f.WebhookUnauthorized},
@@ -112,7 +112,7 @@ func (f *Flags) configuration() *Configuration {
 				Timeout:                    metav1.Duration{Duration: maxTimeout},
 				FailurePolicy:              FailNoOpinion,
 				SubjectAccessReviewVersion: version,
-				ConnectionInfo:             ConnectionInfo{Type: KubeConfigFile, KubeConfigFile: &f.WebhookConfigFile},
+				ConnectionInfo:             WebhookConnectionInfo{Type: KubeConfigFile, KubeConfigFile: &f.WebhookConfigFile},
 			}
 		}
 		c.Authorizers = append(c.Authorizers, a)

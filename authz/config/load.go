@@ -28,7 +28,7 @@ var siblings = []string{"AdmissionConfiguration", "AuthenticationConfiguration",
 
 // Load decodes and validates the text of a file, YAML or JSON. Types that are
 // required must be in it. An error is an *Error.
-func Load(text []byte, required ...string) (*Configuration, error) {
+func Load(text []byte, required ...string) (*AuthorizationConfiguration, error) {
 	c, err := decode(text)
 	if err != nil {
 		return nil, newError(text, fmt.Errorf("failed to load AuthorizationConfiguration from file: %w", err))
@@ -43,9 +43,9 @@ func Load(text []byte, required ...string) (*Configuration, error) {
 	return c, nil
 }
 
-func decode(text []byte) (*Configuration, error) {
+func decode(text []byte) (*AuthorizationConfiguration, error) {
 	if len(text) == 0 {
-		return &Configuration{}, nil
+		return &AuthorizationConfiguration{}, nil
 	}
 	var what metav1.TypeMeta
 	if err := yaml.Unmarshal(text, &what); err == nil {
@@ -56,12 +56,12 @@ func decode(text []byte) (*Configuration, error) {
 	}
 	scheme := runtime.NewScheme()
 	for _, v := range versions {
-		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: Group, Version: v, Kind: kindName}, &Configuration{})
+		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: Group, Version: v, Kind: kindName}, &AuthorizationConfiguration{})
 	}
 	codecs := serializer.NewCodecFactory(scheme, serializer.EnableStrict)
 	obj, err := runtime.Decode(codecs.UniversalDeserializer(), text)
 	if err != nil {
 		return nil, err
 	}
-	return obj.(*Configuration), nil
+	return obj.(*AuthorizationConfiguration), nil
 }

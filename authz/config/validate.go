@@ -20,7 +20,7 @@ import (
 const maxTimeout = 30 * time.Second
 
 // validate checks what holds for any server, and compiles conditions.
-func (c *Configuration) validate() field.ErrorList {
+func (c *AuthorizationConfiguration) validate() field.ErrorList {
 	var errs field.ErrorList
 	root := field.NewPath("authorizers")
 	if len(c.Authorizers) == 0 {
@@ -68,7 +68,7 @@ func validateName(name string, at *field.Path, seen map[string]bool) field.Error
 	return nil
 }
 
-func (w *WebhookConnection) validate(at *field.Path) field.ErrorList {
+func (w *WebhookConfiguration) validate(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch d := w.Timeout.Duration; {
 	case d == 0:
@@ -115,7 +115,7 @@ func validateTTL(d time.Duration, at *field.Path) field.ErrorList {
 	return nil
 }
 
-func (c *ConnectionInfo) validate(at *field.Path) field.ErrorList {
+func (c *WebhookConnectionInfo) validate(at *field.Path) field.ErrorList {
 	file := at.Child("kubeConfigFile")
 	switch c.Type {
 	case "":
@@ -158,7 +158,7 @@ func unusable(path string) string {
 }
 
 // validateServer checks what holds for this server.
-func (c *Configuration) validateServer(required []string) []error {
+func (c *AuthorizationConfiguration) validateServer(required []string) []error {
 	var errs []error
 	var missing []string
 	for i, a := range c.Authorizers {

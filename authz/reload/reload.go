@@ -43,7 +43,7 @@ import (
 
 // Config is what chains are made of.
 type Config struct {
-	Configuration *config.Configuration // the first one
+	Configuration *config.AuthorizationConfiguration // the first one
 	File          string                // that it comes from; "": it never changes
 	Text          []byte                // what was read there
 
@@ -52,7 +52,7 @@ type Config struct {
 	RBAC, Node, ABAC authz.Authorizer
 
 	// Asker makes what a webhook is asked by; nil: a client of its kubeconfig.
-	Asker func(a *config.Authorizer) (webhook.Asker, error)
+	Asker func(a *config.AuthorizerConfiguration) (webhook.Asker, error)
 
 	Interval time.Duration         // between looks at the file; 0: one minute
 	Metrics  prometheus.Registerer // nil: none
@@ -115,7 +115,7 @@ func (z *Authorizer) RulesFor(ctx context.Context, user *authn.User, namespace s
 }
 
 // canonical is a form in which equal configurations are equal.
-func canonical(c *config.Configuration) []byte {
+func canonical(c *config.AuthorizationConfiguration) []byte {
 	copied := *c
 	copied.APIVersion, copied.Kind = "", ""
 	text, err := json.Marshal(&copied)
@@ -127,7 +127,7 @@ func canonical(c *config.Configuration) []byte {
 
 // contents are the files that a configuration's webhooks are reached by, as far
 // as they can be read.
-func contents(c *config.Configuration) map[string][]byte {
+func contents(c *config.AuthorizationConfiguration) map[string][]byte {
 	found := map[string][]byte{}
 	for _, path := range c.KubeConfigFiles() {
 		if text, err := os.ReadFile(path); err == nil {
@@ -138,7 +138,7 @@ func contents(c *config.Configuration) map[string][]byte {
 }
 
 // build makes a chain, and lists its webhooks.
-func (z *Authorizer) build(c *config.Configuration) (*authz.Chain, []*webhook.Webhook, error) {
+func (z *Authorizer) build(c *config.AuthorizationConfiguration) (*authz.Chain, []*webhook.Webhook, error) {
 	var chain []authz.Named
 	var hooks []*webhook.Webhook
 	for i := range c.Authorizers {
@@ -171,7 +171,7 @@ func (z *Authorizer) build(c *config.Configuration) (*authz.Chain, []*webhook.We
 	return authz.NewChain(z.decisions, chain...), hooks, nil
 }
 
-func (z *Authorizer) webhook(a *config.Authorizer) (*webhook.Webhook, error) {
+func (z *Authorizer) webhook(a *config.AuthorizerConfiguration) (*webhook.Webhook, error) {
 	w := a.Webhook
 	ask := z.Asker
 	if ask == nil {
@@ -192,7 +192,7 @@ func (z *Authorizer) webhook(a *config.Authorizer) (*webhook.Webhook, error) {
 }
 
 // client is a client of a webhook's kubeconfig.
-func (z *Authorizer) client(a *config.Authorizer) (webhook.Asker, error) {
+func (z *Authorizer) client(a *config.AuthorizerConfiguration) (webhook.Asker, error) {
 	w := a.Webhook
 	return webhook.NewClient(webhook.ClientConfig{
 		KubeConfigFile: *w.ConnectionInfo.KubeConfigFile, Version: w.SubjectAccessReviewVersion, Timeout: w.Timeout.Duration, Metrics: z.webhooks,

@@ -147,7 +147,7 @@ func (o *authzOptions) chain(in io.Reader) (*reload.Authorizer, error) {
 	}
 	made := reload.Config{
 		Configuration: c, Text: text, RBAC: index, Node: &node.Authorizer{}, Logger: slog.New(slog.DiscardHandler),
-		Asker: func(a *config.Authorizer) (webhook.Asker, error) { return answerOf(a.Name, o.answers[a.Name]) },
+		Asker: func(a *config.AuthorizerConfiguration) (webhook.Asker, error) { return answerOf(a.Name, o.answers[a.Name]) },
 	}
 	if c.Has(config.ABAC) {
 		if made.ABAC, err = abac.Load(o.flags.PolicyFile, made.Logger); err != nil {
@@ -157,7 +157,7 @@ func (o *authzOptions) chain(in io.Reader) (*reload.Authorizer, error) {
 	return reload.New(made)
 }
 
-func hasWebhook(c *config.Configuration, name string) bool {
+func hasWebhook(c *config.AuthorizationConfiguration, name string) bool {
 	for _, a := range c.Authorizers {
 		if a.Type == config.Webhook && a.Name == name {
 			return true
