@@ -95,6 +95,11 @@ bench: ## Keelson beside upstream's server, then the engine and single rules: pr
 bench-rules: ## single rules of published definitions beside bare cel-go and upstream's validation
 	cd bench && $(GO) run . rules -o ../docs/benchmarks.md
 
+.PHONY: bench-authz
+bench-authz: ## what authorization costs: a request by RBAC and behind 100 webhooks, a decision among 20,000 bindings, a match
+	$(GO) test -run '^$$' -bench Authorization -benchmem ./server
+	$(GO) test -run '^$$' -bench . -benchmem ./authz/rbac ./authz/match
+
 .PHONY: bench-engine
 bench-engine: ## the engine alone beside upstream's and encoding/json: decode, default, validate, rules; compile
 	cd bench && $(GO) run . engine -o ../docs/benchmarks.md
