@@ -277,7 +277,6 @@ type hook struct {
 	*httptest.Server
 	mu     sync.Mutex
 	status string // of reviews; "" for not found
-	asked  int
 }
 
 func newHook(t *testing.T, status string) *hook {
@@ -286,7 +285,6 @@ func newHook(t *testing.T, status string) *hook {
 		io.Copy(io.Discard, r.Body)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.asked++
 		if h.status == "" {
 			w.WriteHeader(404)
 			return
@@ -301,12 +299,6 @@ func (h *hook) set(status string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.status = status
-}
-
-func (h *hook) calls() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.asked
 }
 
 // kubeconfig is the text of one for the hook.
