@@ -44,8 +44,8 @@ import (
 // Config is what chains are made of.
 type Config struct {
 	Configuration *config.AuthorizationConfiguration // the first one
-	File          string                // that it comes from; "": it never changes
-	Text          []byte                // what was read there
+	File          string                             // that it comes from; "": it never changes
+	Text          []byte                             // what was read there
 
 	// Authorizers that are the same in all chains; nil if the first
 	// configuration does not have them.

@@ -147,7 +147,9 @@ func (o *authzOptions) chain(in io.Reader) (*reload.Authorizer, error) {
 	}
 	made := reload.Config{
 		Configuration: c, Text: text, RBAC: index, Node: &node.Authorizer{}, Logger: slog.New(slog.DiscardHandler),
-		Asker: func(a *config.AuthorizerConfiguration) (webhook.Asker, error) { return answerOf(a.Name, o.answers[a.Name]) },
+		Asker: func(a *config.AuthorizerConfiguration) (webhook.Asker, error) {
+			return answerOf(a.Name, o.answers[a.Name])
+		},
 	}
 	if c.Has(config.ABAC) {
 		if made.ABAC, err = abac.Load(o.flags.PolicyFile, made.Logger); err != nil {
