@@ -317,10 +317,11 @@ func TestChangedKubeconfig(t *testing.T) {
 // Run notices by itself; requests that are under way end on the chain that they
 // began with.
 func TestRun(t *testing.T) {
-	release := make(chan bool)
+	release, arrived := make(chan bool), make(chan bool)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), "slow") {
+			close(arrived)
 			<-release
 		}
 		io.WriteString(w, `{"status":{"allowed":true}}`)
@@ -338,6 +339,7 @@ func TestRun(t *testing.T) {
 	go func() {
 		slow <- r.Authorize(context.Background(), &authz.Attributes{User: &authn.User{Name: "slow"}, Verb: "get", Path: "/x"})
 	}()
+	<-arrived
 	// As an editor replaces a file.
 	next := r.file + ".new"
 	r.write(next, head+deny)
