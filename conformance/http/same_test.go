@@ -75,6 +75,7 @@ func (s *sameness) both(theirs, ours *answer, sorted, definitions bool) (a, b st
 	theirs.unpack()
 	ours.unpack()
 	// Pairs of ids are found by their place in the body, so both bodies are walked before either is printed.
+	theirs.body, ours.body = spelledOut(theirs.body), spelledOut(ours.body)
 	x, errX := parseOrdered(theirs.body)
 	y, errY := parseOrdered(ours.body)
 	if sorted {
