@@ -27,7 +27,7 @@ func checkMergePatch(t *testing.T, target, patch []byte) {
 		return // upstream notices when it decodes the result
 	}
 	var v any
-	if wantErr == nil && kjson.UnmarshalCaseSensitivePreserveInts(target, &v) != nil {
+	if kjson.UnmarshalCaseSensitivePreserveInts(target, &v) != nil && gojson.Valid(target) {
 		return // likewise, in the target
 	}
 	if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {

@@ -247,8 +247,10 @@ type remoteSource struct {
 
 	life   context.Context
 	close  context.CancelFunc
-	ch     clientv3.WatchChan
-	cancel context.CancelFunc // of ch
+	// The client opens a watch by waiting for the server's word, which a member that hangs does not give: that is done aside.
+	opening chan clientv3.WatchChan // nil unless it is being opened
+	ch      clientv3.WatchChan      // nil unless it is open
+	cancel  context.CancelFunc      // of either
 
 	turn  atomic.Int64 // how often it was opened again because of silence
 	alive *time.Timer
@@ -285,10 +287,12 @@ const (
 
 func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error) {
 	for {
-		if s.ch == nil {
+		if s.ch == nil && s.opening == nil {
 			s.reopen()
 		}
 		select {
+		case s.ch = <-s.opening:
+			s.opening = nil
 		case r, ok := <-s.ch:
 			s.alive.Reset(s.c.silence)
 			s.asked = false
@@ -321,7 +325,7 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 // checkAlive asks a watch that says nothing for progress, or gives it up if it was asked before.
 func (s *remoteSource) checkAlive() {
 	s.alive.Reset(s.c.silence)
-	if !s.asked {
+	if !s.asked && s.opening == nil {
 		s.asked = true
 		go func() { // it may wait for a stream
 			ctx, cancel := context.WithTimeout(s.life, s.c.silence)
@@ -339,7 +343,7 @@ func (s *remoteSource) checkAlive() {
 // drop ends the watch at the server.
 func (s *remoteSource) drop() {
 	s.cancel()
-	s.ch = nil
+	s.ch, s.opening = nil, nil
 }
 
 // turnKey names the turn to the client, which keeps watches whose contexts say different things on different streams: a watch
@@ -370,7 +374,9 @@ func (s *remoteSource) reopen() {
 	if s.prev {
 		opts = append(opts, clientv3.WithPrevKV())
 	}
-	s.ch = s.c.client.Watch(ctx, string(s.prefix), opts...)
+	opening := make(chan clientv3.WatchChan, 1)
+	s.opening = opening
+	go func() { opening <- s.c.client.Watch(ctx, string(s.prefix), opts...) }()
 }
 
 func (s *remoteSource) pause(ctx context.Context) error {
