@@ -38,8 +38,9 @@ func (r *Request) OptionsJSON() []byte {
 
 func (r *Request) deleteOptions(dryRun []string) *metav1.DeleteOptions {
 	d := r.Delete
-	o := &metav1.DeleteOptions{
-		TypeMeta: optionsType("DeleteOptions"), DryRun: dryRun, GracePeriodSeconds: d.GracePeriodSeconds, OrphanDependents: d.OrphanDependents}
+	o := &metav1.DeleteOptions{TypeMeta: optionsType("DeleteOptions"), DryRun: dryRun, GracePeriodSeconds: d.GracePeriodSeconds}
+	//lint:ignore SA1019 clients still send it
+	o.OrphanDependents = d.OrphanDependents
 	if d.UID != nil || d.ResourceVersion != nil {
 		o.Preconditions = &metav1.Preconditions{UID: (*types.UID)(d.UID), ResourceVersion: d.ResourceVersion}
 	}

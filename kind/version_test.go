@@ -328,8 +328,7 @@ func TestDefinitionKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := v.Render(raw, 5)
-	if err != nil {
+	if _, err := v.Render(raw, 5); err != nil {
 		t.Errorf("error %v", err)
 	}
 	crd, err := ParseDefinition(raw)
@@ -341,7 +340,7 @@ func TestDefinitionKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if view, err = v.Render(updated, 6); err != nil || !strings.Contains(string(view.JSON), `"reason":"InitialNamesAccepted"`) {
+	if view, err := v.Render(updated, 6); err != nil || !strings.Contains(string(view.JSON), `"reason":"InitialNamesAccepted"`) {
 		t.Errorf("error %v: %s", err, updated)
 	}
 }

@@ -71,7 +71,7 @@ func TestPost(t *testing.T) {
 	} {
 		script, got = row.script, nil
 		out, observed := struct{ A int }{}, 0
-		err := c.Post(t.Context(), map[string]int{"a": 1}, &out, Call{Observe: func(code int, _ time.Duration, _ error) { observed += code / code }})
+		err := c.Post(t.Context(), map[string]int{"a": 1}, &out, Call{Observe: func(int, time.Duration, error) { observed++ }})
 		if (err == nil) != (row.err == "") || err != nil && !strings.Contains(err.Error(), row.err) || len(got) != row.calls || observed != row.calls {
 			t.Errorf("%s: got %v after %d calls, %d observed, want %q after %d", name, err, len(got), observed, row.err, row.calls)
 		}

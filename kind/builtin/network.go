@@ -36,7 +36,9 @@ func networkKinds() []description {
 		check: checkService,
 	}, {
 		kind: "Endpoints", plural: "endpoints", singular: "endpoints", short: []string{"ep"}, prefix: "services/endpoints",
+		//lint:ignore SA1019 clients still use it
 		versions: v1[corev1.Endpoints](nil), createOnUpdate: true,
+		//lint:ignore SA1019 clients still use it
 		columns: []kind.Column{cell("Endpoints", corev1.Endpoints{}.SwaggerDoc()["subsets"], endpointsCell), ageColumn()},
 		warnings: func(_, _ *doc.Doc) []string {
 			return []string{"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
