@@ -245,8 +245,8 @@ type remoteSource struct {
 	prev        bool
 	rev         int64
 
-	life   context.Context
-	close  context.CancelFunc
+	life  context.Context
+	close context.CancelFunc
 	// The client opens a watch by waiting for the server's word, which a member that hangs does not give: that is done aside.
 	opening chan clientv3.WatchChan // nil unless it is being opened
 	ch      clientv3.WatchChan      // nil unless it is open
