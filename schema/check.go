@@ -16,6 +16,9 @@ func (n *node) ok(d *doc.Doc, x doc.Node) bool {
 	if !n.typeOK(kind, x) {
 		return false
 	}
+	if kind == doc.Float && n.integral && x.Float() != math.Trunc(x.Float()) {
+		return false // nearly an integer is of the type, but its digits are not
+	}
 	if v := n.values; v != nil {
 		if kind == doc.Null {
 			return len(v.enum) == 0

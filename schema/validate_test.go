@@ -54,6 +54,8 @@ func TestValidate(t *testing.T) {
 		{here(), `{type: object, required: [a], properties: {a: {type: string}}}`, ``, `{}`, Whole, []string{`a: Required value`}},
 		{here(), `{type: object, properties: {a: {type: integer}}}`, ``, `{"a":5.5}`, Whole,
 			[]string{`a: Invalid value: "number": a in body must be of type integer: "number"`, `<nil>: Invalid value: "": Checked value must be of type integer (default format) in a`}},
+		{here(), `{type: object, properties: {a: {type: integer}}}`, ``, `{"a":2147483649.5}`, Whole,
+			[]string{`<nil>: Invalid value: "": Checked value must be of type integer (default format) in a`}},
 		{here(), `{type: object, properties: {a: {type: string, enum: [x, why]}}}`, ``, `{"a":"z"}`, Whole,
 			[]string{`a: Unsupported value: "z": supported values: "x", "why"`}},
 		{here(), `{type: object, properties: {a: {type: string, maxLength: 1, pattern: "^x"}}}`, ``, `{"a":"zz"}`, Whole,

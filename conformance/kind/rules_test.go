@@ -87,7 +87,7 @@ func boundless(r *rand.Rand, n map[string]any) {
 }
 
 func TestDamagedRules(t *testing.T) {
-	seed := rand.Uint64()
+	seed := drawn()
 	if s := os.Getenv("SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)
 	}
