@@ -17,6 +17,11 @@ import (
 
 // This file describes services and what leads to them.
 
+// endpoints are deprecated, and clients still use them.
+//
+//lint:ignore SA1019 see above
+type endpoints = corev1.Endpoints
+
 func networkKinds() []description {
 	service := corev1.ServiceSpec{}.SwaggerDoc()
 	return []description{{
@@ -36,10 +41,8 @@ func networkKinds() []description {
 		check: checkService,
 	}, {
 		kind: "Endpoints", plural: "endpoints", singular: "endpoints", short: []string{"ep"}, prefix: "services/endpoints",
-		//lint:ignore SA1019 clients still use it
-		versions: v1[corev1.Endpoints](nil), createOnUpdate: true,
-		//lint:ignore SA1019 clients still use it
-		columns: []kind.Column{cell("Endpoints", corev1.Endpoints{}.SwaggerDoc()["subsets"], endpointsCell), ageColumn()},
+		versions: v1[endpoints](nil), createOnUpdate: true,
+		columns: []kind.Column{cell("Endpoints", endpoints{}.SwaggerDoc()["subsets"], endpointsCell), ageColumn()},
 		warnings: func(_, _ *doc.Doc) []string {
 			return []string{"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
 		},
