@@ -100,6 +100,10 @@ bench-authz: ## what authorization costs: a request by RBAC and behind 100 webho
 	$(GO) test -run '^$$' -bench Authorization -benchmem ./server
 	$(GO) test -run '^$$' -bench . -benchmem ./authz/rbac ./authz/match
 
+.PHONY: bench-admission
+bench-admission: ## many admission policies: those for other requests, and a hundred for one
+	$(GO) test -run "^$$" -bench . -benchmem ./admission/policy
+
 .PHONY: bench-engine
 bench-engine: ## the engine alone beside upstream's and encoding/json: decode, default, validate, rules; compile
 	cd bench && $(GO) run . engine -o ../docs/benchmarks.md

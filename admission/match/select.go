@@ -3,7 +3,6 @@ package match
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/keelson-io/keelson/admission"
@@ -25,7 +24,7 @@ func (c *Candidate) Selects(ctx context.Context, r *admission.Request, n admissi
 	if !object && objectErr == nil {
 		return Target{}, false, nil
 	}
-	target, ok := c.target(requestName(r))
+	target, ok := c.target(r.Name)
 	switch {
 	case !ok:
 		return Target{}, false, nil // whose selectors are wrong only matters if it is for the request
@@ -52,8 +51,6 @@ func (c *Candidate) target(name string) (Target, bool) {
 	}
 	return Target{}, false
 }
-
-func requestName(r *admission.Request) string { return r.Name }
 
 // selectsNamespace: cluster-scoped objects are in no namespace and are never
 // left out, namespaces themselves are selected by their own labels.
@@ -96,6 +93,3 @@ func (c *Criteria) selectsObject(r *admission.Request) (bool, error) {
 func selects(s labels.Selector, d *doc.Doc) bool {
 	return d != nil && s.Matches(meta.Object{Doc: d}.Labels())
 }
-
-// SelectorErrors reports whether a selector can be read.
-func SelectorErrors(s *metav1.LabelSelector) error { return parseSelector(s).err }
