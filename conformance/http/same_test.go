@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -78,6 +79,11 @@ func (s *sameness) both(theirs, ours *answer, sorted, definitions bool) (a, b st
 	theirs.body, ours.body = spelledOut(theirs.body), spelledOut(ours.body)
 	x, errX := parseOrdered(theirs.body)
 	y, errY := parseOrdered(ours.body)
+	for _, values := range [][]ordered{x, y} {
+		for i := range values {
+			values[i].sortManagers("")
+		}
+	}
 	if sorted {
 		for _, values := range [][]ordered{x, y} {
 			for i := range values {
@@ -275,6 +281,34 @@ func (v *ordered) dropManagedFields() {
 	for i := range v.values {
 		v.values[i].dropManagedFields()
 	}
+}
+
+// sortManagers sorts entries of managedFields by whose they are. Servers sort
+// them by time first, in whole seconds, so that their order depends on when a
+// second ends.
+func (v *ordered) sortManagers(key string) {
+	if key == "managedFields" && v.open == '[' {
+		slices.SortStableFunc(v.values, func(a, b ordered) int { return strings.Compare(a.manager(), b.manager()) })
+		return
+	}
+	for i := range v.values {
+		k := ""
+		if v.open == '{' {
+			k = v.keys[i]
+		}
+		v.values[i].sortManagers(k)
+	}
+}
+
+// manager says whose an entry of managedFields is.
+func (v *ordered) manager() string {
+	parts := make([]string, 4)
+	for i, key := range v.keys {
+		if at := slices.Index([]string{"manager", "operation", "subresource", "apiVersion"}, key); at >= 0 {
+			parts[at] = v.values[i].text
+		}
+	}
+	return strings.Join(parts, "|")
 }
 
 // byKey sorts the members of an object.
