@@ -256,7 +256,9 @@ type Outcome struct {
 	// Residual is the expression that remains: what is known is in it as
 	// literals, and what cannot matter is not. Evaluating it when everything
 	// is known gives what the whole expression gives. Under Kubernetes' checks of
-	// literals it may need [Language.CompileUnchecked].
+	// literals it may need [Language.CompileUnchecked]. Functions of lists that
+	// the checker chooses by the type of the items (isSorted, min, max, sum, …)
+	// may not find it behind the dyn() of a literal: that is an error.
 	Residual string
 }
 
