@@ -54,7 +54,8 @@ func bothSides(ctx context.Context, o options, dir string) ([]*side, error) {
 		if bin == "" {
 			bin = filepath.Join(dir, "keelson-binary") // beside the sides' folders, which have their names
 			say("building keelson")
-			cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/keelson-io/keelson/cmd/keelson")
+			cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/keelson")
+			cmd.Dir = ".." // as the product's own module has it
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return nil, fmt.Errorf("%s: %w\n%s", cmd, err, out)
 			}
