@@ -60,6 +60,7 @@ func TestPolicies(t *testing.T) {
 		{`"validations":[{"expression":"object.spec.color == 'blue'"}]`, `"validationActions":["Warn"]`, 201, ``},
 		{`"validations":[{"expression":"object.spec.size > 3"}]`, deny, 422, denied + `expression 'object.spec.size \u003e 3' resulted in error: no such key: size`},
 		{`"failurePolicy":"Ignore","validations":[{"expression":"object.spec.size > 3"}]`, deny, 201, ``},
+		{`"validations":[{"expression":"object.spec."}]`, deny, 422, denied + `compilation error: compilation failed: ERROR: `}, // nothing gets past what does not compile
 		{`"variables":[{"name":"c","expression":"object.spec.color"},{"name":"d","expression":"variables.c + '!'"}],"validations":[{"expression":"variables.d == 'x'","messageExpression":"variables.d"}]`,
 			deny, 422, denied + `red!`},
 		{`"variables":[{"name":"c","expression":"object.spec.none"}],"validations":[{"expression":"variables.c == 'x'"}]`,

@@ -205,7 +205,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 		"another issuer's":  {other.sign(nil), "nobody"},
 		"no issuer":         {p.sign(map[string]any{"iss": nil}), "nobody"},
 		"issuer with slash": {p.sign(map[string]any{"iss": p.URL + "/"}), "nobody"},
-		"huge":              {good + strings.Repeat("x", maxToken), "nobody"},
+		"huge":              {good + strings.Repeat("x", authn.MaxToken), "nobody"},
 
 		"forged":         {other.sign(map[string]any{"iss": p.URL}), "oidc: verify token: failed to verify signature"},
 		"alg none":       {b64([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".", "oidc: verify token: oidc: malformed jwt"},

@@ -24,13 +24,11 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -150,12 +148,9 @@ func NewToken(c Config) authn.Token { return &verifier{c} }
 
 type verifier struct{ Config }
 
-// maxToken bounds the tokens that are looked at.
-const maxToken = 64 << 10
-
 // AuthenticateToken implements authn.Token.
 func (v *verifier) AuthenticateToken(ctx context.Context, token string, audiences []string) (*authn.Response, error) {
-	if !slices.Contains(v.Issuers, issuerOf(token)) {
+	if !slices.Contains(v.Issuers, authn.IssuerOf(token)) {
 		return nil, nil
 	}
 	parsed, err := jwt.ParseSigned(token, algorithms)
@@ -196,28 +191,6 @@ func (v *verifier) AuthenticateToken(ctx context.Context, token string, audience
 			public.Subject, now.Unix()-w.Time().Unix())
 	}
 	return response, nil
-}
-
-// issuerOf is the issuer that a token names, "" if it is no token of ours.
-func issuerOf(token string) string {
-	if len(token) > maxToken || strings.HasPrefix(strings.TrimSpace(token), "{") {
-		return ""
-	}
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return ""
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return ""
-	}
-	var claims struct {
-		Issuer string `json:"iss"`
-	}
-	if json.Unmarshal(payload, &claims) != nil {
-		return ""
-	}
-	return claims.Issuer
 }
 
 // verify checks the signature.

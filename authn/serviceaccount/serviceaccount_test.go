@@ -131,7 +131,7 @@ func TestTokens(t *testing.T) {
 		"no token":            {"x", nil, ""},
 		"four parts":          {good + ".x", nil, ""},
 		"JSON":                {`{"payload":"x"}`, nil, ""},
-		"huge":                {good + strings.Repeat("x", maxToken), nil, ""},
+		"huge":                {good + strings.Repeat("x", authn.MaxToken), nil, ""},
 		"alg none":            {b64([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".", nil, ""},
 		"alg none, signature": {b64([]byte(`{"alg":"none"}`)) + "." + parts[1] + "." + parts[2], nil, ""},
 		"alg None":            {b64([]byte(`{"alg":"None"}`)) + "." + parts[1] + ".", nil, ""},
