@@ -201,26 +201,20 @@ func namespaceValue(text []byte) (cel.Value, error) {
 	return cel.FromJSON(b)
 }
 
-// request is variable request: an AdmissionRequest without objects.
+// request is variable request: an AdmissionRequest without uid and objects.
 func (in *Input) request() (cel.Value, error) {
 	review := Review(in.Request, in.Target)
 	if in.matching {
 		review.Resource = *review.RequestResource
 	}
-	b, err := json.Marshal(review)
+	b, err := json.Marshal(struct {
+		*admissionv1.AdmissionRequest
+		// These hide the members of the same names.
+		UID       *int `json:"uid,omitempty"`
+		Object    *int `json:"object,omitempty"`
+		OldObject *int `json:"oldObject,omitempty"`
+	}{AdmissionRequest: review})
 	if err != nil {
-		return cel.Value{}, err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(b, &fields); err != nil {
-		return cel.Value{}, err
-	}
-	delete(fields, "uid")
-	if in.Request.Operation != "" {
-		delete(fields, "object")
-		delete(fields, "oldObject")
-	}
-	if b, err = json.Marshal(fields); err != nil {
 		return cel.Value{}, err
 	}
 	return cel.FromJSON(b)
