@@ -8,7 +8,7 @@
 // may refuse it (Validate). The first error ends the request.
 //
 // What a later step changes an earlier one may want to see: a step that changed
-// the object calls [Request.Changed], and the chain runs all Mutates once more,
+// the object says so by [Rounds.Asked], and the chain runs all Mutates once more,
 // in the second and last round. Steps decide by themselves whom they ask again.
 //
 // [NamespaceLifecycle] is the step every server has. Webhooks and policies, in
@@ -63,10 +63,10 @@ type Request struct {
 	Client  Client // nil: nobody is told
 
 	round   int
-	changed bool // in this round
-	notes   map[any]any
-	mutated bool   // in any round
-	managed []byte // managedFields before that; nil if there were none
+	changed bool        // in this round
+	notes   map[any]any // by step
+	mutated bool        // in any round
+	managed []byte      // managedFields before that; nil if there were none
 }
 
 // Foreign is how the object of a subresource stands for the whole object.
@@ -98,20 +98,6 @@ type Client interface {
 
 // Round is 1 when the steps are asked to mutate for the second time, else 0.
 func (r *Request) Round() int { return r.round }
-
-// Changed says that a step changed the object.
-func (r *Request) Changed() { r.changed = true }
-
-// Note is what a step noted in an earlier round; nil if nothing.
-func (r *Request) Note(key any) any { return r.notes[key] }
-
-// SetNote notes something for the next round.
-func (r *Request) SetNote(key, value any) {
-	if r.notes == nil {
-		r.notes = map[any]any{}
-	}
-	r.notes[key] = value
-}
 
 // Warn tells whoever sent the request.
 func (r *Request) Warn(warnings ...string) {

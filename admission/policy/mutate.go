@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,20 +57,6 @@ func compileMutations(p *admissionv1.MutatingAdmissionPolicy, m *admission.Metri
 	return out
 }
 
-// rounds is what the first round leaves to the second.
-type rounds struct {
-	invoked, again map[string]bool // by id of the call
-	last           []byte          // the object after the last policy
-}
-
-// require makes all that were invoked be invoked again.
-func (n *rounds) require() {
-	for id := range n.invoked {
-		n.again[id] = true
-	}
-	clear(n.invoked)
-}
-
 // Mutate implements admission.Step.
 func (p *Policies) Mutate(ctx context.Context, r *admission.Request) error {
 	if !p.mutating {
@@ -81,32 +66,18 @@ func (p *Policies) Mutate(ctx context.Context, r *admission.Request) error {
 	if v == nil || err != nil {
 		return err
 	}
-	n, _ := r.Note(p).(*rounds)
-	if n == nil {
-		n = &rounds{invoked: map[string]bool{}, again: map[string]bool{}}
-		r.SetNote(p, n)
-	}
-	if r.Round() > 0 && !bytes.Equal(n.last, textOf(r.New)) {
-		n.require()
-	}
+	n := r.Rounds(p)
+	defer n.Done()
 	for i := range v.calls {
 		if err := v.mutate(&v.calls[i], n); err != nil {
 			return err
 		}
 	}
-	n.last = textOf(r.New)
 	return v.refuse()
 }
 
-func textOf(d *doc.Doc) []byte {
-	if d == nil {
-		return nil
-	}
-	return d.AppendJSON(nil, d.Root().Node)
-}
-
 // mutate lets one policy change the object. An error ends the request.
-func (v *enforcement) mutate(c *call, n *rounds) error {
+func (v *enforcement) mutate(c *call, n *admission.Rounds) error {
 	program, id := c.policy.mutations(), c.id()
 	if program.err != nil {
 		v.failed(c, program.err)
@@ -119,7 +90,7 @@ func (v *enforcement) mutate(c *call, n *rounds) error {
 	case err != nil:
 		v.failed(c, err)
 		return nil
-	case !ok || v.r.Round() > 0 && !n.again[id]:
+	case !ok || !n.Asks(id):
 		return nil
 	}
 	changed := false
@@ -138,13 +109,7 @@ func (v *enforcement) mutate(c *call, n *rounds) error {
 			v.failed(c, err)
 		}
 	}
-	if changed {
-		n.require()
-		v.r.Changed()
-	}
-	if c.policy.again {
-		n.invoked[id] = true
-	}
+	n.Asked(id, changed, c.policy.again)
 	return nil
 }
 
@@ -263,7 +228,7 @@ func (v *enforcement) overlaid(c *call, object []byte, value cel.Value) ([]byte,
 	if err := doc.Parse(live, object); err != nil {
 		return nil, err
 	}
-	merged, err := v.Host.Overlay(c.target.Version, live, textOf(config))
+	merged, err := v.Host.Overlay(c.target.Version, live, config.AppendJSON(nil, config.Root().Node))
 	if err != nil {
 		return nil, fmt.Errorf("error applying patch: %w", err)
 	}

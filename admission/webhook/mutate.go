@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,21 +26,6 @@ const (
 	annotationValidating = "validating.webhook.admission.k8s.io/"
 )
 
-// rounds is what the first round leaves to the second.
-type rounds struct {
-	invoked map[string]bool // by id: to be asked again if the object changes after them
-	again   map[string]bool // it did
-	last    []byte          // the object after the last webhook
-}
-
-// require makes all that were asked be asked again.
-func (n *rounds) require() {
-	for id := range n.invoked {
-		n.again[id] = true
-	}
-	clear(n.invoked)
-}
-
 // Mutate implements admission.Step.
 func (w *Webhooks) Mutate(ctx context.Context, r *admission.Request) error {
 	if !w.mutating {
@@ -51,21 +35,14 @@ func (w *Webhooks) Mutate(ctx context.Context, r *admission.Request) error {
 	if len(found) == 0 {
 		return nil
 	}
-	n, _ := r.Note(w).(*rounds)
-	if n == nil {
-		n = &rounds{invoked: map[string]bool{}, again: map[string]bool{}}
-		r.SetNote(w, n)
-	}
-	if r.Round() > 0 && !bytes.Equal(n.last, textOf(r.New)) {
-		n.require()
-	}
-	defer func() { n.last = textOf(r.New) }()
+	n := r.Rounds(w)
+	defer n.Done()
 	for i := range found {
 		c, ok, err := w.asks(ctx, r, s, &found[i])
 		if err != nil {
 			return err
 		}
-		if !ok || r.Round() > 0 && !n.again[c.id] {
+		if !ok || !n.Asks(c.id) {
 			continue
 		}
 		if err := w.mutateWith(ctx, r, &c, n); err != nil {
@@ -75,25 +52,12 @@ func (w *Webhooks) Mutate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
-func textOf(d *doc.Doc) []byte {
-	if d == nil {
-		return nil
-	}
-	return d.AppendJSON(nil, d.Root().Node)
-}
-
 // mutateWith asks one webhook and does what it says.
-func (w *Webhooks) mutateWith(ctx context.Context, r *admission.Request, c *call, n *rounds) error {
+func (w *Webhooks) mutateWith(ctx context.Context, r *admission.Request, c *call, n *admission.Rounds) error {
 	start := time.Now()
 	changed, err := w.patch(ctx, r, c)
 	err = w.outcome(ctx, r, c, start, err, fmt.Sprintf("%s%sround_%d_index_%d", annotationFailedOpen, annotationMutation, r.Round(), c.index))
-	if changed {
-		n.require()
-		r.Changed()
-	}
-	if c.again {
-		n.invoked[c.id] = true
-	}
+	n.Asked(c.id, changed, c.again)
 	return err
 }
 
