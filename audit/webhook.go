@@ -89,7 +89,7 @@ func OpenWebhook(c WebhookConfig, m *Metrics, logger *slog.Logger) (Backend, err
 	if err != nil {
 		return nil, fmt.Errorf("initializing audit webhook: %w", err)
 	}
-	client, err := kubehook.New(config, kubehook.Backoff(c.InitialBackoff))
+	client, err := kubehook.New(config, kubehook.Backoff(c.InitialBackoff), nil)
 	if err != nil {
 		return nil, fmt.Errorf("initializing audit webhook: %w", err)
 	}

@@ -35,7 +35,7 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 	z := &s.authz
 	z.defaults = roles.Config{Kinds: kinds, Cache: cached, Store: st}
 	z.gather = &roles.Aggregator{Config: z.defaults, Logger: s.logger}
-	made := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Metrics: s.metrics, Logger: s.logger}
+	made := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Metrics: s.metrics, ServerID: s.id, Logger: s.logger}
 	z.byRoles = c.Has(config.RBAC)
 	z.follower = &rbac.Follower{Index: rbac.NewIndex(), Logger: s.logger}
 	for _, plural := range []string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"} {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authn/jwt"
-	"github.com/keelson-io/keelson/authz/reload"
 )
 
 // This file is which issuers of OpenID Connect are believed: those of a file, or
@@ -50,11 +49,7 @@ func (s *Server) openIssuers(accounts []string) (authn.Anonymous, error) {
 	if err := config.Validate(accounts).ToAggregate(); err != nil {
 		return authn.Anonymous{}, fmt.Errorf("invalid authentication configuration: %w", err)
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return authn.Anonymous{}, err
-	}
-	o.ServerID = reload.ServerIDHash(host)
+	o.ServerID = s.id
 	life, end := context.WithCancel(context.Background())
 	s.opened = append(s.opened, closer(func() error { end(); return nil }))
 	if s.issuers, err = jwt.New(life, config, o); err != nil {

@@ -40,6 +40,7 @@ import (
 	"github.com/keelson-io/keelson/controller/crd"
 	"github.com/keelson-io/keelson/controller/ensure"
 	"github.com/keelson-io/keelson/conversion"
+	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/store"
@@ -137,6 +138,7 @@ type Server struct {
 	listener net.Listener
 	identity *identity
 	metrics  *prometheus.Registry
+	id       string // as metrics know the server, by a hash
 	authn    authn.Authenticator
 	// What tokens have to be for, and what those of service accounts are issued with.
 	audiences []string
@@ -217,6 +219,11 @@ func (s *Server) open(ctx context.Context) error {
 		return storeErr
 	}
 	s.metrics = prometheus.NewRegistry()
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	s.id = reloads.ServerID(host)
 	if err := s.openAuthn(); err != nil {
 		return err
 	}

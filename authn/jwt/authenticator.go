@@ -2,7 +2,6 @@ package jwt
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/watchfile"
 )
 
@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Algorithms []string // that tokens may be signed with; nil: Algorithms
 	Disallowed []string // issuers that a configuration may not name
-	ServerID   string   // the hash of the server's id, for metrics
+	ServerID   string   // for metrics, which show its hash
 
 	File string // that is read again; "": none
 	Text []byte // of the file as it was read first
@@ -82,7 +82,7 @@ func New(ctx context.Context, c *Configuration, o Options) (*Authenticator, erro
 		return nil, err
 	}
 	a.current.Store(g)
-	o.metrics.inForce(o.Text)
+	o.metrics.reloads.InForce(o.Text)
 	return a, nil
 }
 
@@ -155,12 +155,11 @@ func (a *Authenticator) check(ctx context.Context) {
 		err = a.Reload(ctx, text)
 	}
 	if err != nil {
-		a.options.metrics.reloaded("failure")
+		a.options.metrics.reloads.Failed()
 		a.options.Logger.Error("failed to reload authentication config", "file", a.options.File, "error", err)
 		return
 	}
-	a.options.metrics.reloaded("success")
-	a.options.metrics.inForce(text)
+	a.options.metrics.reloads.Succeeded(text)
 	a.options.Logger.Info("reloaded authentication config", "file", a.options.File)
 }
 
@@ -245,14 +244,6 @@ func (a *Authenticator) retire(old, next *generation) {
 	}()
 }
 
-// hash is how metrics show data; "" if there is none.
-func hash(data string) string {
-	if data == "" {
-		return ""
-	}
-	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(data)))
-}
-
 // metrics are named as upstream names them.
 type metrics struct {
 	id        string
@@ -260,15 +251,13 @@ type metrics struct {
 	fetchedAt *prometheus.GaugeVec
 	keySets   *prometheus.GaugeVec
 
-	reloads *prometheus.CounterVec
-	last    *prometheus.GaugeVec
-	info    *prometheus.GaugeVec
+	reloads *reloads.Metrics // nil: nothing is read again
 }
 
-func newMetrics(reg prometheus.Registerer, id string, reloads bool) *metrics {
-	const prefix, controller = "apiserver_authentication_jwt_authenticator_", "apiserver_authentication_config_controller_"
+func newMetrics(reg prometheus.Registerer, id string, readAgain bool) *metrics {
+	const prefix = "apiserver_authentication_jwt_authenticator_"
 	m := &metrics{
-		id: id,
+		id: reloads.Hash(id),
 		latencies: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    prefix + "latency_seconds",
 			Help:    "Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for cache miss only (i.e. when the token is not found in the cache).",
@@ -282,24 +271,12 @@ func newMetrics(reg prometheus.Registerer, id string, reloads bool) *metrics {
 			Name: prefix + "jwks_fetch_last_key_set_info",
 			Help: "Information about the last JWKS fetched by the JWT authenticator with hash as label, split by api server identity and jwt issuer.",
 		}, []string{"jwt_issuer_hash", "apiserver_id_hash", "hash"}),
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: controller + "automatic_reloads_total",
-			Help: "Total number of automatic reloads of authentication configuration split by status and apiserver identity.",
-		}, []string{"status", "apiserver_id_hash"}),
-		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: controller + "automatic_reload_last_timestamp_seconds",
-			Help: "Timestamp of the last automatic reload of authentication configuration split by status and apiserver identity.",
-		}, []string{"status", "apiserver_id_hash"}),
-		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: controller + "last_config_info",
-			Help: "Information about the last applied authentication configuration with hash as label, split by apiserver identity.",
-		}, []string{"apiserver_id_hash", "hash"}),
 	}
 	if reg != nil {
 		reg.MustRegister(m.latencies, m.fetchedAt, m.keySets)
 	}
-	if reg != nil && reloads {
-		reg.MustRegister(m.reloads, m.last, m.info)
+	if reg != nil && readAgain {
+		m.reloads = reloads.New(reg, "authentication", id)
 	}
 	return m
 }
@@ -317,7 +294,7 @@ func (m *metrics) fetched(issuer string, keys []byte, ok bool) {
 	if ok {
 		result = "success"
 		m.keySets.DeletePartialMatch(prometheus.Labels{"jwt_issuer_hash": issuer})
-		m.keySets.WithLabelValues(issuer, m.id, hash(string(keys))).Set(1)
+		m.keySets.WithLabelValues(issuer, m.id, reloads.Hash(string(keys))).Set(1)
 	}
 	m.fetchedAt.WithLabelValues(result, issuer, m.id).SetToCurrentTime()
 }
@@ -325,14 +302,4 @@ func (m *metrics) fetched(issuer string, keys []byte, ok bool) {
 func (m *metrics) forget(issuer string) {
 	m.keySets.DeletePartialMatch(prometheus.Labels{"jwt_issuer_hash": issuer})
 	m.fetchedAt.DeletePartialMatch(prometheus.Labels{"jwt_issuer_hash": issuer})
-}
-
-func (m *metrics) reloaded(status string) {
-	m.reloads.WithLabelValues(status, m.id).Inc()
-	m.last.WithLabelValues(status, m.id).SetToCurrentTime()
-}
-
-func (m *metrics) inForce(text []byte) {
-	m.info.Reset()
-	m.info.WithLabelValues(m.id, hash(string(text))).Set(1)
 }

@@ -20,6 +20,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/reloads"
 )
 
 // This file believes the tokens of one issuer.
@@ -53,7 +54,7 @@ func newIssuer(ctx context.Context, i Issuer, p *program, o *Options) (*issuer, 
 	if err != nil {
 		return nil, err
 	}
-	out := &issuer{Issuer: i, program: p, hash: hash(i.Issuer.URL), metrics: o.metrics}
+	out := &issuer{Issuer: i, program: p, hash: reloads.Hash(i.Issuer.URL), metrics: o.metrics}
 	out.unready(fmt.Errorf("oidc: authenticator for issuer %q is not initialized", i.Issuer.URL))
 	config := &oidc.Config{SkipClientIDCheck: true, SupportedSigningAlgs: o.Algorithms}
 	go out.discover(ctx, client, config, o.Retry, o.Logger)

@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/reloads"
 )
 
 // This file is an issuer, and tries to get in with its tokens and others'.
@@ -378,8 +379,21 @@ func TestReload(t *testing.T) {
 	}
 	write(one.config(plain))
 	a := newTest(t, one.config(plain), func(o *Options) { o.File, o.Text, o.Patience = path, []byte(one.config(plain)), 200*time.Millisecond }).ready(t)
-	m := a.options.metrics
-	count := func(status string) float64 { return testutil.ToFloat64(m.reloads.WithLabelValues(status, "")) }
+	count := func(status string) (n float64) {
+		t.Helper()
+		families, err := a.options.Metrics.(*prometheus.Registry).Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if f.GetName() == "apiserver_authentication_config_controller_automatic_reloads_total" && m.GetLabel()[1].GetValue() == status {
+					n += m.GetCounter().GetValue()
+				}
+			}
+		}
+		return n
+	}
 	works := func(what string, p *provider, does bool) {
 		t.Helper()
 		if got := who(t, a, p.sign(nil)); strings.HasPrefix(got, "p:ann") != does {
@@ -423,8 +437,13 @@ func TestReload(t *testing.T) {
 	}
 	works("after the reload", two, true)
 	works("after the reload, the old one", one, false)
-	if got := testutil.ToFloat64(m.info.WithLabelValues("", hash(two.config(plain)))); got != 1 || testutil.CollectAndCount(m.info) != 1 {
-		t.Errorf("info: got %v", got)
+	info := fmt.Sprintf(`
+		# HELP apiserver_authentication_config_controller_last_config_info Information about the last applied authentication configuration with hash as label, split by apiserver identity.
+		# TYPE apiserver_authentication_config_controller_last_config_info gauge
+		apiserver_authentication_config_controller_last_config_info{apiserver_id_hash="",hash=%q} 1
+`, reloads.Hash(two.config(plain)))
+	if err := testutil.GatherAndCompare(a.options.Metrics.(*prometheus.Registry), strings.NewReader(info), "apiserver_authentication_config_controller_last_config_info"); err != nil {
+		t.Error(err)
 	}
 	write(two.config(plain) + "- {}\n")
 	a.check(ctx)

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authenticationv1beta1 "k8s.io/api/authentication/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/keelson-io/keelson/authn"
@@ -54,7 +54,12 @@ func New(c Config) (authn.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubehook.New(config, c.Backoff)
+	version := schema.GroupVersion{Group: authenticationv1.GroupName, Version: c.Version}
+	codec, err := kubehook.Codec(version, authenticationv1.AddToScheme, authenticationv1beta1.AddToScheme)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubehook.New(config, c.Backoff, codec)
 	if err != nil {
 		return nil, err
 	}
@@ -127,38 +132,24 @@ func (t *token) AuthenticateToken(ctx context.Context, text string, audiences []
 // ask sends the review and reads its status. The versions have the same fields.
 func (t *token) ask(ctx context.Context, text string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
 	call := kubehook.Call{Observe: t.observe}
-	about := metav1.TypeMeta{Kind: "TokenReview", APIVersion: "authentication.k8s.io/" + t.Version}
-	if t.Version == "v1beta1" {
-		in := &authenticationv1beta1.TokenReview{TypeMeta: about, Spec: authenticationv1beta1.TokenReviewSpec{Token: text, Audiences: audiences}}
-		var out authenticationv1beta1.TokenReview
-		if err := t.client.Post(ctx, in, &out, call); err != nil {
-			return nil, err
-		}
-		if err := expect(about, out.TypeMeta); err != nil {
-			return nil, err
-		}
-		s := &authenticationv1.TokenReviewStatus{Authenticated: out.Status.Authenticated, Audiences: out.Status.Audiences, Error: out.Status.Error}
-		s.User = authenticationv1.UserInfo{Username: out.Status.User.Username, UID: out.Status.User.UID, Groups: out.Status.User.Groups}
-		for key, values := range out.Status.User.Extra {
-			if s.User.Extra == nil {
-				s.User.Extra = map[string]authenticationv1.ExtraValue{}
-			}
-			s.User.Extra[key] = authenticationv1.ExtraValue(values)
-		}
-		return s, nil
+	if t.Version == "v1" {
+		in := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: text, Audiences: audiences}}
+		var out authenticationv1.TokenReview
+		err := t.client.Post(ctx, in, &out, call)
+		return &out.Status, err
 	}
-	in := &authenticationv1.TokenReview{TypeMeta: about, Spec: authenticationv1.TokenReviewSpec{Token: text, Audiences: audiences}}
-	var out authenticationv1.TokenReview
+	in := &authenticationv1beta1.TokenReview{Spec: authenticationv1beta1.TokenReviewSpec{Token: text, Audiences: audiences}}
+	var out authenticationv1beta1.TokenReview
 	if err := t.client.Post(ctx, in, &out, call); err != nil {
 		return nil, err
 	}
-	return &out.Status, expect(about, out.TypeMeta)
-}
-
-// expect refuses an answer of another kind.
-func expect(want, got metav1.TypeMeta) error {
-	if got == want {
-		return nil
+	s := &authenticationv1.TokenReviewStatus{Authenticated: out.Status.Authenticated, Audiences: out.Status.Audiences, Error: out.Status.Error}
+	s.User = authenticationv1.UserInfo{Username: out.Status.User.Username, UID: out.Status.User.UID, Groups: out.Status.User.Groups}
+	for key, values := range out.Status.User.Extra {
+		if s.User.Extra == nil {
+			s.User.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		s.User.Extra[key] = authenticationv1.ExtraValue(values)
 	}
-	return fmt.Errorf("webhook answered %s, %s, want %s, %s", got.APIVersion, got.Kind, want.APIVersion, want.Kind)
+	return s, nil
 }

@@ -68,8 +68,8 @@ func TestWebhook(t *testing.T) {
 			"error and user":     {200, `{"error":"expired","user":{"username":"root"}}`, "", nil, "expired"},
 			"broken":             {500, `{}`, "", nil, "an error on the server"},
 			"forbidden":          {403, ann + "}", "", nil, "unknown"},
-			"of another version": {200, ann + "}", "authentication.k8s.io/v2", nil, "webhook answered authentication.k8s.io/v2, TokenReview"},
-			"no JSON":            {200, "{", "", nil, "unexpected end of JSON input"},
+			"of another version": {200, ann + "}", "authentication.k8s.io/v2", nil, `no kind "TokenReview" is registered for version "authentication.k8s.io/v2"`},
+			"no JSON":            {200, "{", "", nil, "json parse error"},
 		} {
 			code, status, answerVersion = row.code, row.status, row.version
 			r, err := hook.AuthenticateToken(t.Context(), "secret", row.audiences)

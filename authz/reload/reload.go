@@ -38,6 +38,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/authz/webhook"
+	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/internal/watchfile"
 )
 
@@ -56,6 +57,7 @@ type Config struct {
 
 	Interval time.Duration         // between looks at the file; 0: one minute
 	Metrics  prometheus.Registerer // nil: none
+	ServerID string                // for metrics, which show its hash
 	Logger   *slog.Logger
 }
 
@@ -64,7 +66,7 @@ type Authorizer struct {
 	Config
 	decisions *authz.Metrics
 	webhooks  *webhook.Metrics
-	metrics   *metrics
+	metrics   *reloads.Metrics // nil: none
 	required  []string
 
 	current atomic.Pointer[authz.Chain]
@@ -83,12 +85,8 @@ func New(c Config) (*Authorizer, error) {
 	if c.Metrics != nil {
 		z.decisions, z.webhooks = authz.NewMetrics(c.Metrics), webhook.NewMetrics(c.Metrics)
 		if c.File != "" {
-			host, err := os.Hostname()
-			if err != nil {
-				return nil, err
-			}
-			z.metrics = newMetrics(c.Metrics, host)
-			z.metrics.inForce(c.Text)
+			z.metrics = reloads.New(c.Metrics, "authorization", c.ServerID)
+			z.metrics.InForce(c.Text)
 		}
 	}
 	for i := range c.Configuration.Authorizers {
@@ -278,8 +276,7 @@ func (z *Authorizer) try(ctx context.Context, text []byte, again bool) {
 	z.current.Store(chain)
 	z.active, z.kubeconfigs, z.failure = form, files, ""
 	z.Logger.Info("reloaded authz config")
-	z.metrics.reloaded("success")
-	z.metrics.inForce(text)
+	z.metrics.Succeeded(text)
 	z.watch(nil)
 }
 
@@ -300,7 +297,7 @@ func (z *Authorizer) fail(err error) {
 	}
 	z.failure = err.Error()
 	z.Logger.Error("reloading authorization config", "err", err)
-	z.metrics.reloaded("failure")
+	z.metrics.Failed()
 }
 
 // healthy asks every webhook, all at the same time.

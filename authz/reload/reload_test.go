@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/internal/reloads"
 )
 
 // This file changes files while they decide.
@@ -73,7 +74,7 @@ func start(t *testing.T, text string, required ...string) *reloaded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := Config{Configuration: c, File: r.file, Text: data, Metrics: r.reg, Logger: slog.New(slog.NewTextHandler(r.log, nil))}
+	made := Config{Configuration: c, File: r.file, Text: data, Metrics: r.reg, ServerID: "x", Logger: slog.New(slog.NewTextHandler(r.log, nil))}
 	if c.Has(config.RBAC) {
 		made.RBAC = allowTo("rbac")
 	}
@@ -131,8 +132,8 @@ func (r *reloaded) info(text string) {
 	}
 	for _, f := range families {
 		if f.GetName() == "apiserver_authorization_config_controller_last_config_info" {
-			if m := f.GetMetric(); len(m) != 1 || m[0].GetLabel()[1].GetValue() != hash(text) || !strings.HasPrefix(m[0].GetLabel()[0].GetValue(), "sha256:") {
-				r.t.Errorf("info: got %v, want %s", m, hash(text))
+			if m := f.GetMetric(); len(m) != 1 || m[0].GetLabel()[1].GetValue() != reloads.Hash(text) || !strings.HasPrefix(m[0].GetLabel()[0].GetValue(), "sha256:") {
+				r.t.Errorf("info: got %v, want %s", m, reloads.Hash(text))
 			}
 			return
 		}
@@ -375,12 +376,5 @@ func TestBrokenFromTheStart(t *testing.T) {
 	_, err = New(Config{Configuration: c, Logger: slog.Default()})
 	if err == nil || !strings.HasPrefix(err.Error(), "invalid authorization config: invalid configuration: no configuration has been provided") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestServerID(t *testing.T) {
-	// As kube-apiserver's lease has it on a host of that name.
-	if got := serverID("localhost"); !strings.HasPrefix(got, "apiserver-") || len(got) != len("apiserver-")+26 || got != strings.ToLower(got) {
-		t.Errorf("got %s", got)
 	}
 }

@@ -101,10 +101,10 @@ func (c *counters) matched(o *match.Outcome, began time.Time) {
 }
 
 // attempted counts a round-trip.
-func (c *counters) attempted(result string, began time.Time) {
+func (c *counters) attempted(result string, took time.Duration) {
 	if c.metrics != nil {
 		c.metrics.evaluations.WithLabelValues(c.name, result).Inc()
-		c.metrics.durations.WithLabelValues(c.name, result).Observe(time.Since(began).Seconds())
+		c.metrics.durations.WithLabelValues(c.name, result).Observe(took.Seconds())
 	}
 }
 

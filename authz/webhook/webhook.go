@@ -31,6 +31,7 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/match"
+	"github.com/keelson-io/keelson/internal/kubehook"
 )
 
 const (
@@ -52,9 +53,9 @@ type Config struct {
 
 // Asker asks a remote service.
 type Asker interface {
-	// Ask returns the service's answer. It reports every attempt.
-	Ask(ctx context.Context, review *authorizationv1.SubjectAccessReview, attempt func(began time.Time, status int, err error)) (
-		authorizationv1.SubjectAccessReviewStatus, error)
+	// Ask returns the service's answer. The call says whether it may be asked
+	// again, and is told of every attempt.
+	Ask(ctx context.Context, review *authorizationv1.SubjectAccessReview, call kubehook.Call) (authorizationv1.SubjectAccessReviewStatus, error)
 }
 
 // Webhook is an authorizer that asks a remote service.
@@ -114,10 +115,10 @@ func (w *Webhook) Authorize(ctx context.Context, a *authz.Attributes) authz.Resu
 // ask asks the service and counts every attempt.
 func (w *Webhook) ask(ctx context.Context, review *authorizationv1.SubjectAccessReview) (authorizationv1.SubjectAccessReviewStatus, error) {
 	last := ""
-	status, err := w.Asker.Ask(ctx, review, func(began time.Time, code int, err error) {
+	status, err := w.Asker.Ask(ctx, review, kubehook.Call{Observe: func(code int, took time.Duration, err error) {
 		last = outcome(ctx, code, err)
-		w.counted.attempted(last, began)
-	})
+		w.counted.attempted(last, took)
+	}})
 	if err != nil {
 		w.Logger.Error("Failed to make webhook authorizer request: "+err.Error(), "webhook", w.Name)
 		if w.OnError == authz.NoOpinion && ctx.Err() == nil {
@@ -159,17 +160,11 @@ func (w *Webhook) RulesFor(context.Context, *authn.User, string) authz.Rules {
 // Check asks the service about a request that is nobody's, once, to see whether
 // it answers at all. What it answers does not matter.
 func (w *Webhook) Check(ctx context.Context) error {
-	once, ok := w.Asker.(interface {
-		AskOnce(context.Context, *authorizationv1.SubjectAccessReview) (authorizationv1.SubjectAccessReviewStatus, int, error)
-	})
-	if !ok {
-		return nil
-	}
-	_, _, err := once.AskOnce(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+	_, err := w.Asker.Ask(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User:                  "system:apiserver",
 		Groups:                []string{authn.Authenticated},
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/healthz", Verb: "get"},
-	}})
+	}}, kubehook.Call{Once: true})
 	return err
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/match"
+	"github.com/keelson-io/keelson/internal/kubehook"
 )
 
 // This file asks a service that can be slow, wrong, closed or contradictory.
@@ -217,7 +218,7 @@ func TestAnswers(t *testing.T) {
 			status(`{"allowed":true}`)(w, n)
 		}, want: authz.Allow, calls: 2},
 		"a redirect": {answer: says(302, ``, "Location", "/elsewhere"), err: "", result: "error"},
-		"too much":   {answer: says(200, `{"status":{"reason":"`+strings.Repeat("x", maxAnswer)+`"}}`), err: "the answer has more than 1048576 bytes", result: "error"},
+		"too much":   {answer: says(200, `{"status":{"reason":"`+strings.Repeat("x", kubehook.MaxAnswer)+`"}}`), err: "the answer has more than 1048576 bytes", result: "error"},
 		"dies in the middle": {answer: func(w http.ResponseWriter, _ int) {
 			w.Header().Set("Content-Length", "1000")
 			io.WriteString(w, `{"status":{"allowed":true}`)

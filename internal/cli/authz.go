@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -23,6 +22,7 @@ import (
 	"github.com/keelson-io/keelson/authz/reload"
 	"github.com/keelson-io/keelson/authz/webhook"
 	"github.com/keelson-io/keelson/controller/roles"
+	"github.com/keelson-io/keelson/internal/kubehook"
 )
 
 // This file is keelson authz: what a chain of authorizers would decide, without
@@ -300,7 +300,6 @@ func answerOf(name, text string) (webhook.Asker, error) {
 }
 
 // Ask answers.
-func (a answer) Ask(context.Context, *authorizationv1.SubjectAccessReview, func(time.Time, int, error)) (
-	authorizationv1.SubjectAccessReviewStatus, error) {
+func (a answer) Ask(context.Context, *authorizationv1.SubjectAccessReview, kubehook.Call) (authorizationv1.SubjectAccessReviewStatus, error) {
 	return a.status, a.err
 }

@@ -1,20 +1,25 @@
 // Package kubehook calls the webhooks that kubeconfig files describe: those that
 // authenticate, authorize and record requests.
 //
-// A [Client] posts a JSON document to the URL that the file names as its
-// server, with all the credentials that a kubeconfig can hold, and reads the
-// answer. Calls that failed for a reason that passes are made again, as
-// kube-apiserver does it.
+// A [Client] posts a document to the URL that the file names as its server, with
+// all the credentials that a kubeconfig can hold, and reads the answer: as an
+// object of a [Codec], in one version and no other, or not at all. Calls that
+// failed for a reason that passes are made again, as kube-apiserver does it; the
+// texts of errors are those of kube-apiserver, too.
 package kubehook
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -25,8 +30,8 @@ import (
 // defaultTimeout limits one call.
 const defaultTimeout = 30 * time.Second
 
-// maxAnswer is the largest answer that is taken.
-const maxAnswer = 3 << 20
+// MaxAnswer is how many bytes an answer may have.
+const MaxAnswer = 1 << 20
 
 // Config reads how to call a webhook from a kubeconfig file: its current
 // context.
@@ -51,17 +56,35 @@ func Backoff(initial time.Duration) wait.Backoff {
 // DefaultBackoff is Backoff as kube-apiserver has it.
 var DefaultBackoff = Backoff(500 * time.Millisecond)
 
+// Codec writes and reads the objects of one group version; those of the other
+// versions that types adds are told apart, and are errors.
+func Codec(gv schema.GroupVersion, types ...func(*runtime.Scheme) error) (runtime.Codec, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range types {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	return serializer.NewCodecFactory(scheme).LegacyCodec(gv), nil
+}
+
 // Client calls one webhook.
 type Client struct {
 	client  *rest.RESTClient
 	backoff wait.Backoff
 }
 
-// New returns a Client.
-func New(config *rest.Config, backoff wait.Backoff) (*Client, error) {
+// New returns a Client. Without a codec what is sent is any JSON, and answers
+// are not read.
+func New(config *rest.Config, backoff wait.Backoff, codec runtime.Codec) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeJSON
 	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+	if codec != nil {
+		config.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec})
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &bounding{next} })
 	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
 		return nil, err
@@ -77,16 +100,20 @@ type Call struct {
 	Observe func(code int, took time.Duration, err error)
 }
 
-// Post sends in as JSON and reads the answer into out, which may be nil.
-func (c *Client) Post(ctx context.Context, in, out any, call Call) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
+// Post sends in, an object of the codec or else any value as JSON, and reads the
+// answer into out, unless that is nil.
+func (c *Client) Post(ctx context.Context, in any, out runtime.Object, call Call) error {
+	if _, ok := in.(runtime.Object); !ok {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		in = text
 	}
 	var failed error
-	err = wait.ExponentialBackoffWithContext(ctx, c.backoff, func(ctx context.Context) (bool, error) {
+	err := wait.ExponentialBackoffWithContext(ctx, c.backoff, func(ctx context.Context) (bool, error) {
 		began, code := time.Now(), 0
-		failed = c.try(ctx, body, out, &code)
+		failed = c.try(ctx, in, out, &code)
 		if call.Observe != nil {
 			call.Observe(code, time.Since(began), failed)
 		}
@@ -104,18 +131,40 @@ func (c *Client) Post(ctx context.Context, in, out any, call Call) error {
 	return nil
 }
 
-func (c *Client) try(ctx context.Context, body []byte, out any, code *int) error {
-	result := c.client.Post().SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).StatusCode(code)
-	answer, err := result.Raw()
-	switch {
-	case err != nil:
+func (c *Client) try(ctx context.Context, in any, out runtime.Object, code *int) error {
+	result := c.client.Post().SetHeader("Content-Type", runtime.ContentTypeJSON).Body(in).Do(ctx).StatusCode(code)
+	if out == nil {
+		_, err := result.Raw()
 		return err
-	case len(answer) > maxAnswer:
-		return fmt.Errorf("webhook answered %d bytes, limit is %d", len(answer), maxAnswer)
-	case out == nil:
-		return nil
 	}
-	return json.Unmarshal(answer, out)
+	return result.Into(out)
+}
+
+// bounding bounds answers.
+type bounding struct{ next http.RoundTripper }
+
+// RoundTrip bounds on the way back.
+func (t *bounding) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(r)
+	if resp != nil && resp.Body != nil {
+		resp.Body = &bounded{resp.Body, MaxAnswer}
+	}
+	return resp, err
+}
+
+// bounded is a body that must not have more than so many bytes.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read fails beyond the bound.
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("the answer has more than %d bytes", MaxAnswer)
+	}
+	return n, err
 }
 
 // ShouldRetry reports whether an error may have passed by the next try.
