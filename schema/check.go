@@ -10,7 +10,8 @@ import (
 // This file is the fast path of validation: is a value valid or not? It gives
 // no reasons and allocates nothing. It must answer as explain.go does.
 
-// ok reports whether x is valid by n, restrictions below junctors included.
+// ok reports whether x is valid by n, restrictions below junctors and the
+// uniqueness of items included.
 func (n *node) ok(d *doc.Doc, x doc.Node) bool {
 	kind := x.Kind()
 	if !n.typeOK(kind, x) {
@@ -31,7 +32,7 @@ func (n *node) ok(d *doc.Doc, x doc.Node) bool {
 	}
 	switch kind {
 	case doc.Array:
-		return n.itemsOK(d, x)
+		return n.itemsOK(d, x) && (n.listType == "" || n.listOK(d, x))
 	case doc.Object:
 		return n.membersOK(d, x)
 	}

@@ -415,9 +415,9 @@ func (c *compiler) setTypes(n *node, types []string, format string) {
 
 // sum computes what is at or below n, once that is known of n's children.
 func (n *node) sum() {
-	n.deepChecks = n.kinds != anyKind || n.values != nil || n.format != "" || n.noOther
-	n.deepRules = n.rules != nil
 	n.deepLists = n.listType == "set" || n.listType == "map"
+	n.deepChecks = n.kinds != anyKind || n.values != nil || n.format != "" || n.noOther || n.deepLists
+	n.deepRules = n.rules != nil
 	n.deepEmbedded = n.embedded
 	n.deepDefaults = n.defText != nil
 	for _, p := range n.props {

@@ -93,9 +93,10 @@ func (e *evaluation) collect(n *node, x, old doc.Node) {
 			}
 		}
 		if n.laidOut(x) {
-			for i := range n.props {
-				if p := &n.props[i]; p.rules() {
-					e.collect(p.node, n.member(e.d, x, p.name, p.slot), e.oldMember(n, old, p.name, p.slot))
+			for _, i := range n.toRules {
+				p := &n.props[i]
+				if m := n.member(e.d, x, p.name, p.slot); m.Kind() > doc.Null {
+					e.collect(p.node, m, e.oldMember(n, old, p.name, p.slot))
 				}
 			}
 			return
@@ -115,40 +116,42 @@ func (e *evaluation) oldMember(n *node, old doc.Node, name string, slot int) doc
 	return n.member(e.old, old, name, slot)
 }
 
-// run evaluates the rules of all sites.
+// run evaluates the rules of all sites. A budget that is used up to the last
+// unit is the slow path's business.
 func (e *evaluation) run(ctx context.Context) (spent uint64, ok bool) {
-	budget := uint64(objectBudget)
 	act := &e.act
-	act.Self.Doc, act.OldSelf = e.d, doc.Value{}
+	act.Self.Doc, act.OldSelf, act.HasOldSelf = e.d, doc.Value{}, false
 	for i := range e.sites {
 		at := &e.sites[i]
 		rules := at.n.rules
 		if rules.broken {
-			return objectBudget - budget, false
+			return spent, false
 		}
 		act.Self.Node = at.x
 		if e.old != nil {
-			act.HasOldSelf = at.old.Kind() != doc.Absent && at.old.Kind() != doc.Null
-			act.OldSelf = doc.Value{}
-			if act.HasOldSelf {
-				act.OldSelf = doc.Value{Doc: e.old, Node: at.old}
-			}
-		} else {
-			act.HasOldSelf = false
+			e.bindOld(at.old)
 		}
-		for _, r := range rules.due {
-			if r.onUpdate && !act.HasOldSelf {
-				continue
-			}
-			v, cost, err := r.program.Eval(ctx, act, callLimit)
-			// A budget that is used up to the last unit is the slow path's business.
-			if err != nil || v.Kind() != cel.KindBool || !v.Bool() || cost >= budget {
-				return objectBudget - budget, false
-			}
-			budget -= cost
+		cost, ok := rules.always.Hold(ctx, act, callLimit, objectBudget-spent)
+		if spent += cost; !ok {
+			return spent, false
+		}
+		if !act.HasOldSelf || rules.updates.Len() == 0 {
+			continue
+		}
+		cost, ok = rules.updates.Hold(ctx, act, callLimit, objectBudget-spent)
+		if spent += cost; !ok {
+			return spent, false
 		}
 	}
-	return objectBudget - budget, true
+	return spent, true
+}
+
+// bindOld makes x the old value of what is evaluated next.
+func (e *evaluation) bindOld(x doc.Node) {
+	e.act.OldSelf, e.act.HasOldSelf = doc.Value{}, x.Kind() != doc.Absent && x.Kind() != doc.Null
+	if e.act.HasOldSelf {
+		e.act.OldSelf = doc.Value{Doc: e.old, Node: x}
+	}
 }
 
 // ruleErrors is the slow path: it evaluates all rules in upstream's order and

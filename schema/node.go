@@ -66,7 +66,8 @@ type node struct {
 	deepChecks, deepRules, deepLists, deepEmbedded, deepDefaults bool
 	deepOld                                                      bool // set when rules are compiled
 
-	filled, ruled bool // the defaults are decoded, the rules compiled
+	filled, ruled bool     // the defaults are decoded, the rules compiled
+	toRules       []uint16 // where in props rules are evaluated at or below; set when rules are compiled
 }
 
 // prop is a declared property.

@@ -18,30 +18,30 @@ type rules struct {
 	source  []apiextv1.ValidationRule
 	schema  *structural.Schema
 	list    []rule
-	due     []due
-	err     error  // none of them can be compiled
-	usesOld bool   // at least one mentions oldSelf
-	broken  bool   // at least one does not compile
-	minSize uint64 // bytes that a value of the node takes at least
+	always  cel.Tests // those of list that are evaluated for every value
+	updates cel.Tests // those that are evaluated where there is an old value
+	err     error     // none of them can be compiled
+	usesOld bool      // at least one mentions oldSelf
+	broken  bool      // at least one does not compile
+	minSize uint64    // bytes that a value of the node takes at least
 }
 
-// due is what the fast path needs of a rule that is evaluated.
-type due struct {
-	program  *cel.Program
-	onUpdate bool // only where there is an old value
-}
-
-// setDue lists the rules that are evaluated, once list is complete.
-func (r *rules) setDue() {
+// setTests lists what the fast path evaluates, once list is complete.
+func (r *rules) setTests() {
+	var always, updates []*cel.Program
 	for i := range r.list {
 		rule := &r.list[i]
 		r.usesOld = r.usesOld || rule.usesOld
 		r.broken = r.broken || rule.err != nil
-		if rule.program != nil {
-			r.due = append(r.due, due{rule.program, rule.usesOld && !rule.optional})
+		switch {
+		case rule.program == nil:
+		case rule.usesOld && !rule.optional:
+			updates = append(updates, rule.program)
+		default:
+			always = append(always, rule.program)
 		}
 	}
-	r.due = slices.Clip(r.due)
+	r.always, r.updates = cel.NewTests(always), cel.NewTests(updates)
 }
 
 // rule is a compiled rule. One that is blank has neither program nor error.
@@ -85,8 +85,11 @@ func (c *ruleCompiler) node(n *node) {
 		if n.resource && isMeta(p.name) && p.node.deepRules {
 			c.of(n) // the type of a resource says what rules see of its metadata
 		}
-		p.hidden = p.node.deepRules && !c.visible(p.node)
+		if p.hidden = p.node.deepRules && !c.visible(p.node); p.rules() {
+			n.toRules = append(n.toRules, uint16(i))
+		}
 	}
+	n.toRules = slices.Clip(n.toRules)
 	n.each(func(child *node) {
 		c.node(child)
 		n.deepOld = n.deepOld || child.deepOld
@@ -101,7 +104,7 @@ func (c *ruleCompiler) node(n *node) {
 	}
 	n.rules.minSize = uint64(self.MinSize)
 	n.rules.list = n.rules.compiled(self, c.set)
-	n.rules.setDue()
+	n.rules.setTests()
 	n.deepOld = n.deepOld || n.rules.usesOld
 }
 

@@ -96,12 +96,15 @@ func (p *program) ok(ctx context.Context, new, old *doc.Doc, at Scope) bool {
 				return false
 			}
 		}
+		if !p.root.listsOK(new, root) {
+			return false
+		}
 	default:
 		if !p.root.ok(new, root) || p.root.deepEmbedded && len(p.root.embeddedErrors(nil, new.Root())) > 0 {
 			return false
 		}
 	}
-	return p.root.listsOK(new, root) && p.allRulesOK(ctx, new, old)
+	return p.allRulesOK(ctx, new, old)
 }
 
 func (p *program) allRulesOK(ctx context.Context, new, old *doc.Doc) bool {
