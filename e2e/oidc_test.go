@@ -20,7 +20,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/keelson-io/keelson/authz/reload"
+	"github.com/keelson-io/keelson/internal/reloads"
 )
 
 // This file is an issuer of OpenID Connect over TLS, and tries to get in with its tokens and others'.
@@ -215,7 +215,7 @@ func TestAuthenticationConfigIsReloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := reload.ServerIDHash(host)
+	id := reloads.Hash(reloads.ServerID(host))
 	const prefix = "apiserver_authentication_config_controller_"
 	count := func(status string) string {
 		if n := s.metric(t, fmt.Sprintf(`%sautomatic_reloads_total{apiserver_id_hash=%q,status=%q}`, prefix, id, status)); n != "" {
