@@ -13,15 +13,16 @@ import (
 // code is a compiled node.
 type code struct {
 	eval    evalFn
-	test    testFn // nil: made from eval
-	inverse testFn // the negation of test, with its price; nil if there is no shorter way
-	num     numFn  // an integer without a Value; nil if there is no such way
-	str     textFn // a text without a Value; nil if there is no such way, or a direct one
+	test    testFn  // nil: made from eval
+	inverse testFn  // the negation of test, with its price; nil if there is no shorter way
+	num     numFn   // an integer without a Value; nil if there is no such way
+	count   countFn // an integer without a Value that cannot be asked for twice; nil if there is no such way
+	str     textFn  // a text without a Value; nil if there is no such way, or a direct one
 	// resolve evaluates the node as a branch of ?: or as an index, where the
 	// root of a path is free; nil: as eval.
 	resolve evalFn
 	cased   *casedText // the node, if it is lowerAscii() or upperAscii() of a text
-	counted evalFn     // size() of the value, cheaper than making it; nil if there is no such way
+	counted countFn    // size() of the value, cheaper than making it; nil if there is no such way
 	konst   *Value     // the value, if it is constant
 	// elements are what a list is made of that is written out, if all are plain.
 	elements []evalFn

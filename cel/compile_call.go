@@ -428,6 +428,17 @@ func (c *compiler) ordering(e ast.Expr) *code {
 		l := x(fr)
 		return orderValues(fr, l, y(fr))
 	}
+	if a.count != nil && b.konst != nil && b.konst.kind == KindInt {
+		count, j := a.count, b.konst.Int()
+		return testCode(func(fr *frame) tri {
+			i, ok := count(fr)
+			fr.cost++
+			if !ok {
+				return bad
+			}
+			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
+		})
+	}
 	if b.konst != nil && (b.konst.kind == KindInt || b.konst.kind == KindDuration) && a.static == b.konst.kind {
 		if x := numberOf(a); x != nil {
 			j := b.konst.Int()

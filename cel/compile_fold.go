@@ -145,6 +145,12 @@ func (f *fold) overLiteral(kind shape) *code {
 			return v
 		}
 	}
+	counted := func(fr *frame) (int64, bool) {
+		base := len(fr.stack)
+		n, ok := f.counted(fr)
+		fr.drop(base)
+		return n, ok
+	}
 	switch kind {
 	case shapeAll:
 		return test((*fold).all)
@@ -153,7 +159,7 @@ func (f *fold) overLiteral(kind shape) *code {
 	case shapeExistsOne:
 		return test((*fold).existsOne)
 	case shapeMap:
-		return &code{eval: value((*fold).mapped), counted: value((*fold).counted)}
+		return &code{eval: value((*fold).mapped), counted: counted}
 	}
 	return &code{eval: value((*fold).general)}
 }

@@ -17,6 +17,9 @@ func fastEquality(a, b *code, negated bool) testFn {
 		return nil
 	}
 	k, eval := *b.konst, a.eval
+	if a.count != nil && k.kind == KindInt {
+		return countEquality(a.count, k.Int(), negated)
+	}
 	switch k.kind {
 	case KindString:
 		if a.static != KindString {
@@ -282,8 +285,12 @@ func (c *compiler) fastCall(name, overload string, args []*code) *code {
 //
 //go:noinline
 func sizeOfNode(arg *code) *code {
-	if arg.counted != nil {
-		return &code{eval: arg.counted}
+	if counted := arg.counted; counted != nil {
+		return withCount(func(fr *frame) (int64, bool) {
+			n, ok := counted(fr)
+			fr.cost++
+			return n, ok
+		})
 	}
 	eval := arg.eval
 	general := func(fr *frame) Value {

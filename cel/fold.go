@@ -209,21 +209,29 @@ func (f *fold) exists(fr *frame) tri { return f.quantify(fr, yes, 3) }
 
 // quantify looks for an element whose predicate is decisive.
 func (f *fold) quantify(fr *frame, decisive tri, condition uint64) tri {
+	if d, list, ok := f.objects(fr); ok {
+		return f.quantifyObjects(fr, d, list, decisive, condition)
+	}
 	var c cursor
 	if stop := f.open(fr, &c); stop.failed() {
 		fr.fail = stop
 		return bad
 	}
-	for f.next(fr, &c) {
+	return f.quantifyOn(fr, &c, decisive, condition)
+}
+
+// quantifyOn goes on with a quantifier that is not decided.
+func (f *fold) quantifyOn(fr *frame, c *cursor, decisive tri, condition uint64) tri {
+	for f.next(fr, c) {
 		fr.cost += condition + 1
 		switch f.predicate(fr) {
 		case decisive:
 			if !fr.tick() {
 				return fr.interruptedTest()
 			}
-			return f.decided(fr, &c, decisive, condition)
+			return f.decided(fr, c, decisive, condition)
 		case bad:
-			return f.quantifyFailed(fr, &c, decisive, condition)
+			return f.quantifyFailed(fr, c, decisive, condition)
 		}
 		if !fr.tick() {
 			return fr.interruptedTest()
@@ -278,14 +286,21 @@ func (fr *frame) interruptedTest() tri {
 // existsOne charges the predicate, 2 for each element it is true of, and 2 for
 // the result. A failure does not end it; the last one of the predicate counts.
 func (f *fold) existsOne(fr *frame) tri {
+	if d, list, ok := f.objects(fr); ok {
+		return f.oneObject(fr, d, list)
+	}
 	var c cursor
 	if stop := f.open(fr, &c); stop.failed() {
 		fr.fail = stop
 		return bad
 	}
-	count := 0
+	return f.existsOneOn(fr, &c, 0)
+}
+
+// existsOneOn goes on with existsOne after count elements were found.
+func (f *fold) existsOneOn(fr *frame, c *cursor, count int) tri {
 	var failure Value
-	for f.next(fr, &c) {
+	for f.next(fr, c) {
 		switch f.predicate(fr) {
 		case yes:
 			fr.cost += 2
@@ -307,7 +322,11 @@ func (f *fold) existsOne(fr *frame) tri {
 
 // mapped runs map() and filter().
 func (f *fold) mapped(fr *frame) Value {
-	items, _, failure := f.collect(fr, true)
+	var c cursor
+	if stop := f.open(fr, &c); stop.failed() {
+		return stop
+	}
+	items, _, failure := f.collect(fr, &c, 0, Value{}, true)
 	if failure.failed() {
 		return failure
 	}
@@ -315,26 +334,38 @@ func (f *fold) mapped(fr *frame) Value {
 }
 
 // counted is the size of what map() or filter() collects, without the list.
-func (f *fold) counted(fr *frame) Value {
-	_, n, failure := f.collect(fr, false)
-	fr.cost++
-	if failure.failed() {
-		return failure
+func (f *fold) counted(fr *frame) (n int64, ok bool) {
+	if f.same && f.predicate != nil {
+		if d, list, ok := f.objects(fr); ok {
+			return f.countObjects(fr, d, list)
+		}
 	}
-	return intValue(int64(n))
+	var c cursor
+	if stop := f.open(fr, &c); stop.failed() {
+		fr.fail = stop
+		return 0, false
+	}
+	return f.countOn(fr, &c, 0, Value{})
+}
+
+// countOn goes on with counted after n elements were collected, and perhaps one
+// failed.
+func (f *fold) countOn(fr *frame, c *cursor, n int64, failure Value) (int64, bool) {
+	_, n, failure = f.collect(fr, c, n, failure, false)
+	if failure.failed() {
+		fr.fail = failure
+		return 0, false
+	}
+	return n, true
 }
 
 // collect charges the transformation and what collecting it costs per element,
 // and 1 for the result. A failure does not end it.
-func (f *fold) collect(fr *frame, keep bool) (items []Value, n int, failure Value) {
-	var c cursor
-	if stop := f.open(fr, &c); stop.failed() {
-		return nil, 0, stop
-	}
+func (f *fold) collect(fr *frame, c *cursor, n int64, failure Value, keep bool) (items []Value, _ int64, _ Value) {
 	if keep && f.predicate == nil {
 		items = make([]Value, 0, min(c.n, 1<<12)) // a cost limit may end it long before
 	}
-	for f.next(fr, &c) {
+	for f.next(fr, c) {
 		outcome := yes
 		if f.predicate != nil {
 			if outcome = f.predicate(fr); outcome == bad {

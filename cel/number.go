@@ -7,6 +7,11 @@ package cel
 // way finds out why.
 type numFn func(fr *frame) (int64, bool)
 
+// countFn computes an integer. If it cannot, frame.fail says why, and what was
+// spent on it stays charged: unlike a numFn it may run for long, and must not be
+// run twice.
+type countFn func(fr *frame) (int64, bool)
+
 func numConstant(i int64) numFn { return func(*frame) (int64, bool) { return i, true } }
 
 // numConditional is cond ? a : b.
@@ -68,6 +73,32 @@ func withNum(kind Kind, num numFn, general evalFn) *code {
 		}
 		return general(fr)
 	}}
+}
+
+// withCount is a node that is computed as a number once: what it fails with is
+// known then.
+func withCount(count countFn) *code {
+	return &code{count: count, static: KindInt, eval: func(fr *frame) Value {
+		n, ok := count(fr)
+		if !ok {
+			return fr.fail
+		}
+		return intValue(n)
+	}}
+}
+
+// countEquality is == or != of a count and a constant.
+//
+//go:noinline
+func countEquality(count countFn, k int64, negated bool) testFn {
+	return func(fr *frame) tri {
+		n, ok := count(fr)
+		fr.cost++
+		if !ok {
+			return bad
+		}
+		return truth((n == k) != negated)
+	}
 }
 
 // numberOf computes the node without a Value; nil if there is no such way.
