@@ -3,17 +3,19 @@
 //
 // # Model
 //
-// A [Chain] of [Step]s sees every write, as a [Request]: first all of them may
-// change the new object (Mutate), later, when the object is valid, all of them
-// may refuse it (Validate). The first error ends the request.
+// A [Chain] of steps sees every write, as a [Request]: first each [Mutator] may
+// change the new object, later, when the object is valid, each [Validator] may
+// refuse it. The first error ends the request.
 //
 // What a later step changes an earlier one may want to see: a step that changed
-// the object says so by [Rounds.Asked], and the chain runs all Mutates once more,
-// in the second and last round. Steps decide by themselves whom they ask again.
+// the object says so by [Rounds.Asked], and the chain runs all mutators once
+// more, in the second and last round. Steps decide by themselves whom they ask
+// again.
 //
 // [NamespaceLifecycle] is the step every server has. Webhooks and policies, in
 // the packages below this one, are others; which requests they are for is
-// decided by package match.
+// decided by package match. A chain counts and times its steps by the names of
+// kube-apiserver's admission plugins ([Metrics]).
 //
 // # Invariants
 //
@@ -120,23 +122,76 @@ func (r *Request) AnnotateRequest(key, value string) {
 	}
 }
 
-// Step takes part in admission.
-type Step interface {
-	// Mutate may change r.New.
+// Mutator is a step that may change r.New, or refuse r before anything else has
+// changed it.
+type Mutator interface {
 	Mutate(ctx context.Context, r *Request) error
-	// Validate may refuse r; it changes nothing.
+}
+
+// Validator is a step that may refuse r; it changes nothing.
+type Validator interface {
 	Validate(ctx context.Context, r *Request) error
 }
 
-// Chain runs steps in order. A nil Chain admits everything.
-type Chain []Step
+// Chain is the steps of admission in their order. A nil Chain admits everything.
+type Chain struct {
+	metrics *Metrics // nil: nobody counts
+	mutate  []timed[Mutator]
+	// last run when all mutators have, uncounted: they are no plugins.
+	last     []Mutator
+	validate []timed[Validator]
+}
+
+// timed is a step and the times it takes; nil if nobody counts.
+type timed[S any] struct {
+	step  S
+	times *times
+}
+
+// NewChain makes a chain without steps. It counts them if metrics is not nil.
+func NewChain(metrics *Metrics) *Chain { return &Chain{metrics: metrics} }
+
+// Mutates adds a step by the name of the admission plugin that it is.
+func (c *Chain) Mutates(plugin string, s Mutator) {
+	c.mutate = append(c.mutate, timed[Mutator]{s, c.metrics.plugin(plugin, admit)})
+}
+
+// Validates adds a step by the name of the admission plugin that it is.
+func (c *Chain) Validates(plugin string, s Validator) {
+	c.validate = append(c.validate, timed[Validator]{s, c.metrics.plugin(plugin, validate)})
+}
+
+// Finally adds a step that sees what all mutators made of an object.
+func (c *Chain) Finally(s Mutator) { c.last = append(c.last, s) }
 
 // Mutate lets every step change the new object, twice if one of them did.
-func (c Chain) Mutate(ctx context.Context, r *Request) error {
+func (c *Chain) Mutate(ctx context.Context, r *Request) error {
+	if c == nil {
+		return nil
+	}
+	watch := c.metrics.watch(r.Operation)
+	err := c.rounds(ctx, r, &watch)
+	watch.all(admit, err)
+	if err != nil {
+		return err
+	}
+	r.keepManagedFields()
+	for _, s := range c.last {
+		if err := s.Mutate(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Chain) rounds(ctx context.Context, r *Request, watch *watch) error {
 	for r.round = 0; r.round < 2; r.round++ {
 		r.changed = false
-		for _, s := range c {
-			if err := s.Mutate(ctx, r); err != nil {
+		for i := range c.mutate {
+			s := &c.mutate[i]
+			err := s.step.Mutate(ctx, r)
+			watch.one(s.times, err)
+			if err != nil {
 				return err
 			}
 		}
@@ -144,16 +199,23 @@ func (c Chain) Mutate(ctx context.Context, r *Request) error {
 			break
 		}
 	}
-	r.keepManagedFields()
 	return nil
 }
 
 // Validate lets every step refuse the request.
-func (c Chain) Validate(ctx context.Context, r *Request) error {
-	for _, s := range c {
-		if err := s.Validate(ctx, r); err != nil {
-			return err
+func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
+	if c == nil {
+		return nil
+	}
+	watch := c.metrics.watch(r.Operation)
+	for i := range c.validate {
+		s := &c.validate[i]
+		err = s.step.Validate(ctx, r)
+		watch.one(s.times, err)
+		if err != nil {
+			break
 		}
 	}
-	return nil
+	watch.all(validate, err)
+	return err
 }

@@ -33,7 +33,7 @@ type Roles interface {
 // does not hold, unless the authorizer allows him the verb escalate on the role
 // or bind on the role that is bound. It belongs behind everything that changes
 // objects.
-func Escalation(z authz.Authorizer, roles Roles) Step { return escalation{z, roles} }
+func Escalation(z authz.Authorizer, roles Roles) Mutator { return escalation{z, roles} }
 
 type escalation struct {
 	authz authz.Authorizer
@@ -54,9 +54,6 @@ func (e escalation) Mutate(ctx context.Context, r *Request) error {
 	}
 	return nil
 }
-
-// Validate has nothing left to refuse.
-func (escalation) Validate(context.Context, *Request) error { return nil }
 
 // may asks for a verb on a role.
 func (e escalation) may(ctx context.Context, r *Request, verb, resource, name string) bool {

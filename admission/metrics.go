@@ -7,10 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// This file has the metrics of admission, named as upstream names them.
+// This file has the metrics of webhooks and match conditions, named as upstream
+// names them.
 
-// Metrics counts and times what admission does. The zero value counts for
-// nobody: use NewMetrics.
+// Metrics counts and times what admission does. NewMetrics makes them; nil counts
+// for nobody.
 type Metrics struct {
 	webhook           *prometheus.HistogramVec
 	webhookRequests   *prometheus.CounterVec
@@ -19,6 +20,8 @@ type Metrics struct {
 	conditionErrors   *prometheus.CounterVec
 	conditionSkips    *prometheus.CounterVec
 	conditionSeconds  *prometheus.HistogramVec
+	plugins           *prometheus.HistogramVec
+	steps             [phases]times
 }
 
 // NewMetrics registers the metrics.
@@ -26,35 +29,36 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		webhook: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "apiserver_admission_webhook_admission_duration_seconds",
-			Help:    "Admission webhook latency histogram in seconds, identified by name and broken out for each operation and API resource and type (validate or admit).",
+			Help:    "[STABLE] Admission webhook latency histogram in seconds, identified by name and broken out for each operation and API resource and type (validate or admit).",
 			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10, 25},
 		}, []string{"name", "type", "operation", "rejected"}),
 		webhookRequests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_admission_webhook_request_total",
-			Help: "Admission webhook request total, identified by name and broken out for each admission type (validating or admit) and operation.",
+			Help: "[ALPHA] Admission webhook request total, identified by name and broken out for each admission type (validating or admit) and operation. Additional labels specify whether the request was rejected or not and an HTTP status code. Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded.",
 		}, []string{"name", "type", "operation", "code", "rejected"}),
 		webhookRejections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_admission_webhook_rejection_count",
-			Help: "Admission webhook rejection count, identified by name and broken out for each admission type (validating or admit) and operation, with the type of error and the code of the rejection.",
+			Help: "[ALPHA] Admission webhook rejection count, identified by name and broken out for each admission type (validating or admit) and operation. Additional labels specify an error type (calling_webhook_error or apiserver_internal_error if an error occurred; no_error otherwise) and optionally a non-zero rejection code if the webhook rejects the request with an HTTP status code (honored by the apiserver when the code is greater or equal to 400). Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded.",
 		}, []string{"name", "type", "operation", "error_type", "rejection_code"}),
 		webhookFailOpen: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_admission_webhook_fail_open_count",
-			Help: "Admission webhook fail open count, identified by name and broken out for each admission type (validating or admit).",
+			Help: "[ALPHA] Admission webhook fail open count, identified by name and broken out for each admission type (validating or admit).",
 		}, []string{"name", "type"}),
 		conditionErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_admission_match_condition_evaluation_errors_total",
-			Help: "Admission match condition evaluation errors count, identified by name of resource containing the match condition and broken out for each kind containing matchConditions (webhook or policy), operation and admission type (validate or admit).",
+			Help: "[ALPHA] Admission match condition evaluation errors count, identified by name of resource containing the match condition and broken out for each kind containing matchConditions (webhook or policy), operation and admission type (validate or admit).",
 		}, []string{"name", "kind", "type", "operation"}),
 		conditionSkips: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_admission_match_condition_exclusions_total",
-			Help: "Admission match condition evaluation exclusions count, identified by name of resource containing the match condition and broken out for each kind containing matchConditions (webhook or policy), operation and admission type (validate or admit).",
+			Help: "[ALPHA] Admission match condition evaluation exclusions count, identified by name of resource containing the match condition and broken out for each kind containing matchConditions (webhook or policy), operation and admission type (validate or admit).",
 		}, []string{"name", "kind", "type", "operation"}),
 		conditionSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "apiserver_admission_match_condition_evaluation_seconds",
-			Help:    "Admission match condition evaluation time in seconds, identified by name and broken out for each kind containing matchConditions (webhook or policy), operation and type (validate or admit).",
+			Help:    "[ALPHA] Admission match condition evaluation time in seconds, identified by name and broken out for each kind containing matchConditions (webhook or policy), operation and type (validate or admit).",
 			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25},
 		}, []string{"name", "kind", "type", "operation"}),
 	}
+	m.newTimes(r)
 	r.MustRegister(m.webhook, m.webhookRequests, m.webhookRejections, m.webhookFailOpen, m.conditionErrors, m.conditionSkips, m.conditionSeconds)
 	return m
 }
@@ -94,9 +98,14 @@ func (m *Metrics) ConditionError(c Conditions, op Operation) {
 	m.conditionErrors.WithLabelValues(c.Name, c.Kind, c.Type, string(op)).Inc()
 }
 
-// ConditionSkip notes that match conditions excluded a request.
-func (m *Metrics) ConditionSkip(c Conditions, op Operation) {
-	m.conditionSkips.WithLabelValues(c.Name, c.Kind, c.Type, string(op)).Inc()
+// ConditionSkip notes that match conditions kept a request from a webhook;
+// nobody counts that for policies.
+func (m *Metrics) ConditionSkip(webhook string, mutating bool, op Operation) {
+	kind := "validate" // unlike all other metrics, as upstream has it
+	if mutating {
+		kind = "admit"
+	}
+	m.conditionSkips.WithLabelValues(webhook, "webhook", kind, string(op)).Inc()
 }
 
 // ConditionTime notes how long match conditions took.

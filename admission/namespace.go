@@ -39,7 +39,7 @@ var namespaces = schema.GroupResource{Resource: "namespaces"}
 
 // NamespaceLifecycle refuses to write into a namespace that does not exist, to
 // create in one that is being deleted, and to delete those that always exist.
-func NamespaceLifecycle(n Namespaces) Step { return lifecycle{n} }
+func NamespaceLifecycle(n Namespaces) Mutator { return lifecycle{n} }
 
 type lifecycle struct{ namespaces Namespaces }
 
@@ -69,9 +69,6 @@ func (l lifecycle) Mutate(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// Validate has nothing left to refuse.
-func (lifecycle) Validate(context.Context, *Request) error { return nil }
-
 // immortal names the namespaces that may not be deleted.
 func immortal(name string) bool {
 	switch name {
@@ -82,7 +79,7 @@ func immortal(name string) bool {
 }
 
 func terminating(r *Request) error {
-	err := status.Forbidden(r.Version.Kind.GroupResource(), r.Name,
+	err := r.forbidden(
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", r.Namespace))
 	err.Details.Causes = append(err.Details.Causes, metav1.StatusCause{
 		Type:    corev1.NamespaceTerminatingCause,

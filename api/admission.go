@@ -15,6 +15,16 @@ import (
 
 // This file is a request as the steps of admission see it.
 
+// steps are those that writes go through.
+func (h *Handler) steps() *admission.Chain {
+	if h.Config.Admission != nil {
+		return h.Config.Admission(h)
+	}
+	c := admission.NewChain(nil)
+	c.Mutates("NamespaceLifecycle", admission.NamespaceLifecycle(h))
+	return c
+}
+
 // Warn implements admission.Client.
 func (q *request) Warn(warnings ...string) { q.warn(warnings...) }
 

@@ -66,23 +66,22 @@ type Config struct {
 	Logger  *slog.Logger         // nil: slog.Default()
 	Version Version              // what /version says; the zero value says what this program is
 
-	Timeout         time.Duration // of requests other than watches; 0: 60 s
-	WatchTimeout    time.Duration // least duration of a watch that does not name one; 0: 30 min
-	BookmarkEvery   time.Duration // between a watch's bookmarks; 0: 60 s
-	NoNamespaceStep bool          // objects may live in namespaces that do not exist
+	Timeout       time.Duration // of requests other than watches; 0: 60 s
+	WatchTimeout  time.Duration // least duration of a watch that does not name one; 0: 30 min
+	BookmarkEvery time.Duration // between a watch's bookmarks; 0: 60 s
 
 	// How many requests are served at a time, watches not counted; 0: 400 reads
 	// and 200 writes; negative: no limit.
 	MaxReads, MaxWrites int
 }
 
-// Admission makes the steps that follow the life cycle of namespaces.
-type Admission func(h admission.Host) admission.Chain
+// Admission makes the steps that writes go through.
+type Admission func(h admission.Host) *admission.Chain
 
 // Handler serves the API.
 type Handler struct {
 	Config
-	admission admission.Chain
+	admission *admission.Chain
 	logger    *slog.Logger
 	metrics   *metrics
 	discovery http.Handler
@@ -128,12 +127,7 @@ func New(c Config) *Handler {
 		h.BookmarkEvery = time.Minute
 	}
 	h.reads.most, h.writes.most = limitOf(c.MaxReads, defaultReads), limitOf(c.MaxWrites, defaultWrites)
-	if !c.NoNamespaceStep {
-		h.admission = admission.Chain{admission.NamespaceLifecycle(h)}
-	}
-	if c.Admission != nil {
-		h.admission = append(h.admission, c.Admission(h)...)
-	}
+	h.admission = h.steps()
 	h.metrics = newMetrics(h.Config.Metrics)
 	h.discovery = discovery.New(c.Kinds.Load)
 	h.openapi = openapi.New(c.Kinds.Load)

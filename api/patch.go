@@ -57,7 +57,7 @@ func (q *request) patch() error {
 		return q.apply(body, o)
 	}
 	if media == patchJSON {
-		if n := doc.JSONPatchLen(body); n > maxOperations {
+		if n, err := doc.JSONPatchLen(body); err == nil && n > maxOperations {
 			return status.TooLarge(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, n))
 		}
 	}

@@ -26,7 +26,9 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -79,9 +81,16 @@ func New(c *apiextv1.WebhookConversion) (*Webhook, error) {
 		}
 	}
 	var err error
-	w.client, err = webhook.New(t)
+	w.client, err = webhook.New(t, codec)
 	return w, err
 }
+
+// codec reads what a webhook may answer in place of a review: a Status.
+var codec = func() runtime.Codec {
+	s := runtime.NewScheme()
+	metav1.AddToGroupVersion(s, apiextv1.SchemeGroupVersion)
+	return serializer.NewCodecFactory(s).LegacyCodec(apiextv1.SchemeGroupVersion)
+}()
 
 // Convert returns objects (JSON, without a resource version) in the version named, in the order given. None of them is in that
 // version.
@@ -111,7 +120,7 @@ func (w *Webhook) call(ctx context.Context, apiVersion string, objects [][]byte)
 	uid := uuid.NewUUID()
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	answer, err := w.client.Post(ctx, w.request(apiVersion, uid, objects), 0)
+	answer, err := w.client.Post(ctx, w.request(apiVersion, uid, objects))
 	if err != nil {
 		return nil, fmt.Errorf("conversion webhook for %v failed: %v", who, err)
 	}

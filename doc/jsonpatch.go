@@ -40,14 +40,15 @@ func JSONPatch(target, patch []byte) ([]byte, error) {
 	return doc.root.append(make([]byte, 0, len(target)+len(patch))), nil
 }
 
-// JSONPatchLen is the number of operations of a JSON patch, 0 if it is none.
-func JSONPatchLen(patch []byte) int {
+// JSONPatchLen is the number of operations of a JSON patch. A text that is none
+// is a [*PatchFormatError].
+func JSONPatchLen(patch []byte) (int, error) {
 	d := Get()
 	defer d.Release()
-	if Parse(d, patch) != nil || d.root.Kind() != Array {
-		return 0
+	if err := parsePatch(d, patch); err != nil {
+		return 0, err
 	}
-	return d.root.Len()
+	return d.root.Len(), nil
 }
 
 // PatchFormatError is a text that is no JSON patch.

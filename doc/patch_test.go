@@ -180,7 +180,7 @@ func TestJSONPatchCopyLimit(t *testing.T) {
 
 func TestJSONPatchLen(t *testing.T) {
 	for patch, want := range map[string]int{`[]`: 0, `[{},{}]`: 2, `{}`: 0, `[`: 0} {
-		if got := JSONPatchLen([]byte(patch)); got != want {
+		if got, _ := JSONPatchLen([]byte(patch)); got != want {
 			t.Errorf("JSONPatchLen(%s): got %d, want %d", patch, got, want)
 		}
 	}

@@ -84,8 +84,8 @@ type Config struct {
 	Authorization config.Flags
 
 	// EnableAdmission and DisableAdmission name admission plugins that are to
-	// run, and not to run, as kube-apiserver names them. Those that there are,
-	// see steps, run by default.
+	// run, and not to run, as kube-apiserver names them, see
+	// DefaultAdmission and OptionalAdmission.
 	EnableAdmission  []string
 	DisableAdmission []string
 
@@ -249,14 +249,13 @@ func (s *Server) open(ctx context.Context) error {
 		Checks: []api.Check{{Name: "etcd", Do: st.Ping}},
 		Logger: s.logger,
 
-		Audiences:       s.audiences,
-		Tokens:          s.tokens,
-		Audit:           recorder,
-		Metrics:         s.metrics,
-		NoNamespaceStep: !on[namespaceLifecycle],
-		MaxReads:        c.MaxRequestsInFlight,
-		MaxWrites:       c.MaxMutatingRequestsInFlight,
-		Admission:       s.admission(on, kinds, cached, s.authz.chain),
+		Audiences: s.audiences,
+		Tokens:    s.tokens,
+		Audit:     recorder,
+		Metrics:   s.metrics,
+		MaxReads:  c.MaxRequestsInFlight,
+		MaxWrites: c.MaxMutatingRequestsInFlight,
+		Admission: s.admission(on, kinds, cached, s.authz.chain),
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
 	s.crds = &crd.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete, Converter: newConverter}

@@ -69,7 +69,6 @@ func (m *Matcher) Match(ctx context.Context, in *Input) (bool, error) {
 	}
 	switch {
 	case excluded:
-		m.metrics.ConditionSkip(m.owner, op)
 		return false, nil
 	case len(failed) > 0:
 		return false, m.fail(utilerrors.NewAggregate(failed))

@@ -161,7 +161,7 @@ func (x *Index) For(r *admission.Request) []Candidate {
 // scan looks at all criteria.
 func (x *Index) scan(k key) []Candidate {
 	k.subresource = strings.Clone(k.subresource) // of a request's URL
-	others := x.related(k.version)
+	others := slices.DeleteFunc(slices.Clone(x.related(k.version)), func(v *kind.Version) bool { return !has(v, k.subresource) })
 	var found []Candidate
 	for i := range x.criteria {
 		c := &x.criteria[i]
@@ -232,15 +232,29 @@ func named(have []string, resource, subresource string) bool {
 	})
 }
 
-// Related returns the versions in which objects of a version can be had: the
-// served ones of its kind, and those of built-in kinds that are stored as the
-// same objects.
+// has reports whether objects of a version have a subresource, so far as that
+// depends on the version.
+func has(v *kind.Version, subresource string) bool {
+	switch {
+	case v.Kind.Builtin != nil:
+		return true
+	case subresource == "status":
+		return v.Status
+	case subresource == "scale":
+		return v.Scale != nil
+	}
+	return true
+}
+
+// Related returns the versions in which objects of a version can be had: those
+// of its kind, and those of built-in kinds that are stored as the same objects.
+// What a definition does not serve counts, too.
 func Related(kinds func() *kind.Snapshot) func(v *kind.Version) []*kind.Version {
 	return func(v *kind.Version) []*kind.Version {
 		var out []*kind.Version
 		add := func(k *kind.Kind) {
 			for _, v := range k.All {
-				if v.Served {
+				if v.Served || k.Builtin == nil {
 					out = append(out, v)
 				}
 			}

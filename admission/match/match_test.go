@@ -18,12 +18,13 @@ import (
 // widgets is a kind of two versions, v1 and v2.
 func widgets(namespaced bool) (v1, v2 *kind.Version) {
 	k := &kind.Kind{Group: "demo.io", Plural: "widgets", Name: "Widget", Namespaced: namespaced}
-	v1, v2 = &kind.Version{Kind: k, Name: "v1", Served: true}, &kind.Version{Kind: k, Name: "v2", Served: true}
-	k.All = []*kind.Version{v1, v2}
+	v1 = &kind.Version{Kind: k, Name: "v1", Served: true, Status: true, Scale: &kind.Scale{}}
+	v2 = &kind.Version{Kind: k, Name: "v2", Served: true, Status: true}
+	k.All = []*kind.Version{v1, v2, {Kind: k, Name: "v3"}}
 	return v1, v2
 }
 
-func all(v *kind.Version) []*kind.Version { return v.Kind.All }
+var all = Related(nil)
 
 func rule(op, group, version, resource string) admissionv1.NamedRuleWithOperations {
 	var r admissionv1.NamedRuleWithOperations
@@ -70,6 +71,9 @@ func TestRules(t *testing.T) {
 		{"namespaced", scoped(rule("*", "*", "*", "*"), admissionv1.NamespacedScope), "", false, v1},
 		{"cluster", scoped(rule("*", "*", "*", "*"), admissionv1.ClusterScope), "", false, nil},
 		{"name", onlyNamed(rule("*", "*", "*", "*"), "b", "a"), "", false, v1},
+		{"a subresource, equivalent", rule("*", "*", "v2", "*/status"), "status", true, v2},
+		{"a subresource that the other version lacks", rule("*", "*", "v2", "*/scale"), "scale", true, nil},
+		{"a version that is not served, equivalent", rule("*", "*", "v3", "*"), "", true, v1.Kind.All[2]},
 		{"other name", onlyNamed(rule("*", "*", "*", "*"), "b"), "", false, nil},
 	} {
 		x := NewIndex([]Criteria{{Rules: []admissionv1.NamedRuleWithOperations{row.rule}, Equivalent: row.equivalent}}, all)
@@ -175,10 +179,13 @@ func TestManyCriteria(t *testing.T) {
 		t.Errorf("%v allocations, want none", n)
 	}
 	// What is remembered is bounded, however many kinds come and go.
-	for range maxMemo + 10 {
+	full := map[key][]Candidate{}
+	for range maxMemo {
 		v, _ := widgets(true)
-		x.For(&admission.Request{Operation: admission.Create, Version: v})
+		full[key{version: v}] = nil
 	}
+	x.memo.Store(&full)
+	x.For(r)
 	if n := len(*x.memo.Load()); n > maxMemo {
 		t.Errorf("%d kinds of requests are remembered, want at most %d", n, maxMemo)
 	}

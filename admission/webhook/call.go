@@ -18,6 +18,7 @@ import (
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/conditions"
+	"github.com/keelson-io/keelson/internal/webhook"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
@@ -83,21 +84,18 @@ func (c *call) ask(ctx context.Context, r *admission.Request, object, old []byte
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 	}
-	answer, err := client.Post(ctx, body, remaining(ctx))
-	if err == nil {
-		var v *verdict
-		if v, err = c.read(answer, uid); err == nil {
-			return v, nil
-		}
-	}
+	v, err := c.post(ctx, client, body, uid)
 	if invalid := (*invalidAnswer)(nil); errors.As(err, &invalid) {
 		return nil, fail(http.StatusServiceUnavailable, "received invalid webhook response: %w", invalid.err)
 	}
-	code := http.StatusServiceUnavailable
-	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
-		code = int(s.Status().Code)
+	if err != nil {
+		code := http.StatusServiceUnavailable
+		if s := apierrors.APIStatus(nil); errors.As(err, &s) {
+			code = int(s.Status().Code)
+		}
+		return nil, fail(code, "failed to call webhook: %w", err)
 	}
-	return nil, fail(code, "failed to call webhook: %w", err)
+	return v, nil
 }
 
 // remaining is the time until the context ends, in whole seconds rounded up; 0
@@ -145,20 +143,17 @@ type invalidAnswer struct{ err error }
 
 func (e *invalidAnswer) Error() string { return e.err.Error() }
 
-// read takes a verdict out of an answer.
-func (c *call) read(body []byte, uid string) (*verdict, error) {
-	if len(body) == 0 {
-		return nil, errors.New("0-length response with status code: 200 and content type: application/json")
-	}
+// post sends a review and takes the verdict out of the answer.
+func (c *call) post(ctx context.Context, client *webhook.Client, body []byte, uid string) (*verdict, error) {
 	if c.review == "v1beta1" {
 		review := &admissionv1beta1.AdmissionReview{}
-		if _, _, err := codec.Decode(body, nil, review); err != nil {
+		if err := client.PostFor(ctx, body, remaining(ctx), review); err != nil {
 			return nil, err
 		}
 		return verdictBeta(review, c.mutating)
 	}
 	review := &admissionv1.AdmissionReview{}
-	if _, _, err := codec.Decode(body, nil, review); err != nil {
+	if err := client.PostFor(ctx, body, remaining(ctx), review); err != nil {
 		return nil, err
 	}
 	v, err := verdictOf(review, uid, c.mutating)
@@ -218,7 +213,9 @@ func denied(name string, result *metav1.Status) *status.Error {
 		s = *result
 	}
 	s.Code = max(s.Code, http.StatusBadRequest)
-	s.Status = metav1.StatusFailure
+	if s.Status == "" || s.Status == metav1.StatusSuccess {
+		s.Status = metav1.StatusFailure
+	}
 	switch {
 	case s.Message != "":
 		s.Message = by + ": " + s.Message

@@ -74,7 +74,7 @@ func (c *clients) get(t webhook.Target) func() (*webhook.Client, error) {
 		c.made[id] = m
 	}
 	return func() (*webhook.Client, error) {
-		m.once.Do(func() { m.client, m.err = webhook.New(t) })
+		m.once.Do(func() { m.client, m.err = webhook.New(t, codec) })
 		return m.client, m.err
 	}
 }

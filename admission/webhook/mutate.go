@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/conditions"
@@ -26,11 +28,8 @@ const (
 	annotationValidating = "validating.webhook.admission.k8s.io/"
 )
 
-// Mutate implements admission.Step.
+// Mutate implements admission.Mutator.
 func (w *Webhooks) Mutate(ctx context.Context, r *admission.Request) error {
-	if !w.mutating {
-		return nil
-	}
 	s, found := w.candidates(r)
 	if len(found) == 0 {
 		return nil
@@ -74,26 +73,25 @@ func (w *Webhooks) patch(ctx context.Context, r *admission.Request, c *call) (ch
 	if err != nil {
 		return false, err
 	}
-	v.tell(r, c)
+	w.tell(v, r, c)
 	if !v.allowed {
 		return false, &rejection{denied(c.name, v.result)}
 	}
 	if len(v.patch) == 0 {
 		return false, nil
 	}
-	if v.patchType != string(admissionv1.PatchTypeJSONPatch) {
-		return false, &callError{c.name, fmt.Errorf("unsupported patch type %q", v.patchType), http.StatusInternalServerError}
-	}
-	if doc.JSONPatchLen(v.patch) == 0 && json.Valid(v.patch) {
+	operations, err := doc.JSONPatchLen(v.patch)
+	switch {
+	case err != nil:
+		return false, &callError{c.name, fmt.Errorf("received undecodable patch in webhook response: %w", err), http.StatusServiceUnavailable}
+	case operations == 0:
 		return false, nil
-	}
-	if object == nil {
+	case object == nil:
 		return false, status.Internal(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", c.name))
+	case v.patchType != string(admissionv1.PatchTypeJSONPatch):
+		return false, &callError{c.name, fmt.Errorf("unsupported patch type %q", v.patchType), int(denied(c.name, v.result).Code)}
 	}
 	patched, err := doc.JSONPatch(object, v.patch)
-	if bad := (*doc.PatchFormatError)(nil); errors.As(err, &bad) {
-		return false, &callError{c.name, fmt.Errorf("received undecodable patch in webhook response: %w", err), http.StatusServiceUnavailable}
-	}
 	if err != nil {
 		return false, status.Internal(fmt.Errorf("patch of admission webhook %q: %w", c.name, err))
 	}
@@ -101,14 +99,19 @@ func (w *Webhooks) patch(ctx context.Context, r *admission.Request, c *call) (ch
 		return false, status.Internal(fmt.Errorf("object patched by admission webhook %q: %w", c.name, err))
 	}
 	r.AnnotateRequest(fmt.Sprintf("%sround_%d_index_%d", annotationPatch, r.Round(), c.index),
-		annotation(patchNote{c.configuration, c.name, v.patch, v.patchType}))
+		annotation(patchNote{c.configuration, c.name, sorted(v.patch), v.patchType}))
 	return changed, nil
 }
 
 // tell passes on what a webhook has to say beside its verdict.
-func (v *verdict) tell(r *admission.Request, c *call) {
+func (w *Webhooks) tell(v *verdict, r *admission.Request, c *call) {
 	for key, value := range v.annotations {
-		r.Annotate(c.name+"/"+key, value)
+		key = c.name + "/" + key
+		if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
+			w.Logger.Warn("audit annotation of a webhook is dropped", "key", key, "err", strings.Join(wrong, ","))
+			continue
+		}
+		r.Annotate(key, value)
 	}
 	r.Warn(v.warnings...)
 }
@@ -160,16 +163,25 @@ type mutationNote struct {
 }
 
 type patchNote struct {
-	Configuration string          `json:"configuration"`
-	Webhook       string          `json:"webhook"`
-	Patch         json.RawMessage `json:"patch,omitempty"`
-	PatchType     string          `json:"patchType,omitempty"`
+	Configuration string                       `json:"configuration"`
+	Webhook       string                       `json:"webhook"`
+	Patch         []map[string]json.RawMessage `json:"patch,omitempty"`
+	PatchType     string                       `json:"patchType,omitempty"`
+}
+
+// sorted is a patch with the members of its operations by name.
+func sorted(patch []byte) []map[string]json.RawMessage {
+	var out []map[string]json.RawMessage
+	if err := json.Unmarshal(patch, &out); err != nil {
+		return nil // a patch that is none has been refused before
+	}
+	return out
 }
 
 func annotation(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "" // a patch that is not JSON has been refused before
+		return "" // likewise
 	}
 	return string(b)
 }

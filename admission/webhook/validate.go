@@ -17,12 +17,9 @@ import (
 // shown is a request's objects in one version.
 type shown struct{ object, old []byte }
 
-// Validate implements admission.Step. Of several errors the client is told that
+// Validate implements admission.Validator. Of several errors the client is told that
 // of the first webhook.
 func (w *Webhooks) Validate(ctx context.Context, r *admission.Request) error {
-	if w.mutating {
-		return nil
-	}
 	s, found := w.candidates(r)
 	if len(found) == 0 {
 		return nil
@@ -87,7 +84,7 @@ func (w *Webhooks) validateWith(ctx context.Context, r *admission.Request, calls
 	for i := range calls {
 		c, a := &calls[i], &answers[i]
 		if a.verdict != nil {
-			a.verdict.tell(r, c)
+			w.tell(a.verdict, r, c)
 		}
 		key := fmt.Sprintf("%s%sround_0_index_%d", annotationFailedOpen, annotationValidating, i)
 		if err := w.outcome(ctx, r, c, a.start, a.err, key); err != nil && first == nil {

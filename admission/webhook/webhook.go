@@ -62,10 +62,14 @@ type Webhooks struct {
 }
 
 // Mutating is the step of mutating webhooks.
-func Mutating(c Config) *Webhooks { return newWebhooks(c, true, "mutatingwebhookconfigurations") }
+func Mutating(c Config) admission.Mutator {
+	return newWebhooks(c, true, "mutatingwebhookconfigurations")
+}
 
 // Validating is the step of validating webhooks.
-func Validating(c Config) *Webhooks { return newWebhooks(c, false, "validatingwebhookconfigurations") }
+func Validating(c Config) admission.Validator {
+	return newWebhooks(c, false, "validatingwebhookconfigurations")
+}
 
 func newWebhooks(c Config, mutating bool, plural string) *Webhooks {
 	k := c.Kinds().Lookup("admissionregistration.k8s.io", plural)
@@ -109,6 +113,7 @@ func (w *Webhooks) asks(ctx context.Context, r *admission.Request, s *set, c *ma
 			return call{}, false, forbidden(r, err)
 		}
 		if !ok {
+			w.Metrics.ConditionSkip(h.name, h.mutating, r.Operation)
 			return call{}, false, nil
 		}
 	}

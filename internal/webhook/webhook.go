@@ -1,8 +1,8 @@
 // Package webhook makes clients of the webhooks that objects of the API name: by URL, or by a Service and a path.
 //
 // A [Target] says where a webhook is and whom to trust there; [New] makes a [Client] of it, which is kept for as long as the
-// target stays the same, connections and all. A call posts JSON and returns JSON. Its size is bounded in both directions, and its
-// time by the caller's context.
+// target stays the same, connections and all. A call posts JSON and returns JSON, or an object of a codec. Its size is bounded in
+// both directions, and its time by the caller's context.
 //
 // A Service is reached at its name in the cluster's DNS, <name>.<namespace>.svc, and has to prove that name.
 package webhook
@@ -14,6 +14,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -40,16 +41,19 @@ type Client struct{ rest *rest.RESTClient }
 // errTooLarge ends the reading of an answer.
 var errTooLarge = fmt.Errorf("the answer has more than %d bytes", MaxResponse)
 
-// New makes a client. It connects to nobody yet.
-func New(t Target) (*Client, error) {
+// New makes a client, whose answers codec reads. It connects to nobody yet.
+func New(t Target, codec runtime.Codec) (*Client, error) {
 	c := &rest.Config{QPS: -1, UserAgent: rest.DefaultKubernetesUserAgent()}
-	c.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+	c.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec}) // whatever an answer says it is
 	c.ContentType = "application/json"
 	if ca := bytes.TrimSpace(t.CABundle); len(ca) > 0 {
 		c.CAData = t.CABundle
 	}
 	if t.URL != "" {
 		c.Host = t.URL
+		if !isLocal(t.URL) {
+			c.NextProtos = []string{"http/1.1"} // which spreads calls over what is behind the name
+		}
 	} else {
 		port := t.Port
 		if port == 0 {
@@ -58,7 +62,7 @@ func New(t Target) (*Client, error) {
 		name := t.Service + "." + t.Namespace + ".svc"
 		c.Host, c.ServerName = "https://"+net.JoinHostPort(name, strconv.Itoa(int(port))), name
 		c.APIPath = t.Path
-		c.NextProtos = []string{"http/1.1"} // which spreads calls over what is behind the name
+		c.NextProtos = []string{"http/1.1"} // likewise
 	}
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited{next} })
 	client, err := rest.UnversionedRESTClientFor(c)
@@ -68,10 +72,33 @@ func New(t Target) (*Client, error) {
 	return &Client{client}, nil
 }
 
-// Post sends a body and returns the answer's. Anything but a success is an error in the words of Kubernetes' clients. If timeout
-// is not 0 the webhook is told how long it has.
-func (c *Client) Post(ctx context.Context, body []byte, timeout time.Duration) ([]byte, error) {
-	return c.rest.Post().SetHeader("Content-Type", "application/json").Timeout(timeout).Body(body).Do(ctx).Raw()
+// Post sends a body and returns the answer's. Anything but a success is an error in the words of Kubernetes' clients, or the
+// Status that the webhook sent.
+func (c *Client) Post(ctx context.Context, body []byte) ([]byte, error) {
+	r := c.send(ctx, body, 0)
+	if err := r.Error(); err != nil {
+		return nil, err
+	}
+	return r.Raw()
+}
+
+// PostFor is Post for an answer that is an object, which it reads into out. If timeout is not 0 the webhook is told how long it
+// has.
+func (c *Client) PostFor(ctx context.Context, body []byte, timeout time.Duration, out runtime.Object) error {
+	return c.send(ctx, body, timeout).Into(out)
+}
+
+func (c *Client) send(ctx context.Context, body []byte, timeout time.Duration) rest.Result {
+	return c.rest.Post().SetHeader("Content-Type", "application/json").Timeout(timeout).Body(body).Do(ctx)
+}
+
+// isLocal reports whether a URL is of this host.
+func isLocal(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	return strings.EqualFold(u.Hostname(), "localhost") || net.ParseIP(u.Hostname()).IsLoopback()
 }
 
 // limited is a transport whose answers are bounded.
