@@ -171,7 +171,11 @@ func TestWebhookAnswers(t *testing.T) {
 		},
 		"patchless": answerOf(`{"uid":"%s","allowed":true,"patchType":"JSONPatch"}`),
 		"typeless":  answerOf(`{"uid":"%s","allowed":true,"patch":"W10="}`),
-		"mixed":     answerOf(`{"uid":"%s","allowed":true,"patchType":"MergePatch","patch":"e30="}`),
+		"merge":     answerOf(`{"uid":"%s","allowed":true,"patchType":"MergePatch","patch":"e30="}`),
+		"mixed":     answerOf(`{"uid":"%s","allowed":true,"patchType":"MergePatch","patch":"W3sib3AiOiJhZGQiLCJwYXRoIjoiL3NwZWMvY29sb3IiLCJ2YWx1ZSI6IngifV0="}`),
+		"status": func(*review) (int, string) {
+			return 503, `{"apiVersion":"v1","kind":"Status","status":"Failure","message":"not today","reason":"ServiceUnavailable","code":503}`
+		},
 		"nopatch":   patching(`[{"op":"move"}]`),
 		"badpatch":  patching(`[{"op":"test","path":"/spec/color","value":"blue"}]`),
 		"breaking":  patching(`[{"op":"replace","path":"/spec","value":7}]`),
@@ -206,6 +210,8 @@ func TestWebhookAnswers(t *testing.T) {
 		{mutatingConfig, "patchless", ``, 500, failed + `received invalid webhook response: webhook returned response.patchType but not response.patch`},
 		{mutatingConfig, "typeless", ``, 500, failed + `received invalid webhook response: webhook returned response.patch but not response.patchType`},
 		{validatingConfig, "typeless", ``, 500, failed + `received invalid webhook response: validating webhook may not return response.patch`},
+		{mutatingConfig, "merge", ``, 500, failed + `received undecodable patch in webhook response: json: cannot unmarshal object into Go value of type jsonpatch.Patch`},
+		{mutatingConfig, "status", ``, 500, failed + `failed to call webhook: not today`},
 		{mutatingConfig, "mixed", ``, 500, failed + `unsupported patch type \"MergePatch\"`},
 		{mutatingConfig, "nopatch", ``, 500, `breaking the patch`},
 		{mutatingConfig, "badpatch", ``, 500, `Internal error occurred: patch of admission webhook \"badpatch.demo.io\": testing value /spec/color failed`},
