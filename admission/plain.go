@@ -2,32 +2,14 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file has the steps that look at next to nothing of a request.
-
-// AlwaysDeny refuses everything.
-func AlwaysDeny() interface {
-	Mutator
-	Validator
-} {
-	return deny{}
-}
-
-type deny struct{}
-
-// Mutate implements Mutator.
-func (deny) Mutate(_ context.Context, r *Request) error {
-	return r.forbidden(errors.New("admission control is denying all modifications"))
-}
-
-// Validate implements Validator.
-func (d deny) Validate(ctx context.Context, r *Request) error { return d.Mutate(ctx, r) }
+// This file has a step that looks at next to nothing of a request, and what the
+// refusals of steps have in common.
 
 // NamespaceExists refuses to write into, and to delete from, a namespace that
 // does not exist. It is a part of what NamespaceLifecycle does, for servers

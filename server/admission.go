@@ -28,20 +28,19 @@ const (
 	mutatingWebhook    = "MutatingAdmissionWebhook"
 	validatingPolicy   = "ValidatingAdmissionPolicy"
 	validatingWebhook  = "ValidatingAdmissionWebhook"
-	alwaysDeny         = "AlwaysDeny"
 )
 
 // DefaultAdmission are the steps that run unless they are switched off,
 // OptionalAdmission those that run if they are asked for.
 var (
 	DefaultAdmission  = []string{namespaceLifecycle, mutatingPolicy, mutatingWebhook, validatingPolicy, validatingWebhook}
-	OptionalAdmission = []string{alwaysAdmit, namespaceExists, ownerReferences, alwaysDeny}
+	OptionalAdmission = []string{alwaysAdmit, namespaceExists, ownerReferences}
 )
 
 // otherSteps are kube-apiserver's steps that this server has not got. It is no
 // mistake to ask for one of them not to run; to ask for one to run is.
 var otherSteps = []string{
-	"AlwaysPullImages", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ClusterTrustBundleAttest",
+	"AlwaysDeny", "AlwaysPullImages", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ClusterTrustBundleAttest",
 	"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "DenyServiceExternalIPs", "EventRateLimit",
 	"ExtendedResourceToleration", "ImagePolicyWebhook", "LimitPodHardAntiAffinityTopology", "LimitRanger", "NamespaceAutoProvision",
 	"NodeDeclaredFeatureValidator", "NodeRestriction", "PersistentVolumeClaimResize", "PodGroupProtection", "PodNodeSelector",
@@ -116,8 +115,6 @@ func (s *Server) admission(on plugins, kinds *kind.Registry, cached *cache.Cache
 		mutates(mutatingWebhook, func() admission.Mutator { return webhook.Mutating(hooks) })
 		validates(validatingPolicy, func() admission.Validator { return policy.Validating(policies) })
 		validates(validatingWebhook, func() admission.Validator { return webhook.Validating(hooks) })
-		mutates(alwaysDeny, func() admission.Mutator { return admission.AlwaysDeny() })
-		validates(alwaysDeny, func() admission.Validator { return admission.AlwaysDeny() })
 		steps.Finally(admission.Escalation(chain, s.authz.follower)) // what others make of a role counts, too
 		return steps
 	}

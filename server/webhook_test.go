@@ -176,9 +176,9 @@ func TestWebhookAnswers(t *testing.T) {
 		"status": func(*review) (int, string) {
 			return 503, `{"apiVersion":"v1","kind":"Status","status":"Failure","message":"not today","reason":"ServiceUnavailable","code":503}`
 		},
-		"nopatch":   patching(`[{"op":"move"}]`),
-		"badpatch":  patching(`[{"op":"test","path":"/spec/color","value":"blue"}]`),
-		"breaking":  patching(`[{"op":"replace","path":"/spec","value":7}]`),
+		"nopatch":  patching(`[{"op":"move"}]`),
+		"badpatch": patching(`[{"op":"test","path":"/spec/color","value":"blue"}]`),
+		"breaking": patching(`[{"op":"replace","path":"/spec","value":7}]`),
 	})
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	r.define()

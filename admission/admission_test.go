@@ -1,0 +1,124 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file runs chains of steps that do nothing but count.
+
+type counting struct {
+	calls  *[]string
+	name   string
+	change int // in how many rounds it changes the object
+	err    error
+}
+
+func (c *counting) Mutate(_ context.Context, r *Request) error {
+	*c.calls = append(*c.calls, c.name)
+	if c.change > 0 {
+		c.change--
+		n := r.Rounds(c)
+		n.Asked(c.name, true, false)
+		n.Done()
+	}
+	return c.err
+}
+
+func (c *counting) Validate(context.Context, *Request) error {
+	*c.calls = append(*c.calls, c.name)
+	return c.err
+}
+
+func object(t *testing.T) *doc.Doc {
+	d := new(doc.Doc)
+	if err := doc.Parse(d, []byte(`{"metadata":{"name":"a"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestChain: mutators run in their order, all of them once more if one changed
+// the object, and never a third time; what comes last runs once.
+func TestChain(t *testing.T) {
+	no := errors.New("no")
+	for _, row := range []struct {
+		what                       string
+		change                     int
+		first, second, last        error
+		mutates, validates, wantOf string
+	}{
+		{"plain", 0, nil, nil, nil, "a b z", "v w", ""},
+		{"changed", 1, nil, nil, nil, "a b a b z", "v w", ""},
+		{"changed twice", 2, nil, nil, nil, "a b a b z", "v w", ""},
+		{"refused", 0, no, nil, nil, "a", "v", "no"},
+		{"refused later", 0, nil, no, nil, "a b", "v w", "no"},
+		{"refused at last", 0, nil, nil, no, "a b z", "v w", "no"},
+	} {
+		var calls []string
+		c := NewChain(NewMetrics(prometheus.NewRegistry()))
+		c.Finally(&counting{&calls, "z", 0, row.last})
+		c.Mutates("A", &counting{&calls, "a", 0, row.first})
+		c.Mutates("B", &counting{&calls, "b", row.change, row.second})
+		c.Validates("V", &counting{&calls, "v", 0, row.first})
+		c.Validates("W", &counting{&calls, "w", 0, row.second})
+		r := &Request{Operation: Create, New: object(t)}
+		if err := c.Mutate(t.Context(), r); (err != nil) != (row.wantOf != "") {
+			t.Errorf("%s: mutating: %v", row.what, err)
+		}
+		if got := strings.Join(calls, " "); got != row.mutates {
+			t.Errorf("%s: mutating: got %s, want %s", row.what, got, row.mutates)
+		}
+		calls = nil
+		if err := c.Validate(t.Context(), r); (err != nil) != (row.first != nil || row.second != nil) {
+			t.Errorf("%s: validating: %v", row.what, err)
+		}
+		if got := strings.Join(calls, " "); got != row.validates {
+			t.Errorf("%s: validating: got %s, want %s", row.what, got, row.validates)
+		}
+	}
+	var none *Chain
+	if none.Mutate(t.Context(), &Request{}) != nil || none.Validate(t.Context(), &Request{}) != nil {
+		t.Error("no chain refuses")
+	}
+}
+
+// TestTimes: each plugin is counted by what it did, and the phase as a whole;
+// what comes last is no plugin. Counting allocates nothing.
+func TestTimes(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	var calls []string
+	step := &counting{&calls, "a", 0, nil}
+	c := NewChain(NewMetrics(reg))
+	c.Mutates("NamespaceLifecycle", step)
+	c.Validates("ValidatingAdmissionWebhook", step)
+	r := &Request{Operation: Update, New: object(t)}
+	run := func() {
+		_ = c.Mutate(t.Context(), r)
+		_ = c.Validate(t.Context(), r)
+	}
+	run()
+	step.err = errors.New("no")
+	run()
+	counts := map[string]int{
+		"apiserver_admission_controller_admission_duration_seconds":   4,
+		"apiserver_admission_step_admission_duration_seconds":         4,
+		"apiserver_admission_step_admission_duration_seconds_summary": 4,
+	}
+	for name, want := range counts {
+		if got, err := testutil.GatherAndCount(reg, name); got != want || err != nil {
+			t.Errorf("%s: got %d series, want %d (%v)", name, got, want, err)
+		}
+	}
+	step.err, calls = nil, make([]string, 0, 1000)
+	if n := testing.AllocsPerRun(100, run); n > 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
