@@ -27,12 +27,25 @@ func authenticate(q *request) (bool, error) {
 			q.warn(authn.ErrSpace.Error())
 		}
 		q.recordStranger()
+		q.closeAfter()
 		return false, status.Unauthorized("Unauthorized")
 	}
 	q.warn(response.Warnings...)
 	q.user = response.User
+	if q.user.Name == authn.AnonymousUser || q.user.InGroup(authn.Unauthenticated) {
+		q.closeAfter()
+	}
 	q.authenticated = authentication{response.Annotations, time.Since(began)}
 	return false, nil
+}
+
+// closeAfter ends an HTTP/2 connection with this answer. Who does not say who he
+// is shall not make the server work on many requests at once, of which he then
+// drops all but the connection.
+func (q *request) closeAfter() {
+	if q.r.ProtoMajor == 2 {
+		q.w.Header().Set("Connection", "close")
+	}
 }
 
 // authentication is what came of it besides the user.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
@@ -321,6 +322,43 @@ func TestWhoGetsIn(t *testing.T) {
 		}
 		if code, text := r.call(row.client, "GET", row.path, "", headers...); code != row.code {
 			t.Errorf("%s: got %d %s, want %d", row.name, code, text, row.code)
+		}
+	}
+}
+
+// Whom the server does not know has one request for each HTTP/2 connection.
+func TestStrangersConnections(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{}), TokenAuthFile: tokens(t, "ann")})
+	const requests = 20
+	for auth, closed := range map[string]bool{"": true, "Bearer wrong": true, "Bearer ann": false} {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
+		connections := 0
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+			if !c.Reused {
+				connections++
+			}
+		}})
+		for range requests {
+			req, err := http.NewRequestWithContext(ctx, "GET", "https://"+r.Addr()+"/version", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if auth != "" {
+				req.Header.Set("Authorization", auth)
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if resp.ProtoMajor != 2 {
+				t.Fatalf("got %s", resp.Proto)
+			}
+		}
+		// A client may send once more before it reads that the connection ends.
+		if got := connections > 1; got != closed {
+			t.Errorf("%q: %d connections for %d requests", auth, connections, requests)
 		}
 	}
 }

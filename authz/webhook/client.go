@@ -3,9 +3,12 @@ package webhook
 import (
 	"context"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,18 +110,38 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// certificate counts what is out of date about a server's certificates, whether
+// it kept the connection from being made or not.
 func (m *Metrics) certificate(resp *http.Response, err error) {
 	var host x509.HostnameError
-	var insecure x509.InsecureAlgorithmError
+	var unknown x509.UnknownAuthorityError
 	switch {
-	case errors.As(err, &host) && strings.Contains(err.Error(), "legacy Common Name"):
+	case errors.As(err, &host) && strings.Contains(err.Error(), "x509: certificate relies on legacy Common Name field"):
 		m.missingSAN.Inc()
-	case errors.As(err, &insecure):
-		m.sha1.Inc()
+	case errors.As(err, &unknown):
+		if _, why, found := strings.Cut(err.Error(), "x509: cannot verify signature: insecure algorithm"); found && strings.Contains(why, "SHA1") {
+			m.sha1.Inc()
+		}
 	case err == nil && resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0:
-		switch resp.TLS.PeerCertificates[0].SignatureAlgorithm {
-		case x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1:
+		certs := resp.TLS.PeerCertificates
+		if !hasSAN(certs[0]) {
+			m.missingSAN.Inc()
+		}
+		if slices.ContainsFunc(certs, hasWeakSignature) {
 			m.sha1.Inc()
 		}
 	}
+}
+
+var subjectAlternativeName = asn1.ObjectIdentifier{2, 5, 29, 17}
+
+func hasSAN(c *x509.Certificate) bool {
+	return slices.ContainsFunc(c.Extensions, func(e pkix.Extension) bool { return e.Id.Equal(subjectAlternativeName) })
+}
+
+// hasWeakSignature reports whether a certificate that somebody else signed has a
+// SHA-1 signature.
+func hasWeakSignature(c *x509.Certificate) bool {
+	weak := c.SignatureAlgorithm == x509.SHA1WithRSA || c.SignatureAlgorithm == x509.ECDSAWithSHA1
+	return weak && c.Issuer.String() != c.Subject.String()
 }

@@ -52,11 +52,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}, []string{"type", "name"}),
 		missingSAN: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "apiserver_webhooks_x509_missing_san_total",
-			Help: "Counts connections to webhooks that failed because the certificate has no subject alternative name.",
+			Help: "Counts the number of requests to servers missing SAN extension in their serving certificate OR the number of connection failures " +
+				"due to the lack of x509 certificate SAN extension missing (either/or, based on the runtime environment)",
 		}),
 		sha1: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "apiserver_webhooks_x509_insecure_sha1_total",
-			Help: "Counts connections to webhooks whose certificate has an insecure SHA-1 signature.",
+			Help: "Counts the number of requests to servers with insecure SHA1 signatures in their serving certificate OR the number of connection failures " +
+				"due to the insecure SHA1 signatures (either/or, based on the runtime environment)",
 		}),
 	}
 	reg.MustRegister(m.evaluations, m.durations, m.failOpen, m.errors, m.exclusions, m.matching, m.missingSAN, m.sha1)
