@@ -13,7 +13,8 @@
 //   - A request is decided by one chain, whatever happens meanwhile.
 //   - Node, RBAC and ABAC are what they were when the server started: reloading
 //     orders them, it neither adds nor removes them.
-//   - What failed because of something outside of the file is tried again.
+//   - What failed is tried again, since the reason may be outside of the file:
+//     soon at first, then at each look at the file.
 //
 // Source: KEP-3221.
 package reload
@@ -76,6 +77,7 @@ type Authorizer struct {
 	read        []byte            // the last text that was read
 	kubeconfigs map[string][]byte // of the configuration in force: what was in the files
 	failure     string            // why the last text is not in force, "" if it is
+	failed      int               // how often it was tried
 	watcher     *watchfile.Watcher
 }
 
@@ -230,7 +232,7 @@ func (z *Authorizer) Check(ctx context.Context) {
 	}
 	if !same {
 		z.Logger.Info("found new authorization config data")
-		z.read, z.failure = text, ""
+		z.read, z.failure, z.failed = text, "", 0
 	}
 	z.try(ctx, text, same)
 }
@@ -265,7 +267,9 @@ func (z *Authorizer) try(ctx context.Context, text []byte, again bool) {
 	files := contents(c)
 	chain, hooks, err := z.build(c)
 	if err == nil {
-		z.Logger.Info("constructed new authorizer")
+		if !again {
+			z.Logger.Info("constructed new authorizer")
+		}
 		err = healthy(ctx, hooks)
 	}
 	if err != nil {
@@ -274,7 +278,7 @@ func (z *Authorizer) try(ctx context.Context, text []byte, again bool) {
 		return
 	}
 	z.current.Store(chain)
-	z.active, z.kubeconfigs, z.failure = form, files, ""
+	z.active, z.kubeconfigs, z.failure, z.failed = form, files, "", 0
 	z.Logger.Info("reloaded authz config")
 	z.metrics.Succeeded(text)
 	z.watch(nil)
@@ -289,9 +293,17 @@ func (z *Authorizer) watch(more map[string][]byte) {
 	}
 }
 
+// soon is when what failed for the first time is tried again; then after twice
+// that, and so on.
+const soon = time.Second
+
 // fail keeps the last good configuration. The same failure again is not told
 // again.
 func (z *Authorizer) fail(err error) {
+	if z.watcher != nil && z.failed < 6 {
+		z.watcher.Again(soon << z.failed) // later, the looks in intervals will do
+	}
+	z.failed++
 	if err.Error() == z.failure {
 		return
 	}

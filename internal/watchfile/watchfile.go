@@ -4,8 +4,9 @@
 // replaced, by a rename or by the symbolic links that Kubernetes mounts
 // configuration with, are noticed like those that are written to. What comes to
 // the same is one call. Because events can get lost, it calls in intervals as
-// well, and when the files to be watched are others. Whether anything has
-// changed is for the callee to find out, by reading the files.
+// well, when the files to be watched are others, and when it is asked to
+// ([Watcher.Again]). Whether anything has changed is for the callee to find out,
+// by reading the files.
 //
 // Calls come one after another, from one goroutine, [Watcher.Run]'s.
 package watchfile
@@ -34,6 +35,7 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	paths   []string
+	again   time.Duration // until one more call; 0: none is wanted
 	changed chan struct{} // there are other paths
 }
 
@@ -55,6 +57,26 @@ func (w *Watcher) Set(paths ...string) {
 	case w.changed <- struct{}{}:
 	default:
 	}
+}
+
+// Again asks for one more call after a while, whatever happens until then. It may
+// be called from Check, before whose end the time does not begin.
+func (w *Watcher) Again(after time.Duration) {
+	w.mu.Lock()
+	w.again = after
+	w.mu.Unlock()
+}
+
+// wanted is the time of the call that Again asked for, nil if it did not.
+func (w *Watcher) wanted() <-chan time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.again == 0 {
+		return nil
+	}
+	after := w.again
+	w.again = 0
+	return time.After(after)
 }
 
 // Run watches until ctx ends. Where the system cannot tell of events, only the
@@ -81,11 +103,13 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 	watched := map[string]bool{}
 	w.follow(notify, watched, logger)
+	again := w.wanted()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
+		case <-again:
 		case err := <-errs:
 			logger.Debug("events of files may be lost", "error", err)
 		case <-events:
@@ -97,6 +121,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		}
 		w.follow(notify, watched, logger)
 		w.Check()
+		again = w.wanted()
 	}
 }
 

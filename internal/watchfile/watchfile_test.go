@@ -70,6 +70,35 @@ func TestWatch(t *testing.T) {
 	<-done
 }
 
+// What asks for another call gets one, though nothing happens.
+func TestAgain(t *testing.T) {
+	calls := make(chan int, 100)
+	n := 0
+	var w *Watcher
+	w = New(func() {
+		n++
+		if n < 3 {
+			w.Again(time.Millisecond)
+		}
+		calls <- n
+	}, filepath.Join(t.TempDir(), "missing", "file"))
+	w.Interval = time.Hour
+	w.Again(time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); w.Run(ctx) }()
+	for want := 1; want <= 3; want++ {
+		if got := <-calls; got != want {
+			t.Errorf("call %d: got %d", want, got)
+		}
+	}
+	stop()
+	<-done
+	if len(calls) > 0 {
+		t.Error("more calls than were asked for")
+	}
+}
+
 func TestIntervals(t *testing.T) {
 	calls := make(chan struct{}, 100)
 	w := New(func() { calls <- struct{}{} }, filepath.Join(t.TempDir(), "missing", "file"))
