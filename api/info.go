@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/fields"
 )
 
@@ -65,15 +66,18 @@ func split(path string, seg *[9]string) int {
 
 // parseResource reads the path after the version.
 func (in *info) parseResource(method string, query url.Values, seg []string) {
-	watchPrefix := false
-	if seg[0] == "watch" && len(seg) > 1 {
-		watchPrefix, seg = true, seg[1:]
-	}
 	in.resource = true
+	// Older clients say what they want to do before they say with what.
+	prefixed := len(seg) > 1 && (seg[0] == "watch" || seg[0] == "proxy")
+	if prefixed {
+		in.verb, seg = seg[0], seg[1:]
+	} else {
+		in.verb = resourceVerb(method)
+	}
 	if seg[0] == "namespaces" && len(seg) > 1 {
 		in.namespace = seg[1]
 		// A namespace's own subresources are not resources inside it.
-		if len(seg) > 2 && !(in.group == "" && (seg[2] == "status" || seg[2] == "finalize")) {
+		if len(seg) > 2 && seg[2] != "status" && seg[2] != "finalize" {
 			seg = seg[2:]
 		}
 	}
@@ -81,19 +85,26 @@ func (in *info) parseResource(method string, query url.Values, seg []string) {
 	if len(seg) > 1 {
 		in.name = seg[1]
 	}
-	if len(seg) > 2 {
+	if len(seg) > 2 && in.verb != "proxy" {
 		in.subresource = seg[2]
 	}
 	in.rest = len(seg) > 3
-	in.verb = in.resourceVerb(method, query, watchPrefix)
-	in.selecting = !watchPrefix && (in.verb == "list" || in.verb == "watch" || in.verb == "deletecollection")
-	if in.name == "" && (in.verb == "list" || in.verb == "watch") {
+	switch {
+	case in.name != "" || prefixed:
+	case in.verb == "delete":
+		in.verb = "deletecollection"
+	case in.verb == "get":
+		in.verb = "list"
+		if query.Has("watch") && isTrue(query.Get("watch")) {
+			in.verb = "watch"
+		}
 		in.selectName(query)
 	}
+	in.selecting = !prefixed && (in.verb == "list" || in.verb == "watch" || in.verb == "deletecollection")
 }
 
-// resourceVerb is the verb of a method on a resource.
-func (in *info) resourceVerb(method string, query url.Values, watchPrefix bool) string {
+// resourceVerb is the verb of a method on one resource.
+func resourceVerb(method string) string {
 	switch method {
 	case http.MethodPost:
 		return "create"
@@ -102,26 +113,15 @@ func (in *info) resourceVerb(method string, query url.Values, watchPrefix bool) 
 	case http.MethodPatch:
 		return "patch"
 	case http.MethodDelete:
-		if in.name == "" {
-			return "deletecollection"
-		}
 		return "delete"
 	case http.MethodGet, http.MethodHead:
-		switch {
-		case watchPrefix:
-			return "watch"
-		case in.name != "":
-			return "get"
-		case query.Has("watch") && isTrue(query.Get("watch")):
-			return "watch"
-		}
-		return "list"
+		return "get"
 	}
 	return ""
 }
 
 // isTrue is how query parameters say yes: anything but these says it, "" too.
-func isTrue(v string) bool { return v != "false" && v != "0" }
+func isTrue(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }
 
 // selectName takes the name from a field selector on metadata.name, so that
 // authorization can depend on it.
@@ -134,7 +134,7 @@ func (in *info) selectName(query url.Values) {
 	if err != nil {
 		return // said to the client where list options are parsed
 	}
-	if name, ok := s.RequiresExactMatch("metadata.name"); ok && name != "" && !strings.Contains(name, "/") {
+	if name, ok := s.RequiresExactMatch("metadata.name"); ok && name != "" && len(content.IsPathSegmentName(name)) == 0 {
 		in.name, in.selected = name, true
 	}
 }
