@@ -19,7 +19,7 @@ const (
 	NamespaceVariable       = "namespaceObject"
 	AuthorizerVariable      = "authorizer"                 // an AuthorizerValue
 	RequestResourceVariable = "authorizer.requestResource" // a ResourceAuthorizerValue
-	ComposedVariable        = "variables"                  // an object of ComposedVariables, with LazyObject
+	ComposedVariable        = "variables"                  // an object of a Composition, with LazyObject
 )
 
 const (
@@ -89,8 +89,11 @@ var selectorFields = map[string]string{"rawSelector": "string", "requirements": 
 type AdmissionVariables struct {
 	Params     bool
 	Authorizer bool // and authorizer.requestResource
-	Composed   bool // variables; [Language.Extend] adds its members with [ComposedVariables]
+	Composed   bool // variables; [Language.Compose] gives it members
 	Patches    bool // literals of Object and JSONPatch, for mutations
+	// New is the language as it is when something is written for the first time:
+	// only what the version before knows, too, so that it can read what is stored.
+	New bool
 }
 
 // AdmissionConditions is the language of the match conditions of admission
@@ -115,7 +118,10 @@ func AdmissionConditions(has AdmissionVariables) LanguageOptions {
 	}
 	if has.Composed {
 		o.Variables = append(o.Variables, Variable{Name: ComposedVariable, Type: composedType})
-		o.Objects = append(o.Objects, ComposedVariables(nil))
+		o.Objects = append(o.Objects, ObjectType{Name: composedType})
+	}
+	if has.New {
+		o.Kubernetes = previousKubernetes
 	}
 	return o
 }
@@ -153,17 +159,33 @@ func namespaceTypes() []ObjectType {
 
 const composedType = "kubernetes.variables"
 
-// ComposedVariables is the type of variable variables once these expressions
-// have names; nil stands for one that does not compile.
-func ComposedVariables(named map[string]*Expression) ObjectType {
-	fields := map[string]string{}
-	for name, x := range named {
-		fields[name] = types.DynType.String()
-		if x != nil {
-			fields[name] = composed(x.tree.GetType(x.tree.Expr().ID())).String()
-		}
+// Composition is the members that variable variables has got, for the languages
+// that share it ([Language.Compose]). It must not grow while one of them
+// compiles.
+type Composition struct{ fields map[string]*types.Type }
+
+// NewComposition has no members yet.
+func NewComposition() *Composition { return &Composition{map[string]*types.Type{}} }
+
+// Add gives an expression a name, or another expression that name; nil stands
+// for one that does not compile.
+func (c *Composition) Add(name string, x *Expression) {
+	c.fields[name] = types.DynType
+	if x != nil {
+		c.fields[name] = composed(x.tree.GetType(x.tree.Expr().ID()))
 	}
-	return ObjectType{composedType, fields}
+}
+
+// Compose returns the language, of AdmissionVariables with Composed, in which c
+// are the members of variable variables: those that it has when an expression
+// is compiled.
+func (l *Language) Compose(c *Composition) (*Language, error) {
+	out, err := l.Extend(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	out.objects[composedType] = c.fields
+	return out, nil
 }
 
 // composed is what a variable's type is to the expressions that read it: lists,

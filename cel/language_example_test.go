@@ -246,7 +246,9 @@ func ExampleLazyObject() {
 		return
 	}
 	big, _ := language.CompileExpression(`object.spec.replicas > 5`)
-	language, err = language.Extend(nil, []cel.ObjectType{cel.ComposedVariables(map[string]*cel.Expression{"big": big})})
+	composition := cel.NewComposition()
+	composition.Add("big", big)
+	language, err = language.Compose(composition)
 	if err != nil {
 		fmt.Println(err)
 		return

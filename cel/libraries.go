@@ -43,6 +43,9 @@ const (
 // NewestKubernetes is the newest version whose rules are known here.
 const NewestKubernetes = "1.37"
 
+// previousKubernetes is the one before.
+const previousKubernetes = "1.36"
+
 // GeneralLibraries are the libraries that are not Kubernetes' own: what a
 // Language has unless it is told otherwise.
 func GeneralLibraries() []Library {

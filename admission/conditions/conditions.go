@@ -3,12 +3,11 @@
 //
 // # Model
 //
-// A [Language] says which variables there are; [Language.Compile] makes an
-// [Expression] of a text, or one that carries the error that upstream gives for
-// it. An [Input] is one request as expressions see it, in the version that a
-// rule asked for: its variables are made when an expression mentions them, once
-// for all expressions. A [Budget] is what the evaluations for one webhook or
-// binding may cost together.
+// An [Expression] is one of the language of package cel/requests. An [Input] is
+// one request as expressions see it, in the version that a rule asked for: its
+// variables are made when an expression mentions them, once for all expressions.
+// A [Budget] is what the evaluations for one webhook or binding may cost
+// together.
 //
 // A [Matcher] is a list of match conditions: all must be true.
 //
@@ -19,11 +18,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
 
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/cel/requests"
 )
 
 // Limits in units of CEL cost.
@@ -34,71 +31,19 @@ const (
 	MaxMessageBytes = 5 * 1024   // of what a message expression gives
 )
 
-// Language is the language of expressions over requests.
-type Language struct{ l *cel.Language }
-
-var languages struct {
-	sync.Mutex
-	made map[cel.AdmissionVariables]*Language
-}
-
-// For returns the language with the given variables.
-func For(has cel.AdmissionVariables) *Language {
-	languages.Lock()
-	defer languages.Unlock()
-	if l := languages.made[has]; l != nil {
-		return l
-	}
-	l, err := cel.NewLanguage(cel.AdmissionConditions(has))
-	if err != nil {
-		panic("BUG: language of admission: " + err.Error())
-	}
-	if languages.made == nil {
-		languages.made = map[cel.AdmissionVariables]*Language{}
-	}
-	languages.made[has] = &Language{l}
-	return languages.made[has]
-}
-
-// With is the language in which these expressions are members of variable
-// variables.
-func (l *Language) With(named map[string]*Expression) (*Language, error) {
-	types := map[string]*cel.Expression{}
-	for name, x := range named {
-		types[name] = x.x
-	}
-	extended, err := l.l.Extend(nil, []cel.ObjectType{cel.ComposedVariables(types)})
-	return &Language{extended}, err
-}
-
-// Expression is a compiled expression, or why it did not compile.
+// Expression is a compiled expression with what it reads.
 type Expression struct {
-	Source string
-	// Err is set if the text does not compile, or not to a wanted type.
-	Err error
-
-	x      *cel.Expression
+	*requests.Expression
 	inputs []string
 }
 
 // Compile compiles a text that must be of one of the types; with none, of any.
-func (l *Language) Compile(text string, types ...string) *Expression {
-	e := &Expression{Source: text}
-	x, err := l.l.CompileExpression(text)
-	var instantiation *cel.InstantiationError
-	switch {
-	case errors.As(err, &instantiation):
-		e.Err = fmt.Errorf("program instantiation failed: %w", err)
-	case err != nil:
-		e.Err = fmt.Errorf("compilation failed: %w", err)
-	case len(types) == 1 && x.Type() != types[0]:
-		e.Err = fmt.Errorf("must evaluate to %s but got %s", types[0], x.Type())
-	case len(types) > 1 && !slices.Contains(types, x.Type()):
-		e.Err = fmt.Errorf("must evaluate to one of [%s] but got %s", strings.Join(types, " "), x.Type())
-	default:
-		e.x, e.inputs = x, x.Inputs()
+func Compile(l *requests.Language, text string, types ...string) *Expression {
+	x := &Expression{Expression: l.Compile(text, types...)}
+	if x.Err == nil {
+		x.inputs = x.X.Inputs()
 	}
-	return e
+	return x
 }
 
 // Budget is what evaluations may still cost.
@@ -127,7 +72,7 @@ func (x *Expression) Run(ctx context.Context, in *Input) (cel.Value, uint64, err
 	if err != nil {
 		return cel.Value{}, 0, err
 	}
-	return x.x.Eval(ctx, vars, PerCall)
+	return x.X.Eval(ctx, vars, PerCall)
 }
 
 // Eval evaluates the expression. failed is an error of the expression, err one

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/cel/requests"
 )
 
 // This file is match conditions: what must be true for a webhook or policy to
@@ -25,14 +26,14 @@ type Matcher struct {
 
 // NewMatcher compiles match conditions. It is nil, which matches everything, if
 // there are none.
-func NewMatcher(l *Language, list []admissionv1.MatchCondition, policy *admissionv1.FailurePolicyType, m *admission.Metrics, owner admission.Conditions) *Matcher {
+func NewMatcher(l *requests.Language, list []admissionv1.MatchCondition, policy *admissionv1.FailurePolicyType, m *admission.Metrics, owner admission.Conditions) *Matcher {
 	if len(list) == 0 {
 		return nil
 	}
 	out := &Matcher{ignore: policy != nil && *policy == admissionv1.Ignore, metrics: m, owner: owner}
 	for _, c := range list {
 		out.names = append(out.names, c.Name)
-		out.expressions = append(out.expressions, l.Compile(c.Expression, "bool"))
+		out.expressions = append(out.expressions, Compile(l, c.Expression, "bool"))
 	}
 	return out
 }

@@ -22,8 +22,7 @@ import (
 
 // mutator is a compiled mutating policy.
 type mutator struct {
-	err        error // nothing of it can be used
-	variables  *variables
+	variables  variables
 	conditions *conditions.Matcher
 	mutations  []mutation
 }
@@ -36,22 +35,17 @@ type mutation struct {
 func compileMutations(p *admissionv1.MutatingAdmissionPolicy, m *admission.Metrics) *mutator {
 	out := &mutator{}
 	has := cel.AdmissionVariables{Params: p.Spec.ParamKind != nil, Authorizer: true, Composed: true}
-	var asking, patching *conditions.Language
-	if out.variables, asking, out.err = compileVariables(p.Spec.Variables, has); out.err != nil {
-		return out
-	}
+	asking := out.variables.compile(p.Spec.Variables, has)
 	has.Patches = true
-	if patching, out.err = out.variables.in(has); out.err != nil {
-		return out
-	}
+	patching := out.variables.in(has)
 	out.conditions = conditions.NewMatcher(asking, p.Spec.MatchConditions, p.Spec.FailurePolicy, m,
 		admission.Conditions{Name: p.Name, Kind: "policy", Type: "validate"})
 	for _, c := range p.Spec.Mutations {
 		switch {
 		case c.PatchType == admissionv1.PatchTypeJSONPatch && c.JSONPatch != nil:
-			out.mutations = append(out.mutations, mutation{patching.Compile(c.JSONPatch.Expression, "list(JSONPatch)"), true})
+			out.mutations = append(out.mutations, mutation{conditions.Compile(patching, c.JSONPatch.Expression, "list(JSONPatch)"), true})
 		case c.PatchType == admissionv1.PatchTypeApplyConfiguration && c.ApplyConfiguration != nil:
-			out.mutations = append(out.mutations, mutation{patching.Compile(c.ApplyConfiguration.Expression, "Object"), false})
+			out.mutations = append(out.mutations, mutation{conditions.Compile(patching, c.ApplyConfiguration.Expression, "Object"), false})
 		}
 	}
 	return out
@@ -79,10 +73,6 @@ func (p *Policies) Mutate(ctx context.Context, r *admission.Request) error {
 // mutate lets one policy change the object. An error ends the request.
 func (v *enforcement) mutate(c *call, n *admission.Rounds) error {
 	program, id := c.policy.mutations(), c.id()
-	if program.err != nil {
-		v.failed(c, program.err)
-		return nil
-	}
 	blind := v.fresh(c).Matching()
 	program.variables.bind(v.ctx, blind)
 	ok, err := program.conditions.Match(v.ctx, blind)

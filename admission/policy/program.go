@@ -12,15 +12,15 @@ import (
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/conditions"
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/cel/requests"
 )
 
 // This file is the expressions of a policy, compiled.
 
 // program is a compiled policy.
 type program struct {
-	err         error // nothing of it can be used
-	ignore      bool  // failurePolicy
-	variables   *variables
+	ignore      bool // failurePolicy
+	variables   variables
 	conditions  *conditions.Matcher
 	validations []validation
 	speaks      bool // a validation has a message expression
@@ -41,8 +41,9 @@ type annotation struct {
 
 // variables are the named expressions of a policy.
 type variables struct {
-	names []string
-	by    map[string]*conditions.Expression
+	composition *requests.Composition
+	names       []string
+	by          map[string]*conditions.Expression
 }
 
 // compile compiles a policy. Expressions that do not compile are errors when
@@ -50,58 +51,53 @@ type variables struct {
 func compile(p *admissionv1.ValidatingAdmissionPolicy, m *admission.Metrics) *program {
 	out := &program{ignore: ignores(p.Spec.FailurePolicy)}
 	has := cel.AdmissionVariables{Params: p.Spec.ParamKind != nil, Authorizer: true, Composed: true}
-	var asking, telling *conditions.Language
-	if out.variables, asking, out.err = compileVariables(p.Spec.Variables, has); out.err != nil {
-		return out
-	}
+	asking := out.variables.compile(p.Spec.Variables, has)
 	has.Authorizer = false
-	if telling, out.err = out.variables.in(has); out.err != nil {
-		return out
-	}
+	telling := out.variables.in(has)
 	out.conditions = conditions.NewMatcher(asking, p.Spec.MatchConditions, p.Spec.FailurePolicy, m,
 		admission.Conditions{Name: p.Name, Kind: "policy", Type: "validate"})
 	for _, v := range p.Spec.Validations {
-		c := validation{Expression: asking.Compile(v.Expression, "bool"), message: v.Message, reason: metav1.StatusReasonInvalid}
+		c := validation{Expression: conditions.Compile(asking, v.Expression, "bool"), message: v.Message, reason: metav1.StatusReasonInvalid}
 		if v.Reason != nil {
 			c.reason = *v.Reason
 		}
 		if v.MessageExpression != "" {
-			c.say, out.speaks = telling.Compile(v.MessageExpression, "string"), true
+			c.say, out.speaks = conditions.Compile(telling, v.MessageExpression, "string"), true
 		}
 		out.validations = append(out.validations, c)
 	}
 	for _, a := range p.Spec.AuditAnnotations {
-		out.annotations = append(out.annotations, annotation{asking.Compile(a.ValueExpression, "string", "null_type"), a.Key})
+		out.annotations = append(out.annotations, annotation{conditions.Compile(asking, a.ValueExpression, "string", "null_type"), a.Key})
 	}
 	return out
 }
 
-// compileVariables compiles the variables of a policy, each of which may read
-// those before it, and returns the language of its other expressions.
-func compileVariables(list []admissionv1.Variable, has cel.AdmissionVariables) (*variables, *conditions.Language, error) {
-	l := conditions.For(has)
-	out := &variables{by: map[string]*conditions.Expression{}}
-	for _, v := range list {
-		x := l.Compile(v.Expression)
-		if _, again := out.by[v.Name]; !again {
-			out.names = append(out.names, v.Name)
-		}
-		out.by[v.Name] = x
-		var err error
-		if l, err = l.With(out.by); err != nil {
-			return nil, nil, err
-		}
+// compile compiles the variables of a policy, each of which may read those
+// before it, and returns the language of its other expressions.
+func (v *variables) compile(list []admissionv1.Variable, has cel.AdmissionVariables) *requests.Language {
+	v.composition, v.by = requests.NewComposition(), map[string]*conditions.Expression{}
+	l := requests.For(has)
+	if len(list) > 0 {
+		l = l.With(v.composition)
 	}
-	return out, l, nil
+	for _, named := range list {
+		x := conditions.Compile(l, named.Expression)
+		if _, again := v.by[named.Name]; !again {
+			v.names = append(v.names, named.Name)
+		}
+		v.by[named.Name] = x
+		v.composition.Add(named.Name, x.Expression)
+	}
+	return l
 }
 
 // in is another language that has the variables.
-func (v *variables) in(has cel.AdmissionVariables) (*conditions.Language, error) {
-	l := conditions.For(has)
+func (v *variables) in(has cel.AdmissionVariables) *requests.Language {
+	l := requests.For(has)
 	if len(v.names) == 0 {
-		return l, nil
+		return l
 	}
-	return l.With(v.by)
+	return l.With(v.composition)
 }
 
 // bind gives an input the variables, to be computed once until it is bound
@@ -146,9 +142,6 @@ func (p *program) failure(message string) decision {
 // evaluate decides about a request. noteErrors are denials that audit
 // annotations cause.
 func (p *program) evaluate(ctx context.Context, in *conditions.Input) (decisions []decision, notes []published, noteErrors []decision) {
-	if p.err != nil {
-		return []decision{p.failure(p.err.Error())}, nil, nil
-	}
 	if p.conditions != nil {
 		blind := in.Matching()
 		p.variables.bind(ctx, blind)

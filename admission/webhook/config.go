@@ -13,6 +13,7 @@ import (
 	"github.com/keelson-io/keelson/admission/match"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/cel/requests"
 	"github.com/keelson-io/keelson/internal/webhook"
 )
 
@@ -138,7 +139,7 @@ func (w *Webhooks) hook(c *admissionv1.ValidatingWebhook, configuration string, 
 	if c.TimeoutSeconds != nil {
 		h.timeout = time.Duration(*c.TimeoutSeconds) * time.Second
 	}
-	h.conditions = conditions.NewMatcher(conditions.For(cel.AdmissionVariables{Authorizer: true}), c.MatchConditions, c.FailurePolicy,
+	h.conditions = conditions.NewMatcher(requests.For(cel.AdmissionVariables{Authorizer: true}), c.MatchConditions, c.FailurePolicy,
 		w.Metrics, admission.Conditions{Name: c.Name, Kind: "webhook", Type: h.kindOf()})
 	h.client = w.clients.get(target(&c.ClientConfig))
 	return h

@@ -262,7 +262,10 @@ func TestAdmissionConditions(t *testing.T) {
 	ours["authorizer"] = kcel.AuthorizerValue(ourPolicy{})
 	ours["authorizer.requestResource"] = kcel.ResourceAuthorizerValue(ourPolicy{}, kcel.AccessCheck{Resource: "pods", Subresource: "exec", Namespace: "default", Name: "web"})
 
-	composed := map[string]*kcel.Expression{}
+	composition, composed := kcel.NewComposition(), map[string]*kcel.Expression{}
+	if l, err = l.Compose(composition); err != nil {
+		t.Fatal(err)
+	}
 	var names []string
 	var programs []admissioncel.CompilationResult
 	for _, v := range composedExpressions {
@@ -271,10 +274,8 @@ func TestAdmissionConditions(t *testing.T) {
 		if (r.Error != nil) != (got.compile != "") || r.Error != nil && r.Error.Detail != got.compile {
 			t.Errorf("variable %s: upstream %v, keelson %v", v.name, r.Error, got)
 		}
+		composition.Add(v.name, x)
 		composed[v.name], names, programs = x, append(names, v.name), append(programs, r)
-		if l, err = l.Extend(nil, []kcel.ObjectType{kcel.ComposedVariables(composed)}); err != nil {
-			t.Fatal(err)
-		}
 	}
 	for _, expr := range admissionExpressions {
 		r := up.CompileCELExpression(returning{expr}, options, environment.StoredExpressions)

@@ -48,24 +48,24 @@ func admissionKinds() []description {
 		versions: v1[admissionv1.ValidatingWebhookConfiguration](nil), check: checkWebhooks,
 	}, {
 		kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", status: true,
-		versions: v1[admissionv1.ValidatingAdmissionPolicy](nil),
+		versions: v1[admissionv1.ValidatingAdmissionPolicy](nil), check: checkValidatingPolicy, complete: true, warnings: warnReserved,
 		columns: []kind.Column{
 			size("Validations", "Validations indicates the number of validation rules defined in this configuration", []string{"spec", "validations"}),
 			param, ageColumn(),
 		},
 	}, {
 		kind: "ValidatingAdmissionPolicyBinding", plural: "validatingadmissionpolicybindings", columns: binding,
-		versions: v1[admissionv1.ValidatingAdmissionPolicyBinding](nil), check: checkPolicyBinding,
+		versions: v1[admissionv1.ValidatingAdmissionPolicyBinding](nil), check: checkValidatingBinding, complete: true, warnings: warnReserved,
 	}, {
 		kind: "MutatingAdmissionPolicy", plural: "mutatingadmissionpolicies",
-		versions: v1[admissionv1.MutatingAdmissionPolicy](nil),
+		versions: v1[admissionv1.MutatingAdmissionPolicy](nil), check: checkMutatingPolicy, complete: true, warnings: warnReserved,
 		columns: []kind.Column{
 			size("Mutations", "Mutation indicates the number of mutations rules defined in this configuration", []string{"spec", "mutations"}),
 			param, ageColumn(),
 		},
 	}, {
 		kind: "MutatingAdmissionPolicyBinding", plural: "mutatingadmissionpolicybindings", columns: binding,
-		versions: v1[admissionv1.MutatingAdmissionPolicyBinding](nil), check: checkPolicyBinding,
+		versions: v1[admissionv1.MutatingAdmissionPolicyBinding](nil), check: checkMutatingBinding, complete: true, warnings: warnReserved,
 	}}
 	for i := range all {
 		d := &all[i]
@@ -105,11 +105,4 @@ func checkWebhooks(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorLi
 		}
 	}
 	return errs
-}
-
-func checkPolicyBinding(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
-	if d.Root().At("spec", "policyName").Text() == "" {
-		return field.ErrorList{field.Required(field.NewPath("spec", "policyName"), "")}
-	}
-	return nil
 }

@@ -52,8 +52,10 @@ type description struct {
 	// called for subresources.
 	create func(d *doc.Doc)
 	update func(new, old *doc.Doc)
-	// check finds what the schema does not. old is nil on create.
+	// check finds what the schema does not, or, if it is complete, whatever there
+	// is to find. old is nil on create.
 	check    checker
+	complete bool
 	warnings func(new, old *doc.Doc) []string
 	convert  func(text []byte, to *kind.Version) ([]byte, error)
 	grace    func(d *doc.Doc, asked *int64) int64
@@ -265,7 +267,10 @@ func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *doc.Do
 	if at != schema.Status {
 		at = schema.Whole
 	}
-	r := v.Schema.ValidateAmong(ctx, new, old, at, errs, nil)
+	r := schema.Result{Errors: errs}
+	if !b.complete {
+		r = v.Schema.ValidateAmong(ctx, new, old, at, errs, nil)
+	}
 	if b.check != nil {
 		r.Errors = append(r.Errors, b.check(v, new, old, scope)...)
 	}

@@ -1,0 +1,109 @@
+// Package requests is the language of expressions over requests for admission:
+// the match conditions of webhooks, and all expressions of policies.
+//
+// # Model
+//
+// A [Language] says which variables there are; [Language.Compile] makes an
+// [Expression] of a text, or one that carries the error that upstream gives for
+// it. Whoever checks configuration when it is written compiles with it, and so
+// does whoever evaluates it for requests, package admission/conditions: what
+// was accepted is what runs.
+//
+// # Invariants
+//
+//   - There is one language for each choice of variables; making one takes
+//     milliseconds and is done when it is first asked for.
+//   - The texts of errors are upstream's.
+package requests
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/keelson-io/keelson/cel"
+)
+
+// Language is the language of expressions over requests.
+type Language struct{ l *cel.Language }
+
+var languages struct {
+	sync.Mutex
+	made map[cel.AdmissionVariables]*Language
+}
+
+// For returns the language with the given variables.
+func For(has cel.AdmissionVariables) *Language {
+	languages.Lock()
+	defer languages.Unlock()
+	if l := languages.made[has]; l != nil {
+		return l
+	}
+	l, err := cel.NewLanguage(cel.AdmissionConditions(has))
+	if err != nil {
+		panic("BUG: language of admission: " + err.Error())
+	}
+	if languages.made == nil {
+		languages.made = map[cel.AdmissionVariables]*Language{}
+	}
+	languages.made[has] = &Language{l}
+	return languages.made[has]
+}
+
+// Of is another language of expressions over requests, such as one that knows
+// the types of objects.
+func Of(l *cel.Language) *Language { return &Language{l} }
+
+// Composition is the named expressions of a policy, which others read as members
+// of variable variables. It belongs to one goroutine, as do the languages with
+// it until all of it is there.
+type Composition struct{ c *cel.Composition }
+
+// NewComposition is one without expressions.
+func NewComposition() *Composition { return &Composition{cel.NewComposition()} }
+
+// Add names an expression.
+func (c *Composition) Add(name string, x *Expression) { c.c.Add(name, x.X) }
+
+// With is the language in which expressions can read the members of c, those
+// that there are when an expression is compiled.
+func (l *Language) With(c *Composition) *Language {
+	composed, err := l.l.Compose(c.c)
+	if err != nil {
+		panic("BUG: language of admission: " + err.Error()) // the same declarations were taken before
+	}
+	return &Language{composed}
+}
+
+// Expression is a compiled expression, or why it did not compile.
+type Expression struct {
+	Source string
+	// Err is set if the text does not compile, or not to a wanted type.
+	Err error
+	// Internal says that Err is none of the text, which is well-typed.
+	Internal bool
+	// X is nil if there is an error.
+	X *cel.Expression
+}
+
+// Compile compiles a text that must be of one of the types; with none, of any.
+func (l *Language) Compile(text string, types ...string) *Expression {
+	e := &Expression{Source: text}
+	x, err := l.l.CompileExpression(text)
+	var instantiation *cel.InstantiationError
+	switch {
+	case errors.As(err, &instantiation):
+		e.Err, e.Internal = fmt.Errorf("program instantiation failed: %w", err), true
+	case err != nil:
+		e.Err = fmt.Errorf("compilation failed: %w", err)
+	case len(types) == 1 && x.Type() != types[0]:
+		e.Err = fmt.Errorf("must evaluate to %s but got %s", types[0], x.Type())
+	case len(types) > 1 && !slices.Contains(types, x.Type()):
+		e.Err = fmt.Errorf("must evaluate to one of [%s] but got %s", strings.Join(types, " "), x.Type())
+	default:
+		e.X = x
+	}
+	return e
+}
