@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -163,6 +165,9 @@ func (q *request) bindPod(c *serviceaccount.Claims, name string, pod *found) err
 type found struct {
 	serviceaccount.Object
 	account, node string // of a pod
+
+	kind string            // of a Secret: its type
+	data map[string]string // likewise, by key
 }
 
 // Reference looks up what a token is bound to.
@@ -199,9 +204,11 @@ func (h *Handler) lookup(ctx context.Context, resource, namespace, name string) 
 	if err := doc.Parse(d, l.obj.Raw); err != nil {
 		return nil, err
 	}
-	spec := d.Root().Get("spec")
-	f := &found{account: strings.Clone(spec.Get("serviceAccountName").Text()), node: strings.Clone(spec.Get("nodeName").Text())}
 	o := meta.Object{Doc: d}
+	f := new(found)
+	if err := f.read(resource, o); err != nil {
+		return nil, err
+	}
 	f.UID = strings.Clone(o.UID())
 	if text := o.DeletionTimestamp(); text != "" {
 		when, err := time.Parse(time.RFC3339, text)
@@ -211,6 +218,61 @@ func (h *Handler) lookup(ctx context.Context, resource, namespace, name string) 
 		f.Deleted = when
 	}
 	return f, nil
+}
+
+// read reads what objects of a resource have of their own.
+func (f *found) read(resource string, o meta.Object) error {
+	root := o.Doc.Root()
+	switch resource {
+	case "pods":
+		spec := root.Get("spec")
+		f.account, f.node = strings.Clone(spec.Get("serviceAccountName").Text()), strings.Clone(spec.Get("nodeName").Text())
+	case "serviceaccounts":
+		for _, s := range root.Get("secrets").Items() {
+			f.Secrets = append(f.Secrets, strings.Clone(s.Get("name").Text()))
+		}
+	case "secrets":
+		labels := o.Meta().Get("labels")
+		f.LastUsed, f.InvalidSince = strings.Clone(labels.Get(serviceaccount.LastUsedLabel).Text()), strings.Clone(labels.Get(serviceaccount.InvalidSinceLabel).Text())
+		f.kind, f.data = strings.Clone(root.Get("type").Text()), map[string]string{}
+		for key, value := range root.Get("data").Members() {
+			text, err := base64.StdEncoding.DecodeString(value.Text())
+			if err != nil {
+				return fmt.Errorf("data[%s]: %w", key, err)
+			}
+			f.data[strings.Clone(key)] = string(text)
+		}
+		f.Token = f.data[corev1.ServiceAccountTokenKey]
+	}
+	return nil
+}
+
+// Secret looks the type and the data of a Secret up; one that is being deleted is
+// not found.
+func (h *Handler) Secret(ctx context.Context, namespace, name string) (kind string, data map[string]string, err error) {
+	f, err := h.lookup(ctx, "secrets", namespace, name)
+	if err == nil && !f.Deleted.IsZero() {
+		err = status.NotFound(kschema.GroupResource{Resource: "secrets"}, name)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return f.kind, f.data, nil
+}
+
+// MarkUsed notes on a Secret the day on which the token that it keeps was used.
+func (h *Handler) MarkUsed(ctx context.Context, namespace, name, uid, day string) error {
+	k := h.Kinds.Load().Lookup("", "secrets")
+	if k == nil {
+		return nil
+	}
+	return h.Modify(ctx, k, namespace, name, func(o meta.Object) error {
+		if o.UID() != uid {
+			return status.NotFound(k.GroupResource(), name)
+		}
+		o.Doc.Set(o.Doc.NewString(day), "metadata", "labels", serviceaccount.LastUsedLabel)
+		return nil
+	})
 }
 
 // discoveryAge is how long verifiers may keep what they are told, in seconds.

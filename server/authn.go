@@ -14,12 +14,15 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authn/bootstrap"
 	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/authn/webhook"
+	"github.com/keelson-io/keelson/status"
 )
 
 // This file puts together who is believed: client certificates, proxies, tokens.
@@ -37,6 +40,10 @@ type Authentication struct {
 	ConfigFile   string
 	AnonymousSet bool // NoAnonymous was asked for, whatever it is: the file cannot say then
 	OIDC         OIDC
+
+	// BootstrapTokens believes the tokens of Secrets of type
+	// bootstrap.kubernetes.io/token in kube-system.
+	BootstrapTokens bool
 
 	ServiceAccounts ServiceAccounts
 	RequestHeader   RequestHeader
@@ -176,7 +183,10 @@ func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.T
 	}
 	s.tokens = api.Tokens{Issuer: issuer, MaxExpiration: c.Authentication.ServiceAccounts.MaxTokenExpiration}
 	tokens = append(tokens, serviceaccount.NewToken(serviceaccount.Config{
-		Issuers: issuers, Keys: keys, Audiences: s.audiences, Objects: s.reference}))
+		Issuers: issuers, Keys: keys, Audiences: s.audiences, Objects: s.reference, Used: s.markUsed, Metrics: s.metrics}))
+	if c.Authentication.BootstrapTokens {
+		tokens = append(tokens, authn.ForAnyAudience(bootstrap.New(s.secret, s.logger), s.audiences))
+	}
 	tokens = append(tokens, authn.ForAnyAudience(s.issuers, s.audiences))
 	if w := c.Authentication.Webhook; w.ConfigFile != "" {
 		if w.Version == "" {
@@ -238,6 +248,25 @@ func (s *Server) reference(ctx context.Context, resource, namespace, name string
 		return nil, errors.New("the server is starting")
 	}
 	return s.handler.Reference(ctx, resource, namespace, name)
+}
+
+// secret looks a Secret up.
+func (s *Server) secret(ctx context.Context, namespace, name string) (kind string, data map[string]string, found bool, err error) {
+	if s.handler == nil {
+		return "", nil, false, errors.New("the server is starting")
+	}
+	kind, data, err = s.handler.Secret(ctx, namespace, name)
+	if err != nil && status.From(err).Reason == metav1.StatusReasonNotFound {
+		return "", nil, false, nil
+	}
+	return kind, data, err == nil, err
+}
+
+// markUsed notes the use of a token that a Secret keeps.
+func (s *Server) markUsed(ctx context.Context, namespace, name, uid, day string) {
+	if err := s.handler.MarkUsed(ctx, namespace, name, uid, day); err != nil {
+		s.logger.Warn("the use of a token is not noted on its secret", "namespace", namespace, "secret", name, "error", err)
+	}
 }
 
 // openProxy makes the authenticator of proxies' headers.

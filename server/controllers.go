@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/ensure"
 	"github.com/keelson-io/keelson/controller/expiry"
 	"github.com/keelson-io/keelson/controller/gc"
 	"github.com/keelson-io/keelson/controller/namespace"
+	"github.com/keelson-io/keelson/controller/token"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
 )
@@ -24,6 +26,7 @@ var controllers = map[string]string{
 	ensure.ServiceAccounts: "serviceaccount",
 	ensure.RootCA:          "root-ca-cert-publisher",
 	aggregation:            "clusterrole-aggregation",
+	token.Name:             "serviceaccount-token",
 }
 
 // aggregation is what kube-controller-manager calls the controller of aggregated roles.
@@ -86,6 +89,12 @@ func (s *Server) startControllers(kinds *kind.Registry, cached *cache.Cache, st 
 	}
 	if s.enabled[aggregation] {
 		add(s.authz.gather.Run)
+	}
+	if s.enabled[token.Name] {
+		add((&token.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler, CA: s.identity.caPEM(),
+			Sign: func(namespace, account, uid, secret string) (string, error) {
+				return s.tokens.Issuer.SignKept(namespace, serviceaccount.Reference{Name: account, UID: uid}, secret)
+			}}).Run)
 	}
 	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler, Accounts: s.enabled[ensure.ServiceAccounts]}
 	if s.enabled[ensure.RootCA] {

@@ -10,6 +10,9 @@
 // times, and then asks [Objects] whether the service account and what else the
 // token is bound to are still there: the same object, by its UID.
 //
+// Tokens that Secrets keep (legacy.go) are of another issuer and shape, and are
+// verified by the same keys.
+//
 // # Invariants
 //
 //   - A token is signed by one of the keys whatever its header says; algorithms
@@ -33,6 +36,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/keelson-io/keelson/authn"
 )
@@ -129,6 +133,9 @@ func CredentialID(id string) string { return "JTI=" + id }
 type Object struct {
 	UID     string
 	Deleted time.Time // when it is, or was to be, deleted; zero if it is not
+
+	Token, LastUsed, InvalidSince string   // of a Secret: the token that it keeps, and its labels about that
+	Secrets                       []string // of a service account: those that were made for it
 }
 
 // Objects looks objects up: serviceaccounts, secrets and pods of a namespace,
@@ -141,12 +148,25 @@ type Config struct {
 	Keys      *Keys
 	Audiences []string // of the API: what a token is for if nobody says, and good for if it does not say
 	Objects   Objects
+	// Used, if not nil, notes on a Secret the day on which its token was used.
+	Used    func(ctx context.Context, namespace, secret, uid, day string)
+	Metrics prometheus.Registerer // nil: nothing is counted
 }
 
-// NewToken returns the authenticator of service accounts' tokens.
-func NewToken(c Config) authn.Token { return &verifier{c} }
+// NewToken returns the authenticator of service accounts' tokens: those that
+// Secrets keep, and those that the issuers sign.
+func NewToken(c Config) authn.Token {
+	m := newMetrics(c.Metrics)
+	signed := &verifier{Config: c, metrics: m}
+	c.Issuers = []string{LegacyIssuer}
+	return authn.Tokens(&verifier{Config: c, metrics: m, legacy: true}, signed)
+}
 
-type verifier struct{ Config }
+type verifier struct {
+	Config
+	metrics *metrics
+	legacy  bool // tokens are those that Secrets keep
+}
 
 // AuthenticateToken implements authn.Token.
 func (v *verifier) AuthenticateToken(ctx context.Context, token string, audiences []string) (*authn.Response, error) {
@@ -157,44 +177,68 @@ func (v *verifier) AuthenticateToken(ctx context.Context, token string, audience
 	if err != nil {
 		return nil, nil
 	}
-	public, claims, err := v.verify(parsed)
+	t, err := v.verify(parsed)
 	if err != nil {
 		return nil, err
 	}
+	public := &t.public
 	if !slices.Contains(v.Issuers, public.Issuer) {
 		return nil, fmt.Errorf("token issuer %q is invalid", public.Issuer)
 	}
-	good, err := v.audiences(public, audiences)
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	if err := validTimes(public, now); err != nil {
-		return nil, err
-	}
-	user, err := v.bound(ctx, claims, now)
-	if err != nil {
-		return nil, err
-	}
-	if public.ID != "" {
-		addExtra(user, authn.CredentialID, CredentialID(public.ID))
-	}
-	response := &authn.Response{User: user, Audiences: good}
+	response := &authn.Response{Annotations: map[string]string{}}
 	if len(public.Audience) == 0 {
-		response.Annotations = map[string]string{"authentication.k8s.io/legacy-token": public.Subject}
+		response.Annotations["authentication.k8s.io/legacy-token"] = public.Subject
+		v.metrics.legacy.Inc()
 	}
-	if w := claims.WarnAfter; w != nil && *w != 0 && now.After(w.Time()) {
-		if response.Annotations == nil {
-			response.Annotations = map[string]string{}
-		}
-		response.Annotations["authentication.k8s.io/stale-token"] = fmt.Sprintf("subject: %s, seconds after warning threshold: %d",
-			public.Subject, now.Unix()-w.Time().Unix())
+	if response.Audiences, err = v.audiences(public, audiences); err != nil {
+		return nil, err
+	}
+	if v.legacy {
+		err = v.keptBy(ctx, token, public, &t.kept, response)
+	} else {
+		err = v.signed(ctx, public, &t.own.Kubernetes, response)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return response, nil
 }
 
+// signed says whose a token is that an issuer has signed.
+func (v *verifier) signed(ctx context.Context, public *jwt.Claims, claims *Claims, response *authn.Response) error {
+	now := time.Now()
+	if err := validTimes(public, now); err != nil {
+		return err
+	}
+	user, err := v.bound(ctx, claims, now)
+	if err != nil {
+		return err
+	}
+	if public.ID != "" {
+		addExtra(user, authn.CredentialID, CredentialID(public.ID))
+	}
+	response.User = user
+	switch w := claims.WarnAfter; {
+	case w == nil || *w == 0:
+	case now.After(w.Time()):
+		v.metrics.stale.Inc()
+		response.Annotations["authentication.k8s.io/stale-token"] = fmt.Sprintf("subject: %s, seconds after warning threshold: %d",
+			public.Subject, now.Unix()-w.Time().Unix())
+	default:
+		v.metrics.valid.Inc()
+	}
+	return nil
+}
+
+// verified is what a token says whose signature is good.
+type verified struct {
+	public jwt.Claims
+	own    private
+	kept   kept
+}
+
 // verify checks the signature.
-func (v *verifier) verify(t *jwt.JSONWebToken) (*jwt.Claims, *Claims, error) {
+func (v *verifier) verify(t *jwt.JSONWebToken) (*verified, error) {
 	id := ""
 	for _, h := range t.Headers {
 		if h.KeyID != "" {
@@ -204,19 +248,22 @@ func (v *verifier) verify(t *jwt.JSONWebToken) (*jwt.Claims, *Claims, error) {
 	}
 	keys := v.Keys.find(id)
 	if len(keys) == 0 {
-		return nil, nil, errors.New("invalid signature, no keys found")
+		return nil, errors.New("invalid signature, no keys found")
 	}
 	var errs []error
 	for _, k := range keys {
-		var public jwt.Claims
-		var own private
-		err := t.Claims(k.Key, &public, &own)
+		says := new(verified)
+		into := []any{&says.public, &says.own}
+		if v.legacy {
+			into[1] = &says.kept
+		}
+		err := t.Claims(k.Key, into...)
 		if err == nil {
-			return &public, &own.Kubernetes, nil
+			return says, nil
 		}
 		errs = append(errs, err)
 	}
-	return nil, nil, errors.Join(errs...)
+	return nil, errors.Join(errs...)
 }
 
 // audiences are those that a token is good for among those asked for.
@@ -266,8 +313,7 @@ func (v *verifier) bound(ctx context.Context, c *Claims, now time.Time) (*authn.
 	case account.deletedBefore(before):
 		return nil, fmt.Errorf("service account %s/%s has been deleted", c.Namespace, c.ServiceAccount.Name)
 	}
-	user := &authn.User{Name: authn.ServiceAccountName(c.Namespace, c.ServiceAccount.Name), UID: c.ServiceAccount.UID}
-	user.Groups = authn.WithAuthenticated(user.Name, authn.ServiceAccountGroups(c.Namespace))
+	user := accountUser(c.Namespace, c.ServiceAccount.Name, c.ServiceAccount.UID)
 	if err := v.still(ctx, "secrets", "secret", c.Namespace, c.Secret, before); err != nil {
 		return nil, err
 	}
@@ -288,6 +334,13 @@ func (v *verifier) bound(ctx context.Context, c *Claims, now time.Time) (*authn.
 		addExtra(user, authn.NodeUID, c.Node.UID)
 	}
 	return user, nil
+}
+
+// accountUser is the user that a service account is.
+func accountUser(namespace, name, uid string) *authn.User {
+	user := &authn.User{Name: authn.ServiceAccountName(namespace, name), UID: uid}
+	user.Groups = authn.WithAuthenticated(user.Name, authn.ServiceAccountGroups(namespace))
+	return user
 }
 
 func (o *Object) deletedBefore(t time.Time) bool { return !o.Deleted.IsZero() && o.Deleted.Before(t) }

@@ -42,6 +42,7 @@ func authnFlags(cmd *cobra.Command, c *server.Authentication, v *authnValues) {
 	f.StringVar(&c.ConfigFile, "authentication-config", "", "`file` that says which issuers' tokens are believed, and who comes in without a credential; it is read again when it changes")
 	f.BoolVar(&v.anonymous, "anonymous-auth", true, "let requests in that show no credential, as system:anonymous")
 	f.StringSliceVar(&c.Audiences, "api-audiences", nil, "`names` of this API: what tokens have to be for; the issuers of service accounts' tokens if there are none")
+	f.BoolVar(&c.BootstrapTokens, "enable-bootstrap-token-auth", false, "believe the tokens of secrets of type bootstrap.kubernetes.io/token in the namespace kube-system")
 	sa := &c.ServiceAccounts
 	f.StringArrayVar(&sa.Issuers, "service-account-issuer", nil, "`name` of the issuer of service accounts' tokens; the first signs, all are believed")
 	f.StringArrayVar(&sa.KeyFiles, "service-account-key-file", nil, "PEM `file` of keys that verify service accounts' tokens, besides the one that signs")
