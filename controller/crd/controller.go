@@ -117,7 +117,11 @@ func (c *Controller) Sync(ctx context.Context) error {
 		}
 	}
 	for i, stored := range parsed {
-		if stored != nil {
+		if stored == nil {
+			continue
+		}
+		// One that waited for the names of another has been settled with it: what was parsed is outdated then.
+		if d := c.defs[stored.Definition.Name]; d != nil && d.rev == objects[i].Rev {
 			c.settle(ctx, stored, objects[i].Raw)
 		}
 	}

@@ -238,6 +238,20 @@ func TestNamesInUse(t *testing.T) {
 	}
 }
 
+// TestSyncOfNewDefinitions holds that definitions of one group which nobody has settled yet do not stand in their own way.
+func TestSyncOfNewDefinitions(t *testing.T) {
+	r := newRig(t)
+	names := []string{r.create(crd("as", "A")), r.create(crd("bs", "B")), r.create(crd("cs", "C"))}
+	if err := r.Sync(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if got := r.get(name); !kind.HasCondition(got, apiextv1.Established) || !kind.HasCondition(got, apiextv1.NamesAccepted) {
+			t.Errorf("%s: got %+v, want it to be served", name, got.Status)
+		}
+	}
+}
+
 func TestInstancesGoFirst(t *testing.T) {
 	r := newRig(t)
 	r.start()
