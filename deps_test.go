@@ -72,9 +72,11 @@ var arrows = map[string]string{
 	"controller/token":     "cache doc kind meta status store",
 	"server":               "admission admission/policy admission/webhook api audit authn authn/bootstrap authn/jwt authn/serviceaccount authn/webhook authz authz/abac authz/config authz/node authz/rbac authz/reload cache controller/crd controller/ensure controller/expiry controller/gc controller/namespace controller/roles controller/token conversion internal/reloads kind kind/builtin status store store/etcd",
 	"keelsontest":          "server store/mem",
+	"internal/manifest":    "",
+	"internal/offline":     "audit doc internal/manifest kind meta server status store store/mem",
 	"lint":                 "cel doc kind meta schema schema/structural",
-	"suite":                "doc kind meta schema status",
-	"internal/cli":         "audit authn authz authz/abac authz/config authz/node authz/rbac authz/reload authz/webhook cel controller/roles doc internal/kubehook kind lint meta schema server status store/etcd suite",
+	"suite":                "internal/manifest internal/offline",
+	"internal/cli":         "audit authn authz authz/abac authz/config authz/node authz/rbac authz/reload authz/webhook cel controller/roles doc internal/kubehook internal/manifest internal/offline kind lint server status store/etcd suite",
 	"internal/testcrds":    "",
 	"cmd/keelson":          "internal/cli",
 }

@@ -7,13 +7,11 @@ import (
 	"strings"
 
 	"github.com/keelson-io/keelson/authn/serviceaccount"
-	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/ensure"
 	"github.com/keelson-io/keelson/controller/expiry"
 	"github.com/keelson-io/keelson/controller/gc"
 	"github.com/keelson-io/keelson/controller/namespace"
 	"github.com/keelson-io/keelson/controller/token"
-	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -79,7 +77,8 @@ func enabled(list []string) (map[string]bool, error) {
 }
 
 // startControllers makes the controllers that are to run, for Run to start.
-func (s *Server) startControllers(kinds *kind.Registry, cached *cache.Cache, st store.Store) {
+func (s *Server) startControllers(st store.Store) {
+	kinds, cached := s.kinds, s.cache
 	add := func(run func(context.Context)) { s.controllers = append(s.controllers, run) }
 	if s.enabled[namespace.Name] {
 		add((&namespace.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete}).Run)

@@ -29,7 +29,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/audit"
@@ -38,11 +37,8 @@ import (
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/crd"
-	"github.com/keelson-io/keelson/controller/ensure"
-	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/etcd"
 )
@@ -145,6 +141,8 @@ type Server struct {
 	tokens    api.Tokens
 	issuers   *jwt.Authenticator
 
+	kinds   *kind.Registry
+	cache   *cache.Cache
 	authz   authorization
 	handler *api.Handler
 	counted counted
@@ -231,58 +229,14 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cached := cache.New(st, cache.Options{Logger: s.logger})
-	s.opened = append(s.opened, closer(func() error { cached.Close(); return nil }))
-	kinds := new(kind.Registry)
-	for _, k := range builtin.All() {
-		kinds.Put(k)
-	}
-	if err := s.openAuthz(chain, text, kinds, cached, st); err != nil {
+	err = s.assemble(ctx, &parts{store: st, plugins: on, authorization: chain, authorizationText: text, recorder: recorder, converter: newConverter})
+	if err != nil {
 		return err
 	}
-	s.handler = api.New(api.Config{
-		Kinds:  kinds,
-		Store:  st,
-		Cache:  cached,
-		Authn:  s.authn,
-		Authz:  s.authz.chain,
-		Checks: []api.Check{{Name: "etcd", Do: st.Ping}},
-		Logger: s.logger,
-
-		Audiences: s.audiences,
-		Tokens:    s.tokens,
-		Audit:     recorder,
-		Metrics:   s.metrics,
-		MaxReads:  c.MaxRequestsInFlight,
-		MaxWrites: c.MaxMutatingRequestsInFlight,
-		Admission: s.admission(on, kinds, cached, s.authz.chain),
-	})
-	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
-	s.crds = &crd.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete, Converter: newConverter}
-	if err := s.crds.Sync(ctx); err != nil {
-		return fmt.Errorf("loading custom resource definitions: %w", err)
-	}
-	for _, name := range ensure.SystemNamespaces {
-		if err := s.handler.EnsureNamespace(ctx, name); err != nil {
-			return fmt.Errorf("creating namespace %s: %w", name, err)
-		}
-	}
-	if err := s.syncRoles(ctx); err != nil {
-		return err
-	}
-	s.startControllers(kinds, cached, st)
+	s.startControllers(st)
 	s.counted.Handler = s.handler
 	s.http = s.newHTTP()
 	return nil
-}
-
-// newConverter makes the converter that a definition names.
-func newConverter(c *apiextv1.WebhookConversion) (kind.Converter, error) {
-	w, err := conversion.New(c)
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
 }
 
 // openDir makes the data directory and takes its lock.

@@ -34,6 +34,7 @@ func TestDocsAreTrue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer s.Close()
 		for _, r := range s.Run(t.Context(), nil) {
 			if !r.Passed {
 				t.Errorf("%s: %v", r.Case, r.Failures)

@@ -41,6 +41,7 @@ func ExampleKinds_Create() {
 	if err != nil {
 		log.Fatal(err) // what the server would refuse the definition with
 	}
+	defer kinds.Close()
 	for _, object := range []string{
 		`{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {color: red, colour: red}}`,
 		`{apiVersion: example.com/v1, kind: Widget, metadata: {name: b}, spec: {size: 11, color: 3}}`,
@@ -53,7 +54,7 @@ func ExampleKinds_Create() {
 			fmt.Println(outcome.Refusal.Code, outcome.Refusal.Reason)
 		}
 		for _, e := range outcome.Errors {
-			fmt.Printf("%s: %s\n", e.Field, e.ErrorBody())
+			fmt.Printf("%s: %s\n", e.Field, e.Message)
 		}
 		for _, w := range outcome.Warnings {
 			fmt.Println("warning:", w)
@@ -72,6 +73,7 @@ func ExampleKinds_Update() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer kinds.Close()
 	outcome, err := kinds.Update(context.Background(),
 		[]byte(`{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {color: red}}`),
 		[]byte(`{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {color: blue}}`), suite.Options{})
@@ -94,6 +96,7 @@ cases:
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer s.Close()
 	for _, r := range s.Run(context.Background(), nil) {
 		fmt.Println(r.Case, r.Passed, r.Failures)
 	}

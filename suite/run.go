@@ -23,10 +23,11 @@ type Result struct {
 	Failures []string      `json:"failures,omitempty"` // what was not as expected
 	Duration time.Duration `json:"nanoseconds"`
 
-	// Object, Error and Warnings are what the server would answer.
-	Object   json.RawMessage `json:"object,omitempty"`
-	Error    string          `json:"error,omitempty"`
-	Warnings []string        `json:"warnings,omitempty"`
+	// Object, Error and Warnings are what the server would answer, AuditAnnotations what policies add to the audit log.
+	Object           json.RawMessage   `json:"object,omitempty"`
+	Error            string            `json:"error,omitempty"`
+	Warnings         []string          `json:"warnings,omitempty"`
+	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
 
 	answered bool
 }
@@ -48,30 +49,49 @@ func (s *Suite) Run(ctx context.Context, choose func(*Case) bool) []Result {
 	return out
 }
 
+// ask makes the case's request.
+func (c *Case) ask(ctx context.Context, k *Kinds) (*Outcome, error) {
+	switch {
+	case c.Object != nil:
+		return k.Create(ctx, c.Object, c.Options)
+	case c.Deleted != nil:
+		return k.Delete(ctx, c.Deleted, c.Options)
+	}
+	return k.Update(ctx, c.Initial, c.Updated, c.Options)
+}
+
 func (c *Case) run(ctx context.Context, k *Kinds) Result {
 	var r Result
 	fail := func(format string, args ...any) { r.Failures = append(r.Failures, fmt.Sprintf(format, args...)) }
-	var outcome *Outcome
-	var err error
-	if c.Object != nil {
-		outcome, err = k.Create(ctx, c.Object, c.Options)
-	} else {
-		outcome, err = k.Update(ctx, c.Initial, c.Updated, c.Options)
-	}
+	outcome, err := c.ask(ctx, k)
 	if err != nil {
 		fail("%s", err)
 		return r
 	}
 	r.answered = true
-	r.Warnings = outcome.Warnings
+	r.Warnings, r.AuditAnnotations = outcome.Warnings, outcome.AuditAnnotations
 	if outcome.Refusal != nil {
 		r.Error = outcome.Refusal.Message
-	} else {
+	} else if outcome.Object != nil {
 		r.Object = withoutServerFields(outcome.Object, c.Stored)
 	}
+	if c.Stored == nil && c.Error == nil && c.Warnings == nil && c.AuditAnnotations == nil {
+		fail("the case expects nothing: add stored, error, warnings or auditAnnotations (--update writes them)")
+		return r
+	}
+	c.compareAnswer(&r, fail)
+	if c.Warnings != nil {
+		c.compareWarnings(&r, fail)
+	}
+	if c.AuditAnnotations != nil {
+		c.compareAnnotations(&r, fail)
+	}
+	return r
+}
+
+// compareAnswer compares the object, or the refusal.
+func (c *Case) compareAnswer(r *Result, fail func(string, ...any)) {
 	switch {
-	case c.Stored == nil && c.Error == nil && c.Warnings == nil:
-		fail("the case expects nothing: add stored, error or warnings (--update writes them)")
 	case c.Error != nil && r.Error == "":
 		fail("accepted, want a refusal with %q", *c.Error)
 	case c.Error != nil:
@@ -84,14 +104,28 @@ func (c *Case) run(ctx context.Context, k *Kinds) Result {
 		var got, want any
 		if json.Unmarshal(r.Object, &got) != nil || json.Unmarshal(withoutNullTime(c.Stored), &want) != nil {
 			fail("stored: not an object")
-			break
+			return
 		}
 		compare("", got, want, fail)
 	}
-	if c.Warnings != nil {
-		c.compareWarnings(&r, fail)
+}
+
+func (c *Case) compareAnnotations(r *Result, fail func(string, ...any)) {
+	for _, key := range slices.Sorted(maps.Keys(*c.AuditAnnotations)) {
+		want := (*c.AuditAnnotations)[key]
+		got, ok := r.AuditAnnotations[key]
+		switch {
+		case !ok:
+			fail("no audit annotation %q", key)
+		case !strings.Contains(got, want):
+			fail("audit annotation %q: got %q, want it to have %q", key, got, want)
+		}
 	}
-	return r
+	for _, key := range slices.Sorted(maps.Keys(r.AuditAnnotations)) {
+		if _, ok := (*c.AuditAnnotations)[key]; !ok {
+			fail("audit annotation that is not expected: %q: %q", key, r.AuditAnnotations[key])
+		}
+	}
 }
 
 func (c *Case) compareWarnings(r *Result, fail func(string, ...any)) {

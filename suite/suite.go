@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	kyaml "sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/internal/manifest"
 )
 
 // This file reads suites.
@@ -34,33 +35,42 @@ type Case struct {
 
 	Object           []byte // to create, as JSON
 	Initial, Updated []byte // or to update
+	Deleted          []byte // or to delete
 	Options          Options
 
 	// Stored is what the server must store; Error must be part of the refusal; each of Warnings must be part of a warning, and
-	// there must be no others. nil stands for no expectation. Stored and Error exclude each other.
-	Stored   []byte
-	Error    *string
-	Warnings *[]string
+	// there must be no others; each of AuditAnnotations must be part of the annotation of that key, and there must be no others. nil
+	// stands for no expectation. Stored and Error exclude each other.
+	Stored           []byte
+	Error            *string
+	Warnings         *[]string
+	AuditAnnotations *map[string]string
 }
 
 // file is a suite as it is written.
 type file struct {
 	CRD             paths      `json:"crd"`
+	Policies        paths      `json:"policies"`
 	Namespace       string     `json:"namespace"`
 	FieldValidation string     `json:"fieldValidation"`
+	User            *userText  `json:"user"`
 	Cases           []caseText `json:"cases"`
 }
 
 type caseText struct {
-	Name            string          `json:"name"`
-	Object          json.RawMessage `json:"object"`
-	Initial         json.RawMessage `json:"initial"`
-	Updated         json.RawMessage `json:"updated"`
-	Subresource     string          `json:"subresource"`
-	FieldValidation string          `json:"fieldValidation"`
-	Stored          json.RawMessage `json:"stored"`
-	Error           *string         `json:"error"`
-	Warnings        *[]string       `json:"warnings"`
+	Name             string             `json:"name"`
+	Object           json.RawMessage    `json:"object"`
+	Initial          json.RawMessage    `json:"initial"`
+	Updated          json.RawMessage    `json:"updated"`
+	Deleted          json.RawMessage    `json:"deleted"`
+	Given            []json.RawMessage  `json:"given"`
+	User             *userText          `json:"user"`
+	Subresource      string             `json:"subresource"`
+	FieldValidation  string             `json:"fieldValidation"`
+	Stored           json.RawMessage    `json:"stored"`
+	Error            *string            `json:"error"`
+	Warnings         *[]string          `json:"warnings"`
+	AuditAnnotations *map[string]string `json:"auditAnnotations"`
 }
 
 // paths is one path or a list.
@@ -75,9 +85,28 @@ func (p *paths) UnmarshalJSON(b []byte) error {
 	}
 	var list []string
 	if json.Unmarshal(b, &list) != nil {
-		return errors.New("crd: want a path or a list of paths")
+		return errors.New("crd and policies: want a path or a list of paths")
 	}
 	*p = list
+	return nil
+}
+
+// userText is a user's name, or all there is to say of one.
+type userText User
+
+// UnmarshalJSON accepts both.
+func (u *userText) UnmarshalJSON(b []byte) error {
+	if json.Unmarshal(b, &u.Name) == nil {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode((*User)(u)); err != nil {
+		return fmt.Errorf("user: want a name, or name, uid, groups and extra: %w", err)
+	}
+	if u.Name == "" {
+		return errors.New("user: has no name")
+	}
 	return nil
 }
 
@@ -101,25 +130,20 @@ func Load(name string) (*Suite, error) {
 	})
 }
 
-// readAll is the text of a file, or of all YAML and JSON files below a folder.
+// readAll is the documents of a file, or of all YAML and JSON files below a folder.
 func readAll(p string) ([]byte, error) {
-	info, err := os.Stat(p)
-	if err != nil || !info.IsDir() {
-		if err != nil {
-			return nil, err
-		}
-		return os.ReadFile(p)
+	docs, err := manifest.Read([]string{p}, nil)
+	if err != nil {
+		return nil, err
 	}
 	var all []byte
-	err = filepath.WalkDir(p, func(f string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f)) {
-			return err
+	for _, d := range docs {
+		if d.Err != nil {
+			return nil, d.Err
 		}
-		text, err := os.ReadFile(f)
-		all = append(append(all, "\n---\n"...), text...)
-		return err
-	})
-	return all, err
+		all = append(append(all, d.JSON...), "\n---\n"...)
+	}
+	return all, nil
 }
 
 // Parse reads a suite. read returns the text of the definitions that the suite names by a path.
@@ -141,71 +165,76 @@ func Parse(name string, text []byte, read func(path string) ([]byte, error)) (*S
 	if err := yaml.Unmarshal(text, s.root); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if len(f.CRD) == 0 {
-		return nil, fmt.Errorf("%s: crd: names no definition", name)
+	if len(f.CRD)+len(f.Policies) == 0 {
+		return nil, fmt.Errorf("%s: crd: names no definition, and policies no policy", name)
 	}
 	if len(f.Cases) == 0 {
 		return nil, fmt.Errorf("%s: cases: there are none", name)
 	}
-	if s.Kinds, err = kinds(f.CRD, read); err != nil {
-		return nil, fmt.Errorf("%s: crd: %w", name, err)
+	docs, err := f.documents(read)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	nodes := s.nodes()
-	for i := range f.Cases {
-		c, err := f.Cases[i].parse(f.Namespace, f.FieldValidation)
-		if i < len(nodes) {
-			c.Line = nodes[i].Line
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: case %q: %w", name, c.Line, c.Name, err)
-		}
-		s.Cases = append(s.Cases, c)
+	if err := s.parse(&f); err != nil {
+		return nil, err
+	}
+	if s.Kinds, err = newKinds(docs); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return s, nil
 }
 
-// kinds compiles the definitions at the paths.
-func kinds(paths []string, read func(string) ([]byte, error)) (*Kinds, error) {
-	var definitions [][]byte
-	for _, p := range paths {
-		text, err := read(p)
+// parse reads the cases.
+func (s *Suite) parse(f *file) error {
+	nodes := s.nodes()
+	for i := range f.Cases {
+		c, err := f.Cases[i].parse(f)
+		if i < len(nodes) {
+			c.Line = nodes[i].Line
+		}
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("%s:%d: case %q: %w", s.File, c.Line, c.Name, err)
 		}
-		before := len(definitions)
-		for _, part := range documents(text) {
-			var head struct{ Kind string }
-			if err := kyaml.Unmarshal(part, &head); err != nil {
-				return nil, fmt.Errorf("%s: %w", p, err)
-			}
-			if head.Kind == "CustomResourceDefinition" {
-				definitions = append(definitions, part)
-			}
-		}
-		if len(definitions) == before {
-			return nil, fmt.Errorf("%s: no CustomResourceDefinition in it", p)
-		}
+		s.Cases = append(s.Cases, c)
 	}
-	return NewKinds(definitions...)
+	return nil
 }
 
-// documents cuts a text at its "---" lines.
-func documents(text []byte) [][]byte {
-	var out [][]byte
-	var part []byte
-	for l := range bytes.Lines(text) {
-		if rest, ok := bytes.CutPrefix(l, []byte("---")); ok && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ') {
-			out, part = append(out, part), nil
-			continue
+// Close frees what the suite's kinds need.
+func (s *Suite) Close() error { return s.Kinds.Close() }
+
+// documents are those that the suite names, of definitions and of policies.
+func (f *file) documents(read func(string) ([]byte, error)) ([]manifest.Document, error) {
+	var all []manifest.Document
+	for _, part := range []struct {
+		key, kind string
+		paths     paths
+	}{{"crd", "CustomResourceDefinition", f.CRD}, {"policies", "AdmissionPolicy", f.Policies}} {
+		for _, p := range part.paths {
+			text, err := read(p)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", part.key, err)
+			}
+			docs := manifest.Split(p, text)
+			found := slices.ContainsFunc(docs, func(d manifest.Document) bool {
+				var head struct{ Kind string }
+				return json.Unmarshal(d.JSON, &head) == nil && strings.HasSuffix(head.Kind, part.kind)
+			})
+			if !found {
+				return nil, fmt.Errorf("%s: %s: no %s in it", part.key, p, part.kind)
+			}
+			all = append(all, docs...)
 		}
-		part = append(part, l...)
 	}
-	return append(out, part)
+	return all, nil
 }
 
-func (t *caseText) parse(namespace, fieldValidation string) (Case, error) {
-	c := Case{Name: t.Name, Error: t.Error, Warnings: t.Warnings,
-		Options: Options{Namespace: namespace, FieldValidation: fieldValidation, Subresource: t.Subresource}}
+func (t *caseText) parse(f *file) (Case, error) {
+	c := Case{Name: t.Name, Error: t.Error, Warnings: t.Warnings, AuditAnnotations: t.AuditAnnotations,
+		Options: Options{Namespace: f.Namespace, FieldValidation: f.FieldValidation, Subresource: t.Subresource, User: (*User)(f.User)}}
+	if t.User != nil {
+		c.Options.User = (*User)(t.User)
+	}
 	if t.FieldValidation != "" {
 		c.Options.FieldValidation = t.FieldValidation
 	}
@@ -216,23 +245,43 @@ func (t *caseText) parse(namespace, fieldValidation string) (Case, error) {
 		name string
 		from json.RawMessage
 		to   *[]byte
-	}{{"object", t.Object, &c.Object}, {"initial", t.Initial, &c.Initial}, {"updated", t.Updated, &c.Updated}, {"stored", t.Stored, &c.Stored}} {
+	}{{"object", t.Object, &c.Object}, {"initial", t.Initial, &c.Initial}, {"updated", t.Updated, &c.Updated}, {"deleted", t.Deleted, &c.Deleted}, {"stored", t.Stored, &c.Stored}} {
 		var err error
 		if *o.to, err = objectText(o.from); err != nil {
 			return c, fmt.Errorf("%s: %w", o.name, err)
 		}
 	}
-	switch {
-	case c.Object == nil && (c.Initial == nil || c.Updated == nil):
-		return c, errors.New("want object, or initial and updated")
-	case c.Object != nil && (c.Initial != nil || c.Updated != nil):
-		return c, errors.New("got object and initial or updated, want either object, or both of the others")
-	case c.Stored != nil && c.Error != nil:
-		return c, errors.New("got stored and error, want one of them")
-	case c.Error != nil && *c.Error == "":
-		return c, errors.New("error: is empty, and would be part of every refusal")
+	for i, raw := range t.Given {
+		given, err := objectText(raw)
+		if given == nil || err != nil {
+			return c, fmt.Errorf("given[%d]: want an object", i)
+		}
+		c.Options.Given = append(c.Options.Given, given)
 	}
-	return c, nil
+	return c, c.check()
+}
+
+// check finds what makes no sense together.
+func (c *Case) check() error {
+	asks := 0
+	for _, asked := range []bool{c.Object != nil, c.Initial != nil || c.Updated != nil, c.Deleted != nil} {
+		if asked {
+			asks++
+		}
+	}
+	switch {
+	case asks != 1:
+		return errors.New("want one of object, initial with updated, and deleted")
+	case (c.Initial == nil) != (c.Updated == nil):
+		return errors.New("got one of initial and updated, want both")
+	case c.Deleted != nil && c.Stored != nil:
+		return errors.New("got deleted and stored: nothing is stored of what is deleted")
+	case c.Stored != nil && c.Error != nil:
+		return errors.New("got stored and error, want one of them")
+	case c.Error != nil && *c.Error == "":
+		return errors.New("error: is empty, and would be part of every refusal")
+	}
+	return nil
 }
 
 // objectText is an object that is written as one, or as a text that holds one.

@@ -29,7 +29,11 @@ spec:
 
 func parse(t testing.TB, text string) (*Suite, error) {
 	t.Helper()
-	return Parse("test.yaml", []byte(text), func(string) ([]byte, error) { return []byte(twoVersions), nil })
+	s, err := Parse("test.yaml", []byte(text), func(string) ([]byte, error) { return []byte(twoVersions), nil })
+	if err == nil {
+		t.Cleanup(func() { s.Close() })
+	}
+	return s, err
 }
 
 func TestUpdateThroughAnotherVersion(t *testing.T) {
@@ -37,6 +41,7 @@ func TestUpdateThroughAnotherVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer k.Close()
 	v1 := []byte(`{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, a: 7, b: 1}`)
 	same := []byte(`{apiVersion: example.com/v2, kind: Widget, metadata: {name: a, labels: {x: "y"}}, a: 7}`)
 	got, err := k.Update(t.Context(), v1, same, Options{})
@@ -57,13 +62,14 @@ func TestRequestsWithoutAnAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer k.Close()
 	const good = `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}`
 	for _, tt := range []struct {
 		object  string
 		options Options
 		want    string
 	}{
-		{"[", Options{}, "yaml"},
+		{"[", Options{}, "did not find expected node content"},
 		{"3", Options{}, "not an object"},
 		{"{apiVersion: example.com/v3, kind: Widget}", Options{}, `no definition of kind "Widget" in version "example.com/v3"`},
 		{good, Options{FieldValidation: "Never"}, `fieldValidation: got "Never"`},

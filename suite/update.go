@@ -66,17 +66,28 @@ func (c *Case) expectation(r *Result) (string, error) {
 		if err := add("error", text); err != nil {
 			return "", err
 		}
-	} else if c.Stored != nil || c.Error != nil || c.Warnings == nil {
+	} else if r.Object != nil && (c.Stored != nil || c.Error != nil || c.Warnings == nil && c.AuditAnnotations == nil) {
 		if err := add("stored", r.Object); err != nil {
 			return "", err
 		}
 	}
-	if c.Warnings != nil || len(r.Warnings) > 0 && c.Stored == nil && c.Error == nil {
+	fresh := c.Stored == nil && c.Error == nil && c.Warnings == nil && c.AuditAnnotations == nil
+	deleted := r.Object == nil && r.Error == "" && c.AuditAnnotations == nil // nothing else can be expected of it
+	if c.Warnings != nil || deleted || len(r.Warnings) > 0 && c.Stored == nil && c.Error == nil && c.AuditAnnotations == nil {
 		warnings := r.Warnings
 		if warnings == nil {
 			warnings = []string{}
 		}
 		if err := add("warnings", warnings); err != nil {
+			return "", err
+		}
+	}
+	if c.AuditAnnotations != nil || fresh && len(r.AuditAnnotations) > 0 {
+		notes := r.AuditAnnotations
+		if notes == nil {
+			notes = map[string]string{}
+		}
+		if err := add("auditAnnotations", notes); err != nil {
 			return "", err
 		}
 	}
@@ -97,7 +108,7 @@ func replace(lines []string, n *yaml.Node, entry string) ([]string, error) {
 		to := entryEnd(lines, key.Line, column, n.Content[i+1].Kind == yaml.SequenceNode)
 		end = max(end, to)
 		switch key.Value {
-		case "stored", "error", "warnings":
+		case "stored", "error", "warnings", "auditAnnotations":
 			if key.Line == n.Line {
 				return nil, fmt.Errorf("its name must come first to be updated")
 			}

@@ -44,6 +44,32 @@ func (a *Aggregator) Run(ctx context.Context) {
 	}
 }
 
+// Sync gathers the rules of the roles that there are now, once.
+func (a *Aggregator) Sync(ctx context.Context) error {
+	k := a.Kinds.Load().Lookup(rbacv1.GroupName, "clusterroles")
+	if k == nil {
+		return errors.New("cluster roles are not served")
+	}
+	res := a.Cache.Resource(k.StoragePrefix)
+	if err := res.Fresh(ctx); err != nil {
+		return err
+	}
+	a.load(k, res, res.Snapshot())
+	if !a.aggregate(ctx, k) {
+		return errors.New("cluster roles cannot be aggregated")
+	}
+	return nil
+}
+
+// load notes the roles of a snapshot, and no others.
+func (a *Aggregator) load(k *kind.Kind, res *cache.Resource, snapshot cache.Snapshot) {
+	a.roles, a.revs = map[string]*rbacv1.ClusterRole{}, map[string]int64{}
+	snapshot.Ascend("", func(o *cache.Object) bool {
+		a.note(k, res, o)
+		return true
+	})
+}
+
 // follow looks at all roles, and again whenever one changes.
 func (a *Aggregator) follow(ctx context.Context) error {
 	k := a.Kinds.Load().Lookup(rbacv1.GroupName, "clusterroles")
@@ -61,11 +87,7 @@ func (a *Aggregator) follow(ctx context.Context) error {
 		return err
 	}
 	defer watch.Close()
-	a.roles, a.revs = map[string]*rbacv1.ClusterRole{}, map[string]int64{}
-	snapshot.Ascend("", func(o *cache.Object) bool {
-		a.note(k, res, o)
-		return true
-	})
+	a.load(k, res, snapshot)
 	for {
 		wait, cancel := ctx, context.CancelFunc(func() {})
 		if !a.aggregate(ctx, k) {

@@ -23,6 +23,7 @@ import (
 	"github.com/keelson-io/keelson/authz/webhook"
 	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/internal/kubehook"
+	"github.com/keelson-io/keelson/internal/manifest"
 )
 
 // This file is keelson authz: what a chain of authorizers would decide, without
@@ -93,7 +94,7 @@ func (o *authzOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	docs, err := readDocuments(o.requests, cmd.InOrStdin())
+	docs, err := manifest.Read(o.requests, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func hasWebhook(c *config.AuthorizationConfiguration, name string) bool {
 
 // index holds the default roles and those of the files.
 func (o *authzOptions) index(in io.Reader) (*rbac.Index, error) {
-	docs, err := readDocuments(o.rbac, in)
+	docs, err := manifest.Read(o.rbac, in)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (o *authzOptions) index(in io.Reader) (*rbac.Index, error) {
 }
 
 // roleChange is a role or binding of a document.
-func roleChange(d document) (c rbac.Change, err error) {
+func roleChange(d manifest.Document) (c rbac.Change, err error) {
 	var what struct{ Kind string }
 	if d.Err == nil {
 		d.Err = json.Unmarshal(d.JSON, &what)
@@ -226,7 +227,7 @@ func roleChange(d document) (c rbac.Change, err error) {
 }
 
 // request is what a review asks about.
-func request(d document) (*authz.Attributes, error) {
+func request(d manifest.Document) (*authz.Attributes, error) {
 	var review authorizationv1.SubjectAccessReview
 	if d.Err == nil {
 		d.Err = json.Unmarshal(d.JSON, &review)

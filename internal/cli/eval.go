@@ -17,6 +17,7 @@ import (
 
 	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -198,7 +199,7 @@ func (o evalOptions) language(stdin io.Reader) (*cel.Language, *cel.Type, error)
 
 // readOne is the only document of a file.
 func readOne(file string, stdin io.Reader) ([]byte, error) {
-	docs, err := readDocuments([]string{file}, stdin)
+	docs, err := manifest.Read([]string{file}, stdin)
 	if err != nil {
 		return nil, err
 	}

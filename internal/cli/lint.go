@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/lint"
 )
 
@@ -159,7 +160,7 @@ func readDefinitions(paths []string, stdin io.Reader) ([]*lint.Definition, []*li
 	var out []*lint.Definition
 	var broken []*lint.Report
 	for _, p := range paths {
-		files, err := expand(p)
+		files, err := manifest.Expand(p)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -173,7 +174,7 @@ func readDefinitions(paths []string, stdin io.Reader) ([]*lint.Definition, []*li
 			if err != nil {
 				return nil, nil, err
 			}
-			for _, d := range splitDocuments(f, text) {
+			for _, d := range manifest.Split(f, text) {
 				if d.Err != nil {
 					broken = append(broken, unreadable(d))
 					continue
@@ -194,7 +195,7 @@ func readDefinitions(paths []string, stdin io.Reader) ([]*lint.Definition, []*li
 }
 
 // unreadable is the report of a document that is no YAML or JSON; its error has the position in it.
-func unreadable(d document) *lint.Report {
+func unreadable(d manifest.Document) *lint.Report {
 	f := lint.Finding{Severity: lint.Error, Check: "server", Message: d.Err.Error(), Line: d.Line}
 	rest := strings.TrimPrefix(f.Message, d.File+":")
 	for _, n := range []*int{&f.Line, &f.Column} {
@@ -208,7 +209,7 @@ func unreadable(d document) *lint.Report {
 }
 
 // sourceOf is the text of a document, from its line on, as it is in its file; if that is not known, its JSON.
-func sourceOf(d document, file []byte) []byte {
+func sourceOf(d manifest.Document, file []byte) []byte {
 	if first := bytes.TrimLeft(file, " \t\r\n"); len(first) > 0 && first[0] == '{' {
 		return d.JSON
 	}

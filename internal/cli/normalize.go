@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/internal/offline"
 )
 
 // normalizeOptions are the flags of normalize.
@@ -56,42 +58,59 @@ func normalize(ctx context.Context, o normalizeOptions, objects []string, stdin 
 	if err := onceStdin(objects, o.definitions); err != nil {
 		return err
 	}
-	definitions, err := readDocuments(o.definitions, stdin)
+	definitions, err := manifest.Read(o.definitions, stdin)
 	if err != nil {
 		return err
 	}
-	docs, err := readDocuments(objects, stdin)
+	docs, err := manifest.Read(objects, stdin)
 	if err != nil {
 		return err
 	}
-	e := newEngine("")
-	bad, err := e.define(ctx, definitions)
+	s, bad, err := openOffline(ctx, definitions)
 	if err != nil {
 		return err
 	}
+	defer s.Close()
 	if len(bad) > 0 {
 		return fmt.Errorf("%s: %s", bad[0].Source, bad[0].Status.Message)
 	}
 	for i, d := range docs {
-		version, object, found, v := e.decode(d)
-		if v.Status != nil && d.Err != nil {
-			return d.Err
+		object, err := normalized(s, d, notes)
+		if err != nil {
+			return err
 		}
-		if v.Status != nil {
-			return fmt.Errorf("%s: %s", v.Source, v.Status.Message)
-		}
-		unknown := dropped(version, d, found)
-		for _, note := range unknown {
-			fmt.Fprintf(notes, "%s: dropped %s\n", d, note)
-		}
-		for _, note := range nulls(d.JSON, object.Root(), unknown) {
-			fmt.Fprintf(notes, "%s: %s\n", d, note)
-		}
-		if err := printObject(out, o.output, i > 0, object.Root().AppendJSON(nil)); err != nil {
+		if err := printObject(out, o.output, i > 0, object); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// normalized is an object as the server would store it. What was dropped is noted.
+func normalized(s *offline.Server, d manifest.Document, notes io.Writer) ([]byte, error) {
+	if d.Err != nil {
+		return nil, d.Err
+	}
+	version, err := s.Find(d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", d, verdictOf(d, nil, err).Status.Message)
+	}
+	object := new(doc.Doc)
+	found, err := version.Decode(object, d.JSON)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s in version %q cannot be handled as a %s: %w", d, version.Kind.Name, version.Name, version.Kind.Name, err)
+	}
+	unknown := slices.Clone(d.Duplicates)
+	if found != 0 {
+		unknown = append(unknown, version.Strict(d.JSON)...)
+	}
+	for _, note := range unknown {
+		fmt.Fprintf(notes, "%s: dropped %s\n", d, note)
+	}
+	for _, note := range nulls(d.JSON, object.Root(), unknown) {
+		fmt.Fprintf(notes, "%s: %s\n", d, note)
+	}
+	return object.Root().AppendJSON(nil), nil
 }
 
 // nulls says what became of the nulls of an object that do not stay: without those of unknown fields, which are dropped

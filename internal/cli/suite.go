@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/suite"
 )
 
@@ -98,18 +99,12 @@ func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io
 	reports := []suite.Report{}
 	cases, bad := 0, 0
 	for _, f := range files {
-		r := suite.Report{File: f, Results: []suite.Result{}}
-		s, err := suite.Load(f)
+		r, err := runSuite(ctx, o, f, run, notes)
 		if err != nil {
-			r.Err = strings.TrimPrefix(err.Error(), f+": ")
+			return err
+		}
+		if r.Err != "" {
 			cases++
-		} else {
-			r.Results = s.Run(ctx, func(c *suite.Case) bool { return run.MatchString(c.Name) })
-			if o.update && r.Failed() > 0 {
-				if r.Results, err = updateSuite(ctx, s, r.Results, run, notes); err != nil {
-					return err
-				}
-			}
 		}
 		cases += len(r.Results)
 		bad += r.Failed()
@@ -127,11 +122,36 @@ func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io
 	return nil
 }
 
+// runSuite runs the suite of a file. That the suite is wrong is part of the report.
+func runSuite(ctx context.Context, o suiteOptions, file string, run *regexp.Regexp, notes io.Writer) (suite.Report, error) {
+	r := suite.Report{File: file, Results: []suite.Result{}}
+	s, err := suite.Load(file)
+	if err != nil {
+		r.Err = strings.TrimPrefix(err.Error(), file+": ")
+		return r, nil
+	}
+	defer s.Close()
+	chosen := func(c *suite.Case) bool { return run.MatchString(c.Name) }
+	if r.Results = append(r.Results, s.Run(ctx, chosen)...); !o.update || r.Failed() == 0 {
+		return r, nil
+	}
+	if updated, err := updateSuite(s, r.Results, notes); !updated || err != nil {
+		return r, err
+	}
+	again, err := suite.Load(file)
+	if err != nil {
+		return r, err
+	}
+	defer again.Close()
+	r.Results = again.Run(ctx, chosen)
+	return r, nil
+}
+
 // suiteFiles lists the suites: files as they are named, of folders those that look like suites.
 func suiteFiles(args []string) ([]string, error) {
 	var out []string
 	for _, a := range args {
-		files, err := expand(a)
+		files, err := manifest.Expand(a)
 		if err != nil {
 			return nil, err
 		}
@@ -159,25 +179,21 @@ func suiteFiles(args []string) ([]string, error) {
 	return out, nil
 }
 
-// updateSuite writes the suite's file anew and runs it again.
-func updateSuite(ctx context.Context, s *suite.Suite, results []suite.Result, run *regexp.Regexp, notes io.Writer) ([]suite.Result, error) {
+// updateSuite writes the suite's file anew; it reports whether there was something to write.
+func updateSuite(s *suite.Suite, results []suite.Result, notes io.Writer) (bool, error) {
 	text, n, err := s.Update(results)
 	if err != nil || n == 0 {
-		return results, err
+		return false, err
 	}
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(s.File); err == nil {
 		mode = info.Mode().Perm()
 	}
 	if err := os.WriteFile(s.File, text, mode); err != nil {
-		return nil, err
+		return false, err
 	}
 	fmt.Fprintf(notes, "%s: %s updated\n", s.File, plural(n, "case"))
-	again, err := suite.Load(s.File)
-	if err != nil {
-		return nil, err
-	}
-	return again.Run(ctx, func(c *suite.Case) bool { return run.MatchString(c.Name) }), nil
+	return true, nil
 }
 
 // printSuites writes the reports.

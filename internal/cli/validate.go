@@ -14,6 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/internal/offline"
 )
 
 // validateOptions are the flags of validate.
@@ -23,6 +26,9 @@ type validateOptions struct {
 	output          string
 	namespace       string
 	fieldValidation string
+	operation       string
+	subresource     string
+	as              userFlags
 }
 
 func newValidateCommand() *cobra.Command {
@@ -54,51 +60,77 @@ The exit code is 1 if an object is not valid.`,
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
 	f.StringVar(&o.fieldValidation, "field-validation", "Strict", "what unknown and duplicate fields are: Strict, Warn or Ignore")
+	f.StringVar(&o.operation, "operation", "", "what is asked for: CREATE, UPDATE or DELETE (default UPDATE if --old has the object, else CREATE)")
+	f.StringVar(&o.subresource, "subresource", "", "what is updated: status, or the object itself if it is not given")
+	o.as.add(cmd)
 	return cmd
 }
 
 // validate prints a verdict for each object; the error says how many were bad.
 func validate(ctx context.Context, o validateOptions, objects []string, stdin io.Reader, out io.Writer) error {
-	if !slices.Contains([]string{"text", "json"}, o.output) {
-		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
-	}
-	if !slices.Contains([]string{"Strict", "Warn", "Ignore"}, o.fieldValidation) {
-		return &usageError{fmt.Errorf("--field-validation: got %q, want Strict, Warn or Ignore", o.fieldValidation)}
+	user, err := o.check()
+	if err != nil {
+		return err
 	}
 	if err := onceStdin(objects, o.definitions, o.old); err != nil {
 		return err
 	}
-	definitions, err := readDocuments(o.definitions, stdin)
-	if err != nil {
-		return err
-	}
-	olds, err := readDocuments(o.old, stdin)
-	if err != nil {
-		return err
-	}
-	docs, err := readDocuments(objects, stdin)
-	if err != nil {
-		return err
-	}
-	e := newEngine(o.namespace)
-	verdicts, err := e.define(ctx, definitions)
-	if err != nil {
-		return err
-	}
-	byName, err := e.index(olds)
-	if err != nil {
-		return err
-	}
-	for _, d := range docs {
-		var old *document
-		if found, ok := byName[e.identify(d)]; ok {
-			old = &found
+	var read [3][]manifest.Document
+	for i, paths := range [][]string{o.definitions, o.old, objects} {
+		if read[i], err = manifest.Read(paths, stdin); err != nil {
+			return err
 		}
-		verdicts = append(verdicts, e.check(ctx, d, old, o.fieldValidation))
+	}
+	olds, docs := read[1], read[2]
+	s, verdicts, err := openOffline(ctx, read[0])
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	before, err := bySubject(olds, o.namespace)
+	if err != nil {
+		return err
+	}
+	for _, all := range [][]manifest.Document{olds, docs} {
+		if err := s.Assume(ctx, all); err != nil {
+			return err
+		}
+	}
+	for i := range docs {
+		r := &offline.Request{Operation: o.operation, Object: &docs[i], Namespace: o.namespace, Subresource: o.subresource, FieldValidation: o.fieldValidation, User: user}
+		if o.operation == "" || o.operation == offline.Update {
+			r.Old = before[offline.SubjectOf(docs[i], o.namespace)]
+		}
+		answer, err := s.Do(ctx, r)
+		verdicts = append(verdicts, verdictOf(docs[i], answer, err))
 	}
 	if err := printVerdicts(out, o.output, verdicts); err != nil {
 		return err
 	}
+	return summary(verdicts)
+}
+
+// check finds what is wrong with the flags, and who is to make the requests.
+func (o *validateOptions) check() (*offline.User, error) {
+	switch {
+	case !slices.Contains([]string{"text", "json"}, o.output):
+		return nil, &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
+	case !slices.Contains([]string{"Strict", "Warn", "Ignore"}, o.fieldValidation):
+		return nil, &usageError{fmt.Errorf("--field-validation: got %q, want Strict, Warn or Ignore", o.fieldValidation)}
+	case !slices.Contains([]string{"", offline.Create, offline.Update, offline.Delete}, o.operation):
+		return nil, &usageError{fmt.Errorf("--operation: got %q, want CREATE, UPDATE or DELETE", o.operation)}
+	case !slices.Contains([]string{"", "status"}, o.subresource):
+		return nil, &usageError{fmt.Errorf("--subresource: got %q, want status", o.subresource)}
+	case o.operation == offline.Update && len(o.old) == 0:
+		return nil, &usageError{errors.New("--operation UPDATE: name the objects as they are now with --old")}
+	case o.subresource != "" && len(o.old) == 0:
+		return nil, &usageError{errors.New("--subresource: only updates are made to one; name the objects as they are now with --old")}
+	}
+	return o.as.user()
+}
+
+// summary is the error that says how many objects are bad.
+func summary(verdicts []verdict) error {
 	bad := 0
 	for _, v := range verdicts {
 		if !v.Valid {
@@ -112,6 +144,18 @@ func validate(ctx context.Context, o validateOptions, objects []string, stdin io
 		return fmt.Errorf("%d of %d objects not valid", bad, len(verdicts))
 	}
 	return nil
+}
+
+// bySubject finds documents by what they are about.
+func bySubject(docs []manifest.Document, namespace string) (map[offline.Subject]*manifest.Document, error) {
+	out := map[offline.Subject]*manifest.Document{}
+	for i, d := range docs {
+		if d.Err != nil {
+			return nil, d.Err
+		}
+		out[offline.SubjectOf(d, namespace)] = &docs[i]
+	}
+	return out, nil
 }
 
 // onceStdin refuses a second "-": standard input can be read once.
@@ -128,38 +172,6 @@ func onceStdin(lists ...[]string) error {
 		return &usageError{errors.New(`"-" (standard input) is named more than once`)}
 	}
 	return nil
-}
-
-// objectID says which stored object a document is about; versions of a kind are the same object.
-type objectID struct{ group, kind, namespace, name string }
-
-func (e *engine) identify(d document) objectID {
-	var head struct {
-		APIVersion, Kind string
-		Metadata         struct{ Namespace, Name string }
-	}
-	if d.Err != nil || json.Unmarshal(d.JSON, &head) != nil {
-		return objectID{}
-	}
-	group, _, ok := strings.Cut(head.APIVersion, "/")
-	if !ok {
-		group = ""
-	}
-	if head.Metadata.Namespace == "" {
-		head.Metadata.Namespace = e.namespace
-	}
-	return objectID{group, head.Kind, head.Metadata.Namespace, head.Metadata.Name}
-}
-
-func (e *engine) index(docs []document) (map[objectID]document, error) {
-	byName := map[objectID]document{}
-	for _, d := range docs {
-		if d.Err != nil {
-			return nil, d.Err
-		}
-		byName[e.identify(d)] = d
-	}
-	return byName, nil
 }
 
 // printVerdicts writes the verdicts, one below the other or as one JSON document.
@@ -205,7 +217,11 @@ func reasons(v verdict) []string {
 	if d := v.Status.Details; d != nil && len(d.Causes) > 0 {
 		var lines []string
 		for _, c := range d.Causes {
-			lines = append(lines, c.Field+": "+c.Message)
+			line := c.Message
+			if c.Field != "" {
+				line = c.Field + ": " + c.Message
+			}
+			lines = append(lines, line)
 		}
 		return lines
 	}

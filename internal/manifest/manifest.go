@@ -1,6 +1,10 @@
-// This file reads the YAML and JSON documents that commands are given: files, folders and standard input.
-
-package cli
+// Package manifest reads the YAML and JSON documents that commands are given: files, folders and standard input.
+//
+// A [Document] is one object's text with its position. What is no YAML or JSON becomes a Document with an error of its own, so that
+// it does not hide the others. A List of kind v1, as kubectl prints it, stands for its items.
+//
+// [Read] reads files and folders, [Split] a text.
+package manifest
 
 import (
 	"bytes"
@@ -16,12 +20,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
 
-// document is one object's text, with where it was found.
-type document struct {
+// Document is one object's text, with where it was found.
+type Document struct {
 	File  string // as the user named it; "-" is standard input
 	Line  int    // of its first line in File, counted from 1
 	Alone bool   // it is the only document of File
@@ -32,19 +35,19 @@ type document struct {
 }
 
 // String is the document's position as messages show it.
-func (d document) String() string {
+func (d Document) String() string {
 	if d.Alone {
 		return d.File
 	}
 	return fmt.Sprintf("%s:%d", d.File, d.Line)
 }
 
-// readDocuments reads every file, every YAML or JSON file below every folder, and standard input for "-". Documents that
+// Read reads every file, every YAML or JSON file below every folder, and standard input for "-". Documents that
 // are no YAML come back with an error of their own, so that one of them does not hide the verdict on the others.
-func readDocuments(paths []string, stdin io.Reader) ([]document, error) {
-	var docs []document
+func Read(paths []string, stdin io.Reader) ([]Document, error) {
+	var docs []Document
 	for _, p := range paths {
-		files, err := expand(p)
+		files, err := Expand(p)
 		if err != nil {
 			return nil, err
 		}
@@ -58,14 +61,14 @@ func readDocuments(paths []string, stdin io.Reader) ([]document, error) {
 			if err != nil {
 				return nil, err
 			}
-			docs = append(docs, splitDocuments(f, text)...)
+			docs = append(docs, Split(f, text)...)
 		}
 	}
 	return docs, nil
 }
 
-// expand lists the files that a path stands for.
-func expand(p string) ([]string, error) {
+// Expand lists the files that a path stands for.
+func Expand(p string) ([]string, error) {
 	if p == "-" {
 		return []string{p}, nil
 	}
@@ -89,15 +92,21 @@ func expand(p string) ([]string, error) {
 	return files, err
 }
 
-// splitDocuments cuts a text into its documents: at "---" lines, or after each value of a JSON stream.
-func splitDocuments(file string, text []byte) []document {
-	var docs []document
+// Split cuts a text into its documents: at "---" lines, or after each value of a JSON stream.
+func Split(file string, text []byte) []Document {
+	var docs []Document
 	if first := bytes.TrimLeft(text, " \t\r\n"); len(first) > 0 && first[0] == '{' {
 		docs = splitJSON(file, text)
+		// YAML may begin with a brace, too.
+		if len(docs) > 0 && docs[0].Err != nil && filepath.Ext(file) != ".json" {
+			if other := splitYAML(file, text); !slices.ContainsFunc(other, func(d Document) bool { return d.Err != nil }) {
+				docs = other
+			}
+		}
 	} else {
 		docs = splitYAML(file, text)
 	}
-	var out []document
+	var out []Document
 	for _, d := range docs {
 		out = append(out, expandList(d)...)
 	}
@@ -107,8 +116,8 @@ func splitDocuments(file string, text []byte) []document {
 	return out
 }
 
-func splitYAML(file string, text []byte) []document {
-	var docs []document
+func splitYAML(file string, text []byte) []Document {
+	var docs []Document
 	start, line := 1, 0
 	var part []byte
 	flush := func() {
@@ -134,7 +143,7 @@ func splitYAML(file string, text []byte) []document {
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // fromYAML converts one document; ok is false if nothing but comments is in it.
-func fromYAML(file string, start int, text []byte) (d document, ok bool) {
+func fromYAML(file string, start int, text []byte) (d Document, ok bool) {
 	// The document's position is its first line that says something.
 	for l := range bytes.Lines(text) {
 		if t := bytes.TrimSpace(l); len(t) > 0 && t[0] != '#' {
@@ -143,7 +152,7 @@ func fromYAML(file string, start int, text []byte) (d document, ok bool) {
 		start++
 		text = text[len(l):]
 	}
-	d = document{File: file, Line: start}
+	d = Document{File: file, Line: start}
 	out, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		lenient, lenientErr := yaml.YAMLToJSON(text)
@@ -190,9 +199,9 @@ func rebase(msg string, start int) string {
 	})
 }
 
-func splitJSON(file string, text []byte) []document {
+func splitJSON(file string, text []byte) []Document {
 	text = withoutSeparators(text)
-	var docs []document
+	var docs []Document
 	dec := json.NewDecoder(bytes.NewReader(text))
 	for {
 		var raw json.RawMessage
@@ -203,7 +212,7 @@ func splitJSON(file string, text []byte) []document {
 		end := dec.InputOffset()
 		line := 1 + bytes.Count(text[:end-int64(len(raw))], []byte("\n"))
 		if err == nil {
-			docs = append(docs, document{File: file, Line: line, JSON: raw})
+			docs = append(docs, Document{File: file, Line: line, JSON: raw})
 			continue
 		}
 		at := len(text) // the text ends too early
@@ -212,7 +221,7 @@ func splitJSON(file string, text []byte) []document {
 		}
 		row := 1 + bytes.Count(text[:at], []byte("\n"))
 		col := at - bytes.LastIndexByte(text[:at], '\n')
-		return append(docs, document{File: file, Line: row, Err: fmt.Errorf("%s:%d:%d: %w", file, row, col, err)})
+		return append(docs, Document{File: file, Line: row, Err: fmt.Errorf("%s:%d:%d: %w", file, row, col, err)})
 	}
 }
 
@@ -232,26 +241,18 @@ func withoutSeparators(text []byte) []byte {
 }
 
 // expandList takes a List of kind v1, as kubectl prints it, apart.
-func expandList(d document) []document {
+func expandList(d Document) []Document {
 	var list struct {
 		APIVersion string            `json:"apiVersion"`
 		Kind       string            `json:"kind"`
 		Items      []json.RawMessage `json:"items"`
 	}
 	if d.Err != nil || json.Unmarshal(d.JSON, &list) != nil || list.APIVersion != "v1" || list.Kind != "List" {
-		return []document{d}
+		return []Document{d}
 	}
-	docs := make([]document, len(list.Items))
+	docs := make([]Document, len(list.Items))
 	for i, item := range list.Items {
-		docs[i] = document{File: d.File, Line: d.Line, JSON: item, Duplicates: d.Duplicates}
+		docs[i] = Document{File: d.File, Line: d.Line, JSON: item, Duplicates: d.Duplicates}
 	}
 	return docs
-}
-
-// needObject is the rule for commands that work on objects.
-func needObject(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return &usageError{fmt.Errorf("keelson %s: no OBJECT named", cmd.Name())}
-	}
-	return nil
 }

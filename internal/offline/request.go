@@ -1,0 +1,370 @@
+package offline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file asks the server.
+
+// Operations that a request can be.
+const (
+	Create = "CREATE"
+	Update = "UPDATE"
+	Delete = "DELETE"
+)
+
+// Request is what a client would ask the server.
+type Request struct {
+	// Operation is Create, Update or Delete; "" stands for Update if there is an old object, else for Create.
+	Operation string
+	Object    *manifest.Document // that is wanted; of a deletion, that is deleted
+	Old       *manifest.Document // that is stored: of updates only
+	// Given are objects that exist, for this request only.
+	Given []manifest.Document
+
+	Namespace       string // of objects that name none; "" stands for default
+	Subresource     string // that is updated: "" or status
+	FieldValidation string // of unknown and duplicate fields: Strict, Warn or Ignore; "" stands for Warn
+	User            *User  // nil: an administrator
+}
+
+// User is who makes a request. Groups that everybody has, or that go with the name, need not be said.
+type User struct {
+	Name   string              `json:"name"`
+	UID    string              `json:"uid,omitempty"`
+	Groups []string            `json:"groups,omitempty"`
+	Extra  map[string][]string `json:"extra,omitempty"`
+}
+
+// Answer is what the server answers to a request.
+type Answer struct {
+	Version         *kind.Version
+	Namespace, Name string // of the object; Namespace is "" in cluster scope
+	// Object is what is stored, as JSON; nil if the request is refused, or was a deletion.
+	Object   []byte
+	Refusal  *metav1.Status // nil: accepted
+	Warnings []string
+	// Annotations are what policies add to the audit log.
+	Annotations map[string]string
+}
+
+// Do asks the server. An error says why there is no answer: the document is no object, nobody knows its kind, or a policy asks what
+// only roles and bindings can tell.
+func (s *Server) Do(ctx context.Context, r *Request) (*Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.do(ctx, r)
+}
+
+func (s *Server) do(ctx context.Context, r *Request) (answer *Answer, err error) {
+	q, err := s.prepare(r)
+	if err != nil {
+		return nil, err
+	}
+	s.ensureNamespace(ctx, q)
+	restore, err := s.arrange(ctx, q)
+	defer func() { err = errors.Join(err, restore()) }()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.send(ctx, q); err != nil {
+		return nil, err
+	}
+	return &q.answer, nil
+}
+
+// call is a request on its way.
+type call struct {
+	*Request
+	operation string
+	head      *head
+	answer    Answer
+	stored    *placed // the old object
+}
+
+// prepare finds out what is asked.
+func (s *Server) prepare(r *Request) (*call, error) {
+	q := &call{Request: r, operation: r.Operation}
+	switch {
+	case q.operation == "" && r.Old != nil:
+		q.operation = Update
+	case q.operation == "":
+		q.operation = Create
+	case !slices.Contains([]string{Create, Update, Delete}, q.operation):
+		return nil, fmt.Errorf("operation: got %q, want CREATE, UPDATE or DELETE", q.operation)
+	}
+	switch {
+	case q.operation == Update && r.Old == nil:
+		return nil, errors.New("operation UPDATE: there is no old object")
+	case q.operation != Update && r.Old != nil:
+		return nil, fmt.Errorf("operation %s: there is an old object, which only UPDATE has", q.operation)
+	case q.operation != Update && r.Subresource != "":
+		return nil, fmt.Errorf("subresource: only updates are made to one, and this is a %s", q.operation)
+	case r.Subresource != "" && r.Subresource != "status":
+		return nil, fmt.Errorf("subresource: got %q, want status or none", r.Subresource)
+	case !slices.Contains([]string{"", "Strict", "Warn", "Ignore"}, r.FieldValidation):
+		return nil, fmt.Errorf("fieldValidation: got %q, want Strict, Warn or Ignore", r.FieldValidation)
+	}
+	var err error
+	if q.head, err = headOf(*r.Object); err != nil {
+		return nil, err
+	}
+	if q.answer.Version, err = s.find(q.head); err != nil {
+		return nil, err
+	}
+	if v := q.answer.Version; r.Subresource != "" && v.Kind.Builtin == nil && !v.Status {
+		return nil, fmt.Errorf("subresource: version %s of kind %s has no status subresource", v.Name, v.Kind.Name)
+	}
+	q.answer.Name = q.head.Name
+	if q.answer.Version.Kind.Namespaced {
+		q.answer.Namespace = q.head.namespace(r.Namespace)
+	}
+	return q, nil
+}
+
+// ensureNamespace makes the namespace that an object is in. One whose name cannot be is not made: the server says so.
+func (s *Server) ensureNamespace(ctx context.Context, q *call) {
+	if name := q.answer.Namespace; name != "" && !s.ensured[name] {
+		s.ensured[name] = s.local.EnsureNamespace(ctx, name) == nil
+	}
+}
+
+// arrange puts what a request finds in the store; restore takes it back, whatever comes of the request.
+func (s *Server) arrange(ctx context.Context, q *call) (restore func() error, err error) {
+	var there []*placed
+	restore = func() error {
+		s.store.hidden = ""
+		s.local.ByRoles(s.roles)
+		var errs []error
+		for i := len(there) - 1; i >= 0; i-- {
+			errs = append(errs, s.takeBack(ctx, there[i]))
+		}
+		return errors.Join(append(errs, s.local.Settle(ctx, besides(q.stored, there)...))...)
+	}
+	add := func(d manifest.Document) (*placed, error) {
+		p, err := s.put(ctx, d, q.Namespace)
+		if err == nil {
+			there = append(there, p)
+		}
+		return p, err
+	}
+	for _, d := range q.Given {
+		p, err := add(d)
+		if err != nil {
+			return restore, fmt.Errorf("given object %s: %w", d, err)
+		}
+		if p.version.Kind.StoragePrefix == kind.DefinitionsPrefix {
+			return restore, fmt.Errorf("given object %s: a definition cannot be there for one request only", d)
+		}
+	}
+	switch q.operation {
+	case Create:
+		s.store.hidden = q.answer.Version.Kind.Key(q.answer.Namespace, q.answer.Name)
+	case Update:
+		if q.stored, err = add(*q.Old); err != nil {
+			return restore, fmt.Errorf("the old object: %w", err)
+		}
+		if q.stored.version.Kind != q.answer.Version.Kind {
+			return restore, fmt.Errorf("the old object is a %s, the new one a %s", q.stored.version.Kind.Name, q.answer.Version.Kind.Name)
+		}
+		old, _ := headOf(*q.Old)
+		q.answer.Name = old.Name
+	case Delete:
+		if _, err := add(*q.Object); err != nil {
+			return restore, err
+		}
+	}
+	changed := besides(q.stored, there)
+	if slices.ContainsFunc(changed, func(k *kind.Kind) bool { return k.Group == rbacv1.GroupName }) {
+		s.local.ByRoles(true)
+	}
+	return restore, s.local.Settle(ctx, changed...)
+}
+
+// besides are the kinds of objects that were put there, but for the old one, which nothing depends on.
+func besides(old *placed, there []*placed) []*kind.Kind {
+	var out []*kind.Kind
+	for _, p := range there {
+		if p != old {
+			out = append(out, p.version.Kind)
+		}
+	}
+	return out
+}
+
+// send makes the request.
+func (s *Server) send(ctx context.Context, q *call) error {
+	r, err := s.request(ctx, q)
+	if err != nil {
+		return err
+	}
+	w := &reply{header: http.Header{}}
+	s.notes = nil
+	s.local.Asked()
+	s.local.ServeHTTP(w, r)
+	if user := s.local.Asked(); user != "" {
+		return fmt.Errorf("a policy asks what %s may do (authorizer): roles and bindings say so, and there are none; name the files with them", user)
+	}
+	a := &q.answer
+	warnings, _ := utilnet.ParseWarningHeaders(w.header["Warning"])
+	for _, warning := range warnings {
+		a.Warnings = append(a.Warnings, warning.Text)
+	}
+	a.Annotations = byPolicies(s.notes)
+	if w.code < 400 {
+		if q.operation != Delete {
+			a.Object = w.body.Bytes()
+		}
+	} else {
+		a.Refusal = new(metav1.Status)
+		if json.Unmarshal(w.body.Bytes(), a.Refusal) != nil || a.Refusal.Message == "" {
+			*a.Refusal = status.BadRequest("%s", strings.TrimSpace(w.body.String())).Status
+			a.Refusal.Code = int32(w.code)
+		}
+	}
+	q.duplicates()
+	return nil
+}
+
+// duplicates adds what the server did not see: keys that the YAML text repeats, of which JSON has one left.
+func (q *call) duplicates() {
+	a, notes := &q.answer, q.Object.Duplicates
+	if len(notes) == 0 || q.operation == Delete {
+		return
+	}
+	switch q.FieldValidation {
+	case "", "Warn":
+		a.Warnings = append(slices.Clone(notes), a.Warnings...)
+	case "Strict":
+		const strict = "strict decoding error: "
+		all := strings.Join(notes, ", ")
+		if a.Refusal != nil {
+			if _, more, ok := strings.Cut(a.Refusal.Message, strict); ok {
+				all += ", " + more
+			}
+		}
+		name := a.Version.Kind.Name
+		a.Refusal = &status.BadRequest("%s in version %q cannot be handled as a %s: %s%s", name, a.Version.Name, name, strict, all).Status
+		a.Object = nil
+	}
+}
+
+// request is the HTTP request.
+func (s *Server) request(ctx context.Context, q *call) (*http.Request, error) {
+	v := q.answer.Version
+	path := "/apis/" + v.Kind.Group + "/" + v.Name
+	if v.Kind.Group == "" {
+		path = "/api/" + v.Name
+	}
+	if q.answer.Namespace != "" {
+		path += "/namespaces/" + url.PathEscape(q.answer.Namespace)
+	}
+	path += "/" + v.Kind.Plural
+	method, body := http.MethodPost, q.Object.JSON
+	if q.operation != Create {
+		path += "/" + url.PathEscape(q.answer.Name)
+	}
+	switch q.operation {
+	case Update:
+		method = http.MethodPut
+		old, err := headOf(*q.Old)
+		if err != nil {
+			return nil, err
+		}
+		// The version that was read is the one that is stored here.
+		if q.head.ResourceVersion == "" || q.head.ResourceVersion == old.ResourceVersion {
+			body = withVersion(body, q.stored.rev)
+		}
+	case Delete:
+		method, body = http.MethodDelete, nil
+	}
+	if q.Subresource != "" {
+		path += "/" + q.Subresource
+	}
+	query := url.Values{"dryRun": {metav1.DryRunAll}}
+	if q.operation != Delete {
+		query.Set("fieldValidation", q.FieldValidation)
+		if q.FieldValidation == "" {
+			query.Set("fieldValidation", "Warn")
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, path+"?"+query.Encode(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.RequestURI = r.URL.RequestURI()
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"keelson"}}
+	q.User.ask(r.Header)
+	return r, nil
+}
+
+// ask sets the headers that make a request the user's.
+func (u *User) ask(h http.Header) {
+	if u == nil {
+		return
+	}
+	h.Set("Impersonate-User", u.Name)
+	if u.UID != "" {
+		h.Set("Impersonate-Uid", u.UID)
+	}
+	h["Impersonate-Group"] = u.Groups
+	for key, values := range u.Extra {
+		h[http.CanonicalHeaderKey("Impersonate-Extra-"+url.PathEscape(key))] = values
+	}
+}
+
+// byPolicies are the annotations that do not come from the server itself.
+func byPolicies(all map[string]string) map[string]string {
+	var out map[string]string
+	for key, value := range all {
+		owner, _, _ := strings.Cut(key, "/")
+		switch owner {
+		case "authorization.k8s.io", "authentication.k8s.io", "apiserver.latency.k8s.io":
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = value
+	}
+	return out
+}
+
+// reply is what the server writes.
+type reply struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (w *reply) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *reply) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code = code
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *reply) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(p)
+}

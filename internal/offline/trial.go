@@ -1,0 +1,101 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file is the store of a server that is as it was after each request.
+
+// trial is a store in which one key can be hidden: to be created, an object must not be there, although the server may
+// have to know it for other requests.
+type trial struct {
+	store.Store
+	hidden string
+}
+
+// Get implements store.Store.
+func (t *trial) Get(ctx context.Context, key string) (store.Item, error) {
+	if key == t.hidden {
+		return store.Item{}, store.ErrNotFound
+	}
+	return t.Store.Get(ctx, key)
+}
+
+// placed is an object that was put into the store.
+type placed struct {
+	version *kind.Version
+	key     string
+	rev     int64
+	before  *store.Item // nil if it was not there
+}
+
+// put stores an object as it is, valid or not, with what every stored object has. namespace is where it is if it does not say so.
+func (s *Server) put(ctx context.Context, d manifest.Document, namespace string) (*placed, error) {
+	h, err := headOf(d)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.find(h)
+	if err != nil {
+		return nil, err
+	}
+	object := new(doc.Doc)
+	if _, err := v.Decode(object, d.JSON); err != nil {
+		return nil, fmt.Errorf("%s in version %q cannot be handled as a %s: %w", v.Kind.Name, v.Name, v.Kind.Name, err)
+	}
+	m, in := meta.Object{Doc: object}, ""
+	if v.Kind.Namespaced {
+		in = h.namespace(namespace)
+		m.SetNamespace(in)
+	}
+	if m.Name() == "" {
+		return nil, errors.New("metadata.name: an object that exists has a name")
+	}
+	if m.UID() == "" {
+		m.SetUID(meta.NewUID())
+	}
+	if m.CreationTimestamp() == "" {
+		m.SetCreationTimestamp(time.Now())
+	}
+	if m.Generation() == 0 {
+		m.SetGeneration(1)
+	}
+	raw, err := v.Encode(object, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.write(ctx, &placed{version: v, key: v.Kind.Key(in, h.Name)}, raw)
+}
+
+// write stores bytes under the key of p.
+func (s *Server) write(ctx context.Context, p *placed, raw []byte) (*placed, error) {
+	item, err := s.store.Get(ctx, p.key)
+	switch {
+	case err == nil:
+		p.before = &item
+		p.rev, err = s.store.Update(ctx, p.key, raw, item.Rev)
+	case errors.Is(err, store.ErrNotFound):
+		p.rev, err = s.store.Create(ctx, p.key, raw)
+	}
+	return p, err
+}
+
+// takeBack makes the store what it was before an object was put there.
+func (s *Server) takeBack(ctx context.Context, p *placed) error {
+	var err error
+	if p.before == nil {
+		_, err = s.store.Delete(ctx, p.key, p.rev)
+	} else {
+		_, err = s.store.Update(ctx, p.key, p.before.Value, p.rev)
+	}
+	return err
+}

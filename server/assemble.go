@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/audit"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/controller/crd"
+	"github.com/keelson-io/keelson/controller/ensure"
+	"github.com/keelson-io/keelson/conversion"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kind/builtin"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file puts together what every server is made of, with a port or without:
+// cache, kinds, authorizers, the API, and what has to be there before the first
+// request.
+
+// parts are what a server is made of and what its configuration decides.
+type parts struct {
+	store             store.Store
+	plugins           plugins
+	authorization     *config.AuthorizationConfiguration
+	authorizationText []byte
+	recorder          *audit.Auditor // nil: nothing is recorded
+	converter         func(*apiextv1.WebhookConversion) (kind.Converter, error)
+	// guards returns what decides about requests, and what answers policies, in
+	// place of the chain of authorizers; nil: the chain does both.
+	guards func(chain authz.Authorizer) (requests, policies authz.Authorizer)
+}
+
+// assemble makes a server of its parts. Who its clients are, s.authn, is decided
+// before.
+func (s *Server) assemble(ctx context.Context, p *parts) error {
+	c := &s.config
+	s.cache = cache.New(p.store, cache.Options{Logger: s.logger})
+	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
+	s.kinds = new(kind.Registry)
+	for _, k := range builtin.All() {
+		s.kinds.Put(k)
+	}
+	if err := s.openAuthz(p.authorization, p.authorizationText, s.kinds, s.cache, p.store); err != nil {
+		return err
+	}
+	var requests, policies authz.Authorizer = s.authz.chain, s.authz.chain
+	if p.guards != nil {
+		requests, policies = p.guards(s.authz.chain)
+	}
+	s.handler = api.New(api.Config{
+		Kinds:  s.kinds,
+		Store:  p.store,
+		Cache:  s.cache,
+		Authn:  s.authn,
+		Authz:  requests,
+		Checks: []api.Check{{Name: "etcd", Do: p.store.Ping}},
+		Logger: s.logger,
+
+		Audiences: s.audiences,
+		Tokens:    s.tokens,
+		Audit:     p.recorder,
+		Metrics:   s.metrics,
+		MaxReads:  c.MaxRequestsInFlight,
+		MaxWrites: c.MaxMutatingRequestsInFlight,
+		Admission: s.admission(p.plugins, s.kinds, s.cache, policies),
+	})
+	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
+	s.crds = &crd.Controller{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.handler.Delete, Converter: p.converter}
+	if err := s.crds.Sync(ctx); err != nil {
+		return fmt.Errorf("loading custom resource definitions: %w", err)
+	}
+	for _, name := range ensure.SystemNamespaces {
+		if err := s.handler.EnsureNamespace(ctx, name); err != nil {
+			return fmt.Errorf("creating namespace %s: %w", name, err)
+		}
+	}
+	return s.syncRoles(ctx)
+}
+
+// newConverter makes the converter that a definition names.
+func newConverter(c *apiextv1.WebhookConversion) (kind.Converter, error) {
+	w, err := conversion.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
