@@ -9,7 +9,38 @@ import (
 	"github.com/keelson-io/keelson/suite"
 )
 
-// TestDocsAreTrue runs the suite in docs/testing.md, and finds the Go there in the examples, which compile.
+// policies are those that docs/testing.md speaks of.
+const policies = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: small}
+spec:
+  paramKind: {apiVersion: v1, kind: ConfigMap}
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [example.com], apiVersions: [v1], operations: ["*"], resources: [widgets]}
+  validations:
+  - expression: request.operation == 'DELETE' || object.spec.size <= int(params.data.limit)
+    messageExpression: "'size must be at most ' + params.data.limit"
+  - {expression: "request.operation != 'DELETE' || 'system:masters' in request.userInfo.groups", message: only administrators}
+  auditAnnotations:
+  - {key: size, valueExpression: string(object.spec.size)}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: prod}
+spec:
+  policyName: small
+  paramRef: {name: limits, parameterNotFoundAction: Deny}
+  matchResources: {namespaceSelector: {matchLabels: {env: prod}}}
+  validationActions: [Deny]
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: limits, namespace: prod}, data: {limit: "3"}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: prod, labels: {env: prod}}}
+`
+
+// TestDocsAreTrue runs the suites in docs/testing.md, and finds the Go there in the examples, which compile.
 func TestDocsAreTrue(t *testing.T) {
 	docs, err := os.ReadFile("../docs/testing.md")
 	if err != nil {
@@ -20,8 +51,8 @@ func TestDocsAreTrue(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```(yaml|go)\n(.*?)```").FindAllStringSubmatch(string(docs), -1)
-	if len(blocks) != 3 {
-		t.Fatalf("got %d blocks, want a suite and two of Go", len(blocks))
+	if len(blocks) != 4 {
+		t.Fatalf("got %d blocks, want two suites and two of Go", len(blocks))
 	}
 	for _, b := range blocks {
 		if b[1] == "go" {
@@ -30,7 +61,12 @@ func TestDocsAreTrue(t *testing.T) {
 			}
 			continue
 		}
-		s, err := suite.Parse("testing.md", []byte(b[2]), func(string) ([]byte, error) { return []byte(definition), nil })
+		s, err := suite.Parse("testing.md", []byte(b[2]), func(path string) ([]byte, error) {
+			if path == "policies/" {
+				return []byte(policies), nil
+			}
+			return []byte(definition), nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

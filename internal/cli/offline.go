@@ -32,6 +32,9 @@ type verdict struct {
 // verdictOf is the verdict that an answer is. err says why there is no answer.
 func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
 	v := verdict{Source: d.String()}
+	if a != nil {
+		v.APIVersion, v.Kind, v.Namespace, v.Name = a.Version.APIVersion(), a.Version.Kind.Name, a.Namespace, a.Name
+	}
 	if err != nil {
 		var unknown *offline.UnknownKindError
 		if errors.As(err, &unknown) && !strings.Contains(err.Error(), "; ") {
@@ -40,7 +43,6 @@ func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
 		v.Status = &status.BadRequest("%s", err).Status
 		return v
 	}
-	v.APIVersion, v.Kind, v.Namespace, v.Name = a.Version.APIVersion(), a.Version.Kind.Name, a.Namespace, a.Name
 	v.Valid, v.Warnings, v.Audit, v.Status = a.Refusal == nil, a.Warnings, a.Annotations, a.Refusal
 	return v
 }

@@ -178,6 +178,7 @@ func onceStdin(lists ...[]string) error {
 func printVerdicts(out io.Writer, format string, verdicts []verdict) error {
 	if format == "json" {
 		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		return enc.Encode(struct {
 			Results []verdict `json:"results"`

@@ -64,8 +64,8 @@ type Answer struct {
 	Annotations map[string]string
 }
 
-// Do asks the server. An error says why there is no answer: the document is no object, nobody knows its kind, or a policy asks what
-// only roles and bindings can tell.
+// Do asks the server. An error says why there is no answer: the document is no object, nobody knows its kind, or it depends on what
+// only roles and bindings can tell. The answer says then what the request was about, if that is known.
 func (s *Server) Do(ctx context.Context, r *Request) (*Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,13 +80,10 @@ func (s *Server) do(ctx context.Context, r *Request) (answer *Answer, err error)
 	s.ensureNamespace(ctx, q)
 	restore, err := s.arrange(ctx, q)
 	defer func() { err = errors.Join(err, restore()) }()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = s.send(ctx, q)
 	}
-	if err := s.send(ctx, q); err != nil {
-		return nil, err
-	}
-	return &q.answer, nil
+	return &q.answer, err
 }
 
 // call is a request on its way.
@@ -219,7 +216,8 @@ func (s *Server) send(ctx context.Context, q *call) error {
 	s.local.Asked()
 	s.local.ServeHTTP(w, r)
 	if user := s.local.Asked(); user != "" {
-		return fmt.Errorf("a policy asks what %s may do (authorizer): roles and bindings say so, and there are none; name the files with them", user)
+		return fmt.Errorf("what %s may do decides about this (a policy asks the authorizer, or a role is written), "+
+			"and only roles and bindings say so: there are none among the files", user)
 	}
 	a := &q.answer
 	warnings, _ := utilnet.ParseWarningHeaders(w.header["Warning"])
