@@ -8,9 +8,11 @@
 //	bench [-rounds 3] [-n 2000] [-c 16] [-o FILE,...] [-only upstream|keelson]
 //	bench engine [-rounds 7] [-o FILE,...]
 //	bench rules [-rounds 51] [-run TEXT] [-o FILE,...]
+//	bench authz [-rounds 15] [-turns 500] [-o FILE,...]
 //
 // The second form measures the engine alone, in this process; the third single rules of published definitions: Keelson's
-// evaluation, a bare cel-go program, and upstream's validation of the rule.
+// evaluation, a bare cel-go program, and upstream's validation of the rule. The last measures what authorization costs a
+// request, and decisions by roles and by match conditions beside upstream's authorizers.
 //
 // The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side.
 package main
@@ -44,6 +46,8 @@ func run(ctx context.Context, args []string) error {
 			return runEngine(args[1:])
 		case "rules":
 			return runRules(ctx, args[1:])
+		case "authz":
+			return runAuthz(ctx, args[1:])
 		}
 	}
 	var o options
