@@ -28,14 +28,19 @@ type group struct {
 	filter   string
 	events   []Event // from head on
 	head     int
-	first    uint64 // number of the event at head, counted from when the group began
+	first    uint64 // number of the event at head, counted up from firstEvent from when the group began
 	watchers int
 	waiting  atomic.Int32
 	wake     chan struct{} // closed and replaced when there is news and somebody waits
 	err      error         // why it ended
 }
 
-func newGroup(filter string) *group { return &group{filter: filter, wake: make(chan struct{})} }
+// firstEvent is the number of a group's first event. What is put before it later has lower ones.
+const firstEvent = 1 << 40
+
+func newGroup(filter string) *group {
+	return &group{filter: filter, first: firstEvent, wake: make(chan struct{})}
+}
 
 // reset begins anew at a revision. Watchers of before have lost something.
 func (l *log) reset(r *Resource, rev int64) {

@@ -30,6 +30,9 @@ type Resource struct {
 
 	log  log
 	kept keeper
+
+	recalling sync.Mutex   // one at a time reads the store's history
+	forgotten atomic.Int64 // up to it the history is of no use: it was compacted, or is too long
 }
 
 // state is what the resource held at a revision, and at every later one up to the stream's.

@@ -2,7 +2,10 @@ package cache
 
 // This file holds watches.
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // EventType says what happened to an object.
 type EventType uint8
@@ -35,13 +38,16 @@ type Watch struct {
 }
 
 // Watch opens a watch of the changes after a revision. A filter that ends in a slash wants the keys that start with it, any
-// other filter one key, and "" all of the resource. ErrExpired if the log no longer has all changes after that revision. A
-// revision in the future means: from then on.
+// other filter one key, and "" all of the resource. ErrExpired if neither the log nor the store has all changes after that revision
+// any more. A revision in the future means: from then on.
 func (r *Resource) Watch(after int64, filter string) (*Watch, error) {
 	if st, _ := r.current(); st == nil {
 		return nil, ErrClosed
 	}
 	g, pos, err := r.log.join(filter, after)
+	if errors.Is(err, ErrExpired) && r.recall(after) == nil {
+		g, pos, err = r.log.join(filter, after)
+	}
 	if err != nil {
 		return nil, err
 	}
