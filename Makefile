@@ -57,12 +57,23 @@ conformance-quick: ## what make test runs of the comparison with upstream's code
 	cd conformance && $(GO) test -count=1 -v -run TestPublishedSuite ./celspec | grep -E "^(\||cel-spec|---|FAIL|ok)"
 
 .PHONY: conformance
-conformance: conformance-quick ## the comparison with upstream's code: the quick part, and upstream's integration tests
+conformance: conformance-quick ## the comparison with upstream's code: the quick part, upstream's integration tests, other projects' clients, killed processes
 	$(MAKE) --no-print-directory conformance-upstream
+	$(MAKE) --no-print-directory conformance-clients
+	$(MAKE) --no-print-directory conformance-cluster
 
 .PHONY: conformance-upstream
 conformance-upstream: ## upstream's own integration tests, against the keelson binary
 	cd conformance && $(GO) test -count=1 -timeout=20m -v ./integration | grep -vE '^ *(=== |--- (PASS|SKIP))'
+
+.PHONY: conformance-clients
+conformance-clients: ## Helm 3 and 4, Flux's and Argo CD's libraries, against the keelson binary; builds them first, which takes minutes
+	cd conformance/clients && $(GO) test -count=1 -timeout=20m -v . | grep -vE '^=== '
+
+# make test runs the same for ten seconds.
+.PHONY: conformance-cluster
+conformance-cluster: ## three servers on three etcd members under load for two minutes, while any of them is killed at any time
+	cd conformance && $(GO) test -count=1 -timeout=20m -v ./cluster -load=2m | grep -vE '^=== '
 
 .PHONY: conformance-full
 conformance-full: ## all of the comparison with upstream's code

@@ -3,15 +3,12 @@ package e2e
 import (
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,75 +133,7 @@ func TestServersShareACluster(t *testing.T) {
 			t.Fatalf("%s: got %s, want what the other server wrote", name, got)
 		}
 	}
-	etcd.testMembersRestart(t, a, b)
 	etcd.testCutOff(t, a, b)
-}
-
-// testMembersRestart takes one member after the other away while both servers write.
-func (m *members) testMembersRestart(t *testing.T, servers ...*server) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	acknowledged := map[string]bool{}
-	var failed atomic.Int64
-	for k, s := range servers {
-		wg.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				name := fmt.Sprintf("w%d-%d", k, i)
-				code, _, err := s.try("POST", gadgetList, toJSON(t, gadget(name, "green")))
-				if err == nil && code == 201 {
-					mu.Lock()
-					acknowledged[name] = true
-					mu.Unlock()
-				} else {
-					failed.Add(1)
-					time.Sleep(10 * time.Millisecond)
-				}
-			}
-		})
-	}
-	for i := range m.running {
-		time.Sleep(300 * time.Millisecond)
-		m.stop(i)
-		time.Sleep(700 * time.Millisecond)
-		m.start(i)
-		m.ready(i)
-	}
-	time.Sleep(300 * time.Millisecond)
-	cancel()
-	wg.Wait()
-	t.Logf("%d writes acknowledged, %d not, while each member was away for a while", len(acknowledged), failed.Load())
-	for k, s := range servers {
-		var names []string
-		eventually(t, "list after members were away", 20*time.Second, func() bool {
-			code, body, err := s.try("GET", gadgetList, nil)
-			names = namesOf(t, body)
-			return err == nil && code == 200
-		})
-		have := map[string]bool{}
-		for _, n := range names {
-			have[n] = true
-		}
-		for name := range acknowledged {
-			if !have[name] {
-				t.Errorf("server %d: %s was acknowledged and is not there", k, name)
-			}
-		}
-	}
-}
-
-func namesOf(t *testing.T, list []byte) []string {
-	t.Helper()
-	var l struct {
-		Items []struct{ Metadata struct{ Name string } }
-	}
-	_ = json.Unmarshal(list, &l)
-	var names []string
-	for _, i := range l.Items {
-		names = append(names, i.Metadata.Name)
-	}
-	return names
 }
 
 // testCutOff takes all members away: requests fail with words that help, and everything comes back by itself.
