@@ -12,6 +12,34 @@ import (
 type typing struct {
 	p     *program
 	types map[*node]*cel.Type
+	plain map[plainType]*cel.Type // one of each
+}
+
+// plainType is what a type without members is made of. Equal ones are one type:
+// a schema has few of them, and very many values of each. Types of objects stay
+// apart, since rules can tell two of them that look alike.
+type plainType struct {
+	kind                            cel.TypeKind
+	format, listType                string
+	elem                            *cel.Type
+	elements, size                  uint64
+	nullable, preserve, intOrString bool
+}
+
+// one is a type equal to t, the same for all equal ones that have no members.
+func (types *typing) one(t *cel.Type) *cel.Type {
+	if t.Kind == cel.Object || t.Kind == cel.List && (len(t.MapKeys) > 0 || t.Elem.Kind == cel.Object) {
+		return t
+	}
+	key := plainType{t.Kind, t.Format, t.ListType, t.Elem, t.MaxElements, t.MinSize, t.Nullable, t.Preserve, t.IntOrString}
+	if known := types.plain[key]; known != nil {
+		return known
+	}
+	if types.plain == nil {
+		types.plain = map[plainType]*cel.Type{}
+	}
+	types.plain[key] = t
+	return t
 }
 
 // of is the type of n, nil if no rule can see it: it has no type, or is a list
@@ -94,7 +122,7 @@ func (types *typing) build(n *node) *cel.Type {
 		return nil
 	}
 	setSizes(t, max, enum)
-	return t
+	return types.one(t)
 }
 
 func longer(a, b int) int {
@@ -117,7 +145,7 @@ func setSizes(t *cel.Type, max int64, enum int) {
 // kind and the names in its metadata; unless the schema declares all of them,
 // nothing else of its metadata can be seen.
 func (types *typing) fields(n *node) []cel.Field {
-	var fields []cel.Field
+	fields := make([]cel.Field, 0, len(n.props))
 	add := func(name string, t *cel.Type, child *node) {
 		f := cel.Field{Name: name, Type: t, Slot: slotOf(n.slots, name), HasDefault: child != nil && child.defText != nil}
 		if n.values != nil {

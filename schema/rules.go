@@ -23,7 +23,6 @@ type rules struct {
 	err     error     // none of them can be compiled
 	usesOld bool      // at least one mentions oldSelf
 	broken  bool      // at least one does not compile
-	minSize uint64    // bytes that a value of the node takes at least
 }
 
 // setTests lists what the fast path evaluates, once list is complete.
@@ -64,7 +63,7 @@ var errNoType = errors.New("failed to convert to declType for CEL validation rul
 func (p *program) compileRules() {
 	p.rulesOnce.Do(func() {
 		c := ruleCompiler{typing: typing{p: p, types: make(map[*node]*cel.Type)}, set: p.options.Env.Types(nil)}
-		c.node(p.root)
+		c.node(p.root, true)
 		c.set.Release()
 	})
 }
@@ -74,8 +73,9 @@ type ruleCompiler struct {
 	set *cel.TypeSet
 }
 
-// node compiles the rules at and below n and sets deepOld and hidden.
-func (c *ruleCompiler) node(n *node) {
+// node compiles the rules at and below n and sets deepOld and hidden. seen says
+// whether n has a type for those who come from above.
+func (c *ruleCompiler) node(n *node, seen bool) {
 	if !n.deepRules || n.ruled {
 		return
 	}
@@ -85,27 +85,49 @@ func (c *ruleCompiler) node(n *node) {
 		if n.resource && isMeta(p.name) && p.node.deepRules {
 			c.of(n) // the type of a resource says what rules see of its metadata
 		}
-		if p.hidden = p.node.deepRules && !c.visible(p.node); p.rules() {
+		if p.hidden = p.node.deepRules && !c.sees(n, p, seen); p.rules() {
 			n.toRules = append(n.toRules, uint16(i))
 		}
+		c.node(p.node, c.visible(p.node))
+		n.deepOld = n.deepOld || p.node.deepOld
 	}
 	n.toRules = slices.Clip(n.toRules)
-	n.each(func(child *node) {
-		c.node(child)
-		n.deepOld = n.deepOld || child.deepOld
-	})
-	if n.rules == nil {
-		return
+	within := seen && !n.intOrStr && c.visible(n)
+	if n.additional != nil {
+		c.node(n.additional, within && n.typ == "object")
+		n.deepOld = n.deepOld || n.additional.deepOld
 	}
-	self := c.of(n)
+	if n.items != nil {
+		c.node(n.items, within && n.typ == "array")
+		n.deepOld = n.deepOld || n.items.deepOld
+	}
+	if n.rules != nil {
+		c.rules(n, seen)
+		n.deepOld = n.deepOld || n.rules.usesOld
+	}
+}
+
+// sees reports whether rules are evaluated at and below a member of n. Upstream
+// leaves out members that the type of n does not have, unless it could not have
+// them because of their names.
+func (c *ruleCompiler) sees(n *node, p *prop, seen bool) bool {
+	if _, ok := cel.Escape(p.name); ok && (!seen || n.intOrStr || n.typ != "object" || n.additional != nil) {
+		return false
+	}
+	return c.visible(p.node)
+}
+
+func (c *ruleCompiler) rules(n *node, seen bool) {
+	var self *cel.Type
+	if seen {
+		self = c.of(n)
+	}
 	if self == nil {
 		n.rules.err, n.rules.broken = errNoType, true
 		return
 	}
-	n.rules.minSize = uint64(self.MinSize)
 	n.rules.list = n.rules.compiled(self, c.set)
 	n.rules.setTests()
-	n.deepOld = n.deepOld || n.rules.usesOld
 }
 
 // compiled compiles the rules.
