@@ -67,6 +67,21 @@ func (h *Handler) Modify(ctx context.Context, k *kind.Kind, namespace, name stri
 	})
 }
 
+// ApplyStatus applies a body to the status of an object as a client would who
+// insists (force).
+func (h *Handler) ApplyStatus(ctx context.Context, k *kind.Kind, namespace, name, manager string, body []byte) error {
+	q := h.internal(ctx, k, namespace, name)
+	q.subresource = "status"
+	m, err := h.managers.get(h, q.v)
+	if err != nil {
+		return err
+	}
+	force := true
+	c := q.applied(m, body, &meta.WriteOptions{FieldManager: manager, Force: &force})
+	c.quiet = true
+	return q.change(c)
+}
+
 // Ensure creates an object of a body unless it exists.
 func (h *Handler) Ensure(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error {
 	q := h.internal(ctx, k, namespace, name)

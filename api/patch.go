@@ -203,7 +203,16 @@ func (q *request) apply(body []byte, o *meta.WriteOptions) error {
 	if err != nil {
 		return err
 	}
-	c := &change{
+	c := q.applied(m, patch, o)
+	if q.subresource == "" {
+		c.missing = func() error { return q.applyNew(m, patch, o) }
+	}
+	return q.change(c)
+}
+
+// applied is the change that an apply patch makes of an object.
+func (q *request) applied(m *apply.Manager, patch []byte, o *meta.WriteOptions) *change {
+	return &change{
 		options: o,
 		scope:   q.part(),
 		track: func(_ *apply.Manager, live, next *doc.Doc) error {
@@ -225,10 +234,6 @@ func (q *request) apply(body []byte, o *meta.WriteOptions) error {
 			return q.checkNamespace(obj)
 		},
 	}
-	if q.subresource == "" {
-		c.missing = func() error { return q.applyNew(m, patch, o) }
-	}
-	return q.change(c)
 }
 
 // applyNew creates the object that an apply patch describes.

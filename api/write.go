@@ -375,8 +375,12 @@ var errModified = errors.New("the object has been modified; please apply your ch
 
 // writer is who a write is noted for in managedFields.
 func (q *request) writer(o *meta.WriteOptions) apply.Options {
+	agent := ""
+	if q.r != nil { // not one of the server's own
+		agent = q.r.Header.Get("User-Agent")
+	}
 	return apply.Options{
-		Manager:     apply.ManagerName(o.FieldManager, q.r.Header.Get("User-Agent")),
+		Manager:     apply.ManagerName(o.FieldManager, agent),
 		Subresource: q.subresource,
 		Time:        time.Now(),
 		Force:       o.Force != nil && *o.Force,

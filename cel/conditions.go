@@ -2,6 +2,7 @@ package cel
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/google/cel-go/common/types"
 )
@@ -123,6 +124,17 @@ func AdmissionConditions(has AdmissionVariables) LanguageOptions {
 	if has.New {
 		o.Kubernetes = previousKubernetes
 	}
+	return o
+}
+
+// AdmissionTypes is the language in which the expressions of policies are checked
+// against the types of objects: variables object, oldObject and params are left
+// for [Language.Extend] to declare.
+func AdmissionTypes() LanguageOptions {
+	o := AdmissionConditions(AdmissionVariables{Authorizer: true, Composed: true})
+	o.Variables = slices.DeleteFunc(o.Variables, func(v Variable) bool {
+		return v.Name == ObjectVariable || v.Name == OldObjectVariable || v.Name == RequestResourceVariable
+	})
 	return o
 }
 

@@ -255,10 +255,18 @@ type InstantiationError struct{ Err error }
 func (e *InstantiationError) Error() string { return e.Err.Error() }
 func (e *InstantiationError) Unwrap() error { return e.Err }
 
-func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
+// CheckExpression parses and checks an expression. What it returns has a type and
+// cannot be evaluated.
+func (l *Language) CheckExpression(expr string) (*Expression, error) {
+	x, _, err := l.checked(expr, false)
+	return x, err
+}
+
+// checked is an expression before it is compiled, and cel-go's form of it.
+func (l *Language) checked(expr string, unchecked bool) (*Expression, *cel.Ast, error) {
 	parsed, issues := l.env.base.Parse(expr)
 	if issues.Err() != nil {
-		return nil, errors.New(issues.String())
+		return nil, nil, errors.New(issues.String())
 	}
 	tree := parsed.NativeRep()
 	x := &Expression{lang: l, source: expr, unchecked: unchecked}
@@ -269,23 +277,31 @@ func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
 	} else {
 		checked, errs := checker.Check(tree, parsed.Source(), l.check)
 		if len(errs.GetErrors()) > 0 {
-			return nil, errors.New(cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()).String())
+			return nil, nil, errors.New(cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()).String())
 		}
 		x.tree = checked
 		if err := l.env.validate(checked, parsed.Source()); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if l.allowed != nil {
 		if err := l.allowed.verify(expr, x.tree); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+	}
+	return x, parsed, nil
+}
+
+func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
+	x, parsed, err := l.checked(expr, unchecked)
+	if err != nil {
+		return nil, err
 	}
 	if err := x.build(); err != nil {
 		return nil, &InstantiationError{err}
 	}
 	if !unchecked {
-		*tree = *x.tree
+		*parsed.NativeRep() = *x.tree
 		cost, err := l.env.base.EstimateCost(parsed, &estimator{vars: l.schemas})
 		if err != nil {
 			return nil, fmt.Errorf("cost estimation failed: %w", err)

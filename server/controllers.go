@@ -11,6 +11,7 @@ import (
 	"github.com/keelson-io/keelson/controller/expiry"
 	"github.com/keelson-io/keelson/controller/gc"
 	"github.com/keelson-io/keelson/controller/namespace"
+	"github.com/keelson-io/keelson/controller/policies"
 	"github.com/keelson-io/keelson/controller/token"
 	"github.com/keelson-io/keelson/store"
 )
@@ -25,6 +26,7 @@ var controllers = map[string]string{
 	ensure.RootCA:          "root-ca-cert-publisher",
 	aggregation:            "clusterrole-aggregation",
 	token.Name:             "serviceaccount-token",
+	policies.Name:          "validatingadmissionpolicy-status",
 }
 
 // aggregation is what kube-controller-manager calls the controller of aggregated roles.
@@ -94,6 +96,9 @@ func (s *Server) startControllers(st store.Store) {
 			Sign: func(namespace, account, uid, secret string) (string, error) {
 				return s.tokens.Issuer.SignKept(namespace, serviceaccount.Reference{Name: account, UID: uid}, secret)
 			}}).Run)
+	}
+	if s.enabled[policies.Name] {
+		add((&policies.Controller{Kinds: kinds, Cache: cached, Logger: s.logger, API: s.handler}).Run)
 	}
 	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler, Accounts: s.enabled[ensure.ServiceAccounts]}
 	if s.enabled[ensure.RootCA] {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -200,5 +201,35 @@ func TestPolicyWrites(t *testing.T) {
 	code, text := r.call(r.client, "PATCH", admissionPath+"validatingadmissionpolicies/p", `{"spec":{"failurePolicy":"Maybe"}}`, "Content-Type", "application/merge-patch+json")
 	if want := `spec.failurePolicy: Unsupported value: \"Maybe\": supported values: \"Fail\", \"Ignore\"`; code != 422 || !strings.Contains(text, want) {
 		t.Errorf("got %d %s, want %s", code, text, want)
+	}
+}
+
+// TestPolicyTypes: expressions that do not fit the kinds that a policy is for
+// are named in its status.
+func TestPolicyTypes(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	r.define()
+	r.must("POST", admissionPath+"validatingadmissionpolicies", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"p"},"spec":{
+		"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["demo.io"],"apiVersions":["v1"],"resources":["widgets"]}]},
+		"validations":[{"expression":"object.spec.color == 1","messageExpression":"string(object.spec.nothing)"}]}}`)
+	status := func(observed string) string {
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			if text := r.must("GET", admissionPath+"validatingadmissionpolicies/p", ""); strings.Contains(text, observed) || time.Now().After(deadline) {
+				return text[strings.LastIndex(text, `"status":`):]
+			}
+		}
+	}
+	got := status(`"observedGeneration":1`)
+	for _, want := range []string{
+		`"fieldRef":"spec.validations[0].expression"`, `"warning":"demo.io/v1, Kind=Widget: ERROR: \u003cinput\u003e:1:19: found no matching overload for '_==_' applied to '(string, int)'\n | object.spec.color == 1\n | ..................^\n"`,
+		`"fieldRef":"spec.validations[0].messageExpression"`, `undefined field 'nothing'`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("status %s lacks %s", got, want)
+		}
+	}
+	r.must("PATCH", admissionPath+"validatingadmissionpolicies/p", `{"spec":{"validations":[{"expression":"true"}]}}`, "Content-Type", "application/merge-patch+json")
+	if got := status(`"observedGeneration":2`); strings.Contains(got, "warning") {
+		t.Errorf("got %s, want no warnings", got)
 	}
 }

@@ -84,3 +84,17 @@ func downgrade(s map[string]any) map[string]any {
 	}
 	return out
 }
+
+// Schemas are the schemas (of OpenAPI 3) of a version's objects and of all that
+// they refer to, by name, and the name of their own.
+func Schemas(v *kind.Version) (name string, all map[string]json.RawMessage, err error) {
+	if all, err = sharedSchemas(false); err != nil {
+		return "", nil, err
+	}
+	own, err := converter{}.schemas(v)
+	maps.Copy(all, own)
+	return nameOf(v), all, err
+}
+
+// RefName is the name of the schema that a reference refers to.
+func RefName(ref string) string { return strings.TrimPrefix(ref, refsV3) }
