@@ -33,8 +33,13 @@ func tenth(n uint64) uint64 {
 	if n < uint64(len(tenths)) {
 		return tenths[n]
 	}
-	return uint64(math.Ceil(float64(n) * 0.1))
+	return manyTenths(n)
 }
+
+// manyTenths is apart, so that tenth is small enough to be inlined well.
+//
+//go:noinline
+func manyTenths(n uint64) uint64 { return uint64(math.Ceil(float64(n) * 0.1)) }
 
 // factor is n elements at a price each, rounded up.
 func factor(n uint64, price float64) uint64 { return uint64(math.Ceil(float64(n) * price)) }

@@ -276,9 +276,9 @@ func (noSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstN
 
 func (w *plainWorld) compile(expr string, limit uint64) (sides, outcome, outcome) {
 	x, got := ourOutcome(w.language, expr)
-	ast, issues := w.env.Compile(expr)
-	if issues != nil {
-		return nil, outcome{compile: "compilation failed: " + issues.String()}, got
+	ast, err := checked(w.env, expr)
+	if err != nil {
+		return nil, outcome{compile: err.Error()}, got
 	}
 	est := &library.CostEstimator{SizeEstimator: noSizes{}}
 	options := []cel.ProgramOption{cel.CostLimit(limit), cel.CostTracking(est), cel.InterruptCheckFrequency(100)}
