@@ -132,7 +132,7 @@ var _ traits.Lister = (*listRef)(nil)
 func (l *listRef) Type() ref.Type              { return types.ListType }
 func (l *listRef) Size() ref.Val               { return types.Int(l.v.size()) }
 func (l *listRef) Equal(other ref.Val) ref.Val { return equalTo(l.v, fromRef(other)).ref() }
-func (l *listRef) Contains(x ref.Val) ref.Val  { return listContains(l.v, fromRef(x)).ref() }
+func (l *listRef) Contains(x ref.Val) ref.Val  { return contains(fromRef(x), l.v).ref() }
 func (l *listRef) Iterator() traits.Iterator   { return &listIterator{l: l.v, n: l.v.size()} }
 func (l *listRef) IsZeroValue() bool           { return !l.v.fromDoc() && l.v.size() == 0 }
 

@@ -369,8 +369,8 @@ func (fr *frame) equalTest(l, r Value, negated bool) tri {
 		fr.fail = r
 		return bad
 	}
-	eq := equal(l, r)
-	if negated {
+	eq := fr.equal(l, r)
+	if negated && !(eq.kind == KindError && eq.flag == errInterrupted) {
 		return truth(!isTrue(eq))
 	}
 	return fr.verdict(eq)
@@ -514,6 +514,6 @@ func (c *compiler) membership(e ast.Expr) *code {
 			fr.fail = r
 			return bad
 		}
-		return fr.verdict(contains(l, r))
+		return fr.verdict(fr.contains(l, r))
 	})
 }

@@ -18,10 +18,13 @@ type frame struct {
 
 	ctx   context.Context
 	done  <-chan struct{}
-	ticks int  // iterations until the next look at the context
-	work  int  // items copied by adding lists
-	open  bool // the path that was evaluated last is optional: what follows it is, too
-	stop  bool // the context ended, or the cost limit was exceeded: loops end
+	ticks int // iterations until the next look at the context
+	work  int // items copied by adding lists
+
+	compared comparison
+
+	open bool // the path that was evaluated last is optional: what follows it is, too
+	stop bool // the context ended, or the cost limit was exceeded: loops end
 }
 
 // Slots with a fixed meaning.

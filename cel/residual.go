@@ -385,7 +385,16 @@ func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	return r.fac.NewList(r.id(), items, nil), types.NewListType(elem)
 }
 
+// mapLiteral knows no literal for an object with members that no expression can
+// see: they count when it is compared.
 func (r *residue) mapLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
+	if v.fromDoc() && v.typ.Kind == Object {
+		for name := range v.docValue().Members() {
+			if f := v.typ.field(name); f == nil || f.Type == nil {
+				return nil, nil
+			}
+		}
+	}
 	var keys, vals []ast.Expr
 	var keyTypes, valTypes []*types.Type
 	ok := true
