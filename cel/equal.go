@@ -23,26 +23,29 @@ type comparison struct {
 	over bool   // it ended before it was decided
 }
 
-// itemsPerUnit is how many items an evaluation may compare for a unit of cost,
-// beyond maxWork: comparing lists costs a tenth for each item, whatever is inside.
-const itemsPerUnit = 256
+// An evaluation may compare that many items, and some more for each unit that it
+// cost: comparing lists costs a tenth for each item, whatever is inside.
+const (
+	maxCompared  = 1 << 20
+	itemsPerUnit = 32
+)
 
 // lookEvery is how many items are compared between looks at the context.
 const lookEvery = 1 << 13
 
 func newComparison(fr *frame) *comparison {
 	if fr == nil {
-		return &comparison{most: maxWork}
+		return &comparison{most: maxCompared}
 	}
 	c := &fr.compared
-	c.fr, c.over, c.most = fr, false, maxWork+itemsPerUnit*int(min(fr.cost, math.MaxInt/(2*itemsPerUnit)))
+	c.fr, c.over, c.most = fr, false, maxCompared+itemsPerUnit*int(min(fr.cost, math.MaxInt/(2*itemsPerUnit)))
 	return c
 }
 
 // next accounts for an item; false means that the comparison must end.
 func (c *comparison) next() bool {
 	c.done++
-	if c.done%lookEvery == 0 && c.fr != nil {
+	if c.done%lookEvery == 0 && c.fr != nil && c.fr.looks {
 		select {
 		case <-c.fr.done:
 			c.over, c.fr.stop, c.fr.ticks = true, true, 0
@@ -61,11 +64,8 @@ func (c *comparison) ended() Value {
 	return errorValue(errInterrupted)
 }
 
-// equal is a == b in an evaluation.
+// equal is a == b in an evaluation: a Bool, or an error.
 func (fr *frame) equal(a, b Value) Value {
-	if a.kind != KindList && a.kind != KindMap && a.kind != KindOptional {
-		return equal(a, b)
-	}
 	return bounded(newComparison(fr), a, b, (*comparison).equal)
 }
 
@@ -79,11 +79,16 @@ func bounded(c *comparison, a, b Value, compare func(c *comparison, a, b Value) 
 	return v
 }
 
-// equal is a == b: a Bool, or an error.
+// equal is a == b outside of evaluations.
 func equal(a, b Value) Value { return bounded(newComparison(nil), a, b, (*comparison).equal) }
 
-// equalTo is the equality of a's own type.
-func equalTo(a, b Value) Value { return bounded(newComparison(nil), a, b, (*comparison).equalTo) }
+// equalIn is the equality of a's own type; c is nil outside of evaluations.
+func equalIn(c *comparison, a, b Value) Value {
+	if c == nil {
+		c = newComparison(nil)
+	}
+	return bounded(c, a, b, (*comparison).equalTo)
+}
 
 func (c *comparison) equal(a, b Value) Value {
 	if a.kind == KindNull || b.kind == KindNull {
@@ -413,12 +418,13 @@ func findIn(m, key Value) (Value, bool) {
 }
 
 // contains is `x in list` or `key in map`.
-func contains(x, in Value) Value { return (*frame)(nil).contains(x, in) }
-
-func (fr *frame) contains(x, in Value) Value {
+func contains(c *comparison, x, in Value) Value {
 	switch in.kind {
 	case KindList:
-		return bounded(newComparison(fr), in, x, (*comparison).listContains)
+		if c == nil {
+			c = newComparison(nil)
+		}
+		return bounded(c, in, x, (*comparison).listContains)
 	case KindMap:
 		v, found := findIn(in, x)
 		if found && v.failed() && in.fromDoc() {

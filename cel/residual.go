@@ -371,7 +371,12 @@ func (r *residue) conversion(function, text string) ast.Expr {
 	return r.fac.NewCall(r.id(), function, r.fac.NewLiteral(r.id(), types.String(text)))
 }
 
+// listLiteral knows no literal for sets and map lists, which are compared and added
+// in their own way.
 func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
+	if v.typ != nil && (v.typ.ListType == "set" || v.typ.ListType == "map") {
+		return nil, nil
+	}
 	var items []ast.Expr
 	var of []*types.Type
 	for i, n := 0, v.size(); i < n; i++ {
