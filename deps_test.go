@@ -99,6 +99,7 @@ var modules = map[string]string{
 	"go.etcd.io/etcd/api/v3":               "store/etcd: the wire types and errors of etcd",
 	"go.etcd.io/etcd/client/pkg/v3":        "store/etcd: TLS of the client",
 	"go.etcd.io/etcd/client/v3":            "store/etcd: the client",
+	"go.etcd.io/etcd/etcdutl/v3":           "store/etcd: restoring snapshots",
 	"go.etcd.io/etcd/server/v3":            "store/etcd: the embedded server",
 	"go.uber.org/zap":                      "store/etcd: etcd's log, to be passed on",
 	"go.yaml.in/yaml/v3":                   "lint, suite: where in a YAML text something stands",

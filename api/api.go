@@ -60,6 +60,7 @@ type Config struct {
 	Authz     authz.Authorizer    // nil: authz.Standard()
 	Admission Admission           // nil: nothing but the life cycle of namespaces
 	Checks    []Check             // of the server's health, besides ping
+	Snapshot  Snapshot            // nil: /snapshot is not there
 
 	Audit   *audit.Auditor       // nil: nothing is recorded
 	Metrics *prometheus.Registry // nil: one of its own
@@ -220,7 +221,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // finish ends a request, also one that panicked.
 func (q *request) finish(start time.Time) {
-	if p := recover(); p != nil {
+	p := recover()
+	if q.cancel != nil {
+		q.cancel()
+	}
+	if q.counted != nil {
+		q.counted.now.Add(-1)
+	}
+	if p != nil {
 		if p == http.ErrAbortHandler {
 			panic(http.ErrAbortHandler)
 		}
@@ -231,12 +239,6 @@ func (q *request) finish(start time.Time) {
 			panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
 		}
 		q.fail(status.Internal(fmt.Errorf("this request caused the server to panic")))
-	}
-	if q.cancel != nil {
-		q.cancel()
-	}
-	if q.counted != nil {
-		q.counted.now.Add(-1)
 	}
 	q.audit.Complete()
 	q.h.metrics.observe(q, start)
@@ -265,11 +267,11 @@ func requestInfo(q *request) (bool, error) {
 		q.query = q.r.URL.Query()
 	}
 	q.info = parseInfo(q.r, q.query)
-	q.long = q.verb == "watch"
+	q.long = q.verb == "watch" || q.path == snapshotPath
 	return false, nil
 }
 
-// deadline limits how long the request may take, watches excepted.
+// deadline limits how long the request may take, unless it is long-running.
 func deadline(q *request) (bool, error) {
 	limit := q.h.Timeout
 	if text := q.query.Get("timeout"); text != "" {

@@ -41,4 +41,18 @@ func TestRequestsInFlight(t *testing.T) {
 	if n := s.h.reads.now.Load() + s.h.writes.now.Load(); n != 0 {
 		t.Errorf("%d requests are counted after the last one", n)
 	}
+	for name, breaks := range map[string]http.HandlerFunc{
+		"that end in a panic":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200); panic("broken") },
+		"that cut their answer off": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		s.h.discovery = breaks
+		func() {
+			defer func() { _ = recover() }()
+			s.h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/apis", nil))
+			t.Error("the connection is not cut")
+		}()
+		if n := s.h.reads.now.Load(); n != 0 {
+			t.Errorf("%d requests are counted after those %s", n, name)
+		}
+	}
 }

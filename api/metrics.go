@@ -163,7 +163,7 @@ func verbLabel(q *request) string {
 // pathLabel names the fixed paths.
 func pathLabel(path string) string {
 	switch path {
-	case "/healthz", "/livez", "/readyz", "/version", "/metrics", "/api", "/apis", "/openapi/v2", "/openapi/v3":
+	case "/healthz", "/livez", "/readyz", "/version", "/metrics", "/api", "/apis", "/openapi/v2", "/openapi/v3", snapshotPath:
 		return path
 	}
 	return ""

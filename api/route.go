@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -50,6 +49,11 @@ func (q *request) servePath() error {
 		q.send(http.StatusOK, q.h.version)
 	case "metrics":
 		q.forward(q.h.metrics.handler)
+	case "snapshot":
+		if q.h.Snapshot == nil || rest != "" {
+			return q.index(false)
+		}
+		return q.snapshot()
 	case "api", "apis":
 		q.forward(q.h.discovery)
 	case "openapi":
@@ -75,29 +79,34 @@ func (q *request) health(endpoint, only string) {
 
 // forward lets another handler answer.
 func (q *request) forward(h http.Handler) {
-	w := &recorder{ResponseWriter: q.w, audit: q.audit}
+	w := &recorder{ResponseWriter: q.w, q: q}
 	h.ServeHTTP(w, q.r)
-	q.code = w.code
-	if q.code == 0 {
-		q.code = http.StatusOK
-		q.audit.Code(q.code)
-	}
+	w.note(http.StatusOK)
 }
 
-// recorder notes the code of an answer.
+// recorder notes the code of an answer, at once: what serves it may panic later.
 type recorder struct {
 	http.ResponseWriter
-	code  int
-	audit *audit.Record
+	q *request
+}
+
+func (w *recorder) note(code int) {
+	if w.q.code == 0 {
+		w.q.code = code
+		w.q.audit.Code(code)
+	}
 }
 
 // WriteHeader notes the code.
 func (w *recorder) WriteHeader(code int) {
-	if w.code == 0 {
-		w.code = code
-		w.audit.Code(code)
-	}
+	w.note(code)
 	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write notes the code of an answer that does not name one.
+func (w *recorder) Write(b []byte) (int, error) {
+	w.note(http.StatusOK)
+	return w.ResponseWriter.Write(b)
 }
 
 // Unwrap is for http.ResponseController.
@@ -106,6 +115,9 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // index lists the paths, also in answer to a path that nothing serves.
 func (q *request) index(root bool) error {
 	paths := []string{"/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}
+	if q.h.Snapshot != nil {
+		paths = append(paths, snapshotPath)
+	}
 	snapshot := q.h.Kinds.Load()
 	for _, c := range q.h.health.checks {
 		paths = append(paths, "/readyz/"+c.Name)

@@ -62,6 +62,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Checks: []api.Check{{Name: "etcd", Do: p.store.Ping}},
 		Logger: s.logger,
 
+		Snapshot:  snapshotOf(p.store),
 		Audiences: s.audiences,
 		Tokens:    s.tokens,
 		Audit:     p.recorder,

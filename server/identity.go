@@ -47,10 +47,11 @@ func newIdentity(c *Config, port int) (*identity, error) {
 	if name, err := os.Hostname(); err == nil && name != "" {
 		id.hosts = append(id.hosts, name)
 	}
+	id.hosts = append(id.hosts, c.TLSNames...)
 	dir := ""
 	if c.DataDir != "" {
 		dir = filepath.Join(c.DataDir, "pki")
-		path, err := filepath.Abs(filepath.Join(c.DataDir, "admin.kubeconfig"))
+		path, err := filepath.Abs(filepath.Join(c.DataDir, KubeconfigFile))
 		if err != nil {
 			return nil, err
 		}

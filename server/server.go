@@ -50,6 +50,9 @@ const (
 	DefaultSecurePort  = 6443
 )
 
+// KubeconfigFile is the name of the administrator's kubeconfig in the data directory.
+const KubeconfigFile = "admin.kubeconfig"
+
 // Config says what to run. Empty fields take the defaults named.
 type Config struct {
 	DataDir     string // "keelson-data"; with a Store, "" means that nothing is written to disk
@@ -66,7 +69,8 @@ type Config struct {
 	ClientCAFile  string // whose client certificates are accepted, besides the server's own
 	TLSCertFile   string // to serve with, in place of a certificate of the server's own authority
 	TLSKeyFile    string
-	TokenAuthFile string // bearer tokens, CSV: token,user,uid,"group,…"
+	TLSNames      []string // names and addresses that a certificate of the server's own authority is for, besides this machine's
+	TokenAuthFile string   // bearer tokens, CSV: token,user,uid,"group,…"
 
 	// Authentication is who is believed besides.
 	Authentication Authentication
@@ -272,7 +276,7 @@ func (s *Server) openStore(ctx context.Context) (store.Store, error) {
 	if len(c.EtcdServers) > 0 {
 		e.Endpoints, e.CAFile, e.CertFile, e.KeyFile = c.EtcdServers, c.EtcdCAFile, c.EtcdCertFile, c.EtcdKeyFile
 	} else {
-		e.DataDir = filepath.Join(c.DataDir, "etcd")
+		e.DataDir = etcdDir(c.DataDir)
 	}
 	st, err := etcd.Open(ctx, e)
 	if err != nil {
@@ -280,6 +284,23 @@ func (s *Server) openStore(ctx context.Context) (store.Store, error) {
 	}
 	s.opened = append(s.opened, st)
 	return st, nil
+}
+
+// snapshotOf returns nil for a store that no snapshot can be taken of.
+func snapshotOf(st store.Store) api.Snapshot {
+	if s, ok := st.(etcd.Snapshotter); ok {
+		return s.Snapshot
+	}
+	return nil
+}
+
+// etcdDir is where in a data directory the embedded etcd is.
+func etcdDir(dataDir string) string { return filepath.Join(dataDir, "etcd") }
+
+// Restore lays out a data directory that has no etcd in it for a server that goes on from a snapshot, a file that /snapshot or
+// etcd's own tools made.
+func Restore(file, dataDir string, logger *slog.Logger) error {
+	return etcd.Restore(file, etcdDir(dataDir), logger)
 }
 
 // Run serves until ctx ends, then stops: it says it is not ready, ends watches,

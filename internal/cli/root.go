@@ -86,6 +86,6 @@ Start a server, and in another terminal talk to it:
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newAuthzCommand(), newEnvtestAssetsCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newAuthzCommand(), newEnvtestAssetsCommand(), newSnapshotCommand(), newKubeconfigCommand(), newVersionCommand())
 	return root
 }

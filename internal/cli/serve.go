@@ -45,7 +45,10 @@ Flags have the names that kube-apiserver gives them.`,
 		Example: `  # Everything in ./keelson-data, at https://127.0.0.1:6443
   keelson serve
 
-  # For other machines, too, with a certificate of your own
+  # For other machines, too
+  keelson serve --bind-address 0.0.0.0 --tls-san keelson.example.com
+
+  # The same, with a certificate of your own
   keelson serve --bind-address 0.0.0.0 --tls-cert-file tls.crt --tls-private-key-file tls.key
 
   # Several servers before one etcd cluster
@@ -86,6 +89,7 @@ Flags have the names that kube-apiserver gives them.`,
 	f.IntVar(&c.SecurePort, "secure-port", server.DefaultSecurePort, "`port` to listen at; 0 for any free one")
 	f.StringVar(&c.TLSCertFile, "tls-cert-file", "", "`file` with the certificate to serve with, its chain after it")
 	f.StringVar(&c.TLSKeyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
+	f.StringSliceVar(&c.TLSNames, "tls-san", nil, "`names` and addresses by which clients reach the server, for the certificate that it makes itself")
 	f.StringVar(&c.ClientCAFile, "client-ca-file", "", "`file` with further authorities of client certificates")
 	f.StringVar(&c.TokenAuthFile, "token-auth-file", "", "CSV `file` of bearer tokens: token,user,uid,\"group1,group2\"")
 	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "`URLs` of an etcd cluster to use in place of the embedded etcd")

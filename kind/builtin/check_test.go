@@ -94,6 +94,12 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// statefulText is a stateful set that mounts the volume data of one of its claims.
+func statefulText(claimMeta, claimSpec string) string {
+	text := strings.Replace(deployText, "image: i", "image: i, volumeMounts: [{name: data, mountPath: /data}]", 1)
+	return strings.Replace(text, "spec: {", "spec: {volumeClaimTemplates: [{metadata: "+claimMeta+", "+claimSpec+"}], ", 1)
+}
+
 func TestChecks(t *testing.T) {
 	for _, c := range []struct {
 		line                     int
@@ -119,6 +125,9 @@ func TestChecks(t *testing.T) {
 		{where(), "apps", "deployments", strings.Replace(deployText, "spec: {", "spec: {strategy: {type: Other}, ", 1), "", `spec.strategy.type: Unsupported value: "Other": supported values: "Recreate", "RollingUpdate"`},
 		{where(), "apps", "statefulsets", strings.Replace(deployText, "spec: {", "spec: {replicas: 3, ", 1), deployText, ""},
 		{where(), "apps", "statefulsets", strings.Replace(deployText, "spec: {", "spec: {serviceName: s, ", 1), deployText, "spec: Forbidden: updates to statefulset spec for fields other than 'replicas'"},
+		{where(), "apps", "statefulsets", statefulText("{name: data}", claimText), "", ""},
+		{where(), "apps", "statefulsets", statefulText("{name: other}", claimText), "", `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"`},
+		{where(), "apps", "statefulsets", statefulText("{name: data}", "spec: {}"), "", "spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required"},
 		{where(), "", "persistentvolumeclaims", strings.Replace(claimText, "1Gi", "2Gi", 1), claimText, ""},
 		{where(), "", "persistentvolumeclaims", strings.Replace(claimText, "spec: {", "spec: {storageClassName: s, ", 1), claimText, "spec: Forbidden: spec is immutable after creation except resources.requests"},
 		{where(), "", "services", `spec: {}`, "", "spec.ports: Required value"},

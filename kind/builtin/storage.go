@@ -171,8 +171,11 @@ func checkClaim(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorL
 	if scope == schema.Status {
 		return nil
 	}
+	return checkClaimSpec(d.Root().Get("spec"), field.NewPath("spec"))
+}
+
+func checkClaimSpec(spec doc.Value, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	spec, path := d.Root().Get("spec"), field.NewPath("spec")
 	if spec.Get("accessModes").Len() == 0 {
 		errs = append(errs, field.Required(path.Child("accessModes"), "at least 1 access mode is required"))
 	}

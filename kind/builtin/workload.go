@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ func checkPod(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorL
 	if scope == schema.Status {
 		return nil
 	}
-	errs := checkPodSpec(d.Root().Get("spec"), field.NewPath("spec"))
+	errs := checkPodSpec(d.Root().Get("spec"), field.NewPath("spec"), nil)
 	if old != nil && scope == schema.Whole {
 		errs = append(errs, checkPodUpdate(d, old)...)
 	}
@@ -46,7 +47,14 @@ func checkWorkload(name string, restart ...string) checker {
 			}
 		}
 		errs = append(errs, checkSelector(name, spec, path)...)
-		errs = append(errs, checkTemplate(spec.Get("template"), path.Child("template"), restart)...)
+		claims := map[string]bool{}
+		for i, claim := range spec.Get("volumeClaimTemplates").Items() {
+			claims[strings.Clone(claim.At("metadata", "name").Text())] = true
+			if old == nil { // they cannot be changed
+				errs = append(errs, checkClaimSpec(claim.Get("spec"), path.Child("volumeClaimTemplates").Index(i).Child("spec"))...)
+			}
+		}
+		errs = append(errs, checkTemplate(spec.Get("template"), path.Child("template"), claims, restart)...)
 		if old != nil && name != "" && !doc.Equal(spec.Get("selector"), old.Root().At("spec", "selector")) {
 			errs = append(errs, field.Invalid(path.Child("selector"), selectorOf(spec.Get("selector")), "field is immutable").WithOrigin("immutable"))
 		}
@@ -99,12 +107,12 @@ func checkSelector(name string, spec doc.Value, path *field.Path) field.ErrorLis
 	return nil
 }
 
-// checkTemplate checks a template of pods.
-func checkTemplate(t doc.Value, path *field.Path, restart []string) field.ErrorList {
+// checkTemplate checks a template of pods, which have volumes by the names of claims besides.
+func checkTemplate(t doc.Value, path *field.Path, claims map[string]bool, restart []string) field.ErrorList {
 	if t.Kind() != doc.Object {
 		return field.ErrorList{field.Required(path, "")}
 	}
-	errs := checkPodSpec(t.Get("spec"), path.Child("spec"))
+	errs := checkPodSpec(t.Get("spec"), path.Child("spec"), claims)
 	if policy := t.At("spec", "restartPolicy").Text(); policy != "" && !slices.Contains(restart, policy) {
 		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), strings.Clone(policy), restart))
 	}
@@ -124,15 +132,19 @@ func checkCronJob(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.Erro
 		errs = append(errs, field.Invalid(field.NewPath("metadata").Child("name"), strings.Clone(name), "must be no more than 52 characters"))
 	}
 	return append(errs, checkTemplate(spec.At("jobTemplate", "spec", "template"),
-		path.Child("jobTemplate", "spec", "template"), []string{"OnFailure", "Never"})...)
+		path.Child("jobTemplate", "spec", "template"), nil, []string{"OnFailure", "Never"})...)
 }
 
-// checkPodSpec checks containers and volumes.
-func checkPodSpec(spec doc.Value, path *field.Path) field.ErrorList {
+// checkPodSpec checks containers and volumes. A claim takes the place of a volume of the same name.
+func checkPodSpec(spec doc.Value, path *field.Path, claims map[string]bool) field.ErrorList {
 	var errs field.ErrorList
 	volumes := map[string]bool{}
+	maps.Copy(volumes, claims)
 	for i, v := range spec.Get("volumes").Items() {
 		at, name := path.Child("volumes").Index(i).Child("name"), strings.Clone(v.Get("name").Text())
+		if claims[name] {
+			continue
+		}
 		if found := checkLabel(at, name); len(found) > 0 {
 			errs = append(errs, found...)
 		} else if volumes[name] {

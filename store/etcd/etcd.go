@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path"
 	"strings"
@@ -80,6 +81,7 @@ type server interface {
 	compactOnce(ctx context.Context) (int64, error)     // one step of the compaction loop; the revision compacted to, or 0
 	failed() <-chan struct{}                            // closed when the server is beyond help
 	failure() error                                     // why
+	snapshot(ctx context.Context, w io.Writer) error    // everything, as etcd's tools write it
 	close() error
 }
 

@@ -1,0 +1,120 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keelson-io/keelson/store"
+)
+
+// take writes a snapshot of a store to a file.
+func take(t *testing.T, s store.Store) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := s.(Snapshotter).Snapshot(context.Background(), &b); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestRestore holds that a restored store has what was acknowledged before the snapshot, and nothing of what came after it.
+func TestRestore(t *testing.T) {
+	ctx := context.Background()
+	s := openTest(t, Config{})
+	for i := range 100 {
+		if _, err := s.Create(ctx, fmt.Sprintf("things/%03d", i), []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for how, from := range map[string]store.Store{"embedded": s, "cluster": openTest(t, Config{Endpoints: []string{listen(t, s, nil)}})} {
+		t.Run(how, func(t *testing.T) {
+			file := take(t, from)
+			lost, err := s.Create(ctx, "things/lost-"+how, []byte(`{}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := filepath.Join(t.TempDir(), "deep", "etcd")
+			if err := Restore(file, dir, slog.Default()); err != nil {
+				t.Fatal(err)
+			}
+			again := openTest(t, Config{DataDir: dir})
+			page, err := again.List(ctx, "things/", store.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range page.Items {
+				if item.Key == "things/lost-"+how {
+					t.Error("what came after the snapshot is there")
+				}
+			}
+			if len(page.Items) < 100 {
+				t.Errorf("got %d things, want 100", len(page.Items))
+			}
+			if page.Rev <= lost {
+				t.Errorf("revision %d is not beyond %d, which clients remember", page.Rev, lost)
+			}
+			w, err := again.Watch(ctx, "things/", lost)
+			if err == nil {
+				_, err = w.Next(ctx)
+				w.Close()
+			}
+			if !errors.Is(err, store.ErrCompacted) {
+				t.Errorf("a watch from the lost time: got %v, want ErrCompacted", err)
+			}
+			if _, err := again.Create(ctx, "things/new", []byte(`{}`)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestRestoreRefuses holds what is no snapshot, and that nothing is overwritten or left behind.
+func TestRestoreRefuses(t *testing.T) {
+	file := take(t, openTest(t, Config{}))
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(whole)
+	damaged[len(damaged)/2] ^= 1
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"cut off": {whole[:len(whole)-100], "only a part of one"},
+		"empty":   {nil, "only a part of one"},
+		"damaged": {damaged, "is damaged"},
+	} {
+		if err := os.WriteFile(file, c.data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		parent := t.TempDir()
+		if err := Restore(file, filepath.Join(parent, "etcd"), slog.Default()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+		if left, _ := os.ReadDir(parent); len(left) > 0 {
+			t.Errorf("%s: left behind: %v", name, left)
+		}
+	}
+	if err := os.WriteFile(file, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Restore(file, full, slog.Default()); err == nil || !strings.Contains(err.Error(), "is not empty") {
+		t.Errorf("into a directory with something in it: got %v", err)
+	}
+}
