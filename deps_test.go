@@ -76,7 +76,7 @@ var arrows = map[string]string{
 	"keelsontest":          "server store/mem",
 	"internal/manifest":    "",
 	"internal/offline":     "audit doc internal/manifest kind meta server status store store/mem",
-	"lint":                 "cel doc kind meta schema schema/structural",
+	"lint":                 "admission admission/conditions admission/match admission/typecheck cel doc kind kind/builtin meta schema schema/structural",
 	"suite":                "internal/manifest internal/offline",
 	"internal/cli":         "audit authn authz authz/abac authz/config authz/node authz/rbac authz/reload authz/webhook cel controller/roles doc internal/kubehook internal/manifest internal/offline kind lint server status store/etcd suite",
 	"internal/testcrds":    "",

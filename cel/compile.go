@@ -349,10 +349,11 @@ func (c *compiler) selection(e ast.Expr) *code {
 // indexing compiles a[b], a[?b] and a.?b.
 func (c *compiler) indexing(e ast.Expr, optional bool) *code {
 	args := e.AsCall().Args()
-	if fused := c.splitItem(args[0], args[1]); fused != nil && !optional {
+	key := c.node(args[1])
+	if fused := c.splitItem(args[0], key); fused != nil && !optional {
 		return fused
 	}
-	operand, key := c.node(args[0]), c.node(args[1])
+	operand := c.node(args[0])
 	s := step{optional: optional}
 	if key.konst != nil {
 		if bad := checkKey(*key.konst); bad.failed() {

@@ -275,13 +275,12 @@ func estimateEquals(a, b checker.AstNode) *callEstimate {
 	if name := t.TypeName(); t.Kind() == types.OpaqueKind && (name == ipType.TypeName() || name == cidrType.TypeName()) {
 		return fixed(1)
 	}
-	switch t.TypeName() { // a variable may have been declared by name
-	case quantityType.TypeName(), semverType.TypeName(), authorizerType.TypeName(), pathCheckType.TypeName(),
-		groupCheckType.TypeName(), resourceCheckType.TypeName(), decisionType.TypeName():
+	switch t {
+	case quantityType, semverType, authorizerType, pathCheckType, groupCheckType, resourceCheckType, decisionType:
 		return fixed(1)
-	case formatType.TypeName():
+	case formatType:
 		return priced(costEstimate{Min: 1, Max: 64}.MultiplyByCostFactor(0.1))
-	case urlType.TypeName():
+	case urlType:
 		most := uint64(1)
 		if s := b.ComputedSize(); s != nil {
 			most = s.Max

@@ -39,7 +39,7 @@ func (t *tree) costs() (out Schema, ok bool) {
 	for _, c := range out.Costs {
 		out.Total = plus(out.Total, c.Total)
 	}
-	out.Share = float64(out.Total) / TotalLimit
+	out.Limit, out.Share = TotalLimit, float64(out.Total)/TotalLimit
 	slices.SortStableFunc(out.Costs, func(a, b Cost) int { return cmp.Compare(b.Total, a.Total) })
 	goal := highest(out.Costs)
 	for i := range out.Costs {
@@ -92,7 +92,7 @@ func before(s, sep string) string {
 func newCost(c schema.ExprCost) Cost {
 	path := c.Path.String()
 	out := Cost{Path: path, Where: inObjects(path), Expr: c.Expr, Each: c.Each, Times: c.Times, Total: product(c.Each, c.Times)}
-	out.Share = float64(out.Total) / RuleLimit
+	out.Limit, out.Share = RuleLimit, float64(out.Total)/RuleLimit
 	return out
 }
 

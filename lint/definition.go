@@ -66,15 +66,7 @@ func (d *Definition) name() string {
 // place fills in where a finding stands.
 func (d *Definition) place(f Finding) Finding {
 	f.Where = d.short(f.Path, f.Message)
-	if f.Line == 0 {
-		f.Line, f.Column = d.text.find(f.Path)
-	}
-	if f.Expression != nil {
-		if line, column, ok := d.text.inside(f.Path, f.Expression); ok {
-			f.Line, f.Column = line, column
-		}
-	}
-	return f
+	return d.text.place(f)
 }
 
 // short is a path with versions in place of its index, and schema paths as objects have them. What the message begins with is

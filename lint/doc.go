@@ -1,4 +1,5 @@
-// Package lint says what is wrong with a CustomResourceDefinition before a server does, and what a server would not say.
+// Package lint says what is wrong with a CustomResourceDefinition, an admission policy or its binding before a server does, and what a
+// server would not say.
 //
 // # Terms
 //
@@ -22,7 +23,8 @@
 //
 // # Calls
 //
-// [Load] a definition and [Check] it, alone or as a change of an older one.
+// [Load] a definition and [Check] it, alone or as a change of an older one. [LoadPolicy] policies and bindings and [CheckPolicies]
+// them together, with the definitions of the kinds that they are for.
 package lint
 
 // This file defines what comes out.
@@ -41,7 +43,7 @@ const (
 type Finding struct {
 	Severity Severity `json:"severity"`
 	// Check names what looked: server, rule, cost, draft, contradiction,
-	// no-effect, change.
+	// no-effect, change, type, binding.
 	Check string `json:"check"`
 	// Path is where in the definition, as it is written there; "" stands for all
 	// of it.
@@ -67,7 +69,8 @@ type Expression struct {
 
 // Report is what Check finds.
 type Report struct {
-	Name     string    `json:"name"` // of the definition
+	Kind     string    `json:"kind,omitempty"` // "" if the text is none
+	Name     string    `json:"name"`
 	Source   string    `json:"source"`
 	Line     int       `json:"line"`
 	Findings []Finding `json:"findings"`
@@ -78,9 +81,15 @@ type Report struct {
 type Schema struct {
 	Versions []string `json:"versions"` // that have this schema
 	Total    uint64   `json:"total"`
-	Share    float64  `json:"share"` // of TotalLimit
+	Limit    uint64   `json:"limit"` // of the total: TotalLimit, or what policies have
+	Share    float64  `json:"share"` // of the limit
 	Costs    []Cost   `json:"costs"` // the most expensive first
+
+	policy bool
 }
+
+// OfPolicy reports whether the expressions are a policy's.
+func (s *Schema) OfPolicy() bool { return s.policy }
 
 // Cost is what an expression may cost.
 type Cost struct {
@@ -90,7 +99,8 @@ type Cost struct {
 	Each  uint64  `json:"each"`  // at most, one evaluation
 	Times uint64  `json:"times"` // at most, evaluations for one object
 	Total uint64  `json:"total"`
-	Share float64 `json:"share"` // of RuleLimit
+	Limit uint64  `json:"limit"` // RuleLimit, or what policies have
+	Share float64 `json:"share"` // of the limit
 
 	Advice *Advice `json:"advice,omitempty"` // nil for what is cheap, or cannot be made cheaper by bounds
 }

@@ -97,13 +97,16 @@ func stored(v *kind.Version, d *Definition) (*doc.Doc, error) {
 }
 
 // strict is the finding of a field that is not known, or is there twice.
-func (d *Definition) strict(note string) Finding {
+func (d *Definition) strict(note string) Finding { return d.place(strictly(note)) }
+
+// strictly is the same, without its place.
+func strictly(note string) Finding {
 	f := Finding{Severity: Error, Check: "server", Message: note}
 	if _, rest, ok := strings.Cut(note, ` field "`); ok {
 		f.Path = strings.TrimSuffix(rest, `"`)
 		f.Hint = "a server that reads strictly, as kubectl asks it to, refuses this; otherwise the field is dropped"
 	}
-	return d.place(f)
+	return f
 }
 
 // warned is the finding of a warning; the formats that mean nothing are looked up.
@@ -138,12 +141,21 @@ func (d *Definition) fromServer(e *field.Error) []Finding {
 	if strings.Contains(e.Detail, "estimated rule cost") || strings.Contains(e.Detail, "estimated messageExpression cost") {
 		f.Check = "cost"
 	}
-	expr := d.text.value(f.Path)
-	texts, places := pointers(e.Detail, expr)
-	if len(texts) == 0 {
-		return []Finding{d.place(f)}
+	out := d.text.pointed(f, e.Detail, d.current(f.Path, d.text.value(f.Path), e.Detail))
+	for i := range out {
+		out[i] = d.place(out[i])
 	}
-	hint := d.current(f.Path, expr, e.Detail)
+	return out
+}
+
+// pointed makes a finding for each place in the expression at f that the detail of an error names, and f itself if there are none.
+// The hint goes with the last.
+func (t *text) pointed(f Finding, detail, hint string) []Finding {
+	texts, places := pointers(detail, t.value(f.Path))
+	if len(texts) == 0 {
+		return []Finding{f}
+	}
+	f.Check = "rule"
 	var out []Finding
 	for i := range texts {
 		g := f
@@ -151,7 +163,7 @@ func (d *Definition) fromServer(e *field.Error) []Finding {
 		if i == len(texts)-1 {
 			g.Hint = hint
 		}
-		out = append(out, d.place(g))
+		out = append(out, g)
 	}
 	return out
 }
@@ -159,7 +171,7 @@ func (d *Definition) fromServer(e *field.Error) []Finding {
 // Check reports what is wrong with a definition: as a new one if old is nil, otherwise as a change of old, with what the
 // change breaks.
 func Check(ctx context.Context, d, old *Definition) *Report {
-	r := &Report{Name: d.name(), Source: d.Source.Name, Line: d.Source.Line}
+	r := &Report{Kind: "CustomResourceDefinition", Name: d.name(), Source: d.Source.Name, Line: d.Source.Line}
 	r.Findings = append([]Finding{}, verdict(ctx, d, old)...) // in JSON a list, even if it is empty
 	r.Findings = append(r.Findings, d.drafts()...)
 	if old != nil {
@@ -170,7 +182,10 @@ func Check(ctx context.Context, d, old *Definition) *Report {
 		r.Findings = append(r.Findings, d.further(trees, r.Findings)...)
 	}
 	for _, s := range trees {
-		s.each(func(n node) { r.Findings = append(r.Findings, n.contradictions()...) })
+		s.each(func(n node) {
+			r.Findings = append(r.Findings, n.contradictions()...)
+			r.Findings = append(r.Findings, n.constants(ctx)...)
+		})
 		if c, ok := s.costs(); ok {
 			r.Schemas = append(r.Schemas, c)
 			r.Findings = advise(r.Findings, c)

@@ -100,6 +100,22 @@ func (t *text) find(path string) (line, column int) {
 	return t.first + at.Line - 1, at.Column
 }
 
+// place fills in the position of a finding.
+func (t *text) place(f Finding) Finding {
+	if f.Where == "" {
+		f.Where = f.Path
+	}
+	if f.Line == 0 {
+		f.Line, f.Column = t.find(f.Path)
+	}
+	if f.Expression != nil {
+		if line, column, ok := t.inside(f.Path, f.Expression); ok {
+			f.Line, f.Column = line, column
+		}
+	}
+	return f
+}
+
 // value is the text of a scalar; "" if there is none.
 func (t *text) value(path string) string {
 	if _, v, all := t.walk(path); all && v.Kind == yaml.ScalarNode {

@@ -98,18 +98,14 @@ func declarePlain(general bool) (*plainWorld, error) {
 	return w, nil
 }
 
-// definedOtherwise are the overloads that follow the definition of the language
-// where cel-go does not.
-var definedOtherwise = map[string]bool{
-	"json_encode_dyn": true, "duration_to_milliseconds": true, "string_index_of_string_int": true, "string_last_index_of_string_int": true,
-}
-
 // withoutIntended are the overloads that a general language does not change on
 // purpose: docs/compat.md says which it does.
 func withoutIntended(all []overload) []overload {
 	var out []overload
 	for _, o := range all {
-		if !definedOtherwise[o.id] {
+		switch o.id {
+		case "json_encode_dyn", "duration_to_milliseconds", "string_index_of_string_int", "string_last_index_of_string_int":
+		default:
 			out = append(out, o)
 		}
 	}
@@ -280,9 +276,9 @@ func (noSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstN
 
 func (w *plainWorld) compile(expr string, limit uint64) (sides, outcome, outcome) {
 	x, got := ourOutcome(w.language, expr)
-	ast, err := checked(w.env, expr)
-	if err != nil {
-		return nil, outcome{compile: err.Error()}, got
+	ast, issues := w.env.Compile(expr)
+	if issues != nil {
+		return nil, outcome{compile: "compilation failed: " + issues.String()}, got
 	}
 	est := &library.CostEstimator{SizeEstimator: noSizes{}}
 	options := []cel.ProgramOption{cel.CostLimit(limit), cel.CostTracking(est), cel.InterruptCheckFrequency(100)}

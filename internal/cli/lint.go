@@ -86,23 +86,24 @@ func runLint(ctx context.Context, o lintOptions, paths []string, stdin io.Reader
 	if err := onceStdin(paths, o.old); err != nil {
 		return err
 	}
-	olds, broken, err := readDefinitions(o.old, stdin)
+	olds, err := readLinted(o.old, stdin)
 	if err != nil {
 		return err
 	}
-	if len(broken) > 0 {
+	if broken := olds.broken; len(broken) > 0 {
 		return fmt.Errorf("%s:%d: %s", broken[0].Source, broken[0].Findings[0].Line, broken[0].Findings[0].Message)
 	}
-	definitions, reports, err := readDefinitions(paths, stdin)
+	news, err := readLinted(paths, stdin)
 	if err != nil {
 		return err
 	}
-	if len(definitions) == 0 && len(reports) == 0 {
-		return fmt.Errorf("%s: no CustomResourceDefinition in it", paths[0])
+	reports := news.broken
+	if len(news.set.Definitions)+len(news.set.Policies)+len(reports) == 0 {
+		return fmt.Errorf("%s: no CustomResourceDefinition, admission policy or binding in it", paths[0])
 	}
-	for _, d := range definitions {
+	for _, d := range news.set.Definitions {
 		var old *lint.Definition
-		for _, was := range olds {
+		for _, was := range olds.set.Definitions {
 			if was.CRD.Name == d.CRD.Name {
 				old = was
 			}
@@ -112,6 +113,7 @@ func runLint(ctx context.Context, o lintOptions, paths []string, stdin io.Reader
 			return ctx.Err()
 		}
 	}
+	reports = append(reports, lint.CheckPolicies(ctx, news.set)...)
 	if err := printReports(out, o, reports); err != nil {
 		return err
 	}
@@ -155,14 +157,19 @@ func counts(n map[lint.Severity]int) string {
 	return text
 }
 
-// readDefinitions reads the definitions in files. A document that is no YAML becomes a report.
-func readDefinitions(paths []string, stdin io.Reader) ([]*lint.Definition, []*lint.Report, error) {
-	var out []*lint.Definition
-	var broken []*lint.Report
+// linted is what there is to check, and reports on documents that are no YAML.
+type linted struct {
+	set    lint.PolicySet
+	broken []*lint.Report
+}
+
+// readLinted reads files.
+func readLinted(paths []string, stdin io.Reader) (*linted, error) {
+	out := new(linted)
 	for _, p := range paths {
 		files, err := manifest.Expand(p)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, f := range files {
 			var text []byte
@@ -172,26 +179,49 @@ func readDefinitions(paths []string, stdin io.Reader) ([]*lint.Definition, []*li
 				text, err = os.ReadFile(f)
 			}
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			for _, d := range manifest.Split(f, text) {
-				if d.Err != nil {
-					broken = append(broken, unreadable(d))
-					continue
+				if err := out.add(d, text); err != nil {
+					return nil, err
 				}
-				var head metav1.TypeMeta
-				if json.Unmarshal(d.JSON, &head) != nil || head.Kind != "CustomResourceDefinition" {
-					continue
-				}
-				definition, err := lint.Load(lint.Source{Name: f, Line: d.Line, Text: sourceOf(d, text), Duplicates: d.Duplicates})
-				if err != nil {
-					return nil, nil, err
-				}
-				out = append(out, definition)
 			}
 		}
 	}
-	return out, broken, nil
+	return out, nil
+}
+
+// add adds a document of a file's text.
+func (l *linted) add(d manifest.Document, text []byte) error {
+	if d.Err != nil {
+		l.broken = append(l.broken, unreadable(d))
+		return nil
+	}
+	var head struct {
+		metav1.TypeMeta
+		Metadata struct{ Namespace, Name string }
+	}
+	if json.Unmarshal(d.JSON, &head) != nil && json.Unmarshal(d.JSON, &head.TypeMeta) != nil {
+		return nil
+	}
+	src := lint.Source{Name: d.File, Line: d.Line, Text: sourceOf(d, text), Duplicates: d.Duplicates}
+	switch gk := head.GroupVersionKind().GroupKind(); {
+	case head.Kind == "CustomResourceDefinition":
+		definition, err := lint.Load(src)
+		if err != nil {
+			return err
+		}
+		l.set.Definitions = append(l.set.Definitions, definition)
+	case lint.IsPolicy(gk):
+		policy, err := lint.LoadPolicy(src)
+		if err != nil {
+			return err
+		}
+		l.set.Policies = append(l.set.Policies, policy)
+	default:
+		l.set.Objects = append(l.set.Objects, lint.Identity{GroupKind: gk, Namespace: head.Metadata.Namespace, Name: head.Metadata.Name})
+	}
+	return nil
 }
 
 // unreadable is the report of a document that is no YAML or JSON; its error has the position in it.

@@ -48,10 +48,28 @@ func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 		if what == "" {
 			what = "nothing to complain about"
 		}
-		fmt.Fprintf(&b, "%s: %s\n", plural(len(reports), "definition"), paint("32", what))
+		fmt.Fprintf(&b, "%s: %s\n", checked(reports), paint("32", what))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// checked says how much was checked.
+func checked(reports []*lint.Report) string {
+	definitions := 0
+	for _, r := range reports {
+		if r.Kind == "" || r.Kind == "CustomResourceDefinition" {
+			definitions++
+		}
+	}
+	var parts []string
+	if definitions > 0 {
+		parts = append(parts, plural(definitions, "definition"))
+	}
+	if policies := len(reports) - definitions; policies > 0 {
+		parts = append(parts, fmt.Sprintf("%d policies and bindings", policies))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // sameCosts puts schemas together whose expressions cost the same.
@@ -134,25 +152,36 @@ func printCosts(b *strings.Builder, r *lint.Report, s lint.Schema, o lintOptions
 	if top > 0 && len(shown) > top {
 		shown = shown[:top]
 	}
-	total := fmt.Sprintf("%s of %s (%s)", number(s.Total), number(lint.TotalLimit), percent(s.Share))
-	if s.Total > lint.TotalLimit {
+	total, what := fmt.Sprintf("%s of %s (%s)", number(s.Total), number(s.Limit), percent(s.Share)), "rule"
+	if s.Total > s.Limit {
 		total = paint("31", total)
 	}
-	fmt.Fprintf(b, "%s %s: cost of %s at most %s\n", paint("1", r.Name), strings.Join(s.Versions, ", "), plural(len(s.Costs), "rule"), total)
+	if s.OfPolicy() {
+		what = "expression"
+	}
+	fmt.Fprintf(b, "%s %s: cost of %s at most %s\n", paint("1", r.Name), strings.Join(s.Versions, ", "), plural(len(s.Costs), what), total)
 	if !o.topSet && s.Costs[0].Share < worthShowing {
 		return
 	}
 	rows := [][]string{{"COST", "SHARE", "EACH", "TIMES", "WHERE", "DRIVEN BY", "RULE"}}
+	numbers := 4
+	if s.OfPolicy() {
+		rows, numbers = [][]string{{"COST", "SHARE", "WHERE", "EXPRESSION"}}, 2
+	}
 	for _, c := range shown {
+		if s.OfPolicy() {
+			rows = append(rows, []string{number(c.Total), percent(c.Share), c.Where, cut(c.Expr, 60)})
+			continue
+		}
 		driver := "-"
 		if c.Advice != nil {
 			driver = c.Advice.Driver.String()
 		}
 		rows = append(rows, []string{number(c.Total), percent(c.Share), number(c.Each), number(c.Times), c.Where, driver, cut(c.Expr, 60)})
 	}
-	for i, line := range table(rows, 4) {
+	for i, line := range table(rows, numbers) {
 		switch {
-		case i > 0 && shown[i-1].Total > lint.RuleLimit:
+		case i > 0 && shown[i-1].Total > shown[i-1].Limit:
 			line = paint("31", line)
 		case i == 0:
 			line = paint("1", line)

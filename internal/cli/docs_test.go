@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestLintFindingsInTheDocs holds that the examples of findings in docs/lint.md are findings of the scripts.
+func TestLintFindingsInTheDocs(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/lint.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("testdata/lint*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scripts strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts.Write(text)
+	}
+	_, table, ok := strings.Cut(string(docs), "| Finding | Example |\n| --- | --- |\n")
+	if !ok {
+		t.Fatal("docs/lint.md has no table of examples")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	example := regexp.MustCompile("^\\| `(\\S+)`.*? \\| `(.*?)`.* \\|$")
+	checks := map[string]bool{}
+	for row := range strings.SplitSeq(table, "\n") {
+		m := example.FindStringSubmatch(row)
+		if m == nil {
+			t.Errorf("no example: %s", row)
+			continue
+		}
+		checks[m[1]] = true
+		if !strings.Contains(scripts.String(), m[2]) {
+			t.Errorf("no script finds: %s", m[2])
+		}
+	}
+	for _, check := range []string{"server", "rule", "cost", "draft", "contradiction", "no-effect", "change", "type", "binding"} {
+		if !checks[check] {
+			t.Errorf("no example of %s", check)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package lint
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kind/builtin"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file reads admission policies and their bindings, and asks what a server would say to them.
+
+// Policy is an admission policy, or the binding of one, and where it stands.
+type Policy struct {
+	Source Source
+	JSON   []byte
+	Kind   string // ValidatingAdmissionPolicy, …
+	Name   string
+
+	text *text
+	gvk  apischema.GroupVersionKind
+	// What of it could be decoded; the server's verdict says what is wrong with the rest.
+	policy  *common
+	binding *bound
+}
+
+// common is what validating and mutating policies have, in the form that evaluation takes them in.
+type common struct {
+	params      *admissionv1.ParamKind
+	constraints *admissionv1.MatchResources
+	ignores     bool // failurePolicy
+	variables   []admissionv1.Variable
+	expressions []expression // of all sorts, variables left out, in the order of the text
+	validating  *admissionv1.ValidatingAdmissionPolicy
+}
+
+// bound is what bindings have.
+type bound struct {
+	policy string
+	ref    *admissionv1.ParamRef
+}
+
+// kindsOfPolicies are those that lint checks.
+var kindsOfPolicies = []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+
+// IsPolicy reports whether objects of a kind are admission policies, or bindings of them.
+func IsPolicy(gk apischema.GroupKind) bool {
+	return gk.Group == admissionv1.GroupName && slices.Contains(kindsOfPolicies, gk.Kind)
+}
+
+// Identity is which object something is about.
+type Identity struct {
+	apischema.GroupKind
+	Namespace, Name string
+}
+
+// LoadPolicy reads a policy or binding. The error says why the text is none; one that is merely wrong is not an error.
+func LoadPolicy(src Source) (*Policy, error) {
+	if src.Line == 0 {
+		src.Line = 1
+	}
+	body, err := yaml.YAMLToJSON(src.Text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.Name, err)
+	}
+	var head metav1.TypeMeta
+	if err := json.Unmarshal(body, &head); err != nil || !IsPolicy(head.GroupVersionKind().GroupKind()) {
+		return nil, fmt.Errorf("%s:%d: kind: got %q, want one of %s", src.Name, src.Line, head.Kind, strings.Join(kindsOfPolicies, ", "))
+	}
+	p := &Policy{Source: src, JSON: body, Kind: head.Kind, text: readText(src), gvk: head.GroupVersionKind()}
+	var named struct{ Metadata struct{ Name string } }
+	if json.Unmarshal(body, &named) == nil {
+		p.Name = named.Metadata.Name
+	}
+	p.read()
+	return p, nil
+}
+
+// read decodes what there is.
+func (p *Policy) read() {
+	switch p.Kind {
+	case "ValidatingAdmissionPolicy":
+		var v admissionv1.ValidatingAdmissionPolicy
+		if json.Unmarshal(p.JSON, &v) == nil {
+			s := &v.Spec
+			p.policy = &common{params: s.ParamKind, constraints: s.MatchConstraints, variables: s.Variables, validating: &v,
+				ignores: s.FailurePolicy != nil && *s.FailurePolicy == admissionv1.Ignore}
+			p.policy.conditions(s.MatchConditions)
+			p.policy.validations(s)
+		}
+	case "MutatingAdmissionPolicy":
+		var m admissionv1.MutatingAdmissionPolicy
+		if json.Unmarshal(p.JSON, &m) == nil {
+			s := &m.Spec
+			p.policy = &common{params: s.ParamKind, constraints: s.MatchConstraints, variables: s.Variables,
+				ignores: s.FailurePolicy != nil && *s.FailurePolicy == admissionv1.Ignore}
+			p.policy.conditions(s.MatchConditions)
+			p.policy.mutations(s.Mutations)
+		}
+	case "ValidatingAdmissionPolicyBinding":
+		var b admissionv1.ValidatingAdmissionPolicyBinding
+		if json.Unmarshal(p.JSON, &b) == nil {
+			p.binding = &bound{b.Spec.PolicyName, b.Spec.ParamRef}
+		}
+	case "MutatingAdmissionPolicyBinding":
+		var b admissionv1.MutatingAdmissionPolicyBinding
+		if json.Unmarshal(p.JSON, &b) == nil {
+			p.binding = &bound{b.Spec.PolicyName, b.Spec.ParamRef}
+		}
+	}
+}
+
+// PolicySet is policies and what they are checked with.
+type PolicySet struct {
+	Policies    []*Policy     // bindings, too
+	Definitions []*Definition // of the kinds that they are for, and of parameters; built-in kinds are known
+	Objects     []Identity    // that there are besides: parameters
+}
+
+// CheckPolicies reports what is wrong with each of the policies and bindings of a set.
+func CheckPolicies(ctx context.Context, set PolicySet) []*Report {
+	known := new(kind.Registry)
+	for _, k := range builtin.All() {
+		known.Put(k)
+	}
+	for _, d := range set.Definitions {
+		if k, err := kind.Compile(d.CRD); err == nil && len(kind.ValidateCRD(d.CRD)) == 0 {
+			known.Put(k.With(true, false))
+		}
+	}
+	s := &policySet{PolicySet: set, kinds: known.Load()}
+	var out []*Report
+	for _, p := range set.Policies {
+		out = append(out, s.check(ctx, p))
+	}
+	return out
+}
+
+// policySet is a set at work.
+type policySet struct {
+	PolicySet
+	kinds *kind.Snapshot
+}
+
+func (s *policySet) check(ctx context.Context, p *Policy) *Report {
+	r := &Report{Kind: p.Kind, Name: p.Name, Source: p.Source.Name, Line: p.Source.Line, Findings: []Finding{}}
+	r.Findings = append(r.Findings, p.verdict(ctx, s.kinds)...)
+	if p.binding != nil {
+		r.Findings = append(r.Findings, s.uses(p)...)
+	}
+	if p.policy != nil && Worst(r.Findings) != Error {
+		r.Findings = append(r.Findings, s.unused(p)...)
+		r.Findings = append(r.Findings, s.types(p)...)
+		r.Findings = append(r.Findings, p.policy.logic(ctx)...)
+		r.Schemas = s.costs(p)
+	}
+	for i, f := range r.Findings {
+		r.Findings[i] = p.text.place(f)
+	}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return a.Line - b.Line })
+	return r
+}
+
+// verdict lists what a server says to p as a new object.
+func (p *Policy) verdict(ctx context.Context, kinds *kind.Snapshot) []Finding {
+	var v *kind.Version
+	for k := range kinds.InGroup(p.gvk.Group) {
+		if k.Name == p.Kind {
+			v = k.Version(p.gvk.Version)
+		}
+	}
+	if v == nil {
+		return []Finding{{Severity: Error, Check: "server", Path: "apiVersion", Message: fmt.Sprintf("no kind %s in version %q", p.Kind, p.gvk.GroupVersion())}}
+	}
+	object := new(doc.Doc)
+	found, err := v.Decode(object, p.JSON)
+	if err != nil {
+		return []Finding{{Severity: Error, Check: "server", Message: err.Error()}}
+	}
+	var out []Finding
+	notes := slices.Clone(p.Source.Duplicates)
+	if found != 0 {
+		notes = append(notes, v.Strict(p.JSON)...)
+	}
+	for _, note := range notes {
+		out = append(out, strictly(note))
+	}
+	v.PrepareCreate(object)
+	meta.FillCreate(meta.Object{Doc: object}, time.Now())
+	result := v.Validate(ctx, object, nil, schema.Whole)
+	for _, e := range result.Errors {
+		f := Finding{Severity: Error, Check: "server", Path: e.Field, Message: e.ErrorBody()}
+		out = append(out, p.text.pointed(f, e.Detail, "")...)
+	}
+	for _, w := range result.Warnings {
+		out = append(out, Finding{Severity: Warning, Check: "server", Message: w})
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+package lint
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-io/keelson/admission/typecheck"
+	"github.com/keelson-io/keelson/cel"
+)
+
+// This file finds what of policies, bindings, parameters and variables does not fit together, or is not there.
+
+// typeOf is the type of the objects of a version of a definition.
+func typeOf(d *Definition, version int) (*cel.Type, error) {
+	v := &d.CRD.Spec.Versions[version]
+	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		return nil, fmt.Errorf("version %s has no schema", v.Name)
+	}
+	raw, err := json.Marshal(v.Schema.OpenAPIV3Schema)
+	if err != nil {
+		return nil, err
+	}
+	return cel.TypeOfSchema(raw, true)
+}
+
+// paramType is the type of parameters, nil if they are not defined.
+func (s *policySet) paramType(k *admissionv1.ParamKind) *cel.Type {
+	for _, d := range s.Definitions {
+		for i, v := range d.CRD.Spec.Versions {
+			if d.CRD.Spec.Names.Kind == k.Kind && d.CRD.Spec.Group+"/"+v.Name == k.APIVersion {
+				if t, err := typeOf(d, i); err == nil {
+					return t
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// binds reports whether p, a binding, binds q.
+func (p *Policy) binds(q *Policy) bool {
+	return p.Kind == q.Kind+"Binding" && p.binding.policy == q.Name
+}
+
+// uses finds what a binding names that is not there.
+func (s *policySet) uses(p *Policy) []Finding {
+	b := p.binding
+	if b.policy == "" {
+		return nil // the server's verdict says so
+	}
+	at := slices.IndexFunc(s.Policies, func(q *Policy) bool { return q.policy != nil && p.binds(q) })
+	if at < 0 {
+		return []Finding{{Severity: Warning, Check: "binding", Path: "spec.policyName",
+			Message: fmt.Sprintf("no %s %q is among the files: the binding has no effect before there is one", strings.TrimSuffix(p.Kind, "Binding"), b.policy)}}
+	}
+	params := s.Policies[at].policy.params
+	switch {
+	case params == nil && b.ref != nil:
+		return []Finding{{Severity: Warning, Check: "binding", Path: "spec.paramRef",
+			Message: fmt.Sprintf("policy %q has no paramKind: the parameter is never read", b.policy)}}
+	case params == nil:
+		return nil
+	case b.ref == nil:
+		return []Finding{{Severity: Warning, Check: "binding", Path: "spec",
+			Message: fmt.Sprintf("policy %q has parameters of kind %s and the binding names none: params is null", b.policy, params.Kind),
+			Hint:    "name one with paramRef"}}
+	}
+	return s.missing(p, params)
+}
+
+// missing finds parameters that are not there.
+func (s *policySet) missing(p *Policy, params *admissionv1.ParamKind) []Finding {
+	ref := p.binding.ref
+	if ref.Name == "" {
+		return nil
+	}
+	gv, err := apischema.ParseGroupVersion(params.APIVersion)
+	if err != nil {
+		return nil
+	}
+	want := gv.WithKind(params.Kind).GroupKind()
+	there := slices.ContainsFunc(s.Objects, func(o Identity) bool {
+		return o.GroupKind == want && o.Name == ref.Name && (ref.Namespace == "" || ref.Namespace == cmp.Or(o.Namespace, metav1.NamespaceDefault))
+	})
+	if there {
+		return nil
+	}
+	name := ref.Name
+	if ref.Namespace != "" {
+		name = ref.Namespace + "/" + name
+	}
+	f := Finding{Severity: Warning, Check: "binding", Path: "spec.paramRef.name", Message: fmt.Sprintf("no %s %s is among the files", params.Kind, name),
+		Hint: "without it the binding has no effect (parameterNotFoundAction: Allow)"}
+	if ref.ParameterNotFoundAction == nil || *ref.ParameterNotFoundAction == admissionv1.DenyAction {
+		f.Hint = "without it every request is denied that the binding is for (parameterNotFoundAction: Deny)"
+	}
+	return []Finding{f}
+}
+
+// unused finds what of a policy nothing refers to, and parameters of a kind that nobody defines.
+func (s *policySet) unused(p *Policy) []Finding {
+	var out []Finding
+	if !slices.ContainsFunc(s.Policies, func(q *Policy) bool { return q.binding != nil && q.binds(p) }) {
+		out = append(out, Finding{Severity: Warning, Check: "binding", Path: "metadata.name",
+			Message: "no binding among the files names the policy: it is not in force before one does"})
+	}
+	c := p.policy
+	if c.params != nil {
+		if gv, err := apischema.ParseGroupVersion(c.params.APIVersion); err == nil && !s.defined(gv.WithKind(c.params.Kind)) {
+			out = append(out, Finding{Severity: Warning, Check: "binding", Path: "spec.paramKind",
+				Message: fmt.Sprintf("kind %s of %s is not built in, and no definition of it is among the files: without one every request is an error that failurePolicy decides about",
+					c.params.Kind, c.params.APIVersion)})
+		}
+	}
+	return append(out, c.unread()...)
+}
+
+func (s *policySet) defined(gvk apischema.GroupVersionKind) bool {
+	for k := range s.kinds.InGroup(gvk.Group) {
+		if k.Name == gvk.Kind && k.Version(gvk.Version) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// dynamic finds uses of variables that are not by a plain name.
+var dynamic = regexp.MustCompile(`\bvariables\b\s*[^.\s]|\bvariables\s*$`)
+
+// unread finds variables that no expression reads.
+func (c *common) unread() []Finding {
+	var all []string
+	for _, v := range c.variables {
+		all = append(all, v.Expression)
+	}
+	for _, e := range c.expressions {
+		all = append(all, e.text)
+	}
+	if slices.ContainsFunc(all, dynamic.MatchString) {
+		return nil
+	}
+	var out []Finding
+	for i, v := range c.variables {
+		read := regexp.MustCompile(`\bvariables\s*\.\s*\??\s*` + regexp.QuoteMeta(v.Name) + `\b`)
+		if !slices.ContainsFunc(all, read.MatchString) {
+			out = append(out, Finding{Severity: Warning, Check: "no-effect", Path: specPath.Child("variables").Index(i).Child("name").String(),
+				Message: fmt.Sprintf("no expression reads variables.%s: it is never computed", v.Name)})
+		}
+	}
+	return out
+}
+
+// types finds what does not fit the kinds that a policy is for: a server writes that into the policy's status.
+func (s *policySet) types(p *Policy) []Finding {
+	if p.policy.validating == nil {
+		return nil // servers check the types of validating policies only
+	}
+	var out []Finding
+	for _, w := range typecheck.Check(p.policy.validating, s.kinds) {
+		for of := range strings.SplitSeq(strings.TrimSpace(w.Warning), "\n\n") {
+			kind, detail, ok := strings.Cut(of, ": ")
+			if !ok {
+				continue
+			}
+			texts, places := pointers(detail, p.text.value(w.FieldRef))
+			for i := range texts {
+				out = append(out, Finding{Severity: Warning, Check: "type", Path: w.FieldRef, Message: texts[i] + ", for " + kind, Expression: places[i]})
+			}
+			if len(texts) == 0 {
+				out = append(out, Finding{Severity: Warning, Check: "type", Path: w.FieldRef, Message: detail + ", for " + kind})
+			}
+		}
+	}
+	return out
+}
