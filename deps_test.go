@@ -95,6 +95,7 @@ var modules = map[string]string{
 	"github.com/munnerz/goautoneg":         "api: the Accept header as upstream reads it",
 	"github.com/prometheus/client_golang":  "api: /metrics",
 	"github.com/spf13/cobra":               "internal/cli: commands, flags, completion",
+	"github.com/spf13/pflag":               "internal/cli: flags in groups",
 	"github.com/tidwall/btree":             "cache, kind, store/mem: sorted snapshots that share what did not change",
 	"go.etcd.io/etcd/api/v3":               "store/etcd: the wire types and errors of etcd",
 	"go.etcd.io/etcd/client/pkg/v3":        "store/etcd: TLS of the client",

@@ -82,21 +82,33 @@ Flags have the names that kube-apiserver gives them.`,
 			return serve(cmd.Context(), c, cmd.OutOrStdout())
 		},
 	}
-	f := cmd.Flags()
-	f.SortFlags = false
+	serveFlags(&c, &believed, &format, &verbosity).install(cmd)
+	return cmd
+}
+
+// serveFlags are the flags of the server by what they are about.
+func serveFlags(c *server.Config, believed *authnValues, format *string, verbosity *int) *flagGroups {
+	groups := &flagGroups{}
+	f := groups.set("Serving")
 	f.StringVar(&c.DataDir, "data-dir", server.DefaultDataDir, "`directory` that everything is kept in")
 	f.StringVar(&c.BindAddress, "bind-address", server.DefaultBindAddress, "`address` to listen at; 0.0.0.0 for all")
 	f.IntVar(&c.SecurePort, "secure-port", server.DefaultSecurePort, "`port` to listen at; 0 for any free one")
 	f.StringVar(&c.TLSCertFile, "tls-cert-file", "", "`file` with the certificate to serve with, its chain after it")
 	f.StringVar(&c.TLSKeyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
 	f.StringSliceVar(&c.TLSNames, "tls-san", nil, "`names` and addresses by which clients reach the server, for the certificate that it makes itself")
-	f.StringVar(&c.ClientCAFile, "client-ca-file", "", "`file` with further authorities of client certificates")
-	f.StringVar(&c.TokenAuthFile, "token-auth-file", "", "CSV `file` of bearer tokens: token,user,uid,\"group1,group2\"")
+	f.IntVar(&c.MaxRequestsInFlight, "max-requests-inflight", 400, "`number` of reads served at a time, watches not counted; 0 for no limit")
+	f.IntVar(&c.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", 200, "`number` of writes served at a time; 0 for no limit")
+	f = groups.set("etcd")
 	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "`URLs` of an etcd cluster to use in place of the embedded etcd")
 	f.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "`file` with the authorities of the etcd cluster's certificates")
 	f.StringVar(&c.EtcdCertFile, "etcd-certfile", "", "`file` with the client certificate for etcd")
 	f.StringVar(&c.EtcdKeyFile, "etcd-keyfile", "", "`file` with the key of --etcd-certfile")
 	f.StringVar(&c.EtcdPrefix, "etcd-prefix", "/registry", "`prefix` of all keys in etcd")
+	f = groups.set("Authentication: who a request is from")
+	f.StringVar(&c.ClientCAFile, "client-ca-file", "", "`file` with further authorities of client certificates")
+	f.StringVar(&c.TokenAuthFile, "token-auth-file", "", "CSV `file` of bearer tokens: token,user,uid,\"group1,group2\"")
+	authnFlags(f, &c.Authentication, believed)
+	f = groups.set("Authorization: what it may do")
 	z := &c.Authorization
 	f.StringVar(&z.File, "authorization-config", "", "AuthorizationConfiguration `file`: which authorizers are asked, in which order; read again when it changes")
 	f.StringSliceVar(&z.Modes, "authorization-mode", []string{config.RBAC}, "ordered `list` of authorizers: "+strings.Join(config.Types, ","))
@@ -105,16 +117,15 @@ Flags have the names that kube-apiserver gives them.`,
 	f.StringVar(&z.WebhookVersion, "authorization-webhook-version", config.DefaultWebhookVersion, "`version` of the SubjectAccessReview that the webhook is asked with: v1 or v1beta1")
 	f.DurationVar(&z.WebhookAuthorized, "authorization-webhook-cache-authorized-ttl", config.DefaultWebhookAuthorized, "`duration` for which the webhook's yes is kept; 0 for not at all")
 	f.DurationVar(&z.WebhookUnauthorized, "authorization-webhook-cache-unauthorized-ttl", config.DefaultWebhookUnauthorized, "`duration` for which its other answers are kept; 0 for not at all")
+	f = groups.set("Admission and controllers")
 	f.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", nil, "`names` of admission plugins that are to run besides "+strings.Join(server.DefaultAdmission, ", ")+"; there are "+strings.Join(server.OptionalAdmission, ", "))
 	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins that are not to run")
-	authnFlags(cmd, &c.Authentication, &believed)
-	auditFlags(cmd, &c)
 	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for that one, -name for all but that one; there are "+strings.Join(server.Controllers(), ", "))
-	f.IntVar(&c.MaxRequestsInFlight, "max-requests-inflight", 400, "`number` of reads served at a time, watches not counted; 0 for no limit")
-	f.IntVar(&c.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", 200, "`number` of writes served at a time; 0 for no limit")
-	f.StringVar(&format, "logging-format", "text", "`format` of the log: text or json")
-	f.IntVarP(&verbosity, "v", "v", 0, "`level` of detail of the log: 0 or, to see every refusal, 4")
-	return cmd
+	auditFlags(groups.set("Audit: what is recorded"), c)
+	f = groups.set("Log")
+	f.StringVar(format, "logging-format", "text", "`format` of the log: text or json")
+	f.IntVarP(verbosity, "v", "v", 0, "`level` of detail of the log: 0 or, to see every refusal, 4")
+	return groups
 }
 
 // newLogger logs in a format; from verbosity 4 on with details for debugging.

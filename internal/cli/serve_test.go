@@ -18,7 +18,8 @@ func TestCommandLines(t *testing.T) {
 		want string // in the output or the errors
 	}{
 		{"", 0, "keelson serve"},
-		{"help serve", 0, "--token-auth-file"},
+		{"help serve", 0, "\nAuthentication: who a request is from:\n      --client-ca-file file"},
+		{"help serve", 0, "\nOther flags:\n  -h, --help "},
 		{"serve --nonsense", 2, "keelson: unknown flag: --nonsense"},
 		{"serve extra", 2, "keelson: unknown command \"extra\" for \"keelson serve\""},
 		{"frobnicate", 2, `keelson: unknown command "frobnicate" for "keelson"`},

@@ -3,7 +3,7 @@ package cli
 import (
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/server"
@@ -11,8 +11,7 @@ import (
 
 // This file is the flags of the record of requests.
 
-func auditFlags(cmd *cobra.Command, c *server.Config) {
-	f := cmd.Flags()
+func auditFlags(f *pflag.FlagSet, c *server.Config) {
 	l, w := &c.AuditLog, &c.AuditWebhook
 	f.StringVar(&c.AuditPolicyFile, "audit-policy-file", "", "`file` that says which requests are recorded; without it none are")
 	f.StringVar(&l.Path, "audit-log-path", "", "`file` to log requests to; - for standard output")

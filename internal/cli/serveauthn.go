@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/keelson-io/keelson/server"
 )
@@ -37,8 +38,7 @@ func (v *authnValues) apply(cmd *cobra.Command, c *server.Authentication) error 
 	return nil
 }
 
-func authnFlags(cmd *cobra.Command, c *server.Authentication, v *authnValues) {
-	f := cmd.Flags()
+func authnFlags(f *pflag.FlagSet, c *server.Authentication, v *authnValues) {
 	f.StringVar(&c.ConfigFile, "authentication-config", "", "`file` that says which issuers' tokens are believed, and who comes in without a credential; it is read again when it changes")
 	f.BoolVar(&v.anonymous, "anonymous-auth", true, "let requests in that show no credential, as system:anonymous")
 	f.StringSliceVar(&c.Audiences, "api-audiences", nil, "`names` of this API: what tokens have to be for; the issuers of service accounts' tokens if there are none")
