@@ -3,11 +3,14 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/keelson-io/keelson/authz/abac"
 	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/authz/follow"
 	"github.com/keelson-io/keelson/authz/node"
 	"github.com/keelson-io/keelson/authz/rbac"
 	"github.com/keelson-io/keelson/authz/reload"
@@ -23,8 +26,9 @@ import (
 // authorization is what decides, and what keeps it up to date.
 type authorization struct {
 	chain    *reload.Authorizer
-	follower *rbac.Follower // of roles and bindings, which bound who may write such, also without RBAC
-	byRoles  bool           // RBAC decides
+	follower *rbac.Follower   // of roles and bindings, which bound who may write such, also without RBAC
+	byRoles  bool             // RBAC decides
+	nodes    *follow.Follower // of what nodes are related to; nil without the Node authorizer
 	defaults roles.Config
 	gather   *roles.Aggregator
 }
@@ -37,21 +41,22 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 	z.gather = &roles.Aggregator{Config: z.defaults, Logger: s.logger}
 	made := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Metrics: s.metrics, ServerID: s.id, Logger: s.logger}
 	z.byRoles = c.Has(config.RBAC)
-	z.follower = &rbac.Follower{Index: rbac.NewIndex(), Logger: s.logger}
-	for _, plural := range []string{"roles", "clusterroles", "rolebindings", "clusterrolebindings"} {
-		k := kinds.Load().Lookup(rbacv1.GroupName, plural)
-		if k == nil {
-			return fmt.Errorf("RBAC: %s are not served", plural)
-		}
-		z.follower.Sources = append(z.follower.Sources, rbac.Source{
-			Kind: k.Name, Objects: cached.Resource(k.StoragePrefix), Renderer: k.Storage,
-		})
+	sources, err := sourcesOf(kinds, cached, rbacv1.GroupName+"/roles", rbacv1.GroupName+"/clusterroles", rbacv1.GroupName+"/rolebindings", rbacv1.GroupName+"/clusterrolebindings")
+	if err != nil {
+		return err
 	}
+	z.follower = rbac.NewFollower(sources, s.logger)
 	if z.byRoles {
 		made.RBAC = z.follower.Index
 	}
 	if c.Has(config.Node) {
-		made.Node = &node.Authorizer{}
+		sources, err := sourcesOf(kinds, cached, "/pods", "/persistentvolumes", storagev1.GroupName+"/volumeattachments")
+		if err != nil {
+			return err
+		}
+		graph := node.NewGraph(s.metrics)
+		z.nodes = &follow.Follower{Keeper: graph, Sources: sources, Logger: s.logger}
+		made.Node = &node.Authorizer{Graph: graph}
 	}
 	if c.Has(config.ABAC) {
 		policies, err := abac.Load(s.config.Authorization.PolicyFile, s.logger)
@@ -60,16 +65,36 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 		}
 		made.ABAC = policies
 	}
-	var err error
 	z.chain, err = reload.New(made)
 	return err
 }
 
-// syncRoles writes the default roles that are missing, and reads all there are.
+// sourcesOf are where the objects of some resources are: each is a group and a
+// plural.
+func sourcesOf(kinds *kind.Registry, cached *cache.Cache, resources ...string) ([]follow.Source, error) {
+	var sources []follow.Source
+	for _, r := range resources {
+		group, plural, _ := strings.Cut(r, "/")
+		k := kinds.Load().Lookup(group, plural)
+		if k == nil {
+			return nil, fmt.Errorf("authorization: %s are not served", plural)
+		}
+		sources = append(sources, follow.Source{Kind: k.Name, Objects: cached.Resource(k.StoragePrefix), Renderer: k.Storage})
+	}
+	return sources, nil
+}
+
+// syncRoles writes the default roles that are missing, and reads all there are;
+// and what nodes are related to.
 func (s *Server) syncRoles(ctx context.Context) error {
 	if s.authz.byRoles {
 		if err := roles.Ensure(ctx, s.authz.defaults); err != nil {
 			return fmt.Errorf("unable to initialize roles: %w", err)
+		}
+	}
+	if s.authz.nodes != nil {
+		if err := s.authz.nodes.Sync(ctx); err != nil {
+			return err
 		}
 	}
 	return s.authz.follower.Sync(ctx)
@@ -77,5 +102,9 @@ func (s *Server) syncRoles(ctx context.Context) error {
 
 // workers keep the authorizers up to date until their context ends.
 func (z *authorization) workers() []func(context.Context) {
-	return []func(context.Context){z.chain.Run, z.follower.Run}
+	all := []func(context.Context){z.chain.Run, z.follower.Run}
+	if z.nodes != nil {
+		all = append(all, z.nodes.Run)
+	}
+	return all
 }

@@ -11,6 +11,8 @@
 //   - There is no Deny: what a node may not do here, roles can still allow.
 //   - The reason says what the node might have done instead, in upstream's
 //     words.
+//   - What nodes are related to follows the cache; deciding by it takes a lock
+//     for reading, and does not grow with the pods.
 //
 // Source: https://kubernetes.io/docs/reference/access-authn-authz/node/.
 package node
@@ -35,15 +37,9 @@ const (
 	Prefix = "system:node:"
 )
 
-// Graph says which objects a node needs.
-type Graph interface {
-	// Related reports whether an object is related to a node. Resource is the
-	// object's, such as "secrets"; namespace is "" for objects of the cluster.
-	Related(node string, resource schema.GroupResource, namespace, name string) bool
-}
-
-// Authorizer decides what nodes may do.
-type Authorizer struct{ Graph Graph }
+// Authorizer decides what nodes may do. Without a graph no object is related to
+// any node.
+type Authorizer struct{ Graph *Graph }
 
 // name is the name of the node that a user is; ok is false if he is none.
 func name(u *authn.User) (node string, ok bool) {

@@ -4,23 +4,19 @@ import (
 	"context"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/authz/follow"
 )
 
 // This file asks for nodes, and for those who would be one.
 
-// related says that the node n1 needs the object ns/mine of any resource.
-type related struct{}
-
-func (related) Related(node string, _ schema.GroupResource, _, name string) bool {
-	return node == "n1" && name == "mine"
-}
-
 func TestNodes(t *testing.T) {
 	n1 := &authn.User{Name: "system:node:n1", Groups: []string{Group}}
+	g := NewGraph(nil)
+	if err := g.Change(KindPod, []follow.Object{{Namespace: "ns", Name: "mine", JSON: []byte(`{"metadata":{"namespace":"ns","name":"mine"},"spec":{"nodeName":"n1","serviceAccountName":"mine","volumes":[{"name":"v","secret":{"secretName":"mine"}},{"name":"w","configMap":{"name":"mine"}}]}}`)}}); err != nil {
+		t.Fatal(err)
+	}
 	const none = "no relationship found between node 'n1' and this object"
 	for _, row := range []struct {
 		u      *authn.User
@@ -52,7 +48,7 @@ func TestNodes(t *testing.T) {
 		{n1, authz.Attributes{Verb: "list", Group: "demo.io", Resource: "widgets"}, false, ""},
 	} {
 		row.a.User, row.a.ResourceRequest = row.u, true
-		r := (&Authorizer{Graph: related{}}).Authorize(context.Background(), &row.a)
+		r := (&Authorizer{Graph: g}).Authorize(context.Background(), &row.a)
 		if (r.Decision == authz.Allow) != row.want || r.Decision == authz.Deny || r.Reason != row.reason || r.Err != nil {
 			t.Errorf("%s: %+v: got %+v", row.u.Name, row.a, r)
 		}

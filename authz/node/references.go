@@ -1,0 +1,218 @@
+package node
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// This file is what pods and persistent volumes refer to, as far as kubelets
+// read it.
+
+// references are the objects that something refers to.
+type references struct {
+	namespace string
+	found     map[object]bool
+}
+
+func (r *references) add(resource, name string) {
+	if name != "" {
+		r.found[object{resource, r.namespace, name}] = true
+	}
+}
+
+// secret adds the secret of a reference within the namespace.
+func (r *references) secret(ref *corev1.LocalObjectReference) {
+	if ref != nil {
+		r.add("secrets", ref.Name)
+	}
+}
+
+// podOf is what a pod makes related to its node; nil if it is bound to none.
+func podOf(in *corev1.Pod) *pod {
+	if in.Spec.NodeName == "" {
+		return nil
+	}
+	p := &pod{node: in.Spec.NodeName}
+	// Nodes make mirror pods themselves: they must not get anything by that.
+	if _, mirror := in.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return p
+	}
+	r := &references{in.Namespace, map[object]bool{}}
+	r.add("serviceaccounts", in.Spec.ServiceAccountName)
+	for i := range in.Spec.ImagePullSecrets {
+		r.secret(&in.Spec.ImagePullSecrets[i])
+	}
+	for i := range in.Spec.InitContainers {
+		r.container(in.Spec.InitContainers[i].Env, in.Spec.InitContainers[i].EnvFrom)
+	}
+	for i := range in.Spec.Containers {
+		r.container(in.Spec.Containers[i].Env, in.Spec.Containers[i].EnvFrom)
+	}
+	for i := range in.Spec.EphemeralContainers {
+		r.container(in.Spec.EphemeralContainers[i].Env, in.Spec.EphemeralContainers[i].EnvFrom)
+	}
+	for i := range in.Spec.Volumes {
+		v := &in.Spec.Volumes[i]
+		r.volume(&v.VolumeSource)
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			r.add("persistentvolumeclaims", v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			r.add("persistentvolumeclaims", in.Name+"-"+v.Name)
+		}
+	}
+	for i := range in.Spec.ResourceClaims {
+		r.add("resourceclaims", claimName(in, &in.Spec.ResourceClaims[i]))
+	}
+	if s := in.Status.ExtendedResourceClaimStatus; s != nil {
+		r.add("resourceclaims", s.ResourceClaimName)
+	}
+	p.refs = sorted(r.found)
+	return p
+}
+
+// claimName is the name of a claim that a pod needs; "" if it is not made yet, or
+// never will be.
+func claimName(in *corev1.Pod, c *corev1.PodResourceClaim) string {
+	if c.ResourceClaimName != nil {
+		return *c.ResourceClaimName
+	}
+	if c.ResourceClaimTemplateName == nil {
+		return ""
+	}
+	for _, s := range in.Status.ResourceClaimStatuses {
+		if s.Name == c.Name {
+			if s.ResourceClaimName != nil {
+				return *s.ResourceClaimName
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// container adds what a container's environment is taken from.
+func (r *references) container(env []corev1.EnvVar, from []corev1.EnvFromSource) {
+	for i := range from {
+		if s := from[i].SecretRef; s != nil {
+			r.add("secrets", s.Name)
+		}
+		if c := from[i].ConfigMapRef; c != nil {
+			r.add("configmaps", c.Name)
+		}
+	}
+	for i := range env {
+		v := env[i].ValueFrom
+		if v == nil {
+			continue
+		}
+		if v.SecretKeyRef != nil {
+			r.add("secrets", v.SecretKeyRef.Name)
+		}
+		if v.ConfigMapKeyRef != nil {
+			r.add("configmaps", v.ConfigMapKeyRef.Name)
+		}
+	}
+}
+
+// volume adds the secrets and config maps of a volume of a pod. The first source
+// that a volume has counts, in this order.
+func (r *references) volume(v *corev1.VolumeSource) {
+	if v.Projected == nil && v.ConfigMap != nil {
+		r.add("configmaps", v.ConfigMap.Name)
+	}
+	switch {
+	case v.AzureFile != nil:
+		r.add("secrets", v.AzureFile.SecretName)
+	case v.CephFS != nil:
+		r.secret(v.CephFS.SecretRef)
+	case v.Cinder != nil:
+		r.secret(v.Cinder.SecretRef)
+	case v.FlexVolume != nil:
+		r.secret(v.FlexVolume.SecretRef)
+	case v.Projected != nil:
+		for i := range v.Projected.Sources {
+			if s := v.Projected.Sources[i].Secret; s != nil {
+				r.add("secrets", s.Name)
+			}
+		}
+	case v.RBD != nil:
+		r.secret(v.RBD.SecretRef)
+	case v.Secret != nil:
+		r.add("secrets", v.Secret.SecretName)
+	case v.ScaleIO != nil:
+		r.secret(v.ScaleIO.SecretRef)
+	case v.ISCSI != nil:
+		r.secret(v.ISCSI.SecretRef)
+	case v.StorageOS != nil:
+		r.secret(v.StorageOS.SecretRef)
+	case v.CSI != nil:
+		r.secret(v.CSI.NodePublishSecretRef)
+	}
+	if v.Projected != nil {
+		for i := range v.Projected.Sources {
+			if c := v.Projected.Sources[i].ConfigMap; c != nil {
+				r.add("configmaps", c.Name)
+			}
+		}
+	}
+}
+
+// volumeOf is what a persistent volume makes related; nil if it is bound to no
+// claim.
+func volumeOf(in *corev1.PersistentVolume) *volume {
+	claim := in.Spec.ClaimRef
+	if claim == nil {
+		return nil
+	}
+	v := &volume{claim: object{"persistentvolumeclaims", claim.Namespace, claim.Name}}
+	found := map[object]bool{}
+	add := func(namespace, name string) {
+		if name != "" {
+			found[object{"secrets", namespace, name}] = true
+		}
+	}
+	// Older volumes do not say where their secret is: where the claim is.
+	secret := func(ref *corev1.SecretReference) {
+		switch {
+		case ref == nil:
+		case ref.Namespace == "":
+			add(claim.Namespace, ref.Name)
+		default:
+			add(ref.Namespace, ref.Name)
+		}
+	}
+	switch s := &in.Spec.PersistentVolumeSource; {
+	case s.AzureFile != nil:
+		namespace := claim.Namespace
+		if s.AzureFile.SecretNamespace != nil && *s.AzureFile.SecretNamespace != "" {
+			namespace = *s.AzureFile.SecretNamespace
+		}
+		add(namespace, s.AzureFile.SecretName)
+	case s.CephFS != nil:
+		secret(s.CephFS.SecretRef)
+	case s.Cinder != nil:
+		if ref := s.Cinder.SecretRef; ref != nil {
+			add(ref.Namespace, ref.Name)
+		}
+	case s.FlexVolume != nil:
+		secret(s.FlexVolume.SecretRef)
+	case s.RBD != nil:
+		secret(s.RBD.SecretRef)
+	case s.ScaleIO != nil:
+		secret(s.ScaleIO.SecretRef)
+	case s.ISCSI != nil:
+		secret(s.ISCSI.SecretRef)
+	case s.StorageOS != nil:
+		if ref := s.StorageOS.SecretRef; ref != nil {
+			add(ref.Namespace, ref.Name)
+		}
+	case s.CSI != nil: // those for controllers are not the node's business
+		for _, ref := range []*corev1.SecretReference{s.CSI.NodePublishSecretRef, s.CSI.NodeStageSecretRef, s.CSI.NodeExpandSecretRef} {
+			if ref != nil {
+				add(ref.Namespace, ref.Name)
+			}
+		}
+	}
+	v.secrets = sorted(found)
+	return v
+}
