@@ -183,7 +183,8 @@ type request struct {
 
 	authenticated authentication
 
-	audit *audit.Record // nil: nothing is recorded
+	audit    *audit.Record // nil: nothing is recorded
+	stranger bool          // the sender is not known
 
 	attrs   authz.Attributes // what was asked of the authorizers
 	decided authz.Result     // what they said
@@ -240,7 +241,9 @@ func (q *request) finish(start time.Time) {
 		}
 		q.fail(status.Internal(fmt.Errorf("this request caused the server to panic")))
 	}
-	q.audit.Complete()
+	if !q.stranger {
+		q.audit.Complete()
+	}
 	q.h.metrics.observe(q, start)
 	*q = request{}
 	requests.Put(q)
@@ -267,8 +270,18 @@ func requestInfo(q *request) (bool, error) {
 		q.query = q.r.URL.Query()
 	}
 	q.info = parseInfo(q.r, q.query)
-	q.long = q.verb == "watch" || q.path == snapshotPath
+	q.long = q.longRunning()
 	return false, nil
+}
+
+// longRunning reports whether a request may go on for as long as its client
+// likes: watches, snapshots, and what others serve for pods.
+func (in *info) longRunning() bool {
+	switch in.subresource {
+	case "attach", "exec", "proxy", "log", "portforward":
+		return true
+	}
+	return in.verb == "watch" || in.verb == "proxy" || in.path == snapshotPath
 }
 
 // deadline limits how long the request may take, unless it is long-running.

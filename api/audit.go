@@ -2,11 +2,9 @@ package api
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/audit"
@@ -46,34 +44,8 @@ func (q *request) recordStranger() {
 	}
 	a := *q.attributes()
 	a.User = nil
-	r := q.h.Audit.Start(q.r, q.w.Header()["Audit-Id"][0], q.began, &a, true)
-	if r == nil {
-		return
-	}
-	r.ResponseStatus(&metav1.Status{Message: attempted(q.r)})
-	r.Code(http.StatusUnauthorized)
-}
-
-// attempted says with which credentials a request tried to get in.
-func attempted(r *http.Request) string {
-	var ways []string
-	if _, _, ok := r.BasicAuth(); ok {
-		ways = append(ways, "basic")
-	}
-	scheme, _, more := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
-	if more && strings.EqualFold(scheme, "bearer") {
-		ways = append(ways, "bearer")
-	}
-	if strings.TrimSpace(r.URL.Query().Get("access_token")) != "" {
-		ways = append(ways, "access_token")
-	}
-	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-		ways = append(ways, "x509")
-	}
-	if len(ways) == 0 {
-		return "Authentication failed, no credentials provided"
-	}
-	return "Authentication failed, attempted: " + strings.Join(ways, ", ")
+	q.audit = q.h.Audit.Start(q.r, q.w.Header()["Audit-Id"][0], q.began, &a, true)
+	q.stranger = true
 }
 
 // Annotations of authorization.

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // This file reads what a request asks for off its method and URL.
@@ -124,15 +126,23 @@ func resourceVerb(method string) string {
 func isTrue(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }
 
 // selectName takes the name from a field selector on metadata.name, so that
-// authorization can depend on it.
+// authorization can depend on it. Options that are wrong name nothing; the client
+// is told where they are parsed.
 func (in *info) selectName(query url.Values) {
 	text := query.Get("fieldSelector")
 	if !strings.Contains(text, "metadata.name") {
 		return
 	}
+	var o metav1.ListOptions
+	if metav1.Convert_url_Values_To_v1_ListOptions(&query, &o, nil) != nil {
+		return
+	}
+	if _, err := labels.Parse(o.LabelSelector); err != nil {
+		return
+	}
 	s, err := fields.ParseSelector(text)
 	if err != nil {
-		return // said to the client where list options are parsed
+		return
 	}
 	if name, ok := s.RequiresExactMatch("metadata.name"); ok && name != "" && len(content.IsPathSegmentName(name)) == 0 {
 		in.name, in.selected = name, true

@@ -180,7 +180,7 @@ func (q *request) fail(err error) {
 	switch a, err := negotiate(q.r, false, true); {
 	case err == nil && a.form == formObject && a.proto:
 		q.accept = a
-	case st.Code != http.StatusNotAcceptable && q.accept.form == formObject:
+	case st.Code != http.StatusNotAcceptable && q.accept != (accept{}) && q.accept.form == formObject:
 	case err != nil || a.form != formObject:
 		q.accept = accept{pretty: true}
 	default:

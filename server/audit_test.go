@@ -104,7 +104,7 @@ func TestAudit(t *testing.T) {
 			`{"apiVersion":"v1","code":400,"kind":"Status","message":"invalid JSON patch","metadata":{},"reason":"BadRequest","status":"Failure"}`,
 		`ResponseComplete|ann|get|` + widgetsPath + `/a|widgets.demo.io "a" is forbidden: User "ann" cannot get resource "widgets" in API group "demo.io" in the namespace "default"|Forbidden|forbid||` +
 			`{"apiVersion":"v1","code":403,"details":{"group":"demo.io","kind":"widgets","name":"a"},"kind":"Status","message":"widgets.demo.io \"a\" is forbidden: User \"ann\" cannot get resource \"widgets\" in API group \"demo.io\" in the namespace \"default\"","metadata":{},"reason":"Forbidden","status":"Failure"}`,
-		`ResponseStarted||get|/healthz|Authentication failed, attempted: bearer|Unauthorized|||`,
+		`ResponseStarted||get|/healthz|Unauthorized|Unauthorized|||`,
 		`ResponseComplete|system:anonymous|get|/version||OK|allow||`,
 		`ResponseComplete|ann|list|/api/v1/namespaces|namespaces is forbidden: User "ann" cannot impersonate-on:user-info:list resource "namespaces" in API group "" at the cluster scope|Forbidden|||`,
 		`ResponseComplete|root|list|/api/v1/namespaces|as bob|namespaces is forbidden: User "bob" cannot list resource "namespaces" in API group "" at the cluster scope|Forbidden|forbid||`,
