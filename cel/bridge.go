@@ -17,7 +17,10 @@ import (
 // that is bound in cel-go's way. Containers are wrapped, not copied.
 
 // ref is v in cel-go's representation.
-func (v Value) ref() ref.Val {
+func (v Value) ref() ref.Val { return v.refIn(nil) }
+
+// refIn is ref in an evaluation, whose comparisons are bounded as a whole.
+func (v Value) refIn(c *comparison) ref.Val {
 	switch v.kind {
 	case KindNull:
 		return types.NullValue
@@ -38,16 +41,16 @@ func (v Value) ref() ref.Val {
 	case KindDuration:
 		return types.Duration{Duration: v.Duration()}
 	case KindList:
-		return &listRef{v}
+		return &listRef{v, c}
 	case KindMap:
-		return &mapRef{v}
+		return &mapRef{v, c}
 	case KindType:
 		return v.celType()
 	case KindOptional:
 		if v.ptr == nil {
 			return types.OptionalNone
 		}
-		return types.OptionalOf(v.optional().ref())
+		return types.OptionalOf(v.optional().refIn(c))
 	case KindOpaque:
 		return v.opaque()
 	case KindError:
@@ -125,28 +128,31 @@ func conversionError(t ref.Val, to any) error {
 }
 
 // listRef shows a list to cel-go's functions.
-type listRef struct{ v Value }
+type listRef struct {
+	v Value
+	c *comparison // nil: outside of an evaluation
+}
 
 var _ traits.Lister = (*listRef)(nil)
 
 func (l *listRef) Type() ref.Type              { return types.ListType }
 func (l *listRef) Size() ref.Val               { return types.Int(l.v.size()) }
-func (l *listRef) Equal(other ref.Val) ref.Val { return equalTo(l.v, fromRef(other)).ref() }
-func (l *listRef) Contains(x ref.Val) ref.Val  { return listContains(l.v, fromRef(x)).ref() }
-func (l *listRef) Iterator() traits.Iterator   { return &listIterator{l: l.v, n: l.v.size()} }
+func (l *listRef) Equal(other ref.Val) ref.Val { return equalIn(l.c, l.v, fromRef(other)).ref() }
+func (l *listRef) Contains(x ref.Val) ref.Val  { return contains(l.c, fromRef(x), l.v).ref() }
+func (l *listRef) Iterator() traits.Iterator   { return &listIterator{l: l.v, c: l.c, n: l.v.size()} }
 func (l *listRef) IsZeroValue() bool           { return !l.v.fromDoc() && l.v.size() == 0 }
 
 func (l *listRef) Value() any {
 	out := make([]ref.Val, l.v.size())
 	for i := range out {
-		out[i] = l.v.item(i).ref()
+		out[i] = l.v.item(i).refIn(l.c)
 	}
 	return out
 }
 
 func (l *listRef) Get(index ref.Val) ref.Val {
 	got, _ := qualify(l.v, fromRef(index), false)
-	return got.ref()
+	return got.refIn(l.c)
 }
 
 func (l *listRef) Add(other ref.Val) ref.Val { return add(l.v, fromRef(other)).ref() }
@@ -182,13 +188,14 @@ func containerToType(v ref.Val, t ref.Type) ref.Val {
 type listIterator struct {
 	baseIterator
 	l    Value
+	c    *comparison
 	i, n int
 }
 
 func (it *listIterator) HasNext() ref.Val { return types.Bool(it.i < it.n) }
 func (it *listIterator) Next() ref.Val {
 	it.i++
-	return it.l.item(it.i - 1).ref()
+	return it.l.item(it.i - 1).refIn(it.c)
 }
 
 // baseIterator is the part of cel-go's iterators that nobody calls.
@@ -203,22 +210,25 @@ func (baseIterator) Type() ref.Type                 { return types.IteratorType 
 func (baseIterator) Value() any                     { return nil }
 
 // mapRef shows a map or object to cel-go's functions.
-type mapRef struct{ v Value }
+type mapRef struct {
+	v Value
+	c *comparison // nil: outside of an evaluation
+}
 
 var _ traits.Mapper = (*mapRef)(nil)
 
 func (m *mapRef) Type() ref.Type              { return types.MapType }
 func (m *mapRef) Size() ref.Val               { return types.Int(m.v.size()) }
-func (m *mapRef) Equal(other ref.Val) ref.Val { return equalTo(m.v, fromRef(other)).ref() }
+func (m *mapRef) Equal(other ref.Val) ref.Val { return equalIn(m.c, m.v, fromRef(other)).ref() }
 func (m *mapRef) Contains(key ref.Val) ref.Val {
-	return contains(fromRef(key), m.v).ref()
+	return contains(m.c, fromRef(key), m.v).ref()
 }
 func (m *mapRef) IsZeroValue() bool { return !m.v.fromDoc() && m.v.size() == 0 }
 
 func (m *mapRef) Value() any {
 	out := map[ref.Val]ref.Val{}
 	eachEntry(m.v, func(k, v Value) bool {
-		out[k.ref()] = v.ref()
+		out[k.ref()] = v.refIn(m.c)
 		return true
 	})
 	return out
@@ -229,7 +239,7 @@ func (m *mapRef) Find(key ref.Val) (ref.Val, bool) {
 	if !found {
 		return nil, false
 	}
-	return v.ref(), true
+	return v.refIn(m.c), true
 }
 
 func (m *mapRef) Get(key ref.Val) ref.Val {

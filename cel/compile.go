@@ -349,11 +349,10 @@ func (c *compiler) selection(e ast.Expr) *code {
 // indexing compiles a[b], a[?b] and a.?b.
 func (c *compiler) indexing(e ast.Expr, optional bool) *code {
 	args := e.AsCall().Args()
-	key := c.node(args[1])
-	if fused := c.splitItem(args[0], key); fused != nil && !optional {
+	if fused := c.splitItem(args[0], args[1]); fused != nil && !optional {
 		return fused
 	}
-	operand := c.node(args[0])
+	operand, key := c.node(args[0]), c.node(args[1])
 	s := step{optional: optional}
 	if key.konst != nil {
 		if bad := checkKey(*key.konst); bad.failed() {

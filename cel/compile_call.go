@@ -178,7 +178,7 @@ func (cc *callCode) finish(fr *frame, base int, failure Value) Value {
 			fr.drop(base)
 			return fr.exhausted()
 		}
-		result = cc.apply(args)
+		result = cc.apply(fr, args)
 	}
 	fr.cost += cc.cost(args, result)
 	fr.drop(base)
@@ -194,26 +194,30 @@ func (fr *frame) drop(base int) {
 	fr.stack = fr.stack[:base]
 }
 
-func (cc *callCode) apply(args []Value) Value {
+func (cc *callCode) apply(fr *frame, args []Value) Value {
 	if cc.builtin != nil {
 		if v, ok := cc.builtin(args); ok {
 			return v
 		}
 	}
-	return cc.bridge(args)
+	return cc.bridge(fr, args)
 }
 
 // bridge runs the bound implementation on cel-go's representation. Some
 // implementations trust the types that the checker found and panic on others.
-func (cc *callCode) bridge(args []Value) (result Value) {
+func (cc *callCode) bridge(fr *frame, args []Value) (result Value) {
+	c := newComparison(fr)
 	defer func() {
 		if recover() != nil {
 			result = noOverload(cc.name, args)
 		}
+		if c.over {
+			result = c.ended()
+		}
 	}()
 	refs := make([]ref.Val, len(args))
 	for i, arg := range args {
-		refs[i] = arg.ref()
+		refs[i] = arg.refIn(c)
 	}
 	if len(refs) > 0 && cc.trait != 0 && !refs[0].Type().HasTrait(cc.trait) {
 		if refs[0].Type().HasTrait(traits.ReceiverType) {
@@ -369,8 +373,8 @@ func (fr *frame) equalTest(l, r Value, negated bool) tri {
 		fr.fail = r
 		return bad
 	}
-	eq := equal(l, r)
-	if negated {
+	eq := fr.equal(l, r)
+	if negated && !(eq.kind == KindError && eq.flag == errInterrupted) {
 		return truth(!isTrue(eq))
 	}
 	return fr.verdict(eq)
@@ -514,6 +518,6 @@ func (c *compiler) membership(e ast.Expr) *code {
 			fr.fail = r
 			return bad
 		}
-		return fr.verdict(contains(l, r))
+		return fr.verdict(contains(newComparison(fr), l, r))
 	})
 }

@@ -76,6 +76,9 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	if !comp.HasIterVar2() && c.lang == nil && over.konst == nil {
 		f.literal = over.elements
 	}
+	if bind && init.konst == nil {
+		start = withoutEmpty(init.eval)
+	}
 	f.accu = c.declare(comp.AccuVar(), start, init.param)
 	inner := c.scope
 	c.iterVariables(f, comp, over.param)
@@ -124,6 +127,21 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 		return &code{eval: f.mapped, counted: f.counted}
 	}
 	return &code{eval: f.general}
+}
+
+// withoutEmpty is the value of a name that is bound: upstream takes an empty list
+// or map for an accumulator, and replaces it by one of its own, which has no type.
+func withoutEmpty(init evalFn) evalFn {
+	return func(fr *frame) Value {
+		v := init(fr)
+		switch {
+		case v.kind == KindList && v.size() == 0:
+			return listValue(nil)
+		case v.kind == KindMap && v.size() == 0:
+			return mapValue(&mapBox{})
+		}
+		return v
+	}
 }
 
 // overLiteral is the comprehension over elements that are written out: they are

@@ -33,8 +33,13 @@ func tenth(n uint64) uint64 {
 	if n < uint64(len(tenths)) {
 		return tenths[n]
 	}
-	return uint64(math.Ceil(float64(n) * 0.1))
+	return manyTenths(n)
 }
+
+// manyTenths is apart, so that tenth is small enough to be inlined well.
+//
+//go:noinline
+func manyTenths(n uint64) uint64 { return uint64(math.Ceil(float64(n) * 0.1)) }
 
 // factor is n elements at a price each, rounded up.
 func factor(n uint64, price float64) uint64 { return uint64(math.Ceil(float64(n) * price)) }
@@ -89,20 +94,37 @@ func costPattern(n, m uint64) uint64 { return tenth(n+1) * patternPrice(m) }
 // patternPrice is the part of the pattern in the price.
 func patternPrice(m uint64) uint64 { return uint64(math.Ceil(float64(m) * 0.25)) }
 
-// traversal is the price of visiting everything in a value.
+// maxVisited is the most that is visited for a price: a unit for most of it.
+const maxVisited = 1 << 22
+
+// traversal is the price of visiting everything in a value. Lists and maps may
+// hold one another many times over: what has more in it than can be visited is
+// beyond every limit.
 func traversal(v Value) uint64 {
+	left := maxVisited
+	sum := visit(v, &left)
+	if left < 0 {
+		return math.MaxInt64
+	}
+	return sum
+}
+
+func visit(v Value, left *int) uint64 {
+	if *left--; *left < 0 {
+		return 0
+	}
 	switch v.kind {
 	case KindString, KindBytes:
 		return uint64(float64(v.bits) * 0.1)
 	case KindList:
 		var sum uint64
-		for i, n := 0, v.size(); i < n; i++ {
-			sum += traversal(v.item(i))
+		for i, n := 0, v.size(); i < n && *left >= 0; i++ {
+			sum += visit(v.item(i), left)
 		}
 		return sum
 	case KindMap:
 		var sum uint64
-		eachVisit(v, func(k, item Value) { sum += traversal(k) + traversal(item) })
+		eachVisit(v, func(k, item Value) { sum += visit(k, left) + visit(item, left) })
 		return sum
 	}
 	return 1

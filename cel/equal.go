@@ -3,6 +3,7 @@ package cel
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -12,19 +13,94 @@ import (
 // This file decides equality. The left operand decides how: lists and maps on
 // the heap compare leniently, those of a document by their type.
 
-// equal is a == b: a Bool, or an error.
-func equal(a, b Value) Value {
+// comparison is a comparison of two values, of all of an evaluation. Lists and maps may hold one another
+// many times over, so that comparing them takes longer than can be waited for: it
+// ends with the context, and after as many items as an evaluation may hold.
+type comparison struct {
+	fr   *frame // nil: of a function that runs in cel-go's way
+	done int    // items
+	most int    // items that may be compared
+	over bool   // it ended before it was decided
+}
+
+// An evaluation may compare that many items, and some more for each unit that it
+// cost: comparing lists costs a tenth for each item, whatever is inside.
+const (
+	maxCompared  = 1 << 20
+	itemsPerUnit = 32
+)
+
+// lookEvery is how many items are compared between looks at the context.
+const lookEvery = 1 << 13
+
+func newComparison(fr *frame) *comparison {
+	if fr == nil {
+		return &comparison{most: maxCompared}
+	}
+	c := &fr.compared
+	c.fr, c.over, c.most = fr, false, maxCompared+itemsPerUnit*int(min(fr.cost, math.MaxInt/(2*itemsPerUnit)))
+	return c
+}
+
+// next accounts for an item; false means that the comparison must end.
+func (c *comparison) next() bool {
+	c.done++
+	if c.done%lookEvery == 0 && c.fr != nil && c.fr.looks {
+		select {
+		case <-c.fr.done:
+			c.over, c.fr.stop, c.fr.ticks = true, true, 0
+		default:
+		}
+	}
+	c.over = c.over || c.done > c.most
+	return !c.over
+}
+
+// ended is what a comparison that had to end evaluates to.
+func (c *comparison) ended() Value {
+	if c.fr != nil && !c.fr.stop {
+		return c.fr.exhausted()
+	}
+	return errorValue(errInterrupted)
+}
+
+// equal is a == b in an evaluation: a Bool, or an error.
+func (fr *frame) equal(a, b Value) Value {
+	return bounded(newComparison(fr), a, b, (*comparison).equal)
+}
+
+// bounded is a comparison, or what ended it: what is compared around the place
+// where it ended may have taken that for a difference.
+func bounded(c *comparison, a, b Value, compare func(c *comparison, a, b Value) Value) Value {
+	v := compare(c, a, b)
+	if c.over {
+		return c.ended()
+	}
+	return v
+}
+
+// equal is a == b outside of evaluations.
+func equal(a, b Value) Value { return bounded(newComparison(nil), a, b, (*comparison).equal) }
+
+// equalIn is the equality of a's own type; c is nil outside of evaluations.
+func equalIn(c *comparison, a, b Value) Value {
+	if c == nil {
+		c = newComparison(nil)
+	}
+	return bounded(c, a, b, (*comparison).equalTo)
+}
+
+func (c *comparison) equal(a, b Value) Value {
 	if a.kind == KindNull || b.kind == KindNull {
 		return boolValue(a.kind == b.kind)
 	}
-	return equalTo(a, b)
+	return c.equalTo(a, b)
 }
 
 func isTrue(v Value) bool  { return v.kind == KindBool && v.bits != 0 }
 func isFalse(v Value) bool { return v.kind == KindBool && v.bits == 0 }
 
-// equalTo is the equality of a's own type.
-func equalTo(a, b Value) Value {
+func (c *comparison) equalTo(a, b Value) Value {
 	switch a.kind {
 	case KindNull:
 		return boolValue(b.kind == KindNull)
@@ -44,7 +120,7 @@ func equalTo(a, b Value) Value {
 		if same := sameData(a, b); same != bad {
 			return boolValue(same == yes)
 		}
-		return plainlyEqual(a, b)
+		return c.plainlyEqual(a, b)
 	case KindOptional:
 		if b.kind != KindOptional || (a.ptr == nil) != (b.ptr == nil) {
 			return boolValue(false)
@@ -52,7 +128,7 @@ func equalTo(a, b Value) Value {
 		if a.ptr == nil {
 			return boolValue(true)
 		}
-		return equal(*a.optional(), *b.optional())
+		return c.equalInside(*a.optional(), *b.optional())
 	case KindOpaque:
 		return fromRef(a.opaque().Equal(b.ref()))
 	}
@@ -60,11 +136,11 @@ func equalTo(a, b Value) Value {
 }
 
 // plainlyEqual is the equality of a list or map, whatever it is made of.
-func plainlyEqual(a, b Value) Value {
+func (c *comparison) plainlyEqual(a, b Value) Value {
 	if a.kind == KindList {
-		return listsEqual(a, b)
+		return c.listsEqual(a, b)
 	}
-	return mapsEqual(a, b)
+	return c.mapsEqual(a, b)
 }
 
 func numbersEqual(a, b Value) bool {
@@ -78,7 +154,7 @@ func numbersEqual(a, b Value) bool {
 	return ok && c == 0
 }
 
-func listsEqual(a, b Value) Value {
+func (c *comparison) listsEqual(a, b Value) Value {
 	if b.kind != KindList {
 		if a.fromDoc() || a.typ != nil {
 			return errorValue(errNoOverload)
@@ -92,14 +168,14 @@ func listsEqual(a, b Value) Value {
 	if a.typ != nil {
 		switch a.typ.ListType {
 		case "set":
-			return setsEqual(a, b)
+			return c.setsEqual(a, b)
 		case "map":
-			return mapListsEqual(a, b)
+			return c.mapListsEqual(a, b)
 		}
 	}
 	if a.fromDoc() {
 		for i := 0; i < n; i++ {
-			if eq := equalItems(a.item(i), b.item(i)); !isTrue(eq) {
+			if eq := c.equalItems(a.item(i), b.item(i)); !isTrue(eq) {
 				return eq
 			}
 		}
@@ -107,7 +183,7 @@ func listsEqual(a, b Value) Value {
 	}
 	for i := 0; i < n; i++ {
 		x, y := a.item(i), b.item(i)
-		if isFalse(equalInside(x, y)) {
+		if isFalse(c.equalInside(x, y)) {
 			return boolValue(false)
 		}
 	}
@@ -116,12 +192,14 @@ func listsEqual(a, b Value) Value {
 
 // equalItems is equalTo with operands that may be errors. An error on the left
 // is the result; one on the right equals nothing.
-func equalItems(a, b Value) Value {
+func (c *comparison) equalItems(a, b Value) Value {
 	switch {
+	case !c.next():
+		return errorValue(errInterrupted)
 	case a.failed():
 		return a
 	case !b.failed():
-		return equalTo(a, b)
+		return c.equalTo(a, b)
 	case (a.kind == KindList || a.kind == KindMap) && a.fromDoc():
 		return b
 	}
@@ -129,16 +207,19 @@ func equalItems(a, b Value) Value {
 }
 
 // equalInside is equal with operands that may be errors.
-func equalInside(a, b Value) Value {
-	if a.failed() || b.failed() {
-		return equalItems(a, b)
+func (c *comparison) equalInside(a, b Value) Value {
+	switch {
+	case a.failed() || b.failed():
+		return c.equalItems(a, b)
+	case !c.next():
+		return errorValue(errInterrupted)
 	}
-	return equal(a, b)
+	return c.equal(a, b)
 }
 
 // setsEqual compares the items of a set list of a document with those of a
 // list of the same length, in any order.
-func setsEqual(a, b Value) Value {
+func (c *comparison) setsEqual(a, b Value) Value {
 	seen := make(map[scalarKey]bool, a.size())
 	for i, n := 0, a.size(); i < n; i++ {
 		k, err := setKey(a.item(i))
@@ -188,7 +269,7 @@ func setKey(v Value) (scalarKey, Value) {
 
 // mapListsEqual compares the items of a map list with those of a list of the
 // same length, matched by their keys.
-func mapListsEqual(a, b Value) Value {
+func (c *comparison) mapListsEqual(a, b Value) Value {
 	keys := escapedKeys(a.typ.MapKeys)
 	identity := listKey
 	if a.fromDoc() {
@@ -205,7 +286,7 @@ func mapListsEqual(a, b Value) Value {
 		if !ok {
 			return boolValue(false)
 		}
-		if eq := equalItems(a.item(j), item); !isTrue(eq) {
+		if eq := c.equalItems(a.item(j), item); !isTrue(eq) {
 			return eq
 		}
 		seen[j] = true
@@ -270,7 +351,7 @@ var scalarTypes = [...]*Type{
 	doc.Array: {Kind: List}, doc.Object: {Kind: Map},
 }
 
-func mapsEqual(a, b Value) Value {
+func (c *comparison) mapsEqual(a, b Value) Value {
 	if b.kind != KindMap {
 		if a.fromDoc() {
 			return errorValue(errNoOverload)
@@ -281,7 +362,7 @@ func mapsEqual(a, b Value) Value {
 		return boolValue(false)
 	}
 	if a.fromDoc() {
-		return objectsEqual(a, b)
+		return c.objectsEqual(a, b)
 	}
 	m := a.heapMap()
 	for i, k := range m.keys {
@@ -289,7 +370,7 @@ func mapsEqual(a, b Value) Value {
 		if !found {
 			return boolValue(false)
 		}
-		if isFalse(equalInside(m.at(i), other)) {
+		if isFalse(c.equalInside(m.at(i), other)) {
 			return boolValue(false)
 		}
 	}
@@ -299,7 +380,7 @@ func mapsEqual(a, b Value) Value {
 // objectsEqual compares a map or object of a document with a map of as many
 // members. Members that no type declares are compared as data, and ignored if
 // only the left side has them.
-func objectsEqual(a, b Value) Value {
+func (c *comparison) objectsEqual(a, b Value) Value {
 	for key, datum := range a.docValue().Members() {
 		if a.typ.Kind == Object && a.typ.field(key) == nil {
 			if !b.fromDoc() {
@@ -318,7 +399,7 @@ func objectsEqual(a, b Value) Value {
 		if !found {
 			continue
 		}
-		if eq := equalItems(x, y); !isTrue(eq) {
+		if eq := c.equalItems(x, y); !isTrue(eq) {
 			return eq
 		}
 	}
@@ -337,10 +418,13 @@ func findIn(m, key Value) (Value, bool) {
 }
 
 // contains is `x in list` or `key in map`.
-func contains(x, in Value) Value {
+func contains(c *comparison, x, in Value) Value {
 	switch in.kind {
 	case KindList:
-		return listContains(in, x)
+		if c == nil {
+			c = newComparison(nil)
+		}
+		return bounded(c, in, x, (*comparison).listContains)
 	case KindMap:
 		v, found := findIn(in, x)
 		if found && v.failed() && in.fromDoc() {
@@ -382,7 +466,7 @@ func nodesBefore(l, x Value) (i int, found bool) {
 	return i, false
 }
 
-func listContains(l, x Value) Value {
+func (c *comparison) listContains(l, x Value) Value {
 	n := l.size()
 	failure := Value{}
 	if !l.fromDoc() {
@@ -392,7 +476,7 @@ func listContains(l, x Value) Value {
 			case item.failed() && l.flag == flagConcat && failure.kind == KindNone:
 				failure = item
 			case item.failed():
-			case isTrue(equal(x, item)):
+			case isTrue(c.equalInside(x, item)):
 				return boolValue(true)
 			}
 		}
@@ -409,7 +493,7 @@ func listContains(l, x Value) Value {
 		return boolValue(true)
 	}
 	for ; i < n; i++ {
-		eq := equalItems(l.item(i), x)
+		eq := c.equalItems(l.item(i), x)
 		if isTrue(eq) {
 			return eq
 		}

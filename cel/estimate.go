@@ -275,12 +275,13 @@ func estimateEquals(a, b checker.AstNode) *callEstimate {
 	if name := t.TypeName(); t.Kind() == types.OpaqueKind && (name == ipType.TypeName() || name == cidrType.TypeName()) {
 		return fixed(1)
 	}
-	switch t {
-	case quantityType, semverType, authorizerType, pathCheckType, groupCheckType, resourceCheckType, decisionType:
+	switch t.TypeName() { // a variable may have been declared by name
+	case quantityType.TypeName(), semverType.TypeName(), authorizerType.TypeName(), pathCheckType.TypeName(),
+		groupCheckType.TypeName(), resourceCheckType.TypeName(), decisionType.TypeName():
 		return fixed(1)
-	case formatType:
+	case formatType.TypeName():
 		return priced(costEstimate{Min: 1, Max: 64}.MultiplyByCostFactor(0.1))
-	case urlType:
+	case urlType.TypeName():
 		most := uint64(1)
 		if s := b.ComputedSize(); s != nil {
 			most = s.Max

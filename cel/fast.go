@@ -204,7 +204,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 				return v
 			}
 			fr.cost += tenth(plainSize(v)+1) * price
-			if v.kind != KindString {
+			if v = held(v); v.kind != KindString {
 				return errorValue(errNoOverload)
 			}
 			return stringValue(re.find(v.text()))
@@ -234,6 +234,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 		}
 		n := limit(fr)
 		fr.cost += tenth(plainSize(v)+1) * price
+		v, n = held(v), held(n)
 		switch {
 		case n.failed():
 			return n
@@ -242,6 +243,15 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 		}
 		return stringList(re.re().FindAllString(v.text(), int(n.Int())))
 	}}
+}
+
+// held is what an optional holds: upstream's functions of regular expressions
+// look at the Go value of their arguments, which is the same.
+func held(v Value) Value {
+	for v.kind == KindOptional && v.ptr != nil {
+		v = *v.optional()
+	}
+	return v
 }
 
 func stringList(texts []string) Value {

@@ -20,8 +20,11 @@ type frame struct {
 	done  <-chan struct{}
 	ticks int  // iterations until the next look at the context
 	work  int  // items copied by adding lists
+	looks bool // ctx and done are those of this evaluation
 	open  bool // the path that was evaluated last is optional: what follows it is, too
 	stop  bool // the context ended, or the cost limit was exceeded: loops end
+
+	compared comparison // of lists and maps
 }
 
 // Slots with a fixed meaning.

@@ -430,13 +430,17 @@ func constASCII(s string) Value {
 
 // splitItem compiles text.split(separator)[n] with constants as one, which
 // makes no list; nil if the call is not that.
-func (c *compiler) splitItem(list ast.Expr, key *code) *code {
+func (c *compiler) splitItem(list, index ast.Expr) *code {
 	if c.lang != nil || list.Kind() != ast.CallKind || c.overload(list) != "string_split_string" || !list.AsCall().IsMemberFunction() {
 		return nil
 	}
 	call := list.AsCall()
 	sep := call.Args()[0]
-	if key.konst == nil || key.konst.kind != KindInt || key.konst.Int() < 0 || sep.Kind() != ast.LiteralKind {
+	if index.Kind() != ast.LiteralKind || sep.Kind() != ast.LiteralKind {
+		return nil
+	}
+	key := fromRef(index.AsLiteral())
+	if key.kind != KindInt || key.Int() < 0 {
 		return nil
 	}
 	separator, ok := sep.AsLiteral().Value().(string)
@@ -444,8 +448,8 @@ func (c *compiler) splitItem(list ast.Expr, key *code) *code {
 		return nil
 	}
 	args := c.arguments(list)
-	read, n := textOf(args[0]), int(key.konst.Int())
-	plain := c.extend(c.plainFunction(list, args), step{key: *key.konst}, false)
+	read, n := textOf(args[0]), int(key.Int())
+	plain := c.extend(c.plainFunction(list, args), step{key: key}, false)
 	if read == nil {
 		return plain
 	}

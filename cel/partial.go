@@ -254,11 +254,10 @@ type Outcome struct {
 	// Unknown, if there is no answer yet, names what it depends on, sorted.
 	Unknown []string
 	// Residual is the expression that remains: what is known is in it as
-	// literals, and what cannot matter is not. Evaluating it when everything
-	// is known gives what the whole expression gives. Under Kubernetes' checks of
-	// literals it may need [Language.CompileUnchecked]. Functions of lists that
-	// the checker chooses by the type of the items (isSorted, min, max, sum, …)
-	// may not find it behind the dyn() of a literal: that is an error.
+	// literals, where there are literals that mean the same, and what cannot
+	// matter is not. Evaluating it when everything is known gives what the
+	// whole expression gives. Under Kubernetes' checks of literals it may need
+	// [Language.CompileUnchecked].
 	Residual string
 }
 

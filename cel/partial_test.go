@@ -279,8 +279,8 @@ func TestPartialOfKubernetes(t *testing.T) {
 	vars := goVars(t, map[string]any{"l": []any{1, "a"}, "e": []string{}})
 	for expr, want := range map[string]string{
 		`[l, [dyn(s)]].size() == 2`: `[[dyn(1), dyn("a")], [dyn(s)]].size() == 2`,
-		`[e, [s]].size() == 2`:      `[dyn([]), dyn([s])].size() == 2`,
-		`{s: e, 'k': [s]}.size()`:   `{s: dyn([]), "k": dyn([s])}.size()`,
+		`[e, [s]].size() == 2`:      `[e, [s]].size() == 2`,
+		`{s: e, 'k': [s]}.size()`:   `{s: e, "k": [s]}.size()`,
 		`[[s], ?optional.of(e)][0]`: `[[s], ?optional.of(e)][0]`,
 		`[s, 'a'].size() == 2`:      `[s, "a"].size() == 2`,
 	} {

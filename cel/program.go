@@ -79,8 +79,8 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value,
 		fr.slots = make([]Value, p.slots+8)
 	}
 	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false
-	if p.loops {
-		fr.ctx, fr.done = ctx, ctx.Done()
+	if fr.looks = p.loops; p.loops {
+		fr.ctx, fr.done, fr.compared.done = ctx, ctx.Done(), 0
 	}
 	p.bindSelf(fr, a.Self)
 	if p.usesOldSelf {
@@ -170,7 +170,7 @@ func (fr *frame) begin(ctx context.Context, slots int, limit uint64) {
 	fr.slots = fr.slots[:slots]
 	fr.stack = fr.stack[:0]
 	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false
-	fr.ctx, fr.done = ctx, ctx.Done()
+	fr.ctx, fr.done, fr.looks, fr.compared.done = ctx, ctx.Done(), true, 0
 }
 
 // end forgets what the evaluation worked on.

@@ -131,15 +131,13 @@ func (r *residue) expr(e ast.Expr) ast.Expr {
 		return r.call(e)
 	case ast.ListKind:
 		l := e.AsList()
-		return r.fac.NewList(r.id(), r.together(l.Elements(), len(l.OptionalIndices()) > 0), l.OptionalIndices())
+		return r.fac.NewList(r.id(), r.together(l.Elements()), l.OptionalIndices())
 	case ast.MapKind:
 		var keys, values []ast.Expr
-		optional := false
 		for _, entry := range e.AsMap().Entries() {
-			optional = optional || entry.AsMapEntry().IsOptional()
 			keys, values = append(keys, entry.AsMapEntry().Key()), append(values, entry.AsMapEntry().Value())
 		}
-		keys, values = r.together(keys, false), r.together(values, optional)
+		keys, values = r.together(keys), r.together(values)
 		var entries []ast.EntryExpr
 		for i, entry := range e.AsMap().Entries() {
 			entries = append(entries, r.fac.NewMapEntry(r.id(), keys[i], values[i], entry.AsMapEntry().IsOptional()))
@@ -176,24 +174,16 @@ func (r *residue) exprs(es []ast.Expr) []ast.Expr {
 }
 
 // together is what remains of the items of a literal. Kubernetes wants them to
-// be of one type: where one becomes dyn, or something of dyn, all do. Optional
-// items cannot: then all stay as they were written.
-func (r *residue) together(es []ast.Expr, optional bool) []ast.Expr {
+// be of one type: where one would become dyn all stay as they were written, since
+// overloads are chosen by the types of items.
+func (r *residue) together(es []ast.Expr) []ast.Expr {
 	before := r.dyns
 	out := r.exprs(es)
-	switch {
-	case !r.x.lang.kubernetes || r.dyns == before || len(out) < 2:
+	if !r.x.lang.kubernetes || r.dyns == before || len(out) < 2 {
 		return out
-	case optional:
-		r.dyns = before
-		return r.asWritten(es...)
 	}
-	for i, e := range out {
-		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != "dyn" {
-			out[i] = r.fac.NewCall(r.id(), "dyn", e)
-		}
-	}
-	return out
+	r.dyns = before
+	return r.asWritten(es...)
 }
 
 // asWritten is es without what is known put in.
@@ -381,7 +371,12 @@ func (r *residue) conversion(function, text string) ast.Expr {
 	return r.fac.NewCall(r.id(), function, r.fac.NewLiteral(r.id(), types.String(text)))
 }
 
+// listLiteral knows no literal for sets and map lists, which are compared and added
+// in their own way.
 func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
+	if v.typ != nil && (v.typ.ListType == "set" || v.typ.ListType == "map") {
+		return nil, nil
+	}
 	var items []ast.Expr
 	var of []*types.Type
 	for i, n := 0, v.size(); i < n; i++ {
@@ -395,7 +390,16 @@ func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	return r.fac.NewList(r.id(), items, nil), types.NewListType(elem)
 }
 
+// mapLiteral knows no literal for an object with members that no expression can
+// see: they count when it is compared.
 func (r *residue) mapLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
+	if v.fromDoc() && v.typ.Kind == Object {
+		for name := range v.docValue().Members() {
+			if f := v.typ.field(name); f == nil || f.Type == nil {
+				return nil, nil
+			}
+		}
+	}
 	var keys, vals []ast.Expr
 	var keyTypes, valTypes []*types.Type
 	ok := true

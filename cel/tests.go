@@ -58,7 +58,7 @@ func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (
 		fr.slots = make([]Value, t.slots+8)
 	}
 	fr.limit, fr.ticks, fr.stop = min(limit, math.MaxUint64-1), checkFrequency, false
-	if t.loops {
+	if fr.looks = t.loops; t.loops {
 		fr.ctx, fr.done = ctx, ctx.Done()
 	}
 	bind(&fr.slots[slotSelf], a.Self, t.self)
@@ -67,7 +67,7 @@ func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (
 		if test.program != nil {
 			test.program.bindOldSelf(a)
 		}
-		fr.cost, fr.work = 0, 0
+		fr.cost, fr.work, fr.compared.done = 0, 0, 0
 		if test.holds(fr) != yes || fr.cost > limit {
 			fr.fail = Value{}
 			return cost + fr.cost, false

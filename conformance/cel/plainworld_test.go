@@ -98,14 +98,18 @@ func declarePlain(general bool) (*plainWorld, error) {
 	return w, nil
 }
 
+// definedOtherwise are the overloads that follow the definition of the language
+// where cel-go does not.
+var definedOtherwise = map[string]bool{
+	"json_encode_dyn": true, "duration_to_milliseconds": true, "string_index_of_string_int": true, "string_last_index_of_string_int": true,
+}
+
 // withoutIntended are the overloads that a general language does not change on
 // purpose: docs/compat.md says which it does.
 func withoutIntended(all []overload) []overload {
 	var out []overload
 	for _, o := range all {
-		switch o.id {
-		case "json_encode_dyn", "duration_to_milliseconds", "string_index_of_string_int", "string_last_index_of_string_int":
-		default:
+		if !definedOtherwise[o.id] {
 			out = append(out, o)
 		}
 	}
@@ -276,9 +280,9 @@ func (noSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstN
 
 func (w *plainWorld) compile(expr string, limit uint64) (sides, outcome, outcome) {
 	x, got := ourOutcome(w.language, expr)
-	ast, issues := w.env.Compile(expr)
-	if issues != nil {
-		return nil, outcome{compile: "compilation failed: " + issues.String()}, got
+	ast, err := checked(w.env, expr)
+	if err != nil {
+		return nil, outcome{compile: err.Error()}, got
 	}
 	est := &library.CostEstimator{SizeEstimator: noSizes{}}
 	options := []cel.ProgramOption{cel.CostLimit(limit), cel.CostTracking(est), cel.InterruptCheckFrequency(100)}

@@ -3,6 +3,7 @@ package cel_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -246,9 +247,9 @@ func (w *schemaWorld) compile(expr string, limit uint64) (sides, outcome, outcom
 
 // compileUpstream compiles as kube-apiserver does.
 func compileUpstream(env *cel.Env, expr string, s *sizes, limit uint64) (*cel.Ast, cel.Program, outcome) {
-	ast, issues := env.Compile(expr)
-	if issues != nil {
-		return nil, nil, outcome{compile: "compilation failed: " + issues.String()}
+	ast, err := checked(env, expr)
+	if err != nil {
+		return nil, nil, outcome{compile: err.Error()}
 	}
 	est := &library.CostEstimator{SizeEstimator: s}
 	prog, err := program(env, ast, cel.CostLimit(limit), cel.CostTracking(est), cel.InterruptCheckFrequency(100))
@@ -262,11 +263,28 @@ func compileUpstream(env *cel.Env, expr string, s *sizes, limit uint64) (*cel.As
 	return ast, prog, outcome{estimate: cost.Max}
 }
 
+// panicked begins what stands for the outcome of a panic.
+const panicked = "internal error: "
+
+// checked is env.Compile, which panics on some optional items.
+func checked(env *cel.Env, expr string) (tree *cel.Ast, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			tree, err = nil, fmt.Errorf("%s%v", panicked, r)
+		}
+	}()
+	tree, issues := env.Compile(expr)
+	if issues != nil {
+		return nil, errors.New("compilation failed: " + issues.String())
+	}
+	return tree, nil
+}
+
 // program is env.Program, which panics on some constants.
 func program(env *cel.Env, ast *cel.Ast, options ...cel.ProgramOption) (p cel.Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("internal error: %v", r)
+			err = fmt.Errorf("%s%v", panicked, r)
 		}
 	}()
 	return env.Program(ast, options...)
