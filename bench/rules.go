@@ -171,14 +171,17 @@ func (r *ruleRow) ours() (ruleSide, error) {
 		}
 	}
 	limit, _ := r.limits()
-	act := new(kcel.Activation)
+	act := &kcel.Activation{Self: docs[0].Root()}
+	if docs[1] != nil {
+		act.OldSelf, act.HasOldSelf = docs[1].Root(), true
+	}
+	if _, _, err := programs[0].Eval(context.Background(), act, limit); err != nil {
+		return nil, err
+	}
+	tests := kcel.NewTests(programs) // what the server evaluates
 	return func(ctx context.Context) (bool, uint64, error) {
-		act.Self = docs[0].Root()
-		if docs[1] != nil {
-			act.OldSelf, act.HasOldSelf = docs[1].Root(), true
-		}
-		v, cost, err := programs[0].Eval(ctx, act, limit)
-		return v.Bool(), cost, err
+		cost, holds := tests.Hold(ctx, act, limit, math.MaxUint64)
+		return holds, cost, nil
 	}, nil
 }
 

@@ -158,14 +158,19 @@ func (d *direct) node(fr *frame) (*doc.Doc, doc.Node) {
 	return text, n
 }
 
-// text is the string at the end of the path.
+// text is the string at the end of the path. A Value that was written member by
+// member is read so: copying it as a whole would wait for the writes.
 func (d *direct) text(fr *frame) (s string, runes uint64, ok bool) {
 	if len(d.slots) == 0 {
 		v := &fr.slots[d.slot]
 		if v.kind != KindString {
 			return "", 0, false
 		}
-		return v.text(), uint64(v.runes()), true
+		s := unsafe.String((*byte)(v.ptr), int(v.bits))
+		if v.flag == flagASCII {
+			return s, v.bits, true
+		}
+		return s, uint64(stringValue(s).runes()), true
 	}
 	text, n := d.node(fr)
 	if n.Kind() != doc.String {
@@ -175,7 +180,7 @@ func (d *direct) text(fr *frame) (s string, runes uint64, ok bool) {
 	if n.ASCII() {
 		return s, uint64(len(s)), true
 	}
-	return s, uint64(Value{kind: KindString, bits: uint64(len(s)), ptr: unsafe.Pointer(unsafe.StringData(s))}.runes()), true
+	return s, uint64(stringValue(s).runes()), true
 }
 
 // bits is the integer or truth value at the end of the path.

@@ -13,6 +13,8 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/parser"
+
+	"github.com/keelson-io/keelson/doc"
 )
 
 // This file writes the expression that remains after a partial evaluation. It
@@ -391,11 +393,11 @@ func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 }
 
 // mapLiteral knows no literal for an object with members that no expression can
-// see: they count when it is compared.
+// see, undeclared ones and nulls: they count when it is measured or compared.
 func (r *residue) mapLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	if v.fromDoc() && v.typ.Kind == Object {
-		for name := range v.docValue().Members() {
-			if f := v.typ.field(name); f == nil || f.Type == nil {
+		for name, datum := range v.docValue().Members() {
+			if f := v.typ.field(name); f == nil || f.Type == nil || datum.Kind() == doc.Null {
 				return nil, nil
 			}
 		}
