@@ -83,7 +83,7 @@ func (x *Expression) Eval(ctx context.Context, in *Input, b *Budget) (v cel.Valu
 	}
 	v, cost, failed := x.Run(ctx, in)
 	composed := in.composed
-	in.composed = 0
+	in.composed, in.spent = 0, in.spent+composed+cost
 	if err := b.Spend(composed); err != nil {
 		return v, nil, err
 	}

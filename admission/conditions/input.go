@@ -33,6 +33,7 @@ type Input struct {
 	matching bool
 	made     cel.Vars
 	composed uint64 // what composed variables cost since it was last asked
+	spent    uint64 // what all expressions cost since it was last asked
 }
 
 // Objects are the new and the old object of a request in the target's version,
@@ -86,6 +87,7 @@ func (in *Input) Set(name string, v cel.Value) {
 // rule that matched.
 func (in *Input) Matching() *Input {
 	out := *in
+	out.spent = 0
 	out.Namespace, out.matching, out.made = nil, true, maps.Clone(in.made)
 	delete(out.made, cel.NamespaceVariable)
 	if in.Target.Other {
@@ -97,6 +99,7 @@ func (in *Input) Matching() *Input {
 // WithoutAuthorizer is the input for expressions that cannot ask it.
 func (in *Input) WithoutAuthorizer() *Input {
 	out := *in
+	out.spent = 0
 	out.Authorizer, out.made = nil, maps.Clone(in.made)
 	delete(out.made, cel.AuthorizerVariable)
 	delete(out.made, cel.RequestResourceVariable)
@@ -105,6 +108,14 @@ func (in *Input) WithoutAuthorizer() *Input {
 
 // Composed notes what a composed variable cost.
 func (in *Input) Composed(cost uint64) { in.composed += cost }
+
+// Spent is what expressions cost with this input since Spent was asked before,
+// in units of CEL cost.
+func (in *Input) Spent() uint64 {
+	cost := in.spent
+	in.spent = 0
+	return cost
+}
 
 // vars are the variables, those that are named at least.
 func (in *Input) vars(ctx context.Context, names []string) (cel.Vars, error) {

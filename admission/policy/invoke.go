@@ -23,6 +23,7 @@ type enforcement struct {
 	failures []failureNote
 	notes    map[string]annotations // by policy
 
+	scratch   []decision                          // of the call that is decided
 	inputs    map[*kind.Version]*conditions.Input // what is made for one policy is good for the others
 	namespace []byte
 	looked    bool // for the namespace
@@ -105,22 +106,31 @@ func (v *enforcement) policy(p *policy, c *match.Candidate) {
 		v.misconfigured(p, nil, err)
 		return
 	}
+	if p.index == nil {
+		for _, b := range p.bindings {
+			v.bound(p, b, target, params)
+		}
+		return
+	}
 	for _, c := range p.index.For(v.r) {
-		v.binding(p, p.bindings[c.Item], &c, target, params)
+		b := p.bindings[c.Item]
+		if b.err != nil {
+			v.misconfigured(p, b, b.err)
+			continue
+		}
+		switch _, ok, err := c.Selects(v.ctx, v.r, v.Host); {
+		case err != nil:
+			v.misconfigured(p, b, err)
+		case ok:
+			v.bound(p, b, target, params)
+		}
 	}
 }
 
-func (v *enforcement) binding(p *policy, b *binding, c *match.Candidate, target match.Target, params *kind.Version) {
-	if b.err != nil {
-		v.misconfigured(p, b, b.err)
-		return
-	}
-	_, ok, err := c.Selects(v.ctx, v.r, v.Host)
-	switch {
-	case err != nil:
-		v.misconfigured(p, b, err)
-		return
-	case !ok:
+// bound finds what is to be evaluated of a policy for a binding.
+func (v *enforcement) bound(p *policy, b *binding, target match.Target, params *kind.Version) {
+	if params == nil || b.ref == nil {
+		v.calls = append(v.calls, call{p, b, target, param{value: null}})
 		return
 	}
 	found, err := v.collect(b, params)

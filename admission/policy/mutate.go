@@ -76,6 +76,12 @@ func (v *enforcement) mutate(c *call, n *admission.Rounds) error {
 	blind := v.fresh(c).Matching()
 	program.variables.bind(v.ctx, blind)
 	ok, err := program.conditions.Match(v.ctx, blind)
+	costs := Costs{Conditions: blind.Spent()}
+	defer func() {
+		if v.Costs != nil {
+			v.Costs(c.policy.name, c.binding.name, costs)
+		}
+	}()
 	switch {
 	case err != nil:
 		v.failed(c, err)
@@ -89,7 +95,8 @@ func (v *enforcement) mutate(c *call, n *admission.Rounds) error {
 			break // there is nothing to change
 		}
 		start := time.Now()
-		did, err := v.apply(c, program, &program.mutations[i])
+		did, cost, err := v.apply(c, program, &program.mutations[i])
+		costs.Expressions += cost
 		changed = changed || did
 		v.Checks.mutated(c.policy.name, c.binding.name, errorType(err), time.Since(start))
 		if s := (*status.Error)(nil); errors.As(err, &s) {
@@ -119,24 +126,26 @@ func (v *enforcement) failed(c *call, err error) {
 		decision{failed: true, message: err.Error(), reason: metav1.StatusReasonInvalid}, 0})
 }
 
-// apply evaluates one mutation and changes the object.
-func (v *enforcement) apply(c *call, p *mutator, m *mutation) (bool, error) {
+// apply evaluates one mutation and changes the object. It returns what the
+// expression cost, too.
+func (v *enforcement) apply(c *call, p *mutator, m *mutation) (changed bool, cost uint64, err error) {
 	if m.Err != nil {
-		return false, m.Err
+		return false, 0, m.Err
 	}
 	if v.r.Foreign != nil {
-		return false, status.Unavailable(fmt.Sprintf("Resource kind %s not found. "+
+		return false, 0, status.Unavailable(fmt.Sprintf("Resource kind %s not found. "+
 			"There can be a delay between when CustomResourceDefinitions are created and when they are available.", v.r.Foreign.Kind))
 	}
 	in := v.fresh(c)
 	p.variables.bind(v.ctx, in)
 	value, failed, err := m.Eval(v.ctx, in, conditions.NewBudget(conditions.EvaluateBudget))
+	cost = in.Spent()
 	if err != nil || failed != nil {
-		return false, errors.Join(err, failed)
+		return false, cost, errors.Join(err, failed)
 	}
 	object, err := conditions.Object(v.r, c.target, v.r.New)
 	if err != nil {
-		return false, status.Internal(err)
+		return false, cost, status.Internal(err)
 	}
 	if m.patch {
 		object, err = patched(object, value)
@@ -144,13 +153,12 @@ func (v *enforcement) apply(c *call, p *mutator, m *mutation) (bool, error) {
 		object, err = v.overlaid(c, object, value)
 	}
 	if object == nil || err != nil {
-		return false, err
+		return false, cost, err
 	}
-	changed, err := c.target.Replace(v.r, object)
-	if err != nil {
-		return false, status.Internal(fmt.Errorf("object changed by MutatingAdmissionPolicy '%s': %w", c.policy.name, err))
+	if changed, err = c.target.Replace(v.r, object); err != nil {
+		return false, cost, status.Internal(fmt.Errorf("object changed by MutatingAdmissionPolicy '%s': %w", c.policy.name, err))
 	}
-	return changed, nil
+	return changed, cost, nil
 }
 
 // patched applies a list of patches; nil if a test operation failed, which

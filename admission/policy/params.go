@@ -66,13 +66,10 @@ type param struct {
 
 var null, _ = cel.FromGo(nil)
 
-// collect returns the parameter objects of a binding, each to evaluate the
-// policy with: a null if it uses none.
+// collect returns the parameter objects of a binding that names some, each to
+// evaluate the policy with.
 func (v *enforcement) collect(b *binding, params *kind.Version) ([]param, error) {
 	ref := b.ref
-	if params == nil || ref == nil {
-		return []param{{value: null}}, nil
-	}
 	namespace := ""
 	switch {
 	case !params.Kind.Namespaced && ref.Namespace != "":

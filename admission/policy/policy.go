@@ -29,6 +29,7 @@ package policy
 import (
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -41,7 +42,7 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// Config is what policies are evaluated with. All fields are required.
+// Config is what policies are evaluated with. All fields but Costs are required.
 type Config struct {
 	Kinds      func() *kind.Snapshot
 	Cache      *cache.Cache
@@ -50,6 +51,16 @@ type Config struct {
 	Metrics    *admission.Metrics
 	Checks     *Metrics
 	Logger     *slog.Logger
+	// Costs, if set, is told what each evaluation cost.
+	Costs func(policy, binding string, c Costs)
+}
+
+// Costs are what the expressions of a policy cost in one evaluation, in units of
+// CEL cost, with the variables that they read.
+type Costs struct {
+	Conditions  uint64
+	Expressions uint64 // validations with their messages, or mutations
+	Annotations uint64
 }
 
 // Policies is the step of one type of policies.
@@ -104,7 +115,7 @@ type policy struct {
 
 	err      error // nothing can be matched
 	bindings []*binding
-	index    *match.Index // of bindings
+	index    *match.Index // of bindings; nil if all of them are for whatever the policy is for
 }
 
 // binding puts a policy in force.
@@ -170,7 +181,9 @@ func (p *Policies) build(policies, bindings cache.Snapshot, last *set) *set {
 		if old := known[v.id]; old != nil {
 			v.program, v.mutations = old.program, old.mutations // compiled once, also if other policies change
 		}
-		v.index = indexBindings(v.bindings, match.Related(p.Kinds))
+		if slices.ContainsFunc(v.bindings, func(b *binding) bool { return b.resources != nil }) {
+			v.index = indexBindings(v.bindings, match.Related(p.Kinds))
+		}
 		var c match.Criteria
 		if c, v.err = criteriaOf(v.constraints, "policy contained no match constraints, a required field"); v.err != nil {
 			c = match.Criteria{All: true}

@@ -134,99 +134,6 @@ type decision struct {
 // published is an audit annotation.
 type published struct{ key, value string }
 
-// failure is the decision that an error is.
-func (p *program) failure(message string) decision {
-	return decision{admit: p.ignore, failed: true, message: message}
-}
-
-// evaluate decides about a request. noteErrors are denials that audit
-// annotations cause.
-func (p *program) evaluate(ctx context.Context, in *conditions.Input) (decisions []decision, notes []published, noteErrors []decision) {
-	if p.conditions != nil {
-		blind := in.Matching()
-		p.variables.bind(ctx, blind)
-		ok, err := p.conditions.Match(ctx, blind)
-		switch {
-		case err != nil:
-			return []decision{p.failure(err.Error())}, nil, nil
-		case !ok:
-			return nil, nil, nil
-		}
-	}
-	decisions, err := p.validate(ctx, in)
-	if err != nil {
-		return []decision{p.failure(err.Error())}, nil, nil
-	}
-	notes, noteErrors, err = p.annotate(ctx, in)
-	if err != nil {
-		return []decision{p.failure(err.Error())}, nil, nil
-	}
-	return decisions, notes, noteErrors
-}
-
-// validate evaluates the validations and their messages.
-func (p *program) validate(ctx context.Context, in *conditions.Input) ([]decision, error) {
-	budget := conditions.NewBudget(conditions.EvaluateBudget)
-	decisions := make([]decision, len(p.validations))
-	p.variables.bind(ctx, in)
-	for i := range p.validations {
-		start := time.Now()
-		v, failed, err := p.validations[i].Eval(ctx, in, budget)
-		switch {
-		case err != nil:
-			return nil, err
-		case failed != nil:
-			decisions[i] = p.failure(failed.Error())
-		case v.Kind() == cel.KindBool && v.Bool():
-			decisions[i].admit = true
-		default:
-			decisions[i] = decision{reason: p.validations[i].reason}
-		}
-		decisions[i].took, decisions[i].number = time.Since(start), i
-	}
-	said, err := p.say(ctx, in, budget)
-	for i := range decisions {
-		switch d := &decisions[i]; {
-		case d.failed:
-		case err != nil:
-			*d = p.failure("failed messageExpression: " + err.Error())
-			d.number = i
-		case !d.admit:
-			text := ""
-			if said != nil {
-				text = said[i]
-			}
-			d.message = p.validations[i].explain(text)
-		}
-	}
-	return decisions, nil
-}
-
-// say evaluates the message expressions, of all validations. They do not ask
-// the authorizer.
-func (p *program) say(ctx context.Context, in *conditions.Input, budget *conditions.Budget) ([]string, error) {
-	if !p.speaks {
-		return nil, nil
-	}
-	said := make([]string, len(p.validations))
-	telling := in.WithoutAuthorizer()
-	p.variables.bind(ctx, telling)
-	for i := range p.validations {
-		x := p.validations[i].say
-		if x == nil {
-			continue
-		}
-		v, failed, err := x.Eval(ctx, telling, budget)
-		if err != nil {
-			return nil, err
-		}
-		if failed == nil && v.Kind() == cel.KindString {
-			said[i] = strings.Clone(v.Str())
-		}
-	}
-	return said, nil
-}
-
 // explain is the message of a validation that is not true.
 func (v *validation) explain(said string) string {
 	said = strings.TrimSpace(said)
@@ -240,33 +147,6 @@ func (v *validation) explain(said string) string {
 		said = "failed expression: " + strings.TrimSpace(v.Source)
 	}
 	return said
-}
-
-// annotate evaluates the audit annotations.
-func (p *program) annotate(ctx context.Context, in *conditions.Input) (notes []published, failures []decision, err error) {
-	if len(p.annotations) == 0 {
-		return nil, nil, nil
-	}
-	telling := in.WithoutAuthorizer()
-	p.variables.bind(ctx, telling)
-	budget := conditions.NewBudget(conditions.EvaluateBudget)
-	for i := range p.annotations {
-		a := &p.annotations[i]
-		start := time.Now()
-		v, failed, err := a.Eval(ctx, telling, budget)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case failed != nil && p.ignore:
-		case failed != nil:
-			failures = append(failures, decision{failed: true, message: failed.Error(), took: time.Since(start)})
-		case v.Kind() == cel.KindString:
-			if value := strings.TrimSpace(v.Str()); value != "" {
-				notes = append(notes, published{a.key, strings.Clone(value)})
-			}
-		}
-	}
-	return notes, failures, nil
 }
 
 // errorType names a decision in metrics.

@@ -46,18 +46,26 @@ func (v *enforcement) decide(c *call) {
 		return
 	}
 	in.Set(cel.ParamsVariable, c.param.value)
-	decisions, published, failures := c.policy.program().evaluate(v.ctx, in)
-	v.enforce(c.policy, c.binding, decisions)
+	e := evaluation{program: c.policy.program(), ctx: v.ctx, in: in, decisions: v.scratch[:0]}
+	e.run()
+	v.scratch = e.decisions
+	if v.Costs != nil {
+		v.Costs(c.policy.name, c.binding.name, e.costs)
+	}
+	v.enforce(c.policy, c.binding, e.decisions)
+	if len(e.notes) == 0 && len(e.failures) == 0 {
+		return
+	}
 	if v.notes == nil {
 		v.notes = map[string]annotations{}
 	}
-	for _, n := range published {
+	for _, n := range e.notes {
 		if v.notes[c.policy.name] == nil {
 			v.notes[c.policy.name] = annotations{}
 		}
 		v.notes[c.policy.name].add(n)
 	}
-	for _, d := range failures {
+	for _, d := range e.failures {
 		v.denials = append(v.denials, denial{c.policy.name, c.binding.name, d, 2*v.now + 1})
 		v.Checks.validated(c.policy.name, c.binding.name, &d, "deny")
 	}

@@ -43,10 +43,11 @@ const policiesInRound = 40
 
 // ours is our step with its surroundings. It is admission's host, too.
 type ours struct {
-	kinds *kind.Registry
-	cache *cache.Cache
-	step  *policy.Policies
-	v     map[string]*kind.Version
+	kinds          *kind.Registry
+	cache          *cache.Cache
+	step, mutating *policy.Policies
+	bill           bill
+	v              map[string]*kind.Version
 	admission.Host
 }
 
@@ -59,12 +60,12 @@ func (o *ours) Namespace(_ context.Context, name string) (*cache.View, error) {
 	return obj.View(k.Storage)
 }
 
-func newOurs(t *testing.T, objects map[string][]byte) *ours {
+func newOurs(t *testing.T, crd *apiextv1.CustomResourceDefinition, objects map[string][]byte) *ours {
 	o := &ours{kinds: new(kind.Registry), v: map[string]*kind.Version{}}
 	for _, k := range builtin.All() {
 		o.kinds.Put(k)
 	}
-	k, err := kind.Compile(definition())
+	k, err := kind.Compile(crd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,8 @@ func newOurs(t *testing.T, objects map[string][]byte) *ours {
 	o.cache = cache.New(s, cache.Options{})
 	t.Cleanup(func() { o.cache.Close(); s.Close() })
 	registry := prometheus.NewRegistry()
-	o.step = policy.Validating(policy.Config{
+	config := policy.Config{
+		Costs: func(policy, _ string, c policy.Costs) { o.bill.add(policy, c) },
 		Kinds: o.kinds.Load, Cache: o.cache, Host: o, Logger: slog.New(slog.DiscardHandler),
 		Metrics: admission.NewMetrics(registry), Checks: policy.NewMetrics(registry),
 		Authorizer: authz.Func(func(_ context.Context, a *authz.Attributes) authz.Result {
@@ -90,7 +92,8 @@ func newOurs(t *testing.T, objects map[string][]byte) *ours {
 			}
 			return authz.Result{Reason: "no"}
 		}),
-	})
+	}
+	o.step, o.mutating = policy.Validating(config), policy.Mutating(config)
 	return o
 }
 
@@ -121,6 +124,14 @@ func (h *heard) AnnotateRequest(_, _ string) {}
 // ask lets our step decide.
 func (o *ours) ask(t *testing.T, q *request) (warnings []string, err error) {
 	h := &heard{}
+	r := o.request(t, q)
+	r.Client, o.bill = h, bill{}
+	err = o.step.Validate(context.Background(), r)
+	return h.texts, err
+}
+
+// request is a request as we have it.
+func (o *ours) request(t *testing.T, q *request) *admission.Request {
 	v := o.v[q.version]
 	decode := func(object map[string]any) *doc.Doc {
 		if object == nil {
@@ -137,14 +148,13 @@ func (o *ours) ask(t *testing.T, q *request) (warnings []string, err error) {
 		return d
 	}
 	r := &admission.Request{Operation: admission.Operation(q.operation), Version: v, Subresource: q.subresource, Namespace: q.namespace, Name: q.name,
-		New: decode(q.object), Old: decode(q.old), User: &authn.User{Name: q.user, Groups: []string{"g"}}, Client: h}
+		New: decode(q.object), Old: decode(q.old), User: &authn.User{Name: q.user, Groups: []string{"g"}}}
 	if q.operation == "DELETE" {
 		r.Delete = &meta.DeleteOptions{}
 	} else {
 		r.Write = &meta.WriteOptions{FieldManager: "m"}
 	}
-	err = o.step.Validate(context.Background(), r)
-	return h.texts, err
+	return r
 }
 
 // surroundings are the objects that policies refer to.
@@ -228,7 +238,7 @@ func TestValidatingPoliciesEqualUpstream(t *testing.T) {
 			}
 		}
 		up.use(t, policies, bindings)
-		our := newOurs(t, stored(t, surroundings(), policies, bindings))
+		our := newOurs(t, definition(), stored(t, surroundings(), policies, bindings))
 		for range *requests {
 			q := r.request()
 			wantWarnings, wantErr := up.ask(q)
@@ -237,6 +247,9 @@ func TestValidatingPoliciesEqualUpstream(t *testing.T) {
 			want, got := strings.Join(wantWarnings, "\n"), strings.Join(gotWarnings, "\n")
 			if want != got || words(wantErr) != words(gotErr) {
 				t.Fatalf("round %d: %s\nupstream %s\n%s\nkeelson  %s\n%s\n%s", round, q, words(wantErr), want, words(gotErr), got, blame(policies, bindings, wantWarnings, gotWarnings))
+			}
+			if want, got := up.meter.without(up.meter.beyond), our.bill.without(up.meter.beyond); want != got {
+				t.Fatalf("round %d: %s\nupstream's costs\n%s\nours\n%s", round, q, want, got)
 			}
 		}
 	}

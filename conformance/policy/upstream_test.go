@@ -21,6 +21,7 @@ import (
 	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -29,6 +30,8 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/keelson-io/keelson/admission/policy"
 )
 
 // This file is upstream's side.
@@ -38,6 +41,10 @@ type upstream struct {
 	dispatcher generic.Dispatcher[validating.PolicyHook]
 	hooks      []validating.PolicyHook
 	params     informers.GenericInformer
+	matcher    *matching.Matcher
+	mutating   generic.Dispatcher[mutating.PolicyHook]
+	mutations  []mutating.PolicyHook
+	meter      *meter
 }
 
 func newUpstream(t *testing.T, objects []runtime.Object) *upstream {
@@ -53,8 +60,8 @@ func newUpstream(t *testing.T, objects []runtime.Object) *upstream {
 	t.Cleanup(cancel)
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	matcher := generic.NewPolicyMatcher(matching.NewMatcher(namespaces, client))
-	return &upstream{dispatcher: validating.NewDispatcher(mayRead{}, matcher), params: params}
+	matcher := matching.NewMatcher(namespaces, client)
+	return &upstream{dispatcher: validating.NewDispatcher(mayRead{}, generic.NewPolicyMatcher(matcher)), params: params, matcher: matcher, meter: newMeter()}
 }
 
 // mayRead lets everybody read and ann write.
@@ -75,7 +82,7 @@ var environments = sync.OnceValue(func() *environment.EnvSet {
 func (u *upstream) use(t *testing.T, policies []*admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.ValidatingAdmissionPolicyBinding) {
 	u.hooks = nil
 	for _, p := range policies {
-		h := validating.PolicyHook{Policy: p, Evaluator: compile(t, p)}
+		h := validating.PolicyHook{Policy: p, Evaluator: u.compile(t, p)}
 		if p.Spec.ParamKind != nil {
 			h.ParamInformer, h.ParamScope = u.params, meta.RESTScopeNamespace
 		}
@@ -89,7 +96,10 @@ func (u *upstream) use(t *testing.T, policies []*admissionv1.ValidatingAdmission
 }
 
 // compile makes upstream's validator of a policy out of upstream's parts.
-func compile(t *testing.T, p *admissionv1.ValidatingAdmissionPolicy) validating.Validator {
+func (u *upstream) compile(t *testing.T, p *admissionv1.ValidatingAdmissionPolicy) validating.Validator {
+	meter := func(c admissioncel.ConditionEvaluator, sum func(*policy.Costs) *uint64) admissioncel.ConditionEvaluator {
+		return metered{c, u.meter, p.Name, sum}
+	}
 	c, err := admissioncel.NewCompositedCompiler(environments())
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +118,7 @@ func compile(t *testing.T, p *admissionv1.ValidatingAdmissionPolicy) validating.
 		for _, m := range p.Spec.MatchConditions {
 			list = append(list, (*matchconditions.MatchCondition)(&m))
 		}
-		matcher = matchconditions.NewMatcher(c.CompileCondition(list, asking, stored), p.Spec.FailurePolicy, "policy", "validate", p.Name)
+		matcher = matchconditions.NewMatcher(meter(c.CompileCondition(list, asking, stored), onConditions), p.Spec.FailurePolicy, "policy", "validate", p.Name)
 	}
 	validations, messages, notes := []admissioncel.ExpressionAccessor{}, make([]admissioncel.ExpressionAccessor, len(p.Spec.Validations)), []admissioncel.ExpressionAccessor{}
 	for i, v := range p.Spec.Validations {
@@ -120,8 +130,8 @@ func compile(t *testing.T, p *admissionv1.ValidatingAdmissionPolicy) validating.
 	for _, a := range p.Spec.AuditAnnotations {
 		notes = append(notes, &validating.AuditAnnotationCondition{Key: a.Key, ValueExpression: a.ValueExpression})
 	}
-	return validating.NewValidator(c.CompileCondition(validations, asking, stored), matcher,
-		c.CompileCondition(notes, asking, stored), c.CompileCondition(messages, telling, stored), p.Spec.FailurePolicy, nil)
+	return validating.NewValidator(meter(c.CompileCondition(validations, asking, stored), onExpressions), matcher,
+		meter(c.CompileCondition(notes, asking, stored), onAnnotations), meter(c.CompileCondition(messages, telling, stored), onExpressions), p.Spec.FailurePolicy, nil)
 }
 
 // heard collects warnings.
@@ -132,8 +142,16 @@ func (h *heard) AddWarning(_, text string) { h.texts = append(h.texts, text) }
 // ask lets upstream decide.
 func (u *upstream) ask(r *request) (warnings []string, err error) {
 	h := &heard{}
+	*u.meter = *newMeter()
 	ctx, cancel := context.WithTimeout(warning.WithWarningRecorder(context.Background(), h), time.Minute)
 	defer cancel()
+	a := r.attributes()
+	err = u.dispatcher.Dispatch(ctx, a, interfaces{}, u.hooks)
+	return h.texts, err
+}
+
+// attributes are the request as upstream has it.
+func (r *request) attributes() admission.Attributes {
 	var object, old runtime.Object
 	if r.object != nil {
 		object = &unstructured.Unstructured{Object: runtime.DeepCopyJSON(r.object)}
@@ -142,10 +160,8 @@ func (u *upstream) ask(r *request) (warnings []string, err error) {
 		old = &unstructured.Unstructured{Object: runtime.DeepCopyJSON(r.old)}
 	}
 	gv := schema.GroupVersion{Group: "demo.io", Version: r.version}
-	a := admission.NewAttributesRecord(object, old, gv.WithKind("Widget"), r.namespace, r.name, gv.WithResource("widgets"), r.subresource,
+	return admission.NewAttributesRecord(object, old, gv.WithKind("Widget"), r.namespace, r.name, gv.WithResource("widgets"), r.subresource,
 		admission.Operation(r.operation), r.options(), false, &user.DefaultInfo{Name: r.user, Groups: []string{"g"}})
-	err = u.dispatcher.Dispatch(ctx, a, interfaces{}, u.hooks)
-	return h.texts, err
 }
 
 func (r *request) options() runtime.Object {
@@ -181,6 +197,10 @@ func (interfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper
 type convertor struct{ runtime.ObjectConvertor }
 
 func (convertor) Convert(in, out, _ any) error {
-	out.(*unstructured.Unstructured).Object = maps.Clone(in.(*unstructured.Unstructured).Object)
+	to := out.(*unstructured.Unstructured)
+	version := to.GetAPIVersion()
+	if to.Object = maps.Clone(in.(*unstructured.Unstructured).Object); version != "" {
+		to.SetAPIVersion(version)
+	}
 	return nil
 }
