@@ -59,12 +59,19 @@ conformance-quick: ## what make test runs of the comparison with upstream's code
 .PHONY: conformance
 conformance: conformance-quick ## the comparison with upstream's code: the quick part, upstream's integration tests, other projects' clients, killed processes
 	$(MAKE) --no-print-directory conformance-upstream
+	$(MAKE) --no-print-directory conformance-http
 	$(MAKE) --no-print-directory conformance-clients
 	$(MAKE) --no-print-directory conformance-cluster
 
 .PHONY: conformance-upstream
 conformance-upstream: ## upstream's own integration tests, against the keelson binary
 	cd conformance && $(GO) test -count=1 -timeout=20m -v ./integration | grep -vE '^ *(=== |--- (PASS|SKIP))'
+
+# make test sends the scripts, and few of the others.
+REQUESTS ?= 4000
+.PHONY: conformance-http
+conformance-http: ## thousands of requests to upstream's server and to ours: scripts, combinations, and REQUESTS generated ones
+	cd conformance && $(GO) test -count=1 -timeout=30m -v -run TestHTTP ./http -requests=$(REQUESTS) -seed=$(SEED) | grep -vE '^=== '
 
 .PHONY: conformance-clients
 conformance-clients: ## Helm 3 and 4, Flux's and Argo CD's libraries, against the keelson binary; builds them first, which takes minutes

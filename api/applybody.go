@@ -44,13 +44,12 @@ func (q *request) applyBody(body []byte, o *meta.WriteOptions) ([]byte, error) {
 		text := strings.Replace(fmt.Sprint(err), "map[string]json.RawMessage", "map[string]interface {}", 1)
 		return nil, status.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %s", text)
 	}
-	if name := root.At("metadata", "name"); !name.Exists() && root.At("metadata", "generateName").Exists() {
-		return nil, status.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", q.name)
-	} else if !name.Exists() {
+	if name := root.At("metadata", "name"); !name.Exists() {
+		if root.At("metadata", "generateName").Exists() {
+			return patch, nil // it has the name of the object that is there, or none
+		}
 		d.Set(d.NewString(q.name), "metadata", "name")
 		patch = d.AppendJSON(nil, d.Root().Node)
-	} else if name.Text() != q.name {
-		return nil, status.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name.Text(), q.name)
 	}
 	return patch, nil
 }

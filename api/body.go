@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,14 +136,13 @@ func (q *request) decode(d *doc.Doc, o *object, validation string) error {
 	switch {
 	case obj.Kind() == "":
 		return q.unreadable(o.sent, runtime.NewMissingKindErr(string(o.sent)))
-	case obj.APIVersion() == "":
-		return status.BadRequest("the API version in the data () does not match the expected API version (%s)", q.v.APIVersion())
 	}
 	// An object of another kind is refused later on; its fields are not ours to know.
-	if obj.Kind() != q.v.Kind.Name {
-		found = 0
+	strict := q.strict(found, o, validation)
+	if obj.APIVersion() != q.v.APIVersion() || obj.Kind() != q.v.Kind.Name {
+		strict = q.strictElsewhere(obj, o, strict, validation)
 	}
-	if strict := q.strict(found, o, validation); len(strict) > 0 {
+	if len(strict) > 0 {
 		if validation == metav1.FieldValidationStrict {
 			return status.BadRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s",
 				obj.Kind(), versionOf(obj.APIVersion()), q.v.Kind.Name, strings.Join(strict, ", "))
@@ -153,6 +154,44 @@ func (q *request) decode(d *doc.Doc, o *object, validation string) error {
 			obj.APIVersion(), q.v.APIVersion())
 	}
 	return nil
+}
+
+// strictElsewhere is strict for an object of another kind or version: its fields are those of a version of the kind's group, or nobody's.
+func (q *request) strictElsewhere(obj meta.Object, o *object, strict []string, validation string) []string {
+	group, version, ok := strings.Cut(obj.APIVersion(), "/")
+	k := q.v.Kind
+	if !ok || group != k.Group || obj.Kind() != k.Name || version == q.v.Name {
+		return slices.DeleteFunc(strict, func(text string) bool { return strings.HasPrefix(text, "unknown field") })
+	}
+	strict = slices.DeleteFunc(strict, func(text string) bool {
+		return strings.HasPrefix(text, "unknown field") && !strings.HasPrefix(text, `unknown field "metadata.`)
+	})
+	switch v := k.Version(version); {
+	case validation == metav1.FieldValidationIgnore:
+		return nil
+	case v != nil:
+		return v.Strict(o.json)
+	}
+	return append(strict, undeclared(o.json)...)
+}
+
+// undeclared are the fields of an object in a version that nobody declares.
+func undeclared(text []byte) []string {
+	d := doc.Get()
+	defer d.Release()
+	if doc.Parse(d, text) != nil {
+		return nil // said elsewhere
+	}
+	var out []string
+	for name := range d.Root().Members() {
+		switch name {
+		case "apiVersion", "kind", "metadata":
+		default:
+			out = append(out, "unknown field "+strconv.Quote(name))
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // strict says what is wrong with a body that is decoded nevertheless.
@@ -210,9 +249,7 @@ func (q *request) undecodable(o *object, err error) error {
 		if k := d.Root().Get("kind").Text(); k != "" {
 			name = k
 		}
-		if a := d.Root().Get("apiVersion").Text(); a != "" {
-			version = versionOf(a)
-		}
+		version = versionOf(d.Root().Get("apiVersion").Text())
 	}
 	return status.BadRequest("%s in version %q cannot be handled as a %s: %v", name, version, q.v.Kind.Name, err)
 }

@@ -131,7 +131,7 @@ func (q *request) store(d *doc.Doc, o *meta.WriteOptions) (int64, error) {
 			return 0, store.ErrExists
 		}
 		if errors.Is(err, store.ErrNotFound) {
-			return 0, nil
+			return 0, q.asStored(d, encoded)
 		}
 		return 0, err
 	}
@@ -146,6 +146,16 @@ func (q *request) store(d *doc.Doc, o *meta.WriteOptions) (int64, error) {
 		return 0, err
 	}
 	return rev, q.handOver(key, d, encoded, rev)
+}
+
+// asStored makes a dry run's object in another version than the stored one what reading it would say, with that one's defaults.
+func (q *request) asStored(d *doc.Doc, encoded []byte) error {
+	if q.kind.Builtin != nil || q.v.IsStorage {
+		return nil
+	}
+	err := q.v.Load(d, encoded, 0)
+	d.Remove("metadata", "resourceVersion")
+	return err
 }
 
 // exists is the error for a name that is taken.

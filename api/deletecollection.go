@@ -18,20 +18,20 @@ func (q *request) deleteCollection() error {
 	if err != nil {
 		return err
 	}
-	d, err := q.deleteOptions()
+	f, err := q.newFilter(o)
 	if err != nil {
 		return err
 	}
-	if q.accept.form == formPartial {
-		return notList()
-	}
-	f, err := q.newFilter(o)
+	d, err := q.deleteOptions()
 	if err != nil {
 		return err
 	}
 	p, err := q.page(o, f)
 	if err != nil {
 		return err
+	}
+	if q.accept.form == formPartial {
+		return notList() // before anything is deleted
 	}
 	for _, obj := range p.objects {
 		one := *q

@@ -77,7 +77,10 @@ func (t *rows) appendRow(b []byte, object []byte) ([]byte, error) {
 
 // appendOne appends a table of one object.
 func (t *rows) appendOne(b []byte, object []byte) ([]byte, error) {
-	metadata := append(append([]byte(`{"resourceVersion":`), quotedVersion(object)...), '}')
+	metadata := []byte("{}") // of a dry run's new object
+	if version := quotedVersion(object); version != nil {
+		metadata = append(append([]byte(`{"resourceVersion":`), version...), '}')
+	}
 	b, err := t.appendStart(b, metadata)
 	if err != nil {
 		return nil, err
@@ -143,14 +146,14 @@ func member(object []byte, name string) []byte {
 	}
 }
 
-// quotedVersion is an object's resource version, quoted.
+// quotedVersion is an object's resource version, quoted; nil if it has none.
 func quotedVersion(object []byte) []byte {
 	if m := member(object, "metadata"); m != nil {
 		if v := member(m, "resourceVersion"); v != nil {
 			return v
 		}
 	}
-	return []byte(`""`)
+	return nil
 }
 
 // notList refuses to print a list as one object.

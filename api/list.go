@@ -25,9 +25,6 @@ func (q *request) list() error {
 	if err != nil {
 		return err
 	}
-	if q.accept.form == formPartial {
-		return notList()
-	}
 	f, err := q.newFilter(o)
 	if err != nil {
 		return err
@@ -35,6 +32,9 @@ func (q *request) list() error {
 	p, err := q.page(o, f)
 	if err != nil {
 		return err
+	}
+	if q.accept.form == formPartial {
+		return notList()
 	}
 	return q.sendList(p)
 }

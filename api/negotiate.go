@@ -77,6 +77,22 @@ func negotiate(r *http.Request, watch, typed bool) (accept, error) {
 	return a, notAcceptable(typeJSON, typeYAML, typeProtobuf)
 }
 
+// negotiateStatus finds the encoding of a Status, which has all of them, whatever the request's object has, and is never transformed.
+// Who accepts nothing of it reads it as a human would.
+func negotiateStatus(r *http.Request) accept {
+	header := r.Header.Get("Accept")
+	if header == "" {
+		return accept{pretty: wantsPretty(r)}
+	}
+	for _, c := range parseAccept(header) {
+		if a, ok := c.match(false, true); ok && a.form == formObject {
+			a.pretty = a.pretty || wantsPretty(r)
+			return a
+		}
+	}
+	return accept{pretty: true}
+}
+
 func notAcceptable(accepted ...string) error {
 	return status.NotAcceptable("only the following media types are accepted: " + strings.Join(accepted, ", "))
 }

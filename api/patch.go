@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -255,7 +256,12 @@ func (q *request) applyNew(m *apply.Manager, patch []byte, o *meta.WriteOptions)
 		return status.Conflict(q.kind.GroupResource(), q.name,
 			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 	}
-	d.Remove("metadata", "resourceVersion")
+	if rv := obj.ResourceVersion(); rv != "" {
+		if _, err := strconv.ParseUint(rv, 10, 64); err != nil {
+			return status.Plain500(err.Error())
+		}
+		d.Remove("metadata", "resourceVersion")
+	}
 	create := *q.attributes()
 	create.Verb = "create"
 	if err := q.allowed(&create); err != nil {

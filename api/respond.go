@@ -175,17 +175,7 @@ func (q *request) fail(err error) {
 	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {
 		q.w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
-	// A Status has all forms, whatever the object has, and is never transformed: who accepts nothing else reads it as a
-	// human would.
-	switch a, err := negotiate(q.r, false, true); {
-	case err == nil && a.form == formObject && a.proto:
-		q.accept = a
-	case st.Code != http.StatusNotAcceptable && q.accept != (accept{}) && q.accept.form == formObject:
-	case err != nil || a.form != formObject:
-		q.accept = accept{pretty: true}
-	default:
-		q.accept = a
-	}
+	q.accept = negotiateStatus(q.r)
 	q.sendStatus(int(st.Code), &st)
 }
 

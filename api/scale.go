@@ -288,7 +288,7 @@ func (q *request) changeScale(o *meta.WriteOptions, track func(m *apply.Manager,
 			}
 			if s.UID != "" && s.UID != now.UID {
 				return status.Conflict(q.kind.GroupResource(), q.name,
-					uidMismatch(obj.Key, string(s.UID), string(now.UID)))
+					uidMismatch(obj.Key, string(s.UID), string(now.UID), o.DryRun))
 			}
 			d.Set(doc.IntNode(int64(s.Spec.Replicas)), path...)
 			return nil

@@ -33,6 +33,7 @@ func (q *request) update() error {
 	if err := q.checkName(obj); err != nil {
 		return err
 	}
+	q.warn(meta.DedupOwners(obj, "")...)
 	c := &change{
 		options:   o,
 		scope:     q.part(),

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -239,5 +240,29 @@ func TestWatchTables(t *testing.T) {
 	events = s.watch(widgets+"?watch=1", "Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
 	if e := <-events; e.Object.Kind != "PartialObjectMetadata" || e.Object.Metadata.Name != "a" {
 		t.Errorf("event: got %+v", e)
+	}
+}
+
+// TestWatchTooOld holds what a watch says that asks for what neither the server nor the store remembers.
+func TestWatchTooOld(t *testing.T) {
+	s := newTestServer(t)
+	first := s.must(201, "POST", widgets, widget("a", ``)).text("metadata", "resourceVersion")
+	for i := range 3 {
+		s.must(201, "POST", widgets, widget(fmt.Sprintf("w%d", i), ``))
+	}
+	last := s.must(200, "GET", widgets, "").text("metadata", "resourceVersion")
+	rev, err := strconv.ParseInt(last, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.store.Compact(t.Context(), rev); err != nil {
+		t.Fatal(err)
+	}
+	s.h.Cache.Drop("demo.io/widgets")
+	a := s.must(200, "GET", widgets+"?watch=1&resourceVersion="+first, "")
+	want := fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
+		`"message":"too old resource version: %s (%s)","reason":"Expired","code":410}}`+"\n", first, last)
+	if a.body != want {
+		t.Errorf("got  %s\nwant %s", a.body, want)
 	}
 }

@@ -360,14 +360,18 @@ func (q *request) checkVersion(c *change, next, old *doc.Doc, obj *cache.Object)
 		return status.Conflict(q.kind.GroupResource(), q.name, errModified)
 	}
 	if uid, have := n.UID(), (meta.Object{Doc: old}).UID(); c.versioned && uid != "" && uid != have {
-		return status.Conflict(q.kind.GroupResource(), q.name, uidMismatch(obj.Key, uid, have))
+		return status.Conflict(q.kind.GroupResource(), q.name, uidMismatch(obj.Key, uid, have, c.options.DryRun))
 	}
 	return nil
 }
 
-// uidMismatch says that an object is not the one that was meant.
-func uidMismatch(key, sent, have string) error {
-	return errors.New("StorageError: invalid object, Code: 4, Key: /registry/" + key +
+// uidMismatch says that an object is not the one that was meant. A dry run names the key without the prefix that it has in etcd.
+func uidMismatch(key, sent, have string, dryRun bool) error {
+	prefix := "/registry/"
+	if dryRun {
+		prefix = "/"
+	}
+	return errors.New("StorageError: invalid object, Code: 4, Key: " + prefix + key +
 		", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: " + sent + ", UID in object meta: " + have)
 }
 

@@ -167,14 +167,23 @@ func (c *cluster) define() int64 {
 	return version
 }
 
+// informerPatience is how long an informer may take to be back: client-go pauses for up to half a minute between its tries, at most twice
+// that with what chance adds.
+const informerPatience = 90 * time.Second
+
 func (c *cluster) until(what string, ok func() bool, but ...func() string) {
 	c.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	c.untilWithin(30*time.Second, what, ok, but...)
+}
+
+func (c *cluster) untilWithin(limit time.Duration, what string, ok func() bool, but ...func() string) {
+	c.t.Helper()
+	for end := time.Now().Add(limit); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			for _, text := range but {
 				c.t.Log(text())
 			}
-			c.t.Fatalf("not after 30 s: %s", what)
+			c.t.Fatalf("not after %v: %s", limit, what)
 		}
 	}
 }
@@ -264,7 +273,7 @@ func (c *cluster) informersAgree(informers []cache.SharedIndexInformer, final ma
 	c.t.Helper()
 	for i, informer := range informers {
 		have := map[string]string{}
-		c.until(fmt.Sprintf("the informer of server %d agrees", i), func() bool {
+		c.untilWithin(informerPatience, fmt.Sprintf("the informer of server %d agrees", i), func() bool {
 			clear(have)
 			for _, o := range informer.GetStore().List() {
 				if u := o.(*unstructured.Unstructured); u.GetName() != "last" {
@@ -272,7 +281,7 @@ func (c *cluster) informersAgree(informers []cache.SharedIndexInformer, final ma
 				}
 			}
 			return fmt.Sprint(have) == fmt.Sprint(final)
-		})
+		}, func() string { return fmt.Sprintf("it has %v, want %v", have, final) })
 	}
 }
 

@@ -64,8 +64,12 @@ func TestHTTP(t *testing.T) {
 			r.step(&requests[i])
 		}
 	}
+	if only == "generated" {
+		r.generate()
+	}
 	if only == "" {
 		r.matrix()
+		r.generate()
 		for _, e := range ledger {
 			if !r.ledger[e.name] && !(testing.Short() && e.long) {
 				t.Errorf("ledger: %s: there is no such difference any more", e.name)

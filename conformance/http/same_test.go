@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/yaml"
 )
 
 // This file says when two answers are the same.
@@ -51,11 +52,23 @@ func (a *answer) unpack() {
 	}
 }
 
+// unpackYAML does the same to YAML.
+func (a *answer) unpackYAML() {
+	if a.header.Get("Content-Type") != "application/yaml" {
+		return
+	}
+	if text, err := yaml.YAMLToJSON(a.body); err == nil {
+		a.body = append(text, '\n')
+	}
+}
+
 // sameness holds what was found to correspond between both servers so far: the
 // uid and each resource version of an object has one counterpart. An object that
 // one server wrote again and the other did not is found by that.
 type sameness struct {
 	ids [2]map[string]string // by side: what a server says → the name for it
+
+	anyOrder bool // errors may come in any order, since upstream's below a map are in the order of a Go map
 }
 
 func newSameness() *sameness {
@@ -75,6 +88,10 @@ var headers = []string{
 func (s *sameness) both(theirs, ours *answer, sorted, definitions bool) (a, b string) {
 	theirs.unpack()
 	ours.unpack()
+	if s.anyOrder {
+		theirs.unpackYAML()
+		ours.unpackYAML()
+	}
 	// Pairs of ids are found by their place in the body, so both bodies are walked before either is printed.
 	theirs.body, ours.body = spelledOut(theirs.body), spelledOut(ours.body)
 	x, errX := parseOrdered(theirs.body)
@@ -82,6 +99,13 @@ func (s *sameness) both(theirs, ours *answer, sorted, definitions bool) (a, b st
 	for _, values := range [][]ordered{x, y} {
 		for i := range values {
 			values[i].sortManagers("")
+		}
+	}
+	if s.anyOrder {
+		for _, values := range [][]ordered{x, y} {
+			for i := range values {
+				values[i].sortErrors("")
+			}
 		}
 	}
 	if sorted {
