@@ -87,9 +87,9 @@ var webhookRows = []webhookRow{
 		code: 201, outcome: passed},
 	{what: "denies in v1beta1", on: "mv", do: answers(`{"uid":"%s","allowed":false,"status":{"message":"old"}}`), more: `"admissionReviewVersions":["v1beta1","v1"]`,
 		code: 400, message: `admission webhook "NAME.demo.io" denied the request: old`, outcome: denied(400)},
-	{what: "answers nothing in v1beta1", on: "mv", do: says(200, `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}`), more: `"admissionReviewVersions":["v1beta1"]`,
+	{what: "answers nothing in v1beta1", on: "mv", do: replies(200, `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}`), more: `"admissionReviewVersions":["v1beta1"]`,
 		code: 500, message: callFailed + `received invalid webhook response: webhook response was absent`, outcome: failed},
-	{what: "answers nothing", on: "mv", do: says(200, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`),
+	{what: "answers nothing", on: "mv", do: replies(200, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`),
 		code: 500, message: callFailed + `received invalid webhook response: webhook response was absent`, outcome: failed},
 	{what: "answers in another version", on: "mv", do: func(r *hookReview) (int, string) {
 		return 200, `{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","response":{"uid":"` + r.Request.UID + `","allowed":true}}`
@@ -97,20 +97,20 @@ var webhookRows = []webhookRow{
 	{what: "answers without a version", on: "mv", do: func(r *hookReview) (int, string) {
 		return 200, `{"response":{"uid":"` + r.Request.UID + `","allowed":true}}`
 	}, code: 500, message: callFailed + `received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=`, outcome: failed},
-	{what: "is empty", on: "mv", do: says(200, ``),
+	{what: "is empty", on: "mv", do: replies(200, ``),
 		code: 500, message: callFailed + `failed to call webhook: 0-length response with status code: 200 and content type: application/json`, outcome: failed},
-	{what: "is no JSON", on: "mv", do: says(200, `oh`),
+	{what: "is no JSON", on: "mv", do: replies(200, `oh`),
 		code: 500, message: callFailed + `failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type struct ` +
 			"{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }", outcome: failed},
-	{what: "breaks", on: "mv", do: says(500, `oh`),
+	{what: "breaks", on: "mv", do: replies(500, `oh`),
 		code: 500, message: callFailed + `failed to call webhook: an error on the server ("unknown") has prevented the request from succeeding`,
 		outcome: outcome{500, true, "calling_webhook_error", false}},
-	{what: "breaks, and may", on: "mv", do: says(502, ``), more: `"failurePolicy":"Ignore"`, code: 201, outcome: outcome{code: 502, open: true}},
-	{what: "breaks in the words of Kubernetes", on: "mv", do: says(500, `{"apiVersion":"v1","kind":"Status","status":"Failure","message":"not today","code":409}`),
+	{what: "breaks, and may", on: "mv", do: replies(502, ``), more: `"failurePolicy":"Ignore"`, code: 201, outcome: outcome{code: 502, open: true}},
+	{what: "breaks in the words of Kubernetes", on: "mv", do: replies(500, `{"apiVersion":"v1","kind":"Status","status":"Failure","message":"not today","code":409}`),
 		code: 500, message: callFailed + `failed to call webhook: not today`, outcome: outcome{409, true, "calling_webhook_error", false}},
 	{what: "is not there", on: "mv", code: 500, message: callFailed + `failed to call webhook: the server could not find the requested resource`,
 		outcome: outcome{404, true, "calling_webhook_error", false}},
-	{what: "hangs up", on: "mv", do: says(0, ``), code: 500, message: callFailed + `failed to call webhook: Post "URL/NAME?timeout=10s": EOF`, outcome: failed},
+	{what: "hangs up", on: "mv", do: replies(0, ``), code: 500, message: callFailed + `failed to call webhook: Post "URL/NAME?timeout=10s": EOF`, outcome: failed},
 	{what: "is slow", on: "m", do: after(1500*time.Millisecond, allows), more: `"timeoutSeconds":1`,
 		code: 500, message: callFailed + `failed to call webhook: Post "URL/NAME?timeout=1s": context deadline exceeded`, outcome: failed},
 	{what: "is slow, and may be", on: "v", do: after(1500*time.Millisecond, allows), more: `"timeoutSeconds":1,"failurePolicy":"Ignore"`,
@@ -162,7 +162,7 @@ func (x *hooked) webhookAnswers(t *testing.T) {
 				if row.do != nil {
 					x.hooks.on(name, row.do)
 				}
-				more := []string{rules("CREATE", "demo.io", "v1", "widgets")}
+				more := []string{forRules("CREATE", "demo.io", "v1", "widgets")}
 				if row.more != "" {
 					more = append(more, row.more)
 				}

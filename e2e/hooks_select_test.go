@@ -12,32 +12,32 @@ import (
 
 // selections are webhooks by what they select; all of them take part at the same time.
 var selections = []struct{ name, more string }{
-	{"all", rules("*", "*", "*", "*/*")},
-	{"main", rules("*", "*", "*", "*")},
-	{"creations", rules("CREATE", "demo.io", "*", "widgets")},
-	{"updates", rules("UPDATE", "demo.io", "*", "widgets")},
-	{"deletions", rules("DELETE", "demo.io", "*", "widgets")},
-	{"connections", rules("CONNECT", "*", "*", "*/*")},
-	{"statuses", rules("*", "demo.io", "*", "*/status")},
-	{"scales", rules("*", "demo.io", "*", "widgets/scale")},
-	{"subresources", rules("*", "demo.io", "*", "widgets/*")},
-	{"v1", rules("*", "demo.io", "v1", "widgets,widgets/status,widgets/scale") + `,"matchPolicy":"Exact"`},
-	{"v2", rules("*", "demo.io", "v2", "widgets,widgets/status,widgets/scale") + `,"matchPolicy":"Exact"`},
-	{"as-v2", rules("*", "demo.io", "v2", "widgets,widgets/status,widgets/scale")},
-	{"as-v3", rules("CREATE", "demo.io", "v3", "widgets,widgets/status") + `,"matchPolicy":"Equivalent"`},
-	{"other-group", rules("*", "demo.example.org", "*", "*/*")},
-	{"core", rules("*", "", "v1", "configmaps,namespaces")},
-	{"cluster", rules("*", "*", "*", "*")},
-	{"namespaced", rules("*", "*", "*", "*")},
-	{"red", rules("*", "demo.io", "*", "widgets") + `,"objectSelector":{"matchLabels":{"color":"red"}}`},
-	{"not-red", rules("*", "demo.io", "*", "widgets") + `,"objectSelector":{"matchExpressions":[{"key":"color","operator":"NotIn","values":["red"]}]}`},
-	{"system", rules("*", "*", "*", "*") + `,"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}}`},
-	{"not-system", rules("*", "*", "*", "*") + `,"namespaceSelector":{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system"]}]}`},
-	{"events", rules("*", "events.k8s.io", "v1", "events")},
-	{"reviews", rules("*", "authorization.k8s.io,authentication.k8s.io", "*", "*")},
-	{"ann", rules("*", "*", "*", "*") + `,"matchConditions":[{"name":"ann","expression":"request.userInfo.username == 'ann'"},{"name":"there","expression":"object != null"}]`},
-	{"grows", rules("UPDATE", "demo.io", "*", "widgets") + `,"matchConditions":[{"name":"grows","expression":"object.spec.size > oldObject.spec.size"}],"failurePolicy":"Ignore"`},
-	{"may", rules("*", "demo.io", "*", "widgets") + `,"matchConditions":[{"name":"may","expression":"authorizer.group('demo.io').resource('widgets').check('delete').allowed()"}]`},
+	{"all", forRules("*", "*", "*", "*/*")},
+	{"main", forRules("*", "*", "*", "*")},
+	{"creations", forRules("CREATE", "demo.io", "*", "widgets")},
+	{"updates", forRules("UPDATE", "demo.io", "*", "widgets")},
+	{"deletions", forRules("DELETE", "demo.io", "*", "widgets")},
+	{"connections", forRules("CONNECT", "*", "*", "*/*")},
+	{"statuses", forRules("*", "demo.io", "*", "*/status")},
+	{"scales", forRules("*", "demo.io", "*", "widgets/scale")},
+	{"subresources", forRules("*", "demo.io", "*", "widgets/*")},
+	{"v1", forRules("*", "demo.io", "v1", "widgets,widgets/status,widgets/scale") + `,"matchPolicy":"Exact"`},
+	{"v2", forRules("*", "demo.io", "v2", "widgets,widgets/status,widgets/scale") + `,"matchPolicy":"Exact"`},
+	{"as-v2", forRules("*", "demo.io", "v2", "widgets,widgets/status,widgets/scale")},
+	{"as-v3", forRules("CREATE", "demo.io", "v3", "widgets,widgets/status") + `,"matchPolicy":"Equivalent"`},
+	{"other-group", forRules("*", "demo.example.org", "*", "*/*")},
+	{"core", forRules("*", "", "v1", "configmaps,namespaces")},
+	{"cluster", forRules("*", "*", "*", "*")},
+	{"namespaced", forRules("*", "*", "*", "*")},
+	{"red", forRules("*", "demo.io", "*", "widgets") + `,"objectSelector":{"matchLabels":{"color":"red"}}`},
+	{"not-red", forRules("*", "demo.io", "*", "widgets") + `,"objectSelector":{"matchExpressions":[{"key":"color","operator":"NotIn","values":["red"]}]}`},
+	{"system", forRules("*", "*", "*", "*") + `,"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}}`},
+	{"not-system", forRules("*", "*", "*", "*") + `,"namespaceSelector":{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system"]}]}`},
+	{"events", forRules("*", "events.k8s.io", "v1", "events")},
+	{"reviews", forRules("*", "authorization.k8s.io,authentication.k8s.io", "*", "*")},
+	{"ann", forRules("*", "*", "*", "*") + `,"matchConditions":[{"name":"ann","expression":"request.userInfo.username == 'ann'"},{"name":"there","expression":"object != null"}]`},
+	{"grows", forRules("UPDATE", "demo.io", "*", "widgets") + `,"matchConditions":[{"name":"grows","expression":"object.spec.size > oldObject.spec.size"}],"failurePolicy":"Ignore"`},
+	{"may", forRules("*", "demo.io", "*", "widgets") + `,"matchConditions":[{"name":"may","expression":"authorizer.group('demo.io').resource('widgets').check('delete').allowed()"}]`},
 }
 
 // selected are requests, and which of them they are sent to.
@@ -159,7 +159,7 @@ func (x *hooked) webhookSelection(t *testing.T) {
 // webhookReviews looks at what webhooks are told.
 func (x *hooked) webhookReviews(t *testing.T) {
 	x.hooks.on("told", allows)
-	x.configure(t, validating, "v", x.hooks.hook("told", rules("*", "*", "v2", "*/*")), x.hooks.hook("own", rules("*", "demo.io", "*", "*/*"), `"failurePolicy":"Ignore"`, `"admissionReviewVersions":["v1beta1"]`))
+	x.configure(t, validating, "v", x.hooks.hook("told", forRules("*", "*", "v2", "*/*")), x.hooks.hook("own", forRules("*", "demo.io", "*", "*/*"), `"failurePolicy":"Ignore"`, `"admissionReviewVersions":["v1beta1"]`))
 	read := func(what string) (told, own *hookReview) {
 		calls := x.hooks.seen()
 		for i := range calls {

@@ -90,8 +90,8 @@ func patches(patch string) behave {
 	return answers(`{"uid":"%s","allowed":true,"patchType":"JSONPatch","patch":` + string(b) + `}`)
 }
 
-// says answers with a body of its own.
-func says(code int, body string) behave {
+// replies answers with a body of its own.
+func replies(code int, body string) behave {
 	return func(*hookReview) (int, string) { return code, body }
 }
 
@@ -179,7 +179,7 @@ func (h *hookServer) bundle() string {
 func (h *hookServer) hook(name string, more ...string) string {
 	members := map[string]json.RawMessage{}
 	for _, text := range append([]string{fmt.Sprintf(`"name":"%s.demo.io","admissionReviewVersions":["v1"],"sideEffects":"None","clientConfig":{"url":"%s/%s",%s}`,
-		name, h.URL, name, h.bundle()), rules("*", "demo.io", "*", "widgets")}, more...) {
+		name, h.URL, name, h.bundle()), forRules("*", "demo.io", "*", "widgets")}, more...) {
 		if err := json.Unmarshal([]byte("{"+text+"}"), &members); err != nil {
 			panic(text + ": " + err.Error())
 		}
@@ -191,8 +191,8 @@ func (h *hookServer) hook(name string, more ...string) string {
 	return string(b)
 }
 
-// rules is the member for one rule; lists are separated by commas.
-func rules(operations, groups, versions, resources string) string {
+// forRules is the member for one rule; lists are separated by commas.
+func forRules(operations, groups, versions, resources string) string {
 	list := func(s string) string { return `["` + strings.ReplaceAll(s, ",", `","`) + `"]` }
 	return fmt.Sprintf(`"rules":[{"operations":%s,"apiGroups":%s,"apiVersions":%s,"resources":%s}]`, list(operations), list(groups), list(versions), list(resources))
 }

@@ -47,16 +47,19 @@ func reviewVersions(c *apiextv1.CustomResourceConversion) []string {
 	return c.Webhook.ConversionReviewVersions
 }
 
-func validateClient(c *apiextv1.WebhookClientConfig, o strictness, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
+// ValidateWebhookAddress checks where a webhook is: at a URL or at a service.
+func ValidateWebhookAddress(at *string, service *apiextv1.ServiceReference, path *field.Path) field.ErrorList {
 	switch {
-	case (c.URL == nil) == (c.Service == nil):
-		errs = append(errs, field.Required(path, "exactly one of url or service is required"))
-	case c.URL != nil:
-		errs = append(errs, validateURL(*c.URL, path.Child("url"))...)
-	default:
-		errs = append(errs, validateService(c.Service, path.Child("service"))...)
+	case (at == nil) == (service == nil):
+		return field.ErrorList{field.Required(path, "exactly one of url or service is required")}
+	case at != nil:
+		return validateURL(*at, path.Child("url"))
 	}
+	return validateService(service, path.Child("service"))
+}
+
+func validateClient(c *apiextv1.WebhookClientConfig, o strictness, path *field.Path) field.ErrorList {
+	errs := ValidateWebhookAddress(c.URL, c.Service, path)
 	if len(c.CABundle) > 0 && !o.invalidCABundle {
 		if err := parseCABundle(c.CABundle); err != nil {
 			errs = append(errs, field.Invalid(path.Child("caBundle"), c.CABundle, err.Error()))

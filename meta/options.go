@@ -88,14 +88,11 @@ func invalid(kind string, errs field.ErrorList) error {
 type WriteOptions struct {
 	DryRun          bool
 	FieldManager    string
-	FieldValidation string // Ignore, Warn or Strict
+	FieldValidation string // Ignore, Warn or Strict; "" means Warn
 	Force           *bool  // of an apply patch
 }
 
 func writeOptions(dryRun []string, manager, fieldValidation string, force *bool) *WriteOptions {
-	if fieldValidation == "" {
-		fieldValidation = metav1.FieldValidationWarn
-	}
 	return &WriteOptions{DryRun: len(dryRun) > 0, FieldManager: manager, FieldValidation: fieldValidation, Force: force}
 }
 

@@ -1,15 +1,10 @@
 package builtin
 
 import (
-	"strings"
-
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/schema"
 )
 
 // This file describes the kinds that configure admission.
@@ -42,10 +37,10 @@ func admissionKinds() []description {
 	}
 	all := []description{{
 		kind: "MutatingWebhookConfiguration", plural: "mutatingwebhookconfigurations", columns: webhooks,
-		versions: v1[admissionv1.MutatingWebhookConfiguration](nil), check: checkWebhooks,
+		versions: v1[admissionv1.MutatingWebhookConfiguration](nil), check: checkWebhooks, complete: true, warnings: warnWebhooks,
 	}, {
 		kind: "ValidatingWebhookConfiguration", plural: "validatingwebhookconfigurations", columns: webhooks,
-		versions: v1[admissionv1.ValidatingWebhookConfiguration](nil), check: checkWebhooks,
+		versions: v1[admissionv1.ValidatingWebhookConfiguration](nil), check: checkWebhooks, complete: true, warnings: warnWebhooks,
 	}, {
 		kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", status: true,
 		versions: v1[admissionv1.ValidatingAdmissionPolicy](nil), check: checkValidatingPolicy, complete: true, warnings: warnReserved,
@@ -73,36 +68,4 @@ func admissionKinds() []description {
 		d.categories = extensions
 	}
 	return all
-}
-
-// checkWebhooks checks the webhooks of a configuration.
-func checkWebhooks(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
-	var errs field.ErrorList
-	names := map[string]bool{}
-	for i, w := range d.Root().Get("webhooks").Items() {
-		at, name := field.NewPath("webhooks").Index(i), strings.Clone(w.Get("name").Text())
-		errs = append(errs, validation.IsFullyQualifiedName(at.Child("name"), name)...)
-		if names[name] {
-			errs = append(errs, field.Duplicate(at.Child("name"), name))
-		}
-		names[name] = true
-		if w.Get("admissionReviewVersions").Len() == 0 {
-			errs = append(errs, field.Required(at.Child("admissionReviewVersions"), "must specify one of v1, v1beta1"))
-		}
-		switch side := strings.Clone(w.Get("sideEffects").Text()); side {
-		case "None", "NoneOnDryRun":
-		case "":
-			errs = append(errs, field.Required(at.Child("sideEffects"), "must specify one of None, NoneOnDryRun"))
-		default:
-			errs = append(errs, field.NotSupported(at.Child("sideEffects"), side, []string{"None", "NoneOnDryRun"}))
-		}
-		if n := w.Get("timeoutSeconds"); n.Kind() == doc.Int && (n.Int() < 1 || n.Int() > 30) {
-			errs = append(errs, field.Invalid(at.Child("timeoutSeconds"), n.Int(), "the timeout value must be between 1 and 30 seconds"))
-		}
-		client := w.Get("clientConfig")
-		if (client.Get("url").Kind() == doc.String) == (client.Get("service").Kind() == doc.Object) {
-			errs = append(errs, field.Required(at.Child("clientConfig"), "exactly one of url or service is required"))
-		}
-	}
-	return errs
 }
