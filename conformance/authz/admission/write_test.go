@@ -31,9 +31,11 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	mutatingpolicy "k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicy"
 	mutatingbinding "k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingadmissionpolicybinding"
+	mutatingwebhook "k8s.io/kubernetes/pkg/registry/admissionregistration/mutatingwebhookconfiguration"
 	"k8s.io/kubernetes/pkg/registry/admissionregistration/resolver"
 	validatingpolicy "k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicy"
 	validatingbinding "k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
+	validatingwebhook "k8s.io/kubernetes/pkg/registry/admissionregistration/validatingwebhookconfiguration"
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
@@ -68,6 +70,10 @@ func configurations() []configuration {
 			func() runtime.Object { return &admissionv1.MutatingAdmissionPolicy{} }, func(d dice) any { return d.mutatingPolicy() }},
 		{"mutatingadmissionpolicybindings", mutatingbinding.NewStrategy(nil, nil, nowhere),
 			func() runtime.Object { return &admissionv1.MutatingAdmissionPolicyBinding{} }, func(d dice) any { return d.mutatingBinding() }},
+		{"validatingwebhookconfigurations", validatingwebhook.Strategy,
+			func() runtime.Object { return &admissionv1.ValidatingWebhookConfiguration{} }, func(d dice) any { return d.validatingWebhooks() }},
+		{"mutatingwebhookconfigurations", mutatingwebhook.Strategy,
+			func() runtime.Object { return &admissionv1.MutatingWebhookConfiguration{} }, func(d dice) any { return d.mutatingWebhooks() }},
 	}
 }
 
@@ -96,20 +102,25 @@ func (c *configuration) upstream(t *testing.T, text []byte) runtime.Object {
 // type it has then got none for.
 var noSuchMember = regexp.MustCompile(`expected type of field '(\w+)' is '' but provided type is '\w+'`)
 
-// theirs are the mistakes that upstream finds in an object, which replaces an
+// theirs are the mistakes that upstream finds in an object, or its warnings, which replaces an
 // old one unless that is nil.
 func (c *configuration) theirs(t *testing.T, text, old []byte) []string {
 	ctx := request.WithRequestInfo(request.WithNamespace(context.Background(), ""),
 		&request.RequestInfo{APIGroup: group, APIVersion: "v1", Resource: c.plural})
 	object := c.upstream(t, text)
 	var err error
+	var warnings []string
 	if old == nil {
-		err = rest.BeforeCreate(c.strategy, ctx, object)
-	} else {
-		err = rest.BeforeUpdate(c.strategy, ctx, object, c.upstream(t, old))
+		if err = rest.BeforeCreate(c.strategy, ctx, object); err == nil {
+			warnings = c.strategy.WarningsOnCreate(ctx, object)
+		}
+	} else if before := c.upstream(t, old); true {
+		if err = rest.BeforeUpdate(c.strategy, ctx, object, before); err == nil {
+			warnings = c.strategy.WarningsOnUpdate(ctx, object, before)
+		}
 	}
 	if err == nil {
-		return nil
+		return warned(warnings)
 	}
 	var s *apierrors.StatusError
 	if !errors.As(err, &s) || s.ErrStatus.Details == nil {
@@ -146,23 +157,25 @@ func (c *configuration) ours(t *testing.T, v *kind.Version, text, old []byte) []
 		v.PrepareUpdate(object, before, schema.Whole)
 	}
 	var out []string
-	for _, e := range v.Validate(context.Background(), object, before, schema.Whole).Errors {
+	result := v.Validate(context.Background(), object, before, schema.Whole)
+	for _, e := range result.Errors {
 		if text := e.Field + ": " + e.ErrorBody(); !slices.Contains(out, text) { // nothing is said twice
 			out = append(out, text)
 		}
 	}
-	return out
+	return append(out, warned(result.Warnings)...)
 }
 
 // stored is an object with a good value in a field that is always good in what
 // is stored.
 func stored(t *testing.T, text []byte, in, name string) []byte {
-	var m map[string]map[string]any
+	var m map[string]any
 	if err := json.Unmarshal(text, &m); err != nil {
 		t.Fatal(err)
 	}
-	if m[in][name] = "p"; name == "validationActions" {
-		m[in][name] = []string{"Deny"}
+	part := m[in].(map[string]any)
+	if part[name] = "p"; name == "validationActions" {
+		part[name] = []string{"Deny"}
 	}
 	out, err := json.Marshal(m)
 	if err != nil {
