@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/meta"
@@ -37,17 +38,21 @@ type Tokens struct {
 
 // Limits of a token's life, in seconds.
 const (
-	minTokenLife     = 600
-	maxTokenLife     = 1 << 32
-	defaultTokenLife = 3600
+	minTokenLife = 600
+	maxTokenLife = 1 << 32
 )
 
 var tokenRequestKind = kschema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}
 
 // tokenRequest issues a token of a service account.
-func tokenRequest(q *request, d *doc.Doc, _ *meta.WriteOptions) error {
+func tokenRequest(q *request, d *doc.Doc, o *meta.WriteOptions) error {
 	if q.h.Tokens.Issuer == nil {
 		return status.NotFound(q.kind.GroupResource(), q.name)
+	}
+	a := &admission.Request{Operation: admission.Create, Version: q.kind.Storage, Subresource: q.subresource, Namespace: q.namespace, Name: q.name,
+		New: d, User: q.user, DryRun: o.DryRun, Write: o, Client: q, Foreign: q.tokenForm()}
+	if err := q.h.admission.Mutate(q.ctx, a); err != nil {
+		return err
 	}
 	return reviewed(q, d, nil, func(r *authenticationv1.TokenRequest) error {
 		if r.Name != "" && r.Name != q.name {
@@ -62,21 +67,37 @@ func tokenRequest(q *request, d *doc.Doc, _ *meta.WriteOptions) error {
 			return status.Conflict(kschema.GroupResource{Group: tokenRequestKind.Group, Resource: tokenRequestKind.Kind}, q.name,
 				fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", r.UID, account.UID))
 		}
-		return q.issue(r, account)
+		now := time.Now()
+		r.Name, r.Namespace, r.UID = q.name, q.namespace, types.UID(account.UID)
+		r.CreationTimestamp = metav1.NewTime(now)
+		if len(r.Spec.Audiences) == 0 {
+			r.Spec.Audiences = slices.Clone(q.h.Audiences)
+		}
+		if err := replace(d, r); err != nil {
+			return err
+		}
+		if err := q.h.admission.Validate(q.ctx, a); err != nil {
+			return err
+		}
+		return q.issue(r, account, now)
 	})
 }
 
+// tokenForm is how a TokenRequest, which is no part of the service account, goes
+// through admission.
+func (q *request) tokenForm() *admission.Foreign {
+	return &admission.Foreign{
+		Kind: tokenRequestKind.WithVersion("v1"),
+		Text: func(d *doc.Doc) ([]byte, error) { return d.AppendJSON(nil, d.Root().Node), nil },
+		Take: func(d *doc.Doc, text []byte) error {
+			_, err := q.v.Decode(d, text)
+			return err
+		},
+	}
+}
+
 // issue fills in the answer to a TokenRequest.
-func (q *request) issue(r *authenticationv1.TokenRequest, account *found) error {
-	now := time.Now()
-	r.Name, r.Namespace, r.UID = q.name, q.namespace, types.UID(account.UID)
-	r.CreationTimestamp = metav1.NewTime(now)
-	if len(r.Spec.Audiences) == 0 {
-		r.Spec.Audiences = slices.Clone(q.h.Audiences)
-	}
-	if r.Spec.ExpirationSeconds == nil {
-		r.Spec.ExpirationSeconds = new(int64(defaultTokenLife))
-	}
+func (q *request) issue(r *authenticationv1.TokenRequest, account *found, now time.Time) error {
 	path, life := field.NewPath("spec", "expirationSeconds"), r.Spec.ExpirationSeconds
 	var errs field.ErrorList
 	if *life < minTokenLife {

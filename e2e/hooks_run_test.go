@@ -10,10 +10,19 @@ import (
 func TestWebhooks(t *testing.T) {
 	x := startHooked(t)
 	x.define(t)
-	t.Run("answers", x.webhookAnswers)
-	t.Run("addresses", x.webhookAddresses)
-	t.Run("selection", x.webhookSelection)
-	t.Run("reviews", x.webhookReviews)
+	for _, part := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"answers", x.webhookAnswers}, {"addresses", x.webhookAddresses}, {"selection", x.webhookSelection}, {"reviews", x.webhookReviews},
+		{"order", x.webhookOrder}, {"promise", x.webhookPromise}, {"metadata", x.webhookMetadata}, {"parts", x.webhookParts},
+		{"times", x.webhookTimes}, {"conditions", x.webhookConditions}, {"dry_runs", x.webhookDryRuns}, {"metrics", x.webhookMetrics},
+	} {
+		t.Run(part.name, part.run)
+		for _, namespace := range []string{"default", "kube-system"} {
+			x.do(t, 200, "DELETE", "/apis/demo.io/v1/namespaces/"+namespace+"/widgets", nil)
+		}
+	}
 }
 
 // hookedKinds are a namespaced kind of three versions, the last of which is not served, and a cluster-scoped one.

@@ -48,40 +48,39 @@ var selected = []struct {
 	want                     string
 }{
 	{what: "create", method: "POST", path: widgetList, body: widgetRed, code: 201,
-		want: "all main creations v1 as-v2 as-v3 namespaced not-red not-system may"},
+		want: "all main creations subresources v1 as-v2 as-v3 namespaced not-red not-system may"},
 	{what: "create in another version", method: "POST", path: "/apis/demo.io/v2/namespaces/default/widgets",
 		body: `{"apiVersion":"demo.io/v2","kind":"Widget","metadata":{"generateName":"b-","labels":{"color":"red"}}}`, code: 201,
-		want: "all main creations v2 as-v2 as-v3 namespaced red not-system may"},
+		want: "all main creations subresources v2 as-v2 as-v3 namespaced red not-system may"},
 	{what: "create in kube-system", method: "POST", path: "/apis/demo.io/v1/namespaces/kube-system/widgets", body: widgetRed, code: 201,
-		want: "all main creations v1 as-v2 as-v3 namespaced not-red system may"},
+		want: "all main creations subresources v1 as-v2 as-v3 namespaced not-red system may"},
 	{what: "create as ann", method: "POST", path: widgetList + "?dryRun=All", body: strings.Replace(widgetRed, `"a"`, `"c"`, 1), header: ann, code: 201,
-		want: "all main creations v1 as-v2 as-v3 namespaced not-red not-system ann"},
-	{what: "update", method: "PUT", path: widgetList + "/a", body: `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"a","labels":{"color":"red"}},"spec":{"size":1}}`, code: 200,
-		want: "all main updates v1 as-v2 namespaced red not-red not-system may"},
+		want: "all main creations subresources v1 as-v2 as-v3 namespaced not-red not-system ann"},
+	{what: "update", method: "PUT", path: widgetList + "/a", body: `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"a","resourceVersion":"RV","labels":{"color":"red"}},"spec":{"size":1}}`, code: 200,
+		want: "all main updates subresources v1 as-v2 namespaced red not-red not-system may"},
 	{what: "patch", method: "PATCH", path: widgetList + "/a", body: `{"spec":{"size":2}}`, header: mergePatch, code: 200,
-		want: "all main updates v1 as-v2 namespaced red not-system grows may"},
+		want: "all main updates subresources v1 as-v2 namespaced red not-system grows may"},
 	{what: "JSON patch", method: "PATCH", path: widgetList + "/a", body: `[{"op":"remove","path":"/metadata/labels"}]`, header: []string{"Content-Type", "application/json-patch+json"}, code: 200,
-		want: "all main updates v1 as-v2 namespaced red not-red not-system may"},
+		want: "all main updates subresources v1 as-v2 namespaced red not-red not-system may"},
 	{what: "apply", method: "PATCH", path: widgetList + "/a?fieldManager=m", body: `{"apiVersion":"demo.io/v1","kind":"Widget","spec":{"note":"x"}}`, header: applyPatch, code: 200,
-		want: "all main updates v1 as-v2 namespaced not-red not-system may"},
+		want: "all main updates subresources v1 as-v2 namespaced not-red not-system may"},
 	{what: "apply what is not there", method: "PATCH", path: widgetList + "/new?fieldManager=m", body: `{"apiVersion":"demo.io/v1","kind":"Widget"}`, header: applyPatch, code: 201,
-		want: "all main creations v1 as-v2 as-v3 namespaced not-red not-system may"},
-	{what: "put what is not there", method: "PUT", path: widgetList + "/other", body: strings.Replace(widgetRed, `"a"`, `"other"`, 1), code: 201,
-		want: "all main creations v1 as-v2 as-v3 namespaced not-red not-system may"},
+		want: "all main creations subresources v1 as-v2 as-v3 namespaced not-red not-system may"},
+	{what: "put what is not there", method: "PUT", path: widgetList + "/other", body: strings.Replace(widgetRed, `"a"`, `"other"`, 1), code: 404},
 	{what: "status", method: "PATCH", path: widgetList + "/a/status", body: `{"status":{"size":3}}`, header: mergePatch, code: 200,
 		want: "all statuses subresources v1 as-v2"},
 	{what: "status in another version", method: "PATCH", path: "/apis/demo.io/v2/namespaces/default/widgets/a/status", body: `{"status":{"size":4}}`, header: mergePatch, code: 200,
 		want: "all statuses subresources v2 as-v2"},
 	{what: "scale", method: "PATCH", path: widgetList + "/a/scale", body: `{"spec":{"replicas":5}}`, header: mergePatch, code: 200,
 		want: "all scales subresources v1"},
-	{what: "delete", method: "DELETE", path: widgetList + "/other", body: `{"propagationPolicy":"Background"}`, code: 200,
-		want: "all main deletions v1 as-v2 namespaced not-red not-system may"},
+	{what: "delete", method: "DELETE", path: widgetList + "/new", body: `{"propagationPolicy":"Background"}`, code: 200,
+		want: "all main deletions subresources v1 as-v2 namespaced not-red not-system may"},
 	{what: "delete all", method: "DELETE", path: widgetList + "?labelSelector=color", code: 200,
-		want: "all main deletions v1 as-v2 namespaced red not-system may"},
+		want: "all main deletions subresources v1 as-v2 namespaced red not-system may"},
 	{what: "get", method: "GET", path: widgetList + "/a", code: 200},
 	{what: "list", method: "GET", path: widgetList, code: 200},
 	{what: "nothing changes", method: "PATCH", path: widgetList + "/a", body: `{}`, header: mergePatch, code: 200,
-		want: "all main updates v1 as-v2 namespaced not-red not-system may"},
+		want: "all main updates subresources v1 as-v2 namespaced not-red not-system may"},
 	{what: "cluster-scoped", method: "POST", path: "/apis/demo.io/v1/globes", body: `{"apiVersion":"demo.io/v1","kind":"Globe","metadata":{"name":"g"}}`, code: 201,
 		want: "all main cluster system not-system"},
 	{what: "namespace", method: "POST", path: "/api/v1/namespaces", body: `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"}}`, code: 201,
@@ -97,7 +96,7 @@ var selected = []struct {
 		want: "all main namespaced not-system events"},
 	{what: "definition", method: "PATCH", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/globes.demo.io", body: `{"metadata":{"labels":{"a":"b"}}}`, header: mergePatch, code: 200,
 		want: "all main cluster system not-system"},
-	{what: "token", method: "POST", path: "/api/v1/namespaces/default/serviceaccounts/default/token", body: `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`, code: 201,
+	{what: "token", method: "POST", path: "/api/v1/namespaces/default/serviceaccounts/robot/token", body: `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`, code: 201,
 		want: "all"},
 	{what: "review", method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", code: 201,
 		body: `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"nonResourceAttributes":{"path":"/","verb":"get"}}}`},
@@ -115,7 +114,9 @@ var (
 
 // webhookSelection sends requests while webhooks of all selections validate.
 func (x *hooked) webhookSelection(t *testing.T) {
-	scoped := func(more, scope string) string { return strings.Replace(more, `"operations"`, `"scope":"`+scope+`","operations"`, 1) }
+	scoped := func(more, scope string) string {
+		return strings.Replace(more, `"operations"`, `"scope":"`+scope+`","operations"`, 1)
+	}
 	var hooks []string
 	for _, s := range selections {
 		x.hooks.on(s.name, allows)
@@ -132,11 +133,22 @@ func (x *hooked) webhookSelection(t *testing.T) {
 		[]byte(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"ann"},"rules":[{"apiGroups":["demo.io"],"resources":["widgets"],"verbs":["create"]}]}`))
 	x.do(t, 201, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		[]byte(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"ann"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"ann"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"ann"}]}`))
+	x.do(t, 201, "POST", "/api/v1/namespaces/default/serviceaccounts", []byte(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"}}`))
 	x.configure(t, validating, "v", hooks...)
 	for _, row := range selected {
 		t.Run(strings.ReplaceAll(row.what, " ", "_"), func(t *testing.T) {
+			body := row.body
+			if strings.Contains(body, `"RV"`) {
+				var live struct {
+					Metadata struct{ ResourceVersion string }
+				}
+				if err := json.Unmarshal(x.do(t, 200, "GET", row.path, nil), &live); err != nil {
+					t.Fatal(err)
+				}
+				body = strings.Replace(body, "RV", live.Metadata.ResourceVersion, 1)
+			}
 			x.hooks.seen()
-			if a := x.send(t, row.method, row.path, row.body, row.header...); a.code != row.code {
+			if a := x.send(t, row.method, row.path, body, row.header...); a.code != row.code {
 				t.Errorf("got %d %s", a.code, a.body)
 			}
 			order := func(name string) int {
@@ -177,7 +189,9 @@ func (x *hooked) webhookReviews(t *testing.T) {
 	}
 	brief := func(r *hookReview) string {
 		q := &r.Request
-		gvk := func(m map[string]string) string { return m["group"] + "/" + m["version"] + "/" + m["kind"] + m["resource"] }
+		gvk := func(m map[string]string) string {
+			return m["group"] + "/" + m["version"] + "/" + m["kind"] + m["resource"]
+		}
 		options, _ := json.Marshal(q.Options)
 		of := func(o map[string]any) string {
 			b, _ := json.Marshal([]any{o["apiVersion"], o["spec"], o["status"]})
@@ -217,12 +231,12 @@ func (x *hooked) webhookReviews(t *testing.T) {
 			"UPDATE autoscaling/v1/Scale demo.io/v1/widgets scale for autoscaling/v1/Scale demo.io/v1/widgets scale\n" +
 				`"told" in "default" by keelson-admin dry=false {"apiVersion":"meta.k8s.io/v1","kind":"UpdateOptions"}` + "\n" +
 				`["autoscaling/v1",{"replicas":4},{"replicas":3}] was ["autoscaling/v1",{"replicas":1},{"replicas":3}]`},
-		{"delete", "DELETE", widgetList + "/told", `{"propagationPolicy":"Foreground","gracePeriodSeconds":0}`, nil,
+		{"delete", "DELETE", widgetList + "/told", `{"propagationPolicy":"Background","gracePeriodSeconds":0}`, nil,
 			"DELETE demo.io/v2/Widget demo.io/v2/widgets  for demo.io/v1/Widget demo.io/v1/widgets \n" +
-				`"told" in "default" by keelson-admin dry=false {"apiVersion":"meta.k8s.io/v1","gracePeriodSeconds":0,"kind":"DeleteOptions","propagationPolicy":"Foreground"}` + "\n" +
+				`"told" in "default" by keelson-admin dry=false {"apiVersion":"meta.k8s.io/v1","gracePeriodSeconds":0,"kind":"DeleteOptions","propagationPolicy":"Background"}` + "\n" +
 				`[null,null,null] was ["demo.io/v2",{"shape":"round","size":4},{"size":3}]`,
 			"DELETE demo.io/v1/Widget demo.io/v1/widgets  for demo.io/v1/Widget demo.io/v1/widgets \n" +
-				`"told" in "default" by keelson-admin dry=false {"apiVersion":"meta.k8s.io/v1","gracePeriodSeconds":0,"kind":"DeleteOptions","propagationPolicy":"Foreground"}` + "\n" +
+				`"told" in "default" by keelson-admin dry=false {"apiVersion":"meta.k8s.io/v1","gracePeriodSeconds":0,"kind":"DeleteOptions","propagationPolicy":"Background"}` + "\n" +
 				`[null,null,null] was ["demo.io/v1",{"shape":"round","size":4},{"size":3}]`},
 	} {
 		x.hooks.seen()

@@ -221,7 +221,8 @@ func startHooked(t *testing.T) *hooked {
 	t.Setenv("SSL_CERT_FILE", system)
 	t.Setenv("HTTPS_PROXY", "http://"+newTunnel(t, "hooks.default.svc:443", x.hooks.Listener.Addr().String()))
 	etcd := startMembers(t, 1)
-	x.server = startServer(t, append(etcd.args(), "--audit-policy-file", policy, "--audit-log-path", x.audit)...)
+	x.server = startServer(t, append(etcd.args(), "--audit-policy-file", policy, "--audit-log-path", x.audit,
+		"--controllers", "clusterrole-aggregation-controller")...) // whoever else writes is heard by webhooks, too
 	config, err := etcd.tls.ClientConfig()
 	if err != nil {
 		t.Fatal(err)

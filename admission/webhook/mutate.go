@@ -135,10 +135,7 @@ func (w *Webhooks) outcome(ctx context.Context, r *admission.Request, c *call, s
 			w.Metrics.FailOpen(c.name, c.kindOf())
 			r.Annotate(failedOpen, c.name)
 		}
-		if ctx.Err() != nil {
-			return status.Timeout("request did not complete within requested timeout", 0)
-		}
-		return nil
+		return overdue(ctx)
 	case errors.As(err, &failed):
 		errorType := admission.ErrorCallingWebhook
 		if errors.Is(err, context.Canceled) {
@@ -146,6 +143,9 @@ func (w *Webhooks) outcome(ctx context.Context, r *admission.Request, c *call, s
 		}
 		note(true, errorType, failed.code)
 		w.Logger.Warn("failed calling webhook, failing closed", "webhook", c.name, "err", err)
+		if late := overdue(ctx); late != nil {
+			return late
+		}
 		return status.Internal(err)
 	case errors.As(err, &refused):
 		note(true, admission.NoError, int(refused.status.Code))
@@ -153,6 +153,15 @@ func (w *Webhooks) outcome(ctx context.Context, r *admission.Request, c *call, s
 	}
 	note(true, admission.ErrorInternal, 0)
 	return err
+}
+
+// overdue is what the client is told whose request has no time left, whoever
+// took it.
+func overdue(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return status.Timeout("request did not complete within requested timeout - "+err.Error(), 0)
+	}
+	return nil
 }
 
 // mutationNote and patchNote are the values of audit annotations.

@@ -47,8 +47,8 @@ func (w *Webhooks) Validate(ctx context.Context, r *admission.Request) error {
 	if len(calls) == 0 {
 		return nil
 	}
-	if ctx.Err() != nil {
-		return status.Timeout("request did not complete within requested timeout", 0)
+	if err := overdue(ctx); err != nil {
+		return err
 	}
 	return w.validateWith(ctx, r, calls, objects)
 }

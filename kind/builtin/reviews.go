@@ -34,6 +34,14 @@ func reviewKinds() []description {
 func tokenRequest() description {
 	return description{
 		group: "authentication.k8s.io", kind: "TokenRequest", plural: "tokenrequests",
-		versions: v1[authenticationv1.TokenRequest](nil),
+		versions: v1(fillTokenRequest),
+	}
+}
+
+// fillTokenRequest: a token is good for an hour unless something else is asked
+// for.
+func fillTokenRequest(r *authenticationv1.TokenRequest) {
+	if r.Spec.ExpirationSeconds == nil {
+		r.Spec.ExpirationSeconds = new(int64(3600))
 	}
 }
