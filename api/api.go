@@ -284,9 +284,16 @@ func (in *info) longRunning() bool {
 	return in.verb == "watch" || in.verb == "proxy" || in.path == snapshotPath
 }
 
+// writeTimeout is how long a write may take at most, webhooks included.
+const writeTimeout = 34 * time.Second
+
 // deadline limits how long the request may take, unless it is long-running.
 func deadline(q *request) (bool, error) {
 	limit := q.h.Timeout
+	switch q.verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		limit = min(limit, writeTimeout)
+	}
 	if text := q.query.Get("timeout"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
