@@ -202,7 +202,7 @@ func (x *hooked) answer(t *testing.T, row *webhookRow, name, configuration strin
 	}
 	want := row.outcome.metrics(name+".demo.io", kind, "CREATE")
 	slices.Sort(want)
-	if got := counted(before, after); !slices.Equal(got, want) {
+	if got := hookCounts(before, after); !slices.Equal(got, want) {
 		t.Errorf("metrics:\ngot  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
 	notes := map[string]string{}

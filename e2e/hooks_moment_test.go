@@ -104,7 +104,7 @@ func (x *hooked) webhookConditions(t *testing.T) {
 					want = append(want, passed.metrics("cond.demo.io", admit, "CREATE")...)
 				}
 				slices.Sort(want)
-				if got := counted(before, after); !slices.Equal(got, want) {
+				if got := hookCounts(before, after); !slices.Equal(got, want) {
 					t.Errorf("metrics:\ngot  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 				}
 			})
@@ -153,7 +153,7 @@ func (x *hooked) webhookDryRuns(t *testing.T) {
 				}
 				want := row.outcome.metrics("effects.demo.io", admit, "CREATE")
 				slices.Sort(want)
-				if got := counted(before, after); !slices.Equal(got, want) {
+				if got := hookCounts(before, after); !slices.Equal(got, want) {
 					t.Errorf("metrics:\ngot  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 				}
 				x.do(t, 201, "POST", widgetList, []byte(widgetRed)) // in earnest, everybody is asked

@@ -374,8 +374,8 @@ func (x *hooked) metrics(t *testing.T) (values map[string]float64, help []string
 	return values, help
 }
 
-// counted are the counters, and the counts of histograms, of webhooks and match conditions that went up, as name{labels} n.
-func counted(before, after map[string]float64) []string {
+// hookCounts are the counters, and the counts of histograms, of webhooks and match conditions that went up, as name{labels} n.
+func hookCounts(before, after map[string]float64) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(after)) {
 		short := strings.TrimPrefix(key, "apiserver_admission_")
