@@ -124,6 +124,9 @@ func (d *Doc) Shapes() []*Shape { return d.shapes }
 // strangers send may want to look at it.
 func (d *Doc) Size() int { return len(d.nodes) }
 
+// Bytes is the memory that d's text and nodes take.
+func (d *Doc) Bytes() int { return len(d.text) + 16*len(d.nodes) }
+
 // Str is the text of a String node, borrowed.
 func (d *Doc) Str(n Node) string {
 	if n.Len() == 0 {

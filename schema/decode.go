@@ -81,6 +81,7 @@ type decoder struct {
 	mode  decodeMode
 	found Found
 	stack []doc.Node // children of the arrays and maps that are being read
+	added int        // bytes that default values take
 }
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
@@ -110,6 +111,9 @@ func (x *decoder) run(p *program, n *node, d *doc.Doc, src []byte, mode decodeMo
 	root, err := x.value(n)
 	if err == nil {
 		err = x.s.End()
+	}
+	if err == nil && x.added > maxDefaults {
+		err = errDefaults
 	}
 	if err != nil {
 		return 0, doc.Node{}, p.firstError(n, src, err, mode)
@@ -259,7 +263,7 @@ func (x *decoder) shaped(n *node) (doc.Node, error) {
 	}
 	for _, i := range n.defaults {
 		if d.Slot(o, i).Kind() == doc.Absent && !x.mode.noDefaults {
-			d.SetSlot(o, i, x.p.copyDefault(d, n.bySlot[i]))
+			d.SetSlot(o, i, x.fill(n.bySlot[i]))
 		}
 	}
 	if n.resource {
@@ -300,7 +304,7 @@ func (x *decoder) unshaped(n *node) (doc.Node, error) {
 	end := len(x.stack)
 	for _, i := range n.defaults {
 		if name := n.slots.Names[i]; !x.mode.noDefaults && !x.pushed(base, end, name) {
-			x.stack = append(x.stack, x.d.NewString(name), x.p.copyDefault(x.d, n.bySlot[i]))
+			x.stack = append(x.stack, x.d.NewString(name), x.fill(n.bySlot[i]))
 		}
 	}
 	return x.pairs(base), nil
@@ -322,7 +326,7 @@ func (x *decoder) orDefault(n *node, v doc.Node) doc.Node {
 	switch {
 	case v.Kind() != doc.Null || n == nil || n.nullable:
 	case n.defText != nil && !x.mode.noDefaults:
-		return x.p.copyDefault(x.d, n)
+		return x.fill(n)
 	case n.defText == nil && !x.mode.keepNulls:
 		return doc.Node{}
 	}
@@ -429,7 +433,7 @@ func (x *decoder) array(n *node) (doc.Node, error) {
 			return doc.Node{}, underIndex(err, i)
 		}
 		if v.Kind() == doc.Null && !items.nullable && items.defText != nil && !x.mode.noDefaults {
-			v = x.p.copyDefault(x.d, items)
+			v = x.fill(items)
 		}
 		x.stack = append(x.stack, v)
 	}

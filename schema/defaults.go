@@ -49,8 +49,26 @@ func (n *node) fillDefaults(p *program, metadata *node) error {
 	if metadata != nil {
 		v = p.applyDefaults(&d, n, v)
 	}
+	before := p.consts.Bytes()
 	n.def = p.consts.Import(doc.Value{Doc: &d, Node: v})
+	n.defSize = p.consts.Bytes() - before
 	return nil
+}
+
+// maxDefaults is how many bytes default values may add to one document. A short
+// text can be very many objects, each of which gets its own copy of a default
+// that may be long.
+const maxDefaults = 64 << 20
+
+var errDefaults = fmt.Errorf("default values make the object larger than %d bytes", maxDefaults)
+
+// fill is a copy of the default of n. Once there are too many, it is nothing, and
+// decoding fails at its end.
+func (x *decoder) fill(n *node) doc.Node {
+	if x.added += n.defSize; x.added > maxDefaults {
+		return doc.NullNode
+	}
+	return x.p.copyDefault(x.d, n)
 }
 
 // dropDefaults forgets the defaults at and below n, which overlays what metadata
@@ -95,6 +113,17 @@ func (p *program) copyDefault(d *doc.Doc, n *node) doc.Node {
 		return d.Import(doc.Value{Doc: p.consts, Node: n.def})
 	}
 	return n.def
+}
+
+// fillMeta is the decoded metadata v with the defaults below overlay filled in.
+func (x *decoder) fillMeta(overlay *node, v doc.Node) doc.Node {
+	if x.added > maxDefaults {
+		return v
+	}
+	before := x.d.Bytes()
+	v = x.p.applyDefaults(x.d, overlay, v)
+	x.added += x.d.Bytes() - before
+	return v
 }
 
 // applyDefaults returns the decoded metadata x with the defaults below overlay n

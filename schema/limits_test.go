@@ -82,6 +82,28 @@ func TestHostileObjects(t *testing.T) {
 	}
 }
 
+// TestManyDefaults holds that copies of a long default value in many objects end
+// before they take all memory.
+func TestManyDefaults(t *testing.T) {
+	for _, long := range []string{`"` + strings.Repeat("x", 10_000) + `"`, `{a: [` + strings.Repeat("1, ", 1000) + `1]}`} {
+		p := compileYAML(t, `{type: object, properties: {l: {type: array, items: {type: object, properties: {p: {x-kubernetes-preserve-unknown-fields: true, default: `+long+`}}}}}}`, Options{Resource: true})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var d doc.Doc
+		_, err := p.Decode(&d, []byte(filled(`{"l":[{}`, `,{}`, `]}`)))
+		runtime.ReadMemStats(&after)
+		if want := "default values make the object larger than 67108864 bytes"; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if total := (after.TotalAlloc - before.TotalAlloc) >> 20; total > 400 {
+			t.Errorf("took %d MB altogether, want at most 400", total)
+		}
+		if _, err := p.Decode(&d, []byte(`{"l":[{},{},{}]}`)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // manyMembers are different members that fill a body.
 func manyMembers(size int) string {
 	var b strings.Builder

@@ -34,7 +34,7 @@ func (x *decoder) metadata(n, overlay *node) (doc.Node, error) {
 		}
 	}
 	if overlay != nil && overlay.deepDefaults && !x.mode.noDefaults {
-		v = x.p.applyDefaults(x.d, overlay, v)
+		v = x.fillMeta(overlay, v)
 	}
 	return v, nil
 }

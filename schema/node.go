@@ -58,6 +58,7 @@ type node struct {
 	// A default value, in Program.consts; Absent if there is none.
 	def     doc.Node
 	defText []byte
+	defSize int // bytes that a copy takes
 
 	values *values
 	rules  *rules
