@@ -278,16 +278,14 @@ func (r *definitionRow) measureMemory(s *subject, v *apiextv1.CustomResourceDefi
 	if err != nil {
 		return err
 	}
+	if _, err := idleKind(text); err != nil { // what all definitions share is there from here on
+		return err
+	}
 	empty := heap()
-	stored, err := kind.ParseStored(text)
+	k, err := idleKind(text)
 	if err != nil {
 		return err
 	}
-	k, err := kind.CompileStored(stored)
-	if err != nil {
-		return err
-	}
-	stored = nil
 	ours := &keelsonEngine{k.Version(v.Name), new(doc.Doc)}
 	r.idle = heap() - empty
 	before := heap()
@@ -310,6 +308,15 @@ func (r *definitionRow) measureMemory(s *subject, v *apiextv1.CustomResourceDefi
 	r.upKept = all - (heap() - before)
 	runtime.KeepAlive(up)
 	return nil
+}
+
+// idleKind is the kind of a stored definition, as a server has it before anybody uses it.
+func idleKind(text []byte) (*kind.Kind, error) {
+	stored, err := kind.ParseStored(text)
+	if err != nil {
+		return nil, err
+	}
+	return kind.CompileStored(stored)
 }
 
 // storedText is the definition as a server stores it once it is established. The watch cache holds that text anyway.

@@ -51,6 +51,11 @@ func measureEngine(rounds int, files string) error {
 	if err != nil {
 		return err
 	}
+	refused, err := hostileDefinitionTable()
+	if err != nil {
+		return err
+	}
+	limits += "\n" + refused
 	table := engineHeading(rounds) + objectTable(objects) + "\n" + definitionTable(definitions) + "\n" + growth
 	fmt.Println(table + "\n" + limits)
 	for file := range strings.SplitSeq(files, ",") {

@@ -49,13 +49,18 @@ func route(name string) []byte {
 
 // install creates the definition and returns how long it took until its objects were served.
 func install(ctx context.Context, p *pool, crd []byte) (time.Duration, error) {
+	return installAt(ctx, p, crd, group+"/httproutes")
+}
+
+// installAt is install for a definition whose objects are at list.
+func installAt(ctx context.Context, p *pool, crd []byte, list string) (time.Duration, error) {
 	c := p.conns[0]
 	began := time.Now()
 	if _, err := c.do(request{"POST", crdPath, "application/json", crd}); err != nil {
 		return 0, err
 	}
 	for {
-		_, err := c.do(request{"GET", group + "/httproutes", "", nil})
+		_, err := c.do(request{"GET", list, "", nil})
 		if err == nil {
 			return time.Since(began), nil
 		}

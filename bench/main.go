@@ -8,6 +8,7 @@
 //	bench [-rounds 3] [-n 2000] [-c 16] [-o FILE,...] [-only upstream|keelson]
 //	bench engine [-rounds 7] [-o FILE,...]
 //	bench rules [-rounds 51] [-run TEXT] [-o FILE,...]
+//	bench definitions [-n 2000] [-upstream 200] [-o FILE,...]
 //	bench authz [-rounds 15] [-turns 500] [-o FILE,...]
 //
 // The second form measures the engine alone, in this process; the third single rules of published definitions: Keelson's
@@ -46,6 +47,8 @@ func run(ctx context.Context, args []string) error {
 			return runEngine(args[1:])
 		case "rules":
 			return runRules(ctx, args[1:])
+		case "definitions":
+			return runDefinitions(ctx, args[1:])
 		case "authz":
 			return runAuthz(ctx, args[1:])
 		}

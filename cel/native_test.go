@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -95,7 +96,11 @@ func FuzzUsual(f *testing.F) {
 	for _, s := range usualTexts {
 		f.Add(s)
 	}
-	f.Fuzz(checkUsual)
+	f.Fuzz(func(t *testing.T, s string) {
+		if utf8.ValidString(s) { // as all strings of documents and of the language are
+			checkUsual(t, s)
+		}
+	})
 }
 
 // TestSame compares the comparison of documents in place with the general one.

@@ -1,9 +1,7 @@
 package structural
 
 import (
-	"fmt"
 	"reflect"
-	"regexp"
 	"sort"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -28,6 +26,7 @@ func Validate(s *Schema, path *field.Path) field.ErrorList {
 	validateNode(s, root, path, &errs)
 	if s != nil {
 		completeValues(s.Values, s, path, path, &errs)
+		validatePatterns(s, path, &errs)
 	}
 	texts := make(map[*field.Error]string, len(errs))
 	for _, e := range errs {
@@ -171,10 +170,7 @@ func validateValues(v *Values, skipAnyOf, skipAllOfAnyOf bool, path *field.Path,
 		validateNested(v.Not, false, path.Child("not"), errs)
 	}
 	if v.Pattern != "" {
-		if _, err := regexp.Compile(v.Pattern); err != nil {
-			add(errs, field.Invalid(path.Child("pattern"), v.Pattern,
-				fmt.Sprintf("must be a valid regular expression, but isn't: %v", err)))
-		}
+		checkPattern(v.Pattern, path, errs)
 	}
 }
 

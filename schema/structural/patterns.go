@@ -1,0 +1,100 @@
+package structural
+
+import (
+	"fmt"
+	"regexp/syntax"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// This file checks patterns: that they are regular expressions, and that those
+// of a schema are not too much together.
+
+// maxPatterns is how large the patterns of one schema may be together, in
+// instructions of the machines that they are compiled to, of which each takes
+// some 50 bytes. A short pattern can be a large machine: (a|b){1000}.
+const maxPatterns = 250_000
+
+// patterns adds up the sizes of the patterns of a schema. Equal ones count once.
+type patterns map[string]int
+
+// checkPattern reports an error if the pattern is wrong. It is not compiled, which
+// could take long.
+func checkPattern(pattern string, path *field.Path, errs *field.ErrorList) {
+	if _, err := syntax.Parse(pattern, syntax.Perl); err != nil {
+		add(errs, field.Invalid(path.Child("pattern"), pattern, fmt.Sprintf("must be a valid regular expression, but isn't: %v", err)))
+	}
+}
+
+// validatePatterns reports an error if the patterns of s are too large.
+func validatePatterns(s *Schema, path *field.Path, errs *field.ErrorList) {
+	all := patterns{}
+	all.node(s)
+	total := 0
+	for _, size := range all {
+		total += size
+	}
+	if total > maxPatterns {
+		add(errs, field.Forbidden(path, fmt.Sprintf("the patterns of the schema are too large: %d instructions, at most %d are possible", total, maxPatterns)))
+	}
+}
+
+func (p patterns) node(s *Schema) {
+	if s == nil {
+		return
+	}
+	p.values(s.Values)
+	p.node(s.Items)
+	p.node(s.Additional)
+	for _, child := range s.Properties {
+		p.node(child)
+	}
+}
+
+func (p patterns) values(v *Values) {
+	if v == nil {
+		return
+	}
+	if _, known := p[v.Pattern]; !known && v.Pattern != "" {
+		p[v.Pattern] = 0
+		if re, err := syntax.Parse(v.Pattern, syntax.Perl); err == nil {
+			p[v.Pattern] = instructions(re)
+		}
+	}
+	p.nested(v.Not)
+	for _, list := range [][]*Nested{v.AllOf, v.AnyOf, v.OneOf} {
+		for _, n := range list {
+			p.nested(n)
+		}
+	}
+}
+
+func (p patterns) nested(n *Nested) {
+	if n == nil {
+		return
+	}
+	p.values(&n.Values)
+	p.nested(n.Items)
+	p.nested(n.Additional)
+	for _, child := range n.Properties {
+		p.nested(child)
+	}
+}
+
+// instructions is about how many instructions an expression compiles to.
+func instructions(re *syntax.Regexp) int {
+	size := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		size = len(re.Rune)
+	case syntax.OpCharClass:
+		size += len(re.Rune) / 16 // its ranges take space, too
+	}
+	for _, sub := range re.Sub {
+		size += instructions(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(re.Min, re.Max, 1)
+	}
+	return size
+}
