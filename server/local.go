@@ -1,12 +1,14 @@
 package server
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -28,7 +30,8 @@ import (
 // Local is a server in this process alone. It is the server of New as far as
 // requests are concerned: the same API, admission and kinds. It has no port,
 // and nothing happens in it by itself: what was written to its store, or by a
-// request, takes effect with Settle. It calls nobody: no webhook is asked.
+// request, takes effect with Settle. It calls nobody: no webhook is asked, for
+// admission or for conversion, so that requests are to be dry runs.
 //
 // Requests are from an administrator, a member of system:masters, unless their
 // headers ask for another user (as kubectl --as does).
@@ -74,7 +77,7 @@ func (l *Local) open(ctx context.Context, record func(*audit.Event)) error {
 		return err
 	}
 	s.authn = authn.Func(func(*http.Request, []string) (*authn.Response, error) { return administrator, nil })
-	p := &parts{store: l.store, plugins: on, authorization: chain, converter: noConverter}
+	p := &parts{store: l.store, plugins: on, authorization: chain, converter: newEcho}
 	if record != nil {
 		everything := &audit.Policy{Rules: []audit.PolicyRule{{Level: audit.Metadata, OmitStages: []audit.Stage{audit.RequestReceived}}}}
 		p.recorder = audit.NewAuditor(everything, recorder(record), audit.NewMetrics(s.metrics), s.logger)
@@ -145,9 +148,42 @@ func (l *Local) Asked() string {
 // Close closes the server and its store.
 func (l *Local) Close() error { return l.server.closeAll() }
 
-// noConverter stands for the webhook of a definition.
-func noConverter(*apiextv1.WebhookConversion) (kind.Converter, error) {
-	return nil, errors.New("a webhook converts the versions of this kind, and without a server it is not called")
+// echo stands for the webhook of a definition, which is not called: what a dry run would store is forgotten, so that it need not be
+// converted. It answers with an object that has nothing but metadata, and with the original when the stored form is converted back.
+// Who stores objects for requests to find stores them in the version of the requests.
+type echo struct {
+	mu   sync.Mutex
+	last []byte // that was converted
+}
+
+func newEcho(*apiextv1.WebhookConversion) (kind.Converter, error) { return new(echo), nil }
+
+// Convert implements kind.Converter.
+func (e *echo) Convert(_ context.Context, to string, objects [][]byte) ([][]byte, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([][]byte, len(objects))
+	for i, object := range objects {
+		var last struct{ APIVersion string }
+		if e.last != nil && json.Unmarshal(e.last, &last) == nil && last.APIVersion == to {
+			out[i] = e.last
+			continue
+		}
+		var head struct {
+			APIVersion string          `json:"apiVersion"`
+			Kind       string          `json:"kind"`
+			Metadata   json.RawMessage `json:"metadata"`
+		}
+		err := json.Unmarshal(object, &head)
+		if err == nil {
+			head.APIVersion, e.last = to, bytes.Clone(object)
+			out[i], err = json.Marshal(head)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // recorder makes a function a backend of audit events.

@@ -180,6 +180,9 @@ func (s *Server) arrange(ctx context.Context, q *call) (restore func() error, er
 		if q.stored.version.Kind != q.answer.Version.Kind {
 			return restore, fmt.Errorf("the old object is a %s, the new one a %s", q.stored.version.Kind.Name, q.answer.Version.Kind.Name)
 		}
+		if was, is := q.stored.version, q.answer.Version; was != is && is.Kind.Conversion != nil {
+			return restore, fmt.Errorf("the old object is in version %s, the new one in %s, and a webhook converts them, which is not called: give both in one version", was.Name, is.Name)
+		}
 		old, _ := headOf(*q.Old)
 		q.answer.Name = old.Name
 	case Delete:

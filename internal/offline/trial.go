@@ -69,9 +69,13 @@ func (s *Server) put(ctx context.Context, d manifest.Document, namespace string)
 	if m.Generation() == 0 {
 		m.SetGeneration(1)
 	}
-	raw, err := v.Encode(object, nil)
-	if err != nil {
-		return nil, err
+	// It is stored in its own version: a request in this version finds it without a conversion, which may need a webhook.
+	object.Remove("metadata", "resourceVersion")
+	raw := append(object.Root().AppendJSON(nil), '\n')
+	if v.Kind.Builtin != nil {
+		if raw, err = v.Encode(object, nil); err != nil {
+			return nil, err
+		}
 	}
 	return s.write(ctx, &placed{version: v, key: v.Kind.Key(in, h.Name)}, raw)
 }
