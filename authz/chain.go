@@ -41,6 +41,15 @@ func NewChain(m *Metrics, chain ...Named) *Chain {
 	return c
 }
 
+// Links are the authorizers of the chain, in order.
+func (c *Chain) Links() []Named {
+	list := make([]Named, len(c.links))
+	for i := range c.links {
+		list[i] = c.links[i].Named
+	}
+	return list
+}
+
 // errNoUser is the answer to attributes that are nobody's.
 var errNoUser = errors.New("no user on request.")
 

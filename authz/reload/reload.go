@@ -114,6 +114,9 @@ func (z *Authorizer) RulesFor(ctx context.Context, user *authn.User, namespace s
 	return z.current.Load().RulesFor(ctx, user, namespace)
 }
 
+// Links are the authorizers of the chain in force, in order.
+func (z *Authorizer) Links() []authz.Named { return z.current.Load().Links() }
+
 // canonical is a form in which equal configurations are equal.
 func canonical(c *config.AuthorizationConfiguration) []byte {
 	copied := *c

@@ -15,8 +15,9 @@ import (
 
 // ruling is the decision about one request.
 type ruling struct {
-	Request  string `json:"request"`
-	Decision string `json:"decision"` // allow, deny, no opinion, error, or depends
+	Request  string `json:"request,omitempty"`
+	Count    int    `json:"count,omitempty"` // in the audit log
+	Decision string `json:"decision"`        // allow, deny, no opinion, error, or depends
 	By       string `json:"by,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Error    string `json:"error,omitempty"`
@@ -25,6 +26,7 @@ type ruling struct {
 	Depends []string     `json:"depends,omitempty"`
 	Else    string       `json:"else,omitempty"` // decided if they have none
 	Steps   []rulingStep `json:"steps,omitempty"`
+	Cases   []rulingCase `json:"cases,omitempty"` // if parts of the request are not known: the first that holds decides
 }
 
 // rulingStep is what one authorizer did.
@@ -55,7 +57,7 @@ func textOf(err error) string {
 // decide asks the chain. A webhook that was not asked could have allowed or
 // denied: then it is as if it had no opinion, and the ruling says so.
 func decide(ctx context.Context, chain authz.Authorizer, a *authz.Attributes) ruling {
-	v := ruling{Request: describeRequest(a)}
+	v := ruling{Request: describeRequest(a, nil)}
 	r := chain.Authorize(ctx, a)
 	for _, s := range a.Trace.Steps {
 		step := rulingStep{Name: s.Name, Type: s.Type, Decision: s.Decision.String(), Reason: s.Reason, Error: textOf(s.Err), Skipped: s.Skipped, Review: s.Review}
@@ -80,30 +82,39 @@ func decide(ctx context.Context, chain authz.Authorizer, a *authz.Attributes) ru
 	return v
 }
 
-// describeRequest is a request in one line.
-func describeRequest(a *authz.Attributes) string {
+// describeRequest is a request in one line, with question marks for what is not
+// known.
+func describeRequest(a *authz.Attributes, unknown map[string]bool) string {
+	part := func(name, value string) string {
+		if unknown[name] {
+			return "?"
+		}
+		return value
+	}
+	who := part("user", a.User.Name) + " " + part("verb", a.Verb) + " "
 	if !a.ResourceRequest {
-		return fmt.Sprintf("%s %s %s", a.User.Name, a.Verb, a.Path)
+		return who + part("path", a.Path)
 	}
-	what := a.Resource
-	if a.Group != "" {
-		what += "." + a.Group
+	what := part("resource", a.Resource)
+	for _, p := range []struct{ before, name, value string }{{".", "group", a.Group}, {"/", "subresource", a.Subresource}, {" ", "name", a.Name}, {" in ", "namespace", a.Namespace}} {
+		if value := part(p.name, p.value); value != "" {
+			what += p.before + value
+		}
 	}
-	if a.Subresource != "" {
-		what += "/" + a.Subresource
-	}
-	if a.Name != "" {
-		what += " " + a.Name
-	}
-	if a.Namespace != "" {
-		what += " in " + a.Namespace
-	}
-	return fmt.Sprintf("%s %s %s", a.User.Name, a.Verb, what)
+	return who + what
 }
 
 // print writes a ruling, with every step if wanted.
 func (v *ruling) print(out io.Writer, steps bool) {
-	fmt.Fprintf(out, "%s: %s\n", v.Request, v.summary())
+	if v.Cases != nil {
+		v.printCases(out, steps)
+		return
+	}
+	times := ""
+	if v.Count > 1 {
+		times = fmt.Sprintf(" (%d times)", v.Count)
+	}
+	fmt.Fprintf(out, "%s%s: %s\n", v.Request, times, v.summary())
 	if !steps {
 		return
 	}

@@ -1,0 +1,359 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/keelson-io/keelson/audit"
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/authz/abac"
+	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/authz/node"
+	"github.com/keelson-io/keelson/authz/partial"
+	"github.com/keelson-io/keelson/authz/rbac"
+	"github.com/keelson-io/keelson/authz/reload"
+	"github.com/keelson-io/keelson/authz/webhook"
+	"github.com/keelson-io/keelson/controller/roles"
+	"github.com/keelson-io/keelson/internal/kubehook"
+	"github.com/keelson-io/keelson/internal/manifest"
+)
+
+// This file reads what "authz" decides about, and by.
+
+// decider decides about one request.
+type decider func(context.Context, *authz.Attributes) ruling
+
+// decider makes that of a configuration.
+func (o *authzOptions) decider(flags config.Flags, index *rbac.Index) (decider, error) {
+	chain, err := o.chain(flags, index)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.unknown) == 0 {
+		return func(ctx context.Context, a *authz.Attributes) ruling { return decide(ctx, chain, a) }, nil
+	}
+	return func(ctx context.Context, a *authz.Attributes) ruling {
+		return decidePartly(ctx, chain, &partial.Request{Attributes: a, Unknown: o.unknownParts()})
+	}, nil
+}
+
+func (o *authzOptions) unknownParts() map[string]bool {
+	parts := map[string]bool{}
+	for _, p := range o.unknown {
+		parts[p] = true
+	}
+	return parts
+}
+
+// inquiry is a request that is asked about.
+type inquiry struct {
+	attributes *authz.Attributes
+	count      int // how often it is in the audit log; 0: it is of a review
+}
+
+// questions are the requests that are asked about.
+func (o *authzOptions) questions(in io.Reader) ([]inquiry, error) {
+	docs, err := manifest.Read(o.requests, in)
+	if err != nil {
+		return nil, err
+	}
+	var all []inquiry
+	for _, d := range docs {
+		a, err := request(d)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, inquiry{attributes: a})
+	}
+	recorded := map[string]int{}
+	for _, path := range o.audit {
+		if all, err = readAudit(path, all, recorded); err != nil {
+			return nil, err
+		}
+	}
+	return all, o.checkParts(all)
+}
+
+// checkParts refuses to know nothing of parts that a request has not got.
+func (o *authzOptions) checkParts(all []inquiry) error {
+	other := []string{"group", "version", "resource", "subresource", "namespace", "name", "fieldSelector", "labelSelector"}
+	for _, p := range o.unknown {
+		if !slices.Contains(partial.Parts, p) {
+			return &usageError{fmt.Errorf("--unknown: got %q, want some of %q", p, partial.Parts)}
+		}
+		for _, q := range all {
+			if a := q.attributes; a.ResourceRequest && p == "path" || !a.ResourceRequest && slices.Contains(other, p) {
+				return &usageError{fmt.Errorf("--unknown: %s: the request has no %s", describeRequest(a, nil), p)}
+			}
+		}
+	}
+	return nil
+}
+
+// maxEvent is how long a line of an audit log may be.
+const maxEvent = 64 << 20
+
+// readAudit adds the requests of an audit log: each once, when its answer is
+// complete. recorded is where those are that were there before.
+func readAudit(path string, all []inquiry, recorded map[string]int) ([]inquiry, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxEvent)
+	for n := 1; lines.Scan(); n++ {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		var e audit.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		if e.Kind != "Event" {
+			return nil, fmt.Errorf("%s:%d: got kind %q, want Event", path, n, e.Kind)
+		}
+		if e.Stage != audit.ResponseComplete || e.User.Username == "" {
+			continue
+		}
+		a := recordedRequest(&e)
+		key, err := json.Marshal(webhook.Spec(a))
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		i, known := recorded[string(key)]
+		if !known {
+			i = len(all)
+			recorded[string(key)] = i
+			all = append(all, inquiry{attributes: a})
+		}
+		all[i].count++
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
+}
+
+// recordedRequest is what an event was authorized by.
+func recordedRequest(e *audit.Event) *authz.Attributes {
+	who := &e.User
+	if e.ImpersonatedUser != nil {
+		who = e.ImpersonatedUser
+	}
+	a := &authz.Attributes{User: userOf(who), Verb: e.Verb, Trace: &authz.Trace{Full: true}}
+	asked, err := url.Parse(e.RequestURI)
+	if err != nil {
+		asked = &url.URL{Path: e.RequestURI}
+	}
+	ref := e.ObjectRef
+	if ref == nil {
+		a.Path = asked.Path
+		return a
+	}
+	a.ResourceRequest, a.Group, a.Version, a.Resource, a.Subresource = true, ref.APIGroup, ref.APIVersion, ref.Resource, ref.Subresource
+	a.Namespace, a.Name = ref.Namespace, ref.Name
+	if a.Verb == "create" && a.Subresource == "" {
+		a.Name = "" // what the answer has it from, authorization did not know
+	}
+	if a.Verb == "list" || a.Verb == "watch" || a.Verb == "deletecollection" {
+		a.FieldSelector, a.LabelSelector = asked.Query().Get("fieldSelector"), asked.Query().Get("labelSelector")
+	}
+	return a
+}
+
+func userOf(u *authenticationv1.UserInfo) *authn.User {
+	out := &authn.User{Name: u.Username, UID: u.UID, Groups: u.Groups}
+	for k, v := range u.Extra {
+		if out.Extra == nil {
+			out.Extra = map[string][]string{}
+		}
+		out.Extra[k] = v
+	}
+	return out
+}
+
+// chain makes the authorizers, with answers in place of webhooks.
+func (o *authzOptions) chain(flags config.Flags, index *rbac.Index) (*reload.Authorizer, error) {
+	c, text, err := flags.Load()
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.Authorizers {
+		if c.Authorizers[i].Type == config.Webhook {
+			o.webhooks = append(o.webhooks, c.Authorizers[i].Name)
+		}
+	}
+	made := reload.Config{
+		Configuration: c, Text: text, RBAC: index, Node: &node.Authorizer{}, Logger: slog.New(slog.DiscardHandler),
+		Asker: func(a *config.AuthorizerConfiguration) (webhook.Asker, error) {
+			return answerOf(a.Name, o.answers[a.Name])
+		},
+	}
+	if c.Has(config.ABAC) {
+		if made.ABAC, err = abac.Load(o.flags.PolicyFile, made.Logger); err != nil {
+			return nil, err
+		}
+	}
+	return reload.New(made)
+}
+
+// checkAnswers refuses to answer for webhooks that there are not.
+func (o *authzOptions) checkAnswers() error {
+	for name := range o.answers {
+		if !slices.Contains(o.webhooks, name) {
+			return &usageError{fmt.Errorf("--answer: there is no webhook %q", name)}
+		}
+	}
+	return nil
+}
+
+// index holds the default roles and those of the files.
+func (o *authzOptions) index(in io.Reader) (*rbac.Index, error) {
+	docs, err := manifest.Read(o.rbac, in)
+	if err != nil {
+		return nil, err
+	}
+	changes := roles.Changes()
+	for _, d := range docs {
+		c, err := roleChange(d)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, c)
+	}
+	index := rbac.NewIndex()
+	index.Apply(changes...)
+	return index, nil
+}
+
+// roleChange is a role or binding of a document.
+func roleChange(d manifest.Document) (c rbac.Change, err error) {
+	var what struct{ Kind string }
+	if d.Err == nil {
+		d.Err = json.Unmarshal(d.JSON, &what)
+	}
+	if d.Err != nil {
+		return c, fmt.Errorf("%s: %w", d, d.Err)
+	}
+	namespace := func(ns *string) {
+		if *ns == "" {
+			*ns = "default"
+		}
+	}
+	switch what.Kind {
+	case "Role":
+		c.Role = new(rbacv1.Role)
+		err = json.Unmarshal(d.JSON, c.Role)
+		namespace(&c.Role.Namespace)
+	case "ClusterRole":
+		c.ClusterRole = new(rbacv1.ClusterRole)
+		err = json.Unmarshal(d.JSON, c.ClusterRole)
+	case "RoleBinding":
+		c.RoleBinding = new(rbacv1.RoleBinding)
+		err = json.Unmarshal(d.JSON, c.RoleBinding)
+		namespace(&c.RoleBinding.Namespace)
+	case "ClusterRoleBinding":
+		c.ClusterRoleBinding = new(rbacv1.ClusterRoleBinding)
+		err = json.Unmarshal(d.JSON, c.ClusterRoleBinding)
+	default:
+		err = fmt.Errorf("got kind %q, want Role, ClusterRole, RoleBinding or ClusterRoleBinding", what.Kind)
+	}
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", d, err)
+	}
+	return c, nil
+}
+
+// request is what a review asks about.
+func request(d manifest.Document) (*authz.Attributes, error) {
+	var review authorizationv1.SubjectAccessReview
+	if d.Err == nil {
+		d.Err = json.Unmarshal(d.JSON, &review)
+	}
+	switch s := &review.Spec; {
+	case d.Err != nil:
+		return nil, fmt.Errorf("%s: %w", d, d.Err)
+	case review.Kind != "SubjectAccessReview":
+		return nil, fmt.Errorf("%s: got kind %q, want SubjectAccessReview", d, review.Kind)
+	case (s.ResourceAttributes == nil) == (s.NonResourceAttributes == nil):
+		return nil, fmt.Errorf("%s: spec: exactly one of nonResourceAttributes or resourceAttributes must be specified", d)
+	}
+	s := &review.Spec
+	user := &authn.User{Name: s.User, UID: s.UID, Groups: s.Groups}
+	for k, v := range s.Extra {
+		if user.Extra == nil {
+			user.Extra = map[string][]string{}
+		}
+		user.Extra[k] = v
+	}
+	a := &authz.Attributes{User: user, Trace: &authz.Trace{Full: true}}
+	if p := s.NonResourceAttributes; p != nil {
+		a.Verb, a.Path = p.Verb, p.Path
+		return a, nil
+	}
+	r := s.ResourceAttributes
+	a.ResourceRequest, a.Verb, a.Group, a.Version, a.Resource = true, r.Verb, r.Group, r.Version, r.Resource
+	a.Subresource, a.Namespace, a.Name = r.Subresource, r.Namespace, r.Name
+	if a.Version == "" {
+		a.Version = "*"
+	}
+	if f := r.FieldSelector; f != nil {
+		a.FieldSelector = f.RawSelector
+		if len(f.Requirements) > 0 {
+			a.SetFieldRequirements(f.Requirements)
+		}
+	}
+	if l := r.LabelSelector; l != nil {
+		a.LabelSelector = l.RawSelector
+		if len(l.Requirements) > 0 {
+			a.SetLabelRequirements(l.Requirements)
+		}
+	}
+	return a, nil
+}
+
+// answer stands for a webhook.
+type answer struct {
+	status authorizationv1.SubjectAccessReviewStatus
+	err    error
+}
+
+// notAsked is the reason of a webhook of which nobody said what it says. It has
+// no opinion, so that what comes after it is seen.
+const notAsked = "not asked; --answer says what it would say"
+
+func answerOf(name, text string) (webhook.Asker, error) {
+	switch text {
+	case "":
+		return answer{status: authorizationv1.SubjectAccessReviewStatus{Reason: notAsked}}, nil
+	case "allow":
+		return answer{status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+	case "deny":
+		return answer{status: authorizationv1.SubjectAccessReviewStatus{Denied: true}}, nil
+	case "no-opinion":
+		return answer{}, nil
+	case "error":
+		return answer{err: errors.New("error, as --answer says")}, nil
+	}
+	return nil, &usageError{fmt.Errorf("--answer %s: got %q, want allow, deny, no-opinion or error", name, text)}
+}
+
+// Ask answers.
+func (a answer) Ask(context.Context, *authorizationv1.SubjectAccessReview, kubehook.Call) (authorizationv1.SubjectAccessReviewStatus, error) {
+	return a.status, a.err
+}
