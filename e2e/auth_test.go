@@ -59,4 +59,47 @@ subjects: [{kind: ServiceAccount, name: robot, namespace: default}]
 `
 	k.in(t, roles, []string{"auth", "reconcile", "-f", "-"}, "reader reconciled")
 	k.ok(t, []string{"auth", "can-i", "list", "secrets", "--as", "system:serviceaccount:default:robot"}, "yes")
+	for _, row := range []struct{ as, question, answer string }{
+		{"", "* *", "yes"}, {"", "get /metrics", "yes"}, {"ann", "get /metrics", "no"}, {"ann", "get /apis", "yes"}, {"ann", "create selfsubjectreviews", "yes"},
+		{"system:serviceaccount:default:robot", "list secrets -n kube-system", "no"}, {"system:serviceaccount:default:robot", "list secrets -A", "no"},
+		{"system:serviceaccount:default:robot", "get secrets/x", "yes"}, {"system:serviceaccount:default:robot", "delete secrets", "no"},
+		{"system:serviceaccount:default:robot", "get deployments.apps --subresource=scale -A", "yes"}, {"system:serviceaccount:default:robot", "update deployments.apps --subresource=scale", "no"},
+		{"ann --as-group=system:masters", "delete nodes", "yes"}, {"ann --as-group=system:monitoring", "get /metrics", "yes"}, {"ann", "list customresourcedefinitions", "no"},
+	} {
+		line := append([]string{"auth", "can-i"}, strings.Fields(row.question)...)
+		if row.as != "" {
+			line = append(line, append([]string{"--as"}, strings.Fields(row.as)...)...)
+		}
+		if out, code := k.run(t, "", line...); !strings.Contains("\n"+out, "\n"+row.answer) || (code == 0) != (row.answer == "yes") {
+			t.Errorf("%q: exit code %d, %s", line, code, out)
+		}
+	}
+	k.fails(t, "", []string{"auth", "can-i", "list", "secrets", "--as", "ann", "--quiet"})
+	k.ok(t, []string{"auth", "can-i", "--list", "--as", "system:serviceaccount:default:robot"}, "secrets", "[get list]", "deployments.apps/scale")
+	k.ok(t, []string{"auth", "whoami", "-o", "jsonpath={.status.userInfo.groups}", "--as", "ann", "--as-group", "dev"}, `["dev","system:authenticated"]`)
+
+	// What a file says is added; more is taken away on demand; another role is another binding.
+	const less = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: default}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]
+`
+	rules := func() string {
+		return k.ok(t, []string{"get", "role", "reader", "-o", "jsonpath={.rules[*].resources}"})
+	}
+	k.in(t, less, []string{"auth", "reconcile", "-f", "-", "--dry-run=client"}, "missing rules added")
+	if got := rules(); got != `["secrets"]` {
+		t.Errorf("a dry run: rules of %s", got)
+	}
+	k.in(t, less, []string{"auth", "reconcile", "-f", "-"}, "reader reconciled", "missing rules added")
+	if got := rules(); got != `["secrets"] ["configmaps"]` {
+		t.Errorf("rules of %s", got)
+	}
+	k.in(t, less, []string{"auth", "reconcile", "-f", "-", "--remove-extra-permissions"}, "extra rules removed")
+	if got := rules(); got != `["configmaps"]` {
+		t.Errorf("rules of %s", got)
+	}
+	k.in(t, strings.ReplaceAll(roles, "kind: Role, name: reader", "kind: ClusterRole, name: view"), []string{"auth", "reconcile", "-f", "-"}, "reader reconciled")
+	k.ok(t, []string{"get", "rolebinding", "reader", "-o", "jsonpath={.roleRef.name}"}, "view")
 }

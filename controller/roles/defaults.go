@@ -10,9 +10,9 @@ import (
 	"github.com/keelson-io/keelson/authz/rbac"
 )
 
-// This file is the roles and bindings that a server has from the start. Rules
-// are of Kubernetes' roles of the same names, without those for kinds of
-// workloads, which nothing here runs.
+// This file is the roles and bindings that a server has from the start: those of
+// Kubernetes, rule by rule, without those of schedulers, kubelets and controllers,
+// which do not run here.
 
 const (
 	readVerbs  = "get list watch"
@@ -113,13 +113,8 @@ func clusterRoles() []*rbacv1.ClusterRole {
 	add("system:aggregate-to-admin", []string{aggregate + "admin"},
 		rule("create", "authorization.k8s.io", "localsubjectaccessreviews"),
 		rule(readVerbs+" "+writeVerbs, "rbac.authorization.k8s.io", "roles rolebindings"))
-	add("system:aggregate-to-edit", []string{aggregate + "edit"},
-		rule(readVerbs, "core", "secrets"), rule("impersonate", "core", "serviceaccounts"),
-		rule(writeVerbs, "core", "serviceaccounts configmaps secrets"), rule("create", "core", "serviceaccounts/token"),
-		rule(writeVerbs, "core events.k8s.io", "events"), rule(readVerbs+" "+writeVerbs, "coordination.k8s.io", "leases"))
-	add("system:aggregate-to-view", []string{aggregate + "view"},
-		rule(readVerbs, "core", "serviceaccounts configmaps"), rule(readVerbs, "core", "namespaces/status"),
-		rule(readVerbs, "core", "namespaces"), rule(readVerbs, "core events.k8s.io", "events"))
+	add("system:aggregate-to-edit", []string{aggregate + "edit"}, editRules()...)
+	add("system:aggregate-to-view", []string{aggregate + "view"}, viewRules()...)
 	// Each gathers those before it.
 	gather("view", "view", aggregate+"edit")
 	gather("edit", "edit", aggregate+"admin")
@@ -134,6 +129,45 @@ func clusterRoles() []*rbacv1.ClusterRole {
 		}
 	}
 	return all
+}
+
+// editRules are what editors may do besides viewing.
+func editRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule(readVerbs, "core", "pods/attach pods/proxy pods/exec pods/portforward secrets services/proxy"),
+		rule("impersonate", "core", "serviceaccounts"),
+		rule(writeVerbs, "core", "pods pods/attach pods/proxy pods/exec pods/portforward"),
+		rule("create", "core", "pods/eviction"),
+		rule(writeVerbs, "core", "replicationcontrollers replicationcontrollers/scale serviceaccounts services services/proxy persistentvolumeclaims configmaps secrets"),
+		rule("create", "core", "serviceaccounts/token"),
+		rule(writeVerbs, "core events.k8s.io", "events"),
+		rule(writeVerbs, "apps", "statefulsets statefulsets/scale daemonsets deployments deployments/scale deployments/rollback replicasets replicasets/scale"),
+		rule(writeVerbs, "autoscaling", "horizontalpodautoscalers"),
+		rule(writeVerbs, "batch", "jobs cronjobs"),
+		rule(writeVerbs, "extensions", "daemonsets deployments deployments/scale deployments/rollback ingresses replicasets replicasets/scale replicationcontrollers/scale networkpolicies"),
+		rule(writeVerbs, "policy", "poddisruptionbudgets"),
+		rule(writeVerbs, "networking.k8s.io", "networkpolicies ingresses"),
+		rule(readVerbs+" "+writeVerbs, "coordination.k8s.io", "leases"),
+		rule(writeVerbs, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
+	}
+}
+
+// viewRules are what may be viewed.
+func viewRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule(readVerbs, "core", "pods replicationcontrollers replicationcontrollers/scale serviceaccounts services services/status endpoints persistentvolumeclaims persistentvolumeclaims/status configmaps"),
+		rule(readVerbs, "core", "limitranges resourcequotas resourcequotas/status bindings pods/status pods/log replicationcontrollers/status namespaces/status"),
+		rule(readVerbs, "core", "namespaces"),
+		rule(readVerbs, "core events.k8s.io", "events"),
+		rule(readVerbs, "discovery.k8s.io", "endpointslices"),
+		rule(readVerbs, "apps", "controllerrevisions statefulsets statefulsets/status statefulsets/scale daemonsets daemonsets/status deployments deployments/status deployments/scale replicasets replicasets/status replicasets/scale"),
+		rule(readVerbs, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
+		rule(readVerbs, "batch", "jobs jobs/status cronjobs cronjobs/status"),
+		rule(readVerbs, "extensions", "daemonsets daemonsets/status deployments deployments/scale deployments/status ingresses ingresses/status replicasets replicasets/scale replicasets/status replicationcontrollers/scale networkpolicies"),
+		rule(readVerbs, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
+		rule(readVerbs, "networking.k8s.io", "networkpolicies ingresses ingresses/status"),
+		rule(readVerbs, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
+	}
 }
 
 // clusterRoleBindings are the default bindings, each of the role of its name.
