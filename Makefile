@@ -108,11 +108,12 @@ fuzz-cel: ## random expressions beside cel-go for FUZZTIME, or CASES=10000000 of
 		$(if $(CASES),-compare.cases $(CASES),-compare.time $(FUZZTIME)) | grep -vE '^=== '
 
 .PHONY: bench
-bench: ## Keelson beside upstream's server, then the engine, single rules and authorization: prints ratios, writes them into the documents
+bench: ## Keelson beside upstream's server, then the engine, single rules, authorization and admission: prints ratios, writes them into the documents
 	cd bench && $(GO) run . -o ../docs/benchmarks.md,../README.md
 	cd bench && $(GO) run . engine -o ../docs/benchmarks.md
 	cd bench && $(GO) run . rules -o ../docs/benchmarks.md
 	cd bench && $(GO) run . authz -o ../docs/benchmarks.md
+	cd bench && $(GO) run . admission -o ../docs/benchmarks.md
 
 .PHONY: bench-rules
 bench-rules: ## single rules of published definitions beside bare cel-go and upstream's validation
@@ -123,8 +124,8 @@ bench-authz: ## what authorization costs: a request by RBAC and behind 100 webho
 	cd bench && $(GO) run . authz -o ../docs/benchmarks.md
 
 .PHONY: bench-admission
-bench-admission: ## many admission policies: those for other requests, and a hundred for one
-	$(GO) test -run "^$$" -bench . -benchmem ./admission/policy
+bench-admission: ## what admission costs a request: 1 and 1,000 policies for others, 100 that are for it, beside upstream's
+	cd bench && $(GO) run . admission -o ../docs/benchmarks.md
 
 .PHONY: bench-engine
 bench-engine: ## the engine alone beside upstream's and encoding/json: decode, default, validate, rules; compile

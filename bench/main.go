@@ -10,10 +10,12 @@
 //	bench rules [-rounds 51] [-run TEXT] [-o FILE,...]
 //	bench definitions [-n 2000] [-upstream 200] [-o FILE,...]
 //	bench authz [-rounds 15] [-turns 500] [-o FILE,...]
+//	bench admission [-rounds 15] [-o FILE,...]
 //
 // The second form measures the engine alone, in this process; the third single rules of published definitions: Keelson's
-// evaluation, a bare cel-go program, and upstream's validation of the rule. The last measures what authorization costs a
-// request, and decisions by roles and by match conditions beside upstream's authorizers.
+// evaluation, a bare cel-go program, and upstream's validation of the rule; the fourth what authorization costs a
+// request, and decisions by roles and by match conditions beside upstream's authorizers. The last measures admission beside
+// upstream's dispatchers.
 //
 // The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side.
 package main
@@ -51,6 +53,8 @@ func run(ctx context.Context, args []string) error {
 			return runDefinitions(ctx, args[1:])
 		case "authz":
 			return runAuthz(ctx, args[1:])
+		case "admission":
+			return runAdmission(ctx, args[1:])
 		}
 	}
 	var o options

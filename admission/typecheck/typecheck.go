@@ -38,7 +38,7 @@ const maxKinds = 10
 // that there are; nil if everything does.
 func Check(p *admissionv1.ValidatingAdmissionPolicy, among *kind.Snapshot) []admissionv1.ExpressionWarning {
 	var views []view
-	for _, v := range kindsOf(p.Spec.MatchConstraints, among) {
+	for _, v := range Kinds(p.Spec.MatchConstraints, among) {
 		if w, ok := newView(v, p, among); ok {
 			views = append(views, w)
 		}
@@ -132,8 +132,9 @@ func versionOf(gvk schema.GroupVersionKind, among *kind.Snapshot) *kind.Version 
 	return nil
 }
 
-// kindsOf are the versions that rules name, in order.
-func kindsOf(m *admissionv1.MatchResources, among *kind.Snapshot) []*kind.Version {
+// Kinds are the versions that rules name without wildcards, ten at most, in
+// order: those that a policy's expressions are checked for.
+func Kinds(m *admissionv1.MatchResources, among *kind.Snapshot) []*kind.Version {
 	if m == nil {
 		return nil
 	}

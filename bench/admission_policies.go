@@ -1,0 +1,205 @@
+// This file measures validating admission policies.
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	prom "github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	upadmission "k8s.io/apiserver/pkg/admission"
+	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/policy"
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kind/builtin"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/store/mem"
+)
+
+const (
+	admittedCRD = `
+metadata: {name: widgets.demo.io}
+spec:
+  group: demo.io
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+status: {conditions: [{type: Established, status: "True"}], acceptedNames: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}}
+`
+	admittedWidget = `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"a","namespace":"default","labels":{"app":"x"}},"spec":{"replicas":7,"color":"red"}}`
+)
+
+// policyRows are requests among policies that are for other resources, and among those that are for it.
+func policyRows(ctx context.Context) ([]*admissionRow, error) {
+	var rows []*admissionRow
+	for _, r := range []struct {
+		name     string
+		n        int
+		resource string
+		wanted   float64
+	}{
+		{"1 policy, for other resources", 1, "gadgets", wantedUnmatched},
+		{"1,000 policies, for other resources", 1000, "gadgets", wantedUnmatched},
+		{"1 policy, which is evaluated", 1, "widgets", wantedMatching},
+		{"100 policies, all of which are evaluated", 100, "widgets", wantedMatching},
+	} {
+		var policies []*admissionv1.ValidatingAdmissionPolicy
+		var bindings []*admissionv1.ValidatingAdmissionPolicyBinding
+		for i := range r.n {
+			policies, bindings = append(policies, benchPolicy(i, r.resource)), append(bindings, benchBinding(i))
+		}
+		ours, err := ourPolicies(ctx, policies, bindings)
+		if err != nil {
+			return nil, err
+		}
+		upstream, err := theirPolicies(ctx, policies, bindings)
+		if err != nil {
+			return nil, err
+		}
+		if a, b := ours(), upstream(); a != nil || b != nil {
+			return nil, fmt.Errorf("%s: keelson %v, upstream %v", r.name, a, b)
+		}
+		rows = append(rows, &admissionRow{decision{r.name, func() { ours() }, func() { upstream() }, r.wanted}, r.resource == "gadgets"})
+	}
+	return rows, nil
+}
+
+func benchPolicy(i int, resource string) *admissionv1.ValidatingAdmissionPolicy {
+	p := &admissionv1.ValidatingAdmissionPolicy{TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"}}
+	p.Name = fmt.Sprintf("p%04d", i)
+	fail, match := admissionv1.Fail, admissionv1.Equivalent
+	var rule admissionv1.NamedRuleWithOperations
+	rule.Operations, rule.APIGroups, rule.APIVersions, rule.Resources = []admissionv1.OperationType{"CREATE"}, []string{"demo.io"}, []string{"*"}, []string{resource}
+	p.Spec = admissionv1.ValidatingAdmissionPolicySpec{FailurePolicy: &fail,
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{rule}, MatchPolicy: &match,
+			NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}},
+		Validations: []admissionv1.Validation{{Expression: fmt.Sprintf("object.spec.replicas > %d && has(object.metadata.labels)", i%5)}}}
+	return p
+}
+
+func benchBinding(i int) *admissionv1.ValidatingAdmissionPolicyBinding {
+	b := &admissionv1.ValidatingAdmissionPolicyBinding{TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicyBinding"}}
+	b.Name = fmt.Sprintf("b%04d", i)
+	b.Spec = admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: fmt.Sprintf("p%04d", i), ValidationActions: []admissionv1.ValidationAction{"Deny"}}
+	return b
+}
+
+// oneNamespace is a host with one namespace.
+type oneNamespace struct{ admission.Host }
+
+func (oneNamespace) Namespace(context.Context, string) (*cache.View, error) {
+	return &cache.View{JSON: []byte(`{"metadata":{"name":"default"}}`)}, nil
+}
+
+// ourPolicies lets one request through our step, with policies as they are stored.
+func ourPolicies(ctx context.Context, policies []*admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.ValidatingAdmissionPolicyBinding) (func() error, error) {
+	kinds := new(kind.Registry)
+	for _, k := range builtin.All() {
+		kinds.Put(k)
+	}
+	crd := &apiextv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(admittedCRD), crd); err != nil {
+		return nil, err
+	}
+	kind.DefaultCRD(crd)
+	k, err := kind.Compile(crd)
+	if err != nil {
+		return nil, err
+	}
+	kinds.Put(k)
+	s := mem.New(mem.Options{})
+	put := func(key string, v any) {
+		text, failed := json.Marshal(v)
+		if failed == nil && err == nil {
+			_, failed = s.Create(ctx, key, text)
+		}
+		if err == nil {
+			err = failed
+		}
+	}
+	for i := range policies {
+		put("validatingadmissionpolicies/"+policies[i].Name, policies[i])
+		put("validatingadmissionpolicybindings/"+bindings[i].Name, bindings[i])
+	}
+	if err != nil {
+		return nil, err
+	}
+	registry := prom.NewRegistry()
+	step := policy.Validating(policy.Config{
+		Kinds: kinds.Load, Cache: cache.New(s, cache.Options{}), Host: oneNamespace{}, Authorizer: authz.Standard(), Logger: slog.New(slog.DiscardHandler),
+		Metrics: admission.NewMetrics(registry), Checks: policy.NewMetrics(registry),
+	})
+	v, d := k.Version("v1"), new(doc.Doc)
+	if _, err := v.Decode(d, []byte(admittedWidget)); err != nil {
+		return nil, err
+	}
+	r := &admission.Request{Operation: admission.Create, Version: v, Namespace: "default", Name: "a", New: d, User: &authn.User{Name: "ann"}, Write: &meta.WriteOptions{}}
+	return func() error { return step.Validate(ctx, r) }, nil
+}
+
+// theirPolicies lets the same request through upstream's dispatcher.
+func theirPolicies(ctx context.Context, policies []*admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.ValidatingAdmissionPolicyBinding) (func() error, error) {
+	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	factory := informers.NewSharedInformerFactory(client, 0)
+	namespaces := factory.Core().V1().Namespaces().Lister()
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	dispatcher := validating.NewDispatcher(authorizerfactory.NewAlwaysAllowAuthorizer(), generic.NewPolicyMatcher(matching.NewMatcher(namespaces, client)))
+	environments := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	var hooks []validating.PolicyHook
+	for i, p := range policies {
+		c, err := admissioncel.NewCompositedCompiler(environments)
+		if err != nil {
+			return nil, err
+		}
+		options := admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}
+		compile := func(list ...admissioncel.ExpressionAccessor) admissioncel.ConditionEvaluator {
+			return c.CompileCondition(list, options, environment.StoredExpressions)
+		}
+		hooks = append(hooks, validating.PolicyHook{Policy: p, Bindings: bindings[i : i+1], Evaluator: validating.NewValidator(
+			compile(&validating.ValidationCondition{Expression: p.Spec.Validations[0].Expression}), nil, compile(), compile(nil), p.Spec.FailurePolicy, nil)})
+	}
+	var object map[string]any
+	if err := json.Unmarshal([]byte(admittedWidget), &object); err != nil {
+		return nil, err
+	}
+	gv := schema.GroupVersion{Group: "demo.io", Version: "v1"}
+	a := upadmission.NewAttributesRecord(&unstructured.Unstructured{Object: object}, nil, gv.WithKind("Widget"), "default", "a", gv.WithResource("widgets"), "",
+		upadmission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "ann"})
+	return func() error { return dispatcher.Dispatch(ctx, a, widgetInterfaces{}, hooks) }, nil
+}
+
+// widgetInterfaces are those of a custom resource of one version.
+type widgetInterfaces struct{ upadmission.ObjectInterfaces }
+
+func (widgetInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
+	r := runtime.NewEquivalentResourceRegistry()
+	gv := schema.GroupVersion{Group: "demo.io", Version: "v1"}
+	r.RegisterKindFor(gv.WithResource("widgets"), "", gv.WithKind("Widget"))
+	return r
+}
