@@ -117,6 +117,9 @@ func (q *request) remove(o *meta.DeleteOptions) (*removal, error) {
 			}
 			continue
 		}
+		if open := (*unsettled)(nil); errors.As(err, &open) {
+			return nil, open.err
+		}
 		changed, renewErr := q.renew(&l)
 		switch {
 		case renewErr != nil:
@@ -204,7 +207,7 @@ func (q *request) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object)
 		return done, nil
 	}
 	if _, err := q.h.Store.Delete(q.ctx, obj.Key, obj.Rev); err != nil {
-		return nil, storeError(err)
+		return nil, writeError(err)
 	}
 	return done, nil
 }
@@ -239,7 +242,7 @@ func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, 
 	rev := obj.Rev
 	if !o.DryRun {
 		if rev, err = q.h.Store.Update(q.ctx, obj.Key, encoded, obj.Rev); err != nil {
-			return nil, storeError(err)
+			return nil, writeError(err)
 		}
 	}
 	m.SetResourceVersion(strconv.FormatInt(rev, 10))

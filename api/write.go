@@ -140,6 +140,9 @@ func (q *request) change(c *change) error {
 			}
 			continue
 		}
+		if open := (*unsettled)(nil); errors.As(err, &open) {
+			return open.err
+		}
 		// Whatever else stopped it may be due to an outdated object.
 		changed, renewErr := q.renew(&l)
 		switch {
@@ -178,7 +181,7 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 	if q.finished(next, old) {
 		if !c.options.DryRun {
 			if _, err := q.h.Store.Delete(q.ctx, obj.Key, obj.Rev); err != nil {
-				return storeError(err)
+				return writeError(err)
 			}
 		}
 		return q.answer(c, next, obj.Rev)
@@ -196,7 +199,7 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 	}
 	rev, err := q.storeUpdate(obj, next, encoded)
 	if err != nil {
-		return storeError(err)
+		return writeError(err)
 	}
 	return q.answer(c, next, rev)
 }
@@ -394,6 +397,24 @@ func (q *request) writer(o *meta.WriteOptions) apply.Options {
 // updates notes a write that is no apply.
 func (q *request) updates(o *meta.WriteOptions) func(m *apply.Manager, live, next *doc.Doc) error {
 	return func(m *apply.Manager, live, next *doc.Doc) error { return m.Update(live, next, q.writer(o)) }
+}
+
+// unsettled is the error of a write that may have been made all the same, or may still be made. It is never tried again: it would be
+// made twice, or be refused for what it did itself.
+type unsettled struct{ err error }
+
+func (e *unsettled) Error() string { return e.err.Error() }
+
+// Unwrap is for package errors.
+func (e *unsettled) Unwrap() error { return e.err }
+
+// writeError is storeError for the error of a write.
+func writeError(err error) error {
+	var changed *store.Changed
+	if err == nil || errors.As(err, &changed) || errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrNoSpace) {
+		return storeError(err) // nothing was written
+	}
+	return &unsettled{storeError(err)}
 }
 
 // storeError says in the API's words why the store or the cache did not do

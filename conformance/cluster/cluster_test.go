@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -330,18 +332,36 @@ func (c *cluster) checkWatches(watchers []*watcher, h *history, start int64) {
 	}
 }
 
-// explain prints the histories of those objects that make no sense.
+// explain prints of two objects whose histories make no sense how far they do, and what comes then.
 func explain(t *testing.T, all []porcupine.Operation) {
 	t.Helper()
 	shown := 0
 	for _, part := range byKey(all) {
-		if shown == 2 || porcupine.CheckOperationsTimeout(gadgetModel, part, 30*time.Second) == porcupine.Ok {
+		result, info := porcupine.CheckOperationsVerbose(gadgetModel, part, 30*time.Second)
+		if shown == 2 || result == porcupine.Ok {
 			continue
 		}
 		shown++
-		slices.SortFunc(part, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
-		for _, op := range part {
-			t.Logf("%8.3f–%8.3f ms  %s", float64(op.Call)/1e6, float64(op.Return)/1e6, gadgetModel.DescribeOperation(op.Input, op.Output))
+		var best []porcupine.Operation
+		for _, order := range info.PartialLinearizationsOperations()[0] {
+			if len(order) > len(best) {
+				best = order
+			}
 		}
+		in := map[porcupine.Operation]bool{}
+		for _, op := range best {
+			in[op] = true
+		}
+		rest := slices.DeleteFunc(slices.Clone(part), func(op porcupine.Operation) bool { return in[op] })
+		slices.SortFunc(rest, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+		t.Logf("these are in order:\n%sand then these are not:\n%s", describe(best[max(0, len(best)-12):]), describe(rest[:min(12, len(rest))]))
 	}
+}
+
+func describe(ops []porcupine.Operation) string {
+	var b strings.Builder
+	for _, op := range ops {
+		fmt.Fprintf(&b, "%10.3f–%10.3f ms  %s\n", float64(op.Call)/1e6, float64(op.Return)/1e6, gadgetModel.DescribeOperation(op.Input, op.Output))
+	}
+	return b.String()
 }
