@@ -25,9 +25,14 @@
 //
 // # Use
 //
-// [Compile] a definition, [Registry.Put] the result, [Registry.Load] once a
-// request and [Snapshot.Lookup] in it. [ValidateCRD] and its siblings check
-// definitions.
+// To check objects, read a definition with [NewCRD], [Compile] it, take a
+// Version of the Kind, and for each object [Version.Decode] the bytes and
+// [Version.Validate] the document: the errors have paths and are those of a
+// server. [Version.Strict] says what Decode dropped.
+//
+// To serve them, [Registry.Put] the Kind, [Registry.Load] once a request and
+// [Snapshot.Lookup] in it. [ValidateCRD] and its siblings check definitions that
+// are read already.
 package kind
 
 import (
