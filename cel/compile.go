@@ -26,7 +26,8 @@ type code struct {
 	konst   *Value     // the value, if it is constant
 	// elements are what a list is made of that is written out, if all are plain.
 	elements []evalFn
-	path     *path // the node, if it is a path; its steps may grow
+	present  []testFn // the same, if all of it are has()
+	path     *path    // the node, if it is a path; its steps may grow
 	// choose evaluates a node that is ?:, whose branches take the steps that
 	// follow it, and says whether the branch has steps already.
 	choose func(fr *frame) (Value, bool)
@@ -92,6 +93,7 @@ func valueOfTest(t testFn) evalFn {
 type variable struct {
 	name  string
 	slot  int
+	keyOf *direct // the map whose keys it runs over; nil: another value
 	init  evalFn
 	param *Type
 	next  *variable
@@ -367,7 +369,7 @@ func (c *compiler) indexing(e ast.Expr, optional bool) *code {
 	}
 	out := c.extend(operand, s, false)
 	if s.index != nil && !optional && c.lang == nil {
-		out.str = textOfMap(operand, key)
+		out.str = c.textOfMap(operand, key)
 	}
 	return out
 }
@@ -421,9 +423,21 @@ func (c *compiler) list(e ast.Expr) *code {
 		return v
 	}}
 	if len(l.OptionalIndices()) == 0 {
-		out.elements = evals
+		out.elements, out.present = evals, presences(elems)
 	}
 	return out
+}
+
+// presences are nodes as tests, if all are has(); else nil.
+func presences(nodes []*code) []testFn {
+	var tests []testFn
+	for _, node := range nodes {
+		if node.path == nil || !node.path.test || node.inverse == nil {
+			return nil
+		}
+		tests = append(tests, node.test)
+	}
+	return tests
 }
 
 func (c *compiler) mapLiteral(e ast.Expr) *code {

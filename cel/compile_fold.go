@@ -17,6 +17,7 @@ type fold struct {
 	over         evalFn
 	list         direct   // the range, if listed
 	listed       bool     // the range is a list that is read directly
+	keyed        bool     // the range is a map that is read directly
 	items        doc.Kind // of the items that are written in place: Object, Int or String
 	literal      []evalFn // the range, if it is a list that is written out
 	elem         *Type    // the type of its items
@@ -29,6 +30,10 @@ type fold struct {
 	number       numFn  // the same without a Value; nil if there is no such way
 	same         bool   // it is the element itself
 	price        uint64 // of collecting one value
+
+	present []testFn // the range, if it is has() of members, whose outcomes are counted
+	counts  [2]int64 // what no and yes count
+	spent   [2]uint64
 }
 
 // shape is the macro that a comprehension comes from.
@@ -73,6 +78,9 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 		f.list, f.listed, f.elem = d, true, over.param.Elem
 		f.items = itemsInPlace(f.elem)
 	}
+	if d, ok := directData(over); ok && over.param.Kind == Map && !comp.HasIterVar2() {
+		f.list, f.keyed = d, true
+	}
 	if !comp.HasIterVar2() && c.lang == nil && over.konst == nil {
 		f.literal = over.elements
 	}
@@ -82,6 +90,9 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	f.accu = c.declare(comp.AccuVar(), start, init.param)
 	inner := c.scope
 	c.iterVariables(f, comp, over.param)
+	if f.keyed {
+		c.scope.keyOf = &f.list
+	}
 
 	kind, parts := recognise(comp)
 	switch kind {
@@ -100,6 +111,9 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 		if transform.konst != nil {
 			f.price -= costList // a list of constants is a constant
 		}
+		if f.same && over.present != nil && parts[0] != nil && onlyNames(parts[0], comp.IterVar()) && f.forecast(c.slots) {
+			f.present = over.present
+		}
 	default:
 		cond := c.node(comp.LoopCondition())
 		if cond.konst == nil || !isTrue(*cond.konst) {
@@ -112,6 +126,11 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 		if bind {
 			return &code{eval: f.bind}
 		}
+	}
+	if f.present != nil {
+		out := f.overLiteral(kind)
+		out.counted = f.countPresent
+		return out
 	}
 	if len(f.literal) > 0 {
 		return f.overLiteral(kind)

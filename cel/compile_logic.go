@@ -125,7 +125,7 @@ func (c *compiler) conditional(e ast.Expr) *code {
 		out.param = a.param
 	}
 	if nodesUpTo(args[0], maxTwice) < maxTwice {
-		out.num = numConditional(cond, a.num, b.num)
+		out.num = numConditional(cond, a, b)
 	}
 	return out
 }

@@ -442,15 +442,16 @@ func nodesBefore(l, x Value) (i int, found bool) {
 	switch {
 	case l.typ.Elem == nil:
 	case l.typ.Elem.Kind == Int && x.kind == KindInt:
-		for ; i < n; i++ {
-			item := d.Item(l.node, i)
-			if item.Kind() != doc.Int {
+		want := x.Int()
+		for i, item := range d.Items(l.node) {
+			switch {
+			case item.Kind() != doc.Int:
 				return i, false
-			}
-			if item.Int() == x.Int() {
+			case item.Int() == want:
 				return i, true
 			}
 		}
+		return n, false
 	case l.typ.Elem.Kind == String && x.kind == KindString:
 		want := x.text()
 		for ; i < n; i++ {

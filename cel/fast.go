@@ -58,6 +58,10 @@ func fastEquality(a, b *code, negated bool) testFn {
 	return nil
 }
 
+// linearSet is the number of texts up to which they are compared one by one: that
+// is quick, since texts of other lengths are not looked at.
+const linearSet = 24
+
 // valueSet is a constant list that `in` looks values up in.
 type valueSet struct {
 	texts  []string // up to a few
@@ -115,7 +119,7 @@ func (s *valueSet) has(v Value) bool {
 }
 
 func (s *valueSet) hasText(text string) bool {
-	if len(s.texts) > linearMap {
+	if len(s.texts) > linearSet {
 		return s.text[text]
 	}
 	for _, t := range s.texts {

@@ -11,7 +11,7 @@ import (
 // cursor goes through the elements of a range.
 type cursor struct {
 	i, n  int
-	d     *doc.Doc // of a list of the document: its items are read one by one
+	d     *doc.Doc // of a list or map of the document: its items are read one by one
 	list  doc.Node
 	over  Value
 	pairs *pairs // of a map that is not a plain one of the document
@@ -24,6 +24,9 @@ type pairs struct{ keys, vals []Value }
 // direct sets the cursor to a list that is read directly; false if it is not
 // read so.
 func (f *fold) direct(fr *frame, c *cursor) bool {
+	if f.keyed {
+		return f.directKeys(fr, c)
+	}
 	if !f.listed {
 		return false
 	}
@@ -34,6 +37,19 @@ func (f *fold) direct(fr *frame, c *cursor) bool {
 	fr.cost += f.list.units
 	c.d, c.list, c.n = d, n, n.Len()
 	f.prepare(fr, d)
+	return true
+}
+
+// directKeys sets the cursor to a map that is read directly.
+func (f *fold) directKeys(fr *frame, c *cursor) bool {
+	d, n := f.list.container(fr)
+	if n.Kind() != doc.Object || n.ShapeIndex() != 0 {
+		return false
+	}
+	fr.cost += f.list.units
+	c.d, c.list, c.n = d, n, n.Len()
+	slot := &fr.slots[f.iter]
+	slot.kind, slot.typ = KindString, nil
 	return true
 }
 
@@ -108,7 +124,14 @@ func (f *fold) next(fr *frame, c *cursor) bool {
 		f.nextOf(fr, c, i)
 		return true
 	}
-	n, slot := c.d.Item(c.list, i), &fr.slots[f.iter]
+	slot := &fr.slots[f.iter]
+	if f.keyed {
+		var key doc.Node
+		key, slot.node = c.d.Pair(c.list, i) // the value stands by: see textOfMap
+		slot.setText(c.d, key)
+		return true
+	}
+	n := c.d.Item(c.list, i)
 	if n.Kind() == f.items {
 		switch f.items {
 		case doc.Object:
@@ -118,11 +141,7 @@ func (f *fold) next(fr *frame, c *cursor) bool {
 			slot.bits = uint64(n.Int())
 			return true
 		case doc.String:
-			text := c.d.Str(n)
-			slot.bits, slot.ptr, slot.flag = uint64(len(text)), unsafe.Pointer(unsafe.StringData(text)), 0
-			if n.ASCII() {
-				slot.flag = flagASCII
-			}
+			slot.setText(c.d, n)
 			return true
 		}
 	}
@@ -133,6 +152,15 @@ func (f *fold) next(fr *frame, c *cursor) bool {
 		c.d = nil
 	}
 	return true
+}
+
+// setText writes the text of a node into a variable that is a text already.
+func (v *Value) setText(d *doc.Doc, n doc.Node) {
+	text := d.Str(n)
+	v.bits, v.ptr, v.flag = uint64(len(text)), unsafe.Pointer(unsafe.StringData(text)), 0
+	if n.ASCII() {
+		v.flag = flagASCII
+	}
 }
 
 // nextOf sets the variables to element i of a range that is not read directly.

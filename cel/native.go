@@ -1,7 +1,9 @@
 package cel
 
 import (
+	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/overloads"
@@ -129,26 +131,35 @@ func joined(a, b *code) textFn {
 }
 
 // textOfMap reads the text in a map of texts of the document under the key that
-// a variable is; nil if the operands are not that.
-func textOfMap(operand, key *code) textFn {
+// a variable is; nil if the operands are not that. A loop over the keys of the
+// map leaves the value beside the key.
+func (c *compiler) textOfMap(operand, key *code) textFn {
 	t := operand.param
 	k, ok := directOf(key)
 	if t == nil || t.Kind != Map || t.Elem == nil || t.Elem.Kind != String || !ok || k.want != KindString || len(k.slots) > 0 {
 		return nil
 	}
-	if operand.path == nil || operand.path.slot < 0 || operand.path.init != nil || len(operand.path.steps) > 0 {
+	m, ok := directData(operand)
+	if !ok {
 		return nil
 	}
-	slot, units := operand.path.slot, operand.path.root+costSelect
+	beside := false
+	for v := c.scope; v != nil; v = v.next {
+		beside = beside || v.slot == k.slot && v.keyOf != nil && v.keyOf.slot == m.slot && slices.Equal(v.keyOf.slots, m.slots)
+	}
+	units := m.units + costSelect
 	return func(fr *frame) (string, uint64, bool) {
-		v, name := &fr.slots[slot], &fr.slots[k.slot]
-		if v.typ != t || v.flag != flagFromDoc || name.kind != KindString {
+		name := &fr.slots[k.slot]
+		d, n := m.container(fr)
+		switch {
+		case name.kind != KindString || n.Kind() != doc.Object:
 			return "", 0, false
-		}
-		d := v.doc()
-		n := d.Member(v.node, name.text())
-		if n.Kind() != doc.String {
-			return "", 0, false
+		case beside && name.node.Kind() == doc.String:
+			n = name.node
+		default:
+			if n = d.Member(n, unsafe.String((*byte)(name.ptr), int(name.bits))); n.Kind() != doc.String {
+				return "", 0, false
+			}
 		}
 		fr.cost += units
 		s := d.Str(n)
@@ -181,7 +192,9 @@ func usualCall(overload string, arg *code, general evalFn) *code {
 	case "string_upper_ascii":
 		return withCase(source, 'a', 'z', general)
 	case overloads.StringToDuration:
-		return withNum(KindDuration, durationNumber(source), general)
+		return withNum(KindDuration, textNumber(source, usualDuration), general)
+	case overloads.StringToInt:
+		return withNum(KindInt, textNumber(source, usualInt), general)
 	}
 	if t, ok := textTests[overload]; ok {
 		return testCode(textTest(source, t.fn, t.price, general))
@@ -221,21 +234,40 @@ func textTest(source textFn, fn func(string) (is, ok bool), price func(uint64) u
 	}
 }
 
-// durationNumber is duration(text) in nanoseconds.
+// textNumber is int(text), or duration(text) in nanoseconds.
 //
 //go:noinline
-func durationNumber(source textFn) numFn {
+func textNumber(source textFn, parse func(string) (int64, bool)) numFn {
 	return func(fr *frame) (int64, bool) {
 		cost := fr.cost
 		if s, _, ok := source(fr); ok {
-			if d, ok := usualDuration(s); ok {
+			if i, ok := parse(s); ok {
 				fr.cost++
-				return d, true
+				return i, true
 			}
 		}
 		fr.cost = cost
 		return 0, false
 	}
+}
+
+// usualInt parses up to 18 digits, perhaps with a minus.
+func usualInt(s string) (int64, bool) {
+	digits := strings.TrimPrefix(s, "-")
+	if len(digits) == 0 || len(digits) > 18 {
+		return 0, false
+	}
+	var n int64
+	for i := 0; i < len(digits); i++ {
+		if digits[i]-'0' > 9 {
+			return 0, false
+		}
+		n = n*10 + int64(digits[i]-'0')
+	}
+	if len(digits) < len(s) {
+		n = -n
+	}
+	return n, true
 }
 
 // inCase is lowerAscii() or upperAscii() of a text that has no letter to change:

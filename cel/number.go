@@ -17,9 +17,13 @@ func numConstant(i int64) numFn { return func(*frame) (int64, bool) { return i, 
 // numConditional is cond ? a : b.
 //
 //go:noinline
-func numConditional(cond testFn, a, b numFn) numFn {
+func numConditional(cond testFn, x, y *code) numFn {
+	a, b := x.num, y.num
 	if a == nil || b == nil {
 		return nil
+	}
+	if x.konst != nil && y.konst != nil {
+		return numChoice(cond, x.konst.Int(), y.konst.Int())
 	}
 	return func(fr *frame) (int64, bool) {
 		cost := fr.cost
@@ -36,6 +40,23 @@ func numConditional(cond testFn, a, b numFn) numFn {
 			fr.cost = cost
 		}
 		return i, ok
+	}
+}
+
+// numChoice is cond ? a : b of constants.
+//
+//go:noinline
+func numChoice(cond testFn, a, b int64) numFn {
+	return func(fr *frame) (int64, bool) {
+		cost := fr.cost
+		switch cond(fr) {
+		case yes:
+			return a, true
+		case no:
+			return b, true
+		}
+		fr.cost = cost
+		return 0, false
 	}
 }
 

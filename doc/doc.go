@@ -138,6 +138,9 @@ func (d *Doc) Str(n Node) string {
 // Item is child i of an Array node.
 func (d *Doc) Item(n Node, i int) Node { return d.nodes[n.bits+uint64(i)] }
 
+// Items are the children of an Array node, borrowed: not to be changed.
+func (d *Doc) Items(n Node) []Node { return d.nodes[n.bits : n.bits+uint64(n.Len())] }
+
 // Slot is the member in slot i of a shaped Object node; Absent if missing.
 func (d *Doc) Slot(n Node, i int) Node { return d.nodes[n.bits+uint64(i)] }
 
