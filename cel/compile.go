@@ -26,6 +26,7 @@ type code struct {
 	konst   *Value     // the value, if it is constant
 	// elements are what a list is made of that is written out, if all are plain.
 	elements []evalFn
+	collects *fold    // the map() or filter() that the node is; nil: another
 	present  []testFn // the same, if all of it are has()
 	path     *path    // the node, if it is a path; its steps may grow
 	// choose evaluates a node that is ?:, whose branches take the steps that

@@ -28,6 +28,8 @@ type fold struct {
 	predicate    testFn // of a recognised form
 	transform    evalFn // of a recognised form
 	number       numFn  // the same without a Value; nil if there is no such way
+	text         textFn // the same of a text
+	source       *fold  // the range, if it is a map() or filter() that is not kept
 	same         bool   // it is the element itself
 	price        uint64 // of collecting one value
 
@@ -81,6 +83,9 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	if d, ok := directData(over); ok && over.param.Kind == Map && !comp.HasIterVar2() {
 		f.list, f.keyed = d, true
 	}
+	if !comp.HasIterVar2() && c.lang == nil {
+		f.source = over.collects
+	}
 	if !comp.HasIterVar2() && c.lang == nil && over.konst == nil {
 		f.literal = over.elements
 	}
@@ -106,6 +111,9 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 		f.same = transform.path != nil && transform.path.slot == f.iter && len(transform.path.steps) == 0
 		if transform.static == KindInt {
 			f.number = numberOf(transform)
+		}
+		if !f.same {
+			f.text = textOf(transform)
 		}
 		f.transform, f.price = transform.eval, costSelect+costList+1
 		if transform.konst != nil {
@@ -143,7 +151,7 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	case shapeExistsOne:
 		return testCode(f.existsOne)
 	case shapeMap:
-		return &code{eval: f.mapped, counted: f.counted}
+		return &code{eval: f.mapped, counted: f.counted, collects: f}
 	}
 	return &code{eval: f.general}
 }

@@ -237,6 +237,9 @@ func (f *fold) exists(fr *frame) tri { return f.quantify(fr, yes, 3) }
 
 // quantify looks for an element whose predicate is decisive.
 func (f *fold) quantify(fr *frame, decisive tri, condition uint64) tri {
+	if f.source != nil {
+		return f.chain(fr, decisive, condition)
+	}
 	if d, list, ok := f.objects(fr); ok {
 		return f.quantifyObjects(fr, d, list, decisive, condition)
 	}

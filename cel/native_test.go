@@ -3,6 +3,7 @@ package cel
 import (
 	"math/rand/v2"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,11 @@ func checkUsual(t *testing.T, s string) {
 	if d, ok := usualDuration(s); ok {
 		if want, err := time.ParseDuration(s); err != nil || d != int64(want) {
 			t.Errorf("usualDuration(%q) = %d, time.ParseDuration: %d, %v", s, d, want, err)
+		}
+	}
+	if i, ok := usualInt(s); ok {
+		if want, err := strconv.ParseInt(s, 10, 64); err != nil || i != want {
+			t.Errorf("usualInt(%q) = %d, strconv.ParseInt: %d, %v", s, i, want, err)
 		}
 	}
 	if scheme, ok := usualURL(s); ok {
