@@ -312,7 +312,7 @@ func sizeOfNode(arg *code) *code {
 		fr.cost++
 		return sizeCall(v)
 	}
-	if str := arg.str; str != nil {
+	if str := textOf(arg); str != nil && arg.static == KindString && arg.konst == nil {
 		return withNum(KindInt, func(fr *frame) (int64, bool) {
 			cost := fr.cost
 			_, n, ok := str(fr)

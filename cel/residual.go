@@ -318,7 +318,7 @@ const (
 )
 
 // literal is an expression for v where the checker found t; nil if there is
-// none that is short.
+// none that is short, or none of that type: overloads are chosen by types.
 func (r *residue) literal(v Value, t *types.Type) ast.Expr {
 	budget := maxLiteralItems
 	e, found := r.plainLiteral(v, &budget)
@@ -326,6 +326,9 @@ func (r *residue) literal(v Value, t *types.Type) ast.Expr {
 		return nil
 	}
 	if !t.IsExactType(found) {
+		if !t.IsExactType(types.DynType) {
+			return nil
+		}
 		r.dyns++
 		return r.fac.NewCall(r.id(), "dyn", e)
 	}
