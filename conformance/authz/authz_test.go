@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -213,11 +214,31 @@ func TestRBAC(t *testing.T) {
 		u := d.user()
 		want, _ := resolver.RulesFor(context.Background(), &user.DefaultInfo{Name: u.Name, Groups: u.Groups}, "ns1")
 		got, _ := ix.PolicyRules(u, "ns1")
+		resources, others, incomplete, listErr := up.RulesFor(context.Background(), &user.DefaultInfo{Name: u.Name, Groups: u.Groups}, "ns1")
+		listed := ix.RulesFor(context.Background(), u, "ns1")
+		if a, b := fmt.Sprintf("%+v %+v %v %v", deref(resources), deref(others), incomplete, listErr != nil), fmt.Sprintf("%+v %+v %v %v", plain(listed.Resource), plain(listed.NonResource), listed.Incomplete, listed.Err != nil); a != b {
+			t.Errorf("review of the rules of %v:\n\tupstream %s\n\tkeelson  %s", u, a, b)
+		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("rules of %v:\n\tupstream %v\n\tkeelson  %v", u, want, got)
 		}
 	}
 	t.Logf("%d decisions", decisions)
+}
+
+// deref are rules as text, upstream's, and plain ours.
+func deref[R any](list []R) (out []string) {
+	for _, r := range list {
+		out = append(out, fmt.Sprintf("%+v", reflect.ValueOf(r).Elem().Interface()))
+	}
+	return out
+}
+
+func plain[R any](list []R) (out []string) {
+	for _, r := range list {
+		out = append(out, fmt.Sprintf("%+v", r))
+	}
+	return out
 }
 
 func TestCovers(t *testing.T) {
@@ -282,22 +303,45 @@ func TestConditions(t *testing.T) {
 			theirs = append(theirs, apiserver.WebhookMatchCondition{Expression: expressions[i]})
 		}
 		up, errs := validation.ValidateAndCompileMatchConditions(compiler, theirs)
+		var counted matches
+		up.Metrics = &counted
 		ours, ourErrs := match.Compile(list, field.NewPath("x"))
 		if len(errs) > 0 || len(ourErrs) > 0 {
 			t.Fatal(errs, ourErrs)
 		}
 		for range 50 {
 			a, _ := d.request()
+			counted = matches{}
 			want, err := up.Eval(context.Background(), &authorizationv1.SubjectAccessReview{Spec: webhook.Spec(a)})
 			got := ours.Eval(context.Background(), a)
 			if a.Memo != nil {
 				a.Memo.Release()
 			}
-			if got.Match != want || fmt.Sprint(got.Err) != fmt.Sprint(err) {
-				t.Fatalf("%q %+v:\n\tupstream %v %v\n\tkeelson  %+v", list, a, want, err, got)
+			if got.Match != want || fmt.Sprint(got.Err) != fmt.Sprint(err) || counted != (matches{evaluations: 1, failures: b2i(got.Failed), exclusions: b2i(!got.Match && got.Err == nil)}) {
+				t.Fatalf("%q %+v:\n\tupstream %v %v, counted %+v\n\tkeelson  %+v", list, a, want, err, counted, got)
 			}
 		}
 	}
+}
+
+// matches are what upstream's metrics count.
+type matches struct{ evaluations, failures, exclusions int }
+
+func (m *matches) RecordAuthorizationMatchConditionEvaluation(context.Context, string, string, time.Duration) {
+	m.evaluations++
+}
+func (m *matches) RecordAuthorizationMatchConditionEvaluationFailure(context.Context, string, string) {
+	m.failures++
+}
+func (m *matches) RecordAuthorizationMatchConditionExclusion(context.Context, string, string) {
+	m.exclusions++
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 var compiler = authorizationcel.NewDefaultCompiler()
