@@ -45,8 +45,8 @@ func (c claims) value() cel.Value {
 
 // user is the user that claims make, once all rules have agreed.
 func (i *issuer) user(ctx context.Context, c claims) (*authn.User, error) {
-	if err := i.distributed(c); err != nil {
-		return nil, err
+	if err := i.resolver.expand(ctx, c); err != nil {
+		return nil, fmt.Errorf("oidc: could not expand distributed claims: %w", err)
 	}
 	m := &mapper{issuer: i, claims: c, ctx: ctx}
 	if i.program.claims() {
@@ -59,23 +59,6 @@ func (i *issuer) user(ctx context.Context, c claims) (*authn.User, error) {
 		}
 	}
 	return u, nil
-}
-
-// distributed refuses a token that leaves the groups to be asked for elsewhere:
-// its user would be in fewer groups than the issuer says.
-func (i *issuer) distributed(c claims) error {
-	claim := i.ClaimMappings.Groups.Claim
-	if claim == "" || c[claim] != nil || c["_claim_names"] == nil {
-		return nil
-	}
-	var names map[string]string
-	if err := c.read("_claim_names", &names); err != nil {
-		return fmt.Errorf("oidc: could not expand distributed claims: oidc: error parsing distributed claim names: %w", err)
-	}
-	if _, ok := names[claim]; ok {
-		return fmt.Errorf("oidc: could not expand distributed claims: claim %q is to be asked for elsewhere, which is not supported", claim)
-	}
-	return nil
 }
 
 // mapper makes a user of the claims of one token.

@@ -41,6 +41,7 @@ type issuer struct {
 	*program
 	hash      string // of the URL, for metrics
 	metrics   *metrics
+	resolver  *resolver                            // nil: no claim may be elsewhere
 	verifier  atomic.Pointer[oidc.IDTokenVerifier] // nil: the keys have not been found yet
 	unhealthy atomic.Pointer[error]
 }
@@ -55,8 +56,9 @@ func newIssuer(ctx context.Context, i Issuer, p *program, o *Options) (*issuer, 
 		return nil, err
 	}
 	out := &issuer{Issuer: i, program: p, hash: reloads.Hash(i.Issuer.URL), metrics: o.metrics}
-	out.unready(fmt.Errorf("oidc: authenticator for issuer %q is not initialized", i.Issuer.URL))
 	config := &oidc.Config{SkipClientIDCheck: true, SupportedSigningAlgs: o.Algorithms}
+	out.resolver = newResolver(&i, client, config)
+	out.unready(fmt.Errorf("oidc: authenticator for issuer %q is not initialized", i.Issuer.URL))
 	go out.discover(ctx, client, config, o.Retry, o.Logger)
 	return out, nil
 }
