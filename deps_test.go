@@ -60,7 +60,7 @@ var arrows = map[string]string{
 	"admission/match":      "admission doc kind meta status",
 	"admission/conditions": "admission admission/match authn authz cel cel/requests doc",
 	"admission/webhook":    "admission admission/conditions admission/match authz cache cel cel/requests doc internal/webhook kind meta status",
-	"admission/policy":     "admission admission/conditions admission/match authz cache cel cel/requests doc kind status",
+	"admission/policy":     "admission admission/conditions admission/match authn authz cache cel cel/requests doc kind status",
 	"admission/typecheck":  "api/openapi cel kind",
 	"api/discovery":        "kind",
 	"api/impersonation":    "authn authz status",

@@ -138,7 +138,9 @@ type Chain struct {
 	metrics *Metrics // nil: nobody counts
 	mutate  []timed[Mutator]
 	// last run when all mutators have, uncounted: they are no plugins.
-	last     []Mutator
+	last []Mutator
+	// first run before all other validators, uncounted likewise.
+	first    []Validator
 	validate []timed[Validator]
 }
 
@@ -163,6 +165,9 @@ func (c *Chain) Validates(plugin string, s Validator) {
 
 // Finally adds a step that sees what all mutators made of an object.
 func (c *Chain) Finally(s Mutator) { c.last = append(c.last, s) }
+
+// First adds a step that may refuse before the plugins do.
+func (c *Chain) First(s Validator) { c.first = append(c.first, s) }
 
 // Mutate lets every step change the new object, twice if one of them did.
 func (c *Chain) Mutate(ctx context.Context, r *Request) error {
@@ -206,6 +211,11 @@ func (c *Chain) rounds(ctx context.Context, r *Request, watch *watch) error {
 func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 	if c == nil {
 		return nil
+	}
+	for _, s := range c.first {
+		if err := s.Validate(ctx, r); err != nil {
+			return err
+		}
 	}
 	watch := c.metrics.watch(r.Operation)
 	for i := range c.validate {

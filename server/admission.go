@@ -115,6 +115,7 @@ func (s *Server) admission(on plugins, kinds *kind.Registry, cached *cache.Cache
 		mutates(mutatingWebhook, func() admission.Mutator { return webhook.Mutating(hooks) })
 		validates(validatingPolicy, func() admission.Validator { return policy.Validating(policies) })
 		validates(validatingWebhook, func() admission.Validator { return webhook.Validating(hooks) })
+		steps.First(policy.Access(kinds.Load, cached, chain))
 		steps.Finally(admission.Escalation(chain, s.authz.follower)) // what others make of a role counts, too
 		return steps
 	}
