@@ -8,6 +8,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -249,28 +250,41 @@ func measureDefinition(s *subject, rounds int) (*definitionRow, error) {
 	one.Spec.Versions = slices.DeleteFunc(one.Spec.Versions, func(x apiextv1.CustomResourceDefinitionVersion) bool { return x.Name != v.Name })
 	one.Spec.Versions[0].Storage = true
 	for range rounds {
-		collect()
-		start := time.Now()
-		up, err := newUpstreamEngine(v.Schema.OpenAPIV3Schema)
+		up, ours, err := compileTurns(v, one)
 		if err != nil {
 			return nil, err
 		}
-		row.up = append(row.up, float64(time.Since(start).Microseconds())/1e3)
-		runtime.KeepAlive(up)
-		up = nil
-		collect()
-		start = time.Now()
-		ours, err := newKeelsonEngine(one, v.Name)
-		if err != nil {
-			return nil, err
-		}
-		if errs := ours.version.Schema.CheckRules(schema.RuleCheck{}); len(errs) > 0 {
-			return nil, errs.ToAggregate()
-		}
-		row.ours = append(row.ours, float64(time.Since(start).Microseconds())/1e3)
-		runtime.KeepAlive(ours)
+		row.up, row.ours = append(row.up, up), append(row.ours, ours)
 	}
 	return row, row.measureMemory(s, v)
+}
+
+// compileTurns is the least time, in milliseconds, that each side takes to compile a version in a few turns.
+func compileTurns(v *apiextv1.CustomResourceDefinitionVersion, one *apiextv1.CustomResourceDefinition) (up, ours float64, err error) {
+	up, ours = math.Inf(1), math.Inf(1)
+	for range 3 {
+		collect()
+		start := time.Now()
+		theirs, err := newUpstreamEngine(v.Schema.OpenAPIV3Schema)
+		if err != nil {
+			return 0, 0, err
+		}
+		up = min(up, float64(time.Since(start).Microseconds())/1e3)
+		runtime.KeepAlive(theirs)
+		theirs = nil
+		collect()
+		start = time.Now()
+		e, err := newKeelsonEngine(one, v.Name)
+		if err != nil {
+			return 0, 0, err
+		}
+		if errs := e.version.Schema.CheckRules(schema.RuleCheck{}); len(errs) > 0 {
+			return 0, 0, errs.ToAggregate()
+		}
+		ours = min(ours, float64(time.Since(start).Microseconds())/1e3)
+		runtime.KeepAlive(e)
+	}
+	return up, ours, nil
 }
 
 func (r *definitionRow) measureMemory(s *subject, v *apiextv1.CustomResourceDefinitionVersion) error {

@@ -73,7 +73,7 @@ func measureEngine(rounds int, files string) error {
 }
 
 func engineHeading(rounds int) string {
-	return fmt.Sprintf("%s, %s, %d processors, %s, %s. Medians of %d rounds, an object's time in a round being the least of 20 turns.\n\n",
+	return fmt.Sprintf("%s, %s, %d processors, %s, %s. Medians of %d rounds, an object's time in a round being the least of 20 turns, a definition's of 3.\n\n",
 		time.Now().UTC().Format("2006-01-02"), cpuModel(), runtime.NumCPU(), runtime.Version(), versions(), rounds)
 }
 

@@ -161,7 +161,7 @@ func hostileTable() (string, error) {
 			text += len(e.Field) + len(e.Detail)
 		}
 		if len(errs) > 0 {
-			answer = fmt.Sprintf("%s errors, %s bytes", figure(float64(len(errs))), figure(float64(text)))
+			answer = fmt.Sprintf("%d errors, %s bytes", len(errs), figure(float64(text)))
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s ms | %.0f MB | %s |\n", row.name, figure(float64(len(body))), figure(float64(took.Microseconds())/1e3),
 			float64(after.TotalAlloc-before.TotalAlloc)/(1<<20), answer)

@@ -89,12 +89,12 @@ func hostileDefinitionTable() (string, error) {
 		case err != nil:
 			answer = fmt.Sprintf("refused, %s bytes", figure(float64(len(err.Error()))))
 		case len(errs) > 0:
-			answer = fmt.Sprintf("%s errors, %s bytes", figure(float64(len(errs))), figure(float64(len(errs.ToAggregate().Error()))))
+			answer = fmt.Sprintf("%d errors, %s bytes", len(errs), figure(float64(len(errs.ToAggregate().Error()))))
 		}
 		kept := heap() - empty
 		runtime.KeepAlive(k)
 		fmt.Fprintf(&b, "| %s | %s | %s ms | %.0f MB | %.1f MB | %s |\n", row.name, figure(float64(len(body))), figure(float64(took.Microseconds())/1e3),
-			float64(after.TotalAlloc-before.TotalAlloc)/(1<<20), float64(kept)/(1<<20), answer)
+			float64(after.TotalAlloc-before.TotalAlloc)/(1<<20), float64(max(kept, 0))/(1<<20), answer)
 	}
 	return b.String(), nil
 }
