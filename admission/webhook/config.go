@@ -29,8 +29,8 @@ type hook struct {
 	sideEffects         bool // says what side effects it has
 	again               bool // reinvocationPolicy IfNeeded
 	timeout             time.Duration
-	review              string // v1, v1beta1 or "" if it knows neither
-	conditions          *conditions.Matcher
+	review              string                     // v1, v1beta1 or "" if it knows neither
+	conditions          func() *conditions.Matcher // compiled when the rules are for a request
 	client              func() (*webhook.Client, error)
 }
 
@@ -45,6 +45,7 @@ func (h *hook) kindOf() string {
 // set is all webhooks of one type at one moment.
 type set struct {
 	from  cache.Snapshot
+	made  map[string]*configuration // by key
 	hooks []*hook
 	index *match.Index
 }
@@ -83,52 +84,64 @@ func (c *clients) get(t webhook.Target) func() (*webhook.Client, error) {
 // maxClients bounds what is kept of targets that have gone.
 const maxClients = 10_000
 
+// configuration is what was made of a stored configuration.
+type configuration struct {
+	rev      int64
+	hooks    []*hook
+	criteria []match.Criteria
+}
+
 // build reads the configurations of a snapshot, which are in the order of their
-// names. One that cannot be read is logged and left out.
-func (w *Webhooks) build(from cache.Snapshot) *set {
-	s := &set{from: from}
+// names; before are those that were there, which are kept as long as they do not
+// change. One that cannot be read is logged and left out.
+func (w *Webhooks) build(from cache.Snapshot, before map[string]*configuration) *set {
+	s := &set{from: from, made: map[string]*configuration{}}
 	var criteria []match.Criteria
-	add := func(c admissionv1.ValidatingWebhook, mutating bool, reinvocation *admissionv1.ReinvocationPolicyType, configuration string, number int) {
-		h := w.hook(&c, configuration, number, mutating)
-		h.again = reinvocation != nil && *reinvocation == admissionv1.IfNeededReinvocationPolicy
-		s.hooks = append(s.hooks, h)
-		m := match.Criteria{Rules: match.Rules(c.Rules), Equivalent: c.MatchPolicy != nil && *c.MatchPolicy == admissionv1.Equivalent}
-		m.Select(c.NamespaceSelector, c.ObjectSelector)
-		criteria = append(criteria, m)
-	}
 	from.Ascend("", func(o *cache.Object) bool {
-		text, err := o.View(w.version)
-		if err == nil && w.mutating {
-			var c admissionv1.MutatingWebhookConfiguration
-			if err = json.Unmarshal(text.JSON, &c); err == nil {
-				for i, h := range c.Webhooks {
-					add(admissionv1.ValidatingWebhook{
-						Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: h.FailurePolicy, MatchPolicy: h.MatchPolicy,
-						NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: h.SideEffects,
-						TimeoutSeconds: h.TimeoutSeconds, AdmissionReviewVersions: h.AdmissionReviewVersions, MatchConditions: h.MatchConditions,
-					}, true, h.ReinvocationPolicy, c.Name, i)
-				}
-			}
-		} else if err == nil {
-			var c admissionv1.ValidatingWebhookConfiguration
-			if err = json.Unmarshal(text.JSON, &c); err == nil {
-				for i, h := range c.Webhooks {
-					add(h, false, nil, c.Name, i)
-				}
+		c := before[o.Key]
+		if c == nil || c.rev != o.Rev {
+			var err error
+			if c, err = w.configuration(o); err != nil {
+				w.Logger.Error("webhook configuration cannot be read", "key", o.Key, "err", err)
+				return true
 			}
 		}
-		if err != nil {
-			w.Logger.Error("webhook configuration cannot be read", "key", o.Key, "err", err)
-		}
+		s.made[o.Key] = c
+		s.hooks = append(s.hooks, c.hooks...)
+		criteria = append(criteria, c.criteria...)
 		return true
 	})
 	s.index = match.NewIndex(criteria, match.Related(w.Kinds))
 	return s
 }
 
-func (w *Webhooks) hook(c *admissionv1.ValidatingWebhook, configuration string, number int, mutating bool) *hook {
+// configuration makes hooks of a stored configuration, of either kind: mutating
+// webhooks have all that validating ones have, and the policy of their
+// reinvocation.
+func (w *Webhooks) configuration(o *cache.Object) (*configuration, error) {
+	view, err := o.View(w.version)
+	if err != nil {
+		return nil, err
+	}
+	var stored admissionv1.MutatingWebhookConfiguration
+	if err := json.Unmarshal(view.JSON, &stored); err != nil {
+		return nil, err
+	}
+	c := &configuration{rev: o.Rev}
+	for i := range stored.Webhooks {
+		h := &stored.Webhooks[i]
+		c.hooks = append(c.hooks, w.hook(h, stored.Name, i))
+		m := match.Criteria{Rules: match.Rules(h.Rules), Equivalent: h.MatchPolicy != nil && *h.MatchPolicy == admissionv1.Equivalent}
+		m.Select(h.NamespaceSelector, h.ObjectSelector)
+		c.criteria = append(c.criteria, m)
+	}
+	return c, nil
+}
+
+func (w *Webhooks) hook(c *admissionv1.MutatingWebhook, configuration string, number int) *hook {
 	h := &hook{
-		configuration: configuration, name: c.Name, id: fmt.Sprintf("%s/%s/%d", configuration, c.Name, number), mutating: mutating,
+		configuration: configuration, name: c.Name, id: fmt.Sprintf("%s/%s/%d", configuration, c.Name, number), mutating: w.mutating,
+		again:       c.ReinvocationPolicy != nil && *c.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy,
 		ignore:      c.FailurePolicy != nil && *c.FailurePolicy == admissionv1.Ignore,
 		sideEffects: c.SideEffects != nil,
 		review:      reviewVersion(c.AdmissionReviewVersions),
@@ -139,8 +152,10 @@ func (w *Webhooks) hook(c *admissionv1.ValidatingWebhook, configuration string, 
 	if c.TimeoutSeconds != nil {
 		h.timeout = time.Duration(*c.TimeoutSeconds) * time.Second
 	}
-	h.conditions = conditions.NewMatcher(requests.For(cel.AdmissionVariables{Authorizer: true}), c.MatchConditions, c.FailurePolicy,
-		w.Metrics, admission.Conditions{Name: c.Name, Kind: "webhook", Type: h.kindOf()})
+	h.conditions = sync.OnceValue(func() *conditions.Matcher {
+		return conditions.NewMatcher(requests.For(cel.AdmissionVariables{Authorizer: true}), c.MatchConditions, c.FailurePolicy,
+			w.Metrics, admission.Conditions{Name: c.Name, Kind: "webhook", Type: h.kindOf()})
+	})
 	h.client = w.clients.get(target(&c.ClientConfig))
 	return h
 }

@@ -87,7 +87,11 @@ func (w *Webhooks) load() *set {
 	if s := w.current.Load(); s != nil && s.from.Same(now) {
 		return s
 	}
-	s := w.build(now)
+	var before map[string]*configuration
+	if s := w.current.Load(); s != nil {
+		before = s.made
+	}
+	s := w.build(now, before)
 	w.current.Store(s)
 	return s
 }
@@ -106,9 +110,9 @@ func (w *Webhooks) asks(ctx context.Context, r *admission.Request, s *set, c *ma
 	if err != nil || !ok {
 		return call{}, false, err
 	}
-	if h.conditions != nil {
+	if m := h.conditions(); m != nil {
 		in := &conditions.Input{Request: r, Target: target, Authorizer: w.Authorizer}
-		ok, err := h.conditions.Match(ctx, in.Matching())
+		ok, err := m.Match(ctx, in.Matching())
 		if err != nil {
 			return call{}, false, forbidden(r, err)
 		}

@@ -1,0 +1,128 @@
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/webhook"
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kind/builtin"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/store/mem"
+)
+
+// This file measures many configurations of webhooks, and holds that those
+// which are for other requests cost nothing.
+
+const widgetCRD = `
+metadata: {name: widgets.demo.io}
+spec:
+  group: demo.io
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+status: {conditions: [{type: Established, status: "True"}], acceptedNames: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}}
+`
+
+// host has one namespace.
+type host struct{ admission.Namespaces }
+
+func (host) Namespace(context.Context, string) (*cache.View, error) {
+	return &cache.View{JSON: []byte(`{"metadata":{"name":"default"}}`), Labels: cache.Labels{{Key: "team", Value: "a"}}}, nil
+}
+
+// webhooks is a chain with n configurations of either type for a resource, and
+// a request for widgets. Selectors leave the request out if the rules do not.
+func webhooks(t testing.TB, n int, resource string) (*admission.Chain, *admission.Request) {
+	t.Helper()
+	kinds := new(kind.Registry)
+	for _, k := range builtin.All() {
+		kinds.Put(k)
+	}
+	crd := &apiextv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(widgetCRD), crd); err != nil {
+		t.Fatal(err)
+	}
+	kind.DefaultCRD(crd)
+	k, err := kind.Compile(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds.Put(k)
+	s := mem.New(mem.Options{})
+	for i := range n {
+		for _, name := range []string{"Mutating", "Validating"} {
+			key := fmt.Sprintf("%swebhookconfigurations/c%d", map[string]string{"Mutating": "mutating", "Validating": "validating"}[name], i)
+			text := fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"%sWebhookConfiguration","metadata":{"name":"c%d","uid":"%d"},"webhooks":[{
+				"name":"w.demo.io","failurePolicy":"Fail","matchPolicy":"Equivalent","namespaceSelector":{"matchLabels":{"team":"b"}},"objectSelector":{},"sideEffects":"None",
+				"timeoutSeconds":10,"admissionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1/"},"matchConditions":[{"name":"a","expression":"object.spec.replicas > %d"}],
+				"rules":[{"operations":["CREATE"],"apiGroups":["demo.io"],"apiVersions":["*"],"resources":["%s"],"scope":"*"}]}]}`, name, i, i, i, resource)
+			if _, err := s.Create(t.Context(), key, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c := cache.New(s, cache.Options{})
+	t.Cleanup(func() { c.Close(); s.Close() })
+	metrics := admission.NewMetrics(prometheus.NewRegistry())
+	config := webhook.Config{Kinds: kinds.Load, Cache: c, Namespaces: host{}, Authorizer: authz.Standard(), Logger: slog.New(slog.DiscardHandler), Metrics: metrics}
+	chain := admission.NewChain(metrics)
+	chain.Mutates("MutatingAdmissionWebhook", webhook.Mutating(config))
+	chain.Validates("ValidatingAdmissionWebhook", webhook.Validating(config))
+	v := k.Version("v1")
+	d := new(doc.Doc)
+	if _, err := v.Decode(d, []byte(`{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"a","namespace":"default"},"spec":{"replicas":7}}`)); err != nil {
+		t.Fatal(err)
+	}
+	return chain, &admission.Request{Operation: admission.Create, Version: v, Namespace: "default", Name: "a", New: d,
+		User: &authn.User{Name: "ann"}, Write: &meta.WriteOptions{}}
+}
+
+// admit takes a request through both phases.
+func admit(t testing.TB, chain *admission.Chain, r *admission.Request) {
+	ctx := context.Background()
+	if err := chain.Mutate(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := chain.Validate(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWebhooksForOthersCostNothing: with a thousand configurations of either
+// type for other resources a request allocates nothing.
+func TestWebhooksForOthersCostNothing(t *testing.T) {
+	chain, r := webhooks(t, 1000, "gadgets")
+	admit(t, chain, r)
+	if n := testing.AllocsPerRun(100, func() { admit(t, chain, r) }); n > 0 {
+		t.Errorf("a request that no webhook is for: %v allocations, want none", n)
+	}
+}
+
+func BenchmarkWebhooks(b *testing.B) {
+	for _, row := range []struct {
+		n        int
+		resource string
+	}{{0, "gadgets"}, {1, "gadgets"}, {1000, "gadgets"}, {1, "widgets"}, {1000, "widgets"}} {
+		b.Run(fmt.Sprintf("%d for %s", row.n, row.resource), func(b *testing.B) {
+			chain, r := webhooks(b, row.n, row.resource)
+			admit(b, chain, r) // the first request reads the configurations
+			b.ReportAllocs()
+			for b.Loop() {
+				admit(b, chain, r)
+			}
+		})
+	}
+}
