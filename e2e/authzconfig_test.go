@@ -229,6 +229,12 @@ func TestAuthzFlags(t *testing.T) {
 		t.Errorf("bootstrap roles without RBAC: got %d %s, %v", code, body, err)
 	}
 	g.stop(9)
+	// Where everybody may do everything, everybody says who he is.
+	g = startGuarded(t, "", []string{"ann"}, "--authorization-mode", "AlwaysAllow")
+	if ann, nobody := g.as("ann", "GET", "/metrics", ""), g.as("", "GET", "/healthz", ""); ann.code != 200 || nobody.code != 401 || !strings.Contains(g.log.String(), "AnonymousAuth is not allowed with the AlwaysAllow authorizer.") {
+		t.Errorf("AlwaysAllow: got %d, %d %s", ann.code, nobody.code, nobody.body)
+	}
+	g.stop(9)
 	// The webhook of the flags is one with the name default, asked in the older version, whose failure is no opinion.
 	h.on("/hook", inTurn(rules(`{"allowed":true}`), rules(`{"reason":"no"}`), says(404, "")))
 	g = startGuarded(t, "", []string{"ann"}, "--authorization-mode", "AlwaysDeny,Webhook", "--authorization-webhook-config-file", kube, "--authorization-webhook-cache-unauthorized-ttl", "0s")

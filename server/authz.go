@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -31,6 +32,17 @@ type authorization struct {
 	nodes    *follow.Follower // of what nodes are related to; nil without the Node authorizer
 	defaults roles.Config
 	gather   *roles.Aggregator
+}
+
+// keepStrangersOut lets nobody in without a credential where the flags say that
+// everybody may do everything, as kube-apiserver does. A configuration's file
+// means what it says.
+func (s *Server) keepStrangersOut() {
+	z, believed := &s.config.Authorization, &s.config.Authentication
+	if z.File == "" && !believed.NoAnonymous && slices.Contains(z.Modes, config.AlwaysAllow) {
+		s.logger.Warn("AnonymousAuth is not allowed with the AlwaysAllow authorizer. Resetting AnonymousAuth to false. You should use a different authorizer")
+		believed.NoAnonymous = true
+	}
 }
 
 // openAuthz makes the authorizers of the configuration. RBAC grants nothing

@@ -192,6 +192,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.keepStrangersOut()
 	if s.enabled, err = enabled(c.Controllers); err != nil {
 		return err
 	}
