@@ -335,3 +335,31 @@ func show(v any) string {
 
 // mutatedWords is an error of mutations.
 func mutatedWords(err error) string { return strings.TrimSpace(words(err)) }
+
+// TestMutationsInSeveralVersions: each policy sees the object in the version that
+// its rules name, and what all of them change stays.
+func TestMutationsInSeveralVersions(t *testing.T) {
+	objects := stored(t, surroundings(), nil, nil)
+	for i, version := range versions {
+		name := fmt.Sprintf("p%d", i)
+		p := random{rand.New(rand.NewPCG(1, 1))}.mutatingPolicy(name)
+		p.Spec = admissionv1.MutatingAdmissionPolicySpec{MatchConstraints: spending("", 0, 0, nil).Spec.MatchConstraints, ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
+			Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{
+				Expression: fmt.Sprintf("[JSONPatch{op: 'add', path: '/spec/%s', value: object.apiVersion}]", []string{"image", "memory"}[i])}}}}
+		equivalent := admissionv1.Equivalent
+		p.Spec.MatchConstraints.MatchPolicy, p.Spec.MatchConstraints.ResourceRules[0].APIVersions = &equivalent, []string{version}
+		b := &admissionv1.MutatingAdmissionPolicyBinding{}
+		b.APIVersion, b.Kind, b.Name, b.Spec.PolicyName = p.APIVersion, "MutatingAdmissionPolicyBinding", name, name
+		objects["mutatingadmissionpolicies/"+name], objects["mutatingadmissionpolicybindings/"+name] = []byte(one(t, asMap(t, p))), []byte(one(t, asMap(t, b)))
+	}
+	our := newOurs(t, mutatedDefinition(t), objects)
+	got, err := our.change(t, &request{operation: "CREATE", version: "v1", namespace: "default", name: "a", user: "ann", object: map[string]any{
+		"apiVersion": "demo.io/v1", "kind": "Widget", "metadata": map[string]any{"name": "a", "namespace": "default"}, "spec": map[string]any{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"a","namespace":"default"},"spec":{"image":"demo.io/v1","memory":"demo.io/v1beta1"}}`
+	if text := one(t, got); text != want {
+		t.Errorf("got %s\nwant %s", text, want)
+	}
+}
