@@ -34,6 +34,15 @@ func newAuthzCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "authz",
 		Short: "Say what a chain of authorizers would decide, and why",
+		Long: `Authz decides about requests as a server with this configuration would, without one: check says what it decides and by whom, explain
+shows what each authorizer of the chain did.
+
+Authorizers are those of an AuthorizationConfiguration, or RBAC; roles and bindings are read from files. Webhooks are not asked: what
+one would say is given with --answer.`,
+		Example: `  keelson authz check --rbac roles/ --request review.yaml
+  keelson authz explain --config authz.yaml --rbac roles/ --request review.yaml --answer policy=allow`,
+		Annotations: page("everything asked for is allowed", "something is not allowed, or depends on what a webhook says",
+			"keelson help authz check, keelson help authz explain, keelson help serve"),
 	}
 	cmd.AddCommand(newAuthzVerb(false), newAuthzVerb(true))
 	return cmd
@@ -80,10 +89,10 @@ holds decides.
 then are the requests that the two decide differently, and how often each is
 among them, so that one sees before a reload whom a change would affect. Roles
 and answers are the same for both. A webhook is known by its name. Whether
-somebody denies or nobody has an opinion makes no difference: it is a refusal.
-
-The exit code is 0 if everything asked for is allowed, else 1. With --against it
-is 0 if both decide alike.`
+somebody denies or nobody has an opinion makes no difference: it is a refusal.`
+	cmd.Annotations = page("everything asked for is allowed, or with --against, both decide alike",
+		"something is not allowed, or depends on what is not known, or with --against, is decided differently",
+		"keelson help authz, keelson help serve")
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.flags.File, "config", "", "AuthorizationConfiguration `file`; without it, RBAC decides")

@@ -48,13 +48,13 @@ Parts of the data can be marked unknown with --unknown, such as self.spec.replic
 expression has an answer all the same, it is printed. Otherwise, what it depends on and the expression that remains are.
 
 Without an expression, eval reads one a line: at a terminal with editing, history and completion (":help" says more), and
-otherwise for scripts, where lines that begin with // are comments.
-
-The exit code is 1 if the expression is not valid, or evaluates to an error.`,
+otherwise for scripts, where lines that begin with // are comments.`,
 		Example: `  keelson eval 'self.spec.replicas <= 3' --schema crd.yaml --data object.yaml
   keelson eval 'self.a > 1 && self.b' --data data.json --unknown self.b
   keelson eval '[1, 2, 3].map(x, x * x)' -o json
   keelson eval --schema crd.yaml --data object.yaml`,
+		Annotations: page("the expression has a value, or a residual is printed", "the expression is not valid, or evaluates to an error",
+			"keelson help lint, keelson help validate"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return &usageError{fmt.Errorf("eval: got %d arguments, want one expression", len(args))}

@@ -34,34 +34,38 @@ type lintOptions struct {
 func newLintCommand() *cobra.Command {
 	o := lintOptions{}
 	cmd := &cobra.Command{
-		Use:   "lint CRD...",
-		Short: "Say what is wrong with definitions, what their rules cost, what a change breaks",
-		Long: `Lint reads CustomResourceDefinitions and says, with the line in the file,
+		Use:   "lint FILE...",
+		Short: "Say what is wrong with definitions and policies, what their expressions cost, what a change breaks",
+		Long: `Lint reads CustomResourceDefinitions, admission policies and their bindings, and says, with the line in the file,
 
   error     what the server refuses, in its words, with a pointer into the expression that is wrong. Rules in the form of
             KEP-2876's first draft (x-kubernetes-validator, properties without self) are shown in the form to write today.
   warning   what the server accepts and what can be proved to be a mistake: bounds that exclude each other, a required field
-            that is pruned, values of an enum that no object can have, keywords that say nothing about the type.
+            that is pruned, values of an enum that no object can have, keywords that say nothing about the type, rules and
+            conditions that are true or false whatever there is; expressions of policies that do not fit the kinds they are for;
+            bindings of policies, and parameters, that are not there.
   breaking  with --old, what the change does to stored objects and to clients: removed versions and fields, new required
             fields, tightened bounds, patterns, enums and rules; and whether ratcheting softens it.
 
 Then it lists what the rules of each schema may cost at most, the most expensive first. The server refuses a rule above
 10,000,000 and a schema above 100,000,000. Without --top the rules of a schema are listed only if one of them reaches 1% of its
 limit. SHARE is the part of the limit of one rule, DRIVEN BY the list, map or text whose bound matters most. For rules above a
-limit the bounds that bring them below are worked out.
+limit the bounds that bring them below are worked out. Expressions of policies are listed with their share of what one evaluation may
+cost, 1,000,000.
 
-CRD is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. Documents of other kinds are
-passed over. --old takes the definitions as they were; they are matched by name, and definitions that are new are checked as
-new ones.
-
-The exit code is 1 if there is an error or something breaks; with --strict also if there is a warning.`,
+FILE is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. The definitions and parameters of policies
+are given along. Documents of other kinds are passed over. --old takes the definitions as they were; they are matched by name, and definitions that are new are checked as
+new ones.`,
 		Example: `  keelson lint crds/
   keelson lint --top 0 --strict crds/        # for CI: findings only, warnings fail
+  keelson lint crds/ policies/
   kubectl get crd widgets.example.com -o yaml | keelson lint --old - crds/widgets.yaml
   keelson lint -o json crds/ | jq '.results[].schemas[]?.total'`,
+		Annotations: page("nothing is wrong, or there are only warnings", "there is an error or something breaks; with --strict also if there is a warning",
+			"keelson help validate, keelson help test", "docs/lint.md: all findings, with an example of each"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &usageError{errors.New("keelson lint: no CRD named")}
+				return &usageError{errors.New("keelson lint: no FILE named")}
 			}
 			return nil
 		},

@@ -29,16 +29,19 @@ type normalizeOptions struct {
 func newNormalizeCommand() *cobra.Command {
 	o := normalizeOptions{}
 	cmd := &cobra.Command{
-		Use:   "normalize -f CRD... OBJECT...",
+		Use:   "normalize [-f CRD]... OBJECT...",
 		Short: "Print objects as the server would store them: pruned and defaulted",
 		Long: `Normalize prints custom resources as the server would store them: fields that the schema does not declare are dropped, nulls that
 it does not allow are dropped or replaced by their defaults, defaults are filled in. What was dropped or replaced is said on
 standard error, with the file and the path.
 
 OBJECT is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. The definitions of their kinds
-are named with -f. Objects are not validated: "keelson validate" does that.`,
+are named with -f; built-in kinds need none. Objects are neither validated nor changed by policies: "keelson validate" and "keelson
+test" do that.`,
 		Example: `  keelson normalize -f crds/ route.yaml
   keelson normalize -f crds/ -o json - < route.yaml`,
+		Annotations: page("every object is printed", "an object cannot be read, or its kind is not known",
+			"keelson help validate, keelson help test"),
 		Args: needObject,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return normalize(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())

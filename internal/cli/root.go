@@ -85,6 +85,15 @@ Start a server, and in another terminal talk to it:
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.Annotations = page("all is well", "the command says no, or could not do its work", "keelson help COMMAND")
+	usual := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.Annotations[exitStatus] == "" {
+			usual(cmd, args)
+			return
+		}
+		writePage(cmd.OutOrStdout(), cmd)
+	})
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newAuthzCommand(), newEnvtestAssetsCommand(), newSnapshotCommand(), newKubeconfigCommand(), newVersionCommand())
 	return root

@@ -53,19 +53,24 @@ as it shall be, and what must come of it by the rules of the server; no server i
       updated: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {color: blue}}
       error: the color is final       # part of the refusal
 
-Each case expects stored, error or warnings; a case that expects nothing fails. Metadata that the server sets (uid,
-generation, timestamps and so on) is compared only if stored has it. Further keys of a case: "subresource: status" updates the
-status; "fieldValidation" is Strict, Warn (the default) or Ignore. At the top of a suite, "namespace" and "fieldValidation" apply
-to all its cases. docs/testing.md tells more.
+Each case expects stored, error, warnings or auditAnnotations; a case that expects nothing fails. Metadata that the server sets
+(uid, generation, timestamps and so on) is compared only if stored has it.
+
+Policies are tested as well. At the top of a suite, "policies" names files of admission policies, bindings, parameters, namespaces
+and roles. Of a case, "user" is who asks, "given" are objects that exist during the case, "deleted" is an object to delete; an error
+has the policy's name, and "auditAnnotations" are what policies add to the audit log.
+
+Further keys of a case: "subresource: status" updates the status; "fieldValidation" is Strict, Warn (the default) or Ignore. At the
+top of a suite, "namespace", "user" and "fieldValidation" apply to all its cases. docs/testing.md tells more.
 
 SUITE is a file, or a folder of which all YAML files with cases are run. --update writes what came of failed cases into the
-files, and leaves everything else there as it is: read the difference before you keep it.
-
-The exit code is 1 if a case fails.`,
+files, and leaves everything else there as it is: read the difference before you keep it.`,
 		Example: `  keelson test tests/
   keelson test --run 'default' tests/widgets.yaml
   keelson test --update tests/ && git diff tests/
   keelson test -o junit tests/ > junit.xml`,
+		Annotations: page("every case passed", "a case failed, a suite cannot be read, or there is no case",
+			"keelson help validate, keelson help normalize", "docs/testing.md: all keys of suites"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return &usageError{errors.New("keelson test: no SUITE named")}

@@ -34,28 +34,45 @@ type validateOptions struct {
 func newValidateCommand() *cobra.Command {
 	o := validateOptions{}
 	cmd := &cobra.Command{
-		Use:   "validate -f CRD... OBJECT...",
+		Use:   "validate [-f FILE]... OBJECT...",
 		Short: "Say what the server would say to objects, without a server",
-		Long: `Validate gives the server's verdict on custom resources, in the server's words, without a server.
+		Long: `Validate gives the server's verdict on objects, in the server's words, without a server to start: it asks the server's own code,
+in its own process, by dry runs.
 
-OBJECT is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. The definitions of their kinds
-are named with -f, which takes files and folders as well. CustomResourceDefinitions can be objects, too: they are checked as the
-server checks them.
+OBJECT is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. Objects are custom resources, of
+kinds whose definitions are named with -f, or of built-in kinds, such as ConfigMaps, Roles, Deployments, definitions and policies.
 
-With --old, an object is checked as an update of the object of the same kind, namespace and name in those files: transition
-rules and immutable fields are checked then. Objects that are not there are checked as new ones.
+What decides about objects is named with -f, which takes files and folders as well:
 
-The exit code is 1 if an object is not valid.`,
+  definitions   CustomResourceDefinitions, of apiextensions.k8s.io/v1 and v1beta1.
+  policies      ValidatingAdmissionPolicies and MutatingAdmissionPolicies with their bindings. Mutating ones change the object
+                before it is validated. A denial has the policy's name. Objects of the kinds that are their parameters are taken
+                from the same files. Webhooks are not called.
+  namespaces    their labels and annotations. Those that nobody describes exist, too, with the label of their name; those among
+                the objects count as well.
+  roles         Roles, ClusterRoles and their bindings. If there are some, they decide whether the user may make the request, and
+                what policies are told by the authorizer. Without roles every request is allowed, and for a policy that asks the
+                authorizer about anybody but a member of system:masters there is no verdict.
+
+Other documents are passed over. What the server does not take of these gets a verdict of its own.
+
+With --old, an object is checked as an update of the object of the same kind, namespace and name in those files, which need not be
+valid: transition rules, immutable fields and ratcheting count then. Objects that are not there are checked as new ones. With
+--subresource status, the update is one of the status.`,
 		Example: `  keelson validate -f crds/ routes.yaml
+  keelson validate -f crds/ -f policies/ --as jane --as-group devs routes.yaml
   kubectl get httproute web -o yaml | keelson validate -f crds/ --old - changed.yaml
+  keelson validate -f crds/ -f policies/ --operation DELETE routes.yaml
   keelson validate new-crd.yaml -o json`,
+		Annotations: page("every object is valid", "an object is not valid, or there is none; what is wrong with it is on standard output",
+			"keelson help normalize, keelson help test, keelson help lint", "docs/testing.md: suites of objects, with policies"),
 		Args: needObject,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return validate(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.definitions, "filename", "f", nil, "file or folder with CustomResourceDefinitions; may be repeated")
+	f.StringArrayVarP(&o.definitions, "filename", "f", nil, "file or folder with definitions, policies, namespaces and roles; may be repeated")
 	f.StringArrayVar(&o.old, "old", nil, "file or folder with the objects as they are now; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")

@@ -1,0 +1,62 @@
+// This file prints what "keelson help" says of commands with a page: laid out as manuals are.
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Keys of a command's annotations: the parts of its page that cobra has no field for.
+const (
+	exitStatus = "exit status"
+	seeAlso    = "see also"
+)
+
+// page are annotations: the exit status (what 0 and 1 mean; 2 is the same everywhere), and what else to read.
+func page(zero, one string, also ...string) map[string]string {
+	return map[string]string{
+		exitStatus: "0  " + zero + "\n1  " + one + "\n2  the command line is wrong",
+		seeAlso:    strings.Join(also, "\n"),
+	}
+}
+
+// writePage writes the page of a command.
+func writePage(out io.Writer, cmd *cobra.Command) {
+	paint := painter(out)
+	var b strings.Builder
+	section := func(title, text string) {
+		if text = strings.Trim(text, "\n"); text != "" {
+			fmt.Fprintf(&b, "%s\n%s\n\n", paint("1", title), indented(text))
+		}
+	}
+	section("NAME", cmd.CommandPath()+" - "+strings.ToLower(cmd.Short[:1])+cmd.Short[1:])
+	section("SYNOPSIS", cmd.UseLine())
+	section("DESCRIPTION", cmd.Long)
+	var commands strings.Builder
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() || c.Name() == "help" {
+			fmt.Fprintf(&commands, "%-*s  %s\n", cmd.NamePadding(), c.Name(), c.Short)
+		}
+	}
+	section("COMMANDS", commands.String())
+	section("OPTIONS", unindented(cmd.LocalFlags().FlagUsagesWrapped(optionsWidth)))
+	section("EXIT STATUS", cmd.Annotations[exitStatus])
+	section("EXAMPLES", unindented(cmd.Example))
+	section("SEE ALSO", cmd.Annotations[seeAlso])
+	io.WriteString(out, strings.TrimSuffix(b.String(), "\n")) // a page that cannot be written has no reader
+}
+
+// optionsWidth is where descriptions of options are wrapped.
+const optionsWidth = 120
+
+// indented is a text with four spaces before each line that says something.
+func indented(text string) string { return "    " + indent(text, "    ") }
+
+// unindented takes the two spaces away that cobra's texts begin their lines with.
+func unindented(text string) string {
+	return strings.TrimPrefix(strings.ReplaceAll("\n"+text, "\n  ", "\n"), "\n")
+}
