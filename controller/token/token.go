@@ -157,11 +157,15 @@ func place(key string, k *kind.Kind) (namespace, name string) {
 	return namespace, name
 }
 
-// work does what was noted; what fails stays noted.
+// work does what was noted; what fails stays noted, also if only because a Secret has just gone or changed: it is looked at again.
 func (c *Controller) work(ctx context.Context) {
 	for key := range c.again {
 		if err := c.one(ctx, key); err != nil && ctx.Err() == nil {
-			c.Logger.Warn("secret of a service account was not dealt with, trying again", "key", key, "error", err)
+			level := slog.LevelWarn
+			if unlessGone(err) == nil {
+				level = slog.LevelDebug
+			}
+			c.Logger.Log(ctx, level, "secret of a service account was not dealt with, trying again", "key", key, "error", err)
 			continue
 		}
 		delete(c.again, key)
@@ -193,15 +197,15 @@ func (c *Controller) one(ctx context.Context, key string) error {
 		defer account.Doc.Release()
 	}
 	if account == nil || uid != "" && uid != account.UID() {
-		return unlessGone(c.API.Remove(ctx, c.secrets, namespace, name, &meta.DeleteOptions{UID: new(strings.Clone(secret.UID()))}))
+		return c.API.Remove(ctx, c.secrets, namespace, name, &meta.DeleteOptions{UID: new(strings.Clone(secret.UID()))})
 	}
 	if !c.lacks(secret) {
 		return nil
 	}
 	uid = strings.Clone(account.UID())
-	return unlessGone(c.API.Modify(ctx, c.secrets, namespace, name, func(o meta.Object) error {
+	return c.API.Modify(ctx, c.secrets, namespace, name, func(o meta.Object) error {
 		return c.fill(o, namespace, named, uid, name)
-	}))
+	})
 }
 
 // load reads an object from the store, nil if it is not there. Who called releases its document.
