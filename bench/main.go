@@ -9,6 +9,7 @@
 //	bench engine [-rounds 7] [-o FILE,...]
 //	bench rules [-rounds 51] [-run TEXT] [-o FILE,...]
 //	bench definitions [-n 2000] [-upstream 200] [-o FILE,...]
+//	bench scale [-n 100000] [-watchers 10000] [-o FILE,...]
 //	bench authz [-rounds 15] [-turns 500] [-o FILE,...]
 //	bench admission [-rounds 15] [-o FILE,...]
 //
@@ -51,6 +52,8 @@ func run(ctx context.Context, args []string) error {
 			return runRules(ctx, args[1:])
 		case "definitions":
 			return runDefinitions(ctx, args[1:])
+		case "scale":
+			return runScale(ctx, args[1:])
 		case "authz":
 			return runAuthz(ctx, args[1:])
 		case "admission":
