@@ -18,6 +18,7 @@ type code struct {
 	num     numFn   // an integer without a Value; nil if there is no such way
 	count   countFn // an integer without a Value that cannot be asked for twice; nil if there is no such way
 	str     textFn  // a text without a Value; nil if there is no such way, or a direct one
+	passing textFn  // a text in memory of the frame; nil if there is no such way
 	// resolve evaluates the node as a branch of ?: or as an index, where the
 	// root of a path is free; nil: as eval.
 	resolve evalFn

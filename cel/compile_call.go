@@ -148,6 +148,11 @@ func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
 			return fast
 		}
 	}
+	if len(args) == 2 && overload == "string_substring_int" && !c.general() {
+		if fast := fromPart(args, cc.eval); fast != nil {
+			return fast
+		}
+	}
 	return &code{eval: cc.eval}
 }
 
@@ -270,11 +275,11 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 	if plus && a.static == KindInt && b.static == KindInt {
 		num = numSum(numberOf(a), numberOf(b))
 	}
-	var str textFn
+	var str, inFrame textFn
 	if plus && price != nil {
-		str = joined(a, b)
+		str, inFrame = joined(a, b), passing(a, b)
 	}
-	return &code{num: num, str: str, eval: func(fr *frame) Value {
+	return &code{num: num, str: str, passing: inFrame, eval: func(fr *frame) Value {
 		l, r := x(fr), y(fr)
 		if plus && l.kind == KindInt && r.kind == KindInt {
 			fr.cost++

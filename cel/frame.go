@@ -13,6 +13,7 @@ type frame struct {
 	limit uint64
 	fail  Value // why the last test was bad
 	stack []Value
+	text  []byte // of a text that nobody keeps
 
 	unknown []Pattern // parts of inputs that are not known, in a partial evaluation
 

@@ -104,6 +104,45 @@ func equalTexts(a, b *code, negated bool, general testFn) testFn {
 	}
 }
 
+// passingText is textOf for whoever is done with the text before anything else is
+// evaluated: a sum of texts is made in memory of the frame.
+func passingText(c *code) textFn {
+	if c.passing != nil {
+		return c.passing
+	}
+	return textOf(c)
+}
+
+// passing is the sum of two texts in memory of the frame; nil if the operands are
+// not texts that are read.
+func passing(a, b *code) textFn {
+	if a.static != KindString || b.static != KindString || a.str != nil || b.str != nil {
+		return nil
+	}
+	x, y := textOf(a), textOf(b)
+	if x == nil || y == nil {
+		return nil
+	}
+	return func(fr *frame) (string, uint64, bool) {
+		s, n, ok := x(fr)
+		if !ok {
+			return "", 0, false
+		}
+		t, m, ok := y(fr)
+		if !ok || len(s)+len(t) > maxPassing {
+			return "", 0, false
+		}
+		if fr.cost += tenth(n + m); fr.cost > fr.limit {
+			return "", 0, false
+		}
+		fr.text = append(append(fr.text[:0], s...), t...)
+		return unsafe.String(unsafe.SliceData(fr.text), len(fr.text)), n + m, true
+	}
+}
+
+// maxPassing bounds the memory of a frame for texts.
+const maxPassing = 1 << 12
+
 // joined is the sum of two texts; nil if the operands are not that. A sum beyond
 // the limit of costs is not made.
 func joined(a, b *code) textFn {
@@ -197,7 +236,7 @@ func usualCall(overload string, arg *code, general evalFn) *code {
 		return withNum(KindInt, textNumber(source, usualInt), general)
 	}
 	if t, ok := textTests[overload]; ok {
-		return testCode(textTest(source, t.fn, t.price, general))
+		return testCode(textTest(passingText(arg), t.fn, t.price, general))
 	}
 	return nil
 }
@@ -438,7 +477,7 @@ func (c *compiler) urlScheme(e ast.Expr) *code {
 	}
 	args := c.arguments(call.Target())
 	general := c.plainFunction(e, []*code{c.plainFunction(call.Target(), args)})
-	source := textOf(args[0])
+	source := passingText(args[0])
 	if source == nil {
 		return general
 	}
@@ -449,8 +488,47 @@ func (c *compiler) urlScheme(e ast.Expr) *code {
 		}
 		scheme, ok := usualURL(s)
 		fr.cost += tenth(n) + 1
-		return scheme, uint64(len(scheme)), ok && scheme != ""
+		name := usualScheme(scheme)
+		return name, uint64(len(name)), ok && name != ""
 	}, general.eval)
+}
+
+// usualScheme is a scheme that is often used, as a text of its own; "" for others.
+func usualScheme(s string) string {
+	switch s {
+	case "https":
+		return "https"
+	case "http":
+		return "http"
+	case "oci":
+		return "oci"
+	case "file":
+		return "file"
+	case "grpc":
+		return "grpc"
+	case "tcp":
+		return "tcp"
+	}
+	return ""
+}
+
+// fromPart is text.substring(n) with a constant; nil if the call is not that.
+func fromPart(args []*code, general evalFn) *code {
+	if args[1].konst == nil || args[1].konst.kind != KindInt || args[1].konst.Int() < 0 {
+		return nil
+	}
+	source, from := textOf(args[0]), uint64(args[1].konst.Int())
+	if source == nil {
+		return nil
+	}
+	return withText(func(fr *frame) (string, uint64, bool) {
+		s, n, ok := source(fr)
+		if !ok || n != uint64(len(s)) || from > n {
+			return "", 0, false
+		}
+		fr.cost += tenth(n)
+		return s[from:], n - from, true
+	}, general)
 }
 
 // constASCII is a text that is known to be ASCII.
