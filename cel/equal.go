@@ -282,6 +282,9 @@ func (c *comparison) mapListsEqual(a, b Value) Value {
 	seen := make(map[int]bool, len(at))
 	for i, n := 0, b.size(); i < n; i++ {
 		item := b.item(i)
+		if a.fromDoc() && (item.kind != KindMap || !item.fromDoc()) {
+			return boolValue(false) // it has no identity, and is never found
+		}
 		j, ok := at[identity(item, keys)]
 		if !ok {
 			return boolValue(false)
