@@ -1,0 +1,71 @@
+package cel
+
+import "unsafe"
+
+// This file adds texts without Values: some sums are only looked at, and take no
+// memory.
+
+// passingText is textOf for whoever is done with the text before anything else is
+// evaluated: a sum of texts is made in memory of the frame.
+func passingText(c *code) textFn {
+	if c.passing != nil {
+		return c.passing
+	}
+	return textOf(c)
+}
+
+// passing is the sum of two texts in memory of the frame; nil if the operands are
+// not texts that are read.
+func passing(a, b *code) textFn {
+	if a.static != KindString || b.static != KindString || a.str != nil || b.str != nil {
+		return nil
+	}
+	x, y := textOf(a), textOf(b)
+	if x == nil || y == nil {
+		return nil
+	}
+	return func(fr *frame) (string, uint64, bool) {
+		s, n, ok := x(fr)
+		if !ok {
+			return "", 0, false
+		}
+		t, m, ok := y(fr)
+		if !ok || len(s)+len(t) > maxPassing {
+			return "", 0, false
+		}
+		if fr.cost += tenth(n + m); fr.cost > fr.limit {
+			return "", 0, false
+		}
+		fr.text = append(append(fr.text[:0], s...), t...)
+		return unsafe.String(unsafe.SliceData(fr.text), len(fr.text)), n + m, true
+	}
+}
+
+// maxPassing bounds the memory of a frame for texts.
+const maxPassing = 1 << 12
+
+// joined is the sum of two texts; nil if the operands are not that. A sum beyond
+// the limit of costs is not made.
+func joined(a, b *code) textFn {
+	if a.static != KindString || b.static != KindString {
+		return nil
+	}
+	x, y := textOf(a), textOf(b)
+	if x == nil || y == nil {
+		return nil
+	}
+	return func(fr *frame) (string, uint64, bool) {
+		s, n, ok := x(fr)
+		if !ok {
+			return "", 0, false
+		}
+		t, m, ok := y(fr)
+		if !ok {
+			return "", 0, false
+		}
+		if fr.cost += tenth(n + m); fr.cost > fr.limit {
+			return "", 0, false
+		}
+		return s + t, n + m, true
+	}
+}
