@@ -74,7 +74,7 @@ func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
 		limit = 0
 	}
 	if limit == 0 && !f.selects() {
-		p.objects = make([]*cache.Object, 0, src.count())
+		p.objects = make([]*cache.Object, 0, src.countFrom(src.from))
 	}
 	if f.selects() {
 		if err := q.convertAll(src); err != nil {
@@ -137,43 +137,15 @@ type source struct {
 	from   string
 	rev    int64
 	snap   cache.Snapshot
-	items  []*cache.Object // in place of snap, if stored
-	stored bool
 }
 
 func (s *source) ascend(fn func(*cache.Object) bool) {
-	if s.stored {
-		for _, obj := range s.items {
-			if !fn(obj) {
-				return
-			}
-		}
-		return
-	}
 	s.snap.Ascend(s.from, func(obj *cache.Object) bool {
 		return strings.HasPrefix(obj.Key, s.prefix) && fn(obj)
 	})
 }
 
-func (s *source) count() int {
-	if s.stored {
-		return len(s.items)
-	}
-	return s.snap.CountFrom(s.prefix, s.from)
-}
-
-func (s *source) countFrom(key string) int {
-	if s.stored {
-		n := 0
-		for _, obj := range s.items {
-			if obj.Key >= key {
-				n++
-			}
-		}
-		return n
-	}
-	return s.snap.CountFrom(s.prefix, key)
-}
+func (s *source) countFrom(key string) int { return s.snap.CountFrom(s.prefix, key) }
 
 // source finds the state that a list asks for.
 func (q *request) source(o *meta.ListOptions, f *filter) (*source, error) {
@@ -226,35 +198,20 @@ func (q *request) newest(s *source, version string) error {
 	return nil
 }
 
-// exactly is the state at one revision: of the cache's memory, or else of the
-// store's. start is where a continued list goes on, "" if it is not one.
+// exactly is the state at one revision. start is where a continued list goes
+// on, "" if it is not one.
 func (q *request) exactly(s *source, rev int64, start string) error {
-	s.rev = rev
-	snap, err := q.res.SnapshotAt(rev)
-	if err == nil {
-		s.snap = snap
-		return nil
-	}
+	snap, err := q.res.SnapshotAt(rev, s.prefix)
 	var future *store.FutureError
 	switch {
-	case errors.As(err, &future):
-		return status.TooLargeRV(uint64(rev), uint64(future.Current))
-	case !errors.Is(err, cache.ErrExpired):
-		return storeError(err)
-	}
-	stored, err := q.h.Store.List(q.ctx, s.prefix, store.ListOptions{From: s.from, Rev: rev})
-	switch {
-	case errors.Is(err, store.ErrCompacted):
+	case errors.Is(err, cache.ErrExpired):
 		return expired(start)
 	case errors.As(err, &future):
 		return status.TooLargeRV(uint64(rev), uint64(future.Current))
 	case err != nil:
 		return storeError(err)
 	}
-	s.stored = true
-	for _, item := range stored.Items {
-		s.items = append(s.items, &cache.Object{Key: item.Key, Rev: item.Rev, Raw: item.Value})
-	}
+	s.rev, s.snap = rev, snap
 	return nil
 }
 

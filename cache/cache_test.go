@@ -143,7 +143,7 @@ func TestWaitFor(t *testing.T) {
 	if err := res.WaitFor(r.ctx, rev+5); !errors.As(err, &future) || future.Wanted != rev+5 || future.Current != rev {
 		t.Errorf("got %v, want FutureError{%d, %d}", err, rev+5, rev)
 	}
-	_, err := res.SnapshotAt(rev + 5)
+	_, err := res.SnapshotAt(rev+5, "g/p/")
 	r.want(err, store.ErrFuture)
 	done := make(chan error)
 	go func() { done <- res.WaitFor(r.ctx, rev+1) }()
@@ -179,7 +179,7 @@ func TestSnapshotAt(t *testing.T) {
 	}
 	for range 2 {
 		for _, rev := range revs {
-			s, err := res.SnapshotAt(rev)
+			s, err := res.SnapshotAt(rev, "g/p/")
 			r.must(err)
 			if text(s) != want[rev] || s.Rev() != rev || !s.root.check() {
 				t.Errorf("at %d: got %s, want %s", rev, text(s), want[rev])
@@ -187,7 +187,7 @@ func TestSnapshotAt(t *testing.T) {
 		}
 	}
 	r.must(r.store.Compact(r.ctx, revs[len(revs)-1]))
-	_, err := res.SnapshotAt(revs[0] + 1)
+	_, err := res.SnapshotAt(revs[0]+1, "g/p/")
 	r.want(err, ErrExpired)
 }
 

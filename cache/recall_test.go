@@ -55,7 +55,7 @@ func TestRecall(t *testing.T) {
 	if got := r.readUntil(early, r5); got != b2 {
 		t.Errorf("a watch from before: got %s, want %s", got, b2)
 	}
-	if s, err := res.SnapshotAt(r2); err != nil || s.Len() != 2 {
+	if s, err := res.SnapshotAt(r2, "g/p/"); err != nil || s.Len() != 2 {
 		t.Errorf("as of %d: %d objects, %v", r2, s.Len(), err)
 	}
 }

@@ -275,9 +275,10 @@ func (r *Resource) Snapshot() Snapshot {
 // exactTimeout bounds how long SnapshotAt reads from the store.
 const exactTimeout = 20 * time.Second
 
-// SnapshotAt returns the state at exactly rev; ErrExpired, or *store.FutureError if rev was not reached yet. What the log no
-// longer has is read from the store.
-func (r *Resource) SnapshotAt(rev int64) (Snapshot, error) {
+// SnapshotAt returns the keys that start with prefix, which starts with the resource's, at exactly rev; ErrExpired, or
+// *store.FutureError if rev was not reached yet. The snapshot may have other keys, too, and not all of them. What the log no longer
+// has is read from the store: that prefix only.
+func (r *Resource) SnapshotAt(rev int64, prefix string) (Snapshot, error) {
 	st, now := r.current()
 	switch {
 	case st == nil:
@@ -287,21 +288,23 @@ func (r *Resource) SnapshotAt(rev int64) (Snapshot, error) {
 	case rev >= st.rev:
 		return Snapshot{st.root, rev}, nil
 	}
-	if root, ok := r.kept.find(rev, r.c.o.KeepFor); ok {
+	if root, ok := r.kept.find(rev, prefix, r.c.o.KeepFor); ok {
 		return Snapshot{root, rev}, nil
 	}
+	has := r.prefix
 	root, ok := r.undo(st, rev)
 	if !ok {
 		ctx, cancel := context.WithTimeout(r.c.life, exactTimeout)
 		defer cancel()
+		has = prefix
 		var err error
-		if root, _, err = r.c.list(ctx, r.prefix, rev); errors.Is(err, store.ErrCompacted) {
+		if root, _, err = r.c.list(ctx, prefix, rev); errors.Is(err, store.ErrCompacted) {
 			return Snapshot{}, ErrExpired
 		} else if err != nil {
 			return Snapshot{}, err
 		}
 	}
-	r.kept.keep(rev, root, r.c.o.Snapshots, r.c.o.KeepFor)
+	r.kept.keep(wantedState{state: state{root, rev}, prefix: has}, r.c.o.Snapshots, r.c.o.KeepFor)
 	return Snapshot{root, rev}, nil
 }
 

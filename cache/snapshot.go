@@ -4,6 +4,7 @@ package cache
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -68,7 +69,8 @@ type keeper struct {
 
 type wantedState struct {
 	state
-	used time.Time
+	prefix string // of the keys that it has
+	used   time.Time
 }
 
 const checkpointEvery = 512
@@ -104,30 +106,32 @@ func (k *keeper) after(rev int64, newest *state) state {
 	return best
 }
 
-// find returns a state that was asked for before.
-func (k *keeper) find(rev int64, keepFor time.Duration) (*node, bool) {
+// find returns a state that was asked for before, with all keys that start with prefix.
+func (k *keeper) find(rev int64, prefix string, keepFor time.Duration) (*node, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.expire(keepFor)
 	for i := range k.wanted {
-		if k.wanted[i].rev == rev {
-			k.wanted[i].used = time.Now()
-			return k.wanted[i].root, true
+		if w := &k.wanted[i]; w.rev == rev && strings.HasPrefix(prefix, w.prefix) {
+			w.used = time.Now()
+			return w.root, true
 		}
 	}
 	return nil, false
 }
 
 // keep keeps a state that was asked for; of too many, the one not used for longest goes.
-func (k *keeper) keep(rev int64, root *node, most int, keepFor time.Duration) {
+func (k *keeper) keep(w wantedState, most int, keepFor time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.expire(keepFor)
 	if len(k.wanted) >= most {
-		oldest := slices.MinFunc(k.wanted, func(a, b wantedState) int { return a.used.Compare(b.used) })
-		k.wanted = slices.DeleteFunc(k.wanted, func(s wantedState) bool { return s.rev == oldest.rev })
+		slices.SortFunc(k.wanted, func(a, b wantedState) int { return b.used.Compare(a.used) })
+		clear(k.wanted[most-1:])
+		k.wanted = k.wanted[:most-1]
 	}
-	k.wanted = append(k.wanted, wantedState{state{root, rev}, time.Now()})
+	w.used = time.Now()
+	k.wanted = append(k.wanted, w)
 }
 
 // forget drops what was not used for long, and marks that the log does not reach any more.

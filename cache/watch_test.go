@@ -143,7 +143,7 @@ func TestForget(t *testing.T) {
 		r.create(fmt.Sprintf("g/p/%d", i), "1")
 	}
 	r.fresh(res)
-	if _, err := res.SnapshotAt(start + 50); err != nil {
+	if _, err := res.SnapshotAt(start+50, "g/p/"); err != nil {
 		t.Error(err)
 	}
 	for res.log.tail() < start+100 {
@@ -159,7 +159,7 @@ func TestForget(t *testing.T) {
 			break
 		}
 	}
-	if s, err := res.SnapshotAt(start + 50); err != nil || s.Len() != 50 { // from the store
+	if s, err := res.SnapshotAt(start+50, "g/p/"); err != nil || s.Len() != 50 { // from the store
 		t.Errorf("got %d objects, %v", s.Len(), err)
 	}
 }
