@@ -336,16 +336,25 @@ func (c *compiler) selection(e ast.Expr) *code {
 	sel := e.AsSelect()
 	operand := c.node(sel.Operand())
 	out := c.extend(operand, step{key: constString(sel.FieldName())}, sel.IsTestOnly())
-	if sel.IsTestOnly() {
-		out.static, out.param = KindBool, nil
-		if out.path == nil {
-			return out
+	if !sel.IsTestOnly() {
+		if c.ast.GetType(e.ID()).Kind() == types.StringKind {
+			out.str = c.plainText(out.path)
 		}
-		eval := out.path.eval
-		general := func(fr *frame) tri { return fr.verdict(eval(fr)) }
-		if out.test, out.inverse = directPresence(out.path, general); out.test == nil {
-			out.test = general
+		return out
+	}
+	out.static, out.param = KindBool, nil
+	if out.path == nil {
+		return out
+	}
+	eval := out.path.eval
+	general := func(fr *frame) tri { return fr.verdict(eval(fr)) }
+	if out.test, out.inverse = directPresence(out.path, general); out.test == nil {
+		if out.test = c.plainPresence(out.path, general); out.test != nil {
+			out.eval = valueOfTest(out.test)
 		}
+	}
+	if out.test == nil {
+		out.test = general
 	}
 	return out
 }

@@ -508,7 +508,7 @@ func (c *compiler) membership(e ast.Expr) *code {
 	}
 	sized := overload == overloads.InList
 	a, b := x.eval, in.eval
-	return testCode(func(fr *frame) tri {
+	general := func(fr *frame) tri {
 		l, r := a(fr), b(fr)
 		if sized {
 			fr.cost += sizeOf(r)
@@ -524,5 +524,11 @@ func (c *compiler) membership(e ast.Expr) *code {
 			return bad
 		}
 		return fr.verdict(contains(newComparison(fr), l, r))
-	})
+	}
+	if sized {
+		if fast := c.plainMembership(x, in, general); fast != nil {
+			return testCode(fast)
+		}
+	}
+	return testCode(general)
 }

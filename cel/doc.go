@@ -111,7 +111,7 @@
 // and number.go (members and sizes), pattern.go,
 // compile_logic.go, compile_call.go, compile_fold.go with fold*.go
 // (comprehensions), value.go with errors.go, load.go, equal.go, ops.go
-// (values), native.go, native_sum.go, native_format.go and same.go (usual cases), cost.go and estimate.go (prices), bridge.go and lib_*.go
+// (values), native.go, native_sum.go, native_format.go, plainobject.go and same.go (usual cases), cost.go and estimate.go (prices), bridge.go and lib_*.go
 // (libraries); language.go, libraries.go, subset.go, expression.go and
 // conditions.go (the language for hosts, and Kubernetes' conditions), godata.go (plain data), partial.go and residual.go
 // (unknown data).
