@@ -43,7 +43,7 @@ func widget(spec string) []byte {
 
 // growthRows are objects from 1 KB to 1 MB, and from 1 rule to 500.
 var growthRows = []struct{ items, rules int }{
-	{20, 1}, {220, 1}, {2_200, 1}, {22_000, 1}, {20, 10}, {20, 100}, {20, 500}, {220, 500}, {2_200, 500}, {22_000, 100},
+	{20, 1}, {220, 1}, {2_200, 1}, {22_000, 1}, {20, 10}, {20, 100}, {20, 500}, {220, 500}, {2_200, 500}, {22_000, 100}, {22_000, 500},
 }
 
 // growthTable shows that time grows no faster than objects and rules: for each size the time of one object, and of it per byte
@@ -117,6 +117,7 @@ func hostile() []struct{ name, schema, spec string } {
 	for i := range 100 {
 		fmt.Fprintf(&branches, "{required: [p%d]}, ", i)
 	}
+	held := strings.Repeat("{minimum: 0}, ", 50_000)
 	long := strings.Repeat("k", 1<<20)
 	return []struct{ name, schema, spec string }{
 		{"a million integers", `{type: object, properties: {l: {type: array, items: {type: integer}}}}`, filled(`{"l":[1`, `,1`, `]}`)},
@@ -124,6 +125,7 @@ func hostile() []struct{ name, schema, spec string } {
 		{"each lacks 10,000 required members", `{type: object, properties: {l: {type: array, items: {type: object, required: ` + list + `}}}}`, filled(`{"l":[{}`, `,{}`, `]}`)},
 		{"empty objects of 500 declared members", `{type: object, properties: {l: {type: array, items: {type: object, properties: {` + wide.String() + `}}}}}`, filled(`{"l":[{}`, `,{}`, `]}`)},
 		{"none of 100 branches of oneOf, each", `{type: object, properties: {l: {type: array, items: {type: object, properties: {` + wide.String() + `}, oneOf: [` + branches.String() + `]}}}}`, filled(`{"l":[{}`, `,{}`, `]}`)},
+		{"all of 50,000 branches of allOf, each", `{type: object, properties: {l: {type: array, items: {type: integer, allOf: [` + held + `]}}}}`, filled(`{"l":[1`, `,1`, `]}`)},
 		{"members below a key of 1 MiB", `{type: object, properties: {m: {type: object, additionalProperties: {type: object, additionalProperties: {type: string}}}}}`,
 			`{"m":{"` + long + `":` + filled(`{"a":1`, `,"b":1`, `}`)[1<<20:] + `}}`},
 		{"the same key again and again", `{type: object, x-kubernetes-preserve-unknown-fields: true}`, filled(`{"a":1`, `,"a":1`, `}`)},

@@ -63,7 +63,7 @@ func validateDefaults(s *structural.Schema, path *field.Path, pruned bool) field
 	if !hasDefaults(s) {
 		return nil
 	}
-	c := &defaultCheck{pruned: pruned, budget: schema.DefaultBudget}
+	c := &defaultCheck{pruned: pruned, budget: schema.DefaultBudget, steps: schema.DefaultSteps}
 	root := *s
 	root.Embedded = true
 	c.node(&root, path, nil, false)
@@ -89,13 +89,14 @@ type defaultCheck struct {
 	pruned bool // unknown fields are errors
 	errs   field.ErrorList
 	budget int64 // that rules may still cost; negative if they cost more
+	steps  int64 // that values may still take below junctors; negative if they took more
 }
 
 // node checks the default of s and those below. at leads to s from the
 // resource that it is in, "[]" standing for the items of a list; meta says
 // that s is in the metadata (or apiVersion, kind) of that resource.
 func (c *defaultCheck) node(s *structural.Schema, path *field.Path, at []string, meta bool) {
-	if s == nil || c.budget < 0 {
+	if s == nil || c.spent() {
 		return
 	}
 	if s.Embedded {
@@ -104,7 +105,7 @@ func (c *defaultCheck) node(s *structural.Schema, path *field.Path, at []string,
 	if s.Default != nil {
 		c.errs = append(c.errs, c.value(s, path.Child("default"), at, meta)...)
 	}
-	if c.budget < 0 {
+	if c.spent() {
 		return
 	}
 	// Defaults in additionalProperties are not looked at, as in Kubernetes.
@@ -118,6 +119,9 @@ func (c *defaultCheck) node(s *structural.Schema, path *field.Path, at []string,
 		c.node(s.Properties[name], properties.Key(name), append(at[:len(at):len(at)], name), inMeta)
 	}
 }
+
+// spent reports whether no other default is to be looked at.
+func (c *defaultCheck) spent() bool { return c.budget < 0 || c.steps < 0 }
 
 // value checks one default.
 func (c *defaultCheck) value(s *structural.Schema, path *field.Path, at []string, meta bool) field.ErrorList {
@@ -148,7 +152,7 @@ func (c *defaultCheck) validate(s *structural.Schema, value []byte, path *field.
 	if _, err := p.Decode(d, value); err != nil {
 		return under(path, locate(err, s, value))
 	}
-	if errs := p.ValidateDefault(d, path); len(errs) > 0 || !hasRules(s) {
+	if errs := p.ValidateDefault(d, path, &c.steps); len(errs) > 0 || !hasRules(s) {
 		return errs
 	}
 	return c.askRules(s, value, path)

@@ -11,10 +11,10 @@ import (
 // no reasons and allocates nothing. It must answer as explain.go does.
 
 // ok reports whether x is valid by n, restrictions below junctors and the
-// uniqueness of items included.
-func (n *node) ok(d *doc.Doc, x doc.Node) bool {
+// uniqueness of items included. It is false if w ends it.
+func (n *node) ok(d *doc.Doc, w *work, x doc.Node) bool {
 	kind := x.Kind()
-	if !n.typeOK(kind, x) {
+	if n.branch && !w.visit(n, kind, x) || !n.typeOK(kind, x) {
 		return false
 	}
 	if kind == doc.Float && n.integral && x.Float() != math.Trunc(x.Float()) {
@@ -24,7 +24,7 @@ func (n *node) ok(d *doc.Doc, x doc.Node) bool {
 		if kind == doc.Null {
 			return len(v.enum) == 0
 		}
-		if v.junctors && !v.junctorsOK(d, x) || !n.valuesOK(d, x, kind) {
+		if v.junctors && !v.junctorsOK(d, w, x) || !n.valuesOK(d, x, kind) {
 			return false
 		}
 	} else if n.format != "" && !n.formatFits(d, x, kind) {
@@ -32,9 +32,9 @@ func (n *node) ok(d *doc.Doc, x doc.Node) bool {
 	}
 	switch kind {
 	case doc.Array:
-		return n.itemsOK(d, x) && (n.listType == "" || n.listOK(d, x))
+		return n.itemsOK(d, w, x) && (n.listType == "" || n.listOK(d, x))
 	case doc.Object:
-		return n.membersOK(d, x)
+		return n.membersOK(d, w, x)
 	}
 	return true
 }
@@ -56,31 +56,31 @@ func isInteger(f float64) bool {
 	return rounded != 0 && math.Abs(f-rounded) < 1e-9*math.Abs(rounded)
 }
 
-func (n *node) itemsOK(d *doc.Doc, x doc.Node) bool {
+func (n *node) itemsOK(d *doc.Doc, w *work, x doc.Node) bool {
 	if n.items == nil || !n.items.deepChecks {
 		return true
 	}
 	for i := range x.Len() {
-		if !n.items.ok(d, d.Item(x, i)) {
+		if !n.items.ok(d, w, d.Item(x, i)) {
 			return false
 		}
 	}
 	return true
 }
 
-func (n *node) membersOK(d *doc.Doc, x doc.Node) bool {
+func (n *node) membersOK(d *doc.Doc, w *work, x doc.Node) bool {
 	if n.noOther || n.additional != nil && n.additional.deepChecks {
-		if !n.othersOK(d, x) {
+		if !n.othersOK(d, w, x) {
 			return false
 		}
 	}
 	if !n.laidOut(x) {
-		return n.namedOK(d, x)
+		return n.namedOK(d, w, x)
 	}
 	for i := range n.checked {
 		p := &n.checked[i]
 		if p.slot < 0 {
-			if m := n.member(d, x, p.name, -1); m.Kind() != doc.Absent && !p.node.ok(d, m) {
+			if m := n.member(d, x, p.name, -1); m.Kind() != doc.Absent && !p.node.ok(d, w, m) {
 				return false
 			}
 			continue
@@ -88,11 +88,11 @@ func (n *node) membersOK(d *doc.Doc, x doc.Node) bool {
 		switch m := d.Slot(x, p.slot); m.Kind() {
 		case doc.Absent:
 		case doc.String:
-			if !p.node.textOK(d, m) {
+			if !p.node.textOK(d, w, m) {
 				return false
 			}
 		default:
-			if !p.node.ok(d, m) {
+			if !p.node.ok(d, w, m) {
 				return false
 			}
 		}
@@ -103,12 +103,12 @@ func (n *node) membersOK(d *doc.Doc, x doc.Node) bool {
 // namedOK checks the declared members of an object in another layout than that
 // of n. What it costs depends on the members that are there: there may be very
 // many such objects with few members each.
-func (n *node) namedOK(d *doc.Doc, x doc.Node) bool {
+func (n *node) namedOK(d *doc.Doc, w *work, x doc.Node) bool {
 	if len(n.checked) == 0 {
 		return true
 	}
 	for name, m := range (doc.Value{Doc: d, Node: x}).Members() {
-		if p := n.prop(name); p != nil && p.deepChecks && !p.ok(d, m.Node) {
+		if p := n.prop(name); p != nil && p.deepChecks && !p.ok(d, w, m.Node) {
 			return false
 		}
 	}
@@ -116,56 +116,56 @@ func (n *node) namedOK(d *doc.Doc, x doc.Node) bool {
 }
 
 // textOK is ok for a string, the most frequent kind of value.
-func (n *node) textOK(d *doc.Doc, x doc.Node) bool {
+func (n *node) textOK(d *doc.Doc, w *work, x doc.Node) bool {
 	v := n.values
+	if n.branch || v != nil && v.junctors {
+		return n.ok(d, w, x)
+	}
 	if v == nil {
 		return n.kinds.has(doc.String) && (n.formatOK == nil || n.formatOK(d.Str(x)))
-	}
-	if v.junctors {
-		return n.ok(d, x)
 	}
 	return n.kinds.has(doc.String) && (n.formatOK == nil || n.formatOK(d.Str(x))) && v.textOK(d, x) &&
 		(len(v.enum) == 0 || v.enumOK(d, x, doc.String))
 }
 
 // othersOK checks the members that are not declared.
-func (n *node) othersOK(d *doc.Doc, x doc.Node) bool {
+func (n *node) othersOK(d *doc.Doc, w *work, x doc.Node) bool {
 	if x.ShapeIndex() == 0 && len(n.props) == 0 {
 		for i := range x.Len() {
-			if _, m := d.Pair(x, i); n.noOther || !n.additional.ok(d, m) {
+			if _, m := d.Pair(x, i); n.noOther || !n.additional.ok(d, w, m) {
 				return false
 			}
 		}
 		return true
 	}
 	for name, m := range (doc.Value{Doc: d, Node: x}).Members() {
-		if n.prop(name) == nil && (n.noOther || !n.additional.ok(d, m.Node)) {
+		if n.prop(name) == nil && (n.noOther || !n.additional.ok(d, w, m.Node)) {
 			return false
 		}
 	}
 	return true
 }
 
-func (v *values) junctorsOK(d *doc.Doc, x doc.Node) bool {
-	if len(v.anyOf) > 0 && countOK(v.anyOf, d, x, 1) == 0 {
+func (v *values) junctorsOK(d *doc.Doc, w *work, x doc.Node) bool {
+	if len(v.anyOf) > 0 && countOK(v.anyOf, d, w, x, 1) == 0 {
 		return false
 	}
-	if len(v.oneOf) > 0 && countOK(v.oneOf, d, x, 2) != 1 {
+	if len(v.oneOf) > 0 && countOK(v.oneOf, d, w, x, 2) != 1 {
 		return false
 	}
 	for _, b := range v.allOf {
-		if !b.ok(d, x) {
+		if !b.ok(d, w, x) {
 			return false
 		}
 	}
-	return v.not == nil || !v.not.ok(d, x)
+	return (v.not == nil || !v.not.ok(d, w, x)) && !w.out()
 }
 
 // countOK counts the branches that x is valid by, up to enough.
-func countOK(branches []*node, d *doc.Doc, x doc.Node, enough int) int {
+func countOK(branches []*node, d *doc.Doc, w *work, x doc.Node, enough int) int {
 	count := 0
 	for _, b := range branches {
-		if b.ok(d, x) {
+		if b.ok(d, w, x) {
 			if count++; count == enough {
 				break
 			}

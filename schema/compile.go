@@ -278,7 +278,7 @@ func (c *compiler) finish(n *node, s *structural.Schema, decoded *node) {
 // branch compiles what stands below a junctor of decoded, which is nil where
 // nothing is declared.
 func (c *compiler) branch(s *structural.Nested, path string, decoded *node) *node {
-	n := &node{path: path, typ: s.Type}
+	n := &node{path: path, typ: s.Type, branch: true}
 	if decoded != nil {
 		n.slots, n.slotShape = decoded.slots, decoded.slotShape
 	}

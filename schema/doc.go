@@ -29,7 +29,8 @@
 // # Invariants
 //
 //   - A document that Decode made prints as upstream would store it.
-//   - The fast path says "valid" if and only if the plain path finds nothing.
+//   - The fast path says "valid" if and only if the plain path finds nothing;
+//     it may find so in fewer steps.
 //   - A Program is safe for concurrent use. Rules compile on first use.
 package schema
 

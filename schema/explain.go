@@ -35,8 +35,12 @@ func (f *findings) merge(other findings) {
 // can be wrong in very many places, and one error can list a whole enum.
 const maxText = 1 << 20
 
-// explainer lists errors. It goes no further once it has listed enough.
-type explainer struct{ text int }
+// explainer lists errors. It goes no further once it has listed enough or its
+// work is to end.
+type explainer struct {
+	work
+	text int // bytes listed
+}
 
 // add adds errors to f.
 func (e *explainer) add(f *findings, errs ...error) {
@@ -50,8 +54,8 @@ func (e *explainer) charge(errs []error) {
 	}
 }
 
-// enough reports whether enough errors are listed.
-func (e *explainer) enough() bool { return e.text > maxText }
+// enough reports whether nothing more is to be listed.
+func (e *explainer) enough() bool { return e.text > maxText || e.out() }
 
 // spot is where a value stands. Its path is made only if there is an error.
 type spot struct {
@@ -108,6 +112,7 @@ func (e *explainer) value(n *node, x doc.Value, at *spot, c *correlation) findin
 func (e *explainer) branch(n *node, x doc.Value, at *spot) findings {
 	listed := e.text
 	f := e.value(n, x, at, nil)
+	e.take(int64(perError*len(f.errs) + (e.text-listed)/perStep))
 	e.text = listed
 	return f
 }
@@ -120,7 +125,7 @@ func (e *explainer) mergeBranch(f *findings, branch findings) {
 
 func (e *explainer) node(n *node, x doc.Value, at *spot, c *correlation) findings {
 	var f findings
-	if e.enough() {
+	if e.enough() || n.branch && !e.visit(n, x.Kind(), x.Node) {
 		return f
 	}
 	typed := n.types != "" || n.format != ""
@@ -401,6 +406,9 @@ func (e *explainer) junctors(n *node, x doc.Value, at *spot) findings {
 	}
 	if v.not != nil && len(e.branch(v.not, x, at).errs) == 0 {
 		composite("%q must not validate the schema (not)", at.String())
+	}
+	if e.out() { // not all branches were looked at
+		return findings{}
 	}
 	return f
 }

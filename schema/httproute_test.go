@@ -116,7 +116,8 @@ func BenchmarkHTTPRoute(b *testing.B) {
 	b.Run("values", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if !p.code.Load().root.ok(d, d.Root().Node) || !p.code.Load().root.listsOK(d, d.Root().Node) {
+			w := newWork(context.Background(), maxSteps)
+			if !p.code.Load().root.ok(d, &w, d.Root().Node) || !p.code.Load().root.listsOK(d, d.Root().Node) {
 				b.Fatal("invalid")
 			}
 		}

@@ -219,3 +219,46 @@ func TestPresent(t *testing.T) {
 		}
 	}
 }
+
+// TestJunctorsEnd holds that work below junctors ends at its bound or with the
+// context, whether branches hold or not, and that what is said then is said once
+// and is not about branches.
+func TestJunctorsEnd(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	const few = 4 * betweenUp
+	const over = "<nil>: Invalid value: validation of values below allOf, anyOf, oneOf and not takes more than 20000000 steps, it was not completed"
+	branches := func(part string, n int) string { return strings.Repeat(part+", ", n) }
+	for _, row := range []struct {
+		name, junctor, part string
+		parts               int
+	}{
+		{"allOf that holds", "allOf: [" + branches("{minimum: 0}", 300) + "]", "1", 1000},
+		{"anyOf whose last branch holds", "anyOf: [" + branches("{maximum: 0}", 300) + "{minimum: 1}]", "1", 1000},
+		{"oneOf that holds", "oneOf: [" + branches("{maximum: 0}", 300) + "{minimum: 1}]", "1", 1000},
+		{"not that holds", "not: {allOf: [" + branches("{minimum: 0}", 300) + "{minimum: 2}]}", "1", 1000},
+		{"long texts", "allOf: [" + branches("{pattern: x}", 300) + "]", `"` + strings.Repeat("x", 10_000) + `"`, 5},
+		{"values below a branch", "allOf: [" + branches("{additionalProperties: {minimum: 0}}", 30) + "]", `{"a":1,"b":1,"c":1,"d":1}`, 4000},
+	} {
+		p := compileYAML(t, `{type: object, properties: {l: {type: array, items: {x-kubernetes-preserve-unknown-fields: true, `+row.junctor+`}}}}`, Options{Resource: true})
+		root := p.code.Load().root
+		check := func(name string, ctx context.Context, parts int, want string) {
+			d := object(t, p, `{"l":[`+row.part+strings.Repeat(","+row.part, parts-1)+`]}`)
+			w, e := newWork(ctx, few), explainer{work: newWork(ctx, few)}
+			if ok := root.ok(d, &w, d.Root().Node); ok != (want == "") {
+				t.Errorf("%s, %s: the fast path says %v", row.name, name, ok)
+			}
+			if got := strings.Join(lines(e.list(nil, root, d.Root(), nil)), "\n"); got != want {
+				t.Errorf("%s, %s: got %q", row.name, name, got)
+			}
+		}
+		check("many", context.Background(), row.parts, over)
+		check("many after the context", ended, row.parts, "<nil>: Invalid value: validation of values was interrupted: context canceled")
+		check("one", context.Background(), 1, "")
+	}
+	p := compileYAML(t, `{type: object, properties: {s: {type: string, allOf: [`+branches("{pattern: x}", 300)+`]}}}`, Options{Resource: true})
+	d := object(t, p, `{"s":"`+strings.Repeat("x", perStep*(maxSteps/300))+`"}`)
+	if got := lines(p.Validate(context.Background(), d, nil, Whole).Errors); len(got) != 1 || got[0] != over {
+		t.Errorf("the bound of an object: got %q", got)
+	}
+}

@@ -25,6 +25,7 @@ type node struct {
 	typ      string            // "" if none is declared
 	types    string            // as upstream prints it: "", "object", "integer,string", …
 	kinds    kinds             // of the values that pass the type check
+	branch   bool              // the node stands below a junctor
 	integral bool              // a Float passes only if its value is an integer
 	format   string            // "" if none or not supported
 	formatOK func(string) bool // nil if any string will do

@@ -48,8 +48,9 @@ const DefaultBudget = objectBudget
 
 // ValidateDefault validates d, which holds the default value at path that p is
 // the schema of, but for rules. Embedded resources are looked at first, and
-// values if they are all right.
-func (p *Program) ValidateDefault(d *doc.Doc, path *field.Path) field.ErrorList {
+// values if they are all right. What that takes below junctors is taken from
+// steps; it is negative afterwards if they did not suffice.
+func (p *Program) ValidateDefault(d *doc.Doc, path *field.Path, steps *int64) field.ErrorList {
 	code, err := p.load()
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
@@ -58,7 +59,10 @@ func (p *Program) ValidateDefault(d *doc.Doc, path *field.Path) field.ErrorList 
 	if errs := code.root.embeddedErrors(path, d.Root()); len(errs) > 0 {
 		return errs
 	}
-	return listed(path, code.root, d.Root(), nil)
+	e := explainer{work: newWork(context.Background(), *steps)}
+	errs := e.list(path, code.root, d.Root(), nil)
+	*steps = e.left
+	return errs
 }
 
 // ValidateDefaultRules asks the rules of p about d, a default value that
@@ -88,11 +92,12 @@ func (p *Program) ValidateDefaultRules(ctx context.Context, d *doc.Doc, path *fi
 // ok is the fast path. Ratcheting only forgives, so it may leave it out.
 func (p *program) ok(ctx context.Context, new, old *doc.Doc, at Scope) bool {
 	root := new.Root().Node
+	w := newWork(ctx, maxSteps)
 	switch at {
 	case Status:
 		if status := p.root.prop("status"); status != nil {
 			x := new.Root().Get("status").Node
-			if x.Kind() != doc.Absent && !status.ok(new, x) {
+			if x.Kind() != doc.Absent && !status.ok(new, &w, x) {
 				return false
 			}
 		}
@@ -100,7 +105,7 @@ func (p *program) ok(ctx context.Context, new, old *doc.Doc, at Scope) bool {
 			return false
 		}
 	default:
-		if !p.root.ok(new, root) || p.root.deepEmbedded && len(p.root.embeddedErrors(nil, new.Root())) > 0 {
+		if !p.root.ok(new, &w, root) || p.root.deepEmbedded && len(p.root.embeddedErrors(nil, new.Root())) > 0 {
 			return false
 		}
 	}
@@ -119,9 +124,9 @@ func (p *program) explain(ctx context.Context, new, old *doc.Doc, at Scope, meta
 	}
 	errs := metadata[:len(metadata):len(metadata)]
 	if at == Status {
-		errs = append(append(errs, p.statusErrors(new, c)...), scale...)
+		errs = append(append(errs, p.statusErrors(ctx, new, c)...), scale...)
 	} else {
-		errs = append(append(errs, listed(nil, p.root, new.Root(), c)...), scale...)
+		errs = append(append(errs, listed(ctx, nil, p.root, new.Root(), c)...), scale...)
 		errs = append(errs, p.root.embeddedErrors(nil, new.Root())...)
 	}
 	if old == nil || len(p.root.duplicates(nil, old.Root())) == 0 {
@@ -140,21 +145,27 @@ func (p *program) explain(ctx context.Context, new, old *doc.Doc, at Scope, meta
 
 // statusErrors validates the status alone. Its paths start at status, its texts
 // below it.
-func (p *program) statusErrors(new *doc.Doc, c *correlation) field.ErrorList {
+func (p *program) statusErrors(ctx context.Context, new *doc.Doc, c *correlation) field.ErrorList {
 	status := p.root.prop("status")
 	x := new.Root().Get("status")
 	if status == nil || !x.Exists() {
 		return nil
 	}
-	return listed(field.NewPath("status"), status, x, c.key("status"))
+	return listed(ctx, field.NewPath("status"), status, x, c.key("status"))
 }
 
-// listed lists what is wrong with x by n. If that is too much it says so at the
-// end.
-func listed(path *field.Path, n *node, x doc.Value, c *correlation) field.ErrorList {
-	var e explainer
+// listed lists what is wrong with x by n. If that is too much, or takes too long,
+// it says so at the end.
+func listed(ctx context.Context, path *field.Path, n *node, x doc.Value, c *correlation) field.ErrorList {
+	e := explainer{work: newWork(ctx, maxSteps)}
+	return e.list(path, n, x, c)
+}
+
+func (e *explainer) list(path *field.Path, n *node, x doc.Value, c *correlation) field.ErrorList {
 	errs := fieldErrors(path, e.value(n, x, nil, c).errs)
-	if e.enough() {
+	if err := e.err(path); err != nil {
+		errs = append(errs, err)
+	} else if e.enough() {
 		errs = append(errs, tooMany(path))
 	}
 	return errs
