@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/doc"
@@ -231,13 +231,12 @@ func yamlWarnings(err error) []string {
 // undecodable is the error for a body that does not decode: text that is no
 // JSON, or metadata of a wrong type.
 func (q *request) undecodable(o *object, err error) error {
-	var syntax *doc.SyntaxError
-	var typed *json.SyntaxError // of kinds that are Go types
-	if errors.As(err, &syntax) || errors.As(err, &typed) {
-		return q.unreadable(o.sent, fmt.Errorf("couldn't get version/kind; json parse error: %w", err))
+	if _, bad := serializer.DefaultMetaFactory.Interpret(o.json); bad != nil {
+		return q.unreadable(o.sent, bad)
 	}
-	if strings.HasPrefix(err.Error(), "couldn't get version/kind; ") {
-		return q.unreadable(o.sent, err)
+	var syntax *doc.SyntaxError
+	if errors.As(err, &syntax) {
+		return q.unreadable(o.sent, fmt.Errorf("couldn't get version/kind; json parse error: %w", err))
 	}
 	name, version := q.v.Kind.Name, q.v.Name
 	d := doc.Get()
@@ -249,7 +248,9 @@ func (q *request) undecodable(o *object, err error) error {
 		if k := d.Root().Get("kind").Text(); k != "" {
 			name = k
 		}
-		version = versionOf(d.Root().Get("apiVersion").Text())
+		if said := d.Root().Get("apiVersion").Text(); said != "" || q.kind.Builtin == nil {
+			version = versionOf(said)
+		}
 	}
 	return status.BadRequest("%s in version %q cannot be handled as a %s: %v", name, version, q.v.Kind.Name, err)
 }

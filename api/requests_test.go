@@ -11,6 +11,7 @@ func TestRequests(t *testing.T) {
 	s := newTestServer(t)
 	s.must(201, "POST", widgets, widget("a", `"color":"blue","replicas":2`))
 	s.must(201, "POST", gadgets, `{"apiVersion":"demo.io/v1","kind":"Gadget","metadata":{"name":"g"},"x":{"y":1}}`)
+	const configmaps = "/api/v1/namespaces/default/configmaps"
 	long := strings.Repeat("x", 3<<20)
 	rows := []struct {
 		line         int
@@ -89,6 +90,27 @@ func TestRequests(t *testing.T) {
 			`the body of the request was in an unknown format - accepted media types include: `},
 		{where(), "POST", "/apis/demo.io/v1/namespaces/nowhere/widgets", widget("b", ``), nil, 404, `"message":"namespaces \"nowhere\" not found"`},
 		{where(), "POST", widgets, `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"b","labels":{"a":1}}}`, nil, 400, `cannot be handled as a Widget`},
+		// A built-in kind need not be said, a custom one must.
+		{where(), "POST", configmaps + "?dryRun=All", `{"metadata":{"name":"c"}}`, nil, 201, `{"apiVersion":"v1","kind":"ConfigMap",`},
+		{where(), "POST", configmaps + "?dryRun=All", `{"apiVersion":"","kind":null,"metadata":{"name":"c"}}`, nil, 201, `{"apiVersion":"v1","kind":"ConfigMap",`},
+		{where(), "POST", configmaps + "?dryRun=All", "metadata: {name: c}", []string{"Content-Type", "application/yaml"}, 201, `{"apiVersion":"v1","kind":"ConfigMap",`},
+		{where(), "POST", configmaps, `{"apiVersion":"v2","metadata":{"name":"c"}}`, nil, 400,
+			`the API version in the data (v2) does not match the expected API version (v1)`},
+		{where(), "POST", configmaps, `{"metadata":{"name":"c"},"data":1}`, nil, 400, `ConfigMap in version \"v1\" cannot be handled as a ConfigMap: `},
+		{where(), "POST", configmaps, `{"metadata":{"name":"c","x":1}}`, nil, 201, `"kind":"ConfigMap"`},
+		{where(), "POST", configmaps, `{"metadata":`, nil, 400,
+			`the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input ({\"metadata\":)`},
+		{where(), "POST", configmaps, `[]`, nil, 400, `(must be of type ConfigMap): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string`},
+		{where(), "PUT", configmaps + "/c", `{"metadata":{"name":"c"},"data":{"a":"b"}}`, nil, 200, `"kind":"ConfigMap"`},
+		{where(), "PATCH", configmaps + "/c", `{"kind":null,"data":{"a":"c"}}`, []string{"Content-Type", merge}, 200, `"kind":"ConfigMap"`},
+		{where(), "POST", "/api/v1/namespaces?dryRun=All", `{"metadata":{"name":"n"}}`, nil, 201, `{"apiVersion":"v1","kind":"Namespace",`},
+		{where(), "POST", "/apis/apps/v1/namespaces/default/deployments", `{"apiVersion":"apps/","kind":"Deployment"}`, nil, 422, `name or generateName is required`},
+		{where(), "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"c"}}`, nil, 422,
+			`CustomResourceDefinition.apiextensions.k8s.io \"c\" is invalid`},
+		{where(), "POST", "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions", `{"metadata":{"name":"c"}}`, nil, 422,
+			`CustomResourceDefinition.apiextensions.k8s.io \"c\" is invalid`},
+		{where(), "POST", widgets, `{"apiVersion":"demo.io/v1","metadata":{"name":"b"}}`, nil, 400, `Object 'Kind' is missing in '`},
+		{where(), "POST", widgets, `{"kind":"Widget","metadata":{"name":"b"}}`, nil, 400, `the API version in the data () does not match the expected API version (demo.io/v1)`},
 		// Updating.
 		{where(), "PUT", widgets + "/a", widget("a", ``), nil, 422, `metadata.resourceVersion: Invalid value: 0: must be specified for an update`},
 		{where(), "PUT", widgets + "/a", widget("z", ``), nil, 400, `the name of the object (z) does not match the name on the URL (a)`},

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -12,12 +13,29 @@ import (
 
 // This file is what writes do with a Version.
 
-// Decode reads a request body into d: pruned, without nulls, defaulted.
+// Decode reads a request body into d: pruned, without nulls, defaulted. An
+// object of a built-in kind need not say its kind and apiVersion.
 func (v *Version) Decode(d *doc.Doc, src []byte) (schema.Found, error) {
-	if b := v.Kind.Builtin; b != nil && b.Decode != nil {
-		return b.Decode(v, d, src)
+	b := v.Kind.Builtin
+	if b == nil {
+		return v.Schema.Decode(d, src)
 	}
-	return v.Schema.Decode(d, src)
+	found, err := b.Decode(v, d, src)
+	if err == nil {
+		v.sayKind(meta.Object{Doc: d})
+	}
+	return found, err
+}
+
+// sayKind fills in the kind and the version that an object does not say.
+func (v *Version) sayKind(o meta.Object) {
+	if o.Kind() == "" {
+		o.SetKind(v.Kind.Name)
+	}
+	said := o.APIVersion()
+	if group, ok := strings.CutSuffix(said, "/"); said == "" || ok && (group == "" || group == v.Kind.Group) {
+		o.SetAPIVersion(v.APIVersion())
+	}
 }
 
 // DecodeApplied is Decode for what an apply made of an object: explicit nulls

@@ -47,7 +47,7 @@ var ledger = []entry{
 	{name: "items of a list of definitions have kind and apiVersion", requests: `GET .*customresourcedefinitions`, theirs: `CustomResourceDefinitionList`, ours: `CustomResourceDefinitionList`},
 	{name: "field selectors of definitions are refused in the words for custom resources", requests: `fieldSelector=spec.group`, theirs: `^400`, ours: `^400`},
 	{name: "refusals of routes of definitions have details", requests: `customresourcedefinitions/`, theirs: `details: \{\}`, ours: `^4`},
-	{name: "a definition must say its kind", requests: `POST .*customresourcedefinitions$`, theirs: `^4`, ours: `^4`},
+	{name: "a definition of another kind is refused in the words for custom resources", requests: `POST .*customresourcedefinitions$`, theirs: `no kind \\?"Foo\\?" is registered`, ours: `must be CustomResourceDefinition`},
 	{name: "deleting a definition again changes nothing", requests: `DELETE .*ends.end.io$`, theirs: `deletionGracePeriodSeconds`, ours: `^200`},
 }
 
