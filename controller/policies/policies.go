@@ -130,7 +130,7 @@ func (c *Controller) settle(ctx context.Context, o *cache.Object) error {
 	if err := json.Unmarshal(view.JSON, p); err != nil {
 		return err
 	}
-	if p.Generation <= p.Status.ObservedGeneration || p.DeletionTimestamp != nil {
+	if p.Generation <= p.Status.ObservedGeneration {
 		return nil
 	}
 	body, err := json.Marshal(statusOf(p, typecheck.Check(p, c.Kinds.Load())))
