@@ -20,22 +20,22 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_validating_admission_policy_check_total",
-			Help: "Validation admission policy check total, labeled by policy and further identified by binding and enforcement action taken.",
+			Help: "[BETA] Validation admission policy check total, labeled by policy and further identified by binding and enforcement action taken.",
 		}, labels),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "apiserver_validating_admission_policy_check_duration_seconds",
-			Help:    "Validation admission latency for individual validation expressions in seconds, labeled by policy and further including binding and enforcement action taken.",
+			Help:    "[BETA] Validation admission latency for individual validation expressions in seconds, labeled by policy and further including binding and enforcement action taken.",
 			Buckets: []float64{0.0000005, 0.001, 0.01, 0.1, 1.0},
 		}, labels),
 	}
 	labels = labels[:3]
 	m.mutations = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "apiserver_mutating_admission_policy_check_total",
-		Help: "Mutation admission policy check total, labeled by policy and further identified by binding.",
+		Help: "[ALPHA] Mutation admission policy check total, labeled by policy and further identified by binding.",
 	}, labels)
 	m.mutationSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "apiserver_mutating_admission_policy_check_duration_seconds",
-		Help:    "Mutation admission latency for individual mutation expressions in seconds, labeled by policy and binding.",
+		Help:    "[ALPHA] Mutation admission latency for individual mutation expressions in seconds, labeled by policy and binding.",
 		Buckets: []float64{0.0000005, 0.001, 0.01, 0.1, 1.0},
 	}, labels)
 	r.MustRegister(m.checks, m.seconds, m.mutations, m.mutationSeconds)
