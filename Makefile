@@ -130,7 +130,6 @@ bench-authz: ## what authorization costs: a request by RBAC and behind 100 webho
 .PHONY: bench-admission
 bench-admission: ## what admission costs a request: 1 and 1,000 policies and webhooks for others, 100 policies that are for it, beside upstream's
 	cd bench && $(GO) run . admission -o ../docs/benchmarks.md
-	cd conformance && $(GO) test -run "^$$" -bench . -benchmem ./webhook
 
 .PHONY: bench-engine
 bench-engine: ## the engine alone beside upstream's and encoding/json: decode, default, validate, rules; compile

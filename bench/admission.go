@@ -39,6 +39,11 @@ func runAdmission(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	hooks, err := webhookRows(ctx)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, hooks...)
 	text := fmt.Sprintf("%s, %s, %d processors, %s, %s. Medians of %d rounds.\n\n", time.Now().UTC().Format("2006-01-02"), cpuModel(), runtime.NumCPU(),
 		runtime.Version(), versions(), *rounds) + admissionTable(rows, *rounds)
 	fmt.Println(text)

@@ -116,50 +116,72 @@ func (oneNamespace) Namespace(context.Context, string) (*cache.View, error) {
 	return &cache.View{JSON: []byte(`{"metadata":{"name":"default"}}`)}, nil
 }
 
-// ourPolicies lets one request through our step, with policies as they are stored.
-func ourPolicies(ctx context.Context, policies []*admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.ValidatingAdmissionPolicyBinding) (func() error, error) {
-	kinds := new(kind.Registry)
+// served are the kinds, widgets among them, and a cache over what is stored.
+func served(ctx context.Context, stored map[string]any) (kinds *kind.Registry, widgets *kind.Kind, c *cache.Cache, err error) {
+	kinds = new(kind.Registry)
 	for _, k := range builtin.All() {
 		kinds.Put(k)
 	}
 	crd := &apiextv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(admittedCRD), crd); err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	kind.DefaultCRD(crd)
-	k, err := kind.Compile(crd)
-	if err != nil {
+	if widgets, err = kind.Compile(crd); err != nil {
+		return nil, nil, nil, err
+	}
+	kinds.Put(widgets)
+	s := mem.New(mem.Options{})
+	for key, v := range stored {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if _, err := s.Create(ctx, key, text); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	return kinds, widgets, cache.New(s, cache.Options{}), nil
+}
+
+// ourWidget is the request to create a widget.
+func ourWidget(widgets *kind.Kind) (*admission.Request, error) {
+	v, d := widgets.Version("v1"), new(doc.Doc)
+	if _, err := v.Decode(d, []byte(admittedWidget)); err != nil {
 		return nil, err
 	}
-	kinds.Put(k)
-	s := mem.New(mem.Options{})
-	put := func(key string, v any) {
-		text, failed := json.Marshal(v)
-		if failed == nil && err == nil {
-			_, failed = s.Create(ctx, key, text)
-		}
-		if err == nil {
-			err = failed
-		}
+	return &admission.Request{Operation: admission.Create, Version: v, Namespace: "default", Name: "a", New: d, User: &authn.User{Name: "ann"}, Write: &meta.WriteOptions{}}, nil
+}
+
+// theirWidget is the same request.
+func theirWidget() (upadmission.Attributes, error) {
+	var object map[string]any
+	if err := json.Unmarshal([]byte(admittedWidget), &object); err != nil {
+		return nil, err
 	}
+	gv := schema.GroupVersion{Group: "demo.io", Version: "v1"}
+	return upadmission.NewAttributesRecord(&unstructured.Unstructured{Object: object}, nil, gv.WithKind("Widget"), "default", "a", gv.WithResource("widgets"), "",
+		upadmission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "ann"}), nil
+}
+
+// ourPolicies lets one request through our step, with policies as they are stored.
+func ourPolicies(ctx context.Context, policies []*admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.ValidatingAdmissionPolicyBinding) (func() error, error) {
+	stored := map[string]any{}
 	for i := range policies {
-		put("validatingadmissionpolicies/"+policies[i].Name, policies[i])
-		put("validatingadmissionpolicybindings/"+bindings[i].Name, bindings[i])
+		stored["validatingadmissionpolicies/"+policies[i].Name] = policies[i]
+		stored["validatingadmissionpolicybindings/"+bindings[i].Name] = bindings[i]
 	}
+	kinds, widgets, c, err := served(ctx, stored)
 	if err != nil {
 		return nil, err
 	}
 	registry := prom.NewRegistry()
 	step := policy.Validating(policy.Config{
-		Kinds: kinds.Load, Cache: cache.New(s, cache.Options{}), Host: oneNamespace{}, Authorizer: authz.Standard(), Logger: slog.New(slog.DiscardHandler),
+		Kinds: kinds.Load, Cache: c, Host: oneNamespace{}, Authorizer: authz.Standard(), Logger: slog.New(slog.DiscardHandler),
 		Metrics: admission.NewMetrics(registry), Checks: policy.NewMetrics(registry),
 	})
-	v, d := k.Version("v1"), new(doc.Doc)
-	if _, err := v.Decode(d, []byte(admittedWidget)); err != nil {
-		return nil, err
-	}
-	r := &admission.Request{Operation: admission.Create, Version: v, Namespace: "default", Name: "a", New: d, User: &authn.User{Name: "ann"}, Write: &meta.WriteOptions{}}
-	return func() error { return step.Validate(ctx, r) }, nil
+	r, err := ourWidget(widgets)
+	return func() error { return step.Validate(ctx, r) }, err
 }
 
 // theirPolicies lets the same request through upstream's dispatcher.
@@ -184,22 +206,21 @@ func theirPolicies(ctx context.Context, policies []*admissionv1.ValidatingAdmiss
 		hooks = append(hooks, validating.PolicyHook{Policy: p, Bindings: bindings[i : i+1], Evaluator: validating.NewValidator(
 			compile(&validating.ValidationCondition{Expression: p.Spec.Validations[0].Expression}), nil, compile(), compile(nil), p.Spec.FailurePolicy, nil)})
 	}
-	var object map[string]any
-	if err := json.Unmarshal([]byte(admittedWidget), &object); err != nil {
-		return nil, err
-	}
-	gv := schema.GroupVersion{Group: "demo.io", Version: "v1"}
-	a := upadmission.NewAttributesRecord(&unstructured.Unstructured{Object: object}, nil, gv.WithKind("Widget"), "default", "a", gv.WithResource("widgets"), "",
-		upadmission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "ann"})
-	return func() error { return dispatcher.Dispatch(ctx, a, widgetInterfaces{}, hooks) }, nil
+	a, err := theirWidget()
+	return func() error { return dispatcher.Dispatch(ctx, a, widgetInterfaces{}, hooks) }, err
 }
 
 // widgetInterfaces are those of a custom resource of one version.
 type widgetInterfaces struct{ upadmission.ObjectInterfaces }
 
-func (widgetInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
+// widgetVersions is made once, as upstream's server does.
+var widgetVersions = func() runtime.EquivalentResourceMapper {
 	r := runtime.NewEquivalentResourceRegistry()
 	gv := schema.GroupVersion{Group: "demo.io", Version: "v1"}
 	r.RegisterKindFor(gv.WithResource("widgets"), "", gv.WithKind("Widget"))
 	return r
+}()
+
+func (widgetInterfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper {
+	return widgetVersions
 }
