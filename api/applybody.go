@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -44,6 +45,11 @@ func (q *request) applyBody(body []byte, o *meta.WriteOptions) ([]byte, error) {
 		text := strings.Replace(fmt.Sprint(err), "map[string]json.RawMessage", "map[string]interface {}", 1)
 		return nil, status.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %s", text)
 	}
+	if created := root.At("metadata", "creationTimestamp"); created.Kind() == doc.String && !isTime(created.Text()) {
+		d.Remove("metadata", "creationTimestamp") // it is the server's, and here alone not even looked at
+		patch = d.AppendJSON(nil, d.Root().Node)
+		root = d.Root()
+	}
 	if name := root.At("metadata", "name"); !name.Exists() {
 		if root.At("metadata", "generateName").Exists() {
 			return patch, nil // it has the name of the object that is there, or none
@@ -52,6 +58,12 @@ func (q *request) applyBody(body []byte, o *meta.WriteOptions) ([]byte, error) {
 		patch = d.AppendJSON(nil, d.Root().Node)
 	}
 	return patch, nil
+}
+
+// isTime reports whether a text is a time as objects have it.
+func isTime(text string) bool {
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil
 }
 
 // applyYAML turns a body into JSON.

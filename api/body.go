@@ -247,6 +247,8 @@ func (q *request) undecodable(o *object, err error) error {
 		}
 		if k := d.Root().Get("kind").Text(); k != "" {
 			name = k
+		} else if q.kind.Builtin == nil { // of what kind it is, is asked first
+			return q.unreadable(o.sent, runtime.NewMissingKindErr(string(o.sent)))
 		}
 		if said := d.Root().Get("apiVersion").Text(); said != "" || q.kind.Builtin == nil {
 			version = versionOf(said)

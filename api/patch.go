@@ -216,6 +216,7 @@ func (q *request) applied(m *apply.Manager, patch []byte, o *meta.WriteOptions) 
 	return &change{
 		options: o,
 		scope:   q.part(),
+		named:   true,
 		track: func(_ *apply.Manager, live, next *doc.Doc) error {
 			apply.IgnoreTimestamps(live, next)
 			return nil

@@ -351,6 +351,9 @@ func (q *request) finished(next, old *doc.Doc) bool {
 // checkVersion compares what the new object says about the one it replaces.
 func (q *request) checkVersion(c *change, next, old *doc.Doc, obj *cache.Object) error {
 	n := meta.Object{Doc: next}
+	if uid, have := n.UID(), (meta.Object{Doc: old}).UID(); c.versioned && uid != "" && uid != have {
+		return status.Conflict(q.kind.GroupResource(), q.name, uidMismatch(obj.Key, uid, have, c.options.DryRun))
+	}
 	switch rv := n.ResourceVersion(); {
 	case rv == "" || rv == "0":
 		if (c.versioned || c.named) && (q.kind.Builtin == nil || !q.kind.Builtin.AllowUnconditionalUpdate) {
@@ -361,9 +364,6 @@ func (q *request) checkVersion(c *change, next, old *doc.Doc, obj *cache.Object)
 			return status.Plain500(err.Error())
 		}
 		return status.Conflict(q.kind.GroupResource(), q.name, errModified)
-	}
-	if uid, have := n.UID(), (meta.Object{Doc: old}).UID(); c.versioned && uid != "" && uid != have {
-		return status.Conflict(q.kind.GroupResource(), q.name, uidMismatch(obj.Key, uid, have, c.options.DryRun))
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ var objectMeta = sync.OnceValue(func() *Schema {
 	texts := &Schema{Type: "object", Additional: text}
 
 	owner := object(map[string]*Schema{
-		"apiVersion": text, "kind": text, "name": text, "uid": text,
+		"apiVersion": text, "kind": text, "name": text,
+		"uid":        {Type: "string", Default: []byte(`""`)}, // so that an apply without it is refused by validation
 		"controller": flag, "blockOwnerDeletion": flag,
 	})
 	owner.MapType = "atomic"
