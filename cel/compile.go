@@ -111,15 +111,16 @@ type compiler struct {
 	slots int
 	opt   bool          // oldSelf is optional
 	lang  *langCompiler // nil: a rule over self
+	paths *paths
 }
 
 // compileError carries an error out of the compiler.
 type compileError struct{ err error }
 
-// compile is the program for a checked tree. The error says why it cannot be
+// program is the program for a checked tree. The error says why it cannot be
 // made: the text is what upstream says where it fails too.
-func (e *Env) compile(tree *ast.AST, self *Type, optionalOldSelf bool) (root *code, slots int, err error) {
-	c := &compiler{env: e, ast: tree, refs: tree.ReferenceMap(), self: self, slots: firstLocal, opt: optionalOldSelf}
+func (ts *TypeSet) program(tree *ast.AST, self *Type, optionalOldSelf bool) (root *code, slots int, err error) {
+	c := &compiler{env: ts.env, ast: tree, refs: tree.ReferenceMap(), self: self, slots: firstLocal, opt: optionalOldSelf, paths: &ts.paths}
 	err = c.catch(func() { root = c.node(tree.Expr()) })
 	return root, c.slots, err
 }
@@ -257,7 +258,10 @@ func (c *compiler) variable(name string) *code {
 			if c.lang != nil {
 				c.lang.used(v)
 			}
-			return pathCode(&path{slot: v.slot, init: v.init, root: costSelect}, v.param)
+			if v.init != nil {
+				return pathCode(newPath(path{slot: v.slot, init: v.init, root: costSelect}), v.param)
+			}
+			return pathCode(c.paths.variable(v.slot), v.param)
 		}
 	}
 	if c.lang != nil {
@@ -265,19 +269,19 @@ func (c *compiler) variable(name string) *code {
 	}
 	switch name {
 	case "self":
-		return pathCode(&path{slot: slotSelf, root: costSelect}, c.self)
+		return pathCode(c.paths.variable(slotSelf), c.self)
 	case "oldSelf":
 		if c.opt {
-			return pathCode(&path{slot: slotOldSelf, root: costSelect}, nil)
+			return pathCode(c.paths.variable(slotOldSelf), nil)
 		}
-		return pathCode(&path{slot: slotOldSelf, root: costSelect}, c.self)
+		return pathCode(c.paths.variable(slotOldSelf), c.self)
 	}
 	c.fail("undeclared reference to '%s'", name)
 	return nil
 }
 
 func pathCode(p *path, param *Type) *code {
-	return &code{eval: p.eval, path: p, param: param}
+	return &code{eval: p.alone, path: p, param: param}
 }
 
 // extend is the path that continues a node with one step.
@@ -288,10 +292,12 @@ func (c *compiler) extend(operand *code, s step, test bool) *code {
 	if operand.attr != nil {
 		return operand.attr.extend(s, test)
 	}
-	p := &path{slot: -1, root: costSelect}
+	p := path{slot: -1, root: costSelect}
+	var from *path
 	switch {
 	case operand.path != nil && !operand.path.test:
-		*p = *operand.path
+		from = operand.path
+		p = *from
 	case operand.choose != nil:
 		p.base, p.choose, p.root = operand.eval, operand.choose, 0
 	default:
@@ -307,7 +313,7 @@ func (c *compiler) extend(operand *code, s step, test bool) *code {
 		case t.Kind == Object && s.index == nil && s.key.kind == KindString:
 			if name, ok := Unescape(s.key.text()); ok {
 				if f := t.field(name); f != nil && f.Type != nil {
-					s.typ, s.field, s.name = t, f, name
+					s.typ, s.field = t, f
 					param = f.Type
 				}
 			}
@@ -317,13 +323,15 @@ func (c *compiler) extend(operand *code, s step, test bool) *code {
 			param = t.Elem
 		}
 	}
-	p.steps = append(append(make([]step, 0, len(p.steps)+1), p.steps...), s)
 	for i := range p.steps {
 		if p.steps[i].optional {
 			param = nil
 		}
 	}
-	return pathCode(p, param)
+	if s.optional {
+		param = nil
+	}
+	return pathCode(c.paths.extend(from, p, s), param)
 }
 
 func (c *compiler) selection(e ast.Expr) *code {

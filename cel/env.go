@@ -144,6 +144,7 @@ type TypeSet struct {
 	provider *provider
 	same     map[*Type]*Type // the shared types equal to those of the tree
 	hashes   hasher
+	paths    paths
 
 	mu   sync.Mutex
 	last lastChecker // the rules of one node are compiled one after the other
@@ -169,6 +170,7 @@ func (ts *TypeSet) Release() {
 	clear(ts.same)
 	clear(ts.hashes.known)
 	ts.provider.forget()
+	ts.paths.forget()
 }
 
 // share is the type equal to t that the sets of an Env share.
@@ -274,7 +276,7 @@ func (ts *TypeSet) compile(expr string, self *Type, o CompileOptions) (*Program,
 		p.usesOldSelf = p.usesOldSelf || r.Name == "oldSelf"
 	}
 	*tree = *checked // the estimate takes the tree that Parse returned
-	if err := p.compile(ts.env, checked, self, o.OptionalOldSelf); err != nil {
+	if err := p.compile(ts, checked, self, o.OptionalOldSelf); err != nil {
 		return nil, prefixed(prefix, err)
 	}
 	cost, err := ts.env.base.EstimateCost(parsed, &estimator{self: self})

@@ -168,7 +168,7 @@ type langCompiler struct {
 }
 
 func (lc *langCompiler) compile(tree *ast.AST) (*code, int, error) {
-	c := &compiler{env: lc.lang.env, ast: tree, refs: tree.ReferenceMap(), slots: firstLocal, lang: lc}
+	c := &compiler{env: lc.lang.env, ast: tree, refs: tree.ReferenceMap(), slots: firstLocal, lang: lc, paths: new(paths)}
 	var root *code
 	err := c.catch(func() { root = c.node(tree.Expr()) })
 	return root, c.slots, err
@@ -207,7 +207,7 @@ func (lc *langCompiler) global(c *compiler, name string) *code {
 	if lc.trace != nil {
 		return (&attribute{path: path{slot: slot, root: costSelect}, name: name}).code()
 	}
-	return pathCode(&path{slot: slot, root: costSelect}, lc.lang.schemas[name])
+	return pathCode(c.paths.variable(slot), lc.lang.schemas[name])
 }
 
 // checkNewKey refuses a key that a map literal cannot have, or has already.

@@ -11,7 +11,6 @@ import (
 type step struct {
 	typ      *Type  // the type of the object that the step reads, if it is known to be one
 	field    *Field // the member of typ
-	name     string // the member's name in the document
 	item     bool   // typ is a list and key a constant index into it
 	key      Value  // the key, as the rule spells it, if it is constant
 	index    evalFn // the key, if it is not
@@ -32,6 +31,7 @@ type path struct {
 	steps  []step
 	test   bool   // has(): the last step tests presence
 	root   uint64 // the price of the root
+	alone  evalFn // eval
 }
 
 // eval is the path's value where it stands alone.
@@ -156,7 +156,7 @@ func (p *path) walk(fr *frame, v Value) (Value, int) {
 		if n.ShapeIndex() != 0 && s.field.Slot >= 0 {
 			c = d.Slot(n, s.field.Slot)
 		} else {
-			c = d.Member(n, s.name)
+			c = d.Member(n, s.field.Name)
 		}
 		last := i == len(p.steps)-1
 		if k := c.Kind(); k == doc.Absent || k == doc.Null {
@@ -193,7 +193,7 @@ func (s *step) result() *Type {
 // apply is v with one step applied, as qualify does it.
 func (s *step) apply(fr *frame, v Value, test bool) (Value, bool) {
 	if s.field != nil && v.kind == KindMap && v.flag == flagFromDoc && v.typ == s.typ {
-		n := member(v.doc(), v.node, s.field.Slot, s.name)
+		n := member(v.doc(), v.node, s.field.Slot, s.field.Name)
 		if n.Kind() != doc.Absent && n.Kind() != doc.Null {
 			got := load(v.doc(), n, s.field.Type)
 			return got, got.kind != KindError

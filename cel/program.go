@@ -28,8 +28,8 @@ type Program struct {
 }
 
 // compile makes the closures.
-func (p *Program) compile(e *Env, tree *ast.AST, self *Type, optionalOldSelf bool) error {
-	root, slots, err := e.compile(tree, self, optionalOldSelf)
+func (p *Program) compile(ts *TypeSet, tree *ast.AST, self *Type, optionalOldSelf bool) error {
+	root, slots, err := ts.program(tree, self, optionalOldSelf)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (ts *TypeSet) quick(expr string, self *Type, o CompileOptions) *Program {
 	for _, r := range checked.ReferenceMap() {
 		p.usesOldSelf = p.usesOldSelf || r.Name == "oldSelf"
 	}
-	if p.compile(ts.env, checked, self, o.OptionalOldSelf) != nil {
+	if p.compile(ts, checked, self, o.OptionalOldSelf) != nil {
 		return nil
 	}
 	var err error
