@@ -166,7 +166,7 @@ func (c *compiler) node(e ast.Expr) *code {
 func (c *compiler) anyNode(e ast.Expr) *code {
 	switch e.Kind() {
 	case ast.LiteralKind:
-		return constant(asciiFlag(fromRef(e.AsLiteral())))
+		return c.paths.constant(asciiFlag(fromRef(e.AsLiteral())))
 	case ast.IdentKind:
 		return c.ident(e)
 	case ast.SelectKind:
@@ -343,7 +343,7 @@ func (c *compiler) selection(e ast.Expr) *code {
 	}
 	sel := e.AsSelect()
 	operand := c.node(sel.Operand())
-	out := c.extend(operand, step{key: constString(sel.FieldName())}, sel.IsTestOnly())
+	out := c.extend(operand, step{key: c.paths.constant(constString(sel.FieldName())).konst}, sel.IsTestOnly())
 	if !sel.IsTestOnly() {
 		if c.ast.GetType(e.ID()).Kind() == types.StringKind {
 			out.str = c.plainText(out.path)
@@ -354,14 +354,13 @@ func (c *compiler) selection(e ast.Expr) *code {
 	if out.path == nil {
 		return out
 	}
-	eval := out.path.eval
-	general := func(fr *frame) tri { return fr.verdict(eval(fr)) }
-	if out.test, out.inverse = directPresence(out.path, general); out.test == nil {
-		if out.test = c.plainPresence(out.path, general); out.test != nil {
-			out.eval = valueOfTest(out.test)
-		}
+	if out.test, out.inverse = out.path.present, out.path.absent; out.test != nil {
+		return out
 	}
-	if out.test == nil {
+	general := out.path.presence
+	if out.test = c.plainPresence(out.path, general); out.test != nil {
+		out.eval = valueOfTest(out.test)
+	} else {
 		out.test = general
 	}
 	return out
@@ -382,7 +381,7 @@ func (c *compiler) indexing(e ast.Expr, optional bool) *code {
 			}
 			c.fail("%w", bad.err())
 		}
-		s.key = *key.konst
+		s.key = key.konst
 	} else {
 		s.index = key.asBranch()
 	}

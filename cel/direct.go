@@ -96,15 +96,23 @@ func (d *direct) container(fr *frame) (*doc.Doc, doc.Node) {
 	return (*doc.Doc)(v.ptr), v.node
 }
 
-// own is the member that the only step of a path leads to; Absent if a direct
-// read fails.
-func (d *direct) own(fr *frame) (*doc.Doc, doc.Node) {
-	v := &fr.slots[d.slot]
-	if v.typ != d.typ || v.flag != flagFromDoc || v.node.ShapeIndex() == 0 {
+// own is a path of one step, to a member of the object that a variable is: small, since most of what rules keep is such paths.
+type own struct {
+	typ      *Type // of the variable
+	slot, at int   // the variable's, and the member's
+}
+
+// own is the path, if it has but one step to a member.
+func (d *direct) own() own { return own{d.typ, d.slot, d.one} }
+
+// node is the member; Absent if a direct read fails.
+func (o *own) node(fr *frame) (*doc.Doc, doc.Node) {
+	v := &fr.slots[o.slot]
+	if v.typ != o.typ || v.flag != flagFromDoc || v.node.ShapeIndex() == 0 {
 		return nil, doc.Node{}
 	}
 	text := (*doc.Doc)(v.ptr)
-	return text, text.Slot(v.node, d.one)
+	return text, text.Slot(v.node, o.at)
 }
 
 // directContainer is the direct form of a node whose value has a size.
@@ -221,7 +229,7 @@ func directEquality(a, b *code, negated bool, general testFn) testFn {
 	switch x.want {
 	case KindString:
 		if x.one >= 0 && y.one >= 0 {
-			return ownTexts(x, y, negated, general)
+			return ownTexts(x.own(), y.own(), x.units+y.units, negated, general)
 		}
 		return func(fr *frame) tri {
 			s, n, ok := x.text(fr)
@@ -263,7 +271,7 @@ func directConstant(x direct, k Value, negated bool, general testFn) testFn {
 	case KindString:
 		want, size := k.text(), uint64(k.runes())
 		if x.one >= 0 {
-			return ownText(x, want, size, negated, general)
+			return ownText(x.own(), want, x.units, size, negated, general)
 		}
 		return func(fr *frame) tri {
 			s, n, ok := x.text(fr)
@@ -279,8 +287,9 @@ func directConstant(x direct, k Value, negated bool, general testFn) testFn {
 			kind = jsonKind[Bool]
 		}
 		if x.one >= 0 {
+			x := x.own()
 			return func(fr *frame) tri {
-				_, n := x.own(fr)
+				_, n := x.node(fr)
 				if n.Kind() != kind {
 					return general(fr)
 				}
@@ -306,17 +315,17 @@ func directConstant(x direct, k Value, negated bool, general testFn) testFn {
 // ownText is == or != of a member of a variable and a text.
 //
 //go:noinline
-func ownText(x direct, want string, size uint64, negated bool, general testFn) testFn {
+func ownText(x own, want string, units, size uint64, negated bool, general testFn) testFn {
 	if size >= uint64(len(tenths)) {
 		return general
 	}
 	return func(fr *frame) tri {
-		text, n := x.own(fr)
+		text, n := x.node(fr)
 		if n.Kind() != doc.String || !n.ASCII() {
 			return general(fr)
 		}
 		length := uint64(n.Len())
-		fr.cost += x.units + tenths[min(length, size)]
+		fr.cost += units + tenths[min(length, size)]
 		return truth((length == uint64(len(want)) && text.Str(n) == want) != negated)
 	}
 }
@@ -324,11 +333,10 @@ func ownText(x direct, want string, size uint64, negated bool, general testFn) t
 // ownTexts is == or != of members of two variables.
 //
 //go:noinline
-func ownTexts(x, y direct, negated bool, general testFn) testFn {
-	units := x.units + y.units
+func ownTexts(x, y own, units uint64, negated bool, general testFn) testFn {
 	return func(fr *frame) tri {
-		a, n := x.own(fr)
-		b, m := y.own(fr)
+		a, n := x.node(fr)
+		b, m := y.node(fr)
 		if n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
 			return general(fr)
 		}
@@ -363,7 +371,7 @@ func directPresence(p *path, general testFn) (test, inverse testFn) {
 		parents.one = parents.slots[0].at
 	}
 	if len(parents.slots) == 0 {
-		return ownPresence(d, want, units, general)
+		return ownPresence(own{d.typ, d.slot, d.slots[0].at}, want, units, general)
 	}
 	return presence(&parents, slot, want, units, general)
 }
@@ -400,14 +408,13 @@ func presence(parents *direct, slot int, want doc.Kind, units uint64, general te
 // ownPresence is has() of a member of the variable itself.
 //
 //go:noinline
-func ownPresence(d direct, want doc.Kind, units uint64, general testFn) (test, inverse testFn) {
-	d.one = d.slots[0].at
+func ownPresence(o own, want doc.Kind, units uint64, general testFn) (test, inverse testFn) {
 	test = func(fr *frame) tri {
-		v := &fr.slots[d.slot]
-		if v.typ != d.typ || v.flag != flagFromDoc || v.node.ShapeIndex() == 0 {
+		v := &fr.slots[o.slot]
+		if v.typ != o.typ || v.flag != flagFromDoc || v.node.ShapeIndex() == 0 {
 			return general(fr)
 		}
-		switch (*doc.Doc)(v.ptr).Slot(v.node, d.one).Kind() {
+		switch (*doc.Doc)(v.ptr).Slot(v.node, o.at).Kind() {
 		case want:
 			fr.cost += units
 			return yes
@@ -418,9 +425,9 @@ func ownPresence(d direct, want doc.Kind, units uint64, general testFn) (test, i
 		return general(fr)
 	}
 	inverse = func(fr *frame) tri {
-		v := &fr.slots[d.slot]
-		if v.typ == d.typ && v.flag == flagFromDoc && v.node.ShapeIndex() != 0 {
-			switch (*doc.Doc)(v.ptr).Slot(v.node, d.one).Kind() {
+		v := &fr.slots[o.slot]
+		if v.typ == o.typ && v.flag == flagFromDoc && v.node.ShapeIndex() != 0 {
+			switch (*doc.Doc)(v.ptr).Slot(v.node, o.at).Kind() {
 			case want:
 				fr.cost += units + 1
 				return no

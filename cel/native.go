@@ -494,7 +494,7 @@ func (c *compiler) splitItem(list, index ast.Expr) *code {
 	}
 	args := c.arguments(list)
 	read, n := textOf(args[0]), int(key.Int())
-	plain := c.extend(c.plainFunction(list, args), step{key: key}, false)
+	plain := c.extend(c.plainFunction(list, args), step{key: &key}, false)
 	if read == nil {
 		return plain
 	}

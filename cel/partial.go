@@ -161,10 +161,7 @@ func (a *attribute) overlap(fr *frame) Value {
 		if i == len(a.steps) {
 			return unknownValue(trail)
 		}
-		key := a.steps[i].key
-		if a.steps[i].index != nil {
-			key = a.steps[i].index(fr)
-		}
+		key := a.steps[i].value(fr)
 		switch key.kind {
 		case KindError:
 			return unknownValue(trail)

@@ -11,9 +11,9 @@ import (
 type step struct {
 	typ      *Type  // the type of the object that the step reads, if it is known to be one
 	field    *Field // the member of typ
-	item     bool   // typ is a list and key a constant index into it
-	key      Value  // the key, as the rule spells it, if it is constant
+	key      *Value // the key, as the rule spells it, if it is constant
 	index    evalFn // the key, if it is not
+	item     bool   // typ is a list and key a constant index into it
 	optional bool
 	strict   bool // looking for a member of what has none is an error, even in has()
 }
@@ -32,6 +32,8 @@ type path struct {
 	test   bool   // has(): the last step tests presence
 	root   uint64 // the price of the root
 	alone  evalFn // eval
+
+	present, absent testFn // has() and its opposite where they can be read directly, else nil
 }
 
 // eval is the path's value where it stands alone.
@@ -47,6 +49,9 @@ func (p *path) eval(fr *frame) Value {
 	fr.cost += p.root
 	return p.resolve(fr)
 }
+
+// presence is has(), whatever the path is.
+func (p *path) presence(fr *frame) tri { return fr.verdict(p.eval(fr)) }
 
 // discount is the price of the root of has() over ?:, which has none: one unit
 // comes back, but only at the end.
@@ -190,6 +195,14 @@ func (s *step) result() *Type {
 	return nil
 }
 
+// value is the key.
+func (s *step) value(fr *frame) Value {
+	if s.index != nil {
+		return s.index(fr)
+	}
+	return *s.key
+}
+
 // apply is v with one step applied, as qualify does it.
 func (s *step) apply(fr *frame, v Value, test bool) (Value, bool) {
 	if s.field != nil && v.kind == KindMap && v.flag == flagFromDoc && v.typ == s.typ {
@@ -201,11 +214,10 @@ func (s *step) apply(fr *frame, v Value, test bool) (Value, bool) {
 		if test {
 			return Value{}, false
 		}
-		return noSuchKey(s.key), false
+		return noSuchKey(*s.key), false
 	}
-	key := s.key
+	key := s.value(fr)
 	if s.index != nil {
-		key = s.index(fr)
 		if key.kind == KindUnknown {
 			return key, true
 		}

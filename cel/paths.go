@@ -2,12 +2,20 @@ package cel
 
 import "sync"
 
-// This file lets the rules of one version share their paths: rules that stand at one place mention the same members again and again.
+// This file lets the rules of one version share their paths and constants: rules that stand at one place mention the same members again and again.
 
-// paths are those that are made of variables and constant steps, one of each. The zero value is empty. It is safe for concurrent use.
+// paths are those that are made of variables and constant steps, one of each, and constants. The zero value is empty. It is safe for concurrent use.
 type paths struct {
-	mu   sync.Mutex
-	made map[pathKey]*path
+	mu        sync.Mutex
+	made      map[pathKey]*path
+	constants map[constKey]code
+}
+
+// constKey is a constant text or number.
+type constKey struct {
+	kind Kind
+	bits uint64
+	text string
 }
 
 // pathKey is what makes a path out of another one.
@@ -19,14 +27,15 @@ type pathKey struct {
 	typ                    *Type
 	field                  *Field
 	item, optional, strict bool
-	kind                   Kind
-	bits                   uint64
-	text                   string
+	key                    constKey
 }
 
 func newPath(p path) *path {
 	q := &p
 	q.alone = q.eval
+	if q.test {
+		q.present, q.absent = directPresence(q, q.presence)
+	}
 	return q
 }
 
@@ -64,21 +73,45 @@ func (ps *paths) extend(from *path, p path, s step) *path {
 			return build()
 		}
 	}
-	key := pathKey{from: from, slot: p.slot, root: p.root, test: p.test, typ: s.typ, field: s.field, item: s.item, optional: s.optional, strict: s.strict, kind: s.key.kind}
-	switch s.key.kind {
-	case KindString:
-		key.text = s.key.text()
-	case KindInt:
-		key.bits = s.key.bits
-	default:
+	key, ok := constKeyOf(*s.key)
+	if !ok {
 		return build()
 	}
-	return ps.one(key, build)
+	return ps.one(pathKey{from: from, slot: p.slot, root: p.root, test: p.test, typ: s.typ, field: s.field, item: s.item, optional: s.optional, strict: s.strict, key: key}, build)
+}
+
+func constKeyOf(v Value) (key constKey, ok bool) {
+	switch v.kind {
+	case KindString:
+		return constKey{kind: v.kind, text: v.text()}, true
+	case KindInt, KindBool:
+		return constKey{kind: v.kind, bits: v.bits}, true
+	}
+	return constKey{}, false
+}
+
+// constant is the code of a constant, which texts and numbers share.
+func (ps *paths) constant(v Value) *code {
+	key, ok := constKeyOf(v)
+	if !ok {
+		return constant(v)
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	c, ok := ps.constants[key]
+	if !ok {
+		if ps.constants == nil {
+			ps.constants = map[constKey]code{}
+		}
+		c = *constant(v)
+		ps.constants[key] = c
+	}
+	return &c
 }
 
 // forget makes room: paths stay what they are.
 func (ps *paths) forget() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	ps.made = nil
+	ps.made, ps.constants = nil, nil
 }

@@ -25,7 +25,7 @@ func (c *compiler) plainPathOf(p *path) (plainPath, bool) {
 		if s.field != nil || s.item || s.index != nil || s.optional || s.key.kind != KindString {
 			return plainPath{}, false
 		}
-		out.names = append(out.names, s.key)
+		out.names = append(out.names, *s.key)
 	}
 	return out, true
 }

@@ -2,6 +2,7 @@ package cel
 
 import (
 	"hash/maphash"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -27,6 +28,7 @@ type shared struct {
 	mu       sync.Mutex
 	types    map[uint64]weak.Pointer[Type] // by hash; one of each is enough
 	programs map[ruleKey]weak.Pointer[Program]
+	sweep    int // programs: when so many are known, those that are gone are forgotten
 }
 
 func newShared() *shared {
@@ -74,15 +76,11 @@ func (s *shared) put(k ruleKey, p *Program) *Program {
 	if known := s.programs[k].Value(); known != nil {
 		return known
 	}
-	w := weak.Make(p)
-	s.programs[k] = w
-	runtime.AddCleanup(p, func(k ruleKey) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.programs[k] == w {
-			delete(s.programs, k)
-		}
-	}, k)
+	s.programs[k] = weak.Make(p)
+	if len(s.programs) > s.sweep {
+		maps.DeleteFunc(s.programs, func(_ ruleKey, w weak.Pointer[Program]) bool { return w.Value() == nil })
+		s.sweep = 2*len(s.programs) + 64
+	}
 	return p
 }
 
