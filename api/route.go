@@ -70,10 +70,6 @@ func (q *request) servePath() error {
 }
 
 func (q *request) health(endpoint, only string) {
-	if strings.Contains(only, "/") {
-		q.plain(http.StatusNotFound, "404 page not found\n")
-		return
-	}
 	q.h.health.serve(q, endpoint, only)
 }
 

@@ -59,7 +59,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Cache:  s.cache,
 		Authn:  s.authn,
 		Authz:  requests,
-		Checks: []api.Check{{Name: "etcd", Do: p.store.Ping}},
+		Checks: append([]api.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks()...),
 		Logger: s.logger,
 
 		Snapshot:  snapshotOf(p.store),

@@ -2,13 +2,16 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/authz/abac"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/authz/follow"
@@ -32,6 +35,21 @@ type authorization struct {
 	nodes    *follow.Follower // of what nodes are related to; nil without the Node authorizer
 	defaults roles.Config
 	gather   *roles.Aggregator
+	rolesAre atomic.Bool // the default ones, there
+}
+
+// checks are those of a server that decides by roles, as kube-apiserver names
+// them.
+func (z *authorization) checks() []api.Check {
+	if !z.byRoles {
+		return nil
+	}
+	return []api.Check{{Name: "poststarthook/rbac/bootstrap-roles", Do: func(context.Context) error {
+		if !z.rolesAre.Load() {
+			return errors.New("not finished")
+		}
+		return nil
+	}}}
 }
 
 // keepStrangersOut lets nobody in without a credential where the flags say that
@@ -103,6 +121,7 @@ func (s *Server) syncRoles(ctx context.Context) error {
 		if err := roles.Ensure(ctx, s.authz.defaults); err != nil {
 			return fmt.Errorf("unable to initialize roles: %w", err)
 		}
+		s.authz.rolesAre.Store(true)
 	}
 	if s.authz.nodes != nil {
 		if err := s.authz.nodes.Sync(ctx); err != nil {

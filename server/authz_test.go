@@ -105,6 +105,9 @@ func TestRolesDecide(t *testing.T) {
 		{"bob", "GET", "/metrics", 403, `forbidden: User \"bob\" cannot get path \"/metrics\"`},
 		{"mon", "GET", "/metrics", 200, ""},
 		{"mon", "GET", "/readyz/etcd", 200, ""},
+		{"mon", "GET", "/readyz/poststarthook/rbac/bootstrap-roles", 200, "ok"},
+		{"mon", "GET", "/livez/poststarthook/rbac/bootstrap-roles", 200, "ok"},
+		{"mon", "GET", "/readyz/poststarthook/rbac", 404, "404 page not found"},
 		{"bob", "GET", "/apis", 200, ""},
 		{"bob", "GET", "/openapi/v3", 200, ""},
 		{"bob", "GET", "/nothing", 403, ""},
@@ -390,5 +393,21 @@ func TestChainOverHTTP(t *testing.T) {
 		if strings.Contains(text, line) {
 			t.Errorf("metrics have %s", line)
 		}
+	}
+}
+
+// Before the default roles are there, a server that decides by them is not well.
+func TestDefaultRolesAreWaitedFor(t *testing.T) {
+	z := &authorization{byRoles: true}
+	check := z.checks()[0]
+	if err := check.Do(t.Context()); err == nil || err.Error() != "not finished" || check.Name != "poststarthook/rbac/bootstrap-roles" {
+		t.Errorf("before: got %v of %s", err, check.Name)
+	}
+	z.rolesAre.Store(true)
+	if err := check.Do(t.Context()); err != nil {
+		t.Errorf("after: got %v", err)
+	}
+	if checks := (&authorization{}).checks(); len(checks) > 0 {
+		t.Errorf("without roles: got %v", checks)
 	}
 }

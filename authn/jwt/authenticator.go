@@ -141,7 +141,7 @@ func (a *Authenticator) Run(ctx context.Context) {
 		return
 	}
 	w := watchfile.New(func() { a.check(ctx) }, a.options.File)
-	w.Logger = a.options.Logger
+	w.Logger, w.What = a.options.Logger, "authentication config"
 	w.Run(ctx)
 }
 

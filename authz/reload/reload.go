@@ -209,7 +209,7 @@ func (z *Authorizer) Run(ctx context.Context) {
 	}
 	z.mu.Lock()
 	z.watcher = watchfile.New(func() { z.Check(ctx) }, z.paths()...)
-	z.watcher.Interval, z.watcher.Logger = z.Interval, z.Logger
+	z.watcher.Interval, z.watcher.Logger, z.watcher.What = z.Interval, z.Logger, "authorization config"
 	z.mu.Unlock()
 	z.Check(ctx)
 	z.watcher.Run(ctx)

@@ -13,6 +13,7 @@ package watchfile
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -32,6 +33,9 @@ type Watcher struct {
 	Interval time.Duration // between calls without an event; 0: one minute
 	Check    func()        // what is called
 	Logger   *slog.Logger  // nil: slog.Default()
+	What     string        // is watched, in log lines: "authorization config"
+
+	open func() (*fsnotify.Watcher, error)
 
 	mu      sync.Mutex
 	paths   []string
@@ -41,7 +45,7 @@ type Watcher struct {
 
 // New returns a Watcher of files.
 func New(check func(), paths ...string) *Watcher {
-	return &Watcher{Check: check, paths: paths, changed: make(chan struct{}, 1)}
+	return &Watcher{Check: check, paths: paths, changed: make(chan struct{}, 1), open: fsnotify.NewWatcher}
 }
 
 // Set makes other files those that are watched. It may be called from Check.
@@ -92,17 +96,18 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
-	notify, err := fsnotify.NewWatcher()
+	failed := func(err error) { logger.Error("watching "+w.What+" file", "err", err) }
+	notify, err := w.open()
 	var events chan fsnotify.Event
 	var errs chan error
 	if err != nil {
-		logger.Warn("files are only looked at in intervals", "interval", interval, "error", err)
+		failed(fmt.Errorf("error creating file watcher, falling back to poll at interval %s: %w", interval, err))
 	} else {
 		defer notify.Close()
 		events, errs = notify.Events, notify.Errors
 	}
 	watched := map[string]bool{}
-	w.follow(notify, watched, logger)
+	w.follow(notify, watched, failed)
 	again := w.wanted()
 	for {
 		select {
@@ -111,7 +116,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		case <-ticks.C:
 		case <-again:
 		case err := <-errs:
-			logger.Debug("events of files may be lost", "error", err)
+			failed(err)
 		case <-events:
 			drain(events)
 		case <-w.changed:
@@ -119,7 +124,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.follow(notify, watched, logger)
+		w.follow(notify, watched, failed)
 		w.Check()
 		again = w.wanted()
 	}
@@ -127,7 +132,7 @@ func (w *Watcher) Run(ctx context.Context) {
 
 // follow makes the directories of the paths those that are watched. One that
 // cannot be watched now is tried again at the next call.
-func (w *Watcher) follow(notify *fsnotify.Watcher, watched map[string]bool, logger *slog.Logger) {
+func (w *Watcher) follow(notify *fsnotify.Watcher, watched map[string]bool, failed func(error)) {
 	if notify == nil {
 		return
 	}
@@ -150,7 +155,7 @@ func (w *Watcher) follow(notify *fsnotify.Watcher, watched map[string]bool, logg
 			continue
 		}
 		if err := notify.Add(dir); err != nil {
-			logger.Debug("directory is only looked at in intervals", "directory", dir, "error", err)
+			failed(fmt.Errorf("directory %s: %w", dir, err))
 			continue
 		}
 		watched[dir] = true

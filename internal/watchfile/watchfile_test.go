@@ -1,11 +1,17 @@
 package watchfile
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // This file changes files in the ways in which files are changed.
@@ -115,6 +121,39 @@ func TestIntervals(t *testing.T) {
 		case <-calls:
 		case <-done:
 			return
+		}
+	}
+}
+
+// Where there are no events, that is said, and the intervals remain.
+func TestWithoutEvents(t *testing.T) {
+	for _, row := range []struct {
+		path string
+		open func() (*fsnotify.Watcher, error)
+		want string
+	}{
+		{"f", func() (*fsnotify.Watcher, error) { return nil, errors.New("too many") },
+			`level=ERROR msg="watching some config file" err="error creating file watcher, falling back to poll at interval 1ms: too many"`},
+		{"none/f", fsnotify.NewWatcher, `level=ERROR msg="watching some config file" err="directory `},
+	} {
+		var log bytes.Buffer
+		calls := make(chan bool)
+		ctx, stop := context.WithCancel(t.Context())
+		w := New(func() {
+			select {
+			case calls <- true:
+			case <-ctx.Done():
+			}
+		}, filepath.Join(t.TempDir(), row.path))
+		w.Interval, w.Logger, w.What, w.open = time.Millisecond, slog.New(slog.NewTextHandler(&log, nil)), "some config", row.open
+		done := make(chan struct{})
+		go func() { defer close(done); w.Run(ctx) }()
+		<-calls
+		<-calls
+		stop()
+		<-done
+		if !strings.Contains(log.String(), row.want) {
+			t.Errorf("%s: got %s", row.path, log.String())
 		}
 	}
 }
