@@ -36,8 +36,14 @@ func (p *program) validate(ctx context.Context, new, old *doc.Doc, at Scope, met
 	if p.hasRules {
 		p.compileRules()
 	}
-	if len(metadata) == 0 && len(scale) == 0 && p.ok(ctx, new, old, at) {
-		return Result{}
+	if len(metadata) == 0 && len(scale) == 0 {
+		w := newWork(ctx, maxSteps)
+		if p.ok(&w, new, old, at) {
+			return Result{}
+		}
+		if err := w.err(nil); err != nil { // the slow path would end there, too, and later
+			return Result{Errors: field.ErrorList{err}}
+		}
 	}
 	return p.explain(ctx, new, old, at, metadata, scale)
 }
@@ -90,14 +96,13 @@ func (p *Program) ValidateDefaultRules(ctx context.Context, d *doc.Doc, path *fi
 }
 
 // ok is the fast path. Ratcheting only forgives, so it may leave it out.
-func (p *program) ok(ctx context.Context, new, old *doc.Doc, at Scope) bool {
+func (p *program) ok(w *work, new, old *doc.Doc, at Scope) bool {
 	root := new.Root().Node
-	w := newWork(ctx, maxSteps)
 	switch at {
 	case Status:
 		if status := p.root.prop("status"); status != nil {
 			x := new.Root().Get("status").Node
-			if x.Kind() != doc.Absent && !status.ok(new, &w, x) {
+			if x.Kind() != doc.Absent && !status.ok(new, w, x) {
 				return false
 			}
 		}
@@ -105,11 +110,11 @@ func (p *program) ok(ctx context.Context, new, old *doc.Doc, at Scope) bool {
 			return false
 		}
 	default:
-		if !p.root.ok(new, &w, root) || p.root.deepEmbedded && len(p.root.embeddedErrors(nil, new.Root())) > 0 {
+		if !p.root.ok(new, w, root) || p.root.deepEmbedded && len(p.root.embeddedErrors(nil, new.Root())) > 0 {
 			return false
 		}
 	}
-	return p.allRulesOK(ctx, new, old)
+	return p.allRulesOK(w.ctx, new, old)
 }
 
 func (p *program) allRulesOK(ctx context.Context, new, old *doc.Doc) bool {

@@ -17,7 +17,7 @@ const (
 	// DefaultSteps is what all default values of a schema may take together.
 	DefaultSteps = maxSteps
 
-	maxSteps  = 20_000_000 // steps of one object
+	maxSteps  = 10_000_000 // steps of one object
 	perStep   = 16         // bytes of a text, members or items that one more step stands for
 	perError  = 16         // steps of an error that is made below a junctor
 	betweenUp = 1 << 16    // steps from one look at the context to the next
