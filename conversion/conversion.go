@@ -48,13 +48,15 @@ const (
 // Webhook converts objects by asking a webhook.
 type Webhook struct {
 	client  *webhook.Client
-	review  string // "v1" or "v1beta1"
+	name    string   // of the definition
+	metrics *Metrics // nil: nobody counts
+	review  string   // "v1" or "v1beta1"
 	timeout time.Duration
 }
 
-// New returns the converter that a definition's webhook is.
-func New(c *apiextv1.WebhookConversion) (*Webhook, error) {
-	w := &Webhook{timeout: Timeout}
+// New returns the converter that the webhook of the definition of that name is. Its calls count in m unless that is nil.
+func New(name string, c *apiextv1.WebhookConversion, m *Metrics) (*Webhook, error) {
+	w := &Webhook{timeout: Timeout, name: name, metrics: m}
 	for _, v := range c.ConversionReviewVersions {
 		if v == "v1" || v == "v1beta1" {
 			w.review = v
@@ -117,19 +119,28 @@ func (w *Webhook) call(ctx context.Context, apiVersion string, objects [][]byte)
 	if err != nil {
 		return nil, err
 	}
+	start := time.Now()
+	out, failed, err := w.exchange(ctx, who, apiVersion, objects)
+	_, to, _ := strings.Cut(apiVersion, "/")
+	w.metrics.observe(w.name, who.Version, to, time.Since(start), failed)
+	return out, err
+}
+
+// exchange sends objects, the first of which is of kind who, and checks what comes back.
+func (w *Webhook) exchange(ctx context.Context, who schema.GroupVersionKind, apiVersion string, objects [][]byte) ([][]byte, failure, error) {
 	uid := uuid.NewUUID()
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	answer, err := w.client.Post(ctx, w.request(apiVersion, uid, objects))
 	if err != nil {
-		return nil, fmt.Errorf("conversion webhook for %v failed: %v", who, err)
+		return nil, failedCall, fmt.Errorf("conversion webhook for %v failed: %v", who, err)
 	}
 	converted, err := w.objects(answer, uid)
 	if err != nil {
-		return nil, fmt.Errorf("conversion webhook for %v failed: %v", who, err)
+		return nil, failedResponse, fmt.Errorf("conversion webhook for %v failed: %v", who, err)
 	}
 	if len(converted) != len(objects) {
-		return nil, fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", who, len(converted), len(objects))
+		return nil, failedPartially, fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", who, len(converted), len(objects))
 	}
 	out := make([][]byte, len(objects))
 	for i := range objects {
@@ -138,10 +149,10 @@ func (w *Webhook) call(ctx context.Context, apiVersion string, objects [][]byte)
 			at = fmt.Sprintf(" at index %d", i)
 		}
 		if out[i], err = accept(objects[i], converted[i], apiVersion, at); err != nil {
-			return nil, fmt.Errorf("conversion webhook for %v returned %w", who, err)
+			return nil, failedObject, fmt.Errorf("conversion webhook for %v returned %w", who, err)
 		}
 	}
-	return out, nil
+	return out, "", nil
 }
 
 // request is the ConversionReview to send.

@@ -36,10 +36,10 @@ func hook(t *testing.T, reviews []string, answer func(request string) string) *W
 	}))
 	t.Cleanup(s.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	w, err := New(&apiextv1.WebhookConversion{
+	w, err := New("widgets.example.org", &apiextv1.WebhookConversion{
 		ConversionReviewVersions: reviews,
 		ClientConfig:             &apiextv1.WebhookClientConfig{URL: &s.URL, CABundle: ca},
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,13 +150,13 @@ func TestWebhookThatHangs(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	url := "https://127.0.0.1:1"
-	if _, err := New(&apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v9"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url}}); err == nil {
+	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v9"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url}}, nil); err == nil {
 		t.Error("review versions that nobody knows are accepted")
 	}
-	if _, err := New(&apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte("x")}}); err == nil {
+	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte("x")}}, nil); err == nil {
 		t.Error("a bundle without certificates is accepted")
 	}
-	if _, err := New(&apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte(" \n")}}); err != nil {
+	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte(" \n")}}, nil); err != nil {
 		t.Errorf("a blank bundle: %v", err)
 	}
 }

@@ -168,7 +168,11 @@ func (v *Version) Validate(ctx context.Context, new, old *doc.Doc, scope schema.
 	if v.Scale != nil {
 		replicas = v.Scale.validate(new.Root(), scope)
 	}
-	return v.Schema.ValidateAmong(ctx, new, old, scope, errs, replicas)
+	r := v.Schema.ValidateAmong(ctx, new, old, scope, errs, replicas)
+	if old != nil {
+		schema.ObserveRatcheting(r.Compared)
+	}
+	return r
 }
 
 // validateType checks kind and apiVersion: an object of another type is not

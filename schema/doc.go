@@ -35,6 +35,8 @@
 package schema
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/cel"
@@ -77,4 +79,5 @@ const (
 type Result struct {
 	Errors   field.ErrorList
 	Warnings []string
+	Compared time.Duration // what it took to compare old values with new ones, to ratchet
 }

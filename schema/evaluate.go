@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -41,7 +42,11 @@ var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
 
 // rulesOK reports whether all rules hold for d, within the budget.
 func (p *program) rulesOK(ctx context.Context, d, old *doc.Doc) bool {
+	start := time.Now()
 	_, ok := p.runRules(ctx, d, old)
+	if ok { // else the slow path begins anew
+		since(evaluationTimes, start)
+	}
 	return ok
 }
 
@@ -158,6 +163,7 @@ func (e *evaluation) bindOld(x doc.Node) {
 // says what is wrong. c correlates the object with the old one for ratcheting;
 // nil on create.
 func (p *program) ruleErrors(ctx context.Context, d, old *doc.Doc, c *correlation) Result {
+	defer since(evaluationTimes, time.Now())
 	s := &slowRules{ctx: ctx, budget: objectBudget}
 	was := doc.Value{}
 	if old != nil {

@@ -3,6 +3,7 @@ package schema
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/keelson-io/keelson/doc"
 )
@@ -20,6 +21,7 @@ type correlation struct {
 	members  map[string]*correlation
 	items    map[int]*correlation
 	olds     *oldItems
+	took     *time.Duration // of all comparisons of the object
 }
 
 // member correlates a member of what stands at the place at. Members without a
@@ -46,7 +48,7 @@ func (c *correlation) key(key string) *correlation {
 	if c.members == nil {
 		c.members = make(map[string]*correlation)
 	}
-	below := &correlation{n: child, new: new, old: old}
+	below := &correlation{n: child, new: new, old: old, took: c.took}
 	c.members[key] = below
 	return below
 }
@@ -71,7 +73,7 @@ func (c *correlation) index(i int) *correlation {
 	if c.items == nil {
 		c.items = make(map[int]*correlation)
 	}
-	below := &correlation{n: c.n.items, new: new, old: old}
+	below := &correlation{n: c.n.items, new: new, old: old, took: c.took}
 	c.items[i] = below
 	return below
 }
@@ -79,6 +81,19 @@ func (c *correlation) index(i int) *correlation {
 // unchanged reports whether the value equals its old value. Objects with
 // members that have no schema never do, lists of type map do in any order.
 func (c *correlation) unchanged() bool {
+	if c == nil {
+		return false
+	}
+	if !c.compared {
+		start := time.Now()
+		c.same()
+		*c.took += time.Since(start)
+	}
+	return c.equal
+}
+
+// same is unchanged for parts of what is being compared.
+func (c *correlation) same() bool {
 	if c == nil {
 		return false
 	}
@@ -103,7 +118,7 @@ func (c *correlation) compare() bool {
 			return size == 0 || doc.Equal(c.new, c.old)
 		}
 		for i := range size {
-			if !c.index(i).unchanged() {
+			if !c.index(i).same() {
 				return false
 			}
 		}
@@ -113,7 +128,7 @@ func (c *correlation) compare() bool {
 			return false
 		}
 		for name := range c.new.Members() {
-			if !c.key(name).unchanged() {
+			if !c.key(name).same() {
 				return false
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -132,6 +133,7 @@ func (c *ruleCompiler) rules(n *node, seen bool) {
 
 // compiled compiles the rules.
 func (r *rules) compiled(self *cel.Type, types *cel.TypeSet) []rule {
+	defer since(compilations, time.Now())
 	list := make([]rule, len(r.source))
 	for i, source := range r.source {
 		list[i] = compileRule(source, r.schema, self, types)

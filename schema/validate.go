@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -124,8 +125,9 @@ func (p *program) allRulesOK(ctx context.Context, new, old *doc.Doc) bool {
 // explain is the slow path.
 func (p *program) explain(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
 	var c *correlation
+	var took time.Duration
 	if old != nil {
-		c = &correlation{n: p.root, new: new.Root(), old: old.Root()}
+		c = &correlation{n: p.root, new: new.Root(), old: old.Root(), took: &took}
 	}
 	errs := metadata[:len(metadata):len(metadata)]
 	if at == Status {
@@ -138,13 +140,13 @@ func (p *program) explain(ctx context.Context, new, old *doc.Doc, at Scope, meta
 		errs = append(errs, p.root.duplicates(nil, new.Root())...)
 	}
 	if !p.hasRules {
-		return Result{Errors: errs}
+		return Result{Errors: errs, Compared: took}
 	}
 	if blocksRules(errs) {
-		return Result{Errors: append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))}
+		return Result{Errors: append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")), Compared: took}
 	}
 	r := p.ruleErrors(ctx, new, old, c)
-	r.Errors = append(errs, r.Errors...)
+	r.Errors, r.Compared = append(errs, r.Errors...), took
 	return r
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/kind/builtin"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -30,7 +31,7 @@ type parts struct {
 	authorization     *config.AuthorizationConfiguration
 	authorizationText []byte
 	recorder          *audit.Auditor // nil: nothing is recorded
-	converter         func(*apiextv1.WebhookConversion) (kind.Converter, error)
+	converter         func(name string, c *apiextv1.WebhookConversion) (kind.Converter, error)
 	// guards returns what decides about requests, and what answers policies, in
 	// place of the chain of authorizers; nil: the chain does both.
 	guards func(chain authz.Authorizer) (requests, policies authz.Authorizer)
@@ -42,6 +43,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	c := &s.config
 	s.cache = cache.New(p.store, cache.Options{Logger: s.logger})
 	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
+	s.metrics.MustRegister(schema.Metrics()...)
 	s.kinds = new(kind.Registry)
 	for _, k := range builtin.All() {
 		s.kinds.Put(k)
@@ -84,11 +86,13 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	return s.syncRoles(ctx)
 }
 
-// newConverter makes the converter that a definition names.
-func newConverter(c *apiextv1.WebhookConversion) (kind.Converter, error) {
-	w, err := conversion.New(c)
-	if err != nil {
-		return nil, err
+// converters makes the converters that definitions name. They count in m.
+func converters(m *conversion.Metrics) func(string, *apiextv1.WebhookConversion) (kind.Converter, error) {
+	return func(name string, c *apiextv1.WebhookConversion) (kind.Converter, error) {
+		w, err := conversion.New(name, c, m)
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
 	}
-	return w, nil
 }

@@ -156,7 +156,7 @@ type echo struct {
 	last []byte // that was converted
 }
 
-func newEcho(*apiextv1.WebhookConversion) (kind.Converter, error) { return new(echo), nil }
+func newEcho(string, *apiextv1.WebhookConversion) (kind.Converter, error) { return new(echo), nil }
 
 // Convert implements kind.Converter.
 func (e *echo) Convert(_ context.Context, to string, objects [][]byte) ([][]byte, error) {

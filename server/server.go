@@ -37,6 +37,7 @@ import (
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/crd"
+	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
@@ -234,7 +235,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.assemble(ctx, &parts{store: st, plugins: on, authorization: chain, authorizationText: text, recorder: recorder, converter: newConverter})
+	err = s.assemble(ctx, &parts{store: st, plugins: on, authorization: chain, authorizationText: text, recorder: recorder, converter: converters(conversion.NewMetrics(s.metrics))})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ type Controller struct {
 	// Converter makes the converter of a definition whose versions a webhook
 	// converts; nil: objects in other versions than the stored one cannot be
 	// had.
-	Converter func(*apiextv1.WebhookConversion) (kind.Converter, error)
+	Converter func(name string, c *apiextv1.WebhookConversion) (kind.Converter, error)
 
 	// Delete deletes an instance as a client would: finalizers are respected,
 	// and that it is gone already is no error.

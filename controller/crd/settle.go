@@ -81,7 +81,7 @@ func (c *Controller) serve(d *definition, stored *kind.Stored) {
 		}
 		k = compiled
 		if k.Conversion != nil && c.Converter != nil {
-			if k.Converter, err = c.Converter(k.Conversion); err != nil {
+			if k.Converter, err = c.Converter(d.name, k.Conversion); err != nil {
 				k.Converter = unusable{err}
 			}
 		}
