@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -44,6 +45,9 @@ func (q *request) sendList(p *page) error {
 	if q.accept.proto && q.accept.form == formObject {
 		return q.sendProtobufList(p)
 	}
+	if q.accept.form == formObject && !q.accept.yaml && !q.accept.pretty && q.audit == nil {
+		return q.streamList(p)
+	}
 	b := buffer()
 	defer recycle(b)
 	tail, err := q.appendList(b, p)
@@ -52,6 +56,65 @@ func (q *request) sendList(p *page) error {
 	}
 	q.sendParts(http.StatusOK, *b, tail)
 	return nil
+}
+
+// listChunk is how much of a list is written at once: little enough to be still
+// in the processor's cache when it is encrypted.
+const listChunk = 64 << 10
+
+// streamList answers with a page as it is printed, so that a list takes no more
+// memory than a chunk, however long it is.
+func (q *request) streamList(p *page) error {
+	objects := make([][]byte, len(p.objects))
+	start, end := q.listStart(), append(q.listEnd(p), '\n')
+	size := len(start) + len(end) + max(0, len(objects)-1)
+	for i, obj := range p.objects {
+		view, err := obj.View(q.v)
+		if err != nil {
+			return err
+		}
+		objects[i] = view.JSON
+		size += len(view.JSON)
+	}
+	write := func(w io.Writer) {
+		b := buffer()
+		defer recycle(b)
+		*b = append(*b, start...)
+		for i, object := range objects {
+			if i > 0 {
+				*b = append(*b, ',')
+			}
+			if len(*b)+len(object) > listChunk {
+				if _, err := w.Write(*b); err != nil {
+					return // nobody listens any more
+				}
+				*b = (*b)[:0]
+			}
+			*b = append(*b, object...)
+		}
+		w.Write(append(*b, end...))
+	}
+	h := q.w.Header()
+	h["Content-Type"] = jsonHeader
+	if size-1 > gzipAbove && acceptsGzip(q.r) {
+		q.gzipped(http.StatusOK, write)
+		return nil
+	}
+	h["Content-Length"] = []string{strconv.Itoa(size)}
+	q.header(http.StatusOK)
+	if q.r.Method != http.MethodHead {
+		write(q.w)
+	}
+	return nil
+}
+
+// listStart and listEnd are what stands around the objects of a list.
+func (q *request) listStart() []byte {
+	return []byte(`{"apiVersion":"` + q.v.APIVersion() + `","items":[`)
+}
+
+func (q *request) listEnd(p *page) []byte {
+	return append(append([]byte(`],"kind":"`+q.kind.ListKind+`","metadata":`), p.metadata(q.kind.Builtin != nil)...), '}')
 }
 
 // page is what a list answers with.
@@ -231,7 +294,7 @@ func expired(start string) error {
 
 // appendList prints a page up to what follows its objects, which it returns.
 func (q *request) appendList(b *[]byte, p *page) (tail []byte, err error) {
-	metadata := p.metadata(q.accept.form != formObject || q.kind.Builtin != nil)
+	metadata := p.metadata(true)
 	var t *rows
 	switch q.accept.form {
 	case formTable:
@@ -251,8 +314,8 @@ func (q *request) appendList(b *[]byte, p *page) (tail []byte, err error) {
 		*b = append(*b, '[')
 		tail = []byte("]}")
 	default:
-		*b = append(*b, `{"apiVersion":"`+q.v.APIVersion()+`","items":[`...)
-		tail = append(append([]byte(`],"kind":"`+q.kind.ListKind+`","metadata":`), metadata...), '}')
+		*b = append(*b, q.listStart()...)
+		tail = q.listEnd(p)
 	}
 	for i, obj := range p.objects {
 		if i > 0 {

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -128,6 +129,15 @@ func acceptsGzip(r *http.Request) bool {
 }
 
 func (q *request) sendGzip(code int, parts ...[]byte) {
+	q.gzipped(code, func(w io.Writer) {
+		for _, p := range parts {
+			w.Write(p)
+		}
+	})
+}
+
+// gzipped answers with what write writes, compressed.
+func (q *request) gzipped(code int, write func(io.Writer)) {
 	h := q.w.Header()
 	h.Set("Content-Encoding", "gzip")
 	h.Add("Vary", "Accept-Encoding")
@@ -137,9 +147,7 @@ func (q *request) sendGzip(code int, parts ...[]byte) {
 	}
 	z := gzips.Get().(*gzip.Writer)
 	z.Reset(q.w)
-	for _, p := range parts {
-		z.Write(p)
-	}
+	write(z)
 	z.Close()
 	gzips.Put(z)
 }
