@@ -82,7 +82,8 @@ func TestEngineMetrics(t *testing.T) {
 		}
 		was = now
 	}
-	version := `"served":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"teeth":{"type":"integer","maximum":9}},"x-kubernetes-validations":[{"rule":"self.teeth > 2"}]}}}}}`
+	// What is compiled already is not compiled again: so the rule is new to the process.
+	version := `"served":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"teeth":{"type":"integer","maximum":9}},"x-kubernetes-validations":[{"rule":"self.teeth > 2 && '` + t.Name() + time.Now().String() + `' != ''"}]}}}}}`
 	r.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gears.demo.io"},
 		"spec":{"group":"demo.io","scope":"Cluster","names":{"plural":"gears","kind":"Gear"},"versions":[{"name":"v1","storage":true,`+version+`,{"name":"v2","storage":false,`+version+`],
 		"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"`+hook.URL+`","caBundle":"`+ca+`"}}}}}`)
