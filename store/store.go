@@ -12,6 +12,7 @@
 //   - An acknowledged write is on disk (or, for store/mem, as safe as memory is) and visible to everybody.
 //   - Revisions of acknowledged writes strictly increase in the order of the writes.
 //   - A Watcher delivers each change of its prefix after its start exactly once, in the order of revisions.
+//   - What a Watcher has delivered is seen by every read that begins afterwards.
 //   - Values are shared, not copied: nobody may change a slice that went into a Store or came out of one.
 //
 // The functions to call: Get, List, Create, Update, Delete and Watch of a Store made by etcd.Open or mem.New.

@@ -252,9 +252,10 @@ func (e *embedded) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, 
 }
 
 func (e *embedded) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	seen := e.seen.Load()
 	resp, err := e.EtcdServer.Range(ctx, r)
-	for errors.Is(err, mvcc.ErrFutureRev) && r.Revision <= e.seen.Load() {
-		// Watchers are told of a change a moment before it can be read.
+	// Watchers are told of a change a moment before it can be read. Whoever looks because of it must not see what was before.
+	for errors.Is(err, mvcc.ErrFutureRev) && r.Revision <= e.seen.Load() || err == nil && r.Revision == 0 && resp.Header.Revision < seen {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()

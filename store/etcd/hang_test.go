@@ -45,6 +45,43 @@ func TestReadWhatIsTold(t *testing.T) {
 	}
 }
 
+// TestNewestIsWhatIsTold reads the newest state when watchers were told of a change that cannot be read yet.
+func TestNewestIsWhatIsTold(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	s := openTest(t, Config{Fast: true})
+	rev, err := s.Create(ctx, "g/p/a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, read := range []func(key string) error{
+		func(key string) error { _, err := s.Get(ctx, key); return err },
+		func(key string) error {
+			p, err := s.List(ctx, key, store.ListOptions{})
+			if err == nil && len(p.Items) == 0 {
+				err = store.ErrNotFound
+			}
+			return err
+		},
+	} {
+		key := fmt.Sprint("g/p/new", i)
+		rev++
+		s.(*client).server.(*embedded).told(rev) // as the watch does, which etcd tells first
+		wrote := make(chan error)
+		go func() {
+			time.Sleep(10 * time.Millisecond)
+			_, err := s.Create(ctx, key, nil)
+			wrote <- err
+		}()
+		if err := read(key); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		if err := <-wrote; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // proxy passes connections on to a server, and nothing at all while it is frozen.
 type proxy struct {
 	net.Listener
