@@ -41,9 +41,11 @@ func widget(spec string) []byte {
 	return []byte(`{"apiVersion":"bench.example.org/v1","kind":"Widget","metadata":{"name":"w"},"spec":` + spec + `}`)
 }
 
-// growthRows are objects from 1 KB to 1 MB, and from 1 rule to 500.
-var growthRows = []struct{ items, rules int }{
-	{20, 1}, {220, 1}, {2_200, 1}, {22_000, 1}, {20, 10}, {20, 100}, {20, 500}, {220, 500}, {2_200, 500}, {22_000, 100}, {22_000, 500},
+// growthRows are objects from 1 KB to 1 MB, and from 1 rule to 500. 500 rules for each of 22,000 items cost more than an object may:
+// so the last row has a tenth of the items, with a text of so many bytes in each.
+var growthRows = []struct{ items, rules, text int }{
+	{20, 1, 0}, {220, 1, 0}, {2_200, 1, 0}, {22_000, 1, 0}, {20, 10, 0}, {20, 100, 0}, {20, 500, 0}, {220, 500, 0}, {2_200, 500, 0}, {22_000, 100, 0},
+	{2_200, 500, 420},
 }
 
 // growthTable shows that time grows no faster than objects and rules: for each size the time of one object, and of it per byte
@@ -57,12 +59,12 @@ func growthTable() (string, error) {
 			fmt.Fprintf(&rules, "{rule: \"self.name != 'm%d' || self.num > %d\"}, ", i, i)
 		}
 		e, err := widgets(`{type: object, properties: {l: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name],
-			items: {type: object, required: [name], properties: {name: {type: string, maxLength: 20, pattern: "^n[0-9]+$"}, num: {type: integer, minimum: 1}, kind: {type: string, enum: [a, b, c]}},
+			items: {type: object, required: [name], properties: {name: {type: string, maxLength: 20, pattern: "^n[0-9]+$"}, num: {type: integer, minimum: 1}, kind: {type: string, enum: [a, b, c]}, text: {type: string, maxLength: 500}},
 			x-kubernetes-validations: [` + rules.String() + `]}}}}`)
 		if err != nil {
 			return "", err
 		}
-		bodies := growthBodies(row.items)
+		bodies := growthBodies(row.items, row.text)
 		for _, body := range bodies {
 			if errs := e.check(body); len(errs) > 0 {
 				return "", errs.ToAggregate()
@@ -80,15 +82,20 @@ func growthTable() (string, error) {
 	return b.String(), nil
 }
 
-// growthBodies are objects of so many items, different ones, with as many items together as the largest object has.
-func growthBodies(items int) [][]byte {
+// growthBodies are objects of so many items, different ones, with as many items together as the largest object has;
+// in each item is a text so long, if it is not 0.
+func growthBodies(items, text int) [][]byte {
 	const together = 22_000
 	r := rand.New(rand.NewPCG(1, 2))
 	bodies := make([][]byte, together/items)
+	more := ""
+	if text > 0 {
+		more = `,"text":"` + strings.Repeat("x", text) + `"`
+	}
 	for i := range bodies {
 		var list strings.Builder
 		for j := range items {
-			fmt.Fprintf(&list, `,{"kind":"%c","name":"n%08d","num":%d}`, "abc"[r.IntN(3)], j*1_000+r.IntN(1_000), 1_000_000+r.IntN(9_000_000))
+			fmt.Fprintf(&list, `,{"kind":"%c","name":"n%08d","num":%d%s}`, "abc"[r.IntN(3)], j*1_000+r.IntN(1_000), 1_000_000+r.IntN(9_000_000), more)
 		}
 		bodies[i] = widget(`{"l":[` + list.String()[1:] + `]}`)
 	}
