@@ -3,6 +3,7 @@ package api
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // This file tests which complaint comes first where a request is wrong in several ways, and which there is none about.
@@ -34,6 +35,24 @@ func TestComplaints(t *testing.T) {
 		a := s.call(test.method, widgets+test.path, test.body, "Content-Type", media)
 		if a.code != test.code || !strings.Contains(strings.ReplaceAll(a.body, `\"`, `"`), test.says) {
 			t.Errorf("%s %s %s:\ngot %d %s", test.method, test.path, test.body, a.code, a.body)
+		}
+	}
+}
+
+// TestIgnoredPartsChangeNothing writes again what is there, with a part that the request ignores: nothing is written, also a second later.
+func TestIgnoredPartsChangeNothing(t *testing.T) {
+	s := newTestServer(t)
+	apply := `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"color":"red"},"status":{"phase":"B"}}`
+	first := s.must(201, "PATCH", widgets+"/w?fieldManager=m", apply, "Content-Type", ssa)
+	put := strings.Replace(first.body, `"spec":`, `"status":{"phase":"C"},"spec":`, 1)
+	time.Sleep(1100 * time.Millisecond) // managed fields count seconds
+	for _, a := range []answer{
+		s.must(200, "PATCH", widgets+"/w?fieldManager=m", apply, "Content-Type", ssa),
+		s.must(200, "PUT", widgets+"/w?fieldManager=m2", put),
+		s.must(200, "PATCH", widgets+"/w?fieldManager=m2", `{"status":{"phase":"D"}}`, "Content-Type", merge),
+	} {
+		if a.body != first.body {
+			t.Errorf("got %s\nwant %s", a.body, first.body)
 		}
 	}
 }

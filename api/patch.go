@@ -217,10 +217,6 @@ func (q *request) applied(m *apply.Manager, patch []byte, o *meta.WriteOptions) 
 		options: o,
 		scope:   q.part(),
 		named:   true,
-		track: func(_ *apply.Manager, live, next *doc.Doc) error {
-			apply.IgnoreTimestamps(live, next)
-			return nil
-		},
 		build: func(next, live *doc.Doc, _ *cache.Object) error {
 			merged, err := m.Apply(live, patch, q.writer(o))
 			if err != nil {

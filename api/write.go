@@ -249,11 +249,9 @@ func (q *request) storeUpdate(obj *cache.Object, next *doc.Doc, encoded []byte) 
 
 // prepareUpdate makes next fit to be stored in place of old, or refuses it.
 func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
-	q.v.PrepareUpdate(next, old, c.scope)
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
-	bump := c.scope == schema.Whole && contentDiffers(next, old)
-	q.warn(meta.FillUpdate(n, o, bump)...)
-	if c.track != nil {
+	q.warn(meta.FillUpdate(n, o, false)...)
+	if c.track != nil { // of all that was sent, what this write ignores included
 		m, err := q.h.managers.get(q.h, q.v)
 		if err != nil {
 			return err
@@ -262,6 +260,11 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
 			return err
 		}
 	}
+	q.v.PrepareUpdate(next, old, c.scope)
+	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && contentDiffers(next, old) {
+		n.SetGeneration(generation.Int() + 1)
+	}
+	apply.IgnoreTimestamps(old, next)
 	r := &admission.Request{Operation: admission.Update, Version: q.v, Subresource: q.subresource, Namespace: q.namespace, Name: q.name,
 		New: next, Old: old, User: q.user, DryRun: c.options.DryRun, Write: c.options, Client: q}
 	if c.scale {
