@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -80,6 +81,41 @@ func TestReviews(t *testing.T) {
 	for _, method := range []string{"GET", "PUT", "DELETE", "PATCH"} {
 		if code, text := r.call(r.client, method, authorizationPath+"subjectaccessreviews", "{}"); code != 405 && code != 404 {
 			t.Errorf("%s: got %d %s", method, code, text)
+		}
+	}
+}
+
+// Policies and webhooks that are for everything are not for reviews: one that refuses, or whose server
+// is away, would lock everybody out. Requests for tokens go through them.
+func TestReviewsAreNobodysBusiness(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	const all = `"rules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*/*"]}]`
+	r.must("POST", admissionPath+"validatingadmissionpolicies", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"p"},
+		"spec":{"matchConstraints":{"resourceRules":[`+strings.TrimSuffix(strings.TrimPrefix(all, `"rules":[`), `]`)+`]},"validations":[{"expression":"request.kind.kind in ['ValidatingAdmissionPolicyBinding', 'ValidatingWebhookConfiguration']"}]}}`)
+	r.must("POST", admissionPath+"validatingwebhookconfigurations", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"w"},
+		"webhooks":[{"name":"w.demo.io","admissionReviewVersions":["v1"],"sideEffects":"None","failurePolicy":"Fail","clientConfig":{"url":"https://127.0.0.1:1/"},`+all+`}]}`)
+	r.must("POST", admissionPath+"validatingadmissionpolicybindings", bindingBody("b", "p", `"validationActions":["Deny"]`))
+	refused := func(path, body string) bool {
+		code, text := r.call(r.client, "POST", "/api/v1/namespaces/default/"+path, body, "Content-Type", "application/json")
+		return code >= 400 && strings.Contains(text, "denied request")
+	}
+	for end := time.Now().Add(10 * time.Second); !refused("configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`) ||
+		!refused("serviceaccounts/default/token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the policy is not in force")
+		}
+	}
+	for path, body := range map[string]string{
+		authenticationPath + "selfsubjectreviews":      `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`,
+		authenticationPath + "tokenreviews":            `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"x"}}`,
+		authorizationPath + "subjectaccessreviews":     `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{"user":"x","nonResourceAttributes":{"path":"/"}}}`,
+		authorizationPath + "selfsubjectaccessreviews": `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"nonResourceAttributes":{"path":"/"}}}`,
+		authorizationPath + "selfsubjectrulesreviews":  `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectRulesReview","spec":{"namespace":"default"}}`,
+		authorizationPath + "namespaces/missing/localsubjectaccessreviews": `{"apiVersion":"authorization.k8s.io/v1","kind":"LocalSubjectAccessReview","metadata":{"namespace":"missing"},
+			"spec":{"user":"x","resourceAttributes":{"namespace":"missing","verb":"get","resource":"pods"}}}`,
+	} {
+		if code, text := r.call(r.client, "POST", path, body, "Content-Type", "application/json"); code != 201 {
+			t.Errorf("%s: got %d %s", path, code, text)
 		}
 	}
 }

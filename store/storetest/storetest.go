@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Compaction", testCompaction},
 		{"TooLarge", testTooLarge},
 		{"Watch", testWatch},
+		{"WatchThenRead", testWatchThenRead},
 		{"WatchLean", testWatchLean},
 		{"WatchFuture", testWatchFuture},
 		{"WatchCompacted", testWatchCompacted},

@@ -79,6 +79,33 @@ func testWatch(s *suite) {
 	}
 }
 
+// testWatchThenRead looks at once what a watcher was told of.
+func testWatchThenRead(s *suite) {
+	w := s.watch("g/p/", s.create("g/p/a", "1"))
+	const n = 300
+	wrote := make(chan error, 1)
+	go func() {
+		for i := range n {
+			if _, err := s.Create(s.ctx, fmt.Sprintf("g/p/b%03d", i), nil); err != nil {
+				wrote <- err
+				return
+			}
+		}
+		wrote <- nil
+	}()
+	for seen := 0; seen < n; {
+		b, err := w.Next(s.ctx)
+		s.must(err)
+		for _, e := range b.Events {
+			seen++
+			if _, err := s.Get(s.ctx, e.Key); err != nil {
+				s.Errorf("%s, which was created at %d: %v", e.Key, e.Rev, err)
+			}
+		}
+	}
+	s.must(<-wrote)
+}
+
 // testWatchLean has a watcher that does not want to know what was replaced, if the store offers that.
 func testWatchLean(s *suite) {
 	lean, ok := s.Store.(store.LeanWatcher)
