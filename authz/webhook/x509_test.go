@@ -1,0 +1,95 @@
+package webhook
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// This file is webhooks with certificates that are out of date.
+
+// issue makes a certificate that an authority signs, its own one without any.
+func issue(t *testing.T, template *x509.Certificate, by *tls.Certificate) tls.Certificate {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber, template.NotAfter = big.NewInt(1), time.Now().Add(time.Hour)
+	parent, signer := template, key
+	if by != nil {
+		parent, signer = by.Leaf, by.PrivateKey.(*rsa.PrivateKey)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+func TestCertificatesOutOfDate(t *testing.T) {
+	authority := issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
+	roots := x509.NewCertPool()
+	roots.AddCert(authority.Leaf)
+	local := []net.IP{net.IPv4(127, 0, 0, 1)}
+	for _, row := range []struct {
+		name          string
+		cert          *x509.Certificate
+		trusting      bool
+		err           string
+		noNames, sha1 float64
+	}{
+		{"as it should be", &x509.Certificate{IPAddresses: local}, false, "", 0, 0},
+		{"as it should be, not looked at", &x509.Certificate{IPAddresses: local}, true, "", 0, 0},
+		{"only a common name", &x509.Certificate{Subject: pkix.Name{CommonName: "localhost"}}, false, "x509: certificate relies on legacy Common Name field", 1, 0},
+		{"only a common name, not looked at", &x509.Certificate{Subject: pkix.Name{CommonName: "localhost"}}, true, "", 1, 0},
+		{"SHA-1", &x509.Certificate{IPAddresses: local, SignatureAlgorithm: x509.SHA1WithRSA}, false, "insecure algorithm SHA1-RSA", 0, 1},
+		{"SHA-1, not looked at", &x509.Certificate{IPAddresses: local, SignatureAlgorithm: x509.SHA1WithRSA}, true, "", 0, 1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := httptest.NewUnstartedServer(http.NotFoundHandler())
+			s.TLS = &tls.Config{Certificates: []tls.Certificate{issue(t, row.cert, &authority)}}
+			s.Config.ErrorLog = log.New(io.Discard, "", 0)
+			s.StartTLS()
+			defer s.Close()
+			address := s.URL
+			if row.cert.Subject.CommonName != "" {
+				address = strings.Replace(address, "127.0.0.1", "localhost", 1)
+			}
+			m := NewMetrics(prometheus.NewRegistry())
+			next := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, InsecureSkipVerify: row.trusting}}
+			defer next.CloseIdleConnections()
+			resp, err := (&http.Client{Transport: &transport{next, m}}).Get(address)
+			if err == nil {
+				resp.Body.Close()
+			}
+			if (err == nil) != (row.err == "") || err != nil && !strings.Contains(err.Error(), row.err) {
+				t.Errorf("got %v, want %q", err, row.err)
+			}
+			if got := testutil.ToFloat64(m.missingSAN); got != row.noNames {
+				t.Errorf("missing names: got %v, want %v", got, row.noNames)
+			}
+			if got := testutil.ToFloat64(m.sha1); got != row.sha1 {
+				t.Errorf("SHA-1: got %v, want %v", got, row.sha1)
+			}
+		})
+	}
+}
