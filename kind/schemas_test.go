@@ -96,6 +96,19 @@ func TestBudgetOfDefaults(t *testing.T) {
 		`validation failed due to running out of cost budget, no further validation rules will be run`})
 }
 
+// TestStepsOfDefaults holds that the values of all defaults share one bound of what
+// they take below junctors.
+func TestStepsOfDefaults(t *testing.T) {
+	dear := func(name string) string {
+		return fmt.Sprintf(`%s: {type: string, default: %s, allOf: [%s]}`, name, strings.Repeat("x", 280_000), strings.Repeat("{minLength: 1},", 300))
+	}
+	crd := definition(t, "SCHEMA", `{type: object, properties: {`+dear("a")+`}}`)
+	compare(t, where(), texts(ValidateCRD(crd)), nil)
+	crd = definition(t, "SCHEMA", `{type: object, properties: {`+dear("a")+","+dear("b")+","+dear("c")+`}}`)
+	compare(t, where(), texts(ValidateCRD(crd)), []string{`spec.validation.openAPIV3Schema.properties[b].default: Invalid value: ` +
+		`validation of values below allOf, anyOf, oneOf and not takes more than 10000000 steps, it was not completed`})
+}
+
 // TestVersionsOfOneName holds that the first one says whether there is a status.
 func TestVersionsOfOneName(t *testing.T) {
 	crd := definition(t)
