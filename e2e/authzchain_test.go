@@ -160,6 +160,21 @@ func TestAuthzOrder(t *testing.T) {
 	}
 }
 
+// TestAuthzRefusalsInLog sees what no rule allows in the log of a server that is told to say much.
+func TestAuthzRefusalsInLog(t *testing.T) {
+	t.Parallel()
+	const line = `msg="RBAC: no rules authorize user \"ann\" with groups [\"dev\" \"system:authenticated\"] to \"list\" resource \"configmaps\" in namespace \"default\""`
+	for verbosity, want := range map[string]bool{"4": false, "5": true} {
+		g := startGuarded(t, "", []string{"ann/dev"}, "-v", verbosity)
+		if got := g.as("ann", "GET", configMaps, ""); got.code != 403 {
+			t.Errorf("-v %s: got %d %s", verbosity, got.code, got.body)
+		}
+		if got := strings.Contains(g.log.String(), line); got != want {
+			t.Errorf("-v %s: logged: %t, want %t", verbosity, got, want)
+		}
+	}
+}
+
 func permutations(list []string) [][]string {
 	if len(list) == 0 {
 		return [][]string{nil}

@@ -22,9 +22,11 @@ type Follower struct {
 }
 
 // NewFollower returns a follower with an empty index; the kinds of the sources
-// are Role, ClusterRole, RoleBinding and ClusterRoleBinding.
+// are Role, ClusterRole, RoleBinding and ClusterRoleBinding. At level -5 the
+// logger is told of requests that no rule allows.
 func NewFollower(sources []follow.Source, logger *slog.Logger) *Follower {
 	f := &Follower{Index: NewIndex()}
+	f.Index.logger = logger
 	f.Follower = follow.Follower{Keeper: keeper{f.Index}, Sources: sources, Logger: logger}
 	return f
 }

@@ -2,6 +2,7 @@ package rbac
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -17,7 +18,8 @@ import (
 
 // Index holds roles and bindings. The zero value is not usable: see NewIndex.
 type Index struct {
-	state atomic.Pointer[state]
+	state  atomic.Pointer[state]
+	logger *slog.Logger // is told who has no rule, see refused.go; nil: nobody is
 
 	mu       sync.Mutex // guards what follows, which changes are made with
 	roles    map[key]*role

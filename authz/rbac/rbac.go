@@ -18,7 +18,7 @@
 // # Invariants
 //
 //   - Deciding reads one immutable state, takes no lock and allocates nothing,
-//     unless a role is missing.
+//     unless a role is missing or refusals are logged.
 //   - A change makes new entries for the subjects that it concerns only.
 //   - There is no Deny: who has no grant gets no opinion.
 //
@@ -38,7 +38,7 @@ import (
 )
 
 // Authorize allows what a rule of one of the user's roles allows.
-func (ix *Index) Authorize(_ context.Context, a *authz.Attributes) authz.Result {
+func (ix *Index) Authorize(ctx context.Context, a *authz.Attributes) authz.Result {
 	st := ix.state.Load()
 	var buffer [128]byte
 	q := newQuestion(a, buffer[:0])
@@ -48,10 +48,13 @@ func (ix *Index) Authorize(_ context.Context, a *authz.Attributes) authz.Result 
 		g, more = st.find(a.Namespace, &q)
 		dangling = dangling || more
 	}
-	switch {
-	case g != nil:
+	if g != nil {
 		return authz.Result{Decision: authz.Allow, Reason: g.why(&q)}
-	case dangling:
+	}
+	if ix.logger != nil && ix.logger.Enabled(ctx, levelRefused) {
+		ix.logger.Log(ctx, levelRefused, refused(a))
+	}
+	if dangling {
 		_, err := ix.PolicyRules(a.User, a.Namespace)
 		if err != nil {
 			return authz.Result{Reason: "RBAC: " + err.Error()}

@@ -124,15 +124,16 @@ func serveFlags(c *server.Config, believed *authnValues, format *string, verbosi
 	auditFlags(groups.set("Audit: what is recorded"), c)
 	f = groups.set("Log")
 	f.StringVar(format, "logging-format", "text", "`format` of the log: text or json")
-	f.IntVarP(verbosity, "v", "v", 0, "`level` of detail of the log: 0 or, to see every refusal, 4")
+	f.IntVarP(verbosity, "v", "v", 0, "`level` of detail of the log: 0; 4, to see every refusal; or 5, to see what RBAC has no rule for, too")
 	return groups
 }
 
-// newLogger logs in a format; from verbosity 4 on with details for debugging.
+// newLogger logs in a format; from verbosity 4 on with details for debugging:
+// those of level -n at verbosity n.
 func newLogger(w io.Writer, format string, verbosity int) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{}
 	if verbosity >= 4 {
-		o.Level = slog.LevelDebug
+		o.Level = slog.Level(-verbosity)
 	}
 	switch format {
 	case "text":
