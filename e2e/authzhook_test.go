@@ -47,9 +47,14 @@ type question struct {
 type mode func(w http.ResponseWriter, r *http.Request, n int)
 
 func newReviewer(t *testing.T) *reviewer {
+	return newReviewerWith(t, &tls.Config{ClientAuth: tls.RequestClientCert})
+}
+
+// newReviewerWith is a reviewer with a certificate of one's own.
+func newReviewerWith(t *testing.T, config *tls.Config) *reviewer {
 	h := &reviewer{t: t, modes: map[string]mode{}, asked: map[string][]question{}, sick: map[string]bool{}}
 	h.Server = httptest.NewUnstartedServer(h)
-	h.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	h.TLS = config
 	h.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	h.StartTLS()
 	t.Cleanup(h.Close)
