@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"encoding/pem"
@@ -16,13 +15,6 @@ import (
 // This file lets webhooks of its own take part in admission, for the tests of
 // what stands beside them. What webhooks themselves may do is tried by package
 // e2e.
-
-// hooks is a server of webhooks: each path behaves in its way.
-type hooks struct {
-	*httptest.Server
-	mu    sync.Mutex
-	calls map[string][]review
-}
 
 // review is what a webhook was sent.
 type review struct {
@@ -42,7 +34,6 @@ type review struct {
 		DryRun          bool
 		Options         map[string]any
 	} `json:"request"`
-	query string
 }
 
 type groupVersionKind struct{ Group, Version, Kind string }
@@ -64,19 +55,18 @@ func patching(patch string) behave {
 	return answerOf(`{"uid":"%s","allowed":true,"patchType":"JSONPatch","patch":` + string(b) + `}`)
 }
 
+// hooks is a server of webhooks: each path behaves in its way.
+type hooks struct{ *httptest.Server }
+
 func serveHooks(t *testing.T, by map[string]behave) *hooks {
-	h := &hooks{calls: map[string][]review{}}
+	h := new(hooks)
 	h.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		v := review{query: r.URL.RawQuery}
+		var v review
 		if err := json.Unmarshal(body, &v); err != nil {
 			t.Errorf("%s: not a review: %s", r.URL.Path, body)
 		}
-		name := strings.TrimPrefix(r.URL.Path, "/")
-		h.mu.Lock()
-		h.calls[name] = append(h.calls[name], v)
-		h.mu.Unlock()
-		do := by[name]
+		do := by[strings.TrimPrefix(r.URL.Path, "/")]
 		if do == nil {
 			http.NotFound(w, r)
 			return
@@ -92,15 +82,6 @@ func serveHooks(t *testing.T, by map[string]behave) *hooks {
 	h.Config.ErrorLog = nil
 	t.Cleanup(h.Close)
 	return h
-}
-
-// seen returns the calls of a webhook and forgets them.
-func (h *hooks) seen(name string) []review {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	calls := h.calls[name]
-	delete(h.calls, name)
-	return calls
 }
 
 func (h *hooks) ca() string {
@@ -135,12 +116,6 @@ func (r *running) settle() {
 		"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
 		r.must("GET", "/apis/admissionregistration.k8s.io/v1/"+plural, "") // as new as every write
 	}
-}
-
-func (r *running) remove(kind, name string) {
-	r.t.Helper()
-	r.must("DELETE", "/apis/admissionregistration.k8s.io/v1/"+strings.ToLower(kind)+"s/"+name, "")
-	r.settle()
 }
 
 const (
