@@ -18,8 +18,10 @@ package abac
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,6 +31,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
@@ -87,35 +90,46 @@ func read(r io.Reader, path string, logger *slog.Logger) (List, error) {
 	return list, nil
 }
 
-var v1beta1 = schema.GroupVersion{Group: "abac.authorization.kubernetes.io", Version: "v1beta1"}
+var (
+	v1beta1 = schema.GroupVersion{Group: "abac.authorization.kubernetes.io", Version: "v1beta1"}
+	v0      = schema.GroupVersion{Group: v1beta1.Group, Version: "v0"} // what a line without a version is of
+)
 
-// parse reads a line.
+// parse reads a line. What is of neither version is no policy; names of members
+// have a case.
 func parse(line []byte) (p Policy, versioned bool, err error) {
-	var whole struct {
+	var meta struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
-		Spec       Policy `json:"spec"`
 	}
-	if err := json.Unmarshal(line, &whole); err != nil {
+	if err := json.Unmarshal(line, &meta); err != nil {
 		return p, false, fmt.Errorf("couldn't get version/kind; json parse error: %w", err)
 	}
-	if whole.APIVersion == v1beta1.String() && whole.Kind == "Policy" {
-		p = whole.Spec
-		if p.User == "*" || p.Group == "*" {
-			p.User, p.Group = "", authn.Authenticated
-		}
-		return p, true, nil
-	}
-	if whole.APIVersion != "" && whole.Kind != "" {
-		gv, err := schema.ParseGroupVersion(whole.APIVersion)
-		if err == nil && gv.Group == v1beta1.Group {
-			return p, false, runtime.NewNotRegisteredErrForKind("abac", gv.WithKind(whole.Kind))
-		}
-	}
-	if err := json.Unmarshal(line, &p); err != nil {
+	gv, err := schema.ParseGroupVersion(meta.APIVersion)
+	if err != nil {
 		return p, false, err
 	}
-	return unversioned(p), false, nil
+	versioned = !gv.Empty() && meta.Kind != ""
+	if gv.Empty() {
+		gv = v0
+	}
+	switch {
+	case gv == v1beta1 && meta.Kind == "Policy":
+		var whole struct {
+			Spec Policy `json:"spec"`
+		}
+		err := utiljson.Unmarshal(line, &whole)
+		if p = whole.Spec; p.User == "*" || p.Group == "*" {
+			p.User, p.Group = "", authn.Authenticated
+		}
+		return p, versioned, err
+	case gv == v1beta1 && meta.Kind == "":
+		return p, false, errors.New("converting (v1beta1.Policy) to (v0.Policy): unknown conversion")
+	case gv == v0 && (meta.Kind == "Policy" || meta.Kind == ""):
+		err := utiljson.Unmarshal(line, &p)
+		return unversioned(p), versioned, err
+	}
+	return p, false, runtime.NewNotRegisteredErrForKind("abac", gv.WithKind(cmp.Or(meta.Kind, "Policy")))
 }
 
 // unversioned is a policy of the old format: what it does not name is

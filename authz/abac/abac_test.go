@@ -65,6 +65,9 @@ func TestPolicies(t *testing.T) {
 		{policy(`"user":"ann","nonResourcePath":"/a/*"`), path(ann, "get", "/a"), false},
 		{policy(`"user":"ann","nonResourcePath":"/a"`), path(ann, "get", "/a"), true},
 		{policy(`"user":"ann","nonResourcePath":"*"`), res(ann, "get", "", "", ""), true},
+		{policy(`"User":"ann",` + all), path(ann, "get", "/x"), false},
+		{`{"apiVersion":"abac.authorization.kubernetes.io/v0","kind":"Policy","user":"ann"}`, path(ann, "get", "/x"), true},
+		{`{"kind":"Policy","user":"bob"}`, path(ann, "get", "/x"), false},
 		{`{"user":"ann"}`, res(ann, "get", "g", "r", "n"), true},
 		{`{"user":"ann"}`, path(ann, "get", "/x"), true},
 		{`{"user":"ann","namespace":"n"}`, path(ann, "get", "/x"), false},
@@ -91,7 +94,14 @@ func TestWrongFiles(t *testing.T) {
 		"{}\nfoo":                              ", line 2: foo: couldn't get version/kind; json parse error: ",
 		`{"user":1}`:                           `, line 1: {"user":1}: `,
 		"{" + strings.Repeat(" ", 1<<16) + "}": ": bufio.Scanner: token too long",
-		`{"apiVersion":"abac.authorization.kubernetes.io/v1","kind":"Policy"}`: `no kind "Policy" is registered for version "abac.authorization.kubernetes.io/v1"`,
+		// What is no policy is not taken for one without a version, which would allow everything.
+		`{"apiVersion":"v1","kind":"Policy","user":"a"}`:                                     `no kind "Policy" is registered for version "v1"`,
+		`{"apiVersion":"other/v1","user":"a"}`:                                               `no kind "Policy" is registered for version "other/v1"`,
+		`{"kind":"Role","user":"a"}`:                                                         `no kind "Role" is registered for version "abac.authorization.kubernetes.io/v0"`,
+		`{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Role","user":"a"}`: `no kind "Role" is registered for version "abac.authorization.kubernetes.io/v1beta1"`,
+		`{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","user":"a"}`:               "converting (v1beta1.Policy) to (v0.Policy): unknown conversion",
+		`{"apiVersion":"a/b/c","user":"a"}`:                                                  "unexpected GroupVersion string: a/b/c",
+		`{"apiVersion":"abac.authorization.kubernetes.io/v1","kind":"Policy"}`:               `no kind "Policy" is registered for version "abac.authorization.kubernetes.io/v1"`,
 	} {
 		if _, _, err := load(t, text); err == nil || !strings.HasPrefix(err.Error(), "error reading policy file ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v", text, err)
