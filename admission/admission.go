@@ -56,6 +56,8 @@ type Request struct {
 	Old         *doc.Doc // nil on create
 	User        *authn.User
 	DryRun      bool
+	// Named is set if the URL names the object: not when one is posted.
+	Named bool
 
 	Write  *meta.WriteOptions  // nil on delete
 	Delete *meta.DeleteOptions // nil on other operations

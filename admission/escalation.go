@@ -70,8 +70,8 @@ var fullAuthority = []rbacv1.PolicyRule{
 // role checks the rules of a role, and who may have rules gathered.
 func (e escalation) role(ctx context.Context, r *Request) error {
 	name := ""
-	if r.Operation == Update {
-		name = r.Name // of a create, the URL names no object
+	if r.Operation == Update || r.Named {
+		name = r.Name // of one that is posted, the URL has none
 	}
 	if e.may(ctx, r, "escalate", r.Version.Kind.Plural, name) || onlyCollectorsFields(r) {
 		return nil

@@ -91,7 +91,7 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) (base string, err error) {
 	obj := meta.Object{Doc: d}
 	r := &admission.Request{Operation: admission.Create, Version: q.v, Subresource: q.subresource, Namespace: q.namespace,
-		Name: strings.Clone(obj.Name()), New: d, User: q.user, DryRun: o.DryRun, Write: o, Client: q}
+		Name: strings.Clone(obj.Name()), New: d, User: q.user, DryRun: o.DryRun, Named: q.name != "", Write: o, Client: q}
 	if err := q.h.admission.Mutate(q.ctx, r); err != nil {
 		return "", err
 	}

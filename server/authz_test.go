@@ -133,7 +133,7 @@ func TestRolesDecide(t *testing.T) {
 
 // Nobody gets by roles what he has not got.
 func TestNobodyEscalates(t *testing.T) {
-	r := start(t, Config{Store: mem.New(mem.Options{}), TokenAuthFile: tokens(t, "eve/dev", "esc", "binder", "root/system:masters")})
+	r := start(t, Config{Store: mem.New(mem.Options{}), TokenAuthFile: tokens(t, "eve/dev", "esc", "binder", "one", "root/system:masters")})
 	r.define()
 	const all = "roles rolebindings clusterroles clusterrolebindings"
 	const group = "rbac.authorization.k8s.io"
@@ -143,16 +143,18 @@ func TestNobodyEscalates(t *testing.T) {
 		role("ClusterRole", "other", "delete", "demo.io", "widgets"),
 		role("ClusterRole", "write", "create update patch get list", group, all),
 		role("ClusterRole", "escalate", "escalate", group, "roles clusterroles"),
+		object("ClusterRole", "one", `"rules":[{"verbs":["escalate"],"apiGroups":["`+group+`"],"resources":["clusterroles"],"resourceNames":["named"]}]`),
 		object("ClusterRole", "bind", `"rules":[{"verbs":["bind"],"apiGroups":["`+group+`"],"resources":["clusterroles"],"resourceNames":["other","gone"]}]`),
 	} {
 		r.must("POST", rbacPath+"clusterroles", o)
 	}
-	for i, b := range [][2]string{{"write", "eve"}, {"some", "eve"}, {"write", "esc"}, {"escalate", "esc"}, {"write", "binder"}, {"bind", "binder"}} {
+	for i, b := range [][2]string{{"write", "eve"}, {"some", "eve"}, {"write", "esc"}, {"escalate", "esc"}, {"write", "binder"}, {"bind", "binder"}, {"write", "one"}, {"one", "one"}} {
 		r.must("POST", rbacPath+"clusterrolebindings", binding("ClusterRoleBinding", fmt.Sprint("b", i), "ClusterRole", b[0], "User", b[1]))
 	}
 	r.eventually("eve", "GET", widgetsPath, "", 200)
 	r.eventually("binder", "GET", rbacPath+"clusterroles", "", 200)
 	r.eventually("esc", "GET", rbacPath+"clusterroles", "", 200)
+	r.eventually("one", "GET", rbacPath+"clusterroles", "", 200)
 	const roles, bindings = rbacPath + "clusterroles", rbacPath + "clusterrolebindings"
 	const nsRoles, nsBindings = rbacPath + "namespaces/default/roles", rbacPath + "namespaces/default/rolebindings"
 	aggregated := object("ClusterRole", "agg", `"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"x":"y"}}]}`)
@@ -185,6 +187,9 @@ func TestNobodyEscalates(t *testing.T) {
 		{"esc", "POST", roles, role("ClusterRole", "big", "*", "*", "*"), 201, ""},
 		{"esc", "POST", roles, aggregated, 201, ""},
 		{"esc", "POST", bindings, binding("ClusterRoleBinding", "z", "ClusterRole", "big", "User", "esc"), 403, "not currently held"}, // escalate is not bind
+		{"one", "POST", roles, role("ClusterRole", "named", "*", "*", "*"), 403, "not currently held"},                                // the URL does not say that it is that one
+		{"one", "PUT", roles + "/two", role("ClusterRole", "two", "*", "*", "*"), 403, "not currently held"},
+		{"one", "PUT", roles + "/named", role("ClusterRole", "named", "*", "*", "*"), 201, ""},
 		{"root", "POST", bindings, binding("ClusterRoleBinding", "root", "ClusterRole", "gone", "User", "max"), 201, ""},
 		{"eve", "POST", roles, `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"bad"},"rules":[{"verbs":[]}]}`, 422, "rules[0].verbs: Required value: verbs must contain at least one value"},
 		{"eve", "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles?dryRun=All", role("Role", "x", "delete", "demo.io", "widgets"), 403, missing},
