@@ -119,6 +119,10 @@ bench: ## Keelson beside upstream's server, then the engine, single rules, autho
 bench-scale: ## 100,000 objects and 10,000 watchers on one server: takes two minutes
 	cd bench && $(GO) run . scale -o ../docs/benchmarks.md
 
+.PHONY: bench-definitions
+bench-definitions: ## 2,000 definitions on one server: the first and the last, and the memory they take, beside upstream
+	cd bench && $(GO) run . definitions -o ../docs/benchmarks.md
+
 .PHONY: bench-rules
 bench-rules: ## single rules of published definitions beside bare cel-go and upstream's validation
 	cd bench && $(GO) run . rules -o ../docs/benchmarks.md
