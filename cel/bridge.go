@@ -140,7 +140,9 @@ func (l *listRef) Size() ref.Val               { return types.Int(l.v.size()) }
 func (l *listRef) Equal(other ref.Val) ref.Val { return equalIn(l.c, l.v, fromRef(other)).ref() }
 func (l *listRef) Contains(x ref.Val) ref.Val  { return contains(l.c, fromRef(x), l.v).ref() }
 func (l *listRef) Iterator() traits.Iterator   { return &listIterator{l: l.v, c: l.c, n: l.v.size()} }
-func (l *listRef) IsZeroValue() bool           { return !l.v.fromDoc() && l.v.size() == 0 }
+
+// IsZeroValue is false for lists of a schema's kinds, and for sums that stay sets or map lists: upstream's do not say.
+func (l *listRef) IsZeroValue() bool { return !l.v.fromDoc() && l.v.typ == nil && l.v.size() == 0 }
 
 func (l *listRef) Value() any {
 	out := make([]ref.Val, l.v.size())

@@ -103,6 +103,11 @@ func addLists(a, b Value) Value {
 		}
 		return a
 	}
+	if plain := !a.fromDoc() && a.typ == nil; plain && n == 0 {
+		return b // which may be a set
+	} else if plain && m == 0 {
+		return a
+	}
 	items := make([]Value, 0, n+m)
 	for i := 0; i < n; i++ {
 		items = append(items, a.item(i))

@@ -76,6 +76,7 @@ func TestPartial(t *testing.T) {
 		{"l[a.list]", "l", "l[a.list]; l"},
 		{"1 / 0 > n && b", "b", "1 / 0 > 5 && b; b"},
 		{"at + duration('90s') < timestamp('2020-01-01T00:00:00Z')", "at", `at + duration("1m30s") < timestamp("2020-01-01T00:00:00Z"); at`},
+		{"m.x in l.filter(x, x > n)", "m", "m.x in l.filter(x, x > n); m"}, // m.x in [] would be false without a look at m.x
 		{"'v=' + string(n) + s", "s", `"v=5" + s; s`},
 	} {
 		x, err := l.CompileExpression(tt.expr)

@@ -218,6 +218,15 @@ func (r *residue) key(e ast.Expr) ast.Expr {
 	return r.expr(e)
 }
 
+// container is what remains of the right side of in. What is looked for in an
+// empty literal is not evaluated, and may be an error.
+func (r *residue) container(e ast.Expr) ast.Expr {
+	if v, ok := r.value(e); ok && v.kind == KindList && v.size() == 0 {
+		return r.asWritten(e)[0]
+	}
+	return r.expr(e)
+}
+
 // chain is a path: its root and members stay, its indexes are residual.
 func (r *residue) chain(e ast.Expr) ast.Expr {
 	if _, ok := r.macros[e.ID()]; ok {
@@ -247,6 +256,9 @@ func (r *residue) call(e ast.Expr) ast.Expr {
 	call := e.AsCall()
 	if fn := call.FunctionName(); call.IsMemberFunction() && (fn == "greatest" || fn == "least") {
 		return r.fac.NewMemberCall(r.id(), fn, call.Target(), r.numbers(call.Args())...)
+	}
+	if call.FunctionName() == operators.In {
+		return r.fac.NewCall(r.id(), operators.In, r.expr(call.Args()[0]), r.container(call.Args()[1]))
 	}
 	if call.IsMemberFunction() {
 		return r.fac.NewMemberCall(r.id(), call.FunctionName(), r.expr(call.Target()), r.exprs(call.Args())...)

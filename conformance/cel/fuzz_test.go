@@ -22,6 +22,7 @@ var (
 	fuzzCases  = flag.Int64("compare.cases", 0, "compare this many cases in place of a time")
 	fuzzEnough = flag.Int("compare.enough", 8, "stop after so many differences")
 	fuzzSeed   = flag.Uint64("compare.seed", 1, "where the random expressions begin")
+	fuzzExpr   = flag.String("compare.expr", "", "compare this expression on the data of the seed, in place of random ones")
 )
 
 // A case is one expression on one datum. A world is dear to make and an
@@ -52,6 +53,10 @@ type comparison struct {
 // overload and macro of Kubernetes' environment.
 func TestRandom(t *testing.T) {
 	c := &comparison{t: t, reached: map[string]bool{}, evaluated: map[string]bool{}}
+	if *fuzzExpr != "" {
+		c.one(*fuzzSeed, *fuzzExpr)
+		return
+	}
 	length := *fuzzTime
 	switch {
 	case length > 0:
@@ -77,9 +82,7 @@ func TestRandom(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	for _, text := range c.found {
-		t.Error(text)
-	}
+	c.report()
 	c.checkReached()
 	t.Logf("%d cases of %d expressions, %d of them in parts as well; %d evaluations ended with an error; %d depend on upstream's order of maps; the next seed is %d",
 		c.cases.Load(), c.exprs.Load(), c.parts.Load(), c.failed.Load(), c.random.Load(), seed.Load())
@@ -91,21 +94,40 @@ func (c *comparison) over() bool {
 	return len(c.found) >= *fuzzEnough || time.Now().After(c.until) || *fuzzCases > 0 && c.cases.Load() >= *fuzzCases
 }
 
-// world makes the world of a seed and compares expressions in it.
-func (c *comparison) world(seed uint64) {
-	r := rand.New(rand.NewPCG(seed, 11))
-	var w world
-	switch kind := seed % 8; {
-	case kind < 5:
-		w = newSchemaWorld(c.t, r, dataPerWorld)
-	default:
-		w = newPlainWorld(c.t, r, dataPerWorld, kind == 7)
+// report fails for the differences that were found.
+func (c *comparison) report() {
+	for _, text := range c.found {
+		c.t.Error(text)
 	}
+}
+
+// one compares an expression in the world of a seed, and shows what it is there.
+func (c *comparison) one(seed uint64, text string) {
+	w, _ := c.newWorld(seed)
+	c.limited(w, form(text), seed, perCallLimit)
+	c.report()
+	p, compiled, _ := w.compile(text, perCallLimit)
+	c.t.Logf("upstream compiles: %v", compiled)
+	for i := 0; p != nil && i < w.data(); i++ {
+		c.t.Logf("%v\n\t%s", p.upstream(i), w.describe(i, text))
+	}
+}
+
+// newWorld makes the world of a seed; r goes on behind it.
+func (c *comparison) newWorld(seed uint64) (w world, r *rand.Rand) {
+	r = rand.New(rand.NewPCG(seed, 11))
+	if kind := seed % 8; kind >= 5 {
+		return newPlainWorld(c.t, r, dataPerWorld, kind == 7), r
+	}
+	return newSchemaWorld(c.t, r, dataPerWorld), r
+}
+
+// world compares expressions in the world of a seed. It ends with the last of
+// them, so that a run is what its seeds are.
+func (c *comparison) world(seed uint64) {
+	w, r := c.newWorld(seed)
 	wr := &writer{Rand: r, g: w.grammar(), words: w.vocabulary()}
 	for range expressionsPerWorld {
-		if c.over() {
-			return
-		}
 		t := wr.anyType()
 		if wr.one(2) {
 			t = scalarTypes[0]
@@ -306,7 +328,7 @@ const goTypeError = "invalid qualifier type: "
 // several reports whether upstream answers differently from time to time,
 // because of Go's order of maps.
 func (c *comparison) several(p sides, i int, want, got outcome) bool {
-	for range 40 {
+	for range 1000 { // a rare order may need a coincidence in each of several maps
 		again := p.upstream(i)
 		if again == got {
 			return true
