@@ -106,6 +106,7 @@ var modules = map[string]string{
 	"go.etcd.io/etcd/server/v3":            "store/etcd: the embedded server",
 	"go.uber.org/zap":                      "store/etcd: etcd's log, to be passed on",
 	"go.yaml.in/yaml/v3":                   "lint, suite: where in a YAML text something stands",
+	"golang.org/x/net":                     "api: watches over WebSockets, with the library that upstream uses",
 	"golang.org/x/time":                    "audit: how many calls a webhook is sent",
 	"golang.org/x/term":                    "internal/cli: colours for a terminal only",
 	"google.golang.org/grpc":               "store/etcd: dialling the embedded server without a port",

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -78,15 +79,28 @@ func (q *request) watch() error {
 			return err
 		}
 	}
-	if err := w.begin(); err != nil {
-		return w.refuse(err)
+	err = w.begin()
+	if in := (*inStream)(nil); err != nil && !errors.As(err, &in) {
+		return err
 	}
 	defer func() {
 		if w.w != nil { // run opens it, too
 			w.w.Close()
 		}
 	}()
-	defer q.h.metrics.watching(q)()
+	if authn.IsWebSocket(q.r) {
+		return w.runSocket(err)
+	}
+	return w.runOrRefuse(err)
+}
+
+// runOrRefuse serves a watch, or says why it cannot go on, nil if it can.
+func (w *watcher) runOrRefuse(failed error) error {
+	if failed != nil {
+		w.refuse(failed)
+		return nil
+	}
+	defer w.q.h.metrics.watching(w.q)()
 	return w.run()
 }
 
@@ -154,21 +168,21 @@ type inStream struct{ err error }
 
 func (e *inStream) Error() string { return e.err.Error() }
 
-// refuse ends a watch that did not begin.
-func (w *watcher) refuse(err error) error {
-	var in *inStream
-	if !errors.As(err, &in) {
-		return err
+// refuse says why a watch cannot go on, as its only event.
+func (w *watcher) refuse(err error) {
+	if in := (*inStream)(nil); errors.As(err, &in) {
+		err = in.err
 	}
 	w.start()
-	b := w.appendError(nil, in.err)
-	w.q.w.Write(b)
+	w.q.w.Write(w.appendError(nil, err))
 	w.flush()
-	return nil
 }
 
 // start sends the header.
 func (w *watcher) start() {
+	if w.q.code != 0 {
+		return // a WebSocket has its handshake behind it
+	}
 	h := w.q.w.Header()
 	h["Content-Type"] = jsonHeader
 	if w.q.accept.proto {

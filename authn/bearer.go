@@ -57,7 +57,7 @@ const protocolPrefix = "base64url.bearer.authorization.k8s.io."
 // subprotocol to be chosen.
 func WebSocket(tokens Token) Authenticator {
 	return Func(func(r *http.Request, audiences []string) (*Response, error) {
-		if !isWebSocket(r) {
+		if !IsWebSocket(r) {
 			return nil, nil
 		}
 		token, err := protocolToken(r.Header["Sec-Websocket-Protocol"])
@@ -98,8 +98,8 @@ func protocolToken(headers []string) (string, error) {
 	return token, nil
 }
 
-// isWebSocket reports whether a request asks for a WebSocket.
-func isWebSocket(r *http.Request) bool {
+// IsWebSocket reports whether a request asks for a WebSocket (RFC 6455).
+func IsWebSocket(r *http.Request) bool {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return false
 	}
@@ -111,4 +111,20 @@ func isWebSocket(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// DropToken takes the subprotocol that is a token out of a request for a WebSocket: one of the others is to be chosen, and said to
+// the client.
+func DropToken(r *http.Request) {
+	var others []string
+	for _, header := range r.Header["Sec-Websocket-Protocol"] {
+		for protocol := range strings.SplitSeq(header, ",") {
+			if protocol = strings.TrimSpace(protocol); !strings.HasPrefix(protocol, protocolPrefix) {
+				others = append(others, protocol)
+			}
+		}
+	}
+	if others != nil {
+		r.Header["Sec-Websocket-Protocol"] = []string{strings.Join(others, ",")}
+	}
 }

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -101,8 +102,13 @@ func (r *run) step(q *request) {
 		}
 	}(time.Now())
 	if q.watch != "" {
+		r.settle(q)
 		w := opened{request: q}
 		for side, p := range r.peers {
+			if q.has("Upgrade") {
+				w.sides[side] = startSocket(p, r.build(q, side))
+				continue
+			}
 			w.sides[side] = startWatch(p, r.build(q, side))
 		}
 		r.open[q.watch] = &w
@@ -113,6 +119,9 @@ func (r *run) step(q *request) {
 	}
 	var got [2]*answer
 	var wg sync.WaitGroup
+	if strings.Contains(q.path, "resourceVersion=0") {
+		r.settle(q)
+	}
 	for side, p := range r.peers {
 		wg.Go(func() { got[side] = p.ask(r.build(q, side), q) })
 	}
@@ -124,6 +133,16 @@ func (r *run) step(q *request) {
 		}
 	}
 }
+
+// settle waits until upstream's cache of what q is about knows all that was written: any state answers a request for version 0. A
+// list that is to be current waits for that.
+func (r *run) settle(q *request) {
+	if m := collection.FindString(q.path); m != "" {
+		r.peers[0].once(r.build(&request{method: "GET", path: m + "?labelSelector=none%3Dnone"}, 0))
+	}
+}
+
+var collection = regexp.MustCompile(`^/apis/[^/]+/[^/]+/(namespaces/[^/]+/)?[^/?]+`)
 
 // compare reports the differences between two answers.
 func (r *run) compare(q *request, theirs, ours *answer) {
@@ -198,14 +217,30 @@ func (p *peer) ask(build func(context.Context) (*http.Request, error), q *reques
 	}
 }
 
+// send sends a request, again and again as long as upstream's cache of the kind is not there yet: that it says so depends on time.
+func (p *peer) send(ctx context.Context, build func(context.Context) (*http.Request, error)) (*http.Response, error) {
+	for {
+		req, err := build(ctx)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := p.Do(req)
+		if err != nil || resp.StatusCode != http.StatusTooManyRequests {
+			return resp, err
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.Body = io.NopCloser(bytes.NewReader(body)); err != nil || !bytes.Contains(body, []byte("storage is (re)initializing")) {
+			return resp, err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 func (p *peer) once(build func(context.Context) (*http.Request, error)) *answer {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	req, err := build(ctx)
-	if err != nil {
-		return &answer{err: err}
-	}
-	resp, err := p.Do(req)
+	resp, err := p.send(ctx, build)
 	if err != nil {
 		return &answer{err: errors.New(strings.ReplaceAll(err.Error(), p.base, ""))}
 	}
@@ -251,12 +286,7 @@ func startWatch(p *peer, build func(context.Context) (*http.Request, error)) *wa
 	w := &watching{cancel: cancel, done: make(chan struct{}), last: time.Now()}
 	go func() {
 		defer close(w.done)
-		req, err := build(ctx)
-		if err != nil {
-			w.answer.err = err
-			return
-		}
-		resp, err := p.Do(req)
+		resp, err := p.send(ctx, build)
 		w.mu.Lock()
 		w.last = time.Now()
 		if err != nil {

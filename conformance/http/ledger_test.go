@@ -38,6 +38,7 @@ var ledger = []entry{
 	{name: "an object of another kind is refused for that alone", requests: `generated`, theirs: `must be (Widget|Gadget)`, ours: `must be (Widget|Gadget)`, long: true},
 	{name: "an update does not say a selfLink back", requests: `45-odd.*PUT`, theirs: `selfLink: "/x"`, ours: `^200`},
 	{name: "an apply may set an untyped field to null", requests: `45-odd.*PATCH .*odder`, theirs: `^200`, ours: `any: null`},
+	{name: "watches that begin with the state are not compressed", requests: `60-watch.*sendInitialEvents=true.*allowWatchBookmarks=true`, theirs: `Content-Encoding: gzip`, ours: `initial-events-end`},
 	{name: "a watch of a list's metadata shows its objects' metadata", requests: `GET .*watch=1`, theirs: `^200(.|\n)*\n\n$`, ours: `PartialObjectMetadata`},
 
 	{name: "a page says that more follow only if more match", requests: `matrix.*metadata.name.*limit=1`, theirs: `CONTINUE`, ours: `^200`, long: true},

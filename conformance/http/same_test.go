@@ -78,7 +78,7 @@ func newSameness() *sameness {
 // headers are the headers that are compared.
 var headers = []string{
 	"Content-Type", "Warning", "Retry-After", "Cache-Control", "Vary", "Content-Encoding", "X-Content-Type-Options", "Allow",
-	"Location", "Www-Authenticate", "Expires", "Etag", "Last-Modified", "Audit-Id", "Accept-Ranges",
+	"Location", "Www-Authenticate", "Expires", "Etag", "Last-Modified", "Audit-Id", "Accept-Ranges", "Sec-Websocket-Protocol",
 }
 
 // both prints two answers to the same request so that they can be compared.

@@ -3,6 +3,7 @@ package http
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,6 +39,11 @@ type request struct {
 }
 
 func (q *request) String() string { return fmt.Sprintf("%s:%d", q.script, q.line) }
+
+// has reports whether a header is sent.
+func (q *request) has(name string) bool {
+	return slices.ContainsFunc(q.header, func(h [2]string) bool { return h[0] == name })
+}
 
 // typed reports whether upstream prints the answer from Go structs, in an order
 // that only its source knows: definitions, and metadata cut out of objects.
@@ -157,7 +163,7 @@ func isHeader(l string) bool {
 	}
 	switch k {
 	case "Accept", "Content-Type", "Accept-Encoding", "Authorization", "User-Agent", "If-None-Match", "Audit-Id", "Origin", "Impersonate-User",
-		"Range", "X-Http-Method-Override":
+		"Range", "X-Http-Method-Override", "Upgrade", "Connection", "Sec-Websocket-Protocol":
 		return true
 	}
 	return false
