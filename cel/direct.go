@@ -46,7 +46,7 @@ func directOf(c *code) (direct, bool) {
 		case s.item:
 			d.slots = append(d.slots, hop{int(s.key.Int()), true})
 		case s.field != nil && s.field.Slot >= 0:
-			d.slots = append(d.slots, hop{s.field.Slot, false})
+			d.slots = append(d.slots, hop{int(s.field.Slot), false})
 		default:
 			return direct{}, false
 		}

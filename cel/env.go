@@ -3,7 +3,6 @@ package cel
 import (
 	"fmt"
 	"sync"
-	"weak"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -228,8 +227,8 @@ type CompileOptions struct {
 // error is upstream's.
 func (ts *TypeSet) Compile(expr string, self *Type, o CompileOptions) (*Program, error) {
 	self = ts.share(self)
-	key := ruleKey{expr, weak.Make(self), o}
-	if p := ts.env.shared.program(key); p != nil {
+	key := ts.env.shared.key(expr, self, o)
+	if p := ts.env.shared.program(key, expr, self, o); p != nil {
 		return p, nil
 	}
 	p, err := ts.quick(expr, self, o), error(nil)
@@ -239,6 +238,7 @@ func (ts *TypeSet) Compile(expr string, self *Type, o CompileOptions) (*Program,
 	if err != nil {
 		return nil, err
 	}
+	p.want = o.Want
 	return ts.env.shared.put(key, p), nil
 }
 

@@ -166,10 +166,10 @@ func (c *comparison) listsEqual(a, b Value) Value {
 		return boolValue(false)
 	}
 	if a.typ != nil {
-		switch a.typ.ListType {
-		case "set":
+		switch {
+		case a.typ.set():
 			return c.setsEqual(a, b)
-		case "map":
+		case a.typ.mapList():
 			return c.mapListsEqual(a, b)
 		}
 	}
@@ -270,7 +270,7 @@ func setKey(v Value) (scalarKey, Value) {
 // mapListsEqual compares the items of a map list with those of a list of the
 // same length, matched by their keys.
 func (c *comparison) mapListsEqual(a, b Value) Value {
-	keys := escapedKeys(a.typ.MapKeys)
+	keys := escapedKeys(a.typ.ListType.Keys)
 	identity := listKey
 	if a.fromDoc() {
 		identity = rawKey

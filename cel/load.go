@@ -96,7 +96,7 @@ func loadFormatted(s string, t *Type) Value {
 			return errorf("Invalid byte formatted string %s: %v", s, err)
 		}
 		return bytesValue(b)
-	case t.Format == "date":
+	case t.Date:
 		d, err := time.Parse(strfmt.RFC3339FullDate, s)
 		if err != nil {
 			return errorf("Invalid date formatted string %s: %v", s, err)
@@ -156,7 +156,7 @@ func (v Value) find(key string) (Value, bool) {
 	if f == nil {
 		return Value{}, false
 	}
-	n := member(v.doc(), v.node, f.Slot, name)
+	n := member(v.doc(), v.node, int(f.Slot), name)
 	if n.Kind() == doc.Absent || n.Kind() == doc.Null {
 		return Value{}, false
 	}

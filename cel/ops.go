@@ -114,11 +114,11 @@ func addLists(a, b Value) Value {
 	}
 	if a.typ != nil {
 		var sum Value
-		switch a.typ.ListType {
-		case "set":
+		switch {
+		case a.typ.set():
 			sum = addToSet(items, b)
-		case "map":
-			sum = addToMapList(items, b, escapedKeys(a.typ.MapKeys))
+		case a.typ.mapList():
+			sum = addToMapList(items, b, escapedKeys(a.typ.ListType.Keys))
 		}
 		if sum.kind != KindNone {
 			sum.typ = a.typ // the sum stays a set or a map list

@@ -159,7 +159,7 @@ func (p *path) walk(fr *frame, v Value) (Value, int) {
 		fr.cost += costSelect
 		var c doc.Node
 		if n.ShapeIndex() != 0 && s.field.Slot >= 0 {
-			c = d.Slot(n, s.field.Slot)
+			c = d.Slot(n, int(s.field.Slot))
 		} else {
 			c = d.Member(n, s.field.Name)
 		}
@@ -206,7 +206,7 @@ func (s *step) value(fr *frame) Value {
 // apply is v with one step applied, as qualify does it.
 func (s *step) apply(fr *frame, v Value, test bool) (Value, bool) {
 	if s.field != nil && v.kind == KindMap && v.flag == flagFromDoc && v.typ == s.typ {
-		n := member(v.doc(), v.node, s.field.Slot, s.field.Name)
+		n := member(v.doc(), v.node, int(s.field.Slot), s.field.Name)
 		if n.Kind() != doc.Absent && n.Kind() != doc.Null {
 			got := load(v.doc(), n, s.field.Type)
 			return got, got.kind != KindError

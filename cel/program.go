@@ -23,6 +23,7 @@ type Program struct {
 	maxCost     uint64
 	usesOldSelf bool
 	optional    bool // oldSelf is an optional
+	want        ResultKind
 	loops       bool // the context is looked at
 	self        *Type
 }
@@ -46,6 +47,9 @@ func (p *Program) MaxCost() uint64 { return p.maxCost }
 
 // UsesOldSelf reports whether the expression mentions oldSelf.
 func (p *Program) UsesOldSelf() bool { return p.usesOldSelf }
+
+// OptionalOldSelf reports whether oldSelf is an optional value.
+func (p *Program) OptionalOldSelf() bool { return p.optional }
 
 // Source is the text that the program was compiled from.
 func (p *Program) Source() string { return p.source }

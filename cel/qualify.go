@@ -97,10 +97,10 @@ func checkKey(key Value) Value {
 func goTypeName(v Value) string {
 	switch {
 	case v.kind == KindList && v.fromDoc():
-		switch v.typ.ListType {
-		case "set":
+		switch {
+		case v.typ.set():
 			return "*common.unstructuredSetList"
-		case "map":
+		case v.typ.mapList():
 			return "*common.unstructuredMapList"
 		}
 		return "*common.unstructuredList"

@@ -391,7 +391,7 @@ func (r *residue) conversion(function, text string) ast.Expr {
 // listLiteral knows no literal for sets and map lists, which are compared and added
 // in their own way.
 func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
-	if v.typ != nil && (v.typ.ListType == "set" || v.typ.ListType == "map") {
+	if v.typ != nil && v.typ.ListType != nil {
 		return nil, nil
 	}
 	var items []ast.Expr

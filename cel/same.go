@@ -71,10 +71,10 @@ func sameLists(da *doc.Doc, a doc.Node, db *doc.Doc, b doc.Node, t *Type) tri {
 	if n != b.Len() {
 		return no
 	}
-	unordered := t.ListType == "set" || t.ListType == "map"
+	unordered := t.ListType != nil
 	switch {
-	case t.ListType == "map" && !distinctItems(da, a, t.MapKeys),
-		t.ListType == "set" && (t.Elem == nil || t.Elem.Kind == Object || t.Elem.Kind == Map || t.Elem.Kind == List): // an error
+	case t.mapList() && !distinctItems(da, a, t.ListType.Keys),
+		t.set() && (t.Elem == nil || t.Elem.Kind == Object || t.Elem.Kind == Map || t.Elem.Kind == List): // an error
 		return bad
 	}
 	for i := range n {
@@ -164,7 +164,7 @@ func sameObjects(da *doc.Doc, a doc.Node, db *doc.Doc, b doc.Node, t *Type) tri 
 	left, right := 0, 0
 	for i := range t.Fields {
 		f := &t.Fields[i]
-		if f.Slot != i {
+		if int(f.Slot) != i {
 			return bad
 		}
 		x, y := da.Slot(a, i), db.Slot(b, i)

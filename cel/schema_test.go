@@ -33,12 +33,12 @@ func (b *shaper) build(s *apiextv1.JSONSchemaProps, root bool) *Type {
 	case s.XIntOrString:
 		t.IntOrString = true
 	case s.Type == "array":
-		t.Kind, bound, t.MapKeys = List, s.MaxItems, s.XListMapKeys
+		t.Kind, bound = List, s.MaxItems
 		if t.Elem = b.build(s.Items.Schema, s.Items.Schema.XEmbeddedResource); t.Elem == nil {
 			return nil
 		}
 		if s.XListType != nil {
-			t.ListType = *s.XListType
+			t.ListType = ListTypeOf(*s.XListType, s.XListMapKeys)
 		}
 	case s.Type == "object" && s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
 		t.Kind, bound = Map, s.MaxProperties
@@ -49,7 +49,7 @@ func (b *shaper) build(s *apiextv1.JSONSchemaProps, root bool) *Type {
 		t.Kind = Object
 		b.fields(t, s, root)
 	case s.Type == "string":
-		t.Kind, t.Format = String, s.Format
+		t.Kind, t.Date = String, s.Format == "date"
 		switch s.Format {
 		case "byte":
 			t.Kind = Bytes
@@ -96,7 +96,7 @@ func (b *shaper) fields(t *Type, s *apiextv1.JSONSchemaProps, root bool) {
 	kids := make([]uint16, len(names))
 	for i, name := range names {
 		p := props[name]
-		f := Field{Name: name, Type: b.build(&p, p.XEmbeddedResource), Required: slices.Contains(s.Required, name), HasDefault: p.Default != nil, Slot: i}
+		f := Field{Name: name, Type: b.build(&p, p.XEmbeddedResource), Required: slices.Contains(s.Required, name), HasDefault: p.Default != nil, Slot: int32(i)}
 		t.Fields = append(t.Fields, f)
 		if f.Type != nil {
 			kids[i] = b.shape[f.Type]
@@ -134,7 +134,7 @@ func (b *shaper) reshape(d *doc.Doc, v doc.Value, t *Type) doc.Node {
 		n := d.ImportAs(v, b.shape[t])
 		for _, f := range t.Fields {
 			if m := v.Get(f.Name); m.Exists() {
-				d.SetSlot(n, f.Slot, b.reshape(d, m, f.Type))
+				d.SetSlot(n, int(f.Slot), b.reshape(d, m, f.Type))
 			}
 		}
 		return n

@@ -53,7 +53,7 @@ func TypeOfSchema(text []byte, resource bool) (*Type, error) {
 
 // build is nil where no expression can see the value.
 func (s *schemaText) build(resource bool) (*Type, error) {
-	t := &Type{Nullable: s.Nullable, Preserve: s.Preserve, ListType: s.ListType, MapKeys: s.MapKeys}
+	t := &Type{Nullable: s.Nullable, Preserve: s.Preserve}
 	bound := s.MaxLength
 	switch {
 	case s.IntOrString:
@@ -67,6 +67,7 @@ func (s *schemaText) build(resource bool) (*Type, error) {
 			return nil, inside("items", err)
 		}
 		t.Kind, t.Elem, bound = List, elem, s.MaxItems
+		t.ListType = ListTypeOf(s.ListType, s.MapKeys)
 	case s.Type == "object" && len(s.AdditionalProperties) > 0 && s.AdditionalProperties[0] == '{':
 		var values schemaText
 		if err := json.Unmarshal(s.AdditionalProperties, &values); err != nil {
@@ -85,7 +86,7 @@ func (s *schemaText) build(resource bool) (*Type, error) {
 	case s.Type == "string":
 		t.Kind = String
 		if kind, ok := formatKinds[s.Format]; ok {
-			t.Kind, t.Format = kind, s.Format
+			t.Kind, t.Date = kind, s.Format == "date"
 		}
 	case s.Type == "boolean":
 		t.Kind = Bool

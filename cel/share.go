@@ -14,28 +14,21 @@ import (
 // common structure compile and keep it once. Nothing is kept for its own sake:
 // what no TypeSet and no program holds any more is forgotten.
 
-// ruleKey is what a program depends on beside its Env.
-type ruleKey struct {
-	text string
-	self weak.Pointer[Type]
-	o    CompileOptions
-}
-
 // shared is what the TypeSets of an Env share.
 type shared struct {
 	seed maphash.Seed
 
 	mu       sync.Mutex
-	types    map[uint64]weak.Pointer[Type] // by hash; one of each is enough
-	programs map[ruleKey]weak.Pointer[Program]
-	sweep    int // programs: when so many are known, those that are gone are forgotten
+	types    map[uint64]weak.Pointer[Type]    // by hash; one of each is enough
+	programs map[uint64]weak.Pointer[Program] // by hash; of two with one hash one is not shared
+	sweep    int                              // programs: when so many are known, those that are gone are forgotten
 }
 
 func newShared() *shared {
 	return &shared{
 		seed:     maphash.MakeSeed(),
 		types:    map[uint64]weak.Pointer[Type]{},
-		programs: map[ruleKey]weak.Pointer[Program]{},
+		programs: map[uint64]weak.Pointer[Program]{},
 	}
 }
 
@@ -62,23 +55,35 @@ func (s *shared) typeOf(t *Type, hash uint64) *Type {
 	return t
 }
 
-// program is the program of a key, nil if there is none.
-func (s *shared) program(k ruleKey) *Program {
+// key is the hash of what a program depends on beside its Env.
+func (s *shared) key(text string, self *Type, o CompileOptions) uint64 {
+	return (maphash.String(s.seed, text)*31+maphash.Comparable(s.seed, self))*31 + maphash.Comparable(s.seed, o)
+}
+
+// program is the known program of an expression over self, nil if there is none.
+func (s *shared) program(key uint64, text string, self *Type, o CompileOptions) *Program {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.programs[k].Value()
+	return s.known(key, text, self, o)
+}
+
+func (s *shared) known(key uint64, text string, self *Type, o CompileOptions) *Program {
+	if p := s.programs[key].Value(); p != nil && p.source == text && p.self == self && p.optional == o.OptionalOldSelf && p.want == o.Want {
+		return p
+	}
+	return nil
 }
 
 // put adds a program. If another was faster, that one is shared.
-func (s *shared) put(k ruleKey, p *Program) *Program {
+func (s *shared) put(k uint64, p *Program) *Program {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.programs[k].Value(); known != nil {
+	if known := s.known(k, p.source, p.self, CompileOptions{p.optional, p.want}); known != nil {
 		return known
 	}
 	s.programs[k] = weak.Make(p)
 	if len(s.programs) > s.sweep {
-		maps.DeleteFunc(s.programs, func(_ ruleKey, w weak.Pointer[Program]) bool { return w.Value() == nil })
+		maps.DeleteFunc(s.programs, func(_ uint64, w weak.Pointer[Program]) bool { return w.Value() == nil })
 		s.sweep = 2*len(s.programs) + 64
 	}
 	return p
@@ -93,13 +98,13 @@ type hasher struct {
 // scalars is what a type is made of beside other types.
 type scalars struct {
 	kind                            TypeKind
-	format, listType                string
 	elements, size                  uint64
+	date                            bool
 	nullable, intOrString, preserve bool
 }
 
 func (t *Type) scalars() scalars {
-	return scalars{t.Kind, t.Format, t.ListType, t.MaxElements, t.MinSize, t.Nullable, t.IntOrString, t.Preserve}
+	return scalars{t.Kind, t.MaxElements, t.MinSize, t.Date, t.Nullable, t.IntOrString, t.Preserve}
 }
 
 func (h *hasher) of(t *Type) uint64 {
@@ -118,6 +123,10 @@ func (h *hasher) of(t *Type) uint64 {
 	return sum
 }
 
+func sameListTypes(a, b *ListType) bool {
+	return a == b || a != nil && b != nil && a.Map == b.Map && slices.Equal(a.Keys, b.Keys)
+}
+
 // sameness compares types. Two places of one tree may lead to the same object
 // type, which rules can tell from two that look alike: the pairs of objects
 // that were found at the same place.
@@ -127,7 +136,7 @@ func (s *sameness) types(a, b *Type) bool {
 	if a == b {
 		return true
 	}
-	if a == nil || b == nil || a.scalars() != b.scalars() || len(a.Fields) != len(b.Fields) || !slices.Equal(a.MapKeys, b.MapKeys) {
+	if a == nil || b == nil || a.scalars() != b.scalars() || len(a.Fields) != len(b.Fields) || !sameListTypes(a.ListType, b.ListType) {
 		return false
 	}
 	if a.Kind == Object {

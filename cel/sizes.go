@@ -32,7 +32,7 @@ func (t *Type) SetSizes(max *int64, enum int) {
 		t.MinSize, t.MaxElements = 3, 32
 	case Timestamp:
 		t.MinSize, t.MaxElements = 21, 32
-		if t.Format == "date" {
+		if t.Date {
 			t.MinSize, t.MaxElements = 12, 12
 		}
 	case List:

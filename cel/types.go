@@ -30,23 +30,49 @@ const (
 // has no Type: the Field that holds it has a nil Type, or no Field exists.
 type Type struct {
 	Kind        TypeKind
-	Format      string   // "date", "date-time", "duration" or "byte": how the string in the document is read
-	Elem        *Type    // item of a List, value of a Map
-	Fields      []Field  // members of an Object, sorted by Name
-	MaxElements uint64   // most elements, bytes or members that a valid value has; 0 for scalars and objects
-	MinSize     uint64   // fewest bytes that a valid value takes as JSON
-	ListType    string   // "atomic" (or empty), "set" or "map"
-	MapKeys     []string // the key members of the items of a map list, as in the document
+	Date        bool // of a Timestamp: the string in the document is a date alone
 	Nullable    bool
-	IntOrString bool // Kind is Dyn, a value is an integer or a string
-	Preserve    bool // undeclared members are kept
+	IntOrString bool      // Kind is Dyn, a value is an integer or a string
+	Preserve    bool      // undeclared members are kept
+	Elem        *Type     // item of a List, value of a Map
+	Fields      []Field   // members of an Object, sorted by Name
+	ListType    *ListType // of a List, nil if it is atomic
+	MaxElements uint64    // most elements, bytes or members that a valid value has; 0 for scalars and objects
+	MinSize     uint64    // fewest bytes that a valid value takes as JSON
 }
+
+// ListType is x-kubernetes-list-type where it is set or map. It is immutable
+// once a Type holds it.
+type ListType struct {
+	Map  bool     // map; else set
+	Keys []string // of a map: the key members of its items, as in the document
+}
+
+var listSet = &ListType{}
+
+// ListTypeOf is the ListType that a schema calls "atomic" (or not at all),
+// "set" or "map", with its x-kubernetes-list-map-keys.
+func ListTypeOf(name string, keys []string) *ListType {
+	switch name {
+	case "set":
+		return listSet
+	case "map":
+		return &ListType{Map: true, Keys: keys}
+	}
+	return nil
+}
+
+// set reports whether t is a list of type set.
+func (t *Type) set() bool { return t.ListType != nil && !t.ListType.Map }
+
+// mapList reports whether t is a list of type map.
+func (t *Type) mapList() bool { return t.ListType != nil && t.ListType.Map }
 
 // Field is a member of an Object.
 type Field struct {
 	Name       string // as in the document, not escaped
 	Type       *Type  // nil: no rule can see it
+	Slot       int32  // where the member is in a shaped document object, -1 if it has no place
 	Required   bool
 	HasDefault bool
-	Slot       int // where the member is in a shaped document object
 }

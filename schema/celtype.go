@@ -19,19 +19,19 @@ type typing struct {
 // a schema has few of them, and very many values of each. Types of objects stay
 // apart, since rules can tell two of them that look alike.
 type plainType struct {
-	kind                            cel.TypeKind
-	format, listType                string
-	elem                            *cel.Type
-	elements, size                  uint64
-	nullable, preserve, intOrString bool
+	kind                                  cel.TypeKind
+	date, nullable, preserve, intOrString bool
+	elem                                  *cel.Type
+	listType                              *cel.ListType
+	elements, size                        uint64
 }
 
 // one is a type equal to t, the same for all equal ones that have no members.
 func (types *typing) one(t *cel.Type) *cel.Type {
-	if t.Kind == cel.Object || t.Kind == cel.List && (len(t.MapKeys) > 0 || t.Elem.Kind == cel.Object) {
+	if t.Kind == cel.Object || t.Kind == cel.List && (t.ListType != nil && t.ListType.Map || t.Elem.Kind == cel.Object) {
 		return t
 	}
-	key := plainType{t.Kind, t.Format, t.ListType, t.Elem, t.MaxElements, t.MinSize, t.Nullable, t.Preserve, t.IntOrString}
+	key := plainType{t.Kind, t.Date, t.Nullable, t.Preserve, t.IntOrString, t.Elem, t.ListType, t.MaxElements, t.MinSize}
 	if known := types.plain[key]; known != nil {
 		return known
 	}
@@ -88,7 +88,7 @@ func (types *typing) build(n *node) *cel.Type {
 			return nil
 		}
 		t.Kind, t.Elem, max = cel.List, types.of(n.items), v.maxItems
-		t.ListType, t.MapKeys = n.listType, n.mapKeys
+		t.ListType = cel.ListTypeOf(n.listType, n.mapKeys)
 	case n.typ == "object" && n.additional != nil:
 		if types.of(n.additional) == nil {
 			return nil
@@ -100,11 +100,11 @@ func (types *typing) build(n *node) *cel.Type {
 		t.Kind, max = cel.String, v.maxLength
 		switch n.format {
 		case "byte":
-			t.Kind, t.Format = cel.Bytes, n.format
+			t.Kind = cel.Bytes
 		case "duration":
-			t.Kind, t.Format = cel.Duration, n.format
+			t.Kind = cel.Duration
 		case "date", "date-time":
-			t.Kind, t.Format = cel.Timestamp, n.format
+			t.Kind, t.Date = cel.Timestamp, n.format == "date"
 		}
 		for _, text := range v.texts {
 			enum = longer(enum, len(text))
@@ -147,7 +147,7 @@ func setSizes(t *cel.Type, max int64, enum int) {
 func (types *typing) fields(n *node) []cel.Field {
 	fields := make([]cel.Field, 0, len(n.props))
 	add := func(name string, t *cel.Type, child *node) {
-		f := cel.Field{Name: name, Type: t, Slot: slotOf(n.slots, name), HasDefault: child != nil && child.defText != nil}
+		f := cel.Field{Name: name, Type: t, Slot: int32(slotOf(n.slots, name)), HasDefault: child != nil && child.defText != nil}
 		if n.values != nil {
 			for _, r := range n.values.required {
 				f.Required = f.Required || r.name == name
@@ -206,7 +206,7 @@ func (p *program) metaType(declared *node) *cel.Type {
 				max = own.values.maxLength
 			}
 		}
-		t.Fields = append(t.Fields, cel.Field{Name: f.name, Type: textType(max), Slot: slotOf(p.meta.slots, f.name)})
+		t.Fields = append(t.Fields, cel.Field{Name: f.name, Type: textType(max), Slot: int32(slotOf(p.meta.slots, f.name))})
 	}
 	setSizes(t, none, 0)
 	return t

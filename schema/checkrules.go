@@ -249,19 +249,20 @@ func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.Va
 	if r.program != nil {
 		k.cost("estimated rule cost", ExprCost{path.Child("rule"), source.Rule, r.program.MaxCost(), most})
 	}
-	if r.err != nil {
-		k.errs = append(k.errs, field.Invalid(path.Child("rule"), ruleValueOf(source), r.err.Error()))
+	more := r.more()
+	if more.err != nil {
+		k.errs = append(k.errs, field.Invalid(path.Child("rule"), ruleValueOf(source), more.err.Error()))
 	}
-	if r.messageErr != nil {
-		k.errs = append(k.errs, field.Invalid(path.Child("messageExpression"), ruleValueOf(source), r.messageErr.Error()))
-	} else if r.message != nil {
+	if more.messageErr != nil {
+		k.errs = append(k.errs, field.Invalid(path.Child("messageExpression"), ruleValueOf(source), more.messageErr.Error()))
+	} else if more.message != nil {
 		// Upstream does not multiply this one.
-		k.cost("estimated messageExpression cost", ExprCost{path.Child("messageExpression"), source.MessageExpression, r.message.MaxCost(), 1})
+		k.cost("estimated messageExpression cost", ExprCost{path.Child("messageExpression"), source.MessageExpression, more.message.MaxCost(), 1})
 	}
 	switch {
-	case r.usesOld && loose != nil:
+	case r.usesOld() && loose != nil:
 		k.errs = append(k.errs, field.Invalid(path.Child("rule"), source.Rule, fmt.Sprintf("oldSelf cannot be used on the uncorrelatable portion of the schema within %v", loose)))
-	case !r.usesOld && source.OptionalOldSelf != nil:
+	case !r.usesOld() && source.OptionalOldSelf != nil:
 		k.errs = append(k.errs, field.Invalid(path.Child("optionalOldSelf"), *source.OptionalOldSelf, "may not be set if oldSelf is not used in rule"))
 	}
 }

@@ -279,12 +279,12 @@ func (s *slowRules) rules(n *node, path *field.Path, x, old doc.Value, r ratchet
 	for i := range n.rules.list {
 		rule, source := &n.rules.list[i], &n.rules.source[i]
 		switch {
-		case rule.err != nil:
-			s.invalid(path, n.typ, "%s%v", ruleErrPrefix, rule.err)
+		case rule.more().err != nil:
+			s.invalid(path, n.typ, "%s%v", ruleErrPrefix, rule.more().err)
 			continue
 		case rule.program == nil:
 			continue
-		case rule.usesOld && !s.act.HasOldSelf && !rule.optional:
+		case rule.usesOld() && !s.act.HasOldSelf && !rule.program.OptionalOldSelf():
 			continue
 		}
 		v, cost, err := rule.program.Eval(s.ctx, &s.act, callLimit)
@@ -319,11 +319,11 @@ func (s *slowRules) outOfBudget(n *node, path *field.Path) {
 
 // failed reports that a rule does not hold.
 func (s *slowRules) failed(n *node, path *field.Path, x doc.Value, rule *rule, source *apiextv1.ValidationRule, r ratchet) {
-	if rule.fieldPath != "" {
-		path = path.Child(rule.fieldPath)
+	if at := rule.more().fieldPath; at != "" {
+		path = path.Child(at)
 	}
 	report := func(e *field.Error) {
-		if !rule.usesOld && r.forgives() {
+		if !rule.usesOld() && r.forgives() {
 			s.Warnings = append(s.Warnings, e.Error())
 			if s.text += len(e.Detail) + len(e.Field); s.text > maxText {
 				s.done = true
@@ -354,14 +354,15 @@ func (s *slowRules) failed(n *node, path *field.Path, x doc.Value, rule *rule, s
 // or what it makes cannot be used, and a fatal text if its cost ends the
 // validation.
 func (s *slowRules) message(n *node, rule *rule, source *apiextv1.ValidationRule) (text, fatal string) {
-	if rule.message == nil {
+	program := rule.more().message
+	if program == nil {
 		return "", ""
 	}
 	// The expression gets oldSelf as the other rules of the node do, never as an
 	// optional value. Where that makes it fail it still costs.
 	had := s.act.HasOldSelf
 	s.act.HasOldSelf, s.act.PlainOldSelf = had && n.rules.usesOld, true
-	v, cost, err := rule.message.Eval(s.ctx, &s.act, callLimit)
+	v, cost, err := program.Eval(s.ctx, &s.act, callLimit)
 	s.act.HasOldSelf, s.act.PlainOldSelf = had, false
 	if cost > uint64(s.budget) {
 		return "", "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"

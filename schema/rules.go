@@ -31,11 +31,11 @@ func (r *rules) setTests() {
 	var always, updates []*cel.Program
 	for i := range r.list {
 		rule := &r.list[i]
-		r.usesOld = r.usesOld || rule.usesOld
-		r.broken = r.broken || rule.err != nil
+		r.usesOld = r.usesOld || rule.usesOld()
+		r.broken = r.broken || rule.more().err != nil
 		switch {
 		case rule.program == nil:
-		case rule.usesOld && !rule.optional:
+		case rule.usesOld() && !rule.program.OptionalOldSelf():
 			updates = append(updates, rule.program)
 		default:
 			always = append(always, rule.program)
@@ -46,15 +46,30 @@ func (r *rules) setTests() {
 
 // rule is a compiled rule. One that is blank has neither program nor error.
 type rule struct {
-	program  *cel.Program
-	err      error
-	optional bool // oldSelf is optional
-	usesOld  bool
+	program *cel.Program
+	rare    *rareParts // nil: none of them
+}
 
+// rareParts are what few rules have.
+type rareParts struct {
+	err        error        // why there is no program
 	message    *cel.Program // messageExpression, nil if there is none or it does not compile
 	messageErr error
 	fieldPath  string // as errors print it, "" if none
 }
+
+var noParts = new(rareParts)
+
+// more are the rare parts, which are not to be changed.
+func (r *rule) more() *rareParts {
+	if r.rare == nil {
+		return noParts
+	}
+	return r.rare
+}
+
+// usesOld reports whether the rule mentions oldSelf.
+func (r *rule) usesOld() bool { return r.program != nil && r.program.UsesOldSelf() }
 
 // errNoType is why the rules of a node that rules cannot see do not compile.
 var errNoType = errors.New("failed to convert to declType for CEL validation rules")
@@ -142,29 +157,30 @@ func (r *rules) compiled(self *cel.Type, types *cel.TypeSet) []rule {
 }
 
 func compileRule(source apiextv1.ValidationRule, s *structural.Schema, self *cel.Type, types *cel.TypeSet) rule {
-	var r rule
 	if strings.TrimSpace(source.Rule) == "" {
-		return r
+		return rule{}
 	}
-	r.optional = source.OptionalOldSelf != nil && *source.OptionalOldSelf
-	o := cel.CompileOptions{OptionalOldSelf: r.optional, Want: cel.BoolResult}
-	if r.program, r.err = types.Compile(source.Rule, self, o); r.err != nil {
-		r.program = nil
-		return r
+	o := cel.CompileOptions{OptionalOldSelf: source.OptionalOldSelf != nil && *source.OptionalOldSelf, Want: cel.BoolResult}
+	program, err := types.Compile(source.Rule, self, o)
+	if err != nil {
+		return rule{rare: &rareParts{err: err}}
 	}
-	r.usesOld = r.program.UsesOldSelf()
+	var rare rareParts
 	if source.MessageExpression != "" {
 		o.Want = cel.StringResult
-		if r.message, r.messageErr = types.Compile(source.MessageExpression, self, o); r.messageErr != nil {
-			r.message = nil
+		if rare.message, rare.messageErr = types.Compile(source.MessageExpression, self, o); rare.messageErr != nil {
+			rare.message = nil
 		}
 	}
 	if source.FieldPath != "" {
 		if _, path, _, err := FieldPath(source.FieldPath, s, true); err == nil {
-			r.fieldPath = path.String()
+			rare.fieldPath = path.String()
 		}
 	}
-	return r
+	if rare == (rareParts{}) {
+		return rule{program: program}
+	}
+	return rule{program: program, rare: &rare}
 }
 
 // nameOf is how errors call a rule.
@@ -190,7 +206,7 @@ func (p *Program) RootRules() ([]*cel.Program, error) {
 	errs := []error{code.root.rules.err}
 	var out []*cel.Program
 	for _, r := range code.root.rules.list {
-		out, errs = append(out, r.program), append(errs, r.err)
+		out, errs = append(out, r.program), append(errs, r.more().err)
 	}
 	return out, errors.Join(errs...)
 }

@@ -70,9 +70,9 @@ func (b *builder) kind(s *schema.Structural, root bool) *kcel.Type {
 		if elem == nil {
 			return nil
 		}
-		t := &kcel.Type{Kind: kcel.List, Elem: elem, MapKeys: s.XListMapKeys}
+		t := &kcel.Type{Kind: kcel.List, Elem: elem}
 		if s.XListType != nil {
-			t.ListType = *s.XListType
+			t.ListType = kcel.ListTypeOf(*s.XListType, s.XListMapKeys)
 		}
 		return t
 	case "object":
@@ -87,11 +87,11 @@ func (b *builder) kind(s *schema.Structural, root bool) *kcel.Type {
 	case "string":
 		switch format {
 		case "byte":
-			return &kcel.Type{Kind: kcel.Bytes, Format: format}
+			return &kcel.Type{Kind: kcel.Bytes}
 		case "duration":
-			return &kcel.Type{Kind: kcel.Duration, Format: format}
+			return &kcel.Type{Kind: kcel.Duration}
 		case "date", "date-time":
-			return &kcel.Type{Kind: kcel.Timestamp, Format: format}
+			return &kcel.Type{Kind: kcel.Timestamp, Date: format == "date"}
 		}
 		return &kcel.Type{Kind: kcel.String}
 	case "boolean":
@@ -134,7 +134,7 @@ func (b *builder) object(s *schema.Structural, root bool) *kcel.Type {
 	kids := make([]uint16, len(names))
 	for i, name := range names {
 		p := props[name]
-		f := kcel.Field{Name: name, Type: b.build(p, p.XEmbeddedResource), Required: required[name], HasDefault: p.Default.Object != nil, Slot: i}
+		f := kcel.Field{Name: name, Type: b.build(p, p.XEmbeddedResource), Required: required[name], HasDefault: p.Default.Object != nil, Slot: int32(i)}
 		t.Fields = append(t.Fields, f)
 		kids[i] = b.shape[shapeOwner(f.Type)]
 	}
@@ -201,7 +201,7 @@ func (s *subject) reshape(d *doc.Doc, v doc.Value, t *kcel.Type) doc.Node {
 		n := d.ImportAs(v, s.b.shape[t])
 		for _, f := range t.Fields {
 			if m := v.Get(f.Name); m.Exists() {
-				d.SetSlot(n, f.Slot, s.reshape(d, m, f.Type))
+				d.SetSlot(n, int(f.Slot), s.reshape(d, m, f.Type))
 			}
 		}
 		return n
