@@ -1,4 +1,4 @@
-// Package dfa matches regular expressions in one table look-up per byte.
+// Package dfa matches regular expressions by look-ups in tables.
 //
 // # Model
 //
@@ -6,7 +6,9 @@
 // [regexp.Regexp.MatchString] does. It is a deterministic automaton over ASCII:
 // bytes are put into classes that the pattern cannot tell apart, and a table
 // leads from state and class to state. It is built from package regexp/syntax's
-// program, by the subset construction.
+// program, by the subset construction. Each look-up waits for the one before, so
+// bytes are read two at a time where the table for pairs is not too large: it
+// seldom is, since few pairs of classes differ to a pattern.
 //
 // # Limits
 //
@@ -56,11 +58,21 @@ type table struct {
 }
 
 // Matcher is a compiled pattern.
-type Matcher struct{ table }
+type Matcher struct {
+	table
+	pairs *pairTable // nil: it would be too large
+}
 
 // Match reports whether the pattern matches in s. It does not know (known is
 // false) if that depends on a byte beyond ASCII.
 func (m *Matcher) Match(s string) (match, known bool) {
+	if m.pairs != nil {
+		return m.pairs.match(&m.classes, s)
+	}
+	return m.table.match(s)
+}
+
+func (m *table) match(s string) (match, known bool) {
 	row, settled, next := uint(m.start), uint(unknown*m.width), m.next
 	if row > settled {
 		for i := 0; i < len(s); i++ {
@@ -76,6 +88,18 @@ func (m *Matcher) Match(s string) (match, known bool) {
 // Compile compiles a pattern in regexp's syntax. It returns nil if the pattern
 // is wrong or needs too many states.
 func Compile(pattern string) *Matcher {
+	m := unpaired(pattern)
+	if m == nil {
+		return nil
+	}
+	if m.pairs = m.paired(); m.pairs != nil {
+		m.next = nil
+	}
+	return m
+}
+
+// unpaired is a compiled pattern that reads byte by byte.
+func unpaired(pattern string) *Matcher {
 	m := new(Matcher)
 	b := newBuilder(pattern, &m.table)
 	if b == nil || !b.build(b.start(), b.ends, b.step) {

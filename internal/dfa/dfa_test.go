@@ -19,6 +19,8 @@ var patterns = []string{
 	`^([a-zA-Z0-9]+([a-zA-Z0-9\-_.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9]{1,63}$`,
 	`^(0|(([0-9]+(\.[0-9]+)?)(y|w|d|h|m|s|ms)?)+)$`,
 	`(^0$)|(^(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?$)`,
+	`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$`,
+	`^(Linux|LVM|Fat32|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`,
 	`^[^/]{0,20}x`, `é`, `[α-ω]+`, `(a*)*b`, `\x{1F600}|a`, `a{0,100}b{3}`, `x*y*z*`, `(?i:K)`, `ſ`, `^\S+@\S+$`, `a\b.\b`, `(|a)+$`, `\b`, `\B`, `^\B$`, `(^$)*a`, `(?:^|$|\b)*x`,
 }
 
@@ -38,19 +40,27 @@ func TestMatch(t *testing.T) {
 	const letters = "ab01-./:%x@ \n_AKZkshm*é"
 	r := rand.New(rand.NewPCG(1, 2))
 	runes := []rune(letters)
+	paired := 0
 	for _, pattern := range patterns {
-		re, m := regexp.MustCompile(pattern), Compile(pattern)
+		re, m, single := regexp.MustCompile(pattern), Compile(pattern), unpaired(pattern)
 		if m == nil {
 			t.Errorf("%q needs too many states", pattern)
 			continue
 		}
+		if m.pairs != nil {
+			paired++
+		}
 		for range 2000 {
-			s := make([]rune, r.IntN(8))
+			s := make([]rune, r.IntN(12))
 			for i := range s {
 				s[i] = runes[r.IntN(len(runes))]
 			}
 			check(t, re, m, string(s))
+			check(t, re, single, string(s))
 		}
+	}
+	if paired == 0 || paired == len(patterns) {
+		t.Errorf("%d of %d patterns read pairs: one way is not tried", paired, len(patterns))
 	}
 }
 
@@ -78,6 +88,7 @@ func FuzzMatch(f *testing.F) {
 			t.Fatalf("%q compiles, regexp says %v", pattern, err)
 		case m != nil:
 			check(t, re, m, s)
+			check(t, re, unpaired(pattern), s)
 		}
 	})
 }
