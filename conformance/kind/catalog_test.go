@@ -4,7 +4,11 @@ import (
 	"encoding/json"
 	"flag"
 	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,8 +74,23 @@ func theirBeta(t testing.TB, text []byte) *apiextv1.CustomResourceDefinition {
 	return crd
 }
 
+// workers calls fn in as many subtests at once as there are processors, each with
+// what hands out the numbers from 0 on.
+func workers(t *testing.T, fn func(t *testing.T, next func() int)) {
+	var last atomic.Int64
+	next := func() int { return int(last.Add(1)) - 1 }
+	t.Run("workers", func(t *testing.T) {
+		for i := range runtime.GOMAXPROCS(0) {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				fn(t, next)
+			})
+		}
+	})
+}
+
 // catalog calls fn for definitions of the catalog in random order until there
-// are no more or time is up.
+// are no more or time is up, for several at once.
 func catalog(t *testing.T, fn func(t *testing.T, d *testcrds.Definition, crd *apiextv1.CustomResourceDefinition)) {
 	all, err := testcrds.Definitions(testcrds.Catalog())
 	if err != nil {
@@ -79,36 +98,37 @@ func catalog(t *testing.T, fn func(t *testing.T, d *testcrds.Definition, crd *ap
 	}
 	r, _ := source(t)
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	start, n := time.Now(), 0
-	for i := range all {
-		d := &all[i]
-		if stop(start) && n > 0 {
-			break
-		}
-		if testing.Short() && *budget == 0 && len(d.YAML) > 400_000 {
-			continue // costs upstream seconds
-		}
-		text, err := d.JSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		n++
-		t.Run(d.Name, func(t *testing.T) {
-			if d.Beta {
-				crd, err := kind.ParseDefinition(text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got, want := pretty(t, crd), pretty(t, theirBeta(t, text)); got != want {
-					t.Errorf("read from v1beta1:\n     got %s\nupstream %s", got, want)
-				}
-				fn(t, d, crd)
-				return
-			}
-			fn(t, d, parse(t, text))
-		})
+	if testing.Short() && *budget == 0 {
+		all = slices.DeleteFunc(all, func(d testcrds.Definition) bool { return len(d.YAML) > 400_000 }) // cost upstream seconds
 	}
-	t.Logf("%d of %d definitions in %v", n, len(all), time.Since(start).Round(time.Second))
+	start := time.Now()
+	var n atomic.Int64
+	workers(t, func(t *testing.T, next func() int) {
+		for i := next(); i < len(all) && (i == 0 || !stop(start)); i = next() {
+			n.Add(1)
+			t.Run(all[i].Name, func(t *testing.T) { fn(t, &all[i], read(t, &all[i])) })
+		}
+	})
+	t.Logf("%d of %d definitions in %v", n.Load(), len(all), time.Since(start).Round(time.Second))
+}
+
+// read is a definition of the catalog. One of v1beta1 is compared with what upstream reads.
+func read(t *testing.T, d *testcrds.Definition) *apiextv1.CustomResourceDefinition {
+	text, err := d.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Beta {
+		return parse(t, text)
+	}
+	crd, err := kind.ParseDefinition(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := pretty(t, crd), pretty(t, theirBeta(t, text)); got != want {
+		t.Errorf("read from v1beta1:\n     got %s\nupstream %s", got, want)
+	}
+	return crd
 }
 
 func pretty(t testing.TB, v any) string {
@@ -132,7 +152,7 @@ func established(crd *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourc
 // TestCatalog compares the verdicts on every definition of the catalog: as a
 // new one, and as one that is there already.
 func TestCatalog(t *testing.T) {
-	accepted, refused, dear := 0, 0, 0
+	var accepted, refused, dear atomic.Int64
 	catalog(t, func(t *testing.T, d *testcrds.Definition, crd *apiextv1.CustomResourceDefinition) {
 		want := theirs(t, crd, nil)
 		for _, diff := range compare(ours(crd, nil), want) {
@@ -143,18 +163,18 @@ func TestCatalog(t *testing.T) {
 			t.Errorf("update: %s", diff)
 		}
 		if len(want) == 0 {
-			accepted++
+			accepted.Add(1)
 		} else {
-			refused++
+			refused.Add(1)
 		}
 		if has(want, "exceeds budget") {
-			dear++
+			dear.Add(1)
 		}
 	})
-	if accepted == 0 {
+	if accepted.Load() == 0 {
 		t.Error("none was accepted")
 	}
-	t.Logf("%d accepted, %d refused, %d of them for the cost of rules", accepted, refused, dear)
+	t.Logf("%d accepted, %d refused, %d of them for the cost of rules", accepted.Load(), refused.Load(), dear.Load())
 }
 
 func has(errs field.ErrorList, text string) bool {

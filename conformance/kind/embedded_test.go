@@ -32,6 +32,15 @@ func TestEmbeddedDefaults(t *testing.T) {
 		t.Errorf("the definition's default has become %s", kept)
 	}
 
+	crd = embedding(t, `{type: array, default: [{metadata: {nope: 1}, b: {c: 1}}], items: {type: object, x-kubernetes-embedded-resource: true, properties: {b: {type: object}}}}`)
+	differ := compare(ours(crd, nil), theirs(t, crd, nil))
+	if len(differ) != 2 || !strings.Contains(differ[0], `"nope":1`) || strings.Contains(differ[1], "nope") {
+		t.Errorf("differ in %q, want a value that is shown with nope only here", differ)
+	}
+	if differ := new(verdicts).compare(t, crd, nil); len(differ) > 0 {
+		t.Errorf("differ in %q", differ)
+	}
+
 	crd = embedding(t, `{type: object, x-kubernetes-embedded-resource: true, default: {metadata: {metadata: {name: 1}}}, properties:
 		{metadata: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}`)
 	got, theirs := texts(ours(crd, nil)), texts(theirs(t, crd, nil))

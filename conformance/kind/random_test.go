@@ -1,16 +1,20 @@
 package kind
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/kind"
@@ -25,33 +29,77 @@ var definitionsFlag = flag.Int("definitions", 0, "definitions that TestRandomDef
 // changes of them as updates. Of what differs it shows the smallest form.
 func TestRandomDefinitions(t *testing.T) {
 	_, seed := source(t)
-	start, n, shown := time.Now(), 0, map[string]bool{}
+	start := time.Now()
 	var c verdicts
-	for ; !stopRandom(start, n) && len(shown) < 12; n++ {
-		g := newMaker(seed, n)
-		crd := g.definition()
-		next := g.changed(crd)
-		for _, pair := range [][2]*apiextv1.CustomResourceDefinition{{crd, nil}, {next, crd}, {crd, next}} {
-			for _, diff := range c.compare(t, pair[0], pair[1]) {
-				if shape := shapeOf(diff); !shown[shape] {
-					shown[shape] = true
-					small, old := shrink(pair[0], pair[1], func(a, b *apiextv1.CustomResourceDefinition) bool {
-						return slices.ContainsFunc(new(verdicts).compare(t, a, b), func(d string) bool { return shapeOf(d) == shape })
-					})
-					t.Errorf("%s\n\t-seed=%d number %d\n\tnew %s\n\told %s", diff, seed, n, pretty(t, small), pretty(t, old))
-				}
-			}
-		}
+	var mu sync.Mutex
+	shown := map[string]bool{}
+	first := func(shape string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		known := shown[shape]
+		shown[shape] = true
+		return !known && len(shown) <= 12
 	}
-	t.Logf("%d definitions, %d comparisons, %d of them updates: %d accepted, %d refused, %d cut off by cost; upstream panicked %d times",
-		n, c.all, c.updates, c.valid, c.all-c.valid-c.cut-c.panics, c.cut, c.panics)
+	workers(t, func(t *testing.T, next func() int) {
+		var own verdicts
+		for n := next(); !stopRandom(start, n); n = next() {
+			own.definition(t, seed, n, first)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		c.add(own)
+	})
+	t.Logf("%d definitions in %v, %d comparisons, %d of them updates: %d accepted, %d refused, %d cut off by cost; upstream panicked %d times",
+		c.definitions, time.Since(start).Round(time.Second), c.all, c.updates, c.valid, c.all-c.valid-c.cut-c.panics, c.cut, c.panics)
 	if c.valid == 0 || c.valid == c.all {
 		t.Error("nothing compared")
 	}
 }
 
 // verdicts counts what came of comparisons.
-type verdicts struct{ all, updates, valid, cut, panics int }
+type verdicts struct{ definitions, all, updates, valid, cut, panics int }
+
+func (v *verdicts) add(o verdicts) {
+	v.definitions, v.all, v.updates = v.definitions+o.definitions, v.all+o.all, v.updates+o.updates
+	v.valid, v.cut, v.panics = v.valid+o.valid, v.cut+o.cut, v.panics+o.panics
+}
+
+// definition compares the random definition of a number and changes of it. Of
+// the differences whose shape is the first of its kind it shows the smallest form.
+func (v *verdicts) definition(t *testing.T, seed uint64, n int, first func(shape string) bool) {
+	v.definitions++
+	g := newMaker(seed, n)
+	crd := g.definition()
+	next := g.changed(crd)
+	for _, pair := range [][2]*apiextv1.CustomResourceDefinition{{crd, nil}, {next, crd}, {crd, next}} {
+		for _, diff := range v.compare(t, pair[0], pair[1]) {
+			shape := shapeOf(diff)
+			if !first(shape) {
+				t.Fail()
+				continue
+			}
+			small, old := shrink(pair[0], pair[1], func(a, b *apiextv1.CustomResourceDefinition) bool {
+				return slices.ContainsFunc(new(verdicts).compare(t, a, b), func(d string) bool { return shapeOf(d) == shape })
+			})
+			t.Errorf("%s\n\t-seed=%d number %d\n\tnew %s\n\told %s", diff, seed, n, pretty(t, small), pretty(t, old))
+		}
+	}
+}
+
+// left is crd as upstream's checks leave it: without what metadata has not got in
+// the defaults of embedded resources.
+func left(t *testing.T, crd *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourceDefinition {
+	t.Helper()
+	internal, out := new(apiextensions.CustomResourceDefinition), new(apiextv1.CustomResourceDefinition)
+	if err := scheme.Convert(crd.DeepCopy(), internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	validation.ValidateCustomResourceDefinition(context.Background(), internal)
+	if err := scheme.Convert(internal, out, nil); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
 
 const cutOff = "no further validation rules will be run"
 
@@ -84,6 +132,9 @@ func (v *verdicts) compare(t *testing.T, crd, old *apiextv1.CustomResourceDefini
 	// Upstream walks Go maps: where two members decide, either may come first.
 	for try := 0; len(differ) > 0 && try < 10; try++ {
 		differ = compare(got, theirs(t, crd, old))
+	}
+	if len(differ) > 0 {
+		differ = compare(ours(left(t, crd), old), want) // upstream changes defaults before it shows them, see the ledger
 	}
 	if old != nil && defaultsInMetadata(old) {
 		differ = slices.DeleteFunc(differ, func(d string) bool { return strings.HasSuffix(d, ": must not have unknown fields") }) // see the ledger

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"flag"
 	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +30,8 @@ var (
 )
 
 // TestCatalogObjects compares objects of the definitions of the catalog, version
-// by version in random order, until there are enough or time is up.
+// by version in random order, until there are enough or time is up. As many
+// workers do it as there are processors.
 func TestCatalogObjects(t *testing.T) {
 	limit, size := *budget, *maxSize
 	if limit == 0 && *objects == 0 {
@@ -41,34 +45,56 @@ func TestCatalogObjects(t *testing.T) {
 		start = rand.Uint64() // not asked for one; what every change must pass does not depend on chance
 	}
 	t.Logf("-seed=%d", start)
-	run := &catalogRun{began: time.Now(), limit: limit, r: rand.New(rand.NewPCG(start, 0))}
 	all, err := testcrds.Definitions(testcrds.Catalog())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for !run.done() && !t.Failed() {
-		d := &all[run.r.IntN(len(all))]
-		if strings.Contains(d.Name, *only) && (size == 0 || len(d.YAML) <= size) {
-			run.definition(t, d)
-		}
+	all = slices.DeleteFunc(all, func(d testcrds.Definition) bool {
+		return !strings.Contains(d.Name, *only) || size > 0 && len(d.YAML) > size
+	})
+	if len(all) == 0 {
+		t.Fatalf("no definition has %q in its name", *only)
 	}
-	t.Logf("%d objects of %d versions in %v: %d valid, %d invalid, %d with warnings", run.compared, run.versions,
-		time.Since(run.began).Round(time.Second), run.valid, run.invalid, run.warned)
-	if run.valid == 0 || run.invalid == 0 {
+	runs, began := make([]catalogRun, runtime.GOMAXPROCS(0)), time.Now()
+	t.Run("workers", func(t *testing.T) {
+		for i := range runs {
+			run := &runs[i]
+			*run = catalogRun{began: began, limit: limit, objects: (*objects + len(runs) - 1) / len(runs), r: rand.New(rand.NewPCG(start, uint64(i)))}
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				for !run.done() && !t.Failed() {
+					run.definition(t, &all[run.r.IntN(len(all))])
+				}
+			})
+		}
+	})
+	var sum catalogRun
+	for i := range runs {
+		sum.add(&runs[i])
+	}
+	t.Logf("%d objects of %d versions in %v: %d valid, %d invalid, %d with warnings", sum.compared, sum.versions,
+		time.Since(began).Round(time.Second), sum.valid, sum.invalid, sum.warned)
+	if sum.valid == 0 || sum.invalid == 0 {
 		t.Error("nothing compared")
 	}
 }
 
+// catalogRun is what one worker does: its definitions and objects depend on the seed and its number alone.
 type catalogRun struct {
-	began time.Time
-	limit time.Duration
-	r     *rand.Rand
+	began   time.Time
+	limit   time.Duration
+	objects int
+	r       *rand.Rand
 
 	compared, versions, valid, invalid, warned int
 }
 
+func (c *catalogRun) add(o *catalogRun) {
+	c.compared, c.versions, c.valid, c.invalid, c.warned = c.compared+o.compared, c.versions+o.versions, c.valid+o.valid, c.invalid+o.invalid, c.warned+o.warned
+}
+
 func (c *catalogRun) done() bool {
-	return *objects > 0 && c.compared >= *objects || c.limit > 0 && time.Since(c.began) > c.limit
+	return c.objects > 0 && c.compared >= c.objects || c.limit > 0 && time.Since(c.began) > c.limit
 }
 
 // definition compares objects of one version of d.
