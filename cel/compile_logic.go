@@ -136,11 +136,14 @@ func chooser(cond testFn, a, b *code) func(fr *frame) (Value, bool) {
 		if c.choose != nil {
 			return c.choose
 		}
-		eval, stepped := c.asBranch(), c.path != nil && len(c.path.steps) > 0
-		return func(fr *frame) (Value, bool) {
-			v := eval(fr)
-			return v, stepped && !fr.open
+		if p := c.path; p != nil && len(p.steps) > 0 {
+			return func(fr *frame) (Value, bool) {
+				v, all := p.follow(fr)
+				return v, all && (v.kind == KindError || !fr.open)
+			}
 		}
+		eval := c.asBranch()
+		return func(fr *frame) (Value, bool) { return eval(fr), false }
 	}
 	then, otherwise := branch(a), branch(b)
 	return func(fr *frame) (Value, bool) {

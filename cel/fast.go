@@ -176,7 +176,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 				return bad
 			}
 			fr.cost += tenth(sizeOf(v)+1) * price
-			if v.kind != KindString {
+			if v = held(v); v.kind != KindString {
 				fr.fail = errorValue(errNoOverload)
 				return bad
 			}

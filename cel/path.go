@@ -26,7 +26,7 @@ type path struct {
 	base evalFn // another expression
 	// choose is base if that is ?:, and says whether the branch has steps of its
 	// own that are not optional: an optional at the end of those is none that the
-	// path looks into.
+	// path looks into, and an error, which is an item of a list, fails the next step.
 	choose func(fr *frame) (Value, bool)
 	steps  []step
 	test   bool   // has(): the last step tests presence
@@ -60,19 +60,25 @@ const discount = ^uint64(0)
 // resolve is the path's value without the price of the root, as a branch of ?:
 // or an index is evaluated.
 func (p *path) resolve(fr *frame) Value {
-	v, closed := Value{}, false
+	v, _ := p.follow(fr)
+	return v
+}
+
+// follow is resolve, and says whether all steps were applied.
+func (p *path) follow(fr *frame) (v Value, all bool) {
+	closed := false
 	if p.choose != nil {
 		v, closed = p.choose(fr)
 	} else {
 		v = p.start(fr)
 	}
-	if len(p.steps) == 0 || v.failed() {
-		return v
+	if len(p.steps) == 0 || v.failed() && !closed {
+		return v, false
 	}
 	optional := false
 	if v.kind == KindOptional && !closed {
 		if v.ptr == nil {
-			return p.missing(fr)
+			return p.missing(fr), false
 		}
 		v, optional = *v.optional(), true
 	}
@@ -81,7 +87,7 @@ func (p *path) resolve(fr *frame) Value {
 		if s := &p.steps[0]; s.field != nil && !s.optional && v.kind == KindMap && v.typ == s.typ && v.flag == flagFromDoc {
 			v, i = p.walk(fr, v)
 			if v.kind == KindError || i == len(p.steps) {
-				return v
+				return v, v.kind != KindError
 			}
 		}
 	}
@@ -94,38 +100,38 @@ func (p *path) resolve(fr *frame) Value {
 			if !optional {
 				fr.cost += costSelect
 			}
-			return got
+			return got, false
 		}
 		switch {
 		case test && !optional:
 			fr.cost += costSelect
 			if got.kind == KindUnknown {
-				return got
+				return got, false
 			}
-			return boolValue(present)
+			return boolValue(present), true
 		case !present:
-			return p.missing(fr)
+			return p.missing(fr), false
 		}
 		fr.cost += costSelect
 		v = got
 		if v.kind == KindUnknown {
-			return v
+			return v, false
 		}
 		if s.strict && v.kind == KindOptional && i < len(p.steps)-1 {
 			if v.ptr == nil {
-				return p.missing(fr)
+				return p.missing(fr), false
 			}
 			v, optional = *v.optional(), true
 		}
 	}
 	if p.test {
-		return boolValue(true)
+		return boolValue(true), true
 	}
 	fr.open = optional
 	if optional {
-		return optionalOf(v)
+		return optionalOf(v), true
 	}
-	return v
+	return v, true
 }
 
 // missing is the result of an optional path that leads nowhere.

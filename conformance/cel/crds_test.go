@@ -130,6 +130,7 @@ type generator struct {
 	rand  *rand.Rand
 	words []string
 	wild  bool // more than valid data: wrong types, greatest numbers, unknown members
+	large bool // some lists and texts are long
 }
 
 var quoted = regexp.MustCompile(`'([^']*)'|"([^"]*)"`)
@@ -183,7 +184,11 @@ func (g *generator) value(s *schema.Structural, depth int) any {
 		return g.rand.IntN(2) == 0
 	case "array":
 		out := []any{}
-		for range g.rand.IntN(4) {
+		n := g.rand.IntN(4)
+		if g.large && g.rand.IntN(3) == 0 && depth < 4 {
+			n = g.rand.IntN(40)
+		}
+		for range n {
 			out = append(out, g.value(s.Items, depth+1))
 		}
 		return out
@@ -210,6 +215,8 @@ func (g *generator) text(s *schema.Structural) string {
 		return "aGVsbG8="
 	case g.wild && g.rand.IntN(3) == 0:
 		return []string{"a", "b", "k"}[g.rand.IntN(3)]
+	case g.large && g.rand.IntN(3) == 0:
+		return strings.Repeat(g.words[g.rand.IntN(len(g.words))], 1+g.rand.IntN(40))
 	}
 	return g.words[g.rand.IntN(len(g.words))]
 }

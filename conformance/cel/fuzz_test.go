@@ -117,7 +117,7 @@ func (c *comparison) one(seed uint64, text string) {
 func (c *comparison) newWorld(seed uint64) (w world, r *rand.Rand) {
 	r = rand.New(rand.NewPCG(seed, 11))
 	if kind := seed % 8; kind >= 5 {
-		return newPlainWorld(c.t, r, dataPerWorld, kind == 7), r
+		return newPlainWorld(c.t, r, dataPerWorld, plainKind{general: kind == 7, untyped: seed%24 >= 16}), r
 	}
 	return newSchemaWorld(c.t, r, dataPerWorld), r
 }
@@ -140,7 +140,7 @@ func (c *comparison) world(seed uint64) {
 // value.
 func (c *comparison) everyOverload(general bool) {
 	r := rand.New(rand.NewPCG(*fuzzSeed, 12))
-	w := newPlainWorld(c.t, r, dataPerWorld, general)
+	w := newPlainWorld(c.t, r, dataPerWorld, plainKind{general: general})
 	wr := &writer{Rand: r, g: w.grammar(), words: w.vocabulary()}
 	for _, o := range wr.g.overloads {
 		for range 400 {
@@ -364,7 +364,7 @@ func (c *comparison) note(w world, text string, p sides, values int) {
 
 // generalGrammar is that of the libraries that are not Kubernetes'.
 func generalGrammar(t testing.TB) *grammar {
-	w, err := plainWorlds[1]()
+	w, err := plainWorlds[plainKind{general: true}]()
 	if err != nil {
 		t.Fatal(err)
 	}

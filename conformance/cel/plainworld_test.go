@@ -32,7 +32,7 @@ type plainWorld struct {
 	language *kcel.Language
 	theirs   []map[string]any
 	ours     []kcel.Vars
-	general  bool
+	plainKind
 }
 
 // plainTypes are the types of the variables.
@@ -52,13 +52,20 @@ var plainTypes = map[string]*types.Type{
 var authorizers = map[string]*types.Type{"authorizer": library.AuthorizerType, "authorizer.requestResource": library.ResourceCheckType}
 
 // plainWorlds are made once: making a language takes a while.
-var plainWorlds = [2]func() (*plainWorld, error){
-	sync.OnceValues(func() (*plainWorld, error) { return declarePlain(false) }),
-	sync.OnceValues(func() (*plainWorld, error) { return declarePlain(true) }),
+var plainWorlds = map[plainKind]func() (*plainWorld, error){
+	{}:                             sync.OnceValues(func() (*plainWorld, error) { return declarePlain(plainKind{}) }),
+	{untyped: true}:                sync.OnceValues(func() (*plainWorld, error) { return declarePlain(plainKind{untyped: true}) }),
+	{general: true}:                sync.OnceValues(func() (*plainWorld, error) { return declarePlain(plainKind{general: true}) }),
+	{general: true, untyped: true}: sync.OnceValues(func() (*plainWorld, error) { return declarePlain(plainKind{general: true, untyped: true}) }),
 }
 
-func declarePlain(general bool) (*plainWorld, error) {
-	w := &plainWorld{words: newVocabulary(), general: general}
+// plainKind says which libraries there are, Kubernetes' or those that are not,
+// and whether the variables are declared to be of any type.
+type plainKind struct{ general, untyped bool }
+
+func declarePlain(kind plainKind) (*plainWorld, error) {
+	general := kind.general
+	w := &plainWorld{words: newVocabulary(), plainKind: kind}
 	var options []cel.EnvOption
 	o := kcel.LanguageOptions{Kubernetes: kcel.NewestKubernetes}
 	if general {
@@ -70,9 +77,12 @@ func declarePlain(general bool) (*plainWorld, error) {
 	declare := func(variables map[string]*types.Type) {
 		for _, name := range sortedKeys(variables) {
 			t := variables[name]
+			w.words.variable(name, t)
+			if kind.untyped && (t.Kind() != types.OpaqueKind || isOptional(t)) {
+				t = types.DynType
+			}
 			options = append(options, cel.Variable(name, t))
 			o.Variables = append(o.Variables, kcel.Variable{Name: name, Type: t.String()})
-			w.words.variable(name, t)
 		}
 	}
 	declare(plainTypes)
@@ -116,12 +126,8 @@ func withoutIntended(all []overload) []overload {
 	return out
 }
 
-func newPlainWorld(t testing.TB, r *rand.Rand, data int, general bool) *plainWorld {
-	made := plainWorlds[0]
-	if general {
-		made = plainWorlds[1]
-	}
-	shared, err := made()
+func newPlainWorld(t testing.TB, r *rand.Rand, data int, kind plainKind) *plainWorld {
+	shared, err := plainWorlds[kind]()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +258,7 @@ func (w *plainWorld) grammar() *grammar       { return w.g }
 func (w *plainWorld) vocabulary() *vocabulary { return w.words }
 func (w *plainWorld) data() int               { return len(w.theirs) }
 func (w *plainWorld) describe(i int, expr string) string {
-	out := fmt.Sprintf("general %t", w.general)
+	out := fmt.Sprintf("general %t, untyped %t", w.general, w.untyped)
 	for _, name := range sortedKeys(plainTypes) {
 		if !regexp.MustCompile(`\b` + name + `\b`).MatchString(expr) {
 			continue

@@ -145,7 +145,11 @@ type schemaCase struct {
 }
 
 func newSchemaWorld(t testing.TB, r *rand.Rand, data int) *schemaWorld {
-	text, err := json.Marshal((&schemaWriter{r}).object(3))
+	node := (&schemaWriter{r}).object(3)
+	if r.IntN(6) == 0 {
+		node = (&schemaWriter{r}).typed(3)
+	}
+	text, err := json.Marshal(node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +158,7 @@ func newSchemaWorld(t testing.TB, r *rand.Rand, data int) *schemaWorld {
 		t.Fatal(err)
 	}
 	w := &schemaWorld{g: kubernetesGrammar().private(), words: newVocabulary(), text: text, schema: structuralOf(t, &props), optional: r.IntN(5) == 0}
-	root := r.IntN(3) == 0
+	root := r.IntN(3) == 0 && node["additionalProperties"] == nil && node["type"] == "object"
 	decl := model.SchemaDeclType(w.schema, root).MaybeAssignTypeName("selfType")
 	old := decl.CelType()
 	if w.optional {
@@ -174,7 +178,8 @@ func newSchemaWorld(t testing.TB, r *rand.Rand, data int) *schemaWorld {
 		}
 	}
 	g := &generator{rand: r, words: allWords, wild: true}
-	for range data {
+	for i := range data {
+		g.large = i == data-1
 		w.cases = append(w.cases, w.newCase(t, g))
 	}
 	return w

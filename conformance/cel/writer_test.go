@@ -102,7 +102,7 @@ func (w *writer) form(t *types.Type, depth int) *phrase {
 	if depth <= 0 || w.left <= 0 || w.one(5) {
 		return w.leaf(t)
 	}
-	switch w.IntN(26) {
+	switch w.IntN(28) {
 	case 0:
 		return form("dyn(", w.expr(w.anyType(), depth-1), ")")
 	case 1:
@@ -126,6 +126,10 @@ func (w *writer) form(t *types.Type, depth int) *phrase {
 	case 11:
 		if t.Kind() == types.StringKind {
 			return w.format(depth - 1)
+		}
+	case 12, 13:
+		if p := w.memberOf(t, depth-1); p != nil {
+			return p
 		}
 	}
 	return w.called(t, depth-1)
@@ -161,7 +165,7 @@ func (w *writer) callOf(o overload, t *types.Type, depth int) *phrase {
 	for i, arg := range o.args {
 		args = append(args, w.argument(o, i, fill(arg, params, w.anyType), depth))
 	}
-	return call(o, args)
+	return w.spell(o, call(o, args))
 }
 
 func (w *writer) argument(o overload, i int, t *types.Type, depth int) *phrase {
@@ -174,7 +178,7 @@ func (w *writer) argument(o overload, i int, t *types.Type, depth int) *phrase {
 		return w.expr(w.anyType(), depth)
 	case t.Kind() == types.StringKind && pool != "" && !w.one(3):
 		list := wordPools[pool]
-		return &phrase{parts: []any{strconv.Quote(list[w.IntN(len(list))])}, t: t}
+		return &phrase{parts: []any{w.quote(list[w.IntN(len(list))])}, t: t}
 	case o.function == "lists.range" && !w.one(30):
 		return &phrase{parts: []any{w.pick("0", "1", "3", "7", "-1")}, t: t}
 	case o.function == operators.Index && t.Kind() == types.IntKind && w.one(2):
@@ -217,8 +221,7 @@ func (w *writer) format(depth int) *phrase {
 
 // with writes what fn does with a new variable of type t in scope.
 func (w *writer) with(t *types.Type, fn func(x string)) string {
-	w.fresh++
-	x := "v" + strconv.Itoa(w.fresh)
+	x := w.variable()
 	v := variable{name: x, leaves: map[string][]string{}}
 	w.words.expand(x, t, 2, func(text string, t *types.Type) { v.leaves[t.String()] = append(v.leaves[t.String()], text) }, func(text string) { v.has = append(v.has, text) })
 	w.scope = append(w.scope, v)
@@ -366,6 +369,9 @@ func (w *writer) over(one, two []string, depth int, body func(p *phrase, name st
 	if !list {
 		item = key
 	}
+	if w.one(12) {
+		p.parts, item = []any{"dyn(", of, ")"}, types.DynType
+	}
 	name := w.pick(one...)
 	x := w.with(item, func(x string) {
 		p.parts = append(p.parts, "."+name+"("+x+", ")
@@ -456,13 +462,13 @@ func (w *writer) literal(t *types.Type) *phrase {
 	case types.BoolKind:
 		return form(w.pick("true", "false"))
 	case types.IntKind:
-		return form(w.pick("0", "1", "2", "3", "5", "10", "-1", "100", "1234567", "9223372036854775807", "-9223372036854775808"))
+		return form(w.pick("0", "1", "2", "3", "5", "10", "-1", "100", "0x1F", "- 1", "1234567", "9223372036854775807", "-9223372036854775808"))
 	case types.UintKind:
-		return form(w.pick("0u", "1u", "2u", "7u", "9223372036854775808u", "18446744073709551615u"))
+		return form(w.pick("0u", "1u", "2u", "7u", "0x1Fu", "9223372036854775808u", "18446744073709551615u"))
 	case types.DoubleKind:
-		return form(w.pick("0.0", "1.0", "1.5", "-2.25", "3.0", "1e30", "-1e-3", "9007199254740993.0", "9.3e18", "double('NaN')", "1.0/0.0"))
+		return form(w.pick("0.0", "1.0", "1.5", "-2.25", "3.0", ".5", "1e30", "-1e-3", "9007199254740993.0", "9.3e18", "double('NaN')", "1.0/0.0"))
 	case types.StringKind:
-		return form(strconv.Quote(allWords[w.IntN(len(allWords))]))
+		return form(w.quote(allWords[w.IntN(len(allWords))]))
 	case types.BytesKind:
 		return form("b" + w.pick(`''`, `'a'`, `'hello'`, `'\xff\x00'`, `'é'`, `"abc"`))
 	case types.DurationKind:
