@@ -94,7 +94,7 @@ var codec = func() runtime.Codec {
 	return serializer.NewCodecFactory(s).LegacyCodec(apiextv1.SchemeGroupVersion)
 }()
 
-// Convert returns objects (JSON, without a resource version) in the version named, in the order given. None of them is in that
+// Convert returns objects (JSON) in the version named, in the order given. None of them is in that
 // version.
 func (w *Webhook) Convert(ctx context.Context, apiVersion string, objects [][]byte) ([][]byte, error) {
 	var out [][]byte

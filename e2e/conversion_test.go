@@ -118,3 +118,26 @@ func TestConversionWebhook(t *testing.T) {
 	hook.broken.Store(false)
 	s.do(t, 200, "GET", v2, nil) // a failure is not remembered
 }
+
+// TestApplyThroughWebhook holds that an applier may go from one version to another: what it applied in the first is converted for
+// the comparison, and what converts keeps which object it is.
+func TestApplyThroughWebhook(t *testing.T) {
+	s, hook := startServer(t), newConverter(t)
+	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", hook.definition())
+	apply := func(code int, version, spec string) string {
+		path := "/apis/demo.example.org/" + version + "/namespaces/default/boards/b?fieldManager=m"
+		body := fmt.Sprintf(`{"apiVersion":"demo.example.org/%s","kind":"Board","metadata":{"name":"b"},"spec":%s}`, version, spec)
+		return string(s.do(t, code, "PATCH", path, []byte(body), applyPatch...))
+	}
+	eventually(t, "boards", 5*time.Second, func() bool {
+		code, _, err := s.try("GET", "/apis/demo.example.org/v2/boards", nil)
+		return err == nil && code == 200
+	})
+	apply(201, "v1", `{"size":1}`)
+	if b := apply(200, "v2", `{"length":2}`); !strings.Contains(b, `"spec":{"length":2}`) {
+		t.Errorf("applied in v2: %s", b)
+	}
+	if b := apply(200, "v1", `{}`); strings.Contains(b, `"size"`) {
+		t.Errorf("what is not applied any more is there: %s", b)
+	}
+}

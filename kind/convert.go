@@ -18,7 +18,11 @@ import (
 // version v: pruned by its schema, without its defaults, which an object gets
 // when it is read.
 func (v *Version) convert(to, from *doc.Doc) error {
-	text := unversioned(from)
+	return v.convertText(to, unversioned(from))
+}
+
+// convertText is convert of an object that is text.
+func (v *Version) convertText(to *doc.Doc, text []byte) error {
 	if b := v.Kind.Builtin; b != nil && b.Convert != nil {
 		var err error
 		if text, err = b.Convert(text, v); err != nil {
@@ -57,19 +61,16 @@ func (k *Kind) call(ctx context.Context, v *Version, objects [][]byte) ([][]byte
 	return k.Converter.Convert(ctx, v.APIVersion(), objects)
 }
 
-// Convert converts an object, as decoded JSON, to the version of that name.
+// Convert converts an object, as JSON, to the version of that name. Its resource version, if it has one, stays, and is told to
+// the webhook.
 func (k *Kind) Convert(object []byte, version string) ([]byte, error) {
 	for _, v := range k.All {
 		if v.Name != version {
 			continue
 		}
-		from, to := doc.Get(), doc.Get()
-		defer from.Release()
+		to := doc.Get()
 		defer to.Release()
-		if err := doc.Parse(from, object); err != nil {
-			return nil, err
-		}
-		if err := v.convert(to, from); err != nil {
+		if err := v.convertText(to, object); err != nil {
 			return nil, err
 		}
 		return to.AppendJSON(nil, to.Root().Node), nil
