@@ -12,79 +12,108 @@ import (
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
-	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/status"
 )
 
 // This file is what the server's own parts ask of the API, without HTTP: they
 // do as clients do, save for authorization.
 
-// internalName is who the server's own writes are noted for.
-const internalName = "keelson"
+// The managers whom managedFields name for what the server writes itself, as upstream's programs are named there.
+const (
+	ServerManager     = "kube-apiserver"
+	ControllerManager = "kube-controller-manager"
+)
 
 var internalUser = &authn.User{Name: "system:apiserver", Groups: []string{authn.Masters, authn.Authenticated}}
 
-// internal is a request of the server's own.
-func (h *Handler) internal(ctx context.Context, k *kind.Kind, namespace, name string) *request {
-	q := &request{h: h, ctx: ctx, user: internalUser, kind: k, v: k.Storage, res: h.Cache.Resource(k.StoragePrefix)}
-	q.namespace, q.name, q.plural, q.group = namespace, name, k.Plural, k.Group
+// Internal are requests of the server's own, whose writes are noted for a manager.
+type Internal struct {
+	h       *Handler
+	manager string
+}
+
+// As are requests of the server's own whose writes are noted for a manager.
+func (h *Handler) As(manager string) Internal { return Internal{h, manager} }
+
+func (i Internal) request(ctx context.Context, k *kind.Kind, namespace, name, subresource string) *request {
+	q := &request{h: i.h, ctx: ctx, user: internalUser, kind: k, v: k.Storage, res: i.h.Cache.Resource(k.StoragePrefix)}
+	q.namespace, q.name, q.plural, q.group, q.subresource = namespace, name, k.Plural, k.Group, subresource
 	return q
 }
 
 // Delete deletes an object as a client would: one with finalizers is marked. An
 // object that does not exist is no error.
 func (h *Handler) Delete(ctx context.Context, k *kind.Kind, namespace, name string) error {
-	_, err := h.internal(ctx, k, namespace, name).remove(&meta.DeleteOptions{})
+	err := h.As(ServerManager).Remove(ctx, k, namespace, name, &meta.DeleteOptions{})
 	if err != nil && status.From(err).Reason == metav1.StatusReasonNotFound {
 		return nil
 	}
 	return err
 }
 
+// Delete is Handler.Delete.
+func (i Internal) Delete(ctx context.Context, k *kind.Kind, namespace, name string) error {
+	return i.h.Delete(ctx, k, namespace, name)
+}
+
 // Remove deletes an object as a client would who asks for it with options.
-func (h *Handler) Remove(ctx context.Context, k *kind.Kind, namespace, name string, o *meta.DeleteOptions) error {
-	_, err := h.internal(ctx, k, namespace, name).remove(o)
+func (i Internal) Remove(ctx context.Context, k *kind.Kind, namespace, name string, o *meta.DeleteOptions) error {
+	_, err := i.request(ctx, k, namespace, name, "").remove(o)
 	return err
 }
 
 // Modify changes an object as a client would. fn makes the change; it is called
 // again if somebody else was faster, and its errors are Modify's.
-func (h *Handler) Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error {
-	q := h.internal(ctx, k, namespace, name)
+func (i Internal) Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error {
+	return i.ModifyPart(ctx, k, namespace, name, "", fn)
+}
+
+// ModifyPart is Modify for a subresource that is a part of the object, "" for all of it.
+func (i Internal) ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, subresource string, fn func(meta.Object) error) error {
+	q := i.request(ctx, k, namespace, name, subresource)
+	o := &meta.WriteOptions{FieldManager: i.manager}
 	return q.change(&change{
-		options: &meta.WriteOptions{FieldManager: internalName},
-		scope:   schema.Whole,
+		options: o,
+		scope:   q.part(),
 		quiet:   true,
+		track:   q.updates(o),
 		build: func(next, _ *doc.Doc, obj *cache.Object) error {
 			if err := q.v.Load(next, obj.Raw, obj.Rev); err != nil {
 				return err
 			}
 			return fn(meta.Object{Doc: next})
 		},
-		track: func(m *apply.Manager, live, next *doc.Doc) error {
-			return m.Update(live, next, apply.Options{Manager: internalName})
-		},
 	})
 }
 
-// ApplyStatus applies a body to the status of an object as a client would who
-// insists (force).
-func (h *Handler) ApplyStatus(ctx context.Context, k *kind.Kind, namespace, name, manager string, body []byte) error {
-	q := h.internal(ctx, k, namespace, name)
-	q.subresource = "status"
-	m, err := h.managers.get(h, q.v)
+// Apply applies a body to an object, or to its subresource, as a client would
+// who insists (force).
+func (i Internal) Apply(ctx context.Context, k *kind.Kind, namespace, name, subresource string, body []byte) error {
+	q := i.request(ctx, k, namespace, name, subresource)
+	m, err := i.h.managers.get(i.h, q.v)
 	if err != nil {
 		return err
 	}
 	force := true
-	c := q.applied(m, body, &meta.WriteOptions{FieldManager: manager, Force: &force})
+	c := q.applied(m, body, &meta.WriteOptions{FieldManager: i.manager, Force: &force})
 	c.quiet = true
 	return q.change(c)
 }
 
+// Note notes in managedFields that the manager has made next of live, by way of a subresource, "" for the object itself. It is for
+// those who write to the store by themselves.
+func (i Internal) Note(k *kind.Kind, subresource string, live, next *doc.Doc) error {
+	q := i.request(context.Background(), k, "", "", subresource)
+	m, err := i.h.managers.get(i.h, q.v)
+	if err != nil {
+		return err
+	}
+	return m.Update(live, next, q.writer(&meta.WriteOptions{FieldManager: i.manager}))
+}
+
 // Ensure creates an object of a body unless it exists.
-func (h *Handler) Ensure(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error {
-	q := h.internal(ctx, k, namespace, name)
+func (i Internal) Ensure(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error {
+	q := i.request(ctx, k, namespace, name, "")
 	if l := q.live(); l.obj != nil {
 		return nil
 	}
@@ -93,10 +122,8 @@ func (h *Handler) Ensure(ctx context.Context, k *kind.Kind, namespace, name stri
 	if _, err := q.v.Decode(d, body); err != nil {
 		return err
 	}
-	o := &meta.WriteOptions{FieldManager: internalName}
-	_, err := q.insert(d, o, func(m *apply.Manager, _, next *doc.Doc) error {
-		return m.Update(nil, next, apply.Options{Manager: internalName})
-	})
+	o := &meta.WriteOptions{FieldManager: i.manager}
+	_, err := q.insert(d, o, func(m *apply.Manager, _, next *doc.Doc) error { return m.Update(nil, next, q.writer(o)) })
 	if err != nil && status.From(err).Reason == metav1.StatusReasonAlreadyExists {
 		return nil
 	}
@@ -109,5 +136,5 @@ func (h *Handler) EnsureNamespace(ctx context.Context, name string) error {
 	if k == nil {
 		return fmt.Errorf("namespace %s: namespaces are not served", name)
 	}
-	return h.Ensure(ctx, k, "", name, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+name+`"}}`))
+	return h.As(ServerManager).Ensure(ctx, k, "", name, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+name+`"}}`))
 }

@@ -207,7 +207,7 @@ func (h *Handler) lookup(ctx context.Context, resource, namespace, name string) 
 	if k == nil || name == "" || k.Namespaced != (namespace != "") {
 		return nil, missing
 	}
-	q := h.internal(ctx, k, namespace, name)
+	q := h.As(ServerManager).request(ctx, k, namespace, name, "")
 	if err := q.res.Ready(ctx); err != nil {
 		return nil, storeError(err)
 	}
@@ -287,7 +287,7 @@ func (h *Handler) MarkUsed(ctx context.Context, namespace, name, uid, day string
 	if k == nil {
 		return nil
 	}
-	return h.Modify(ctx, k, namespace, name, func(o meta.Object) error {
+	return h.As(ServerManager).Modify(ctx, k, namespace, name, func(o meta.Object) error {
 		if o.UID() != uid {
 			return status.NotFound(k.GroupResource(), name)
 		}

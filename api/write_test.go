@@ -235,7 +235,7 @@ func TestConcurrentPatches(t *testing.T) {
 
 func TestNamespaceDeletion(t *testing.T) {
 	s := newTestServer(t)
-	c := &namespace.Controller{Kinds: s.kinds, Cache: s.h.Cache, Store: s.store, Logger: s.h.logger, Delete: s.h.Delete}
+	c := &namespace.Controller{Kinds: s.kinds, Cache: s.h.Cache, Store: s.store, Logger: s.h.logger, API: s.h.As(ControllerManager)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); c.Run(ctx) }()

@@ -13,10 +13,12 @@ import (
 // maxTapped is how many changes wait for a reader of a tap before they are dropped.
 const maxTapped = 1 << 16
 
-// Tap reads every change of the store. It is used by one goroutine.
+// Tap reads every change of the store, or those that it wants. It is used by one goroutine.
 type Tap struct {
 	c    *Cache
 	from int64
+	want func(*store.Event) bool // nil: all
+	told int64                   // what Next has returned
 
 	mu      sync.Mutex
 	pending []store.Event
@@ -25,8 +27,9 @@ type Tap struct {
 	wake    chan struct{} // of capacity 1
 }
 
-// Tap opens a tap of everything that happens after [Tap.From].
-func (c *Cache) Tap(ctx context.Context) (*Tap, error) {
+// Tap opens a tap of what happens after [Tap.From]: of what want says of each change, on the way of every write, or of all if it is
+// nil. When the tap tells of a change, readers of the cache see it already.
+func (c *Cache) Tap(ctx context.Context, want func(*store.Event) bool) (*Tap, error) {
 	select {
 	case <-c.started:
 	case <-ctx.Done():
@@ -34,11 +37,11 @@ func (c *Cache) Tap(ctx context.Context) (*Tap, error) {
 	case <-c.life.Done():
 		return nil, ErrClosed
 	}
-	t := &Tap{c: c, wake: make(chan struct{}, 1)}
+	t := &Tap{c: c, want: want, wake: make(chan struct{}, 1)}
 	c.taps.mu.Lock()
 	defer c.taps.mu.Unlock()
 	t.from = c.rev.Load()
-	t.rev = t.from
+	t.rev, t.told = t.from, t.from
 	c.taps.all = append(c.taps.all, t)
 	return t, nil
 }
@@ -49,18 +52,19 @@ func (t *Tap) From() int64 { return t.from }
 // Next waits for changes, and returns them and the revision up to which nothing is missing. ErrExpired if changes were lost; then the
 // tap goes on after the revision that is returned. ErrClosed, or the context's error.
 func (t *Tap) Next(ctx context.Context) ([]store.Event, int64, error) {
-	for last := int64(-1); ; {
+	for {
 		t.mu.Lock()
 		events, rev, lost := t.pending, t.rev, t.lost
 		t.pending, t.lost = nil, false
 		t.mu.Unlock()
+		more := rev > t.told
+		t.told = rev
 		switch {
 		case lost:
 			return nil, rev, ErrExpired
-		case len(events) > 0 || last >= 0 && rev > last:
+		case len(events) > 0 || more:
 			return events, rev, nil
 		}
-		last = rev
 		select {
 		case <-t.wake:
 		case <-ctx.Done():
@@ -70,6 +74,9 @@ func (t *Tap) Next(ctx context.Context) ([]store.Event, int64, error) {
 		}
 	}
 }
+
+// Reach waits until readers see everything up to a revision, and taps tell of it.
+func (c *Cache) Reach(ctx context.Context, rev int64) error { return c.wait(ctx, rev) }
 
 // Close ends the tap.
 func (t *Tap) Close() {
@@ -105,13 +112,24 @@ func (t *Tap) put(events []store.Event, rev int64, lost bool) {
 	defer t.mu.Unlock()
 	t.rev = rev
 	t.lost = t.lost || lost
+	before := len(t.pending)
 	switch {
 	case t.lost:
 		t.pending = nil
-	case len(t.pending)+len(events) > maxTapped:
-		t.pending, t.lost = nil, true
-	default:
+	case t.want == nil:
 		t.pending = append(t.pending, events...)
+	default:
+		for i := range events {
+			if t.want(&events[i]) {
+				t.pending = append(t.pending, events[i])
+			}
+		}
+		if len(t.pending) == before {
+			return
+		}
+	}
+	if len(t.pending) > maxTapped {
+		t.pending, t.lost = nil, true
 	}
 	select {
 	case t.wake <- struct{}{}:

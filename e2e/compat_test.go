@@ -3,7 +3,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestCompat holds the lines of docs/compat.md that a client can see.
@@ -26,16 +25,5 @@ func TestCompat(t *testing.T) {
 	t.Run("documents of group versions only", func(t *testing.T) {
 		s.do(t, 200, "GET", "/openapi/v3/api/v1", nil)
 		s.do(t, 404, "GET", "/openapi/v3/nothing/of/the/kind", nil)
-	})
-	t.Run("conditions of definitions are nobody's fields", func(t *testing.T) {
-		s.do(t, 201, "POST", definitions, toJSON(t, gadgetCRD))
-		var b []byte
-		eventually(t, "conditions", 5*time.Second, func() bool {
-			b = s.do(t, 200, "GET", definitions+"/gadgets.demo.example.org", nil)
-			return strings.Contains(string(b), `"InitialNamesAccepted"`)
-		})
-		if strings.Contains(string(b), `"subresource":"status"`) {
-			t.Errorf("got %s, want no managed fields of the subresource status", b)
-		}
 	})
 }

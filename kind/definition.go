@@ -3,6 +3,7 @@ package kind
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -284,12 +285,14 @@ func setStatus(d *doc.Doc, crd *apiextv1.CustomResourceDefinition) {
 var definitionVersion = sync.OnceValue(func() *Version { return definitions().Storage })
 
 // UpdateDefinition returns a stored definition with the status and the
-// finalizers of crd, as it is to be stored.
-func UpdateDefinition(raw []byte, crd *apiextv1.CustomResourceDefinition) ([]byte, error) {
-	d := doc.Get()
+// finalizers of crd, as it is to be stored. note, unless it is nil, notes in the
+// new document who has made it of the live one.
+func UpdateDefinition(raw []byte, crd *apiextv1.CustomResourceDefinition, note func(live, next *doc.Doc) error) ([]byte, error) {
+	live, d := doc.Get(), doc.Get()
+	defer live.Release()
 	defer d.Release()
 	v := definitionVersion()
-	if err := v.Load(d, raw, 0); err != nil {
+	if err := errors.Join(v.Load(live, raw, 0), v.Load(d, raw, 0)); err != nil {
 		return nil, err
 	}
 	if len(crd.Finalizers) == 0 {
@@ -298,5 +301,10 @@ func UpdateDefinition(raw []byte, crd *apiextv1.CustomResourceDefinition) ([]byt
 		meta.Object{Doc: d}.SetFinalizers(crd.Finalizers)
 	}
 	setStatus(d, crd)
+	if note != nil {
+		if err := note(live, d); err != nil {
+			return nil, err
+		}
+	}
 	return v.Encode(d, nil)
 }

@@ -336,7 +336,7 @@ func TestDefinitionKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	NameConditions(crd, Names{}, time.Now())
-	updated, err := UpdateDefinition(raw, crd)
+	updated, err := UpdateDefinition(raw, crd, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,9 @@ import (
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/crd"
 	"github.com/keelson-io/keelson/controller/ensure"
+	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/conversion"
+	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/schema"
@@ -74,7 +76,8 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Admission: s.admission(p.plugins, s.kinds, s.cache, policies),
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
-	s.crds = &crd.Controller{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.handler.Delete, Converter: p.converter}
+	s.authz.gather.API = s.handler.As(roles.Manager)
+	s.crds = &crd.Controller{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.handler.Delete, Converter: p.converter, Note: s.noteStatus}
 	if err := s.crds.Sync(ctx); err != nil {
 		return fmt.Errorf("loading custom resource definitions: %w", err)
 	}
@@ -95,4 +98,10 @@ func converters(m *conversion.Metrics) func(string, *apiextv1.WebhookConversion)
 		}
 		return w, nil
 	}
+}
+
+// noteStatus notes that the server has changed the status of a definition.
+func (s *Server) noteStatus(live, next *doc.Doc) error {
+	k := s.kinds.Load().Lookup(apiextv1.GroupName, "customresourcedefinitions")
+	return s.handler.As(api.ServerManager).Note(k, "status", live, next)
 }

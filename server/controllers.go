@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/controller/ensure"
 	"github.com/keelson-io/keelson/controller/expiry"
 	"github.com/keelson-io/keelson/controller/gc"
 	"github.com/keelson-io/keelson/controller/namespace"
 	"github.com/keelson-io/keelson/controller/policies"
+	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/controller/token"
 	"github.com/keelson-io/keelson/store"
 )
@@ -24,13 +26,10 @@ var controllers = map[string]string{
 	namespace.Name:         "namespace",
 	ensure.ServiceAccounts: "serviceaccount",
 	ensure.RootCA:          "root-ca-cert-publisher",
-	aggregation:            "clusterrole-aggregation",
+	roles.Name:             "clusterrole-aggregation",
 	token.Name:             "serviceaccount-token",
 	policies.Name:          "validatingadmissionpolicy-status",
 }
-
-// aggregation is what kube-controller-manager calls the controller of aggregated roles.
-const aggregation = "clusterrole-aggregation-controller"
 
 // Controllers are the names of the controllers that Config.Controllers may name, sorted.
 func Controllers() []string {
@@ -80,27 +79,28 @@ func enabled(list []string) (map[string]bool, error) {
 
 // startControllers makes the controllers that are to run, for Run to start.
 func (s *Server) startControllers(st store.Store) {
-	kinds, cached := s.kinds, s.cache
+	kinds, cached, manager := s.kinds, s.cache, s.handler.As(api.ControllerManager)
 	add := func(run func(context.Context)) { s.controllers = append(s.controllers, run) }
 	if s.enabled[namespace.Name] {
-		add((&namespace.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Delete: s.handler.Delete}).Run)
+		add((&namespace.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager}).Run)
 	}
 	if s.enabled[gc.Name] {
-		add((&gc.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler}).Run)
+		add((&gc.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager}).Run)
 	}
-	if s.enabled[aggregation] {
+	if s.enabled[roles.Name] {
 		add(s.authz.gather.Run)
 	}
 	if s.enabled[token.Name] {
-		add((&token.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler, CA: s.identity.caPEM(),
+		add((&token.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, CA: s.identity.caPEM(),
 			Sign: func(namespace, account, uid, secret string) (string, error) {
 				return s.tokens.Issuer.SignKept(namespace, serviceaccount.Reference{Name: account, UID: uid}, secret)
 			}}).Run)
 	}
 	if s.enabled[policies.Name] {
-		add((&policies.Controller{Kinds: kinds, Cache: cached, Logger: s.logger, API: s.handler}).Run)
+		add((&policies.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler.As(policies.Manager)}).Run)
 	}
-	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler, Accounts: s.enabled[ensure.ServiceAccounts]}
+	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, EnsureNamespace: s.handler.EnsureNamespace,
+		Accounts: s.enabled[ensure.ServiceAccounts]}
 	if s.enabled[ensure.RootCA] {
 		keep.CA = s.identity.caPEM()
 	}

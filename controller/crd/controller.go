@@ -40,6 +40,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
 )
@@ -59,6 +60,10 @@ type Controller struct {
 	// converts; nil: objects in other versions than the stored one cannot be
 	// had.
 	Converter func(name string, c *apiextv1.WebhookConversion) (kind.Converter, error)
+
+	// Note notes in managedFields that the controller has made a definition of
+	// the live one; nil: nobody is to know.
+	Note func(live, next *doc.Doc) error
 
 	// Delete deletes an instance as a client would: finalizers are respected,
 	// and that it is gone already is no error.

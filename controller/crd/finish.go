@@ -108,7 +108,7 @@ func (c *Controller) update(ctx context.Context, name, uid string, change func(*
 			_, err = c.Store.Delete(ctx, key(name), item.Rev)
 		} else {
 			var value []byte
-			if value, err = kind.UpdateDefinition(item.Value, crd); err != nil {
+			if value, err = kind.UpdateDefinition(item.Value, crd, c.Note); err != nil {
 				return err
 			}
 			_, err = c.Store.Update(ctx, key(name), value, item.Rev)

@@ -121,7 +121,7 @@ func (c *Controller) unserve(d *definition) {
 // write stores the status of a definition. If somebody else was faster, their
 // change is an event that settles the definition again.
 func (c *Controller) write(ctx context.Context, d *definition, crd *apiextv1.CustomResourceDefinition, raw []byte) {
-	value, err := kind.UpdateDefinition(raw, crd)
+	value, err := kind.UpdateDefinition(raw, crd, c.Note)
 	if err != nil {
 		c.logger().Error("definition cannot be written", "name", d.name, "error", err)
 		return

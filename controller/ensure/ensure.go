@@ -10,15 +10,14 @@ package ensure
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
+	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/controller/loop"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -35,11 +34,9 @@ const (
 var SystemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
 
 const (
-	account  = "default"
-	rootCA   = "kube-root-ca.crt"
-	caKey    = "ca.crt"
-	retry    = time.Second
-	pageSize = 500
+	account = "default"
+	rootCA  = "kube-root-ca.crt"
+	caKey   = "ca.crt"
 )
 
 // caComment is what upstream writes on the config map.
@@ -62,11 +59,14 @@ type Controller struct {
 	API    API
 	Logger *slog.Logger
 
+	// EnsureNamespace creates a namespace unless it exists.
+	EnsureNamespace func(ctx context.Context, name string) error
+
 	Accounts bool   // every namespace has a service account
 	CA       []byte // PEM, for every namespace; nil: none of them gets it
 
+	loop                   loop.Loop // due are the objects that are to be there
 	spaces, accounts, maps *kind.Kind
-	again                  map[string]bool // what was not done yet: keys of objects, "<prefix>/" + …
 }
 
 // Run works until ctx ends.
@@ -82,150 +82,99 @@ func (c *Controller) Run(ctx context.Context) {
 	if c.CA == nil {
 		c.maps = nil
 	}
-	tap, err := c.Cache.Tap(ctx)
-	if err != nil {
-		return
-	}
-	defer tap.Close()
-	for stale := true; ctx.Err() == nil; {
-		if stale {
-			c.again = map[string]bool{}
-			stale = c.list(ctx) != nil
-		}
-		c.work(ctx)
-		wait, cancel := ctx, context.CancelFunc(func() {})
-		if stale || len(c.again) > 0 {
-			wait, cancel = context.WithTimeout(ctx, retry)
-		}
-		events, _, err := tap.Next(wait)
-		cancel()
-		switch {
-		case errors.Is(err, cache.ErrExpired):
-			stale = true
-		case err != nil && wait.Err() == nil:
-			return
-		}
-		for i := range events {
-			c.see(&events[i])
-		}
+	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: ServiceAccounts + ", " + RootCA, List: []string{c.spaces.StoragePrefix + "/"},
+		Wants: c.wants, Begin: c.begin, See: c.see, Work: c.work}
+	c.loop.Run(ctx)
+}
+
+// begin notes the namespaces that are to be there.
+func (c *Controller) begin() {
+	for _, name := range SystemNamespaces {
+		c.loop.Add(c.spaces.Key("", name))
 	}
 }
 
-// list notes everything that is to be there.
-func (c *Controller) list(ctx context.Context) error {
-	for _, name := range SystemNamespaces {
-		c.again[c.spaces.Key("", name)] = true
-	}
-	prefix := c.spaces.StoragePrefix + "/"
-	o := store.ListOptions{Limit: pageSize}
-	for {
-		page, err := c.Store.List(ctx, prefix, o)
-		if err != nil {
-			return err
-		}
-		for _, it := range page.Items {
-			c.furnish(strings.TrimPrefix(it.Key, prefix))
-		}
-		if !page.More {
-			return nil
-		}
-		o.From = page.Items[len(page.Items)-1].Key + "\x00"
-	}
+// wants reports whether a change is of a namespace, or of what every namespace has.
+func (c *Controller) wants(e *store.Event) bool {
+	return strings.HasPrefix(e.Key, c.spaces.StoragePrefix+"/") || is(c.accounts, account, e.Key) || is(c.maps, rootCA, e.Key)
+}
+
+// is reports whether a key is that of an object of a name, in any namespace, of a kind; of nil there are none.
+func is(k *kind.Kind, name, key string) bool {
+	return k != nil && strings.HasPrefix(key, k.StoragePrefix+"/") && strings.HasSuffix(key, "/"+name)
 }
 
 // furnish notes what a namespace is to have.
 func (c *Controller) furnish(namespace string) {
 	if c.accounts != nil {
-		c.again[c.accounts.Key(namespace, account)] = true
+		c.loop.Add(c.accounts.Key(namespace, account))
 	}
 	if c.maps != nil {
-		c.again[c.maps.Key(namespace, rootCA)] = true
+		c.loop.Add(c.maps.Key(namespace, rootCA))
 	}
 }
 
 // see notes what a change asks for.
-func (c *Controller) see(e *store.Event) {
-	if name, ok := strings.CutPrefix(e.Key, c.spaces.StoragePrefix+"/"); ok {
-		if !e.Deleted {
-			c.furnish(name)
-			return
-		}
-		for _, s := range SystemNamespaces {
-			if s == name {
-				c.again[e.Key] = true
-			}
-		}
-		return
-	}
-	if e.Deleted && c.accounts != nil && strings.HasPrefix(e.Key, c.accounts.StoragePrefix+"/") && strings.HasSuffix(e.Key, "/"+account) ||
-		c.maps != nil && strings.HasPrefix(e.Key, c.maps.StoragePrefix+"/") && strings.HasSuffix(e.Key, "/"+rootCA) {
-		c.again[e.Key] = true
+func (c *Controller) see(e *loop.Change) {
+	name, space := strings.CutPrefix(e.Key, c.spaces.StoragePrefix+"/")
+	switch {
+	case space && !e.Deleted:
+		c.furnish(name)
+	case space && slices.Contains(SystemNamespaces, name), !space && (e.Deleted || is(c.maps, rootCA, e.Key)):
+		c.loop.Add(e.Key)
 	}
 }
 
-// work does what was noted; what fails stays noted.
-func (c *Controller) work(ctx context.Context) {
-	for key := range c.again {
-		if err := c.one(ctx, key); err != nil && ctx.Err() == nil {
-			c.Logger.Warn("object that is always to be there was not created, trying again", "key", key, "error", err)
-			continue
-		}
-		delete(c.again, key)
-	}
-}
-
-// one makes sure of one object.
-func (c *Controller) one(ctx context.Context, key string) error {
+// work makes sure of one object.
+func (c *Controller) work(ctx context.Context, key string) error {
 	if name, ok := strings.CutPrefix(key, c.spaces.StoragePrefix+"/"); ok {
-		return c.API.Ensure(ctx, c.spaces, "", name, object("Namespace", name, nil, nil))
+		return c.EnsureNamespace(ctx, name)
 	}
-	_, place, _ := strings.Cut(key, "/")
-	namespace, name, _ := strings.Cut(place, "/")
-	going, err := c.going(ctx, namespace)
-	if going || err != nil {
+	k, settle := c.maps, c.publish
+	if is(c.accounts, account, key) {
+		k, settle = c.accounts, c.admit
+	}
+	namespace, name := loop.Place(k, key)
+	if going, err := c.going(ctx, namespace); going || err != nil {
 		return err
 	}
-	if c.accounts != nil && strings.HasPrefix(key, c.accounts.StoragePrefix+"/") {
-		return unlessGone(c.API.Ensure(ctx, c.accounts, namespace, name, object("ServiceAccount", name, nil, nil)))
-	}
-	note := map[string]string{"kubernetes.io/description": caComment}
-	item, err := c.Store.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return unlessGone(c.API.Ensure(ctx, c.maps, namespace, name, object("ConfigMap", name, note, map[string]string{caKey: string(c.CA)})))
-	}
+	return unlessGone(settle(ctx, namespace, name))
+}
+
+// admit makes sure of a namespace's service account.
+func (c *Controller) admit(ctx context.Context, namespace, name string) error {
+	return c.API.Ensure(ctx, c.accounts, namespace, name, object("ServiceAccount", name, nil, nil))
+}
+
+// publish makes sure of a namespace's config map.
+func (c *Controller) publish(ctx context.Context, namespace, name string) error {
+	have, err := loop.Load(ctx, c.Store, c.maps, c.maps.Key(namespace, name))
 	if err != nil {
 		return err
 	}
-	d := doc.Get()
-	defer d.Release()
-	if err := c.maps.Storage.Load(d, item.Value, item.Rev); err != nil {
-		return err
+	if have == nil {
+		note := map[string]string{"kubernetes.io/description": caComment}
+		return c.API.Ensure(ctx, c.maps, namespace, name, object("ConfigMap", name, note, map[string]string{caKey: string(c.CA)}))
 	}
-	if data := d.Root().Get("data"); data.Len() == 1 && data.Get(caKey).Text() == string(c.CA) {
+	defer have.Doc.Release()
+	if data := have.Doc.Root().Get("data"); data.Len() == 1 && data.Get(caKey).Text() == string(c.CA) {
 		return nil
 	}
-	return unlessGone(c.API.Modify(ctx, c.maps, namespace, name, func(o meta.Object) error {
+	return c.API.Modify(ctx, c.maps, namespace, name, func(o meta.Object) error {
 		o.Doc.Remove("data")
 		o.Doc.Set(o.Doc.NewString(string(c.CA)), "data", caKey)
 		return nil
-	}))
+	})
 }
 
 // going reports whether a namespace is not there, or not for long.
 func (c *Controller) going(ctx context.Context, name string) (bool, error) {
-	item, err := c.Store.Get(ctx, c.spaces.Key("", name))
-	if errors.Is(err, store.ErrNotFound) {
-		return true, nil
+	space, err := loop.Load(ctx, c.Store, c.spaces, c.spaces.Key("", name))
+	if space == nil {
+		return err == nil, err
 	}
-	if err != nil {
-		return false, err
-	}
-	d := doc.Get()
-	defer d.Release()
-	if err := c.spaces.Storage.Load(d, item.Value, item.Rev); err != nil {
-		return false, err
-	}
-	return meta.Object{Doc: d}.DeletionTimestamp() != "", nil
+	defer space.Doc.Release()
+	return space.DeletionTimestamp() != "", nil
 }
 
 // unlessGone forgives that a namespace began to go, or an object went, in the meantime.

@@ -12,20 +12,22 @@
 package expiry
 
 import (
-	"container/heap"
 	"context"
-	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/controller/loop"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
 )
 
-const pageSize = 1000
+// Name is what the log calls this controller; kube-apiserver leaves its work to etcd.
+const Name = "expiry"
 
 // Controller deletes objects whose time is up.
 type Controller struct {
@@ -35,8 +37,9 @@ type Controller struct {
 	Logger *slog.Logger
 	Now    func() time.Time // nil: time.Now
 
-	ttl map[string]time.Duration // by storage prefix, with a slash at the end
-	due dues
+	loop loop.Loop                // due are objects whose time is up
+	ttl  map[string]time.Duration // by storage prefix, with a slash at the end
+	revs map[string]int64         // of the objects that will be due
 }
 
 // Run works until ctx ends.
@@ -44,7 +47,7 @@ func (c *Controller) Run(ctx context.Context) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	c.ttl, c.due = map[string]time.Duration{}, dues{at: map[string]*entry{}}
+	c.ttl, c.revs = map[string]time.Duration{}, map[string]int64{}
 	for k := range c.Kinds.Load().All() {
 		if k.Builtin != nil && k.Builtin.TTL > 0 && k.Storage.Kind == k {
 			c.ttl[k.StoragePrefix+"/"] = k.Builtin.TTL
@@ -53,38 +56,9 @@ func (c *Controller) Run(ctx context.Context) {
 	if len(c.ttl) == 0 {
 		return
 	}
-	tap, err := c.Cache.Tap(ctx)
-	if err != nil {
-		return
-	}
-	defer tap.Close()
-	for stale := true; ctx.Err() == nil; {
-		if stale {
-			stale = c.list(ctx) != nil
-		}
-		wait, cancel := c.untilDue(ctx)
-		events, _, err := tap.Next(wait)
-		cancel()
-		switch {
-		case errors.Is(err, cache.ErrExpired):
-			stale = true
-		case err != nil && wait.Err() == nil:
-			return
-		}
-		now := c.Now()
-		for i := range events {
-			c.see(&events[i], now)
-		}
-		c.expire(ctx, now)
-	}
-}
-
-// untilDue is a context that ends when the next object's time is up.
-func (c *Controller) untilDue(ctx context.Context) (context.Context, context.CancelFunc) {
-	if len(c.due.heap) == 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, max(0, c.due.heap[0].when.Sub(c.Now())))
+	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: Name, List: slices.Sorted(maps.Keys(c.ttl)),
+		See: c.see, Work: c.expire, Now: c.Now}
+	c.loop.Run(ctx)
 }
 
 // lifetime is how long the object at a key lives, 0: for ever.
@@ -97,38 +71,22 @@ func (c *Controller) lifetime(key string) time.Duration {
 	return 0
 }
 
-// see takes over a change.
-func (c *Controller) see(e *store.Event, now time.Time) {
-	switch d := c.lifetime(e.Key); {
-	case d == 0:
-	case e.Deleted:
-		c.due.drop(e.Key)
-	default:
-		c.due.put(e.Key, e.Rev, now.Add(d))
+// see notes when an object is to go.
+func (c *Controller) see(e *loop.Change) {
+	if e.Deleted {
+		delete(c.revs, e.Key)
+		c.loop.Drop(e.Key)
+		return
 	}
-}
-
-// list finds what is there already.
-func (c *Controller) list(ctx context.Context) error {
-	for prefix, d := range c.ttl {
-		o := store.ListOptions{Limit: pageSize}
-		for {
-			page, err := c.Store.List(ctx, prefix, o)
-			if err != nil {
-				return err
-			}
-			for _, it := range page.Items {
-				if have := c.due.at[it.Key]; have == nil || have.rev < it.Rev {
-					c.due.put(it.Key, it.Rev, lastWritten(it.Value, c.Now()).Add(d))
-				}
-			}
-			if !page.More {
-				break
-			}
-			o.From = page.Items[len(page.Items)-1].Key + "\x00"
+	written := c.Now()
+	if e.Listed {
+		if c.revs[e.Key] == e.Rev {
+			return // known from when it was written
 		}
+		written = lastWritten(e.Value, written)
 	}
-	return nil
+	c.revs[e.Key] = e.Rev
+	c.loop.At(e.Key, written.Add(c.lifetime(e.Key)))
 }
 
 // lastWritten is when an object says that it was written last; now if it does not say.
@@ -151,76 +109,12 @@ func lastWritten(raw []byte, now time.Time) time.Time {
 	return last
 }
 
-// expire deletes what is due.
-func (c *Controller) expire(ctx context.Context, now time.Time) {
-	for len(c.due.heap) > 0 && !c.due.heap[0].when.After(now) && ctx.Err() == nil {
-		e := c.due.heap[0]
-		_, err := c.Store.Delete(ctx, e.key, e.rev)
-		var changed *store.Changed
-		switch {
-		case err == nil, errors.As(err, &changed), errors.Is(err, store.ErrNotFound):
-			c.due.drop(e.key) // what it was changed to comes by the tap
-		default:
-			c.Logger.Warn("object whose time is up was not deleted, trying again", "key", e.key, "error", err)
-			c.due.put(e.key, e.rev, now.Add(time.Second))
-		}
+// expire deletes an object, in the state in which its time was up.
+func (c *Controller) expire(ctx context.Context, key string) error {
+	_, err := c.Store.Delete(ctx, key, c.revs[key])
+	if err != nil && !loop.Overtaken(err) { // what it was changed to comes by the tap
+		return err
 	}
-}
-
-// dues are objects by when they are to go.
-type dues struct {
-	at   map[string]*entry
-	heap entries
-}
-
-type entry struct {
-	key  string
-	rev  int64
-	when time.Time
-	i    int // in the heap
-}
-
-func (d *dues) put(key string, rev int64, when time.Time) {
-	if e := d.at[key]; e != nil {
-		e.rev, e.when = rev, when
-		heap.Fix(&d.heap, e.i)
-		return
-	}
-	e := &entry{key: key, rev: rev, when: when}
-	d.at[key] = e
-	heap.Push(&d.heap, e)
-}
-
-func (d *dues) drop(key string) {
-	if e := d.at[key]; e != nil {
-		heap.Remove(&d.heap, e.i)
-		delete(d.at, key)
-	}
-}
-
-// entries implement heap.Interface.
-type entries []*entry
-
-// Len implements heap.Interface.
-func (h entries) Len() int { return len(h) }
-
-// Less implements heap.Interface.
-func (h entries) Less(i, j int) bool { return h[i].when.Before(h[j].when) }
-
-// Swap implements heap.Interface.
-func (h entries) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].i, h[j].i = i, j }
-
-// Push implements heap.Interface.
-func (h *entries) Push(x any) {
-	e := x.(*entry)
-	e.i = len(*h)
-	*h = append(*h, e)
-}
-
-// Pop implements heap.Interface.
-func (h *entries) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	*h = (*h)[:last]
-	return e
+	delete(c.revs, key)
+	return nil
 }

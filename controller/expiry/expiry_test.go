@@ -62,27 +62,6 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestDues holds the order in which objects go.
-func TestDues(t *testing.T) {
-	d := dues{at: map[string]*entry{}}
-	start := time.Now()
-	for i, key := range []string{"c", "a", "b", "d"} {
-		d.put(key, int64(i), start.Add(time.Duration(key[0])*time.Second))
-	}
-	d.put("a", 9, start.Add(time.Hour)) // written again
-	d.drop("c")
-	d.drop("c")
-	var got string
-	for len(d.heap) > 0 {
-		e := d.heap[0]
-		got += fmt.Sprint(e.key, e.rev, " ")
-		d.drop(e.key)
-	}
-	if got != "b2 d3 a9 " || len(d.at) != 0 {
-		t.Errorf("got %q", got)
-	}
-}
-
 // TestExpireLeavesWhatWasWrittenAgain holds the condition of a deletion.
 func TestExpireLeavesWhatWasWrittenAgain(t *testing.T) {
 	ctx := context.Background()
@@ -92,12 +71,13 @@ func TestExpireLeavesWhatWasWrittenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Controller{Store: s, Logger: slog.Default(), due: dues{at: map[string]*entry{}}}
-	c.due.put("events/ns/a", rev, time.Now())
 	if _, err := s.Update(ctx, "events/ns/a", []byte(`{"a":1}`), rev); err != nil {
 		t.Fatal(err)
 	}
-	c.expire(ctx, time.Now().Add(time.Second))
+	c := &Controller{Store: s, revs: map[string]int64{"events/ns/a": rev}}
+	if err := c.expire(ctx, "events/ns/a"); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Get(ctx, "events/ns/a"); err != nil {
 		t.Errorf("got %v", err)
 	}

@@ -46,7 +46,6 @@ const (
 	workers    = 4
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = 30 * time.Second
-	pageSize   = 1000
 )
 
 // API is what the controller asks of the API, as a client would.
@@ -98,7 +97,7 @@ func (c *Controller) Run(ctx context.Context) {
 
 // follow reads the tap until ctx ends.
 func (c *Controller) follow(ctx context.Context) {
-	tap, err := c.Cache.Tap(ctx)
+	tap, err := c.Cache.Tap(ctx, nil)
 	if err != nil {
 		return
 	}
@@ -147,6 +146,9 @@ func (c *Controller) caughtUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.Cache.Reach(ctx, rev); err != nil {
+		return err
+	}
 	for {
 		c.mu.Lock()
 		have, moved := c.rev, c.moved
@@ -154,12 +156,8 @@ func (c *Controller) caughtUp(ctx context.Context) error {
 		if have >= rev {
 			return nil
 		}
-		if err := c.Store.RequestProgress(ctx); err != nil {
-			return err
-		}
 		select {
 		case <-moved:
-		case <-time.After(firstRetry): // progress may have been on its way before it was asked for
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -169,26 +167,14 @@ func (c *Controller) caughtUp(ctx context.Context) error {
 // list makes the graph anew of everything that there is.
 func (c *Controller) list(ctx context.Context) error {
 	g := newGraph()
-	var upTo int64
-	o := store.ListOptions{Limit: pageSize}
-	for {
-		page, err := c.Store.List(ctx, "", o)
-		if err != nil {
-			return err
+	upTo, err := store.Each(ctx, c.Store, "", 0, func(it *store.Item) error {
+		if n := c.parse(it.Key, it.Value, it.Rev); n != nil {
+			g.put(n)
 		}
-		for _, it := range page.Items {
-			if n := c.parse(it.Key, it.Value, it.Rev); n != nil {
-				g.put(n)
-			}
-		}
-		if upTo == 0 {
-			upTo = page.Rev
-		}
-		if !page.More {
-			break
-		}
-		// Later pages may be newer: what happened in between comes by the tap, and is seen twice at worst.
-		o.From = page.Items[len(page.Items)-1].Key + "\x00"
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,19 +2,15 @@
 //
 // # Model
 //
-// Deleting a namespace only marks it: it gets a deletion timestamp and the
-// phase Terminating, and nothing new may be created in it. The [Controller]
-// then deletes what is in it, kind by kind, and waits until the finalizers of
-// all these objects are done. At last it takes its own finalizer, kubernetes,
-// off the namespace, and the namespace is gone unless somebody else's finalizer
-// keeps it.
+// Deleting a namespace only marks it: it gets a deletion timestamp and the phase Terminating, and nothing new may be created in it. The
+// [Controller] then deletes what is in it, pods first and then kind by kind, says in the namespace's conditions what is left, and
+// waits until the finalizers of all these objects are done: it looks again when something in the namespace has gone. At last it takes
+// its own finalizer, kubernetes, off the namespace, and the namespace is gone unless somebody else's finalizer keeps it.
 //
 // # Invariants
 //
-//   - The finalizer is taken off only after a look at the store, not at a
-//     cache, has found the namespace empty.
-//   - A namespace that cannot be emptied yet is tried again, more and more
-//     slowly; others do not wait for it.
+//   - The finalizer is taken off only after a look at the store, not at a cache, has found the namespace empty.
+//   - A namespace that cannot be emptied yet is tried again, more and more slowly; others do not wait for it.
 //
 // [Controller.Run] is the function to call.
 package namespace
@@ -24,12 +20,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/controller/loop"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -39,229 +42,192 @@ const Name = "namespace-controller"
 // Finalizer is the finalizer in spec.finalizers that this controller takes off.
 const Finalizer = "kubernetes"
 
-const (
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 5 * time.Second
-	pageSize   = 500
-)
+// pause is how long a namespace is not looked at again after something in it has gone: more may go at the same time.
+const pause = 20 * time.Millisecond
 
-// Controller finishes the deletion of namespaces.
+// API is what the controller asks of the API, as a client would.
+type API interface {
+	// Delete deletes an object: one with finalizers is only marked. One that is gone already is no error.
+	Delete(ctx context.Context, k *kind.Kind, namespace, name string) error
+	// ModifyPart changes a subresource of an object; the errors of fn are its own.
+	ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, subresource string, fn func(meta.Object) error) error
+}
+
+// Controller finishes the deletion of namespaces. Its fields are set before Run.
 type Controller struct {
 	Kinds  *kind.Registry
 	Cache  *cache.Cache
 	Store  store.Store
+	API    API
 	Logger *slog.Logger
 
-	// Delete deletes one object as a client would: one with finalizers is only
-	// marked. An object that is gone already is no error.
-	Delete func(ctx context.Context, k *kind.Kind, namespace, name string) error
-
-	pending map[string]*attempt // by the namespace's key
-}
-
-// attempt is a namespace to be finished.
-type attempt struct {
-	name string
-	next time.Time
-	wait time.Duration // after the next failure
+	loop   loop.Loop // due are namespaces
+	spaces *kind.Kind
+	going  map[string]string // names of the namespaces that are being deleted, by key
+	some   atomic.Bool       // there are such
 }
 
 // Run works until ctx ends.
 func (c *Controller) Run(ctx context.Context) {
-	c.pending = map[string]*attempt{}
-	for ctx.Err() == nil {
-		if err := c.follow(ctx); err != nil && ctx.Err() == nil {
-			c.Logger.Debug("watch of namespaces ended, starting another", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(firstRetry):
-			}
+	if c.spaces = c.Kinds.Load().Lookup("", "namespaces"); c.spaces == nil {
+		return
+	}
+	c.going = map[string]string{}
+	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: Name, List: []string{c.spaces.StoragePrefix + "/"},
+		Wants: c.wants, See: c.see, Work: c.finish}
+	c.loop.Run(ctx)
+}
+
+// wants reports whether a change is of a namespace, or the end of what may be in one that is being deleted.
+func (c *Controller) wants(e *store.Event) bool {
+	return e.Deleted && c.some.Load() || strings.HasPrefix(e.Key, c.spaces.StoragePrefix+"/")
+}
+
+// see notes the namespaces that are being deleted.
+func (c *Controller) see(e *loop.Change) {
+	if name, ok := strings.CutPrefix(e.Key, c.spaces.StoragePrefix+"/"); ok {
+		if !e.Deleted && c.terminating(&e.Event) {
+			c.note(e.Key, name)
+			c.loop.Add(e.Key)
+		}
+		return
+	}
+	for key, name := range c.going {
+		if strings.Contains(e.Key, "/"+name+"/") {
+			c.loop.By(key, time.Now().Add(pause))
 		}
 	}
 }
 
-// follow looks at all namespaces, and then at every one that changes.
-func (c *Controller) follow(ctx context.Context) error {
-	k := c.Kinds.Load().Lookup("", "namespaces")
-	if k == nil {
-		<-ctx.Done()
+// terminating reports whether a namespace is being deleted.
+func (c *Controller) terminating(e *store.Event) bool {
+	d := doc.Get()
+	defer d.Release()
+	if err := c.spaces.Storage.Load(d, e.Value, e.Rev); err != nil {
+		c.Logger.Error("namespace cannot be read", "key", e.Key, "error", err)
+		return false
+	}
+	return meta.Object{Doc: d}.DeletionTimestamp() != ""
+}
+
+func (c *Controller) note(key, name string) {
+	c.going[key] = name
+	c.some.Store(true)
+}
+
+func (c *Controller) forget(key string) {
+	delete(c.going, key)
+	c.some.Store(len(c.going) > 0)
+}
+
+// finish deletes what is in a namespace and, once that is nothing, the namespace. What is left when it returns without an error is
+// somebody else's to finish.
+func (c *Controller) finish(ctx context.Context, key string) error {
+	space, err := loop.Load(ctx, c.Store, c.spaces, key)
+	if err != nil {
+		return err
+	}
+	if space == nil {
+		c.forget(key)
+		return nil
+	}
+	uid, deleting := strings.Clone(space.UID()), space.DeletionTimestamp() != ""
+	space.Doc.Release()
+	if !deleting { // it is another one of the same name
+		c.forget(key)
+		return nil
+	}
+	name := strings.TrimPrefix(key, c.spaces.StoragePrefix+"/")
+	left := c.clear(ctx, name)
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	res := c.Cache.Resource(k.StoragePrefix)
-	if err := res.Ready(ctx); err != nil {
-		return err
+	if err := c.report(ctx, name, uid, left); err != nil || !left.nothing() {
+		return errors.Join(append(left.errs, err)...)
 	}
-	snap := res.Snapshot()
-	watch, err := res.Watch(snap.Rev(), "")
-	if err != nil {
-		return err
+	return loop.UnlessGone(c.API.ModifyPart(ctx, c.spaces, "", name, "finalize", func(o meta.Object) error {
+		if o.UID() != uid {
+			return errOther
+		}
+		var keep []string
+		for _, f := range o.Doc.Root().At("spec", "finalizers").Items() {
+			if f.Text() != Finalizer {
+				keep = append(keep, strings.Clone(f.Text()))
+			}
+		}
+		if len(keep) == 0 {
+			o.Doc.Remove("spec", "finalizers")
+		} else {
+			o.Doc.Set(o.Doc.NewStrings(keep), "spec", "finalizers")
+		}
+		return nil
+	}))
+}
+
+// errOther ends a change of a namespace that is another one by now.
+var errOther = status.NotFound(schema.GroupResource{Resource: "namespaces"}, "")
+
+// remains is what is left in a namespace.
+type remains struct {
+	kinds      map[string]int // how many, by "<plural>.<group>"
+	finalizers map[string]int // on how many
+	errs       []error
+}
+
+func (r *remains) nothing() bool { return len(r.kinds)+len(r.errs) == 0 }
+
+// clear deletes the objects in a namespace: the others when the pods are gone.
+func (c *Controller) clear(ctx context.Context, namespace string) *remains {
+	left := &remains{kinds: map[string]int{}, finalizers: map[string]int{}}
+	kinds := c.Kinds.Load()
+	pods := kinds.Lookup("", "pods")
+	if pods != nil {
+		c.clearKind(ctx, pods, namespace, left)
 	}
-	defer watch.Close()
-	snap.Ascend("", func(obj *cache.Object) bool {
-		c.note(k, obj)
-		return true
+	if !left.nothing() {
+		return left
+	}
+	for k := range kinds.All() {
+		if k.Namespaced && k.StoragePrefix != "" && k != pods && ctx.Err() == nil {
+			c.clearKind(ctx, k, namespace, left)
+		}
+	}
+	return left
+}
+
+// clearKind deletes the objects of one kind, and adds those that are still there.
+func (c *Controller) clearKind(ctx context.Context, k *kind.Kind, namespace string, left *remains) {
+	prefix := k.Key(namespace, "")
+	found := false
+	_, err := store.Each(ctx, c.Store, prefix, 0, func(it *store.Item) error {
+		found = true
+		return c.API.Delete(ctx, k, namespace, strings.TrimPrefix(it.Key, prefix))
 	})
-	for {
-		c.finishDue(ctx, k)
-		wait, cancel := c.untilDue(ctx)
-		events, _, err := watch.Next(wait)
-		cancel()
-		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
-			return err
-		}
-		for _, e := range events {
-			if e.Type == cache.Deleted {
-				delete(c.pending, e.Object.Key)
-				continue
+	if err == nil && found {
+		_, err = store.Each(ctx, c.Store, prefix, 0, func(it *store.Item) error {
+			left.kinds[k.Plural+"."+k.Group]++
+			d := doc.Get()
+			defer d.Release()
+			if err := k.Storage.Load(d, it.Value, it.Rev); err != nil {
+				return fmt.Errorf("%s: %w", it.Key, err)
 			}
-			c.note(k, e.Object)
-		}
-	}
-}
-
-// note remembers a namespace that is being deleted.
-func (c *Controller) note(k *kind.Kind, obj *cache.Object) {
-	d := doc.Get()
-	defer d.Release()
-	if err := k.Storage.Load(d, obj.Raw, obj.Rev); err != nil {
-		c.Logger.Error("namespace cannot be read", "key", obj.Key, "error", err)
-		return
-	}
-	if d.Root().At("metadata", "deletionTimestamp").Text() == "" {
-		return
-	}
-	name := strings.TrimPrefix(obj.Key, k.StoragePrefix+"/")
-	c.pending[obj.Key] = &attempt{name: name, wait: firstRetry}
-}
-
-// untilDue is a context that ends when the next namespace is to be tried.
-func (c *Controller) untilDue(ctx context.Context) (context.Context, context.CancelFunc) {
-	var next time.Time
-	for _, a := range c.pending {
-		if next.IsZero() || a.next.Before(next) {
-			next = a.next
-		}
-	}
-	if next.IsZero() {
-		return ctx, func() {}
-	}
-	return context.WithDeadline(ctx, next)
-}
-
-// finishDue tries to finish every namespace whose time has come.
-func (c *Controller) finishDue(ctx context.Context, k *kind.Kind) {
-	now := time.Now()
-	for key, a := range c.pending {
-		if a.next.After(now) || ctx.Err() != nil {
-			continue
-		}
-		done, err := c.finish(ctx, k, key, a.name)
-		if err != nil {
-			c.Logger.Warn("namespace is not empty yet", "namespace", a.name, "error", err)
-		}
-		if done {
-			delete(c.pending, key)
-			continue
-		}
-		a.next = now.Add(a.wait)
-		a.wait = min(2*a.wait, lastRetry)
-	}
-}
-
-// finish deletes what is in a namespace and, once that is nothing, the
-// namespace.
-func (c *Controller) finish(ctx context.Context, k *kind.Kind, key, name string) (done bool, err error) {
-	empty := true
-	var errs []error
-	for each := range c.Kinds.Load().All() {
-		if !each.Namespaced {
-			continue
-		}
-		left, err := c.empty(ctx, each, name)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s.%s: %w", each.Plural, each.Group, err))
-		}
-		empty = empty && !left && err == nil
-	}
-	if !empty {
-		return false, errors.Join(errs...)
-	}
-	return c.finalize(ctx, k, key)
-}
-
-// empty deletes the objects of one kind; left says that some are still there.
-func (c *Controller) empty(ctx context.Context, k *kind.Kind, namespace string) (left bool, err error) {
-	prefix := k.StoragePrefix + "/" + namespace + "/"
-	from := ""
-	for {
-		page, err := c.Store.List(ctx, prefix, store.ListOptions{From: from, Limit: pageSize})
-		if err != nil {
-			return true, err
-		}
-		for _, item := range page.Items {
-			if err := c.Delete(ctx, k, namespace, strings.TrimPrefix(item.Key, prefix)); err != nil {
-				return true, err
+			for f := range (meta.Object{Doc: d}).Finalizers() {
+				left.finalizers[strings.Clone(f)]++
 			}
-		}
-		if !page.More {
-			break
-		}
-		from = page.Items[len(page.Items)-1].Key + "\x00"
-	}
-	page, err := c.Store.List(ctx, prefix, store.ListOptions{Limit: 1})
-	return len(page.Items) > 0, err
-}
-
-// finalize takes the controller's finalizer off a namespace, and removes the
-// namespace if that was the last one.
-func (c *Controller) finalize(ctx context.Context, k *kind.Kind, key string) (done bool, err error) {
-	item, err := c.Store.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return true, nil
+			return nil
+		})
 	}
 	if err != nil {
-		return false, err
+		left.errs = append(left.errs, err)
 	}
-	d := doc.Get()
-	defer d.Release()
-	if err := k.Storage.Load(d, item.Value, item.Rev); err != nil {
-		return false, err
-	}
-	root := d.Root()
-	if root.At("metadata", "deletionTimestamp").Text() == "" {
-		return true, nil // it is another namespace of the same name
-	}
-	var keep []string
-	have := root.At("spec", "finalizers")
-	for i := range have.Len() {
-		if f := have.Item(i).Text(); f != Finalizer {
-			keep = append(keep, strings.Clone(f))
-		}
-	}
-	if len(keep) == 0 && root.At("metadata", "finalizers").Len() == 0 {
-		_, err = c.Store.Delete(ctx, key, item.Rev)
-	} else if len(keep) != have.Len() {
-		err = c.keep(ctx, k, d, item, keep)
-	}
-	var changed *store.Changed
-	if errors.As(err, &changed) {
-		return changed.Gone, nil // tried again soon
-	}
-	return err == nil, err
 }
 
-// keep stores a namespace with the finalizers that are left; the last of their
-// owners removes it.
-func (c *Controller) keep(ctx context.Context, k *kind.Kind, d *doc.Doc, item store.Item, finalizers []string) error {
-	if len(finalizers) == 0 {
-		d.Remove("spec", "finalizers")
-	} else {
-		d.Set(d.NewStrings(finalizers), "spec", "finalizers")
+// lines are the texts of counts, sorted.
+func lines(counts map[string]int, format string) string {
+	var all []string
+	for name, n := range counts {
+		all = append(all, fmt.Sprintf(format, name, n))
 	}
-	encoded, err := k.Storage.Encode(d, nil)
-	if err != nil {
-		return err
-	}
-	_, err = c.Store.Update(ctx, item.Key, encoded, item.Rev)
-	return err
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }

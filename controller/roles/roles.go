@@ -24,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -299,6 +298,3 @@ func (l labelSet) Get(key string) string {
 	return l[key]
 }
 func (l labelSet) Lookup(key string) (string, bool) { v, ok := l[key]; return v, ok }
-
-// nameOf is the name in a key below a prefix.
-func nameOf(key, prefix string) string { return strings.TrimPrefix(key, prefix) }

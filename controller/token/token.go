@@ -18,29 +18,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"errors"
 	"log/slog"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/controller/loop"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
-	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 )
 
 // Name is what kube-controller-manager calls this controller.
 const Name = "serviceaccount-token-controller"
-
-const (
-	retry    = time.Second
-	pageSize = 500
-)
 
 // API is what the controller asks of the API, as a client would.
 type API interface {
@@ -63,8 +55,8 @@ type Controller struct {
 	// CA is the certificate authority by which the server is known, PEM.
 	CA []byte
 
+	loop              loop.Loop // due are Secrets, and service accounts that are gone
 	secrets, accounts *kind.Kind
-	again             map[string]bool  // keys of Secrets, and of what is gone, that were not dealt with yet
 	owners            map[string]owner // of the Secrets that were dealt with
 }
 
@@ -79,33 +71,14 @@ func (c *Controller) Run(ctx context.Context) {
 		return
 	}
 	c.owners = map[string]owner{}
-	tap, err := c.Cache.Tap(ctx)
-	if err != nil {
-		return
-	}
-	defer tap.Close()
-	for stale := true; ctx.Err() == nil; {
-		if stale {
-			c.again = map[string]bool{}
-			stale = c.list(ctx, c.secrets.StoragePrefix+"/") != nil
-		}
-		c.work(ctx)
-		wait, cancel := ctx, context.CancelFunc(func() {})
-		if stale || len(c.again) > 0 {
-			wait, cancel = context.WithTimeout(ctx, retry)
-		}
-		events, _, err := tap.Next(wait)
-		cancel()
-		switch {
-		case errors.Is(err, cache.ErrExpired):
-			stale = true
-		case err != nil && wait.Err() == nil:
-			return
-		}
-		for i := range events {
-			c.see(ctx, &events[i])
-		}
-	}
+	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: Name, List: []string{c.secrets.StoragePrefix + "/"},
+		Wants: c.wants, See: c.see, Work: c.work}
+	c.loop.Run(ctx)
+}
+
+// wants reports whether a change may be of a Secret that keeps a token, or of one that kept one, or the end of a service account.
+func (c *Controller) wants(e *store.Event) bool {
+	return strings.HasPrefix(e.Key, c.secrets.StoragePrefix+"/") || e.Deleted && strings.HasPrefix(e.Key, c.accounts.StoragePrefix+"/")
 }
 
 // keeps is a quick look for whether a stored object may be a Secret that keeps a token, in JSON or protobuf.
@@ -113,83 +86,49 @@ func keeps(value []byte) bool {
 	return bytes.Contains(value, []byte(corev1.SecretTypeServiceAccountToken))
 }
 
-// list notes the Secrets below a prefix.
-func (c *Controller) list(ctx context.Context, prefix string) error {
-	o := store.ListOptions{Limit: pageSize}
-	for {
-		page, err := c.Store.List(ctx, prefix, o)
-		if err != nil {
-			return err
-		}
-		for _, it := range page.Items {
-			if keeps(it.Value) {
-				c.again[it.Key] = true
-			}
-		}
-		if !page.More {
-			return nil
-		}
-		o.From = page.Items[len(page.Items)-1].Key + "\x00"
-	}
-}
-
 // see notes what a change asks for.
-func (c *Controller) see(ctx context.Context, e *store.Event) {
-	switch {
-	case strings.HasPrefix(e.Key, c.secrets.StoragePrefix+"/"):
-		if keeps(e.Value) {
-			c.again[e.Key] = true
-		} else if o, ok := c.owners[e.Key]; ok {
-			delete(c.owners, e.Key)
-			c.unlist(ctx, e.Key, o)
-		}
-	case e.Deleted && strings.HasPrefix(e.Key, c.accounts.StoragePrefix+"/"):
-		namespace, _ := place(e.Key, c.accounts)
-		if err := c.list(ctx, c.secrets.Key(namespace, "")); err != nil {
-			c.again[e.Key] = true
-		}
+func (c *Controller) see(e *loop.Change) {
+	if keeps(e.Value) || e.Deleted && !c.isSecret(e.Key) {
+		c.loop.Add(e.Key)
+	} else if _, ok := c.owners[e.Key]; ok {
+		c.loop.Add(e.Key)
 	}
 }
 
-// place is the namespace and name in a key.
-func place(key string, k *kind.Kind) (namespace, name string) {
-	namespace, name, _ = strings.Cut(strings.TrimPrefix(key, k.StoragePrefix+"/"), "/")
-	return namespace, name
+func (c *Controller) isSecret(key string) bool {
+	return strings.HasPrefix(key, c.secrets.StoragePrefix+"/")
 }
 
-// work does what was noted; what fails stays noted, also if only because a Secret has just gone or changed: it is looked at again.
-func (c *Controller) work(ctx context.Context) {
-	for key := range c.again {
-		if err := c.one(ctx, key); err != nil && ctx.Err() == nil {
-			level := slog.LevelWarn
-			if unlessGone(err) == nil {
-				level = slog.LevelDebug
+// work deals with one Secret, or with all that a service account has left behind.
+func (c *Controller) work(ctx context.Context, key string) error {
+	if !c.isSecret(key) {
+		namespace, _ := loop.Place(c.accounts, key)
+		_, err := store.Each(ctx, c.Store, c.secrets.Key(namespace, ""), 0, func(it *store.Item) error {
+			if keeps(it.Value) {
+				c.loop.Add(it.Key)
 			}
-			c.Logger.Log(ctx, level, "secret of a service account was not dealt with, trying again", "key", key, "error", err)
-			continue
-		}
-		delete(c.again, key)
-	}
-}
-
-// one deals with one Secret, or with all that a service account has left behind.
-func (c *Controller) one(ctx context.Context, key string) error {
-	if strings.HasPrefix(key, c.accounts.StoragePrefix+"/") {
-		namespace, _ := place(key, c.accounts)
-		return c.list(ctx, c.secrets.Key(namespace, ""))
-	}
-	namespace, name := place(key, c.secrets)
-	secret, err := c.load(ctx, c.secrets, key)
-	if err != nil || secret == nil {
+			return nil
+		})
 		return err
 	}
+	namespace, name := loop.Place(c.secrets, key)
+	secret, err := loop.Load(ctx, c.Store, c.secrets, key)
+	if err != nil {
+		return err
+	}
+	if secret == nil {
+		return c.unlist(ctx, key)
+	}
 	defer secret.Doc.Release()
-	if secret.Doc.Root().Get("type").Text() != string(corev1.SecretTypeServiceAccountToken) || secret.DeletionTimestamp() != "" {
+	if secret.Doc.Root().Get("type").Text() != string(corev1.SecretTypeServiceAccountToken) {
+		return c.unlist(ctx, key) // it is another one by now
+	}
+	if secret.DeletionTimestamp() != "" {
 		return nil
 	}
 	named, uid := secret.Annotation(corev1.ServiceAccountNameKey), secret.Annotation(corev1.ServiceAccountUIDKey)
 	c.owners[key] = owner{strings.Clone(named), strings.Clone(uid)}
-	account, err := c.load(ctx, c.accounts, c.accounts.Key(namespace, named))
+	account, err := loop.Load(ctx, c.Store, c.accounts, c.accounts.Key(namespace, named))
 	if err != nil {
 		return err
 	}
@@ -206,23 +145,6 @@ func (c *Controller) one(ctx context.Context, key string) error {
 	return c.API.Modify(ctx, c.secrets, namespace, name, func(o meta.Object) error {
 		return c.fill(o, namespace, named, uid, name)
 	})
-}
-
-// load reads an object from the store, nil if it is not there. Who called releases its document.
-func (c *Controller) load(ctx context.Context, k *kind.Kind, key string) (*meta.Object, error) {
-	item, err := c.Store.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	d := doc.Get()
-	if err := k.Storage.Load(d, item.Value, item.Rev); err != nil {
-		d.Release()
-		return nil, err
-	}
-	return &meta.Object{Doc: d}, nil
 }
 
 // lacks reports whether something is missing in a Secret.
@@ -259,9 +181,13 @@ func (c *Controller) fill(o meta.Object, namespace, account, uid, name string) e
 }
 
 // unlist takes a Secret that is gone off the list of its service account, if it is on it.
-func (c *Controller) unlist(ctx context.Context, key string, of owner) {
-	namespace, name := place(key, c.secrets)
-	err := unlessGone(c.API.Modify(ctx, c.accounts, namespace, of.name, func(o meta.Object) error {
+func (c *Controller) unlist(ctx context.Context, key string) error {
+	of, known := c.owners[key]
+	if !known {
+		return nil
+	}
+	namespace, name := loop.Place(c.secrets, key)
+	err := c.API.Modify(ctx, c.accounts, namespace, of.name, func(o meta.Object) error {
 		if of.uid != "" && o.UID() != of.uid {
 			return nil
 		}
@@ -281,20 +207,9 @@ func (c *Controller) unlist(ctx context.Context, key string, of owner) {
 			o.Doc.Remove("secrets")
 		}
 		return nil
-	}))
-	if err != nil && ctx.Err() == nil {
-		c.Logger.Warn("secret that is gone stays on the list of its service account", "namespace", namespace, "secret", name, "error", err)
-	}
-}
-
-// unlessGone forgives that an object went in the meantime, or was replaced.
-func unlessGone(err error) error {
-	if err == nil {
-		return nil
-	}
-	switch status.From(err).Reason {
-	case metav1.StatusReasonNotFound, metav1.StatusReasonConflict:
-		return nil
+	})
+	if err = loop.UnlessGone(err); err == nil {
+		delete(c.owners, key)
 	}
 	return err
 }

@@ -1,0 +1,102 @@
+package namespace
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/controller/loop"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/meta"
+)
+
+// This file says in a namespace's conditions why it is still there, in upstream's words.
+
+// well is what the conditions say if there is no reason to say anything else, in the order in which they are set.
+var well = []corev1.NamespaceCondition{
+	{Type: corev1.NamespaceDeletionDiscoveryFailure, Reason: "ResourcesDiscovered", Message: "All resources successfully discovered"},
+	{Type: corev1.NamespaceDeletionGVParsingFailure, Reason: "ParsedGroupVersions", Message: "All legacy kube types successfully parsed"},
+	{Type: corev1.NamespaceDeletionContentFailure, Reason: "ContentDeleted", Message: "All content successfully deleted, may be waiting on finalization"},
+	{Type: corev1.NamespaceContentRemaining, Reason: "ContentRemoved", Message: "All content successfully removed"},
+	{Type: corev1.NamespaceFinalizersRemaining, Reason: "ContentHasNoFinalizers", Message: "All content-preserving finalizers finished"},
+}
+
+// conditions are those that a namespace has as long as something is left.
+func (r *remains) conditions() []corev1.NamespaceCondition {
+	all := slices.Clone(well)
+	for i := range all {
+		c := &all[i]
+		c.Status = corev1.ConditionFalse
+		say := func(reason, message string) { c.Status, c.Reason, c.Message = corev1.ConditionTrue, reason, message }
+		switch {
+		case c.Type == corev1.NamespaceDeletionContentFailure && len(r.errs) > 0:
+			var texts []string
+			for _, err := range r.errs {
+				texts = append(texts, err.Error())
+			}
+			slices.Sort(texts)
+			say("ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", len(texts), strings.Join(texts, ", ")))
+		case c.Type == corev1.NamespaceContentRemaining && len(r.kinds) > 0:
+			say("SomeResourcesRemain", "Some resources are remaining: "+lines(r.kinds, "%s has %d resource instances"))
+		case c.Type == corev1.NamespaceFinalizersRemaining && len(r.finalizers) > 0:
+			say("SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: "+lines(r.finalizers, "%s in %d resource instances"))
+		}
+	}
+	return all
+}
+
+// report writes the conditions into the status of a namespace, unless they are there.
+func (c *Controller) report(ctx context.Context, name, uid string, left *remains) error {
+	return loop.UnlessGone(c.API.ModifyPart(ctx, c.spaces, "", name, "status", func(o meta.Object) error {
+		if o.UID() != uid {
+			return errOther
+		}
+		var have []corev1.NamespaceCondition
+		if v := o.Doc.Root().At("status", "conditions"); v.Len() > 0 {
+			if err := json.Unmarshal(v.AppendJSON(nil), &have); err != nil {
+				return fmt.Errorf("conditions of namespace %s: %w", name, err)
+			}
+		}
+		if !join(&have, left.conditions(), metav1.NewTime(time.Now().UTC().Truncate(time.Second))) {
+			return nil
+		}
+		text, err := json.Marshal(have)
+		if err != nil {
+			return err
+		}
+		d := doc.Get()
+		defer d.Release()
+		if err := doc.Parse(d, text); err != nil {
+			return err
+		}
+		o.Doc.Set(o.Doc.Import(d.Root()), "status", "conditions")
+		return nil
+	}))
+}
+
+// join brings those conditions of a list that are ours in line, and reports whether that changed anything.
+func join(have *[]corev1.NamespaceCondition, want []corev1.NamespaceCondition, now metav1.Time) (changed bool) {
+	for _, w := range want {
+		i := slices.IndexFunc(*have, func(c corev1.NamespaceCondition) bool { return c.Type == w.Type })
+		w.LastTransitionTime = now
+		if i < 0 {
+			*have = append(*have, w)
+			changed = true
+			continue
+		}
+		was := &(*have)[i]
+		if was.Status == w.Status {
+			w.LastTransitionTime = was.LastTransitionTime
+		}
+		if was.Status != w.Status || was.Reason != w.Reason || was.Message != w.Message {
+			*was, changed = w, true
+		}
+	}
+	return changed
+}

@@ -1,0 +1,140 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/store/mem"
+)
+
+// This file looks at what controllers write, and whose name they write in.
+
+// writers are who has written what of an object: manager, operation, subresource, and whether a time is noted.
+func (r *running) writers(path string) []string {
+	r.t.Helper()
+	var o struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal([]byte(r.must("GET", path, "")), &o); err != nil {
+		r.t.Fatal(err)
+	}
+	var list []string
+	for _, e := range o.Metadata.ManagedFields {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(e.FieldsV1.GetRawString()), &fields); err != nil {
+			r.t.Fatal(err)
+		}
+		var names []string
+		for name := range fields {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		list = append(list, fmt.Sprintf("%s %s %s %s %v", e.Manager, e.Operation, e.Subresource, strings.Join(names, ","), !e.Time.IsZero()))
+	}
+	return list
+}
+
+// until waits until something holds.
+func (r *running) until(what string, ok func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("not after 10 s: %s", what)
+		}
+	}
+}
+
+// TestManagersOfControllers holds that what the server writes itself is noted for those who write it upstream: kube-apiserver for
+// the conditions of definitions, kube-controller-manager for what it ensures, and an applier for aggregated roles.
+func TestManagersOfControllers(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	r.define()
+	has := func(path, want string) {
+		t.Helper()
+		r.until(path+" has "+want, func() bool { return slices.Contains(r.writers(path), want) })
+	}
+	has("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.demo.io", "kube-apiserver Update status f:status true")
+	has("/api/v1/namespaces/kube-system", "kube-apiserver Update  f:metadata true")
+	r.until("the config map is there", func() bool {
+		code, _ := r.call(r.client, "GET", "/api/v1/namespaces/default/configmaps/kube-root-ca.crt", "")
+		return code == 200
+	})
+	has("/api/v1/namespaces/default/configmaps/kube-root-ca.crt", "kube-controller-manager Update  f:data,f:metadata true")
+	r.must("POST", rbacPath+"clusterroles", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"all"},
+		"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"part":"all"}}]}}`)
+	r.must("POST", rbacPath+"clusterroles", strings.Replace(role("ClusterRole", "some", "get", "demo.io", "widgets"), `"name":"some"`, `"name":"some","labels":{"part":"all"}`, 1))
+	has(rbacPath+"clusterroles/all", "clusterrole-aggregation-controller Apply  f:rules true")
+
+	// A namespace says why it stays, and goes as soon as nothing keeps it.
+	r.must("POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"held"}}`)
+	const a, b = "/api/v1/namespaces/held/configmaps/a", "/apis/demo.io/v1/namespaces/held/widgets/b"
+	r.must("POST", "/api/v1/namespaces/held/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","finalizers":["demo.io/a"]}}`)
+	r.must("POST", "/apis/demo.io/v1/namespaces/held/widgets", `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"b","finalizers":["demo.io/a","demo.io/b"]},"spec":{}}`)
+	r.must("DELETE", "/api/v1/namespaces/held", "")
+	conditions := func() string {
+		var o struct {
+			Status struct{ Conditions []metav1.Condition }
+		}
+		code, text := r.call(r.client, "GET", "/api/v1/namespaces/held", "")
+		if code != 200 {
+			return text
+		}
+		if err := json.Unmarshal([]byte(text), &o); err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, c := range o.Status.Conditions {
+			if c.LastTransitionTime.IsZero() {
+				t.Errorf("condition without a time: %+v", c)
+			}
+			lines = append(lines, fmt.Sprintf("%s %s %s %s", c.Type, c.Status, c.Reason, c.Message))
+		}
+		return strings.Join(lines, "\n")
+	}
+	const head = `NamespaceDeletionDiscoveryFailure False ResourcesDiscovered All resources successfully discovered
+NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions All legacy kube types successfully parsed
+NamespaceDeletionContentFailure False ContentDeleted All content successfully deleted, may be waiting on finalization
+NamespaceContentRemaining True SomeResourcesRemain Some resources are remaining: `
+	r.until("both are left", func() bool {
+		return conditions() == head+`configmaps. has 1 resource instances, widgets.demo.io has 1 resource instances
+NamespaceFinalizersRemaining True SomeFinalizersRemain Some content in the namespace has finalizers remaining: demo.io/a in 2 resource instances, demo.io/b in 1 resource instances`
+	})
+	has("/api/v1/namespaces/held", "kube-controller-manager Update status f:status true")
+	free := func(path string) {
+		r.must("PATCH", path, `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
+	}
+	free(a)
+	r.until("one is left", func() bool {
+		return conditions() == head+`widgets.demo.io has 1 resource instances
+NamespaceFinalizersRemaining True SomeFinalizersRemain Some content in the namespace has finalizers remaining: demo.io/a in 1 resource instances, demo.io/b in 1 resource instances`
+	})
+	free(b)
+	r.until("the namespace is gone", func() bool {
+		code, _ := r.call(r.client, "GET", "/api/v1/namespaces/held", "")
+		return code == 404
+	})
+}
+
+// TestNamespacePods holds that pods go first, and that a namespace says so while they have not gone.
+func TestNamespacePods(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	r.must("POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"busy"}}`)
+	r.must("POST", "/api/v1/namespaces/busy/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"used"}}`)
+	r.must("POST", "/api/v1/namespaces/busy/pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","finalizers":["demo.io/a"]},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	r.must("DELETE", "/api/v1/namespaces/busy", "")
+	r.until("the pod is left", func() bool {
+		return strings.Contains(r.must("GET", "/api/v1/namespaces/busy", ""), "Some resources are remaining: pods. has 1 resource instances")
+	})
+	r.must("GET", "/api/v1/namespaces/busy/configmaps/used", "")
+	r.must("PATCH", "/api/v1/namespaces/busy/pods/p", `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
+	r.until("the namespace is gone", func() bool {
+		code, _ := r.call(r.client, "GET", "/api/v1/namespaces/busy", "")
+		return code == 404
+	})
+}
