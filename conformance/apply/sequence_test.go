@@ -2,6 +2,7 @@ package apply
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand"
 	"testing"
@@ -10,6 +11,11 @@ import (
 )
 
 // This file runs random sequences of writes through both sides.
+
+var (
+	sequences = flag.Int("sequences", 0, "how many random sequences of writes are compared; 0 means 50 if the test is short, else 400")
+	first     = flag.Int("seed", 0, "of the first sequence")
+)
 
 // gen makes random objects and patches of widgets.
 type gen struct{ *rand.Rand }
@@ -164,11 +170,13 @@ func clone(t testing.TB, raw []byte) map[string]any { return toUnstructured(t, r
 func TestRandomSequencesEqualUpstream(t *testing.T) {
 	crd := crdOf(t, widgets)
 	both := map[string]*sides{"v1": newSides(t, crd, "v1"), "v2": newSides(t, crd, "v2")}
-	n := 400
-	if testing.Short() {
-		n = 50
+	n := *sequences
+	if n == 0 {
+		if n = 400; testing.Short() {
+			n = 50
+		}
 	}
-	for seed := range n {
+	for seed := *first; seed < *first+n; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			g := gen{rand.New(rand.NewSource(int64(seed)))}
 			runSequence(t, g, both)

@@ -25,5 +25,5 @@ var made = sync.OnceValue(func() []*kind.Kind {
 // descriptions are those of the kinds that stand on their own.
 func descriptions() []description {
 	return slices.Concat(coreKinds(), rbacKinds(), coordinationKinds(), podKinds(), appsKinds(), batchKinds(), networkKinds(), storageKinds(),
-		policyKinds(), admissionKinds(), reviewKinds())
+		policyKinds(), certificateKinds(), deviceKinds(), flowKinds(), admissionKinds(), reviewKinds())
 }

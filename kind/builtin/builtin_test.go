@@ -94,6 +94,9 @@ func TestNothingIsLost(t *testing.T) {
 		}
 		back.Remove("metadata", "resourceVersion")
 		back.Set(back.NewString(d.Root().At("metadata", "resourceVersion").Text()), "metadata", "resourceVersion")
+		if v.Kind.Group == "autoscaling" && v.Name == "v1" { // what it says of the past is in an annotation, too
+			back.Remove("metadata", "annotations", currentAnnotation)
+		}
 		if got := typed(t, v, back.AppendJSON(nil, back.Root().Node)); !reflect.DeepEqual(values(got), values(want)) {
 			t.Errorf("%s: got\n%s\nwant\n%s", v.GVK(), marshal(got), marshal(want))
 		}

@@ -143,3 +143,16 @@ func checkClaimUpdate(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) fi
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), claimMay)}
 }
+
+// immutable refuses changes of what stands at a path.
+func immutable(path ...string) checker {
+	return func(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
+		if old == nil || scope == schema.Status {
+			return nil
+		}
+		if now := new.Root().At(path...); !doc.Equal(now, old.Root().At(path...)) {
+			return field.ErrorList{field.Invalid(field.NewPath(path[0], path[1:]...), now.Interface(), "field is immutable")}
+		}
+		return nil
+	}
+}

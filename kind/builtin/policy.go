@@ -1,22 +1,23 @@
 package builtin
 
 import (
+	"encoding/json"
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	certificatesv1 "k8s.io/api/certificates/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file describes kinds that say how others are to be treated, and requests
-// for certificates.
+// This file describes kinds that say how others are to be treated.
 
 func policyKinds() []description {
 	budget, class := policyv1.PodDisruptionBudgetSpec{}.SwaggerDoc(), schedulingv1.PriorityClass{}.SwaggerDoc()
@@ -39,7 +40,7 @@ func policyKinds() []description {
 		},
 	}, {
 		group: "autoscaling", kind: "HorizontalPodAutoscaler", plural: "horizontalpodautoscalers", short: []string{"hpa"}, categories: all,
-		versions: []version{versionOf(fillAutoscaler, "v2")}, status: true,
+		versions: []version{versionOf(fillAutoscaler, "v2"), versionOf[autoscalingv1.HorizontalPodAutoscaler](nil, "v1")}, status: true, convert: convertAutoscaler,
 		columns: []kind.Column{
 			cell("Reference", scaler["scaleTargetRef"], func(obj doc.Value) string {
 				ref := obj.At("spec", "scaleTargetRef")
@@ -51,7 +52,9 @@ func policyKinds() []description {
 			cell("Replicas", autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()["currentReplicas"], numberAt("status", "currentReplicas")),
 			ageColumn(),
 		},
-		check: checkAutoscaler,
+		check: func(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
+			return checkAutoscaler(d, scope)
+		},
 	}, {
 		group: "scheduling.k8s.io", kind: "PriorityClass", plural: "priorityclasses", short: []string{"pc"}, cluster: true, generation: true,
 		versions: v1[schedulingv1.PriorityClass](nil),
@@ -73,19 +76,27 @@ func policyKinds() []description {
 			}
 			return errs
 		},
-	}, {
-		group: "certificates.k8s.io", kind: "CertificateSigningRequest", plural: "certificatesigningrequests", short: []string{"csr"}, cluster: true,
-		versions: v1[certificatesv1.CertificateSigningRequest](nil), status: true, name: segment,
-		subresources: []kind.Subresource{{Name: "approval", Verbs: partVerbs, Scope: schema.Status}},
-		fields:       []kind.Selectable{kind.NewSelectable(".spec.signerName")},
-		columns:      requestColumns(),
-		update:       func(new, old *doc.Doc) { kind.Keep(new, old, "spec") },
-		check:        checkRequest,
 	}}
 }
 
 // scalerTargets says what is measured and what is wanted, one metric for all.
 func scalerTargets(obj doc.Value) string {
+	if obj.Get("apiVersion").Text() == "autoscaling/v1" {
+		var first autoscalingv1.HorizontalPodAutoscaler
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(obj.AppendJSON(nil), &first); err != nil {
+			return "<unknown>"
+		}
+		text, err := json.Marshal(fromFirstAutoscaler(&first))
+		if err != nil {
+			return "<unknown>"
+		}
+		d := doc.Get()
+		defer d.Release()
+		if err := doc.Parse(d, text); err != nil {
+			return "<unknown>"
+		}
+		return scalerTargets(d.Root())
+	}
 	var out []string
 	for i, m := range obj.At("spec", "metrics").Items() {
 		source := strings.ToLower(m.Get("type").Text()[:min(1, len(m.Get("type").Text()))]) + m.Get("type").Text()[min(1, len(m.Get("type").Text())):]
@@ -128,7 +139,7 @@ func quantityNow(now doc.Value, member string) string {
 	return now.Get(member).Text()
 }
 
-func checkAutoscaler(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
+func checkAutoscaler(d *doc.Doc, scope schema.Scope) field.ErrorList {
 	if scope == schema.Status {
 		return nil
 	}
@@ -161,45 +172,6 @@ func checkPriorityClass(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.
 		if now := d.Root().Get(member); !doc.Equal(now, old.Root().Get(member)) {
 			errs = append(errs, field.Invalid(field.NewPath(member), now.Interface(), "may not be changed in an update."))
 		}
-	}
-	return errs
-}
-
-func requestColumns() []kind.Column {
-	spec := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()
-	return []kind.Column{
-		ageColumn(),
-		at("SignerName", "string", ".spec.signerName", spec["signerName"]),
-		at("Requestor", "string", ".spec.username", spec["request"]),
-		orNone("RequestedDuration", spec["expirationSeconds"], "<none>", "spec", "expirationSeconds"),
-		cell("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"], func(obj doc.Value) string {
-			word := ""
-			for _, typ := range []string{"Denied", "Approved", "Failed"} {
-				if hasCondition(obj, typ) {
-					word = typ
-					break
-				}
-			}
-			word = either(word, "Pending")
-			if hasCondition(obj, "Failed") && word != "Failed" {
-				word += ",Failed"
-			}
-			if obj.At("status", "certificate").Text() != "" {
-				word += ",Issued"
-			}
-			return word
-		}),
-	}
-}
-
-func checkRequest(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
-	var errs field.ErrorList
-	spec, path := d.Root().Get("spec"), field.NewPath("spec")
-	if spec.Get("signerName").Text() == "" {
-		errs = append(errs, field.Required(path.Child("signerName"), ""))
-	}
-	if spec.Get("usages").Len() == 0 {
-		errs = append(errs, field.Required(path.Child("usages"), ""))
 	}
 	return errs
 }
