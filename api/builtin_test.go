@@ -71,11 +71,21 @@ var minimal = map[string]string{
 	"node.k8s.io/runtimeclasses":             `handler: h`,
 	"coordination.k8s.io/leases":             `spec: {holderIdentity: me}`,
 
-	"certificates.k8s.io/certificatesigningrequests": `spec: {request: AAAA, signerName: x.io/y, usages: [digital signature]}`,
-	"rbac.authorization.k8s.io/roles":                `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`,
-	"rbac.authorization.k8s.io/clusterroles":         `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`,
-	"rbac.authorization.k8s.io/rolebindings":         `{roleRef: {kind: Role, name: r}, subjects: [{kind: User, name: u}]}`,
-	"rbac.authorization.k8s.io/clusterrolebindings":  `{roleRef: {kind: ClusterRole, name: r}, subjects: [{kind: User, name: u}]}`,
+	"certificates.k8s.io/clustertrustbundles": `spec: {trustBundle: x}`,
+	"certificates.k8s.io/podcertificaterequests": `spec: {signerName: x.io/y, podName: p, podUID: u, serviceAccountName: s, serviceAccountUID: u, nodeName: node, nodeUID: u, ` +
+		`maxExpirationSeconds: 86400, stubPKCS10Request: AAAA}`,
+	"flowcontrol.apiserver.k8s.io/flowschemas":                 `spec: {priorityLevelConfiguration: {name: p}}`,
+	"flowcontrol.apiserver.k8s.io/prioritylevelconfigurations": `spec: {type: Limited, limited: {limitResponse: {type: Queue, queuing: {queues: 4}}}}`,
+	"resource.k8s.io/deviceclasses":                            `spec: {selectors: [{cel: {expression: "true"}}]}`,
+	"resource.k8s.io/devicetaintrules":                         `spec: {deviceSelector: {pool: p}, taint: {key: a.b/c, effect: NoSchedule}}`,
+	"resource.k8s.io/resourceclaims":                           `spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}`,
+	"resource.k8s.io/resourceclaimtemplates":                   `spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}}`,
+	"resource.k8s.io/resourceslices":                           `spec: {driver: x.io, nodeName: node, pool: {name: p, resourceSliceCount: 1}}`,
+	"certificates.k8s.io/certificatesigningrequests":           `spec: {request: AAAA, signerName: x.io/y, usages: [digital signature]}`,
+	"rbac.authorization.k8s.io/roles":                          `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`,
+	"rbac.authorization.k8s.io/clusterroles":                   `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`,
+	"rbac.authorization.k8s.io/rolebindings":                   `{roleRef: {kind: Role, name: r}, subjects: [{kind: User, name: u}]}`,
+	"rbac.authorization.k8s.io/clusterrolebindings":            `{roleRef: {kind: ClusterRole, name: r}, subjects: [{kind: User, name: u}]}`,
 
 	"admissionregistration.k8s.io/mutatingwebhookconfigurations":     `webhooks: [{name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "https://x"}}]`,
 	"admissionregistration.k8s.io/validatingwebhookconfigurations":   `webhooks: [{name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "https://x"}}]`,
@@ -106,7 +116,7 @@ func (s *testServer) client(v *kind.Version, media string) *rest.RESTClient {
 func TestEveryVerbOnEveryBuiltinKind(t *testing.T) {
 	s := newTestServer(t)
 	for k := range s.kinds.Load().All() {
-		if k.Builtin == nil || k.Builtin.Virtual || k.Name == "CustomResourceDefinition" {
+		if k.Builtin == nil || k.Builtin.Virtual || k.Builtin.Listed != nil || k.Name == "CustomResourceDefinition" {
 			continue
 		}
 		text, ok := minimal[k.Group+"/"+k.Plural]
@@ -115,7 +125,9 @@ func TestEveryVerbOnEveryBuiltinKind(t *testing.T) {
 			continue
 		}
 		for _, media := range []string{typeJSON, typeProtobuf} {
-			verbs(t, s, k.Versions[0], media, text)
+			for _, v := range k.Versions {
+				verbs(t, s, v, media, text)
+			}
 		}
 	}
 }
@@ -317,4 +329,15 @@ func TestPodsAreGivenTimeToEnd(t *testing.T) {
 	}
 	s.must(200, "DELETE", path+"/bound?gracePeriodSeconds=0", "")
 	s.must(404, "GET", path+"/bound", "")
+}
+
+func TestFlowControlIsNotApplied(t *testing.T) {
+	s := newTestServer(t)
+	a := s.must(201, "POST", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", `{"metadata":{"name":"f"},"spec":{"priorityLevelConfiguration":{"name":"p"}}}`)
+	if w := a.header.Get("Warning"); !strings.Contains(w, "flow control is not applied by this server") {
+		t.Errorf("got warning %q", w)
+	}
+	if got := a.get("spec", "matchingPrecedence"); got != 1000.0 {
+		t.Errorf("matchingPrecedence: got %v", got)
+	}
 }

@@ -200,6 +200,8 @@ func (q *request) serveResource() error {
 func (q *request) serveObject() error {
 	if b := q.kind.Builtin; b != nil && b.Virtual {
 		return q.act(nil)
+	} else if b != nil && b.Listed != nil {
+		return q.serveListed()
 	}
 	switch q.verb {
 	case "get":

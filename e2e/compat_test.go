@@ -11,7 +11,7 @@ func TestCompat(t *testing.T) {
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	t.Run("kinds that are not served are not found", func(t *testing.T) {
 		for _, path := range []string{
-			"/apis/apiregistration.k8s.io/v1/apiservices",
+			"/apis/storagemigration.k8s.io/v1/storageversionmigrations", "/api/v1/componentstatuses", "/api/v1/namespaces/default/bindings",
 		} {
 			s.do(t, 404, "GET", path, nil)
 			s.do(t, 404, "POST", path, []byte(`{}`))

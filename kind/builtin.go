@@ -23,6 +23,9 @@ type Builtin struct {
 	CreateOnUpdate bool
 	// Virtual kinds are not stored: a create is answered, nothing else is served.
 	Virtual bool
+	// Listed makes the objects of a kind of which nothing is stored, because they follow from what is served; nil if the kind is
+	// stored. They can be read, and not be watched or written.
+	Listed func(s *Snapshot) []ListedObject
 	// Subresources besides status and scale.
 	Subresources []Subresource
 	// New makes an object of the Go type that publishes the version: it reads
@@ -86,7 +89,13 @@ const Finalize = schema.Status + 1
 // Builtins are the kinds that this package itself works with; package builtin
 // has all of them.
 func Builtins() []*Kind {
-	return []*Kind{namespaces(), definitions()}
+	return []*Kind{namespaces(), definitions(), apiServices()}
+}
+
+// ListedObject is an object of a cluster-wide kind, as JSON without a resource version.
+type ListedObject struct {
+	Name string
+	Text []byte
 }
 
 // newBuiltin makes a kind of one version.

@@ -26,6 +26,7 @@ var (
 	namespaceVerbs   = metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
 	subVerbs         = metav1.Verbs{"get", "patch", "update"}
 	virtualVerbs     = metav1.Verbs{"create"}
+	listedVerbs      = metav1.Verbs{"get", "list"}
 )
 
 // established ranges over the established kinds of a group.
@@ -48,6 +49,8 @@ func verbsOf(k *kind.Kind) metav1.Verbs {
 		return customVerbs
 	case k.Builtin.Virtual:
 		return virtualVerbs
+	case k.Builtin.Listed != nil:
+		return listedVerbs
 	case k.Group == "" && k.Plural == "namespaces":
 		return namespaceVerbs
 	}
@@ -128,7 +131,7 @@ func appendResources(out []metav1.APIResource, v *kind.Version) []metav1.APIReso
 // storageVersionHash tells clients that the storage version changed, without
 // telling which it is. A storage version that is not served has none.
 func storageVersionHash(k *kind.Kind) string {
-	if k.Storage == nil || !k.Storage.Served {
+	if k.Storage == nil || !k.Storage.Served || k.Builtin != nil && k.Builtin.Listed != nil {
 		return ""
 	}
 	sum := sha256.Sum256([]byte(k.Group + "/" + k.Storage.Name + "/" + k.Name))
@@ -182,9 +185,10 @@ func groupDoc(s *kind.Snapshot, name string) (metav1.APIGroup, bool) {
 // builtinGroups are the groups of built-in kinds, in the order in which
 // Kubernetes lists them.
 var builtinGroups = []string{
-	"apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io",
+	"apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io",
 	"networking.k8s.io", "policy", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io",
-	"apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io",
+	"apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io",
+	"flowcontrol.apiserver.k8s.io",
 }
 
 // groupNames are the names of the groups but the core group's, those of

@@ -93,6 +93,12 @@ func sitesOf(v *kind.Version) []site {
 	if b := k.Builtin; b != nil && b.Virtual {
 		return []site{{root, []operation{n.operation(http.MethodPost, "post", "create", "", createOptions, self, self)}}}
 	}
+	if b := k.Builtin; b != nil && b.Listed != nil {
+		return []site{
+			{root, []operation{n.operation(http.MethodGet, "list", "list", "", listOptions, "", list)}},
+			{root + "/{name}", []operation{n.operation(http.MethodGet, "get", "read", "", getOptions, "", self)}},
+		}
+	}
 	sites := []site{
 		{root, []operation{
 			n.operation(http.MethodGet, "list", "list", "", listOptions, "", list),

@@ -238,7 +238,7 @@ func (c *Controller) ownerKey(r *reference, namespace string) (key string, known
 		group = ""
 	}
 	for k := range c.Kinds.Load().InGroup(group) {
-		if k.Name != r.kind || k.Builtin != nil && k.Builtin.Virtual {
+		if k.Name != r.kind || k.Builtin != nil && (k.Builtin.Virtual || k.Builtin.Listed != nil) {
 			continue
 		}
 		switch {

@@ -84,6 +84,10 @@ func TestDefaults(t *testing.T) {
 		{where(), "", "persistentvolumeclaims", claimText, `{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},"volumeMode":"Filesystem"}`},
 		{where(), "networking.k8s.io", "networkpolicies", `spec: {podSelector: {}, egress: [{}]}`, `{"egress":[{}],"podSelector":{},"policyTypes":["Ingress","Egress"]}`},
 		{where(), "coordination.k8s.io", "leases", `spec: {renewTime: "2026-01-01T01:00:00.000000+01:00"}`, `{"renewTime":"2026-01-01T00:00:00.000000Z"}`},
+		{where(), "resource.k8s.io", "resourceclaims", `spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}`,
+			`{"devices":{"requests":[{"exactly":{"allocationMode":"ExactCount","count":1,"deviceClassName":"c"},"name":"r"}]}}`},
+		{where(), "flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", `spec: {type: Limited, limited: {limitResponse: {type: Queue, queuing: {queues: 4}}}}`,
+			`{"limited":{"lendablePercent":0,"limitResponse":{"queuing":{"handSize":8,"queueLengthLimit":50,"queues":4},"type":"Queue"},"nominalConcurrencyShares":30},"type":"Limited"}`},
 		{where(), "", "resourcequotas", `spec: {hard: {cpu: 1.5, memory: 1024Mi}}`, `{"hard":{"cpu":"1500m","memory":"1Gi"}}`},
 	} {
 		v := versionFor(t, c.group, c.plural)
@@ -146,6 +150,12 @@ func TestChecks(t *testing.T) {
 		{where(), "batch", "jobs", jobText, "", ""},
 		{where(), "batch", "cronjobs", `spec: {jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}`, "", "spec.schedule: Required value"},
 		{where(), "networking.k8s.io", "ingresses", `spec: {}`, "", "either `defaultBackend` or `rules` must be specified"},
+		{where(), "resource.k8s.io", "resourceclaims", `spec: {devices: {}}`, `spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}`, "field is immutable"},
+		{where(), "resource.k8s.io", "resourceslices", `spec: {driver: a, pool: {name: q}}`, `spec: {driver: a, pool: {name: p}}`, `spec.pool.name: Invalid value: "q": field is immutable`},
+		{where(), "certificates.k8s.io", "clustertrustbundles", `{metadata: {name: "a.io:s:n"}, spec: {signerName: a.io/s}}`, "", ""},
+		{where(), "certificates.k8s.io", "clustertrustbundles", `{metadata: {name: m}, spec: {signerName: a.io/s}}`, "", "ClusterTrustBundle for signerName a.io/s must be named with prefix a.io:s:"},
+		{where(), "certificates.k8s.io", "clustertrustbundles", `metadata: {name: "a:n"}`, "", `without signer name must not have ":" in its name`},
+		{where(), "certificates.k8s.io", "podcertificaterequests", `spec: {podName: a}`, `spec: {podName: b}`, "field is immutable"},
 		{where(), "admissionregistration.k8s.io", "validatingwebhookconfigurations", `webhooks: [{name: a}]`, "", "webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun"},
 	} {
 		v := versionFor(t, c.group, c.plural)

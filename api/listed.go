@@ -1,0 +1,66 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file reads objects of which nothing is stored: they follow from what is served, so they are as new as the definitions.
+
+// serveListed serves a verb on such a kind.
+func (q *request) serveListed() error {
+	switch q.verb {
+	case "get", "list":
+	default:
+		e := methodNotAllowed().(*status.Error)
+		e.Message = fmt.Sprintf("%s say what this server serves itself: they cannot be written or watched, and no API of another server is served", q.kind.GroupResource())
+		return e
+	}
+	var err error
+	if q.accept, err = q.negotiate(false); err != nil {
+		return err
+	}
+	snapshot := q.h.Kinds.Load()
+	definitions := q.h.Cache.Resource(snapshot.Lookup("apiextensions.k8s.io", "customresourcedefinitions").StoragePrefix)
+	if err := definitions.Fresh(q.ctx); err != nil {
+		return storeError(err)
+	}
+	rev := definitions.Snapshot().Rev()
+	all := q.kind.Builtin.Listed(q.h.Kinds.Load())
+	if q.verb == "get" {
+		for _, o := range all {
+			if o.Name == q.name {
+				return q.sendStored(http.StatusOK, &cache.Object{Key: q.key(), Rev: rev, Raw: o.Text})
+			}
+		}
+		return status.NotFound(q.kind.GroupResource(), q.name)
+	}
+	o, err := meta.ParseListOptions(q.query)
+	if err != nil {
+		return err
+	}
+	f, err := q.newFilter(o)
+	if err != nil {
+		return err
+	}
+	p := &page{version: strconv.FormatInt(rev, 10), remain: -1}
+	for _, o := range all {
+		obj := &cache.Object{Key: q.kind.Key("", o.Name), Rev: rev, Raw: o.Text}
+		ok, err := f.matches(obj)
+		if err != nil {
+			return err
+		}
+		if ok && (!f.one || obj.Key == f.prefix) {
+			p.objects = append(p.objects, obj)
+		}
+	}
+	if q.accept.form == formPartial {
+		return notList()
+	}
+	return q.sendList(p)
+}
