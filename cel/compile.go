@@ -24,7 +24,10 @@ type code struct {
 	resolve evalFn
 	cased   *casedText // the node, if it is lowerAscii() or upperAscii() of a text
 	counted countFn    // size() of the value, cheaper than making it; nil if there is no such way
-	konst   *Value     // the value, if it is constant
+	// none reports whether the node certainly is an optional without a value; if not, it
+	// charges nothing. nil: there is no such way.
+	none  func(fr *frame) bool
+	konst *Value // the value, if it is constant
 	// elements are what a list is made of that is written out, if all are plain.
 	elements []evalFn
 	collects *fold    // the map() or filter() that the node is; nil: another

@@ -279,20 +279,38 @@ func (c *compiler) fastCall(name, overload string, args []*code) *code {
 	case name == "contains" && overload == "contains_string" && len(args) == 2:
 		return containsText(args)
 	case name == "hasValue" && overload == "optional_hasValue" && len(args) == 1:
-		eval := args[0].eval
-		return &code{eval: func(fr *frame) Value {
-			v := eval(fr)
-			fr.cost++
-			switch {
-			case v.failed():
-				return v
-			case v.kind != KindOptional:
-				return errorWith(errNoOverloadFn, "hasValue("+v.typeName()+")")
-			}
-			return boolValue(v.ptr != nil)
-		}}
+		return hasValue(args[0])
 	}
 	return nil
+}
+
+// hasValue compiles hasValue() of an optional.
+//
+//go:noinline
+func hasValue(arg *code) *code {
+	eval := arg.eval
+	general := func(fr *frame) Value {
+		v := eval(fr)
+		fr.cost++
+		switch {
+		case v.failed():
+			return v
+		case v.kind != KindOptional:
+			return errorWith(errNoOverloadFn, "hasValue("+v.typeName()+")")
+		}
+		return boolValue(v.ptr != nil)
+	}
+	none := arg.none
+	if none == nil {
+		return &code{eval: general}
+	}
+	return testCode(func(fr *frame) tri {
+		if none(fr) {
+			fr.cost++
+			return no
+		}
+		return fr.verdict(general(fr))
+	})
 }
 
 // sizeOfNode compiles size().

@@ -181,7 +181,7 @@ var textTests = map[string]struct {
 	fn    func(string) (is, ok bool)
 	price func(runes uint64) uint64
 }{
-	"is_ip":         {usualIP, tenth},
+	"is_ip":         {isIP, tenth},
 	"is_url_string": {isUsualURL, func(uint64) uint64 { return 1 }},
 }
 
@@ -225,25 +225,6 @@ func textNumber(source textFn, parse func(string) (int64, bool)) numFn {
 	}
 }
 
-// usualInt parses up to 18 digits, perhaps with a minus.
-func usualInt(s string) (int64, bool) {
-	digits := strings.TrimPrefix(s, "-")
-	if len(digits) == 0 || len(digits) > 18 {
-		return 0, false
-	}
-	var n int64
-	for i := 0; i < len(digits); i++ {
-		if digits[i]-'0' > 9 {
-			return 0, false
-		}
-		n = n*10 + int64(digits[i]-'0')
-	}
-	if len(digits) < len(s) {
-		n = -n
-	}
-	return n, true
-}
-
 // inCase is lowerAscii() or upperAscii() of a text that has no letter to change:
 // none of a range of bytes.
 //
@@ -254,154 +235,6 @@ func inCase(source textFn, lo, hi byte) textFn {
 		fr.cost += tenth(n)
 		return s, n, ok && !hasByte(s, lo, hi)
 	}
-}
-
-// hasByte reports whether a byte of s lies in a range.
-func hasByte(s string, lo, hi byte) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] >= lo && s[i] <= hi {
-			return true
-		}
-	}
-	return false
-}
-
-// usualDuration parses a duration of whole numbers with units.
-func usualDuration(s string) (int64, bool) {
-	var sum int64
-	for i := 0; i < len(s); {
-		var n int64
-		start := i
-		for ; i < len(s) && s[i]-'0' <= 9; i++ {
-			n = n*10 + int64(s[i]-'0')
-		}
-		if i == start || i-start > 6 || i == len(s) { // longer numbers could overflow
-			return 0, false
-		}
-		unit, size := durationUnit(s[i:])
-		if unit == 0 {
-			return 0, false
-		}
-		i += size
-		if sum += n * unit; sum > 1<<61 {
-			return 0, false
-		}
-	}
-	return sum, len(s) > 0
-}
-
-// durationUnit is the unit that a text begins with, 0 if it is not a usual one.
-func durationUnit(s string) (nanoseconds int64, size int) {
-	switch {
-	case s[0] == 's':
-		return 1e9, 1
-	case s[0] == 'm' && len(s) > 1 && s[1] == 's':
-		return 1e6, 2
-	case s[0] == 'm':
-		return 60e9, 1
-	case s[0] == 'h':
-		return 3600e9, 1
-	}
-	return 0, 0
-}
-
-// usualIP reports whether a text is an IPv4 address. It does not know (ok is
-// false) what could be an IPv6 address.
-func usualIP(s string) (is, ok bool) {
-	fields, digits, n := 0, 0, 0
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c-'0' <= 9:
-			if digits == 1 && n == 0 {
-				return false, plainName(s[i:])
-			}
-			n = n*10 + int(c-'0')
-			if digits++; n > 255 {
-				return false, plainName(s[i:])
-			}
-		case c == '.' && digits > 0 && fields < 3:
-			fields, digits, n = fields+1, 0, 0
-		default:
-			return false, plainName(s[i:])
-		}
-	}
-	return fields == 3 && digits > 0, true
-}
-
-// plainName reports whether a text holds nothing that could make it part of an
-// IPv6 address.
-func plainName(s string) bool {
-	return strings.IndexByte(s, ':') < 0
-}
-
-// urlBytes are the bytes that mean nothing particular in the path of a URL, and
-// may stand in its host if they are in hostBytes.
-var urlBytes, hostBytes = func() (path, host [256]bool) {
-	for c := range path {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		host[c] = letter || strings.IndexByte("-.", byte(c)) >= 0
-		path[c] = letter || strings.IndexByte("-._~/:@!$&'()*+,;=", byte(c)) >= 0
-	}
-	return path, host
-}()
-
-// usualURL is the scheme of an absolute URL with a host, "" if the text is none
-// because it has neither a scheme nor the form of a path. ok is false if it does
-// not know.
-func usualURL(s string) (scheme string, ok bool) {
-	at := 0
-	for at < len(s) && (s[at]|0x20 >= 'a' && s[at]|0x20 <= 'z') {
-		if s[at] < 'a' { // schemes are lower case in the end
-			return "", false
-		}
-		at++
-	}
-	switch {
-	case at == len(s) || s == "*":
-		return "", at > 0 // no colon
-	case at == 0:
-		return "", false
-	case strings.IndexByte("-.+0123456789", s[at]) >= 0:
-		return "", withoutScheme(s[at:])
-	case s[at] == '/':
-		return "", true
-	case !strings.HasPrefix(s[at:], "://"):
-		return "", false
-	}
-	i := at + 3
-	for i < len(s) && hostBytes[s[i]] {
-		i++
-	}
-	if i == at+3 {
-		return "", false
-	}
-	if i < len(s) && s[i] == ':' {
-		for i++; i < len(s) && s[i]-'0' <= 9; i++ {
-		}
-	}
-	if i < len(s) && s[i] != '/' {
-		return "", false
-	}
-	for ; i < len(s); i++ {
-		if !urlBytes[s[i]] {
-			return "", false
-		}
-	}
-	return s[:at], true
-}
-
-// withoutScheme reports whether a text that began with letters certainly has no
-// scheme: a slash comes before any colon.
-func withoutScheme(s string) bool {
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '/':
-			return true
-		case !hostBytes[s[i]] && s[i] != '+':
-			return false
-		}
-	}
-	return true
 }
 
 // urlScheme compiles url(x).getScheme() as one; nil if the call is not that.
@@ -426,25 +259,6 @@ func (c *compiler) urlScheme(e ast.Expr) *code {
 		name := usualScheme(scheme)
 		return name, uint64(len(name)), ok && name != ""
 	}, general.eval)
-}
-
-// usualScheme is a scheme that is often used, as a text of its own; "" for others.
-func usualScheme(s string) string {
-	switch s {
-	case "https":
-		return "https"
-	case "http":
-		return "http"
-	case "oci":
-		return "oci"
-	case "file":
-		return "file"
-	case "grpc":
-		return "grpc"
-	case "tcp":
-		return "tcp"
-	}
-	return ""
 }
 
 // fromPart is text.substring(n) with a constant; nil if the call is not that.
@@ -567,22 +381,4 @@ func caseEquality(a, k *code, negated bool, general testFn) testFn {
 		fr.cost += tenth(runes) + tenth(min(runes, size))
 		return truth(equalCase(s, want, t.lo, t.hi) != negated)
 	}, general)
-}
-
-// equalCase reports whether s is want once the letters of a range have changed
-// their case.
-func equalCase(s, want string, lo, hi byte) bool {
-	if len(s) != len(want) {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		b := s[i]
-		if b >= lo && b <= hi {
-			b ^= 0x20
-		}
-		if b != want[i] {
-			return false
-		}
-	}
-	return true
 }

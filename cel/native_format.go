@@ -123,14 +123,21 @@ func (c *compiler) formatCheck(e ast.Expr) *code {
 		return plain
 	}
 	price := patternPrice(uint64(format.maxRegexSize))
-	plain.eval = func(fr *frame) Value {
+	none := func(fr *frame) bool {
 		cost := fr.cost
 		if s, n, ok := source(fr); ok && check(s) {
 			if fr.cost += 1 + tenth(n+1)*price; fr.cost <= fr.limit {
-				return optionalNone
+				return true
 			}
 		}
 		fr.cost = cost
+		return false
+	}
+	plain.none = none
+	plain.eval = func(fr *frame) Value {
+		if none(fr) {
+			return optionalNone
+		}
 		return general(fr)
 	}
 	return plain

@@ -15,23 +15,24 @@ type Finder struct{ table }
 
 // Find is the end of the match that begins at the beginning of s, -1 if there
 // is none. It does not know (known is false) if that depends on a byte beyond
-// ASCII.
+// ASCII. While the state stays the same, look-ups need not wait for one another:
+// such patterns mostly run to the first byte that is none of theirs.
 func (f *Finder) Find(s string) (end int, known bool) {
-	row, end := uint(f.start), -1
-	last := uint(f.width) - 1
-	if f.next[row+last] != 0 {
-		end = 0
-	}
-	for i := 0; i < len(s); i++ {
-		row = uint(f.next[row+uint(f.classes[s[i]])])
-		if row <= unknown*(last+1) {
+	row, end, last, next := uint(f.start), -1, uint(f.width)-1, f.next
+	for i := 0; ; i++ {
+		for i < len(s) && uint(next[row+uint(f.classes[s[i]])]) == row {
+			i++
+		}
+		if next[row+last] != 0 {
+			end = i
+		}
+		if i >= len(s) {
+			return end, true
+		}
+		if row = uint(next[row+uint(f.classes[s[i]])]); row <= unknown*(last+1) {
 			return end, row == dead
 		}
-		if f.next[row+last] != 0 {
-			end = i + 1
-		}
 	}
-	return end, true
 }
 
 // CompileFind compiles a pattern in regexp's syntax. It returns nil if the
