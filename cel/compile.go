@@ -262,7 +262,7 @@ func (c *compiler) variable(name string) *code {
 				c.lang.used(v)
 			}
 			if v.init != nil {
-				return pathCode(newPath(path{slot: v.slot, init: v.init, root: costSelect}), v.param)
+				return pathCode(newPath(path{slot: int32(v.slot), init: v.init, root: costSelect}), v.param)
 			}
 			return pathCode(c.paths.variable(v.slot), v.param)
 		}
@@ -283,8 +283,8 @@ func (c *compiler) variable(name string) *code {
 	return nil
 }
 
-func pathCode(p *path, param *Type) *code {
-	return &code{eval: p.alone, path: p, param: param}
+func pathCode(p madePath, param *Type) *code {
+	return &code{eval: p.alone, test: p.present, inverse: p.absent, path: p.path, param: param}
 }
 
 // extend is the path that continues a node with one step.
@@ -357,7 +357,7 @@ func (c *compiler) selection(e ast.Expr) *code {
 	if out.path == nil {
 		return out
 	}
-	if out.test, out.inverse = out.path.present, out.path.absent; out.test != nil {
+	if out.test != nil {
 		return out
 	}
 	general := out.path.presence

@@ -18,6 +18,7 @@ type fold struct {
 	list         direct   // the range, if listed
 	listed       bool     // the range is a list that is read directly
 	keyed        bool     // the range is a map that is read directly
+	same         bool     // the transformed is the element itself
 	items        doc.Kind // of the items that are written in place: Object, Int or String
 	literal      []evalFn // the range, if it is a list that is written out
 	elem         *Type    // the type of its items
@@ -30,12 +31,9 @@ type fold struct {
 	number       numFn  // the same without a Value; nil if there is no such way
 	text         textFn // the same of a text
 	source       *fold  // the range, if it is a map() or filter() that is not kept
-	same         bool   // it is the element itself
 	price        uint64 // of collecting one value
 
-	present []testFn // the range, if it is has() of members, whose outcomes are counted
-	counts  [2]int64 // what no and yes count
-	spent   [2]uint64
+	tally *tally // the range, if it is has() of members, whose outcomes are counted; else nil
 }
 
 // shape is the macro that a comprehension comes from.
@@ -108,7 +106,7 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 			f.predicate = c.node(parts[0]).asTest()
 		}
 		transform := c.node(parts[1])
-		f.same = transform.path != nil && transform.path.slot == f.iter && len(transform.path.steps) == 0
+		f.same = transform.path != nil && int(transform.path.slot) == f.iter && len(transform.path.steps) == 0
 		if transform.static == KindInt {
 			f.number = numberOf(transform)
 		}
@@ -119,8 +117,8 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 		if transform.konst != nil {
 			f.price -= costList // a list of constants is a constant
 		}
-		if f.same && over.present != nil && parts[0] != nil && onlyNames(parts[0], comp.IterVar()) && f.forecast(c.slots) {
-			f.present = over.present
+		if f.same && over.present != nil && parts[0] != nil && onlyNames(parts[0], comp.IterVar()) {
+			f.tally = f.forecast(c.slots, over.present)
 		}
 	default:
 		cond := c.node(comp.LoopCondition())
@@ -135,9 +133,9 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 			return &code{eval: f.bind}
 		}
 	}
-	if f.present != nil {
+	if f.tally != nil {
 		out := f.overLiteral(kind)
-		out.counted = f.countPresent
+		out.counted = f.tally.count
 		return out
 	}
 	if len(f.literal) > 0 {

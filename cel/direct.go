@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/keelson-io/keelson/doc"
@@ -12,18 +13,18 @@ import (
 
 // direct is a path that can be read directly.
 type direct struct {
-	slot  int
+	slot  int32
+	one   int32  // the slot, if the only step reads one; else -1
+	want  Kind   // of the value
 	slots []hop  // one for each step
-	one   int    // the slot, if the only step reads one; else -1
 	typ   *Type  // of the variable
 	of    *Type  // of a list, map or object
-	want  Kind   // of the value
 	units uint64 // the price
 }
 
 // hop is a step to the member in a slot of an object, or to an item of a list.
 type hop struct {
-	at   int
+	at   int32
 	item bool
 }
 
@@ -43,10 +44,10 @@ func directOf(c *code) (direct, bool) {
 		switch {
 		case s.optional, i > 0 && s.typ != p.steps[i-1].result():
 			return direct{}, false
-		case s.item:
-			d.slots = append(d.slots, hop{int(s.key.Int()), true})
+		case s.item && s.key.Int() <= math.MaxInt32:
+			d.slots = append(d.slots, hop{int32(s.key.Int()), true})
 		case s.field != nil && s.field.Slot >= 0:
-			d.slots = append(d.slots, hop{int(s.field.Slot), false})
+			d.slots = append(d.slots, hop{s.field.Slot, false})
 		default:
 			return direct{}, false
 		}
@@ -99,7 +100,7 @@ func (d *direct) container(fr *frame) (*doc.Doc, doc.Node) {
 // own is a path of one step, to a member of the object that a variable is: small, since most of what rules keep is such paths.
 type own struct {
 	typ      *Type // of the variable
-	slot, at int   // the variable's, and the member's
+	slot, at int32 // the variable's, and the member's
 }
 
 // own is the path, if it has but one step to a member.
@@ -112,7 +113,7 @@ func (o *own) node(fr *frame) (*doc.Doc, doc.Node) {
 		return nil, doc.Node{}
 	}
 	text := (*doc.Doc)(v.ptr)
-	return text, text.Slot(v.node, o.at)
+	return text, text.Slot(v.node, int(o.at))
 }
 
 // directContainer is the direct form of a node whose value has a size.
@@ -151,14 +152,14 @@ func (d *direct) node(fr *frame) (*doc.Doc, doc.Node) {
 		if n.ShapeIndex() == 0 {
 			return nil, doc.Node{}
 		}
-		return text, text.Slot(n, d.one)
+		return text, text.Slot(n, int(d.one))
 	}
 	for _, h := range d.slots {
 		switch {
-		case h.item && n.Kind() == doc.Array && h.at < n.Len():
-			n = text.Item(n, h.at)
+		case h.item && n.Kind() == doc.Array && int(h.at) < n.Len():
+			n = text.Item(n, int(h.at))
 		case !h.item && n.Kind() == doc.Object && n.ShapeIndex() != 0:
-			n = text.Slot(n, h.at)
+			n = text.Slot(n, int(h.at))
 		default:
 			return nil, doc.Node{}
 		}
@@ -373,7 +374,7 @@ func directPresence(p *path, general testFn) (test, inverse testFn) {
 	if len(parents.slots) == 0 {
 		return ownPresence(own{d.typ, d.slot, d.slots[0].at}, want, units, general)
 	}
-	return presence(&parents, slot, want, units, general)
+	return presence(&parents, int(slot), want, units, general)
 }
 
 // presence is has() of a member of what a path leads to.
@@ -414,7 +415,7 @@ func ownPresence(o own, want doc.Kind, units uint64, general testFn) (test, inve
 		if v.typ != o.typ || v.flag != flagFromDoc || v.node.ShapeIndex() == 0 {
 			return general(fr)
 		}
-		switch (*doc.Doc)(v.ptr).Slot(v.node, o.at).Kind() {
+		switch (*doc.Doc)(v.ptr).Slot(v.node, int(o.at)).Kind() {
 		case want:
 			fr.cost += units
 			return yes
@@ -427,7 +428,7 @@ func ownPresence(o own, want doc.Kind, units uint64, general testFn) (test, inve
 	inverse = func(fr *frame) tri {
 		v := &fr.slots[o.slot]
 		if v.typ == o.typ && v.flag == flagFromDoc && v.node.ShapeIndex() != 0 {
-			switch (*doc.Doc)(v.ptr).Slot(v.node, o.at).Kind() {
+			switch (*doc.Doc)(v.ptr).Slot(v.node, int(o.at)).Kind() {
 			case want:
 				fr.cost += units + 1
 				return no

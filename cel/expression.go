@@ -205,7 +205,7 @@ func (lc *langCompiler) global(c *compiler, name string) *code {
 		lc.inputs = append(lc.inputs, input{name, slot})
 	}
 	if lc.trace != nil {
-		return (&attribute{path: path{slot: slot, root: costSelect}, name: name}).code()
+		return (&attribute{path: path{slot: int32(slot), root: costSelect}, name: name}).code()
 	}
 	return pathCode(c.paths.variable(slot), lc.lang.schemas[name])
 }

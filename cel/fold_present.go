@@ -20,36 +20,45 @@ func onlyNames(e ast.Expr, name string) bool {
 	return only && n < maxTwice
 }
 
-// forecast works out what the predicate of a filter is for false and for true, and
-// what that costs with collecting the element; false if one of them fails.
-func (f *fold) forecast(slots int) bool {
+// tally counts the outcomes of tests.
+type tally struct {
+	tests  []testFn
+	counts [2]int64 // what no and yes count
+	spent  [2]uint64
+}
+
+// forecast works out what the predicate of a filter is for the false and the true
+// outcomes of tests, and what that costs with collecting the element; nil if one of
+// them fails.
+func (f *fold) forecast(slots int, tests []testFn) *tally {
+	y := &tally{tests: tests}
 	for _, outcome := range []tri{no, yes} {
 		fr := &frame{slots: make([]Value, slots), limit: math.MaxUint64 - 1}
 		fr.slots[f.iter] = boolValue(outcome == yes)
 		switch f.predicate(fr) {
 		case yes:
-			f.counts[outcome], f.spent[outcome] = 1, fr.cost+costSelect+f.price
+			y.counts[outcome], y.spent[outcome] = 1, fr.cost+costSelect+f.price
 		case no:
-			f.spent[outcome] = fr.cost
+			y.spent[outcome] = fr.cost
 		default:
-			return false
+			return nil
 		}
 	}
-	return true
+	return y
 }
 
-// countPresent is counted for a range of has(). If one of those fails there is no
-// list, and no predicate was evaluated.
-func (f *fold) countPresent(fr *frame) (n int64, ok bool) {
+// count is counted for the range. If one of the tests fails there is no list, and no
+// predicate was evaluated.
+func (y *tally) count(fr *frame) (n int64, ok bool) {
 	cost := uint64(costList)
-	for _, test := range f.present {
+	for _, test := range y.tests {
 		t := test(fr)
 		if t == bad {
 			fr.cost += costList
 			return 0, false
 		}
-		cost += f.spent[t]
-		n += f.counts[t]
+		cost += y.spent[t]
+		n += y.counts[t]
 	}
 	fr.cost += cost + 1
 	return n, true

@@ -119,7 +119,7 @@ func (c *compiler) textOfMap(operand, key *code) textFn {
 	}
 	beside := false
 	for v := c.scope; v != nil; v = v.next {
-		beside = beside || v.slot == k.slot && v.keyOf != nil && v.keyOf.slot == m.slot && slices.Equal(v.keyOf.slots, m.slots)
+		beside = beside || v.slot == int(k.slot) && v.keyOf != nil && v.keyOf.slot == m.slot && slices.Equal(v.keyOf.slots, m.slots)
 	}
 	units := m.units + costSelect
 	return func(fr *frame) (string, uint64, bool) {

@@ -21,7 +21,8 @@ type step struct {
 // path is a root and steps. It charges one unit for the root and one for each
 // step that is applied.
 type path struct {
-	slot int    // the variable, -1 if base is the root
+	slot int32  // the variable, -1 if base is the root
+	test bool   // has(): the last step tests presence
 	init evalFn // the value of a variable that is set only when it is read
 	base evalFn // another expression
 	// choose is base if that is ?:, and says whether the branch has steps of its
@@ -29,11 +30,7 @@ type path struct {
 	// path looks into, and an error, which is an item of a list, fails the next step.
 	choose func(fr *frame) (Value, bool)
 	steps  []step
-	test   bool   // has(): the last step tests presence
 	root   uint64 // the price of the root
-	alone  evalFn // eval
-
-	present, absent testFn // has() and its opposite where they can be read directly, else nil
 }
 
 // eval is the path's value where it stands alone.

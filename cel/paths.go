@@ -7,7 +7,7 @@ import "sync"
 // paths are those that are made of variables and constant steps, one of each, and constants. The zero value is empty. It is safe for concurrent use.
 type paths struct {
 	mu        sync.Mutex
-	made      map[pathKey]*path
+	made      map[pathKey]madePath
 	constants map[constKey]code
 }
 
@@ -21,7 +21,7 @@ type constKey struct {
 // pathKey is what makes a path out of another one.
 type pathKey struct {
 	from                   *path // nil: a variable
-	slot                   int
+	slot                   int32
 	root                   uint64
 	test                   bool
 	typ                    *Type
@@ -30,24 +30,31 @@ type pathKey struct {
 	key                    constKey
 }
 
-func newPath(p path) *path {
-	q := &p
-	q.alone = q.eval
-	if q.test {
-		q.present, q.absent = directPresence(q, q.presence)
+// madePath is a path and the closures over it. It does not hold them itself: what
+// no program uses is gone with the paths.
+type madePath struct {
+	*path
+	alone           evalFn // eval
+	present, absent testFn // has() and its opposite where they can be read directly, else nil
+}
+
+func newPath(p path) madePath {
+	q := madePath{path: &p, alone: p.eval}
+	if p.test {
+		q.present, q.absent = directPresence(&p, p.presence)
 	}
 	return q
 }
 
 // one returns the path with a key.
-func (ps *paths) one(key pathKey, build func() *path) *path {
+func (ps *paths) one(key pathKey, build func() madePath) madePath {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if p := ps.made[key]; p != nil {
+	if p, ok := ps.made[key]; ok {
 		return p
 	}
 	if ps.made == nil {
-		ps.made = map[pathKey]*path{}
+		ps.made = map[pathKey]madePath{}
 	}
 	p := build()
 	ps.made[key] = p
@@ -55,13 +62,14 @@ func (ps *paths) one(key pathKey, build func() *path) *path {
 }
 
 // variable is the path that is a variable.
-func (ps *paths) variable(slot int) *path {
-	return ps.one(pathKey{slot: slot}, func() *path { return newPath(path{slot: slot, root: costSelect}) })
+func (ps *paths) variable(slot int) madePath {
+	at := int32(slot)
+	return ps.one(pathKey{slot: at}, func() madePath { return newPath(path{slot: at, root: costSelect}) })
 }
 
 // extend is the path p with one more step. If p is of a variable and constant steps, from is where it was taken from.
-func (ps *paths) extend(from *path, p path, s step) *path {
-	build := func() *path {
+func (ps *paths) extend(from *path, p path, s step) madePath {
+	build := func() madePath {
 		p.steps = append(append(make([]step, 0, len(p.steps)+1), p.steps...), s)
 		return newPath(p)
 	}

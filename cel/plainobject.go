@@ -19,7 +19,7 @@ func (c *compiler) plainPathOf(p *path) (plainPath, bool) {
 	if c.lang == nil || p == nil || p.slot < 0 || p.init != nil || len(p.steps) == 0 || p.root != costSelect && !p.test {
 		return plainPath{}, false
 	}
-	out := plainPath{slot: p.slot, units: p.root + uint64(len(p.steps))*costSelect}
+	out := plainPath{slot: int(p.slot), units: p.root + uint64(len(p.steps))*costSelect}
 	for i := range p.steps {
 		s := &p.steps[i]
 		if s.field != nil || s.item || s.index != nil || s.optional || s.key.kind != KindString {

@@ -299,3 +299,16 @@ func FuzzEval(f *testing.F) {
 		}
 	})
 }
+
+// TestFarIndex looks for an item that is 2^32 behind the first.
+func TestFarIndex(t *testing.T) {
+	f := newFixture(t, testEnv(t), `{type: object, properties: {l: {type: array, items: {type: string}}}}`, `{l: [a]}`)
+	p, err := f.types.Compile("self.l[4294967296] == 'a'", f.self, CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := Activation{Self: f.doc}
+	if v, _, err := p.Eval(context.Background(), &a, 100); err == nil || err.Error() != "index out of bounds: 4294967296" {
+		t.Errorf("got %v, %v", v, err)
+	}
+}
