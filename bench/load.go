@@ -77,6 +77,7 @@ type round struct {
 	o         options
 	namespace string
 	bodies    [][]byte
+	before    spent // when the row began, opening its connections not counted
 }
 
 func newRound(p *pool, o options, n int) (*round, error) {
@@ -98,17 +99,27 @@ func (r *round) object(i int) string {
 	return r.list() + "/" + r.name(i%r.o.Objects)
 }
 
+// bare is how many puts etcd alone does per second of what is stored for a route: as many of them, as many at a time.
+func (r *round) bare(ctx context.Context, dir string) (float64, error) {
+	value, err := r.pool.conns[0].read(request{"GET", r.object(0), "", nil})
+	if err != nil {
+		return 0, err
+	}
+	return bareEtcd(ctx, dir, value, r.o.Objects, r.o.Conns)
+}
+
 // row is one line of the table: a name, its unit, and what to run for it.
 type row struct {
 	Name, Unit string
 	LessBetter bool
+	Write      bool // each request is one write
 	run        func(ctx context.Context, r *round) (float64, error)
 }
 
 func rows() []row {
 	const merge, apply = "application/merge-patch+json", "application/apply-patch+yaml"
 	return []row{
-		{Name: "create", Unit: "/s", run: func(ctx context.Context, r *round) (float64, error) {
+		{Name: "create", Unit: "/s", Write: true, run: func(ctx context.Context, r *round) (float64, error) {
 			return r.pool.each(ctx, r.o.Objects, func(i int) request {
 				return request{"POST", r.list(), "application/json", r.bodies[i]}
 			})
@@ -117,13 +128,13 @@ func rows() []row {
 			b, err := r.pool.target.memory()
 			return float64(b) / 1e6, err
 		}},
-		{Name: "merge-patch", Unit: "/s", run: func(ctx context.Context, r *round) (float64, error) {
-			return r.pool.each(ctx, r.o.Objects/2, func(i int) request {
+		{Name: "merge-patch", Unit: "/s", Write: true, run: func(ctx context.Context, r *round) (float64, error) {
+			return r.pool.each(ctx, r.o.Objects, func(i int) request {
 				return request{"PATCH", r.object(i), merge, fmt.Appendf(nil, `{"metadata":{"annotations":{"bench":"%d"}}}`, i)}
 			})
 		}},
-		{Name: "apply", Unit: "/s", run: func(ctx context.Context, r *round) (float64, error) {
-			return r.pool.each(ctx, r.o.Objects/2, func(i int) request {
+		{Name: "apply", Unit: "/s", Write: true, run: func(ctx context.Context, r *round) (float64, error) {
+			return r.pool.each(ctx, r.o.Objects, func(i int) request {
 				return request{"PATCH", r.object(i) + "?fieldManager=bench&force=true", apply, r.bodies[i]}
 			})
 		}},
@@ -179,6 +190,9 @@ func fanOut(ctx context.Context, r *round) (float64, error) {
 		})
 	}
 	open.Wait()
+	if r.before, err = r.pool.target.spent(); err != nil {
+		return 0, err
+	}
 	began := time.Now()
 	_, err = r.pool.each(ctx, changes, func(i int) request {
 		return request{"PATCH", r.object(i), "application/merge-patch+json",

@@ -5,7 +5,7 @@
 // does. One client then gives both the same load in one run, in rounds that alternate between the two, so that a slow
 // moment of the machine hits both; what counts is the ratio.
 //
-//	bench [-rounds 3] [-n 2000] [-c 16] [-o FILE,...] [-only upstream|keelson]
+//	bench [-rounds 3] [-n 2000] [-c 16] [-o FILE,...] [-only upstream|keelson] [-run TEXT]
 //	bench engine [-rounds 7] [-o FILE,...]
 //	bench rules [-rounds 51] [-run TEXT] [-o FILE,...]
 //	bench definitions [-n 2000] [-upstream 200] [-o FILE,...]
@@ -18,7 +18,8 @@
 // request, and decisions by roles and by match conditions beside upstream's authorizers. The last measures admission beside
 // upstream's dispatchers.
 //
-// The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side.
+// The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side, and as "bench
+// puts" for what etcd does alone.
 package main
 
 import (
@@ -44,6 +45,8 @@ func run(ctx context.Context, args []string) error {
 		switch args[0] {
 		case "etcd":
 			return runEtcd(ctx, args[1:])
+		case "puts":
+			return runPuts(ctx, args[1:])
 		case "upstream":
 			return runUpstream(ctx, args[1:])
 		case "engine":
@@ -70,6 +73,7 @@ func run(ctx context.Context, args []string) error {
 	fs.StringVar(&o.Dir, "dir", "", "folder for data directories, on a real disk (default: the system's temporary folder)")
 	fs.StringVar(&o.Keelson, "keelson", "", "binary to measure (default: built from the module beside this one)")
 	fs.StringVar(&o.Only, "only", "", "measure one side only: upstream or keelson")
+	fs.StringVar(&o.Run, "run", "", "measure only rows whose names contain this; objects are created all the same")
 	fs.StringVar(&o.Markdown, "o", "", "write the table as Markdown between the markers of these files, separated by commas")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -80,5 +84,5 @@ func run(ctx context.Context, args []string) error {
 // options says what is measured, and how much of it.
 type options struct {
 	Rounds, Objects, Conns, Watchers, Starts int
-	Dir, Keelson, Only, Markdown             string
+	Dir, Keelson, Only, Run, Markdown        string
 }

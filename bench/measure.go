@@ -22,6 +22,7 @@ type side struct {
 	name  string
 	start func(ctx context.Context, dir string) (*target, error)
 	got   map[string][]float64 // row -> one figure for each round
+	share map[string][]float64 // row -> the client's part of the processors' time, likewise
 }
 
 // measure starts both sides, runs every row on each in turn, and prints what it found.
@@ -38,16 +39,17 @@ func measure(ctx context.Context, o options) error {
 	if err := measureStarts(ctx, o, sides, dir); err != nil {
 		return err
 	}
-	if err := measureRounds(ctx, o, sides, dir); err != nil {
+	bare, err := measureRounds(ctx, o, sides, dir)
+	if err != nil {
 		return err
 	}
-	return report(o, sides)
+	return report(o, sides, bare)
 }
 
 func bothSides(ctx context.Context, o options, dir string) ([]*side, error) {
 	var sides []*side
 	if o.Only != "keelson" {
-		sides = append(sides, &side{name: "upstream", start: startUpstream, got: map[string][]float64{}})
+		sides = append(sides, &side{name: "upstream", start: startUpstream, got: map[string][]float64{}, share: map[string][]float64{}})
 	}
 	if o.Only != "upstream" {
 		bin := o.Keelson
@@ -61,7 +63,7 @@ func bothSides(ctx context.Context, o options, dir string) ([]*side, error) {
 			}
 		}
 		start := func(ctx context.Context, dir string) (*target, error) { return startKeelson(ctx, bin, dir) }
-		sides = append(sides, &side{name: "keelson", start: start, got: map[string][]float64{}})
+		sides = append(sides, &side{name: "keelson", start: start, got: map[string][]float64{}, share: map[string][]float64{}})
 	}
 	return sides, nil
 }
@@ -91,61 +93,104 @@ func measureStarts(ctx context.Context, o options, sides []*side, dir string) er
 	return nil
 }
 
-// measureRounds keeps both sides running and gives them the rows in turn; the side that goes first changes by round.
-func measureRounds(ctx context.Context, o options, sides []*side, dir string) error {
+// measureRounds keeps both sides running and gives them the rows in turn; the side that goes first changes by round. It returns what
+// etcd alone did in each round.
+func measureRounds(ctx context.Context, o options, sides []*side, dir string) (bare []float64, err error) {
 	crd, err := httpRouteCRD()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pools := map[*side]*pool{}
 	for _, s := range sides {
-		d := filepath.Join(dir, s.name)
-		if err := os.Mkdir(d, 0o700); err != nil {
-			return err
-		}
-		t, err := s.start(ctx, d)
+		p, err := s.open(ctx, o, filepath.Join(dir, s.name), crd)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
-		defer t.stop()
-		p, err := newPool(t, o.Conns)
-		if err != nil {
-			return err
-		}
+		defer p.target.stop()
 		defer p.close()
-		served, err := install(ctx, p, crd)
-		if err != nil {
-			return fmt.Errorf("%s: installing the definition: %w", s.name, err)
-		}
-		s.got["definition to served"] = append(s.got["definition to served"], served.Seconds()*1000)
 		pools[s] = p
 	}
 	for n := range o.Rounds {
 		rounds := map[*side]*round{}
 		for _, s := range sides {
 			if rounds[s], err = newRound(pools[s], o, n); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		for _, row := range rows() {
+		for i, row := range rows() {
+			if i > 0 && !strings.Contains(row.Name, o.Run) {
+				continue // the first one creates what the others work with
+			}
 			for _, s := range sides {
-				v, err := row.run(ctx, rounds[s])
-				if err != nil {
-					return fmt.Errorf("%s: %s: %w", s.name, row.Name, err)
+				if err := measureRow(ctx, s, row, rounds[s], n); err != nil {
+					return nil, fmt.Errorf("%s: %s: %w", s.name, row.Name, err)
 				}
-				say("round %d  %-22s %-9s %10.1f %s", n+1, row.Name, s.name, v, row.Unit)
-				s.got[row.Name] = append(s.got[row.Name], v)
 			}
 		}
+		rate, err := rounds[sides[len(sides)-1]].bare(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		say("round %d  bare etcd: %10.1f puts/s", n+1, rate)
+		bare = append(bare, rate)
 		slices.Reverse(sides)
 	}
+	return bare, nil
+}
+
+// open starts a side in a folder of its own, with the definition.
+func (s *side) open(ctx context.Context, o options, dir string, crd []byte) (*pool, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	t, err := s.start(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPool(t, o.Conns)
+	if err != nil {
+		t.stop()
+		return nil, err
+	}
+	served, err := install(ctx, p, crd)
+	if err != nil {
+		p.close()
+		t.stop()
+		return nil, fmt.Errorf("installing the definition: %w", err)
+	}
+	s.got["definition to served"] = append(s.got["definition to served"], served.Seconds()*1000)
+	return p, nil
+}
+
+// measureRow runs one row on one side, and finds out whose the work was.
+func measureRow(ctx context.Context, s *side, row row, r *round, n int) error {
+	var err error
+	if r.before, err = r.pool.target.spent(); err != nil {
+		return err
+	}
+	v, err := row.run(ctx, r)
+	if err != nil {
+		return err
+	}
+	after, err := r.pool.target.spent()
+	if err != nil {
+		return err
+	}
+	before := r.before
+	s.got[row.Name] = append(s.got[row.Name], v)
+	client, server := after.client-before.client, after.server-before.server
+	if client+server > 0 && !row.LessBetter {
+		s.share[row.Name] = append(s.share[row.Name], float64(client)/float64(client+server))
+	}
+	say("round %d  %-22s %-9s %10.1f %s, processors: client %v, server %v", n+1, row.Name, s.name, v, row.Unit,
+		client.Round(time.Millisecond), server.Round(time.Millisecond))
 	return nil
 }
 
 // report prints the table, and writes it into a document if asked.
-func report(o options, sides []*side) error {
+func report(o options, sides []*side, bare []float64) error {
 	slices.SortFunc(sides, func(a, b *side) int { return strings.Compare(b.name, a.name) }) // upstream first
-	table := markdown(o, sides)
+	table := markdown(o, sides) + beside(sides, bare)
 	fmt.Println(table)
 	for file := range strings.SplitSeq(o.Markdown, ",") {
 		if file == "" {
@@ -167,7 +212,7 @@ func markdown(o options, sides []*side) string {
 	for _, s := range sides {
 		b.WriteString(s.name + " | ")
 	}
-	b.WriteString("ratio | least and most of a round |\n| --- |" + strings.Repeat(" ---: |", len(sides)+2) + "\n")
+	b.WriteString("ratio | least and most of a round | the client's share |\n| --- |" + strings.Repeat(" ---: |", len(sides)+3) + "\n")
 	all := []row{
 		{Name: "start to ready", Unit: "ms", LessBetter: true},
 		{Name: "of it etcd", Unit: "ms", LessBetter: true},
@@ -185,7 +230,7 @@ func markdown(o options, sides []*side) string {
 		for _, s := range sides {
 			got := s.got[r.Name]
 			if r.Name == "memory after create" {
-				got = got[:1]
+				got = got[:min(1, len(got))]
 			}
 			if len(got) == 0 {
 				b.WriteString("– | ")
@@ -193,7 +238,7 @@ func markdown(o options, sides []*side) string {
 			}
 			fmt.Fprintf(&b, "%s %s | ", figure(median(got)), r.Unit)
 		}
-		b.WriteString(ratios(r, sides) + "\n")
+		b.WriteString(ratios(r, sides) + " " + shares(r, sides) + " |\n")
 	}
 	return b.String()
 }
@@ -204,7 +249,7 @@ func ratios(r row, sides []*side) string {
 		return "– | – |"
 	}
 	base, ours := sides[0].got[r.Name], sides[1].got[r.Name]
-	if r.Name == "memory after create" && len(base) > 0 {
+	if r.Name == "memory after create" && len(base) > 0 && len(ours) > 0 {
 		base, ours = base[:1], ours[:1]
 	}
 	var all []float64
@@ -219,6 +264,55 @@ func ratios(r row, sides []*side) string {
 		return "– | – |"
 	}
 	return fmt.Sprintf("**%s x** | %s–%s x |", figure(median(all)), figure(slices.Min(all)), figure(slices.Max(all)))
+}
+
+// shares says which part of the processors' time was the client's, side by side.
+func shares(r row, sides []*side) string {
+	var all []string
+	for _, s := range sides {
+		if got := s.share[r.Name]; len(got) > 0 {
+			all = append(all, fmt.Sprintf("%.0f %%", 100*median(got)))
+		}
+	}
+	if len(all) == 0 {
+		return "–"
+	}
+	return strings.Join(all, ", ")
+}
+
+// beside says how much of what etcd does alone each side does.
+func beside(sides []*side, bare []float64) string {
+	if len(bare) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nBare etcd: %s puts /s of what a create stores.\n\n| of bare etcd's rate | ", figure(median(bare)))
+	for i, s := range sides {
+		if i > 0 {
+			b.WriteString(" | ")
+		}
+		b.WriteString(s.name)
+	}
+	b.WriteString(" |\n| --- |" + strings.Repeat(" ---: |", len(sides)) + "\n")
+	for _, r := range rows() {
+		if !r.Write {
+			continue
+		}
+		fmt.Fprintf(&b, "| %s |", r.Name)
+		for _, s := range sides {
+			var parts []float64
+			for i, v := range s.got[r.Name] {
+				parts = append(parts, v/bare[i])
+			}
+			if len(parts) == 0 {
+				b.WriteString(" – |")
+				continue
+			}
+			fmt.Fprintf(&b, " **%.2f** |", median(parts))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 func median(v []float64) float64 {

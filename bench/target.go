@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -127,6 +128,38 @@ func (t *target) memory() (int64, error) {
 		}
 	}
 	return sum, nil
+}
+
+// spent is the processors' time that was used so far.
+type spent struct{ client, server time.Duration }
+
+// ticksPerSecond is in what Linux counts the processors' time of another process.
+const ticksPerSecond = 100
+
+// spent returns what this process and all processes of the target have used.
+func (t *target) spent() (spent, error) {
+	var s spent
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return s, err
+	}
+	s.client = time.Duration(own.Utime.Nano() + own.Stime.Nano())
+	for _, p := range t.procs {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+		if err != nil {
+			return s, err
+		}
+		// The name, in parentheses, may hold anything; times are the 14th and 15th field of proc_pid_stat(5).
+		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		for _, text := range f[11:13] {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return s, err
+			}
+			s.server += time.Duration(n) * time.Second / ticksPerSecond
+		}
+	}
+	return s, nil
 }
 
 // startKeelson starts the binary with a fresh data directory below dir.

@@ -8,16 +8,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"time"
 
-	"go.etcd.io/etcd/server/v3/embed"
 	"k8s.io/apiextensions-apiserver/pkg/cmd/server"
 )
 
-// runEtcd serves one member on a loopback port until it is told to stop. Ticks are as short as Keelson's, so that the
-// wait for the first election does not count as upstream's slowness; everything else is etcd's default, fsync included.
+// runEtcd serves one member until it is told to stop.
 func runEtcd(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("etcd", flag.ExitOnError)
 	dir := fs.String("data-dir", "", "")
@@ -26,16 +23,7 @@ func runEtcd(ctx context.Context, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	client := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", *port)}
-	peers := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", *peer)}
-	cfg := embed.NewConfig()
-	cfg.Dir = *dir
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	cfg.TickMs, cfg.ElectionMs = 10, 100
-	cfg.LogLevel = "error"
-	e, err := embed.StartEtcd(cfg)
+	e, err := startEtcd(*dir, *port, *peer)
 	if err != nil {
 		return err
 	}
