@@ -169,7 +169,7 @@ func pathLabel(path string) string {
 	return ""
 }
 
-// sent counts the events that a watcher was sent.
-func (m *metrics) sent(q *request, n int) {
-	m.events.WithLabelValues(q.v.Kind.Group, q.v.Name, q.v.Kind.Plural).Add(float64(n))
+// sent is the counter of the events that a watcher is sent.
+func (m *metrics) sent(q *request) prometheus.Counter {
+	return m.events.WithLabelValues(q.v.Kind.Group, q.v.Name, q.v.Kind.Plural)
 }

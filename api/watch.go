@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/authn"
@@ -34,8 +35,8 @@ const flushAbove = 1 << 20
 // has sent some: as long as sending to all of them takes, so that they have
 // their turns. The first change after a pause goes out at once.
 const (
-	gatherEach = 25 * time.Microsecond // for each watcher that shares the changes
-	gatherMost = 5 * time.Millisecond
+	gatherEach = 100 * time.Microsecond // for each watcher that shares the changes
+	gatherMost = 10 * time.Millisecond
 	gatherFrom = 100 * time.Microsecond // shorter is not worth a timer
 )
 
@@ -54,6 +55,9 @@ type watcher struct {
 	lastRev   int64     // revision of the last event or bookmark sent
 	lastSent  time.Time // when events were sent last
 	bookmarks bool
+
+	corker Corker             // nil if there is none to use
+	events prometheus.Counter // of events sent
 }
 
 func (q *request) watch() error {
@@ -91,6 +95,9 @@ func (q *request) watch() error {
 	if authn.IsWebSocket(q.r) {
 		return w.runSocket(err)
 	}
+	if q.r.ProtoMajor == 1 { // connections of HTTP/2 are shared
+		w.corker, _ = q.ctx.Value(corkerKey{}).(Corker)
+	}
 	return w.runOrRefuse(err)
 }
 
@@ -101,6 +108,7 @@ func (w *watcher) runOrRefuse(failed error) error {
 		return nil
 	}
 	defer w.q.h.metrics.watching(w.q)()
+	w.events = w.q.h.metrics.sent(w.q)
 	return w.run()
 }
 
@@ -174,8 +182,7 @@ func (w *watcher) refuse(err error) {
 		err = in.err
 	}
 	w.start()
-	w.q.w.Write(w.appendError(nil, err))
-	w.flush()
+	w.send(w.appendError(nil, err)) // there is nobody left to tell
 }
 
 // start sends the header.
@@ -305,7 +312,7 @@ func (w *watcher) step(ctx context.Context) error {
 			sent++
 		}
 		if len(*b) > flushAbove {
-			if _, err := w.q.w.Write(*b); err != nil {
+			if err := w.send(*b); err != nil {
 				return err
 			}
 			*b = (*b)[:0]
@@ -314,13 +321,12 @@ func (w *watcher) step(ctx context.Context) error {
 	if sent == 0 {
 		return nil
 	}
-	w.q.h.metrics.sent(w.q, sent)
+	w.events.Add(float64(sent))
 	if len(*b) > 0 {
-		if _, err := w.q.w.Write(*b); err != nil {
+		if err := w.send(*b); err != nil {
 			return err
 		}
 	}
-	w.flush()
 	w.lastSent = time.Now()
 	return nil
 }
@@ -350,9 +356,7 @@ func (w *watcher) end(err error) error {
 	case errors.Is(err, cache.ErrClosed), errors.Is(err, cache.ErrSlow), errors.Is(err, context.Canceled):
 		return nil // the client comes back for the rest
 	}
-	if _, werr := w.q.w.Write(w.appendError(nil, err)); werr == nil {
-		w.flush()
-	}
+	w.send(w.appendError(nil, err)) // there is nobody left to tell
 	return nil
 }
 
@@ -382,7 +386,7 @@ func (w *watcher) sendState() error {
 			*b, err = w.append(*b, "ADDED", obj)
 		}
 		if err == nil && len(*b) > flushAbove {
-			_, err = w.q.w.Write(*b)
+			err = w.send(*b)
 			*b = (*b)[:0]
 		}
 		failed = err
@@ -397,11 +401,7 @@ func (w *watcher) sendState() error {
 			return err
 		}
 	}
-	if _, err := w.q.w.Write(*b); err != nil {
-		return err
-	}
-	w.flush()
-	return nil
+	return w.send(*b)
 }
 
 // appendEvent appends what the watch's client is told of an event: objects
@@ -488,11 +488,7 @@ func (w *watcher) sendBookmark() error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.q.w.Write(b); err != nil {
-		return err
-	}
-	w.flush()
-	return nil
+	return w.send(b)
 }
 
 // appendBookmark appends a bookmark; the one that ends the initial state says

@@ -33,6 +33,7 @@ func (s *Server) newHTTP() *http.Server {
 			SendPingTimeout:      30 * time.Second,
 			PingTimeout:          15 * time.Second,
 		},
+		ConnContext:       withCorker,
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,

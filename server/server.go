@@ -320,7 +320,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	})
 	go func() {
-		if err := s.http.ServeTLS(s.listener, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := s.http.ServeTLS(corkListener{s.listener}, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			s.fail(err)
 		}
 	}()

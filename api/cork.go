@@ -1,0 +1,36 @@
+package api
+
+import (
+	"context"
+	"errors"
+)
+
+// This file is how a watch's bytes leave: as few pieces as can be.
+
+// Corker is a connection that holds back what is written to it from Cork to
+// Uncork, so that it leaves at once.
+type Corker interface {
+	Cork()
+	Uncork() error
+}
+
+// corkerKey is what a request's context has its connection's Corker under.
+type corkerKey struct{}
+
+// WithCorker returns the context for the requests on a connection.
+func WithCorker(ctx context.Context, c Corker) context.Context {
+	return context.WithValue(ctx, corkerKey{}, c)
+}
+
+// send writes bytes and sees to it that they leave.
+func (w *watcher) send(b []byte) error {
+	if w.corker == nil {
+		_, err := w.q.w.Write(b)
+		w.flush()
+		return err
+	}
+	w.corker.Cork()
+	_, err := w.q.w.Write(b)
+	w.flush()
+	return errors.Join(err, w.corker.Uncork())
+}

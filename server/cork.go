@@ -1,0 +1,95 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+
+	"github.com/keelson-io/keelson/api"
+)
+
+// This file makes few large writes out of many small ones. net/http writes an answer through a buffer of 4 KB and TLS sends each record
+// by itself, so that the events of a watch, which are flushed as they come, would be five system calls, each of which wakes the client.
+
+// corkListener accepts connections that can be corked.
+type corkListener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l corkListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &corkConn{Conn: c}, nil
+}
+
+// corkConn is a connection below TLS. What is written to it while it is corked leaves with Uncork, or when it becomes too much.
+type corkConn struct {
+	net.Conn
+	mu     sync.Mutex // TLS answers to what it reads, too
+	corked bool
+	held   *[]byte
+}
+
+// maxHeld is how much a corked connection holds back.
+const maxHeld = 256 << 10
+
+var heldBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// Cork implements api.Corker.
+func (c *corkConn) Cork() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.corked = true
+}
+
+// Uncork implements api.Corker.
+func (c *corkConn) Uncork() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.corked = false
+	return c.release()
+}
+
+// Write implements net.Conn.
+func (c *corkConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.corked {
+		return c.Conn.Write(b)
+	}
+	if c.held == nil {
+		c.held = heldBuffers.Get().(*[]byte)
+	}
+	*c.held = append(*c.held, b...)
+	if len(*c.held) >= maxHeld {
+		if err := c.release(); err != nil {
+			return 0, err
+		}
+	}
+	return len(b), nil
+}
+
+// release writes what is held back. The lock is held.
+func (c *corkConn) release() error {
+	if c.held == nil {
+		return nil
+	}
+	b := c.held
+	c.held = nil
+	_, err := c.Conn.Write(*b)
+	*b = (*b)[:0]
+	heldBuffers.Put(b)
+	return err
+}
+
+// withCorker tells handlers of requests on a connection that it can be corked.
+func withCorker(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*tls.Conn); ok {
+		if cork, ok := t.NetConn().(*corkConn); ok {
+			return api.WithCorker(ctx, cork)
+		}
+	}
+	return ctx
+}
