@@ -46,7 +46,7 @@ race: ## tests of the packages with goroutines, under the race detector
 
 .PHONY: e2e
 e2e: ## the real binary, driven by real kubectl and client-go
-	$(GO) test -count=1 -timeout=10m ./e2e/
+	$(GO) test -count=1 -parallel=4 -timeout=10m ./e2e/
 
 # So many cases take about a minute. A number, not a time: what every change must pass does not depend on the machine.
 .PHONY: conformance-quick

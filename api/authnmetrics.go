@@ -32,16 +32,16 @@ const (
 func newAuthnMetrics(reg prometheus.Registerer) *authnMetrics {
 	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "authentication_attempts",
-		Help: "Counter of authenticated attempts.",
+		Help: "[ALPHA] Counter of authenticated attempts.",
 	}, []string{"result"})
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "authentication_duration_seconds",
-		Help:    "Authentication duration in seconds broken out by result.",
+		Help:    "[ALPHA] Authentication duration in seconds broken out by result.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 	}, []string{"result"})
 	m := &authnMetrics{users: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "authenticated_user_requests",
-		Help: "Counter of authenticated requests broken out by username.",
+		Help: "[ALPHA] Counter of authenticated requests broken out by username.",
 	}, []string{"username"})}
 	reg.MustRegister(m.users, attempts, durations)
 	for i, result := range [authnResults]string{"success", "failure", "error"} {

@@ -132,11 +132,11 @@ var outcomes = [...]string{"no-opinion", "allowed", "denied", "error"}
 func (m *authorizations) register(reg prometheus.Registerer) {
 	m.attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "authorization_attempts_total",
-		Help: "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'.",
+		Help: "[ALPHA] Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'.",
 	}, []string{"result"})
 	m.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "authorization_duration_seconds",
-		Help:    "Authorization duration in seconds broken out by result.",
+		Help:    "[ALPHA] Authorization duration in seconds broken out by result.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 	}, []string{"result"})
 	reg.MustRegister(m.attempts, m.durations)

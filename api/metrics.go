@@ -43,21 +43,21 @@ func newMetrics(reg *prometheus.Registry) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_request_total",
-			Help: "Requests, by verb, dry run value, group, version, resource, scope, component and HTTP response code.",
+			Help: "[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
 		}, []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_request_duration_seconds",
-			Help: "Response latency in seconds, by verb, dry run value, group, version, resource, subresource, scope and component.",
+			Help: "[STABLE] Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
 			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3,
 				4, 5, 6, 8, 10, 15, 20, 30, 45, 60},
 		}, []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}),
 		watches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "apiserver_longrunning_requests",
-			Help: "Watches that are open now, by group, version, resource and scope.",
+			Help: "[STABLE] Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component. Not all requests are tracked this way.",
 		}, []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_watch_events_total",
-			Help: "Events sent to watchers, by group, version and resource.",
+			Help: "[BETA] Number of events sent in watch clients",
 		}, []string{"group", "version", "resource"}),
 	}
 	m.authorizations.register(reg)

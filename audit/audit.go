@@ -70,20 +70,20 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	levels := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "apiserver_audit_level_total",
-		Help: "Counter of policy levels for audit events (1 per request).",
+		Help: "[ALPHA] Counter of policy levels for audit events (1 per request).",
 	}, []string{"level"})
 	m := &Metrics{
 		events: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "apiserver_audit_event_total",
-			Help: "Counter of audit events generated and sent to the audit backend.",
+			Help: "[ALPHA] Counter of audit events generated and sent to the audit backend.",
 		}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "apiserver_audit_requests_rejected_total",
-			Help: "Counter of apiserver requests rejected due to an error in audit logging backend.",
+			Help: "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend.",
 		}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_audit_error_total",
-			Help: "Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by the error.",
+			Help: "[ALPHA] Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by the error.",
 		}, []string{"plugin"}),
 		levels: map[Level]prometheus.Counter{},
 	}

@@ -28,25 +28,25 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		certificates: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "apiserver_client_certificate_expiration_seconds",
-			Help: "Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+			Help: "[ALPHA] Distribution of the remaining lifetime on the certificate used to authenticate a request.",
 			Buckets: []float64{0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000,
 				15552000, 31104000},
 		}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "authentication_token_cache_request_total",
-			Help: "Tokens looked up in the cache, by whether they were there.",
+			Help: "[ALPHA] ",
 		}, []string{"status"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "authentication_token_cache_request_duration_seconds",
-			Help: "How long finding out whose a token is took, by whether it was in the cache.",
+			Help: "[ALPHA] ",
 		}, []string{"status"}),
 		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "authentication_token_cache_fetch_total",
-			Help: "Tokens that the authenticators were asked about, by result.",
+			Help: "[ALPHA] ",
 		}, []string{"status"}),
 		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "authentication_token_cache_active_fetch_count",
-			Help: "Tokens that are being asked about now, and requests that wait for that.",
+			Help: "[ALPHA] ",
 		}, []string{"status"}),
 	}
 	reg.MustRegister(m.certificates, m.requests, m.durations, m.fetches, m.active)

@@ -16,7 +16,7 @@ type Metrics struct{ decisions *prometheus.CounterVec }
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "apiserver_authorization_decisions_total",
-		Help: "Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.",
+		Help: "[ALPHA] Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.",
 	}, []string{"type", "name", "decision"})}
 	reg.MustRegister(m.decisions)
 	return m

@@ -59,8 +59,6 @@ func (c *changes) expect(what, inForce string, success, failure float64) {
 		now = c.g.samples()
 		return now[name("automatic_reloads_total", "success")] == c.success && now[name("automatic_reloads_total", "failure")] == c.failure
 	})
-	time.Sleep(100 * time.Millisecond) // the metrics of one reload are not set at one moment
-	now = c.g.samples()
 	want := map[string]float64{fmt.Sprintf(`%slast_config_info{apiserver_id_hash=%q,hash="sha256:%x"}`, reloadMetric, c.hash, sha256.Sum256([]byte(inForce))): 1}
 	for status, n := range map[string]float64{"success": c.success, "failure": c.failure} {
 		if n > 0 {

@@ -225,28 +225,13 @@ func TestAuthzAnswers(t *testing.T) {
 	if !strings.Contains(g.log.String(), "Failed to make webhook authorizer request: the server could not find the requested resource") {
 		t.Error("the log does not say why a webhook failed")
 	}
-	help := string(g.do(t, 200, "GET", "/metrics", nil))
-	for name, text := range map[string]string{
-		"apiserver_authorization_decisions_total":                                                                         "Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.\n# TYPE apiserver_authorization_decisions_total counter\n",
-		"apiserver_authorization_webhook_evaluations_total":                                                               "Round-trips to authorization webhooks.\n# TYPE apiserver_authorization_webhook_evaluations_total counter\n",
-		"apiserver_authorization_webhook_duration_seconds":                                                                "Request latency in seconds.\n# TYPE apiserver_authorization_webhook_duration_seconds histogram\n",
-		"apiserver_authorization_webhook_evaluations_fail_open_total":                                                     "NoOpinion results due to webhook timeout or error.\n# TYPE apiserver_authorization_webhook_evaluations_fail_open_total counter\n",
-		"apiserver_authorization_match_condition_exclusions_total":                                                        "Total number of exclusions when an authorization webhook is skipped because match conditions exclude it.\n# TYPE apiserver_authorization_match_condition_exclusions_total counter\n",
-		"apiserver_authorization_match_condition_evaluation_seconds":                                                      "Authorization match condition evaluation time in seconds, split by authorizer type and name.\n# TYPE apiserver_authorization_match_condition_evaluation_seconds histogram\n",
-		"apiserver_webhooks_x509_missing_san_total":                                                                       "Counts the number of requests to servers missing SAN extension in their serving certificate OR the number of connection failures due to the lack of x509 certificate SAN extension missing (either/or, based on the runtime environment)\n",
-		"apiserver_webhooks_x509_insecure_sha1_total":                                                                     "Counts the number of requests to servers with insecure SHA1 signatures in their serving certificate OR the number of connection failures due to the insecure SHA1 signatures (either/or, based on the runtime environment)\n",
-		"apiserver_authorization_config_controller_last_config_info":                                                      "Information about the last applied authorization configuration with hash as label, split by apiserver identity.\n",
-		"authorization_attempts_total":                                                                                    "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'.\n",
-		"authorization_duration_seconds":                                                                                  "Authorization duration in seconds broken out by result.\n",
-		`apiserver_authorization_webhook_duration_seconds_bucket{name="allowed-deny",result="success",le="0.005"}`:        "",
-		`authorization_duration_seconds_bucket{result="allowed",le="16.384"}`:                                             "",
-		`apiserver_authorization_match_condition_evaluation_seconds_bucket{name="allowed-deny",type="Webhook",le="0.25"}`: "",
+	metrics := string(g.do(t, 200, "GET", "/metrics", nil))
+	for _, line := range []string{
+		`apiserver_authorization_webhook_duration_seconds_bucket{name="allowed-deny",result="success",le="0.005"}`,
+		`authorization_duration_seconds_bucket{result="allowed",le="16.384"}`,
+		`apiserver_authorization_match_condition_evaluation_seconds_bucket{name="allowed-deny",type="Webhook",le="0.25"}`,
 	} {
-		line := "# HELP " + name + " " + text
-		if text == "" {
-			line = "\n" + name
-		}
-		if !strings.Contains(help, line) {
+		if !strings.Contains(metrics, "\n"+line) {
 			t.Errorf("metrics have no %q", line)
 		}
 	}

@@ -40,6 +40,7 @@ func (s *server) clientset(t *testing.T, media string) *kubernetes.Clientset {
 var spaces = regexp.MustCompile(` {2,}`)
 
 func TestKubectlAndBuiltinKinds(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	k := newKubectl(t, s)
 	for _, c := range []struct {

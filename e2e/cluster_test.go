@@ -109,6 +109,7 @@ func (m *members) args() []string {
 const gadgetList = "/apis/demo.example.org/v1/namespaces/default/gadgets"
 
 func TestServersShareACluster(t *testing.T) {
+	t.Parallel()
 	etcd := startMembers(t, 3)
 	a, b := startServer(t, etcd.args()...), startServer(t, etcd.args()...)
 	a.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, gadgetCRD))

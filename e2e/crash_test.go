@@ -32,6 +32,7 @@ type ack struct {
 // start, which needs no help, every write that was answered is there, and the object of one that was not is in the state before it
 // or after it.
 func TestKilledServerKeepsEveryAcknowledgedWrite(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, gadgetCRD))
 	eventually(t, "gadgets served", 10*time.Second, func() bool {

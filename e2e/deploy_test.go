@@ -12,6 +12,7 @@ import (
 // TestDeployFiles holds that what deploy/ says is so: the manifests are valid as a cluster sees them, and every command and flag
 // that is named there or in docs/operations.md exists.
 func TestDeployFiles(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	k := newKubectl(t, s)
 	manifests, err := filepath.Abs("../deploy/kubernetes.yaml")

@@ -13,6 +13,7 @@ import (
 // TestFamilies applies the published definitions and examples of three projects with kubectl, looks at them in every way that
 // kubectl knows, and finds them again after a restart.
 func TestFamilies(t *testing.T) {
+	t.Parallel()
 	for _, f := range testcrds.Families() {
 		t.Run(f.Name, func(t *testing.T) { testFamily(t, f) })
 	}

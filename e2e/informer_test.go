@@ -67,6 +67,7 @@ func (s *seen) equals(want map[string]string) bool {
 // TestInformersSeeEverything keeps client-go informers open while objects change, while the definition changes, and while the
 // server is stopped and started again; each of them must end with exactly what the server holds.
 func TestInformersSeeEverything(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	client := s.dynamic(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

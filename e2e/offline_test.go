@@ -29,6 +29,7 @@ import (
 // TestOfflineVerdicts sends objects to a server and to the commands that work without one: the same verdict, in the same words, and
 // the same object. They are created, changed, and their status is changed, as they are and damaged at random.
 func TestOfflineVerdicts(t *testing.T) {
+	t.Parallel()
 	for i, family := range []int{0, 2, 3} {
 		f := testcrds.Families()[family]
 		t.Run(f.Name, func(t *testing.T) {

@@ -99,6 +99,10 @@ type Config struct {
 	Logger *slog.Logger // slog.Default()
 	Store  store.Store  // in place of etcd; the server closes it
 
+	// Metrics is where the server's metrics are registered, and what /metrics
+	// shows; nil: a registry of its own.
+	Metrics *prometheus.Registry
+
 	// How many requests are served at a time, watches not counted; 0: 400 reads
 	// and 200 writes; negative: no limit.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
@@ -222,7 +226,9 @@ func (s *Server) open(ctx context.Context) error {
 	if storeErr != nil {
 		return storeErr
 	}
-	s.metrics = prometheus.NewRegistry()
+	if s.metrics = c.Metrics; s.metrics == nil {
+		s.metrics = prometheus.NewRegistry()
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		return err

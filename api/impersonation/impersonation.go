@@ -221,20 +221,20 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_impersonation_attempts_total",
-			Help: "Total number of impersonation attempts split by mode and decision.",
+			Help: "[ALPHA] Total number of impersonation attempts split by mode and decision.",
 		}, labels),
 		attemptTimes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "apiserver_impersonation_attempts_duration_seconds",
-			Help:    "Latency of impersonation attempts in seconds split by mode and decision.",
+			Help:    "[ALPHA] Latency of impersonation attempts in seconds split by mode and decision.",
 			Buckets: buckets,
 		}, labels),
 		authorizations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_impersonation_authorization_attempts_total",
-			Help: "Total number of authorization checks made by the impersonation handler split by mode and decision.",
+			Help: "[ALPHA] Total number of authorization checks made by the impersonation handler split by mode and decision.",
 		}, labels),
 		authorizeTimes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "apiserver_impersonation_authorization_attempts_duration_seconds",
-			Help:    "Latency of authorization checks made by the impersonation handler in seconds split by mode and decision.",
+			Help:    "[ALPHA] Latency of authorization checks made by the impersonation handler in seconds split by mode and decision.",
 			Buckets: buckets,
 		}, labels),
 	}

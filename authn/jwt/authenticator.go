@@ -260,16 +260,16 @@ func newMetrics(reg prometheus.Registerer, id string, readAgain bool) *metrics {
 		id: reloads.Hash(id),
 		latencies: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    prefix + "latency_seconds",
-			Help:    "Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for cache miss only (i.e. when the token is not found in the cache).",
+			Help:    "[ALPHA] Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for cache miss only (i.e. when the token is not found in the cache).",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"result", "jwt_issuer_hash"}),
 		fetchedAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "jwks_fetch_last_timestamp_seconds",
-			Help: "Timestamp of the last successful or failed JWKS fetch split by result, api server identity and jwt issuer for the JWT authenticator.",
+			Help: "[ALPHA] Timestamp of the last successful or failed JWKS fetch split by result, api server identity and jwt issuer for the JWT authenticator.",
 		}, []string{"result", "jwt_issuer_hash", "apiserver_id_hash"}),
 		keySets: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "jwks_fetch_last_key_set_info",
-			Help: "Information about the last JWKS fetched by the JWT authenticator with hash as label, split by api server identity and jwt issuer.",
+			Help: "[ALPHA] Information about the last JWKS fetched by the JWT authenticator with hash as label, split by api server identity and jwt issuer.",
 		}, []string{"jwt_issuer_hash", "apiserver_id_hash", "hash"}),
 	}
 	if reg != nil {

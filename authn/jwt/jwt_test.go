@@ -436,7 +436,7 @@ func TestReload(t *testing.T) {
 	works("after the reload", two, true)
 	works("after the reload, the old one", one, false)
 	info := fmt.Sprintf(`
-		# HELP apiserver_authentication_config_controller_last_config_info Information about the last applied authentication configuration with hash as label, split by apiserver identity.
+		# HELP apiserver_authentication_config_controller_last_config_info [ALPHA] Information about the last applied authentication configuration with hash as label, split by apiserver identity.
 		# TYPE apiserver_authentication_config_controller_last_config_info gauge
 		apiserver_authentication_config_controller_last_config_info{apiserver_id_hash="",hash=%q} 1
 `, reloads.Hash(two.config(plain)))

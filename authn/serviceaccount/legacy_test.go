@@ -92,7 +92,7 @@ func TestKeptTokens(t *testing.T) {
 		if uses != row.uses {
 			t.Errorf("%s: %d uses noted, want %d", name, uses, row.uses)
 		}
-		if err := testutil.GatherAndCompare(reg, strings.NewReader("# HELP serviceaccount_stale_tokens_total Cumulative stale projected service account tokens used\n# TYPE serviceaccount_stale_tokens_total counter\nserviceaccount_stale_tokens_total 0\n"), "serviceaccount_stale_tokens_total"); err != nil {
+		if err := testutil.GatherAndCompare(reg, strings.NewReader("# HELP serviceaccount_stale_tokens_total [BETA] Cumulative stale projected service account tokens used\n# TYPE serviceaccount_stale_tokens_total counter\nserviceaccount_stale_tokens_total 0\n"), "serviceaccount_stale_tokens_total"); err != nil {
 			t.Error(err)
 		}
 	}

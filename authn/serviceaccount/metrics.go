@@ -18,11 +18,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return c
 	}
 	return &metrics{
-		legacy:    counter("legacy_tokens_total", "Cumulative legacy service account tokens used"),
-		stale:     counter("stale_tokens_total", "Cumulative stale projected service account tokens used"),
-		manual:    counter("legacy_manual_token_uses_total", "Cumulative manually created legacy tokens used"),
-		automatic: counter("legacy_auto_token_uses_total", "Cumulative auto-generated legacy tokens used"),
-		invalid:   counter("invalid_legacy_auto_token_uses_total", "Cumulative invalid auto-generated legacy tokens used"),
-		valid:     counter("valid_tokens_total", "Cumulative valid projected service account tokens used"),
+		legacy:    counter("legacy_tokens_total", "[BETA] Cumulative legacy service account tokens used"),
+		stale:     counter("stale_tokens_total", "[BETA] Cumulative stale projected service account tokens used"),
+		manual:    counter("legacy_manual_token_uses_total", "[ALPHA] Cumulative manually created legacy tokens used"),
+		automatic: counter("legacy_auto_token_uses_total", "[ALPHA] Cumulative auto-generated legacy tokens used"),
+		invalid:   counter("invalid_legacy_auto_token_uses_total", "[ALPHA] Cumulative invalid auto-generated legacy tokens used"),
+		valid:     counter("valid_tokens_total", "[BETA] Cumulative valid projected service account tokens used"),
 	}
 }

@@ -68,11 +68,11 @@ func New(c Config) (authn.Token, error) {
 		client: client,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_delegated_authn_request_total",
-			Help: "Number of HTTP requests partitioned by status code.",
+			Help: "[ALPHA] Number of HTTP requests partitioned by status code.",
 		}, []string{"code"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "apiserver_delegated_authn_request_duration_seconds",
-			Help:    "Request latency in seconds. Broken down by status code.",
+			Help:    "[ALPHA] Request latency in seconds. Broken down by status code.",
 			Buckets: []float64{0.25, 0.5, 0.7, 1, 1.5, 3, 5, 10},
 		}, []string{"code"}),
 	}

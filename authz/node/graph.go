@@ -72,7 +72,7 @@ func NewGraph(reg prometheus.Registerer) *Graph {
 	if reg != nil {
 		g.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "node_authorizer_graph_actions_duration_seconds",
-			Help:    "Histogram of duration of graph actions in node authorizer.",
+			Help:    "[ALPHA] Histogram of duration of graph actions in node authorizer.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12),
 		}, []string{"operation"})
 		reg.MustRegister(g.durations)

@@ -36,28 +36,28 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
 	}
 	m := &Metrics{
-		evaluations: counter("webhook_evaluations_total", "Round-trips to authorization webhooks.", "name", "result"),
+		evaluations: counter("webhook_evaluations_total", "[ALPHA] Round-trips to authorization webhooks.", "name", "result"),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: prefix + "webhook_duration_seconds", Help: "Request latency in seconds.", Buckets: prometheus.DefBuckets,
+			Name: prefix + "webhook_duration_seconds", Help: "[ALPHA] Request latency in seconds.", Buckets: prometheus.DefBuckets,
 		}, []string{"name", "result"}),
-		failOpen: counter("webhook_evaluations_fail_open_total", "NoOpinion results due to webhook timeout or error.", "name", "result"),
+		failOpen: counter("webhook_evaluations_fail_open_total", "[ALPHA] NoOpinion results due to webhook timeout or error.", "name", "result"),
 		errors: counter("match_condition_evaluation_errors_total",
-			"Total number of errors when an authorization webhook encounters a match condition error split by authorizer type and name.", "type", "name"),
+			"[ALPHA] Total number of errors when an authorization webhook encounters a match condition error split by authorizer type and name.", "type", "name"),
 		exclusions: counter("match_condition_exclusions_total",
-			"Total number of exclusions when an authorization webhook is skipped because match conditions exclude it.", "type", "name"),
+			"[ALPHA] Total number of exclusions when an authorization webhook is skipped because match conditions exclude it.", "type", "name"),
 		matching: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    prefix + "match_condition_evaluation_seconds",
-			Help:    "Authorization match condition evaluation time in seconds, split by authorizer type and name.",
+			Help:    "[ALPHA] Authorization match condition evaluation time in seconds, split by authorizer type and name.",
 			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25},
 		}, []string{"type", "name"}),
 		missingSAN: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "apiserver_webhooks_x509_missing_san_total",
-			Help: "Counts the number of requests to servers missing SAN extension in their serving certificate OR the number of connection failures " +
+			Help: "[BETA] Counts the number of requests to servers missing SAN extension in their serving certificate OR the number of connection failures " +
 				"due to the lack of x509 certificate SAN extension missing (either/or, based on the runtime environment)",
 		}),
 		sha1: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "apiserver_webhooks_x509_insecure_sha1_total",
-			Help: "Counts the number of requests to servers with insecure SHA1 signatures in their serving certificate OR the number of connection failures " +
+			Help: "[BETA] Counts the number of requests to servers with insecure SHA1 signatures in their serving certificate OR the number of connection failures " +
 				"due to the insecure SHA1 signatures (either/or, based on the runtime environment)",
 		}),
 	}

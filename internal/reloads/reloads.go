@@ -9,64 +9,96 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are those of one kind of configuration. Nil Metrics count nothing.
+// Metrics are those of one kind of configuration. They change together: no
+// scrape sees half of a reload. Nil Metrics count nothing.
 type Metrics struct {
-	reloads *prometheus.CounterVec
-	last    *prometheus.GaugeVec
-	info    *prometheus.GaugeVec
-	id      string
+	reloads, last, info *prometheus.Desc
+	id                  string
+
+	mu      sync.Mutex
+	counts  map[string]float64 // of reloads, by status
+	times   map[string]float64 // of the last of them, in seconds since 1970
+	inForce string             // hash of the configuration
 }
 
 // New registers the metrics of a kind of configuration, "authorization" or
 // "authentication", of the server with an id.
 func New(reg prometheus.Registerer, what, serverID string) *Metrics {
-	prefix := "apiserver_" + what + "_config_controller_"
-	m := &Metrics{
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "automatic_reloads_total",
-			Help: "Total number of automatic reloads of " + what + " configuration split by status and apiserver identity.",
-		}, []string{"status", "apiserver_id_hash"}),
-		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: prefix + "automatic_reload_last_timestamp_seconds",
-			Help: "Timestamp of the last automatic reload of " + what + " configuration split by status and apiserver identity.",
-		}, []string{"status", "apiserver_id_hash"}),
-		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: prefix + "last_config_info",
-			Help: "Information about the last applied " + what + " configuration with hash as label, split by apiserver identity.",
-		}, []string{"apiserver_id_hash", "hash"}),
-		id: Hash(serverID),
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("apiserver_"+what+"_config_controller_"+name, fmt.Sprintf(help, what), labels, nil)
 	}
-	reg.MustRegister(m.reloads, m.last, m.info)
+	m := &Metrics{
+		reloads: desc("automatic_reloads_total",
+			"[BETA] Total number of automatic reloads of %s configuration split by status and apiserver identity.", "status", "apiserver_id_hash"),
+		last: desc("automatic_reload_last_timestamp_seconds",
+			"[BETA] Timestamp of the last automatic reload of %s configuration split by status and apiserver identity.", "status", "apiserver_id_hash"),
+		info: desc("last_config_info",
+			"[ALPHA] Information about the last applied %s configuration with hash as label, split by apiserver identity.", "apiserver_id_hash", "hash"),
+		id:     Hash(serverID),
+		counts: map[string]float64{},
+		times:  map[string]float64{},
+	}
+	reg.MustRegister(m)
 	return m
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	to <- m.reloads
+	to <- m.last
+	to <- m.info
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	m.mu.Lock()
+	counts, times, inForce := maps.Clone(m.counts), maps.Clone(m.times), m.inForce
+	m.mu.Unlock()
+	for _, status := range slices.Sorted(maps.Keys(counts)) {
+		to <- prometheus.MustNewConstMetric(m.reloads, prometheus.CounterValue, counts[status], status, m.id)
+		to <- prometheus.MustNewConstMetric(m.last, prometheus.GaugeValue, times[status], status, m.id)
+	}
+	if inForce != "" {
+		to <- prometheus.MustNewConstMetric(m.info, prometheus.GaugeValue, 1, m.id, inForce)
+	}
 }
 
 // Succeeded counts a reload, after which the text is in force.
 func (m *Metrics) Succeeded(text []byte) {
-	m.reloaded("success")
-	m.InForce(text)
+	m.change(func() {
+		m.reloaded("success")
+		m.inForce = Hash(string(text))
+	})
 }
 
 // Failed counts a reload after which everything is as before.
-func (m *Metrics) Failed() { m.reloaded("failure") }
+func (m *Metrics) Failed() { m.change(func() { m.reloaded("failure") }) }
 
-func (m *Metrics) reloaded(status string) {
+// InForce notes the text of the configuration that counts.
+func (m *Metrics) InForce(text []byte) { m.change(func() { m.inForce = Hash(string(text)) }) }
+
+// change changes the metrics, all at once for who looks.
+func (m *Metrics) change(how func()) {
 	if m != nil {
-		m.reloads.WithLabelValues(status, m.id).Inc()
-		m.last.WithLabelValues(status, m.id).SetToCurrentTime()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		how()
 	}
 }
 
-// InForce notes the text of the configuration that counts.
-func (m *Metrics) InForce(text []byte) {
-	if m != nil {
-		m.info.Reset()
-		m.info.WithLabelValues(m.id, Hash(string(text))).Set(1)
-	}
+// reloaded counts a reload. The lock is held.
+func (m *Metrics) reloaded(status string) {
+	m.counts[status]++
+	m.times[status] = float64(time.Now().UnixNano()) / 1e9
 }
 
 // Hash is how metrics show data; "" if there is none.

@@ -36,6 +36,7 @@ type Watcher struct {
 	What     string        // is watched, in log lines: "authorization config"
 
 	open func() (*fsnotify.Watcher, error)
+	tick func(time.Duration) (ticks <-chan time.Time, stop func())
 
 	mu      sync.Mutex
 	paths   []string
@@ -45,7 +46,7 @@ type Watcher struct {
 
 // New returns a Watcher of files.
 func New(check func(), paths ...string) *Watcher {
-	return &Watcher{Check: check, paths: paths, changed: make(chan struct{}, 1), open: fsnotify.NewWatcher}
+	return &Watcher{Check: check, paths: paths, changed: make(chan struct{}, 1), open: fsnotify.NewWatcher, tick: tick}
 }
 
 // Set makes other files those that are watched. It may be called from Check.
@@ -94,8 +95,8 @@ func (w *Watcher) Run(ctx context.Context) {
 	if interval == 0 {
 		interval = time.Minute
 	}
-	ticks := time.NewTicker(interval)
-	defer ticks.Stop()
+	ticks, stop := w.tick(interval)
+	defer stop()
 	failed := func(err error) { logger.Error("watching "+w.What+" file", "err", err) }
 	notify, err := w.open()
 	var events chan fsnotify.Event
@@ -113,7 +114,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticks.C:
+		case <-ticks:
 		case <-again:
 		case err := <-errs:
 			failed(err)
@@ -128,6 +129,11 @@ func (w *Watcher) Run(ctx context.Context) {
 		w.Check()
 		again = w.wanted()
 	}
+}
+
+func tick(interval time.Duration) (<-chan time.Time, func()) {
+	t := time.NewTicker(interval)
+	return t.C, t.Stop
 }
 
 // follow makes the directories of the paths those that are watched. One that

@@ -105,6 +105,29 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// TestMinute holds that files are looked at once a minute if nothing else is said: at each tick of a clock of a minute.
+func TestMinute(t *testing.T) {
+	calls, ticks := make(chan struct{}), make(chan time.Time)
+	w := New(func() { calls <- struct{}{} }, filepath.Join(t.TempDir(), "missing", "file"))
+	asked := make(chan time.Duration, 1)
+	w.tick = func(d time.Duration) (<-chan time.Time, func()) {
+		asked <- d
+		return ticks, func() {}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); w.Run(ctx) }()
+	if d := <-asked; d != time.Minute {
+		t.Errorf("got a clock of %v", d)
+	}
+	for range 3 {
+		ticks <- time.Now()
+		<-calls
+	}
+	stop()
+	<-done
+}
+
 func TestIntervals(t *testing.T) {
 	calls := make(chan struct{}, 100)
 	w := New(func() { calls <- struct{}{} }, filepath.Join(t.TempDir(), "missing", "file"))
