@@ -55,9 +55,17 @@ func (w *writer) anyType() *types.Type {
 	case 4:
 		return types.NewListType(types.NewListType(w.scalar()))
 	case 5, 6:
-		return w.words.types[w.IntN(len(w.words.types))]
+		return w.known()
 	case 7:
 		return types.NullType
+	}
+	return w.scalar()
+}
+
+// known is the type of a variable or of what is in one.
+func (w *writer) known() *types.Type {
+	if n := len(w.words.types); n > 0 {
+		return w.words.types[w.IntN(n)]
 	}
 	return w.scalar()
 }
@@ -342,7 +350,7 @@ func (w *writer) ranged(depth int) (of *phrase, key, item *types.Type, list bool
 	}
 	item = w.anyType()
 	if w.one(3) {
-		if t := w.words.types[w.IntN(len(w.words.types))]; t.Kind() == types.ListKind {
+		if t := w.known(); t.Kind() == types.ListKind {
 			item = t.Parameters()[0]
 		}
 	}

