@@ -205,7 +205,7 @@ func verbs(t *testing.T, s *testServer, v *kind.Version, media, text string) {
 	if v.Status {
 		do("status", on(c.Patch(types.MergePatchType)).Name("x1").SubResource("status").Body([]byte(`{"metadata":{"labels":{"verb":"status"}}}`)))
 	}
-	do("delete", on(c.Delete()).Name("x1").Body(&metav1.DeleteOptions{}))
+	do("delete", on(c.Delete()).Name("x1").Body(&metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}))
 	if k.Name == "Namespace" { // goes on until its finalizer is taken away
 		finalize(t, s)
 	}

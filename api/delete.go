@@ -167,7 +167,7 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	}
 	held := q.kind.IsNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
 	before := slices.Collect(m.Finalizers())
-	after := finalizersFor(before, o)
+	after := finalizersFor(before, o, q.kind.Builtin != nil && q.kind.Builtin.Orphans)
 	grace, shorter := q.grace(o, m, wasDeleting)
 	if len(after) == 0 && !hooked && !held && grace == 0 {
 		return q.erase(o, m, obj)
@@ -271,8 +271,9 @@ func (q *request) preconditions(o *meta.DeleteOptions, m meta.Object, obj *cache
 
 // finalizersFor are the finalizers of an object whose deletion is asked for in
 // a way: what becomes of its dependents is up to whoever takes the finalizers
-// foregroundDeletion and orphan away. Who says nothing keeps them as they are.
-func finalizersFor(have []string, o *meta.DeleteOptions) []string {
+// foregroundDeletion and orphan away. Who says nothing keeps them as they are, or
+// the dependents, if that is the way of the kind.
+func finalizersFor(have []string, o *meta.DeleteOptions, orphans bool) []string {
 	want := map[string]bool{
 		metav1.FinalizerOrphanDependents: slices.Contains(have, metav1.FinalizerOrphanDependents),
 		metav1.FinalizerDeleteDependents: slices.Contains(have, metav1.FinalizerDeleteDependents),
@@ -284,6 +285,8 @@ func finalizersFor(have []string, o *meta.DeleteOptions) []string {
 	case o.OrphanDependents != nil:
 		want[metav1.FinalizerOrphanDependents] = *o.OrphanDependents
 		want[metav1.FinalizerDeleteDependents] = false
+	case orphans && !want[metav1.FinalizerDeleteDependents]:
+		want[metav1.FinalizerOrphanDependents] = true
 	}
 	var out []string
 	for _, f := range have {

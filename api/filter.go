@@ -41,7 +41,7 @@ func (q *request) newFilter(o *meta.ListOptions) (*filter, error) {
 		f.fields = o.Fields
 		for _, r := range o.Fields.Requirements() {
 			if !selectable(q.v, r.Field) {
-				return nil, status.BadRequest("field label not supported: %s", r.Field)
+				return nil, notSelectable(q.v, r.Field)
 			}
 		}
 		if ns, ok := o.Fields.RequiresExactMatch("metadata.namespace"); ok && q.kind.Namespaced && q.namespace == "" && isSegment(ns) {
@@ -60,6 +60,19 @@ func (q *request) newFilter(o *meta.ListOptions) (*filter, error) {
 
 // isSegment reports whether a name can be a part of a key.
 func isSegment(name string) bool { return name != "" && !strings.Contains(name, "/") }
+
+// notSelectable is the error for a field that selectors may not name, in the words of the kind.
+func notSelectable(v *kind.Version, field string) error {
+	switch k := v.Kind; {
+	case k.Builtin != nil && len(v.SelectableFields) == 0:
+		return status.BadRequest(`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, field)
+	case k.Group == "batch":
+		return status.BadRequest("field label %q not supported for %s", field, k.Name)
+	case k.Group == "resource.k8s.io":
+		return status.BadRequest("field label not supported for %s: %s", v.GVK(), field)
+	}
+	return status.BadRequest("field label not supported: %s", field)
+}
 
 // selectable reports whether field selectors of a version may name a field.
 func selectable(v *kind.Version, label string) bool {

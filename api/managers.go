@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"sync"
 	"sync/atomic"
 
@@ -47,14 +48,26 @@ func (m *managers) sweep(h *Handler) {
 func applyConfig(v *kind.Version) apply.Config {
 	k := v.Kind
 	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name, PreserveUnknown: k.PreserveUnknown}
-	if k.Conversion != nil {
+	if k.Conversion != nil || k.Builtin != nil && k.Builtin.Convert != nil {
 		c.Convert = k.Convert
+	}
+	if k.Builtin != nil && k.Builtin.New != nil {
+		empty := k.Builtin.New(v)
+		empty.GetObjectKind().SetGroupVersionKind(v.GVK())
+		text, err := json.Marshal(empty)
+		if err != nil {
+			panic("BUG: " + err.Error()) // a Go type of the API
+		}
+		c.Empty = text
 	}
 	for _, each := range k.All {
 		if each.Kind != k {
 			continue // stored as a version of another kind
 		}
 		a := apply.Version{Name: each.Name, Schema: each.Structural(), Status: each.Status}
+		if each.Status && k.Builtin != nil && k.Builtin.StatusMetadata {
+			a.Reset = map[string][]string{"": {"status"}, "status": {"spec"}}
+		}
 		if each.Scale != nil {
 			a.Replicas = each.Scale.SpecReplicas
 		}

@@ -46,6 +46,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -78,6 +79,9 @@ type Config struct {
 	// PreserveUnknown says that the kind keeps whatever its schema does not
 	// declare (spec.preserveUnknownFields).
 	PreserveUnknown bool
+	// Empty is an object without content, as JSON, of a kind whose objects always have some members: who creates an object does not
+	// own those that are as they are there. Nil: there are none.
+	Empty []byte
 }
 
 // Manager keeps managedFields for one version of a kind.
@@ -90,6 +94,7 @@ type Manager struct {
 	reset    map[string][]string                                  // of the own version
 	replicas map[string]fieldpath.Path                            // by apiVersion
 	convert  func(object []byte, version string) ([]byte, error)
+	empty    *doc.Doc // nil: nothing
 }
 
 // Options say who writes and where.
@@ -128,6 +133,12 @@ func New(c Config) (*Manager, error) {
 		if v.Name == c.Version {
 			m.own = t
 			m.reset = v.resets()
+		}
+	}
+	if c.Empty != nil {
+		m.empty = new(doc.Doc)
+		if err := doc.Parse(m.empty, c.Empty); err != nil {
+			return nil, fmt.Errorf("empty %s: %w", c.Kind, err)
 		}
 	}
 	if m.own == nil {

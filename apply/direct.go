@@ -57,6 +57,9 @@ func (m *Manager) createDirect(new *doc.Doc, o *Options) bool {
 		return false
 	}
 	w := newWalker(new)
+	if m.empty != nil {
+		return m.createFrom(w, o)
+	}
 	reset := m.reset[o.Subresource]
 	mark := len(w.stack)
 	at := 0
@@ -81,6 +84,20 @@ func (m *Manager) createDirect(new *doc.Doc, o *Options) bool {
 		return true
 	}
 	w.write([]entry{m.newEntry(o, fields)})
+	return true
+}
+
+// createFrom is createDirect where some members are always there.
+func (m *Manager) createFrom(w *walker, o *Options) bool {
+	f, ok := w.compareObjects(m, m.empty, o)
+	if !ok {
+		return false
+	}
+	entries, ok := m.handOver(w, nil, f, o)
+	if !ok {
+		return false
+	}
+	w.write(entries)
 	return true
 }
 

@@ -114,6 +114,9 @@ func (m *Manager) liveValue(live *doc.Doc) value.Value {
 	if live != nil && live.Root().Kind() == doc.Object {
 		return node{live.Root()}
 	}
+	if m.empty != nil {
+		return node{m.empty.Root()}
+	}
 	return value.NewValueInterface(map[string]any{"apiVersion": string(m.version), "kind": m.gvk.Kind})
 }
 

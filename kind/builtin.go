@@ -23,6 +23,10 @@ type Builtin struct {
 	CreateOnUpdate bool
 	// Virtual kinds are not stored: a create is answered, nothing else is served.
 	Virtual bool
+	// Orphans: who deletes an object and does not say what is to become of its dependents keeps them.
+	Orphans bool
+	// StatusMetadata: metadata may be written together with the status.
+	StatusMetadata bool
 	// Listed makes the objects of a kind of which nothing is stored, because they follow from what is served; nil if the kind is
 	// stored. They can be read, and not be watched or written.
 	Listed func(s *Snapshot) []ListedObject

@@ -133,8 +133,9 @@ type Column struct {
 	Priority                        int32
 	JSONPath                        string
 	// Cell is the text of the cell where it is not what stands at JSONPath; in
-	// a column of booleans it is true or false.
-	Cell func(obj doc.Value, now time.Time) string
+	// a column of booleans it is true or false, and if Number is set a number where it looks like one.
+	Cell   func(obj doc.Value, now time.Time) string
+	Number bool
 }
 
 // Selectable is a field that field selectors may name.

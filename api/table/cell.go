@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -51,7 +52,7 @@ const createdAt = "Created At"
 func (c *column) append(b []byte, obj doc.Value, now time.Time) []byte {
 	if c.def.Cell != nil {
 		text := c.def.Cell(obj, now)
-		if c.cell == cellBoolean {
+		if c.cell == cellBoolean || c.def.Number && text != "" && strings.Trim(text, "0123456789") == "" {
 			return append(b, text...)
 		}
 		return appendString(b, text)

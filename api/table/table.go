@@ -4,7 +4,7 @@
 // # Terms
 //
 //   - A column has a name, a type and a JSON path that finds its cell in an
-//     object. The first column is always the name.
+//     object. The first column is the name, unless a built-in kind has it elsewhere.
 //   - A path is simple if it is made of names, indexes and comparisons of a
 //     member with a text; nearly all are. A simple path is followed on the
 //     document itself; any other goes through the library that defines the
@@ -24,6 +24,7 @@
 package table
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,7 @@ const (
 type Table struct {
 	columns []column
 	builtin bool
+	named   bool   // one of the columns is the name: there is no other one
 	meta    string // version of meta.k8s.io of the objects in rows
 }
 
@@ -70,6 +72,7 @@ func New(v *kind.Version) *Table {
 	}
 	t := newTable(columns)
 	t.builtin = v.Kind.Builtin != nil
+	t.named = t.builtin && slices.ContainsFunc(columns, func(c kind.Column) bool { return c.Name == "Name" })
 	for i := range t.columns {
 		t.columns[i].builtin = t.builtin
 	}
@@ -110,8 +113,9 @@ func Columns(v *kind.Version) []metav1.TableColumnDefinition { return New(v).Col
 
 // Columns are the table's columns.
 func (t *Table) Columns() []metav1.TableColumnDefinition {
-	out := []metav1.TableColumnDefinition{
-		{Name: "Name", Type: "string", Format: "name", Description: descriptions["name"]},
+	var out []metav1.TableColumnDefinition
+	if !t.named {
+		out = append(out, metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: descriptions["name"]})
 	}
 	for i := range t.columns {
 		c := &t.columns[i].def
@@ -149,9 +153,13 @@ func (t *Table) In(version string) { t.meta = version }
 // AppendCells appends the cells of obj as a JSON array.
 func (t *Table) AppendCells(b []byte, obj doc.Value, now time.Time) []byte {
 	b = append(b, '[')
-	b = appendString(b, obj.At("metadata", "name").Text())
+	if !t.named {
+		b = appendString(b, obj.At("metadata", "name").Text())
+	}
 	for i := range t.columns {
-		b = append(b, ',')
+		if i > 0 || !t.named {
+			b = append(b, ',')
+		}
 		b = t.columns[i].append(b, obj, now)
 	}
 	return append(b, ']')

@@ -42,7 +42,7 @@ func admissionKinds() []description {
 		kind: "ValidatingWebhookConfiguration", plural: "validatingwebhookconfigurations", columns: webhooks,
 		versions: v1[admissionv1.ValidatingWebhookConfiguration](nil), check: checkWebhooks, complete: true, warnings: warnWebhooks,
 	}, {
-		kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", status: true,
+		kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", status: true, statusKeeps: wholeMetadata,
 		versions: v1[admissionv1.ValidatingAdmissionPolicy](nil), check: checkValidatingPolicy, complete: true, warnings: warnReserved,
 		columns: []kind.Column{
 			size("Validations", "Validations indicates the number of validation rules defined in this configuration", []string{"spec", "validations"}),

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/keelson-io/keelson/doc"
@@ -16,14 +17,14 @@ import (
 // This file describes the kinds that run pods.
 
 func appsKinds() []description {
-	deployment, stateful := appsv1.DeploymentStatus{}.SwaggerDoc(), appsv1.StatefulSetStatus{}.SwaggerDoc()
+	deployment := appsv1.DeploymentStatus{}.SwaggerDoc()
 	return []description{{
 		group: "apps", kind: "Deployment", plural: "deployments", short: []string{"deploy"}, categories: all,
-		versions: v1[appsv1.Deployment](fillDeployment), status: true, generation: true, scale: newScale(),
+		versions: v1[appsv1.Deployment](fillDeployment), status: true, statusKeeps: []string{"labels"}, generation: true, scale: newScale(),
 		columns: append([]kind.Column{
 			ratio("Ready", "Number of the pod with ready state", []string{"status", "readyReplicas"}, []string{"spec", "replicas"}),
-			cell("Up-to-date", deployment["updatedReplicas"], numberAt("status", "updatedReplicas")),
-			cell("Available", deployment["availableReplicas"], numberAt("status", "availableReplicas")),
+			counted("Up-to-date", deployment["updatedReplicas"], numberAt("status", "updatedReplicas")),
+			counted("Available", deployment["availableReplicas"], numberAt("status", "availableReplicas")),
 			ageColumn(),
 		}, templateColumns(appsv1.DeploymentSpec{}.SwaggerDoc()["selector"])...),
 		check: checkWorkload("deployment", "Always"),
@@ -34,9 +35,9 @@ func appsKinds() []description {
 		check: checkWorkload("deployment", "Always"),
 	}, {
 		group: "apps", kind: "StatefulSet", plural: "statefulsets", short: []string{"sts"}, categories: all,
-		versions: v1[appsv1.StatefulSet](fillStatefulSet), status: true, generation: true, scale: newScale(),
+		versions: v1[appsv1.StatefulSet](fillStatefulSet), name: validation.NameIsDNSLabel, status: true, generation: true, scale: newScale(),
 		columns: append([]kind.Column{
-			ratio("Ready", stateful["readyReplicas"], []string{"status", "readyReplicas"}, []string{"spec", "replicas"}),
+			ratio("Ready", "Number of the pod with ready state", []string{"status", "readyReplicas"}, []string{"spec", "replicas"}),
 			ageColumn(),
 		}, containerColumns("spec", "template", "spec")...),
 		check: both(checkWorkload("statefulset", "Always"), onlyMay(statefulSetMay,
@@ -51,7 +52,7 @@ func appsKinds() []description {
 		versions: v1[appsv1.ControllerRevision](nil),
 		columns: []kind.Column{
 			cell("Controller", "Controller of the object", controllerOf),
-			at("Revision", "string", ".revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]),
+			counted("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"], numberAt("revision")),
 			ageColumn(),
 		},
 	}}
@@ -60,7 +61,7 @@ func appsKinds() []description {
 func batchKinds() []description {
 	cron := batchv1.CronJobSpec{}.SwaggerDoc()
 	return []description{{
-		group: "batch", kind: "Job", plural: "jobs", categories: all,
+		group: "batch", kind: "Job", plural: "jobs", categories: all, orphans: true,
 		versions: v1[batchv1.Job](fillJob), status: true, generation: true,
 		fields: []kind.Selectable{numberField("status.successful")},
 		columns: append([]kind.Column{
@@ -102,27 +103,29 @@ func numberAt(path ...string) func(doc.Value) string {
 // replicaColumns are those of kinds that keep a number of pods.
 func replicaColumns() []kind.Column {
 	spec, status := appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()
-	return append([]kind.Column{
-		cell("Desired", spec["replicas"], numberAt("spec", "replicas")),
-		cell("Current", status["replicas"], numberAt("status", "replicas")),
-		cell("Ready", status["readyReplicas"], numberAt("status", "readyReplicas")),
-		ageColumn(),
-	}, templateColumns(spec["selector"])...)
+	counts := integers(
+		counted("Desired", spec["replicas"], numberAt("spec", "replicas")),
+		counted("Current", status["replicas"], numberAt("status", "replicas")),
+		counted("Ready", status["readyReplicas"], numberAt("status", "readyReplicas")),
+	)
+	return append(append(counts, ageColumn()), templateColumns(spec["selector"])...)
 }
 
 func daemonSetColumns() []kind.Column {
 	status := appsv1.DaemonSetStatus{}.SwaggerDoc()
 	own := func(name, member string) kind.Column {
-		return cell(name, status[member], numberAt("status", member))
+		return counted(name, status[member], numberAt("status", member))
 	}
-	return append([]kind.Column{
+	counts := integers(
 		own("Desired", "desiredNumberScheduled"), own("Current", "currentNumberScheduled"), own("Ready", "numberReady"),
 		own("Up-to-date", "updatedNumberScheduled"), own("Available", "numberAvailable"),
+	)
+	return append(append(counts,
 		cell("Node Selector", "NodeSelector is a selector which must be true for the pod to fit on a node.", func(obj doc.Value) string {
 			return mapText(obj.At("spec", "template", "spec", "nodeSelector"), "<none>")
 		}),
 		ageColumn(),
-	}, templateColumns(appsv1.DaemonSetSpec{}.SwaggerDoc()["selector"])...)
+	), templateColumns(appsv1.DaemonSetSpec{}.SwaggerDoc()["selector"])...)
 }
 
 // controllerOf names the owner that controls an object.

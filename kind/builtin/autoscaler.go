@@ -212,6 +212,13 @@ func noted(h *autoscalingv1.HorizontalPodAutoscaler, name string, into any) bool
 	return ok && json.Unmarshal([]byte(text), into) == nil
 }
 
+// fillFirstAutoscaler: what v2 has a default for, v1 has one for, too.
+func fillFirstAutoscaler(h *autoscalingv1.HorizontalPodAutoscaler) {
+	if _, ok := h.Annotations[metricsAnnotation]; !ok {
+		orDefault(&h.Spec.TargetCPUUtilizationPercentage, defaultUtilization)
+	}
+}
+
 // busyness is the metric that v1 has a field for.
 func busyness(percent int32) autoscalingv2.MetricSpec {
 	return autoscalingv2.MetricSpec{

@@ -23,7 +23,7 @@ func certificateKinds() []description {
 		columns: []kind.Column{orNone("SignerName", bundle["signerName"], "<none>", "spec", "signerName")},
 		check:   both(immutable("spec", "signerName"), checkBundle),
 	}, {
-		group: group, kind: "PodCertificateRequest", plural: "podcertificaterequests", versioned: true, status: true,
+		group: group, kind: "PodCertificateRequest", plural: "podcertificaterequests", versioned: true, status: true, statusKeeps: wholeMetadata,
 		versions: v1[certificatesv1.PodCertificateRequest](nil),
 		fields:   []kind.Selectable{kind.NewSelectable(".spec.signerName"), kind.NewSelectable(".spec.podName"), kind.NewSelectable(".spec.nodeName")},
 		columns: []kind.Column{

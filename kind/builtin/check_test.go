@@ -73,7 +73,7 @@ func TestDefaults(t *testing.T) {
 		{where(), "apps", "replicasets", deployText, `{"replicas":1,` + selector + `,` + template + `}`},
 		{where(), "apps", "statefulsets", deployText, `{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain","whenScaled":"Retain"},` +
 			`"podManagementPolicy":"OrderedReady","replicas":1,"revisionHistoryLimit":10,` + selector + `,"serviceName":"",` + template +
-			`,"updateStrategy":{"rollingUpdate":{"partition":0},"type":"RollingUpdate"}}`},
+			`,"updateStrategy":{"rollingUpdate":{"maxUnavailable":1,"partition":0},"type":"RollingUpdate"}}`},
 		{where(), "apps", "daemonsets", deployText, `{"revisionHistoryLimit":10,` + selector + `,` + template +
 			`,"updateStrategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1},"type":"RollingUpdate"}}`},
 		{where(), "", "services", `spec: {ports: [{port: 80}]}`, `{"internalTrafficPolicy":"Cluster","ports":[{"port":80,"protocol":"TCP","targetPort":80}],` +
@@ -136,7 +136,10 @@ func TestChecks(t *testing.T) {
 		{where(), "", "persistentvolumeclaims", strings.Replace(claimText, "spec: {", "spec: {storageClassName: s, ", 1), claimText, "spec: Forbidden: spec is immutable after creation except resources.requests"},
 		{where(), "", "services", `spec: {}`, "", "spec.ports: Required value"},
 		{where(), "", "services", `spec: {ports: [{port: 1}, {port: 2}]}`, "", "spec.ports[0].name: Required value"},
-		{where(), "", "services", `{metadata: {name: 1x}, spec: {ports: [{port: 1}]}}`, "", "a DNS-1035 label must consist of"},
+		{where(), "", "services", `{metadata: {name: 1x}, spec: {ports: [{port: 1}]}}`, "", ""},
+		{where(), "", "services", `{metadata: {name: a.x}, spec: {ports: [{port: 1}]}}`, "", "must not contain dots"},
+		{where(), "apps", "statefulsets", strings.Replace("{metadata: {name: a.x}, "+deployText+"}", "spec: {", "spec: {", 1), "", "must not contain dots"},
+		{where(), "", "events", `{metadata: {name: A_b}, involvedObject: {namespace: default}}`, "", ""},
 		{where(), "", "configmaps", `data: {"a b": c}`, "", `data[a b]: Invalid value: "a b"`},
 		{where(), "", "configmaps", `{immutable: true, data: {a: c}}`, `{immutable: true, data: {a: b}}`, "data: Forbidden: field is immutable when `immutable` is set"},
 		{where(), "", "configmaps", `{data: {a: b}}`, `{immutable: true, data: {a: b}}`, "immutable: Forbidden: field is immutable when `immutable` is set"},

@@ -51,9 +51,24 @@ func createdColumn() kind.Column {
 	return at("Created At", "date", ".metadata.creationTimestamp", kind.AgeColumn().Description)
 }
 
+// counted is a column of numbers.
+func counted(name, description string, text func(obj doc.Value) string) kind.Column {
+	c := cell(name, description, text)
+	c.Number = true
+	return c
+}
+
+// integers makes columns ones that say that they are of numbers.
+func integers(columns ...kind.Column) []kind.Column {
+	for i := range columns {
+		columns[i].Type = "integer"
+	}
+	return columns
+}
+
 // size is a column of how many there are of something.
 func size(name, description string, paths ...[]string) kind.Column {
-	return cell(name, description, func(obj doc.Value) string {
+	return counted(name, description, func(obj doc.Value) string {
 		n := 0
 		for _, p := range paths {
 			n += obj.At(p...).Len()

@@ -35,10 +35,6 @@ func coreKinds() []description {
 		kind: "ServiceAccount", plural: "serviceaccounts", short: []string{"sa"},
 		versions: v1[corev1.ServiceAccount](nil),
 		parts:    []part{{"token", tokenRequest()}},
-		columns: []kind.Column{
-			size("Secrets", corev1.ServiceAccount{}.SwaggerDoc()["secrets"], []string{"secrets"}),
-			ageColumn(),
-		},
 	}}
 }
 

@@ -3,7 +3,7 @@ package builtin
 // This file holds the defaults that depend on nothing but where they stand.
 
 // defaults are by field, as JSON. They come on top of those that the published
-// schemas have.
+// schemas have; "" takes one away that Kubernetes does not print.
 var defaults = map[string]string{
 	"admissionregistration.v1.MatchResources.matchPolicy":                  `"Equivalent"`,
 	"admissionregistration.v1.MatchResources.namespaceSelector":            `{}`,
@@ -72,6 +72,7 @@ var defaults = map[string]string{
 	"core.v1.Probe.timeoutSeconds":                               `1`,
 	"core.v1.ProjectedVolumeSource.defaultMode":                  `420`,
 	"core.v1.Secret.type":                                        `"Opaque"`,
+	"core.v1.ReplicationControllerSpec.minReadySeconds":          "",
 	"core.v1.SecretVolumeSource.defaultMode":                     `420`,
 	"core.v1.ServiceAccountTokenProjection.expirationSeconds":    `3600`,
 	"core.v1.ServiceSpec.sessionAffinity":                        `"None"`,
@@ -85,13 +86,14 @@ var defaults = map[string]string{
 
 	"scheduling.v1.PriorityClass.preemptionPolicy": `"PreemptLowerPriority"`,
 
-	"storage.v1.CSIDriverSpec.attachRequired":       `true`,
-	"storage.v1.CSIDriverSpec.fsGroupPolicy":        `"ReadWriteOnceWithFSType"`,
-	"storage.v1.CSIDriverSpec.podInfoOnMount":       `false`,
-	"storage.v1.CSIDriverSpec.requiresRepublish":    `false`,
-	"storage.v1.CSIDriverSpec.seLinuxMount":         `false`,
-	"storage.v1.CSIDriverSpec.storageCapacity":      `false`,
-	"storage.v1.CSIDriverSpec.volumeLifecycleModes": `["Persistent"]`,
-	"storage.v1.StorageClass.reclaimPolicy":         `"Delete"`,
-	"storage.v1.StorageClass.volumeBindingMode":     `"Immediate"`,
+	"storage.v1.CSIDriverSpec.attachRequired":                `true`,
+	"storage.v1.CSIDriverSpec.fsGroupPolicy":                 `"ReadWriteOnceWithFSType"`,
+	"storage.v1.CSIDriverSpec.podInfoOnMount":                `false`,
+	"storage.v1.CSIDriverSpec.preventPodSchedulingIfMissing": `false`,
+	"storage.v1.CSIDriverSpec.requiresRepublish":             `false`,
+	"storage.v1.CSIDriverSpec.seLinuxMount":                  `false`,
+	"storage.v1.CSIDriverSpec.storageCapacity":               `false`,
+	"storage.v1.CSIDriverSpec.volumeLifecycleModes":          `["Persistent"]`,
+	"storage.v1.StorageClass.reclaimPolicy":                  `"Delete"`,
+	"storage.v1.StorageClass.volumeBindingMode":              `"Immediate"`,
 }

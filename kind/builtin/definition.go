@@ -135,6 +135,12 @@ func (l *library) schema(name string, merge bool) *structural.Schema {
 		return &structural.Schema{Type: "string", Format: "quantity"}
 	case "io.k8s.apimachinery.pkg.util.intstr.IntOrString":
 		return &structural.Schema{IntOrString: true}
+	case "io.k8s.apimachinery.pkg.runtime.RawExtension":
+		s := &structural.Schema{Type: "object", Preserve: true}
+		if merge {
+			s.MapType = "atomic"
+		}
+		return s
 	case metaPrefix + "Time", metaPrefix + "MicroTime":
 		return &structural.Schema{Type: "string", Format: "date-time", Nullable: true}
 	}
@@ -200,7 +206,9 @@ func (l *library) member(in, d *definition, at, name string, merge bool) *struct
 	s := l.node(d, at, merge)
 	if text, ok := defaults[at]; ok {
 		c := *s
-		c.Default = []byte(text)
+		if c.Default = []byte(text); text == "" {
+			c.Default = nil
+		}
 		return &c
 	}
 	if slices.Contains(in.Required, name) && d.Default == nil && !s.Nullable {

@@ -18,7 +18,7 @@ func deviceKinds() []description {
 	all := []description{{
 		kind: "DeviceClass", plural: "deviceclasses", cluster: true, generation: true, versions: v1[resourcev1.DeviceClass](nil),
 	}, {
-		kind: "ResourceClaim", plural: "resourceclaims", status: true,
+		kind: "ResourceClaim", plural: "resourceclaims", status: true, statusKeeps: wholeMetadata,
 		versions: v1(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec) }),
 		columns:  []kind.Column{cell("State", "A summary of the current state (allocated, pending, reserved, etc.).", claimState), ageColumn()},
 		check:    immutable("spec"),
@@ -44,7 +44,7 @@ func deviceKinds() []description {
 		},
 		check: both(immutable("spec", "pool", "name"), both(immutable("spec", "driver"), immutable("spec", "nodeName"))),
 	}, {
-		kind: "DeviceTaintRule", plural: "devicetaintrules", cluster: true, status: true, generation: true,
+		kind: "DeviceTaintRule", plural: "devicetaintrules", cluster: true, status: true, statusKeeps: wholeMetadata, generation: true,
 		versions: v1(func(r *resourcev1.DeviceTaintRule) { fillTaint(&r.Spec.Taint) }),
 		columns: []kind.Column{
 			cell("Key", taint["key"], textAt("spec", "taint", "key")),

@@ -26,10 +26,10 @@ const eventTTL = time.Hour
 func eventKinds(lib *library) []*kind.Kind {
 	desc := description{
 		kind: "Event", plural: "events", short: []string{"ev"}, createOnUpdate: true, ttl: eventTTL,
-		versions: v1[corev1.Event](nil),
-		fields:   eventFields("involvedObject", "reportingComponent", sourceOf),
-		columns:  eventColumns("involvedObject", "source", "message", "firstTimestamp", "lastTimestamp", "count"),
-		check:    checkEvent, convert: convertEvent,
+		versions: v1[corev1.Event](nil), name: segment,
+		fields:  eventFields("involvedObject", "reportingComponent", sourceOf),
+		columns: eventColumns("involvedObject", "source", "message", "firstTimestamp", "lastTimestamp", "count"),
+		check:   checkEvent, convert: convertEvent,
 	}
 	core := newKind(lib, desc)
 	desc.group = "events.k8s.io"
@@ -78,7 +78,7 @@ func eventColumns(object, source, note, first, last, count string) []kind.Column
 		wide(cell("Source", docs["source"], func(obj doc.Value) string { return eventSource(obj, source) })),
 		{Name: "Message", Type: "string", JSONPath: "." + note, Description: docs["message"]},
 		wide(timed("First Seen", docs["firstTimestamp"], func(obj doc.Value, now time.Time) string { return firstSeen(obj, first, now) })),
-		wide(cell("Count", docs["count"], func(obj doc.Value) string { return eventCount(obj, count) })),
+		wide(counted("Count", docs["count"], func(obj doc.Value) string { return eventCount(obj, count) })),
 		wide(kind.Column{Name: "Name", Type: "string", JSONPath: ".metadata.name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}),
 	}
 }

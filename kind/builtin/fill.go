@@ -148,6 +148,7 @@ func fillStatefulSet(s *appsv1.StatefulSet) {
 	}
 	if u.Type == appsv1.RollingUpdateStatefulSetStrategyType && u.RollingUpdate != nil {
 		orDefault(&u.RollingUpdate.Partition, 0)
+		orDefault(&u.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
 	}
 	for i := range s.Spec.VolumeClaimTemplates {
 		c := &s.Spec.VolumeClaimTemplates[i]
@@ -166,6 +167,7 @@ func fillJob(j *batchv1.Job) {
 	orDefault(&j.Spec.Parallelism, 1)
 	orDefault(&j.Spec.CompletionMode, batchv1.NonIndexedCompletion)
 	orDefault(&j.Spec.Suspend, false)
+	orDefault(&j.Spec.ManualSelector, false)
 	if j.Spec.BackoffLimitPerIndex != nil {
 		orDefault(&j.Spec.BackoffLimit, 1<<31-1)
 	}

@@ -23,7 +23,7 @@ func flowKinds() []description {
 		kind: "FlowSchema", plural: "flowschemas", versions: v1(fillFlowSchema),
 		columns: []kind.Column{
 			cell("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"], textAt("spec", "priorityLevelConfiguration", "name")),
-			cell("MatchingPrecedence", schema["matchingPrecedence"], numberAt("spec", "matchingPrecedence")),
+			counted("MatchingPrecedence", schema["matchingPrecedence"], numberAt("spec", "matchingPrecedence")),
 			orNone("DistinguisherMethod", schema["distinguisherMethod"], "<none>", "spec", "distinguisherMethod", "type"),
 			ageColumn(),
 			cell("MissingPL", "references a broken or non-existent PriorityLevelConfiguration", func(obj doc.Value) string {
@@ -48,7 +48,7 @@ func flowKinds() []description {
 	}}
 	for i := range all {
 		d := &all[i]
-		d.group, d.cluster, d.status, d.generation = "flowcontrol.apiserver.k8s.io", true, true, true
+		d.group, d.cluster, d.status, d.statusKeeps, d.generation = "flowcontrol.apiserver.k8s.io", true, true, wholeMetadata, true
 		d.warnings = func(_, _ *doc.Doc) []string { return []string{noFairness} }
 	}
 	return all

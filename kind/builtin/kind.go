@@ -58,9 +58,16 @@ type description struct {
 	complete bool
 	warnings func(new, old *doc.Doc) []string
 	convert  func(text []byte, to *kind.Version) ([]byte, error)
-	grace    func(d *doc.Doc, asked *int64) int64
-	ttl      time.Duration
+	// statusKeeps are members of metadata that a write of the status does not change; nil: none.
+	statusKeeps []string
+	orphans     bool   // who deletes an object and does not say what is to become of its dependents keeps them
+	deprecated  string // what everybody is told who uses the kind
+	grace       func(d *doc.Doc, asked *int64) int64
+	ttl         time.Duration
 }
+
+// wholeMetadata are the members of metadata that clients write.
+var wholeMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
 
 // checker finds what is wrong with an object; old is nil on create.
 type checker func(v *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList
@@ -103,8 +110,8 @@ type builtin struct {
 	lib  *library
 	made *kind.Kind
 	by   map[*kind.Version]*version
-	// fresh is the status of an object that has not got one yet, as JSON.
-	fresh func() []byte
+	// fresh is the status of an object that has not got one yet, as JSON, by apiVersion.
+	fresh func() map[string][]byte
 }
 
 // definitionOf is the name of the definition of a kind.
@@ -139,6 +146,8 @@ func newKind(lib *library, desc description) *builtin {
 		AllowUnconditionalUpdate: !desc.versioned,
 		CreateOnUpdate:           desc.createOnUpdate,
 		Virtual:                  desc.virtual,
+		Orphans:                  desc.orphans,
+		StatusMetadata:           desc.statusKeeps == nil || len(desc.statusKeeps) < len(wholeMetadata),
 		Subresources:             desc.subresources,
 		New:                      func(v *kind.Version) runtime.Object { return b.by[v].new() },
 		Decode:                   b.decode,
@@ -173,7 +182,7 @@ func (b *builtin) version(k *kind.Kind, desc *version) *kind.Version {
 	}
 	v := &kind.Version{
 		Kind: k, Name: desc.name, Served: true, Status: b.status, Scale: b.scale,
-		Columns: b.columns, SelectableFields: b.fields,
+		Columns: b.columns, SelectableFields: b.fields, Deprecated: b.deprecated != "", Warning: b.deprecated,
 		Structural: sync.OnceValue(func() *structural.Schema { return b.lib.object(name, true) }),
 		Definition: name,
 		Published:  func() (map[string]json.RawMessage, error) { return published(roots...) },
@@ -186,23 +195,30 @@ func (b *builtin) version(k *kind.Kind, desc *version) *kind.Version {
 	return v
 }
 
-// freshStatus is what the schema makes of an object without a status.
-func (b *builtin) freshStatus() []byte {
-	d := doc.Get()
-	defer d.Release()
-	if _, err := b.made.Storage.Schema.Decode(d, []byte("{}")); err != nil {
-		panic("BUG: " + err.Error())
+// freshStatus is what the schemas make of objects without a status.
+func (b *builtin) freshStatus() map[string][]byte {
+	out := map[string][]byte{}
+	for v, desc := range b.by {
+		text, err := json.Marshal(desc.new())
+		if err != nil {
+			panic("BUG: " + err.Error()) // a Go type of the API
+		}
+		d := doc.Get()
+		if _, err := v.Schema.Decode(d, text); err != nil {
+			panic("BUG: " + err.Error())
+		}
+		if s := d.Root().Get("status"); s.Exists() {
+			out[v.APIVersion()] = s.AppendJSON(nil)
+		}
+		d.Release()
 	}
-	if s := d.Root().Get("status"); s.Exists() {
-		return s.AppendJSON(nil)
-	}
-	return nil
+	return out
 }
 
 // prepareCreate takes away what is not the client's to set.
 func (b *builtin) prepareCreate(d *doc.Doc) {
 	if b.status && !b.keepStatus {
-		setJSON(d, b.fresh(), "status")
+		setJSON(d, b.fresh()[d.Root().Get("apiVersion").Text()], "status")
 	}
 	if b.generation {
 		meta.Object{Doc: d}.SetGeneration(1)
@@ -236,6 +252,9 @@ func (b *builtin) prepareUpdate(new, old *doc.Doc, scope schema.Scope) {
 			if name != "status" && name != "metadata" {
 				kind.Keep(new, old, name)
 			}
+		}
+		for _, name := range b.statusKeeps {
+			kind.Keep(new, old, "metadata", name)
 		}
 		return
 	case b.status:

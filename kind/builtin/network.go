@@ -26,7 +26,7 @@ func networkKinds() []description {
 	service := corev1.ServiceSpec{}.SwaggerDoc()
 	return []description{{
 		kind: "Service", plural: "services", short: []string{"svc"}, categories: all, prefix: "services/specs",
-		versions: v1[corev1.Service](fillService), status: true, createOnUpdate: true, name: validation.NameIsDNS1035Label,
+		versions: v1[corev1.Service](fillService), status: true, createOnUpdate: true, name: validation.NameIsDNSLabel,
 		fields: []kind.Selectable{kind.NewSelectable(".spec.clusterIP"), kind.NewSelectable(".spec.type")},
 		columns: []kind.Column{
 			at("Type", "string", ".spec.type", service["type"]),
@@ -42,10 +42,8 @@ func networkKinds() []description {
 	}, {
 		kind: "Endpoints", plural: "endpoints", singular: "endpoints", short: []string{"ep"}, prefix: "services/endpoints",
 		versions: v1[endpoints](nil), createOnUpdate: true,
-		columns: []kind.Column{cell("Endpoints", endpoints{}.SwaggerDoc()["subsets"], endpointsCell), ageColumn()},
-		warnings: func(_, _ *doc.Doc) []string {
-			return []string{"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
-		},
+		columns:    []kind.Column{cell("Endpoints", endpoints{}.SwaggerDoc()["subsets"], endpointsCell), ageColumn()},
+		deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 	}, {
 		group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices", generation: true,
 		versions: v1[discoveryv1.EndpointSlice](nil),
@@ -133,7 +131,7 @@ func networkKinds() []description {
 		},
 	}, {
 		group: "networking.k8s.io", kind: "ServiceCIDR", plural: "servicecidrs", cluster: true, status: true, generation: true,
-		versions: v1[networkingv1.ServiceCIDR](nil),
+		versions: v1[networkingv1.ServiceCIDR](nil), statusKeeps: wholeMetadata,
 		columns: []kind.Column{
 			cell("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"], func(obj doc.Value) string {
 				return strings.Join(texts(obj.At("spec", "cidrs")), ",")

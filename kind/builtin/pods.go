@@ -41,7 +41,7 @@ func podKinds() []description {
 				return mapText(obj.At("template", "metadata", "labels"), "<none>")
 			})),
 	}, {
-		kind: "ReplicationController", plural: "replicationcontrollers", short: []string{"rc"}, categories: all,
+		orphans: true, kind: "ReplicationController", plural: "replicationcontrollers", short: []string{"rc"}, categories: all,
 		prefix: "controllers", versions: v1[corev1.ReplicationController](fillReplicationController),
 		status: true, generation: true, scale: newScale(),
 		fields: []kind.Selectable{numberField("status.replicas")}, columns: replicaColumns(),
@@ -60,7 +60,7 @@ func podKinds() []description {
 		},
 	}, {
 		kind: "LimitRange", plural: "limitranges", short: []string{"limits"},
-		versions: v1[corev1.LimitRange](fillLimitRange), columns: []kind.Column{createdColumn()},
+		versions: v1[corev1.LimitRange](fillLimitRange), createOnUpdate: true, columns: []kind.Column{createdColumn()},
 	}}
 }
 

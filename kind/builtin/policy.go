@@ -28,7 +28,7 @@ func policyKinds() []description {
 		columns: []kind.Column{
 			orNone("Min Available", "The minimum number of pods that must be available.", "N/A", "spec", "minAvailable"),
 			orNone("Max Unavailable", "The maximum number of pods that may be unavailable.", "N/A", "spec", "maxUnavailable"),
-			cell("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time.", numberAt("status", "disruptionsAllowed")),
+			integers(counted("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time.", numberAt("status", "disruptionsAllowed")))[0],
 			ageColumn(),
 		},
 		check: func(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
@@ -40,7 +40,7 @@ func policyKinds() []description {
 		},
 	}, {
 		group: "autoscaling", kind: "HorizontalPodAutoscaler", plural: "horizontalpodautoscalers", short: []string{"hpa"}, categories: all,
-		versions: []version{versionOf(fillAutoscaler, "v2"), versionOf[autoscalingv1.HorizontalPodAutoscaler](nil, "v1")}, status: true, convert: convertAutoscaler,
+		versions: []version{versionOf(fillAutoscaler, "v2"), versionOf(fillFirstAutoscaler, "v1")}, status: true, generation: true, convert: convertAutoscaler,
 		columns: []kind.Column{
 			cell("Reference", scaler["scaleTargetRef"], func(obj doc.Value) string {
 				ref := obj.At("spec", "scaleTargetRef")
@@ -48,8 +48,8 @@ func policyKinds() []description {
 			}),
 			cell("Targets", scaler["metrics"], scalerTargets),
 			cell("MinPods", scaler["minReplicas"], func(obj doc.Value) string { return either(textOf(obj.At("spec", "minReplicas")), "<unset>") }),
-			cell("MaxPods", scaler["maxReplicas"], numberAt("spec", "maxReplicas")),
-			cell("Replicas", autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()["currentReplicas"], numberAt("status", "currentReplicas")),
+			counted("MaxPods", scaler["maxReplicas"], numberAt("spec", "maxReplicas")),
+			counted("Replicas", autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()["currentReplicas"], numberAt("status", "currentReplicas")),
 			ageColumn(),
 		},
 		check: func(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
@@ -59,7 +59,7 @@ func policyKinds() []description {
 		group: "scheduling.k8s.io", kind: "PriorityClass", plural: "priorityclasses", short: []string{"pc"}, cluster: true, generation: true,
 		versions: v1[schedulingv1.PriorityClass](nil),
 		columns: []kind.Column{
-			cell("Value", class["value"], numberAt("value")),
+			counted("Value", class["value"], numberAt("value")),
 			cell("Global-Default", class["globalDefault"], truthAt("globalDefault")),
 			ageColumn(),
 			at("PreemptionPolicy", "string", ".preemptionPolicy", class["preemptionPolicy"]),

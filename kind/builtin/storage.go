@@ -36,7 +36,7 @@ func storageKinds() []description {
 		check: checkStorageClass,
 	}, {
 		group: "storage.k8s.io", kind: "VolumeAttachment", plural: "volumeattachments", cluster: true, versioned: true,
-		versions: v1[storagev1.VolumeAttachment](nil), status: true,
+		versions: v1[storagev1.VolumeAttachment](nil), status: true, statusKeeps: wholeMetadata,
 		columns: []kind.Column{
 			at("Attacher", "string", ".spec.attacher", attachment["attacher"]),
 			at("PV", "string", ".spec.source.persistentVolumeName", attachment["source"]),
