@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -249,8 +250,15 @@ func TestEscape(t *testing.T) {
 			t.Errorf("Unescape(%q) = %q, %t", got, back, backOK)
 		}
 	}
-	if _, ok := Unescape("a__nonsense__b"); ok {
-		t.Error("an unknown escape sequence is accepted")
+	for _, name := range []string{"a__nonsense__b", "__if__x", "x__if__", "__if____dot__"} {
+		if back, ok := Unescape(name); ok {
+			t.Errorf("Unescape(%q) = %q", name, back)
+		}
+	}
+	for _, word := range strings.Fields("true false null in as break const continue else for function if import let loop package namespace return var void while") {
+		if escaped, ok := Escape(word); escaped != "__"+word+"__" || !ok {
+			t.Errorf("Escape(%q) = %q, %t", word, escaped, ok)
+		}
 	}
 }
 
@@ -310,5 +318,26 @@ func TestFarIndex(t *testing.T) {
 	a := Activation{Self: f.doc}
 	if v, _, err := p.Eval(context.Background(), &a, 100); err == nil || err.Error() != "index out of bounds: 4294967296" {
 		t.Errorf("got %v, %v", v, err)
+	}
+}
+
+// TestNulls holds that a member of an object that is null is not there, however it
+// is reached, and that a value of a map that is null is there.
+func TestNulls(t *testing.T) {
+	f := newFixture(t, testEnv(t), `{type: object, properties: {
+		v: {type: string, nullable: true}, o: {type: object, properties: {v: {type: string, nullable: true}}},
+		l: {type: array, items: {type: object, properties: {v: {type: string, nullable: true}}}},
+		m: {type: object, additionalProperties: {type: string, nullable: true}}}}`, `{v: null, o: {v: null}, l: [{v: null}], m: {k: null}}`)
+	for expr, want := range map[string]bool{
+		"has(self.v)": false, "has(self.o.v)": false, "has(self.l[0].v)": false, "self.?v.hasValue()": false, "self.?o.?v.hasValue()": false,
+		"self.?o.v.hasValue()": false, "self.l[0].?v.hasValue()": false, "self.l.exists(x, has(x.v))": false, "self.l[?0].v.hasValue()": false,
+		"has(self.m.k)": true, "'k' in self.m": true, "self.m.size() == 1": true,
+		"self.v == 'a' || true": true, "self.l[0].v == 'a' || true": true,
+	} {
+		for _, shaped := range []bool{true, false} {
+			if got := f.outcome(t, expr, shaped); !strings.Contains(got, "value=bool "+strconv.FormatBool(want)) {
+				t.Errorf("%s (shaped %t): got %s, want %t", expr, shaped, got, want)
+			}
+		}
 	}
 }

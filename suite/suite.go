@@ -159,6 +159,9 @@ func Parse(name string, text []byte, read func(path string) ([]byte, error)) (*S
 		if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
 			return nil, fmt.Errorf("%s: %s: got %s, want %s", name, wrong.Field, wrong.Value, wrong.Type)
 		}
+		if !IsSuite(text) {
+			return nil, fmt.Errorf("%s: no suite: it has no cases", name)
+		}
 		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	s := &Suite{File: name, text: text, root: new(yaml.Node)}

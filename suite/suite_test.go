@@ -36,6 +36,18 @@ func parse(t testing.TB, text string) (*Suite, error) {
 	return s, err
 }
 
+// TestNoSuite says of a file that is something else what it lacks, not which of its keys comes first.
+func TestNoSuite(t *testing.T) {
+	for text, want := range map[string]string{
+		"apiVersion: v1\nkind: ConfigMap": "a.yaml: no suite: it has no cases",
+		"cases: []\nkind: x":              `a.yaml: unknown field "kind"`,
+	} {
+		if _, err := Parse("a.yaml", []byte(text), nil); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestUpdateThroughAnotherVersion(t *testing.T) {
 	k, err := NewKinds([]byte(twoVersions))
 	if err != nil {

@@ -39,7 +39,7 @@ func writePage(out io.Writer, cmd *cobra.Command) {
 	var commands strings.Builder
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() || c.Name() == "help" {
-			fmt.Fprintf(&commands, "%-*s  %s\n", cmd.NamePadding(), c.Name(), c.Short)
+			fmt.Fprintf(&commands, "%-*s  %s\n", c.NamePadding(), c.Name(), c.Short)
 		}
 	}
 	section("COMMANDS", commands.String())

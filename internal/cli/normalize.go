@@ -33,7 +33,7 @@ func newNormalizeCommand() *cobra.Command {
 		Short: "Print objects as the server would store them: pruned and defaulted",
 		Long: `Normalize prints custom resources as the server would store them: fields that the schema does not declare are dropped, nulls that
 it does not allow are dropped or replaced by their defaults, defaults are filled in. What was dropped or replaced is said on
-standard error, with the file and the path.
+standard error, with the file and the path. Objects stay in the version that they are written in.
 
 OBJECT is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. The definitions of their kinds
 are named with -f; built-in kinds need none. Objects are neither validated nor changed by policies: "keelson validate" and "keelson

@@ -58,7 +58,8 @@ Other documents are passed over. What the server does not take of these gets a v
 
 With --old, an object is checked as an update of the object of the same kind, namespace and name in those files, which need not be
 valid: transition rules, immutable fields and ratcheting count then. Objects that are not there are checked as new ones. With
---subresource status, the update is one of the status.`,
+--subresource status, the update is one of the status. Where a webhook converts between versions it is not called: an object is checked
+in its own version, and its old object must be in the same one.`,
 		Example: `  keelson validate -f crds/ routes.yaml
   keelson validate -f crds/ -f policies/ --as jane --as-group devs routes.yaml
   kubectl get httproute web -o yaml | keelson validate -f crds/ --old - changed.yaml
