@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
@@ -64,6 +65,21 @@ func (s *seen) equals(want map[string]string) bool {
 	return true
 }
 
+// inform runs an informer of all gadgets.
+func inform(t *testing.T, ctx context.Context, client dynamic.Interface) *seen {
+	t.Helper()
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, gadgets, "", 0, cache.Indexers{}, nil).Informer()
+	w := &seen{objects: map[string]string{}}
+	if _, err := informer.AddEventHandler(w); err != nil {
+		t.Fatal(err)
+	}
+	go informer.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		t.Fatal("informer does not sync")
+	}
+	return w
+}
+
 // TestInformersSeeEverything keeps client-go informers open while objects change, while the definition changes, and while the
 // server is stopped and started again; each of them must end with exactly what the server holds.
 func TestInformersSeeEverything(t *testing.T) {
@@ -79,16 +95,7 @@ func TestInformersSeeEverything(t *testing.T) {
 	})
 	var all []*seen
 	for range 5 {
-		informer := dynamicinformer.NewFilteredDynamicInformer(client, gadgets, "", 0, cache.Indexers{}, nil).Informer()
-		w := &seen{objects: map[string]string{}}
-		if _, err := informer.AddEventHandler(w); err != nil {
-			t.Fatal(err)
-		}
-		go informer.RunWithContext(ctx)
-		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			t.Fatal("informer does not sync")
-		}
-		all = append(all, w)
+		all = append(all, inform(t, ctx, client))
 	}
 	in := client.Resource(gadgets).Namespace("default")
 	want := map[string]string{}
