@@ -57,10 +57,11 @@ conformance-quick: ## what make test runs of the comparison with upstream's code
 	cd conformance && $(GO) test -count=1 -v -run TestPublishedSuite ./celspec | grep -E "^(\||cel-spec|---|FAIL|ok)"
 
 .PHONY: conformance
-conformance: conformance-quick ## the comparison with upstream's code: the quick part, upstream's integration tests, other projects' clients, killed processes
+conformance: conformance-quick ## the comparison with upstream's code: the quick part, upstream's integration tests, other projects' clients and controllers, killed processes
 	$(MAKE) --no-print-directory conformance-upstream
 	$(MAKE) --no-print-directory conformance-http
 	$(MAKE) --no-print-directory conformance-clients
+	$(MAKE) --no-print-directory conformance-kubebuilder
 	$(MAKE) --no-print-directory conformance-cluster
 
 .PHONY: conformance-upstream
@@ -76,6 +77,10 @@ conformance-http: ## thousands of requests to upstream's server and to ours: scr
 .PHONY: conformance-clients
 conformance-clients: ## Helm 3 and 4, Flux's and Argo CD's libraries, against the keelson binary; builds them first, which takes minutes
 	cd conformance/clients && $(GO) test -count=1 -timeout=20m -v . | grep -vE '^=== '
+
+.PHONY: conformance-kubebuilder
+conformance-kubebuilder: ## the projects of Kubebuilder's tutorials, written by Kubebuilder: their own make test, on the keelson binary; takes minutes
+	cd conformance && $(GO) test -count=1 -timeout=60m -v ./kubebuilder | grep -vE '^=== '
 
 # make test runs the same for ten seconds.
 .PHONY: conformance-cluster
