@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
@@ -222,7 +223,13 @@ func (h *Handler) lookup(ctx context.Context, resource, namespace, name string) 
 	}
 	d := doc.Get()
 	defer d.Release()
-	if err := doc.Parse(d, l.obj.Raw); err != nil {
+	var err error
+	if kind.IsProtobuf(l.obj.Raw) { // as Kubernetes has stored it
+		err = q.v.Load(d, l.obj.Raw, l.obj.Rev)
+	} else {
+		err = doc.Parse(d, l.obj.Raw)
+	}
+	if err != nil {
 		return nil, err
 	}
 	o := meta.Object{Doc: d}

@@ -34,6 +34,7 @@ func namespaces() *Kind {
 			AllowUnconditionalUpdate: true,
 			Subresources:             []Subresource{{Name: "finalize", Verbs: []string{"update"}, Scope: Finalize}},
 			New:                      func(*Version) runtime.Object { return new(corev1.Namespace) },
+			Load:                     loadNamespace,
 			Decode:                   decodeNamespace,
 			PrepareCreate:            prepareNamespace,
 			PrepareUpdate:            prepareNamespaceUpdate,
@@ -44,6 +45,19 @@ func namespaces() *Kind {
 	}, "v1", s, []Selectable{NewSelectable(".status.phase")},
 		Column{Name: "Status", Type: "string", JSONPath: ".status.phase", Description: "The status of the namespace"},
 		AgeColumn())
+}
+
+// loadNamespace reads a namespace that Kubernetes has stored.
+func loadNamespace(v *Version, raw []byte) ([]byte, error) {
+	if !IsProtobuf(raw) {
+		return raw, nil
+	}
+	return FromProtobuf(raw, func(m metav1.TypeMeta) (runtime.Object, error) {
+		if m.APIVersion != "v1" || m.Kind != "Namespace" {
+			return nil, fmt.Errorf("stored Namespace: got %s, %s in protobuf", m.APIVersion, m.Kind)
+		}
+		return new(corev1.Namespace), nil
+	})
 }
 
 func decodeNamespace(v *Version, d *doc.Doc, src []byte) (schema.Found, error) {

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -68,13 +69,25 @@ func (k *Kind) storedIn(raw []byte) (*Version, error) {
 	d := doc.Get()
 	defer d.Release()
 	if err := doc.Parse(d, raw); err != nil {
-		return nil, fmt.Errorf("stored %s: %w", k.Name, err)
+		return nil, fmt.Errorf("stored %s: %w", k.Name, foreign(raw, err))
 	}
 	name := d.Root().Get("apiVersion").Text()
 	if v := k.byAPIVersion(name); v != nil {
 		return v, nil
 	}
 	return nil, fmt.Errorf("stored %s: got apiVersion %q, want one of the definition's versions", k.Name, name)
+}
+
+// foreign is the error of bytes that are no JSON, in the words for what they
+// are: Kubernetes can store what is not read here.
+func foreign(raw []byte, err error) error {
+	switch {
+	case bytes.HasPrefix(raw, []byte("k8s:enc:")):
+		return errors.New("identity transformer tried to read encrypted data")
+	case bytes.HasPrefix(raw, []byte("\xd9\xd9\xf7")):
+		return errors.New("it is stored as CBOR, which is not read")
+	}
+	return err
 }
 
 func (k *Kind) byAPIVersion(name string) *Version {
