@@ -32,6 +32,7 @@ type embedded struct {
 	*etcdserver.EtcdServer
 	lock  *fileutil.LockedFile
 	space *space
+	ahead *ahead       // nil if nothing is synced
 	seen  atomic.Int64 // newest revision that anybody was told
 
 	lastSeen int64 // revision at the last step of the compaction loop
@@ -96,6 +97,9 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 		return nil, fmt.Errorf("starting etcd in %s: %w", c.DataDir, err)
 	}
 	e.told(e.KV().Rev())
+	if !c.Fast {
+		e.ahead = keepAhead(filepath.Join(c.DataDir, memberDir, walDir))
+	}
 	return e, nil
 }
 
@@ -235,6 +239,7 @@ func (e *embedded) mayWrite(bytes int) error {
 	if err := e.failure(); err != nil {
 		return err
 	}
+	e.ahead.note(bytes)
 	return e.space.take(bytes)
 }
 
@@ -305,6 +310,7 @@ func (e *embedded) close() error {
 	if e.failure() != nil {
 		return nil // goroutines that hold its locks have stopped: it cannot be shut down
 	}
+	e.ahead.stop()
 	e.quiet.Store(true)
 	stopped := make(chan struct{})
 	go func() {

@@ -16,6 +16,7 @@ import (
 
 const (
 	memberDir = "member" // where etcd keeps everything
+	walDir    = "wal"    // and in it the log
 	firstMark = "first-start"
 )
 

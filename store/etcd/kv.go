@@ -140,18 +140,15 @@ func put(key, value []byte) []*etcdserverpb.RequestOp {
 
 // swap makes a write if the key was last written at rev, and else reads the key in the same transaction.
 func (c *client) swap(ctx context.Context, key []byte, rev int64, op []*etcdserverpb.RequestOp, size int) (int64, error) {
+	if rev == 0 {
+		rev = -1 // a key that does not exist has revision 0, which must not be mistaken for a key to write
+	}
 	newRev, r, err := c.write(ctx, &etcdserverpb.TxnRequest{
 		Compare: []*etcdserverpb.Compare{{
 			Key:         key,
 			Target:      etcdserverpb.Compare_MOD,
 			Result:      etcdserverpb.Compare_EQUAL,
 			TargetUnion: &etcdserverpb.Compare_ModRevision{ModRevision: rev},
-		}, {
-			// A key that does not exist has revision 0, which must not be mistaken for a key to write.
-			Key:         key,
-			Target:      etcdserverpb.Compare_CREATE,
-			Result:      etcdserverpb.Compare_GREATER,
-			TargetUnion: &etcdserverpb.Compare_CreateRevision{},
 		}},
 		Success: op,
 		Failure: []*etcdserverpb.RequestOp{{
