@@ -31,9 +31,10 @@ const lastBookmark = 2 * time.Second
 const flushAbove = 1 << 20
 
 // A batch costs a watcher about as much as sending it costs, whatever is in
-// it. Where many watch the same, each lets changes gather for a while after it
-// has sent some: as long as sending to all of them takes, so that they have
-// their turns. The first change after a pause goes out at once.
+// it. Where many watch the same, and changes come faster than they are sent,
+// each lets them gather for a while after it has sent some: several times as
+// long as sending to all of them takes, so that most of the time is left for
+// others. A change that comes alone goes out at once.
 const (
 	gatherEach = 100 * time.Microsecond // for each watcher that shares the changes
 	gatherMost = 10 * time.Millisecond
@@ -53,7 +54,7 @@ type watcher struct {
 	deadline  time.Time // when the watch ends
 	nextMark  time.Time // when a bookmark is due; zero if none is wanted
 	lastRev   int64     // revision of the last event or bookmark sent
-	lastSent  time.Time // when events were sent last
+	lastSent  time.Time // when several events were sent at once; zero if the last one came alone
 	bookmarks bool
 
 	corker Corker             // nil if there is none to use
@@ -327,7 +328,10 @@ func (w *watcher) step(ctx context.Context) error {
 			return err
 		}
 	}
-	w.lastSent = time.Now()
+	w.lastSent = time.Time{}
+	if sent > 1 {
+		w.lastSent = time.Now()
+	}
 	return nil
 }
 
