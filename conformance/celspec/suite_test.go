@@ -75,6 +75,7 @@ func files(t *testing.T) []*testpb.SimpleTestFile {
 type row struct {
 	file                          string
 	passed, failed, notApplicable int
+	wellKnown                     int // of those that passed or failed
 }
 
 func TestPublishedSuite(t *testing.T) {
@@ -88,6 +89,9 @@ func TestPublishedSuite(t *testing.T) {
 				if needsMessages(file.Name, test) {
 					r.notApplicable++
 					continue
+				}
+				if namesWellKnown(test) {
+					r.wellKnown++
 				}
 				name := file.Name + "/" + section.Name + "/" + test.Name
 				if err := runTest(test); err != nil {
@@ -128,14 +132,15 @@ func TestPublishedSuite(t *testing.T) {
 
 func printTable(rows []row) (table, total string) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %-16s | %6s | %6s | %14s |\n|%s|%s:|%s:|%s:|\n", "file", "passed", "failed", "not applicable",
-		strings.Repeat("-", 18), strings.Repeat("-", 7), strings.Repeat("-", 7), strings.Repeat("-", 15))
+	fmt.Fprintf(&b, "| %-16s | %6s | %6s | %24s | %14s |\n|%s|%s:|%s:|%s:|%s:|\n", "file", "passed", "failed", "of them well-known types", "not applicable",
+		strings.Repeat("-", 18), strings.Repeat("-", 7), strings.Repeat("-", 7), strings.Repeat("-", 25), strings.Repeat("-", 15))
 	var sum row
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %-16s | %6d | %6d | %14d |\n", r.file, r.passed, r.failed, r.notApplicable)
+		fmt.Fprintf(&b, "| %-16s | %6d | %6d | %24d | %14d |\n", r.file, r.passed, r.failed, r.wellKnown, r.notApplicable)
 		sum.passed, sum.failed, sum.notApplicable = sum.passed+r.passed, sum.failed+r.failed, sum.notApplicable+r.notApplicable
+		sum.wellKnown += r.wellKnown
 	}
-	fmt.Fprintf(&b, "| %-16s | %6d | %6d | %14d |\n", "all", sum.passed, sum.failed, sum.notApplicable)
+	fmt.Fprintf(&b, "| %-16s | %6d | %6d | %24d | %14d |\n", "all", sum.passed, sum.failed, sum.wellKnown, sum.notApplicable)
 	return b.String(), fmt.Sprintf("cel-spec: %d of %d", sum.passed, sum.passed+sum.failed)
 }
 
@@ -149,6 +154,12 @@ func needsMessages(file string, test *testpb.SimpleTest) bool {
 		}
 	}
 	return false
+}
+
+// namesWellKnown reports whether a test that applies mentions messages all the same: those that stand for plain data.
+func namesWellKnown(test *testpb.SimpleTest) bool {
+	text := prototext.Format(test)
+	return strings.Contains(text, "google.protobuf.") || strings.Contains(text, "object_value") || strings.Contains(text, "message_type")
 }
 
 // runTest says what is wrong with the outcome of a test.
@@ -501,6 +512,11 @@ errors that the definition wants. ` + "`make conformance`" + ` runs it with all 
 
 Tests that need messages of protocol buffers, their enums or extensions do not apply: data here
 is JSON-like. The well-known types that have a meaning as such data (durations, timestamps,
-wrappers, Struct, Value, ListValue) do apply.
+wrappers, Struct, Value, ListValue) do apply, and have a column of their own. A test applies
+unless its text names another message (needsMessages in celspec/suite_test.go lists the names).
+To count what is independent of protocol buffers even by name, in version 0.25.1 of the module
+1,645 tests: leave out the column of well-known types, what version 0.25.2 added (network_ext
+69, namespace 11, string_ext 7, bindings_ext 3), and the files dynamic (2 more) and proto2 (12).
+The one that fails is in [compat.md](compat.md).
 
 `
