@@ -48,6 +48,9 @@ func TestFacts(t *testing.T) {
 		// Of duplicates the first is said; 1 is not 1.0; an item that is null has the wrong type only.
 		{here(), listed, ``, `{"a":[{"k":"a"},{"k":"b"},{"k":"a"},{"k":"a"}]}`, []string{`a[2]: Duplicate value: {"k":"a"}`}},
 		{here(), `{type: object, properties: {a: {type: array, x-kubernetes-list-type: set, items: {type: number}}}}`, ``, `{"a":[1,1.0,2]}`, nil},
+		{here(), `{type: object, properties: {a: {type: array, x-kubernetes-list-type: set, items: {type: number}}}}`, ``, `{"a":[1,1.0,2,2]}`, []string{`a[3]: Duplicate value: 2`}},
+		{here(), `{type: object, properties: {a: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object,
+			required: [k], properties: {k: {type: number}}}}}}`, ``, `{"a":[{"k":1},{"k":1.0},{"k":2},{"k":2}]}`, []string{`a[3]: Duplicate value: {"k":2}`}},
 		{here(), listed, ``, `{"a":[null,{"k":"a"}]}`, []string{`a[0]: Invalid value: "null": a[0] in body must be of type object: "null"`}},
 		{here(), listed, `{"a":[{"k":"a"},{"k":"a"}]}`, `{"a":[{"k":"b"},{"k":"b"}]}`, nil},
 		// What is not changed is forgiven: but for kind, in items of the same keys, however many keys are written.
