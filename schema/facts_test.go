@@ -76,6 +76,13 @@ func TestFacts(t *testing.T) {
 		if got := lines(p.Validate(context.Background(), d, old, Whole).Errors); !slices.Equal(got, row.errs) {
 			t.Errorf("%s: got\n  %s\nwant\n  %s", row.where, strings.Join(got, "\n  "), strings.Join(row.errs, "\n  "))
 		}
+		code, err := p.load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lines(code.explain(context.Background(), d, old, Whole, nil, nil).Errors); !slices.Equal(got, row.errs) {
+			t.Errorf("%s: the slow path alone: got\n  %s", row.where, strings.Join(got, "\n  "))
+		}
 	}
 }
 
