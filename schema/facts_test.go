@@ -99,3 +99,23 @@ func TestLongMessages(t *testing.T) {
 		t.Errorf("the longest message has %d bytes, upstream's 5120", maxMessage)
 	}
 }
+
+// TestExactBudget holds that rules may cost all of their budget, and no more.
+func TestExactBudget(t *testing.T) {
+	p := compileYAML(t, `{type: object, properties: {a: {type: array, items: {type: integer}, x-kubernetes-validations: [{rule: "self.all(x, x > 0)"}, {rule: "self.size() > 1"}]}}}`, Options{})
+	d := object(t, p, `{"a":[1,2,3]}`)
+	budget := int64(1000)
+	if errs := p.ValidateDefaultRules(context.Background(), d, nil, &budget); len(errs) > 0 || budget <= 0 || budget >= 1000 {
+		t.Fatalf("got %v, %d left", lines(errs), budget)
+	}
+	cost := 1000 - budget
+	for _, budget := range []int64{cost, cost - 1} {
+		want := []string(nil)
+		if budget < cost {
+			want = []string{`a: Invalid value: "array": validation failed due to running out of cost budget, no further validation rules will be run`}
+		}
+		if got := lines(p.ValidateDefaultRules(context.Background(), d, nil, &budget)); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
