@@ -119,3 +119,23 @@ func TestExactBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestCardinality holds how often a rule is evaluated at most.
+func TestCardinality(t *testing.T) {
+	const rule = `{type: string, maxLength: 8, x-kubernetes-validations: [{rule: "self != 'a'"}]}`
+	for schema, want := range map[string]uint64{
+		`{type: array, maxItems: 3, items: ` + rule + `}`:                                                                       3,
+		`{type: array, maxItems: 0, items: ` + rule + `}`:                                                                       0,
+		`{type: array, maxItems: -2, items: ` + rule + `}`:                                                                      0,
+		`{type: array, maxItems: 3, items: {type: object, maxProperties: 5, additionalProperties: ` + rule + `}}`:               15,
+		`{type: object, maxProperties: 5, properties: {b: ` + rule + `}}`:                                                       1,
+		`{type: array, items: ` + rule + `}`:                                                                                    maxRequestSize / 3,
+		`{type: array, items: {type: array, maxItems: 2, items: ` + rule + `}}`:                                                 maxRequestSize / 3,
+		`{type: object, additionalProperties: {type: object, required: [b], properties: {b: ` + rule + `, c: {type: string}}}}`: maxRequestSize / 3,
+	} {
+		p := compileYAML(t, `{type: object, properties: {a: `+schema+`}}`, Options{})
+		if costs := p.Costs(nil); len(costs) != 1 || costs[0].Times != want {
+			t.Errorf("%s: got %+v, want %d times", schema, costs, want)
+		}
+	}
+}
