@@ -193,6 +193,9 @@ func (q *request) serveResource() error {
 		}
 		return q.servePart(sub.Verbs)
 	}
+	if q.kind.Builtin != nil && q.group == "" && q.plural == "pods" && ofRunningPods[q.subresource] {
+		return q.notRunning()
+	}
 	return status.NotFound(q.kind.GroupResource(), q.name)
 }
 

@@ -1,0 +1,35 @@
+package api
+
+import (
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file refuses what only who runs pods can do.
+
+// ofRunningPods are the subresources of pods that are served by the node that a pod runs on.
+var ofRunningPods = map[string]bool{"log": true, "exec": true, "attach": true, "portforward": true, "proxy": true}
+
+// notRunning is why something cannot be asked of a pod.
+func (q *request) notRunning() error {
+	if err := q.settle(""); err != nil {
+		return err
+	}
+	obj, ok := q.res.Get(q.key())
+	if !ok {
+		return status.NotFound(q.kind.GroupResource(), q.name)
+	}
+	view, err := obj.View(q.v)
+	if err != nil {
+		return err
+	}
+	d := doc.Get()
+	defer d.Release()
+	if err := doc.Parse(d, view.JSON); err != nil {
+		return err
+	}
+	if d.Root().At("spec", "nodeName").Text() == "" {
+		return status.BadRequest("pod %s does not have a host assigned", q.name)
+	}
+	return status.BadRequest("pod %s does not run: this server keeps pods, no node runs them", q.name)
+}
