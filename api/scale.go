@@ -186,6 +186,9 @@ func (q *request) patchScale() error {
 		if err != nil {
 			return nil, err
 		}
+		if _, err := kjson.UnmarshalStrict(after, new(autoscalingv1.Scale)); err != nil {
+			return nil, wrongPatch(after, err.Error())
+		}
 		return q.readScale(after, o)
 	})
 }

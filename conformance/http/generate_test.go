@@ -183,7 +183,7 @@ func (g *generator) request() request {
 	if strings.HasSuffix(q.path, "?") {
 		q.path = q.path[:len(q.path)-1]
 	}
-	if g.once(3) {
+	if g.once(3) && !(q.method == "DELETE" && q.save == "list") { // of collections: see the ledger
 		q.header = append(q.header, [2]string{"Accept", macros.Replace(g.pick("application/json|application/yaml|*/*|$TABLE|$PARTIAL|text/html|" +
 			"application/vnd.kubernetes.protobuf, application/json|$TABLE, application/json|application/json;as=Table;v=v1beta1;g=meta.k8s.io|application/json;q=0.5, application/yaml"))})
 	}
@@ -284,7 +284,8 @@ func (g *generator) apply(q *request, t target) {
 		apiVersion, kind = g.pick("demo.io/v1beta1|demo.io/v9||v1"), g.pick("Widget|Gadget|")
 	}
 	spec := strings.ReplaceAll(g.spec(t, 4), `"any":null`, `"any":1`)
-	q.body = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{%s},"spec":%s,"status":{%s}}`, apiVersion, kind, g.metadata(t, t.variable(), 14), spec, g.status(t))
+	metadata := strings.ReplaceAll(g.metadata(t, t.variable(), 14), `"ownerReferences":[]`, `"ownerReferences":null`) // see the ledger
+	q.body = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{%s},"spec":%s,"status":{%s}}`, apiVersion, kind, metadata, spec, g.status(t))
 }
 
 func (g *generator) delete(q *request, t target) {
