@@ -95,7 +95,7 @@ func (q *request) readObject() (*object, error) {
 			o.duplicates = err
 		}
 	case typeProtobuf:
-		if o.json, err = fromProtobuf(sent, q.v); err != nil {
+		if o.json, err = q.fromProtobuf(sent); err != nil {
 			return nil, q.unreadable(sent, err)
 		}
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,9 +32,6 @@ func (q *request) create() error {
 		return err
 	}
 	q.recordObject(d)
-	if (meta.Object{Doc: d}).ResourceVersion() != "" {
-		return status.Plain500("resourceVersion should not be set on objects to be created")
-	}
 	return q.createDoc(d, o, func(m *apply.Manager, _, next *doc.Doc) error { return m.Update(nil, next, q.writer(o)) })
 }
 
@@ -135,6 +133,9 @@ func (q *request) store(d *doc.Doc, o *meta.WriteOptions) (int64, error) {
 		}
 		return 0, err
 	}
+	if v, err := strconv.ParseUint(meta.Object{Doc: d}.ResourceVersion(), 10, 64); err == nil && v != 0 {
+		return 0, status.Plain500("resourceVersion should not be set on objects to be created")
+	}
 	rev, err := q.h.Store.Create(q.ctx, key, encoded)
 	if errors.Is(err, store.ErrTooLarge) {
 		d.Remove("metadata", "managedFields")
@@ -153,8 +154,11 @@ func (q *request) asStored(d *doc.Doc, encoded []byte) error {
 	if q.kind.Builtin != nil || q.v.IsStorage {
 		return nil
 	}
+	sent := strings.Clone(meta.Object{Doc: d}.ResourceVersion())
 	err := q.v.Load(d, encoded, 0)
-	d.Remove("metadata", "resourceVersion")
+	if d.Remove("metadata", "resourceVersion"); sent != "" {
+		meta.Object{Doc: d}.SetResourceVersion(sent)
+	}
 	return err
 }
 

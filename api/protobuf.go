@@ -21,14 +21,21 @@ import (
 // This file is the edge that knows protobuf: typed clients send built-in kinds
 // and delete options in it, and read them, and the metadata of any kind.
 
-// fromProtobuf turns a protobuf body into the JSON of the same object of v.
-// What is of another kind is refused.
-func fromProtobuf(body []byte, v *kind.Version) ([]byte, error) {
+// fromProtobuf turns a protobuf body into the JSON of the same object, which
+// is of the request's kind or a Scale. What is of another kind is refused.
+func (q *request) fromProtobuf(body []byte) ([]byte, error) {
+	name := q.v.Kind.Name
+	if q.subresource == "scale" {
+		name = scaleKind.Kind
+	}
 	return kind.FromProtobuf(body, func(gvk metav1.TypeMeta) (runtime.Object, error) {
-		if gvk.Kind != "" && gvk.Kind != v.Kind.Name {
-			return nil, fmt.Errorf("got %s in protobuf, want %s", gvk.Kind, v.Kind.Name)
+		switch {
+		case gvk.Kind != "" && gvk.Kind != name:
+			return nil, fmt.Errorf("got %s in protobuf, want %s", gvk.Kind, name)
+		case q.subresource == "scale":
+			return new(autoscalingv1.Scale), nil
 		}
-		return v.Kind.Builtin.New(v), nil
+		return q.v.Kind.Builtin.New(q.v), nil
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,7 @@ import (
 func encodeProtobuf(t *testing.T, obj runtime.Object, gvk schema.GroupVersionKind) string {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextv1.AddToScheme, autoscalingv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -102,4 +103,21 @@ func TestProtobufAnswers(t *testing.T) {
 	if len(all.Items) != 1 || all.Items[0].Name != "default" || all.Continue == "" || all.RemainingItemCount == nil || *all.RemainingItemCount != 1 {
 		t.Errorf("got %+v", all)
 	}
+}
+
+// TestProtobufScales holds that a Scale may be sent in protobuf for a built-in kind, and nothing else in its place.
+func TestProtobufScales(t *testing.T) {
+	s := newTestServer(t)
+	const deployments = "/apis/apps/v1/namespaces/default/deployments"
+	s.must(201, "POST", deployments, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},
+		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
+	of := autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+	scale := encodeProtobuf(t, &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: autoscalingv1.ScaleSpec{Replicas: 7}}, of)
+	s.must(200, "PUT", deployments+"/d/scale", scale, "Content-Type", typeProtobuf)
+	if got := s.must(200, "GET", deployments+"/d", "").get("spec", "replicas"); got != 7.0 {
+		t.Errorf("got %v replicas, want 7", got)
+	}
+	other := encodeProtobuf(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	s.must(400, "PUT", deployments+"/d/scale", other, "Content-Type", typeProtobuf)
+	s.must(400, "PUT", deployments+"/d", scale, "Content-Type", typeProtobuf)
 }

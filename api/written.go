@@ -66,16 +66,14 @@ func defaultsStatus(v *kind.Version) bool {
 	return s != nil && s.Default != nil
 }
 
-// sendDoc answers with an object that a write made. rev 0 leaves it without a
-// resource version.
+// sendDoc answers with an object that a write made. rev 0 leaves its resource
+// version as it was sent: nothing was stored.
 func (q *request) sendDoc(code int, d *doc.Doc, rev int64) error {
 	if q.written != nil {
 		return q.sendObject(code, q.written)
 	}
 	if rev > 0 {
 		meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
-	} else {
-		d.Remove("metadata", "resourceVersion")
 	}
 	b := buffer()
 	defer recycle(b)
