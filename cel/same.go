@@ -14,7 +14,7 @@ func sameData(a, b Value) tri {
 	if a.flag != flagFromDoc || b.flag != flagFromDoc || a.typ != b.typ || a.typ == nil {
 		return bad
 	}
-	return sameNodes(a.doc(), a.node, b.doc(), b.node, a.typ)
+	return sides{a.doc(), b.doc()}.nodes(a.node, b.node, a.typ)
 }
 
 // equalData is == or != of two lists, maps or objects of one type that are read
@@ -28,62 +28,111 @@ func equalData(a, b *code, negated bool, general testFn) testFn {
 	if !ok {
 		return nil
 	}
-	t, units := a.param, x.units+y.units
+	t, kind, units := a.param, jsonKind[a.param.Kind], x.units+y.units
+	if len(x.slots) == 0 && len(y.slots) == 0 && t.Kind == Object {
+		return equalVariables(x.slot, y.slot, t, units, negated, general)
+	}
 	return func(fr *frame) tri {
 		da, m := x.container(fr)
 		db, n := y.container(fr)
-		same := sameNodes(da, m, db, n, t)
+		if m.Kind() != kind || n.Kind() != kind {
+			return general(fr)
+		}
+		same, size := sides{da, db}.sized(m, n, t)
 		if same == bad {
 			return general(fr)
 		}
-		fr.cost += units + tenth(uint64(min((doc.Value{Doc: da, Node: m}).Len(), (doc.Value{Doc: db, Node: n}).Len())))
+		fr.cost += units + tenth(uint64(size))
 		return truth((same == yes) != negated)
 	}
 }
 
-func sameNodes(da *doc.Doc, a doc.Node, db *doc.Doc, b doc.Node, t *Type) tri {
+// equalVariables is equalData for two variables that are objects.
+//
+//go:noinline
+func equalVariables(i, j int, t *Type, units uint64, negated bool, general testFn) testFn {
+	return func(fr *frame) tri {
+		x, y := &fr.slots[i], &fr.slots[j]
+		if x.typ != t || y.typ != t || x.flag != flagFromDoc || y.flag != flagFromDoc {
+			return general(fr)
+		}
+		same, size := sides{(*doc.Doc)(x.ptr), (*doc.Doc)(y.ptr)}.sized(x.node, y.node, t)
+		if same == bad {
+			return general(fr)
+		}
+		fr.cost += units + tenth(uint64(size))
+		return truth((same == yes) != negated)
+	}
+}
+
+// sized compares two lists, maps or objects, and is the size of the smaller one.
+func (s sides) sized(a, b doc.Node, t *Type) (same tri, size int) {
+	size, other := (doc.Value{Doc: s.a, Node: a}).Len(), (doc.Value{Doc: s.b, Node: b}).Len()
+	if size != other {
+		return no, min(size, other)
+	}
+	return s.nodes(a, b, t), size
+}
+
+// sides are two documents with values that are compared.
+type sides struct{ a, b *doc.Doc }
+
+func (s sides) nodes(a, b doc.Node, t *Type) tri {
 	if t == nil || a.Kind() != b.Kind() {
 		return bad
 	}
-	switch kind := a.Kind(); {
-	case kind == doc.String && (t.Kind == String || t.Kind == Dyn):
-		return truth(a.Len() == b.Len() && da.Str(a) == db.Str(b))
-	case kind == doc.Int && (t.Kind == Int || t.Kind == Dyn):
-		return truth(a.Int() == b.Int())
-	case kind == doc.Bool && t.Kind == Bool:
-		return truth(a.Bool() == b.Bool())
-	case kind == doc.Float && t.Kind == Double:
-		return truth(a.Float() == b.Float())
-	case kind == doc.Array && t.Kind == List:
-		return sameLists(da, a, db, b, t)
-	case kind == doc.Object && t.Kind == Map:
-		return sameMaps(da, a, db, b, t)
-	case kind == doc.Object && t.Kind == Object:
-		return sameObjects(da, a, db, b, t)
+	switch a.Kind() {
+	case doc.String:
+		if t.Kind == String || t.Kind == Dyn {
+			return truth(a.Len() == b.Len() && s.a.Str(a) == s.b.Str(b))
+		}
+	case doc.Int:
+		if t.Kind == Int || t.Kind == Dyn {
+			return truth(a.Int() == b.Int())
+		}
+	case doc.Bool:
+		if t.Kind == Bool {
+			return truth(a.Bool() == b.Bool())
+		}
+	case doc.Float:
+		if t.Kind == Double {
+			return truth(a.Float() == b.Float())
+		}
+	case doc.Array:
+		if t.Kind == List {
+			return s.lists(a, b, t)
+		}
+	case doc.Object:
+		switch t.Kind {
+		case Map:
+			return s.maps(a, b, t)
+		case Object:
+			return s.objects(a, b, t)
+		}
 	}
 	return bad
 }
 
-// sameLists compares item by item. Sets and map lists that differ so may still
-// be equal.
-func sameLists(da *doc.Doc, a doc.Node, db *doc.Doc, b doc.Node, t *Type) tri {
-	n := a.Len()
-	if n != b.Len() {
+// lists compares item by item. Sets and map lists that differ so may still be
+// equal.
+func (s sides) lists(a, b doc.Node, t *Type) tri {
+	if a.Len() != b.Len() {
 		return no
 	}
-	unordered := t.ListType != nil
-	switch {
-	case t.mapList() && !distinctItems(da, a, t.ListType.Keys),
-		t.set() && (t.Elem == nil || t.Elem.Kind == Object || t.Elem.Kind == Map || t.Elem.Kind == List): // an error
-		return bad
+	differs := no
+	if t.ListType != nil {
+		differs = bad
+		switch {
+		case t.mapList() && !distinctItems(s.a, a, t.ListType.Keys),
+			t.set() && (t.Elem == nil || t.Elem.Kind == Object || t.Elem.Kind == Map || t.Elem.Kind == List): // an error
+			return bad
+		}
 	}
-	for i := range n {
-		switch sameNodes(da, da.Item(a, i), db, db.Item(b, i), t.Elem) {
+	ys := s.b.Items(b)
+	for i, x := range s.a.Items(a) {
+		switch s.nodes(x, ys[i], t.Elem) {
 		case no:
-			if unordered {
-				return bad
-			}
-			return no
+			return differs
 		case bad:
 			return bad
 		}
@@ -132,64 +181,70 @@ func differ(d *doc.Doc, a, b doc.Node, keys []string) bool {
 	return false
 }
 
-// sameMaps compares maps pair by pair: their keys are sorted.
-func sameMaps(da *doc.Doc, a doc.Node, db *doc.Doc, b doc.Node, t *Type) tri {
+// maps compares maps pair by pair: their keys are sorted.
+func (s sides) maps(a, b doc.Node, t *Type) tri {
 	if a.ShapeIndex() != 0 || b.ShapeIndex() != 0 {
 		return bad
 	}
-	n := a.Len()
-	if n != b.Len() {
+	if a.Len() != b.Len() {
 		return no
 	}
-	for i := range n {
-		ka, va := da.Pair(a, i)
-		kb, vb := db.Pair(b, i)
-		if ka.Len() != kb.Len() || da.Str(ka) != db.Str(kb) {
+	for i := range a.Len() {
+		ka, va := s.a.Pair(a, i)
+		kb, vb := s.b.Pair(b, i)
+		if ka.Len() != kb.Len() || s.a.Str(ka) != s.b.Str(kb) {
 			return bad
 		}
-		if same := sameNodes(da, va, db, vb, t.Elem); same != yes {
+		if same := s.nodes(va, vb, t.Elem); same != yes {
 			return same
 		}
 	}
 	return yes
 }
 
-// sameObjects compares objects of one shape, all of whose members are declared,
-// slot by slot. A null is a member, but one that is not found.
-func sameObjects(da *doc.Doc, a doc.Node, db *doc.Doc, b doc.Node, t *Type) tri {
-	s := da.Shape(a)
-	if s == nil || s != db.Shape(b) || len(s.Names) != len(t.Fields) || hasExtra(da, a, s) || hasExtra(db, b, s) {
+// objects compares objects of one shape, all of whose members are declared, slot by
+// slot. A null is a member, but one that is not found.
+func (s sides) objects(a, b doc.Node, t *Type) tri {
+	shape, n := s.a.Shape(a), len(t.Fields)
+	if shape == nil || shape != s.b.Shape(b) || len(shape.Names) != n {
 		return bad
 	}
-	left, right := 0, 0
-	for i := range t.Fields {
-		f := &t.Fields[i]
-		if int(f.Slot) != i {
-			return bad
-		}
-		x, y := da.Slot(a, i), db.Slot(b, i)
-		if y.Kind() != doc.Absent {
-			right++
-		}
+	xs, ys := s.a.SlotNodes(a), s.b.SlotNodes(b)
+	if len(xs) > n && (xs[n].Len() > 0 || ys[n].Len() > 0) { // members beside those of the shape
+		return bad
+	}
+	more := 0 // members on the right than on the left
+	for i, x := range xs[:n] {
+		y := ys[i]
 		if x.Kind() == doc.Absent {
+			if y.Kind() != doc.Absent {
+				more++
+			}
 			continue
 		}
-		left++
-		found := x.Kind() != doc.Null
-		if found != (y.Kind() != doc.Absent && y.Kind() != doc.Null) {
+		f := &t.Fields[i]
+		switch y.Kind() {
+		case doc.Absent, doc.Null:
+			if int(f.Slot) != i {
+				return bad
+			}
+			if x.Kind() != doc.Null {
+				return no
+			}
+			if y.Kind() == doc.Absent {
+				more--
+			}
+			continue
+		}
+		switch {
+		case int(f.Slot) != i:
+			return bad
+		case x.Kind() == doc.Null:
 			return no
 		}
-		if !found {
-			continue
-		}
-		if same := sameNodes(da, x, db, y, f.Type); same != yes {
+		if same := s.nodes(x, y, f.Type); same != yes {
 			return same
 		}
 	}
-	return truth(left == right)
-}
-
-// hasExtra reports whether an object has members beside those of its shape.
-func hasExtra(d *doc.Doc, n doc.Node, s *doc.Shape) bool {
-	return s.Open && d.Slot(n, len(s.Names)).Len() > 0
+	return truth(more == 0)
 }

@@ -144,6 +144,15 @@ func (d *Doc) Items(n Node) []Node { return d.nodes[n.bits : n.bits+uint64(n.Len
 // Slot is the member in slot i of a shaped Object node; Absent if missing.
 func (d *Doc) Slot(n Node, i int) Node { return d.nodes[n.bits+uint64(i)] }
 
+// SlotNodes are the members of a shaped Object node by slot, borrowed: not to be
+// changed; none if n is anything else.
+func (d *Doc) SlotNodes(n Node) []Node {
+	if n.ShapeIndex() == 0 {
+		return nil
+	}
+	return d.nodes[n.bits : n.bits+uint64(n.Len())]
+}
+
 // SetSlot replaces the member in slot i of a shaped Object node.
 func (d *Doc) SetSlot(n Node, i int, v Node) { d.nodes[n.bits+uint64(i)] = v }
 
