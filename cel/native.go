@@ -171,18 +171,18 @@ func usualCall(overload string, arg *code, general evalFn) *code {
 		return withNum(KindInt, textNumber(source, usualInt), general)
 	}
 	if t, ok := textTests[overload]; ok {
-		return testCode(textTest(passingText(arg), t.fn, t.price, general))
+		return testCode(textTest(passingText(arg), t.usual, t.flat, general))
 	}
 	return nil
 }
 
 // textTests are tests of texts with a usual case, by overload.
 var textTests = map[string]struct {
-	fn    func(string) (is, ok bool)
-	price func(runes uint64) uint64
+	usual func(string) (is, ok bool)
+	flat  uint64 // the price; 0: by the length of the text
 }{
-	"is_ip":         {isIP, tenth},
-	"is_url_string": {isUsualURL, func(uint64) uint64 { return 1 }},
+	"is_ip":         {usual: isIP},
+	"is_url_string": {usual: isUsualURL, flat: 1},
 }
 
 func isUsualURL(s string) (is, ok bool) {
@@ -193,12 +193,16 @@ func isUsualURL(s string) (is, ok bool) {
 // textTest is a test of a text that takes the usual way where it can.
 //
 //go:noinline
-func textTest(source textFn, fn func(string) (is, ok bool), price func(uint64) uint64, general evalFn) testFn {
+func textTest(source textFn, usual func(string) (is, ok bool), flat uint64, general evalFn) testFn {
 	return func(fr *frame) tri {
 		cost := fr.cost
 		if s, n, ok := source(fr); ok {
-			if is, ok := fn(s); ok {
-				if fr.cost += price(n); fr.cost <= fr.limit {
+			if is, ok := usual(s); ok {
+				price := flat
+				if price == 0 {
+					price = tenth(n)
+				}
+				if fr.cost += price; fr.cost <= fr.limit {
 					return truth(is)
 				}
 			}

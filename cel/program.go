@@ -131,6 +131,10 @@ func bind(slot *Value, v doc.Value, t *Type) {
 	switch kind := v.Node.Kind(); {
 	case t.Kind == Object && kind == doc.Object:
 		slot.kind, slot.flag, slot.ptr, slot.typ, slot.node = KindMap, flagFromDoc, unsafe.Pointer(v.Doc), t, v.Node
+	case t.Kind == List && kind == doc.Array:
+		slot.kind, slot.flag, slot.ptr, slot.typ, slot.node = KindList, flagFromDoc, unsafe.Pointer(v.Doc), t, v.Node
+	case t.Kind == Map && kind == doc.Object:
+		slot.kind, slot.flag, slot.ptr, slot.typ, slot.node = KindMap, flagFromDoc, unsafe.Pointer(v.Doc), t, v.Node
 	case t.Kind == String && kind == doc.String:
 		text := v.Doc.Str(v.Node)
 		slot.kind, slot.flag, slot.bits, slot.ptr, slot.typ = KindString, 0, uint64(len(text)), unsafe.Pointer(unsafe.StringData(text)), nil

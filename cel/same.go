@@ -50,7 +50,7 @@ func equalData(a, b *code, negated bool, general testFn) testFn {
 // equalVariables is equalData for two variables that are objects.
 //
 //go:noinline
-func equalVariables(i, j int, t *Type, units uint64, negated bool, general testFn) testFn {
+func equalVariables(i, j int32, t *Type, units uint64, negated bool, general testFn) testFn {
 	return func(fr *frame) tri {
 		x, y := &fr.slots[i], &fr.slots[j]
 		if x.typ != t || y.typ != t || x.flag != flagFromDoc || y.flag != flagFromDoc {
