@@ -7,7 +7,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Packages where goroutines share memory: they are tested under the race detector, too. It doubles what it compiles and runs,
 # so it is not used where everything happens in one goroutine.
-RACE := ./store/... ./cache ./kind ./api/... ./apply ./authn ./controller/...
+RACE := ./store/... ./cache ./kind ./api/... ./apply ./authn ./controller/... ./admission/... ./audit ./internal/reloads \
+	./authz ./authz/node ./authz/reload
 # Fuzz targets run this long each.
 FUZZTIME ?= 30s
 # Random expressions beside cel-go: how many cases in place of a time, and where they begin.

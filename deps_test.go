@@ -83,6 +83,7 @@ var arrows = map[string]string{
 	"suite":                "internal/manifest internal/offline",
 	"internal/cli":         "audit authn authz authz/abac authz/config authz/node authz/partial authz/rbac authz/reload authz/webhook cel controller/roles doc internal/kubehook internal/manifest internal/offline kind lint server status store/etcd suite",
 	"internal/testcrds":    "",
+	"internal/testcerts":   "",
 	"cmd/keelson":          "internal/cli",
 }
 

@@ -1,21 +1,19 @@
 package e2e
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/keelson-io/keelson/internal/testcerts"
 )
 
 // This file is webhooks of authorization with certificates that are out of date.
@@ -24,7 +22,7 @@ import (
 // each question is counted, and those that fail are decided by the failure policy.
 func TestAuthzCertificates(t *testing.T) {
 	t.Parallel()
-	authority := signed(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
+	authority := testcerts.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
 	local := []net.IP{net.IPv4(127, 0, 0, 1)}
 	rows := []struct {
 		name        string
@@ -43,7 +41,7 @@ func TestAuthzCertificates(t *testing.T) {
 	}
 	var entries, users []string
 	for _, r := range rows {
-		h := newReviewerWith(t, &tls.Config{Certificates: []tls.Certificate{signed(t, r.cert, &authority)}})
+		h := newReviewerWith(t, &tls.Config{Certificates: []tls.Certificate{testcerts.Sign(t, r.cert, &authority)}})
 		h.on("/", rules(`{"allowed":true,"reason":"yes"}`))
 		url := h.URL
 		if r.cert.Subject.CommonName != "" {
@@ -118,27 +116,4 @@ func (g *guarded) outOfDate() (found [2]float64) {
 		found[i] = n
 	}
 	return found
-}
-
-// signed makes a certificate that an authority signs, its own one without any.
-func signed(t *testing.T, template *x509.Certificate, by *tls.Certificate) tls.Certificate {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template.SerialNumber, template.NotAfter = big.NewInt(1), time.Now().Add(time.Hour)
-	parent, signer := template, key
-	if by != nil {
-		parent, signer = by.Leaf, by.PrivateKey.(*rsa.PrivateKey)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }

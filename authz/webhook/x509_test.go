@@ -1,52 +1,27 @@
 package webhook
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/keelson-io/keelson/internal/testcerts"
 )
 
 // This file is webhooks with certificates that are out of date.
 
-// issue makes a certificate that an authority signs, its own one without any.
-func issue(t *testing.T, template *x509.Certificate, by *tls.Certificate) tls.Certificate {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template.SerialNumber, template.NotAfter = big.NewInt(1), time.Now().Add(time.Hour)
-	parent, signer := template, key
-	if by != nil {
-		parent, signer = by.Leaf, by.PrivateKey.(*rsa.PrivateKey)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-}
-
 func TestCertificatesOutOfDate(t *testing.T) {
-	authority := issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
+	authority := testcerts.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
 	roots := x509.NewCertPool()
 	roots.AddCert(authority.Leaf)
 	local := []net.IP{net.IPv4(127, 0, 0, 1)}
@@ -66,7 +41,7 @@ func TestCertificatesOutOfDate(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := httptest.NewUnstartedServer(http.NotFoundHandler())
-			s.TLS = &tls.Config{Certificates: []tls.Certificate{issue(t, row.cert, &authority)}}
+			s.TLS = &tls.Config{Certificates: []tls.Certificate{testcerts.Sign(t, row.cert, &authority)}}
 			s.Config.ErrorLog = log.New(io.Discard, "", 0)
 			s.StartTLS()
 			defer s.Close()

@@ -191,6 +191,16 @@ func TestOwnersThatAreNone(t *testing.T) {
 	r.stays("leaf")
 	r.do(200, "DELETE", "/apis/demo.io/v1/trees/u", "")
 	r.gone("leaf")
+	// Nor has an owner dependents in another namespace; no event says so.
+	r.do(201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other"}}`)
+	r.do(201, "POST", "/apis/demo.io/v1/namespaces/other/nodes", fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Node","metadata":{"name":"far","ownerReferences":[%s]}}`, owner("a", a, "")))
+	r.until("the far one is gone", func() bool {
+		code, _ := r.try("GET", "/apis/demo.io/v1/namespaces/other/nodes/far", "")
+		return code == 404
+	})
+	if events := r.do(200, "GET", "/api/v1/events", ""); strings.Contains(string(events), "OwnerRef") {
+		t.Errorf("got %s", events)
+	}
 }
 
 func TestForeground(t *testing.T) {

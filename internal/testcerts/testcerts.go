@@ -1,0 +1,35 @@
+// Package testcerts makes certificates for tests: also such as no authority should sign, because the template says what is in them.
+package testcerts
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"testing"
+	"time"
+)
+
+// Sign makes a certificate, good for an hour, that an authority signs; its own one without any.
+func Sign(t testing.TB, template *x509.Certificate, by *tls.Certificate) tls.Certificate {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber, template.NotAfter = big.NewInt(1), time.Now().Add(time.Hour)
+	parent, signer := template, key
+	if by != nil {
+		parent, signer = by.Leaf, by.PrivateKey.(*rsa.PrivateKey)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
