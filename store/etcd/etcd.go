@@ -3,7 +3,8 @@
 //
 // The embedded server opens no port and no socket: requests are function calls. It is a cluster of one member, so what it has
 // applied is what is agreed, and reads need no round of agreement. A write is acknowledged when the write-ahead log is on disk.
-// It listens to nobody, so it ticks fast and is ready after a few tens of milliseconds.
+// It listens to nobody, so it ticks fast and is ready after a few tens of milliseconds. The space of its log is written before it is
+// needed (ahead.go), because a sync that only overwrites takes half the time.
 //
 // Keys are stored as "/<prefix>/<key>", which is how kube-apiserver lays out custom resources.
 //
