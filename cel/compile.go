@@ -40,6 +40,10 @@ type code struct {
 	static Kind       // the kind that the value has if it is no error; KindNone if unknown
 	param  *Type      // the type in the schema, if there is one
 	attr   *attribute // the node, if it is one that may be unknown
+
+	asks  asking  // the node as questions of a diagram; nil if it is none
+	sum   summing // the same of a sum
+	sized *spot   // what the node is the size of
 }
 
 // asTest is the node as a test.
@@ -78,6 +82,7 @@ func constant(v Value) *code {
 	if v.kind == KindBool {
 		outcome := tri(v.bits)
 		c.test = func(*frame) tri { return outcome }
+		c.asks = askConstant(outcome)
 	}
 	return c
 }
@@ -124,7 +129,10 @@ type compileError struct{ err error }
 // made: the text is what upstream says where it fails too.
 func (ts *TypeSet) program(tree *ast.AST, self *Type, optionalOldSelf bool) (root *code, slots int, err error) {
 	c := &compiler{env: ts.env, ast: tree, refs: tree.ReferenceMap(), self: self, slots: firstLocal, opt: optionalOldSelf, paths: &ts.paths}
-	err = c.catch(func() { root = c.node(tree.Expr()) })
+	err = c.catch(func() {
+		root = c.node(tree.Expr())
+		root.asks = c.asks(root, false)
+	})
 	return root, c.slots, err
 }
 
@@ -353,7 +361,7 @@ func (c *compiler) selection(e ast.Expr) *code {
 		}
 		return out
 	}
-	out.static, out.param = KindBool, nil
+	out.static, out.param, out.asks = KindBool, nil, c.askHas(out)
 	if out.path == nil {
 		return out
 	}
@@ -519,4 +527,10 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 		fr.cost += costMap
 		return v
 	}}
+}
+
+// asking is the node with what it asks.
+func (c *code) asking(a asking) *code {
+	c.asks = a
+	return c
 }

@@ -272,14 +272,15 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 	price, plus := tableCosts[c.overload(e)], call.FunctionName() == operators.Add
 	x, y := a.eval, b.eval
 	var num numFn
+	var sum summing
 	if plus && a.static == KindInt && b.static == KindInt {
-		num = numSum(numberOf(a), numberOf(b))
+		num, sum = numSum(numberOf(a), numberOf(b)), sumBoth(a, b)
 	}
 	var str, inFrame textFn
 	if plus && price != nil {
 		str, inFrame = joined(a, b), passing(a, b)
 	}
-	return &code{num: num, str: str, passing: inFrame, eval: func(fr *frame) Value {
+	return &code{num: num, sum: sum, str: str, passing: inFrame, eval: func(fr *frame) Value {
 		l, r := x(fr), y(fr)
 		if plus && l.kind == KindInt && r.kind == KindInt {
 			fr.cost++
@@ -311,8 +312,13 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 func (c *compiler) equality(e ast.Expr, negated bool) *code {
 	args := e.AsCall().Args()
 	a, b := c.node(args[0]), c.node(args[1])
+	return testCode(equality(a, b, negated)).asking(c.askEqual(a, b, negated))
+}
+
+// equality is == or != of two nodes.
+func equality(a, b *code, negated bool) testFn {
 	if a.test != nil && b.test != nil && a.static == KindBool && b.static == KindBool {
-		return testCode(equalTests(a.test, b.test, negated))
+		return equalTests(a.test, b.test, negated)
 	}
 	general := fastEquality(a, b, negated)
 	if general == nil {
@@ -328,21 +334,21 @@ func (c *compiler) equality(e ast.Expr, negated bool) *code {
 		}
 	}
 	if fast := directEquality(a, b, negated, general); fast != nil {
-		return testCode(fast)
+		return fast
 	}
 	if fast := equalData(a, b, negated, general); fast != nil {
-		return testCode(fast)
+		return fast
 	}
 	if fast := caseEquality(a, b, negated, general); fast != nil {
-		return testCode(fast)
+		return fast
 	}
 	if fast := equalTexts(a, b, negated, general); fast != nil {
-		return testCode(fast)
+		return fast
 	}
 	if fast := equalNumbers(a, b, negated, general); fast != nil {
-		return testCode(fast)
+		return fast
 	}
-	return testCode(general)
+	return general
 }
 
 // equalTests is == or != of two truth values. Both are always evaluated.
@@ -390,17 +396,26 @@ func (c *compiler) ordering(e ast.Expr) *code {
 	call := e.AsCall()
 	a, b := c.node(call.Args()[0]), c.node(call.Args()[1])
 	fn := call.FunctionName()
-	var wantLess, wantEqual, wantGreater bool
-	switch fn {
+	want := relationOf(fn)
+	return testCode(c.orderTest(e, a, b, want)).asking(c.askOrder(a, b, want))
+}
+
+// relationOf is what an operator accepts.
+func relationOf(operator string) relation {
+	switch operator {
 	case operators.Less:
-		wantLess = true
+		return relLess
 	case operators.LessEquals:
-		wantLess, wantEqual = true, true
+		return relLess | relEqual
 	case operators.Greater:
-		wantGreater = true
-	default:
-		wantGreater, wantEqual = true, true
+		return relGreater
 	}
+	return relGreater | relEqual
+}
+
+// orderTest is a comparison of two nodes.
+func (c *compiler) orderTest(e ast.Expr, a, b *code, want relation) testFn {
+	fn := e.AsCall().FunctionName()
 	sized := tableCosts[c.overload(e)] != nil
 	x, y := a.eval, b.eval
 	orderValues := func(fr *frame, l, r Value) tri {
@@ -411,7 +426,7 @@ func (c *compiler) ordering(e ast.Expr) *code {
 		}
 		if l.kind == r.kind && (l.kind == KindInt || l.kind == KindDuration) {
 			i, j := l.Int(), r.Int()
-			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
+			return truth(want.of(i, j))
 		}
 		if l.failed() {
 			fr.fail = l
@@ -430,8 +445,7 @@ func (c *compiler) ordering(e ast.Expr) *code {
 			fr.fail = cmp
 			return bad
 		}
-		n := cmp.Int()
-		return truth(n < 0 && wantLess || n == 0 && wantEqual || n > 0 && wantGreater)
+		return truth(want.of(cmp.Int(), 0))
 	}
 	general := func(fr *frame) tri {
 		l := x(fr)
@@ -439,58 +453,58 @@ func (c *compiler) ordering(e ast.Expr) *code {
 	}
 	if a.count != nil && b.konst != nil && b.konst.kind == KindInt {
 		count, j := a.count, b.konst.Int()
-		return testCode(func(fr *frame) tri {
+		return func(fr *frame) tri {
 			i, ok := count(fr)
 			fr.cost++
 			if !ok {
 				return bad
 			}
-			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
-		})
+			return truth(want.of(i, j))
+		}
 	}
 	if b.konst != nil && (b.konst.kind == KindInt || b.konst.kind == KindDuration) && a.static == b.konst.kind {
 		if x := numberOf(a); x != nil {
 			j := b.konst.Int()
-			return testCode(func(fr *frame) tri {
+			return func(fr *frame) tri {
 				i, ok := x(fr)
 				if !ok {
 					return general(fr)
 				}
 				fr.cost++
-				return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
-			})
+				return truth(want.of(i, j))
+			}
 		}
 	}
 	if a.static == b.static && (a.static == KindInt || a.static == KindDuration) {
 		if x, y := numberOf(a), numberOf(b); x != nil && y != nil {
-			return testCode(func(fr *frame) tri {
+			return func(fr *frame) tri {
 				cost := fr.cost
 				i, ok := x(fr)
 				if ok {
 					var j int64
 					if j, ok = y(fr); ok {
 						fr.cost++
-						return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
+						return truth(want.of(i, j))
 					}
 				}
 				fr.cost = cost
 				return general(fr)
-			})
+			}
 		}
 	}
 	if b.konst != nil && b.konst.kind == KindInt && a.static == KindInt {
 		j := b.konst.Int()
-		return testCode(func(fr *frame) tri {
+		return func(fr *frame) tri {
 			l := x(fr)
 			if l.kind != KindInt {
 				return orderValues(fr, l, *b.konst)
 			}
 			fr.cost++
 			i := l.Int()
-			return truth(i < j && wantLess || i == j && wantEqual || i > j && wantGreater)
-		})
+			return truth(want.of(i, j))
+		}
 	}
-	return testCode(general)
+	return general
 }
 
 // membership compiles `in`.
@@ -503,7 +517,7 @@ func (c *compiler) membership(e ast.Expr) *code {
 			return constant(boolValue(false))
 		}
 		if set := constSet(in.konst.items()); set != nil {
-			return c.setMembership(x, set)
+			return c.setMembership(x, set).asking(c.askOneOf(x, in))
 		}
 	}
 	sized := overload == overloads.InList

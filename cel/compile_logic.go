@@ -9,22 +9,36 @@ import (
 // This file compiles logic: && || ! ?: and what depends on it.
 
 // terms collects the operands of a chain of one operator, left to right.
-func (c *compiler) terms(e ast.Expr, op string, to []testFn) []testFn {
+func (c *compiler) terms(e ast.Expr, op string, to []*code) []*code {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == op {
 		for _, arg := range e.AsCall().Args() {
 			to = c.terms(arg, op, to)
 		}
 		return to
 	}
-	return append(to, c.node(e).asTest())
+	return append(to, c.node(e))
+}
+
+// asTests are nodes as tests.
+func asTests(nodes []*code) []testFn {
+	tests := make([]testFn, len(nodes))
+	for i, n := range nodes {
+		tests[i] = n.asTest()
+	}
+	return tests
 }
 
 // and compiles a && b && …: false as soon as one is, else the first failure.
 func (c *compiler) and(e ast.Expr) *code {
-	tests := c.terms(e, operators.LogicalAnd, nil)
+	terms := c.terms(e, operators.LogicalAnd, nil)
+	return testCode(allOf(asTests(terms))).asking(c.askAll(terms))
+}
+
+// allOf is && of tests.
+func allOf(tests []testFn) testFn {
 	if len(tests) == 2 {
 		a, b := tests[0], tests[1]
-		return testCode(func(fr *frame) tri {
+		return func(fr *frame) tri {
 			switch a(fr) {
 			case no:
 				return no
@@ -40,17 +54,22 @@ func (c *compiler) and(e ast.Expr) *code {
 			}
 			fr.fail = first
 			return bad
-		})
+		}
 	}
-	return testCode(func(fr *frame) tri { return runTests(fr, tests, no) })
+	return func(fr *frame) tri { return runTests(fr, tests, no) }
 }
 
 // or compiles a || b || …: true as soon as one is, else the first failure.
 func (c *compiler) or(e ast.Expr) *code {
-	tests := c.terms(e, operators.LogicalOr, nil)
+	terms := c.terms(e, operators.LogicalOr, nil)
+	return testCode(anyOf(asTests(terms))).asking(c.askAny(terms))
+}
+
+// anyOf is || of tests.
+func anyOf(tests []testFn) testFn {
 	if len(tests) == 2 {
 		a, b := tests[0], tests[1]
-		return testCode(func(fr *frame) tri {
+		return func(fr *frame) tri {
 			switch a(fr) {
 			case yes:
 				return yes
@@ -66,9 +85,9 @@ func (c *compiler) or(e ast.Expr) *code {
 			}
 			fr.fail = first
 			return bad
-		})
+		}
 	}
-	return testCode(func(fr *frame) tri { return runTests(fr, tests, yes) })
+	return func(fr *frame) tri { return runTests(fr, tests, yes) }
 }
 
 // runTests runs tests until one has the decisive outcome.
@@ -96,7 +115,8 @@ func runTests(fr *frame, tests []testFn, decisive tri) tri {
 // root of a path costs nothing there.
 func (c *compiler) conditional(e ast.Expr) *code {
 	args := e.AsCall().Args()
-	cond, a, b := c.node(args[0]).asTest(), c.node(args[1]), c.node(args[2])
+	first, a, b := c.node(args[0]), c.node(args[1]), c.node(args[2])
+	cond := first.asTest()
 	then, otherwise := a.asBranch(), b.asBranch()
 	eval := func(fr *frame) Value {
 		switch cond(fr) {
@@ -121,6 +141,7 @@ func (c *compiler) conditional(e ast.Expr) *code {
 			return bad
 		}
 	}
+	out.asks, out.sum = c.askChoice(first, a, b), c.sumChoice(first, a, b)
 	if a.param == b.param {
 		out.param = a.param
 	}
@@ -172,26 +193,31 @@ func nodesUpTo(e ast.Expr, most int) int {
 // not compiles !a.
 func (c *compiler) not(e ast.Expr) *code {
 	arg := c.node(e.AsCall().Args()[0])
+	return testCode(notTest(arg)).asking(askNot(c.asks(arg, false)))
+}
+
+// notTest is !a as a test.
+func notTest(arg *code) testFn {
 	if arg.static == KindBool {
 		test := arg.asTest()
 		eval := arg.eval
 		if arg.inverse != nil {
-			return testCode(arg.inverse)
+			return arg.inverse
 		}
 		if arg.test == nil {
-			return testCode(func(fr *frame) tri { return fr.verdict(negation(fr, eval(fr))) })
+			return func(fr *frame) tri { return fr.verdict(negation(fr, eval(fr))) }
 		}
-		return testCode(func(fr *frame) tri {
+		return func(fr *frame) tri {
 			t := test(fr)
 			fr.cost++
 			if t == bad {
 				return bad
 			}
 			return yes - t
-		})
+		}
 	}
 	eval := arg.eval
-	return testCode(func(fr *frame) tri { return fr.verdict(negation(fr, eval(fr))) })
+	return func(fr *frame) tri { return fr.verdict(negation(fr, eval(fr))) }
 }
 
 // negation is !v.

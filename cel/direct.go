@@ -221,7 +221,7 @@ func directEquality(a, b *code, negated bool, general testFn) testFn {
 		return nil
 	}
 	if b.konst != nil {
-		return directConstant(x, *b.konst, negated, general)
+		return directConstant(x, b.konst, negated, general)
 	}
 	y, ok := directOf(b)
 	if !ok || x.want != y.want {
@@ -264,7 +264,7 @@ func directEquality(a, b *code, negated bool, general testFn) testFn {
 // directConstant is == or != of a direct path and a constant.
 //
 //go:noinline
-func directConstant(x direct, k Value, negated bool, general testFn) testFn {
+func directConstant(x direct, k *Value, negated bool, general testFn) testFn {
 	if x.want != k.kind {
 		return nil
 	}
@@ -272,7 +272,7 @@ func directConstant(x direct, k Value, negated bool, general testFn) testFn {
 	case KindString:
 		want, size := k.text(), uint64(k.runes())
 		if x.one >= 0 {
-			return ownText(x.own(), want, x.units, size, negated, general)
+			return ownText(x.own(), k, x.units, negated, general)
 		}
 		return func(fr *frame) tri {
 			s, n, ok := x.text(fr)
@@ -316,8 +316,8 @@ func directConstant(x direct, k Value, negated bool, general testFn) testFn {
 // ownText is == or != of a member of a variable and a text.
 //
 //go:noinline
-func ownText(x own, want string, units, size uint64, negated bool, general testFn) testFn {
-	if size >= uint64(len(tenths)) {
+func ownText(x own, k *Value, units uint64, negated bool, general testFn) testFn {
+	if k.flag != flagASCII || k.bits >= uint64(len(tenths)) {
 		return general
 	}
 	return func(fr *frame) tri {
@@ -326,8 +326,8 @@ func ownText(x own, want string, units, size uint64, negated bool, general testF
 			return general(fr)
 		}
 		length := uint64(n.Len())
-		fr.cost += units + tenths[min(length, size)]
-		return truth((length == uint64(len(want)) && text.Str(n) == want) != negated)
+		fr.cost += units + tenths[uint8(min(length, k.bits))]
+		return truth((length == k.bits && text.Str(n) == unsafe.String((*byte)(k.ptr), int(length))) != negated)
 	}
 }
 

@@ -16,7 +16,7 @@ func fastEquality(a, b *code, negated bool) testFn {
 	if b.konst == nil {
 		return nil
 	}
-	k, eval := *b.konst, a.eval
+	k, eval := b.konst, a.eval
 	if a.count != nil && k.kind == KindInt {
 		return countEquality(a.count, k.Int(), negated)
 	}
@@ -25,15 +25,13 @@ func fastEquality(a, b *code, negated bool) testFn {
 		if a.static != KindString {
 			return nil
 		}
-		want, size := k.text(), uint64(k.runes())
 		return func(fr *frame) tri {
 			v := eval(fr)
+			fr.cost += costCompare(v, *k)
 			if v.kind != KindString {
-				fr.cost += costCompare(v, k)
-				return fr.equalTest(v, k, negated)
+				return fr.equalTest(v, *k, negated)
 			}
-			fr.cost += tenth(min(uint64(v.runes()), size))
-			return truth((v.text() == want) != negated)
+			return truth((v.text() == k.text()) != negated)
 		}
 	case KindInt, KindBool, KindDuration:
 		if a.static != k.kind {
@@ -43,14 +41,14 @@ func fastEquality(a, b *code, negated bool) testFn {
 			return numEquality(a.num, k.Int(), negated, func(fr *frame) tri {
 				v := eval(fr)
 				fr.cost++
-				return fr.equalTest(v, k, negated)
+				return fr.equalTest(v, *k, negated)
 			})
 		}
 		return func(fr *frame) tri {
 			v := eval(fr)
 			fr.cost++
 			if v.kind != k.kind {
-				return fr.equalTest(v, k, negated)
+				return fr.equalTest(v, *k, negated)
 			}
 			return truth((v.bits == k.bits) != negated)
 		}
@@ -271,7 +269,9 @@ func stringList(texts []string) Value {
 func (c *compiler) fastCall(name, overload string, args []*code) *code {
 	switch {
 	case name == "size" && len(args) == 1:
-		return sizeOfNode(args[0])
+		out := sizeOfNode(args[0])
+		out.sized = c.sizedSpot(args[0])
+		return out
 	case name == "startsWith" && overload == "starts_with_string" && len(args) == 2:
 		return affix(args, strings.HasPrefix)
 	case name == "endsWith" && overload == "ends_with_string" && len(args) == 2:

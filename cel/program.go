@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
 
 	"github.com/keelson-io/keelson/doc"
 )
@@ -18,7 +19,8 @@ import (
 type Program struct {
 	source      string
 	value       evalFn
-	test        testFn // nil if the result is no bool
+	test        testFn  // nil if the result is no bool
+	diagram     diagram // the test, if it can be laid out
 	slots       int
 	maxCost     uint64
 	usesOldSelf bool
@@ -35,8 +37,14 @@ func (p *Program) compile(ts *TypeSet, tree *ast.AST, self *Type, optionalOldSel
 		return err
 	}
 	p.value, p.test, p.slots, p.optional = root.eval, root.test, slots, optionalOldSelf
+	if output := tree.GetType(tree.Expr().ID()); output == types.BoolType {
+		p.diagram = lay(root.asks, view{typ: self, slot: slotSelf}, view{typ: self, slot: slotOldSelf})
+	}
 	if root.mixed {
 		p.test = nil // what ?: chooses need not be a bool: a member may be null
+	}
+	if p.test != nil {
+		p.value = nil
 	}
 	p.self, p.loops = self, slots > firstLocal
 	return nil

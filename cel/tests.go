@@ -14,32 +14,20 @@ type Tests struct {
 	self  *Type
 	slots int
 	loops bool // the context is looked at
-	list  []test
-}
-
-// test is one expression. program is there only if oldSelf has to be bound for
-// it, which is done differently for different programs.
-type test struct {
-	holds   testFn
-	program *Program
+	asks  bool // there are diagrams
+	old   bool // oldSelf is mentioned
+	list  []*Program
 }
 
 // NewTests returns the tests that the programs are, in their order.
 func NewTests(programs []*Program) Tests {
-	t := Tests{list: make([]test, len(programs))}
+	t := Tests{list: append(make([]*Program, 0, len(programs)), programs...)}
 	for i, p := range programs {
 		if i > 0 && p.self != t.self {
 			panic("BUG: the rules of one place are of several types")
 		}
 		t.self, t.slots, t.loops = p.self, max(t.slots, p.slots), t.loops || p.loops
-		t.list[i].holds = p.test
-		if p.test == nil {
-			value := p.value
-			t.list[i].holds = func(fr *frame) tri { return fr.verdict(value(fr)) }
-		}
-		if p.usesOldSelf {
-			t.list[i].program = p
-		}
+		t.asks, t.old = t.asks || p.diagram != nil, t.old || p.usesOldSelf
 	}
 	return t
 }
@@ -50,9 +38,53 @@ func (t *Tests) Len() int { return len(t.list) }
 // Hold evaluates the tests until one does not hold, fails, exceeds limit, or
 // leaves nothing of budget. It returns what all of them cost.
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
-	if len(t.list) == 0 {
-		return 0, true
+	var at [2]sight
+	if t.asks {
+		if at[0].show(t.self, &a.Self); t.old && a.HasOldSelf {
+			at[1].show(t.self, &a.OldSelf)
+		}
 	}
+	framed := false
+	for _, p := range t.list {
+		answer, units := bad, uint64(0)
+		if p.diagram != nil {
+			answer, units = p.diagram.run(&at)
+		}
+		if answer == bad || units > limit {
+			if !framed {
+				t.frame(ctx, a, limit)
+				framed = true
+			}
+			answer, units = p.inFrame(a, limit)
+		}
+		if cost += units; answer != yes || cost >= budget {
+			return cost, false
+		}
+	}
+	return cost, true
+}
+
+// inFrame evaluates the expression as a test in a frame that is prepared.
+func (p *Program) inFrame(a *Activation, limit uint64) (answer tri, units uint64) {
+	fr := &a.fr
+	if p.usesOldSelf {
+		p.bindOldSelf(a)
+	}
+	fr.cost, fr.work, fr.compared.done = 0, 0, 0
+	if p.test != nil {
+		answer = p.test(fr)
+	} else {
+		answer = fr.verdict(p.value(fr))
+	}
+	if answer != yes || fr.cost > limit {
+		fr.fail = Value{}
+		return no, fr.cost
+	}
+	return yes, fr.cost
+}
+
+// frame prepares the frame for tests that need one.
+func (t *Tests) frame(ctx context.Context, a *Activation, limit uint64) {
 	fr := &a.fr
 	if len(fr.slots) < t.slots {
 		fr.slots = make([]Value, t.slots+8)
@@ -62,19 +94,4 @@ func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (
 		fr.ctx, fr.done = ctx, ctx.Done()
 	}
 	bind(&fr.slots[slotSelf], a.Self, t.self)
-	for i := range t.list {
-		test := &t.list[i]
-		if test.program != nil {
-			test.program.bindOldSelf(a)
-		}
-		fr.cost, fr.work, fr.compared.done = 0, 0, 0
-		if test.holds(fr) != yes || fr.cost > limit {
-			fr.fail = Value{}
-			return cost + fr.cost, false
-		}
-		if cost += fr.cost; cost >= budget {
-			return cost, false
-		}
-	}
-	return cost, true
 }

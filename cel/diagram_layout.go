@@ -1,0 +1,359 @@
+package cel
+
+import (
+	"math"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file lays tests out as decision diagrams, from their ends to their beginning:
+// what follows an answer is known when the question is written down.
+
+// asking writes down the questions that a test consists of, and returns where they
+// begin. What a node of an expression asks is such a function.
+type asking func(l *layout, yes, no target) target
+
+// summing writes down the questions that a sum depends on: what follows it depends on
+// what it is.
+type summing func(l *layout, next func(sum int64) target) target
+
+// target is a question or an end, and what getting there costs.
+type target struct {
+	at    int16
+	units uint32
+}
+
+func (t target) plus(units uint32) target { return target{t.at, t.units + units} }
+
+// maxQuestions bounds diagrams: longer tests run the general way.
+const maxQuestions = 64
+
+// layout is a diagram that is being laid out.
+type layout struct {
+	views     [2]view
+	questions []question
+	failed    bool // there is no diagram
+}
+
+// lay is the diagram of a test; nil if it has none. Views that are given come first.
+func lay(ask asking, views ...view) diagram {
+	if ask == nil {
+		return nil
+	}
+	var l layout
+	copy(l.views[:], views)
+	first := ask(&l, target{at: endYes}, target{at: endNo})
+	if l.failed || first.units != 0 || first.at < 0 || int(first.at) != len(l.questions)-1 {
+		return nil
+	}
+	return append(make(diagram, 0, len(l.questions)), l.questions...)
+}
+
+// ask writes a question down.
+func (l *layout) ask(q question, units int, yes, no target) target {
+	if l.failed = l.failed || len(l.questions) >= maxQuestions; l.failed {
+		return target{}
+	}
+	for i, t := range []target{no, yes} {
+		t.units += uint32(units)
+		l.failed = l.failed || t.units > math.MaxUint16
+		q.next[i], q.units[i] = t.at, uint16(t.units)
+	}
+	l.questions = append(l.questions, q)
+	return target{at: int16(len(l.questions) - 1)}
+}
+
+// view finds or adds a view.
+func (l *layout) view(v view) uint8 {
+	for i := range l.views {
+		if l.views[i].typ == nil {
+			l.views[i] = v
+		}
+		if l.views[i] == v {
+			return uint8(i)
+		}
+	}
+	l.failed = true
+	return 0
+}
+
+// spot is where a diagram finds what a path leads to.
+type spot struct {
+	view  view
+	slots []uint16 // one for each step, none if it is the view itself
+	typ   *Type    // of what is found
+	units int      // the price of the path
+}
+
+// spotOf is what a path leads to; false if a diagram does not find it.
+func (c *compiler) spotOf(n *code) (spot, bool) {
+	p := n.path
+	if c.lang != nil || p == nil || p.slot < 0 || p.init != nil || p.root == discount || c.opt && p.slot == slotOldSelf {
+		return spot{}, false
+	}
+	m := spot{view: view{typ: n.param, slot: p.slot}, typ: n.param, units: int(p.root) + len(p.steps)*costSelect}
+	for i := range p.steps {
+		s := &p.steps[i]
+		if s.field == nil || s.optional || s.field.Slot < 0 || s.field.Slot > math.MaxUint16 || i > 0 && s.typ != m.typ {
+			return spot{}, false
+		}
+		if i == 0 {
+			m.view.typ = s.typ
+		}
+		m.slots, m.typ = append(m.slots, uint16(s.field.Slot)), s.field.Type
+	}
+	return m, m.typ != nil && (len(m.slots) > 0) == (m.view.typ.Kind == Object)
+}
+
+// ask writes down a question about the member.
+func (m spot) ask(q question, units int) asking {
+	if last := len(m.slots) - 1; last >= 0 {
+		q.slot = m.slots[last]
+		if via := m.slots[:last]; last > 0 {
+			q.via = &via
+		}
+	}
+	return func(l *layout, yes, no target) target {
+		q := q
+		q.of = l.view(m.view)
+		return l.ask(q, m.units+units, yes, no)
+	}
+}
+
+// opposite is an asking with the answers exchanged.
+func opposite(a asking) asking {
+	return func(l *layout, yes, no target) target { return a(l, no, yes) }
+}
+
+// opposed is opposite if negated.
+func opposed(a asking, negated bool) asking {
+	if a == nil || !negated {
+		return a
+	}
+	return opposite(a)
+}
+
+// askConstant is true or false.
+func askConstant(outcome tri) asking {
+	return func(_ *layout, then, otherwise target) target {
+		if outcome == yes {
+			return then
+		}
+		return otherwise
+	}
+}
+
+// askHas is has().
+func (c *compiler) askHas(n *code) asking {
+	m, ok := c.spotOf(n)
+	if !ok || int(m.typ.Kind) >= len(jsonKind) || jsonKind[m.typ.Kind] == doc.Absent {
+		return nil
+	}
+	return m.ask(question{asked: askPresent, want: jsonKind[m.typ.Kind]}, 0)
+}
+
+// asks is a node as a test of a diagram; nil if it is none. As a branch of ?: the
+// root of a path is free.
+func (c *compiler) asks(n *code, branch bool) asking {
+	if n.asks != nil || n.path == nil || n.path.test {
+		return n.asks
+	}
+	m, ok := c.spotOf(n)
+	if !ok || m.typ.Kind != Bool {
+		return nil
+	}
+	if branch {
+		m.units -= int(n.path.root)
+	}
+	return m.ask(question{asked: askTrue}, 0)
+}
+
+// askAll is && of tests, askAny is ||.
+func (c *compiler) askAll(terms []*code) asking { return c.askChain(terms, false) }
+func (c *compiler) askAny(terms []*code) asking { return c.askChain(terms, true) }
+
+func (c *compiler) askChain(terms []*code, decisive bool) asking {
+	asks := make([]asking, len(terms))
+	for i, t := range terms {
+		if asks[i] = c.asks(t, false); asks[i] == nil {
+			return nil
+		}
+	}
+	return func(l *layout, yes, no target) target {
+		t := no
+		if !decisive {
+			t = yes
+		}
+		for i := len(asks) - 1; i >= 0; i-- {
+			if decisive {
+				t = asks[i](l, yes, t)
+			} else {
+				t = asks[i](l, t, no)
+			}
+		}
+		return t
+	}
+}
+
+// askNot is !a.
+func askNot(a asking) asking {
+	if a == nil {
+		return nil
+	}
+	return func(l *layout, yes, no target) target { return a(l, no.plus(1), yes.plus(1)) }
+}
+
+// askChoice is cond ? a : b.
+func (c *compiler) askChoice(cond, a, b *code) asking {
+	x, y, z := c.asks(cond, false), c.asks(a, true), c.asks(b, true)
+	if x == nil || y == nil || z == nil {
+		return nil
+	}
+	return func(l *layout, yes, no target) target { return x(l, y(l, yes, no), z(l, yes, no)) }
+}
+
+// askEqual is == or != of two nodes.
+func (c *compiler) askEqual(a, b *code, negated bool) asking {
+	if b.konst == nil {
+		return opposed(c.askSame(a, b), negated)
+	}
+	k := b.konst
+	if k.kind == KindInt {
+		rel := relEqual
+		if negated {
+			rel = relLess | relGreater
+		}
+		return c.askOrder(a, b, rel)
+	}
+	m, ok := c.spotOf(a)
+	switch {
+	case !ok || a.path.test:
+	case k.kind == KindString && k.flag == flagASCII && k.bits < uint64(len(tenths)) && m.typ.Kind == String:
+		return opposed(m.ask(question{asked: askText, konst: k}, 0), negated)
+	case k.kind == KindBool && m.typ.Kind == Bool:
+		return opposed(m.ask(question{asked: askTrue}, 1), negated != (k.bits == 0))
+	}
+	return nil
+}
+
+// askSame is == of two nodes that are no constants: texts of two views, or tests
+// of which the second is has().
+func (c *compiler) askSame(a, b *code) asking {
+	x, y := a.asks, b.asks
+	if x != nil && y != nil && b.path != nil {
+		return func(l *layout, yes, no target) target {
+			yes, no = yes.plus(1), no.plus(1)
+			return x(l, y(l, yes, no), y(l, no, yes))
+		}
+	}
+	m, ok := c.spotOf(a)
+	n, also := c.spotOf(b)
+	if !ok || !also || a.path.test || b.path.test || m.typ.Kind != String || n.typ.Kind != String || len(m.slots) > 1 || len(n.slots) > 1 {
+		return nil
+	}
+	return func(l *layout, yes, no target) target {
+		p, q := m, n
+		if l.view(p.view) > l.view(q.view) {
+			p, q = q, p
+		}
+		if l.view(p.view) == l.view(q.view) {
+			l.failed = true
+		}
+		same := question{asked: askSame}
+		if len(q.slots) > 0 {
+			same.and = q.slots[0]
+		}
+		return p.ask(same, q.units)(l, yes, no)
+	}
+}
+
+// askOrder is a comparison of a number with a constant.
+func (c *compiler) askOrder(a, k *code, rel relation) asking {
+	if k.konst == nil || k.konst.kind != KindInt {
+		return nil
+	}
+	if sum := a.sum; sum != nil && c.lang == nil {
+		return func(l *layout, yes, no target) target {
+			return sum(l, func(i int64) target {
+				if rel.of(i, k.konst.Int()) {
+					return yes.plus(1)
+				}
+				return no.plus(1)
+			})
+		}
+	}
+	if a.sized != nil {
+		return a.sized.ask(question{asked: askSize, want: jsonKind[a.sized.typ.Kind], rel: rel, konst: k.konst}, 2)
+	}
+	if m, ok := c.spotOf(a); ok && !a.path.test && m.typ.Kind == Int {
+		return m.ask(question{asked: askNumber, rel: rel, konst: k.konst}, 1)
+	}
+	return nil
+}
+
+// sizedSpot is the spot that a node is the size() of, nil if it is not.
+func (c *compiler) sizedSpot(arg *code) *spot {
+	m, ok := c.spotOf(arg)
+	if !ok || arg.path.test || m.typ.Kind != String && m.typ.Kind != List && m.typ.Kind != Map {
+		return nil
+	}
+	return &m
+}
+
+// askOneOf is `in` of a text and a list of constants.
+func (c *compiler) askOneOf(x, in *code) asking {
+	m, ok := c.spotOf(x)
+	if !ok || x.path.test || m.typ.Kind != String || in.konst.flag == flagFromDoc || in.konst.size() > linearSet {
+		return nil
+	}
+	for _, item := range in.konst.items() {
+		if item.kind != KindString {
+			return nil
+		}
+	}
+	return m.ask(question{asked: askOneOf, konst: in.konst}, 0)
+}
+
+// sumOf is a constant, a choice of sums, or a sum of sums; nil if it is not.
+func sumOf(n *code) summing {
+	if n.konst != nil && n.konst.kind == KindInt && n.konst.Int() == int64(int16(n.konst.Int())) {
+		k := n.konst.Int()
+		return func(_ *layout, next func(int64) target) target { return next(k) }
+	}
+	return n.sum
+}
+
+// sumChoice is cond ? a : b.
+func (c *compiler) sumChoice(cond, a, b *code) summing {
+	x, y, z := c.asks(cond, false), sumOf(a), sumOf(b)
+	if x == nil || y == nil || z == nil {
+		return nil
+	}
+	return func(l *layout, next func(int64) target) target { return x(l, y(l, next), z(l, next)) }
+}
+
+// sumBoth is a + b.
+func sumBoth(a, b *code) summing {
+	x, y := sumOf(a), sumOf(b)
+	if x == nil || y == nil {
+		return nil
+	}
+	return func(l *layout, next func(int64) target) target {
+		return x(l, once(func(i int64) target {
+			return y(l, func(j int64) target { return next(i + j).plus(1) })
+		}))
+	}
+}
+
+// once lays out what follows a sum once for each sum.
+func once(next func(int64) target) func(int64) target {
+	known := map[int64]target{}
+	return func(sum int64) target {
+		t, ok := known[sum]
+		if !ok {
+			t = next(sum)
+			known[sum] = t
+		}
+		return t
+	}
+}

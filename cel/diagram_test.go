@@ -1,0 +1,105 @@
+package cel
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file holds decision diagrams against the general way.
+
+const diagramSchema = `{type: object, properties: {
+	a: {type: string}, b: {type: string, nullable: true}, num: {type: integer}, z: {type: boolean}, either: {x-kubernetes-int-or-string: true},
+	l: {type: array, items: {type: string}}, m: {type: object, additionalProperties: {type: string}},
+	o: {type: object, properties: {s: {type: string}, p: {type: object, properties: {q: {type: string}, z: {type: boolean}}}}}}}`
+
+// TestDiagrams compares rules over data that fit their types and that do not, with
+// limits below and above what they cost.
+func TestDiagrams(t *testing.T) {
+	f := newFixture(t, testEnv(t), strings.ReplaceAll(diagramSchema, "\t", " "), "{}")
+	data := []string{
+		`{}`, `{a: x, num: 3}`, `{a: "", z: false}`, `{a: one, b: one, num: 1, z: true, either: one, l: [], m: {}, o: {}}`, `{a: ö, b: null, num: -7, z: null, either: 4}`,
+		`{a: 5, num: one, z: 3, l: {}, o: []}`, `{l: [p, q], m: {k: v}, o: {s: one, p: {q: two}}}`, `{o: {s: null, p: {q: one, z: true}}}`, `{o: {p: 7}}`, `{o: null, z: true}`,
+	}
+	var docs []doc.Value
+	for _, text := range data {
+		docs = append(docs, f.document(t, text, f.self, true), f.document(t, text, f.self, false))
+	}
+	answered := 0
+	for _, rule := range []string{
+		"has(self.a)", "!has(self.o.p.q)", "self.z", "!self.z", "self.a == 'one'", "self.a != 'one'", "self.num == 3", "self.num != 3", "self.num > 1", "self.z == true", "self.z != true", "self.z == false",
+		"self.a in ['one', 'two']", "!(self.b in ['one'])", "has(self.a) && self.a != 'one'", "has(self.a) || has(self.b) || self.z", "has(self.either) && has(self.l)",
+		"(has(self.a) && !has(self.b)) || (!has(self.a) && has(self.b))", "has(self.a) == has(self.b)", "(self.num == 3 && has(self.b)) != has(self.a)",
+		"has(self.z) ? self.z : has(self.a)", "(self.num > 0 ? self.a == 'one' : self.z) && !self.z", "self.z ? true : has(self.a)", "true && has(self.a)", "has(self.a) || false",
+		"(has(self.a) ? 1 : 0) + (has(self.b) ? 1 : 0) + (has(self.num) ? 1 : 0) == 1", "(has(self.a) ? 2 : (self.z ? 5 : -1)) + 3 <= 5",
+		"((has(self.a) ? 1 : 0) + (has(self.b) ? 1 : 0) == 1 ? 3 : 4) + (self.z ? 1 : 0) != 5",
+		"self.o.p.q == 'one' && self.o.p.z", "has(self.o) && has(self.o.p) && has(self.o.p.q)", "has(self.o.s) ? self.o.s == 'one' : true",
+		"size(self.l) > 0", "self.m.size() == 1", "size(self.a) == 3 && self.l.size() < 2",
+		"self.a == oldSelf.a", "!has(oldSelf.a) || self.a != oldSelf.a", "has(oldSelf.o) && oldSelf.o.p.q == 'one'", "self.a == oldSelf.b && has(oldSelf.num) && has(self.num)",
+	} {
+		p, err := f.types.Compile(rule, f.self, CompileOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", rule, err)
+		}
+		if p.diagram == nil {
+			t.Errorf("%s: no diagram", rule)
+		}
+		tests := NewTests([]*Program{p})
+		for i, self := range docs {
+			for _, old := range []doc.Value{{}, self, docs[(i+2)%len(docs)]} {
+				a := Activation{Self: self, OldSelf: old, HasOldSelf: old.Exists()}
+				answered += holdsAlike(t, p, &tests, &a)
+			}
+		}
+	}
+	if answered < 500 {
+		t.Errorf("diagrams answered %d times", answered)
+	}
+}
+
+// holdsAlike compares a test with its program; it returns 1 if the diagram answered.
+func holdsAlike(t *testing.T, p *Program, tests *Tests, a *Activation) int {
+	t.Helper()
+	for _, limit := range []uint64{1, 4, math.MaxUint64} {
+		v, want, err := p.Eval(context.Background(), a, limit)
+		cost, holds := tests.Hold(context.Background(), a, limit, math.MaxUint64)
+		if holds != (err == nil && v.Bool()) || cost != want {
+			t.Errorf("%s of %s, limit %d: got %t for %d, want %v, %v for %d", p.Source(), a.Self.AppendJSON(nil), limit, holds, cost, v, err, want)
+		}
+	}
+	var at [2]sight
+	if at[0].show(p.self, &a.Self); a.HasOldSelf {
+		at[1].show(p.self, &a.OldSelf)
+	}
+	if answer, _ := p.diagram.run(&at); answer == bad {
+		return 0
+	}
+	return 1
+}
+
+// TestDiagramBounds compiles tests that are too long or ask about too much for a
+// diagram: they run the general way.
+func TestDiagramBounds(t *testing.T) {
+	f := newFixture(t, testEnv(t), strings.ReplaceAll(diagramSchema, "\t", " "), "{a: x, l: [x]}")
+	for _, rule := range []string{
+		"has(self.a)" + strings.Repeat(" && has(self.a)", maxQuestions),
+		"(has(self.a) ? 1 : 0)" + strings.Repeat(" + (has(self.b) ? 1 : 0)", 11) + " == 1",
+		"self.a == 'x" + strings.Repeat("y", 300) + "' || true",
+		"self.a != 'ö'", "self.a.size() + self.l.size() == 2", "self.l.all(x, x == self.a)",
+	} {
+		p, err := f.types.Compile(rule, f.self, CompileOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", rule, err)
+		}
+		if p.diagram != nil {
+			t.Errorf("%.40s: a diagram of %d questions", rule, len(p.diagram))
+		}
+		a, tests := Activation{Self: f.doc}, NewTests([]*Program{p})
+		if _, holds := tests.Hold(context.Background(), &a, math.MaxUint64, math.MaxUint64); !holds {
+			t.Errorf("%.40s: does not hold", rule)
+		}
+	}
+}
