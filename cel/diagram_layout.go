@@ -91,7 +91,7 @@ func (c *compiler) spotOf(n *code) (spot, bool) {
 	if c.lang != nil || p == nil || p.slot < 0 || p.init != nil || p.root == discount || c.opt && p.slot == slotOldSelf {
 		return spot{}, false
 	}
-	m := spot{view: view{typ: n.param, slot: p.slot}, typ: n.param, units: int(p.root) + len(p.steps)*costSelect}
+	m := spot{view: view{typ: n.param, slot: int(p.slot)}, typ: n.param, units: int(p.root) + len(p.steps)*costSelect}
 	for i := range p.steps {
 		s := &p.steps[i]
 		if s.field == nil || s.optional || s.field.Slot < 0 || s.field.Slot > math.MaxUint16 || i > 0 && s.typ != m.typ {
