@@ -41,6 +41,7 @@ var builtins = map[string]builtin{
 		return joinTexts(a[0], a[1].text())
 	},
 	"@mapInsert_map_key_value": mapInsert,
+	"@mapInsert_map_map":       mapInsertAll,
 }
 
 // same is the conversion of a kind to itself. The checker may have taken a value
@@ -161,4 +162,17 @@ func mapInsert(a []Value) (Value, bool) {
 	}
 	box.put(a[1], a[2])
 	return m, true
+}
+
+// mapInsertAll adds the entries of a map to one that is being collected.
+func mapInsertAll(a []Value) (Value, bool) {
+	sum, more := a[0], a[1]
+	if sum.kind != KindMap || sum.flag != flagOwn || more.kind != KindMap {
+		return Value{}, false
+	}
+	eachEntry(more, func(k, v Value) bool {
+		sum, _ = mapInsert([]Value{sum, k, v})
+		return !sum.failed()
+	})
+	return sum, true
 }

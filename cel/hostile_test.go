@@ -102,6 +102,7 @@ func TestHostile(t *testing.T) {
 		want string // error
 	}{
 		"loops":          {"l.all(a, l.all(b, l.all(c, l.all(d, a == b || c == d || true))))", costText},
+		"entries":        {"lists.range(28000).transformMapEntry(i, v, {v: v}).size()", ""}, // not a copy of the map for each
 		"nested maps":    {"l.map(a, l.map(b, l.map(c, l)))", costText},
 		"texts":          {chain(60, "s", "x + x") + ".size()", costText},
 		"bytes":          {chain(60, "b", "x + x") + ".size()", costText},
