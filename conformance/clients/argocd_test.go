@@ -69,7 +69,7 @@ func TestArgoCD(t *testing.T) {
 				"example.org/Widget/shop/one Synced", "/ConfigMap/shop/before Synced Succeeded")
 			a.holds("widget shop/one", "red", "spec", "color")
 			a.holds("configmap shop/settings", "red", "data", "color")
-			a.lacks("configmap shop/before")
+			a.until("the hook is gone", func() error { return gone(a.get("configmap shop/before")) })
 			before := a.get("widget shop/one").GetResourceVersion()
 			a.mustSync()
 			if after := a.get("widget shop/one").GetResourceVersion(); after != before {
@@ -104,7 +104,8 @@ func (a argo) testPruning() {
 	a.write("settings", "")
 	a.write("hook", "")
 	a.mustSync("/ConfigMap/shop/settings Pruned")
-	a.lacks("configmap shop/settings")
+	// What is pruned is deleted in the foreground: by the garbage collector, a moment later.
+	a.until("the settings are gone", func() error { return gone(a.get("configmap shop/settings")) })
 	a.holds("widget shop/one", "")
 	a.write("widgets", "")
 	a.write("crd", "")
