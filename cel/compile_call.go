@@ -82,6 +82,7 @@ type callCode struct {
 	args    []evalFn
 	guard   func(args []Value) bool // tells that the result is too large; nil: it cannot be
 	early   bool                    // an argument that fails ends the evaluation of the arguments
+	ahead   bool                    // the price does not depend on the result, which may take long to find
 	trait   int
 }
 
@@ -119,7 +120,7 @@ func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
 	if impl == nil {
 		c.unsupported(name + "()")
 	}
-	cc := &callCode{name: name, guard: guards[name], cost: c.callCost(name, overload), builtin: builtins[overload], impl: impl, trait: impl.OperandTrait}
+	cc := &callCode{name: name, guard: guards[name], cost: c.callCost(name, overload), builtin: builtins[overload], impl: impl, trait: impl.OperandTrait, ahead: pricedAhead[overload]}
 	for _, arg := range args {
 		cc.args = append(cc.args, arg.eval)
 	}
@@ -179,7 +180,7 @@ func (cc *callCode) finish(fr *frame, base int, failure Value) Value {
 	args := fr.stack[base:]
 	result := failure
 	if failure.kind == KindNone {
-		if cc.guard != nil && cc.guard(args) {
+		if cc.guard != nil && cc.guard(args) || cc.ahead && fr.cost+cc.cost(args, Value{}) > fr.limit {
 			fr.drop(base)
 			return fr.exhausted()
 		}

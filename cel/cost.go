@@ -144,6 +144,12 @@ var overloadCosts = map[string]costFn{
 	"list_distinct":             func(a []Value, _ Value) uint64 { return costSort(a[0], a[0]) },
 }
 
+// pricedAhead are the overloads that compare each item with many, at a price that
+// their arguments tell: where it is too much they do not begin.
+var pricedAhead = map[string]bool{
+	"list_sets_contains_list": true, "list_sets_intersects_list": true, "list_sets_equivalent_list": true, "list_distinct": true,
+}
+
 func costFlatten(a []Value, _ Value) uint64 {
 	depth := 1.0
 	if a[1].kind == KindInt && a[1].Int() >= 0 {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 )
 
 // This file holds expressions and data that somebody wrote to do harm: they end,
@@ -161,6 +163,47 @@ func TestHostile(t *testing.T) {
 }
 
 const costText = "operation cancelled: actual cost limit exceeded"
+
+// counted is a value that counts how often it is compared.
+type counted struct {
+	ref.Val
+	n *int
+}
+
+func (c counted) Equal(ref.Val) ref.Val {
+	*c.n++
+	return types.False
+}
+
+// TestPricedAhead: comparisons that cost too much are not begun.
+func TestPricedAhead(t *testing.T) {
+	l, err := NewLanguage(LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "l", Type: "list(dyn)"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	items := make([]Value, 2000)
+	for i := range items {
+		items[i] = opaqueValue(counted{types.String("a"), &n})
+	}
+	vars := Vars{"l": listValue(items)}
+	for _, expr := range []string{"l.distinct()", "sets.contains(l, l)", "sets.intersects(l, l)", "sets.equivalent(l, l)"} {
+		x, err := l.CompileExpression(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := x.Eval(context.Background(), vars, 1_000_000); err == nil || err.Error() != costText || n > 0 {
+			t.Errorf("%s: got %v after %d comparisons", expr, err, n)
+		}
+	}
+	x, err := l.CompileExpression("l.distinct()")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := x.Eval(context.Background(), vars, 100_000_000); err != nil || n == 0 {
+		t.Errorf("got %v after %d comparisons", err, n)
+	}
+}
 
 // TestHostileContexts: loops end when their context does, others at their end.
 func TestHostileContexts(t *testing.T) {

@@ -316,11 +316,23 @@ func (r *residue) conditional(e ast.Expr) ast.Expr {
 	args := e.AsCall().Args()
 	if cond, ok := r.value(args[0]); ok && cond.kind == KindBool {
 		if cond.Bool() {
-			return r.expr(args[1])
+			return r.typed(args[1], r.x.tree.GetType(e.ID()))
 		}
-		return r.expr(args[2])
+		return r.typed(args[2], r.x.tree.GetType(e.ID()))
 	}
 	return r.call(e)
+}
+
+// typed is what remains of e where the checker found t: overloads are chosen by
+// types.
+func (r *residue) typed(e ast.Expr, t *types.Type) ast.Expr {
+	switch {
+	case r.x.tree.GetType(e.ID()).IsExactType(t):
+		return r.expr(e)
+	case t.IsExactType(types.DynType):
+		return r.fac.NewCall(r.id(), "dyn", r.expr(e))
+	}
+	return r.asWritten(e)[0]
 }
 
 // Literals larger than this stay as they were written.
