@@ -8,7 +8,6 @@ import (
 // TestCompat holds the lines of docs/compat.md that a client can see.
 func TestCompat(t *testing.T) {
 	s := startServer(t)
-	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	t.Run("kinds that are not served are not found", func(t *testing.T) {
 		for _, path := range []string{
 			"/apis/storagemigration.k8s.io/v1/storageversionmigrations", "/api/v1/componentstatuses", "/api/v1/namespaces/default/bindings",

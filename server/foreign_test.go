@@ -53,12 +53,14 @@ func TestStoreOfKubernetes(t *testing.T) {
 	dependent.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "gone"}}
 	going := named("", "going")
 	going.DeletionTimestamp = &now
+	//lint:ignore SA1019 clients still store it
+	endpoints := &corev1.Endpoints{ObjectMeta: named("default", "web")}
 	st := mem.New(mem.Options{})
 	for key, value := range map[string][]byte{
 		"secrets/default/s":              stored(t, "v1", "Secret", &corev1.Secret{ObjectMeta: named("default", "s"), Type: "Opaque", Data: map[string][]byte{"k": []byte("v")}}),
 		"secrets/kube-system/enc":        []byte("k8s:enc:aescbc:v1:key1:\x01\x02\x03"),
 		"services/specs/default/web":     stored(t, "v1", "Service", &corev1.Service{ObjectMeta: named("default", "web"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}),
-		"services/endpoints/default/web": stored(t, "v1", "Endpoints", &corev1.Endpoints{ObjectMeta: named("default", "web")}),
+		"services/endpoints/default/web": stored(t, "v1", "Endpoints", endpoints),
 		"serviceaccounts/default/robot":  stored(t, "v1", "ServiceAccount", &corev1.ServiceAccount{ObjectMeta: named("default", "robot")}),
 		"minions/n1":                     stored(t, "v1", "Node", &corev1.Node{ObjectMeta: named("", "n1")}),
 		"controllers/default/rc":         stored(t, "v1", "ReplicationController", &corev1.ReplicationController{ObjectMeta: named("default", "rc")}),
