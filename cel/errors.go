@@ -119,7 +119,11 @@ var ErrCostLimit = errors.New("operation cancelled: actual cost limit exceeded")
 // during an evaluation.
 var ErrInterrupted = errors.New("operation interrupted")
 
-// interruption adds the reason why the context ended.
-func interruption(ctx context.Context) error {
-	return fmt.Errorf("%w: %w", ErrInterrupted, context.Cause(ctx))
+// interruption is the outcome of an evaluation whose loops had to end: the reason
+// why the context ended, or the limit, if what exceeded it is not in the cost.
+func interruption(ctx context.Context, cost, limit uint64) (Value, uint64, error) {
+	if ctx.Err() == nil {
+		return Value{}, max(cost, limit+1), ErrCostLimit
+	}
+	return Value{}, cost, fmt.Errorf("%w: %w", ErrInterrupted, context.Cause(ctx))
 }

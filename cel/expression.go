@@ -146,7 +146,7 @@ func (fr *frame) run(ctx context.Context, eval evalFn, slots int, limit uint64, 
 	case cost > fr.limit:
 		return Value{}, cost, ErrCostLimit
 	case v.kind == KindError && v.flag == errInterrupted:
-		return Value{}, cost, interruption(ctx)
+		return interruption(ctx, cost, fr.limit)
 	case v.kind == KindError:
 		return Value{}, cost, v.err()
 	}

@@ -61,30 +61,26 @@ func (f *fold) chain(fr *frame, decisive tri, condition uint64) tri {
 		return bad
 	}
 	var failure, undecided Value // of the source, of the predicate
-	judged := uint64(0)          // what the quantifier cost, which is in the cost
+	judged := uint64(0)          // what the quantifier cost, which comes behind the cost of the source
 	decided, more, over := false, false, false
 	for f.source.next(fr, &c) {
 		switch t := f.collected(fr, &failure); {
-		case t == bad:
-			fr.cost -= judged
-			judged = 0
-		case t == no || failure.failed() || over:
+		case t != yes || failure.failed() || over:
 		case decided:
 			more = true
 		default:
-			before := fr.cost
-			fr.cost += condition + 1
+			source := fr.cost
+			fr.cost += judged + condition + 1
 			switch f.predicate(fr) {
 			case decisive:
 				decided = true
 			case bad:
 				undecided = firstFailure(undecided, fr.fail)
 			}
-			judged += fr.cost - before
-		}
-		if fr.cost > fr.limit && judged > 0 { // perhaps the source fails before that
-			fr.cost -= judged
-			judged, over = 0, true
+			judged, fr.cost = fr.cost-source, source
+			if over = source+judged > fr.limit; over { // perhaps the source fails before that
+				fr.stop, fr.ticks = false, 1
+			}
 		}
 		if !fr.tick() {
 			return fr.interruptedTest()
@@ -95,14 +91,14 @@ func (f *fold) chain(fr *frame, decisive tri, condition uint64) tri {
 	case failure.failed():
 		fr.fail = failure
 		return bad
-	case over:
-		fr.fail = fr.exhausted()
-		return bad
 	case decided && more:
 		fr.cost += condition
 	}
-	fr.cost++
+	fr.cost += judged + 1
 	switch {
+	case over || fr.cost > fr.limit:
+		fr.fail = fr.exhausted()
+		return bad
 	case decided:
 		return decisive
 	case undecided.failed():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -163,6 +164,62 @@ func TestHostile(t *testing.T) {
 }
 
 const costText = "operation cancelled: actual cost limit exceeded"
+
+// TestEveryLimit evaluates with every limit: below its cost a rule ends at the limit and nowhere else, whatever it would
+// have been.
+func TestEveryLimit(t *testing.T) {
+	env := testEnv(t)
+	f := newFixture(t, env, "{type: object, properties: {l: {type: array, items: {type: integer}}, t: {type: array, items: {type: string}}}}", "{l: [1, 2, 3, 4], t: [a, bb, é]}")
+	for _, rule := range []string{
+		"self.l.map(i, i + 1).exists(v, self.l.all(i, self.l.exists(j, j > v)))",
+		"self.l.map(i, i * 2).all(v, quantity('1').add(v).isInteger() && !url('/a/' + string(v)).getHost().contains('x'))",
+		"self.l.map(i, i * 2).exists(v, [][-1].isLoopback())",
+		"self.l.filter(i, i > 0).exists(v, self.t.join(string(v)).split('').size() == 99)",
+		"self.l.filter(i, self.l.exists(j, j > i)).exists(v, self.l.map(i, i + v).sum() == 0)",
+		"self.l.map(i, self.l.map(j, i * j)).exists(v, v.exists(w, w == 99 || self.l.all(i, i == w)))",
+		"self.t.map(s, s + s).all(s, self.t.exists(u, u + u == s) && self.l.all(i, i > 0))",
+		"self.l.filter(i, self.l.exists(j, j == i)).size() + self.l.map(i, self.l.filter(j, j > i).size()).sum() > 2",
+		"self.t.map(s, s + self.t.filter(u, u != s).join(',')).join('').size() > 1",
+		"self.l.exists_one(i, self.l.filter(j, self.l.all(k, j <= k)).exists(j, j == i))",
+		"self.l.map(i, self.l[i]).exists(v, self.l.all(j, j < v))", // the source fails in the end
+	} {
+		f.everyLimit(t, rule)
+	}
+	text, err := os.ReadFile("testdata/golden.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "# "), strings.HasPrefix(line, "\t"):
+		case strings.HasPrefix(line, "schema "):
+			schema = line[len("schema "):]
+		case strings.HasPrefix(line, "data "):
+			f = newFixture(t, env, schema, line[len("data "):])
+		default:
+			f.everyLimit(t, line)
+		}
+	}
+}
+
+// everyLimit evaluates a rule with every limit that is too low.
+func (f *fixture) everyLimit(t *testing.T, rule string) {
+	t.Helper()
+	p, err := f.types.Compile(rule, f.self, CompileOptions{Want: AnyResult})
+	if err != nil {
+		return
+	}
+	a := Activation{Self: f.doc, OldSelf: f.doc, HasOldSelf: true}
+	_, cost, _ := p.Eval(context.Background(), &a, 1_000_000)
+	for limit := uint64(1); limit < min(cost, 2000); limit++ {
+		if _, short, err := p.Eval(context.Background(), &a, limit); !errors.Is(err, ErrCostLimit) || short <= limit {
+			t.Errorf("%s: with the limit %d of %d: cost %d, %v", rule, limit, cost, short, err)
+			return
+		}
+	}
+}
 
 // counted is a value that counts how often it is compared.
 type counted struct {

@@ -115,7 +115,7 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value,
 		return Value{}, cost, ErrCostLimit
 	case v.kind == KindError:
 		if v.flag == errInterrupted {
-			return Value{}, cost, interruption(ctx)
+			return interruption(ctx, cost, fr.limit)
 		}
 		return Value{}, cost, v.err()
 	}
