@@ -190,7 +190,7 @@ func (n *node) valuesOK(d *doc.Doc, x doc.Node, kind doc.Kind) bool {
 			return false
 		}
 	case doc.Array:
-		if !within(x.Len(), v.minItems, v.maxItems) {
+		if !within(x.Len(), v.minItems, v.maxItems) || v.unique && len(setErrors(nil, doc.Value{Doc: d, Node: x})) > 0 {
 			return false
 		}
 	case doc.Object:

@@ -310,7 +310,7 @@ func (c *compiler) branch(s *structural.Nested, path string, decoded *node) *nod
 func (c *compiler) values(n *node, s *structural.Values, decoded *node) *values {
 	v := &values{
 		max: s.Maximum, min: s.Minimum, multiple: s.MultipleOf,
-		exclMax: s.ExclusiveMaximum, exclMin: s.ExclusiveMinimum,
+		exclMax: s.ExclusiveMaximum, exclMin: s.ExclusiveMinimum, unique: s.UniqueItems,
 		maxLength: bound(s.MaxLength), minLength: bound(s.MinLength),
 		maxItems: bound(s.MaxItems), minItems: bound(s.MinItems),
 		maxProps: bound(s.MaxProperties), minProps: bound(s.MinProperties),

@@ -82,6 +82,7 @@ func (v *values) dump(word func(yes bool, format string, args ...any)) {
 	number("max", v.max, v.exclMax)
 	number("multiple", v.multiple, false)
 	word(v.badBound, "bad-bound")
+	word(v.unique, "unique")
 	for _, size := range []struct {
 		name  string
 		bound int64

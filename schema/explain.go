@@ -316,6 +316,9 @@ func (e *explainer) items(n *node, x doc.Value, at *spot, c *correlation) findin
 		if v.maxItems != none && int64(size) > v.maxItems {
 			e.add(&f, openapi.TooManyItems(at.String(), in, v.maxItems, int64(size)))
 		}
+		if v.unique && len(setErrors(nil, x)) > 0 {
+			e.add(&f, openapi.DuplicateItems(at.String(), in))
+		}
 	}
 	return f
 }

@@ -53,6 +53,9 @@ func TestFacts(t *testing.T) {
 			required: [k], properties: {k: {type: number}}}}}}`, ``, `{"a":[{"k":1},{"k":1.0},{"k":2},{"k":2}]}`, []string{`a[3]: Duplicate value: {"k":2}`}},
 		{here(), listed, ``, `{"a":[null,{"k":"a"}]}`, []string{`a[0]: Invalid value: "null": a[0] in body must be of type object: "null"`}},
 		{here(), listed, `{"a":[{"k":"a"},{"k":"a"}]}`, `{"a":[{"k":"b"},{"k":"b"}]}`, nil},
+		// Defaults are checked even where the definition says what none may say.
+		{here(), `{type: object, properties: {a: {type: array, uniqueItems: true, items: {type: number}}}}`, ``, `{"a":[1,1.0,2,2]}`, []string{`a: Invalid value: "": a in body shouldn't contain duplicates`}},
+		{here(), `{type: object, properties: {a: {type: array, items: {type: string}, anyOf: [{not: {uniqueItems: true}}]}}}`, ``, `{"a":["a","a"]}`, nil},
 		// What is not changed is forgiven: but for kind, in items of the same keys, however many keys are written.
 		{here(), `{type: object, properties: {kind: {type: string, maxLength: 1}, b: {type: string, maxLength: 1}}}`, `{"kind":"KK","b":"bb"}`, `{"kind":"KK","b":"bb","metadata":{}}`,
 			[]string{`kind: Too long: may not be more than 1 byte`}},

@@ -151,14 +151,14 @@ func (n *node) duplicates(path *field.Path, x doc.Value) field.ErrorList {
 func (n *node) listErrors(path *field.Path, x doc.Value) field.ErrorList {
 	switch n.listType {
 	case "set":
-		return n.setErrors(path, x)
+		return setErrors(path, x)
 	case "map":
 		return n.mapErrors(path, x)
 	}
 	return nil
 }
 
-func (n *node) setErrors(path *field.Path, x doc.Value) field.ErrorList {
+func setErrors(path *field.Path, x doc.Value) field.ErrorList {
 	var errs field.ErrorList
 	times := make(map[string]int, x.Len())
 	for i := range x.Len() {

@@ -90,6 +90,7 @@ type values struct {
 	max, min, multiple *float64
 	exclMax, exclMin   bool
 	badBound           bool // a bound that itself breaks the type: no number is valid
+	unique             bool // no item twice; definitions that say so are refused, but their defaults are checked all the same
 	maxLength          int64
 	minLength          int64
 	maxItems           int64
