@@ -11,6 +11,7 @@ type entry struct {
 	theirs   string // what upstream's answer holds, as a regular expression
 	ours     string // what Keelson's holds
 	long     bool   // only the long tests see it
+	chance   bool   // whether it is seen depends on how far upstream's cache is
 }
 
 var ledger = []entry{
@@ -38,7 +39,7 @@ var ledger = []entry{
 	{name: "an object of another kind is refused for that alone", requests: `generated`, theirs: `must be (Widget|Gadget)`, ours: `must be (Widget|Gadget)`, long: true},
 	{name: "an update does not say a selfLink back", requests: `45-odd.*PUT`, theirs: `selfLink: "/x"`, ours: `^200`},
 	{name: "an apply may set an untyped field to null", requests: `45-odd.*PATCH .*odder`, theirs: `^200`, ours: `any: null`},
-	{name: "an empty list of owners in an apply is none: what is written next without a change is not written", requests: `45-odd.*PUT .*/owned/status$`, theirs: `^200`, ours: `^200`},
+	{name: "an empty list of owners in an apply is none: what is written next without a change is not written", requests: `45-odd.*PUT .*/owned/status$`, theirs: `^200`, ours: `^200`, chance: true},
 	{name: "a collection is not deleted if the answer cannot be said in a form that is accepted", requests: `45-odd.*GET .*/odd-form/widgets/kept$`, theirs: `deletionTimestamp`, ours: `^200`},
 	{name: "watches that begin with the state are not compressed", requests: `60-watch.*sendInitialEvents=true.*allowWatchBookmarks=true`, theirs: `Content-Encoding: gzip`, ours: `initial-events-end`},
 	{name: "a watch of a list's metadata shows its objects' metadata", requests: `GET .*watch=1`, theirs: `^200(.|\n)*\n\n$`, ours: `PartialObjectMetadata`},
