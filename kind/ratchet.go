@@ -2,11 +2,14 @@ package kind
 
 import (
 	"bytes"
+	"errors"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -107,7 +110,12 @@ func unpruned(s *structural.Schema) bool {
 	if s == nil {
 		return false
 	}
-	if s.Default != nil && hasUnknown(withoutDefaults(s), s.Default) || unpruned(s.Items) || unpruned(s.Additional) {
+	if s.Default != nil {
+		if bare := withoutDefaults(s); hasUnknown(bare, s.Default) || hasBadMetadata(bare, s.Default) {
+			return true
+		}
+	}
+	if unpruned(s.Items) || unpruned(s.Additional) {
 		return true
 	}
 	for _, p := range s.Properties {
@@ -116,6 +124,18 @@ func unpruned(s *structural.Schema) bool {
 		}
 	}
 	return false
+}
+
+// hasBadMetadata reports whether the metadata of a resource in a value is not what metadata is. To prune is to take that away, too.
+func hasBadMetadata(s *structural.Schema, value []byte) bool {
+	errs := asMember(withoutRules(s), value, func(_ *schema.Program, _ *doc.Doc, err error) field.ErrorList {
+		var located *field.Error
+		if errors.As(err, &located) {
+			return field.ErrorList{located}
+		}
+		return nil
+	})
+	return len(errs) > 0
 }
 
 func hasInvalidCABundle(c *apiextv1.CustomResourceConversion) bool {

@@ -173,6 +173,9 @@ func TestValidateCRDUpdate(t *testing.T) {
 		crd.ResourceVersion = "1"
 		return crd
 	}
+	unknown := `{type: object, properties: {d: {type: object, default: {nope: 1}}}}`
+	badMetadata := `{type: object, properties: {l: {type: array, default: [{metadata: {name: 1}}],
+		items: {type: object, x-kubernetes-preserve-unknown-fields: true, x-kubernetes-embedded-resource: true}}}}`
 	bad := `{type: object, properties: {l: {type: array, items: {type: object}, x-kubernetes-list-type: set}}}`
 	for _, row := range []struct {
 		at       string
@@ -192,6 +195,9 @@ func TestValidateCRDUpdate(t *testing.T) {
 			"spec.validation.openAPIV3Schema.properties[l].items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with x-kubernetes-list-type=set",
 		}},
 		{where(), []string{"SCHEMA", bad}, []string{"SCHEMA", bad}, nil}, // it was so before
+		{where(), []string{"SCHEMA", unknown}, nil, []string{`spec.validation.openAPIV3Schema.properties[d].default: Invalid value: {"nope":1}: must not have unknown fields`}},
+		{where(), []string{"SCHEMA", unknown}, []string{"SCHEMA", unknown}, nil},
+		{where(), []string{"SCHEMA", unknown}, []string{"SCHEMA", badMetadata}, nil}, // what is not metadata would have been pruned as well
 	} {
 		crd, old := established(definition(t, row.new...)), established(definition(t, row.old...))
 		crd.Status = old.Status
