@@ -62,7 +62,8 @@ func TestPartial(t *testing.T) {
 		{"a.b == {'c': 1}", "a.b.c", `a.b == {"c": 1}; a.b`},
 		{"has(a.b.x) || b", "b", "b; b"},
 		{"has(a.b.c) ? n : size(s)", "s", "5"},
-		{"(n > 3 ? m.x : dyn(s)) + 1", "m", "dyn(m.x) + 1; m"}, // of any type, as it was
+		{"(n > 3 ? m.x : dyn(s)) + 1", "m", "dyn(m.x) + 1; m"},                 // of any type, as it was
+		{"(n > 3 ? [a.x] : l).size()", "a", "((n > 3) ? [a.x] : l).size(); a"}, // a list of int, as it was
 		{"b ? n : size(l)", "b", "b ? 5 : 3; b"},
 		{"l.all(x, x < n)", "n", "[1, 2, 3].all(x, x < n); n"},
 		{"l.exists(x, x > n || c)", "l", "l.exists(x, x > 5); l"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -315,24 +316,51 @@ func (r *residue) bool(b bool) ast.Expr { return r.fac.NewLiteral(r.id(), types.
 func (r *residue) conditional(e ast.Expr) ast.Expr {
 	args := e.AsCall().Args()
 	if cond, ok := r.value(args[0]); ok && cond.kind == KindBool {
+		branch := args[2]
 		if cond.Bool() {
-			return r.typed(args[1], r.x.tree.GetType(e.ID()))
+			branch = args[1]
 		}
-		return r.typed(args[2], r.x.tree.GetType(e.ID()))
+		return r.branch(e, branch)
 	}
 	return r.call(e)
 }
 
-// typed is what remains of e where the checker found t: overloads are chosen by
-// types.
-func (r *residue) typed(e ast.Expr, t *types.Type) ast.Expr {
+// branch is what remains of the branch that e takes. It keeps the type that the
+// checker found for e: overloads are chosen by types.
+func (r *residue) branch(e, taken ast.Expr) ast.Expr {
+	t, own := r.x.tree.GetType(e.ID()), r.x.tree.GetType(taken.ID())
 	switch {
-	case r.x.tree.GetType(e.ID()).IsExactType(t):
-		return r.expr(e)
-	case t.IsExactType(types.DynType):
-		return r.fac.NewCall(r.id(), "dyn", r.expr(e))
+	case t.IsExactType(types.DynType) && !own.IsExactType(t):
+		return r.fac.NewCall(r.id(), "dyn", r.expr(taken))
+	case t.IsExactType(types.DynType), own.IsExactType(t) && r.settled(taken):
+		return r.expr(taken)
 	}
 	return r.asWritten(e)[0]
+}
+
+// settled reports whether the checker finds the type of e whatever is around it.
+// Where a part is of any type, or empty, the type may come from the other branch.
+func (r *residue) settled(e ast.Expr) bool {
+	settled := true
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(part ast.Expr) {
+		switch {
+		case !concrete(r.x.tree.GetType(part.ID())),
+			part.Kind() == ast.ListKind && part.AsList().Size() == 0,
+			part.Kind() == ast.MapKind && part.AsMap().Size() == 0,
+			part.Kind() == ast.CallKind && part.AsCall().FunctionName() == "optional.none":
+			settled = false
+		}
+	}))
+	return settled
+}
+
+// concrete reports whether nothing in a type is open.
+func concrete(t *types.Type) bool {
+	switch t.Kind() {
+	case types.DynKind, types.AnyKind, types.TypeParamKind, types.ErrorKind:
+		return false
+	}
+	return !slices.ContainsFunc(t.Parameters(), func(p *types.Type) bool { return !concrete(p) })
 }
 
 // Literals larger than this stay as they were written.
