@@ -16,14 +16,6 @@ func TestCompat(t *testing.T) {
 			s.do(t, 404, "POST", path, []byte(`{}`))
 		}
 	})
-	t.Run("no service stands for the server", func(t *testing.T) {
-		for _, path := range []string{
-			"/api/v1/namespaces/default/services/kubernetes", "/api/v1/namespaces/default/endpoints/kubernetes",
-			"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
-		} {
-			s.do(t, 404, "GET", path, nil)
-		}
-	})
 	t.Run("the version says whose it is", func(t *testing.T) {
 		if b := s.do(t, 200, "GET", "/version", nil); !strings.Contains(string(b), "+keelson.") {
 			t.Errorf("got %s, want +keelson. in gitVersion", b)

@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-io/keelson/controller/namespace"
 	"github.com/keelson-io/keelson/controller/policies"
 	"github.com/keelson-io/keelson/controller/roles"
+	"github.com/keelson-io/keelson/controller/service"
 	"github.com/keelson-io/keelson/controller/token"
 	"github.com/keelson-io/keelson/store"
 )
@@ -29,6 +30,7 @@ var controllers = map[string]string{
 	roles.Name:             "clusterrole-aggregation",
 	token.Name:             "serviceaccount-token",
 	policies.Name:          "validatingadmissionpolicy-status",
+	service.Name:           "kubernetes-service",
 }
 
 // Controllers are the names of the controllers that Config.Controllers may name, sorted.
@@ -98,6 +100,10 @@ func (s *Server) startControllers(st store.Store) {
 	}
 	if s.enabled[policies.Name] {
 		add((&policies.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler.As(policies.Manager)}).Run)
+	}
+	if s.enabled[service.Name] {
+		add((&service.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler.As(api.ServerManager),
+			ClusterIP: s.network.clusterIP, Port: s.port(), Address: s.network.address}).Run)
 	}
 	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, EnsureNamespace: s.handler.EnsureNamespace,
 		Accounts: s.enabled[ensure.ServiceAccounts]}

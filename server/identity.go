@@ -39,15 +39,15 @@ type identity struct {
 	trust      atomic.Pointer[[]byte] // PEM: by what clients know the server
 }
 
-// newIdentity loads or makes the certificates of a server.
-func newIdentity(c *Config, port int) (*identity, error) {
+// newIdentity loads or makes the certificates of a server, which others know by more names.
+func newIdentity(c *Config, port int, names ...string) (*identity, error) {
 	id := &identity{config: c, host: localHost(c.BindAddress)}
 	id.url = "https://" + net.JoinHostPort(id.host, strconv.Itoa(port))
 	id.hosts = []string{"localhost", "127.0.0.1", "::1", id.host}
 	if name, err := os.Hostname(); err == nil && name != "" {
 		id.hosts = append(id.hosts, name)
 	}
-	id.hosts = append(id.hosts, c.TLSNames...)
+	id.hosts = append(append(id.hosts, names...), c.TLSNames...)
 	dir := ""
 	if c.DataDir != "" {
 		dir = filepath.Join(c.DataDir, "pki")

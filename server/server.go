@@ -96,6 +96,17 @@ type Config struct {
 	// for.
 	Controllers []string
 
+	// ServiceClusterIPRange is the range, such as 10.0.0.0/24, of which the
+	// first address is that of the service default/kubernetes; "": that one.
+	ServiceClusterIPRange string
+	// AdvertiseAddress is the address among the endpoints of that service; "":
+	// BindAddress, or that of this machine if that is for this machine alone or
+	// for all addresses.
+	AdvertiseAddress string
+	// EndpointReconciler is "lease", or "none" for a service whose endpoints are
+	// somebody else's to keep; "": lease.
+	EndpointReconciler string
+
 	Logger *slog.Logger // slog.Default()
 	Store  store.Store  // in place of etcd; the server closes it
 
@@ -142,6 +153,7 @@ type Server struct {
 	started  time.Time
 	listener net.Listener
 	identity *identity
+	network  network
 	metrics  *prometheus.Registry
 	id       string // as metrics know the server, by a hash
 	authn    authn.Authenticator
@@ -198,6 +210,9 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.keepStrangersOut()
+	if s.network, err = newNetwork(c); err != nil {
+		return err
+	}
 	if s.enabled, err = enabled(c.Controllers); err != nil {
 		return err
 	}
@@ -216,7 +231,7 @@ func (s *Server) open(ctx context.Context) error {
 	made := make(chan error, 1)
 	go func() {
 		var err error
-		s.identity, err = newIdentity(c, s.port())
+		s.identity, err = newIdentity(c, s.port(), s.network.names()...)
 		made <- err
 	}()
 	st, storeErr := s.openStore(ctx)

@@ -60,6 +60,14 @@ type LeanWatcher interface {
 	WatchLean(ctx context.Context, prefix string, after int64) (Watcher, error)
 }
 
+// Holder is a Store that several processes may share and that knows which of them are there.
+type Holder interface {
+	// Hold writes a key for the other processes to see. It goes when the Store is closed, or within seconds of the end of a process
+	// that did not close it. If it goes otherwise, it is to be held again. Where no other process can use the store, there is nobody
+	// to tell, and nothing is written.
+	Hold(ctx context.Context, key string, value []byte) error
+}
+
 // Item is a key with its value.
 type Item struct {
 	Key   string

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/keelson-io/keelson/controller/service"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/store/etcd"
 )
@@ -24,13 +25,13 @@ var programs = map[string]func() *cobra.Command{
 	"etcd":           newEtcdCommand,
 }
 
-// newKubeAPIServerCommand is keelson serve with kube-apiserver's flags. As beside kube-apiserver alone, no controllers run.
+// newKubeAPIServerCommand is keelson serve with kube-apiserver's flags. As beside kube-apiserver alone, only its own controllers run.
 func newKubeAPIServerCommand() *cobra.Command {
 	certs := "/var/run/kubernetes"
 	cmd := serveCommand(func(cmd *cobra.Command, c *server.Config) error {
 		f := cmd.Flags()
 		if !f.Changed("controllers") {
-			c.Controllers = []string{}
+			c.Controllers = []string{service.Name} // which kube-apiserver has itself
 		}
 		if !f.Changed("data-dir") {
 			c.DataDir = filepath.Join(certs, "keelson")
@@ -50,8 +51,8 @@ func newKubeAPIServerCommand() *cobra.Command {
 	})
 	cmd.Use, cmd.Short = "kube-apiserver", "keelson serve under the name and with the flags of kube-apiserver"
 	cmd.Long = `This is keelson under the name kube-apiserver, for test harnesses that start one:
-keelson serve with kube-apiserver's flags, and without controllers. Flags that
-are about what Keelson has not got are accepted with a warning.`
+keelson serve with kube-apiserver's flags, and without controllers other than
+kube-apiserver's own. Flags that are about what Keelson has not got are accepted with a warning.`
 	cmd.Example = ""
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	f := cmd.Flags()
@@ -185,13 +186,13 @@ func place(program, path string) error {
 
 // withoutEffect are flags of kube-apiserver that are about what Keelson has not got, as far as keelson serve does not know them.
 var withoutEffect = strings.Fields(`
-	admission-control admission-control-config-file advertise-address aggregator-reject-forwarding-redirect allow-metric-labels
+	admission-control admission-control-config-file aggregator-reject-forwarding-redirect allow-metric-labels
 	allow-metric-labels-manifest allow-privileged apiserver-count cloud-provider-gce-l7lb-src-cidrs
 	contention-profiling coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period
 	cors-allowed-origins debug-socket-path default-not-ready-toleration-seconds default-unreachable-toleration-seconds
 	default-watch-cache-size delete-collection-workers disable-http2-serving disabled-metrics egress-selector-config-file
 	emulated-version emulation-forward-compatible enable-admission-plugins enable-aggregator-routing enable-bootstrap-token-auth
-	enable-garbage-collector enable-logs-handler enable-priority-and-fairness  endpoint-reconciler-type etcd-compaction-interval etcd-count-metric-poll-period
+	enable-garbage-collector enable-logs-handler enable-priority-and-fairness  etcd-compaction-interval etcd-count-metric-poll-period
 	etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout etcd-servers-overrides event-ttl external-hostname
 	feature-gates goaway-chance http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate
 	kubelet-client-key kubelet-port kubelet-preferred-address-types kubelet-read-only-port kubelet-timeout kubernetes-service-node-port
@@ -201,7 +202,7 @@ var withoutEffect = strings.Fields(`
 	oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port peer-ca-file
 	permit-address-sharing permit-port-sharing profiling proxy-client-cert-file proxy-client-key-file request-timeout
 	runtime-config runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-lookup
-	service-account-signing-endpoint service-cluster-ip-range service-node-port-range show-hidden-metrics-for-version
+	service-account-signing-endpoint service-node-port-range show-hidden-metrics-for-version
 	shutdown-delay-duration shutdown-send-retry-after shutdown-watch-termination-grace-period storage-backend
 	storage-initialization-timeout storage-media-type strict-transport-security-directives tls-cipher-suites tls-min-version
 	tls-sni-cert-key tracing-config-file vmodule watch-cache watch-cache-sizes`)

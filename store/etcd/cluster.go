@@ -38,6 +38,8 @@ type cluster struct {
 	running, next *flight
 	watches       map[*remoteSource]struct{}
 
+	presence presence
+
 	// The last state of the key by which all servers of a cluster agree who compacts.
 	compactVersion, compactRev int64
 }
@@ -236,6 +238,7 @@ func (c *cluster) compactOnce(ctx context.Context) (int64, error) {
 }
 
 func (c *cluster) close() error {
+	c.leave()
 	c.quiet.Store(true)
 	c.end()
 	if err := c.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
