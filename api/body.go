@@ -156,16 +156,17 @@ func (q *request) decode(d *doc.Doc, o *object, validation string) error {
 	return nil
 }
 
-// strictElsewhere is strict for an object of another kind or version: its fields are those of a version of the kind's group, or nobody's.
+// strictElsewhere is strict for an object of another kind or version: its metadata is checked like any, its other fields are those of a
+// version of the kind's group, or nobody's.
 func (q *request) strictElsewhere(obj meta.Object, o *object, strict []string, validation string) []string {
 	group, version, ok := strings.Cut(obj.APIVersion(), "/")
 	k := q.v.Kind
-	if !ok || group != k.Group || obj.Kind() != k.Name || version == q.v.Name {
-		return slices.DeleteFunc(strict, func(text string) bool { return strings.HasPrefix(text, "unknown field") })
-	}
 	strict = slices.DeleteFunc(strict, func(text string) bool {
 		return strings.HasPrefix(text, "unknown field") && !strings.HasPrefix(text, `unknown field "metadata.`)
 	})
+	if !ok || group != k.Group || obj.Kind() != k.Name || version == q.v.Name {
+		return strict
+	}
 	switch v := k.Version(version); {
 	case validation == metav1.FieldValidationIgnore:
 		return nil

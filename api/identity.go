@@ -58,6 +58,9 @@ type authentication struct {
 // and the user may be that one.
 func impersonate(q *request) (bool, error) {
 	wanted, err := impersonation.Wanted(q.r.Header)
+	if err != nil {
+		q.w.Header()["X-Content-Type-Options"] = noSniff
+	}
 	if wanted == nil || err != nil {
 		return false, err
 	}

@@ -183,10 +183,15 @@ func (q *request) decodePatched(next *doc.Doc, patched []byte, validation string
 	if obj.Kind() == "" {
 		return wrongPatch(patched, runtime.NewMissingKindErr(string(patched)).Error())
 	}
-	if err := q.checkName(obj); err != nil {
+	return q.checkWhere(obj)
+}
+
+// checkWhere refuses a patch that makes an object one of another namespace or name.
+func (q *request) checkWhere(obj meta.Object) error {
+	if err := q.checkNamespace(obj); err != nil {
 		return err
 	}
-	return q.checkNamespace(obj)
+	return q.checkName(obj)
 }
 
 // wrongPatch is the error for a patch whose outcome is no object of the kind.
@@ -225,11 +230,7 @@ func (q *request) applied(m *apply.Manager, patch []byte, o *meta.WriteOptions) 
 			if _, err := q.v.DecodeApplied(next, merged); err != nil {
 				return q.undecodable(&object{sent: merged, json: merged}, err)
 			}
-			obj := meta.Object{Doc: next}
-			if err := q.checkName(obj); err != nil {
-				return err
-			}
-			return q.checkNamespace(obj)
+			return q.checkWhere(meta.Object{Doc: next})
 		},
 	}
 }
@@ -246,12 +247,12 @@ func (q *request) applyNew(m *apply.Manager, patch []byte, o *meta.WriteOptions)
 		return q.undecodable(&object{sent: merged, json: merged}, err)
 	}
 	obj := meta.Object{Doc: d}
-	if err := q.checkName(obj); err != nil {
-		return err
-	}
 	if uid := obj.UID(); uid != "" {
 		return status.Conflict(q.kind.GroupResource(), q.name,
 			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	if err := q.checkWhere(obj); err != nil {
+		return err
 	}
 	if rv := obj.ResourceVersion(); rv != "" {
 		if _, err := strconv.ParseUint(rv, 10, 64); err != nil {

@@ -37,16 +37,7 @@ func (q *request) servePath() error {
 	case "healthz", "livez", "readyz":
 		q.health(first, rest)
 	case "version":
-		if q.r.Method != http.MethodGet && q.r.Method != http.MethodHead {
-			return methodNotAllowed()
-		}
-		a, err := q.negotiate(false)
-		if err != nil {
-			return err
-		}
-		q.accept = a
-		q.accept.pretty = true
-		q.send(http.StatusOK, q.h.version)
+		return q.serveVersion()
 	case "metrics":
 		q.forward(q.h.metrics.handler)
 	case "snapshot":
@@ -255,8 +246,13 @@ func (q *request) servePart(verbs []string) error {
 
 // methodNotAllowed is the refusal of paths that know no such method at all.
 func methodNotAllowed() error {
-	e := status.Plain500("the server does not allow this method on the requested resource")
-	e.Code, e.Reason, e.Details = http.StatusMethodNotAllowed, "MethodNotAllowed", &metav1.StatusDetails{}
+	return refusedRoute(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+}
+
+// refusedRoute is an error of a path, before anything of the API is asked.
+func refusedRoute(code int32, reason metav1.StatusReason, text string) error {
+	e := status.Plain500(text)
+	e.Code, e.Reason, e.Details = code, reason, &metav1.StatusDetails{}
 	return e
 }
 

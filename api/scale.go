@@ -177,7 +177,14 @@ func (q *request) patchScale() error {
 	if media == patchApply {
 		return q.applyScale(body, o)
 	}
-	return q.changeScale(o, nil, func(now *autoscalingv1.Scale, _, _ *doc.Doc) (*autoscalingv1.Scale, error) {
+	m, err := q.h.managers.get(q.h, q.v)
+	if err != nil {
+		return err
+	}
+	return q.changeScale(o, nil, func(now *autoscalingv1.Scale, live, _ *doc.Doc) (*autoscalingv1.Scale, error) {
+		if now.ManagedFields, err = m.ScaleEntries(live); err != nil {
+			return nil, err
+		}
 		before, err := json.Marshal(now)
 		if err != nil {
 			return nil, err

@@ -2,8 +2,12 @@ package api
 
 import (
 	"encoding/json"
+	"net/http"
 	"runtime"
 	"runtime/debug"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // This file answers /version.
@@ -99,4 +103,31 @@ func (v Version) json() []byte {
 		panic("BUG: version does not marshal: " + err.Error())
 	}
 	return body
+}
+
+// serveVersion answers with the version, which is JSON for humans whatever is asked for.
+func (q *request) serveVersion() error {
+	if q.r.Method != http.MethodGet {
+		return methodNotAllowed()
+	}
+	if !acceptsOnlyJSON(q.r.Header.Get("Accept")) {
+		return refusedRoute(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+typeJSON)
+	}
+	q.accept = accept{pretty: true}
+	q.send(http.StatusOK, q.h.version)
+	return nil
+}
+
+// acceptsOnlyJSON reports whether an Accept header names JSON or anything at all, as a path reads it that has nothing else.
+func acceptsOnlyJSON(header string) bool {
+	if header == "" {
+		return true
+	}
+	for clause := range strings.SplitSeq(header, ",") {
+		media, _, _ := strings.Cut(clause, ";")
+		if media = strings.TrimSpace(media); media == typeJSON || media == "*/*" {
+			return true
+		}
+	}
+	return false
 }

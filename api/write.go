@@ -250,7 +250,7 @@ func (q *request) storeUpdate(obj *cache.Object, next *doc.Doc, encoded []byte) 
 // prepareUpdate makes next fit to be stored in place of old, or refuses it.
 func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
-	q.warn(meta.FillUpdate(n, o, false)...)
+	q.warn(meta.FillSent(n, o, false)...)
 	if c.track != nil { // of all that was sent, what this write ignores included
 		m, err := q.h.managers.get(q.h, q.v)
 		if err != nil {
@@ -260,6 +260,7 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
 			return err
 		}
 	}
+	meta.KeepDeletion(n, o)
 	q.v.PrepareUpdate(next, old, c.scope)
 	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && contentDiffers(next, old) {
 		n.SetGeneration(generation.Int() + 1)

@@ -36,6 +36,15 @@ func replicasPath(path string) fieldpath.Path {
 	return out
 }
 
+// ScaleEntries is what the Scale of an object says in its managedFields.
+func (m *Manager) ScaleEntries(live *doc.Doc) ([]metav1.ManagedFieldsEntry, error) {
+	parent, err := typedEntries(managedFieldsOf(live))
+	if err != nil {
+		return nil, nil // the write that follows leaves them as they are
+	}
+	return managedfields.NewScaleHandler(parent, m.gvk.GroupVersion(), m.replicas).ToSubresource()
+}
+
 // UpdateScale sets metadata.managedFields of new, which is live with the
 // replicas that a client of the scale subresource wrote.
 func (m *Manager) UpdateScale(live, new *doc.Doc, o Options) error {

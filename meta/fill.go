@@ -98,6 +98,13 @@ func FillCreate(o Object, now time.Time) {
 // gave stay: validation and the store compare them. It returns warnings for
 // the client.
 func FillUpdate(new, old Object, changed bool) []string {
+	warnings := FillSent(new, old, changed)
+	KeepDeletion(new, old)
+	return warnings
+}
+
+// FillSent is the part of FillUpdate that comes before it is noted who set what: all but [KeepDeletion].
+func FillSent(new, old Object, changed bool) []string {
 	n, was := new.Doc, old.Meta()
 	n.Remove("metadata", "selfLink")
 	switch generation := was.Get("generation"); {
@@ -108,22 +115,24 @@ func FillUpdate(new, old Object, changed bool) []string {
 	default:
 		n.Set(n.Import(generation), "metadata", "generation")
 	}
-	for _, kept := range [...]struct {
-		name   string
-		always bool // and not only where the client gave none
-	}{
-		{"uid", false},
-		{"resourceVersion", false},
-		{"creationTimestamp", true},
-		{"deletionTimestamp", true},
-		{"deletionGracePeriodSeconds", false},
-	} {
-		v := was.Get(kept.name)
-		if v.Exists() && (kept.always || !given(new.Meta().Get(kept.name))) {
-			n.Set(n.Import(v), "metadata", kept.name)
-		}
-	}
+	keep(new, old, "uid", false)
+	keep(new, old, "resourceVersion", false)
+	keep(new, old, "creationTimestamp", true)
 	return dedupOwners(new)
+}
+
+// KeepDeletion gives the new state of an object what the old one says of its deletion.
+func KeepDeletion(new, old Object) {
+	keep(new, old, "deletionTimestamp", true)
+	keep(new, old, "deletionGracePeriodSeconds", false)
+}
+
+// keep gives new what old has in a field of its metadata: always, or only where the client gave nothing.
+func keep(new, old Object, name string, always bool) {
+	v := old.Meta().Get(name)
+	if v.Exists() && (always || !given(new.Meta().Get(name))) {
+		new.Doc.Set(new.Doc.Import(v), "metadata", name)
+	}
 }
 
 // given reports whether v is more than nothing.

@@ -25,7 +25,6 @@
 package discovery
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
@@ -153,5 +152,5 @@ func notAcceptable(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", typeJSON)
 	w.WriteHeader(http.StatusNotAcceptable)
-	json.NewEncoder(w).Encode(&s)
+	w.Write(format{pretty: true}.dress(encodeJSON(&s))) // who accepts none of these reads it as a human would
 }

@@ -90,7 +90,6 @@ func (f format) dress(b []byte) []byte {
 	if json.Indent(&out, bytes.TrimSuffix(b, []byte{'\n'}), "", "  ") != nil {
 		return b
 	}
-	out.WriteByte('\n')
 	return out.Bytes()
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ var (
 	generated = flag.Int("requests", 0, "how many requests are generated; 0 means 320 if the test is short, else 4000")
 	seed      = flag.Uint64("seed", 1, "of what is generated")
 	first     = flag.Int("first", 0, "number of the first stretch: with -requests=40 and ONLY=generated one of them again")
+	trace     = flag.Bool("trace", false, "print what is generated, and what both answer")
 )
 
 // stretch is how many requests share their objects.
@@ -269,6 +271,9 @@ func (g *generator) patch(q *request, t target) {
 	q.body = "[" + strings.Join(ops, ",") + "]"
 }
 
+// emptyLists are what applies do not say: see the ledger.
+var emptyLists = regexp.MustCompile(`"(ownerReferences|finalizers)":\[\]`)
+
 // apply draws applies, without nulls of fields that have no type: see the ledger.
 func (g *generator) apply(q *request, t target) {
 	if g.once(5) {
@@ -284,7 +289,7 @@ func (g *generator) apply(q *request, t target) {
 		apiVersion, kind = g.pick("demo.io/v1beta1|demo.io/v9||v1"), g.pick("Widget|Gadget|")
 	}
 	spec := strings.ReplaceAll(g.spec(t, 4), `"any":null`, `"any":1`)
-	metadata := strings.ReplaceAll(g.metadata(t, t.variable(), 14), `"ownerReferences":[]`, `"ownerReferences":null`) // see the ledger
+	metadata := emptyLists.ReplaceAllString(g.metadata(t, t.variable(), 14), `"$1":null`)
 	q.body = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{%s},"spec":%s,"status":{%s}}`, apiVersion, kind, metadata, spec, g.status(t))
 }
 
@@ -385,16 +390,17 @@ func (g *generator) status(t target) string {
 	return g.some(3, `phase: "A"|"B"|"C"`, `replicas: 1|2|-1`, `selector: "a=b"`, `conditions: [{"type":"Ready","status":"True"}]|[{"type":"Ready"},{"type":"Done"}]|[{}]`, `bogus: 1`)
 }
 
-// untyped is how the errors of applies begin whose objects do not fit the schema. Of several below a map upstream names some.
-const untyped = "failed to create typed patch object"
+// untyped is how the errors of applies begin whose objects do not fit the schema, theirs or that of what they are merged with. Of several
+// below a map upstream names some.
+var untyped = regexp.MustCompile(`^(failed to create typed patch object .*?\): |failed to convert new object: )`)
 
 // sortErrors sorts lists of errors.
 func (v *ordered) sortErrors(key string) {
 	switch {
 	case key == "causes" && v.open == '[':
 		slices.SortFunc(v.values, func(a, b ordered) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-	case key == "message" && strings.HasPrefix(v.text, untyped):
-		v.text, _, _ = strings.Cut(v.text, "): ")
+	case key == "message" && untyped.MatchString(v.text):
+		v.text = untyped.FindString(v.text)
 	case key == "message" && strings.Contains(v.text, "is invalid: ["):
 		parts := strings.FieldsFunc(v.text, func(r rune) bool { return strings.ContainsRune(",[]", r) })
 		for i := range parts {

@@ -148,6 +148,9 @@ var collection = regexp.MustCompile(`^/apis/[^/]+/[^/]+/(namespaces/[^/]+/)?[^/?
 func (r *run) compare(q *request, theirs, ours *answer) {
 	r.t.Helper()
 	a, b := r.same.both(theirs, ours, q.typed(), strings.HasPrefix(q.path, crds))
+	if *trace && strings.HasPrefix(q.script, "generated") {
+		fmt.Printf("%s: %s %s %v %s\n%s\n", q, q.method, q.path, q.header, q.body, a)
+	}
 	if q.random && theirs.code == ours.code || a == b {
 		return
 	}

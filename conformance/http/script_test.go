@@ -162,7 +162,8 @@ func isHeader(l string) bool {
 		return false
 	}
 	switch k {
-	case "Accept", "Content-Type", "Accept-Encoding", "Authorization", "User-Agent", "If-None-Match", "Audit-Id", "Origin", "Impersonate-User",
+	case "Accept", "Content-Type", "Accept-Encoding", "Authorization", "User-Agent", "If-None-Match", "Audit-Id", "Origin", "Impersonate-User", "Impersonate-Group",
+		"Impersonate-Uid", "Impersonate-Extra-Scopes", "Expect",
 		"Range", "X-Http-Method-Override", "Upgrade", "Connection", "Sec-Websocket-Protocol":
 		return true
 	}
