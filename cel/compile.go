@@ -22,11 +22,12 @@ type code struct {
 	// resolve evaluates the node as a branch of ?: or as an index, where the
 	// root of a path is free; nil: as eval.
 	resolve evalFn
-	cased   *casedText // the node, if it is lowerAscii() or upperAscii() of a text
-	counted countFn    // size() of the value, cheaper than making it; nil if there is no such way
-	// none reports whether the node certainly is an optional without a value; if not, it
-	// charges nothing. nil: there is no such way.
-	none  func(fr *frame) bool
+	made    *origin // what the node is computed of, if that is a text
+	cased   *casing // the node, if it is lowerAscii() or upperAscii() of a text
+	counted countFn // size() of the value, cheaper than making it; nil if there is no such way
+	// none says yes of a text (that made names) for which the node is an optional without a
+	// value, bad of others. nil: there is no such way.
+	none  textTest
 	konst *Value // the value, if it is constant
 	// elements are what a list is made of that is written out, if all are plain.
 	elements []evalFn

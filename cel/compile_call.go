@@ -145,7 +145,7 @@ func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
 		}
 	}
 	if len(args) == 1 && !c.general() { // their prices are Kubernetes'
-		if fast := usualCall(overload, args[0], cc.eval); fast != nil {
+		if fast := c.usualCall(overload, args[0], cc.eval); fast != nil {
 			return fast
 		}
 	}
@@ -518,7 +518,7 @@ func (c *compiler) membership(e ast.Expr) *code {
 			return constant(boolValue(false))
 		}
 		if set := constSet(in.konst.items()); set != nil {
-			return c.setMembership(x, set).asking(c.askOneOf(x, in))
+			return c.setMembership(x, set)
 		}
 	}
 	sized := overload == overloads.InList

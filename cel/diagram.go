@@ -7,11 +7,12 @@ import (
 )
 
 // This file runs tests that are laid out as decision diagrams. Most rules ask a
-// few things about members of one object: is it there, is it this text. Laid out,
-// such a rule is a list of questions, each of which says for both answers what it
-// costs and which question is next: no calls, no frame, no Values. A diagram
-// either answers or knows nothing: what does not fit its type, texts that are not
-// ASCII and whatever fails is evaluated again from the beginning the general way.
+// few things about members of one object, or about one text: is it there, is it
+// this text, does it match. Laid out, such a rule is a list of questions, each of
+// which says for both answers what it costs and which question is next: no frame,
+// no Values. A diagram either answers or knows nothing: what does not fit its type,
+// texts that are not ASCII and whatever fails is evaluated again from the beginning
+// the general way.
 
 // diagram is a test of one or two views: its questions, the first one last.
 type diagram []question
@@ -30,10 +31,10 @@ const (
 	askPresent asked = iota // is the member there?
 	askTrue                 // is the member true?
 	askText                 // is the member this text?
-	askOneOf                // is the member one of these texts?
+	askOf                   // what does a test of texts say of the member?
 	askNumber               // how does the integer compare with this one?
 	askSize                 // how does the number of items or bytes compare with this integer?
-	askSame                 // is the member the same text as one of the other view?
+	askBoth                 // what does a test of two texts say of the member and another one?
 )
 
 // question is a step of a diagram.
@@ -42,18 +43,32 @@ type question struct {
 	want  doc.Kind // of the member
 	of    uint8    // the view
 	rel   relation
-	slot  uint16    // of the member
-	and   uint16    // askSame: the slot of the member of the other view
+	slot  uint16    // of the member, or itself
 	next  [2]int16  // after no and yes: a question, or an end
 	units [2]uint16 // what no and yes cost
 	via   *[]uint16 // the slots of the objects that lead to the one that has the member
 	konst *Value    // what the member is compared with
+	leaf  *leaf     // askOf, askBoth: the test
 }
 
-// Ends of a diagram, in place of a question.
+// leaf is a test of one text, or of two and where the second is.
+type leaf struct {
+	one textTest
+	two pairTest
+
+	of   uint8
+	slot uint16
+	via  []uint16
+}
+
+// itself is the slot of a view that is no object.
+const itself = 1<<16 - 1
+
+// Ends of a diagram, in place of a question. One without questions begins at -1, which
+// is bad.
 const (
-	endNo  = -1
 	endYes = -2
+	endNo  = -3
 )
 
 // relation is a set of outcomes of a comparison.
@@ -76,38 +91,29 @@ func (r relation) of(i, j int64) bool {
 	return r&relEqual != 0
 }
 
-// sight is what is seen of a view: the slots of an object, or the one node that it
-// is if it is none.
-type sight struct {
-	doc   *doc.Doc
-	nodes []doc.Node
-}
-
-// show sets what is seen to a value. The value must stay where it is.
-func (s *sight) show(t *Type, of *doc.Value) {
-	if s.doc = of.Doc; t.Kind == Object {
-		s.nodes = of.Doc.SlotNodes(of.Node)
-	} else {
-		s.nodes = unsafe.Slice(&of.Node, 1)
-	}
-}
-
-// run answers the test and says what it costs; bad if it is not decided here.
-func (g diagram) run(at *[2]sight) (tri, uint64) {
-	var cost uint64
+// run answers the test of two views and says what it costs; bad if it is not
+// decided here.
+func (g diagram) run(self, old *doc.Value) (answer tri, units uint64) {
 	i := len(g) - 1
 	for uint(i) < uint(len(g)) {
 		q := &g[i]
-		seen := &at[q.of&1]
-		members := seen.nodes
-		if q.via != nil {
-			members = enter(seen, *q.via)
+		seen := self
+		if q.of != 0 {
+			seen = old
 		}
-		if int(q.slot) >= len(members) {
+		n := seen.Node
+		switch {
+		case q.slot == itself:
+		case q.via != nil:
+			var ok bool
+			if n, ok = enter(seen, *q.via, q.slot); !ok {
+				return bad, 0
+			}
+		case n.ShapeIndex() == 0:
 			return bad, 0
+		default:
+			n = seen.Doc.Slot(n, int(q.slot))
 		}
-		n := members[q.slot]
-		answer := no
 		switch q.asked {
 		case askPresent:
 			switch kind := n.Kind(); {
@@ -115,6 +121,8 @@ func (g diagram) run(at *[2]sight) (tri, uint64) {
 				answer = yes
 			case kind > doc.Null:
 				return bad, 0
+			default:
+				answer = no
 			}
 		case askTrue:
 			if n.Kind() != doc.Bool {
@@ -126,63 +134,79 @@ func (g diagram) run(at *[2]sight) (tri, uint64) {
 				return bad, 0
 			}
 			size, k := uint64(n.Len()), q.konst
-			cost += tenths[uint8(min(size, k.bits))]
-			answer = truth(size == k.bits && seen.doc.Str(n) == unsafe.String((*byte)(k.ptr), int(size)))
-		case askNumber:
-			if n.Kind() != doc.Int {
+			units += tenths[uint8(min(size, k.bits))]
+			answer = truth(size == k.bits && seen.Doc.Str(n) == unsafe.String((*byte)(k.ptr), int(size)))
+		case askOf:
+			if n.Kind() != doc.String || !n.ASCII() {
 				return bad, 0
 			}
-			answer = truth(q.rel.of(n.Int(), int64(q.konst.bits)))
+			var more uint64
+			if answer, more = q.leaf.one(seen.Doc.Str(n), uint64(n.Len())); answer == bad {
+				return bad, 0
+			}
+			units += more
 		default:
-			var units uint64
-			if answer, units = q.ask(at, n); answer == bad {
+			other := self
+			if q.asked == askBoth && q.leaf.of != 0 {
+				other = old
+			}
+			var more uint64
+			if answer, more = q.ask(seen, n, other); answer == bad {
 				return bad, 0
 			}
-			cost += units
+			units += more
 		}
 		if answer == yes { // a branch is predicted; an index would have to wait for the answer
-			cost, i = cost+uint64(q.units[yes]), int(q.next[yes])
+			units, i = units+uint64(q.units[yes]), int(q.next[yes])
 		} else {
-			cost, i = cost+uint64(q.units[no]), int(q.next[no])
+			units, i = units+uint64(q.units[no]), int(q.next[no])
 		}
 	}
-	return tri(endNo - i), cost
-}
-
-// enter goes into objects, by the slots of the objects that hold them.
-func enter(in *sight, via []uint16) []doc.Node {
-	members := in.nodes
-	for _, slot := range via {
-		if int(slot) >= len(members) {
-			return nil
-		}
-		members = in.doc.SlotNodes(members[slot])
-	}
-	return members
+	return tri(i - endNo), units
 }
 
 // ask asks a question of those that take longer, of the member n, and says what it
 // cost beside what its answers do.
-func (q *question) ask(at *[2]sight, n doc.Node) (tri, uint64) {
-	seen := &at[q.of&1]
+func (q *question) ask(seen *doc.Value, n doc.Node, other *doc.Value) (tri, uint64) {
 	switch q.asked {
-	case askOneOf:
-		if n.Kind() == doc.String {
-			return hasText(q.konst.items(), seen.doc.Str(n)), 0
+	case askNumber:
+		if n.Kind() == doc.Int {
+			return truth(q.rel.of(n.Int(), int64(q.konst.bits))), 0
 		}
 	case askSize:
 		if n.Kind() == q.want && n.ShapeIndex() == 0 && (n.Kind() != doc.String || n.ASCII()) {
 			return truth(q.rel.of(int64(n.Len()), q.konst.Int())), 0
 		}
-	case askSame:
-		other := &at[1-q.of&1]
-		if int(q.and) >= len(other.nodes) {
-			return bad, 0
-		}
-		m := other.nodes[q.and]
-		if n.Kind() == doc.String && m.Kind() == doc.String && n.ASCII() && m.ASCII() {
-			return truth(n.Len() == m.Len() && seen.doc.Str(n) == other.doc.Str(m)), tenth(uint64(min(n.Len(), m.Len())))
-		}
+	case askBoth:
+		return q.leaf.both(seen, n, other)
 	}
 	return bad, 0
+}
+
+// enter is a member of an object that is found by the slots of the objects that hold
+// it; false if one of them is not there.
+func enter(in *doc.Value, via []uint16, slot uint16) (n doc.Node, ok bool) {
+	n = in.Node
+	for _, at := range via {
+		if n.ShapeIndex() == 0 {
+			return n, false
+		}
+		n = in.Doc.Slot(n, int(at))
+	}
+	if n.ShapeIndex() == 0 {
+		return n, false
+	}
+	return in.Doc.Slot(n, int(slot)), true
+}
+
+// both says what the test of two texts does of a member and that of the other view.
+func (l *leaf) both(seen *doc.Value, n doc.Node, other *doc.Value) (tri, uint64) {
+	m, ok := other.Node, true
+	if l.slot != itself {
+		m, ok = enter(other, l.via, l.slot)
+	}
+	if !ok || n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
+		return bad, 0
+	}
+	return l.two(seen.Doc.Str(n), uint64(n.Len()), other.Doc.Str(m), uint64(m.Len()))
 }

@@ -2,6 +2,7 @@ package cel
 
 import (
 	"math"
+	"slices"
 
 	"github.com/keelson-io/keelson/doc"
 )
@@ -105,19 +106,65 @@ func (c *compiler) spotOf(n *code) (spot, bool) {
 	return m, m.typ != nil && (len(m.slots) > 0) == (m.view.typ.Kind == Object)
 }
 
+// slot is the last slot, and the ones before it lead there.
+func (m spot) slot() (slot uint16, via []uint16) {
+	last := len(m.slots) - 1
+	if last < 0 {
+		return itself, nil
+	}
+	return m.slots[last], m.slots[:last]
+}
+
 // ask writes down a question about the member.
 func (m spot) ask(q question, units int) asking {
-	if last := len(m.slots) - 1; last >= 0 {
-		q.slot = m.slots[last]
-		if via := m.slots[:last]; last > 0 {
-			q.via = &via
-		}
+	var via []uint16
+	if q.slot, via = m.slot(); len(via) > 0 {
+		q.via = &via
 	}
 	return func(l *layout, yes, no target) target {
 		q := q
 		q.of = l.view(m.view)
 		return l.ask(q, m.units+units, yes, no)
 	}
+}
+
+// askOf writes down a test of the text that a node is; nil if a diagram does not
+// find it.
+func (c *compiler) askOf(n *code, test textTest) asking {
+	m, part, ok := c.textSpot(n)
+	if !ok {
+		return nil
+	}
+	return m.ask(question{asked: askOf, leaf: &leaf{one: part.before(test)}}, 0)
+}
+
+// askBoth writes down a test of the texts that two nodes are; nil if a diagram does
+// not find them.
+func (c *compiler) askBoth(a, b *code, test pairTest) asking {
+	m, part, ok := c.textSpot(a)
+	n, also, found := c.textSpot(b)
+	if !ok || !found {
+		return nil
+	}
+	test = beforeBoth(part, also, test)
+	if m.view == n.view && slices.Equal(m.slots, n.slots) {
+		return m.ask(question{asked: askOf, leaf: &leaf{one: func(s string, runes uint64) (tri, uint64) { return test(s, runes, s, runes) }}}, n.units)
+	}
+	return func(l *layout, yes, no target) target {
+		f := leaf{two: test, of: l.view(n.view)}
+		f.slot, f.via = n.slot()
+		return m.ask(question{asked: askBoth, leaf: &f}, n.units)(l, yes, no)
+	}
+}
+
+// textSpot is where the text is that a node is, or is made of, and how.
+func (c *compiler) textSpot(n *code) (spot, textPart, bool) {
+	if n.made != nil && n.made.part != nil {
+		m, part, ok := c.textSpot(n.made.source)
+		return m, part.then(n.made.part), ok
+	}
+	m, ok := c.spotOf(n)
+	return m, nil, ok && !n.path.test && m.typ.Kind == String
 }
 
 // opposite is an asking with the answers exchanged.
@@ -214,61 +261,68 @@ func (c *compiler) askChoice(cond, a, b *code) asking {
 
 // askEqual is == or != of two nodes.
 func (c *compiler) askEqual(a, b *code, negated bool) asking {
-	if b.konst == nil {
-		return opposed(c.askSame(a, b), negated)
-	}
 	k := b.konst
-	if k.kind == KindInt {
-		rel := relEqual
-		if negated {
-			rel = relLess | relGreater
+	if k == nil || k.kind == KindInt || k.kind == KindDuration {
+		if made := a.number(); made != nil || k != nil && k.kind == KindInt {
+			rel := relEqual
+			if negated {
+				rel = relLess | relGreater
+			}
+			return c.askOrder(a, b, rel)
 		}
-		return c.askOrder(a, b, rel)
+		return c.askSame(a, b, negated)
 	}
 	m, ok := c.spotOf(a)
 	switch {
-	case !ok || a.path.test:
-	case k.kind == KindString && k.flag == flagASCII && k.bits < uint64(len(tenths)) && m.typ.Kind == String:
+	case k.kind == KindString && a.cased != nil:
+		return c.askOf(a.made.source, equalInCase(a.cased.lo, a.cased.hi, k, negated))
+	case k.kind == KindString && ok && !a.path.test && k.flag == flagASCII && k.bits < uint64(len(tenths)) && m.typ.Kind == String:
 		return opposed(m.ask(question{asked: askText, konst: k}, 0), negated)
-	case k.kind == KindBool && m.typ.Kind == Bool:
+	case k.kind == KindString && a.static == KindString:
+		return c.askOf(a, equalTo(k, negated))
+	case k.kind == KindBool && ok && !a.path.test && m.typ.Kind == Bool:
 		return opposed(m.ask(question{asked: askTrue}, 1), negated != (k.bits == 0))
 	}
 	return nil
 }
 
-// askSame is == of two nodes that are no constants: texts of two views, or tests
-// of which the second is has().
-func (c *compiler) askSame(a, b *code) asking {
-	x, y := a.asks, b.asks
-	if x != nil && y != nil && b.path != nil {
-		return func(l *layout, yes, no target) target {
-			yes, no = yes.plus(1), no.plus(1)
-			return x(l, y(l, yes, no), y(l, no, yes))
-		}
-	}
-	m, ok := c.spotOf(a)
-	n, also := c.spotOf(b)
-	if !ok || !also || a.path.test || b.path.test || m.typ.Kind != String || n.typ.Kind != String || len(m.slots) > 1 || len(n.slots) > 1 {
+// number is how the node is made of a text as a number; nil if it is not.
+func (c *code) number() textNumber {
+	if c.made == nil {
 		return nil
 	}
-	return func(l *layout, yes, no target) target {
-		p, q := m, n
-		if l.view(p.view) > l.view(q.view) {
-			p, q = q, p
-		}
-		if l.view(p.view) == l.view(q.view) {
-			l.failed = true
-		}
-		same := question{asked: askSame}
-		if len(q.slots) > 0 {
-			same.and = q.slots[0]
-		}
-		return p.ask(same, q.units)(l, yes, no)
+	return c.made.number
+}
+
+// askSame is == or != of two nodes that are no constants: texts, or tests of which the
+// second is has().
+func (c *compiler) askSame(a, b *code, negated bool) asking {
+	x, y := a.asks, b.asks
+	if x != nil && y != nil && b.path != nil {
+		return opposed(func(l *layout, yes, no target) target {
+			yes, no = yes.plus(1), no.plus(1)
+			return x(l, y(l, yes, no), y(l, no, yes))
+		}, negated)
 	}
+	if a.static != KindString || b.static != KindString {
+		return nil
+	}
+	if negated {
+		return c.askBoth(a, b, unequalPair)
+	}
+	return c.askBoth(a, b, equalPair)
 }
 
 // askOrder is a comparison of a number with a constant.
 func (c *compiler) askOrder(a, k *code, rel relation) asking {
+	if made := a.number(); made != nil {
+		switch other := k.number(); {
+		case other != nil && a.static == k.static:
+			return c.askBoth(a.made.source, k.made.source, relatedNumbers(made, other, rel))
+		case k.konst != nil && k.konst.kind == a.static && a.sized == nil:
+			return c.askOf(a.made.source, made.relatedTo(k.konst.Int(), rel))
+		}
+	}
 	if k.konst == nil || k.konst.kind != KindInt {
 		return nil
 	}
@@ -298,20 +352,6 @@ func (c *compiler) sizedSpot(arg *code) *spot {
 		return nil
 	}
 	return &m
-}
-
-// askOneOf is `in` of a text and a list of constants.
-func (c *compiler) askOneOf(x, in *code) asking {
-	m, ok := c.spotOf(x)
-	if !ok || x.path.test || m.typ.Kind != String || in.konst.flag == flagFromDoc || in.konst.size() > linearSet {
-		return nil
-	}
-	for _, item := range in.konst.items() {
-		if item.kind != KindString {
-			return nil
-		}
-	}
-	return m.ask(question{asked: askOneOf, konst: in.konst}, 0)
 }
 
 // sumOf is a constant, a choice of sums, or a sum of sums; nil if it is not.

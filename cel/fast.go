@@ -139,21 +139,7 @@ func (c *compiler) setMembership(x *code, set *valueSet) *code {
 		}
 		return truth(set.has(v))
 	}
-	if x.str != nil {
-		return testCode(ofText(x.str, func(_ *frame, s string, _ uint64) tri { return truth(set.hasText(s)) }, general))
-	}
-	d, ok := directOf(x)
-	if !ok || d.want != KindString {
-		return testCode(general)
-	}
-	return testCode(func(fr *frame) tri {
-		s, _, ok := d.text(fr)
-		if !ok {
-			return general(fr)
-		}
-		fr.cost += d.units
-		return truth(set.hasText(s))
-	})
+	return c.textTestOf(x, oneOf(set), general)
 }
 
 // patternCall compiles matches(), find() and findAll() with a constant
@@ -180,24 +166,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 			}
 			return truth(re.match(v.text()))
 		}
-		if args[0].str != nil {
-			return testCode(ofText(args[0].str, func(fr *frame, s string, n uint64) tri {
-				fr.cost += tenth(n+1) * price
-				return truth(re.match(s))
-			}, general))
-		}
-		d, ok := directOf(args[0])
-		if !ok || d.want != KindString {
-			return testCode(general)
-		}
-		return testCode(func(fr *frame) tri {
-			s, n, ok := d.text(fr)
-			if !ok {
-				return general(fr)
-			}
-			fr.cost += d.units + tenth(n+1)*price
-			return truth(re.match(s))
-		})
+		return c.textTestOf(args[0], matching(re, price), general)
 	}
 	if name == "find" {
 		general := func(fr *frame) Value {
@@ -211,19 +180,10 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 			}
 			return stringValue(re.find(v.text()))
 		}
-		source := textOf(args[0])
-		if source == nil {
-			return &code{eval: general}
+		if fast := textPartOf(args[0], found(re, price), general); fast != nil {
+			return fast
 		}
-		return withText(func(fr *frame) (string, uint64, bool) {
-			s, n, ok := source(fr)
-			if !ok {
-				return "", 0, false
-			}
-			fr.cost += tenth(n+1) * price
-			found := re.find(s)
-			return found, runesOf(found, s, n), true
-		}, general)
+		return &code{eval: general}
 	}
 	limit := constant(intValue(-1)).eval
 	if len(args) > 2 {
@@ -273,13 +233,13 @@ func (c *compiler) fastCall(name, overload string, args []*code) *code {
 		out.sized = c.sizedSpot(args[0])
 		return out
 	case name == "startsWith" && overload == "starts_with_string" && len(args) == 2:
-		return affix(args, strings.HasPrefix)
+		return c.affix(args, strings.HasPrefix, withPrefix)
 	case name == "endsWith" && overload == "ends_with_string" && len(args) == 2:
-		return affix(args, strings.HasSuffix)
+		return c.affix(args, strings.HasSuffix, withSuffix)
 	case name == "contains" && overload == "contains_string" && len(args) == 2:
-		return containsText(args)
+		return c.containsText(args)
 	case name == "hasValue" && overload == "optional_hasValue" && len(args) == 1:
-		return hasValue(args[0])
+		return c.hasValue(args[0])
 	}
 	return nil
 }
@@ -287,7 +247,7 @@ func (c *compiler) fastCall(name, overload string, args []*code) *code {
 // hasValue compiles hasValue() of an optional.
 //
 //go:noinline
-func hasValue(arg *code) *code {
+func (c *compiler) hasValue(arg *code) *code {
 	eval := arg.eval
 	general := func(fr *frame) Value {
 		v := eval(fr)
@@ -304,13 +264,13 @@ func hasValue(arg *code) *code {
 	if none == nil {
 		return &code{eval: general}
 	}
-	return testCode(func(fr *frame) tri {
-		if none(fr) {
-			fr.cost++
-			return no
+	return c.textTestOf(arg.made.source, func(s string, runes uint64) (tri, uint64) {
+		answer, units := none(s, runes)
+		if answer != yes {
+			return bad, 0
 		}
-		return fr.verdict(general(fr))
-	})
+		return no, units + 1
+	}, func(fr *frame) tri { return fr.verdict(general(fr)) })
 }
 
 // sizeOfNode compiles size().
@@ -330,17 +290,10 @@ func sizeOfNode(arg *code) *code {
 		fr.cost++
 		return sizeCall(v)
 	}
-	if str := textOf(arg); str != nil && arg.static == KindString && arg.konst == nil {
-		return withNum(KindInt, func(fr *frame) (int64, bool) {
-			cost := fr.cost
-			_, n, ok := str(fr)
-			if !ok {
-				fr.cost = cost
-			} else {
-				fr.cost++
-			}
-			return int64(n), ok
-		}, general)
+	if arg.static == KindString && arg.konst == nil {
+		if fast := textNumberOf(KindInt, arg, runesOfText, general); fast != nil {
+			return fast
+		}
 	}
 	if d, ok := directList(arg); ok {
 		return withNum(KindInt, func(fr *frame) (int64, bool) {
@@ -386,7 +339,7 @@ func sizeCall(v Value) Value {
 // containsText is contains() of texts.
 //
 //go:noinline
-func containsText(args []*code) *code {
+func (c *compiler) containsText(args []*code) *code {
 	a, b := args[0].eval, args[1].eval
 	general := func(fr *frame) tri {
 		l, r := a(fr), b(fr)
@@ -403,26 +356,17 @@ func containsText(args []*code) *code {
 		}
 		return bad
 	}
-	d, ok := directOf(args[0])
 	k := args[1].konst
-	if !ok || d.want != KindString || k == nil || k.kind != KindString {
+	if k == nil || k.kind != KindString {
 		return testCode(general)
 	}
-	part, price := k.text(), tenth(uint64(k.runes()))
-	return testCode(func(fr *frame) tri {
-		s, n, ok := d.text(fr)
-		if !ok {
-			return general(fr)
-		}
-		fr.cost += d.units + tenth(n)*price
-		return truth(strings.Contains(s, part))
-	})
+	return c.textTestOf(args[0], withInfix(k.text(), tenth(uint64(k.runes()))), general)
 }
 
 // affix is startsWith or endsWith.
 //
 //go:noinline
-func affix(args []*code, has func(s, affix string) bool) *code {
+func (c *compiler) affix(args []*code, has func(s, affix string) bool, test func(affix string, price uint64) textTest) *code {
 	a, b := args[0].eval, args[1].eval
 	general := func(fr *frame) tri {
 		l, r := a(fr), b(fr)
@@ -439,25 +383,9 @@ func affix(args []*code, has func(s, affix string) bool) *code {
 		}
 		return bad
 	}
-	d, ok := directOf(args[0])
 	k := args[1].konst
-	if args[0].str != nil && k != nil && k.kind == KindString {
-		price := tenth(uint64(k.runes()))
-		return testCode(ofText(args[0].str, func(fr *frame, s string, _ uint64) tri {
-			fr.cost += price
-			return truth(has(s, k.text()))
-		}, general))
-	}
-	if !ok || d.want != KindString || k == nil || k.kind != KindString {
+	if k == nil || k.kind != KindString {
 		return testCode(general)
 	}
-	price := d.units + tenth(uint64(k.runes()))
-	return testCode(func(fr *frame) tri {
-		s, _, ok := d.text(fr)
-		if !ok {
-			return general(fr)
-		}
-		fr.cost += price
-		return truth(has(s, k.text()))
-	})
+	return c.textTestOf(args[0], test(k.text(), tenth(uint64(k.runes()))), general)
 }

@@ -57,22 +57,6 @@ func withText(str textFn, general evalFn) *code {
 	}}
 }
 
-// ofText is a test of a text that str computes where it can.
-//
-//go:noinline
-func ofText(str textFn, test func(fr *frame, s string, runes uint64) tri, general testFn) testFn {
-	return func(fr *frame) tri {
-		cost := fr.cost
-		if s, runes, ok := str(fr); ok {
-			if t := test(fr, s, runes); fr.cost <= fr.limit {
-				return t
-			}
-		}
-		fr.cost = cost
-		return general(fr)
-	}
-}
-
 // equalTexts is == or != of two texts at least one of which is computed; nil if
 // the operands are not that.
 func equalTexts(a, b *code, negated bool, general testFn) testFn {
@@ -84,11 +68,7 @@ func equalTexts(a, b *code, negated bool, general testFn) testFn {
 		return nil
 	}
 	if b.konst != nil {
-		want, size := b.konst.text(), uint64(b.konst.runes())
-		return ofText(x, func(fr *frame, s string, n uint64) tri {
-			fr.cost += tenth(min(n, size))
-			return truth((s == want) != negated)
-		}, general)
+		return ofText(a, x, equalTo(b.konst, negated), general)
 	}
 	return func(fr *frame) tri {
 		cost := fr.cost
@@ -155,90 +135,26 @@ func partValue(part, of string, runes uint64) Value {
 
 // usualCall compiles a call of one argument that has a usual case; nil if it has
 // none.
-func usualCall(overload string, arg *code, general evalFn) *code {
-	source := textOf(arg)
-	if source == nil {
+func (c *compiler) usualCall(overload string, arg *code, general evalFn) *code {
+	if textOf(arg) == nil {
 		return nil
 	}
+	test := func(fr *frame) tri { return fr.verdict(general(fr)) }
 	switch overload {
 	case "string_lower_ascii":
-		return withCase(source, 'A', 'Z', general)
+		return withCase(arg, 'A', 'Z', general)
 	case "string_upper_ascii":
-		return withCase(source, 'a', 'z', general)
+		return withCase(arg, 'a', 'z', general)
 	case overloads.StringToDuration:
-		return withNum(KindDuration, textNumber(source, usualDuration), general)
+		return textNumberOf(KindDuration, arg, usualNumber(usualDuration), general)
 	case overloads.StringToInt:
-		return withNum(KindInt, textNumber(source, usualInt), general)
-	}
-	if t, ok := textTests[overload]; ok {
-		return testCode(textTest(passingText(arg), t.usual, t.flat, general))
+		return textNumberOf(KindInt, arg, usualNumber(usualInt), general)
+	case "is_ip":
+		return c.textTestOf(passed(arg), isAddress, test)
+	case "is_url_string":
+		return c.textTestOf(passed(arg), isAbsolute, test)
 	}
 	return nil
-}
-
-// textTests are tests of texts with a usual case, by overload.
-var textTests = map[string]struct {
-	usual func(string) (is, ok bool)
-	flat  uint64 // the price; 0: by the length of the text
-}{
-	"is_ip":         {usual: isIP},
-	"is_url_string": {usual: isUsualURL, flat: 1},
-}
-
-func isUsualURL(s string) (is, ok bool) {
-	scheme, ok := usualURL(s)
-	return scheme != "", ok
-}
-
-// textTest is a test of a text that takes the usual way where it can.
-//
-//go:noinline
-func textTest(source textFn, usual func(string) (is, ok bool), flat uint64, general evalFn) testFn {
-	return func(fr *frame) tri {
-		cost := fr.cost
-		if s, n, ok := source(fr); ok {
-			if is, ok := usual(s); ok {
-				price := flat
-				if price == 0 {
-					price = tenth(n)
-				}
-				if fr.cost += price; fr.cost <= fr.limit {
-					return truth(is)
-				}
-			}
-		}
-		fr.cost = cost
-		return fr.verdict(general(fr))
-	}
-}
-
-// textNumber is int(text), or duration(text) in nanoseconds.
-//
-//go:noinline
-func textNumber(source textFn, parse func(string) (int64, bool)) numFn {
-	return func(fr *frame) (int64, bool) {
-		cost := fr.cost
-		if s, _, ok := source(fr); ok {
-			if i, ok := parse(s); ok {
-				fr.cost++
-				return i, true
-			}
-		}
-		fr.cost = cost
-		return 0, false
-	}
-}
-
-// inCase is lowerAscii() or upperAscii() of a text that has no letter to change:
-// none of a range of bytes.
-//
-//go:noinline
-func inCase(source textFn, lo, hi byte) textFn {
-	return func(fr *frame) (string, uint64, bool) {
-		s, n, ok := source(fr)
-		fr.cost += tenth(n)
-		return s, n, ok && !hasByte(s, lo, hi)
-	}
 }
 
 // urlScheme compiles url(x).getScheme() as one; nil if the call is not that.
@@ -249,20 +165,10 @@ func (c *compiler) urlScheme(e ast.Expr) *code {
 	}
 	args := c.arguments(call.Target())
 	general := c.plainFunction(e, []*code{c.plainFunction(call.Target(), args)})
-	source := passingText(args[0])
-	if source == nil {
-		return general
+	if fast := textPartOf(passed(args[0]), schemeOf, general.eval); fast != nil {
+		return fast
 	}
-	return withText(func(fr *frame) (string, uint64, bool) {
-		s, n, ok := source(fr)
-		if !ok {
-			return "", 0, false
-		}
-		scheme, ok := usualURL(s)
-		fr.cost += tenth(n) + 1
-		name := usualScheme(scheme)
-		return name, uint64(len(name)), ok && name != ""
-	}, general.eval)
+	return general
 }
 
 // fromPart is text.substring(n) with a constant; nil if the call is not that.
@@ -270,18 +176,7 @@ func fromPart(args []*code, general evalFn) *code {
 	if args[1].konst == nil || args[1].konst.kind != KindInt || args[1].konst.Int() < 0 {
 		return nil
 	}
-	source, from := textOf(args[0]), uint64(args[1].konst.Int())
-	if source == nil {
-		return nil
-	}
-	return withText(func(fr *frame) (string, uint64, bool) {
-		s, n, ok := source(fr)
-		if !ok || n != uint64(len(s)) || from > n {
-			return "", 0, false
-		}
-		fr.cost += tenth(n)
-		return s[from:], n - from, true
-	}, general)
+	return textPartOf(args[0], restFrom(uint64(args[1].konst.Int())), general)
 }
 
 // constASCII is a text that is known to be ASCII.
@@ -311,29 +206,14 @@ func (c *compiler) splitItem(list, index ast.Expr) *code {
 		return nil
 	}
 	args := c.arguments(list)
-	read, n := textOf(args[0]), int(key.Int())
+	n := int(key.Int())
 	plain := c.extend(c.plainFunction(list, args), step{key: &key}, false)
-	if read == nil {
+	out := textPartOf(args[0], itemOfSplit(separator, n, 2*costSelect), plain.path.eval)
+	if out == nil {
 		return plain
 	}
-	out := withText(itemOfSplit(read, separator, n, 2*costSelect), plain.path.eval)
-	out.resolve = withText(itemOfSplit(read, separator, n, costSelect), plain.path.resolve).eval
+	out.resolve = withText(partOfText(textOf(args[0]), itemOfSplit(separator, n, costSelect)), plain.path.resolve).eval
 	return out
-}
-
-// itemOfSplit is part n of a text between separators.
-//
-//go:noinline
-func itemOfSplit(read textFn, separator string, n int, units uint64) textFn {
-	return func(fr *frame) (string, uint64, bool) {
-		s, runes, ok := read(fr)
-		if !ok {
-			return "", 0, false
-		}
-		part, ok := partOf(s, separator, n)
-		fr.cost += tenth(runes*2) + units
-		return part, runesOf(part, s, runes), ok
-	}
 }
 
 // runesOf is the number of code points of a part of a text that has so many.
@@ -360,17 +240,13 @@ func partOf(s, separator string, n int) (string, bool) {
 	}
 }
 
-// casedText is lowerAscii() or upperAscii() of a text: the letters of a range
-// change their case.
-type casedText struct {
-	source textFn
-	lo, hi byte
-}
+// casing is lowerAscii() or upperAscii(): the letters of a range change their case.
+type casing struct{ lo, hi byte }
 
 // withCase compiles lowerAscii() or upperAscii().
-func withCase(source textFn, lo, hi byte, general evalFn) *code {
-	out := withText(inCase(source, lo, hi), general)
-	out.cased = &casedText{source, lo, hi}
+func withCase(arg *code, lo, hi byte, general evalFn) *code {
+	out := textPartOf(arg, inCase(lo, hi), general)
+	out.cased = &casing{lo, hi}
 	return out
 }
 
@@ -380,9 +256,6 @@ func caseEquality(a, k *code, negated bool, general testFn) testFn {
 	if a.cased == nil || k.konst == nil || k.konst.kind != KindString {
 		return nil
 	}
-	t, want, size := *a.cased, k.konst.text(), uint64(k.konst.runes())
-	return ofText(t.source, func(fr *frame, s string, runes uint64) tri {
-		fr.cost += tenth(runes) + tenth(min(runes, size))
-		return truth(equalCase(s, want, t.lo, t.hi) != negated)
-	}, general)
+	source := a.made.source
+	return ofText(source, textOf(source), equalInCase(a.cased.lo, a.cased.hi, k.konst, negated), general)
 }

@@ -122,20 +122,11 @@ func (c *compiler) formatCheck(e ast.Expr) *code {
 	if source == nil {
 		return plain
 	}
-	price := patternPrice(uint64(format.maxRegexSize))
-	none := func(fr *frame) bool {
-		cost := fr.cost
-		if s, n, ok := source(fr); ok && check(s) {
-			if fr.cost += 1 + tenth(n+1)*price; fr.cost <= fr.limit {
-				return true
-			}
-		}
-		fr.cost = cost
-		return false
-	}
-	plain.none = none
+	plain.made = &origin{source: args[1]}
+	plain.none = fitting(check, patternPrice(uint64(format.maxRegexSize)))
+	none := ofText(args[1], source, plain.none, func(*frame) tri { return no })
 	plain.eval = func(fr *frame) Value {
-		if none(fr) {
+		if none(fr) == yes {
 			return optionalNone
 		}
 		return general(fr)

@@ -5,13 +5,13 @@ import "unsafe"
 // This file adds texts without Values: some sums are only looked at, and take no
 // memory.
 
-// passingText is textOf for whoever is done with the text before anything else is
-// evaluated: a sum of texts is made in memory of the frame.
-func passingText(c *code) textFn {
-	if c.passing != nil {
-		return c.passing
+// passed is a text for whoever is done with it before anything else is evaluated: a
+// sum of texts is made in memory of the frame.
+func passed(c *code) *code {
+	if c.passing == nil {
+		return c
 	}
-	return textOf(c)
+	return &code{eval: c.eval, str: c.passing, static: KindString}
 }
 
 // passing is the sum of two texts in memory of the frame; nil if the operands are

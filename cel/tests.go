@@ -3,6 +3,8 @@ package cel
 import (
 	"context"
 	"math"
+
+	"github.com/keelson-io/keelson/doc"
 )
 
 // This file evaluates the rules of one place together, for whoever asks only
@@ -14,8 +16,6 @@ type Tests struct {
 	self  *Type
 	slots int
 	loops bool // the context is looked at
-	asks  bool // there are diagrams
-	old   bool // oldSelf is mentioned
 	list  []*Program
 }
 
@@ -27,10 +27,12 @@ func NewTests(programs []*Program) Tests {
 			panic("BUG: the rules of one place are of several types")
 		}
 		t.self, t.slots, t.loops = p.self, max(t.slots, p.slots), t.loops || p.loops
-		t.asks, t.old = t.asks || p.diagram != nil, t.old || p.usesOldSelf
 	}
 	return t
 }
+
+// noOldSelf is an oldSelf that is missing.
+var noOldSelf doc.Value
 
 // Len is the number of tests.
 func (t *Tests) Len() int { return len(t.list) }
@@ -38,23 +40,25 @@ func (t *Tests) Len() int { return len(t.list) }
 // Hold evaluates the tests until one does not hold, fails, exceeds limit, or
 // leaves nothing of budget. It returns what all of them cost.
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
-	var at [2]sight
-	if t.asks {
-		if at[0].show(t.self, &a.Self); t.old && a.HasOldSelf {
-			at[1].show(t.self, &a.OldSelf)
+	for i, p := range t.list {
+		answer, units := p.diagram.run(&a.Self, a.seenOld())
+		if answer == bad || units > limit {
+			return t.holdInFrame(ctx, a, limit, budget, i, cost)
+		}
+		if cost += units; answer != yes || cost >= budget {
+			return cost, false
 		}
 	}
-	framed := false
-	for _, p := range t.list {
-		answer, units := bad, uint64(0)
-		if p.diagram != nil {
-			answer, units = p.diagram.run(&at)
-		}
+	return cost, true
+}
+
+// holdInFrame is Hold where the first tests are known to hold and what they cost, and the
+// next one needs a frame.
+func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget uint64, held int, cost uint64) (uint64, bool) {
+	t.frame(ctx, a, limit)
+	for _, p := range t.list[held:] {
+		answer, units := p.diagram.run(&a.Self, a.seenOld())
 		if answer == bad || units > limit {
-			if !framed {
-				t.frame(ctx, a, limit)
-				framed = true
-			}
 			answer, units = p.inFrame(a, limit)
 		}
 		if cost += units; answer != yes || cost >= budget {
@@ -62,6 +66,14 @@ func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (
 		}
 	}
 	return cost, true
+}
+
+// seenOld is what diagrams see of oldSelf.
+func (a *Activation) seenOld() *doc.Value {
+	if a.HasOldSelf {
+		return &a.OldSelf
+	}
+	return &noOldSelf
 }
 
 // inFrame evaluates the expression as a test in a frame that is prepared.
