@@ -20,7 +20,7 @@ DEFINITIONS ?= 10000
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-30s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## the keelson binary, into bin/
@@ -64,6 +64,7 @@ conformance: conformance-quick ## the comparison with upstream's code: the quick
 	$(MAKE) --no-print-directory conformance-http
 	$(MAKE) --no-print-directory conformance-clients
 	$(MAKE) --no-print-directory conformance-kubebuilder
+	$(MAKE) --no-print-directory conformance-controller-runtime
 	$(MAKE) --no-print-directory conformance-cluster
 
 .PHONY: conformance-upstream
@@ -83,6 +84,10 @@ conformance-clients: ## Helm 3 and 4, Flux's and Argo CD's libraries, against th
 .PHONY: conformance-kubebuilder
 conformance-kubebuilder: ## the projects of Kubebuilder's tutorials, written by Kubebuilder: their own make test, on the keelson binary; takes minutes
 	cd conformance && $(GO) test -count=1 -timeout=60m -v ./kubebuilder | grep -vE '^=== '
+
+.PHONY: conformance-controller-runtime
+conformance-controller-runtime: ## controller-runtime's own tests that start a control plane, unchanged, on the keelson binary; takes minutes
+	cd conformance && $(GO) test -count=1 -timeout=60m -v ./controllerruntime | grep -vE '^=== '
 
 # make test runs the same for ten seconds.
 .PHONY: conformance-cluster

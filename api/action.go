@@ -13,7 +13,7 @@ import (
 // subresources that have a kind of their own.
 
 // action answers a create. d is what was sent, decoded by q.v; it is changed
-// into the answer. Of a subresource q.name and q.namespace say of which object.
+// into the answer, unless q.written is that. Of a subresource q.name and q.namespace say of which object.
 type action func(q *request, d *doc.Doc, o *meta.WriteOptions) error
 
 // actions are by group, plural and subresource: authorization.k8s.io/subjectaccessreviews,
@@ -25,7 +25,10 @@ var actions = map[string]action{
 	"authorization.k8s.io/selfsubjectaccessreviews":  selfSubjectAccessReview,
 	"authorization.k8s.io/selfsubjectrulesreviews":   selfSubjectRulesReview,
 	"authorization.k8s.io/subjectaccessreviews":      subjectAccessReview,
-	"/serviceaccounts/token":                         tokenRequest,
+	"/bindings":              legacyBinding,
+	"/pods/binding":          podBinding,
+	"/pods/eviction":         evict,
+	"/serviceaccounts/token": tokenRequest,
 }
 
 // act serves a virtual kind, or a subresource of any kind.
@@ -56,6 +59,10 @@ func (q *request) act(sub *kind.Subresource) error {
 	}
 	if err := do(q, d, o); err != nil {
 		return err
+	}
+	if q.written != nil {
+		q.send(http.StatusCreated, q.written)
+		return nil
 	}
 	return q.sendObject(http.StatusCreated, d.AppendJSON(nil, d.Root().Node))
 }

@@ -193,6 +193,7 @@ type request struct {
 	v    *kind.Version
 	res  *cache.Resource
 
+	admitted bool   // it is a part of another request, which admission has seen
 	written  []byte // what a write is answered with, if that is printed already
 	warnings []string
 	code     int // of the answer, 0 before it began

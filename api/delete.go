@@ -154,11 +154,13 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	}
 	r := &admission.Request{Operation: admission.Delete, Version: q.v, Namespace: q.namespace, Name: q.name, Old: old, User: q.user, DryRun: o.DryRun,
 		Delete: o, Client: q}
-	if err := q.h.admission.Mutate(q.ctx, r); err != nil {
-		return nil, err
-	}
-	if err := q.h.admission.Validate(q.ctx, r); err != nil {
-		return nil, err
+	if !q.admitted {
+		if err := q.h.admission.Mutate(q.ctx, r); err != nil {
+			return nil, err
+		}
+		if err := q.h.admission.Validate(q.ctx, r); err != nil {
+			return nil, err
+		}
 	}
 	wasDeleting := m.DeletionTimestamp() != ""
 	hooked := false

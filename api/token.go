@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
@@ -50,8 +49,7 @@ func tokenRequest(q *request, d *doc.Doc, o *meta.WriteOptions) error {
 	if q.h.Tokens.Issuer == nil {
 		return status.NotFound(q.kind.GroupResource(), q.name)
 	}
-	a := &admission.Request{Operation: admission.Create, Version: q.kind.Storage, Subresource: q.subresource, Namespace: q.namespace, Name: q.name,
-		New: d, User: q.user, DryRun: o.DryRun, Write: o, Client: q, Foreign: q.tokenForm()}
+	a := q.foreign(d, o)
 	if err := q.h.admission.Mutate(q.ctx, a); err != nil {
 		return err
 	}
@@ -82,19 +80,6 @@ func tokenRequest(q *request, d *doc.Doc, o *meta.WriteOptions) error {
 		}
 		return q.issue(r, account, now)
 	})
-}
-
-// tokenForm is how a TokenRequest, which is no part of the service account, goes
-// through admission.
-func (q *request) tokenForm() *admission.Foreign {
-	return &admission.Foreign{
-		Kind: tokenRequestKind.WithVersion("v1"),
-		Text: func(d *doc.Doc) ([]byte, error) { return d.AppendJSON(nil, d.Root().Node), nil },
-		Take: func(d *doc.Doc, text []byte) error {
-			_, err := q.v.Decode(d, text)
-			return err
-		},
-	}
 }
 
 // issue fills in the answer to a TokenRequest.

@@ -37,6 +37,9 @@ type change struct {
 	named     bool // likewise, but it had the version until the client took it away
 	scale     bool // answer with a Scale
 	quiet     bool // nobody waits for an answer
+	// bare: what build makes is stored as it is, by no rules of the kind, nor admission.
+	bare   bool
+	became *int64 // takes the revision that the object has then; nil: nobody asks
 	// track notes in next who changed what; nil if build did.
 	track func(m *apply.Manager, live, next *doc.Doc) error
 	// missing is called if there is no such object; nil says not found.
@@ -168,11 +171,13 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 	if err := c.build(next, old, obj); err != nil {
 		return err
 	}
-	if err := q.checkVersion(c, next, old, obj); err != nil {
-		return err
-	}
-	if err := q.prepareUpdate(c, next, old); err != nil {
-		return err
+	if !c.bare {
+		if err := q.checkVersion(c, next, old, obj); err != nil {
+			return err
+		}
+		if err := q.prepareUpdate(c, next, old); err != nil {
+			return err
+		}
 	}
 	encoded, err := q.encode(next)
 	if err != nil {
@@ -206,6 +211,9 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 
 // answer answers with the object that a change made.
 func (q *request) answer(c *change, next *doc.Doc, rev int64) error {
+	if c.became != nil {
+		*c.became = rev
+	}
 	if c.quiet {
 		return nil
 	}
@@ -217,6 +225,9 @@ func (q *request) answer(c *change, next *doc.Doc, rev int64) error {
 
 // unchanged answers with the object that a change left as it is.
 func (q *request) unchanged(c *change, obj *cache.Object) error {
+	if c.became != nil {
+		*c.became = obj.Rev
+	}
 	if c.quiet {
 		return nil
 	}
@@ -349,6 +360,9 @@ func (q *request) finished(next, old *doc.Doc) bool {
 	for range (meta.Object{Doc: next}).Finalizers() {
 		return false
 	}
+	if (meta.Object{Doc: old}).Meta().Get("deletionGracePeriodSeconds").Int() > 0 {
+		return false // it lives on until somebody deletes it without
+	}
 	return !q.kind.IsNamespaces() || next.Root().At("spec", "finalizers").Len() == 0
 }
 
@@ -372,14 +386,20 @@ func (q *request) checkVersion(c *change, next, old *doc.Doc, obj *cache.Object)
 	return nil
 }
 
-// uidMismatch says that an object is not the one that was meant. A dry run names the key without the prefix that it has in etcd.
+// uidMismatch says that an object is not the one that was meant.
 func uidMismatch(key, sent, have string, dryRun bool) error {
+	return preconditionFailed(key, "UID in precondition: "+sent+", UID in object meta: "+have, dryRun)
+}
+
+// preconditionFailed says that an object is not in the state that was meant. A dry run names the key without the prefix that it has in
+// etcd.
+func preconditionFailed(key, text string, dryRun bool) error {
 	prefix := "/registry/"
 	if dryRun {
 		prefix = "/"
 	}
 	return errors.New("StorageError: invalid object, Code: 4, Key: " + prefix + key +
-		", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: " + sent + ", UID in object meta: " + have)
+		", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: " + text)
 }
 
 var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")

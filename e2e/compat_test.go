@@ -10,7 +10,7 @@ func TestCompat(t *testing.T) {
 	s := startServer(t)
 	t.Run("kinds that are not served are not found", func(t *testing.T) {
 		for _, path := range []string{
-			"/apis/storagemigration.k8s.io/v1/storageversionmigrations", "/api/v1/componentstatuses", "/api/v1/namespaces/default/bindings",
+			"/apis/storagemigration.k8s.io/v1/storageversionmigrations", "/api/v1/componentstatuses",
 		} {
 			s.do(t, 404, "GET", path, nil)
 			s.do(t, 404, "POST", path, []byte(`{}`))

@@ -14,13 +14,13 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/keelson-io/keelson/conformance/internal/module"
 )
 
 // This file makes the binary the test, or a member of etcd.
@@ -47,20 +47,14 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if keelson = os.Getenv("KEELSON_BIN"); keelson != "" {
-		return m.Run()
-	}
 	dir, err := os.MkdirTemp("", "keelson-cluster-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	keelson = filepath.Join(dir, "keelson")
-	build := exec.Command("go", "build", "-o", keelson, "./cmd/keelson")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building keelson: %v\n%s", err, out)
+	if keelson, err = module.Keelson(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

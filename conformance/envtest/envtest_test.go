@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/keelson-io/keelson/conformance/internal/module"
 	"github.com/keelson-io/keelson/keelsontest"
 )
 
@@ -46,20 +47,17 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	bin := os.Getenv("KEELSON_BIN")
 	assets = filepath.Join(dir, "assets")
-	var commands []*exec.Cmd
-	if bin == "" {
-		bin = filepath.Join(dir, "keelson")
-		build := exec.Command("go", "build", "-o", bin, "./cmd/keelson")
-		build.Dir = filepath.Join("..", "..")
-		commands = append(commands, build)
-	}
-	for _, cmd := range append(commands, exec.Command(bin, "envtest-assets", assets)) {
-		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n%s", cmd, err, out)
-			return 1
+	bin, err := module.Keelson(dir)
+	if err == nil {
+		var out []byte
+		if out, err = exec.Command(bin, "envtest-assets", assets).CombinedOutput(); err != nil {
+			err = fmt.Errorf("envtest-assets: %w\n%s", err, out)
 		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return m.Run()
 }

@@ -10,13 +10,11 @@
 package integration
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -31,6 +29,8 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/keelson-io/keelson/conformance/internal/module"
 )
 
 // upstreamModule is whose tests are run.
@@ -148,13 +148,19 @@ type test struct {
 func newSuite(t *testing.T) *suite {
 	t.Helper()
 	dir := t.TempDir()
-	s := &suite{keelson: os.Getenv("KEELSON_BIN"), etcd: startEtcd(t)}
-	if s.keelson == "" {
-		s.keelson = filepath.Join(dir, "keelson")
-		build(t, filepath.Join("..", ".."), "-o", s.keelson, "./cmd/keelson")
+	keelson, err := module.Keelson(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	src := copyUpstream(t)
-	mod := replaceUpstream(t, dir, src)
+	s := &suite{keelson: keelson, etcd: startEtcd(t)}
+	src, err := module.Copy(upstreamModule, map[string][]byte{filepath.Join("test", "integration", "fixtures", "server.go"): fixture})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := module.File(dir, upstreamModule, src)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range []string{"test/integration", "test/integration/conversion"} {
 		// The tests compare the name of the client, which is that of the program.
 		b := binary{filepath.Join(dir, filepath.Base(p)+".test"), filepath.Join(src, p)}
@@ -165,87 +171,6 @@ func newSuite(t *testing.T) *suite {
 		s.binaries = append(s.binaries, b)
 	}
 	return s
-}
-
-// replaceUpstream writes this module's go.mod, with the copy of upstream's module in place of the original, so that everything else
-// is what this module has built already.
-func replaceUpstream(t *testing.T, dir, src string) string {
-	t.Helper()
-	out, err := exec.Command("go", "env", "GOMOD").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := strings.TrimSpace(string(out))
-	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(filepath.Dir(from), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name == "go.mod" {
-			text = fmt.Appendf(text, "\nreplace %s => %s\n", upstreamModule, src)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return filepath.Join(dir, "go.mod")
-}
-
-func build(t *testing.T, dir string, args ...string) {
-	t.Helper()
-	cmd := exec.Command("go", append([]string{"build"}, args...)...)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out)
-	}
-}
-
-// copyUpstream copies the module to a place where its fixture can be replaced. The place stays the same, so that what is built
-// there is built once.
-func copyUpstream(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", upstreamModule).Output()
-	if err != nil {
-		t.Fatalf("%s: %v", upstreamModule, err)
-	}
-	from, version, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
-	cached, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := filepath.Join(cached, "keelson-conformance", filepath.Base(upstreamModule)+"@"+version)
-	err = filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			return os.MkdirAll(filepath.Join(to, rel), 0o755)
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if rel == filepath.Join("test", "integration", "fixtures", "server.go") {
-			text = fixture
-		}
-		return writeChanged(filepath.Join(to, rel), text)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return to
-}
-
-// writeChanged writes a file unless it is so already.
-func writeChanged(path string, text []byte) error {
-	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, text) {
-		return nil
-	}
-	return os.WriteFile(path, text, 0o644)
 }
 
 // list finds the tests of a binary.

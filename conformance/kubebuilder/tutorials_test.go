@@ -20,10 +20,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/keelson-io/keelson/conformance/internal/module"
 )
 
-// module is whose tutorials are run.
-const module = "sigs.k8s.io/kubebuilder/v4@v4.10.1"
+// kubebuilder is whose tutorials are run.
+const kubebuilder = "sigs.k8s.io/kubebuilder/v4@v4.10.1"
 
 // tutorials are the projects, with how many suites of tests each has.
 var tutorials = []struct {
@@ -74,10 +76,10 @@ const version = "keelson"
 func assets(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	keelson, folder, program := os.Getenv("KEELSON_BIN"), filepath.Join(dir, "assets"), filepath.Join(dir, "setup-envtest")
-	if keelson == "" {
-		keelson = filepath.Join(dir, "keelson")
-		run(t, filepath.Join("..", ".."), nil, "go", "build", "-o", keelson, "./cmd/keelson")
+	folder, program := filepath.Join(dir, "assets"), filepath.Join(dir, "setup-envtest")
+	keelson, err := module.Keelson(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	run(t, "", nil, keelson, "envtest-assets", folder)
 	if err := os.WriteFile(program+"-"+version, []byte("#!/bin/sh\necho '"+folder+"'\n"), 0o700); err != nil {
@@ -93,9 +95,9 @@ func assets(t *testing.T) string {
 func write(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	src, kubebuilder, writer, book := filepath.Join(dir, "src"), filepath.Join(dir, "kubebuilder"), filepath.Join(dir, "write"), filepath.Join(dir, "book")
+	src, command, writer, book := filepath.Join(dir, "src"), filepath.Join(dir, "kubebuilder"), filepath.Join(dir, "write"), filepath.Join(dir, "book")
 	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(run(t, "", nil, "go", "mod", "download", "-json", module), &downloaded); err != nil {
+	if err := json.Unmarshal(run(t, "", nil, "go", "mod", "download", "-json", kubebuilder), &downloaded); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.CopyFS(src, os.DirFS(downloaded.Dir)); err != nil {
@@ -112,9 +114,9 @@ func write(t *testing.T) string {
 	if err := os.WriteFile(place, program, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, src, environment(), "go", "build", "-o", kubebuilder, ".")
+	run(t, src, environment(), "go", "build", "-o", command, ".")
 	run(t, src, environment(), "go", "build", "-o", writer, "./hack/docs")
-	run(t, dir, environment("PATH="+path(t)), writer, kubebuilder, book)
+	run(t, dir, environment("PATH="+path(t)), writer, command, book)
 	return book
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
@@ -31,10 +32,11 @@ func podKinds() []description {
 			{Name: "ephemeralcontainers", Verbs: partVerbs, Scope: partOfPod},
 			{Name: "resize", Verbs: partVerbs, Scope: partOfPod},
 		},
+		parts:   []part{{"binding", binding()}, {"eviction", eviction()}},
 		fields:  podFields(),
 		columns: podColumns(),
 		create:  createPod, check: checkPod, grace: podGrace,
-	}, {
+	}, binding(), {
 		kind: "PodTemplate", plural: "podtemplates", versions: v1[corev1.PodTemplate](fillTemplate), generation: true,
 		columns: append(containerColumnsNow("template", "spec"),
 			cell("Pod Labels", corev1.PodTemplate{}.SwaggerDoc()["template"], func(obj doc.Value) string {
@@ -62,6 +64,16 @@ func podKinds() []description {
 		kind: "LimitRange", plural: "limitranges", short: []string{"limits"},
 		versions: v1[corev1.LimitRange](fillLimitRange), createOnUpdate: true, columns: []kind.Column{createdColumn()},
 	}}
+}
+
+// binding is what says on which node a pod is to run.
+func binding() description {
+	return description{kind: "Binding", plural: "bindings", virtual: true, versions: v1[corev1.Binding](nil)}
+}
+
+// eviction is what a pod is asked to leave its node with.
+func eviction() description {
+	return description{group: policyv1.GroupName, kind: "Eviction", plural: "evictions", versions: v1[policyv1.Eviction](nil)}
 }
 
 // containerColumnsNow are containerColumns that are always shown.
