@@ -48,7 +48,7 @@ func routeTasks(t testing.TB) []task {
 	env := testEnv(t)
 	b := newShaper()
 	root := b.build(schema, true)
-	types := env.Types(root)
+	types := env.Types()
 	var out []task
 	var walk func(s *apiextv1.JSONSchemaProps, self *Type, v doc.Value)
 	walk = func(s *apiextv1.JSONSchemaProps, self *Type, v doc.Value) {
@@ -136,7 +136,7 @@ func BenchmarkCompile(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		env.shared = newShared() // programs that nobody holds may still be found
-		types := env.Types(root)
+		types := env.Types()
 		rules = 0
 		var walk func(s *apiextv1.JSONSchemaProps, self *Type)
 		walk = func(s *apiextv1.JSONSchemaProps, self *Type) {

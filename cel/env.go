@@ -155,8 +155,8 @@ type lastChecker struct {
 	env      *checker.Env
 }
 
-// Types returns the TypeSet of a tree of types.
-func (e *Env) Types(*Type) *TypeSet {
+// Types returns an empty TypeSet.
+func (e *Env) Types() *TypeSet {
 	return &TypeSet{env: e, provider: newProvider(e), same: map[*Type]*Type{}, hashes: hasher{e.shared.seed, map[*Type]uint64{}}}
 }
 

@@ -25,7 +25,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	rule, err := env.Types(self).Compile("has(self.name) && self.replicas <= 3", self, cel.CompileOptions{})
+	rule, err := env.Types().Compile("has(self.name) && self.replicas <= 3", self, cel.CompileOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return

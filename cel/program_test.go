@@ -195,7 +195,7 @@ func TestVersions(t *testing.T) {
 			continue
 		}
 		self := &Type{Kind: Int}
-		if _, err := env.Types(self).Compile(row.expr, self, CompileOptions{}); (err == nil) != row.ok {
+		if _, err := env.Types().Compile(row.expr, self, CompileOptions{}); (err == nil) != row.ok {
 			t.Errorf("%s (stored %t): %s: %v", row.version, row.stored, row.expr, err)
 		}
 	}
@@ -290,7 +290,7 @@ func FuzzEval(f *testing.F) {
 	if err := doc.Parse(d, []byte(`{"l":[{"k":"a","v":1},{"k":7}],"s":["x",1],"m":{"p":"q","z":null},"num":3,"t":"text"}`)); err != nil {
 		f.Fatal(err)
 	}
-	types := env.Types(self)
+	types := env.Types()
 	var a Activation
 	f.Fuzz(func(t *testing.T, expr string) {
 		p, err := types.Compile(expr, self, CompileOptions{Want: AnyResult})

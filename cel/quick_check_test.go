@@ -63,7 +63,7 @@ func TestQuickChecker(t *testing.T) {
 	env := testEnv(t)
 	total, quick := 0, 0
 	root := newShaper().build(route(t), true)
-	ts := env.Types(root)
+	ts := env.Types()
 	var walk func(s *apiextv1.JSONSchemaProps, self *Type)
 	walk = func(s *apiextv1.JSONSchemaProps, self *Type) {
 		if self == nil {
@@ -103,7 +103,7 @@ func TestQuickChecker(t *testing.T) {
 				t.Fatal(err)
 			}
 			self = newShaper().build(&s, false)
-			ts = env.Types(self)
+			ts = env.Types()
 			continue
 		}
 		if self != nil && !strings.HasPrefix(line, "data ") {

@@ -179,7 +179,7 @@ func newFixture(t testing.TB, env *Env, schema, data string) *fixture {
 	}
 	f := &fixture{shaper: newShaper()}
 	f.self = f.build(&s, false)
-	f.types = env.Types(f.self)
+	f.types = env.Types()
 	f.doc = f.document(t, data, f.self, true)
 	return f
 }

@@ -21,7 +21,7 @@ func TestTestsAreTheirPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := env.Types(self)
+	types := env.Types()
 	var programs []*Program
 	for _, rule := range []struct {
 		text     string

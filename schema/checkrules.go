@@ -230,7 +230,7 @@ func (k *ruleChecker) rules(n *node, at place) {
 	}
 	list := n.rules.list
 	if at.seen.own || list == nil {
-		set := k.typing.p.options.Env.Types(nil)
+		set := k.typing.p.options.Env.Types()
 		list = n.rules.compiled(t, set)
 		set.Release()
 	}

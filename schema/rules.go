@@ -78,7 +78,7 @@ var errNoType = errors.New("failed to convert to declType for CEL validation rul
 // are gone afterwards.
 func (p *program) compileRules() {
 	p.rulesOnce.Do(func() {
-		c := ruleCompiler{typing: typing{p: p, types: make(map[*node]*cel.Type)}, set: p.options.Env.Types(nil)}
+		c := ruleCompiler{typing: typing{p: p, types: make(map[*node]*cel.Type)}, set: p.options.Env.Types()}
 		c.node(p.root, true)
 		c.set.Release()
 	})

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/webhook"
@@ -16,25 +14,13 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
-	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
+	"github.com/keelson-io/keelson/internal/testkinds"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file measures many configurations of webhooks, and holds that those
 // which are for other requests cost nothing.
-
-const widgetCRD = `
-metadata: {name: widgets.demo.io}
-spec:
-  group: demo.io
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-status: {conditions: [{type: Established, status: "True"}], acceptedNames: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}}
-`
 
 // host has one namespace.
 type host struct{ admission.Namespaces }
@@ -47,20 +33,8 @@ func (host) Namespace(context.Context, string) (*cache.View, error) {
 // a request for widgets. Selectors leave the request out if the rules do not.
 func webhooks(t testing.TB, n int, resource string) (*admission.Chain, *admission.Request) {
 	t.Helper()
-	kinds := new(kind.Registry)
-	for _, k := range builtin.All() {
-		kinds.Put(k)
-	}
-	crd := &apiextv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal([]byte(widgetCRD), crd); err != nil {
-		t.Fatal(err)
-	}
-	kind.DefaultCRD(crd)
-	k, err := kind.Compile(crd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds.Put(k)
+	kinds := testkinds.Registry(t, testkinds.Widgets)
+	k := kinds.Load().Lookup("demo.io", "widgets")
 	s := mem.New(mem.Options{})
 	for i := range n {
 		for _, name := range []string{"Mutating", "Validating"} {

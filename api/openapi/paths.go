@@ -316,28 +316,23 @@ func (op *operation) extensions(v *kind.Version) spec.VendorExtensible {
 	}}
 }
 
+// place puts a site's operations where a path has those of their methods.
+func place[O any](s site, made func(*operation) *O, at map[string]**O) {
+	for i := range s.operations {
+		op := &s.operations[i]
+		*at[op.method] = made(op)
+	}
+}
+
 // pathV3 is a path in version 3.
 func (c converter) pathV3(v *kind.Version, s site) *spec3.Path {
 	p := &spec3.Path{}
 	for _, param := range pathParameters(s.path, v.Kind.Name) {
 		p.Parameters = append(p.Parameters, param.v3())
 	}
-	for i := range s.operations {
-		op := &s.operations[i]
-		made := c.operationV3(v, op)
-		switch op.method {
-		case http.MethodGet:
-			p.Get = made
-		case http.MethodPost:
-			p.Post = made
-		case http.MethodPut:
-			p.Put = made
-		case http.MethodPatch:
-			p.Patch = made
-		case http.MethodDelete:
-			p.Delete = made
-		}
-	}
+	place(s, func(op *operation) *spec3.Operation { return c.operationV3(v, op) }, map[string]**spec3.Operation{
+		http.MethodGet: &p.Get, http.MethodPost: &p.Post, http.MethodPut: &p.Put, http.MethodPatch: &p.Patch, http.MethodDelete: &p.Delete,
+	})
 	return p
 }
 
@@ -384,22 +379,9 @@ func (c converter) pathV2(v *kind.Version, s site) *spec.PathItem {
 	for _, param := range pathParameters(s.path, v.Kind.Name) {
 		p.Parameters = append(p.Parameters, param.v2())
 	}
-	for i := range s.operations {
-		op := &s.operations[i]
-		made := c.operationV2(v, op)
-		switch op.method {
-		case http.MethodGet:
-			p.Get = made
-		case http.MethodPost:
-			p.Post = made
-		case http.MethodPut:
-			p.Put = made
-		case http.MethodPatch:
-			p.Patch = made
-		case http.MethodDelete:
-			p.Delete = made
-		}
-	}
+	place(s, func(op *operation) *spec.Operation { return c.operationV2(v, op) }, map[string]**spec.Operation{
+		http.MethodGet: &p.Get, http.MethodPost: &p.Post, http.MethodPut: &p.Put, http.MethodPatch: &p.Patch, http.MethodDelete: &p.Delete,
+	})
 	return p
 }
 

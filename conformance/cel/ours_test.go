@@ -172,7 +172,7 @@ func newSubject(t testing.TB, s *schema.Structural, root bool) *subject {
 	if self == nil {
 		return nil
 	}
-	return &subject{b, self, env.Types(self)}
+	return &subject{b, self, env.Types()}
 }
 
 // documents are v as a plain and as a shaped document.
