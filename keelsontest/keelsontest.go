@@ -56,6 +56,7 @@ type options struct {
 	config server.Config
 	crds   []string
 	etcd   bool
+	change []func(*server.Config)
 }
 
 // CRDs has definitions installed: of files, or of all .yaml, .yml and .json files below directories. Documents of other kinds are
@@ -81,6 +82,12 @@ func Logger(l *slog.Logger) Option {
 	return func(o *options) { o.config.Logger = l }
 }
 
+// Configure changes the configuration that the server is made with, for what no other option is for. It is called when the other
+// options are in it, and the place of the data.
+func Configure(change func(*server.Config)) Option {
+	return func(o *options) { o.change = append(o.change, change) }
+}
+
 // stopWithin is how long requests may go on when the test ends.
 const stopWithin = time.Second
 
@@ -95,6 +102,9 @@ func Start(t testing.TB, opts ...Option) *Server {
 		o.config.DataDir = t.TempDir()
 	} else {
 		o.config.Store = mem.New(mem.Options{})
+	}
+	for _, change := range o.change {
+		change(&o.config)
 	}
 	crds, err := readCRDs(o.crds)
 	if err != nil {

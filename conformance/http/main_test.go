@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -36,8 +35,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	upstream "k8s.io/apiextensions-apiserver/pkg/cmd/server"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-io/keelson/keelsontest"
 	"github.com/keelson-io/keelson/server"
 )
 
@@ -184,32 +183,14 @@ func startUpstream(t *testing.T) *peer {
 // startKeelson starts Keelson.
 func startKeelson(t *testing.T) *peer {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	s, err := server.New(ctx, server.Config{
-		DataDir: t.TempDir(), SecurePort: -1, DisableAdmission: []string{"NamespaceLifecycle"}, Controllers: []string{},
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), StopTimeout: time.Second,
-	})
-	if err != nil {
-		stop()
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("keelson: %v", err)
-		}
-	})
-	config, err := clientcmd.RESTConfigFromKubeConfig(s.Kubeconfig())
+	s := keelsontest.Start(t, keelsontest.Etcd(), keelsontest.Controllers(), keelsontest.Configure(func(c *server.Config) {
+		c.DisableAdmission = []string{"NamespaceLifecycle"}
+	}))
+	tlsConfig, err := rest.TLSConfigFor(s.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tlsConfig, err := rest.TLSConfigFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &peer{name: "keelson", base: "https://" + s.Addr(), Client: newClient(tlsConfig)}
+	return &peer{name: "keelson", base: s.Config.Host, Client: newClient(tlsConfig)}
 }
 
 // newClient is a client that hands answers on as they are.

@@ -3,9 +3,7 @@
 package metrics
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -20,11 +18,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/keelsontest"
 	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/mem"
 )
 
 // everything is a server that counts whatever a server counts. It returns its registry and a client.
@@ -51,34 +48,16 @@ func everything(t *testing.T) (*prometheus.Registry, *http.Client, string) {
 	authentication := write("authn.yaml", `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"AuthenticationConfiguration","jwt":[
 		{"issuer":{"url":"https://127.0.0.1:1","audiences":["a"]},"claimMappings":{"username":{"claim":"sub","prefix":""}}}]}`)
 	audit := write("audit.yaml", `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","rules":[{"level":"Metadata"}]}`)
-	c := server.Config{
-		Store: mem.New(mem.Options{}), SecurePort: -1, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
-		Authorization: config.Flags{File: authorization}, AuditPolicyFile: audit,
-	}
-	c.Authentication.ConfigFile, c.Authentication.Webhook.ConfigFile, c.AuditLog.Path = authentication, kubeconfig, filepath.Join(dir, "audit.log")
-	ctx, stop := context.WithCancel(context.Background())
-	s, err := server.New(ctx, c)
-	if err != nil {
-		stop()
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	admin, err := clientcmd.RESTConfigFromKubeConfig(s.Kubeconfig())
+	metrics := prometheus.NewRegistry()
+	s := keelsontest.Start(t, keelsontest.Configure(func(c *server.Config) {
+		c.Metrics, c.Authorization, c.AuditPolicyFile = metrics, config.Flags{File: authorization}, audit
+		c.Authentication.ConfigFile, c.Authentication.Webhook.ConfigFile, c.AuditLog.Path = authentication, kubeconfig, filepath.Join(dir, "audit.log")
+	}))
+	client, err := rest.HTTPClientFor(s.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := rest.HTTPClientFor(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.Metrics, client, admin.Host
+	return metrics, client, s.Config.Host
 }
 
 var described = regexp.MustCompile(`^Desc\{fqName: (".*?"), help: (".*"), unit: ".*", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)

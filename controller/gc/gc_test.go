@@ -1,21 +1,17 @@
 package gc_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/keelson-io/keelson/server"
-	"github.com/keelson-io/keelson/store/mem"
+	"github.com/keelson-io/keelson/keelsontest"
 )
 
 // rig is a server with all its controllers.
@@ -27,28 +23,12 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	s, err := server.New(ctx, server.Config{Store: mem.New(mem.Options{}), SecurePort: -1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), StopTimeout: time.Second})
+	s := keelsontest.Start(t)
+	client, err := rest.HTTPClientFor(s.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	config, err := clientcmd.RESTConfigFromKubeConfig(s.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{t, config.Host, client}
+	r := &rig{t, s.Config.Host, client}
 	for _, scope := range []string{"Namespaced", "Cluster"} {
 		name := map[string]string{"Namespaced": "node", "Cluster": "tree"}[scope]
 		r.do(201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(

@@ -14,6 +14,7 @@ package etcd
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -34,6 +35,8 @@ const (
 // ahead keeps the log's space ready. It does nothing while nothing is written.
 type ahead struct {
 	dir     string
+	logger  *slog.Logger
+	touch   func(f *os.File, offset int64, size int) error
 	written atomic.Int64 // since the last turn, about
 	kick    chan struct{}
 	end     chan struct{}
@@ -44,9 +47,9 @@ type ahead struct {
 	ready   int64  // up to here it is ready
 }
 
-// keepAhead starts to look after the log in dir.
-func keepAhead(dir string) *ahead {
-	a := &ahead{dir: dir, kick: make(chan struct{}, 1), end: make(chan struct{})}
+// keepAhead starts to look after the log in dir. That it cannot is logged, once.
+func keepAhead(dir string, logger *slog.Logger) *ahead {
+	a := &ahead{dir: dir, logger: logger, touch: touch, kick: make(chan struct{}, 1), end: make(chan struct{})}
 	a.ended.Go(a.run)
 	return a
 }
@@ -80,7 +83,8 @@ func (a *ahead) run() {
 			return
 		case <-a.kick:
 		}
-		if a.turn() != nil {
+		if err := a.turn(); err != nil {
+			a.logger.Warn("the log's space is not made ready before it is needed, so that writes may take longer", "dir", a.dir, "err", err)
 			return
 		}
 	}
@@ -114,7 +118,7 @@ func (a *ahead) turn() error {
 			return nil
 		default:
 		}
-		if err := touch(f, a.ready, aheadWindow); err != nil {
+		if err := a.touch(f, a.ready, aheadWindow); err != nil {
 			if _, fault := err.(faulted); fault {
 				a.ready = info.Size() // the segment is complete
 				return nil

@@ -7,10 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"testing"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
@@ -32,7 +35,7 @@ func reserved(t *testing.T, size int64) (a *ahead, f *os.File) {
 	if err := fileutil.Preallocate(f, size, true); err != nil {
 		t.Fatal(err)
 	}
-	return &ahead{dir: dir, end: make(chan struct{})}, f
+	return &ahead{dir: dir, touch: touch, end: make(chan struct{})}, f
 }
 
 // hole is where the first space starts that was never written.
@@ -57,14 +60,27 @@ func TestAheadMakesReady(t *testing.T) {
 	if _, err := f.Write(before); err != nil {
 		t.Fatal(err)
 	}
-	if hole(t, f) > 1<<20 {
-		t.Skip("this file system does not say what was never written")
+	var touched []int64
+	a.touch = func(f *os.File, offset int64, size int) error {
+		if size != aheadWindow {
+			t.Errorf("touched %d bytes at %d, want %d", size, offset, aheadWindow)
+		}
+		touched = append(touched, offset)
+		return touch(f, offset, size)
 	}
+	says := hole(t, f) <= 1<<20 // the file system says what was never written
 	if err := a.turn(); err != nil {
 		t.Fatal(err)
 	}
-	if got := hole(t, f); got < a.ready || a.ready < aheadBytes {
-		t.Errorf("ready up to %d, written up to %d, want %d", a.ready, got, aheadBytes)
+	var want []int64 // from the first window that has no data yet
+	for at := int64((len(before)+aheadWindow-1)/aheadWindow) * aheadWindow; at < int64(len(before))+aheadBytes; at += aheadWindow {
+		want = append(want, at)
+	}
+	if !slices.Equal(touched, want) || a.ready != want[len(want)-1]+aheadWindow {
+		t.Errorf("touched windows at %d, want %d; ready up to %d", touched, want, a.ready)
+	}
+	if got := hole(t, f); says && got < a.ready {
+		t.Errorf("ready up to %d, but written up to %d", a.ready, got)
 	}
 	if err := a.turn(); err != nil { // nothing to do
 		t.Fatal(err)
@@ -75,6 +91,25 @@ func TestAheadMakesReady(t *testing.T) {
 	}
 	if len(b) != 32<<20 || !bytes.HasPrefix(b, before) || len(bytes.Trim(b[len(before):], "\x00")) != 0 {
 		t.Error("the file is not what it was")
+	}
+}
+
+// TestAheadGivesUp: where it is not possible it is said, and not tried again.
+func TestAheadGivesUp(t *testing.T) {
+	a, _ := reserved(t, 4<<20)
+	var log bytes.Buffer
+	a.logger, a.kick = slog.New(slog.NewTextHandler(&log, nil)), make(chan struct{}, 1)
+	tries := 0
+	a.touch = func(*os.File, int64, int) error {
+		tries++
+		return errors.New("no such thing here")
+	}
+	a.ended.Go(a.run)
+	a.note(aheadAfter)
+	a.ended.Wait()
+	a.note(aheadAfter)
+	if text := log.String(); tries != 1 || strings.Count(text, "\n") != 1 || !strings.Contains(text, "no such thing here") {
+		t.Errorf("%d tries, logged:\n%s", tries, text)
 	}
 }
 

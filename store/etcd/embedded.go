@@ -98,7 +98,7 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 	}
 	e.told(e.KV().Rev())
 	if !c.Fast {
-		e.ahead = keepAhead(filepath.Join(c.DataDir, memberDir, walDir))
+		e.ahead = keepAhead(filepath.Join(c.DataDir, memberDir, walDir), c.Logger)
 	}
 	return e, nil
 }
