@@ -10,8 +10,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
 )
 
 // This file compacts etcd under informers: those that watch on are not disturbed, and those that were away, and whose place in
@@ -36,27 +34,34 @@ func TestInformersThroughCompaction(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	want := map[string]string{}
-	rewrite(t, s.dynamic(t), want, 0, 20)
-	informers := []*seen{inform(t, ctx, s.dynamic(t)), inform(t, ctx, s.dynamic(t))}
-	agree := func(when string) {
+	all := informAll(t, ctx, s, 2)
+	through := func(s *server, from, to int) {
 		t.Helper()
-		for i, w := range informers {
-			eventually(t, fmt.Sprintf("informer %d %s", i, when), 40*time.Second, func() bool { return w.equals(want) })
+		client := s.dynamic(t)
+		all[0].in, all[1].in = client.Resource(gadgets).Namespace("default"), client.Resource(configMapKind).Namespace("default")
+		for _, k := range all {
+			k.rewrite(t, from, to)
 		}
 	}
+	agree := func(when string) {
+		t.Helper()
+		for _, k := range all {
+			k.agree(t, when)
+		}
+	}
+	through(s, 0, 20)
 	etcd.compact()
-	rewrite(t, s.dynamic(t), want, 5, 25)
+	through(s, 5, 25)
 	agree("after a compaction that it did not notice")
 
-	then := fmt.Sprintf("%s?watch=1&timeoutSeconds=5&resourceVersion=%s", gadgetList, want["g-24"])
+	then := fmt.Sprintf("%s?watch=1&timeoutSeconds=5&resourceVersion=%s", gadgetList, all[0].want["g-24"])
 	s.stop(syscall.SIGTERM)
 	other := startServer(t, etcd.args()...)
-	rewrite(t, other.dynamic(t), want, 10, 30)
+	through(other, 10, 30)
 	for i := range 5 {
-		name := fmt.Sprintf("g-%d", i)
-		other.do(t, 200, "DELETE", gadgetList+"/"+name, nil)
-		delete(want, name)
+		for _, k := range all {
+			k.remove(t, fmt.Sprintf("g-%d", i))
+		}
 	}
 	etcd.compact()
 	s.start()
@@ -64,26 +69,30 @@ func TestInformersThroughCompaction(t *testing.T) {
 		t.Errorf("a watch from before the compaction: got %s, want that it is expired", b)
 	}
 	agree("whose place in history is gone")
-	rewrite(t, other.dynamic(t), want, 15, 35)
+	through(other, 15, 35)
 	agree("that began anew")
 }
 
-// rewrite deletes and creates the gadgets of these numbers, and notes their versions.
-func rewrite(t *testing.T, client dynamic.Interface, versions map[string]string, from, to int) {
+// rewrite deletes and creates the objects of these numbers, and notes their versions.
+func (k *kept) rewrite(t *testing.T, from, to int) {
 	t.Helper()
-	in := client.Resource(gadgets).Namespace("default")
 	for i := from; i < to; i++ {
 		name := fmt.Sprintf("g-%d", i)
-		if _, there := versions[name]; there {
-			if err := in.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+		if _, there := k.want[name]; there {
+			k.remove(t, name)
 		}
-		var o *unstructured.Unstructured
-		var err error
-		if o, err = in.Create(t.Context(), object(t, gadget(name, "red")), metav1.CreateOptions{}); err != nil {
+		o, err := k.in.Create(t.Context(), object(t, k.text(name)), metav1.CreateOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
-		versions[name] = o.GetResourceVersion()
+		k.want[name] = o.GetResourceVersion()
 	}
+}
+
+func (k *kept) remove(t *testing.T, name string) {
+	t.Helper()
+	if err := k.in.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	delete(k.want, name)
 }

@@ -10,17 +10,23 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	informersv1 "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 )
 
 var (
-	gadgets = schema.GroupVersionResource{Group: "demo.example.org", Version: "v1", Resource: "gadgets"}
-	crds    = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	gadgets       = schema.GroupVersionResource{Group: "demo.example.org", Version: "v1", Resource: "gadgets"}
+	crds          = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	configMapKind = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
 // seen is what an informer's handlers were told, by object.
@@ -36,7 +42,7 @@ func (s *seen) OnUpdate(_, obj any)   { s.put(obj) }
 func (s *seen) put(obj any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := obj.(*unstructured.Unstructured)
+	o := obj.(metav1.Object)
 	s.objects[o.GetName()] = o.GetResourceVersion()
 	s.events++
 }
@@ -47,7 +53,7 @@ func (s *seen) OnDelete(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
-	delete(s.objects, obj.(*unstructured.Unstructured).GetName())
+	delete(s.objects, obj.(metav1.Object).GetName())
 	s.events++
 }
 
@@ -65,10 +71,45 @@ func (s *seen) equals(want map[string]string) bool {
 	return true
 }
 
-// inform runs an informer of all gadgets.
-func inform(t *testing.T, ctx context.Context, client dynamic.Interface) *seen {
+// kept are objects of one kind that a test keeps changing, and who is told.
+type kept struct {
+	in        dynamic.ResourceInterface
+	text      func(name string) string
+	want      map[string]string // name -> resourceVersion
+	informers []*seen
+}
+
+// besideGadgets is the label of config maps that change as gadgets do.
+const besideGadgets = "beside=gadgets"
+
+// informAll runs n informers of all gadgets, one of their metadata, and a typed one, in protobuf, of config maps beside them.
+func informAll(t *testing.T, ctx context.Context, s *server, n int) []*kept {
 	t.Helper()
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, gadgets, "", 0, cache.Indexers{}, nil).Informer()
+	config, client := s.config(t), s.dynamic(t)
+	ours := &kept{in: client.Resource(gadgets).Namespace("default"), text: func(name string) string { return gadget(name, "red") }, want: map[string]string{}}
+	for range n {
+		ours.inform(t, ctx, dynamicinformer.NewFilteredDynamicInformer(client, gadgets, "", 0, cache.Indexers{}, nil).Informer())
+	}
+	some, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours.inform(t, ctx, metadatainformer.NewFilteredMetadataInformer(some, gadgets, "", 0, cache.Indexers{}, nil).Informer())
+	config.ContentType = runtime.ContentTypeProtobuf
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	builtin := &kept{in: client.Resource(configMapKind).Namespace("default"), want: map[string]string{}, text: func(name string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", labels: {beside: gadgets}}\n"
+	}}
+	builtin.inform(t, ctx, informersv1.NewFilteredConfigMapInformer(typed, "default", 0, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.LabelSelector = besideGadgets }))
+	return []*kept{ours, builtin}
+}
+
+func (k *kept) inform(t *testing.T, ctx context.Context, informer cache.SharedIndexInformer) {
+	t.Helper()
 	w := &seen{objects: map[string]string{}}
 	if _, err := informer.AddEventHandler(w); err != nil {
 		t.Fatal(err)
@@ -77,7 +118,38 @@ func inform(t *testing.T, ctx context.Context, client dynamic.Interface) *seen {
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		t.Fatal("informer does not sync")
 	}
-	return w
+	k.informers = append(k.informers, w)
+}
+
+// change makes the i-th change.
+func (k *kept) change(t *testing.T, ctx context.Context, i int) {
+	t.Helper()
+	name := fmt.Sprintf("g-%03d", i%40)
+	var o *unstructured.Unstructured
+	var err error
+	switch _, there := k.want[name]; {
+	case !there:
+		o, err = k.in.Create(ctx, object(t, k.text(name)), metav1.CreateOptions{})
+	case i%7 == 0:
+		err = k.in.Delete(ctx, name, metav1.DeleteOptions{})
+		delete(k.want, name)
+	default:
+		o, err = k.in.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"i":"%d"}}}`, i), metav1.PatchOptions{})
+	}
+	if err != nil {
+		t.Fatalf("change %d of %s: %v", i, name, err)
+	}
+	if o != nil {
+		k.want[name] = o.GetResourceVersion()
+	}
+}
+
+// agree waits until each informer has what the server has.
+func (k *kept) agree(t *testing.T, when string) {
+	t.Helper()
+	for i, w := range k.informers {
+		eventually(t, fmt.Sprintf("informer %d %s", i, when), 40*time.Second, func() bool { return w.equals(k.want) })
+	}
 }
 
 // TestInformersSeeEverything keeps client-go informers open while objects change, while the definition changes, and while the
@@ -93,37 +165,18 @@ func TestInformersSeeEverything(t *testing.T) {
 		code, _, err := s.try("GET", "/apis/demo.example.org/v1/gadgets", nil)
 		return err == nil && code == 200
 	})
-	var all []*seen
-	for range 5 {
-		all = append(all, inform(t, ctx, client))
-	}
+	all := informAll(t, ctx, s, 5)
 	in := client.Resource(gadgets).Namespace("default")
-	want := map[string]string{}
 	change := func(i int) {
 		t.Helper()
-		name := fmt.Sprintf("g-%03d", i%40)
-		var o *unstructured.Unstructured
-		var err error
-		switch _, there := want[name]; {
-		case !there:
-			o, err = in.Create(ctx, object(t, gadget(name, "red")), metav1.CreateOptions{})
-		case i%7 == 0:
-			err = in.Delete(ctx, name, metav1.DeleteOptions{})
-			delete(want, name)
-		default:
-			o, err = in.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"i":"%d"}}}`, i), metav1.PatchOptions{})
-		}
-		if err != nil {
-			t.Fatalf("change %d of %s: %v", i, name, err)
-		}
-		if o != nil {
-			want[name] = o.GetResourceVersion()
+		for _, k := range all {
+			k.change(t, ctx, i)
 		}
 	}
 	agree := func(when string) {
 		t.Helper()
-		for i, w := range all {
-			eventually(t, fmt.Sprintf("informer %d %s", i, when), 40*time.Second, func() bool { return w.equals(want) })
+		for _, k := range all {
+			k.agree(t, when)
 		}
 	}
 	for i := range 300 {

@@ -38,6 +38,41 @@ func TestKubectlMatrix(t *testing.T) {
 		k.ok(t, args("wait --for=create cm/pa --timeout=10s"), "condition met")
 		k.ok(t, args("get --chunk-size=1 configmaps -A -o name"), "configmap/pa", "configmap/kube-root-ca.crt")
 	})
+	t.Run("applied before", func(t *testing.T) {
+		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: last}, data: {a: b}}`, args("apply -f -"), "created")
+		k.ok(t, args("apply view-last-applied cm/last"), "kind: ConfigMap", "a: b")
+		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: last}, data: {a: b, c: d}}`, args("apply set-last-applied -f -"), "configured")
+		k.ok(t, args("apply view-last-applied cm/last"), "c: d")
+		k.fails(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: last}, data: {a: b, c: d}}`, args("diff --server-side -f -"), "+  c: d")
+		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: last}, data: {a: b}}`, args("apply -f -"), "configured")
+		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: last}, data: {a: b}}`, args("diff --server-side -f -"))
+		// From client-side apply to server-side apply: what is no longer applied goes, as if it had been applied so before.
+		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: moved}, data: {a: "1", b: "2"}}`, args("apply -f -"), "created")
+		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: moved}, data: {a: "1"}}`, args("apply --server-side -f -"), "serverside-applied")
+		k.ok(t, args("get cm moved -o jsonpath={.data}"), `{"a":"1"}`)
+	})
+	t.Run("patch", func(t *testing.T) {
+		k.ok(t, []string{"patch", "deployment", "web", "-p", `{"spec":{"template":{"spec":{"containers":[{"name":"nginx","image":"nginx:2"}]}}}}`}, "patched")
+		k.ok(t, args("get deploy web -o jsonpath={.spec.template.spec.containers[*].image}"), "nginx:2")
+		k.ok(t, args("set image deploy/web nginx=nginx:3"), "image updated")
+		k.ok(t, args("scale deploy/web --replicas=4"), "scaled")
+		k.ok(t, args("get deploy/web -o jsonpath={.spec.replicas}"), "4")
+	})
+	t.Run("sets", func(t *testing.T) {
+		k.env = append(k.env, "KUBECTL_APPLYSET=true")
+		k.ok(t, args("apply -f two.yaml --prune --applyset=both -n default"), "configmap/pa", "configmap/pb")
+		k.ok(t, args("apply -f one.yaml --prune --applyset=both -n default"), "configmap/pb pruned")
+	})
+	t.Run("nodes", func(t *testing.T) {
+		k.in(t, `{apiVersion: v1, kind: Node, metadata: {name: node}}`, args("create -f -"), "node/node created")
+		k.in(t, `{apiVersion: v1, kind: Pod, metadata: {name: placed}, spec: {nodeName: node, containers: [{name: c, image: i}]}}`, args("create -f -"))
+		k.ok(t, args("taint nodes node example.com/a=b:NoSchedule"), "tainted")
+		k.ok(t, args("cordon node"), "node/node cordoned")
+		k.ok(t, args("get node node"), "SchedulingDisabled")
+		k.ok(t, args("drain node --force --grace-period=0 --timeout=20s"), "evicting pod default/placed", "pod/placed evicted", "node/node drained")
+		k.fails(t, "", args("get pod placed"), "NotFound")
+		k.ok(t, args("uncordon node"), "node/node uncordoned")
+	})
 	t.Run("auth", func(t *testing.T) {
 		k.ok(t, args("auth reconcile -f role.yaml"), "reconciliation required create", "missing rules added")
 		if out := k.ok(t, args("auth reconcile -f role.yaml")); strings.Contains(out, "required") {
@@ -65,6 +100,8 @@ func TestKubectlMatrix(t *testing.T) {
 		k.ok(t, args("explain apiservice.spec"), "groupPriorityMinimum")
 		k.ok(t, args("api-resources --verbs=list --namespaced -o name"), "resourceclaims.resource.k8s.io", "podcertificaterequests.certificates.k8s.io")
 		k.ok(t, args("cluster-info"), "is running at")
+		out, _ := k.run(t, "", "version") // which finds its own version odd where it was built from a module
+		contains(t, args("version"), out, []string{"Server Version: v1.37"})
 	})
 	t.Run("delete", func(t *testing.T) {
 		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: owner}}`, args("create -f -"))

@@ -176,16 +176,22 @@ func (s *server) do(t *testing.T, want int, method, path string, body []byte, he
 
 func (s *server) dynamic(t *testing.T) dynamic.Interface {
 	t.Helper()
+	c, err := dynamic.NewForConfig(s.config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// config is what clients of the administrator are made with.
+func (s *server) config(t *testing.T) *rest.Config {
+	t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.QPS, cfg.Burst = -1, -1
-	c, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return cfg
 }
 
 // peakMemory is the most memory that the process ever had resident, in bytes.
