@@ -44,7 +44,7 @@ func TestKubectlMatrix(t *testing.T) {
 		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: last}, data: {a: b, c: d}}`, args("apply set-last-applied -f -"), "configured")
 		k.ok(t, args("apply view-last-applied cm/last"), "c: d")
 		k.fails(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: last}, data: {a: b, c: d}}`, args("diff --server-side -f -"), "+  c: d")
-		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: last}, data: {a: b}}`, args("apply -f -"), "configured")
+		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: last}, data: {a: b}}`, args("apply --server-side -f -"), "serverside-applied")
 		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: last}, data: {a: b}}`, args("diff --server-side -f -"))
 		// From client-side apply to server-side apply: what is no longer applied goes, as if it had been applied so before.
 		k.in(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: moved}, data: {a: "1", b: "2"}}`, args("apply -f -"), "created")
