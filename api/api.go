@@ -195,6 +195,7 @@ type request struct {
 
 	admitted bool   // it is a part of another request, which admission has seen
 	written  []byte // what a write is answered with, if that is printed already
+	sound    bool   // nothing was forgiven when what is written was validated
 	warnings []string
 	code     int // of the answer, 0 before it began
 	long     bool

@@ -19,10 +19,9 @@ import (
 // This file reads the bodies of applies. They are YAML, of which JSON is a
 // part: what most clients send is read as JSON, as far as that says the same.
 
-// applyBody reads an apply patch and refuses what it may not say.
-func (q *request) applyBody(body []byte, o *meta.WriteOptions) ([]byte, error) {
-	d := doc.Get()
-	defer d.Release()
+// applyBody reads an apply patch and refuses what it may not say. What it
+// returns is in d, too.
+func (q *request) applyBody(d *doc.Doc, body []byte, o *meta.WriteOptions) ([]byte, error) {
 	patch := body
 	if !plainJSON(body) || !parseOnce(d, body) {
 		var err error

@@ -201,7 +201,9 @@ func wrongPatch(patched []byte, why string) error {
 
 // apply merges the body into the object, or creates the object of it.
 func (q *request) apply(body []byte, o *meta.WriteOptions) error {
-	patch, err := q.applyBody(body, o)
+	config := doc.Get()
+	defer config.Release()
+	patch, err := q.applyBody(config, body, o)
 	if err != nil {
 		return err
 	}
@@ -209,26 +211,29 @@ func (q *request) apply(body []byte, o *meta.WriteOptions) error {
 	if err != nil {
 		return err
 	}
-	c := q.applied(m, patch, o)
+	c := q.applied(m, patch, config, o)
 	if q.subresource == "" {
 		c.missing = func() error { return q.applyNew(m, patch, o) }
 	}
 	return q.change(c)
 }
 
-// applied is the change that an apply patch makes of an object.
-func (q *request) applied(m *apply.Manager, patch []byte, o *meta.WriteOptions) *change {
+// applied is the change that an apply patch makes of an object; config is what
+// patch says.
+func (q *request) applied(m *apply.Manager, patch []byte, config *doc.Doc, o *meta.WriteOptions) *change {
 	return &change{
 		options: o,
 		scope:   q.part(),
 		named:   true,
 		build: func(next, live *doc.Doc, _ *cache.Object) error {
-			merged, err := m.Apply(live, patch, q.writer(o))
-			if err != nil {
-				return err
-			}
-			if _, err := q.v.DecodeApplied(next, merged); err != nil {
-				return q.undecodable(&object{sent: merged, json: merged}, err)
+			if !m.Confirm(live, config, next, q.writer(o)) {
+				merged, err := m.Apply(live, patch, q.writer(o))
+				if err != nil {
+					return err
+				}
+				if _, err := q.v.DecodeApplied(next, merged); err != nil {
+					return q.undecodable(&object{sent: merged, json: merged}, err)
+				}
 			}
 			return q.checkWhere(meta.Object{Doc: next})
 		},

@@ -202,7 +202,9 @@ func (q *request) patchScale() error {
 
 // applyScale merges the body into the object's Scale: who owns the replicas there owns those of the object.
 func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
-	patch, err := q.applyBody(body, o)
+	d := doc.Get()
+	defer d.Release()
+	patch, err := q.applyBody(d, body, o)
 	if err != nil {
 		return err
 	}

@@ -171,11 +171,12 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 	if err := c.build(next, old, obj); err != nil {
 		return err
 	}
+	q.sound = false
 	if !c.bare {
 		if err := q.checkVersion(c, next, old, obj); err != nil {
 			return err
 		}
-		if err := q.prepareUpdate(c, next, old); err != nil {
+		if err := q.prepareUpdate(c, next, old, obj.Sound(q.v)); err != nil {
 			return err
 		}
 	}
@@ -259,7 +260,8 @@ func (q *request) storeUpdate(obj *cache.Object, next *doc.Doc, encoded []byte) 
 }
 
 // prepareUpdate makes next fit to be stored in place of old, or refuses it.
-func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
+// sound says what is known of old.
+func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool) error {
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
 	q.warn(meta.FillSent(n, o, false)...)
 	if c.track != nil { // of all that was sent, what this write ignores included
@@ -273,7 +275,8 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
 	}
 	meta.KeepDeletion(n, o)
 	q.v.PrepareUpdate(next, old, c.scope)
-	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && contentDiffers(next, old) {
+	differs := contentDiffers(next, old)
+	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && differs {
 		n.SetGeneration(generation.Int() + 1)
 	}
 	apply.IgnoreTimestamps(old, next)
@@ -287,8 +290,12 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc) error {
 	}
 	if r.Mutated() {
 		q.afterMutation(c, next, old)
+		differs = contentDiffers(next, old)
 	}
-	if err := q.validate(next, old, c.scope); err != nil {
+	if sound && !differs && c.scope == schema.Whole && q.v.Revalidate(next, old) {
+		q.sound = true
+		q.warn(meta.Warnings(n, o)...)
+	} else if err := q.validate(next, old, c.scope); err != nil {
 		return err
 	}
 	return q.h.admission.Validate(q.ctx, r)
@@ -312,6 +319,7 @@ func (q *request) validate(next, old *doc.Doc, scope schema.Scope) error {
 	if len(result.Errors) > 0 {
 		return status.Invalid(q.sentKind(next), strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
 	}
+	q.sound = result.Sound
 	q.warn(meta.Warnings(meta.Object{Doc: next}, meta.Object{Doc: old})...)
 	q.warn(result.Warnings...)
 	return nil
@@ -332,23 +340,12 @@ func (q *request) sentKind(d *doc.Doc) kschema.GroupKind {
 
 // contentDiffers reports whether anything outside metadata differs.
 func contentDiffers(a, b *doc.Doc) bool {
-	ra, rb := a.Root(), b.Root()
-	n := 0
-	for name, v := range ra.Members() {
-		if name == "metadata" {
-			continue
-		}
-		n++
-		if !doc.Equal(v, rb.Get(name)) {
+	for name, v := range doc.Both(a.Root(), b.Root()) {
+		if name != "metadata" && !doc.Equal(v[0], v[1]) {
 			return true
 		}
 	}
-	for name := range rb.Members() {
-		if name != "metadata" {
-			n--
-		}
-	}
-	return n != 0
+	return false
 }
 
 // finished reports whether an update took the last thing away that kept an

@@ -35,6 +35,7 @@ func (m *Manager) updateDirect(live, new *doc.Doc, o *Options) bool {
 		return true
 	}
 	w := newWalker(new)
+	defer w.release()
 	f, ok := w.compareObjects(m, live, o)
 	if !ok {
 		return false
@@ -57,6 +58,7 @@ func (m *Manager) createDirect(new *doc.Doc, o *Options) bool {
 		return false
 	}
 	w := newWalker(new)
+	defer w.release()
 	if m.empty != nil {
 		return m.createFrom(w, o)
 	}
@@ -114,14 +116,13 @@ func (w *walker) compareObjects(m *Manager, live *doc.Doc, o *Options) (diff, bo
 		return diff{}, false
 	}
 	c := collector{w: w}
-	names := slices.Collect(memberNames(before, after))
 	at := 0
-	for _, name := range names {
+	for name, v := range doc.Both(before, after) {
 		var mt *typ
 		if mt, at = t.field(name, at); mt == nil {
 			return diff{}, false
 		}
-		lv, nv := before.Get(name), after.Get(name)
+		lv, nv := v[0], v[1]
 		if slices.Contains(reset, name) {
 			if lv.Exists() && !w.valid(mt, lv) || nv.Exists() && !w.valid(mt, nv) {
 				return diff{}, false
@@ -145,12 +146,12 @@ func (w *walker) compareObjects(m *Manager, live *doc.Doc, o *Options) (diff, bo
 func (c *collector) metadata(t *typ, live, new doc.Value) bool {
 	inner := collector{w: c.w}
 	at := 0
-	for name := range memberNames(live, new) {
+	for name, v := range doc.Both(live, new) {
 		if name == "managedFields" {
 			continue
 		}
 		var mt *typ
-		if mt, at = t.object.field(name, at); mt == nil || !inner.member(mt, name, live.Get(name), new.Get(name)) {
+		if mt, at = t.object.field(name, at); mt == nil || !inner.member(mt, name, v[0], v[1]) {
 			return false
 		}
 	}
@@ -162,30 +163,6 @@ func (c *collector) metadata(t *typ, live, new doc.Value) bool {
 		c.removed = append(c.removed, c.w.field("metadata"), f.removed)
 	}
 	return ok
-}
-
-// memberNames ranges over the names of the members of both objects, in order.
-func memberNames(a, b doc.Value) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		var names []string
-		for name := range a.Members() {
-			names = append(names, name)
-		}
-		n := len(names)
-		for name := range b.Members() {
-			if _, ok := slices.BinarySearch(names[:n], name); !ok {
-				names = append(names, name)
-			}
-		}
-		if len(names) > n {
-			slices.Sort(names)
-		}
-		for _, name := range names {
-			if !yield(name) {
-				return
-			}
-		}
-	}
 }
 
 // stripMetadata is the trie of metadata without what nobody owns.

@@ -100,6 +100,16 @@ func FuzzDirect(f *testing.F) {
 						t.Errorf("apply by %s, force %v:\ndirect %s\nplain  %s, %v", manager, o.Force, out, plain, err)
 					}
 				}
+				for _, patch := range []string{spec, next} {
+					confirmed := new(doc.Doc)
+					if !m.Confirm(first, fuzzObject(patch), confirmed, o) {
+						continue
+					}
+					plain, err := m.applyPlain(first, fuzzObject(patch), &o)
+					if out := confirmed.Root().AppendJSON(nil); err != nil || string(plain) != string(out) {
+						t.Errorf("apply of what there is by %s, force %v:\nconfirmed %s\nplain     %s, %v", manager, o.Force, out, plain, err)
+					}
+				}
 			}
 		}
 	})

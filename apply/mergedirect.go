@@ -14,11 +14,8 @@ import (
 
 // applyDirect is apply; ok is false if it could not.
 func (m *Manager) applyDirect(live, config *doc.Doc, o *Options) (out []byte, ok bool) {
-	entries, ok := m.entriesOf(managedFieldsOf(live))
-	if !ok || live != nil && (len(entries) == 0 || live.Root().Get("apiVersion").Text() != string(m.version)) {
-		return nil, false
-	}
-	if o.Manager == kubectlName && (hasLastApplied(m.liveValue(live)) || hasLastApplied(node{config.Root()})) {
+	entries, ok := m.patchable(live, config, o)
+	if !ok {
 		return nil, false
 	}
 	d := doc.Get()
@@ -27,28 +24,78 @@ func (m *Manager) applyDirect(live, config *doc.Doc, o *Options) (out []byte, ok
 		d.Reset(live.Shapes())
 	}
 	g := merger{walker: newWalker(d)}
+	defer g.release()
 	root, ok := g.object(m, live, config)
 	if !ok {
 		return nil, false
 	}
+	d.SetRoot(root)
+	if !g.own(m, entries, config, o) {
+		return nil, false
+	}
+	return d.Root().AppendJSON(make([]byte, 0, d.Bytes()/2)), true
+}
+
+// own makes the fields that a config names those of the one who applies, in
+// the document's managedFields; entries are those of the live object.
+func (g *merger) own(m *Manager, entries []entry, config *doc.Doc, o *Options) bool {
 	fields, ok := g.configFields(m, config, o)
 	if !ok {
-		return nil, false
+		return false
 	}
-	d.SetRoot(root)
 	me := m.newEntry(o, fields)
-	me.operation, me.fields.Doc = "Apply", d
-	if entries, ok = g.give(m, entries, me, o); !ok {
+	me.operation, me.fields.Doc = "Apply", g.d
+	if entries, ok = g.give(m, entries, me, o); ok {
+		g.write(entries)
+	}
+	return ok
+}
+
+// Confirm makes next what Apply makes of live if the patch changes nothing but
+// who owns what: a copy of live with new managedFields. That is what most
+// patches are that controllers and pipelines apply again and again. ok is false
+// if it does not know; then Apply does, and next is of no use.
+func (m *Manager) Confirm(live, patch, next *doc.Doc, o Options) (ok bool) {
+	entries, ok := m.patchable(live, patch, &o)
+	if !ok || live == nil || m.checkConfig(patch.Root()) != nil {
+		return false
+	}
+	next.CopyOf(live)
+	g := merger{walker: newWalker(next), dry: true}
+	defer g.release()
+	if _, ok := g.object(m, live, patch); !ok || g.changed.Kind() != doc.Absent {
+		return false
+	}
+	next.Remove("metadata", "managedFields")
+	return g.own(m, entries, patch, &o)
+}
+
+// patchable reads the managedFields of live; ok is false if what they say, or
+// how live was changed so far, is not plain.
+func (m *Manager) patchable(live, config *doc.Doc, o *Options) ([]entry, bool) {
+	entries, ok := m.entriesOf(managedFieldsOf(live))
+	if !ok || live != nil && (len(entries) == 0 || live.Root().Get("apiVersion").Text() != string(m.version)) {
 		return nil, false
 	}
-	g.write(entries)
-	return d.Root().AppendJSON(nil), true
+	if o.Manager == kubectlName && (hasLastApplied(m.liveValue(live)) || hasLastApplied(node{config.Root()})) {
+		return nil, false
+	}
+	return entries, true
 }
 
 // merger merges into the document of its walker.
 type merger struct {
 	*walker
+	dry     bool     // the merged object is not made, only what changes; the first change will do
 	changed doc.Node // what merging added or modified
+}
+
+// keep is a value of the merged object.
+func (g *merger) keep(v doc.Value) doc.Node {
+	if g.dry {
+		return doc.Node{}
+	}
+	return g.d.Import(v)
 }
 
 // object merges the whole object.
@@ -70,31 +117,47 @@ func (g *merger) object(m *Manager, live, config *doc.Doc) (doc.Node, bool) {
 	if before.Kind() != doc.Object {
 		return doc.Node{}, false
 	}
-	n, changed, ok := g.members(t, before, config.Root(), true)
+	n, changed, ok := g.members(t, before, config.Root(), wholeObject)
 	g.changed = changed
 	return n, ok
 }
 
-// members merges two objects. The managedFields of metadata are left out.
-func (g *merger) members(t *mapType, live, config doc.Value, root bool) (n, changed doc.Node, ok bool) {
-	var merged, differ []doc.Node
+// part says which object members merges.
+type part uint8
+
+const (
+	anyPart part = iota
+	wholeObject
+	itsMetadata // whose managedFields are left out
+)
+
+// members merges two objects.
+func (g *merger) members(t *mapType, live, config doc.Value, of part) (n, changed doc.Node, ok bool) {
+	mark, differ := len(g.stack), []doc.Node(nil)
 	at := 0
-	for name := range memberNames(live, config) {
+	for name, v := range doc.Both(live, config) {
+		if of == itsMetadata && name == "managedFields" {
+			if v[1].Exists() {
+				return n, changed, false
+			}
+			continue
+		}
 		var mt *typ
 		if mt, at = t.field(name, at); mt == nil {
 			return n, changed, false
 		}
-		lv, cv := live.Get(name), config.Get(name)
-		var v, c doc.Node
-		if root && name == "metadata" && lv.Kind() == doc.Object && cv.Kind() == doc.Object {
-			v, c, ok = g.metadata(mt.object, lv, cv)
+		var merged, c doc.Node
+		if of == wholeObject && name == "metadata" && v[0].Kind() == doc.Object && v[1].Kind() == doc.Object {
+			merged, c, ok = g.members(mt.object, v[0], v[1], itsMetadata)
 		} else {
-			v, c, ok = g.merge(mt, lv, cv)
+			merged, c, ok = g.merge(mt, v[0], v[1])
 		}
-		if !ok {
+		if !ok || g.dry && c.Kind() != doc.Absent {
 			return n, changed, false
 		}
-		merged = append(merged, g.d.NewString(name), v)
+		if !g.dry {
+			g.stack = append(g.stack, g.d.NewString(name), merged)
+		}
 		if c.Kind() != doc.Absent {
 			differ = append(differ, g.field(name), c)
 		}
@@ -102,42 +165,25 @@ func (g *merger) members(t *mapType, live, config doc.Value, root bool) (n, chan
 	if len(differ) > 0 {
 		changed = g.d.NewMap(differ)
 	}
-	return g.d.NewMap(merged), changed, true
-}
-
-// metadata merges the metadata of objects.
-func (g *merger) metadata(t *mapType, live, config doc.Value) (n, changed doc.Node, ok bool) {
-	if live.Get("managedFields").Exists() {
-		live = withoutMember(live, "managedFields")
+	if !g.dry {
+		n = g.d.NewMap(g.stack[mark:])
+		g.stack = g.stack[:mark]
 	}
-	return g.members(t, live, config, false)
-}
-
-// withoutMember is a map of the members of an object but for one.
-func withoutMember(v doc.Value, except string) doc.Value {
-	d := new(doc.Doc)
-	d.Reset(v.Doc.Shapes())
-	var pairs []doc.Node
-	for name, member := range v.Members() {
-		if name != except {
-			pairs = append(pairs, d.NewString(name), d.Import(member))
-		}
-	}
-	return doc.Value{Doc: d, Node: d.NewMap(pairs)}
+	return n, changed, true
 }
 
 // merge merges two values, one of which may be missing.
 func (g *merger) merge(t *typ, live, config doc.Value) (n, changed doc.Node, ok bool) {
 	switch lk, ck := live.Kind(), config.Kind(); {
 	case ck == doc.Absent:
-		return g.d.Import(live), changed, g.valid(t, live)
+		return g.keep(live), changed, g.valid(t, live)
 	case ck == doc.Null || lk == doc.Null:
 		return n, changed, false
 	case lk == doc.Absent:
 		changed, ok = g.all(t, config)
-		return g.d.Import(config), changed, ok
+		return g.keep(config), changed, ok
 	case lk == doc.Object && ck == doc.Object && t.object != nil && !t.object.atomic:
-		return g.members(t.object, live, config, false)
+		return g.members(t.object, live, config, anyPart)
 	case lk == doc.Array && ck == doc.Array && t.list != nil && t.list.granul:
 		return g.items(t.list, live, config)
 	case (lk == doc.Object) != (ck == doc.Object) || (lk == doc.Array) != (ck == doc.Array):
@@ -147,12 +193,12 @@ func (g *merger) merge(t *typ, live, config doc.Value) (n, changed doc.Node, ok 
 		return n, changed, false
 	}
 	if doc.Equal(live, config) {
-		return g.d.Import(live), changed, true
+		return g.keep(live), changed, true
 	}
 	if equalNumbers(live, config) {
 		return n, changed, false // equal, and yet not the same
 	}
-	return g.d.Import(config), g.leaf, true
+	return g.keep(config), g.leaf, true
 }
 
 // items merges two lists of the same items in the same order.
@@ -164,17 +210,17 @@ func (g *merger) items(l *listType, live, config doc.Value) (n, changed doc.Node
 	if !ok {
 		return n, changed, false
 	}
-	merged := make([]doc.Node, len(keys))
-	var differ []doc.Node
+	mark, differ := len(g.stack), []doc.Node(nil)
 	for i, key := range keys {
 		same, ok := g.item(l, config.Item(i))
 		if !ok || g.d.Str(same) != g.d.Str(key) {
 			return n, changed, false
 		}
-		var c doc.Node
-		if merged[i], c, ok = g.merge(l.elem, live.Item(i), config.Item(i)); !ok {
+		merged, c, ok := g.merge(l.elem, live.Item(i), config.Item(i))
+		if !ok || g.dry && c.Kind() != doc.Absent {
 			return n, changed, false
 		}
+		g.stack = append(g.stack, merged)
 		if c.Kind() != doc.Absent {
 			differ = append(differ, key, c)
 		}
@@ -183,7 +229,11 @@ func (g *merger) items(l *listType, live, config doc.Value) (n, changed doc.Node
 		g.d.SortPairs(differ)
 		changed = g.d.NewMap(differ)
 	}
-	return g.d.NewArray(merged), changed, true
+	if !g.dry {
+		n = g.d.NewArray(g.stack[mark:])
+	}
+	g.stack = g.stack[:mark]
+	return n, changed, true
 }
 
 // configFields is the trie of the fields that a config names; Absent if it

@@ -25,8 +25,18 @@ func bothApply(t testing.TB, m *Manager, live *doc.Doc, patch string, o Options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	next := new(doc.Doc)
+	if live != nil && m.Confirm(live, config, next, o) {
+		if c := string(next.Root().AppendJSON(nil)); c != string(p) {
+			t.Errorf("%s confirms\n%s\nand is\n%s, plainly", patch, c, p)
+		}
+		confirmed++
+	}
 	return string(d), string(p)
 }
+
+// confirmed counts the patches that bothApply saw which changed nothing.
+var confirmed int
 
 func TestDirectApplyEqualsPlain(t *testing.T) {
 	m, program := routes(t)
@@ -67,6 +77,9 @@ func TestDirectApplyEqualsPlain(t *testing.T) {
 		if direct != plain {
 			t.Errorf("other applies by force %s:\ndirect %s\nplain  %s", patch, direct, plain)
 		}
+	}
+	if confirmed < 4 {
+		t.Errorf("%d patches were seen to change nothing, want 4 of them or more", confirmed)
 	}
 }
 

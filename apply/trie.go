@@ -76,11 +76,11 @@ func (w *walker) union(a doc.Value, b doc.Node) doc.Node {
 
 func (w *walker) unionBelow(a, b doc.Value, member bool) doc.Node {
 	mark := len(w.stack)
-	for name := range memberNames(a, b) {
+	for name, v := range doc.Both(a, b) {
 		if name == "." {
 			continue
 		}
-		x, y := a.Get(name), b.Get(name)
+		x, y := v[0], v[1]
 		var n doc.Node
 		switch {
 		case !y.Exists():

@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"sync"
+
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
@@ -24,8 +26,22 @@ type walker struct {
 	dot   doc.Node   // the key "."
 }
 
+var walkers = sync.Pool{New: func() any { return &walker{stack: make([]doc.Node, 0, 128), key: make([]byte, 0, 64)} }}
+
+// newWalker takes a walker from the pool, to which release gives it back.
 func newWalker(d *doc.Doc) *walker {
-	return &walker{d: d, stack: make([]doc.Node, 0, 64), leaf: d.NewMap(nil), dot: d.NewString(".")}
+	w := walkers.Get().(*walker)
+	w.d, w.stack, w.leaf, w.dot = d, w.stack[:0], d.NewMap(nil), d.NewString(".")
+	return w
+}
+
+// maxPooled is the capacity of a stack that does not go back to the pool.
+const maxPooled = 1 << 14
+
+func (w *walker) release() {
+	if w.d = nil; cap(w.stack) <= maxPooled && cap(w.key) <= maxPooled {
+		walkers.Put(w)
+	}
 }
 
 // close makes a map of the pairs from mark on; Absent if there are none.
@@ -272,29 +288,13 @@ func hasFloat(v doc.Value) bool {
 func (w *walker) compareMembers(m *mapType, live, new doc.Value) (diff, bool) {
 	c := collector{w: w}
 	at := 0
-	for name, nv := range new.Members() {
+	for name, v := range doc.Both(live, new) {
 		var t *typ
-		if t, at = m.field(name, at); t == nil {
-			return diff{}, false
-		}
-		if !c.member(t, name, live.Get(name), nv) {
+		if t, at = m.field(name, at); t == nil || !c.member(t, name, v[0], v[1]) {
 			return diff{}, false
 		}
 	}
-	at = 0
-	for name, lv := range live.Members() {
-		if new.Get(name).Exists() {
-			continue
-		}
-		var t *typ
-		if t, at = m.field(name, at); t == nil {
-			return diff{}, false
-		}
-		if !c.member(t, name, lv, doc.Value{}) {
-			return diff{}, false
-		}
-	}
-	return c.close(true)
+	return c.close(false)
 }
 
 // compareItems compares lists item by item; the order of items is nothing that

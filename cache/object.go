@@ -37,6 +37,7 @@ type View struct {
 	JSON   []byte                   // compact, no newline, with resourceVersion
 	Labels Labels                   // metadata.labels
 	Fields func(path string) string // the value of a selectable field; nil if there is none
+	Sound  bool                     // all checks of the renderer were made of this object, and found nothing
 }
 
 // View returns the object as r renders it, made once and remembered.
@@ -58,6 +59,18 @@ func (o *Object) render(r Renderer) (*View, error) {
 		return nil, err
 	}
 	return o.Remember(r, view), nil
+}
+
+// Sound reports whether the object's view by r says so. It does not make one.
+func (o *Object) Sound(r Renderer) bool {
+	if m := o.memo.Load(); m != nil {
+		for i := range m.views {
+			if m.views[i].by == r {
+				return m.views[i].view.Sound
+			}
+		}
+	}
+	return false
 }
 
 // Viewed reports whether the object's view by r is remembered.

@@ -108,6 +108,42 @@ func (v Value) Members() iter.Seq2[string, Value] {
 	}
 }
 
+// Both ranges over the members that a or b has, in key order, with the values of both, one of which may be Absent.
+func Both(a, b Value) iter.Seq2[string, [2]Value] {
+	return func(yield func(string, [2]Value) bool) {
+		var ma, mb members
+		hasA, hasB := a.Node.Kind() == Object, b.Node.Kind() == Object
+		if hasA {
+			ma = a.Doc.members(a.Node)
+			hasA = ma.next()
+		}
+		if hasB {
+			mb = b.Doc.members(b.Node)
+			hasB = mb.next()
+		}
+		for hasA || hasB {
+			name, pair := ma.name, [2]Value{}
+			fromA := hasA && (!hasB || ma.name <= mb.name)
+			fromB := hasB && (!hasA || mb.name <= ma.name)
+			if fromB {
+				name, pair[1] = mb.name, Value{b.Doc, mb.value}
+			}
+			if fromA {
+				pair[0] = Value{a.Doc, ma.value}
+			}
+			if !yield(name, pair) {
+				return
+			}
+			if fromA {
+				hasA = ma.next()
+			}
+			if fromB {
+				hasB = mb.next()
+			}
+		}
+	}
+}
+
 // Interface is v as encoding/json would decode it into an any, integers as
 // int64. For tests and slow paths.
 func (v Value) Interface() any {

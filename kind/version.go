@@ -175,6 +175,24 @@ func (v *Version) Validate(ctx context.Context, new, old *doc.Doc, scope schema.
 	return r
 }
 
+// Revalidate is Validate for an object of which nothing but metadata differs from old, and old was Sound when this version's schema
+// looked at it. Only metadata is looked at. It reports whether that suffices to say that the object is valid; if not, Validate says.
+func (v *Version) Revalidate(new, old *doc.Doc) bool {
+	n, o := meta.Object{Doc: new}, meta.Object{Doc: old}
+	// Rules of the whole object see its name and what that was generated from. The name never changes.
+	if v.Kind.Builtin != nil || n.GenerateName() != o.GenerateName() || !v.Schema.Timeless() {
+		return false
+	}
+	if len(v.validateType(new)) > 0 || len(meta.ValidateObjectMetaUpdate(n, o)) > 0 {
+		return false
+	}
+	if v.Scale != nil && len(v.Scale.validate(new.Root(), schema.Whole)) > 0 {
+		return false
+	}
+	schema.ObserveRatcheting(0)
+	return true
+}
+
 // validateType checks kind and apiVersion: an object of another type is not
 // looked at any further.
 func (v *Version) validateType(d *doc.Doc) field.ErrorList {

@@ -80,4 +80,7 @@ type Result struct {
 	Errors   field.ErrorList
 	Warnings []string
 	Compared time.Duration // what it took to compare old values with new ones, to ratchet
+	// Sound: the whole object was looked at, and nothing had to be forgiven. So whatever has the same content is found valid again,
+	// unless a rule asks what was before: see [Program.Timeless].
+	Sound bool
 }

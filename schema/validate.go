@@ -40,13 +40,26 @@ func (p *program) validate(ctx context.Context, new, old *doc.Doc, at Scope, met
 	if len(metadata) == 0 && len(scale) == 0 {
 		w := newWork(ctx, maxSteps)
 		if p.ok(&w, new, old, at) {
-			return Result{}
+			return Result{Sound: at == Whole}
 		}
 		if err := w.err(nil); err != nil { // the slow path would end there, too, and later
 			return Result{Errors: field.ErrorList{err}}
 		}
 	}
 	return p.explain(ctx, new, old, at, metadata, scale)
+}
+
+// Timeless reports whether what Validate says of an object does not depend on what it replaces, as long as it is Sound: no rule
+// mentions oldSelf.
+func (p *Program) Timeless() bool {
+	code, err := p.load()
+	if err != nil {
+		return false
+	}
+	if code.hasRules {
+		code.compileRules()
+	}
+	return !code.root.deepOld
 }
 
 // DefaultBudget is what the rules of all default values of a schema may cost
