@@ -14,62 +14,54 @@ import (
 // texts that are not ASCII and whatever fails is evaluated again from the beginning
 // the general way.
 
-// diagram is a test of one or two views: its questions, the first one last.
-type diagram []question
-
-// view is what a diagram looks at: a variable that is a value of the document.
-// The zero value is no view.
-type view struct {
-	typ  *Type
-	slot int
-}
+// diagram is a test of self and oldSelf: its first question.
+type diagram = *question
 
 // asked is what a question is about.
 type asked uint8
 
 const (
-	askPresent asked = iota // is the member there?
+	askNothing asked = iota // an end: the answer is known
+	askPresent              // is the member there?
 	askTrue                 // is the member true?
 	askText                 // is the member this text?
 	askOf                   // what does a test of texts say of the member?
+	askBoth                 // what does a test of two texts say of the member and another one?
 	askNumber               // how does the integer compare with this one?
 	askSize                 // how does the number of items or bytes compare with this integer?
-	askBoth                 // what does a test of two texts say of the member and another one?
 )
 
 // question is a step of a diagram.
 type question struct {
-	asked asked
-	want  doc.Kind // of the member
-	of    uint8    // the view
-	rel   relation
-	slot  uint16    // of the member, or itself
-	next  [2]int16  // after no and yes: a question, or an end
-	units [2]uint16 // what no and yes cost
-	via   *[]uint16 // the slots of the objects that lead to the one that has the member
-	konst *Value    // what the member is compared with
-	leaf  *leaf     // askOf, askBoth: the test
+	asked  asked
+	answer tri      // of an end
+	want   doc.Kind // of the member
+	of     uint8    // slotSelf or slotOldSelf
+	rel    relation
+	slot   uint16       // of the member, or itself
+	units  [2]uint16    // what no and yes cost
+	next   [2]*question // after no and yes
+	via    *[]uint16    // the slots of the objects that lead to the one that has the member
+	konst  *Value       // what the member is compared with
+	leaf   *leaf        // askOf, askBoth: the test
 }
 
 // leaf is a test of one text, or of two and where the second is.
 type leaf struct {
 	one textTest
-	two pairTest
+	two pairTest // nil: are they the same?
 
 	of   uint8
 	slot uint16
 	via  []uint16
 }
 
-// itself is the slot of a view that is no object.
+// itself is the slot of a variable that is no object.
 const itself = 1<<16 - 1
 
-// Ends of a diagram, in place of a question. One without questions begins at -1, which
-// is bad.
-const (
-	endYes = -2
-	endNo  = -3
-)
+// ends are the ends of diagrams by their answer. One that is bad at once stands for a
+// test that has no diagram.
+var ends = [...]question{no: {answer: no}, yes: {answer: yes}, bad: {answer: bad}}
 
 // relation is a set of outcomes of a comparison.
 type relation uint8
@@ -91,15 +83,14 @@ func (r relation) of(i, j int64) bool {
 	return r&relEqual != 0
 }
 
-// run answers the test of two views and says what it costs; bad if it is not
-// decided here.
-func (g diagram) run(self, old *doc.Value) (answer tri, units uint64) {
-	i := len(g) - 1
-	for uint(i) < uint(len(g)) {
-		q := &g[i]
-		seen := self
-		if q.of != 0 {
-			seen = old
+// run answers the test and says what it costs; bad if it is not decided here.
+func (q *question) run(a *Activation) (answer tri, units uint64) {
+	for q.asked != askNothing {
+		seen := &a.Self
+		if q.of != slotSelf {
+			if seen = &a.OldSelf; !a.HasOldSelf {
+				return bad, 0
+			}
 		}
 		n := seen.Node
 		switch {
@@ -145,42 +136,35 @@ func (g diagram) run(self, old *doc.Value) (answer tri, units uint64) {
 				return bad, 0
 			}
 			units += more
-		default:
-			other := self
-			if q.asked == askBoth && q.leaf.of != 0 {
-				other = old
-			}
+		case askBoth:
 			var more uint64
-			if answer, more = q.ask(seen, n, other); answer == bad {
+			if answer, more = q.leaf.both(seen.Doc, n, a); answer == bad {
 				return bad, 0
 			}
 			units += more
+		default:
+			if answer = q.compare(n); answer == bad {
+				return bad, 0
+			}
 		}
 		if answer == yes { // a branch is predicted; an index would have to wait for the answer
-			units, i = units+uint64(q.units[yes]), int(q.next[yes])
+			units, q = units+uint64(q.units[yes]), q.next[yes]
 		} else {
-			units, i = units+uint64(q.units[no]), int(q.next[no])
+			units, q = units+uint64(q.units[no]), q.next[no]
 		}
 	}
-	return tri(i - endNo), units
+	return q.answer, units
 }
 
-// ask asks a question of those that take longer, of the member n, and says what it
-// cost beside what its answers do.
-func (q *question) ask(seen *doc.Value, n doc.Node, other *doc.Value) (tri, uint64) {
-	switch q.asked {
-	case askNumber:
-		if n.Kind() == doc.Int {
-			return truth(q.rel.of(n.Int(), int64(q.konst.bits))), 0
-		}
-	case askSize:
-		if n.Kind() == q.want && n.ShapeIndex() == 0 && (n.Kind() != doc.String || n.ASCII()) {
-			return truth(q.rel.of(int64(n.Len()), q.konst.Int())), 0
-		}
-	case askBoth:
-		return q.leaf.both(seen, n, other)
+// compare compares a number or a size.
+func (q *question) compare(n doc.Node) tri {
+	switch {
+	case q.asked == askNumber && n.Kind() == doc.Int:
+		return truth(q.rel.of(n.Int(), q.konst.Int()))
+	case q.asked == askSize && n.Kind() == q.want && n.ShapeIndex() == 0 && (n.Kind() != doc.String || n.ASCII()):
+		return truth(q.rel.of(int64(n.Len()), q.konst.Int()))
 	}
-	return bad, 0
+	return bad
 }
 
 // enter is a member of an object that is found by the slots of the objects that hold
@@ -199,8 +183,14 @@ func enter(in *doc.Value, via []uint16, slot uint16) (n doc.Node, ok bool) {
 	return in.Doc.Slot(n, int(slot)), true
 }
 
-// both says what the test of two texts does of a member and that of the other view.
-func (l *leaf) both(seen *doc.Value, n doc.Node, other *doc.Value) (tri, uint64) {
+// both says what the test of two texts does of a member and the other one.
+func (l *leaf) both(d *doc.Doc, n doc.Node, a *Activation) (tri, uint64) {
+	other := &a.Self
+	if l.of != slotSelf {
+		if other = &a.OldSelf; !a.HasOldSelf {
+			return bad, 0
+		}
+	}
 	m, ok := other.Node, true
 	if l.slot != itself {
 		m, ok = enter(other, l.via, l.slot)
@@ -208,5 +198,8 @@ func (l *leaf) both(seen *doc.Value, n doc.Node, other *doc.Value) (tri, uint64)
 	if !ok || n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
 		return bad, 0
 	}
-	return l.two(seen.Doc.Str(n), uint64(n.Len()), other.Doc.Str(m), uint64(m.Len()))
+	if l.two == nil {
+		return truth(n.Len() == m.Len() && d.Str(n) == other.Doc.Str(m)), tenth(uint64(min(n.Len(), m.Len())))
+	}
+	return l.two(d.Str(n), uint64(n.Len()), other.Doc.Str(m), uint64(m.Len()))
 }

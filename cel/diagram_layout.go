@@ -26,28 +26,46 @@ type target struct {
 
 func (t target) plus(units uint32) target { return target{t.at, t.units + units} }
 
+// Ends, in place of a question.
+const (
+	endYes = -1
+	endNo  = -2
+)
+
 // maxQuestions bounds diagrams: longer tests run the general way.
 const maxQuestions = 64
 
 // layout is a diagram that is being laid out.
 type layout struct {
-	views     [2]view
 	questions []question
-	failed    bool // there is no diagram
+	next      [][2]int16 // after no and yes: a question, or an end
+	failed    bool       // there is no diagram
 }
 
-// lay is the diagram of a test; nil if it has none. Views that are given come first.
-func lay(ask asking, views ...view) diagram {
+// lay is the diagram of a test; one that is bad at once if it has none.
+func lay(ask asking) diagram {
 	if ask == nil {
-		return nil
+		return &ends[bad]
 	}
 	var l layout
-	copy(l.views[:], views)
 	first := ask(&l, target{at: endYes}, target{at: endNo})
 	if l.failed || first.units != 0 || first.at < 0 || int(first.at) != len(l.questions)-1 {
-		return nil
+		return &ends[bad]
 	}
-	return append(make(diagram, 0, len(l.questions)), l.questions...)
+	out := append(make([]question, 0, len(l.questions)), l.questions...)
+	for i, next := range l.next {
+		for answer, at := range next {
+			switch at {
+			case endYes:
+				out[i].next[answer] = &ends[yes]
+			case endNo:
+				out[i].next[answer] = &ends[no]
+			default:
+				out[i].next[answer] = &out[at]
+			}
+		}
+	}
+	return &out[first.at]
 }
 
 // ask writes a question down.
@@ -55,33 +73,20 @@ func (l *layout) ask(q question, units int, yes, no target) target {
 	if l.failed = l.failed || len(l.questions) >= maxQuestions; l.failed {
 		return target{}
 	}
+	var next [2]int16
 	for i, t := range []target{no, yes} {
 		t.units += uint32(units)
 		l.failed = l.failed || t.units > math.MaxUint16
-		q.next[i], q.units[i] = t.at, uint16(t.units)
+		next[i], q.units[i] = t.at, uint16(t.units)
 	}
-	l.questions = append(l.questions, q)
+	l.questions, l.next = append(l.questions, q), append(l.next, next)
 	return target{at: int16(len(l.questions) - 1)}
-}
-
-// view finds or adds a view.
-func (l *layout) view(v view) uint8 {
-	for i := range l.views {
-		if l.views[i].typ == nil {
-			l.views[i] = v
-		}
-		if l.views[i] == v {
-			return uint8(i)
-		}
-	}
-	l.failed = true
-	return 0
 }
 
 // spot is where a diagram finds what a path leads to.
 type spot struct {
-	view  view
-	slots []uint16 // one for each step, none if it is the view itself
+	of    uint8    // slotSelf or slotOldSelf
+	slots []uint16 // one for each step, none if it is the variable itself
 	typ   *Type    // of what is found
 	units int      // the price of the path
 }
@@ -89,21 +94,18 @@ type spot struct {
 // spotOf is what a path leads to; false if a diagram does not find it.
 func (c *compiler) spotOf(n *code) (spot, bool) {
 	p := n.path
-	if c.lang != nil || p == nil || p.slot < 0 || p.init != nil || p.root == discount || c.opt && p.slot == slotOldSelf {
+	if c.lang != nil || p == nil || p.slot < 0 || p.slot > slotOldSelf || p.init != nil || p.root == discount || c.opt && p.slot == slotOldSelf {
 		return spot{}, false
 	}
-	m := spot{view: view{typ: n.param, slot: int(p.slot)}, typ: n.param, units: int(p.root) + len(p.steps)*costSelect}
+	m := spot{of: uint8(p.slot), typ: c.self, units: int(p.root) + len(p.steps)*costSelect}
 	for i := range p.steps {
 		s := &p.steps[i]
-		if s.field == nil || s.optional || s.field.Slot < 0 || s.field.Slot > math.MaxUint16 || i > 0 && s.typ != m.typ {
+		if s.field == nil || s.optional || s.field.Slot < 0 || s.field.Slot >= itself || s.typ != m.typ {
 			return spot{}, false
-		}
-		if i == 0 {
-			m.view.typ = s.typ
 		}
 		m.slots, m.typ = append(m.slots, uint16(s.field.Slot)), s.field.Type
 	}
-	return m, m.typ != nil && (len(m.slots) > 0) == (m.view.typ.Kind == Object)
+	return m, m.typ != nil && (len(m.slots) > 0) == (c.self.Kind == Object)
 }
 
 // slot is the last slot, and the ones before it lead there.
@@ -121,11 +123,8 @@ func (m spot) ask(q question, units int) asking {
 	if q.slot, via = m.slot(); len(via) > 0 {
 		q.via = &via
 	}
-	return func(l *layout, yes, no target) target {
-		q := q
-		q.of = l.view(m.view)
-		return l.ask(q, m.units+units, yes, no)
-	}
+	q.of = m.of
+	return func(l *layout, yes, no target) target { return l.ask(q, m.units+units, yes, no) }
 }
 
 // askOf writes down a test of the text that a node is; nil if a diagram does not
@@ -138,23 +137,25 @@ func (c *compiler) askOf(n *code, test textTest) asking {
 	return m.ask(question{asked: askOf, leaf: &leaf{one: part.before(test)}}, 0)
 }
 
-// askBoth writes down a test of the texts that two nodes are; nil if a diagram does
-// not find them.
+// askBoth writes down a test of the texts that two nodes are (nil: are they the same?);
+// nil if a diagram does not find them.
 func (c *compiler) askBoth(a, b *code, test pairTest) asking {
 	m, part, ok := c.textSpot(a)
 	n, also, found := c.textSpot(b)
 	if !ok || !found {
 		return nil
 	}
+	same := m.of == n.of && slices.Equal(m.slots, n.slots)
+	if test == nil && (same || part != nil || also != nil) {
+		test = equalPair
+	}
 	test = beforeBoth(part, also, test)
-	if m.view == n.view && slices.Equal(m.slots, n.slots) {
+	if same {
 		return m.ask(question{asked: askOf, leaf: &leaf{one: func(s string, runes uint64) (tri, uint64) { return test(s, runes, s, runes) }}}, n.units)
 	}
-	return func(l *layout, yes, no target) target {
-		f := leaf{two: test, of: l.view(n.view)}
-		f.slot, f.via = n.slot()
-		return m.ask(question{asked: askBoth, leaf: &f}, n.units)(l, yes, no)
-	}
+	f := leaf{two: test, of: n.of}
+	f.slot, f.via = n.slot()
+	return m.ask(question{asked: askBoth, leaf: &f}, n.units)
 }
 
 // textSpot is where the text is that a node is, or is made of, and how.
@@ -307,10 +308,7 @@ func (c *compiler) askSame(a, b *code, negated bool) asking {
 	if a.static != KindString || b.static != KindString {
 		return nil
 	}
-	if negated {
-		return c.askBoth(a, b, unequalPair)
-	}
-	return c.askBoth(a, b, equalPair)
+	return opposed(c.askBoth(a, b, nil), negated)
 }
 
 // askOrder is a comparison of a number with a constant.

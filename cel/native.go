@@ -146,9 +146,9 @@ func (c *compiler) usualCall(overload string, arg *code, general evalFn) *code {
 	case "string_upper_ascii":
 		return withCase(arg, 'a', 'z', general)
 	case overloads.StringToDuration:
-		return textNumberOf(KindDuration, arg, usualNumber(usualDuration), general)
+		return textNumberOf(KindDuration, arg, usualDuration, general)
 	case overloads.StringToInt:
-		return textNumberOf(KindInt, arg, usualNumber(usualInt), general)
+		return textNumberOf(KindInt, arg, usualInt, general)
 	case "is_ip":
 		return c.textTestOf(passed(arg), isAddress, test)
 	case "is_url_string":

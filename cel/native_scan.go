@@ -8,23 +8,22 @@ import (
 // This file looks at texts: each function knows what the library's function says of
 // the usual ones, some of all.
 
-// usualInt parses up to 18 digits, perhaps with a minus.
-func usualInt(s string) (int64, bool) {
+// usualInt is int() of up to 18 digits, perhaps with a minus.
+func usualInt(s string, _ uint64) (n int64, units uint64, ok bool) {
 	digits := strings.TrimPrefix(s, "-")
 	if len(digits) == 0 || len(digits) > 18 {
-		return 0, false
+		return 0, 0, false
 	}
-	var n int64
 	for i := 0; i < len(digits); i++ {
 		if digits[i]-'0' > 9 {
-			return 0, false
+			return 0, 0, false
 		}
 		n = n*10 + int64(digits[i]-'0')
 	}
 	if len(digits) < len(s) {
 		n = -n
 	}
-	return n, true
+	return n, 1, true
 }
 
 // hasByte reports whether a byte of s lies in a range of ASCII.
@@ -45,43 +44,37 @@ func hasByte(s string, lo, hi byte) bool {
 	return false
 }
 
-// usualDuration parses a duration of whole numbers with units.
-func usualDuration(s string) (int64, bool) {
-	var sum int64
+// usualDuration is duration() of whole numbers with units of hours to milliseconds.
+func usualDuration(s string, _ uint64) (sum int64, units uint64, ok bool) {
 	for i := 0; i < len(s); {
-		var n int64
-		start := i
-		for ; i < len(s) && s[i]-'0' <= 9; i++ {
+		n, start := int64(0), i
+		for i < len(s) && s[i]-'0' <= 9 {
 			n = n*10 + int64(s[i]-'0')
+			i++
 		}
 		if i == start || i-start > 6 || i == len(s) { // longer numbers could overflow
-			return 0, false
+			return 0, 0, false
 		}
-		unit, size := durationUnit(s[i:])
-		if unit == 0 {
-			return 0, false
+		unit := s[i]
+		i++
+		switch {
+		case unit == 's':
+			sum += n * 1e9
+		case unit == 'm' && i < len(s) && s[i] == 's':
+			sum += n * 1e6
+			i++
+		case unit == 'm':
+			sum += n * 60e9
+		case unit == 'h':
+			sum += n * 3600e9
+		default:
+			return 0, 0, false
 		}
-		i += size
-		if sum += n * unit; sum > 1<<61 {
-			return 0, false
+		if sum > 1<<61 {
+			return 0, 0, false
 		}
 	}
-	return sum, len(s) > 0
-}
-
-// durationUnit is the unit that a text begins with, 0 if it is not a usual one.
-func durationUnit(s string) (nanoseconds int64, size int) {
-	switch {
-	case s[0] == 's':
-		return 1e9, 1
-	case s[0] == 'm' && len(s) > 1 && s[1] == 's':
-		return 1e6, 2
-	case s[0] == 'm':
-		return 60e9, 1
-	case s[0] == 'h':
-		return 3600e9, 1
-	}
-	return 0, 0
+	return sum, 1, len(s) > 0
 }
 
 // isIP reports whether a text is an IP address of neither zone nor IPv4 mapped into
@@ -131,23 +124,15 @@ var hostBytes = func() (host [256]bool) {
 // not know.
 func usualURL(s string) (scheme string, ok bool) {
 	at := 0
-	for at < len(s) && (s[at]|0x20 >= 'a' && s[at]|0x20 <= 'z') {
-		if s[at] < 'a' { // schemes are lower case in the end
-			return "", false
-		}
-		at++
-	}
 	switch {
-	case at == len(s) || s == "*":
-		return "", at > 0 // no colon
-	case at == 0:
-		return "", false
-	case strings.IndexByte("-.+0123456789", s[at]) >= 0:
-		return "", withoutScheme(s[at:])
-	case s[at] == '/':
-		return "", true
-	case !strings.HasPrefix(s[at:], "://"):
-		return "", false
+	case strings.HasPrefix(s, "https://"):
+		at = len("https")
+	case strings.HasPrefix(s, "http://"):
+		at = len("http")
+	default:
+		if at, ok = schemeEnd(s); at == 0 {
+			return "", ok
+		}
 	}
 	i := at + 3
 	for i < len(s) && hostBytes[s[i]] {
@@ -164,6 +149,30 @@ func usualURL(s string) (scheme string, ok bool) {
 		return "", false
 	}
 	return s[:at], true
+}
+
+// schemeEnd is where "://" stands behind the scheme of a URL. If it is 0 there is no
+// scheme: ok says whether the text certainly is no absolute URL then.
+func schemeEnd(s string) (at int, ok bool) {
+	for at < len(s) && (s[at]|0x20 >= 'a' && s[at]|0x20 <= 'z') {
+		if s[at] < 'a' { // schemes are lower case in the end
+			return 0, false
+		}
+		at++
+	}
+	switch {
+	case at == len(s) || s == "*":
+		return 0, at > 0 // no colon
+	case at == 0:
+		return 0, false
+	case s[at] == '/':
+		return 0, true
+	case strings.HasPrefix(s[at:], "://"):
+		return at, true
+	case s[at] == '-' || s[at] == '.' || s[at] == '+' || s[at]-'0' <= 9:
+		return 0, withoutScheme(s[at:])
+	}
+	return 0, false
 }
 
 // ones is a byte of 1 in each place, highs the highest bit of each.

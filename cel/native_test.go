@@ -23,12 +23,12 @@ func checkUsual(t *testing.T, s string) {
 	if _, err := parseAddress(s); !ok || is != (err == nil) {
 		t.Errorf("isIP(%q) = %t, %t, parseAddress: %v", s, is, ok, err)
 	}
-	if d, ok := usualDuration(s); ok {
+	if d, _, ok := usualDuration(s, 0); ok {
 		if want, err := time.ParseDuration(s); err != nil || d != int64(want) {
 			t.Errorf("usualDuration(%q) = %d, time.ParseDuration: %d, %v", s, d, want, err)
 		}
 	}
-	if i, ok := usualInt(s); ok {
+	if i, _, ok := usualInt(s, 0); ok {
 		if want, err := strconv.ParseInt(s, 10, 64); err != nil || i != want {
 			t.Errorf("usualInt(%q) = %d, strconv.ParseInt: %d, %v", s, i, want, err)
 		}

@@ -20,7 +20,7 @@ type Program struct {
 	source      string
 	value       evalFn
 	test        testFn  // nil if the result is no bool
-	diagram     diagram // the test, if it can be laid out
+	diagram     diagram // the test, as far as it can be laid out
 	slots       int
 	maxCost     uint64
 	usesOldSelf bool
@@ -36,9 +36,9 @@ func (p *Program) compile(ts *TypeSet, tree *ast.AST, self *Type, optionalOldSel
 	if err != nil {
 		return err
 	}
-	p.value, p.test, p.slots, p.optional = root.eval, root.test, slots, optionalOldSelf
+	p.value, p.test, p.slots, p.optional, p.diagram = root.eval, root.test, slots, optionalOldSelf, &ends[bad]
 	if output := tree.GetType(tree.Expr().ID()); output == types.BoolType {
-		p.diagram = lay(root.asks, view{typ: self, slot: slotSelf}, view{typ: self, slot: slotOldSelf})
+		p.diagram = lay(root.asks)
 	}
 	if root.mixed {
 		p.test = nil // what ?: chooses need not be a bool: a member may be null

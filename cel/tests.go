@@ -3,8 +3,6 @@ package cel
 import (
 	"context"
 	"math"
-
-	"github.com/keelson-io/keelson/doc"
 )
 
 // This file evaluates the rules of one place together, for whoever asks only
@@ -31,9 +29,6 @@ func NewTests(programs []*Program) Tests {
 	return t
 }
 
-// noOldSelf is an oldSelf that is missing.
-var noOldSelf doc.Value
-
 // Len is the number of tests.
 func (t *Tests) Len() int { return len(t.list) }
 
@@ -41,7 +36,7 @@ func (t *Tests) Len() int { return len(t.list) }
 // leaves nothing of budget. It returns what all of them cost.
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
 	for i, p := range t.list {
-		answer, units := p.diagram.run(&a.Self, a.seenOld())
+		answer, units := p.diagram.run(a)
 		if answer == bad || units > limit {
 			return t.holdInFrame(ctx, a, limit, budget, i, cost)
 		}
@@ -57,7 +52,7 @@ func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (
 func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget uint64, held int, cost uint64) (uint64, bool) {
 	t.frame(ctx, a, limit)
 	for _, p := range t.list[held:] {
-		answer, units := p.diagram.run(&a.Self, a.seenOld())
+		answer, units := p.diagram.run(a)
 		if answer == bad || units > limit {
 			answer, units = p.inFrame(a, limit)
 		}
@@ -66,14 +61,6 @@ func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget ui
 		}
 	}
 	return cost, true
-}
-
-// seenOld is what diagrams see of oldSelf.
-func (a *Activation) seenOld() *doc.Value {
-	if a.HasOldSelf {
-		return &a.OldSelf
-	}
-	return &noOldSelf
 }
 
 // inFrame evaluates the expression as a test in a frame that is prepared.

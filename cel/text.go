@@ -194,11 +194,6 @@ func equalPair(s string, runes uint64, t string, size uint64) (tri, uint64) {
 	return truth(s == t), tenth(min(runes, size))
 }
 
-// unequalPair is != of two texts.
-func unequalPair(s string, runes uint64, t string, size uint64) (tri, uint64) {
-	return truth(s != t), tenth(min(runes, size))
-}
-
 // relatedTo is a comparison of a number that is made of a text with a constant.
 //
 //go:noinline
@@ -228,16 +223,6 @@ func relatedNumbers(a, b textNumber, rel relation) pairTest {
 
 // runesOfText is size().
 func runesOfText(_ string, runes uint64) (int64, uint64, bool) { return int64(runes), 1, true }
-
-// usualNumber is a conversion of a text to a number, which costs a unit.
-//
-//go:noinline
-func usualNumber(parse func(string) (int64, bool)) textNumber {
-	return func(s string, _ uint64) (int64, uint64, bool) {
-		n, ok := parse(s)
-		return n, 1, ok
-	}
-}
 
 // withPrefix is startsWith().
 //
