@@ -48,6 +48,7 @@ func TestHTTP(t *testing.T) {
 		t.FailNow()
 	}
 	t.Logf("both serve after %v", time.Since(began))
+	r.startConverter()
 	scripts, err := filepath.Glob("testdata/*.http")
 	if err != nil || len(scripts) == 0 {
 		t.Fatal(err, "no scripts")

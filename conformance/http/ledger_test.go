@@ -38,6 +38,7 @@ var ledger = []entry{
 	{name: "a Scale of a wrong form is refused in words about the Scale", requests: `/scale`, theirs: `no kind is registered for the type v1.Scale|"x\\*"`, ours: `^4(00|22)`},
 	{name: "an object of another kind is refused for that alone", requests: `generated|45-odd`, theirs: `must be (Widget|Gadget)`, ours: `must be (Widget|Gadget)`},
 	{name: "an update does not say a selfLink back", requests: `45-odd.*PUT`, theirs: `selfLink: "/x"`, ours: `^200`},
+	{name: "managed fields of a version that the definition no longer has are dropped", requests: `42-apply.*PATCH`, theirs: `^500(.|\n)*invalid group/version: post.io/v2`, ours: `^(200|409)`},
 	{name: "an apply may set an untyped field to null", requests: `45-odd.*PATCH .*odder`, theirs: `^200`, ours: `any: null`},
 	{name: "an empty list of owners or finalizers in an apply is none: what is written next without a change is not written", requests: `45-odd.*PUT .*/(owned|bound)/status$`, theirs: `^200`, ours: `^200`, chance: true},
 	{name: "an apply that takes the last finalizer away with a null is answered without the null", requests: `PATCH .*fieldManager=`, theirs: `^200(.|\n)*deletionTimestamp(.|\n)*finalizers: null`, ours: `^200`},
