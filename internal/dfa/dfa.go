@@ -8,7 +8,8 @@
 // leads from state and class to state. It is built from package regexp/syntax's
 // program, by the subset construction. Each look-up waits for the one before, so
 // bytes are read two at a time where the table for pairs is not too large: it
-// seldom is, since few pairs of classes differ to a pattern.
+// seldom is, since few pairs of classes differ to a pattern. In long parts of texts
+// the state mostly stays the same, which a branch foresees.
 //
 // # Limits
 //
@@ -76,9 +77,10 @@ func (m *table) match(s string) (match, known bool) {
 	row, settled, next := uint(m.start), uint(unknown*m.width), m.next
 	if row > settled {
 		for i := 0; i < len(s); i++ {
-			row = uint(next[row+uint(m.classes[s[i]])])
-			if row <= settled {
-				break
+			if to := uint(next[row+uint(m.classes[s[i]])]); to != row {
+				if row = to; row <= settled {
+					break
+				}
 			}
 		}
 	}

@@ -22,20 +22,25 @@ type pairTable struct {
 	row     uint // width of a row of next
 }
 
+// match is Matcher.Match. That the state stays the same is asked, not computed: while
+// it does, and the processor expects that, look-ups need not wait for one another.
 func (p *pairTable) match(class *[256]uint8, s string) (match, known bool) {
 	row, settled, next, classes, width := p.start, unknown*p.row, p.next, p.classes, p.width
 	if row <= settled {
 		return next[row+p.row-1] != 0, row != settled
 	}
 	for len(s) >= 4 {
-		a := classes[uint(class[s[0]])*width+uint(class[s[1]])]
-		b := classes[uint(class[s[2]])*width+uint(class[s[3]])]
-		row = uint(next[row+uint(a)])
-		row = uint(next[row+uint(b)])
-		if row <= settled {
-			return next[row+p.row-1] != 0, row != settled
-		}
+		a := uint(classes[uint(class[s[0]])*width+uint(class[s[1]])])
+		b := uint(classes[uint(class[s[2]])*width+uint(class[s[3]])])
 		s = s[4:]
+		if to := uint(next[row+a]); to != row {
+			row = to
+		}
+		if to := uint(next[row+b]); to != row {
+			if row = to; row <= settled {
+				return next[row+p.row-1] != 0, row != settled
+			}
+		}
 	}
 	if len(s) >= 2 {
 		row = uint(next[row+uint(classes[uint(class[s[0]])*width+uint(class[s[1]])])])
