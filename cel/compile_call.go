@@ -278,10 +278,11 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 		num, sum = numSum(numberOf(a), numberOf(b)), sumBoth(a, b)
 	}
 	var str, inFrame textFn
+	var made *origin
 	if plus && price != nil {
-		str, inFrame = joined(a, b), passing(a, b)
+		str, inFrame, made = joined(a, b), passing(a, b), aroundText(a, b)
 	}
-	return &code{num: num, sum: sum, str: str, passing: inFrame, eval: func(fr *frame) Value {
+	return &code{num: num, sum: sum, str: str, passing: inFrame, made: made, eval: func(fr *frame) Value {
 		l, r := x(fr), y(fr)
 		if plus && l.kind == KindInt && r.kind == KindInt {
 			fr.cost++

@@ -27,6 +27,7 @@ const (
 	askText                 // is the member this text?
 	askOf                   // what does a test of texts say of the member?
 	askBoth                 // what does a test of two texts say of the member and another one?
+	askAround               // what does a test of texts say of the member with constants around it?
 	askNumber               // how does the integer compare with this one?
 	askSize                 // how does the number of items or bytes compare with this integer?
 )
@@ -43,13 +44,14 @@ type question struct {
 	next   [2]*question // after no and yes
 	via    *[]uint16    // the slots of the objects that lead to the one that has the member
 	konst  *Value       // what the member is compared with
-	leaf   *leaf        // askOf, askBoth: the test
+	leaf   *leaf        // askOf, askAround, askBoth: the test
 }
 
 // leaf is a test of one text, or of two and where the second is.
 type leaf struct {
-	one textTest
-	two pairTest // nil: are they the same?
+	one    textTest
+	around around
+	two    pairTest // nil: are they the same?
 
 	of   uint8
 	slot uint16
@@ -142,6 +144,15 @@ func (q *question) run(a *Activation) (answer tri, units uint64) {
 				return bad, 0
 			}
 			units += more
+		case askAround:
+			if n.Kind() != doc.String || !n.ASCII() {
+				return bad, 0
+			}
+			var more uint64
+			if answer, more = q.leaf.put(&a.fr, seen.Doc.Str(n)); answer == bad {
+				return bad, 0
+			}
+			units += more
 		default:
 			if answer = q.compare(n); answer == bad {
 				return bad, 0
@@ -202,4 +213,15 @@ func (l *leaf) both(d *doc.Doc, n doc.Node, a *Activation) (tri, uint64) {
 		return truth(n.Len() == m.Len() && d.Str(n) == other.Doc.Str(m)), tenth(uint64(min(n.Len(), m.Len())))
 	}
 	return l.two(d.Str(n), uint64(n.Len()), other.Doc.Str(m), uint64(m.Len()))
+}
+
+// put says what the test does of an ASCII text with constants around it.
+func (l *leaf) put(fr *frame, s string) (tri, uint64) {
+	s, ok := l.around.put(fr, s)
+	if !ok {
+		return bad, 0
+	}
+	runes := uint64(len(s))
+	answer, units := l.one(s, runes)
+	return answer, units + tenth(runes)
 }

@@ -89,6 +89,8 @@ type spot struct {
 	slots []uint16 // one for each step, none if it is the variable itself
 	typ   *Type    // of what is found
 	units int      // the price of the path
+
+	around around // what is put around the text
 }
 
 // spotOf is what a path leads to; false if a diagram does not find it.
@@ -134,7 +136,11 @@ func (c *compiler) askOf(n *code, test textTest) asking {
 	if !ok {
 		return nil
 	}
-	return m.ask(question{asked: askOf, leaf: &leaf{one: part.before(test)}}, 0)
+	q := question{asked: askOf, leaf: &leaf{one: part.before(test), around: m.around}}
+	if m.around != (around{}) {
+		q.asked = askAround
+	}
+	return m.ask(q, 0)
 }
 
 // askBoth writes down a test of the texts that two nodes are (nil: are they the same?);
@@ -142,7 +148,7 @@ func (c *compiler) askOf(n *code, test textTest) asking {
 func (c *compiler) askBoth(a, b *code, test pairTest) asking {
 	m, part, ok := c.textSpot(a)
 	n, also, found := c.textSpot(b)
-	if !ok || !found {
+	if !ok || !found || m.around != (around{}) || n.around != (around{}) {
 		return nil
 	}
 	same := m.of == n.of && slices.Equal(m.slots, n.slots)
@@ -160,9 +166,16 @@ func (c *compiler) askBoth(a, b *code, test pairTest) asking {
 
 // textSpot is where the text is that a node is, or is made of, and how.
 func (c *compiler) textSpot(n *code) (spot, textPart, bool) {
-	if n.made != nil && n.made.part != nil {
-		m, part, ok := c.textSpot(n.made.source)
-		return m, part.then(n.made.part), ok
+	if made := n.made; made != nil {
+		m, part, ok := c.textSpot(made.source)
+		switch {
+		case made.part != nil:
+			return m, part.then(made.part), ok
+		case made.around != (around{}):
+			ok = ok && part == nil && m.around == (around{})
+			m.around = made.around
+			return m, nil, ok
+		}
 	}
 	m, ok := c.spotOf(n)
 	return m, nil, ok && !n.path.test && m.typ.Kind == String

@@ -71,7 +71,7 @@ func TestTextDiagrams(t *testing.T) {
 		"self == oldSelf", "self != oldSelf", "self == 'a/b/c'", "self in ['1s', '::1', 'Host']", "self.lowerAscii() != 'host'", "self.upperAscii() == 'HOST'", "self == self.lowerAscii()",
 		"self.lowerAscii() == oldSelf.lowerAscii()", "self.startsWith('http') || self.endsWith('.')", "!self.contains('//')", "self.matches('^[a-z]+$')", "self.find('^[a-z]+').size() > 3", "!isIP(self)",
 		"isURL(self) ? url(self).getScheme() in ['http', 'https'] : self.size() < 9", "duration(self) >= duration('1ms')", "duration(self) != duration(oldSelf)", "duration(self) <= duration(oldSelf) && int(self) == 1",
-		"int(self) < 5", "int(self) > int(oldSelf)", "self.split('/')[0] in ['a', 'http:']", "self.split('.')[1].size() == 1", "self.substring(1) == oldSelf", "!format.dns1123Label().validate(self).hasValue()",
+		"int(self) < 5", "int(self) > int(oldSelf)", "self.split('/')[0] in ['a', 'http:']", "self.split('.')[1].size() == 1", "self.substring(1) == oldSelf", "isURL('http://' + self) && url('https://' + self).getScheme() == 'https'", "self + '.x' in ['a.x', '::1.x'] || isIP('1.' + self)", "!format.dns1123Label().validate(self).hasValue()",
 		"format.qualifiedName().validate(self.split('/')[0]).hasValue() || size(self) == 0", "self.lowerAscii().split('/')[1].startsWith('a')",
 	} {
 		p, err := f.types.Compile(rule, f.self, CompileOptions{})
@@ -120,7 +120,7 @@ func TestDiagramBounds(t *testing.T) {
 	for _, rule := range []string{
 		"has(self.a)" + strings.Repeat(" && has(self.a)", maxQuestions),
 		"(has(self.a) ? 1 : 0)" + strings.Repeat(" + (has(self.b) ? 1 : 0)", 11) + " == 1",
-		"isURL('http://' + self.a)", "self.a.size() + self.l.size() == 2", "self.l.all(x, x == self.a)",
+		"isURL('é' + self.a) || self.a + self.a == 'xx'", "'x' + self.a == self.a + 'x'", "('y' + self.a).substring(1) == self.a", "self.a.size() + self.l.size() == 2", "self.l.all(x, x == self.a)",
 	} {
 		p, err := f.types.Compile(rule, f.self, CompileOptions{})
 		if err != nil {

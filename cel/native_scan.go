@@ -135,6 +135,9 @@ func usualURL(s string) (scheme string, ok bool) {
 		}
 	}
 	i := at + 3
+	for i+3 < len(s) && hostBytes[s[i]] && hostBytes[s[i+1]] && hostBytes[s[i+2]] && hostBytes[s[i+3]] {
+		i += 4
+	}
 	for i < len(s) && hostBytes[s[i]] {
 		i++
 	}

@@ -11,7 +11,7 @@ func passed(c *code) *code {
 	if c.passing == nil {
 		return c
 	}
-	return &code{eval: c.eval, str: c.passing, static: KindString}
+	return &code{eval: c.eval, str: c.passing, static: KindString, made: c.made}
 }
 
 // passing is the sum of two texts in memory of the frame; nil if the operands are
@@ -39,6 +39,29 @@ func passing(a, b *code) textFn {
 		fr.text = append(append(fr.text[:0], s...), t...)
 		return unsafe.String(unsafe.SliceData(fr.text), len(fr.text)), n + m, true
 	}
+}
+
+// aroundText says which of two texts that are added is no constant; nil if that is
+// none or both, or the other one is not ASCII.
+func aroundText(a, b *code) *origin {
+	switch x, y := a.konst, b.konst; {
+	case a.static != KindString || b.static != KindString:
+	case x != nil && y == nil && x.flag == flagASCII:
+		return &origin{source: b, around: around{before: x.text()}}
+	case x == nil && y != nil && y.flag == flagASCII:
+		return &origin{source: a, around: around{after: y.text()}}
+	}
+	return nil
+}
+
+// put joins a text with what is around it, in memory of the frame; false if it is too
+// long for that.
+func (w *around) put(fr *frame, s string) (string, bool) {
+	if len(w.before)+len(s)+len(w.after) > maxPassing {
+		return "", false
+	}
+	fr.text = append(append(append(fr.text[:0], w.before...), s...), w.after...)
+	return unsafe.String(unsafe.SliceData(fr.text), len(fr.text)), true
 }
 
 // maxPassing bounds the memory of a frame for texts.

@@ -20,12 +20,17 @@ type (
 	textNumber func(s string, runes uint64) (n int64, units uint64, ok bool)
 )
 
-// origin says which text a node is computed of, and how: by part or by number.
+// origin says which text a node is computed of, and how: by part, by number, or by
+// constants around it.
 type origin struct {
 	source *code
 	part   textPart
 	number textNumber
+	around around
 }
+
+// around is what is put before and after a text.
+type around struct{ before, after string }
 
 // before is a test of what is made of a text, as a test of the text.
 //

@@ -34,11 +34,13 @@ func (p *pairTable) match(class *[256]uint8, s string) (match, known bool) {
 		b := uint(classes[uint(class[s[2]])*width+uint(class[s[3]])])
 		s = s[4:]
 		if to := uint(next[row+a]); to != row {
-			row = to
+			if row = to; row <= settled {
+				break
+			}
 		}
 		if to := uint(next[row+b]); to != row {
 			if row = to; row <= settled {
-				return next[row+p.row-1] != 0, row != settled
+				break
 			}
 		}
 	}
