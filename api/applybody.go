@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
@@ -19,9 +20,44 @@ import (
 // This file reads the bodies of applies. They are YAML, of which JSON is a
 // part: what most clients send is read as JSON, as far as that says the same.
 
-// applyBody reads an apply patch and refuses what it may not say. What it
-// returns is in d, too.
-func (q *request) applyBody(d *doc.Doc, body []byte, o *meta.WriteOptions) ([]byte, error) {
+// configuration is what an apply patch says.
+type configuration struct {
+	text []byte   // in JSON
+	said *doc.Doc // the text, parsed
+	will *doc.Doc // what decoding makes of it; nil if nobody has asked yet
+}
+
+func (c *configuration) release() {
+	c.said.Release()
+	c.will.Release()
+}
+
+// decoded is what decoding makes of the configuration alone, empty if it cannot
+// be decoded.
+func (c *configuration) decoded(v *kind.Version) *doc.Doc {
+	if c.will == nil {
+		c.will = doc.Get()
+		if _, err := v.DecodeApplied(c.will, c.text); err != nil {
+			c.will.Reset(nil)
+		}
+	}
+	return c.will
+}
+
+// applyBody reads an apply patch and refuses what it may not say.
+func (q *request) applyBody(body []byte, o *meta.WriteOptions) (*configuration, error) {
+	c := &configuration{said: doc.Get()}
+	var err error
+	if c.text, err = q.readApplied(c.said, body, o); err != nil {
+		c.release()
+		return nil, err
+	}
+	return c, nil
+}
+
+// readApplied reads an apply patch into d, which is released by the caller,
+// and returns its text in JSON.
+func (q *request) readApplied(d *doc.Doc, body []byte, o *meta.WriteOptions) ([]byte, error) {
 	patch := body
 	if !plainJSON(body) || !parseOnce(d, body) {
 		var err error

@@ -94,13 +94,13 @@ func (i Internal) Apply(ctx context.Context, k *kind.Kind, namespace, name, subr
 	if err != nil {
 		return err
 	}
-	config := doc.Get()
-	defer config.Release()
-	if err := doc.Parse(config, body); err != nil {
+	config := &configuration{text: body, said: doc.Get()}
+	defer config.release()
+	if err := doc.Parse(config.said, body); err != nil {
 		return status.BadRequest("error decoding patch: %v", err)
 	}
 	force := true
-	c := q.applied(m, body, config, &meta.WriteOptions{FieldManager: i.manager, Force: &force})
+	c := q.applied(m, config, &meta.WriteOptions{FieldManager: i.manager, Force: &force})
 	c.quiet = true
 	return q.change(c)
 }

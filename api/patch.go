@@ -66,12 +66,16 @@ func (q *request) patch() error {
 	if err != nil {
 		return err
 	}
+	small := media == patchMerge && len(wrong) == 0 && ofMetadata(body)
 	return q.change(&change{
 		options: o,
 		scope:   q.part(),
 		named:   true,
 		track:   q.updates(o),
-		build: func(next, _ *doc.Doc, obj *cache.Object) error {
+		build: func(next, live *doc.Doc, obj *cache.Object) error {
+			if small && q.patchMetadata(next, live, body) {
+				return q.checkWhere(meta.Object{Doc: next})
+			}
 			view, err := obj.View(q.v)
 			if err != nil {
 				return err
@@ -201,33 +205,31 @@ func wrongPatch(patched []byte, why string) error {
 
 // apply merges the body into the object, or creates the object of it.
 func (q *request) apply(body []byte, o *meta.WriteOptions) error {
-	config := doc.Get()
-	defer config.Release()
-	patch, err := q.applyBody(config, body, o)
+	config, err := q.applyBody(body, o)
 	if err != nil {
 		return err
 	}
+	defer config.release()
 	m, err := q.h.managers.get(q.h, q.v)
 	if err != nil {
 		return err
 	}
-	c := q.applied(m, patch, config, o)
+	c := q.applied(m, config, o)
 	if q.subresource == "" {
-		c.missing = func() error { return q.applyNew(m, patch, o) }
+		c.missing = func() error { return q.applyNew(m, config.text, o) }
 	}
 	return q.change(c)
 }
 
-// applied is the change that an apply patch makes of an object; config is what
-// patch says.
-func (q *request) applied(m *apply.Manager, patch []byte, config *doc.Doc, o *meta.WriteOptions) *change {
+// applied is the change that an apply patch makes of an object.
+func (q *request) applied(m *apply.Manager, c *configuration, o *meta.WriteOptions) *change {
 	return &change{
 		options: o,
 		scope:   q.part(),
 		named:   true,
 		build: func(next, live *doc.Doc, _ *cache.Object) error {
-			if !m.Confirm(live, config, next, q.writer(o)) {
-				merged, err := m.Apply(live, patch, q.writer(o))
+			if !m.Confirm(live, c.said, c.decoded(q.v), next, q.writer(o)) {
+				merged, err := m.Apply(live, c.text, q.writer(o))
 				if err != nil {
 					return err
 				}

@@ -202,12 +202,11 @@ func (q *request) patchScale() error {
 
 // applyScale merges the body into the object's Scale: who owns the replicas there owns those of the object.
 func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
-	d := doc.Get()
-	defer d.Release()
-	patch, err := q.applyBody(d, body, o)
+	config, err := q.applyBody(body, o)
 	if err != nil {
 		return err
 	}
+	defer config.release()
 	m, err := q.h.managers.get(q.h, q.v)
 	if err != nil {
 		return err
@@ -221,7 +220,7 @@ func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
 		if err != nil {
 			return nil, err
 		}
-		after, err := m.ApplyScale(live, next, before, patch, q.writer(o))
+		after, err := m.ApplyScale(live, next, before, config.text, q.writer(o))
 		if err != nil {
 			return nil, err
 		}

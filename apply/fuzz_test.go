@@ -102,7 +102,7 @@ func FuzzDirect(f *testing.F) {
 				}
 				for _, patch := range []string{spec, next} {
 					confirmed := new(doc.Doc)
-					if !m.Confirm(first, fuzzObject(patch), confirmed, o) {
+					if !m.Confirm(first, fuzzObject(patch), fuzzObject(patch), confirmed, o) {
 						continue
 					}
 					plain, err := m.applyPlain(first, fuzzObject(patch), &o)

@@ -51,19 +51,22 @@ func (g *merger) own(m *Manager, entries []entry, config *doc.Doc, o *Options) b
 	return ok
 }
 
-// Confirm makes next what Apply makes of live if the patch changes nothing but
-// who owns what: a copy of live with new managedFields. That is what most
-// patches are that controllers and pipelines apply again and again. ok is false
-// if it does not know; then Apply does, and next is of no use.
-func (m *Manager) Confirm(live, patch, next *doc.Doc, o Options) (ok bool) {
+// Confirm makes next what Apply and decoding make of live if the patch changes
+// nothing but who owns what: a copy of live with new managedFields. That is what
+// most patches are that controllers and pipelines apply again and again. will is
+// what decoding makes of the patch alone: where the schema fills in defaults,
+// it is that which live has already. ok is false if Confirm does not know; then
+// Apply does, and next is of no use.
+func (m *Manager) Confirm(live, patch, will, next *doc.Doc, o Options) (ok bool) {
 	entries, ok := m.patchable(live, patch, &o)
-	if !ok || live == nil || m.checkConfig(patch.Root()) != nil {
+	// A number that is no integer may read back as one when it has been printed.
+	if !ok || live == nil || live.MayHaveFloats() || m.checkConfig(patch.Root()) != nil {
 		return false
 	}
 	next.CopyOf(live)
-	g := merger{walker: newWalker(next), dry: true}
+	g := merger{walker: newWalker(next), dry: true, will: will.Root()}
 	defer g.release()
-	if _, ok := g.object(m, live, patch); !ok || g.changed.Kind() != doc.Absent {
+	if _, ok := g.object(m, live, patch); !ok {
 		return false
 	}
 	next.Remove("metadata", "managedFields")
@@ -86,8 +89,9 @@ func (m *Manager) patchable(live, config *doc.Doc, o *Options) ([]entry, bool) {
 // merger merges into the document of its walker.
 type merger struct {
 	*walker
-	dry     bool     // the merged object is not made, only what changes; the first change will do
-	changed doc.Node // what merging added or modified
+	dry     bool      // the merged object is not made: it must be what the live one is
+	will    doc.Value // what decoding makes of the patch, if dry
+	changed doc.Node  // what merging added or modified
 }
 
 // keep is a value of the merged object.
@@ -117,7 +121,7 @@ func (g *merger) object(m *Manager, live, config *doc.Doc) (doc.Node, bool) {
 	if before.Kind() != doc.Object {
 		return doc.Node{}, false
 	}
-	n, changed, ok := g.members(t, before, config.Root(), wholeObject)
+	n, changed, ok := g.members(t, before, config.Root(), g.will, wholeObject)
 	g.changed = changed
 	return n, ok
 }
@@ -131,8 +135,8 @@ const (
 	itsMetadata // whose managedFields are left out
 )
 
-// members merges two objects.
-func (g *merger) members(t *mapType, live, config doc.Value, of part) (n, changed doc.Node, ok bool) {
+// members merges two objects; will is what decoding makes of config.
+func (g *merger) members(t *mapType, live, config, will doc.Value, of part) (n, changed doc.Node, ok bool) {
 	mark, differ := len(g.stack), []doc.Node(nil)
 	at := 0
 	for name, v := range doc.Both(live, config) {
@@ -148,11 +152,11 @@ func (g *merger) members(t *mapType, live, config doc.Value, of part) (n, change
 		}
 		var merged, c doc.Node
 		if of == wholeObject && name == "metadata" && v[0].Kind() == doc.Object && v[1].Kind() == doc.Object {
-			merged, c, ok = g.members(mt.object, v[0], v[1], itsMetadata)
+			merged, c, ok = g.members(mt.object, v[0], v[1], will.Get(name), itsMetadata)
 		} else {
-			merged, c, ok = g.merge(mt, v[0], v[1])
+			merged, c, ok = g.merge(mt, v[0], v[1], will.Get(name))
 		}
-		if !ok || g.dry && c.Kind() != doc.Absent {
+		if !ok {
 			return n, changed, false
 		}
 		if !g.dry {
@@ -173,19 +177,21 @@ func (g *merger) members(t *mapType, live, config doc.Value, of part) (n, change
 }
 
 // merge merges two values, one of which may be missing.
-func (g *merger) merge(t *typ, live, config doc.Value) (n, changed doc.Node, ok bool) {
+func (g *merger) merge(t *typ, live, config, will doc.Value) (n, changed doc.Node, ok bool) {
 	switch lk, ck := live.Kind(), config.Kind(); {
 	case ck == doc.Absent:
 		return g.keep(live), changed, g.valid(t, live)
 	case ck == doc.Null || lk == doc.Null:
 		return n, changed, false
+	case lk == doc.Absent && g.dry:
+		return n, changed, false
 	case lk == doc.Absent:
 		changed, ok = g.all(t, config)
 		return g.keep(config), changed, ok
 	case lk == doc.Object && ck == doc.Object && t.object != nil && !t.object.atomic:
-		return g.members(t.object, live, config, anyPart)
+		return g.members(t.object, live, config, will, anyPart)
 	case lk == doc.Array && ck == doc.Array && t.list != nil && t.list.granul:
-		return g.items(t.list, live, config)
+		return g.items(t.list, live, config, will)
 	case (lk == doc.Object) != (ck == doc.Object) || (lk == doc.Array) != (ck == doc.Array):
 		return n, changed, false
 	}
@@ -198,12 +204,15 @@ func (g *merger) merge(t *typ, live, config doc.Value) (n, changed doc.Node, ok 
 	if equalNumbers(live, config) {
 		return n, changed, false // equal, and yet not the same
 	}
+	if g.dry && !doc.Equal(live, will) {
+		return n, changed, false
+	}
 	return g.keep(config), g.leaf, true
 }
 
 // items merges two lists of the same items in the same order.
-func (g *merger) items(l *listType, live, config doc.Value) (n, changed doc.Node, ok bool) {
-	if live.Len() != config.Len() {
+func (g *merger) items(l *listType, live, config, will doc.Value) (n, changed doc.Node, ok bool) {
+	if live.Len() != config.Len() || g.dry && (will.Kind() != doc.Array || will.Len() != config.Len()) {
 		return n, changed, false
 	}
 	keys, ok := g.itemKeys(l, live)
@@ -216,8 +225,12 @@ func (g *merger) items(l *listType, live, config doc.Value) (n, changed doc.Node
 		if !ok || g.d.Str(same) != g.d.Str(key) {
 			return n, changed, false
 		}
-		merged, c, ok := g.merge(l.elem, live.Item(i), config.Item(i))
-		if !ok || g.dry && c.Kind() != doc.Absent {
+		decoded := doc.Value{}
+		if g.dry {
+			decoded = will.Item(i)
+		}
+		merged, c, ok := g.merge(l.elem, live.Item(i), config.Item(i), decoded)
+		if !ok {
 			return n, changed, false
 		}
 		g.stack = append(g.stack, merged)
