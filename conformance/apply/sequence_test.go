@@ -5,9 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"math/rand"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
 )
 
 // This file runs random sequences of writes through both sides.
@@ -167,9 +170,52 @@ func (g gen) widget(version string, dups bool) map[string]any {
 
 func clone(t testing.TB, raw []byte) map[string]any { return toUnstructured(t, raw).Object }
 
-func TestRandomSequencesEqualUpstream(t *testing.T) {
-	crd := crdOf(t, widgets)
-	both := map[string]*sides{"v1": newSides(t, crd, "v1"), "v2": newSides(t, crd, "v2")}
+// world is the definition at one time.
+type world struct {
+	versions map[string]*sides
+	gone     []string // members of the spec that it does not declare, and objects lose
+}
+
+func newWorld(t *testing.T, text string, gone ...string) *world {
+	crd := crdOf(t, text)
+	return &world{map[string]*sides{"v1": newSides(t, crd, "v1"), "v2": newSides(t, crd, "v2")}, gone}
+}
+
+// prune drops from an object what the definition does not declare.
+func (w *world) prune(t *testing.T, live []byte) []byte {
+	if live == nil || len(w.gone) == 0 {
+		return live
+	}
+	o := clone(t, live)
+	for _, name := range w.gone {
+		unstructured.RemoveNestedField(o, "spec", name)
+	}
+	return marshal(t, o)
+}
+
+func TestRandomSequencesEqualUpstream(t *testing.T) { testSequences(t, newWorld(t, widgets)) }
+
+// TestRandomSequencesThroughChangesOfTheSchema: between the writes lists, sets and maps become atomic or granular, and fields go and come.
+func TestRandomSequencesThroughChangesOfTheSchema(t *testing.T) {
+	changed := func(pairs ...string) string {
+		text := strings.NewReplacer(pairs...).Replace(widgets)
+		if text == widgets {
+			t.Fatalf("%q changes nothing", pairs)
+		}
+		return text
+	}
+	testSequences(t, newWorld(t, widgets),
+		newWorld(t, changed("x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name, proto]", "x-kubernetes-list-type: atomic",
+			"tags: {type: array, x-kubernetes-list-type: set", "tags: {type: array, x-kubernetes-list-type: atomic",
+			"atom: {type: object, x-kubernetes-map-type: atomic", "atom: {type: object")),
+		newWorld(t, changed("labels: {type: object,", "labels: {type: object, x-kubernetes-map-type: atomic,",
+			"deep: {type: object,", "deep: {type: object, x-kubernetes-map-type: atomic,",
+			"spec: {type: object, properties: {\n", "spec: {type: object, x-kubernetes-map-type: atomic, properties: {\n")),
+		newWorld(t, changed("color: {type: string}, replicas: {type: integer}, ", "", "tags: {type: array,", "marks: {type: array,"), "color", "replicas", "tags"),
+	)
+}
+
+func testSequences(t *testing.T, worlds ...*world) {
 	n := *sequences
 	if n == 0 {
 		if n = 400; testing.Short() {
@@ -179,32 +225,39 @@ func TestRandomSequencesEqualUpstream(t *testing.T) {
 	for seed := *first; seed < *first+n; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			g := gen{rand.New(rand.NewSource(int64(seed)))}
-			runSequence(t, g, both)
+			runSequence(t, g, worlds)
 		})
 	}
 }
 
-func runSequence(t *testing.T, g gen, both map[string]*sides) {
+func runSequence(t *testing.T, g gen, worlds []*world) {
 	var live []byte
+	w := worlds[0]
 	for range 14 {
+		if len(worlds) > 1 && g.Intn(3) == 0 {
+			w = worlds[g.Intn(len(worlds))]
+			live = w.prune(t, live)
+		}
 		version := fmt.Sprint(g.one("v1", "v1", "v2"))
-		s := both[version]
+		s := w.versions[version]
 		manager := fmt.Sprint(g.one("m1", "m2", "kubectl", "", fmt.Sprintf("u%d", g.Intn(14))))
 		liveNow := withVersion(t, live, version)
 		var next []byte
 		switch op := g.Intn(10); {
 		case live == nil && op < 5:
-			next = s.update(t, nil, marshal(t, g.widget(version, true)), "", manager)
+			next = s.update(t, nil, w.prune(t, marshal(t, g.widget(version, true))), "", manager)
 		case live == nil || op < 5:
 			sub := fmt.Sprint(g.one("", "", "status"))
 			if live == nil {
 				sub = ""
 			}
-			next = s.apply(t, liveNow, marshal(t, g.widget(version, false)), sub, manager, g.Intn(2) == 0)
+			next = s.apply(t, liveNow, w.prune(t, marshal(t, g.widget(version, false))), sub, manager, g.Intn(2) == 0)
+		case op == 7 && g.Intn(2) == 0:
+			next = s.update(t, liveNow, upgraded(t, liveNow, manager), "", "upgrader")
 		case op < 8:
 			o := g.widget(version, g.Intn(4) == 0)
 			keepServerMetadata(t, o, liveNow, g)
-			next = s.update(t, liveNow, marshal(t, o), "", manager)
+			next = s.update(t, liveNow, w.prune(t, marshal(t, o)), "", manager)
 		default:
 			o := clone(t, liveNow)
 			o["status"] = g.status(true)
@@ -214,6 +267,15 @@ func runSequence(t *testing.T, g gen, both map[string]*sides) {
 			live = withUID(t, next)
 		}
 	}
+}
+
+// upgraded is an object as a client writes it that goes over to server-side apply.
+func upgraded(t testing.TB, live []byte, manager string) []byte {
+	u := toUnstructured(t, live)
+	if err := csaupgrade.UpgradeManagedFields(u, sets.New("m1", "m2", "u1", "u2"), manager); err != nil {
+		t.Fatal(err)
+	}
+	return marshal(t, u.Object)
 }
 
 // keepServerMetadata gives an update what the server would keep, and sometimes
