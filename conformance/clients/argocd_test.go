@@ -60,8 +60,8 @@ func TestArgoCD(t *testing.T) {
 	for name, flags := range map[string][]string{"client-side apply": nil, "server-side apply": {"-server-side"}} {
 		t.Run(name, func(t *testing.T) {
 			a := argo{start(t), t.TempDir(), flags}
-			a.write("namespace", argoNamespace)
-			a.write("crd", argoDefinition)
+			a.write("namespace", shopNamespace)
+			a.write("crd", widgetDefinition)
 			a.write("widgets", argoWidgets)
 			a.write("settings", argoSettings)
 			a.write("hook", argoHook)
@@ -116,34 +116,6 @@ func (a argo) testPruning() {
 	a.mustSync("/Namespace//shop Pruned")
 	a.until("the namespace is gone", func() error { return gone(a.get("namespace shop")) })
 }
-
-const argoNamespace = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
-`
-
-const argoDefinition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              color: {type: string, enum: [red, green, blue]}
-`
 
 const argoWidgets = `
 apiVersion: example.org/v1

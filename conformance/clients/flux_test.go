@@ -195,32 +195,7 @@ func (f *flux) testPruning(ctx context.Context, before *ssa.ChangeSet) {
 	f.lacks("widget shop/one", "configmap shop/settings", "crd widgets.example.org", "namespace shop")
 }
 
-const fluxManifests = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              color: {type: string, enum: [red, green, blue]}
-              size: {type: integer, default: 1}
----
+const fluxManifests = shopNamespace + "---" + widgetDefinition + `---
 apiVersion: example.org/v1
 kind: Widget
 metadata: {name: one, namespace: shop}

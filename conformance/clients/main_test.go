@@ -206,6 +206,37 @@ func (h *host) lacks(objects ...string) {
 	}
 }
 
+// What Flux and Argo CD are given, among other things.
+const (
+	shopNamespace = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+`
+	widgetDefinition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.org}
+spec:
+  group: example.org
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              color: {type: string, enum: [red, green, blue]}
+              size: {type: integer, default: 1}
+`
+)
+
 // gone says that an object is not there.
 func gone(o *unstructured.Unstructured) error {
 	if o != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/testkinds"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store/mem"
@@ -61,10 +61,7 @@ func (o *ours) Namespace(_ context.Context, name string) (*cache.View, error) {
 }
 
 func newOurs(t *testing.T, crd *apiextv1.CustomResourceDefinition, objects map[string][]byte) *ours {
-	o := &ours{kinds: new(kind.Registry), v: map[string]*kind.Version{}}
-	for _, k := range builtin.All() {
-		o.kinds.Put(k)
-	}
+	o := &ours{kinds: testkinds.Registry(t), v: map[string]*kind.Version{}}
 	k, err := kind.Compile(crd)
 	if err != nil {
 		t.Fatal(err)

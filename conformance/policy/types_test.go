@@ -7,18 +7,16 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/admission/typecheck"
 	"github.com/keelson-io/keelson/api/openapi"
+	"github.com/keelson-io/keelson/internal/testkinds"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
 )
 
 // This file compares the checks of policies' types.
@@ -47,27 +45,6 @@ spec:
   - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: string}}}}}}}
 status: {conditions: [{type: Established, status: "True"}], acceptedNames: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}}
 `
-
-// typedKinds are the built-in kinds and one of our own.
-func typedKinds(t *testing.T) *kind.Snapshot {
-	kinds := new(kind.Registry)
-	for _, k := range builtin.All() {
-		kinds.Put(k)
-	}
-	for _, text := range []string{typedCRD} {
-		crd := &apiextv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal([]byte(text), crd); err != nil {
-			t.Fatal(err)
-		}
-		kind.DefaultCRD(crd)
-		k, err := kind.Compile(crd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kinds.Put(k)
-	}
-	return kinds.Load()
-}
 
 // published resolves schemas out of what we publish.
 type published struct{ kinds *kind.Snapshot }
@@ -159,7 +136,7 @@ func (r random) typed() *admissionv1.ValidatingAdmissionPolicy {
 var number = regexp.MustCompile(`([A-Z][A-Za-z]+)[0-9]+`)
 
 func TestTypesEqualUpstream(t *testing.T) {
-	kinds := typedKinds(t)
+	kinds := testkinds.Registry(t, typedCRD).Load()
 	up := validating.TypeChecker{SchemaResolver: published{kinds}, RestMapper: mapper(kinds)}
 	warned := 0
 	for i := range *rounds * 3 {

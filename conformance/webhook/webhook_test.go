@@ -38,8 +38,8 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/testkinds"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store/mem"
@@ -256,10 +256,7 @@ func (justAnn) Authorize(_ context.Context, a *authz.Attributes) authz.Result {
 
 func newOurs(t testing.TB, k *kind.Kind, m []*admissionv1.MutatingWebhookConfiguration, v []*admissionv1.ValidatingWebhookConfiguration) *ours {
 	t.Helper()
-	kinds := new(kind.Registry)
-	for _, k := range builtin.All() {
-		kinds.Put(k)
-	}
+	kinds := testkinds.Registry(t)
 	kinds.Put(k)
 	s := mem.New(mem.Options{})
 	put := func(key string, object any) {
