@@ -26,6 +26,7 @@ const (
 	askTrue                 // is the member true?
 	askText                 // is the member this text?
 	askOf                   // what does a test of texts say of the member?
+	askSame                 // is the member the same text as one of oldSelf?
 	askBoth                 // what does a test of two texts say of the member and another one?
 	askAround               // what does a test of texts say of the member with constants around it?
 	askNumber               // how does the integer compare with this one?
@@ -40,6 +41,7 @@ type question struct {
 	of     uint8    // slotSelf or slotOldSelf
 	rel    relation
 	slot   uint16       // of the member, or itself
+	and    uint16       // askSame: the slot of the member of oldSelf, or itself
 	units  [2]uint16    // what no and yes cost
 	next   [2]*question // after no and yes
 	via    *[]uint16    // the slots of the objects that lead to the one that has the member
@@ -51,7 +53,7 @@ type question struct {
 type leaf struct {
 	one    textTest
 	around around
-	two    pairTest // nil: are they the same?
+	two    pairTest
 
 	of   uint8
 	slot uint16
@@ -138,6 +140,20 @@ func (q *question) run(a *Activation) (answer tri, units uint64) {
 				return bad, 0
 			}
 			units += more
+		case askSame:
+			other := &a.OldSelf
+			m := other.Node
+			if q.and != itself {
+				if m.ShapeIndex() == 0 {
+					return bad, 0
+				}
+				m = other.Doc.Slot(m, int(q.and))
+			}
+			if !a.HasOldSelf || n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
+				return bad, 0
+			}
+			units += tenth(uint64(min(n.Len(), m.Len())))
+			answer = truth(n.Len() == m.Len() && seen.Doc.Str(n) == other.Doc.Str(m))
 		case askBoth:
 			var more uint64
 			if answer, more = q.leaf.both(seen.Doc, n, a); answer == bad {
@@ -208,9 +224,6 @@ func (l *leaf) both(d *doc.Doc, n doc.Node, a *Activation) (tri, uint64) {
 	}
 	if !ok || n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
 		return bad, 0
-	}
-	if l.two == nil {
-		return truth(n.Len() == m.Len() && d.Str(n) == other.Doc.Str(m)), tenth(uint64(min(n.Len(), m.Len())))
 	}
 	return l.two(d.Str(n), uint64(n.Len()), other.Doc.Str(m), uint64(m.Len()))
 }

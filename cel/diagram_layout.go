@@ -143,20 +143,15 @@ func (c *compiler) askOf(n *code, test textTest) asking {
 	return m.ask(q, 0)
 }
 
-// askBoth writes down a test of the texts that two nodes are (nil: are they the same?);
-// nil if a diagram does not find them.
+// askBoth writes down a test of the texts that two nodes are; nil if a diagram does
+// not find them.
 func (c *compiler) askBoth(a, b *code, test pairTest) asking {
 	m, part, ok := c.textSpot(a)
 	n, also, found := c.textSpot(b)
 	if !ok || !found || m.around != (around{}) || n.around != (around{}) {
 		return nil
 	}
-	same := m.of == n.of && slices.Equal(m.slots, n.slots)
-	if test == nil && (same || part != nil || also != nil) {
-		test = equalPair
-	}
-	test = beforeBoth(part, also, test)
-	if same {
+	if test = beforeBoth(part, also, test); m.of == n.of && slices.Equal(m.slots, n.slots) {
 		return m.ask(question{asked: askOf, leaf: &leaf{one: func(s string, runes uint64) (tri, uint64) { return test(s, runes, s, runes) }}}, n.units)
 	}
 	f := leaf{two: test, of: n.of}
@@ -321,7 +316,17 @@ func (c *compiler) askSame(a, b *code, negated bool) asking {
 	if a.static != KindString || b.static != KindString {
 		return nil
 	}
-	return opposed(c.askBoth(a, b, nil), negated)
+	m, ok := c.spotOf(a)
+	n, also := c.spotOf(b)
+	if m.of > n.of {
+		m, n = n, m
+	}
+	if !ok || !also || m.of == n.of || len(m.slots) > 1 || len(n.slots) > 1 || a.path.test || b.path.test || m.typ.Kind != String || n.typ.Kind != String {
+		return opposed(c.askBoth(a, b, equalPair), negated)
+	}
+	q := question{asked: askSame}
+	q.and, _ = n.slot()
+	return opposed(m.ask(q, n.units), negated)
 }
 
 // askOrder is a comparison of a number with a constant.

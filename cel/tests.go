@@ -35,8 +35,8 @@ func (t *Tests) Len() int { return len(t.list) }
 // Hold evaluates the tests until one does not hold, fails, exceeds limit, or
 // leaves nothing of budget. It returns what all of them cost.
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
-	for i, p := range t.list {
-		answer, units := p.diagram.run(a)
+	for i := 0; i < len(t.list); i++ {
+		answer, units := t.list[i].diagram.run(a)
 		if answer == bad || units > limit {
 			return t.holdInFrame(ctx, a, limit, budget, i, cost)
 		}
