@@ -241,30 +241,3 @@ func mustRead(t *testing.T, path string) string {
 	}
 	return string(text)
 }
-
-// TestAuthzPoll changes a file where no event tells of it: within a minute, the server looks.
-func TestAuthzPoll(t *testing.T) {
-	t.Parallel()
-	elsewhere := filepath.Join(t.TempDir(), "mounted", "authz.yaml")
-	if err := os.MkdirAll(filepath.Dir(elsewhere), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	link := filepath.Join(t.TempDir(), "authz.yaml")
-	if err := os.Symlink(elsewhere, link); err != nil {
-		t.Fatal(err)
-	}
-	overwrite(t, elsewhere, authzConfig("v1", plainEntry("RBAC")))
-	g := startGuarded(t, "", []string{"ann"}, "--authorization-config", link)
-	next := authzConfig("v1", plainEntry("RBAC"), plainEntry("AlwaysAllow"))
-	if g.as("ann", "GET", configMaps, "").code != 403 {
-		t.Fatal("may already")
-	}
-	overwrite(t, elsewhere, next)
-	eventually(t, "the next look", 80*time.Second, func() bool {
-		time.Sleep(500 * time.Millisecond)
-		return g.inForce(next)
-	})
-	if r := g.as("ann", "GET", configMaps, ""); r.code != 200 {
-		t.Errorf("got %d %s", r.code, r.body)
-	}
-}

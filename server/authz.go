@@ -69,7 +69,8 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 	z := &s.authz
 	z.defaults = roles.Config{Kinds: kinds, Cache: cached, Store: st}
 	z.gather = &roles.Aggregator{Config: z.defaults, Logger: s.logger}
-	made := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Metrics: s.metrics, ServerID: s.id, Logger: s.logger}
+	made := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Interval: s.config.ReloadInterval,
+		Metrics: s.metrics, ServerID: s.id, Logger: s.logger}
 	z.byRoles = c.Has(config.RBAC)
 	sources, err := sourcesOf(kinds, cached, rbacv1.GroupName+"/roles", rbacv1.GroupName+"/clusterroles", rbacv1.GroupName+"/rolebindings", rbacv1.GroupName+"/clusterrolebindings")
 	if err != nil {

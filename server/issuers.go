@@ -24,7 +24,7 @@ func (s *Server) openIssuers(accounts []string) (authn.Anonymous, error) {
 	if err := c.validateOIDC(); err != nil {
 		return authn.Anonymous{}, err
 	}
-	config, o := &jwt.Configuration{}, jwt.Options{Disallowed: accounts, Metrics: s.metrics, Logger: s.logger, File: c.ConfigFile}
+	config, o := &jwt.Configuration{}, jwt.Options{Disallowed: accounts, Metrics: s.metrics, Logger: s.logger, File: c.ConfigFile, Interval: s.config.ReloadInterval}
 	var err error
 	switch {
 	case c.ConfigFile != "":

@@ -84,6 +84,10 @@ type Config struct {
 	// Authorization chooses the authorizers; the zero value is RBAC.
 	Authorization config.Flags
 
+	// ReloadInterval is how often the files of authentication and authorization
+	// are looked at, besides when the system tells of a change; 0: each minute.
+	ReloadInterval time.Duration
+
 	// EnableAdmission and DisableAdmission name admission plugins that are to
 	// run, and not to run, as kube-apiserver names them, see
 	// DefaultAdmission and OptionalAdmission.

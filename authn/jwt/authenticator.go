@@ -29,8 +29,9 @@ type Options struct {
 	Disallowed []string // issuers that a configuration may not name
 	ServerID   string   // for metrics, which show its hash
 
-	File string // that is read again; "": none
-	Text []byte // of the file as it was read first
+	File     string        // that is read again; "": none
+	Text     []byte        // of the file as it was read first
+	Interval time.Duration // between looks at the file, besides when the system tells of a change; 0: one minute
 
 	Retry    time.Duration // between tries to reach an issuer; 0: 10 s
 	Patience time.Duration // that the issuers of a new configuration have to be reached in; 0: one minute
@@ -141,7 +142,7 @@ func (a *Authenticator) Run(ctx context.Context) {
 		return
 	}
 	w := watchfile.New(func() { a.check(ctx) }, a.options.File)
-	w.Logger, w.What = a.options.Logger, "authentication config"
+	w.Interval, w.Logger, w.What = a.options.Interval, a.options.Logger, "authentication config"
 	w.Run(ctx)
 }
 
