@@ -26,7 +26,7 @@ var arrows = map[string]string{
 	"internal/reloads":     "",
 	"cel":                  "doc internal/dfa",
 	"cel/requests":         "cel",
-	"schema/structural":    "",
+	"schema/structural":    "internal/dfa",
 	"schema":               "cel doc internal/dfa schema/structural",
 	"meta":                 "doc status",
 	"store":                "",

@@ -45,6 +45,8 @@ type code struct {
 	asks  asking  // the node as questions of a diagram; nil if it is none
 	sum   summing // the same of a sum
 	sized *spot   // what the node is the size of
+
+	patterns int // sizes of the constant patterns, where the node is a whole expression
 }
 
 // asTest is the node as a test.
@@ -121,6 +123,8 @@ type compiler struct {
 	opt   bool          // oldSelf is optional
 	lang  *langCompiler // nil: a rule over self
 	paths *paths
+
+	patterns int // sizes of the constant patterns
 }
 
 // compileError carries an error out of the compiler.
@@ -133,6 +137,7 @@ func (ts *TypeSet) program(tree *ast.AST, self *Type, optionalOldSelf bool) (roo
 	err = c.catch(func() {
 		root = c.node(tree.Expr())
 		root.asks = c.asks(root, false)
+		root.patterns = c.patterns
 	})
 	return root, c.slots, err
 }

@@ -80,9 +80,10 @@ type callCode struct {
 	builtin builtin
 	impl    *functions.Overload
 	args    []evalFn
-	guard   func(args []Value) bool // tells that the result is too large; nil: it cannot be
-	early   bool                    // an argument that fails ends the evaluation of the arguments
-	ahead   bool                    // the price does not depend on the result, which may take long to find
+	guard   func(args []Value) bool   // tells that the result is too large; nil: it cannot be
+	early   bool                      // an argument that fails ends the evaluation of the arguments
+	ahead   bool                      // the price does not depend on the result, which may take long to find
+	effort  func(args []Value) uint64 // steps that the price may not pay for; nil: it pays for all
 	trait   int
 }
 
@@ -120,7 +121,7 @@ func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
 	if impl == nil {
 		c.unsupported(name + "()")
 	}
-	cc := &callCode{name: name, guard: guards[name], cost: c.callCost(name, overload), builtin: builtins[overload], impl: impl, trait: impl.OperandTrait, ahead: pricedAhead[overload]}
+	cc := &callCode{name: name, guard: guards[name], cost: c.callCost(name, overload), builtin: builtins[overload], impl: impl, trait: impl.OperandTrait, ahead: pricedAhead[overload], effort: efforts[name]}
 	for _, arg := range args {
 		cc.args = append(cc.args, arg.eval)
 	}
@@ -180,7 +181,7 @@ func (cc *callCode) finish(fr *frame, base int, failure Value) Value {
 	args := fr.stack[base:]
 	result := failure
 	if failure.kind == KindNone {
-		if cc.guard != nil && cc.guard(args) || cc.ahead && fr.cost+cc.cost(args, Value{}) > fr.limit {
+		if cc.tooMuch(fr, args) {
 			fr.drop(base)
 			return fr.exhausted()
 		}
@@ -192,6 +193,22 @@ func (cc *callCode) finish(fr *frame, base int, failure Value) Value {
 		return fr.exhausted()
 	}
 	return result
+}
+
+// tooMuch reports whether a call must not begin: its result is too large, or it
+// takes too long.
+func (cc *callCode) tooMuch(fr *frame, args []Value) bool {
+	if cc.guard != nil && cc.guard(args) {
+		return true
+	}
+	if !cc.ahead && cc.effort == nil {
+		return false
+	}
+	price := uint64(0)
+	if cc.ahead {
+		price = cc.cost(args, Value{})
+	}
+	return fr.cost+price > fr.limit || cc.effort != nil && !fr.mayTake(cc.effort(args), price)
 }
 
 // drop forgets the arguments above base.

@@ -144,10 +144,11 @@ var overloadCosts = map[string]costFn{
 	"list_distinct":             func(a []Value, _ Value) uint64 { return costSort(a[0], a[0]) },
 }
 
-// pricedAhead are the overloads that compare each item with many, at a price that
-// their arguments tell: where it is too much they do not begin.
+// pricedAhead are the overloads that compare each item with many, or run a pattern,
+// at a price that their arguments tell: where it is too much they do not begin.
 var pricedAhead = map[string]bool{
 	"list_sets_contains_list": true, "list_sets_intersects_list": true, "list_sets_equivalent_list": true, "list_distinct": true,
+	"matches": true, "matches_string": true, "string_find_string": true, "string_find_all_string": true, "string_find_all_string_int": true,
 }
 
 func costFlatten(a []Value, _ Value) uint64 {

@@ -150,6 +150,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 	if err != nil {
 		c.fail("%w", err)
 	}
+	c.patterns += re.size
 	text, m := args[0].eval, uint64(pattern.runes())
 	price := patternPrice(m)
 	if name == "matches" {
@@ -159,12 +160,21 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 				fr.fail = v
 				return bad
 			}
-			fr.cost += tenth(sizeOf(v)+1) * price
+			units := tenth(sizeOf(v)+1) * price
+			fr.cost += units
 			if v = held(v); v.kind != KindString {
 				fr.fail = errorValue(errNoOverload)
 				return bad
 			}
-			return truth(re.match(v.text()))
+			match, known := re.match(v.text())
+			if !known {
+				if !fr.mayTake(re.steps(v.text()), units) {
+					fr.fail = fr.exhausted()
+					return bad
+				}
+				match = re.re().MatchString(v.text())
+			}
+			return truth(match)
 		}
 		return c.textTestOf(args[0], matching(re, price), general)
 	}
@@ -174,11 +184,19 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 			if v.failed() {
 				return v
 			}
-			fr.cost += tenth(plainSize(v)+1) * price
+			units := tenth(plainSize(v)+1) * price
+			fr.cost += units
 			if v = held(v); v.kind != KindString {
 				return errorValue(errNoOverload)
 			}
-			return stringValue(re.find(v.text()))
+			found, known := re.find(v.text())
+			if !known {
+				if !fr.mayTake(re.steps(v.text()), units) {
+					return fr.exhausted()
+				}
+				found = re.re().FindString(v.text())
+			}
+			return stringValue(found)
 		}
 		if fast := textPartOf(args[0], found(re, price), general); fast != nil {
 			return fast
@@ -195,7 +213,8 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 			return v
 		}
 		n := limit(fr)
-		fr.cost += tenth(plainSize(v)+1) * price
+		units := tenth(plainSize(v)+1) * price
+		fr.cost += units
 		v, n = held(v), held(n)
 		switch {
 		case n.failed():
@@ -203,7 +222,11 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 		case v.kind != KindString || n.kind != KindInt:
 			return errorValue(errNoOverload)
 		}
-		return stringList(re.re().FindAllString(v.text(), int(n.Int())))
+		found, ok := re.findAll(fr, v.text(), int(n.Int()), units)
+		if !ok {
+			return fr.exhausted()
+		}
+		return stringList(found)
 	}}
 }
 

@@ -15,7 +15,7 @@ const maxText = 1 << 24
 
 // guards tell, by function, that the result of a call is too large.
 var guards = map[string]func(args []Value) bool{
-	"replace": guardReplace, "join": guardJoin, "flatten": guardFlatten,
+	"quantity": guardQuantity, "isQuantity": guardQuantity, "replace": guardReplace, "join": guardJoin, "flatten": guardFlatten,
 	"format":      func(a []Value) bool { return !textFits(a) },
 	"json.encode": func(a []Value) bool { return !textFits(a) },
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
@@ -149,12 +150,12 @@ func durationOption() cel.EnvOption {
 // and lastIndexOf(), as the language defines it.
 func searchOptions() []cel.EnvOption {
 	return []cel.EnvOption{
-		searchFrom("indexOf", "string_index_of_string_int", indexFrom),
-		searchFrom("lastIndexOf", "string_last_index_of_string_int", lastIndexFrom),
+		searchFrom("indexOf", "string_index_of_string_int", index),
+		searchFrom("lastIndexOf", "string_last_index_of_string_int", lastIndex),
 	}
 }
 
-func searchFrom(name, id string, find func(s, part []rune, from int) int) cel.EnvOption {
+func searchFrom(name, id string, find func(s, part string, from int) int) cel.EnvOption {
 	params := []*types.Type{types.StringType, types.StringType, types.IntType}
 	return cel.Function(name, cel.MemberOverload(id, params, types.IntType, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
 		s, ok1 := args[0].(types.String)
@@ -163,11 +164,15 @@ func searchFrom(name, id string, find func(s, part []rune, from int) int) cel.En
 		if !ok1 || !ok2 || !ok3 {
 			return types.NewErr("no such overload: %s", name)
 		}
-		text := []rune(string(s))
-		if from < 0 || int64(from) > int64(len(text)) {
+		text := validText(string(s))
+		at, within := offsetIn(text, int64(from))
+		if !within && int64(from) != int64(utf8.RuneCountInString(text)) {
 			return types.NewErr("index out of range: %d", from)
 		}
-		return types.Int(find(text, []rune(string(part)), int(from)))
+		if !within {
+			at = len(text)
+		}
+		return types.Int(find(text, validText(string(part)), at))
 	})))
 }
 
@@ -197,26 +202,6 @@ func addressOption() cel.EnvOption {
 		}
 		return newAddress(a)
 	})
-}
-
-// indexFrom is the first place of part in s that is not before from.
-func indexFrom(s, part []rune, from int) int {
-	for i := from; i+len(part) <= len(s); i++ {
-		if slices.Equal(s[i:i+len(part)], part) {
-			return i
-		}
-	}
-	return -1
-}
-
-// lastIndexFrom is the last place of part in s that is not after from.
-func lastIndexFrom(s, part []rune, from int) int {
-	for i := min(from, len(s)-len(part)); i >= 0; i-- {
-		if slices.Equal(s[i:i+len(part)], part) {
-			return i
-		}
-	}
-	return -1
 }
 
 // Blocks: cel.block([a, b, …], body) computes each part at most once; parts and

@@ -46,6 +46,9 @@ func hasByte(s string, lo, hi byte) bool {
 
 // usualDuration is duration() of whole numbers with units of hours to milliseconds.
 func usualDuration(s string, _ uint64) (sum int64, units uint64, ok bool) {
+	if len(s) > maxUsual {
+		return 0, 0, false
+	}
 	for i := 0; i < len(s); {
 		n, start := int64(0), i
 		for i < len(s) && s[i]-'0' <= 9 {
@@ -123,6 +126,9 @@ var hostBytes = func() (host [256]bool) {
 // because it has neither a scheme nor the form of a path. ok is false if it does
 // not know.
 func usualURL(s string) (scheme string, ok bool) {
+	if len(s) > maxUsual {
+		return "", false
+	}
 	at := 0
 	switch {
 	case strings.HasPrefix(s, "https://"):

@@ -1,8 +1,10 @@
 package cel
 
 import (
+	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"sync"
 
 	"github.com/keelson-io/keelson/internal/dfa"
@@ -13,7 +15,9 @@ import (
 
 // pattern is a constant pattern.
 type pattern struct {
-	text string
+	text      string
+	size      int  // of its machine
+	looksBack bool // what it matches depends on what is before
 
 	tableOnce, prefixOnce, exprOnce sync.Once
 	table                           *dfa.Matcher // nil: there is none
@@ -23,11 +27,25 @@ type pattern struct {
 
 // newPattern returns the pattern of a text, or what is wrong with it.
 func newPattern(text string) (*pattern, error) {
-	if _, err := syntax.Parse(text, syntax.Perl); err != nil {
+	re, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
 		_, err = regexp.Compile(text)
 		return nil, err
 	}
-	return &pattern{text: text}, nil
+	p := &pattern{text: text, size: dfa.Size(re), looksBack: looksBack(re)}
+	if p.size > maxPattern {
+		return nil, fmt.Errorf("the pattern is too large: %d instructions, at most %d are possible", p.size, maxPattern)
+	}
+	return p, nil
+}
+
+// looksBack reports whether an expression asks what is before a place.
+func looksBack(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpBeginLine, syntax.OpBeginText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		return true
+	}
+	return slices.ContainsFunc(re.Sub, looksBack)
 }
 
 func (p *pattern) re() *regexp.Regexp {
@@ -35,23 +53,30 @@ func (p *pattern) re() *regexp.Regexp {
 	return p.expr
 }
 
-func (p *pattern) match(s string) bool {
+// match reports whether s has a match, if that is known quickly.
+func (p *pattern) match(s string) (match, known bool) {
 	p.tableOnce.Do(func() { p.table = dfa.Compile(p.text) })
 	if p.table != nil {
-		if match, known := p.table.Match(s); known {
-			return match
+		if match, known = p.table.Match(s); known {
+			return match, true
 		}
 	}
-	return p.re().MatchString(s)
+	if p.steps(s) > surelyQuick {
+		return false, false
+	}
+	return p.re().MatchString(s), true
 }
 
-// find is the leftmost match in s, "" if there is none.
-func (p *pattern) find(s string) string {
+// find is the leftmost match in s, "" if there is none, if that is known quickly.
+func (p *pattern) find(s string) (found string, known bool) {
 	p.prefixOnce.Do(func() { p.prefix = dfa.CompileFind(p.text) })
 	if p.prefix != nil {
 		if end, known := p.prefix.Find(s); known {
-			return s[:max(end, 0)]
+			return s[:max(end, 0)], true
 		}
 	}
-	return p.re().FindString(s)
+	if p.steps(s) > surelyQuick {
+		return "", false
+	}
+	return p.re().FindString(s), true
 }

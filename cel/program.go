@@ -23,6 +23,7 @@ type Program struct {
 	diagram     diagram // the test, as far as it can be laid out
 	slots       int
 	maxCost     uint64
+	patterns    int
 	usesOldSelf bool
 	optional    bool // oldSelf is an optional
 	want        ResultKind
@@ -46,12 +47,16 @@ func (p *Program) compile(ts *TypeSet, tree *ast.AST, self *Type, optionalOldSel
 	if p.test != nil {
 		p.value = nil
 	}
-	p.self, p.loops = self, slots > firstLocal
+	p.self, p.loops, p.patterns = self, slots > firstLocal, root.patterns
 	return nil
 }
 
 // MaxCost is the static estimate of the most that one evaluation costs.
 func (p *Program) MaxCost() uint64 { return p.maxCost }
+
+// PatternSize is how large the constant patterns of the expression are, in instructions
+// of the machines that they may be compiled to, of which each takes some 50 bytes.
+func (p *Program) PatternSize() int { return p.patterns }
 
 // UsesOldSelf reports whether the expression mentions oldSelf.
 func (p *Program) UsesOldSelf() bool { return p.usesOldSelf }

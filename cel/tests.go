@@ -55,6 +55,9 @@ func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget ui
 		answer, units := p.diagram.run(a)
 		if answer == bad || units > limit {
 			answer, units = p.inFrame(a, limit)
+			if (units >= muchWork || a.fr.work > muchWork) && ctx.Err() != nil {
+				return cost + units, false
+			}
 		}
 		if cost += units; answer != yes || cost >= budget {
 			return cost, false
@@ -62,6 +65,10 @@ func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget ui
 	}
 	return cost, true
 }
+
+// muchWork is how much one expression does before the context is asked whether
+// there is to be another.
+const muchWork = 1 << 14
 
 // inFrame evaluates the expression as a test in a frame that is prepared.
 func (p *Program) inFrame(a *Activation, limit uint64) (answer tri, units uint64) {

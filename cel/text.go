@@ -256,7 +256,13 @@ func withInfix(infix string, price uint64) textTest {
 //
 //go:noinline
 func matching(p *pattern, price uint64) textTest {
-	return func(s string, runes uint64) (tri, uint64) { return truth(p.match(s)), tenth(runes+1) * price }
+	return func(s string, runes uint64) (tri, uint64) {
+		match, known := p.match(s)
+		if !known {
+			return bad, 0
+		}
+		return truth(match), tenth(runes+1) * price
+	}
 }
 
 // found is find() of a constant pattern.
@@ -264,8 +270,8 @@ func matching(p *pattern, price uint64) textTest {
 //go:noinline
 func found(p *pattern, price uint64) textPart {
 	return func(s string, runes uint64) (string, uint64, uint64, bool) {
-		part := p.find(s)
-		return part, runesOf(part, s, runes), tenth(runes+1) * price, true
+		part, known := p.find(s)
+		return part, runesOf(part, s, runes), tenth(runes+1) * price, known
 	}
 }
 

@@ -81,10 +81,11 @@ func (p *program) checkRules(c RuleCheck) *ruleChecker {
 
 type ruleChecker struct {
 	RuleCheck
-	typing typing // of what rules can see
-	errs   field.ErrorList
-	total  uint64
-	costs  []ExprCost
+	typing   typing // of what rules can see
+	errs     field.ErrorList
+	total    uint64
+	patterns int // instructions of constant patterns
+	costs    []ExprCost
 }
 
 // place is where a node is found.
@@ -247,6 +248,7 @@ func (k *ruleChecker) rules(n *node, at place) {
 // evaluations.
 func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.ValidationRule, most uint64) {
 	if r.program != nil {
+		k.patterns += r.program.PatternSize()
 		k.cost("estimated rule cost", ExprCost{path.Child("rule"), source.Rule, r.program.MaxCost(), most})
 	}
 	more := r.more()
@@ -256,6 +258,7 @@ func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.Va
 	if more.messageErr != nil {
 		k.errs = append(k.errs, field.Invalid(path.Child("messageExpression"), ruleValueOf(source), more.messageErr.Error()))
 	} else if more.message != nil {
+		k.patterns += more.message.PatternSize()
 		// Upstream does not multiply this one.
 		k.cost("estimated messageExpression cost", ExprCost{path.Child("messageExpression"), source.MessageExpression, more.message.MaxCost(), 1})
 	}
@@ -281,7 +284,14 @@ func (k *ruleChecker) cost(what string, e ExprCost) {
 
 func (e ExprCost) total() uint64 { return times(e.Each, e.Times) }
 
+// maxRulePatterns is how large the constant patterns of the rules of one schema may be
+// together, in instructions.
+const maxRulePatterns = 250_000
+
 func (k *ruleChecker) totalErrors() field.ErrorList {
+	if k.patterns > maxRulePatterns && !k.KeepCost {
+		return field.ErrorList{field.Forbidden(k.Path, fmt.Sprintf("the patterns of the rules are too large: %d instructions, at most %d are possible", k.patterns, maxRulePatterns))}
+	}
 	if k.total <= schemaCostLimit {
 		return nil
 	}

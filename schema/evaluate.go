@@ -287,6 +287,11 @@ func (s *slowRules) rules(n *node, path *field.Path, x, old doc.Value, r ratchet
 		case rule.usesOld() && !s.act.HasOldSelf && !rule.program.OptionalOldSelf():
 			continue
 		}
+		if s.ctx.Err() != nil {
+			s.invalid(path, n.typ, "operation interrupted: %v evaluating rule: %s", context.Cause(s.ctx), nameOf(source))
+			s.done = true
+			return
+		}
 		v, cost, err := rule.program.Eval(s.ctx, &s.act, callLimit)
 		if cost > uint64(s.budget) {
 			s.outOfBudget(n, path)

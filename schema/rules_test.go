@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +46,30 @@ func TestCheckRules(t *testing.T) {
 		p := compileYAML(t, row.schema, Options{Resource: true})
 		if got := lines(p.CheckRules(row.check)); !slices.Equal(got, row.errs) {
 			t.Errorf("%s:\n got %s\nwant %s", row.where, strings.Join(got, "\n     "), strings.Join(row.errs, "\n     "))
+		}
+	}
+}
+
+// TestRulePatterns: the machines of all rules together are bounded, for new schemas.
+func TestRulePatterns(t *testing.T) {
+	rules := func(n int) string {
+		list := ""
+		for i := range n {
+			list += fmt.Sprintf(`{rule: "!self.a.matches('a%d(b|c){1000}')", messageExpression: "'x'.find('(b|c){1000}')"}, `, i)
+		}
+		return `{type: object, properties: {a: {type: string, maxLength: 9}}, required: [a], x-kubernetes-validations: [` + list + `]}`
+	}
+	for n, want := range map[int]string{
+		10:  "",
+		100: "root: Forbidden: the patterns of the rules are too large: ",
+	} {
+		p := compileYAML(t, rules(n), Options{Resource: true})
+		got := strings.Join(lines(p.CheckRules(RuleCheck{Path: field.NewPath("root")})), "\n")
+		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%d rules: got %q, want %q", n, got, want)
+		}
+		if got := p.CheckRules(RuleCheck{KeepCost: true}); len(got) > 0 {
+			t.Errorf("%d rules that are kept: %v", n, got)
 		}
 	}
 }

@@ -5,14 +5,15 @@ import (
 	"regexp/syntax"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/internal/dfa"
 )
 
 // This file checks patterns: that they are regular expressions, and that those
 // of a schema are not too much together.
 
 // maxPatterns is how large the patterns of one schema may be together, in
-// instructions of the machines that they are compiled to, of which each takes
-// some 50 bytes. A short pattern can be a large machine: (a|b){1000}.
+// instructions of the machines that they are compiled to: see [dfa.Size].
 const maxPatterns = 250_000
 
 // patterns adds up the sizes of the patterns of a schema. Equal ones count once.
@@ -58,7 +59,7 @@ func (p patterns) values(v *Values) {
 	if _, known := p[v.Pattern]; !known && v.Pattern != "" {
 		p[v.Pattern] = 0
 		if re, err := syntax.Parse(v.Pattern, syntax.Perl); err == nil {
-			p[v.Pattern] = instructions(re)
+			p[v.Pattern] = dfa.Size(re)
 		}
 	}
 	p.nested(v.Not)
@@ -79,22 +80,4 @@ func (p patterns) nested(n *Nested) {
 	for _, child := range n.Properties {
 		p.nested(child)
 	}
-}
-
-// instructions is about how many instructions an expression compiles to.
-func instructions(re *syntax.Regexp) int {
-	size := 1
-	switch re.Op {
-	case syntax.OpLiteral:
-		size = len(re.Rune)
-	case syntax.OpCharClass:
-		size += len(re.Rune) / 16 // its ranges take space, too
-	}
-	for _, sub := range re.Sub {
-		size += instructions(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		size *= max(re.Min, re.Max, 1)
-	}
-	return size
 }

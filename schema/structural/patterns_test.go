@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/internal/dfa"
 )
 
 // TestPatterns holds that wrong patterns are reported in regexp's words, and
@@ -59,7 +61,7 @@ func TestInstructions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := instructions(re)
+		got := dfa.Size(re)
 		prog, err := syntax.Compile(re.Simplify())
 		if err != nil {
 			t.Fatal(err)

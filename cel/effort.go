@@ -1,0 +1,196 @@
+package cel
+
+import (
+	"math"
+	"regexp/syntax"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/keelson-io/keelson/internal/dfa"
+)
+
+// This file bounds the work that no price pays for. Some functions cost a unit
+// however long the text is that they read, and regular expressions cost what their
+// text is long, not what their machine is large.
+
+const (
+	// paidSteps is how many steps, each of a few nanoseconds, a unit of cost pays for.
+	paidSteps = 512
+	// stepsPerItem is how many steps the account of an evaluation takes for one item copied.
+	stepsPerItem = 16
+	// maxDynamicPattern is the longest pattern, in bytes, that is made at run time.
+	maxDynamicPattern = 1 << 14
+	// maxUsual is the longest text, in bytes, that is read for a unit without an account.
+	maxUsual = 1 << 12
+	// maxPattern is the largest machine of one pattern, in instructions.
+	maxPattern = 250_000
+)
+
+// mayTake accounts for steps of a call of that price; false means that they are
+// too many.
+func (fr *frame) mayTake(steps, price uint64) bool {
+	if paid := price * paidSteps; steps > paid && price < math.MaxUint64/paidSteps {
+		fr.work += int(min((steps-paid)/stepsPerItem, maxWork+1))
+	}
+	return fr.work <= maxWork
+}
+
+// efforts tell, by function, how many steps a call takes.
+var efforts = map[string]func(args []Value) uint64{
+	"charAt": readsText, "indexOf": readsText, "lastIndexOf": readsText, "isURL": readsText,
+	"duration": readsText, "timestamp": readsText, "int": readsText, "uint": readsText, "double": readsText, "bool": readsText,
+	"getQuery": readsURL, "getEscapedPath": readsURL, "getHost": readsURL, "getHostname": readsURL, "getPort": readsURL,
+	"compareTo": readsVersion, "isGreaterThan": readsVersion, "isLessThan": readsVersion,
+	"matches": runsPattern, "find": runsPattern, "findAll": runsPatternOften,
+}
+
+// readsText goes through a text once.
+func readsText(a []Value) uint64 {
+	if len(a) == 0 || a[0].kind != KindString {
+		return 0
+	}
+	return 4 * a[0].bits
+}
+
+// readsURL goes through a URL, and may make maps of its query.
+func readsURL(a []Value) uint64 {
+	if len(a) > 0 && a[0].kind == KindOpaque {
+		if u, ok := a[0].opaque().(urlValue); ok {
+			return uint64(4*(len(u.u.Host)+len(u.u.Path)) + 16*len(u.u.RawQuery))
+		}
+	}
+	return 0
+}
+
+// readsVersion goes through the parts of a version.
+func readsVersion(a []Value) uint64 {
+	if len(a) > 0 && a[0].kind == KindOpaque {
+		if v, ok := a[0].opaque().(version); ok {
+			return uint64(4 * len(v.v.Pre))
+		}
+	}
+	return 0
+}
+
+// runsPattern makes a pattern and goes through a text with it.
+func runsPattern(a []Value) uint64 {
+	if len(a) < 2 || a[0].kind != KindString || a[1].kind != KindString {
+		return 0
+	}
+	return matchSteps(a[1].text(), a[0].bits)
+}
+
+// runsPatternOften goes through the rest of a text for each match.
+func runsPatternOften(a []Value) uint64 {
+	matches := uint64(math.MaxUint64)
+	if len(a) > 2 && a[2].kind == KindInt && a[2].Int() >= 0 {
+		matches = uint64(a[2].Int())
+	}
+	return product(runsPattern(a), min(matches, a[0].bits)+1)
+}
+
+// matchSteps is how many steps it takes to make a pattern and match so many bytes.
+func matchSteps(text string, n uint64) uint64 {
+	if len(text) > maxDynamicPattern {
+		return math.MaxUint64
+	}
+	re, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	size := dfa.Size(re)
+	if size > maxPattern {
+		return math.MaxUint64
+	}
+	return product(uint64(size), n+16)
+}
+
+// product is a * b, or the greatest number.
+func product(a, b uint64) uint64 {
+	if a != 0 && b > math.MaxUint64/a {
+		return math.MaxUint64
+	}
+	return a * b
+}
+
+// guardQuantity tells that a quantity has so many digits, or such an exponent, that
+// calculating with it takes long.
+func guardQuantity(a []Value) bool {
+	if len(a) == 0 || a[0].kind != KindString {
+		return false
+	}
+	const most = 1000
+	text := a[0].text()
+	suffix := strings.TrimLeft(strings.TrimLeft(text, "+-"), "0123456789.")
+	tooMany := len(text)-len(suffix) > most
+	if len(suffix) <= 2 {
+		return tooMany
+	}
+	exponent, ok := exponentOf(suffix)
+	return ok && (tooMany || exponent > most || exponent < -most)
+}
+
+// exponentOf is the exponent in the suffix of a quantity, with as many bits as
+// quantities have.
+func exponentOf(suffix string) (int32, bool) {
+	if suffix[0] != 'e' && suffix[0] != 'E' {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(suffix[1:], 10, 64)
+	return int32(n), err == nil
+}
+
+// surelyQuick is how many steps need no account.
+const surelyQuick = 1 << 20
+
+// steps is how many steps a match of s takes where there is no table.
+func (p *pattern) steps(s string) uint64 { return product(uint64(p.size), uint64(len(s))) }
+
+// findAll is the first n matches in s, all if n is negative; false means that they
+// take too long for the price. The pattern runs again behind each match, and may
+// each time read to the end of the text.
+func (p *pattern) findAll(fr *frame, s string, n int, price uint64) ([]string, bool) {
+	often := uint64(len(s)) + 1
+	if n >= 0 {
+		often = min(often, uint64(n)+1)
+	}
+	steps := product(p.steps(s), often)
+	switch {
+	case steps > surelyQuick && !p.looksBack:
+		return p.findEach(fr, s, n, price)
+	case steps > surelyQuick && !fr.mayTake(steps, price):
+		return nil, false
+	}
+	return p.re().FindAllString(s, n), true
+}
+
+// findEach is findAll with an account of what is read.
+func (p *pattern) findEach(fr *frame, s string, n int, price uint64) (found []string, ok bool) {
+	paid, owed, before := product(price, paidSteps), uint64(0), -1
+	for at := 0; at <= len(s) && (n < 0 || len(found) < n); {
+		rest := strings.NewReader(s[at:])
+		loc := p.re().FindReaderIndex(rest)
+		owed += 4*product(uint64(p.size), uint64(len(s)-at-rest.Len())) + stepsPerItem // a reader is slow
+		if settled := min(owed, paid); owed-settled > surelyQuick {
+			if !fr.mayTake(owed-settled, 0) {
+				return nil, false
+			}
+			paid, owed = 0, 0
+		}
+		if loc == nil {
+			break
+		}
+		start, end := at+loc[0], at+loc[1]
+		if end > at || start != before {
+			found = append(found, s[start:end])
+		}
+		if before = end; end > at {
+			at = end
+			continue
+		}
+		_, width := utf8.DecodeRuneInString(s[at:])
+		at += max(width, 1)
+	}
+	return found, true
+}

@@ -1,0 +1,174 @@
+package cel
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// This file holds that long texts, large patterns and large numbers cannot make
+// evaluations long.
+
+// TestEffort evaluates what costs little and would take very long.
+func TestEffort(t *testing.T) {
+	l, err := NewLanguage(LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "s", Type: "string"}, {Name: "half", Type: "string"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digits := strings.Repeat("9", 1001)
+	long := strings.Repeat("a", 1<<19)
+	for _, c := range []struct {
+		expr, s, want string // want is an error
+	}{
+		{"quantity(s).isInteger()", "1e-2147483648", costText},
+		{"quantity(s).isGreaterThan(quantity('1m'))", "1e2147483647", costText},
+		{"quantity(s).add(1).isInteger()", "-1E1001", costText},
+		{"isQuantity(s)", digits, costText},
+		{"isQuantity(s)", "0." + digits + "Ki", costText},
+		{"isQuantity(s)", digits + "nope", ""},
+		{"quantity(s).isGreaterThan(quantity('1m'))", "1e1000", ""},
+		{"quantity(s) == quantity('1e1')", "1e4294967297", ""}, // as many bits as upstream keeps
+		{"quantity(s).isInteger()", "1e99999999999999999999", "unable to parse quantity's suffix"},
+		{"s.matches(s)", long, costText},
+		{"s.find(s)", long, costText},
+		{"'aaa'.matches(s)", long, costText},
+		{"'aaa'.matches(s)", "((a{1000}){1})" + strings.Repeat("a{1000}", 400), costText},
+		{"s.matches('" + strings.Repeat("(.?){1000}", 8) + "x$')", long, costText},
+		{"s.matches('^a*$')", long, ""},
+		{"s.find('(é?){1000}(é?){1000}x')", long, costText},
+		{"s.findAll('.*x|.').size() > 0", long, costText},
+		{"s.findAll('\\\\b.*x|.').size() > 0", long, costText},
+		{"lists.range(1000).all(i, s.findAll('').size() > 0)", long, costText},
+		{"lists.range(10000).all(i, isURL(s) || true)", long, costText},
+		{"lists.range(10000).all(i, s.charAt(i) == 'a')", long, costText},
+		{"lists.range(10000).all(i, duration(s) == duration('1s') || true)", "0s" + strings.Repeat("0h", 1<<18), costText},
+		{"s.indexOf(half + 'b') == -1 && s.lastIndexOf('b' + half) == -1", long, ""},
+		{"s.indexOf(half + 'b', 3) == -1 && s.lastIndexOf('b' + half, 500000) == -1", long, ""},
+	} {
+		x, err := l.CompileExpression(c.expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vars := goVars(t, map[string]any{"s": c.s, "half": c.s[:len(c.s)/2]})
+		v, _, err := x.Eval(context.Background(), vars, 1_000_000)
+		switch {
+		case c.want == "" && (err != nil || v.Kind() != KindBool):
+			t.Errorf("%s of %.20s…: got %v, %v", c.expr, c.s, v, err)
+		case c.want != "" && (err == nil || err.Error() != c.want):
+			t.Errorf("%s of %.20s…: got %.100v, want %q", c.expr, c.s, err, c.want)
+		}
+	}
+	if _, err := l.CompileExpression("s.matches('" + strings.Repeat("a{1000}", 251) + "')"); err == nil || !strings.Contains(err.Error(), "the pattern is too large: 502") {
+		t.Errorf("a large pattern: got %v", err)
+	}
+}
+
+// TestFindAllAlike compares ways to find all matches.
+func TestFindAllAlike(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	empty, some := 0, 0
+	for _, text := range []string{"", "a", "a*", "a|b*", "(a|ab)(c|bcd)*", ".", "x*", "[^a]*", "a$", "(?m)a$", "a{2}", "é*", "(a*)(b*)", "b??", "(?s).*?b", "a*?"} {
+		p, err := newPattern(text)
+		if err != nil || p.looksBack {
+			t.Fatal(text, err)
+		}
+		re := regexp.MustCompile(text)
+		for range 300 {
+			var s strings.Builder
+			for range r.IntN(12) {
+				s.WriteString([]string{"a", "b", "c", "é", "\n", "\xff", "x"}[r.IntN(7)])
+			}
+			n := r.IntN(6) - 1
+			got, ok := p.findEach(&frame{limit: 1}, s.String(), n, 1)
+			want := re.FindAllString(s.String(), n)
+			if !ok || !slices.Equal(got, want) {
+				t.Fatalf("%q in %q, %d: got %q, want %q", text, s.String(), n, got, want)
+			}
+			if len(want) == 0 {
+				empty++
+			} else {
+				some++
+			}
+		}
+	}
+	if empty < 100 || some < 100 {
+		t.Errorf("%d without a match, %d with some", empty, some)
+	}
+	for text, want := range map[string]bool{"a": false, "^a": true, "(?m)x|(^a)": true, `\bx`: true, `x\B`: true, "a$": false} {
+		if p, err := newPattern(text); err != nil || p.looksBack != want {
+			t.Errorf("%q: %v, %v", text, p, err)
+		}
+	}
+}
+
+// TestSearchAlike compares searching with cel-go's own functions.
+func TestSearchAlike(t *testing.T) {
+	env := testEnv(t)
+	r := rand.New(rand.NewPCG(8, 8))
+	word := func(n int) Value {
+		var s strings.Builder
+		for range r.IntN(n) {
+			s.WriteString([]string{"a", "b", "é", "\xff", "\ufffd", "✓"}[r.IntN(6)])
+		}
+		return stringValue(s.String())
+	}
+	found, failed := 0, 0
+	for i := range 20_000 {
+		args := []Value{word(12), word(4)}
+		id := []string{"string_index_of_string", "string_last_index_of_string"}[i%2]
+		if i%3 == 0 {
+			id += "_int"
+			args = append(args, intValue(int64(r.IntN(14)-1)))
+		}
+		cc := &callCode{name: "f", impl: env.implementation(id, "")}
+		want, got := cc.bridge(&frame{}, args), Value{}
+		var ok bool
+		if got, ok = builtins[id](args); !ok {
+			failed++
+			continue
+		}
+		if got.kind != KindInt || want.kind != KindInt || got.Int() != want.Int() {
+			t.Fatalf("%s of %q: got %v, want %v", id, args, got.Int(), want)
+		}
+		if got.Int() >= 0 {
+			found++
+		}
+	}
+	if found < 1000 || failed < 1000 {
+		t.Errorf("%d found, %d left to cel-go", found, failed)
+	}
+}
+
+// TestContextBetweenRules: when the context has ended, no rule follows one that
+// did much.
+func TestContextBetweenRules(t *testing.T) {
+	env := testEnv(t)
+	f := newFixture(t, env, "{type: object, properties: {t: {type: string}}}", "{t: "+strings.Repeat("a", 200_000)+"}")
+	var programs []*Program
+	for _, rule := range []string{"self.t.upperAscii().size() > 0", "self.t.lowerAscii().size() > 1"} {
+		p, err := f.types.Compile(rule, f.self, CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, p)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	a := Activation{Self: f.doc}
+	tests := NewTests(programs)
+	cost, holds := tests.Hold(ctx, &a, 1_000_000, 10_000_000)
+	_, one, err := programs[0].Eval(ctx, &a, 1_000_000)
+	if err != nil && !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	if holds || cost != one {
+		t.Errorf("got %t after %d units, want an end after %d", holds, cost, one)
+	}
+	if _, holds := tests.Hold(context.Background(), &a, 1_000_000, 10_000_000); !holds {
+		t.Error("the rules do not hold")
+	}
+}
