@@ -286,7 +286,7 @@ func beside(sides []*side, bare []float64) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nBare etcd: %s puts /s of what a create stores.\n\n| of bare etcd's rate | ", figure(median(bare)))
+	fmt.Fprintf(&b, "\nBare etcd: %s puts /s of a route as the round leaves it.\n\n| of bare etcd's rate | ", figure(median(bare)))
 	for i, s := range sides {
 		if i > 0 {
 			b.WriteString(" | ")

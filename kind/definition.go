@@ -3,7 +3,6 @@ package kind
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
 
@@ -292,9 +291,10 @@ func UpdateDefinition(raw []byte, crd *apiextv1.CustomResourceDefinition, note f
 	defer live.Release()
 	defer d.Release()
 	v := definitionVersion()
-	if err := errors.Join(v.Load(live, raw, 0), v.Load(d, raw, 0)); err != nil {
+	if err := v.Load(live, raw, 0); err != nil {
 		return nil, err
 	}
+	d.CopyOf(live)
 	if len(crd.Finalizers) == 0 {
 		d.Remove("metadata", "finalizers")
 	} else {

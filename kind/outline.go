@@ -27,6 +27,7 @@ type Stored struct {
 	Outline    bool
 
 	schemas [][]byte // the text of each version's schema if Outline holds, nil where there is none
+	text    []byte   // of the definition in v1; nil if Outline holds
 }
 
 // ParseStored reads a stored definition: as an outline if its schemas were found
@@ -35,11 +36,24 @@ func ParseStored(raw []byte) (*Stored, error) {
 	if s := parseOutline(raw); s != nil && s.trusted() {
 		return s, nil
 	}
-	crd, err := ParseDefinition(raw)
+	text, err := fromBeta(raw)
 	if err != nil {
 		return nil, err
 	}
-	return &Stored{Definition: crd}, nil
+	crd, err := ParseDefinition(text)
+	if err != nil {
+		return nil, err
+	}
+	return &Stored{Definition: crd, text: text}, nil
+}
+
+// Text is the definition in v1 if reading raw, as it is stored, took that, and
+// else raw. Whoever changes the definition need not convert it again.
+func (s *Stored) Text(raw []byte) []byte {
+	if s.text != nil {
+		return s.text
+	}
+	return raw
 }
 
 // trusted reports whether a server has checked the schemas. All were when they

@@ -58,13 +58,8 @@ func (v *Version) loadStored(d *doc.Doc, raw []byte) error {
 
 // storedIn is the version that stored bytes are in.
 func (k *Kind) storedIn(raw []byte) (*Version, error) {
-	const start = `{"apiVersion":"`
-	if rest, ok := bytes.CutPrefix(raw, []byte(start)); ok {
-		if end := bytes.IndexByte(rest, '"'); end >= 0 {
-			if v := k.byAPIVersion(string(rest[:end])); v != nil {
-				return v, nil
-			}
-		}
+	if v := k.byAPIVersion(leadingAPIVersion(raw)); v != nil {
+		return v, nil
 	}
 	d := doc.Get()
 	defer d.Release()
@@ -76,6 +71,22 @@ func (k *Kind) storedIn(raw []byte) (*Version, error) {
 		return v, nil
 	}
 	return nil, fmt.Errorf("stored %s: got apiVersion %q, want one of the definition's versions", k.Name, name)
+}
+
+// leadingAPIVersion is the apiVersion of an object whose text begins with it, or
+// with its kind and then with it: documents and Go types print like that.
+func leadingAPIVersion(raw []byte) string {
+	rest, ok := bytes.CutPrefix(raw, []byte(`{"apiVersion":"`))
+	if !ok {
+		if rest, ok = bytes.CutPrefix(raw, []byte(`{"kind":"`)); ok {
+			_, rest, _ = bytes.Cut(rest, []byte(`"`))
+			rest, ok = bytes.CutPrefix(rest, []byte(`,"apiVersion":"`))
+		}
+	}
+	if end := bytes.IndexByte(rest, '"'); ok && end >= 0 {
+		return string(rest[:end])
+	}
+	return ""
 }
 
 // foreign is the error of bytes that are no JSON, in the words for what they

@@ -343,6 +343,33 @@ func TestDefinitionKind(t *testing.T) {
 	if view, err := v.Render(updated, 6); err != nil || !strings.Contains(string(view.JSON), `"reason":"InitialNamesAccepted"`) {
 		t.Errorf("error %v: %s", err, updated)
 	}
+	stored, err := ParseStored(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := stored.Text(raw); !strings.Contains(string(text), `"apiextensions.k8s.io/v1"`) {
+		t.Errorf("got %s, want it in v1", text)
+	} else if again, err := UpdateDefinition(text, crd, nil); err != nil || string(again) != string(updated) {
+		t.Errorf("error %v: of its text in v1\n%s, of the stored one\n%s", err, again, updated)
+	}
+}
+
+func TestLeadingAPIVersion(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"apiVersion":"a/b","kind":"C"}`:             "a/b",
+		`{"kind":"C","apiVersion":"a/b"}`:             "a/b",
+		`{"kind":"C","metadata":{},"apiVersion":"a"}`: "",
+		`{"kind":"C"`:                 "",
+		`{"kind":"C`:                  "",
+		`{"apiVersion":"a`:            "",
+		`{"apiVersion": "a"}`:         "",
+		`{"kind":"","apiVersion":""}`: "",
+		``:                            "",
+	} {
+		if got := leadingAPIVersion([]byte(text)); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
 }
 
 // TestRemembered holds that a spec that is remembered is the one that was read,

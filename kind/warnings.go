@@ -16,15 +16,17 @@ import (
 func CRDWarnings(new, old *apiextv1.CustomResourceDefinition) []string {
 	var formats, sets []string
 	if old != nil {
-		formats, sets = unknownFormats(&old.Spec), compoundSets(&old.Spec)
+		was := hoist(&old.Spec)
+		formats, sets = unknownFormats(was), compoundSets(was)
 	}
 	var warnings []string
-	for _, format := range unknownFormats(&new.Spec) {
+	is := hoist(&new.Spec)
+	for _, format := range unknownFormats(is) {
 		if !contains(formats, format) {
 			warnings = append(warnings, fmt.Sprintf("unrecognized format %q", format))
 		}
 	}
-	for _, text := range compoundSets(&new.Spec) {
+	for _, text := range compoundSets(is) {
 		if !contains(sets, text) {
 			warnings = append(warnings, text)
 		}
@@ -51,9 +53,9 @@ func isKnownFormat(typ, format string) bool {
 
 // unknownFormats are the formats that mean nothing, as often as they occur. A
 // schema that all versions share counts once.
-func unknownFormats(spec *apiextv1.CustomResourceDefinitionSpec) []string {
+func unknownFormats(h *hoisted) []string {
 	var out []string
-	eachDistinct(spec, func(s *apiextv1.JSONSchemaProps) bool {
+	eachDistinct(h, func(s *apiextv1.JSONSchemaProps) bool {
 		if s.Format != "" && !isKnownFormat(s.Type, s.Format) {
 			out = append(out, s.Format)
 		}
@@ -63,9 +65,9 @@ func unknownFormats(spec *apiextv1.CustomResourceDefinitionSpec) []string {
 }
 
 // compoundSets warns about sets of objects or arrays, sorted.
-func compoundSets(spec *apiextv1.CustomResourceDefinitionSpec) []string {
+func compoundSets(h *hoisted) []string {
 	seen := map[string]bool{}
-	eachDistinct(spec, func(s *apiextv1.JSONSchemaProps) bool {
+	eachDistinct(h, func(s *apiextv1.JSONSchemaProps) bool {
 		if s.XListType == nil || *s.XListType != "set" || s.Items == nil || s.Items.Schema == nil {
 			return false
 		}
@@ -79,8 +81,7 @@ func compoundSets(spec *apiextv1.CustomResourceDefinitionSpec) []string {
 
 // eachDistinct visits every node of every schema, once if all versions share
 // their schema.
-func eachDistinct(spec *apiextv1.CustomResourceDefinitionSpec, visit func(*apiextv1.JSONSchemaProps) bool) {
-	h := hoist(spec)
+func eachDistinct(h *hoisted, visit func(*apiextv1.JSONSchemaProps) bool) {
 	has(openAPI(h.schema), visit)
 	for i := range h.versions {
 		has(openAPI(h.versions[i].Schema), visit)
