@@ -62,6 +62,7 @@ conformance-quick: ## what make test runs of the comparison with upstream's code
 conformance: conformance-quick ## the comparison with upstream's code: the quick part, upstream's integration tests, other projects' clients and controllers, killed processes
 	$(MAKE) --no-print-directory conformance-upstream
 	$(MAKE) --no-print-directory conformance-http
+	$(MAKE) --no-print-directory conformance-builtin
 	$(MAKE) --no-print-directory conformance-clients
 	$(MAKE) --no-print-directory conformance-kubebuilder
 	$(MAKE) --no-print-directory conformance-controller-runtime
@@ -76,6 +77,10 @@ REQUESTS ?= 4000
 .PHONY: conformance-http
 conformance-http: ## thousands of requests to upstream's server and to ours: scripts, combinations, and REQUESTS generated ones
 	cd conformance && $(GO) test -count=1 -timeout=30m -v -run TestHTTP ./http -requests=$(REQUESTS) -seed=$(SEED) | grep -vE '^=== '
+
+.PHONY: conformance-builtin
+conformance-builtin: ## thousands of requests about built-in kinds to kube-apiserver and to ours; compiles kube-apiserver first, which takes minutes
+	cd conformance/builtin && $(GO) test -count=1 -timeout=30m -v . | grep -vE '^=== '
 
 .PHONY: conformance-clients
 conformance-clients: ## Helm 3 and 4, Flux's and Argo CD's libraries, against the keelson binary; builds them first, which takes minutes

@@ -26,6 +26,9 @@ const template = `{metadata: {labels: {a: b}}, spec: {containers: [{name: c, ima
 const jobTemplate = `{metadata: {labels: {a: b}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}`
 
 // minimal are objects that are valid, by group and plural, without their names.
+// csr is a certificate signing request.
+const csr = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIRk1HNENBUUF3RERFS01BZ0dBMVVFQXd3QllUQlpNQk1HQnlxR1NNNDlBZ0VHQ0NxR1NNNDlBd0VIQTBJQQpCQlVoQWdwdSt5aUcwL25HNXdaZmJkMWljWEd3V2l6MURHZ3M5dFZoTWROL2RLS1hPZUdlZXdSMldobk15RDVoCkMzWGgvZU5ER1RoOFBQTVRkWGJ3ZHlTZ0FEQUtCZ2dxaGtqT1BRUURBZ05IQURCRUFpQWJBbWlEanZNTXZpRHYKSTh2VkNwaUxqTm01Zndnb05FcmNnVXl4VW9LVzFBSWdVanpMSjVDZzVIbSt4WTZWdi94NHFlTGs2ZElkYllkRgpJWlZzSTlVRHNYWT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg=="
+
 var minimal = map[string]string{
 	"/configmaps":             `data: {k: v}`,
 	"/secrets":                `stringData: {k: v}`,
@@ -71,7 +74,7 @@ var minimal = map[string]string{
 	"node.k8s.io/runtimeclasses":             `handler: h`,
 	"coordination.k8s.io/leases":             `spec: {holderIdentity: me}`,
 
-	"certificates.k8s.io/clustertrustbundles": `spec: {trustBundle: x}`,
+	"certificates.k8s.io/clustertrustbundles": `spec: {trustBundle: "-----BEGIN A-----\n-----END A-----\n"}`,
 	"certificates.k8s.io/podcertificaterequests": `spec: {signerName: x.io/y, podName: p, podUID: u, serviceAccountName: s, serviceAccountUID: u, nodeName: node, nodeUID: u, ` +
 		`maxExpirationSeconds: 86400, stubPKCS10Request: AAAA}`,
 	"flowcontrol.apiserver.k8s.io/flowschemas":                 `spec: {priorityLevelConfiguration: {name: p}}`,
@@ -81,7 +84,7 @@ var minimal = map[string]string{
 	"resource.k8s.io/resourceclaims":                           `spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}`,
 	"resource.k8s.io/resourceclaimtemplates":                   `spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}}`,
 	"resource.k8s.io/resourceslices":                           `spec: {driver: x.io, nodeName: node, pool: {name: p, resourceSliceCount: 1}}`,
-	"certificates.k8s.io/certificatesigningrequests":           `spec: {request: AAAA, signerName: x.io/y, usages: [digital signature]}`,
+	"certificates.k8s.io/certificatesigningrequests":           `spec: {request: ` + csr + `, signerName: x.io/y, usages: [digital signature]}`,
 	"rbac.authorization.k8s.io/roles":                          `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`,
 	"rbac.authorization.k8s.io/clusterroles":                   `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`,
 	"rbac.authorization.k8s.io/rolebindings":                   `{roleRef: {kind: Role, name: r}, subjects: [{kind: User, name: u}]}`,
@@ -135,6 +138,10 @@ func TestEveryVerbOnEveryBuiltinKind(t *testing.T) {
 // verbs runs all verbs on one kind.
 func verbs(t *testing.T, s *testServer, v *kind.Version, media, text string) {
 	k := v.Kind
+	name := "x1"
+	if k.Plural == "ipaddresses" {
+		name = "10.0.0.9"
+	}
 	label := fmt.Sprintf("%s %s", v.GVR(), media)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -160,7 +167,7 @@ func verbs(t *testing.T, s *testServer, v *kind.Version, media, text string) {
 	if object == nil {
 		object = map[string]any{}
 	}
-	object["apiVersion"], object["kind"], object["metadata"] = v.APIVersion(), k.Name, map[string]any{"name": "x1"}
+	object["apiVersion"], object["kind"], object["metadata"] = v.APIVersion(), k.Name, map[string]any{"name": name}
 	body, err := json.Marshal(object)
 	if err != nil {
 		t.Fatal(err)
@@ -174,11 +181,11 @@ func verbs(t *testing.T, s *testServer, v *kind.Version, media, text string) {
 	if err != nil || m.GetUID() == "" || m.GetResourceVersion() == "" {
 		t.Fatalf("%s: created %+v: %v", label, made, err)
 	}
-	do("get", on(c.Get()).Name("x1"))
-	if n := listLen(do("list", on(c.Get()).Param("fieldSelector", "metadata.name=x1"))); n != 1 {
+	do("get", on(c.Get()).Name(name))
+	if n := listLen(do("list", on(c.Get()).Param("fieldSelector", "metadata.name="+name))); n != 1 {
 		t.Errorf("%s: list has %d items", label, n)
 	}
-	w, err := on(c.Get()).Param("watch", "1").Param("fieldSelector", "metadata.name=x1").Param("resourceVersion", m.GetResourceVersion()).Watch(ctx)
+	w, err := on(c.Get()).Param("watch", "1").Param("fieldSelector", "metadata.name="+name).Param("resourceVersion", m.GetResourceVersion()).Watch(ctx)
 	if err != nil {
 		t.Fatalf("%s: watch: %v", label, err)
 	}
@@ -186,7 +193,7 @@ func verbs(t *testing.T, s *testServer, v *kind.Version, media, text string) {
 
 	m.SetLabels(map[string]string{"verb": "update"})
 	made.GetObjectKind().SetGroupVersionKind(v.GVK())
-	do("update", on(c.Put()).Name("x1").Body(made))
+	do("update", on(c.Put()).Name(name).Body(made))
 	for _, p := range []struct {
 		media types.PatchType
 		body  string
@@ -194,18 +201,18 @@ func verbs(t *testing.T, s *testServer, v *kind.Version, media, text string) {
 		{types.MergePatchType, `{"metadata":{"labels":{"verb":"merge"}}}`},
 		{types.StrategicMergePatchType, `{"metadata":{"labels":{"verb":"strategic"}}}`},
 		{types.JSONPatchType, `[{"op":"replace","path":"/metadata/labels/verb","value":"json"}]`},
-		{types.ApplyPatchType, `{"apiVersion":"` + v.APIVersion() + `","kind":"` + k.Name + `","metadata":{"name":"x1","labels":{"verb":"apply"}}}`},
+		{types.ApplyPatchType, `{"apiVersion":"` + v.APIVersion() + `","kind":"` + k.Name + `","metadata":{"name":"` + name + `","labels":{"verb":"apply"}}}`},
 	} {
-		r := on(c.Patch(p.media)).Name("x1").Body([]byte(p.body))
+		r := on(c.Patch(p.media)).Name(name).Body([]byte(p.body))
 		if p.media == types.ApplyPatchType {
 			r = r.Param("fieldManager", "m").Param("force", "true")
 		}
 		do(string(p.media), r)
 	}
 	if v.Status {
-		do("status", on(c.Patch(types.MergePatchType)).Name("x1").SubResource("status").Body([]byte(`{"metadata":{"labels":{"verb":"status"}}}`)))
+		do("status", on(c.Patch(types.MergePatchType)).Name(name).SubResource("status").Body([]byte(`{"metadata":{"labels":{"verb":"status"}}}`)))
 	}
-	do("delete", on(c.Delete()).Name("x1").Body(&metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}))
+	do("delete", on(c.Delete()).Name(name).Body(&metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}))
 	if k.Name == "Namespace" { // goes on until its finalizer is taken away
 		finalize(t, s)
 	}
@@ -288,11 +295,12 @@ func TestGenerationOfBuiltinKinds(t *testing.T) {
 		body string
 		want float64
 	}{
-		{where(), path + "/d", `{"metadata":{"annotations":{"a":"b"}}}`, 1},
-		{where(), path + "/d/status", `{"status":{"replicas":3}}`, 1},
-		{where(), path + "/d", `{"spec":{"replicas":3},"status":{"replicas":4}}`, 2},
-		{where(), path + "/d/scale", `{"spec":{"replicas":5}}`, 3},
-		{where(), path + "/d", `{"spec":{"replicas":5}}`, 3},
+		{where(), path + "/d", `{"metadata":{"labels":{"a":"b"}}}`, 1},
+		{where(), path + "/d", `{"metadata":{"annotations":{"a":"b"}}}`, 2},
+		{where(), path + "/d/status", `{"status":{"replicas":3}}`, 2},
+		{where(), path + "/d", `{"spec":{"replicas":3},"status":{"replicas":4}}`, 3},
+		{where(), path + "/d/scale", `{"spec":{"replicas":5}}`, 4},
+		{where(), path + "/d", `{"spec":{"replicas":5}}`, 4},
 	} {
 		s.must(200, "PATCH", c.path, c.body, "Content-Type", merge)
 		if got := generation(s.must(200, "GET", path+"/d", "")); got != c.want {

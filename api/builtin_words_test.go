@@ -24,7 +24,7 @@ func TestManagedFieldsOfNewBuiltinObjects(t *testing.T) {
 			`"f:terminationMessagePolicy":{}}},"f:dnsPolicy":{},"f:restartPolicy":{},"f:schedulerName":{},"f:securityContext":{},"f:terminationGracePeriodSeconds":{}}}}}`},
 		{"/api/v1/namespaces/default/events", `{"metadata":{"name":"e"},"involvedObject":{"namespace":"default","kind":"Pod","name":"p"},"reason":"R"}`, `{"f:involvedObject":{},"f:reason":{}}`},
 		{"/apis/apps/v1/namespaces/default/controllerrevisions", `{"metadata":{"name":"r"},"data":{"x":1},"revision":1}`, `{"f:data":{},"f:revision":{}}`},
-		{"/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", `{"metadata":{"name":"h"},"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"D","name":"d"}}}`,
+		{"/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", `{"metadata":{"name":"h"},"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"a.io/v1","kind":"D","name":"d"}}}`,
 			`{"f:spec":{"f:maxReplicas":{},"f:minReplicas":{},"f:scaleTargetRef":{},"f:targetCPUUtilizationPercentage":{}}}`},
 	} {
 		body := s.must(201, "POST", c.path, c.body).body

@@ -10,6 +10,7 @@ import (
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/status"
@@ -101,6 +102,9 @@ func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) (base string, er
 	}
 	meta.FillCreate(obj, time.Now())
 	q.v.PrepareCreate(d)
+	if b := q.kind.Builtin; b != nil && b.CreateAs != nil {
+		b.CreateAs(d, &kind.Requester{Name: q.user.Name, UID: q.user.UID, Groups: q.user.Groups, Extra: q.user.Extra})
+	}
 	if obj.Name() == "" && obj.GenerateName() != "" {
 		base = strings.Clone(obj.GenerateName())
 		obj.SetName(meta.GenerateName(base))

@@ -41,6 +41,14 @@ func (q *request) delete() error {
 
 // deleteOptions reads the options of the body, or else of the query.
 func (q *request) deleteOptions() (*meta.DeleteOptions, error) {
+	o, err := q.readDeleteOptions()
+	if b := q.kind.Builtin; err == nil && b != nil && b.OrphanWarning != "" && o.PropagationPolicy == "" && o.OrphanDependents == nil {
+		q.warn(b.OrphanWarning)
+	}
+	return o, err
+}
+
+func (q *request) readDeleteOptions() (*meta.DeleteOptions, error) {
 	if bodyless(q.r) {
 		return meta.ParseDeleteOptions(nil, "", q.query)
 	}
@@ -65,7 +73,7 @@ func (q *request) deleteOptions() (*meta.DeleteOptions, error) {
 // removal is what came of a deletion: an object that waits for its
 // finalizers, or one that is gone.
 type removal struct {
-	waiting []byte // JSON of the object
+	waiting []byte // JSON of the object; of one that is gone if its kind wants that
 	uid     string
 	orphan  bool // the body asked for orphanDependents=false, which answers 202
 }
@@ -169,7 +177,10 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	}
 	held := q.kind.IsNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
 	before := slices.Collect(m.Finalizers())
-	after := finalizersFor(before, o, q.kind.Builtin != nil && q.kind.Builtin.Orphans)
+	after := before
+	if b := q.kind.Builtin; b == nil || !b.Unowned {
+		after = finalizersFor(before, o, b != nil && b.Orphans)
+	}
 	grace, shorter := q.grace(o, m, wasDeleting)
 	if len(after) == 0 && !hooked && !held && grace == 0 {
 		return q.erase(o, m, obj)
@@ -205,13 +216,34 @@ func (q *request) grace(o *meta.DeleteOptions, m meta.Object, wasDeleting bool) 
 // erase removes the object from the store.
 func (q *request) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) (*removal, error) {
 	done := &removal{uid: strings.Clone(m.UID())}
-	if o.DryRun {
-		return done, nil
+	rev := obj.Rev
+	if !o.DryRun {
+		var err error
+		if rev, err = q.h.Store.Delete(q.ctx, obj.Key, obj.Rev); err != nil {
+			return nil, writeError(err)
+		}
 	}
-	if _, err := q.h.Store.Delete(q.ctx, obj.Key, obj.Rev); err != nil {
-		return nil, writeError(err)
+	if b := q.kind.Builtin; b != nil && b.Returned {
+		if b.Grace != nil && m.DeletionTimestamp() == "" {
+			markDeleted(m)
+		}
+		m.SetResourceVersion(strconv.FormatInt(rev, 10))
+		done.waiting = m.Doc.AppendJSON(nil, m.Doc.Root().Node)
 	}
 	return done, nil
+}
+
+// markDeleted says in an object's metadata that it is being deleted.
+func markDeleted(m meta.Object) {
+	if m.DeletionTimestamp() == "" {
+		m.SetDeletionTimestamp(time.Now())
+	}
+	if !m.Meta().Get("deletionGracePeriodSeconds").Exists() {
+		m.SetDeletionGracePeriodSeconds(0)
+	}
+	if g := m.Generation(); g > 0 {
+		m.SetGeneration(g + 1)
+	}
 }
 
 // mark stores the object as one that is being deleted.
@@ -224,17 +256,11 @@ func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, 
 		m.SetFinalizers(after)
 	}
 	if !wasDeleting {
-		if m.DeletionTimestamp() == "" {
-			m.SetDeletionTimestamp(time.Now())
-		}
 		// Kinds with rules of their own for deletion are marked by those alone.
 		if b := q.kind.Builtin; b == nil || b.Delete == nil {
-			if !m.Meta().Get("deletionGracePeriodSeconds").Exists() {
-				m.SetDeletionGracePeriodSeconds(0)
-			}
-			if g := m.Generation(); g > 0 {
-				m.SetGeneration(g + 1)
-			}
+			markDeleted(m)
+		} else if m.DeletionTimestamp() == "" {
+			m.SetDeletionTimestamp(time.Now())
 		}
 	}
 	encoded, err := q.v.Encode(d, nil)
@@ -255,7 +281,7 @@ func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, 
 
 // preconditions refuses to delete another object than the one meant.
 func (q *request) preconditions(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) error {
-	gr := kschema.GroupResource{Group: q.kind.Group, Resource: q.kind.Name}
+	gr := kschema.GroupResource{Group: q.kind.Storage.Kind.Group, Resource: q.kind.Name}
 	if b := q.kind.Builtin; b != nil && b.Delete != nil && m.DeletionTimestamp() == "" && o.UID != nil && *o.UID != m.UID() {
 		return status.Conflict(q.kind.GroupResource(), q.name,
 			fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", *o.UID, m.UID()))

@@ -38,7 +38,7 @@ func (q *request) patch() error {
 	case media == patchJSON, media == patchMerge, media == patchApply:
 	case media == patchStrategic && typed != nil:
 	case typed != nil:
-		return unsupported(patchJSON, patchMerge, patchStrategic, patchApply)
+		return unsupportedTyped()
 	default:
 		return unsupported(patchJSON, patchMerge, patchApply)
 	}
@@ -92,6 +92,11 @@ func (q *request) patch() error {
 			return q.decodePatched(next, patchedJSON, o.FieldValidation, slices.Clone(wrong))
 		},
 	})
+}
+
+// unsupportedTyped is what is said of a patch of a type that there is not, where upstream's router says so.
+func unsupportedTyped() error {
+	return apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", kschema.GroupResource{}, "", "415: Unsupported Media Type", 0, false)
 }
 
 // maxOperations is how many operations a JSON patch may have.

@@ -50,9 +50,9 @@ func deleteOptionsFromProtobuf(body []byte) ([]byte, error) {
 	})
 }
 
-// takesProtobuf reports whether the request's kind can be sent in protobuf.
+// takesProtobuf reports whether the request's kind can be sent in protobuf. A Scale always can, of whatever it is the scale.
 func (q *request) takesProtobuf() bool {
-	return q.v.Kind.Builtin != nil && q.v.Kind.Builtin.New != nil
+	return q.subresource == "scale" || q.v.Kind.Builtin != nil && q.v.Kind.Builtin.New != nil
 }
 
 // protobufStreamHeader is the media type of watches.

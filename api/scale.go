@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-io/keelson/api/table"
@@ -158,7 +159,11 @@ func (q *request) updateScale() error {
 
 func (q *request) patchScale() error {
 	media := contentType(q.r)
-	if media != patchJSON && media != patchMerge && media != patchApply {
+	builtin := q.kind.Builtin != nil
+	if media != patchJSON && media != patchMerge && media != patchApply && !(builtin && media == patchStrategic) {
+		if builtin {
+			return unsupportedTyped()
+		}
 		return unsupported(patchJSON, patchMerge, patchApply)
 	}
 	var err error
@@ -189,7 +194,12 @@ func (q *request) patchScale() error {
 		if err != nil {
 			return nil, err
 		}
-		after, err := patched(media, before, body)
+		var after []byte
+		if media == patchStrategic {
+			after, err = strategic(before, body, now)
+		} else {
+			after, err = patched(media, before, body)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -238,6 +248,9 @@ func (q *request) readScale(body []byte, o *meta.WriteOptions) (*autoscalingv1.S
 	strict, err := kjson.UnmarshalStrict(body, s)
 	if err != nil {
 		return nil, status.BadRequest(refused+"%v", err)
+	}
+	if q.kind.Builtin != nil && s.Kind == q.kind.Name && s.APIVersion == q.v.APIVersion() {
+		return nil, status.BadRequest("%s in version %q cannot be handled as a Scale: converting (%s.%s) to (autoscaling.Scale): unknown conversion", s.Kind, q.v.Name, q.v.Name, s.Kind)
 	}
 	for _, e := range strict {
 		switch o.FieldValidation {
@@ -300,6 +313,9 @@ func (q *request) changeScale(o *meta.WriteOptions, track func(m *apply.Manager,
 			if s.UID != "" && s.UID != now.UID {
 				return status.Conflict(q.kind.GroupResource(), q.name,
 					uidMismatch(obj.Key, string(s.UID), string(now.UID), o.DryRun))
+			}
+			if s.Spec.Replicas < 0 && q.kind.Builtin != nil {
+				return status.Invalid(scaleKind, q.name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0")})
 			}
 			d.Set(doc.IntNode(int64(s.Spec.Replicas)), path...)
 			return nil

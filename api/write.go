@@ -276,7 +276,7 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool) error
 	meta.KeepDeletion(n, o)
 	q.v.PrepareUpdate(next, old, c.scope)
 	differs := contentDiffers(next, old)
-	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && differs {
+	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && (differs || q.countsAsContent(next, old)) {
 		n.SetGeneration(generation.Int() + 1)
 	}
 	apply.IgnoreTimestamps(old, next)
@@ -309,7 +309,7 @@ const afterMutation = " after mutating admission happens"
 func (q *request) afterMutation(c *change, next, old *doc.Doc) {
 	q.v.PrepareUpdate(next, old, c.scope)
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
-	meta.FillUpdate(n, o, c.scope == schema.Whole && contentDiffers(next, old))
+	meta.FillUpdate(n, o, c.scope == schema.Whole && (contentDiffers(next, old) || q.countsAsContent(next, old)))
 	q.warn(meta.DedupOwners(n, afterMutation)...)
 }
 
@@ -328,6 +328,9 @@ func (q *request) validate(next, old *doc.Doc, scope schema.Scope) error {
 // sentKind is the kind that an object says it is of.
 func (q *request) sentKind(d *doc.Doc) kschema.GroupKind {
 	gk := q.kind.GroupKind()
+	if q.kind.Storage.Kind != q.kind { // of which it is another form
+		return q.kind.Storage.Kind.GroupKind()
+	}
 	o := meta.Object{Doc: d}
 	if o.Kind() != gk.Kind {
 		gk.Kind = strings.Clone(o.Kind())
@@ -336,6 +339,15 @@ func (q *request) sentKind(d *doc.Doc) kschema.GroupKind {
 		gk.Group = strings.Clone(gv.Group)
 	}
 	return gk
+}
+
+// countsAsContent reports whether a member of the metadata differs that counts as content, which some kinds have.
+func (q *request) countsAsContent(a, b *doc.Doc) bool {
+	if q.kind.Builtin == nil || q.kind.Builtin.Counts == "" {
+		return false
+	}
+	x, y := a.Root().At("metadata", q.kind.Builtin.Counts), b.Root().At("metadata", q.kind.Builtin.Counts)
+	return x.Len()+y.Len() > 0 && !doc.Equal(x, y)
 }
 
 // contentDiffers reports whether anything outside metadata differs.

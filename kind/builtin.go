@@ -25,6 +25,18 @@ type Builtin struct {
 	Virtual bool
 	// Orphans: who deletes an object and does not say what is to become of its dependents keeps them.
 	Orphans bool
+	// OrphanWarning is what they are told, "" for nothing.
+	OrphanWarning string
+	// CreateAs notes in a new object who creates it; nil if objects do not say.
+	CreateAs func(d *doc.Doc, by *Requester)
+	// Unowned: an object has no dependents, so that nothing can be said of them who deletes it.
+	Unowned bool
+	// Returned: who deletes an object is answered with it, even if it is gone.
+	Returned bool
+	// StoredAs is the version that upstream stores objects in, where that is another one: discovery tells a hash of it.
+	StoredAs string
+	// Counts is a member of the metadata whose changes count for the generation; "": none.
+	Counts string
 	// StatusMetadata: metadata may be written together with the status.
 	StatusMetadata bool
 	// Listed makes the objects of a kind of which nothing is stored, because they follow from what is served; nil if the kind is
@@ -58,6 +70,13 @@ type Builtin struct {
 	Grace func(d *doc.Doc, asked *int64) int64
 	// TTL is how long objects live after they were written, 0: for ever.
 	TTL time.Duration
+}
+
+// Requester is who a request is from.
+type Requester struct {
+	Name, UID string
+	Groups    []string
+	Extra     map[string][]string
 }
 
 // Subresource is a subresource of a built-in kind.

@@ -136,6 +136,8 @@ type Column struct {
 	// a column of booleans it is true or false, and if Number is set a number where it looks like one.
 	Cell   func(obj doc.Value, now time.Time) string
 	Number bool
+	// Word and Truth say of a cell with a text of its own that it is a text whatever the type of the column, or a truth.
+	Word, Truth bool
 }
 
 // Selectable is a field that field selectors may name.

@@ -131,10 +131,14 @@ func appendResources(out []metav1.APIResource, v *kind.Version) []metav1.APIReso
 // storageVersionHash tells clients that the storage version changed, without
 // telling which it is. A storage version that is not served has none.
 func storageVersionHash(k *kind.Kind) string {
-	if k.Storage == nil || !k.Storage.Served || k.Builtin != nil && k.Builtin.Listed != nil {
+	if k.Storage == nil || !k.Storage.Served || k.Builtin != nil && (k.Builtin.Listed != nil || k.Builtin.Virtual) {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(k.Group + "/" + k.Storage.Name + "/" + k.Name))
+	version := k.Storage.Name
+	if k.Builtin != nil && k.Builtin.StoredAs != "" {
+		version = k.Builtin.StoredAs
+	}
+	sum := sha256.Sum256([]byte(k.Storage.Kind.Group + "/" + version + "/" + k.Name))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 

@@ -52,7 +52,7 @@ const createdAt = "Created At"
 func (c *column) append(b []byte, obj doc.Value, now time.Time) []byte {
 	if c.def.Cell != nil {
 		text := c.def.Cell(obj, now)
-		if c.cell == cellBoolean || c.def.Number && text != "" && strings.Trim(text, "0123456789") == "" {
+		if !c.def.Word && (c.cell == cellBoolean || c.def.Truth) || c.def.Number && text != "" && strings.Trim(text, "0123456789") == "" {
 			return append(b, text...)
 		}
 		return appendString(b, text)

@@ -27,6 +27,7 @@ import (
 	"slices"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/doc"
@@ -87,6 +88,18 @@ var defaultColumns = []kind.Column{{
 // NewScale returns the Table of the scale subresource of v.
 func NewScale(v *kind.Version) *Table {
 	var columns []kind.Column
+	if v.Kind.Builtin != nil {
+		spec, status := autoscalingv1.ScaleSpec{}.SwaggerDoc(), autoscalingv1.ScaleStatus{}.SwaggerDoc()
+		t := newTable([]kind.Column{
+			{Name: "Name", Type: "string", Description: descriptions["name"], JSONPath: ".metadata.name"},
+			{Name: "Desired", Type: "integer", Description: spec["replicas"], JSONPath: ".spec.replicas"},
+			{Name: "Available", Type: "integer", Description: status["replicas"], JSONPath: ".status.replicas"},
+			kind.AgeColumn(),
+		})
+		t.columns[3].def.Type = "string"
+		t.named = true
+		return t
+	}
 	if v.Scale != nil && v.Scale.SpecReplicas != "" {
 		columns = append(columns, kind.Column{
 			Name: "Desired", Type: "integer", Description: "Number of desired replicas", JSONPath: ".spec.replicas",

@@ -13,7 +13,7 @@ const admissionGroup = "admissionregistration.k8s.io"
 
 func admissionKinds() []description {
 	extensions := []string{"api-extensions"}
-	webhooks := []kind.Column{size("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration", []string{"webhooks"}), ageColumn()}
+	webhooks := []kind.Column{sizes("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration", "webhooks"), ageColumn()}
 	param := cell("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy", func(obj doc.Value) string {
 		ref := obj.At("spec", "paramKind")
 		if ref.Kind() != doc.Object {
@@ -22,8 +22,8 @@ func admissionKinds() []description {
 		return ref.Get("apiVersion").Text() + "/" + ref.Get("kind").Text()
 	})
 	binding := []kind.Column{
-		at("PolicyName", "string", ".spec.policyName", "The policy definition which the policy binding binds to"),
-		cell("ParamRef", "The param resource which sets the configration param", func(obj doc.Value) string {
+		at("PolicyName", "string", ".spec.policyName", "PolicyName indicates the policy definition which the policy binding binded to"),
+		cell("ParamRef", "ParamRef indicates the param resource which sets the configuration param", func(obj doc.Value) string {
 			ref := obj.At("spec", "paramRef")
 			switch {
 			case ref.Kind() != doc.Object:
@@ -45,7 +45,7 @@ func admissionKinds() []description {
 		kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", status: true, statusKeeps: wholeMetadata,
 		versions: v1[admissionv1.ValidatingAdmissionPolicy](nil), check: checkValidatingPolicy, complete: true, warnings: warnReserved,
 		columns: []kind.Column{
-			size("Validations", "Validations indicates the number of validation rules defined in this configuration", []string{"spec", "validations"}),
+			sizes("Validations", "Validations indicates the number of validation rules defined in this configuration", "spec", "validations"),
 			param, ageColumn(),
 		},
 	}, {
@@ -55,7 +55,7 @@ func admissionKinds() []description {
 		kind: "MutatingAdmissionPolicy", plural: "mutatingadmissionpolicies",
 		versions: v1[admissionv1.MutatingAdmissionPolicy](nil), check: checkMutatingPolicy, complete: true, warnings: warnReserved,
 		columns: []kind.Column{
-			size("Mutations", "Mutation indicates the number of mutations rules defined in this configuration", []string{"spec", "mutations"}),
+			sizes("Mutations", "Mutation indicates the number of mutations rules defined in this configuration", "spec", "mutations"),
 			param, ageColumn(),
 		},
 	}, {

@@ -1,17 +1,21 @@
 package builtin
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
 )
 
 // This file describes the kinds that run pods.
@@ -20,7 +24,7 @@ func appsKinds() []description {
 	deployment := appsv1.DeploymentStatus{}.SwaggerDoc()
 	return []description{{
 		group: "apps", kind: "Deployment", plural: "deployments", short: []string{"deploy"}, categories: all,
-		versions: v1[appsv1.Deployment](fillDeployment), status: true, statusKeeps: []string{"labels"}, generation: true, scale: newScale(),
+		versions: v1[appsv1.Deployment](fillDeployment), status: true, statusKeeps: []string{"labels"}, generation: true, counts: "annotations", scale: newScale(),
 		columns: append([]kind.Column{
 			ratio("Ready", "Number of the pod with ready state", []string{"status", "readyReplicas"}, []string{"spec", "replicas"}),
 			counted("Up-to-date", deployment["updatedReplicas"], numberAt("status", "updatedReplicas")),
@@ -31,8 +35,8 @@ func appsKinds() []description {
 	}, {
 		group: "apps", kind: "ReplicaSet", plural: "replicasets", short: []string{"rs"}, categories: all,
 		versions: v1[appsv1.ReplicaSet](fillReplicaSet), status: true, generation: true, scale: newScale(),
-		fields: []kind.Selectable{numberField("status.replicas")}, columns: replicaColumns(),
-		check: checkWorkload("deployment", "Always"),
+		columns: replicaColumns(appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()),
+		check:   checkWorkload("deployment", "Always"),
 	}, {
 		group: "apps", kind: "StatefulSet", plural: "statefulsets", short: []string{"sts"}, categories: all,
 		versions: v1[appsv1.StatefulSet](fillStatefulSet), name: validation.NameIsDNSLabel, status: true, generation: true, scale: newScale(),
@@ -46,10 +50,12 @@ func appsKinds() []description {
 		group: "apps", kind: "DaemonSet", plural: "daemonsets", short: []string{"ds"}, categories: all,
 		versions: v1[appsv1.DaemonSet](fillDaemonSet), status: true, generation: true,
 		columns: daemonSetColumns(),
-		check:   checkWorkload("daemonset", "Always"),
+		create:  func(d *doc.Doc) { setTemplateGeneration(d, 1) }, update: updateDaemonSet,
+		updateStatus: func(new, old *doc.Doc) { setTemplateGeneration(new, templateGeneration(old)) },
+		check:        checkWorkload("daemonset", "Always"),
 	}, {
 		group: "apps", kind: "ControllerRevision", plural: "controllerrevisions",
-		versions: v1[appsv1.ControllerRevision](nil),
+		versions: v1[appsv1.ControllerRevision](nil), check: checkRevision,
 		columns: []kind.Column{
 			cell("Controller", "Controller of the object", controllerOf),
 			counted("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"], numberAt("revision")),
@@ -62,6 +68,7 @@ func batchKinds() []description {
 	cron := batchv1.CronJobSpec{}.SwaggerDoc()
 	return []description{{
 		group: "batch", kind: "Job", plural: "jobs", categories: all, orphans: true,
+		warned:   "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
 		versions: v1[batchv1.Job](fillJob), status: true, generation: true,
 		fields: []kind.Selectable{numberField("status.successful")},
 		columns: append([]kind.Column{
@@ -77,13 +84,13 @@ func batchKinds() []description {
 		columns: append([]kind.Column{
 			at("Schedule", "string", ".spec.schedule", cron["schedule"]),
 			orNone("Timezone", cron["timeZone"], "<none>", "spec", "timeZone"),
-			cell("Suspend", cron["suspend"], func(obj doc.Value) string {
+			kind.Column{Name: "Suspend", Type: "boolean", Description: cron["suspend"], Word: true, Cell: func(obj doc.Value, _ time.Time) string {
 				if obj.At("spec", "suspend").Bool() {
 					return "True"
 				}
 				return "False"
-			}),
-			size("Active", batchv1.CronJobStatus{}.SwaggerDoc()["active"], []string{"status", "active"}),
+			}},
+			sizes("Active", batchv1.CronJobStatus{}.SwaggerDoc()["active"], "status", "active"),
 			timed("Last Schedule", batchv1.CronJobStatus{}.SwaggerDoc()["lastScheduleTime"], func(obj doc.Value, now time.Time) string {
 				if t := obj.At("status", "lastScheduleTime").Text(); t != "" {
 					return age(t, now)
@@ -91,7 +98,8 @@ func batchKinds() []description {
 				return "<none>"
 			}),
 			ageColumn(),
-		}, containerColumns("spec", "jobTemplate", "spec", "template", "spec")...),
+		}, append(containerColumns("spec", "jobTemplate", "spec", "template", "spec"),
+			selectorColumn(batchv1.JobSpec{}.SwaggerDoc()["selector"], "spec", "jobTemplate", "spec", "selector"))...),
 		check: checkCronJob,
 	}}
 }
@@ -101,8 +109,7 @@ func numberAt(path ...string) func(doc.Value) string {
 }
 
 // replicaColumns are those of kinds that keep a number of pods.
-func replicaColumns() []kind.Column {
-	spec, status := appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()
+func replicaColumns(spec, status map[string]string) []kind.Column {
 	counts := integers(
 		counted("Desired", spec["replicas"], numberAt("spec", "replicas")),
 		counted("Current", status["replicas"], numberAt("status", "replicas")),
@@ -121,7 +128,7 @@ func daemonSetColumns() []kind.Column {
 		own("Up-to-date", "updatedNumberScheduled"), own("Available", "numberAvailable"),
 	)
 	return append(append(counts,
-		cell("Node Selector", "NodeSelector is a selector which must be true for the pod to fit on a node.", func(obj doc.Value) string {
+		cell("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"], func(obj doc.Value) string {
 			return mapText(obj.At("spec", "template", "spec", "nodeSelector"), "<none>")
 		}),
 		ageColumn(),
@@ -202,6 +209,9 @@ func createJob(d *doc.Doc) {
 	}
 	uid := strings.Clone(o.UID())
 	template := []string{"spec", "template", "metadata", "labels"}
+	// A job without labels has got those of its pods, and gets what these get.
+	own := o.Meta().Get("labels")
+	shared := own.Len() > 0 && doc.Equal(own, d.Root().At(template...))
 	for _, label := range []struct{ name, value string }{
 		{"job-name", strings.Clone(o.Name())}, {batchv1.JobNameLabel, strings.Clone(o.Name())},
 		{"controller-uid", uid}, {batchv1.ControllerUidLabel, uid},
@@ -211,4 +221,45 @@ func createJob(d *doc.Doc) {
 		}
 	}
 	d.Set(d.NewString(uid), "spec", "selector", "matchLabels", batchv1.ControllerUidLabel)
+	if shared {
+		d.Set(d.Import(d.Root().At(template...)), "metadata", "labels")
+	}
+}
+
+// templateGeneration is how often the template of a daemon set changed, as an annotation says.
+func templateGeneration(d *doc.Doc) int64 {
+	n, err := strconv.ParseInt(d.Root().At("metadata", "annotations", appsv1.DeprecatedTemplateGeneration).Text(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func setTemplateGeneration(d *doc.Doc, n int64) {
+	d.Set(d.NewString(strconv.FormatInt(n, 10)), "metadata", "annotations", appsv1.DeprecatedTemplateGeneration)
+}
+
+// updateDaemonSet counts changes of the template; clients cannot.
+func updateDaemonSet(new, old *doc.Doc) {
+	n := templateGeneration(old)
+	if !doc.Equal(new.Root().At("spec", "template"), old.Root().At("spec", "template")) {
+		n++
+	}
+	setTemplateGeneration(new, n)
+}
+
+// checkRevision refuses revisions without data, and changes of it.
+func checkRevision(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
+	var errs field.ErrorList
+	data, revision := d.Root().Get("data"), d.Root().Get("revision")
+	if data.Kind() != doc.Object {
+		errs = append(errs, field.Required(field.NewPath("data"), "data is mandatory"))
+	}
+	if n := revision.Int(); n < 0 {
+		errs = append(errs, field.Invalid(field.NewPath("revision"), n, "must be greater than or equal to 0").WithOrigin("minimum"))
+	}
+	if old != nil && !doc.Equal(data, old.Root().Get("data")) {
+		errs = append(errs, field.Invalid(field.NewPath("data"), nil, "field is immutable"))
+	}
+	return errs
 }

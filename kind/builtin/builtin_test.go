@@ -209,3 +209,25 @@ func TestDefaultsAreOfFieldsThatMayBeMissing(t *testing.T) {
 		}
 	}
 }
+
+func TestJobLabels(t *testing.T) {
+	v := versionFor(t, "batch", "jobs")
+	const labels = "a b batch.kubernetes.io/controller-uid batch.kubernetes.io/job-name controller-uid job-name"
+	for _, c := range []struct{ text, want string }{
+		{jobText, ""}, // its pods have none
+		{strings.Replace(jobText, "template: {", "template: {metadata: {labels: {a: x, b: w}}, ", 1), labels},
+		{"{metadata: {labels: {b: w, a: x}}, " + strings.Replace(jobText, "template: {", "template: {metadata: {labels: {a: x, b: w}}, ", 1) + "}", labels},
+		{"{metadata: {labels: {c: z}}, " + strings.Replace(jobText, "template: {", "template: {metadata: {labels: {a: x}}, ", 1) + "}", "c"},
+	} {
+		d := read(t, v, c.text)
+		v.PrepareCreate(d)
+		var names []string
+		for name := range d.Root().At("metadata", "labels").Members() {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s: labels %q, want %q", c.text, got, c.want)
+		}
+	}
+}

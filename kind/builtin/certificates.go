@@ -1,9 +1,14 @@
 package builtin
 
 import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/doc"
@@ -17,13 +22,13 @@ func certificateKinds() []description {
 	const group = "certificates.k8s.io"
 	bundle, request := certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc(), certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
 	return []description{{
-		group: group, kind: "ClusterTrustBundle", plural: "clustertrustbundles", cluster: true, versioned: true,
+		group: group, kind: "ClusterTrustBundle", plural: "clustertrustbundles", storedAs: "v1beta1", cluster: true, versioned: true,
 		versions: v1[certificatesv1.ClusterTrustBundle](nil), name: anyName,
 		fields:  []kind.Selectable{kind.NewSelectable(".spec.signerName")},
 		columns: []kind.Column{orNone("SignerName", bundle["signerName"], "<none>", "spec", "signerName")},
 		check:   both(immutable("spec", "signerName"), checkBundle),
 	}, {
-		group: group, kind: "PodCertificateRequest", plural: "podcertificaterequests", versioned: true, status: true, statusKeeps: wholeMetadata,
+		group: group, kind: "PodCertificateRequest", plural: "podcertificaterequests", storedAs: "v1beta1", versioned: true, status: true, statusKeeps: wholeMetadata,
 		versions: v1[certificatesv1.PodCertificateRequest](nil),
 		fields:   []kind.Selectable{kind.NewSelectable(".spec.signerName"), kind.NewSelectable(".spec.podName"), kind.NewSelectable(".spec.nodeName")},
 		columns: []kind.Column{
@@ -32,9 +37,9 @@ func certificateKinds() []description {
 			cell("NodeName", request["nodeName"], textAt("spec", "nodeName")),
 			cell("SignerName", request["signerName"], textAt("spec", "signerName")),
 			cell("State", "Is the request Pending, Issued, Denied, or Failed?", podRequestState),
-			wide(cell("UnverifiedUserAnnotations", request["unverifiedUserAnnotations"], func(obj doc.Value) string {
+			cell("UnverifiedUserAnnotations", request["unverifiedUserAnnotations"], func(obj doc.Value) string {
 				return mapText(obj.At("spec", "unverifiedUserAnnotations"), "<none>")
-			})),
+			}),
 		},
 		check: immutable("spec"),
 	}, {
@@ -42,10 +47,24 @@ func certificateKinds() []description {
 		versions: v1[certificatesv1.CertificateSigningRequest](nil), status: true, name: segment,
 		subresources: []kind.Subresource{{Name: "approval", Verbs: partVerbs, Scope: schema.Status}},
 		fields:       []kind.Selectable{kind.NewSelectable(".spec.signerName")},
-		columns:      requestColumns(),
-		update:       func(new, old *doc.Doc) { kind.Keep(new, old, "spec") },
-		check:        checkRequest,
+		columns:      requestColumns(), createAs: noteRequester,
+		update: func(new, old *doc.Doc) { kind.Keep(new, old, "spec") },
+		check:  checkRequest,
 	}}
+}
+
+// noteRequester notes in a request for a certificate who it is from.
+func noteRequester(d *doc.Doc, by *kind.Requester) {
+	for name, value := range map[string]any{"username": by.Name, "uid": by.UID, "groups": by.Groups, "extra": by.Extra} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			panic("BUG: " + err.Error()) // texts
+		}
+		if s := string(text); s == `""` || s == "null" || s == "[]" || s == "{}" {
+			text = nil
+		}
+		setJSON(d, text, "spec", name)
+	}
 }
 
 // anyName leaves names to the check of the whole object.
@@ -65,12 +84,15 @@ func checkBundle(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList
 		details = []string{"ClusterTrustBundle without signer name must not have \":\" in its name"}
 	case !strings.HasPrefix(name, prefix):
 		details = []string{"ClusterTrustBundle for signerName " + signer + " must be named with prefix " + prefix}
-	default:
+	case name != "":
 		details = subdomain(own, false)
 	}
 	var errs field.ErrorList
 	for _, detail := range details {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, detail))
+	}
+	if block, _ := pem.Decode([]byte(d.Root().At("spec", "trustBundle").Text())); block == nil {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "trustBundle"), "<value omitted>", "at least one trust anchor must be provided"))
 	}
 	return errs
 }
@@ -89,13 +111,13 @@ func podRequestState(obj doc.Value) string {
 }
 
 func requestColumns() []kind.Column {
-	spec := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()
+	spec := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc() // whose words upstream uses
 	return []kind.Column{
 		ageColumn(),
 		at("SignerName", "string", ".spec.signerName", spec["signerName"]),
 		at("Requestor", "string", ".spec.username", spec["request"]),
 		orNone("RequestedDuration", spec["expirationSeconds"], "<none>", "spec", "expirationSeconds"),
-		cell("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"], func(obj doc.Value) string {
+		cell("Condition", certificatesv1beta1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"], func(obj doc.Value) string {
 			word := ""
 			for _, typ := range []string{"Denied", "Approved", "Failed"} {
 				if hasCondition(obj, typ) {
@@ -118,6 +140,17 @@ func requestColumns() []kind.Column {
 func checkRequest(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
 	var errs field.ErrorList
 	spec, path := d.Root().Get("spec"), field.NewPath("spec")
+	// A CSR in PEM, whose bytes the API keeps in base64.
+	text, err := base64.StdEncoding.DecodeString(spec.Get("request").Text())
+	block, _ := pem.Decode(text)
+	switch {
+	case err != nil || block == nil || block.Type != "CERTIFICATE REQUEST":
+		errs = append(errs, field.Invalid(path.Child("request"), spec.Get("request").Interface(), "PEM block type must be CERTIFICATE REQUEST"))
+	default:
+		if _, err := x509.ParseCertificateRequest(block.Bytes); err != nil {
+			errs = append(errs, field.Invalid(path.Child("request"), spec.Get("request").Interface(), err.Error()))
+		}
+	}
 	if spec.Get("signerName").Text() == "" {
 		errs = append(errs, field.Required(path.Child("signerName"), ""))
 	}

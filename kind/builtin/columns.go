@@ -30,6 +30,12 @@ func at(name, typ, path, description string) kind.Column {
 	return kind.Column{Name: name, Type: typ, JSONPath: path, Description: description}
 }
 
+// named says that a column is of names.
+func named(c kind.Column) kind.Column {
+	c.Format = "name"
+	return c
+}
+
 // wide makes a column one that is shown on demand.
 func wide(c kind.Column) kind.Column {
 	c.Priority = 1
@@ -66,6 +72,13 @@ func integers(columns ...kind.Column) []kind.Column {
 	return columns
 }
 
+// truth is a column of a truth, false where it is not said.
+func truth(name, description string, path ...string) kind.Column {
+	c := cell(name, description, truthAt(path...))
+	c.Type = "boolean"
+	return c
+}
+
 // size is a column of how many there are of something.
 func size(name, description string, paths ...[]string) kind.Column {
 	return counted(name, description, func(obj doc.Value) string {
@@ -75,6 +88,11 @@ func size(name, description string, paths ...[]string) kind.Column {
 		}
 		return strconv.Itoa(n)
 	})
+}
+
+// sizes is a column of how many there are of something that says that it is of numbers.
+func sizes(name, description string, path ...string) kind.Column {
+	return integers(size(name, description, path))[0]
 }
 
 // ratio is a column of two numbers, such as 1/3.
@@ -113,6 +131,13 @@ func orNone(name, description, none string, path ...string) kind.Column {
 	return cell(name, description, func(obj doc.Value) string { return either(textOf(obj.At(path...)), none) })
 }
 
+// numberOrNone is a column of a number, or of the word <none>.
+func numberOrNone(name, description string, path ...string) kind.Column {
+	c := orNone(name, description, "<none>", path...)
+	c.Number = true
+	return c
+}
+
 // containerColumns name the containers and images of the pods at a path.
 func containerColumns(path ...string) []kind.Column {
 	list := func(member string) func(doc.Value) string {
@@ -132,8 +157,12 @@ func containerColumns(path ...string) []kind.Column {
 
 // templateColumns are the columns of kinds with templates of pods.
 func templateColumns(description string) []kind.Column {
-	return append(containerColumns("spec", "template", "spec"),
-		wide(cell("Selector", description, func(obj doc.Value) string { return selectorText(obj.At("spec", "selector")) })))
+	return append(containerColumns("spec", "template", "spec"), selectorColumn(description, "spec", "selector"))
+}
+
+// selectorColumn shows the label selector at a path.
+func selectorColumn(description string, path ...string) kind.Column {
+	return wide(cell("Selector", description, func(obj doc.Value) string { return selectorText(obj.At(path...)) }))
 }
 
 // selectorText is a label selector as people write it; <none> if there is none.

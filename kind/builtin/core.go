@@ -33,8 +33,8 @@ func coreKinds() []description {
 		check: checkSecret,
 	}, {
 		kind: "ServiceAccount", plural: "serviceaccounts", short: []string{"sa"},
-		versions: v1[corev1.ServiceAccount](nil),
-		parts:    []part{{"token", tokenRequest()}},
+		versions: v1[corev1.ServiceAccount](nil), returned: true,
+		parts: []part{{"token", tokenRequest()}},
 	}}
 }
 

@@ -211,12 +211,20 @@ func (l *library) member(in, d *definition, at, name string, merge bool) *struct
 		}
 		return &c
 	}
-	if slices.Contains(in.Required, name) && d.Default == nil && !s.Nullable {
+	if (slices.Contains(in.Required, name) || printed[at]) && d.Default == nil && !s.Nullable {
 		c := *s
 		c.Nullable = true
 		return &c
 	}
 	return s
+}
+
+// printed are members that are always printed although the published schema does not say so.
+var printed = map[string]bool{
+	"autoscaling.v2.HorizontalPodAutoscalerStatus.currentMetrics": true,
+	"rbac.v1.ClusterRole.rules":                                   true,
+	"rbac.v1.Role.rules":                                          true,
+	"resource.v1.DeviceClaim.requests":                            true,
 }
 
 // reference is the name of the definition that d refers to, "" if it is one

@@ -16,18 +16,18 @@ import (
 func deviceKinds() []description {
 	slice, taint := resourcev1.ResourceSliceSpec{}.SwaggerDoc(), resourcev1.DeviceTaint{}.SwaggerDoc()
 	all := []description{{
-		kind: "DeviceClass", plural: "deviceclasses", cluster: true, generation: true, versions: v1[resourcev1.DeviceClass](nil),
+		kind: "DeviceClass", plural: "deviceclasses", returned: true, cluster: true, generation: true, versions: v1[resourcev1.DeviceClass](nil),
 	}, {
-		kind: "ResourceClaim", plural: "resourceclaims", status: true, statusKeeps: wholeMetadata,
+		kind: "ResourceClaim", plural: "resourceclaims", returned: true, status: true, statusKeeps: wholeMetadata,
 		versions: v1(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec) }),
 		columns:  []kind.Column{cell("State", "A summary of the current state (allocated, pending, reserved, etc.).", claimState), ageColumn()},
 		check:    immutable("spec"),
 	}, {
-		kind: "ResourceClaimTemplate", plural: "resourceclaimtemplates",
+		kind: "ResourceClaimTemplate", plural: "resourceclaimtemplates", returned: true,
 		versions: v1(func(t *resourcev1.ResourceClaimTemplate) { fillClaim(&t.Spec.Spec) }),
 		check:    immutable("spec"),
 	}, {
-		kind: "ResourceSlice", plural: "resourceslices", cluster: true, generation: true,
+		kind: "ResourceSlice", plural: "resourceslices", returned: true, cluster: true, generation: true,
 		versions: v1(func(s *resourcev1.ResourceSlice) {
 			for i := range s.Spec.Devices {
 				for j := range s.Spec.Devices[i].Taints {
@@ -44,7 +44,7 @@ func deviceKinds() []description {
 		},
 		check: both(immutable("spec", "pool", "name"), both(immutable("spec", "driver"), immutable("spec", "nodeName"))),
 	}, {
-		kind: "DeviceTaintRule", plural: "devicetaintrules", cluster: true, status: true, statusKeeps: wholeMetadata, generation: true,
+		kind: "DeviceTaintRule", plural: "devicetaintrules", storedAs: "v1beta2", versioned: true, cluster: true, status: true, statusKeeps: wholeMetadata, generation: true,
 		versions: v1(func(r *resourcev1.DeviceTaintRule) { fillTaint(&r.Spec.Taint) }),
 		columns: []kind.Column{
 			cell("Key", taint["key"], textAt("spec", "taint", "key")),

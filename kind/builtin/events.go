@@ -25,14 +25,14 @@ const eventTTL = time.Hour
 
 func eventKinds(lib *library) []*kind.Kind {
 	desc := description{
-		kind: "Event", plural: "events", short: []string{"ev"}, createOnUpdate: true, ttl: eventTTL,
+		kind: "Event", plural: "events", short: []string{"ev"}, createOnUpdate: true, ttl: eventTTL, unowned: true,
 		versions: v1[corev1.Event](nil), name: segment,
 		fields:  eventFields("involvedObject", "reportingComponent", sourceOf),
 		columns: eventColumns("involvedObject", "source", "message", "firstTimestamp", "lastTimestamp", "count"),
 		check:   checkEvent, convert: convertEvent,
 	}
 	core := newKind(lib, desc)
-	desc.group = "events.k8s.io"
+	desc.group, desc.name = "events.k8s.io", nil
 	desc.versions = v1[eventsv1.Event](nil)
 	desc.fields = eventFields("regarding", "reportingController", func(obj doc.Value) string {
 		return obj.At("deprecatedSource", "component").Text()
@@ -74,12 +74,12 @@ func eventColumns(object, source, note, first, last, count string) []kind.Column
 		{Name: "Type", Type: "string", JSONPath: ".type", Description: docs["type"]},
 		{Name: "Reason", Type: "string", JSONPath: ".reason", Description: docs["reason"]},
 		cell("Object", docs["involvedObject"], func(obj doc.Value) string { return aboutCell(obj.Get(object)) }),
-		wide(cell("Subobject", docs["fieldPath"], func(obj doc.Value) string { return obj.At(object, "fieldPath").Text() })),
+		wide(cell("Subobject", corev1.ObjectReference{}.SwaggerDoc()["fieldPath"], func(obj doc.Value) string { return obj.At(object, "fieldPath").Text() })),
 		wide(cell("Source", docs["source"], func(obj doc.Value) string { return eventSource(obj, source) })),
 		{Name: "Message", Type: "string", JSONPath: "." + note, Description: docs["message"]},
 		wide(timed("First Seen", docs["firstTimestamp"], func(obj doc.Value, now time.Time) string { return firstSeen(obj, first, now) })),
 		wide(counted("Count", docs["count"], func(obj doc.Value) string { return eventCount(obj, count) })),
-		wide(kind.Column{Name: "Name", Type: "string", JSONPath: ".metadata.name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}),
+		wide(kind.Column{Name: "Name", Type: "string", Format: "name", JSONPath: ".metadata.name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}),
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -127,6 +129,9 @@ func fillDeployment(d *appsv1.Deployment) {
 func fillReplicaSet(r *appsv1.ReplicaSet) { fillPodSpec(&r.Spec.Template.Spec) }
 
 func fillDaemonSet(d *appsv1.DaemonSet) {
+	if d.Annotations[appsv1.DeprecatedTemplateGeneration] == "" { // the count is the server's
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedTemplateGeneration, "0")
+	}
 	fillPodSpec(&d.Spec.Template.Spec)
 	s := &d.Spec.UpdateStrategy
 	if s.Type == "" {
@@ -239,6 +244,13 @@ func fillService(s *corev1.Service) {
 func fillNode(n *corev1.Node) {
 	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+	}
+}
+
+// fillCSINode makes no drivers none at all, as protobuf does.
+func fillCSINode(n *storagev1.CSINode) {
+	if len(n.Spec.Drivers) == 0 {
+		n.Spec.Drivers = nil
 	}
 }
 

@@ -39,10 +39,10 @@ func flowKinds() []description {
 		kind: "PriorityLevelConfiguration", plural: "prioritylevelconfigurations", versions: v1(fillPriorityLevel),
 		columns: []kind.Column{
 			cell("Type", level["type"], textAt("spec", "type")),
-			orNone("NominalConcurrencyShares", limited["nominalConcurrencyShares"], "<none>", under(limit, "nominalConcurrencyShares")...),
-			orNone("Queues", queuing["queues"], "<none>", under(queue, "queues")...),
-			orNone("HandSize", queuing["handSize"], "<none>", under(queue, "handSize")...),
-			orNone("QueueLengthLimit", queuing["queueLengthLimit"], "<none>", under(queue, "queueLengthLimit")...),
+			numberOrNone("NominalConcurrencyShares", limited["nominalConcurrencyShares"], under(limit, "nominalConcurrencyShares")...),
+			numberOrNone("Queues", queuing["queues"], under(queue, "queues")...),
+			numberOrNone("HandSize", queuing["handSize"], under(queue, "handSize")...),
+			numberOrNone("QueueLengthLimit", queuing["queueLengthLimit"], under(queue, "queueLengthLimit")...),
 			ageColumn(),
 		},
 	}}

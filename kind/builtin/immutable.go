@@ -144,6 +144,16 @@ func checkClaimUpdate(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) fi
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), claimMay)}
 }
 
+// required refuses an object without what stands at a path.
+func required(detail string, path ...string) checker {
+	return func(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
+		if v := d.Root().At(path...); scope == schema.Status || v.Len() > 0 || v.Text() != "" {
+			return nil
+		}
+		return field.ErrorList{field.Required(field.NewPath(path[0], path[1:]...), detail)}
+	}
+}
+
 // immutable refuses changes of what stands at a path.
 func immutable(path ...string) checker {
 	return func(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {

@@ -36,7 +36,8 @@ type description struct {
 	status     bool // there is a status subresource
 	keepStatus bool // a new object keeps the status that it is sent with
 	scale      *kind.Scale
-	generation bool // metadata.generation counts changes of the content
+	generation bool   // metadata.generation counts changes of the content
+	counts     string // a member of the metadata whose changes it counts, too
 
 	parts          []part // subresources that have kinds of their own
 	versioned      bool   // an update must name a resource version
@@ -52,6 +53,10 @@ type description struct {
 	// called for subresources.
 	create func(d *doc.Doc)
 	update func(new, old *doc.Doc)
+	// updatePart changes an object of which a subresource of the kind is written.
+	updatePart func(new, old *doc.Doc, scope schema.Scope)
+	// updateStatus changes an object whose status is written.
+	updateStatus func(new, old *doc.Doc)
 	// check finds what the schema does not, or, if it is complete, whatever there
 	// is to find. old is nil on create.
 	check    checker
@@ -60,7 +65,12 @@ type description struct {
 	convert  func(text []byte, to *kind.Version) ([]byte, error)
 	// statusKeeps are members of metadata that a write of the status does not change; nil: none.
 	statusKeeps []string
+	unowned     bool   // what becomes of dependents cannot be said: it has none
+	returned    bool   // who deletes an object is answered with it
 	orphans     bool   // who deletes an object and does not say what is to become of its dependents keeps them
+	warned      string // what they are told
+	createAs    func(d *doc.Doc, by *kind.Requester)
+	storedAs    string // the version that upstream stores, which it tells in a hash; "": the first
 	deprecated  string // what everybody is told who uses the kind
 	grace       func(d *doc.Doc, asked *int64) int64
 	ttl         time.Duration
@@ -147,6 +157,12 @@ func newKind(lib *library, desc description) *builtin {
 		CreateOnUpdate:           desc.createOnUpdate,
 		Virtual:                  desc.virtual,
 		Orphans:                  desc.orphans,
+		OrphanWarning:            desc.warned,
+		CreateAs:                 desc.createAs,
+		StoredAs:                 desc.storedAs,
+		Unowned:                  desc.unowned,
+		Returned:                 desc.returned,
+		Counts:                   desc.counts,
 		StatusMetadata:           desc.statusKeeps == nil || len(desc.statusKeeps) < len(wholeMetadata),
 		Subresources:             desc.subresources,
 		New:                      func(v *kind.Version) runtime.Object { return b.by[v].new() },
@@ -256,9 +272,16 @@ func (b *builtin) prepareUpdate(new, old *doc.Doc, scope schema.Scope) {
 		for _, name := range b.statusKeeps {
 			kind.Keep(new, old, "metadata", name)
 		}
+		if b.updateStatus != nil {
+			b.updateStatus(new, old)
+		}
 		return
 	case b.status:
 		kind.Keep(new, old, "status")
+	}
+	if b.updatePart != nil && scope != schema.Whole {
+		b.updatePart(new, old, scope)
+		return
 	}
 	if b.update != nil && scope == schema.Whole {
 		b.update(new, old)

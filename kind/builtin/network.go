@@ -2,12 +2,14 @@ package builtin
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/doc"
@@ -26,7 +28,7 @@ func networkKinds() []description {
 	service := corev1.ServiceSpec{}.SwaggerDoc()
 	return []description{{
 		kind: "Service", plural: "services", short: []string{"svc"}, categories: all, prefix: "services/specs",
-		versions: v1[corev1.Service](fillService), status: true, createOnUpdate: true, name: validation.NameIsDNSLabel,
+		versions: v1[corev1.Service](fillService), status: true, returned: true, createOnUpdate: true, name: validation.NameIsDNSLabel,
 		fields: []kind.Selectable{kind.NewSelectable(".spec.clusterIP"), kind.NewSelectable(".spec.type")},
 		columns: []kind.Column{
 			at("Type", "string", ".spec.type", service["type"]),
@@ -45,7 +47,7 @@ func networkKinds() []description {
 		columns:    []kind.Column{cell("Endpoints", endpoints{}.SwaggerDoc()["subsets"], endpointsCell), ageColumn()},
 		deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 	}, {
-		group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices", generation: true,
+		group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices", generation: true, counts: "labels", check: required("", "addressType"),
 		versions: v1[discoveryv1.EndpointSlice](nil),
 		columns: []kind.Column{
 			at("AddressType", "string", ".addressType", discoveryv1.EndpointSlice{}.SwaggerDoc()["addressType"]),
@@ -85,6 +87,7 @@ func networkKinds() []description {
 		check: checkIngress,
 	}, {
 		group: "networking.k8s.io", kind: "IngressClass", plural: "ingressclasses", cluster: true, generation: true,
+		check:    both(required("", "spec", "controller"), immutable("spec", "controller")),
 		versions: v1[networkingv1.IngressClass](nil),
 		columns: []kind.Column{
 			at("Controller", "string", ".spec.controller", "Controller that is responsible for handling this class"),
@@ -111,7 +114,7 @@ func networkKinds() []description {
 			ageColumn(),
 		},
 	}, {
-		group: "networking.k8s.io", kind: "IPAddress", plural: "ipaddresses", short: []string{"ip"}, cluster: true, generation: true,
+		group: "networking.k8s.io", kind: "IPAddress", plural: "ipaddresses", short: []string{"ip"}, cluster: true, name: ipName, check: required("", "spec", "parentRef"),
 		versions: v1[networkingv1.IPAddress](nil),
 		columns: []kind.Column{
 			cell("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"], func(obj doc.Value) string {
@@ -127,10 +130,9 @@ func networkKinds() []description {
 				}
 				return name
 			}),
-			ageColumn(),
 		},
 	}, {
-		group: "networking.k8s.io", kind: "ServiceCIDR", plural: "servicecidrs", cluster: true, status: true, generation: true,
+		group: "networking.k8s.io", kind: "ServiceCIDR", plural: "servicecidrs", cluster: true, status: true, check: required("at least one CIDR required", "spec", "cidrs"),
 		versions: v1[networkingv1.ServiceCIDR](nil), statusKeeps: wholeMetadata,
 		columns: []kind.Column{
 			cell("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"], func(obj doc.Value) string {
@@ -139,6 +141,18 @@ func networkKinds() []description {
 			ageColumn(),
 		},
 	}}
+}
+
+// ipName is the rule for names that are addresses, in the one form that an address has.
+func ipName(name string, prefix bool) []string {
+	var out []string
+	for _, err := range utilvalidation.IsValidIP(nil, name) {
+		out = append(out, err.Detail)
+	}
+	if ip, err := netip.ParseAddr(name); out == nil && (err != nil || ip.String() != name) {
+		out = append(out, "must be in canonical form (\""+ip.String()+"\")")
+	}
+	return out
 }
 
 // firstFew joins a few of the texts and says how many more there are.

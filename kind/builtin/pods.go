@@ -7,9 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
 )
 
 // This file describes pods and what pods run on.
@@ -17,9 +21,12 @@ import (
 // all is the category of what "kubectl get all" shows.
 var all = []string{"all"}
 
-// partOfPod is the scope of subresources of pods that may change what an update
+// These are the scopes of subresources of pods that may change what an update
 // of the pod itself may not.
-const partOfPod = kind.Finalize + 1
+const (
+	partEphemeral = kind.Finalize + 1 + iota
+	partResize
+)
 
 // partVerbs are the verbs of subresources that are a part of their object.
 var partVerbs = []string{"get", "patch", "update"}
@@ -27,33 +34,42 @@ var partVerbs = []string{"get", "patch", "update"}
 func podKinds() []description {
 	return []description{{
 		kind: "Pod", plural: "pods", short: []string{"po"}, categories: all,
-		versions: v1[corev1.Pod](fillPod), status: true, generation: true,
+		versions: v1[corev1.Pod](fillPod), status: true, returned: true, generation: true,
 		subresources: []kind.Subresource{
-			{Name: "ephemeralcontainers", Verbs: partVerbs, Scope: partOfPod},
-			{Name: "resize", Verbs: partVerbs, Scope: partOfPod},
+			{Name: "ephemeralcontainers", Verbs: partVerbs, Scope: partEphemeral},
+			{Name: "resize", Verbs: partVerbs, Scope: partResize},
 		},
 		parts:   []part{{"binding", binding()}, {"eviction", eviction()}},
 		fields:  podFields(),
 		columns: podColumns(),
-		create:  createPod, check: checkPod, grace: podGrace,
+		create:  createPod, updatePart: updatePodPart, check: checkPod, grace: podGrace,
+		updateStatus: func(new, old *doc.Doc) {
+			if !new.Root().At("status", "qosClass").Exists() {
+				kind.Keep(new, old, "status", "qosClass")
+			}
+		},
 	}, binding(), {
-		kind: "PodTemplate", plural: "podtemplates", versions: v1[corev1.PodTemplate](fillTemplate), generation: true,
+		kind: "PodTemplate", plural: "podtemplates", versions: v1[corev1.PodTemplate](fillTemplate), returned: true, generation: true,
+		check: func(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
+			return checkTemplate(d.Root().Get("template"), field.NewPath("template"), nil, nil)
+		},
 		columns: append(containerColumnsNow("template", "spec"),
-			cell("Pod Labels", corev1.PodTemplate{}.SwaggerDoc()["template"], func(obj doc.Value) string {
+			cell("Pod Labels", "The labels for the pod template.", func(obj doc.Value) string {
 				return mapText(obj.At("template", "metadata", "labels"), "<none>")
 			})),
 	}, {
 		orphans: true, kind: "ReplicationController", plural: "replicationcontrollers", short: []string{"rc"}, categories: all,
 		prefix: "controllers", versions: v1[corev1.ReplicationController](fillReplicationController),
 		status: true, generation: true, scale: newScale(),
-		fields: []kind.Selectable{numberField("status.replicas")}, columns: replicaColumns(),
-		check: checkWorkload("", "Always"),
+		fields:  []kind.Selectable{numberField("status.replicas")},
+		columns: controllerColumns(),
+		check:   checkWorkload("", "Always"),
 	}, {
 		kind: "Node", plural: "nodes", short: []string{"no"}, cluster: true, prefix: "minions",
 		versions: v1[corev1.Node](fillNode), status: true, keepStatus: true,
 		fields: []kind.Selectable{boolField("spec.unschedulable")}, columns: nodeColumns(),
 	}, {
-		kind: "ResourceQuota", plural: "resourcequotas", short: []string{"quota"}, status: true,
+		kind: "ResourceQuota", plural: "resourcequotas", short: []string{"quota"}, status: true, returned: true,
 		versions: v1[corev1.ResourceQuota](nil),
 		columns: []kind.Column{
 			cell("Request", "Request represents a minimum amount of cpu/memory that a container may consume.", quotaCell(false)),
@@ -63,6 +79,11 @@ func podKinds() []description {
 	}, {
 		kind: "LimitRange", plural: "limitranges", short: []string{"limits"},
 		versions: v1[corev1.LimitRange](fillLimitRange), createOnUpdate: true, columns: []kind.Column{createdColumn()},
+		create: func(d *doc.Doc) {
+			if (meta.Object{Doc: d}).Name() == "" {
+				d.Set(d.NewString(string(uuid.NewUUID())), "metadata", "name")
+			}
+		},
 	}}
 }
 
@@ -74,6 +95,23 @@ func binding() description {
 // eviction is what a pod is asked to leave its node with.
 func eviction() description {
 	return description{group: policyv1.GroupName, kind: "Eviction", plural: "evictions", versions: v1[policyv1.Eviction](nil)}
+}
+
+// updatePodPart leaves a pod as it is but for what the subresource is.
+func updatePodPart(new, old *doc.Doc, scope schema.Scope) {
+	keep := [][]string{{"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"spec", "ephemeralContainers"}}
+	if scope == partResize {
+		keep = append(keep[:2], []string{"spec", "containers"}, []string{"spec", "initContainers"}, []string{"spec", "resources"})
+	}
+	kind.KeepAllBut(new, old, keep...)
+}
+
+// controllerColumns are those of replication controllers, whose selectors are plain maps.
+func controllerColumns() []kind.Column {
+	spec := corev1.ReplicationControllerSpec{}.SwaggerDoc()
+	columns := replicaColumns(spec, corev1.ReplicationControllerStatus{}.SwaggerDoc())
+	columns[len(columns)-1] = wide(cell("Selector", spec["selector"], func(obj doc.Value) string { return mapText(obj.At("spec", "selector"), "<none>") }))
+	return columns
 }
 
 // containerColumnsNow are containerColumns that are always shown.

@@ -24,7 +24,7 @@ func policyKinds() []description {
 	scaler := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc()
 	return []description{{
 		group: "policy", kind: "PodDisruptionBudget", plural: "poddisruptionbudgets", short: []string{"pdb"},
-		versions: v1[policyv1.PodDisruptionBudget](nil), status: true, generation: true, versioned: true,
+		versions: v1[policyv1.PodDisruptionBudget](nil), status: true, generation: true, versioned: true, name: segment,
 		columns: []kind.Column{
 			orNone("Min Available", "The minimum number of pods that must be available.", "N/A", "spec", "minAvailable"),
 			orNone("Max Unavailable", "The maximum number of pods that may be unavailable.", "N/A", "spec", "maxUnavailable"),
@@ -52,23 +52,23 @@ func policyKinds() []description {
 			counted("Replicas", autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()["currentReplicas"], numberAt("status", "currentReplicas")),
 			ageColumn(),
 		},
-		check: func(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
-			return checkAutoscaler(d, scope)
+		check: func(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
+			return checkAutoscaler(d, old, scope)
 		},
 	}, {
 		group: "scheduling.k8s.io", kind: "PriorityClass", plural: "priorityclasses", short: []string{"pc"}, cluster: true, generation: true,
 		versions: v1[schedulingv1.PriorityClass](nil),
 		columns: []kind.Column{
-			counted("Value", class["value"], numberAt("value")),
-			cell("Global-Default", class["globalDefault"], truthAt("globalDefault")),
+			integers(counted("Value", class["value"], numberAt("value")))[0],
+			truth("Global-Default", class["globalDefault"], "globalDefault"),
 			ageColumn(),
 			at("PreemptionPolicy", "string", ".preemptionPolicy", class["preemptionPolicy"]),
 		},
 		check: checkPriorityClass,
 	}, {
-		group: "node.k8s.io", kind: "RuntimeClass", plural: "runtimeclasses", cluster: true, versioned: true,
+		group: "node.k8s.io", kind: "RuntimeClass", plural: "runtimeclasses", cluster: true, versioned: true, createOnUpdate: true,
 		versions: v1[nodev1.RuntimeClass](nil),
-		columns:  []kind.Column{at("Handler", "string", ".handler", nodev1.RuntimeClass{}.SwaggerDoc()["handler"]), ageColumn()},
+		columns:  []kind.Column{at("Handler", "string", ".handler", ""), ageColumn()},
 		check: func(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
 			errs := checkLabel(field.NewPath("handler"), strings.Clone(d.Root().Get("handler").Text()))
 			if old != nil && d.Root().Get("handler").Text() != old.Root().Get("handler").Text() {
@@ -139,7 +139,7 @@ func quantityNow(now doc.Value, member string) string {
 	return now.Get(member).Text()
 }
 
-func checkAutoscaler(d *doc.Doc, scope schema.Scope) field.ErrorList {
+func checkAutoscaler(d, old *doc.Doc, scope schema.Scope) field.ErrorList {
 	if scope == schema.Status {
 		return nil
 	}
@@ -149,11 +149,17 @@ func checkAutoscaler(d *doc.Doc, scope schema.Scope) field.ErrorList {
 	if least < 1 {
 		errs = append(errs, field.Invalid(path.Child("minReplicas"), least, "must be greater than or equal to 1"))
 	}
-	if most < 1 {
+	switch {
+	case most == 0:
+		errs = append(errs, field.Required(path.Child("maxReplicas"), ""))
+	case most < 0:
 		errs = append(errs, field.Invalid(path.Child("maxReplicas"), most, "must be greater than 0"))
 	}
 	if most < least {
 		errs = append(errs, field.Invalid(path.Child("maxReplicas"), most, "must be greater than or equal to `minReplicas`"))
+	}
+	if version := spec.At("scaleTargetRef", "apiVersion").Text(); old == nil && !strings.Contains(version, "/") {
+		errs = append(errs, field.Invalid(path.Child("scaleTargetRef", "apiVersion"), strings.Clone(version), "apiVersion must specify API group"))
 	}
 	for _, member := range []string{"kind", "name"} {
 		if spec.At("scaleTargetRef", member).Text() == "" {

@@ -18,13 +18,6 @@ import (
 // This file describes roles and bindings.
 
 func rbacKinds() []description {
-	role := cell("Role", rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"], roleRefCell)
-	subjects := []kind.Column{
-		wide(cell("Users", "Users in the rolebinding", subjectsCell(rbacv1.UserKind))),
-		wide(cell("Groups", "Groups in the rolebinding", subjectsCell(rbacv1.GroupKind))),
-		wide(cell("ServiceAccounts", "ServiceAccounts in the rolebinding", subjectsCell(rbacv1.ServiceAccountKind))),
-	}
-	bindingColumns := append([]kind.Column{role, ageColumn()}, subjects...)
 	roleColumns := []kind.Column{createdColumn()}
 	return []description{{
 		group: rbacv1.GroupName, kind: "Role", plural: "roles",
@@ -33,7 +26,7 @@ func rbacKinds() []description {
 	}, {
 		group: rbacv1.GroupName, kind: "RoleBinding", plural: "rolebindings",
 		versions:       v1[rbacv1.RoleBinding](fillRoleBinding),
-		createOnUpdate: true, name: segment, columns: bindingColumns, check: checkBinding(true),
+		createOnUpdate: true, name: segment, columns: bindingColumns("roleBinding", withoutImmutability(rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"])), check: checkBinding(true),
 	}, {
 		group: rbacv1.GroupName, kind: "ClusterRole", plural: "clusterroles", cluster: true,
 		versions:       v1[rbacv1.ClusterRole](nil),
@@ -41,8 +34,23 @@ func rbacKinds() []description {
 	}, {
 		group: rbacv1.GroupName, kind: "ClusterRoleBinding", plural: "clusterrolebindings", cluster: true,
 		versions:       v1[rbacv1.ClusterRoleBinding](fillClusterRoleBinding),
-		createOnUpdate: true, name: segment, columns: bindingColumns, check: checkBinding(false),
+		createOnUpdate: true, name: segment, columns: bindingColumns("clusterRoleBinding", withoutImmutability(rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"])), check: checkBinding(false),
 	}}
+}
+
+// bindingColumns are those of a kind of bindings.
+func bindingColumns(of, role string) []kind.Column {
+	return []kind.Column{
+		cell("Role", role, roleRefCell), ageColumn(),
+		wide(cell("Users", "Users in the "+of, subjectsCell(rbacv1.UserKind))),
+		wide(cell("Groups", "Groups in the "+of, subjectsCell(rbacv1.GroupKind))),
+		wide(cell("ServiceAccounts", "ServiceAccounts in the "+of, subjectsCell(rbacv1.ServiceAccountKind))),
+	}
+}
+
+// withoutImmutability is a description as v1beta1 has it, which columns go by.
+func withoutImmutability(text string) string {
+	return strings.TrimSuffix(text, " This field is immutable.")
 }
 
 func fillRoleBinding(b *rbacv1.RoleBinding) {

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -19,38 +20,40 @@ func storageKinds() []description {
 	attachment := storagev1.VolumeAttachmentSpec{}.SwaggerDoc()
 	return []description{{
 		kind: "PersistentVolume", plural: "persistentvolumes", short: []string{"pv"}, cluster: true,
-		versions: v1[corev1.PersistentVolume](nil), status: true, columns: volumeColumns(),
+		versions: v1[corev1.PersistentVolume](nil), status: true, returned: true, columns: volumeColumns(),
+		create: func(d *doc.Doc) { notePhase(d) }, updateStatus: updatePhase,
 	}, {
 		kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", short: []string{"pvc"},
-		versions: v1[corev1.PersistentVolumeClaim](nil), status: true, columns: claimColumns(), check: both(checkClaim, checkClaimUpdate),
+		versions: v1[corev1.PersistentVolumeClaim](nil), status: true, returned: true, columns: claimColumns(), check: both(checkClaim, checkClaimUpdate),
 	}, {
 		group: "storage.k8s.io", kind: "StorageClass", plural: "storageclasses", short: []string{"sc"}, cluster: true,
-		versions: v1[storagev1.StorageClass](nil),
+		versions: v1[storagev1.StorageClass](nil), returned: true,
 		columns: []kind.Column{
 			at("Provisioner", "string", ".provisioner", class["provisioner"]),
 			at("ReclaimPolicy", "string", ".reclaimPolicy", class["reclaimPolicy"]),
 			at("VolumeBindingMode", "string", ".volumeBindingMode", class["volumeBindingMode"]),
-			cell("AllowVolumeExpansion", class["allowVolumeExpansion"], truthAt("allowVolumeExpansion")),
+			kind.Column{Name: "AllowVolumeExpansion", Type: "string", Truth: true, Description: class["allowVolumeExpansion"],
+				Cell: func(obj doc.Value, _ time.Time) string { return truthAt("allowVolumeExpansion")(obj) }},
 			ageColumn(),
 		},
 		check: checkStorageClass,
 	}, {
 		group: "storage.k8s.io", kind: "VolumeAttachment", plural: "volumeattachments", cluster: true, versioned: true,
-		versions: v1[storagev1.VolumeAttachment](nil), status: true, statusKeeps: wholeMetadata,
+		versions: v1[storagev1.VolumeAttachment](nil), returned: true, status: true, statusKeeps: wholeMetadata,
 		columns: []kind.Column{
-			at("Attacher", "string", ".spec.attacher", attachment["attacher"]),
-			at("PV", "string", ".spec.source.persistentVolumeName", attachment["source"]),
+			named(at("Attacher", "string", ".spec.attacher", attachment["attacher"])),
+			at("PV", "string", ".spec.source.persistentVolumeName", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
 			at("Node", "string", ".spec.nodeName", attachment["nodeName"]),
-			cell("Attached", storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"], truthAt("status", "attached")),
+			truth("Attached", storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"], "status", "attached"),
 			ageColumn(),
 		},
 	}, {
 		group: "storage.k8s.io", kind: "CSIDriver", plural: "csidrivers", cluster: true, versioned: true,
-		versions: v1[storagev1.CSIDriver](nil),
+		versions: v1[storagev1.CSIDriver](nil), returned: true,
 		columns: []kind.Column{
-			cell("AttachRequired", driver["attachRequired"], truthAt("spec", "attachRequired")),
-			cell("PodInfoOnMount", driver["podInfoOnMount"], truthAt("spec", "podInfoOnMount")),
-			cell("StorageCapacity", driver["storageCapacity"], truthAt("spec", "storageCapacity")),
+			truth("AttachRequired", driver["attachRequired"], "spec", "attachRequired"),
+			truth("PodInfoOnMount", driver["podInfoOnMount"], "spec", "podInfoOnMount"),
+			truth("StorageCapacity", driver["storageCapacity"], "spec", "storageCapacity"),
 			cell("TokenRequests", driver["tokenRequests"], func(obj doc.Value) string {
 				var out []string
 				for _, r := range obj.At("spec", "tokenRequests").Items() {
@@ -58,7 +61,7 @@ func storageKinds() []description {
 				}
 				return either(strings.Join(out, ","), "<unset>")
 			}),
-			cell("RequiresRepublish", driver["requiresRepublish"], truthAt("spec", "requiresRepublish")),
+			truth("RequiresRepublish", driver["requiresRepublish"], "spec", "requiresRepublish"),
 			cell("Modes", driver["volumeLifecycleModes"], func(obj doc.Value) string {
 				return either(strings.Join(texts(obj.At("spec", "volumeLifecycleModes")), ","), "<none>")
 			}),
@@ -66,23 +69,46 @@ func storageKinds() []description {
 		},
 	}, {
 		group: "storage.k8s.io", kind: "CSINode", plural: "csinodes", cluster: true, versioned: true,
-		versions: v1[storagev1.CSINode](nil),
-		columns:  []kind.Column{size("Drivers", storagev1.CSINodeSpec{}.SwaggerDoc()["drivers"], []string{"spec", "drivers"}), ageColumn()},
+		versions: v1[storagev1.CSINode](fillCSINode), returned: true,
+		columns: []kind.Column{sizes("Drivers", "Drivers indicates the number of CSI drivers registered on the node", "spec", "drivers"), ageColumn()},
 	}, {
 		group: "storage.k8s.io", kind: "CSIStorageCapacity", plural: "csistoragecapacities", versioned: true,
-		versions: v1[storagev1.CSIStorageCapacity](nil),
-		columns: []kind.Column{
-			at("StorageClassName", "string", ".storageClassName", storagev1.CSIStorageCapacity{}.SwaggerDoc()["storageClassName"]),
-			orNone("Capacity", storagev1.CSIStorageCapacity{}.SwaggerDoc()["capacity"], "<unset>", "capacity"),
-			ageColumn(),
+		versions: v1[storagev1.CSIStorageCapacity](nil), columns: []kind.Column{createdColumn()},
+		check: func(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) (errs field.ErrorList) {
+			name := strings.Clone(d.Root().Get("storageClassName").Text())
+			for _, detail := range subdomain(name, false) {
+				errs = append(errs, field.Invalid(field.NewPath("storageClassName"), name, detail))
+			}
+			return errs
 		},
 	}, {
 		group: "storage.k8s.io", kind: "VolumeAttributesClass", plural: "volumeattributesclasses", short: []string{"vac"}, cluster: true,
-		versioned: true, versions: v1[storagev1.VolumeAttributesClass](nil),
+		versions: v1[storagev1.VolumeAttributesClass](nil), returned: true,
+		check: both(required("", "driverName"), required("must contain at least one key/value pair", "parameters")),
 		columns: []kind.Column{
 			at("DriverName", "string", ".driverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]), ageColumn(),
 		},
 	}}
+}
+
+// notePhase notes since when a volume has been in its phase.
+func notePhase(d *doc.Doc) {
+	d.Set(d.NewString(time.Now().UTC().Format(time.RFC3339)), "status", "lastPhaseTransitionTime")
+}
+
+// updatePhase does so when the phase changes, unless the client says since when.
+func updatePhase(new, old *doc.Doc) {
+	const since = "lastPhaseTransitionTime"
+	now, was := new.Root().Get("status"), old.Root().Get("status")
+	if now.Get("phase").Text() == was.Get("phase").Text() {
+		if !now.Get(since).Exists() {
+			kind.Keep(new, old, "status", since)
+		}
+		return
+	}
+	if !now.Get(since).Exists() || doc.Equal(now.Get(since), was.Get(since)) {
+		notePhase(new)
+	}
 }
 
 // truthAt shows a truth, false if it is not said.

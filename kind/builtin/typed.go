@@ -3,6 +3,8 @@ package builtin
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,8 +25,8 @@ func (b *builtin) decode(v *kind.Version, d *doc.Doc, src []byte) (schema.Found,
 	if err != nil {
 		return 0, err
 	}
-	if gvk := obj.GetObjectKind().GroupVersionKind(); gvk.Kind != "" && gvk.Kind != v.Kind.Name {
-		return 0, fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", gvk.Version, gvk.Kind, v.Name, v.Kind.Name)
+	if err := b.convertible(v, obj); err != nil {
+		return 0, err
 	}
 	if desc.fill != nil {
 		desc.fill(obj)
@@ -41,6 +43,45 @@ func (b *builtin) decode(v *kind.Version, d *doc.Doc, src []byte) (schema.Found,
 	}
 	return 0, nil
 }
+
+// convertible refuses an object that says it is of another kind, as upstream does: by whether there is such a kind. Another version of the
+// kind is convertible, and refused for what it is.
+func (b *builtin) convertible(v *kind.Version, obj runtime.Object) error {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	if gvk.Kind == "" {
+		gvk.Kind = v.Kind.Name
+	}
+	said := gvk.GroupVersion().String()
+	if gvk.Version == "" {
+		said = v.APIVersion()
+	}
+	if gvk.Kind == v.Kind.Name {
+		for own := range b.by {
+			if own.APIVersion() == said {
+				return nil
+			}
+		}
+	}
+	if registered()[said+"/"+gvk.Kind] {
+		version := said[strings.LastIndexByte(said, '/')+1:]
+		return fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", version, gvk.Kind, v.Name, v.Kind.Name)
+	}
+	// Upstream names the line of its source that makes the registry.
+	return fmt.Errorf("no kind %q is registered for version %q in scheme %q", gvk.Kind, said, "pkg/runtime/scheme.go:111")
+}
+
+// registered are the kinds that upstream's server for these kinds knows, as far as they are here, with their lists.
+var registered = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{"v1/Namespace": true, "v1/NamespaceList": true, "v1/Event": true, "v1/EventList": true,
+		"events.k8s.io/v1/Event": true, "events.k8s.io/v1/EventList": true}
+	for _, desc := range descriptions() {
+		for _, v := range desc.versions {
+			name := metav1.GroupVersion{Group: desc.group, Version: v.name}.String() + "/" + desc.kind
+			out[name], out[name+"List"] = true, true
+		}
+	}
+	return out
+})
 
 // strict says which fields are unknown or duplicated.
 func (b *builtin) strict(v *kind.Version, src []byte) []string {

@@ -88,8 +88,16 @@ func checkSelector(name string, spec doc.Value, path *field.Path) field.ErrorLis
 			return field.ErrorList{field.Required(at, "")}
 		}
 		selector = set.AsSelector()
-	case v.Kind() != doc.Object:
-		return field.ErrorList{field.Required(at, "")}
+	case v.Kind() != doc.Object: // which selects nothing
+		var set map[string]string
+		if len(podLabels) > 0 {
+			set = podLabels
+		}
+		errs := field.ErrorList{field.Invalid(path.Child("template", "metadata", "labels"), set, "`selector` does not match template `labels`")}
+		if name == "daemonset" {
+			return errs
+		}
+		return append(errs, field.Required(at, ""))
 	default:
 		s := selectorOf(v)
 		if s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
@@ -113,7 +121,11 @@ func checkTemplate(t doc.Value, path *field.Path, claims map[string]bool, restar
 		return field.ErrorList{field.Required(path, "")}
 	}
 	errs := checkPodSpec(t.Get("spec"), path.Child("spec"), claims)
-	if policy := t.At("spec", "restartPolicy").Text(); policy != "" && !slices.Contains(restart, policy) {
+	switch policy := t.At("spec", "restartPolicy").Text(); {
+	case restart == nil || policy == "" || slices.Contains(restart, policy):
+	case len(restart) > 1 && policy == "Always": // the default
+		errs = append(errs, field.Required(path.Child("spec", "restartPolicy"), fmt.Sprintf("valid values: %q, %q", restart[0], restart[1])))
+	default:
 		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), strings.Clone(policy), restart))
 	}
 	return errs

@@ -1,0 +1,264 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// This file sends the requests.
+
+// request is what both servers are asked.
+type request struct {
+	method, path string
+	accept, kind string // media types of the answer and of the body; "": JSON
+	body         any    // nil: none; bytes and strings as they are
+}
+
+// answer is what a server says.
+type answer struct {
+	code   int
+	header http.Header
+	body   []byte
+}
+
+// patience is how long an answer, or an event, may take.
+const patience = 20 * time.Second
+
+// build is a request to a server.
+func (p *peer) build(ctx context.Context, q *request) (*http.Request, error) {
+	var text []byte
+	switch body := q.body.(type) {
+	case nil:
+	case string:
+		text = []byte(body)
+	case []byte:
+		text = body
+	default:
+		text = []byte(print(body))
+	}
+	r, err := http.NewRequestWithContext(ctx, q.method, p.base+q.path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("User-Agent", "conformance/1")
+	if text != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if q.kind != "" {
+		r.Header.Set("Content-Type", q.kind)
+	}
+	if q.accept != "" {
+		r.Header.Set("Accept", q.accept)
+	}
+	return r, nil
+}
+
+// ask sends a request. That there is no answer is one, too.
+func (p *peer) ask(q *request) *answer {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		a := p.once(ctx, q)
+		cancel()
+		// As long as upstream's cache of the kind is not there yet it says so.
+		if a.code != http.StatusTooManyRequests || !bytes.Contains(a.body, []byte("storage is (re)initializing")) {
+			return a
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (p *peer) once(ctx context.Context, q *request) *answer {
+	r, err := p.build(ctx, q)
+	if err != nil {
+		return &answer{body: []byte(err.Error())}
+	}
+	resp, err := p.Do(r)
+	if err != nil {
+		return &answer{body: []byte(strings.ReplaceAll(err.Error(), p.base, ""))}
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		text = append(text, err.Error()...)
+	}
+	return &answer{resp.StatusCode, resp.Header, text}
+}
+
+// run compares two servers.
+type run struct {
+	t                  *testing.T
+	peers              [2]*peer // upstream, keelson
+	same               *sameness
+	requests           int
+	differ, unintended int // requests whose answers differ, and other than intended
+	intended           map[*exception]int
+}
+
+// ask asks both servers and compares what they say. What is asked is a step of a kind.
+func (r *run) ask(of, step string, q *request) [2]*answer {
+	r.t.Helper()
+	r.requests++
+	var got [2]*answer
+	var wg sync.WaitGroup
+	for side, p := range r.peers {
+		wg.Go(func() { got[side] = p.ask(q) })
+	}
+	wg.Wait()
+	r.compare(of, step, q, got)
+	return got
+}
+
+// compare reports where two answers differ, unless that is intended.
+func (r *run) compare(of, step string, q *request, got [2]*answer) {
+	r.t.Helper()
+	all := r.same.differences(got[0], got[1])
+	if len(all) == 0 {
+		return
+	}
+	r.differ++
+	var open []string
+	for _, d := range all {
+		if e := excuse(of, step, d); e != nil {
+			r.intended[e]++
+			continue
+		}
+		open = append(open, "    "+d.String())
+	}
+	if open != nil {
+		r.unintended++
+		body := ""
+		if q.body != nil {
+			body = " " + print(q.body)
+		}
+		r.t.Errorf("%s %s: %s %s%.300s\n%s", of, step, q.method, q.path, body, strings.Join(open, "\n"))
+	}
+}
+
+// TestBuiltin is the comparison.
+func TestBuiltin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kube-apiserver takes its time to start")
+	}
+	r := &run{t: t, peers: [2]*peer{startUpstream(t), startKeelson(t)}, same: newSameness(), intended: map[*exception]int{}}
+	objects := readObjects(t, "testdata/minimal.yaml")
+	only := os.Getenv("ONLY") // kinds, while working on some
+	r.groups(func(g group) {
+		r.t.Helper()
+		if only == "" {
+			r.ask(g.base(), "discovery", &request{method: "GET", path: g.base()})
+		}
+		for _, res := range g.resources {
+			name := g.Group + "/" + res.Name
+			if g.Group == "" {
+				name = res.Name
+			}
+			body, ok := objects[name]
+			if only != "" && !strings.Contains(" "+only+" ", " "+name+" ") {
+				continue
+			}
+			if !ok {
+				if !strings.Contains(res.Name, "/") && !without[name] {
+					t.Errorf("%s: no object of it in testdata", name)
+				}
+				continue
+			}
+			r.kind(&subject{group: g, APIResource: res, name: name, minimal: body})
+		}
+	})
+	if only == "" {
+		for i := range exceptions {
+			if r.intended[&exceptions[i]] == 0 {
+				t.Errorf("ledger: %s: there is no such difference any more", exceptions[i].why)
+			}
+		}
+	}
+	fmt.Printf("builtin: %d requests, %d answers differ, %d of them other than intended\n", r.requests, r.differ, r.unintended)
+}
+
+// group is a group version that both servers serve.
+type group struct {
+	metav1.GroupVersion
+	resources []metav1.APIResource
+}
+
+func (g group) base() string {
+	if g.Group == "" {
+		return "/api/" + g.Version
+	}
+	return "/apis/" + g.String()
+}
+
+// groups calls f for all group versions that Keelson serves.
+func (r *run) groups(f func(group)) {
+	r.t.Helper()
+	var list metav1.APIGroupList
+	r.read(1, "/apis", &list)
+	all := []metav1.GroupVersion{{Version: "v1"}}
+	for _, g := range list.Groups {
+		for _, v := range g.Versions {
+			all = append(all, metav1.GroupVersion{Group: g.Name, Version: v.Version})
+		}
+	}
+	for _, gv := range all {
+		g := group{GroupVersion: gv}
+		var resources metav1.APIResourceList
+		r.read(1, g.base(), &resources)
+		g.resources = resources.APIResources
+		f(g)
+	}
+}
+
+// read reads what one server says.
+func (r *run) read(side int, path string, v any) {
+	r.t.Helper()
+	a := r.peers[side].ask(&request{method: "GET", path: path})
+	if err := json.Unmarshal(a.body, v); err != nil {
+		r.t.Fatalf("GET %s: %v: %s", path, err, a.body)
+	}
+}
+
+// readObjects reads objects by kind.
+func readObjects(t *testing.T, path string) map[string]map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]map[string]any
+	if err := yaml.UnmarshalStrict(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// newKey is a key that tokens are signed with, as a file.
+func newKey(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+}

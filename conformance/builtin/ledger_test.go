@@ -1,0 +1,68 @@
+package builtin
+
+import "regexp"
+
+// This file is the ledger of differences that are intended; docs/compat.md has them in words.
+
+// exception is a difference that is intended. What is not given is any.
+type exception struct {
+	why                 string
+	kind, step, place   string // regular expressions for all of the text
+	theirs, ours        string // what is said there
+	kinds, steps, spots *regexp.Regexp
+	theirText, ourText  *regexp.Regexp
+}
+
+// dataOnly are kinds of which Keelson checks less than Kubernetes does.
+const dataOnly = `persistentvolumes|storage\.k8s\.io/volumeattachments|certificates\.k8s\.io/podcertificaterequests|resource\.k8s\.io/(devicetaintrules|resourceslices)|` +
+	`flowcontrol\.apiserver\.k8s\.io/.*`
+
+var exceptions = []exception{
+	{why: "kinds and subresources that are not served", step: "discovery", place: `body\.resources`},
+	{why: "definitions of v1beta1 are served", kind: `/apis/apiextensions\.k8s\.io/v1beta1`},
+	{why: "definitions are not stored as v1beta1", kind: `/apis/apiextensions\.k8s\.io/v1`, place: `body\.resources\[0\]\.storageVersionHash`},
+	{why: "an API resource list says its version", kind: "/api/v1", step: "discovery", place: `body\.apiVersion`, theirs: "", ours: `"v1"`},
+	{why: "an object in an error, in the order of Go's fields", step: "merge strict", place: `body\.(message|details\.causes\[0\]\.message)`},
+	{why: "internal names of a Go type in an error", kind: "batch/jobs", step: "put without version", place: `body\.(message|details\.causes.*)`},
+	{why: "validation of kinds that are data", kind: dataOnly, step: "empty"},
+	{why: "services get addresses", kind: "services", place: `.*\.(clusterIPs?|ipFamilies|ipFamilyPolicy)|body\.rows\[0\]\.cells\[2\]`},
+	{why: "flow control decides nothing, which a warning says", kind: `flowcontrol\.apiserver\.k8s\.io/.*`, place: `header\.Warning`},
+	{why: "a part of an object has a table, too", step: "(ephemeralcontainers|resize|approval|status) get as table",
+		kind: `pods|certificates\.k8s\.io/certificatesigningrequests|resource\.k8s\.io/(devicetaintrules|resourceclaims)`},
+	{why: "a warning that a kind is deprecated, of a request that no verb is for", kind: "endpoints", step: "patch of no type|post to a name", place: `header\.Warning`},
+	{why: "the count of a daemon set's templates in its metadata alone", kind: "apps/daemonsets", place: `body.*\.metadata\.annotations(\.deprecated\..*)?`, theirs: ""},
+	{why: "managed fields of a request's spec, which cannot be changed", kind: `certificates\.k8s\.io/certificatesigningrequests`, place: `body.*managedFields.*`},
+	{why: "an empty list of drivers belongs to nobody", kind: `storage\.k8s\.io/csinodes`, step: "apply"},
+	{why: "an empty list of drivers belongs to nobody", kind: `storage\.k8s\.io/csinodes`, place: `body.*(managedFields.*|resourceVersion)`},
+	{why: "a pod that goes at once is not marked before", kind: "pods", step: "watch"},
+	{why: "a cell without a column", kind: `networking\.k8s\.io/ipaddresses`, place: `body\.rows\[0\]\.cells`},
+	{why: "labels in a write of a Deployment's status", kind: "apps/deployments", step: "status .*", place: `body\.metadata\.(managedFields.*|resourceVersion)`},
+	{why: "labels in a write of a Deployment's status", kind: "apps/deployments", step: "watch"},
+}
+
+func init() {
+	whole := func(text string) *regexp.Regexp { return regexp.MustCompile("^(?s:" + text + ")$") }
+	for i := range exceptions {
+		e := &exceptions[i]
+		for _, part := range []struct {
+			text string
+			to   **regexp.Regexp
+		}{{e.kind, &e.kinds}, {e.step, &e.steps}, {e.place, &e.spots}, {e.theirs, &e.theirText}, {e.ours, &e.ourText}} {
+			if part.text != "" {
+				*part.to = whole(part.text)
+			}
+		}
+	}
+}
+
+// excuse finds the exception that covers a difference, nil if it is none.
+func excuse(of, step string, d difference) *exception {
+	fits := func(re *regexp.Regexp, text string) bool { return re == nil || re.MatchString(text) }
+	for i := range exceptions {
+		e := &exceptions[i]
+		if fits(e.kinds, of) && fits(e.steps, step) && fits(e.spots, d.place) && fits(e.theirText, d.theirs) && fits(e.ourText, d.ours) {
+			return e
+		}
+	}
+	return nil
+}

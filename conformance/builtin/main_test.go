@@ -1,0 +1,169 @@
+// Package builtin sends the same requests about built-in kinds to Keelson and to kube-apiserver, and compares the answers.
+//
+// The requests are made of a matrix: for each kind that Keelson serves the steps of steps_test.go, with the objects of testdata. An
+// answer is compared in its status code, in the headers that clients see, and in its body, as JSON, after [sameness] took out what
+// differs from server to server; what a watch of the kind brought meanwhile is compared, too. Differences that are intended stand in
+// ledger_test.go with their reason: each must be there, and no other.
+//
+// kube-apiserver is compiled into the test, which takes minutes.
+package builtin
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/keelson-io/keelson/server"
+)
+
+// This file starts both servers: Keelson in the test's process, kube-apiserver in a child process, which is this test's binary again.
+
+// childDir, in the environment, makes a process the child and names its folder.
+const childDir = "KEELSON_CONFORMANCE_CHILD"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		if err := child(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// The range of the services' addresses, and what servers say of themselves.
+const (
+	serviceRange = "10.0.0.0/24"
+	advertised   = "192.0.2.1"
+)
+
+// withoutPlugins are the admission plugins that Keelson does not have.
+const withoutPlugins = "ServiceAccount,LimitRanger,ResourceQuota,TaintNodesByCondition,PodSecurity,Priority,DefaultTolerationSeconds,DefaultStorageClass," +
+	"StorageObjectInUseProtection,PersistentVolumeClaimResize,RuntimeClass,CertificateApproval,CertificateSigning,CertificateSubjectRestriction," +
+	"ClusterTrustBundleAttest,DefaultIngressClass,PodTopologyLabels,NodeDeclaredFeatureValidator"
+
+// token is what the administrator shows, and tokens the file that says so.
+const (
+	token  = "conformance"
+	tokens = token + `,admin,1,"system:masters"` + "\n"
+)
+
+// peer is one of the two servers.
+type peer struct {
+	name string
+	base string // https://host:port
+	*http.Client
+}
+
+// newPeer is a server whose certificate nobody looks at: it is on this machine.
+func newPeer(name, address string) *peer {
+	return &peer{name: name, base: "https://" + address, Client: &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true, MaxIdleConnsPerHost: 4,
+	}}}
+}
+
+// startUpstream starts the child and waits until it serves.
+func startUpstream(t *testing.T) *peer {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string][]byte{"tokens.csv": []byte(tokens), "sa.key": newKey(t)} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childDir+"="+dir)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+		log.Close()
+	})
+	fail := func(why string) {
+		b, _ := os.ReadFile(log.Name())
+		t.Fatalf("upstream %s:\n%s", why, b[max(0, len(b)-3000):])
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		select {
+		case err := <-ended:
+			ended <- err
+			fail(fmt.Sprintf("ended: %v", err))
+		default:
+		}
+		if time.Now().After(deadline) {
+			fail("is not ready")
+		}
+		address, err := os.ReadFile(filepath.Join(dir, "address"))
+		if err != nil {
+			continue
+		}
+		p := newPeer("upstream", string(address))
+		if p.ask(&request{method: "GET", path: "/readyz"}).code == http.StatusOK &&
+			p.ask(&request{method: "GET", path: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"}).code == http.StatusOK {
+			return p
+		}
+	}
+}
+
+// startKeelson starts Keelson, with those controllers that kube-apiserver has in it.
+func startKeelson(t *testing.T) *peer {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tokens.csv")
+	if err := os.WriteFile(file, []byte(tokens), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s, err := server.New(ctx, server.Config{
+		DataDir: dir, SecurePort: -1, TokenAuthFile: file, Controllers: []string{"kubernetes-service"}, AdvertiseAddress: advertised,
+		ServiceClusterIPRange: serviceRange, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), StopTimeout: time.Second,
+	})
+	if err != nil {
+		stop()
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("keelson: %v", err)
+		}
+	})
+	return newPeer("keelson", s.Addr())
+}
+
+// freePorts asks the system for n loopback ports that nobody listens on.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
