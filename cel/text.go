@@ -7,7 +7,8 @@ import "strings"
 // text and says what it costs. So it runs in a frame as well as in a diagram, and
 // what one makes of a text is what the next one looks at. They know only what they
 // are certain of: everything else, errors first of all, is left to the library's
-// function.
+// function. What makes such a function is not inlined, since the compiler inlines
+// nothing into a function literal that it has moved.
 
 type (
 	// textTest is a test of a text of so many code points; bad if it does not know.
