@@ -19,6 +19,8 @@ const (
 	paidSteps = 512
 	// stepsPerItem is how many steps the account of an evaluation takes for one item copied.
 	stepsPerItem = 16
+	// stepsPerMatch is how many steps it takes for one match of many.
+	stepsPerMatch = 256
 	// maxDynamicPattern is the longest pattern, in bytes, that is made at run time.
 	maxDynamicPattern = 1 << 14
 	// maxUsual is the longest text, in bytes, that is read for a unit without an account.
@@ -171,7 +173,7 @@ func (p *pattern) findEach(fr *frame, s string, n int, price uint64) (found []st
 	for at := 0; at <= len(s) && (n < 0 || len(found) < n); {
 		rest := strings.NewReader(s[at:])
 		loc := p.re().FindReaderIndex(rest)
-		owed += 4*product(uint64(p.size), uint64(len(s)-at-rest.Len())) + stepsPerItem // a reader is slow
+		owed += 4*product(uint64(p.size), uint64(len(s)-at-rest.Len())) + stepsPerMatch // a reader is slow
 		if settled := min(owed, paid); owed-settled > surelyQuick {
 			if !fr.mayTake(owed-settled, 0) {
 				return nil, false
