@@ -113,3 +113,24 @@ func BenchmarkApply(b *testing.B) {
 		h.do(b, 200, "PATCH", path, fmt.Sprintf("apiVersion: demo.io/v1\nkind: Widget\nspec: {color: c%d}", i), "Content-Type", ssa)
 	}
 }
+
+// BenchmarkPatchMetadata patches an annotation: the rest of the object is left alone.
+func BenchmarkPatchMetadata(b *testing.B) {
+	h := newBench(b, 1)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		h.do(b, 200, "PATCH", widgets+"/w0", fmt.Sprintf(`{"metadata":{"annotations":{"n":"%d"}}}`, i), "Content-Type", merge)
+	}
+}
+
+// BenchmarkApplyAgain applies what is there already, as somebody else each time.
+func BenchmarkApplyAgain(b *testing.B) {
+	h := newBench(b, 1)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		path := fmt.Sprintf("%s/w0?force=true&fieldManager=m%d", widgets, i%4)
+		h.do(b, 200, "PATCH", path, benchWidget("w0"), "Content-Type", ssa)
+	}
+}
