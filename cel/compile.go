@@ -22,9 +22,10 @@ type code struct {
 	// resolve evaluates the node as a branch of ?: or as an index, where the
 	// root of a path is free; nil: as eval.
 	resolve evalFn
-	made    *origin // what the node is computed of, if that is a text
-	cased   *casing // the node, if it is lowerAscii() or upperAscii() of a text
-	counted countFn // size() of the value, cheaper than making it; nil if there is no such way
+	made    *origin   // what the node is computed of, if that is a text
+	cased   *casing   // the node, if it is lowerAscii() or upperAscii() of a text
+	counts  *filtered // size() of the value as a loop of a diagram; nil if it is none
+	counted countFn   // size() of the value, cheaper than making it; nil if there is no such way
 	// none says yes of a text (that made names) for which the node is an optional without a
 	// value, bad of others. nil: there is no such way.
 	none  textTest
@@ -42,9 +43,12 @@ type code struct {
 	param  *Type      // the type in the schema, if there is one
 	attr   *attribute // the node, if it is one that may be unknown
 
-	asks  asking  // the node as questions of a diagram; nil if it is none
-	sum   summing // the same of a sum
-	sized *spot   // what the node is the size of
+	asks   asking    // the node as questions of a diagram; nil if it is none
+	sum    summing   // the same of a sum of constants
+	adds   adding    // the same of a sum of anything
+	tally  *filtered // the number of items that the node is
+	sized  *spot     // what the node is the size of
+	beside *spot     // where the node is found, if it stands beside the key of a loop
 
 	patterns int // sizes of the constant patterns, where the node is a whole expression
 }
@@ -106,6 +110,7 @@ func valueOfTest(t testFn) evalFn {
 type variable struct {
 	name  string
 	slot  int
+	view  uint8   // what a diagram sees of it; 0: nothing
 	keyOf *direct // the map whose keys it runs over; nil: another value
 	init  evalFn
 	param *Type
@@ -120,6 +125,7 @@ type compiler struct {
 	self  *Type
 	scope *variable
 	slots int
+	views int           // of the loops around
 	opt   bool          // oldSelf is optional
 	lang  *langCompiler // nil: a rule over self
 	paths *paths
@@ -404,7 +410,7 @@ func (c *compiler) indexing(e ast.Expr, optional bool) *code {
 	}
 	out := c.extend(operand, s, false)
 	if s.index != nil && !optional && c.lang == nil {
-		out.str = c.textOfMap(operand, key)
+		out.str, out.beside = c.textOfMap(operand, key), c.besideKey(operand, key)
 	}
 	return out
 }

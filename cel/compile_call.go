@@ -291,15 +291,16 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 	x, y := a.eval, b.eval
 	var num numFn
 	var sum summing
+	var adds adding
 	if plus && a.static == KindInt && b.static == KindInt {
-		num, sum = numSum(numberOf(a), numberOf(b)), sumBoth(a, b)
+		num, sum, adds = numSum(numberOf(a), numberOf(b)), sumBoth(a, b), c.addBoth(a, b)
 	}
 	var str, inFrame textFn
 	var made *origin
 	if plus && price != nil {
 		str, inFrame, made = joined(a, b), passing(a, b), aroundText(a, b)
 	}
-	return &code{num: num, sum: sum, str: str, passing: inFrame, made: made, eval: func(fr *frame) Value {
+	return &code{num: num, sum: sum, adds: adds, str: str, passing: inFrame, made: made, eval: func(fr *frame) Value {
 		l, r := x(fr), y(fr)
 		if plus && l.kind == KindInt && r.kind == KindInt {
 			fr.cost++

@@ -60,8 +60,8 @@ func (c *compiler) declare(name string, init evalFn, param *Type) int {
 
 func (c *compiler) comprehension(e ast.Expr) *code {
 	comp := e.AsComprehension()
-	outer := c.scope
-	defer func() { c.scope = outer }()
+	outer, views := c.scope, c.views
+	defer func() { c.scope, c.views = outer, views }()
 
 	over := c.node(comp.IterRange())
 	init := c.node(comp.AccuInit())
@@ -96,14 +96,20 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	if f.keyed {
 		c.scope.keyOf = &f.list
 	}
+	if f.listed || f.keyed {
+		c.see(c.scope)
+	}
 
 	kind, parts := recognise(comp)
+	var predicate *code
 	switch kind {
 	case shapeAll, shapeExists, shapeExistsOne:
-		f.predicate = c.node(parts[0]).asTest()
+		predicate = c.node(parts[0])
+		f.predicate = predicate.asTest()
 	case shapeMap:
 		if parts[0] != nil {
-			f.predicate = c.node(parts[0]).asTest()
+			predicate = c.node(parts[0])
+			f.predicate = predicate.asTest()
 		}
 		transform := c.node(parts[1])
 		f.same = transform.path != nil && int(transform.path.slot) == f.iter && len(transform.path.steps) == 0
@@ -143,13 +149,13 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	}
 	switch kind {
 	case shapeAll:
-		return testCode(f.all)
+		return testCode(f.all).asking(c.askQuantified(f, over, predicate, no, 2))
 	case shapeExists:
-		return testCode(f.exists)
+		return testCode(f.exists).asking(c.askQuantified(f, over, predicate, yes, 3))
 	case shapeExistsOne:
-		return testCode(f.existsOne)
+		return testCode(f.existsOne).asking(c.askOne(f, over, predicate))
 	case shapeMap:
-		return &code{eval: f.mapped, counted: f.counted, collects: f}
+		return &code{eval: f.mapped, counted: f.counted, counts: c.countOf(f, over, predicate), collects: f}
 	}
 	return &code{eval: f.general}
 }

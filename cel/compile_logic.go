@@ -142,6 +142,9 @@ func (c *compiler) conditional(e ast.Expr) *code {
 		}
 	}
 	out.asks, out.sum = c.askChoice(first, a, b), c.sumChoice(first, a, b)
+	if a.static == KindInt && b.static == KindInt {
+		out.adds = c.addChoice(first, a, b)
+	}
 	if a.param == b.param {
 		out.param = a.param
 	}

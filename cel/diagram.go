@@ -21,16 +21,21 @@ type diagram = *question
 type asked uint8
 
 const (
-	askNothing asked = iota // an end: the answer is known
-	askPresent              // is the member there?
-	askTrue                 // is the member true?
-	askText                 // is the member this text?
-	askOf                   // what does a test of texts say of the member?
-	askSame                 // is the member the same text as one of oldSelf?
-	askBoth                 // what does a test of two texts say of the member and another one?
-	askAround               // what does a test of texts say of the member with constants around it?
-	askNumber               // how does the integer compare with this one?
-	askSize                 // how does the number of items or bytes compare with this integer?
+	askNothing  asked = iota // an end: the answer is known
+	askPresent               // is the member there?
+	askTrue                  // is the member true?
+	askText                  // is the member this text?
+	askOf                    // what does a test of texts say of the member?
+	askSame                  // is the member the same text as one of oldSelf?
+	askBoth                  // what does a test of two texts say of the member and another one?
+	askAround                // what does a test of texts say of the member with constants around it?
+	askNumber                // how does the integer compare with this one?
+	askSize                  // how does the number of items or bytes compare with this integer?
+	askAlike                 // is the member the same as another one of its type?
+	askScan                  // what is the loop over the member?
+	askAdd                   // nothing: the integer, or the number of items or bytes, is added to the sum
+	askAddConst              // nothing: the constant is added to the sum
+	askSum                   // how does the sum compare with this integer? It is 0 from then on
 )
 
 // question is a step of a diagram.
@@ -38,15 +43,16 @@ type question struct {
 	asked  asked
 	answer tri      // of an end
 	want   doc.Kind // of the member
-	of     uint8    // slotSelf or slotOldSelf
+	of     uint8    // slotSelf, slotOldSelf, or the view of the variable of a loop
 	rel    relation
 	slot   uint16       // of the member, or itself
 	and    uint16       // askSame: the slot of the member of oldSelf, or itself
+	minus  bool         // what is added is taken away
 	units  [2]uint16    // what no and yes cost
 	next   [2]*question // after no and yes
-	via    *[]uint16    // the slots of the objects that lead to the one that has the member
+	via    *[]uint16    // the slots of the objects, and indexes of the lists, that lead to what has the member
 	konst  *Value       // what the member is compared with
-	leaf   *leaf        // askOf, askAround, askBoth: the test
+	leaf   *leaf        // askOf, askAround, askBoth, askAlike, askScan: the test
 }
 
 // leaf is a test of one text, or of two and where the second is.
@@ -54,14 +60,18 @@ type leaf struct {
 	one    textTest
 	around around
 	two    pairTest
+	typ    *Type // askAlike: of both
+	scan   *scan
 
 	of   uint8
 	slot uint16
 	via  []uint16
 }
 
-// itself is the slot of a variable that is no object.
-const itself = 1<<16 - 1
+const (
+	itself   = 1<<16 - 1 // the slot of a variable
+	listItem = 1 << 15   // added to an index of a list, in place of a slot
+)
 
 // ends are the ends of diagrams by their answer. One that is bad at once stands for a
 // test that has no diagram.
@@ -92,7 +102,7 @@ func (q *question) run(a *Activation) (answer tri, units uint64) {
 	for q.asked != askNothing {
 		seen := &a.Self
 		if q.of != slotSelf {
-			if seen = &a.OldSelf; !a.HasOldSelf {
+			if seen = a.seen(q.of); seen == nil {
 				return bad, 0
 			}
 		}
@@ -154,6 +164,16 @@ func (q *question) run(a *Activation) (answer tri, units uint64) {
 			}
 			units += tenth(uint64(min(n.Len(), m.Len())))
 			answer = truth(n.Len() == m.Len() && seen.Doc.Str(n) == other.Doc.Str(m))
+		case askAlike:
+			m, other, ok := q.leaf.other(a)
+			if !ok {
+				return bad, 0
+			}
+			var more uint64
+			if answer, more = q.leaf.alike(seen.Doc, n, other, m); answer == bad {
+				return bad, 0
+			}
+			units += more
 		case askBoth:
 			var more uint64
 			if answer, more = q.leaf.both(seen.Doc, n, a); answer == bad {
@@ -170,9 +190,11 @@ func (q *question) run(a *Activation) (answer tri, units uint64) {
 			}
 			units += more
 		default:
-			if answer = q.compare(n); answer == bad {
+			var more uint64
+			if answer, more = q.rest(a, seen.Doc, n, units); answer == bad {
 				return bad, 0
 			}
+			units += more
 		}
 		if answer == yes { // a branch is predicted; an index would have to wait for the answer
 			units, q = units+uint64(q.units[yes]), q.next[yes]
@@ -183,49 +205,127 @@ func (q *question) run(a *Activation) (answer tri, units uint64) {
 	return q.answer, units
 }
 
-// compare compares a number or a size.
-func (q *question) compare(n doc.Node) tri {
+// seen is what is seen of a view; nil if there is nothing.
+func (a *Activation) seen(view uint8) *doc.Value {
 	switch {
-	case q.asked == askNumber && n.Kind() == doc.Int:
-		return truth(q.rel.of(n.Int(), q.konst.Int()))
-	case q.asked == askSize && n.Kind() == q.want && n.ShapeIndex() == 0 && (n.Kind() != doc.String || n.ASCII()):
-		return truth(q.rel.of(int64(n.Len()), q.konst.Int()))
+	case view >= firstLocal:
+		return &a.items[(view-firstLocal)%maxItems]
+	case view == slotSelf:
+		return &a.Self
+	case a.HasOldSelf:
+		return &a.OldSelf
 	}
-	return bad
+	return nil
 }
 
-// enter is a member of an object that is found by the slots of the objects that hold
-// it; false if one of them is not there.
+// rest asks the questions that are asked less often, of the member n; cost is what was
+// spent before.
+func (q *question) rest(a *Activation, d *doc.Doc, n doc.Node, cost uint64) (tri, uint64) {
+	switch q.asked {
+	case askNumber:
+		if n.Kind() == doc.Int {
+			return truth(q.rel.of(n.Int(), int64(q.konst.bits))), 0
+		}
+	case askSize:
+		if size, ok := q.size(n); ok {
+			return truth(q.rel.of(size, int64(q.konst.bits))), 0
+		}
+	case askScan:
+		return a.scan(q, d, n, cost)
+	case askAdd:
+		if size, ok := q.size(n); ok {
+			return a.add(q, size), 0
+		}
+	case askAddConst:
+		return a.add(q, int64(q.konst.bits)), 0
+	case askSum:
+		answer := truth(q.rel.of(a.sum, int64(q.konst.bits)))
+		a.sum = 0
+		return answer, 0
+	}
+	return bad, 0
+}
+
+// size is a number, or how many items or bytes there are; false if n is not what is wanted.
+func (q *question) size(n doc.Node) (int64, bool) {
+	switch {
+	case n.Kind() != q.want || n.ShapeIndex() != 0 || n.Kind() == doc.String && !n.ASCII():
+		return 0, false
+	case n.Kind() == doc.Int:
+		return n.Int(), true
+	}
+	return int64(n.Len()), true
+}
+
+// enter is a member that is found by the slots and indexes that lead to what has it;
+// false if there is none.
 func enter(in *doc.Value, via []uint16, slot uint16) (n doc.Node, ok bool) {
 	n = in.Node
-	for _, at := range via {
-		if n.ShapeIndex() == 0 {
+	for i := 0; ; i++ {
+		at := slot
+		if i < len(via) {
+			at = via[i]
+		}
+		switch {
+		case at&listItem == 0 && n.ShapeIndex() != 0:
+			n = in.Doc.Slot(n, int(at))
+		case at&listItem != 0 && n.Kind() == doc.Array && int(at&^listItem) < n.Len():
+			n = in.Doc.Item(n, int(at&^listItem))
+		default:
 			return n, false
 		}
-		n = in.Doc.Slot(n, int(at))
+		if i == len(via) {
+			return n, true
+		}
 	}
-	if n.ShapeIndex() == 0 {
-		return n, false
+}
+
+// other is the member that one is compared with; false if there is none.
+func (l *leaf) other(a *Activation) (doc.Node, *doc.Doc, bool) {
+	in := a.seen(l.of)
+	switch {
+	case in == nil:
+		return doc.Node{}, nil, false
+	case l.slot == itself:
+		return in.Node, in.Doc, true
 	}
-	return in.Doc.Slot(n, int(slot)), true
+	n, ok := enter(in, l.via, l.slot)
+	return n, in.Doc, ok
+}
+
+// alike compares two members of one type.
+func (l *leaf) alike(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node) (tri, uint64) {
+	kind := jsonKind[l.typ.Kind]
+	switch {
+	case n.Kind() != kind || m.Kind() != kind:
+	case kind == doc.Int:
+		return truth(n.Int() == m.Int()), 1
+	case kind == doc.Bool:
+		return truth(n.Bool() == m.Bool()), 1
+	case kind == doc.String:
+		return sameText(a, n, b, m)
+	default:
+		same, size := sides{a, b}.sized(n, m, l.typ)
+		return same, tenth(uint64(size))
+	}
+	return bad, 0
 }
 
 // both says what the test of two texts does of a member and the other one.
 func (l *leaf) both(d *doc.Doc, n doc.Node, a *Activation) (tri, uint64) {
-	other := &a.Self
-	if l.of != slotSelf {
-		if other = &a.OldSelf; !a.HasOldSelf {
-			return bad, 0
-		}
-	}
-	m, ok := other.Node, true
-	if l.slot != itself {
-		m, ok = enter(other, l.via, l.slot)
-	}
+	m, other, ok := l.other(a)
 	if !ok || n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
 		return bad, 0
 	}
-	return l.two(d.Str(n), uint64(n.Len()), other.Doc.Str(m), uint64(m.Len()))
+	return l.two(d.Str(n), uint64(n.Len()), other.Str(m), uint64(m.Len()))
+}
+
+// sameText compares two texts.
+func sameText(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node) (tri, uint64) {
+	if n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
+		return bad, 0
+	}
+	return truth(n.Len() == m.Len() && a.Str(n) == b.Str(m)), tenth(uint64(min(n.Len(), m.Len())))
 }
 
 // put says what the test does of an ASCII text with constants around it.

@@ -39,6 +39,7 @@ const maxQuestions = 64
 type layout struct {
 	questions []question
 	next      [][2]int16 // after no and yes: a question, or an end
+	summing   bool       // a sum is being laid out
 	failed    bool       // there is no diagram
 }
 
@@ -47,10 +48,19 @@ func lay(ask asking) diagram {
 	if ask == nil {
 		return &ends[bad]
 	}
+	first, units := layOut(ask)
+	if units != 0 {
+		return &ends[bad]
+	}
+	return first
+}
+
+// layOut is the diagram of a test, and what getting to its first question costs.
+func layOut(ask asking) (diagram, uint32) {
 	var l layout
 	first := ask(&l, target{at: endYes}, target{at: endNo})
-	if l.failed || first.units != 0 || first.at < 0 || int(first.at) != len(l.questions)-1 {
-		return &ends[bad]
+	if l.failed || first.at < 0 || int(first.at) != len(l.questions)-1 {
+		return &ends[bad], 0
 	}
 	out := append(make([]question, 0, len(l.questions)), l.questions...)
 	for i, next := range l.next {
@@ -65,7 +75,7 @@ func lay(ask asking) diagram {
 			}
 		}
 	}
-	return &out[first.at]
+	return &out[first.at], first.units
 }
 
 // ask writes a question down.
@@ -85,8 +95,8 @@ func (l *layout) ask(q question, units int, yes, no target) target {
 
 // spot is where a diagram finds what a path leads to.
 type spot struct {
-	of    uint8    // slotSelf or slotOldSelf
-	slots []uint16 // one for each step, none if it is the variable itself
+	of    uint8    // slotSelf, slotOldSelf, or the view of a variable
+	slots []uint16 // or indexes, one for each step
 	typ   *Type    // of what is found
 	units int      // the price of the path
 
@@ -95,19 +105,37 @@ type spot struct {
 
 // spotOf is what a path leads to; false if a diagram does not find it.
 func (c *compiler) spotOf(n *code) (spot, bool) {
+	if n.beside != nil {
+		return *n.beside, true
+	}
 	p := n.path
-	if c.lang != nil || p == nil || p.slot < 0 || p.slot > slotOldSelf || p.init != nil || p.root == discount || c.opt && p.slot == slotOldSelf {
+	if c.lang != nil || p == nil || p.slot < 0 || p.init != nil || p.root == discount || c.opt && p.slot == slotOldSelf {
 		return spot{}, false
 	}
 	m := spot{of: uint8(p.slot), typ: c.self, units: int(p.root) + len(p.steps)*costSelect}
-	for i := range p.steps {
-		s := &p.steps[i]
-		if s.field == nil || s.optional || s.field.Slot < 0 || s.field.Slot >= itself || s.typ != m.typ {
+	if p.slot > slotOldSelf {
+		v := c.local(int(p.slot))
+		if v == nil || v.view == 0 {
 			return spot{}, false
 		}
-		m.slots, m.typ = append(m.slots, uint16(s.field.Slot)), s.field.Type
+		if m.of, m.typ = v.view, v.param; v.keyOf != nil {
+			m.typ = keyType
+		}
 	}
-	return m, m.typ != nil && (len(m.slots) > 0) == (c.self.Kind == Object)
+	for i := range p.steps {
+		s := &p.steps[i]
+		switch {
+		case s.optional || m.typ == nil || s.typ != m.typ:
+			return spot{}, false
+		case s.item && s.key.Int() < itself&^listItem:
+			m.slots, m.typ = append(m.slots, listItem|uint16(s.key.Int())), m.typ.Elem
+		case s.field != nil && s.field.Slot >= 0 && s.field.Slot < listItem:
+			m.slots, m.typ = append(m.slots, uint16(s.field.Slot)), s.field.Type
+		default:
+			return spot{}, false
+		}
+	}
+	return m, m.typ != nil
 }
 
 // slot is the last slot, and the ones before it lead there.
@@ -122,7 +150,7 @@ func (m spot) slot() (slot uint16, via []uint16) {
 // ask writes down a question about the member.
 func (m spot) ask(q question, units int) asking {
 	var via []uint16
-	if q.slot, via = m.slot(); len(via) > 0 {
+	if q.slot, via = m.slot(); len(via) > 0 || q.slot != itself && q.slot&listItem != 0 {
 		q.via = &via
 	}
 	q.of = m.of
@@ -303,30 +331,68 @@ func (c *code) number() textNumber {
 	return c.made.number
 }
 
-// askSame is == or != of two nodes that are no constants: texts, or tests of which the
-// second is has().
+// askSame is == or != of two nodes that are no constants.
 func (c *compiler) askSame(a, b *code, negated bool) asking {
-	x, y := a.asks, b.asks
-	if x != nil && y != nil && b.path != nil {
-		return opposed(func(l *layout, yes, no target) target {
-			yes, no = yes.plus(1), no.plus(1)
-			return x(l, y(l, yes, no), y(l, no, yes))
-		}, negated)
+	same := c.askTests(a, b)
+	switch {
+	case same != nil:
+	case a.static == KindString && b.static == KindString:
+		if same = c.askAlike(a, b); same == nil {
+			same = c.askBoth(a, b, equalPair)
+		}
+	default:
+		if same = c.askAlike(a, b); same == nil {
+			same = c.askSums(a, b, relEqual)
+		}
 	}
-	if a.static != KindString || b.static != KindString {
+	return opposed(same, negated)
+}
+
+// askTests is == of two tests. What follows the first depends on its answer, so that
+// the second is laid out twice: it must be a single question.
+func (c *compiler) askTests(a, b *code) asking {
+	if b.path == nil {
+		a, b = b, a
+	}
+	x, y := c.asks(a, false), c.asks(b, false)
+	if x == nil || y == nil || b.path == nil {
 		return nil
 	}
+	return func(l *layout, yes, no target) target {
+		yes, no = yes.plus(1), no.plus(1)
+		return x(l, y(l, yes, no), y(l, no, yes))
+	}
+}
+
+// askAlike is == of two members of one type.
+func (c *compiler) askAlike(a, b *code) asking {
 	m, ok := c.spotOf(a)
 	n, also := c.spotOf(b)
-	if m.of > n.of {
-		m, n = n, m
+	if !ok || !also || a.path != nil && a.path.test || b.path != nil && b.path.test {
+		return nil
 	}
-	if !ok || !also || m.of == n.of || len(m.slots) > 1 || len(n.slots) > 1 || a.path.test || b.path.test || m.typ.Kind != String || n.typ.Kind != String {
-		return opposed(c.askBoth(a, b, equalPair), negated)
+	switch m.typ.Kind {
+	case String, Int, Bool:
+		ok = m.typ.Kind == n.typ.Kind
+	case List, Map, Object:
+		ok = m.typ == n.typ
+	default:
+		ok = false
 	}
-	q := question{asked: askSame}
-	q.and, _ = n.slot()
-	return opposed(m.ask(q, n.units), negated)
+	if !ok {
+		return nil
+	}
+	if m.typ.Kind == String && m.of+n.of == slotOldSelf && len(m.slots) <= 1 && len(n.slots) <= 1 && c.self.Kind != List {
+		if m.of != slotSelf {
+			m, n = n, m
+		}
+		q := question{asked: askSame}
+		q.and, _ = n.slot()
+		return m.ask(q, n.units)
+	}
+	f := leaf{typ: m.typ, of: n.of}
+	f.slot, f.via = n.slot()
+	return m.ask(question{asked: askAlike, leaf: &f}, n.units)
 }
 
 // askOrder is a comparison of a number with a constant.
@@ -339,10 +405,16 @@ func (c *compiler) askOrder(a, k *code, rel relation) asking {
 			return c.askOf(a.made.source, made.relatedTo(k.konst.Int(), rel))
 		}
 	}
-	if k.konst == nil || k.konst.kind != KindInt {
+	if k.konst == nil {
+		return c.askSums(a, k, rel)
+	}
+	if k.konst.kind != KindInt || c.lang != nil {
 		return nil
 	}
-	if sum := a.sum; sum != nil && c.lang == nil {
+	if a.tally != nil {
+		return a.tally.compare(rel, k.konst, 1)
+	}
+	if sum := a.sum; sum != nil {
 		return func(l *layout, yes, no target) target {
 			return sum(l, func(i int64) target {
 				if rel.of(i, k.konst.Int()) {
@@ -358,7 +430,7 @@ func (c *compiler) askOrder(a, k *code, rel relation) asking {
 	if m, ok := c.spotOf(a); ok && !a.path.test && m.typ.Kind == Int {
 		return m.ask(question{asked: askNumber, rel: rel, konst: k.konst}, 1)
 	}
-	return nil
+	return c.askSums(a, k, rel)
 }
 
 // sizedSpot is the spot that a node is the size() of, nil if it is not.

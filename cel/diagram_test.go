@@ -100,14 +100,17 @@ func TestTextDiagrams(t *testing.T) {
 // holdsAlike compares a test with its program; it returns 1 if the diagram answered.
 func holdsAlike(t *testing.T, p *Program, tests *Tests, a *Activation) int {
 	t.Helper()
-	for _, limit := range []uint64{1, 4, math.MaxUint64} {
+	_, most, _ := p.Eval(context.Background(), a, math.MaxUint64)
+	for _, limit := range []uint64{1, 4, most / 2, most - 1, most, math.MaxUint64} {
 		v, want, err := p.Eval(context.Background(), a, limit)
 		cost, holds := tests.Hold(context.Background(), a, limit, math.MaxUint64)
 		if holds != (err == nil && v.Bool()) || cost != want {
 			t.Errorf("%s of %s, limit %d: got %t for %d, want %v, %v for %d", p.Source(), a.Self.AppendJSON(nil), limit, holds, cost, v, err, want)
 		}
 	}
-	if answer, _ := p.diagram.run(a); answer == bad {
+	of := *a
+	of.fr.limit, of.fr.ticks, of.fr.ctx = math.MaxUint64, checkFrequency, context.Background()
+	if answer, _ := p.diagram.run(&of); answer == bad {
 		return 0
 	}
 	return 1
@@ -120,7 +123,7 @@ func TestDiagramBounds(t *testing.T) {
 	for _, rule := range []string{
 		"has(self.a)" + strings.Repeat(" && has(self.a)", maxQuestions),
 		"(has(self.a) ? 1 : 0)" + strings.Repeat(" + (has(self.b) ? 1 : 0)", 11) + " == 1",
-		"isURL('é' + self.a) || self.a + self.a == 'xx'", "'x' + self.a == self.a + 'x'", "('y' + self.a).substring(1) == self.a", "self.a.size() + self.l.size() == 2", "self.l.all(x, x == self.a)",
+		"isURL('é' + self.a) || self.a + self.a == 'xx'", "'x' + self.a == self.a + 'x'", "('y' + self.a).substring(1) == self.a", "self.l.all(x, x.replace('x', 'y') == 'y')", "(self.a.size() + self.l.size() < 3 ? self.a.size() : 2) + self.l.size() > -9",
 	} {
 		p, err := f.types.Compile(rule, f.self, CompileOptions{})
 		if err != nil {

@@ -92,7 +92,7 @@
 //     path that is read without a Value for each step.
 //   - A function of a text is a test, a part or a number that is made of one text and
 //     says what it costs; it runs in a frame and in a diagram alike.
-//   - A diagram is a test laid out as questions about members and texts, each of which
+//   - A diagram is a test laid out as questions about members, texts and items, each of which
 //     leads to the next; what it does not know is evaluated the general way.
 //
 // # Invariants
@@ -113,7 +113,7 @@
 // env.go (checking), parse.go, quick_check.go and quick.go (the common part of
 // the language), share.go (shared programs), compile.go (nodes), path.go, direct.go
 // and number.go (members and sizes), pattern.go,
-// text.go (functions of a text), diagram.go and diagram_layout.go (tests without a frame), compile_logic.go, compile_call.go, compile_fold.go with fold*.go
+// text.go (functions of a text), diagram.go, diagram_layout.go and diagram_loop.go (tests without a frame), compile_logic.go, compile_call.go, compile_fold.go with fold*.go
 // (comprehensions), value.go with errors.go, load.go, equal.go, ops.go
 // (values), native.go, native_sum.go, native_format.go, plainobject.go and same.go (usual cases), cost.go and estimate.go (prices), bridge.go and lib_*.go
 // (libraries); language.go, libraries.go, subset.go, expression.go and

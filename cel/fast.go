@@ -253,7 +253,7 @@ func (c *compiler) fastCall(name, overload string, args []*code) *code {
 	switch {
 	case name == "size" && len(args) == 1:
 		out := sizeOfNode(args[0])
-		out.sized = c.sizedSpot(args[0])
+		out.sized, out.tally = c.sizedSpot(args[0]), args[0].counts
 		return out
 	case name == "startsWith" && overload == "starts_with_string" && len(args) == 2:
 		return c.affix(args, strings.HasPrefix, withPrefix)

@@ -97,10 +97,8 @@ func (c *compiler) textOfMap(operand, key *code) textFn {
 	if !ok {
 		return nil
 	}
-	beside := false
-	for v := c.scope; v != nil; v = v.next {
-		beside = beside || v.slot == int(k.slot) && v.keyOf != nil && v.keyOf.slot == m.slot && slices.Equal(v.keyOf.slots, m.slots)
-	}
+	v := c.local(int(k.slot))
+	beside := v != nil && v.runsOver(&m)
 	units := m.units + costSelect
 	return func(fr *frame) (string, uint64, bool) {
 		name := &fr.slots[k.slot]
@@ -122,6 +120,11 @@ func (c *compiler) textOfMap(operand, key *code) textFn {
 		}
 		return s, uint64(stringValue(s).runes()), true
 	}
+}
+
+// runsOver reports whether a variable runs over the keys of a map.
+func (v *variable) runsOver(m *direct) bool {
+	return v.keyOf != nil && v.keyOf.slot == m.slot && slices.Equal(v.keyOf.slots, m.slots)
 }
 
 // partValue is a part of a text of that many code points.

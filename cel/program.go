@@ -83,8 +83,10 @@ type Activation struct {
 	// expression was checked as if it were. Upstream runs messageExpressions so.
 	PlainOldSelf bool
 
-	fr  frame
-	old Value
+	fr    frame
+	old   Value
+	items [maxItems]doc.Value // that loops of diagrams are at
+	sum   int64               // of a diagram
 }
 
 // Eval evaluates the program. It returns the result, what the evaluation cost
@@ -131,6 +133,7 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value,
 func (a *Activation) Reset() {
 	a.Self, a.OldSelf, a.HasOldSelf, a.old = doc.Value{}, doc.Value{}, false, Value{}
 	a.fr.slots = a.fr.slots[:cap(a.fr.slots)]
+	a.items = [maxItems]doc.Value{}
 	a.fr.end()
 }
 

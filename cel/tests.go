@@ -14,6 +14,7 @@ type Tests struct {
 	self  *Type
 	slots int
 	loops bool // the context is looked at
+	scans bool // there are diagrams with loops
 	list  []*Program
 }
 
@@ -25,6 +26,7 @@ func NewTests(programs []*Program) Tests {
 			panic("BUG: the rules of one place are of several types")
 		}
 		t.self, t.slots, t.loops = p.self, max(t.slots, p.slots), t.loops || p.loops
+		t.scans = t.scans || p.loops && p.diagram != &ends[bad]
 	}
 	return t
 }
@@ -35,6 +37,9 @@ func (t *Tests) Len() int { return len(t.list) }
 // Hold evaluates the tests until one does not hold, fails, exceeds limit, or
 // leaves nothing of budget. It returns what all of them cost.
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
+	if t.scans {
+		a.fr.limit, a.fr.ticks, a.fr.ctx = limit, checkFrequency, ctx
+	}
 	for i := 0; i < len(t.list); i++ {
 		answer, units := t.list[i].diagram.run(a)
 		if answer == bad || units > limit {
@@ -51,9 +56,11 @@ func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (
 // next one needs a frame.
 func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget uint64, held int, cost uint64) (uint64, bool) {
 	t.frame(ctx, a, limit)
+	a.sum = 0
 	for _, p := range t.list[held:] {
 		answer, units := p.diagram.run(a)
 		if answer == bad || units > limit {
+			a.sum = 0
 			answer, units = p.inFrame(a, limit)
 			if (units >= muchWork || a.fr.work > muchWork) && ctx.Err() != nil {
 				return cost + units, false

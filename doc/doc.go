@@ -171,6 +171,16 @@ func (d *Doc) SlotNodes(n Node) []Node {
 	return d.nodes[n.bits : n.bits+uint64(n.Len())]
 }
 
+// Children are the items of an Array node, the keys and values, one after the other, of
+// a map, or the members of a shaped Object by slot, borrowed: not to be changed.
+func (d *Doc) Children(n Node) []Node {
+	count := uint64(n.Len())
+	if n.Kind() == Object && n.ShapeIndex() == 0 {
+		count *= 2
+	}
+	return d.nodes[n.bits : n.bits+count]
+}
+
 // SetSlot replaces the member in slot i of a shaped Object node.
 func (d *Doc) SetSlot(n Node, i int, v Node) { d.nodes[n.bits+uint64(i)] = v }
 
