@@ -127,15 +127,14 @@ func summary(sent []byte) string {
 func (q *request) decode(d *doc.Doc, o *object, validation string) error {
 	found, err := q.v.Decode(d, o.json)
 	if err != nil {
-		return q.undecodable(o, err)
+		return q.undecodable(o, err, validation)
 	}
 	obj := meta.Object{Doc: d}
 	if _, err := kschema.ParseGroupVersion(obj.APIVersion()); err != nil {
 		return q.unreadable(o.sent, err)
 	}
-	switch {
-	case obj.Kind() == "":
-		return q.unreadable(o.sent, runtime.NewMissingKindErr(string(o.sent)))
+	if obj.Kind() == "" {
+		return q.kindless(o, obj.APIVersion(), validation)
 	}
 	// An object of another kind is refused later on; its fields are not ours to know.
 	strict := q.strict(found, o, validation)
@@ -144,8 +143,12 @@ func (q *request) decode(d *doc.Doc, o *object, validation string) error {
 	}
 	if len(strict) > 0 {
 		if validation == metav1.FieldValidationStrict {
+			kind := q.v.Kind.Name
+			if q.kind.Builtin == nil { // who has no type is taken for what it says it is
+				kind = obj.Kind()
+			}
 			return status.BadRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s",
-				obj.Kind(), versionOf(obj.APIVersion()), q.v.Kind.Name, strings.Join(strict, ", "))
+				obj.Kind(), versionOf(obj.APIVersion()), kind, strings.Join(strict, ", "))
 		}
 		q.warn(strict...)
 	}
@@ -231,7 +234,7 @@ func yamlWarnings(err error) []string {
 
 // undecodable is the error for a body that does not decode: text that is no
 // JSON, or metadata of a wrong type.
-func (q *request) undecodable(o *object, err error) error {
+func (q *request) undecodable(o *object, err error, validation string) error {
 	if _, bad := serializer.DefaultMetaFactory.Interpret(o.json); bad != nil {
 		return q.unreadable(o.sent, bad)
 	}
@@ -244,18 +247,31 @@ func (q *request) undecodable(o *object, err error) error {
 	defer d.Release()
 	if doc.Parse(d, o.json) == nil {
 		if d.Root().Kind() == doc.Null {
-			return q.unreadable(o.sent, runtime.NewMissingKindErr(string(o.sent)))
+			return q.kindless(o, "", validation)
 		}
 		if k := d.Root().Get("kind").Text(); k != "" {
 			name = k
 		} else if q.kind.Builtin == nil { // of what kind it is, is asked first
-			return q.unreadable(o.sent, runtime.NewMissingKindErr(string(o.sent)))
+			return q.kindless(o, d.Root().Get("apiVersion").Text(), validation)
 		}
 		if said := d.Root().Get("apiVersion").Text(); said != "" || q.kind.Builtin == nil {
 			version = versionOf(said)
 		}
 	}
 	return status.BadRequest("%s in version %q cannot be handled as a %s: %v", name, version, q.v.Kind.Name, err)
+}
+
+// kindless is the error for an object that does not say of what kind it is. Who does not look closely takes it for one of the kind.
+func (q *request) kindless(o *object, apiVersion, validation string) error {
+	if validation != metav1.FieldValidationIgnore {
+		return q.unreadable(o.sent, runtime.NewMissingKindErr(string(o.sent)))
+	}
+	version := q.v.Name
+	if apiVersion != "" {
+		version = versionOf(apiVersion)
+	}
+	return status.BadRequest("%s in version %q cannot be handled as a %s: %w", q.v.Kind.Name, version, q.v.Kind.Name,
+		runtime.NewMissingKindErr(string(o.json)))
 }
 
 // versionOf is the version in an apiVersion.

@@ -239,7 +239,7 @@ func (q *request) applied(m *apply.Manager, c *configuration, o *meta.WriteOptio
 					return err
 				}
 				if _, err := q.v.DecodeApplied(next, merged); err != nil {
-					return q.undecodable(&object{sent: merged, json: merged}, err)
+					return q.undecodable(&object{sent: merged, json: merged}, err, o.FieldValidation)
 				}
 			}
 			return q.checkWhere(meta.Object{Doc: next})
@@ -256,7 +256,7 @@ func (q *request) applyNew(m *apply.Manager, patch []byte, o *meta.WriteOptions)
 	d := doc.Get()
 	defer d.Release()
 	if _, err := q.v.DecodeApplied(d, merged); err != nil {
-		return q.undecodable(&object{sent: merged, json: merged}, err)
+		return q.undecodable(&object{sent: merged, json: merged}, err, o.FieldValidation)
 	}
 	obj := meta.Object{Doc: d}
 	if uid := obj.UID(); uid != "" {

@@ -288,6 +288,7 @@ func (q *request) changeScale(o *meta.WriteOptions, track func(m *apply.Manager,
 	return q.change(&change{
 		options: o,
 		scope:   schema.Whole,
+		named:   true,
 		scale:   true,
 		build: func(d, live *doc.Doc, obj *cache.Object) error {
 			now, found, err := q.scaleOf(live, obj.Rev)
@@ -307,15 +308,15 @@ func (q *request) changeScale(o *meta.WriteOptions, track func(m *apply.Manager,
 			if s.Spec.Replicas == noReplicas {
 				return status.BadRequest("the spec replicas field %q cannot be empty", q.v.Scale.SpecReplicas)
 			}
-			if s.ResourceVersion != "" && s.ResourceVersion != now.ResourceVersion {
-				return status.Conflict(q.kind.GroupResource(), q.name, errModified)
-			}
 			if s.UID != "" && s.UID != now.UID {
 				return status.Conflict(q.kind.GroupResource(), q.name,
 					uidMismatch(obj.Key, string(s.UID), string(now.UID), o.DryRun))
 			}
 			if s.Spec.Replicas < 0 && q.kind.Builtin != nil {
 				return status.Invalid(scaleKind, q.name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0")})
+			}
+			if s.ResourceVersion != "" {
+				meta.Object{Doc: d}.SetResourceVersion(s.ResourceVersion)
 			}
 			d.Set(doc.IntNode(int64(s.Spec.Replicas)), path...)
 			return nil
