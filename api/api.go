@@ -291,6 +291,9 @@ const writeTimeout = 34 * time.Second
 
 // deadline limits how long the request may take, unless it is long-running.
 func deadline(q *request) (bool, error) {
+	if q.long {
+		return false, nil
+	}
 	limit := q.h.Timeout
 	switch q.verb {
 	case "create", "update", "patch", "delete", "deletecollection":
@@ -305,8 +308,6 @@ func deadline(q *request) (bool, error) {
 			limit = d
 		}
 	}
-	if !q.long {
-		q.ctx, q.cancel = context.WithTimeout(q.ctx, limit)
-	}
+	q.ctx, q.cancel = context.WithTimeout(q.ctx, limit)
 	return false, nil
 }

@@ -122,6 +122,9 @@ func (q *request) applyYAML(body []byte, o *meta.WriteOptions) ([]byte, error) {
 	return patch, nil
 }
 
+// noYAML reports whether an error of applyBody says that the body is no YAML at all.
+func noYAML(err error) bool { return strings.HasPrefix(err.Error(), "error encoding patch: ") }
+
 // parseOnce parses JSON that names no member twice.
 func parseOnce(d *doc.Doc, text []byte) bool {
 	d.Reset(nil)

@@ -65,27 +65,28 @@ type object struct {
 // wholeObject reads what a request writes as a whole: the form of its answer, its
 // object, and its options, in upstream's order of complaints.
 func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, error)) (body *object, o *meta.WriteOptions, err error) {
-	if q.accept, err = q.negotiate(false); err != nil {
+	if q.accept, err = q.negotiate(); err != nil {
 		return nil, nil, err
 	}
-	if body, err = q.readObject(); err != nil {
+	sent, err := q.readBody()
+	if err != nil {
 		return nil, nil, err
 	}
-	o, err = options(q.query)
+	if o, err = options(q.query); err != nil {
+		return nil, nil, err
+	}
+	body, err = q.readObject(sent)
 	return body, o, err
 }
 
 // readObject reads a body that is an object, in JSON or else.
-func (q *request) readObject() (*object, error) {
+func (q *request) readObject(sent []byte) (*object, error) {
 	media := contentType(q.r)
 	if media != typeJSON && media != typeYAML && !(media == typeProtobuf && q.takesProtobuf()) {
 		return nil, unsupported(typeJSON, typeYAML, typeProtobuf)
 	}
-	sent, err := q.readBody()
-	if err != nil {
-		return nil, err
-	}
 	o := &object{sent: sent, json: sent}
+	var err error
 	switch media {
 	case typeYAML:
 		if o.json, err = yaml.YAMLToJSON(sent); err != nil {

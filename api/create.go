@@ -89,6 +89,10 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 // in what is the server's. base is what its name was generated from, if it was.
 func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) (base string, err error) {
 	obj := meta.Object{Doc: d}
+	if q.kind.Terminating {
+		return "", status.Forbidden(q.kind.GroupResource(), strings.Clone(obj.Name()),
+			errors.New("create not allowed while custom resource definition is terminating"))
+	}
 	r := &admission.Request{Operation: admission.Create, Version: q.v, Subresource: q.subresource, Namespace: q.namespace,
 		Name: strings.Clone(obj.Name()), New: d, User: q.user, DryRun: o.DryRun, Named: q.name != "", Write: o, Client: q}
 	if err := q.h.admission.Mutate(q.ctx, r); err != nil {
@@ -112,10 +116,6 @@ func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) (base string, er
 	r.Name = strings.Clone(obj.Name())
 	if err := q.validate(d, nil, schema.Whole); err != nil {
 		return "", err
-	}
-	if q.kind.Terminating {
-		return "", status.Forbidden(q.kind.GroupResource(), r.Name,
-			errors.New("create not allowed while custom resource definition is terminating"))
 	}
 	return base, q.h.admission.Validate(q.ctx, r)
 }

@@ -25,12 +25,15 @@ import (
 
 func (q *request) delete() error {
 	var err error
-	if q.accept, err = q.negotiate(false); err != nil {
+	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
 	o, err := q.deleteOptions()
 	if err != nil {
 		return err
+	}
+	if o.Unreadable {
+		return q.removeUnreadable(o.DryRun)
 	}
 	done, err := q.remove(o)
 	if err != nil {
@@ -87,7 +90,17 @@ func (r *removal) send(q *request) error {
 		}
 		return q.sendObject(code, r.waiting)
 	}
-	body, err := json.Marshal(statusOK(q.name, q.kind.Group, q.kind.Plural, r.uid))
+	return q.sendDeleted(statusOK(q.name, q.kind.Group, q.kind.Plural, r.uid))
+}
+
+// sendDeleted answers that an object is gone.
+func (q *request) sendDeleted(st *metav1.Status) error {
+	if q.accept.form == formTable { // which this is not made, but what tables are to show is looked at
+		if _, err := q.newTable(); err != nil {
+			return err
+		}
+	}
+	body, err := json.Marshal(st)
 	if err != nil {
 		return err
 	}
@@ -98,6 +111,9 @@ func (r *removal) send(q *request) error {
 // remove deletes the request's object, again and again until nobody got in
 // between.
 func (q *request) remove(o *meta.DeleteOptions) (*removal, error) {
+	if err := q.checkPathName(); err != nil {
+		return nil, err
+	}
 	l, err := q.start(o.DryRun)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 
 func (q *request) deleteCollection() error {
 	var err error
-	if q.accept, err = q.negotiate(false); err != nil {
+	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
 	o, err := meta.ParseListOptions(q.query)
@@ -25,6 +25,12 @@ func (q *request) deleteCollection() error {
 	d, err := q.deleteOptions()
 	if err != nil {
 		return err
+	}
+	if d.Unreadable {
+		return notForCollections()
+	}
+	if o.Limit == 0 && o.ResourceVersionMatch == "" && o.Continue == "" && o.ResourceVersion != "" && o.ResourceVersion != "0" {
+		o.ResourceVersionMatch = string(metav1.ResourceVersionMatchExact) // as of a list that comes in pages, which this one does upstream
 	}
 	p, err := q.page(o, f)
 	if err != nil {

@@ -161,6 +161,11 @@ func notList() error {
 	return status.NotAcceptable("you requested PartialObjectMetadata, but the requested object is a list (*unstructured.UnstructuredList)")
 }
 
+// noList is its counterpart: the refusal to show an object of a Go type as a list.
+func noList(of string) error {
+	return status.NotAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (" + of + ")")
+}
+
 // statusOK is the Status of a deletion that is done.
 func statusOK(name, group, plural, uid string) *metav1.Status {
 	st := &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{Name: name, Group: group, Kind: plural}}

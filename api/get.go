@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/status"
@@ -15,7 +18,10 @@ import (
 
 func (q *request) get() error {
 	var err error
-	if q.accept, err = q.negotiate(false); err != nil {
+	if q.accept, err = q.negotiate(); err != nil {
+		return err
+	}
+	if err := q.checkPathName(); err != nil {
 		return err
 	}
 	if err := q.settle(q.query.Get("resourceVersion")); err != nil {
@@ -26,6 +32,14 @@ func (q *request) get() error {
 		return status.NotFound(q.kind.GroupResource(), q.name)
 	}
 	return q.sendStored(http.StatusOK, obj)
+}
+
+// checkPathName refuses a name that can be no part of a path.
+func (q *request) checkPathName() error {
+	if q.name != "." && q.name != ".." && !strings.ContainsAny(q.name, "/%") {
+		return nil
+	}
+	return status.BadRequest("Name parameter invalid: %q: %s", q.name, strings.Join(content.IsPathSegmentName(q.name), ";"))
 }
 
 // settle waits until the cache is as new as a resource version asks for: not

@@ -45,7 +45,7 @@ func newHealth(checks []Check) *health {
 func (h *health) stop() { h.stopping.Store(true) }
 
 // serve answers /{endpoint} and /{endpoint}/{check}.
-func (h *health) serve(q *request, endpoint, only string) {
+func (h *health) serve(q *request, endpoint, only string) error {
 	var checks []Check
 	for _, c := range h.checks {
 		if (endpoint == "readyz" || !c.Ready) && (only == "" || only == c.Name) {
@@ -53,8 +53,7 @@ func (h *health) serve(q *request, endpoint, only string) {
 		}
 	}
 	if only != "" && len(checks) == 0 {
-		q.plain(http.StatusNotFound, "404 page not found\n")
-		return
+		return q.index(false)
 	}
 	excluded := slices.Clone(q.query["exclude"])
 	var unknown []string
@@ -77,7 +76,7 @@ func (h *health) serve(q *request, endpoint, only string) {
 			// The reason stays in the log: everybody may ask for health.
 			if only != "" {
 				q.plain(http.StatusInternalServerError, "internal server error: "+err.Error()+"\n")
-				return
+				return nil
 			}
 			fmt.Fprintf(&out, "[-]%s failed: reason withheld\n", c.Name)
 			continue
@@ -100,6 +99,7 @@ func (h *health) serve(q *request, endpoint, only string) {
 		}
 		q.plain(http.StatusOK, "ok")
 	}
+	return nil
 }
 
 func (h *health) run(ctx context.Context, c Check) error {

@@ -19,7 +19,7 @@ import (
 
 func (q *request) list() error {
 	var err error
-	if q.accept, err = q.negotiate(false); err != nil {
+	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
 	o, err := meta.ParseListOptions(q.query)

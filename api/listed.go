@@ -22,7 +22,7 @@ func (q *request) serveListed() error {
 		return e
 	}
 	var err error
-	if q.accept, err = q.negotiate(false); err != nil {
+	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
 	snapshot := q.h.Kinds.Load()

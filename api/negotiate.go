@@ -52,13 +52,13 @@ type clause struct {
 }
 
 // negotiate finds the encoding of the answer.
-func (q *request) negotiate(watch bool) (accept, error) {
-	return negotiate(q.r, watch, q.v != nil && q.takesProtobuf())
+func (q *request) negotiate() (accept, error) {
+	return negotiate(q.r, q.v != nil && q.takesProtobuf())
 }
 
 // negotiate finds the encoding of an answer; typed says that objects can be
 // printed as protobuf. Metadata of objects always can.
-func negotiate(r *http.Request, watch, typed bool) (accept, error) {
+func negotiate(r *http.Request, typed bool) (accept, error) {
 	a := accept{pretty: wantsPretty(r)}
 	header := r.Header.Get("Accept")
 	switch header {
@@ -66,13 +66,10 @@ func negotiate(r *http.Request, watch, typed bool) (accept, error) {
 		return a, nil
 	}
 	for _, c := range parseAccept(header) {
-		if got, ok := c.match(watch, typed); ok {
+		if got, ok := c.match(typed); ok {
 			got.pretty = got.pretty || a.pretty
 			return got, nil
 		}
-	}
-	if watch {
-		return a, notAcceptable(typeJSON+";stream=watch", typeProtobuf+";stream=watch")
 	}
 	return a, notAcceptable(typeJSON, typeYAML, typeProtobuf)
 }
@@ -85,7 +82,7 @@ func negotiateStatus(r *http.Request) accept {
 		return accept{pretty: wantsPretty(r)}
 	}
 	for _, c := range parseAccept(header) {
-		if a, ok := c.match(false, true); ok && a.form == formObject {
+		if a, ok := c.match(true); ok && a.form == formObject {
 			a.pretty = a.pretty || wantsPretty(r)
 			return a
 		}
@@ -98,11 +95,11 @@ func notAcceptable(accepted ...string) error {
 }
 
 // match tries to serve a clause.
-func (c *clause) match(watch, typed bool) (accept, bool) {
+func (c *clause) match(typed bool) (accept, bool) {
 	var a accept
 	switch {
 	case c.kind == "*" && c.sub == "*", c.kind == "application" && (c.sub == "*" || c.sub == "json"):
-	case c.kind == "application" && c.sub == "yaml" && !watch:
+	case c.kind == "application" && c.sub == "yaml":
 		a.yaml = true
 	case c.kind == "application" && c.sub == "vnd.kubernetes.protobuf":
 		a.proto = true

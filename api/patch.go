@@ -30,7 +30,7 @@ import (
 func (q *request) patch() error {
 	media := contentType(q.r)
 	typed := typedObject(q.v)
-	accept, err := q.negotiate(false)
+	accept, err := q.negotiate()
 	if err == nil {
 		q.accept = accept // for errors, too
 	}
@@ -57,22 +57,23 @@ func (q *request) patch() error {
 	if media == patchApply {
 		return q.apply(body, o)
 	}
-	if media == patchJSON {
-		if n, err := doc.JSONPatchLen(body); err == nil && n > maxOperations {
-			return status.TooLarge(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, n))
-		}
-	}
-	wrong, err := strictPatch(media, body, o.FieldValidation)
-	if err != nil {
-		return err
-	}
-	small := media == patchMerge && len(wrong) == 0 && ofMetadata(body)
+	wrong, wrongErr := readPatch(media, body, o.FieldValidation)
+	small := media == patchMerge && wrongErr == nil && len(wrong) == 0 && ofMetadata(body)
 	return q.change(&change{
 		options: o,
 		scope:   q.part(),
 		named:   true,
 		track:   q.updates(o),
+		missing: func() error {
+			if !json.Valid(body) {
+				return noJSON()
+			}
+			return status.NotFound(q.kind.GroupResource(), q.name)
+		},
 		build: func(next, live *doc.Doc, obj *cache.Object) error {
+			if wrongErr != nil { // which is of interest where there is something to patch
+				return wrongErr
+			}
 			if small && q.patchMetadata(next, live, body) {
 				return q.checkWhere(meta.Object{Doc: next})
 			}
@@ -97,6 +98,18 @@ func (q *request) patch() error {
 // unsupportedTyped is what is said of a patch of a type that there is not, where upstream's router says so.
 func unsupportedTyped() error {
 	return apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", kschema.GroupResource{}, "", "415: Unsupported Media Type", 0, false)
+}
+
+// readPatch says what is wrong with a patch that is read nevertheless, or why it cannot be read.
+func readPatch(media string, patch []byte, validation string) ([]string, error) {
+	wrong, err := strictPatch(media, patch, validation)
+	if err != nil || media != patchJSON {
+		return wrong, err
+	}
+	if n, err := doc.JSONPatchLen(patch); err == nil && n > maxOperations {
+		return nil, status.TooLarge(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, n))
+	}
+	return wrong, nil
 }
 
 // maxOperations is how many operations a JSON patch may have.
@@ -211,10 +224,13 @@ func wrongPatch(patched []byte, why string) error {
 // apply merges the body into the object, or creates the object of it.
 func (q *request) apply(body []byte, o *meta.WriteOptions) error {
 	config, err := q.applyBody(body, o)
-	if err != nil {
+	if err != nil && (q.subresource == "" || noYAML(err)) {
 		return err
 	}
-	defer config.release()
+	wrong := err // of interest where there is something to apply it to
+	if config != nil {
+		defer config.release()
+	}
 	m, err := q.h.managers.get(q.h, q.v)
 	if err != nil {
 		return err
@@ -222,6 +238,8 @@ func (q *request) apply(body []byte, o *meta.WriteOptions) error {
 	c := q.applied(m, config, o)
 	if q.subresource == "" {
 		c.missing = func() error { return q.applyNew(m, config.text, o) }
+	} else if wrong != nil {
+		c.build = func(_, _ *doc.Doc, _ *cache.Object) error { return wrong }
 	}
 	return q.change(c)
 }

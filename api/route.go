@@ -35,7 +35,7 @@ func (q *request) servePath() error {
 	first, rest, _ := strings.Cut(strings.Trim(q.path, "/"), "/")
 	switch first {
 	case "healthz", "livez", "readyz":
-		q.health(first, rest)
+		return q.h.health.serve(q, first, rest)
 	case "version":
 		return q.serveVersion()
 	case "metrics":
@@ -58,10 +58,6 @@ func (q *request) servePath() error {
 		return q.index(first == "")
 	}
 	return nil
-}
-
-func (q *request) health(endpoint, only string) {
-	q.h.health.serve(q, endpoint, only)
 }
 
 // forward lets another handler answer.

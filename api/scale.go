@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,7 +46,10 @@ func (q *request) serveScale() error {
 
 func (q *request) getScale() error {
 	var err error
-	if q.accept, err = q.negotiate(false); err != nil {
+	if q.accept, err = q.negotiate(); err != nil {
+		return err
+	}
+	if err := q.checkPathName(); err != nil {
 		return err
 	}
 	if err := q.settle(q.query.Get("resourceVersion")); err != nil {
@@ -134,8 +138,11 @@ func (q *request) sendScale(code int, s *autoscalingv1.Scale) error {
 		t.use(table.NewScale(q.v))
 		return t.sendOne(code, body)
 	}
-	if q.accept.form == formPartial {
+	switch q.accept.form {
+	case formPartial:
 		body = appendPartial(nil, body, q.accept.meta)
+	case formPartialList:
+		return noList("*v1.Scale")
 	}
 	q.send(code, body)
 	return nil
@@ -154,7 +161,12 @@ func (q *request) updateScale() error {
 		q.audit.RequestObject(audit.Object{Name: s.Name, Namespace: s.Namespace, UID: string(s.UID), ResourceVersion: s.ResourceVersion},
 			func() []byte { return body.json })
 	}
-	return q.changeScale(o, nil, func(*autoscalingv1.Scale, *doc.Doc, *doc.Doc) (*autoscalingv1.Scale, error) { return s, nil })
+	return q.changeScale(o, nil, func(now *autoscalingv1.Scale, _, _ *doc.Doc) (*autoscalingv1.Scale, error) {
+		if s.UID != "" && s.UID != now.UID { // which patches do not look at
+			return nil, status.Conflict(q.kind.GroupResource(), q.name, uidMismatch(q.key(), string(s.UID), string(now.UID), o.DryRun))
+		}
+		return s, nil
+	})
 }
 
 func (q *request) patchScale() error {
@@ -167,7 +179,7 @@ func (q *request) patchScale() error {
 		return unsupported(patchJSON, patchMerge, patchApply)
 	}
 	var err error
-	if q.accept, err = q.negotiate(false); err != nil {
+	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
 	body, err := q.readBody()
@@ -186,7 +198,11 @@ func (q *request) patchScale() error {
 	if err != nil {
 		return err
 	}
+	wrong, wrongErr := readPatch(media, body, o.FieldValidation)
 	return q.changeScale(o, nil, func(now *autoscalingv1.Scale, live, _ *doc.Doc) (*autoscalingv1.Scale, error) {
+		if wrongErr != nil {
+			return nil, wrongErr
+		}
 		if now.ManagedFields, err = m.ScaleEntries(live); err != nil {
 			return nil, err
 		}
@@ -203,20 +219,41 @@ func (q *request) patchScale() error {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := kjson.UnmarshalStrict(after, new(autoscalingv1.Scale)); err != nil {
-			return nil, wrongPatch(after, err.Error())
-		}
-		return q.readScale(after, o)
+		return q.patchedScale(after, o, wrong)
 	})
+}
+
+// patchedScale reads a Scale that a patch made, of which wrong is known to be wrong.
+func (q *request) patchedScale(after []byte, o *meta.WriteOptions, wrong []string) (*autoscalingv1.Scale, error) {
+	strict, err := kjson.UnmarshalStrict(after, new(autoscalingv1.Scale))
+	if err != nil {
+		return nil, wrongPatch(after, err.Error())
+	}
+	wrong = slices.Clone(wrong)
+	for _, e := range strict {
+		wrong = append(wrong, e.Error())
+	}
+	switch {
+	case len(wrong) == 0 || o.FieldValidation == metav1.FieldValidationIgnore:
+	case o.FieldValidation == metav1.FieldValidationStrict:
+		return nil, wrongPatch(after, "strict decoding error: "+strings.Join(wrong, ", "))
+	default:
+		q.warn(wrong...)
+	}
+	lenient := *o
+	lenient.FieldValidation = metav1.FieldValidationIgnore
+	return q.readScale(after, &lenient)
 }
 
 // applyScale merges the body into the object's Scale: who owns the replicas there owns those of the object.
 func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
-	config, err := q.applyBody(body, o)
-	if err != nil {
-		return err
+	config, wrong := q.applyBody(body, o)
+	if wrong != nil && noYAML(wrong) {
+		return wrong
 	}
-	defer config.release()
+	if config != nil {
+		defer config.release()
+	}
 	m, err := q.h.managers.get(q.h, q.v)
 	if err != nil {
 		return err
@@ -226,6 +263,9 @@ func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
 		return nil
 	}
 	return q.changeScale(o, settled, func(now *autoscalingv1.Scale, live, next *doc.Doc) (*autoscalingv1.Scale, error) {
+		if wrong != nil {
+			return nil, wrong
+		}
 		before, err := json.Marshal(now)
 		if err != nil {
 			return nil, err
@@ -307,10 +347,6 @@ func (q *request) changeScale(o *meta.WriteOptions, track func(m *apply.Manager,
 			}
 			if s.Spec.Replicas == noReplicas {
 				return status.BadRequest("the spec replicas field %q cannot be empty", q.v.Scale.SpecReplicas)
-			}
-			if s.UID != "" && s.UID != now.UID {
-				return status.Conflict(q.kind.GroupResource(), q.name,
-					uidMismatch(obj.Key, string(s.UID), string(now.UID), o.DryRun))
 			}
 			if s.Spec.Replicas < 0 && q.kind.Builtin != nil {
 				return status.Invalid(scaleKind, q.name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0")})

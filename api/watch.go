@@ -63,11 +63,11 @@ type watcher struct {
 
 func (q *request) watch() error {
 	var err error
-	if q.accept, err = q.negotiate(false); err != nil {
+	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
-	if q.accept, err = q.negotiate(true); err != nil {
-		return err
+	if q.accept.yaml { // what is liked best decides, also if something else would do
+		return notAcceptable(typeJSON+";stream=watch", typeProtobuf+";stream=watch")
 	}
 	q.accept.pretty = false
 	o, err := meta.ParseListOptions(q.query)

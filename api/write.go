@@ -102,6 +102,9 @@ func (l *live) overtaken(e *store.Changed) {
 
 // change applies c to the request's object and answers.
 func (q *request) change(c *change) error {
+	if err := q.checkPathName(); err != nil {
+		return err
+	}
 	l, err := q.start(c.options.DryRun)
 	if err != nil {
 		return err
@@ -190,7 +193,7 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 				return writeError(err)
 			}
 		}
-		return q.answer(c, next, obj.Rev)
+		return q.answerWritten(c, next, obj.Rev)
 	}
 	if bytes.Equal(encoded, obj.Raw) {
 		return errUnchanged
@@ -207,7 +210,15 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 	if err != nil {
 		return writeError(err)
 	}
-	return q.answer(c, next, rev)
+	return q.answerWritten(c, next, rev)
+}
+
+// answerWritten is answer for a change that was made: an answer that cannot be given is no reason to make it again.
+func (q *request) answerWritten(c *change, next *doc.Doc, rev int64) error {
+	if err := q.answer(c, next, rev); err != nil {
+		return &unsettled{err}
+	}
+	return nil
 }
 
 // answer answers with the object that a change made.
@@ -263,7 +274,10 @@ func (q *request) storeUpdate(obj *cache.Object, next *doc.Doc, encoded []byte) 
 // sound says what is known of old.
 func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool) error {
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
-	q.warn(meta.FillSent(n, o, false)...)
+	meta.FillSent(n, o, false)
+	if c.versioned { // patches are looked at when it is noted who changed what
+		q.warn(meta.DedupOwners(n, "")...)
+	}
 	if c.track != nil { // of all that was sent, what this write ignores included
 		m, err := q.h.managers.get(q.h, q.v)
 		if err != nil {
@@ -274,6 +288,9 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool) error
 		}
 	}
 	meta.KeepDeletion(n, o)
+	if !c.versioned {
+		q.warn(meta.DedupOwners(n, afterMutation)...)
+	}
 	q.v.PrepareUpdate(next, old, c.scope)
 	differs := contentDiffers(next, old)
 	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && (differs || q.countsAsContent(next, old)) {
@@ -290,6 +307,7 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool) error
 	}
 	if r.Mutated() {
 		q.afterMutation(c, next, old)
+		q.warn(meta.DedupOwners(n, afterMutation)...)
 		differs = contentDiffers(next, old)
 	}
 	if sound && !differs && c.scope == schema.Whole && q.v.Revalidate(next, old) {
@@ -309,8 +327,8 @@ const afterMutation = " after mutating admission happens"
 func (q *request) afterMutation(c *change, next, old *doc.Doc) {
 	q.v.PrepareUpdate(next, old, c.scope)
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
-	meta.FillUpdate(n, o, c.scope == schema.Whole && (contentDiffers(next, old) || q.countsAsContent(next, old)))
-	q.warn(meta.DedupOwners(n, afterMutation)...)
+	meta.FillSent(n, o, c.scope == schema.Whole && (contentDiffers(next, old) || q.countsAsContent(next, old)))
+	meta.KeepDeletion(n, o)
 }
 
 // validate checks an object; old is nil on create.

@@ -59,7 +59,7 @@ func (m *Manager) UpdateScale(live, new *doc.Doc, o Options) error {
 	if err != nil {
 		return fmt.Errorf("managedFields of the scale subresource: %w", err)
 	}
-	if scale, err = m.updateScale(scale, m.replicasDiffer(live, new), &o); err != nil {
+	if scale, err = m.updateScale(scale, live, new, &o); err != nil {
 		return fmt.Errorf("managedFields of the scale subresource: %w", err)
 	}
 	entries, err := handler.ToParent(scale)
@@ -74,9 +74,13 @@ func (m *Manager) UpdateScale(live, new *doc.Doc, o Options) error {
 }
 
 // updateScale is Update for a Scale.
-func (m *Manager) updateScale(entries []metav1.ManagedFieldsEntry, changed bool, o *Options) ([]metav1.ManagedFieldsEntry, error) {
-	if len(entries) == 0 || !changed {
+func (m *Manager) updateScale(entries []metav1.ManagedFieldsEntry, live, new *doc.Doc, o *Options) ([]metav1.ManagedFieldsEntry, error) {
+	had, have := m.replicasOf(live), m.replicasOf(new)
+	if len(entries) == 0 || doc.Equal(had, have) {
 		return entries, nil
+	}
+	if have.Int() == 0 {
+		return nil, nil // a Scale does not say so, and nobody owns what is not said
 	}
 	id := identifier(&metav1.ManagedFieldsEntry{
 		Manager: cmp.Or(o.Manager, "unknown"), Operation: metav1.ManagedFieldsOperationUpdate,
@@ -88,13 +92,13 @@ func (m *Manager) updateScale(entries []metav1.ManagedFieldsEntry, changed bool,
 	return mf.entries() // the others owned nothing but the replicas
 }
 
-// replicasDiffer reports whether the replicas of the two differ.
-func (m *Manager) replicasDiffer(live, new *doc.Doc) bool {
-	a, b := live.Root(), new.Root()
+// replicasOf is what an object has for the replicas of its Scale.
+func (m *Manager) replicasOf(d *doc.Doc) doc.Value {
+	v := d.Root()
 	for _, pe := range m.replicas[string(m.version)] {
-		a, b = a.Get(*pe.FieldName), b.Get(*pe.FieldName)
+		v = v.Get(*pe.FieldName)
 	}
-	return !doc.Equal(a, b)
+	return v
 }
 
 // typedEntries are the entries of managedFields in their Go form.

@@ -38,6 +38,10 @@ func (m *Manager) Update(live, new *doc.Doc, o Options) error {
 	if len(o.Manager) > maxName {
 		return fmt.Errorf("manager name of %d bytes: want at most %d", len(o.Manager), maxName)
 	}
+	if kind := new.Root().Get("kind").Text(); live != nil && kind != "" && kind != m.gvk.Kind { // which says what its fields are
+		keepManaged(live, new)
+		return nil
+	}
 	if m.updateDirect(live, new, &o) {
 		IgnoreTimestamps(live, new)
 		return nil

@@ -23,6 +23,7 @@ type DeleteOptions struct {
 	OrphanDependents   *bool
 	PropagationPolicy  string // "", Orphan, Background or Foreground
 	GracePeriodSeconds *int64
+	Unreadable         bool // the object is one that cannot be read (ignoreStoreReadErrorWithClusterBreakingPotential, KEP-3926)
 }
 
 // ParseDeleteOptions reads and checks delete options: the body's, JSON or
@@ -38,7 +39,6 @@ func ParseDeleteOptions(body []byte, contentType string, q url.Values) (*DeleteO
 	if err != nil {
 		return nil, status.BadRequest("%w", err)
 	}
-	o.IgnoreStoreReadErrorWithClusterBreakingPotential = nil
 	if err := invalid("DeleteOptions", validation.ValidateDeleteOptions(&o)); err != nil {
 		return nil, err
 	}
@@ -47,6 +47,7 @@ func ParseDeleteOptions(body []byte, contentType string, q url.Values) (*DeleteO
 		//lint:ignore SA1019 clients still send it
 		OrphanDependents:   o.OrphanDependents,
 		GracePeriodSeconds: o.GracePeriodSeconds,
+		Unreadable:         o.IgnoreStoreReadErrorWithClusterBreakingPotential != nil && *o.IgnoreStoreReadErrorWithClusterBreakingPotential,
 	}
 	if o.PropagationPolicy != nil {
 		out.PropagationPolicy = string(*o.PropagationPolicy)

@@ -98,13 +98,13 @@ func FillCreate(o Object, now time.Time) {
 // gave stay: validation and the store compare them. It returns warnings for
 // the client.
 func FillUpdate(new, old Object, changed bool) []string {
-	warnings := FillSent(new, old, changed)
+	FillSent(new, old, changed)
 	KeepDeletion(new, old)
-	return warnings
+	return dedupOwners(new)
 }
 
-// FillSent is the part of FillUpdate that comes before it is noted who set what: all but [KeepDeletion].
-func FillSent(new, old Object, changed bool) []string {
+// FillSent is the part of FillUpdate that comes before it is noted who set what: all but [KeepDeletion] and [DedupOwners].
+func FillSent(new, old Object, changed bool) {
 	n, was := new.Doc, old.Meta()
 	n.Remove("metadata", "selfLink")
 	switch generation := was.Get("generation"); {
@@ -118,7 +118,6 @@ func FillSent(new, old Object, changed bool) []string {
 	keep(new, old, "uid", false)
 	keep(new, old, "resourceVersion", false)
 	keep(new, old, "creationTimestamp", true)
-	return dedupOwners(new)
 }
 
 // KeepDeletion gives the new state of an object what the old one says of its deletion.

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -28,7 +29,7 @@ var (
 // stretch is how many requests share their objects.
 const stretch = 40
 
-// generate sends what is generated.
+// generate sends what is generated, half of it to reach the cells of the plan.
 func (r *run) generate() {
 	n := *generated
 	if n == 0 {
@@ -37,31 +38,53 @@ func (r *run) generate() {
 		}
 	}
 	r.same.anyOrder = true
+	r.prepare()
+	all := plan(*seed)
 	for number := *first; (number-*first)*stretch < n; number++ {
-		g := &generator{Rand: rand.New(rand.NewPCG(*seed, uint64(number))), namespace: fmt.Sprintf("gen%d", number)}
-		r.vars = [2]map[string]string{{}, {}}
-		differences := r.differences
-		g.watches(r)
-		for i := range stretch {
-			q := g.request()
-			q.script, q.line = fmt.Sprintf("generated-%d", number), i
-			r.step(&q)
-			if r.differences > differences {
-				break
-			}
+		r.stretch(number, all)
+	}
+	missing := r.reached.report(all)
+	if n/2 < len(all) || r.t.Failed() {
+		return // too few requests, or stretches that ended early
+	}
+	for _, m := range missing {
+		r.t.Errorf("no generated request reached %s", m)
+	}
+}
+
+// stretch sends one stretch.
+func (r *run) stretch(number int, all []cell) {
+	g := &generator{Rand: rand.New(rand.NewPCG(*seed, uint64(number))), namespace: fmt.Sprintf("gen%d", number)}
+	r.vars = [2]map[string]string{{}, {}}
+	differences := r.differences
+	script := fmt.Sprintf("generated-%d", number)
+	for i, q := range g.prelude() {
+		q.script, q.line = script, -10-i
+		r.step(&q)
+	}
+	g.watches(r)
+	for i := 0; i < stretch && r.differences == differences; i++ {
+		q := g.request()
+		if i%2 == 1 {
+			q = g.toward(all[(number*(stretch/2)+i/2)%len(all)])
 		}
-		same := r.differences == differences
-		for name, w := range r.open {
-			if same {
-				r.closeWatch(&request{script: fmt.Sprintf("generated-%d", number), path: name})
-				continue
-			}
-			for _, side := range w.sides {
-				side.cancel()
-				<-side.done
-			}
-			delete(r.open, name)
+		q.script, q.line = script, i
+		r.step(&q)
+		if q.watch != "" {
+			r.closeWatch(&request{script: script, line: i, path: q.watch})
 		}
+	}
+	same := r.differences == differences
+	for name, w := range r.open {
+		if same {
+			r.closeWatch(&request{script: script, path: name})
+			continue
+		}
+		for _, side := range w.sides {
+			side.cancel()
+			<-side.done
+		}
+		delete(r.open, name)
 	}
 }
 
@@ -69,6 +92,7 @@ func (r *run) generate() {
 type generator struct {
 	*rand.Rand
 	namespace string
+	here      bool // of what has namespaces only what is in this one
 }
 
 // pick returns one of several, separated by "|".
@@ -117,23 +141,29 @@ func (g *generator) watches(r *run) {
 
 // target is the path of what a request is about.
 type target struct {
+	group                                       string // "" is demo.io
 	version, kind, plural, namespace, name, sub string
 }
 
+func (t target) apiVersion() string { return cmp.Or(t.group, "demo.io") + "/" + t.version }
+
 func (t target) collection() string {
-	path := "/apis/demo.io/" + t.version
+	path := "/apis/" + t.apiVersion()
 	if t.namespace != "" {
 		path += "/namespaces/" + t.namespace
 	}
-	return path + "/" + t.plural
+	if path += "/" + t.plural; t.sub != "" { // of what has no name
+		path += "/" + t.name + "/" + t.sub
+	}
+	return path
 }
 
 func (t target) path() string {
-	path := t.collection() + "/" + t.name
-	if t.sub != "" {
-		path += "/" + t.sub
+	sub := t.sub
+	if t.sub = ""; sub != "" {
+		sub = "/" + sub
 	}
-	return path
+	return t.collection() + "/" + t.name + sub
 }
 
 // variable is what the object's uid and resource version are kept under.
@@ -161,36 +191,63 @@ func (g *generator) target() target {
 // request draws one request.
 func (g *generator) request() request {
 	t := g.target()
-	q := request{save: t.variable()}
+	var q request
 	switch n := g.IntN(100); {
 	case n < 18:
-		g.create(&q, t)
+		q = g.of("create", t)
 	case n < 28:
-		g.read(&q, t)
+		q = g.of("get", t)
 	case n < 40:
-		g.list(&q, t)
+		q = g.of("list", t)
 	case n < 56:
-		g.update(&q, t)
+		q = g.of("update", t)
 	case n < 72:
-		g.patch(&q, t)
+		q = g.of("patch", t)
 	case n < 88:
-		g.apply(&q, t)
+		q = g.of("apply", t)
 	case n < 96:
-		g.delete(&q, t)
+		q = g.of("delete", t)
 	case n < 98:
-		g.deleteCollection(&q, t)
+		q = g.of("deletecollection", t)
 	default:
-		q.method, q.path = g.pick("HEAD|POST|PUT|DELETE|OPTIONS|TRACE"), t.path()
+		q = request{save: t.variable(), method: g.pick("HEAD|POST|PUT|DELETE|OPTIONS|TRACE"), path: t.path()}
 	}
-	if strings.HasSuffix(q.path, "?") {
-		q.path = q.path[:len(q.path)-1]
-	}
+	q.path = strings.TrimSuffix(q.path, "?")
 	if g.once(3) && !(q.method == "DELETE" && q.save == "list") { // of collections: see the ledger
 		q.header = append(q.header, [2]string{"Accept", macros.Replace(g.pick("application/json|application/yaml|*/*|$TABLE|$PARTIAL|text/html|" +
 			"application/vnd.kubernetes.protobuf, application/json|$TABLE, application/json|application/json;as=Table;v=v1beta1;g=meta.k8s.io|application/json;q=0.5, application/yaml"))})
 	}
 	if g.once(20) {
 		q.header = append(q.header, [2]string{"User-Agent", g.pick("curl/8|Mozilla/5.0 x|" + strings.Repeat("u", 200) + "/1")})
+	}
+	return q
+}
+
+// of draws a request of one verb.
+func (g *generator) of(verb string, t target) request {
+	if strings.HasPrefix(verb, "delete") && t.plural == "widgets" && t.version != "v1" {
+		t.namespace += "y" // where nothing is being deleted: see the ledger
+	}
+	q := request{save: t.variable(), verb: verb}
+	switch verb {
+	case "create":
+		g.create(&q, t)
+	case "get":
+		g.read(&q, t)
+	case "list":
+		g.list(&q, t)
+	case "watch":
+		g.follow(&q, t)
+	case "update":
+		g.update(&q, t)
+	case "patch":
+		g.patch(&q, t)
+	case "apply":
+		g.apply(&q, t)
+	case "delete":
+		g.delete(&q, t)
+	case "deletecollection":
+		g.deleteCollection(&q, t)
 	}
 	return q
 }
@@ -207,7 +264,7 @@ func (g *generator) create(q *request, t target) {
 }
 
 func (g *generator) read(q *request, t target) {
-	if g.once(4) {
+	if t.sub == "" && g.once(4) {
 		t.sub = g.pick("status|scale|x")
 	}
 	q.method, q.path = "GET", t.path()+"?"+g.query(6, "resourceVersion=0|${"+t.variable()+".rv}|x", "pretty=true|false|x", "fieldSelector=metadata.name=a")
@@ -215,7 +272,7 @@ func (g *generator) read(q *request, t target) {
 
 func (g *generator) list(q *request, t target) {
 	path := t.collection()
-	if g.once(6) {
+	if t.namespace != "" && t.sub == "" && !g.here && g.once(6) {
 		t.namespace = ""
 		path = t.collection()
 	}
@@ -229,7 +286,7 @@ func (g *generator) list(q *request, t target) {
 }
 
 func (g *generator) update(q *request, t target) {
-	if g.once(3) {
+	if t.sub == "" && g.once(3) {
 		t.sub = g.pick("status|status|scale")
 	}
 	q.method, q.path = "PUT", t.path()+"?"+g.writing()
@@ -244,7 +301,7 @@ func (g *generator) scale(t target) string {
 }
 
 func (g *generator) patch(q *request, t target) {
-	if g.once(4) {
+	if t.sub == "" && g.once(4) {
 		t.sub = g.pick("status|status|scale")
 	}
 	q.method, q.path = "PATCH", t.path()+"?"+g.writing("force=true")
@@ -276,7 +333,7 @@ var emptyLists = regexp.MustCompile(`"(ownerReferences|finalizers)":\[\]`)
 
 // apply draws applies, without nulls of fields that have no type: see the ledger.
 func (g *generator) apply(q *request, t target) {
-	if g.once(5) {
+	if t.sub == "" && g.once(5) {
 		t.sub = "status"
 	}
 	q.method, q.path = "PATCH", t.path()+"?"+g.writing("force=true|true|false|x")
@@ -284,7 +341,7 @@ func (g *generator) apply(q *request, t target) {
 		q.path += "&fieldManager=" + g.pick("m1|m2|m3")
 	}
 	q.header = append(q.header, [2]string{"Content-Type", "application/apply-patch+yaml"})
-	apiVersion, kind := "demo.io/"+t.version, t.kind
+	apiVersion, kind := t.apiVersion(), t.kind
 	if g.once(30) {
 		apiVersion, kind = g.pick("demo.io/v1beta1|demo.io/v9||v1"), g.pick("Widget|Gadget|")
 	}
@@ -294,7 +351,7 @@ func (g *generator) apply(q *request, t target) {
 }
 
 func (g *generator) delete(q *request, t target) {
-	if g.once(20) {
+	if t.sub == "" && g.once(20) {
 		t.sub = g.pick("status|scale")
 	}
 	q.method = "DELETE"
@@ -308,7 +365,7 @@ func (g *generator) delete(q *request, t target) {
 
 func (g *generator) deleteCollection(q *request, t target) {
 	q.method, q.save = "DELETE", "list"
-	if t.namespace == "" {
+	if t.plural == "gadgets" && t.namespace == "" { // those of all stretches
 		t = target{version: "v1", kind: "Widget", plural: "widgets", namespace: g.namespace}
 	}
 	q.path = t.collection() + "?" + g.query(3, "labelSelector=a=b|!a|=", "fieldSelector=spec.color=red|metadata.name=a|spec.x=1", "limit=1|x", "dryRun=All", "propagationPolicy=Foreground|x")
@@ -316,7 +373,7 @@ func (g *generator) deleteCollection(q *request, t target) {
 
 // object draws a body for a create (without a variable) or an update.
 func (g *generator) object(t target, variable string) string {
-	head := fmt.Sprintf(`"apiVersion":"demo.io/%s","kind":%q`, t.version, t.kind)
+	head := fmt.Sprintf(`"apiVersion":%q,"kind":%q`, t.apiVersion(), t.kind)
 	if g.once(25) {
 		head = g.pick(`"kind":"Widget"|"apiVersion":"demo.io/v1"|"apiVersion":"demo.io/v9","kind":"Widget"|"apiVersion":"demo.io/v1","kind":"Gadget"|"apiVersion":1,"kind":"Widget"`)
 	}
@@ -372,7 +429,7 @@ func (g *generator) spec(t target, often int) string {
 	if g.once(40) {
 		return g.pick("null|[]|1|{}")
 	}
-	if t.plural == "gadgets" {
+	if t.plural != "widgets" {
 		return "{" + g.some(2, `x: 1|2|"x"|null`, `y: [1,2]|{"b":1,"a":2}|1.50`) + "}"
 	}
 	return "{" + g.some(often, `color: "red"|"green"|"blue"|"pink"|null`, `replicas: 0|1|2|2|101|-1|1.5|"1"`, `on: true|false|"x"`, `ratio: 1|1.5|1e3|1.0`,
@@ -384,7 +441,7 @@ func (g *generator) spec(t target, often int) string {
 
 // status draws what is. Of a request that ignores it, it fits the schema.
 func (g *generator) status(t target) string {
-	if t.plural == "gadgets" { // what the schema does not know of a status: see the ledger
+	if t.plural != "widgets" { // what the schema does not know of a status: see the ledger
 		return g.some(3, `n: 1|2`)
 	}
 	if t.sub != "status" {

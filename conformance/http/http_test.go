@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,11 +35,15 @@ type run struct {
 	open   map[string]*opened
 	ledger map[string]bool // entries that were needed
 
+	wrote time.Time // when something was last answered that watches may have to tell of
+
 	requests, differences int
+	reached               reached
 }
 
 func TestHTTP(t *testing.T) {
-	r := &run{t: t, same: newSameness(), vars: [2]map[string]string{{}, {}}, open: map[string]*opened{}, ledger: map[string]bool{}}
+	r := &run{t: t, same: newSameness(), vars: [2]map[string]string{{}, {}}, open: map[string]*opened{}, ledger: map[string]bool{},
+		reached: reached{cells: map[cell]int{}, codes: map[string]map[int]int{}}}
 	var wg sync.WaitGroup
 	began := time.Now()
 	wg.Go(func() { r.peers[0] = startUpstream(t) })
@@ -95,6 +100,9 @@ func (r *run) step(q *request) {
 	case "CLOSE":
 		r.closeWatch(q)
 		return
+	case "COMPACT":
+		r.compact(q)
+		return
 	}
 	r.requests++
 	defer func(began time.Time) {
@@ -114,7 +122,7 @@ func (r *run) step(q *request) {
 		}
 		r.open[q.watch] = &w
 		for _, side := range w.sides {
-			side.settle()
+			side.settle(time.Time{})
 		}
 		return
 	}
@@ -127,6 +135,9 @@ func (r *run) step(q *request) {
 		wg.Go(func() { got[side] = p.ask(r.build(q, side), q) })
 	}
 	wg.Wait()
+	if q.method != "GET" && q.method != "HEAD" {
+		r.wrote = time.Now()
+	}
 	r.compare(q, got[0], got[1])
 	if q.save != "" {
 		for side := range got {
@@ -134,6 +145,27 @@ func (r *run) step(q *request) {
 		}
 	}
 }
+
+// compact makes both stores forget all but their present states.
+func (r *run) compact(q *request) {
+	list := request{method: "GET", path: gadgets + "?limit=1"}
+	for side, p := range r.peers {
+		m := listRevision.FindSubmatch(p.once(r.build(&list, side)).body)
+		if m == nil {
+			r.t.Fatalf("%s: %s does not say of which revision a list is", q, p.name)
+		}
+		rev, err := strconv.ParseInt(string(m[1]), 10, 64)
+		if err == nil {
+			err = p.compact(context.Background(), rev)
+		}
+		if err != nil {
+			r.t.Fatalf("%s: %s: %v", q, p.name, err)
+		}
+	}
+}
+
+// listRevision finds the resource version of a list.
+var listRevision = regexp.MustCompile(`"resourceVersion":"(\d+)"\}\}\n$`)
 
 // settle waits until upstream's cache of what q is about knows all that was written: any state answers a request for version 0. A
 // list that is to be current waits for that.
@@ -148,6 +180,7 @@ var collection = regexp.MustCompile(`^/apis/[^/]+/[^/]+/(namespaces/[^/]+/)?[^/?
 // compare reports the differences between two answers.
 func (r *run) compare(q *request, theirs, ours *answer) {
 	r.t.Helper()
+	r.note(q, theirs.code)
 	a, b := r.same.both(theirs, ours, q.typed(), strings.HasPrefix(q.path, crds))
 	if *trace && strings.HasPrefix(q.script, "generated") {
 		fmt.Printf("%s: %s %s %v %s\n%s\n", q, q.method, q.path, q.header, q.body, a)
@@ -169,21 +202,23 @@ func (r *run) compare(q *request, theirs, ours *answer) {
 	r.t.Errorf("%s: %s %s %v\n%s\n%s", q, q.method, q.path, q.header, body, diff(a, b))
 }
 
+// fill puts what one side answered earlier into a text.
+func (r *run) fill(s string, side int) string {
+	for k, v := range r.vars[side] {
+		s = strings.ReplaceAll(s, "${"+k+"}", v)
+	}
+	return s
+}
+
 // request is q as it goes to one server.
 func (r *run) build(q *request, side int) func(ctx context.Context) (*http.Request, error) {
-	fill := func(s string) string {
-		for k, v := range r.vars[side] {
-			s = strings.ReplaceAll(s, "${"+k+"}", v)
-		}
-		return s
-	}
 	return func(ctx context.Context) (*http.Request, error) {
-		body := fill(q.body)
+		body := r.fill(q.body, side)
 		var reader io.Reader
 		if body != "" {
 			reader = strings.NewReader(body)
 		}
-		req, err := http.NewRequestWithContext(ctx, q.method, r.peers[side].base+fill(q.path), reader)
+		req, err := http.NewRequestWithContext(ctx, q.method, r.peers[side].base+r.fill(q.path, side), reader)
 		if err != nil {
 			return nil, err
 		}
@@ -264,9 +299,14 @@ var kept = map[string]*regexp.Regexp{
 // keep remembers parts of an answer.
 func (r *run) keep(side int, name string, body []byte) {
 	for part, re := range kept {
-		if m := re.FindSubmatch(body); m != nil {
-			r.vars[side][name+"."+part] = string(m[1])
+		m := re.FindSubmatch(body)
+		if m == nil {
+			continue
 		}
+		if was := r.vars[side][name+"."+part]; part == "rv" && was != "" && was != string(m[1]) {
+			r.vars[side][name+".old"] = was
+		}
+		r.vars[side][name+"."+part] = string(m[1])
 	}
 }
 
@@ -315,10 +355,13 @@ func startWatch(p *peer, build func(context.Context) (*http.Request, error)) *wa
 	return w
 }
 
-// settle waits until the watch has been quiet for a while, or ended.
-func (w *watching) settle() {
+// settle waits until the watch has been quiet for a while, also since a time, or ended.
+func (w *watching) settle(since time.Time) {
 	for {
 		w.mu.Lock()
+		if w.last.Before(since) {
+			w.last = since
+		}
 		began, left := w.answer.code != 0, quiet-time.Since(w.last)
 		w.mu.Unlock()
 		if began && left <= 0 {
@@ -350,7 +393,7 @@ func (r *run) closeWatch(q *request) {
 				r.t.Errorf("%s: %s does not end the watch", q, r.peers[side].name)
 			}
 		}
-		one.settle()
+		one.settle(r.wrote)
 		one.cancel()
 		<-one.done
 		got[side] = &one.answer

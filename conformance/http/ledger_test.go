@@ -16,20 +16,20 @@ type entry struct {
 
 var ledger = []entry{
 	// Upstream's server alone is not all of Kubernetes: here Keelson answers as the whole does.
-	{name: "the index lists every group that is served", requests: `(GET /|GET /nothing|POST /nothing)$`, theirs: `"/apis/apiextensions`, ours: `"/apis/demo.io"`},
+	{name: "the index lists every group that is served", requests: `(GET|POST) /(|nothing.*|(livez|readyz)/nothing.*)$`, theirs: `"/apis/apiextensions`, ours: `"/apis/demo.io"`},
 	{name: "/api and /apis are served", requests: `GET /apis?/?$`, theirs: `^404`, ours: `^200`},
 	{name: "apiextensions.k8s.io/v1beta1 is served", requests: `GET /apis(/apiextensions.k8s.io(/v1beta1(/.*)?)?)?$`, theirs: `apiextensions.k8s.io/v1"|^404`, ours: `apiextensions.k8s.io/v1beta1`},
 	{name: "/version names Keelson", requests: `GET /version[/?]?`, theirs: `gitVersion`, ours: `v1.37.2\+keelson`},
 	{name: "apiextensions.k8s.io has a storageVersionHash", requests: `GET /apis/apiextensions.k8s.io/v1$`, theirs: `^200`, ours: `storageVersionHash`},
 
 	// Answers are JSON or YAML.
-	{name: "a body that says protobuf and is none does not end the connection", requests: `PUT .*/u$`, theirs: `EOF`, ours: `^415`},
+	{name: "a body that says protobuf and is none does not end the connection", requests: `(PUT|POST) .*`, theirs: `^error: .*EOF`, ours: `^415`},
 
 	// Odd paths.
 	{name: "what follows a subresource in a path is not ignored", requests: `/status/deeper`, theirs: `^200`, ours: `^404`},
 	{name: "double slashes are one", requests: `/apis//`, theirs: `^404`, ours: `^200`},
-	{name: "paths of nothing are 404 in plain text", requests: `GET /(livez/nothing|apis/apiextensions.k8s.io/v1beta1/|apis/apiextensions.k8s.io/v1/namespaces)`, theirs: `^404`, ours: `^404(.|\n)*404 page not found`},
-	{name: "discovery and OpenAPI are read with GET", requests: `(POST|PUT|DELETE|PATCH) /(apis(/[^/]+){0,2}|openapi/v3)$`, theirs: `^(200|404)`, ours: `^405`},
+	{name: "paths of nothing are 404 in plain text", requests: `GET /apis/apiextensions.k8s.io/v1(beta1/|/namespaces)`, theirs: `^404`, ours: `^404(.|\n)*404 page not found`},
+	{name: "discovery and OpenAPI are read with GET", requests: `(POST|PUT|DELETE|PATCH) /(apis(/[^/]+){0,2}/?|openapi/v3)$`, theirs: `^(200|404)`, ours: `^405`},
 	{name: "OpenAPI lists every group version that is served, and no other", requests: `GET /openapi/v3`, theirs: `^200`, ours: `^(200|301|404)`},
 	{name: "checks of health are the server's own", requests: `GET /(healthz|livez)\?verbose`, theirs: `poststarthook/crd-informer-synced`, ours: `^200`},
 
@@ -37,6 +37,7 @@ var ledger = []entry{
 	{name: "a patch to another apiVersion is refused without warnings", requests: `PATCH .*/widgets/p$`, theirs: `Warning(.|\n)*must be demo.io/v1`, ours: `must be demo.io/v1`},
 	{name: "a Scale of a wrong form is refused in words about the Scale", requests: `/scale`, theirs: `no kind is registered for the type v1.Scale|"x\\*"`, ours: `^4(00|22)`},
 	{name: "an object of another kind is refused for that alone", requests: `generated|45-odd`, theirs: `must be (Widget|Gadget)`, ours: `must be (Widget|Gadget)`},
+	{name: "a Scale that an error about a patch quotes has its members in alphabetical order", requests: `PATCH .*/scale`, theirs: `patch: Invalid value`, ours: `^422(.|\n)*patch: Invalid value`},
 	{name: "an update does not say a selfLink back", requests: `45-odd.*PUT`, theirs: `selfLink: "/x"`, ours: `^200`},
 	{name: "managed fields of a version that the definition no longer has are dropped", requests: `42-apply.*PATCH`, theirs: `^500(.|\n)*invalid group/version: post.io/v2`, ours: `^(200|409)`},
 	{name: "an apply may set an untyped field to null", requests: `45-odd.*PATCH .*odder`, theirs: `^200`, ours: `any: null`},
@@ -47,7 +48,10 @@ var ledger = []entry{
 	{name: "watches that begin with the state are not compressed", requests: `60-watch.*sendInitialEvents=true.*allowWatchBookmarks=true`, theirs: `Content-Encoding: gzip`, ours: `initial-events-end`},
 	{name: "a watch of a list's metadata shows its objects' metadata", requests: `GET .*watch=1`, theirs: `^200(.|\n)*\n\n$`, ours: `PartialObjectMetadata`},
 
-	{name: "a page says that more follow only if more match", requests: `matrix.*metadata.name.*limit=1`, theirs: `CONTINUE`, ours: `^200`, long: true},
+	{name: "what a webhook cannot convert is refused in the webhook's words", requests: `/v3/.*gizmos`, theirs: `object not decodable revision=\d+: conversion webhook`, ours: `^500(.|\n)*"conversion webhook`, long: true},
+	{name: "deleting an object again, in another version, does not write it in that version's form", requests: `45-odd.*(GET|DELETE) .*/again$`, theirs: `^200`, ours: `^200`},
+
+	{name: "a page says that more follow only if more match", requests: `(matrix|generated).*GET .*(Selector.*limit=\d|limit=\d.*Selector)`, theirs: `continue: "?CONTINUE`, ours: `^200`, long: true},
 
 	// Definitions.
 	{name: "items of a list of definitions have kind and apiVersion", requests: `GET .*customresourcedefinitions`, theirs: `CustomResourceDefinitionList`, ours: `CustomResourceDefinitionList`},

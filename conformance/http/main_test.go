@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -32,12 +33,14 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	upstream "k8s.io/apiextensions-apiserver/pkg/cmd/server"
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-io/keelson/keelsontest"
 	"github.com/keelson-io/keelson/server"
+	"github.com/keelson-io/keelson/store/etcd"
 )
 
 // This file starts both servers: Keelson in the test's process, upstream and
@@ -63,11 +66,11 @@ func child(dir string) error {
 	if err != nil {
 		return err
 	}
-	etcd := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	clients := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", ports[0])}
 	peers := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", ports[1])}
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(dir, "etcd")
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{etcd}, []url.URL{etcd}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{clients}, []url.URL{clients}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.TickMs, cfg.ElectionMs = 10, 100
@@ -80,8 +83,10 @@ func child(dir string) error {
 	defer e.Close()
 	<-e.Server.ReadyNotify()
 	address := fmt.Sprintf("127.0.0.1:%d", ports[2])
-	if err := os.WriteFile(filepath.Join(dir, "address"), []byte(address), 0o600); err != nil {
-		return err
+	for name, text := range map[string]string{"etcd-url": clients.String(), "address": address} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
 	}
 	nowhere := filepath.Join(dir, "nowhere.kubeconfig")
 	if err := os.WriteFile(nowhere, []byte(kubeconfigNowhere), 0o600); err != nil {
@@ -91,7 +96,7 @@ func child(dir string) error {
 	cmd := upstream.NewServerCommand(context.Background(), io.Discard, os.Stderr)
 	cmd.SilenceUsage = true
 	cmd.SetArgs([]string{
-		"--etcd-servers", etcd.String(), "--etcd-prefix", "/registry",
+		"--etcd-servers", clients.String(), "--etcd-prefix", "/registry", "--etcd-compaction-interval", "0",
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(ports[2]),
 		"--tls-cert-file", file("tls.crt"), "--tls-private-key-file", file("tls.key"), "--client-ca-file", file("ca.crt"),
 		"--authentication-skip-lookup", "--authentication-kubeconfig", nowhere, "--authorization-kubeconfig", nowhere, "--kubeconfig", nowhere,
@@ -119,6 +124,8 @@ type peer struct {
 	name string
 	base string // https://host:port
 	*http.Client
+
+	compact func(ctx context.Context, rev int64) error // makes the store forget what was before a revision
 }
 
 // startUpstream starts the child and waits until it serves.
@@ -168,6 +175,19 @@ func startUpstream(t *testing.T) *peer {
 			continue
 		}
 		p.base = "https://" + string(address)
+		p.compact = func(ctx context.Context, rev int64) error {
+			url, err := os.ReadFile(filepath.Join(dir, "etcd-url"))
+			if err != nil {
+				return err
+			}
+			client, err := clientv3.New(clientv3.Config{Endpoints: []string{string(url)}, DialTimeout: patience})
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			_, err = client.Compact(ctx, rev, clientv3.WithCompactPhysical())
+			return err
+		}
 		// The informer of Services never has its list without the server of the built-in types.
 		resp, err := p.Get(p.base + "/readyz?exclude=informer-sync")
 		if err != nil {
@@ -183,14 +203,19 @@ func startUpstream(t *testing.T) *peer {
 // startKeelson starts Keelson.
 func startKeelson(t *testing.T) *peer {
 	t.Helper()
-	s := keelsontest.Start(t, keelsontest.Etcd(), keelsontest.Controllers(), keelsontest.Configure(func(c *server.Config) {
+	st, err := etcd.Open(context.Background(), etcd.Config{DataDir: t.TempDir(), CompactInterval: -1, Fast: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := keelsontest.Start(t, keelsontest.Controllers(), keelsontest.Configure(func(c *server.Config) {
 		c.DisableAdmission = []string{"NamespaceLifecycle"}
+		c.Store = st
 	}))
 	tlsConfig, err := rest.TLSConfigFor(s.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &peer{name: "keelson", base: s.Config.Host, Client: newClient(tlsConfig)}
+	return &peer{name: "keelson", base: s.Config.Host, Client: newClient(tlsConfig), compact: st.Compact}
 }
 
 // newClient is a client that hands answers on as they are.

@@ -2,7 +2,9 @@ package http
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +26,9 @@ var metadata = func() runtime.Serializer {
 // spelledOut is a body in protobuf as JSON, with a line that says what it was.
 // Any other body stays as it is.
 func spelledOut(body []byte) []byte {
+	if len(body) > 8 && bytes.HasPrefix(body[4:], []byte("k8s\x00")) {
+		return spelledOutFrames(body)
+	}
 	if !bytes.HasPrefix(body, []byte("k8s\x00")) {
 		return body
 	}
@@ -36,4 +41,24 @@ func spelledOut(body []byte) []byte {
 		return body
 	}
 	return append(append([]byte(`"protobuf" `), text...), '\n')
+}
+
+// spelledOutFrames does the same to a stream of events, each after its length.
+func spelledOutFrames(body []byte) []byte {
+	var out []byte
+	for len(body) >= 4 {
+		n := int(binary.BigEndian.Uint32(body))
+		if n > len(body)-4 {
+			break
+		}
+		var wrapped runtime.Unknown
+		var event metav1.WatchEvent
+		if wrapped.Unmarshal(body[8:4+n]) != nil || event.Unmarshal(wrapped.Raw) != nil {
+			return append(out, body...)
+		}
+		out = fmt.Appendf(out, "%q ", event.Type)
+		out = append(out, spelledOut(event.Object.Raw)...)
+		body = body[4+n:]
+	}
+	return append(out, body...)
 }

@@ -23,7 +23,7 @@ import (
 // "@unless text" repeats it until the answer does not; "@watch name" leaves the
 // answer open, and a request "CLOSE name" ends and compares it;
 // "@random" compares the code only, because upstream's answer differs from run
-// to run. A request "SLEEP d" waits.
+// to run. A request "SLEEP d" waits; "COMPACT" makes both stores forget all but their present states.
 
 // request is one request of a script.
 type request struct {
@@ -36,6 +36,9 @@ type request struct {
 
 	save, watch, until, unless string
 	random                     bool
+
+	verb string // of what is generated
+	cell *cell  // that it is made for
 }
 
 func (q *request) String() string { return fmt.Sprintf("%s:%d", q.script, q.line) }

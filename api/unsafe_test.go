@@ -1,0 +1,63 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/keelson-io/keelson/authz"
+)
+
+// TestUnreadableObjects: what cannot be read is deleted by those who may and say that they know; what can be read is not deleted so.
+func TestUnreadableObjects(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", widgets, widget("good", `"color":"red"`))
+	key := s.kinds.Load().Lookup("demo.io", "widgets").Key("default", "bad")
+	if _, err := s.store.Create(t.Context(), key, []byte(`{"apiVersion":`)); err != nil {
+		t.Fatal(err)
+	}
+	const unsafe = "?ignoreStoreReadErrorWithClusterBreakingPotential=true"
+	s.must(500, "DELETE", widgets+"/bad", "")
+	if got := s.must(409, "DELETE", widgets+"/good"+unsafe, ""); !strings.Contains(got.body, "unsafe deletion is not allowed because the object is decodable from storage") {
+		t.Errorf("of one that can be read: %s", got.body)
+	}
+	s.must(404, "DELETE", widgets+"/none"+unsafe, "")
+	s.must(422, "DELETE", widgets+unsafe, "")
+	s.must(422, "DELETE", widgets+"/bad"+unsafe+"&propagationPolicy=Orphan", "")
+	s.must(200, "DELETE", widgets+"/bad"+unsafe+"&dryRun=All", "")
+	got := s.must(200, "DELETE", widgets+"/bad"+unsafe, "")
+	if want := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"bad","kind":"Widget"}`; !strings.HasPrefix(got.body, want) {
+		t.Errorf("got %s", got.body)
+	}
+	s.must(404, "DELETE", widgets+"/bad", "")
+	s.must(200, "GET", widgets+"/good", "")
+}
+
+// TestUnreadableObjectsAreForbidden: to delete is not enough.
+func TestUnreadableObjectsAreForbidden(t *testing.T) {
+	s := newTestServer(t, func(c *Config) {
+		c.Authz = authz.Func(func(_ context.Context, a *authz.Attributes) authz.Result {
+			if a.Verb == verbUnsafe {
+				return authz.Result{Decision: authz.NoOpinion, Reason: "no"}
+			}
+			return authz.Result{Decision: authz.Allow}
+		})
+	})
+	got := s.must(403, "DELETE", widgets+"/a?ignoreStoreReadErrorWithClusterBreakingPotential=true", "")
+	if !strings.Contains(got.body, `not permitted to do \"unsafe-delete-ignore-read-errors\", reason: no`) {
+		t.Errorf("got %s", got.body)
+	}
+}
+
+// TestAnswersThatCannotBeGiven: a write whose answer cannot be given in the form that was asked for was made all the same, once.
+func TestAnswersThatCannotBeGiven(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", widgets, widget("a", `"color":"red"`))
+	for _, op := range []string{`"path":"/metadata/finalizers","value":["a.io/f"]`, `"path":"/metadata/finalizers/-","value":"a.io/g"`} {
+		s.must(500, "PATCH", widgets+"/a", `[{"op":"add",`+op+`}]`,
+			"Content-Type", patchJSON, "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+	}
+	if got := s.must(200, "GET", widgets+"/a", ""); !strings.Contains(got.body, `"finalizers":["a.io/f","a.io/g"]`) {
+		t.Errorf("the object is %s", got.body)
+	}
+}
