@@ -68,6 +68,10 @@ func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, erro
 	if q.accept, err = q.negotiate(); err != nil {
 		return nil, nil, err
 	}
+	media := q.objectMedia()
+	if media == "" && q.r.Method == http.MethodPost {
+		return nil, nil, unknownMedia()
+	}
 	sent, err := q.readBody()
 	if err != nil {
 		return nil, nil, err
@@ -75,16 +79,26 @@ func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, erro
 	if o, err = options(q.query); err != nil {
 		return nil, nil, err
 	}
-	body, err = q.readObject(sent)
+	if media == "" {
+		return nil, nil, unknownMedia()
+	}
+	body, err = q.readObject(sent, media)
 	return body, o, err
 }
 
-// readObject reads a body that is an object, in JSON or else.
-func (q *request) readObject(sent []byte) (*object, error) {
+// objectMedia is what the body is said to be, "" if that is nothing that objects come in.
+func (q *request) objectMedia() string {
 	media := contentType(q.r)
-	if media != typeJSON && media != typeYAML && !(media == typeProtobuf && q.takesProtobuf()) {
-		return nil, unsupported(typeJSON, typeYAML, typeProtobuf)
+	if media == typeJSON || media == typeYAML || media == typeProtobuf && q.takesProtobuf() {
+		return media
 	}
+	return ""
+}
+
+func unknownMedia() error { return unsupported(typeJSON, typeYAML, typeProtobuf) }
+
+// readObject reads a body that is an object, in JSON or else.
+func (q *request) readObject(sent []byte, media string) (*object, error) {
 	o := &object{sent: sent, json: sent}
 	var err error
 	switch media {

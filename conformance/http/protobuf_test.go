@@ -26,9 +26,6 @@ var metadata = func() runtime.Serializer {
 // spelledOut is a body in protobuf as JSON, with a line that says what it was.
 // Any other body stays as it is.
 func spelledOut(body []byte) []byte {
-	if len(body) > 8 && bytes.HasPrefix(body[4:], []byte("k8s\x00")) {
-		return spelledOutFrames(body)
-	}
 	if !bytes.HasPrefix(body, []byte("k8s\x00")) {
 		return body
 	}
@@ -51,10 +48,9 @@ func spelledOutFrames(body []byte) []byte {
 		if n > len(body)-4 {
 			break
 		}
-		var wrapped runtime.Unknown
 		var event metav1.WatchEvent
-		if wrapped.Unmarshal(body[8:4+n]) != nil || event.Unmarshal(wrapped.Raw) != nil {
-			return append(out, body...)
+		if event.Unmarshal(body[4:4+n]) != nil {
+			break
 		}
 		out = fmt.Appendf(out, "%q ", event.Type)
 		out = append(out, spelledOut(event.Object.Raw)...)

@@ -40,7 +40,14 @@ var protobufs = func() runtime.Serializer {
 
 // unpack makes a body in protobuf one in JSON that says the same.
 func (a *answer) unpack() {
-	if a == nil || !bytes.HasPrefix(a.body, []byte("k8s\x00")) {
+	if a == nil {
+		return
+	}
+	if strings.HasPrefix(a.header.Get("Content-Type"), "application/vnd.kubernetes.protobuf;stream=watch") {
+		a.body = spelledOutFrames(a.body)
+		return
+	}
+	if !bytes.HasPrefix(a.body, []byte("k8s\x00")) {
 		return
 	}
 	obj, _, err := protobufs.Decode(a.body, nil, nil)
