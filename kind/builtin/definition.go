@@ -162,11 +162,16 @@ func (l *library) schema(name string, merge bool) *structural.Schema {
 func (l *library) node(d *definition, at string, merge bool) *structural.Schema {
 	if ref := d.reference(); ref != "" {
 		s := l.schema(ref, merge)
-		if d.Default == nil || string(d.Default) == string(s.Default) {
+		c := *s
+		if d.Default != nil {
+			c.Default = d.Default
+		}
+		if d.MapType != "" { // what is said beside a reference counts more than what it refers to
+			c.MapType = d.MapType
+		}
+		if string(c.Default) == string(s.Default) && c.MapType == s.MapType {
 			return s
 		}
-		c := *s
-		c.Default = d.Default
 		return &c
 	}
 	s := &structural.Schema{Type: d.Type, Format: d.Format, Default: d.Default, MapType: d.MapType}
