@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"sync"
 
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
@@ -138,13 +139,10 @@ func (w *walker) valid(t *typ, v doc.Value) bool {
 		if t.list == nil {
 			return false
 		}
+		if t.list.granul && !w.distinct(t.list, v) {
+			return false
+		}
 		for _, item := range v.Items() {
-			if t.list.granul {
-				var ok bool
-				if w.key, ok = appendItemKey(w.key[:0], t.list, item); !ok {
-					return false
-				}
-			}
 			if !w.valid(t.list.elem, item) {
 				return false
 			}
@@ -165,6 +163,40 @@ func (w *walker) valid(t *typ, v doc.Value) bool {
 	default:
 		return t.fits(k)
 	}
+}
+
+// distinct reports whether the items of a set or map list have plain keys, no two the same.
+func (w *walker) distinct(l *listType, v doc.Value) bool {
+	var ends [16]int // of the keys in w.key, where they are few
+	var seen map[string]bool
+	few := v.Len() <= len(ends)
+	if !few {
+		seen = make(map[string]bool, v.Len())
+	}
+	w.key = w.key[:0]
+	for i, item := range v.Items() {
+		start, ok := len(w.key), false
+		if w.key, ok = appendItemKey(w.key, l, item); !ok {
+			return false
+		}
+		key := w.key[start:]
+		if !few {
+			if seen[string(key)] {
+				return false
+			}
+			seen[string(key)], w.key = true, w.key[:0]
+			continue
+		}
+		from := 0
+		for _, end := range ends[:i] {
+			if bytes.Equal(w.key[from:end], key) {
+				return false
+			}
+			from = end
+		}
+		ends[i] = len(w.key)
+	}
+	return true
 }
 
 // all is the trie of a value and everything in it, for a value that only one

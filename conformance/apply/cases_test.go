@@ -44,7 +44,7 @@ func TestErrorsOfApplyPatches(t *testing.T) {
 	}()), "", "m2")
 	for _, spec := range []string{
 		`{"bogus":1}`, `{"color":1}`, `{"color":{"a":1}}`, `{"replicas":"x"}`, `{"flag":1}`, `{"when":{}}`, `{"tags":"a"}`, `{"tags":["a","a"]}`,
-		`{"tags":[null]}`, `{"tags":[["a"]]}`, `{"items":[{"v":1}]}`, `{"items":[null]}`, `{"items":["x"]}`, `{"items":[{"name":"a"},{"name":"a"}]}`,
+		`{"tags":[null]}`, `{"plain":[{"c":["s","s"]}]}`, `{"plain":[{"c":["s","t"]},{"c":["s"]}]}`, `{"plain":[{"c":[` + strings.Repeat(`"s",`, 20) + `"t"]}]}`, `{"tags":[["a"]]}`, `{"items":[{"v":1}]}`, `{"items":[null]}`, `{"items":["x"]}`, `{"items":[{"name":"a"},{"name":"a"}]}`,
 		`{"items":[{"name":"a","proto":"tcp"},{"name":"a"}]}`, `{"embedded":{"metadata":{"bogus":1}}}`, `[]`, `"x"`,
 		`{"color":"z"}`, `{"color":"z","replicas":2,"items":[{"name":"n1","v":2},{"name":"n2"}]}`, `{"tags":["b"]}`, `{}`, `null`,
 	} {

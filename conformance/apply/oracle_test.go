@@ -43,7 +43,7 @@ spec:
           port: {x-kubernetes-int-or-string: true},
           tags: {type: array, x-kubernetes-list-type: set, items: {type: string}},
           nums: {type: array, x-kubernetes-list-type: set, items: {type: integer}},
-          plain: {type: array, items: {type: object, properties: {a: {type: string}, b: {type: string}}}},
+          plain: {type: array, items: {type: object, properties: {a: {type: string}, b: {type: string}, c: {type: array, x-kubernetes-list-type: set, items: {type: string}}}}},
           items: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name, proto], items: {type: object, required: [name], properties: {
             name: {type: string}, proto: {type: string, default: tcp}, v: {type: integer}, sub: {type: array, x-kubernetes-list-type: set, items: {type: string}}}}},
           atom: {type: object, x-kubernetes-map-type: atomic, properties: {a: {type: string}, b: {type: string}}},
