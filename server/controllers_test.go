@@ -61,6 +61,9 @@ func TestManagersOfControllers(t *testing.T) {
 	}
 	has("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.demo.io", "kube-apiserver Update status f:status true")
 	has("/api/v1/namespaces/kube-system", "kube-apiserver Update  f:metadata true")
+	has(rbacPath+"clusterroles/cluster-admin", "kube-apiserver Update  f:metadata,f:rules true")
+	has(rbacPath+"clusterroles/admin", "kube-apiserver Update  f:aggregationRule,f:metadata true")
+	has(rbacPath+"clusterrolebindings/cluster-admin", "kube-apiserver Update  f:metadata,f:roleRef,f:subjects true")
 	r.until("the config map is there", func() bool {
 		code, _ := r.call(r.client, "GET", "/api/v1/namespaces/default/configmaps/kube-root-ca.crt", "")
 		return code == 200

@@ -160,6 +160,7 @@ func TestBuiltin(t *testing.T) {
 	r := &run{t: t, peers: [2]*peer{startUpstream(t), startKeelson(t)}, same: newSameness(), intended: map[*exception]int{}}
 	objects := readObjects(t, "testdata/minimal.yaml")
 	only := os.Getenv("ONLY") // kinds, while working on some
+	r.start()
 	r.groups(func(g group) {
 		r.t.Helper()
 		if only == "" {

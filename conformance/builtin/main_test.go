@@ -73,6 +73,9 @@ func newPeer(name, address string) *peer {
 	}}}
 }
 
+// ready asks for what a server makes last when it starts.
+var ready = &request{method: "GET", path: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"}
+
 // startUpstream starts the child and waits until it serves.
 func startUpstream(t *testing.T) *peer {
 	t.Helper()
@@ -120,7 +123,7 @@ func startUpstream(t *testing.T) *peer {
 		}
 		p := newPeer("upstream", string(address))
 		if p.ask(&request{method: "GET", path: "/readyz"}).code == http.StatusOK &&
-			p.ask(&request{method: "GET", path: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"}).code == http.StatusOK {
+			p.ask(ready).code == http.StatusOK {
 			return p
 		}
 	}
@@ -151,7 +154,13 @@ func startKeelson(t *testing.T) *peer {
 			t.Errorf("keelson: %v", err)
 		}
 	})
-	return newPeer("keelson", s.Addr())
+	p := newPeer("keelson", s.Addr())
+	for end := time.Now().Add(patience); p.ask(ready).code != http.StatusOK; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("keelson makes no service for itself")
+		}
+	}
+	return p
 }
 
 // freePorts asks the system for n loopback ports that nobody listens on.

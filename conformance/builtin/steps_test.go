@@ -109,6 +109,27 @@ func labels(pairs ...string) m {
 	return m{"metadata": m{"labels": l}}
 }
 
+// start asks about what servers make themselves.
+func (r *run) start() {
+	r.t.Helper()
+	see := func(path string) { r.ask(path, "start", &request{method: "GET", path: path}) }
+	for _, path := range []string{"namespaces/default", "namespaces/kube-system", "namespaces/default/services/kubernetes", "namespaces/default/endpoints/kubernetes"} {
+		see("/api/v1/" + path)
+	}
+	see("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes")
+	for _, plural := range []string{"clusterroles", "clusterrolebindings", "roles", "rolebindings"} {
+		var list metav1.PartialObjectMetadataList
+		r.read(1, "/apis/rbac.authorization.k8s.io/v1/"+plural, &list)
+		for _, o := range list.Items {
+			path := plural + "/" + o.Name
+			if o.Namespace != "" {
+				path = "namespaces/" + o.Namespace + "/" + path
+			}
+			see("/apis/rbac.authorization.k8s.io/v1/" + path)
+		}
+	}
+}
+
 // kind asks everything about one kind.
 func (r *run) kind(s *subject) {
 	r.t.Helper()
@@ -143,6 +164,9 @@ func (r *run) kind(s *subject) {
 	made := ask("create", "POST", all, s.object(x1))
 	if made[0].code >= 300 || made[1].code >= 300 {
 		return
+	}
+	for i, spec := range variants[s.name] {
+		ask(fmt.Sprintf("variant %d", i), "POST", all+"?dryRun=All", s.object(s.named(8), m{"spec": spec}))
 	}
 	ask("create again", "POST", all, s.object(x1))
 	see("get", one, "")
@@ -201,6 +225,13 @@ func (r *run) kind(s *subject) {
 	ask("delete collection", "DELETE", all+"?labelSelector=c%3D1", m{"gracePeriodSeconds": 0})
 	see("list after", all+"?labelSelector=c%3D1", "")
 	watch()
+}
+
+// variants are specs that some kinds are created with, besides.
+var variants = map[string][]m{
+	"services": {
+		{"clusterIP": "None", "selector": m{"a": "b"}}, {"clusterIP": "None"}, {"clusterIP": "10.0.0.9"}, {"type": "ExternalName", "externalName": "a.io", "ports": nil},
+	},
 }
 
 // subresources asks about those parts of objects that are read and written.

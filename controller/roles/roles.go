@@ -250,8 +250,45 @@ func (c *Config) attempt(ctx context.Context, k *kind.Kind, key string, d object
 // newObject prints an object that is new.
 func newObject(d object) ([]byte, error) {
 	d.SetUID(types.UID(uuid.NewUUID()))
-	d.SetCreationTimestamp(metav1.NewTime(time.Now().UTC().Truncate(time.Second)))
+	now := metav1.NewTime(time.Now().UTC().Truncate(time.Second))
+	d.SetCreationTimestamp(now)
+	fields, err := json.Marshal(fieldsOf(d))
+	if err != nil {
+		return nil, err
+	}
+	d.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: rbacv1.SchemeGroupVersion.String(), Time: &now,
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(fields)),
+	}})
 	return json.Marshal(d)
+}
+
+// fields is a set of fields as managed fields spell it.
+type fields map[string]fields
+
+// fieldsOf are the fields of a default object that its writer owns: what is gathered from other roles is not among them.
+func fieldsOf(d object) fields {
+	keys := func(m map[string]string) fields {
+		out := fields{".": {}}
+		for key := range m {
+			out["f:"+key] = fields{}
+		}
+		return out
+	}
+	all := fields{"f:metadata": {"f:annotations": keys(d.GetAnnotations()), "f:labels": keys(d.GetLabels())}}
+	switch o := d.(type) {
+	case *clusterRoleBinding:
+		all["f:roleRef"], all["f:subjects"] = fields{}, fields{}
+	case *clusterRole:
+		if o.AggregationRule != nil {
+			all["f:aggregationRule"] = fields{".": {}, "f:clusterRoleSelectors": {}}
+			return all
+		}
+		all["f:rules"] = fields{}
+	case *role:
+		all["f:rules"] = fields{}
+	}
+	return all
 }
 
 // read reads a stored object.

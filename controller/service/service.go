@@ -162,16 +162,11 @@ func (c *Controller) work(ctx context.Context, key string) error {
 
 // service is the body of the service.
 func (c *Controller) service() []byte {
-	family := corev1.IPv4Protocol
-	if c.ClusterIP.Is6() {
-		family = corev1.IPv6Protocol
-	}
-	ip := c.ClusterIP.String()
 	return body(map[string]any{
 		"apiVersion": "v1", "kind": "Service",
 		"metadata": map[string]any{"name": name, "namespace": namespace, "labels": map[string]string{"component": "apiserver", "provider": "kubernetes"}},
 		"spec": map[string]any{
-			"clusterIP": ip, "clusterIPs": []string{ip}, "ipFamilies": []corev1.IPFamily{family}, "ipFamilyPolicy": corev1.IPFamilyPolicySingleStack,
+			"clusterIP": c.ClusterIP.String(), "ipFamilyPolicy": corev1.IPFamilyPolicySingleStack,
 			"ports":           []map[string]any{{"name": "https", "port": 443, "protocol": corev1.ProtocolTCP, "targetPort": c.Port}},
 			"sessionAffinity": corev1.ServiceAffinityNone, "type": corev1.ServiceTypeClusterIP,
 		},

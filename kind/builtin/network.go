@@ -3,6 +3,7 @@ package builtin
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +41,7 @@ func networkKinds() []description {
 			ageColumn(),
 			wide(cell("Selector", service["selector"], func(obj doc.Value) string { return mapText(obj.At("spec", "selector"), "<none>") })),
 		},
-		check: checkService,
+		create: completeAddresses, check: checkService,
 	}, {
 		kind: "Endpoints", plural: "endpoints", singular: "endpoints", short: []string{"ep"}, prefix: "services/endpoints",
 		versions: v1[endpoints](nil), createOnUpdate: true,
@@ -141,6 +142,32 @@ func networkKinds() []description {
 			ageColumn(),
 		},
 	}}
+}
+
+// completeAddresses says of a new service what follows from the address that it is created with.
+func completeAddresses(d *doc.Doc) {
+	spec := d.Root().Get("spec")
+	ip := strings.Clone(spec.Get("clusterIP").Text())
+	address, err := netip.ParseAddr(ip)
+	if ip == "" || err != nil && ip != corev1.ClusterIPNone || spec.Get("type").Text() == string(corev1.ServiceTypeExternalName) {
+		return
+	}
+	families, policy := `["IPv4"]`, corev1.IPFamilyPolicySingleStack
+	switch {
+	case address.Is6():
+		families = `["IPv6"]`
+	case ip == corev1.ClusterIPNone && spec.Get("selector").Len() == 0: // whose endpoints somebody else makes, of any family
+		families, policy = `["IPv4","IPv6"]`, corev1.IPFamilyPolicyRequireDualStack
+	}
+	for name, text := range map[string]string{"clusterIPs": strconv.Quote(ip), "ipFamilies": families, "ipFamilyPolicy": strconv.Quote(string(policy))} {
+		if d.Root().At("spec", name).Exists() {
+			continue
+		}
+		if name == "clusterIPs" {
+			text = "[" + text + "]"
+		}
+		setJSON(d, []byte(text), "spec", name)
+	}
 }
 
 // ipName is the rule for names that are addresses, in the one form that an address has.
