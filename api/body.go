@@ -69,7 +69,7 @@ func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, erro
 		return nil, nil, err
 	}
 	media := q.objectMedia()
-	if media == "" && q.r.Method == http.MethodPost {
+	if media == "" && q.r.Method == http.MethodPost && contentType(q.r) != typeProtobuf {
 		return nil, nil, unknownMedia()
 	}
 	sent, err := q.readBody()

@@ -192,6 +192,10 @@ func (q *request) decodePatched(next *doc.Doc, patched []byte, validation string
 	if err != nil {
 		return wrongPatch(patched, err.Error())
 	}
+	obj := meta.Object{Doc: next}
+	if obj.Kind() == "" {
+		return wrongPatch(patched, runtime.NewMissingKindErr(string(patched)).Error())
+	}
 	if found != 0 && validation != metav1.FieldValidationIgnore {
 		wrong = append(wrong, q.v.Strict(patched)...)
 	}
@@ -200,10 +204,6 @@ func (q *request) decodePatched(next *doc.Doc, patched []byte, validation string
 			return wrongPatch(patched, "strict decoding error: "+strings.Join(wrong, ", "))
 		}
 		q.warn(wrong...)
-	}
-	obj := meta.Object{Doc: next}
-	if obj.Kind() == "" {
-		return wrongPatch(patched, runtime.NewMissingKindErr(string(patched)).Error())
 	}
 	return q.checkWhere(obj)
 }
@@ -288,7 +288,9 @@ func (q *request) applyNew(m *apply.Manager, patch []byte, o *meta.WriteOptions)
 		if _, err := strconv.ParseUint(rv, 10, 64); err != nil {
 			return status.Plain500(err.Error())
 		}
-		d.Remove("metadata", "resourceVersion")
+		if !o.DryRun { // which says it back
+			d.Remove("metadata", "resourceVersion")
+		}
 	}
 	create := *q.attributes()
 	create.Verb = "create"

@@ -198,6 +198,9 @@ func (q *request) patchScale() error {
 	if err != nil {
 		return err
 	}
+	if !json.Valid(body) {
+		return noJSON()
+	}
 	wrong, wrongErr := readPatch(media, body, o.FieldValidation)
 	return q.changeScale(o, nil, func(now *autoscalingv1.Scale, live, _ *doc.Doc) (*autoscalingv1.Scale, error) {
 		if wrongErr != nil {

@@ -205,8 +205,8 @@ var (
 	times    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	uids     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	versions = regexp.MustCompile(`(resourceVersion: "|resourceVersion\\*":\\*"|Too large resource version: \d+, current: |too old resource version: \d+ \(|[Rr]esourceVersion in (?:the )?(?:precondition|record) \()\d+`)
-	ages     = regexp.MustCompile(`^\d+m?s$`)
-	cells    = regexp.MustCompile(`(?m)^(\s*- )\d+m?s$`) // ages in a table that is YAML
+	ages     = regexp.MustCompile(`^((\d+[smh])+|<invalid>)$`)
+	cells    = regexp.MustCompile(`(?m)^(\s*- )((\d+[smh])+|<invalid>)$`) // ages in a table that is YAML
 	tokens   = regexp.MustCompile(`eyJ2IjoibWV0YS5rOHMuaW8vdjEi[\w-]+`)
 	names    = regexp.MustCompile(`\b(?i:(gen[_-][a-z.-]*))[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	addrs    = regexp.MustCompile(`127\.0\.0\.1:\d+`)
