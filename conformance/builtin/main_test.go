@@ -90,6 +90,7 @@ func startUpstream(t *testing.T) *peer {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
+	cmd.Args = []string{"kube-apiserver"} // by which it signs what it writes
 	cmd.Env = append(os.Environ(), childDir+"="+dir)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
