@@ -5,8 +5,9 @@ go 1.26.0
 require (
 	github.com/keelson-io/keelson v0.0.0
 	go.etcd.io/etcd/server/v3 v3.7.3
-	k8s.io/apiserver v0.37.2
 )
+
+require k8s.io/apiserver v0.37.2 // indirect
 
 require (
 	cel.dev/expr v0.25.2 // indirect
