@@ -125,7 +125,7 @@ type compiler struct {
 	self  *Type
 	scope *variable
 	slots int
-	views int           // of the loops around
+	loops int           // around what is compiled
 	opt   bool          // oldSelf is optional
 	lang  *langCompiler // nil: a rule over self
 	paths *paths

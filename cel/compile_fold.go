@@ -60,8 +60,8 @@ func (c *compiler) declare(name string, init evalFn, param *Type) int {
 
 func (c *compiler) comprehension(e ast.Expr) *code {
 	comp := e.AsComprehension()
-	outer, views := c.scope, c.views
-	defer func() { c.scope, c.views = outer, views }()
+	outer, loops := c.scope, c.loops
+	defer func() { c.scope, c.loops = outer, loops }()
 
 	over := c.node(comp.IterRange())
 	init := c.node(comp.AccuInit())

@@ -8,17 +8,14 @@ import (
 // node: loops over items, and sums. A loop is a question that has the diagram of its
 // predicate, which sees the items one after the other.
 
-// maxItems bounds the views of loops inside one another. A loop over a map has two: of
-// the key, and of the value.
-const maxItems = 8
+// maxItems is how many views a loop may have: of its items or, over a map, of the keys
+// and of the values. A loop inside a loop is a matter of frames, which are faster at it.
+const maxItems = 2
 
-// see gives a variable of a loop a view.
+// see gives the variable of a loop a view, if no other loop is around it.
 func (c *compiler) see(v *variable) {
-	if c.views+2 <= maxItems {
-		v.view = uint8(firstLocal + c.views)
-	}
-	if c.views++; v.keyOf != nil {
-		c.views++
+	if c.loops++; c.loops == 1 {
+		v.view = firstLocal
 	}
 }
 
