@@ -70,34 +70,34 @@ conformance: conformance-quick ## the comparison with upstream's code: the quick
 
 .PHONY: conformance-upstream
 conformance-upstream: ## upstream's own integration tests, against the keelson binary
-	cd conformance && $(GO) test -count=1 -timeout=20m -v ./integration | grep -vE '^ *(=== |--- (PASS|SKIP))'
+	cd conformance && $(GO) test -count=1 -timeout=20m -v ./integration | grep -avE '^ *(=== |--- (PASS|SKIP))'
 
 # make test sends the scripts, and few of the others.
 REQUESTS ?= 4000
 .PHONY: conformance-http
 conformance-http: ## thousands of requests to upstream's server and to ours: scripts, combinations, and REQUESTS generated ones
-	cd conformance && $(GO) test -count=1 -timeout=30m -v -run TestHTTP ./http -requests=$(REQUESTS) -seed=$(SEED) | grep -vE '^=== '
+	cd conformance && $(GO) test -count=1 -timeout=30m -v -run TestHTTP ./http -requests=$(REQUESTS) -seed=$(SEED) | grep -avE '^=== '
 
 .PHONY: conformance-builtin
 conformance-builtin: ## thousands of requests about built-in kinds to kube-apiserver and to ours; compiles kube-apiserver first, which takes minutes
-	cd conformance/builtin && $(GO) test -count=1 -timeout=30m -v . | grep -vE '^=== '
+	cd conformance/builtin && $(GO) test -count=1 -timeout=30m -v . | grep -avE '^=== '
 
 .PHONY: conformance-clients
 conformance-clients: ## Helm 3 and 4, Flux's and Argo CD's libraries, against the keelson binary; builds them first, which takes minutes
-	cd conformance/clients && $(GO) test -count=1 -timeout=20m -v . | grep -vE '^=== '
+	cd conformance/clients && $(GO) test -count=1 -timeout=20m -v . | grep -avE '^=== '
 
 .PHONY: conformance-kubebuilder
 conformance-kubebuilder: ## the projects of Kubebuilder's tutorials, written by Kubebuilder: their own make test, on the keelson binary; takes minutes
-	cd conformance && $(GO) test -count=1 -timeout=60m -v ./kubebuilder | grep -vE '^=== '
+	cd conformance && $(GO) test -count=1 -timeout=60m -v ./kubebuilder | grep -avE '^=== '
 
 .PHONY: conformance-controller-runtime
 conformance-controller-runtime: ## controller-runtime's own tests that start a control plane, unchanged, on the keelson binary; takes minutes
-	cd conformance && $(GO) test -count=1 -timeout=60m -v ./controllerruntime | grep -vE '^=== '
+	cd conformance && $(GO) test -count=1 -timeout=60m -v ./controllerruntime | grep -avE '^=== '
 
 # make test runs the same for ten seconds.
 .PHONY: conformance-cluster
 conformance-cluster: ## three servers on three etcd members under load for two minutes, while any of them is killed at any time
-	cd conformance && $(GO) test -count=1 -timeout=20m -v ./cluster -load=2m | grep -vE '^=== '
+	cd conformance && $(GO) test -count=1 -timeout=20m -v ./cluster -load=2m | grep -avE '^=== '
 
 .PHONY: conformance-full
 conformance-full: ## all of the comparison with upstream's code
@@ -107,7 +107,7 @@ conformance-full: ## all of the comparison with upstream's code
 .PHONY: conformance-schema
 conformance-schema: ## OBJECTS (default a million) objects of the definitions of many projects, these definitions and DEFINITIONS random ones, compared with upstream's code
 	cd conformance && nice $(GO) test -count=1 -timeout=0 -v -run TestCatalogObjects ./schema -objects=$(OBJECTS)
-	cd conformance && nice $(GO) test -count=1 -timeout=0 -v -run 'TestCatalog|TestRandomDefinitions' ./kind -definitions=$(DEFINITIONS) | grep -vE '^ *(=== |--- PASS)'
+	cd conformance && nice $(GO) test -count=1 -timeout=0 -v -run 'TestCatalog|TestRandomDefinitions' ./kind -definitions=$(DEFINITIONS) | grep -avE '^ *(=== |--- PASS)'
 
 .PHONY: fuzz
 fuzz: ## every fuzz target, FUZZTIME (default 30s) each
@@ -122,7 +122,7 @@ fuzz: ## every fuzz target, FUZZTIME (default 30s) each
 .PHONY: fuzz-cel
 fuzz-cel: ## random expressions beside cel-go for FUZZTIME, or CASES=10000000 of them; SEED=n goes on at n
 	cd conformance && $(GO) test -count=1 -v -timeout=0 -run '^TestRandom$$' ./cel -compare.seed $(SEED) \
-		$(if $(CASES),-compare.cases $(CASES),-compare.time $(FUZZTIME)) | grep -vE '^=== '
+		$(if $(CASES),-compare.cases $(CASES),-compare.time $(FUZZTIME)) | grep -avE '^=== '
 
 .PHONY: bench
 bench: ## Keelson beside upstream's server, then the engine, single rules, authorization and admission: prints ratios, writes them into the documents
