@@ -53,7 +53,7 @@ type clause struct {
 
 // negotiate finds the encoding of the answer.
 func (q *request) negotiate() (accept, error) {
-	return negotiate(q.r, q.v != nil && q.takesProtobuf())
+	return negotiate(q.r, q.v != nil && q.givesProtobuf())
 }
 
 // negotiate finds the encoding of an answer; typed says that objects can be

@@ -51,8 +51,11 @@ func deleteOptionsFromProtobuf(body []byte) ([]byte, error) {
 }
 
 // takesProtobuf reports whether the request's kind can be sent in protobuf. A Scale always can, of whatever it is the scale.
-func (q *request) takesProtobuf() bool {
-	return q.subresource == "scale" || q.v.Kind.Builtin != nil && q.v.Kind.Builtin.New != nil
+func (q *request) takesProtobuf() bool { return q.subresource == "scale" || q.givesProtobuf() }
+
+// givesProtobuf reports whether answers can be in protobuf, which goes by the kind alone, be it about a Scale.
+func (q *request) givesProtobuf() bool {
+	return q.v.Kind.Builtin != nil && q.v.Kind.Builtin.New != nil
 }
 
 // protobufStreamHeader is the media type of watches.
@@ -169,7 +172,7 @@ func (q *request) typeOf(text []byte) (runtime.Object, error) {
 		return new(metav1.PartialObjectMetadataList), nil
 	case name == scaleKind.Kind:
 		return new(autoscalingv1.Scale), nil
-	case q.v != nil && name == q.v.Kind.Name && q.takesProtobuf():
+	case q.v != nil && name == q.v.Kind.Name && q.givesProtobuf():
 		return q.v.Kind.Builtin.New(q.v), nil
 	default:
 		return nil, fmt.Errorf("%s cannot be written as protobuf", name)
