@@ -37,7 +37,7 @@ func testFamily(t *testing.T, f testcrds.Family) {
 	if strings.Contains(out, "Warning") {
 		t.Errorf("applying the definitions: got warnings:\n%s", out)
 	}
-	k.ok(t, args("wait --for=condition=Established crd --all --timeout=30s"))
+	k.established(t, "--all")
 	if out := k.ok(t, args("apply --server-side -f crds")); strings.Count(out, "serverside-applied") != len(crds) {
 		t.Errorf("applying again: got\n%s", out)
 	}

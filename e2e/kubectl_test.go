@@ -61,6 +61,20 @@ func (k *kubectl) in(t *testing.T, stdin string, args []string, want ...string) 
 	return out
 }
 
+// established waits until definitions are served. Until one has a status at all, kubectl wait gives up at once.
+func (k *kubectl) established(t *testing.T, which string) {
+	t.Helper()
+	var out string
+	eventually(t, "definitions are served", 30*time.Second, func() bool {
+		var code int
+		out, code = k.run(t, "", args("wait --for=condition=Established --timeout=20s crd "+which)...)
+		return code == 0 || !strings.Contains(out, "accessor error")
+	})
+	if !strings.Contains(out, "condition met") {
+		t.Errorf("waiting for definitions: %s", out)
+	}
+}
+
 // fails wants an exit code other than 0 and the texts in the output.
 func (k *kubectl) fails(t *testing.T, stdin string, args []string, want ...string) string {
 	t.Helper()

@@ -109,7 +109,7 @@ func TestKubectlVerbs(t *testing.T) {
 	k.write(t, "route.yaml", []byte(webRoute))
 	k.ok(t, args("apply --server-side -f crds.yaml"),
 		"customresourcedefinition.apiextensions.k8s.io/httproutes.gateway.networking.k8s.io serverside-applied")
-	k.ok(t, args("wait --for=condition=Established crd --all --timeout=20s"), "condition met")
+	k.established(t, "--all")
 
 	t.Run("discovery", func(t *testing.T) {
 		k.ok(t, args("api-resources"), "httproutes", "gateway.networking.k8s.io/v1", "gd", "namespaces", "customresourcedefinitions")
@@ -178,7 +178,7 @@ func TestKubectlVerbs(t *testing.T) {
 		k.ok(t, args("delete crd gadgets.demo.example.org --timeout=20s"), "deleted")
 		k.fails(t, "", args("get gadgets"), "NotFound")
 		k.in(t, gadgetCRD, args("apply -f -"), "created")
-		k.ok(t, args("wait --for=condition=Established crd/gadgets.demo.example.org --timeout=20s"))
+		k.established(t, "gadgets.demo.example.org")
 		k.ok(t, args("get gadgets"), "No resources found")
 	})
 }
