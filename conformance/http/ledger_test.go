@@ -42,7 +42,7 @@ var ledger = []entry{
 	{name: "managed fields of a version that the definition no longer has are dropped", requests: `42-apply.*PATCH`, theirs: `^500(.|\n)*invalid group/version: post.io/v2`, ours: `^(200|409)`},
 	{name: "an apply may set an untyped field to null", requests: `45-odd.*PATCH .*odder`, theirs: `^200`, ours: `any: null`},
 	{name: "an empty list of owners or finalizers in an apply is none: what is written next without a change is not written", requests: `45-odd.*PUT .*/(owned|bound)/status$`, theirs: `^200`, ours: `^200`, chance: true},
-	{name: "a null label in an apply is an empty one: what is written next without a change is not written", requests: `generated.*(PUT|PATCH) .*`, theirs: `^200(.|\n)*labels: \{\s*a: ""`, ours: `^200(.|\n)*labels: \{\s*a: ""`, chance: true},
+	{name: "empty labels or annotations in an apply, or a null among them, are none: what is written next without a change is not written", requests: `generated.*(PUT|PATCH) .*`, theirs: `^200(.|\n)*(labels: \{\s*a: ""|f:(labels|annotations): \{\})`, ours: `^200(.|\n)*(labels: \{\s*a: ""|f:(labels|annotations): \{\})`, chance: true},
 	{name: "an apply of what is pruned does not make a new generation", requests: `45-odd.*PATCH .*/pruned`, theirs: `generation: 2`, ours: `generation: 1`},
 	{name: "an apply that takes the last finalizer away with a null is answered without the null", requests: `PATCH .*fieldManager=`, theirs: `^200(.|\n)*deletionTimestamp(.|\n)*finalizers: null`, ours: `^200`},
 	{name: "a collection is not deleted if the answer cannot be said in a form that is accepted", requests: `45-odd.*GET .*/odd-form/widgets/kept$`, theirs: `deletionTimestamp`, ours: `^200`},
@@ -52,7 +52,7 @@ var ledger = []entry{
 	{name: "what a webhook cannot convert is refused in the webhook's words", requests: `/v3/.*gizmos`, theirs: `object not decodable revision=\d+: conversion webhook`, ours: `^500(.|\n)*"conversion webhook`, long: true},
 	{name: "deleting an object again, in another version, does not write it in that version's form", requests: `45-odd.*(GET|DELETE) .*/again$`, theirs: `^200`, ours: `^200`},
 
-	{name: "a page says that more follow only if more match", requests: `(matrix|generated).*GET .*(Selector.*limit=\d|limit=\d.*Selector)`, theirs: `continue: "?CONTINUE`, ours: `^200`, long: true},
+	{name: "a page says that more follow only if more match", requests: `(matrix|generated).*(GET|DELETE) .*(Selector.*limit=\d|limit=\d.*Selector)`, theirs: `continue: "?CONTINUE`, ours: `^200`, long: true},
 
 	// Definitions.
 	{name: "items of a list of definitions have kind and apiVersion", requests: `GET .*customresourcedefinitions`, theirs: `CustomResourceDefinitionList`, ours: `CustomResourceDefinitionList`},

@@ -264,10 +264,16 @@ func parseOrdered(src []byte) ([]ordered, error) {
 // withoutBeats leaves out bookmarks that only say how far the watch is. When they come is upstream's clock's affair; the bookmark that
 // ends the initial events is none of them.
 func withoutBeats(events []ordered) []ordered {
-	return slices.DeleteFunc(events, func(e ordered) bool {
+	var out []ordered
+	for _, e := range events {
 		at := slices.Index(e.keys, "type")
-		return at >= 0 && e.values[at].text == "BOOKMARK" && !e.mentions("k8s.io/initial-events-end")
-	})
+		if at < 0 || e.values[at].text != "BOOKMARK" || e.mentions("k8s.io/initial-events-end") {
+			out = append(out, e)
+		} else if last := len(out) - 1; last >= 0 && out[last].open == 0 {
+			out = out[:last] // what the message of a WebSocket is
+		}
+	}
+	return out
 }
 
 // mentions reports whether a member has that name.
