@@ -38,6 +38,7 @@ var ledger = []entry{
 	{name: "a Scale of a wrong form is refused in words about the Scale", requests: `/scale`, theirs: `no kind is registered for the type v1.Scale|"x\\*"`, ours: `^4(00|22)`},
 	{name: "an object of another kind is refused for that alone", requests: `generated|45-odd`, theirs: `must be (Widget|Gadget)`, ours: `must be (Widget|Gadget)`},
 	{name: "a Scale that an error about a patch quotes has its members in alphabetical order", requests: `PATCH .*/scale`, theirs: `patch: Invalid value`, ours: `^422(.|\n)*patch: Invalid value`},
+	{name: "numbers in an object that an error about a patch quotes are printed anew", requests: `generated.*PATCH`, theirs: `patch: Invalid value(.|\n)*:-?\d+(\.\d+)?e\d+`, ours: `^422(.|\n)*patch: Invalid value`, chance: true},
 	{name: "an update does not say a selfLink back", requests: `45-odd.*PUT`, theirs: `selfLink: "/x"`, ours: `^200`},
 	{name: "managed fields of a version that the definition no longer has are dropped", requests: `42-apply.*PATCH`, theirs: `^500(.|\n)*invalid group/version: post.io/v2`, ours: `^(200|409)`},
 	{name: "an apply may set an untyped field to null", requests: `45-odd.*PATCH .*odder`, theirs: `^200`, ours: `any: null`},
