@@ -37,6 +37,10 @@ func TestComplaints(t *testing.T) {
 			t.Errorf("%s %s %s:\ngot %d %s", test.method, test.path, test.body, a.code, a.body)
 		}
 	}
+	a := s.must(422, "PATCH", widgets+"/w", `[{"op":"add","path":"/kind","value":null},{"op":"add","path":"/metadata/managedFields","value":"red"}]`, "Content-Type", patchJSON)
+	if !strings.Contains(a.body, "Object 'Kind' is missing in") {
+		t.Errorf("got %s, want that the kind is missing", a.body)
+	}
 }
 
 // TestIgnoredPartsChangeNothing writes again what is there, with a part that the request ignores: nothing is written, also a second later.

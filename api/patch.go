@@ -190,6 +190,10 @@ func noJSON() error { return status.BadRequest("invalid JSON patch") }
 func (q *request) decodePatched(next *doc.Doc, patched []byte, validation string, wrong []string) error {
 	found, err := q.v.Decode(next, patched)
 	if err != nil {
+		var of metav1.TypeMeta
+		if json.Unmarshal(patched, &of) == nil && of.Kind == "" { // which is looked at first
+			err = runtime.NewMissingKindErr(string(patched))
+		}
 		return wrongPatch(patched, err.Error())
 	}
 	obj := meta.Object{Doc: next}

@@ -88,10 +88,14 @@ func TestKubectlTakesOverFromClientSideApply(t *testing.T) {
 
 // scaleOf is a Scale of a widget.
 func scaleOf(replicas string, entries []metav1.ManagedFieldsEntry) map[string]any {
+	spec := map[string]any{}
+	if replicas != "0" { // which a Scale does not say
+		spec["replicas"] = replicas
+	}
 	return map[string]any{
 		"apiVersion": "autoscaling/v1", "kind": "Scale",
 		"metadata": map[string]any{"name": "w", "namespace": "ns", "uid": "u", "managedFields": entries},
-		"spec":     map[string]any{"replicas": replicas},
+		"spec":     spec,
 	}
 }
 
