@@ -93,7 +93,7 @@ func (s *Server) startControllers(st store.Store) {
 		add(s.authz.gather.Run)
 	}
 	if s.enabled[token.Name] {
-		add((&token.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, CA: s.identity.caPEM(),
+		add((&token.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, CA: s.identity.bundle,
 			Sign: func(namespace, account, uid, secret string) (string, error) {
 				return s.tokens.Issuer.SignKept(namespace, serviceaccount.Reference{Name: account, UID: uid}, secret)
 			}}).Run)
@@ -108,7 +108,7 @@ func (s *Server) startControllers(st store.Store) {
 	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, EnsureNamespace: s.handler.EnsureNamespace,
 		Accounts: s.enabled[ensure.ServiceAccounts]}
 	if s.enabled[ensure.RootCA] {
-		keep.CA = s.identity.caPEM()
+		keep.CA = s.identity.bundle
 	}
 	add(keep.Run)
 	add((&expiry.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger}).Run)

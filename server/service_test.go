@@ -132,22 +132,73 @@ func TestServiceWithoutEndpoints(t *testing.T) {
 	}
 }
 
-// TestServersAreEndpoints holds that servers of one store are the endpoints together, for as long as they are there.
-func TestServersAreEndpoints(t *testing.T) {
+var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// sharedEtcd starts an etcd for several servers, and returns its URL.
+func sharedEtcd(t *testing.T) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	go func() { ended <- etcd.Serve(ctx, etcd.Config{DataDir: t.TempDir(), Fast: true, Logger: quiet}, l) }()
+	go func() { ended <- etcd.Serve(ctx, etcd.Config{DataDir: t.TempDir(), Fast: true, Logger: silent}, l) }()
 	t.Cleanup(func() {
 		stop()
 		<-ended
 	})
+	return "http://" + l.Addr().String()
+}
+
+// TestServersShareAuthorities holds that servers of one store with authorities of their own publish all of them, and then leave it at that.
+func TestServersShareAuthorities(t *testing.T) {
+	url := sharedEtcd(t)
+	var servers []*running
+	for range 3 {
+		servers = append(servers, start(t, Config{DataDir: t.TempDir(), EtcdServers: []string{url}}))
+	}
+	first := servers[0]
+	const path = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt"
+	published := func() (version, ca string) {
+		code, text := first.call(first.client, "GET", path, "")
+		var o struct {
+			Metadata struct{ ResourceVersion string }
+			Data     map[string]string
+		}
+		if code == 200 && json.Unmarshal([]byte(text), &o) != nil {
+			t.Fatal(text)
+		}
+		return o.Metadata.ResourceVersion, o.Data["ca.crt"]
+	}
+	whole := func() bool {
+		_, ca := published()
+		for _, r := range servers {
+			if !strings.Contains(ca, string(r.identity.caPEM())) {
+				return false
+			}
+		}
+		return strings.Count(ca, "BEGIN CERTIFICATE") == len(servers)
+	}
+	first.until("all authorities are published", whole)
+	before, _ := published()
+	first.must("PATCH", path, `{"data":{"ca.crt":"nothing","more":"data"}}`, "Content-Type", "application/merge-patch+json")
+	first.until("all authorities are back", whole)
+	// Were they to put back one another's, there would be new versions in so many requests.
+	after, _ := published()
+	for range 100 {
+		first.must("GET", "/api/v1/namespaces", "")
+	}
+	if again, _ := published(); again != after || before == after {
+		t.Errorf("versions %s, %s, %s: want a change that is put right, and then none", before, after, again)
+	}
+}
+
+// TestServersAreEndpoints holds that servers of one store are the endpoints together, for as long as they are there.
+func TestServersAreEndpoints(t *testing.T) {
+	ctx, url := t.Context(), sharedEtcd(t)
 	at := func(address string) *running {
-		return start(t, Config{DataDir: t.TempDir(), EtcdServers: []string{"http://" + l.Addr().String()}, AdvertiseAddress: address})
+		return start(t, Config{DataDir: t.TempDir(), EtcdServers: []string{url}, AdvertiseAddress: address})
 	}
 	first := at("192.0.2.1")
 	_, port, _ := net.SplitHostPort(first.Addr())
@@ -167,7 +218,7 @@ func TestServersAreEndpoints(t *testing.T) {
 	first.end()
 	second.shows(endpointsPath, endpointsText(port, "192.0.2.2"))
 	second.end()
-	st, err := etcd.Open(ctx, etcd.Config{Endpoints: []string{"http://" + l.Addr().String()}, Logger: quiet})
+	st, err := etcd.Open(ctx, etcd.Config{Endpoints: []string{url}, Logger: silent})
 	if err != nil {
 		t.Fatal(err)
 	}

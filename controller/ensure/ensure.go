@@ -62,8 +62,10 @@ type Controller struct {
 	// EnsureNamespace creates a namespace unless it exists.
 	EnsureNamespace func(ctx context.Context, name string) error
 
-	Accounts bool   // every namespace has a service account
-	CA       []byte // PEM, for every namespace; nil: none of them gets it
+	Accounts bool // every namespace has a service account
+
+	// CA is what a config map shall say in PEM, given what it says, of the authorities by which servers are known; nil: no namespace has one.
+	CA func(have string) string
 
 	loop                   loop.Loop // due are the objects that are to be there
 	spaces, accounts, maps *kind.Kind
@@ -154,15 +156,16 @@ func (c *Controller) publish(ctx context.Context, namespace, name string) error 
 	}
 	if have == nil {
 		note := map[string]string{"kubernetes.io/description": caComment}
-		return c.API.Ensure(ctx, c.maps, namespace, name, object("ConfigMap", name, note, map[string]string{caKey: string(c.CA)}))
+		return c.API.Ensure(ctx, c.maps, namespace, name, object("ConfigMap", name, note, map[string]string{caKey: c.CA("")}))
 	}
 	defer have.Doc.Release()
-	if data := have.Doc.Root().Get("data"); data.Len() == 1 && data.Get(caKey).Text() == string(c.CA) {
+	if data := have.Doc.Root().Get("data"); data.Len() == 1 && data.Get(caKey).Text() == c.CA(data.Get(caKey).Text()) {
 		return nil
 	}
 	return c.API.Modify(ctx, c.maps, namespace, name, func(o meta.Object) error {
+		ca := c.CA(o.Doc.Root().Get("data").Get(caKey).Text())
 		o.Doc.Remove("data")
-		o.Doc.Set(o.Doc.NewString(string(c.CA)), "data", caKey)
+		o.Doc.Set(o.Doc.NewString(ca), "data", caKey)
 		return nil
 	})
 }

@@ -52,8 +52,8 @@ type Controller struct {
 
 	// Sign makes the token that a Secret keeps for a service account.
 	Sign func(namespace, account, uid, secret string) (string, error)
-	// CA is the certificate authority by which the server is known, PEM.
-	CA []byte
+	// CA is what a Secret shall say in PEM, given what it says, of the authorities by which servers are known.
+	CA func(have string) string
 
 	loop              loop.Loop // due are Secrets, and service accounts that are gone
 	secrets, accounts *kind.Kind
@@ -151,7 +151,16 @@ func (c *Controller) work(ctx context.Context, key string) error {
 func (c *Controller) lacks(secret *meta.Object) bool {
 	data := secret.Doc.Root().Get("data")
 	return data.Get(corev1.ServiceAccountTokenKey).Text() == "" || data.Get(corev1.ServiceAccountNamespaceKey).Text() == "" ||
-		data.Get(corev1.ServiceAccountRootCAKey).Text() != base64.StdEncoding.EncodeToString(c.CA)
+		c.CA(authorities(data)) != authorities(data)
+}
+
+// authorities is what a Secret's data say of them.
+func authorities(data doc.Value) string {
+	text, err := base64.StdEncoding.DecodeString(data.Get(corev1.ServiceAccountRootCAKey).Text())
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 // fill fills in what is missing in a Secret.
@@ -164,7 +173,7 @@ func (c *Controller) fill(o meta.Object, namespace, account, uid, name string) e
 	}
 	data := o.Doc.Root().Get("data")
 	hasToken, hasNamespace := data.Get(corev1.ServiceAccountTokenKey).Text() != "", data.Get(corev1.ServiceAccountNamespaceKey).Text() != ""
-	set(corev1.ServiceAccountRootCAKey, string(c.CA))
+	set(corev1.ServiceAccountRootCAKey, c.CA(authorities(data)))
 	if !hasNamespace {
 		set(corev1.ServiceAccountNamespaceKey, namespace)
 	}
