@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"fmt"
+	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -120,4 +122,28 @@ func (h *history) add(client int, at time.Time, in operation, out outcome) {
 		end = 1 << 60 // it may happen at any time
 	}
 	h.all = append(h.all, porcupine.Operation{ClientId: client, Input: in, Call: at.Sub(h.began).Nanoseconds(), Output: out, Return: end})
+}
+
+// resolved is the history with what watches know of writes that were not answered. Each writes a value of its own, so that one whose
+// value was seen was carried out, with the version that was seen, and any other was not while the test ran. What came of deletions stays unknown.
+// Without it some histories take longer to be decided than anybody waits.
+func (h *history) resolved(seen []change) []porcupine.Operation {
+	versions := map[int]int64{}
+	for _, e := range seen {
+		if e.kind != "DELETED" { // which says the last value again
+			versions[e.value] = e.version
+		}
+	}
+	var all []porcupine.Operation
+	for _, op := range h.all {
+		if in, out := op.Input.(operation), op.Output.(outcome); out.unknown && in.value != 0 {
+			version, happened := versions[in.value]
+			if !happened {
+				continue
+			}
+			op.Output = outcome{code: http.StatusOK, value: in.value, version: strconv.FormatInt(version, 10)}
+		}
+		all = append(all, op)
+	}
+	return all
 }
