@@ -129,7 +129,7 @@ func (c *compiler) conditional(e ast.Expr) *code {
 	}
 	out := &code{eval: eval, choose: chooser(cond, a, b)}
 	out.mixed = a.test == nil || b.test == nil || a.mixed || b.mixed
-	if c.ast.GetType(e.ID()).IsExactType(types.BoolType) {
+	if c.ast.GetType(e.ID()).IsExactType(types.BoolType) && !a.mayBeNull() && !b.mayBeNull() {
 		aTest, bTest := a.asBranchTest(), b.asBranchTest()
 		out.test = func(fr *frame) tri {
 			switch cond(fr) {
@@ -153,6 +153,9 @@ func (c *compiler) conditional(e ast.Expr) *code {
 	}
 	return out
 }
+
+// mayBeNull reports whether a node that is typed as bool may be data, which may be null.
+func (c *code) mayBeNull() bool { return c.path != nil && !c.path.test || c.mixed }
 
 // chooser is a ?: b for a path that begins with it.
 func chooser(cond testFn, a, b *code) func(fr *frame) (Value, bool) {

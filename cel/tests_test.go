@@ -89,3 +89,22 @@ func holdBoth(t *testing.T, tests *Tests, programs []*Program, text, old string,
 	}
 	return ok
 }
+
+// TestNullBranches holds that ?: of data that is typed as bool may be null, where it is compared, collected, or chosen from again.
+func TestNullBranches(t *testing.T) {
+	f := newFixture(t, testEnv(t), `{type: object, properties: {b: {type: array, items: {type: boolean, nullable: true}}, c: {type: string}}}`, "{}")
+	a := Activation{Self: f.document(t, "{b: [null, null], c: x}", f.self, true)}
+	for rule, want := range map[string]bool{
+		"(self.c == 'y' ? self.b[0] : self.b[1]) == true":                          false,
+		"[(self.c == 'x' ? self.b[0] : self.b[1]), has(self.c)][size([])] == true": false,
+		"(self.c == 'x' ? (self.c == 'y' ? true : self.b[0]) : true) != false":     true,
+	} {
+		p, err := f.types.Compile(rule, f.self, CompileOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, _, err := p.Eval(t.Context(), &a, 1000); err != nil || v != boolValue(want) {
+			t.Errorf("%s: got %v, %v, want %v", rule, v, err, want)
+		}
+	}
+}
