@@ -1,43 +1,45 @@
 package server
 
 import (
-	"bytes"
 	"crypto/x509"
 	"encoding/pem"
+	"slices"
+	"strings"
 	"time"
 )
 
 // This file is what programs are told to know servers by, where several servers share a store and each may have an authority of its own.
 
-// maxAuthorities bounds the authorities of a bundle.
-const maxAuthorities = 64
+// maxAuthorities bounds the certificates of a bundle. One that is fuller is begun anew.
+const maxAuthorities = 256
 
 // bundle is what kube-root-ca.crt and the secrets of service accounts shall say, given what they say. A server that shares its store adds its
-// authority to those of the others: would each put its own in their place, they would overwrite one another for ever. What has expired, and
-// what is no authority's certificate, goes.
+// certificates to those of the others: would each put its own in their place, they would overwrite one another for ever. So that it ends, no
+// server takes away what another one adds: what goes, because it has expired or is no certificate, nobody adds.
 func (id *identity) bundle(have string) string {
-	own := id.caPEM()
+	own := string(id.caPEM())
 	if len(id.config.EtcdServers) == 0 {
-		return string(own)
+		return own
 	}
-	var all [][]byte
-	known := false
+	all := certificates(have + "\n" + own)
+	if len(all) == 0 || len(all) > maxAuthorities {
+		return own
+	}
+	return strings.Join(all, "")
+}
+
+// certificates are those of a text that have not expired, each once, in PEM.
+func certificates(text string) []string {
+	var all []string
 	now := time.Now()
-	for rest := []byte(have); len(all) < maxAuthorities; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
+	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
 		cert, err := x509.ParseCertificate(block.Bytes)
-		if block.Type != "CERTIFICATE" || err != nil || !cert.IsCA || now.After(cert.NotAfter) {
+		if block.Type != "CERTIFICATE" || err != nil || now.After(cert.NotAfter) {
 			continue
 		}
-		text := pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})
-		known = known || bytes.Contains(own, text)
-		all = append(all, text)
+		if one := string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})); !slices.Contains(all, one) {
+			all = append(all, one)
+		}
 	}
-	if !known {
-		all = append(all[:min(len(all), maxAuthorities-1)], own)
-	}
-	return string(bytes.Join(all, nil))
+	return all
 }

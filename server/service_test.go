@@ -2,12 +2,19 @@ package server
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"log/slog"
+	"math/big"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keelson-io/keelson/store/etcd"
 	"github.com/keelson-io/keelson/store/mem"
@@ -191,6 +198,47 @@ func TestServersShareAuthorities(t *testing.T) {
 	}
 	if again, _ := published(); again != after || before == after {
 		t.Errorf("versions %s, %s, %s: want a change that is put right, and then none", before, after, again)
+	}
+}
+
+// TestBundle holds that servers with certificates of any sort come to an end with what they publish.
+func TestBundle(t *testing.T) {
+	certificate := func(authority bool, until time.Time) []byte {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: authority, BasicConstraintsValid: true, NotAfter: until}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	}
+	later := time.Now().Add(time.Hour)
+	leaf, expired := certificate(false, later), certificate(true, time.Now().Add(-time.Hour))
+	all := [][]byte{certificate(true, later), leaf, append(certificate(true, later), leaf...), expired}
+	publish := func(own []byte, have string) string {
+		id := &identity{config: &Config{EtcdServers: []string{"x"}}}
+		id.trust.Store(&own)
+		return id.bundle(have)
+	}
+	said := "no certificate\n" + string(expired)
+	for range 3 {
+		for _, own := range all {
+			said = publish(own, said)
+		}
+	}
+	for _, own := range all {
+		if again := publish(own, said); again != said {
+			t.Errorf("got\n%s\nafter\n%s", again, said)
+		}
+	}
+	if n := strings.Count(said, "BEGIN"); n != 3 {
+		t.Errorf("got %d certificates, want 3:\n%s", n, said)
+	}
+	if got := publish(leaf, strings.Repeat(string(leaf), 2)); got != string(leaf) {
+		t.Errorf("got\n%s\nwant the certificate once", got)
 	}
 }
 
