@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,27 +169,16 @@ type linted struct {
 // readLinted reads files.
 func readLinted(paths []string, stdin io.Reader) (*linted, error) {
 	out := new(linted)
-	for _, p := range paths {
-		files, err := manifest.Expand(p)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			var text []byte
-			if f == "-" {
-				text, err = io.ReadAll(stdin)
-			} else {
-				text, err = os.ReadFile(f)
-			}
-			if err != nil {
-				return nil, err
-			}
-			for _, d := range manifest.Split(f, text) {
-				if err := out.add(d, text); err != nil {
-					return nil, err
-				}
+	err := manifest.Each(paths, stdin, func(file string, text []byte) error {
+		for _, d := range manifest.Split(file, text) {
+			if err := out.add(d, text); err != nil {
+				return err
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }

@@ -46,25 +46,41 @@ func (d Document) String() string {
 // are no YAML come back with an error of their own, so that one of them does not hide the verdict on the others.
 func Read(paths []string, stdin io.Reader) ([]Document, error) {
 	var docs []Document
+	err := Each(paths, stdin, func(file string, text []byte) error {
+		docs = append(docs, Split(file, text)...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return docs, nil
+}
+
+// Each calls f with the files that [Read] reads, by name and text, until f fails.
+func Each(paths []string, stdin io.Reader, f func(file string, text []byte) error) error {
 	for _, p := range paths {
 		files, err := Expand(p)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, f := range files {
-			var text []byte
-			if f == "-" {
-				text, err = io.ReadAll(stdin)
-			} else {
-				text, err = os.ReadFile(f)
-			}
+		for _, file := range files {
+			text, err := read(file, stdin)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			docs = append(docs, Split(f, text)...)
+			if err := f(file, text); err != nil {
+				return err
+			}
 		}
 	}
-	return docs, nil
+	return nil
+}
+
+func read(file string, stdin io.Reader) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(file)
 }
 
 // Expand lists the files that a path stands for.
@@ -92,7 +108,7 @@ func Expand(p string) ([]string, error) {
 	return files, err
 }
 
-// Split cuts a text into its documents: at "---" lines, or after each value of a JSON stream.
+// Split cuts a text into its documents: at lines that begin with "---" or "...", or after each value of a JSON stream.
 func Split(file string, text []byte) []Document {
 	var docs []Document
 	if first := bytes.TrimLeft(text, " \t\r\n"); len(first) > 0 && first[0] == '{' {
@@ -128,15 +144,27 @@ func splitYAML(file string, text []byte) []Document {
 	}
 	for l := range bytes.Lines(text) {
 		line++
-		if rest, ok := bytes.CutPrefix(l, []byte("---")); ok && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ') {
+		rest, parts := separator(l)
+		if parts {
 			flush()
-			start = line + 1
-			continue
+			start = line
 		}
-		part = append(part, l...)
+		part = append(part, rest...)
 	}
 	flush()
 	return docs
+}
+
+// separator says whether a line parts documents, and returns what it says besides: a document may begin on the line of
+// its "---". A document may also end with "..." (YAML 1.2, section 9.1).
+func separator(line []byte) (rest []byte, parts bool) {
+	for _, mark := range []string{"---", "..."} {
+		rest, ok := bytes.CutPrefix(line, []byte(mark))
+		if ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0) {
+			return rest, true
+		}
+	}
+	return line, false
 }
 
 // yamlLine finds the line that the YAML parser names; it counts from the document's first one.
