@@ -25,15 +25,12 @@ package jwt
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/internal/configfile"
 )
 
 // This file is what a configuration can say, and how it is read.
@@ -119,17 +116,6 @@ func (c *Configuration) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// Group is the API group of configuration files.
-const Group = "apiserver.config.k8s.io"
-
-const kindName = "AuthenticationConfiguration"
-
-var versions = []string{"v1", "v1beta1", "v1alpha1"}
-
-// siblings are the group's other kinds, which may be given by mistake.
-var siblings = []string{"AdmissionConfiguration", "AuthorizationConfiguration", "EgressSelectorConfiguration", "EncryptionConfiguration",
-	"TracingConfiguration"}
-
 // maxFile bounds how large a file may be.
 const maxFile = 8 << 20
 
@@ -141,22 +127,7 @@ func Decode(text []byte) (*Configuration, error) {
 	case len(text) > maxFile:
 		return nil, fmt.Errorf("config data is larger than %d bytes", maxFile)
 	}
-	var what metav1.TypeMeta
-	if err := yaml.Unmarshal(text, &what); err == nil {
-		gvk := what.GroupVersionKind()
-		if gvk.Group == Group && slices.Contains(siblings, gvk.Kind) {
-			return nil, fmt.Errorf("expected AuthenticationConfiguration, got *apiserver.%s", gvk.Kind)
-		}
-	}
-	scheme := runtime.NewScheme()
-	for _, v := range versions {
-		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: Group, Version: v, Kind: kindName}, &Configuration{})
-	}
-	obj, err := runtime.Decode(serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer(), text)
-	if err != nil {
-		return nil, err
-	}
-	return obj.(*Configuration), nil
+	return configfile.Decode(text, "AuthenticationConfiguration", &Configuration{})
 }
 
 // Admits is who comes in without a credential; enabled is what the flag says,

@@ -1,0 +1,47 @@
+// Package configfile reads configuration files of the group
+// apiserver.config.k8s.io: who may come in (KEP-3331), who decides (KEP-3221).
+// All versions of a kind say the same. Files are read strictly: an unknown or
+// repeated field is an error, in the words of apimachinery's decoder.
+package configfile
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/yaml"
+)
+
+// group is the API group of configuration files.
+const group = "apiserver.config.k8s.io"
+
+var versions = []string{"v1", "v1beta1", "v1alpha1"}
+
+// kinds are the group's, any of which may be given by mistake.
+var kinds = []string{"AdmissionConfiguration", "AuthenticationConfiguration", "AuthorizationConfiguration", "EgressSelectorConfiguration",
+	"EncryptionConfiguration", "TracingConfiguration"}
+
+// Decode reads text, YAML or JSON, as the group's kind of that name, whose Go
+// type is that of empty.
+func Decode[T runtime.Object](text []byte, kind string, empty T) (T, error) {
+	var none T
+	var what metav1.TypeMeta
+	if err := yaml.Unmarshal(text, &what); err == nil {
+		gvk := what.GroupVersionKind()
+		if gvk.Group == group && gvk.Kind != kind && slices.Contains(kinds, gvk.Kind) {
+			return none, fmt.Errorf("expected %s, got *apiserver.%s", kind, gvk.Kind)
+		}
+	}
+	scheme := runtime.NewScheme()
+	for _, v := range versions {
+		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: group, Version: v, Kind: kind}, empty)
+	}
+	obj, err := runtime.Decode(serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer(), text)
+	if err != nil {
+		return none, err
+	}
+	return obj.(T), nil
+}
