@@ -86,6 +86,8 @@ var arrows = map[string]string{
 	"internal/cli":         "audit authn authz authz/abac authz/config authz/node authz/partial authz/rbac authz/reload authz/webhook cel controller/roles controller/service doc internal/kubehook internal/manifest internal/offline kind lint server status store/etcd suite",
 	"internal/testcrds":    "",
 	"internal/testcerts":   "",
+	"internal/testports":   "",
+	"internal/testpeers":   "",
 	"internal/testkinds":   "kind kind/builtin",
 	"cmd/keelson":          "internal/cli",
 }

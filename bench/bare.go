@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
@@ -22,6 +21,9 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/keelson-io/keelson/internal/testpeers"
+	"github.com/keelson-io/keelson/internal/testports"
 )
 
 // runPuts is the command "bench puts": it prints how many puts of what comes in are done per second.
@@ -37,11 +39,11 @@ func runPuts(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	ports, err := freePorts(2)
+	ports, err := testports.Free(2)
 	if err != nil {
 		return err
 	}
-	e, err := startEtcd(*dir, ports[0], ports[1])
+	e, err := testpeers.StartEtcd(*dir, ports[0], ports[1])
 	if err != nil {
 		return err
 	}
@@ -75,31 +77,6 @@ func bareEtcd(ctx context.Context, dir string, value []byte, n, parallel int) (f
 		return 0, fmt.Errorf("%s: %w", cmd, err)
 	}
 	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-}
-
-// startEtcd starts a member on loopback ports. Ticks are as short as Keelson's, so that the wait for the first election does not
-// count as upstream's slowness; everything else is etcd's default, fsync included.
-func startEtcd(dir string, port, peer int) (*embed.Etcd, error) {
-	client := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", port)}
-	peers := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", peer)}
-	cfg := embed.NewConfig()
-	cfg.Dir = dir
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	cfg.TickMs, cfg.ElectionMs = 10, 100
-	cfg.LogLevel = "fatal" // as it stops, it reports its own closed ports as errors
-	e, err := embed.StartEtcd(cfg)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-e.Server.ReadyNotify():
-		return e, nil
-	case err := <-e.Err():
-		e.Close()
-		return nil, err
-	}
 }
 
 // puts writes n keys below prefix with the value, so many at a time, and returns how many were done per second.

@@ -5,17 +5,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,6 +19,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/keelson-io/keelson/internal/testports"
 )
 
 // target is a server under test with every process that it needs.
@@ -165,7 +159,7 @@ func (t *target) spent() (spent, error) {
 // startKeelson starts the binary with a fresh data directory below dir.
 func startKeelson(ctx context.Context, bin, dir string) (*target, error) {
 	began := time.Now()
-	ports, err := freePorts(1)
+	ports, err := testports.Free(1)
 	if err != nil {
 		return nil, err
 	}
@@ -209,88 +203,4 @@ func (t *target) kubeconfigTLS(ctx context.Context, file string) (*tls.Config, e
 			return nil, err
 		}
 	}
-}
-
-// freePorts asks the system for n loopback ports that nobody listens on.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
-}
-
-// pki is a throw-away authority with one server and one administrator.
-type pki struct {
-	ca, cert, key string // files
-	client        *tls.Config
-}
-
-func newPKI(dir string) (*pki, error) {
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	caCert := certificate(1, "bench-ca", "")
-	caCert.IsCA, caCert.BasicConstraintsValid, caCert.KeyUsage = true, true, x509.KeyUsageCertSign
-	caDER, err := x509.CreateCertificate(rand.Reader, caCert, caCert, caKey.Public(), caKey)
-	if err != nil {
-		return nil, err
-	}
-	p := &pki{ca: filepath.Join(dir, "ca.crt"), cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key")}
-	issue := func(serial int64, name, group string) ([]byte, []byte, error) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			return nil, nil, err
-		}
-		c := certificate(serial, name, group)
-		c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
-		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-		der, err := x509.CreateCertificate(rand.Reader, c, caCert, key.Public(), caKey)
-		if err != nil {
-			return nil, nil, err
-		}
-		k, err := x509.MarshalPKCS8PrivateKey(key)
-		return pemBlock("CERTIFICATE", der), pemBlock("PRIVATE KEY", k), err
-	}
-	cert, key, err := issue(2, "upstream", "")
-	if err != nil {
-		return nil, err
-	}
-	userCert, userKey, err := issue(3, "bench-admin", "system:masters")
-	if err != nil {
-		return nil, err
-	}
-	caPEM := pemBlock("CERTIFICATE", caDER)
-	pair, err := tls.X509KeyPair(userCert, userKey)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(caPEM)
-	p.client = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, ServerName: "127.0.0.1"}
-	return p, errors.Join(os.WriteFile(p.ca, caPEM, 0o600), os.WriteFile(p.cert, cert, 0o600), os.WriteFile(p.key, key, 0o600))
-}
-
-func certificate(serial int64, name, group string) *x509.Certificate {
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(serial),
-		Subject:      pkix.Name{CommonName: name},
-		NotBefore:    time.Now().Add(-time.Minute),
-		NotAfter:     time.Now().Add(24 * time.Hour),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-	}
-	if group != "" {
-		c.Subject.Organization = []string{group}
-	}
-	return c
-}
-
-func pemBlock(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }

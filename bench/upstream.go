@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/cmd/server"
+
+	"github.com/keelson-io/keelson/internal/testpeers"
+	"github.com/keelson-io/keelson/internal/testports"
 )
 
 // runEtcd serves one member until it is told to stop.
@@ -23,7 +26,7 @@ func runEtcd(ctx context.Context, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	e, err := startEtcd(*dir, *port, *peer)
+	e, err := testpeers.StartEtcd(*dir, *port, *peer)
 	if err != nil {
 		return err
 	}
@@ -57,36 +60,37 @@ func startUpstream(ctx context.Context, dir string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(3)
+	ports, err := testports.Free(3)
 	if err != nil {
 		return nil, err
 	}
-	pki, err := newPKI(dir)
+	pki, err := testpeers.NewPKI(dir)
 	if err != nil {
 		return nil, err
 	}
 	t := &target{
-		name: "upstream", addr: fmt.Sprintf("127.0.0.1:%d", ports[2]), tls: pki.client,
+		name: "upstream", addr: fmt.Sprintf("127.0.0.1:%d", ports[2]), tls: pki.Admin,
 		wait: "/readyz?exclude=informer-sync", // the informer of Services never syncs without a core API server
 	}
 	if err := t.spawn(ctx, dir, "etcd", self, "etcd", "-data-dir", dir+"/etcd",
 		"-port", fmt.Sprint(ports[0]), "-peer-port", fmt.Sprint(ports[1])); err != nil {
 		return nil, err
 	}
-	etcd := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+	client := testpeers.EtcdURL(ports[0])
+	etcd := client.String()
 	if err := waitHTTP(ctx, t, etcd+"/health"); err != nil {
 		t.stop()
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
-	fake := dir + "/nowhere.kubeconfig"
-	if err := os.WriteFile(fake, []byte(nowhere), 0o600); err != nil {
+	fake, err := testpeers.Nowhere(dir)
+	if err != nil {
 		return nil, err
 	}
 	t.aside = time.Since(began)
 	err = t.spawn(ctx, dir, "server", self, "upstream",
 		"--etcd-servers", etcd, "--etcd-prefix", "/registry",
 		"--bind-address", "127.0.0.1", "--secure-port", fmt.Sprint(ports[2]),
-		"--tls-cert-file", pki.cert, "--tls-private-key-file", pki.key, "--client-ca-file", pki.ca,
+		"--tls-cert-file", pki.Cert, "--tls-private-key-file", pki.Key, "--client-ca-file", pki.CA,
 		"--authentication-skip-lookup", "--authentication-kubeconfig", fake, "--authorization-kubeconfig", fake, "--kubeconfig", fake,
 		"--enable-priority-and-fairness=false",
 		"--disable-admission-plugins", "NamespaceLifecycle,MutatingAdmissionWebhook,ValidatingAdmissionWebhook,ValidatingAdmissionPolicy,MutatingAdmissionPolicy")
@@ -101,15 +105,3 @@ func startUpstream(ctx context.Context, dir string) (*target, error) {
 	t.ready = time.Since(began)
 	return t, nil
 }
-
-// nowhere is a kubeconfig that nobody connects with; the command insists on one.
-const nowhere = `apiVersion: v1
-kind: Config
-clusters:
-- {name: nowhere, cluster: {server: "http://127.1.2.3:1"}}
-contexts:
-- {name: nowhere, context: {cluster: nowhere, user: nobody}}
-current-context: nowhere
-users:
-- {name: nobody, user: {}}
-`

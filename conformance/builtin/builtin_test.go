@@ -157,7 +157,7 @@ func TestBuiltin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kube-apiserver takes its time to start")
 	}
-	r := &run{t: t, peers: [2]*peer{startUpstream(t), startKeelson(t)}, same: newSameness(), intended: map[*exception]int{}}
+	r := &run{t: t, peers: [2]*peer{startUpstream(t), startKeelson(t)}, same: &sameness{}, intended: map[*exception]int{}}
 	objects := readObjects(t, "testdata/minimal.yaml")
 	only := os.Getenv("ONLY") // kinds, while working on some
 	r.start()

@@ -2,43 +2,32 @@ package builtin
 
 import (
 	"fmt"
-	"net/url"
-	"os"
 	"path/filepath"
 
-	"go.etcd.io/etcd/server/v3/embed"
 	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+
+	"github.com/keelson-io/keelson/internal/testpeers"
+	"github.com/keelson-io/keelson/internal/testports"
 )
 
 // This file is the child process: kube-apiserver and its etcd.
 
 // child serves kube-apiserver until it is killed.
 func child(dir string) error {
-	ports, err := freePorts(3)
+	ports, err := testports.Free(3)
 	if err != nil {
 		return err
 	}
-	etcd := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", ports[0])}
-	peers := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", ports[1])}
-	cfg := embed.NewConfig()
-	cfg.Dir = filepath.Join(dir, "etcd")
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{etcd}, []url.URL{etcd}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peers}, []url.URL{peers}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	cfg.TickMs, cfg.ElectionMs = 10, 100
-	cfg.UnsafeNoFsync = true
-	cfg.LogLevel = "error"
-	e, err := embed.StartEtcd(cfg)
+	e, err := testpeers.StartEtcd(filepath.Join(dir, "etcd"), ports[0], ports[1], testpeers.NoSync)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	<-e.Server.ReadyNotify()
-	file := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.WriteFile(file("address"), fmt.Appendf(nil, "127.0.0.1:%d", ports[2]), 0o600); err != nil {
+	if err := testpeers.Announce(dir, ports[2]); err != nil {
 		return err
 	}
+	etcd, file := testpeers.EtcdURL(ports[0]), func(name string) string { return filepath.Join(dir, name) }
 	cmd := app.NewAPIServerCommand()
 	cmd.SilenceUsage = true
 	cmd.SetArgs([]string{

@@ -11,36 +11,21 @@ package builtin
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/keelson-io/keelson/internal/testpeers"
 	"github.com/keelson-io/keelson/server"
 )
 
 // This file starts both servers: Keelson in the test's process, kube-apiserver in a child process, which is this test's binary again.
 
-// childDir, in the environment, makes a process the child and names its folder.
-const childDir = "KEELSON_CONFORMANCE_CHILD"
-
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(childDir); dir != "" {
-		if err := child(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testpeers.Main(m, child) }
 
 // The range of the services' addresses, and what servers say of themselves.
 const (
@@ -68,9 +53,7 @@ type peer struct {
 
 // newPeer is a server whose certificate nobody looks at: it is on this machine.
 func newPeer(name, address string) *peer {
-	return &peer{name: name, base: "https://" + address, Client: &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true, MaxIdleConnsPerHost: 4,
-	}}}
+	return &peer{name: name, base: "https://" + address, Client: testpeers.Client(&tls.Config{InsecureSkipVerify: true})}
 }
 
 // ready asks for what a server makes last when it starts.
@@ -85,49 +68,12 @@ func startUpstream(t *testing.T) *peer {
 			t.Fatal(err)
 		}
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Args = []string{"kube-apiserver"} // by which it signs what it writes
-	cmd.Env = append(os.Environ(), childDir+"="+dir)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-ended
-		log.Close()
+	var p *peer
+	testpeers.Start(t, "kube-apiserver", dir, func(address string) bool {
+		p = newPeer("upstream", address)
+		return p.ask(&request{method: "GET", path: "/readyz"}).code == http.StatusOK && p.ask(ready).code == http.StatusOK
 	})
-	fail := func(why string) {
-		b, _ := os.ReadFile(log.Name())
-		t.Fatalf("upstream %s:\n%s", why, b[max(0, len(b)-3000):])
-	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		select {
-		case err := <-ended:
-			ended <- err
-			fail(fmt.Sprintf("ended: %v", err))
-		default:
-		}
-		if time.Now().After(deadline) {
-			fail("is not ready")
-		}
-		address, err := os.ReadFile(filepath.Join(dir, "address"))
-		if err != nil {
-			continue
-		}
-		p := newPeer("upstream", string(address))
-		if p.ask(&request{method: "GET", path: "/readyz"}).code == http.StatusOK &&
-			p.ask(ready).code == http.StatusOK {
-			return p
-		}
-	}
+	return p
 }
 
 // startKeelson starts Keelson, with those controllers that kube-apiserver has in it.
@@ -162,18 +108,4 @@ func startKeelson(t *testing.T) *peer {
 		}
 	}
 	return p
-}
-
-// freePorts asks the system for n loopback ports that nobody listens on.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }

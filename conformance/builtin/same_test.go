@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/keelson-io/keelson/internal/testpeers"
 )
 
 // This file says when two answers are the same.
@@ -19,10 +21,8 @@ import (
 // sameness holds what was found to correspond between both servers so far: a uid, and each resource version of an object, has one
 // counterpart. An object that one server wrote again and the other did not is found by that.
 type sameness struct {
-	ids [2]map[string]string // by side: what a server says → the name for it
+	testpeers.Pairs
 }
-
-func newSameness() *sameness { return &sameness{ids: [2]map[string]string{{}, {}}} }
 
 // headers are those that are compared.
 var headers = []string{"Content-Type", "Warning", "Retry-After", "Cache-Control", "Vary", "Allow", "Location", "Www-Authenticate"}
@@ -123,13 +123,8 @@ func (s *sameness) pair(x, y any, key, parent string) {
 			}
 		}
 	case string:
-		if b, ok := y.(string); ok && a != "" && b != "" && (key == "uid" || key == "resourceVersion" && parent == "metadata") {
-			_, one := s.ids[0][a]
-			_, other := s.ids[1][b]
-			if !one && !other {
-				name := fmt.Sprintf("«%d»", len(s.ids[0]))
-				s.ids[0][a], s.ids[1][b] = name, name
-			}
+		if b, ok := y.(string); ok && (key == "uid" || key == "resourceVersion" && parent == "metadata") {
+			s.Bind(a, b)
 		}
 	}
 }
@@ -210,7 +205,7 @@ func withoutTypes(v any) any {
 // text is a text with names in it.
 func (s *sameness) text(side int, x, key, parent string) string {
 	if key == "resourceVersion" && parent == "metadata" {
-		if name, ok := s.ids[side][x]; ok {
+		if name, ok := s.Name(side, x); ok {
 			return name
 		}
 		return "«unknown»"
@@ -219,7 +214,7 @@ func (s *sameness) text(side int, x, key, parent string) string {
 		return "«age»"
 	}
 	x = uids.ReplaceAllStringFunc(x, func(id string) string {
-		if name, ok := s.ids[side][id]; ok {
+		if name, ok := s.Name(side, id); ok {
 			return name
 		}
 		return "«uid»"

@@ -42,7 +42,7 @@ type run struct {
 }
 
 func TestHTTP(t *testing.T) {
-	r := &run{t: t, same: newSameness(), vars: [2]map[string]string{{}, {}}, open: map[string]*opened{}, ledger: map[string]bool{},
+	r := &run{t: t, same: &sameness{}, vars: [2]map[string]string{{}, {}}, open: map[string]*opened{}, ledger: map[string]bool{},
 		reached: reached{cells: map[cell]int{}, codes: map[string]map[int]int{}}}
 	var wg sync.WaitGroup
 	began := time.Now()

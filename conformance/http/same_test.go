@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/internal/testpeers"
 )
 
 // This file says when two answers are the same.
@@ -75,13 +77,9 @@ func (a *answer) unpackYAML() {
 // uid and each resource version of an object has one counterpart. An object that
 // one server wrote again and the other did not is found by that.
 type sameness struct {
-	ids [2]map[string]string // by side: what a server says → the name for it
+	testpeers.Pairs // uids and resource versions
 
 	anyOrder bool // errors may come in any order, since upstream's below a map are in the order of a Go map
-}
-
-func newSameness() *sameness {
-	return &sameness{ids: [2]map[string]string{{}, {}}}
 }
 
 // headers are the headers that are compared.
@@ -177,7 +175,7 @@ func (s *sameness) pair(x, y *ordered, key string) {
 	switch {
 	case x.text != "" && y.text != "":
 		if key == "uid" || key == "resourceVersion" && x.objectVersion && y.objectVersion {
-			s.bind(x.text, y.text)
+			s.Bind(x.text, y.text)
 		}
 	case len(x.values) == len(y.values) && len(x.keys) == len(y.keys):
 		for i := range x.values {
@@ -190,20 +188,6 @@ func (s *sameness) pair(x, y *ordered, key string) {
 			s.pair(&x.values[i], &y.values[i], k)
 		}
 	}
-}
-
-func (s *sameness) bind(x, y string) {
-	if x == "" || y == "" {
-		return
-	}
-	if _, ok := s.ids[0][x]; ok {
-		return
-	}
-	if _, ok := s.ids[1][y]; ok {
-		return
-	}
-	name := fmt.Sprintf("«%d»", len(s.ids[0]))
-	s.ids[0][x], s.ids[1][y] = name, name
 }
 
 var (
@@ -221,7 +205,7 @@ var (
 func (s *sameness) text(side int, v string) string {
 	v = times.ReplaceAllString(v, "TIME")
 	v = uids.ReplaceAllStringFunc(v, func(id string) string {
-		if name, ok := s.ids[side][id]; ok {
+		if name, ok := s.Name(side, id); ok {
 			return name
 		}
 		return "UID"
@@ -396,7 +380,7 @@ func (v *ordered) print(b *strings.Builder, s *sameness, side int, indent, key s
 	case key == "resourceVersion" && !v.objectVersion:
 		b.WriteString("RV")
 	case key == "uid" || key == "resourceVersion":
-		name, ok := s.ids[side][v.text]
+		name, ok := s.Name(side, v.text)
 		if !ok {
 			name = v.text
 		}

@@ -15,8 +15,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,9 +26,9 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/server/v3/embed"
-
 	"github.com/keelson-io/keelson/conformance/internal/module"
+	"github.com/keelson-io/keelson/internal/testpeers"
+	"github.com/keelson-io/keelson/internal/testports"
 )
 
 // upstreamModule is whose tests are run.
@@ -229,31 +227,15 @@ func digest(out []byte) string {
 // startEtcd starts an etcd for all servers.
 func startEtcd(t *testing.T) string {
 	t.Helper()
-	client, peer := freeURL(t), freeURL(t)
-	cfg := embed.NewConfig()
-	cfg.Dir = t.TempDir()
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	cfg.TickMs, cfg.ElectionMs = 100, 1000
-	cfg.UnsafeNoFsync = true
-	cfg.LogLevel = "error"
-	e, err := embed.StartEtcd(cfg)
+	ports, err := testports.Free(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := testpeers.StartEtcd(t.TempDir(), ports[0], ports[1], testpeers.NoSync)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	<-e.Server.ReadyNotify()
+	client := testpeers.EtcdURL(ports[0])
 	return client.String()
-}
-
-// freeURL is an address that nobody listens at.
-func freeURL(t *testing.T) url.URL {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}
 }

@@ -38,8 +38,8 @@ import (
 	validatingwebhook "k8s.io/kubernetes/pkg/registry/admissionregistration/validatingwebhookconfiguration"
 
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/testkinds"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/schema"
 )
 
@@ -201,10 +201,7 @@ func times(n int) int {
 }
 
 func TestWrites(t *testing.T) {
-	kinds := new(kind.Registry)
-	for _, k := range builtin.All() {
-		kinds.Put(k)
-	}
+	kinds := testkinds.Registry(t)
 	for _, c := range configurations() {
 		t.Run(c.plural, func(t *testing.T) {
 			v := kinds.Load().Lookup(group, c.plural).Storage

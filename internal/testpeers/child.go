@@ -1,0 +1,100 @@
+// Package testpeers runs what Keelson is compared with, next to it on this machine.
+//
+// Upstream's servers keep state in package variables and end with the process, so that each has a process of its own: the child, which
+// is the program itself again. In a test [Main] tells the two apart and [Start] starts the child. Its server has a member of etcd to
+// itself ([StartEtcd]), certificates that were made for it ([NewPKI]), and listens on loopback.
+//
+// What two servers make up, uids and resource versions, is told apart from what they differ in by [Pairs].
+package testpeers
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// This file starts the child process.
+
+// childDir, in the environment, makes a process the child and names its folder.
+const childDir = "KEELSON_CHILD_DIR"
+
+// addressFile, in the child's folder, says where it listens.
+const addressFile = "address"
+
+// Main runs the tests, or, in the child process, serves until it is killed.
+func Main(m *testing.M, serve func(dir string) error) {
+	dir := os.Getenv(childDir)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if err := serve(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// Announce says, in the child, on which port of loopback it will listen.
+func Announce(dir string, port int) error {
+	return os.WriteFile(filepath.Join(dir, addressFile), fmt.Appendf(nil, "127.0.0.1:%d", port), 0o600)
+}
+
+// Start starts the child with a folder until the test has ended, and waits until it is ready at its address, host:port. name is what
+// the process calls itself.
+func Start(t *testing.T, name, dir string, ready func(address string) bool) {
+	t.Helper()
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail := func() []byte {
+		b, _ := os.ReadFile(log.Name())
+		return b[max(0, len(b)-3000):]
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Args = []string{name}
+	cmd.Env = append(os.Environ(), childDir+"="+dir)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+		log.Close()
+		if t.Failed() && testing.Verbose() {
+			t.Logf("the log of %s ends with:\n%s", name, tail())
+		}
+	})
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("%s ended: %v\n%s", name, err, tail())
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is not ready after two minutes:\n%s", name, tail())
+		}
+		address, err := os.ReadFile(filepath.Join(dir, addressFile))
+		if err == nil && ready(string(address)) {
+			return
+		}
+	}
+}
+
+// Client is a client that hands answers on as they are.
+func Client(c *tls.Config) *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: c, DisableCompression: true, MaxIdleConnsPerHost: 4},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
