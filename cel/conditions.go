@@ -122,7 +122,7 @@ func AdmissionConditions(has AdmissionVariables) LanguageOptions {
 		o.Objects = append(o.Objects, ObjectType{Name: composedType})
 	}
 	if has.New {
-		o.Kubernetes = previousKubernetes
+		o.Kubernetes = PreviousKubernetes
 	}
 	return o
 }

@@ -2,6 +2,8 @@ package cel
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -116,6 +118,29 @@ func (e *Env) implementation(overload, function string) *functions.Overload {
 		}
 	}
 	return e.impls[function]
+}
+
+// Added are the names of the functions and macros of e that earlier has not, or not with all their
+// overloads, sorted. An expression in which none of them stands means the same in both, if the
+// rest of the two is alike.
+func (e *Env) Added(earlier *Env) []string {
+	added := map[string]bool{}
+	for name, fn := range e.base.Functions() {
+		old := earlier.base.Functions()[name]
+		for _, o := range fn.OverloadDecls() {
+			known := old != nil && slices.ContainsFunc(old.OverloadDecls(), func(was *decls.OverloadDecl) bool { return was.ID() == o.ID() })
+			added[name] = added[name] || !known
+		}
+	}
+	macros := map[string]bool{}
+	for _, m := range earlier.base.Macros() {
+		macros[m.MacroKey()] = true
+	}
+	for _, m := range e.base.Macros() {
+		added[m.Function()] = added[m.Function()] || !macros[m.MacroKey()]
+	}
+	maps.DeleteFunc(added, func(_ string, is bool) bool { return !is })
+	return sortedNames(added)
 }
 
 // validatorConfig is what cel-go's validators of trees tell one another.

@@ -44,8 +44,8 @@ const (
 // NewestKubernetes is the newest version whose rules are known here.
 const NewestKubernetes = "1.37"
 
-// previousKubernetes is the one before.
-const previousKubernetes = "1.36"
+// PreviousKubernetes is the one before: what new expressions must be valid in.
+const PreviousKubernetes = "1.36"
 
 // GeneralLibraries are the libraries that are not Kubernetes' own: what a
 // Language has unless it is told otherwise.

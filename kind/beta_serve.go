@@ -130,7 +130,7 @@ func validateBeta(d *doc.Doc, old *apiextv1.CustomResourceDefinition) (*apiextv1
 		was := ratchet(crd, h, old)
 		o = &strictness{
 			reviewVersion: was.reviewVersion, immutable: was.immutable, invalidCABundle: was.invalidCABundle,
-			manySelectable: was.manySelectable, unchanged: was.unchanged,
+			manySelectable: was.manySelectable, unchanged: was.unchanged, stored: was.stored,
 		}
 	}
 	if old == nil || !anySchema(&old.Spec, func(s *apiextv1.JSONSchemaProps) bool { return isSet(s.Default) }) {

@@ -32,6 +32,7 @@ func ratchet(crd *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.C
 		prunedDefaults:  true,
 		unchanged:       map[string]bool{},
 		manySelectable:  map[string]bool{},
+		stored:          storedRules(spec),
 	}
 	for s := range schemas(spec) {
 		o.prunedDefaults = o.prunedDefaults && !hasUnprunedDefaults(s)

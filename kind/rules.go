@@ -3,6 +3,7 @@ package kind
 import (
 	"sync"
 
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/cel"
@@ -12,9 +13,21 @@ import (
 
 // This file compiles the rules of a definition to check them.
 
-// env is what rules are compiled with, stored ones and new ones: the newest
-// version's language is the same for both. It is immutable, made once.
+// env is what stored rules are compiled and all are evaluated with. It is immutable, made once.
 var env = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.EnvOptions{Stored: true}) })
+
+// newRules is what new rules are checked with: the language of the version before.
+var newRules = sync.OnceValues(func() (schema.NewRules, error) {
+	stored, err := env()
+	if err != nil {
+		return schema.NewRules{}, err
+	}
+	previous, err := cel.NewEnv(cel.EnvOptions{Version: cel.PreviousKubernetes})
+	if err != nil {
+		return schema.NewRules{}, err
+	}
+	return schema.NewRules{Env: previous, Added: stored.Added(previous)}, nil
+})
 
 // options are those of the schema of a whole resource.
 func options(preserveUnknown bool) (schema.Options, error) {
@@ -32,8 +45,13 @@ func validateRules(s *structural.Schema, unchanged bool, w *schemaWalk, path *fi
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
 	}
+	fresh, err := newRules()
+	if err != nil {
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	fresh.Stored = w.stored
 	return schema.Lazy(func() (*structural.Schema, error) { return s, nil }, opts).CheckRules(schema.RuleCheck{
-		Path: path, KeepCost: unchanged,
+		Path: path, KeepCost: unchanged, New: fresh,
 		Skip: func(path string) bool { return w.bad[path] }, Loose: func(path string) bool { return w.loose[path] },
 	})
 }
@@ -51,4 +69,25 @@ func hasRules(s *structural.Schema) bool {
 		}
 	}
 	return false
+}
+
+// storedRules tells the expressions that a definition holds.
+func storedRules(spec *apiextv1.CustomResourceDefinitionSpec) func(text string, message bool) bool {
+	type expression struct {
+		text    string
+		message bool
+	}
+	var all map[expression]bool // made when somebody asks
+	return func(text string, message bool) bool {
+		if all == nil {
+			all = map[expression]bool{}
+			anySchema(spec, func(s *apiextv1.JSONSchemaProps) bool {
+				for _, r := range s.XValidations {
+					all[expression{r.Rule, false}], all[expression{r.MessageExpression, true}] = true, true
+				}
+				return false
+			})
+		}
+		return all[expression{text, message}]
+	}
 }

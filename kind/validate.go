@@ -31,6 +31,8 @@ type strictness struct {
 
 	manySelectable map[string]bool // versions that may have too many selectable fields
 	unchanged      map[string]bool // versions whose schema did not change
+
+	stored func(text string, message bool) bool // the rules and messageExpressions that were there before; nil: none
 }
 
 // ValidateCRD checks a new definition.

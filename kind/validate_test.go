@@ -205,6 +205,42 @@ func TestValidateCRDUpdate(t *testing.T) {
 	}
 }
 
+// TestNewRules: a new expression must be valid in the version before, so that a server of that version can take over; one that
+// stood in the definition before need not, wherever it stands now.
+func TestNewRules(t *testing.T) {
+	withRule := func(rule string) []string {
+		return []string{"SCHEMA", `{type: object, properties: {l: {type: array, maxItems: 9, items: {type: integer}}, m: {type: array, maxItems: 9, items: {type: integer}}}, x-kubernetes-validations: [` + rule + `]}`}
+	}
+	const refused = `spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.l.includes(1)","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: ` +
+		"compilation failed: ERROR: <input>:1:16: undeclared reference to 'includes' (in container '')\n | self.l.includes(1)\n | ...............^"
+	const refusedMessage = `spec.validation.openAPIV3Schema.x-kubernetes-validations[0].messageExpression: Invalid value: {"Rule":"self.m.size() == 1","Message":"","MessageExpression":"string(self.l.includes(1))","Reason":null,"FieldPath":"","OptionalOldSelf":null}: ` +
+		"messageExpression compilation failed: ERROR: <input>:1:23: undeclared reference to 'includes' (in container '')\n | string(self.l.includes(1))\n | ......................^"
+	const rule, message = `{rule: self.l.includes(1)}`, `{rule: self.m.size() == 1, messageExpression: string(self.l.includes(1))}`
+	for _, row := range []struct {
+		at       string
+		new, old string
+		want     []string
+	}{
+		{where(), rule, "", []string{refused}},
+		{where(), message, "", []string{refusedMessage}},
+		{where(), rule, `{rule: self.l.size() > 1}`, []string{refused}},
+		{where(), rule, rule, nil},
+		{where(), rule + `, {rule: self.l.size() > 2}`, rule, nil},
+		{where(), message, message, nil},
+		{where(), message, `{rule: string(self.l.includes(1)) == 'x'}`, []string{refusedMessage}}, // it was a rule
+		{where(), `{rule: "self.l.size() > 1 || 'includes' == ''"}`, "", nil},
+	} {
+		crd := definition(t, withRule(row.new)...)
+		if row.old == "" {
+			compare(t, row.at, texts(ValidateCRD(crd)), row.want)
+			continue
+		}
+		old := definition(t, withRule(row.old)...)
+		crd.ResourceVersion, crd.Status = "1", old.Status
+		compare(t, row.at, texts(ValidateCRDUpdate(crd, old)), row.want)
+	}
+}
+
 // TestSpentBudget holds that nothing more is said about defaults once the rules
 // about one of them used up what all may cost.
 func TestSpentBudget(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -35,6 +36,24 @@ type RuleCheck struct {
 	// Loose reports whether the members of the schema node at path have no old
 	// values, beyond what the schema says. nil stands for none.
 	Loose func(path string) bool
+	// New is what expressions are checked with that were not Stored before: they must be valid in the version before the newest one,
+	// so that a server of that version can take over. The zero value checks all expressions as they are evaluated.
+	New NewRules
+}
+
+// NewRules is the language of new expressions.
+type NewRules struct {
+	Env *cel.Env
+	// Added are the names that only the language of stored expressions has.
+	Added []string
+	// Stored reports whether a rule, or a messageExpression, stood in the definition before. nil stands for none.
+	Stored func(text string, message bool) bool
+}
+
+// differs reports whether an expression may mean something else in the language of new ones.
+func (r *NewRules) differs(text string, message bool) bool {
+	return r.Env != nil && slices.ContainsFunc(r.Added, func(name string) bool { return strings.Contains(text, name) }) &&
+		(r.Stored == nil || !r.Stored(text, message))
 }
 
 // CheckRules compiles the rules of the schema and estimates what they cost. It
@@ -239,9 +258,35 @@ func (k *ruleChecker) rules(n *node, at place) {
 	if at.count != nil {
 		most = *at.count
 	}
+	list = k.asNew(list, n, t)
 	for i := range list {
 		k.rule(at.path.Index(i), at.loose, &list[i], &n.rules.source[i], most)
 	}
+}
+
+// asNew are the rules with those compiled again that the language of new expressions may see otherwise.
+func (k *ruleChecker) asNew(list []rule, n *node, self *cel.Type) []rule {
+	var stored, fresh *cel.TypeSet
+	types := func(isNew bool) *cel.TypeSet {
+		if isNew {
+			return fresh
+		}
+		return stored
+	}
+	for i := range n.rules.source {
+		source := &n.rules.source[i]
+		newRule, newMessage := k.New.differs(source.Rule, false), k.New.differs(source.MessageExpression, true)
+		if !newRule && !newMessage {
+			continue
+		}
+		if fresh == nil {
+			stored, fresh, list = k.typing.p.options.Env.Types(), k.New.Env.Types(), slices.Clone(list)
+			defer stored.Release()
+			defer fresh.Release()
+		}
+		list[i] = compileRule(*source, n.rules.schema, self, types(newRule), types(newMessage))
+	}
+	return list
 }
 
 // rule reports what is wrong with one rule, of which an object can have most

@@ -151,12 +151,13 @@ func (r *rules) compiled(self *cel.Type, types *cel.TypeSet) []rule {
 	defer since(compilations, time.Now())
 	list := make([]rule, len(r.source))
 	for i, source := range r.source {
-		list[i] = compileRule(source, r.schema, self, types)
+		list[i] = compileRule(source, r.schema, self, types, types)
 	}
 	return list
 }
 
-func compileRule(source apiextv1.ValidationRule, s *structural.Schema, self *cel.Type, types *cel.TypeSet) rule {
+// compileRule compiles one rule, and its messageExpression among the types of messages.
+func compileRule(source apiextv1.ValidationRule, s *structural.Schema, self *cel.Type, types, messages *cel.TypeSet) rule {
 	if strings.TrimSpace(source.Rule) == "" {
 		return rule{}
 	}
@@ -168,7 +169,7 @@ func compileRule(source apiextv1.ValidationRule, s *structural.Schema, self *cel
 	var rare rareParts
 	if source.MessageExpression != "" {
 		o.Want = cel.StringResult
-		if rare.message, rare.messageErr = types.Compile(source.MessageExpression, self, o); rare.messageErr != nil {
+		if rare.message, rare.messageErr = messages.Compile(source.MessageExpression, self, o); rare.messageErr != nil {
 			rare.message = nil
 		}
 	}

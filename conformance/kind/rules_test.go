@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -173,4 +174,35 @@ func damageRules(r *rand.Rand, tree map[string]any) string {
 		what = append(what, d.name+": "+text)
 	}
 	return strings.Join(what, "; ")
+}
+
+// TestNewRules compares what is said about expressions that only the newest version knows.
+func TestNewRules(t *testing.T) {
+	with := func(rules string) *apiextv1.CustomResourceDefinition {
+		return parse(t, []byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.org","resourceVersion":"1"},
+			"spec":{"group":"example.org","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,
+			"schema":{"openAPIV3Schema":{"type":"object","properties":{"l":{"type":"array","maxItems":9,"items":{"type":"integer"}}},"x-kubernetes-validations":[`+rules+`]}}}]},
+			"status":{"storedVersions":["v1"]}}`))
+	}
+	const rule, message, other = `{"rule":"self.l.includes(1)"}`, `{"rule":"self.l.size() > 1","messageExpression":"string(self.l.includes(1))"}`, `{"rule":"self.l.includes(2)"}`
+	refused := 0
+	for _, row := range []struct{ new, old string }{
+		{rule, ""}, {message, ""}, {rule + "," + message, ""}, {rule, rule}, {rule, message}, {message, rule}, {message, message}, {rule, other},
+		{rule + "," + other, rule}, {rule + "," + other, other + "," + rule}, {message, `{"rule":"string(self.l.includes(1)) == ''"}`},
+	} {
+		var old *apiextv1.CustomResourceDefinition
+		if row.old != "" {
+			old = with(row.old)
+		}
+		want := theirs(t, with(row.new), old)
+		for _, diff := range compare(ours(with(row.new), old), want) {
+			t.Errorf("%s after %s: %s", row.new, row.old, diff)
+		}
+		if len(want) > 0 {
+			refused++
+		}
+	}
+	if refused != 8 {
+		t.Errorf("Kubernetes refuses %d, want 8", refused)
+	}
 }
