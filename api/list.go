@@ -133,7 +133,7 @@ func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
 	}
 	p := &page{version: strconv.FormatInt(src.rev, 10), remain: -1}
 	limit := int(o.Limit)
-	if o.ResourceVersion == "0" && o.Continue == "" || limit < 0 {
+	if o.ResourceVersion == "0" || limit < 0 {
 		limit = 0
 	}
 	if limit == 0 && !f.selects() {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -228,6 +229,9 @@ func (q *request) patchScale() error {
 
 // patchedScale reads a Scale that a patch made, of which wrong is known to be wrong.
 func (q *request) patchedScale(after []byte, o *meta.WriteOptions, wrong []string) (*autoscalingv1.Scale, error) {
+	if _, err := serializer.DefaultMetaFactory.Interpret(after); err != nil {
+		return nil, wrongPatch(after, err.Error())
+	}
 	strict, err := kjson.UnmarshalStrict(after, new(autoscalingv1.Scale))
 	if err != nil {
 		return nil, wrongPatch(after, err.Error())

@@ -176,10 +176,11 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 	}
 	q.sound = false
 	if !c.bare {
-		if err := q.checkVersion(c, next, old, obj); err != nil {
+		if err := q.checkUID(c, next, old, obj); err != nil {
 			return err
 		}
-		if err := q.prepareUpdate(c, next, old, obj.Sound(q.v)); err != nil {
+		outdated := q.checkVersion(c, next, obj)
+		if err := q.prepareUpdate(c, next, old, obj.Sound(q.v), outdated); err != nil {
 			return err
 		}
 	}
@@ -271,8 +272,8 @@ func (q *request) storeUpdate(obj *cache.Object, next *doc.Doc, encoded []byte) 
 }
 
 // prepareUpdate makes next fit to be stored in place of old, or refuses it.
-// sound says what is known of old.
-func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool) error {
+// sound says what is known of old. outdated is what [request.checkVersion] says; clients hear of it after what admission has to say.
+func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool, outdated error) error {
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
 	meta.FillSent(n, o, false)
 	if c.versioned { // patches are looked at when it is noted who changed what
@@ -309,6 +310,9 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool) error
 		q.afterMutation(c, next, old)
 		q.warn(meta.DedupOwners(n, afterMutation)...)
 		differs = contentDiffers(next, old)
+	}
+	if outdated != nil {
+		return outdated
 	}
 	if sound && !differs && c.scope == schema.Whole && q.v.Revalidate(next, old) {
 		q.sound = true
@@ -393,13 +397,17 @@ func (q *request) finished(next, old *doc.Doc) bool {
 	return !q.kind.IsNamespaces() || next.Root().At("spec", "finalizers").Len() == 0
 }
 
-// checkVersion compares what the new object says about the one it replaces.
-func (q *request) checkVersion(c *change, next, old *doc.Doc, obj *cache.Object) error {
-	n := meta.Object{Doc: next}
-	if uid, have := n.UID(), (meta.Object{Doc: old}).UID(); c.versioned && uid != "" && uid != have {
+// checkUID compares the uid that the new object has with that of the one it replaces.
+func (q *request) checkUID(c *change, next, old *doc.Doc, obj *cache.Object) error {
+	if uid, have := (meta.Object{Doc: next}).UID(), (meta.Object{Doc: old}).UID(); c.versioned && uid != "" && uid != have {
 		return status.Conflict(q.kind.GroupResource(), q.name, uidMismatch(obj.Key, uid, have, c.options.DryRun))
 	}
-	switch rv := n.ResourceVersion(); {
+	return nil
+}
+
+// checkVersion compares the version that the new object says it replaces with the one it does.
+func (q *request) checkVersion(c *change, next *doc.Doc, obj *cache.Object) error {
+	switch rv := (meta.Object{Doc: next}).ResourceVersion(); {
 	case rv == "" || rv == "0":
 		if (c.versioned || c.named) && (q.kind.Builtin == nil || !q.kind.Builtin.AllowUnconditionalUpdate) {
 			return unversioned(q)

@@ -149,15 +149,21 @@ func (t *Table) AppendRow(b []byte, obj doc.Value, include Include, now time.Tim
 	b = append(b, `{"cells":`...)
 	b = t.AppendCells(b, obj, now)
 	b = append(b, `,"object":`...)
-	switch include {
-	case IncludeNone:
-		b = append(b, "null"...)
-	case IncludeObject:
+	switch {
+	case include == IncludeObject:
 		b = obj.AppendJSON(b)
+	case include == IncludeNone && !endsInitialEvents(obj):
+		b = append(b, "null"...)
 	default:
 		b = t.appendMetadata(b, obj)
 	}
 	return append(b, '}')
+}
+
+// endsInitialEvents reports whether obj is marked as the bookmark that ends the initial events of a watch (KEP-3157). Its mark is shown
+// also to those who want no objects.
+func endsInitialEvents(obj doc.Value) bool {
+	return obj.At("metadata", "annotations", metav1.InitialEventsAnnotationKey).Text() == "true"
 }
 
 // In makes the objects of rows those of a version of meta.k8s.io.

@@ -102,6 +102,12 @@ func TestRows(t *testing.T) {
 			t.Errorf("include %d:\n got %s\nwant %s", include, got, want)
 		}
 	}
+	for mark, shown := range map[string]bool{"true": true, "false": false} {
+		d := parse(t, `{"metadata":{"annotations":{"k8s.io/initial-events-end":"`+mark+`"}}}`)
+		if got := string(tab.AppendRow(nil, d.Root(), IncludeNone, now)); strings.Contains(got, "PartialObjectMetadata") != shown {
+			t.Errorf("a bookmark with the mark %s: %s", mark, got)
+		}
+	}
 }
 
 func TestColumns(t *testing.T) {

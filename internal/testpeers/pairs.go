@@ -22,6 +22,17 @@ func (p *Pairs) Bind(x, y string) {
 	p.names[0][x], p.names[1][y] = name, name
 }
 
+// Also makes what the first server said, and has no counterpart, one more counterpart of what the second said before: the first wrote
+// again what the second left as it was. It reports whether it did.
+func (p *Pairs) Also(x, y string) bool {
+	name := p.names[1][y]
+	if x == "" || name == "" || p.names[0][x] != "" {
+		return false
+	}
+	p.names[0][x] = name
+	return true
+}
+
 // Name is the name that what a side said has in common with its counterpart, if it has one.
 func (p *Pairs) Name(side int, said string) (string, bool) {
 	name, ok := p.names[side][said]
