@@ -52,8 +52,8 @@
 // of a version of Kubernetes, follows the definition where cel-go and with it
 // Kubernetes' rules differ:
 //
-//   - a map literal with a repeated key, or a key that is no string, number
-//     without fraction or boolean, is an error;
+//   - a map literal with a repeated key, or a key that is no string, int, uint
+//     or bool, is an error;
 //   - getMilliseconds() of a duration is what is left beside whole seconds;
 //   - an offset beyond the end in indexOf() and lastIndexOf() is an error;
 //   - has(x.y) of an x that can have no members is an error, unless

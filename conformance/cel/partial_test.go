@@ -16,15 +16,15 @@ import (
 const partialLimit = 100_000
 
 // lawBreach marks random parts of the data unknown and says how the law is
-// broken; "" if it is not.
-func lawBreach(r *rand.Rand, words *vocabulary, l *kcel.Language, x *kcel.Expression, vars kcel.Vars) string {
+// broken; "" if it is not. excuse says why the law could not be tried.
+func lawBreach(r *rand.Rand, words *vocabulary, l *kcel.Language, x *kcel.Expression, vars kcel.Vars) (breach, excuse string) {
 	var patterns []kcel.Pattern
 	var texts []string
 	for range 1 + r.IntN(3) {
 		text := words.paths[r.IntN(len(words.paths))]
 		p, err := l.Pattern(text)
 		if err != nil {
-			return fmt.Sprintf("pattern %s: %v", text, err)
+			return fmt.Sprintf("pattern %s: %v", text, err), ""
 		}
 		patterns, texts = append(patterns, p), append(texts, text)
 	}
@@ -37,15 +37,28 @@ func lawBreach(r *rand.Rand, words *vocabulary, l *kcel.Language, x *kcel.Expres
 			y, err = l.CompileUnchecked(out.Residual)
 		}
 		if err != nil {
-			return ""
+			return "", "in parts: the residual does not compile: " + firstWords(err.Error())
 		}
 		got = evaluated(y.Eval(context.Background(), vars, partialLimit))
 	}
-	if want.err == costError || got.err == costError || want.value == got.value && (want.err == "") == (got.err == "") {
-		return ""
+	switch {
+	case want.value == got.value && (want.err == "") == (got.err == "") && (want.err == costError) == (got.err == costError):
+		return "", ""
+	case want.err == costError || got.err == costError:
+		return "", "in parts: the cost limit ends one of the evaluations"
 	}
 	return fmt.Sprintf("with %v unknown: the residual is %q, whose value is %s (%s), not %s (%s)",
-		texts, out.Residual, got.value, got.err, want.value, want.err)
+		texts, out.Residual, got.value, got.err, want.value, want.err), ""
+}
+
+// firstWords are the words of an error of compilation without the place.
+func firstWords(text string) string {
+	_, text, _ = strings.Cut(text, "<input>:")
+	text, _, _ = strings.Cut(text, "\n")
+	if words := strings.Fields(text); len(words) > 4 {
+		text = strings.Join(words[1:4], " ")
+	}
+	return text
 }
 
 // isPath reports whether a text is a pattern of unknown parts: members and items

@@ -320,6 +320,6 @@ func (p *plainPair) ours(i int) []outcome {
 	return []outcome{evaluated(p.x.Eval(context.Background(), p.w.ours[i], p.limit))}
 }
 
-func (p *plainPair) breach(r *rand.Rand, i int) string {
+func (p *plainPair) breach(r *rand.Rand, i int) (breach, excuse string) {
 	return lawBreach(r, p.w.words, p.w.language, p.x, p.w.ours[i])
 }

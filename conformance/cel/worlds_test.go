@@ -43,7 +43,7 @@ type sides interface {
 	upstream(i int) outcome     // on datum i
 	ours(i int) []outcome       // of every way to evaluate
 	// breach says how evaluation in parts goes wrong, "" if it does not.
-	breach(r *rand.Rand, i int) string
+	breach(r *rand.Rand, i int) (breach, excuse string)
 }
 
 // vocabulary is what expressions can name.
@@ -360,9 +360,9 @@ func (p *schemaPair) held(alone outcome) outcome {
 	return alone
 }
 
-func (p *schemaPair) breach(r *rand.Rand, i int) string {
+func (p *schemaPair) breach(r *rand.Rand, i int) (breach, excuse string) {
 	if p.x == nil {
-		return ""
+		return "", ""
 	}
 	return lawBreach(r, p.w.words, p.w.language, p.x, p.w.cases[i].vars)
 }
