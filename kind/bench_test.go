@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -10,7 +11,9 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/schema"
 )
 
 // This file measures what many real kinds cost.
@@ -101,4 +104,110 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+func httpRoute(b *testing.B) []byte {
+	b.Helper()
+	for _, f := range testcrds.Families() {
+		if f.Name != "gateway-standard" {
+			continue
+		}
+		text, err := testcrds.CRD(f, "httproutes.gateway.networking.k8s.io")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if text, err = yaml.YAMLToJSON(text); err != nil {
+			b.Fatal(err)
+		}
+		return text
+	}
+	b.Fatal("no definition")
+	return nil
+}
+
+// BenchmarkDefinition measures what the way of a large definition costs.
+func BenchmarkDefinition(b *testing.B) {
+	text := httpRoute(b)
+	crd, err := ParseDefinition(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	DefaultCRD(crd)
+	b.Run("parse", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := ParseDefinition(text); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("validate", func(b *testing.B) {
+		for b.Loop() {
+			if errs := ValidateCRD(crd); len(errs) > 0 {
+				b.Fatal(errs)
+			}
+		}
+	})
+	v := definitions().Storage
+	b.Run("create", func(b *testing.B) {
+		d := doc.Get()
+		defer d.Release()
+		for b.Loop() {
+			if _, err := v.Decode(d, text); err != nil {
+				b.Fatal(err)
+			}
+			v.PrepareCreate(d)
+			if r := v.Validate(context.Background(), d, nil, schema.Whole); len(r.Errors) > 0 {
+				b.Fatal(r.Errors)
+			}
+			raw, err := v.Encode(d, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			stored, err := ParseDefinition(raw)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := Compile(stored); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("compile", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := Compile(crd); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkPut measures that adding a kind costs the same among few and many.
+func BenchmarkPut(b *testing.B) {
+	for _, n := range []int{10, 2000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := new(Registry)
+			for i := range n {
+				r.Put(&Kind{Group: "g.io", Plural: fmt.Sprint("p", i)})
+			}
+			k := &Kind{Group: "g.io", Plural: "p5"}
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Put(k)
+			}
+		})
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	r := new(Registry)
+	for i := range 2000 {
+		r.Put(&Kind{Group: "gateway.networking.k8s.io", Plural: fmt.Sprint("p", i)})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if r.Load().Lookup("gateway.networking.k8s.io", "p1234") == nil {
+			b.Fatal("gone")
+		}
+	}
 }

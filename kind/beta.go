@@ -45,6 +45,26 @@ func fromBeta(raw []byte) ([]byte, error) {
 	if !bytes.Contains(raw, []byte(`"`+betaVersion+`"`)) {
 		return raw, nil
 	}
+	p, ok := takeOut(raw)
+	for i := 0; ok && i < len(p.schemas); i++ {
+		ok = isPrinted(p.schemas[i])
+	}
+	if !ok {
+		return convertBeta(raw)
+	}
+	text, err := convertBeta(p.rest)
+	if err != nil {
+		return nil, err
+	}
+	return p.graft(text)
+}
+
+// convertBeta is fromBeta for a definition whose schemas it looks into, or that
+// has none.
+func convertBeta(raw []byte) ([]byte, error) {
+	if !bytes.Contains(raw, []byte(`"`+betaVersion+`"`)) {
+		return raw, nil
+	}
 	crd, beta, err := readBeta(raw)
 	if err != nil {
 		return nil, err
@@ -191,12 +211,16 @@ type storedConversion struct {
 
 // encodeBeta prints a definition as it is stored.
 func encodeBeta(d *doc.Doc) ([]byte, error) {
-	crd, err := Definition(d)
+	p := takeOutOf(d.Root())
+	crd, err := p.definition()
 	if err != nil {
 		return nil, err
 	}
 	crd.ResourceVersion = ""
 	text, err := json.Marshal(toBeta(crd))
+	if err == nil {
+		text, err = p.graft(text)
+	}
 	return append(text, '\n'), err
 }
 

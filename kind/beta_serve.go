@@ -182,7 +182,7 @@ func validateExclusive(h *hoisted, path *field.Path) field.ErrorList {
 		alike := len(h.versions) > 0
 		for i := range h.versions {
 			have := p.of(&h.versions[i])
-			alike = alike && have != nil && equality.Semantic.DeepEqual(have, p.of(&h.versions[0]))
+			alike = alike && have != nil && (i == 0 || equality.Semantic.DeepEqual(have, p.of(&h.versions[0])))
 		}
 		if alike {
 			errs = append(errs, field.Invalid(path.Child("versions"), internal(h.versions),

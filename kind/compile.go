@@ -9,8 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/version"
-
-	"github.com/keelson-io/keelson/schema/structural"
 )
 
 // This file makes Kinds of definitions.
@@ -102,9 +100,9 @@ func (k *Kind) addVersion(in *apiextv1.CustomResourceDefinitionVersion, outline 
 }
 
 func (v *Version) compileSchema(s *apiextv1.JSONSchemaProps) error {
-	parsed, errs := structural.Parse(s, field.NewPath("schema", "openAPIV3Schema"))
+	parsed, errs := parsedSchema(s, field.NewPath("schema", "openAPIV3Schema"))
 	if len(errs) == 0 && parsed != nil {
-		errs = structural.Validate(parsed, field.NewPath("schema", "openAPIV3Schema"))
+		errs = structuralErrors(s, parsed, field.NewPath("schema", "openAPIV3Schema"))
 		if v.Kind.PreserveUnknown && onlyTypesMissing(errs) {
 			errs = nil
 		}

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"sync"
@@ -89,36 +90,6 @@ func definitionSchema() *structural.Schema {
 			"conditions": conditions(map[string]*structural.Schema{"observedGeneration": number("int64")}),
 		}),
 	})
-}
-
-func decodeDefinition(v *Version, d *doc.Doc, src []byte) (schema.Found, error) {
-	if isBeta(v) {
-		return decodeBeta(v, d, src)
-	}
-	var crd apiextv1.CustomResourceDefinition
-	strict, err := kjson.UnmarshalStrict(src, &crd)
-	if err != nil {
-		return 0, err
-	}
-	DefaultCRD(&crd)
-	if err := setDefinition(v, d, &crd); err != nil {
-		return 0, err
-	}
-	recent.put(specText(d.Root()), &crd.Spec)
-	if len(strict) > 0 {
-		return schema.FoundUnknown, nil
-	}
-	return 0, nil
-}
-
-// setDefinition makes d the document of crd.
-func setDefinition(v *Version, d *doc.Doc, crd *apiextv1.CustomResourceDefinition) error {
-	text, err := json.Marshal(crd)
-	if err != nil {
-		return err
-	}
-	_, err = v.Schema.Decode(d, text)
-	return err
 }
 
 // strictDefinition says which fields are unknown or duplicated. Below items
@@ -285,13 +256,18 @@ var definitionVersion = sync.OnceValue(func() *Version { return definitions().St
 
 // UpdateDefinition returns a stored definition with the status and the
 // finalizers of crd, as it is to be stored. note, unless it is nil, notes in the
-// new document who has made it of the live one.
+// new document who has made it of the live one; both documents have references
+// in the place of the schemas.
 func UpdateDefinition(raw []byte, crd *apiextv1.CustomResourceDefinition, note func(live, next *doc.Doc) error) ([]byte, error) {
+	p, ok := takeOut(raw)
+	if !ok {
+		p = &parts{rest: raw}
+	}
 	live, d := doc.Get(), doc.Get()
 	defer live.Release()
 	defer d.Release()
 	v := definitionVersion()
-	if err := v.Load(live, raw, 0); err != nil {
+	if err := v.Load(live, p.rest, 0); err != nil {
 		return nil, err
 	}
 	d.CopyOf(live)
@@ -306,5 +282,12 @@ func UpdateDefinition(raw []byte, crd *apiextv1.CustomResourceDefinition, note f
 			return nil, err
 		}
 	}
-	return v.Encode(d, nil)
+	text, err := v.Encode(d, nil)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = p.graft(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
+		return nil, err
+	}
+	return append(text, '\n'), nil
 }

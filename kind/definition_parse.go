@@ -1,61 +1,28 @@
 package kind
 
 import (
-	"crypto/sha256"
+	"encoding/json"
 	"fmt"
-	"sync"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/schema"
 )
 
-// This file reads definitions. The spec of a large one takes ten milliseconds
-// to read, and the same one is read several times in a row: to validate it, to
-// serve it, and again for every change of its status. So the last few are
-// remembered.
+// This file reads definitions: bodies of requests, and what has been decoded before.
 
-// Definition is the typed form of a definition's document. Its spec must not be
-// changed below the first level: others may have it, too.
+// Definition is the typed form of a definition's document. The schemas of its
+// versions must not be changed: others may have them, too.
 func Definition(d *doc.Doc) (*apiextv1.CustomResourceDefinition, error) {
-	root := d.Root()
-	if root.Get("apiVersion").Text() == betaVersion {
-		return ParseDefinition(root.AppendJSON(nil))
-	}
-	crd := new(apiextv1.CustomResourceDefinition)
-	text := specText(root)
-	spec := recent.get(text)
-	if spec == nil {
-		spec = new(apiextv1.CustomResourceDefinitionSpec)
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(text, spec); err != nil {
-			return nil, fmt.Errorf("stored CustomResourceDefinition: spec: %w", err)
-		}
-		recent.put(text, spec)
-	}
-	rest := []byte{'{'}
-	for name, value := range root.Members() {
-		if name == "spec" {
-			continue
-		}
-		if len(rest) > 1 {
-			rest = append(rest, ',')
-		}
-		rest = append(doc.AppendQuoted(rest, name), ':')
-		rest = value.AppendJSON(rest)
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(append(rest, '}'), crd); err != nil {
-		return nil, fmt.Errorf("stored CustomResourceDefinition: %w", err)
-	}
-	crd.Spec = *spec
-	return crd, nil
+	return takeOutOf(d.Root()).whole()
 }
 
 // ParseDefinition is Definition for a definition as it is stored.
 func ParseDefinition(raw []byte) (*apiextv1.CustomResourceDefinition, error) {
-	raw, err := fromBeta(raw)
-	if err != nil {
-		return nil, err
+	if p, ok := takeOut(raw); ok {
+		return p.whole()
 	}
 	d := doc.Get()
 	defer d.Release()
@@ -65,47 +32,103 @@ func ParseDefinition(raw []byte) (*apiextv1.CustomResourceDefinition, error) {
 	return Definition(d)
 }
 
-// specText is the spec of a definition as text; the same spec has the same text.
-func specText(root doc.Value) []byte {
-	spec := root.Get("spec")
-	if !spec.Exists() {
-		return []byte("{}")
+// whole is the definition with its schemas.
+func (p *parts) whole() (*apiextv1.CustomResourceDefinition, error) {
+	crd, err := p.definition()
+	if err != nil {
+		return nil, err
 	}
-	return spec.AppendJSON(nil)
-}
-
-// recentSpecs are the last specs that were read. Nobody can see from outside
-// whether a spec was remembered or read.
-type recentSpecs struct {
-	mu   sync.Mutex
-	all  [8]recentSpec
-	next int
-}
-
-type recentSpec struct {
-	sum  [sha256.Size]byte
-	spec *apiextv1.CustomResourceDefinitionSpec
-}
-
-var recent recentSpecs
-
-func (r *recentSpecs) get(text []byte) *apiextv1.CustomResourceDefinitionSpec {
-	sum := sha256.Sum256(text)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.all {
-		if r.all[i].spec != nil && r.all[i].sum == sum {
-			return r.all[i].spec
+	read := make([]*apiextv1.JSONSchemaProps, len(p.schemas))
+	for i, text := range p.schemas {
+		if read[i], err = recentOrRead(text); err != nil {
+			return nil, fmt.Errorf("stored CustomResourceDefinition: spec: %w", err)
 		}
 	}
-	return nil
+	p.attach(crd, read)
+	return crd, nil
 }
 
-// put remembers a copy of spec, which text is the text of.
-func (r *recentSpecs) put(text []byte, spec *apiextv1.CustomResourceDefinitionSpec) {
-	sum, kept := sha256.Sum256(text), *spec
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all[r.next] = recentSpec{sum, &kept}
-	r.next = (r.next + 1) % len(r.all)
+func decodeDefinition(v *Version, d *doc.Doc, src []byte) (schema.Found, error) {
+	if isBeta(v) {
+		return decodeBeta(v, d, src)
+	}
+	if decodeParts(v, d, src) {
+		return 0, nil
+	}
+	return decodeWhole(v, d, src)
+}
+
+// decodeWhole is decodeDefinition for any body of v1.
+func decodeWhole(v *Version, d *doc.Doc, src []byte) (schema.Found, error) {
+	var crd apiextv1.CustomResourceDefinition
+	strict, err := kjson.UnmarshalStrict(src, &crd)
+	if err != nil {
+		return 0, err
+	}
+	DefaultCRD(&crd)
+	text, err := json.Marshal(&crd)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := v.Schema.Decode(d, text); err != nil {
+		return 0, err
+	}
+	remember(d, &crd, nil)
+	if len(strict) > 0 {
+		return schema.FoundUnknown, nil
+	}
+	return 0, nil
+}
+
+// decodeParts is decodeDefinition for a body that has nothing but what a definition
+// is printed with. It reports false if the body may have something else, or is wrong.
+func decodeParts(v *Version, d *doc.Doc, src []byte) bool {
+	p, ok := takeOut(src)
+	if !ok {
+		return false
+	}
+	var crd apiextv1.CustomResourceDefinition
+	if strict, err := kjson.UnmarshalStrict(p.rest, &crd); err != nil || len(strict) > 0 {
+		return false
+	}
+	exact := map[*apiextv1.JSONSchemaProps]bool{}
+	read := make([]*apiextv1.JSONSchemaProps, len(p.schemas))
+	for i, text := range p.schemas {
+		if known := recent.get(text); known != nil && known.exact {
+			read[i], exact[known.wire] = known.wire, true
+			continue
+		}
+		s, same, ok := readSchema(text)
+		if !ok {
+			return false
+		}
+		read[i], exact[s] = s, same
+	}
+	DefaultCRD(&crd)
+	text, err := json.Marshal(&crd)
+	if err == nil {
+		text, err = p.graft(text)
+	}
+	if err == nil {
+		_, err = v.Schema.Decode(d, text)
+	}
+	if err != nil {
+		return false
+	}
+	p.attach(&crd, read)
+	remember(d, &crd, exact)
+	return true
+}
+
+// remember remembers the schemas of a definition and the texts that its document prints.
+func remember(d *doc.Doc, crd *apiextv1.CustomResourceDefinition, exact map[*apiextv1.JSONSchemaProps]bool) {
+	done := map[*apiextv1.JSONSchemaProps]bool{}
+	for i, v := range d.Root().At("spec", "versions").Items() {
+		s := openAPI(crd.Spec.Versions[i].Schema)
+		if s == nil || done[s] {
+			continue
+		}
+		done[s] = true
+		recent.put(v.At("schema", "openAPIV3Schema").AppendJSON(nil), s, exact[s])
+	}
 }

@@ -36,7 +36,7 @@ func hoist(spec *apiextv1.CustomResourceDefinitionSpec) *hoisted {
 	schema, subresources, columns, selectable := true, true, true, true
 	for i := range spec.Versions[1:] {
 		v := &spec.Versions[i+1]
-		schema = schema && equality.Semantic.DeepEqual(v.Schema, first.Schema)
+		schema = schema && sameSchema(v.Schema, first.Schema)
 		subresources = subresources && equality.Semantic.DeepEqual(v.Subresources, first.Subresources)
 		columns = columns && equality.Semantic.DeepEqual(v.AdditionalPrinterColumns, first.AdditionalPrinterColumns)
 		selectable = selectable && equality.Semantic.DeepEqual(v.SelectableFields, first.SelectableFields)
@@ -69,6 +69,11 @@ func hoist(spec *apiextv1.CustomResourceDefinitionSpec) *hoisted {
 		}
 	}
 	return h
+}
+
+// sameSchema compares schemas. Those that come from one text are the same.
+func sameSchema(a, b *apiextv1.CustomResourceValidation) bool {
+	return a == b || a != nil && b != nil && a.OpenAPIV3Schema == b.OpenAPIV3Schema || equality.Semantic.DeepEqual(a, b)
 }
 
 // statusOf reports whether version v, one of h.versions, has a status

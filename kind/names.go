@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/keelson-io/keelson/schema/structural"
 )
 
 // This file computes the conditions of definitions.
@@ -133,14 +131,14 @@ func structuralCondition(crd *apiextv1.CustomResourceDefinition) (apiextv1.Custo
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
 		path := field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema")
-		s, found := structural.Parse(openAPI(v.Schema), path)
+		s, found := parsedSchema(openAPI(v.Schema), path)
 		if len(found) > 0 {
 			c.Status, c.Reason = apiextv1.ConditionUnknown, "StructuralError"
 			c.Message = fmt.Sprintf("failed to check validation schema for version %s: %s", v.Name, found[0].Detail)
 			return c, true
 		}
 		if s != nil {
-			errs = append(errs, structural.Validate(s, path)...)
+			errs = append(errs, structuralErrors(openAPI(v.Schema), s, path)...)
 		}
 	}
 	if len(errs) == 0 {

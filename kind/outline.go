@@ -3,16 +3,13 @@ package kind
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"weak"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
@@ -27,33 +24,21 @@ type Stored struct {
 	Outline    bool
 
 	schemas [][]byte // the text of each version's schema if Outline holds, nil where there is none
-	text    []byte   // of the definition in v1; nil if Outline holds
 }
 
 // ParseStored reads a stored definition: as an outline if its schemas were found
 // right when it was written, completely otherwise. raw must not change.
 func ParseStored(raw []byte) (*Stored, error) {
-	if s := parseOutline(raw); s != nil && s.trusted() {
+	p, ok := takeOut(raw)
+	if !ok {
+		crd, err := ParseDefinition(raw)
+		return &Stored{Definition: crd}, err
+	}
+	if s := p.outline(); s != nil && s.trusted() {
 		return s, nil
 	}
-	text, err := fromBeta(raw)
-	if err != nil {
-		return nil, err
-	}
-	crd, err := ParseDefinition(text)
-	if err != nil {
-		return nil, err
-	}
-	return &Stored{Definition: crd, text: text}, nil
-}
-
-// Text is the definition in v1 if reading raw, as it is stored, took that, and
-// else raw. Whoever changes the definition need not convert it again.
-func (s *Stored) Text(raw []byte) []byte {
-	if s.text != nil {
-		return s.text
-	}
-	return raw
+	crd, err := p.whole()
+	return &Stored{Definition: crd}, err
 }
 
 // trusted reports whether a server has checked the schemas. All were when they
@@ -61,142 +46,17 @@ func (s *Stored) Text(raw []byte) []byte {
 func (s *Stored) trusted() bool {
 	crd := s.Definition
 	return crd.APIVersion == apiextv1.SchemeGroupVersion.String() && crd.Kind == "CustomResourceDefinition" &&
-		!crd.Spec.PreserveUnknownFields && HasCondition(crd, apiextv1.Established) && Condition(crd, apiextv1.NonStructuralSchema) == nil &&
-		len(s.schemas) == len(crd.Spec.Versions)
+		!crd.Spec.PreserveUnknownFields && HasCondition(crd, apiextv1.Established) && Condition(crd, apiextv1.NonStructuralSchema) == nil
 }
 
-// parseOutline is nil if raw is not what it should be; reading it completely says
-// why.
-func parseOutline(raw []byte) *Stored {
-	d := doc.Get()
-	defer d.Release()
-	d.Reset(nil)
-	o := outliner{d: d, raw: raw, s: d.Scan(raw)}
-	if o.object(o.root) != nil || o.s.End() != nil || o.s.Duplicates() {
-		return nil
-	}
-	rest, err := fromBeta(o.out)
+// outline is nil if the definition is not what it should be; reading it
+// completely says why.
+func (p *parts) outline() *Stored {
+	crd, err := p.definition()
 	if err != nil {
 		return nil
 	}
-	crd := new(apiextv1.CustomResourceDefinition)
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(rest, crd); err != nil {
-		return nil
-	}
-	if o.shared != nil { // v1beta1 has at its top what all versions have in common
-		o.schemas = slices.Repeat([][]byte{o.shared}, len(crd.Spec.Versions))
-	}
-	return &Stored{Definition: crd, Outline: true, schemas: o.schemas}
-}
-
-// outliner copies a definition apart from its schemas.
-type outliner struct {
-	d       *doc.Doc
-	raw     []byte
-	s       doc.Scanner
-	out     []byte
-	schemas [][]byte
-	shared  []byte // of all versions
-}
-
-// object copies an object; member copies or leaves out the value of a member.
-func (o *outliner) object(member func(name string) error) error {
-	if kind, err := o.s.Kind(); err != nil || kind != doc.Object {
-		return o.value()
-	}
-	if err := o.s.ObjectStart(); err != nil {
-		return err
-	}
-	o.out = append(o.out, '{')
-	for first := true; ; first = false {
-		key, more, err := o.s.Key(first)
-		if err != nil {
-			return err
-		}
-		if !more {
-			o.out = append(o.out, '}')
-			return nil
-		}
-		if !first {
-			o.out = append(o.out, ',')
-		}
-		name := o.d.Str(key)
-		o.out = append(doc.AppendQuoted(o.out, name), ':')
-		if err := member(name); err != nil {
-			return err
-		}
-	}
-}
-
-// value copies a value as it is.
-func (o *outliner) value() error {
-	if _, err := o.s.Kind(); err != nil { // skips space
-		return err
-	}
-	from := o.s.Offset()
-	if err := o.s.Skip(); err != nil {
-		return err
-	}
-	o.out = append(o.out, o.raw[from:o.s.Offset()]...)
-	return nil
-}
-
-func (o *outliner) root(name string) error {
-	if name == "spec" {
-		return o.object(o.spec)
-	}
-	return o.value()
-}
-
-func (o *outliner) spec(name string) error {
-	if name == "validation" {
-		return o.object(func(name string) error { return o.schema(name, &o.shared) })
-	}
-	if kind, err := o.s.Kind(); name != "versions" || err != nil || kind != doc.Array {
-		return o.value()
-	}
-	if err := o.s.ArrayStart(); err != nil {
-		return err
-	}
-	o.out = append(o.out, '[')
-	for first := true; ; first = false {
-		more, err := o.s.More(first)
-		if err != nil {
-			return err
-		}
-		if !more {
-			o.out = append(o.out, ']')
-			return nil
-		}
-		if !first {
-			o.out = append(o.out, ',')
-		}
-		o.schemas = append(o.schemas, nil)
-		if err := o.object(o.version); err != nil {
-			return err
-		}
-	}
-}
-
-func (o *outliner) version(name string) error {
-	if name == "schema" {
-		return o.object(func(name string) error { return o.schema(name, &o.schemas[len(o.schemas)-1]) })
-	}
-	return o.value()
-}
-
-// schema notes in at where the schema stands, and leaves it out.
-func (o *outliner) schema(name string, at *[]byte) error {
-	if kind, err := o.s.Kind(); name != "openAPIV3Schema" || err != nil || kind != doc.Object {
-		return o.value()
-	}
-	from := o.s.Offset()
-	if err := o.s.Skip(); err != nil {
-		return err
-	}
-	*at = o.raw[from:o.s.Offset():o.s.Offset()]
-	o.out = append(o.out, "null"...)
-	return nil
+	return &Stored{Definition: crd, Outline: true, schemas: p.detach(crd)}
 }
 
 // declared is the schema that a version declares. It is read from its text when

@@ -59,7 +59,7 @@ func (o *strictness) compareVersions(crd *apiextv1.CustomResourceDefinition, h *
 				break // of versions of one name the first one counts
 			}
 			sameName[v.Name] = true
-			if equality.Semantic.DeepEqual(v.Schema, was.Schema) {
+			if sameSchema(v.Schema, was.Schema) {
 				o.unchanged[v.Name] = true
 			}
 			if list := oldHoisted.versions[j].SelectableFields; len(list) > maxSelectable &&
@@ -81,8 +81,8 @@ func allHaveSchemas(spec *apiextv1.CustomResourceDefinitionSpec) bool {
 
 func allStructural(spec *apiextv1.CustomResourceDefinitionSpec) bool {
 	for s := range schemas(spec) {
-		parsed, errs := structural.Parse(s, nil)
-		if len(errs) > 0 || len(structural.Validate(parsed, nil)) > 0 {
+		parsed, errs := parsedSchema(s, nil)
+		if len(errs) > 0 || len(structuralErrors(s, parsed, nil)) > 0 {
 			return false
 		}
 	}
@@ -95,8 +95,8 @@ func hasUnprunedDefaults(s *apiextv1.JSONSchemaProps) bool {
 	if !has(s, func(s *apiextv1.JSONSchemaProps) bool { return isSet(s.Default) }) {
 		return false
 	}
-	parsed, errs := structural.Parse(s, nil)
-	if len(errs) > 0 || len(structural.Validate(parsed, nil)) > 0 {
+	parsed, errs := parsedSchema(s, nil)
+	if len(errs) > 0 || len(structuralErrors(s, parsed, nil)) > 0 {
 		return false
 	}
 	if root := bytes.TrimSpace(parsed.Default); len(root) > 0 && root[0] != '{' {

@@ -35,9 +35,9 @@ func options(preserveUnknown bool) (schema.Options, error) {
 	return schema.Options{Resource: true, Env: e, PreserveUnknown: preserveUnknown}, err
 }
 
-// validateRules compiles the rules of s, except those of nodes that w found bad.
-// unchanged excuses rules that cost too much by themselves.
-func validateRules(s *structural.Schema, unchanged bool, w *schemaWalk, path *field.Path) field.ErrorList {
+// validateRules compiles the rules of s, which wire was parsed to, except those of
+// nodes that w found bad. unchanged excuses rules that cost too much by themselves.
+func validateRules(wire *apiextv1.JSONSchemaProps, s *structural.Schema, unchanged bool, w *schemaWalk, path *field.Path) field.ErrorList {
 	if !hasRules(s) {
 		return nil
 	}
@@ -50,7 +50,11 @@ func validateRules(s *structural.Schema, unchanged bool, w *schemaWalk, path *fi
 		return field.ErrorList{field.InternalError(path, err)}
 	}
 	fresh.Stored = w.stored
-	return schema.Lazy(func() (*structural.Schema, error) { return s, nil }, opts).CheckRules(schema.RuleCheck{
+	p := schema.Lazy(func() (*structural.Schema, error) { return s, nil }, opts)
+	if known := recent.of(wire); known != nil {
+		known.program.Store(p)
+	}
+	return p.CheckRules(schema.RuleCheck{
 		Path: path, KeepCost: unchanged, New: fresh,
 		Skip: func(path string) bool { return w.bad[path] }, Loose: func(path string) bool { return w.loose[path] },
 	})

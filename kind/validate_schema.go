@@ -42,9 +42,9 @@ func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictn
 	var parsed *structural.Schema
 	var parseErrs field.ErrorList
 	if o.structural {
-		parsed, parseErrs = structural.Parse(s, path)
+		parsed, parseErrs = parsedSchema(s, path)
 		if parsed != nil {
-			found := structural.Validate(parsed, path)
+			found := structuralErrors(s, parsed, path)
 			if len(found) == 0 {
 				found = validateDefaults(parsed, path, o.prunedDefaults)
 			}
@@ -59,7 +59,7 @@ func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictn
 	w.node(s, path, inherited{root: true, noDefaults: o.noDefaults})
 	errs = append(errs, w.errs...)
 	if parsed != nil {
-		errs = append(errs, validateRules(parsed, unchanged, w, path)...)
+		errs = append(errs, validateRules(s, parsed, unchanged, w, path)...)
 	}
 	if len(errs) == 0 {
 		return parseErrs

@@ -46,7 +46,7 @@ func (c *Controller) settle(ctx context.Context, stored *kind.Stored, raw []byte
 		c.serve(d, stored)
 	}
 	if changed {
-		c.write(ctx, d, crd, stored.Text(raw))
+		c.write(ctx, d, crd, raw)
 	}
 	c.finish(d)
 	if !equality.Semantic.DeepEqual(had, d.granted) {
@@ -118,11 +118,11 @@ func (c *Controller) unserve(d *definition) {
 	d.kind = nil
 }
 
-// write stores the status of a definition, text being the definition as it was.
+// write stores the status of a definition, raw being the definition as it is stored.
 // If somebody else was faster, their change is an event that settles the
 // definition again.
-func (c *Controller) write(ctx context.Context, d *definition, crd *apiextv1.CustomResourceDefinition, text []byte) {
-	value, err := kind.UpdateDefinition(text, crd, c.Note)
+func (c *Controller) write(ctx context.Context, d *definition, crd *apiextv1.CustomResourceDefinition, raw []byte) {
+	value, err := kind.UpdateDefinition(raw, crd, c.Note)
 	if err != nil {
 		c.logger().Error("definition cannot be written", "name", d.name, "error", err)
 		return
