@@ -61,6 +61,7 @@ type Config struct {
 	Admission Admission           // nil: nothing but the life cycle of namespaces
 	Checks    []Check             // of the server's health, besides ping
 	Snapshot  Snapshot            // nil: /snapshot is not there
+	Claimer   Claimer             // gives services their addresses; nil: they keep what they are created with
 
 	Audit   *audit.Auditor       // nil: nothing is recorded
 	Metrics *prometheus.Registry // nil: one of its own
@@ -193,9 +194,10 @@ type request struct {
 	v    *kind.Version
 	res  *cache.Resource
 
-	admitted bool   // it is a part of another request, which admission has seen
-	written  []byte // what a write is answered with, if that is printed already
-	sound    bool   // nothing was forgiven when what is written was validated
+	admitted bool              // it is a part of another request, which admission has seen
+	written  []byte            // what a write is answered with, if that is printed already
+	sound    bool              // nothing was forgiven when what is written was validated
+	claimed  func(stored bool) // says what became of what was claimed, see claim.go; nil: nothing was
 	warnings []string
 	code     int // of the answer, 0 before it began
 	long     bool

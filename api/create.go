@@ -68,10 +68,12 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 	}
 	base, err := q.admitCreate(d, o)
 	if err != nil {
+		q.settled(err)
 		return 0, err
 	}
 	for try := 1; ; try++ {
 		rev, err := q.store(d, o)
+		q.settled(err)
 		if err == nil {
 			return rev, nil
 		}
@@ -82,6 +84,9 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 			return 0, q.exists(strings.Clone(obj.Name()))
 		}
 		obj.SetName(meta.GenerateName(base))
+		if err := q.claim(d, nil, o.DryRun); err != nil {
+			return 0, err
+		}
 	}
 }
 
@@ -114,6 +119,9 @@ func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) (base string, er
 		obj.SetName(meta.GenerateName(base))
 	}
 	r.Name = strings.Clone(obj.Name())
+	if err := q.claim(d, nil, o.DryRun); err != nil {
+		return "", err
+	}
 	if err := q.validate(d, nil, schema.Whole); err != nil {
 		return "", err
 	}

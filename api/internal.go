@@ -122,6 +122,16 @@ func (i Internal) Ensure(ctx context.Context, k *kind.Kind, namespace, name stri
 	if l := q.live(); l.obj != nil {
 		return nil
 	}
+	err := i.Create(ctx, k, namespace, name, body)
+	if err != nil && status.From(err).Reason == metav1.StatusReasonAlreadyExists {
+		return nil
+	}
+	return err
+}
+
+// Create creates an object of a body; AlreadyExists.
+func (i Internal) Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error {
+	q := i.request(ctx, k, namespace, name, "")
 	d := doc.Get()
 	defer d.Release()
 	if _, err := q.v.Decode(d, body); err != nil {
@@ -129,9 +139,6 @@ func (i Internal) Ensure(ctx context.Context, k *kind.Kind, namespace, name stri
 	}
 	o := &meta.WriteOptions{FieldManager: i.manager}
 	_, err := q.insert(d, o, func(m *apply.Manager, _, next *doc.Doc) error { return m.Update(nil, next, q.writer(o)) })
-	if err != nil && status.From(err).Reason == metav1.StatusReasonAlreadyExists {
-		return nil
-	}
 	return err
 }
 

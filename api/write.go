@@ -135,6 +135,7 @@ func (q *request) change(c *change) error {
 		}
 		q.warnings = q.warnings[:warned]
 		err := q.attempt(c, l.obj)
+		q.settled(err)
 		var overtaken *store.Changed
 		switch {
 		case err == nil:
@@ -193,6 +194,8 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 			if _, err := q.h.Store.Delete(q.ctx, obj.Key, obj.Rev); err != nil {
 				return writeError(err)
 			}
+			q.settled(nil)
+			q.released(next)
 		}
 		return q.answerWritten(c, next, obj.Rev)
 	}
@@ -211,6 +214,7 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 	if err != nil {
 		return writeError(err)
 	}
+	q.settled(nil)
 	return q.answerWritten(c, next, rev)
 }
 
@@ -313,6 +317,11 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool, outda
 	}
 	if outdated != nil {
 		return outdated
+	}
+	if c.scope == schema.Whole {
+		if err := q.claim(next, old, c.options.DryRun); err != nil {
+			return err
+		}
 	}
 	if sound && !differs && c.scope == schema.Whole && q.v.Revalidate(next, old) {
 		q.sound = true

@@ -42,6 +42,8 @@ type Builtin struct {
 	// Listed makes the objects of a kind of which nothing is stored, because they follow from what is served; nil if the kind is
 	// stored. They can be read, and not be watched or written.
 	Listed func(s *Snapshot) []ListedObject
+	// Claims: objects get something that the server has to give to one of them only, such as an address.
+	Claims bool
 	// Subresources besides status and scale.
 	Subresources []Subresource
 	// New makes an object of the Go type that publishes the version: it reads

@@ -6,6 +6,7 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/keelson-io/keelson/allocator"
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authz"
@@ -76,6 +77,9 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Admission: s.admission(p.plugins, s.kinds, s.cache, policies),
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
+	s.allocator = &allocator.Allocator{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, API: s.handler.As(api.ServerManager),
+		Status: s.handler.As(allocator.StatusManager), Range: s.network.services, Ports: s.network.nodePorts}
+	s.handler.Claimer = s.allocator
 	s.authz.gather.API = s.handler.As(roles.Manager)
 	s.crds = &crd.Controller{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.handler.Delete, Converter: p.converter, Note: s.noteStatus}
 	if err := s.crds.Sync(ctx); err != nil {

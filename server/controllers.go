@@ -111,5 +111,6 @@ func (s *Server) startControllers(st store.Store) {
 		keep.CA = s.identity.bundle
 	}
 	add(keep.Run)
+	add(s.allocator.Run)
 	add((&expiry.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger}).Run)
 }

@@ -76,6 +76,9 @@ func (l *Local) open(ctx context.Context, record func(*audit.Event)) error {
 	if err != nil {
 		return err
 	}
+	if s.network, err = newNetwork(&Config{EndpointReconciler: "none"}); err != nil {
+		return err
+	}
 	s.authn = authn.Func(func(*http.Request, []string) (*authn.Response, error) { return administrator, nil })
 	p := &parts{store: l.store, plugins: on, authorization: chain, converter: newEcho}
 	if record != nil {

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/keelson-io/keelson/allocator"
 	"github.com/keelson-io/keelson/controller/service"
 )
 
@@ -15,8 +17,13 @@ import (
 // DefaultServiceClusterIPRange is what Config.ServiceClusterIPRange is if it is empty.
 const DefaultServiceClusterIPRange = "10.0.0.0/24"
 
-// network is where pods find the server.
+// DefaultServiceNodePortRange is what Config.ServiceNodePortRange is if it is empty.
+const DefaultServiceNodePortRange = "30000-32767"
+
+// network is where pods find the server, and what services get.
 type network struct {
+	services  netip.Prefix // of the addresses of services
+	nodePorts utilnet.PortRange
 	clusterIP netip.Addr // of the service
 	address   netip.Addr // among its endpoints; the zero Addr if there is none that others could reach
 }
@@ -28,14 +35,29 @@ func newNetwork(c *Config) (network, error) {
 	if text == "" {
 		text = DefaultServiceClusterIPRange
 	}
+	if strings.Contains(text, ",") {
+		return n, fmt.Errorf("range of services: got %q, want one: services have addresses of one family", text)
+	}
 	all, err := netip.ParsePrefix(text)
-	if err != nil {
+	if err != nil || all.Addr().Is4In6() {
 		return n, fmt.Errorf("range of services: got %q, want an address and a length, such as %s", text, DefaultServiceClusterIPRange)
 	}
-	n.clusterIP = all.Masked().Addr().Next()
-	if !all.Contains(n.clusterIP) {
+	n.services = all.Masked()
+	n.clusterIP = n.services.Addr().Next()
+	switch last := allocator.Last(n.services); {
+	case !n.clusterIP.IsValid() || last.Less(n.clusterIP):
 		return n, fmt.Errorf("range of services: got %q, which has no address for the service of the server", text)
+	case all.Addr().Is6() && all.Bits() < 64:
+		return n, fmt.Errorf("range of services: got %q, want a length of 64 or more", text)
 	}
+	if text = c.ServiceNodePortRange; text == "" {
+		text = DefaultServiceNodePortRange
+	}
+	ports, err := utilnet.ParsePortRange(text)
+	if err != nil || ports.Size == 0 || ports.Base == 0 {
+		return n, fmt.Errorf("range of ports of nodes: got %q, want two ports, such as %s", text, DefaultServiceNodePortRange)
+	}
+	n.nodePorts = *ports
 	switch c.EndpointReconciler {
 	case "", "lease":
 	case "none":

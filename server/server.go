@@ -30,6 +30,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/keelson-io/keelson/allocator"
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
@@ -102,7 +103,12 @@ type Config struct {
 
 	// ServiceClusterIPRange is the range, such as 10.0.0.0/24, of which the
 	// first address is that of the service default/kubernetes; "": that one.
+	// Those of services are of it, too, unless the store has ServiceCIDRs that
+	// say otherwise. There is one range, of one family.
 	ServiceClusterIPRange string
+	// ServiceNodePortRange is the range, such as 30000-32767, of the ports of
+	// nodes that services get; "": that one.
+	ServiceNodePortRange string
 	// AdvertiseAddress is the address among the endpoints of that service; "":
 	// BindAddress, or that of this machine if that is for this machine alone or
 	// for all addresses.
@@ -174,6 +180,7 @@ type Server struct {
 	http    *http.Server
 	crds    *crd.Controller
 
+	allocator   *allocator.Allocator
 	enabled     map[string]bool         // controllers by name
 	controllers []func(context.Context) // that run besides the one of definitions
 

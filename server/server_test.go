@@ -40,6 +40,12 @@ type running struct {
 // start starts a server with its data in dir.
 func start(t *testing.T, c Config) *running {
 	t.Helper()
+	return startWith(t, c, func(*Server) {})
+}
+
+// startWith is start with something done before the server runs.
+func startWith(t *testing.T, c Config, before func(*Server)) *running {
+	t.Helper()
 	c.SecurePort = -1
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -50,6 +56,7 @@ func start(t *testing.T, c Config) *running {
 		stop()
 		t.Fatal(err)
 	}
+	before(s)
 	r := &running{Server: s, t: t, stop: stop, done: make(chan error, 1)}
 	go func() { r.done <- s.Run(ctx) }()
 	config, err := clientcmd.RESTConfigFromKubeConfig(s.Kubeconfig())

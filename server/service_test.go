@@ -130,7 +130,8 @@ func TestServiceWithoutEndpoints(t *testing.T) {
 		}
 		r.end()
 	}
-	for _, c := range []Config{{ServiceClusterIPRange: "10.0.0.1"}, {ServiceClusterIPRange: "10.0.0.1/32"}, {AdvertiseAddress: "here"}, {EndpointReconciler: "master-count"}} {
+	for _, c := range []Config{{ServiceClusterIPRange: "10.0.0.1"}, {ServiceClusterIPRange: "10.0.0.1/32"}, {ServiceClusterIPRange: "10.0.0.0/31"}, {ServiceClusterIPRange: "10.0.0.0/24,fd00::/112"},
+		{ServiceClusterIPRange: "fd00::/48"}, {ServiceNodePortRange: "x"}, {ServiceNodePortRange: "0-5"}, {ServiceNodePortRange: "30000-80000"}, {AdvertiseAddress: "here"}, {EndpointReconciler: "master-count"}} {
 		c.Store, c.SecurePort = mem.New(mem.Options{}), -1
 		if s, err := New(context.Background(), c); err == nil {
 			s.Close()

@@ -27,7 +27,6 @@ var exceptions = []exception{
 	{why: "an object in an error, in the order of Go's fields", step: "merge strict", place: `body\.(message|details\.causes\[0\]\.message)`},
 	{why: "internal names of a Go type in an error", kind: "batch/jobs", step: "put without version", place: `body\.(message|details\.causes.*)`},
 	{why: "validation of kinds that are data", kind: dataOnly, step: "empty"},
-	{why: "services get addresses", kind: "services", step: `[^v].*`, place: `.*\.(clusterIPs?|ipFamilies|ipFamilyPolicy)|body\.rows\[0\]\.cells\[2\]`},
 	{why: "flow control decides nothing, which a warning says", kind: `flowcontrol\.apiserver\.k8s\.io/.*`, place: `header\.Warning`},
 	{why: "a part of an object has a table, too", step: "(ephemeralcontainers|resize|approval|status) get as table",
 		kind: `pods|certificates\.k8s\.io/certificatesigningrequests|resource\.k8s\.io/(devicetaintrules|resourceclaims)`},

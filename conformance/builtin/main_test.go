@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { testpeers.Main(m, child) }
 
 // The range of the services' addresses, and what servers say of themselves.
 const (
-	serviceRange = "10.0.0.0/24"
+	serviceRange = "10.0.0.0/16"
 	advertised   = "192.0.2.1"
 )
 

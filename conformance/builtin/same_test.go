@@ -22,6 +22,7 @@ import (
 // counterpart. An object that one server wrote again and the other did not is found by that.
 type sameness struct {
 	testpeers.Pairs
+	given *testpeers.Pairs // likewise, addresses and ports that servers chose for services
 }
 
 // headers are those that are compared.
@@ -125,6 +126,12 @@ func (s *sameness) pair(x, y any, key, parent string) {
 	case string:
 		if b, ok := y.(string); ok && (key == "uid" || key == "resourceVersion" && parent == "metadata") {
 			s.Bind(a, b)
+		} else if ok && (key == "clusterIP" || parent == "clusterIPs") && chosen.MatchString(a) && chosen.MatchString(b) {
+			s.given.Bind(a, b)
+		}
+	case json.Number:
+		if b, ok := y.(json.Number); ok && isPort(key) && chosenPort(string(a)) && chosenPort(string(b)) {
+			s.given.Bind(string(a), string(b))
 		}
 	}
 }
@@ -133,8 +140,11 @@ var (
 	moments  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	uids     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	versions = regexp.MustCompile(`(resourceVersion\\*":\\*"|[Rr]esourceVersion in (?:the )?(?:precondition|record) \()\d+`)
-	ages     = regexp.MustCompile(`^(\d+[smhd])+$`)
-	listed   = regexp.MustCompile(`^(.* is invalid: )\[(.*)\]$`)
+	// Servers choose addresses behind the first 256 of their range.
+	chosen     = regexp.MustCompile(`\b10\.0\.[1-9]\d*\.\d+\b`)
+	fiveDigits = regexp.MustCompile(`\b\d{5}\b`)
+	ages       = regexp.MustCompile(`^(\d+[smhd])+$`)
+	listed     = regexp.MustCompile(`^(.* is invalid: )\[(.*)\]$`)
 )
 
 // plain is a value with names in place of what differs from server to server, and in an order that does not.
@@ -165,8 +175,35 @@ func (s *sameness) plain(side int, v any, key, parent string) any {
 		return out
 	case string:
 		return s.text(side, x, key, parent)
+	case json.Number:
+		if isPort(key) {
+			return s.chosen(side, string(x))
+		}
 	}
 	return v
+}
+
+// isPort reports whether a member is a port that servers choose.
+func isPort(key string) bool { return key == "nodePort" || key == "healthCheckNodePort" }
+
+// chosenPort reports whether a port is none of those that servers leave to who asks for them.
+func chosenPort(text string) bool { return len(text) == 5 && text >= "30086" && text <= "32767" }
+
+// chosen is a text with names in place of addresses and ports that servers chose.
+func (s *sameness) chosen(side int, text string) string {
+	name := func(said string) string {
+		if name, ok := s.given.Name(side, said); ok {
+			return name
+		}
+		return "«chosen»"
+	}
+	text = chosen.ReplaceAllStringFunc(text, name)
+	return fiveDigits.ReplaceAllStringFunc(text, func(port string) string {
+		if chosenPort(port) {
+			return name(port)
+		}
+		return port
+	})
 }
 
 // isList reports whether an object is a list or a table: which version it is of depends on what else was written.
@@ -221,6 +258,7 @@ func (s *sameness) text(side int, x, key, parent string) string {
 	})
 	x = moments.ReplaceAllString(x, "«time»")
 	x = versions.ReplaceAllString(x, "$1«version»")
+	x = s.chosen(side, x)
 	if m := listed.FindStringSubmatch(x); m != nil && key == "message" {
 		parts := strings.Split(m[2], ", ")
 		slices.Sort(parts)

@@ -202,7 +202,7 @@ var withoutEffect = strings.Fields(`
 	oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port peer-ca-file
 	permit-address-sharing permit-port-sharing profiling proxy-client-cert-file proxy-client-key-file request-timeout
 	runtime-config runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-lookup
-	service-account-signing-endpoint service-node-port-range show-hidden-metrics-for-version
+	service-account-signing-endpoint  show-hidden-metrics-for-version
 	shutdown-delay-duration shutdown-send-retry-after shutdown-watch-termination-grace-period storage-backend
 	storage-initialization-timeout storage-media-type strict-transport-security-directives tls-cipher-suites tls-min-version
 	tls-sni-cert-key tracing-config-file vmodule watch-cache watch-cache-sizes`)

@@ -231,27 +231,3 @@ func TestJobLabels(t *testing.T) {
 		}
 	}
 }
-
-func TestAddressesOfServices(t *testing.T) {
-	v := versionFor(t, "", "services")
-	for _, c := range []struct{ text, want string }{
-		{`spec: {ports: [{port: 1}]}`, " "},
-		{`spec: {clusterIP: 10.0.0.9, ports: [{port: 1}]}`, `["10.0.0.9"] ["IPv4"]SingleStack`},
-		{`spec: {clusterIP: "fd00::1", ports: [{port: 1}]}`, `["fd00::1"] ["IPv6"]SingleStack`},
-		{`spec: {clusterIP: None, selector: {a: b}, ports: [{port: 1}]}`, `["None"] ["IPv4"]SingleStack`},
-		{`spec: {clusterIP: None, ports: [{port: 1}]}`, `["None"] ["IPv4","IPv6"]RequireDualStack`},
-		{`spec: {clusterIP: None, ipFamilies: [IPv6], ipFamilyPolicy: SingleStack, ports: [{port: 1}]}`, `["None"] ["IPv6"]SingleStack`},
-		{`spec: {type: ExternalName, externalName: a.io}`, " "},
-	} {
-		d := read(t, v, c.text)
-		v.PrepareCreate(d)
-		spec := d.Root().Get("spec")
-		got := " "
-		if spec.Get("clusterIPs").Exists() {
-			got = string(spec.Get("clusterIPs").AppendJSON(nil)) + " " + string(spec.Get("ipFamilies").AppendJSON(nil)) + spec.Get("ipFamilyPolicy").Text()
-		}
-		if got != c.want {
-			t.Errorf("%s: got %s, want %s", c.text, got, c.want)
-		}
-	}
-}

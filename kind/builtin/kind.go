@@ -62,7 +62,9 @@ type description struct {
 	check    checker
 	complete bool
 	warnings func(new, old *doc.Doc) []string
-	convert  func(text []byte, to *kind.Version) ([]byte, error)
+	// statusWarnings are those about a status that is written.
+	statusWarnings func(new *doc.Doc) []string
+	convert        func(text []byte, to *kind.Version) ([]byte, error)
 	// statusKeeps are members of metadata that a write of the status does not change; nil: none.
 	statusKeeps []string
 	unowned     bool   // what becomes of dependents cannot be said: it has none
@@ -70,6 +72,7 @@ type description struct {
 	orphans     bool   // who deletes an object and does not say what is to become of its dependents keeps them
 	warned      string // what they are told
 	createAs    func(d *doc.Doc, by *kind.Requester)
+	claims      bool   // objects get what only one of them may have
 	storedAs    string // the version that upstream stores, which it tells in a hash; "": the first
 	deprecated  string // what everybody is told who uses the kind
 	grace       func(d *doc.Doc, asked *int64) int64
@@ -160,6 +163,7 @@ func newKind(lib *library, desc description) *builtin {
 		OrphanWarning:            desc.warned,
 		CreateAs:                 desc.createAs,
 		StoredAs:                 desc.storedAs,
+		Claims:                   desc.claims,
 		Unowned:                  desc.unowned,
 		Returned:                 desc.returned,
 		Counts:                   desc.counts,
@@ -316,7 +320,11 @@ func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *doc.Do
 	if b.check != nil {
 		r.Errors = append(r.Errors, b.check(v, new, old, scope)...)
 	}
-	if len(r.Errors) == 0 && b.warnings != nil {
+	switch {
+	case len(r.Errors) > 0:
+	case scope == schema.Status && b.statusWarnings != nil:
+		r.Warnings = append(r.Warnings, b.statusWarnings(new)...)
+	case scope != schema.Status && b.warnings != nil:
 		r.Warnings = append(r.Warnings, b.warnings(new, old)...)
 	}
 	return r

@@ -1,9 +1,9 @@
 package builtin
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kind/service"
 	"github.com/keelson-io/keelson/schema"
 )
 
@@ -26,22 +27,22 @@ import (
 type endpoints = corev1.Endpoints
 
 func networkKinds() []description {
-	service := corev1.ServiceSpec{}.SwaggerDoc()
+	docs := corev1.ServiceSpec{}.SwaggerDoc()
 	return []description{{
 		kind: "Service", plural: "services", short: []string{"svc"}, categories: all, prefix: "services/specs",
 		versions: v1[corev1.Service](fillService), status: true, returned: true, createOnUpdate: true, name: validation.NameIsDNSLabel,
 		fields: []kind.Selectable{kind.NewSelectable(".spec.clusterIP"), kind.NewSelectable(".spec.type")},
 		columns: []kind.Column{
-			at("Type", "string", ".spec.type", service["type"]),
-			cell("Cluster-IP", service["clusterIP"], func(obj doc.Value) string {
+			at("Type", "string", ".spec.type", docs["type"]),
+			cell("Cluster-IP", docs["clusterIP"], func(obj doc.Value) string {
 				return either(obj.At("spec", "clusterIP").Text(), "<none>")
 			}),
-			cell("External-IP", service["externalIPs"], externalIP),
-			cell("Port(s)", service["ports"], servicePorts),
+			cell("External-IP", docs["externalIPs"], externalIP),
+			cell("Port(s)", docs["ports"], servicePorts),
 			ageColumn(),
-			wide(cell("Selector", service["selector"], func(obj doc.Value) string { return mapText(obj.At("spec", "selector"), "<none>") })),
+			wide(cell("Selector", docs["selector"], func(obj doc.Value) string { return mapText(obj.At("spec", "selector"), "<none>") })),
 		},
-		create: completeAddresses, check: checkService,
+		claims: true, check: checkService, complete: true, warnings: warnService, statusWarnings: warnServiceStatus,
 	}, {
 		kind: "Endpoints", plural: "endpoints", singular: "endpoints", short: []string{"ep"}, prefix: "services/endpoints",
 		versions: v1[endpoints](nil), createOnUpdate: true,
@@ -144,32 +145,6 @@ func networkKinds() []description {
 	}}
 }
 
-// completeAddresses says of a new service what follows from the address that it is created with.
-func completeAddresses(d *doc.Doc) {
-	spec := d.Root().Get("spec")
-	ip := strings.Clone(spec.Get("clusterIP").Text())
-	address, err := netip.ParseAddr(ip)
-	if ip == "" || err != nil && ip != corev1.ClusterIPNone || spec.Get("type").Text() == string(corev1.ServiceTypeExternalName) {
-		return
-	}
-	families, policy := `["IPv4"]`, corev1.IPFamilyPolicySingleStack
-	switch {
-	case address.Is6():
-		families = `["IPv6"]`
-	case ip == corev1.ClusterIPNone && spec.Get("selector").Len() == 0: // whose endpoints somebody else makes, of any family
-		families, policy = `["IPv4","IPv6"]`, corev1.IPFamilyPolicyRequireDualStack
-	}
-	for name, text := range map[string]string{"clusterIPs": strconv.Quote(ip), "ipFamilies": families, "ipFamilyPolicy": strconv.Quote(string(policy))} {
-		if d.Root().At("spec", name).Exists() {
-			continue
-		}
-		if name == "clusterIPs" {
-			text = "[" + text + "]"
-		}
-		setJSON(d, []byte(text), "spec", name)
-	}
-}
-
 // ipName is the rule for names that are addresses, in the one form that an address has.
 func ipName(name string, prefix bool) []string {
 	var out []string
@@ -259,44 +234,6 @@ func ingressHosts(obj doc.Value) string {
 	return firstFew(out, 3)
 }
 
-func checkService(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
-	if scope == schema.Status {
-		return nil
-	}
-	var errs field.ErrorList
-	spec, path := d.Root().Get("spec"), field.NewPath("spec")
-	typ, ports := corev1.ServiceType(spec.Get("type").Text()), path.Child("ports")
-	headless := spec.Get("clusterIP").Text() == corev1.ClusterIPNone
-	if spec.Get("ports").Len() == 0 && !headless && typ != corev1.ServiceTypeExternalName {
-		errs = append(errs, field.Required(ports, ""))
-	}
-	if typ == corev1.ServiceTypeExternalName && spec.Get("externalName").Text() == "" {
-		errs = append(errs, field.Required(path.Child("externalName"), ""))
-	}
-	names := map[string]bool{}
-	for i, p := range spec.Get("ports").Items() {
-		at, name := ports.Index(i), strings.Clone(p.Get("name").Text())
-		switch {
-		case name == "" && spec.Get("ports").Len() > 1:
-			errs = append(errs, field.Required(at.Child("name"), ""))
-		case name != "" && names[name]:
-			errs = append(errs, field.Duplicate(at.Child("name"), name))
-		case name != "":
-			errs = append(errs, checkLabel(at.Child("name"), name)...)
-		}
-		names[name] = true
-		errs = append(errs, checkPort(at.Child("port"), p.Get("port"))...)
-	}
-	if old == nil {
-		return errs
-	}
-	was, now := old.Root().At("spec", "clusterIP").Text(), spec.Get("clusterIP").Text()
-	if was != "" && now != was && typ != corev1.ServiceTypeExternalName && old.Root().At("spec", "type").Text() != string(corev1.ServiceTypeExternalName) {
-		errs = append(errs, field.Invalid(path.Child("clusterIPs").Index(0), []string{strings.Clone(now)}, "may not change once set"))
-	}
-	return errs
-}
-
 func checkIngress(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
 	if scope == schema.Status {
 		return nil
@@ -314,4 +251,40 @@ func checkIngress(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.Erro
 		}
 	}
 	return errs
+}
+
+// readService is a document as a service.
+func readService(d *doc.Doc) (*corev1.Service, error) {
+	s := new(corev1.Service)
+	return s, json.Unmarshal(d.Root().AppendJSON(nil), s)
+}
+
+func checkService(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
+	s, err := readService(d)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	if old == nil {
+		return service.Validate(s, nil)
+	}
+	was, err := readService(old)
+	switch {
+	case err != nil: // what was stored is no service: nothing of it is kept
+		return service.Validate(s, nil)
+	case scope == schema.Status:
+		return service.ValidateStatus(s, was)
+	}
+	return service.ValidateUpdate(s, was)
+}
+
+func warnService(new, _ *doc.Doc) []string { return serviceWarnings(new, service.Warnings) }
+
+func warnServiceStatus(new *doc.Doc) []string { return serviceWarnings(new, service.StatusWarnings) }
+
+func serviceWarnings(d *doc.Doc, of func(*corev1.Service) []string) []string {
+	s, err := readService(d)
+	if err != nil {
+		return nil
+	}
+	return of(s)
 }

@@ -1,0 +1,359 @@
+package allocator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kind/service"
+	"github.com/keelson-io/keelson/meta"
+)
+
+// This file gives addresses: an address is taken by who creates its IPAddress.
+
+// addressRange is a range that addresses are given of.
+type addressRange struct {
+	prefix      netip.Prefix
+	first, last netip.Addr
+	size        uint64 // of the range, as far as a number holds it
+	reserved    uint64 // how many at its beginning are given last, so that those who ask for an address find them free
+}
+
+// newRange makes a range of a prefix. Its first address, and in IPv4 its last one, are never given.
+func newRange(p netip.Prefix) *addressRange {
+	p = p.Masked()
+	r := &addressRange{prefix: p, first: p.Addr().Next()}
+	host := p.Addr().BitLen() - p.Bits()
+	less := uint64(1)
+	if p.Addr().Is4() {
+		less = 2
+	}
+	r.size = 1<<63 - 1
+	whole := r.size
+	if host < 63 {
+		whole = 1 << host
+		r.size = max(whole, less) - less
+	}
+	r.last = after(p.Addr(), new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), uint(host)), big.NewInt(int64(less))))
+	if whole > 16 {
+		r.reserved = min(max(16, whole/16), 256)
+	}
+	return r
+}
+
+// Last is the last address of a range that may be given.
+func Last(p netip.Prefix) netip.Addr { return newRange(p).last }
+
+// after is the address that comes n after one.
+func after(a netip.Addr, n *big.Int) netip.Addr {
+	sum := new(big.Int).SetBytes(a.AsSlice())
+	out := sum.Add(sum, n).FillBytes(make([]byte, a.BitLen()/8))
+	addr, _ := netip.AddrFromSlice(out)
+	return addr
+}
+
+// has reports whether an address may be given.
+func (r *addressRange) has(a netip.Addr) bool {
+	return r.prefix.Contains(a) && !a.Less(r.first) && !r.last.Less(a)
+}
+
+// each calls fn with the n addresses from the one at an offset on, beginning somewhere among them, until fn returns false.
+func (r *addressRange) each(offset, n uint64, fn func(netip.Addr) bool) {
+	if n == 0 {
+		return
+	}
+	at := func(i uint64) netip.Addr { return after(r.first, new(big.Int).SetUint64(offset+i)) }
+	start := rand.Uint64N(n)
+	for a, i := at(start), start; i < n; a, i = a.Next(), i+1 {
+		if !fn(a) {
+			return
+		}
+	}
+	for a, i := at(0), uint64(0); i < start; a, i = a.Next(), i+1 {
+		if !fn(a) {
+			return
+		}
+	}
+}
+
+// ranges are those that addresses of the server's family are given of: what ready ServiceCIDRs say.
+func (a *Allocator) ranges() []*addressRange {
+	var all []*addressRange
+	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "servicecidrs")
+	found := false
+	prefix := k.StoragePrefix + "/"
+	a.Cache.Resource(k.StoragePrefix).Snapshot().Ascend(prefix, func(o *cache.Object) bool {
+		if !strings.HasPrefix(o.Key, prefix) {
+			return false
+		}
+		d := doc.Get()
+		defer d.Release()
+		if k.Storage.Load(d, o.Raw, o.Rev) != nil {
+			return true
+		}
+		found = true
+		if (meta.Object{Doc: d}).DeletionTimestamp() != "" || !isReady(d) {
+			return true
+		}
+		for _, c := range d.Root().At("spec", "cidrs").Items() {
+			if p, err := netip.ParsePrefix(c.Text()); err == nil && service.FamilyOf(p.Addr()) == a.family() &&
+				!slices.ContainsFunc(all, func(r *addressRange) bool { return r.prefix == p.Masked() }) {
+				all = append(all, newRange(p))
+			}
+		}
+		return true
+	})
+	if !found { // as long as nobody has made one
+		all = append(all, newRange(a.Range))
+	}
+	return all
+}
+
+// isReady reports whether a ServiceCIDR may be used. One of which nobody says anything may.
+func isReady(d *doc.Doc) bool {
+	for _, c := range d.Root().At("status", "conditions").Items() {
+		if c.Get("type").Text() == networkingv1.ServiceCIDRConditionReady {
+			return c.Get("status").Text() == string(metav1.ConditionTrue)
+		}
+	}
+	return true
+}
+
+// takeIP takes an address for a service, the one asked for, or any if that is "".
+func (a *Allocator) takeIP(ctx context.Context, asked string, of networkingv1.ParentReference, dryRun bool) (string, error) {
+	res := a.Cache.Resource(a.Kinds.Load().Lookup(networkingv1.GroupName, "servicecidrs").StoragePrefix)
+	if err := res.Fresh(ctx); err != nil {
+		return "", err
+	}
+	ranges := a.ranges()
+	if asked != "" {
+		return asked, a.takeAsked(ctx, asked, ranges, of, dryRun)
+	}
+	if dryRun && len(ranges) > 0 {
+		return ranges[0].prefix.Addr().String(), nil // as upstream says: nobody's
+	}
+	ip, err := a.takeOf(ctx, ranges, of)
+	if errors.Is(err, errFull) { // as far as the cache knows
+		if err := a.Cache.Resource(a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses").StoragePrefix).Fresh(ctx); err != nil {
+			return "", err
+		}
+		ip, err = a.takeOf(ctx, ranges, of)
+	}
+	return ip, err
+}
+
+// takeOf takes an address of one of the ranges.
+func (a *Allocator) takeOf(ctx context.Context, ranges []*addressRange, of networkingv1.ParentReference) (string, error) {
+	for _, r := range ranges {
+		for _, part := range [][2]uint64{{r.reserved, r.size - r.reserved}, {0, r.reserved}} {
+			ip, err := a.takeAny(ctx, r, part[0], part[1], of)
+			if !errors.Is(err, errFull) {
+				return ip, err
+			}
+		}
+	}
+	return "", errFull
+}
+
+// takeAsked takes the address that was asked for.
+func (a *Allocator) takeAsked(ctx context.Context, asked string, ranges []*addressRange, of networkingv1.ParentReference, dryRun bool) error {
+	addr, err := netip.ParseAddr(asked)
+	if err != nil {
+		return err
+	}
+	in := slices.ContainsFunc(ranges, func(r *addressRange) bool { return r.has(addr) })
+	switch {
+	case dryRun && !in && len(ranges) > 0:
+		return refusal(fmt.Sprintf("the provided IP (%v) is not in the valid range. The range of valid IPs is %s", addr, ranges[0].prefix))
+	case !in:
+		return errElsewhere
+	case dryRun:
+		return nil
+	}
+	return a.create(ctx, addr, of)
+}
+
+// takeAny takes one of the addresses at the offsets from one on.
+func (a *Allocator) takeAny(ctx context.Context, r *addressRange, offset, n uint64, of networkingv1.ParentReference) (ip string, err error) {
+	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
+	known := a.Cache.Resource(k.StoragePrefix).Snapshot()
+	err = errFull
+	r.each(offset, n, func(addr netip.Addr) bool {
+		text := addr.String()
+		if _, taken := known.Get(k.Key("", text)); taken {
+			return true
+		}
+		if err = a.create(ctx, addr, of); errors.Is(err, errTaken) { // by somebody quicker
+			err = errFull
+			return true
+		}
+		ip = text
+		return false
+	})
+	return ip, err
+}
+
+// create creates the IPAddress of a service; errTaken.
+func (a *Allocator) create(ctx context.Context, addr netip.Addr, of networkingv1.ParentReference) error {
+	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
+	body, err := json.Marshal(&networkingv1.IPAddress{
+		TypeMeta: metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "IPAddress"},
+		ObjectMeta: metav1.ObjectMeta{Name: addr.String(), Labels: map[string]string{
+			networkingv1.LabelIPAddressFamily: string(service.FamilyOf(addr)), networkingv1.LabelManagedBy: manager,
+		}},
+		Spec: networkingv1.IPAddressSpec{ParentRef: &of},
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.API.Create(ctx, k, "", addr.String(), body); exists(err) {
+		return errTaken
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// manager is who IPAddresses of services say they are managed by.
+const manager = "ipallocator.k8s.io"
+
+// giveBack deletes the IPAddress of a service, if it is that one's.
+func (a *Allocator) giveBack(ctx context.Context, ip string, of networkingv1.ParentReference) error {
+	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
+	got, err := a.load(ctx, k, k.Key("", ip))
+	if got == nil || err != nil || got.parent != of {
+		return err
+	}
+	return a.remove(ctx, k, ip, got.uid)
+}
+
+// remove deletes an IPAddress of a uid. That it is gone, or another one, is no error.
+func (a *Allocator) remove(ctx context.Context, k *kind.Kind, ip, uid string) error {
+	err := a.API.Remove(ctx, k, "", ip, &meta.DeleteOptions{UID: &uid})
+	if overtaken(err) {
+		return nil
+	}
+	return err
+}
+
+// ensureRange makes the default ServiceCIDR, if there is none, and says that it is ready.
+func (a *Allocator) ensureRange(ctx context.Context) error {
+	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "servicecidrs")
+	for {
+		item, err := a.Store.Get(ctx, k.Key("", defaultRange))
+		if err == nil {
+			d := doc.Get()
+			defer d.Release()
+			if err := k.Storage.Load(d, item.Value, item.Rev); err != nil {
+				return err
+			}
+			return a.readyRange(ctx, k, d)
+		}
+		if !missing(err) {
+			return err
+		}
+		body, err := json.Marshal(&networkingv1.ServiceCIDR{
+			TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "ServiceCIDR"},
+			ObjectMeta: metav1.ObjectMeta{Name: defaultRange},
+			Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{a.Range.Masked().String()}},
+		})
+		if err != nil {
+			return err
+		}
+		if err := a.API.Create(ctx, k, "", defaultRange, body); err != nil && !exists(err) {
+			return err
+		}
+	}
+}
+
+// defaultRange is the name of the ServiceCIDR that is always there.
+const defaultRange = "kubernetes"
+
+// readyRange says of the default ServiceCIDR that it is ready, if it is the server's and nobody has said anything.
+func (a *Allocator) readyRange(ctx context.Context, k *kind.Kind, d *doc.Doc) error {
+	cidrs := d.Root().At("spec", "cidrs")
+	if (meta.Object{Doc: d}).DeletionTimestamp() != "" {
+		return nil
+	}
+	if cidrs.Len() != 1 || cidrs.Item(0).Text() != a.Range.Masked().String() {
+		a.Logger.Warn("addresses of services are those of the default ServiceCIDR, and not of the configured range", "configured", a.Range.Masked().String())
+		return nil
+	}
+	for _, c := range d.Root().At("status", "conditions").Items() {
+		if c.Get("type").Text() == networkingv1.ServiceCIDRConditionReady && c.Get("status").Text() != string(metav1.ConditionUnknown) {
+			return nil
+		}
+	}
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": networkingv1.SchemeGroupVersion.String(), "kind": "ServiceCIDR", "metadata": map[string]any{"name": defaultRange},
+		"status": map[string]any{"conditions": []map[string]any{{
+			"type": networkingv1.ServiceCIDRConditionReady, "status": metav1.ConditionTrue, "message": "Kubernetes default Service CIDR is ready",
+			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+		}}},
+	})
+	if err != nil {
+		return err
+	}
+	return a.Status.Apply(ctx, k, "", defaultRange, "status", body)
+}
+
+// loaded is what is known of an IPAddress or a service that is stored.
+type loaded struct {
+	uid     string
+	created time.Time
+	labels  map[string]string
+	parent  networkingv1.ParentReference
+	ips     []string
+	typ     corev1.ServiceType
+}
+
+// load reads an IPAddress or a service, nil if there is none.
+func (a *Allocator) load(ctx context.Context, k *kind.Kind, key string) (*loaded, error) {
+	item, err := a.Store.Get(ctx, key)
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parse(k, item.Value, item.Rev)
+}
+
+// parse reads a stored IPAddress or service.
+func parse(k *kind.Kind, raw []byte, rev int64) (*loaded, error) {
+	d := doc.Get()
+	defer d.Release()
+	if err := k.Storage.Load(d, raw, rev); err != nil {
+		return nil, err
+	}
+	var o struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     struct {
+			ParentRef  networkingv1.ParentReference `json:"parentRef"`
+			Type       corev1.ServiceType           `json:"type"`
+			ClusterIP  string                       `json:"clusterIP"`
+			ClusterIPs []string                     `json:"clusterIPs"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(d.AppendJSON(nil, d.Root().Node), &o); err != nil {
+		return nil, err
+	}
+	s := corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: o.Spec.ClusterIP, ClusterIPs: o.Spec.ClusterIPs}}
+	service.Normalize(&s, nil)
+	return &loaded{uid: string(o.Metadata.UID), created: o.Metadata.CreationTimestamp.Time, labels: o.Metadata.Labels, parent: o.Spec.ParentRef,
+		ips: addresses(&s), typ: o.Spec.Type}, nil
+}
