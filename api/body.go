@@ -39,13 +39,13 @@ func (q *request) readBody() ([]byte, error) {
 	if size >= 0 {
 		body := make([]byte, size)
 		if _, err := io.ReadFull(q.r.Body, body); err != nil {
-			return nil, status.BadRequest("reading the request's body: %v", err)
+			return nil, status.Plain500(err.Error())
 		}
 		return body, nil
 	}
 	body, err := io.ReadAll(io.LimitReader(q.r.Body, maxBody+1))
 	if err != nil {
-		return nil, status.BadRequest("reading the request's body: %v", err)
+		return nil, status.Plain500(err.Error())
 	}
 	if len(body) > maxBody {
 		return nil, tooLarge()

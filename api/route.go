@@ -55,7 +55,7 @@ func (q *request) servePath() error {
 		}
 		return q.index(false)
 	default:
-		return q.index(first == "")
+		return q.index(first == "" && q.path != "") // a CONNECT has no path
 	}
 	return nil
 }

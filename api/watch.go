@@ -117,9 +117,10 @@ func (w *watcher) runOrRefuse(failed error) error {
 func (w *watcher) begin() error {
 	q, o := w.q, w.o
 	version := o.ResourceVersion
+	// Of a path that says "watch"; what a parameter says so of is asked for the initial events by default.
 	legacy := o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (version == "" || version == "0")
 	w.initial = legacy || o.SendInitialEvents != nil && *o.SendInitialEvents
-	w.endMark = w.initial && w.bookmarks
+	w.endMark = w.initial && w.bookmarks && !legacy
 	var rev int64
 	if version != "" {
 		n, err := strconv.ParseUint(version, 10, 63)

@@ -36,7 +36,7 @@ func (s *Server) newHTTP() *http.Server {
 		ConnContext:       withCorker,
 		ReadHeaderTimeout: 32 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    1 << 20, // as upstream: selectors may be long
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 }

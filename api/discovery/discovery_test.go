@@ -1,7 +1,10 @@
 package discovery
 
 import (
+	"bytes"
+	"crypto/sha512"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientdiscovery "k8s.io/client-go/discovery"
@@ -190,6 +194,27 @@ func TestAggregatedIsCachedByClients(t *testing.T) {
 	}
 	if resp.Header.Get("Cache-Control") != "public" || resp.Header.Get("Vary") != "Accept" || len(etag) != 130 {
 		t.Errorf("headers %v", resp.Header)
+	}
+	if want := fmt.Sprintf(`"%X"`, sha512.Sum512(bytes.TrimSuffix(body, []byte("\n")))); etag != want {
+		t.Errorf("ETag %s, want %s", etag, want)
+	}
+	var list discoveryv2.APIGroupDiscoveryList
+	if err := json.Unmarshal(body, &list); err != nil {
+		t.Fatal(err)
+	}
+	scopes := map[discoveryv2.ResourceScope]int{}
+	for _, g := range list.Items {
+		for _, v := range g.Versions {
+			for _, r := range v.Resources {
+				if (r.Scope == discoveryv2.ScopeNamespace) != (g.Name != "node.k8s.io") {
+					t.Errorf("%s of %s: scope %s", r.Resource, g.Name, r.Scope)
+				}
+				scopes[r.Scope]++
+			}
+		}
+	}
+	if len(scopes) != 2 {
+		t.Errorf("scopes %v", scopes)
 	}
 	if !strings.HasPrefix(string(body), `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"node.k8s.io"`) {
 		t.Errorf("body %.200s", body)

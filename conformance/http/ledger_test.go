@@ -38,6 +38,12 @@ var ledger = []entry{
 	{name: "a body that says protobuf and is none does not end the connection", requests: `(PUT|POST) .*(.|\n)*\nContent-Type: application/vnd.kubernetes.protobuf\n`,
 		theirs: `^error: .*EOF$|^400\n(.|\n)*message: "provided data does not appear to be a protobuf message`, ours: `^415\n`},
 
+	{name: "etcd takes larger requests", requests: `10-create.*POST \S*/too-large/widgets\n`, theirs: `^500\n(.|\n)*message: "etcdserver: request is too large"`, ours: `^201\n`},
+	{name: "an answer at its deadline is a Status as any other", requests: `GET \S*timeout=`, theirs: `^504\nContent-Type: text/plain; charset=utf-8\n`, ours: `^504\nContent-Type: application/json\n`,
+		lines: `Content-Type: .*|kind: "Status"|apiVersion: "v1"|\(no newline at the end\)|`},
+
+	{name: "a body that says that it is too large is refused at once", requests: `RAW Expect_of_what_is_too_large\n`, theirs: `^HTTP/1.1 100 Continue`, ours: `^HTTP/1.1 413 `},
+
 	// Odd paths.
 	{name: "what follows a subresource in a path is not ignored", requests: `GET \S*/status/deeper\n`, theirs: `^200\n`, ours: `^404\n(.|\n)*\n404 page not found\n$`},
 	{name: "double slashes are one", requests: `GET /apis//`, theirs: `^404\n`, ours: `^200\n`},
@@ -50,8 +56,8 @@ var ledger = []entry{
 	// Custom resources.
 	{name: "a patch to another apiVersion is refused without warnings", requests: `PATCH .*/widgets/p\n`, ours: `^422\n(.|\n)*must be demo.io/v1`, lines: `Warning: 299 - "unknown field \\?"spec\..*"`},
 	{name: "a Scale of a wrong form is refused in words about the Scale", requests: `PUT \S*/scale`, theirs: `^400\n(.|\n)*message: "no kind is registered for the type v1.Scale in scheme`, ours: `message: "(strict decoding error|Scale in version \\"v1\\" cannot be handled as a Scale|wrong object passed to Scale update|the object provided is unrecognized \(must be of type Widget\): provided data does not appear to be a protobuf message)[:,] `, lines: `message: .*`},
-	{name: "an object of another kind is refused for that alone", requests: `(generated|45-odd)\S* (POST|PUT|PATCH) `, theirs: `^422\n(.|\n)*is invalid: \[?.*kind: Invalid value: \\"\w+\\": must be (Widget|Gadget)`,
-		ours: `^422\n(.|\n)*is invalid: \[?.*kind: Invalid value: \\"\w+\\": must be (Widget|Gadget)`, lines: `message: ".* is invalid: .*|\{|reason: "FieldValue\w+"|field: ".*"|message: "(Required value.*|Invalid value: .*)"`},
+	{name: "an object of another kind is refused for that alone", requests: `(generated|45-odd)\S* (POST|PUT|PATCH) `, theirs: `^422\n(.|\n)*is invalid:.*kind: Invalid value: \\"\w+\\": must be (Widget|Gadget)`,
+		ours: `^422\n(.|\n)*is invalid:.*kind: Invalid value: \\"\w+\\": must be (Widget|Gadget)`, lines: `message: ".*is invalid:.*|\{|reason: "FieldValue\w+"|field: ".*"|message: "(Required value.*|Invalid value: .*)"`},
 	{name: "a Scale that an error about a patch quotes has its members in alphabetical order", requests: `PATCH \S*/scale`, theirs: `^422\n(.|\n)*patch: Invalid value`, quoted: true},
 	{name: "numbers in an object that an error about a patch quotes are printed anew", requests: `PATCH .*/(widgets|gadgets|gizmos)/`, theirs: `^422\n(.|\n)*patch: Invalid value(.|\n)*:-?\d+(\.\d+)?e\d+`, quoted: true},
 	{name: "an update does not say a selfLink back", requests: `PUT `, theirs: `^200\n`, ours: `^200\n`, lines: `selfLink: "/x"`},

@@ -78,6 +78,8 @@ type peer struct {
 	*http.Client
 
 	compact func(ctx context.Context, rev int64) error // makes the store forget what was before a revision
+
+	greeting string // of connections of HTTP/2
 }
 
 // startUpstream starts the child and waits until it serves.

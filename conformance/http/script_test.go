@@ -19,6 +19,7 @@ import (
 // The content type is that of the body's first character unless it is given.
 // Further directives: "@quoted" says that the body is a Go string literal;
 // "@deep N form" makes a body of N levels; "@large N" one of N bytes;
+// "@repeat N text" puts N texts, separated by commas and numbered where they say %d, where the body says $REPEAT;
 // "@until text" repeats a GET until the answer holds the text;
 // "@unless text" repeats it until the answer does not; "@watch name" leaves the
 // answer open, and a request "CLOSE name" ends and compares it;
@@ -111,7 +112,7 @@ func parseScript(name, src string) ([]request, error) {
 
 // parse reads one request.
 func (q *request) parse(block string) error {
-	quoted := false
+	quoted, repeat := false, ""
 	lines := strings.Split(block, "\n")
 	for i, l := range lines {
 		directive, rest, _ := strings.Cut(l, " ")
@@ -142,6 +143,16 @@ func (q *request) parse(block string) error {
 				return err
 			}
 			q.body = `{` + macros.Replace("$WHEAD") + `,"metadata":{"name":"large"},"spec":{"note":"` + strings.Repeat("x", n) + `"}}`
+		case directive == "@repeat":
+			n, text, _ := strings.Cut(rest, " ")
+			times, err := strconv.Atoi(n)
+			if err != nil {
+				return err
+			}
+			repeat = strings.ReplaceAll(strings.TrimSuffix(strings.Repeat(text+",", times), ","), "%d", "\x00")
+			for i := range strings.Count(repeat, "\x00") {
+				repeat = strings.Replace(repeat, "\x00", strconv.Itoa(i), 1)
+			}
 		case strings.HasPrefix(l, "@"):
 			return fmt.Errorf("%q is no directive", l)
 		case q.method == "":
@@ -157,7 +168,7 @@ func (q *request) parse(block string) error {
 					return err
 				}
 			}
-			q.body = macros.Replace(body)
+			q.body = strings.Replace(macros.Replace(body), "$REPEAT", repeat, 1)
 			return nil
 		}
 	}
