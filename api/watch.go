@@ -32,13 +32,16 @@ const flushAbove = 1 << 20
 
 // A batch costs a watcher about as much as sending it costs, whatever is in
 // it. Where many watch the same, and changes come faster than they are sent,
-// each lets them gather for a while after it has sent some: several times as
-// long as sending to all of them takes, so that most of the time is left for
+// each lets them gather after it has sent some: in steps several times as long
+// as sending to all of them takes, for as long as each step brings more, but
+// no longer than a client would notice. So most of the time is left for
 // others. A change that comes alone goes out at once.
 const (
-	gatherEach = 100 * time.Microsecond // for each watcher that shares the changes
-	gatherMost = 10 * time.Millisecond
-	gatherFrom = 100 * time.Microsecond // shorter is not worth a timer
+	gatherEach  = 100 * time.Microsecond // of a step, for each watcher that shares the changes
+	gatherStep  = 5 * time.Millisecond   // the longest step
+	gatherSteps = 4
+	gatherFull  = 64                     // so many changes are enough
+	gatherFrom  = 100 * time.Microsecond // shorter is not worth a timer
 )
 
 // watcher is one open watch.
@@ -341,15 +344,33 @@ func (w *watcher) gather(ctx context.Context) {
 	if w.lastSent.IsZero() {
 		return
 	}
-	pause := min(gatherEach*time.Duration(w.w.Sharing()), gatherMost) - time.Since(w.lastSent)
+	step := min(gatherEach*time.Duration(w.w.Sharing()), gatherStep)
+	pause := step - time.Since(w.lastSent)
 	if pause < gatherFrom {
 		return
 	}
-	t := time.NewTimer(pause)
+	before := 0
+	for range gatherSteps {
+		if !sleep(ctx, pause) {
+			return
+		}
+		now := w.w.Pending()
+		if now == before || now >= gatherFull {
+			return
+		}
+		before, pause = now, step
+	}
+}
+
+// sleep reports whether the context lasted for so long.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 

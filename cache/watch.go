@@ -117,6 +117,17 @@ func (w *Watch) Sharing() int {
 	return w.g.watchers
 }
 
+// Pending returns how many changes Next would look at now, 0 if it would fail.
+func (w *Watch) Pending() int {
+	l, g := &w.r.log, w.g
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if g.err != nil || w.pos < g.first {
+		return 0
+	}
+	return g.size() - int(w.pos-g.first)
+}
+
 // Progress returns the revision up to which Next has returned everything: what a bookmark may say.
 func (w *Watch) Progress() int64 {
 	rev := w.r.c.rev.Load() // before the log, see the package's invariants

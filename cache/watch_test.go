@@ -100,17 +100,27 @@ func TestWatchLimits(t *testing.T) {
 	r.fresh(res)
 	_, _, err = slow.Next(r.ctx)
 	r.want(err, ErrSlow)
+	if n := slow.Pending(); n != 0 {
+		t.Errorf("pending for who fell off: got %d, want 0", n)
+	}
 	_, err = res.Watch(start, "")
 	r.want(err, ErrExpired)
 	// Who was not concerned has missed nothing.
 	rev := r.create("g/p/quiet/a", "1")
 	r.create("g/p/quiet/ab", "1")
+	r.fresh(res)
+	if all, one := quiet.Pending(), key.Pending(); all != 2 || one != 1 {
+		t.Errorf("pending: got %d and %d, want 2 and 1", all, one)
+	}
 	want := fmt.Sprintf("ADDED g/p/quiet/a=1@%d", rev)
 	if got := r.readUntil(quiet, rev); !strings.HasPrefix(got, want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := r.readUntil(key, rev); got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+	if n := key.Pending(); n != 0 {
+		t.Errorf("pending after all were read: got %d, want 0", n)
 	}
 	// A revision in the future: from then on.
 	future, err := res.Watch(rev+3, "")
