@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -48,4 +50,14 @@ func TestServeUntilStopped(t *testing.T) {
 	if !strings.HasPrefix(out.String(), "export KUBECONFIG=") || !strings.Contains(errs.String(), "msg=ready") {
 		t.Errorf("output:\n%s\nlog:\n%s", out.String(), errs.String())
 	}
+	want := processors + 1 // however many servers there were in this process
+	if os.Getenv("GOMAXPROCS") != "" {
+		want = processors
+	}
+	if got := runtime.GOMAXPROCS(0); got != want {
+		t.Errorf("goroutines that run at a time: got %d, want %d", got, want)
+	}
 }
+
+// processors is how many goroutines ran at a time before there was a server.
+var processors = runtime.GOMAXPROCS(0)
