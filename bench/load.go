@@ -49,23 +49,25 @@ func route(name string) []byte {
 
 // install creates the definition and returns how long it took until its objects were served.
 func install(ctx context.Context, p *pool, crd []byte) (time.Duration, error) {
-	return installAt(ctx, p, crd, group+"/httproutes")
+	_, served, err := installAt(ctx, p, crd, group+"/httproutes")
+	return served, err
 }
 
-// installAt is install for a definition whose objects are at list.
-func installAt(ctx context.Context, p *pool, crd []byte, list string) (time.Duration, error) {
+// installAt is install for a definition whose objects are at list; answered is when its creation was.
+func installAt(ctx context.Context, p *pool, crd []byte, list string) (answered, served time.Duration, err error) {
 	c := p.conns[0]
 	began := time.Now()
 	if _, err := c.do(request{"POST", crdPath, "application/json", crd}); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	answered = time.Since(began)
 	for {
 		_, err := c.do(request{"GET", list, "", nil})
 		if err == nil {
-			return time.Since(began), nil
+			return answered, time.Since(began), nil
 		}
 		if ctx.Err() != nil || time.Since(began) > 30*time.Second {
-			return 0, errors.Join(ctx.Err(), err)
+			return 0, 0, errors.Join(ctx.Err(), err)
 		}
 		time.Sleep(time.Millisecond)
 	}
