@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/keelson-io/keelson/doc"
@@ -38,9 +39,19 @@ const (
 	askSum                   // how does the sum compare with this integer? It is 0 from then on
 )
 
+// reach is how far it is to a member.
+type reach uint8
+
+const (
+	reachSlot reach = iota // it has a slot
+	reachNone              // it is what is seen itself
+	reachFar               // it is inside of members
+)
+
 // question is a step of a diagram.
 type question struct {
 	asked  asked
+	reach  reach
 	answer tri      // of an end
 	want   doc.Kind // of the member
 	of     uint8    // slotSelf, slotOldSelf, or the view of the variable of a loop
@@ -97,112 +108,77 @@ func (r relation) of(i, j int64) bool {
 	return r&relEqual != 0
 }
 
-// run answers the test and says what it costs; bad if it is not decided here.
-func (q *question) run(a *Activation) (answer tri, units uint64) {
-	for q.asked != askNothing {
-		seen := &a.Self
-		if q.of != slotSelf {
-			if seen = a.seen(q.of); seen == nil {
-				return bad, 0
-			}
-		}
-		n := seen.Node
-		switch {
-		case q.slot == itself:
-		case q.via != nil:
-			var ok bool
-			if n, ok = enter(seen, *q.via, q.slot); !ok {
-				return bad, 0
-			}
-		case n.ShapeIndex() == 0:
-			return bad, 0
-		default:
-			n = seen.Doc.Slot(n, int(q.slot))
-		}
-		switch q.asked {
-		case askPresent:
-			switch kind := n.Kind(); {
-			case kind == q.want:
-				answer = yes
-			case kind > doc.Null:
-				return bad, 0
-			default:
-				answer = no
-			}
-		case askTrue:
-			if n.Kind() != doc.Bool {
-				return bad, 0
-			}
-			answer = truth(n.Bool())
-		case askText:
-			if n.Kind() != doc.String || !n.ASCII() {
-				return bad, 0
-			}
-			size, k := uint64(n.Len()), q.konst
-			units += tenths[uint8(min(size, k.bits))]
-			answer = truth(size == k.bits && seen.Doc.Str(n) == unsafe.String((*byte)(k.ptr), int(size)))
-		case askOf:
-			if n.Kind() != doc.String || !n.ASCII() {
-				return bad, 0
-			}
-			var more uint64
-			if answer, more = q.leaf.one(seen.Doc.Str(n), uint64(n.Len())); answer == bad {
-				return bad, 0
-			}
-			units += more
-		case askSame:
-			other := &a.OldSelf
-			m := other.Node
-			if q.and != itself {
-				if m.ShapeIndex() == 0 {
-					return bad, 0
+// run runs diagrams until one is not true, costs more than limit, or leaves nothing of
+// budget, and says what all of them cost. From the one on that does not know, or costs
+// more, the tests run in a frame; if there are no programs for that, the answer is bad.
+func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, answer tri) {
+	if t.scans {
+		a.fr.limit, a.fr.ticks, a.fr.ctx = limit, checkFrequency, ctx
+	}
+	for i, q := range t.diagrams {
+		units := uint64(0)
+		for q.asked != askNothing {
+			seen := &a.Self
+			if q.of != slotSelf {
+				if seen = a.seen(q.of); seen == nil {
+					return t.holdInFrame(ctx, a, limit, budget, i, cost)
 				}
-				m = other.Doc.Slot(m, int(q.and))
 			}
-			if !a.HasOldSelf || n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
-				return bad, 0
+			n := seen.Node
+			switch q.reach {
+			case reachSlot:
+				if n.ShapeIndex() == 0 {
+					return t.holdInFrame(ctx, a, limit, budget, i, cost)
+				}
+				n = seen.Doc.Slot(n, int(q.slot))
+			case reachFar:
+				var ok bool
+				if n, ok = enter(seen, *q.via, q.slot); !ok {
+					return t.holdInFrame(ctx, a, limit, budget, i, cost)
+				}
 			}
-			units += tenth(uint64(min(n.Len(), m.Len())))
-			answer = truth(n.Len() == m.Len() && seen.Doc.Str(n) == other.Doc.Str(m))
-		case askAlike:
-			m, other, ok := q.leaf.other(a)
-			if !ok {
-				return bad, 0
+			answer = bad
+			switch q.asked {
+			case askPresent:
+				answer = q.present(n)
+			case askOf:
+				if n.ASCIIString() {
+					var more uint64
+					answer, more = q.leaf.one(seen.Doc.Str(n), uint64(n.Len()))
+					units += more
+				}
+			case askText:
+				if n.ASCIIString() {
+					units += q.compared(n)
+					answer = truth(q.same(seen.Doc, n))
+				}
+			case askTrue, askNumber:
+				var more uint64
+				answer, more = q.plain(seen.Doc, n)
+				units += more
+			case askSize, askAdd, askAddConst, askSum:
+				answer = q.tally(a, n)
+			default:
+				var more uint64
+				answer, more = q.rest(a, seen.Doc, n, units)
+				units += more
 			}
-			var more uint64
-			if answer, more = q.leaf.alike(seen.Doc, n, other, m); answer == bad {
-				return bad, 0
+			if answer == yes { // a branch is predicted; an index would have to wait for the answer
+				units, q = units+uint64(q.units[yes]), q.next[yes]
+			} else if answer == no {
+				units, q = units+uint64(q.units[no]), q.next[no]
+			} else {
+				return t.holdInFrame(ctx, a, limit, budget, i, cost)
 			}
-			units += more
-		case askBoth:
-			var more uint64
-			if answer, more = q.leaf.both(seen.Doc, n, a); answer == bad {
-				return bad, 0
-			}
-			units += more
-		case askAround:
-			if n.Kind() != doc.String || !n.ASCII() {
-				return bad, 0
-			}
-			var more uint64
-			if answer, more = q.leaf.put(&a.fr, seen.Doc.Str(n)); answer == bad {
-				return bad, 0
-			}
-			units += more
-		default:
-			var more uint64
-			if answer, more = q.rest(a, seen.Doc, n, units); answer == bad {
-				return bad, 0
-			}
-			units += more
 		}
-		if answer == yes { // a branch is predicted; an index would have to wait for the answer
-			units, q = units+uint64(q.units[yes]), q.next[yes]
-		} else {
-			units, q = units+uint64(q.units[no]), q.next[no]
+		if q.answer == bad || units > limit {
+			return t.holdInFrame(ctx, a, limit, budget, i, cost)
+		}
+		if cost += units; q.answer != yes || cost >= budget {
+			return cost, no
 		}
 	}
-	return q.answer, units
+	return cost, yes
 }
 
 // seen is what is seen of a view; nil if there is nothing.
@@ -218,32 +194,103 @@ func (a *Activation) seen(view uint8) *doc.Value {
 	return nil
 }
 
-// rest asks the questions that are asked less often, of the member n; cost is what was
-// spent before.
-func (q *question) rest(a *Activation, d *doc.Doc, n doc.Node, cost uint64) (tri, uint64) {
+// present is whether the member is there.
+func (q *question) present(n doc.Node) tri {
+	switch kind := n.Kind(); {
+	case kind == q.want:
+		return yes
+	case kind <= doc.Null:
+		return no
+	}
+	return bad
+}
+
+// same is whether the member is the text that it is compared with.
+func (q *question) same(d *doc.Doc, n doc.Node) bool {
+	k := q.konst
+	return uint64(n.Len()) == k.bits && d.Str(n) == unsafe.String((*byte)(k.ptr), n.Len())
+}
+
+// compared is what it costs to compare the member with a text.
+func (q *question) compared(n doc.Node) uint64 {
+	return tenths[uint8(min(uint64(n.Len()), q.konst.bits))]
+}
+
+// plain asks a question that is about the member n alone.
+func (q *question) plain(d *doc.Doc, n doc.Node) (answer tri, units uint64) {
 	switch q.asked {
+	case askPresent:
+		return q.present(n), 0
+	case askTrue:
+		if n.Kind() == doc.Bool {
+			return truth(n.Bool()), 0
+		}
+	case askText:
+		if n.ASCIIString() {
+			return truth(q.same(d, n)), q.compared(n)
+		}
+	case askOf:
+		if n.ASCIIString() {
+			return q.leaf.one(d.Str(n), uint64(n.Len()))
+		}
 	case askNumber:
 		if n.Kind() == doc.Int {
 			return truth(q.rel.of(n.Int(), int64(q.konst.bits))), 0
 		}
-	case askSize:
-		if size, ok := q.size(n); ok {
-			return truth(q.rel.of(size, int64(q.konst.bits))), 0
+	}
+	return bad, 0
+}
+
+// rest asks the questions that are asked less often, of the member n; cost is what was
+// spent before.
+func (q *question) rest(a *Activation, d *doc.Doc, n doc.Node, cost uint64) (tri, uint64) {
+	switch q.asked {
+	case askSame:
+		other := &a.OldSelf
+		m := other.Node
+		if q.and != itself {
+			if m.ShapeIndex() == 0 {
+				return bad, 0
+			}
+			m = other.Doc.Slot(m, int(q.and))
+		}
+		if a.HasOldSelf {
+			return sameText(d, n, other.Doc, m)
+		}
+	case askAlike:
+		if m, other, ok := q.leaf.other(a); ok {
+			return q.leaf.alike(d, n, other, m)
+		}
+	case askBoth:
+		return q.leaf.both(d, n, a)
+	case askAround:
+		if n.ASCIIString() {
+			return q.leaf.put(&a.fr, d.Str(n))
 		}
 	case askScan:
 		return a.scan(q, d, n, cost)
-	case askAdd:
-		if size, ok := q.size(n); ok {
-			return a.add(q, size), 0
-		}
+	}
+	return bad, 0
+}
+
+// tally asks about sizes and sums.
+func (q *question) tally(a *Activation, n doc.Node) tri {
+	switch q.asked {
 	case askAddConst:
-		return a.add(q, int64(q.konst.bits)), 0
+		return a.add(q, int64(q.konst.bits))
 	case askSum:
 		answer := truth(q.rel.of(a.sum, int64(q.konst.bits)))
 		a.sum = 0
-		return answer, 0
+		return answer
 	}
-	return bad, 0
+	size, ok := q.size(n)
+	switch {
+	case !ok:
+		return bad
+	case q.asked == askAdd:
+		return a.add(q, size)
+	}
+	return truth(q.rel.of(size, int64(q.konst.bits)))
 }
 
 // size is a number, or how many items or bytes there are; false if n is not what is wanted.
@@ -314,7 +361,7 @@ func (l *leaf) alike(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node) (tri, uint6
 // both says what the test of two texts does of a member and the other one.
 func (l *leaf) both(d *doc.Doc, n doc.Node, a *Activation) (tri, uint64) {
 	m, other, ok := l.other(a)
-	if !ok || n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
+	if !ok || !n.ASCIIString() || !m.ASCIIString() {
 		return bad, 0
 	}
 	return l.two(d.Str(n), uint64(n.Len()), other.Str(m), uint64(m.Len()))
@@ -322,7 +369,7 @@ func (l *leaf) both(d *doc.Doc, n doc.Node, a *Activation) (tri, uint64) {
 
 // sameText compares two texts.
 func sameText(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node) (tri, uint64) {
-	if n.Kind() != doc.String || m.Kind() != doc.String || !n.ASCII() || !m.ASCII() {
+	if !n.ASCIIString() || !m.ASCIIString() {
 		return bad, 0
 	}
 	return truth(n.Len() == m.Len() && a.Str(n) == b.Str(m)), tenth(uint64(min(n.Len(), m.Len())))

@@ -150,8 +150,11 @@ func (m spot) slot() (slot uint16, via []uint16) {
 // ask writes down a question about the member.
 func (m spot) ask(q question, units int) asking {
 	var via []uint16
-	if q.slot, via = m.slot(); len(via) > 0 || q.slot != itself && q.slot&listItem != 0 {
-		q.via = &via
+	switch q.slot, via = m.slot(); {
+	case q.slot == itself:
+		q.reach = reachNone
+	case len(via) > 0 || q.slot&listItem != 0:
+		q.reach, q.via = reachFar, &via
 	}
 	q.of = m.of
 	return func(l *layout, yes, no target) target { return l.ask(q, m.units+units, yes, no) }

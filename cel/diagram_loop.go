@@ -1,6 +1,8 @@
 package cel
 
 import (
+	"math"
+
 	"github.com/keelson-io/keelson/doc"
 )
 
@@ -46,12 +48,12 @@ func (c *compiler) besideKey(operand, key *code) *spot {
 
 // scan is a loop.
 type scan struct {
-	view     uint8   // of the items
-	body     diagram // the predicate
-	decisive tri     // all() and exists(): the outcome that ends the loop; bad: items are counted
-	each     uint64  // what an item costs beside the predicate
-	again    uint64  // what it costs to end before the last item
-	found    uint64  // what an item costs that counts
+	view     uint8  // of the items
+	body     Tests  // the predicate
+	decisive tri    // all() and exists(): the outcome that ends the loop; bad: items are counted
+	each     uint64 // what an item costs beside the predicate
+	again    uint64 // what it costs to end before the last item
+	found    uint64 // what an item costs that counts
 }
 
 // scan runs a loop over the items of n, and says what it is: a count is compared, or
@@ -69,19 +71,25 @@ func (a *Activation) scan(q *question, d *doc.Doc, n doc.Node, cost uint64) (tri
 		stride, value = 2, a.seen(s.view+1)
 		value.Doc = d
 	}
-	c := a.comparing(s)
+	c := a.alone(s)
 	for i := 0; i < len(nodes); i += stride {
 		if fr.ticks--; (fr.ticks <= 0 || cost > fr.limit) && !fr.mayScan(cost) {
 			return bad, 0
 		}
-		value.Node = nodes[i+stride-1]
-		item.Node = nodes[i]
 		var answer tri
 		var units uint64
-		if c.q != nil {
-			answer, units = c.ask(item)
-		} else {
-			answer, units = s.body.run(a)
+		switch n := nodes[i]; {
+		case c.q == nil:
+			value.Node, item.Node = nodes[i+stride-1], n
+			units, answer = s.body.run(nil, a, math.MaxUint64, math.MaxUint64)
+		case c.numbers:
+			if n.Kind() != doc.Int {
+				return bad, 0
+			}
+			of := truth(c.q.rel.of(n.Int(), c.number)) & yes
+			answer, units = c.answers[of], uint64(c.q.units[of])
+		default:
+			answer, units = c.ask(d, n)
 		}
 		if answer == bad {
 			return bad, 0
@@ -109,69 +117,77 @@ func (a *Activation) scan(q *question, d *doc.Doc, n doc.Node, cost uint64) (tri
 	return truth(q.rel.of(int64(count), q.konst.Int())), cost - start
 }
 
-// comparing is the predicate of a loop, if that is a single question that compares the
-// item, or a member of it, with what is not part of the item: that need not be looked
-// for again.
-type comparing struct {
-	q      *question // nil: another predicate
-	slot   uint16    // of the member of the item, or itself
-	turned bool      // the item is on the right
-	m      doc.Node  // what the item is compared with
-	d      *doc.Doc  // of m
+// alone is the predicate of a loop, if that is a single question about the item or a
+// member of it. What it is compared with need not be looked for again.
+type alone struct {
+	q       *question // nil: another predicate
+	slot    uint16    // of the member of the item, or itself
+	turned  bool      // the item is on the right
+	numbers bool      // the item is compared with a number
+	number  int64
+	answers [2]tri   // of the predicate, by that of the question
+	m       doc.Node // what the item is compared with
+	d       *doc.Doc // of m
 }
 
-// comparing looks at what does not depend on the item.
-func (a *Activation) comparing(s *scan) (c comparing) {
-	q := s.body
+// alone looks at what does not depend on the item.
+func (a *Activation) alone(s *scan) (c alone) {
+	q := s.body.diagrams[0]
 	if q.next[no] == nil || q.next[no].asked != askNothing || q.next[yes].asked != askNothing {
 		return c
 	}
-	ok := false
-	switch l := q.leaf; {
-	case q.asked == askNumber:
-		c.slot, ok = q.slot, q.of == s.view && q.via == nil
-	case q.asked != askAlike || (q.of == s.view) == (l.of == s.view):
-	case q.of == s.view:
-		c.m, c.d, ok = l.other(a)
-		c.slot, ok = q.slot, ok && q.via == nil
-	default:
-		in := a.seen(q.of)
-		if ok = in != nil && len(l.via) == 0 && q.via == nil; ok {
-			c.slot, c.turned, c.d, c.m = l.slot, true, in.Doc, in.Node
-			if q.slot != itself {
-				c.m, ok = enter(in, nil, q.slot)
+	ok := q.of == s.view && q.via == nil
+	c.slot = q.slot
+	switch l := q.leaf; q.asked {
+	case askPresent, askTrue, askText, askOf:
+	case askNumber:
+		c.number, c.numbers = int64(q.konst.bits), c.slot == itself
+	case askAlike:
+		switch {
+		case q.of == s.view && l.of != s.view:
+			c.m, c.d, ok = l.other(a)
+			ok = ok && q.via == nil
+		case q.of != s.view && l.of == s.view && len(l.via) == 0 && q.via == nil:
+			in := a.seen(q.of)
+			if ok = in != nil; ok {
+				c.slot, c.turned, c.d, c.m = l.slot, true, in.Doc, in.Node
+				if q.slot != itself {
+					c.m, ok = enter(in, nil, q.slot)
+				}
 			}
+		default:
+			ok = false
 		}
+	default:
+		ok = false
 	}
 	if ok {
-		c.q = q
+		c.q, c.answers = q, [2]tri{no: q.next[no].answer, yes: q.next[yes].answer}
 	}
 	return c
 }
 
 // ask asks the question of an item, and says what the predicate is.
-func (c *comparing) ask(item *doc.Value) (answer tri, units uint64) {
-	n, q := item.Node, c.q
+func (c *alone) ask(d *doc.Doc, n doc.Node) (answer tri, units uint64) {
+	q := c.q
 	if c.slot != itself {
 		if n.ShapeIndex() == 0 || c.slot&listItem != 0 {
 			return bad, 0
 		}
-		n = item.Doc.Slot(n, int(c.slot))
+		n = d.Slot(n, int(c.slot))
 	}
 	switch {
-	case q.asked == askNumber:
-		if answer = bad; n.Kind() == doc.Int {
-			answer = truth(q.rel.of(n.Int(), int64(q.konst.bits)))
-		}
-	case c.turned:
-		answer, units = q.leaf.alike(c.d, c.m, item.Doc, n)
+	case q.asked == askAlike && c.turned:
+		answer, units = q.leaf.alike(c.d, c.m, d, n)
+	case q.asked == askAlike:
+		answer, units = q.leaf.alike(d, n, c.d, c.m)
 	default:
-		answer, units = q.leaf.alike(item.Doc, n, c.d, c.m)
+		answer, units = q.plain(d, n)
 	}
 	if answer == bad {
 		return bad, 0
 	}
-	return q.next[answer&1].answer, units + uint64(q.units[answer&1])
+	return c.answers[answer&yes], units + uint64(q.units[answer&yes])
 }
 
 // mayScan reports whether the loop of a diagram may have another iteration: it may cost
@@ -222,7 +238,7 @@ func (c *compiler) addingOf(n *code, branch bool) adding {
 			if k.Int() == 0 {
 				return next
 			}
-			return l.ask(question{asked: askAddConst, slot: itself, konst: k, minus: minus}, 0, next, next)
+			return l.ask(question{asked: askAddConst, reach: reachNone, slot: itself, konst: k, minus: minus}, 0, next, next)
 		}
 	}
 	if n.sized != nil {
@@ -277,7 +293,7 @@ func (c *compiler) askSums(a, b *code, rel relation) asking {
 	return func(l *layout, yes, no target) target {
 		l.failed = l.failed || l.summing // there is but one sum
 		l.summing = true
-		t := l.ask(question{asked: askSum, slot: itself, rel: rel, konst: k}, 1, yes, no)
+		t := l.ask(question{asked: askSum, reach: reachNone, slot: itself, rel: rel, konst: k}, 1, yes, no)
 		if y != nil {
 			t = y(l, true, t)
 		}
@@ -309,7 +325,7 @@ func (q *quantified) lay(l *layout, s scan, count question, yes, no target) targ
 	if l.failed = l.failed || body == &ends[bad]; l.failed {
 		return target{}
 	}
-	s.view, s.body, s.each = q.view, body, s.each+uint64(units)
+	s.view, s.body.diagrams, s.each = q.view, []diagram{body}, s.each+uint64(units)
 	count.asked, count.want, count.leaf = askScan, jsonKind[q.over.typ.Kind], &leaf{scan: &s}
 	return q.over.ask(count, 0)(l, yes, no)
 }

@@ -110,7 +110,7 @@ func holdsAlike(t *testing.T, p *Program, tests *Tests, a *Activation) int {
 	}
 	of := *a
 	of.fr.limit, of.fr.ticks, of.fr.ctx = math.MaxUint64, checkFrequency, context.Background()
-	if answer, _ := p.diagram.run(&of); answer == bad {
+	if _, answer := (&Tests{diagrams: tests.diagrams}).run(t.Context(), &of, math.MaxUint64, math.MaxUint64); answer == bad {
 		return 0
 	}
 	return 1

@@ -11,21 +11,23 @@ import (
 // Tests are expressions with a bool result over the same self. The zero value
 // holds. It is immutable once it is in use.
 type Tests struct {
-	self  *Type
-	slots int
-	loops bool // the context is looked at
-	scans bool // there are diagrams with loops
-	list  []*Program
+	self     *Type
+	slots    int
+	loops    bool // the context is looked at
+	scans    bool // there are diagrams with loops
+	list     []*Program
+	diagrams []diagram // of the programs
 }
 
 // NewTests returns the tests that the programs are, in their order.
 func NewTests(programs []*Program) Tests {
-	t := Tests{list: append(make([]*Program, 0, len(programs)), programs...)}
+	t := Tests{list: append(make([]*Program, 0, len(programs)), programs...), diagrams: make([]diagram, len(programs))}
 	for i, p := range programs {
 		if i > 0 && p.self != t.self {
 			panic("BUG: the rules of one place are of several types")
 		}
 		t.self, t.slots, t.loops = p.self, max(t.slots, p.slots), t.loops || p.loops
+		t.diagrams[i] = p.diagram
 		t.scans = t.scans || p.loops && p.diagram != &ends[bad]
 	}
 	return t
@@ -37,40 +39,36 @@ func (t *Tests) Len() int { return len(t.list) }
 // Hold evaluates the tests until one does not hold, fails, exceeds limit, or
 // leaves nothing of budget. It returns what all of them cost.
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
-	if t.scans {
-		a.fr.limit, a.fr.ticks, a.fr.ctx = limit, checkFrequency, ctx
-	}
-	for i := 0; i < len(t.list); i++ {
-		answer, units := t.list[i].diagram.run(a)
-		if answer == bad || units > limit {
-			return t.holdInFrame(ctx, a, limit, budget, i, cost)
-		}
-		if cost += units; answer != yes || cost >= budget {
-			return cost, false
-		}
-	}
-	return cost, true
+	cost, answer := t.run(ctx, a, limit, budget)
+	return cost, answer == yes
 }
 
 // holdInFrame is Hold where the first tests are known to hold and what they cost, and the
-// next one needs a frame.
-func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget uint64, held int, cost uint64) (uint64, bool) {
+// next one needs a frame. Without programs, it is not known.
+func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget uint64, held int, cost uint64) (uint64, tri) {
+	if len(t.list) == 0 {
+		return 0, bad
+	}
 	t.frame(ctx, a, limit)
 	a.sum = 0
-	for _, p := range t.list[held:] {
-		answer, units := p.diagram.run(a)
-		if answer == bad || units > limit {
+	for i, p := range t.list[held:] {
+		units, answer := uint64(0), bad
+		if i > 0 {
+			one := Tests{diagrams: t.diagrams[held+i:][:1]}
+			units, answer = one.run(ctx, a, limit, math.MaxUint64)
+		}
+		if answer == bad {
 			a.sum = 0
 			answer, units = p.inFrame(a, limit)
 			if (units >= muchWork || a.fr.work > muchWork) && ctx.Err() != nil {
-				return cost + units, false
+				return cost + units, no
 			}
 		}
 		if cost += units; answer != yes || cost >= budget {
-			return cost, false
+			return cost, no
 		}
 	}
-	return cost, true
+	return cost, yes
 }
 
 // muchWork is how much one expression does before the context is asked whether

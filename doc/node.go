@@ -125,5 +125,11 @@ func (n Node) withBlock(count, at int) Node {
 // points is Len.
 func (n Node) ASCII() bool { return n.flags()&flagASCII != 0 }
 
+// ASCIIString reports whether n is a String that is all ASCII.
+func (n Node) ASCIIString() bool {
+	const kind, ascii = uint64(String), uint64(flagASCII) << 8
+	return n.head&(0xFF|ascii) == kind|ascii
+}
+
 // Plain reports whether a String prints as it is, without escapes.
 func (n Node) Plain() bool { return n.flags()&flagPlain != 0 }
