@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/keelson-io/keelson/authn"
@@ -72,10 +71,12 @@ type mapper struct {
 // eval evaluates an expression over the claims.
 func (m *mapper) eval(x *cel.Expression) (cel.Value, error) { return eval(m.ctx, x, m.vars) }
 
-// eval evaluates an expression. What it may cost is bounded by the size of a
-// token and of a configuration, as upstream has it.
+// costLimit is what one evaluation may cost, in units of CEL, as upstream has it.
+const costLimit = 1_000_000
+
+// eval evaluates an expression.
 func eval(ctx context.Context, x *cel.Expression, vars cel.Vars) (cel.Value, error) {
-	v, _, err := x.Eval(ctx, vars, math.MaxInt64)
+	v, _, err := x.Eval(ctx, vars, costLimit)
 	if err != nil {
 		return v, fmt.Errorf("expression '%s' resulted in error: %w", x.Source(), err)
 	}

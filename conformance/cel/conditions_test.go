@@ -436,6 +436,18 @@ func TestAuthenticationLanguages(t *testing.T) {
 	}
 }
 
+// TestAuthenticationLimit: expressions over claims end at the limit of one call.
+func TestAuthenticationLimit(t *testing.T) {
+	const expr = `lists.range(600).all(x, lists.range(600).all(y, x + y >= 0 && claims.sub == 'ann'))`
+	r, err := authenticationcel.NewDefaultCompiler().CompileClaimsExpression(anyExpression{expr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Program.Eval(map[string]any{"claims": map[string]any{"sub": "ann"}}); err == nil || err.Error() != costError {
+		t.Errorf("upstream: got %v, want %s", err, costError)
+	}
+}
+
 type anyExpression struct{ expr string }
 
 func (e anyExpression) GetExpression() string    { return e.expr }
