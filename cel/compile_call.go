@@ -321,7 +321,7 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 		if r.failed() {
 			return r
 		}
-		if l.kind == KindList && r.kind == KindList && !fr.mayCopy(l, r) || fr.cost > fr.limit {
+		if l.kind == KindList && r.kind == KindList && !fr.mayCopy(l, r) || plus && price == nil && !fr.mayJoin(l, r) || fr.cost > fr.limit {
 			return fr.exhausted()
 		}
 		return apply(l, r)

@@ -21,6 +21,8 @@ const (
 	stepsPerItem = 16
 	// stepsPerMatch is how many steps it takes for one match of many.
 	stepsPerMatch = 256
+	// stepsPerJoined is how many steps it takes for one byte of a text that is kept.
+	stepsPerJoined = 4
 	// maxDynamicPattern is the longest pattern, in bytes, that is made at run time.
 	maxDynamicPattern = 1 << 14
 	// maxUsual is the longest text, in bytes, that is read for a unit without an account.
@@ -36,6 +38,16 @@ func (fr *frame) mayTake(steps, price uint64) bool {
 		fr.work += int(min((steps-paid)/stepsPerItem, maxWork+1))
 	}
 	return fr.work <= maxWork
+}
+
+// mayJoin accounts for adding two texts whose types the checker did not know: that costs a unit however long they are. false
+// means that it is too much.
+func (fr *frame) mayJoin(a, b Value) bool {
+	if a.kind != b.kind || a.kind != KindString && a.kind != KindBytes {
+		return true
+	}
+	n := a.bits + b.bits
+	return n <= maxText && fr.mayTake(stepsPerJoined*n, 1)
 }
 
 // efforts tell, by function, how many steps a call takes.

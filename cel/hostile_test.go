@@ -108,6 +108,8 @@ func TestHostile(t *testing.T) {
 		"entries":        {"lists.range(28000).transformMapEntry(i, v, {v: v}).size()", ""}, // not a copy of the map for each
 		"nested maps":    {"l.map(a, l.map(b, l.map(c, l)))", costText},
 		"texts":          {chain(60, "s", "x + x") + ".size()", costText},
+		"dyn texts":      {chain(60, "dyn(s)", "x + x") + " != ''", costText}, // a unit each, however long
+		"dyn bytes":      {chain(60, "dyn(b)", "x + x") + " != b''", costText},
 		"bytes":          {chain(60, "b", "x + x") + ".size()", costText},
 		"lists":          {chain(60, "l", "x + x") + ".size()", costText},
 		"replacements":   {chain(8, "s", "x.replace('', x)") + ".size()", costText},

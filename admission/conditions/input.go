@@ -109,6 +109,9 @@ func (in *Input) WithoutAuthorizer() *Input {
 // Composed notes what a composed variable cost.
 func (in *Input) Composed(cost uint64) { in.composed += cost }
 
+// Overdrawn reports whether composed variables cost more already than any budget allows: what else is computed cannot matter.
+func (in *Input) Overdrawn() bool { return in.composed > EvaluateBudget }
+
 // Spent is what expressions cost with this input since Spent was asked before,
 // in units of CEL cost.
 func (in *Input) Spent() uint64 {

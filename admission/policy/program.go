@@ -106,8 +106,12 @@ func (v *variables) bind(ctx context.Context, in *conditions.Input) {
 	if len(v.names) == 0 {
 		return
 	}
+	kept := 0
 	in.Set(cel.ComposedVariable, cel.LazyObject(v.names, func(name string) (cel.Value, error) {
 		x := v.by[name]
+		if in.Overdrawn() || kept > maxKept {
+			return cel.Value{}, fmt.Errorf("composited variable %q fails to evaluate: %w", name, cel.ErrCostLimit)
+		}
 		if x.Err != nil {
 			return cel.Value{}, fmt.Errorf("composited variable %q fails to compile: %w", name, x.Err)
 		}
@@ -116,9 +120,13 @@ func (v *variables) bind(ctx context.Context, in *conditions.Input) {
 		if err != nil {
 			return cel.Value{}, fmt.Errorf("composited variable %q fails to evaluate: %w", name, err)
 		}
+		kept += len(value.Str())
 		return value, nil
 	}))
 }
+
+// maxKept is how many bytes of text the variables of a policy may be, together.
+const maxKept = 64 << 20
 
 // decision is what came of one expression.
 type decision struct {
