@@ -54,6 +54,8 @@ type API interface {
 	Remove(ctx context.Context, k *kind.Kind, namespace, name string, o *meta.DeleteOptions) error
 	// Modify changes an object; the errors of fn are its own.
 	Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error
+	// Create creates an object of a body.
+	Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error
 }
 
 // Controller deletes what has lost its owners. Its fields are set before Run.
@@ -71,12 +73,14 @@ type Controller struct {
 	rev   int64         // the graph is as of this revision
 	moved chan struct{} // closed when rev rises
 	fixed map[string]*kind.Kind
+	// searched are uids of absent owners that are in no other namespace either.
+	searched map[string]bool
 }
 
 // Run works until ctx ends.
 func (c *Controller) Run(ctx context.Context) {
 	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
-	c.graph, c.moved, c.fixed = newGraph(), make(chan struct{}), map[string]*kind.Kind{}
+	c.graph, c.moved, c.fixed, c.searched = newGraph(), make(chan struct{}), map[string]*kind.Kind{}, map[string]bool{}
 	for k := range c.Kinds.Load().All() {
 		if k.Builtin != nil {
 			c.fixed[k.StoragePrefix] = k
@@ -233,21 +237,28 @@ func (c *Controller) kindOf(key string) (k *kind.Kind, namespace, name string) {
 // ownerKey is the key of an owner that an object in a namespace refers to; known is false if nobody knows the kind, and the key is ""
 // if there can be no such owner.
 func (c *Controller) ownerKey(r *reference, namespace string) (key string, known bool) {
+	k := c.ownerKind(r)
+	switch {
+	case k == nil:
+		return "", false
+	case !k.Namespaced:
+		return k.Key("", r.name), true
+	case namespace == "":
+		return "", true // no object is in all namespaces
+	}
+	return k.Key(namespace, r.name), true
+}
+
+// ownerKind is the kind of an owner, nil if nobody knows it.
+func (c *Controller) ownerKind(r *reference) *kind.Kind {
 	group, _, ok := strings.Cut(r.apiVersion, "/")
 	if !ok {
 		group = ""
 	}
 	for k := range c.Kinds.Load().InGroup(group) {
-		if k.Name != r.kind || k.Builtin != nil && (k.Builtin.Virtual || k.Builtin.Listed != nil) {
-			continue
+		if k.Name == r.kind && (k.Builtin == nil || !k.Builtin.Virtual && k.Builtin.Listed == nil) {
+			return k
 		}
-		switch {
-		case !k.Namespaced:
-			return k.Key("", r.name), true
-		case namespace == "":
-			return "", true // no object is in all namespaces
-		}
-		return k.Key(namespace, r.name), true
 	}
-	return "", false
+	return nil
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-io/keelson/keelsontest"
@@ -171,15 +173,31 @@ func TestOwnersThatAreNone(t *testing.T) {
 	r.stays("leaf")
 	r.do(200, "DELETE", "/apis/demo.io/v1/trees/u", "")
 	r.gone("leaf")
-	// Nor has an owner dependents in another namespace; no event says so.
+	// Nor has an owner dependents in another namespace, which an event says.
 	r.do(201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other"}}`)
 	r.do(201, "POST", "/apis/demo.io/v1/namespaces/other/nodes", fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Node","metadata":{"name":"far","ownerReferences":[%s]}}`, owner("a", a, "")))
 	r.until("the far one is gone", func() bool {
 		code, _ := r.try("GET", "/apis/demo.io/v1/namespaces/other/nodes/far", "")
 		return code == 404
 	})
-	if events := r.do(200, "GET", "/api/v1/events", ""); strings.Contains(string(events), "OwnerRef") {
-		t.Errorf("got %s", events)
+	var events corev1.EventList
+	if err := json.Unmarshal(r.do(200, "GET", "/api/v1/events?fieldSelector=reason%3DOwnerRefInvalidNamespace", ""), &events); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range events.Items {
+		if e.FirstTimestamp.IsZero() || !e.FirstTimestamp.Equal(&e.LastTimestamp) || e.Count != 1 || e.Type != "Warning" || !strings.HasPrefix(e.Name, e.InvolvedObject.Name+".") {
+			t.Errorf("got %+v", e)
+		}
+		got = append(got, fmt.Sprint(e.Namespace, " ", e.InvolvedObject.APIVersion, " ", e.InvolvedObject.Kind, " ", e.InvolvedObject.Namespace, "/", e.InvolvedObject.Name, " ", e.Source, e.ReportingController, ": ", e.Message))
+	}
+	slices.Sort(got)
+	want := []string{
+		"default demo.io/v1 Tree /t {garbage-collector-controller }garbage-collector-controller: ownerRef [demo.io/v1/Node, namespace: , name: a, uid: " + a + `] does not exist in namespace ""`,
+		"other demo.io/v1 Node other/far {garbage-collector-controller }garbage-collector-controller: ownerRef [demo.io/v1/Node, namespace: other, name: a, uid: " + a + `] does not exist in namespace "other"`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

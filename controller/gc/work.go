@@ -137,6 +137,7 @@ func (t *target) judge(ctx context.Context) error {
 		case err != nil:
 			return err
 		case state == absent:
+			t.report(ctx, r)
 			gone[r.uid] = true
 		case state == waits:
 			waiting[r.uid] = true

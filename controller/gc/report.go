@@ -1,0 +1,99 @@
+package gc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+)
+
+// This file tells, by an event, of a reference to an owner that is in another namespace and so counts as absent.
+
+// maxSearched bounds the owners that are remembered to be in no other namespace: many dependents of one owner look for it once.
+const maxSearched = 1024
+
+// report sends the event about a reference whose owner is absent, if it is found in another namespace.
+func (t *target) report(ctx context.Context, r *reference) {
+	k := t.c.ownerKind(r)
+	if k == nil || !k.Namespaced || !t.c.elsewhere(k, r) {
+		return
+	}
+	events := t.c.Kinds.Load().Lookup("", "events")
+	if events == nil {
+		return
+	}
+	namespace, now := t.namespace, time.Now()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	name := fmt.Sprintf("%s.%x", t.name, now.UnixNano())
+	text, err := json.Marshal(&corev1.Event{
+		TypeMeta:       metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
+		ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: namespace},
+		InvolvedObject: corev1.ObjectReference{APIVersion: t.kind.Storage.APIVersion(), Kind: t.kind.Name, Namespace: t.namespace, Name: t.name, UID: types.UID(t.uid)},
+		Reason:         "OwnerRefInvalidNamespace",
+		Message: fmt.Sprintf("ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
+			r.apiVersion, r.kind, t.namespace, r.name, r.uid, t.namespace),
+		FirstTimestamp: metav1.Time{Time: now}, LastTimestamp: metav1.Time{Time: now},
+		Count: 1, Type: corev1.EventTypeWarning,
+		Source: corev1.EventSource{Component: Name}, ReportingController: Name,
+	})
+	if err == nil {
+		err = t.c.API.Create(ctx, events, namespace, name, text)
+	}
+	if err != nil { // an event may get lost, as any may
+		t.c.Logger.Debug("garbage collector cannot send an event", "reason", "OwnerRefInvalidNamespace", "error", err)
+	}
+}
+
+// elsewhere reports whether an owner is found in any namespace, by kind, name and uid.
+func (c *Controller) elsewhere(k *kind.Kind, r *reference) bool {
+	c.mu.Lock()
+	searched := c.searched[r.uid]
+	c.mu.Unlock()
+	if searched {
+		return false
+	}
+	found := false
+	owners := c.Cache.Resource(k.StoragePrefix)
+	c.namespaces(func(namespace string) bool {
+		if o, ok := owners.Get(k.Key(namespace, r.name)); ok {
+			d := doc.Get()
+			found = k.Storage.Load(d, o.Raw, o.Rev) == nil && meta.Object{Doc: d}.UID() == r.uid
+			d.Release()
+		}
+		return !found
+	})
+	if !found {
+		c.mu.Lock()
+		if len(c.searched) >= maxSearched {
+			clear(c.searched)
+		}
+		c.searched[r.uid] = true
+		c.mu.Unlock()
+	}
+	return found
+}
+
+// namespaces calls fn with the name of each namespace until it returns false.
+func (c *Controller) namespaces(fn func(name string) bool) {
+	k := c.Kinds.Load().Lookup("", "namespaces")
+	if k == nil {
+		return
+	}
+	prefix := k.StoragePrefix + "/"
+	c.Cache.Resource(k.StoragePrefix).Snapshot().Ascend(prefix, func(o *cache.Object) bool {
+		name, ok := strings.CutPrefix(o.Key, prefix)
+		return ok && fn(name)
+	})
+}
