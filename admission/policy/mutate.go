@@ -161,6 +161,11 @@ func (v *enforcement) apply(c *call, p *mutator, m *mutation) (changed bool, cos
 	return changed, cost, nil
 }
 
+// maxChange is how many bytes a mutation may put into an object, more than any object may have.
+const maxChange = 16 << 20
+
+var errTooLarge = fmt.Errorf("the mutation is larger than %d bytes", maxChange)
+
 // patched applies a list of patches; nil if a test operation failed, which
 // leaves the object as it is.
 func patched(object []byte, list cel.Value) ([]byte, error) {
@@ -168,7 +173,7 @@ func patched(object []byte, list cel.Value) ([]byte, error) {
 	if !ok {
 		return nil, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
 	}
-	patch := make([]map[string]any, len(items))
+	patch, size := make([]map[string]any, len(items)), 0
 	for i, item := range items {
 		op, ok := item.(cel.JSONPatch)
 		if !ok {
@@ -189,6 +194,9 @@ func patched(object []byte, list cel.Value) ([]byte, error) {
 		text, err := op.Value.JSON()
 		if err != nil {
 			return nil, fmt.Errorf("JSONPath valueExpression evaluated to a type that could not marshal to JSON: %w", err)
+		}
+		if size += len(text); size > maxChange {
+			return nil, errTooLarge
 		}
 		patch[i]["value"] = json.RawMessage(text)
 	}
@@ -214,6 +222,9 @@ func (v *enforcement) overlaid(c *call, object []byte, value cel.Value) ([]byte,
 	text, err := value.JSON()
 	if err != nil {
 		return nil, err
+	}
+	if len(text) > maxChange {
+		return nil, errTooLarge
 	}
 	config, live := doc.Get(), doc.Get()
 	defer config.Release()
