@@ -117,12 +117,12 @@ func validateNamespace(_ context.Context, _ *Version, d *doc.Doc) schema.Result 
 func validateNamespaceFinalizers(d *doc.Doc) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "finalizers")
-	for i, f := range d.Root().At("spec", "finalizers").Items() {
+	for _, f := range d.Root().At("spec", "finalizers").Items() {
 		name := f.Text()
-		found := apivalidation.ValidateFinalizerName(name, path.Index(i))
+		found := apivalidation.ValidateFinalizerName(name, path)
 		if len(found) == 0 && !isQualified(name) && name != string(corev1.FinalizerKubernetes) &&
 			name != metav1.FinalizerOrphanDependents && name != metav1.FinalizerDeleteDependents {
-			found = append(found, field.Invalid(path.Index(i), name, "name is neither a standard finalizer name nor is it fully qualified"))
+			found = append(found, field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
 		}
 		errs = append(errs, found...)
 	}

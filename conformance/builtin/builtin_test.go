@@ -161,6 +161,7 @@ func TestBuiltin(t *testing.T) {
 	}
 	r := &run{t: t, peers: [2]*peer{startUpstream(t), startKeelson(t)}, same: &sameness{given: new(testpeers.Pairs)}, intended: map[*exception]int{}}
 	objects := readObjects(t, "testdata/minimal.yaml")
+	wrong := r.readMistakes("testdata/invalid.yaml")
 	only := os.Getenv("ONLY") // kinds, while working on some
 	r.start()
 	r.groups(func(g group) {
@@ -177,6 +178,7 @@ func TestBuiltin(t *testing.T) {
 			if only != "" && !strings.Contains(" "+only+" ", " "+name+" ") {
 				continue
 			}
+			r.wrong(&subject{group: g, APIResource: res, name: name}, wrong)
 			if !ok {
 				if !strings.Contains(res.Name, "/") && !without[name] {
 					t.Errorf("%s: no object of it in testdata", name)
@@ -190,6 +192,9 @@ func TestBuiltin(t *testing.T) {
 		r.services()
 	}
 	if only == "" {
+		for name := range wrong {
+			t.Errorf("%s: nobody serves it", name)
+		}
 		for i := range exceptions {
 			if r.intended[&exceptions[i]] == 0 {
 				t.Errorf("ledger: %s: there is no such difference any more", exceptions[i].why)

@@ -2,12 +2,12 @@ module github.com/keelson-io/keelson/conformance/builtin
 
 go 1.26.0
 
-require (
-	github.com/keelson-io/keelson v0.0.0
-	go.etcd.io/etcd/server/v3 v3.7.3
-)
+require github.com/keelson-io/keelson v0.0.0
 
-require k8s.io/apiserver v0.37.2 // indirect
+require (
+	go.etcd.io/etcd/server/v3 v3.7.3 // indirect
+	k8s.io/apiserver v0.37.2 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.2 // indirect

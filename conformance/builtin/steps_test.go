@@ -155,6 +155,7 @@ func (r *run) kind(s *subject) {
 	ask("ignore", "POST", all+"?fieldValidation=Ignore&dryRun=All", s.object(x1, bogus))
 	ask("bad name", "POST", all+"?dryRun=All", s.object("A_b"))
 	ask("no name", "POST", all+"?dryRun=All", s.object(""))
+	ask("bad finalizer", "POST", all+"?dryRun=All", s.object(x1, m{"metadata": m{"finalizers": []string{"x"}}}))
 	ask("bad labels", "POST", all+"?dryRun=All", s.object(x1, labels("a b", "c d")))
 	ask("wrong kind", "POST", all+"?dryRun=All", m{"apiVersion": s.GroupVersion.String(), "kind": "Other", "metadata": m{"name": x1}})
 	ask("wrong version", "POST", all+"?dryRun=All", m{"apiVersion": "a.io/v9", "kind": s.Kind, "metadata": m{"name": x1}})

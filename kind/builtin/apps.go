@@ -31,12 +31,12 @@ func appsKinds() []description {
 			counted("Available", deployment["availableReplicas"], numberAt("status", "availableReplicas")),
 			ageColumn(),
 		}, templateColumns(appsv1.DeploymentSpec{}.SwaggerDoc()["selector"])...),
-		check: checkWorkload("deployment", "Always"),
+		check: unlessStatus(checkDeployment), warnings: podWarnings("spec", "template"),
 	}, {
 		group: "apps", kind: "ReplicaSet", plural: "replicasets", short: []string{"rs"}, categories: all,
 		versions: v1[appsv1.ReplicaSet](fillReplicaSet), status: true, generation: true, scale: newScale(),
 		columns: replicaColumns(appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()),
-		check:   checkWorkload("deployment", "Always"),
+		check:   unlessStatus(checkReplicaSet), warnings: podWarnings("spec", "template"),
 	}, {
 		group: "apps", kind: "StatefulSet", plural: "statefulsets", short: []string{"sts"}, categories: all,
 		versions: v1[appsv1.StatefulSet](fillStatefulSet), name: validation.NameIsDNSLabel, status: true, generation: true, scale: newScale(),
@@ -44,15 +44,14 @@ func appsKinds() []description {
 			ratio("Ready", "Number of the pod with ready state", []string{"status", "readyReplicas"}, []string{"spec", "replicas"}),
 			ageColumn(),
 		}, containerColumns("spec", "template", "spec")...),
-		check: both(checkWorkload("statefulset", "Always"), onlyMay(statefulSetMay,
-			"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy", "minReadySeconds")),
+		check: unlessStatus(checkStatefulSet), warnings: statefulSetWarnings,
 	}, {
 		group: "apps", kind: "DaemonSet", plural: "daemonsets", short: []string{"ds"}, categories: all,
 		versions: v1[appsv1.DaemonSet](fillDaemonSet), status: true, generation: true,
 		columns: daemonSetColumns(),
 		create:  func(d *doc.Doc) { setTemplateGeneration(d, 1) }, update: updateDaemonSet,
 		updateStatus: func(new, old *doc.Doc) { setTemplateGeneration(new, templateGeneration(old)) },
-		check:        checkWorkload("daemonset", "Always"),
+		check:        unlessStatus(checkDaemonSet), warnings: podWarnings("spec", "template"),
 	}, {
 		group: "apps", kind: "ControllerRevision", plural: "controllerrevisions",
 		versions: v1[appsv1.ControllerRevision](nil), check: checkRevision,
@@ -77,7 +76,7 @@ func batchKinds() []description {
 			timed("Duration", "Time required to complete the job.", jobDuration),
 			ageColumn(),
 		}, templateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"])...),
-		create: createJob, check: both(checkWorkload("job", "OnFailure", "Never"), checkJobUpdate),
+		create: createJob, check: unlessStatus(checkJob), warnings: podWarnings("spec", "template"),
 	}, {
 		group: "batch", kind: "CronJob", plural: "cronjobs", short: []string{"cj"}, categories: all,
 		versions: v1[batchv1.CronJob](fillCronJob), status: true, generation: true,
@@ -100,7 +99,7 @@ func batchKinds() []description {
 			ageColumn(),
 		}, append(containerColumns("spec", "jobTemplate", "spec", "template", "spec"),
 			selectorColumn(batchv1.JobSpec{}.SwaggerDoc()["selector"], "spec", "jobTemplate", "spec", "selector"))...),
-		check: checkCronJob,
+		check: unlessStatus(checkCronJob), warnings: podWarnings("spec", "jobTemplate", "spec", "template"),
 	}}
 }
 

@@ -45,16 +45,15 @@ var subdomain = validation.NameIsDNSSubdomain
 
 // wellFormed reports whether a value of a secret, in base64, is of the form that
 // the secret's type asks for.
-func wellFormed(kind corev1.SecretType, value string) bool {
+func wellFormed(kind corev1.SecretType, value string) error {
 	if kind != corev1.SecretTypeDockercfg && kind != corev1.SecretTypeDockerConfigJson {
-		return true
+		return nil
 	}
 	text, err := base64.StdEncoding.DecodeString(value)
 	if err != nil {
-		return false
+		return err
 	}
-	var object map[string]any
-	return json.Unmarshal(text, &object) == nil
+	return json.Unmarshal(text, &map[string]any{})
 }
 
 // age is how long ago a time was, for people.

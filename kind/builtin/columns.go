@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -187,4 +188,13 @@ func mapText(v doc.Value, none string) string {
 		return none
 	}
 	return strings.Join(pairs, ",")
+}
+
+// portText is how tables show a list of ports.
+func portText(p doc.Value) string {
+	text := number(p.Get("port"))
+	if n := p.Get("nodePort").Int(); n > 0 {
+		text = fmt.Sprintf("%s:%d", text, n)
+	}
+	return text + "/" + p.Get("protocol").Text()
 }

@@ -150,8 +150,8 @@ func checkSecretType(obj doc.Value) field.ErrorList {
 	for _, key := range secretKeys[kind] {
 		if value := obj.At("data", key); !value.Exists() {
 			errs = append(errs, field.Required(data.Key(key), ""))
-		} else if !wellFormed(kind, value.Text()) {
-			errs = append(errs, field.Invalid(data.Key(key), "<secret contents redacted>", "invalid JSON"))
+		} else if err := wellFormed(kind, value.Text()); err != nil {
+			errs = append(errs, field.Invalid(data.Key(key), "<secret contents redacted>", err.Error()))
 		}
 	}
 	switch kind {

@@ -187,7 +187,7 @@ func (l *library) node(d *definition, at string, merge bool) *structural.Schema 
 	if d.Type == "object" && d.Properties == nil && d.Values == nil {
 		s.Preserve = true // of any shape, such as an embedded object
 	}
-	if len(d.Enum) > 0 && string(d.Default) != `""` && !merge {
+	if len(d.Enum) > 0 && string(d.Default) != `""` && !merge && !checked[at] {
 		s.Values = &structural.Values{}
 		for _, e := range d.Enum {
 			s.Values.Enum = append(s.Values.Enum, quote(e))
@@ -209,6 +209,11 @@ func (l *library) node(d *definition, at string, merge bool) *structural.Schema 
 // printed as null.
 func (l *library) member(in, d *definition, at, name string, merge bool) *structural.Schema {
 	s := l.node(d, at, merge)
+	if string(s.Default) == `""` && !slices.Contains(in.Required, name) && !merge { // which is not printed
+		c := *s
+		c.Default = nil
+		s = &c
+	}
 	if text, ok := defaults[at]; ok {
 		c := *s
 		if c.Default = []byte(text); text == "" {

@@ -156,7 +156,7 @@ func checkEvent(v *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorLis
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	errs := checkAnyEvent(e)
+	errs := checkAnyEvent(e, v.Kind.Group == "")
 	if v.Kind.Group == "" {
 		return errs
 	}
@@ -176,7 +176,7 @@ const (
 	maxEventNote = 1024
 )
 
-func checkAnyEvent(e *corev1.Event) field.ErrorList {
+func checkAnyEvent(e *corev1.Event, first bool) field.ErrorList {
 	var errs field.ErrorList
 	namespace, about := field.NewPath("involvedObject", "namespace"), e.InvolvedObject.Namespace
 	mismatch := field.Invalid(namespace, about, "does not match event.namespace")
@@ -188,7 +188,7 @@ func checkAnyEvent(e *corev1.Event) field.ErrorList {
 		if about == "" && e.Namespace != metav1.NamespaceDefault && e.Namespace != metav1.NamespaceSystem {
 			errs = append(errs, mismatch)
 		}
-		errs = append(errs, checkEventTexts(e)...)
+		errs = append(errs, checkEventTexts(e, first)...)
 	}
 	for _, msg := range validation.IsDNS1123Subdomain(e.Namespace) {
 		errs = append(errs, field.Invalid(field.NewPath("namespace"), e.Namespace, msg))
@@ -197,9 +197,12 @@ func checkAnyEvent(e *corev1.Event) field.ErrorList {
 }
 
 // checkEventTexts checks what an event of the newer sort must say.
-func checkEventTexts(e *corev1.Event) field.ErrorList {
+func checkEventTexts(e *corev1.Event, first bool) field.ErrorList {
 	var errs field.ErrorList
 	controller := field.NewPath("reportingController")
+	if first { // in which version it has another name
+		controller = field.NewPath("reportingComponent")
+	}
 	if e.ReportingController == "" {
 		errs = append(errs, field.Required(controller, ""))
 	}
@@ -274,8 +277,19 @@ func checkEventUpdate(e, was *corev1.Event, new, old doc.Value) field.ErrorList 
 	}
 	for _, n := range eventNames {
 		if !doc.Equal(new.Get(n.member), old.Get(n.member)) {
-			errs = append(errs, field.Invalid(field.NewPath(n.name), new.Get(n.member).Interface(), "field is immutable"))
+			errs = append(errs, field.Invalid(field.NewPath(n.name), shownMember(new.Get(n.member)), "field is immutable"))
 		}
 	}
 	return errs
+}
+
+// shownMember is how errors show a member: an object that is referred to by the names of fields in Go.
+func shownMember(v doc.Value) any {
+	if v.Kind() != doc.Object || !v.Get("kind").Exists() {
+		return v.Interface()
+	}
+	r := readAs[corev1.ObjectReference](v)
+	return struct{ Kind, Namespace, Name, UID, APIVersion, ResourceVersion, FieldPath string }{
+		r.Kind, r.Namespace, r.Name, string(r.UID), r.APIVersion, r.ResourceVersion, r.FieldPath,
+	}
 }

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -26,6 +27,9 @@ func orDefault[T any](p **T, value T) {
 func fillPod(p *corev1.Pod) {
 	spec := &p.Spec
 	fillPodSpec(spec)
+	if grace := spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
+		*grace = 1
+	}
 	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range list {
 			r := &list[i].Resources
@@ -49,6 +53,10 @@ func fillPod(p *corev1.Pod) {
 
 // fillPodSpec is for pods and templates of pods.
 func fillPodSpec(spec *corev1.PodSpec) {
+	if spec.ServiceAccountName == "" {
+		spec.ServiceAccountName = spec.DeprecatedServiceAccount
+	}
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName // its name in older versions
 	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range list {
 			fillPullPolicy(&list[i].ImagePullPolicy, list[i].Image)
@@ -242,6 +250,12 @@ func fillService(s *corev1.Service) {
 }
 
 func fillNode(n *corev1.Node) {
+	// One range has a field of its own, from before there could be several.
+	if cidr := n.Spec.PodCIDR; cidr != "" && (len(n.Spec.PodCIDRs) == 0 || n.Spec.PodCIDRs[0] != cidr) {
+		n.Spec.PodCIDRs = []string{cidr}
+	} else if len(n.Spec.PodCIDRs) > 0 {
+		n.Spec.PodCIDR = n.Spec.PodCIDRs[0]
+	}
 	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	}
@@ -313,3 +327,16 @@ func fillScaling(r **autoscalingv2.HPAScalingRules, policies ...autoscalingv2.HP
 		(*r).Policies = policies
 	}
 }
+
+// fillVolumeClaim says where a claim's data comes from in both of the fields for it.
+func fillVolumeClaim(c *corev1.PersistentVolumeClaim) {
+	switch s := &c.Spec; {
+	case s.DataSource != nil && s.DataSourceRef == nil:
+		s.DataSourceRef = &corev1.TypedObjectReference{APIGroup: s.DataSource.APIGroup, Kind: s.DataSource.Kind, Name: s.DataSource.Name}
+	case s.DataSourceRef != nil && s.DataSource == nil && (s.DataSourceRef.Namespace == nil || *s.DataSourceRef.Namespace == ""):
+		s.DataSource = &corev1.TypedLocalObjectReference{APIGroup: s.DataSourceRef.APIGroup, Kind: s.DataSourceRef.Kind, Name: s.DataSourceRef.Name}
+	}
+}
+
+// fillLease takes away what servers that elect leaders by it would have written: this is none.
+func fillLease(l *coordinationv1.Lease) { l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil }

@@ -1,9 +1,13 @@
 package builtin
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/doc"
@@ -17,16 +21,6 @@ import (
 func both(first, then checker) checker {
 	return func(v *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
 		return append(first(v, new, old, scope), then(v, new, old, scope)...)
-	}
-}
-
-// onlyMay refuses changes of a spec apart from the given members.
-func onlyMay(detail string, may ...string) checker {
-	return func(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
-		if old == nil || scope == schema.Status || sameSpec(new, old, func(name string) bool { return slices.Contains(may, name) }) {
-			return nil
-		}
-		return field.ErrorList{field.Forbidden(field.NewPath("spec"), detail)}
 	}
 }
 
@@ -48,58 +42,75 @@ func sameSpec(new, old *doc.Doc, may func(name string) bool) bool {
 
 // What errors say may be changed.
 const (
-	statefulSetMay = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', " +
-		"'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 	claimMay = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 	podMay   = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`," +
 		"`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
 		"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 
-// checkJobUpdate refuses a change of what the pods of a job are made of, unless
-// none have been made yet.
-func checkJobUpdate(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
-	if old == nil || scope == schema.Status {
-		return nil
-	}
-	var errs field.ErrorList
+// checkPodUpdate refuses changes of a pod apart from those of a few fields.
+func checkPodUpdate(new, old *doc.Doc) field.ErrorList {
+	path := field.NewPath("spec")
 	a, b := new.Root().Get("spec"), old.Root().Get("spec")
-	for _, name := range []string{"template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"} {
-		if name == "template" && b.Get("suspend").Bool() {
-			continue
+	for _, list := range []string{"containers", "initContainers"} {
+		if a.Get(list).Len() != b.Get(list).Len() {
+			return field.ErrorList{field.Forbidden(path.Child(list), "pod updates may not add or remove containers")}
 		}
-		if now := a.Get(name); !doc.Equal(now, b.Get(name)) {
-			errs = append(errs, field.Invalid(field.NewPath("spec", name), now.Interface(), "field is immutable").WithOrigin("immutable"))
+	}
+	if errs := checkDeadlineUpdate(a.Get("activeDeadlineSeconds"), b.Get("activeDeadlineSeconds"), path.Child("activeDeadlineSeconds")); errs != nil {
+		return errs
+	}
+	now, was := readAs[corev1.PodSpec](a), readAs[corev1.PodSpec](b)
+	var errs field.ErrorList
+	for i, g := range now.SchedulingGates {
+		if !slices.Contains(was.SchedulingGates, g) {
+			errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i).Child("name"), fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name)))
 		}
+	}
+	for _, t := range was.Tolerations {
+		kept := func(other corev1.Toleration) bool {
+			other.TolerationSeconds = t.TolerationSeconds
+			return sameJSON(other, t)
+		}
+		if !slices.ContainsFunc(now.Tolerations, kept) {
+			errs = append(errs, field.Forbidden(path.Child("tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
+			break
+		}
+	}
+	if !samePod(a, b, new, old) {
+		errs = append(errs, field.Forbidden(path, podMay))
 	}
 	return errs
 }
 
-// checkPodUpdate refuses changes of a pod apart from those of a few fields.
-func checkPodUpdate(new, old *doc.Doc) field.ErrorList {
-	may := func(name string) bool {
-		return name == "containers" || name == "initContainers" || name == "activeDeadlineSeconds" || name == "tolerations" ||
-			name == "schedulingGates" || name == "terminationGracePeriodSeconds"
+// samePod compares pods apart from what may change.
+func samePod(a, b doc.Value, new, old *doc.Doc) bool {
+	may := []string{"containers", "initContainers", "activeDeadlineSeconds", "tolerations", "schedulingGates", "terminationGracePeriodSeconds"}
+	if b.Get("schedulingGates").Len() > 0 { // it waits for what decides where it may run
+		may = append(may, "nodeSelector", "affinity")
 	}
-	same := sameSpec(new, old, may) || old.Root().At("spec", "schedulingGates").Len() > 0
-	a, b := new.Root().Get("spec"), old.Root().Get("spec")
+	same := sameSpec(new, old, func(name string) bool { return slices.Contains(may, name) })
 	for _, list := range []string{"containers", "initContainers"} {
 		same = same && sameContainers(a.Get(list), b.Get(list))
 	}
 	if grace := b.Get("terminationGracePeriodSeconds"); !doc.Equal(a.Get("terminationGracePeriodSeconds"), grace) {
 		same = same && grace.Int() < 0 && a.Get("terminationGracePeriodSeconds").Int() == 1
 	}
-	var kept []string
-	for _, t := range a.Get("tolerations").Items() {
-		kept = append(kept, string(t.AppendJSON(nil)))
+	return same
+}
+
+// checkDeadlineUpdate refuses to give a pod more time than it had.
+func checkDeadlineUpdate(now, was doc.Value, path *field.Path) field.ErrorList {
+	switch n := now.Int(); {
+	case now.Exists() && (n < 0 || n > math.MaxInt32):
+		return field.ErrorList{field.Invalid(path, n, validation.InclusiveRangeError(0, math.MaxInt32))}
+	case !was.Exists():
+	case !now.Exists():
+		return field.ErrorList{field.Invalid(path, nil, "must not update from a positive integer to nil value")}
+	case n > was.Int():
+		return field.ErrorList{field.Invalid(path, n, "must be less than or equal to previous value")}
 	}
-	for _, t := range b.Get("tolerations").Items() {
-		same = same && slices.Contains(kept, string(t.AppendJSON(nil)))
-	}
-	if same {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec"), podMay)}
+	return nil
 }
 
 // sameContainers compares containers apart from their images.
@@ -125,23 +136,6 @@ func without(v doc.Value, name string) []string {
 		}
 	}
 	return out
-}
-
-// checkClaimUpdate refuses changes of a claim apart from the room that it asks
-// for.
-func checkClaimUpdate(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
-	if old == nil || scope == schema.Status {
-		return nil
-	}
-	a, b := new.Root().Get("spec"), old.Root().Get("spec")
-	bound := b.Get("volumeName").Text() == "" && a.Get("volumeName").Text() != ""
-	may := func(name string) bool {
-		return name == "resources" || name == "volumeAttributesClassName" || name == "volumeName" && bound
-	}
-	if sameSpec(new, old, may) && doc.Equal(a.At("resources", "limits"), b.At("resources", "limits")) {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec"), claimMay)}
 }
 
 // required refuses an object without what stands at a path.

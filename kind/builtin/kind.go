@@ -3,11 +3,14 @@ package builtin
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -299,7 +302,27 @@ func (b *builtin) validate(ctx context.Context, v *kind.Version, d *doc.Doc) sch
 	}
 	o := meta.Object{Doc: d}
 	errs := meta.ValidateObjectMetaWithName(o, b.made.Namespaced, name)
+	if b.group != "admissionregistration.k8s.io" && !anyFinalizer[b.plural] {
+		errs = append(errs, checkFinalizers(d)...)
+	}
 	return b.checked(ctx, v, d, nil, schema.Whole, errs)
+}
+
+// anyFinalizer are kinds whose finalizers may have any name, besides those of admission.
+var anyFinalizer = map[string]bool{"events": true, "poddisruptionbudgets": true, "leases": true, "runtimeclasses": true}
+
+// checkFinalizers refuses names of finalizers that could be anybody's.
+func checkFinalizers(d *doc.Doc) field.ErrorList {
+	var errs field.ErrorList
+	for i, f := range d.Root().At("metadata", "finalizers").Items() {
+		switch name := f.Text(); {
+		case strings.Contains(name, "/") || len(validation.ValidateFinalizerName(name, nil)) > 0:
+		case name == string(corev1.FinalizerKubernetes) || name == metav1.FinalizerOrphanDependents || name == metav1.FinalizerDeleteDependents:
+		default:
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), strings.Clone(name), "name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return errs
 }
 
 func (b *builtin) validateUpdate(ctx context.Context, v *kind.Version, new, old *doc.Doc, scope schema.Scope) schema.Result {
@@ -320,6 +343,7 @@ func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *doc.Do
 	if b.check != nil {
 		r.Errors = append(r.Errors, b.check(v, new, old, scope)...)
 	}
+	r.Errors = once(r.Errors)
 	switch {
 	case len(r.Errors) > 0:
 	case scope == schema.Status && b.statusWarnings != nil:
@@ -328,4 +352,15 @@ func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *doc.Do
 		r.Warnings = append(r.Warnings, b.warnings(new, old)...)
 	}
 	return r
+}
+
+// once leaves out errors that say the same of the same.
+func once(errs field.ErrorList) field.ErrorList {
+	said := map[string]bool{}
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		text := e.Error()
+		again := said[text]
+		said[text] = true
+		return again
+	})
 }

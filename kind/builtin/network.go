@@ -45,11 +45,11 @@ func networkKinds() []description {
 		claims: true, check: checkService, complete: true, warnings: warnService, statusWarnings: warnServiceStatus,
 	}, {
 		kind: "Endpoints", plural: "endpoints", singular: "endpoints", short: []string{"ep"}, prefix: "services/endpoints",
-		versions: v1[endpoints](nil), createOnUpdate: true,
+		versions: v1[endpoints](nil), createOnUpdate: true, check: checkEndpoints,
 		columns:    []kind.Column{cell("Endpoints", endpoints{}.SwaggerDoc()["subsets"], endpointsCell), ageColumn()},
 		deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 	}, {
-		group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices", generation: true, counts: "labels", check: required("", "addressType"),
+		group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices", generation: true, counts: "labels", check: checkEndpointSlice,
 		versions: v1[discoveryv1.EndpointSlice](nil),
 		columns: []kind.Column{
 			at("AddressType", "string", ".addressType", discoveryv1.EndpointSlice{}.SwaggerDoc()["addressType"]),
@@ -86,7 +86,7 @@ func networkKinds() []description {
 			}),
 			ageColumn(),
 		},
-		check: checkIngress,
+		check: unlessStatus(checkIngress),
 	}, {
 		group: "networking.k8s.io", kind: "IngressClass", plural: "ingressclasses", cluster: true, generation: true,
 		check:    both(required("", "spec", "controller"), immutable("spec", "controller")),
@@ -108,7 +108,7 @@ func networkKinds() []description {
 		},
 	}, {
 		group: "networking.k8s.io", kind: "NetworkPolicy", plural: "networkpolicies", short: []string{"netpol"}, generation: true,
-		versions: v1[networkingv1.NetworkPolicy](fillNetworkPolicy),
+		versions: v1[networkingv1.NetworkPolicy](fillNetworkPolicy), check: unlessStatus(checkNetworkPolicy),
 		columns: []kind.Column{
 			cell("Pod-Selector", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"], func(obj doc.Value) string {
 				return selectorText(obj.At("spec", "podSelector"))
@@ -232,25 +232,6 @@ func ingressHosts(obj doc.Value) string {
 		return "*"
 	}
 	return firstFew(out, 3)
-}
-
-func checkIngress(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
-	if scope == schema.Status {
-		return nil
-	}
-	var errs field.ErrorList
-	spec, path := d.Root().Get("spec"), field.NewPath("spec")
-	if spec.Get("rules").Len() == 0 && spec.Get("defaultBackend").Kind() != doc.Object {
-		errs = append(errs, field.Invalid(path, spec.Get("rules").Interface(), "either `defaultBackend` or `rules` must be specified"))
-	}
-	for i, r := range spec.Get("rules").Items() {
-		for j, p := range r.At("http", "paths").Items() {
-			if at := path.Child("rules").Index(i).Child("http", "paths").Index(j); p.Get("pathType").Text() == "" {
-				errs = append(errs, field.Required(at.Child("pathType"), "pathType must be specified"))
-			}
-		}
-	}
-	return errs
 }
 
 // readService is a document as a service.

@@ -42,7 +42,7 @@ func podKinds() []description {
 		parts:   []part{{"binding", binding()}, {"eviction", eviction()}},
 		fields:  podFields(),
 		columns: podColumns(),
-		create:  createPod, updatePart: updatePodPart, check: checkPod, grace: podGrace,
+		create:  createPod, updatePart: updatePodPart, check: checkPod, warnings: podWarnings(), grace: podGrace,
 		updateStatus: func(new, old *doc.Doc) {
 			if !new.Root().At("status", "qosClass").Exists() {
 				kind.Keep(new, old, "status", "qosClass")
@@ -51,7 +51,7 @@ func podKinds() []description {
 	}, binding(), {
 		kind: "PodTemplate", plural: "podtemplates", versions: v1[corev1.PodTemplate](fillTemplate), returned: true, generation: true,
 		check: func(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
-			return checkTemplate(d.Root().Get("template"), field.NewPath("template"), nil, nil)
+			return checkTemplate(readAs[corev1.PodTemplateSpec](d.Root().Get("template")), field.NewPath("template"), nil)
 		},
 		columns: append(containerColumnsNow("template", "spec"),
 			cell("Pod Labels", "The labels for the pod template.", func(obj doc.Value) string {
@@ -63,14 +63,14 @@ func podKinds() []description {
 		status: true, generation: true, scale: newScale(),
 		fields:  []kind.Selectable{numberField("status.replicas")},
 		columns: controllerColumns(),
-		check:   checkWorkload("", "Always"),
+		check:   unlessStatus(checkReplicationController), warnings: podWarnings("spec", "template"),
 	}, {
 		kind: "Node", plural: "nodes", short: []string{"no"}, cluster: true, prefix: "minions",
 		versions: v1[corev1.Node](fillNode), status: true, keepStatus: true,
-		fields: []kind.Selectable{boolField("spec.unschedulable")}, columns: nodeColumns(),
+		fields: []kind.Selectable{boolField("spec.unschedulable")}, columns: nodeColumns(), check: checkNode,
 	}, {
 		kind: "ResourceQuota", plural: "resourcequotas", short: []string{"quota"}, status: true, returned: true,
-		versions: v1[corev1.ResourceQuota](nil),
+		versions: v1[corev1.ResourceQuota](nil), check: unlessStatus(checkQuota),
 		columns: []kind.Column{
 			cell("Request", "Request represents a minimum amount of cpu/memory that a container may consume.", quotaCell(false)),
 			cell("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.", quotaCell(true)),
@@ -78,7 +78,7 @@ func podKinds() []description {
 		},
 	}, {
 		kind: "LimitRange", plural: "limitranges", short: []string{"limits"},
-		versions: v1[corev1.LimitRange](fillLimitRange), createOnUpdate: true, columns: []kind.Column{createdColumn()},
+		versions: v1[corev1.LimitRange](fillLimitRange), createOnUpdate: true, columns: []kind.Column{createdColumn()}, check: checkLimitRange,
 		create: func(d *doc.Doc) {
 			if (meta.Object{Doc: d}).Name() == "" {
 				d.Set(d.NewString(string(uuid.NewUUID())), "metadata", "name")

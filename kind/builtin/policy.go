@@ -2,13 +2,17 @@ package builtin
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -20,7 +24,7 @@ import (
 // This file describes kinds that say how others are to be treated.
 
 func policyKinds() []description {
-	budget, class := policyv1.PodDisruptionBudgetSpec{}.SwaggerDoc(), schedulingv1.PriorityClass{}.SwaggerDoc()
+	class := schedulingv1.PriorityClass{}.SwaggerDoc()
 	scaler := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc()
 	return []description{{
 		group: "policy", kind: "PodDisruptionBudget", plural: "poddisruptionbudgets", short: []string{"pdb"},
@@ -31,13 +35,7 @@ func policyKinds() []description {
 			integers(counted("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time.", numberAt("status", "disruptionsAllowed")))[0],
 			ageColumn(),
 		},
-		check: func(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
-			spec := d.Root().Get("spec")
-			if spec.Get("minAvailable").Exists() && spec.Get("maxUnavailable").Exists() {
-				return field.ErrorList{field.Invalid(field.NewPath("spec"), budget[""], "minAvailable and maxUnavailable cannot be both set")}
-			}
-			return nil
-		},
+		check: unlessStatus(checkBudget),
 	}, {
 		group: "autoscaling", kind: "HorizontalPodAutoscaler", plural: "horizontalpodautoscalers", short: []string{"hpa"}, categories: all,
 		versions: []version{versionOf(fillAutoscaler, "v2"), versionOf(fillFirstAutoscaler, "v1")}, status: true, generation: true, convert: convertAutoscaler,
@@ -52,9 +50,7 @@ func policyKinds() []description {
 			counted("Replicas", autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()["currentReplicas"], numberAt("status", "currentReplicas")),
 			ageColumn(),
 		},
-		check: func(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
-			return checkAutoscaler(d, old, scope)
-		},
+		check: checkAutoscaler,
 	}, {
 		group: "scheduling.k8s.io", kind: "PriorityClass", plural: "priorityclasses", short: []string{"pc"}, cluster: true, generation: true,
 		versions: v1[schedulingv1.PriorityClass](nil),
@@ -139,45 +135,63 @@ func quantityNow(now doc.Value, member string) string {
 	return now.Get(member).Text()
 }
 
-func checkAutoscaler(d, old *doc.Doc, scope schema.Scope) field.ErrorList {
-	if scope == schema.Status {
-		return nil
-	}
+// shownBudget is how errors show a budget: by the names of fields in Go.
+type shownBudget struct {
+	MinAvailable               *intstr.IntOrString
+	Selector                   *metav1.LabelSelector
+	MaxUnavailable             *intstr.IntOrString
+	UnhealthyPodEvictionPolicy *policyv1.UnhealthyPodEvictionPolicyType
+}
+
+func checkBudget(new, _ *doc.Doc) field.ErrorList {
+	spec, path := readAs[policyv1.PodDisruptionBudgetSpec](new.Root().Get("spec")), field.NewPath("spec")
 	var errs field.ErrorList
-	spec, path := d.Root().Get("spec"), field.NewPath("spec")
-	least, most := spec.Get("minReplicas").Int(), spec.Get("maxReplicas").Int()
-	if least < 1 {
-		errs = append(errs, field.Invalid(path.Child("minReplicas"), least, "must be greater than or equal to 1"))
+	if spec.MinAvailable != nil && spec.MaxUnavailable != nil {
+		errs = append(errs, field.Invalid(path, shownBudget(*spec), "minAvailable and maxUnavailable cannot be both set"))
 	}
+	errs = append(errs, checkShare(path.Child("minAvailable"), spec.MinAvailable)...)
+	errs = append(errs, checkPart(path.Child("minAvailable"), spec.MinAvailable)...)
+	errs = append(errs, checkShare(path.Child("maxUnavailable"), spec.MaxUnavailable)...)
+	errs = append(errs, checkPart(path.Child("maxUnavailable"), spec.MaxUnavailable)...)
+	return append(errs, checkTerms(spec.Selector, path.Child("selector"))...)
+}
+
+// Priorities of users are up to one, and their names are not the system's own.
+const (
+	maxUserPriority = 1_000_000_000
+	systemPriority  = "system-"
+)
+
+func checkPriorityClass(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
+	c := readAs[schedulingv1.PriorityClass](d.Root())
+	var errs field.ErrorList
+	value, known := systemPriorities[c.Name]
 	switch {
-	case most == 0:
-		errs = append(errs, field.Required(path.Child("maxReplicas"), ""))
-	case most < 0:
-		errs = append(errs, field.Invalid(path.Child("maxReplicas"), most, "must be greater than 0"))
+	case old != nil:
+	case strings.HasPrefix(c.Name, systemPriority) && !known:
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "name"),
+			fmt.Sprintf("priority class names with '%s' prefix are reserved for system use only. error: %s is not a known system priority class", systemPriority, c.Name)))
+	case known && value != c.Value:
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "name"),
+			fmt.Sprintf("priority class names with '%s' prefix are reserved for system use only. error: value of %s PriorityClass must be %d", systemPriority, c.Name, value)))
+	case !known && c.Value > maxUserPriority:
+		errs = append(errs, field.Forbidden(field.NewPath("value"), fmt.Sprintf("maximum allowed value of a user defined priority is %d", maxUserPriority)))
 	}
-	if most < least {
-		errs = append(errs, field.Invalid(path.Child("maxReplicas"), most, "must be greater than or equal to `minReplicas`"))
+	if p := c.PreemptionPolicy; p != nil {
+		errs = append(errs, among(field.NewPath("preemptionPolicy"), *p, corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
-	if version := spec.At("scaleTargetRef", "apiVersion").Text(); old == nil && !strings.Contains(version, "/") {
-		errs = append(errs, field.Invalid(path.Child("scaleTargetRef", "apiVersion"), strings.Clone(version), "apiVersion must specify API group"))
+	if old == nil {
+		return errs
 	}
-	for _, member := range []string{"kind", "name"} {
-		if spec.At("scaleTargetRef", member).Text() == "" {
-			errs = append(errs, field.Required(path.Child("scaleTargetRef", member), ""))
-		}
+	was := readAs[schedulingv1.PriorityClass](old.Root())
+	if c.Value != was.Value {
+		errs = append(errs, field.Forbidden(field.NewPath("value"), "may not be changed in an update."))
+	}
+	if !sameJSON(c.PreemptionPolicy, was.PreemptionPolicy) {
+		errs = append(errs, field.Invalid(field.NewPath("preemptionPolicy"), c.PreemptionPolicy, "field is immutable").WithOrigin("immutable"))
 	}
 	return errs
 }
 
-func checkPriorityClass(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
-	if old == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	for _, member := range []string{"value", "preemptionPolicy"} {
-		if now := d.Root().Get(member); !doc.Equal(now, old.Root().Get(member)) {
-			errs = append(errs, field.Invalid(field.NewPath(member), now.Interface(), "may not be changed in an update."))
-		}
-	}
-	return errs
-}
+// systemPriorities are the priorities of what a cluster cannot do without.
+var systemPriorities = map[string]int32{"system-cluster-critical": 2 * maxUserPriority, "system-node-critical": 2*maxUserPriority + 1000}

@@ -6,7 +6,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -100,7 +99,10 @@ func checkClusterRole(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.Erro
 			errs = append(errs, field.Invalid(at.Index(i), nil, err.Error()))
 			continue
 		}
-		errs = append(errs, metav1validation.ValidateLabelSelector(&selector, metav1validation.LabelSelectorValidationOptions{}, at.Index(i))...)
+		errs = append(errs, checkTerms(&selector, at.Index(i))...)
+		if _, err := metav1.LabelSelectorAsSelector(&selector); err != nil {
+			errs = append(errs, field.Invalid(at.Index(i), nil, "invalid label selector."))
+		}
 	}
 	return errs
 }
@@ -111,7 +113,7 @@ func checkRules(rules doc.Value, namespaced bool) field.ErrorList {
 	for i, r := range rules.Items() {
 		at := field.NewPath("rules").Index(i)
 		if r.Get("verbs").Len() == 0 {
-			errs = append(errs, field.Required(at.Child("verbs"), "verbs must contain at least one value"))
+			errs = append(errs, field.Required(at.Child("verbs"), ""))
 		}
 		if r.Get("nonResourceURLs").Len() > 0 {
 			if namespaced {
@@ -149,12 +151,15 @@ func checkBinding(namespaced bool) checker {
 		if old != nil && !doc.Equal(d.Root().Get("roleRef"), old.Root().Get("roleRef")) {
 			var ref rbacv1.RoleRef
 			if kjson.UnmarshalCaseSensitivePreserveInts(d.Root().Get("roleRef").AppendJSON(nil), &ref) == nil {
-				errs = append(errs, field.Invalid(field.NewPath("roleRef"), ref, "cannot change roleRef"))
+				errs = append(errs, field.Invalid(field.NewPath("roleRef"), shownRef(ref), "field is immutable"))
 			}
 		}
 		return errs
 	}
 }
+
+// shownRef is how errors show a role: by the names of fields in Go.
+type shownRef struct{ APIGroup, Kind, Name string }
 
 func checkRoleRef(ref doc.Value, namespaced bool) field.ErrorList {
 	var errs field.ErrorList

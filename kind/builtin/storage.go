@@ -21,10 +21,10 @@ func storageKinds() []description {
 	return []description{{
 		kind: "PersistentVolume", plural: "persistentvolumes", short: []string{"pv"}, cluster: true,
 		versions: v1[corev1.PersistentVolume](nil), status: true, returned: true, columns: volumeColumns(),
-		create: func(d *doc.Doc) { notePhase(d) }, updateStatus: updatePhase,
+		create: func(d *doc.Doc) { notePhase(d) }, updateStatus: updatePhase, check: unlessStatus(checkPersistentVolume),
 	}, {
 		kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", short: []string{"pvc"},
-		versions: v1[corev1.PersistentVolumeClaim](nil), status: true, returned: true, columns: claimColumns(), check: both(checkClaim, checkClaimUpdate),
+		versions: v1[corev1.PersistentVolumeClaim](fillVolumeClaim), status: true, returned: true, columns: claimColumns(), check: unlessStatus(checkClaim),
 	}, {
 		group: "storage.k8s.io", kind: "StorageClass", plural: "storageclasses", short: []string{"sc"}, cluster: true,
 		versions: v1[storagev1.StorageClass](nil), returned: true,
@@ -191,38 +191,4 @@ func claimColumns() []kind.Column {
 		ageColumn(),
 		wide(orNone("VolumeMode", spec["volumeMode"], "<unset>", "spec", "volumeMode")),
 	}
-}
-
-func checkClaim(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
-	if scope == schema.Status {
-		return nil
-	}
-	return checkClaimSpec(d.Root().Get("spec"), field.NewPath("spec"))
-}
-
-func checkClaimSpec(spec doc.Value, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if spec.Get("accessModes").Len() == 0 {
-		errs = append(errs, field.Required(path.Child("accessModes"), "at least 1 access mode is required"))
-	}
-	if !spec.At("resources", "requests", "storage").Exists() {
-		errs = append(errs, field.Required(path.Child("resources").Key("storage"), ""))
-	}
-	return errs
-}
-
-func checkStorageClass(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
-	var errs field.ErrorList
-	if d.Root().Get("provisioner").Text() == "" {
-		errs = append(errs, field.Required(field.NewPath("provisioner"), ""))
-	}
-	if old == nil {
-		return errs
-	}
-	for _, member := range []string{"parameters", "provisioner"} {
-		if !doc.Equal(d.Root().Get(member), old.Root().Get(member)) {
-			errs = append(errs, field.Forbidden(field.NewPath(member), "updates to "+member+" are forbidden."))
-		}
-	}
-	return errs
 }

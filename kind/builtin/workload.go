@@ -1,250 +1,319 @@
 package builtin
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file checks pods and templates of pods, as far as operators rely on being
-// told: what must be there, how things are named, what refers to what.
+// This file checks kinds that keep pods of a template running.
 
-func checkPod(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
-	if scope == schema.Status {
-		return nil
-	}
-	errs := checkPodSpec(d.Root().Get("spec"), field.NewPath("spec"), nil)
-	if old != nil && scope == schema.Whole {
-		errs = append(errs, checkPodUpdate(d, old)...)
-	}
-	return errs
+// workload is what is checked of any of them.
+type workload struct {
+	name      string // what errors call the kind
+	deadlines string // what they call it of deadlines
+	path      *field.Path
+
+	replicas, minReady int32
+	selector           *metav1.LabelSelector
+	template           *corev1.PodTemplateSpec
+	claims             []corev1.Volume // volumes of claims that each pod has
+	mismatch           string          // what is said of a selector that cannot be read; "-": nothing
 }
 
-// checkWorkload checks a kind with a selector and a template of pods, which may
-// be restarted in the given ways. name is what errors call the kind; "" for the
-// one whose selector is a plain map.
-func checkWorkload(name string, restart ...string) checker {
-	return func(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
+// unlessStatus is a check of what a write of the status does not change.
+func unlessStatus(check func(new, old *doc.Doc) field.ErrorList) checker {
+	return func(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
 		if scope == schema.Status {
 			return nil
 		}
-		var errs field.ErrorList
-		spec, path := d.Root().Get("spec"), field.NewPath("spec")
-		for _, count := range []string{"replicas", "minReadySeconds", "revisionHistoryLimit", "parallelism", "completions", "backoffLimit"} {
-			if n := spec.Get(count); n.Int() < 0 {
-				errs = append(errs, field.Invalid(path.Child(count), n.Int(), "must be greater than or equal to 0").WithOrigin("minimum"))
-			}
-		}
-		errs = append(errs, checkSelector(name, spec, path)...)
-		claims := map[string]bool{}
-		for i, claim := range spec.Get("volumeClaimTemplates").Items() {
-			claims[strings.Clone(claim.At("metadata", "name").Text())] = true
-			if old == nil { // they cannot be changed
-				errs = append(errs, checkClaimSpec(claim.Get("spec"), path.Child("volumeClaimTemplates").Index(i).Child("spec"))...)
-			}
-		}
-		errs = append(errs, checkTemplate(spec.Get("template"), path.Child("template"), claims, restart)...)
-		if old != nil && name != "" && !doc.Equal(spec.Get("selector"), old.Root().At("spec", "selector")) {
-			errs = append(errs, field.Invalid(path.Child("selector"), selectorOf(spec.Get("selector")), "field is immutable").WithOrigin("immutable"))
-		}
-		return errs
+		return check(new, old)
 	}
 }
 
-func selectorOf(v doc.Value) *metav1.LabelSelector {
-	s := new(metav1.LabelSelector)
-	if v.Kind() != doc.Object || kjson.UnmarshalCaseSensitivePreserveInts(v.AppendJSON(nil), s) != nil {
-		return nil
+func (w *workload) check() field.ErrorList {
+	errs := notNegative(w.path.Child("replicas"), w.replicas)
+	errs = append(errs, notNegative(w.path.Child("minReadySeconds"), w.minReady)...)
+	errs = append(errs, w.checkSelector()...)
+	if _, err := metav1.LabelSelectorAsSelector(w.selector); err == nil || w.mismatch == "-" {
+		errs = append(errs, w.checkPods()...)
 	}
-	return s
+	return errs
+}
+
+// checkPods checks the template, whose pods run until they are stopped.
+func (w *workload) checkPods() field.ErrorList {
+	at := w.path.Child("template")
+	errs := checkTemplate(w.template, at, w.claims)
+	errs = append(errs, checkAlways(w.template, at)...)
+	if w.template.Spec.ActiveDeadlineSeconds != nil {
+		errs = append(errs, field.Forbidden(at.Child("spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in "+w.deadlines+" is not Supported"))
+	}
+	return errs
+}
+
+func checkAlways(t *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	return among(path.Child("spec", "restartPolicy"), t.Spec.RestartPolicy, corev1.RestartPolicyAlways)
 }
 
 // checkSelector checks that a selector selects the pods of the template.
-func checkSelector(name string, spec doc.Value, path *field.Path) field.ErrorList {
-	at, v := path.Child("selector"), spec.Get("selector")
-	podLabels := labels.Set{}
-	for key, value := range spec.At("template", "metadata", "labels").Members() {
-		podLabels[key] = value.Text()
-	}
-	var selector labels.Selector
-	switch {
-	case name == "":
-		set := labels.Set{}
-		for key, value := range v.Members() {
-			set[key] = value.Text()
-		}
-		if len(set) == 0 {
-			return field.ErrorList{field.Required(at, "")}
-		}
-		selector = set.AsSelector()
-	case v.Kind() != doc.Object: // which selects nothing
-		var set map[string]string
-		if len(podLabels) > 0 {
-			set = podLabels
-		}
-		errs := field.ErrorList{field.Invalid(path.Child("template", "metadata", "labels"), set, "`selector` does not match template `labels`")}
-		if name == "daemonset" {
+func (w *workload) checkSelector() field.ErrorList {
+	at := w.path.Child("selector")
+	errs := checkTerms(w.selector, at)
+	switch s := w.selector; {
+	case s == nil && w.name != "daemonset":
+		errs = append(errs, field.Required(at, ""))
+	case s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0:
+		errs = append(errs, field.Invalid(at, s, "empty selector is invalid for "+w.name))
+		if w.name != "daemonset" {
 			return errs
 		}
-		return append(errs, field.Required(at, ""))
-	default:
-		s := selectorOf(v)
-		if s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-			return field.ErrorList{field.Invalid(at, s, "empty selector is invalid for "+name)}
+	}
+	selector, err := metav1.LabelSelectorAsSelector(w.selector)
+	if err != nil {
+		if w.mismatch != "-" {
+			errs = append(errs, field.Invalid(at, w.selector, w.mismatch))
 		}
-		parsed, err := metav1.LabelSelectorAsSelector(s)
-		if err != nil {
-			return field.ErrorList{field.Invalid(at, s, "invalid label selector")}
-		}
-		selector = parsed
+		return errs
 	}
-	if !selector.Matches(podLabels) {
-		return field.ErrorList{field.Invalid(path.Child("template", "metadata", "labels"), map[string]string(podLabels), "`selector` does not match template `labels`")}
-	}
-	return nil
-}
-
-// checkTemplate checks a template of pods, which have volumes by the names of claims besides.
-func checkTemplate(t doc.Value, path *field.Path, claims map[string]bool, restart []string) field.ErrorList {
-	if t.Kind() != doc.Object {
-		return field.ErrorList{field.Required(path, "")}
-	}
-	errs := checkPodSpec(t.Get("spec"), path.Child("spec"), claims)
-	switch policy := t.At("spec", "restartPolicy").Text(); {
-	case restart == nil || policy == "" || slices.Contains(restart, policy):
-	case len(restart) > 1 && policy == "Always": // the default
-		errs = append(errs, field.Required(path.Child("spec", "restartPolicy"), fmt.Sprintf("valid values: %q, %q", restart[0], restart[1])))
-	default:
-		errs = append(errs, field.NotSupported(path.Child("spec", "restartPolicy"), strings.Clone(policy), restart))
+	if !selector.Matches(labels.Set(w.template.Labels)) {
+		errs = append(errs, field.Invalid(w.path.Child("template", "metadata", "labels"), w.template.Labels, "`selector` does not match template `labels`"))
 	}
 	return errs
 }
 
-func checkCronJob(_ *kind.Version, d, _ *doc.Doc, scope schema.Scope) field.ErrorList {
-	if scope == schema.Status {
+// keptSelector refuses another selector.
+func keptSelector(new, old *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	if sameJSON(new, old) {
 		return nil
 	}
-	var errs field.ErrorList
-	spec, path := d.Root().Get("spec"), field.NewPath("spec")
-	if spec.Get("schedule").Text() == "" {
-		errs = append(errs, field.Required(path.Child("schedule"), ""))
-	}
-	if name := d.Root().At("metadata", "name").Text(); len(name) > validation.DNS1035LabelMaxLength-11 {
-		errs = append(errs, field.Invalid(field.NewPath("metadata").Child("name"), strings.Clone(name), "must be no more than 52 characters"))
-	}
-	return append(errs, checkTemplate(spec.At("jobTemplate", "spec", "template"),
-		path.Child("jobTemplate", "spec", "template"), nil, []string{"OnFailure", "Never"})...)
+	return field.ErrorList{field.Invalid(path, new, "field is immutable").WithOrigin("immutable")}
 }
 
-// checkPodSpec checks containers and volumes. A claim takes the place of a volume of the same name.
-func checkPodSpec(spec doc.Value, path *field.Path, claims map[string]bool) field.ErrorList {
-	var errs field.ErrorList
-	volumes := map[string]bool{}
-	maps.Copy(volumes, claims)
-	for i, v := range spec.Get("volumes").Items() {
-		at, name := path.Child("volumes").Index(i).Child("name"), strings.Clone(v.Get("name").Text())
-		if claims[name] {
-			continue
+func checkDeployment(new, old *doc.Doc) field.ErrorList {
+	spec, path := readAs[appsv1.DeploymentSpec](new.Root().Get("spec")), field.NewPath("spec")
+	w := &workload{name: "deployment", deadlines: "ReplicaSet", path: path, replicas: orNothing(spec.Replicas), minReady: spec.MinReadySeconds,
+		selector: spec.Selector, template: &spec.Template, mismatch: "invalid label selector"}
+	errs := append(w.check(), checkDeploymentStrategy(&spec.Strategy, path.Child("strategy"))...)
+	errs = append(errs, atLeast(path.Child("revisionHistoryLimit"), spec.RevisionHistoryLimit, 0)...)
+	if n := spec.ProgressDeadlineSeconds; n != nil {
+		errs = append(errs, notNegative(path.Child("progressDeadlineSeconds"), *n)...)
+		if *n <= spec.MinReadySeconds {
+			errs = append(errs, field.Invalid(path.Child("progressDeadlineSeconds"), *n, "must be greater than minReadySeconds"))
 		}
-		if found := checkLabel(at, name); len(found) > 0 {
-			errs = append(errs, found...)
-		} else if volumes[name] {
-			errs = append(errs, field.Duplicate(at, name))
-		}
-		volumes[name] = true
 	}
-	names := map[string]bool{}
-	if spec.Get("containers").Len() == 0 {
-		errs = append(errs, field.Required(path.Child("containers"), ""))
-	}
-	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
-		for i, c := range spec.Get(list).Items() {
-			errs = append(errs, checkContainer(c, path.Child(list).Index(i), names, volumes)...)
-		}
+	if old != nil {
+		errs = append(errs, keptSelector(spec.Selector, readAs[appsv1.DeploymentSpec](old.Root().Get("spec")).Selector, path.Child("selector"))...)
 	}
 	return errs
 }
 
-func checkContainer(c doc.Value, path *field.Path, names, volumes map[string]bool) field.ErrorList {
-	var errs field.ErrorList
-	name := strings.Clone(c.Get("name").Text())
-	if found := checkLabel(path.Child("name"), name); len(found) > 0 {
-		errs = append(errs, found...)
-	} else if names[name] {
-		errs = append(errs, field.Duplicate(path.Child("name"), name))
+// orNothing is a value that need not be there.
+func orNothing[T any](v *T) T {
+	if v == nil {
+		v = new(T)
 	}
-	names[name] = true
-	image := strings.Clone(c.Get("image").Text())
+	return *v
+}
+
+// strategy is how errors show the strategy of a kind: by the names of fields in Go.
+type strategy[T any] struct {
+	Type          string
+	RollingUpdate *T
+}
+
+func checkDeploymentStrategy(s *appsv1.DeploymentStrategy, path *field.Path) field.ErrorList {
+	const recreate, rolling = appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType
+	u, at := s.RollingUpdate, path.Child("rollingUpdate")
 	switch {
-	case image == "":
-		errs = append(errs, field.Required(path.Child("image"), ""))
-	case strings.TrimSpace(image) != image:
-		errs = append(errs, field.Invalid(path.Child("image"), image, "must not have leading or trailing whitespace"))
+	case s.Type != recreate && s.Type != rolling:
+		return field.ErrorList{field.NotSupported(path, strategy[appsv1.RollingUpdateDeployment]{string(s.Type), u}, []string{string(recreate), string(rolling)})}
+	case s.Type == recreate && u != nil:
+		return field.ErrorList{field.Forbidden(at, "may not be specified when strategy `type` is 'Recreate'")}
+	case u == nil:
+		return nil
 	}
-	for i, p := range c.Get("ports").Items() {
-		at := path.Child("ports").Index(i).Child("containerPort")
-		if p.Get("containerPort").Int() == 0 {
-			errs = append(errs, field.Required(at, ""))
-			continue
-		}
-		errs = append(errs, checkPort(at, p.Get("containerPort"))...)
+	errs := checkShare(at.Child("maxUnavailable"), u.MaxUnavailable)
+	errs = append(errs, checkShare(at.Child("maxSurge"), u.MaxSurge)...)
+	if amount(u.MaxUnavailable) == 0 && amount(u.MaxSurge) == 0 {
+		errs = append(errs, field.Invalid(at.Child("maxUnavailable"), orNothing(u.MaxUnavailable), "may not be 0 when `maxSurge` is 0"))
 	}
-	for i, e := range c.Get("env").Items() {
-		if e.Get("name").Text() == "" {
-			errs = append(errs, field.Required(path.Child("env").Index(i).Child("name"), ""))
+	return append(errs, checkPart(at.Child("maxUnavailable"), u.MaxUnavailable)...)
+}
+
+func checkReplicaSet(new, old *doc.Doc) field.ErrorList {
+	spec, path := readAs[appsv1.ReplicaSetSpec](new.Root().Get("spec")), field.NewPath("spec")
+	w := &workload{name: "deployment", deadlines: "ReplicaSet", path: path, replicas: orNothing(spec.Replicas), minReady: spec.MinReadySeconds,
+		selector: spec.Selector, template: &spec.Template, mismatch: "invalid label selector"}
+	errs := w.check()
+	if old != nil {
+		errs = append(errs, keptSelector(spec.Selector, readAs[appsv1.ReplicaSetSpec](old.Root().Get("spec")).Selector, path.Child("selector"))...)
+	}
+	return errs
+}
+
+func checkDaemonSet(new, old *doc.Doc) field.ErrorList {
+	spec, path := readAs[appsv1.DaemonSetSpec](new.Root().Get("spec")), field.NewPath("spec")
+	w := &workload{name: "daemonset", deadlines: "DaemonSet", path: path, minReady: spec.MinReadySeconds,
+		selector: spec.Selector, template: &spec.Template, mismatch: "-"}
+	errs := append(w.check(), atLeast(path.Child("revisionHistoryLimit"), spec.RevisionHistoryLimit, 0)...)
+	errs = append(errs, checkDaemonSetStrategy(&spec.UpdateStrategy, path.Child("updateStrategy"))...)
+	if old != nil {
+		errs = append(errs, keptSelector(spec.Selector, readAs[appsv1.DaemonSetSpec](old.Root().Get("spec")).Selector, path.Child("selector"))...)
+	}
+	return errs
+}
+
+func checkDaemonSetStrategy(s *appsv1.DaemonSetUpdateStrategy, path *field.Path) field.ErrorList {
+	const rolling, onDelete = appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType
+	u, at := s.RollingUpdate, path.Child("rollingUpdate")
+	switch {
+	case s.Type != rolling && s.Type != onDelete:
+		return field.ErrorList{field.NotSupported(path, strategy[appsv1.RollingUpdateDaemonSet]{string(s.Type), u}, []string{string(rolling), string(onDelete)})}
+	case s.Type == onDelete:
+		return nil
+	case u == nil:
+		return field.ErrorList{field.Required(at, "")}
+	}
+	errs := checkShare(at.Child("maxUnavailable"), u.MaxUnavailable)
+	errs = append(errs, checkShare(at.Child("maxSurge"), u.MaxSurge)...)
+	errs = append(errs, checkPart(at.Child("maxUnavailable"), u.MaxUnavailable)...)
+	errs = append(errs, checkPart(at.Child("maxSurge"), u.MaxSurge)...)
+	switch less, more := amount(u.MaxUnavailable) != 0, amount(u.MaxSurge) != 0; {
+	case less && more:
+		errs = append(errs, field.Invalid(at.Child("maxSurge"), *u.MaxSurge, "may not be set when maxUnavailable is non-zero"))
+	case !less && !more:
+		errs = append(errs, field.Required(at.Child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
+	}
+	return errs
+}
+
+func checkStatefulSet(new, old *doc.Doc) field.ErrorList {
+	spec, path := readAs[appsv1.StatefulSetSpec](new.Root().Get("spec")), field.NewPath("spec")
+	template := spec.Template.DeepCopy()
+	template.Spec.Hostname, template.Spec.Subdomain = "", "" // its pods have others
+	w := &workload{name: "statefulset", deadlines: "StatefulSet", path: path, replicas: orNothing(spec.Replicas), minReady: spec.MinReadySeconds,
+		selector: spec.Selector, template: template}
+	for i := range spec.VolumeClaimTemplates {
+		name := spec.VolumeClaimTemplates[i].Name
+		w.claims = append(w.claims, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+	}
+	errs := w.check()
+	if old == nil { // they cannot be changed
+		for i := range spec.VolumeClaimTemplates {
+			errs = append(errs, checkClaimSpec(&spec.VolumeClaimTemplates[i].Spec, path.Child("volumeClaimTemplates").Index(i).Child("spec"))...)
 		}
 	}
-	for i, m := range c.Get("volumeMounts").Items() {
-		at, volume := path.Child("volumeMounts").Index(i), strings.Clone(m.Get("name").Text())
-		switch {
-		case volume == "":
-			errs = append(errs, field.Required(at.Child("name"), ""))
-		case !volumes[volume]:
-			errs = append(errs, field.NotFound(at.Child("name"), volume))
-		}
-		if m.Get("mountPath").Text() == "" {
-			errs = append(errs, field.Required(at.Child("mountPath"), ""))
+	errs = append(errs, checkStatefulSetPolicies(spec, path)...)
+	errs = append(errs, checkName(path.Child("serviceName"), spec.ServiceName, dnsLabel)...)
+	if spec.Ordinals != nil {
+		errs = append(errs, notNegative(path.Child("ordinals.start"), spec.Ordinals.Start)...)
+	}
+	if old == nil {
+		return errs
+	}
+	was := readAs[appsv1.StatefulSetSpec](old.Root().Get("spec"))
+	if spec.VolumeClaimTemplates == nil {
+		spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{}
+	}
+	if was.VolumeClaimTemplates == nil {
+		was.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{}
+	}
+	errs = append(errs, keptSelector(spec.Selector, was.Selector, path.Child("selector"))...)
+	for _, kept := range []struct {
+		name     string
+		now, was any
+	}{
+		{"volumeClaimTemplates", spec.VolumeClaimTemplates, was.VolumeClaimTemplates}, {"serviceName", spec.ServiceName, was.ServiceName},
+		{"podManagementPolicy", spec.PodManagementPolicy, was.PodManagementPolicy},
+	} {
+		if !sameJSON(kept.now, kept.was) {
+			errs = append(errs, field.Invalid(path.Child(kept.name), kept.now, "field is immutable").WithOrigin("immutable"))
 		}
 	}
 	return errs
 }
 
-// checkLabel checks a name that must be a DNS-1123 label.
-func checkLabel(path *field.Path, name string) field.ErrorList {
-	if name == "" {
-		return field.ErrorList{field.Required(path, "")}
-	}
+// rollingStatefulSet is how errors show it.
+type rollingStatefulSet struct {
+	Partition      int32
+	MaxUnavailable *intstr.IntOrString
+}
+
+func checkStatefulSetPolicies(spec *appsv1.StatefulSetSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, msg := range validation.IsDNS1123Label(name) {
-		errs = append(errs, field.Invalid(path, name, msg))
+	if p := spec.PodManagementPolicy; p != appsv1.OrderedReadyPodManagement && p != appsv1.ParallelPodManagement {
+		errs = append(errs, field.Invalid(path.Child("podManagementPolicy"), p, "must be 'OrderedReady' or 'Parallel'"))
+	}
+	if p := spec.PersistentVolumeClaimRetentionPolicy; p != nil {
+		const keep, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		errs = append(errs, among(path.Child("persistentVolumeClaimRetentionPolicy", "whenDeleted"), p.WhenDeleted, keep, remove)...)
+		errs = append(errs, among(path.Child("persistentVolumeClaimRetentionPolicy", "whenScaled"), p.WhenScaled, keep, remove)...)
+	}
+	at := path.Child("updateStrategy")
+	var shown *rollingStatefulSet
+	u := spec.UpdateStrategy.RollingUpdate
+	if u != nil {
+		shown = &rollingStatefulSet{orNothing(u.Partition), u.MaxUnavailable}
+	}
+	switch spec.UpdateStrategy.Type {
+	case appsv1.OnDeleteStatefulSetStrategyType:
+		if u != nil {
+			errs = append(errs, field.Invalid(at.Child("rollingUpdate"), shown, "only allowed for updateStrategy 'RollingUpdate'"))
+		}
+	case appsv1.RollingUpdateStatefulSetStrategyType:
+		if u != nil {
+			errs = append(errs, checkRollingStatefulSet(u, at.Child("rollingUpdate"))...)
+		}
+	default:
+		errs = append(errs, field.Invalid(at, strategy[rollingStatefulSet]{string(spec.UpdateStrategy.Type), shown}, "must be 'RollingUpdate' or 'OnDelete'"))
 	}
 	return errs
 }
 
-func checkPort(path *field.Path, v doc.Value) field.ErrorList {
-	var errs field.ErrorList
-	for _, msg := range validation.IsValidPortNum(int(v.Int())) {
-		errs = append(errs, field.Invalid(path, v.Int(), msg))
+func checkRollingStatefulSet(u *appsv1.RollingUpdateStatefulSetStrategy, path *field.Path) field.ErrorList {
+	errs := atLeast(path.Child("partition"), u.Partition, 0)
+	if n, at := u.MaxUnavailable, path.Child("maxUnavailable"); n != nil {
+		errs = append(errs, checkShare(at, n)...)
+		if amount(n) == 0 {
+			errs = append(errs, field.Invalid(at, *n, "cannot be 0"))
+		}
+		errs = append(errs, checkPart(at, n)...)
 	}
 	return errs
 }
 
-// ports is how tables show a list of ports.
-func portText(p doc.Value) string {
-	text := number(p.Get("port"))
-	if n := p.Get("nodePort").Int(); n > 0 {
-		text = fmt.Sprintf("%s:%d", text, n)
+func checkReplicationController(new, _ *doc.Doc) field.ErrorList {
+	spec, path := readAs[corev1.ReplicationControllerSpec](new.Root().Get("spec")), field.NewPath("spec")
+	errs := notNegative(path.Child("replicas"), orNothing(spec.Replicas))
+	errs = append(errs, notNegative(path.Child("minReadySeconds"), spec.MinReadySeconds)...)
+	if len(spec.Selector) == 0 {
+		errs = append(errs, field.Required(path.Child("selector"), ""))
 	}
-	return text + "/" + p.Get("protocol").Text()
+	at := path.Child("template")
+	if spec.Template == nil {
+		return append(errs, field.Required(at, ""))
+	}
+	if len(spec.Selector) > 0 && !labels.SelectorFromSet(spec.Selector).Matches(labels.Set(spec.Template.Labels)) {
+		errs = append(errs, field.Invalid(at.Child("metadata", "labels"), spec.Template.Labels, "`selector` does not match template `labels`"))
+	}
+	errs = append(errs, checkTemplate(spec.Template, at, nil)...)
+	return append(errs, checkAlways(spec.Template, at)...)
+}
+
+// statefulSetWarnings are those of the pods, and one of how many revisions are kept.
+func statefulSetWarnings(new, old *doc.Doc) []string {
+	texts := podWarnings("spec", "template")(new, old)
+	if n := new.Root().At("spec", "revisionHistoryLimit").Int(); n < 0 {
+		texts = append(texts, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
+	}
+	return texts
 }

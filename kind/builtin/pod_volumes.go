@@ -1,0 +1,252 @@
+package builtin
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// This file checks volumes of pods. Those of the cloud providers of old are taken as they are.
+
+// checkVolumes checks the volumes and notes those that nothing is wrong with.
+func (c *podCheck) checkVolumes(claims []corev1.Volume) field.ErrorList {
+	all := claims
+	taken := map[string]bool{}
+	for _, v := range claims {
+		taken[v.Name] = true
+	}
+	for _, v := range c.Volumes {
+		if !taken[v.Name] {
+			all = append(all, v)
+		}
+	}
+	var errs field.ErrorList
+	for i := range all {
+		v, path := &all[i], c.path.Child("volumes").Index(i)
+		found := checkVolume(v, path)
+		found = append(found, checkLabel(path.Child("name"), v.Name)...)
+		if c.volumes[v.Name] {
+			found = append(found, field.Duplicate(path.Child("name"), v.Name))
+		}
+		if len(found) == 0 {
+			c.volumes[v.Name] = true
+		}
+		errs = append(errs, found...)
+	}
+	return errs
+}
+
+// checkVolume checks where a volume comes from: one place.
+func checkVolume(v *corev1.Volume, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	sources := 0
+	source := func(name string, set bool, check func(*field.Path) field.ErrorList) {
+		switch {
+		case !set:
+		case sources > 0:
+			errs = append(errs, field.Forbidden(path.Child(name), "may not specify more than 1 volume type"))
+		default:
+			sources++
+			if check != nil {
+				errs = append(errs, check(path.Child(name))...)
+			}
+		}
+	}
+	if v.EmptyDir != nil {
+		sources++
+		if limit := v.EmptyDir.SizeLimit; limit != nil && limit.Sign() < 0 {
+			errs = append(errs, field.Forbidden(path.Child("emptyDir", "sizeLimit"), "SizeLimit field must be a valid resource quantity"))
+		}
+	}
+	source("hostPath", v.HostPath != nil, func(at *field.Path) field.ErrorList {
+		if v.HostPath.Path == "" {
+			return field.ErrorList{field.Required(at.Child("path"), "")}
+		}
+		return checkNoBacksteps(at.Child("path"), v.HostPath.Path)
+	})
+	source("gitRepo", v.GitRepo != nil, nil)
+	source("gcePersistentDisk", v.GCEPersistentDisk != nil, nil)
+	source("awsElasticBlockStore", v.AWSElasticBlockStore != nil, nil)
+	source("secret", v.Secret != nil, func(at *field.Path) field.ErrorList {
+		found := needText(at.Child("secretName"), v.Secret.SecretName)
+		return append(found, checkFiles(at, v.Secret.DefaultMode, v.Secret.Items)...)
+	})
+	source("nfs", v.NFS != nil, func(at *field.Path) field.ErrorList { return checkNFS(v.NFS, at) })
+	source("iscsi", v.ISCSI != nil, nil)
+	source("glusterfs", v.Glusterfs != nil, nil)
+	source("flocker", v.Flocker != nil, nil)
+	source("persistentVolumeClaim", v.PersistentVolumeClaim != nil, func(at *field.Path) field.ErrorList {
+		return needText(at.Child("claimName"), v.PersistentVolumeClaim.ClaimName)
+	})
+	source("rbd", v.RBD != nil, nil)
+	source("cinder", v.Cinder != nil, nil)
+	source("cephFS", v.CephFS != nil, nil)
+	source("quobyte", v.Quobyte != nil, nil)
+	if name := "downwardAPI"; v.DownwardAPI != nil {
+		if sources > 0 {
+			name = "downwarAPI" // as it is spelled there
+		}
+		source(name, true, func(at *field.Path) field.ErrorList {
+			found := checkMode(at.Child("defaultMode"), v.DownwardAPI.DefaultMode)
+			for i := range v.DownwardAPI.Items {
+				found = append(found, checkDownward(&v.DownwardAPI.Items[i], at)...)
+			}
+			return found
+		})
+	}
+	source("fc", v.FC != nil, nil)
+	source("flexVolume", v.FlexVolume != nil, nil)
+	source("configMap", v.ConfigMap != nil, func(at *field.Path) field.ErrorList {
+		found := needText(at.Child("name"), v.ConfigMap.Name)
+		return append(found, checkFiles(at, v.ConfigMap.DefaultMode, v.ConfigMap.Items)...)
+	})
+	source("azureFile", v.AzureFile != nil, nil)
+	source("vsphereVolume", v.VsphereVolume != nil, nil)
+	source("photonPersistentDisk", v.PhotonPersistentDisk != nil, nil)
+	source("portworxVolume", v.PortworxVolume != nil, nil)
+	source("azureDisk", v.AzureDisk != nil, nil)
+	source("storageos", v.StorageOS != nil, nil)
+	source("projected", v.Projected != nil, func(at *field.Path) field.ErrorList { return checkProjected(v.Projected, at) })
+	source("scaleIO", v.ScaleIO != nil, nil)
+	source("csi", v.CSI != nil, func(at *field.Path) field.ErrorList { return checkDriverName(v.CSI.Driver, at.Child("driver")) })
+	source("ephemeral", v.Ephemeral != nil, func(at *field.Path) field.ErrorList {
+		t := v.Ephemeral.VolumeClaimTemplate
+		if t == nil {
+			return field.ErrorList{field.Required(at.Child("volumeClaimTemplate"), "")}
+		}
+		return checkClaimSpec(&t.Spec, at.Child("volumeClaimTemplate", "spec"))
+	})
+	source("image", v.Image != nil, nil)
+	if sources == 0 {
+		errs = append(errs, field.Required(path, "must specify a volume type"))
+	}
+	return errs
+}
+
+// maxMode is the highest mode of a file: all may do everything.
+const maxMode = 0o777
+
+func checkMode(path *field.Path, mode *int32) field.ErrorList {
+	if mode == nil || *mode >= 0 && *mode <= maxMode {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, *mode, "must be a number between 0 and 0777 (octal), both inclusive")}
+}
+
+// checkFiles checks which keys of an object become which files.
+func checkFiles(path *field.Path, mode *int32, items []corev1.KeyToPath) field.ErrorList {
+	errs := checkMode(path.Child("defaultMode"), mode)
+	for i, item := range items {
+		at := path.Child("items").Index(i)
+		errs = append(errs, needText(at.Child("key"), item.Key)...)
+		errs = append(errs, checkFile(at.Child("path"), item.Path)...)
+		errs = append(errs, checkMode(at.Child("mode"), item.Mode)...)
+	}
+	return errs
+}
+
+// checkFile checks the path of a file in a volume. Names that begin with two dots are the volume's own.
+func checkFile(path *field.Path, file string) field.ErrorList {
+	errs := needText(path, file)
+	errs = append(errs, checkDescending(path, file)...)
+	if strings.HasPrefix(file, "..") && !strings.HasPrefix(file, "../") {
+		errs = append(errs, field.Invalid(path, file, "must not start with '..'"))
+	}
+	return errs
+}
+
+func checkNFS(v *corev1.NFSVolumeSource, path *field.Path) field.ErrorList {
+	errs := needText(path.Child("server"), v.Server)
+	errs = append(errs, needText(path.Child("path"), v.Path)...)
+	if !strings.HasPrefix(v.Path, "/") {
+		errs = append(errs, field.Invalid(path.Child("path"), v.Path, "must be an absolute path"))
+	}
+	return errs
+}
+
+// checkDriverName checks the name of a storage driver.
+func checkDriverName(name string, path *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	if len(name) > 63 {
+		return field.ErrorList{field.TooLong(path, "" /*unused*/, 63)}
+	}
+	return invalid(path, name, subdomain(strings.ToLower(name), false))
+}
+
+// checkDownward checks a file that says something of its pod.
+func checkDownward(f *corev1.DownwardAPIVolumeFile, path *field.Path) field.ErrorList {
+	errs := checkFile(path.Child("path"), f.Path)
+	switch {
+	case f.FieldRef != nil:
+		errs = append(errs, checkFieldSelector(f.FieldRef, path.Child("fieldRef"), volumeFields)...)
+		if f.ResourceFieldRef != nil {
+			errs = append(errs, field.Invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
+		}
+	case f.ResourceFieldRef != nil:
+		errs = append(errs, checkResourceRef(f.ResourceFieldRef, path.Child("resourceFieldRef"), true)...)
+	default:
+		errs = append(errs, field.Required(path, "one of fieldRef and resourceFieldRef is required"))
+	}
+	return append(errs, checkMode(path.Child("mode"), f.Mode)...)
+}
+
+// Tokens that volumes have live so many seconds.
+const (
+	minTokenSeconds = 600
+	maxTokenSeconds = 1 << 32
+)
+
+func checkProjected(v *corev1.ProjectedVolumeSource, path *field.Path) field.ErrorList {
+	errs := checkMode(path.Child("defaultMode"), v.DefaultMode)
+	for i := range v.Sources {
+		s, at := &v.Sources[i], path.Child("sources").Index(i)
+		sources := 0
+		if s.Secret != nil {
+			sources++
+			errs = append(errs, needText(at.Child("secret", "name"), s.Secret.Name)...)
+			errs = append(errs, checkFiles(at.Child("secret"), nil, s.Secret.Items)...)
+		}
+		if s.ConfigMap != nil {
+			sources++
+			errs = append(errs, needText(at.Child("configMap", "name"), s.ConfigMap.Name)...)
+			errs = append(errs, checkFiles(at.Child("configMap"), nil, s.ConfigMap.Items)...)
+		}
+		if s.DownwardAPI != nil {
+			sources++
+			for j := range s.DownwardAPI.Items {
+				errs = append(errs, checkDownward(&s.DownwardAPI.Items[j], at.Child("downwardAPI"))...)
+			}
+		}
+		if t := s.ServiceAccountToken; t != nil {
+			sources++
+			errs = append(errs, checkToken(t, at.Child("serviceAccountToken"), path)...)
+		}
+		if s.ClusterTrustBundle != nil {
+			sources++
+		}
+		if s.PodCertificate != nil {
+			sources++
+		}
+		if sources > 1 {
+			errs = append(errs, field.Forbidden(at, "may not specify more than 1 volume type per source"))
+		}
+	}
+	return errs
+}
+
+func checkToken(t *corev1.ServiceAccountTokenProjection, path, volume *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if n := t.ExpirationSeconds; n != nil && *n < minTokenSeconds {
+		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *n, "may not specify a duration less than 10 minutes"))
+	} else if n != nil && *n > maxTokenSeconds {
+		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *n, "may not specify a duration larger than 2^32 seconds"))
+	}
+	// That there is none is said of the volume.
+	if t.Path == "" {
+		return append(errs, field.Required(volume.Child("path"), ""))
+	}
+	return append(errs, checkFile(path.Child("path"), t.Path)...)
+}
