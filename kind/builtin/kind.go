@@ -302,14 +302,16 @@ func (b *builtin) validate(ctx context.Context, v *kind.Version, d *doc.Doc) sch
 	}
 	o := meta.Object{Doc: d}
 	errs := meta.ValidateObjectMetaWithName(o, b.made.Namespaced, name)
-	if b.group != "admissionregistration.k8s.io" && !anyFinalizer[b.plural] {
+	if b.group != "admissionregistration.k8s.io" && !anyFinalizer[b.group+"/"+b.plural] {
 		errs = append(errs, checkFinalizers(d)...)
 	}
 	return b.checked(ctx, v, d, nil, schema.Whole, errs)
 }
 
-// anyFinalizer are kinds whose finalizers may have any name, besides those of admission.
-var anyFinalizer = map[string]bool{"events": true, "poddisruptionbudgets": true, "leases": true, "runtimeclasses": true}
+// anyFinalizer are kinds, by group and plural, whose finalizers may have any name, besides those of admission.
+var anyFinalizer = map[string]bool{
+	"/events": true, "policy/poddisruptionbudgets": true, "coordination.k8s.io/leases": true, "node.k8s.io/runtimeclasses": true,
+}
 
 // checkFinalizers refuses names of finalizers that could be anybody's.
 func checkFinalizers(d *doc.Doc) field.ErrorList {
