@@ -105,7 +105,7 @@ var modules = map[string]string{
 	"github.com/google/gnostic-models":     "api/openapi: the protobuf form that kubectl asks for",
 	"github.com/munnerz/goautoneg":         "api: the Accept header as upstream reads it",
 	"github.com/prometheus/client_golang":  "/metrics: api and what counts for it",
-	"github.com/robfig/cron/v3":           "kind/builtin: schedules of cron jobs, read and refused as upstream does",
+	"github.com/robfig/cron/v3":            "kind/builtin: schedules of cron jobs, read and refused as upstream does",
 	"github.com/spf13/cobra":               "internal/cli: commands, flags, completion",
 	"github.com/spf13/pflag":               "internal/cli: flags in groups",
 	"github.com/tidwall/btree":             "cache, kind, store/mem: sorted snapshots that share what did not change",
