@@ -296,6 +296,7 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool, outda
 	if !c.versioned {
 		q.warn(meta.DedupOwners(n, afterMutation)...)
 	}
+	sent := q.sentKind(next) // which may change below, if only a part is written
 	q.v.PrepareUpdate(next, old, c.scope)
 	differs := contentDiffers(next, old)
 	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && (differs || q.countsAsContent(next, old)) {
@@ -326,7 +327,7 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool, outda
 	if sound && !differs && c.scope == schema.Whole && q.v.Revalidate(next, old) {
 		q.sound = true
 		q.warn(meta.Warnings(n, o)...)
-	} else if err := q.validate(next, old, c.scope); err != nil {
+	} else if err := q.validate(next, old, c.scope, sent); err != nil {
 		return err
 	}
 	return q.h.admission.Validate(q.ctx, r)
@@ -344,11 +345,11 @@ func (q *request) afterMutation(c *change, next, old *doc.Doc) {
 	meta.KeepDeletion(n, o)
 }
 
-// validate checks an object; old is nil on create.
-func (q *request) validate(next, old *doc.Doc, scope schema.Scope) error {
+// validate checks an object; old is nil on create, sent the kind that it said it is of.
+func (q *request) validate(next, old *doc.Doc, scope schema.Scope, sent kschema.GroupKind) error {
 	result := q.v.Validate(q.ctx, next, old, scope)
 	if len(result.Errors) > 0 {
-		return status.Invalid(q.sentKind(next), strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
+		return status.Invalid(sent, strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
 	}
 	q.sound = result.Sound
 	q.warn(meta.Warnings(meta.Object{Doc: next}, meta.Object{Doc: old})...)
