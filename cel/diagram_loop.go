@@ -81,7 +81,7 @@ func (a *Activation) scan(q *question, d *doc.Doc, n doc.Node, cost uint64) (tri
 		switch n := nodes[i]; {
 		case c.q == nil:
 			value.Node, item.Node = nodes[i+stride-1], n
-			units, answer = s.body.run(nil, a, math.MaxUint64, math.MaxUint64)
+			units, answer = s.body.run(fr.ctx, a, math.MaxUint64, math.MaxUint64)
 		case c.numbers:
 			if n.Kind() != doc.Int {
 				return bad, 0
