@@ -326,7 +326,7 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool, outda
 	}
 	if sound && !differs && c.scope == schema.Whole && q.v.Revalidate(next, old) {
 		q.sound = true
-		q.warn(meta.Warnings(n, o)...)
+		q.warnOfFinalizers(n, o)
 	} else if err := q.validate(next, old, c.scope, sent); err != nil {
 		return err
 	}
@@ -352,9 +352,16 @@ func (q *request) validate(next, old *doc.Doc, scope schema.Scope, sent kschema.
 		return status.Invalid(sent, strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
 	}
 	q.sound = result.Sound
-	q.warn(meta.Warnings(meta.Object{Doc: next}, meta.Object{Doc: old})...)
+	q.warnOfFinalizers(meta.Object{Doc: next}, meta.Object{Doc: old})
 	q.warn(result.Warnings...)
 	return nil
+}
+
+// warnOfFinalizers warns of names that may clash, in custom resources: built-in kinds accept them or refuse them.
+func (q *request) warnOfFinalizers(next, old meta.Object) {
+	if q.kind.Builtin == nil {
+		q.warn(meta.Warnings(next, old)...)
+	}
 }
 
 // sentKind is the kind that an object says it is of.

@@ -30,8 +30,11 @@ func (s *Server) newHTTP() *http.Server {
 		},
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 1000, // a client's watches share a connection
-			SendPingTimeout:      30 * time.Second,
-			PingTimeout:          15 * time.Second,
+			// An upload that is not read yet leaves room for others, as upstream has it.
+			MaxReceiveBufferPerStream:     256 << 10,
+			MaxReceiveBufferPerConnection: 64 << 20,
+			SendPingTimeout:               30 * time.Second,
+			PingTimeout:                   15 * time.Second,
 		},
 		ConnContext:       withCorker,
 		ReadHeaderTimeout: 32 * time.Second,

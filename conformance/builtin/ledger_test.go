@@ -31,7 +31,6 @@ var exceptions = []exception{
 		place: `body\.(message|details\.causes\[\d\]\.message)`, theirs: `.*\\n@@ .*`},
 	{why: "managed fields of finalizers in a namespace's spec, which an update cannot change", kind: "namespaces", step: "wrong update .*finalizers.*", place: `body.*managedFields.*`, theirs: ""},
 	{why: "generation of a priority class", kind: `scheduling\.k8s\.io/priorityclasses`, step: "wrong update .*description.*", place: `body\.metadata\.generation`},
-	{why: "a warning of a finalizer's name, of every kind that may have it", step: "bad finalizer", place: `header\.Warning`, theirs: "null"},
 	{why: "managed fields of what is dropped from a lease", kind: `coordination\.k8s\.io/leases`, step: "wrong .*", place: `body.*managedFields.*f:(strategy|preferredHolder)`, ours: ""},
 	{why: "validation of kinds that are data", kind: dataOnly, step: "empty"},
 	{why: "flow control decides nothing, which a warning says", kind: `flowcontrol\.apiserver\.k8s\.io/.*`, place: `header\.Warning`},
