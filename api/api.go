@@ -62,6 +62,7 @@ type Config struct {
 	Checks    []Check             // of the server's health, besides ping
 	Snapshot  Snapshot            // nil: /snapshot is not there
 	Claimer   Claimer             // gives services their addresses; nil: they keep what they are created with
+	Settle    Settle              // nil: nothing is decided by what is stored
 
 	Audit   *audit.Auditor       // nil: nothing is recorded
 	Metrics *prometheus.Registry // nil: one of its own
@@ -76,6 +77,10 @@ type Config struct {
 	// and 200 writes; negative: no limit.
 	MaxReads, MaxWrites int
 }
+
+// Settle waits, for a bounded time, until what decides about requests knows what was written to objects at a revision.
+// Writers are answered after that.
+type Settle func(ctx context.Context, objects *cache.Resource, rev int64)
 
 // Admission makes the steps that writes go through.
 type Admission func(h admission.Host) *admission.Chain

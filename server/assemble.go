@@ -64,6 +64,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Cache:  s.cache,
 		Authn:  s.authn,
 		Authz:  requests,
+		Settle: s.authz.settle,
 		Checks: append([]api.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks()...),
 		Logger: s.logger,
 

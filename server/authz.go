@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -130,6 +131,23 @@ func (s *Server) syncRoles(ctx context.Context) error {
 		}
 	}
 	return s.authz.follower.Sync(ctx)
+}
+
+// settled is how long an answer to a write waits for the authorizers.
+const settled = time.Second
+
+// settle waits until the authorizers know what was written to objects at a
+// revision: a role that a client made lets requests pass as soon as it is told.
+func (z *authorization) settle(ctx context.Context, objects *cache.Resource, rev int64) {
+	if !z.follower.Follows(objects) && (z.nodes == nil || !z.nodes.Follows(objects)) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settled)
+	defer cancel()
+	if z.nodes != nil {
+		z.nodes.Wait(ctx, objects, rev)
+	}
+	z.follower.Wait(ctx, objects, rev)
 }
 
 // workers keep the authorizers up to date until their context ends.

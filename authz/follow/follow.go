@@ -8,6 +8,9 @@
 //
 //   - After [Follower.Sync] the keeper has seen everything that was in the store
 //     when it began.
+//   - After [Follower.Wait] it has seen what was written at a revision, so that
+//     whoever waits for it before he answers a writer makes decisions follow at
+//     once from what has been acknowledged.
 //   - An object that cannot be read is shown as one that is gone: it grants
 //     nothing.
 package follow
@@ -17,6 +20,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +59,10 @@ type Follower struct {
 	Logger  *slog.Logger
 
 	positions []int64 // up to where each source has been followed
+
+	mu    sync.Mutex
+	shown map[*cache.Resource]int64 // the same, of sources that are being followed
+	moved chan struct{}             // closed when one of them moves; nil: nobody waits
 }
 
 const retry = 50 * time.Millisecond
@@ -119,6 +128,8 @@ func (f *Follower) follow(ctx context.Context, i int) error {
 		return err
 	}
 	defer watch.Close()
+	defer f.at(s.Objects, math.MaxInt64) // nobody waits for what is not followed
+	f.at(s.Objects, f.positions[i])
 	for {
 		events, rev, err := watch.Next(ctx)
 		if err != nil {
@@ -130,7 +141,57 @@ func (f *Follower) follow(ctx context.Context, i int) error {
 		}
 		f.told(s.Kind, f.Keeper.Change(s.Kind, objects))
 		f.positions[i] = rev
+		f.at(s.Objects, rev)
 	}
+}
+
+// Follows reports whether objects are among the sources.
+func (f *Follower) Follows(objects *cache.Resource) bool {
+	return slices.ContainsFunc(f.Sources, func(s Source) bool { return s.Objects == objects })
+}
+
+// at notes up to where objects have been shown.
+func (f *Follower) at(objects *cache.Resource, rev int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.shown == nil {
+		f.shown = map[*cache.Resource]int64{}
+	}
+	f.shown[objects] = rev
+	if f.moved != nil {
+		close(f.moved)
+		f.moved = nil
+	}
+}
+
+// Wait waits until the keeper has been shown what was written to objects at the
+// revision rev, if these are followed now, or until ctx ends.
+func (f *Follower) Wait(ctx context.Context, objects *cache.Resource, rev int64) error {
+	for {
+		moved := f.behind(objects, rev)
+		if moved == nil {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// behind is closed when a source that has not been shown up to rev moves; nil if
+// there is nothing to wait for.
+func (f *Follower) behind(objects *cache.Resource, rev int64) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at, followed := f.shown[objects]; !followed || at >= rev {
+		return nil
+	}
+	if f.moved == nil {
+		f.moved = make(chan struct{})
+	}
+	return f.moved
 }
 
 func (f *Follower) told(kind string, err error) {
