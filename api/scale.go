@@ -158,6 +158,9 @@ func (q *request) updateScale() error {
 	if err != nil {
 		return err
 	}
+	if err := q.warnOfOwners(s, ""); err != nil {
+		return err
+	}
 	if q.audit != nil {
 		q.audit.RequestObject(audit.Object{Name: s.Name, Namespace: s.Namespace, UID: string(s.UID), ResourceVersion: s.ResourceVersion},
 			func() []byte { return body.json })
@@ -229,8 +232,12 @@ func (q *request) patchScale() error {
 
 // patchedScale reads a Scale that a patch made, of which wrong is known to be wrong.
 func (q *request) patchedScale(after []byte, o *meta.WriteOptions, wrong []string) (*autoscalingv1.Scale, error) {
-	if _, err := serializer.DefaultMetaFactory.Interpret(after); err != nil {
+	gvk, err := serializer.DefaultMetaFactory.Interpret(after)
+	if err != nil {
 		return nil, wrongPatch(after, err.Error())
+	}
+	if q.kind.Builtin == nil && *gvk != autoscalingv1.SchemeGroupVersion.WithKind("Scale") {
+		return nil, wrongPatch(after, fmt.Sprintf("no kind %q is registered for version %q in scheme %q", gvk.Kind, gvk.GroupVersion(), "pkg/runtime/scheme.go:111"))
 	}
 	strict, err := kjson.UnmarshalStrict(after, new(autoscalingv1.Scale))
 	if err != nil {
@@ -249,7 +256,28 @@ func (q *request) patchedScale(after []byte, o *meta.WriteOptions, wrong []strin
 	}
 	lenient := *o
 	lenient.FieldValidation = metav1.FieldValidationIgnore
-	return q.readScale(after, &lenient)
+	s, err := q.readScale(after, &lenient)
+	if err != nil {
+		return nil, err
+	}
+	return s, q.warnOfOwners(s, afterMutation)
+}
+
+// warnOfOwners warns of owners that a Scale names twice, which changes nothing: only its replicas are written.
+func (q *request) warnOfOwners(s *autoscalingv1.Scale, when string) error {
+	if len(s.OwnerReferences) < 2 {
+		return nil
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	d := new(doc.Doc)
+	if err := doc.Parse(d, text); err != nil {
+		return err
+	}
+	q.warn(meta.DedupOwners(meta.Object{Doc: d}, when)...)
+	return nil
 }
 
 // applyScale merges the body into the object's Scale: who owns the replicas there owns those of the object.
@@ -281,7 +309,11 @@ func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
 		if err != nil {
 			return nil, err
 		}
-		return q.readScale(after, o)
+		s, err := q.readScale(after, o)
+		if err != nil {
+			return nil, err
+		}
+		return s, q.warnOfOwners(s, afterMutation)
 	})
 }
 
