@@ -152,6 +152,10 @@ func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (c
 					units += q.compared(n)
 					answer = truth(q.same(seen.Doc, n))
 				}
+			case askSame:
+				var more uint64
+				answer, more = q.unchanged(a, seen.Doc, n)
+				units += more
 			case askTrue, askNumber:
 				var more uint64
 				answer, more = q.plain(seen.Doc, n)
@@ -241,22 +245,25 @@ func (q *question) plain(d *doc.Doc, n doc.Node) (answer tri, units uint64) {
 	return bad, 0
 }
 
+// unchanged is whether the member is the same text as one of oldSelf.
+func (q *question) unchanged(a *Activation, d *doc.Doc, n doc.Node) (tri, uint64) {
+	old, m := a.OldSelf.Doc, a.OldSelf.Node
+	switch {
+	case !a.HasOldSelf:
+		return bad, 0
+	case q.and == itself:
+	case m.ShapeIndex() == 0:
+		return bad, 0
+	default:
+		m = old.Slot(m, int(q.and))
+	}
+	return sameText(d, n, old, m)
+}
+
 // rest asks the questions that are asked less often, of the member n; cost is what was
 // spent before.
 func (q *question) rest(a *Activation, d *doc.Doc, n doc.Node, cost uint64) (tri, uint64) {
 	switch q.asked {
-	case askSame:
-		other := &a.OldSelf
-		m := other.Node
-		if q.and != itself {
-			if m.ShapeIndex() == 0 {
-				return bad, 0
-			}
-			m = other.Doc.Slot(m, int(q.and))
-		}
-		if a.HasOldSelf {
-			return sameText(d, n, other.Doc, m)
-		}
 	case askAlike:
 		if m, other, ok := q.leaf.other(a); ok {
 			return q.leaf.alike(d, n, other, m)

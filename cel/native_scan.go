@@ -44,6 +44,37 @@ func hasByte(s string, lo, hi byte) bool {
 	return false
 }
 
+// shortText is up to how many bytes a text is searched word by word. Calls that use
+// larger registers begin to pay beyond that.
+const shortText = 48
+
+// containsByte is strings.Contains for a part of one byte of ASCII.
+func containsByte(s, part string) bool {
+	if len(s) > shortText {
+		return strings.Contains(s, part)
+	}
+	return hasByte(s, part[0], part[0])
+}
+
+// containsPair is strings.Contains for a part of two bytes.
+func containsPair(s, part string) bool {
+	if len(s) > shortText {
+		return strings.Contains(s, part)
+	}
+	a, b := part[0], part[1]
+	for ; len(s) > 8; s = s[8:] {
+		if x := (word(s) ^ ones*uint64(a)) | (word(s[1:]) ^ ones*uint64(b)); (x-ones)&^x&highs != 0 {
+			return true
+		}
+	}
+	for i := 1; i < len(s); i++ {
+		if s[i-1] == a && s[i] == b {
+			return true
+		}
+	}
+	return false
+}
+
 // usualDuration is duration() of whole numbers with units of hours to milliseconds.
 func usualDuration(s string, _ uint64) (sum int64, units uint64, ok bool) {
 	if len(s) > maxUsual {

@@ -198,3 +198,25 @@ func TestNested(t *testing.T) {
 		}
 	}
 }
+
+// TestContainsShort compares the search for one and two bytes with the library's, over texts of every length around a word, with the
+// part at every place, once, twice or nearly.
+func TestContainsShort(t *testing.T) {
+	for size := range shortText + 3 {
+		for at := range size + 1 {
+			for _, put := range []string{"", "/", "//", "/-/", "-/", "/\x80", "é"} {
+				s := (strings.Repeat("a", at) + put + strings.Repeat("a", size))[:size]
+				for _, part := range []string{"/", "a"} {
+					if got := containsByte(s, part); got != strings.Contains(s, part) {
+						t.Fatalf("%q in %q: %t", part, s, got)
+					}
+				}
+				for _, part := range []string{"//", "a/", "/a", "-/", "aa", "é"} {
+					if got := containsPair(s, part); got != strings.Contains(s, part) {
+						t.Fatalf("%q in %q: %t", part, s, got)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package cel
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // This file defines functions of one text, which is what most rules about texts
 // are made of. Each is written once: as a function that looks at nothing but the
@@ -248,8 +251,15 @@ func withSuffix(suffix string, price uint64) textTest {
 //
 //go:noinline
 func withInfix(infix string, price uint64) textTest {
+	has := strings.Contains
+	switch {
+	case len(infix) == 1 && infix[0] < utf8.RuneSelf:
+		has = containsByte
+	case len(infix) == 2:
+		has = containsPair
+	}
 	return func(s string, runes uint64) (tri, uint64) {
-		return truth(strings.Contains(s, infix)), tenth(runes) * price
+		return truth(has(s, infix)), tenth(runes) * price
 	}
 }
 
@@ -305,8 +315,10 @@ func equalInCase(lo, hi byte, k *Value, negated bool) textTest {
 
 // schemeOf is url(text).getScheme().
 func schemeOf(s string, runes uint64) (string, uint64, uint64, bool) {
-	scheme, ok := usualURL(s)
-	name := usualScheme(scheme)
+	name, ok := usualURL(s)
+	if name != "https" {
+		name = usualScheme(name)
+	}
 	return name, uint64(len(name)), tenth(runes) + 1, ok && name != ""
 }
 
