@@ -27,6 +27,7 @@ const (
 	askTrue                  // is the member true?
 	askText                  // is the member this text?
 	askOf                    // what does a test of texts say of the member?
+	askMade                  // how does the number that is made of the member compare with this one?
 	askSame                  // is the member the same text as one of oldSelf?
 	askBoth                  // what does a test of two texts say of the member and another one?
 	askAround                // what does a test of texts say of the member with constants around it?
@@ -63,12 +64,13 @@ type question struct {
 	next   [2]*question // after no and yes
 	via    *[]uint16    // the slots of the objects, and indexes of the lists, that lead to what has the member
 	konst  *Value       // what the member is compared with
-	leaf   *leaf        // askOf, askAround, askBoth, askAlike, askScan: the test
+	leaf   *leaf        // askOf, askMade, askAround, askBoth, askAlike, askScan: the test
 }
 
 // leaf is a test of one text, or of two and where the second is.
 type leaf struct {
 	one    textTest
+	number textNumber
 	around around
 	two    pairTest
 	typ    *Type // askAlike: of both
@@ -156,7 +158,7 @@ func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (c
 				var more uint64
 				answer, more = q.unchanged(a, seen.Doc, n)
 				units += more
-			case askTrue, askNumber:
+			case askTrue, askNumber, askMade:
 				var more uint64
 				answer, more = q.plain(seen.Doc, n)
 				units += more
@@ -183,6 +185,42 @@ func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (c
 		}
 	}
 	return cost, yes
+}
+
+// lone reports whether the question is a whole diagram of self, or of a member of it, that
+// ask knows how to ask.
+func (q *question) lone() bool {
+	switch q.asked {
+	case askNothing, askScan, askSize, askAdd, askAddConst, askSum:
+		return false
+	}
+	no, yes := q.next[no], q.next[yes]
+	return q.of == slotSelf && q.reach != reachFar && no.asked == askNothing && yes.asked == askNothing
+}
+
+// ask asks a question that is a whole diagram. If the answer is bad, it is for run to go on.
+func (q *question) ask(a *Activation) (answer tri, units uint64) {
+	d, n := a.Self.Doc, a.Self.Node
+	if q.reach == reachSlot {
+		if n.ShapeIndex() == 0 {
+			return bad, 0
+		}
+		n = d.Slot(n, int(q.slot))
+	}
+	switch q.asked {
+	case askSame:
+		answer, units = q.unchanged(a, d, n)
+	case askAlike, askBoth, askAround:
+		answer, units = q.rest(a, d, n, 0)
+	default:
+		answer, units = q.plain(d, n)
+	}
+	if answer == yes {
+		return q.next[yes].answer, units + uint64(q.units[yes])
+	} else if answer == no {
+		return q.next[no].answer, units + uint64(q.units[no])
+	}
+	return bad, 0
 }
 
 // seen is what is seen of a view; nil if there is nothing.
@@ -241,6 +279,12 @@ func (q *question) plain(d *doc.Doc, n doc.Node) (answer tri, units uint64) {
 		if n.Kind() == doc.Int {
 			return truth(q.rel.of(n.Int(), int64(q.konst.bits))), 0
 		}
+	case askMade:
+		if n.ASCIIString() {
+			if i, units, ok := q.leaf.number(d.Str(n), uint64(n.Len())); ok {
+				return truth(q.rel.of(i, int64(q.konst.bits))), units
+			}
+		}
 	}
 	return bad, 0
 }
@@ -257,7 +301,14 @@ func (q *question) unchanged(a *Activation, d *doc.Doc, n doc.Node) (tri, uint64
 	default:
 		m = old.Slot(m, int(q.and))
 	}
-	return sameText(d, n, old, m)
+	if !n.ASCIIString() || !m.ASCIIString() {
+		return bad, 0
+	}
+	size := n.Len()
+	if size != m.Len() {
+		return no, tenth(uint64(min(size, m.Len())))
+	}
+	return truth(d.Str(n) == old.Str(m)), tenth(uint64(size))
 }
 
 // rest asks the questions that are asked less often, of the member n; cost is what was

@@ -174,6 +174,16 @@ func (c *compiler) askOf(n *code, test textTest) asking {
 	return m.ask(q, 0)
 }
 
+// askMade writes down a comparison of the number that is made of the text that a node is
+// with a constant; nil if a diagram does not find it.
+func (c *compiler) askMade(n *code, made textNumber, rel relation, k *Value) asking {
+	m, part, ok := c.textSpot(n)
+	if !ok || part != nil || m.around != (around{}) {
+		return c.askOf(n, made.relatedTo(k.Int(), rel))
+	}
+	return m.ask(question{asked: askMade, rel: rel, konst: k, leaf: &leaf{number: made}}, 1)
+}
+
 // askBoth writes down a test of the texts that two nodes are; nil if a diagram does
 // not find them.
 func (c *compiler) askBoth(a, b *code, test pairTest) asking {
@@ -405,7 +415,7 @@ func (c *compiler) askOrder(a, k *code, rel relation) asking {
 		case other != nil && a.static == k.static:
 			return c.askBoth(a.made.source, k.made.source, relatedNumbers(made, other, rel))
 		case k.konst != nil && k.konst.kind == a.static && a.sized == nil:
-			return c.askOf(a.made.source, made.relatedTo(k.konst.Int(), rel))
+			return c.askMade(a.made.source, made, rel, k.konst)
 		}
 	}
 	if k.konst == nil {

@@ -107,6 +107,11 @@ func holdsAlike(t *testing.T, p *Program, tests *Tests, a *Activation) int {
 		if holds != (err == nil && v.Bool()) || cost != want {
 			t.Errorf("%s of %s, limit %d: got %t for %d, want %v, %v for %d", p.Source(), a.Self.AppendJSON(nil), limit, holds, cost, v, err, want)
 		}
+		for _, budget := range []uint64{1, want, want + 1} {
+			if _, within := tests.Hold(context.Background(), a, limit, budget); within != (holds && want < budget) {
+				t.Errorf("%s of %s, limit %d, budget %d: got %t, cost %d", p.Source(), a.Self.AppendJSON(nil), limit, budget, within, want)
+			}
+		}
 	}
 	of := *a
 	of.fr.limit, of.fr.ticks, of.fr.ctx = math.MaxUint64, checkFrequency, context.Background()
@@ -114,6 +119,27 @@ func holdsAlike(t *testing.T, p *Program, tests *Tests, a *Activation) int {
 		return 0
 	}
 	return 1
+}
+
+// TestLoneQuestions looks at which tests are one question that is asked without running a diagram.
+func TestLoneQuestions(t *testing.T) {
+	f := newFixture(t, testEnv(t), strings.ReplaceAll(diagramSchema, "\t", " "), "{a: x, l: [x]}")
+	for rule, lone := range map[string]bool{
+		"has(self.a)": true, "self.a == 'x'": true, "!self.a.contains('//')": true, "duration(self.a) > duration('1s')": true,
+		"self.a == oldSelf.a": true, "self == oldSelf": true, "oldSelf.a == 'x'": false, "self.l[0] == 'x'": false,
+		"self.l.size() > 0": false, "self.l.all(x, x == 'x')": false, "has(self.a) && self.a == 'x'": false, "self.a + self.a == 'xx'": false,
+	} {
+		p, err := f.types.Compile(rule, f.self, CompileOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", rule, err)
+		}
+		if tests := NewTests([]*Program{p}); (tests.only != nil) != lone {
+			t.Errorf("%s: alone %t", rule, !lone)
+		}
+		if tests := NewTests([]*Program{p, p}); tests.only != nil {
+			t.Errorf("%s: twice, and alone", rule)
+		}
+	}
 }
 
 // TestDiagramBounds compiles tests that are too long or ask about too much for a

@@ -80,26 +80,26 @@ func usualDuration(s string, _ uint64) (sum int64, units uint64, ok bool) {
 	if len(s) > maxUsual {
 		return 0, 0, false
 	}
-	for i := 0; i < len(s); {
-		n, start := int64(0), i
-		for i < len(s) && s[i]-'0' <= 9 {
-			n = n*10 + int64(s[i]-'0')
-			i++
+	n, digits := int64(0), 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c-'0' <= 9 {
+			n = n*10 + int64(c-'0')
+			digits++
+			continue
 		}
-		if i == start || i-start > 6 || i == len(s) { // longer numbers could overflow
+		if digits == 0 || digits > 6 { // longer numbers could overflow
 			return 0, 0, false
 		}
-		unit := s[i]
-		i++
 		switch {
-		case unit == 's':
+		case c == 's':
 			sum += n * 1e9
-		case unit == 'm' && i < len(s) && s[i] == 's':
+		case c == 'm' && i+1 < len(s) && s[i+1] == 's':
 			sum += n * 1e6
 			i++
-		case unit == 'm':
+		case c == 'm':
 			sum += n * 60e9
-		case unit == 'h':
+		case c == 'h':
 			sum += n * 3600e9
 		default:
 			return 0, 0, false
@@ -107,8 +107,9 @@ func usualDuration(s string, _ uint64) (sum int64, units uint64, ok bool) {
 		if sum > 1<<61 {
 			return 0, 0, false
 		}
+		n, digits = 0, 0
 	}
-	return sum, 1, len(s) > 0
+	return sum, 1, len(s) > 0 && digits == 0
 }
 
 // isIP reports whether a text is an IP address of neither zone nor IPv4 mapped into

@@ -72,7 +72,7 @@ func checkUsual(t *testing.T, s string) {
 // usualTexts are texts that the checks are about, and some that only look so.
 var usualTexts = []string{
 	"", "*", "/", "/a:b", "10.0.0.1", "010.0.0.1", "256.1.1.1", "1.2.3", "1.2.3.4.5", "1.2.3.", ".1.2.3.4", "1..2.3", "::1", "1.2.3.4%eth0", "fe80::1%a", "::ffff:1.2.3.4", "1::", "12345::", "0:0:0:0:0:0:0:1", "00::", "1:2:3:4:5:6:7.8.9.10", "256:1::", "999", "1%", "abc%:", "shop.example.com", "a:b",
-	"1s", "0s", "0", "1h30m", "1.5s", "-1s", "+1s", "999999h", "999999h999999h999999h", "1ms", "1us", "1µs", "1m1m", "1", "s", "1S", "1 s", "00001s",
+	"1s", "0s", "0", "1h30m", "1.5s", "-1s", "+1s", "999999h", "999999h999999h999999h", "1000000s", "99999999999999999999999s", "5m3", "7m8ms9s", "1ms", "1us", "1µs", "1m1m", "1", "s", "1S", "1 s", "00001s",
 	"http://a", "https://a.b:8080/c?d", "HTTP://a", "http:a", "http:/a", "http:///a", "http://", "http://a:b/", "http://a:/", "http://[::1]/", "http://u@h/", "http://a/%41", "http://a/%zz", "oci://r/i:t", "a+b://c/d", "ghcr.io/a/b:1", "a.b:80/c",
 	"http://a/é", "http://a b/", "http://a/ b", "http://a/b#c", "http://a/b?c#%zz", "http://a/path/of/length%", "http://a/path/of/\x7flength", "http://a/path/of\x1f/length", "http://a/path/of/é?x#y", "\x7f", "a\x00/", "file:///etc",
 	"a-b", "-a", "a-", "a.b-.c", "a.-b", "a..b", "a.", "A.b", "a_b", "example.com/Name_1", "example.com/", "/a", "a/b/c", "1a", strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 126) + "a", strings.Repeat("a.", 127) + "a", "Host", "HOST", "é", "É",

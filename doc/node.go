@@ -131,5 +131,9 @@ func (n Node) ASCIIString() bool {
 	return n.head&(0xFF|ascii) == kind|ascii
 }
 
+// Alike reports whether two nodes are alike but for their place or value: texts of one
+// length and alphabet, containers of one length and shape, scalars of one kind.
+func (n Node) Alike(m Node) bool { return n.head == m.head }
+
 // Plain reports whether a String prints as it is, without escapes.
 func (n Node) Plain() bool { return n.flags()&flagPlain != 0 }
