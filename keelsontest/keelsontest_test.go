@@ -81,6 +81,32 @@ func TestUser(t *testing.T) {
 	}
 }
 
+// TestRolesHoldAtOnce holds that what a binding says is so when its writer is
+// answered: a test need not wait.
+func TestRolesHoldAtOnce(t *testing.T) {
+	t.Parallel()
+	s := keelsontest.Start(t, keelsontest.CRDs("testdata"))
+	jane, err := dynamic.NewForConfig(s.User("jane", "makers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		grant(t, s)
+		if err := create(t, jane, fmt.Sprint("w", i)); err != nil {
+			t.Fatalf("after binding %d: %v", i, err)
+		}
+		for _, resource := range []string{"clusterrolebindings", "clusterroles"} {
+			r := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resource}
+			if err := s.Client.Resource(r).Delete(t.Context(), "makers", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := create(t, jane, fmt.Sprint("x", i)); !apierrors.IsForbidden(err) {
+			t.Fatalf("after binding %d was deleted: %v, want that jane may not", i, err)
+		}
+	}
+}
+
 // grant lets makers create widgets.
 func grant(t *testing.T, s *keelsontest.Server) {
 	t.Helper()
