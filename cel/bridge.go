@@ -52,6 +52,9 @@ func (v Value) refIn(c *comparison) ref.Val {
 		}
 		return types.OptionalOf(v.optional().refIn(c))
 	case KindOpaque:
+		if m, ok := v.made(); ok && c != nil {
+			return &madeRef{m, c}
+		}
 		return v.opaque()
 	case KindError:
 		return types.WrapErr(v.err())
@@ -93,6 +96,8 @@ func fromRef(r ref.Val) Value {
 		return r.v
 	case *mapRef:
 		return r.v
+	case *madeRef:
+		return opaqueValue(r.made)
 	case traits.Lister:
 		items := make([]Value, 0, int(r.Size().(types.Int)))
 		for it := r.Iterator(); it.HasNext() == types.True; {

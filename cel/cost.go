@@ -3,6 +3,7 @@ package cel
 import (
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/traits"
@@ -76,8 +77,30 @@ func plainSize(v Value) uint64 {
 
 func costOne([]Value, Value) uint64 { return 1 }
 
-// costCompare is the price of comparing two values.
-func costCompare(a, b Value) uint64 { return tenth(min(sizeOf(a), sizeOf(b))) }
+// costCompare is the price of comparing two values. A long text is not counted
+// where it is certainly the longer one: that takes more than the price pays for.
+func costCompare(a, b Value) uint64 {
+	if a.kind != KindString || b.kind != KindString {
+		return tenth(min(sizeOf(a), sizeOf(b)))
+	}
+	if a.bits > b.bits {
+		a, b = b, a
+	}
+	n := sizeOf(a)
+	if n > b.bits/utf8.UTFMax {
+		n = min(n, sizeOf(b))
+	}
+	return tenth(n)
+}
+
+// costContains is the price of looking for b in a, which is nothing for an empty text.
+func costContains(a, b Value) uint64 {
+	n := tenth(sizeOf(b))
+	if n == 0 {
+		return 0
+	}
+	return tenth(sizeOf(a)) * n
+}
 
 func costEqual(a, b Value) uint64 {
 	if a.kind == KindOpaque {
@@ -126,6 +149,12 @@ func visit(v Value, left *int) uint64 {
 		var sum uint64
 		eachVisit(v, func(k, item Value) { sum += visit(k, left) + visit(item, left) })
 		return sum
+	case KindOpaque:
+		if m, ok := v.made(); ok { // it costs a unit, whatever is in it
+			for _, name := range m.names {
+				visit(m.fields[name], left)
+			}
+		}
 	}
 	return 1
 }
@@ -221,7 +250,7 @@ var tableCosts = map[string]costFn{
 	"add_bytes":       func(a []Value, _ Value) uint64 { return tenth(sizeOf(a[0]) + sizeOf(a[1])) },
 	"matches":         func(a []Value, _ Value) uint64 { return costPattern(sizeOf(a[0]), sizeOf(a[1])) },
 	"matches_string":  func(a []Value, _ Value) uint64 { return costPattern(sizeOf(a[0]), sizeOf(a[1])) },
-	"contains_string": func(a []Value, _ Value) uint64 { return tenth(sizeOf(a[0])) * tenth(sizeOf(a[1])) },
+	"contains_string": func(a []Value, _ Value) uint64 { return costContains(a[0], a[1]) },
 	"less_string":     costOrder, "less_equals_string": costOrder, "greater_string": costOrder, "greater_equals_string": costOrder,
 	"less_bytes": costOrder, "less_equals_bytes": costOrder, "greater_bytes": costOrder, "greater_equals_bytes": costOrder,
 }

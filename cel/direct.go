@@ -179,7 +179,7 @@ func (d *direct) text(fr *frame) (s string, runes uint64, ok bool) {
 		if v.flag == flagASCII {
 			return s, v.bits, true
 		}
-		return s, uint64(stringValue(s).runes()), true
+		return s, fr.runes(s), true
 	}
 	text, n := d.node(fr)
 	if n.Kind() != doc.String {
@@ -189,7 +189,7 @@ func (d *direct) text(fr *frame) (s string, runes uint64, ok bool) {
 	if n.ASCII() {
 		return s, uint64(len(s)), true
 	}
-	return s, uint64(stringValue(s).runes()), true
+	return s, fr.runes(s), true
 }
 
 // bits is the integer or truth value at the end of the path.

@@ -23,6 +23,8 @@ const (
 	stepsPerMatch = 256
 	// stepsPerJoined is how many steps it takes for one byte of a text that is kept.
 	stepsPerJoined = 4
+	// stepsPerPrinted is how many steps it takes to print one value, however short.
+	stepsPerPrinted = 32
 	// maxDynamicPattern is the longest pattern, in bytes, that is made at run time.
 	maxDynamicPattern = 1 << 14
 	// maxUsual is the longest text, in bytes, that is read for a unit without an account.
@@ -50,13 +52,61 @@ func (fr *frame) mayJoin(a, b Value) bool {
 	return n <= maxText && fr.mayTake(stepsPerJoined*n, 1)
 }
 
+// runes counts the code points of a text that may have others than those of ASCII.
+func (fr *frame) runes(s string) uint64 {
+	if len(s) > maxUsual && !fr.mayTake(uint64(len(s)), 0) {
+		fr.exhausted()
+	}
+	return uint64(stringValue(s).runes())
+}
+
 // efforts tell, by function, how many steps a call takes.
 var efforts = map[string]func(args []Value) uint64{
 	"charAt": readsText, "indexOf": readsText, "lastIndexOf": readsText, "isURL": readsText,
 	"duration": readsText, "timestamp": readsText, "int": readsText, "uint": readsText, "double": readsText, "bool": readsText,
 	"getQuery": readsURL, "getEscapedPath": readsURL, "getHost": readsURL, "getHostname": readsURL, "getPort": readsURL,
 	"compareTo": readsVersion, "isGreaterThan": readsVersion, "isLessThan": readsVersion,
-	"matches": runsPattern, "find": runsPattern, "findAll": runsPatternOften,
+	"matches": runsPattern, "find": runsPattern, "findAll": runsPatternOften, "format": printsValues, "bytes": copiesText,
+}
+
+// printsValues prints values, of which a map prints what is in it for itself, and
+// copies the text.
+func printsValues(a []Value) uint64 {
+	if len(a) < 2 {
+		return 0
+	}
+	left := maxText
+	return printSteps(a[1], 1, &left)
+}
+
+// printSteps is how many steps it takes to print a value whose text is copied so
+// often. The walk ends when more than left bytes would be printed.
+func printSteps(v Value, copies uint64, left *int) uint64 {
+	if *left--; *left < 0 {
+		return math.MaxUint64
+	}
+	steps := stepsPerPrinted + copies*4
+	add := func(more uint64) { steps += min(more, math.MaxUint64-steps) }
+	switch v.kind {
+	case KindString, KindBytes:
+		*left -= int(min(v.bits, maxText))
+		add(copies * v.bits)
+	case KindList:
+		for i, n := 0, v.size(); i < n && *left >= 0; i++ {
+			add(printSteps(v.item(i), copies, left))
+		}
+	case KindMap:
+		eachEntry(v, func(k, item Value) bool {
+			add(printSteps(k, copies+1, left))
+			add(printSteps(item, copies+1, left))
+			return *left >= 0
+		})
+	case KindOptional:
+		if v.ptr != nil {
+			add(printSteps(*v.optional(), copies, left))
+		}
+	}
+	return steps
 }
 
 // readsText goes through a text once.
@@ -65,6 +115,14 @@ func readsText(a []Value) uint64 {
 		return 0
 	}
 	return 4 * a[0].bits
+}
+
+// copiesText makes bytes of a text.
+func copiesText(a []Value) uint64 {
+	if len(a) == 0 || a[0].kind != KindString || a[0].bits <= maxUsual {
+		return 0
+	}
+	return a[0].bits
 }
 
 // readsURL goes through a URL, and may make maps of its query.

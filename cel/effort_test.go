@@ -46,6 +46,10 @@ func TestEffort(t *testing.T) {
 		{"lists.range(10000).all(i, isURL(s) || true)", long, costText},
 		{"lists.range(10000).all(i, s.charAt(i) == 'a')", long, costText},
 		{"lists.range(10000).all(i, duration(s) == duration('1s') || true)", "0s" + strings.Repeat("0h", 1<<18), costText},
+		{"lists.range(10000).all(i, size(s) > 0)", "é" + long, costText}, // code points are counted each time
+		{"lists.range(100000).all(i, s == 'é' || s < 'é' || s.contains(''))", "é" + long, costText},
+		{"lists.range(10000).all(i, size(bytes(s)) > 0)", long, costText},
+		{"lists.range(10000).all(i, '%s'.format([s]) != '')", long, costText},
 		{"s.indexOf(half + 'b') == -1 && s.lastIndexOf('b' + half) == -1", long, ""},
 		{"s.indexOf(half + 'b', 3) == -1 && s.lastIndexOf('b' + half, 500000) == -1", long, ""},
 	} {

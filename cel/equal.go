@@ -130,9 +130,28 @@ func (c *comparison) equalTo(a, b Value) Value {
 		}
 		return c.equalInside(*a.optional(), *b.optional())
 	case KindOpaque:
+		if m, ok := a.made(); ok {
+			return c.madeEqual(m, b)
+		}
 		return fromRef(a.opaque().Equal(b.ref()))
 	}
 	return errorValue(errNoOverload)
+}
+
+// madeEqual compares the members of objects that an expression made; other types
+// are other values.
+func (c *comparison) madeEqual(m *made, b Value) Value {
+	o, ok := b.made()
+	if !ok || m.t.TypeName() != o.t.TypeName() || len(m.fields) != len(o.fields) {
+		return boolValue(false)
+	}
+	for name, v := range m.fields {
+		w, ok := o.fields[name]
+		if !ok || !isTrue(c.equalInside(v, w)) {
+			return boolValue(false)
+		}
+	}
+	return boolValue(true)
 }
 
 // plainlyEqual is the equality of a list or map, whatever it is made of.

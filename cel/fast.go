@@ -311,6 +311,9 @@ func sizeOfNode(arg *code) *code {
 	general := func(fr *frame) Value {
 		v := eval(fr)
 		fr.cost++
+		if v.kind == KindString && v.flag != flagASCII && v.bits > maxUsual && !fr.mayTake(v.bits, 1) {
+			return fr.exhausted()
+		}
 		return sizeCall(v)
 	}
 	if arg.static == KindString && arg.konst == nil {
@@ -366,7 +369,7 @@ func (c *compiler) containsText(args []*code) *code {
 	a, b := args[0].eval, args[1].eval
 	general := func(fr *frame) tri {
 		l, r := a(fr), b(fr)
-		fr.cost += tenth(sizeOf(l)) * tenth(sizeOf(r))
+		fr.cost += costContains(l, r)
 		switch {
 		case l.failed():
 			fr.fail = l

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -217,75 +219,147 @@ func (v Value) made() (*made, bool) {
 // JSON is v as compact JSON: bytes as base64, durations and timestamps as the
 // language prints them, keys as strings, sorted; numbers that JSON has not
 // (NaN, infinities) as strings, types and values of libraries as their text.
-func (v Value) JSON() ([]byte, error) {
-	switch v.kind {
-	case KindNone, KindNull:
-		return []byte("null"), nil
-	case KindDouble:
-		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
-			return marshal(strconv.FormatFloat(f, 'g', -1, 64))
-		}
-		return marshal(v.Float())
-	case KindBytes:
-		return marshal(base64.StdEncoding.EncodeToString(v.bytes()))
-	case KindTimestamp:
-		return marshal(v.Time().Format(time.RFC3339Nano))
-	case KindDuration:
-		return marshal(durationText(v))
-	case KindList:
-		out := []json.RawMessage{}
-		for i, n := 0, v.size(); i < n; i++ {
-			item, err := v.item(i).JSON()
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, item)
-		}
-		return marshal(out)
-	case KindMap:
-		out := map[string]json.RawMessage{}
-		var failure error
-		eachEntry(v, func(k, item Value) bool {
-			var text []byte
-			text, failure = item.JSON()
-			out[fmt.Sprint(k.Go())] = text
-			return failure == nil
-		})
-		if failure != nil {
-			return nil, failure
-		}
-		return marshal(out)
-	case KindOptional:
-		if v.ptr == nil {
-			return []byte("null"), nil
-		}
-		return v.optional().JSON()
-	case KindError:
-		return nil, v.err()
-	case KindUnknown:
-		return nil, fmt.Errorf("the value is unknown: it depends on %v", v.Unknown().Paths)
-	case KindBool, KindInt, KindUint, KindString:
-		return marshal(v.Go())
-	}
-	if m, ok := v.made(); ok {
-		fields := &mapBox{}
-		for _, name := range m.names {
-			fields.put(constString(name), m.fields[name])
-		}
-		return mapValue(fields).JSON()
-	}
-	return marshal(v.String())
-}
+func (v Value) JSON() ([]byte, error) { return v.JSONWithin(math.MaxInt) }
 
-// marshal is json.Marshal without escapes for HTML.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+// ErrTooLarge is the error of [Value.JSONWithin] for a text that is too long.
+var ErrTooLarge = errors.New("the value is too large")
+
+// JSONWithin is [Value.JSON] of at most so many bytes: lists and maps may hold
+// one another many times over.
+func (v Value) JSONWithin(limit int) ([]byte, error) {
+	p := jsonPrinter{limit: limit}
+	p.encoder = json.NewEncoder(&p.out)
+	p.encoder.SetEscapeHTML(false)
+	if err := p.value(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return p.out.Bytes(), nil
+}
+
+type jsonPrinter struct {
+	out     bytes.Buffer
+	encoder *json.Encoder // into out
+	limit   int
+}
+
+// scalar prints plain Go data.
+func (p *jsonPrinter) scalar(v any) error {
+	if err := p.encoder.Encode(v); err != nil {
+		return err
+	}
+	p.out.Truncate(p.out.Len() - 1) // the end of the line
+	return p.check()
+}
+
+func (p *jsonPrinter) text(s string) error {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return p.scalar(s)
+		}
+	}
+	p.out.WriteByte('"')
+	p.out.WriteString(s)
+	p.out.WriteByte('"')
+	return p.check()
+}
+
+func (p *jsonPrinter) check() error {
+	if p.out.Len() > p.limit {
+		return ErrTooLarge
+	}
+	return nil
+}
+
+func (p *jsonPrinter) value(v Value) error {
+	switch v.kind {
+	case KindNone, KindNull:
+		return p.scalar(nil)
+	case KindDouble:
+		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+			return p.scalar(strconv.FormatFloat(f, 'g', -1, 64))
+		}
+		return p.scalar(v.Float())
+	case KindBytes:
+		return p.scalar(base64.StdEncoding.EncodeToString(v.bytes()))
+	case KindTimestamp:
+		return p.scalar(v.Time().Format(time.RFC3339Nano))
+	case KindDuration:
+		return p.scalar(durationText(v))
+	case KindList:
+		return p.list(v)
+	case KindMap:
+		return p.object(v)
+	case KindOptional:
+		if v.ptr == nil {
+			return p.scalar(nil)
+		}
+		return p.value(*v.optional())
+	case KindError:
+		return v.err()
+	case KindUnknown:
+		return fmt.Errorf("the value is unknown: it depends on %v", v.Unknown().Paths)
+	case KindBool:
+		p.out.Write(strconv.AppendBool(p.out.AvailableBuffer(), v.Bool()))
+		return p.check()
+	case KindInt:
+		p.out.Write(strconv.AppendInt(p.out.AvailableBuffer(), v.Int(), 10))
+		return p.check()
+	case KindString:
+		return p.text(v.text())
+	case KindUint:
+		return p.scalar(v.Go())
+	}
+	if m, ok := v.made(); ok {
+		return p.members(m.names, m.fields)
+	}
+	return p.scalar(v.String())
+}
+
+func (p *jsonPrinter) list(v Value) error {
+	p.out.WriteByte('[')
+	for i, n := 0, v.size(); i < n; i++ {
+		if i > 0 {
+			p.out.WriteByte(',')
+		}
+		if err := p.value(v.item(i)); err != nil {
+			return err
+		}
+	}
+	p.out.WriteByte(']')
+	return p.check()
+}
+
+func (p *jsonPrinter) object(v Value) error {
+	members := map[string]Value{}
+	eachEntry(v, func(k, item Value) bool {
+		members[fmt.Sprint(k.Go())] = item
+		return true
+	})
+	return p.members(slices.Collect(maps.Keys(members)), members)
+}
+
+func (p *jsonPrinter) members(names []string, members map[string]Value) error {
+	p.out.WriteByte('{')
+	if !slices.IsSorted(names) {
+		names = slices.Sorted(slices.Values(names))
+	}
+	for i, name := range names {
+		if i > 0 && names[i-1] == name {
+			continue // a literal may have a member twice: the last one counts
+		}
+		if i > 0 {
+			p.out.WriteByte(',')
+		}
+		if err := p.text(name); err != nil {
+			return err
+		}
+		p.out.WriteByte(':')
+		if err := p.value(members[name]); err != nil {
+			return err
+		}
+	}
+	p.out.WriteByte('}')
+	return p.check()
 }
 
 // durationText is string(duration).

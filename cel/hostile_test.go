@@ -147,6 +147,43 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: allocated %d bytes", name, used)
 		}
 	}
+	// Objects that hold one another many times over, and a map in maps, each of which is printed for itself.
+	patches, err := NewLanguage(AdmissionConditions(AdmissionVariables{Patches: true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain = func(n int, of, step string) string {
+		for i := range n {
+			of = fmt.Sprintf("[%s].map(x%d, %s)[0]", of, i, strings.ReplaceAll(step, "x", fmt.Sprint("x", i)))
+		}
+		return of
+	}
+	twice, err := patches.CompileExpression("Object{b: 1, a: 'é\\n', b: {'y': [dyn(true), dyn(-3)], 'x': [dyn('q')]}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _, err := twice.Eval(context.Background(), nil, limit)
+	if text, failure := v.JSON(); err != nil || failure != nil || string(text) != `{"a":"é\n","b":{"x":["q"],"y":[true,-3]}}` {
+		t.Errorf("JSON: got %s, %v, %v", text, err, failure)
+	}
+	objects := chain(60, "Object{}", "Object{a: x, b: x}")
+	deep, err := FromJSON([]byte(strings.Repeat(`{"a":`, 9_000) + "1" + strings.Repeat("}", 9_000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, expr := range []string{
+		objects + " == " + objects, objects + " in [" + objects + "]", "[" + objects + ", " + objects + "].distinct().size() == 1",
+		"{'a': " + objects + "} != {'a': " + objects + "}", "sets.contains([" + objects + "], [" + objects + "])",
+		"lists.range(1000).all(i, '%s'.format([object]) != '')",
+	} {
+		x, err := patches.CompileExpression(expr)
+		if err != nil {
+			t.Fatalf("%.100s: %v", expr, err)
+		}
+		if _, _, err := x.Eval(context.Background(), Vars{ObjectVariable: deep}, limit); err == nil || err.Error() != costText {
+			t.Errorf("%.100s: got %v, want %q", expr, err, costText)
+		}
+	}
 	// Bytes are never added in the memory of the left operand.
 	x, err := kubernetes.CompileExpression("[b'x', b'y'].map(c, b + c) == [b'datax', b'datay']")
 	if err != nil {

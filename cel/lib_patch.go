@@ -69,19 +69,16 @@ func (m *made) Value() any                       { return m.native() }
 func (m *made) IsZeroValue() bool                { return m.t.TypeName() != patchTypeName && len(m.fields) == 0 }
 func (m *made) ConvertToType(t ref.Type) ref.Val { return convert(m, t) }
 
-// Equal compares members; other types are other values.
-func (m *made) Equal(other ref.Val) ref.Val {
-	o, ok := other.(*made)
-	if !ok || m.t.TypeName() != o.t.TypeName() || len(m.fields) != len(o.fields) {
-		return types.False
-	}
-	for name, v := range m.fields {
-		w, ok := o.fields[name]
-		if !ok || !isTrue(equal(v, w)) {
-			return types.False
-		}
-	}
-	return types.True
+func (m *made) Equal(other ref.Val) ref.Val { return equal(opaqueValue(m), fromRef(other)).ref() }
+
+// madeRef is an object in an evaluation, whose comparisons are bounded as a whole.
+type madeRef struct {
+	*made
+	c *comparison
+}
+
+func (r *madeRef) Equal(other ref.Val) ref.Val {
+	return equalIn(r.c, opaqueValue(r.made), fromRef(other)).ref()
 }
 
 // get is a member, as upstream reads one: what is missing is the zero value of

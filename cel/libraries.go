@@ -180,7 +180,7 @@ func searchFrom(name, id string, find func(s, part string, from int) int) cel.En
 func encodeOption() cel.EnvOption {
 	return cel.Function("json.encode", cel.Overload("json_encode_dyn", []*types.Type{types.DynType}, types.StringType,
 		cel.UnaryBinding(func(v ref.Val) ref.Val {
-			text, err := fromRef(v).JSON()
+			text, err := fromRef(v).JSONWithin(maxText)
 			if err != nil {
 				return types.WrapErr(err)
 			}

@@ -118,7 +118,7 @@ func (c *compiler) textOfMap(operand, key *code) textFn {
 		if n.ASCII() {
 			return s, uint64(len(s)), true
 		}
-		return s, uint64(stringValue(s).runes()), true
+		return s, fr.runes(s), true
 	}
 }
 

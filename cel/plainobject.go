@@ -98,7 +98,7 @@ func (c *compiler) plainText(node *path) textFn {
 		if v.flag == flagASCII {
 			return s, v.bits, true
 		}
-		return s, uint64(stringValue(s).runes()), true
+		return s, fr.runes(s), true
 	}
 }
 

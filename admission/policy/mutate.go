@@ -152,6 +152,9 @@ func (v *enforcement) apply(c *call, p *mutator, m *mutation) (changed bool, cos
 	} else {
 		object, err = v.overlaid(c, object, value)
 	}
+	if err == nil && len(object) > maxChange {
+		err = errTooLarge
+	}
 	if object == nil || err != nil {
 		return false, cost, err
 	}
@@ -161,10 +164,11 @@ func (v *enforcement) apply(c *call, p *mutator, m *mutation) (changed bool, cos
 	return changed, cost, nil
 }
 
-// maxChange is how many bytes a mutation may put into an object, more than any object may have.
+// maxChange is how many bytes a mutation may put into an object, and how many the object may have then: more than any that is
+// stored.
 const maxChange = 16 << 20
 
-var errTooLarge = fmt.Errorf("the mutation is larger than %d bytes", maxChange)
+var errTooLarge = fmt.Errorf("the mutation, or the object with it, is larger than %d bytes", maxChange)
 
 // patched applies a list of patches; nil if a test operation failed, which
 // leaves the object as it is.
@@ -186,18 +190,19 @@ func patched(object []byte, list cel.Value) ([]byte, error) {
 		if !op.HasValue {
 			continue
 		}
+		text, err := op.Value.JSONWithin(maxChange - size)
+		if errors.Is(err, cel.ErrTooLarge) {
+			return nil, errTooLarge
+		}
 		if strings.HasPrefix(op.Value.TypeName(), "Object") {
 			if err := cel.CheckObject(op.Value); err != nil {
 				return nil, fmt.Errorf("type mismatch: %w", err)
 			}
 		}
-		text, err := op.Value.JSON()
 		if err != nil {
 			return nil, fmt.Errorf("JSONPath valueExpression evaluated to a type that could not marshal to JSON: %w", err)
 		}
-		if size += len(text); size > maxChange {
-			return nil, errTooLarge
-		}
+		size += len(text)
 		patch[i]["value"] = json.RawMessage(text)
 	}
 	text, err := json.Marshal(patch)
@@ -216,15 +221,15 @@ func patched(object []byte, list cel.Value) ([]byte, error) {
 
 // overlaid merges an apply configuration into the object.
 func (v *enforcement) overlaid(c *call, object []byte, value cel.Value) ([]byte, error) {
+	text, err := value.JSONWithin(maxChange)
+	if errors.Is(err, cel.ErrTooLarge) { // the check would walk through all of it
+		return nil, errTooLarge
+	}
 	if err := cel.CheckObject(value); err != nil {
 		return nil, fmt.Errorf("type mismatch: %w", err)
 	}
-	text, err := value.JSON()
 	if err != nil {
 		return nil, err
-	}
-	if len(text) > maxChange {
-		return nil, errTooLarge
 	}
 	config, live := doc.Get(), doc.Get()
 	defer config.Release()
