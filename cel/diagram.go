@@ -27,7 +27,6 @@ const (
 	askTrue                  // is the member true?
 	askText                  // is the member this text?
 	askOf                    // what does a test of texts say of the member?
-	askMade                  // how does the number that is made of the member compare with this one?
 	askSame                  // is the member the same text as one of oldSelf?
 	askBoth                  // what does a test of two texts say of the member and another one?
 	askAround                // what does a test of texts say of the member with constants around it?
@@ -60,17 +59,17 @@ type question struct {
 	slot   uint16       // of the member, or itself
 	and    uint16       // askSame: the slot of the member of oldSelf, or itself
 	minus  bool         // what is added is taken away
+	near   bool         // of the first: walk knows how to ask all questions
 	units  [2]uint16    // what no and yes cost
 	next   [2]*question // after no and yes
 	via    *[]uint16    // the slots of the objects, and indexes of the lists, that lead to what has the member
 	konst  *Value       // what the member is compared with
-	leaf   *leaf        // askOf, askMade, askAround, askBoth, askAlike, askScan: the test
+	leaf   *leaf        // askOf, askAround, askBoth, askAlike, askScan: the test
 }
 
 // leaf is a test of one text, or of two and where the second is.
 type leaf struct {
 	one    textTest
-	number textNumber
 	around around
 	two    pairTest
 	typ    *Type // askAlike: of both
@@ -158,7 +157,7 @@ func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (c
 				var more uint64
 				answer, more = q.unchanged(a, seen.Doc, n)
 				units += more
-			case askTrue, askNumber, askMade:
+			case askTrue, askNumber:
 				var more uint64
 				answer, more = q.plain(seen.Doc, n)
 				units += more
@@ -187,40 +186,51 @@ func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (c
 	return cost, yes
 }
 
-// lone reports whether the question is a whole diagram of self, or of a member of it, that
-// ask knows how to ask.
-func (q *question) lone() bool {
+// isFar reports whether the question is about something other than self and members of
+// it, or about a sum.
+func (q question) isFar() bool {
 	switch q.asked {
-	case askNothing, askScan, askSize, askAdd, askAddConst, askSum:
-		return false
+	case askScan, askSize, askAdd, askAddConst, askSum:
+		return true
 	}
-	no, yes := q.next[no], q.next[yes]
-	return q.of == slotSelf && q.reach != reachFar && no.asked == askNothing && yes.asked == askNothing
+	return q.of != slotSelf || q.reach == reachFar
 }
 
-// ask asks a question that is a whole diagram. If the answer is bad, it is for run to go on.
-func (q *question) ask(a *Activation) (answer tri, units uint64) {
-	d, n := a.Self.Doc, a.Self.Node
-	if q.reach == reachSlot {
-		if n.ShapeIndex() == 0 {
+// walk runs a diagram all of whose questions are near. If the answer is bad, run goes on.
+func (q *question) walk(a *Activation) (answer tri, units uint64) {
+	for q.asked != askNothing {
+		d, n := a.Self.Doc, a.Self.Node
+		if q.reach == reachSlot {
+			if n.ShapeIndex() == 0 {
+				return bad, 0
+			}
+			n = d.Slot(n, int(q.slot))
+		}
+		more := uint64(0)
+		switch q.asked {
+		case askPresent:
+			answer = q.present(n)
+		case askOf:
+			if !n.ASCIIString() {
+				return bad, 0
+			}
+			answer, more = q.leaf.one(d.Str(n), uint64(n.Len()))
+		case askSame:
+			answer, more = q.unchanged(a, d, n)
+		case askAlike, askBoth, askAround:
+			answer, more = q.rest(a, d, n, 0)
+		default:
+			answer, more = q.plain(d, n)
+		}
+		if answer == yes { // a branch is predicted; an index would have to wait for the answer
+			units, q = units+more+uint64(q.units[yes]), q.next[yes]
+		} else if answer == no {
+			units, q = units+more+uint64(q.units[no]), q.next[no]
+		} else {
 			return bad, 0
 		}
-		n = d.Slot(n, int(q.slot))
 	}
-	switch q.asked {
-	case askSame:
-		answer, units = q.unchanged(a, d, n)
-	case askAlike, askBoth, askAround:
-		answer, units = q.rest(a, d, n, 0)
-	default:
-		answer, units = q.plain(d, n)
-	}
-	if answer == yes {
-		return q.next[yes].answer, units + uint64(q.units[yes])
-	} else if answer == no {
-		return q.next[no].answer, units + uint64(q.units[no])
-	}
-	return bad, 0
+	return q.answer, units
 }
 
 // seen is what is seen of a view; nil if there is nothing.
@@ -278,12 +288,6 @@ func (q *question) plain(d *doc.Doc, n doc.Node) (answer tri, units uint64) {
 	case askNumber:
 		if n.Kind() == doc.Int {
 			return truth(q.rel.of(n.Int(), int64(q.konst.bits))), 0
-		}
-	case askMade:
-		if n.ASCIIString() {
-			if i, units, ok := q.leaf.number(d.Str(n), uint64(n.Len())); ok {
-				return truth(q.rel.of(i, int64(q.konst.bits))), units
-			}
 		}
 	}
 	return bad, 0

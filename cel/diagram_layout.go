@@ -63,6 +63,7 @@ func layOut(ask asking) (diagram, uint32) {
 		return &ends[bad], 0
 	}
 	out := append(make([]question, 0, len(l.questions)), l.questions...)
+	out[first.at].near = !slices.ContainsFunc(out, question.isFar)
 	for i, next := range l.next {
 		for answer, at := range next {
 			switch at {
@@ -172,16 +173,6 @@ func (c *compiler) askOf(n *code, test textTest) asking {
 		q.asked = askAround
 	}
 	return m.ask(q, 0)
-}
-
-// askMade writes down a comparison of the number that is made of the text that a node is
-// with a constant; nil if a diagram does not find it.
-func (c *compiler) askMade(n *code, made textNumber, rel relation, k *Value) asking {
-	m, part, ok := c.textSpot(n)
-	if !ok || part != nil || m.around != (around{}) {
-		return c.askOf(n, made.relatedTo(k.Int(), rel))
-	}
-	return m.ask(question{asked: askMade, rel: rel, konst: k, leaf: &leaf{number: made}}, 1)
 }
 
 // askBoth writes down a test of the texts that two nodes are; nil if a diagram does
@@ -415,7 +406,11 @@ func (c *compiler) askOrder(a, k *code, rel relation) asking {
 		case other != nil && a.static == k.static:
 			return c.askBoth(a.made.source, k.made.source, relatedNumbers(made, other, rel))
 		case k.konst != nil && k.konst.kind == a.static && a.sized == nil:
-			return c.askMade(a.made.source, made, rel, k.konst)
+			test := made.relatedTo
+			if a.static == KindDuration { // which duration() alone makes of a text
+				test = relatedDuration
+			}
+			return c.askOf(a.made.source, test(k.konst.Int(), rel))
 		}
 	}
 	if k.konst == nil {

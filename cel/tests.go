@@ -17,7 +17,7 @@ type Tests struct {
 	scans    bool // there are diagrams with loops
 	list     []*Program
 	diagrams []diagram // of the programs
-	only     *question // that they are, about self or a member of it; nil if there are more
+	only     diagram   // that they are, whose questions are near; nil if there are more
 }
 
 // NewTests returns the tests that the programs are, in their order.
@@ -31,7 +31,7 @@ func NewTests(programs []*Program) Tests {
 		t.diagrams[i] = p.diagram
 		t.scans = t.scans || p.loops && p.diagram != &ends[bad]
 	}
-	if len(t.diagrams) == 1 && t.diagrams[0].lone() {
+	if len(t.diagrams) == 1 && t.diagrams[0].near {
 		t.only = t.diagrams[0]
 	}
 	return t
@@ -44,7 +44,7 @@ func (t *Tests) Len() int { return len(t.list) }
 // leaves nothing of budget. It returns what all of them cost.
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
 	if t.only != nil {
-		if answer, units := t.only.ask(a); answer != bad && units <= limit {
+		if answer, units := t.only.walk(a); answer != bad && units <= limit {
 			return units, answer == yes && units < budget
 		}
 	}

@@ -216,6 +216,19 @@ func (number textNumber) relatedTo(k int64, rel relation) textTest {
 	}
 }
 
+// relatedDuration is relatedTo for duration(), which is called without a variable.
+//
+//go:noinline
+func relatedDuration(k int64, rel relation) textTest {
+	return func(s string, runes uint64) (tri, uint64) {
+		i, units, ok := usualDuration(s, runes)
+		if !ok {
+			return bad, 0
+		}
+		return truth(rel.of(i, k)), units + 1
+	}
+}
+
 // relatedNumbers is a comparison of two numbers that are made of texts.
 //
 //go:noinline
@@ -251,15 +264,14 @@ func withSuffix(suffix string, price uint64) textTest {
 //
 //go:noinline
 func withInfix(infix string, price uint64) textTest {
-	has := strings.Contains
 	switch {
 	case len(infix) == 1 && infix[0] < utf8.RuneSelf:
-		has = containsByte
+		return func(s string, runes uint64) (tri, uint64) { return truth(containsByte(s, infix)), tenth(runes) * price }
 	case len(infix) == 2:
-		has = containsPair
+		return func(s string, runes uint64) (tri, uint64) { return truth(containsPair(s, infix)), tenth(runes) * price }
 	}
 	return func(s string, runes uint64) (tri, uint64) {
-		return truth(has(s, infix)), tenth(runes) * price
+		return truth(strings.Contains(s, infix)), tenth(runes) * price
 	}
 }
 
