@@ -236,7 +236,7 @@ func (q *request) patchedScale(after []byte, o *meta.WriteOptions, wrong []strin
 	if err != nil {
 		return nil, wrongPatch(after, err.Error())
 	}
-	if q.kind.Builtin == nil && *gvk != autoscalingv1.SchemeGroupVersion.WithKind("Scale") {
+	if q.kind.Builtin == nil && !isScale(*gvk) {
 		return nil, wrongPatch(after, fmt.Sprintf("no kind %q is registered for version %q in scheme %q", gvk.Kind, gvk.GroupVersion(), "pkg/runtime/scheme.go:111"))
 	}
 	strict, err := kjson.UnmarshalStrict(after, new(autoscalingv1.Scale))
@@ -261,6 +261,11 @@ func (q *request) patchedScale(after []byte, o *meta.WriteOptions, wrong []strin
 		return nil, err
 	}
 	return s, q.warnOfOwners(s, afterMutation)
+}
+
+// isScale reports whether what an object says it is does not contradict its being a Scale.
+func isScale(gvk kschema.GroupVersionKind) bool {
+	return (gvk.Kind == "" || gvk.Kind == scaleKind.Kind) && (gvk.GroupVersion().Empty() || gvk.GroupVersion() == autoscalingv1.SchemeGroupVersion)
 }
 
 // warnOfOwners warns of owners that a Scale names twice, which changes nothing: only its replicas are written.
