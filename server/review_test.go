@@ -89,6 +89,10 @@ func TestReviews(t *testing.T) {
 // is away, would lock everybody out. Requests for tokens go through them.
 func TestReviewsAreNobodysBusiness(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
+	r.until("service account", func() bool { // the policy would refuse it to its controller
+		code, _ := r.call(r.client, "GET", "/api/v1/namespaces/default/serviceaccounts/default", "")
+		return code == http.StatusOK
+	})
 	const all = `"rules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*/*"]}]`
 	r.must("POST", admissionPath+"validatingadmissionpolicies", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"p"},
 		"spec":{"matchConstraints":{"resourceRules":[`+strings.TrimSuffix(strings.TrimPrefix(all, `"rules":[`), `]`)+`]},"validations":[{"expression":"request.kind.kind in ['ValidatingAdmissionPolicyBinding', 'ValidatingWebhookConfiguration']"}]}}`)
