@@ -62,7 +62,10 @@ type Config struct {
 	Checks    []Check             // of the server's health, besides ping
 	Snapshot  Snapshot            // nil: /snapshot is not there
 	Claimer   Claimer             // gives services their addresses; nil: they keep what they are created with
-	Settle    Settle              // nil: nothing is decided by what is stored
+
+	// AwaitDecisions waits, for a bounded time, until what decides about requests knows what was written to objects at a
+	// revision; writers are answered after that. nil: nothing is decided by what is stored.
+	AwaitDecisions func(ctx context.Context, objects *cache.Resource, rev int64)
 
 	Audit   *audit.Auditor       // nil: nothing is recorded
 	Metrics *prometheus.Registry // nil: one of its own
@@ -77,10 +80,6 @@ type Config struct {
 	// and 200 writes; negative: no limit.
 	MaxReads, MaxWrites int
 }
-
-// Settle waits, for a bounded time, until what decides about requests knows what was written to objects at a revision.
-// Writers are answered after that.
-type Settle func(ctx context.Context, objects *cache.Resource, rev int64)
 
 // Admission makes the steps that writes go through.
 type Admission func(h admission.Host) *admission.Chain

@@ -191,9 +191,11 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 	}
 	if q.finished(next, old) {
 		if !c.options.DryRun {
-			if _, err := q.h.Store.Delete(q.ctx, obj.Key, obj.Rev); err != nil {
+			rev, err := q.h.Store.Delete(q.ctx, obj.Key, obj.Rev)
+			if err != nil {
 				return writeError(err)
 			}
+			q.awaitDecisions(rev)
 			q.settled(nil)
 			q.released(next)
 		}

@@ -23,17 +23,17 @@ func (q *request) encode(d *doc.Doc) ([]byte, error) {
 	return bytes.Clone(*b), nil
 }
 
-// decide makes requests that come after the answer see what was written.
-func (q *request) decide(rev int64) {
-	if q.h.Settle != nil {
-		q.h.Settle(q.ctx, q.res, rev)
+// awaitDecisions makes decisions about requests that come after the answer follow from what was written.
+func (q *request) awaitDecisions(rev int64) {
+	if q.h.AwaitDecisions != nil {
+		q.h.AwaitDecisions(q.ctx, q.res, rev)
 	}
 }
 
 // handOver tells the cache what has been stored at a key, and notes the bytes
 // to answer with. d becomes what a read would answer with.
 func (q *request) handOver(key string, d *doc.Doc, encoded []byte, rev int64) error {
-	defer q.decide(rev)
+	defer q.awaitDecisions(rev)
 	if q.kind.Builtin != nil {
 		q.res.Wrote(key, rev, encoded, nil, nil)
 		return nil

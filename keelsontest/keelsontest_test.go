@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/keelson-io/keelson/keelsontest"
@@ -97,12 +98,26 @@ func TestRolesHoldAtOnce(t *testing.T) {
 		}
 		for _, resource := range []string{"clusterrolebindings", "clusterroles"} {
 			r := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: resource}
+			patch := func(finalizers string) {
+				t.Helper()
+				text := []byte(`{"metadata":{"finalizers":` + finalizers + `}}`)
+				if _, err := s.Client.Resource(r).Patch(t.Context(), "makers", types.MergePatchType, text, metav1.PatchOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			last := i%2 == 0 && resource == "clusterrolebindings" // it goes with its last finalizer
+			if last {
+				patch(`["example.org/kept"]`)
+			}
 			if err := s.Client.Resource(r).Delete(t.Context(), "makers", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if err := create(t, jane, fmt.Sprint("x", i)); !apierrors.IsForbidden(err) {
-			t.Fatalf("after binding %d was deleted: %v, want that jane may not", i, err)
+			if last {
+				patch("null")
+			}
+			if err := create(t, jane, fmt.Sprint("x", i)); !apierrors.IsForbidden(err) {
+				t.Fatalf("after binding %d was deleted: %v, want that jane may not", i, err)
+			}
 		}
 	}
 }

@@ -59,14 +59,15 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		requests, policies = p.guards(s.authz.chain)
 	}
 	s.handler = api.New(api.Config{
-		Kinds:  s.kinds,
-		Store:  p.store,
-		Cache:  s.cache,
-		Authn:  s.authn,
-		Authz:  requests,
-		Settle: s.authz.settle,
-		Checks: append([]api.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks()...),
-		Logger: s.logger,
+		Kinds: s.kinds,
+		Store: p.store,
+		Cache: s.cache,
+		Authn: s.authn,
+		Authz: requests,
+
+		AwaitDecisions: s.authz.await,
+		Checks:         append([]api.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks()...),
+		Logger:         s.logger,
 
 		Snapshot:  snapshotOf(p.store),
 		Audiences: s.audiences,

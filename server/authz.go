@@ -133,16 +133,16 @@ func (s *Server) syncRoles(ctx context.Context) error {
 	return s.authz.follower.Sync(ctx)
 }
 
-// settled is how long an answer to a write waits for the authorizers.
-const settled = time.Second
+// awaited is how long an answer to a write waits for the authorizers; then it is given all the same.
+const awaited = time.Second
 
-// settle waits until the authorizers know what was written to objects at a
+// await waits until the authorizers know what was written to objects at a
 // revision: a role that a client made lets requests pass as soon as it is told.
-func (z *authorization) settle(ctx context.Context, objects *cache.Resource, rev int64) {
+func (z *authorization) await(ctx context.Context, objects *cache.Resource, rev int64) {
 	if !z.follower.Follows(objects) && (z.nodes == nil || !z.nodes.Follows(objects)) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, settled)
+	ctx, cancel := context.WithTimeout(ctx, awaited)
 	defer cancel()
 	if z.nodes != nil {
 		z.nodes.Wait(ctx, objects, rev)

@@ -166,16 +166,16 @@ func (f *Follower) at(objects *cache.Resource, rev int64) {
 
 // Wait waits until the keeper has been shown what was written to objects at the
 // revision rev, if these are followed now, or until ctx ends.
-func (f *Follower) Wait(ctx context.Context, objects *cache.Resource, rev int64) error {
+func (f *Follower) Wait(ctx context.Context, objects *cache.Resource, rev int64) {
 	for {
 		moved := f.behind(objects, rev)
 		if moved == nil {
-			return nil
+			return
 		}
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		}
 	}
 }
