@@ -75,12 +75,14 @@ func TestServiceOfTheServer(t *testing.T) {
 	service := `{"apiVersion":"v1","kind":"Service","metadata":{"labels":{"component":"apiserver","provider":"kubernetes"},"name":"kubernetes","namespace":"default"},` +
 		`"spec":{"clusterIP":"10.9.8.1","clusterIPs":["10.9.8.1"],"internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack",` +
 		`"ports":[{"name":"https","port":443,"protocol":"TCP","targetPort":` + port + `}],"sessionAffinity":"None","type":"ClusterIP"},"status":{"loadBalancer":{}}}`
-	slice := `{"addressType":"IPv4","apiVersion":"discovery.k8s.io/v1","endpoints":[{"addresses":["192.0.2.1"],"conditions":{"ready":true}}],"kind":"EndpointSlice",` +
-		`"metadata":{"generation":1,"labels":{"kubernetes.io/service-name":"kubernetes"},"name":"kubernetes","namespace":"default"},` +
-		`"ports":[{"name":"https","port":` + port + `,"protocol":"TCP"}]}`
+	sliceText := func(generation, port string) string {
+		return `{"addressType":"IPv4","apiVersion":"discovery.k8s.io/v1","endpoints":[{"addresses":["192.0.2.1"],"conditions":{"ready":true}}],"kind":"EndpointSlice",` +
+			`"metadata":{"generation":` + generation + `,"labels":{"kubernetes.io/service-name":"kubernetes"},"name":"kubernetes","namespace":"default"},` +
+			`"ports":[{"name":"https","port":` + port + `,"protocol":"TCP"}]}`
+	}
 	r.shows(servicePath, service)
 	r.shows(endpointsPath, endpointsText(port, "192.0.2.1"))
-	r.shows(slicePath, slice)
+	r.shows(slicePath, sliceText("1", port))
 	for _, path := range []string{servicePath, endpointsPath, slicePath} {
 		if got := strings.Join(r.writers(path), "\n"); !strings.HasPrefix(got, "kube-apiserver Update  ") {
 			t.Errorf("%s was written by %s", path, got)
@@ -95,12 +97,14 @@ func TestServiceOfTheServer(t *testing.T) {
 	r.shows(endpointsPath, endpointsText(port, "192.0.2.1"))
 	r.must("PATCH", endpointsPath, `{"metadata":{"labels":null},"subsets":[{"addresses":[{"ip":"192.0.2.9"}],"ports":[{"name":"https","port":1,"protocol":"TCP"}]}]}`, "Content-Type", merge)
 	r.shows(endpointsPath, endpointsText("1", "192.0.2.1"))
+	r.shows(slicePath, sliceText("2", "1")) // it follows the endpoints
 	r.must("DELETE", endpointsPath, "")
 	r.shows(endpointsPath, endpointsText(port, "192.0.2.1"))
+	r.shows(slicePath, sliceText("3", port))
 	r.must("PATCH", slicePath, `{"metadata":{"labels":{"a":"b"}},"endpoints":[]}`, "Content-Type", merge)
-	r.shows(slicePath, strings.Replace(slice, `"generation":1`, `"generation":5`, 1)) // it followed the endpoints there and back
+	r.shows(slicePath, sliceText("5", port))
 	r.must("DELETE", slicePath, "")
-	r.shows(slicePath, slice)
+	r.shows(slicePath, sliceText("1", port))
 	if text := r.must("GET", servicePath, ""); !strings.Contains(text, `"sessionAffinity":"ClientIP"`) {
 		t.Errorf("the service was put back: %s", text)
 	}
