@@ -8,7 +8,8 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// written are the objects that were written and have not arrived by the stream yet. It is guarded by the resource's lock.
+// written are the objects that were written and have not arrived by the stream yet; one without bytes was deleted. It is guarded by the
+// resource's lock.
 type written struct {
 	byKey map[string]*Object
 }
@@ -50,22 +51,37 @@ func (r *Resource) Wrote(key string, rev int64, raw []byte, by Renderer, view *V
 		}
 		return
 	}
-	if have := r.written.byKey[key]; have != nil && have.Rev > rev || len(r.written.byKey) >= maxWritten {
+	r.handOver(o)
+}
+
+// Erased tells the resource that the caller has just deleted what was at a key, at the revision rev. Readers see the object until the
+// store's watch tells of it, but Newest knows it no more.
+func (r *Resource) Erased(key string, rev int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase == open && rev > r.nextRev {
+		r.handOver(&Object{Key: key, Rev: rev})
+	}
+}
+
+// handOver remembers an object, or that it is gone, until it arrives by the stream. The lock is held.
+func (r *Resource) handOver(o *Object) {
+	if have := r.written.byKey[o.Key]; have != nil && have.Rev > o.Rev || len(r.written.byKey) >= maxWritten {
 		return
 	}
 	if r.written.byKey == nil {
 		r.written.byKey = map[string]*Object{}
 	}
-	if have := r.next.get(key); have != nil {
+	if have := r.next.get(o.Key); have != nil {
 		o.Key = have.Key // one string for all states of an object
 	} else {
-		o.Key = strings.Clone(key)
+		o.Key = strings.Clone(o.Key)
 	}
 	r.written.byKey[o.Key] = o
 }
 
 // Newest returns the newest object known at a key, which may not have arrived by the stream yet: what a change starts from that
-// the store checks by revision. It may have been replaced or deleted since by somebody else, as Get's may.
+// the store checks by revision, and what a decision is made by that is to follow from what was written here before it. It may have been replaced or deleted since by somebody else, as Get's may.
 func (r *Resource) Newest(key string) (*Object, bool) {
 	if r.state.Load() == nil {
 		return r.Get(key)
@@ -74,6 +90,9 @@ func (r *Resource) Newest(key string) (*Object, bool) {
 	defer r.mu.Unlock()
 	o := r.next.get(key) // which may be newer than the state already
 	if w := r.written.byKey[key]; w != nil && (o == nil || w.Rev > o.Rev) {
+		if w.Raw == nil {
+			return nil, false
+		}
 		o = w
 	}
 	return o, o != nil

@@ -78,6 +78,44 @@ func TestWrote(t *testing.T) {
 	}
 }
 
+// TestErased holds that what was deleted is not the newest from when the writer says so, before the stream tells of it and after.
+func TestErased(t *testing.T) {
+	r := newRig(t, Options{}, mem.Options{})
+	res := r.cache.Resource("g/p")
+	rev := r.create("g/p/a", "1")
+	r.fresh(res)
+	newest := func(what string, want int64) {
+		t.Helper()
+		o, ok := res.Newest("g/p/a")
+		if ok != (want > 0) || ok && o.Rev != want {
+			t.Errorf("%s: newest is %v, want revision %d", what, o, want)
+		}
+	}
+	// The store's watch will tell of nothing before these are in it.
+	res.Erased("g/p/a", rev+1)
+	newest("deleted", 0)
+	if o, ok := res.Get("g/p/a"); !ok || o.Rev != rev {
+		t.Errorf("readers see %v, want revision %d", o, rev)
+	}
+	res.Wrote("g/p/a", rev+2, []byte("2"), nil, nil)
+	newest("made anew", rev+2)
+	res.Erased("g/p/a", rev+1)
+	newest("an older deletion that is told later", rev+2)
+	res.Erased("g/p/a", rev+3)
+	newest("deleted again", 0)
+	r.delete("g/p/a", rev)
+	rev = r.create("g/p/a", "2")
+	r.delete("g/p/a", rev)
+	rev = r.create("g/p/a", "3")
+	r.fresh(res)
+	newest("made anew by somebody else", rev)
+	res.Erased("g/p/a", rev-1)
+	newest("a deletion that has arrived already", rev)
+	if len(res.written.byKey) != 0 {
+		t.Errorf("left over: %v", res.written.byKey)
+	}
+}
+
 // TestWroteUnderLoad hands over from several goroutines while the stream tells of the same writes.
 func TestWroteUnderLoad(t *testing.T) {
 	r := newRig(t, Options{}, mem.Options{})
