@@ -238,7 +238,7 @@ func (q *request) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object)
 		if rev, err = q.h.Store.Delete(q.ctx, obj.Key, obj.Rev); err != nil {
 			return nil, writeError(err)
 		}
-		q.awaitDecisions(rev)
+		q.erased(obj.Key, rev)
 		q.released(m.Doc)
 	}
 	if b := q.kind.Builtin; b != nil && b.Returned {

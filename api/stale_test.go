@@ -69,3 +69,30 @@ func TestDryRunSeesWrites(t *testing.T) {
 		}
 	}
 }
+
+// TestGoneIsNotReferredTo: a token that is bound to an object is not believed from when the object's deletion is answered, although the
+// cache hears of it later.
+func TestGoneIsNotReferredTo(t *testing.T) {
+	s := newTestServer(t, func(c *Config) {
+		c.Cache = cache.New(late{c.Store, 200 * time.Millisecond}, cache.Options{})
+		t.Cleanup(c.Cache.Close)
+	})
+	for _, plural := range []string{"secrets", "serviceaccounts"} {
+		path := "/api/v1/namespaces/default/" + plural
+		name := map[string]string{"secrets": "Secret", "serviceaccounts": "ServiceAccount"}[plural]
+		for end, finalizers := range map[string]string{"DELETE": "", "PATCH": `"finalizers":["demo.io/f"],`} {
+			s.must(201, "POST", path, `{"apiVersion":"v1","kind":"`+name+`","metadata":{`+finalizers+`"name":"a"}}`)
+			if _, err := s.h.Reference(t.Context(), plural, "default", "a"); err != nil {
+				t.Fatalf("%s: %v", plural, err)
+			}
+			s.must(200, "GET", path+"/a", "") // the cache knows it now
+			s.must(200, "DELETE", path+"/a", "")
+			if end == "PATCH" {
+				s.must(200, "PATCH", path+"/a", `{"metadata":{"finalizers":null}}`, "Content-Type", merge)
+			}
+			if o, err := s.h.Reference(t.Context(), plural, "default", "a"); err == nil {
+				t.Errorf("%s, gone by %s: got %+v", plural, end, o)
+			}
+		}
+	}
+}

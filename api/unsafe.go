@@ -52,9 +52,11 @@ func (q *request) removeUnreadable(dryRun bool) error {
 			", ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"))
 	}
 	if !dryRun {
-		if _, err := q.h.Store.Delete(q.ctx, l.obj.Key, l.obj.Rev); err != nil {
+		rev, err := q.h.Store.Delete(q.ctx, l.obj.Key, l.obj.Rev)
+		if err != nil {
 			return storeError(err)
 		}
+		q.erased(l.obj.Key, rev)
 	}
 	return q.sendDeleted(statusOK(q.name, "", q.kind.Name, ""))
 }

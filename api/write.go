@@ -195,7 +195,7 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 			if err != nil {
 				return writeError(err)
 			}
-			q.awaitDecisions(rev)
+			q.erased(obj.Key, rev)
 			q.settled(nil)
 			q.released(next)
 		}

@@ -30,6 +30,12 @@ func (q *request) awaitDecisions(rev int64) {
 	}
 }
 
+// erased tells the cache that an object is gone from the store, so that nothing is decided by it any more.
+func (q *request) erased(key string, rev int64) {
+	q.res.Erased(key, rev)
+	q.awaitDecisions(rev)
+}
+
 // handOver tells the cache what has been stored at a key, and notes the bytes
 // to answer with. d becomes what a read would answer with.
 func (q *request) handOver(key string, d *doc.Doc, encoded []byte, rev int64) error {
