@@ -240,15 +240,20 @@ func (w *watcher) run() error {
 		now := time.Now()
 		switch {
 		case err == nil:
-		case ctx.Err() != nil, !now.Before(w.deadline):
+		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, context.DeadlineExceeded):
-			if w.bookmarks && !now.Before(w.nextMark) {
+			if w.bookmarks && !now.Before(w.nextMark) { // at the end, too: who comes back from it has less to be told again
 				if err := w.sendBookmark(); err != nil {
 					return nil
 				}
 				w.nextMark = w.markAfter(now)
 			}
+			if !now.Before(w.deadline) {
+				return nil
+			}
+		case !now.Before(w.deadline):
+			return nil
 		default:
 			return w.end(err)
 		}
