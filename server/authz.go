@@ -134,7 +134,7 @@ func (s *Server) syncRoles(ctx context.Context) error {
 }
 
 // awaited is how long an answer to a write waits for the authorizers; then it is given all the same.
-const awaited = time.Second
+const awaited = 10 * time.Second
 
 // await waits until the authorizers know what was written to objects at a
 // revision: a role that a client made lets requests pass as soon as it is told.
