@@ -154,8 +154,11 @@ func (c *compiler) conditional(e ast.Expr) *code {
 	return out
 }
 
-// mayBeNull reports whether a node that is typed as bool may be data, which may be null.
-func (c *code) mayBeNull() bool { return c.path != nil && !c.path.test || c.mixed }
+// mayBeNull reports whether a node that is typed as bool may be data, which may be null: a path, an attribute, what orValue()
+// takes out. What is made as a test is none.
+func (c *code) mayBeNull() bool {
+	return c.mixed || c.konst == nil && c.test == nil || c.path != nil && !c.path.test
+}
 
 // chooser is a ?: b for a path that begins with it.
 func chooser(cond testFn, a, b *code) func(fr *frame) (Value, bool) {

@@ -102,6 +102,28 @@ func TestPartial(t *testing.T) {
 	}
 }
 
+// TestPartialNullBranches holds that ?: of data that is typed as bool may be null in parts, too.
+func TestPartialNullBranches(t *testing.T) {
+	l, err := NewLanguage(LanguageOptions{Libraries: AllLibraries(), Variables: []Variable{{Name: "l", Type: "list(bool)"}, {Name: "u", Type: "bool"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	null, err := FromGo([]any{nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, expr := range []string{"dyn((false ? l[0] : l[0])) == null", "(l.size() == 1 ? l[0] : true) != false", "[(true ? l[0] : u)] == [dyn(null)]"} {
+		x, err := l.CompileExpression(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := x.Partial(t.Context(), Vars{"l": null}, patterns(t, l, "u"), 1000)
+		if err != nil || !out.Known || out.Value != boolValue(true) {
+			t.Errorf("%s: got %+v, %v, want true", expr, out, err)
+		}
+	}
+}
+
 func TestPatternText(t *testing.T) {
 	l, err := NewLanguage(LanguageOptions{Variables: []Variable{{Name: "a"}, {Name: "a.b"}}})
 	if err != nil {

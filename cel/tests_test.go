@@ -98,6 +98,7 @@ func TestNullBranches(t *testing.T) {
 		"(self.c == 'y' ? self.b[0] : self.b[1]) == true":                          false,
 		"[(self.c == 'x' ? self.b[0] : self.b[1]), has(self.c)][size([])] == true": false,
 		"(self.c == 'x' ? (self.c == 'y' ? true : self.b[0]) : true) != false":     true,
+		"(self.c == 'x' ? self.?b[?0].orValue(true) : true) != false":              true,
 	} {
 		p, err := f.types.Compile(rule, f.self, CompileOptions{})
 		if err != nil {
