@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/controller/service"
 	"github.com/keelson-io/keelson/controller/token"
+	"github.com/keelson-io/keelson/controller/trust"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -81,6 +82,7 @@ func enabled(list []string) (map[string]bool, error) {
 
 // startControllers makes the controllers that are to run, for Run to start.
 func (s *Server) startControllers(st store.Store) {
+	s.authorities = &trust.Bundle{Store: st, Own: s.identity.caPEM, Shared: len(s.config.EtcdServers) > 0}
 	kinds, cached, manager := s.kinds, s.cache, s.handler.As(api.ControllerManager)
 	add := func(run func(context.Context)) { s.controllers = append(s.controllers, run) }
 	if s.enabled[namespace.Name] {
@@ -93,7 +95,7 @@ func (s *Server) startControllers(st store.Store) {
 		add(s.authz.gather.Run)
 	}
 	if s.enabled[token.Name] {
-		add((&token.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, CA: s.identity.bundle,
+		add((&token.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Authorities: s.authorities,
 			Sign: func(namespace, account, uid, secret string) (string, error) {
 				return s.tokens.Issuer.SignKept(namespace, serviceaccount.Reference{Name: account, UID: uid}, secret)
 			}}).Run)
@@ -106,10 +108,7 @@ func (s *Server) startControllers(st store.Store) {
 			ClusterIP: s.network.clusterIP, Port: s.port(), Address: s.network.address}).Run)
 	}
 	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, EnsureNamespace: s.handler.EnsureNamespace,
-		Accounts: s.enabled[ensure.ServiceAccounts]}
-	if s.enabled[ensure.RootCA] {
-		keep.CA = s.identity.bundle
-	}
+		Authorities: s.authorities, Accounts: s.enabled[ensure.ServiceAccounts], Maps: s.enabled[ensure.RootCA]}
 	add(keep.Run)
 	add(s.allocator.Run)
 	add((&expiry.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger}).Run)

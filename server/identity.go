@@ -181,6 +181,9 @@ func (s *Server) renew(ctx context.Context) {
 			if err := s.identity.refresh(now); err != nil {
 				s.logger.Error("certificates were not renewed", "error", err)
 			}
+			if _, err := s.authorities.Load(ctx); err != nil {
+				s.logger.Error("the server's authority was not published", "error", err)
+			}
 			if err := s.identity.loadClients(); err != nil {
 				s.logger.Error("client authorities were not read again", "error", err)
 			}

@@ -38,6 +38,7 @@ import (
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/crd"
+	"github.com/keelson-io/keelson/controller/trust"
 	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/kind"
@@ -181,6 +182,7 @@ type Server struct {
 	crds    *crd.Controller
 
 	allocator   *allocator.Allocator
+	authorities *trust.Bundle           // of all servers of the store
 	enabled     map[string]bool         // controllers by name
 	controllers []func(context.Context) // that run besides the one of definitions
 

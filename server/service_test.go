@@ -2,20 +2,15 @@ package server
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/keelson-io/keelson/controller/trust"
 	"github.com/keelson-io/keelson/store/etcd"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -163,7 +158,8 @@ func sharedEtcd(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestServersShareAuthorities holds that servers of one store with authorities of their own publish all of them, and then leave it at that.
+// TestServersShareAuthorities holds that servers of one store with authorities of their own publish all of them, and then leave it at that;
+// and that nobody else's is published, whatever is written where they are read.
 func TestServersShareAuthorities(t *testing.T) {
 	url := sharedEtcd(t)
 	var servers []*running
@@ -196,6 +192,63 @@ func TestServersShareAuthorities(t *testing.T) {
 	before, _ := published()
 	first.must("PATCH", path, `{"data":{"ca.crt":"nothing","more":"data"}}`, "Content-Type", "application/merge-patch+json")
 	first.until("all authorities are back", whole)
+	hostile, err := openPKI("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, good := published()
+	data, err := json.Marshal(map[string]any{"data": map[string]string{"ca.crt": good + string(hostile.authority.certPEM)}, "metadata": map[string]any{"annotations": nil}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range servers {
+		r.must("PATCH", path, string(data), "Content-Type", "application/merge-patch+json")
+		first.until("a hostile authority is not published", whole)
+	}
+	if text := first.must("GET", path, ""); !strings.Contains(text, "kubernetes.io/description") {
+		t.Errorf("what the config map is for is not on it again: %s", text)
+	}
+	// What is made from then on has the servers' authorities and nobody else's, too.
+	first.must("POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"later"}}`)
+	first.must("POST", "/api/v1/namespaces/default/secrets", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"kept","annotations":{"kubernetes.io/service-account.name":"default"}},
+		"type":"kubernetes.io/service-account-token","data":{"ca.crt":"`+base64.StdEncoding.EncodeToString(hostile.authority.certPEM)+`"}}`)
+	field := func(path string) string {
+		var o struct{ Data map[string]string }
+		if code, text := first.call(first.client, "GET", path, ""); code == 200 && json.Unmarshal([]byte(text), &o) != nil {
+			t.Fatal(text)
+		}
+		return o.Data["ca.crt"]
+	}
+	first.until("a new namespace has them", func() bool { return field("/api/v1/namespaces/later/configmaps/kube-root-ca.crt") == good })
+	first.until("a secret has them", func() bool {
+		return field("/api/v1/namespaces/default/secrets/kept") == base64.StdEncoding.EncodeToString([]byte(good))
+	})
+	// Those of a server that joins later come to where the others' are already.
+	servers = append(servers, start(t, Config{DataDir: t.TempDir(), EtcdServers: []string{url}}))
+	first.until("a fourth server's is published", whole)
+	_, good = published()
+	first.until("and in the other namespace", func() bool { return field("/api/v1/namespaces/later/configmaps/kube-root-ca.crt") == good })
+	first.until("and in the secret", func() bool {
+		return field("/api/v1/namespaces/default/secrets/kept") == base64.StdEncoding.EncodeToString([]byte(good))
+	})
+	// An administrator takes away what there is; the servers that run are there again.
+	st, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{url}, Logger: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	kept, err := st.Get(t.Context(), trust.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Delete(t.Context(), trust.Key, kept.Rev); err != nil {
+		t.Fatal(err)
+	}
+	first.until("the servers that run are there again, and published", func() bool {
+		again, err := st.Get(t.Context(), trust.Key)
+		_, ca := published()
+		return err == nil && again.Rev > kept.Rev && whole() && ca == string(again.Value)
+	})
 	// Were they to put back one another's, there would be new versions in so many requests.
 	after, _ := published()
 	for range 100 {
@@ -206,45 +259,42 @@ func TestServersShareAuthorities(t *testing.T) {
 	}
 }
 
-// TestBundle holds that servers with certificates of any sort come to an end with what they publish.
-func TestBundle(t *testing.T) {
-	certificate := func(authority bool, until time.Time) []byte {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: authority, BasicConstraintsValid: true, NotAfter: until}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	}
-	later := time.Now().Add(time.Hour)
-	leaf, expired := certificate(false, later), certificate(true, time.Now().Add(-time.Hour))
-	all := [][]byte{certificate(true, later), leaf, append(certificate(true, later), leaf...), expired}
-	publish := func(own []byte, have string) string {
-		id := &identity{config: &Config{EtcdServers: []string{"x"}}}
-		id.trust.Store(&own)
-		return id.bundle(have)
-	}
-	said := "no certificate\n" + string(expired)
-	for range 3 {
-		for _, own := range all {
-			said = publish(own, said)
+// TestAuthoritiesAreOutOfReach holds that no kind has objects where the authorities are, and that nobody can define one.
+func TestAuthoritiesAreOutOfReach(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	for k := range r.kinds.Load().All() {
+		if strings.HasPrefix(trust.Key, k.StoragePrefix+"/") || strings.HasPrefix(k.StoragePrefix+"/", trust.Prefix) {
+			t.Errorf("objects of %s are at %s", k.Plural, k.StoragePrefix)
 		}
 	}
-	for _, own := range all {
-		if again := publish(own, said); again != said {
-			t.Errorf("got\n%s\nafter\n%s", again, said)
+	for _, group := range []string{"keelson", ""} {
+		code, text := r.call(r.client, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+			"metadata":{"name":"authorities.`+group+`"},"spec":{"group":"`+group+`","scope":"Cluster","names":{"plural":"authorities","kind":"Authority"},
+			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+		if code != 422 || !strings.Contains(text, "spec.group") {
+			t.Errorf("a definition of the group %q: got %d %s", group, code, text)
 		}
 	}
-	if n := strings.Count(said, "BEGIN"); n != 3 {
-		t.Errorf("got %d certificates, want 3:\n%s", n, said)
+}
+
+// TestRenewedAuthorityIsPublished holds that config maps follow when the server's own certificate is another one.
+func TestRenewedAuthorityIsPublished(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	published := func() bool {
+		_, text := r.call(r.client, "GET", "/api/v1/namespaces/default/configmaps/kube-root-ca.crt", "")
+		var o struct{ Data map[string]string }
+		return json.Unmarshal([]byte(text), &o) == nil && o.Data["ca.crt"] == string(r.identity.caPEM())
 	}
-	if got := publish(leaf, strings.Repeat(string(leaf), 2)); got != string(leaf) {
-		t.Errorf("got\n%s\nwant the certificate once", got)
+	r.until("the authority is published", published)
+	other, err := openPKI("")
+	if err != nil {
+		t.Fatal(err)
 	}
+	r.identity.trust.Store(&other.authority.certPEM)
+	if _, err := r.authorities.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the other one is published", published)
 }
 
 // TestServersAreEndpoints holds that servers of one store are the endpoints together, for as long as they are there.

@@ -2,7 +2,8 @@
 // account "default" and the config map kube-root-ca.crt, with which programs in the namespace know the server.
 //
 // The [Controller] reads every change of the store from a tap of the cache. A namespace that appears gets its objects; an object that
-// was deleted is made anew, unless its namespace is going; a config map that was changed is put right.
+// was deleted is made anew, unless its namespace is going; a config map that was changed is put right. When the authorities of the
+// servers change, all config maps follow.
 //
 // [Controller.Run] is the function to call.
 package ensure
@@ -18,6 +19,7 @@ import (
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/loop"
+	"github.com/keelson-io/keelson/controller/trust"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -38,6 +40,9 @@ const (
 	rootCA  = "kube-root-ca.crt"
 	caKey   = "ca.crt"
 )
+
+// description is the annotation of the config map that says what it is.
+const description = "kubernetes.io/description"
 
 // caComment is what upstream writes on the config map.
 const caComment = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or " +
@@ -62,13 +67,15 @@ type Controller struct {
 	// EnsureNamespace creates a namespace unless it exists.
 	EnsureNamespace func(ctx context.Context, name string) error
 
-	Accounts bool // every namespace has a service account
+	// Authorities are what config maps say; the controller keeps them in being, too.
+	Authorities *trust.Bundle
 
-	// CA is what a config map shall say in PEM, given what it says, of the authorities by which servers are known; nil: no namespace has one.
-	CA func(have string) string
+	Accounts bool // every namespace has a service account
+	Maps     bool // every namespace has a config map
 
 	loop                   loop.Loop // due are the objects that are to be there
 	spaces, accounts, maps *kind.Kind
+	ca                     string // the authorities, "" if they may have changed
 }
 
 // Run works until ctx ends.
@@ -81,24 +88,31 @@ func (c *Controller) Run(ctx context.Context) {
 	if !c.Accounts {
 		c.accounts = nil
 	}
-	if c.CA == nil {
+	if !c.Maps {
 		c.maps = nil
 	}
-	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: ServiceAccounts + ", " + RootCA, List: []string{c.spaces.StoragePrefix + "/"},
+	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: ServiceAccounts + ", " + RootCA, List: []string{trust.Prefix, c.spaces.StoragePrefix + "/"},
 		Wants: c.wants, Begin: c.begin, See: c.see, Work: c.work}
 	c.loop.Run(ctx)
 }
 
-// begin notes the namespaces that are to be there.
+// begin notes the authorities and the namespaces that are to be there.
 func (c *Controller) begin() {
+	c.learn()
 	for _, name := range SystemNamespaces {
 		c.loop.Add(c.spaces.Key("", name))
 	}
 }
 
+// learn notes that the authorities may have changed.
+func (c *Controller) learn() {
+	c.ca = ""
+	c.loop.Add(trust.Key)
+}
+
 // wants reports whether a change is of a namespace, or of what every namespace has.
 func (c *Controller) wants(e *store.Event) bool {
-	return strings.HasPrefix(e.Key, c.spaces.StoragePrefix+"/") || is(c.accounts, account, e.Key) || is(c.maps, rootCA, e.Key)
+	return strings.HasPrefix(e.Key, c.spaces.StoragePrefix+"/") || e.Key == trust.Key || is(c.accounts, account, e.Key) || is(c.maps, rootCA, e.Key)
 }
 
 // is reports whether a key is that of an object of a name, in any namespace, of a kind; of nil there are none.
@@ -120,6 +134,8 @@ func (c *Controller) furnish(namespace string) {
 func (c *Controller) see(e *loop.Change) {
 	name, space := strings.CutPrefix(e.Key, c.spaces.StoragePrefix+"/")
 	switch {
+	case e.Key == trust.Key:
+		c.learn()
 	case space && !e.Deleted:
 		c.furnish(name)
 	case space && slices.Contains(SystemNamespaces, name), !space && (e.Deleted || is(c.maps, rootCA, e.Key)):
@@ -131,6 +147,9 @@ func (c *Controller) see(e *loop.Change) {
 func (c *Controller) work(ctx context.Context, key string) error {
 	if name, ok := strings.CutPrefix(key, c.spaces.StoragePrefix+"/"); ok {
 		return c.EnsureNamespace(ctx, name)
+	}
+	if key == trust.Key {
+		return c.spread(ctx)
 	}
 	k, settle := c.maps, c.publish
 	if is(c.accounts, account, key) {
@@ -148,24 +167,53 @@ func (c *Controller) admit(ctx context.Context, namespace, name string) error {
 	return c.API.Ensure(ctx, c.accounts, namespace, name, object("ServiceAccount", name, nil, nil))
 }
 
+// bundle is what config maps shall say.
+func (c *Controller) bundle(ctx context.Context) (string, error) {
+	var err error
+	if c.ca == "" {
+		c.ca, err = c.Authorities.Load(ctx)
+	}
+	return c.ca, err
+}
+
+// spread makes sure of the authorities, and notes all config maps.
+func (c *Controller) spread(ctx context.Context) error {
+	if _, err := c.bundle(ctx); err != nil || c.maps == nil {
+		return err
+	}
+	_, err := store.Each(ctx, c.Store, c.spaces.StoragePrefix+"/", 0, func(it *store.Item) error {
+		c.loop.Add(c.maps.Key(strings.TrimPrefix(it.Key, c.spaces.StoragePrefix+"/"), rootCA))
+		return nil
+	})
+	return err
+}
+
 // publish makes sure of a namespace's config map.
 func (c *Controller) publish(ctx context.Context, namespace, name string) error {
+	ca, err := c.bundle(ctx)
+	if err != nil {
+		return err
+	}
 	have, err := loop.Load(ctx, c.Store, c.maps, c.maps.Key(namespace, name))
 	if err != nil {
 		return err
 	}
 	if have == nil {
-		note := map[string]string{"kubernetes.io/description": caComment}
-		return c.API.Ensure(ctx, c.maps, namespace, name, object("ConfigMap", name, note, map[string]string{caKey: c.CA("")}))
+		return c.API.Ensure(ctx, c.maps, namespace, name, object("ConfigMap", name, map[string]string{description: caComment}, map[string]string{caKey: ca}))
 	}
 	defer have.Doc.Release()
-	if data := have.Doc.Root().Get("data"); data.Len() == 1 && data.Get(caKey).Text() == c.CA(data.Get(caKey).Text()) {
+	if data := have.Doc.Root().Get("data"); data.Len() == 1 && data.Get(caKey).Text() == ca && have.Annotation(description) != "" {
 		return nil
 	}
 	return c.API.Modify(ctx, c.maps, namespace, name, func(o meta.Object) error {
-		ca := c.CA(o.Doc.Root().Get("data").Get(caKey).Text())
+		// Read after what it replaces: so no server takes away again what a faster one has published.
+		ca, err := c.Authorities.Load(ctx)
+		if err != nil {
+			return err
+		}
 		o.Doc.Remove("data")
 		o.Doc.Set(o.Doc.NewString(ca), "data", caKey)
+		o.Doc.Set(o.Doc.NewString(caComment), "metadata", "annotations", description)
 		return nil
 	})
 }

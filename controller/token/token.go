@@ -3,7 +3,7 @@
 //
 // The [Controller] reads every change of the store from a tap of the cache. What is missing in such a Secret is filled in. One whose
 // service account is gone, or is another one of the same name, is deleted; one that is deleted is taken off the list that its
-// service account keeps.
+// service account keeps. When the authorities of the servers change, all follow.
 //
 // # Invariants
 //
@@ -25,6 +25,7 @@ import (
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/loop"
+	"github.com/keelson-io/keelson/controller/trust"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
@@ -52,12 +53,13 @@ type Controller struct {
 
 	// Sign makes the token that a Secret keeps for a service account.
 	Sign func(namespace, account, uid, secret string) (string, error)
-	// CA is what a Secret shall say in PEM, given what it says, of the authorities by which servers are known.
-	CA func(have string) string
+	// Authorities are what a Secret says of the servers.
+	Authorities *trust.Bundle
 
-	loop              loop.Loop // due are Secrets, and service accounts that are gone
+	loop              loop.Loop // due are Secrets, service accounts that are gone, and the authorities
 	secrets, accounts *kind.Kind
 	owners            map[string]owner // of the Secrets that were dealt with
+	ca                string           // the authorities, "" if they may have changed
 }
 
 // owner is the service account that a Secret is for.
@@ -71,14 +73,15 @@ func (c *Controller) Run(ctx context.Context) {
 		return
 	}
 	c.owners = map[string]owner{}
-	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: Name, List: []string{c.secrets.StoragePrefix + "/"},
-		Wants: c.wants, See: c.see, Work: c.work}
+	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: Name, List: []string{trust.Prefix, c.secrets.StoragePrefix + "/"},
+		Wants: c.wants, Begin: func() { c.ca = "" }, See: c.see, Work: c.work}
 	c.loop.Run(ctx)
 }
 
-// wants reports whether a change may be of a Secret that keeps a token, or of one that kept one, or the end of a service account.
+// wants reports whether a change may be of a Secret that keeps a token, or of one that kept one, the end of a service account, or one of
+// the authorities.
 func (c *Controller) wants(e *store.Event) bool {
-	return strings.HasPrefix(e.Key, c.secrets.StoragePrefix+"/") || e.Deleted && strings.HasPrefix(e.Key, c.accounts.StoragePrefix+"/")
+	return e.Key == trust.Key || strings.HasPrefix(e.Key, c.secrets.StoragePrefix+"/") || e.Deleted && strings.HasPrefix(e.Key, c.accounts.StoragePrefix+"/")
 }
 
 // keeps is a quick look for whether a stored object may be a Secret that keeps a token, in JSON or protobuf.
@@ -88,7 +91,10 @@ func keeps(value []byte) bool {
 
 // see notes what a change asks for.
 func (c *Controller) see(e *loop.Change) {
-	if keeps(e.Value) || e.Deleted && !c.isSecret(e.Key) {
+	if e.Key == trust.Key {
+		c.ca = ""
+		c.loop.Add(e.Key)
+	} else if keeps(e.Value) || e.Deleted && !c.isSecret(e.Key) {
 		c.loop.Add(e.Key)
 	} else if _, ok := c.owners[e.Key]; ok {
 		c.loop.Add(e.Key)
@@ -99,8 +105,14 @@ func (c *Controller) isSecret(key string) bool {
 	return strings.HasPrefix(key, c.secrets.StoragePrefix+"/")
 }
 
-// work deals with one Secret, or with all that a service account has left behind.
+// work deals with one Secret, or with all that a service account has left behind or that new authorities are for.
 func (c *Controller) work(ctx context.Context, key string) error {
+	if key == trust.Key {
+		for key := range c.owners {
+			c.loop.Add(key)
+		}
+		return nil
+	}
 	if !c.isSecret(key) {
 		namespace, _ := loop.Place(c.accounts, key)
 		_, err := store.Each(ctx, c.Store, c.secrets.Key(namespace, ""), 0, func(it *store.Item) error {
@@ -138,11 +150,20 @@ func (c *Controller) work(ctx context.Context, key string) error {
 	if account == nil || uid != "" && uid != account.UID() {
 		return c.API.Remove(ctx, c.secrets, namespace, name, &meta.DeleteOptions{UID: new(strings.Clone(secret.UID()))})
 	}
+	if c.ca == "" {
+		if c.ca, err = c.Authorities.Load(ctx); err != nil {
+			return err
+		}
+	}
 	if !c.lacks(secret) {
 		return nil
 	}
 	uid = strings.Clone(account.UID())
 	return c.API.Modify(ctx, c.secrets, namespace, name, func(o meta.Object) error {
+		// Read after what it replaces: so no server takes away again what a faster one has published.
+		if c.ca, err = c.Authorities.Load(ctx); err != nil {
+			return err
+		}
 		return c.fill(o, namespace, named, uid, name)
 	})
 }
@@ -151,16 +172,7 @@ func (c *Controller) work(ctx context.Context, key string) error {
 func (c *Controller) lacks(secret *meta.Object) bool {
 	data := secret.Doc.Root().Get("data")
 	return data.Get(corev1.ServiceAccountTokenKey).Text() == "" || data.Get(corev1.ServiceAccountNamespaceKey).Text() == "" ||
-		c.CA(authorities(data)) != authorities(data)
-}
-
-// authorities is what a Secret's data say of them.
-func authorities(data doc.Value) string {
-	text, err := base64.StdEncoding.DecodeString(data.Get(corev1.ServiceAccountRootCAKey).Text())
-	if err != nil {
-		return ""
-	}
-	return string(text)
+		data.Get(corev1.ServiceAccountRootCAKey).Text() != base64.StdEncoding.EncodeToString([]byte(c.ca))
 }
 
 // fill fills in what is missing in a Secret.
@@ -173,7 +185,7 @@ func (c *Controller) fill(o meta.Object, namespace, account, uid, name string) e
 	}
 	data := o.Doc.Root().Get("data")
 	hasToken, hasNamespace := data.Get(corev1.ServiceAccountTokenKey).Text() != "", data.Get(corev1.ServiceAccountNamespaceKey).Text() != ""
-	set(corev1.ServiceAccountRootCAKey, c.CA(authorities(data)))
+	set(corev1.ServiceAccountRootCAKey, c.ca)
 	if !hasNamespace {
 		set(corev1.ServiceAccountNamespaceKey, namespace)
 	}
