@@ -72,7 +72,7 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 		return 0, err
 	}
 	for try := 1; ; try++ {
-		rev, err := q.store(d, o)
+		rev, err := q.store(d, o, track != nil)
 		q.settled(err)
 		if err == nil {
 			return rev, nil
@@ -81,7 +81,7 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 			return 0, storeError(err)
 		}
 		if base == "" || try == maxGenerated {
-			return 0, q.exists(strings.Clone(obj.Name()))
+			return 0, q.exists(strings.Clone(obj.Name()), obj.GenerateName() != "")
 		}
 		obj.SetName(meta.GenerateName(base))
 		if err := q.claim(d, nil, o.DryRun); err != nil {
@@ -128,8 +128,9 @@ func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) (base string, er
 	return base, q.h.admission.Validate(q.ctx, r)
 }
 
-// store writes a new object. Its revision is 0 if that was a dry run.
-func (q *request) store(d *doc.Doc, o *meta.WriteOptions) (int64, error) {
+// store writes a new object; one that is too large is tried once more without its managedFields, if it may. Its revision is 0 if that was
+// a dry run.
+func (q *request) store(d *doc.Doc, o *meta.WriteOptions, without bool) (int64, error) {
 	encoded, err := q.encode(d)
 	if err != nil {
 		return 0, err
@@ -149,7 +150,7 @@ func (q *request) store(d *doc.Doc, o *meta.WriteOptions) (int64, error) {
 		return 0, status.Plain500("resourceVersion should not be set on objects to be created")
 	}
 	rev, err := q.h.Store.Create(q.ctx, key, encoded)
-	if errors.Is(err, store.ErrTooLarge) {
+	if without && errors.Is(err, store.ErrTooLarge) {
 		d.Remove("metadata", "managedFields")
 		if encoded, err = q.encode(d); err == nil {
 			rev, err = q.h.Store.Create(q.ctx, key, encoded)
@@ -174,9 +175,12 @@ func (q *request) asStored(d *doc.Doc, encoded []byte) error {
 	return err
 }
 
-// exists is the error for a name that is taken.
-func (q *request) exists(name string) error {
+// exists is the error for a name that is taken, of an object that also says what to generate names from or not.
+func (q *request) exists(name string, generated bool) error {
 	e := status.AlreadyExists(q.kind.GroupResource(), name)
+	if generated {
+		e = status.GenerateNameConflict(q.kind.GroupResource(), name)
+	}
 	item, err := q.h.Store.Get(q.ctx, q.kind.Key(q.namespace, name))
 	if err != nil {
 		return e

@@ -193,10 +193,7 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	}
 	held := q.kind.IsNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
 	before := slices.Collect(m.Finalizers())
-	after := before
-	if b := q.kind.Builtin; b == nil || !b.Unowned {
-		after = finalizersFor(before, o, b != nil && b.Orphans)
-	}
+	after := q.finalizers(before, o, wasDeleting)
 	grace, shorter := q.grace(o, m, wasDeleting)
 	if len(after) == 0 && !hooked && !held && grace == 0 {
 		return q.erase(o, m, obj)
@@ -299,20 +296,50 @@ func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, 
 
 // preconditions refuses to delete another object than the one meant.
 func (q *request) preconditions(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) error {
-	gr := kschema.GroupResource{Group: q.kind.Storage.Kind.Group, Resource: q.kind.Name}
-	if b := q.kind.Builtin; b != nil && b.Delete != nil && m.DeletionTimestamp() == "" && o.UID != nil && *o.UID != m.UID() {
-		return status.Conflict(q.kind.GroupResource(), q.name,
-			fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", *o.UID, m.UID()))
+	have := strconv.FormatInt(obj.Rev, 10)
+	if b := q.kind.Builtin; b != nil && b.Delete != nil {
+		return q.strictPreconditions(o, m.UID(), have)
 	}
+	gr := kschema.GroupResource{Group: q.kind.Storage.Kind.Group, Resource: q.kind.Name}
 	if o.UID != nil && *o.UID != m.UID() {
 		return status.Conflict(gr, q.name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
 			"The object might have been deleted and then recreated", *o.UID, m.UID()))
 	}
-	if have := strconv.FormatInt(obj.Rev, 10); o.ResourceVersion != nil && *o.ResourceVersion != have {
+	if o.ResourceVersion != nil && *o.ResourceVersion != have {
 		return status.Conflict(gr, q.name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
 			"The object might have been modified", *o.ResourceVersion, have))
 	}
 	return nil
+}
+
+// strictPreconditions does the same in the words of kinds that have rules of their own for deletion.
+func (q *request) strictPreconditions(o *meta.DeleteOptions, uid, version string) error {
+	failed := "precondition failed"
+	if q.kind.IsNamespaces() {
+		failed = "Precondition failed"
+	}
+	if o.UID != nil && *o.UID != uid {
+		return status.Conflict(q.kind.GroupResource(), q.name, fmt.Errorf("%s: UID in precondition: %s, UID in object meta: %s", failed, *o.UID, uid))
+	}
+	if o.ResourceVersion != nil && *o.ResourceVersion != version {
+		return status.Conflict(q.kind.GroupResource(), q.name,
+			fmt.Errorf("%s: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", failed, *o.ResourceVersion, version))
+	}
+	return nil
+}
+
+// finalizers are those of an object after its deletion was asked for.
+func (q *request) finalizers(before []string, o *meta.DeleteOptions, wasDeleting bool) []string {
+	b := q.kind.Builtin
+	if b != nil && (b.Unowned || b.Undirected && !wasDeleting) {
+		return before
+	}
+	if q.kind.IsNamespaces() && !wasDeleting && o.OrphanDependents != nil && !*o.OrphanDependents {
+		foreground := *o
+		foreground.OrphanDependents, foreground.PropagationPolicy = nil, string(metav1.DeletePropagationForeground)
+		o = &foreground
+	}
+	return finalizersFor(before, o, b != nil && b.Orphans)
 }
 
 // finalizersFor are the finalizers of an object whose deletion is asked for in

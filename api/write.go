@@ -212,7 +212,7 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 		}
 		return q.answer(c, next, obj.Rev)
 	}
-	rev, err := q.storeUpdate(obj, next, encoded)
+	rev, err := q.storeUpdate(c, obj, next, encoded)
 	if err != nil {
 		return writeError(err)
 	}
@@ -262,10 +262,10 @@ func (q *request) unchanged(c *change, obj *cache.Object) error {
 }
 
 // storeUpdate writes an object; one that is too large is tried once more
-// without its managedFields.
-func (q *request) storeUpdate(obj *cache.Object, next *doc.Doc, encoded []byte) (int64, error) {
+// without its managedFields, unless they are what the change is about.
+func (q *request) storeUpdate(c *change, obj *cache.Object, next *doc.Doc, encoded []byte) (int64, error) {
 	rev, err := q.h.Store.Update(q.ctx, obj.Key, encoded, obj.Rev)
-	if errors.Is(err, store.ErrTooLarge) {
+	if c.track != nil && errors.Is(err, store.ErrTooLarge) {
 		next.Remove("metadata", "managedFields")
 		if encoded, err = q.encode(next); err == nil {
 			rev, err = q.h.Store.Update(q.ctx, obj.Key, encoded, obj.Rev)

@@ -31,6 +31,8 @@ type Builtin struct {
 	CreateAs func(d *doc.Doc, by *Requester)
 	// Unowned: an object has no dependents, so that nothing can be said of them who deletes it.
 	Unowned bool
+	// Undirected: who deletes an object for the first time cannot say what is to become of its dependents.
+	Undirected bool
 	// Returned: who deletes an object is answered with it, even if it is gone.
 	Returned bool
 	// StoredAs is the version that upstream stores objects in, where that is another one: discovery tells a hash of it.

@@ -46,6 +46,7 @@ func definitions() *Kind {
 			Validate:       validateDefinition,
 			ValidateUpdate: validateDefinitionUpdate,
 			Delete:         deleteDefinition,
+			Undirected:     true,
 			New: func(v *Version) runtime.Object {
 				if isBeta(v) {
 					return new(v1beta1.CustomResourceDefinition)

@@ -148,10 +148,16 @@ func differ(a, b doc.Value, counts func(name string) bool) bool {
 
 // Validate checks an object completely. old is nil on create.
 func (v *Version) Validate(ctx context.Context, new, old *doc.Doc, scope schema.Scope) schema.Result {
-	if errs := v.validateType(new); len(errs) > 0 {
-		return schema.Result{Errors: errs}
-	}
 	b := v.Kind.Builtin
+	if errs := v.validateType(new); len(errs) > 0 {
+		if b != nil {
+			return schema.Result{Errors: errs}
+		}
+		if old != nil {
+			errs = append(meta.ValidateCommonUpdate(meta.Object{Doc: new}, meta.Object{Doc: old}), errs...)
+		}
+		return v.Schema.ValidateMistyped(ctx, new, old, scope, errs)
+	}
 	switch {
 	case b != nil && old == nil && b.Validate != nil:
 		return b.Validate(ctx, v, new)
@@ -193,8 +199,7 @@ func (v *Version) Revalidate(new, old *doc.Doc) bool {
 	return true
 }
 
-// validateType checks kind and apiVersion: an object of another type is not
-// looked at any further.
+// validateType checks kind and apiVersion.
 func (v *Version) validateType(d *doc.Doc) field.ErrorList {
 	var errs field.ErrorList
 	root := d.Root()

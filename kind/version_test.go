@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,6 +183,44 @@ func TestValidateObject(t *testing.T) {
 	} {
 		d := decode(t, v, row.text)
 		compare(t, row.at, texts(v.Validate(context.Background(), d, nil, schema.Whole).Errors), row.want)
+	}
+}
+
+// TestMistypedObject holds that an object of another kind is told of lists, embedded resources and rules as well, but not of its values;
+// of its metadata if it replaces another one.
+func TestMistypedObject(t *testing.T) {
+	k, err := Compile(definition(t, "MORE", "subresources: {status: {}, scale: {specReplicasPath: .spec.num, statusReplicasPath: .status.replicas}}",
+		"SCHEMA", `{type: object, properties: {spec: {type: object, x-kubernetes-validations: [{rule: "self.num > 0"}], properties: {
+			num: {type: integer, maximum: 5}, set: {type: array, x-kubernetes-list-type: set, items: {type: string}},
+			inner: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}},
+			status: {type: object, properties: {replicas: {type: integer}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		unversioned = `metadata.resourceVersion: Invalid value: "": must be specified for an update`
+		immutable   = `metadata.name: Invalid value: "W": field is immutable`
+		wrong       = `kind: Invalid value: "Gadget": must be Widget`
+		repeated    = `spec.set[1]: Duplicate value: "a"`
+		blocked     = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+	)
+	decoded := func(name, spec string) *doc.Doc {
+		return decode(t, k.Storage, `{"apiVersion":"example.org/v1","kind":"Gadget","metadata":{"name":"`+name+`","namespace":"n"},"spec":`+spec+`,"status":{"replicas":-1}}`)
+	}
+	for _, row := range []struct {
+		at, spec string
+		want     []string
+	}{
+		{where(), `{"num":9}`, []string{wrong}},
+		{where(), `{"num":-1,"set":["a","a"]}`, []string{wrong, repeated, `spec: Invalid value: failed rule: self.num > 0`}},
+		{where(), `{"num":"x"}`, []string{wrong, `spec: Invalid value: "object": invalid data, expected int, got string evaluating rule: self.num > 0`}},
+		{where(), `{"num":-1,"inner":{"apiVersion":"v1"}}`, []string{wrong, `spec.inner.kind: Required value`, blocked}},
+	} {
+		d := decoded("W", row.spec)
+		compare(t, row.at, texts(k.Storage.Validate(context.Background(), d, nil, schema.Whole).Errors), row.want)
+		want := slices.DeleteFunc(row.want, func(e string) bool { return e == repeated }) // the old one is no better
+		old := decoded("v", `{"num":1,"set":["b","b"]}`)
+		compare(t, row.at, texts(k.Storage.Validate(context.Background(), d, old, schema.Whole).Errors), append([]string{unversioned, immutable}, want...))
 	}
 }
 

@@ -48,6 +48,15 @@ func ValidateObjectMetaWithName(o Object, namespaced bool, name NameFunc) field.
 // server keeps is already filled in. An error may be there twice, as it is
 // upstream: the message of a Status names each once.
 func ValidateObjectMetaUpdate(new, old Object) field.ErrorList {
+	return validateUpdate(new, old, true)
+}
+
+// ValidateCommonUpdate is ValidateObjectMetaUpdate without what is said a second time of objects that are of the kind that they should be.
+func ValidateCommonUpdate(new, old Object) field.ErrorList {
+	return validateUpdate(new, old, false)
+}
+
+func validateUpdate(new, old Object, again bool) field.ErrorList {
 	namespaced := old.Namespace() != ""
 	if validMeta(new.Meta(), namespaced) && validUpdate(new.Meta(), old.Meta()) {
 		return nil
@@ -62,7 +71,10 @@ func ValidateObjectMetaUpdate(new, old Object) field.ErrorList {
 	}
 	errs = validation.ValidateObjectMetaAccessor(&n, namespaced, pathSegment, metadataPath)
 	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(&n, &was, metadataPath)...)
-	return append(errs, declaratively(operation.Update, &n, &was, namespaced, nil)...)
+	if again {
+		errs = append(errs, declaratively(operation.Update, &n, &was, namespaced, nil)...)
+	}
+	return errs
 }
 
 func decode(o Object) (metav1.ObjectMeta, field.ErrorList) {

@@ -135,31 +135,61 @@ func (p *program) allRulesOK(ctx context.Context, new, old *doc.Doc) bool {
 	return !p.hasRules || p.rulesOK(ctx, new, old)
 }
 
+// ValidateMistyped is Validate for an object that says it is of another kind, which others have said in wrong: values are not looked at.
+func (p *Program) ValidateMistyped(ctx context.Context, new, old *doc.Doc, at Scope, wrong field.ErrorList) Result {
+	code, err := p.load()
+	if err != nil {
+		return Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+	}
+	new, old = code.adopt(new), code.adopt(old)
+	if code.hasRules {
+		code.compileRules()
+	}
+	var took time.Duration
+	r := code.explainBeyondValues(ctx, new, old, at, code.correlate(new, old, &took), wrong[:len(wrong):len(wrong)])
+	r.Compared = took
+	return r
+}
+
 // explain is the slow path.
 func (p *program) explain(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
-	var c *correlation
 	var took time.Duration
-	if old != nil {
-		c = &correlation{n: p.root, new: new.Root(), old: old.Root(), took: &took}
-	}
+	c := p.correlate(new, old, &took)
 	errs := metadata[:len(metadata):len(metadata)]
 	if at == Status {
-		errs = append(append(errs, p.statusErrors(ctx, new, c)...), scale...)
+		errs = append(errs, p.statusErrors(ctx, new, c)...)
 	} else {
-		errs = append(append(errs, listed(ctx, nil, p.root, new.Root(), c)...), scale...)
+		errs = append(errs, listed(ctx, nil, p.root, new.Root(), c)...)
+	}
+	r := p.explainBeyondValues(ctx, new, old, at, c, append(errs, scale...))
+	r.Compared = took
+	return r
+}
+
+// correlate begins to compare two objects, if there are two.
+func (p *program) correlate(new, old *doc.Doc, took *time.Duration) *correlation {
+	if old == nil {
+		return nil
+	}
+	return &correlation{n: p.root, new: new.Root(), old: old.Root(), took: took}
+}
+
+// explainBeyondValues adds to errs what is wrong with embedded resources and with lists, and what rules say.
+func (p *program) explainBeyondValues(ctx context.Context, new, old *doc.Doc, at Scope, c *correlation, errs field.ErrorList) Result {
+	if at != Status {
 		errs = append(errs, p.root.embeddedErrors(nil, new.Root())...)
 	}
 	if old == nil || len(p.root.duplicates(nil, old.Root())) == 0 {
 		errs = append(errs, p.root.duplicates(nil, new.Root())...)
 	}
 	if !p.hasRules {
-		return Result{Errors: errs, Compared: took}
+		return Result{Errors: errs}
 	}
 	if blocksRules(errs) {
-		return Result{Errors: append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")), Compared: took}
+		return Result{Errors: append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))}
 	}
 	r := p.ruleErrors(ctx, new, old, c)
-	r.Errors, r.Compared = append(errs, r.Errors...), took
+	r.Errors = append(errs, r.Errors...)
 	return r
 }
 

@@ -16,15 +16,16 @@ import (
 // headers, media types and bodies that mostly fit and sometimes do not. Both servers get the same sequence, so they must hold the same
 // all along; watches that are open meanwhile must tell the same.
 //
-// A sequence is cut into stretches with namespaces and names of their own. A stretch ends at its first difference, because what
-// follows from one is not worth reading. A stretch depends on nothing but the seed and its number.
+// A sequence is cut into stretches with namespaces and names of their own, of which every second one is sent over HTTP/2. A stretch ends
+// at its first difference, because what follows from one is not worth reading. A stretch depends on nothing but the seed and its number.
 
 var (
-	generated = flag.Int("requests", 0, "how many requests are generated; 0 means 320 if the test is short, else 4000")
-	seed      = flag.Uint64("seed", 1, "of what is generated")
-	first     = flag.Int("first", 0, "number of the first stretch: with -requests=40 and ONLY=generated one of them again")
-	excused   = flag.Bool("excused", false, "print the differences that are intended")
-	trace     = flag.Bool("trace", false, "print what is generated, and what both answer")
+	generated   = flag.Int("requests", 0, "how many requests are generated; 0 means 320 if the test is short, else 4000")
+	everything2 = flag.Bool("http2", false, "send everything over HTTP/2, and not only every second stretch, what HTTP/2 cannot say aside")
+	seed        = flag.Uint64("seed", 1, "of what is generated")
+	first       = flag.Int("first", 0, "number of the first stretch: with -requests=40 and ONLY=generated one of them again")
+	excused     = flag.Bool("excused", false, "print the differences that are intended")
+	trace       = flag.Bool("trace", false, "print what is generated, and what both answer")
 )
 
 // stretch is how many requests share their objects.
@@ -57,6 +58,7 @@ func (r *run) generate() {
 func (r *run) stretch(number int, all []cell) {
 	g := &generator{Rand: rand.New(rand.NewPCG(*seed, uint64(number))), namespace: fmt.Sprintf("gen%d", number)}
 	r.vars = [2]map[string]string{{}, {}}
+	r.http2 = number%2 == 1
 	differences := r.differences
 	script := fmt.Sprintf("generated-%d", number)
 	for i, q := range g.prelude() {

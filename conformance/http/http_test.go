@@ -35,6 +35,7 @@ type run struct {
 	open   map[string]*opened
 	ledger map[string]needed // how often each entry was needed
 
+	http2   bool      // how requests are sent, but for those that HTTP/2 cannot say
 	wrote   time.Time // when something was last answered that watches may have to tell of
 	deleted bool      // the last request deleted something
 
@@ -243,6 +244,7 @@ func (r *run) fill(s string, side int) string {
 
 // request is q as it goes to one server.
 func (r *run) build(q *request, side int) func(ctx context.Context) (*http.Request, error) {
+	two := (r.http2 || *everything2) && !q.has("Upgrade") && !q.has("Connection")
 	return func(ctx context.Context) (*http.Request, error) {
 		body := r.fill(q.body, side)
 		var reader io.Reader
@@ -266,6 +268,9 @@ func (r *run) build(q *request, side int) func(ctx context.Context) (*http.Reque
 				continue
 			}
 			req.Header.Set(h[0], h[1])
+		}
+		if two {
+			req.Proto, req.ProtoMajor, req.ProtoMinor = "HTTP/2.0", 2, 0
 		}
 		return req, nil
 	}
@@ -316,7 +321,19 @@ func (p *peer) once(build func(context.Context) (*http.Request, error)) *answer 
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	return &answer{code: resp.StatusCode, header: resp.Header, body: body, err: err}
+	return &answer{code: resp.StatusCode, header: resp.Header, body: body, err: err, spoken: spoken(resp)}
+}
+
+// spoken is what there is to say of an answer's transport: another version of HTTP than was asked for, and trailers.
+func spoken(resp *http.Response) string {
+	said := ""
+	if resp.ProtoMajor != resp.Request.ProtoMajor {
+		said = resp.Proto + "\n"
+	}
+	if len(resp.Trailer) > 0 {
+		said += fmt.Sprintln(resp.Trailer)
+	}
+	return said
 }
 
 var kept = map[string]*regexp.Regexp{
@@ -377,6 +394,9 @@ func startWatch(p *peer, build func(context.Context) (*http.Request, error)) *wa
 			w.mu.Lock()
 			w.answer.body = append(w.answer.body, buf[:n]...)
 			w.last = time.Now()
+			if err != nil {
+				w.answer.spoken = spoken(resp)
+			}
 			w.mu.Unlock()
 			if err != nil {
 				return

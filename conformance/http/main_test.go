@@ -11,6 +11,7 @@ package http
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -73,13 +74,33 @@ func child(dir string) error {
 
 // peer is one of the two servers.
 type peer struct {
-	name string
-	base string // https://host:port
-	*http.Client
+	name         string
+	base         string // https://host:port
+	tls          *tls.Config
+	*http.Client // speaks HTTP/1.1, or HTTP/2 if a request's Proto says so
 
 	compact func(ctx context.Context, rev int64) error // makes the store forget what was before a revision
 
 	greeting string // of connections of HTTP/2
+}
+
+// newPeer is a server that clients reach with a TLS configuration.
+func newPeer(name string, config *tls.Config) *peer {
+	two := testpeers.Client(config.Clone()).Transport.(*http.Transport)
+	two.ForceAttemptHTTP2 = true
+	client := testpeers.Client(config.Clone())
+	client.Transport = &bothProtocols{one: client.Transport, two: two}
+	return &peer{name: name, tls: config, Client: client}
+}
+
+// bothProtocols sends a request in the version of HTTP that it says it is of.
+type bothProtocols struct{ one, two http.RoundTripper }
+
+func (b *bothProtocols) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.ProtoMajor == 2 {
+		return b.two.RoundTrip(r)
+	}
+	return b.one.RoundTrip(r)
 }
 
 // startUpstream starts the child and waits until it serves.
@@ -90,7 +111,8 @@ func startUpstream(t *testing.T) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{name: "upstream", Client: testpeers.Client(pki.Admin), compact: func(ctx context.Context, rev int64) error {
+	p := newPeer("upstream", pki.Admin)
+	p.compact = func(ctx context.Context, rev int64) error {
 		url, err := os.ReadFile(filepath.Join(dir, "etcd-url"))
 		if err != nil {
 			return err
@@ -102,7 +124,7 @@ func startUpstream(t *testing.T) *peer {
 		defer client.Close()
 		_, err = client.Compact(ctx, rev, clientv3.WithCompactPhysical())
 		return err
-	}}
+	}
 	testpeers.Start(t, "upstream", dir, func(address string) bool {
 		p.base = "https://" + address
 		// The informer of Services never has its list without the server of the built-in types.
@@ -131,5 +153,7 @@ func startKeelson(t *testing.T) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &peer{name: "keelson", base: s.Config.Host, Client: testpeers.Client(tlsConfig), compact: st.Compact}
+	p := newPeer("keelson", tlsConfig)
+	p.base, p.compact = s.Config.Host, st.Compact
+	return p
 }

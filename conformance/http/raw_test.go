@@ -191,7 +191,7 @@ func (r *run) raw() {
 
 // exchange sends e and says what came back until nothing came for a while.
 func (p *peer) exchange(e exchange, idle time.Duration) string {
-	config := p.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config := p.tls.Clone()
 	config.NextProtos = []string{"http/1.1"}
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(p.base, "https://"), config)
 	if err != nil {
@@ -280,7 +280,7 @@ func answers(got []byte, methods []string) string {
 
 // settings says how a server greets clients of HTTP/2, but for how much it takes at once.
 func (p *peer) settings() error {
-	config := p.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config := p.tls.Clone()
 	config.NextProtos = []string{"h2"}
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(p.base, "https://"), config)
 	if err != nil {

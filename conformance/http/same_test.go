@@ -31,6 +31,7 @@ type answer struct {
 	header http.Header
 	body   []byte
 	err    error
+	spoken string // what is unusual in how it came
 
 	beats bool // bookmarks may come between its events whenever a server likes
 }
@@ -165,6 +166,7 @@ func (s *sameness) print(side int, a *answer, values []ordered, notJSON error) s
 	b.WriteByte('\n')
 	if notJSON != nil || len(values) == 0 {
 		b.WriteString(s.text(side, string(a.body)))
+		b.WriteString(a.spoken)
 		return b.String()
 	}
 	for i := range values {
@@ -177,6 +179,7 @@ func (s *sameness) print(side int, a *answer, values []ordered, notJSON error) s
 	if bytes.Contains(bytes.TrimSpace(a.body), []byte("\n  ")) {
 		b.WriteString("(pretty)")
 	}
+	b.WriteString(a.spoken)
 	return b.String()
 }
 
@@ -248,7 +251,7 @@ func (v *ordered) is(versions map[string]bool) bool {
 var (
 	times    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	uids     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	versions = regexp.MustCompile(`(resourceVersion: "|resourceVersion\\*":\\*"|Too large resource version: \d+, current: |too old resource version: \d+ \(|[Rr]esourceVersion in (?:the )?(?:precondition|record) \()\d+`)
+	versions = regexp.MustCompile(`(resourceVersion: "|resourceVersion\\*":\\*"|Too large resource version: \d+, current: |too old resource version: \d+ \(|ResourceVersion in object meta: |[Rr]esourceVersion in (?:the )?(?:precondition|record) \()\d+`)
 	ages     = regexp.MustCompile(`^((\d+[smh])+|<invalid>)$`)
 	cells    = regexp.MustCompile(`(?m)^(\s*- )((\d+[smh])+|<invalid>)$`) // ages in a table that is YAML
 	tokens   = regexp.MustCompile(`eyJ2IjoibWV0YS5rOHMuaW8vdjEi[\w-]+`)

@@ -78,7 +78,7 @@ func dial(ctx context.Context, p *peer, build func(context.Context) (*http.Reque
 	if err != nil {
 		return nil, err
 	}
-	config.TlsConfig = p.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.TlsConfig = p.tls.Clone()
 	config.TlsConfig.NextProtos = nil
 	if protocols := req.Header.Get("Sec-Websocket-Protocol"); protocols != "" {
 		config.Protocol = strings.Split(protocols, ", ")
