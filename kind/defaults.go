@@ -58,15 +58,19 @@ func storeVersion(crd *apiextv1.CustomResourceDefinition) {
 const unknownInDefault = "must not have unknown fields"
 
 // validateDefaults checks every default below s, the schema of a resource, by
-// itself: defaults within a default's schema do not help it.
-func validateDefaults(s *structural.Schema, path *field.Path, pruned bool) field.ErrorList {
+// itself: defaults within a default's schema do not help it. p is the program of s, nil if there is none.
+func validateDefaults(s *structural.Schema, p *schema.Program, path *field.Path, pruned bool) field.ErrorList {
 	if !hasDefaults(s) {
 		return nil
+	}
+	var part schema.Part
+	if p != nil {
+		part = p.Whole()
 	}
 	c := &defaultCheck{pruned: pruned, budget: schema.DefaultBudget, steps: schema.DefaultSteps}
 	root := *s
 	root.Embedded = true
-	c.node(&root, path, nil, false)
+	c.node(&root, part, path, nil, false)
 	return c.errs
 }
 
@@ -92,31 +96,31 @@ type defaultCheck struct {
 	steps  int64 // that values may still take below junctors; negative if they took more
 }
 
-// node checks the default of s and those below. at leads to s from the
+// node checks the default of s, which part is compiled from, and those below. at leads to s from the
 // resource that it is in, "[]" standing for the items of a list; meta says
 // that s is in the metadata (or apiVersion, kind) of that resource.
-func (c *defaultCheck) node(s *structural.Schema, path *field.Path, at []string, meta bool) {
+func (c *defaultCheck) node(s *structural.Schema, part schema.Part, path *field.Path, at []string, meta bool) {
 	if s == nil || c.spent() {
 		return
 	}
 	if s.Embedded {
 		at, meta = nil, false
 	}
-	if s.Default != nil {
+	if s.Default != nil && (meta || !part.Holds(context.Background(), s.Default, &c.steps, &c.budget)) {
 		c.errs = append(c.errs, c.value(s, path.Child("default"), at, meta)...)
 	}
 	if c.spent() {
 		return
 	}
 	// Defaults in additionalProperties are not looked at, as in Kubernetes.
-	c.node(s.Items, path.Child("items"), append(at, "[]"), meta)
+	c.node(s.Items, part.Item(), path.Child("items"), append(at, "[]"), meta)
 	if len(s.Names) == 0 {
 		return
 	}
 	properties := path.Child("properties")
 	for _, name := range s.Names {
 		inMeta := meta || s.Embedded && (name == "metadata" || name == "kind" || name == "apiVersion")
-		c.node(s.Properties[name], properties.Key(name), append(at[:len(at):len(at)], name), inMeta)
+		c.node(s.Properties[name], part.Member(name), properties.Key(name), append(at[:len(at):len(at)], name), inMeta)
 	}
 }
 

@@ -35,14 +35,26 @@ func options(preserveUnknown bool) (schema.Options, error) {
 	return schema.Options{Resource: true, Env: e, PreserveUnknown: preserveUnknown}, err
 }
 
-// validateRules compiles the rules of s, which wire was parsed to, except those of
+// programOf is what defaults and rules of s, which wire was parsed to, are checked by, and objects later; nil if there cannot be one.
+func programOf(wire *apiextv1.JSONSchemaProps, s *structural.Schema) *schema.Program {
+	opts, err := options(false)
+	if err != nil {
+		return nil
+	}
+	p := schema.Lazy(func() (*structural.Schema, error) { return s, nil }, opts)
+	if known := recent.of(wire); known != nil {
+		known.program.Store(p)
+	}
+	return p
+}
+
+// validateRules compiles the rules of s, which p is the program of, except those of
 // nodes that w found bad. unchanged excuses rules that cost too much by themselves.
-func validateRules(wire *apiextv1.JSONSchemaProps, s *structural.Schema, unchanged bool, w *schemaWalk, path *field.Path) field.ErrorList {
+func validateRules(s *structural.Schema, p *schema.Program, unchanged bool, w *schemaWalk, path *field.Path) field.ErrorList {
 	if !hasRules(s) {
 		return nil
 	}
-	opts, err := options(false)
-	if err != nil {
+	if _, err := options(false); err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
 	}
 	fresh, err := newRules()
@@ -50,10 +62,6 @@ func validateRules(wire *apiextv1.JSONSchemaProps, s *structural.Schema, unchang
 		return field.ErrorList{field.InternalError(path, err)}
 	}
 	fresh.Stored = w.stored
-	p := schema.Lazy(func() (*structural.Schema, error) { return s, nil }, opts)
-	if known := recent.of(wire); known != nil {
-		known.program.Store(p)
-	}
 	return p.CheckRules(schema.RuleCheck{
 		Path: path, KeepCost: unchanged, New: fresh,
 		Skip: func(path string) bool { return w.bad[path] }, Loose: func(path string) bool { return w.loose[path] },

@@ -40,13 +40,15 @@ func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictn
 	}
 
 	var parsed *structural.Schema
+	var program *schema.Program
 	var parseErrs field.ErrorList
 	if o.structural {
 		parsed, parseErrs = parsedSchema(s, path)
 		if parsed != nil {
 			found := structuralErrors(s, parsed, path)
 			if len(found) == 0 {
-				found = validateDefaults(parsed, path, o.prunedDefaults)
+				program = programOf(s, parsed)
+				found = validateDefaults(parsed, program, path, o.prunedDefaults)
 			}
 			if len(found) > 0 {
 				parsed = nil // not good enough for rules
@@ -59,7 +61,7 @@ func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictn
 	w.node(s, path, inherited{root: true, noDefaults: o.noDefaults})
 	errs = append(errs, w.errs...)
 	if parsed != nil {
-		errs = append(errs, validateRules(s, parsed, unchanged, w, path)...)
+		errs = append(errs, validateRules(parsed, program, unchanged, w, path)...)
 	}
 	if len(errs) == 0 {
 		return parseErrs

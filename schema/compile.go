@@ -378,6 +378,7 @@ func (c *compiler) setTypes(n *node, types []string, format string) {
 	if n.format = supportedFormat(types, format); c.p.options.AnyFormat {
 		n.format = format
 	}
+	c.p.oddFormats = c.p.oddFormats || n.format != format
 	if _, known := stringFormats[plainFormat(n.format)]; known && n.numType == "" {
 		n.formatOK = formatCheck(n.format)
 	}

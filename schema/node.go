@@ -69,6 +69,7 @@ type node struct {
 	deepOld                                                      bool // set when rules are compiled
 
 	filled, ruled bool     // the defaults are decoded, the rules compiled
+	seen          bool     // has a type for rules above; set when rules are compiled
 	toRules       []uint16 // where in props rules are evaluated at or below; set when rules are compiled
 }
 

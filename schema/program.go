@@ -33,8 +33,9 @@ type program struct {
 	consts  *doc.Doc     // default values, in the program's shapes
 	meta    *node        // metadata of every resource, nil unless there is one
 
-	hasRules  bool
-	rulesOnce sync.Once // guards the rules of all nodes
+	hasRules   bool
+	oddFormats bool      // a format is declared somewhere for which values are not checked
+	rulesOnce  sync.Once // guards the rules of all nodes
 }
 
 // Compile compiles s; nil stands for a schema that says nothing. Rules are

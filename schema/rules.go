@@ -95,7 +95,7 @@ func (c *ruleCompiler) node(n *node, seen bool) {
 	if !n.deepRules || n.ruled {
 		return
 	}
-	n.ruled = true
+	n.ruled, n.seen = true, seen
 	for i := range n.props {
 		p := &n.props[i]
 		if n.resource && isMeta(p.name) && p.node.deepRules {
