@@ -164,6 +164,7 @@ func serve(ctx context.Context, c server.Config, out io.Writer) error {
 	if len(c.EtcdServers) == 0 {
 		spareProcessor()
 	}
+	roomyHeap()
 	s, err := server.New(ctx, c)
 	if err != nil {
 		return err
