@@ -112,13 +112,18 @@ func (x *Expression) String() string {
 // evaluation: [ErrCostLimit] if it costs more than limit, [ErrInterrupted] if
 // ctx ends. A limit of 0 means none.
 func (x *Expression) Eval(ctx context.Context, vars Vars, limit uint64) (Value, uint64, error) {
-	fr, _ := x.frames.Get().(*frame)
-	if fr == nil {
-		fr = &frame{}
-	}
+	fr := x.frame()
 	v, cost, err := fr.run(ctx, x.value, x.slots, limit, x.inputs, vars)
 	x.frames.Put(fr)
 	return v, cost, err
+}
+
+// frame is one that is not in use.
+func (x *Expression) frame() *frame {
+	if fr, ok := x.frames.Get().(*frame); ok {
+		return fr
+	}
+	return &frame{}
 }
 
 // bindInputs sets the variables.

@@ -17,13 +17,14 @@ type frame struct {
 
 	unknown []Pattern // parts of inputs that are not known, in a partial evaluation
 
-	ctx   context.Context
-	done  <-chan struct{}
-	ticks int  // iterations until the next look at the context
-	work  int  // items copied by adding lists
-	looks bool // ctx and done are those of this evaluation
-	open  bool // the path that was evaluated last is optional: what follows it is, too
-	stop  bool // the context ended, or the cost limit was exceeded: loops end
+	ctx    context.Context
+	done   <-chan struct{}
+	ticks  int  // iterations until the next look at the context
+	work   int  // that no price pays for, such as items copied by adding lists
+	looks  bool // ctx and done are those of this evaluation
+	before int  // work of earlier evaluations, since an Activation settled
+	open   bool // the path that was evaluated last is optional: what follows it is, too
+	stop   bool // the context ended, or the cost limit was exceeded: loops end
 
 	compared comparison // of lists and maps
 }

@@ -97,6 +97,7 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value,
 	if len(fr.slots) < p.slots {
 		fr.slots = make([]Value, p.slots+8)
 	}
+	fr.before += fr.work
 	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false
 	if fr.looks = p.loops; p.loops {
 		fr.ctx, fr.done, fr.compared.done = ctx, ctx.Done(), 0

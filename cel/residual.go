@@ -30,6 +30,7 @@ type residue struct {
 	unknown []Pattern
 	limit   uint64
 	cost    uint64
+	account Account
 	paths   map[string]bool // what the residual expression depends on
 	fail    error           // the limit or the context ended it
 	fac     ast.ExprFactory
@@ -41,7 +42,7 @@ type residue struct {
 
 // eval evaluates a part within what is left of the limit.
 func (r *residue) eval(part evalFn) (Value, error) {
-	if r.cost > r.limit {
+	if r.cost > r.limit || r.account.Overdrawn() {
 		return Value{}, ErrCostLimit
 	}
 	fr := &frame{unknown: r.unknown}
@@ -51,6 +52,7 @@ func (r *residue) eval(part evalFn) (Value, error) {
 	}
 	v, cost, err := fr.run(r.ctx, part, r.x.parts.slots, left, r.x.parts.inputs, r.vars)
 	r.cost += cost
+	r.account.work += fr.work
 	return v, err
 }
 

@@ -41,7 +41,7 @@ func NewTests(programs []*Program) Tests {
 func (t *Tests) Len() int { return len(t.list) }
 
 // Hold evaluates the tests until one does not hold, fails, exceeds limit, or
-// leaves nothing of budget. It returns what all of them cost.
+// leaves nothing of budget or of the account. It returns what all of them cost.
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
 	if t.only != nil {
 		if answer, units := t.only.walk(a); answer != bad && units <= limit {
@@ -73,7 +73,7 @@ func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget ui
 				return cost + units, no
 			}
 		}
-		if cost += units; answer != yes || cost >= budget {
+		if cost += units; answer != yes || cost >= budget || a.Overdrawn() {
 			return cost, no
 		}
 	}
@@ -90,6 +90,7 @@ func (p *Program) inFrame(a *Activation, limit uint64) (answer tri, units uint64
 	if p.usesOldSelf {
 		p.bindOldSelf(a)
 	}
+	fr.before += fr.work
 	fr.cost, fr.work, fr.compared.done = 0, 0, 0
 	if p.test != nil {
 		answer = p.test(fr)

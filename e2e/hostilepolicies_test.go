@@ -61,6 +61,8 @@ func hostilePolicies() []hostilePolicy {
 	const (
 		loops = "object.spec.l.all(x, object.spec.l.all(y, object.spec.l.all(z, x + y + z >= 0)))"
 		heavy = "object.spec.t.contains(object.spec.t)" // the square of a tenth of the length
+		// reading goes through the text 56 times for a unit each time.
+		reading = "[1,2,3,4,5,6,7,8].all(i, [1,2,3,4,5,6,7].all(j, object.spec.t.charAt(i) != 'b'))"
 	)
 	ints := map[string]any{"l": make([]int, 150)}
 	long := map[string]any{"t": strings.Repeat("a", 1<<20)}
@@ -96,6 +98,9 @@ func hostilePolicies() []hostilePolicy {
 	for i := range 40 { // each has the one before twice
 		object = fmt.Sprintf("[%s].map(x%d, Object{a: x%d, b: x%d})[0]", object, i, i, i)
 	}
+	conjunction := func(n int, expr string) string {
+		return strings.Join(strings.Split(strings.Trim(expressions(n, expr), "[]"), ","), " && ")
+	}
 	conditions := func(n int, expr string) string {
 		return `"matchConditions":` + expressions(n, `{"name":"c#","expression":`+quoted(expr+" || # < 0")+`}`)
 	}
@@ -116,6 +121,8 @@ func hostilePolicies() []hostilePolicy {
 			validation("[variables.w0, variables.w1, variables.w2, variables.w3, variables.w4, variables.w5, variables.w6, variables.w7, variables.w8].all(w, w.size() > 0)"), long, 422,
 			costLimited, 201},
 		{"lists of lists", "Validating", lists + validation("variables.v3.flatten(9).size() > 0"), ints, 422, costLimited, 201},
+		{"many validations", "Validating", `"validations":` + expressions(200, `{"expression":`+quoted(reading+" || # < 0")+`}`), long, 422, outOfBudget, 201},
+		{"many variables that read", "Validating", `"variables":` + expressions(200, `{"name":"v#","expression":`+quoted(reading+" || # < 0")+`}`) + "," + validation(conjunction(200, "variables.v#")), long, 422, outOfBudget, 201},
 		{"conditions", "Validating", conditions(4, heavy) + "," + validation("true"), medium, 422, outOfBudget, 201},
 		{"one condition", "Validating", conditions(1, loops) + "," + validation("true"), ints, 422, costLimited, 201},
 		{"annotations", "Validating", `"auditAnnotations":` + expressions(14, `{"key":"k#","valueExpression":`+quoted(heavy+" ? 'a#' : 'b'")+`}`), medium, 422, outOfBudget, 201},
@@ -138,6 +145,7 @@ func hostilePolicies() []hostilePolicy {
 		{"growing", "Mutating", `"mutations":` + expressions(8, `{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'add', path: '/spec/x#', value: [object.spec.t, object.spec.t, object.spec.t, object.spec.t]}]"}}`),
 			long, 403, tooLargeChange, 500}, // three of them fit, and then it cannot be stored
 		{"overlay of variables", "Mutating", doubling(20, "object.spec.t") + overlay("Object{spec: Object.spec{b: variables.v20}}"), long, 403, costLimited, 201},
+		{"many mutations", "Mutating", `"mutations":` + expressions(200, `{"patchType":"JSONPatch","jsonPatch":{"expression":`+quoted("["+reading+" || # < 0 ? JSONPatch{op: 'add', path: '/spec/x', value: 1} : JSONPatch{op: 'remove', path: '/spec/t'}]")+`}}`), long, 403, outOfBudget, 201},
 		{"mutating conditions", "Mutating", conditions(4, heavy) + "," + mutation("[JSONPatch{op: 'test', path: '/spec/l', value: 1}]"), medium, 403, outOfBudget, 201},
 
 		{"webhook conditions", "validatingwebhookconfigurations", conditions(4, heavy), medium, 403, outOfBudget, 201},

@@ -66,6 +66,7 @@ func (p *program) runRules(ctx context.Context, d, old *doc.Doc) (cost uint64, o
 func (e *evaluation) release() {
 	e.d, e.old, e.sites = nil, nil, e.sites[:0]
 	e.act.Self, e.act.OldSelf = doc.Value{}, doc.Value{}
+	e.act.Settle()
 	evaluations.Put(e)
 }
 
@@ -293,7 +294,7 @@ func (s *slowRules) rules(n *node, path *field.Path, x, old doc.Value, r ratchet
 			return
 		}
 		v, cost, err := rule.program.Eval(s.ctx, &s.act, callLimit)
-		if cost > uint64(s.budget) {
+		if cost > uint64(s.budget) || s.act.Overdrawn() {
 			s.outOfBudget(n, path)
 			return
 		}
@@ -369,7 +370,7 @@ func (s *slowRules) message(n *node, rule *rule, source *apiextv1.ValidationRule
 	s.act.HasOldSelf, s.act.PlainOldSelf = had && n.rules.usesOld, true
 	v, cost, err := program.Eval(s.ctx, &s.act, callLimit)
 	s.act.HasOldSelf, s.act.PlainOldSelf = had, false
-	if cost > uint64(s.budget) {
+	if cost > uint64(s.budget) || s.act.Overdrawn() {
 		return "", "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
 	}
 	if errors.Is(err, cel.ErrCostLimit) {

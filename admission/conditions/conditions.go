@@ -72,7 +72,7 @@ func (x *Expression) Run(ctx context.Context, in *Input) (cel.Value, uint64, err
 	if err != nil {
 		return cel.Value{}, 0, err
 	}
-	return x.X.Eval(ctx, vars, PerCall)
+	return x.X.EvalOn(ctx, vars, PerCall, in.Account)
 }
 
 // Eval evaluates the expression. failed is an error of the expression, err one
@@ -89,6 +89,9 @@ func (x *Expression) Eval(ctx context.Context, in *Input, b *Budget) (v cel.Valu
 	}
 	if err := b.Spend(cost); err != nil {
 		return v, nil, err
+	}
+	if in.Account != nil && in.Account.Overdrawn() {
+		return v, nil, ErrOutOfBudget
 	}
 	if failed != nil {
 		return v, fmt.Errorf("expression '%s' resulted in error: %w", x.Source, failed), nil

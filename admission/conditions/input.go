@@ -29,6 +29,8 @@ type Input struct {
 	Authorizer authz.Authorizer
 	// Params and Namespace are JSON objects; nil is null.
 	Params, Namespace []byte
+	// Account is of all that is evaluated for one webhook or binding; nil: none is kept.
+	Account *cel.Account
 
 	matching bool
 	made     cel.Vars

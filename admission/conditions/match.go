@@ -48,6 +48,9 @@ func (m *Matcher) Match(ctx context.Context, in *Input) (bool, error) {
 	start, op := time.Now(), in.Request.Operation
 	defer func() { m.metrics.ConditionTime(m.owner, op, time.Since(start)) }()
 	budget := NewBudget(MatchBudget)
+	if in.Account == nil {
+		in.Account = new(cel.Account)
+	}
 	// All are evaluated before any of them counts, so that one that runs out of
 	// the budget ends it all.
 	var failed []error

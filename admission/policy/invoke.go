@@ -7,6 +7,7 @@ import (
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/conditions"
 	"github.com/keelson-io/keelson/admission/match"
+	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -35,6 +36,7 @@ type call struct {
 	binding *binding
 	target  match.Target
 	param   param
+	account cel.Account
 }
 
 // id names the call in both rounds of mutation.
@@ -130,7 +132,7 @@ func (v *enforcement) policy(p *policy, c *match.Candidate) {
 // bound finds what is to be evaluated of a policy for a binding.
 func (v *enforcement) bound(p *policy, b *binding, target match.Target, params *kind.Version) {
 	if params == nil || b.ref == nil {
-		v.calls = append(v.calls, call{p, b, target, param{value: null}})
+		v.calls = append(v.calls, call{policy: p, binding: b, target: target, param: param{value: null}})
 		return
 	}
 	found, err := v.collect(b, params)
@@ -139,7 +141,7 @@ func (v *enforcement) bound(p *policy, b *binding, target match.Target, params *
 		return
 	}
 	for _, param := range found {
-		v.calls = append(v.calls, call{p, b, target, param})
+		v.calls = append(v.calls, call{policy: p, binding: b, target: target, param: param})
 	}
 }
 

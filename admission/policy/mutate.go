@@ -112,7 +112,7 @@ func (v *enforcement) mutate(c *call, n *admission.Rounds) error {
 
 // fresh is the request as it is now, for a call.
 func (v *enforcement) fresh(c *call) *conditions.Input {
-	in := &conditions.Input{Request: v.r, Target: c.target, Authorizer: v.Authorizer, Namespace: v.namespace}
+	in := &conditions.Input{Request: v.r, Target: c.target, Authorizer: v.Authorizer, Namespace: v.namespace, Account: &c.account}
 	in.Set(cel.ParamsVariable, c.param.value)
 	return in
 }

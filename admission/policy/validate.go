@@ -46,6 +46,7 @@ func (v *enforcement) decide(c *call) {
 		return
 	}
 	in.Set(cel.ParamsVariable, c.param.value)
+	in.Account = &c.account
 	e := evaluation{program: c.policy.program(), ctx: v.ctx, in: in, decisions: v.scratch[:0]}
 	e.run()
 	v.scratch = e.decisions

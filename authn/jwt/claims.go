@@ -66,17 +66,19 @@ type mapper struct {
 	claims claims
 	ctx    context.Context
 	vars   cel.Vars
+
+	account cel.Account // of all expressions
 }
 
 // eval evaluates an expression over the claims.
-func (m *mapper) eval(x *cel.Expression) (cel.Value, error) { return eval(m.ctx, x, m.vars) }
+func (m *mapper) eval(x *cel.Expression) (cel.Value, error) { return m.over(x, m.vars) }
 
 // costLimit is what one evaluation may cost, in units of CEL, as upstream has it.
 const costLimit = 1_000_000
 
-// eval evaluates an expression.
-func eval(ctx context.Context, x *cel.Expression, vars cel.Vars) (cel.Value, error) {
-	v, _, err := x.Eval(ctx, vars, costLimit)
+// over evaluates an expression.
+func (m *mapper) over(x *cel.Expression, vars cel.Vars) (cel.Value, error) {
+	v, _, err := x.EvalOn(m.ctx, vars, costLimit, &m.account)
 	if err != nil {
 		return v, fmt.Errorf("expression '%s' resulted in error: %w", x.Source(), err)
 	}
@@ -269,7 +271,7 @@ func (m *mapper) required(*authn.User) error {
 }
 
 func (m *mapper) claimRules(*authn.User) error {
-	if err := check(m.ctx, m.issuer.program.claimRules, m.vars); err != nil {
+	if err := m.check(m.issuer.program.claimRules, m.vars); err != nil {
 		return fmt.Errorf("oidc: error evaluating claim validation expression: %w", err)
 	}
 	return nil
@@ -292,7 +294,7 @@ func (m *mapper) userRules(u *authn.User) error {
 	}
 	v, err := cel.FromGo(map[string]any{"username": u.Name, "uid": u.UID, "groups": groups, "extra": extra})
 	if err == nil {
-		err = check(m.ctx, m.issuer.program.userRules, cel.Vars{"user": cel.UnescapedNames(v)})
+		err = m.check(m.issuer.program.userRules, cel.Vars{"user": cel.UnescapedNames(v)})
 	}
 	if err != nil {
 		return fmt.Errorf("oidc: error evaluating user info validation rule: %w", err)
@@ -301,11 +303,11 @@ func (m *mapper) userRules(u *authn.User) error {
 }
 
 // check evaluates rules. All are evaluated before one that is false is told of.
-func check(ctx context.Context, rules []rule, vars cel.Vars) error {
+func (m *mapper) check(rules []rule, vars cel.Vars) error {
 	values := make([]cel.Value, len(rules))
 	for i, r := range rules {
 		var err error
-		if values[i], err = eval(ctx, r.x, vars); err != nil {
+		if values[i], err = m.over(r.x, vars); err != nil {
 			return err
 		}
 	}

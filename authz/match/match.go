@@ -121,8 +121,9 @@ func (c *Conditions) Eval(ctx context.Context, a *authz.Attributes) Outcome {
 	vars := of(a, c.fields, c.labels).vars
 	step := a.Trace.Step()
 	var errs []error
+	var account cel.Account
 	for _, x := range c.list {
-		v, _, err := x.Eval(ctx, vars, costLimit)
+		v, _, err := x.EvalOn(ctx, vars, costLimit, &account)
 		if err != nil {
 			err = fmt.Errorf("cel evaluation error: expression '%v' resulted in error: %w", x.Source(), err)
 			errs = append(errs, err)
