@@ -98,6 +98,55 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestAnswersOfSeveral holds that of several objects it is said which one is wrong, and that an answer is used whole or not at all.
+func TestAnswersOfSeveral(t *testing.T) {
+	const who = "conversion webhook for example.org/v1, Kind=Widget returned invalid "
+	var objects [][]byte
+	for i := range 3 {
+		objects = append(objects, []byte(strings.Replace(object, `"name":"w"`, fmt.Sprintf(`"name":"w%d"`, i), 1)))
+	}
+	for name, row := range map[string]struct{ from, to, want string }{
+		"nothing":      {"", "", ""},
+		"the version":  {"example.org/v2", "example.org/v3", who + "converted object at index 1: invalid groupVersion (expected example.org/v2, received example.org/v3)"},
+		"the kind":     {"Widget", "Gadget", who + "converted object at index 1: invalid kind (expected Widget, received Gadget)"},
+		"the name":     {`"w1"`, `"w2"`, who + "converted object at index 1: must have the same name: w1 != w2"},
+		"the UID":      {`"uid":"u"`, `"uid":"v"`, who + "converted object at index 1: must have the same UID: u != v"},
+		"a label":      {`"a":"b"`, `"a":"b b"`, who + "metadata in object at index 1: metadata.labels: Invalid value: \"b b\""},
+		"all metadata": {`"metadata"`, `"meta"`, who + "converted object at index 1: must have the same name: w1 != "},
+	} {
+		w := hook(t, []string{"v1"}, func(string) string {
+			var all []string
+			for i, o := range objects {
+				text := strings.Replace(string(o), "example.org/v1", "example.org/v2", 1)
+				if i == 1 && row.from != "" {
+					text = strings.Replace(text, row.from, row.to, 1)
+				}
+				all = append(all, text)
+			}
+			return fmt.Sprintf(success, strings.Join(all, ","))
+		})
+		got, err := w.Convert(context.Background(), "example.org/v2", objects)
+		switch {
+		case row.want == "" && (err != nil || len(got) != len(objects)):
+			t.Errorf("%s: got %d objects, error %v", name, len(got), err)
+		case row.want != "" && (got != nil || err == nil || !strings.HasPrefix(err.Error(), row.want)):
+			t.Errorf("%s: got %d objects, error %v, want %s", name, len(got), err, row.want)
+		}
+	}
+}
+
+// TestLabelsOfOld holds that labels that a webhook leaves alone may be wrong: they were there before it.
+func TestLabelsOfOld(t *testing.T) {
+	old := strings.Replace(object, `"a":"b"`, `"a":"b b"`, 1)
+	w := hook(t, []string{"v1"}, func(string) string {
+		return fmt.Sprintf(success, strings.Replace(old, "example.org/v1", "example.org/v2", 1))
+	})
+	got, err := w.Convert(context.Background(), "example.org/v2", [][]byte{[]byte(old)})
+	if err != nil || !strings.Contains(string(got[0]), `"a":"b b"`) {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
 	var x, y any

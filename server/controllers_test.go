@@ -141,3 +141,39 @@ func TestNamespacePods(t *testing.T) {
 		return code == 404
 	})
 }
+
+// TestCollectorDeletesWhatItSaw holds that the garbage collector deletes an object in the state in which it found it without owners, and
+// no other: one that has got an owner meanwhile stays.
+func TestCollectorDeletesWhatItSaw(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	const path = "/api/v1/namespaces/default/configmaps"
+	asked := make(chan map[string]any, 100)
+	h := serveHooks(t, map[string]behave{"watched": func(v *review) (int, string) {
+		select {
+		case asked <- v.Request.Options:
+		default:
+		}
+		return answerOf(`{"uid":"%s","allowed":true}`)(v)
+	}})
+	r.configure(validatingConfig, "collector", h.hookFor("watched", `"rules":[{"operations":["DELETE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]`))
+	made := r.must("POST", path, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"lost","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"none","uid":"none"}]}}`)
+	var o struct{ Metadata metav1.ObjectMeta }
+	if err := json.Unmarshal([]byte(made), &o); err != nil {
+		t.Fatal(err)
+	}
+	var options struct {
+		Preconditions     map[string]string
+		PropagationPolicy string
+	}
+	text, err := json.Marshal(<-asked)
+	if err == nil {
+		err = json.Unmarshal(text, &options)
+	}
+	if p := options.Preconditions; err != nil || p["uid"] != string(o.Metadata.UID) || p["resourceVersion"] != o.Metadata.ResourceVersion || options.PropagationPolicy != "Background" {
+		t.Errorf("deleted with %s, %v; the object is %s", text, err, made)
+	}
+	r.until("it is gone", func() bool {
+		code, _ := r.call(r.client, "GET", path+"/lost", "")
+		return code == 404
+	})
+}

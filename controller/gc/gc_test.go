@@ -220,6 +220,20 @@ func TestForeground(t *testing.T) {
 	r.gone("c", "b", "a")
 }
 
+// TestForegroundBesideAnother holds that an owner that waits for its dependents does not take those with it that have another owner.
+func TestForegroundBesideAnother(t *testing.T) {
+	r := newRig(t)
+	a, other := r.node("a"), r.node("other")
+	r.node("both", owner("a", a, blocks), owner("other", other, ""))
+	r.node("own", owner("a", a, blocks))
+	r.do(200, "DELETE", nodes+"a", `{"propagationPolicy":"Foreground"}`)
+	r.gone("own", "a")
+	if refs := r.metadata(r.do(200, "GET", nodes+"both", "")).OwnerReferences; len(refs) != 1 || refs[0].UID != other {
+		t.Errorf("got owners %v, want %s alone", refs, other)
+	}
+	r.stays("both", "other")
+}
+
 func TestForegroundOfACircle(t *testing.T) {
 	r := newRig(t)
 	a := r.node("a")
