@@ -36,6 +36,7 @@ func TestKubectlMatrix(t *testing.T) {
 		k.ok(t, args("apply -f one.yaml --prune -l app=x --prune-allowlist=core/v1/ConfigMap"), "configmap/pa unchanged", "configmap/pb pruned")
 		k.ok(t, args("replace --force -f one.yaml"), `configmap "pa" deleted`, "configmap/pa replaced")
 		k.ok(t, args("wait --for=create cm/pa --timeout=10s"), "condition met")
+		k.ok(t, args("wait --for=create cm/kube-root-ca.crt --timeout=60s"), "condition met")
 		k.ok(t, args("get --chunk-size=1 configmaps -A -o name"), "configmap/pa", "configmap/kube-root-ca.crt")
 	})
 	t.Run("applied before", func(t *testing.T) {

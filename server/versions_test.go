@@ -147,7 +147,9 @@ func TestStoredVersions(t *testing.T) {
 	}
 	versions := func(want string) {
 		t.Helper()
-		var crd struct{ Status struct{ StoredVersions []string } }
+		var crd struct {
+			Status struct{ StoredVersions []string }
+		}
 		text := r.must("GET", definitionPath+"/parts.demo.io", "")
 		if err := json.Unmarshal([]byte(text), &crd); err != nil || strings.Join(crd.Status.StoredVersions, " ") != want {
 			t.Errorf("stored versions: got %q, want %s (%v)", crd.Status.StoredVersions, want, err)
@@ -279,7 +281,9 @@ func TestBundlesThatAreNone(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	condition := func(name string) string {
 		var crd struct {
-			Status struct{ Conditions []struct{ Type, Status, Reason string } }
+			Status struct {
+				Conditions []struct{ Type, Status, Reason string }
+			}
 		}
 		if err := json.Unmarshal([]byte(r.must("GET", definitionPath+"/"+name, "")), &crd); err != nil {
 			t.Fatal(err)
