@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -74,6 +75,9 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 		var err error
 		e.EtcdServer, err = etcdserver.NewServer(serverConfig(c, newLogger(c.Logger, &e.quiet, e.die)))
 		if err == nil {
+			if first {
+				e.EtcdServer.ForceSnapshot()
+			}
 			e.EtcdServer.Start()
 		}
 		started <- err
@@ -89,6 +93,9 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 	}
 	e.space = newSpace(c.DataDir, c.Quota, e.used)
 	err = e.awaitReady(ctx)
+	if err == nil {
+		e.keepLittle()
+	}
 	if err == nil && first {
 		err = endFirst(c.DataDir)
 	}
@@ -138,7 +145,7 @@ func serverConfig(c Config, log *zap.Logger) config.ServerConfig {
 		BootstrapTimeout:           time.Second,
 
 		SnapshotCount:          snapshotCount,
-		SnapshotCatchUpEntries: 1, // nobody has to catch up
+		SnapshotCatchUpEntries: math.MaxUint64, // while it starts; see keepLittle
 		MaxSnapFiles:           2,
 		MaxWALFiles:            2,
 
@@ -161,6 +168,16 @@ func serverConfig(c Config, log *zap.Logger) config.ServerConfig {
 		LocalAddress:      "",
 	}
 }
+
+// keepLittle lets the server forget what its raft log held in memory. Entries that are kept are for followers, which there are none of.
+//
+// Before the server leads nothing may be forgotten: raft looks through what it does not know to be applied yet before it elects itself,
+// and stops the process if that is no longer there, which was seen of a server that was killed and started again on a busy machine. The
+// log is cut after its first entry however many are to be kept, unless there is a snapshot to begin at; so the first start makes one.
+//
+// etcd reads the field when it has applied a hundred entries more than when it read it last. Nobody writes so many before startEmbedded
+// returns, and what is written later is written after this.
+func (e *embedded) keepLittle() { e.Cfg.SnapshotCatchUpEntries = 1 }
 
 // awaitReady waits until the server leads, and takes back an alarm that another etcd may have raised in the data.
 func (e *embedded) awaitReady(ctx context.Context) error {

@@ -205,7 +205,7 @@ func TestNothingListens(t *testing.T) {
 }
 
 func TestCompactLoop(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for name, open := range map[string]func() store.Store{
 		"embedded": func() store.Store { return openTest(t, Config{CompactInterval: 30 * time.Millisecond, Fast: true}) },
@@ -273,7 +273,7 @@ func (c *countingKV) Range(ctx context.Context, r *pb.RangeRequest, o ...grpc.Ca
 
 // TestServerRestarts takes the cluster away for a while: the watch goes on where it was.
 func TestServerRestarts(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	e := openTest(t, Config{Fast: true})
 	l, err := net.Listen("tcp", "127.0.0.1:0")

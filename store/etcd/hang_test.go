@@ -19,7 +19,7 @@ import (
 
 // TestReadWhatIsTold reads at a revision that watchers were told of before it could be read.
 func TestReadWhatIsTold(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s := openTest(t, Config{Fast: true})
 	rev, err := s.Create(ctx, "g/p/a", nil)
@@ -47,7 +47,7 @@ func TestReadWhatIsTold(t *testing.T) {
 
 // TestNewestIsWhatIsTold reads the newest state when watchers were told of a change that cannot be read yet.
 func TestNewestIsWhatIsTold(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s := openTest(t, Config{Fast: true})
 	rev, err := s.Create(ctx, "g/p/a", nil)
@@ -134,7 +134,7 @@ func (p *proxy) pass(to io.WriteCloser, from io.Reader) {
 
 // TestHungMember freezes one member after the other, without closing connections: a watch goes on with the member that is left.
 func TestHungMember(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	e := openTest(t, Config{Fast: true})
 	url := listen(t, e, nil)

@@ -56,7 +56,7 @@ func startThree(t *testing.T) ([]*embed.Etcd, []string) {
 	for _, e := range members {
 		select {
 		case <-e.Server.ReadyNotify():
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("cluster is not ready")
 		}
 	}
@@ -74,7 +74,7 @@ func kill(e *embed.Etcd) {
 }
 
 func TestLeaderLoss(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	members, endpoints := startThree(t)
 	s := openTest(t, Config{Endpoints: endpoints, Logger: slog.New(slog.DiscardHandler)})

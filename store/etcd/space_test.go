@@ -78,7 +78,7 @@ func TestQuota(t *testing.T) {
 	if err := s.Compact(ctx, last); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		if _, err = s.Create(ctx, "g/p/new", []byte("1")); err == nil || time.Now().After(deadline) {
 			break
@@ -92,7 +92,7 @@ func TestQuota(t *testing.T) {
 
 // TestFatal is what happens when etcd meets an error that it answers by ending the process.
 func TestFatal(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s := openTest(t, Config{Fast: true})
 	rev, err := s.Create(ctx, "g/p/a", []byte("1"))
