@@ -156,7 +156,7 @@ type answer struct {
 // call sends a request. headers are pairs.
 func (s *testServer) call(method, path, body string, headers ...string) answer {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {

@@ -143,7 +143,7 @@ func verbs(t *testing.T, s *testServer, v *kind.Version, media, text string) {
 		name = "10.0.0.9"
 	}
 	label := fmt.Sprintf("%s %s", v.GVR(), media)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c := s.client(v, media)
 	on := func(r *rest.Request) *rest.Request {
@@ -246,7 +246,7 @@ func seen(t *testing.T, label string, w watch.Interface) {
 			default:
 				t.Fatalf("%s: watch says %s %+v", label, e.Type, e.Object)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%s: watch told of %d changes and no deletion", label, modified)
 		}
 	}

@@ -101,7 +101,7 @@ func (e event) String() string {
 // watch opens a watch and returns its events; the channel closes with it.
 func (s *testServer) watch(query string, headers ...string) <-chan event {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	s.t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, "GET", s.url+query, nil)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *testServer) expect(events <-chan event, want string) {
 			if got != w {
 				s.t.Fatalf("event: got %s, want %s", got, w)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			s.t.Fatalf("event: got none, want %s", w)
 		}
 	}

@@ -26,7 +26,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, o Options, mo mem.Options) *rig {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	r := &rig{t, ctx, mem.New(mo), nil}
 	r.cache = New(r.store, o)
 	t.Cleanup(func() {
@@ -285,7 +285,7 @@ func (s *lossy) break_(lose bool) {
 func TestLostWatch(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lose=%v", lose), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			s := &lossy{Store: mem.New(mem.Options{})}
 			c := New(s, Options{})
@@ -341,7 +341,7 @@ func TestOpenUnderLoad(t *testing.T) {
 }
 
 func testOpenUnderLoad(t *testing.T, under store.Store) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s := &lossy{Store: under}
 	c := New(s, Options{})

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // This file is the chain of authorizers: whose opinion counts, and what is said, recorded and counted of it.
@@ -46,7 +45,7 @@ func TestAuthzOrder(t *testing.T) {
 	g := startGuarded(t, authzConfig("v1beta1", links["rbac"], links["abac"], plainEntry("Node")), []string{"ann/dev", "bob", "root/system:masters", "abe", "system:node:n1/system:nodes"}, "--authorization-policy-file", policies)
 	g.do(t, 201, "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", []byte(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"r"},"rules":[{"verbs":["list"],"apiGroups":[""],"resources":["configmaps"]}]}`))
 	g.do(t, 201, "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", []byte(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b"},"roleRef":{"kind":"Role","name":"r","apiGroup":"rbac.authorization.k8s.io"},"subjects":[{"kind":"Group","name":"dev","apiGroup":"rbac.authorization.k8s.io"}]}`))
-	eventually(t, "role", 5*time.Second, func() bool { return g.as("ann", "GET", configMaps, "").code == 200 })
+	eventually(t, "role", func() bool { return g.as("ann", "GET", configMaps, "").code == 200 })
 	const refused = `configmaps is forbidden: User \"ann\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"default\": never"`
 	for _, order := range permutations([]string{"refuses", "agrees", "rbac", "alwaysdeny"}) {
 		var entries []string

@@ -17,7 +17,7 @@ import (
 // fails runs a server that must not start, and returns what it says.
 func fails(t *testing.T, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, keelsonBin, append([]string{"serve", "--data-dir", filepath.Join(t.TempDir(), "data"), "--secure-port", strconv.Itoa(freePort(t))}, args...)...)
 	out, _ := cmd.CombinedOutput()

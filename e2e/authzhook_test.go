@@ -346,14 +346,14 @@ func (g *guarded) reload(entries ...string) {
 	g.t.Helper()
 	text := authzConfig("v1", entries...)
 	overwrite(g.t, g.file, text)
-	eventually(g.t, "configuration in force", 20*time.Second, func() bool { return g.inForce(text) })
+	eventually(g.t, "configuration in force", func() bool { return g.inForce(text) })
 }
 
 // annotations are those of the event of a request that was answered.
 func (g *guarded) annotations(r reply) map[string]string {
 	g.t.Helper()
 	var found map[string]string
-	eventually(g.t, "audit event", 5*time.Second, func() bool {
+	eventually(g.t, "audit event", func() bool {
 		text, err := os.ReadFile(g.auditLog)
 		if err != nil {
 			return false

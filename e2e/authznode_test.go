@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // This file is nodes, which get what their pods need, and no more.
@@ -28,7 +27,7 @@ func TestAuthzNode(t *testing.T) {
 	const unrelated = `no relationship found between node 'n1' and this object`
 	may := func(what, user, method, path string, code int, text string) {
 		t.Helper()
-		eventually(t, what, 5*time.Second, func() bool { return g.as(user, method, path, "").code == code })
+		eventually(t, what, func() bool { return g.as(user, method, path, "").code == code })
 		if r := g.as(user, method, path, ""); !strings.Contains(r.body, text) {
 			t.Errorf("%s: got %d %s", what, r.code, r.body)
 		}

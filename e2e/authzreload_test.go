@@ -55,7 +55,7 @@ func (c *changes) expect(what, inForce string, success, failure float64) {
 		return fmt.Sprintf(`%s%s{apiserver_id_hash=%q,status=%q}`, reloadMetric, metric, c.hash, status)
 	}
 	var now map[string]float64
-	eventually(t, what, 20*time.Second, func() bool {
+	eventually(t, what, func() bool {
 		now = c.g.samples()
 		return now[name("automatic_reloads_total", "success")] == c.success && now[name("automatic_reloads_total", "failure")] == c.failure
 	})
@@ -163,11 +163,11 @@ func TestAuthzReload(t *testing.T) {
 	}
 	// Back to what is in force: there is nothing to do. The same holds for what differs in nothing but its text.
 	overwrite(t, g.file, two)
-	eventually(t, "reading", 10*time.Second, func() bool {
+	eventually(t, "reading", func() bool {
 		return strings.Contains(g.log.String()[c.log:], "found new authorization config data")
 	})
 	overwrite(t, g.file, two+"# and so on\n")
-	eventually(t, "reading again", 10*time.Second, func() bool {
+	eventually(t, "reading again", func() bool {
 		return strings.Count(g.log.String()[c.log:], "found new authorization config data") == 2
 	})
 	c.expect("a comment", two, 0, 0)

@@ -3,7 +3,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestBetaDefinitions drives definitions of apiextensions.k8s.io/v1beta1, which upstream does not serve any more.
@@ -32,7 +31,7 @@ func TestBetaDefinitions(t *testing.T) {
 		spec: {group: beta.example.org, version: v1, scope: Cluster, names: {plural: things, kind: Thing}, subresources: {status: {}},
 		additionalPrinterColumns: [{name: A, type: string, JSONPath: .a}]}}`)),
 		`"apiVersion":"apiextensions.k8s.io/v1beta1"`, `"preserveUnknownFields":true`, `"versions":[{"name":"v1","served":true,"storage":true}]`, `"JSONPath":".a"`, `"storedVersions":["v1"]`)
-	eventually(t, "the kind", 5*time.Second, func() bool {
+	eventually(t, "the kind", func() bool {
 		code, _, err := s.try("GET", things, nil)
 		return err == nil && code == 200
 	})
@@ -47,7 +46,7 @@ func TestBetaDefinitions(t *testing.T) {
 		`spec.versions[0].schema.openAPIV3Schema: Required value: because otherwise all fields are pruned`)
 	has("switch", s.do(t, 200, "PATCH", beta+name, []byte(`{"spec":{"preserveUnknownFields":false,"validation":{"openAPIV3Schema":{"type":"object","properties":{"a":{"type":"string"}}}}}}`),
 		"Content-Type", "application/merge-patch+json"), `"validation":{"openAPIV3Schema":`, `"preserveUnknownFields":false`)
-	eventually(t, "the schema", 5*time.Second, func() bool {
+	eventually(t, "the schema", func() bool {
 		_, b, err := s.try("GET", things+"/x", nil)
 		return err == nil && !strings.Contains(string(b), `"extra":{"deep"`) && strings.Contains(string(b), `"a":"b"`)
 	})
@@ -62,7 +61,7 @@ func TestBetaDefinitions(t *testing.T) {
 	watch := s.do(t, 200, "GET", beta+"?watch=1&timeoutSeconds=1", nil)
 	has("watch", watch, `"type":"ADDED"`, `"apiVersion":"apiextensions.k8s.io/v1beta1"`)
 	s.do(t, 200, "DELETE", beta+name, nil)
-	eventually(t, "its end", 10*time.Second, func() bool {
+	eventually(t, "its end", func() bool {
 		code, _, err := s.try("GET", v1+name, nil)
 		return err == nil && code == 404
 	})

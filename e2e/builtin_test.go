@@ -110,7 +110,7 @@ func TestLeaderElection(t *testing.T) {
 	for _, media := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
 		client := s.clientset(t, media)
 		led := make(chan string, 2)
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		first, stop := context.WithCancel(ctx)
 		run := func(ctx context.Context, id string) {
 			lock := &resourcelock.LeaseLock{
@@ -150,7 +150,7 @@ func TestLeaderElection(t *testing.T) {
 func TestEventRecorders(t *testing.T) {
 	s := startServer(t)
 	client := s.clientset(t, "application/vnd.kubernetes.protobuf")
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	about, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "about"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -170,7 +170,7 @@ func TestEventRecorders(t *testing.T) {
 	}
 	newer.NewRecorder(scheme.Scheme, "example.org/new").Eventf(about, nil, corev1.EventTypeWarning, "New", "Test", "said in the new way")
 
-	eventually(t, "both events, in both groups", 15*time.Second, func() bool {
+	eventually(t, "both events, in both groups", func() bool {
 		core, err := client.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=about"})
 		if err != nil {
 			t.Fatal(err)

@@ -82,7 +82,7 @@ func (m *members) ready(i int) {
 	m.t.Helper()
 	select {
 	case <-m.running[i].Server.ReadyNotify():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		m.t.Fatalf("etcd member %d is not ready", i)
 	}
 }
@@ -114,7 +114,7 @@ func TestServersShareACluster(t *testing.T) {
 	a, b := startServer(t, etcd.args()...), startServer(t, etcd.args()...)
 	a.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, gadgetCRD))
 	for _, s := range []*server{a, b} {
-		eventually(t, "gadgets served", 10*time.Second, func() bool {
+		eventually(t, "gadgets served", func() bool {
 			code, _, err := s.try("GET", gadgetList, nil)
 			return err == nil && code == 200
 		})
@@ -146,7 +146,7 @@ func (m *members) testCutOff(t *testing.T, a, b *server) {
 		{"GET", gadgetList + "/g0", ""},
 		{"POST", gadgetList, gadget("late", "red")},
 	} {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		var body io.Reader
 		if r.body != "" {
@@ -180,8 +180,8 @@ func (m *members) testCutOff(t *testing.T, a, b *server) {
 		m.start(i)
 	}
 	for _, s := range []*server{a, b} {
-		eventually(t, "ready again", 30*time.Second, func() bool { return s.ready() == nil })
-		eventually(t, "reads again", 10*time.Second, func() bool {
+		eventually(t, "ready again", func() bool { return s.ready() == nil })
+		eventually(t, "reads again", func() bool {
 			code, _, err := s.try("GET", gadgetList+"/g0", nil)
 			return err == nil && code == 200
 		})

@@ -28,7 +28,7 @@ func TestInformersThroughCompaction(t *testing.T) {
 	etcd := startMembers(t, 1)
 	s := startServer(t, etcd.args()...)
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, gadgetCRD))
-	eventually(t, "gadgets served", 10*time.Second, func() bool {
+	eventually(t, "gadgets served", func() bool {
 		code, _, err := s.try("GET", gadgetList, nil)
 		return err == nil && code == 200
 	})

@@ -13,14 +13,14 @@ func TestNamespacesAreFurnished(t *testing.T) {
 	s.do(t, 201, "POST", ns, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team"}}`))
 	for _, path := range []string{"/serviceaccounts/default", "/configmaps/kube-root-ca.crt"} {
 		for _, namespace := range []string{"default", "kube-system", "team"} {
-			eventually(t, namespace+path, 10*time.Second, func() bool {
+			eventually(t, namespace+path, func() bool {
 				code, _, err := s.try("GET", ns+"/"+namespace+path, nil)
 				return err == nil && code == 200
 			})
 		}
 		uid := s.do(t, 200, "GET", ns+"/team"+path, nil)
 		s.do(t, 200, "DELETE", ns+"/team"+path, nil)
-		eventually(t, path+" again", 10*time.Second, func() bool {
+		eventually(t, path+" again", func() bool {
 			code, b, err := s.try("GET", ns+"/team"+path, nil)
 			return err == nil && code == 200 && string(b) != string(uid)
 		})
@@ -30,7 +30,7 @@ func TestNamespacesAreFurnished(t *testing.T) {
 	}
 	s.do(t, 200, "DELETE", ns+"/kube-node-lease", nil)
 	s.do(t, 200, "DELETE", ns+"/team", nil)
-	eventually(t, "the namespace is gone", 10*time.Second, func() bool {
+	eventually(t, "the namespace is gone", func() bool {
 		code, _, err := s.try("GET", ns+"/team", nil)
 		return err == nil && code == 404
 	})

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // converter is a conversion webhook: spec.size in v1 is spec.length in v2.
@@ -80,7 +79,7 @@ func TestConversionWebhook(t *testing.T) {
 	s, hook := startServer(t), newConverter(t)
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", hook.definition())
 	const v1, v2 = "/apis/demo.example.org/v1/namespaces/default/boards", "/apis/demo.example.org/v2/namespaces/default/boards"
-	eventually(t, "boards", 5*time.Second, func() bool {
+	eventually(t, "boards", func() bool {
 		code, _, err := s.try("GET", v2, nil)
 		return err == nil && code == 200
 	})
@@ -129,7 +128,7 @@ func TestApplyThroughWebhook(t *testing.T) {
 		body := fmt.Sprintf(`{"apiVersion":"demo.example.org/%s","kind":"Board","metadata":{"name":"b"},"spec":%s}`, version, spec)
 		return string(s.do(t, code, "PATCH", path, []byte(body), applyPatch...))
 	}
-	eventually(t, "boards", 5*time.Second, func() bool {
+	eventually(t, "boards", func() bool {
 		code, _, err := s.try("GET", "/apis/demo.example.org/v2/boards", nil)
 		return err == nil && code == 200
 	})

@@ -35,7 +35,7 @@ func TestKilledServerKeepsEveryAcknowledgedWrite(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, gadgetCRD))
-	eventually(t, "gadgets served", 10*time.Second, func() bool {
+	eventually(t, "gadgets served", func() bool {
 		code, _, err := s.try("GET", "/apis/demo.example.org/v1/gadgets", nil)
 		return err == nil && code == 200
 	})

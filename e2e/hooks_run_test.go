@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"testing"
-	"time"
 )
 
 // This file runs the tests of admission webhooks one after the other on one server: configurations are everybody's business.
@@ -43,7 +42,7 @@ func (x *hooked) define(t *testing.T) {
 		x.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", []byte(text))
 	}
 	for _, path := range []string{widgetList, "/apis/demo.io/v1/globes"} {
-		eventually(t, path, 10*time.Second, func() bool {
+		eventually(t, path, func() bool {
 			code, _, err := x.try("GET", path, nil)
 			return err == nil && code == 200
 		})

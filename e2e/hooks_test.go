@@ -327,7 +327,7 @@ func (x *hooked) send(t *testing.T, method, path, body string, header ...string)
 func (x *hooked) annotations(t *testing.T, a answer) map[string]string {
 	t.Helper()
 	var found map[string]string
-	eventually(t, "request in the audit log", 10*time.Second, func() bool {
+	eventually(t, "request in the audit log", func() bool {
 		b, err := os.ReadFile(x.audit)
 		if err != nil {
 			return false

@@ -207,7 +207,7 @@ const (
 func TestHostilePolicies(t *testing.T) {
 	s := startServer(t)
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", []byte(policyTrialKind))
-	eventually(t, "trials served", 30*time.Second, func() bool {
+	eventually(t, "trials served", func() bool {
 		code, _, err := s.try("GET", policyTrials, nil)
 		return err == nil && code == 200
 	})
@@ -255,7 +255,7 @@ func (s *server) hostile(t *testing.T, rows []hostilePolicy) {
 		create(p.objects(p.name, "Fail"))
 	}
 	for _, p := range last {
-		eventually(t, p.name, 30*time.Second, func() bool {
+		eventually(t, p.name, func() bool {
 			code, b, err := s.try("POST", policyTrials+"?dryRun=All", policyTrial(t, p.name, p.with))
 			return err == nil && code == p.code && strings.Contains(string(b), p.want)
 		})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // This file is users who want to be others, by right and without.
@@ -45,7 +44,7 @@ func TestImpersonation(t *testing.T) {
 	s.grant(t, "both", "both", `[`+review+`,`+asBob+`,{"verbs":["impersonate:user-info"],"apiGroups":["authentication.k8s.io"],"resources":["groups"],"resourceNames":["system:masters","dev"]}]`)
 	s.grant(t, "robot", "robot", `[{"verbs":["impersonate-on:serviceaccount:create"],"apiGroups":["authentication.k8s.io"],"resources":["selfsubjectreviews"]},{"verbs":["impersonate:serviceaccount"],"apiGroups":["authentication.k8s.io"],"resources":["serviceaccounts"],"resourceNames":["robot"]}]`)
 	v := newVisitor(t, s, nil)
-	eventually(t, "the last role", 10*time.Second, func() bool {
+	eventually(t, "the last role", func() bool {
 		return has(v.who(t, append(bearer("robot"), "Impersonate-User", "system:serviceaccount:default:robot")...), "system:serviceaccounts")
 	})
 	const bob, dev, sa = "Impersonate-User: bob", "Impersonate-Group: dev", "Impersonate-User: system:serviceaccount:default:robot"

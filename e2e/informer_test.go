@@ -148,7 +148,7 @@ func (k *kept) change(t *testing.T, ctx context.Context, i int) {
 func (k *kept) agree(t *testing.T, when string) {
 	t.Helper()
 	for i, w := range k.informers {
-		eventually(t, fmt.Sprintf("informer %d %s", i, when), 40*time.Second, func() bool { return w.equals(k.want) })
+		eventually(t, fmt.Sprintf("informer %d %s", i, when), func() bool { return w.equals(k.want) })
 	}
 }
 
@@ -161,7 +161,7 @@ func TestInformersSeeEverything(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, gadgetCRD))
-	eventually(t, "gadgets served", 10*time.Second, func() bool {
+	eventually(t, "gadgets served", func() bool {
 		code, _, err := s.try("GET", "/apis/demo.example.org/v1/gadgets", nil)
 		return err == nil && code == 200
 	})
@@ -190,7 +190,7 @@ func TestInformersSeeEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new default", 10*time.Second, func() bool {
+	eventually(t, "the new default", func() bool {
 		o, err := in.Create(ctx, object(t, gadget("probe", "red")), metav1.CreateOptions{DryRun: []string{"All"}})
 		size, ok, _ := unstructured.NestedInt64(o.Object, "spec", "size")
 		return err == nil && ok && size == 3

@@ -65,7 +65,7 @@ func (k *kubectl) in(t *testing.T, stdin string, args []string, want ...string) 
 func (k *kubectl) established(t *testing.T, which string) {
 	t.Helper()
 	var out string
-	eventually(t, "definitions are served", 30*time.Second, func() bool {
+	eventually(t, "definitions are served", func() bool {
 		var code int
 		out, code = k.run(t, "", args("wait --for=condition=Established --timeout=20s crd "+which)...)
 		return code == 0 || !strings.Contains(out, "accessor error")
@@ -126,15 +126,18 @@ func (k *kubectl) follow(t *testing.T, args ...string) (out *syncBuffer, stop fu
 	return out, stop
 }
 
+// patience is how long tests wait for what is to happen in a moment: no machine is so slow.
+const patience = time.Minute
+
 // eventually waits until the function says yes.
-func eventually(t *testing.T, what string, limit time.Duration, ok func() bool) {
+func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if ok() {
 			return
 		}
 	}
-	t.Fatalf("%s: not within %v", what, limit)
+	t.Fatalf("%s: not within %v", what, patience)
 }
 
 func args(line string) []string { return strings.Fields(line) }

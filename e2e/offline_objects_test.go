@@ -175,7 +175,7 @@ func (o *offline) definePolicies() {
 	}
 	o.write("policies/all.yaml", []byte(offlinePolicies))
 	const probe = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"probe"},"data":{"password":"x"}}`
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		code, answer, err := o.s.try("POST", "/api/v1/namespaces/default/configmaps?dryRun=All", []byte(probe))
 		if err == nil && code == 422 {
 			return

@@ -177,7 +177,7 @@ func (o *offline) define(text []byte) *apiextv1.CustomResourceDefinition {
 		if crd.Spec.Scope == apiextv1.NamespaceScoped {
 			at = base + "/namespaces/default/" + crd.Spec.Names.Plural
 		}
-		for deadline := time.Now().Add(20 * time.Second); v.Served; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); v.Served; time.Sleep(5 * time.Millisecond) {
 			if code, _, err := o.s.try("GET", at, nil); err == nil && code == 200 {
 				break
 			} else if time.Now().After(deadline) {
@@ -257,7 +257,7 @@ func (o *offline) text(object map[string]any) []byte {
 // ask makes a dry run and notes what the server says.
 func (o *offline) ask(sort int, method, path string, object map[string]any, old []byte) {
 	q := offlineQuestion{body: o.text(object), old: old}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, o.s.url(path+"?dryRun=All&fieldValidation=Strict"), bytes.NewReader(q.body))
 	if err != nil {

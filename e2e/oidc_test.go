@@ -118,7 +118,7 @@ func TestTokensOfIssuers(t *testing.T) {
 	i, other := newIssuer(t), newIssuer(t)
 	s := startServer(t, "--authentication-config", putFile(t, "authn.yaml", authenticationHead+i.entry(strictMappings)))
 	v := newVisitor(t, s, nil)
-	eventually(t, "the issuer's keys", 10*time.Second, func() bool { return v.who(t, bearer(i.sign(nil))...) != "401" })
+	eventually(t, "the issuer's keys", func() bool { return v.who(t, bearer(i.sign(nil))...) != "401" })
 	good := i.sign(nil)
 	parts := strings.Split(good, ".")
 	ago, ahead := time.Now().Add(-time.Hour).Unix(), time.Now().Add(time.Hour).Unix()
@@ -173,7 +173,7 @@ func TestOIDCFlags(t *testing.T) {
 	s := startServer(t, "--oidc-issuer-url", i.URL, "--oidc-client-id", "me", "--oidc-ca-file", ca, "--oidc-username-claim", "username", "--oidc-username-prefix", "o:",
 		"--oidc-groups-claim", "groups", "--oidc-groups-prefix", "og:", "--oidc-required-claim", "role=staff", "--oidc-required-claim", "hd=example.com", "--oidc-signing-algs", "ES256")
 	v := newVisitor(t, s, nil)
-	eventually(t, "the issuer's keys", 10*time.Second, func() bool { return v.who(t, bearer(i.sign(nil))...) != "401" })
+	eventually(t, "the issuer's keys", func() bool { return v.who(t, bearer(i.sign(nil))...) != "401" })
 	for name, row := range map[string]struct {
 		claims map[string]any
 		want   string
@@ -238,7 +238,7 @@ func TestAuthenticationConfigIsReloaded(t *testing.T) {
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, status+" "+want, 20*time.Second, func() bool { return count(status) == want })
+		eventually(t, status+" "+want, func() bool { return count(status) == want })
 	}
 	n := 0
 	is := func(when string, i *issuer, want string) {
@@ -249,7 +249,7 @@ func TestAuthenticationConfigIsReloaded(t *testing.T) {
 		}
 	}
 	const ann = "p:ann [system:authenticated]"
-	eventually(t, "the issuer's keys", 10*time.Second, func() bool { return v.who(t, bearer(one.sign(nil))...) != "401" })
+	eventually(t, "the issuer's keys", func() bool { return v.who(t, bearer(one.sign(nil))...) != "401" })
 	is("at first, the other", two, "401")
 	inForce(first)
 	broken := []string{"", "{", "kind: x\n", strings.Replace(first, "https://", "http://", 1), first + "more: 1\n", strings.Replace(first, anonymous, "", 1),
@@ -280,7 +280,7 @@ func TestAuthenticationConfigIsReloaded(t *testing.T) {
 	if n := s.metric(t, fmt.Sprintf(`apiserver_authentication_jwt_authenticator_latency_seconds_count{jwt_issuer_hash="sha256:%x",result="success"}`, sha256.Sum256([]byte(two.URL)))); n == "" {
 		t.Error("no latency of the issuer's tokens")
 	}
-	eventually(t, "a time of the last reload", time.Second, func() bool {
+	eventually(t, "a time of the last reload", func() bool {
 		return s.metric(t, fmt.Sprintf(`%sautomatic_reload_last_timestamp_seconds{apiserver_id_hash=%q,status="success"}`, prefix, id)) != ""
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // This file is a user who may read one secret and is after another one: by paths that are written oddly, and by roles that he
@@ -27,7 +26,7 @@ func TestOddPaths(t *testing.T) {
 		}
 		return rawRequest(t, s, text+"\r\n")
 	}
-	eventually(t, "the role", 10*time.Second, func() bool { code, _ := ask("GET", "/api/v1/namespaces/default/secrets/s"); return code == 200 })
+	eventually(t, "the role", func() bool { code, _ := ask("GET", "/api/v1/namespaces/default/secrets/s"); return code == 200 })
 	const want = "/api/v1/namespaces/kube-system/secrets/s"
 	for _, path := range []string{
 		want, want + "/", want + "//", want + "?namespace=default", want + "#x", want + ";x=/default/", "/" + want, "/.//" + want[1:], want + "%00", want + "%20",
@@ -76,7 +75,7 @@ func TestEscalation(t *testing.T) {
 	s.grant(t, "maker", "maker", `[{"verbs":["create"],"apiGroups":[""],"resources":["serviceaccounts","secrets"]}]`)
 	s.do(t, 201, "POST", inDefault+"serviceaccounts", []byte(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"}}`))
 	v := newVisitor(t, s, nil)
-	eventually(t, "the roles", 10*time.Second, func() bool {
+	eventually(t, "the roles", func() bool {
 		code, _ := v.send(t, "GET", rbacPath+"clusterroles", "", bearer("eve")...)
 		more, _ := v.send(t, "POST", inDefault+"serviceaccounts?dryRun=All", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"x"}}`, bearer("maker")...)
 		return code == 200 && more == 201

@@ -18,7 +18,7 @@ import (
 // refuses runs the binary, which must end by itself with exit code 1 and one line that says why.
 func refuses(t *testing.T, want string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, keelsonBin, args...)
 	out, _ := cmd.CombinedOutput()
@@ -57,7 +57,7 @@ func TestServerEndsOnSIGTERM(t *testing.T) {
 	s := startServer(t)
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, gadgetCRD))
 	const list = "/apis/demo.example.org/v1/namespaces/default/gadgets"
-	eventually(t, "gadgets served", 10*time.Second, func() bool {
+	eventually(t, "gadgets served", func() bool {
 		code, _, err := s.try("GET", list, nil)
 		return err == nil && code == 200
 	})

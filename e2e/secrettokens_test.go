@@ -40,7 +40,7 @@ func TestTokensOfSecrets(t *testing.T) {
 	k.in(t, fmt.Sprintf(accountSecret, "kept", "robot"), []string{"create", "-f", "-"}, "secret/kept created")
 	const path = inDefault + "secrets/kept"
 	var data map[string]string
-	eventually(t, "the token", 10*time.Second, func() bool { data = s.secretData(t, path); return data["token"] != "" })
+	eventually(t, "the token", func() bool { data = s.secretData(t, path); return data["token"] != "" })
 	token := data["token"]
 	if data["namespace"] != "default" || !strings.Contains(data["ca.crt"], "BEGIN CERTIFICATE") {
 		t.Errorf("got %v", data)
@@ -63,7 +63,7 @@ func TestTokensOfSecrets(t *testing.T) {
 	}
 	// What somebody takes away is filled in; a token that was taken away is another one afterwards.
 	s.do(t, 200, "PATCH", path, []byte(`{"data":{"ca.crt":null,"namespace":null}}`), "Content-Type", "application/merge-patch+json")
-	eventually(t, "the rest", 10*time.Second, func() bool { data = s.secretData(t, path); return data["namespace"] != "" && data["ca.crt"] != "" })
+	eventually(t, "the rest", func() bool { data = s.secretData(t, path); return data["namespace"] != "" && data["ca.crt"] != "" })
 	if data["token"] != token {
 		t.Error("the token was replaced")
 	}
@@ -72,22 +72,22 @@ func TestTokensOfSecrets(t *testing.T) {
 	gone := func(name string) func() bool {
 		return func() bool { code, _, _ := s.try("GET", inDefault+"secrets/"+name, nil); return code == 404 }
 	}
-	eventually(t, "a secret for nobody is deleted", 10*time.Second, gone("lost"))
+	eventually(t, "a secret for nobody is deleted", gone("lost"))
 	k.in(t, fmt.Sprintf(accountSecret, "more", "robot"), []string{"create", "-f", "-"})
-	eventually(t, "another token", 10*time.Second, func() bool { data = s.secretData(t, inDefault+"secrets/more"); return data["token"] != "" })
+	eventually(t, "another token", func() bool { data = s.secretData(t, inDefault+"secrets/more"); return data["token"] != "" })
 	more := data["token"]
 	s.do(t, 200, "PATCH", inDefault+"serviceaccounts/robot", []byte(`{"secrets":[{"name":"more"},{"name":"other"}]}`), "Content-Type", "application/merge-patch+json")
 	s.do(t, 200, "DELETE", inDefault+"secrets/more", nil)
 	if got := v.who(t, bearer(more)...); got != "401" {
 		t.Errorf("after its secret is gone: got %s", got)
 	}
-	eventually(t, "the secret is taken off the list", 10*time.Second, func() bool {
+	eventually(t, "the secret is taken off the list", func() bool {
 		return strings.Contains(string(s.do(t, 200, "GET", inDefault+"serviceaccounts/robot", nil)), `"secrets":[{"name":"other"}]`)
 	})
 	// A secret that nobody made for tokens, with one in it, is none.
 	s.do(t, 201, "POST", inDefault+"secrets", fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"more"},"data":{"token":%q}}`, base64.StdEncoding.EncodeToString([]byte("x"))))
 	s.do(t, 200, "DELETE", inDefault+"serviceaccounts/robot", nil)
-	eventually(t, "secrets go with their account", 10*time.Second, gone("kept"))
+	eventually(t, "secrets go with their account", gone("kept"))
 	k.ok(t, []string{"create", "serviceaccount", "robot"})
 	if got := v.who(t, bearer(more)...); got != "401" {
 		t.Errorf("an account of the same name: got %s", got)

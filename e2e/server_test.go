@@ -56,7 +56,7 @@ func startServer(t *testing.T, args ...string) *server {
 func (s *server) start() {
 	s.t.Helper()
 	s.spawn()
-	if err := s.waitReady(30 * time.Second); err != nil {
+	if err := s.waitReady(); err != nil {
 		s.t.Fatalf("server: %v\n%s", err, tail(s.log.String(), 4000))
 	}
 }
@@ -91,7 +91,7 @@ func (s *server) stop(sig syscall.Signal) int {
 	}
 	select {
 	case <-s.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		s.cmd.Process.Kill()
 		<-s.done
 		s.t.Fatalf("server did not end within 20 s of signal %v", sig)
@@ -105,8 +105,8 @@ func (s *server) stop(sig syscall.Signal) int {
 func (s *server) kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
 
 // waitReady waits for the kubeconfig of the first start and for /readyz.
-func (s *server) waitReady(limit time.Duration) error {
-	deadline := time.Now().Add(limit)
+func (s *server) waitReady() error {
+	deadline := time.Now().Add(patience)
 	var last error
 	for time.Now().Before(deadline) && s.running() {
 		if last = s.ready(); last == nil {
@@ -117,7 +117,7 @@ func (s *server) waitReady(limit time.Duration) error {
 	if !s.running() {
 		return errors.New("ended before it was ready")
 	}
-	return fmt.Errorf("not ready after %v: %w", limit, last)
+	return fmt.Errorf("not ready after %v: %w", patience, last)
 }
 
 func (s *server) ready() error {
@@ -141,7 +141,7 @@ func (s *server) url(path string) string { return fmt.Sprintf("https://127.0.0.1
 
 // try sends one request as the administrator; header lists names and values in turn.
 func (s *server) try(method, path string, body []byte, header ...string) (int, []byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, s.url(path), bytes.NewReader(body))
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -20,7 +19,7 @@ func TestSnapshotAndRestore(t *testing.T) {
 	s := startServer(t)
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, gadgetCRD))
 	const list = "/apis/demo.example.org/v1/namespaces/default/gadgets"
-	eventually(t, "gadgets served", 10*time.Second, func() bool {
+	eventually(t, "gadgets served", func() bool {
 		code, _, err := s.try("GET", list, nil)
 		return err == nil && code == 200
 	})

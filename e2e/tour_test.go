@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // serveLine is the command of the README that starts the server; it has a terminal of its own.
@@ -157,7 +156,7 @@ func (tr *tour) serve(t *testing.T) string {
 	if err := tr.server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server of the tour to be ready", 30*time.Second, func() bool {
+	eventually(t, "the server of the tour to be ready", func() bool {
 		return strings.Contains(tr.log.String()[from:], "msg=ready")
 	})
 	return strings.NewReplacer(tr.dir+"/", "", fmt.Sprint(tr.port), "6443").Replace(tr.log.String()[from:])
@@ -216,7 +215,7 @@ func (sh *shell) run(t *testing.T, command string) string {
 	if _, err := fmt.Fprintf(sh.in, "%s\nprintf -- '%s'\n", command, strings.ReplaceAll(mark, "\n", `\n`)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "$ "+command, time.Minute, func() bool { return strings.HasSuffix(sh.out.String(), mark) })
+	eventually(t, "$ "+command, func() bool { return strings.HasSuffix(sh.out.String(), mark) })
 	return strings.TrimSuffix(sh.out.String()[from:], mark)
 }
 

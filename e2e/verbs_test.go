@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/keelson-io/keelson/internal/testcrds"
 )
@@ -219,11 +218,11 @@ func testGet(t *testing.T, k *kubectl) {
 
 func testGetWatch(t *testing.T, k *kubectl) {
 	out, stop := k.follow(t, args("get gadgets -w --output-watch-events")...)
-	eventually(t, "the first table", 20*time.Second, func() bool { return strings.Count(out.String(), "ADDED") == 3 })
+	eventually(t, "the first table", func() bool { return strings.Count(out.String(), "ADDED") == 3 })
 	k.ok(t, args("patch gadget one --type=merge -p {\"spec\":{\"color\":\"blue\"}}"))
 	k.in(t, gadget("four", "red"), args("create -f -"))
 	k.ok(t, args("delete gadget four"))
-	eventually(t, "the events", 20*time.Second, func() bool {
+	eventually(t, "the events", func() bool {
 		o := out.String()
 		return strings.Contains(o, "MODIFIED   one") && strings.Contains(o, "ADDED      four") && strings.Contains(o, "DELETED    four")
 	})

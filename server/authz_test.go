@@ -52,7 +52,7 @@ func (r *running) as(user, method, path, body string) (int, string) {
 // eventually waits until a user's request is answered with a code.
 func (r *running) eventually(user, method, path, body string, code int) {
 	r.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		got, text := r.as(user, method, path, body)
 		if got == code {
 			return
@@ -253,7 +253,7 @@ func TestDefaultRoles(t *testing.T) {
 	r.must("DELETE", rbacPath+"clusterrolebindings/system:discovery", "")
 	r.must("POST", rbacPath+"clusterrolebindings", binding("ClusterRoleBinding", "system:discovery", "ClusterRole", "view", "User", "x"))
 	r.must("POST", rbacPath+"clusterroles", strings.Replace(role("ClusterRole", "more", "get", "demo.io", "widgets"), `"name":"more"`, `"name":"more","labels":{"rbac.authorization.k8s.io/aggregate-to-edit":"true"}`, 1))
-	for deadline := time.Now().Add(10 * time.Second); count("clusterroles/edit") != edit+1 || count("clusterroles/admin") != edit+3; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); count("clusterroles/edit") != edit+1 || count("clusterroles/admin") != edit+3; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("edit has %d rules, admin %d", count("clusterroles/edit"), count("clusterroles/admin"))
 		}

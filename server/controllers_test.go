@@ -43,9 +43,9 @@ func (r *running) writers(path string) []string {
 // until waits until something holds.
 func (r *running) until(what string, ok func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.t.Fatalf("not after 10 s: %s", what)
+			r.t.Fatalf("not after a minute: %s", what)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestEngineMetrics(t *testing.T) {
 		"spec":{"group":"demo.io","scope":"Cluster","names":{"plural":"gears","kind":"Gear"},"versions":[{"name":"v1","storage":true,`+version+`,{"name":"v2","storage":false,`+version+`],
 		"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"`+hook.URL+`","caBundle":"`+ca+`"}}}}}`)
 	const gears = "/apis/demo.io/v1/gears"
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if code, _ := r.call(r.client, "GET", gears, ""); code == 200 {
 			break
 		}

@@ -214,7 +214,7 @@ func TestPolicyTypes(t *testing.T) {
 	const path = admissionPath + "validatingadmissionpolicies/p"
 	status := func(observed string) string {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			if text := r.must("GET", path, ""); strings.Contains(text, observed) || time.Now().After(deadline) {
 				return strings.TrimSpace(text[strings.LastIndex(text, `"status":`):])
 			}

@@ -21,7 +21,7 @@ func (r *running) defineLimits() {
 	r.t.Helper()
 	r.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		strings.NewReplacer("widgets", "limits", "widget", "limit", "Widget", "Limit").Replace(crdBody))
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if code, _ := r.call(r.client, "GET", limitsPath, ""); code == 200 {
 			return
 		}
@@ -108,7 +108,7 @@ func TestPolicyParametersChange(t *testing.T) {
 	r.limit("DELETE", "l", "")
 	expect("nothing to mutate by", 403, "policy 'p' with binding 'b' denied request: failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction")
 	r.must("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/limits.demo.io", "")
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if code, _ := r.call(r.client, "GET", limitsPath, ""); code == 404 {
 			break
 		}

@@ -103,7 +103,7 @@ func TestReviewsAreNobodysBusiness(t *testing.T) {
 		code, text := r.call(r.client, "POST", "/api/v1/namespaces/default/"+path, body, "Content-Type", "application/json")
 		return code >= 400 && strings.Contains(text, "denied request")
 	}
-	for end := time.Now().Add(10 * time.Second); !refused("configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`) ||
+	for end := time.Now().Add(time.Minute); !refused("configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`) ||
 		!refused("serviceaccounts/default/token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the policy is not in force")

@@ -80,7 +80,7 @@ func (r *running) end() {
 			if err != nil {
 				r.t.Errorf("run: %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			r.t.Error("run does not return")
 		}
 	})
@@ -129,7 +129,7 @@ const widgetsPath = "/apis/demo.io/v1/namespaces/default/widgets"
 func (r *running) define() {
 	r.t.Helper()
 	r.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crdBody)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if code, _ := r.call(r.client, "GET", widgetsPath, ""); code == 200 {
 			return
 		}

@@ -347,7 +347,7 @@ func TestRun(t *testing.T) {
 	if err := os.Rename(next, r.file); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		got := r.Authorize(context.Background(), &authz.Attributes{User: &authn.User{Name: "ann"}, Verb: "get", Path: "/x"})
 		if got.By == "" && strings.Contains(got.Reason, "alwaysdeny") {
 			break

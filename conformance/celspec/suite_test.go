@@ -187,7 +187,7 @@ func runTest(test *testpb.SimpleTest) error {
 		}
 		vars[name] = v
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	got, _, err := x.Eval(ctx, vars, 0)
 	want := &exprpb.Value{Kind: &exprpb.Value_BoolValue{BoolValue: true}}

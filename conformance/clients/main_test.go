@@ -141,7 +141,7 @@ func freePort(t *testing.T) int {
 // until waits until what it is given has no error.
 func (h *host) until(what string, ok func() error) {
 	h.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		err := ok()
 		if err == nil {
 			return

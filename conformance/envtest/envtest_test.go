@@ -180,7 +180,7 @@ func startManager(t *testing.T, config *rest.Config, hooks *upstream.WebhookInst
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not after 30 s: %s", what)
 		}

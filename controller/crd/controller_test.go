@@ -42,7 +42,7 @@ func newRig(t *testing.T) *rig {
 	}
 	r.cache = cache.New(r.store, cache.Options{})
 	var cancel context.CancelFunc
-	r.ctx, cancel = context.WithTimeout(context.Background(), 30*time.Second)
+	r.ctx, cancel = context.WithTimeout(context.Background(), time.Minute)
 	var logged bytes.Buffer
 	r.Controller = &Controller{
 		Kinds: r.kinds, Cache: r.cache, Store: r.store, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Delete: r.deleteOne,
@@ -155,7 +155,7 @@ func (r *rig) remove(name string) {
 // until waits for something to become true.
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.Fatalf("still not: %s", what)
 		}

@@ -75,7 +75,7 @@ func (r *rig) do(want int, method, path, body string) []byte {
 
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
-	for end := time.Now().Add(15 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.Fatalf("not after 15 s: %s", what)
 		}

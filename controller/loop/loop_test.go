@@ -66,7 +66,7 @@ func (r *rig) run() {
 // until waits until a list is as long as it should be, and compares it.
 func (r *rig) until(list *[]string, want ...string) {
 	r.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		r.mu.Lock()
 		got := slices.Clone(*list)
 		r.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 )
 
 // This file tests the commands that start and name the server.
@@ -39,12 +38,24 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
+// stopper is the log of a server, which is stopped when it says that it is ready.
+type stopper struct {
+	log  *bytes.Buffer
+	stop func()
+}
+
+func (s *stopper) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("msg=ready")) {
+		s.stop()
+	}
+	return s.log.Write(p)
+}
+
 func TestServeUntilStopped(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithCancel(context.Background())
 	var out, errs bytes.Buffer
 	args := []string{"serve", "--secure-port", "0", "--data-dir", t.TempDir()}
-	if code := run(ctx, args, strings.NewReader(""), &out, &errs); code != 0 {
+	if code := run(ctx, args, strings.NewReader(""), &out, &stopper{&errs, cancel}); code != 0 {
 		t.Errorf("got %d:\n%s%s", code, out.String(), errs.String())
 	}
 	if !strings.HasPrefix(out.String(), "export KUBECONFIG=") || !strings.Contains(errs.String(), "msg=ready") {

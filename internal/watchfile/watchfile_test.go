@@ -39,7 +39,7 @@ func TestWatch(t *testing.T) {
 	want := func(text string, change func()) {
 		t.Helper()
 		change()
-		limit := time.After(10 * time.Second)
+		limit := time.After(time.Minute)
 		again := time.NewTicker(200 * time.Millisecond)
 		defer again.Stop()
 		for {
