@@ -80,7 +80,7 @@ func stringNode(at uint64, n uint32, flags uint8) Node {
 // scanString computes the flags of a string's text.
 func scanString[T string | []byte](s T) uint8 {
 	flags := flagASCII | flagPlain
-	for i := 0; i < len(s); i++ {
+	for i := toSpecial(s, 0); i < len(s); i = toSpecial(s, i+1) {
 		switch c := s[i]; {
 		case c >= utf8.RuneSelf:
 			flags &^= flagASCII

@@ -36,6 +36,9 @@ func (s *Scanner) Value() (Node, error) {
 	case Int:
 		return s.Number()
 	case String:
+		if s.skip {
+			return s.skipString()
+		}
 		return s.String()
 	case Array:
 		return s.array()
@@ -163,13 +166,23 @@ func (d *Doc) sort(ps []pair) {
 	}
 }
 
+// skipString is String for a value that nobody will look at, so that large texts are not copied.
+func (s *Scanner) skipString() (Node, error) {
+	text := len(s.d.text)
+	_, err := s.String()
+	s.d.text = s.d.text[:text]
+	return NullNode, err
+}
+
 // Skip consumes one value without keeping it, checked like any other; it notes
 // duplicate keys.
 func (s *Scanner) Skip() error {
 	// Decoding and forgetting costs little more than checking only, and finds
 	// duplicate keys the same way.
 	nodes, text := len(s.d.nodes), len(s.d.text)
+	s.skip = true
 	_, err := s.Value()
+	s.skip = false
 	s.d.nodes, s.d.text = s.d.nodes[:nodes], s.d.text[:text]
 	return err
 }

@@ -48,6 +48,20 @@ func checkParse(t *testing.T, src []byte) {
 	}
 }
 
+// TestStringsByTheirPlace reads and prints what needs a closer look in a string, at every place of the words that strings are read by.
+func TestStringsByTheirPlace(t *testing.T) {
+	const around = "abcdefghijklmnopq"
+	for _, piece := range []string{``, `\n`, `\"`, `\\`, `\/`, `\u0041`, `\u2028`, `\ud83d\ude00`, `\ud83d`, `\x`, "<", ">", "&", "\n", "\x7f", "é", "\u2029", "\xff", `"`} {
+		for before := range len(around) {
+			for after := range len(around) {
+				checkParse(t, []byte(`"`+around[:before]+piece+around[:after]+`"`))
+				checkParse(t, []byte(`"`+around[:before]+piece+around[:after]+`\t`+piece+`"`))
+				checkParse(t, []byte(`"`+around[:before]+piece+around[:after]))
+			}
+		}
+	}
+}
+
 func checkError(t *testing.T, src []byte, err, want error) {
 	t.Helper()
 	if err.Error() != want.Error() {

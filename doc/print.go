@@ -115,7 +115,7 @@ func appendQuoted(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	from := 0
-	for i := 0; i < len(s); {
+	for i := toSpecial(s, 0); i < len(s); i = toSpecial(s, i) {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])

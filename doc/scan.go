@@ -25,8 +25,12 @@ type Scanner struct {
 	pos   int
 	depth int
 	dup   bool
+	skip  bool        // values are read to be forgotten
 	late  *RangeError // first number that no float64 can hold; reported by End
 }
+
+// A document of a large text has room for about as many nodes as it needs before it is read.
+const largeText, bytesPerNode = 32 << 10, 32
 
 // Scan copies src into d, which must be reset, and starts to read it.
 func (d *Doc) Scan(src []byte) Scanner {
@@ -34,6 +38,9 @@ func (d *Doc) Scan(src []byte) Scanner {
 		panic("BUG: source longer than doc.MaxBytes")
 	}
 	d.text = append(d.text[:0], src...)
+	if len(src) > largeText && cap(d.nodes) == 0 {
+		d.nodes = make([]Node, 0, len(src)/bytesPerNode)
+	}
 	return Scanner{d: d, src: d.text[:len(src):len(src)]}
 }
 
@@ -205,6 +212,18 @@ func special(x uint64) uint64 {
 	return ((quote-ones)&^quote | (angle-ones)&^angle | (slash-ones)&^slash | (x-ones*' ')&^x | x) & highs
 }
 
+// toSpecial is where from i on in s a byte needs a closer look, or fewer than eight bytes are left, which may need one.
+func toSpecial[T string | []byte](s T, i int) int {
+	for ; i+8 <= len(s); i += 8 {
+		b := s[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		if m := special(x); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	return i
+}
+
 // String consumes a string.
 func (s *Scanner) String() (Node, error) {
 	src := s.src
@@ -253,14 +272,7 @@ func (s *Scanner) stringRest(start, i int, flags uint8) (Node, error) {
 		case c == '<', c == '>', c == '&':
 			flags &^= flagPlain
 		}
-		i++
-		for i+8 <= len(src) {
-			m := special(binary.LittleEndian.Uint64(src[i:]))
-			i += bits.TrailingZeros64(m) >> 3 // 8 if there is none
-			if m != 0 {
-				break
-			}
-		}
+		i = toSpecial(src, i+1)
 	}
 	return Node{}, s.fail()
 }

@@ -42,8 +42,9 @@ func (s *Scanner) escaped(start, i int) (Node, error) {
 		case c < ' ':
 			return Node{}, s.fail()
 		case c < utf8.RuneSelf:
-			out = append(out, c)
-			i++
+			to := toSpecial(src, i+1)
+			out = append(out, src[i:to]...)
+			i = to
 		default:
 			r, n := utf8.DecodeRune(src[i:])
 			out = utf8.AppendRune(out, r)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strconv"
+	"sync"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	kjson "sigs.k8s.io/json"
@@ -75,7 +76,8 @@ func (p *parts) graft(text []byte) ([]byte, error) {
 // takeOutOf is takeOut for a document; the texts are those that it prints.
 func takeOutOf(root doc.Value) *parts {
 	p := new(parts)
-	o := valueOutliner{parts: p}
+	buffer := outlines.Get().(*[]byte)
+	o := valueOutliner{parts: p, out: (*buffer)[:0]}
 	o.object(root, func(name string, v doc.Value) {
 		if name != "spec" {
 			o.value(v)
@@ -83,9 +85,17 @@ func takeOutOf(root doc.Value) *parts {
 		}
 		o.object(v, o.spec)
 	})
-	p.rest = o.out
+	p.rest = bytes.Clone(o.out)
+	if *buffer = o.out; cap(o.out) <= maxOutline {
+		outlines.Put(buffer)
+	}
 	return p
 }
+
+// outlines are the buffers that documents are printed into; large ones do not go back.
+var outlines = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxOutline = 1 << 20
 
 // valueOutliner prints a document with references for schemas.
 type valueOutliner struct {
