@@ -29,6 +29,9 @@ var newRules = sync.OnceValues(func() (schema.NewRules, error) {
 	return schema.NewRules{Env: previous, Added: stored.Added(previous)}, nil
 })
 
+// Prepare makes what definitions are checked with, so that the first one need not wait for it. If that fails, the first one says why.
+func Prepare() { newRules() }
+
 // options are those of the schema of a whole resource.
 func options(preserveUnknown bool) (schema.Options, error) {
 	e, err := env()

@@ -348,6 +348,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, run := range append(append(s.authz.workers(), s.controllers...), s.renew, s.issuers.Run) {
 		workers.Go(func() { run(work) })
 	}
+	workers.Go(kind.Prepare)
 	workers.Go(func() {
 		if err := s.crds.Run(work); err != nil {
 			s.fail(err)
