@@ -187,34 +187,39 @@ func place(program, path string) error {
 // withoutEffect are flags of kube-apiserver that are about what Keelson has not got, as far as keelson serve does not know them.
 var withoutEffect = strings.Fields(`
 	admission-control admission-control-config-file aggregator-reject-forwarding-redirect allow-metric-labels
-	allow-metric-labels-manifest allow-privileged apiserver-count cloud-provider-gce-l7lb-src-cidrs
-	contention-profiling coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period
+	allow-metric-labels-manifest allow-privileged apiserver-count audit-log-batch-max-size audit-log-batch-max-wait
+	audit-log-batch-throttle-burst audit-log-batch-throttle-enable audit-log-batch-throttle-qps audit-log-truncate-enabled
+	audit-log-truncate-max-batch-size audit-log-truncate-max-event-size audit-log-version audit-webhook-batch-initial-backoff
+	audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled audit-webhook-truncate-max-batch-size
+	audit-webhook-truncate-max-event-size audit-webhook-version cloud-provider-gce-l7lb-src-cidrs contention-profiling
+	coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period
 	cors-allowed-origins debug-socket-path default-not-ready-toleration-seconds default-unreachable-toleration-seconds
 	default-watch-cache-size delete-collection-workers disable-http2-serving disabled-metrics egress-selector-config-file
 	emulated-version emulation-forward-compatible enable-admission-plugins enable-aggregator-routing enable-bootstrap-token-auth
-	enable-garbage-collector enable-logs-handler enable-priority-and-fairness  etcd-compaction-interval etcd-count-metric-poll-period
-	etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout etcd-servers-overrides event-ttl external-hostname
-	feature-gates goaway-chance http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate
-	kubelet-client-key kubelet-port kubelet-preferred-address-types kubelet-read-only-port kubelet-timeout kubernetes-service-node-port
-	lease-reuse-duration-seconds livez-grace-period log-flush-frequency log-json-info-buffer-size log-json-split-stream
-	log-text-info-buffer-size log-text-split-stream max-connection-bytes-per-sec
-	min-compatibility-version min-request-timeout oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url
-	oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix peer-advertise-ip peer-advertise-port peer-ca-file
-	permit-address-sharing permit-port-sharing profiling proxy-client-cert-file proxy-client-key-file request-timeout
-	runtime-config runtime-config-emulation-forward-compatible service-account-extend-token-expiration service-account-lookup
-	service-account-signing-endpoint  show-hidden-metrics-for-version
-	shutdown-delay-duration shutdown-send-retry-after shutdown-watch-termination-grace-period storage-backend
-	storage-initialization-timeout storage-media-type strict-transport-security-directives tls-cipher-suites tls-min-version
-	tls-sni-cert-key tracing-config-file vmodule watch-cache watch-cache-sizes`)
+	enable-garbage-collector enable-logs-handler enable-priority-and-fairness etcd-compaction-interval
+	etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout
+	etcd-servers-overrides event-ttl external-hostname feature-gates goaway-chance http2-max-streams-per-connection
+	kubelet-certificate-authority kubelet-client-certificate kubelet-client-key kubelet-port kubelet-preferred-address-types
+	kubelet-read-only-port kubelet-timeout kubernetes-service-node-port lease-reuse-duration-seconds livez-grace-period
+	log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
+	max-connection-bytes-per-sec min-compatibility-version min-request-timeout oidc-ca-file oidc-client-id oidc-groups-claim
+	oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix
+	peer-advertise-ip peer-advertise-port peer-ca-file permit-address-sharing permit-port-sharing profiling
+	proxy-client-cert-file proxy-client-key-file request-timeout runtime-config runtime-config-emulation-forward-compatible
+	service-account-extend-token-expiration service-account-lookup service-account-signing-endpoint
+	show-hidden-metrics-for-version shutdown-delay-duration shutdown-send-retry-after shutdown-watch-termination-grace-period
+	storage-backend storage-initialization-timeout storage-media-type strict-transport-security-directives tls-cipher-suites
+	tls-curve-preferences tls-min-version tls-sni-cert-key tracing-config-file vmodule watch-cache watch-cache-sizes`)
 
 // withoutValue are those of them that may stand without a value.
 var withoutValue = func() map[string]bool {
 	m := map[string]bool{}
-	for _, name := range strings.Fields(`aggregator-reject-forwarding-redirect allow-privileged contention-profiling disable-http2-serving
-		emulation-forward-compatible enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
-		enable-priority-and-fairness  log-json-split-stream log-text-split-stream
-		permit-address-sharing permit-port-sharing profiling runtime-config-emulation-forward-compatible
-		service-account-extend-token-expiration service-account-lookup shutdown-send-retry-after watch-cache`) {
+	for _, name := range strings.Fields(`aggregator-reject-forwarding-redirect allow-privileged audit-log-batch-throttle-enable audit-log-truncate-enabled
+		audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled contention-profiling disable-http2-serving
+		emulation-forward-compatible enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector
+		enable-logs-handler enable-priority-and-fairness log-json-split-stream log-text-split-stream permit-address-sharing
+		permit-port-sharing profiling runtime-config-emulation-forward-compatible service-account-extend-token-expiration
+		service-account-lookup shutdown-send-retry-after watch-cache`) {
 		m[name] = true
 	}
 	return m

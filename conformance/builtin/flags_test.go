@@ -1,0 +1,59 @@
+package builtin
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+
+	"github.com/keelson-io/keelson/internal/cli"
+)
+
+// This file starts Keelson with kube-apiserver's flags.
+
+// refused are flags that nobody is to believe to have an effect: what is stored is not encrypted.
+var refused = map[string]bool{"encryption-provider-config": true, "encryption-provider-config-automatic-reload": true}
+
+// unlisted are flags of kube-apiserver that are about the program itself.
+var unlisted = map[string]bool{"help": true, "version": true}
+
+// TestFlags holds that under the name kube-apiserver every flag of kube-apiserver is taken, in the forms in which it takes it, but for
+// those that are refused; and that nobody is told of flags that it no longer has.
+func TestFlags(t *testing.T) {
+	run := func(args ...string) (code int, out string) {
+		var both bytes.Buffer
+		code = cli.Main(append([]string{"/assets/kube-apiserver"}, append(args, "--help")...), strings.NewReader(""), &both, &both)
+		return code, both.String()
+	}
+	code, help := run()
+	if code != 0 || strings.Contains(help, "--insecure-port") || !strings.Contains(help, "--cert-dir") {
+		t.Errorf("help: got %d\n%s", code, help)
+	}
+	n := 0
+	app.NewAPIServerCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		if unlisted[f.Name] {
+			return
+		}
+		n++
+		args := []string{"--" + f.Name + "=" + strings.Trim(f.DefValue, "[]")}
+		if f.NoOptDefVal != "" {
+			args = append(args, "--"+f.Name)
+		}
+		if code, out := run(args...); (code != 0) != refused[f.Name] {
+			t.Errorf("%s: got %d %s", strings.Join(args, " "), code, firstLine(out))
+		}
+	})
+	if n < 150 {
+		t.Errorf("kube-apiserver has %d flags", n)
+	}
+	if code, out := run("--no-such-flag=1"); code == 0 {
+		t.Errorf("a flag that nobody knows: got %s", out)
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
