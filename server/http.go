@@ -30,16 +30,17 @@ func (s *Server) newHTTP() *http.Server {
 		},
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 1000, // a client's watches share a connection
-			// An upload that is not read yet leaves room for others, as upstream has it.
+			// An upload that is not read yet leaves room for others: upstream has as much for each, and a thousand times that for all.
 			MaxReceiveBufferPerStream:     256 << 10,
+			MaxReadFrameSize:              256 << 10,
 			MaxReceiveBufferPerConnection: 64 << 20,
 			SendPingTimeout:               30 * time.Second,
 			PingTimeout:                   15 * time.Second,
 		},
 		ConnContext:       withCorker,
 		ReadHeaderTimeout: 32 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    1 << 20, // as upstream: selectors may be long
+		IdleTimeout:       90 * time.Second, // as clients of Go's, and upstream
+		MaxHeaderBytes:    1 << 20,          // as upstream: selectors may be long
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 }

@@ -43,6 +43,9 @@ var ledger = []entry{
 		lines: `Content-Type: .*|kind: "Status"|apiVersion: "v1"|\(no newline at the end\)|`},
 
 	{name: "a body that says that it is too large is refused at once", requests: `RAW Expect_of_what_is_too_large\n`, theirs: `^HTTP/1.1 100 Continue`, ours: `^HTTP/1.1 413 `},
+	{name: "a connection of HTTP/2 sends less ahead", requests: `RAW settings\n`, theirs: `\b262078465 bytes more of stream 0\n`, ours: `\b67043329 bytes more of stream 0\n`, lines: `\d+ bytes more of stream 0|NO_RFC7540_PRIORITIES 1`},
+	{name: "requests of HTTP/2 are malformed that are so for net/http", requests: `FRAMES (an_absolute_URL|an_authority_and_a_host|a_bad_authority)\n`, theirs: `(^|\n)reset: PROTOCOL_ERROR`, ours: `(^|\n)status [24]00\n`},
+	{name: "a stream of HTTP/2 cannot depend on itself", requests: `FRAMES a_priority_of_itself\n`, theirs: `^stream 1:\nstatus 200\n`, ours: `PROTOCOL_ERROR`},
 
 	// Odd paths.
 	{name: "what follows a subresource in a path is not ignored", requests: `GET \S*/status/deeper\n`, theirs: `^200\n`, ours: `^404\n(.|\n)*\n404 page not found\n$`},

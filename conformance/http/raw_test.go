@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,23 +160,17 @@ func zipped(text string) string {
 
 // raw tries connections.
 func (r *run) raw() {
-	for i, e := range exchanges() {
-		if testing.Short() && i%8 != 0 {
-			continue
-		}
-		q := &request{script: "raw", line: i, method: "RAW", path: strings.ReplaceAll(e.name, " ", "_")}
-		r.requests++
-		var got [2]string
-		for _, idle := range []time.Duration{1500 * time.Millisecond, 10 * time.Second} { // machines may be busy
-			for side, p := range r.peers {
-				got[side] = r.same.text(side, p.exchange(e, idle))
-			}
-			if got[0] == got[1] {
-				break
-			}
-		}
-		r.judge(q, got[0], got[1], nil)
+	all := exchanges()
+	var names []string
+	for _, e := range all {
+		names = append(names, e.name)
 	}
+	r.connections("raw", "RAW", names, func(p *peer, i int, idle time.Duration) string { return p.exchange(all[i], idle) })
+	names = nil
+	for _, talk := range talks {
+		names = append(names, talk.name)
+	}
+	r.connections("frames", "FRAMES", names, func(p *peer, i int, idle time.Duration) string { return p.talk(talks[i].send, idle) })
 	// What the connections left behind is the same.
 	list := &request{script: "raw", line: -1, method: "GET", path: "/apis/demo.io/v1/namespaces/raw/widgets"}
 	r.step(list)
@@ -187,6 +182,40 @@ func (r *run) raw() {
 	theirs, ours := r.peers[0].greeting, r.peers[1].greeting
 	r.requests++
 	r.judge(&request{script: "raw", line: -2, method: "RAW", path: "settings"}, theirs, ours, nil)
+}
+
+// connections tries connections to both servers, some at a time.
+func (r *run) connections(script, method string, names []string, try func(p *peer, i int, idle time.Duration) string) {
+	got := make([][2]string, len(names))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	chosen := func(i int) bool { return !testing.Short() || i%8 == 0 }
+	for i := range names {
+		if !chosen(i) {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			for _, idle := range []time.Duration{1500 * time.Millisecond, 10 * time.Second} { // machines may be busy
+				var both sync.WaitGroup
+				for side, p := range r.peers {
+					both.Go(func() { got[i][side] = r.same.text(side, try(p, i, idle)) })
+				}
+				if both.Wait(); got[i][0] == got[i][1] {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, name := range names {
+		if chosen(i) {
+			r.requests++
+			q := &request{script: script, line: i, method: method, path: strings.ReplaceAll(name, " ", "_")}
+			r.judge(q, got[i][0], got[i][1], nil)
+		}
+	}
 }
 
 // exchange sends e and says what came back until nothing came for a while.
@@ -278,7 +307,7 @@ func answers(got []byte, methods []string) string {
 	}
 }
 
-// settings says how a server greets clients of HTTP/2, but for how much it takes at once.
+// settings says how a server greets clients of HTTP/2.
 func (p *peer) settings() error {
 	config := p.tls.Clone()
 	config.NextProtos = []string{"h2"}
@@ -302,10 +331,12 @@ func (p *peer) settings() error {
 		}
 		switch frame := frame.(type) {
 		case *http2.SettingsFrame:
-			for _, id := range []http2.SettingID{http2.SettingMaxConcurrentStreams, http2.SettingMaxHeaderListSize, http2.SettingHeaderTableSize} {
-				value, given := frame.Value(id)
-				p.greeting += fmt.Sprintln(id, value, given)
-			}
+			frame.ForeachSetting(func(s http2.Setting) error {
+				p.greeting += fmt.Sprintln(s.ID, s.Val)
+				return nil
+			})
+		case *http2.WindowUpdateFrame:
+			p.greeting += fmt.Sprintf("%d bytes more of stream %d\n", frame.Increment, frame.StreamID)
 		case *http2.PingFrame:
 			return nil
 		}
