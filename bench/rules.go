@@ -191,6 +191,9 @@ func (r *ruleRow) ours() (ruleSide, error) {
 	}
 	limit, _ := r.limits()
 	act := &kcel.Activation{Self: docs[0].Root()}
+	if act.Valid, err = r.valid(); err != nil {
+		return nil, err
+	}
 	if docs[1] != nil {
 		act.OldSelf, act.HasOldSelf = docs[1].Root(), true
 	}
@@ -202,6 +205,29 @@ func (r *ruleRow) ours() (ruleSide, error) {
 		cost, holds := tests.Hold(ctx, act, limit, math.MaxUint64)
 		return holds, cost, nil
 	}, nil
+}
+
+// valid reports whether self is valid but for the rule: if it is, the server says so when it evaluates rules.
+func (r *ruleRow) valid() (bool, error) {
+	plain := r.schema.DeepCopy()
+	withoutRules(plain)
+	s, errs := structural.Parse(plain, nil)
+	if len(errs) > 0 {
+		return false, errs.ToAggregate()
+	}
+	p, err := schema.Compile(s, schema.Options{Resource: r.path == ""})
+	if err != nil {
+		return false, err
+	}
+	b, err := r.json(r.self)
+	if err != nil {
+		return false, err
+	}
+	var d doc.Doc
+	if _, err := p.Decode(&d, b); err != nil {
+		return false, err
+	}
+	return len(p.Validate(context.Background(), &d, nil, schema.Whole).Errors) == 0, nil
 }
 
 // upstream returns a bare program of cel-go's, which counts no costs, and upstream's validation of the node, which does what an

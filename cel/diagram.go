@@ -59,7 +59,7 @@ type question struct {
 	slot   uint16       // of the member, or itself
 	and    uint16       // askSame: the slot of the member of oldSelf, or itself
 	minus  bool         // what is added is taken away
-	near   bool         // of the first: walk knows how to ask all questions
+	near   bool         // of the first: Hold asks all questions itself
 	units  [2]uint16    // what no and yes cost
 	next   [2]*question // after no and yes
 	via    *[]uint16    // the slots of the objects, and indexes of the lists, that lead to what has the member
@@ -186,51 +186,14 @@ func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (c
 	return cost, yes
 }
 
-// isFar reports whether the question is about something other than self and members of
-// it, or about a sum.
+// isFar reports whether the question is about something other than self, oldSelf and
+// members of them, or about a sum.
 func (q question) isFar() bool {
 	switch q.asked {
 	case askScan, askSize, askAdd, askAddConst, askSum:
 		return true
 	}
-	return q.of != slotSelf || q.reach == reachFar
-}
-
-// walk runs a diagram all of whose questions are near. If the answer is bad, run goes on.
-func (q *question) walk(a *Activation) (answer tri, units uint64) {
-	for q.asked != askNothing {
-		d, n := a.Self.Doc, a.Self.Node
-		if q.reach == reachSlot {
-			if n.ShapeIndex() == 0 {
-				return bad, 0
-			}
-			n = d.Slot(n, int(q.slot))
-		}
-		more := uint64(0)
-		switch q.asked {
-		case askPresent:
-			answer = q.present(n)
-		case askOf:
-			if !n.ASCIIString() {
-				return bad, 0
-			}
-			answer, more = q.leaf.one(d.Str(n), uint64(n.Len()))
-		case askSame:
-			answer, more = q.unchanged(a, d, n)
-		case askAlike, askBoth, askAround:
-			answer, more = q.rest(a, d, n, 0)
-		default:
-			answer, more = q.plain(d, n)
-		}
-		if answer == yes { // a branch is predicted; an index would have to wait for the answer
-			units, q = units+more+uint64(q.units[yes]), q.next[yes]
-		} else if answer == no {
-			units, q = units+more+uint64(q.units[no]), q.next[no]
-		} else {
-			return bad, 0
-		}
-	}
-	return q.answer, units
+	return q.of > slotOldSelf || q.reach == reachFar
 }
 
 // seen is what is seen of a view; nil if there is nothing.
@@ -308,11 +271,7 @@ func (q *question) unchanged(a *Activation, d *doc.Doc, n doc.Node) (tri, uint64
 	if !n.ASCIIString() || !m.ASCIIString() {
 		return bad, 0
 	}
-	size := n.Len()
-	if size != m.Len() {
-		return no, tenth(uint64(min(size, m.Len())))
-	}
-	return truth(d.Str(n) == old.Str(m)), tenth(uint64(size))
+	return truth(doc.SameText(d, n, old, m)), tenth(uint64(min(n.Len(), m.Len())))
 }
 
 // rest asks the questions that are asked less often, of the member n; cost is what was
@@ -320,9 +279,7 @@ func (q *question) unchanged(a *Activation, d *doc.Doc, n doc.Node) (tri, uint64
 func (q *question) rest(a *Activation, d *doc.Doc, n doc.Node, cost uint64) (tri, uint64) {
 	switch q.asked {
 	case askAlike:
-		if m, other, ok := q.leaf.other(a); ok {
-			return q.leaf.alike(d, n, other, m)
-		}
+		return q.leaf.same(a, d, n)
 	case askBoth:
 		return q.leaf.both(d, n, a)
 	case askAround:
@@ -402,8 +359,24 @@ func (l *leaf) other(a *Activation) (doc.Node, *doc.Doc, bool) {
 	return n, in.Doc, ok
 }
 
+// same compares the member n with another one of its type.
+func (l *leaf) same(a *Activation, d *doc.Doc, n doc.Node) (tri, uint64) {
+	in := a.seen(l.of)
+	if in == nil {
+		return bad, 0
+	}
+	m, other := in.Node, in.Doc
+	if l.slot != itself {
+		var ok bool
+		if m, ok = enter(in, l.via, l.slot); !ok {
+			return bad, 0
+		}
+	}
+	return l.alike(d, n, other, m, l.typ.certain && a.knows(d, other))
+}
+
 // alike compares two members of one type.
-func (l *leaf) alike(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node) (tri, uint64) {
+func (l *leaf) alike(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node, valid bool) (tri, uint64) {
 	kind := jsonKind[l.typ.Kind]
 	switch {
 	case n.Kind() != kind || m.Kind() != kind:
@@ -414,7 +387,7 @@ func (l *leaf) alike(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node) (tri, uint6
 	case kind == doc.String:
 		return sameText(a, n, b, m)
 	default:
-		same, size := sides{a, b}.sized(n, m, l.typ)
+		same, size := sides{a, b, valid}.sized(n, m, l.typ)
 		return same, tenth(uint64(size))
 	}
 	return bad, 0
@@ -434,7 +407,7 @@ func sameText(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node) (tri, uint64) {
 	if !n.ASCIIString() || !m.ASCIIString() {
 		return bad, 0
 	}
-	return truth(n.Len() == m.Len() && a.Str(n) == b.Str(m)), tenth(uint64(min(n.Len(), m.Len())))
+	return truth(doc.SameText(a, n, b, m)), tenth(uint64(min(n.Len(), m.Len())))
 }
 
 // put says what the test does of an ASCII text with constants around it.

@@ -1,6 +1,10 @@
 package cel
 
-import "context"
+import (
+	"context"
+
+	"github.com/keelson-io/keelson/doc"
+)
 
 // This file defines the frame that compiled code runs in, and the four values
 // of logic.
@@ -14,6 +18,8 @@ type frame struct {
 	fail  Value // why the last test was bad
 	stack []Value
 	text  []byte // of a text that nobody keeps
+
+	valid *doc.Doc // of self, if that is known to be valid
 
 	unknown []Pattern // parts of inputs that are not known, in a partial evaluation
 

@@ -80,18 +80,16 @@ func usualDuration(s string, _ uint64) (sum int64, units uint64, ok bool) {
 	if len(s) > maxUsual {
 		return 0, 0, false
 	}
-	n, digits := int64(0), 0
 	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c-'0' <= 9 {
-			n = n*10 + int64(c-'0')
-			digits++
-			continue
+		n, start := int64(0), i
+		for i < len(s) && s[i]-'0' <= 9 {
+			n = n*10 + int64(s[i]-'0')
+			i++
 		}
-		if digits == 0 || digits > 6 { // longer numbers could overflow
+		if i == start || i > start+6 || i == len(s) { // longer numbers could overflow
 			return 0, 0, false
 		}
-		switch {
+		switch c := s[i]; {
 		case c == 's':
 			sum += n * 1e9
 		case c == 'm' && i+1 < len(s) && s[i+1] == 's':
@@ -107,9 +105,8 @@ func usualDuration(s string, _ uint64) (sum int64, units uint64, ok bool) {
 		if sum > 1<<61 {
 			return 0, 0, false
 		}
-		n, digits = 0, 0
 	}
-	return sum, 1, len(s) > 0 && digits == 0
+	return sum, 1, len(s) > 0
 }
 
 // isIP reports whether a text is an IP address of neither zone nor IPv4 mapped into

@@ -76,8 +76,11 @@ func (p *Program) String() string {
 // zero value is ready; reuse one for many evaluations. It holds on to what the
 // last one worked on until Reset. It is not safe for concurrent use.
 type Activation struct {
-	Self       doc.Value
-	OldSelf    doc.Value
+	Self    doc.Value
+	OldSelf doc.Value
+	// Valid: Self is valid by the schema that its type was made of. Whoever has validated it says so, to make
+	// comparisons of whole objects faster: they need not look for values that do not fit their types.
+	Valid      bool
 	HasOldSelf bool // false: oldSelf is missing, or optional.none() where it is optional
 	// PlainOldSelf: oldSelf is never wrapped in an optional, even where the
 	// expression was checked as if it were. Upstream runs messageExpressions so.
@@ -98,7 +101,7 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value,
 		fr.slots = make([]Value, p.slots+8)
 	}
 	fr.before += fr.work
-	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false
+	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop, fr.valid = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false, a.valid()
 	if fr.looks = p.loops; p.loops {
 		fr.ctx, fr.done, fr.compared.done = ctx, ctx.Done(), 0
 	}
@@ -130,9 +133,23 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value,
 	return v, cost, nil
 }
 
+// valid is the document of self if what is seen of it is known to be valid, else nil.
+func (a *Activation) valid() *doc.Doc {
+	if !a.Valid || a.OldSelf.Doc == a.Self.Doc {
+		return nil
+	}
+	return a.Self.Doc
+}
+
+// knows reports whether what is seen of one of two documents is known to be valid.
+func (a *Activation) knows(x, y *doc.Doc) bool {
+	valid := a.valid()
+	return valid != nil && (x == valid || y == valid)
+}
+
 // Reset forgets what the last evaluation worked on.
 func (a *Activation) Reset() {
-	a.Self, a.OldSelf, a.HasOldSelf, a.old = doc.Value{}, doc.Value{}, false, Value{}
+	a.Self, a.OldSelf, a.Valid, a.HasOldSelf, a.old = doc.Value{}, doc.Value{}, false, false, Value{}
 	a.fr.slots = a.fr.slots[:cap(a.fr.slots)]
 	a.items = [maxItems]doc.Value{}
 	a.fr.end()
@@ -194,12 +211,12 @@ func (fr *frame) begin(ctx context.Context, slots int, limit uint64) {
 	}
 	fr.slots = fr.slots[:slots]
 	fr.stack = fr.stack[:0]
-	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false
+	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop, fr.valid = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false, nil
 	fr.ctx, fr.done, fr.looks, fr.compared.done = ctx, ctx.Done(), true, 0
 }
 
 // end forgets what the evaluation worked on.
 func (fr *frame) end() {
 	clear(fr.slots)
-	fr.fail, fr.ctx, fr.done = Value{}, nil, nil
+	fr.fail, fr.ctx, fr.done, fr.valid = Value{}, nil, nil, nil
 }

@@ -14,7 +14,7 @@ func sameData(a, b Value) tri {
 	if a.flag != flagFromDoc || b.flag != flagFromDoc || a.typ != b.typ || a.typ == nil {
 		return bad
 	}
-	return sides{a.doc(), b.doc()}.nodes(a.node, b.node, a.typ)
+	return sides{a.doc(), b.doc(), false}.nodes(a.node, b.node, a.typ)
 }
 
 // equalData is == or != of two lists, maps or objects of one type that are read
@@ -38,7 +38,7 @@ func equalData(a, b *code, negated bool, general testFn) testFn {
 		if m.Kind() != kind || n.Kind() != kind {
 			return general(fr)
 		}
-		same, size := sides{da, db}.sized(m, n, t)
+		same, size := sides{da, db, t.certain && fr.knows(da, db)}.sized(m, n, t)
 		if same == bad {
 			return general(fr)
 		}
@@ -56,7 +56,8 @@ func equalVariables(i, j int32, t *Type, units uint64, negated bool, general tes
 		if x.typ != t || y.typ != t || x.flag != flagFromDoc || y.flag != flagFromDoc {
 			return general(fr)
 		}
-		same, size := sides{(*doc.Doc)(x.ptr), (*doc.Doc)(y.ptr)}.sized(x.node, y.node, t)
+		da, db := (*doc.Doc)(x.ptr), (*doc.Doc)(y.ptr)
+		same, size := sides{da, db, t.certain && fr.knows(da, db)}.sized(x.node, y.node, t)
 		if same == bad {
 			return general(fr)
 		}
@@ -65,26 +66,78 @@ func equalVariables(i, j int32, t *Type, units uint64, negated bool, general tes
 	}
 }
 
-// sized compares two lists, maps or objects, and is the size of the smaller one.
-func (s sides) sized(a, b doc.Node, t *Type) (same tri, size int) {
-	known := t.Kind == Object && a.Kind() == doc.Object && b.Kind() == doc.Object
-	if known {
-		if same, size = s.objects(a, b, t); same == yes {
-			return yes, size
+// knows reports whether what is seen of one of two documents is known to be valid.
+func (fr *frame) knows(a, b *doc.Doc) bool {
+	return fr.valid != nil && (a == fr.valid || b == fr.valid)
+}
+
+// setCertain sets what t says about valid values that are congruent. Lists of a type may
+// hold the same and yet equal nothing, not even themselves.
+func (t *Type) setCertain() {
+	t.certain, t.formats = !t.Preserve && t.ListType == nil, nil
+	switch t.Kind {
+	case Bytes, Timestamp, Duration:
+		t.formats = []int32{-1}
+	case List, Map:
+		t.certain, t.formats = t.certain && t.Elem.certain, t.Elem.formats
+	}
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		if t.certain = t.certain && f.Type != nil && f.Type.certain && f.Slot >= 0; t.certain && f.Type.formats != nil {
+			t.formats = append(t.formats, int32(i))
 		}
 	}
-	size, other := (doc.Value{Doc: s.a, Node: a}).Len(), (doc.Value{Doc: s.b, Node: b}).Len()
+}
+
+// plainTexts reports whether no text at or below n, which t is certain of, is read by a
+// format: one may be valid and yet not be read.
+func plainTexts(d *doc.Doc, n doc.Node, t *Type) bool {
+	switch {
+	case t.formats == nil || n.Kind() <= doc.Null:
+		return true
+	case t.Kind == List && n.Kind() == doc.Array:
+		for _, item := range d.Items(n) {
+			if !plainTexts(d, item, t.Elem) {
+				return false
+			}
+		}
+		return true
+	case t.Kind == Object && n.ShapeIndex() != 0:
+		for _, i := range t.formats {
+			f := &t.Fields[i]
+			if m := d.Slot(n, int(f.Slot)); m.Kind() > doc.Null && !plainTexts(d, m, f.Type) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// sized compares two lists, maps or objects, and is the size of the smaller one. Sizes
+// come first: most different things differ in them.
+func (s sides) sized(a, b doc.Node, t *Type) (same tri, size int) {
+	var other int
+	var alike bool
+	if s.valid {
+		size, other, alike = doc.Congruent(s.a, a, s.b, b)
+	} else {
+		size, other = (doc.Value{Doc: s.a, Node: a}).Len(), (doc.Value{Doc: s.b, Node: b}).Len()
+	}
 	switch {
 	case size != other:
 		return no, min(size, other)
-	case !known:
-		same = s.nodes(a, b, t)
+	case alike && (t.formats == nil || plainTexts(s.a, a, t)):
+		return yes, size
 	}
-	return same, size
+	return s.nodes(a, b, t), size
 }
 
 // sides are two documents with values that are compared.
-type sides struct{ a, b *doc.Doc }
+type sides struct {
+	a, b  *doc.Doc
+	valid bool // those of one of them are valid, and of a type that is certain
+}
 
 func (s sides) nodes(a, b doc.Node, t *Type) tri {
 	if t == nil || a.Kind() != b.Kind() {
@@ -93,7 +146,7 @@ func (s sides) nodes(a, b doc.Node, t *Type) tri {
 	switch a.Kind() {
 	case doc.String:
 		if t.Kind == String || t.Kind == Dyn {
-			return truth(a.Len() == b.Len() && s.a.Str(a) == s.b.Str(b))
+			return truth(doc.SameText(s.a, a, s.b, b))
 		}
 	case doc.Int:
 		if t.Kind == Int || t.Kind == Dyn {
@@ -116,8 +169,7 @@ func (s sides) nodes(a, b doc.Node, t *Type) tri {
 		case Map:
 			return s.maps(a, b, t)
 		case Object:
-			same, _ := s.objects(a, b, t)
-			return same
+			return s.objects(a, b, t)
 		}
 	}
 	return bad
@@ -142,7 +194,7 @@ func (s sides) lists(a, b doc.Node, t *Type) tri {
 	texts := t.Elem != nil && t.Elem.Kind == String
 	for i, x := range s.a.Items(a) {
 		y := ys[i]
-		if texts && x.Kind() == doc.String && x.Alike(y) && s.a.Str(x) == s.b.Str(y) {
+		if texts && x.Kind() == doc.String && x.Alike(y) && doc.SameText(s.a, x, s.b, y) {
 			continue
 		}
 		switch s.nodes(x, y, t.Elem) {
@@ -206,7 +258,7 @@ func (s sides) maps(a, b doc.Node, t *Type) tri {
 	}
 	xs, ys := s.a.Children(a), s.b.Children(b)
 	for i := 0; i+1 < len(xs) && i+1 < len(ys); i += 2 {
-		if x, y := xs[i], ys[i]; x.Len() != y.Len() || s.a.Str(x) != s.b.Str(y) {
+		if !doc.SameText(s.a, xs[i], s.b, ys[i]) {
 			return bad
 		}
 		if same := s.nodes(xs[i+1], ys[i+1], t.Elem); same != yes {
@@ -217,16 +269,15 @@ func (s sides) maps(a, b doc.Node, t *Type) tri {
 }
 
 // objects compares objects of one shape, all of whose members are declared, slot by
-// slot, and says how many members equal ones have. A null is a member, but one that is
-// not found.
-func (s sides) objects(a, b doc.Node, t *Type) (same tri, size int) {
+// slot. A null is a member, but one that is not found.
+func (s sides) objects(a, b doc.Node, t *Type) tri {
 	shape, n := s.a.Shape(a), len(t.Fields)
 	if shape == nil || shape != s.b.Shape(b) || len(shape.Names) != n {
-		return bad, 0
+		return bad
 	}
 	xs, ys := s.a.SlotNodes(a), s.b.SlotNodes(b)
 	if len(xs) > n && (xs[n].Len() > 0 || ys[n].Len() > 0) { // members beside those of the shape
-		return bad, 0
+		return bad
 	}
 	more := 0 // members on the right than on the left
 	for i, x := range xs[:n] {
@@ -239,23 +290,22 @@ func (s sides) objects(a, b doc.Node, t *Type) (same tri, size int) {
 		}
 		f := &t.Fields[i]
 		if int(f.Slot) != i {
-			return bad, 0
+			return bad
 		}
-		size++
 		switch kind, other := x.Kind(), y.Kind(); {
 		case kind == doc.String && x.Alike(y) && f.Type != nil && f.Type.Kind == String: // the most of all
-			if s.a.Str(x) != s.b.Str(y) {
-				return no, 0
+			if !doc.SameText(s.a, x, s.b, y) {
+				return no
 			}
 		case kind > doc.Null && other > doc.Null:
 			if same := s.nodes(x, y, f.Type); same != yes {
-				return same, 0
+				return same
 			}
 		case kind > doc.Null || other > doc.Null:
-			return no, 0
+			return no
 		case other == doc.Absent:
 			more--
 		}
 	}
-	return truth(more == 0), size
+	return truth(more == 0)
 }

@@ -16,6 +16,7 @@ func (t *Type) SetSizes(max *int64, enum int) {
 		bound = uint64(*max)
 	}
 	t.MaxElements, t.MinSize = 0, 1
+	t.setCertain()
 	switch t.Kind {
 	case Dyn:
 		t.MaxElements = textElements(bound, bounded, 0)

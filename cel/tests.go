@@ -43,10 +43,50 @@ func (t *Tests) Len() int { return len(t.list) }
 // Hold evaluates the tests until one does not hold, fails, exceeds limit, or
 // leaves nothing of budget or of the account. It returns what all of them cost.
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
-	if t.only != nil {
-		if answer, units := t.only.walk(a); answer != bad && units <= limit {
-			return units, answer == yes && units < budget
+	q := t.only
+	if q == nil {
+		q = &ends[bad]
+	}
+	for q.asked != askNothing { // a call for that would take as long as a question
+		seen := &a.Self
+		if q.of != slotSelf {
+			if seen = &a.OldSelf; !a.HasOldSelf {
+				break
+			}
 		}
+		d, n, answer, more := seen.Doc, seen.Node, bad, uint64(0)
+		if q.reach == reachSlot {
+			if n.ShapeIndex() == 0 {
+				break
+			}
+			n = d.Slot(n, int(q.slot))
+		}
+		switch q.asked {
+		case askPresent:
+			answer = q.present(n)
+		case askOf:
+			if n.ASCIIString() {
+				answer, more = q.leaf.one(d.Str(n), uint64(n.Len()))
+			}
+		case askSame:
+			answer, more = q.unchanged(a, d, n)
+		case askAlike:
+			answer, more = q.leaf.same(a, d, n)
+		case askBoth, askAround:
+			answer, more = q.rest(a, d, n, 0)
+		default:
+			answer, more = q.plain(d, n)
+		}
+		if answer == yes { // a branch is predicted; an index would have to wait for the answer
+			cost, q = cost+more+uint64(q.units[yes]), q.next[yes]
+		} else if answer == no {
+			cost, q = cost+more+uint64(q.units[no]), q.next[no]
+		} else {
+			break
+		}
+	}
+	if q.asked == askNothing && q.answer != bad && cost <= limit {
+		return cost, q.answer == yes && cost < budget
 	}
 	cost, answer := t.run(ctx, a, limit, budget)
 	return cost, answer == yes
@@ -114,5 +154,6 @@ func (t *Tests) frame(ctx context.Context, a *Activation, limit uint64) {
 	if fr.looks = t.loops; t.loops {
 		fr.ctx, fr.done = ctx, ctx.Done()
 	}
+	fr.valid = a.valid()
 	bind(&fr.slots[slotSelf], a.Self, t.self)
 }

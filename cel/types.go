@@ -39,6 +39,9 @@ type Type struct {
 	ListType    *ListType // of a List, nil if it is atomic
 	MaxElements uint64    // most elements, bytes or members that a valid value has; 0 for scalars and objects
 	MinSize     uint64    // fewest bytes that a valid value takes as JSON
+
+	certain bool    // valid values that are congruent are equal, unless a format reads one of their texts
+	formats []int32 // if it is certain: of Fields those at or below which a format reads texts; not nil if it reads any
 }
 
 // ListType is x-kubernetes-list-type where it is set or map. It is immutable

@@ -51,13 +51,8 @@ func (d *Doc) memberCount(n Node) int {
 	if n.ShapeIndex() == 0 {
 		return n.Len()
 	}
-	s, count := d.shapes[n.ShapeIndex()], 0
-	for i := range s.Names {
-		if d.Slot(n, i).Kind() != Absent {
-			count++
-		}
-	}
-	return count + d.extra(n, s).Len()
+	s := d.shapes[n.ShapeIndex()]
+	return present(d.nodes[n.bits:][:len(s.Names)]) + d.extra(n, s).Len()
 }
 
 // members is a walk over an object's present members in key order.

@@ -40,10 +40,11 @@ type evaluation struct {
 
 var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
 
-// rulesOK reports whether all rules hold for d, within the budget.
-func (p *program) rulesOK(ctx context.Context, d, old *doc.Doc) bool {
+// rulesOK reports whether all rules hold for d, within the budget. valid says that its values
+// are.
+func (p *program) rulesOK(ctx context.Context, d, old *doc.Doc, valid bool) bool {
 	start := time.Now()
-	_, ok := p.runRules(ctx, d, old)
+	_, ok := p.runRules(ctx, d, old, valid)
 	if ok { // else the slow path begins anew
 		since(evaluationTimes, start)
 	}
@@ -51,10 +52,10 @@ func (p *program) rulesOK(ctx context.Context, d, old *doc.Doc) bool {
 }
 
 // runRules evaluates the rules until one does not hold, and says what they cost.
-func (p *program) runRules(ctx context.Context, d, old *doc.Doc) (cost uint64, ok bool) {
+func (p *program) runRules(ctx context.Context, d, old *doc.Doc, valid bool) (cost uint64, ok bool) {
 	e := evaluations.Get().(*evaluation)
 	defer e.release()
-	e.d, e.old = d, old
+	e.d, e.old, e.act.Valid = d, old, valid
 	was := doc.Node{}
 	if old != nil {
 		was = old.Root().Node

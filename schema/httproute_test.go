@@ -125,7 +125,7 @@ func BenchmarkHTTPRoute(b *testing.B) {
 	b.Run("rules", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if !p.code.Load().rulesOK(ctx, d, nil) {
+			if !p.code.Load().rulesOK(ctx, d, nil, false) {
 				b.Fatal("invalid")
 			}
 		}

@@ -145,7 +145,7 @@ func TestLinear(t *testing.T) {
 		if r := p.Validate(context.Background(), d, nil, Whole); len(r.Errors) > 0 {
 			t.Fatal(r.Errors.ToAggregate())
 		}
-		spent, ok := p.code.Load().runRules(context.Background(), d, nil)
+		spent, ok := p.code.Load().runRules(context.Background(), d, nil, false)
 		if !ok {
 			t.Fatal("rules do not hold")
 		}

@@ -128,11 +128,11 @@ func (p *program) ok(w *work, new, old *doc.Doc, at Scope) bool {
 			return false
 		}
 	}
-	return p.allRulesOK(w.ctx, new, old)
+	return p.allRulesOK(w.ctx, new, old, at == Whole)
 }
 
-func (p *program) allRulesOK(ctx context.Context, new, old *doc.Doc) bool {
-	return !p.hasRules || p.rulesOK(ctx, new, old)
+func (p *program) allRulesOK(ctx context.Context, new, old *doc.Doc, valid bool) bool {
+	return !p.hasRules || p.rulesOK(ctx, new, old, valid)
 }
 
 // ValidateMistyped is Validate for an object that says it is of another kind, which others have said in wrong: values are not looked at.
