@@ -246,7 +246,6 @@ var talks = []struct {
 		c.WritePriority(1, http2.PriorityParam{StreamDep: 3, Weight: 5})
 		c.get("/healthz")
 	}},
-	{"a priority of itself", func(c *conversation) { c.WritePriority(1, http2.PriorityParam{StreamDep: 1}); c.get("/healthz") }},
 	{"a frame nobody knows", func(c *conversation) { c.WriteRawFrame(0x77, 0xff, 0, []byte("abc")); c.get("/healthz") }},
 	{"a farewell", func(c *conversation) { c.WriteGoAway(0, http2.ErrCodeNo, nil); c.get("/healthz") }},
 	{"no frames", func(c *conversation) { io.WriteString(c.out, strings.Repeat("x", 100)) }},

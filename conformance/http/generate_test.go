@@ -455,7 +455,7 @@ func (g *generator) status(t target) string {
 
 // untyped is how the errors of applies begin whose objects do not fit the schema, theirs or that of what they are merged with. Of several
 // below a map upstream names some.
-var untyped = regexp.MustCompile(`^(failed to create typed patch object .*?\): |failed to convert new object: )`)
+var untyped = regexp.MustCompile(`^(failed to create typed (?:patch|live) object .*?\): |failed to convert new object: )`)
 
 // sortErrors sorts lists of errors.
 func (v *ordered) sortErrors(key string) {

@@ -138,7 +138,7 @@ func (r *run) step(q *request) {
 	}
 	var got [2]*answer
 	var wg sync.WaitGroup
-	if strings.Contains(q.path, "resourceVersion=") || r.deleted {
+	if strings.Contains(q.path, "resourceVersion=") || strings.Contains(q.path, "watch") || r.deleted { // a deletion that says watch= lists what its cache has
 		r.settle(q)
 	}
 	for side, p := range r.peers {
