@@ -177,3 +177,18 @@ func TestCollectorDeletesWhatItSaw(t *testing.T) {
 		return code == 404
 	})
 }
+
+// TestEventsExpire holds which objects go by themselves, and after how long.
+func TestEventsExpire(t *testing.T) {
+	r := start(t, Config{Store: mem.New(mem.Options{})})
+	var got []string
+	for k := range r.kinds.Load().All() {
+		if k.Builtin != nil && k.Builtin.TTL > 0 {
+			got = append(got, fmt.Sprintf("%s.%s %v", k.Plural, k.Group, k.Builtin.TTL))
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"events. 1h0m0s", "events.events.k8s.io 1h0m0s"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -295,6 +295,12 @@ func TestRenewedAuthorityIsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until("the other one is published", published)
+	// What says what the config map is for is part of it.
+	const path = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt"
+	r.must("PATCH", path, `{"metadata":{"annotations":null}}`, "Content-Type", "application/merge-patch+json")
+	r.until("the description is back", func() bool {
+		return strings.Contains(r.must("GET", path, ""), `"kubernetes.io/description":"Contains a CA bundle`)
+	})
 }
 
 // TestServersAreEndpoints holds that servers of one store are the endpoints together, for as long as they are there.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,11 +15,49 @@ import (
 	"github.com/keelson-io/keelson/store/mem"
 )
 
-// TestExpiry holds that what was there before goes by its own times, what is written goes a while later, and nothing else goes.
-func TestExpiry(t *testing.T) {
+// events runs a controller for events, which live for a minute, and for blips, which live for no time, and returns whether one is there.
+func events(t *testing.T, s store.Store, now func() time.Time) (there func(key string) bool) {
 	ctx, stop := context.WithCancel(context.Background())
+	kinds := new(kind.Registry)
+	for plural, ttl := range map[string]time.Duration{"events": time.Minute, "blips": 1} {
+		k := &kind.Kind{Plural: plural, Name: plural, StoragePrefix: plural, Builtin: &kind.Builtin{TTL: ttl}}
+		v := &kind.Version{Kind: k, Name: "v1"}
+		k.All, k.Versions, k.Storage = []*kind.Version{v}, []*kind.Version{v}, v
+		kinds.Put(k)
+	}
+	cached := cache.New(s, cache.Options{})
+	c := &Controller{Kinds: kinds, Cache: cached, Store: s, Logger: slog.Default(), Now: now}
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
+	t.Cleanup(func() {
+		stop()
+		<-done
+		cached.Close()
+		s.Close()
+	})
+	return func(key string) bool {
+		_, err := s.Get(context.Background(), key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+}
+
+// gone waits until an event is not there.
+func gone(t *testing.T, there func(key string) bool, key string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); there(key); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s stays", key)
+		}
+	}
+}
+
+// TestExpiry holds that what was there before goes by its own times, and nothing else goes.
+func TestExpiry(t *testing.T) {
+	ctx := t.Context()
 	s := mem.New(mem.Options{})
-	defer s.Close()
 	create := func(key, value string) int64 {
 		t.Helper()
 		rev, err := s.Create(ctx, key, []byte(value))
@@ -33,32 +72,59 @@ func TestExpiry(t *testing.T) {
 	create("events/ns/seen-again", fmt.Sprintf(`{"metadata":{"creationTimestamp":%q},"lastTimestamp":%q}`, at(-time.Hour), at(0)))
 	create("secrets/ns/old", fmt.Sprintf(`{"metadata":{"creationTimestamp":%q}}`, at(-time.Hour)))
 
-	kinds := new(kind.Registry)
-	k := &kind.Kind{Plural: "events", Name: "Event", StoragePrefix: "events", Builtin: &kind.Builtin{TTL: time.Minute}}
-	v := &kind.Version{Kind: k, Name: "v1"}
-	k.All, k.Versions, k.Storage = []*kind.Version{v}, []*kind.Version{v}, v
-	kinds.Put(k)
-	cached := cache.New(s, cache.Options{})
-	defer cached.Close()
-	c := &Controller{Kinds: kinds, Cache: cached, Store: s, Logger: slog.Default()}
-	done := make(chan struct{})
-	go func() { c.Run(ctx); close(done) }()
-	defer func() { stop(); <-done }()
-
-	there := func(key string) bool {
-		_, err := s.Get(ctx, key)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			t.Fatal(err)
-		}
-		return err == nil
-	}
-	for end := time.Now().Add(time.Minute); there("events/ns/old"); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("an old event stays")
-		}
-	}
+	there := events(t, s, nil)
+	gone(t, there, "events/ns/old")
 	if !there("events/ns/seen-again") || !there("secrets/ns/old") {
 		t.Error("too much went")
+	}
+}
+
+// TestExpiryOfWritten holds that what is written lives from then on, and what is written again from then on anew.
+func TestExpiryOfWritten(t *testing.T) {
+	s := mem.New(mem.Options{})
+	var clock atomic.Int64 // which goes on by a microsecond whenever somebody looks
+	begin := time.Now()
+	there := events(t, s, func() time.Time { return begin.Add(time.Duration(clock.Add(1000))) })
+	write := func(key string, rev int64) int64 {
+		t.Helper()
+		var err error
+		if rev == 0 {
+			rev, err = s.Create(t.Context(), key, []byte(`{}`))
+		} else {
+			rev, err = s.Update(t.Context(), key, []byte(`{"count":2}`), rev)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rev
+	}
+	blips := 0
+	settle := func() { // until the controller has dealt with everything before
+		t.Helper()
+		blips++
+		key := fmt.Sprint("blips/", blips)
+		write(key, 0)
+		gone(t, there, key)
+	}
+	settle()
+	rev := write("events/ns/kept", 0)
+	write("events/ns/left", 0)
+	settle()
+	clock.Add(int64(40 * time.Second))
+	write("events/ns/kept", rev)
+	settle()
+	if !there("events/ns/left") {
+		t.Error("an event went before its time")
+	}
+	clock.Add(int64(21 * time.Second))
+	settle()
+	if there("events/ns/left") || !there("events/ns/kept") {
+		t.Errorf("after a minute: left is there: %t, and what was written again: %t", there("events/ns/left"), there("events/ns/kept"))
+	}
+	clock.Add(int64(40 * time.Second))
+	settle()
+	if there("events/ns/kept") {
+		t.Error("a minute after it was written again, an event stays")
 	}
 }
 
