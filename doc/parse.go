@@ -37,7 +37,7 @@ func (s *Scanner) Value() (Node, error) {
 		return s.Number()
 	case String:
 		if s.skip {
-			return s.skipString()
+			return NullNode, s.skipString()
 		}
 		return s.String()
 	case Array:
@@ -164,14 +164,6 @@ func (d *Doc) sort(ps []pair) {
 	for i := range ps {
 		ps[i].key.bits &= offset
 	}
-}
-
-// skipString is String for a value that nobody will look at, so that large texts are not copied.
-func (s *Scanner) skipString() (Node, error) {
-	text := len(s.d.text)
-	_, err := s.String()
-	s.d.text = s.d.text[:text]
-	return NullNode, err
 }
 
 // Skip consumes one value without keeping it, checked like any other; it notes

@@ -25,6 +25,7 @@ func checkParse(t *testing.T, src []byte) {
 	if (err == nil) != (wantErr == nil) {
 		t.Fatalf("Parse(%.200q): got error %v, want %v", src, err, wantErr)
 	}
+	checkSkip(t, src, err)
 	if err != nil {
 		checkError(t, src, err, wantErr)
 		return
@@ -45,6 +46,28 @@ func checkParse(t *testing.T, src []byte) {
 	}
 	if reprint := again.Root().AppendJSON(nil); !bytes.Equal(reprint, got) && !bytes.Contains(got, []byte("-0")) { // -0.0 prints as -0, an integer
 		t.Fatalf("printing twice differs:\n%s\n%s", got, reprint)
+	}
+}
+
+// checkSkip skips a text that Parse has an error about.
+func checkSkip(t *testing.T, src []byte, want error) {
+	t.Helper()
+	d := Get()
+	defer d.Release()
+	d.Reset(nil)
+	s := d.Scan(src)
+	_, err := s.Kind()
+	if err == nil {
+		err = s.Skip()
+	}
+	if err == nil {
+		err = s.End()
+	}
+	if (err == nil) != (want == nil) {
+		t.Fatalf("Skip(%.200q): got error %v, want %v", src, err, want)
+	}
+	if err == nil && (s.Offset() != len(src) || len(d.nodes) > 0 || len(d.text) != len(src)) {
+		t.Fatalf("Skip(%.200q): at %d, keeps %d nodes and %d bytes", src, s.Offset(), len(d.nodes), len(d.text))
 	}
 }
 

@@ -1,6 +1,7 @@
 package doc
 
 import (
+	"slices"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -24,6 +25,9 @@ func wellFormed(b []byte) (n int, plain bool) {
 // surrogates become U+FFFD.
 func (s *Scanner) escaped(start, i int) (Node, error) {
 	src, at := s.src, len(s.d.text)
+	if len(src) > largeText && cap(s.d.text)-at < len(src)-start { // once, rather than little by little
+		s.d.text = slices.Grow(s.d.text, len(src)-start)
+	}
 	out := append(s.d.text, src[start:i]...)
 	for i < len(src) {
 		switch c := src[i]; {
@@ -52,6 +56,29 @@ func (s *Scanner) escaped(start, i int) (Node, error) {
 		}
 	}
 	return Node{}, s.fail()
+}
+
+// skipString consumes a string that nobody will look at.
+func (s *Scanner) skipString() error {
+	src := s.src
+	for i := toSpecial(src, s.pos+1); i < len(src); {
+		switch c := src[i]; {
+		case c == '"':
+			s.pos = i + 1
+			return nil
+		case c == '\\':
+			_, n := unescape(src[i:])
+			if n == 0 {
+				return s.fail()
+			}
+			i += n
+		case c < ' ':
+			return s.fail()
+		default:
+			i = toSpecial(src, i+1)
+		}
+	}
+	return s.fail()
 }
 
 // unescape reads the escape sequence that b starts with, a pair of surrogates

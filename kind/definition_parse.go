@@ -129,6 +129,9 @@ func remember(d *doc.Doc, crd *apiextv1.CustomResourceDefinition, exact map[*api
 			continue
 		}
 		done[s] = true
-		recent.put(v.At("schema", "openAPIV3Schema").AppendJSON(nil), s, exact[s])
+		text, _ := printed(func(out []byte) ([]byte, error) { // which cannot fail
+			return v.At("schema", "openAPIV3Schema").AppendJSON(out), nil
+		})
+		recent.put(text, s, exact[s])
 	}
 }

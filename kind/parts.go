@@ -76,26 +76,35 @@ func (p *parts) graft(text []byte) ([]byte, error) {
 // takeOutOf is takeOut for a document; the texts are those that it prints.
 func takeOutOf(root doc.Value) *parts {
 	p := new(parts)
-	buffer := outlines.Get().(*[]byte)
-	o := valueOutliner{parts: p, out: (*buffer)[:0]}
-	o.object(root, func(name string, v doc.Value) {
-		if name != "spec" {
-			o.value(v)
-			return
-		}
-		o.object(v, o.spec)
+	p.rest, _ = printed(func(out []byte) ([]byte, error) { // which cannot fail
+		o := valueOutliner{parts: p, out: out}
+		o.object(root, func(name string, v doc.Value) {
+			if name != "spec" {
+				o.value(v)
+				return
+			}
+			o.object(v, o.spec)
+		})
+		return o.out, nil
 	})
-	p.rest = bytes.Clone(o.out)
-	if *buffer = o.out; cap(o.out) <= maxOutline {
-		outlines.Put(buffer)
-	}
 	return p
 }
 
-// outlines are the buffers that documents are printed into; large ones do not go back.
-var outlines = sync.Pool{New: func() any { return new([]byte) }}
+// printed is what print appends to a buffer, in memory of its own size.
+func printed(print func(out []byte) ([]byte, error)) ([]byte, error) {
+	buffer := printing.Get().(*[]byte)
+	out, err := print((*buffer)[:0])
+	text := bytes.Clone(out)
+	if *buffer = out; cap(out) <= maxPrinting {
+		printing.Put(buffer)
+	}
+	return text, err
+}
 
-const maxOutline = 1 << 20
+// printing are the buffers of printed; large ones do not go back.
+var printing = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxPrinting = 1 << 20
 
 // valueOutliner prints a document with references for schemas.
 type valueOutliner struct {
@@ -164,20 +173,20 @@ func (o *valueOutliner) schema(name string, v doc.Value) {
 // outlined copies a definition of either version with something else in the
 // place of its schemas.
 func outlined(raw []byte, instead func(schema []byte) ([]byte, error)) ([]byte, error) {
-	d := doc.Get()
-	defer d.Release()
-	d.Reset(nil)
-	o := outliner{d: d, raw: raw, s: d.Scan(raw), instead: instead}
-	if err := o.object(o.root); err != nil {
-		return nil, err
-	}
-	if err := o.s.End(); err != nil {
-		return nil, err
-	}
-	if o.s.Duplicates() {
-		return nil, errDuplicate
-	}
-	return o.out, nil
+	return printed(func(out []byte) ([]byte, error) {
+		d := doc.Get()
+		defer d.Release()
+		d.Reset(nil)
+		o := outliner{d: d, raw: raw, s: d.Scan(raw), out: out, instead: instead}
+		err := o.object(o.root)
+		if err == nil {
+			err = o.s.End()
+		}
+		if err == nil && o.s.Duplicates() {
+			err = errDuplicate
+		}
+		return o.out, err
+	})
 }
 
 var errDuplicate = errors.New("definition has a field twice")
