@@ -98,7 +98,10 @@ func (r *running) parts(conversion string, versions ...string) {
 		})
 		return
 	}
-	r.must("PATCH", definitionPath+"/parts.demo.io", spec+"}", "Content-Type", "application/merge-patch+json")
+	changed := r.part(r.must("PATCH", definitionPath+"/parts.demo.io", spec+"}", "Content-Type", "application/merge-patch+json"))
+	r.until("parts are served as they are defined now", func() bool {
+		return r.kinds.Load().Lookup("demo.io", "parts").Generation == int64(changed.Metadata.Generation)
+	})
 }
 
 // part is what is looked at of a part.
