@@ -3,6 +3,7 @@ package cel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -170,23 +171,61 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
+// TestVersions: what each version of Kubernetes introduced, and took away.
 func TestVersions(t *testing.T) {
+	const wrong = "compilation failed: ERROR: <input>:1:"
 	rows := []struct {
 		version string
 		stored  bool
 		expr    string
-		ok      bool
+		want    string // the beginning of the error
 	}{
-		{"1.36", false, "[1].includes(1)", false},
-		{"1.37", false, "[1].includes(1)", true},
-		{"1.36", true, "[1].includes(1)", true},
-		{"1.30", false, "semver('1.2.3').major() == 1", false},
-		{"1.33", false, "semver('1.2.3').major() == 1", true},
-		{"1.29", false, "isIP('1.1.1.1')", false},
-		{"1.27", false, "optional.of(1).hasValue()", false},
-		{"1.27", false, "1 < 1.5", false},
-		{"1.28", false, "1 < 1.5", true},
-		{"", false, "[3,1].sort() == [1,3]", true},
+		{"1.36", false, "[1].includes(1)", wrong + "13: undeclared reference to 'includes'"},
+		{"1.37", false, "[1].includes(1)", ""},
+		{"1.36", true, "[1].includes(1)", ""},
+		{"1.0", true, "[1].includes(1)", ""},
+		{"1.33", false, "[3,1].sort() == [1,3]", wrong + "11: undeclared reference to 'sort'"},
+		{"1.34", false, "[3,1].sort() == [1,3]", ""},
+		{"1.32", false, "semver('1.2.3').major() == 1", wrong + "7: undeclared reference to 'semver'"},
+		{"1.33", false, "semver('1.2.3').major() == 1", ""},
+		{"1.31", false, "[1].exists_one(i, v, v == 1)", wrong + "15: undeclared reference to 'exists_one'"},
+		{"1.32", false, "[1].exists_one(i, v, v == 1)", ""},
+		{"1.30", false, "format.named('uri').hasValue()", wrong + "1: undeclared reference to 'format'"},
+		{"1.31", false, "format.named('uri').hasValue()", ""},
+		{"1.30", false, "dyn(1).fieldSelector('a=b').check('get').allowed()", wrong + "21: undeclared reference to 'fieldSelector'"},
+		{"1.31", false, "dyn(1).fieldSelector('a=b').check('get').allowed()", ""},
+		{"1.30", false, "self.namespace == 'x'", wrong + "5: undefined field 'namespace'"},
+		{"1.30", true, "self.namespace == 'x'", ""},
+		{"1.31", false, "self.namespace == 'x'", ""},
+		{"1.30", false, "self.__namespace__ == 'x'", ""},
+		{"1.31", false, "self.__namespace__ == 'x'", ""},
+		{"1.29", false, "isIP('1.1.1.1')", wrong + "5: undeclared reference to 'isIP'"},
+		{"1.30", false, "isIP('1.1.1.1')", ""},
+		{"1.28", false, "sets.contains([1], [1])", wrong + "1: undeclared reference to 'sets'"},
+		{"1.29", false, "sets.contains([1], [1])", ""},
+		{"1.28", false, "'%d'.format([1]) == '1'", wrong + "12: undeclared reference to 'format'"},
+		{"1.29", false, "'%d'.format([1]) == '1'", ""},
+		{"1.0", false, "'abc'.charAt(1) == 'b' && ['a'].join() == 'a'", ""},
+		{"1.28", false, "'abc'.charAt(1) == 'b' && ['a'].join() == 'a'", ""},
+		{"1.28", false, "'a'.matches('(')", "program instantiation failed: error parsing regexp: missing closing ): `(`"},
+		{"1.29", false, "'a'.matches('(')", wrong + "13: invalid matches argument"},
+		{"1.28", true, "'a'.matches('(')", wrong + "13: invalid matches argument"},
+		{"1.28", false, "duration('x') == duration('1s')", "program instantiation failed: type conversion error from 'string' to 'google.protobuf.Duration'"},
+		{"1.29", false, "duration('x') == duration('1s')", wrong + "10: invalid duration argument"},
+		{"1.28", false, "timestamp('x') == timestamp('y')", "program instantiation failed: type conversion error from 'string' to 'google.protobuf.Timestamp'"},
+		{"1.29", false, "timestamp('x') == timestamp('y')", wrong + "11: invalid timestamp argument"},
+		{"1.0", false, "[1, 'a'].size() == 2", wrong + "5: expected type 'int' but found 'string'"},
+		{"1.0", false, "{'a': 1, 'b': 'c'}.size() == 2", wrong + "15: expected type 'int' but found 'string'"},
+		{"1.37", false, "[1, 'a'].size() == 2", wrong + "5: expected type 'int' but found 'string'"},
+		{"1.27", false, "optional.of(1).hasValue()", wrong + "1: undeclared reference to 'optional'"},
+		{"1.28", false, "optional.of(1).hasValue()", ""},
+		{"1.27", false, "1 < 1.5", wrong + "3: found no matching overload for '_<_' applied to '(int, double)'"},
+		{"1.28", false, "1 < 1.5", ""},
+		{"1.27", false, "quantity('1k').isInteger()", wrong + "9: undeclared reference to 'quantity'"},
+		{"1.28", false, "quantity('1k').isInteger()", ""},
+		{"1.26", false, "dyn(1).path('/').check('get').allowed()", wrong + "12: undeclared reference to 'path'"},
+		{"1.27", false, "dyn(1).path('/').check('get').allowed()", ""},
+		{"", false, "[3,1].sort() == [1,3]", ""},
 	}
 	for _, row := range rows {
 		env, err := NewEnv(EnvOptions{Version: row.version, Stored: row.stored})
@@ -194,9 +233,10 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: %v", row.version, err)
 			continue
 		}
-		self := &Type{Kind: Int}
-		if _, err := env.Types().Compile(row.expr, self, CompileOptions{}); (err == nil) != row.ok {
-			t.Errorf("%s (stored %t): %s: %v", row.version, row.stored, row.expr, err)
+		f := newFixture(t, env, "{type: object, properties: {namespace: {type: string}}}", "{}")
+		_, err = f.types.Compile(row.expr, f.self, CompileOptions{})
+		if got := fmt.Sprint(err); row.want == "" && err != nil || row.want != "" && !strings.HasPrefix(got, row.want) {
+			t.Errorf("%s (stored %t): %s:\n got %s\nwant %s", row.version, row.stored, row.expr, got, row.want)
 		}
 	}
 	if _, err := NewEnv(EnvOptions{Version: "two"}); err == nil {

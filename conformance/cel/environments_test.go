@@ -39,6 +39,8 @@ var introductions = []string{
 	"[1].includes(1)", "dyn(1).includes(1)", // 1.37
 	"cel.bind(x, 1, x == 1)", "math.greatest(1, 2) == 2", "base64.encode(b'a') == 'YQ=='", "'ab'.reverse() == 'ba'", "jsonpatch.escapeKey('a') == 'a'", "[1].existsOne(x, x == 1)", "json.encode(1) == '1'", "duration(1) == duration('1s')", "regex.extract('a', 'a').hasValue()",
 	"self.`s` == 'a'", "'a'.matches('a') && matches('a', 'a')", "int('x') == 1", "self.n == self.n", "self.s.startsWith('a')", "authorizer.path('/').check('get').allowed()",
+	"dyn(1).path('/').check('get').allowed()",            // 1.27: the functions, though there is no authorizer
+	"dyn(1).fieldSelector('a=b').check('get').allowed()", // 1.31
 }
 
 // environmentVersions are the versions whose environments differ from those of the
