@@ -41,6 +41,11 @@
 // accepted, and keep a limit at run time all the same. The estimate knows
 // nothing of the insides of variables of type dyn.
 //
+// Some calls cost a unit however long a text they read. That work is bounded
+// for one evaluation, which ends with [ErrCostLimit] beyond it. A host that
+// evaluates many expressions for one request bounds it for all of them with an
+// [Account]: [Expression.EvalOn], or [Activation.Overdrawn] for rules.
+//
 // Unknown data. [Expression.Partial] evaluates with parts of the data marked
 // unknown ([Language.Pattern]): it finds the answer if there is one whatever
 // those parts are, and otherwise what it depends on and the expression that

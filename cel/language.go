@@ -27,7 +27,7 @@ type LanguageOptions struct {
 	// Kubernetes, a version such as "1.37", means the libraries, checks and
 	// semantics of that version's rules in place of Libraries.
 	Kubernetes string
-	// Functions and Macros, if not nil, are all there is: see [Subset].
+	// Subset, if not nil, names the functions and macros that are all there is.
 	Subset *Subset
 
 	Variables []Variable
@@ -47,7 +47,9 @@ type Variable struct {
 	Name string
 	// Type is the type in the words of the language: bool, int, uint, double,
 	// string, bytes, timestamp, duration, null_type, dyn, list(T), map(K, V),
-	// optional_type(T), wrapper(T), type(T). Empty means dyn.
+	// optional_type(T), wrapper(T), type(T), or the name of an [ObjectType] or of a
+	// type of a library, such as net.IP. Any other name is a type of the host's that
+	// only its functions can do anything with. Empty means dyn.
 	Type string
 	// Schema, in place of Type, says how the members of a document are typed;
 	// the variable is then bound with [FromDoc].

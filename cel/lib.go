@@ -64,8 +64,8 @@ func minorVersion(version string) (int, error) {
 	}
 	text, ok := strings.CutPrefix(version, "1.")
 	minor, err := strconv.Atoi(text)
-	if !ok || err != nil || minor < 0 {
-		return 0, fmt.Errorf("version %q: want 1.<minor>", version)
+	if !ok || err != nil || minor < 0 || minor > newestMinor {
+		return 0, fmt.Errorf("version %q: want one from 1.0 to 1.%d", version, newestMinor)
 	}
 	return minor, nil
 }

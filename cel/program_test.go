@@ -239,8 +239,14 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s (stored %t): %s:\n got %s\nwant %s", row.version, row.stored, row.expr, got, row.want)
 		}
 	}
-	if _, err := NewEnv(EnvOptions{Version: "two"}); err == nil {
-		t.Error("version two: got no error")
+	for _, version := range []string{"two", "1.", "1.-1", "1.38", "2.0"} {
+		_, err := NewEnv(EnvOptions{Version: version})
+		if want := fmt.Sprintf("version %q: want one from 1.0 to 1.37", version); err == nil || err.Error() != want {
+			t.Errorf("version %s: got %v, want %s", version, err, want)
+		}
+		if _, err := NewLanguage(LanguageOptions{Kubernetes: version}); err == nil {
+			t.Errorf("a language of version %s: got no error", version)
+		}
 	}
 }
 

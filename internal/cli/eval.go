@@ -131,13 +131,24 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	if failure != nil {
 		result.Error = failure.Error()
 		if o.output == "text" {
-			return errors.New(x.Explain(ctx, vars, failure) + "\ncost: " + strconv.FormatUint(result.Cost, 10))
+			return errors.New(explained(ctx, x, vars, failure) + "\ncost: " + strconv.FormatUint(result.Cost, 10))
 		}
 	}
 	if err := printEvaluation(out, o.output, result); err != nil {
 		return err
 	}
 	return failure
+}
+
+// explained is a failure with its place in the expression, and with where data comes from if there is none.
+func explained(ctx context.Context, x *cel.Expression, vars cel.Vars, failure error) string {
+	text := x.Explain(ctx, vars, failure)
+	for name, flag := range map[string]string{"self": "--data", "oldSelf": "--old-data"} {
+		if _, ok := vars[name]; !ok && failure.Error() == "no such attribute(s): "+name {
+			text += "\n" + name + " has no value: " + flag + " names a file with one"
+		}
+	}
+	return text
 }
 
 // run evaluates x and completes the result.
@@ -194,6 +205,9 @@ func (o evalOptions) language(stdin io.Reader) (*cel.Language, *cel.Type, error)
 	}
 	lo.Variables = []cel.Variable{self, oldSelf}
 	l, err := cel.NewLanguage(lo)
+	if err != nil && o.kubernetes != "" {
+		err = &usageError{fmt.Errorf("--kubernetes: %w", err)}
+	}
 	return l, self.Schema, err
 }
 
@@ -203,10 +217,17 @@ func readOne(file string, stdin io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(docs) != 1 {
-		return nil, fmt.Errorf("%s: got %d documents, want one", file, len(docs))
+	name := file
+	if file == "-" {
+		name = "standard input"
 	}
-	return docs[0].JSON, docs[0].Err
+	switch len(docs) {
+	case 0:
+		return nil, fmt.Errorf("%s: there is nothing in it", name)
+	case 1:
+		return docs[0].JSON, docs[0].Err
+	}
+	return nil, fmt.Errorf("%s: got %d documents, want one", name, len(docs))
 }
 
 // schemaType is the type in a schema, or in a version of a definition.
@@ -215,6 +236,9 @@ func schemaType(text []byte, version string) (*cel.Type, error) {
 	if err := json.Unmarshal(text, &head); err != nil || head.Kind != "CustomResourceDefinition" {
 		if version != "" {
 			return nil, &usageError{errors.New("--schema-version: the schema is no CustomResourceDefinition")}
+		}
+		if head.Kind != "" {
+			return nil, fmt.Errorf("got an object of kind %s, want a CustomResourceDefinition or a schema", head.Kind)
 		}
 		return cel.TypeOfSchema(text, false)
 	}

@@ -292,7 +292,7 @@ func (s *session) value(ctx context.Context, expr string) (string, error) {
 	e, err := s.o.run(ctx, x, s.vars, s.unknown, evaluation{Type: x.Type()})
 	switch {
 	case err != nil:
-		return "", errors.New(x.Explain(ctx, s.vars, err))
+		return "", errors.New(explained(ctx, x, s.vars, err))
 	case e.Residual != "":
 		return fmt.Sprintf("%s\n  unknown: %s", e.Residual, strings.Join(e.Unknown, ", ")), nil
 	}
