@@ -67,6 +67,9 @@ func applyConfig(v *kind.Version) apply.Config {
 		a := apply.Version{Name: each.Name, Schema: each.Structural(), Status: each.Status}
 		if each.Status && k.Builtin != nil && k.Builtin.StatusMetadata {
 			a.Reset = map[string][]string{"": {"status"}, "status": {"spec"}}
+			for _, name := range k.Builtin.StatusKeeps {
+				a.Reset["status"] = append(a.Reset["status"], "metadata."+name)
+			}
 		}
 		if each.Scale != nil {
 			a.Replicas = each.Scale.SpecReplicas

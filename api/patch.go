@@ -157,8 +157,10 @@ func strategic(object, patch []byte, typed any) ([]byte, error) {
 		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
 		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
 		return nil, status.BadRequest("%v", err)
-	case err != nil:
+	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
 		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", kschema.GroupResource{}, "", err.Error(), 0, false)
+	case err != nil: // upstream does not say whose mistake it is, either
+		return nil, err
 	}
 	return out, nil
 }

@@ -301,7 +301,7 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool, outda
 	sent := q.sentKind(next) // which may change below, if only a part is written
 	q.v.PrepareUpdate(next, old, c.scope)
 	differs := contentDiffers(next, old)
-	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && (differs || q.countsAsContent(next, old)) {
+	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && q.counts(differs, next, old) {
 		n.SetGeneration(generation.Int() + 1)
 	}
 	apply.IgnoreTimestamps(old, next)
@@ -343,7 +343,7 @@ const afterMutation = " after mutating admission happens"
 func (q *request) afterMutation(c *change, next, old *doc.Doc) {
 	q.v.PrepareUpdate(next, old, c.scope)
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
-	meta.FillSent(n, o, c.scope == schema.Whole && (contentDiffers(next, old) || q.countsAsContent(next, old)))
+	meta.FillSent(n, o, c.scope == schema.Whole && q.counts(contentDiffers(next, old), next, old))
 	meta.KeepDeletion(n, o)
 }
 
@@ -380,6 +380,14 @@ func (q *request) sentKind(d *doc.Doc) kschema.GroupKind {
 		gk.Group = strings.Clone(gv.Group)
 	}
 	return gk
+}
+
+// counts reports whether an update makes a new generation, of which differs says whether it changes the content.
+func (q *request) counts(differs bool, next, old *doc.Doc) bool {
+	if b := q.kind.Builtin; b != nil && b.Uncounted {
+		return false
+	}
+	return differs || q.countsAsContent(next, old)
 }
 
 // countsAsContent reports whether a member of the metadata differs that counts as content, which some kinds have.

@@ -39,6 +39,7 @@ package apply
 
 import (
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -63,7 +64,8 @@ type Version struct {
 	// Replicas is the path of the scale subresource's replicas, such as
 	// ".spec.replicas"; empty without a scale subresource.
 	Replicas string
-	// Reset names the reset fields by subresource, "" being the object itself.
+	// Reset names the reset fields by subresource, "" being the object itself:
+	// members of the root, or of one of those, after a dot.
 	// Nil means those of custom resources.
 	Reset map[string][]string
 }
@@ -168,7 +170,11 @@ func (m *Manager) addReset(v *Version, name fieldpath.APIVersion) {
 		}
 		set := fieldpath.NewSet()
 		for _, f := range fields {
-			set.Insert(fieldpath.MakePathOrDie(f))
+			var path []any
+			for name := range strings.SplitSeq(f, ".") {
+				path = append(path, name)
+			}
+			set.Insert(fieldpath.MakePathOrDie(path...))
 		}
 		if m.ignore[subresource] == nil {
 			m.ignore[subresource] = make(map[fieldpath.APIVersion]fieldpath.Filter)

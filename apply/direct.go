@@ -19,6 +19,9 @@ func (m *Manager) updateDirect(live, new *doc.Doc, o *Options) bool {
 	if live == nil {
 		return m.createDirect(new, o)
 	}
+	if m.nested(o) {
+		return false
+	}
 	was := managedFieldsOf(live)
 	if sent := managedFieldsOf(new); o.Subresource == "" && sent.Exists() && !doc.Equal(sent, was) {
 		return false
@@ -101,6 +104,12 @@ func (m *Manager) createFrom(w *walker, o *Options) bool {
 	}
 	w.write(entries)
 	return true
+}
+
+// nested reports whether an endpoint resets a part of a member only, which the
+// fast ways do not.
+func (m *Manager) nested(o *Options) bool {
+	return slices.ContainsFunc(m.reset[o.Subresource], func(name string) bool { return strings.Contains(name, ".") })
 }
 
 // rootType is the type of the object's own members.

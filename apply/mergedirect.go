@@ -76,6 +76,9 @@ func (m *Manager) Confirm(live, patch, will, next *doc.Doc, o Options) (ok bool)
 // patchable reads the managedFields of live; ok is false if what they say, or
 // how live was changed so far, is not plain.
 func (m *Manager) patchable(live, config *doc.Doc, o *Options) ([]entry, bool) {
+	if m.nested(o) {
+		return nil, false
+	}
 	entries, ok := m.entriesOf(managedFieldsOf(live))
 	if !ok || live != nil && (len(entries) == 0 || live.Root().Get("apiVersion").Text() != string(m.version)) {
 		return nil, false

@@ -39,8 +39,11 @@ type Builtin struct {
 	StoredAs string
 	// Counts is a member of the metadata whose changes count for the generation; "": none.
 	Counts string
-	// StatusMetadata: metadata may be written together with the status.
+	// Uncounted: an object keeps its first generation.
+	Uncounted bool
+	// StatusMetadata: metadata may be written together with the status, but for the members StatusKeeps.
 	StatusMetadata bool
+	StatusKeeps    []string
 	// Listed makes the objects of a kind of which nothing is stored, because they follow from what is served; nil if the kind is
 	// stored. They can be read, and not be watched or written.
 	Listed func(s *Snapshot) []ListedObject

@@ -30,8 +30,6 @@ var exceptions = []exception{
 	{why: "what differs between two specs, as Go prints it, in an error", kind: "pods|persistentvolumes|persistentvolumeclaims", step: "wrong update .*",
 		place: `body\.(message|details\.causes\[\d\]\.message)`, theirs: `.*\\n@@ .*`},
 	{why: "managed fields of finalizers in a namespace's spec, which an update cannot change", kind: "namespaces", step: "wrong update .*finalizers.*", place: `body.*managedFields.*`, theirs: ""},
-	{why: "generation of a priority class", kind: `scheduling\.k8s\.io/priorityclasses`, step: "wrong update .*description.*", place: `body\.metadata\.generation`},
-	{why: "managed fields of what is dropped from a lease", kind: `coordination\.k8s\.io/leases`, step: "wrong .*", place: `body.*managedFields.*f:(strategy|preferredHolder)`, ours: ""},
 	{why: "validation of kinds that are data", kind: dataOnly, step: "empty"},
 	{why: "flow control decides nothing, which a warning says", kind: `flowcontrol\.apiserver\.k8s\.io/.*`, place: `header\.Warning`},
 	{why: "a part of an object has a table, too", step: "(ephemeralcontainers|resize|approval|status) get as table",
@@ -43,8 +41,6 @@ var exceptions = []exception{
 	{why: "an empty list of drivers belongs to nobody", kind: `storage\.k8s\.io/csinodes`, place: `body.*(managedFields.*|resourceVersion)`},
 	{why: "a pod that goes at once is not marked before", kind: "pods", step: "watch"},
 	{why: "a cell without a column", kind: `networking\.k8s\.io/ipaddresses`, place: `body\.rows\[0\]\.cells`},
-	{why: "labels in a write of a Deployment's status", kind: "apps/deployments", step: "status .*", place: `body\.metadata\.(managedFields.*|resourceVersion)`},
-	{why: "labels in a write of a Deployment's status", kind: "apps/deployments", step: "watch"},
 }
 
 func init() {

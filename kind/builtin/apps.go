@@ -31,12 +31,12 @@ func appsKinds() []description {
 			counted("Available", deployment["availableReplicas"], numberAt("status", "availableReplicas")),
 			ageColumn(),
 		}, templateColumns(appsv1.DeploymentSpec{}.SwaggerDoc()["selector"])...),
-		check: unlessStatus(checkDeployment), warnings: podWarnings("spec", "template"),
+		check: both(unlessStatus(checkDeployment), deploymentCounts.check), warnings: podWarnings("spec", "template"),
 	}, {
 		group: "apps", kind: "ReplicaSet", plural: "replicasets", short: []string{"rs"}, categories: all,
 		versions: v1[appsv1.ReplicaSet](fillReplicaSet), status: true, generation: true, scale: newScale(),
 		columns: replicaColumns(appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()),
-		check:   unlessStatus(checkReplicaSet), warnings: podWarnings("spec", "template"),
+		check:   both(unlessStatus(checkReplicaSet), replicaCounts.check), warnings: podWarnings("spec", "template"),
 	}, {
 		group: "apps", kind: "StatefulSet", plural: "statefulsets", short: []string{"sts"}, categories: all,
 		versions: v1[appsv1.StatefulSet](fillStatefulSet), name: validation.NameIsDNSLabel, status: true, generation: true, scale: newScale(),
@@ -44,14 +44,14 @@ func appsKinds() []description {
 			ratio("Ready", "Number of the pod with ready state", []string{"status", "readyReplicas"}, []string{"spec", "replicas"}),
 			ageColumn(),
 		}, containerColumns("spec", "template", "spec")...),
-		check: unlessStatus(checkStatefulSet), warnings: statefulSetWarnings,
+		check: both(unlessStatus(checkStatefulSet), statefulCounts.check), warnings: statefulSetWarnings,
 	}, {
 		group: "apps", kind: "DaemonSet", plural: "daemonsets", short: []string{"ds"}, categories: all,
 		versions: v1[appsv1.DaemonSet](fillDaemonSet), status: true, generation: true,
 		columns: daemonSetColumns(),
 		create:  func(d *doc.Doc) { setTemplateGeneration(d, 1) }, update: updateDaemonSet,
 		updateStatus: func(new, old *doc.Doc) { setTemplateGeneration(new, templateGeneration(old)) },
-		check:        unlessStatus(checkDaemonSet), warnings: podWarnings("spec", "template"),
+		check:        both(unlessStatus(checkDaemonSet), daemonCounts.check), warnings: daemonWarnings,
 	}, {
 		group: "apps", kind: "ControllerRevision", plural: "controllerrevisions",
 		versions: v1[appsv1.ControllerRevision](nil), check: checkRevision,
@@ -76,7 +76,7 @@ func batchKinds() []description {
 			timed("Duration", "Time required to complete the job.", jobDuration),
 			ageColumn(),
 		}, templateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"])...),
-		create: createJob, check: unlessStatus(checkJob), warnings: podWarnings("spec", "template"),
+		create: createJob, check: both(unlessStatus(checkJob), checkJobStatus), warnings: podWarnings("spec", "template"),
 	}, {
 		group: "batch", kind: "CronJob", plural: "cronjobs", short: []string{"cj"}, categories: all,
 		versions: v1[batchv1.CronJob](fillCronJob), status: true, generation: true,
@@ -251,7 +251,7 @@ func updateDaemonSet(new, old *doc.Doc) {
 func checkRevision(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
 	var errs field.ErrorList
 	data, revision := d.Root().Get("data"), d.Root().Get("revision")
-	if data.Kind() != doc.Object {
+	if data.Kind() != doc.Object && old == nil {
 		errs = append(errs, field.Required(field.NewPath("data"), "data is mandatory"))
 	}
 	if n := revision.Int(); n < 0 {

@@ -14,7 +14,7 @@ import (
 func coordinationKinds() []description {
 	return []description{{
 		group: "coordination.k8s.io", kind: "Lease", plural: "leases",
-		versions:  v1[coordinationv1.Lease](fillLease),
+		versions:  v1[coordinationv1.Lease](nil),
 		versioned: true, createOnUpdate: true,
 		columns: []kind.Column{
 			{Name: "Holder", Type: "string", JSONPath: ".spec.holderIdentity", Description: coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]},

@@ -34,8 +34,22 @@ func coreKinds() []description {
 	}, {
 		kind: "ServiceAccount", plural: "serviceaccounts", short: []string{"sa"},
 		versions: v1[corev1.ServiceAccount](nil), returned: true,
+		create: nameSecrets, update: func(new, _ *doc.Doc) { nameSecrets(new) },
 		parts: []part{{"token", tokenRequest()}},
 	}}
+}
+
+// nameSecrets leaves of a service account's secrets their names.
+func nameSecrets(d *doc.Doc) {
+	secrets := d.Root().Get("secrets")
+	if secrets.Len() == 0 {
+		return
+	}
+	named := make([]corev1.ObjectReference, 0, secrets.Len())
+	for _, s := range secrets.Items() {
+		named = append(named, corev1.ObjectReference{Name: s.Get("name").Text()})
+	}
+	setAs(d, named, "secrets")
 }
 
 // fillSecret moves what is written as text to the data.

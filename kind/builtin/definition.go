@@ -232,6 +232,9 @@ func (l *library) member(in, d *definition, at, name string, merge bool) *struct
 // printed are members that are always printed although the published schema does not say so.
 var printed = map[string]bool{
 	"autoscaling.v2.HorizontalPodAutoscalerStatus.currentMetrics": true,
+	"core.v1.ProjectedVolumeSource.sources":                       true,
+	"discovery.v1.EndpointSlice.endpoints":                        true,
+	"discovery.v1.EndpointSlice.ports":                            true,
 	"rbac.v1.ClusterRole.rules":                                   true,
 	"rbac.v1.Role.rules":                                          true,
 	"resource.v1.DeviceClaim.requests":                            true,

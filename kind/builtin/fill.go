@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -327,16 +326,3 @@ func fillScaling(r **autoscalingv2.HPAScalingRules, policies ...autoscalingv2.HP
 		(*r).Policies = policies
 	}
 }
-
-// fillVolumeClaim says where a claim's data comes from in both of the fields for it.
-func fillVolumeClaim(c *corev1.PersistentVolumeClaim) {
-	switch s := &c.Spec; {
-	case s.DataSource != nil && s.DataSourceRef == nil:
-		s.DataSourceRef = &corev1.TypedObjectReference{APIGroup: s.DataSource.APIGroup, Kind: s.DataSource.Kind, Name: s.DataSource.Name}
-	case s.DataSourceRef != nil && s.DataSource == nil && (s.DataSourceRef.Namespace == nil || *s.DataSourceRef.Namespace == ""):
-		s.DataSource = &corev1.TypedLocalObjectReference{APIGroup: s.DataSourceRef.APIGroup, Kind: s.DataSourceRef.Kind, Name: s.DataSourceRef.Name}
-	}
-}
-
-// fillLease takes away what servers that elect leaders by it would have written: this is none.
-func fillLease(l *coordinationv1.Lease) { l.Spec.Strategy, l.Spec.PreferredHolder = nil, nil }

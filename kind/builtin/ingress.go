@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/schema"
 )
 
 // This file checks ingresses and network policies.
@@ -213,6 +215,33 @@ func checkBlock(b *networkingv1.IPBlock, path *field.Path) field.ErrorList {
 		part, err := netip.ParsePrefix(text)
 		if err == nil && (!all.Contains(part.Addr()) || all.Bits() >= part.Bits()) {
 			errs = append(errs, field.Invalid(at, text, "must be a strict subset of `cidr`"))
+		}
+	}
+	return errs
+}
+
+// checkIngressStatus checks where an ingress is reached.
+func checkIngressStatus(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
+	if scope != schema.Status {
+		return nil
+	}
+	var had []string
+	for _, in := range old.Root().At("status", "loadBalancer", "ingress").Items() {
+		had = append(had, in.Get("ip").Text())
+	}
+	var errs field.ErrorList
+	for i, in := range new.Root().At("status", "loadBalancer", "ingress").Items() {
+		path := field.NewPath("status", "loadBalancer", "ingress").Index(i)
+		if ip := strings.Clone(in.Get("ip").Text()); ip != "" {
+			errs = append(errs, validation.IsValidIPForLegacyField(path.Child("ip"), ip, false, had)...)
+		}
+		host := strings.Clone(in.Get("hostname").Text())
+		if host == "" {
+			continue
+		}
+		errs = append(errs, invalid(path.Child("hostname"), host, validation.IsDNS1123Subdomain(host))...)
+		if _, err := netip.ParseAddr(host); err == nil {
+			errs = append(errs, field.Invalid(path.Child("hostname"), host, "must be a DNS name, not an IP address"))
 		}
 	}
 	return errs

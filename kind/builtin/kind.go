@@ -40,6 +40,7 @@ type description struct {
 	keepStatus bool // a new object keeps the status that it is sent with
 	scale      *kind.Scale
 	generation bool   // metadata.generation counts changes of the content
+	uncounted  bool   // it stays what it is
 	counts     string // a member of the metadata whose changes it counts, too
 
 	parts          []part // subresources that have kinds of their own
@@ -128,6 +129,8 @@ type builtin struct {
 	by   map[*kind.Version]*version
 	// fresh is the status of an object that has not got one yet, as JSON, by apiVersion.
 	fresh func() map[string][]byte
+	// gates says where gated members are, by apiVersion.
+	gates map[string]func() *gate
 }
 
 // definitionOf is the name of the definition of a kind.
@@ -141,7 +144,7 @@ func definitionOf(group, version, name string) string {
 
 // newKind makes the Kind of a description.
 func newKind(lib *library, desc description) *builtin {
-	b := &builtin{description: desc, lib: lib, by: map[*kind.Version]*version{}}
+	b := &builtin{description: desc, lib: lib, by: map[*kind.Version]*version{}, gates: map[string]func() *gate{}}
 	k := &kind.Kind{
 		Group: desc.group, Plural: desc.plural, Singular: desc.singular, Name: desc.kind, ListKind: desc.kind + "List",
 		ShortNames: desc.short, Categories: desc.categories, Namespaced: !desc.cluster,
@@ -170,6 +173,8 @@ func newKind(lib *library, desc description) *builtin {
 		Unowned:                  desc.unowned,
 		Returned:                 desc.returned,
 		Counts:                   desc.counts,
+		Uncounted:                desc.uncounted,
+		StatusKeeps:              desc.statusKeeps,
 		StatusMetadata:           desc.statusKeeps == nil || len(desc.statusKeeps) < len(wholeMetadata),
 		Subresources:             desc.subresources,
 		New:                      func(v *kind.Version) runtime.Object { return b.by[v].new() },
@@ -215,6 +220,7 @@ func (b *builtin) version(k *kind.Kind, desc *version) *kind.Version {
 		v.Columns = []kind.Column{ageColumn()}
 	}
 	b.by[v] = desc
+	b.gates[v.APIVersion()] = sync.OnceValue(func() *gate { return b.lib.gates(name) })
 	return v
 }
 
@@ -240,6 +246,7 @@ func (b *builtin) freshStatus() map[string][]byte {
 
 // prepareCreate takes away what is not the client's to set.
 func (b *builtin) prepareCreate(d *doc.Doc) {
+	b.dropGated(d, nil)
 	if b.status && !b.keepStatus {
 		setJSON(d, b.fresh()[d.Root().Get("apiVersion").Text()], "status")
 	}
@@ -267,7 +274,17 @@ func setJSON(d *doc.Doc, text []byte, path ...string) {
 	d.Set(d.Import(value.Root()), path...)
 }
 
+// setAs sets a member to a Go value as JSON.
+func setAs(d *doc.Doc, v any, path ...string) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("BUG: " + err.Error()) // of a type of the API
+	}
+	setJSON(d, text, path...)
+}
+
 func (b *builtin) prepareUpdate(new, old *doc.Doc, scope schema.Scope) {
+	b.dropGated(new, old)
 	switch {
 	case scope == schema.Status:
 		// Whatever is no status, but metadata may change with it.

@@ -49,7 +49,7 @@ func networkKinds() []description {
 		columns:    []kind.Column{cell("Endpoints", endpoints{}.SwaggerDoc()["subsets"], endpointsCell), ageColumn()},
 		deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 	}, {
-		group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices", generation: true, counts: "labels", check: checkEndpointSlice,
+		group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices", generation: true, counts: "labels", check: checkEndpointSlice, warnings: sliceWarnings,
 		versions: v1[discoveryv1.EndpointSlice](nil),
 		columns: []kind.Column{
 			at("AddressType", "string", ".addressType", discoveryv1.EndpointSlice{}.SwaggerDoc()["addressType"]),
@@ -86,7 +86,7 @@ func networkKinds() []description {
 			}),
 			ageColumn(),
 		},
-		check: unlessStatus(checkIngress),
+		check: both(unlessStatus(checkIngress), checkIngressStatus),
 	}, {
 		group: "networking.k8s.io", kind: "IngressClass", plural: "ingressclasses", cluster: true, generation: true,
 		check:    both(required("", "spec", "controller"), immutable("spec", "controller")),
@@ -116,7 +116,7 @@ func networkKinds() []description {
 			ageColumn(),
 		},
 	}, {
-		group: "networking.k8s.io", kind: "IPAddress", plural: "ipaddresses", short: []string{"ip"}, cluster: true, name: ipName, check: required("", "spec", "parentRef"),
+		group: "networking.k8s.io", kind: "IPAddress", plural: "ipaddresses", short: []string{"ip"}, cluster: true, name: ipName, check: both(required("", "spec", "parentRef"), fixedParent),
 		versions: v1[networkingv1.IPAddress](nil),
 		columns: []kind.Column{
 			cell("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"], func(obj doc.Value) string {
@@ -268,4 +268,20 @@ func serviceWarnings(d *doc.Doc, of func(*corev1.Service) []string) []string {
 		return nil
 	}
 	return of(s)
+}
+
+// fixedParent refuses another parent of an address; the error does not show it.
+func fixedParent(_ *kind.Version, new, old *doc.Doc, _ schema.Scope) field.ErrorList {
+	if old == nil || doc.Equal(new.Root().At("spec", "parentRef"), old.Root().At("spec", "parentRef")) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "parentRef"), nil, "field is immutable")}
+}
+
+// sliceWarnings are those about a kind of addresses that nobody uses any more; of a slice that is there it is too late.
+func sliceWarnings(new, old *doc.Doc) []string {
+	if old != nil || new.Root().Get("addressType").Text() != string(discoveryv1.AddressTypeFQDN) {
+		return nil
+	}
+	return []string{"spec.addressType: FQDN endpoints are deprecated"}
 }

@@ -3,6 +3,7 @@ package builtin
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,9 +28,22 @@ type shownTaint struct {
 	TimeAdded  *metav1.Time
 }
 
+func nodeWarnings(new, _ *doc.Doc) []string {
+	var out []string
+	spec := readAs[corev1.NodeSpec](new.Root().Get("spec"))
+	if spec.DoNotUseExternalID != "" {
+		out = append(out, "spec.externalID: this field is deprecated, and is unused by Kubernetes")
+	}
+	for i, cidr := range spec.PodCIDRs {
+		out = append(out, validation.GetWarningsForCIDR(field.NewPath("spec", "podCIDRs").Index(i), cidr)...)
+	}
+	return out
+}
+
 func checkNode(_ *kind.Version, new, old *doc.Doc, _ schema.Scope) field.ErrorList {
 	spec, path := readAs[corev1.NodeSpec](new.Root().Get("spec")), field.NewPath("spec")
 	errs := checkTaints(spec.Taints, field.NewPath("metadata", "taints"))
+	errs = append(errs, checkFeatures(new.Root().At("status", "declaredFeatures"))...)
 	if old == nil {
 		for i, cidr := range spec.PodCIDRs {
 			errs = append(errs, validation.IsValidCIDRForLegacyField(path.Child("podCIDRs").Index(i), cidr, false, nil)...)
@@ -46,6 +60,34 @@ func checkNode(_ *kind.Version, new, old *doc.Doc, _ schema.Scope) field.ErrorLi
 		errs = append(errs, field.Invalid(path.Child("providerID"), nil, "field cannot be cleared once set"))
 	default:
 		errs = append(errs, field.Invalid(path.Child("providerID"), nil, "field cannot be modified once set"))
+	}
+	if was.DoNotUseExternalID != spec.DoNotUseExternalID {
+		errs = append(errs, field.Forbidden(path.Child("externalID"), "may not be updated"))
+	}
+	return errs
+}
+
+// featureName is how nodes name what they can do.
+var featureName = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*$`)
+
+// checkFeatures checks what a node says it can do, which is sorted.
+func checkFeatures(features doc.Value) field.ErrorList {
+	var errs field.ErrorList
+	last := ""
+	for i, f := range features.Items() {
+		name, at := strings.Clone(f.Text()), field.NewPath("status", "declaredFeatures").Index(i)
+		switch {
+		case i > 0 && name == last:
+			errs = append(errs, field.Duplicate(at, name))
+		case name < last:
+			errs = append(errs, field.Invalid(at, name, "list must be sorted alphabetically"))
+		}
+		if last = name; len(name) > validation.DNS1123SubdomainMaxLength {
+			errs = append(errs, field.Invalid(at, name, fmt.Sprintf("invalid feature name %q: must be no more than %d characters", name, validation.DNS1123SubdomainMaxLength)))
+		} else if !featureName.MatchString(name) {
+			errs = append(errs, field.Invalid(at, name, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, with subsequent segments "+
+				"separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes", name)))
+		}
 	}
 	return errs
 }
@@ -85,7 +127,26 @@ var (
 	}
 )
 
-func checkQuota(new, old *doc.Doc) field.ErrorList {
+func checkQuotaStatus(new *doc.Doc) field.ErrorList {
+	var errs field.ErrorList
+	status, path := readAs[corev1.ResourceQuotaStatus](new.Root().Get("status")), field.NewPath("status")
+	for _, of := range []struct {
+		member string
+		list   corev1.ResourceList
+	}{{"hard", status.Hard}, {"used", status.Used}} {
+		for _, name := range slices.Sorted(maps.Keys(of.list)) {
+			at := path.Child(of.member).Key(string(name))
+			errs = append(errs, checkQuotaName(at, name)...)
+			errs = append(errs, checkQuantity(at, of.list[name], isExtended(name) || slices.Contains(countedQuotas, name))...)
+		}
+	}
+	return errs
+}
+
+func checkQuota(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
+	if scope == schema.Status {
+		return checkQuotaStatus(new)
+	}
 	spec, path := readAs[corev1.ResourceQuotaSpec](new.Root().Get("spec")), field.NewPath("spec")
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(spec.Hard)) {

@@ -80,13 +80,16 @@ type podCheck struct {
 	*corev1.PodSpec
 	path    *field.Path
 	volumes map[string]bool // that are as they should be, by name
+	claimed map[string]bool // of them, those that are claims
 	names   map[string]bool // of containers
 }
 
 // checkPodSpec checks a pod. Volumes of claims come before those of the pod, and take the place of one of their name.
 func checkPodSpec(spec *corev1.PodSpec, path *field.Path, claims []corev1.Volume) field.ErrorList {
-	c := &podCheck{PodSpec: spec, path: path, volumes: map[string]bool{}, names: map[string]bool{}}
+	c := &podCheck{PodSpec: spec, path: path, volumes: map[string]bool{}, claimed: map[string]bool{}, names: map[string]bool{}}
 	errs := c.checkVolumes(claims)
+	errs = append(errs, c.checkResourceClaims()...)
+	errs = append(errs, c.checkOwnUsers()...)
 	errs = append(errs, c.checkContainers()...)
 	errs = append(errs, c.checkPolicies()...)
 	errs = append(errs, c.checkNames()...)

@@ -62,7 +62,9 @@ func (c *podCheck) checkContainer(x *corev1.Container, path *field.Path) field.E
 	errs = append(errs, checkPorts(x.Ports, path.Child("ports"))...)
 	errs = append(errs, checkEnv(x, path)...)
 	errs = append(errs, c.checkMounts(x, path.Child("volumeMounts"))...)
+	errs = append(errs, c.checkDevices(x, path.Child("volumeDevices"))...)
 	errs = append(errs, checkRequirements(&x.Resources, path.Child("resources"))...)
+	errs = append(errs, c.checkClaimNames(x, path.Child("resources", "claims"))...)
 	return append(errs, checkContainerSecurity(x.SecurityContext, path.Child("securityContext"))...)
 }
 

@@ -30,7 +30,7 @@ func (c *podCheck) checkVolumes(claims []corev1.Volume) field.ErrorList {
 			found = append(found, field.Duplicate(path.Child("name"), v.Name))
 		}
 		if len(found) == 0 {
-			c.volumes[v.Name] = true
+			c.volumes[v.Name], c.claimed[v.Name] = true, v.PersistentVolumeClaim != nil || v.Ephemeral != nil
 		}
 		errs = append(errs, found...)
 	}

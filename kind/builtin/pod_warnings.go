@@ -23,15 +23,24 @@ func podWarnings(path ...string) func(new, old *doc.Doc) []string {
 		if old != nil && (at == nil || doc.Equal(new.Root().Get("spec"), old.Root().Get("spec"))) {
 			return nil
 		}
-		spec := readAs[corev1.PodSpec](new.Root().At(append(path[:len(path):len(path)], "spec")...))
+		pod := new.Root().At(path...)
 		w := &podWarner{ports: map[string][]warnedPort{}, names: map[string]*field.Path{}}
-		if at == nil {
-			w.spec(spec, field.NewPath("spec"))
-		} else {
-			w.spec(spec, at.Child("spec"))
-		}
+		below := at.Child("spec")
+		spec := readAs[corev1.PodSpec](pod.Get("spec"))
+		w.placement(spec, below)
+		w.annotations(pod, at.Child("metadata"))
+		w.volumes(pod.Get("spec"), below)
+		w.spec(spec, below)
 		return w.texts
 	}
+}
+
+// daemonWarnings are those of a daemon set's template, if that changes.
+func daemonWarnings(new, old *doc.Doc) []string {
+	if old != nil && doc.Equal(new.Root().At("spec", "template"), old.Root().At("spec", "template")) {
+		return nil
+	}
+	return podWarnings("spec", "template")(new, old)
 }
 
 // podWarner collects warnings.
@@ -52,9 +61,19 @@ func (w *podWarner) say(path *field.Path, format string, args ...any) {
 
 func (w *podWarner) spec(spec *corev1.PodSpec, path *field.Path) {
 	for i, s := range spec.TopologySpreadConstraints {
+		if msg := deprecatedLabels[s.TopologyKey]; msg != "" {
+			w.say(path.Child("topologySpreadConstraints").Index(i).Child("topologyKey"), "%s is %s", s.TopologyKey, msg)
+		}
 		if s.LabelSelector == nil {
 			w.say(path.Child("topologySpreadConstraints").Index(i).Child("labelSelector"), "a null labelSelector results in matching no pod")
 		}
+	}
+	ips := map[string]bool{}
+	for i, a := range spec.HostAliases {
+		if ips[a.IP] {
+			w.say(path.Child("hostAliases").Index(i).Child("ip"), "duplicate ip %q", a.IP)
+		}
+		ips[a.IP] = true
 	}
 	secrets := map[string]bool{}
 	for i, s := range spec.ImagePullSecrets {
@@ -66,6 +85,11 @@ func (w *podWarner) spec(spec *corev1.PodSpec, path *field.Path) {
 	for i, s := range spec.ImagePullSecrets {
 		if s.Name == "" {
 			w.say(path.Child("imagePullSecrets").Index(i).Child("name"), "invalid empty name %q", s.Name)
+		}
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if q, ok := spec.Overhead[name]; ok && q.MilliValue()%1000 != 0 {
+			w.say(path.Child("overhead").Key(string(name)), "fractional byte value %q is invalid, must be an integer", q.String())
 		}
 	}
 	containers := func(each func(c *corev1.Container, at *field.Path)) {

@@ -63,14 +63,14 @@ func podKinds() []description {
 		status: true, generation: true, scale: newScale(),
 		fields:  []kind.Selectable{numberField("status.replicas")},
 		columns: controllerColumns(),
-		check:   unlessStatus(checkReplicationController), warnings: podWarnings("spec", "template"),
+		check:   both(unlessStatus(checkReplicationController), replicaCounts.check), warnings: podWarnings("spec", "template"),
 	}, {
 		kind: "Node", plural: "nodes", short: []string{"no"}, cluster: true, prefix: "minions",
 		versions: v1[corev1.Node](fillNode), status: true, keepStatus: true,
-		fields: []kind.Selectable{boolField("spec.unschedulable")}, columns: nodeColumns(), check: checkNode,
+		fields: []kind.Selectable{boolField("spec.unschedulable")}, columns: nodeColumns(), check: checkNode, warnings: nodeWarnings,
 	}, {
 		kind: "ResourceQuota", plural: "resourcequotas", short: []string{"quota"}, status: true, returned: true,
-		versions: v1[corev1.ResourceQuota](nil), check: unlessStatus(checkQuota),
+		versions: v1[corev1.ResourceQuota](nil), check: checkQuota,
 		columns: []kind.Column{
 			cell("Request", "Request represents a minimum amount of cpu/memory that a container may consume.", quotaCell(false)),
 			cell("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.", quotaCell(true)),
@@ -337,7 +337,16 @@ func nodeColumns() []kind.Column {
 		ageColumn(),
 		at("Version", "string", ".status.nodeInfo.kubeletVersion", info["kubeletVersion"]),
 		address("Internal-IP", "InternalIP"), address("External-IP", "ExternalIP"),
-		own("OS-Image", "osImage"), own("Kernel-Version", "kernelVersion"), own("Container-Runtime", "containerRuntimeVersion"),
+		own("OS-Image", "osImage"), wide(cell("Kernel-Version", info["kernelVersion"], func(obj doc.Value) string {
+			kernel := obj.At("status", "nodeInfo", "kernelVersion").Text()
+			if kernel == "" {
+				kernel = "<unknown>"
+			}
+			if architecture := obj.At("status", "nodeInfo", "architecture").Text(); architecture != "" {
+				kernel += " (" + architecture + ")"
+			}
+			return kernel
+		})), own("Container-Runtime", "containerRuntimeVersion"),
 	}
 }
 

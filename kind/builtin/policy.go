@@ -35,7 +35,7 @@ func policyKinds() []description {
 			integers(counted("Allowed Disruptions", "Calculated number of pods that may be disrupted at this time.", numberAt("status", "disruptionsAllowed")))[0],
 			ageColumn(),
 		},
-		check: unlessStatus(checkBudget),
+		check: both(unlessStatus(checkBudget), budgetCounts.check),
 	}, {
 		group: "autoscaling", kind: "HorizontalPodAutoscaler", plural: "horizontalpodautoscalers", short: []string{"hpa"}, categories: all,
 		versions: []version{versionOf(fillAutoscaler, "v2"), versionOf(fillFirstAutoscaler, "v1")}, status: true, generation: true, convert: convertAutoscaler,
@@ -52,7 +52,7 @@ func policyKinds() []description {
 		},
 		check: checkAutoscaler,
 	}, {
-		group: "scheduling.k8s.io", kind: "PriorityClass", plural: "priorityclasses", short: []string{"pc"}, cluster: true, generation: true,
+		group: "scheduling.k8s.io", kind: "PriorityClass", plural: "priorityclasses", short: []string{"pc"}, cluster: true, generation: true, uncounted: true,
 		versions: v1[schedulingv1.PriorityClass](nil),
 		columns: []kind.Column{
 			integers(counted("Value", class["value"], numberAt("value")))[0],

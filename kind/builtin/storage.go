@@ -21,10 +21,11 @@ func storageKinds() []description {
 	return []description{{
 		kind: "PersistentVolume", plural: "persistentvolumes", short: []string{"pv"}, cluster: true,
 		versions: v1[corev1.PersistentVolume](nil), status: true, returned: true, columns: volumeColumns(),
-		create: func(d *doc.Doc) { notePhase(d) }, updateStatus: updatePhase, check: unlessStatus(checkPersistentVolume),
+		create: func(d *doc.Doc) { notePhase(d) }, updateStatus: updatePhase, check: unlessStatus(checkPersistentVolume), warnings: volumeWarnings,
 	}, {
 		kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", short: []string{"pvc"},
-		versions: v1[corev1.PersistentVolumeClaim](fillVolumeClaim), status: true, returned: true, columns: claimColumns(), check: unlessStatus(checkClaim),
+		versions: v1[corev1.PersistentVolumeClaim](nil), status: true, returned: true, columns: claimColumns(), check: unlessStatus(checkClaim), warnings: volumeClaimWarnings,
+		create: nameSources, update: func(new, _ *doc.Doc) { nameSources(new) },
 	}, {
 		group: "storage.k8s.io", kind: "StorageClass", plural: "storageclasses", short: []string{"sc"}, cluster: true,
 		versions: v1[storagev1.StorageClass](nil), returned: true,
@@ -184,11 +185,38 @@ func claimColumns() []kind.Column {
 	return []kind.Column{
 		cell("Status", status["phase"], phase),
 		at("Volume", "string", ".spec.volumeName", spec["volumeName"]),
-		cell("Capacity", status["capacity"], bound(func(obj doc.Value) string { return obj.At("status", "capacity", "storage").Text() })),
+		cell("Capacity", status["capacity"], bound(func(obj doc.Value) string {
+			if storage := obj.At("status", "capacity", "storage"); storage.Exists() {
+				return storage.Text()
+			}
+			return "0"
+		})),
 		cell("Access Modes", status["accessModes"], bound(modesAt("status", "accessModes"))),
 		at("StorageClass", "string", ".spec.storageClassName", "StorageClass of the pvc"),
 		orNone("VolumeAttributesClass", "VolumeAttributesClass of the pvc", "<unset>", "spec", "volumeAttributesClassName"),
 		ageColumn(),
 		wide(orNone("VolumeMode", spec["volumeMode"], "<unset>", "spec", "volumeMode")),
 	}
+}
+
+// nameSources says where a claim's data comes from in both of the fields for it.
+func nameSources(d *doc.Doc) {
+	spec := d.Root().Get("spec")
+	if spec.Get("dataSource").Exists() == spec.Get("dataSourceRef").Exists() {
+		return
+	}
+	from, to := spec.Get("dataSource"), "dataSourceRef"
+	if !from.Exists() {
+		from, to = spec.Get("dataSourceRef"), "dataSource"
+	}
+	if from.Get("namespace").Text() != "" {
+		return
+	}
+	same := map[string]string{}
+	for _, name := range []string{"apiGroup", "kind", "name"} {
+		if v := from.Get(name); v.Kind() == doc.String {
+			same[name] = v.Text()
+		}
+	}
+	setAs(d, same, "spec", to)
 }

@@ -1,0 +1,167 @@
+package builtin
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+)
+
+// This file warns of what pods, volumes and node selectors use that is deprecated.
+
+// deprecatedLabels are labels of nodes, with what is said of them.
+var deprecatedLabels = map[string]string{
+	"beta.kubernetes.io/arch":                       `deprecated since v1.14; use "kubernetes.io/arch" instead`,
+	"beta.kubernetes.io/os":                         `deprecated since v1.14; use "kubernetes.io/os" instead`,
+	"failure-domain.beta.kubernetes.io/region":      `deprecated since v1.17; use "topology.kubernetes.io/region" instead`,
+	"failure-domain.beta.kubernetes.io/zone":        `deprecated since v1.17; use "topology.kubernetes.io/zone" instead`,
+	"beta.kubernetes.io/instance-type":              `deprecated since v1.17; use "node.kubernetes.io/instance-type" instead`,
+	"app.kubernetes.io/created-by":                  `deprecated since v1.9`,
+	"scheduler.alpha.kubernetes.io/preferAvoidPods": `deprecated since v1.22; use Taints and Tolerations instead`,
+	"node-role.kubernetes.io/master":                `use "node-role.kubernetes.io/control-plane" instead`,
+}
+
+// nodeTerms are warnings about the labels, and if asked for the values, that terms of node selectors name.
+func nodeTerms(term *corev1.NodeSelectorTerm, values bool, path *field.Path) []string {
+	var out []string
+	for i, e := range term.MatchExpressions {
+		at := path.Child("matchExpressions").Index(i)
+		if msg := deprecatedLabels[e.Key]; msg != "" {
+			out = append(out, fmt.Sprintf("%s: %s is %s", at.Child("key"), e.Key, msg))
+		}
+		for n, value := range e.Values {
+			for _, msg := range validation.IsValidLabelValue(value) {
+				if values {
+					out = append(out, fmt.Sprintf("%s: %s is invalid, %s", at.Child("values").Index(n), value, msg))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// placement warns of labels of nodes that a pod asks for.
+func (w *podWarner) placement(spec *corev1.PodSpec, path *field.Path) {
+	for key := range spec.NodeSelector {
+		if msg := deprecatedLabels[key]; msg != "" {
+			w.say(path.Child("nodeSelector").Key(key), "%s", msg)
+		}
+	}
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
+		return
+	}
+	affinity, at := spec.Affinity.NodeAffinity, path.Child("affinity", "nodeAffinity")
+	if required := affinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+		for i := range required.NodeSelectorTerms {
+			w.texts = append(w.texts, nodeTerms(&required.NodeSelectorTerms[i], false, at.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i))...)
+		}
+	}
+	for i := range affinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		term := &affinity.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference
+		w.texts = append(w.texts, nodeTerms(term, true, at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"))...)
+	}
+}
+
+// retired are sources of volumes, with what is said of them where a pod has them, and where a volume of its own has.
+var retired = []struct{ member, named, text string }{
+	{"photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"},
+	{"gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"},
+	{"scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"},
+	{"flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"},
+	{"storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"},
+	{"quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"},
+	{"glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"},
+	{"cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"},
+	{"rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"},
+}
+
+// retiredSources are warnings about a volume, but for sources that nobody minds there.
+func retiredSources(volume doc.Value, path *field.Path, but ...string) []string {
+	var out []string
+	for _, r := range retired {
+		if volume.Get(r.member).Exists() && !slices.Contains(but, r.member) {
+			out = append(out, fmt.Sprintf("%s: %s", path.Child(r.named), r.text))
+		}
+	}
+	return out
+}
+
+// retiredAnnotations are those of templates and pods that have become fields.
+var retiredAnnotations = []struct{ key, text string }{
+	{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+	{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+	{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+}
+
+// annotations warns of annotations of a pod, of which path is that of its metadata.
+func (w *podWarner) annotations(pod doc.Value, path *field.Path) {
+	all := pod.At("metadata", "annotations")
+	for _, r := range retiredAnnotations {
+		if all.Get(r.key).Exists() {
+			w.say(path.Child("annotations").Key(r.key), "%s", r.text)
+		}
+	}
+}
+
+// volumes warns of the volumes of a pod.
+func (w *podWarner) volumes(spec doc.Value, path *field.Path) {
+	for i, v := range spec.Get("volumes").Items() {
+		at := path.Child("volumes").Index(i)
+		w.texts = append(w.texts, retiredSources(v, at)...)
+		if claim := v.At("ephemeral", "volumeClaimTemplate", "spec"); claim.Exists() {
+			w.texts = append(w.texts, claimWarnings(claim, at.Child("ephemeral", "volumeClaimTemplate", "spec"))...)
+		}
+	}
+}
+
+// claimWarnings are those about the spec of a claim of a volume.
+func claimWarnings(claim doc.Value, path *field.Path) []string {
+	var out []string
+	resources := readAs[corev1.PersistentVolumeClaimSpec](claim).Resources
+	for _, of := range []struct {
+		member string
+		list   corev1.ResourceList
+	}{{"requests", resources.Requests}, {"limits", resources.Limits}} {
+		if q, ok := of.list[corev1.ResourceStorage]; ok && q.MilliValue()%1000 != 0 {
+			out = append(out, fmt.Sprintf("%s: fractional byte value %q is invalid, must be an integer", path.Child("resources", of.member).Key("storage"), q.String()))
+		}
+	}
+	return out
+}
+
+// deprecatedClass is the annotation that was there before a claim, or a volume, had a field for its class.
+const deprecatedClass = "volume.beta.kubernetes.io/storage-class"
+
+func volumeClaimWarnings(new, _ *doc.Doc) []string {
+	var out []string
+	if new.Root().At("metadata", "annotations", deprecatedClass).Exists() {
+		out = append(out, fmt.Sprintf("%s: %s", field.NewPath("metadata", "annotations").Key(deprecatedClass), `deprecated since v1.8; use "storageClassName" attribute instead`))
+	}
+	return append(out, claimWarnings(new.Root().Get("spec"), field.NewPath("spec"))...)
+}
+
+func volumeWarnings(new, _ *doc.Doc) []string {
+	var out []string
+	for _, a := range []struct{ key, text string }{
+		{deprecatedClass, `deprecated since v1.8; use "storageClassName" attribute instead`},
+		{"volume.beta.kubernetes.io/mount-options", `deprecated since v1.31; use "mountOptions" attribute instead`},
+	} {
+		if new.Root().At("metadata", "annotations", a.key).Exists() {
+			out = append(out, fmt.Sprintf("%s: %s", field.NewPath("metadata", "annotations").Key(a.key), a.text))
+		}
+	}
+	spec, path := readAs[corev1.PersistentVolumeSpec](new.Root().Get("spec")), field.NewPath("spec")
+	if spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+		out = append(out, fmt.Sprintf("%s: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.", path.Child("persistentVolumeReclaimPolicy")))
+	}
+	if spec.NodeAffinity != nil && spec.NodeAffinity.Required != nil {
+		for i := range spec.NodeAffinity.Required.NodeSelectorTerms {
+			out = append(out, nodeTerms(&spec.NodeAffinity.Required.NodeSelectorTerms[i], false, path.Child("nodeAffinity", "required", "nodeSelectorTerms").Index(i))...)
+		}
+	}
+	return append(out, retiredSources(new.Root().Get("spec"), path, "gitRepo", "flocker", "quobyte")...)
+}
