@@ -135,13 +135,15 @@ type schemaWorld struct {
 	our      *subject
 	language *kcel.Language
 	cases    []schemaCase
-	optional bool // oldSelf is an optional
+	judge    *judge // nil: the root is a resource, whose metadata are not the schema's
+	optional bool   // oldSelf is an optional
 }
 
 // schemaCase is a datum, on both sides.
 type schemaCase struct {
 	self, old  any // old is nil if there is none
 	docs, olds [2]doc.Value
+	valid      bool // self is
 	vars       kcel.Vars
 }
 
@@ -167,6 +169,9 @@ func newSchemaWorld(t testing.TB, r *rand.Rand, data int) *schemaWorld {
 	}
 	w.up = &upstream{w.schema, root, decl, extended(t, []*apiservercel.DeclType{decl}, cel.Variable("self", decl.CelType()), cel.Variable("oldSelf", old))}
 	w.our = newSubject(t, w.schema, root)
+	if !root {
+		w.judge = newJudge(t, &props)
+	}
 	w.words.objects(decl)
 	w.words.variable("self", decl.CelType())
 	w.words.variable("oldSelf", old)
@@ -188,7 +193,7 @@ func newSchemaWorld(t testing.TB, r *rand.Rand, data int) *schemaWorld {
 
 func (w *schemaWorld) newCase(t testing.TB, g *generator) schemaCase {
 	c := schemaCase{self: integers(g.value(w.schema, 0))}
-	c.docs = w.our.documents(t, c.self)
+	c.docs, c.valid = w.our.documents(t, c.self), w.judge.valid(t, c.self)
 	switch {
 	case w.optional && g.rand.IntN(3) == 0:
 	case g.rand.IntN(3) == 0:
@@ -340,9 +345,13 @@ func (p *schemaPair) ours(i int) []outcome {
 	c := &p.w.cases[i]
 	var out []outcome
 	for k := range c.docs {
-		p.a.Self, p.a.OldSelf, p.a.HasOldSelf = c.docs[k], c.olds[k], c.old != nil
+		p.a.Self, p.a.OldSelf, p.a.HasOldSelf, p.a.Valid = c.docs[k], c.olds[k], c.old != nil, false
 		alone := evaluated(p.program.Eval(context.Background(), &p.a, p.limit))
 		out = append(out, alone, p.held(alone))
+		if p.a.Valid = c.valid; c.valid {
+			told := evaluated(p.program.Eval(context.Background(), &p.a, p.limit))
+			out = append(out, told, p.held(told))
+		}
 	}
 	if p.x != nil {
 		out = append(out, evaluated(p.x.Eval(context.Background(), c.vars, p.limit)))

@@ -1,0 +1,53 @@
+package cel_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/schema"
+	ownstructural "github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file says which data are valid by their schema, so that an evaluation may be told so.
+
+// judge decides whether data are valid by a schema.
+type judge struct{ program *schema.Program }
+
+func newJudge(t testing.TB, s *apiextensionsv1.JSONSchemaProps) *judge {
+	t.Helper()
+	parsed, errs := ownstructural.Parse(s, nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	program, err := schema.Compile(parsed, schema.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &judge{program}
+}
+
+// valid reports whether a value is valid as it is: nothing of it is pruned or defaulted first. A judge that is nil knows of none.
+func (j *judge) valid(t testing.TB, v any) bool {
+	t.Helper()
+	if j == nil {
+		return false
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, d := doc.Get(), doc.Get()
+	defer plain.Release()
+	defer d.Release()
+	if err := doc.Parse(plain, text); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.program.Decode(d, text); err != nil || !doc.Equal(plain.Root(), d.Root()) {
+		return false
+	}
+	return len(j.program.Validate(context.Background(), d, nil, schema.Whole).Errors) == 0
+}
