@@ -112,6 +112,9 @@ type run struct {
 	requests           int
 	differ, unintended int // requests whose answers differ, and other than intended
 	intended           map[*exception]int
+	rules              []*rule // that Keelson lacks
+	// Members of all kinds, those that objects had, and those that were tried; values of enumerations, too.
+	reachable, covered, tried map[string]bool
 }
 
 // ask asks both servers and compares what they say. What is asked is a step of a kind.
@@ -136,6 +139,9 @@ func (r *run) compare(of, step string, q *request, got [2]*answer) {
 		return
 	}
 	r.differ++
+	if strings.HasPrefix(step, "full ") && r.lacks(of, got[0], got[1]) {
+		return
+	}
 	var open []string
 	for _, d := range all {
 		if e := excuse(of, step, d); e != nil {
@@ -159,15 +165,21 @@ func TestBuiltin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kube-apiserver takes its time to start")
 	}
-	r := &run{t: t, peers: [2]*peer{startUpstream(t), startKeelson(t)}, same: &sameness{given: new(testpeers.Pairs)}, intended: map[*exception]int{}}
+	r := &run{t: t, peers: [2]*peer{startUpstream(t), startKeelson(t)}, same: &sameness{given: new(testpeers.Pairs)}, intended: map[*exception]int{}, rules: readRules(t, "testdata/unchecked.txt"),
+		reachable: map[string]bool{}, covered: map[string]bool{}, tried: map[string]bool{}}
 	objects := readObjects(t, "testdata/minimal.yaml")
 	wrong := r.readMistakes("testdata/invalid.yaml")
-	only := os.Getenv("ONLY") // kinds, while working on some
+	only := os.Getenv("ONLY")       // kinds, while working on some
+	full := os.Getenv("FULL") != "" // objects in which every member is set, too
 	r.start()
 	r.groups(func(g group) {
 		r.t.Helper()
 		if only == "" {
 			r.ask(g.base(), "discovery", &request{method: "GET", path: g.base()})
+		}
+		var published shapes
+		if full {
+			published = r.shapesOf(g)
 		}
 		for _, res := range g.resources {
 			name := g.Group + "/" + res.Name
@@ -185,7 +197,11 @@ func TestBuiltin(t *testing.T) {
 				}
 				continue
 			}
-			r.kind(&subject{group: g, APIResource: res, name: name, minimal: body})
+			of := &subject{group: g, APIResource: res, name: name, minimal: body}
+			r.kind(of)
+			if full {
+				r.full(of, published)
+			}
 		}
 	})
 	if only == "" || only == "services" {
@@ -195,6 +211,9 @@ func TestBuiltin(t *testing.T) {
 		for name := range wrong {
 			t.Errorf("%s: nobody serves it", name)
 		}
+		if full {
+			r.unused()
+		}
 		for i := range exceptions {
 			if r.intended[&exceptions[i]] == 0 {
 				t.Errorf("ledger: %s: there is no such difference any more", exceptions[i].why)
@@ -202,6 +221,25 @@ func TestBuiltin(t *testing.T) {
 		}
 	}
 	fmt.Printf("builtin: %d requests, %d answers differ, %d of them other than intended\n", r.requests, r.differ, r.unintended)
+}
+
+// unused reports what is known to differ in objects that say everything, and does not, and how many members they had.
+func (r *run) unused() {
+	r.t.Helper()
+	for _, rule := range r.rules {
+		if rule.used == 0 {
+			r.t.Errorf("unchecked: %s: that is checked, or nobody asks", rule.text)
+		}
+	}
+	set, all := 0, 0
+	for name := range r.reachable {
+		if strings.Contains(name, ".") && !strings.HasPrefix(name, "in ") {
+			if all++; r.covered[name] {
+				set++
+			}
+		}
+	}
+	fmt.Printf("builtin: %d of %d members of all definitions were set\n", set, all)
 }
 
 // group is a group version that both servers serve.

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/internal/testpeers"
 )
@@ -78,6 +79,13 @@ func (a *answer) values() any {
 			return reread(obj)
 		}
 		return string(a.body)
+	}
+	if strings.HasPrefix(a.header.Get("Content-Type"), yamlText) {
+		var v any
+		if err := yaml.Unmarshal(a.body, &v); err != nil {
+			return string(a.body)
+		}
+		return reread(v)
 	}
 	var all []any
 	d := json.NewDecoder(bytes.NewReader(a.body))
