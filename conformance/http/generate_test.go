@@ -50,7 +50,7 @@ func (r *run) generate() {
 		return // too few requests, or stretches that ended early
 	}
 	for _, m := range missing {
-		r.t.Errorf("no generated request reached %s", m)
+		r.t.Errorf("no request reached %s", m)
 	}
 }
 

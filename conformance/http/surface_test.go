@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -339,13 +341,50 @@ func (q *request) streams() bool {
 
 // note counts what was answered to a request.
 func (r *run) note(q *request, code int) {
-	if q.verb != "" {
-		if r.reached.codes[q.verb] == nil {
-			r.reached.codes[q.verb] = map[int]int{}
+	if verb := q.does(); verb != "" {
+		if r.reached.codes[verb] == nil {
+			r.reached.codes[verb] = map[int]int{}
 		}
-		r.reached.codes[q.verb][code]++
+		r.reached.codes[verb][code]++
 	}
 	if q.cell != nil && !(strings.Contains(q.cell.value, "${") && strings.Contains(r.fill(q.path, 0), "${")) {
 		r.reached.cells[*q.cell]++
 	}
+}
+
+// resources are the paths of objects and of collections.
+var resources = regexp.MustCompile(`^/apis/[^/]+/[^/]+/(namespaces/[^/]+/)?[^/?]+(/[^?]+)?(\?|$)`)
+
+// does is the verb of a request, "" if it is about no resource.
+func (q *request) does() string {
+	m := resources.FindStringSubmatch(q.path)
+	if q.verb != "" || m == nil {
+		return q.verb
+	}
+	one := m[2] != ""
+	switch q.method {
+	case "GET":
+		switch {
+		case q.watch != "":
+			return "watch"
+		case one:
+			return "get"
+		}
+		return "list"
+	case "POST":
+		return "create"
+	case "PUT":
+		return "update"
+	case "PATCH":
+		if slices.ContainsFunc(q.header, func(h [2]string) bool { return h[0] == "Content-Type" && strings.Contains(h[1], "apply-patch") }) {
+			return "apply"
+		}
+		return "patch"
+	case "DELETE":
+		if one {
+			return "delete"
+		}
+		return "deletecollection"
+	}
+	return ""
 }
