@@ -74,7 +74,7 @@ var panics = []struct {
 	{"panic: a function of lists on something else, or on an error", regexp.MustCompile(`^interface conversion: .* (is not traits\.Lister: missing method (Add|Contains)|is \*?types\.\w+, not types\.Int)$`),
 		regexp.MustCompile(`^(list_.*_sortByAssociatedKeys|list_flatten_int|list_distinct|list_.*_sort|list_sets_.*)$`), "", true},
 	{"panic: bytes as keys of maps", regexp.MustCompile(`^(runtime error: hash of unhashable type|hash of unhashable type:) types\.Bytes$`), nil, "", false},
-	{"panic: optional lists that are compared", regexp.MustCompile(`^runtime error: hash of unhashable type \[\]interface \{\}$`), nil, "", false},
+	{"panic: optional lists and maps that are compared", regexp.MustCompile(`^runtime error: hash of unhashable type (\[\]|map\[string\])interface \{\}$`), nil, "", false},
 	{"panic: optional items of unknown type", regexp.MustCompile(`^runtime error: index out of range \[0\] with length 0$`), nil, "?", false},
 }
 
