@@ -48,10 +48,10 @@ func runPuts(ctx context.Context, args []string) error {
 		return err
 	}
 	defer e.Close()
-	if _, err := puts(ctx, e, "/registry/before/", value, *n/4, *parallel); err != nil { // it grows its files
+	if _, err := puts(ctx, e, "/registry/before/", value, *n/4, *parallel, 0); err != nil { // it grows its files
 		return err
 	}
-	rate, err := puts(ctx, e, "/registry/measured/", value, *n, *parallel)
+	rate, err := puts(ctx, e, "/registry/measured/", value, *n, *parallel, time.Second)
 	if err == nil {
 		fmt.Println(rate)
 	}
@@ -79,19 +79,21 @@ func bareEtcd(ctx context.Context, dir string, value []byte, n, parallel int) (f
 	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 }
 
-// puts writes n keys below prefix with the value, so many at a time, and returns how many were done per second.
-func puts(ctx context.Context, e *embed.Etcd, prefix string, value []byte, n, parallel int) (float64, error) {
-	var next atomic.Int64
+// puts writes n keys below prefix with the value, so many at a time, goes on with the same keys until least is over, and returns how
+// many were done per second.
+func puts(ctx context.Context, e *embed.Etcd, prefix string, value []byte, n, parallel int, least time.Duration) (float64, error) {
+	var next, done atomic.Int64
 	var wg sync.WaitGroup
 	errs := make([]error, parallel)
 	began := time.Now()
 	for k := range parallel {
 		wg.Go(func() {
-			for i := next.Add(1); i <= int64(n) && errs[k] == nil; i = next.Add(1) {
-				_, errs[k] = e.Server.Put(ctx, &etcdserverpb.PutRequest{Key: fmt.Appendf(nil, "%sroute-%06d", prefix, i), Value: bytes.Clone(value)})
+			for i := next.Add(1); (i <= int64(n) || time.Since(began) < least) && errs[k] == nil; i = next.Add(1) {
+				_, errs[k] = e.Server.Put(ctx, &etcdserverpb.PutRequest{Key: fmt.Appendf(nil, "%sroute-%06d", prefix, i%int64(n)), Value: bytes.Clone(value)})
+				done.Add(1)
 			}
 		})
 	}
 	wg.Wait()
-	return float64(n) / time.Since(began).Seconds(), errors.Join(errs...)
+	return float64(done.Load()) / time.Since(began).Seconds(), errors.Join(errs...)
 }

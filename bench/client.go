@@ -109,26 +109,39 @@ func (p *pool) close() {
 
 // each sends n requests over all connections and returns how many were done per second. The first error ends it.
 func (p *pool) each(ctx context.Context, n int, q func(i int) request) (float64, error) {
-	var next atomic.Int64
+	return p.send(ctx, n, 0, q)
+}
+
+// lasting sends n requests and goes on until a second is over: a moment in which the disk or another process is in the way counts
+// for little then, on the fast side as on the slow one. q must be able to make more than n.
+func (p *pool) lasting(ctx context.Context, n int, q func(i int) request) (float64, error) {
+	return p.send(ctx, n, time.Second, q)
+}
+
+func (p *pool) send(ctx context.Context, n int, least time.Duration, q func(i int) request) (float64, error) {
+	var next, done atomic.Int64
 	var wg sync.WaitGroup
 	errs := make([]error, len(p.conns))
+	going, stop := context.WithCancel(ctx)
+	defer stop()
 	began := time.Now()
 	for k, c := range p.conns {
 		wg.Go(func() {
-			for ctx.Err() == nil {
+			for going.Err() == nil {
 				i := int(next.Add(1)) - 1
-				if i >= n {
+				if i >= n && time.Since(began) >= least {
 					return
 				}
 				if _, err := c.do(q(i)); err != nil {
 					errs[k] = err
-					next.Store(int64(n))
+					stop()
 					return
 				}
+				done.Add(1)
 			}
 		})
 	}
 	wg.Wait()
 	took := time.Since(began)
-	return float64(n) / took.Seconds(), errors.Join(append(errs, ctx.Err())...)
+	return float64(done.Load()) / took.Seconds(), errors.Join(append(errs, ctx.Err())...)
 }
