@@ -75,8 +75,8 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 		var err error
 		e.EtcdServer, err = etcdserver.NewServer(serverConfig(c, newLogger(c.Logger, &e.quiet, e.die)))
 		if err == nil {
-			if first {
-				e.EtcdServer.ForceSnapshot()
+			if snaps, _ := filepath.Glob(filepath.Join(c.DataDir, memberDir, snapDir, "*.snap")); len(snaps) == 0 {
+				e.EtcdServer.ForceSnapshot() // see keepLittle
 			}
 			e.EtcdServer.Start()
 		}
@@ -173,7 +173,8 @@ func serverConfig(c Config, log *zap.Logger) config.ServerConfig {
 //
 // Before the server leads nothing may be forgotten: raft looks through what it does not know to be applied yet before it elects itself,
 // and stops the process if that is no longer there, which was seen of a server that was killed and started again on a busy machine. The
-// log is cut after its first entry however many are to be kept, unless there is a snapshot to begin at; so the first start makes one.
+// log is cut after its first entry however many are to be kept, unless there is a snapshot to begin at; so a start that finds none makes
+// one.
 //
 // etcd reads the field when it has applied a hundred entries more than when it read it last. Nobody writes so many before startEmbedded
 // returns, and what is written later is written after this.

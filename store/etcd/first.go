@@ -17,6 +17,7 @@ import (
 const (
 	memberDir = "member" // where etcd keeps everything
 	walDir    = "wal"    // and in it the log
+	snapDir   = "snap"   // and the snapshots of it
 	firstMark = "first-start"
 )
 

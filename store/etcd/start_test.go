@@ -18,7 +18,7 @@ func TestStartKeepsTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if files, err := filepath.Glob(filepath.Join(dir, memberDir, "snap", "*.snap")); len(files) == 0 || err != nil {
+		if files, err := filepath.Glob(filepath.Join(dir, memberDir, snapDir, "*.snap")); len(files) == 0 || err != nil {
 			t.Errorf("no snapshot after a start: %v", err)
 		}
 		if got := e.Cfg.SnapshotCatchUpEntries; got != 1 {
