@@ -151,9 +151,7 @@ func (r *run) step(q *request) {
 	r.deleted = q.method == "DELETE" // upstream begins a change with the object that its cache has, which one warning may come from
 	r.compare(q, got[0], got[1])
 	if q.save != "" {
-		for side := range got {
-			r.keep(side, q.save, got[side].body)
-		}
+		r.keep(q.save, got)
 	}
 }
 
@@ -344,17 +342,20 @@ var kept = map[string]*regexp.Regexp{
 	"url":      regexp.MustCompile(`"apis/demo.io/v1":{"serverRelativeURL":\s*"([^"]*)"`),
 }
 
-// keep remembers parts of an answer.
-func (r *run) keep(side int, name string, body []byte) {
+// keep remembers parts of both sides' answers; not what one of them lacks: a page may end on one side, as the ledger has it, and what is
+// asked for then must be the same on both.
+func (r *run) keep(name string, got [2]*answer) {
 	for part, re := range kept {
-		m := re.FindSubmatch(body)
-		if m == nil {
+		found := [2][][]byte{re.FindSubmatch(got[0].body), re.FindSubmatch(got[1].body)}
+		if found[0] == nil || found[1] == nil {
 			continue
 		}
-		if was := r.vars[side][name+"."+part]; part == "rv" && was != "" && was != string(m[1]) {
-			r.vars[side][name+".old"] = was
+		for side, m := range found {
+			if was := r.vars[side][name+"."+part]; part == "rv" && was != "" && was != string(m[1]) {
+				r.vars[side][name+".old"] = was
+			}
+			r.vars[side][name+"."+part] = string(m[1])
 		}
-		r.vars[side][name+"."+part] = string(m[1])
 	}
 }
 
