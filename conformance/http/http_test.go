@@ -347,7 +347,7 @@ var kept = map[string]*regexp.Regexp{
 func (r *run) keep(name string, got [2]*answer) {
 	for part, re := range kept {
 		found := [2][][]byte{re.FindSubmatch(got[0].body), re.FindSubmatch(got[1].body)}
-		if found[0] == nil || found[1] == nil {
+		if found[0] == nil || found[1] == nil || (len(found[0][1]) == 0) != (len(found[1][1]) == 0) {
 			continue
 		}
 		for side, m := range found {
