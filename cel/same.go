@@ -72,20 +72,29 @@ func (fr *frame) knows(a, b *doc.Doc) bool {
 }
 
 // setCertain sets what t says about valid values that are congruent. Lists of a type may
-// hold the same and yet equal nothing, not even themselves.
+// hold the same and yet equal nothing, not even themselves; nor does a number that is
+// valid and yet not read as one.
 func (t *Type) setCertain() {
 	t.certain, t.formats = !t.Preserve && t.ListType == nil, nil
+	switch t.Kind {
+	case String, Bool, List, Map, Object:
+		t.itself = t.certain && !t.Nullable
+	default:
+		t.itself = false
+	}
 	switch t.Kind {
 	case Bytes, Timestamp, Duration:
 		t.formats = []int32{-1}
 	case List, Map:
 		t.certain, t.formats = t.certain && t.Elem.certain, t.Elem.formats
+		t.itself = t.itself && t.Elem.itself
 	}
 	for i := range t.Fields {
 		f := &t.Fields[i]
 		if t.certain = t.certain && f.Type != nil && f.Type.certain && f.Slot >= 0; t.certain && f.Type.formats != nil {
 			t.formats = append(t.formats, int32(i))
 		}
+		t.itself = t.itself && t.certain && f.Type.itself
 	}
 }
 
@@ -119,9 +128,12 @@ func plainTexts(d *doc.Doc, n doc.Node, t *Type) bool {
 func (s sides) sized(a, b doc.Node, t *Type) (same tri, size int) {
 	var other int
 	var alike bool
-	if s.valid {
+	switch {
+	case s.valid && s.a == s.b && a == b && t.itself:
+		return yes, doc.Value{Doc: s.a, Node: a}.Len()
+	case s.valid:
 		size, other, alike = doc.Congruent(s.a, a, s.b, b)
-	} else {
+	default:
 		size, other = (doc.Value{Doc: s.a, Node: a}).Len(), (doc.Value{Doc: s.b, Node: b}).Len()
 	}
 	switch {

@@ -22,13 +22,15 @@ func TestRulesOfValidObjects(t *testing.T) {
 		"so": `{type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic, properties: {x: {type: string}}}}`,
 		"k":  `{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [in], items: {type: object, required: [in], properties: {in: {type: string}, v: {type: integer}}}}`,
 		"p":  `{type: object, x-kubernetes-preserve-unknown-fields: true}`, "q": `{type: object, properties: {in: {type: string}, "x-y": {type: integer}}}`,
+		"z": `{type: boolean}`, "dm": `{type: object, additionalProperties: {type: string, nullable: true}}`, "dl": `{type: array, items: {type: boolean, nullable: true}}`,
 	}
 	values := map[string][]string{
 		"a": {`"x"`, `"y"`, `""`, `"é"`, `"a\\n"`}, "b": {`1`, `2`, `1.0`}, "c": {`1`, `1.5`, `1.0`}, "d": {`"x"`, `null`}, "e": {`1`, `"1"`}, "t": {`"2026-01-01T00:00:00Z"`, `"2026-01-01T01:00:00+01:00"`, `"2026-01-01t00:00:00z"`},
 		"y": {`"YQ=="`, `"+/+/"`}, "f": {`"1s"`, `"1000ms"`, `"1 day"`}, "m": {`{"a": "b"}`, `{"a": "c"}`, `{}`}, "n": {`{"a": "2026-01-01"}`, `{}`}, "s": {`["a", "b"]`, `["b", "a"]`, `[]`}, "i": {`[1, 2]`, `[1, 3]`, `[1.0]`},
 		"so": {`[{"x": "a"}]`, `[]`}, "k": {`[{"in": "a", "v": 1}, {"in": "b"}]`, `[{"in": "a"}]`}, "p": {`{"z": 1}`, `{"z": 1.5}`, `{}`}, "q": {`{"in": "x", "x-y": 1}`, `{"in": "y"}`, `{}`},
+		"z": {`true`, `false`}, "dm": {`{"a": null}`, `{"a": "b"}`, `{}`}, "dl": {`[true, null]`, `[false]`, `[]`},
 	}
-	names := []string{"a", "b", "c", "d", "e", "t", "y", "f", "m", "n", "s", "i", "so", "k", "p", "q"}
+	names := []string{"a", "b", "c", "d", "e", "t", "y", "f", "m", "n", "s", "i", "so", "k", "p", "q", "z", "dm", "dl"}
 	r := rand.New(rand.NewPCG(5, 8))
 	object := func(names []string) string {
 		var parts []string
@@ -41,13 +43,16 @@ func TestRulesOfValidObjects(t *testing.T) {
 	}
 	outcomes := map[bool]int{}
 	for _, rule := range []string{
-		"self.o == oldSelf.o", "self.o != oldSelf.o", "!has(oldSelf.o.a) || self.o == oldSelf.o", "self.l == oldSelf.l", "self == oldSelf", "self.l.all(x, self.l.exists_one(y, x == y))",
+		"self.o == oldSelf.o", "self.o != oldSelf.o", "!has(oldSelf.o.a) || self.o == oldSelf.o", "self.l == oldSelf.l", "self == oldSelf", "self.l.all(x, self.l.exists_one(y, x == y))", "self.o == self.o", "self.l == self.l",
 		"self.l.exists(x, x == oldSelf.o)", "self.l.all(x, !oldSelf.l.exists(y, x == y))", "oldSelf.l.exists(x, oldSelf.o == x)",
 	} {
 		for round := range 2 * len(names) {
 			of := names[:1+round%len(names)] // some kinds of values spoil a type
-			if round%3 == 0 {
+			switch round % 3 {
+			case 0:
 				of = []string{"a", names[round%len(names)], "m", "q"}
+			case 1:
+				of = []string{"a", names[round%len(names)], "m"}
 			}
 			declared := "{type: object, properties: {"
 			for _, name := range of {
