@@ -26,6 +26,7 @@ const (
 	askPresent               // is the member there?
 	askTrue                  // is the member true?
 	askText                  // is the member this text?
+	askDuration              // how does the duration that the text is compare with this one?
 	askOf                    // what does a test of texts say of the member?
 	askSame                  // is the member the same text as one of oldSelf?
 	askBoth                  // what does a test of two texts say of the member and another one?
@@ -157,7 +158,7 @@ func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (c
 				var more uint64
 				answer, more = q.unchanged(a, seen.Doc, n)
 				units += more
-			case askTrue, askNumber:
+			case askTrue, askNumber, askDuration:
 				var more uint64
 				answer, more = q.plain(seen.Doc, n)
 				units += more
@@ -231,6 +232,14 @@ func (q *question) compared(n doc.Node) uint64 {
 	return tenths[uint8(min(uint64(n.Len()), q.konst.bits))]
 }
 
+// related is how a number compares with the constant; bad if it is not known.
+func (q *question) related(i int64, ok bool) tri {
+	if !ok {
+		return bad
+	}
+	return truth(q.rel.of(i, int64(q.konst.bits)))
+}
+
 // plain asks a question that is about the member n alone.
 func (q *question) plain(d *doc.Doc, n doc.Node) (answer tri, units uint64) {
 	switch q.asked {
@@ -247,6 +256,11 @@ func (q *question) plain(d *doc.Doc, n doc.Node) (answer tri, units uint64) {
 	case askOf:
 		if n.ASCIIString() {
 			return q.leaf.one(d.Str(n), uint64(n.Len()))
+		}
+	case askDuration:
+		if n.ASCIIString() {
+			i, units, ok := usualDuration(d.Str(n), uint64(n.Len()))
+			return q.related(i, ok), units
 		}
 	case askNumber:
 		if n.Kind() == doc.Int {

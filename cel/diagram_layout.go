@@ -406,11 +406,10 @@ func (c *compiler) askOrder(a, k *code, rel relation) asking {
 		case other != nil && a.static == k.static:
 			return c.askBoth(a.made.source, k.made.source, relatedNumbers(made, other, rel))
 		case k.konst != nil && k.konst.kind == a.static && a.sized == nil:
-			test := made.relatedTo
-			if a.static == KindDuration { // which duration() alone makes of a text
-				test = relatedDuration
+			if m, part, ok := c.textSpot(a.made.source); ok && part == nil && m.around == (around{}) && a.static == KindDuration {
+				return m.ask(question{asked: askDuration, rel: rel, konst: k.konst}, 1)
 			}
-			return c.askOf(a.made.source, test(k.konst.Int(), rel))
+			return c.askOf(a.made.source, made.relatedTo(k.konst.Int(), rel))
 		}
 	}
 	if k.konst == nil {

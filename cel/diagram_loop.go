@@ -140,7 +140,7 @@ func (a *Activation) alone(s *scan) (c alone) {
 	ok := q.of == s.view && q.via == nil
 	c.slot = q.slot
 	switch l := q.leaf; q.asked {
-	case askPresent, askTrue, askText, askOf:
+	case askPresent, askTrue, askText, askDuration, askOf:
 	case askNumber:
 		c.number, c.numbers = int64(q.konst.bits), c.slot == itself
 	case askAlike:

@@ -22,7 +22,7 @@ const loopSchema = `{type: object, properties: {
 // loopRules are tests with loops and sums.
 var loopRules = []string{
 	"self.ns.all(x, x > 0)", "self.ns.exists(x, x == 2)", "self.ns.exists_one(x, x == 2)", "self.ns.filter(x, x > 1).size() <= 1", "!self.ns.exists(x, x < 0)", "self.ns.all(x, self.k == 1)", "self.ns.exists(x, self.z && has(self.k))",
-	"self.t.all(x, x != '')", "self.t.exists(x, x == 'one' || x == 'two')", "self.t.exists_one(x, x in ['one', 'two'])", "self.b.all(x, x)", "self.b.exists(x, !x)",
+	"self.t.all(x, x != '')", "self.t.all(x, duration(x) <= duration('1s'))", "self.t.exists(x, x == 'one' || x == 'two')", "self.t.exists_one(x, x in ['one', 'two'])", "self.b.all(x, x)", "self.b.exists(x, !x)",
 	"self.o.all(x, has(x.s) && x.s != 'one')", "self.o.exists(x, x.z)", "self.o.exists_one(x, x.i == 2)", "self.o.filter(x, has(x.s) && x.s == 'one').size() == 1", "size(self.o.filter(x, has(x.p))) != 1",
 	"self.o.exists(x, x.p.q == 'one')", "self.o.all(x, has(x.s) == has(x.i))",
 	"self.o.all(x, has(x.v) ? x.v.size() >= x.i : true)", "self.o.all(x, size(x.v) == size(self.t))",
@@ -44,7 +44,7 @@ var nestedRules = []string{
 
 // loopData are objects whose members fit their types, and that do not.
 var loopData = []string{
-	`{}`, `{ns: [], t: [], b: [], o: [], ll: [], m: {}, mo: {}, k: 0}`, `{ns: [1], t: [one], b: [true], o: [{s: one, i: 1, z: true}], ll: [[1]], m: {a: one}, mo: {a: {s: one}}, k: 1, z: true}`,
+	`{}`, `{t: [1s, 20ms, 0s]}`, `{t: [1s, 1001ms]}`, `{ns: [], t: [], b: [], o: [], ll: [], m: {}, mo: {}, k: 0}`, `{ns: [1], t: [one], b: [true], o: [{s: one, i: 1, z: true}], ll: [[1]], m: {a: one}, mo: {a: {s: one}}, k: 1, z: true}`,
 	`{ns: [1, 2, 3], t: [one, two, three], b: [true, false], o: [{s: one, i: 2, z: true, v: [one, two]}, {s: two, i: 2, z: false, v: [x], p: {q: one}, m: {a: one, b: one}}, {i: 3, z: true, v: []}], ll: [[1, 2], [2], []], m: {a: one, b: "", c: three}, mo: {a: {}, b: {s: two}}, k: 3}`,
 	`{ns: [2, 2, -1], t: [two, two], b: [false, false], o: [{s: two, i: 7, z: false, v: [a], p: {q: one}, m: {}}, {s: two, i: 7, z: false, v: [a], p: {q: one}, m: {}}], ll: [[2, 2]], m: {"": one}, k: -4}`,
 	`{ns: [1, two, null], t: [ö, 3, one], b: [1, true], o: [{s: ö}, null, [s], {s: 4, i: x, z: 1, p: [], v: {}, m: []}], ll: [1, [x]], m: {a: 1, b: null}, mo: {a: 1}, k: x}`,

@@ -70,7 +70,7 @@ func TestTextDiagrams(t *testing.T) {
 	for _, rule := range []string{
 		"self == oldSelf", "self != oldSelf", "self == 'a/b/c'", "self in ['1s', '::1', 'Host']", "self.lowerAscii() != 'host'", "self.upperAscii() == 'HOST'", "self == self.lowerAscii()",
 		"self.lowerAscii() == oldSelf.lowerAscii()", "self.startsWith('http') || self.endsWith('.')", "!self.contains('//')", "self.matches('^[a-z]+$')", "self.find('^[a-z]+').size() > 3", "!isIP(self)",
-		"isURL(self) ? url(self).getScheme() in ['http', 'https'] : self.size() < 9", "duration(self) >= duration('1ms')", "duration(self) != duration(oldSelf)", "duration(self) <= duration(oldSelf) && int(self) == 1",
+		"isURL(self) ? url(self).getScheme() in ['http', 'https'] : self.size() < 9", "duration(self) >= duration('1ms')", "duration(self) == duration('1s')", "duration(self) > duration('1s') && self.size() < 4", "duration(self.substring(1)) < duration('5s')", "duration(self) != duration(oldSelf)", "duration(self) <= duration(oldSelf) && int(self) == 1",
 		"int(self) < 5", "int(self) > int(oldSelf)", "self.split('/')[0] in ['a', 'http:']", "self.split('.')[1].size() == 1", "self.substring(1) == oldSelf", "isURL('http://' + self) && url('https://' + self).getScheme() == 'https'", "self + '.x' in ['a.x', '::1.x'] || isIP('1.' + self)", "!format.dns1123Label().validate(self).hasValue()",
 		"format.qualifiedName().validate(self.split('/')[0]).hasValue() || size(self) == 0", "self.lowerAscii().split('/')[1].startsWith('a')",
 	} {

@@ -68,6 +68,11 @@ func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (
 			if n.ASCIIString() {
 				answer, more = q.leaf.one(d.Str(n), uint64(n.Len()))
 			}
+		case askDuration:
+			if n.ASCIIString() {
+				i, units, ok := usualDuration(d.Str(n), uint64(n.Len()))
+				answer, more = q.related(i, ok), units
+			}
 		case askSame:
 			answer, more = q.unchanged(a, d, n)
 		case askAlike:

@@ -216,19 +216,6 @@ func (number textNumber) relatedTo(k int64, rel relation) textTest {
 	}
 }
 
-// relatedDuration is relatedTo for duration(), which is called without a variable.
-//
-//go:noinline
-func relatedDuration(k int64, rel relation) textTest {
-	return func(s string, runes uint64) (tri, uint64) {
-		i, units, ok := usualDuration(s, runes)
-		if !ok {
-			return bad, 0
-		}
-		return truth(rel.of(i, k)), units + 1
-	}
-}
-
 // relatedNumbers is a comparison of two numbers that are made of texts.
 //
 //go:noinline
