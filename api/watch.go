@@ -525,6 +525,9 @@ func (w *watcher) sendBookmark() error {
 // appendBookmark appends a bookmark; the one that ends the initial state says
 // so.
 func (w *watcher) appendBookmark(b []byte, rev int64, complete bool) ([]byte, error) {
+	if k := w.q.kind.Builtin; k != nil && k.New != nil {
+		return w.appendTypedBookmark(b, rev, complete)
+	}
 	object := append([]byte(`{"apiVersion":"`), w.q.v.APIVersion()...)
 	object = append(append(object, `","kind":"`...), w.q.kind.Name...)
 	object = append(object, `","metadata":{`...)
@@ -534,6 +537,22 @@ func (w *watcher) appendBookmark(b []byte, rev int64, complete bool) ([]byte, er
 	object = append(object, `"resourceVersion":"`...)
 	object = strconv.AppendInt(object, rev, 10)
 	object = append(object, `"}}`...)
+	return w.appendObject(b, "BOOKMARK", object)
+}
+
+// appendTypedBookmark is appendBookmark for kinds with a Go type: what such an object never leaves out is there, empty.
+func (w *watcher) appendTypedBookmark(b []byte, rev int64, complete bool) ([]byte, error) {
+	obj := w.q.kind.Builtin.New(w.q.v)
+	obj.GetObjectKind().SetGroupVersionKind(w.q.v.GVK())
+	m := obj.(metav1.Object)
+	m.SetResourceVersion(strconv.FormatInt(rev, 10))
+	if complete {
+		m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	}
+	object, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
 	return w.appendObject(b, "BOOKMARK", object)
 }
 

@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // This file tests lists in pages, and watches.
@@ -209,6 +212,27 @@ func TestWatchEndsInTime(t *testing.T) {
 	}
 	if n == 0 {
 		t.Error("no bookmark came")
+	}
+}
+
+// TestBookmarksOfBuiltins holds that a bookmark has what objects of its Go type always have.
+func TestBookmarksOfBuiltins(t *testing.T) {
+	s := newTestServer(t)
+	for path, want := range map[string]string{
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": `"spec":{"group":"","names":{"plural":"","kind":""},"scope":"","versions":null},` +
+			`"status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":null}`,
+		"/api/v1/pods": `"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"`,
+		widgets:        `{"type":"BOOKMARK","object":{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"annotations":{`,
+	} {
+		resp, err := http.Get(s.url + path + "?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnone")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), metav1.InitialEventsAnnotationKey) {
+			t.Errorf("%s: got %s, %v, want a bookmark with %s", path, text, err, want)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ var ledger = []entry{
 
 	// Answers are JSON or YAML.
 	{name: "a body that says protobuf and is none does not end the connection", requests: `(PUT|POST) .*(.|\n)*\nContent-Type: application/vnd.kubernetes.protobuf\n`,
-		theirs: `^error: .*(EOF|stream error: stream ID \d+; INTERNAL_ERROR; received from peer)$|^400\n(.|\n)*message: "provided data does not appear to be a protobuf message`, ours: `^415\n`},
+		theirs: `^error: .*(EOF|stream error: stream ID \d+; INTERNAL_ERROR; received from peer)$|^400\n(.|\n)*message: "(the object provided is unrecognized \(must be of type \w+\): )?provided data does not appear to be a protobuf message`, ours: `^415\n`},
 
 	{name: "etcd takes larger requests", requests: `10-create.*POST \S*/too-large/widgets\n`, theirs: `^500\n(.|\n)*message: "etcdserver: request is too large"`, ours: `^201\n`},
 	{name: "an answer at its deadline is a Status as any other", requests: `GET \S*timeout=`, theirs: `^504\nContent-Type: text/plain; charset=utf-8\n`, ours: `^504\nContent-Type: application/json\n`,
