@@ -124,6 +124,38 @@ func TestPartialNullBranches(t *testing.T) {
 	}
 }
 
+// TestPartialEmptyLists holds that a list that turns out to be empty keeps its type where overloads are chosen by it.
+func TestPartialEmptyLists(t *testing.T) {
+	l, err := NewLanguage(LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "ly", Type: "list(dyn)"}, {Name: "y", Type: "dyn"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes, err := FromGo([]any{[]byte("a"), []byte("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := l.CompileExpression("(ly + [y].filter(v, false)).min()")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := Vars{"ly": bytes, "y": boolValue(true)}
+	want, _, err := x.Eval(t.Context(), vars, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := x.Partial(t.Context(), vars, patterns(t, l, "ly[1]"), 1000)
+	if err != nil || out.Known {
+		t.Fatalf("got %+v, %v, want a residual", out, err)
+	}
+	y, err := l.CompileExpression(out.Residual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := y.Eval(t.Context(), vars, 1000); err != nil || got.String() != want.String() {
+		t.Errorf("%s: got %v, %v, want %v", out.Residual, got, err, want)
+	}
+}
+
 func TestPatternText(t *testing.T) {
 	l, err := NewLanguage(LanguageOptions{Variables: []Variable{{Name: "a"}, {Name: "a.b"}}})
 	if err != nil {

@@ -376,8 +376,8 @@ const (
 func (r *residue) literal(v Value, t *types.Type) ast.Expr {
 	budget := maxLiteralItems
 	e, found := r.plainLiteral(v, &budget)
-	if e == nil {
-		return nil
+	if e == nil || isEmpty(e) && !t.IsExactType(types.DynType) {
+		return nil // the checker takes [] for a list of whatever is around it, and finds other overloads for that
 	}
 	if !t.IsExactType(found) {
 		if !t.IsExactType(types.DynType) {
@@ -387,6 +387,11 @@ func (r *residue) literal(v Value, t *types.Type) ast.Expr {
 		return r.fac.NewCall(r.id(), "dyn", e)
 	}
 	return e
+}
+
+// isEmpty reports whether a literal is [] or {}.
+func isEmpty(e ast.Expr) bool {
+	return e.Kind() == ast.ListKind && e.AsList().Size() == 0 || e.Kind() == ast.MapKind && e.AsMap().Size() == 0
 }
 
 // plainLiteral is an expression for v and its type.

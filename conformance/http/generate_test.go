@@ -350,6 +350,7 @@ func (g *generator) apply(q *request, t target) {
 	}
 	spec := strings.ReplaceAll(g.spec(t, 4), `"any":null`, `"any":1`)
 	metadata := emptyLists.ReplaceAllString(g.metadata(t, t.variable(), 14), `"$1":null`)
+	metadata = strings.ReplaceAll(metadata, `"finalizers":null`, `"finalizers":["demo.io/f"]`) // upstream writes what follows once more: scripts have it
 	q.body = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{%s},"spec":%s,"status":{%s}}`, apiVersion, kind, metadata, spec, g.status(t))
 }
 
