@@ -126,7 +126,7 @@ func TestPartialNullBranches(t *testing.T) {
 
 // TestPartialEmptyLists holds that a list that turns out to be empty keeps its type where overloads are chosen by it.
 func TestPartialEmptyLists(t *testing.T) {
-	l, err := NewLanguage(LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "ly", Type: "list(dyn)"}, {Name: "y", Type: "dyn"}}})
+	l, err := NewLanguage(LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "ly"}, {Name: "y"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
