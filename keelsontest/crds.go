@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/util/retry"
 )
 
 // This file installs definitions.
@@ -44,11 +45,14 @@ func (s *Server) install(ctx context.Context, crds []*unstructured.Unstructured)
 	for _, crd := range crds {
 		_, err := client.Create(ctx, crd, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			var have *unstructured.Unstructured
-			if have, err = client.Get(ctx, crd.GetName(), metav1.GetOptions{}); err == nil {
-				crd.SetResourceVersion(have.GetResourceVersion())
-				_, err = client.Update(ctx, crd, metav1.UpdateOptions{})
-			}
+			err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { // its status may be being written
+				have, err := client.Get(ctx, crd.GetName(), metav1.GetOptions{})
+				if err == nil {
+					crd.SetResourceVersion(have.GetResourceVersion())
+					_, err = client.Update(ctx, crd, metav1.UpdateOptions{})
+				}
+				return err
+			})
 		}
 		if err != nil {
 			return fmt.Errorf("installing %s: %w", crd.GetName(), err)
