@@ -81,7 +81,8 @@ func (r *Resource) handOver(o *Object) {
 }
 
 // Newest returns the newest object known at a key, which may not have arrived by the stream yet: what a change starts from that
-// the store checks by revision, and what a decision is made by that is to follow from what was written here before it. It may have been replaced or deleted since by somebody else, as Get's may.
+// the store checks by revision, and what a decision is made by that is to follow from what was written here before it. It may have been
+// replaced or deleted since by somebody else, as Get's may.
 func (r *Resource) Newest(key string) (*Object, bool) {
 	if r.state.Load() == nil {
 		return r.Get(key)
