@@ -11,9 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -46,6 +48,11 @@ func newIdentity(c *Config, port int, names ...string) (*identity, error) {
 	id.hosts = []string{"localhost", "127.0.0.1", "::1", id.host}
 	if name, err := os.Hostname(); err == nil && name != "" {
 		id.hosts = append(id.hosts, name)
+	}
+	for _, name := range c.TLSNames {
+		if net.ParseIP(name) == nil && len(validation.IsDNS1123Subdomain(strings.TrimPrefix(name, "*."))) > 0 {
+			return nil, fmt.Errorf("names for the certificate: got %q, want a DNS name or an IP address", name)
+		}
 	}
 	id.hosts = append(append(id.hosts, names...), c.TLSNames...)
 	dir := ""
@@ -120,7 +127,7 @@ func (id *identity) refresh(now time.Time) error {
 		}
 		loaded, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
 		if err != nil {
-			return err
+			return fmt.Errorf("TLS certificate %q and key %q: %w", c.TLSCertFile, c.TLSKeyFile, err)
 		}
 		id.serving.Store(&loaded)
 		certs, err := os.ReadFile(c.TLSCertFile)

@@ -309,6 +309,9 @@ func (s *Server) openStore(ctx context.Context) (store.Store, error) {
 		return c.Store, nil
 	}
 	e := etcd.Config{Prefix: c.EtcdPrefix, Logger: s.logger}
+	if len(c.EtcdServers) == 0 && (c.EtcdCAFile != "" || c.EtcdCertFile != "" || c.EtcdKeyFile != "") {
+		return nil, errors.New("opening etcd: certificates are given for a cluster, and no servers of one")
+	}
 	if len(c.EtcdServers) > 0 {
 		e.Endpoints, e.CAFile, e.CertFile, e.KeyFile = c.EtcdServers, c.EtcdCAFile, c.EtcdCertFile, c.EtcdKeyFile
 	} else {

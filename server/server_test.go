@@ -215,6 +215,8 @@ func TestMistakesAreErrorsOfNew(t *testing.T) {
 		"busy port":          {Config{SecurePort: busy.Addr().(*net.TCPAddr).Port}, "address already in use"},
 		"no client CA":       {Config{SecurePort: -1, ClientCAFile: missing}, missing},
 		"no certificate":     {Config{SecurePort: -1, TLSCertFile: missing, TLSKeyFile: missing}, missing},
+		"no PEM in it":       {Config{SecurePort: -1, TLSCertFile: bad, TLSKeyFile: bad}, fmt.Sprintf("TLS certificate %q and key %q: ", bad, bad)},
+		"name with a space":  {Config{SecurePort: -1, TLSNames: []string{"a.example", "b c"}}, `names for the certificate: got "b c", want a DNS name or an IP address`},
 		"half a certificate": {Config{SecurePort: -1, TLSCertFile: missing}, "one does not go without the other"},
 		"no tokens":          {Config{SecurePort: -1, TokenAuthFile: missing}, missing},
 		"wrong tokens":       {Config{SecurePort: -1, TokenAuthFile: bad}, "must have at least 3 columns (token, user name, user uid), found 2"},

@@ -43,6 +43,8 @@ one would say is given with --answer.`,
   keelson authz explain --config authz.yaml --rbac roles/ --request review.yaml --answer policy=allow`,
 		Annotations: page("everything asked for is allowed", "something is not allowed, or depends on what a webhook says",
 			"keelson help authz check, keelson help authz explain, keelson help serve"),
+		Args: onlyCommands,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAuthzVerb(false), newAuthzVerb(true))
 	return cmd
@@ -53,7 +55,7 @@ func newAuthzVerb(explain bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check --request FILE…",
 		Short: "Decide about requests as a server would",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		Example: `  # May they, by an AuthorizationConfiguration and roles in files?
   keelson authz check --config authz.yaml --rbac roles/ --request review.yaml
 
@@ -112,7 +114,7 @@ func (o *authzOptions) run(cmd *cobra.Command) error {
 		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
 	}
 	if len(o.requests)+len(o.audit) == 0 {
-		return &usageError{errors.New("--request: nothing is asked")}
+		return &usageError{errors.New("authz: no request named: give files with --request, or --audit-log")}
 	}
 	asked, err := o.questions(cmd.InOrStdin())
 	if err != nil {

@@ -282,12 +282,13 @@ func roleChange(d manifest.Document) (c rbac.Change, err error) {
 // request is what a review asks about.
 func request(d manifest.Document) (*authz.Attributes, error) {
 	var review authorizationv1.SubjectAccessReview
-	if d.Err == nil {
-		d.Err = json.Unmarshal(d.JSON, &review)
+	if d.Err != nil {
+		return nil, d.Err
+	}
+	if err := json.Unmarshal(d.JSON, &review); err != nil {
+		return nil, fmt.Errorf("%s: %w", d, manifest.Explain(err))
 	}
 	switch s := &review.Spec; {
-	case d.Err != nil:
-		return nil, fmt.Errorf("%s: %w", d, d.Err)
 	case review.Kind != "SubjectAccessReview":
 		return nil, fmt.Errorf("%s: got kind %q, want SubjectAccessReview", d, review.Kind)
 	case (s.ResourceAttributes == nil) == (s.NonResourceAttributes == nil):

@@ -95,7 +95,7 @@ func newEtcdCommand() *cobra.Command {
 		Short: "an etcd of one member, for tests",
 		Long: `This is keelson under the name etcd, for test harnesses that start one: an etcd
 of one member that clients reach at --listen-client-urls, without encryption.`,
-		Args:          cobra.NoArgs,
+		Args:          noArguments,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -132,8 +132,13 @@ func newEnvtestAssetsCommand() *cobra.Command {
 etcd: this program, under these names. Tests that use envtest run on it unchanged:
 
     keelson envtest-assets /tmp/assets
-    KUBEBUILDER_ASSETS=/tmp/assets go test ./...`,
-		Args: cobra.ExactArgs(1),
+    KUBEBUILDER_ASSETS=/tmp/assets go test ./...
+
+They are this program as it is now, and stay so: lay the folder out again to have
+a newer one in it.`,
+		Example:     "  keelson envtest-assets assets",
+		Annotations: page("the folder is laid out", "it is not, or not completely", "keelson help serve", "docs/gotests.md: an API server in Go tests"),
+		Args:        oneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			self, err := os.Executable()
 			if err != nil {
@@ -160,12 +165,13 @@ etcd: this program, under these names. Tests that use envtest run on it unchange
 	}
 }
 
-// place makes a file another name of the program: a link, or a copy where there are no links.
+// place makes a file another name of the program, or a copy where the system gives it none. It is no symbolic link: that would lead
+// nowhere when the program is one that "go run" made, or when the folder is kept by a build server's cache.
 func place(program, path string) error {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	if os.Symlink(program, path) == nil {
+	if os.Link(program, path) == nil {
 		return nil
 	}
 	in, err := os.Open(program)

@@ -240,7 +240,8 @@ func schemaType(text []byte, version string) (*cel.Type, error) {
 		if head.Kind != "" {
 			return nil, fmt.Errorf("got an object of kind %s, want a CustomResourceDefinition or a schema", head.Kind)
 		}
-		return cel.TypeOfSchema(text, false)
+		t, err := cel.TypeOfSchema(text, false)
+		return t, manifest.Explain(err)
 	}
 	crd, err := kind.ReadCRD(text)
 	if err != nil {

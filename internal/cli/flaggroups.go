@@ -2,11 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 )
 
 // This file shows a command's flags by what they are about, as kube-apiserver does: there are too many for one list.
@@ -25,38 +24,35 @@ func (g *flagGroups) set(title string) *pflag.FlagSet {
 	return f
 }
 
-// install gives a command the flags, and its help their groups. What the command has besides comes last.
+// install gives a command the flags, and its help their groups.
 func (g *flagGroups) install(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	for _, f := range g.sets {
 		cmd.Flags().AddFlagSet(f)
 	}
-	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
-		out := cmd.OutOrStderr()
-		width := 0
-		if f, ok := out.(*os.File); ok {
-			if w, _, err := term.GetSize(int(f.Fd())); err == nil {
-				width = w
-			}
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writePage(cmd.OutOrStdout(), cmd, g) })
+}
+
+// usages describes all flags: those of the groups below their titles, and then the rest.
+func (g *flagGroups) usages(all *pflag.FlagSet) string {
+	var b strings.Builder
+	grouped := map[string]bool{}
+	for i, f := range g.sets {
+		f.VisitAll(func(f *pflag.Flag) { grouped[f.Name] = true })
+		fmt.Fprintf(&b, "%s:\n%s\n", g.titles[i], f.FlagUsagesWrapped(optionsWidth))
+	}
+	rest := pflag.NewFlagSet("", pflag.ContinueOnError)
+	rest.SortFlags = all.SortFlags
+	all.VisitAll(func(f *pflag.Flag) {
+		if !grouped[f.Name] {
+			rest.AddFlag(f)
 		}
-		fmt.Fprintf(out, "Usage:\n  %s\n", cmd.UseLine())
-		if cmd.HasExample() {
-			fmt.Fprintf(out, "\nExamples:\n%s\n", cmd.Example)
-		}
-		grouped := map[string]bool{}
-		for i, f := range g.sets {
-			f.VisitAll(func(f *pflag.Flag) { grouped[f.Name] = true })
-			fmt.Fprintf(out, "\n%s:\n%s", g.titles[i], f.FlagUsagesWrapped(width))
-		}
-		rest := pflag.NewFlagSet("", pflag.ContinueOnError)
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !grouped[f.Name] && !f.Hidden {
-				rest.AddFlag(f)
-			}
-		})
-		if rest.HasFlags() {
-			fmt.Fprintf(out, "\nOther flags:\n%s", rest.FlagUsagesWrapped(width))
-		}
-		return nil
 	})
+	if len(g.sets) == 0 {
+		return unindented(rest.FlagUsagesWrapped(optionsWidth))
+	}
+	if rest.HasAvailableFlags() {
+		fmt.Fprintf(&b, "Other flags:\n%s", rest.FlagUsagesWrapped(optionsWidth))
+	}
+	return b.String()
 }

@@ -24,8 +24,8 @@ func page(zero, one string, also ...string) map[string]string {
 	}
 }
 
-// writePage writes the page of a command.
-func writePage(out io.Writer, cmd *cobra.Command) {
+// writePage writes the page of a command, its options in groups if there are some.
+func writePage(out io.Writer, cmd *cobra.Command, groups *flagGroups) {
 	paint := painter(out)
 	var b strings.Builder
 	section := func(title, text string) {
@@ -34,7 +34,11 @@ func writePage(out io.Writer, cmd *cobra.Command) {
 		}
 	}
 	section("NAME", cmd.CommandPath()+" - "+strings.ToLower(cmd.Short[:1])+cmd.Short[1:])
-	section("SYNOPSIS", cmd.UseLine())
+	synopsis := cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		synopsis = cmd.CommandPath() + " COMMAND"
+	}
+	section("SYNOPSIS", synopsis)
 	section("DESCRIPTION", cmd.Long)
 	var commands strings.Builder
 	for _, c := range cmd.Commands() {
@@ -43,7 +47,10 @@ func writePage(out io.Writer, cmd *cobra.Command) {
 		}
 	}
 	section("COMMANDS", commands.String())
-	section("OPTIONS", unindented(cmd.LocalFlags().FlagUsagesWrapped(optionsWidth)))
+	if groups == nil {
+		groups = &flagGroups{}
+	}
+	section("OPTIONS", groups.usages(cmd.LocalFlags()))
 	section("EXIT STATUS", cmd.Annotations[exitStatus])
 	section("EXAMPLES", unindented(cmd.Example))
 	section("SEE ALSO", cmd.Annotations[seeAlso])

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -15,8 +16,9 @@ import (
 func newKubeconfigCommand() *cobra.Command {
 	dir, address := server.DefaultDataDir, ""
 	cmd := &cobra.Command{
-		Use:   "kubeconfig",
-		Short: "Print the administrator's kubeconfig, for use on another machine",
+		Use:         "kubeconfig",
+		Annotations: page("the kubeconfig is printed", "no server has written one in the directory", "keelson help serve"),
+		Short:       "Print the administrator's kubeconfig, for use on another machine",
 		Long: `Print the administrator's kubeconfig of the server that keeps its data in
 --data-dir. It names the server as its own machine reaches it; --server puts
 another address there, which has to be one of those that the server's
@@ -25,11 +27,14 @@ certificate is for (see --tls-san of keelson serve).
 Whoever has it may do everything.`,
 		Example: `  keelson kubeconfig --server https://keelson.example.com:6443 > admin.kubeconfig
   kubectl -n keelson exec keelson-0 -- /keelson kubeconfig --data-dir /data > admin.kubeconfig`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := clientcmd.LoadFromFile(filepath.Join(dir, server.KubeconfigFile))
 			if err != nil {
-				return fmt.Errorf("reading what the server wrote when it started: %w", err)
+				return fmt.Errorf("%s: no server has written its kubeconfig there: %w", dir, err)
+			}
+			if u, err := url.Parse(address); address != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+				return &usageError{fmt.Errorf("--server: got %q, want a URL such as https://keelson.example.com:6443", address)}
 			}
 			if address != "" {
 				for _, c := range config.Clusters {

@@ -53,8 +53,8 @@ limit the bounds that bring them below are worked out. Expressions of policies a
 cost, 1,000,000.
 
 FILE is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. The definitions and parameters of policies
-are given along. Documents of other kinds are passed over. --old takes the definitions as they were; they are matched by name, and definitions that are new are checked as
-new ones.`,
+are given along. Documents of other kinds are passed over. --old takes the definitions as they were; they are matched by name, and
+definitions that are new are checked as new ones.`,
 		Example: `  keelson lint crds/
   keelson lint --top 0 --strict crds/        # for CI: findings only, warnings fail
   keelson lint crds/ policies/
@@ -62,12 +62,7 @@ new ones.`,
   keelson lint -o json crds/ | jq '.results[].schemas[]?.total'`,
 		Annotations: page("nothing is wrong, or there are only warnings", "there is an error or something breaks; with --strict also if there is a warning",
 			"keelson help validate, keelson help test", "docs/lint.md: all findings, with an example of each"),
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return &usageError{errors.New("keelson lint: no FILE named")}
-			}
-			return nil
-		},
+		Args: needArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.topSet = cmd.Flags().Changed("top")
 			return runLint(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout())

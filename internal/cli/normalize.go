@@ -42,7 +42,7 @@ test" do that.`,
   keelson normalize -f crds/ -o json - < route.yaml`,
 		Annotations: page("every object is printed", "an object cannot be read, or its kind is not known",
 			"keelson help validate, keelson help test"),
-		Args: needObject,
+		Args: needArguments("OBJECT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return normalize(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -103,11 +103,3 @@ func (u *userFlags) user() (*offline.User, error) {
 	}
 	return user, nil
 }
-
-// needObject is the rule for commands that work on objects.
-func needObject(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return &usageError{fmt.Errorf("keelson %s: no OBJECT named", cmd.Name())}
-	}
-	return nil
-}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -34,13 +33,6 @@ func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	return execute(ctx, root, args[1:], in, out, errs)
 }
 
-// usageError is a command line that is wrong.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-
-func (e *usageError) Unwrap() error { return e.err }
-
 // run is Main by the name keelson, with a context in place of signals.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	return execute(ctx, newRootCommand(), args, in, out, errs)
@@ -51,7 +43,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string, in io.Read
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
@@ -59,8 +51,11 @@ func execute(ctx context.Context, root *cobra.Command, args []string, in io.Read
 		fmt.Fprintln(errs, "keelson: "+text)
 	}
 	var usage *usageError
-	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command ") {
-		fmt.Fprintln(errs, "keelson: see keelson help")
+	if errors.As(err, &usage) {
+		if cmd.Name() == "help" {
+			cmd = cmd.Root()
+		}
+		fmt.Fprintln(errs, "keelson: see "+cmd.CommandPath()+" --help")
 		return 2
 	}
 	return 1
@@ -82,7 +77,7 @@ Start a server, and in another terminal talk to it:
     kubectl apply -f my-crd.yaml`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          onlyCommands,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.Annotations = page("all is well", "the command says no, or could not do its work", "keelson help COMMAND")
@@ -92,9 +87,10 @@ Start a server, and in another terminal talk to it:
 			usual(cmd, args)
 			return
 		}
-		writePage(cmd.OutOrStdout(), cmd)
+		writePage(cmd.OutOrStdout(), cmd, nil)
 	})
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newAuthzCommand(), newEnvtestAssetsCommand(), newSnapshotCommand(), newKubeconfigCommand(), newVersionCommand())
 	return root
 }

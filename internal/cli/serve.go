@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +31,9 @@ func serveCommand(adjust func(*cobra.Command, *server.Config) error) *cobra.Comm
 	var format string
 	var believed authnValues
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run the API server",
+		Use:         "serve",
+		Short:       "Run the API server",
+		Annotations: page("the server was asked to stop, and did", "it could not start, or could not go on", "keelson help kubeconfig, keelson help snapshot", "docs/operations.md: keeping a server alive"),
 		Long: `Run the API server until it is asked to stop (Ctrl-C, SIGTERM).
 
 Everything is kept in one directory: an embedded etcd, the certificates, and
@@ -56,7 +59,7 @@ Flags have the names that kube-apiserver gives them.`,
   # Several servers before one etcd cluster
   keelson serve --etcd-servers https://etcd-1:2379,https://etcd-2:2379 --etcd-cafile ca.crt \
       --etcd-certfile client.crt --etcd-keyfile client.key`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := newLogger(cmd.ErrOrStderr(), format, verbosity)
 			if err != nil {
@@ -68,11 +71,17 @@ Flags have the names that kube-apiserver gives them.`,
 			}
 			c.Authorization.LegacySet = slices.ContainsFunc([]string{"authorization-mode", "authorization-webhook-config-file", "authorization-webhook-version",
 				"authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl"}, cmd.Flags().Changed)
+			if c.SecurePort < 0 || c.SecurePort > 65535 {
+				return &usageError{fmt.Errorf("--secure-port: got %d, want a port, or 0 for any free one", c.SecurePort)}
+			}
 			if c.SecurePort == 0 {
 				c.SecurePort = -1 // on the command line, 0 is how to ask for any free port
 			}
-			for _, n := range []*int{&c.MaxRequestsInFlight, &c.MaxMutatingRequestsInFlight} {
-				if *n == 0 {
+			for name, n := range map[string]*int{"max-requests-inflight": &c.MaxRequestsInFlight, "max-mutating-requests-inflight": &c.MaxMutatingRequestsInFlight} {
+				switch {
+				case *n < 0:
+					return &usageError{fmt.Errorf("--%s: got %d, want a number of requests, or 0 for no limit", name, *n)}
+				case *n == 0:
 					*n = -1 // in the configuration, 0 is the default
 				}
 			}
@@ -166,6 +175,9 @@ func serve(ctx context.Context, c server.Config, out io.Writer) error {
 	}
 	roomyHeap()
 	s, err := server.New(ctx, c)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: is another server running? --secure-port chooses another port", err)
+	}
 	if err != nil {
 		return err
 	}

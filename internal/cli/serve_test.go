@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"runtime"
 	"strings"
@@ -13,17 +14,39 @@ import (
 
 func TestCommandLines(t *testing.T) {
 	dir := t.TempDir()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, taken, _ := net.SplitHostPort(l.Addr().String())
 	for _, row := range []struct {
 		args string
 		code int
 		want string // in the output or the errors
 	}{
 		{"", 0, "keelson serve"},
-		{"help serve", 0, "\nAuthentication: who a request is from:\n      --client-ca-file file"},
-		{"help serve", 0, "\nOther flags:\n  -h, --help "},
-		{"serve --nonsense", 2, "keelson: unknown flag: --nonsense"},
-		{"serve extra", 2, "keelson: unknown command \"extra\" for \"keelson serve\""},
-		{"frobnicate", 2, `keelson: unknown command "frobnicate" for "keelson"`},
+		{"help serve", 0, "\n    Authentication: who a request is from:\n          --client-ca-file file"},
+		{"help serve", 0, "\n    Other flags:\n      -h, --help "},
+		{"serve --nonsense", 2, "keelson: unknown flag: --nonsense\nkeelson: see keelson serve --help\n"},
+		{"serve extra", 2, `keelson: serve: got "extra", want flags only`},
+		{"frobnicate", 2, "keelson: unknown command \"frobnicate\" for \"keelson\"\nkeelson: see keelson --help\n"},
+		{"serv", 2, `unknown command "serv" for "keelson"; did you mean serve?`},
+		{"help serv", 2, "unknown command \"serv\" for \"keelson\"; did you mean serve?\nkeelson: see keelson --help\n"},
+		{"help snapshot sav", 2, `unknown command "sav" for "keelson snapshot"; did you mean save?`},
+		{"authz chek", 2, `unknown command "chek" for "keelson authz"; did you mean check?`},
+		{"snapshot save", 2, "keelson: snapshot save: no FILE named\nkeelson: see keelson snapshot save --help\n"},
+		{"snapshot restore a b", 2, "snapshot restore: got 2 arguments, want one FILE"},
+		{"snapshot save x --kubeconfig " + dir + "/none", 1, "finding the server: stat " + dir + "/none: no such file or directory"},
+		{"envtest-assets", 2, "envtest-assets: no DIR named"},
+		{"authz check", 2, "authz: no request named"},
+		{"kubeconfig --data-dir " + dir, 1, dir + ": no server has written its kubeconfig there"},
+		{"serve --secure-port abc", 2, `--secure-port: got "abc", want a whole number`},
+		{"serve --secure-port 70000", 2, "--secure-port: got 70000, want a port, or 0 for any free one"},
+		{"serve --anonymous-auth=maybe", 2, `--anonymous-auth: got "maybe", want true or false`},
+		{"serve --audit-webhook-initial-backoff soon", 2, `--audit-webhook-initial-backoff: got "soon", want a time, such as 30s or 5m`},
+		{"serve --max-requests-inflight -1", 2, "--max-requests-inflight: got -1, want a number of requests, or 0 for no limit"},
+		{"serve --secure-port " + taken + " --data-dir " + dir, 1, "address already in use: is another server running? --secure-port chooses another port"},
 		{"serve --logging-format xml --data-dir " + dir, 2, `keelson: --logging-format: got "xml", want text or json`},
 		{"serve --secure-port 0 --token-auth-file /nonexistent/t --data-dir " + dir, 1, "keelson: open /nonexistent/t: no such file or directory"},
 		{"version", 0, "Kubernetes API 1.37"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,8 +30,11 @@ directory of a new server from it.
 
 A snapshot is a file in the form of etcd's own: what etcdctl snapshot save made
 of a cluster's etcd can be restored, and etcdutl reads what this command saves.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: `  keelson snapshot save backup.db
+  keelson snapshot restore --data-dir keelson-new backup.db`,
+		Annotations: page("it is done", "it is not done; nothing is left of it", "keelson help snapshot save, keelson help snapshot restore", "docs/operations.md: backup and restore"),
+		Args:        onlyCommands,
+		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSnapshotSaveCommand(), newSnapshotRestoreCommand())
 	return cmd
@@ -51,9 +55,13 @@ file, too.
 FILE is written only when the snapshot is whole and its checksum is right.`,
 		Example: `  keelson snapshot save backup.db
   keelson snapshot save --kubeconfig keelson-data/admin.kubeconfig "backup-$(date +%F).db"`,
-		Args: cobra.ExactArgs(1),
+		Annotations: page("the file is written and verified", "there is no file", "keelson help snapshot restore"),
+		Args:        oneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+			if clientcmd.IsEmptyConfig(err) {
+				return &usageError{errors.New("snapshot save: no server is named: give its kubeconfig with --kubeconfig or KUBECONFIG")}
+			}
 			if err != nil {
 				return fmt.Errorf("finding the server: %w", err)
 			}
@@ -158,7 +166,8 @@ watched the old server are told that what they know has expired, and list again.
 		Example: `  keelson snapshot restore --data-dir keelson-new backup.db
   cp -r keelson-data/pki keelson-new/
   keelson serve --data-dir keelson-new`,
-		Args: cobra.ExactArgs(1),
+		Annotations: page("the directory is made", "it is as it was", "keelson help snapshot save, keelson help serve"),
+		Args:        oneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			logger, err := newLogger(cmd.ErrOrStderr(), "text", 0)
 			if err != nil {

@@ -71,12 +71,7 @@ files, and leaves everything else there as it is: read the difference before you
   keelson test -o junit tests/ > junit.xml`,
 		Annotations: page("every case passed", "a case failed, a suite cannot be read, or there is no case",
 			"keelson help validate, keelson help normalize", "docs/testing.md: all keys of suites"),
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return &usageError{errors.New("keelson test: no SUITE named")}
-			}
-			return nil
-		},
+		Args: needArguments("SUITE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runSuites(cmd.Context(), o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -67,7 +67,7 @@ in its own version, and its old object must be in the same one.`,
   keelson validate new-crd.yaml -o json`,
 		Annotations: page("every object is valid", "an object is not valid, or there is none; what is wrong with it is on standard output",
 			"keelson help normalize, keelson help test, keelson help lint", "docs/testing.md: suites of objects, with policies"),
-		Args: needObject,
+		Args: needArguments("OBJECT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return validate(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout())
 		},

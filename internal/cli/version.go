@@ -14,9 +14,12 @@ import (
 func newVersionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Say which version this is, and of which Kubernetes API",
-		Args:  cobra.NoArgs,
+		Use:         "version",
+		Short:       "Say which version this is, and of which Kubernetes API",
+		Long:        `Version prints the version of this program, and which version of the Kubernetes API it serves, as /version of the server does.`,
+		Example:     "  keelson version\n  keelson version -o json",
+		Annotations: page("the version is printed", "it cannot be written", "keelson help serve"),
+		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := server.Version()
 			switch output {

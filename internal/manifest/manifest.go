@@ -42,6 +42,18 @@ func (d Document) String() string {
 	return fmt.Sprintf("%s:%d", d.File, d.Line)
 }
 
+// Explain is an error of [json.Unmarshal] without the names that types have in Go.
+func Explain(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &mismatch):
+		return err
+	case mismatch.Field == "":
+		return fmt.Errorf("got a %s, want an object with fields", mismatch.Value)
+	}
+	return fmt.Errorf("%s: a %s is not what belongs there", mismatch.Field, mismatch.Value)
+}
+
 // Read reads every file, every YAML or JSON file below every folder, and standard input for "-". Documents that
 // are no YAML come back with an error of their own, so that one of them does not hide the verdict on the others.
 func Read(paths []string, stdin io.Reader) ([]Document, error) {

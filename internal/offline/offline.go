@@ -116,7 +116,7 @@ func headOf(d manifest.Document) (*head, error) {
 		Metadata json.RawMessage
 	}
 	if err := json.Unmarshal(d.JSON, &object); err != nil {
-		return nil, fmt.Errorf("not an object: %w", err)
+		return nil, fmt.Errorf("not an object: %w", manifest.Explain(err))
 	}
 	h := &head{TypeMeta: object.TypeMeta}
 	var metadata map[string]json.RawMessage

@@ -5,9 +5,13 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +22,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"github.com/keelson-io/keelson/store"
 )
@@ -53,6 +58,11 @@ const (
 
 // dial connects to the cluster and makes sure that it answers.
 func dial(ctx context.Context, c Config) (*cluster, error) {
+	for _, e := range c.Endpoints {
+		if err := checkEndpoint(e); err != nil {
+			return nil, err
+		}
+	}
 	tlsConfig, err := clientTLS(c)
 	if err != nil {
 		return nil, err
@@ -77,9 +87,36 @@ func dial(ctx context.Context, c Config) (*cluster, error) {
 	defer cancel()
 	if _, err := cl.revision(ctx); err != nil {
 		cl.close()
-		return nil, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(c.Endpoints, ", "), err)
+		return nil, fmt.Errorf("no answer from %s: %w", strings.Join(c.Endpoints, ", "), plain(err))
 	}
 	return cl, nil
+}
+
+// checkEndpoint refuses what no member of a cluster can be reached by.
+func checkEndpoint(e string) error {
+	scheme, address, found := strings.Cut(e, "://")
+	if !found {
+		scheme, address = "http", e
+	}
+	_, _, err := net.SplitHostPort(address)
+	switch {
+	case scheme == "unix" || scheme == "unixs":
+		return nil
+	case scheme != "http" && scheme != "https", err != nil:
+		return fmt.Errorf("servers of etcd: got %q, want a URL with a port, such as https://etcd-1:2379", e)
+	}
+	return nil
+}
+
+// dialError is how gRPC says why there is no connection.
+var dialError = regexp.MustCompile(`"transport: (?:Error while dialing: )?(.*)"$`)
+
+// plain is the error of a connection without what gRPC says about it.
+func plain(err error) error {
+	if m := dialError.FindStringSubmatch(status.Convert(err).Message()); m != nil {
+		return errors.New(m[1])
+	}
+	return err
 }
 
 // clientTLS returns nil if nothing is said about certificates and no endpoint asks for TLS.
@@ -90,16 +127,35 @@ func clientTLS(c Config) (*tls.Config, error) {
 	secure := false
 	for _, e := range c.Endpoints {
 		secure = secure || strings.HasPrefix(e, "https://")
+		if strings.HasPrefix(e, "http://") && (c.CAFile != "" || c.CertFile != "") {
+			return nil, fmt.Errorf("certificates for etcd are given, and %s is without TLS", e)
+		}
 	}
 	if !secure && c.CAFile == "" && c.CertFile == "" {
 		return nil, nil
 	}
 	info := transport.TLSInfo{TrustedCAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile}
-	t, err := info.ClientConfig()
+	var t *tls.Config
+	err := checkAuthorities(c.CAFile)
+	if err == nil {
+		t, err = info.ClientConfig()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificates for etcd: %w", err)
 	}
 	return t, nil
+}
+
+// checkAuthorities refuses a file without a certificate, with which nobody would be believed; "" is none.
+func checkAuthorities(file string) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s: no certificate in it", file)
+	}
+	return err
 }
 
 // limit gives a request that could wait for ever an end.

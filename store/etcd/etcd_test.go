@@ -90,16 +90,27 @@ func TestTLS(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
-	for name, bad := range map[string]Config{
-		"no certificate": {Endpoints: c.Endpoints, CAFile: c.CAFile},
-		"no key":         {Endpoints: c.Endpoints, CertFile: c.CertFile},
-		"no authority":   {Endpoints: c.Endpoints, CAFile: filepath.Join(dir, "none"), CertFile: c.CertFile, KeyFile: c.KeyFile},
-		"plain":          {Endpoints: []string{strings.Replace(url, "https", "http", 1)}},
+	for name, row := range map[string]struct {
+		bad  Config
+		want string // in the error
+	}{
+		"no certificate":    {Config{Endpoints: c.Endpoints, CAFile: c.CAFile}, "no answer from " + url},
+		"no key":            {Config{Endpoints: c.Endpoints, CertFile: c.CertFile}, "want both or none"},
+		"no authority":      {Config{Endpoints: c.Endpoints, CAFile: filepath.Join(dir, "none"), CertFile: c.CertFile, KeyFile: c.KeyFile}, "no such file"},
+		"authority is none": {Config{Endpoints: c.Endpoints, CAFile: c.KeyFile}, c.KeyFile + ": no certificate in it"},
+		"plain":             {Config{Endpoints: []string{strings.Replace(url, "https", "http", 1)}}, "no answer from http://"},
+		"plain with CA":     {Config{Endpoints: []string{strings.Replace(url, "https", "http", 1)}, CAFile: c.CAFile}, "is without TLS"},
+		"unknown scheme":    {Config{Endpoints: []string{"ftp://127.0.0.1:1"}}, `servers of etcd: got "ftp://127.0.0.1:1", want a URL`},
+		"no port":           {Config{Endpoints: []string{"127.0.0.1"}}, `servers of etcd: got "127.0.0.1", want a URL`},
 	} {
-		bad.Logger = slog.New(slog.DiscardHandler)
-		if _, err := Open(ctx, bad); err == nil {
-			t.Errorf("%s: connected", name)
+		row.bad.Logger = slog.New(slog.DiscardHandler)
+		if _, err := Open(ctx, row.bad); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: got error %v, want one with %q", name, err, row.want)
 		}
+	}
+	want := "no answer from http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused"
+	if _, err := Open(context.Background(), Config{Endpoints: []string{"http://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)}); err == nil || err.Error() != want {
+		t.Errorf("nobody there: got error %v, want %s", err, want)
 	}
 }
 
