@@ -73,6 +73,25 @@ func TestWarningsOnce(t *testing.T) {
 	}
 }
 
+// TestLargeAnswers: an answer of more than 128 KiB, its newline counted, is compressed for who accepts that, and for nobody else.
+func TestLargeAnswers(t *testing.T) {
+	for size, want := range map[int]string{128 << 10: "", 128<<10 + 1: "gzip"} {
+		for _, accept := range []string{"gzip", "gzip;q=0"} {
+			w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+			r.Header.Set("Accept-Encoding", accept)
+			q := &request{h: &Handler{}, w: w, r: r}
+			q.send(http.StatusOK, []byte(`"`+strings.Repeat("x", size-3)+`"`))
+			got := w.Header().Get("Content-Encoding")
+			if accept != "gzip" {
+				want = ""
+			}
+			if got != want || got == "" && w.Body.Len() != size {
+				t.Errorf("%d bytes for who accepts %s: %q, %d bytes", size, accept, got, w.Body.Len())
+			}
+		}
+	}
+}
+
 func TestLastBookmark(t *testing.T) {
 	now := time.Now()
 	w := &watcher{q: &request{h: &Handler{Config: Config{BookmarkEvery: time.Minute}}}}

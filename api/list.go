@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/negotiation"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -96,7 +97,7 @@ func (q *request) streamList(p *page) error {
 	}
 	h := q.w.Header()
 	h["Content-Type"] = jsonHeader
-	if size-1 > gzipAbove && acceptsGzip(q.r) {
+	if size > negotiation.GzipAbove && negotiation.AcceptsGzip(q.r) {
 		q.gzipped(http.StatusOK, write)
 		return nil
 	}

@@ -4,18 +4,18 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/keelson-io/keelson/api/negotiation"
 	"github.com/keelson-io/keelson/status"
 )
 
 // This file negotiates the media types of requests and answers.
 
 const (
-	typeJSON     = "application/json"
-	typeYAML     = "application/yaml"
-	typeProtobuf = "application/vnd.kubernetes.protobuf"
+	typeJSON     = negotiation.JSON
+	typeYAML     = negotiation.YAML
+	typeProtobuf = negotiation.Protobuf
 
 	patchJSON      = "application/json-patch+json"
 	patchMerge     = "application/merge-patch+json"
@@ -44,13 +44,6 @@ type accept struct {
 	meta   string // version of meta.k8s.io, if form is not formObject
 }
 
-// clause is one entry of an Accept header.
-type clause struct {
-	kind, sub string // the media type's two halves
-	params    map[string]string
-	quality   float64
-}
-
 // negotiate finds the encoding of the answer.
 func (q *request) negotiate() (accept, error) {
 	return negotiate(q.r, q.v != nil && q.givesProtobuf())
@@ -59,14 +52,14 @@ func (q *request) negotiate() (accept, error) {
 // negotiate finds the encoding of an answer; typed says that objects can be
 // printed as protobuf. Metadata of objects always can.
 func negotiate(r *http.Request, typed bool) (accept, error) {
-	a := accept{pretty: wantsPretty(r)}
+	a := accept{pretty: negotiation.WantsPretty(r)}
 	header := r.Header.Get("Accept")
 	switch header {
 	case "", "*/*", typeJSON, "application/json, */*": // what nearly every client sends
 		return a, nil
 	}
-	for _, c := range parseAccept(header) {
-		if got, ok := c.match(typed); ok {
+	for _, c := range negotiation.Clauses(header) {
+		if got, ok := match(&c, typed, "v1"); ok {
 			got.pretty = got.pretty || a.pretty
 			return got, nil
 		}
@@ -79,11 +72,11 @@ func negotiate(r *http.Request, typed bool) (accept, error) {
 func negotiateStatus(r *http.Request) accept {
 	header := r.Header.Get("Accept")
 	if header == "" {
-		return accept{pretty: wantsPretty(r)}
+		return accept{pretty: negotiation.WantsPretty(r)}
 	}
-	for _, c := range parseAccept(header) {
-		if a, ok := c.match(true); ok && a.form == formObject {
-			a.pretty = a.pretty || wantsPretty(r)
+	for _, c := range negotiation.Clauses(header) {
+		if a, ok := match(&c, true, ""); ok && a.form == formObject {
+			a.pretty = a.pretty || negotiation.WantsPretty(r)
 			return a
 		}
 	}
@@ -95,25 +88,13 @@ func notAcceptable(accepted ...string) error {
 }
 
 // match tries to serve a clause.
-func (c *clause) match(typed bool) (accept, bool) {
-	var a accept
-	switch {
-	case c.kind == "*" && c.sub == "*", c.kind == "application" && (c.sub == "*" || c.sub == "json"):
-	case c.kind == "application" && c.sub == "yaml":
-		a.yaml = true
-	case c.kind == "application" && c.sub == "vnd.kubernetes.protobuf":
-		a.proto = true
-	default:
+func match(c *negotiation.Clause, typed bool, serverVersion string) (accept, bool) {
+	media := c.Matches(serverVersion)
+	a := accept{yaml: media == typeYAML, proto: media == typeProtobuf, pretty: c.Params["pretty"] == "1"}
+	if media == "" {
 		return a, false
 	}
-	if stream := c.params["stream"]; stream != "" && (a.yaml || stream != "watch") {
-		return a, false
-	}
-	if c.params["sv"] != "" {
-		return a, false
-	}
-	a.pretty = c.params["pretty"] == "1"
-	as, group, version := c.params["as"], c.params["g"], c.params["v"]
+	as, group, version := c.Transform()
 	if as == "" && group == "" && version == "" {
 		return a, !a.proto || typed
 	}
@@ -123,80 +104,6 @@ func (c *clause) match(typed bool) (accept, bool) {
 	}
 	a.form, a.meta = form(at), version
 	return a, true
-}
-
-// parseAccept parses an Accept header, best clause first.
-func parseAccept(header string) []clause {
-	var out []clause
-	for part := range strings.SplitSeq(header, ",") {
-		c, ok := parseClause(part)
-		if ok {
-			out = append(out, c)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b clause) int {
-		switch {
-		case a.quality != b.quality:
-			if a.quality > b.quality {
-				return -1
-			}
-			return 1
-		case (a.kind == "*") != (b.kind == "*"):
-			return rank(b.kind == "*")
-		case (a.sub == "*") != (b.sub == "*"):
-			return rank(b.sub == "*")
-		}
-		return 0
-	})
-	return out
-}
-
-func rank(first bool) int {
-	if first {
-		return -1
-	}
-	return 1
-}
-
-func parseClause(text string) (clause, bool) {
-	media, rest, _ := strings.Cut(text, ";")
-	c := clause{quality: 1}
-	c.kind, c.sub, _ = strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
-	if c.kind == "*" && c.sub == "" {
-		c.sub = "*"
-	}
-	if c.kind == "" || c.sub == "" {
-		return c, false
-	}
-	for rest != "" {
-		var param string
-		param, rest, _ = strings.Cut(rest, ";")
-		key, value, _ := strings.Cut(strings.TrimSpace(param), "=")
-		value = strings.Trim(value, `"`)
-		if key == "q" {
-			if f, err := strconv.ParseFloat(value, 64); err == nil {
-				c.quality = f
-			}
-			continue
-		}
-		if c.params == nil {
-			c.params = make(map[string]string, 4)
-		}
-		c.params[key] = value
-	}
-	return c, c.quality > 0
-}
-
-// wantsPretty reports whether a human reads the answer.
-func wantsPretty(r *http.Request) bool {
-	if strings.Contains(r.URL.RawQuery, "pretty") {
-		if v := r.URL.Query().Get("pretty"); v != "" {
-			yes, _ := strconv.ParseBool(v)
-			return yes
-		}
-	}
-	agent := r.Header.Get("User-Agent")
-	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }
 
 // contentType is the media type of a request's body without its parameters.

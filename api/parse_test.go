@@ -82,18 +82,3 @@ func FuzzParseInfo(f *testing.F) {
 		}
 	})
 }
-
-func FuzzParseAccept(f *testing.F) {
-	for _, a := range []string{"application/json", "application/yaml;q=0.5, */*", "a/b;c=d;q=x,,;", `application/json;as=Table;v="v1";g=meta.k8s.io`} {
-		f.Add(a)
-	}
-	f.Fuzz(func(t *testing.T, header string) {
-		last := 2.0
-		for _, c := range parseAccept(header) {
-			if c.kind == "" || c.sub == "" || !(c.quality <= last) {
-				t.Errorf("%q: clause %+v after quality %v", header, c, last)
-			}
-			last = c.quality
-		}
-	})
-}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/keelson-io/keelson/api/negotiation"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
@@ -106,7 +107,7 @@ func (q *request) sendMessage(code int, message []byte) error {
 func (q *request) sendBytes(code int, media []string, body []byte) {
 	h := q.w.Header()
 	h["Content-Type"] = media
-	if len(body) > gzipAbove && acceptsGzip(q.r) {
+	if len(body) > negotiation.GzipAbove && negotiation.AcceptsGzip(q.r) {
 		q.sendGzip(code, body)
 		return
 	}

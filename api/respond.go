@@ -2,27 +2,22 @@ package api
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/api/negotiation"
 	"github.com/keelson-io/keelson/status"
 )
 
 // This file writes answers: bytes of JSON in, the negotiated encoding out.
-
-// gzipAbove is the size from which on an answer is compressed for clients that
-// allow it, as upstream has it.
-const gzipAbove = 128 << 10
 
 // maxBuffer is the largest buffer that goes back to the pool.
 const maxBuffer = 4 << 20
@@ -43,14 +38,6 @@ func recycle(b *[]byte) {
 	}
 }
 
-var gzips = sync.Pool{New: func() any {
-	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	return w
-}}
-
 // send answers with a JSON document, without a newline at its end, in the
 // negotiated encoding.
 func (q *request) send(code int, doc []byte) {
@@ -69,7 +56,7 @@ func (q *request) sendParts(code int, head, tail []byte) {
 	}
 	if !q.accept.yaml && !q.accept.pretty {
 		h["Content-Type"] = jsonHeader
-		if len(head)+len(tail) > gzipAbove && acceptsGzip(q.r) {
+		if len(head)+len(tail)+len(newline) > negotiation.GzipAbove && negotiation.AcceptsGzip(q.r) {
 			q.sendGzip(code, head, tail, newline)
 			return
 		}
@@ -105,7 +92,7 @@ func (q *request) sendParts(code int, head, tail []byte) {
 			body = out.Bytes() // without a newline, as upstream prints for humans
 		}
 	}
-	if len(body) > gzipAbove && acceptsGzip(q.r) {
+	if len(body) > negotiation.GzipAbove && negotiation.AcceptsGzip(q.r) {
 		q.sendGzip(code, body)
 		return
 	}
@@ -124,10 +111,6 @@ var (
 	protobufHeader = []string{typeProtobuf}
 )
 
-func acceptsGzip(r *http.Request) bool {
-	return strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
-}
-
 func (q *request) sendGzip(code int, parts ...[]byte) {
 	q.gzipped(code, func(w io.Writer) {
 		for _, p := range parts {
@@ -138,18 +121,11 @@ func (q *request) sendGzip(code int, parts ...[]byte) {
 
 // gzipped answers with what write writes, compressed.
 func (q *request) gzipped(code int, write func(io.Writer)) {
-	h := q.w.Header()
-	h.Set("Content-Encoding", "gzip")
-	h.Add("Vary", "Accept-Encoding")
+	negotiation.MarkGzip(q.w.Header())
 	q.header(code)
-	if q.r.Method == http.MethodHead {
-		return
+	if q.r.Method != http.MethodHead {
+		negotiation.Gzip(q.w, write)
 	}
-	z := gzips.Get().(*gzip.Writer)
-	z.Reset(q.w)
-	write(z)
-	z.Close()
-	gzips.Put(z)
 }
 
 // header writes the warnings and the status line.

@@ -5,12 +5,11 @@ import (
 	"crypto/sha512"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/kind"
 )
@@ -62,7 +61,7 @@ func aggregateGroup(s *kind.Snapshot, name string) discoveryv2.APIGroupDiscovery
 
 func aggregateResource(v *kind.Version) discoveryv2.APIResourceDiscovery {
 	k := v.Kind
-	own := metav1.GroupVersionKind(v.GVK())
+	own := responseKind(v, v.GVK())
 	r := discoveryv2.APIResourceDiscovery{
 		Resource: k.Plural, SingularResource: k.Singular, ResponseKind: &own,
 		Scope: discoveryv2.ScopeCluster, Verbs: verbsOf(k), ShortNames: k.ShortNames, Categories: k.Categories,
@@ -71,12 +70,20 @@ func aggregateResource(v *kind.Version) discoveryv2.APIResourceDiscovery {
 		r.Scope = discoveryv2.ScopeNamespace
 	}
 	for _, sub := range subresources(v) {
-		gvk := sub.gvk
+		gvk := responseKind(v, sub.gvk)
 		r.Subresources = append(r.Subresources, discoveryv2.APISubresourceDiscovery{
 			Subresource: sub.name, ResponseKind: &gvk, Verbs: sub.verbs,
 		})
 	}
 	return r
+}
+
+// responseKind is a kind as the document of v names it: upstream does not say the group and the version of a built-in resource again.
+func responseKind(v *kind.Version, gvk schema.GroupVersionKind) metav1.GroupVersionKind {
+	if own := v.GVK(); v.Kind.Builtin != nil && gvk.GroupVersion() == own.GroupVersion() {
+		return metav1.GroupVersionKind{Kind: gvk.Kind}
+	}
+	return metav1.GroupVersionKind(gvk)
 }
 
 // aggregatedParams are the parameters by which clients ask for an aggregated
@@ -87,14 +94,20 @@ const aggregatedParams = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 func (a *aggregated) serve(w http.ResponseWriter, r *http.Request, f format) {
 	h := w.Header()
 	h.Set("ETag", a.etag)
+	h.Set("Vary", "Accept")
 	h.Set("Cache-Control", "public")
-	if slices.Contains(strings.Split(r.Header.Get("If-None-Match"), ", "), a.etag) {
+	if r.Header.Get("If-None-Match") == a.etag {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	if f.media == typeProtobuf {
-		send(w, typeProtobuf+aggregatedParams, a.proto())
-		return
+	var body []byte
+	switch f.media {
+	case typeProtobuf:
+		body = a.proto()
+	case typeYAML:
+		body = toYAML(a.json)
+	default:
+		body = f.dress(a.json)
 	}
-	send(w, typeJSON+aggregatedParams, f.dress(a.json))
+	send(w, r, f.media+aggregatedParams, body)
 }

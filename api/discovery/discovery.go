@@ -108,7 +108,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveRoot serves the aggregated document to those who ask for it and the
 // legacy one to the others.
 func (v *view) serveRoot(w http.ResponseWriter, r *http.Request, all func() *aggregated, legacy func() object) {
-	w.Header().Add("Vary", "Accept")
 	f, ok := negotiate(r, true)
 	switch {
 	case !ok:
@@ -116,7 +115,7 @@ func (v *view) serveRoot(w http.ResponseWriter, r *http.Request, all func() *agg
 	case f.aggregated:
 		all().serve(w, r, f)
 	default:
-		write(w, r, f, legacy())
+		send(w, r, f.media, f.encode(legacy()))
 	}
 }
 
@@ -131,7 +130,7 @@ func serve(w http.ResponseWriter, r *http.Request, o object) {
 		notAcceptable(w)
 		return
 	}
-	write(w, r, f, o)
+	send(w, r, f.media, f.encode(o))
 }
 
 func notFound(w http.ResponseWriter) {

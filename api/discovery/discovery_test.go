@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
@@ -219,7 +220,7 @@ func TestAggregatedIsCachedByClients(t *testing.T) {
 	if !strings.HasPrefix(string(body), `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"node.k8s.io"`) {
 		t.Errorf("body %.200s", body)
 	}
-	if resp, _ := get(t, s.URL+"/apis", acceptClient, "If-None-Match", etag); resp.StatusCode != http.StatusNotModified {
+	if resp, _ := get(t, s.URL+"/apis", acceptClient, "If-None-Match", etag); resp.StatusCode != http.StatusNotModified || resp.Header.Get("Vary") != "Accept" {
 		t.Errorf("known document: status %d, want 304", resp.StatusCode)
 	}
 	if resp, body := get(t, s.URL+"/apis", strings.ReplaceAll(acceptClient, "application/json", typeProtobuf)); resp.Header.Get("ETag") != etag {
@@ -228,6 +229,30 @@ func TestAggregatedIsCachedByClients(t *testing.T) {
 		var u runtime.Unknown
 		if err := u.Unmarshal(body[4:]); err != nil || u.Kind != "APIGroupDiscoveryList" {
 			t.Errorf("protobuf: %v, kind %q", err, u.Kind)
+		}
+	}
+	// Of built-in kinds only the name is said where the group and the version are the resource's own.
+	for _, kind := range []string{`{"group":"","version":"","kind":"Custom"}`, `{"group":"demo.io","version":"v2","kind":"Widget"}`} {
+		if !strings.Contains(string(body), `"responseKind":`+kind) {
+			t.Errorf("no %s in %s", kind, body)
+		}
+	}
+	// Many definitions make a document that is compressed for who accepts that.
+	if resp, _ := get(t, s.URL+"/apis", acceptClient, "Accept-Encoding", "gzip"); resp.Header.Get("Content-Encoding") != "" {
+		t.Errorf("a small document is compressed: %v", resp.Header)
+	}
+	for i := range 400 {
+		r.Put(custom("many.io", fmt.Sprintf("many%d", i), fmt.Sprintf("Many%d", i), "v1"))
+	}
+	for path, accept := range map[string]string{"/apis": acceptClient, "/apis/many.io/v1": "application/json"} {
+		_, plain := get(t, s.URL+path, accept, "Accept-Encoding", "gzip;q=0")
+		resp, packed := get(t, s.URL+path, accept, "Accept-Encoding", "deflate, gzip")
+		z, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			t.Fatalf("%s: %v %v", path, err, resp.Header)
+		}
+		if unpacked, err := io.ReadAll(z); err != nil || !bytes.Equal(unpacked, plain) || !slices.Contains(resp.Header["Vary"], "Accept-Encoding") {
+			t.Errorf("%s, compressed: %v %v", path, err, resp.Header)
 		}
 	}
 	r.Put(custom("new.io", "news", "New", "v1"))
@@ -247,13 +272,24 @@ func TestNegotiation(t *testing.T) {
 		{"application/yaml", typeYAML, 200},
 		{"application/vnd.kubernetes.protobuf,application/json", typeProtobuf, 200},
 		{"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json;q=0.9", typeJSON, 200},
+		{"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;q=0.1,application/json;q=0.9", typeJSON + aggregatedParams, 200},
+		{"application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", typeYAML + aggregatedParams, 200},
+		{"application/yaml;stream=watch,application/json;sv=v1,application/json;v=v1", typeJSON, 406},
 		{"application/json;as=Table;v=v1;g=meta.k8s.io", typeJSON, 406},
 		{"text/html", typeJSON, 406},
 	}
 	for _, test := range tests {
 		resp, _ := get(t, s.URL+"/apis", test.accept)
+		if aggregated := strings.Contains(test.want, ";"); (resp.Header.Get("Vary") != "") != aggregated || (resp.Header.Get("ETag") != "") != aggregated {
+			t.Errorf("Accept %q: header %v", test.accept, resp.Header)
+		}
 		if resp.StatusCode != test.code || resp.Header.Get("Content-Type") != test.want {
 			t.Errorf("Accept %q: %d %q, want %d %q", test.accept, resp.StatusCode, resp.Header.Get("Content-Type"), test.code, test.want)
+		}
+	}
+	for query, want := range map[string]bool{"": false, "?pretty": false, "?pretty=x": false, "?pretty=1": true} {
+		if _, body := get(t, s.URL+"/apis"+query, "*/*"); strings.Contains(string(body), "\n  ") != want {
+			t.Errorf("%q: %.40q", query, body)
 		}
 	}
 	if resp, body := get(t, s.URL+"/apis", "*/*", "User-Agent", "curl/8"); resp.StatusCode != 200 || !strings.Contains(string(body), "\n  ") {

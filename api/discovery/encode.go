@@ -3,21 +3,23 @@ package discovery
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strconv"
 
-	"github.com/munnerz/goautoneg"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/api/negotiation"
 )
 
 // This file negotiates and writes encodings.
 
 const (
-	typeJSON     = "application/json"
-	typeYAML     = "application/yaml"
-	typeProtobuf = "application/vnd.kubernetes.protobuf"
+	typeJSON     = negotiation.JSON
+	typeYAML     = negotiation.YAML
+	typeProtobuf = negotiation.Protobuf
 )
 
 // object is a document of an API type.
@@ -33,52 +35,35 @@ type format struct {
 	pretty     bool
 }
 
-// negotiate picks the first of the media types that the client accepts. An
-// aggregated document is a media type of its own, where there is one.
+// negotiate picks the first of the media types that the client accepts. Where there is an aggregated document, who accepts it at all is
+// given it, however little it is wanted: a client that knows of it says the other one for servers that do not.
 func negotiate(r *http.Request, mayAggregate bool) (format, bool) {
-	f := format{media: typeJSON, pretty: wantsPretty(r)}
+	f := format{media: typeJSON, pretty: negotiation.WantsPretty(r)}
 	accept := r.Header.Get("Accept")
 	if accept == "" {
 		return f, true
 	}
-	for _, c := range goautoneg.ParseAccept(accept) {
-		switch c.Type + "/" + c.SubType {
-		case typeJSON, "application/*", "*/*":
-			f.media = typeJSON
-		case typeYAML:
-			f.media = typeYAML
-		case typeProtobuf:
-			f.media = typeProtobuf
-		default:
+	clauses := negotiation.Clauses(accept)
+	for _, aggregated := range []bool{true, false} {
+		if aggregated && !mayAggregate {
 			continue
 		}
-		if c.Params["as"] == "" {
-			return f, true
-		}
-		if mayAggregate && f.media != typeYAML && isAggregated(c.Params) {
-			f.aggregated = true
-			return f, true
+		for i := range clauses {
+			c := &clauses[i]
+			kind, group, version := c.Transform()
+			switch {
+			case aggregated && (kind != "APIGroupDiscoveryList" || group != "apidiscovery.k8s.io" || version != "v2"):
+			case !aggregated && (kind != "" || group != "" || version != ""):
+			default:
+				if media := c.Matches(""); media != "" {
+					f.media, f.aggregated = media, aggregated
+					f.pretty = f.pretty || c.Params["pretty"] == "1"
+					return f, true
+				}
+			}
 		}
 	}
 	return f, false
-}
-
-func isAggregated(params map[string]string) bool {
-	return params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" && params["v"] == "v2"
-}
-
-// wantsPretty reports whether a human seems to read the answer.
-func wantsPretty(r *http.Request) bool {
-	if pretty := r.URL.Query()["pretty"]; len(pretty) > 0 {
-		return pretty[0] != "false" && pretty[0] != "0"
-	}
-	agent := r.UserAgent()
-	for _, tool := range []string{"curl", "Wget", "Mozilla/5.0"} {
-		if len(agent) >= len(tool) && agent[:len(tool)] == tool {
-			return true
-		}
-	}
-	return false
 }
 
 // dress indents JSON if a human reads it.
@@ -119,23 +104,35 @@ func encodeProtobuf(o object) []byte {
 	return append([]byte("k8s\x00"), body...)
 }
 
-func write(w http.ResponseWriter, r *http.Request, f format, o object) {
+// encode is a document in the negotiated encoding.
+func (f format) encode(o object) []byte {
 	switch f.media {
 	case typeProtobuf:
-		send(w, typeProtobuf, encodeProtobuf(o))
+		return encodeProtobuf(o)
 	case typeYAML:
-		b, err := yaml.JSONToYAML(encodeJSON(o))
-		if err != nil {
-			panic("BUG: discovery document does not encode: " + err.Error())
-		}
-		send(w, typeYAML, b)
-	default:
-		send(w, typeJSON, f.dress(encodeJSON(o)))
+		return toYAML(encodeJSON(o))
 	}
+	return f.dress(encodeJSON(o))
 }
 
-func send(w http.ResponseWriter, media string, body []byte) {
+func toYAML(text []byte) []byte {
+	b, err := yaml.JSONToYAML(text)
+	if err != nil {
+		panic("BUG: discovery document does not encode: " + err.Error())
+	}
+	return b
+}
+
+// send answers with a document, compressed if it is large and the client accepts that.
+func send(w http.ResponseWriter, r *http.Request, media string, body []byte) {
 	w.Header().Set("Content-Type", media)
+	if len(body) > negotiation.GzipAbove && negotiation.AcceptsGzip(r) {
+		negotiation.MarkGzip(w.Header())
+		if r.Method != http.MethodHead {
+			negotiation.Gzip(w, func(w io.Writer) { w.Write(body) })
+		}
+		return
+	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Write(body)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/keelson-io/keelson/kind"
@@ -60,20 +61,20 @@ func verbsOf(k *kind.Kind) metav1.Verbs {
 // subresource is a subresource of a version.
 type subresource struct {
 	name    string
-	gvk     metav1.GroupVersionKind
+	gvk     schema.GroupVersionKind
 	foreign bool // gvk is not the resource's own
 	verbs   metav1.Verbs
 }
 
 // subresources are the subresources of v in the order of the legacy documents.
 func subresources(v *kind.Version) []subresource {
-	own := metav1.GroupVersionKind(v.GVK())
+	own := v.GVK()
 	var out []subresource
 	if b := v.Kind.Builtin; b != nil {
 		for _, s := range b.Subresources {
 			sub := subresource{name: s.Name, gvk: own, verbs: s.Verbs}
 			if s.Foreign() {
-				sub.gvk, sub.foreign = metav1.GroupVersionKind(s.Version.GVK()), true
+				sub.gvk, sub.foreign = s.Version.GVK(), true
 			}
 			out = append(out, sub)
 		}
@@ -82,7 +83,7 @@ func subresources(v *kind.Version) []subresource {
 		out = append(out, subresource{name: "status", gvk: own, verbs: subVerbs})
 	}
 	if v.Scale != nil {
-		scale := metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+		scale := schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 		out = append(out, subresource{name: "scale", gvk: scale, foreign: true, verbs: subVerbs})
 	}
 	if v.Kind.Builtin != nil {
@@ -105,6 +106,9 @@ func resourceList(s *kind.Snapshot, group, name string) object {
 	}
 	if len(list.APIResources) == 0 {
 		return nil
+	}
+	if group == "" {
+		list.APIVersion = "" // upstream has it so
 	}
 	return list
 }

@@ -1,9 +1,11 @@
 package openapi
 
 import (
+	"bytes"
 	"crypto/sha512"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	openapi_v3 "github.com/google/gnostic-models/openapiv3"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/keelson-io/keelson/api/negotiation"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -43,6 +46,9 @@ type document struct {
 	jsonOnce, protoOnce sync.Once
 	json, proto         []byte
 	jsonErr, protoErr   error
+
+	zipping sync.Mutex
+	zipped  map[string][]byte // by media type
 }
 
 // same reports whether the documents describe the same versions.
@@ -64,6 +70,22 @@ func (d *document) encoding(media string) ([]byte, error) {
 		}
 	})
 	return d.proto, d.protoErr
+}
+
+// compressed is an encoding of the document, compressed; it is kept, since every client of one kind asks for the same.
+func (d *document) compressed(media string, body []byte) []byte {
+	d.zipping.Lock()
+	defer d.zipping.Unlock()
+	if have := d.zipped[media]; have != nil {
+		return have
+	}
+	var out bytes.Buffer
+	negotiation.Gzip(&out, func(w io.Writer) { w.Write(body) })
+	if d.zipped == nil {
+		d.zipped = map[string][]byte{}
+	}
+	d.zipped[media] = out.Bytes()
+	return out.Bytes()
 }
 
 func protoV2(text []byte) ([]byte, error) {

@@ -34,8 +34,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/munnerz/goautoneg"
-
+	"github.com/keelson-io/keelson/api/negotiation"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -57,7 +56,7 @@ func New(load func() *kind.Snapshot) *Handler {
 
 // The media types of documents.
 const (
-	typeJSON    = "application/json"
+	typeJSON    = negotiation.JSON
 	typeProtoV3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 	typeProtoV2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
@@ -103,6 +102,7 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, key strin
 	}
 	if hash := r.URL.Query().Get("hash"); hash != "" {
 		if hash != doc.hash {
+			h.mark(w, media, doc.hash) // so that the redirection has no text of its own
 			http.Redirect(w, r, address(key, doc.hash), http.StatusMovedPermanently)
 			return
 		}
@@ -117,10 +117,10 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, key strin
 	h.serve(w, r, media, doc.hash, body)
 }
 
-// serveV2 serves the document of version 2.
+// serveV2 serves the document of version 2, of which alone there are compressed ones, as upstream has it.
 func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	media := negotiate(r, typeProtoV2, typeOldProtoV2)
-	w.Header().Set("Vary", "Accept")
+	w.Header()["Vary"] = []string{"Accept-Encoding", "Accept"}
 	if media == "" {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
@@ -131,15 +131,24 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	if negotiation.AcceptsGzip(r) && r.Header.Get("Range") == "" {
+		w.Header().Set("Content-Encoding", "gzip")
+		body = v.v2.compressed(media, body)
+	}
 	h.serve(w, r, media, v.v2.hash, body)
 }
 
 // serve answers with a document, a range of it, or nothing where the client
 // has it.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, media, tag string, body []byte) {
+	h.mark(w, media, tag)
+	http.ServeContent(w, r, "", h.started, bytes.NewReader(body))
+}
+
+// mark says what an answer is.
+func (h *Handler) mark(w http.ResponseWriter, media, tag string) {
 	w.Header().Set("Content-Type", media)
 	w.Header().Set("Etag", strconv.Quote(tag))
-	http.ServeContent(w, r, "", h.started, bytes.NewReader(body))
 }
 
 // negotiate picks the first of the media types that the client accepts; ""
@@ -149,8 +158,8 @@ func negotiate(r *http.Request, proto, oldProto string) string {
 	if accept == "" {
 		return typeJSON
 	}
-	for _, c := range goautoneg.ParseAccept(accept) {
-		switch c.Type + "/" + c.SubType {
+	for _, c := range negotiation.Clauses(accept) {
+		switch c.Media {
 		case typeJSON, "*/*", "application/*":
 			return typeJSON
 		case proto, oldProto:

@@ -1,10 +1,13 @@
 package openapi
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -241,9 +244,9 @@ func TestAddressesAndCaching(t *testing.T) {
 	if resp.StatusCode != 200 || resp.Header.Get("Cache-Control") != "public, immutable" || resp.Header.Get("Expires") == "" {
 		t.Errorf("document at its hash: %d %v", resp.StatusCode, resp.Header)
 	}
-	resp, _ = get(t, url+"/openapi/v3/apis/demo.io/v1?hash=OLD", "application/json")
-	if resp.StatusCode != http.StatusMovedPermanently || resp.Header.Get("Location") != at {
-		t.Errorf("document at another hash: %d to %q, want 301 to %q", resp.StatusCode, resp.Header.Get("Location"), at)
+	resp, body = get(t, url+"/openapi/v3/apis/demo.io/v1?hash=OLD", "application/json")
+	if resp.StatusCode != http.StatusMovedPermanently || resp.Header.Get("Location") != at || len(body) > 0 {
+		t.Errorf("document at another hash: %d to %q with %q, want 301 to %q", resp.StatusCode, resp.Header.Get("Location"), body, at)
 	}
 	resp, body = get(t, url+at, typeOldProtoV3)
 	if got := resp.Header.Get("Content-Type"); got != typeProtoV3 {
@@ -260,6 +263,22 @@ func TestAddressesAndCaching(t *testing.T) {
 	}
 	if resp, _ := get(t, url+at, "text/html"); resp.StatusCode != http.StatusNotAcceptable {
 		t.Errorf("text/html: status %d, want 406", resp.StatusCode)
+	}
+
+	// The one document of version 2 is large, and compressed for who accepts that.
+	_, plain := get(t, url+"/openapi/v2", typeJSON)
+	resp, body = get(t, url+"/openapi/v2", typeJSON, "Accept-Encoding", "gzip")
+	if resp.Header.Get("Content-Encoding") != "gzip" || !slices.Equal(resp.Header["Vary"], []string{"Accept-Encoding", "Accept"}) {
+		t.Errorf("version 2 for who accepts gzip: %v", resp.Header)
+	}
+	if z, err := gzip.NewReader(bytes.NewReader(body)); err != nil {
+		t.Error(err)
+	} else if body, err = io.ReadAll(z); err != nil || !bytes.Equal(body, plain) {
+		t.Errorf("version 2, compressed, is another document: %v", err)
+	}
+	resp, body = get(t, url+"/openapi/v2", typeJSON, "Accept-Encoding", "gzip", "Range", "bytes=0-9")
+	if resp.StatusCode != http.StatusPartialContent || !bytes.Equal(body, plain[:10]) {
+		t.Errorf("a range of version 2: %d %q", resp.StatusCode, body)
 	}
 
 	before := h.view()

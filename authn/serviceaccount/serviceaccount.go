@@ -71,6 +71,11 @@ type private struct {
 	Kubernetes Claims `json:"kubernetes.io,omitzero"`
 }
 
+// allAudiences are a list also where there is one: some who read tokens take nothing else.
+type allAudiences struct {
+	Audience []string `json:"aud,omitempty"`
+}
+
 // Issuer signs tokens.
 type Issuer struct {
 	name   string
@@ -112,9 +117,9 @@ func (i *Issuer) Sign(c Claims, audiences []string, now, expires time.Time) (tok
 	}
 	id = newID()
 	token, err = jwt.Signed(signer).Claims(private{c}).Claims(jwt.Claims{
-		Issuer: i.name, Subject: authn.ServiceAccountName(c.Namespace, c.ServiceAccount.Name), Audience: audiences, ID: id,
+		Issuer: i.name, Subject: authn.ServiceAccountName(c.Namespace, c.ServiceAccount.Name), ID: id,
 		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(expires),
-	}).Serialize()
+	}).Claims(allAudiences{audiences}).Serialize()
 	return token, id, err
 }
 

@@ -102,6 +102,9 @@ func TestTokens(t *testing.T) {
 	good := issue(sa, []string{api}, time.Hour)
 	parts := strings.Split(good, ".")
 	b64 := base64.RawURLEncoding.EncodeToString
+	if body, err := base64.RawURLEncoding.DecodeString(parts[1]); err != nil || !strings.Contains(string(body), `"aud":["`+api+`"]`) {
+		t.Errorf("audiences are no list in %s: %v", body, err)
+	}
 	id := keys.all[0].KeyID
 	es := jose.SigningKey{Algorithm: jose.ES256, Key: signer}
 	der, err := x509.MarshalPKIXPublicKey(signer.Public())
