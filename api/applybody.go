@@ -22,9 +22,10 @@ import (
 
 // configuration is what an apply patch says.
 type configuration struct {
-	text []byte   // in JSON
-	said *doc.Doc // the text, parsed
-	will *doc.Doc // what decoding makes of it; nil if nobody has asked yet
+	text  []byte   // in JSON
+	said  *doc.Doc // the text, parsed
+	will  *doc.Doc // what decoding makes of it; nil if nobody has asked yet
+	twice error    // what is said of keys that are there twice, nil if none is or nobody wants to know
 }
 
 func (c *configuration) release() {
@@ -44,55 +45,57 @@ func (c *configuration) decoded(v *kind.Version) *doc.Doc {
 	return c.will
 }
 
+// strictly refuses a configuration that names a key twice, or warns of it. It is of interest once the configuration could be merged.
+func (q *request) strictly(c *configuration, o *meta.WriteOptions) error {
+	switch {
+	case c.twice == nil:
+		return nil
+	case o.FieldValidation == metav1.FieldValidationStrict:
+		return status.BadRequest("error strict decoding patch: error converting YAML to JSON: %v", c.twice)
+	}
+	q.warn(yamlWarnings(c.twice)...)
+	return nil
+}
+
 // applyBody reads an apply patch and refuses what it may not say.
 func (q *request) applyBody(body []byte, o *meta.WriteOptions) (*configuration, error) {
 	c := &configuration{said: doc.Get()}
-	var err error
-	if c.text, err = q.readApplied(c.said, body, o); err != nil {
+	if err := c.read(body, o); err != nil {
 		c.release()
 		return nil, err
 	}
 	return c, nil
 }
 
-// readApplied reads an apply patch into d, which is released by the caller,
-// and returns its text in JSON.
-func (q *request) readApplied(d *doc.Doc, body []byte, o *meta.WriteOptions) ([]byte, error) {
-	patch := body
+// read reads an apply patch.
+func (c *configuration) read(body []byte, o *meta.WriteOptions) error {
+	d := c.said
+	c.text = body
 	if !plainJSON(body) || !parseOnce(d, body) {
-		var err error
-		if patch, err = q.applyYAML(body, o); err != nil {
-			return nil, err
+		if err := c.readYAML(body, o); err != nil {
+			return err
 		}
-		if err := doc.Parse(d, patch); err != nil {
-			return nil, status.BadRequest("error decoding patch: %v", err)
+		if err := doc.Parse(d, c.text); err != nil {
+			return status.BadRequest("error decoding patch: %v", err)
 		}
 	}
 	root := d.Root()
 	switch root.Kind() {
 	case doc.Object:
 	case doc.Null:
-		return nil, status.BadRequest("invalid object type: /, Kind=")
+		return status.BadRequest("invalid object type: /, Kind=")
 	default:
 		// What json.Unmarshal says of it, as upstream passes that on.
 		var object map[string]json.RawMessage
-		err := json.Unmarshal(patch, &object)
+		err := json.Unmarshal(c.text, &object)
 		text := strings.Replace(fmt.Sprint(err), "map[string]json.RawMessage", "map[string]interface {}", 1)
-		return nil, status.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %s", text)
+		return status.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %s", text)
 	}
 	if created := root.At("metadata", "creationTimestamp"); created.Kind() == doc.String && !isTime(created.Text()) {
 		d.Remove("metadata", "creationTimestamp") // it is the server's, and here alone not even looked at
-		patch = d.AppendJSON(nil, d.Root().Node)
-		root = d.Root()
+		c.text = d.AppendJSON(nil, d.Root().Node)
 	}
-	if name := root.At("metadata", "name"); !name.Exists() {
-		if root.At("metadata", "generateName").Exists() {
-			return patch, nil // it has the name of the object that is there, or none
-		}
-		d.Set(d.NewString(q.name), "metadata", "name")
-		patch = d.AppendJSON(nil, d.Root().Node)
-	}
-	return patch, nil
+	return nil
 }
 
 // isTime reports whether a text is a time as objects have it.
@@ -101,25 +104,20 @@ func isTime(text string) bool {
 	return err == nil
 }
 
-// applyYAML turns a body into JSON.
-func (q *request) applyYAML(body []byte, o *meta.WriteOptions) ([]byte, error) {
-	patch, err := yaml.YAMLToJSON(body)
+// readYAML turns a body into JSON.
+func (c *configuration) readYAML(body []byte, o *meta.WriteOptions) error {
+	var err error
+	c.text, err = yaml.YAMLToJSON(body)
 	switch {
 	case err != nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")):
-		return nil, status.BadRequest("error decoding patch: error converting YAML to JSON: %v", err)
+		return status.BadRequest("error decoding patch: error converting YAML to JSON: %v", err)
 	case err != nil:
-		return nil, status.BadRequest("error encoding patch: %v", err)
+		return status.BadRequest("error encoding patch: %v", err)
 	}
-	if o.FieldValidation == metav1.FieldValidationIgnore {
-		return patch, nil
+	if o.FieldValidation != metav1.FieldValidationIgnore {
+		_, c.twice = yaml.YAMLToJSONStrict(body)
 	}
-	if _, err := yaml.YAMLToJSONStrict(body); err != nil {
-		if o.FieldValidation == metav1.FieldValidationStrict {
-			return nil, status.BadRequest("error strict decoding patch: error converting YAML to JSON: %v", err)
-		}
-		q.warn(yamlWarnings(err)...)
-	}
-	return patch, nil
+	return nil
 }
 
 // noYAML reports whether an error of applyBody says that the body is no YAML at all.

@@ -243,7 +243,7 @@ func (q *request) apply(body []byte, o *meta.WriteOptions) error {
 	}
 	c := q.applied(m, config, o)
 	if q.subresource == "" {
-		c.missing = func() error { return q.applyNew(m, config.text, o) }
+		c.missing = func() error { return q.applyNew(m, config, o) }
 	} else if wrong != nil {
 		c.build = func(_, _ *doc.Doc, _ *cache.Object) error { return wrong }
 	}
@@ -266,14 +266,17 @@ func (q *request) applied(m *apply.Manager, c *configuration, o *meta.WriteOptio
 					return q.undecodable(&object{sent: merged, json: merged}, err, o.FieldValidation)
 				}
 			}
+			if err := q.strictly(c, o); err != nil {
+				return err
+			}
 			return q.checkWhere(meta.Object{Doc: next})
 		},
 	}
 }
 
 // applyNew creates the object that an apply patch describes.
-func (q *request) applyNew(m *apply.Manager, patch []byte, o *meta.WriteOptions) error {
-	merged, err := m.Apply(nil, patch, q.writer(o))
+func (q *request) applyNew(m *apply.Manager, c *configuration, o *meta.WriteOptions) error {
+	merged, err := m.Apply(nil, c.text, q.writer(o))
 	if err != nil {
 		return err
 	}
@@ -281,6 +284,9 @@ func (q *request) applyNew(m *apply.Manager, patch []byte, o *meta.WriteOptions)
 	defer d.Release()
 	if _, err := q.v.DecodeApplied(d, merged); err != nil {
 		return q.undecodable(&object{sent: merged, json: merged}, err, o.FieldValidation)
+	}
+	if err := q.strictly(c, o); err != nil {
+		return err
 	}
 	obj := meta.Object{Doc: d}
 	if uid := obj.UID(); uid != "" {

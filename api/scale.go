@@ -314,6 +314,9 @@ func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
 		if err != nil {
 			return nil, err
 		}
+		if err := q.strictly(config, o); err != nil {
+			return nil, err
+		}
 		s, err := q.readScale(after, o)
 		if err != nil {
 			return nil, err
@@ -336,6 +339,9 @@ func (q *request) readScale(body []byte, o *meta.WriteOptions) (*autoscalingv1.S
 	if q.kind.Builtin != nil && s.Kind == q.kind.Name && s.APIVersion == q.v.APIVersion() {
 		return nil, status.BadRequest("%s in version %q cannot be handled as a Scale: converting (%s.%s) to (autoscaling.Scale): unknown conversion", s.Kind, q.v.Name, q.v.Name, s.Kind)
 	}
+	if s.Kind != "" && s.Kind != scaleKind.Kind || s.APIVersion != "" && s.APIVersion != "autoscaling/v1" {
+		return nil, status.BadRequest("wrong object passed to Scale update: %s, Kind=%s", s.APIVersion, s.Kind)
+	}
 	for _, e := range strict {
 		switch o.FieldValidation {
 		case metav1.FieldValidationIgnore:
@@ -344,9 +350,6 @@ func (q *request) readScale(body []byte, o *meta.WriteOptions) (*autoscalingv1.S
 		default:
 			q.warn(e.Error())
 		}
-	}
-	if s.Kind != "" && s.Kind != scaleKind.Kind || s.APIVersion != "" && s.APIVersion != "autoscaling/v1" {
-		return nil, status.BadRequest("wrong object passed to Scale update: %s, Kind=%s", s.APIVersion, s.Kind)
 	}
 	if s.Name == "" {
 		return nil, status.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", q.name)

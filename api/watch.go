@@ -509,8 +509,11 @@ func (w *watcher) appendObject(b []byte, event string, object []byte) ([]byte, e
 	return append(b, "}\n"...), nil
 }
 
-// sendBookmark tells the client how far it has come.
+// sendBookmark tells the client how far it has come; who began after all there is has not come anywhere.
 func (w *watcher) sendBookmark() error {
+	if w.from > w.q.res.Snapshot().Rev() {
+		return nil
+	}
 	rev := w.w.Progress()
 	if rev < w.lastRev {
 		rev = w.lastRev

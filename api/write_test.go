@@ -279,7 +279,7 @@ func TestTerminatingKind(t *testing.T) {
 	if a := s.must(403, "POST", widgets, widget("b", ``)); !strings.Contains(a.body, text) {
 		t.Errorf("create: %s", a.body)
 	}
-	a := s.must(403, "PATCH", widgets+"/b?fieldManager=m", "apiVersion: demo.io/v1\nkind: Widget", "Content-Type", ssa)
+	a := s.must(403, "PATCH", widgets+"/b?fieldManager=m", "apiVersion: demo.io/v1\nkind: Widget\nmetadata: {name: b}", "Content-Type", ssa)
 	if !strings.Contains(a.body, text) {
 		t.Errorf("apply: %s", a.body)
 	}

@@ -1,6 +1,7 @@
 package doc
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,12 +33,36 @@ func JSONPatch(target, patch []byte) ([]byte, error) {
 		return nil, ErrBadDocument
 	}
 	doc := patcher{root: &part{v: t.Root()}}
-	for _, op := range p.Root().Items() {
+	written := writtenValues(patch)
+	for i, op := range p.Root().Items() {
+		if written != nil {
+			doc.written = written[i]
+		}
 		if err := doc.apply(op); err != nil {
 			return nil, err
 		}
 	}
 	return doc.root.append(make([]byte, 0, len(target)+len(patch))), nil
+}
+
+// writtenValues are the values of a patch's operations as they are written, nil if no member is there twice. What is there twice is said of
+// the outcome, so it must still be there then.
+func writtenValues(patch []byte) []*written {
+	d := Get()
+	defer d.Release()
+	if _, ok := d.parseOnce(patch); ok {
+		return nil
+	}
+	var ops []map[string]json.RawMessage
+	if json.Unmarshal(patch, &ops) != nil {
+		return nil
+	}
+	left := rereads * len(patch)
+	out := make([]*written, len(ops))
+	for i, op := range ops {
+		out[i] = &written{op["value"], &left}
+	}
+	return out
 }
 
 // JSONPatchLen is the number of operations of a JSON patch. A text that is none
@@ -97,8 +122,9 @@ var (
 
 // patcher is a document while a patch is applied to it.
 type patcher struct {
-	root   *part
-	copied int // bytes that copy operations have added
+	root    *part
+	copied  int      // bytes that copy operations have added
+	written *written // the operation's value as it is written, if members may be there twice
 }
 
 func (p *patcher) apply(op Value) error {
@@ -143,12 +169,12 @@ func pointer(op Value, name string) (string, error) {
 }
 
 // value is the value of an operation; missing is null.
-func value(op Value) *part {
+func (p *patcher) value(op Value) *part {
 	v := op.Get("value")
 	if !v.Exists() {
 		v = Value{op.Doc, NullNode}
 	}
-	return &part{v: v}
+	return &part{v: v, written: p.written}
 }
 
 var unescapeToken = strings.NewReplacer("~1", "/", "~0", "~")
@@ -185,7 +211,7 @@ func (p *patcher) add(op Value) error {
 	if at == nil {
 		return fmt.Errorf("add operation does not apply: doc is missing path: \"%s\": %w", path, errMissing)
 	}
-	if err := at.add(key, value(op)); err != nil {
+	if err := at.add(key, p.value(op)); err != nil {
 		return fmt.Errorf("error in add for path: '%s': %w", path, err)
 	}
 	return nil
@@ -212,7 +238,7 @@ func (p *patcher) replace(op Value) error {
 		return fmt.Errorf("replace operation failed to decode path: %w", err)
 	}
 	if path == "" {
-		v := value(op)
+		v := p.value(op)
 		if !v.holds() {
 			return errors.New("replace operation value must be object or array: %!w(<nil>)")
 		}
@@ -223,7 +249,7 @@ func (p *patcher) replace(op Value) error {
 	if at == nil {
 		return fmt.Errorf("replace operation does not apply: doc is missing path: %s: %w", path, errMissing)
 	}
-	if err := at.set(key, value(op)); err != nil {
+	if err := at.set(key, p.value(op)); err != nil {
 		return fmt.Errorf("replace operation does not apply: doc is missing key: %s: %w", path, errMissing)
 	}
 	return nil
@@ -273,7 +299,7 @@ func (p *patcher) test(op Value) error {
 			return fmt.Errorf("error in test for path: '%s': %w", path, err)
 		}
 	}
-	if !v.equal(value(op)) {
+	if !v.equal(p.value(op)) {
 		return fmt.Errorf("testing value %s failed: %w", path, ErrTestFailed)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package doc
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 // part is a member that is missing; it reads as null.
 type part struct {
 	v       Value
+	written *written // nil means as v
 	open    bool
 	members map[string]*part // of an open object
 	items   []*part          // of an open array
@@ -41,11 +43,42 @@ func (p *part) expand() {
 		for i, item := range p.v.Items() {
 			p.items[i] = &part{v: item}
 		}
+	} else {
+		p.members = make(map[string]*part, p.v.Len())
+		for name, member := range p.v.Members() {
+			p.members[name] = &part{v: member}
+		}
+	}
+	if p.written != nil {
+		p.divide()
+	}
+}
+
+// written is how a value is written whose members may be there twice.
+type written struct {
+	text []byte
+	left *int // how many bytes of a patch may be read once more
+}
+
+// rereads is how often the values of a patch are read again, at most and on the whole.
+const rereads = 8
+
+// divide says of what is in p how it is written, unless so much was read that it stays unsaid.
+func (p *part) divide() {
+	w := p.written
+	if *w.left -= len(w.text); *w.left < 0 {
 		return
 	}
-	p.members = make(map[string]*part, p.v.Len())
-	for name, member := range p.v.Members() {
-		p.members[name] = &part{v: member}
+	var items []json.RawMessage
+	var members map[string]json.RawMessage
+	if p.kind() == Array && json.Unmarshal(w.text, &items) == nil {
+		for i, item := range p.items {
+			item.written = &written{items[i], w.left}
+		}
+	} else if p.kind() == Object && json.Unmarshal(w.text, &members) == nil {
+		for name, member := range p.members {
+			member.written = &written{members[name], w.left}
+		}
 	}
 }
 
@@ -135,7 +168,7 @@ func (p *part) clone() *part {
 		if p == nil {
 			return nil
 		}
-		return &part{v: p.v}
+		return &part{v: p.v, written: p.written}
 	}
 	c := &part{v: p.v, open: true}
 	if p.kind() == Array {
@@ -176,6 +209,11 @@ func (p *part) equal(o *part) bool {
 func (p *part) append(b []byte) []byte {
 	if p == nil {
 		return append(b, "null"...)
+	}
+	if !p.open && p.written != nil && p.holds() {
+		if text, err := json.Marshal(json.RawMessage(p.written.text)); err == nil {
+			return append(b, text...)
+		}
 	}
 	if !p.open {
 		return p.v.Doc.appendExact(b, p.v.Node)

@@ -167,6 +167,47 @@ func TestJSONPatchComparesMeaning(t *testing.T) {
 	}
 }
 
+// TestJSONPatchKeepsTwins holds that what a patch says twice is there twice, so that it is complained of, unless something in it was changed.
+func TestJSONPatchKeepsTwins(t *testing.T) {
+	for patch, want := range map[string]string{
+		`[{"op":"add","path":"/x","value":{"a":1, "a":2}}]`:                                                               `{"x":{"a":1,"a":2}}`,
+		`[{"op":"add","path":"/x","value":[{"a":1,"a":2}]},{"op":"copy","from":"/x","path":"/y"}]`:                        `{"x":[{"a":1,"a":2}],"y":[{"a":1,"a":2}]}`,
+		`[{"op":"add","path":"/x","value":{"a":1,"a":2,"b":{"c":1,"c":2}}},{"op":"add","path":"/x/d","value":1.0}]`:       `{"x":{"a":2,"b":{"c":1,"c":2},"d":1.0}}`,
+		`[{"op":"add","path":"/x","value":[{"c":1,"c":2},0]},{"op":"remove","path":"/x/1"}]`:                              `{"x":[{"c":1,"c":2}]}`,
+		`[{"op":"add","path":"/x","value":1,"value":2}]`:                                                                  `{"x":2}`,
+		`[{"op":"add","op":"add","path":"/x"},{"op":"add","path":"/y","value":{}}]`:                                       `{"x":null,"y":{}}`,
+		`[{"op":"add","path":"/x","value":{"a":1,"a":2}},{"op":"replace","path":"/x","value":{"b":1}}]`:                   `{"x":{"b":1}}`,
+		`[{"op":"add","path":"/x","value":{"a":"<","a":"\u003e"}},{"op":"move","from":"/x","path":"/y"}]`:                 `{"y":{"a":"\u003c","a":"\u003e"}}`,
+		`[{"op":"add","path":"/x","value":{"a":{"b":[1]},"a":{"b":[2]}}},{"op":"add","path":"/x/a/b/-","value":{"c":3}}]`: `{"x":{"a":{"b":[2,{"c":3}]}}}`,
+	} {
+		got, err := JSONPatch([]byte(`{}`), []byte(patch))
+		if err != nil || string(got) != want {
+			t.Errorf("JSONPatch(%s): got %s, %v, want %s", patch, got, err, want)
+		}
+	}
+	// However deep a value is that operations go down into, it is not read for each of the levels.
+	const levels = 4000
+	deep := strings.Repeat(`{"a":`, levels) + `{"b":1,"b":2,"c":"` + strings.Repeat("x", 100000) + `"}` + strings.Repeat("}", levels)
+	patch := `[{"op":"add","path":"/x","value":` + deep + `},{"op":"add","path":"/x` + strings.Repeat("/a", levels) + `/d","value":1}]`
+	p := writtenValues([]byte(patch))
+	root := &part{v: parsed(t, deep), written: p[0]}
+	at := root
+	for range levels {
+		at, _ = at.get("a")
+	}
+	if left := *p[0].left; left > 0 || at.written != nil {
+		t.Errorf("after %d levels: %d bytes left, %v written", levels, left, at.written)
+	}
+}
+
+func parsed(t *testing.T, text string) Value {
+	d := Get()
+	if err := Parse(d, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return d.Root()
+}
+
 func TestJSONPatchCopyLimit(t *testing.T) {
 	ops := []string{`{"op":"add","path":"/x","value":{"k":"` + strings.Repeat("v", 1000) + `"}}`}
 	for i := range 20 {

@@ -77,11 +77,15 @@ func TestHTTP(t *testing.T) {
 	if only == "" || strings.Contains(only, "raw") {
 		r.raw()
 	}
+	if only == "pairs" {
+		r.pairs()
+	}
 	if only == "generated" {
 		r.generate()
 	}
 	if only == "" {
 		r.matrix()
+		r.pairs()
 		r.generate()
 		r.used()
 		for _, e := range ledger {

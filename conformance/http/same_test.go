@@ -164,7 +164,7 @@ func (s *sameness) print(side int, a *answer, values []ordered, notJSON error) s
 		}
 	}
 	b.WriteByte('\n')
-	if notJSON != nil || len(values) == 0 {
+	if notJSON != nil || len(values) == 0 && (len(a.body) == 0 || !a.beats) { // what has nothing but beats is empty
 		b.WriteString(s.text(side, string(a.body)))
 		b.WriteString(a.spoken)
 		return b.String()
