@@ -94,6 +94,14 @@ func constant(v Value) *code {
 	return c
 }
 
+// folded is a list or map of constants, which may have failed: then whatever needs it fails when it is evaluated.
+func folded(v Value) *code {
+	if v.failed() {
+		return &code{eval: func(*frame) Value { return v }, konst: &v}
+	}
+	return constant(v)
+}
+
 // testCode is a node that is computed as a test.
 //
 //go:noinline
@@ -452,11 +460,7 @@ func (c *compiler) list(e ast.Expr) *code {
 		return listValue(items)
 	}
 	if allConst {
-		v := build(&frame{limit: math.MaxUint64})
-		if v.failed() {
-			return &code{eval: func(*frame) Value { return v }, konst: &v}
-		}
-		return constant(v)
+		return folded(build(&frame{limit: math.MaxUint64}))
 	}
 	out := &code{eval: func(fr *frame) Value {
 		v := build(fr)
@@ -487,7 +491,7 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 		optional bool
 	}
 	var entries []entry
-	allConst, strictKeys := true, c.general()
+	allConst, strictKeys, panics := true, c.general(), false
 	for _, en := range e.AsMap().Entries() {
 		me := en.AsMapEntry()
 		k, v := c.node(me.Key()), c.node(me.Value())
@@ -521,6 +525,9 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 				v = *v.optional()
 			}
 			if bad := unhashable(k); bad.failed() {
+				if allConst {
+					panics = true
+				}
 				return bad
 			}
 			m.put(k, v)
@@ -529,10 +536,10 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 	}
 	if allConst {
 		v := build(&frame{limit: math.MaxUint64})
-		if v.kind == KindError && !c.general() {
+		if panics && !c.general() {
 			c.fail("%w", v.err())
 		}
-		return constant(v)
+		return folded(v)
 	}
 	return &code{eval: func(fr *frame) Value {
 		v := build(fr)
