@@ -31,6 +31,13 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t, s.Config.Host, client}
+	r.define()
+	return r
+}
+
+// define installs the kinds of the tests.
+func (r *rig) define() {
+	r.Helper()
 	for _, scope := range []string{"Namespaced", "Cluster"} {
 		name := map[string]string{"Namespaced": "node", "Cluster": "tree"}[scope]
 		r.do(201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(
@@ -39,7 +46,6 @@ func newRig(t *testing.T) *rig {
 			name, scope, strings.ToUpper(name[:1])+name[1:]))
 		r.until(name+"s are served", func() bool { code, _ := r.try("GET", "/apis/demo.io/v1/"+name+"s", ""); return code == 200 })
 	}
-	return r
 }
 
 func (r *rig) try(method, path, body string) (int, []byte) {
@@ -77,7 +83,7 @@ func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.Fatalf("not after 15 s: %s", what)
+			r.Fatalf("not after a minute: %s", what)
 		}
 	}
 }
