@@ -31,6 +31,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/keelson-io/keelson/cache"
@@ -75,12 +76,14 @@ type Controller struct {
 	fixed map[string]*kind.Kind
 	// searched are uids of absent owners that are in no other namespace either.
 	searched map[string]bool
+	told     *record.EventCorrelator // of the events that were sent
 }
 
 // Run works until ctx ends.
 func (c *Controller) Run(ctx context.Context) {
 	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
 	c.graph, c.moved, c.fixed, c.searched = newGraph(), make(chan struct{}), map[string]*kind.Kind{}, map[string]bool{}
+	c.told = record.NewEventCorrelator(wall{})
 	for k := range c.Kinds.Load().All() {
 		if k.Builtin != nil {
 			c.fixed[k.StoragePrefix] = k

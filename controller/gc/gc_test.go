@@ -207,6 +207,39 @@ func TestOwnersThatAreNone(t *testing.T) {
 	}
 }
 
+// TestRepeatedEvents holds that what is told of an object again, because its deletion is refused, is counted in the event that there is.
+func TestRepeatedEvents(t *testing.T) {
+	r := newRig(t)
+	a := r.node("a")
+	const policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+	r.do(201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other"}}`)
+	r.do(201, "POST", policies+"ies", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"stays"},"spec":{"validations":[{"expression":"false"}],
+		"matchConstraints":{"resourceRules":[{"apiGroups":["demo.io"],"apiVersions":["v1"],"operations":["DELETE"],"resources":["nodes"]}]}}}`)
+	r.do(201, "POST", policies+"ybindings", `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"stays"},"spec":{"policyName":"stays","validationActions":["Deny"]}}`)
+	r.until("nodes stay", func() bool { code, _ := r.try("DELETE", nodes+"a?dryRun=All", ""); return code == 422 })
+	r.do(201, "POST", "/apis/demo.io/v1/namespaces/other/nodes", fmt.Sprintf(`{"apiVersion":"demo.io/v1","kind":"Node","metadata":{"name":"far","ownerReferences":[%s]}}`, owner("a", a, "")))
+	var events corev1.EventList
+	list := func() []corev1.Event {
+		events.Items = nil
+		if err := json.Unmarshal(r.do(200, "GET", "/api/v1/namespaces/other/events", ""), &events); err != nil {
+			t.Fatal(err)
+		}
+		return events.Items
+	}
+	r.until("the event is counted", func() bool { all := list(); return len(all) > 0 && all[0].Count > 2 })
+	if all := list(); len(all) != 1 || all[0].LastTimestamp.Before(&all[0].FirstTimestamp) || !strings.Contains(all[0].Message, "does not exist in namespace") {
+		t.Errorf("got %+v", all)
+	}
+	// One that has gone meanwhile is told anew.
+	r.do(200, "DELETE", "/api/v1/namespaces/other/events/"+events.Items[0].Name, "")
+	r.until("the event is back", func() bool { all := list(); return len(all) == 1 && all[0].Count > 3 })
+	r.do(200, "DELETE", policies+"ybindings/stays", "")
+	r.until("the far one is gone", func() bool {
+		code, _ := r.try("GET", "/apis/demo.io/v1/namespaces/other/nodes/far", "")
+		return code == 404
+	})
+}
+
 func TestForeground(t *testing.T) {
 	r := newRig(t)
 	a := r.node("a")

@@ -17,10 +17,17 @@ import (
 	"github.com/keelson-io/keelson/meta"
 )
 
-// This file tells, by an event, of a reference to an owner that is in another namespace and so counts as absent.
+// This file tells, by an event, of a reference to an owner that is in another namespace and so counts as absent. As upstream's recorders
+// do, it counts an event that is told again, where an object's deletion is refused, and tells no more than some of one object.
 
 // maxSearched bounds the owners that are remembered to be in no other namespace: many dependents of one owner look for it once.
 const maxSearched = 1024
+
+// wall is the clock that events are told by.
+type wall struct{}
+
+func (wall) Now() time.Time                  { return time.Now() }
+func (wall) Since(t time.Time) time.Duration { return time.Since(t) }
 
 // report sends the event about a reference whose owner is absent, if it is found in another namespace.
 func (t *target) report(ctx context.Context, r *reference) {
@@ -36,10 +43,9 @@ func (t *target) report(ctx context.Context, r *reference) {
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	name := fmt.Sprintf("%s.%x", t.name, now.UnixNano())
-	text, err := json.Marshal(&corev1.Event{
+	said, err := t.c.told.EventCorrelate(&corev1.Event{
 		TypeMeta:       metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: namespace},
+		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", t.name, now.UnixNano()), Namespace: namespace},
 		InvolvedObject: corev1.ObjectReference{APIVersion: t.kind.Storage.APIVersion(), Kind: t.kind.Name, Namespace: t.namespace, Name: t.name, UID: types.UID(t.uid)},
 		Reason:         "OwnerRefInvalidNamespace",
 		Message: fmt.Sprintf("ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
@@ -48,12 +54,40 @@ func (t *target) report(ctx context.Context, r *reference) {
 		Count: 1, Type: corev1.EventTypeWarning,
 		Source: corev1.EventSource{Component: Name}, ReportingController: Name,
 	})
+	if err == nil && said.Skip { // too many of one object
+		return
+	}
 	if err == nil {
-		err = t.c.API.Create(ctx, events, namespace, name, text)
+		err = t.c.send(ctx, events, said.Event)
 	}
 	if err != nil { // an event may get lost, as any may
 		t.c.Logger.Debug("garbage collector cannot send an event", "reason", "OwnerRefInvalidNamespace", "error", err)
 	}
+}
+
+// send writes an event, or counts it where it is there already.
+func (c *Controller) send(ctx context.Context, events *kind.Kind, e *corev1.Event) error {
+	if e.Count > 1 {
+		err := c.API.Modify(ctx, events, e.Namespace, e.Name, func(o meta.Object) error {
+			o.Doc.Set(doc.IntNode(int64(e.Count)), "count")
+			o.Doc.Set(o.Doc.NewString(e.LastTimestamp.UTC().Format(time.RFC3339)), "lastTimestamp")
+			o.Doc.Set(o.Doc.NewString(e.Message), "message")
+			return nil
+		})
+		if !isReason(err, metav1.StatusReasonNotFound) {
+			return err
+		}
+		// Events go by themselves; this one starts anew, with its count.
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if err := c.API.Create(ctx, events, e.Namespace, e.Name, text); err != nil {
+		return err
+	}
+	c.told.UpdateState(e)
+	return nil
 }
 
 // elsewhere reports whether an owner is found in any namespace, by kind, name and uid.
