@@ -41,10 +41,15 @@ func TestEnvtestPrograms(t *testing.T) {
 	}
 	help(append([]string{"/assets/kube-apiserver"}, strings.Fields(envtestFlags)...)...)
 	help("/assets/etcd", "--listen-peer-urls=http://127.0.0.1:1", "--data-dir=x", "--advertise-client-urls=http://127.0.0.1:2", "--listen-client-urls=http://127.0.0.1:2", "--unsafe-no-fsync=true")
-	for _, args := range [][]string{{"kube-apiserver", "--encryption-provider-config=x"}, {"kube-apiserver", "--nothing-of-the-kind=1"}, {"etcd", "--initial-cluster=x"}} {
+	for _, row := range []struct{ program, flag, want string }{
+		{"kube-apiserver", "--encryption-provider-config=x", "keelson does not encrypt what it stores"},
+		{"kube-apiserver", "--encryption-provider-config-automatic-reload", "keelson does not encrypt what it stores"},
+		{"kube-apiserver", "--nothing-of-the-kind=1", "unknown flag"},
+		{"etcd", "--initial-cluster=x", "unknown flag"},
+	} {
 		var out, errs bytes.Buffer
-		if code := Main(append(args, "--help"), strings.NewReader(""), &out, &errs); code == 0 {
-			t.Errorf("%q is taken: %s", args, out.String())
+		if code := Main([]string{row.program, row.flag, "--help"}, strings.NewReader(""), &out, &errs); code == 0 || !strings.Contains(errs.String(), row.want) {
+			t.Errorf("%s %s: got %d %s%s", row.program, row.flag, code, out.String(), errs.String())
 		}
 	}
 }

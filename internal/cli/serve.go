@@ -93,6 +93,7 @@ Flags have the names that kube-apiserver gives them.`,
 			return serve(cmd.Context(), c, cmd.OutOrStdout())
 		},
 	}
+	cmd.SetFlagErrorFunc(serverFlagError)
 	serveFlags(&c, &believed, &format, &verbosity).install(cmd)
 	return cmd
 }

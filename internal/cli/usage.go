@@ -5,6 +5,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,35 @@ func flagError(_ *cobra.Command, err error) error {
 	}
 	return &usageError{err}
 }
+
+// serverFlagError is the error of a flag of the server, which tells those who come with kube-apiserver's flags what to do instead.
+func serverFlagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		name := unknown.GetSpecifiedName()
+		text := instead[name]
+		if text == "" && slices.Contains(withoutEffect, name) {
+			text = "is a flag of kube-apiserver about what keelson has not got: leave it out"
+		}
+		if text != "" {
+			err = fmt.Errorf("--%s: %s", name, text)
+		}
+	}
+	return flagError(cmd, err)
+}
+
+// instead are flags of kube-apiserver that keelson has not got, and what to do instead.
+var instead = map[string]string{
+	"encryption-provider-config":                  unencrypted,
+	"encryption-provider-config-automatic-reload": unencrypted,
+	"admission-control":                           "--enable-admission-plugins names plugins",
+	"cert-dir":                                    "--tls-cert-file and --tls-private-key-file name a certificate; the server's own is in --data-dir",
+	"feature-gates":                               "there are no gates: what Kubernetes has on without flags is there, and leave the flag out",
+	"runtime-config":                              "there is nothing to switch: every version that is there is served; leave the flag out",
+}
+
+// unencrypted is refused under every name of the program: who asks for encryption is not to believe that there is some.
+const unencrypted = "keelson does not encrypt what it stores: keep --data-dir, or the data of the etcd cluster, on an encrypted disk, and leave the flag out"
 
 // wanted is what a flag's value has to be, or else what is wrong with it.
 func wanted(kind string, cause error) string {
