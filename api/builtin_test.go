@@ -278,6 +278,14 @@ func TestListsOfBuiltinKinds(t *testing.T) {
 	if !strings.HasPrefix(a.body, `{"apiVersion":"v1","items":[{"apiVersion":"v1","kind":"Namespace",`) {
 		t.Errorf("got %s", a.body)
 	}
+	role := s.must(201, "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", `{"metadata":{"name":"r"},"rules":[]}`)
+	if !strings.Contains(role.body, `"rules":[]`) {
+		t.Errorf("a role without rules: %s", role.body)
+	}
+	node := s.must(201, "POST", "/apis/storage.k8s.io/v1/csinodes", `{"metadata":{"name":"n"},"spec":{"drivers":[]}}`)
+	if node = s.must(200, "PATCH", "/apis/storage.k8s.io/v1/csinodes/n/status", `{"metadata":{"labels":{"a":"b"}},"status":{"storageHealth":[{"name":"a.io"}]}}`, "Content-Type", merge); strings.Contains(node.body, "a.io") || strings.Contains(node.body, "labels") {
+		t.Errorf("the status of a node without its gate: %s", node.body)
+	}
 }
 
 func TestGenerationOfBuiltinKinds(t *testing.T) {

@@ -198,8 +198,13 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	if len(after) == 0 && !hooked && !held && grace == 0 {
 		return q.erase(o, m, obj)
 	}
-	if wasDeleting && slices.Equal(before, after) && !hooked && !shorter {
+	// Kinds with rules of their own for deletion are marked without a grace period; who asks again gives them one.
+	unmarked := wasDeleting && !held && !m.Meta().Get("deletionGracePeriodSeconds").Exists()
+	if wasDeleting && slices.Equal(before, after) && !hooked && !shorter && !unmarked {
 		return nil, errUnchanged
+	}
+	if unmarked {
+		m.SetDeletionGracePeriodSeconds(0)
 	}
 	if grace > 0 && (!wasDeleting || shorter) {
 		m.SetDeletionTimestamp(time.Now().Add(time.Duration(grace) * time.Second))

@@ -299,6 +299,28 @@ func TestFinalizeOfNamespaces(t *testing.T) {
 	}
 	s.must(200, "PUT", "/api/v1/namespaces/n/finalize", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"},"spec":{}}`)
 	s.must(404, "GET", "/api/v1/namespaces/n", "")
+	// What was marked without a grace period is given one when its deletion is asked for once more; but not before it is let go.
+	s.must(201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"m","finalizers":["demo.io/f"]}}`)
+	const graced = `"deletionGracePeriodSeconds":0`
+	for range 2 {
+		if a := s.must(200, "DELETE", "/api/v1/namespaces/m", ""); strings.Contains(a.body, graced) {
+			t.Errorf("deleting a namespace: %s", a.body)
+		}
+	}
+	if a := s.must(200, "PUT", "/api/v1/namespaces/m/finalize", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"m","finalizers":["demo.io/f"]},"spec":{"finalizers":[]}}`); !strings.Contains(a.body, `"spec":{}`) {
+		t.Errorf("a namespace without finalizers: %s", a.body)
+	}
+	if a := s.must(200, "DELETE", "/api/v1/namespaces/m?dryRun=All", ""); !strings.Contains(a.body, graced) {
+		t.Errorf("deleting it once more, as a dry run: %s", a.body)
+	}
+	version := s.must(200, "GET", "/api/v1/namespaces/m", "").text("metadata", "resourceVersion")
+	a = s.must(200, "DELETE", "/api/v1/namespaces/m", "")
+	if now := a.text("metadata", "resourceVersion"); now == version || !strings.Contains(a.body, graced) {
+		t.Errorf("deleting it once more: %s", a.body)
+	}
+	if again := s.must(200, "DELETE", "/api/v1/namespaces/m", ""); again.body != a.body {
+		t.Errorf("and again: %s", again.body)
+	}
 }
 
 func TestMetricsDoNotGrowWithNonsense(t *testing.T) {

@@ -97,6 +97,9 @@ func prepareNamespaceUpdate(new, old *doc.Doc, scope schema.Scope) {
 		Keep(new, old, "spec")
 	case Finalize:
 		Keep(new, old, "status")
+		if new.Root().At("spec", "finalizers").Len() == 0 {
+			new.Remove("spec", "finalizers") // as a Go type prints it
+		}
 	default:
 		labelNamespace(new)
 		Keep(new, old, "spec", "finalizers")

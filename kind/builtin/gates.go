@@ -29,6 +29,7 @@ var gated = map[string]bool{
 	"core.v1.DownwardAPIVolumeFile.user":                     true,
 	"batch.v1.JobSpec.scheduling":                            true, // WorkloadWithJob
 	"core.v1.PersistentVolumeClaimStatus.healthStatus":       true, // CSIVolumeHealth
+	"storage.v1.CSINodeStatus.storageHealth":                 true,
 	"core.v1.NodeSpec.podPreemptionPolicy":                   true, // InPlacePodVerticalScalingSchedulerPreemption
 	"core.v1.NodeSpec.configSource":                          true, // a gate that is not there any more
 	"core.v1.NodeStatus.config":                              true,

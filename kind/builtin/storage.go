@@ -71,9 +71,7 @@ func storageKinds() []description {
 	}, {
 		group: "storage.k8s.io", kind: "CSINode", plural: "csinodes", cluster: true, versioned: true,
 		versions: v1[storagev1.CSINode](fillCSINode), returned: true, status: true, statusKeeps: wholeMetadata,
-		// What is said of the health of volumes is dropped, as upstream does unless its gate CSIVolumeHealth is open.
-		updateStatus: func(new, _ *doc.Doc) { new.Remove("status", "storageHealth") },
-		columns:      []kind.Column{sizes("Drivers", "Drivers indicates the number of CSI drivers registered on the node", "spec", "drivers"), ageColumn()},
+		columns: []kind.Column{sizes("Drivers", "Drivers indicates the number of CSI drivers registered on the node", "spec", "drivers"), ageColumn()},
 	}, {
 		group: "storage.k8s.io", kind: "CSIStorageCapacity", plural: "csistoragecapacities", versioned: true,
 		versions: v1[storagev1.CSIStorageCapacity](nil), columns: []kind.Column{createdColumn()},
