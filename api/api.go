@@ -201,6 +201,7 @@ type request struct {
 	admitted bool              // it is a part of another request, which admission has seen
 	written  []byte            // what a write is answered with, if that is printed already
 	sound    bool              // nothing was forgiven when what is written was validated
+	spent    uint64            // what its rules cost then
 	claimed  func(stored bool) // says what became of what was claimed, see claim.go; nil: nothing was
 	warnings []string
 	code     int // of the answer, 0 before it began

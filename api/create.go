@@ -122,7 +122,7 @@ func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) (base string, er
 	if err := q.claim(d, nil, o.DryRun); err != nil {
 		return "", err
 	}
-	if err := q.validate(d, nil, schema.Whole, q.sentKind(d)); err != nil {
+	if err := q.validate(d, nil, schema.Whole, q.sentKind(d), schema.Kept{}); err != nil {
 		return "", err
 	}
 	return base, q.h.admission.Validate(q.ctx, r)

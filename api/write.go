@@ -181,7 +181,7 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 			return err
 		}
 		outdated := q.checkVersion(c, next, obj)
-		if err := q.prepareUpdate(c, next, old, obj.Sound(q.v), outdated); err != nil {
+		if err := q.prepareUpdate(c, next, old, obj, outdated); err != nil {
 			return err
 		}
 	}
@@ -278,8 +278,8 @@ func (q *request) storeUpdate(c *change, obj *cache.Object, next *doc.Doc, encod
 }
 
 // prepareUpdate makes next fit to be stored in place of old, or refuses it.
-// sound says what is known of old. outdated is what [request.checkVersion] says; clients hear of it after what admission has to say.
-func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool, outdated error) error {
+// old is what obj holds. outdated is what [request.checkVersion] says; clients hear of it after what admission has to say.
+func (q *request) prepareUpdate(c *change, next, old *doc.Doc, obj *cache.Object, outdated error) error {
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
 	meta.FillSent(n, o, false)
 	if c.versioned { // patches are looked at when it is noted who changed what
@@ -300,8 +300,8 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool, outda
 	}
 	sent := q.sentKind(next) // which may change below, if only a part is written
 	q.v.PrepareUpdate(next, old, c.scope)
-	differs := contentDiffers(next, old)
-	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && q.counts(differs, next, old) {
+	kept := schema.Keep(next, old)
+	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && q.counts(!kept.Content, next, old) {
 		n.SetGeneration(generation.Int() + 1)
 	}
 	apply.IgnoreTimestamps(old, next)
@@ -316,7 +316,7 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool, outda
 	if r.Mutated() {
 		q.afterMutation(c, next, old)
 		q.warn(meta.DedupOwners(n, afterMutation)...)
-		differs = contentDiffers(next, old)
+		kept = schema.Keep(next, old)
 	}
 	if outdated != nil {
 		return outdated
@@ -326,10 +326,10 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, sound bool, outda
 			return err
 		}
 	}
-	if sound && !differs && c.scope == schema.Whole && q.v.Revalidate(next, old) {
-		q.sound = true
-		q.warnOfFinalizers(n, o)
-	} else if err := q.validate(next, old, c.scope, sent); err != nil {
+	if spent, sound := obj.Sound(q.v); sound {
+		kept = kept.After(spent)
+	}
+	if err := q.validate(next, old, c.scope, sent, kept); err != nil {
 		return err
 	}
 	return q.h.admission.Validate(q.ctx, r)
@@ -343,17 +343,17 @@ const afterMutation = " after mutating admission happens"
 func (q *request) afterMutation(c *change, next, old *doc.Doc) {
 	q.v.PrepareUpdate(next, old, c.scope)
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
-	meta.FillSent(n, o, c.scope == schema.Whole && q.counts(contentDiffers(next, old), next, old))
+	meta.FillSent(n, o, c.scope == schema.Whole && q.counts(!schema.Keep(next, old).Content, next, old))
 	meta.KeepDeletion(n, o)
 }
 
-// validate checks an object; old is nil on create, sent the kind that it said it is of.
-func (q *request) validate(next, old *doc.Doc, scope schema.Scope, sent kschema.GroupKind) error {
-	result := q.v.Validate(q.ctx, next, old, scope)
+// validate checks an object; old is nil on create, sent the kind that it said it is of, kept what is known of an update.
+func (q *request) validate(next, old *doc.Doc, scope schema.Scope, sent kschema.GroupKind, kept schema.Kept) error {
+	result := q.v.ValidateUpdate(q.ctx, next, old, scope, kept)
 	if len(result.Errors) > 0 {
 		return status.Invalid(sent, strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
 	}
-	q.sound = result.Sound
+	q.sound, q.spent = result.Sound, result.Spent
 	q.warnOfFinalizers(meta.Object{Doc: next}, meta.Object{Doc: old})
 	q.warn(result.Warnings...)
 	return nil
@@ -397,16 +397,6 @@ func (q *request) countsAsContent(a, b *doc.Doc) bool {
 	}
 	x, y := a.Root().At("metadata", q.kind.Builtin.Counts), b.Root().At("metadata", q.kind.Builtin.Counts)
 	return x.Len()+y.Len() > 0 && !doc.Equal(x, y)
-}
-
-// contentDiffers reports whether anything outside metadata differs.
-func contentDiffers(a, b *doc.Doc) bool {
-	for name, v := range doc.Both(a.Root(), b.Root()) {
-		if name != "metadata" && !doc.Equal(v[0], v[1]) {
-			return true
-		}
-	}
-	return false
 }
 
 // finished reports whether an update took the last thing away that kept an

@@ -38,6 +38,7 @@ type View struct {
 	Labels Labels                   // metadata.labels
 	Fields func(path string) string // the value of a selectable field; nil if there is none
 	Sound  bool                     // all checks of the renderer were made of this object, and found nothing
+	Spent  uint32                   // what its rules cost then at most, in units of CEL cost
 }
 
 // View returns the object as r renders it, made once and remembered.
@@ -61,16 +62,16 @@ func (o *Object) render(r Renderer) (*View, error) {
 	return o.Remember(r, view), nil
 }
 
-// Sound reports whether the object's view by r says so. It does not make one.
-func (o *Object) Sound(r Renderer) bool {
+// Sound reports whether the object's view by r says so, and what its rules cost. It does not make one.
+func (o *Object) Sound(r Renderer) (spent uint64, sound bool) {
 	if m := o.memo.Load(); m != nil {
 		for i := range m.views {
-			if m.views[i].by == r {
-				return m.views[i].view.Sound
+			if v := &m.views[i]; v.by == r {
+				return uint64(v.view.Spent), v.view.Sound
 			}
 		}
 	}
-	return false
+	return 0, false
 }
 
 // Viewed reports whether the object's view by r is remembered.

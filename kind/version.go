@@ -148,6 +148,11 @@ func differ(a, b doc.Value, counts func(name string) bool) bool {
 
 // Validate checks an object completely. old is nil on create.
 func (v *Version) Validate(ctx context.Context, new, old *doc.Doc, scope schema.Scope) schema.Result {
+	return v.ValidateUpdate(ctx, new, old, scope, schema.Kept{})
+}
+
+// ValidateUpdate is Validate for an update of which kept is known.
+func (v *Version) ValidateUpdate(ctx context.Context, new, old *doc.Doc, scope schema.Scope, kept schema.Kept) schema.Result {
 	b := v.Kind.Builtin
 	if errs := v.validateType(new); len(errs) > 0 {
 		if b != nil {
@@ -174,29 +179,11 @@ func (v *Version) Validate(ctx context.Context, new, old *doc.Doc, scope schema.
 	if v.Scale != nil {
 		replicas = v.Scale.validate(new.Root(), scope)
 	}
-	r := v.Schema.ValidateAmong(ctx, new, old, scope, errs, replicas)
+	r := v.Schema.ValidateAmong(ctx, new, old, scope, kept, errs, replicas)
 	if old != nil {
 		schema.ObserveRatcheting(r.Compared)
 	}
 	return r
-}
-
-// Revalidate is Validate for an object of which nothing but metadata differs from old, and old was Sound when this version's schema
-// looked at it. Only metadata is looked at. It reports whether that suffices to say that the object is valid; if not, Validate says.
-func (v *Version) Revalidate(new, old *doc.Doc) bool {
-	n, o := meta.Object{Doc: new}, meta.Object{Doc: old}
-	// Rules of the whole object see its name and what that was generated from. The name never changes.
-	if v.Kind.Builtin != nil || n.GenerateName() != o.GenerateName() || !v.Schema.Timeless() {
-		return false
-	}
-	if len(v.validateType(new)) > 0 || len(meta.ValidateObjectMetaUpdate(n, o)) > 0 {
-		return false
-	}
-	if v.Scale != nil && len(v.Scale.validate(new.Root(), schema.Whole)) > 0 {
-		return false
-	}
-	schema.ObserveRatcheting(0)
-	return true
 }
 
 // validateType checks kind and apiVersion.

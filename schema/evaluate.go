@@ -35,20 +35,21 @@ type site struct {
 type evaluation struct {
 	d, old *doc.Doc // old is nil if there is none
 	sites  []site
+	keeps  bool // what is collected is as it was
+	kept   int  // how many of the sites are
 	act    cel.Activation
 }
 
 var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
 
-// rulesOK reports whether all rules hold for d, within the budget. valid says that its values
-// are.
-func (p *program) rulesOK(ctx context.Context, d, old *doc.Doc, valid bool) bool {
+// rulesOK reports whether all rules hold for d, within the budget, and what they cost at most. valid says that its values are.
+func (p *program) rulesOK(ctx context.Context, d, old *doc.Doc, valid bool, k Kept) (cost uint64, ok bool) {
 	start := time.Now()
-	_, ok := p.runRules(ctx, d, old, valid)
+	cost, ok = p.runKept(ctx, d, old, valid, k)
 	if ok { // else the slow path begins anew
 		since(evaluationTimes, start)
 	}
-	return ok
+	return cost, ok
 }
 
 // runRules evaluates the rules until one does not hold, and says what they cost.
@@ -61,24 +62,31 @@ func (p *program) runRules(ctx context.Context, d, old *doc.Doc, valid bool) (co
 		was = old.Root().Node
 	}
 	e.collect(p.root, d.Root().Node, was)
-	return e.run(ctx)
+	return e.run(ctx, 0)
 }
 
 func (e *evaluation) release() {
-	e.d, e.old, e.sites = nil, nil, e.sites[:0]
+	e.d, e.old, e.sites, e.kept = nil, nil, e.sites[:0], 0
 	e.act.Self, e.act.OldSelf = doc.Value{}, doc.Value{}
 	e.act.Settle()
 	evaluations.Put(e)
 }
 
+// add appends the site x.
+func (e *evaluation) add(n *node, x, old doc.Node) {
+	if !e.keeps || n.rules.usesOld {
+		e.sites = append(e.sites, site{n, x, old})
+	}
+}
+
 // collect appends the sites at and below x. old is the value that x replaces,
 // Absent if there is none.
 func (e *evaluation) collect(n *node, x, old doc.Node) {
-	if !n.deepRules || x.Kind() == doc.Null || x.Kind() == doc.Absent {
+	if !n.deepRules || e.keeps && !n.deepOld || x.Kind() == doc.Null || x.Kind() == doc.Absent {
 		return
 	}
 	if n.rules != nil {
-		e.sites = append(e.sites, site{n, x, old})
+		e.add(n, x, old)
 	}
 	switch x.Kind() {
 	case doc.Array:
@@ -123,9 +131,9 @@ func (e *evaluation) oldMember(n *node, old doc.Node, name string, slot int) doc
 	return n.member(e.old, old, name, slot)
 }
 
-// run evaluates the rules of all sites. A budget that is used up to the last
+// run evaluates the rules of all sites, on top of what others cost. A budget that is used up to the last
 // unit is the slow path's business.
-func (e *evaluation) run(ctx context.Context) (spent uint64, ok bool) {
+func (e *evaluation) run(ctx context.Context, spent uint64) (uint64, bool) {
 	act := &e.act
 	act.Self.Doc, act.OldSelf, act.HasOldSelf = e.d, doc.Value{}, false
 	for i := range e.sites {
@@ -135,14 +143,22 @@ func (e *evaluation) run(ctx context.Context) (spent uint64, ok bool) {
 			return spent, false
 		}
 		act.Self.Node = at.x
-		if e.old != nil {
-			e.bindOld(at.old)
+		tests := &rules.always
+		switch {
+		case i < e.kept:
+			tests = rules.again
+			e.bindOld(e.d, at.old)
+			if !act.HasOldSelf { // it had none before, either
+				continue
+			}
+		case e.old != nil:
+			e.bindOld(e.old, at.old)
 		}
-		cost, ok := rules.always.Hold(ctx, act, callLimit, objectBudget-spent)
+		cost, ok := tests.Hold(ctx, act, callLimit, objectBudget-spent)
 		if spent += cost; !ok {
 			return spent, false
 		}
-		if !act.HasOldSelf || rules.updates.Len() == 0 {
+		if i < e.kept || !act.HasOldSelf || rules.updates.Len() == 0 {
 			continue
 		}
 		cost, ok = rules.updates.Hold(ctx, act, callLimit, objectBudget-spent)
@@ -153,11 +169,11 @@ func (e *evaluation) run(ctx context.Context) (spent uint64, ok bool) {
 	return spent, true
 }
 
-// bindOld makes x the old value of what is evaluated next.
-func (e *evaluation) bindOld(x doc.Node) {
+// bindOld makes x of d the old value of what is evaluated next.
+func (e *evaluation) bindOld(d *doc.Doc, x doc.Node) {
 	e.act.OldSelf, e.act.HasOldSelf = doc.Value{}, x.Kind() != doc.Absent && x.Kind() != doc.Null
 	if e.act.HasOldSelf {
-		e.act.OldSelf = doc.Value{Doc: e.old, Node: x}
+		e.act.OldSelf = doc.Value{Doc: d, Node: x}
 	}
 }
 

@@ -125,7 +125,7 @@ func BenchmarkHTTPRoute(b *testing.B) {
 	b.Run("rules", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if !p.code.Load().rulesOK(ctx, d, nil, false) {
+			if _, ok := p.code.Load().rulesOK(ctx, d, nil, false, Kept{}); !ok {
 				b.Fatal("invalid")
 			}
 		}

@@ -86,7 +86,7 @@ func (t Part) rulesHold(ctx context.Context, d *doc.Doc) (cost int64, ok bool) {
 			was = old.Root().Node
 		}
 		e.collect(t.n, d.Root().Node, was)
-		spent, ok := e.run(ctx)
+		spent, ok := e.run(ctx, 0)
 		e.release()
 		if !ok {
 			return 0, false

@@ -19,20 +19,24 @@ type rules struct {
 	source  []apiextv1.ValidationRule
 	schema  *structural.Schema
 	list    []rule
-	always  cel.Tests // those of list that are evaluated for every value
-	updates cel.Tests // those that are evaluated where there is an old value
-	err     error     // none of them can be compiled
-	usesOld bool      // at least one mentions oldSelf
-	broken  bool      // at least one does not compile
+	always  cel.Tests  // those of list that are evaluated for every value
+	updates cel.Tests  // those that are evaluated where there is an old value
+	again   *cel.Tests // those that mention oldSelf: they may not hold though the value is as it was
+	err     error      // none of them can be compiled
+	usesOld bool       // at least one mentions oldSelf: again is not nil
+	broken  bool       // at least one does not compile
 }
 
 // setTests lists what the fast path evaluates, once list is complete.
 func (r *rules) setTests() {
-	var always, updates []*cel.Program
+	var always, updates, again []*cel.Program
 	for i := range r.list {
 		rule := &r.list[i]
 		r.usesOld = r.usesOld || rule.usesOld()
 		r.broken = r.broken || rule.more().err != nil
+		if rule.usesOld() {
+			again = append(again, rule.program)
+		}
 		switch {
 		case rule.program == nil:
 		case rule.usesOld() && !rule.program.OptionalOldSelf():
@@ -42,6 +46,14 @@ func (r *rules) setTests() {
 		}
 	}
 	r.always, r.updates = cel.NewTests(always), cel.NewTests(updates)
+	switch len(again) {
+	case 0:
+	case len(updates):
+		r.again = &r.updates
+	default:
+		tests := cel.NewTests(again)
+		r.again = &tests
+	}
 }
 
 // rule is a compiled rule. One that is blank has neither program nor error.

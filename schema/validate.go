@@ -17,49 +17,38 @@ import (
 // neither at the root's apiVersion, kind and metadata (apart from what the
 // schema says about them) nor at the scale subresource.
 func (p *Program) Validate(ctx context.Context, new, old *doc.Doc, at Scope) Result {
-	return p.ValidateAmong(ctx, new, old, at, nil, nil)
+	return p.ValidateAmong(ctx, new, old, at, Kept{}, nil, nil)
 }
 
-// ValidateAmong is Validate for an object in which other checks have found
-// errors: those of metadata come first in the Result, those of the scale
-// subresource after the errors of values. They count when it is decided whether
-// rules can be evaluated.
-func (p *Program) ValidateAmong(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
+// ValidateAmong is Validate for an update of which kept is known, and for an
+// object in which other checks have found errors: those of metadata come first
+// in the Result, those of the scale subresource after the errors of values. They
+// count when it is decided whether rules can be evaluated.
+func (p *Program) ValidateAmong(ctx context.Context, new, old *doc.Doc, at Scope, kept Kept, metadata, scale field.ErrorList) Result {
 	code, err := p.load()
 	if err != nil {
 		return Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
 	}
-	return code.validate(ctx, new, old, at, metadata, scale)
+	return code.validate(ctx, new, old, at, kept, metadata, scale)
 }
 
-func (p *program) validate(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
-	new, old = p.adopt(new), p.adopt(old)
+func (p *program) validate(ctx context.Context, new, old *doc.Doc, at Scope, kept Kept, metadata, scale field.ErrorList) Result {
+	if d, was := p.adopt(new), p.adopt(old); d != new || was != old || was == nil {
+		new, old, kept = d, was, Kept{}
+	}
 	if p.hasRules {
 		p.compileRules()
 	}
 	if len(metadata) == 0 && len(scale) == 0 {
 		w := newWork(ctx, maxSteps)
-		if p.ok(&w, new, old, at) {
-			return Result{Sound: at == Whole}
+		if r, ok := p.ok(&w, new, old, at, kept); ok {
+			return r
 		}
 		if err := w.err(nil); err != nil { // the slow path would end there, too, and later
 			return Result{Errors: field.ErrorList{err}}
 		}
 	}
 	return p.explain(ctx, new, old, at, metadata, scale)
-}
-
-// Timeless reports whether what Validate says of an object does not depend on what it replaces, as long as it is Sound: no rule
-// mentions oldSelf.
-func (p *Program) Timeless() bool {
-	code, err := p.load()
-	if err != nil {
-		return false
-	}
-	if code.hasRules {
-		code.compileRules()
-	}
-	return !code.root.deepOld
 }
 
 // DefaultBudget is what the rules of all default values of a schema may cost
@@ -110,29 +99,41 @@ func (p *Program) ValidateDefaultRules(ctx context.Context, d *doc.Doc, path *fi
 }
 
 // ok is the fast path. Ratcheting only forgives, so it may leave it out.
-func (p *program) ok(w *work, new, old *doc.Doc, at Scope) bool {
-	root := new.Root().Node
-	switch at {
-	case Status:
-		if status := p.root.prop("status"); status != nil {
-			x := new.Root().Get("status").Node
-			if x.Kind() != doc.Absent && !status.ok(new, w, x) {
-				return false
-			}
-		}
-		if !p.root.listsOK(new, root) {
-			return false
+func (p *program) ok(w *work, new, old *doc.Doc, at Scope, kept Kept) (r Result, ok bool) {
+	switch {
+	case kept.all():
+		r.Sound = true
+	case at == Status:
+		// If rules hold of a whole that is valid, updates need not ask them again.
+		if r.Sound = p.hasRules && p.wholeOK(w, new); !r.Sound && !p.statusOK(w, new) {
+			return Result{}, false
 		}
 	default:
-		if !p.root.ok(new, w, root) || p.root.deepEmbedded && len(p.root.embeddedErrors(nil, new.Root())) > 0 {
+		if r.Sound = p.wholeOK(w, new); !r.Sound {
+			return Result{}, false
+		}
+	}
+	if p.hasRules {
+		r.Spent, ok = p.rulesOK(w.ctx, new, old, r.Sound, kept)
+		return r, ok
+	}
+	return r, true
+}
+
+// wholeOK reports whether all values are valid.
+func (p *program) wholeOK(w *work, d *doc.Doc) bool {
+	return p.root.ok(d, w, d.Root().Node) && (!p.root.deepEmbedded || len(p.root.embeddedErrors(nil, d.Root())) == 0)
+}
+
+// statusOK reports whether the values of the status are valid, and all lists.
+func (p *program) statusOK(w *work, d *doc.Doc) bool {
+	if status := p.root.prop("status"); status != nil {
+		x := d.Root().Get("status").Node
+		if x.Kind() != doc.Absent && !status.ok(d, w, x) {
 			return false
 		}
 	}
-	return p.allRulesOK(w.ctx, new, old, at == Whole)
-}
-
-func (p *program) allRulesOK(ctx context.Context, new, old *doc.Doc, valid bool) bool {
-	return !p.hasRules || p.rulesOK(ctx, new, old, valid)
+	return p.root.listsOK(d, d.Root().Node)
 }
 
 // ValidateMistyped is Validate for an object that says it is of another kind, which others have said in wrong: values are not looked at.

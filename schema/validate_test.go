@@ -172,7 +172,7 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		r := p.code.Load().explain(ctx, &d, nil, Whole, nil, nil)
-		if ok := p.code.Load().ok(steps(), &d, nil, Whole); ok != (len(r.Errors) == 0) {
+		if _, ok := p.code.Load().ok(steps(), &d, nil, Whole, Kept{}); ok != (len(r.Errors) == 0) {
 			t.Fatalf("%s: fast path says %v, slow path %v", src, ok, r.Errors.ToAggregate())
 		}
 		if _, err := p.Decode(&old, oldSrc); err != nil {
@@ -180,7 +180,7 @@ func FuzzValidate(f *testing.F) {
 		}
 		for _, scope := range []Scope{Whole, Status} {
 			r := p.code.Load().explain(ctx, &d, &old, scope, nil, nil)
-			if p.code.Load().ok(steps(), &d, &old, scope) && len(r.Errors)+len(r.Warnings) > 0 {
+			if _, ok := p.code.Load().ok(steps(), &d, &old, scope, Kept{}); ok && len(r.Errors)+len(r.Warnings) > 0 {
 				t.Fatalf("%s after %s: fast path says valid, slow path %v, warnings %q", src, oldSrc, r.Errors.ToAggregate(), r.Warnings)
 			}
 		}

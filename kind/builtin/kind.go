@@ -357,7 +357,7 @@ func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *doc.Do
 	}
 	r := schema.Result{Errors: errs}
 	if !b.complete {
-		r = v.Schema.ValidateAmong(ctx, new, old, at, errs, nil)
+		r = v.Schema.ValidateAmong(ctx, new, old, at, schema.Kept{}, errs, nil)
 	}
 	if b.check != nil {
 		r.Errors = append(r.Errors, b.check(v, new, old, scope)...)
