@@ -157,8 +157,13 @@ func (r *ruleRow) limits() (call uint64, object int64) {
 	return celconfig.PerCallLimit, celconfig.RuntimeCELCostBudget
 }
 
-// ours is this repository's evaluation, over a document that was decoded as the server decodes it.
-func (r *ruleRow) ours() (ruleSide, error) {
+// kept reports whether the row is of an update that leaves what the rule sees as it was. The server finds that out before it evaluates
+// rules, and then oldSelf is self.
+func (r *ruleRow) kept() bool { return r.path != "" && r.old == r.self }
+
+// ours is this repository's evaluation, over a document that was decoded as the server decodes it. oldSelf is read from a document of
+// its own if apart says so.
+func (r *ruleRow) ours(apart bool) (ruleSide, error) {
 	s, errs := structural.Parse(r.schema, nil)
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
@@ -196,6 +201,9 @@ func (r *ruleRow) ours() (ruleSide, error) {
 	}
 	if docs[1] != nil {
 		act.OldSelf, act.HasOldSelf = docs[1].Root(), true
+		if !apart {
+			act.OldSelf, act.Kept = act.Self, true
+		}
 	}
 	if _, _, err := programs[0].Eval(context.Background(), act, limit); err != nil {
 		return nil, err
@@ -339,22 +347,29 @@ func (r *ruleRow) bare(s *structuralschema.Structural, self, old any) (ruleSide,
 type ruleTrial struct {
 	row   *ruleRow
 	cost  uint64
-	sides [3]ruleSide  // ours, a bare program, upstream
-	times [3]int       // evaluations of a turn
-	took  [3][]float64 // nanoseconds for one evaluation, by round
+	sides []ruleSide  // ours, a bare program, upstream, and of a row that is kept ours over two documents
+	times []int       // evaluations of a turn
+	took  [][]float64 // nanoseconds for one evaluation, by round
 }
 
 // prepare compiles the rule for the three sides and compares what they say.
 func (r *ruleRow) prepare(ctx context.Context, data decodedLists) (*ruleTrial, error) {
-	t := &ruleTrial{row: r}
+	t := &ruleTrial{row: r, sides: make([]ruleSide, 3)}
 	var err error
-	if t.sides[0], err = r.ours(); err != nil {
+	if t.sides[0], err = r.ours(!r.kept()); err != nil {
 		return nil, err
 	}
 	if t.sides[1], t.sides[2], err = r.upstream(data); err != nil {
 		return nil, err
 	}
-	var costs [3]uint64
+	if r.kept() {
+		apart, err := r.ours(true)
+		if err != nil {
+			return nil, err
+		}
+		t.sides = append(t.sides, apart)
+	}
+	costs := make([]uint64, len(t.sides))
 	for i, side := range t.sides {
 		holds, cost, err := side(ctx)
 		if err != nil || holds == r.fails {
@@ -363,16 +378,20 @@ func (r *ruleRow) prepare(ctx context.Context, data decodedLists) (*ruleTrial, e
 		costs[i] = cost
 	}
 	t.cost = costs[0]
+	if apart := costs[len(costs)-1]; r.kept() && apart != t.cost {
+		return nil, fmt.Errorf("costs differ: %d, %d over two documents", t.cost, apart)
+	}
 	if err := r.sameCost(ctx, costs[0], costs[2]); err != nil {
 		return nil, err
 	}
-	for i, side := range t.sides {
-		t.times[i] = calibrate(ctx, side)
+	t.took = make([][]float64, len(t.sides))
+	for _, side := range t.sides {
+		t.times = append(t.times, calibrate(ctx, side))
 	}
 	return t, nil
 }
 
-// turn measures the three sides one after the other.
+// turn measures the sides one after the other.
 func (t *ruleTrial) turn(ctx context.Context) {
 	for i, side := range t.sides {
 		if !t.row.large {
@@ -393,17 +412,22 @@ type ruleResult struct {
 	ours, bare, upstream float64 // nanoseconds for one evaluation, the least of the rounds
 	xBare, xUpstream     float64 // medians of the rounds' ratios
 	allocations          float64
+	apart                float64 // as ours, over two documents; 0 if the row is not kept
 }
 
 // result sums the rounds up.
 func (t *ruleTrial) result(ctx context.Context) *ruleResult {
 	ours, bare, upstream := t.took[0], t.took[1], t.took[2]
-	return &ruleResult{
+	g := &ruleResult{
 		row: t.row, cost: t.cost,
 		ours: slices.Min(ours), bare: slices.Min(bare), upstream: slices.Min(upstream),
 		xBare: median(quotients(bare, ours)), xUpstream: median(quotients(upstream, ours)),
 		allocations: allocations(t.times[0], func() { _, _, _ = t.sides[0](ctx) }),
 	}
+	if t.row.kept() {
+		g.apart = slices.Min(t.took[3])
+	}
+	return g
 }
 
 // sameCost compares the costs of both sides; those of a row with a part, for the part.
@@ -411,7 +435,7 @@ func (r *ruleRow) sameCost(ctx context.Context, ours, upstream uint64) error {
 	if r.part != "" {
 		row := *r
 		row.self = r.part
-		side, err := row.ours()
+		side, err := row.ours(!row.kept())
 		if err != nil {
 			return err
 		}
@@ -492,8 +516,11 @@ func rulesMarkdown(done []*ruleResult) string {
 			rule = string(runes[:67]) + "…"
 		}
 		verdict := ""
-		if g.row.fails {
+		switch {
+		case g.row.fails:
 			verdict = ", does not hold"
+		case g.row.kept():
+			verdict = fmt.Sprintf(", kept (%s ns over two documents)", figure(g.apart))
 		}
 		fmt.Fprintf(&b, "| `%s` <br> %s%s | %s | %s | %s | %s | %s | %d | %s | %.0f |\n", strings.ReplaceAll(rule, "|", "\\|"), g.row.place(), verdict,
 			figure(g.ours), figure(g.bare), figure(g.upstream), mark(g.xBare, g.xBare < wantBare), mark(g.xUpstream, g.xUpstream < wantUpstream),

@@ -386,11 +386,11 @@ func (l *leaf) same(a *Activation, d *doc.Doc, n doc.Node) (tri, uint64) {
 			return bad, 0
 		}
 	}
-	return l.alike(d, n, other, m, l.typ.certain && a.knows(d, other))
+	return l.alike(d, n, other, m, a.knows(d, other))
 }
 
 // alike compares two members of one type.
-func (l *leaf) alike(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node, valid bool) (tri, uint64) {
+func (l *leaf) alike(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node, known knowledge) (tri, uint64) {
 	kind := jsonKind[l.typ.Kind]
 	switch {
 	case n.Kind() != kind || m.Kind() != kind:
@@ -401,7 +401,7 @@ func (l *leaf) alike(a *doc.Doc, n doc.Node, b *doc.Doc, m doc.Node, valid bool)
 	case kind == doc.String:
 		return sameText(a, n, b, m)
 	default:
-		same, size := sides{a, b, valid}.sized(n, m, l.typ)
+		same, size := sides{a, b, known}.sized(n, m, l.typ)
 		return same, tenth(uint64(size))
 	}
 	return bad, 0

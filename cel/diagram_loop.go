@@ -125,10 +125,10 @@ type alone struct {
 	turned  bool      // the item is on the right
 	numbers bool      // the item is compared with a number
 	number  int64
-	answers [2]tri   // of the predicate, by that of the question
-	m       doc.Node // what the item is compared with
-	d       *doc.Doc // of m
-	valid   bool     // the item and m are valid, if they are compared
+	answers [2]tri    // of the predicate, by that of the question
+	m       doc.Node  // what the item is compared with
+	d       *doc.Doc  // of m
+	known   knowledge // of the item and m, if they are compared
 }
 
 // alone looks at what does not depend on the item.
@@ -163,7 +163,9 @@ func (a *Activation) alone(s *scan) (c alone) {
 		ok = false
 	}
 	if ok {
-		c.valid = q.asked == askAlike && q.leaf.typ.certain && a.knows(c.d, a.seen(s.view).Doc)
+		if q.asked == askAlike {
+			c.known = a.knows(c.d, a.seen(s.view).Doc)
+		}
 		c.q, c.answers = q, [2]tri{no: q.next[no].answer, yes: q.next[yes].answer}
 	}
 	return c
@@ -180,9 +182,9 @@ func (c *alone) ask(d *doc.Doc, n doc.Node) (answer tri, units uint64) {
 	}
 	switch {
 	case q.asked == askAlike && c.turned:
-		answer, units = q.leaf.alike(c.d, c.m, d, n, c.valid)
+		answer, units = q.leaf.alike(c.d, c.m, d, n, c.known)
 	case q.asked == askAlike:
-		answer, units = q.leaf.alike(d, n, c.d, c.m, c.valid)
+		answer, units = q.leaf.alike(d, n, c.d, c.m, c.known)
 	default:
 		answer, units = q.plain(d, n)
 	}

@@ -20,6 +20,7 @@ type frame struct {
 	text  []byte // of a text that nobody keeps
 
 	valid *doc.Doc // of self, if that is known to be valid
+	kept  bool     // oldSelf is self
 
 	unknown []Pattern // parts of inputs that are not known, in a partial evaluation
 

@@ -163,7 +163,7 @@ func TestSame(t *testing.T) {
 			if same != bad && (want.kind != KindBool || want.Bool() != (same == yes)) {
 				t.Errorf("%s == %s: got %v, want %v", x, y, same, want)
 			}
-			same, size := sides{left.doc(), right.doc(), false}.sized(left.node, right.node, left.typ)
+			same, size := sides{left.doc(), right.doc(), nothing}.sized(left.node, right.node, left.typ)
 			if same != bad && (want.kind != KindBool || want.Bool() != (same == yes)) || size != min(left.size(), right.size()) {
 				t.Errorf("%s == %s: got %v of size %d, want %v", x, y, same, size, want)
 			}

@@ -80,7 +80,10 @@ type Activation struct {
 	OldSelf doc.Value
 	// Valid: Self is valid by the schema that its type was made of. Whoever has validated it says so, to make
 	// comparisons of whole objects faster: they need not look for values that do not fit their types.
-	Valid      bool
+	Valid bool
+	// Kept: OldSelf is Self, which an update leaves as it was; it is Valid, and there is no Float in it. Then most values equal
+	// what they were without a look at them.
+	Kept       bool
 	HasOldSelf bool // false: oldSelf is missing, or optional.none() where it is optional
 	// PlainOldSelf: oldSelf is never wrapped in an optional, even where the
 	// expression was checked as if it were. Upstream runs messageExpressions so.
@@ -101,7 +104,7 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value,
 		fr.slots = make([]Value, p.slots+8)
 	}
 	fr.before += fr.work
-	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop, fr.valid = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false, a.valid()
+	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop, fr.valid, fr.kept = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false, a.valid(), a.Kept
 	if fr.looks = p.loops; p.loops {
 		fr.ctx, fr.done, fr.compared.done = ctx, ctx.Done(), 0
 	}
@@ -135,21 +138,18 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (Value,
 
 // valid is the document of self if what is seen of it is known to be valid, else nil.
 func (a *Activation) valid() *doc.Doc {
-	if !a.Valid || a.OldSelf.Doc == a.Self.Doc {
+	if !a.Valid || a.OldSelf.Doc == a.Self.Doc && !a.Kept {
 		return nil
 	}
 	return a.Self.Doc
 }
 
-// knows reports whether what is seen of one of two documents is known to be valid.
-func (a *Activation) knows(x, y *doc.Doc) bool {
-	valid := a.valid()
-	return valid != nil && (x == valid || y == valid)
-}
+// knows is what is known of what is seen of two documents.
+func (a *Activation) knows(x, y *doc.Doc) knowledge { return knownOf(a.valid(), a.Kept, x, y) }
 
 // Reset forgets what the last evaluation worked on.
 func (a *Activation) Reset() {
-	a.Self, a.OldSelf, a.Valid, a.HasOldSelf, a.old = doc.Value{}, doc.Value{}, false, false, Value{}
+	a.Self, a.OldSelf, a.Valid, a.Kept, a.HasOldSelf, a.old = doc.Value{}, doc.Value{}, false, false, false, Value{}
 	a.fr.slots = a.fr.slots[:cap(a.fr.slots)]
 	a.items = [maxItems]doc.Value{}
 	a.fr.end()
@@ -211,7 +211,7 @@ func (fr *frame) begin(ctx context.Context, slots int, limit uint64) {
 	}
 	fr.slots = fr.slots[:slots]
 	fr.stack = fr.stack[:0]
-	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop, fr.valid = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false, nil
+	fr.cost, fr.limit, fr.ticks, fr.work, fr.stop, fr.valid, fr.kept = 0, min(limit, math.MaxUint64-1), checkFrequency, 0, false, nil, false
 	fr.ctx, fr.done, fr.looks, fr.compared.done = ctx, ctx.Done(), true, 0
 }
 

@@ -14,7 +14,7 @@ func sameData(a, b Value) tri {
 	if a.flag != flagFromDoc || b.flag != flagFromDoc || a.typ != b.typ || a.typ == nil {
 		return bad
 	}
-	return sides{a.doc(), b.doc(), false}.nodes(a.node, b.node, a.typ)
+	return sides{a.doc(), b.doc(), nothing}.nodes(a.node, b.node, a.typ)
 }
 
 // equalData is == or != of two lists, maps or objects of one type that are read
@@ -38,7 +38,7 @@ func equalData(a, b *code, negated bool, general testFn) testFn {
 		if m.Kind() != kind || n.Kind() != kind {
 			return general(fr)
 		}
-		same, size := sides{da, db, t.certain && fr.knows(da, db)}.sized(m, n, t)
+		same, size := sides{da, db, fr.knows(da, db)}.sized(m, n, t)
 		if same == bad {
 			return general(fr)
 		}
@@ -57,7 +57,7 @@ func equalVariables(i, j int32, t *Type, units uint64, negated bool, general tes
 			return general(fr)
 		}
 		da, db := (*doc.Doc)(x.ptr), (*doc.Doc)(y.ptr)
-		same, size := sides{da, db, t.certain && fr.knows(da, db)}.sized(x.node, y.node, t)
+		same, size := sides{da, db, fr.knows(da, db)}.sized(x.node, y.node, t)
 		if same == bad {
 			return general(fr)
 		}
@@ -66,22 +66,34 @@ func equalVariables(i, j int32, t *Type, units uint64, negated bool, general tes
 	}
 }
 
-// knows reports whether what is seen of one of two documents is known to be valid.
-func (fr *frame) knows(a, b *doc.Doc) bool {
-	return fr.valid != nil && (a == fr.valid || b == fr.valid)
+// knowledge is what is known of what is seen of two documents.
+type knowledge uint8
+
+const (
+	nothing   knowledge = iota
+	validData           // what is seen of one of them is valid
+	keptData            // it is the same in both, and valid, and there is no Float in it
+)
+
+// knows is what is known of what is seen of two documents.
+func (fr *frame) knows(a, b *doc.Doc) knowledge { return knownOf(fr.valid, fr.kept, a, b) }
+
+func knownOf(of *doc.Doc, same bool, a, b *doc.Doc) knowledge {
+	switch {
+	case of == nil || a != of && b != of:
+		return nothing
+	case same && a == b:
+		return keptData
+	}
+	return validData
 }
 
-// setCertain sets what t says about valid values that are congruent. Lists of a type may
-// hold the same and yet equal nothing, not even themselves; nor does a number that is
-// valid and yet not read as one.
+// setCertain sets what t says about valid values that are congruent, or kept. Lists of a type may
+// hold the same and yet equal nothing, not even themselves; nor does a text that is valid and yet
+// not read by its format, or a Float as an integer. Nulls are members that are not found.
 func (t *Type) setCertain() {
 	t.certain, t.formats = !t.Preserve && t.ListType == nil, nil
-	switch t.Kind {
-	case String, Bool, List, Map, Object:
-		t.itself = t.certain && !t.Nullable
-	default:
-		t.itself = false
-	}
+	t.itself = t.certain && !t.Nullable && (t.Kind != Dyn || t.IntOrString)
 	switch t.Kind {
 	case Bytes, Timestamp, Duration:
 		t.formats = []int32{-1}
@@ -129,9 +141,9 @@ func (s sides) sized(a, b doc.Node, t *Type) (same tri, size int) {
 	var other int
 	var alike bool
 	switch {
-	case s.valid && s.a == s.b && a == b && t.itself:
+	case s.known == keptData && a == b && t.itself && (t.formats == nil || plainTexts(s.a, a, t)):
 		return yes, doc.Value{Doc: s.a, Node: a}.Len()
-	case s.valid:
+	case s.known != nothing && t.certain:
 		size, other, alike = doc.Congruent(s.a, a, s.b, b)
 	default:
 		size, other = (doc.Value{Doc: s.a, Node: a}).Len(), (doc.Value{Doc: s.b, Node: b}).Len()
@@ -148,7 +160,7 @@ func (s sides) sized(a, b doc.Node, t *Type) (same tri, size int) {
 // sides are two documents with values that are compared.
 type sides struct {
 	a, b  *doc.Doc
-	valid bool // those of one of them are valid, and of a type that is certain
+	known knowledge
 }
 
 func (s sides) nodes(a, b doc.Node, t *Type) tri {

@@ -159,6 +159,6 @@ func (t *Tests) frame(ctx context.Context, a *Activation, limit uint64) {
 	if fr.looks = t.loops; t.loops {
 		fr.ctx, fr.done = ctx, ctx.Done()
 	}
-	fr.valid = a.valid()
+	fr.valid, fr.kept = a.valid(), a.Kept
 	bind(&fr.slots[slotSelf], a.Self, t.self)
 }

@@ -67,7 +67,7 @@ func (p *program) runRules(ctx context.Context, d, old *doc.Doc, valid bool) (co
 
 func (e *evaluation) release() {
 	e.d, e.old, e.sites, e.kept = nil, nil, e.sites[:0], 0
-	e.act.Self, e.act.OldSelf = doc.Value{}, doc.Value{}
+	e.act.Self, e.act.OldSelf, e.act.Kept = doc.Value{}, doc.Value{}, false
 	e.act.Settle()
 	evaluations.Put(e)
 }
@@ -144,8 +144,8 @@ func (e *evaluation) run(ctx context.Context, spent uint64) (uint64, bool) {
 		}
 		act.Self.Node = at.x
 		tests := &rules.always
-		switch {
-		case i < e.kept:
+		switch act.Kept = i < e.kept; {
+		case act.Kept:
 			tests = rules.again
 			e.bindOld(e.d, at.old)
 			if !act.HasOldSelf { // it had none before, either
@@ -158,7 +158,7 @@ func (e *evaluation) run(ctx context.Context, spent uint64) (uint64, bool) {
 		if spent += cost; !ok {
 			return spent, false
 		}
-		if i < e.kept || !act.HasOldSelf || rules.updates.Len() == 0 {
+		if act.Kept || !act.HasOldSelf || rules.updates.Len() == 0 {
 			continue
 		}
 		cost, ok = rules.updates.Hold(ctx, act, callLimit, objectBudget-spent)

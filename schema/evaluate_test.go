@@ -41,7 +41,7 @@ func TestRulesOfValidObjects(t *testing.T) {
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	}
-	outcomes := map[bool]int{}
+	outcomes, same := map[bool]int{}, 0
 	for _, rule := range []string{
 		"self.o == oldSelf.o", "self.o != oldSelf.o", "!has(oldSelf.o.a) || self.o == oldSelf.o", "self.l == oldSelf.l", "self == oldSelf", "self.l.all(x, self.l.exists_one(y, x == y))", "self.o == self.o", "self.l == self.l",
 		"self.l.exists(x, x == oldSelf.o)", "self.l.all(x, !oldSelf.l.exists(y, x == y))", "oldSelf.l.exists(x, oldSelf.o == x)",
@@ -83,11 +83,17 @@ func TestRulesOfValidObjects(t *testing.T) {
 				if got, is := code.runRules(context.Background(), &d, &old, true); got != cost || is != ok {
 					t.Errorf("%s of %s, before %s: %t for %d if it is known to be valid, else %t for %d", rule, text, other, is, got, ok, cost)
 				}
+				if kept := Keep(&d, &old); kept.Content && strings.Contains(rule, "oldSelf") && !d.MayHaveFloats() {
+					if got, is := code.runKept(context.Background(), &d, &old, true, kept.After(0)); got != cost || is != ok {
+						t.Errorf("%s of %s, which is as it was: %t for %d if that is known, else %t for %d", rule, text, is, got, ok, cost)
+					}
+					same++
+				}
 				outcomes[ok]++
 			}
 		}
 	}
-	if outcomes[true] < 500 || outcomes[false] < 500 {
-		t.Errorf("too few of a sort: %v", outcomes)
+	if outcomes[true] < 500 || outcomes[false] < 500 || same < 500 {
+		t.Errorf("too few of a sort: %v, %d are as they were", outcomes, same)
 	}
 }
