@@ -76,7 +76,7 @@ const soundBody = `{"apiVersion":"demo.io/v1","kind":"Sound","metadata":{"name":
 
 func TestSound(t *testing.T) {
 	s := &soundServer{testServer: newTestServer(t)}
-	properties := `count: {type: integer, maximum: 9}, x: {type: number}`
+	properties := `count: {type: integer, maximum: 9}, x: {type: number}, at: {type: string, format: date-time}`
 	s.kind = compile(t, soundCRD(properties, `{rule: "self.metadata.generateName == 'g-' && self.spec.count > 0"}`))
 	s.kinds.Put(s.kind)
 	s.want(true, 201, "POST", "", soundBody+`{"count":3}}`, "application/json")
@@ -91,6 +91,9 @@ func TestSound(t *testing.T) {
 	s.want(true, 200, "PATCH", "/a", `{"metadata":{"labels":{"a":"c"}}}`, merge)
 	s.want(false, 200, "PATCH", "/a", `{"spec":{"x":1.5}}`, merge)
 	s.want(true, 200, "PATCH", "/a", `{"spec":{"x":null}}`, merge)
+	// A text that is valid, and that rules cannot read.
+	s.want(false, 200, "PATCH", "/a", `{"spec":{"at":"2026-01-31t00:00:00z"}}`, merge)
+	s.want(true, 200, "PATCH", "/a", `{"spec":{"at":"2026-01-31T00:00:00Z"}}`, merge)
 	// A status that is fine says nothing against the rest of it.
 	s.want(true, 200, "PATCH", "/a/status", `{"status":{"count":1}}`, merge)
 	s.want(true, 200, "PATCH", "/a", `{"metadata":{"labels":{"a":"d"}}}`, merge)

@@ -380,6 +380,9 @@ func (l *leaf) same(a *Activation, d *doc.Doc, n doc.Node) (tri, uint64) {
 		return bad, 0
 	}
 	m, other := in.Node, in.Doc
+	if a.Kept && l.slot == itself && n == m && l.typ.itself && n.Kind() == doc.Object {
+		return yes, tenth(uint64(fewMembers(d, n)))
+	}
 	if l.slot != itself {
 		var ok bool
 		if m, ok = enter(in, l.via, l.slot); !ok {

@@ -110,6 +110,16 @@ func loadFormatted(s string, t *Type) Value {
 	return timeValue(time.Time(d))
 }
 
+// Reads reports whether a value of the type can be read from a text that is to be of its format.
+func (t *Type) Reads(text string) bool {
+	switch t.Kind {
+	case Duration, Bytes, Timestamp:
+		v := loadFormatted(text, t)
+		return v.kind != KindError
+	}
+	return true
+}
+
 // member is the node of the member of a document object that has this name in
 // the document; Absent if there is none. slot is its slot if the object is
 // shaped, -1 if the name is not declared.

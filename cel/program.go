@@ -81,8 +81,8 @@ type Activation struct {
 	// Valid: Self is valid by the schema that its type was made of. Whoever has validated it says so, to make
 	// comparisons of whole objects faster: they need not look for values that do not fit their types.
 	Valid bool
-	// Kept: OldSelf is Self, which an update leaves as it was; it is Valid, and there is no Float in it. Then most values equal
-	// what they were without a look at them.
+	// Kept: OldSelf is Self, which an update leaves as it was; it is Valid, there is no Float in it, and every text of it that a
+	// format reads can be read. Then most values equal what they were without a look at them.
 	Kept       bool
 	HasOldSelf bool // false: oldSelf is missing, or optional.none() where it is optional
 	// PlainOldSelf: oldSelf is never wrapped in an optional, even where the

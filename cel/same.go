@@ -72,7 +72,7 @@ type knowledge uint8
 const (
 	nothing   knowledge = iota
 	validData           // what is seen of one of them is valid
-	keptData            // it is the same in both, and valid, and there is no Float in it
+	keptData            // it is the same in both, and all that Kept says
 )
 
 // knows is what is known of what is seen of two documents.
@@ -135,14 +135,14 @@ func plainTexts(d *doc.Doc, n doc.Node, t *Type) bool {
 	return false
 }
 
-// sized compares two lists, maps or objects, and is the size of the smaller one. Sizes
-// come first: most different things differ in them.
+// sized compares two lists, maps or objects, and is the size of the smaller one, or one whose tenth is
+// the same. Sizes come first: most different things differ in them.
 func (s sides) sized(a, b doc.Node, t *Type) (same tri, size int) {
 	var other int
 	var alike bool
 	switch {
-	case s.known == keptData && a == b && t.itself && (t.formats == nil || plainTexts(s.a, a, t)):
-		return yes, doc.Value{Doc: s.a, Node: a}.Len()
+	case s.known == keptData && a == b && t.itself:
+		return yes, fewMembers(s.a, a)
 	case s.known != nothing && t.certain:
 		size, other, alike = doc.Congruent(s.a, a, s.b, b)
 	default:
@@ -155,6 +155,20 @@ func (s sides) sized(a, b doc.Node, t *Type) (same tri, size int) {
 		return yes, size
 	}
 	return s.nodes(a, b, t), size
+}
+
+// fewMembers is how many items or members a list, map or object has; of an object whose shape has no more than ten, one if it has any:
+// a tenth of that is the same.
+func fewMembers(d *doc.Doc, n doc.Node) int {
+	if n.ShapeIndex() == 0 || n.Len() > 10 {
+		return doc.Value{Doc: d, Node: n}.Len()
+	}
+	for _, m := range d.SlotNodes(n) {
+		if m.Kind() != doc.Absent {
+			return 1
+		}
+	}
+	return 0
 }
 
 // sides are two documents with values that are compared.

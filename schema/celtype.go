@@ -73,6 +73,11 @@ func (types *typing) visible(n *node) bool {
 	return false
 }
 
+// readAs are the types of texts that rules read by their format.
+var readAs = map[string]*cel.Type{
+	"byte": {Kind: cel.Bytes}, "duration": {Kind: cel.Duration}, "date": {Kind: cel.Timestamp, Date: true}, "date-time": {Kind: cel.Timestamp},
+}
+
 func (types *typing) build(n *node) *cel.Type {
 	t := &cel.Type{Nullable: n.nullable, Preserve: n.preserve}
 	max, enum := int64(none), 0
@@ -98,13 +103,8 @@ func (types *typing) build(n *node) *cel.Type {
 		t.Kind, t.Fields = cel.Object, types.fields(n)
 	case n.typ == "string":
 		t.Kind, max = cel.String, v.maxLength
-		switch n.format {
-		case "byte":
-			t.Kind = cel.Bytes
-		case "duration":
-			t.Kind = cel.Duration
-		case "date", "date-time":
-			t.Kind, t.Date = cel.Timestamp, n.format == "date"
+		if of := readAs[n.format]; of != nil {
+			t.Kind, t.Date = of.Kind, of.Date
 		}
 		for _, text := range v.texts {
 			enum = longer(enum, len(text))

@@ -17,6 +17,9 @@ func (n *node) ok(d *doc.Doc, w *work, x doc.Node) bool {
 	if n.branch && !w.visit(n, kind, x) || !n.typeOK(kind, x) {
 		return false
 	}
+	if n.reads != nil && kind == doc.String {
+		w.read(n, d, x)
+	}
 	if kind == doc.Float && n.integral && x.Float() != math.Trunc(x.Float()) {
 		return false // nearly an integer is of the type, but its digits are not
 	}
@@ -120,6 +123,9 @@ func (n *node) textOK(d *doc.Doc, w *work, x doc.Node) bool {
 	v := n.values
 	if n.branch || v != nil && v.junctors {
 		return n.ok(d, w, x)
+	}
+	if n.reads != nil {
+		w.read(n, d, x)
 	}
 	if v == nil {
 		return n.kinds.has(doc.String) && (n.formatOK == nil || n.formatOK(d.Str(x)))

@@ -381,6 +381,7 @@ func (c *compiler) setTypes(n *node, types []string, format string) {
 	c.p.oddFormats = c.p.oddFormats || n.format != format
 	if _, known := stringFormats[plainFormat(n.format)]; known && n.numType == "" {
 		n.formatOK = formatCheck(n.format)
+		n.reads = readAs[n.format]
 	}
 	numeric := false
 	for _, t := range types {

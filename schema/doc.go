@@ -80,8 +80,8 @@ type Result struct {
 	Errors   field.ErrorList
 	Warnings []string
 	Compared time.Duration // what it took to compare old values with new ones, to ratchet
-	// Sound: the whole object was looked at, and nothing had to be forgiven. So what an update keeps of it need not be looked at
-	// again: see [Kept].
+	// Sound: the whole object was looked at, and nothing had to be forgiven; rules can read all its texts by their formats. So what an
+	// update keeps of it need not be looked at again: see [Kept].
 	Sound bool
 	Spent uint64 // what the rules of a Sound object cost at most, in units of CEL cost
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"sort"
 
+	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/doc"
 )
 
@@ -29,6 +30,7 @@ type node struct {
 	integral bool              // a Float passes only if its value is an integer
 	format   string            // "" if none or not supported
 	formatOK func(string) bool // nil if any string will do
+	reads    *cel.Type         // what rules read a text by its format as, nil if they read it as it is
 	numType  string            // "integer" or "number" if that is the one type
 	nullable bool
 	intOrStr bool

@@ -41,6 +41,7 @@ func (p *program) validate(ctx context.Context, new, old *doc.Doc, at Scope, kep
 	}
 	if len(metadata) == 0 && len(scale) == 0 {
 		w := newWork(ctx, maxSteps)
+		w.odd = !p.hasRules
 		if r, ok := p.ok(&w, new, old, at, kept); ok {
 			return r
 		}
@@ -115,6 +116,7 @@ func (p *program) ok(w *work, new, old *doc.Doc, at Scope, kept Kept) (r Result,
 	}
 	if p.hasRules {
 		r.Spent, ok = p.rulesOK(w.ctx, new, old, r.Sound, kept)
+		r.Sound = r.Sound && !w.odd
 		return r, ok
 	}
 	return r, true
