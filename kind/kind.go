@@ -116,6 +116,8 @@ type Version struct {
 	Status           bool   // the status subresource is enabled
 	Scale            *Scale // nil if the scale subresource is not
 	Columns          []Column
+	// Ended is how an object ended, for who reads its row in a table, "" if it has not; nil: objects do not end.
+	Ended func(obj doc.Value) (reason, message string)
 	SelectableFields []Selectable
 }
 

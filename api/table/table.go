@@ -52,6 +52,7 @@ type Table struct {
 	builtin bool
 	named   bool   // one of the columns is the name: there is no other one
 	meta    string // version of meta.k8s.io of the objects in rows
+	ended   func(obj doc.Value) (reason, message string)
 }
 
 // column is a column besides the name.
@@ -72,7 +73,7 @@ func New(v *kind.Version) *Table {
 		columns = defaultColumns
 	}
 	t := newTable(columns)
-	t.builtin = v.Kind.Builtin != nil
+	t.builtin, t.ended = v.Kind.Builtin != nil, v.Ended
 	t.named = t.builtin && slices.ContainsFunc(columns, func(c kind.Column) bool { return c.Name == "Name" })
 	for i := range t.columns {
 		t.columns[i].builtin = t.builtin
@@ -148,6 +149,9 @@ func (t *Table) Columns() []metav1.TableColumnDefinition {
 func (t *Table) AppendRow(b []byte, obj doc.Value, include Include, now time.Time) []byte {
 	b = append(b, `{"cells":`...)
 	b = t.AppendCells(b, obj, now)
+	if t.ended != nil {
+		b = t.appendEnd(b, obj)
+	}
 	b = append(b, `,"object":`...)
 	switch {
 	case include == IncludeObject:
@@ -158,6 +162,19 @@ func (t *Table) AppendRow(b []byte, obj doc.Value, include Include, now time.Tim
 		b = t.appendMetadata(b, obj)
 	}
 	return append(b, '}')
+}
+
+// appendEnd appends the condition that a row has whose object ended.
+func (t *Table) appendEnd(b []byte, obj doc.Value) []byte {
+	reason, message := t.ended(obj)
+	if reason == "" {
+		return b
+	}
+	b = append(b, `,"conditions":[{"type":"Completed","status":"True","reason":`...)
+	b = appendString(b, reason)
+	b = append(b, `,"message":`...)
+	b = appendString(b, message)
+	return append(b, `}]`...)
 }
 
 // endsInitialEvents reports whether obj is marked as the bookmark that ends the initial events of a watch (KEP-3157). Its mark is shown

@@ -121,6 +121,9 @@ func (f *filler) value(s *shape, member string, nth int) any {
 	case "object":
 		return m{"a": "b"}
 	}
+	if at.Format == "byte" {
+		return "dg=="
+	}
 	return fmt.Sprintf("n%d", nth)
 }
 

@@ -190,18 +190,19 @@ func (r *run) statuses(s *subject, f *filler, root *shape, status m, ask asking,
 	delete(live, "metadata")
 	body := s.whole(x, live)
 	body["status"] = clone(status)
-	ok := r.settle(s.name+" status", &request{method: "PUT", path: one + "/status?dryRun=All"}, body)
-	if !ok {
+	part := m{"status": body["status"]}
+	if !r.settle(s.name+" status", &request{method: "PATCH", path: one + "/status?dryRun=All", kind: mergePatch}, part) {
 		return
 	}
 	f.visit(root, body, func(name string) { r.covered[name] = true })
 	body["metadata"] = m{"name": x}
-	ask("put status", "PUT", one+"/status", body)
+	if got := ask("put status", "PUT", one+"/status", body); got[0].code >= 300 { // without a version
+		ask("merge status", "PATCH", one+"/status", part, mergePatch)
+	}
 	r.reads(see, one)
 	if f.turn > 0 {
 		return
 	}
-	part := m{"status": body["status"]}
 	for _, at := range f.tops(root, s.Kind, part) {
 		changed := clone(body)
 		f.change(changed, at)

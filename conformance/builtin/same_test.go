@@ -63,13 +63,25 @@ func (s *sameness) differences(theirs, ours *answer) []difference {
 		slices.Sort(a)
 		slices.Sort(b)
 		if !slices.Equal(a, b) {
-			note("header."+name, a, b)
+			note("header."+name, lessOf(a, b), lessOf(b, a))
 		}
 	}
 	x, y := theirs.values(), ours.values()
 	s.pair(x, y, "", "")
 	s.compare(&out, "body", s.plain(0, x, "", ""), s.plain(1, y, "", ""))
 	return out
+}
+
+// lessOf is a sorted list without what another has, too.
+func lessOf(a, b []string) []string {
+	b = slices.Clone(b)
+	return slices.DeleteFunc(slices.Clone(a), func(text string) bool {
+		i := slices.Index(b, text)
+		if i >= 0 {
+			b = slices.Delete(b, i, i+1)
+		}
+		return i >= 0
+	})
 }
 
 // values is a body as values: the one of JSON, a list if there are several as in a watch, or a text.

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,8 +25,7 @@ func (r *run) settle(of string, q *request, body m) bool {
 			r.t.Errorf("%s: %d %.600s", of, a.code, a.body)
 			return false
 		}
-		cause := said.Details.Causes[0]
-		if !takeOut(body, cause.Field) {
+		if !slices.ContainsFunc(said.Details.Causes, func(c metav1.StatusCause) bool { return takeOut(body, c.Field) }) {
 			r.t.Errorf("%s: nothing to take out: %.600s", of, a.body)
 			return false
 		}
@@ -37,7 +37,7 @@ func (r *run) settle(of string, q *request, body m) bool {
 // takeOut takes what a path names out of an object, or what is above it, if it is not there.
 func takeOut(o m, path string) bool {
 	steps := stepsOf(path)
-	if len(steps) < 2 {
+	if len(steps) < 2 && (len(steps) == 0 || steps[0] == "spec" || steps[0] == "metadata") {
 		return false
 	}
 	remove, depth := func() {}, 0
@@ -47,6 +47,11 @@ func takeOut(o m, path string) bool {
 		switch in := at.(type) {
 		case m:
 			v, ok := in[name]
+			for other := range in { // some errors spell names in their own way
+				if !ok && (strings.EqualFold(other, name) || strings.EqualFold(other, "deprecated"+name)) {
+					name, v, ok = other, in[other], true
+				}
+			}
 			if !ok {
 				if depth > 1 {
 					remove()

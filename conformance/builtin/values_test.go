@@ -124,11 +124,11 @@ var values = map[string]any{
 	"VolumeAttachmentSpec.attacher": "a.io", "PodDisruptionBudgetStatus.disruptedPods": m{"p": "2026-01-01T00:00:00Z"}, "PodDisruptionBudgetSpec.maxUnavailable": 1,
 	"HPAScalingPolicy.periodSeconds": 60, "HorizontalPodAutoscalerSpec.maxReplicas": 5, "HPAScalingRules.tolerance": "0.1",
 	"Condition.reason": "R", "Condition.type": "T«N»", "Condition.status": each{"True", "False", "Unknown"},
-	"DeviceSelector.cel": m{"expression": "true"}, "ResourcePool": m{"name": "p", "generation": 1, "resourceSliceCount": 1}, "ResourceSliceSpec.driver": "x.io", "DeviceTaint.key": "a.b/c", "DeviceTaint.effect": each{"NoSchedule", "NoExecute"},
+	"DeviceSelector.cel": m{"expression": "true"}, "ResourcePool": m{"name": "p", "generation": 1, "resourceSliceCount": 1}, "ResourceSliceSpec.driver": "x.io", "DeviceAttribute.version": "1.2.3", "DeviceTaint.key": "a.b/c", "DeviceTaint.effect": each{"NoSchedule", "NoExecute"},
 	"ExactDeviceRequest.allocationMode": "ExactCount", "CounterSet": m{"name": "c«N»", "counters": m{"k": m{"value": "1"}}},
 	"FlowSchemaSpec.distinguisherMethod": each{m{"type": "ByUser"}, m{"type": "ByNamespace"}}, "FlowSchemaSpec.matchingPrecedence": 100,
 	"FlowSchemaSpec.rules":           []m{{"subjects": []m{{"kind": "User", "user": m{"name": "u"}}, {"kind": "Group", "group": m{"name": "g"}}, {"kind": "ServiceAccount", "serviceAccount": m{"name": "s", "namespace": "n"}}}, "resourceRules": []m{{"verbs": []string{"get"}, "apiGroups": []string{"a.io"}, "resources": []string{"r"}, "namespaces": []string{"n"}, "clusterScope": true}}, "nonResourceRules": []m{{"verbs": []string{"get"}, "nonResourceURLs": []string{"/x"}}}}},
-	"PriorityLevelConfigurationSpec": each{m{"type": "Limited", "limited": m{"nominalConcurrencyShares": 5, "lendablePercent": 10, "borrowingLimitPercent": 20, "limitResponse": m{"type": "Queue", "queuing": m{"queues": 16, "handSize": 4, "queueLengthLimit": 10}}}}, m{"type": "Exempt", "exempt": m{"nominalConcurrencyShares": 5, "lendablePercent": 10}}},
+	"PriorityLevelConfigurationSpec": m{"type": "Limited", "limited": m{"nominalConcurrencyShares": 5, "lendablePercent": 10, "borrowingLimitPercent": 20, "limitResponse": m{"type": "Queue", "queuing": m{"queues": 16, "handSize": 4, "queueLengthLimit": 10}}}},
 }
 
 // unions are members of which there can be one.
@@ -155,7 +155,8 @@ var unions = map[string][][]string{
 	"PodDisruptionBudgetSpec":      {{"minAvailable", "maxUnavailable"}},
 	"ServiceBackendPort":           {{"name", "number"}}, "IngressBackend": {{"service", "resource"}},
 	"NetworkPolicyPeer": {{"podSelector", "ipBlock"}}, "WebhookClientConfig": {{"service", "url"}}, "DeviceRequest": {{"exactly", "firstAvailable"}}, "VolumeAttachmentSource": {{"persistentVolumeName", "inlineVolumeSpec"}},
-	"NonResourcePolicyRule": {}, "ResourceSliceSpec": {{"nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"}}, "ParamRef": {{"name", "selector"}},
+	"NonResourcePolicyRule": {}, "ResourceSliceSpec": {{"nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"}, {"devices", "sharedCounters"}}, "Device": {{"nodeName", "nodeSelector", "allNodes"}},
+	"DeviceAttribute": {{"string", "bool", "int", "version"}}, "CapacityRequestPolicy": {{"validValues", "validRange"}}, "ParamRef": {{"name", "selector"}},
 	"VolumeClaimTemplate": {},
 }
 

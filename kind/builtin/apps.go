@@ -31,12 +31,12 @@ func appsKinds() []description {
 			counted("Available", deployment["availableReplicas"], numberAt("status", "availableReplicas")),
 			ageColumn(),
 		}, templateColumns(appsv1.DeploymentSpec{}.SwaggerDoc()["selector"])...),
-		check: both(unlessStatus(checkDeployment), deploymentCounts.check), warnings: podWarnings("spec", "template"),
+		check: both(unlessStatus(checkDeployment), deploymentCounts.check), warnings: namedWarnings("spec", "template"),
 	}, {
 		group: "apps", kind: "ReplicaSet", plural: "replicasets", short: []string{"rs"}, categories: all,
 		versions: v1[appsv1.ReplicaSet](fillReplicaSet), status: true, generation: true, scale: newScale(),
 		columns: replicaColumns(appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()),
-		check:   both(unlessStatus(checkReplicaSet), replicaCounts.check), warnings: podWarnings("spec", "template"),
+		check:   both(unlessStatus(checkReplicaSet), replicaCounts.check), warnings: namedWarnings("spec", "template"),
 	}, {
 		group: "apps", kind: "StatefulSet", plural: "statefulsets", short: []string{"sts"}, categories: all,
 		versions: v1[appsv1.StatefulSet](fillStatefulSet), name: validation.NameIsDNSLabel, status: true, generation: true, scale: newScale(),
@@ -76,7 +76,7 @@ func batchKinds() []description {
 			timed("Duration", "Time required to complete the job.", jobDuration),
 			ageColumn(),
 		}, templateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"])...),
-		create: createJob, check: both(unlessStatus(checkJob), checkJobStatus), warnings: podWarnings("spec", "template"),
+		create: createJob, check: both(unlessStatus(checkJob), checkJobStatus), warnings: jobWarnings("spec"),
 	}, {
 		group: "batch", kind: "CronJob", plural: "cronjobs", short: []string{"cj"}, categories: all,
 		versions: v1[batchv1.CronJob](fillCronJob), status: true, generation: true,
@@ -99,7 +99,7 @@ func batchKinds() []description {
 			ageColumn(),
 		}, append(containerColumns("spec", "jobTemplate", "spec", "template", "spec"),
 			selectorColumn(batchv1.JobSpec{}.SwaggerDoc()["selector"], "spec", "jobTemplate", "spec", "selector"))...),
-		check: unlessStatus(checkCronJob), warnings: podWarnings("spec", "jobTemplate", "spec", "template"),
+		check: unlessStatus(checkCronJob), warnings: jobWarnings("spec", "jobTemplate", "spec"),
 	}}
 }
 

@@ -51,6 +51,7 @@ type description struct {
 
 	name    meta.NameFunc // rule for names; nil: DNS subdomains
 	columns []kind.Column // nil: the age
+	ended   func(obj doc.Value) (reason, message string)
 	fields  []kind.Selectable
 
 	// create and update change an object before it is checked; update is not
@@ -212,7 +213,7 @@ func (b *builtin) version(k *kind.Kind, desc *version) *kind.Version {
 		Kind: k, Name: desc.name, Served: true, Status: b.status, Scale: b.scale,
 		Columns: b.columns, SelectableFields: b.fields, Deprecated: b.deprecated != "", Warning: b.deprecated,
 		Structural: sync.OnceValue(func() *structural.Schema { return b.lib.object(name, true) }),
-		Definition: name,
+		Definition: name, Ended: b.ended,
 		Published:  func() (map[string]json.RawMessage, error) { return published(roots...) },
 	}
 	v.Schema = schema.Lazy(func() (*structural.Schema, error) { return b.lib.object(name, false), nil }, schema.Options{Resource: true})

@@ -3,6 +3,7 @@ package builtin
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -210,8 +211,10 @@ func endpointsCell(obj doc.Value) string {
 			if s.Get("ports").Len() == 0 {
 				out = append(out, a.Get("ip").Text())
 			}
-			for _, p := range s.Get("ports").Items() {
-				out = append(out, a.Get("ip").Text()+":"+number(p.Get("port")))
+		}
+		for _, p := range s.Get("ports").Items() {
+			for _, a := range s.Get("addresses").Items() {
+				out = append(out, net.JoinHostPort(a.Get("ip").Text(), number(p.Get("port"))))
 			}
 		}
 	}

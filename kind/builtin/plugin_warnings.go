@@ -3,6 +3,7 @@ package builtin
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -44,28 +45,6 @@ func nodeTerms(term *corev1.NodeSelectorTerm, values bool, path *field.Path) []s
 	return out
 }
 
-// placement warns of labels of nodes that a pod asks for.
-func (w *podWarner) placement(spec *corev1.PodSpec, path *field.Path) {
-	for key := range spec.NodeSelector {
-		if msg := deprecatedLabels[key]; msg != "" {
-			w.say(path.Child("nodeSelector").Key(key), "%s", msg)
-		}
-	}
-	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
-		return
-	}
-	affinity, at := spec.Affinity.NodeAffinity, path.Child("affinity", "nodeAffinity")
-	if required := affinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
-		for i := range required.NodeSelectorTerms {
-			w.texts = append(w.texts, nodeTerms(&required.NodeSelectorTerms[i], false, at.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i))...)
-		}
-	}
-	for i := range affinity.PreferredDuringSchedulingIgnoredDuringExecution {
-		term := &affinity.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference
-		w.texts = append(w.texts, nodeTerms(term, true, at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"))...)
-	}
-}
-
 // retired are sources of volumes, with what is said of them where a pod has them, and where a volume of its own has.
 var retired = []struct{ member, named, text string }{
 	{"photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"},
@@ -97,14 +76,48 @@ var retiredAnnotations = []struct{ key, text string }{
 	{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 }
 
-// annotations warns of annotations of a pod, of which path is that of its metadata.
-func (w *podWarner) annotations(pod doc.Value, path *field.Path) {
-	all := pod.At("metadata", "annotations")
+// retired warns of annotations of a pod that have become fields.
+func (w *podWarner) retired() {
 	for _, r := range retiredAnnotations {
-		if all.Get(r.key).Exists() {
-			w.say(path.Child("annotations").Key(r.key), "%s", r.text)
+		if w.annotations.Get(r.key).Exists() {
+			w.say(w.annotated.Key(r.key), "%s", r.text)
 		}
 	}
+}
+
+// seccomp warns of an annotation that was there before the field was.
+func (w *podWarner) seccomp(key string) {
+	if w.annotations.Get(key).Exists() {
+		w.say(w.annotated.Key(key), `non-functional in v1.27+; use the "seccompProfile" field instead`)
+	}
+}
+
+// appArmor warns likewise, unless the annotation of a container says what the field of the pod does.
+func (w *podWarner) appArmor(c *corev1.Container) {
+	key := corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
+	said := w.annotations.Get(key)
+	if !said.Exists() || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+		return
+	}
+	profile := annotatedProfile(said.Text())
+	own := w.SecurityContext != nil && w.SecurityContext.AppArmorProfile != nil && sameJSON(profile, w.SecurityContext.AppArmorProfile)
+	if !own && (w.template || w.OS == nil || w.OS.Name != corev1.Windows) {
+		w.say(w.annotated.Key(key), `deprecated since v1.30; use the "appArmorProfile" field instead`)
+	}
+}
+
+// annotatedProfile is a profile that an annotation names, nil if it names none.
+func annotatedProfile(text string) *corev1.AppArmorProfile {
+	name, local := strings.CutPrefix(text, corev1.DeprecatedAppArmorBetaProfileNamePrefix)
+	switch {
+	case text == corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	case text == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}
+	case local && name != "":
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}
+	}
+	return nil
 }
 
 // volumes warns of the volumes of a pod.
@@ -115,6 +128,9 @@ func (w *podWarner) volumes(spec doc.Value, path *field.Path) {
 		if claim := v.At("ephemeral", "volumeClaimTemplate", "spec"); claim.Exists() {
 			w.texts = append(w.texts, claimWarnings(claim, at.Child("ephemeral", "volumeClaimTemplate", "spec"))...)
 		}
+	}
+	for i := range w.Volumes {
+		w.overlappingFiles(&w.Volumes[i])
 	}
 }
 

@@ -3,7 +3,6 @@ package builtin
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -41,8 +40,8 @@ func podKinds() []description {
 		},
 		parts:   []part{{"binding", binding()}, {"eviction", eviction()}},
 		fields:  podFields(),
-		columns: podColumns(),
-		create:  createPod, updatePart: updatePodPart, check: checkPod, warnings: podWarnings(), grace: podGrace,
+		columns: podColumns(), ended: podEnded,
+		create: createPod, updatePart: updatePodPart, check: checkPod, warnings: podWarnings, statusWarnings: podStatusWarnings, grace: podGrace,
 		updateStatus: func(new, old *doc.Doc) {
 			if !new.Root().At("status", "qosClass").Exists() {
 				kind.Keep(new, old, "status", "qosClass")
@@ -50,6 +49,7 @@ func podKinds() []description {
 		},
 	}, binding(), {
 		kind: "PodTemplate", plural: "podtemplates", versions: v1[corev1.PodTemplate](fillTemplate), returned: true, generation: true,
+		warnings: templateWarnings("template"),
 		check: func(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
 			return checkTemplate(readAs[corev1.PodTemplateSpec](d.Root().Get("template")), field.NewPath("template"), nil)
 		},
@@ -63,7 +63,7 @@ func podKinds() []description {
 		status: true, generation: true, scale: newScale(),
 		fields:  []kind.Selectable{numberField("status.replicas")},
 		columns: controllerColumns(),
-		check:   both(unlessStatus(checkReplicationController), replicaCounts.check), warnings: podWarnings("spec", "template"),
+		check:   both(unlessStatus(checkReplicationController), replicaCounts.check), warnings: controllerWarnings,
 	}, {
 		kind: "Node", plural: "nodes", short: []string{"no"}, cluster: true, prefix: "minions",
 		versions: v1[corev1.Node](fillNode), status: true, keepStatus: true,
@@ -165,35 +165,6 @@ func numberField(label string) kind.Selectable {
 	return f
 }
 
-// createPod gives a new pod the status that it starts with.
-func createPod(d *doc.Doc) {
-	d.Set(d.NewString(string(corev1.PodPending)), "status", "phase")
-	d.Set(d.NewString(string(qosClass(d.Root().Get("spec")))), "status", "qosClass")
-}
-
-// qosClass is a pod's quality of service, which its requests and limits of
-// processors and memory decide.
-func qosClass(spec doc.Value) corev1.PodQOSClass {
-	guaranteed, any := true, false
-	for _, list := range []string{"containers", "initContainers"} {
-		for _, c := range spec.Get(list).Items() {
-			for _, r := range []string{"cpu", "memory"} {
-				request, limit := c.At("resources", "requests", r).Text(), c.At("resources", "limits", r).Text()
-				zero := func(q string) bool { return q == "" || q == "0" }
-				any = any || !zero(request) || !zero(limit)
-				guaranteed = guaranteed && !zero(limit) && request == limit
-			}
-		}
-	}
-	switch {
-	case !any:
-		return corev1.PodQOSBestEffort
-	case guaranteed:
-		return corev1.PodQOSGuaranteed
-	}
-	return corev1.PodQOSBurstable
-}
-
 // podGrace is how long a pod lives on: what is asked for or what it says
 // itself, and not at all unless it runs on a node.
 func podGrace(d *doc.Doc, asked *int64) int64 {
@@ -219,84 +190,13 @@ func podColumns() []kind.Column {
 		cell("Status", "The aggregate status of the containers in this pod.", podStatus),
 		timed("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.", podRestarts),
 		ageColumn(),
-		wide(orNone("IP", status["podIP"], "<none>", "status", "podIP")),
+		wide(cell("IP", status["podIP"], func(obj doc.Value) string {
+			return either(obj.At("status", "podIPs").Item(0).Get("ip").Text(), "<none>")
+		})),
 		wide(orNone("Node", spec["nodeName"], "<none>", "spec", "nodeName")),
 		wide(orNone("Nominated Node", status["nominatedNodeName"], "<none>", "status", "nominatedNodeName")),
 		wide(cell("Readiness Gates", spec["readinessGates"], readinessGates)),
 	}
-}
-
-// podReady counts the containers that are ready.
-func podReady(obj doc.Value) string {
-	ready := 0
-	for _, s := range obj.At("status", "containerStatuses").Items() {
-		if s.Get("ready").Bool() && s.At("state", "running").Exists() {
-			ready++
-		}
-	}
-	return strconv.Itoa(ready) + "/" + strconv.Itoa(obj.At("spec", "containers").Len())
-}
-
-// podStatus is one word for what a pod does.
-func podStatus(obj doc.Value) string {
-	status := obj.Get("status")
-	reason := either(status.Get("reason").Text(), status.Get("phase").Text())
-	for _, s := range status.Get("containerStatuses").Items() {
-		if why := containerReason(s); why != "" {
-			reason = why
-		}
-	}
-	for i, s := range status.Get("initContainerStatuses").Items() {
-		switch done := s.At("state", "terminated"); {
-		case done.Exists() && done.Get("exitCode").Int() == 0, s.Get("started").Bool():
-			continue
-		case containerReason(s) != "" && s.At("state", "waiting", "reason").Text() != "PodInitializing":
-			reason = "Init:" + containerReason(s)
-		default:
-			reason = "Init:" + strconv.Itoa(i) + "/" + strconv.Itoa(obj.At("spec", "initContainers").Len())
-		}
-		break
-	}
-	switch {
-	case obj.At("metadata", "deletionTimestamp").Text() == "":
-		return reason
-	case status.Get("reason").Text() == "NodeLost":
-		return "Unknown"
-	}
-	return "Terminating"
-}
-
-// containerReason is why a container does not run, "" if it does.
-func containerReason(s doc.Value) string {
-	if why := s.At("state", "waiting", "reason").Text(); why != "" {
-		return why
-	}
-	done := s.At("state", "terminated")
-	switch {
-	case done.Kind() != doc.Object:
-		return ""
-	case done.Get("reason").Text() != "":
-		return done.Get("reason").Text()
-	case done.Get("signal").Int() != 0:
-		return "Signal:" + number(done.Get("signal"))
-	}
-	return "ExitCode:" + number(done.Get("exitCode"))
-}
-
-func podRestarts(obj doc.Value, now time.Time) string {
-	var n int64
-	last := ""
-	for _, s := range obj.At("status", "containerStatuses").Items() {
-		n += s.Get("restartCount").Int()
-		if at := s.At("lastState", "terminated", "finishedAt").Text(); at > last {
-			last = at
-		}
-	}
-	text := strconv.FormatInt(n, 10)
-	if n > 0 && last != "" {
-		text += " (" + age(last, now) + " ago)"
-	}
-	return text
 }
 
 func readinessGates(obj doc.Value) string {

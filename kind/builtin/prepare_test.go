@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keelson-io/keelson/schema"
 )
@@ -113,8 +114,20 @@ func TestStatusChecks(t *testing.T) {
 	}
 }
 
+// dnsWarning is what is said of names that pods and hosts get other names of.
+const dnsWarning = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: " +
+	"[must not contain dots]"
+
 func TestDeprecatedThingsWarn(t *testing.T) {
 	for _, test := range []struct{ plural, text, want string }{
+		{"podtemplates", `template: {spec: {containers: [{name: c, image: i, ports: [{containerPort: 80}, {containerPort: 80}]}]}}`, "template.spec.containers[0].ports[1]: duplicate port definition with template.spec.containers[0].ports[0]"},
+		{"replicationcontrollers", `{metadata: {name: a.b}, spec: {selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`, dnsWarning},
+		{"pods", `{metadata: {annotations: {seccomp.security.alpha.kubernetes.io/pod: x}}, spec: {containers: [{name: c, image: i}]}}`, `metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the "seccompProfile" field instead`},
+		{"pods", `{metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/c: unconfined}}, spec: {containers: [{name: c, image: i}]}}`, `metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: deprecated since v1.30; use the "appArmorProfile" field instead`},
+		{"pods", `spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: k}]}}, containers: [{name: c, image: i}]}`, "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: a null labelSelector results in matching no pod"},
+		{"pods", `spec: {dnsConfig: {nameservers: ["1.1.1.01"]}, containers: [{name: c, image: i}]}`, `spec.dnsConfig.nameservers[0]: non-standard IP address "1.1.1.01" is invalid: use "1.1.1.1"`},
+		{"pods", `spec: {volumes: [{name: v, configMap: {name: m, items: [{key: a, path: p}, {key: b, path: p/q}]}}], containers: [{name: c, image: i}]}`, `volume "v" (ConfigMap "m"): overlapping paths: "p/q" with "p"`},
+		{"pods", `spec: {volumes: [{name: v, projected: {sources: [{secret: {name: s, items: [{key: a, path: p}]}}, {downwardAPI: {items: [{path: p, fieldRef: {fieldPath: metadata.name}}]}}]}}], containers: [{name: c, image: i}]}`, `volume "v" (Projected): overlapping paths: "p" (DownwardAPI) with "p" (Secret "s")`},
 		{"pods", `spec: {nodeSelector: {beta.kubernetes.io/os: linux}, containers: [{name: c, image: i}]}`, `spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead`},
 		{"pods", `spec: {volumes: [{name: v, gitRepo: {repository: r}}], containers: [{name: c, image: i}]}`, "spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"},
 		{"pods", `spec: {hostAliases: [{ip: 1.1.1.1}, {ip: 1.1.1.1}], containers: [{name: c, image: i}]}`, `spec.hostAliases[1].ip: duplicate ip "1.1.1.1"`},
@@ -126,5 +139,86 @@ func TestDeprecatedThingsWarn(t *testing.T) {
 		if !slices.Contains(r.Warnings, test.want) {
 			t.Errorf("%s %s: got %v and %v, want %q", test.plural, test.text, r.Errors, r.Warnings, test.want)
 		}
+	}
+}
+
+func TestNewPods(t *testing.T) {
+	v := versionFor(t, "", "pods")
+	d := read(t, v, `{metadata: {labels: {a: b}}, spec: {schedulingGates: [{name: g}], containers: [{name: c, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}], `+
+		`topologySpreadConstraints: [{maxSkew: 1, topologyKey: k, whenUnsatisfiable: DoNotSchedule, labelSelector: {}, matchLabelKeys: [a, c]}], `+
+		`affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: k, labelSelector: {}, mismatchLabelKeys: [a]}}]}}}}`)
+	v.PrepareCreate(d)
+	if r := v.Validate(context.Background(), d, nil, schema.Whole); len(r.Errors) > 0 {
+		t.Fatal(r.Errors)
+	}
+	status, spec := d.Root().Get("status"), d.Root().Get("spec")
+	if got := status.Get("qosClass").Text(); got != "Guaranteed" {
+		t.Errorf("qosClass: got %q", got)
+	}
+	if got := status.Get("conditions").Item(0).Get("reason").Text(); got != "SchedulingGated" {
+		t.Errorf("condition: got %q", got)
+	}
+	spread := spec.Get("topologySpreadConstraints").Item(0).At("labelSelector", "matchExpressions")
+	if got, want := string(spread.AppendJSON(nil)), `[{"key":"a","operator":"In","values":["b"]}]`; got != want {
+		t.Errorf("spread: got %s", got)
+	}
+	near := spec.At("affinity", "podAntiAffinity", "preferredDuringSchedulingIgnoredDuringExecution").Item(0).At("podAffinityTerm", "labelSelector", "matchExpressions")
+	if got, want := string(near.AppendJSON(nil)), `[{"key":"a","operator":"NotIn","values":["b"]}]`; got != want {
+		t.Errorf("affinity: got %s", got)
+	}
+}
+
+func TestQualityOfService(t *testing.T) {
+	v := versionFor(t, "", "pods")
+	for spec, want := range map[string]string{
+		`containers: [{name: c, image: i}]`:                                                                                  "BestEffort",
+		`containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]`:                                                 "Burstable",
+		`containers: [{name: c, image: i, resources: {limits: {cpu: 1}}}]`:                                                   "Burstable",
+		`containers: [{name: c, image: i, resources: {limits: {cpu: 1, memory: 1}}}, {name: d, image: i}]`:                   "Burstable",
+		`containers: [{name: c, image: i, resources: {limits: {cpu: 1000m, memory: 1}, requests: {cpu: 1, memory: 1}}}]`:     "Guaranteed",
+		`resources: {limits: {cpu: 1, memory: 1}, requests: {cpu: 1, memory: 1}}, containers: [{name: c, image: i}]`:         "Guaranteed",
+		`containers: [{name: c, image: i, resources: {limits: {a.io/b: 1}}}]`:                                                "BestEffort",
+		`containers: [{name: c, image: i, resources: {limits: {cpu: 1, memory: 1}}}], initContainers: [{name: a, image: i}]`: "Burstable",
+	} {
+		d := read(t, v, `spec: {`+spec+`}`)
+		v.PrepareCreate(d)
+		if got := d.Root().At("status", "qosClass").Text(); got != want {
+			t.Errorf("%s: got %s, want %s", spec, got, want)
+		}
+	}
+}
+
+// TestPodCells tests what tables say of pods.
+func TestPodCells(t *testing.T) {
+	v := versionFor(t, "", "pods")
+	const two = `spec: {containers: [{name: a, image: i}, {name: b, image: i}], initContainers: [{name: s, image: i, restartPolicy: Always}, {name: o, image: i}]}` + "\n"
+	for _, test := range []struct{ status, ready, word, restarts string }{
+		{`{phase: Pending}`, "0/3", "Pending", "0"},
+		{`{phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated}]}`, "0/3", "SchedulingGated", "0"},
+		{`{phase: Pending, initContainerStatuses: [{name: s, started: true, ready: true, restartCount: 1}, {name: o, restartCount: 2, state: {running: {}}}]}`, "1/3", "Init:1/2", "3"},
+		{`{phase: Pending, initContainerStatuses: [{name: s, started: true}, {name: o, state: {terminated: {exitCode: 3}}}]}`, "0/3", "Init:ExitCode:3", "0"},
+		{`{phase: Pending, initContainerStatuses: [{name: s, state: {waiting: {reason: ErrImagePull}}}]}`, "0/3", "Init:ErrImagePull", "0"},
+		{`{phase: Running, initContainerStatuses: [{name: s, started: true, ready: true}, {name: o, state: {terminated: {exitCode: 0}}, restartCount: 4}], ` +
+			`containerStatuses: [{name: a, ready: true, state: {running: {}}, restartCount: 1}, {name: b, ready: true, state: {running: {}}}]}`, "3/3", "Running", "1"},
+		{`{phase: Running, containerStatuses: [{name: a, state: {waiting: {reason: CrashLoopBackOff}}, restartCount: 5}, {name: b, state: {terminated: {exitCode: 1, signal: 9}}}]}`, "0/3", "CrashLoopBackOff", "5"},
+		{`{phase: Running, containerStatuses: [{name: a, state: {terminated: {exitCode: 0, reason: Completed}}}, {name: b, state: {running: {}}, ready: true}]}`, "1/3", "NotReady", "0"},
+		{`{phase: Running, conditions: [{type: Ready, status: "True"}], containerStatuses: [{name: a, state: {terminated: {exitCode: 0, reason: Completed}}}, {name: b, state: {running: {}}, ready: true}]}`, "1/3", "Running", "0"},
+		{`{phase: Failed, reason: Evicted}`, "0/3", "Evicted", "0"},
+	} {
+		d := read(t, v, two+`status: `+test.status)
+		var got []string
+		for _, c := range v.Columns[:3] {
+			got = append(got, c.Cell(d.Root(), time.Now()))
+		}
+		if want := []string{test.ready, test.word, test.restarts}; !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", test.status, got, want)
+		}
+	}
+	d := read(t, v, two+`status: {phase: Failed}`)
+	if reason, message := v.Ended(d.Root()); reason != "Failed" || message != "The pod failed." {
+		t.Errorf("ended: got %q %q", reason, message)
+	}
+	if reason, _ := v.Ended(read(t, v, two+`status: {phase: Running}`).Root()); reason != "" {
+		t.Errorf("running: got %q", reason)
 	}
 }

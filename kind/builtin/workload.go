@@ -311,7 +311,16 @@ func checkReplicationController(new, _ *doc.Doc) field.ErrorList {
 
 // statefulSetWarnings are those of the pods, and one of how many revisions are kept.
 func statefulSetWarnings(new, old *doc.Doc) []string {
-	texts := podWarnings("spec", "template")(new, old)
+	texts := templateWarnings("spec", "template")(new, old)
+	for i, claim := range new.Root().At("spec", "volumeClaimTemplates").Items() {
+		at := field.NewPath("spec", "volumeClaimTemplates").Index(i)
+		if old == nil {
+			at = at.Child("spec")
+		} else {
+			at = at.Child("Spec") // as it is spelled there
+		}
+		texts = append(texts, claimWarnings(claim.Get("spec"), at)...)
+	}
 	if n := new.Root().At("spec", "revisionHistoryLimit").Int(); n < 0 {
 		texts = append(texts, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
 	}
