@@ -113,11 +113,11 @@ type Version struct {
 	Definition string
 	Published  func() (map[string]json.RawMessage, error)
 
-	Status           bool   // the status subresource is enabled
-	Scale            *Scale // nil if the scale subresource is not
-	Columns          []Column
+	Status  bool   // the status subresource is enabled
+	Scale   *Scale // nil if the scale subresource is not
+	Columns []Column
 	// Ended is how an object ended, for who reads its row in a table, "" if it has not; nil: objects do not end.
-	Ended func(obj doc.Value) (reason, message string)
+	Ended            func(obj doc.Value) (reason, message string)
 	SelectableFields []Selectable
 }
 

@@ -31,7 +31,8 @@ func checkAutoscaler(v *kind.Version, new, old *doc.Doc, scope schema.Scope) fie
 	if least := spec.MinReplicas; least != nil && spec.MaxReplicas < *least {
 		errs = append(errs, field.Invalid(path.Child("maxReplicas"), spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
 	}
-	errs = append(errs, checkTarget(&spec.ScaleTargetRef, path.Child("scaleTargetRef"), old == nil)...)
+	errs = append(errs, checkTarget(&spec.ScaleTargetRef, path.Child("scaleTargetRef"))...)
+	errs = append(errs, checkTargetVersion(spec.ScaleTargetRef.APIVersion, oldTarget(v, old), path.Child("scaleTargetRef", "apiVersion"))...)
 	idle := spec.MinReplicas != nil && *spec.MinReplicas == 0
 	for i := range spec.Metrics {
 		m := &spec.Metrics[i]
@@ -56,17 +57,39 @@ func secondAutoscaler(v *kind.Version, d *doc.Doc) *autoscalingv2.HorizontalPodA
 	return fromFirstAutoscaler(readAs[autoscalingv1.HorizontalPodAutoscaler](d.Root()))
 }
 
-func checkTarget(ref *autoscalingv2.CrossVersionObjectReference, path *field.Path, new bool) field.ErrorList {
+func checkTarget(ref *autoscalingv2.CrossVersionObjectReference, path *field.Path) field.ErrorList {
 	errs := needText(path.Child("kind"), ref.Kind)
 	errs = append(errs, invalid(path.Child("kind"), ref.Kind, content.IsPathSegmentName(ref.Kind))...)
 	errs = append(errs, needText(path.Child("name"), ref.Name)...)
 	errs = append(errs, invalid(path.Child("name"), ref.Name, content.IsPathSegmentName(ref.Name))...)
-	if gv, err := runtimeschema.ParseGroupVersion(ref.APIVersion); new && err != nil {
-		errs = append(errs, field.Invalid(path.Child("apiVersion"), ref.APIVersion, err.Error()))
-	} else if new && gv.Group == "" {
-		errs = append(errs, field.Invalid(path.Child("apiVersion"), ref.APIVersion, "apiVersion must specify API group"))
-	}
 	return errs
+}
+
+// checkTargetVersion checks that a version names a group, unless that before did not either.
+func checkTargetVersion(version string, was *autoscalingv2.CrossVersionObjectReference, path *field.Path) field.ErrorList {
+	var before runtimeschema.GroupVersion
+	if was != nil {
+		var err error
+		if before, err = runtimeschema.ParseGroupVersion(was.APIVersion); err != nil {
+			return nil
+		}
+	}
+	gv, err := runtimeschema.ParseGroupVersion(version)
+	switch {
+	case err != nil:
+		return field.ErrorList{field.Invalid(path, version, err.Error())}
+	case gv.Group == "" && (was == nil || before.Group != ""):
+		return field.ErrorList{field.Invalid(path, version, "apiVersion must specify API group")}
+	}
+	return nil
+}
+
+// oldTarget is what an autoscaler scaled before, nil if it is new.
+func oldTarget(v *kind.Version, old *doc.Doc) *autoscalingv2.CrossVersionObjectReference {
+	if old == nil {
+		return nil
+	}
+	return &secondAutoscaler(v, old).Spec.ScaleTargetRef
 }
 
 // metricTypes are the types of metrics, each with the member that describes it.
@@ -95,7 +118,7 @@ func checkMetric(m *autoscalingv2.MetricSpec, path *field.Path) field.ErrorList 
 		}
 	}
 	source("object", m.Object != nil, func(at *field.Path) field.ErrorList {
-		found := checkTarget(&m.Object.DescribedObject, at.Child("describedObject"), false)
+		found := checkTarget(&m.Object.DescribedObject, at.Child("describedObject"))
 		found = append(found, checkMetricName(m.Object.Metric.Name, at)...)
 		return append(found, checkAnyTarget(&m.Object.Target, at.Child("target"))...)
 	})
@@ -115,6 +138,9 @@ func checkMetric(m *autoscalingv2.MetricSpec, path *field.Path) field.ErrorList 
 	})
 	source("containerResource", m.ContainerResource != nil, func(at *field.Path) field.ErrorList {
 		found := checkUse(string(m.ContainerResource.Name), &m.ContainerResource.Target, at)
+		if m.ContainerResource.Name != "" {
+			found = append(found, checkResourceName(at.Child("name"), m.ContainerResource.Name)...)
+		}
 		if m.ContainerResource.Container == "" {
 			found = append(found, field.Required(at.Child("container"), "must specify a container"))
 		}

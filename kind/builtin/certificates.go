@@ -41,7 +41,7 @@ func certificateKinds() []description {
 				return mapText(obj.At("spec", "unverifiedUserAnnotations"), "<none>")
 			}),
 		},
-		check: immutable("spec"),
+		check: both(immutableAs(asGo[certificatesv1.PodCertificateRequestSpec], "spec"), checkPodRequest),
 	}, {
 		group: "certificates.k8s.io", kind: "CertificateSigningRequest", plural: "certificatesigningrequests", short: []string{"csr"}, cluster: true,
 		versions: v1[certificatesv1.CertificateSigningRequest](nil), status: true, name: segment,
@@ -137,7 +137,7 @@ func requestColumns() []kind.Column {
 	}
 }
 
-func checkRequest(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
+func checkRequest(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
 	var errs field.ErrorList
 	spec, path := d.Root().Get("spec"), field.NewPath("spec")
 	// A CSR in PEM, whose bytes the API keeps in base64.
@@ -151,11 +151,17 @@ func checkRequest(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorLis
 			errs = append(errs, field.Invalid(path.Child("request"), spec.Get("request").Interface(), err.Error()))
 		}
 	}
-	if spec.Get("signerName").Text() == "" {
-		errs = append(errs, field.Required(path.Child("signerName"), ""))
-	}
 	if spec.Get("usages").Len() == 0 {
 		errs = append(errs, field.Required(path.Child("usages"), ""))
+	}
+	was := new(certificatesv1.CertificateSigningRequest)
+	if old != nil {
+		was = readAs[certificatesv1.CertificateSigningRequest](old.Root())
+	}
+	now := readAs[certificatesv1.CertificateSigningRequest](d.Root())
+	errs = append(errs, checkRequestTerms(&now.Spec, &was.Spec, path)...)
+	if scope == schema.Status {
+		errs = append(errs, checkRequestStatus(&now.Status, &was.Status)...)
 	}
 	return errs
 }

@@ -21,11 +21,11 @@ func deviceKinds() []description {
 		kind: "ResourceClaim", plural: "resourceclaims", returned: true, status: true, statusKeeps: wholeMetadata,
 		versions: v1(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec) }),
 		columns:  []kind.Column{cell("State", "A summary of the current state (allocated, pending, reserved, etc.).", claimState), ageColumn()},
-		check:    immutable("spec"),
+		check:    both(immutableAs(asAsked, "spec"), checkClaimStatus),
 	}, {
 		kind: "ResourceClaimTemplate", plural: "resourceclaimtemplates", returned: true,
 		versions: v1(func(t *resourcev1.ResourceClaimTemplate) { fillClaim(&t.Spec.Spec) }),
-		check:    immutable("spec"),
+		check:    immutableAs(asGo[resourcev1.ResourceClaimTemplateSpec], "spec"),
 	}, {
 		kind: "ResourceSlice", plural: "resourceslices", returned: true, cluster: true, generation: true,
 		versions: v1(func(s *resourcev1.ResourceSlice) {
@@ -42,10 +42,10 @@ func deviceKinds() []description {
 			cell("Pool", resourcev1.ResourcePool{}.SwaggerDoc()["name"], textAt("spec", "pool", "name")),
 			ageColumn(),
 		},
-		check: both(immutable("spec", "pool", "name"), both(immutable("spec", "driver"), immutable("spec", "nodeName"))),
+		check: both(unlessStatus(checkSlice), both(immutable("spec", "pool", "name"), both(immutable("spec", "driver"), immutable("spec", "nodeName")))),
 	}, {
 		kind: "DeviceTaintRule", plural: "devicetaintrules", storedAs: "v1beta2", versioned: true, cluster: true, status: true, statusKeeps: wholeMetadata, generation: true,
-		versions: v1(func(r *resourcev1.DeviceTaintRule) { fillTaint(&r.Spec.Taint) }),
+		versions: v1(func(r *resourcev1.DeviceTaintRule) { fillTaint(&r.Spec.Taint) }), check: unlessStatus(checkTaintRule),
 		columns: []kind.Column{
 			cell("Key", taint["key"], textAt("spec", "taint", "key")),
 			cell("Value", taint["value"], textAt("spec", "taint", "value")),

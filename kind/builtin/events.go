@@ -262,34 +262,24 @@ func checkSeries(e *corev1.Event) field.ErrorList {
 	return errs
 }
 
-// eventNames are the members that may not change, with what errors call them.
-var eventNames = []struct{ member, name string }{
-	{"regarding", "involvedObject"}, {"reason", "reason"}, {"note", "message"}, {"deprecatedSource", "source"},
-	{"deprecatedFirstTimestamp", "firstTimestamp"}, {"deprecatedLastTimestamp", "lastTimestamp"}, {"deprecatedCount", "count"},
-	{"type", "type"}, {"eventTime", "eventTime"}, {"action", "action"}, {"related", "related"},
-	{"reportingController", "reportingController"}, {"reportingInstance", "reportingInstance"},
-}
-
 func checkEventUpdate(e, was *corev1.Event, new, old doc.Value) field.ErrorList {
 	var errs field.ErrorList
 	if !doc.Equal(new.Get("series"), old.Get("series")) {
 		errs = append(errs, checkSeries(e)...)
 	}
-	for _, n := range eventNames {
+	for _, n := range []struct {
+		member, name string // and what errors call it
+		shown        any
+	}{
+		{"regarding", "involvedObject", goNamed{e.InvolvedObject}}, {"reason", "reason", e.Reason}, {"note", "message", e.Message},
+		{"deprecatedSource", "source", goNamed{e.Source}}, {"deprecatedFirstTimestamp", "firstTimestamp", e.FirstTimestamp},
+		{"deprecatedLastTimestamp", "lastTimestamp", e.LastTimestamp}, {"deprecatedCount", "count", e.Count}, {"type", "type", e.Type},
+		{"eventTime", "eventTime", e.EventTime}, {"action", "action", e.Action}, {"related", "related", goNamed{e.Related}},
+		{"reportingController", "reportingController", e.ReportingController}, {"reportingInstance", "reportingInstance", e.ReportingInstance},
+	} {
 		if !doc.Equal(new.Get(n.member), old.Get(n.member)) {
-			errs = append(errs, field.Invalid(field.NewPath(n.name), shownMember(new.Get(n.member)), "field is immutable"))
+			errs = append(errs, field.Invalid(field.NewPath(n.name), n.shown, "field is immutable"))
 		}
 	}
 	return errs
-}
-
-// shownMember is how errors show a member: an object that is referred to by the names of fields in Go.
-func shownMember(v doc.Value) any {
-	if v.Kind() != doc.Object || !v.Get("kind").Exists() {
-		return v.Interface()
-	}
-	r := readAs[corev1.ObjectReference](v)
-	return struct{ Kind, Namespace, Name, UID, APIVersion, ResourceVersion, FieldPath string }{
-		r.Kind, r.Namespace, r.Name, string(r.UID), r.APIVersion, r.ResourceVersion, r.FieldPath,
-	}
 }

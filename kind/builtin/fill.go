@@ -24,8 +24,14 @@ func orDefault[T any](p **T, value T) {
 }
 
 func fillPod(p *corev1.Pod) {
-	spec := &p.Spec
+	spec, status := &p.Spec, &p.Status
 	fillPodSpec(spec)
+	switch ip, ips := status.PodIP, status.PodIPs; {
+	case ip == "" && len(ips) > 0:
+		status.PodIP = ips[0].IP
+	case ip != "" && (len(ips) == 0 || ips[0].IP != ip):
+		status.PodIPs = []corev1.PodIP{{IP: ip}}
+	}
 	if grace := spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
 		*grace = 1
 	}
@@ -258,6 +264,14 @@ func fillNode(n *corev1.Node) {
 	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	}
+}
+
+// fillVolume fills in what a volume has that is an object of its own: one that is described where it is attached has not.
+func fillVolume(v *corev1.PersistentVolume) {
+	if v.Spec.PersistentVolumeReclaimPolicy == "" {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	}
+	orDefault(&v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 }
 
 // fillCSINode makes no drivers none at all, as protobuf does.

@@ -20,7 +20,7 @@ func flowKinds() []description {
 	queue := append(limit, "limitResponse", "queuing")
 	under := func(parent []string, member string) []string { return append(append([]string(nil), parent...), member) }
 	all := []description{{
-		kind: "FlowSchema", plural: "flowschemas", versions: v1(fillFlowSchema),
+		kind: "FlowSchema", plural: "flowschemas", versions: v1(fillFlowSchema), check: unlessStatus(checkFlowSchema),
 		columns: []kind.Column{
 			cell("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"], textAt("spec", "priorityLevelConfiguration", "name")),
 			counted("MatchingPrecedence", schema["matchingPrecedence"], numberAt("spec", "matchingPrecedence")),
@@ -36,7 +36,7 @@ func flowKinds() []description {
 			}),
 		},
 	}, {
-		kind: "PriorityLevelConfiguration", plural: "prioritylevelconfigurations", versions: v1(fillPriorityLevel),
+		kind: "PriorityLevelConfiguration", plural: "prioritylevelconfigurations", versions: v1(fillPriorityLevel), check: unlessStatus(checkPriorityLevel),
 		columns: []kind.Column{
 			cell("Type", level["type"], textAt("spec", "type")),
 			numberOrNone("NominalConcurrencyShares", limited["nominalConcurrencyShares"], under(limit, "nominalConcurrencyShares")...),

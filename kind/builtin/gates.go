@@ -34,10 +34,12 @@ var gated = map[string]bool{
 	"core.v1.NodeSpec.configSource":                          true, // a gate that is not there any more
 	"core.v1.NodeStatus.config":                              true,
 	"core.v1.PodStatus.volumeHealth":                         true,
+	"core.v1.VolumeMountStatus.volumeStatus":                 true, // ImageVolumeWithDigest
 	"core.v1.PodStatus.nodeAllocatableResourceClaimStatuses": true, // DRANodeAllocatableResources
 	"resource.v1.ExactDeviceRequest.derivedAttributes":       true, // DRADerivedAttributes
 	"resource.v1.DeviceSubRequest.derivedAttributes":         true,
 	"resource.v1.ResourceSliceSpec.partitionTypeAttribute":   true, // DRAPartitionableDevicesType
+	"resource.v1.ResourceSliceSpec.skipNodeOperations":       true, // DRAOptionalNodeOperations
 	"discovery.v1.Endpoint.deprecatedTopology":               true, // of v1beta1
 	"coordination.v1.LeaseSpec.strategy":                     true, // CoordinatedLeaderElection
 	"coordination.v1.LeaseSpec.preferredHolder":              true,

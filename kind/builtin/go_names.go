@@ -81,6 +81,3 @@ func appendFields(b []byte, v reflect.Value) ([]byte, error) {
 	}
 	return b, nil
 }
-
-// fieldsOf is an object as a Go type, shown by the names of its fields.
-func fieldsOf[T any](v *T) goNamed { return goNamed{v} }

@@ -150,13 +150,24 @@ func required(detail string, path ...string) checker {
 
 // immutable refuses changes of what stands at a path.
 func immutable(path ...string) checker {
+	return immutableAs(func(now doc.Value) any { return now.Interface() }, path...)
+}
+
+// immutableAs refuses them with a value as it is shown.
+func immutableAs(shown func(now doc.Value) any, path ...string) checker {
 	return func(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
 		if old == nil || scope == schema.Status {
 			return nil
 		}
 		if now := new.Root().At(path...); !doc.Equal(now, old.Root().At(path...)) {
-			return field.ErrorList{field.Invalid(field.NewPath(path[0], path[1:]...), now.Interface(), "field is immutable")}
+			return field.ErrorList{field.Invalid(field.NewPath(path[0], path[1:]...), shown(now), "field is immutable")}
 		}
 		return nil
 	}
 }
+
+// asText shows a text, empty if there is none.
+func asText(now doc.Value) any { return strings.Clone(now.Text()) }
+
+// asGo shows a value by the names of fields of a Go type.
+func asGo[T any](now doc.Value) any { return goNamed{readAs[T](now)} }

@@ -124,21 +124,9 @@ func checkCompletionMode(spec *batchv1.JobSpec, path *field.Path) field.ErrorLis
 		}
 	}
 	if spec.SuccessPolicy != nil {
-		var shown successPolicy
-		for _, r := range spec.SuccessPolicy.Rules {
-			shown.Rules = append(shown.Rules, successRule{r.SucceededIndexes, r.SucceededCount})
-		}
-		errs = append(errs, field.Invalid(path.Child("successPolicy"), shown, "requires indexed completion mode"))
+		errs = append(errs, field.Invalid(path.Child("successPolicy"), goNamed{spec.SuccessPolicy}, "requires indexed completion mode"))
 	}
 	return errs
-}
-
-// successPolicy is how errors show it: by the names of fields in Go.
-type successPolicy struct{ Rules []successRule }
-
-type successRule struct {
-	SucceededIndexes *string
-	SucceededCount   *int32
 }
 
 func checkReplacement(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
@@ -210,8 +198,10 @@ func checkExitCodes(spec *batchv1.JobSpec, r *batchv1.PodFailurePolicyOnExitCode
 // checkJobUpdate refuses changes of what the pods of a job are made of, unless none have been made yet.
 func checkJobUpdate(now, was *batchv1.JobSpec, new, old *doc.Doc) field.ErrorList {
 	var errs field.ErrorList
+	mutable := mutableTemplate(was, old)
+	suspended := was.Suspend != nil && *was.Suspend
 	may := map[string]bool{
-		"template": was.Suspend != nil && *was.Suspend,
+		"template": suspended && mutable,
 		// With an index for each pod, there may be more and fewer, at once.
 		"completions": now.CompletionMode != nil && *now.CompletionMode == batchv1.IndexedCompletion,
 	}
@@ -220,12 +210,60 @@ func checkJobUpdate(now, was *batchv1.JobSpec, new, old *doc.Doc) field.ErrorLis
 		if may[name] || doc.Equal(value, old.Root().At("spec", name)) {
 			continue
 		}
-		errs = append(errs, field.Invalid(field.NewPath("spec", name), value.Interface(), "field is immutable").WithOrigin("immutable"))
+		shown := value.Interface()
+		switch name {
+		case "selector":
+			shown = now.Selector
+		case "podFailurePolicy":
+			shown = goNamed{now.PodFailurePolicy}
+		case "successPolicy":
+			shown = goNamed{now.SuccessPolicy}
+		}
+		errs = append(errs, field.Invalid(field.NewPath("spec", name), shown, "field is immutable").WithOrigin("immutable"))
+	}
+	if may["template"] {
+		errs = append(errs, checkWaitingTemplate(&now.Template, was.Template.DeepCopy())...)
 	}
 	if n := now.Completions; may["completions"] && n != nil && !sameJSON(n, was.Completions) && *n != orNothing(now.Parallelism) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "completions"), n, "can only be modified in tandem with spec.parallelism"))
 	}
 	return errs
+}
+
+// mutableTemplate reports whether the pods of a job may still be placed elsewhere, and get other resources: it waits, and none of them runs.
+func mutableTemplate(was *batchv1.JobSpec, old *doc.Doc) bool {
+	status := readAs[batchv1.JobStatus](old.Root().Get("status"))
+	waits := slices.ContainsFunc(status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
+	})
+	return was.Suspend != nil && *was.Suspend && (status.StartTime == nil || waits) && status.Active == 0
+}
+
+// checkWaitingTemplate refuses other changes of the template of a job that waits.
+func checkWaitingTemplate(now, was *corev1.PodTemplateSpec) field.ErrorList {
+	near := now.Spec.Affinity
+	switch {
+	case near == nil && was.Spec.Affinity != nil:
+		if was.Spec.Affinity.NodeAffinity = nil; *was.Spec.Affinity == (corev1.Affinity{}) {
+			was.Spec.Affinity = nil
+		}
+	case near != nil && was.Spec.Affinity == nil:
+		was.Spec.Affinity = &corev1.Affinity{NodeAffinity: near.NodeAffinity}
+	case near != nil:
+		was.Spec.Affinity.NodeAffinity = near.NodeAffinity
+	}
+	was.Spec.NodeSelector, was.Spec.Tolerations, was.Spec.SchedulingGates = now.Spec.NodeSelector, now.Spec.Tolerations, now.Spec.SchedulingGates
+	for _, lists := range [][2][]corev1.Container{{now.Spec.Containers, was.Spec.Containers}, {now.Spec.InitContainers, was.Spec.InitContainers}} {
+		for i := range lists[0] {
+			if len(lists[0]) == len(lists[1]) && lists[0][i].Name == lists[1][i].Name {
+				lists[1][i].Resources = lists[0][i].Resources
+			}
+		}
+	}
+	if sameJSON(now.Spec, was.Spec) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "template.spec"), now.Spec, "field is immutable").WithOrigin("immutable")}
 }
 
 // maxCronJobName leaves room for what is appended to the names of its jobs.

@@ -214,7 +214,7 @@ func (b *builtin) version(k *kind.Kind, desc *version) *kind.Version {
 		Columns: b.columns, SelectableFields: b.fields, Deprecated: b.deprecated != "", Warning: b.deprecated,
 		Structural: sync.OnceValue(func() *structural.Schema { return b.lib.object(name, true) }),
 		Definition: name, Ended: b.ended,
-		Published:  func() (map[string]json.RawMessage, error) { return published(roots...) },
+		Published: func() (map[string]json.RawMessage, error) { return published(roots...) },
 	}
 	v.Schema = schema.Lazy(func() (*structural.Schema, error) { return b.lib.object(name, false), nil }, schema.Options{Resource: true})
 	if v.Columns == nil {

@@ -90,7 +90,7 @@ func networkKinds() []description {
 		check: both(unlessStatus(checkIngress), checkIngressStatus),
 	}, {
 		group: "networking.k8s.io", kind: "IngressClass", plural: "ingressclasses", cluster: true, generation: true,
-		check:    both(required("", "spec", "controller"), immutable("spec", "controller")),
+		check:    both(required("", "spec", "controller"), both(immutableAs(asText, "spec", "controller"), checkClassParameters)),
 		versions: v1[networkingv1.IngressClass](nil),
 		columns: []kind.Column{
 			at("Controller", "string", ".spec.controller", "Controller that is responsible for handling this class"),
@@ -135,7 +135,7 @@ func networkKinds() []description {
 			}),
 		},
 	}, {
-		group: "networking.k8s.io", kind: "ServiceCIDR", plural: "servicecidrs", cluster: true, status: true, check: required("at least one CIDR required", "spec", "cidrs"),
+		group: "networking.k8s.io", kind: "ServiceCIDR", plural: "servicecidrs", cluster: true, status: true, check: checkServiceCIDR,
 		versions: v1[networkingv1.ServiceCIDR](nil), statusKeeps: wholeMetadata,
 		columns: []kind.Column{
 			cell("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"], func(obj doc.Value) string {
@@ -235,6 +235,35 @@ func ingressHosts(obj doc.Value) string {
 		return "*"
 	}
 	return firstFew(out, 3)
+}
+
+// checkClassParameters checks in what scope the parameters of a class are.
+func checkClassParameters(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) field.ErrorList {
+	p, path := d.Root().At("spec", "parameters"), field.NewPath("spec", "parameters")
+	if p.Kind() != doc.Object {
+		return nil
+	}
+	return among(path.Child("scope"), strings.Clone(p.Get("scope").Text()), "Cluster", "Namespace")
+}
+
+// checkServiceCIDR refuses a range of no addresses, and another one for one that is there, which may get one of the other family.
+func checkServiceCIDR(v *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
+	path := field.NewPath("spec", "cidrs")
+	now := texts(d.Root().At("spec", "cidrs"))
+	if old == nil {
+		return required("at least one CIDR required", "spec", "cidrs")(v, d, nil, scope)
+	}
+	was := texts(old.Root().At("spec", "cidrs"))
+	if len(now) != len(was) && (len(was) != 1 || len(now) != 2) {
+		return field.ErrorList{field.Invalid(path, now, "field is immutable")}
+	}
+	var errs field.ErrorList
+	for i := range was {
+		if now[i] != was[i] {
+			errs = append(errs, field.Invalid(path.Index(i), now[i], "field is immutable"))
+		}
+	}
+	return errs
 }
 
 // readService is a document as a service.

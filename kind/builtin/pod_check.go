@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -21,7 +22,7 @@ import (
 
 func checkPod(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorList {
 	if scope == schema.Status {
-		return nil
+		return checkPodStatus(readAs[corev1.Pod](d.Root()), readAs[corev1.Pod](old.Root()))
 	}
 	path := field.NewPath("spec")
 	spec := readAs[corev1.PodSpec](d.Root().Get("spec"))
@@ -37,6 +38,9 @@ func checkPod(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.ErrorL
 	}
 	if old != nil && scope == schema.Whole {
 		errs = append(errs, checkPodUpdate(d, old)...)
+	}
+	if old != nil && scope == partEphemeral {
+		errs = append(errs, checkEphemeralUpdate(spec, readAs[corev1.PodSpec](old.Root().Get("spec")), path.Child("ephemeralContainers"))...)
 	}
 	return errs
 }
@@ -82,11 +86,12 @@ type podCheck struct {
 	volumes map[string]bool // that are as they should be, by name
 	claimed map[string]bool // of them, those that are claims
 	names   map[string]bool // of containers
+	empty   map[string]bool // volumes by name, whether they are empty at first
 }
 
 // checkPodSpec checks a pod. Volumes of claims come before those of the pod, and take the place of one of their name.
 func checkPodSpec(spec *corev1.PodSpec, path *field.Path, claims []corev1.Volume) field.ErrorList {
-	c := &podCheck{PodSpec: spec, path: path, volumes: map[string]bool{}, claimed: map[string]bool{}, names: map[string]bool{}}
+	c := &podCheck{PodSpec: spec, path: path, volumes: map[string]bool{}, claimed: map[string]bool{}, names: map[string]bool{}, empty: map[string]bool{}}
 	errs := c.checkVolumes(claims)
 	errs = append(errs, c.checkResourceClaims()...)
 	errs = append(errs, c.checkOwnUsers()...)
@@ -95,7 +100,67 @@ func checkPodSpec(spec *corev1.PodSpec, path *field.Path, claims []corev1.Volume
 	errs = append(errs, c.checkNames()...)
 	errs = append(errs, c.checkNetwork()...)
 	errs = append(errs, c.checkSecurity()...)
-	return append(errs, c.checkPlacement()...)
+	errs = append(errs, c.checkPlacement()...)
+	errs = append(errs, c.checkHostName()...)
+	if c.Overhead != nil {
+		errs = append(errs, checkRequirements(&corev1.ResourceRequirements{Limits: c.Overhead}, c.path.Child("overhead"))...)
+	}
+	errs = append(errs, c.checkSystem()...)
+	return append(errs, c.checkFileKeys()...)
+}
+
+// checkHostName checks a name of the host that is not that of the pod.
+func (c *podCheck) checkHostName() field.ErrorList {
+	var errs field.ErrorList
+	path := c.path.Child("hostnameOverride")
+	if c.HostnameOverride == nil {
+		return nil
+	}
+	if c.SetHostnameAsFQDN != nil && *c.SetHostnameAsFQDN {
+		errs = append(errs, field.Forbidden(path, "may not be specified when setHostnameAsFQDN is true"))
+	}
+	if c.HostNetwork {
+		errs = append(errs, field.Forbidden(path, "may not be specified when hostNetwork is true"))
+	}
+	if len(*c.HostnameOverride) > maxHostName {
+		errs = append(errs, field.TooLong(path, "" /*unused*/, maxHostName))
+	}
+	return append(errs, invalid(path, *c.HostnameOverride, validation.IsDNS1123Subdomain(*c.HostnameOverride))...)
+}
+
+const maxHostName = 64
+
+// eachContainer calls f for all containers.
+func (c *podCheck) eachContainer(f func(x *corev1.Container, path *field.Path)) {
+	for i := range c.InitContainers {
+		f(&c.InitContainers[i], c.path.Child("initContainers").Index(i))
+	}
+	for i := range c.Containers {
+		f(&c.Containers[i], c.path.Child("containers").Index(i))
+	}
+	for i := range c.EphemeralContainers {
+		x := corev1.Container(c.EphemeralContainers[i].EphemeralContainerCommon)
+		f(&x, c.path.Child("ephemeralContainers").Index(i))
+	}
+}
+
+// checkFileKeys checks that files that variables are read from lie in volumes that are empty at first.
+func (c *podCheck) checkFileKeys() field.ErrorList {
+	var errs field.ErrorList
+	c.eachContainer(func(x *corev1.Container, path *field.Path) {
+		for i, e := range x.Env {
+			if e.ValueFrom == nil || e.ValueFrom.FileKeyRef == nil {
+				continue
+			}
+			name, at := e.ValueFrom.FileKeyRef.VolumeName, path.Child("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
+			if empty, ok := c.empty[name]; !ok {
+				errs = append(errs, field.NotFound(at, name))
+			} else if !empty {
+				errs = append(errs, field.Invalid(at, name, "referenced volume must be of type emptyDir"))
+			}
+		}
+	})
+	return errs
 }
 
 func (c *podCheck) checkPolicies() field.ErrorList {
@@ -145,6 +210,7 @@ func (c *podCheck) checkNames() field.ErrorList {
 const (
 	maxNameservers = 3
 	maxSearches    = 32
+	maxSearchText  = 2048
 )
 
 func (c *podCheck) checkNetwork() field.ErrorList {
@@ -190,6 +256,15 @@ func (c *podCheck) checkDNS(path *field.Path) field.ErrorList {
 	if len(config.Searches) > maxSearches {
 		errs = append(errs, field.Invalid(path.Child("searches"), config.Searches, fmt.Sprintf("must not have more than %d search paths", maxSearches)))
 	}
+	if len(strings.Join(config.Searches, " ")) > maxSearchText {
+		errs = append(errs, field.Invalid(path.Child("searches"), config.Searches, fmt.Sprintf("must not have more than %d characters (including spaces) in the search list", maxSearchText)))
+	}
+	for i, search := range config.Searches {
+		if search != "." {
+			search = strings.TrimSuffix(search, ".")
+			errs = append(errs, invalid(path.Child("searches").Index(i), search, validation.IsDNS1123SubdomainWithUnderscore(search))...)
+		}
+	}
 	for i, option := range config.Options {
 		if option.Name == "" {
 			errs = append(errs, field.Required(path.Child("options").Index(i), "must not be empty"))
@@ -200,10 +275,14 @@ func (c *podCheck) checkDNS(path *field.Path) field.ErrorList {
 
 func (c *podCheck) checkSecurity() field.ErrorList {
 	s, path := c.SecurityContext, c.path.Child("securityContext")
-	if s == nil {
-		return nil
+	var errs field.ErrorList
+	if share := c.ShareProcessNamespace; share != nil && *share && c.HostPID {
+		errs = append(errs, field.Invalid(c.path.Child("shareProcessNamespace"), *share, "ShareProcessNamespace and HostPID cannot both be enabled"))
 	}
-	errs := checkID(path.Child("runAsUser"), s.RunAsUser, validation.IsValidUserID)
+	if s == nil {
+		return errs
+	}
+	errs = append(errs, checkID(path.Child("runAsUser"), s.RunAsUser, validation.IsValidUserID)...)
 	errs = append(errs, checkID(path.Child("runAsGroup"), s.RunAsGroup, validation.IsValidGroupID)...)
 	errs = append(errs, checkID(path.Child("fsGroup"), s.FSGroup, validation.IsValidGroupID)...)
 	for i := range s.SupplementalGroups {
@@ -220,9 +299,31 @@ func (c *podCheck) checkSecurity() field.ErrorList {
 		case names[ctl.Name]:
 			errs = append(errs, field.Duplicate(at.Child("name"), ctl.Name))
 		}
+		errs = append(errs, c.checkHostSysctl(ctl.Name, at.Child("name"))...)
 		names[ctl.Name] = true
 	}
-	return append(errs, checkSeccomp(path.Child("seccompProfile"), s.SeccompProfile)...)
+	if p := s.FSGroupChangePolicy; p != nil {
+		errs = append(errs, among(path.Child("fsGroupChangePolicy"), *p, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)...)
+	}
+	errs = append(errs, checkSeccomp(path.Child("seccompProfile"), s.SeccompProfile)...)
+	errs = append(errs, checkAppArmor(path.Child("appArmorProfile"), s.AppArmorProfile)...)
+	if p := s.SupplementalGroupsPolicy; p != nil {
+		errs = append(errs, among(path.Child("supplementalGroupsPolicy"), *p, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)...)
+	}
+	return errs
+}
+
+// checkHostSysctl refuses parameters of what the pod has of the host.
+func (c *podCheck) checkHostSysctl(name string, path *field.Path) field.ErrorList {
+	name = strings.ReplaceAll(name, "/", ".")
+	ipc := slices.ContainsFunc([]string{"kernel.shm", "kernel.msg", "fs.mqueue."}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) || name == "kernel.sem"
+	switch {
+	case c.HostNetwork && strings.HasPrefix(name, "net."):
+		return field.ErrorList{field.Invalid(path, name, "may not be specified when 'hostNetwork' is true")}
+	case c.HostIPC && ipc:
+		return field.ErrorList{field.Invalid(path, name, "may not be specified when 'hostIPC' is true")}
+	}
+	return nil
 }
 
 // sysctl is what names of parameters of the kernel are like.

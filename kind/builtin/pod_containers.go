@@ -26,22 +26,23 @@ func (c *podCheck) checkContainers() field.ErrorList {
 	for i := range c.Containers {
 		x, at := &c.Containers[i], path.Index(i)
 		errs = append(errs, c.checkContainer(x, at)...)
-		errs = append(errs, checkHooks(x, at)...)
+		errs = append(errs, c.checkHooks(x, at)...)
 		errs = append(errs, checkHostPorts(x, at, hostPorts)...)
 	}
 	for i := range c.InitContainers {
 		x, at := &c.InitContainers[i], c.path.Child("initContainers").Index(i)
 		errs = append(errs, c.checkContainer(x, at)...)
 		if x.RestartPolicy != nil && *x.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			errs = append(errs, checkHooks(x, at)...)
+			errs = append(errs, c.checkHooks(x, at)...)
 		} else {
 			errs = append(errs, checkNoHooks(x, at)...)
 		}
 		errs = append(errs, checkHostPorts(x, at, map[string]bool{})...)
 	}
 	for i := range c.EphemeralContainers {
-		x := corev1.Container(c.EphemeralContainers[i].EphemeralContainerCommon)
-		errs = append(errs, c.checkContainer(&x, c.path.Child("ephemeralContainers").Index(i))...)
+		x, at := corev1.Container(c.EphemeralContainers[i].EphemeralContainerCommon), c.path.Child("ephemeralContainers").Index(i)
+		errs = append(errs, c.checkContainer(&x, at)...)
+		errs = append(errs, c.checkEphemeral(&c.EphemeralContainers[i], at)...)
 	}
 	return errs
 }
@@ -56,16 +57,15 @@ func (c *podCheck) checkContainer(x *corev1.Container, path *field.Path) field.E
 	}
 	errs = append(errs, needText(path.Child("image"), x.Image)...)
 	errs = append(errs, among(path.Child("terminationMessagePolicy"), x.TerminationMessagePolicy, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
-	if x.RestartPolicy != nil {
-		errs = append(errs, among(path.Child("restartPolicy"), *x.RestartPolicy, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)...)
-	}
+	errs = append(errs, checkRestarts(x, path)...)
 	errs = append(errs, checkPorts(x.Ports, path.Child("ports"))...)
 	errs = append(errs, checkEnv(x, path)...)
 	errs = append(errs, c.checkMounts(x, path.Child("volumeMounts"))...)
 	errs = append(errs, c.checkDevices(x, path.Child("volumeDevices"))...)
 	errs = append(errs, checkRequirements(&x.Resources, path.Child("resources"))...)
 	errs = append(errs, c.checkClaimNames(x, path.Child("resources", "claims"))...)
-	return append(errs, checkContainerSecurity(x.SecurityContext, path.Child("securityContext"))...)
+	errs = append(errs, c.checkResizing(x.ResizePolicy, path.Child("resizePolicy"))...)
+	return append(errs, c.checkContainerSecurity(x.SecurityContext, path.Child("securityContext"))...)
 }
 
 // checkImage refuses images that a pod could not name.
@@ -186,8 +186,9 @@ func checkEnvSource(e *corev1.EnvVar, path *field.Path) field.ErrorList {
 		sources++
 		errs = append(errs, checkKeyRef(k.Name, k.Key, path.Child("secretKeyRef"))...)
 	}
-	if from.FileKeyRef != nil {
+	if k := from.FileKeyRef; k != nil {
 		sources++
+		errs = append(errs, checkFileKey(k, path.Child("fileKeyRef"))...)
 	}
 	switch {
 	case sources == 0:
@@ -198,6 +199,17 @@ func checkEnvSource(e *corev1.EnvVar, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path, "", "may not have more than one field specified at a time"))
 	}
 	return errs
+}
+
+// checkFileKey checks a variable in a file.
+func checkFileKey(k *corev1.FileKeySelector, path *field.Path) field.ErrorList {
+	errs := needText(path.Child("key"), k.Key)
+	if k.Key != "" {
+		errs = append(errs, invalid(path.Child("key"), k.Key, validation.IsRelaxedEnvVarName(k.Key))...)
+	}
+	errs = append(errs, checkLabel(path.Child("volumeName"), k.VolumeName)...)
+	errs = append(errs, needText(path.Child("path"), k.Path)...)
+	return append(errs, checkNoBacksteps(path.Child("path"), k.Path)...)
 }
 
 // checkKeyRef checks the key of a config map or secret.
@@ -270,6 +282,28 @@ func (c *podCheck) checkMounts(x *corev1.Container, path *field.Path) field.Erro
 		}
 		if p := m.MountPropagation; p != nil {
 			errs = append(errs, among(path.Child("mountPropagation"), *p, corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)...)
+			if s := x.SecurityContext; *p == corev1.MountPropagationBidirectional && (s == nil || s.Privileged == nil || !*s.Privileged) {
+				errs = append(errs, field.Forbidden(path.Child("mountPropagation"), "Bidirectional mount propagation is available only to privileged containers"))
+			}
+		}
+		errs = append(errs, checkRecursive(&m, path.Child("recursiveReadOnly"))...)
+	}
+	return errs
+}
+
+// checkRecursive checks whether mounts below one may be written to.
+func checkRecursive(m *corev1.VolumeMount, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch r := m.RecursiveReadOnly; {
+	case r == nil || *r == corev1.RecursiveReadOnlyDisabled:
+	case *r != corev1.RecursiveReadOnlyEnabled && *r != corev1.RecursiveReadOnlyIfPossible:
+		errs = append(errs, field.NotSupported(path, *r, []corev1.RecursiveReadOnlyMode{corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible}))
+	default:
+		if !m.ReadOnly {
+			errs = append(errs, field.Forbidden(path, "may only be specified when readOnly is true"))
+		}
+		if p := m.MountPropagation; p != nil && *p != corev1.MountPropagationNone {
+			errs = append(errs, field.Forbidden(path, "may only be specified when mountPropagation is None or not specified"))
 		}
 	}
 	return errs
@@ -341,13 +375,20 @@ func checkRequirements(r *corev1.ResourceRequirements, path *field.Path) field.E
 	return errs
 }
 
-func checkContainerSecurity(s *corev1.SecurityContext, path *field.Path) field.ErrorList {
+func (c *podCheck) checkContainerSecurity(s *corev1.SecurityContext, path *field.Path) field.ErrorList {
 	if s == nil {
 		return nil
 	}
 	errs := checkID(path.Child("runAsUser"), s.RunAsUser, validation.IsValidUserID)
 	errs = append(errs, checkID(path.Child("runAsGroup"), s.RunAsGroup, validation.IsValidGroupID)...)
+	if m := s.ProcMount; m != nil {
+		errs = append(errs, among(path.Child("procMount"), *m, corev1.DefaultProcMount, corev1.UnmaskedProcMount)...)
+		if *m == corev1.UnmaskedProcMount && (c.HostUsers == nil || *c.HostUsers) {
+			errs = append(errs, field.Invalid(path.Child("procMount"), m, "`hostUsers` must be false to use `Unmasked`"))
+		}
+	}
 	errs = append(errs, checkSeccomp(path.Child("seccompProfile"), s.SeccompProfile)...)
+	errs = append(errs, checkAppArmor(path.Child("appArmorProfile"), s.AppArmorProfile)...)
 	if s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
 		return errs
 	}
@@ -376,11 +417,11 @@ func shownSecurity(s *corev1.SecurityContext) any {
 }
 
 // checkHooks checks what a container is asked while it runs.
-func checkHooks(x *corev1.Container, path *field.Path) field.ErrorList {
+func (c *podCheck) checkHooks(x *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if l := x.Lifecycle; l != nil {
-		errs = append(errs, checkHook(l.PostStart, path.Child("lifecycle", "postStart"))...)
-		errs = append(errs, checkHook(l.PreStop, path.Child("lifecycle", "preStop"))...)
+		errs = append(errs, c.checkHook(l.PostStart, path.Child("lifecycle", "postStart"))...)
+		errs = append(errs, c.checkHook(l.PreStop, path.Child("lifecycle", "preStop"))...)
 	}
 	errs = append(errs, checkProbe(x.LivenessProbe, path.Child("livenessProbe"))...)
 	errs = append(errs, checkOnce(x.LivenessProbe, path.Child("livenessProbe"))...)
@@ -392,9 +433,12 @@ func checkHooks(x *corev1.Container, path *field.Path) field.ErrorList {
 	return append(errs, checkOnce(x.StartupProbe, path.Child("startupProbe"))...)
 }
 
-func checkHook(h *corev1.LifecycleHandler, path *field.Path) field.ErrorList {
+func (c *podCheck) checkHook(h *corev1.LifecycleHandler, path *field.Path) field.ErrorList {
 	if h == nil {
 		return nil
+	}
+	if g := c.TerminationGracePeriodSeconds; h.Sleep != nil && h.Exec == nil && h.HTTPGet == nil && h.TCPSocket == nil && g != nil && (h.Sleep.Seconds < 0 || h.Sleep.Seconds > *g) {
+		return field.ErrorList{field.Invalid(path.Child("sleep"), h.Sleep.Seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *g))}
 	}
 	return checkHandler(handler{h.Exec, h.HTTPGet, h.TCPSocket, nil, h.Sleep}, path)
 }

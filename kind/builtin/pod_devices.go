@@ -108,13 +108,12 @@ func (c *podCheck) checkOwnUsers() field.ErrorList {
 			errs = append(errs, field.Forbidden(c.path.Child(of.name), "when `hostUsers` is false"))
 		}
 	}
+	c.eachContainer(func(x *corev1.Container, path *field.Path) {
+		if len(x.VolumeDevices) > 0 {
+			errs = append(errs, field.Forbidden(path.Child("volumeDevices"), "when `hostUsers` is false"))
+		}
+	})
 	return errs
-}
-
-// shownClaim is how errors show a claim: by the names of fields in Go.
-type shownClaim struct {
-	Name                                         string
-	ResourceClaimName, ResourceClaimTemplateName *string
 }
 
 // checkResourceClaims checks the claims of a pod.
@@ -123,7 +122,7 @@ func (c *podCheck) checkResourceClaims() field.ErrorList {
 	names := map[string]bool{}
 	for i, claim := range c.ResourceClaims {
 		at := c.path.Child("resourceClaims").Index(i)
-		shown := shownClaim{claim.Name, claim.ResourceClaimName, claim.ResourceClaimTemplateName}
+		shown := goNamed{claim}
 		switch {
 		case claim.Name == "":
 			errs = append(errs, field.Required(at.Child("name"), ""))

@@ -25,7 +25,7 @@ func (c *podCheck) checkPlacement() field.ErrorList {
 		}
 		errs = append(errs, checkSpread(s, path)...)
 	}
-	return errs
+	return append(errs, checkSpreads(c.TopologySpreadConstraints, c.path.Child("topologySpreadConstraints"))...)
 }
 
 func checkSpread(s *corev1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
@@ -121,6 +121,7 @@ func checkPodTerm(t *corev1.PodAffinityTerm, path *field.Path) field.ErrorList {
 	for _, name := range t.Namespaces {
 		errs = append(errs, invalid(path.Child("namespace"), name, validation.IsDNS1123Label(name))...)
 	}
+	errs = append(errs, checkLabelKeys(path, t.MatchLabelKeys, t.MismatchLabelKeys, t.LabelSelector)...)
 	if t.TopologyKey == "" {
 		errs = append(errs, field.Required(path.Child("topologyKey"), "can not be empty"))
 	}
@@ -160,6 +161,9 @@ func checkNodeTerm(t *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList
 			errs = append(errs, field.Invalid(at.Child("operator"), r.Operator, "not a valid selector operator"))
 		}
 		errs = append(errs, metav1validation.ValidateLabelName(r.Key, at.Child("key"))...)
+	}
+	for i := range t.MatchFields {
+		errs = append(errs, checkNodeField(&t.MatchFields[i], path.Child("matchFields").Index(i))...)
 	}
 	return errs
 }

@@ -24,6 +24,7 @@ func (c *podCheck) checkVolumes(claims []corev1.Volume) field.ErrorList {
 	var errs field.ErrorList
 	for i := range all {
 		v, path := &all[i], c.path.Child("volumes").Index(i)
+		c.empty[v.Name] = v.EmptyDir != nil
 		found := checkVolume(v, path)
 		found = append(found, checkLabel(path.Child("name"), v.Name)...)
 		if c.volumes[v.Name] {
@@ -201,6 +202,7 @@ const (
 
 func checkProjected(v *corev1.ProjectedVolumeSource, path *field.Path) field.ErrorList {
 	errs := checkMode(path.Child("defaultMode"), v.DefaultMode)
+	files := projected{}
 	for i := range v.Sources {
 		s, at := &v.Sources[i], path.Child("sources").Index(i)
 		sources := 0
@@ -224,12 +226,15 @@ func checkProjected(v *corev1.ProjectedVolumeSource, path *field.Path) field.Err
 			sources++
 			errs = append(errs, checkToken(t, at.Child("serviceAccountToken"), path)...)
 		}
-		if s.ClusterTrustBundle != nil {
+		if b := s.ClusterTrustBundle; b != nil {
 			sources++
+			errs = append(errs, checkTrustBundle(b, at.Child("clusterTrustBundle"))...)
 		}
-		if s.PodCertificate != nil {
+		if p := s.PodCertificate; p != nil {
 			sources++
+			errs = append(errs, checkPodCertificate(p, at.Child("podCertificate"))...)
 		}
+		errs = append(errs, files.check(s, path)...)
 		if sources > 1 {
 			errs = append(errs, field.Forbidden(at, "may not specify more than 1 volume type per source"))
 		}
@@ -237,16 +242,60 @@ func checkProjected(v *corev1.ProjectedVolumeSource, path *field.Path) field.Err
 	return errs
 }
 
-func checkToken(t *corev1.ServiceAccountTokenProjection, path, volume *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if n := t.ExpirationSeconds; n != nil && *n < minTokenSeconds {
-		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *n, "may not specify a duration less than 10 minutes"))
-	} else if n != nil && *n > maxTokenSeconds {
-		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *n, "may not specify a duration larger than 2^32 seconds"))
+// checkExpiration checks how long a token lives.
+func checkExpiration(n *int64, path *field.Path) field.ErrorList {
+	switch {
+	case n == nil:
+	case *n < minTokenSeconds:
+		return field.ErrorList{field.Invalid(path, *n, "may not specify a duration less than 10 minutes")}
+	case *n > maxTokenSeconds:
+		return field.ErrorList{field.Invalid(path, *n, "may not specify a duration larger than 2^32 seconds")}
 	}
+	return nil
+}
+
+func checkToken(t *corev1.ServiceAccountTokenProjection, path, volume *field.Path) field.ErrorList {
+	errs := checkExpiration(t.ExpirationSeconds, path.Child("expirationSeconds"))
 	// That there is none is said of the volume.
 	if t.Path == "" {
 		return append(errs, field.Required(volume.Child("path"), ""))
 	}
 	return append(errs, checkFile(path.Child("path"), t.Path)...)
+}
+
+// projected are the files that a volume has from several sources.
+type projected map[string]bool
+
+// check refuses files that are there already; those of tokens may be.
+func (files projected) check(s *corev1.VolumeProjection, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	add := func(shown string, all ...string) {
+		for _, file := range all {
+			switch {
+			case file == "":
+				continue
+			case files[file] && shown != "":
+				errs = append(errs, field.Invalid(path, shown, "conflicting duplicate paths"))
+			case files[file]:
+				errs = append(errs, field.Invalid(path, file, "conflicting duplicate paths"))
+			}
+			files[file] = true
+		}
+	}
+	if s.Secret != nil {
+		add(s.Secret.Name, keyPaths(s.Secret.Items)...)
+	}
+	if s.ConfigMap != nil {
+		add(s.ConfigMap.Name, keyPaths(s.ConfigMap.Items)...)
+	}
+	if s.DownwardAPI != nil {
+		add("", downwardPaths(s.DownwardAPI.Items)...)
+	}
+	if s.ClusterTrustBundle != nil {
+		add("", s.ClusterTrustBundle.Path)
+	}
+	if p := s.PodCertificate; p != nil {
+		add("", p.CredentialBundlePath, p.KeyPath, p.CertificateChainPath)
+	}
+	return errs
 }

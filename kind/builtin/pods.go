@@ -42,9 +42,10 @@ func podKinds() []description {
 		fields:  podFields(),
 		columns: podColumns(), ended: podEnded,
 		create: createPod, updatePart: updatePodPart, check: checkPod, warnings: podWarnings, statusWarnings: podStatusWarnings, grace: podGrace,
-		updateStatus: func(new, old *doc.Doc) {
-			if !new.Root().At("status", "qosClass").Exists() {
-				kind.Keep(new, old, "status", "qosClass")
+		updateStatus: updatePodStatus,
+		update: func(new, old *doc.Doc) { // who does not know of resources of the pod leaves them out
+			if !new.Root().At("spec", "resources").Exists() {
+				kind.Keep(new, old, "spec", "resources")
 			}
 		},
 	}, binding(), {

@@ -67,8 +67,8 @@ func policyKinds() []description {
 		columns:  []kind.Column{at("Handler", "string", ".handler", ""), ageColumn()},
 		check: func(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
 			errs := checkLabel(field.NewPath("handler"), strings.Clone(d.Root().Get("handler").Text()))
-			if old != nil && d.Root().Get("handler").Text() != old.Root().Get("handler").Text() {
-				errs = append(errs, field.Invalid(field.NewPath("handler"), strings.Clone(d.Root().Get("handler").Text()), "field is immutable"))
+			if now := d.Root().Get("handler"); old != nil && now.Text() != old.Root().Get("handler").Text() {
+				errs = append(errs, field.Invalid(field.NewPath("handler"), now.Interface(), "field is immutable"))
 			}
 			return errs
 		},

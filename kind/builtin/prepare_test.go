@@ -79,6 +79,8 @@ func TestSourcesOfClaimsAreNamedTwice(t *testing.T) {
 	}
 }
 
+const requestText = `spec: {signerName: a.b/c, podName: p, podUID: u, serviceAccountName: s, serviceAccountUID: u, nodeName: node, nodeUID: u, maxExpirationSeconds: 3600, stubPKCS10Request: eA==}`
+
 func TestStatusChecks(t *testing.T) {
 	for _, test := range []struct {
 		group, plural, spec, was, now, want string
@@ -93,6 +95,20 @@ func TestStatusChecks(t *testing.T) {
 		{"batch", "jobs", jobText, ``, `{ready: 1}`, "status.ready: Invalid value: 1: cannot set more ready pods than active"},
 		{"batch", "jobs", jobText, ``, `{completionTime: "2026-01-01T00:00:01Z"}`, "cannot set completionTime when there is no Complete=True condition"},
 		{"networking.k8s.io", "ingresses", `spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}`, ``, `{loadBalancer: {ingress: [{ip: x}]}}`, "status.loadBalancer.ingress[0].ip"},
+		{"", "pods", podText, ``, `{podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}, {ip: 10.0.0.2}]}`, "status.podIPs: Invalid value: [{\"IP\":\"10.0.0.1\"},{\"IP\":\"10.0.0.2\"}]: may specify no more than one IP for each IP family"},
+		{"", "pods", podText, ``, `{podIP: 10.0.0.1, podIPs: [{ip: 10.0.0.1}, {ip: "fd00::1"}]}`, ""},
+		{"", "pods", podText, ``, `{hostIPs: [{ip: 10.0.0.1}]}`, "status.hostIPs[0].ip: Invalid value: \"10.0.0.1\": must be equal to `hostIP`"},
+		{"", "pods", podText, `{qosClass: Burstable}`, `{qosClass: BestEffort}`, "status.qosClass: Invalid value: \"BestEffort\": field is immutable"},
+		{"", "pods", `spec: {restartPolicy: Never, containers: [{name: c, image: i}]}`, `{containerStatuses: [{name: c, state: {terminated: {exitCode: 1}}}]}`, `{containerStatuses: [{name: c, state: {running: {}}}]}`,
+			"status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"},
+		{"", "pods", `spec: {restartPolicy: OnFailure, containers: [{name: c, image: i}]}`, `{containerStatuses: [{name: c, state: {terminated: {exitCode: 1}}}]}`, `{containerStatuses: [{name: c, state: {running: {}}}]}`, ""},
+		{"", "pods", `spec: {restartPolicy: Never, containers: [{name: c, image: i, restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [3]}}]}]}`,
+			`{containerStatuses: [{name: c, state: {terminated: {exitCode: 3}}}]}`, `{containerStatuses: [{name: c, state: {running: {}}}]}`, ""},
+		{"", "pods", podText, ``, `{resourceClaimStatuses: [{name: x}]}`, "must match the name of an entry in `spec.resourceClaims`"},
+		{"", "pods", podText, ``, `{containerStatuses: [{name: c, allocatedResourcesStatus: [{name: a.b/c, resources: [{resourceID: x, health: Good}]}]}]}`, "must match one of the container's resource requests"},
+		{"certificates.k8s.io", "podcertificaterequests", requestText, ``, `{certificateChain: x}`, "status is immutable unless transitioning"},
+		{"certificates.k8s.io", "podcertificaterequests", requestText, ``, `{conditions: [{type: Denied, status: "True", reason: R, lastTransitionTime: "2026-01-01T00:00:00Z"}]}`, ""},
+		{"resource.k8s.io", "resourceclaims", `spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}`, ``, `{reservedFor: [{resource: pods, name: p, uid: u}]}`, "may not be specified when `allocated` is not set"},
 		{"", "resourcequotas", `spec: {hard: {pods: 1}}`, ``, `{hard: {x: 1}}`, "status.hard[x]: Invalid value"},
 		{"", "nodes", `spec: {}`, ``, `{declaredFeatures: [a]}`, `invalid feature name "a"`},
 	} {
@@ -127,7 +143,7 @@ func TestDeprecatedThingsWarn(t *testing.T) {
 		{"pods", `spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: k}]}}, containers: [{name: c, image: i}]}`, "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: a null labelSelector results in matching no pod"},
 		{"pods", `spec: {dnsConfig: {nameservers: ["1.1.1.01"]}, containers: [{name: c, image: i}]}`, `spec.dnsConfig.nameservers[0]: non-standard IP address "1.1.1.01" is invalid: use "1.1.1.1"`},
 		{"pods", `spec: {volumes: [{name: v, configMap: {name: m, items: [{key: a, path: p}, {key: b, path: p/q}]}}], containers: [{name: c, image: i}]}`, `volume "v" (ConfigMap "m"): overlapping paths: "p/q" with "p"`},
-		{"pods", `spec: {volumes: [{name: v, projected: {sources: [{secret: {name: s, items: [{key: a, path: p}]}}, {downwardAPI: {items: [{path: p, fieldRef: {fieldPath: metadata.name}}]}}]}}], containers: [{name: c, image: i}]}`, `volume "v" (Projected): overlapping paths: "p" (DownwardAPI) with "p" (Secret "s")`},
+		{"pods", `spec: {volumes: [{name: v, projected: {sources: [{secret: {name: s, items: [{key: a, path: p}]}}, {downwardAPI: {items: [{path: p/q, fieldRef: {fieldPath: metadata.name}}]}}]}}], containers: [{name: c, image: i}]}`, `volume "v" (Projected): overlapping paths: "p/q" (DownwardAPI) with "p" (Secret "s")`},
 		{"pods", `spec: {nodeSelector: {beta.kubernetes.io/os: linux}, containers: [{name: c, image: i}]}`, `spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead`},
 		{"pods", `spec: {volumes: [{name: v, gitRepo: {repository: r}}], containers: [{name: c, image: i}]}`, "spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"},
 		{"pods", `spec: {hostAliases: [{ip: 1.1.1.1}, {ip: 1.1.1.1}], containers: [{name: c, image: i}]}`, `spec.hostAliases[1].ip: duplicate ip "1.1.1.1"`},

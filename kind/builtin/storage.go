@@ -6,11 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/schema"
 )
 
 // This file describes volumes and where they come from.
@@ -20,7 +18,7 @@ func storageKinds() []description {
 	attachment := storagev1.VolumeAttachmentSpec{}.SwaggerDoc()
 	return []description{{
 		kind: "PersistentVolume", plural: "persistentvolumes", short: []string{"pv"}, cluster: true,
-		versions: v1[corev1.PersistentVolume](nil), status: true, returned: true, columns: volumeColumns(),
+		versions: v1(fillVolume), status: true, returned: true, columns: volumeColumns(),
 		create: func(d *doc.Doc) { notePhase(d) }, updateStatus: updatePhase, check: unlessStatus(checkPersistentVolume), warnings: volumeWarnings,
 	}, {
 		kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", short: []string{"pvc"},
@@ -40,7 +38,7 @@ func storageKinds() []description {
 		check: checkStorageClass,
 	}, {
 		group: "storage.k8s.io", kind: "VolumeAttachment", plural: "volumeattachments", cluster: true, versioned: true,
-		versions: v1[storagev1.VolumeAttachment](nil), returned: true, status: true, statusKeeps: wholeMetadata,
+		versions: v1[storagev1.VolumeAttachment](nil), returned: true, status: true, statusKeeps: wholeMetadata, check: checkAttachment,
 		columns: []kind.Column{
 			named(at("Attacher", "string", ".spec.attacher", attachment["attacher"])),
 			at("PV", "string", ".spec.source.persistentVolumeName", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
@@ -50,7 +48,7 @@ func storageKinds() []description {
 		},
 	}, {
 		group: "storage.k8s.io", kind: "CSIDriver", plural: "csidrivers", cluster: true, versioned: true,
-		versions: v1[storagev1.CSIDriver](nil), returned: true,
+		versions: v1[storagev1.CSIDriver](nil), returned: true, check: checkDriver, update: countDriver,
 		columns: []kind.Column{
 			truth("AttachRequired", driver["attachRequired"], "spec", "attachRequired"),
 			truth("PodInfoOnMount", driver["podInfoOnMount"], "spec", "podInfoOnMount"),
@@ -70,22 +68,17 @@ func storageKinds() []description {
 		},
 	}, {
 		group: "storage.k8s.io", kind: "CSINode", plural: "csinodes", cluster: true, versioned: true,
-		versions: v1[storagev1.CSINode](fillCSINode), returned: true, status: true, statusKeeps: wholeMetadata,
+		versions: v1[storagev1.CSINode](fillCSINode), returned: true, status: true, statusKeeps: wholeMetadata, check: checkNodeDrivers,
 		columns: []kind.Column{sizes("Drivers", "Drivers indicates the number of CSI drivers registered on the node", "spec", "drivers"), ageColumn()},
 	}, {
 		group: "storage.k8s.io", kind: "CSIStorageCapacity", plural: "csistoragecapacities", versioned: true,
 		versions: v1[storagev1.CSIStorageCapacity](nil), columns: []kind.Column{createdColumn()},
-		check: func(_ *kind.Version, d, _ *doc.Doc, _ schema.Scope) (errs field.ErrorList) {
-			name := strings.Clone(d.Root().Get("storageClassName").Text())
-			for _, detail := range subdomain(name, false) {
-				errs = append(errs, field.Invalid(field.NewPath("storageClassName"), name, detail))
-			}
-			return errs
-		},
+		check: checkStorageCapacity,
 	}, {
 		group: "storage.k8s.io", kind: "VolumeAttributesClass", plural: "volumeattributesclasses", short: []string{"vac"}, cluster: true,
 		versions: v1[storagev1.VolumeAttributesClass](nil), returned: true,
-		check: both(required("", "driverName"), required("must contain at least one key/value pair", "parameters")),
+		check: both(both(forbidChange("driverName"), forbidChange("parameters")),
+			both(required("", "driverName"), required("must contain at least one key/value pair", "parameters"))),
 		columns: []kind.Column{
 			at("DriverName", "string", ".driverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]), ageColumn(),
 		},

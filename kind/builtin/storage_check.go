@@ -157,6 +157,9 @@ func checkVolumeUpdate(now, was doc.Value, path *field.Path) field.ErrorList {
 	if mode := now.Get("volumeMode"); !doc.Equal(mode, was.Get("volumeMode")) {
 		errs = append(errs, field.Invalid(field.NewPath("volumeMode"), strings.Clone(mode.Text()), "field is immutable").WithOrigin("immutable"))
 	}
+	if !doc.Equal(now.Get("volumeAttributesClassName"), was.Get("volumeAttributesClassName")) && !now.Get("volumeAttributesClassName").Exists() {
+		errs = append(errs, field.Forbidden(path.Child("volumeAttributesClassName"), "update from non-nil value to nil is forbidden"))
+	}
 	return errs
 }
 

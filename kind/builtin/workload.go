@@ -123,18 +123,12 @@ func orNothing[T any](v *T) T {
 	return *v
 }
 
-// strategy is how errors show the strategy of a kind: by the names of fields in Go.
-type strategy[T any] struct {
-	Type          string
-	RollingUpdate *T
-}
-
 func checkDeploymentStrategy(s *appsv1.DeploymentStrategy, path *field.Path) field.ErrorList {
 	const recreate, rolling = appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType
 	u, at := s.RollingUpdate, path.Child("rollingUpdate")
 	switch {
 	case s.Type != recreate && s.Type != rolling:
-		return field.ErrorList{field.NotSupported(path, strategy[appsv1.RollingUpdateDeployment]{string(s.Type), u}, []string{string(recreate), string(rolling)})}
+		return field.ErrorList{field.NotSupported(path, goNamed{s}, []string{string(recreate), string(rolling)})}
 	case s.Type == recreate && u != nil:
 		return field.ErrorList{field.Forbidden(at, "may not be specified when strategy `type` is 'Recreate'")}
 	case u == nil:
@@ -176,7 +170,7 @@ func checkDaemonSetStrategy(s *appsv1.DaemonSetUpdateStrategy, path *field.Path)
 	u, at := s.RollingUpdate, path.Child("rollingUpdate")
 	switch {
 	case s.Type != rolling && s.Type != onDelete:
-		return field.ErrorList{field.NotSupported(path, strategy[appsv1.RollingUpdateDaemonSet]{string(s.Type), u}, []string{string(rolling), string(onDelete)})}
+		return field.ErrorList{field.NotSupported(path, goNamed{s}, []string{string(rolling), string(onDelete)})}
 	case s.Type == onDelete:
 		return nil
 	case u == nil:
@@ -274,7 +268,10 @@ func checkStatefulSetPolicies(spec *appsv1.StatefulSetSpec, path *field.Path) fi
 			errs = append(errs, checkRollingStatefulSet(u, at.Child("rollingUpdate"))...)
 		}
 	default:
-		errs = append(errs, field.Invalid(at, strategy[rollingStatefulSet]{string(spec.UpdateStrategy.Type), shown}, "must be 'RollingUpdate' or 'OnDelete'"))
+		errs = append(errs, field.Invalid(at, struct {
+			Type          appsv1.StatefulSetUpdateStrategyType
+			RollingUpdate *rollingStatefulSet
+		}{spec.UpdateStrategy.Type, shown}, "must be 'RollingUpdate' or 'OnDelete'"))
 	}
 	return errs
 }

@@ -1,0 +1,250 @@
+package builtin
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file checks requests for certificates.
+
+// checkSigner checks the name of a signer: a domain, and a path in it.
+func checkSigner(name string, path *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	domain, rest, ok := strings.Cut(name, "/")
+	if !ok || strings.Contains(rest, "/") {
+		return field.ErrorList{field.Invalid(path, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
+	}
+	const most = validation.DNS1123SubdomainMaxLength
+	var errs field.ErrorList
+	if len(domain) > most {
+		errs = append(errs, field.TooLong(path, "" /*unused*/, most))
+	}
+	labels := strings.Split(domain, ".")
+	for _, label := range labels {
+		for _, msg := range validation.IsDNS1123Label(label) {
+			errs = append(errs, field.Invalid(path, domain, fmt.Sprintf("validating label %q: %s", label, msg)))
+		}
+	}
+	if len(labels) < 2 {
+		errs = append(errs, field.Invalid(path, domain, "should be a domain with at least two segments separated by dots"))
+	}
+	for label := range strings.SplitSeq(rest, ".") {
+		for _, msg := range validation.IsDNS1123Subdomain(label) {
+			errs = append(errs, field.Invalid(path, rest, fmt.Sprintf("validating label %q: %s", label, msg)))
+		}
+	}
+	if longest := most + most + validation.DNS1123LabelMaxLength + 2; len(name) > longest {
+		errs = append(errs, field.TooLong(path, "" /*unused*/, longest))
+	}
+	return errs
+}
+
+// knownUsages are what keys may be used for.
+var knownUsages = []certificatesv1.KeyUsage{
+	certificatesv1.UsageAny, certificatesv1.UsageCertSign, certificatesv1.UsageClientAuth, certificatesv1.UsageCodeSigning, certificatesv1.UsageContentCommitment,
+	certificatesv1.UsageCRLSign, certificatesv1.UsageDataEncipherment, certificatesv1.UsageDecipherOnly, certificatesv1.UsageDigitalSignature,
+	certificatesv1.UsageEmailProtection, certificatesv1.UsageEncipherOnly, certificatesv1.UsageIPsecEndSystem, certificatesv1.UsageIPsecTunnel, certificatesv1.UsageIPsecUser,
+	certificatesv1.UsageKeyAgreement, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageMicrosoftSGC, certificatesv1.UsageNetscapeSGC, certificatesv1.UsageOCSPSigning,
+	certificatesv1.UsageSMIME, certificatesv1.UsageServerAuth, certificatesv1.UsageSigning, certificatesv1.UsageTimestamping,
+}
+
+// shortest is how long a certificate is asked for at least, in seconds.
+const shortest = 600
+
+// checkRequestTerms checks who is to sign what a request asks for. What was wrong before may stay.
+func checkRequestTerms(spec, was *certificatesv1.CertificateSigningRequestSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, u := range spec.Usages {
+		at := path.Child("usages").Index(i)
+		if !slices.Contains(knownUsages, u) && !slices.Contains(was.Usages, u) {
+			errs = append(errs, field.NotSupported(at, u, knownUsages))
+		}
+		if slices.Contains(spec.Usages[:i], u) && !slices.Equal(spec.Usages, was.Usages) {
+			errs = append(errs, field.Duplicate(at, u))
+		}
+	}
+	if name := spec.SignerName; name == "kubernetes.io/legacy-unknown" && was.SignerName != name {
+		errs = append(errs, field.Invalid(path.Child("signerName"), name, "the legacy signerName is not allowed via this API version"))
+	} else {
+		errs = append(errs, checkSigner(name, path.Child("signerName"))...)
+	}
+	if n := spec.ExpirationSeconds; n != nil && *n < shortest {
+		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), *n, "may not specify a duration less than 600 seconds (10 minutes)"))
+	}
+	return errs
+}
+
+// final are conditions of a request that are met, or not there.
+var final = []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed}
+
+// checkRequestStatus checks what became of a request.
+func checkRequestStatus(now, was *certificatesv1.CertificateSigningRequestStatus) field.ErrorList {
+	path := field.NewPath("status", "conditions")
+	var errs field.ErrorList
+	decided := map[certificatesv1.RequestConditionType]bool{}
+	for i, c := range now.Conditions {
+		at := path.Index(i)
+		errs = append(errs, needText(at.Child("type"), string(c.Type))...)
+		may := []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown}
+		if slices.Contains(final, c.Type) {
+			may = may[1:2]
+		}
+		if c.Status == "" {
+			errs = append(errs, field.Required(at.Child("status"), ""))
+		}
+		errs = append(errs, among(at.Child("status"), c.Status, may...)...)
+		if decided[c.Type] {
+			errs = append(errs, field.Duplicate(at.Child("type"), c.Type))
+		}
+		decided[c.Type] = true
+		if c.Type != certificatesv1.CertificateFailed && slices.Contains(final, c.Type) && decided[final[0]] && decided[final[1]] {
+			errs = append(errs, field.Invalid(path, c.Type, "Approved and Denied conditions are mutually exclusive").WithOrigin("zeroOrOneOf"))
+		}
+	}
+	for _, typ := range final {
+		is := func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Type == typ }
+		if slices.ContainsFunc(was.Conditions, is) && !slices.ContainsFunc(now.Conditions, is) {
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("updates may not remove a condition of type %q", typ)))
+		}
+	}
+	certificate := field.NewPath("status", "certificate")
+	switch same := string(now.Certificate) == string(was.Certificate); {
+	case same:
+	case len(was.Certificate) > 0:
+		errs = append(errs, field.Forbidden(certificate, "updates may not modify existing certificate content"))
+	default:
+		if err := checkCertificates(now.Certificate); err != nil {
+			errs = append(errs, field.Invalid(certificate, "<certificate data>", err.Error()))
+		}
+	}
+	return errs
+}
+
+// checkCertificates reads certificates in PEM, of which there must be one, unless there is nothing.
+func checkCertificates(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	for n := 0; ; n++ {
+		block, rest := pem.Decode(text)
+		switch {
+		case block == nil && n == 0:
+			return errors.New("must contain at least one CERTIFICATE PEM block")
+		case block == nil:
+			return nil
+		case block.Type != "CERTIFICATE":
+			return fmt.Errorf("only CERTIFICATE PEM blocks are allowed, found %q", block.Type)
+		case len(block.Headers) != 0:
+			return errors.New("no PEM block headers are permitted")
+		}
+		if all, err := x509.ParseCertificates(block.Bytes); err != nil {
+			return err
+		} else if len(all) == 0 {
+			return errors.New("found CERTIFICATE PEM block containing 0 certificates")
+		}
+		text = rest
+	}
+}
+
+// checkPodRequest checks a request of a pod, or what became of it.
+func checkPodRequest(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
+	switch {
+	case scope == schema.Status:
+		return checkPodRequestStatus(readAs[certificatesv1.PodCertificateRequestStatus](new.Root().Get("status")), readAs[certificatesv1.PodCertificateRequestStatus](old.Root().Get("status")))
+	case old != nil:
+		return nil
+	}
+	spec, path := readAs[certificatesv1.PodCertificateRequestSpec](new.Root().Get("spec")), field.NewPath("spec")
+	errs := checkSigner(spec.SignerName, path.Child("signerName"))
+	for key := range spec.UnverifiedUserAnnotations {
+		errs = append(errs, validation.IsDomainPrefixedKey(path.Child("unverifiedUserAnnotations"), strings.ToLower(key))...)
+	}
+	for _, of := range []struct {
+		name, uid         string
+		nameValue, idText string
+		rule              func(string, bool) []string
+	}{
+		{"podName", "podUID", spec.PodName, string(spec.PodUID), apivalidation.NameIsDNSSubdomain},
+		{"serviceAccountName", "serviceAccountUID", spec.ServiceAccountName, string(spec.ServiceAccountUID), apivalidation.ValidateServiceAccountName},
+		{"nodeName", "nodeUID", string(spec.NodeName), string(spec.NodeUID), apivalidation.NameIsDNSSubdomain},
+	} {
+		errs = append(errs, invalid(path.Child(of.name), of.nameValue, of.rule(of.nameValue, false))...)
+		if of.idText == "" {
+			errs = append(errs, field.Invalid(path.Child(of.uid), of.idText, "must not be empty"))
+		} else if len(of.idText) > 128 {
+			errs = append(errs, field.TooLong(path.Child(of.uid), "" /*unused*/, 128))
+		}
+	}
+	if len(spec.StubPKCS10Request) == 0 {
+		errs = append(errs, field.Invalid(path, field.OmitValueType{}, "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"))
+	}
+	return errs
+}
+
+// podRequestEnds are conditions with one of which a request of a pod ends.
+var podRequestEnds = []string{certificatesv1.PodCertificateRequestConditionTypeIssued, certificatesv1.PodCertificateRequestConditionTypeDenied, certificatesv1.PodCertificateRequestConditionTypeFailed}
+
+// checkPodRequestStatus lets a request end, once.
+func checkPodRequestStatus(now, was *certificatesv1.PodCertificateRequestStatus) field.ErrorList {
+	path := field.NewPath("status")
+	var errs field.ErrorList
+	ends := 0
+	for i, c := range now.Conditions {
+		at := path.Child("conditions").Index(i)
+		if !slices.Contains(podRequestEnds, c.Type) {
+			errs = append(errs, field.NotSupported(at.Child("type"), c.Type, podRequestEnds))
+			continue
+		}
+		if ends++; ends > 1 {
+			errs = append(errs, field.Invalid(at.Child("type"), c.Type, `There may be at most one condition with type "Issued", "Denied", or "Failed"`))
+		}
+		if c.Status != metav1.ConditionTrue {
+			errs = append(errs, field.NotSupported(at.Child("status"), c.Status, []metav1.ConditionStatus{metav1.ConditionTrue}))
+		}
+	}
+	if errs = append(errs, metav1validation.ValidateConditions(now.Conditions, path.Child("conditions"))...); len(errs) > 0 {
+		return errs
+	}
+	if sameJSON(now, was) {
+		return nil
+	}
+	ended := func(s *certificatesv1.PodCertificateRequestStatus) string {
+		for _, c := range s.Conditions {
+			if slices.Contains(podRequestEnds, c.Type) {
+				return c.Type
+			}
+		}
+		return ""
+	}
+	detail := ""
+	switch {
+	case ended(was) != "":
+		detail = "immutable after PodCertificateRequest is issued, denied, or failed"
+	case ended(now) == "":
+		detail = `status is immutable unless transitioning to "Issued", "Denied", or "Failed"`
+	case ended(now) != podRequestEnds[0] && !sameJSON(now, certificatesv1.PodCertificateRequestStatus{Conditions: now.Conditions}):
+		detail = "non-condition status fields must be empty when denying or failing the PodCertificateRequest"
+	}
+	if detail == "" {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, field.OmitValueType{}, detail)}
+}
