@@ -78,7 +78,7 @@ var minimal = map[string]string{
 	"certificates.k8s.io/podcertificaterequests": `spec: {signerName: x.io/y, podName: p, podUID: u, serviceAccountName: s, serviceAccountUID: u, nodeName: node, nodeUID: u, ` +
 		`maxExpirationSeconds: 86400, stubPKCS10Request: AAAA}`,
 	"flowcontrol.apiserver.k8s.io/flowschemas":                 `spec: {priorityLevelConfiguration: {name: p}}`,
-	"flowcontrol.apiserver.k8s.io/prioritylevelconfigurations": `spec: {type: Limited, limited: {limitResponse: {type: Queue, queuing: {queues: 4}}}}`,
+	"flowcontrol.apiserver.k8s.io/prioritylevelconfigurations": `spec: {type: Limited, limited: {limitResponse: {type: Queue, queuing: {queues: 16}}}}`,
 	"resource.k8s.io/deviceclasses":                            `spec: {selectors: [{cel: {expression: "true"}}]}`,
 	"resource.k8s.io/devicetaintrules":                         `spec: {deviceSelector: {pool: p}, taint: {key: a.b/c, effect: NoSchedule}}`,
 	"resource.k8s.io/resourceclaims":                           `spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}`,

@@ -71,6 +71,15 @@ func TestWarningsOnce(t *testing.T) {
 	if len(got) != 16 || got[15] != `299 - "`+strings.Repeat("p", 256)+`"` { // 16 of 256 runes are 4,096
 		t.Errorf("many long warnings: %d, the last is %.20q", len(got), got[len(got)-1])
 	}
+	w = httptest.NewRecorder()
+	q = &request{w: w}
+	for i := range 30 {
+		q.warn(strings.Repeat(string(rune('a'+i%26)), 170+i))
+	}
+	q.writeWarnings()
+	if got := w.Header()["Warning"]; len(got) != 23 { // 22 have 3,971 runes, and there is room as long as there are less than 4,096
+		t.Errorf("warnings up to the one that is too much: got %d", len(got))
+	}
 }
 
 // TestLargeAnswers: an answer of more than 128 KiB, its newline counted, is compressed for who accepts that, and for nobody else.

@@ -188,24 +188,27 @@ func (q *request) writeWarnings() {
 		return
 	}
 	seen := make(map[string]bool, len(q.warnings))
-	total := 0
+	total, full := 0, -1 // the text that is too much: up to it none is left out
 	var kept []string
 	for _, text := range q.warnings {
 		if text != "" && !seen[text] {
 			seen[text] = true
 			kept = append(kept, text)
-			total += len([]rune(text))
+			if total += len([]rune(text)); total > maxWarnings && full < 0 {
+				full = len(kept) - 1
+			}
 		}
 	}
-	left := maxWarnings
-	for _, text := range kept {
-		if total > maxWarnings {
+	written := 0
+	for i, text := range kept {
+		if full >= 0 {
+			if i > full && written >= maxWarnings {
+				return
+			}
 			if r := []rune(text); len(r) > warningShorter {
 				text = string(r[:warningShorter])
 			}
-			if left -= len([]rune(text)); left < 0 {
-				return
-			}
+			written += len([]rune(text))
 		}
 		if header, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
 			q.w.Header().Add("Warning", header)

@@ -48,7 +48,7 @@ func takeOut(o m, path string) bool {
 		case m:
 			v, ok := in[name]
 			for other := range in { // some errors spell names in their own way
-				if !ok && (strings.EqualFold(other, name) || strings.EqualFold(other, "deprecated"+name) || other+"s" == name) {
+				if !ok && (strings.EqualFold(other, name) || strings.EqualFold(other, "deprecated"+name) || other+"s" == name && in[other] != nil) {
 					name, v, ok = other, in[other], true
 				}
 			}

@@ -11,8 +11,9 @@ var values = map[string]any{
 	"Quantity": "1", "IntOrString": 1, "Time": "2026-01-01T00:00:00Z", "MicroTime": "2026-01-01T00:00:00.000000Z", "Duration": "1s",
 	"RawExtension": m{"a": "b"}, "FieldsV1": m{"f:a": m{}},
 	// Those whose members depend on each other.
-	"LabelSelector": m{"matchLabels": labelled, "matchExpressions": []m{{"key": "a", "operator": "In", "values": []string{"b", "c"}}}},
-	"ObjectMeta":    m{"labels": labelled, "annotations": m{"c": "d"}},
+	"PersistentVolumeClaim.metadata": m{"name": "c«N»", "labels": labelled},
+	"LabelSelector":                  m{"matchLabels": labelled, "matchExpressions": []m{{"key": "a", "operator": "In", "values": []string{"b", "c"}}}},
+	"ObjectMeta":                     m{"labels": labelled, "annotations": m{"c": "d"}},
 	"NodeSelectorRequirement": each{m{"key": "k«N»", "operator": "In", "values": []string{"a", "b"}}, m{"key": "k«N»", "operator": "Exists"},
 		m{"key": "k«N»", "operator": "Gt", "values": []string{"1"}}, m{"key": "k«N»", "operator": "NotIn", "values": []string{"a"}}, m{"key": "k«N»", "operator": "DoesNotExist"}},
 	"NodeSelectorTerm.matchFields": []m{{"key": "metadata.name", "operator": "In", "values": []string{"n"}}},
