@@ -91,11 +91,40 @@ func (c *configuration) read(body []byte, o *meta.WriteOptions) error {
 		text := strings.Replace(fmt.Sprint(err), "map[string]json.RawMessage", "map[string]interface {}", 1)
 		return status.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %s", text)
 	}
-	if created := root.At("metadata", "creationTimestamp"); created.Kind() == doc.String && !isTime(created.Text()) {
-		d.Remove("metadata", "creationTimestamp") // it is the server's, and here alone not even looked at
-		c.text = d.AppendJSON(nil, d.Root().Node)
-	}
+	c.dropOdd()
 	return nil
+}
+
+// dropOdd leaves out what is the server's and is not even looked at here: what an update would be refused for.
+func (c *configuration) dropOdd() {
+	d := c.said
+	metadata := d.Root().Get("metadata")
+	for _, name := range []string{"creationTimestamp", "generation", "managedFields"} {
+		odd := false
+		switch v := metadata.Get(name); v.Kind() {
+		case doc.Bool, doc.Int, doc.String:
+			odd = name == "creationTimestamp" && !isTime(v.Text())
+		case doc.Float:
+			odd = name != "managedFields"
+		case doc.Array:
+			odd = name == "managedFields" && !areEntries(v)
+		}
+		if odd {
+			d.Remove("metadata", name)
+			c.text = d.AppendJSON(nil, d.Root().Node)
+		}
+	}
+}
+
+// areEntries reports whether an array can be read as entries of managedFields.
+func areEntries(v doc.Value) bool {
+	for _, entry := range v.Items() {
+		if entry.Kind() != doc.Object {
+			return false
+		}
+	}
+	var entries []metav1.ManagedFieldsEntry
+	return json.Unmarshal(v.AppendJSON(nil), &entries) == nil
 }
 
 // isTime reports whether a text is a time as objects have it.

@@ -37,7 +37,7 @@ func (q *request) deleteCollection() error {
 		return err
 	}
 	if q.accept.form == formPartial {
-		return notList() // before anything is deleted
+		return q.notList() // before anything is deleted
 	}
 	for _, obj := range p.objects {
 		one := *q

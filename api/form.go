@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,8 +158,28 @@ func quotedVersion(object []byte) []byte {
 }
 
 // notList refuses to print a list as one object.
-func notList() error {
-	return status.NotAcceptable("you requested PartialObjectMetadata, but the requested object is a list (*unstructured.UnstructuredList)")
+func (q *request) notList() error {
+	of := "unstructured.UnstructuredList"
+	if name := q.goName(); name != "" {
+		of = name + "List"
+	}
+	return status.NotAcceptable("you requested PartialObjectMetadata, but the requested object is a list (*" + of + ")")
+}
+
+// goName is what upstream calls the Go type of a kind's objects when they are of no version, "" if they have none.
+func (q *request) goName() string {
+	if q.kind.Builtin == nil || q.kind.Builtin.New == nil {
+		return ""
+	}
+	of := q.kind.Storage.Kind
+	group, _, _ := strings.Cut(of.Group, ".")
+	switch {
+	case group == "":
+		group = "core"
+	case group == "internal":
+		group = "apiserverinternal"
+	}
+	return group + "." + of.Name
 }
 
 // noList is its counterpart: the refusal to show an object of a Go type as a list.

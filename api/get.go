@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -51,19 +52,28 @@ func (q *request) settle(version string) error {
 	case "0":
 		return storeError(q.res.Ready(q.ctx))
 	}
-	rev, err := strconv.ParseUint(version, 10, 63)
+	rev, err := revision(version)
 	if err != nil {
-		return status.Plain500(fmt.Sprintf("resourceVersion: Invalid value: %q: %v", version, err))
+		return err
 	}
-	return q.waitFor(int64(rev))
+	return q.waitFor(rev)
+}
+
+// revision is the number of a resource version, which may be one that there can never be.
+func revision(version string) (uint64, error) {
+	rev, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return 0, status.Plain500(fmt.Sprintf("resourceVersion: Invalid value: %q: %v", version, err))
+	}
+	return rev, nil
 }
 
 // waitFor waits until the cache is not older than rev.
-func (q *request) waitFor(rev int64) error {
-	err := q.res.WaitFor(q.ctx, rev)
+func (q *request) waitFor(rev uint64) error {
+	err := q.res.WaitFor(q.ctx, int64(min(rev, math.MaxInt64)))
 	var future *store.FutureError
 	if errors.As(err, &future) {
-		return status.TooLargeRV(uint64(rev), uint64(future.Current))
+		return status.TooLargeRV(rev, uint64(future.Current))
 	}
 	return storeError(err)
 }
@@ -100,6 +110,9 @@ func (q *request) sendObject(code int, object []byte) error {
 		q.send(code, *b)
 		return nil
 	case formPartialList:
+		if of := q.goName(); of != "" {
+			return noList("*" + of)
+		}
 		return status.Plain500("content is not a list")
 	}
 	q.send(code, object)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -36,7 +37,7 @@ func (q *request) list() error {
 		return err
 	}
 	if q.accept.form == formPartial {
-		return notList()
+		return q.notList()
 	}
 	return q.sendList(p)
 }
@@ -128,6 +129,9 @@ type page struct {
 
 // page collects the objects that a list asks for.
 func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
+	if q.namespace == "." || q.namespace == ".." {
+		return nil, status.Plain500(fmt.Sprintf("invalid key: %q", "/"+q.kind.StoragePrefix+"/"+q.namespace))
+	}
 	src, err := q.source(o, f)
 	if err != nil {
 		return nil, err
@@ -233,11 +237,11 @@ func (q *request) source(o *meta.ListOptions, f *filter) (*source, error) {
 	if !exact {
 		return s, q.newest(s, o.ResourceVersion)
 	}
-	rev, err := strconv.ParseUint(o.ResourceVersion, 10, 63)
+	rev, err := strconv.ParseUint(o.ResourceVersion, 10, 64)
 	if err != nil {
 		return nil, invalidVersion(o.ResourceVersion, err)
 	}
-	if err := q.waitFor(int64(rev)); err != nil {
+	if err := q.waitFor(rev); err != nil {
 		return nil, err
 	}
 	return s, q.exactly(s, int64(rev), "")
@@ -250,7 +254,7 @@ func invalidVersion(version string, err error) error {
 // newest is a state not older than a version.
 func (q *request) newest(s *source, version string) error {
 	if version != "" {
-		if _, err := strconv.ParseUint(version, 10, 63); err != nil {
+		if _, err := strconv.ParseUint(version, 10, 64); err != nil {
 			return invalidVersion(version, err)
 		}
 	}

@@ -60,7 +60,7 @@ func (q *request) serveListed() error {
 		}
 	}
 	if q.accept.form == formPartial {
-		return notList()
+		return q.notList()
 	}
 	return q.sendList(p)
 }

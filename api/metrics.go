@@ -148,7 +148,7 @@ func verbLabel(q *request) string {
 	case "update":
 		return "PUT"
 	case "patch":
-		if contentType(q.r) == patchApply {
+		if patchType(q.r) == patchApply {
 			return "APPLY"
 		}
 		return "PATCH"

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/keelson-io/keelson/api/negotiation"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -46,12 +49,44 @@ type accept struct {
 
 // negotiate finds the encoding of the answer.
 func (q *request) negotiate() (accept, error) {
-	return negotiate(q.r, q.v != nil && q.givesProtobuf())
+	if q.v == nil {
+		return negotiate(q.r, false, true)
+	}
+	if header := q.r.Header.Get("Accept"); q.kind.Builtin != nil && q.kind.Builtin.New != nil && header != "" {
+		produced := []string{typeJSON, typeYAML, typeProtobuf, typeJSON + streamed, typeProtobuf + streamed}
+		if q.verb != "list" && q.verb != "watch" {
+			produced = produced[:3]
+		}
+		if !acceptsOne(header, produced) {
+			return accept{pretty: negotiation.WantsPretty(q.r)}, unacceptable(produced)
+		}
+	}
+	return negotiate(q.r, q.givesProtobuf(), q.kind.Storage.Kind.StoragePrefix != kind.DefinitionsPrefix || q.subresource == "")
+}
+
+// streamed is what media types of watches have at their end.
+const streamed = ";stream=watch"
+
+// acceptsOne reports whether an Accept header names one of some media types, or anything at all, as the router reads it that upstream has
+// before whatever has a Go type: word for word, whatever its parameters say.
+func acceptsOne(header string, produced []string) bool {
+	for clause := range strings.SplitSeq(header, ",") {
+		media, _, _ := strings.Cut(clause, ";")
+		if media = strings.Trim(media, " "); media == "*/*" || slices.Contains(produced, media) {
+			return true
+		}
+	}
+	return false
+}
+
+// unacceptable is what that router says of a header that names none of them.
+func unacceptable(produced []string) error {
+	return refusedRoute(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(produced, ", "))
 }
 
 // negotiate finds the encoding of an answer; typed says that objects can be
-// printed as protobuf. Metadata of objects always can.
-func negotiate(r *http.Request, typed bool) (accept, error) {
+// printed as protobuf, tables that they can be rows. Metadata of objects always can.
+func negotiate(r *http.Request, typed, tables bool) (accept, error) {
 	a := accept{pretty: negotiation.WantsPretty(r)}
 	header := r.Header.Get("Accept")
 	switch header {
@@ -59,7 +94,7 @@ func negotiate(r *http.Request, typed bool) (accept, error) {
 		return a, nil
 	}
 	for _, c := range negotiation.Clauses(header) {
-		if got, ok := match(&c, typed, "v1"); ok {
+		if got, ok := match(&c, typed, "v1"); ok && (tables || got.form != formTable) {
 			got.pretty = got.pretty || a.pretty
 			return got, nil
 		}
@@ -107,6 +142,15 @@ func match(c *negotiation.Clause, typed bool, serverVersion string) (accept, boo
 }
 
 // contentType is the media type of a request's body without its parameters.
+// patchType is the media type that the body of a patch is said to be, word for word.
+func patchType(r *http.Request) string {
+	header := r.Header.Get("Content-Type")
+	if end := strings.IndexByte(header, ';'); end > 0 {
+		return header[:end]
+	}
+	return header
+}
+
 func contentType(r *http.Request) string {
 	header := r.Header.Get("Content-Type")
 	switch header {

@@ -28,7 +28,7 @@ import (
 // This file patches objects: by JSON patch, by merge patch, by apply.
 
 func (q *request) patch() error {
-	media := contentType(q.r)
+	media := patchType(q.r)
 	typed := typedObject(q.v)
 	accept, err := q.negotiate()
 	if err == nil {

@@ -174,7 +174,7 @@ func (q *request) updateScale() error {
 }
 
 func (q *request) patchScale() error {
-	media := contentType(q.r)
+	media := patchType(q.r)
 	builtin := q.kind.Builtin != nil
 	if media != patchJSON && media != patchMerge && media != patchApply && !(builtin && media == patchStrategic) {
 		if builtin {

@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // This file answers /version.
@@ -110,24 +107,10 @@ func (q *request) serveVersion() error {
 	if q.r.Method != http.MethodGet {
 		return methodNotAllowed()
 	}
-	if !acceptsOnlyJSON(q.r.Header.Get("Accept")) {
-		return refusedRoute(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+typeJSON)
+	if header := q.r.Header.Get("Accept"); header != "" && !acceptsOne(header, []string{typeJSON}) {
+		return unacceptable([]string{typeJSON})
 	}
 	q.accept = accept{pretty: true}
 	q.send(http.StatusOK, q.h.version)
 	return nil
-}
-
-// acceptsOnlyJSON reports whether an Accept header names JSON or anything at all, as a path reads it that has nothing else.
-func acceptsOnlyJSON(header string) bool {
-	if header == "" {
-		return true
-	}
-	for clause := range strings.SplitSeq(header, ",") {
-		media, _, _ := strings.Cut(clause, ";")
-		if media = strings.TrimSpace(media); media == typeJSON || media == "*/*" {
-			return true
-		}
-	}
-	return false
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -69,10 +70,6 @@ func (q *request) watch() error {
 	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
-	if q.accept.yaml { // what is liked best decides, also if something else would do
-		return notAcceptable(typeJSON+";stream=watch", typeProtobuf+";stream=watch")
-	}
-	q.accept.pretty = false
 	o, err := meta.ParseListOptions(q.query)
 	if err != nil {
 		return err
@@ -96,6 +93,10 @@ func (q *request) watch() error {
 			w.w.Close()
 		}
 	}()
+	if q.accept.yaml { // what is liked best decides, also if something else would do
+		return notAcceptable(typeJSON+streamed, typeProtobuf+streamed)
+	}
+	q.accept.pretty = false
 	if authn.IsWebSocket(q.r) {
 		return w.runSocket(err)
 	}
@@ -120,18 +121,20 @@ func (w *watcher) runOrRefuse(failed error) error {
 func (w *watcher) begin() error {
 	q, o := w.q, w.o
 	version := o.ResourceVersion
+	var rev int64
+	if version != "" {
+		n, err := revision(version)
+		if err != nil {
+			return err
+		}
+		if rev = int64(min(n, math.MaxInt64)); rev == 0 {
+			version = "0" // however that is written
+		}
+	}
 	// Of a path that says "watch"; what a parameter says so of is asked for the initial events by default.
 	legacy := o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (version == "" || version == "0")
 	w.initial = legacy || o.SendInitialEvents != nil && *o.SendInitialEvents
 	w.endMark = w.initial && w.bookmarks && !legacy
-	var rev int64
-	if version != "" {
-		n, err := strconv.ParseUint(version, 10, 63)
-		if err != nil {
-			return status.Plain500(fmt.Sprintf("resourceVersion: Invalid value: %q: %v", version, err))
-		}
-		rev = int64(n)
-	}
 	ctx, cancel := context.WithTimeout(q.ctx, q.h.Timeout)
 	defer cancel()
 	waiting := q.ctx
@@ -139,7 +142,7 @@ func (w *watcher) begin() error {
 	defer func() { q.ctx = waiting }()
 	switch {
 	case w.initial && rev > 0:
-		if err := q.waitFor(rev); err != nil {
+		if err := q.waitFor(uint64(rev)); err != nil {
 			return &inStream{err}
 		}
 	case w.initial, version == "" || version == "0":

@@ -19,7 +19,8 @@ func (r *run) pairs() {
 	}
 	requests = append(requests,
 		request{method: "PATCH", path: inPairs + "/a", save: "pairs.a", body: `{"spec":{"replicas":2}}`, header: [][2]string{{"Content-Type", "application/merge-patch+json"}}},
-		request{method: "GET", path: inPairs + "?limit=1", save: "page"})
+		request{method: "GET", path: inPairs + "?limit=1", save: "page"},
+		request{method: "GET", path: "/apis/other.example.com/v1beta1", until: `"things"`, random: true})
 	for i := range requests {
 		requests[i].script, requests[i].line = "pairs", i
 		r.step(&requests[i])
@@ -28,6 +29,7 @@ func (r *run) pairs() {
 	r.together("streams", sampled(streams()))
 	r.same.anyOrder = true // what upstream says of what is below a map is in the order of a Go map
 	r.together("strictness", sampled(strictness()))
+	r.together("grammar", sampled(grammar()))
 	r.same.anyOrder = false
 	for i, q := range deletions() {
 		q.script, q.line = "deletions", i
