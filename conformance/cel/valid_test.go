@@ -7,6 +7,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	kcel "github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/schema"
 	ownstructural "github.com/keelson-io/keelson/schema/structural"
@@ -19,22 +20,29 @@ type judge struct{ program *schema.Program }
 
 func newJudge(t testing.TB, s *apiextensionsv1.JSONSchemaProps) *judge {
 	t.Helper()
+	s = s.DeepCopy()
+	s.XValidations = apiextensionsv1.ValidationRules{{Rule: "true"}} // without a rule nobody asks what rules can read
 	parsed, errs := ownstructural.Parse(s, nil)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	program, err := schema.Compile(parsed, schema.Options{})
+	env, err := kcel.NewEnv(kcel.EnvOptions{Stored: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := schema.Compile(parsed, schema.Options{Env: env})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &judge{program}
 }
 
-// valid reports whether a value is valid as it is: nothing of it is pruned or defaulted first. A judge that is nil knows of none.
-func (j *judge) valid(t testing.TB, v any) bool {
+// valid reports whether a value is valid as it is: nothing of it is pruned or defaulted first; and whether it would count as kept if it
+// were there before. A judge that is nil knows of none.
+func (j *judge) valid(t testing.TB, v any) (valid, kept bool) {
 	t.Helper()
 	if j == nil {
-		return false
+		return false, false
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -47,7 +55,8 @@ func (j *judge) valid(t testing.TB, v any) bool {
 		t.Fatal(err)
 	}
 	if _, err := j.program.Decode(d, text); err != nil || !doc.Equal(plain.Root(), d.Root()) {
-		return false
+		return false, false
 	}
-	return len(j.program.Validate(context.Background(), d, nil, schema.Whole).Errors) == 0
+	r := j.program.Validate(context.Background(), d, nil, schema.Whole)
+	return len(r.Errors) == 0, r.Sound && !d.MayHaveFloats()
 }

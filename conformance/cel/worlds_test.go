@@ -144,6 +144,7 @@ type schemaCase struct {
 	self, old  any // old is nil if there is none
 	docs, olds [2]doc.Value
 	valid      bool // self is
+	kept       bool // and it is what was there before
 	vars       kcel.Vars
 }
 
@@ -193,11 +194,13 @@ func newSchemaWorld(t testing.TB, r *rand.Rand, data int) *schemaWorld {
 
 func (w *schemaWorld) newCase(t testing.TB, g *generator) schemaCase {
 	c := schemaCase{self: integers(g.value(w.schema, 0))}
-	c.docs, c.valid = w.our.documents(t, c.self), w.judge.valid(t, c.self)
+	c.docs = w.our.documents(t, c.self)
+	valid, keeps := w.judge.valid(t, c.self)
+	c.valid = valid
 	switch {
 	case w.optional && g.rand.IntN(3) == 0:
 	case g.rand.IntN(3) == 0:
-		c.old = c.self
+		c.old, c.kept = c.self, keeps
 	default:
 		c.old = integers(g.value(w.schema, 0))
 	}
@@ -351,6 +354,12 @@ func (p *schemaPair) ours(i int) []outcome {
 		if p.a.Valid = c.valid; c.valid {
 			told := evaluated(p.program.Eval(context.Background(), &p.a, p.limit))
 			out = append(out, told, p.held(told))
+		}
+		if c.kept {
+			p.a.OldSelf, p.a.Kept = p.a.Self, true
+			kept := evaluated(p.program.Eval(context.Background(), &p.a, p.limit))
+			out = append(out, kept, p.held(kept))
+			p.a.Kept = false
 		}
 	}
 	if p.x != nil {
