@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/kind"
 )
 
 // This file runs chains of steps that do nothing but count.
@@ -120,5 +121,35 @@ func TestTimes(t *testing.T) {
 	step.err, calls = nil, make([]string, 0, 1000)
 	if n := testing.AllocsPerRun(100, run); n > 0 {
 		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+// asked is namespaces of which it is counted how often their current state was wanted.
+type asked struct {
+	Namespaces
+	there   bool
+	current int
+}
+
+func (a *asked) State(context.Context, string) (NamespaceState, error) {
+	a.current++
+	return NamespaceActive, nil
+}
+
+func (a *asked) Exists(context.Context, string) (bool, error) { return a.there, nil }
+
+// TestLifecycleOfUpdates holds that only creates wait for the current state of their namespace.
+func TestLifecycleOfUpdates(t *testing.T) {
+	version := &kind.Version{Kind: &kind.Kind{Group: "demo.io", Plural: "widgets"}}
+	for op, want := range map[Operation]int{Create: 1, Update: 0, Delete: 0} {
+		n := &asked{there: true}
+		step := NamespaceLifecycle(n)
+		if err := step.Mutate(t.Context(), &Request{Operation: op, Version: version, Namespace: "n"}); err != nil || n.current != want {
+			t.Errorf("%s: asked %d times for the current state, %v, want %d", op, n.current, err, want)
+		}
+		n.there = false
+		if err := step.Mutate(t.Context(), &Request{Operation: op, Version: version, Namespace: "n"}); (err != nil) != (op == Update) {
+			t.Errorf("%s into a namespace that does not exist: %v", op, err)
+		}
 	}
 }

@@ -27,9 +27,12 @@ const (
 
 // Namespaces answers about namespaces.
 type Namespaces interface {
-	// State is the state of a namespace. An answer of NamespaceMissing is
-	// current; others may be a moment old.
+	// State is the state of a namespace, as new as every write that was
+	// acknowledged before.
 	State(ctx context.Context, name string) (NamespaceState, error)
+	// Exists reports whether there is a namespace. That there is none is
+	// current; that there is one may be a moment old.
+	Exists(ctx context.Context, name string) (bool, error)
 	// Namespace is a namespace as it is served, or an error that says that
 	// there is none.
 	Namespace(ctx context.Context, name string) (*cache.View, error)
@@ -56,17 +59,27 @@ func (l lifecycle) Mutate(ctx context.Context, r *Request) error {
 	if r.Namespace == "" || r.Operation == Delete {
 		return nil
 	}
-	state, err := l.namespaces.State(ctx, r.Namespace)
-	if err != nil {
-		return err
+	if r.Operation != Create { // there is something in the namespace, or the write fails
+		return mustExist(ctx, l.namespaces, r.Namespace)
 	}
-	switch {
+	switch state, err := l.namespaces.State(ctx, r.Namespace); {
+	case err != nil:
+		return err
 	case state == NamespaceMissing:
 		return status.NotFound(namespaces, r.Namespace)
-	case state == NamespaceTerminating && r.Operation == Create:
+	case state == NamespaceTerminating:
 		return terminating(r)
 	}
 	return nil
+}
+
+// mustExist refuses what is not in a namespace.
+func mustExist(ctx context.Context, n Namespaces, name string) error {
+	exists, err := n.Exists(ctx, name)
+	if err == nil && !exists {
+		err = status.NotFound(namespaces, name)
+	}
+	return err
 }
 
 // immortal names the namespaces that may not be deleted.

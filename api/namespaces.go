@@ -33,6 +33,20 @@ func (h *Handler) State(ctx context.Context, name string) (admission.NamespaceSt
 	return admission.NamespaceActive, nil
 }
 
+// Exists implements admission.Namespaces. It waits for nothing if the cache
+// knows the namespace.
+func (h *Handler) Exists(ctx context.Context, name string) (bool, error) {
+	k := h.Kinds.Load().Lookup("", "namespaces")
+	if k == nil {
+		return true, nil // nobody serves namespaces
+	}
+	if _, ok := h.Cache.Resource(k.StoragePrefix).Get(k.Key("", name)); ok {
+		return true, nil
+	}
+	view, err := h.namespace(ctx, name, true)
+	return view != nil, err
+}
+
 // Namespace implements admission.Namespaces. What the cache knows is new
 // enough; only a namespace that it does not know is asked for.
 func (h *Handler) Namespace(ctx context.Context, name string) (*cache.View, error) {
