@@ -112,13 +112,16 @@ func (r *round) again(i int) []byte {
 	return body
 }
 
-// bare is how many puts etcd alone does per second of what is stored for a route: as many of them, as many at a time.
-func (r *round) bare(ctx context.Context, dir string) (float64, error) {
+// etcd is how many puts etcd alone does per second of what is stored for a route: as many of them, as many at a time.
+func (r *round) etcd(ctx context.Context, dir string) (a etcdAlone, err error) {
 	value, err := r.pool.conns[0].read(request{"GET", r.object(0), "", nil})
 	if err != nil {
-		return 0, err
+		return a, err
 	}
-	return bareEtcd(ctx, dir, value, r.o.Objects, r.o.Conns)
+	if a.bare, err = bareEtcd(ctx, dir, value, r.o.Objects, r.o.Conns); err == nil {
+		a.remote, a.share, err = remoteEtcd(ctx, dir, value, r.o.Objects, r.o.Conns)
+	}
+	return a, err
 }
 
 // row is one line of the table: a name, its unit, and what to run for it.

@@ -39,11 +39,11 @@ func measure(ctx context.Context, o options) error {
 	if err := measureStarts(ctx, o, sides, dir); err != nil {
 		return err
 	}
-	bare, err := measureRounds(ctx, o, sides, dir)
+	etcd, err := measureRounds(ctx, o, sides, dir)
 	if err != nil {
 		return err
 	}
-	return report(o, sides, bare)
+	return report(o, sides, etcd)
 }
 
 func bothSides(ctx context.Context, o options, dir string) ([]*side, error) {
@@ -95,7 +95,7 @@ func measureStarts(ctx context.Context, o options, sides []*side, dir string) er
 
 // measureRounds keeps both sides running and gives them the rows in turn; the side that goes first changes by round. It returns what
 // etcd alone did in each round.
-func measureRounds(ctx context.Context, o options, sides []*side, dir string) (bare []float64, err error) {
+func measureRounds(ctx context.Context, o options, sides []*side, dir string) (etcd []etcdAlone, err error) {
 	crd, err := httpRouteCRD()
 	if err != nil {
 		return nil, err
@@ -127,15 +127,15 @@ func measureRounds(ctx context.Context, o options, sides []*side, dir string) (b
 				}
 			}
 		}
-		rate, err := rounds[sides[len(sides)-1]].bare(ctx, dir)
+		a, err := rounds[sides[len(sides)-1]].etcd(ctx, dir)
 		if err != nil {
 			return nil, err
 		}
-		say("round %d  bare etcd: %10.1f puts/s", n+1, rate)
-		bare = append(bare, rate)
+		say("round %d  etcd alone: %.1f puts/s in process, %.1f over its own API, the client's share %.0f %%", n+1, a.bare, a.remote, 100*a.share)
+		etcd = append(etcd, a)
 		slices.Reverse(sides)
 	}
-	return bare, nil
+	return etcd, nil
 }
 
 // open starts a side in a folder of its own, with the definition.
@@ -188,9 +188,9 @@ func measureRow(ctx context.Context, s *side, row row, r *round, n int) error {
 }
 
 // report prints the table, and writes it into a document if asked.
-func report(o options, sides []*side, bare []float64) error {
+func report(o options, sides []*side, etcd []etcdAlone) error {
 	slices.SortFunc(sides, func(a, b *side) int { return strings.Compare(b.name, a.name) }) // upstream first
-	table := markdown(o, sides) + beside(sides, bare)
+	table := markdown(o, sides) + beside(sides, etcd)
 	fmt.Println(table)
 	for file := range strings.SplitSeq(o.Markdown, ",") {
 		if file == "" {
@@ -278,41 +278,6 @@ func shares(r row, sides []*side) string {
 		return "–"
 	}
 	return strings.Join(all, ", ")
-}
-
-// beside says how much of what etcd does alone each side does.
-func beside(sides []*side, bare []float64) string {
-	if len(bare) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\nBare etcd: %s puts /s of a route as the round leaves it.\n\n| of bare etcd's rate | ", figure(median(bare)))
-	for i, s := range sides {
-		if i > 0 {
-			b.WriteString(" | ")
-		}
-		b.WriteString(s.name)
-	}
-	b.WriteString(" |\n| --- |" + strings.Repeat(" ---: |", len(sides)) + "\n")
-	for _, r := range rows() {
-		if !r.Write {
-			continue
-		}
-		fmt.Fprintf(&b, "| %s |", r.Name)
-		for _, s := range sides {
-			var parts []float64
-			for i, v := range s.got[r.Name] {
-				parts = append(parts, v/bare[i])
-			}
-			if len(parts) == 0 {
-				b.WriteString(" – |")
-				continue
-			}
-			fmt.Fprintf(&b, " **%.2f** |", median(parts))
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
 }
 
 func median(v []float64) float64 {

@@ -11,22 +11,38 @@ import (
 	"os"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
 	"k8s.io/apiextensions-apiserver/pkg/cmd/server"
 
 	"github.com/keelson-io/keelson/internal/testpeers"
 	"github.com/keelson-io/keelson/internal/testports"
 )
 
-// runEtcd serves one member until it is told to stop.
+// runEtcd serves one member until it is told to stop, over TLS if it is given certificates.
 func runEtcd(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("etcd", flag.ExitOnError)
 	dir := fs.String("data-dir", "", "")
 	port := fs.Int("port", 0, "client port")
 	peer := fs.Int("peer-port", 0, "")
+	var secure transport.TLSInfo
+	fs.StringVar(&secure.TrustedCAFile, "ca", "", "who signs clients' certificates")
+	fs.StringVar(&secure.CertFile, "cert", "", "")
+	fs.StringVar(&secure.KeyFile, "key", "", "")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	e, err := testpeers.StartEtcd(*dir, *port, *peer)
+	e, err := testpeers.StartEtcd(*dir, *port, *peer, func(c *embed.Config) {
+		if secure.CertFile == "" {
+			return
+		}
+		secure.ClientCertAuth = true
+		c.ClientTLSInfo = secure
+		for i := range c.ListenClientUrls {
+			c.ListenClientUrls[i].Scheme = "https"
+		}
+		c.AdvertiseClientUrls = c.ListenClientUrls
+	})
 	if err != nil {
 		return err
 	}
