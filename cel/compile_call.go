@@ -25,8 +25,6 @@ func (c *compiler) call(e ast.Expr) *code {
 		return c.conditional(e)
 	case operators.LogicalNot:
 		return c.not(e)
-	case operators.NotStrictlyFalse:
-		return c.notStrictlyFalse(e)
 	case operators.Equals, operators.NotEquals:
 		return c.equality(e, call.FunctionName() == operators.NotEquals)
 	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
@@ -125,14 +123,7 @@ func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
 	for _, arg := range args {
 		cc.args = append(cc.args, arg.eval)
 	}
-	switch len(args) {
-	case 1:
-		cc.early = impl.Unary == nil
-	case 2:
-		cc.early = impl.Binary == nil
-	default:
-		cc.early = true
-	}
+	cc.early = len(args) != 2 || impl.Binary == nil
 	if impl.NonStrict {
 		c.unsupported(name + "()")
 	}

@@ -241,16 +241,6 @@ func negation(fr *frame, v Value) Value {
 	return errorValue(errNoOverload)
 }
 
-// notStrictlyFalse compiles the condition of all() and exists().
-func (c *compiler) notStrictlyFalse(e ast.Expr) *code {
-	eval := c.node(e.AsCall().Args()[0]).eval
-	return testCode(func(fr *frame) tri {
-		v := eval(fr)
-		fr.cost++
-		return truth(!isFalse(v))
-	})
-}
-
 // orElse compiles or() and orValue() of optionals: the argument is evaluated
 // only if there is no value.
 func (c *compiler) orElse(e ast.Expr, unwrap bool) *code {

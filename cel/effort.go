@@ -20,7 +20,7 @@ const (
 	// stepsPerItem is how many steps the account of an evaluation takes for one item copied.
 	stepsPerItem = 16
 	// stepsPerMatch is how many steps it takes for one match of many.
-	stepsPerMatch = 256
+	stepsPerMatch = 1024
 	// stepsPerJoined is how many steps it takes for one byte of a text that is kept.
 	stepsPerJoined = 4
 	// stepsPerPrinted is how many steps it takes to print one value, however short.
@@ -213,11 +213,18 @@ func exponentOf(suffix string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// surelyQuick is how many steps need no account.
-const surelyQuick = 1 << 20
+const (
+	// surelyQuick is how many steps may be taken before they are accounted for.
+	surelyQuick = 1 << 20
+	// quickSteps is how many steps all matches of a short text take at most, so that they need not be counted one by one.
+	quickSteps = 1 << 14
+)
 
 // steps is how many steps a match of s takes where there is no table.
-func (p *pattern) steps(s string) uint64 { return product(uint64(p.size), uint64(len(s))) }
+func (p *pattern) steps(s string) uint64 { return product(uint64(p.size), uint64(len(s))+1) }
+
+// paid reports whether the price of a match of s pays for all that it can take.
+func (p *pattern) paid(s string, price uint64) bool { return p.steps(s) <= product(price, paidSteps) }
 
 // findAll is the first n matches in s, all if n is negative; false means that they
 // take too long for the price. The pattern runs again behind each match, and may
@@ -227,28 +234,35 @@ func (p *pattern) findAll(fr *frame, s string, n int, price uint64) ([]string, b
 	if n >= 0 {
 		often = min(often, uint64(n)+1)
 	}
-	steps := product(p.steps(s), often)
+	most := product(p.steps(s), often)
 	switch {
-	case steps > surelyQuick && !p.looksBack:
+	case most > quickSteps && !p.looksBack:
 		return p.findEach(fr, s, n, price)
-	case steps > surelyQuick && !fr.mayTake(steps, price):
+	case most > surelyQuick && !fr.mayTake(most, price):
 		return nil, false
 	}
-	return p.re().FindAllString(s, n), true
+	found := p.re().FindAllString(s, n)
+	if most > surelyQuick {
+		return found, true
+	}
+	matches := uint64(len(found))
+	return found, fr.mayTake(min(most, product(p.steps(s), matches+1))+stepsPerMatch*matches, price)
 }
 
 // findEach is findAll with an account of what is read.
 func (p *pattern) findEach(fr *frame, s string, n int, price uint64) (found []string, ok bool) {
 	paid, owed, before := product(price, paidSteps), uint64(0), -1
+	settle := func() bool {
+		more := owed - min(owed, paid)
+		paid, owed = paid-min(owed, paid), 0
+		return fr.mayTake(more, 0)
+	}
 	for at := 0; at <= len(s) && (n < 0 || len(found) < n); {
 		rest := strings.NewReader(s[at:])
 		loc := p.re().FindReaderIndex(rest)
 		owed += 4*product(uint64(p.size), uint64(len(s)-at-rest.Len())) + stepsPerMatch // a reader is slow
-		if settled := min(owed, paid); owed-settled > surelyQuick {
-			if !fr.mayTake(owed-settled, 0) {
-				return nil, false
-			}
-			paid, owed = 0, 0
+		if owed > surelyQuick && !settle() {
+			return nil, false
 		}
 		if loc == nil {
 			break
@@ -264,5 +278,5 @@ func (p *pattern) findEach(fr *frame, s string, n int, price uint64) (found []st
 		_, width := utf8.DecodeRuneInString(s[at:])
 		at += max(width, 1)
 	}
-	return found, true
+	return found, settle()
 }

@@ -166,7 +166,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 				fr.fail = errorValue(errNoOverload)
 				return bad
 			}
-			match, known := re.match(v.text())
+			match, known := re.match(v.text(), units)
 			if !known {
 				if !fr.mayTake(re.steps(v.text()), units) {
 					fr.fail = fr.exhausted()
@@ -189,7 +189,7 @@ func (c *compiler) patternCall(name, overload string, args []*code) *code {
 			if v = held(v); v.kind != KindString {
 				return errorValue(errNoOverload)
 			}
-			found, known := re.find(v.text())
+			found, known := re.find(v.text(), units)
 			if !known {
 				if !fr.mayTake(re.steps(v.text()), units) {
 					return fr.exhausted()

@@ -53,29 +53,29 @@ func (p *pattern) re() *regexp.Regexp {
 	return p.expr
 }
 
-// match reports whether s has a match, if that is known quickly.
-func (p *pattern) match(s string) (match, known bool) {
+// match reports whether s has a match, if that is known for the price.
+func (p *pattern) match(s string, price uint64) (match, known bool) {
 	p.tableOnce.Do(func() { p.table = dfa.Compile(p.text) })
 	if p.table != nil {
 		if match, known = p.table.Match(s); known {
 			return match, true
 		}
 	}
-	if p.steps(s) > surelyQuick {
+	if !p.paid(s, price) {
 		return false, false
 	}
 	return p.re().MatchString(s), true
 }
 
-// find is the leftmost match in s, "" if there is none, if that is known quickly.
-func (p *pattern) find(s string) (found string, known bool) {
+// find is the leftmost match in s, "" if there is none, if that is known for the price.
+func (p *pattern) find(s string, price uint64) (found string, known bool) {
 	p.prefixOnce.Do(func() { p.prefix = dfa.CompileFind(p.text) })
 	if p.prefix != nil {
 		if end, known := p.prefix.Find(s); known {
 			return s[:max(end, 0)], true
 		}
 	}
-	if p.steps(s) > surelyQuick {
+	if !p.paid(s, price) {
 		return "", false
 	}
 	return p.re().FindString(s), true

@@ -267,11 +267,12 @@ func withInfix(infix string, price uint64) textTest {
 //go:noinline
 func matching(p *pattern, price uint64) textTest {
 	return func(s string, runes uint64) (tri, uint64) {
-		match, known := p.match(s)
+		units := tenth(runes+1) * price
+		match, known := p.match(s, units)
 		if !known {
 			return bad, 0
 		}
-		return truth(match), tenth(runes+1) * price
+		return truth(match), units
 	}
 }
 
@@ -280,8 +281,9 @@ func matching(p *pattern, price uint64) textTest {
 //go:noinline
 func found(p *pattern, price uint64) textPart {
 	return func(s string, runes uint64) (string, uint64, uint64, bool) {
-		part, known := p.find(s)
-		return part, runesOf(part, s, runes), tenth(runes+1) * price, known
+		units := tenth(runes+1) * price
+		part, known := p.find(s, units)
+		return part, runesOf(part, s, runes), units, known
 	}
 }
 

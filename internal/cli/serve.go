@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -142,22 +141,6 @@ func serveFlags(c *server.Config, believed *authnValues, format *string, verbosi
 	f.StringVar(format, "logging-format", "text", "`format` of the log: text or json")
 	f.IntVarP(verbosity, "v", "v", 0, "`level` of detail of the log: 0; 4, to see every refusal; or 5, to see what RBAC has no rule for, too")
 	return groups
-}
-
-// newLogger logs in a format; from verbosity 4 on with details for debugging:
-// those of level -n at verbosity n.
-func newLogger(w io.Writer, format string, verbosity int) (*slog.Logger, error) {
-	o := &slog.HandlerOptions{}
-	if verbosity >= 4 {
-		o.Level = slog.Level(-verbosity)
-	}
-	switch format {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, o)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, o)), nil
-	}
-	return nil, fmt.Errorf("--logging-format: got %q, want text or json", format)
 }
 
 // spareProcessor lets one goroutine more run at a time than Go would. While there are writes, the embedded etcd nearly always waits
