@@ -3,7 +3,6 @@ package api
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -14,11 +13,7 @@ func (q *request) deleteCollection() error {
 	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
-	o, err := meta.ParseListOptions(q.query)
-	if err != nil {
-		return err
-	}
-	f, err := q.newFilter(o)
+	o, f, err := q.selection()
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,16 @@ type filter struct {
 	fields fields.Selector
 }
 
+// selection is what the request's parameters and its place select.
+func (q *request) selection() (*meta.ListOptions, *filter, error) {
+	o, err := meta.ParseListOptions(q.query)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := q.newFilter(o)
+	return o, f, err
+}
+
 // newFilter makes the filter of the request's place and selectors.
 func (q *request) newFilter(o *meta.ListOptions) (*filter, error) {
 	f := &filter{v: q.v, prefix: q.kind.StoragePrefix + "/"}

@@ -18,21 +18,30 @@ import (
 // This file reads single objects: the cache's bytes, proven current.
 
 func (q *request) get() error {
+	obj, err := q.find()
+	if err != nil {
+		return err
+	}
+	return q.sendStored(http.StatusOK, obj)
+}
+
+// find is the request's object, as new as the request wants it.
+func (q *request) find() (*cache.Object, error) {
 	var err error
 	if q.accept, err = q.negotiate(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := q.checkPathName(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := q.settle(q.query.Get("resourceVersion")); err != nil {
-		return err
+		return nil, err
 	}
 	obj, ok := q.res.Get(q.key())
 	if !ok {
-		return status.NotFound(q.kind.GroupResource(), q.name)
+		return nil, status.NotFound(q.kind.GroupResource(), q.name)
 	}
-	return q.sendStored(http.StatusOK, obj)
+	return obj, nil
 }
 
 // checkPathName refuses a name that can be no part of a path.

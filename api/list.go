@@ -24,11 +24,7 @@ func (q *request) list() error {
 	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
-	o, err := meta.ParseListOptions(q.query)
-	if err != nil {
-		return err
-	}
-	f, err := q.newFilter(o)
+	o, f, err := q.selection()
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -40,11 +39,7 @@ func (q *request) serveListed() error {
 		}
 		return status.NotFound(q.kind.GroupResource(), q.name)
 	}
-	o, err := meta.ParseListOptions(q.query)
-	if err != nil {
-		return err
-	}
-	f, err := q.newFilter(o)
+	_, f, err := q.selection()
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/keelson-io/keelson/apply"
 	"github.com/keelson-io/keelson/kind"
 )
@@ -45,20 +47,31 @@ func (m *managers) sweep(h *Handler) {
 	})
 }
 
+// hasGoType reports whether objects of a kind are printed as a Go type has them.
+func hasGoType(k *kind.Kind) bool { return k.Builtin != nil && k.Builtin.New != nil }
+
+// emptyObject is what objects of a version that has a Go type never leave out, with what fill, if there is one, says of their metadata.
+func emptyObject(v *kind.Version, fill func(metav1.Object)) []byte {
+	empty := v.Kind.Builtin.New(v)
+	empty.GetObjectKind().SetGroupVersionKind(v.GVK())
+	if fill != nil {
+		fill(empty.(metav1.Object))
+	}
+	text, err := json.Marshal(empty)
+	if err != nil {
+		panic("BUG: " + err.Error()) // a Go type of the API
+	}
+	return text
+}
+
 func applyConfig(v *kind.Version) apply.Config {
 	k := v.Kind
 	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name, PreserveUnknown: k.PreserveUnknown}
 	if k.Conversion != nil || k.Builtin != nil && k.Builtin.Convert != nil {
 		c.Convert = k.Convert
 	}
-	if k.Builtin != nil && k.Builtin.New != nil {
-		empty := k.Builtin.New(v)
-		empty.GetObjectKind().SetGroupVersionKind(v.GVK())
-		text, err := json.Marshal(empty)
-		if err != nil {
-			panic("BUG: " + err.Error()) // a Go type of the API
-		}
-		c.Empty = text
+	if hasGoType(k) {
+		c.Empty = emptyObject(v, nil)
 	}
 	for _, each := range k.All {
 		if each.Kind != k {

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/keelson-io/keelson/api/negotiation"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
@@ -101,21 +99,6 @@ func (q *request) sendMessage(code int, message []byte) error {
 	}
 	q.sendBytes(code, protobufHeader, body)
 	return nil
-}
-
-// sendBytes answers with bytes of a media type.
-func (q *request) sendBytes(code int, media []string, body []byte) {
-	h := q.w.Header()
-	h["Content-Type"] = media
-	if len(body) > negotiation.GzipAbove && negotiation.AcceptsGzip(q.r) {
-		q.sendGzip(code, body)
-		return
-	}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	q.header(code)
-	if q.r.Method != http.MethodHead {
-		q.w.Write(body)
-	}
 }
 
 // Fields of every list message.

@@ -81,17 +81,23 @@ func (q *request) sendParts(code int, head, tail []byte) {
 	}
 	body := bytes.Join([][]byte{head, tail}, nil)
 	if q.accept.yaml {
-		h["Content-Type"] = yamlHeader
 		if y, err := yaml.JSONToYAML(body); err == nil {
 			body = y
 		}
-	} else {
-		h["Content-Type"] = jsonHeader
-		var out bytes.Buffer
-		if json.Indent(&out, body, "", "  ") == nil {
-			body = out.Bytes() // without a newline, as upstream prints for humans
-		}
+		q.sendBytes(code, yamlHeader, body)
+		return
 	}
+	var out bytes.Buffer
+	if json.Indent(&out, body, "", "  ") == nil {
+		body = out.Bytes() // without a newline, as upstream prints for humans
+	}
+	q.sendBytes(code, jsonHeader, body)
+}
+
+// sendBytes answers with bytes of a media type.
+func (q *request) sendBytes(code int, media []string, body []byte) {
+	h := q.w.Header()
+	h["Content-Type"] = media
 	if len(body) > negotiation.GzipAbove && negotiation.AcceptsGzip(q.r) {
 		q.sendGzip(code, body)
 		return

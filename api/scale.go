@@ -46,19 +46,9 @@ func (q *request) serveScale() error {
 }
 
 func (q *request) getScale() error {
-	var err error
-	if q.accept, err = q.negotiate(); err != nil {
+	obj, err := q.find()
+	if err != nil {
 		return err
-	}
-	if err := q.checkPathName(); err != nil {
-		return err
-	}
-	if err := q.settle(q.query.Get("resourceVersion")); err != nil {
-		return err
-	}
-	obj, ok := q.res.Get(q.key())
-	if !ok {
-		return status.NotFound(q.kind.GroupResource(), q.name)
 	}
 	d := doc.Get()
 	defer d.Release()

@@ -70,11 +70,7 @@ func (q *request) watch() error {
 	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
-	o, err := meta.ParseListOptions(q.query)
-	if err != nil {
-		return err
-	}
-	f, err := q.newFilter(o)
+	o, f, err := q.selection()
 	if err != nil {
 		return err
 	}
@@ -531,8 +527,13 @@ func (w *watcher) sendBookmark() error {
 // appendBookmark appends a bookmark; the one that ends the initial state says
 // so.
 func (w *watcher) appendBookmark(b []byte, rev int64, complete bool) ([]byte, error) {
-	if k := w.q.kind.Builtin; k != nil && k.New != nil {
-		return w.appendTypedBookmark(b, rev, complete)
+	if hasGoType(w.q.kind) {
+		return w.appendObject(b, "BOOKMARK", emptyObject(w.q.v, func(m metav1.Object) {
+			m.SetResourceVersion(strconv.FormatInt(rev, 10))
+			if complete {
+				m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+			}
+		}))
 	}
 	object := append([]byte(`{"apiVersion":"`), w.q.v.APIVersion()...)
 	object = append(append(object, `","kind":"`...), w.q.kind.Name...)
@@ -543,22 +544,6 @@ func (w *watcher) appendBookmark(b []byte, rev int64, complete bool) ([]byte, er
 	object = append(object, `"resourceVersion":"`...)
 	object = strconv.AppendInt(object, rev, 10)
 	object = append(object, `"}}`...)
-	return w.appendObject(b, "BOOKMARK", object)
-}
-
-// appendTypedBookmark is appendBookmark for kinds with a Go type: what such an object never leaves out is there, empty.
-func (w *watcher) appendTypedBookmark(b []byte, rev int64, complete bool) ([]byte, error) {
-	obj := w.q.kind.Builtin.New(w.q.v)
-	obj.GetObjectKind().SetGroupVersionKind(w.q.v.GVK())
-	m := obj.(metav1.Object)
-	m.SetResourceVersion(strconv.FormatInt(rev, 10))
-	if complete {
-		m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-	}
-	object, err := json.Marshal(obj)
-	if err != nil {
-		return nil, err
-	}
 	return w.appendObject(b, "BOOKMARK", object)
 }
 

@@ -60,17 +60,7 @@ func decodeBeta(v *Version, d *doc.Doc, src []byte) (schema.Found, error) {
 		return 0, err
 	}
 	v1beta1.SetObjectDefaults_CustomResourceDefinition(&crd)
-	text, err := json.Marshal(&crd)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := v.Schema.Decode(d, text); err != nil {
-		return 0, err
-	}
-	if len(strict) > 0 {
-		return schema.FoundUnknown, nil
-	}
-	return 0, nil
+	return DecodeTyped(v, d, &crd, strict)
 }
 
 // NewCRD reads a definition of either version as clients write it, JSON, fills in

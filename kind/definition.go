@@ -96,7 +96,12 @@ func definitionSchema() *structural.Schema {
 // strictDefinition says which fields are unknown or duplicated. Below items
 // and additionalProperties nobody looks, as in Kubernetes.
 func strictDefinition(v *Version, src []byte) []string {
-	strict, err := kjson.UnmarshalStrict(src, v.Kind.Builtin.New(v))
+	return StrictTexts(src, v.Kind.Builtin.New(v))
+}
+
+// StrictTexts says which fields of an object, JSON, its Go type does not know, or are there twice; nil if it is no such object.
+func StrictTexts(src []byte, into any) []string {
+	strict, err := kjson.UnmarshalStrict(src, into)
 	if err != nil {
 		return nil
 	}
@@ -105,6 +110,21 @@ func strictDefinition(v *Version, src []byte) []string {
 		texts = append(texts, e.Error())
 	}
 	return texts
+}
+
+// DecodeTyped reads what a Go type made of an object; strict is what it found wrong with it.
+func DecodeTyped(v *Version, d *doc.Doc, obj any, strict []error) (schema.Found, error) {
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := v.Schema.Decode(d, text); err != nil {
+		return 0, err
+	}
+	if len(strict) > 0 {
+		return schema.FoundUnknown, nil
+	}
+	return 0, nil
 }
 
 func prepareDefinition(d *doc.Doc) {

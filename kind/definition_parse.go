@@ -66,18 +66,11 @@ func decodeWhole(v *Version, d *doc.Doc, src []byte) (schema.Found, error) {
 		return 0, err
 	}
 	DefaultCRD(&crd)
-	text, err := json.Marshal(&crd)
-	if err != nil {
-		return 0, err
+	found, err := DecodeTyped(v, d, &crd, strict)
+	if err == nil {
+		remember(d, &crd, nil)
 	}
-	if _, err := v.Schema.Decode(d, text); err != nil {
-		return 0, err
-	}
-	remember(d, &crd, nil)
-	if len(strict) > 0 {
-		return schema.FoundUnknown, nil
-	}
-	return 0, nil
+	return found, err
 }
 
 // decodeParts is decodeDefinition for a body that has nothing but what a definition

@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -31,17 +30,7 @@ func (b *builtin) decode(v *kind.Version, d *doc.Doc, src []byte) (schema.Found,
 	if desc.fill != nil {
 		desc.fill(obj)
 	}
-	text, err := json.Marshal(obj)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := v.Schema.Decode(d, text); err != nil {
-		return 0, err
-	}
-	if len(strict) > 0 {
-		return schema.FoundUnknown, nil
-	}
-	return 0, nil
+	return kind.DecodeTyped(v, d, obj, strict)
 }
 
 // convertible refuses an object that says it is of another kind, as upstream does: by whether there is such a kind. Another version of the
@@ -88,15 +77,7 @@ var registered = sync.OnceValue(func() map[string]bool {
 
 // strict says which fields are unknown or duplicated.
 func (b *builtin) strict(v *kind.Version, src []byte) []string {
-	strict, err := kjson.UnmarshalStrict(src, b.by[v].new())
-	if err != nil {
-		return nil
-	}
-	var texts []string
-	for _, e := range strict {
-		texts = append(texts, e.Error())
-	}
-	return texts
+	return kind.StrictTexts(src, b.by[v].new())
 }
 
 // load turns what Kubernetes stored in protobuf into JSON.
