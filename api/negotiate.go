@@ -58,10 +58,16 @@ func (q *request) negotiate() (accept, error) {
 			produced = produced[:3]
 		}
 		if !acceptsOne(header, produced) {
+			q.unrouted()
 			return accept{pretty: negotiation.WantsPretty(q.r)}, unacceptable(produced)
 		}
 	}
 	return negotiate(q.r, q.givesProtobuf(), q.kind.Storage.Kind.StoragePrefix != kind.DefinitionsPrefix || q.subresource == "")
+}
+
+// unrouted takes back what was said of a deprecated version, which upstream does only where its router leads to.
+func (q *request) unrouted() {
+	q.warnings = slices.DeleteFunc(q.warnings, func(text string) bool { return text == q.v.Warning })
 }
 
 // streamed is what media types of watches have at their end.

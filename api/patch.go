@@ -38,7 +38,7 @@ func (q *request) patch() error {
 	case media == patchJSON, media == patchMerge, media == patchApply:
 	case media == patchStrategic && typed != nil:
 	case typed != nil:
-		return unsupportedTyped()
+		return q.unsupportedTyped()
 	default:
 		return unsupported(patchJSON, patchMerge, patchApply)
 	}
@@ -96,7 +96,8 @@ func (q *request) patch() error {
 }
 
 // unsupportedTyped is what is said of a patch of a type that there is not, where upstream's router says so.
-func unsupportedTyped() error {
+func (q *request) unsupportedTyped() error {
+	q.unrouted()
 	return apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", kschema.GroupResource{}, "", "415: Unsupported Media Type", 0, false)
 }
 

@@ -168,7 +168,7 @@ func (q *request) patchScale() error {
 	builtin := q.kind.Builtin != nil
 	if media != patchJSON && media != patchMerge && media != patchApply && !(builtin && media == patchStrategic) {
 		if builtin {
-			return unsupportedTyped()
+			return q.unsupportedTyped()
 		}
 		return unsupported(patchJSON, patchMerge, patchApply)
 	}

@@ -179,6 +179,13 @@ func (r *run) kind(s *subject) {
 	see("list as table", all+"?fieldSelector=metadata.name%3D"+x1, asTable)
 	see("list as table with objects", all+"?fieldSelector=metadata.name%3D"+x1+"&includeObject=Object", asTable)
 	see("list as partial", all+"?fieldSelector=metadata.name%3D"+x1, asPartialList)
+	see("one as a list of metadata", one, asPartialList)
+	see("a list as one's metadata", all+"?fieldSelector=metadata.name%3D"+x1, asPartial)
+	for _, accept := range []string{"application/*", "APPLICATION/JSON", "text/html, application/yaml;q=0.1", ","} {
+		see("get as "+accept, one, accept)
+		see("list as "+accept, all+"?fieldSelector=metadata.name%3D"+x1, accept)
+	}
+	ask("patch of a type that there is not", "PATCH", one, m{}, "text/plain")
 	see("list nothing", all+"?labelSelector=none%3Dnone", "")
 	see("bad field", all+"?fieldSelector=spec.nothing%3D1", "")
 	ask("put another name", "PUT", one, s.object(x2))
