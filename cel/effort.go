@@ -25,6 +25,8 @@ const (
 	stepsPerJoined = 4
 	// stepsPerPrinted is how many steps it takes to print one value, however short.
 	stepsPerPrinted = 32
+	// stepsPerQuoted is how many steps it takes to print one byte of a text in a list or map, where it stands in quotes.
+	stepsPerQuoted = 4
 	// maxDynamicPattern is the longest pattern, in bytes, that is made at run time.
 	maxDynamicPattern = 1 << 14
 	// maxUsual is the longest text, in bytes, that is read for a unit without an account.
@@ -76,7 +78,24 @@ func printsValues(a []Value) uint64 {
 		return 0
 	}
 	left := maxText
-	return printSteps(a[1], 1, &left)
+	if a[1].kind != KindList {
+		return printSteps(a[1], 1, &left)
+	}
+	steps := uint64(0)
+	for i, n := 0, a[1].size(); i < n && left >= 0; i++ {
+		item := a[1].item(i)
+		more := stepsPerPrinted + item.bits
+		if item.kind == KindString || item.kind == KindBytes {
+			left -= int(min(item.bits, maxText))
+		} else {
+			more = printSteps(item, 1, &left)
+		}
+		steps += min(more, math.MaxUint64-steps)
+	}
+	if left < 0 {
+		return math.MaxUint64
+	}
+	return steps
 }
 
 // printSteps is how many steps it takes to print a value whose text is copied so
@@ -90,7 +109,7 @@ func printSteps(v Value, copies uint64, left *int) uint64 {
 	switch v.kind {
 	case KindString, KindBytes:
 		*left -= int(min(v.bits, maxText))
-		add(copies * v.bits)
+		add(product(copies*stepsPerQuoted, v.bits))
 	case KindList:
 		for i, n := 0, v.size(); i < n && *left >= 0; i++ {
 			add(printSteps(v.item(i), copies, left))

@@ -58,6 +58,7 @@ func TestEffort(t *testing.T) {
 		{"lists.range(100000).all(i, s == 'é' || s < 'é' || s.contains(''))", "é" + long, costText},
 		{"lists.range(10000).all(i, size(bytes(s)) > 0)", long, costText},
 		{"lists.range(10000).all(i, '%s'.format([s]) != '')", long, costText},
+		{"lists.range(10000).all(i, '%s'.format([[s, s, s, s, s, s, s, s, s]]) != '')", long[:40_000], costText},
 		{"s.indexOf(half + 'b') == -1 && s.lastIndexOf('b' + half) == -1", long, ""},
 		{"s.indexOf(half + 'b', 3) == -1 && s.lastIndexOf('b' + half, 500000) == -1", long, ""},
 	} {

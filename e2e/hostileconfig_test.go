@@ -137,3 +137,60 @@ func TestHostileExpressionsOfIssuers(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileMappingsOfIssuers shows tokens to a server whose mappings of names, uids and groups do harm: they run out of cost, or
+// make a user that is too large.
+func TestHostileMappingsOfIssuers(t *testing.T) {
+	i := newIssuer(t)
+	mappings := map[string]string{"username": "", "uid": "", "groups": ""}
+	texts := hostileTexts(40_000)
+	for of := range mappings {
+		var choice strings.Builder
+		for name, row := range texts {
+			fmt.Fprintf(&choice, "claims.row == '%s-%s' ? ((%s) ? 'a' : 'b') : ", of, name, strings.ReplaceAll(row.expr, "@", "string(claims.s)"))
+		}
+		choice.WriteString("claims.row == '" + of + "-long' ? [claims.s].map(s, lists.range(90).map(i, s).join())[0] : claims.row == '" + of + "-number' ? claims.n : ")
+		mappings[of] = choice.String() + "'" + of + "'"
+	}
+	mappings["groups"] = strings.Replace(mappings["groups"], "claims.row == 'groups-long' ?", "claims.row == 'groups-many' ? dyn(lists.range(50000).map(i, claims.s)) : claims.row == 'groups-long' ?", 1)
+	config := authenticationHead + i.entry("  claimMappings:\n")
+	for of, expr := range mappings {
+		config += fmt.Sprintf("    %s: {expression: %s}\n", of, quoted(expr))
+	}
+	s := startServer(t, "--authentication-config", putFile(t, "authn.yaml", config), "-v", "4")
+	v := newVisitor(t, s, nil)
+	token := func(row, text string) []string {
+		return bearer(i.sign(map[string]any{"row": row, "s": text, "n": 5}))
+	}
+	eventually(t, "the issuer's keys", func() bool {
+		return strings.HasPrefix(v.who(t, token("good", "ann")...), "username uid [groups ")
+	})
+	before := s.peakMemory(t)
+	long := strings.Repeat("a", 40_000)
+	want := map[string]string{
+		"username": "oidc: error evaluating username claim expression: ", "uid": "oidc: error evaluating uid claim expression: ", "groups": "oidc: error evaluating group claim expression: "}
+	refused := func(row, text string, why ...string) {
+		t.Run(row, func(t *testing.T) {
+			said, began := len(s.log.String()), time.Now()
+			if got := v.who(t, token(row, text)...); got != "401" {
+				t.Errorf("got %.100s, want 401", got)
+			}
+			s.ends(t, began, before)
+			for _, text := range why {
+				eventually(t, "in the server's log: "+text, func() bool { return strings.Contains(s.log.String()[said:], text) })
+			}
+		})
+	}
+	for of, says := range want {
+		for name, row := range texts {
+			if name != "matches" && name != "formatted" || of == "uid" { // they take longest
+				refused(of+"-"+name, row.text, says+"expression ", "resulted in error: "+costLimited)
+			}
+		}
+		refused(of+"-long", long, "oidc: the user is larger than 1048576 bytes")
+	}
+	refused("username-number", "a", "username claim expression must return a string")
+	refused("uid-number", "a", "uid claim expression must return a string")
+	refused("groups-number", "a", "expression must return a string or a list of strings")
+	refused("groups-many", long, "oidc: the user is larger than 1048576 bytes")
+}

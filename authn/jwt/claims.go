@@ -52,7 +52,7 @@ func (i *issuer) user(ctx context.Context, c claims) (*authn.User, error) {
 		m.vars = cel.Vars{"claims": c.value()}
 	}
 	u := &authn.User{}
-	for _, read := range []func(*authn.User) error{m.name, m.groups, m.uid, m.extra, m.required, m.claimRules, m.userRules} {
+	for _, read := range []func(*authn.User) error{m.name, m.groups, m.uid, m.extra, m.size, m.required, m.claimRules, m.userRules} {
 		if err := read(u); err != nil {
 			return nil, err
 		}
@@ -246,6 +246,27 @@ func (m *mapper) extra(u *authn.User) error {
 			return fmt.Errorf("oidc: error evaluating extra claim expression: %s: %w", e.x.Source(), err)
 		}
 		set(e.key, texts)
+	}
+	return nil
+}
+
+// maxUser is how long the texts of a user may be together, in bytes. A token has 64 KiB; expressions can make much more of it, which
+// would be carried along with every request, and into audit logs and reviews.
+const maxUser = 1 << 20
+
+// size checks that a user is not too large.
+func (m *mapper) size(u *authn.User) error {
+	size := len(u.Name) + len(u.UID)
+	for _, g := range u.Groups {
+		size += len(g)
+	}
+	for key, values := range u.Extra {
+		for _, v := range values {
+			size += len(key) + len(v)
+		}
+	}
+	if size > maxUser {
+		return fmt.Errorf("oidc: the user is larger than %d bytes", maxUser)
 	}
 	return nil
 }

@@ -246,7 +246,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 func TestMappings(t *testing.T) {
 	p := newProvider(t)
 	claims := map[string]any{"name": "Ann", "email": "ann@x", "email_verified": true, "roles": "a,b,,", "list": []any{"x", "", "y"}, "n": 7, "hd": "acme",
-		"nested": map[string]any{"a.b": "deep", "yes": true}, "k8s.io/x": "escaped", "empty": ""}
+		"nested": map[string]any{"a.b": "deep", "yes": true}, "k8s.io/x": "escaped", "empty": "", "u1021": strings.Repeat("u", 1021), "g1023": strings.Repeat("g", 1023)}
+	const large = "  claimMappings: {username: {claim: sub, prefix: ''}, uid: {expression: %s}, groups: {expression: 'lists.range(1024).map(i, claims.g1023)'}}\n"
 	for name, row := range map[string]struct{ config, want string }{
 		"expressions": {"  claimMappings: {username: {expression: 'claims.name + \"!\"'}, groups: {expression: 'claims.roles.split(\",\")'}, uid: {expression: 'claims.sub'}, extra: [{key: acme.com/l, valueExpression: claims.list}, {key: acme.com/e, valueExpression: claims.empty}, {key: acme.com/n, valueExpression: 'null'}]}\n",
 			"Ann! ann [a b system:authenticated] map[acme.com/l:[x y]]"},
@@ -266,13 +267,15 @@ func TestMappings(t *testing.T) {
 		"odd uid":       {"  claimMappings: {username: {claim: sub, prefix: ''}, uid: {expression: claims.n}}\n", "oidc: error evaluating uid claim expression: uid claim expression must return a string"},
 		"no uid":        {"  claimMappings: {username: {claim: sub, prefix: ''}, uid: {claim: x}}\n", `oidc: parse uid claim "x": claim not present`},
 		"odd extra":     {"  claimMappings: {username: {claim: sub, prefix: ''}, extra: [{key: acme.com/x, valueExpression: claims.nested}]}\n", "oidc: error evaluating extra claim expression: claims.nested: expression must return a string or a list of strings"},
+		"a megabyte":    {fmt.Sprintf(large, "claims.u1021"), "ann " + strings.Repeat("u", 1021) + " [" + strings.Repeat(strings.Repeat("g", 1023)+" ", 1024) + "system:authenticated] map[]"},
+		"a byte more":   {fmt.Sprintf(large, `'"u" + claims.u1021'`), "oidc: the user is larger than 1048576 bytes"},
 		"value differs": {"  claimMappings: {username: {claim: sub, prefix: ''}}\n  claimValidationRules: [{claim: hd, requiredValue: x}]\n", "oidc: required claim hd value does not match. Got = acme, want = x"},
 		"value missing": {"  claimMappings: {username: {claim: sub, prefix: ''}}\n  claimValidationRules: [{claim: x, requiredValue: x}]\n", "oidc: required claim x not present in ID token"},
 		"claim rule":    {"  claimMappings: {username: {claim: sub, prefix: ''}}\n  claimValidationRules: [{expression: 'claims.n == 8.0', message: eight}]\n", "oidc: error evaluating claim validation expression: validation expression 'claims.n == 8.0' failed: eight"},
 		"user rule":     {"  claimMappings: {username: {claim: sub, prefix: 'system:'}}\n  userValidationRules: [{expression: \"!user.username.startsWith('system:')\", message: reserved}]\n", "oidc: error evaluating user info validation rule: validation expression '!user.username.startsWith('system:')' failed: reserved"},
 	} {
 		if got := who(t, newTest(t, p.config(row.config)).ready(t), p.sign(claims)); got != row.want {
-			t.Errorf("%s: got %q, want %q", name, got, row.want)
+			t.Errorf("%s: got %.300q, want %.300q", name, got, row.want)
 		}
 	}
 	a := newTest(t, p.config("  claimMappings: {username: {claim: email, prefix: ''}}\n")).ready(t)
