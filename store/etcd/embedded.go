@@ -54,11 +54,8 @@ const (
 	// A snapshot of the raft log every so many writes bounds what has to be read again at the next start, 20 µs each. While one is made,
 	// no write is answered.
 	snapshotCount = 5000
-	// The database file is brought up to the log so often, as etcd does every 100 ms. That takes the disk from the log, and writes are not
-	// answered meanwhile; what is not in the file yet is in the log.
-	commitInterval = 250 * time.Millisecond
-	startTimeout   = 30 * time.Second
-	bcryptCost     = 10
+	startTimeout  = 30 * time.Second
+	bcryptCost    = 10
 )
 
 // startEmbedded starts the server and waits until it leads itself.
@@ -149,7 +146,6 @@ func serverConfig(c Config, log *zap.Logger) config.ServerConfig {
 		BootstrapTimeout:           time.Second,
 
 		SnapshotCount:          snapshotCount,
-		BackendBatchInterval:   commitInterval,
 		SnapshotCatchUpEntries: math.MaxUint64, // while it starts; see keepLittle
 		MaxSnapFiles:           2,
 		MaxWALFiles:            2,
