@@ -259,7 +259,7 @@ func (q *request) applied(m *apply.Manager, c *configuration, o *meta.WriteOptio
 		named:   true,
 		build: func(next, live *doc.Doc, _ *cache.Object) error {
 			if !m.Confirm(live, c.said, c.decoded(q.v), next, q.writer(o)) {
-				merged, err := m.Apply(live, c.text, q.writer(o))
+				merged, err := m.ApplyDoc(live, c.said, q.writer(o))
 				if err != nil {
 					return err
 				}
@@ -277,7 +277,7 @@ func (q *request) applied(m *apply.Manager, c *configuration, o *meta.WriteOptio
 
 // applyNew creates the object that an apply patch describes.
 func (q *request) applyNew(m *apply.Manager, c *configuration, o *meta.WriteOptions) error {
-	merged, err := m.Apply(nil, c.text, q.writer(o))
+	merged, err := m.ApplyDoc(nil, c.said, q.writer(o))
 	if err != nil {
 		return err
 	}

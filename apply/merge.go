@@ -32,6 +32,11 @@ func (m *Manager) Apply(live *doc.Doc, patch []byte, o Options) ([]byte, error) 
 	if err := doc.Parse(config, patch); err != nil {
 		return nil, status.BadRequest("error decoding patch: %v", err)
 	}
+	return m.ApplyDoc(live, config, o)
+}
+
+// ApplyDoc is Apply for a patch that is parsed already. It is left as it is.
+func (m *Manager) ApplyDoc(live, config *doc.Doc, o Options) ([]byte, error) {
 	out, err := m.apply(live, config, &o)
 	var conflicts merge.Conflicts
 	if errors.As(err, &conflicts) {
