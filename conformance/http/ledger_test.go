@@ -67,12 +67,12 @@ var ledger = []entry{
 	{name: "managed fields of a version that the definition no longer has are dropped", requests: `42-apply.*PATCH .*\?fieldManager=`, theirs: `^500\n(.|\n)*message: "request to convert CR to an invalid group/version: post.io/v2"`, ours: `^(200|409)\n`},
 	{name: "an apply of a deletionTimestamp that is no time is refused", requests: `grammar.*PATCH \S*fieldManager=\S*\n(.|\n)*Content-Type: application/apply-patch\+yaml\n`,
 		theirs: `^(201\n(.|\n)*f:deletionTimestamp: \{\}|422\n(.|\n)*message: "Widget.demo.io \\"a\\" is invalid: metadata: Invalid value: \S*\\"deletionTimestamp\\":\\"x\\")`, ours: `^400\n(.|\n)*message: "Widget in version \\"v1\\" cannot be handled as a Widget: parsing time `},
-	{name: "an apply may set an untyped field to null", requests: `PATCH \S*fieldManager=`, theirs: `^200\n`, ours: `^200\n`, lines: `any: null`},
+	{name: "an apply may set an untyped field to null", requests: `PATCH \S*fieldManager=(.|\n)*Content-Type: application/apply-patch\+yaml\n`, theirs: `^200\n`, ours: `^200\n`, lines: `any: null`},
 	{name: "an empty list of owners or finalizers in an apply is none: what is written next without a change is not written", requests: `45-odd.*PUT .*/(owned|bound)/status\n`, theirs: `^200\n`, ours: `^200\n`, lines: rewritten, rewrites: true},
 	{name: "empty labels or annotations in an apply, or a null among them, are none: what is written next without a change is not written", requests: `(GET|PUT|PATCH|DELETE) `,
 		theirs: `^200\n(.|\n)*(labels: \{\s*a: ""|f:(labels|annotations): \{\})`, ours: `^200\n`, lines: rewritten, rewrites: true},
 	{name: "an apply of what is pruned does not make a new generation", requests: `45-odd.*PATCH .*/pruned\?`, theirs: `^200\n`, ours: `^200\n`, lines: `generation: [12]|` + rewritten},
-	{name: "an apply that takes the last finalizer away is answered without nulls that it has there or among labels", requests: `PATCH \S*fieldManager=`, theirs: `^200\n(.|\n)*deletionTimestamp`, ours: `^200\n`, lines: `finalizers: null|a: (null|"")`},
+	{name: "an apply that takes the last finalizer away is answered without nulls that it has there or among labels", requests: `PATCH \S*fieldManager=(.|\n)*Content-Type: application/apply-patch\+yaml\n`, theirs: `^200\n(.|\n)*deletionTimestamp`, ours: `^200\n`, lines: `finalizers: null|a: (null|"")`},
 	{name: "a deletion that takes the last finalizer away from the state that it asks for is done", requests: `50-delete.*(DELETE|PATCH) .*/del9/`, theirs: `^(409\n(.|\n)*Precondition failed: ResourceVersion in precondition: , |200\n(.|\n)*name: "d9")`, ours: `^(200\n(.|\n)*status: "Success"|404\n)`},
 	{name: "a dry run of a deletion that takes the last finalizer away is answered as the deletion is", requests: `DELETE `, theirs: `^200\n[^{]*\{\n  apiVersion: "(demo|meta.k8s).io/v\w+"\n  kind: "\w+"(\n  metadata: \{\})?\}\n`, ours: `^200\n(.|\n)*kind: "Status"(.|\n)*status: "Success"`},
 	{name: "a collection is not deleted if the answer cannot be said in a form that is accepted", requests: `45-odd.*GET .*/odd-form/widgets/kept\n`, theirs: `^200\n`, ours: `^200\n`, lines: `deletionGracePeriodSeconds: 0|deletionTimestamp: "TIME"|generation: [12]|` + rewritten},
@@ -90,7 +90,7 @@ var ledger = []entry{
 
 	// Definitions.
 	{name: "items of a list of definitions have kind and apiVersion", requests: `(GET|DELETE) .*customresourcedefinitions(\?|\n)`, theirs: `kind: "CustomResourceDefinitionList"`, lines: `apiVersion: "apiextensions.k8s.io/v1"|kind: "CustomResourceDefinition"`},
-	{name: "refusals of routes of definitions have details", requests: `/customresourcedefinitions/`, theirs: `^40[45]\n(.|\n)*details: \{\}`, ours: `^40[45]\n`, lines: `details: \{\}?|group: "apiextensions.k8s.io"|kind: "customresourcedefinitions"|name: ".*"|message: ".*"`},
+	{name: "refusals of routes of definitions have details", requests: `/customresourcedefinitions/`, theirs: `^(404\n(.|\n)*details: \{\}(.|\n)*message: "the server could not find the requested resource"|404\n(.|\n)*message: "the server could not find the requested resource"(.|\n)*details: \{\}|405\n(.|\n)*details: \{\})`, ours: `^40[45]\n`, lines: `details: \{\}?|group: "apiextensions.k8s.io"|kind: "customresourcedefinitions"|name: ".*"|message: ".*"`},
 	{name: "a definition of another kind is refused in the words for custom resources", requests: `POST .*/customresourcedefinitions\n`, theirs: `^400\n(.|\n)*no kind \\?"Foo\\?" is registered`, ours: `^422\n(.|\n)*kind: Invalid value: \\"Foo\\": must be CustomResourceDefinition`},
 }
 
