@@ -124,7 +124,7 @@ func appendResources(out []metav1.APIResource, v *kind.Version) []metav1.APIReso
 		r := metav1.APIResource{
 			Name: k.Plural + "/" + sub.name, Namespaced: k.Namespaced, Kind: sub.gvk.Kind, Verbs: sub.verbs,
 		}
-		if sub.foreign {
+		if sub.foreign && sub.gvk.GroupVersion() != v.GVK().GroupVersion() {
 			r.Group, r.Version = sub.gvk.Group, sub.gvk.Version
 		}
 		out = append(out, r)

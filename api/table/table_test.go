@@ -209,3 +209,26 @@ func BenchmarkRow(b *testing.B) {
 		buf = tab.AppendRow(buf[:0], d.Root(), IncludeMetadata, now)
 	}
 }
+
+// TestEnded tests what rows say of objects that ended.
+func TestEnded(t *testing.T) {
+	v := &kind.Version{Kind: &kind.Kind{}, Name: "v1", Ended: func(obj doc.Value) (reason, message string) {
+		if obj.At("metadata", "labels", "a.b/c").Text() == "" {
+			return "", ""
+		}
+		return "Failed", `it "failed"`
+	}}
+	for text, want := range map[string]string{
+		object:            `,"conditions":[{"type":"Completed","status":"True","reason":"Failed","message":"it \"failed\""}],"object":null}`,
+		`{"metadata":{}}`: `],"object":null}`,
+	} {
+		d := new(doc.Doc)
+		if err := doc.Parse(d, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		got := string(New(v).AppendRow(nil, d.Root(), IncludeNone, time.Now()))
+		if !strings.HasSuffix(got, want) || strings.Contains(got, "conditions") != strings.Contains(want, "conditions") {
+			t.Errorf("got %s, want %s at the end", got, want)
+		}
+	}
+}

@@ -5,9 +5,9 @@
 // differs from server to server; what a watch of the kind brought meanwhile is compared, too. Differences that are intended stand in
 // ledger_test.go with their reason: each must be there, and no other.
 //
-// With FULL=1 in the environment each kind is asked about in objects in which every member is set, too (full_test.go), which are made of the
-// published schemas. What upstream checks and Keelson does not stands in testdata/unchecked.txt. Other differences of that part are not in the
-// ledger yet: it fails, and shows them, which is why it is not part of every run.
+// Each kind is asked about in objects in which every member is set, too (full_test.go), which are made of the published schemas. What
+// upstream checks and Keelson does not stands in testdata/unchecked.txt, which resources upstream serves and Keelson does not in
+// discovery_test.go.
 //
 // kube-apiserver is compiled into the test, which takes minutes.
 package builtin

@@ -11,7 +11,7 @@ var values = map[string]any{
 	"Quantity": "1", "IntOrString": 1, "Time": "2026-01-01T00:00:00Z", "MicroTime": "2026-01-01T00:00:00.000000Z", "Duration": "1s",
 	"RawExtension": m{"a": "b"}, "FieldsV1": m{"f:a": m{}},
 	// Those whose members depend on each other.
-	"PersistentVolumeClaim.metadata": m{"name": "c«N»", "labels": labelled},
+	"PersistentVolumeClaim.metadata": m{"name": "n«N»", "labels": labelled},
 	"LabelSelector":                  m{"matchLabels": labelled, "matchExpressions": []m{{"key": "a", "operator": "In", "values": []string{"b", "c"}}}},
 	"ObjectMeta":                     m{"labels": labelled, "annotations": m{"c": "d"}},
 	"NodeSelectorRequirement": each{m{"key": "k«N»", "operator": "In", "values": []string{"a", "b"}}, m{"key": "k«N»", "operator": "Exists"},
@@ -169,8 +169,9 @@ var offsets = map[string]int{"PodSpec.initContainers": 10, "PodSpec.ephemeralCon
 
 // unset are members that no object of the comparison has, with the reason.
 var unset = map[string]string{
-	"Endpoint.deprecatedTopology": "dropped by v1, and counted as a change of what it drops",
-	"PodSpec.ephemeralContainers": "set by a subresource",
+	"Endpoint.deprecatedTopology":              "dropped by v1, and counted as a change of what it drops",
+	"PodSpec.ephemeralContainers":              "set by a subresource",
+	"PersistentVolumeClaimStatus.healthStatus": "dropped, but not of claims in a template, whose status nobody reads",
 }
 
 // fixed are members of objects of a kind, by JSON pointer.

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/kind"
@@ -26,7 +27,9 @@ func admissionKinds() []description {
 		cell("ParamRef", "ParamRef indicates the param resource which sets the configuration param", func(obj doc.Value) string {
 			ref := obj.At("spec", "paramRef")
 			switch {
-			case ref.Kind() != doc.Object:
+			case ref.Kind() == doc.Object && ref.Get("name").Text() == "" && ref.Get("selector").Exists():
+				return readAs[metav1.LabelSelector](ref.Get("selector")).String()
+			case ref.Get("name").Text() == "":
 				return "<unset>"
 			case ref.Get("namespace").Text() != "":
 				return ref.Get("namespace").Text() + "/" + ref.Get("name").Text()

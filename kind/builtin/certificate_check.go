@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -162,6 +163,11 @@ func checkCertificates(text []byte) error {
 		}
 		text = rest
 	}
+}
+
+// asFirstRequest shows a request of a pod by the names of fields of the version that upstream stores, which has more of them.
+func asFirstRequest(now doc.Value) any {
+	return goNamed{readAs[certificatesv1beta1.PodCertificateRequestSpec](now)}
 }
 
 // checkPodRequest checks a request of a pod, or what became of it.

@@ -41,7 +41,7 @@ func certificateKinds() []description {
 				return mapText(obj.At("spec", "unverifiedUserAnnotations"), "<none>")
 			}),
 		},
-		check: both(immutableAs(asGo[certificatesv1.PodCertificateRequestSpec], "spec"), checkPodRequest),
+		check: both(immutableAs(asFirstRequest, "spec"), checkPodRequest),
 	}, {
 		group: "certificates.k8s.io", kind: "CertificateSigningRequest", plural: "certificatesigningrequests", short: []string{"csr"}, cluster: true,
 		versions: v1[certificatesv1.CertificateSigningRequest](nil), status: true, name: segment,

@@ -146,7 +146,7 @@ func checkNoBacksteps(path *field.Path, p string) field.ErrorList {
 
 // checkAddress checks an IP address.
 func checkAddress(path *field.Path, ip string) field.ErrorList {
-	return validation.IsValidIPForLegacyField(path, ip, false, nil)
+	return validation.IsValidIPForLegacyField(path, ip, true, nil)
 }
 
 // positive refuses quantities that are none, or less.

@@ -57,6 +57,11 @@ const (
 	claimText  = `spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`
 )
 
+const (
+	volumeText = `capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /p}}`
+	jobWaits   = `spec: {suspend: true, manualSelector: true, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {restartPolicy: Never, `
+)
+
 func TestDefaults(t *testing.T) {
 	container := `{"image":"i","imagePullPolicy":"Always","name":"c","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}`
 	podSpec := `"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30`
@@ -225,6 +230,13 @@ func TestChecks(t *testing.T) {
 		{where(), "storage.k8s.io", "volumeattributesclasses", `driverName: d`, "", "parameters: Required value: must contain at least one key/value pair"},
 		{where(), "storage.k8s.io", "csistoragecapacities", `capacity: 1Gi`, "", `storageClassName: Invalid value: "": a lowercase RFC 1123 subdomain`},
 		{where(), "policy", "poddisruptionbudgets", `{metadata: {name: A_b}, spec: {minAvailable: 1}}`, "", ""},
+		{where(), "", "persistentvolumes", `spec: {nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}]}]}}, ` + volumeText,
+			`spec: {nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: failure-domain.beta.kubernetes.io/zone, operator: In, values: [a]}]}]}}, ` + volumeText, ""},
+		{where(), "", "persistentvolumes", `spec: {` + volumeText, `spec: {nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: k, operator: Exists}]}]}}, ` + volumeText,
+			"nodeAffinity: Invalid value: null: field is immutable, except for updating from beta label to GA"},
+		{where(), "batch", "jobs", jobWaits + `nodeSelector: {a: b}, containers: [{name: c, image: i}]}}}`, jobWaits + `containers: [{name: c, image: i}]}}}`, ""},
+		{where(), "batch", "jobs", jobWaits + `containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}}}`, jobWaits + `containers: [{name: c, image: i}]}}}`, ""},
+		{where(), "batch", "jobs", jobWaits + `containers: [{name: c, image: j}]}}}`, jobWaits + `containers: [{name: c, image: i}]}}}`, "spec.template.spec: Invalid value"},
 		{where(), "certificates.k8s.io", "podcertificaterequests", `spec: {podName: a}`, `spec: {podName: b}`, "field is immutable"},
 		{where(), "admissionregistration.k8s.io", "validatingwebhookconfigurations", `webhooks: [{name: a}]`, "", "webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun"},
 	} {

@@ -66,7 +66,7 @@ func checkClaimStatus(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) fi
 		errs = append(errs, field.Forbidden(path.Child("reservedFor"), "may not be specified when `allocated` is not set"))
 	}
 	if now.Allocation != nil && was.Allocation != nil && !sameJSON(now.Allocation, was.Allocation) {
-		errs = append(errs, field.Invalid(path.Child("allocation"), now.Allocation, "field cannot be modified once set").WithOrigin("update"))
+		errs = append(errs, field.Invalid(path.Child("allocation"), nil, "field cannot be modified once set").WithOrigin("update"))
 	}
 	return errs
 }

@@ -65,7 +65,20 @@ func appendFields(b []byte, v reflect.Value) ([]byte, error) {
 	var err error
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if f.Anonymous && f.Type.Kind() == reflect.Struct && !printsItself(f.Type) {
+		if f.Anonymous && f.Type.Kind() == reflect.Struct && printsItself(f.Type) {
+			text, err := json.Marshal(v.Field(i).Interface())
+			if err != nil {
+				return nil, err
+			}
+			if inner := text[1 : len(text)-1]; len(inner) > 0 {
+				if b[len(b)-1] != '{' {
+					b = append(b, ',')
+				}
+				b = append(b, inner...)
+			}
+			continue
+		}
+		if f.Anonymous && f.Type.Kind() == reflect.Struct {
 			if b, err = appendFields(b, v.Field(i)); err != nil {
 				return nil, err
 			}

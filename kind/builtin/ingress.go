@@ -233,7 +233,7 @@ func checkIngressStatus(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) 
 	for i, in := range new.Root().At("status", "loadBalancer", "ingress").Items() {
 		path := field.NewPath("status", "loadBalancer", "ingress").Index(i)
 		if ip := strings.Clone(in.Get("ip").Text()); ip != "" {
-			errs = append(errs, validation.IsValidIPForLegacyField(path.Child("ip"), ip, false, had)...)
+			errs = append(errs, validation.IsValidIPForLegacyField(path.Child("ip"), ip, true, had)...)
 		}
 		host := strings.Clone(in.Get("hostname").Text())
 		if host == "" {

@@ -46,7 +46,7 @@ func checkNode(_ *kind.Version, new, old *doc.Doc, _ schema.Scope) field.ErrorLi
 	errs = append(errs, checkFeatures(new.Root().At("status", "declaredFeatures"))...)
 	if old == nil {
 		for i, cidr := range spec.PodCIDRs {
-			errs = append(errs, validation.IsValidCIDRForLegacyField(path.Child("podCIDRs").Index(i), cidr, false, nil)...)
+			errs = append(errs, validation.IsValidCIDRForLegacyField(path.Child("podCIDRs").Index(i), cidr, true, nil)...)
 		}
 		return errs
 	}

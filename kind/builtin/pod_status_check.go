@@ -167,7 +167,7 @@ func checkClaimStatuses(statuses []corev1.PodResourceClaimStatus, claims []corev
 func checkIPs(now, was []string, shown any, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, ip := range now {
-		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, false, was)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, was)...)
 	}
 	if len(now) < 2 {
 		return errs

@@ -68,7 +68,11 @@ func policyKinds() []description {
 		check: func(_ *kind.Version, d, old *doc.Doc, _ schema.Scope) field.ErrorList {
 			errs := checkLabel(field.NewPath("handler"), strings.Clone(d.Root().Get("handler").Text()))
 			if now := d.Root().Get("handler"); old != nil && now.Text() != old.Root().Get("handler").Text() {
-				errs = append(errs, field.Invalid(field.NewPath("handler"), now.Interface(), "field is immutable"))
+				var shown any
+				if now.Text() != "" {
+					shown = now.Interface()
+				}
+				errs = append(errs, field.Invalid(field.NewPath("handler"), shown, "field is immutable"))
 			}
 			return errs
 		},

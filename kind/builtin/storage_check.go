@@ -157,10 +157,38 @@ func checkVolumeUpdate(now, was doc.Value, path *field.Path) field.ErrorList {
 	if mode := now.Get("volumeMode"); !doc.Equal(mode, was.Get("volumeMode")) {
 		errs = append(errs, field.Invalid(field.NewPath("volumeMode"), strings.Clone(mode.Text()), "field is immutable").WithOrigin("immutable"))
 	}
+	errs = append(errs, checkVolumeNodes(readAs[corev1.PersistentVolumeSpec](now).NodeAffinity, readAs[corev1.PersistentVolumeSpec](was).NodeAffinity)...)
 	if !doc.Equal(now.Get("volumeAttributesClassName"), was.Get("volumeAttributesClassName")) && !now.Get("volumeAttributesClassName").Exists() {
 		errs = append(errs, field.Forbidden(path.Child("volumeAttributesClassName"), "update from non-nil value to nil is forbidden"))
 	}
 	return errs
+}
+
+// newLabels are names of labels of nodes that others had before.
+var newLabels = map[string]string{
+	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
+	corev1.LabelInstanceType: corev1.LabelInstanceTypeStable, "beta.kubernetes.io/os": corev1.LabelOSStable, "beta.kubernetes.io/arch": corev1.LabelArchStable,
+}
+
+// checkVolumeNodes refuses other nodes for a volume that has some. That labels get their new names is no change.
+func checkVolumeNodes(now, was *corev1.VolumeNodeAffinity) field.ErrorList {
+	if was == nil {
+		return nil
+	}
+	if now != nil && now.Required != nil && was.Required != nil {
+		for i, t := range was.Required.NodeSelectorTerms {
+			for j := range t.MatchExpressions {
+				next := now.Required.NodeSelectorTerms
+				if i < len(next) && j < len(next[i].MatchExpressions) && newLabels[t.MatchExpressions[j].Key] == next[i].MatchExpressions[j].Key {
+					t.MatchExpressions[j].Key = next[i].MatchExpressions[j].Key
+				}
+			}
+		}
+	}
+	if sameJSON(now, was) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("nodeAffinity"), goNamed{now}, "field is immutable, except for updating from beta label to GA")}
 }
 
 func checkCapacity(spec *corev1.PersistentVolumeSpec, path *field.Path) field.ErrorList {

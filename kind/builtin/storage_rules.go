@@ -82,15 +82,14 @@ func checkNodeDrivers(_ *kind.Version, new, old *doc.Doc, _ schema.Scope) field.
 func checkStorageCapacity(_ *kind.Version, new, old *doc.Doc, _ schema.Scope) field.ErrorList {
 	c := readAs[storagev1.CSIStorageCapacity](new.Root())
 	name, topology := field.NewPath("storageClassName"), field.NewPath("nodeTopology")
+	errs := invalid(name, c.StorageClassName, subdomain(c.StorageClassName, false))
 	if old == nil {
-		errs := checkTerms(c.NodeTopology, topology)
-		errs = append(errs, invalid(name, c.StorageClassName, subdomain(c.StorageClassName, false))...)
+		errs = append(errs, checkTerms(c.NodeTopology, topology)...)
 		if c.Capacity != nil {
 			errs = append(errs, checkQuantity(field.NewPath("capacity"), *c.Capacity, false)...)
 		}
 		return errs
 	}
-	var errs field.ErrorList
 	if was := readAs[storagev1.CSIStorageCapacity](old.Root()); !sameJSON(c.NodeTopology, was.NodeTopology) {
 		errs = append(errs, field.Invalid(topology, c.NodeTopology, "field is immutable"))
 	}
@@ -132,7 +131,7 @@ func checkAttachment(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) fie
 		errs = append(errs, invalid(field.NewPath("spec.source.persistentVolumeName"), *name, subdomain(*name, false))...)
 	}
 	if old != nil && !doc.Equal(new.Root().Get("spec"), old.Root().Get("spec")) {
-		errs = append(errs, field.Invalid(path, goNamed{spec}, "field is immutable").WithOrigin("immutable"))
+		errs = append(errs, field.Invalid(path, nil, "field is immutable").WithOrigin("immutable"))
 	}
 	return errs
 }
