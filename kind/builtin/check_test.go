@@ -227,6 +227,7 @@ func TestChecks(t *testing.T) {
 		{where(), "networking.k8s.io", "ipaddresses", `{metadata: {name: 10.0.0.x}, spec: {parentRef: {resource: a, name: b}}}`, "", "must be a valid IP address"},
 		{where(), "networking.k8s.io", "ipaddresses", `{metadata: {name: "2001:DB8::1"}, spec: {parentRef: {resource: a, name: b}}}`, "", `must be in canonical form ("2001:db8::1")`},
 		{where(), "discovery.k8s.io", "endpointslices", `endpoints: []`, "", "addressType: Required value"},
+		{where(), "discovery.k8s.io", "endpointslices", `endpoints: []`, `{addressType: IPv4, endpoints: []}`, "[addressType: Invalid value: null: field is immutable, addressType: Required value]"},
 		{where(), "storage.k8s.io", "volumeattributesclasses", `driverName: d`, "", "parameters: Required value: must contain at least one key/value pair"},
 		{where(), "storage.k8s.io", "csistoragecapacities", `capacity: 1Gi`, "", `storageClassName: Invalid value: "": a lowercase RFC 1123 subdomain`},
 		{where(), "policy", "poddisruptionbudgets", `{metadata: {name: A_b}, spec: {minAvailable: 1}}`, "", ""},

@@ -28,17 +28,8 @@ func asAsked(now doc.Value) any {
 // shareID is what ids of shares look like.
 var shareID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// sharedDevice is a device that a claim has got, or a share of it.
-type sharedDevice struct{ driver, pool, device, share string }
-
-// String is how errors show it.
-func (s sharedDevice) String() string {
-	text := s.driver + "/" + s.pool + "/" + s.device
-	if s.share != "" {
-		text += "/" + s.share
-	}
-	return text
-}
+// sharedDevice is a device that a claim has got, or a share of it. Errors show it so.
+type sharedDevice struct{ Driver, Pool, Device, ShareID string }
 
 func checkClaimStatus(_ *kind.Version, new, old *doc.Doc, scope schema.Scope) field.ErrorList {
 	if scope != schema.Status {

@@ -36,7 +36,7 @@ func checkEndpointSlice(_ *kind.Version, new, old *doc.Doc, _ schema.Scope) fiel
 	s := readAs[discoveryv1.EndpointSlice](new.Root())
 	kinds := []discoveryv1.AddressType{discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}
 	if old != nil && old.Root().Get("addressType").Text() != string(s.AddressType) {
-		return field.ErrorList{field.Invalid(field.NewPath("addressType"), nil, "field is immutable")}
+		return append(field.ErrorList{field.Invalid(field.NewPath("addressType"), nil, "field is immutable")}, needText(field.NewPath("addressType"), string(s.AddressType))...)
 	}
 	errs := needText(field.NewPath("addressType"), string(s.AddressType))
 	errs = append(errs, among(field.NewPath("addressType"), s.AddressType, kinds...)...)
