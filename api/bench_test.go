@@ -107,10 +107,10 @@ func BenchmarkApply(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	path := widgets + "/a?fieldManager=m"
-	h.do(b, 201, "PATCH", path, "apiVersion: demo.io/v1\nkind: Widget\nspec: {color: c}", "Content-Type", ssa)
+	h.do(b, 201, "PATCH", path, "apiVersion: demo.io/v1\nkind: Widget\nmetadata: {name: a}\nspec: {color: c}", "Content-Type", ssa)
 	for b.Loop() {
 		i++
-		h.do(b, 200, "PATCH", path, fmt.Sprintf("apiVersion: demo.io/v1\nkind: Widget\nspec: {color: c%d}", i), "Content-Type", ssa)
+		h.do(b, 200, "PATCH", path, fmt.Sprintf("apiVersion: demo.io/v1\nkind: Widget\nmetadata: {name: a}\nspec: {color: c%d}", i), "Content-Type", ssa)
 	}
 }
 
