@@ -210,7 +210,7 @@ func createJob(d *doc.Doc) {
 	template := []string{"spec", "template", "metadata", "labels"}
 	// A job without labels has got those of its pods, and gets what these get.
 	own := o.Meta().Get("labels")
-	shared := own.Len() > 0 && doc.Equal(own, d.Root().At(template...))
+	shared := own.Len() == 0 || doc.Equal(own, d.Root().At(template...))
 	for _, label := range []struct{ name, value string }{
 		{"job-name", strings.Clone(o.Name())}, {batchv1.JobNameLabel, strings.Clone(o.Name())},
 		{"controller-uid", uid}, {batchv1.ControllerUidLabel, uid},

@@ -214,7 +214,7 @@ func TestJobLabels(t *testing.T) {
 	v := versionFor(t, "batch", "jobs")
 	const labels = "a b batch.kubernetes.io/controller-uid batch.kubernetes.io/job-name controller-uid job-name"
 	for _, c := range []struct{ text, want string }{
-		{jobText, ""}, // its pods have none
+		{jobText, strings.TrimPrefix(labels, "a b ")}, // its pods have none of their own
 		{strings.Replace(jobText, "template: {", "template: {metadata: {labels: {a: x, b: w}}, ", 1), labels},
 		{"{metadata: {labels: {b: w, a: x}}, " + strings.Replace(jobText, "template: {", "template: {metadata: {labels: {a: x, b: w}}, ", 1) + "}", labels},
 		{"{metadata: {labels: {c: z}}, " + strings.Replace(jobText, "template: {", "template: {metadata: {labels: {a: x}}, ", 1) + "}", "c"},
