@@ -92,7 +92,7 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 		lock.Close()
 		return nil, fmt.Errorf("starting etcd in %s: %w", c.DataDir, err)
 	}
-	e.space = newSpace(c.DataDir, c.Quota, e.used)
+	e.space = newSpace(c.DataDir, c.Quota, e.used, c.Logger)
 	err = e.awaitReady(ctx)
 	if err == nil {
 		e.keepLittle()

@@ -4,6 +4,7 @@ package etcd
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type space struct {
 	quota int64
 	used  func(settle bool) int64 // bytes of the database in use; settle asks for trouble to be taken
 	free  func() (int64, error)   // bytes free on the file system
+	log   *slog.Logger            // says when writes begin to be refused, and when they no longer are
 
 	mu    sync.Mutex
 	asked time.Time
@@ -32,8 +34,8 @@ const (
 	askBytes = 8 << 20
 )
 
-func newSpace(dir string, quota int64, used func(settle bool) int64) *space {
-	return &space{quota: quota, used: used, free: func() (int64, error) { return freeBytes(dir) }}
+func newSpace(dir string, quota int64, used func(settle bool) int64, log *slog.Logger) *space {
+	return &space{quota: quota, used: used, free: func() (int64, error) { return freeBytes(dir) }, log: log}
 }
 
 // take takes room for a write of so many bytes. Writes of nothing, deletes, are how room is made: they always pass as
@@ -44,7 +46,14 @@ func (s *space) take(bytes int) error {
 	now := time.Now()
 	if s.left -= int64(bytes) + 512; s.left < 0 || now.Sub(s.asked) > askAfter {
 		s.asked, s.left = now, askBytes
+		before := s.err
 		s.err = s.check()
+		switch {
+		case before == nil && s.err != nil:
+			s.log.Error("writes are refused", "error", s.err)
+		case before != nil && s.err == nil:
+			s.log.Info("writes are taken again")
+		}
 	}
 	if bytes == 0 {
 		return nil
@@ -63,7 +72,7 @@ func (s *space) check() error {
 	}
 	free, err := s.free()
 	if err == nil && free < reserve {
-		return fmt.Errorf("%w: %d MiB are free on the file system of the data directory, want %d MiB",
+		return fmt.Errorf("%w: %d MiB are free on the file system of the data directory, want %d MiB; make room on it",
 			store.ErrNoSpace, free>>20, int64(reserve)>>20)
 	}
 	return nil // an error says nothing about space

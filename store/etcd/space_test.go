@@ -25,9 +25,11 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	sp := s.(*client).server.(*embedded).space
+	var log bytes.Buffer // used with sp.mu held
 	setFree := func(n int64) {
 		sp.mu.Lock()
 		defer sp.mu.Unlock()
+		sp.log = slog.New(slog.NewTextHandler(&log, nil))
 		sp.free = func() (int64, error) { return n, nil }
 		sp.asked = time.Time{}
 	}
@@ -48,6 +50,13 @@ func TestDiskFull(t *testing.T) {
 	setFree(1 << 40)
 	if _, err = s.Create(ctx, "g/p/b", []byte("1")); err != nil {
 		t.Errorf("create with space again: got %v", err)
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	refused, again, _ := strings.Cut(log.String(), "\n")
+	if !strings.Contains(refused, `msg="writes are refused"`) || !strings.Contains(refused, "1 MiB are free") ||
+		strings.Count(again, "\n") != 1 || !strings.Contains(again, `msg="writes are taken again"`) {
+		t.Errorf("got log\n%s", log.String())
 	}
 }
 
