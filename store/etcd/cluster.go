@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +21,6 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 
 	"github.com/keelson-io/keelson/store"
 )
@@ -106,17 +104,6 @@ func checkEndpoint(e string) error {
 		return fmt.Errorf("servers of etcd: got %q, want a URL with a port, such as https://etcd-1:2379", e)
 	}
 	return nil
-}
-
-// dialError is how gRPC says why there is no connection.
-var dialError = regexp.MustCompile(`"transport: (?:Error while dialing: )?(.*)"$`)
-
-// plain is the error of a connection without what gRPC says about it.
-func plain(err error) error {
-	if m := dialError.FindStringSubmatch(status.Convert(err).Message()); m != nil {
-		return errors.New(m[1])
-	}
-	return err
 }
 
 // clientTLS returns nil if nothing is said about certificates and no endpoint asks for TLS.

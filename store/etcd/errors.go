@@ -5,6 +5,8 @@ package etcd
 import (
 	"context"
 	"errors"
+	"regexp"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
@@ -49,6 +51,35 @@ func (c *client) explain(ctx context.Context, err error) error {
 	case <-c.failed():
 		return c.failure()
 	default:
-		return unavailable("%w", err)
+		return unavailable("%w", plain(err))
 	}
+}
+
+// plainError is an error of gRPC in the words of what went wrong.
+type plainError struct {
+	text string
+	err  error
+}
+
+func (e *plainError) Error() string { return e.text }
+
+func (e *plainError) Unwrap() error { return e.err }
+
+// connectionError is how gRPC says why there is no connection.
+var connectionError = regexp.MustCompile(`^connection error: desc = "(?:transport: )?(?:Error while dialing: )?(.*)"$`)
+
+// plain is an error without what gRPC says about it. What it says about its own end of a connection is left out.
+func plain(err error) error {
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	text := s.Message()
+	if m := connectionError.FindStringSubmatch(text); m != nil {
+		text = m[1]
+	}
+	if strings.HasPrefix(text, "error reading server preface: ") {
+		text = "etcd does not answer"
+	}
+	return &plainError{text, err}
 }
