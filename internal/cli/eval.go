@@ -300,7 +300,11 @@ func printEvaluation(out io.Writer, format string, e evaluation) error {
 	if e.EstimatedCost != nil {
 		estimate = strconv.FormatUint(*e.EstimatedCost, 10)
 	}
-	fmt.Fprintf(&b, "%s %s\n%s %d (estimated: %s)\n", paint("1", "type:"), e.Type, paint("1", "cost:"), e.Cost, estimate)
+	of := ""
+	if e.Residual != "" {
+		of = "with finding what remains; "
+	}
+	fmt.Fprintf(&b, "%s %s\n%s %d (%sestimated: %s)\n", paint("1", "type:"), e.Type, paint("1", "cost:"), e.Cost, of, estimate)
 	_, err := io.WriteString(out, b.String())
 	return err
 }

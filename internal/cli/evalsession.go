@@ -259,6 +259,7 @@ func (s *session) line(ctx context.Context, line string, out io.Writer) error {
 		answer, failure = s.setUnknown(rest)
 	case word == ":known":
 		s.unknown = nil
+		answer = "nothing is unknown"
 	case !strings.HasPrefix(line, ":"):
 		answer, failure = s.value(ctx, line)
 	default:
