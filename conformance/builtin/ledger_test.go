@@ -22,7 +22,7 @@ var exceptions = []exception{
 	{why: "an object in an error, in the order of Go's fields", step: "merge strict", place: `body\.(message|details\.causes\[0\]\.message)`},
 	{why: "a template of pods in an error, by the names of Go's fields", kind: "batch/jobs", step: `put without version|wrong update .*/spec/template.*|full (put .*|take .*|directive|apply.*)`,
 		place: `body\.(message|details\.causes.*)`, theirs: `.*spec.template.*|.*\\"Spec\\".*|.*\\"Volumes\\".*`},
-	{why: "no templates of claims are an empty list", kind: "apps/statefulsets", step: "full take /spec/volumeClaimTemplates", place: `body\.(message|details\.causes\[0\]\.message)`},
+	{why: "no templates of claims are an empty list", kind: "apps/statefulsets", step: "full (take /spec/volumeClaimTemplates|apply half)", place: `body\.(message|details\.causes\[0\]\.message)`},
 	{why: "upstream's server fails", kind: "batch/jobs", step: "full take /spec/completions", theirs: `0|null|".*EOF"`},
 	{why: "what differs between two specs, as Go prints it, in an error", kind: "pods|persistentvolumes|persistentvolumeclaims", step: "(wrong update|full) .*",
 		place: `body\.(message|details\.causes\[\d\]\.message)`, theirs: `.*\\n@@ .*`},
