@@ -134,3 +134,38 @@ func TestPodsDoNotRun(t *testing.T) {
 		s.must(404, "GET", pods+"/none/"+sub, "")
 	}
 }
+
+// TestFinalizersOfBuiltinKinds: finalizers of built-in kinds say whose they are, in updates as in new objects, but for some kinds.
+func TestFinalizersOfBuiltinKinds(t *testing.T) {
+	s := newTestServer(t)
+	const pods, leases, definition = "/api/v1/namespaces/default/pods", "/apis/coordination.k8s.io/v1/namespaces/default/leases", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.x.io"
+	s.must(201, "POST", pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	s.must(201, "POST", leases, `{"metadata":{"name":"a"}}`)
+	s.must(201, "POST", strings.TrimSuffix(definition, "/foos.x.io"), `{"metadata":{"name":"foos.x.io"},"spec":{"group":"x.io","scope":"Cluster","names":{"plural":"foos","kind":"Foo"},
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	const unqualified, malformed = "name is neither a standard finalizer name nor is it fully qualified", "name part must consist of"
+	for _, row := range []struct {
+		path, name string
+		wants      []string // nil: it is taken
+	}{
+		{pods + "/a", "x", []string{unqualified}}, {pods + "/a/status", "x", []string{unqualified}}, {pods + "/a", "a b", []string{malformed, unqualified}}, {pods + "/a", "x/y", nil},
+		{"/api/v1/namespaces/default", "x", []string{unqualified}}, {"/api/v1/namespaces/default/status", "a b", []string{malformed, unqualified}}, {"/api/v1/namespaces/default", "orphan", nil},
+		{leases + "/a", "x", nil}, {leases + "/a", "a b", []string{malformed}},
+		{definition, "x", nil}, {definition, "a b", []string{malformed}}, {definition + "/status", "a b", []string{malformed}},
+	} {
+		code := 200
+		if row.wants != nil {
+			code = 422
+		}
+		a := s.must(code, "PATCH", row.path+"?dryRun=All", `{"metadata":{"finalizers":["`+row.name+`"]}}`, "Content-Type", merge)
+		for _, want := range row.wants {
+			if !strings.Contains(a.body, want) {
+				t.Errorf("%s of %s: got %s, want %s", row.name, row.path, a.body, want)
+			}
+		}
+	}
+	a := s.must(422, "POST", "/api/v1/namespaces", `{"metadata":{"name":"n","finalizers":["x"]}}`)
+	if !strings.Contains(a.body, unqualified) {
+		t.Errorf("a new namespace: %s", a.body)
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -194,8 +195,9 @@ func validateDefinitionUpdate(_ context.Context, v *Version, new, old *doc.Doc, 
 	if err != nil {
 		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
 	}
+	named := apivalidation.ValidateFinalizers(crd.Finalizers, field.NewPath("metadata", "finalizers"))
 	if scope == schema.Status {
-		return schema.Result{Errors: ValidateCRDStatusUpdate(crd, was)}
+		return schema.Result{Errors: append(named, ValidateCRDStatusUpdate(crd, was)...)}
 	}
 	var errs field.ErrorList
 	if isBeta(v) {
@@ -203,7 +205,7 @@ func validateDefinitionUpdate(_ context.Context, v *Version, new, old *doc.Doc, 
 	} else {
 		errs = ValidateCRDUpdate(crd, was)
 	}
-	if len(errs) == 0 {
+	if errs = append(named, errs...); len(errs) == 0 {
 		errs = unsupported(crd)
 	}
 	return schema.Result{Errors: errs, Warnings: CRDWarnings(crd, was)}

@@ -3,6 +3,8 @@ package kind
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -114,7 +116,21 @@ func validateNamespace(_ context.Context, _ *Version, d *doc.Doc) schema.Result 
 		return schema.Result{Errors: field.ErrorList{field.InternalError(field.NewPath("metadata"), err)}}
 	}
 	errs := apivalidation.ValidateObjectMeta(&m, false, apivalidation.ValidateNamespaceName, field.NewPath("metadata"))
-	return schema.Result{Errors: append(errs, validateNamespaceFinalizers(d)...)}
+	return schema.Result{Errors: slices.Concat(errs, CheckFinalizers(d), validateNamespaceFinalizers(d))}
+}
+
+// CheckFinalizers refuses names of finalizers that could be anybody's, as upstream does for built-in kinds.
+func CheckFinalizers(d *doc.Doc) field.ErrorList {
+	var errs field.ErrorList
+	for i, f := range d.Root().At("metadata", "finalizers").Items() {
+		switch name := f.Text(); {
+		case strings.Contains(name, "/"):
+		case name == string(corev1.FinalizerKubernetes) || name == metav1.FinalizerOrphanDependents || name == metav1.FinalizerDeleteDependents:
+		default:
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), strings.Clone(name), "name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return errs
 }
 
 func validateNamespaceFinalizers(d *doc.Doc) field.ErrorList {
@@ -142,18 +158,11 @@ func isQualified(name string) bool {
 }
 
 func validateNamespaceUpdate(_ context.Context, _ *Version, new, old *doc.Doc, scope schema.Scope) schema.Result {
-	m, err := meta.Object{Doc: new}.ObjectMeta()
-	if err != nil {
-		return schema.Result{Errors: field.ErrorList{field.InternalError(field.NewPath("metadata"), err)}}
-	}
-	was, err := meta.Object{Doc: old}.ObjectMeta()
-	if err != nil {
-		return schema.Result{Errors: field.ErrorList{field.InternalError(field.NewPath("metadata"), err)}}
-	}
-	errs := apivalidation.ValidateObjectMetaUpdate(&m, &was, field.NewPath("metadata"))
+	o := meta.Object{Doc: new}
+	errs := append(meta.ValidateObjectMetaUpdate(o, meta.Object{Doc: old}), CheckFinalizers(new)...)
 	switch scope {
 	case schema.Status:
-		errs = append(errs, validatePhase(new, m.DeletionTimestamp.IsZero())...)
+		errs = append(errs, validatePhase(new, o.DeletionTimestamp() == "")...)
 	case Finalize:
 		errs = append(errs, validateNamespaceFinalizers(new)...)
 	}

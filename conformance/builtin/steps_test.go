@@ -212,6 +212,7 @@ func (r *run) kind(s *subject) {
 	ask("apply new", "PATCH", all+"/"+s.named(7)+"?fieldManager=m1&dryRun=All", s.object(s.named(7)), applyPatch)
 	ask("apply without manager", "PATCH", one, s.object(x1), applyPatch)
 	r.subresources(s, ask, see)
+	ask("patch of a bad finalizer", "PATCH", one+"?dryRun=All", m{"metadata": m{"finalizers": []string{"x", "a b"}}}, mergePatch)
 	ask("delete dry run", "DELETE", one+"?dryRun=All", nil)
 	ask("delete another uid", "DELETE", one, m{"preconditions": m{"uid": "u"}})
 	ask("delete with finalizer", "DELETE", one+"?gracePeriodSeconds=0", nil)

@@ -8,9 +8,7 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -320,10 +318,15 @@ func (b *builtin) validate(ctx context.Context, v *kind.Version, d *doc.Doc) sch
 	}
 	o := meta.Object{Doc: d}
 	errs := meta.ValidateObjectMetaWithName(o, b.made.Namespaced, name)
-	if b.group != "admissionregistration.k8s.io" && !anyFinalizer[b.group+"/"+b.plural] {
-		errs = append(errs, checkFinalizers(d)...)
+	if b.namesFinalizers() {
+		errs = append(errs, kind.CheckFinalizers(d)...)
 	}
 	return b.checked(ctx, v, d, nil, schema.Whole, errs)
+}
+
+// namesFinalizers reports whether finalizers have to say whose they are.
+func (b *builtin) namesFinalizers() bool {
+	return b.group != "admissionregistration.k8s.io" && !anyFinalizer[b.group+"/"+b.plural]
 }
 
 // anyFinalizer are kinds, by group and plural, whose finalizers may have any name, besides those of admission.
@@ -331,22 +334,11 @@ var anyFinalizer = map[string]bool{
 	"/events": true, "policy/poddisruptionbudgets": true, "coordination.k8s.io/leases": true, "node.k8s.io/runtimeclasses": true,
 }
 
-// checkFinalizers refuses names of finalizers that could be anybody's.
-func checkFinalizers(d *doc.Doc) field.ErrorList {
-	var errs field.ErrorList
-	for i, f := range d.Root().At("metadata", "finalizers").Items() {
-		switch name := f.Text(); {
-		case strings.Contains(name, "/") || len(validation.ValidateFinalizerName(name, nil)) > 0:
-		case name == string(corev1.FinalizerKubernetes) || name == metav1.FinalizerOrphanDependents || name == metav1.FinalizerDeleteDependents:
-		default:
-			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), strings.Clone(name), "name is neither a standard finalizer name nor is it fully qualified"))
-		}
-	}
-	return errs
-}
-
 func (b *builtin) validateUpdate(ctx context.Context, v *kind.Version, new, old *doc.Doc, scope schema.Scope) schema.Result {
 	errs := meta.ValidateObjectMetaUpdate(meta.Object{Doc: new}, meta.Object{Doc: old})
+	if b.namesFinalizers() {
+		errs = append(errs, kind.CheckFinalizers(new)...)
+	}
 	return b.checked(ctx, v, new, old, scope, errs)
 }
 
