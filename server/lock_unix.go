@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// This file keeps a data directory to one server at a time. The lock goes with
-// the process, however it ends.
+// This file keeps a data directory to one server at a time (the lock goes with
+// the process, however it ends), and knows the limit on open files.
 
 // errLocked says that another process holds the lock.
 var errLocked = errors.New("in use by another process")
@@ -28,4 +28,13 @@ func lock(path string) (*os.File, error) {
 		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 	}
 	return f, nil
+}
+
+// openFiles is how many files the process may open.
+func openFiles() int64 {
+	var l syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil || l.Cur > 1<<32 {
+		return 0
+	}
+	return int64(l.Cur)
 }

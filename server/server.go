@@ -358,7 +358,8 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	})
 	go func() {
-		if err := s.http.ServeTLS(corkListener{s.listener}, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		limited := limitListener{s.listener, &connections{limit: maxConnections(openFiles()), log: s.logger}}
+		if err := s.http.ServeTLS(corkListener{limited}, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			s.fail(err)
 		}
 	}()
