@@ -350,7 +350,8 @@ func (g *generator) apply(q *request, t target) {
 	}
 	spec := strings.ReplaceAll(g.spec(t, 4), `"any":null`, `"any":1`)
 	metadata := emptyLists.ReplaceAllString(g.metadata(t, t.variable(), 14), `"$1":null`)
-	metadata = strings.ReplaceAll(metadata, `"finalizers":null`, `"finalizers":["demo.io/f"]`) // upstream writes what follows once more: scripts have it
+	metadata = strings.ReplaceAll(metadata, `"finalizers":null`, `"finalizers":["demo.io/f"]`)                                                                                                                                 // upstream writes what follows once more: scripts have it
+	metadata = strings.NewReplacer(`"annotations":null`, `"annotations":{"n":"1"}`, `"labels":null`, `"labels":{"a":"b"}`, `"labels":{}`, `"labels":{"a":"b"}`, `"labels":{"a":null}`, `"labels":{"a":"b"}`).Replace(metadata) // as well
 	q.body = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{%s},"spec":%s,"status":{%s}}`, apiVersion, kind, metadata, spec, g.status(t))
 }
 
@@ -461,7 +462,7 @@ func (g *generator) status(t target) string {
 
 // untyped is how the errors of applies begin whose objects do not fit the schema, theirs or that of what they are merged with. Of several
 // below a map upstream names some.
-var untyped = regexp.MustCompile(`^(failed to create typed (?:patch|live) object .*?\): |failed to convert new object: )`)
+var untyped = regexp.MustCompile(`^(failed to create typed (?:patch|live) object .*?\): |failed to convert new object: |errors:\n)`)
 
 // sortErrors sorts lists of errors.
 func (v *ordered) sortErrors(key string) {
