@@ -64,7 +64,7 @@ var selected = []struct {
 		want: "all main updates subresources v1 as-v2 namespaced red not-red not-system may"},
 	{what: "apply", method: "PATCH", path: widgetList + "/a?fieldManager=m", body: `{"apiVersion":"demo.io/v1","kind":"Widget","spec":{"note":"x"}}`, header: applyPatch, code: 200,
 		want: "all main updates subresources v1 as-v2 namespaced not-red not-system may"},
-	{what: "apply what is not there", method: "PATCH", path: widgetList + "/new?fieldManager=m", body: `{"apiVersion":"demo.io/v1","kind":"Widget"}`, header: applyPatch, code: 201,
+	{what: "apply what is not there", method: "PATCH", path: widgetList + "/new?fieldManager=m", body: `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"new"}}`, header: applyPatch, code: 201,
 		want: "all main creations subresources v1 as-v2 as-v3 namespaced not-red not-system may"},
 	{what: "put what is not there", method: "PUT", path: widgetList + "/other", body: strings.Replace(widgetRed, `"a"`, `"other"`, 1), code: 404},
 	{what: "status", method: "PATCH", path: widgetList + "/a/status", body: `{"status":{"size":3}}`, header: mergePatch, code: 200,
