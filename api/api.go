@@ -202,6 +202,7 @@ type request struct {
 	written  []byte            // what a write is answered with, if that is printed already
 	sound    bool              // nothing was forgiven when what is written was validated
 	spent    uint64            // what its rules cost then
+	grown    bool              // what is written gets defaults when it is read: a part of it is new that nothing filled in
 	claimed  func(stored bool) // says what became of what was claimed, see claim.go; nil: nothing was
 	warnings []string
 	code     int // of the answer, 0 before it began

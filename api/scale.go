@@ -391,6 +391,7 @@ func (q *request) changeScale(o *meta.WriteOptions, track func(m *apply.Manager,
 			if s.ResourceVersion != "" {
 				meta.Object{Doc: d}.SetResourceVersion(s.ResourceVersion)
 			}
+			q.grown = !d.Root().At(path[:len(path)-1]...).Exists()
 			d.Set(doc.IntNode(int64(s.Spec.Replicas)), path...)
 			return nil
 		},

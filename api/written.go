@@ -56,7 +56,7 @@ func (q *request) handOver(key string, d *doc.Doc, encoded []byte, rev int64) er
 		q.res.Wrote(key, rev, encoded, q.v, view)
 		return nil
 	}
-	grown := q.v.Status && defaultsStatus(q.v) && !d.Root().Get("status").Exists()
+	grown := q.grown || q.v.Status && defaultsStatus(q.v) && !d.Root().Get("status").Exists()
 	if grown {
 		if err := q.v.Load(d, encoded, rev); err != nil {
 			return err

@@ -158,10 +158,11 @@ func (v *Version) ValidateUpdate(ctx context.Context, new, old *doc.Doc, scope s
 		if b != nil {
 			return schema.Result{Errors: errs}
 		}
-		if old != nil {
-			errs = append(meta.ValidateCommonUpdate(meta.Object{Doc: new}, meta.Object{Doc: old}), errs...)
+		r := v.Schema.ValidateMistyped(ctx, new, old, scope, errs)
+		if old != nil { // these are found before, and rules are evaluated all the same
+			r.Errors = append(meta.ValidateCommonUpdate(meta.Object{Doc: new}, meta.Object{Doc: old}), r.Errors...)
 		}
-		return v.Schema.ValidateMistyped(ctx, new, old, scope, errs)
+		return r
 	}
 	switch {
 	case b != nil && old == nil && b.Validate != nil:

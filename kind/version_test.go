@@ -222,6 +222,15 @@ func TestMistypedObject(t *testing.T) {
 		old := decoded("v", `{"num":1,"set":["b","b"]}`)
 		compare(t, row.at, texts(k.Storage.Validate(context.Background(), d, old, schema.Whole).Errors), append([]string{unversioned, immutable}, want...))
 	}
+	// What is missing in the metadata is no reason not to ask rules.
+	d, old := decoded("v", `{"num":-1}`), decoded("v", `{"num":1}`)
+	owner := new(doc.Doc)
+	if err := doc.Parse(owner, []byte(`[{"apiVersion":"v1","kind":"A","name":"a"}]`)); err != nil {
+		t.Fatal(err)
+	}
+	d.Set(d.Import(owner.Root()), "metadata", "ownerReferences")
+	compare(t, where(), texts(k.Storage.Validate(context.Background(), d, old, schema.Whole).Errors),
+		[]string{`metadata.ownerReferences[0].uid: Required value: must not be empty`, unversioned, `metadata.ownerReferences[0].uid: Required value: must not be empty`, wrong, `spec: Invalid value: failed rule: self.num > 0`})
 }
 
 // TestErrorOrder holds the order: metadata, values, scale, embedded resources,

@@ -105,9 +105,13 @@ func (p *program) ok(w *work, new, old *doc.Doc, at Scope, kept Kept) (r Result,
 	case kept.all():
 		r.Sound = true
 	case at == Status:
-		// If rules hold of a whole that is valid, updates need not ask them again.
-		if r.Sound = p.hasRules && p.wholeOK(w, new); !r.Sound && !p.statusOK(w, new) {
+		if !p.statusOK(w, new) {
 			return Result{}, false
+		}
+		if p.hasRules { // if they hold of a whole that is valid, updates need not ask them again
+			whole := newWork(w.ctx, maxSteps)
+			r.Sound = p.wholeOK(&whole, new)
+			w.odd = whole.odd
 		}
 	default:
 		if r.Sound = p.wholeOK(w, new); !r.Sound {
