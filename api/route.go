@@ -218,6 +218,9 @@ func (q *request) serveObject() error {
 	case "delete":
 		return q.delete()
 	case "deletecollection":
+		if q.kind.Builtin != nil && q.kind.Builtin.OneByOne {
+			return methodNotAllowed()
+		}
 		return q.deleteCollection()
 	}
 	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)

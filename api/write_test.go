@@ -235,6 +235,9 @@ func TestConcurrentPatches(t *testing.T) {
 
 func TestNamespaceDeletion(t *testing.T) {
 	s := newTestServer(t)
+	if a := s.must(405, "DELETE", "/api/v1/namespaces", ""); !strings.Contains(a.body, "the server does not allow this method on the requested resource") {
+		t.Errorf("deleting all namespaces: %s", a.body)
+	}
 	c := &namespace.Controller{Kinds: s.kinds, Cache: s.h.Cache, Store: s.store, Logger: s.h.logger, API: s.h.As(ControllerManager)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

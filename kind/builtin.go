@@ -21,6 +21,8 @@ type Builtin struct {
 	AllowUnconditionalUpdate bool
 	// CreateOnUpdate: an update of what does not exist creates it.
 	CreateOnUpdate bool
+	// OneByOne: objects can only be deleted by name.
+	OneByOne bool
 	// Virtual kinds are not stored: a create is answered, nothing else is served.
 	Virtual bool
 	// Orphans: who deletes an object and does not say what is to become of its dependents keeps them.

@@ -34,6 +34,7 @@ func namespaces() *Kind {
 		StoragePrefix: "namespaces",
 		Builtin: &Builtin{
 			AllowUnconditionalUpdate: true,
+			OneByOne:                 true,
 			Subresources:             []Subresource{{Name: "finalize", Verbs: []string{"update"}, Scope: Finalize}},
 			New:                      func(*Version) runtime.Object { return new(corev1.Namespace) },
 			Load:                     loadNamespace,

@@ -24,7 +24,7 @@ var (
 	customVerbs      = metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 	terminatingVerbs = metav1.Verbs{"delete", "deletecollection", "get", "list", "watch"}
 	builtinVerbs     = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-	namespaceVerbs   = metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
+	oneByOneVerbs    = metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
 	subVerbs         = metav1.Verbs{"get", "patch", "update"}
 	virtualVerbs     = metav1.Verbs{"create"}
 	listedVerbs      = metav1.Verbs{"get", "list"}
@@ -52,8 +52,8 @@ func verbsOf(k *kind.Kind) metav1.Verbs {
 		return virtualVerbs
 	case k.Builtin.Listed != nil:
 		return listedVerbs
-	case k.Group == "" && k.Plural == "namespaces":
-		return namespaceVerbs
+	case k.Builtin.OneByOne:
+		return oneByOneVerbs
 	}
 	return builtinVerbs
 }

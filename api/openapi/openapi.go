@@ -73,7 +73,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "405 method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	path := strings.Trim(r.URL.Path, "/")
+	path := strings.TrimPrefix(r.URL.Path, "/")
 	switch key, below := strings.CutPrefix(path, "openapi/v3/"); {
 	case below:
 		h.serveVersion(w, r, key)

@@ -244,6 +244,9 @@ func TestAddressesAndCaching(t *testing.T) {
 	if resp.StatusCode != 200 || resp.Header.Get("Cache-Control") != "public, immutable" || resp.Header.Get("Expires") == "" {
 		t.Errorf("document at its hash: %d %v", resp.StatusCode, resp.Header)
 	}
+	if resp, _ := get(t, url+"/openapi/v3/", "application/json"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("the index with a slash: %s", resp.Status)
+	}
 	resp, body = get(t, url+"/openapi/v3/apis/demo.io/v1?hash=OLD", "application/json")
 	if resp.StatusCode != http.StatusMovedPermanently || resp.Header.Get("Location") != at || len(body) > 0 {
 		t.Errorf("document at another hash: %d to %q with %q, want 301 to %q", resp.StatusCode, resp.Header.Get("Location"), body, at)

@@ -103,7 +103,6 @@ func sitesOf(v *kind.Version) []site {
 		{root, []operation{
 			n.operation(http.MethodGet, "list", "list", "", listOptions, "", list),
 			n.operation(http.MethodPost, "post", "create", "", createOptions, self, self),
-			n.operation(http.MethodDelete, "deletecollection", "deletecollection", "", listOptions, "", metaPrefix+"Status"),
 		}},
 		{root + "/{name}", []operation{
 			n.operation(http.MethodGet, "get", "read", "", getOptions, "", self),
@@ -111,6 +110,9 @@ func sitesOf(v *kind.Version) []site {
 			n.operation(http.MethodDelete, "delete", "delete", "", deleteOptions, metaPrefix+"DeleteOptions", metaPrefix+"Status"),
 			n.operation(http.MethodPatch, "patch", "patch", "", patchOptions, metaPrefix+"Patch", self),
 		}},
+	}
+	if k.Builtin == nil || !k.Builtin.OneByOne {
+		sites[0].operations = append(sites[0].operations, n.operation(http.MethodDelete, "deletecollection", "deletecollection", "", listOptions, "", metaPrefix+"Status"))
 	}
 	if k.Namespaced {
 		all := n.operation(http.MethodGet, "list", "list", "", listOptions, "", list)

@@ -137,7 +137,7 @@ func (c converter) list(v *kind.Version) *spec.Schema {
 }
 
 func addSelectable(s *spec.Schema, v *kind.Version) {
-	if len(v.SelectableFields) == 0 {
+	if len(v.SelectableFields) == 0 || v.Kind.Builtin != nil {
 		return
 	}
 	fields := make([]any, len(v.SelectableFields))
