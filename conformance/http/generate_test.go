@@ -332,7 +332,7 @@ func (g *generator) patch(q *request, t target) {
 }
 
 // emptyLists are what applies do not say: see the ledger.
-var emptyLists = regexp.MustCompile(`"(ownerReferences|finalizers)":\[\]`)
+var emptyLists = regexp.MustCompile(`"(ownerReferences|finalizers)":(\[\]|null)`)
 
 // apply draws applies, without nulls of fields that have no type: see the ledger.
 func (g *generator) apply(q *request, t target) {
@@ -349,8 +349,12 @@ func (g *generator) apply(q *request, t target) {
 		apiVersion, kind = g.pick("demo.io/v1beta1|demo.io/v9||v1"), g.pick("Widget|Gadget|")
 	}
 	spec := strings.ReplaceAll(g.spec(t, 4), `"any":null`, `"any":1`)
-	metadata := emptyLists.ReplaceAllString(g.metadata(t, t.variable(), 14), `"$1":null`)
-	metadata = strings.ReplaceAll(metadata, `"finalizers":null`, `"finalizers":["demo.io/f"]`)                                                                                                                                 // upstream writes what follows once more: scripts have it
+	metadata := emptyLists.ReplaceAllStringFunc(g.metadata(t, t.variable(), 14), func(list string) string { // upstream writes what follows once more: scripts have it
+		if strings.HasPrefix(list, `"finalizers`) {
+			return `"finalizers":["demo.io/f"]`
+		}
+		return `"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"u"}]`
+	})
 	metadata = strings.NewReplacer(`"annotations":null`, `"annotations":{"n":"1"}`, `"labels":null`, `"labels":{"a":"b"}`, `"labels":{}`, `"labels":{"a":"b"}`, `"labels":{"a":null}`, `"labels":{"a":"b"}`).Replace(metadata) // as well
 	q.body = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{%s},"spec":%s,"status":{%s}}`, apiVersion, kind, metadata, spec, g.status(t))
 }

@@ -68,7 +68,7 @@ var ledger = []entry{
 	{name: "an apply of a deletionTimestamp that is no time is refused", requests: `grammar.*PATCH \S*fieldManager=\S*\n(.|\n)*Content-Type: application/apply-patch\+yaml\n`,
 		theirs: `^(201\n(.|\n)*f:deletionTimestamp: \{\}|422\n(.|\n)*message: "Widget.demo.io \\"a\\" is invalid: metadata: Invalid value: \S*\\"deletionTimestamp\\":\\"x\\")`, ours: `^400\n(.|\n)*message: "Widget in version \\"v1\\" cannot be handled as a Widget: parsing time `},
 	{name: "an apply may set an untyped field to null", requests: `PATCH \S*fieldManager=(.|\n)*Content-Type: application/apply-patch\+yaml\n`, theirs: `^200\n`, ours: `^200\n`, lines: `any: null`},
-	{name: "an empty list of owners or finalizers in an apply is none: what is written next without a change is not written", requests: `45-odd.*PUT .*/(owned|bound)/status\n`, theirs: `^200\n`, ours: `^200\n`, lines: rewritten, rewrites: true},
+	{name: "an empty list of owners or finalizers in an apply, or null for one, is none: what is written next without a change is not written", requests: `45-odd.*PUT .*/(owned|bound|disowned)/status\n`, theirs: `^200\n`, ours: `^200\n`, lines: rewritten, rewrites: true},
 	{name: "empty labels or annotations in an apply, or a null among them, are none: what is written next without a change is not written", requests: `(GET|PUT|PATCH|DELETE) `,
 		theirs: `^200\n(.|\n)*(labels: \{\s*a: ""|f:(labels|annotations): \{\})`, ours: `^200\n`, lines: rewritten, rewrites: true},
 	{name: "an apply of what is pruned does not make a new generation", requests: `45-odd.*PATCH .*/pruned\?`, theirs: `^200\n`, ours: `^200\n`, lines: `generation: [12]|` + rewritten},
