@@ -31,6 +31,8 @@ var ledger = []entry{
 	{name: "/api and /apis are served", requests: `GET /apis?/?\n`, theirs: `^404\n`, ours: `^200\n(.|\n)*kind: "API(GroupList|Versions)"`},
 	{name: "apiextensions.k8s.io/v1beta1 is in its group", requests: `GET /apis/apiextensions.k8s.io\n`, lines: `\{|(groupVersion: "apiextensions.k8s.io/|version: ")v1beta1"`},
 	{name: "apiextensions.k8s.io/v1beta1 is served", requests: `GET /apis/apiextensions.k8s.io/v1beta1(/customresourcedefinitions)?\n`, theirs: `^404\n`, ours: `^200\n(.|\n)*apiextensions.k8s.io/v1beta1`},
+	{name: "a group that is asked for twice at a time has its kind both times", requests: `GET /apis/[a-z.]+/?(\?\S*)?\n`, theirs: `^200\n`, ours: `^200\n(.|\n)*kind: "APIGroup"`, lines: `kind: "APIGroup"|apiVersion: "v1"`,
+		chance: "upstream's answers share what they print"},
 	{name: "/version names Keelson", requests: `GET /version[/?\n]`, theirs: `^200\n`, ours: `^200\n(.|\n)*gitVersion: "v1.37.2\+keelson`, lines: `git(Version|Commit|TreeState): ".*"`},
 	{name: "apiextensions.k8s.io has a storageVersionHash", requests: `GET /apis/apiextensions.k8s.io/v1\n`, lines: `storageVersionHash: "M5uH\+AlWATY="`},
 
