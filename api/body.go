@@ -179,9 +179,7 @@ func (q *request) decode(d *doc.Doc, o *object, validation string) error {
 func (q *request) strictElsewhere(obj meta.Object, o *object, strict []string, validation string) []string {
 	group, version, ok := strings.Cut(obj.APIVersion(), "/")
 	k := q.v.Kind
-	strict = slices.DeleteFunc(strict, func(text string) bool {
-		return strings.HasPrefix(text, "unknown field") && !strings.HasPrefix(text, `unknown field "metadata.`)
-	})
+	strict = ofMetadataOnly(strict)
 	if !ok || group != k.Group || obj.Kind() != k.Name || version == q.v.Name {
 		return strict
 	}
@@ -192,6 +190,13 @@ func (q *request) strictElsewhere(obj meta.Object, o *object, strict []string, v
 		return v.Strict(o.json)
 	}
 	return append(strict, undeclared(o.json)...)
+}
+
+// ofMetadataOnly leaves out what strict says of unknown fields outside metadata.
+func ofMetadataOnly(strict []string) []string {
+	return slices.DeleteFunc(strict, func(text string) bool {
+		return strings.HasPrefix(text, "unknown field") && !strings.HasPrefix(text, `unknown field "metadata.`)
+	})
 }
 
 // undeclared are the fields of an object in a version that nobody declares.

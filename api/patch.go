@@ -204,7 +204,11 @@ func (q *request) decodePatched(next *doc.Doc, patched []byte, validation string
 		return wrongPatch(patched, runtime.NewMissingKindErr(string(patched)).Error())
 	}
 	if found != 0 && validation != metav1.FieldValidationIgnore {
-		wrong = append(wrong, q.v.Strict(patched)...)
+		strict := q.v.Strict(patched)
+		if q.kind.Builtin == nil && obj.Kind() != q.kind.Name { // whose fields are nobody's
+			strict = ofMetadataOnly(strict)
+		}
+		wrong = append(wrong, strict...)
 	}
 	if len(wrong) > 0 {
 		if validation == metav1.FieldValidationStrict {
