@@ -275,6 +275,10 @@ func (g *generator) definition(q *request, verb string) {
 		q.body = g.pick(`{"metadata":{"labels":{"a":"b"}}}|{"spec":{"group":"other.io"}}|{"spec":{"names":{"shortNames":["g"]}}}|{"status":{"storedVersions":["v1"]}}|{}`)
 	case "apply":
 		q.body = fmt.Sprintf(`{%s,"metadata":{"name":"gadgets.demo.io","labels":{"a":"b"}}}`, macros.Replace("$CRDHEAD"))
+	case "delete":
+		if q.body != "" { // then nothing else is read
+			q.body = `{"dryRun":["All"]}`
+		}
 	case "list", "watch": // upstream writes those that end now and then
 		q.say("fieldSelector=metadata.name%3Dgadgets.demo.io")
 	case "deletecollection":
