@@ -380,7 +380,7 @@ func (l *leaf) same(a *Activation, d *doc.Doc, n doc.Node) (tri, uint64) {
 		return bad, 0
 	}
 	m, other := in.Node, in.Doc
-	if a.Kept && l.slot == itself && n == m && l.typ.itself && n.Kind() == doc.Object {
+	if a.Kept && l.slot == itself && n == m && l.typ.lasts && n.Kind() == doc.Object {
 		return yes, tenth(uint64(fewMembers(d, n)))
 	}
 	if l.slot != itself {

@@ -93,20 +93,21 @@ func knownOf(of *doc.Doc, same bool, a, b *doc.Doc) knowledge {
 // not read by its format, or a Float as an integer. Nulls are members that are not found.
 func (t *Type) setCertain() {
 	t.certain, t.formats = !t.Preserve && t.ListType == nil, nil
-	t.itself = t.certain && !t.Nullable && (t.Kind != Dyn || t.IntOrString)
+	t.lasts = t.certain && !t.Nullable && (t.Kind != Dyn || t.IntOrString)
+	t.itself = t.lasts && (t.Kind == Bool || t.Kind >= String)
 	switch t.Kind {
 	case Bytes, Timestamp, Duration:
-		t.formats = []int32{-1}
+		t.itself, t.formats = false, []int32{-1}
 	case List, Map:
 		t.certain, t.formats = t.certain && t.Elem.certain, t.Elem.formats
-		t.itself = t.itself && t.Elem.itself
+		t.itself, t.lasts = t.itself && t.Elem.itself, t.lasts && t.Elem.lasts
 	}
 	for i := range t.Fields {
 		f := &t.Fields[i]
 		if t.certain = t.certain && f.Type != nil && f.Type.certain && f.Slot >= 0; t.certain && f.Type.formats != nil {
 			t.formats = append(t.formats, int32(i))
 		}
-		t.itself = t.itself && t.certain && f.Type.itself
+		t.itself, t.lasts = t.itself && t.certain && f.Type.itself, t.lasts && t.certain && f.Type.lasts
 	}
 }
 
@@ -141,7 +142,7 @@ func (s sides) sized(a, b doc.Node, t *Type) (same tri, size int) {
 	var other int
 	var alike bool
 	switch {
-	case s.known == keptData && a == b && t.itself:
+	case s.known != nothing && s.a == s.b && a == b && (t.itself || t.lasts && s.known == keptData):
 		return yes, fewMembers(s.a, a)
 	case s.known != nothing && t.certain:
 		size, other, alike = doc.Congruent(s.a, a, s.b, b)

@@ -41,7 +41,8 @@ type Type struct {
 	MinSize     uint64    // fewest bytes that a valid value takes as JSON
 
 	certain bool    // valid values that are congruent are equal, unless a format reads one of their texts
-	itself  bool    // a valid value without Floats equals itself
+	itself  bool    // a valid value equals itself, whatever it holds
+	lasts   bool    // one that an update keeps does: see Activation.Kept
 	formats []int32 // if it is certain: of Fields those at or below which a format reads texts; not nil if it reads any
 }
 
