@@ -227,11 +227,25 @@ func (o *offline) try(object map[string]any, damages int) {
 	if code != 201 {
 		return // it is not valid, or there already
 	}
-	var old map[string]any
-	if err := json.Unmarshal(stored, &old); err != nil {
-		o.Fatal(err)
+	path := at.path + "/" + fmt.Sprint(objectOf(o.T, stored)["metadata"].(map[string]any)["name"])
+	changed, statuses := len(o.asked[1]), len(o.asked[2])
+	for deadline := time.Now().Add(time.Minute); ; {
+		o.askChanges(at, path, stored, damages)
+		// Controllers write some objects soon after they are there, definitions among them: then all is asked again.
+		code, now, err := o.s.try("GET", path, nil)
+		if err != nil {
+			o.Fatal(err)
+		}
+		if code != 200 || bytes.Equal(now, stored) || time.Now().After(deadline) {
+			return
+		}
+		o.asked[1], o.asked[2], stored = o.asked[1][:changed], o.asked[2][:statuses], now
 	}
-	path := at.path + "/" + fmt.Sprint(old["metadata"].(map[string]any)["name"])
+}
+
+// askChanges asks about changes of a stored object.
+func (o *offline) askChanges(at place, path string, stored []byte, damages int) {
+	old := objectOf(o.T, stored)
 	o.ask(1, "PUT", path, old, stored)
 	for range damages {
 		o.ask(1, "PUT", path, damaged(o.random, old), stored)
