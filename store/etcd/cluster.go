@@ -34,8 +34,9 @@ type cluster struct {
 	end   context.CancelFunc
 	quiet atomic.Bool
 
-	log     *slog.Logger
-	silence time.Duration // see silence
+	log *slog.Logger
+	// As the constants of these names say.
+	silence, patience, answerTime time.Duration
 
 	mu            sync.Mutex
 	running, next *flight
@@ -48,8 +49,12 @@ type cluster struct {
 }
 
 const (
-	dialTimeout   = 10 * time.Second
-	requestTime   = 20 * time.Second // for requests whose context says nothing
+	dialTimeout = 10 * time.Second
+	requestTime = 20 * time.Second // for requests whose context says nothing
+	answerTime  = 20 * time.Second // in which some member has to say what the revision is
+	// patience is how long one member may take to answer what another one could answer, too. A member that hangs keeps its connection
+	// for as long as keepAlive and keepAliveWait, and a third of all requests goes to it.
+	patience      = 500 * time.Millisecond
 	keepAlive     = 10 * time.Second // etcd allows one every 5 s
 	keepAliveWait = 5 * time.Second
 )
@@ -65,7 +70,7 @@ func dial(ctx context.Context, c Config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl := &cluster{log: c.Logger, silence: silence}
+	cl := &cluster{log: c.Logger, silence: silence, patience: patience, answerTime: answerTime}
 	cl.client, err = clientv3.New(clientv3.Config{
 		Endpoints:            c.Endpoints,
 		TLS:                  tlsConfig,
@@ -202,20 +207,68 @@ func (c *cluster) revision(ctx context.Context) (int64, error) {
 	}
 }
 
-// fly makes the round trip of f, and starts the one that was asked for meanwhile.
+// fly makes the round trip of f, and starts the one that was asked for meanwhile. If nobody has answered, it fails, too: whoever waits
+// for it would else wait for two in a row.
 func (c *cluster) fly(f *flight) {
-	// A key that cannot exist: only the header matters.
-	r, err := c.Range(c.life, &pb.RangeRequest{Key: []byte{0}, CountOnly: true})
-	if f.err = err; err == nil {
-		f.rev = r.Header.Revision
-	}
+	f.rev, f.err = c.ask()
 	c.mu.Lock()
-	c.running, c.next = c.next, nil
-	if c.running != nil {
-		go c.fly(c.running)
+	next := c.next
+	c.running, c.next = next, nil
+	silent := next != nil && errors.Is(f.err, context.DeadlineExceeded)
+	if silent {
+		c.running = nil
+		next.err = f.err
 	}
 	c.mu.Unlock()
 	close(f.done)
+	switch {
+	case silent:
+		close(next.done)
+	case next != nil:
+		go c.fly(next)
+	}
+}
+
+// ask asks a member for the revision, and another one, which is whose turn it is, each time that patience is over. The first answer
+// counts; there is an error when all that were asked have failed. It is context.DeadlineExceeded if none has said anything.
+func (c *cluster) ask() (int64, error) {
+	ctx, cancel := context.WithTimeout(c.life, c.answerTime)
+	defer cancel()
+	type answer struct {
+		rev int64
+		err error
+	}
+	answers := make(chan answer)
+	one := func() {
+		// A key that cannot exist: only the header matters.
+		r, err := c.kv.Range(ctx, &pb.RangeRequest{Key: []byte{0}, CountOnly: true})
+		a := answer{err: err}
+		if err == nil {
+			a.rev = r.Header.Revision
+		}
+		select {
+		case answers <- a:
+		case <-ctx.Done():
+		}
+	}
+	go one()
+	over := time.NewTimer(c.patience)
+	defer over.Stop()
+	for asked := 1; ; {
+		select {
+		case a := <-answers:
+			asked--
+			if a.err == nil || asked == 0 {
+				return a.rev, a.err
+			}
+		case <-over.C:
+			over.Reset(c.patience)
+			asked++
+			go one()
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
 }
 
 func (c *cluster) local() bool             { return false }
@@ -223,18 +276,22 @@ func (c *cluster) mayWrite(int) error      { return nil }
 func (c *cluster) failed() <-chan struct{} { return nil }
 func (c *cluster) failure() error          { return nil }
 
-// progress asks on every stream that watches are on.
+// progress asks on every stream that watches are on. It is called again and again while somebody waits for a revision, so a watch that
+// has said nothing for a while since then is on a member that hangs, and is told to look for another one.
 func (c *cluster) progress(ctx context.Context) error {
 	c.mu.Lock()
 	asked := map[int64]bool{}
 	var one []*remoteSource
 	for s := range c.watches {
+		s.awaited()
 		if turn := s.turn.Load(); !asked[turn] {
 			asked[turn] = true
 			one = append(one, s)
 		}
 	}
 	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, c.patience) // it may wait for a stream
+	defer cancel()
 	for _, s := range one {
 		if err := s.askProgress(ctx); err != nil {
 			return unavailable("%w", err)

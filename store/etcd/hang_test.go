@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -166,5 +169,95 @@ func TestHungMember(t *testing.T) {
 	}
 	if w.(*watcher).source.(*remoteSource).turn.Load() == 0 {
 		t.Error("the watch was never opened again")
+	}
+}
+
+// TestReadersDoNotWaitForAHungWatch freezes the member that the watch is on, while somebody waits for what was written meanwhile.
+func TestReadersDoNotWaitForAHungWatch(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	e := openTest(t, Config{Fast: true})
+	url := listen(t, e, nil)
+	members := []*proxy{startProxy(t, url), startProxy(t, url)}
+	s := openTest(t, Config{
+		Endpoints: []string{"http://" + members[0].Addr().String(), "http://" + members[1].Addr().String()},
+		Logger:    slog.New(slog.DiscardHandler),
+	})
+	s.(*client).server.(*cluster).patience = 20 * time.Millisecond // its own silence is not over before the connection's
+	w, err := s.Watch(ctx, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches := make(chan int64)
+	go func() {
+		for {
+			b, err := w.Next(ctx)
+			if err != nil {
+				close(batches)
+				return
+			}
+			select {
+			case batches <- b.Rev:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	turn := &w.(*watcher).source.(*remoteSource).turn
+	for round := range 4 {
+		members[round%2].frozen.Store(true)
+		rev, err := e.Create(ctx, fmt.Sprintf("g/p/%d", round), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for got := int64(0); got < rev; {
+			_ = s.RequestProgress(ctx) // as somebody who waits does
+			select {
+			case got = <-batches:
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				t.Fatalf("round %d: revision %d never came", round, rev)
+			}
+		}
+		members[round%2].frozen.Store(false)
+	}
+	if turn.Load() == 0 {
+		t.Error("the watch was never opened again")
+	}
+}
+
+// hungMembers is a cluster in which the first member that is asked hangs, or all do.
+type hungMembers struct {
+	etcdserverpb.KVClient
+	all   bool
+	asked atomic.Int64
+}
+
+func (m *hungMembers) Range(ctx context.Context, _ *etcdserverpb.RangeRequest, _ ...grpc.CallOption) (*etcdserverpb.RangeResponse, error) {
+	if m.asked.Add(1) == 1 || m.all {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &etcdserverpb.RangeResponse{Header: &etcdserverpb.ResponseHeader{Revision: 7}}, nil
+}
+
+// TestRevisionDoesNotWaitForAHungMember asks another member while one does not answer, and gives up for all who wait if none does.
+func TestRevisionDoesNotWaitForAHungMember(t *testing.T) {
+	c := &cluster{kv: &hungMembers{}, life: context.Background(), patience: time.Millisecond, answerTime: time.Hour}
+	if rev, err := c.revision(context.Background()); rev != 7 || err != nil {
+		t.Errorf("one hangs: got %d, %v", rev, err)
+	}
+	hung := &hungMembers{all: true}
+	c = &cluster{kv: hung, life: context.Background(), patience: time.Hour, answerTime: time.Millisecond}
+	first, second := &flight{done: make(chan struct{})}, &flight{done: make(chan struct{})}
+	c.running, c.next = first, second
+	c.fly(first)
+	for _, f := range []*flight{first, second} {
+		<-f.done
+		if !errors.Is(f.err, context.DeadlineExceeded) {
+			t.Errorf("all hang: got %v", f.err)
+		}
+	}
+	if n := hung.asked.Load(); n != 1 || c.running != nil || c.next != nil {
+		t.Errorf("all hang: asked %d times, want once for all who wait; running %v, next %v", n, c.running, c.next)
 	}
 }

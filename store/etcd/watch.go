@@ -255,10 +255,15 @@ type remoteSource struct {
 	turn  atomic.Int64 // how often it was opened again because of silence
 	alive *time.Timer
 	asked bool // for progress, and there was no answer yet
+
+	born   time.Time
+	waited atomic.Int64 // since when somebody waits for an answer, as the time after born; 0: nobody
+	lost   atomic.Int64 // how often it was opened again because of that, since the last answer
+	hurry  chan int64   // of capacity 1: what waited has said for too long
 }
 
 func (c *cluster) watch(prefix []byte, after int64, prev bool) source {
-	s := &remoteSource{c: c, prefix: prefix, end: rangeEnd(prefix), prev: prev, rev: after}
+	s := &remoteSource{c: c, prefix: prefix, end: rangeEnd(prefix), prev: prev, rev: after, born: time.Now(), hurry: make(chan int64, 1)}
 	s.life, s.close = context.WithCancel(c.life)
 	s.alive = time.NewTimer(c.silence)
 	c.mu.Lock()
@@ -296,6 +301,7 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 		case r, ok := <-s.ch:
 			s.alive.Reset(s.c.silence)
 			s.asked = false
+			s.waited.Store(0)
 			if s.life.Err() != nil {
 				return nil, 0, store.ErrClosed
 			}
@@ -309,11 +315,17 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 				}
 				continue
 			}
+			s.lost.Store(0)
 			if events, news := s.take(r); news {
 				return events, s.rev, nil
 			}
 		case <-s.alive.C:
 			s.checkAlive()
+		case since := <-s.hurry:
+			if s.waited.Load() == since { // there was no answer meanwhile
+				s.lost.Add(1)
+				s.giveUp()
+			}
 		case <-s.life.Done():
 			return nil, 0, store.ErrClosed
 		case <-ctx.Done():
@@ -334,10 +346,32 @@ func (s *remoteSource) checkAlive() {
 		}()
 		return
 	}
+	s.giveUp()
+}
+
+// giveUp has the watch opened on another stream.
+func (s *remoteSource) giveUp() {
 	s.c.log.Warn("etcd has not answered a watch, opening it again", "after", s.rev)
+	s.alive.Reset(s.c.silence)
 	s.asked = false
+	s.waited.Store(0)
 	s.turn.Add(1)
 	s.drop()
+}
+
+// awaited takes note that progress is asked for because somebody waits. The watch is given up if that went on for four times the
+// patience that one request has, or longer if several members were tried, because etcd may be slow.
+func (s *remoteSource) awaited() {
+	now := int64(time.Since(s.born))
+	switch since := s.waited.Load(); {
+	case since == 0:
+		s.waited.Store(now)
+	case now-since > int64(4*s.c.patience)<<min(s.lost.Load()/3, 3):
+		select {
+		case s.hurry <- since:
+		default:
+		}
+	}
 }
 
 // drop ends the watch at the server.
