@@ -229,8 +229,8 @@ func (c *cluster) fly(f *flight) {
 	}
 }
 
-// ask asks a member for the revision, and another one, which is whose turn it is, each time that patience is over. The first answer
-// counts; there is an error when all that were asked have failed. It is context.DeadlineExceeded if none has said anything.
+// ask asks a member for the revision, and another one, whose turn it is, each time that patience is over. The first answer counts, and
+// so does an error: the client has then tried again by itself. It is context.DeadlineExceeded if none has said anything.
 func (c *cluster) ask() (int64, error) {
 	ctx, cancel := context.WithTimeout(c.life, c.answerTime)
 	defer cancel()
@@ -254,16 +254,12 @@ func (c *cluster) ask() (int64, error) {
 	go one()
 	over := time.NewTimer(c.patience)
 	defer over.Stop()
-	for asked := 1; ; {
+	for {
 		select {
 		case a := <-answers:
-			asked--
-			if a.err == nil || asked == 0 {
-				return a.rev, a.err
-			}
+			return a.rev, a.err
 		case <-over.C:
 			over.Reset(c.patience)
-			asked++
 			go one()
 		case <-ctx.Done():
 			return 0, ctx.Err()
