@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -200,7 +201,7 @@ func (q *request) tryRemove(o *meta.DeleteOptions, obj *cache.Object) (*removal,
 	}
 	// Kinds with rules of their own for deletion are marked without a grace period; who asks again gives them one.
 	unmarked := wasDeleting && !held && !m.Meta().Get("deletionGracePeriodSeconds").Exists()
-	if wasDeleting && slices.Equal(before, after) && !hooked && !shorter && !unmarked {
+	if q.kind.Builtin != nil && wasDeleting && slices.Equal(before, after) && !hooked && !shorter && !unmarked {
 		return nil, errUnchanged
 	}
 	if unmarked {
@@ -266,7 +267,8 @@ func markDeleted(m meta.Object) {
 	}
 }
 
-// mark stores the object as one that is being deleted.
+// mark stores the object as one that is being deleted. One that is so already is written only if that makes a difference: in the form
+// that this version of it has, which need not have every field.
 func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, before, after []string, wasDeleting bool) (*removal, error) {
 	d := m.Doc
 	if !slices.Equal(before, after) {
@@ -286,6 +288,9 @@ func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, 
 	encoded, err := q.v.Encode(d, nil)
 	if err != nil {
 		return nil, err
+	}
+	if wasDeleting && bytes.Equal(encoded, obj.Raw) {
+		return nil, errUnchanged
 	}
 	rev := obj.Rev
 	if !o.DryRun {
