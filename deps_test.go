@@ -91,6 +91,7 @@ var arrows = map[string]string{
 	"internal/testcrds":    "",
 	"internal/testcerts":   "",
 	"internal/testports":   "",
+	"internal/testdir":     "",
 	"internal/testpeers":   "",
 	"internal/testkinds":   "kind kind/builtin",
 	"cmd/keelson":          "internal/cli",

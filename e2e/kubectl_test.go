@@ -20,7 +20,7 @@ type kubectl struct {
 func newKubectl(t *testing.T, s *server) *kubectl {
 	t.Helper()
 	k := &kubectl{dir: t.TempDir()}
-	k.env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig(), "HOME="+k.dir, "KUBECTL_COMMAND_HEADERS=")
+	k.env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig(), "HOME="+k.dir, "TMPDIR="+k.dir, "KUBECTL_COMMAND_HEADERS=")
 	return k
 }
 

@@ -12,22 +12,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/keelson-io/keelson/internal/testdir"
 )
 
 // keelsonBin and kubectlBin are the programs under test; TestMain builds them.
 var keelsonBin, kubectlBin string
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
+	os.Exit(testdir.Run(func(dir string) int { return run(m, dir) }))
 }
 
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "keelson-e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
+func run(m *testing.M, dir string) int {
 	keelsonBin, kubectlBin = os.Getenv("KEELSON_BIN"), os.Getenv("KUBECTL_BIN")
 	// kubectl is a module of its own, so each program is built from its own folder.
 	for bin, from := range map[*string]string{&keelsonBin: "../cmd/keelson", &kubectlBin: "kubectl"} {

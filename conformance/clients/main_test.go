@@ -45,6 +45,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	os.Setenv("TMPDIR", dir) // of the programs, too
 	for _, p := range []struct{ name, from, what string }{
 		{"keelson", "../..", "./cmd/keelson"},
 		{"helm3", ".", "helm.sh/helm/v3/cmd/helm"},

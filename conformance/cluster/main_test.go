@@ -21,6 +21,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/keelson-io/keelson/conformance/internal/module"
+	"github.com/keelson-io/keelson/internal/testdir"
 )
 
 // This file makes the binary the test, or a member of etcd.
@@ -43,16 +44,11 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	os.Exit(run(m))
+	os.Exit(testdir.Run(func(dir string) int { return run(m, dir) }))
 }
 
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "keelson-cluster-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
+func run(m *testing.M, dir string) int {
+	var err error
 	if keelson, err = module.Keelson(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -46,7 +46,10 @@ func TestSuites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	assets := filepath.Join(dir, "assets")
+	assets, tmp := filepath.Join(dir, "assets"), filepath.Join(dir, "tmp")
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if out, err := exec.Command(keelson, "envtest-assets", assets).CombinedOutput(); err != nil {
 		t.Fatalf("envtest-assets: %v\n%s", err, out)
 	}
@@ -69,7 +72,7 @@ func TestSuites(t *testing.T) {
 			report := filepath.Join(dir, fmt.Sprintf("report-%d.json", i))
 			cmd := exec.Command("go", "test", "-count=1", "-v", "-vet=off", "-timeout=15m", "-modfile="+modfile, "-mod=mod", name+"/"+p,
 				"-ginkgo.json-report="+report)
-			cmd.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets)
+			cmd.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "TMPDIR="+tmp)
 			out, ended := cmd.CombinedOutput()
 			results, err := read(report, string(out))
 			if err != nil {

@@ -31,22 +31,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/keelson-io/keelson/conformance/internal/module"
+	"github.com/keelson-io/keelson/internal/testdir"
 	"github.com/keelson-io/keelson/keelsontest"
 )
 
 // assets is the folder that keelson envtest-assets laid out.
 var assets string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(testdir.Run(func(dir string) int { return run(m, dir) })) }
 
-func run(m *testing.M) int {
+func run(m *testing.M, dir string) int {
 	ctrl.SetLogger(logr.Discard())
-	dir, err := os.MkdirTemp("", "keelson-envtest-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
 	assets = filepath.Join(dir, "assets")
 	bin, err := module.Keelson(dir)
 	if err == nil {

@@ -133,6 +133,7 @@ func TestDocumented(t *testing.T) {
 type suite struct {
 	keelson  string
 	etcd     string
+	tmp      string // for temporary files of the tests
 	binaries []binary
 }
 
@@ -150,7 +151,7 @@ func newSuite(t *testing.T) *suite {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &suite{keelson: keelson, etcd: startEtcd(t)}
+	s := &suite{keelson: keelson, etcd: startEtcd(t), tmp: t.TempDir()}
 	src, err := module.Copy(upstreamModule, map[string][]byte{filepath.Join("test", "integration", "fixtures", "server.go"): fixture})
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +198,7 @@ func (s *suite) run(one test) ([]byte, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, one.path, "-test.run", "^"+one.name+"$", "-test.v", "-test.timeout", (limit - 10*time.Second).String())
 	cmd.Dir = one.dir
-	cmd.Env = append(os.Environ(), "KEELSON_BIN="+s.keelson, "KUBE_INTEGRATION_ETCD_URL="+s.etcd)
+	cmd.Env = append(os.Environ(), "KEELSON_BIN="+s.keelson, "KUBE_INTEGRATION_ETCD_URL="+s.etcd, "TMPDIR="+s.tmp)
 	out, err := cmd.CombinedOutput()
 	if *written != "" {
 		err = errors.Join(err, os.WriteFile(filepath.Join(*written, one.name+".log"), out, 0o644))

@@ -54,7 +54,7 @@ func TestTutorials(t *testing.T) {
 			cmd := exec.Command("make", "test")
 			cmd.Dir = filepath.Join(book, one.name, "testdata", "project")
 			// The name ends in the version, as the project's Makefile would have it.
-			cmd.Env = environment("GOFLAGS="+flags(t)+" -v", "ENVTEST="+envtest, "ENVTEST_VERSION="+version)
+			cmd.Env = environment("GOFLAGS="+flags(t)+" -v", "ENVTEST="+envtest, "ENVTEST_VERSION="+version, "TMPDIR="+t.TempDir())
 			out, err := cmd.CombinedOutput()
 			ran, passed, suites := count(string(out))
 			line := fmt.Sprintf("kubebuilder %s: %d of %d specs in %d suites", one.name, passed, ran, suites)

@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/keelson-io/keelson/internal/testdir"
 )
 
 // TestMain lets the scripts call the command itself.
 func TestMain(m *testing.M) {
+	os.Setenv("TMPDIR", testdir.Root())
 	testscript.Main(m, map[string]func(){
 		"keelson": func() { os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) },
 	})
