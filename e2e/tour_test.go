@@ -202,7 +202,7 @@ func newShell(t *testing.T, dir string) *shell {
 		r.Close()
 	})
 	// What would be built is there: go build of kubectl and go run of keelson use the binaries under test.
-	sh.run(t, fmt.Sprintf(`go() { case "$1 $2" in "build -C") ;; "run ./cmd/keelson") shift 2; %s "$@" ;; *) command go "$@" ;; esac; }`, keelsonBin))
+	sh.run(t, fmt.Sprintf(`go() { case "$1 $2" in "build -C") ;; "run ./cmd/keelson") shift 2; %s "$@" || echo "exit status $?" >&2 ;; *) command go "$@" ;; esac; }`, keelsonBin))
 	return sh
 }
 
