@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestNamespacesAreFurnished holds what every namespace has, and that it comes back.
@@ -28,7 +31,19 @@ func TestNamespacesAreFurnished(t *testing.T) {
 	if b := string(s.do(t, 200, "GET", ns+"/team/configmaps/kube-root-ca.crt", nil)); !strings.Contains(b, "BEGIN CERTIFICATE") {
 		t.Errorf("got %s", b)
 	}
+	// Namespaces of the system stay, or come back.
+	for _, name := range []string{"default", "kube-system", "kube-public"} {
+		want := `namespaces \"` + name + `\" is forbidden: this namespace may not be deleted`
+		if b := string(s.do(t, 403, "DELETE", ns+"/"+name, nil)); !strings.Contains(b, want) {
+			t.Errorf("got %s, want %s", b, want)
+		}
+	}
+	lease := uidOf(t, s.do(t, 200, "GET", ns+"/kube-node-lease", nil))
 	s.do(t, 200, "DELETE", ns+"/kube-node-lease", nil)
+	eventually(t, "another kube-node-lease", func() bool {
+		code, b, err := s.try("GET", ns+"/kube-node-lease", nil)
+		return err == nil && code == 200 && uidOf(t, b) != lease
+	})
 	s.do(t, 200, "DELETE", ns+"/team", nil)
 	eventually(t, "the namespace is gone", func() bool {
 		code, _, err := s.try("GET", ns+"/team", nil)
@@ -53,4 +68,13 @@ func TestControllersAreSwitched(t *testing.T) {
 	}
 	s.do(t, 404, "GET", ns+"/default/serviceaccounts/default", nil)
 	refuses(t, `controllers: got "nodes", want *, or one of`, "serve", "--data-dir", t.TempDir(), "--secure-port", "0", "--controllers", "nodes")
+}
+
+func uidOf(t *testing.T, object []byte) string {
+	t.Helper()
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal(object, &o); err != nil || o.UID == "" {
+		t.Fatalf("%s: %v", object, err)
+	}
+	return string(o.UID)
 }

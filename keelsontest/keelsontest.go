@@ -71,8 +71,8 @@ func Etcd() Option {
 	return func(o *options) { o.etcd = true }
 }
 
-// Controllers says which controllers run, as keelson serve --controllers does: "*" all of them, a name that one, "-name" all but that
-// one; nothing at all: none.
+// Controllers says which controllers run, as keelson serve --controllers does: "*" all of them, a name that one, "*" and "-name" all but
+// that one; nothing at all: none.
 func Controllers(list ...string) Option {
 	return func(o *options) { o.config.Controllers = append([]string{}, list...) }
 }

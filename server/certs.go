@@ -219,9 +219,10 @@ func servingTemplate(hosts []string, now time.Time) *x509.Certificate {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, h := range hosts {
-		if ip := net.ParseIP(h); ip != nil {
+		switch ip := net.ParseIP(h); {
+		case ip != nil && !slices.ContainsFunc(t.IPAddresses, ip.Equal):
 			t.IPAddresses = append(t.IPAddresses, ip)
-		} else if h != "" {
+		case ip == nil && h != "" && !slices.Contains(t.DNSNames, h):
 			t.DNSNames = append(t.DNSNames, h)
 		}
 	}

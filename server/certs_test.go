@@ -17,9 +17,12 @@ func TestCertificatesAreKeptWhileTheyFit(t *testing.T) {
 	}
 	now := time.Now()
 	hosts := []string{"localhost", "127.0.0.1"}
-	first, err := p.serving(hosts, now)
+	first, err := p.serving(append(hosts, hosts...), now)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if c := first.cert; len(c.IPAddresses) != 1 || len(c.DNSNames) != 1 {
+		t.Errorf("got %v, %v, want each of %v once", c.DNSNames, c.IPAddresses, hosts)
 	}
 	rows := []struct {
 		name  string

@@ -44,8 +44,8 @@ func Controllers() []string {
 	return names
 }
 
-// enabled reports which controllers a list switches on: "*" all of them, a name that one, "-name" all but that one. No list at all
-// means all of them.
+// enabled reports which controllers a list switches on, as kube-controller-manager reads it: "*" all that it does not name, a name that
+// one, "-name" not that one; of a name what stands first counts. No list at all means all of them.
 func enabled(list []string) (map[string]bool, error) {
 	if list == nil {
 		list = []string{"*"}

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/controller/gc"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -190,5 +191,45 @@ func TestEventsExpire(t *testing.T) {
 	slices.Sort(got)
 	if want := []string{"events. 1h0m0s", "events.events.k8s.io 1h0m0s"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestEnabled holds what lists of controllers mean.
+func TestEnabled(t *testing.T) {
+	all := Controllers()
+	without := func(name string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == name })
+	}
+	for _, row := range []struct {
+		list []string
+		want []string
+	}{
+		{nil, all},
+		{[]string{}, nil},
+		{[]string{"*"}, all},
+		{[]string{"garbagecollector"}, []string{gc.Name}},
+		{[]string{gc.Name, "garbagecollector"}, []string{gc.Name}},
+		{[]string{"-" + gc.Name}, nil},
+		{[]string{"*", "-" + gc.Name}, without(gc.Name)},
+		{[]string{"-garbagecollector", "*"}, without(gc.Name)},
+		{[]string{"-garbagecollector", gc.Name, "*"}, without(gc.Name)},
+		{[]string{gc.Name, "-" + gc.Name}, []string{gc.Name}},
+	} {
+		on, err := enabled(row.list)
+		var got []string
+		for name, is := range on {
+			if is {
+				got = append(got, name)
+			}
+		}
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, row.want) {
+			t.Errorf("%q: got %q, %v, want %q", row.list, got, err, row.want)
+		}
+	}
+	for _, wrong := range []string{"bogus", "-bogus", "", "-", "-*", "Garbagecollector"} {
+		if _, err := enabled([]string{"*", wrong}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("controllers: got %q, want *, or one of", wrong)) {
+			t.Errorf("%q: got %v", wrong, err)
+		}
 	}
 }

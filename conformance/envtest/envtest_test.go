@@ -177,7 +177,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not after 30 s: %s", what)
+			t.Fatalf("not after a minute: %s", what)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func serveFlags(c *server.Config, believed *authnValues, format *string, verbosi
 	f = groups.set("Admission and controllers")
 	f.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", nil, "`names` of admission plugins that are to run besides "+strings.Join(server.DefaultAdmission, ", ")+"; there are "+strings.Join(server.OptionalAdmission, ", "))
 	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins that are not to run")
-	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for that one, -name for all but that one; there are "+strings.Join(server.Controllers(), ", "))
+	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for that one, *,-name for all but that one; there are "+strings.Join(server.Controllers(), ", "))
 	auditFlags(groups.set("Audit: what is recorded"), c)
 	f = groups.set("Log")
 	f.StringVar(format, "logging-format", "text", "`format` of the log: text or json")
