@@ -94,9 +94,8 @@ func (q *request) insert(d *doc.Doc, o *meta.WriteOptions, track func(m *apply.M
 // in what is the server's. base is what its name was generated from, if it was.
 func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) (base string, err error) {
 	obj := meta.Object{Doc: d}
-	if q.kind.Terminating {
-		return "", status.Forbidden(q.kind.GroupResource(), strings.Clone(obj.Name()),
-			errors.New("create not allowed while custom resource definition is terminating"))
+	if err := q.checkTerminating(obj); err != nil {
+		return "", err
 	}
 	r := &admission.Request{Operation: admission.Create, Version: q.v, Subresource: q.subresource, Namespace: q.namespace,
 		Name: strings.Clone(obj.Name()), New: d, User: q.user, DryRun: o.DryRun, Named: q.name != "", Write: o, Client: q}
@@ -126,6 +125,15 @@ func (q *request) admitCreate(d *doc.Doc, o *meta.WriteOptions) (base string, er
 		return "", err
 	}
 	return base, q.h.admission.Validate(q.ctx, r)
+}
+
+// checkTerminating refuses new objects of a definition that is being deleted.
+func (q *request) checkTerminating(obj meta.Object) error {
+	if !q.kind.Terminating {
+		return nil
+	}
+	return status.Forbidden(q.kind.GroupResource(), strings.Clone(obj.Name()),
+		errors.New("create not allowed while custom resource definition is terminating"))
 }
 
 // store writes a new object; one that is too large is tried once more without its managedFields, if it may. Its revision is 0 if that was

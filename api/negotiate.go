@@ -57,7 +57,7 @@ func (q *request) negotiate() (accept, error) {
 		if q.verb != "list" && q.verb != "watch" {
 			produced = produced[:3]
 		}
-		if !acceptsOne(header, produced) {
+		if !negotiation.RouterAccepts(header, produced) {
 			q.unrouted()
 			return accept{pretty: negotiation.WantsPretty(q.r)}, unacceptable(produced)
 		}
@@ -73,21 +73,9 @@ func (q *request) unrouted() {
 // streamed is what media types of watches have at their end.
 const streamed = ";stream=watch"
 
-// acceptsOne reports whether an Accept header names one of some media types, or anything at all, as the router reads it that upstream has
-// before whatever has a Go type: word for word, whatever its parameters say.
-func acceptsOne(header string, produced []string) bool {
-	for clause := range strings.SplitSeq(header, ",") {
-		media, _, _ := strings.Cut(clause, ";")
-		if media = strings.Trim(media, " "); media == "*/*" || slices.Contains(produced, media) {
-			return true
-		}
-	}
-	return false
-}
-
 // unacceptable is what that router says of a header that names none of them.
 func unacceptable(produced []string) error {
-	return refusedRoute(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+strings.Join(produced, ", "))
+	return refusedRoute(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, negotiation.RouterRefusal(produced))
 }
 
 // negotiate finds the encoding of an answer; typed says that objects can be

@@ -301,6 +301,9 @@ func (q *request) applyNew(m *apply.Manager, c *configuration, o *meta.WriteOpti
 	if err := q.checkWhere(obj); err != nil {
 		return err
 	}
+	if err := q.checkTerminating(obj); err != nil { // whatever version it says
+		return err
+	}
 	if rv := obj.ResourceVersion(); rv != "" {
 		if _, err := strconv.ParseUint(rv, 10, 64); err != nil {
 			return status.Plain500(err.Error())

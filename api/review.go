@@ -154,8 +154,9 @@ func validateAttributes(resource *authorizationv1.ResourceAttributes, other *aut
 }
 
 func validateEmpty(m metav1.ObjectMeta, text string) field.ErrorList {
-	m.ManagedFields = nil
-	if apiequality.Semantic.DeepEqual(metav1.ObjectMeta{}, m) {
+	without := m
+	without.ManagedFields = nil
+	if apiequality.Semantic.DeepEqual(metav1.ObjectMeta{}, without) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("metadata"), m, text)}

@@ -49,6 +49,9 @@ func tokenRequest(q *request, d *doc.Doc, o *meta.WriteOptions) error {
 	if q.h.Tokens.Issuer == nil {
 		return status.NotFound(q.kind.GroupResource(), q.name)
 	}
+	if err := q.note(d, o); err != nil {
+		return err
+	}
 	a := q.foreign(d, o)
 	if err := q.h.admission.Mutate(q.ctx, a); err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/keelson-io/keelson/api/negotiation"
 )
 
 // This file answers /version.
@@ -107,7 +109,7 @@ func (q *request) serveVersion() error {
 	if q.r.Method != http.MethodGet {
 		return methodNotAllowed()
 	}
-	if header := q.r.Header.Get("Accept"); header != "" && !acceptsOne(header, []string{typeJSON}) {
+	if header := q.r.Header.Get("Accept"); header != "" && !negotiation.RouterAccepts(header, []string{typeJSON}) {
 		return unacceptable([]string{typeJSON})
 	}
 	q.accept = accept{pretty: true}

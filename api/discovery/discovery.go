@@ -32,6 +32,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/api/negotiation"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -91,15 +92,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	group, version, _ := strings.Cut(rest, "/")
 	switch {
 	case root == "api" && rest == "":
-		v.serveRoot(w, r, v.core, func() object { return coreVersions(v.snapshot, r) })
+		if routed(w, r) {
+			v.serveRoot(w, r, v.core, func() object { return coreVersions(v.snapshot, r) })
+		}
 	case root == "apis" && rest == "":
 		v.serveRoot(w, r, v.apis, func() object { return v.groups() })
 	case root == "api" && version == "":
-		serve(w, r, resourceList(v.snapshot, "", group))
+		serveVersion(w, r, v.snapshot, "", group)
 	case root == "apis" && group != "" && version == "":
 		serve(w, r, groupOf(v.snapshot, group))
 	case root == "apis" && group != "" && !strings.Contains(version, "/"):
-		serve(w, r, resourceList(v.snapshot, group, version))
+		serveVersion(w, r, v.snapshot, group, version)
 	default:
 		notFound(w)
 	}
@@ -117,6 +120,41 @@ func (v *view) serveRoot(w http.ResponseWriter, r *http.Request, all func() *agg
 	default:
 		send(w, r, f.media, f.encode(legacy()))
 	}
+}
+
+// serveVersion serves the list of a group version's resources. Behind a group of built-in kinds there is upstream's router.
+func serveVersion(w http.ResponseWriter, r *http.Request, s *kind.Snapshot, group, version string) {
+	list := resourceList(s, group, version)
+	switch builtin := group == "" || rank(group) < len(builtinGroups); {
+	case list == nil && builtin:
+		refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	case list == nil:
+		notFound(w)
+	case !builtin || routed(w, r):
+		serve(w, r, list)
+	}
+}
+
+// routed reports whether upstream's router lets a request for one of its documents pass, and answers it if not.
+func routed(w http.ResponseWriter, r *http.Request) bool {
+	produced := []string{typeJSON, typeYAML, typeProtobuf}
+	if negotiation.RouterAccepts(r.Header.Get("Accept"), produced) {
+		return true
+	}
+	refuse(w, r, http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, negotiation.RouterRefusal(produced))
+	return false
+}
+
+// refuse answers as that router does. Who accepts no form that there is reads it as a human would.
+func refuse(w http.ResponseWriter, r *http.Request, code int, reason metav1.StatusReason, text string) {
+	f, ok := negotiate(r, false)
+	f.pretty = f.pretty || !ok
+	w.Header().Set("Content-Type", f.media)
+	w.WriteHeader(code)
+	w.Write(f.encode(&metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: text, Details: &metav1.StatusDetails{},
+	}))
 }
 
 // serve serves a legacy document; nil if there is no such thing.

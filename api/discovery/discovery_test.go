@@ -287,6 +287,18 @@ func TestNegotiation(t *testing.T) {
 			t.Errorf("Accept %q: %d %q, want %d %q", test.accept, resp.StatusCode, resp.Header.Get("Content-Type"), test.code, test.want)
 		}
 	}
+	for _, test := range []struct {
+		path, accept string
+		code         int
+	}{
+		{"/api", "*", 406}, {"/api/v1", "*", 406}, {"/apis/node.k8s.io/v1", "*", 406}, {"/apis/node.k8s.io/v1", "application/*", 406}, {"/apis", "*", 200}, {"/apis/node.k8s.io", "*", 200}, {"/apis/demo.io/v1", "*", 200},
+		{"/apis/node.k8s.io/v1", "text/html, application/yaml;q=0.1", 200}, {"/apis/node.k8s.io/v9", "", 404}, {"/api/v9", "*", 404},
+	} {
+		resp, body := get(t, s.URL+test.path, test.accept)
+		if resp.StatusCode != test.code || test.code != 200 && !strings.Contains(string(body), `"details":{}`) {
+			t.Errorf("%s, Accept %q: %d %s, want %d", test.path, test.accept, resp.StatusCode, body, test.code)
+		}
+	}
 	for query, want := range map[string]bool{"": false, "?pretty": false, "?pretty=x": false, "?pretty=1": true} {
 		if _, body := get(t, s.URL+"/apis"+query, "*/*"); strings.Contains(string(body), "\n  ") != want {
 			t.Errorf("%q: %.40q", query, body)

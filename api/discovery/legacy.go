@@ -93,7 +93,7 @@ func subresources(v *kind.Version) []subresource {
 }
 
 // resourceList is the document of a group's version, nil if nothing has it.
-func resourceList(s *kind.Snapshot, group, name string) object {
+func resourceList(s *kind.Snapshot, group, name string) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: join(group, name),

@@ -12,13 +12,14 @@
 //
 // # Use
 //
-// [Clauses] and [Matches] choose the media type, [WantsPretty] and [AcceptsGzip] decide the rest.
+// [Clauses] and [Matches] choose the media type, where [RouterAccepts] lets a request come that far; [WantsPretty] and [AcceptsGzip] decide the rest.
 package negotiation
 
 import (
 	"compress/gzip"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,6 +73,23 @@ func (c *Clause) Matches(serverVersion string) string {
 // Transform is the kind, group and version that a clause asks for; all are "" if it asks for none.
 func (c *Clause) Transform() (kind, group, version string) {
 	return c.Params["as"], c.Params["g"], c.Params["v"]
+}
+
+// RouterAccepts reports whether an Accept header names one of some media types, or anything at all, as the router reads it that upstream
+// has before whatever has a Go type: word for word, whatever its parameters say.
+func RouterAccepts(header string, produced []string) bool {
+	for clause := range strings.SplitSeq(header, ",") {
+		media, _, _ := strings.Cut(clause, ";")
+		if media = strings.Trim(media, " "); media == "*/*" || slices.Contains(produced, media) {
+			return true
+		}
+	}
+	return header == ""
+}
+
+// RouterRefusal is what that router says of a header that names none of them.
+func RouterRefusal(produced []string) string {
+	return "406: Not Acceptable\n\nAvailable representations: " + strings.Join(produced, ", ")
 }
 
 // WantsPretty reports whether a human seems to read the answer.

@@ -96,6 +96,9 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, key strin
 	}
 	media := negotiate(r, typeProtoV3, typeOldProtoV3)
 	w.Header().Set("Vary", "Accept")
+	if accept := r.Header.Get("Accept"); accept != "" && len(negotiation.Clauses(accept)) == 0 {
+		return // nothing is said of a header that names nothing
+	}
 	if media == "" {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
@@ -159,8 +162,12 @@ func negotiate(r *http.Request, proto, oldProto string) string {
 		return typeJSON
 	}
 	for _, c := range negotiation.Clauses(accept) {
-		switch c.Media {
-		case typeJSON, "*/*", "application/*":
+		major, minor, _ := strings.Cut(c.Media, "/")
+		if major != "application" && major != "*" {
+			continue
+		}
+		switch "application/" + minor {
+		case typeJSON, "application/*":
 			return typeJSON
 		case proto, oldProto:
 			return proto

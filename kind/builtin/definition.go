@@ -238,6 +238,7 @@ var printed = map[string]bool{
 	"rbac.v1.ClusterRole.rules":                                   true,
 	"rbac.v1.Role.rules":                                          true,
 	"resource.v1.DeviceClaim.requests":                            true,
+	"storage.v1.CSINodeDriver.topologyKeys":                       true,
 }
 
 // reference is the name of the definition that d refers to, "" if it is one
