@@ -84,6 +84,9 @@ func applyConfig(v *kind.Version) apply.Config {
 				a.Reset["status"] = append(a.Reset["status"], "metadata."+name)
 			}
 		}
+		if k.Builtin != nil && k.Builtin.Resets != nil {
+			a.Reset = k.Builtin.Resets
+		}
 		if each.Scale != nil {
 			a.Replicas = each.Scale.SpecReplicas
 		}

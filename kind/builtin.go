@@ -46,6 +46,9 @@ type Builtin struct {
 	// StatusMetadata: metadata may be written together with the status, but for the members StatusKeeps.
 	StatusMetadata bool
 	StatusKeeps    []string
+	// Resets are the members, such as status.conditions, that an endpoint does not change: by subresource, "" being the object itself. Nil: as
+	// of other kinds.
+	Resets map[string][]string
 	// Listed makes the objects of a kind of which nothing is stored, because they follow from what is served; nil if the kind is
 	// stored. They can be read, and not be watched or written.
 	Listed func(s *Snapshot) []ListedObject

@@ -201,6 +201,9 @@ func TestBuiltin(t *testing.T) {
 	if only == "" || only == "services" {
 		r.services()
 	}
+	if only == "" || only == "surface" {
+		r.surface(objects)
+	}
 	if only == "" {
 		for name := range wrong {
 			t.Errorf("%s: nobody serves it", name)

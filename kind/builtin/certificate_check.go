@@ -96,47 +96,137 @@ func checkRequestTerms(spec, was *certificatesv1.CertificateSigningRequestSpec, 
 // final are conditions of a request that are met, or not there.
 var final = []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed}
 
-// checkRequestStatus checks what became of a request.
-func checkRequestStatus(now, was *certificatesv1.CertificateSigningRequestStatus) field.ErrorList {
-	path := field.NewPath("status", "conditions")
-	var errs field.ErrorList
-	decided := map[certificatesv1.RequestConditionType]bool{}
-	for i, c := range now.Conditions {
-		at := path.Index(i)
-		errs = append(errs, needText(at.Child("type"), string(c.Type))...)
-		may := []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown}
-		if slices.Contains(final, c.Type) {
-			may = may[1:2]
-		}
-		if c.Status == "" {
-			errs = append(errs, field.Required(at.Child("status"), ""))
-		}
-		errs = append(errs, among(at.Child("status"), c.Status, may...)...)
-		if decided[c.Type] {
-			errs = append(errs, field.Duplicate(at.Child("type"), c.Type))
-		}
-		decided[c.Type] = true
-		if c.Type != certificatesv1.CertificateFailed && slices.Contains(final, c.Type) && decided[final[0]] && decided[final[1]] {
-			errs = append(errs, field.Invalid(path, c.Type, "Approved and Denied conditions are mutually exclusive").WithOrigin("zeroOrOneOf"))
+// requestConditions are conditions of a request for a certificate.
+type requestConditions []certificatesv1.CertificateSigningRequestCondition
+
+// of are those of a type.
+func (c requestConditions) of(typ certificatesv1.RequestConditionType) (at []int) {
+	for i := range c {
+		if c[i].Type == typ {
+			at = append(at, i)
 		}
 	}
+	return at
+}
+
+// twice reports whether a type is there more than once.
+func (c requestConditions) twice() bool {
+	for i := range c {
+		if len(c.of(c[i].Type)) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// both reports whether a request is approved and denied.
+func (c requestConditions) both() bool {
+	return c.of(certificatesv1.CertificateApproved) != nil && c.of(certificatesv1.CertificateDenied) != nil
+}
+
+// check checks conditions. What was wrong before may stay.
+func (c requestConditions) check(was requestConditions, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[certificatesv1.RequestConditionType]bool{}
+	for i := range c {
+		at := path.Index(i)
+		if was.of("") == nil {
+			errs = append(errs, needText(at.Child("type"), string(c[i].Type))...)
+		}
+		may := []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown}
+		if slices.Contains(final, c[i].Type) {
+			may = may[1:2]
+		}
+		if c[i].Status == "" {
+			errs = append(errs, field.Required(at.Child("status"), ""))
+		}
+		errs = append(errs, among(at.Child("status"), c[i].Status, may...)...)
+		if seen[c[i].Type] && !was.twice() {
+			errs = append(errs, field.Duplicate(at.Child("type"), c[i].Type))
+		}
+		seen[c[i].Type] = true
+	}
+	return errs
+}
+
+// checkRequestStatus checks what became of a request. Who approves or denies it does so by a subresource of its own.
+func checkRequestStatus(now, was *certificatesv1.CertificateSigningRequestStatus, scope schema.Scope) field.ErrorList {
+	path, certificate := field.NewPath("status", "conditions"), field.NewPath("status", "certificate")
+	conditions, before := requestConditions(now.Conditions), requestConditions(was.Conditions)
+	errs := conditions.check(before, path)
+	changed := string(now.Certificate) != string(was.Certificate)
+	if err := checkCertificates(now.Certificate); err != nil && changed && checkCertificates(was.Certificate) == nil {
+		errs = append(errs, field.Invalid(certificate, "<certificate data>", err.Error()))
+	}
 	for _, typ := range final {
-		is := func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Type == typ }
-		if slices.ContainsFunc(was.Conditions, is) && !slices.ContainsFunc(now.Conditions, is) {
+		if len(conditions.of(typ)) < len(before.of(typ)) {
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("updates may not remove a condition of type %q", typ)))
 		}
 	}
-	certificate := field.NewPath("status", "certificate")
-	switch same := string(now.Certificate) == string(was.Certificate); {
-	case same:
-	case len(was.Certificate) > 0:
-		errs = append(errs, field.Forbidden(certificate, "updates may not modify existing certificate content"))
-	default:
-		if err := checkCertificates(now.Certificate); err != nil {
-			errs = append(errs, field.Invalid(certificate, "<certificate data>", err.Error()))
+	for _, typ := range final[:2] {
+		if scope != partApproval && len(conditions.of(typ)) > len(before.of(typ)) {
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("updates may not add a condition of type %q", typ)))
 		}
 	}
+	if changed && len(was.Certificate) > 0 {
+		errs = append(errs, field.Forbidden(certificate, "updates may not modify existing certificate content"))
+	}
+	if conditions.both() && !before.both() {
+		const approved, denied = `conditions[{"type": "Approved"}]`, `conditions[{"type": "Denied"}]`
+		errs = append(errs, field.Invalid(path, "{"+approved+", "+denied+"}", "must specify at most one of: `"+approved+"`, `"+denied+"`"))
+	}
 	return errs
+}
+
+// keepApproval keeps whether a request is approved or denied, where its status says so as often as before.
+func keepApproval(new, old *doc.Doc) {
+	now, was := requestStatus(new), requestStatus(old)
+	for _, typ := range final[:2] {
+		at, from := requestConditions(now.Conditions).of(typ), requestConditions(was.Conditions).of(typ)
+		for i := range at {
+			if len(at) == len(from) {
+				now.Conditions[at[i]] = was.Conditions[from[i]]
+			}
+		}
+	}
+	stampConditions(new, now, was)
+}
+
+// approve takes nothing but conditions over from an update of a request's approval.
+func approve(new, old *doc.Doc, _ schema.Scope) {
+	now := requestStatus(new)
+	kind.Keep(new, old, "status")
+	new.Remove("status", "conditions")
+	stampConditions(new, now, requestStatus(old))
+}
+
+func requestStatus(d *doc.Doc) *certificatesv1.CertificateSigningRequestStatus {
+	return readAs[certificatesv1.CertificateSigningRequestStatus](d.Root().Get("status"))
+}
+
+// stampConditions sets conditions, with the times that they lack: of when they were written, and of when they became what they are.
+func stampConditions(d *doc.Doc, now, was *certificatesv1.CertificateSigningRequestStatus) {
+	if len(now.Conditions) == 0 {
+		return
+	}
+	time := metav1.Now()
+	for i := range now.Conditions {
+		c := &now.Conditions[i]
+		if c.LastUpdateTime.IsZero() {
+			c.LastUpdateTime = time
+		}
+		if !c.LastTransitionTime.IsZero() {
+			continue
+		}
+		c.LastTransitionTime = time
+		same := func(o certificatesv1.CertificateSigningRequestCondition) bool {
+			return o.Type == c.Type && o.Status == c.Status && !o.LastTransitionTime.IsZero()
+		}
+		if at := slices.IndexFunc(was.Conditions, same); at >= 0 {
+			c.LastTransitionTime = was.Conditions[at].LastTransitionTime
+		}
+	}
+	setAs(d, now.Conditions, "status", "conditions")
 }
 
 // checkCertificates reads certificates in PEM, of which there must be one, unless there is nothing.

@@ -45,11 +45,12 @@ func certificateKinds() []description {
 	}, {
 		group: "certificates.k8s.io", kind: "CertificateSigningRequest", plural: "certificatesigningrequests", short: []string{"csr"}, cluster: true,
 		versions: v1[certificatesv1.CertificateSigningRequest](nil), status: true, name: segment,
-		subresources: []kind.Subresource{{Name: "approval", Verbs: partVerbs, Scope: schema.Status}},
+		subresources: []kind.Subresource{{Name: "approval", Verbs: partVerbs, Scope: partApproval}},
 		fields:       []kind.Selectable{kind.NewSelectable(".spec.signerName")},
 		columns:      requestColumns(), createAs: noteRequester,
-		update: func(new, old *doc.Doc) { kind.Keep(new, old, "spec") },
+		update: func(new, old *doc.Doc) { kind.Keep(new, old, "spec") }, updateStatus: keepApproval, updatePart: approve,
 		check:  checkRequest,
+		resets: map[string][]string{"": {"spec", "status"}, "status": {"spec", "status.conditions"}, "approval": {"spec", "status.certificate"}},
 	}}
 }
 
@@ -147,7 +148,11 @@ func checkRequest(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.Er
 	case err != nil || block == nil || block.Type != "CERTIFICATE REQUEST":
 		errs = append(errs, field.Invalid(path.Child("request"), spec.Get("request").Interface(), "PEM block type must be CERTIFICATE REQUEST"))
 	default:
-		if _, err := x509.ParseCertificateRequest(block.Bytes); err != nil {
+		request, err := x509.ParseCertificateRequest(block.Bytes)
+		if err == nil {
+			err = request.CheckSignature()
+		}
+		if err != nil {
 			errs = append(errs, field.Invalid(path.Child("request"), spec.Get("request").Interface(), err.Error()))
 		}
 	}
@@ -160,8 +165,8 @@ func checkRequest(_ *kind.Version, d, old *doc.Doc, scope schema.Scope) field.Er
 	}
 	now := readAs[certificatesv1.CertificateSigningRequest](d.Root())
 	errs = append(errs, checkRequestTerms(&now.Spec, &was.Spec, path)...)
-	if scope == schema.Status {
-		errs = append(errs, checkRequestStatus(&now.Status, &was.Status)...)
+	if scope != schema.Whole {
+		errs = append(errs, checkRequestStatus(&now.Status, &was.Status, scope)...)
 	}
 	return errs
 }

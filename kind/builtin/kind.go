@@ -70,10 +70,11 @@ type description struct {
 	convert        func(text []byte, to *kind.Version) ([]byte, error)
 	// statusKeeps are members of metadata that a write of the status does not change; nil: none.
 	statusKeeps []string
-	unowned     bool   // what becomes of dependents cannot be said: it has none
-	returned    bool   // who deletes an object is answered with it
-	orphans     bool   // who deletes an object and does not say what is to become of its dependents keeps them
-	warned      string // what they are told
+	resets      map[string][]string // what an endpoint does not change, where that is not what others do not: see kind.Builtin
+	unowned     bool                // what becomes of dependents cannot be said: it has none
+	returned    bool                // who deletes an object is answered with it
+	orphans     bool                // who deletes an object and does not say what is to become of its dependents keeps them
+	warned      string              // what they are told
 	createAs    func(d *doc.Doc, by *kind.Requester)
 	claims      bool   // objects get what only one of them may have
 	storedAs    string // the version that upstream stores, which it tells in a hash; "": the first
@@ -174,6 +175,7 @@ func newKind(lib *library, desc description) *builtin {
 		Counts:                   desc.counts,
 		Uncounted:                desc.uncounted,
 		StatusKeeps:              desc.statusKeeps,
+		Resets:                   desc.resets,
 		StatusMetadata:           desc.statusKeeps == nil || len(desc.statusKeeps) < len(wholeMetadata),
 		Subresources:             desc.subresources,
 		New:                      func(v *kind.Version) runtime.Object { return b.by[v].new() },
@@ -285,7 +287,7 @@ func setAs(d *doc.Doc, v any, path ...string) {
 func (b *builtin) prepareUpdate(new, old *doc.Doc, scope schema.Scope) {
 	b.dropGated(new, old)
 	switch {
-	case scope == schema.Status:
+	case scope == schema.Status, scope == partApproval:
 		// Whatever is no status, but metadata may change with it.
 		for name := range old.Root().Members() {
 			if name != "status" && name != "metadata" {
@@ -295,7 +297,9 @@ func (b *builtin) prepareUpdate(new, old *doc.Doc, scope schema.Scope) {
 		for _, name := range b.statusKeeps {
 			kind.Keep(new, old, "metadata", name)
 		}
-		if b.updateStatus != nil {
+		if scope == partApproval {
+			b.updatePart(new, old, scope)
+		} else if b.updateStatus != nil {
 			b.updateStatus(new, old)
 		}
 		return

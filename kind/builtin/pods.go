@@ -20,11 +20,12 @@ import (
 // all is the category of what "kubectl get all" shows.
 var all = []string{"all"}
 
-// These are the scopes of subresources of pods that may change what an update
-// of the pod itself may not.
+// These are the scopes of subresources that may change what an update of the object itself may not: of pods, and of requests for
+// certificates.
 const (
 	partEphemeral = kind.Finalize + 1 + iota
 	partResize
+	partApproval
 )
 
 // partVerbs are the verbs of subresources that are a part of their object.
