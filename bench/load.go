@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keelson-io/keelson/internal/testcrds"
@@ -164,70 +166,91 @@ func rows() []row {
 	}
 }
 
-// fanOut opens the watchers, patches objects and counts until every watcher has every change, again and again for a second.
+// fanOut opens the watchers, patches objects for a second without a pause, and waits until every watcher has every change.
 func fanOut(ctx context.Context, r *round) (float64, error) {
-	b, err := r.pool.conns[0].read(request{"GET", r.list() + "?limit=1", "", nil})
+	open, err := r.watchers()
 	if err != nil {
 		return 0, err
+	}
+	defer open.close()
+	if r.before, err = r.pool.target.spent(); err != nil {
+		return 0, err
+	}
+	var sent, wanted atomic.Int64
+	wanted.Store(math.MaxInt64) // until all but the last patch are made
+	patch := func(i int) request {
+		return request{"PATCH", r.object(i), "application/merge-patch+json",
+			fmt.Appendf(nil, `{"metadata":{"annotations":{"watched":"%d"}}}`, r.before.client.Nanoseconds()+sent.Add(1))}
+	}
+	began := time.Now()
+	errs := make([]error, len(open.all))
+	var reading sync.WaitGroup
+	for k, w := range open.all {
+		reading.Go(func() { errs[k] = w.await(&wanted) })
+	}
+	_, err = r.pool.lasting(ctx, min(r.o.Objects, 500), patch)
+	wanted.Store(sent.Load() + 1)
+	if err == nil {
+		_, err = r.pool.each(ctx, 1, patch)
+	}
+	if err != nil {
+		open.close() // or they would read on
+	}
+	reading.Wait()
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return 0, err
+	}
+	return float64(sent.Load()) * float64(len(open.all)) / time.Since(began).Seconds(), nil
+}
+
+// watchers are open watches of a round's routes.
+type watchers struct {
+	*pool
+	all []*watcher
+}
+
+// watchers opens watches of all changes from now on.
+func (r *round) watchers() (*watchers, error) {
+	b, err := r.pool.conns[0].read(request{"GET", r.list() + "?limit=1", "", nil})
+	if err != nil {
+		return nil, err
 	}
 	var list struct {
 		Metadata struct{ ResourceVersion string }
 	}
 	if err := json.Unmarshal(b, &list); err != nil {
-		return 0, err
+		return nil, err
 	}
-	changes := min(r.o.Objects, 500)
-	watchers, err := newPool(r.pool.target, r.o.Watchers)
+	p, err := newPool(r.pool.target, r.o.Watchers)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	defer watchers.close()
-	open := make([]*watcher, r.o.Watchers)
-	for k, c := range watchers.conns {
+	open := &watchers{pool: p}
+	for _, c := range p.conns {
 		resp, err := c.send(request{"GET", r.list() + "?watch=true&resourceVersion=" + list.Metadata.ResourceVersion, "", nil})
 		if err != nil || resp.StatusCode != 200 {
-			return 0, errors.Join(fmt.Errorf("watch: got %v", resp), err)
+			p.close()
+			return nil, errors.Join(fmt.Errorf("watch: got %v", resp), err)
 		}
 		c.SetReadDeadline(time.Now().Add(2 * time.Minute))
-		open[k] = &watcher{body: resp.Body, buf: make([]byte, 1<<16)}
+		open.all = append(open.all, &watcher{body: resp.Body, buf: make([]byte, 1<<16)})
 	}
-	if r.before, err = r.pool.target.spent(); err != nil {
-		return 0, err
-	}
-	began, sent := time.Now(), 0
-	for sent == 0 || time.Since(began) < time.Second {
-		sent += changes
-		errs := make([]error, len(open))
-		var reading sync.WaitGroup
-		for k, w := range open {
-			reading.Go(func() { errs[k] = w.await(sent) })
-		}
-		_, err := r.pool.each(ctx, changes, func(i int) request {
-			return request{"PATCH", r.object(i), "application/merge-patch+json",
-				fmt.Appendf(nil, `{"metadata":{"annotations":{"watched":"%d"}}}`, began.UnixNano()+int64(sent+i))}
-		})
-		reading.Wait()
-		if err := errors.Join(append(errs, err)...); err != nil {
-			return 0, err
-		}
-	}
-	return float64(sent*r.o.Watchers) / time.Since(began).Seconds(), nil
+	return open, nil
 }
 
-// watcher is an open watch, and how many events it brought.
+// watcher is an open watch.
 type watcher struct {
 	body io.Reader
 	buf  []byte
-	seen int
 }
 
-// await reads until there were so many events.
-func (w *watcher) await(events int) error {
-	for w.seen < events {
+// await reads until there were as many events as are wanted, which may become known while it reads.
+func (w *watcher) await(wanted *atomic.Int64) error {
+	for seen := int64(0); seen < wanted.Load(); {
 		n, err := w.body.Read(w.buf)
-		w.seen += bytes.Count(w.buf[:n], []byte("\n"))
-		if err != nil && w.seen < events {
-			return fmt.Errorf("watch ended after %d of %d events: %w", w.seen, events, err)
+		seen += int64(bytes.Count(w.buf[:n], []byte("\n")))
+		if err != nil && seen < wanted.Load() {
+			return fmt.Errorf("watch ended after %d of %d events: %w", seen, wanted.Load(), err)
 		}
 	}
 	return nil
