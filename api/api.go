@@ -201,6 +201,7 @@ type request struct {
 	admitted bool              // it is a part of another request, which admission has seen
 	written  []byte            // what a write is answered with, if that is printed already
 	sound    bool              // nothing was forgiven when what is written was validated
+	before   *cache.View       // of the object that a change starts from; nil if it is not known
 	spent    uint64            // what its rules cost then
 	grown    bool              // what is written gets defaults when it is read: a part of it is new that nothing filled in
 	claimed  func(stored bool) // says what became of what was claimed, see claim.go; nil: nothing was

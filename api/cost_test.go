@@ -36,7 +36,7 @@ func TestListOfOneNamespace(t *testing.T) {
 		s.must(200, "GET", widgets+"?"+query, "")
 		own, others := 0, 0
 		s.h.Cache.Resource(k.StoragePrefix).Snapshot().Ascend("", func(o *cache.Object) bool {
-			if o.Viewed(k.Versions[0]) {
+			if o.Known(k.Versions[0]) != nil {
 				if strings.HasPrefix(o.Key, k.StoragePrefix+"/default/") {
 					own++
 				} else {

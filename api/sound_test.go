@@ -51,7 +51,7 @@ func (s *soundServer) sound(name string) bool {
 		s.t.Fatalf("%s is not there", name)
 	}
 	v := s.kind.Version("v1")
-	if _, sound := obj.Sound(v); !sound {
+	if view := obj.Known(v); view == nil || !view.Sound {
 		return false
 	}
 	d := new(doc.Doc)
@@ -129,8 +129,7 @@ func TestSoundKept(t *testing.T) {
 		}
 		s.want(true, code, w[0], w[1], w[2], w[3])
 		obj, _ := s.h.Cache.Resource(s.kind.StoragePrefix).Newest(s.kind.Key("", "a"))
-		spent, _ := obj.Sound(v)
-		costs = append(costs, spent)
+		costs = append(costs, uint64(obj.Known(v).Spent))
 	}
 	once, again := costs[0], costs[1]-costs[0]
 	if once == 0 || again == 0 || costs[2] != costs[1]+again || costs[3] != costs[2]+again {

@@ -176,6 +176,7 @@ func (q *request) attempt(c *change, obj *cache.Object) error {
 		return err
 	}
 	q.sound = false
+	q.before = obj.Known(q.v)
 	if !c.bare {
 		if err := q.checkUID(c, next, old, obj); err != nil {
 			return err
@@ -326,8 +327,8 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, obj *cache.Object
 			return err
 		}
 	}
-	if spent, sound := obj.Sound(q.v); sound {
-		kept = kept.After(spent)
+	if q.before != nil && q.before.Sound {
+		kept = kept.After(uint64(q.before.Spent))
 	}
 	if err := q.validate(next, old, c.scope, sent, kept); err != nil {
 		return err
@@ -467,6 +468,7 @@ func (q *request) writer(o *meta.WriteOptions) apply.Options {
 		Subresource: q.subresource,
 		Time:        time.Now(),
 		Force:       o.Force != nil && *o.Force,
+		Sound:       q.before != nil && q.before.Sound,
 	}
 }
 

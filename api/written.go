@@ -52,7 +52,7 @@ func (q *request) handOver(key string, d *doc.Doc, encoded []byte, rev int64) er
 			return err
 		}
 		q.written = d.AppendJSON(make([]byte, 0, len(encoded)+40), d.Root().Node)
-		view := q.v.ViewOf(d, q.written)
+		view := q.v.ViewOf(d, q.written, q.before)
 		q.res.Wrote(key, rev, encoded, q.v, view)
 		return nil
 	}
@@ -64,7 +64,7 @@ func (q *request) handOver(key string, d *doc.Doc, encoded []byte, rev int64) er
 	}
 	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
 	q.written = d.AppendJSON(make([]byte, 0, len(encoded)+40), d.Root().Node)
-	view := q.v.ViewOf(d, q.written)
+	view := q.v.ViewOf(d, q.written, q.before)
 	view.Sound, view.Spent = q.sound && !grown && !d.MayHaveFloats(), uint32(q.spent)
 	q.res.Wrote(key, rev, encoded, q.v, view)
 	return nil

@@ -118,9 +118,11 @@ func TestDirectEqualsPlainOnRoutes(t *testing.T) {
 				change(d)
 				return d
 			}
-			got, want := both(t, m, live, fresh, Options{Manager: manager, Time: at.Add(time.Hour)})
-			if got != want {
-				t.Errorf("update %d by %s:\ndirect %s\nplain  %s", i, manager, got, want)
+			for _, sound := range []bool{false, true} {
+				got, want := both(t, m, live, fresh, Options{Manager: manager, Time: at.Add(time.Hour), Sound: sound})
+				if got != want {
+					t.Errorf("update %d by %s, sound %v:\ndirect %s\nplain  %s", i, manager, sound, got, want)
+				}
 			}
 		}
 	}

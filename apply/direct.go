@@ -132,6 +132,9 @@ func (w *walker) compareObjects(m *Manager, live *doc.Doc, o *Options) (diff, bo
 			return diff{}, false
 		}
 		lv, nv := v[0], v[1]
+		if o.Sound && name != "metadata" && doc.Equal(lv, nv) {
+			continue
+		}
 		if slices.Contains(reset, name) {
 			if lv.Exists() && !w.valid(mt, lv) || nv.Exists() && !w.valid(mt, nv) {
 				return diff{}, false

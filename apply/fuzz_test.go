@@ -88,10 +88,12 @@ func FuzzDirect(f *testing.F) {
 		first.Set(first.NewString("u"), "metadata", "uid")
 		for _, manager := range []string{"m", "other"} {
 			o.Manager, o.Time = manager, at.AddDate(1, 0, 0)
-			if d := fuzzObject(next); m.updateDirect(first, d, &o) {
-				p := fuzzObject(next)
-				m.updatePlain(first, p, &o)
-				equal(t, "update by "+manager, d, p)
+			for _, o.Sound = range []bool{false, fits(m, first)} {
+				if d := fuzzObject(next); m.updateDirect(first, d, &o) {
+					p := fuzzObject(next)
+					m.updatePlain(first, p, &o)
+					equal(t, "update by "+manager, d, p)
+				}
 			}
 			for _, o.Force = range []bool{false, true} {
 				if out, ok := m.applyDirect(first, fuzzObject(next), &o); ok {
@@ -113,6 +115,13 @@ func FuzzDirect(f *testing.F) {
 			}
 		}
 	})
+}
+
+// fits reports whether an object fits its type.
+func fits(m *Manager, d *doc.Doc) bool {
+	w := newWalker(d)
+	defer w.release()
+	return w.valid(m.own.root, d.Root())
 }
 
 func equal(t *testing.T, what string, direct, plain *doc.Doc) {

@@ -43,12 +43,8 @@ type View struct {
 
 // View returns the object as r renders it, made once and remembered.
 func (o *Object) View(r Renderer) (*View, error) {
-	if m := o.memo.Load(); m != nil {
-		for i := range m.views {
-			if m.views[i].by == r {
-				return m.views[i].view, nil
-			}
-		}
+	if view := o.Known(r); view != nil {
+		return view, nil
 	}
 	return o.render(r)
 }
@@ -62,30 +58,16 @@ func (o *Object) render(r Renderer) (*View, error) {
 	return o.Remember(r, view), nil
 }
 
-// Sound reports whether the object's view by r says so, and what its rules cost. It does not make one.
-func (o *Object) Sound(r Renderer) (spent uint64, sound bool) {
+// Known is the object's view by r if it is remembered, and nil if not. It does not make one.
+func (o *Object) Known(r Renderer) *View {
 	if m := o.memo.Load(); m != nil {
 		for i := range m.views {
-			if v := &m.views[i]; v.by == r {
-				return uint64(v.view.Spent), v.view.Sound
+			if m.views[i].by == r {
+				return m.views[i].view
 			}
 		}
 	}
-	return 0, false
-}
-
-// Viewed reports whether the object's view by r is remembered.
-func (o *Object) Viewed(r Renderer) bool {
-	m := o.memo.Load()
-	if m == nil {
-		return false
-	}
-	for i := range m.views {
-		if m.views[i].by == r {
-			return true
-		}
-	}
-	return false
+	return nil
 }
 
 // Remember gives the object its view by r, for those who make the views of many objects at once. If there is one already, that one

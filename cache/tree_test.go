@@ -110,13 +110,13 @@ func (c *counter) Render(raw []byte, rev int64) (*View, error) {
 func TestView(t *testing.T) {
 	o := &Object{Key: "k", Rev: 5, Raw: []byte("x")}
 	rs := []*counter{{}, {}, {fail: 1}, {}}
-	if _, err := o.View(rs[2]); err == nil || o.Viewed(rs[2]) {
+	if _, err := o.View(rs[2]); err == nil || o.Known(rs[2]) != nil {
 		t.Errorf("got error %v, want one, and that it is not remembered", err)
 	}
 	for range 3 {
 		for _, r := range rs[:3] {
 			v, err := o.View(r)
-			if err != nil || string(v.JSON) != "x@5" || !o.Viewed(r) {
+			if err != nil || string(v.JSON) != "x@5" || o.Known(r) == nil {
 				t.Errorf("got %v, %v", v, err)
 			}
 		}

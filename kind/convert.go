@@ -153,7 +153,7 @@ func (v *Version) Views(ctx context.Context, objects []*cache.Object) error {
 		return nil
 	}
 	for _, o := range objects {
-		if o.Viewed(v) {
+		if o.Known(v) != nil {
 			continue
 		}
 		text, err := v.foreign(o)

@@ -8,8 +8,34 @@ import (
 // This file makes views of what has just been written.
 
 // ViewOf is what Render makes of a stored object, for one that has just been stored in this version: d is the object and text what
-// it was printed as, both with its resource version.
-func (v *Version) ViewOf(d *doc.Doc, text []byte) *cache.View {
+// it was printed as, both with its resource version. before is the view of what it replaces, or nil: what is the same in both is shared.
+func (v *Version) ViewOf(d *doc.Doc, text []byte, before *cache.View) *cache.View {
 	root := d.Root()
-	return &cache.View{JSON: text, Labels: labelsOf(root.At("metadata", "labels")), Fields: v.fieldsOf(root)}
+	labels := root.At("metadata", "labels")
+	if before == nil {
+		return &cache.View{JSON: text, Labels: labelsOf(labels), Fields: v.fieldsOf(root)}
+	}
+	view := &cache.View{JSON: text, Labels: before.Labels, Fields: before.Fields}
+	if !sameLabels(before.Labels, labels) {
+		view.Labels = labelsOf(labels)
+	}
+	if len(v.SelectableFields) > 0 { // beside the name and the namespace, which stay
+		view.Fields = v.fieldsOf(root)
+	}
+	return view
+}
+
+// sameLabels reports whether labelsOf would make these labels.
+func sameLabels(have cache.Labels, labels doc.Value) bool {
+	if labels.Kind() != doc.Object || labels.Len() != len(have) {
+		return len(have) == 0 && labels.Kind() != doc.Object
+	}
+	i := 0
+	for key, value := range labels.Members() {
+		if have[i].Key != key || have[i].Value != value.Text() {
+			return false
+		}
+		i++
+	}
+	return true
 }
