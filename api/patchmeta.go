@@ -10,7 +10,7 @@ import (
 // again.
 
 // ofMetadata reports whether a text is a merge patch that names nothing but
-// metadata.
+// metadata, and of that anything but managedFields.
 func ofMetadata(patch []byte) bool {
 	d := doc.Get()
 	defer d.Release()
@@ -18,7 +18,7 @@ func ofMetadata(patch []byte) bool {
 		return false
 	}
 	for name, v := range d.Root().Members() {
-		if name != "metadata" || v.Kind() != doc.Object {
+		if name != "metadata" || v.Kind() != doc.Object || v.Get("managedFields").Exists() {
 			return false
 		}
 	}
@@ -26,8 +26,8 @@ func ofMetadata(patch []byte) bool {
 }
 
 // patchMetadata makes next what live is after a patch for which ofMetadata
-// holds. ok is false if that takes the whole object to say: next is of no use
-// then.
+// holds, without its managedFields: an update that says none keeps live's. ok
+// is false if that takes the whole object to say: next is of no use then.
 func (q *request) patchMetadata(next, live *doc.Doc, patch []byte) (ok bool) {
 	o := meta.Object{Doc: live}
 	if q.kind.Builtin != nil || o.Kind() == "" || live.MayHaveFloats() {
@@ -35,19 +35,9 @@ func (q *request) patchMetadata(next, live *doc.Doc, patch []byte) (ok bool) {
 	}
 	b := buffer()
 	defer recycle(b)
-	*b = append(*b, '{')
-	for _, name := range []string{"apiVersion", "kind", "metadata"} {
-		v := live.Root().Get(name)
-		if !v.Exists() {
-			return false
-		}
-		if len(*b) > 1 {
-			*b = append(*b, ',')
-		}
-		*b = append(append(append(*b, '"'), name...), '"', ':')
-		*b = v.AppendJSON(*b)
+	if *b, ok = appendHead(*b, live.Root()); !ok {
+		return false
 	}
-	*b = append(*b, '}')
 	patched, err := doc.MergePatch(*b, patch)
 	if err != nil {
 		return false
@@ -60,4 +50,28 @@ func (q *request) patchMetadata(next, live *doc.Doc, patch []byte) (ok bool) {
 	next.CopyOf(live)
 	next.Set(next.Import(head.Root().Get("metadata")), "metadata")
 	return true
+}
+
+// appendHead appends what an object is and its metadata without managedFields; ok is false if it does not say all of that.
+func appendHead(b []byte, root doc.Value) (_ []byte, ok bool) {
+	version, kind, metadata := root.Get("apiVersion"), root.Get("kind"), root.Get("metadata")
+	if !version.Exists() || !kind.Exists() || metadata.Kind() != doc.Object {
+		return b, false
+	}
+	b = version.AppendJSON(append(b, `{"apiVersion":`...))
+	b = kind.AppendJSON(append(b, `,"kind":`...))
+	b = append(b, `,"metadata":{`...)
+	sep := false
+	for name, v := range metadata.Members() {
+		if name == "managedFields" {
+			continue
+		}
+		if sep {
+			b = append(b, ',')
+		}
+		sep = true
+		b = append(doc.AppendQuoted(b, name), ':')
+		b = v.AppendJSON(b)
+	}
+	return append(b, "}}"...), true
 }

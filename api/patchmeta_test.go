@@ -59,6 +59,9 @@ func patchBoth(t testing.TB, v *kind.Version, stored, patch string) (short, plai
 	q.name = "a"
 	if ofMetadata([]byte(patch)) && q.patchMetadata(next, live, []byte(patch)) {
 		err := q.checkWhere(meta.Object{Doc: next})
+		if next.Root().At("metadata", "managedFields").Exists() {
+			t.Errorf("got managedFields, which are the live object's: %s", next.Root().AppendJSON(nil))
+		}
 		short = fmt.Sprint(string(next.Root().AppendJSON(nil)), err)
 	}
 	view, err := obj.View(v)
@@ -76,8 +79,12 @@ func patchBoth(t testing.TB, v *kind.Version, stored, patch string) (short, plai
 	if next.Root().Kind() != doc.Object {
 		return short, err.Error()
 	}
+	next.Remove("metadata", "managedFields")
 	return short, fmt.Sprint(string(next.Root().AppendJSON(nil)), err)
 }
+
+// managed are usual managedFields.
+const managed = `"managedFields":[{"apiVersion":"demo.io/v1","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:a":{}}}},"manager":"m","operation":"Update","time":"2026-01-02T03:04:05Z"}]`
 
 func FuzzPatchMetadata(f *testing.F) {
 	specs := []string{
@@ -97,7 +104,7 @@ func FuzzPatchMetadata(f *testing.F) {
 	}
 	v := compile(f, metadataCRD).Version("v1")
 	f.Fuzz(func(t *testing.T, spec, patch string) {
-		stored := `{"apiVersion":"demo.io/v1","kind":"Head","metadata":{"name":"a","uid":"u","labels":{"a":"b","d":"e"},"generation":4},"spec":` + spec + `}`
+		stored := `{"apiVersion":"demo.io/v1","kind":"Head","metadata":{"name":"a","uid":"u","labels":{"a":"b","d":"e"},"generation":4,` + managed + `},"spec":` + spec + `}`
 		if short, plain := patchBoth(t, v, stored, patch); short != "" && short != plain {
 			t.Errorf("patch %s of %s:\nshort %s\nplain %s", patch, stored, short, plain)
 		}
@@ -111,10 +118,23 @@ func TestPatchMetadataIsTaken(t *testing.T) {
 		`{"metadata":{"annotations":{"a":"b"}}}`:            true,
 		`{"metadata":{"finalizers":["x/y"],"labels":null}}`: true,
 		`{"metadata":{"bogus":1}}`:                          false,
+		`{"metadata":{"managedFields":null}}`:               false,
 		`{"spec":{}}`:                                       false,
 	} {
 		if short, _ := patchBoth(t, v, stored, patch); (short != "") != want {
 			t.Errorf("%s: the short way was taken: %v, want %v", patch, short != "", want)
+		}
+	}
+}
+
+// TestPatchMetadataOfOddManagers: what others have stored as managedFields is of no more interest to the short way than to the plain one.
+func TestPatchMetadataOfOddManagers(t *testing.T) {
+	v := compile(t, metadataCRD).Version("v1")
+	for _, stored := range []string{managed, `"managedFields":null`, `"managedFields":[]`, `"managedFields":[{}]`, `"managedFields":[null]`, `"managedFields":"x"`,
+		`"managedFields":[1]`, `"managedFields":[{"manager":1}]`, `"managedFields":[{"time":"x"}]`, `"managedFields":[{"fieldsV1":"x","bogus":1}]`} {
+		stored = `{"apiVersion":"demo.io/v1","kind":"Head","metadata":{"name":"a","uid":"u",` + stored + `},"spec":{}}`
+		if short, plain := patchBoth(t, v, stored, `{"metadata":{"labels":{"a":"b"}}}`); short != "" && short != plain {
+			t.Errorf("patch of %s:\nshort %s\nplain %s", stored, short, plain)
 		}
 	}
 }

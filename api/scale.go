@@ -288,10 +288,7 @@ func (q *request) applyScale(body []byte, o *meta.WriteOptions) error {
 	if err != nil {
 		return err
 	}
-	settled := func(_ *apply.Manager, live, next *doc.Doc) error {
-		apply.IgnoreTimestamps(live, next)
-		return nil
-	}
+	settled := func(_ *apply.Manager, _, _ *doc.Doc) error { return nil } // what is built says who changed what
 	return q.changeScale(o, settled, func(now *autoscalingv1.Scale, live, next *doc.Doc) (*autoscalingv1.Scale, error) {
 		if wrong != nil {
 			return nil, wrong

@@ -66,11 +66,7 @@ func (m *Manager) UpdateScale(live, new *doc.Doc, o Options) error {
 	if err != nil {
 		return fmt.Errorf("managedFields of the scale subresource: %w", err)
 	}
-	if err := writeManaged(new, entries); err != nil {
-		return err
-	}
-	IgnoreTimestamps(live, new)
-	return nil
+	return writeManaged(new, entries)
 }
 
 // updateScale is Update for a Scale.

@@ -42,12 +42,9 @@ func (m *Manager) Update(live, new *doc.Doc, o Options) error {
 		keepManaged(live, new)
 		return nil
 	}
-	if m.updateDirect(live, new, &o) {
-		IgnoreTimestamps(live, new)
-		return nil
+	if !m.updateDirect(live, new, &o) {
+		m.updatePlain(live, new, &o)
 	}
-	m.updatePlain(live, new, &o)
-	IgnoreTimestamps(live, new)
 	return nil
 }
 
