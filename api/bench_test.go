@@ -134,3 +134,14 @@ func BenchmarkApplyAgain(b *testing.B) {
 		h.do(b, 200, "PATCH", path, benchWidget("w0"), "Content-Type", ssa)
 	}
 }
+
+// BenchmarkApplyChanged applies an object of which one label differs each time.
+func BenchmarkApplyChanged(b *testing.B) {
+	h := newBench(b, 1)
+	b.ReportAllocs()
+	path := widgets + "/w0?force=true&fieldManager=m"
+	for i := 0; b.Loop(); i++ {
+		body := strings.Replace(benchWidget("w0"), `"metadata":{`, fmt.Sprintf(`"metadata":{"labels":{"app":"x","pass":"%d"},`, i), 1)
+		h.do(b, 200, "PATCH", path, body, "Content-Type", ssa)
+	}
+}

@@ -263,12 +263,8 @@ func (q *request) applied(m *apply.Manager, c *configuration, o *meta.WriteOptio
 		named:   true,
 		build: func(next, live *doc.Doc, _ *cache.Object) error {
 			if !m.Confirm(live, c.said, c.decoded(q.v), next, q.writer(o)) {
-				merged, err := m.ApplyDoc(live, c.said, q.writer(o))
-				if err != nil {
+				if err := q.merge(m, live, next, c, o); err != nil {
 					return err
-				}
-				if _, err := q.v.DecodeApplied(next, merged); err != nil {
-					return q.undecodable(&object{sent: merged, json: merged}, err, o.FieldValidation)
 				}
 			}
 			if err := q.strictly(c, o); err != nil {
@@ -279,16 +275,32 @@ func (q *request) applied(m *apply.Manager, c *configuration, o *meta.WriteOptio
 	}
 }
 
-// applyNew creates the object that an apply patch describes.
-func (q *request) applyNew(m *apply.Manager, c *configuration, o *meta.WriteOptions) error {
-	merged, err := m.ApplyDoc(nil, c.said, q.writer(o))
+// merge makes next what an apply patch makes of live, which is nil if there is no object yet.
+func (q *request) merge(m *apply.Manager, live, next *doc.Doc, c *configuration, o *meta.WriteOptions) error {
+	merged := doc.Get()
+	defer merged.Release()
+	text, err := m.ApplyDoc(live, c.said, merged, q.writer(o))
 	if err != nil {
 		return err
 	}
+	if _, err := q.v.DecodeApplied(next, text); err != nil {
+		if merged.Root().Exists() {
+			text = merged.Root().AppendJSON(nil)
+		}
+		return q.undecodable(&object{sent: text, json: text}, err, o.FieldValidation)
+	}
+	if managed := merged.Root().At("metadata", "managedFields"); managed.Exists() {
+		next.Set(next.Import(managed), "metadata", "managedFields")
+	}
+	return nil
+}
+
+// applyNew creates the object that an apply patch describes.
+func (q *request) applyNew(m *apply.Manager, c *configuration, o *meta.WriteOptions) error {
 	d := doc.Get()
 	defer d.Release()
-	if _, err := q.v.DecodeApplied(d, merged); err != nil {
-		return q.undecodable(&object{sent: merged, json: merged}, err, o.FieldValidation)
+	if err := q.merge(m, nil, d, c, o); err != nil {
+		return err
 	}
 	if err := q.strictly(c, o); err != nil {
 		return err

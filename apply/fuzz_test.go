@@ -96,10 +96,14 @@ func FuzzDirect(f *testing.F) {
 				}
 			}
 			for _, o.Force = range []bool{false, true} {
-				if out, ok := m.applyDirect(first, fuzzObject(next), &o); ok {
+				merged := new(doc.Doc)
+				if out, ok := m.applyDirect(first, fuzzObject(next), merged, &o); ok {
 					plain, err := m.applyPlain(first, fuzzObject(next), &o)
-					if err != nil || string(plain) != string(out) {
-						t.Errorf("apply by %s, force %v:\ndirect %s\nplain  %s, %v", manager, o.Force, out, plain, err)
+					if whole := merged.Root().AppendJSON(nil); err != nil || string(plain) != string(whole) {
+						t.Errorf("apply by %s, force %v:\ndirect %s\nplain  %s, %v", manager, o.Force, whole, plain, err)
+					}
+					if merged.Remove("metadata", "managedFields"); string(out) != string(merged.Root().AppendJSON(nil)) {
+						t.Errorf("apply by %s, force %v:\nprinted %s\nmerged  %s", manager, o.Force, out, merged.Root().AppendJSON(nil))
 					}
 				}
 				for _, patch := range []string{spec, next} {

@@ -27,17 +27,23 @@ import (
 // not yet pruned, defaulted or validated; once it is, [IgnoreTimestamps] says
 // whether anything changed. The errors are those that clients are to see.
 func (m *Manager) Apply(live *doc.Doc, patch []byte, o Options) ([]byte, error) {
-	config := doc.Get()
+	config, merged := doc.Get(), doc.Get()
 	defer config.Release()
+	defer merged.Release()
 	if err := doc.Parse(config, patch); err != nil {
 		return nil, status.BadRequest("error decoding patch: %v", err)
 	}
-	return m.ApplyDoc(live, config, o)
+	out, err := m.ApplyDoc(live, config, merged, o)
+	if err == nil && merged.Root().Exists() {
+		out = merged.Root().AppendJSON(out[:0])
+	}
+	return out, err
 }
 
-// ApplyDoc is Apply for a patch that is parsed already. It is left as it is.
-func (m *Manager) ApplyDoc(live, config *doc.Doc, o Options) ([]byte, error) {
-	out, err := m.apply(live, config, &o)
+// ApplyDoc is Apply for a patch that is parsed already, which is left as it is. If merged, which is empty, becomes the merged object, then
+// what is returned lacks the managedFields that merged has: they need not be printed and read again, and are often more than the rest.
+func (m *Manager) ApplyDoc(live, config, merged *doc.Doc, o Options) ([]byte, error) {
+	out, err := m.apply(live, config, merged, &o)
 	var conflicts merge.Conflicts
 	if errors.As(err, &conflicts) {
 		err = conflictError(conflicts)
@@ -48,13 +54,14 @@ func (m *Manager) ApplyDoc(live, config *doc.Doc, o Options) ([]byte, error) {
 	return out, nil
 }
 
-func (m *Manager) apply(live, config *doc.Doc, o *Options) ([]byte, error) {
+func (m *Manager) apply(live, config, merged *doc.Doc, o *Options) ([]byte, error) {
 	if err := m.checkConfig(config.Root()); err != nil {
 		return nil, err
 	}
-	if out, ok := m.applyDirect(live, config, o); ok {
+	if out, ok := m.applyDirect(live, config, merged, o); ok {
 		return out, nil
 	}
+	merged.Reset(nil)
 	return m.applyPlain(live, config, o)
 }
 

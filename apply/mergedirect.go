@@ -12,14 +12,12 @@ import (
 // patches there are. Conflicts, removals and whatever is not plain go the way
 // of SMD.
 
-// applyDirect is apply; ok is false if it could not.
-func (m *Manager) applyDirect(live, config *doc.Doc, o *Options) (out []byte, ok bool) {
+// applyDirect makes d the merged object and prints it without its managedFields; ok is false if it could not: d is of no use then.
+func (m *Manager) applyDirect(live, config, d *doc.Doc, o *Options) (out []byte, ok bool) {
 	entries, ok := m.patchable(live, config, o)
 	if !ok {
 		return nil, false
 	}
-	d := doc.Get()
-	defer d.Release()
 	if live != nil {
 		d.Reset(live.Shapes())
 	}
@@ -30,10 +28,8 @@ func (m *Manager) applyDirect(live, config *doc.Doc, o *Options) (out []byte, ok
 		return nil, false
 	}
 	d.SetRoot(root)
-	if !g.own(m, entries, config, o) {
-		return nil, false
-	}
-	return d.Root().AppendJSON(make([]byte, 0, d.Bytes()/2)), true
+	out = d.Root().AppendJSON(make([]byte, 0, d.Bytes()/2))
+	return out, g.own(m, entries, config, o)
 }
 
 // own makes the fields that a config names those of the one who applies, in

@@ -18,15 +18,15 @@ func bothApply(t testing.TB, m *Manager, live *doc.Doc, patch string, o Options)
 	if err := doc.Parse(config, []byte(patch)); err != nil {
 		t.Fatal(err)
 	}
-	d, ok := m.applyDirect(live, config, &o)
-	if !ok {
+	merged := new(doc.Doc)
+	if _, ok := m.applyDirect(live, config, merged, &o); !ok {
 		t.Fatalf("the direct way was not taken for %s", patch)
 	}
 	p, err := m.applyPlain(live, config, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(d), string(p)
+	return string(merged.Root().AppendJSON(nil)), string(p)
 }
 
 // confirms reports whether Confirm takes a patch for one that changes nothing. It
