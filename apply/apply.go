@@ -105,7 +105,7 @@ type Options struct {
 	Subresource string    // "" or "status"
 	Time        time.Time // zero means now
 	Force       bool      // take fields from their owners; apply only
-	Sound       bool      // the live object is known to fit its schema; updates do not look again at what they leave as it is
+	Sound       bool      // the live object is known to fit its schema: what stays as it is is not looked at again
 }
 
 func (o *Options) now() time.Time {

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"fmt"
 	"testing"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -89,36 +90,49 @@ func FuzzDirect(f *testing.F) {
 		for _, manager := range []string{"m", "other"} {
 			o.Manager, o.Time = manager, at.AddDate(1, 0, 0)
 			for _, o.Sound = range []bool{false, fits(m, first)} {
-				if d := fuzzObject(next); m.updateDirect(first, d, &o) {
-					p := fuzzObject(next)
-					m.updatePlain(first, p, &o)
-					equal(t, "update by "+manager, d, p)
-				}
-			}
-			for _, o.Force = range []bool{false, true} {
-				merged := new(doc.Doc)
-				if out, ok := m.applyDirect(first, fuzzObject(next), merged, &o); ok {
-					plain, err := m.applyPlain(first, fuzzObject(next), &o)
-					if whole := merged.Root().AppendJSON(nil); err != nil || string(plain) != string(whole) {
-						t.Errorf("apply by %s, force %v:\ndirect %s\nplain  %s, %v", manager, o.Force, whole, plain, err)
-					}
-					if merged.Remove("metadata", "managedFields"); string(out) != string(merged.Root().AppendJSON(nil)) {
-						t.Errorf("apply by %s, force %v:\nprinted %s\nmerged  %s", manager, o.Force, out, merged.Root().AppendJSON(nil))
-					}
-				}
-				for _, patch := range []string{spec, next} {
-					confirmed := new(doc.Doc)
-					if !m.Confirm(first, fuzzObject(patch), fuzzObject(patch), confirmed, o) {
-						continue
-					}
-					plain, err := m.applyPlain(first, fuzzObject(patch), &o)
-					if out := confirmed.Root().AppendJSON(nil); err != nil || string(plain) != string(out) {
-						t.Errorf("apply of what there is by %s, force %v:\nconfirmed %s\nplain     %s, %v", manager, o.Force, out, plain, err)
-					}
+				fuzzUpdate(t, m, first, next, o)
+				for _, o.Force = range []bool{false, true} {
+					fuzzApply(t, m, first, next, o)
+					fuzzConfirm(t, m, first, spec, o)
+					fuzzConfirm(t, m, first, next, o)
 				}
 			}
 		}
 	})
+}
+
+func fuzzUpdate(t *testing.T, m *Manager, live *doc.Doc, next string, o Options) {
+	if d := fuzzObject(next); m.updateDirect(live, d, &o) {
+		p := fuzzObject(next)
+		m.updatePlain(live, p, &o)
+		equal(t, fmt.Sprintf("update %+v", o), d, p)
+	}
+}
+
+func fuzzApply(t *testing.T, m *Manager, live *doc.Doc, patch string, o Options) {
+	merged := new(doc.Doc)
+	out, ok := m.applyDirect(live, fuzzObject(patch), merged, &o)
+	if !ok {
+		return
+	}
+	plain, err := m.applyPlain(live, fuzzObject(patch), &o)
+	if whole := merged.Root().AppendJSON(nil); err != nil || string(plain) != string(whole) {
+		t.Errorf("apply %+v:\ndirect %s\nplain  %s, %v", o, whole, plain, err)
+	}
+	if merged.Remove("metadata", "managedFields"); string(out) != string(merged.Root().AppendJSON(nil)) {
+		t.Errorf("apply %+v:\nprinted %s\nmerged  %s", o, out, merged.Root().AppendJSON(nil))
+	}
+}
+
+func fuzzConfirm(t *testing.T, m *Manager, live *doc.Doc, patch string, o Options) {
+	confirmed := new(doc.Doc)
+	if !m.Confirm(live, fuzzObject(patch), fuzzObject(patch), confirmed, o) {
+		return
+	}
+	plain, err := m.applyPlain(live, fuzzObject(patch), &o)
+	if out := confirmed.Root().AppendJSON(nil); err != nil || string(plain) != string(out) {
+		t.Errorf("apply of what there is, %+v:\nconfirmed %s\nplain     %s, %v", o, out, plain, err)
+	}
 }
 
 // fits reports whether an object fits its type.

@@ -21,7 +21,7 @@ func (m *Manager) applyDirect(live, config, d *doc.Doc, o *Options) (out []byte,
 	if live != nil {
 		d.Reset(live.Shapes())
 	}
-	g := merger{walker: newWalker(d)}
+	g := merger{walker: newWalker(d), sound: o.Sound}
 	defer g.release()
 	root, ok := g.object(m, live, config)
 	if !ok {
@@ -60,7 +60,7 @@ func (m *Manager) Confirm(live, patch, will, next *doc.Doc, o Options) (ok bool)
 		return false
 	}
 	next.CopyOf(live)
-	g := merger{walker: newWalker(next), dry: true, will: will.Root()}
+	g := merger{walker: newWalker(next), dry: true, sound: o.Sound, will: will.Root()}
 	defer g.release()
 	if _, ok := g.object(m, live, patch); !ok {
 		return false
@@ -89,6 +89,7 @@ func (m *Manager) patchable(live, config *doc.Doc, o *Options) ([]entry, bool) {
 type merger struct {
 	*walker
 	dry     bool      // the merged object is not made: it must be what the live one is
+	sound   bool      // the live object is known to fit its schema
 	will    doc.Value // what decoding makes of the patch, if dry
 	changed doc.Node  // what merging added or modified
 }
@@ -179,7 +180,7 @@ func (g *merger) members(t *mapType, live, config, will doc.Value, of part) (n, 
 func (g *merger) merge(t *typ, live, config, will doc.Value) (n, changed doc.Node, ok bool) {
 	switch lk, ck := live.Kind(), config.Kind(); {
 	case ck == doc.Absent:
-		return g.keep(live), changed, g.valid(t, live)
+		return g.keep(live), changed, g.sound || g.valid(t, live)
 	case ck == doc.Null || lk == doc.Null:
 		return n, changed, false
 	case lk == doc.Absent && g.dry:
@@ -194,10 +195,11 @@ func (g *merger) merge(t *typ, live, config, will doc.Value) (n, changed doc.Nod
 	case (lk == doc.Object) != (ck == doc.Object) || (lk == doc.Array) != (ck == doc.Array):
 		return n, changed, false
 	}
-	if !g.valid(t, live) || !g.valid(t, config) {
+	same := doc.Equal(live, config)
+	if !g.sound && !g.valid(t, live) || !(g.sound && same) && !g.valid(t, config) {
 		return n, changed, false
 	}
-	if doc.Equal(live, config) {
+	if same {
 		return g.keep(live), changed, true
 	}
 	if equalNumbers(live, config) {
