@@ -315,9 +315,8 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, obj *cache.Object
 		return err
 	}
 	if r.Mutated() {
-		q.afterMutation(c, next, old)
+		kept = q.afterMutation(c, next, old)
 		q.warn(meta.DedupOwners(n, afterMutation)...)
-		kept = schema.Keep(next, old)
 	}
 	if outdated != nil {
 		return outdated
@@ -340,12 +339,14 @@ func (q *request) prepareUpdate(c *change, next, old *doc.Doc, obj *cache.Object
 const afterMutation = " after mutating admission happens"
 
 // afterMutation does again to an object that admission changed what had been
-// done to it before.
-func (q *request) afterMutation(c *change, next, old *doc.Doc) {
+// done to it before, and returns what it leaves as it was.
+func (q *request) afterMutation(c *change, next, old *doc.Doc) schema.Kept {
 	q.v.PrepareUpdate(next, old, c.scope)
+	kept := schema.Keep(next, old)
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
-	meta.FillSent(n, o, c.scope == schema.Whole && q.counts(!schema.Keep(next, old).Content, next, old))
+	meta.FillSent(n, o, c.scope == schema.Whole && q.counts(!kept.Content, next, old))
 	meta.KeepDeletion(n, o)
+	return kept
 }
 
 // validate checks an object; old is nil on create, sent the kind that it said it is of, kept what is known of an update.
