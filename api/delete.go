@@ -297,6 +297,7 @@ func (q *request) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, 
 		if rev, err = q.h.Store.Update(q.ctx, obj.Key, encoded, obj.Rev); err != nil {
 			return nil, writeError(err)
 		}
+		q.awaitDecisions(rev)
 	}
 	m.SetResourceVersion(strconv.FormatInt(rev, 10))
 	done := &removal{waiting: d.AppendJSON(nil, d.Root().Node), uid: strings.Clone(m.UID())}

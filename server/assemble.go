@@ -65,7 +65,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Authn: s.authn,
 		Authz: requests,
 
-		AwaitDecisions: s.authz.await,
+		AwaitDecisions: s.await,
 		Checks:         append([]api.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks()...),
 		Logger:         s.logger,
 
@@ -93,6 +93,18 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		}
 	}
 	return s.syncRoles(ctx)
+}
+
+// await waits until what was written to objects at a revision has its effect: whoever made a definition or a role goes on with it as
+// soon as it is answered.
+func (s *Server) await(ctx context.Context, objects *cache.Resource, rev int64) {
+	if objects.Prefix() != kind.DefinitionsPrefix+"/" {
+		s.authz.await(ctx, objects, rev)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, awaited)
+	defer cancel()
+	s.crds.Wait(ctx, rev)
 }
 
 // converters makes the converters that definitions name. They count in m.

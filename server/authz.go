@@ -133,7 +133,7 @@ func (s *Server) syncRoles(ctx context.Context) error {
 	return s.authz.follower.Sync(ctx)
 }
 
-// awaited is how long an answer to a write waits for the authorizers; then it is given all the same.
+// awaited is how long an answer to a write waits for what follows from it; then it is given all the same.
 const awaited = 10 * time.Second
 
 // await waits until the authorizers know what was written to objects at a

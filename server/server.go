@@ -352,6 +352,7 @@ func (s *Server) Run(ctx context.Context) error {
 		workers.Go(func() { run(work) })
 	}
 	workers.Go(kind.Prepare)
+	s.crds.Begin(work)
 	workers.Go(func() {
 		if err := s.crds.Run(work); err != nil {
 			s.fail(err)

@@ -22,8 +22,8 @@
 //
 // # Use
 //
-// Fill in a Controller, call [Controller.Sync] before the server is ready and
-// [Controller.Run] for as long as it works.
+// Fill in a Controller, call [Controller.Sync] and [Controller.Begin] before the
+// server is ready and [Controller.Run] for as long as it works.
 package crd
 
 import (
@@ -72,8 +72,9 @@ type Controller struct {
 	mu   sync.Mutex
 	defs map[string]*definition // by the name of the definition
 	rev  int64                  // the definitions are followed up to here
+	news chan struct{}          // closed when rev changes; nil: nobody waits
 
-	run      context.Context // nil unless Run runs
+	run      context.Context // nil before Begin
 	finisher sync.WaitGroup
 }
 
@@ -130,8 +131,40 @@ func (c *Controller) Sync(ctx context.Context) error {
 			c.settle(ctx, stored, objects[i].Raw)
 		}
 	}
-	c.rev = snapshot.Rev()
+	c.reached(snapshot.Rev())
 	return ctx.Err()
+}
+
+// reached notes up to where the definitions are followed. The lock is held.
+func (c *Controller) reached(rev int64) {
+	c.rev = rev
+	if c.news != nil {
+		close(c.news)
+		c.news = nil
+	}
+}
+
+// Wait waits until what a definition said at a revision is what is served, and its conditions are stored, or until ctx ends. It does
+// not wait before Begin.
+func (c *Controller) Wait(ctx context.Context, rev int64) {
+	for {
+		c.mu.Lock()
+		if c.run == nil || c.run.Err() != nil || c.rev >= rev {
+			c.mu.Unlock()
+			return
+		}
+		if c.news == nil {
+			c.news = make(chan struct{})
+		}
+		news, over := c.news, c.run.Done()
+		c.mu.Unlock()
+		select {
+		case <-news:
+		case <-over:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // parseAll parses stored definitions, some at a time; nil where one is not to
@@ -160,14 +193,18 @@ func (c *Controller) parse(o *cache.Object) *kind.Stored {
 	return stored
 }
 
-// Run follows the definitions until ctx ends.
-func (c *Controller) Run(ctx context.Context) error {
+// Begin goes on with definitions that were being deleted, and has Wait wait from now on. Run comes next, with the same context.
+func (c *Controller) Begin(ctx context.Context) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.run = ctx
 	for _, d := range c.defs {
 		c.finish(d)
 	}
-	c.mu.Unlock()
+}
+
+// Run follows the definitions until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
 	defer c.finisher.Wait()
 	for {
 		err := c.follow(ctx)
@@ -216,7 +253,7 @@ func (c *Controller) follow(ctx context.Context) error {
 			c.handle(ctx, &events[i])
 		}
 		c.mu.Lock()
-		c.rev = upTo
+		c.reached(upTo)
 		c.mu.Unlock()
 	}
 }

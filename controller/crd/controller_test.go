@@ -63,6 +63,7 @@ func (r *rig) start() {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	done := make(chan error, 1)
+	r.Controller.Begin(ctx)
 	go func() { done <- r.Controller.Run(ctx) }()
 	r.Cleanup(func() {
 		cancel()
@@ -320,6 +321,7 @@ func TestTwoControllers(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	done := make(chan error, 1)
+	other.Begin(ctx)
 	go func() { done <- other.Run(ctx) }()
 	defer func() {
 		cancel()
@@ -339,4 +341,20 @@ func TestTwoControllers(t *testing.T) {
 	r.until("ten kinds in both", func() bool {
 		return other.Kinds.Load().Len() == 10 && r.kinds.Load().Len() == 10+len(kind.Builtins())
 	})
+}
+
+// TestWaitEnds holds that nobody waits for a controller that does not run, or for ever.
+func TestWaitEnds(t *testing.T) {
+	c := &Controller{}
+	c.Wait(context.Background(), 1)
+	run, stop := context.WithCancel(context.Background())
+	c.Begin(run)
+	impatient, cancel := context.WithCancel(context.Background())
+	cancel()
+	c.Wait(impatient, 1)
+	waited := make(chan struct{})
+	go func() { c.Wait(context.Background(), 1); close(waited) }()
+	stop()
+	<-waited
+	c.Wait(context.Background(), 1)
 }
