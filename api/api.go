@@ -67,6 +67,10 @@ type Config struct {
 	// revision; writers are answered after that. nil: nothing is decided by what is stored.
 	AwaitDecisions func(ctx context.Context, objects *cache.Resource, rev int64)
 
+	// CatchUp waits, for a bounded time, until what decides about requests and what is served know every write that other servers have
+	// acknowledged. It is called before a request is refused, or told that something is not there. nil: there are no others.
+	CatchUp func(ctx context.Context)
+
 	Audit   *audit.Auditor       // nil: nothing is recorded
 	Metrics *prometheus.Registry // nil: one of its own
 	Logger  *slog.Logger         // nil: slog.Default()

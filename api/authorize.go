@@ -21,10 +21,11 @@ import (
 func authorize(q *request) (bool, error) {
 	began := time.Now()
 	a := q.attributes()
-	if q.audit != nil {
-		a.Trace = new(authz.Trace)
+	q.decide(a)
+	if q.decided.Decision != authz.Allow && q.h.CatchUp != nil {
+		q.h.CatchUp(q.ctx)
+		q.decide(a)
 	}
-	q.decided = q.h.Authz.Authorize(q.ctx, a)
 	q.h.metrics.authorizations.authorized(&q.decided, began)
 	q.recordDecision(began)
 	switch {
@@ -36,6 +37,14 @@ func authorize(q *request) (bool, error) {
 		return true, nil
 	}
 	return false, q.refused(a, q.decided.Reason)
+}
+
+// decide asks the authorizers about the request.
+func (q *request) decide(a *authz.Attributes) {
+	if q.audit != nil {
+		a.Trace = new(authz.Trace)
+	}
+	q.decided = q.h.Authz.Authorize(q.ctx, a)
 }
 
 // allowed asks whether the user may do something else on the way, such as

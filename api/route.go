@@ -23,6 +23,12 @@ func dispatch(q *request) (bool, error) {
 	if err := q.lookup(); err != nil {
 		return true, err
 	}
+	if q.v == nil && q.h.CatchUp != nil {
+		q.h.CatchUp(q.ctx)
+		if err := q.lookup(); err != nil {
+			return true, err
+		}
+	}
 	if q.v == nil {
 		q.plain(http.StatusNotFound, "404 page not found\n")
 		return true, nil
@@ -33,6 +39,12 @@ func dispatch(q *request) (bool, error) {
 // servePath serves what is no resource.
 func (q *request) servePath() error {
 	first, rest, _ := strings.Cut(strings.Trim(q.path, "/"), "/")
+	switch first {
+	case "api", "apis", "openapi": // which say what is served
+		if q.h.CatchUp != nil {
+			q.h.CatchUp(q.ctx)
+		}
+	}
 	switch first {
 	case "healthz", "livez", "readyz":
 		return q.h.health.serve(q, first, rest)

@@ -251,6 +251,15 @@ func (r *Resource) current() (*state, int64) {
 	return st, max(rev, st.rev)
 }
 
+// Changed returns the revision of the last change that readers see; 0 if the resource has not been listed.
+func (r *Resource) Changed() int64 {
+	st := r.state.Load()
+	if st == nil {
+		return 0
+	}
+	return st.rev
+}
+
 // Get returns the object at a (whole) store key.
 func (r *Resource) Get(key string) (*Object, bool) {
 	st := r.state.Load()

@@ -134,7 +134,32 @@ func TestServersShareACluster(t *testing.T) {
 			t.Fatalf("%s: got %s, want what the other server wrote", name, got)
 		}
 	}
+	testOneServer(t, a, b)
 	etcd.testCutOff(t, a, b)
+}
+
+// testOneServer holds that nobody can tell that there are two: what a definition serves and a role allows at one of them is served and
+// allowed by the other, at the first try.
+func testOneServer(t *testing.T, servers ...*server) {
+	const roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/role"
+	for i := range 20 {
+		from, to := servers[i%2], servers[(i+1)%2]
+		group := fmt.Sprintf("g%d.example.com", i)
+		objects := "/apis/" + group + "/v1/namespaces/default/things"
+		from.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toJSON(t, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
+			metadata: {name: things.`+group+`}, spec: {group: `+group+`, scope: Namespaced, names: {plural: things, singular: thing, kind: Thing, listKind: ThingList},
+			versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`))
+		to.do(t, 200, "GET", objects, nil)
+		for _, path := range []string{"/apis/" + group + "/v1", "/apis/" + group, "/openapi/v3/apis/" + group + "/v1"} {
+			to.do(t, 200, "GET", path, nil)
+		}
+		user := fmt.Sprintf("user%d", i)
+		to.do(t, 403, "GET", objects, nil, "Impersonate-User", user)
+		from.do(t, 201, "POST", roles+"s", toJSON(t, `{metadata: {name: `+user+`}, rules: [{apiGroups: [`+group+`], resources: [things], verbs: [list]}]}`))
+		from.do(t, 201, "POST", roles+"bindings", toJSON(t, `{metadata: {name: `+user+`}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: `+user+`},
+			subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: `+user+`}]}`))
+		to.do(t, 200, "GET", objects, nil, "Impersonate-User", user)
+	}
 }
 
 // testCutOff takes all members away: requests fail with words that help, and everything comes back by itself.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -66,6 +67,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Authz: requests,
 
 		AwaitDecisions: s.await,
+		CatchUp:        s.catchUp(),
 		Checks:         append([]api.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks()...),
 		Logger:         s.logger,
 
@@ -105,6 +107,30 @@ func (s *Server) await(ctx context.Context, objects *cache.Resource, rev int64) 
 	ctx, cancel := context.WithTimeout(ctx, awaited)
 	defer cancel()
 	s.crds.Wait(ctx, rev)
+}
+
+// catchingUp is how long a request waits for what other servers have written.
+const catchingUp = time.Second
+
+// catchUp waits until what is served and who may do what follow from every write that any server on the store has acknowledged, so that
+// nobody is refused what somebody else's server has told them that they may do. nil: there are no other servers.
+func (s *Server) catchUp() func(context.Context) {
+	if len(s.config.EtcdServers) == 0 {
+		return nil
+	}
+	return func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, catchingUp)
+		defer cancel()
+		definitions := s.cache.Resource(kind.DefinitionsPrefix)
+		if definitions.Fresh(ctx) != nil { // which is true of all that the cache has, or of none
+			return
+		}
+		s.crds.Wait(ctx, definitions.Changed())
+		s.authz.follower.CatchUp(ctx)
+		if s.authz.nodes != nil {
+			s.authz.nodes.CatchUp(ctx)
+		}
+	}
 }
 
 // converters makes the converters that definitions name. They count in m.

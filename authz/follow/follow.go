@@ -180,6 +180,13 @@ func (f *Follower) Wait(ctx context.Context, objects *cache.Resource, rev int64)
 	}
 }
 
+// CatchUp waits until the keeper has been shown everything that readers of the objects see now, or until ctx ends.
+func (f *Follower) CatchUp(ctx context.Context) {
+	for i := range f.Sources {
+		f.Wait(ctx, f.Sources[i].Objects, f.Sources[i].Objects.Changed())
+	}
+}
+
 // behind is closed when a source that has not been shown up to rev moves; nil if
 // there is nothing to wait for.
 func (f *Follower) behind(objects *cache.Resource, rev int64) <-chan struct{} {
