@@ -66,7 +66,7 @@ var arrows = map[string]string{
 	"api/discovery":        "api/negotiation kind",
 	"api/impersonation":    "authn authz status",
 	"api/negotiation":      "",
-	"api/openapi":          "api/negotiation kind schema/structural",
+	"api/openapi":          "api/negotiation kind kind/builtin schema/structural",
 	"api/table":            "doc kind",
 	"api":                  "admission api/discovery api/impersonation api/negotiation api/openapi api/table apply audit authn authn/serviceaccount authz cache doc kind meta schema status store",
 	"controller/crd":       "cache doc kind store",

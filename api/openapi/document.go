@@ -22,7 +22,7 @@ import (
 
 // form is the form of documents. It changes when the same kinds would give
 // other documents, so that clients do not keep the old ones.
-const form = "1"
+const form = "2"
 
 // hashOf is a hash of what versions are. A definition is known by its uid and
 // generation; its names are accepted later, apart from these.
@@ -108,7 +108,8 @@ func protoV3(text []byte) ([]byte, error) {
 type part struct {
 	paths   map[string]json.RawMessage
 	schemas map[string]json.RawMessage
-	scale   bool // it refers to the schemas of Scale
+
+	parameters map[string]json.RawMessage // that paths share, in version 2
 }
 
 // partKey names a part.
@@ -121,11 +122,10 @@ type partKey struct {
 type parts struct {
 	mu   sync.Mutex
 	have map[partKey]*part
-	meta map[bool]map[string]json.RawMessage // schemas of meta/v1 and Scale, by v2
 }
 
 func newParts() *parts {
-	return &parts{have: make(map[partKey]*part), meta: make(map[bool]map[string]json.RawMessage)}
+	return &parts{have: make(map[partKey]*part)}
 }
 
 // retain forgets the parts of all other versions.
@@ -151,47 +151,66 @@ func (p *parts) of(v *kind.Version, v2 bool) (*part, error) {
 	return made, nil
 }
 
-// shared are the schemas that every document has.
-func (p *parts) shared(v2 bool) (map[string]json.RawMessage, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if have := p.meta[v2]; have != nil {
-		return have, nil
-	}
-	made, err := sharedSchemas(v2)
-	if err != nil {
-		return nil, err
-	}
-	p.meta[v2] = made
-	return made, nil
-}
-
 // info heads every document.
 type info struct {
 	Title   string `json:"title"`
 	Version string `json:"version"`
 }
 
-var theInfo = info{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}
+// What documents are called: those of custom resources, and those with built-in kinds.
+var (
+	ofCustom  = info{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}
+	ofBuiltin = info{Title: "Kubernetes", Version: "1.37"}
+)
 
-// join puts the document together.
-func (d *document) join() ([]byte, error) {
-	shared, err := d.parts.shared(d.v2)
+// bearer is how clients of built-in kinds show who they are.
+var bearer = map[string]any{"BearerToken": map[string]string{
+	"description": "Bearer Token authentication", "type": "apiKey", "name": "authorization", "in": "header",
+}}
+
+// joined is what the parts of a document make together.
+func (d *document) joined() (*part, error) {
+	shared, err := sharedSchemas(d.v2)
 	if err != nil {
 		return nil, err
 	}
-	paths := make(map[string]json.RawMessage)
-	schemas := make(map[string]json.RawMessage)
-	for name, s := range shared {
-		schemas[name] = s
-	}
+	all := &part{paths: map[string]json.RawMessage{}, schemas: maps.Clone(shared), parameters: map[string]json.RawMessage{}}
 	for _, v := range d.versions {
 		p, err := d.parts.of(v, d.v2)
 		if err != nil {
 			return nil, err
 		}
-		maps.Copy(paths, p.paths)
-		maps.Copy(schemas, p.schemas)
+		maps.Copy(all.paths, p.paths)
+		maps.Copy(all.schemas, p.schemas)
+		maps.Copy(all.parameters, p.parameters)
+	}
+	builtins := d.builtinVersions()
+	var fixed []site
+	for _, v := range builtins {
+		fixed = append(fixed, resources(v))
+	}
+	if d.v2 && len(builtins) > 0 {
+		fixed = append(fixed, groups(builtins)...)
+	}
+	if err := all.add(d.v2, fixed...); err != nil {
+		return nil, err
+	}
+	if err := d.addOptions(all.schemas); err != nil {
+		return nil, err
+	}
+	all.schemas = all.reachable()
+	return all, nil
+}
+
+// join puts the document together.
+func (d *document) join() ([]byte, error) {
+	all, err := d.joined()
+	if err != nil {
+		return nil, err
+	}
+	head, schemes, needs := ofCustom, map[string]any(nil), []map[string][]string(nil)
+	if len(d.builtinVersions()) > 0 {
+		head, schemes, needs = ofBuiltin, bearer, []map[string][]string{{"BearerToken": {}}}
 	}
 	if d.v2 {
 		return json.Marshal(struct {
@@ -199,15 +218,19 @@ func (d *document) join() ([]byte, error) {
 			Info        info                       `json:"info"`
 			Paths       map[string]json.RawMessage `json:"paths"`
 			Definitions map[string]json.RawMessage `json:"definitions"`
-		}{"2.0", theInfo, paths, schemas})
+			Parameters  map[string]json.RawMessage `json:"parameters,omitempty"`
+			Schemes     map[string]any             `json:"securityDefinitions,omitempty"`
+			Needs       []map[string][]string      `json:"security,omitempty"`
+		}{"2.0", head, all.paths, all.schemas, all.parameters, schemes, needs})
 	}
 	type components struct {
 		Schemas map[string]json.RawMessage `json:"schemas"`
+		Schemes map[string]any             `json:"securitySchemes,omitempty"`
 	}
 	return json.Marshal(struct {
 		OpenAPI    string                     `json:"openapi"`
 		Info       info                       `json:"info"`
 		Paths      map[string]json.RawMessage `json:"paths"`
 		Components components                 `json:"components"`
-	}{"3.0.0", theInfo, paths, components{schemas}})
+	}{"3.0.0", head, all.paths, components{all.schemas, schemes}})
 }

@@ -3,159 +3,152 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kube-openapi/pkg/validation/spec"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/kind/builtin"
 )
 
-// This file makes the schemas of the Go types that kinds and operations refer
-// to: of their fields and the descriptions that the types carry.
+// This file has the schemas that belong to no kind: what operations take and answer, and what all objects have.
 
-// documented is a type with descriptions.
-type documented interface{ SwaggerDoc() map[string]string }
-
-// goTypes are the types, by the names of their schemas.
-var goTypes = map[string]documented{
-	metaPrefix + "ObjectMeta":         metav1.ObjectMeta{},
-	metaPrefix + "ListMeta":           metav1.ListMeta{},
-	metaPrefix + "OwnerReference":     metav1.OwnerReference{},
-	metaPrefix + "ManagedFieldsEntry": metav1.ManagedFieldsEntry{},
-	metaPrefix + "ShardInfo":          metav1.ShardInfo{},
-	metaPrefix + "Status":             metav1.Status{},
-	metaPrefix + "StatusDetails":      metav1.StatusDetails{},
-	metaPrefix + "StatusCause":        metav1.StatusCause{},
-	metaPrefix + "DeleteOptions":      metav1.DeleteOptions{},
-	metaPrefix + "Preconditions":      metav1.Preconditions{},
-	scalePrefix + "Scale":             autoscalingv1.Scale{},
-	scalePrefix + "ScaleSpec":         autoscalingv1.ScaleSpec{},
-	scalePrefix + "ScaleStatus":       autoscalingv1.ScaleStatus{},
+// shared are these schemas, and the kinds that some of them are of, each with its group and version.
+var shared = map[string]string{
+	metaPrefix + "ObjectMeta": "", metaPrefix + "ListMeta": "", metaPrefix + "Patch": "", versionPrefix + "Info": "",
+	metaPrefix + "DeleteOptions": "", metaPrefix + "WatchEvent": "", // of many kinds: see optionsOf
+	metaPrefix + "Status": "v1", metaPrefix + "APIVersions": "v1", metaPrefix + "APIGroup": "v1", metaPrefix + "APIGroupList": "v1",
+	metaPrefix + "APIResourceList": "v1", scalePrefix + "Scale": "autoscaling/v1",
 }
 
-// leaves are the schemas that no Go type describes.
-var leaves = map[string]spec.Schema{
-	metaPrefix + "Time": {SchemaProps: spec.SchemaProps{
-		Type: spec.StringOrArray{"string"}, Format: "date-time",
-		Description: "Time is a date and time as RFC 3339 writes it.",
-	}},
-	metaPrefix + "FieldsV1": {SchemaProps: spec.SchemaProps{
-		Type:        spec.StringOrArray{"object"},
-		Description: metav1.FieldsV1{}.SwaggerDoc()[""],
-	}},
-	metaPrefix + "Patch": {SchemaProps: spec.SchemaProps{
-		Type:        spec.StringOrArray{"object"},
-		Description: metav1.Patch{}.SwaggerDoc()[""],
-	}},
-}
-
-// fieldExtensions are how fields merge, which Go types do not say.
-var fieldExtensions = map[string]spec.Extensions{
-	"ObjectMeta.finalizers": {"x-kubernetes-list-type": "set", "x-kubernetes-patch-strategy": "merge"},
-	"ObjectMeta.ownerReferences": {
-		"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []any{"uid"},
-		"x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "uid",
-	},
-	"ObjectMeta.managedFields": {"x-kubernetes-list-type": "atomic"},
-	"StatusDetails.causes":     {"x-kubernetes-list-type": "atomic"},
-	"DeleteOptions.dryRun":     {"x-kubernetes-list-type": "atomic"},
-}
-
-// sharedSchemas are the schemas of all these types.
+// sharedSchemas are all these schemas, and what they refer to, in a version of OpenAPI.
 func sharedSchemas(v2 bool) (map[string]json.RawMessage, error) {
-	c := converter{v2}
-	all := make(map[string]*spec.Schema, len(goTypes)+len(leaves))
-	for name, t := range goTypes {
-		all[name] = c.goSchema(t)
+	if v2 {
+		return sharedV2()
 	}
-	for name, s := range leaves {
-		all[name] = &s
-	}
-	owner := all[metaPrefix+"OwnerReference"]
-	owner.AddExtension("x-kubernetes-map-type", "atomic")
-	all[metaPrefix+"Status"].AddExtension(extGVK, []any{gvk{"", "Status", "v1"}})
-	all[metaPrefix+"DeleteOptions"].AddExtension(extGVK, []any{gvk{"", "DeleteOptions", "v1"}})
-	all[scalePrefix+"Scale"].AddExtension(extGVK, []any{gvk{"autoscaling", "Scale", "v1"}})
-	return encodeAll(all)
+	return sharedV3()
 }
 
-func encodeAll(all map[string]*spec.Schema) (map[string]json.RawMessage, error) {
-	out := make(map[string]json.RawMessage, len(all))
-	for name, s := range all {
-		text, err := json.Marshal(s)
-		if err != nil {
-			return nil, fmt.Errorf("schema %s: %w", name, err)
+var (
+	sharedV2 = sync.OnceValues(converter{v2: true}.shared)
+	sharedV3 = sync.OnceValues(converter{}.shared)
+)
+
+func (c converter) shared() (map[string]json.RawMessage, error) {
+	all, err := builtin.Published(slices.Collect(maps.Keys(shared))...)
+	if err != nil {
+		return nil, err
+	}
+	return c.convert(all, func(name string) []gvk {
+		if shared[name] == "" {
+			return nil
 		}
-		out[name] = text
-	}
-	return out, nil
+		return kindsOf(name, shared[name])
+	})
 }
 
-// goSchema is the schema of a struct.
-func (c converter) goSchema(t documented) *spec.Schema {
-	docs := t.SwaggerDoc()
-	r := reflect.TypeOf(t)
-	out := new(spec.Schema).Typed("object", "").WithDescription(docs[""])
-	c.addFields(out, r, r.Name(), docs)
+// kindsOf are kinds of the name of a schema, in group versions.
+func kindsOf(schema string, groupVersions ...string) []gvk {
+	out := make([]gvk, len(groupVersions))
+	for i, gv := range groupVersions {
+		group, version, ok := strings.Cut(gv, "/")
+		if !ok {
+			group, version = "", gv
+		}
+		out[i] = gvk{group, schema[strings.LastIndexByte(schema, '.')+1:], version}
+	}
 	return out
 }
 
-func (c converter) addFields(out *spec.Schema, r reflect.Type, owner string, docs map[string]string) {
-	for i := range r.NumField() {
-		f := r.Field(i)
-		name, flags, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && name == "" {
-			if f.Type == reflect.TypeFor[metav1.TypeMeta]() {
-				c.addFields(out, f.Type, owner, typeDocs)
+// optionVersions are all group versions of Kubernetes, served or not: in each there are options for deletions, and events of watches.
+var optionVersions = strings.Fields(`v1 admission.k8s.io/v1 admission.k8s.io/v1beta1 admissionregistration.k8s.io/v1 admissionregistration.k8s.io/v1alpha1
+	admissionregistration.k8s.io/v1beta1 apiextensions.k8s.io/v1 apiextensions.k8s.io/v1beta1 apiregistration.k8s.io/v1 apiregistration.k8s.io/v1beta1
+	apps/v1 apps/v1beta1 apps/v1beta2 authentication.k8s.io/v1 authentication.k8s.io/v1alpha1 authentication.k8s.io/v1beta1 authorization.k8s.io/v1
+	authorization.k8s.io/v1beta1 autoscaling/v1 autoscaling/v2 batch/v1 batch/v1beta1 certificates.k8s.io/v1 certificates.k8s.io/v1alpha1
+	certificates.k8s.io/v1beta1 coordination.k8s.io/v1 coordination.k8s.io/v1alpha2 coordination.k8s.io/v1beta1 discovery.k8s.io/v1 discovery.k8s.io/v1beta1
+	events.k8s.io/v1 events.k8s.io/v1beta1 extensions/v1beta1 flowcontrol.apiserver.k8s.io/v1 flowcontrol.apiserver.k8s.io/v1beta1
+	flowcontrol.apiserver.k8s.io/v1beta2 flowcontrol.apiserver.k8s.io/v1beta3 imagepolicy.k8s.io/v1alpha1 internal.apiserver.k8s.io/v1alpha1
+	lifecycle.k8s.io/v1alpha1 networking.k8s.io/v1 networking.k8s.io/v1beta1 node.k8s.io/v1 node.k8s.io/v1alpha1 node.k8s.io/v1beta1 policy/v1
+	policy/v1beta1 rbac.authorization.k8s.io/v1 rbac.authorization.k8s.io/v1alpha1 rbac.authorization.k8s.io/v1beta1 resource.k8s.io/v1
+	resource.k8s.io/v1alpha3 resource.k8s.io/v1beta1 resource.k8s.io/v1beta2 scheduling.k8s.io/v1 scheduling.k8s.io/v1alpha3 scheduling.k8s.io/v1beta1
+	storage.k8s.io/v1 storage.k8s.io/v1alpha1 storage.k8s.io/v1beta1 storagemigration.k8s.io/v1 storagemigration.k8s.io/v1beta1`)
+
+// unknownToObjects are the groups that the server of custom resources knows nothing of.
+var unknownToObjects = []string{"admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"}
+
+// optionsOf are the group versions that options of a document are of: all of them in version 2; those of the server of custom resources in
+// a document about these; and else those of the document and of the core.
+func optionsOf(d *document) []string {
+	if d.v2 {
+		return optionVersions
+	}
+	v := d.versions[0]
+	if v.Kind.Builtin == nil {
+		return slices.DeleteFunc(slices.Clone(optionVersions), func(gv string) bool {
+			group, _, _ := strings.Cut(gv, "/")
+			return slices.Contains(unknownToObjects, group)
+		})
+	}
+	if v.Kind.Group == "" {
+		return []string{"v1"}
+	}
+	return []string{"v1", v.Kind.Group + "/" + v.Name}
+}
+
+// addOptions says of which group versions the options of a document are.
+func (d *document) addOptions(schemas map[string]json.RawMessage) error {
+	for _, name := range []string{metaPrefix + "DeleteOptions", metaPrefix + "WatchEvent"} {
+		var s map[string]any
+		if err := json.Unmarshal(schemas[name], &s); err != nil {
+			return fmt.Errorf("schema %s: %w", name, err)
+		}
+		s[extGVK] = kindsOf(name, optionsOf(d)...)
+		text, err := json.Marshal(s)
+		if err != nil {
+			return fmt.Errorf("schema %s: %w", name, err)
+		}
+		schemas[name] = text
+	}
+	return nil
+}
+
+// reachable are those schemas that paths refer to, and what these refer to.
+func (p *part) reachable() map[string]json.RawMessage {
+	out := make(map[string]json.RawMessage, len(p.schemas))
+	var visit func(text []byte)
+	visit = func(text []byte) {
+		for rest := string(text); ; {
+			_, after, ok := strings.Cut(rest, `"$ref":"#/`)
+			if !ok {
+				return
 			}
-			continue
+			target, more, _ := strings.Cut(after, `"`)
+			rest = more
+			name := target[strings.LastIndexByte(target, '/')+1:]
+			if s := p.schemas[name]; s != nil && out[name] == nil {
+				out[name] = s
+				visit(s)
+			}
 		}
-		if name == "" || name == "-" {
-			continue
-		}
-		s := c.goField(f.Type, docs[name])
-		for key, v := range fieldExtensions[owner+"."+name] {
-			s.AddExtension(key, v)
-		}
-		if !strings.Contains(flags, "omitempty") {
-			out.Required = append(out.Required, name)
-		}
-		out.SetProperty(name, s)
 	}
+	for _, all := range []map[string]json.RawMessage{p.paths, p.parameters} {
+		for _, text := range all {
+			visit(text)
+		}
+	}
+	return out
 }
 
-// goField is the schema of a field.
-func (c converter) goField(t reflect.Type, description string) spec.Schema {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
+// builtinVersions are the versions among those of a document that are of built-in kinds, one of each group version.
+func (d *document) builtinVersions() []*kind.Version {
+	seen := map[string]bool{}
+	var out []*kind.Version
+	for _, v := range d.versions {
+		if b := v.Kind.Builtin; b != nil && !seen[keyOf(v)] {
+			seen[keyOf(v)] = true
+			out = append(out, v)
+		}
 	}
-	var s *spec.Schema
-	switch t.Kind() {
-	case reflect.Bool:
-		s = spec.BooleanProperty()
-		s.Format = ""
-	case reflect.Int32:
-		s = spec.Int32Property()
-	case reflect.Int64:
-		s = spec.Int64Property()
-	case reflect.Slice:
-		item := c.goField(t.Elem(), "")
-		s = spec.ArrayProperty(&item)
-	case reflect.Map:
-		item := c.goField(t.Elem(), "")
-		s = spec.MapProperty(&item)
-	case reflect.Struct:
-		return described(nameOfType(t), description, c.v2)
-	default:
-		s = spec.StringProperty()
-	}
-	return *s.WithDescription(description)
-}
-
-func nameOfType(t reflect.Type) string {
-	if strings.HasSuffix(t.PkgPath(), "autoscaling/v1") {
-		return scalePrefix + t.Name()
-	}
-	return metaPrefix + t.Name()
+	return out
 }

@@ -5,8 +5,8 @@
 //
 // Version 3 has one document for each group's version and an index of them,
 // version 2 has one document for everything. A document is put together from
-// parts: the paths and schemas of each version of each kind, and the schemas of
-// package meta/v1 that these refer to, which are made from its Go types.
+// parts: the paths and schemas of each version of each kind, the paths of what
+// says which these are, and the schemas of package meta/v1 that all these refer to.
 //
 // # Invariants
 //

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/keelson-io/keelson/kind"
@@ -21,18 +18,21 @@ import (
 
 // operation is what can be done with a path.
 type operation struct {
-	method, action string
-	id             string
-	description    string
-	options        documented // whose fields are query parameters
-	body           string     // name of the schema of what is sent; "" for nothing
-	answer         string     // name of the schema of what comes back
-	codes          []int
+	method, action     string
+	id, tag            string
+	description        string
+	of                 *gvk        // what it is about; nil for documents that say what there is
+	parameters         []parameter // of the query
+	body               string      // name of the schema of what is sent; "" for nothing
+	consumes, produces []string
+	answer             string // name of the schema of what comes back; "" for a text
+	codes              []int
 }
 
 // site is a path and what can be done with it.
 type site struct {
 	path       string
+	named      string // the kind whose name is in the path
 	operations []operation
 }
 
@@ -54,20 +54,8 @@ func makePart(v *kind.Version, v2 bool) (*part, error) {
 			}
 		}
 	}
-	p := &part{schemas: schemas, paths: make(map[string]json.RawMessage), scale: v.Scale != nil}
-	for _, s := range sitesOf(v) {
-		var text []byte
-		if v2 {
-			text, err = json.Marshal(c.pathV2(v, s))
-		} else {
-			text, err = json.Marshal(c.pathV3(v, s))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("path %s: %w", s.path, err)
-		}
-		p.paths[s.path] = text
-	}
-	return p, nil
+	p := &part{schemas: schemas, paths: make(map[string]json.RawMessage), parameters: make(map[string]json.RawMessage)}
+	return p, p.add(v2, sitesOf(v)...)
 }
 
 // schemas are the schemas of a version's objects and lists.
@@ -82,69 +70,91 @@ func (c converter) schemas(v *kind.Version) (map[string]json.RawMessage, error) 
 func sitesOf(v *kind.Version) []site {
 	k := v.Kind
 	base := "/" + keyOf(v) + "/"
-	scope := ""
-	root := base + k.Plural
+	root, scope := base+k.Plural, ""
 	if k.Namespaced {
-		scope, root = "Namespaced", base+"namespaces/{namespace}/"+k.Plural
+		root, scope = base+"namespaces/{namespace}/"+k.Plural, "Namespaced"
 	}
-	self := nameOf(v)
-	list := listNameOf(v)
-	n := namer{v, scope}
-	if b := k.Builtin; b != nil && b.Virtual {
-		return []site{{root, []operation{n.operation(http.MethodPost, "post", "create", "", createOptions, self, self)}}}
+	self, list := nameOf(v), listNameOf(v)
+	n := namer{v, scope, k.Builtin != nil && k.Builtin.New != nil}
+	objects, object := site{path: root}, site{path: root + "/{name}", named: k.Name}
+	if b := k.Builtin; b == nil || !b.Virtual {
+		objects.add(n.operation(http.MethodGet, "list", "list", "", listOptions, "", list))
+		object.add(n.operation(http.MethodGet, "get", "read", "", n.getOptions(), "", self))
 	}
-	if b := k.Builtin; b != nil && b.Listed != nil {
-		return []site{
-			{root, []operation{n.operation(http.MethodGet, "list", "list", "", listOptions, "", list)}},
-			{root + "/{name}", []operation{n.operation(http.MethodGet, "get", "read", "", getOptions, "", self)}},
-		}
+	if b := k.Builtin; b == nil || b.Listed == nil {
+		objects.add(n.operation(http.MethodPost, "post", "create", "", createOptions, self, self))
 	}
-	sites := []site{
-		{root, []operation{
-			n.operation(http.MethodGet, "list", "list", "", listOptions, "", list),
-			n.operation(http.MethodPost, "post", "create", "", createOptions, self, self),
-		}},
-		{root + "/{name}", []operation{
-			n.operation(http.MethodGet, "get", "read", "", getOptions, "", self),
-			n.operation(http.MethodPut, "put", "replace", "", updateOptions, self, self),
-			n.operation(http.MethodDelete, "delete", "delete", "", deleteOptions, metaPrefix+"DeleteOptions", metaPrefix+"Status"),
-			n.operation(http.MethodPatch, "patch", "patch", "", patchOptions, metaPrefix+"Patch", self),
-		}},
+	switch b := k.Builtin; {
+	case b != nil && b.Virtual:
+		return []site{objects}
+	case b != nil && b.Listed != nil:
+		return []site{objects, object}
+	case b == nil || !b.OneByOne:
+		objects.add(n.deletion())
 	}
-	if k.Builtin == nil || !k.Builtin.OneByOne {
-		sites[0].operations = append(sites[0].operations, n.operation(http.MethodDelete, "deletecollection", "deletecollection", "", listOptions, "", metaPrefix+"Status"))
+	left := metaPrefix + "Status"
+	if b := k.Builtin; b != nil && b.Returned {
+		left = self
 	}
+	object.add(n.operation(http.MethodPut, "put", "replace", "", updateOptions, self, self),
+		n.operation(http.MethodDelete, "delete", "delete", "", deleteOptions, metaPrefix+"DeleteOptions", left),
+		n.operation(http.MethodPatch, "patch", "patch", "", patchOptions, metaPrefix+"Patch", self))
+	sites := []site{objects, object}
 	if k.Namespaced {
 		all := n.operation(http.MethodGet, "list", "list", "", listOptions, "", list)
 		all.id = n.id("list", k.Name+"ForAllNamespaces")
-		sites = append(sites, site{base + k.Plural, []operation{all}})
+		sites = append(sites, site{base + k.Plural, "", []operation{all}})
 	}
 	if v.Status {
 		sites = append(sites, n.subresource(root, "status", self))
 	}
 	if v.Scale != nil {
-		sites = append(sites, n.subresource(root, "scale", scalePrefix+"Scale"))
+		sites = append(sites, n.scale(root))
 	}
-	if k.Builtin != nil {
+	if n.typed {
 		for i := range k.Builtin.Subresources {
 			sites = append(sites, n.builtin(root, &k.Builtin.Subresources[i], self))
 		}
+		sites = append(sites, n.watches(base, root)...)
 	}
 	return sites
 }
+
+func (s *site) add(operations ...operation) { s.operations = append(s.operations, operations...) }
 
 // namer names the operations of a version.
 type namer struct {
 	v     *kind.Version
 	scope string // "Namespaced" or ""
+	typed bool   // the kind has a Go type
+}
+
+// getOptions are what a GET of an object takes.
+func (n namer) getOptions() documented {
+	if n.typed {
+		return nil
+	}
+	return getOptions
+}
+
+// deletion is the deletion of a collection.
+func (n namer) deletion() operation {
+	op := n.operation(http.MethodDelete, "deletecollection", "deletecollection", "", listOptions, "", metaPrefix+"Status")
+	if n.typed {
+		op.body, op.consumes = metaPrefix+"DeleteOptions", anyType
+		op.parameters = slices.DeleteFunc(op.parameters, func(p parameter) bool { return p.name == "watch" || p.name == "allowWatchBookmarks" })
+		op.parameters = append(op.parameters, queryParameters(deleteOptions)...)
+	}
+	return op
 }
 
 // builtin is the site of a subresource that only a built-in kind has.
 func (n namer) builtin(root string, sub *kind.Subresource, self string) site {
 	if sub.Foreign() {
-		own := sub.Version.Definition
-		return site{root + "/{name}/" + sub.Name, []operation{
-			n.operation(http.MethodPost, "post", "create", sub.Name, createOptions, own, own)}}
+		own, k := sub.Version.Definition, sub.Version.Kind
+		op := n.operation(http.MethodPost, "post", "create", sub.Name, createOptions, own, own)
+		op.of = &gvk{k.Group, k.Name, sub.Version.Name}
+		return site{root + "/{name}/" + sub.Name, k.Name, []operation{op}}
 	}
 	s := n.subresource(root, sub.Name, self)
 	s.operations = slices.DeleteFunc(s.operations, func(op operation) bool {
@@ -155,27 +165,84 @@ func (n namer) builtin(root string, sub *kind.Subresource, self string) site {
 }
 
 func (n namer) subresource(root, sub, answer string) site {
-	return site{root + "/{name}/" + sub, []operation{
-		n.operation(http.MethodGet, "get", "read", sub, getOptions, "", answer),
+	return site{root + "/{name}/" + sub, n.v.Kind.Name, []operation{
+		n.operation(http.MethodGet, "get", "read", sub, n.getOptions(), "", answer),
 		n.operation(http.MethodPut, "put", "replace", sub, updateOptions, answer, answer),
 		n.operation(http.MethodPatch, "patch", "patch", sub, patchOptions, metaPrefix+"Patch", answer),
 	}}
 }
 
+// scale is the site of the subresource that has a kind of its own, which operations of built-in kinds name.
+func (n namer) scale(root string) site {
+	s := n.subresource(root, "scale", scalePrefix+"Scale")
+	if n.typed {
+		s.named = "Scale"
+		for i := range s.operations {
+			s.operations[i].of = &gvk{"autoscaling", "Scale", "v1"}
+		}
+	}
+	return s
+}
+
+// watches are the sites that are there for watches alone.
+func (n namer) watches(base, root string) []site {
+	k := n.v.Kind
+	watch := func(path, action, rest, description string) site {
+		op := n.operation(http.MethodGet, "list", "list", "", listOptions, "", metaPrefix+"WatchEvent")
+		op.action, op.id, op.description = action, n.id("watch", rest), description
+		return site{base + "watch/" + strings.TrimPrefix(path, base), k.Name, []operation{op}}
+	}
+	const all = "watch individual changes to a list of %s. deprecated: use the 'watch' parameter with a list operation instead."
+	const one = "watch changes to an object of kind %s. deprecated: use the 'watch' parameter with a list operation instead, " +
+		"filtered to a single item with the 'fieldSelector' parameter."
+	sites := []site{
+		watch(root, "watchlist", n.scope+k.Name+"List", fmt.Sprintf(all, k.Name)),
+		watch(root+"/{name}", "watch", n.scope+k.Name, fmt.Sprintf(one, k.Name)),
+	}
+	if k.Namespaced {
+		sites = append(sites, watch(base+k.Plural, "watchlist", k.Name+"ListForAllNamespaces", fmt.Sprintf(all, k.Name)))
+	}
+	return sites
+}
+
+// Media types.
+var (
+	anyType  = []string{"*/*"}
+	texts    = []string{"application/json", "application/yaml"}
+	encoded  = []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
+	streamed = append(slices.Clone(encoded), "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+	patches  = []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
+)
+
 func (n namer) operation(method, action, verb, sub string, options documented, body, answer string) operation {
+	k := n.v.Kind
 	op := operation{
-		method: method, action: action, options: options, body: body, answer: answer,
-		id:          n.id(verb, n.scope+n.v.Kind.Name+capital(sub)),
-		description: n.describe(verb, sub),
-		codes:       []int{http.StatusOK},
+		method: method, action: action, parameters: queryParameters(options), body: body, answer: answer,
+		id: n.id(verb, n.scope+k.Name+capital(sub)), tag: n.tag(),
+		description: n.describe(verb, sub), of: &gvk{k.Group, k.Name, n.v.Name},
+		consumes: texts, produces: texts, codes: []int{http.StatusOK},
+	}
+	if n.typed {
+		op.consumes, op.produces = anyType, encoded
 	}
 	switch action {
+	case "list":
+		if n.typed {
+			op.produces = streamed
+		}
 	case "post":
 		op.codes = append(op.codes, http.StatusCreated, http.StatusAccepted)
 	case "put":
 		op.codes = append(op.codes, http.StatusCreated)
 	case "delete":
 		op.codes = append(op.codes, http.StatusAccepted)
+	case "patch":
+		op.consumes = patches
+		if n.typed {
+			op.codes = append(op.codes, http.StatusCreated)
+		} else {
+			op.consumes = slices.DeleteFunc(slices.Clone(patches), func(t string) bool { return strings.Contains(t, "strategic") })
+		}
 	}
 	return op
 }
@@ -188,6 +255,9 @@ func (n namer) describe(verb, sub string) string {
 	}
 	switch verb {
 	case "list":
+		if n.typed && n.v.Kind.Builtin.Listed == nil {
+			return "list or watch objects of kind " + name
+		}
 		return "list objects of kind " + name
 	case "patch":
 		return "partially update" + of + " the specified " + name
@@ -202,7 +272,7 @@ func (n namer) describe(verb, sub string) string {
 	} else if strings.ContainsRune("AEIOU", rune(name[0])) {
 		article = " an "
 	}
-	return verb + article + name
+	return verb + of + article + name
 }
 
 // id is an operation's identifier: verb, group, version, rest.
@@ -213,11 +283,14 @@ func (n namer) id(verb, rest string) string {
 	return verb + identifier(n.group(), true) + identifier(n.v.Name, true) + rest
 }
 
-func (n namer) group() string {
-	if n.v.Kind.Group == "" {
+func (n namer) group() string { return shortGroup(n.v.Kind.Group) }
+
+// shortGroup is a group as identifiers have it.
+func shortGroup(group string) string {
+	if group == "" {
 		return "core"
 	}
-	return strings.TrimSuffix(n.v.Kind.Group, ".k8s.io")
+	return strings.TrimSuffix(group, ".k8s.io")
 }
 
 // tag is what the operations of a version are filed under.
@@ -243,176 +316,3 @@ func identifier(s string, first bool) string {
 }
 
 func capital(s string) string { return identifier(s, true) }
-
-// The options whose fields are query parameters.
-var (
-	getOptions    documented = metav1.GetOptions{}
-	listOptions   documented = metav1.ListOptions{}
-	createOptions documented = metav1.CreateOptions{}
-	updateOptions documented = metav1.UpdateOptions{}
-	patchOptions  documented = metav1.PatchOptions{}
-	deleteOptions documented = metav1.DeleteOptions{}
-)
-
-// parameter is a query or path parameter.
-type parameter struct{ name, in, kind, description string }
-
-// queryParameters are the parameters that options have fields for.
-func queryParameters(options documented) []parameter {
-	if options == nil {
-		return nil
-	}
-	var out []parameter
-	docs := options.SwaggerDoc()
-	r := reflect.TypeOf(options)
-	for i := range r.NumField() {
-		f := r.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		t := f.Type
-		if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-			t = t.Elem()
-		}
-		kind := ""
-		switch t.Kind() {
-		case reflect.Bool:
-			kind = "boolean"
-		case reflect.Int64:
-			kind = "integer"
-		case reflect.String:
-			kind = "string"
-		}
-		if name != "" && name != "-" && kind != "" {
-			out = append(out, parameter{name, "query", kind, docs[name]})
-		}
-	}
-	return out
-}
-
-// pathParameters are the parameters of a path itself.
-func pathParameters(path, kindName string) []parameter {
-	var out []parameter
-	if strings.Contains(path, "{name}") {
-		out = append(out, parameter{"name", "path", "string", "name of the " + kindName})
-	}
-	if strings.Contains(path, "{namespace}") {
-		out = append(out, parameter{"namespace", "path", "string", "object name and auth scope, such as for teams and projects"})
-	}
-	return append(out, parameter{"pretty", "query", "string", "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent indicates a browser or command-line HTTP tool (curl and wget)."})
-}
-
-// consumes are the media types of bodies.
-func (op *operation) consumes() []string {
-	if op.action == "patch" {
-		return []string{"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
-	}
-	return produces
-}
-
-var produces = []string{"application/json", "application/yaml"}
-
-// extensions say what an operation does and with what.
-func (op *operation) extensions(v *kind.Version) spec.VendorExtensible {
-	return spec.VendorExtensible{Extensions: spec.Extensions{
-		extAction: op.action,
-		extGVK:    gvk{v.Kind.Group, v.Kind.Name, v.Name},
-	}}
-}
-
-// place puts a site's operations where a path has those of their methods.
-func place[O any](s site, made func(*operation) *O, at map[string]**O) {
-	for i := range s.operations {
-		op := &s.operations[i]
-		*at[op.method] = made(op)
-	}
-}
-
-// pathV3 is a path in version 3.
-func (c converter) pathV3(v *kind.Version, s site) *spec3.Path {
-	p := &spec3.Path{}
-	for _, param := range pathParameters(s.path, v.Kind.Name) {
-		p.Parameters = append(p.Parameters, param.v3())
-	}
-	place(s, func(op *operation) *spec3.Operation { return c.operationV3(v, op) }, map[string]**spec3.Operation{
-		http.MethodGet: &p.Get, http.MethodPost: &p.Post, http.MethodPut: &p.Put, http.MethodPatch: &p.Patch, http.MethodDelete: &p.Delete,
-	})
-	return p
-}
-
-func (p parameter) v3() *spec3.Parameter {
-	s := new(spec.Schema).Typed(p.kind, "").UniqueValues()
-	return &spec3.Parameter{ParameterProps: spec3.ParameterProps{
-		Name: p.name, In: p.in, Description: p.description, Required: p.in == "path", Schema: s,
-	}}
-}
-
-func (c converter) operationV3(v *kind.Version, op *operation) *spec3.Operation {
-	out := &spec3.Operation{VendorExtensible: op.extensions(v)}
-	out.Tags = []string{namer{v: v}.tag()}
-	out.Description, out.OperationId = op.description, op.id
-	for _, param := range queryParameters(op.options) {
-		out.Parameters = append(out.Parameters, param.v3())
-	}
-	content := func(name string, types []string) map[string]*spec3.MediaType {
-		m := make(map[string]*spec3.MediaType, len(types))
-		for _, t := range types {
-			s := ref(name, false)
-			m[t] = &spec3.MediaType{MediaTypeProps: spec3.MediaTypeProps{Schema: &s}}
-		}
-		return m
-	}
-	if op.body != "" {
-		out.RequestBody = &spec3.RequestBody{RequestBodyProps: spec3.RequestBodyProps{
-			Content: content(op.body, op.consumes()), Required: op.action != "delete",
-		}}
-	}
-	responses := map[int]*spec3.Response{401: {ResponseProps: spec3.ResponseProps{Description: "Unauthorized"}}}
-	for _, code := range op.codes {
-		responses[code] = &spec3.Response{ResponseProps: spec3.ResponseProps{
-			Description: http.StatusText(code), Content: content(op.answer, produces),
-		}}
-	}
-	out.Responses = &spec3.Responses{ResponsesProps: spec3.ResponsesProps{StatusCodeResponses: responses}}
-	return out
-}
-
-// pathV2 is a path in version 2.
-func (c converter) pathV2(v *kind.Version, s site) *spec.PathItem {
-	p := &spec.PathItem{}
-	for _, param := range pathParameters(s.path, v.Kind.Name) {
-		p.Parameters = append(p.Parameters, param.v2())
-	}
-	place(s, func(op *operation) *spec.Operation { return c.operationV2(v, op) }, map[string]**spec.Operation{
-		http.MethodGet: &p.Get, http.MethodPost: &p.Post, http.MethodPut: &p.Put, http.MethodPatch: &p.Patch, http.MethodDelete: &p.Delete,
-	})
-	return p
-}
-
-func (p parameter) v2() spec.Parameter {
-	out := spec.Parameter{}
-	out.Name, out.In, out.Description, out.Required = p.name, p.in, p.description, p.in == "path"
-	out.Type, out.UniqueItems = p.kind, true
-	return out
-}
-
-func (c converter) operationV2(v *kind.Version, op *operation) *spec.Operation {
-	out := &spec.Operation{VendorExtensible: op.extensions(v)}
-	out.Tags = []string{namer{v: v}.tag()}
-	out.Description, out.ID = op.description, op.id
-	out.Consumes, out.Produces, out.Schemes = op.consumes(), produces, []string{"https"}
-	if op.body != "" {
-		body := spec.Parameter{}
-		s := ref(op.body, true)
-		body.Name, body.In, body.Required, body.Schema = "body", "body", op.action != "delete", &s
-		out.Parameters = append(out.Parameters, body)
-	}
-	for _, param := range queryParameters(op.options) {
-		out.Parameters = append(out.Parameters, param.v2())
-	}
-	responses := map[int]spec.Response{401: {ResponseProps: spec.ResponseProps{Description: "Unauthorized"}}}
-	for _, code := range op.codes {
-		s := ref(op.answer, true)
-		responses[code] = spec.Response{ResponseProps: spec.ResponseProps{Description: http.StatusText(code), Schema: &s}}
-	}
-	out.Responses = &spec.Responses{ResponsesProps: spec.ResponsesProps{StatusCodeResponses: responses}}
-	return out
-}

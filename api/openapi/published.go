@@ -24,26 +24,39 @@ func (c converter) published(v *kind.Version) (map[string]json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
+	kinds := map[string][]gvk{
+		claims:    kindsOf(claims, "v1"), // which others than their own kind refer to
+		nameOf(v): {{v.Kind.Group, v.Kind.Name, v.Name}}, listNameOf(v): {{v.Kind.Group, v.Kind.ListKind, v.Name}},
+	}
+	return c.convert(all, func(name string) []gvk { return kinds[name] })
+}
+
+// claims is the schema of claims of volumes.
+const claims = "io.k8s.api.core.v1.PersistentVolumeClaim"
+
+// convert makes published schemas those of the converter's version, and says of which kinds they are.
+func (c converter) convert(all map[string]json.RawMessage, kinds func(name string) []gvk) (map[string]json.RawMessage, error) {
 	out := make(map[string]json.RawMessage, len(all))
 	for name, text := range all {
-		kinds := map[string]string{nameOf(v): v.Kind.Name, listNameOf(v): v.Kind.ListKind}
-		if !c.v2 && kinds[name] == "" && !strings.Contains(string(text), extV2Form) {
+		of := kinds(name)
+		if !c.v2 && of == nil && !strings.Contains(string(text), extV2Form) {
 			out[name] = text
 			continue
 		}
 		var s map[string]any
-		if err := json.Unmarshal(text, &s); err != nil {
-			return nil, fmt.Errorf("schema %s: %w", name, err)
+		err := json.Unmarshal(text, &s)
+		if err == nil {
+			if of != nil {
+				s[extGVK] = of
+			}
+			if c.v2 {
+				s = downgrade(s)
+			} else {
+				delete(s, extV2Form)
+			}
+			out[name], err = json.Marshal(s)
 		}
-		if k := kinds[name]; k != "" {
-			s[extGVK] = []gvk{{v.Kind.Group, k, v.Name}}
-		}
-		if c.v2 {
-			s = downgrade(s)
-		} else {
-			delete(s, extV2Form)
-		}
-		if out[name], err = json.Marshal(s); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("schema %s: %w", name, err)
 		}
 	}
@@ -88,9 +101,11 @@ func downgrade(s map[string]any) map[string]any {
 // Schemas are the schemas (of OpenAPI 3) of a version's objects and of all that
 // they refer to, by name, and the name of their own.
 func Schemas(v *kind.Version) (name string, all map[string]json.RawMessage, err error) {
-	if all, err = sharedSchemas(false); err != nil {
+	shared, err := sharedSchemas(false)
+	if err != nil {
 		return "", nil, err
 	}
+	all = maps.Clone(shared)
 	own, err := converter{}.schemas(v)
 	maps.Copy(all, own)
 	return nameOf(v), all, err

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,6 +23,8 @@ const (
 
 	metaPrefix  = "io.k8s.apimachinery.pkg.apis.meta.v1."
 	scalePrefix = "io.k8s.api.autoscaling.v1."
+
+	versionPrefix = "io.k8s.apimachinery.pkg.version."
 )
 
 // gvk is a group, version and kind as documents name one.
@@ -39,8 +42,11 @@ func schemaName(group, version, name string) string {
 	}
 	labels := strings.Split(group, ".")
 	slices.Reverse(labels)
-	if group == "apiextensions.k8s.io" {
+	switch group {
+	case "apiextensions.k8s.io":
 		return "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + version + "." + name
+	case "apiregistration.k8s.io":
+		return "io.k8s.kube-aggregator.pkg.apis.apiregistration." + version + "." + name
 	}
 	return strings.Join(labels, ".") + "." + version + "." + name
 }
@@ -162,7 +168,7 @@ func (c converter) schema(s *structural.Schema) *spec.Schema {
 		out.Type = spec.StringOrArray{s.Type}
 	}
 	if c.v2 {
-		out.Nullable = false
+		out.Nullable, out.Default = false, nil
 	}
 	if s.Items != nil && !bare {
 		out.Items = &spec.SchemaOrArray{Schema: c.schema(s.Items)}
@@ -271,4 +277,17 @@ func value(raw []byte) any {
 		return nil
 	}
 	return json.RawMessage(raw)
+}
+
+// encodeAll prints schemas.
+func encodeAll(all map[string]*spec.Schema) (map[string]json.RawMessage, error) {
+	out := make(map[string]json.RawMessage, len(all))
+	for name, s := range all {
+		text, err := json.Marshal(s)
+		if err != nil {
+			return nil, fmt.Errorf("schema %s: %w", name, err)
+		}
+		out[name] = text
+	}
+	return out, nil
 }

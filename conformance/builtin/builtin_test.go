@@ -204,6 +204,9 @@ func TestBuiltin(t *testing.T) {
 	if only == "" || only == "surface" {
 		r.surface(objects)
 	}
+	if only == "" || only == "openapi" {
+		r.documents()
+	}
 	if only == "" {
 		for name := range wrong {
 			t.Errorf("%s: nobody serves it", name)

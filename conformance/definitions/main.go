@@ -19,7 +19,10 @@ var groups = []string{
 }
 
 // machinery are the packages of k8s.io/apimachinery that these refer to.
-var machinery = []string{"pkg/apis/meta/v1", "pkg/api/resource", "pkg/runtime", "pkg/util/intstr"}
+var machinery = []string{"pkg/apis/meta/v1", "pkg/api/resource", "pkg/runtime", "pkg/util/intstr", "pkg/version"}
+
+// extensions is the package of definitions of custom resources.
+const extensions = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 func main() {
 	if err := run(); err != nil {
@@ -48,6 +51,7 @@ func run() error {
 	for _, m := range machinery {
 		args = append(args, "k8s.io/apimachinery/"+m)
 	}
+	args = append(args, extensions)
 	for _, command := range [][]string{args, {"run", "./print/main.go", "../../kind/builtin/definitions.zip"}} {
 		cmd := exec.Command("go", command...)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

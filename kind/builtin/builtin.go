@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 
@@ -16,6 +17,13 @@ func All() []*kind.Kind { return slices.Clone(made()) }
 var made = sync.OnceValue(func() []*kind.Kind {
 	lib := new(library)
 	all := kind.Builtins()
+	for _, k := range all {
+		for _, v := range k.Versions {
+			if name := publishedElsewhere[k.Plural+"/"+v.Name]; name != "" {
+				v.Definition, v.Published = name, func() (map[string]json.RawMessage, error) { return published(name, name+"List") }
+			}
+		}
+	}
 	for _, desc := range descriptions() {
 		all = append(all, newKind(lib, desc).made)
 	}
@@ -27,3 +35,12 @@ func descriptions() []description {
 	return slices.Concat(coreKinds(), rbacKinds(), coordinationKinds(), podKinds(), appsKinds(), batchKinds(), networkKinds(), storageKinds(),
 		policyKinds(), certificateKinds(), deviceKinds(), flowKinds(), admissionKinds(), reviewKinds())
 }
+
+// publishedElsewhere are the schemas that Kubernetes publishes for kinds of package kind.
+var publishedElsewhere = map[string]string{
+	"namespaces/v1":                "io.k8s.api.core.v1.Namespace",
+	"customresourcedefinitions/v1": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
+}
+
+// Published are schemas that Kubernetes publishes, and what they refer to, by name, in the form of OpenAPI 3.
+func Published(names ...string) (map[string]json.RawMessage, error) { return published(names...) }
