@@ -7,12 +7,15 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/snapshot"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 )
@@ -135,6 +138,7 @@ func TestServersShareACluster(t *testing.T) {
 		}
 	}
 	testOneServer(t, a, b)
+	etcd.testSnapshot(t)
 	etcd.testCutOff(t, a, b)
 }
 
@@ -160,6 +164,30 @@ func testOneServer(t *testing.T, servers ...*server) {
 			subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: `+user+`}]}`))
 		to.do(t, 200, "GET", objects, nil, "Impersonate-User", user)
 	}
+}
+
+// testSnapshot restores what etcd's own tools have saved of a member into the directory of a server by itself.
+func (m *members) testSnapshot(t *testing.T) {
+	tls, err := m.tls.ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	file := filepath.Join(t.TempDir(), "backup.db")
+	config := clientv3.Config{Endpoints: []string{m.configs[0].ListenClientUrls[0].String()}, TLS: tls}
+	if _, err := snapshot.SaveWithVersion(ctx, zap.NewNop(), config, file); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t, "--etcd-prefix", "/demo")
+	if out, err := exec.Command(keelsonBin, "snapshot", "restore", "--data-dir", s.dir, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s.start()
+	if got := s.do(t, 200, "GET", gadgetList+"/g19", nil); !strings.Contains(string(got), `"blue"`) {
+		t.Errorf("got %s, want what was saved", got)
+	}
+	s.do(t, 201, "POST", gadgetList, toJSON(t, gadget("restored", "red")))
 }
 
 // testCutOff takes all members away: requests fail with words that help, and everything comes back by itself.

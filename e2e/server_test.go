@@ -39,6 +39,14 @@ type server struct {
 // startServer starts a server with an empty data directory, ready to be used; the test's end stops it.
 func startServer(t *testing.T, args ...string) *server {
 	t.Helper()
+	s := newServer(t, args...)
+	s.start()
+	return s
+}
+
+// newServer is startServer before the process is started.
+func newServer(t *testing.T, args ...string) *server {
+	t.Helper()
 	s := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), port: freePort(t), args: args}
 	t.Cleanup(func() {
 		if s.cmd != nil && s.running() {
@@ -48,7 +56,6 @@ func startServer(t *testing.T, args ...string) *server {
 			t.Logf("server log:\n%s", tail(s.log.String(), 4000))
 		}
 	})
-	s.start()
 	return s
 }
 
