@@ -95,10 +95,10 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, key strin
 		return
 	}
 	media := negotiate(r, typeProtoV3, typeOldProtoV3)
-	w.Header().Set("Vary", "Accept")
 	if accept := r.Header.Get("Accept"); accept != "" && len(negotiation.Clauses(accept)) == 0 {
 		return // nothing is said of a header that names nothing
 	}
+	w.Header().Set("Vary", "Accept")
 	if media == "" {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
