@@ -286,6 +286,7 @@ func TestTerminatingKind(t *testing.T) {
 	if !strings.Contains(a.body, text) {
 		t.Errorf("apply: %s", a.body)
 	}
+	s.must(403, "PATCH", widgets+"/b?fieldManager=m", "apiVersion: demo.io/v1\nkind: Widget\nmetadata: {name: b, resourceVersion: x}", "Content-Type", ssa) // whatever version it says
 	s.must(200, "PATCH", widgets+"/a", `{"spec":{"color":"x"}}`, "Content-Type", merge)
 	s.must(200, "DELETE", widgets+"/a", "")
 }

@@ -81,6 +81,9 @@ func TestSourcesOfClaimsAreNamedTwice(t *testing.T) {
 
 const requestText = `spec: {signerName: a.b/c, podName: p, podUID: u, serviceAccountName: s, serviceAccountUID: u, nodeName: node, nodeUID: u, maxExpirationSeconds: 3600, stubPKCS10Request: eA==}`
 
+// csrText is a request for a certificate.
+const csrText = `spec: {request: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIRk1HNENBUUF3RERFS01BZ0dBMVVFQXd3QllUQlpNQk1HQnlxR1NNNDlBZ0VHQ0NxR1NNNDlBd0VIQTBJQQpCQlVoQWdwdSt5aUcwL25HNXdaZmJkMWljWEd3V2l6MURHZ3M5dFZoTWROL2RLS1hPZUdlZXdSMldobk15RDVoCkMzWGgvZU5ER1RoOFBQTVRkWGJ3ZHlTZ0FEQUtCZ2dxaGtqT1BRUURBZ05IQURCRUFpQWJBbWlEanZNTXZpRHYKSTh2VkNwaUxqTm01Zndnb05FcmNnVXl4VW9LVzFBSWdVanpMSjVDZzVIbSt4WTZWdi94NHFlTGs2ZElkYllkRgpJWlZzSTlVRHNYWT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==, signerName: x.io/y, usages: [digital signature]}`
+
 func TestStatusChecks(t *testing.T) {
 	for _, test := range []struct {
 		group, plural, spec, was, now, want string
@@ -108,6 +111,9 @@ func TestStatusChecks(t *testing.T) {
 		{"", "pods", podText, ``, `{containerStatuses: [{name: c, allocatedResourcesStatus: [{name: a.b/c, resources: [{resourceID: x, health: Good}]}]}]}`, "must match one of the container's resource requests"},
 		{"certificates.k8s.io", "podcertificaterequests", requestText, ``, `{certificateChain: x}`, "status is immutable unless transitioning"},
 		{"certificates.k8s.io", "podcertificaterequests", requestText, ``, `{conditions: [{type: Denied, status: "True", reason: R, lastTransitionTime: "2026-01-01T00:00:00Z"}]}`, ""},
+		{"certificates.k8s.io", "certificatesigningrequests", csrText, ``, `{conditions: [{type: Approved, status: "True"}]}`, "status.conditions: Forbidden: updates may not add a condition of type \"Approved\""},
+		{"certificates.k8s.io", "certificatesigningrequests", csrText, `{conditions: [{type: Denied, status: "True"}]}`, `{conditions: []}`, "status.conditions: Forbidden: updates may not remove a condition of type \"Denied\""},
+		{"certificates.k8s.io", "certificatesigningrequests", csrText, `{conditions: [{type: Denied, status: "True"}]}`, `{conditions: [{type: Denied, status: "True"}, {type: Failed, status: "True"}]}`, ""},
 		{"resource.k8s.io", "resourceclaims", `spec: {devices: {requests: [{name: r, exactly: {deviceClassName: c}}]}}`, ``, `{reservedFor: [{resource: pods, name: p, uid: u}]}`, "may not be specified when `allocated` is not set"},
 		{"", "resourcequotas", `spec: {hard: {pods: 1}}`, ``, `{hard: {x: 1}}`, "status.hard[x]: Invalid value"},
 		{"", "nodes", `spec: {}`, ``, `{declaredFeatures: [a]}`, `invalid feature name "a"`},
