@@ -12,7 +12,7 @@ import (
 
 // leastHeap is how large the heap becomes at least until it is collected. Go doubles what is in use, which in a new server is so little
 // that it would be collected with every large definition, and many times each second under load.
-const leastHeap = 40 << 20
+const leastHeap = 48 << 20
 
 // roomyHeap sees to that, once for the process. The environment's GOGC has the last word; GOMEMLIMIT holds all the same.
 var roomyHeap = sync.OnceFunc(func() {
