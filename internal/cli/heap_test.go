@@ -14,7 +14,7 @@ func TestHeapGrowth(t *testing.T) {
 		live uint64
 		want int
 	}{
-		{0, 1000}, {4 << 20, 900}, {16 << 20, 150}, {20 << 20, 100}, {39 << 20, 100}, {40 << 20, 100}, {8 << 30, 100},
+		{0, 1200}, {4 << 20, 1100}, {16 << 20, 200}, {24 << 20, 100}, {47 << 20, 100}, {48 << 20, 100}, {8 << 30, 100},
 	} {
 		if got := heapGrowth(c.live); got != c.want {
 			t.Errorf("%d bytes in use: got %d %%, want %d %%", c.live, got, c.want)
