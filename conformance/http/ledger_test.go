@@ -202,10 +202,15 @@ var ofObjects = regexp.MustCompile(`(?m)^(  |    )(\w+): (.*)$`)
 func ofMetadata(theirs, ours string) bool {
 	events, ok := strings.CutPrefix(ours, strings.TrimSuffix(theirs, "\n"))
 	members := ofObjects.FindAllStringSubmatch(events, -1)
+	about := 4 // where members of objects are: in JSON they are a member of the event
+	if strings.Contains(events, "\n\"protobuf\"\n") {
+		about = 2
+	}
 	for _, m := range members {
 		switch place := len(m[1]); {
-		case place == 2 && (m[2] == "type" || m[2] == "object"):
-		case place == 4 && (m[2] == "apiVersion" || m[2] == "metadata" || m[2] == "kind" && strings.HasPrefix(m[3], `"PartialObjectMetadata"`)):
+		case place > about:
+		case place < about && (m[2] == "type" || m[2] == "object"):
+		case place == about && (m[2] == "apiVersion" || m[2] == "metadata" || m[2] == "kind" && strings.HasPrefix(m[3], `"PartialObjectMetadata"`)):
 		default:
 			return false
 		}
@@ -250,6 +255,9 @@ func TestLedger(t *testing.T) {
 	event := func(kind, more string) string {
 		return fmt.Sprintf("200\nA: b\n\n{\n  type: \"ADDED\"\n  object: {\n    kind: %q\n    apiVersion: \"meta.k8s.io/v1\"\n    metadata: {\n      name: \"a\"}%s}}\n", kind, more)
 	}
+	frame := func(kind, more string) string {
+		return fmt.Sprintf("200\nA: b\n\n\"ADDED\"\n\"protobuf\"\n{\n  apiVersion: \"meta.k8s.io/v1\"\n  kind: %q\n  metadata: {\n    name: \"a\"\n    uid: 1}%s}\n", kind, more)
+	}
 	owned := func(operation, version, color string) string {
 		return fmt.Sprintf("200\n\n{\n  metadata: {\n    managedFields: [\n      {\n        fieldsV1: {\n          f:metadata: {\n            f:labels: {}}}\n        operation: %q}]\n    resourceVersion: %s}\n  color: %q}\n", operation, version, color)
 	}
@@ -273,6 +281,9 @@ func TestLedger(t *testing.T) {
 		{"a watch of a list's metadata", "GET", "/x?watch=1&list", "200\nA: b\n\n", event("Widget", ""), false},
 		{"a watch of a list's metadata", "GET", "/x?watch=1&list", "200\nA: b\n\n", event("PartialObjectMetadata", "\n    spec: {}"), false},
 		{"a watch of a list's metadata", "GET", "/x?watch=1&list", "200\nA: c\n\n", event("PartialObjectMetadata", ""), false},
+		{"a watch of a list's metadata", "GET", "/x?watch=1&list", "200\nA: b\n\n", frame("PartialObjectMetadata", ""), true},
+		{"a watch of a list's metadata", "GET", "/x?watch=1&list", "200\nA: b\n\n", frame("Widget", ""), false},
+		{"a watch of a list's metadata", "GET", "/x?watch=1&list", "200\nA: b\n\n", frame("PartialObjectMetadata", "\n  spec: {}"), false},
 		{"empty labels", "PUT", "/x", owned("Apply", "«1»", "red"), owned("Apply", "«2»", "red"), true},
 		{"empty labels", "PUT", "/x", owned("Update", "«1»", "red"), owned("Update", "«2»", "red"), false},
 		{"empty labels", "PUT", "/x", owned("Apply", "«1»", "red"), owned("Apply", "«2»", "blue"), false},
