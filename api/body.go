@@ -160,7 +160,9 @@ func (q *request) decode(d *doc.Doc, o *object, validation string) error {
 		if validation == metav1.FieldValidationStrict {
 			kind := q.v.Kind.Name
 			if q.kind.Builtin == nil { // who has no type is taken for what it says it is
-				kind = obj.Kind()
+				if kind = obj.Kind(); versionOf(obj.APIVersion()) == "" {
+					return status.BadRequest("Object 'apiVersion' is missing in 'object has no apiVersion field'")
+				}
 			}
 			return status.BadRequest("%s in version %q cannot be handled as a %s: strict decoding error: %s",
 				obj.Kind(), versionOf(obj.APIVersion()), kind, strings.Join(strict, ", "))

@@ -321,7 +321,7 @@ func (c *cluster) checkWatches(watchers []*watcher, h *history, start int64) {
 			before = e.version
 		}
 		if !slices.Equal(w.changes, first) {
-			c.t.Errorf("%s saw %d changes, %s %d, which are not the same", w.name, len(w.changes), watchers[0].name, len(first))
+			c.t.Errorf("%s saw %d changes, %s %d, which are not the same: %s", w.name, len(w.changes), watchers[0].name, len(first), differing(w, watchers[0]))
 		}
 	}
 	writes := 0
@@ -344,6 +344,23 @@ func (c *cluster) checkWatches(watchers []*watcher, h *history, start int64) {
 	if writes == 0 || len(first) < writes {
 		c.t.Error("nothing was tested")
 	}
+}
+
+// differing says which changes one watcher saw and another one did not, and when each of them went on elsewhere about then.
+func differing(a, b *watcher) string {
+	var out strings.Builder
+	for _, pair := range [][2]*watcher{{a, b}, {b, a}} {
+		seen := map[change]bool{}
+		for _, e := range pair[1].changes {
+			seen[e] = true
+		}
+		for i, e := range pair[0].changes {
+			if !seen[e] && out.Len() < 4000 {
+				fmt.Fprintf(&out, "\n%s saw %+v (the %dth), %s did not, and went on at: %s", pair[0].name, e, i, pair[1].name, pair[1].wentOn(e.version))
+			}
+		}
+	}
+	return out.String()
 }
 
 // explain prints of two objects whose histories make no sense how far they do, and what comes then.

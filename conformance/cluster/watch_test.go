@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -32,7 +34,20 @@ type watcher struct {
 	changes []change
 	expired []string // answers that the version is too old
 	resumed int
-	ended   string // how the last watch ended
+	starts  []start // of watches
+	ended   string  // how the last watch ended
+}
+
+// start is where a watch began.
+type start struct {
+	server  string
+	version int64
+}
+
+// wentOn says where watches began about a version.
+func (w *watcher) wentOn(version int64) string {
+	i, _ := slices.BinarySearchFunc(w.starts, version, func(s start, v int64) int { return cmp.Compare(s.version, v) })
+	return fmt.Sprint(w.starts[max(0, i-3):min(len(w.starts), i+3)])
 }
 
 func (w *watcher) String() string {
@@ -72,6 +87,7 @@ func (w *watcher) watch(ctx context.Context) string {
 	defer cancel()
 	w.mu.Lock()
 	from := w.last
+	w.starts = append(w.starts, start{r.name, from})
 	w.mu.Unlock()
 	url := fmt.Sprintf("%s%s?watch=true&allowWatchBookmarks=true&resourceVersion=%d", r.base, gadgets, from)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
