@@ -118,14 +118,30 @@ func startCluster(t *testing.T) *cluster {
 			base: "https://" + address(6+i), kubeconfig: filepath.Join(data, "admin.kubeconfig"),
 		})
 	}
-	for _, p := range c.all() {
-		t.Cleanup(p.kill)
-		p.start()
+	for _, m := range c.members {
+		t.Cleanup(m.kill)
+		m.start()
+	}
+	for i, m := range c.members { // a server that finds nobody gives up soon
+		c.untilWithin(time.Minute, m.name+" listens", func() bool { return listens(address(i)) })
+	}
+	for _, r := range c.replicas {
+		t.Cleanup(r.kill)
+		r.start()
 	}
 	for _, r := range c.replicas {
 		r.waitReady(time.Minute)
 	}
 	return c
+}
+
+// listens reports whether somebody takes connections at an address.
+func listens(address string) bool {
+	conn, err := net.Dial("tcp", address)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
 }
 
 func (c *cluster) all() []*process {
