@@ -41,6 +41,7 @@ type cluster struct {
 	mu            sync.Mutex
 	running, next *flight
 	watches       map[*remoteSource]struct{}
+	streams       atomic.Int64 // how many streams watches were opened on
 
 	presence presence
 
@@ -272,23 +273,19 @@ func (c *cluster) mayWrite(int) error      { return nil }
 func (c *cluster) failed() <-chan struct{} { return nil }
 func (c *cluster) failure() error          { return nil }
 
-// progress asks on every stream that watches are on. It is called again and again while somebody waits for a revision, so a watch that
+// progress asks for every watch. It is called again and again while somebody waits for a revision, so a watch that
 // has said nothing for a while since then is on a member that hangs, and is told to look for another one.
 func (c *cluster) progress(ctx context.Context) error {
 	c.mu.Lock()
-	asked := map[int64]bool{}
-	var one []*remoteSource
+	all := make([]*remoteSource, 0, len(c.watches))
 	for s := range c.watches {
 		s.awaited()
-		if turn := s.turn.Load(); !asked[turn] {
-			asked[turn] = true
-			one = append(one, s)
-		}
+		all = append(all, s)
 	}
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, c.patience) // it may wait for a stream
 	defer cancel()
-	for _, s := range one {
+	for _, s := range all {
 		if err := s.askProgress(ctx); err != nil {
 			return unavailable("%w", err)
 		}

@@ -252,9 +252,10 @@ type remoteSource struct {
 	ch      clientv3.WatchChan      // nil unless it is open
 	cancel  context.CancelFunc      // of either
 
-	turn  atomic.Int64 // how often it was opened again because of silence
-	alive *time.Timer
-	asked bool // for progress, and there was no answer yet
+	stream atomic.Int64 // number of the client's stream that it is on; 0 before it is opened
+	turn   atomic.Int64 // how often it was opened again because of silence
+	alive  *time.Timer
+	asked  bool // for progress, and there was no answer yet
 
 	born   time.Time
 	waited atomic.Int64 // since when somebody waits for an answer, as the time after born; 0: nobody
@@ -380,26 +381,28 @@ func (s *remoteSource) drop() {
 	s.ch, s.opening = nil, nil
 }
 
-// turnKey names the turn to the client, which keeps watches whose contexts say different things on different streams: a watch
-// that is opened again because of silence must not go on with the stream that is silent.
-const turnKey = "keelson-watch-turn"
+// streamKey names a stream to the client, which keeps watches whose contexts say different things on different streams. Each time that
+// a watch is opened it gets a stream for itself. One that is opened again because of silence must not go on with the stream that is
+// silent. And progress that is asked for is told to all watches of a stream: a server that makes such an answer, and then a watch,
+// may send them in the other order, and the new watch would be told that it has everything before it got anything.
+const streamKey = "keelson-watch-stream"
 
 // context adds to a context what the watch was opened with.
 func (s *remoteSource) context(ctx context.Context) context.Context {
-	ctx = clientv3.WithRequireLeader(ctx)
-	if turn := s.turn.Load(); turn > 0 {
-		ctx = metadata.AppendToOutgoingContext(ctx, turnKey, strconv.FormatInt(turn, 10))
-	}
-	return ctx
+	return metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx), streamKey, strconv.FormatInt(s.stream.Load(), 10))
 }
 
 // askProgress asks for the newest revision on the stream that the watch is on, which the client finds by the context.
 func (s *remoteSource) askProgress(ctx context.Context) error {
+	if s.stream.Load() == 0 || s.life.Err() != nil {
+		return nil // there is nobody to ask
+	}
 	return s.c.client.RequestProgress(s.context(ctx))
 }
 
 // reopen opens the watch where it stands. A server without a leader gives it up instead of staying silent.
 func (s *remoteSource) reopen() {
+	s.stream.Store(s.c.streams.Add(1))
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(s.context(s.life))
 	opts := []clientv3.OpOption{
