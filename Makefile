@@ -7,8 +7,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Packages where goroutines share memory: they are tested under the race detector, too. It doubles what it compiles and runs,
 # so it is not used where everything happens in one goroutine.
-RACE := ./store/... ./cache ./kind ./api/... ./apply ./authn ./controller/... ./admission/... ./audit ./internal/reloads \
-	./authz ./authz/node ./authz/reload
+RACE := ./store/... ./cache/... ./kind ./crd ./api/... ./objects ./apply ./authn ./controller/... ./admission/... ./audit ./internal/reloads \
+	./authz ./authz/feed ./authz/node ./authz/reload
 # Fuzz targets run this long each.
 FUZZTIME ?= 30s
 # Random expressions beside cel-go: how many cases in place of a time, and where they begin.
@@ -26,6 +26,14 @@ help: ## this list
 build: ## the keelson binary, into bin/
 	$(GO) build -o bin/keelson ./cmd/keelson
 
+.PHONY: figures
+figures: ## files, lines and comments of each folder; long and branchy functions; package variables that change
+	$(GO) run ./internal/figures
+
+.PHONY: hooks
+hooks: ## installs the git hooks of .githooks in this repository: a subject over 72 characters is refused
+	git config core.hooksPath .githooks
+
 .PHONY: test
 test: vet lint unit race e2e conformance-quick ## everything that a change must pass; what it needs is downloaded
 
@@ -41,10 +49,24 @@ lint: ## staticcheck, with the reasons for what is off in staticcheck.conf
 .PHONY: unit
 unit: ## tests of the packages, without the end-to-end tests
 	$(GO) test $$($(GO) list ./... | grep -v /e2e)
+	cd bench && $(GO) test ./gate
+	cd attack && $(GO) vet . && $(GO) test .
+
+# Packages with fast paths, and end-to-end tests that write and read through most of them.
+PLAIN     := ./cel/... ./schema ./apply ./kind ./crd ./api ./internal/cli ./authz/match
+PLAIN_E2E := TestApplyTakesOverWhatClientSideApplySet|TestKubectlVerbs|TestCompat|TestChangingSchemas|TestBetaDefinitions|TestWebhooks
+.PHONY: plain
+plain: ## tests of the packages with fast paths, and some end-to-end tests, with all fast paths switched off (docs/fastpaths.md)
+	KEELSON_FASTPATHS=off $(GO) test -short $(PLAIN)
+	KEELSON_FASTPATHS=off $(GO) test -count=1 -parallel=4 -timeout=10m -run '^($(PLAIN_E2E))$$' ./e2e/
 
 .PHONY: race
-race: ## tests of the packages with goroutines, under the race detector
-	$(GO) test -race -short $(RACE)
+race: ## tests of the packages with goroutines, under the race detector and in the poison mode
+	$(GO) test -race -short -tags poison $(RACE)
+
+.PHONY: poison
+poison: ## unit, race and e2e tests in the poison mode: documents and buffers are overwritten when they go back to a pool
+	GOFLAGS=-tags=poison $(MAKE) --no-print-directory unit race e2e
 
 .PHONY: e2e
 e2e: ## the real binary, driven by real kubectl and client-go
@@ -110,14 +132,25 @@ conformance-schema: ## OBJECTS (default a million) objects of the definitions of
 	cd conformance && nice $(GO) test -count=1 -timeout=0 -v -run 'TestCatalog|TestRandomDefinitions' ./kind -definitions=$(DEFINITIONS) | grep -avE '^ *(=== |--- PASS)'
 
 .PHONY: fuzz
-fuzz: ## every fuzz target, FUZZTIME (default 30s) each
+fuzz: ## every fuzz target, FUZZTIME (default 30s) each, in the poison mode
 	$(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | while read -r dir; do \
 		{ grep -hoE '^func (Fuzz[A-Za-z0-9_]+)' "$$dir"/*_test.go || true; } | awk '{print $$2}' | while read -r target; do \
-			echo "$$dir $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; \
+			echo "$$dir $$target"; $(GO) test -tags poison -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$dir"; \
 		done; \
 	done
 
 	$(MAKE) --no-print-directory fuzz-cel
+
+# Hostile traffic beside ordinary work, against the real binary: its rounds are drawn from SEED, and kept in attack/findings if they find something.
+ATTACK_TIME ?= 1h
+ATTACK      ?=
+.PHONY: attack
+attack: ## generated hostile traffic against the binary for ATTACK_TIME (default 1h), while others do ordinary work; ATTACK='-moves=nest,lists' gives flags
+	cd attack && $(GO) run . -time $(ATTACK_TIME) -seed $(SEED) $(ATTACK)
+
+.PHONY: attack-quick
+attack-quick: ## one minute of it, with rounds that are the same each time
+	cd attack && $(GO) test . && $(GO) run . -time 60s -seed 1 -shrink=false -v
 
 .PHONY: fuzz-cel
 fuzz-cel: ## random expressions beside cel-go for FUZZTIME, or CASES=10000000 of them; SEED=n goes on at n
@@ -131,6 +164,21 @@ bench: ## Keelson beside upstream's server, then the engine, single rules, autho
 	cd bench && $(GO) run . rules -o ../docs/benchmarks.md
 	cd bench && $(GO) run . authz -o ../docs/benchmarks.md
 	cd bench && $(GO) run . admission -o ../docs/benchmarks.md
+
+# Rows that a regular expression matches, rounds (6 at least) and the tolerance in percent: make bench-compare BASE=v1 ROWS='get|list' ROUNDS=30
+BASE   ?=
+ROWS   ?=
+ROUNDS ?= 10
+LIMIT  ?= 3
+.PHONY: bench-compare
+bench-compare: ## the work tree beside the commit BASE, in turns: fails if a row's cost grew by more than LIMIT (default 3) percent; ROUNDS, ROWS
+	cd bench && $(GO) run . compare -base '$(BASE)' -rounds '$(ROUNDS)' -rows '$(ROWS)' -limit '$(LIMIT)'
+
+# make bench-fastpath OFF=diagrams ROWS=rules; docs/fastpaths.md has the names
+OFF    ?=
+.PHONY: bench-fastpath
+bench-fastpath: ## the work tree beside itself without the fast paths OFF, in turns: what they are worth; ROUNDS, ROWS
+	cd bench && $(GO) run . compare -off '$(OFF)' -rounds '$(ROUNDS)' -rows '$(ROWS)' -limit 1000
 
 .PHONY: bench-scale
 bench-scale: ## 100,000 objects and 10,000 watchers on one server: takes two minutes

@@ -3,11 +3,14 @@
 package keelson
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,7 +27,7 @@ var longFuncs = map[string]string{}
 
 // otherPanics lists the files whose panics need not start with "BUG: ", with the reason.
 var otherPanics = map[string]string{
-	"cel/compile.go": "unwinds the compiler from any depth; compile turns it into its error",
+	"cel/internal/eval/compile.go": "unwinds the compiler from any depth; compile turns it into its error",
 }
 
 func TestHouseRules(t *testing.T) {
@@ -72,6 +75,166 @@ func TestHouseRules(t *testing.T) {
 		if !ok {
 			t.Errorf("%s: no package comment", dir)
 		}
+	}
+}
+
+// minComments is the share of comments, in percent, that every folder of the product has at least:
+// lines with comments among lines that are not blank.
+const minComments = 6
+
+// commentFloors has the floors of folders with more comments, as of the last change of this table. A
+// floor may rise, and a folder may be added. A floor never falls.
+var commentFloors = map[string]int{
+	"admission":                 16,
+	"admission/conditions":      15,
+	"admission/match":           19,
+	"admission/noderestriction": 9,
+	"admission/policy":          10,
+	"admission/typecheck":       11,
+	"admission/webhook":         12,
+	"audit":                     13,
+	"authn":                     15,
+	"authn/bootstrap":           14,
+	"authn/jwt":                 9,
+	"authn/serviceaccount":      13,
+	"authn/webhook":             10,
+	"authz":                     19,
+	"authz/abac":                13,
+	"authz/config":              12,
+	"authz/match":               14,
+	"authz/node":                10,
+	"authz/partial":             19,
+	"authz/rbac":                12,
+	"authz/reload":              17,
+	"authz/webhook":             14,
+	"conversion":                11,
+	"internal/cli":              6,
+	"internal/configfile":       17,
+	"internal/dfa":              16,
+	"internal/figures":          7,
+	"internal/kubehook":         16,
+	"internal/manifest":         13,
+	"internal/offline":          12,
+	"internal/poison":           41,
+	"internal/reloads":          18,
+	"internal/selector":         13,
+	"internal/series":           19,
+	"internal/testcerts":        8,
+	"internal/testcrds":         11,
+	"internal/testdir":          20,
+	"internal/testkinds":        9,
+	"internal/testpeers":        15,
+	"internal/testports":        17,
+	"internal/watchfile":        16,
+	"internal/webhook":          22,
+	"internal/yamljson":         16,
+	"keelsontest":               14,
+	"lint":                      10,
+	"meta":                      15,
+	"openapi":                   10,
+	"server":                    13,
+	"status":                    25,
+	"store":                     45,
+	"store/etcd":                14,
+	"store/mem":                 10,
+	"suite":                     11,
+}
+
+// TestCommentDensity holds that no folder loses comments. It counts as "make figures" does.
+func TestCommentDensity(t *testing.T) {
+	type count struct{ comments, lines int }
+	folders := map[string]*count{}
+	for path := range parseRepository(t) {
+		dir := filepath.ToSlash(filepath.Dir(path))
+		first, _, _ := strings.Cut(dir, "/")
+		if strings.HasSuffix(path, "_test.go") || first == "conformance" || first == "bench" || first == "e2e" || dir == "." {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ast.IsGenerated(parseRepository(t)[path]) {
+			continue
+		}
+		if folders[dir] == nil {
+			folders[dir] = &count{}
+		}
+		comments, lines := countComments(text)
+		folders[dir].comments += comments
+		folders[dir].lines += lines
+	}
+	for dir, n := range folders {
+		floor := max(minComments, commentFloors[dir])
+		if n.comments*100 < floor*n.lines {
+			t.Errorf("%s: got %d lines with comments of %d (%d %%), want at least %d %%", dir, n.comments, n.lines, n.comments*100/n.lines, floor)
+		}
+	}
+	for dir := range commentFloors {
+		if folders[dir] == nil {
+			t.Errorf("commentFloors: %s is not a folder of the product", dir)
+		}
+	}
+}
+
+// countComments returns how many lines of a source have a comment, and how many are not blank.
+func countComments(text []byte) (comments, lines int) {
+	fset := token.NewFileSet()
+	file := fset.AddFile("", fset.Base(), len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, scanner.ScanComments)
+	hasComment, hasText := map[int]bool{}, map[int]bool{}
+	for {
+		pos, tok, lit := s.Scan()
+		if tok == token.EOF {
+			return len(hasComment), len(hasText)
+		}
+		if tok == token.SEMICOLON && lit == "\n" {
+			continue // inserted by the scanner
+		}
+		first := file.Line(pos)
+		for i := range strings.Count(strings.TrimSuffix(lit, "\n"), "\n") + 1 {
+			hasText[first+i] = true
+			if tok == token.COMMENT {
+				hasComment[first+i] = true
+			}
+		}
+	}
+}
+
+// TestCountComments holds that countComments counts a line with code and a comment as both.
+func TestCountComments(t *testing.T) {
+	comments, lines := countComments([]byte("// Package a.\npackage a\n\n/* b\nc */\nvar x = `\ny` // z\n"))
+	if comments != 4 || lines != 6 {
+		t.Errorf("got %d lines with comments of %d, want 4 of 6", comments, lines)
+	}
+}
+
+// ignored are the endings of files that measurements leave, which .gitignore lists.
+var ignored = map[string]bool{".test": true, ".prof": true, ".out": true}
+
+// TestFilesAreText checks that a reader can see the difference between two versions of every file.
+func TestFilesAreText(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && path != "." && (strings.HasPrefix(e.Name(), ".") || path == "bin" || path == "keelson-data"):
+			return fs.SkipDir
+		case !e.Type().IsRegular() || ignored[filepath.Ext(path)]:
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if bytes.IndexByte(text, 0) >= 0 && !bytes.HasPrefix(text, []byte("\x7fELF")) { // "go build" leaves programs here
+			t.Errorf("%s: got a binary file, want text", path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -139,7 +302,8 @@ func startsWithBug(arg ast.Expr) bool {
 }
 
 // usual methods say the same in every package.
-var usual = map[string]bool{"Error": true, "Unwrap": true, "Is": true, "String": true, "ServeHTTP": true, "Close": true}
+var usual = map[string]bool{"Error": true, "Unwrap": true, "Is": true, "String": true, "ServeHTTP": true, "Close": true,
+	"Type": true, "Value": true, "Equal": true, "Size": true, "ConvertToType": true, "ConvertToNative": true} // cel-go's values
 
 // checkDocumented wants a comment on everything exported at the top level of a package.
 func checkDocumented(t *testing.T, fset *token.FileSet, file *ast.File) {

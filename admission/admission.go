@@ -1,25 +1,23 @@
-// Package admission is the seam between a write that is well-formed and one
-// that is let in.
+// Package admission runs the admission steps between the decoding of a write and its storage.
 //
 // # Model
 //
-// A [Chain] of steps sees every write, as a [Request]: first each [Mutator] may
-// change the new object, later, when the object is valid, each [Validator] may
-// refuse it. The first error ends the request.
+// A [Chain] passes every write, as a [Request], through its steps. First each [Mutator] may change
+// the new object. After validation each [Validator] may refuse it. The first error ends the
+// request.
 //
-// What a later step changes an earlier one may want to see: a step that changed
-// the object says so by [Rounds.Asked], and the chain runs all mutators once
-// more, in the second and last round. Steps decide by themselves whom they ask
+// A later step may change what an earlier step has already seen. A step therefore reports with
+// [Rounds.Asked] that it changed the object. The chain then runs all mutators once more, in the
+// second and last round, in which each step decides which of its webhooks or policies it calls
 // again.
 //
-// [NamespaceLifecycle] is the step every server has. Webhooks and policies, in
-// the packages below this one, are others; which requests they are for is
-// decided by package match. A chain counts and times its steps by the names of
-// kube-apiserver's admission plugins ([Metrics]).
+// [NamespaceLifecycle] is the step that every server has. Webhooks and policies, in the packages
+// below this one, are others; package match decides which requests they match. A chain counts and
+// times its steps under the names of kube-apiserver's admission plugins ([Metrics]).
 //
 // # Invariants
 //
-//   - After Mutate the object is what a read would return: a step that changes
+//   - After Mutate, the object is what a read would return: a step that changes
 //     it decodes it again, which prunes and defaults it.
 //   - Validate changes nothing.
 package admission
@@ -30,7 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/authn"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 )
@@ -45,133 +43,158 @@ const (
 	Delete Operation = "DELETE"
 )
 
-// Request is a write on its way to the store.
+// Request is a write before it is stored.
 type Request struct {
 	Operation   Operation
 	Version     *kind.Version
 	Subresource string
 	Namespace   string
-	Name        string   // "" while a name is yet to be generated
-	New         *doc.Doc // nil on delete
-	Old         *doc.Doc // nil on create
+	Name        string       // "" while a name is yet to be generated
+	New         *jsondoc.Doc // nil for Delete
+	Old         *jsondoc.Doc // nil for Create
 	User        *authn.User
 	DryRun      bool
-	// Named is set if the URL names the object: not when one is posted.
+	// Named is true if the URL has the object's name, which a POST does not.
 	Named bool
 
-	Write  *meta.WriteOptions  // nil on delete
-	Delete *meta.DeleteOptions // nil on other operations
+	Write  *meta.WriteOptions  // nil for Delete
+	Delete *meta.DeleteOptions // nil for other operations
 
-	// Foreign is set for a subresource that has a kind of its own.
+	// Foreign is set for a subresource whose kind differs from the object's, such as Scale.
 	Foreign *Foreign
-	Client  Client // nil: nobody is told
+	Client  Client // nil: warnings and annotations are dropped
 
 	round   int
-	changed bool        // in this round
-	notes   map[any]any // by step
-	mutated bool        // in any round
-	managed []byte      // managedFields before that; nil if there were none
+	changed bool        // a step changed the object in this round
+	notes   map[any]any // state of steps, by the step's key; see Rounds
+	mutated bool        // a step changed the object in any round
+	managed []byte      // managedFields before the first change; nil if there were none
 }
 
-// Foreign is how the object of a subresource stands for the whole object.
+// Foreign converts between an object and a subresource of another kind.
 type Foreign struct {
 	Kind schema.GroupVersionKind
-	// Text is what the subresource shows of an object, as JSON.
-	Text func(d *doc.Doc) ([]byte, error)
-	// Take changes an object to what the subresource's JSON says.
-	Take func(d *doc.Doc, text []byte) error
+	// Text returns the subresource of an object, as JSON.
+	Text func(d *jsondoc.Doc) ([]byte, error)
+	// Take changes an object according to the JSON of its subresource.
+	Take func(d *jsondoc.Doc, text []byte) error
 }
 
-// Host is what steps need of the server.
+// Host is the access of steps to the server.
 type Host interface {
 	Namespaces
-	// Overlay merges an apply configuration into an object of a version and
-	// returns the merged object as JSON.
-	Overlay(v *kind.Version, live *doc.Doc, config []byte) ([]byte, error)
+	// Read decodes the stored object into a Go value. It returns the state after all acknowledged
+	// writes. It reports false if the object does not exist.
+	Read(ctx context.Context, resource schema.GroupResource, namespace, name string, into any) (bool, error)
+	// Overlay merges an apply configuration into live and returns the merged object as JSON.
+	Overlay(v *kind.Version, live *jsondoc.Doc, config []byte) ([]byte, error)
 }
 
-// Client is told of what happens to a request.
+// Client receives the messages of steps for the sender of a request and for the audit log.
 type Client interface {
-	// Warn tells whoever sent the request.
+	// Warn adds warnings to the answer.
 	Warn(warnings ...string)
-	// Annotate adds to the audit log.
+	// Annotate adds an audit annotation.
 	Annotate(key, value string)
-	// AnnotateRequest adds to the audit log if it has what was sent, too.
+	// AnnotateRequest adds an audit annotation if the audit event contains the request.
 	AnnotateRequest(key, value string)
 }
 
-// Round is 1 when the steps are asked to mutate for the second time, else 0.
+// Round returns 0 in the first round of mutators and 1 in the second.
 func (r *Request) Round() int { return r.round }
 
-// Warn tells whoever sent the request.
+// Warn adds warnings to the answer.
 func (r *Request) Warn(warnings ...string) {
 	if r.Client != nil {
 		r.Client.Warn(warnings...)
 	}
 }
 
-// Annotate adds to the audit log.
+// Annotate adds an audit annotation.
 func (r *Request) Annotate(key, value string) {
 	if r.Client != nil {
 		r.Client.Annotate(key, value)
 	}
 }
 
-// AnnotateRequest adds to the audit log if it has what was sent, too.
+// AnnotateRequest adds an audit annotation if the audit event contains the request.
 func (r *Request) AnnotateRequest(key, value string) {
 	if r.Client != nil {
 		r.Client.AnnotateRequest(key, value)
 	}
 }
 
-// Mutator is a step that may change r.New, or refuse r before anything else has
-// changed it.
+// Mutator is a step that may change r.New. It may refuse r as well.
 type Mutator interface {
 	Mutate(ctx context.Context, r *Request) error
 }
 
-// Validator is a step that may refuse r; it changes nothing.
+// Validator is a step that may refuse r, and changes nothing.
 type Validator interface {
 	Validate(ctx context.Context, r *Request) error
 }
 
-// Chain is the steps of admission in their order. A nil Chain admits everything.
+// Inspector is a step that may refuse an update in the form that the client sent, before the server
+// resets the fields that clients cannot change. It changes nothing.
+type Inspector interface {
+	Inspect(ctx context.Context, r *Request) error
+}
+
+// Chain holds the admission steps in order. A nil Chain admits every request.
 type Chain struct {
-	metrics *Metrics // nil: nobody counts
+	metrics *Metrics // nil: steps are not measured
+	inspect []Inspector
 	mutate  []timed[Mutator]
-	// last run when all mutators have, uncounted: they are no plugins.
+	// last runs after all mutators. It is not measured, because it is not a plugin.
 	last []Mutator
-	// first run before all other validators, uncounted likewise.
+	// first runs before all other validators. It is not measured, either.
 	first    []Validator
 	validate []timed[Validator]
 }
 
-// timed is a step and the times it takes; nil if nobody counts.
+// timed is a step with its metrics, nil if they are not measured.
 type timed[S any] struct {
 	step  S
 	times *times
 }
 
-// NewChain makes a chain without steps. It counts them if metrics is not nil.
+// NewChain returns a chain without steps. If metrics is nil, it measures nothing.
 func NewChain(metrics *Metrics) *Chain { return &Chain{metrics: metrics} }
 
-// Mutates adds a step by the name of the admission plugin that it is.
+// Mutates adds a mutator, measured under the name of its admission plugin.
 func (c *Chain) Mutates(plugin string, s Mutator) {
 	c.mutate = append(c.mutate, timed[Mutator]{s, c.metrics.plugin(plugin, admit)})
 }
 
-// Validates adds a step by the name of the admission plugin that it is.
+// Validates adds a validator, measured under the name of its admission plugin.
 func (c *Chain) Validates(plugin string, s Validator) {
 	c.validate = append(c.validate, timed[Validator]{s, c.metrics.plugin(plugin, validate)})
 }
 
-// Finally adds a step that sees what all mutators made of an object.
+// Inspects adds a step that sees updates as the client sent them. It is not measured, because it
+// belongs to a plugin that Mutates adds.
+func (c *Chain) Inspects(s Inspector) { c.inspect = append(c.inspect, s) }
+
+// Finally adds a mutator that runs after all others.
 func (c *Chain) Finally(s Mutator) { c.last = append(c.last, s) }
 
-// First adds a step that may refuse before the plugins do.
+// First adds a validator that runs before all others.
 func (c *Chain) First(s Validator) { c.first = append(c.first, s) }
 
-// Mutate lets every step change the new object, twice if one of them did.
+// Inspect runs the inspectors.
+func (c *Chain) Inspect(ctx context.Context, r *Request) error {
+	if c == nil {
+		return nil
+	}
+	for _, s := range c.inspect {
+		if err := s.Inspect(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Mutate runs all mutators, and runs them again if one changed the object and asks for it.
 func (c *Chain) Mutate(ctx context.Context, r *Request) error {
 	if c == nil {
 		return nil
@@ -191,6 +214,7 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) error {
 	return nil
 }
 
+// rounds runs the one or two rounds of mutators.
 func (c *Chain) rounds(ctx context.Context, r *Request, watch *watch) error {
 	for r.round = 0; r.round < 2; r.round++ {
 		r.changed = false
@@ -209,7 +233,7 @@ func (c *Chain) rounds(ctx context.Context, r *Request, watch *watch) error {
 	return nil
 }
 
-// Validate lets every step refuse the request.
+// Validate runs all validators.
 func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 	if c == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -38,16 +38,16 @@ func (c *counting) Validate(context.Context, *Request) error {
 	return c.err
 }
 
-func object(t *testing.T) *doc.Doc {
-	d := new(doc.Doc)
-	if err := doc.Parse(d, []byte(`{"metadata":{"name":"a"}}`)); err != nil {
+func object(t *testing.T) *jsondoc.Doc {
+	d := new(jsondoc.Doc)
+	if err := jsondoc.Parse(d, []byte(`{"metadata":{"name":"a"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-// TestChain: mutators run in their order, all of them once more if one changed
-// the object, and never a third time; what comes last runs once.
+// TestChain holds that mutators run in order, and once more if one of them changed the object, but
+// never a third time; the last mutator runs once.
 func TestChain(t *testing.T) {
 	no := errors.New("no")
 	for _, row := range []struct {
@@ -91,8 +91,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestTimes: each plugin is counted by what it did, and the phase as a whole;
-// what comes last is no plugin. Counting allocates nothing.
+// TestTimes holds that plugins and phases are measured under the right labels, steps that are not
+// plugins are not, and measuring allocates nothing.
 func TestTimes(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	var calls []string

@@ -12,27 +12,26 @@ import (
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file keeps users from giving, by roles and bindings, what they have not
-// got themselves.
+// This file prevents privilege escalation by roles and bindings: users cannot give permissions that
+// they do not have.
 
-// Roles answers what Escalation asks about roles.
+// Roles gives Escalation access to roles.
 type Roles interface {
-	// ConfirmHeld is nil if the user has, by roles, everything that the rules
-	// allow, in a namespace or ("") in the cluster.
+	// ConfirmHeld returns nil if RBAC gives the user everything that the rules allow, in a
+	// namespace or ("") in the cluster.
 	ConfirmHeld(user *authn.User, namespace string, rules []rbacv1.PolicyRule) error
-	// RoleRules are the rules of a Role, or of a ClusterRole if namespace is "";
-	// false if there is none. They are as new as every write acknowledged before.
+	// RoleRules returns the rules of a Role, or of a ClusterRole if namespace is "". It reports
+	// false if the role does not exist. It reads the state after all acknowledged writes.
 	RoleRules(ctx context.Context, namespace, name string) ([]rbacv1.PolicyRule, bool, error)
 }
 
-// Escalation refuses roles, and bindings of roles, with rules that the user
-// does not hold, unless the authorizer allows him the verb escalate on the role
-// or bind on the role that is bound. It belongs behind everything that changes
-// objects.
+// Escalation refuses roles, and bindings to roles, whose rules the user does not hold. The verb
+// escalate on the role, or bind on the bound role, exempts the user. Add it after all steps that
+// change objects.
 func Escalation(z authz.Authorizer, roles Roles) Mutator { return escalation{z, roles} }
 
 type escalation struct {
@@ -40,7 +39,7 @@ type escalation struct {
 	roles Roles
 }
 
-// Mutate refuses: upstream does so before it validates.
+// Mutate changes nothing. It is a mutator because upstream refuses before validation.
 func (e escalation) Mutate(ctx context.Context, r *Request) error {
 	k := r.Version.Kind
 	if k.Group != rbacv1.GroupName || r.Operation == Delete || r.User.InGroup(authn.Masters) {
@@ -55,7 +54,7 @@ func (e escalation) Mutate(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// may asks for a verb on a role.
+// may reports whether the user has a verb on a role.
 func (e escalation) may(ctx context.Context, r *Request, verb, resource, name string) bool {
 	return e.authz.Authorize(ctx, &authz.Attributes{
 		User: r.User, Verb: verb, ResourceRequest: true, Group: rbacv1.GroupName, Version: "*", Resource: resource, Namespace: r.Namespace, Name: name,
@@ -67,11 +66,11 @@ var fullAuthority = []rbacv1.PolicyRule{
 	{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
 }
 
-// role checks the rules of a role, and who may have rules gathered.
+// role checks the rules of a role, and the permission to write an aggregationRule.
 func (e escalation) role(ctx context.Context, r *Request) error {
 	name := ""
 	if r.Operation == Update || r.Named {
-		name = r.Name // of one that is posted, the URL has none
+		name = r.Name // for POST the URL has no name
 	}
 	if e.may(ctx, r, "escalate", r.Version.Kind.Plural, name) || onlyCollectorsFields(r) {
 		return nil
@@ -92,12 +91,12 @@ func (e escalation) role(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// aggregates reports whether a role gathers the rules of others.
-func aggregates(d *doc.Doc) bool {
+// aggregates reports whether a role has an aggregationRule.
+func aggregates(d *jsondoc.Doc) bool {
 	return d != nil && d.Root().At("aggregationRule", "clusterRoleSelectors").Len() > 0
 }
 
-// binding checks the rules of the role that is bound.
+// binding checks the rules of the bound role.
 func (e escalation) binding(ctx context.Context, r *Request) error {
 	if onlyCollectorsFields(r) {
 		return nil
@@ -110,13 +109,13 @@ func (e escalation) binding(ctx context.Context, r *Request) error {
 	case "Role":
 		resource, namespace = "roles", r.Namespace
 	default:
-		return nil // the object is not valid; validation says so
+		return nil // the object is invalid, and validation will say so
 	}
 	if ref.Get("apiGroup").Text() == rbacv1.GroupName && e.may(ctx, r, "bind", resource, name) {
 		return nil
 	}
 	if kind == "Role" && namespace == "" || name == "" {
-		return nil // likewise
+		return nil // the object is invalid, and validation will say so
 	}
 	rules, found, err := e.roles.RoleRules(ctx, namespace, name)
 	switch {
@@ -131,19 +130,21 @@ func (e escalation) binding(ctx context.Context, r *Request) error {
 	return nil
 }
 
+// refuse returns the client's error for missing permissions.
 func refuse(r *Request, err error) error {
 	return status.Forbidden(r.Version.Kind.GroupResource(), r.Name, err)
 }
 
-func decode(v doc.Value, into any) error {
+// decode decodes a part of a document into a Go type.
+func decode(v jsondoc.Value, into any) error {
 	if v.Len() == 0 {
 		return nil
 	}
 	return json.Unmarshal(v.AppendJSON(nil), into)
 }
 
-// onlyCollectorsFields reports whether an update changes nothing but what
-// garbage collection needs to change.
+// onlyCollectorsFields reports whether an update changes only the fields that garbage collection
+// changes: owners and finalizers.
 func onlyCollectorsFields(r *Request) bool {
 	if r.Operation != Update || r.Old == nil {
 		return false

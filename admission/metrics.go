@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/keelson-io/keelson/internal/series"
 )
 
 // This file has the metrics of webhooks and match conditions, named as upstream
 // names them.
 
-// Metrics counts and times what admission does. NewMetrics makes them; nil counts
-// for nobody.
+// Metrics counts and measures admission. A nil *Metrics does nothing.
 type Metrics struct {
 	webhook           *prometheus.HistogramVec
 	webhookRequests   *prometheus.CounterVec
@@ -63,19 +64,19 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Kinds of errors that reject a request.
+// Values of the label error_type for rejected requests.
 const (
 	ErrorCallingWebhook = "calling_webhook_error"
 	ErrorInternal       = "apiserver_internal_error"
 	NoError             = "no_error"
 )
 
-// maxCode bounds how many values the label of a code has.
+// maxCode bounds the values of the label rejection_code: larger codes are counted as this one.
 const maxCode = 600
 
-// Webhook notes a call of a webhook. errorType is "" if it did not reject.
+// Webhook records a call of a webhook. errorType is "" if the request was not rejected.
 func (m *Metrics) Webhook(name, kind string, op Operation, took time.Duration, rejected bool, errorType string, code int) {
-	code = min(code, maxCode)
+	code = max(0, min(code, maxCode))
 	if errorType != "" {
 		m.webhookRejections.WithLabelValues(name, kind, string(op), errorType, strconv.Itoa(code)).Inc()
 	}
@@ -83,32 +84,43 @@ func (m *Metrics) Webhook(name, kind string, op Operation, took time.Duration, r
 	m.webhook.WithLabelValues(name, kind, string(op), strconv.FormatBool(rejected)).Observe(took.Seconds())
 }
 
-// FailOpen notes that a webhook was not heard and the request went on.
+// FailOpen counts a failed call that the failurePolicy Ignore let pass.
 func (m *Metrics) FailOpen(name, kind string) { m.webhookFailOpen.WithLabelValues(name, kind).Inc() }
 
-// Conditions names the owner of match conditions in metrics.
+// Conditions says to whom match conditions belong, for metric labels.
 type Conditions struct {
 	Name string
 	Kind string // webhook or policy
-	Type string // validate or admit, for webhooks validating or admit
+	Type string // validate or admit; for webhooks validating or admit
 }
 
-// ConditionError notes that a match condition failed.
+// ConditionError counts a failed match condition.
 func (m *Metrics) ConditionError(c Conditions, op Operation) {
 	m.conditionErrors.WithLabelValues(c.Name, c.Kind, c.Type, string(op)).Inc()
 }
 
-// ConditionSkip notes that match conditions kept a request from a webhook;
-// nobody counts that for policies.
+// ConditionSkip counts a request that match conditions excluded from a webhook. Upstream has no
+// such metric for policies.
 func (m *Metrics) ConditionSkip(webhook string, mutating bool, op Operation) {
-	kind := "validate" // unlike all other metrics, as upstream has it
+	kind := "validate" // upstream uses this value only here
 	if mutating {
 		kind = "admit"
 	}
 	m.conditionSkips.WithLabelValues(webhook, "webhook", kind, string(op)).Inc()
 }
 
-// ConditionTime notes how long match conditions took.
+// ConditionTime records the duration of match conditions.
 func (m *Metrics) ConditionTime(c Conditions, op Operation, took time.Duration) {
 	m.conditionSeconds.WithLabelValues(c.Name, c.Kind, c.Type, string(op)).Observe(took.Seconds())
+}
+
+// Sweep removes the series of webhooks and policies that do not exist any more. kind is webhook or
+// policy.
+func (m *Metrics) Sweep(exists func(kind, name string) bool) {
+	for _, v := range []series.Vector{m.webhook, m.webhookRequests, m.webhookRejections, m.webhookFailOpen} {
+		series.Drop(v, func(l prometheus.Labels) bool { return !exists("webhook", l["name"]) })
+	}
+	for _, v := range []series.Vector{m.conditionErrors, m.conditionSkips, m.conditionSeconds} {
+		series.Drop(v, func(l prometheus.Labels) bool { return !exists(l["kind"], l["name"]) })
+	}
 }

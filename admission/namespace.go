@@ -9,45 +9,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file keeps objects and their namespaces together.
+// This file checks that the namespace of an object exists and accepts it.
 
-// NamespaceState is what a namespace allows.
+// NamespaceState says what a namespace accepts.
 type NamespaceState uint8
 
 // The states of a namespace.
 const (
 	NamespaceMissing NamespaceState = iota
 	NamespaceActive
-	NamespaceTerminating // nothing new may be created in it
+	NamespaceTerminating // being deleted: no new objects
 )
 
-// Namespaces answers about namespaces.
+// Namespaces gives NamespaceLifecycle access to namespaces.
 type Namespaces interface {
-	// State is the state of a namespace, as new as every write that was
-	// acknowledged before.
+	// State returns the state of a namespace after all acknowledged writes.
 	State(ctx context.Context, name string) (NamespaceState, error)
-	// Exists reports whether there is a namespace. That there is none is
-	// current; that there is one may be a moment old.
+	// Exists reports whether a namespace exists. The answer false is current; the answer true may
+	// be outdated.
 	Exists(ctx context.Context, name string) (bool, error)
-	// Namespace is a namespace as it is served, or an error that says that
-	// there is none.
-	Namespace(ctx context.Context, name string) (*cache.View, error)
+	// Namespace returns a namespace as it is served. If it does not exist, it returns an error.
+	Namespace(ctx context.Context, name string) (*meta.View, error)
 }
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
-// NamespaceLifecycle refuses to write into a namespace that does not exist, to
-// create in one that is being deleted, and to delete those that always exist.
+// NamespaceLifecycle refuses writes into a namespace that does not exist, creates in a namespace
+// that is being deleted, and deletes of the namespaces that always exist.
 func NamespaceLifecycle(n Namespaces) Mutator { return lifecycle{n} }
 
 type lifecycle struct{ namespaces Namespaces }
 
-// Mutate refuses: upstream does so before anything has changed the object,
-// which decides what the client hears when there is more than one mistake.
+// Mutate changes nothing. It is a mutator because upstream refuses before other steps change the
+// object; if a request has several mistakes, this decides which error the client sees.
 func (l lifecycle) Mutate(ctx context.Context, r *Request) error {
 	k := r.Version.Kind
 	if k.GroupResource() == namespaces {
@@ -59,7 +57,7 @@ func (l lifecycle) Mutate(ctx context.Context, r *Request) error {
 	if r.Namespace == "" || r.Operation == Delete {
 		return nil
 	}
-	if r.Operation != Create { // there is something in the namespace, or the write fails
+	if r.Operation != Create { // an update or delete needs an existing object, and so the namespace
 		return mustExist(ctx, l.namespaces, r.Namespace)
 	}
 	switch state, err := l.namespaces.State(ctx, r.Namespace); {
@@ -73,7 +71,7 @@ func (l lifecycle) Mutate(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// mustExist refuses what is not in a namespace.
+// mustExist returns an error if the namespace does not exist.
 func mustExist(ctx context.Context, n Namespaces, name string) error {
 	exists, err := n.Exists(ctx, name)
 	if err == nil && !exists {
@@ -82,7 +80,7 @@ func mustExist(ctx context.Context, n Namespaces, name string) error {
 	return err
 }
 
-// immortal names the namespaces that may not be deleted.
+// immortal reports whether a namespace cannot be deleted.
 func immortal(name string) bool {
 	switch name {
 	case metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic:
@@ -91,8 +89,10 @@ func immortal(name string) bool {
 	return false
 }
 
+// terminating returns the error for a create in a namespace that is being deleted, with upstream's
+// cause.
 func terminating(r *Request) error {
-	err := r.forbidden(
+	err := r.Forbidden(
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", r.Namespace))
 	err.Details.Causes = append(err.Details.Causes, metav1.StatusCause{
 		Type:    corev1.NamespaceTerminatingCause,

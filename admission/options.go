@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// This file is the options of a write, as webhooks and expressions see them.
+// This file presents the options of a write to webhooks and expressions.
 
-// OptionsJSON is a CreateOptions, UpdateOptions (of patches, too) or
-// DeleteOptions; nil if the request has none.
+// OptionsJSON returns CreateOptions, UpdateOptions (also for patches) or DeleteOptions; nil if the
+// request has none.
 func (r *Request) OptionsJSON() []byte {
 	var dryRun []string
 	if r.DryRun {
@@ -36,6 +36,7 @@ func (r *Request) OptionsJSON() []byte {
 	return b
 }
 
+// deleteOptions returns the options of a delete.
 func (r *Request) deleteOptions(dryRun []string) *metav1.DeleteOptions {
 	d := r.Delete
 	o := &metav1.DeleteOptions{TypeMeta: optionsType("DeleteOptions"), DryRun: dryRun, GracePeriodSeconds: d.GracePeriodSeconds}

@@ -10,17 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file keeps users from having objects deleted, or kept from being deleted,
-// that they may not delete or finalize themselves.
+// This file checks permissions for owner references, which can delete objects or delay the deletion
+// of their owners.
 
-// OwnerReferences refuses to change an object's owners to those who may not
-// delete it, and to make it hold up the deletion of an owner to those who may
-// not set the owner's finalizers. The plugin of this name is
-// OwnerReferencesPermissionEnforcement.
+// OwnerReferences is the plugin OwnerReferencesPermissionEnforcement. To change an object's owners,
+// a user needs permission to delete the object. To set blockOwnerDeletion, a user needs permission
+// to update the finalizers of the owner.
 func OwnerReferences(z authz.Authorizer, kinds func() *kind.Snapshot) Validator {
 	return ownerReferences{z, kinds}
 }
@@ -34,7 +33,7 @@ type ownerReferences struct {
 func (o ownerReferences) Validate(ctx context.Context, r *Request) error {
 	k := r.Version.Kind
 	if r.Operation == Delete || r.Foreign != nil || k.Group == "" && k.Plural == "pods" && r.Subresource == "status" {
-		return nil // what a Scale or a pod's status says cannot change owners
+		return nil // subresources cannot change owners
 	}
 	is, was := ownersOf(r.New), ownersOf(r.Old)
 	if len(is) == len(was) && equality.Semantic.DeepEqual(is, was) {
@@ -46,7 +45,7 @@ func (o ownerReferences) Validate(ctx context.Context, r *Request) error {
 			Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
 		}
 		if d := o.authz.Authorize(ctx, &own); d.Decision != authz.Allow {
-			return r.forbidden(fmt.Errorf("cannot set an ownerRef on a resource you can't delete: %v, %v", d.Reason, d.Err))
+			return r.Forbidden(fmt.Errorf("cannot set an ownerRef on a resource you can't delete: %v, %v", d.Reason, d.Err))
 		}
 	}
 	blocking := newlyBlocking(is, was)
@@ -61,34 +60,34 @@ func (o ownerReferences) Validate(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// mayBlock is nil if the user may set finalizers of an owner: of all resources
-// that have objects of its kind.
+// mayBlock returns nil if the user may update the finalizers of an owner. If several resources have
+// objects of its kind, the permission is needed for all of them.
 func (o ownerReferences) mayBlock(ctx context.Context, r *Request, ref *metav1.OwnerReference) error {
 	versions, err := o.versionsOf(ref)
 	if err != nil {
-		return r.forbidden(fmt.Errorf("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %s Kind %s: %v",
+		return r.Forbidden(fmt.Errorf("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %s Kind %s: %v",
 			ref.APIVersion, ref.Kind, err))
 	}
 	for _, v := range versions {
 		a := authz.Attributes{Group: v.Kind.Group, Version: v.Name, Resource: v.Kind.Plural, Name: ref.Name}
 		if v.Kind.Namespaced {
-			a.Namespace = r.Namespace // of the same namespace as what it owns
+			a.Namespace = r.Namespace // an owner is in the same namespace or cluster-scoped
 		}
 		if d := o.mayFinalize(ctx, r, &a); d.Decision != authz.Allow {
-			return r.forbidden(fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v",
+			return r.Forbidden(fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v",
 				d.Reason, d.Err))
 		}
 	}
 	return nil
 }
 
-// mayFinalize asks whether the user may set finalizers of a resource.
+// mayFinalize reports whether the user may update the finalizers of a resource.
 func (o ownerReferences) mayFinalize(ctx context.Context, r *Request, a *authz.Attributes) authz.Result {
 	a.User, a.Verb, a.ResourceRequest, a.Subresource = r.User, "update", true, "finalizers"
 	return o.authz.Authorize(ctx, a)
 }
 
-// versionsOf are the versions that an owner reference may mean.
+// versionsOf returns the versions that an owner reference may mean.
 func (o ownerReferences) versionsOf(ref *metav1.OwnerReference) ([]*kind.Version, error) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -111,9 +110,9 @@ func (o ownerReferences) versionsOf(ref *metav1.OwnerReference) ([]*kind.Version
 	return found, nil
 }
 
-// ownersOf are the owners of an object, nil if it is nil. References that are
-// no references have been refused before.
-func ownersOf(d *doc.Doc) []metav1.OwnerReference {
+// ownersOf returns the owner references of an object, nil if d is nil. Malformed references have
+// been refused before.
+func ownersOf(d *jsondoc.Doc) []metav1.OwnerReference {
 	if d == nil {
 		return nil
 	}
@@ -124,7 +123,8 @@ func ownersOf(d *doc.Doc) []metav1.OwnerReference {
 	return refs
 }
 
-// newlyBlocking are the owners whose deletion an object newly holds up.
+// newlyBlocking returns the references in is that block the deletion of an owner and did not in
+// was.
 func newlyBlocking(is, was []metav1.OwnerReference) []metav1.OwnerReference {
 	blocks := func(ref *metav1.OwnerReference) bool { return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion }
 	before := map[types.UID]bool{}

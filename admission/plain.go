@@ -8,12 +8,10 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file has a step that looks at next to nothing of a request, and what the
-// refusals of steps have in common.
+// This file has the smallest step, and the error of a refusing step.
 
-// NamespaceExists refuses to write into, and to delete from, a namespace that
-// does not exist. It is a part of what NamespaceLifecycle does, for servers
-// that run without that.
+// NamespaceExists refuses writes and deletes in a namespace that does not exist. Servers that run
+// without NamespaceLifecycle use it.
 func NamespaceExists(n Namespaces) Validator { return exists{n} }
 
 type exists struct{ namespaces Namespaces }
@@ -30,9 +28,9 @@ func (e exists) Validate(ctx context.Context, r *Request) error {
 	return err
 }
 
-// forbidden is the refusal of a step. An object without a name goes by what its
-// name is to be generated from.
-func (r *Request) forbidden(err error) *status.Error {
+// Forbidden returns the error of a step that refuses the request. If the object has no name, the
+// error has its generateName.
+func (r *Request) Forbidden(err error) *status.Error {
 	name := r.Name
 	if name == "" && r.New != nil {
 		o := meta.Object{Doc: r.New}

@@ -6,32 +6,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 )
 
-// This file changes the object of a request.
+// This file replaces the object of a request.
 
-// Replace makes a JSON text, in the request's version, the new object: it is
-// decoded like the body of a request, which drops nulls, prunes what the schema
-// does not know and fills in defaults (KEP-2332). It reports whether that made
-// a difference.
+// Replace decodes a JSON text in the request's version and makes it the new object. Like a request
+// body, it loses nulls and unknown fields and gets defaults (KEP-2332). Replace reports whether the
+// object changed.
 func (r *Request) Replace(text []byte) (bool, error) {
-	next := doc.Get()
+	next := jsondoc.Get()
 	defer next.Release()
 	if _, err := r.Version.Decode(next, text); err != nil {
 		return false, err
 	}
-	if doc.Equal(next.Root(), r.New.Root()) {
+	if jsondoc.Equal(next.Root(), r.New.Root()) {
 		return false, nil
 	}
-	r.note()
+	r.saveOriginal()
 	_, err := r.Version.Decode(r.New, text)
 	return true, err
 }
 
-// note keeps what was before the first change.
-func (r *Request) note() {
+// saveOriginal records, before the first change, what later steps need to compare with.
+func (r *Request) saveOriginal() {
 	if r.mutated {
 		return
 	}
@@ -41,24 +40,22 @@ func (r *Request) note() {
 	}
 }
 
-// ReplaceForeign is Replace for a subresource that has a kind of its own: text
-// is of that kind.
+// ReplaceForeign is Replace for a subresource of another kind: text is of that kind.
 func (r *Request) ReplaceForeign(text []byte) (bool, error) {
-	was := doc.Get()
+	was := jsondoc.Get()
 	defer was.Release()
 	was.SetRoot(was.Import(r.New.Root()))
-	r.note()
+	r.saveOriginal()
 	if err := r.Foreign.Take(r.New, text); err != nil {
 		return false, err
 	}
-	return !doc.Equal(was.Root(), r.New.Root()), nil
+	return !jsondoc.Equal(was.Root(), r.New.Root()), nil
 }
 
 // Mutated reports whether any step replaced the object.
 func (r *Request) Mutated() bool { return r.mutated }
 
-// keepManagedFields puts managedFields that became invalid back to what they
-// were.
+// keepManagedFields restores managedFields that a step made invalid.
 func (r *Request) keepManagedFields() {
 	if !r.mutated || r.New == nil {
 		return
@@ -72,9 +69,9 @@ func (r *Request) keepManagedFields() {
 	if err == nil {
 		return
 	}
-	before := doc.Get()
+	before := jsondoc.Get()
 	defer before.Release()
-	if doc.Parse(before, r.managed) == nil && before.Root().Kind() == doc.Array {
+	if jsondoc.Parse(before, r.managed) == nil && before.Root().Kind() == jsondoc.Array {
 		r.New.Set(r.New.Import(before.Root()), "metadata", "managedFields")
 	} else {
 		r.New.Remove("metadata", "managedFields")

@@ -3,21 +3,21 @@ package admission
 import (
 	"bytes"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file is which of those that change objects are asked again in the second
-// round: who was asked before the object changed for the last time, and wants to
-// be (reinvocationPolicy IfNeeded).
+// This file decides which webhooks and policies are called again in the second round: those with
+// reinvocationPolicy IfNeeded that were called before the last change of the object.
 
-// Rounds is what a step remembers from the first round to the second.
+// Rounds is the state of one step in both rounds.
 type Rounds struct {
 	r              *Request
-	invoked, again map[string]bool // by names that the step gives
-	last           []byte          // the object after the step
+	invoked, again map[string]bool // names that were called, and those to call again
+	last           []byte          // JSON of the object after the step
 }
 
-// Rounds are a step's, who is key. Done ends each of them.
+// Rounds returns the state of the step that key identifies. The step calls Done at the end of each
+// round.
 func (r *Request) Rounds(key any) *Rounds {
 	n, _ := r.notes[key].(*Rounds)
 	if n == nil {
@@ -33,7 +33,7 @@ func (r *Request) Rounds(key any) *Rounds {
 	return n
 }
 
-// require makes all that were asked be asked again.
+// require schedules all callers so far that want it for the second round.
 func (n *Rounds) require() {
 	for id := range n.invoked {
 		n.again[id] = true
@@ -41,11 +41,11 @@ func (n *Rounds) require() {
 	clear(n.invoked)
 }
 
-// Asks reports whether one of the step is to be asked in this round.
+// Asks reports whether the webhook or policy id is to be called in this round.
 func (n *Rounds) Asks(id string) bool { return n.r.round == 0 || n.again[id] }
 
-// Asked notes that one was asked, whether that changed the object, and whether
-// it wants to be asked again if somebody else changes it.
+// Asked records a call: whether it changed the object, and whether it is to be repeated if a later
+// call changes the object.
 func (n *Rounds) Asked(id string, changed, again bool) {
 	if changed {
 		n.require()
@@ -56,10 +56,10 @@ func (n *Rounds) Asked(id string, changed, again bool) {
 	}
 }
 
-// Done ends the step's round.
+// Done ends the round of the step.
 func (n *Rounds) Done() { n.last = textOf(n.r.New) }
 
-func textOf(d *doc.Doc) []byte {
+func textOf(d *jsondoc.Doc) []byte {
 	if d == nil {
 		return nil
 	}

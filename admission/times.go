@@ -8,11 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// This file has the metrics of steps: how long each admission plugin takes, and
-// all of them together. They are on the way of every write, so that whatever
-// their labels can say is looked up once, beforehand.
+// This file measures the duration of each admission plugin, and of all plugins together. Every
+// write passes here, so that the histograms for all label values are looked up once, in advance.
 
-// phase is when steps run; metrics call it the type of step.
+// phase is a group of steps; metrics call it the type of step.
 type phase uint8
 
 const (
@@ -23,9 +22,10 @@ const (
 
 func (p phase) String() string { return [...]string{"admit", "validate"}[p] }
 
-// operations are what is told apart, in the order of operationIndex.
+// operations lists the label values in the order of operationIndex.
 var operations = [...]Operation{Create, Update, Delete}
 
+// operationIndex returns the position of an operation in operations.
 func operationIndex(op Operation) int {
 	switch op {
 	case Create:
@@ -36,10 +36,11 @@ func operationIndex(op Operation) int {
 	return 2
 }
 
-// times are the histograms of one plugin, or of a whole phase, by operation and
-// by whether the request was rejected.
+// times holds the histograms of one plugin or phase, by operation and by whether the request was
+// rejected.
 type times [len(operations)][2]prometheus.Observer
 
+// fill looks up the histograms for all label values.
 func (t *times) fill(of func(op, rejected string) prometheus.Observer) {
 	for i, op := range operations {
 		for j := range t[i] {
@@ -48,7 +49,7 @@ func (t *times) fill(of func(op, rejected string) prometheus.Observer) {
 	}
 }
 
-// both observes twice.
+// both passes each observation to two observers.
 type both [2]prometheus.Observer
 
 func (b both) Observe(v float64) {
@@ -85,7 +86,7 @@ func (m *Metrics) newTimes(r prometheus.Registerer) {
 	}
 }
 
-// plugin are the times of one plugin in one phase.
+// plugin returns the histograms of one plugin in one phase.
 func (m *Metrics) plugin(name string, p phase) *times {
 	if m == nil {
 		return nil
@@ -97,8 +98,7 @@ func (m *Metrics) plugin(name string, p phase) *times {
 	return t
 }
 
-// lazy is an observer that is made when it is used first: what never happened
-// is not shown.
+// lazy creates its observer with the first observation, so that /metrics shows no empty series.
 type lazy struct {
 	once sync.Once
 	make func() prometheus.Observer
@@ -110,13 +110,14 @@ func (l *lazy) Observe(v float64) {
 	l.made.Observe(v)
 }
 
-// watch times the steps of one request: each begins when the one before ends.
+// watch measures the steps of one request. Each step starts when the one before it ends.
 type watch struct {
-	m           *Metrics // nil: nobody counts
+	m           *Metrics // nil: steps are not measured
 	op          int
 	began, last time.Time
 }
 
+// watch starts to measure the steps of a request.
 func (m *Metrics) watch(op Operation) watch {
 	if m == nil {
 		return watch{}
@@ -125,7 +126,7 @@ func (m *Metrics) watch(op Operation) watch {
 	return watch{m, operationIndex(op), now, now}
 }
 
-// one notes the end of a step.
+// one records the end of a step.
 func (w *watch) one(t *times, err error) {
 	if w.m == nil {
 		return
@@ -135,13 +136,14 @@ func (w *watch) one(t *times, err error) {
 	w.last = now
 }
 
-// all notes the end of a phase.
+// all records the end of a phase.
 func (w *watch) all(p phase, err error) {
 	if w.m != nil {
 		w.m.steps[p][w.op][index(err)].Observe(w.last.Sub(w.began).Seconds())
 	}
 }
 
+// index returns the index in times: 1 for a rejected request.
 func index(err error) int {
 	if err != nil {
 		return 1

@@ -17,10 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/service"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/networking"
 )
 
 // This file gives addresses: an address is taken by who creates its IPAddress.
@@ -100,7 +100,7 @@ func (a *Allocator) ranges() []*addressRange {
 		if !strings.HasPrefix(o.Key, prefix) {
 			return false
 		}
-		d := doc.Get()
+		d := jsondoc.Get()
 		defer d.Release()
 		if k.Storage.Load(d, o.Raw, o.Rev) != nil {
 			return true
@@ -110,7 +110,7 @@ func (a *Allocator) ranges() []*addressRange {
 			return true
 		}
 		for _, c := range d.Root().At("spec", "cidrs").Items() {
-			if p, err := netip.ParsePrefix(c.Text()); err == nil && service.FamilyOf(p.Addr()) == a.family() &&
+			if p, err := netip.ParsePrefix(c.Text()); err == nil && networking.FamilyOf(p.Addr()) == a.family() &&
 				!slices.ContainsFunc(all, func(r *addressRange) bool { return r.prefix == p.Masked() }) {
 				all = append(all, newRange(p))
 			}
@@ -124,7 +124,7 @@ func (a *Allocator) ranges() []*addressRange {
 }
 
 // isReady reports whether a ServiceCIDR may be used. One of which nobody says anything may.
-func isReady(d *doc.Doc) bool {
+func isReady(d *jsondoc.Doc) bool {
 	for _, c := range d.Root().At("status", "conditions").Items() {
 		if c.Get("type").Text() == networkingv1.ServiceCIDRConditionReady {
 			return c.Get("status").Text() == string(metav1.ConditionTrue)
@@ -213,7 +213,7 @@ func (a *Allocator) create(ctx context.Context, addr netip.Addr, of networkingv1
 	body, err := json.Marshal(&networkingv1.IPAddress{
 		TypeMeta: metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "IPAddress"},
 		ObjectMeta: metav1.ObjectMeta{Name: addr.String(), Labels: map[string]string{
-			networkingv1.LabelIPAddressFamily: string(service.FamilyOf(addr)), networkingv1.LabelManagedBy: manager,
+			networkingv1.LabelIPAddressFamily: string(networking.FamilyOf(addr)), networkingv1.LabelManagedBy: manager,
 		}},
 		Spec: networkingv1.IPAddressSpec{ParentRef: &of},
 	})
@@ -256,7 +256,7 @@ func (a *Allocator) ensureRange(ctx context.Context) error {
 	for {
 		item, err := a.Store.Get(ctx, k.Key("", defaultRange))
 		if err == nil {
-			d := doc.Get()
+			d := jsondoc.Get()
 			defer d.Release()
 			if err := k.Storage.Load(d, item.Value, item.Rev); err != nil {
 				return err
@@ -284,7 +284,7 @@ func (a *Allocator) ensureRange(ctx context.Context) error {
 const defaultRange = "kubernetes"
 
 // readyRange says of the default ServiceCIDR that it is ready, if it is the server's and nobody has said anything.
-func (a *Allocator) readyRange(ctx context.Context, k *kind.Kind, d *doc.Doc) error {
+func (a *Allocator) readyRange(ctx context.Context, k *kind.Kind, d *jsondoc.Doc) error {
 	cidrs := d.Root().At("spec", "cidrs")
 	if (meta.Object{Doc: d}).DeletionTimestamp() != "" {
 		return nil
@@ -335,7 +335,7 @@ func (a *Allocator) load(ctx context.Context, k *kind.Kind, key string) (*loaded
 
 // parse reads a stored IPAddress or service.
 func parse(k *kind.Kind, raw []byte, rev int64) (*loaded, error) {
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	if err := k.Storage.Load(d, raw, rev); err != nil {
 		return nil, err
@@ -353,7 +353,7 @@ func parse(k *kind.Kind, raw []byte, rev int64) (*loaded, error) {
 		return nil, err
 	}
 	s := corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: o.Spec.ClusterIP, ClusterIPs: o.Spec.ClusterIPs}}
-	service.Normalize(&s, nil)
+	networking.Normalize(&s, nil)
 	return &loaded{uid: string(o.Metadata.UID), created: o.Metadata.CreationTimestamp.Time, labels: o.Metadata.Labels, parent: o.Spec.ParentRef,
 		ips: addresses(&s), typ: o.Spec.Type}, nil
 }

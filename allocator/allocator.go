@@ -38,10 +38,10 @@ import (
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/loop"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/service"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/networking"
 	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 )
@@ -99,7 +99,7 @@ const (
 
 // Claim completes a service that is to be created, or to replace old: it gets what it needs. Who stores it then calls settle, saying
 // whether it was stored; not if that is not known. settle may be nil.
-func (a *Allocator) Claim(ctx context.Context, next, old *doc.Doc, dryRun bool) (settle func(stored bool), err error) {
+func (a *Allocator) Claim(ctx context.Context, next, old *jsondoc.Doc, dryRun bool) (settle func(stored bool), err error) {
 	s, before, err := read(next)
 	if err != nil {
 		return nil, err
@@ -109,11 +109,11 @@ func (a *Allocator) Claim(ctx context.Context, next, old *doc.Doc, dryRun bool) 
 		if was, _, err = read(old); err != nil {
 			return nil, err
 		}
-		service.OnRead(was, a.family())
-		service.Keep(s, was)
+		networking.OnRead(was, a.family())
+		networking.Keep(s, was)
 	}
-	service.Normalize(s, was)
-	if errs := service.Families(s, was, a.family()); len(errs) > 0 {
+	networking.Normalize(s, was)
+	if errs := networking.Families(s, was, a.family()); len(errs) > 0 {
 		return nil, invalid(s, errs...)
 	}
 	c := &claims{a: a}
@@ -122,9 +122,9 @@ func (a *Allocator) Claim(ctx context.Context, next, old *doc.Doc, dryRun bool) 
 		return nil, err
 	}
 	if was != nil {
-		service.Drop(s, was)
+		networking.Drop(s, was)
 	}
-	service.DropUnused(s)
+	networking.DropUnused(s)
 	if err := write(next, s, before); err != nil {
 		c.settle(false)
 		return nil, err
@@ -136,25 +136,25 @@ func (a *Allocator) Claim(ctx context.Context, next, old *doc.Doc, dryRun bool) 
 }
 
 // Release gives back what a service has that is gone.
-func (a *Allocator) Release(gone *doc.Doc) {
+func (a *Allocator) Release(gone *jsondoc.Doc) {
 	s, _, err := read(gone)
 	if err != nil {
 		a.Logger.Warn("addresses of a service that is gone cannot be given back", "error", err)
 		return
 	}
-	service.Normalize(s, nil)
-	c := &claims{a: a, of: ref(s), freedPorts: service.NodePorts(s)}
-	if service.Addressed(s) {
+	networking.Normalize(s, nil)
+	c := &claims{a: a, of: ref(s), freedPorts: networking.NodePorts(s)}
+	if networking.Addressed(s) {
 		c.freed = addresses(s)
 	}
-	if service.Checked(s) && s.Spec.HealthCheckNodePort > 0 {
+	if networking.Checked(s) && s.Spec.HealthCheckNodePort > 0 {
 		c.freedPorts = append(c.freedPorts, s.Spec.HealthCheckNodePort)
 	}
 	c.settle(true)
 }
 
 // family is that of the addresses.
-func (a *Allocator) family() corev1.IPFamily { return service.FamilyOf(a.Range.Addr()) }
+func (a *Allocator) family() corev1.IPFamily { return networking.FamilyOf(a.Range.Addr()) }
 
 // claims are what a change of a service took, and what it makes free.
 type claims struct {
@@ -212,10 +212,10 @@ func (c *claims) settle(stored bool) {
 func (c *claims) takeAddress(ctx context.Context, s, was *corev1.Service, dryRun bool) error {
 	spec := &s.Spec
 	switch {
-	case was == nil || !service.Addressed(was) && service.Addressed(s) || service.Addressed(s) && len(was.Spec.ClusterIPs) == 0:
-	case service.Unmoved(s, was), service.Headless(was):
+	case was == nil || !networking.Addressed(was) && networking.Addressed(s) || networking.Addressed(s) && len(was.Spec.ClusterIPs) == 0:
+	case networking.Unmoved(s, was), networking.Headless(was):
 		return nil
-	case !service.Addressed(s):
+	case !networking.Addressed(s):
 		c.freed = addresses(was)
 		return nil
 	case len(was.Spec.IPFamilies) == 2 && len(spec.IPFamilies) == 1 && len(was.Spec.ClusterIPs) == 2:
@@ -224,7 +224,7 @@ func (c *claims) takeAddress(ctx context.Context, s, was *corev1.Service, dryRun
 	default:
 		return nil
 	}
-	if !service.Addressed(s) || len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] == corev1.ClusterIPNone {
+	if !networking.Addressed(s) || len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] == corev1.ClusterIPNone {
 		return nil
 	}
 	if len(spec.ClusterIPs) == 0 {
@@ -273,7 +273,7 @@ func addresses(s *corev1.Service) []string {
 }
 
 // read reads a service out of a document; text is its spec and status.
-func read(d *doc.Doc) (s *corev1.Service, text [2][]byte, err error) {
+func read(d *jsondoc.Doc) (s *corev1.Service, text [2][]byte, err error) {
 	s = new(corev1.Service)
 	if err := json.Unmarshal(d.AppendJSON(nil, d.Root().Node), s); err != nil {
 		return nil, text, err
@@ -291,7 +291,7 @@ func parts(s *corev1.Service) (text [2][]byte, err error) {
 }
 
 // write writes a service back into a document, as far as it has changed.
-func write(d *doc.Doc, s *corev1.Service, before [2][]byte) error {
+func write(d *jsondoc.Doc, s *corev1.Service, before [2][]byte) error {
 	now, err := parts(s)
 	if err != nil {
 		return err
@@ -300,8 +300,8 @@ func write(d *doc.Doc, s *corev1.Service, before [2][]byte) error {
 		if bytes.Equal(now[i], before[i]) {
 			continue
 		}
-		v := doc.Get()
-		err := doc.Parse(v, now[i])
+		v := jsondoc.Get()
+		err := jsondoc.Parse(v, now[i])
 		if err == nil {
 			d.Set(d.Import(v.Root()), name)
 		}
@@ -325,7 +325,7 @@ func (a *Allocator) ready(ctx context.Context) error {
 	}
 	services := a.Kinds.Load().Lookup("", "services")
 	_, err := store.Each(ctx, a.Store, services.StoragePrefix+"/", 0, func(it *store.Item) error {
-		d := doc.Get()
+		d := jsondoc.Get()
 		defer d.Release()
 		if services.Storage.Load(d, it.Value, it.Rev) != nil {
 			return nil // nobody can tell what it has
@@ -334,7 +334,7 @@ func (a *Allocator) ready(ctx context.Context) error {
 		if err != nil {
 			return nil
 		}
-		service.Normalize(s, nil)
+		networking.Normalize(s, nil)
 		return a.note(ctx, s)
 	})
 	if err != nil {

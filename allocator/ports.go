@@ -16,9 +16,9 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/service"
+	"github.com/keelson-io/keelson/networking"
 	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 )
@@ -145,7 +145,7 @@ func (a *Allocator) offset(port int32) (int, bool) {
 
 // portsOf are the ports that a stored service has, those of nodes and the health check port, each once.
 func portsOf(k *kind.Kind, raw []byte, rev int64) []int32 {
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	if k.Storage.Load(d, raw, rev) != nil {
 		return nil
@@ -311,13 +311,13 @@ func (t *dryTaker) next() (int32, error) {
 
 // takePorts gives the service its ports of nodes, and notes which ones of the old one become free.
 func (c *claims) takePorts(ctx context.Context, s, was *corev1.Service, dryRun bool) error {
-	if was != nil && service.OnNodes(was) {
-		c.freedPorts = service.NodePorts(was)
+	if was != nil && networking.OnNodes(was) {
+		c.freedPorts = networking.NodePorts(was)
 	}
-	if was != nil && service.Checked(was) && !service.Checked(s) && was.Spec.HealthCheckNodePort != 0 {
+	if was != nil && networking.Checked(was) && !networking.Checked(s) && was.Spec.HealthCheckNodePort != 0 {
 		c.freedPorts = append(c.freedPorts, was.Spec.HealthCheckNodePort)
 	}
-	if service.OnNodes(s) {
+	if networking.OnNodes(s) {
 		asked := slices.Clone(s.Spec.Ports)
 		health := s.Spec.HealthCheckNodePort
 		give := func(t taker) error {
@@ -328,7 +328,7 @@ func (c *claims) takePorts(ctx context.Context, s, was *corev1.Service, dryRun b
 		if err := c.givePorts(ctx, give, dryRun); err != nil {
 			return err
 		}
-		has := service.NodePorts(s)
+		has := networking.NodePorts(s)
 		c.freedPorts = slices.DeleteFunc(c.freedPorts, func(p int32) bool { return slices.Contains(has, p) })
 	}
 	return nil
@@ -366,7 +366,7 @@ func give(t taker, s, was *corev1.Service) error {
 	} else {
 		err = giveMore(t, s, was)
 	}
-	if err != nil || !service.Checked(s) || was != nil && service.Checked(was) {
+	if err != nil || !networking.Checked(s) || was != nil && networking.Checked(was) {
 		return err
 	}
 	if port := s.Spec.HealthCheckNodePort; port != 0 {
@@ -404,7 +404,7 @@ func giveNew(t taker, s *corev1.Service) error {
 	shared := map[int32]int32{} // by the service's own port
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
-		if p.NodePort == 0 && !service.GivenPorts(s) {
+		if p.NodePort == 0 && !networking.GivenPorts(s) {
 			continue
 		}
 		has := shared[p.Port]
@@ -441,12 +441,12 @@ func giveMore(t taker, s, was *corev1.Service) error {
 		Protocol corev1.Protocol
 		NodePort int32
 	}
-	had := service.NodePorts(was)
+	had := networking.NodePorts(was)
 	seen, taken := map[pair]bool{}, map[int32]bool{}
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
 		switch {
-		case p.NodePort == 0 && !service.GivenPorts(s):
+		case p.NodePort == 0 && !networking.GivenPorts(s):
 			continue
 		case p.NodePort == 0:
 			port, err := takeAny(t)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/keelson-io/keelson/controller/loop"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/service"
+	"github.com/keelson-io/keelson/networking"
 	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 )
@@ -243,7 +243,7 @@ func (a *Allocator) mendService(ctx context.Context, services, ips *kind.Kind, k
 
 // managed reports whether an IPAddress has the labels of those of services.
 func (l *loaded) managed(addr netip.Addr) bool {
-	return l.labels[networkingv1.LabelManagedBy] == manager && l.labels[networkingv1.LabelIPAddressFamily] == string(service.FamilyOf(addr))
+	return l.labels[networkingv1.LabelManagedBy] == manager && l.labels[networkingv1.LabelIPAddressFamily] == string(networking.FamilyOf(addr))
 }
 
 // mendAddress gives an address back that no service has.

@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -12,9 +12,9 @@ import (
 // This file serves what is created and not stored: virtual kinds, and
 // subresources that have a kind of their own.
 
-// action answers a create. d is what was sent, decoded by q.v; it is changed
-// into the answer, unless q.written is that. Of a subresource q.name and q.namespace say of which object.
-type action func(q *request, d *doc.Doc, o *meta.WriteOptions) error
+// action answers a create. d is what was sent, decoded by q.v. The answer is what the action returns,
+// or what it made of d if it returns nil. For a subresource, q.name and q.namespace name its object.
+type action func(q *request, d *jsondoc.Doc, o *meta.WriteOptions) (answer []byte, err error)
 
 // actions are by group, plural and subresource: authorization.k8s.io/subjectaccessreviews,
 // /serviceaccounts/token.
@@ -49,19 +49,21 @@ func (q *request) act(sub *kind.Subresource) error {
 	if err != nil {
 		return err
 	}
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	if err := q.decode(d, body, o.FieldValidation); err != nil {
 		return err
 	}
-	if err := q.checkNamespace(meta.Object{Doc: d}); err != nil {
+	ref := q.ref()
+	if err := ref.CheckNamespace(meta.Object{Doc: d}); err != nil {
 		return err
 	}
-	if err := do(q, d, o); err != nil {
+	answer, err := do(q, d, o)
+	if err != nil {
 		return err
 	}
-	if q.written != nil {
-		q.send(http.StatusCreated, q.written)
+	if answer != nil {
+		q.send(http.StatusCreated, answer)
 		return nil
 	}
 	return q.sendObject(http.StatusCreated, d.AppendJSON(nil, d.Root().Node))

@@ -11,14 +11,14 @@
 //
 // What a request works with is a [kind.Version], looked up once in a snapshot of
 // the registry. Reads serve the bytes that the cache holds, they decode
-// nothing. Writes turn the body into a doc, once, and print it once (write.go).
+// nothing. Writes decode the options and the body, call a verb of package
+// objects, and answer with its outcome (outcome.go).
 //
 // # Invariants
 //
 //   - A handler answers by returning an error or by calling send once. Errors
 //     become a Status at one place, [request.fail].
 //   - No request takes a lock of this package.
-//   - A write that changes nothing is not written.
 //   - A read without a resource version is as new as every write acknowledged
 //     before it began.
 package api
@@ -27,6 +27,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -35,48 +36,45 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/api/discovery"
 	"github.com/keelson-io/keelson/api/impersonation"
-	"github.com/keelson-io/keelson/api/openapi"
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/poison"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/objects"
+	"github.com/keelson-io/keelson/openapi"
 	"github.com/keelson-io/keelson/status"
-	"github.com/keelson-io/keelson/store"
 )
 
-// Config is what a Handler works with. Kinds, Store and Cache are required.
+// Config is what a Handler works with. Objects is required.
 type Config struct {
-	Kinds *kind.Registry
-	Store store.Store
-	Cache *cache.Cache
+	Objects *objects.Verbs
 
 	Authn     authn.Authenticator // nil: everybody is anonymous
 	Audiences []string            // what a credential has to be good for, if it knows audiences
 	Tokens    Tokens              // of service accounts
 	Authz     authz.Authorizer    // nil: authz.Standard()
-	Admission Admission           // nil: nothing but the life cycle of namespaces
 	Checks    []Check             // of the server's health, besides ping
 	Snapshot  Snapshot            // nil: /snapshot is not there
-	Claimer   Claimer             // gives services their addresses; nil: they keep what they are created with
-
-	// AwaitDecisions waits, for a bounded time, until what decides about requests knows what was written to objects at a
-	// revision; writers are answered after that. nil: nothing is decided by what is stored.
-	AwaitDecisions func(ctx context.Context, objects *cache.Resource, rev int64)
 
 	// CatchUp waits, for a bounded time, until what decides about requests and what is served know every write that other servers have
 	// acknowledged. It is called before a request is refused, or told that something is not there. nil: there are no others.
 	CatchUp func(ctx context.Context)
+
+	// BeforeMetrics drops stale series before /metrics is answered. If nil, SweepMetrics is called.
+	BeforeMetrics func()
 
 	Audit   *audit.Auditor       // nil: nothing is recorded
 	Metrics *prometheus.Registry // nil: one of its own
 	Logger  *slog.Logger         // nil: slog.Default()
 	Version Version              // what /version says; the zero value says what this program is
 
-	Timeout       time.Duration // of requests other than watches; 0: 60 s
+	// Timeout is how long requests other than watches may take; 0: 60 s. The server below ends
+	// reading and writing of HTTP, which the handler cannot.
+	Timeout       time.Duration
 	WatchTimeout  time.Duration // least duration of a watch that does not name one; 0: 30 min
 	BookmarkEvery time.Duration // between a watch's bookmarks; 0: 60 s
 
@@ -85,13 +83,11 @@ type Config struct {
 	MaxReads, MaxWrites int
 }
 
-// Admission makes the steps that writes go through.
-type Admission func(h admission.Host) *admission.Chain
-
 // Handler serves the API.
 type Handler struct {
 	Config
-	admission *admission.Chain
+	Kinds     *kind.Registry
+	Cache     *cache.Cache
 	logger    *slog.Logger
 	metrics   *metrics
 	discovery http.Handler
@@ -101,11 +97,14 @@ type Handler struct {
 
 	impersonator *impersonation.Impersonator
 
-	managers managers
-	kinds    kindWatch
+	kinds kindWatch
 
 	reads, writes inFlight
-	messages      sync.Map // *kind.Version to *messages
+	building      *budget
+	bodies        quota // bytes of bodies
+	watches       quota // how many long-running requests there are
+	largeHeaders  quota // bytes of headers of requests with many of them
+	stalls        *stalls
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc
@@ -113,7 +112,7 @@ type Handler struct {
 
 // New returns the handler of a server. It is at work until Stop.
 func New(c Config) *Handler {
-	h := &Handler{Config: c, logger: c.Logger}
+	h := &Handler{Config: c, Kinds: c.Objects.Kinds, Cache: c.Objects.Cache, logger: c.Logger}
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	if h.logger == nil {
 		h.logger = slog.Default()
@@ -136,16 +135,22 @@ func New(c Config) *Handler {
 	if h.BookmarkEvery == 0 {
 		h.BookmarkEvery = time.Minute
 	}
-	h.reads.most, h.writes.most = limitOf(c.MaxReads, defaultReads), limitOf(c.MaxWrites, defaultWrites)
-	h.admission = h.steps()
+	h.building = newBudget(buildMost, buildShare)
+	h.bodies.most, h.bodies.share = maxBodies, maxUserBodies
+	h.watches.most, h.watches.share = math.MaxInt64, maxUserWatches
+	h.largeHeaders.most, h.largeHeaders.share = maxHeaders, maxUserHeaders
+	h.stalls = newStalls(StallLimit(h.Timeout))
+	h.reads.setMost(limitOf(c.MaxReads, defaultReads))
+	h.writes.setMost(limitOf(c.MaxWrites, defaultWrites))
 	h.metrics = newMetrics(h.Config.Metrics)
-	h.discovery = discovery.New(c.Kinds.Load)
-	h.openapi = openapi.New(c.Kinds.Load)
+	h.discovery = discovery.New(h.Kinds.Load)
+	h.openapi = openapi.New(h.Kinds.Load)
 	h.health = newHealth(c.Checks)
 	h.version = c.Version.json()
 	h.impersonator = impersonation.New(impersonation.Config{Authz: h.Authz, Forbidden: forbidden, Metrics: h.Config.Metrics})
-	h.kinds.load, h.kinds.changed = c.Kinds.Load, c.Kinds.Changed
-	go h.kinds.run(h.stopping)
+	h.kinds.load, h.kinds.changed = h.Kinds.Load, h.Kinds.Changed
+	go h.kinds.run(h.stopping, h.logger)
+	go h.stalls.run(h.stopping)
 	return h
 }
 
@@ -167,12 +172,16 @@ type step struct {
 var steps = []step{
 	{"audit id", auditID},
 	{"request info", requestInfo},
+	{"large headers", countHeaders},
 	{"authentication", authenticate},
+	{"connection", admitConnection},
 	{"audit", record},
 	{"impersonation", impersonate},
+	{"large headers of a user", countUsersHeaders},
 	{"requests in flight", limit},
 	{"authorization", authorize},
 	{"deadline", deadline},
+	{"long-running", goOn},
 	{"dispatch", dispatch},
 }
 
@@ -195,6 +204,8 @@ type request struct {
 	audit    *audit.Record // nil: nothing is recorded
 	stranger bool          // the sender is not known
 
+	recording *room // for the audit record; nil if that takes none
+
 	attrs   authz.Attributes // what was asked of the authorizers
 	decided authz.Result     // what they said
 
@@ -202,20 +213,39 @@ type request struct {
 	v    *kind.Version
 	res  *cache.Resource
 
-	admitted bool              // it is a part of another request, which admission has seen
-	written  []byte            // what a write is answered with, if that is printed already
-	sound    bool              // nothing was forgiven when what is written was validated
-	before   *cache.View       // of the object that a change starts from; nil if it is not known
-	spent    uint64            // what its rules cost then
-	grown    bool              // what is written gets defaults when it is read: a part of it is new that nothing filled in
-	claimed  func(stored bool) // says what became of what was claimed, see claim.go; nil: nothing was
 	warnings []string
 	code     int // of the answer, 0 before it began
 	long     bool
-	counted  *inFlight // where the request counts, nil: nowhere
+
+	slots        *inFlight // the slots that the request takes one of; nil if it needs none
+	inSlot       bool      // the request holds a slot now …
+	slotShared   bool      // … which counts in its user's share
+	body         int64     // bytes charged for its body
+	headers      int64     // bytes charged for its large header …
+	headersPayer string    // … and the name charged for them; "" while the user is not known
+	watching     bool      // it counts as a watch
+	progress     *progress // of a long-running answer; nil if it is not checked for stalls
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
+
+// release gives back the slots and budgets that the request holds.
+func (q *request) release() {
+	if q.body > 0 {
+		q.h.bodies.give(q.payer(), q.body)
+	}
+	if q.watching {
+		q.h.watches.give(q.payer(), 1)
+	}
+	if q.progress != nil {
+		q.h.stalls.forget(q.progress)
+		// Buffered bytes are sent after the handler has returned, when nothing checks for stalls.
+		http.NewResponseController(q.progress).SetWriteDeadline(time.Now().Add(q.h.stalls.limit))
+	}
+	if q.headers > 0 {
+		q.releaseHeaders()
+	}
+}
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -241,9 +271,8 @@ func (q *request) finish(start time.Time) {
 	if q.cancel != nil {
 		q.cancel()
 	}
-	if q.counted != nil {
-		q.counted.now.Add(-1)
-	}
+	q.leave()
+	q.release()
 	if p != nil {
 		if p == http.ErrAbortHandler {
 			panic(http.ErrAbortHandler)
@@ -258,10 +287,13 @@ func (q *request) finish(start time.Time) {
 	}
 	if !q.stranger {
 		q.audit.Complete()
+		q.recording.leave()
 	}
 	q.h.metrics.observe(q, start)
 	*q = request{}
-	requests.Put(q)
+	if !poison.On {
+		requests.Put(q)
+	}
 }
 
 // noCache is set on every answer that does not say otherwise.
@@ -296,7 +328,7 @@ func (in *info) longRunning() bool {
 	case "attach", "exec", "proxy", "log", "portforward":
 		return true
 	}
-	return in.verb == "watch" || in.verb == "proxy" || in.path == snapshotPath
+	return in.verb == "watch" || in.verb == "proxy" || in.snapshot
 }
 
 // writeTimeout is how long a write may take at most, webhooks included.

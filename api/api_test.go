@@ -16,9 +16,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -91,15 +93,15 @@ type testServer struct {
 // compile makes an established Kind of a definition.
 func compile(t testing.TB, text string) *kind.Kind {
 	t.Helper()
-	var crd apiextv1.CustomResourceDefinition
-	if err := yaml.Unmarshal([]byte(text), &crd); err != nil {
+	var definition apiextv1.CustomResourceDefinition
+	if err := yaml.Unmarshal([]byte(text), &definition); err != nil {
 		t.Fatal(err)
 	}
-	kind.DefaultCRD(&crd)
-	crd.Status.AcceptedNames = crd.Spec.Names
-	crd.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{
+	crd.Default(&definition)
+	definition.Status.AcceptedNames = definition.Spec.Names
+	definition.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{
 		{Type: apiextv1.NamesAccepted, Status: apiextv1.ConditionTrue}, {Type: apiextv1.Established, Status: apiextv1.ConditionTrue}}
-	k, err := kind.Compile(&crd)
+	k, err := crd.Compile(&definition)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,21 +117,32 @@ func testUser(r *http.Request, _ []string) (*authn.Response, error) {
 	return &authn.Response{User: &authn.User{Name: "admin", Groups: []string{authn.Masters, authn.Authenticated}}}, nil
 }
 
-func newTestServer(t *testing.T, change ...func(*Config)) *testServer {
+// objectsConfig is the configuration of the verbs under a name of its own.
+type objectsConfig = objects.Config
+
+// setup is what a Handler and the verbs below it are made of.
+type setup struct {
+	Config
+	objectsConfig
+}
+
+func (c *setup) open() *Handler {
+	c.Objects = objects.New(c.objectsConfig)
+	return New(c.Config)
+}
+
+func newTestServer(t *testing.T, change ...func(*setup)) *testServer {
 	t.Helper()
-	s := &testServer{t: t, store: mem.New(mem.Options{}), kinds: new(kind.Registry)}
+	s := &testServer{t: t, store: mem.New(mem.Options{}), kinds: kind.NewRegistry(builtin.All()...)}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	cached := cache.New(s.store, cache.Options{Logger: quiet})
-	for _, k := range builtin.All() {
-		s.kinds.Put(k)
-	}
 	s.kinds.Put(compile(t, widgetCRD))
 	s.kinds.Put(compile(t, gadgetCRD))
-	c := Config{Kinds: s.kinds, Store: s.store, Cache: cached, Authn: authn.Func(testUser), Logger: quiet}
+	c := setup{Config: Config{Authn: authn.Func(testUser), Logger: quiet}, objectsConfig: objectsConfig{Kinds: s.kinds, Store: s.store, Cache: cached}}
 	for _, f := range change {
 		f(&c)
 	}
-	s.h = New(c)
+	s.h = c.open()
 	server := httptest.NewServer(s.h)
 	s.url = server.URL
 	t.Cleanup(func() {
@@ -139,7 +152,7 @@ func newTestServer(t *testing.T, change ...func(*Config)) *testServer {
 		s.store.Close()
 	})
 	for _, name := range []string{"default", "kube-system"} {
-		if err := s.h.EnsureNamespace(context.Background(), name); err != nil {
+		if err := s.h.Objects.Writer(objects.Server(), objects.ServerManager).EnsureNamespace(context.Background(), name); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,11 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/yamljson"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
@@ -77,7 +76,7 @@ func (q *request) recordDecision(began time.Time) {
 }
 
 // recordObject records the object that a request sends.
-func (q *request) recordObject(d *doc.Doc) {
+func (q *request) recordObject(d *jsondoc.Doc) {
 	if q.audit == nil {
 		return
 	}
@@ -93,7 +92,7 @@ func (q *request) recordPatch(media string, patch []byte) {
 		return
 	}
 	if media == patchApply {
-		if asJSON, err := yaml.YAMLToJSON(patch); err == nil {
+		if asJSON, _, err := yamljson.JSON(q.ctx, patch, false); err == nil {
 			patch = asJSON
 		}
 	}
@@ -107,7 +106,7 @@ func (q *request) recordOptions(media string, body []byte) {
 	}
 	q.audit.RequestObject(audit.Object{}, func() []byte {
 		if media == typeYAML {
-			if asJSON, err := yaml.YAMLToJSON(body); err == nil {
+			if asJSON, _, err := yamljson.JSON(q.ctx, body, false); err == nil {
 				return asJSON
 			}
 		}

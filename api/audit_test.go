@@ -24,6 +24,7 @@ func (e *events) Process(event *audit.Event) bool { e.last = event.Annotations; 
 // Close implements audit.Backend.
 func (e *events) Close() error { return nil }
 
+// Ledger: webhook-skipped.
 func TestDecisionsAreRecorded(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	policy, err := audit.ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]"), quiet)
@@ -32,7 +33,7 @@ func TestDecisionsAreRecorded(t *testing.T) {
 	}
 	var result authz.Result
 	kept := &events{}
-	s := newTestServer(t, func(c *Config) {
+	s := newTestServer(t, func(c *setup) {
 		c.Audit = audit.NewAuditor(policy, kept, audit.NewMetrics(prometheus.NewRegistry()), quiet)
 		c.Authz = authz.Func(func(_ context.Context, a *authz.Attributes) authz.Result {
 			a.Trace.Skip("first")

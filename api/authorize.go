@@ -21,6 +21,9 @@ import (
 func authorize(q *request) (bool, error) {
 	began := time.Now()
 	a := q.attributes()
+	if q.info.snapshot {
+		a = q.snapshotAttributes()
+	}
 	q.decide(a)
 	if q.decided.Decision != authz.Allow && q.h.CatchUp != nil {
 		q.h.CatchUp(q.ctx)

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store/mem"
 
 	"github.com/keelson-io/keelson/authn"
@@ -30,14 +32,12 @@ func (s *sink) Write(b []byte) (int, error) { s.n += len(b); return len(b), nil 
 // newBench returns a handler with n widgets.
 func newBench(b *testing.B, n int) *Handler {
 	st := mem.New(mem.Options{})
-	kinds := new(kind.Registry)
-	for _, k := range kind.Builtins() {
-		kinds.Put(k)
-	}
+	kinds := kind.NewRegistry(builtin.All()...)
 	kinds.Put(compile(b, widgetCRD))
-	h := New(Config{Kinds: kinds, Store: st, Cache: cache.New(st, cache.Options{}), Authn: authn.Func(testUser)})
+	c := setup{Config: Config{Authn: authn.Func(testUser)}, objectsConfig: objectsConfig{Kinds: kinds, Store: st, Cache: cache.New(st, cache.Options{})}}
+	h := c.open()
 	b.Cleanup(func() { h.Stop(); h.Cache.Close(); st.Close() })
-	if err := h.EnsureNamespace(context.Background(), "default"); err != nil {
+	if err := h.Objects.Writer(objects.Server(), objects.ServerManager).EnsureNamespace(context.Background(), "default"); err != nil {
 		b.Fatal(err)
 	}
 	for i := range n {

@@ -119,7 +119,7 @@ func (s *testServer) client(v *kind.Version, media string) *rest.RESTClient {
 func TestEveryVerbOnEveryBuiltinKind(t *testing.T) {
 	s := newTestServer(t)
 	for k := range s.kinds.Load().All() {
-		if k.Builtin == nil || k.Builtin.Virtual || k.Builtin.Listed != nil || k.Name == "CustomResourceDefinition" {
+		if !k.Behavior.IsBuiltin || k.Behavior.Virtual || k.Behavior.Listed != nil || k.Name == "CustomResourceDefinition" {
 			continue
 		}
 		text, ok := minimal[k.Group+"/"+k.Plural]
@@ -172,7 +172,7 @@ func verbs(t *testing.T, s *testServer, v *kind.Version, media, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	obj := k.Builtin.New(v)
+	obj := k.Behavior.New(v)
 	if err := json.Unmarshal(body, obj); err != nil {
 		t.Fatal(err)
 	}
@@ -272,6 +272,7 @@ func listLen(obj runtime.Object) int {
 	return len(l.Items)
 }
 
+// Ledger: null-lists, builtin-json-order.
 func TestListsOfBuiltinKinds(t *testing.T) {
 	s := newTestServer(t)
 	a := s.must(200, "GET", "/api/v1/namespaces?limit=1", "")
@@ -347,6 +348,7 @@ func TestPodsAreGivenTimeToEnd(t *testing.T) {
 	s.must(404, "GET", path+"/bound", "")
 }
 
+// Ledger: flow-control.
 func TestFlowControlIsNotApplied(t *testing.T) {
 	s := newTestServer(t)
 	a := s.must(201, "POST", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", `{"metadata":{"name":"f"},"spec":{"priorityLevelConfiguration":{"name":"p"}}}`)

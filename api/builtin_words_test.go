@@ -120,6 +120,7 @@ func TestDependentsOfOldKinds(t *testing.T) {
 }
 
 // TestPodsDoNotRun: what a node would answer is refused, and says why.
+// Ledger: pods-do-not-run.
 func TestPodsDoNotRun(t *testing.T) {
 	s := newTestServer(t)
 	const pods = "/api/v1/namespaces/default/pods"

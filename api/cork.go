@@ -22,8 +22,10 @@ func WithCorker(ctx context.Context, c Corker) context.Context {
 	return context.WithValue(ctx, corkerKey{}, c)
 }
 
-// send writes bytes and sees to it that they leave.
+// send writes and flushes bytes. A client that does not read them in time is cut off.
 func (w *watcher) send(b []byte) error {
+	w.cut.wait()
+	defer w.cut.done()
 	if w.corker == nil {
 		_, err := w.q.w.Write(b)
 		w.flush()

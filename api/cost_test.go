@@ -88,7 +88,7 @@ func TestListsAreStreamed(t *testing.T) {
 			t.Errorf("%d objects: %d read, %v", n, len(list.Items), err)
 		}
 		length := plain.header.Get("Content-Length")
-		if length != strconv.Itoa(len(plain.body)) || plain.largest > listChunk || n == 300 && len(plain.body) < 4*listChunk {
+		if length != strconv.Itoa(len(plain.body)) || plain.largest > pieceSize || n == 300 && len(plain.body) < 4*pieceSize {
 			t.Errorf("%d objects: Content-Length %s of %d bytes, %d written at once", n, length, len(plain.body), plain.largest)
 		}
 		if head := get("HEAD"); head.header.Get("Content-Length") != length || len(head.body) != 0 {

@@ -2,8 +2,6 @@ package api
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/keelson-io/keelson/status"
 )
 
 // This file deletes all objects that a list selects.
@@ -34,12 +32,10 @@ func (q *request) deleteCollection() error {
 	if q.accept.form == formPartial {
 		return q.notList() // before anything is deleted
 	}
-	for _, obj := range p.objects {
-		one := *q
-		one.namespace, one.name = splitKey(q.kind, obj.Key)
-		if _, err := one.remove(d); err != nil && status.From(err).Reason != metav1.StatusReasonNotFound {
-			return err
-		}
+	warnings, err := q.h.Objects.DeleteCollection(q.ctx, q.caller(), q.ref(), d, p.each)
+	q.warn(warnings...)
+	if err != nil {
+		return err
 	}
 	return q.sendList(p)
 }

@@ -117,7 +117,7 @@ func TestLastBookmark(t *testing.T) {
 func TestHealth(t *testing.T) {
 	sick := errors.New("it is sick")
 	var ill atomic.Bool
-	s := newTestServer(t, func(c *Config) {
+	s := newTestServer(t, func(c *setup) {
 		c.Checks = []Check{{Name: "organ", Do: func(context.Context) error {
 			if ill.Load() {
 				return sick

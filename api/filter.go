@@ -8,8 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/selector"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -22,6 +24,8 @@ type filter struct {
 	one    bool   // prefix is the key of the one object that may match
 	labels labels.Selector
 	fields fields.Selector
+
+	expansion *expansion // counts what is looked at; nil: nobody counts
 }
 
 // selection is what the request's parameters and its place select.
@@ -41,14 +45,14 @@ func (q *request) newFilter(o *meta.ListOptions) (*filter, error) {
 		f.prefix += q.namespace + "/"
 	}
 	if o.Labels != nil && !o.Labels.Empty() {
-		f.labels = o.Labels
+		f.labels = selector.Label(o.Labels)
 	}
 	name := ""
 	if !q.selected {
 		name = q.name // watch of one object by its path
 	}
 	if o.Fields != nil && !o.Fields.Empty() {
-		f.fields = o.Fields
+		f.fields = selector.Field(o.Fields)
 		for _, r := range o.Fields.Requirements() {
 			if !selectable(q.v, r.Field) {
 				return nil, notSelectable(q.v, r.Field)
@@ -109,6 +113,9 @@ func (f *filter) matches(obj *cache.Object) (bool, error) {
 		return true, nil
 	}
 	view, err := obj.View(f.v)
+	if err == nil && f.expansion != nil {
+		err = f.expansion.add(obj, view)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -118,22 +125,13 @@ func (f *filter) matches(obj *cache.Object) (bool, error) {
 	if f.fields == nil {
 		return true, nil
 	}
-	namespace, name := splitKey(f.v.Kind, obj.Key)
+	namespace, name := objects.SplitKey(f.v.Kind, obj.Key)
 	return f.fields.Matches(fieldValues{view: view, namespace: namespace, name: name}), nil
-}
-
-// splitKey takes a store key apart.
-func splitKey(k *kind.Kind, key string) (namespace, name string) {
-	name = key[len(k.StoragePrefix)+1:]
-	if k.Namespaced {
-		namespace, name, _ = strings.Cut(name, "/")
-	}
-	return namespace, name
 }
 
 // fieldValues are an object's values for field selectors.
 type fieldValues struct {
-	view            *cache.View
+	view            *meta.View
 	namespace, name string
 }
 

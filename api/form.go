@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/api/table"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -68,9 +68,12 @@ func (t *rows) appendStart(b []byte, metadata []byte) ([]byte, error) {
 
 // appendRow appends the row of an object.
 func (t *rows) appendRow(b []byte, object []byte) ([]byte, error) {
-	d := doc.Get()
+	if err := t.q.ctx.Err(); err != nil { // a row may have many columns
+		return nil, err
+	}
+	d := jsondoc.Get()
 	defer d.Release()
-	if err := doc.Parse(d, object); err != nil {
+	if err := jsondoc.Parse(d, object); err != nil {
 		return nil, err
 	}
 	return t.table.AppendRow(b, d.Root(), t.include, t.now), nil
@@ -94,32 +97,73 @@ func (t *rows) appendOne(b []byte, object []byte) ([]byte, error) {
 
 // sendOne answers with a table of one object.
 func (t *rows) sendOne(code int, object []byte) error {
+	room := t.q.room(t.q.ctx)
+	defer room.leave()
+	if cost := rowCost(object); cost > buildFree {
+		if err := room.enter(int64(cost)); err != nil {
+			return err
+		}
+	}
 	b, err := t.appendOne(nil, object)
 	if err != nil {
 		return err
+	}
+	room.shrink(len(b))
+	if t.q.accept.yaml {
+		room.leave() // YAML takes room of its own, and must not wait for this
 	}
 	t.q.send(code, b)
 	return nil
 }
 
+// rowCost returns how many bytes of memory a row takes at most, about, while it is made.
+func rowCost(object []byte) int {
+	if len(object) < buildFree/32 {
+		return 0
+	}
+	return 4*len(object) + 32*values(object)
+}
+
+// The kind of an object that is another's metadata only.
+const (
+	metaGroup   = "meta.k8s.io/"
+	partialName = "PartialObjectMetadata"
+
+	partialListName = partialName + "List"
+)
+
 // appendPartial appends an object's metadata as an object of its own. The
 // metadata is not decoded, its bytes are cut out.
 func appendPartial(b []byte, object []byte, version string) []byte {
-	b = append(b, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/`...)
-	b = append(b, version...)
-	b = append(b, `","metadata":`...)
+	b, metadata := appendPartialStart(b, object, version)
+	return append(append(b, metadata...), '}')
+}
+
+// appendPartialStart appends what stands before the metadata, which it returns.
+func appendPartialStart(b []byte, object []byte, version string) (begun, metadata []byte) {
+	b = append(b, `{"kind":"`+partialName+`","apiVersion":"`+metaGroup...)
+	b = append(append(b, version...), `","metadata":`...)
 	if m := member(object, "metadata"); m != nil {
-		b = append(b, m...)
-	} else {
-		b = append(b, "{}"...)
+		return b, m
 	}
-	return append(b, '}')
+	return b, []byte("{}")
+}
+
+// sharePartial is appendPartial for pieces.
+func (p *pieces) sharePartial(object []byte, version string) error {
+	var metadata []byte
+	p.b, metadata = appendPartialStart(p.b, object, version)
+	if err := p.share(metadata); err != nil {
+		return err
+	}
+	p.b = append(p.b, '}')
+	return nil
 }
 
 // member cuts the bytes of one member out of a JSON object; nil if there is
 // none.
 func member(object []byte, name string) []byte {
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	s := d.Scan(object)
 	if s.ObjectStart() != nil {

@@ -6,11 +6,10 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/buffer"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 )
@@ -31,25 +30,18 @@ func (q *request) find() (*cache.Object, error) {
 	if q.accept, err = q.negotiate(); err != nil {
 		return nil, err
 	}
-	if err := q.checkPathName(); err != nil {
+	ref := q.ref()
+	if err := ref.CheckPathName(); err != nil {
 		return nil, err
 	}
 	if err := q.settle(q.query.Get("resourceVersion")); err != nil {
 		return nil, err
 	}
-	obj, ok := q.res.Get(q.key())
+	obj, ok := q.res.Get(ref.Key())
 	if !ok {
 		return nil, status.NotFound(q.kind.GroupResource(), q.name)
 	}
 	return obj, nil
-}
-
-// checkPathName refuses a name that can be no part of a path.
-func (q *request) checkPathName() error {
-	if q.name != "." && q.name != ".." && !strings.ContainsAny(q.name, "/%") {
-		return nil
-	}
-	return status.BadRequest("Name parameter invalid: %q: %s", q.name, strings.Join(content.IsPathSegmentName(q.name), ";"))
 }
 
 // settle waits until the cache is as new as a resource version asks for: not
@@ -57,9 +49,9 @@ func (q *request) checkPathName() error {
 func (q *request) settle(version string) error {
 	switch version {
 	case "":
-		return storeError(q.res.Fresh(q.ctx))
+		return objects.StoreError(q.res.Fresh(q.ctx))
 	case "0":
-		return storeError(q.res.Ready(q.ctx))
+		return objects.StoreError(q.res.Ready(q.ctx))
 	}
 	rev, err := revision(version)
 	if err != nil {
@@ -79,12 +71,19 @@ func revision(version string) (uint64, error) {
 
 // waitFor waits until the cache is not older than rev.
 func (q *request) waitFor(rev uint64) error {
+	held := q.inSlot
+	if held && uint64(q.res.Snapshot().Rev()) < rev {
+		q.leave() // the request waits for writes of others
+	}
 	err := q.res.WaitFor(q.ctx, int64(min(rev, math.MaxInt64)))
+	if held && !q.enter() {
+		return errAnswered
+	}
 	var future *store.FutureError
 	if errors.As(err, &future) {
 		return status.TooLargeRV(rev, uint64(future.Current))
 	}
-	return storeError(err)
+	return objects.StoreError(err)
 }
 
 // sendStored answers with an object as the cache has it.
@@ -113,8 +112,8 @@ func (q *request) sendObject(code int, object []byte) error {
 		}
 		return t.sendOne(code, object)
 	case formPartial:
-		b := buffer()
-		defer recycle(b)
+		b := buffer.Get()
+		defer buffer.Put(b)
 		*b = appendPartial(*b, object, q.accept.meta)
 		q.send(code, *b)
 		return nil

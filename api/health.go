@@ -3,10 +3,12 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -28,10 +30,19 @@ const checkTimeout = 2 * time.Second
 type health struct {
 	checks   []Check
 	stopping atomic.Bool
+
+	mu      sync.Mutex
+	running map[string]*checkRun // by the check's name
+}
+
+// checkRun is one run of a check. All requests that arrive while it runs share its result.
+type checkRun struct {
+	done chan struct{} // closed when err is known
+	err  error
 }
 
 func newHealth(checks []Check) *health {
-	h := &health{}
+	h := &health{running: map[string]*checkRun{}}
 	h.checks = append([]Check{{Name: "ping", Do: func(context.Context) error { return nil }}}, checks...)
 	h.checks = append(h.checks, Check{Name: "shutdown", Ready: true, Do: func(context.Context) error {
 		if h.stopping.Load() {
@@ -102,10 +113,38 @@ func (h *health) serve(q *request, endpoint, only string) error {
 	return nil
 }
 
+// run returns the result of a check. If the check is running already, it waits for that result:
+// health requests take no slots, so many of them must not cost more than one.
 func (h *health) run(ctx context.Context, c Check) error {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	h.mu.Lock()
+	r := h.running[c.Name]
+	if r == nil {
+		r = &checkRun{done: make(chan struct{}), err: errors.New("the check panicked")}
+		h.running[c.Name] = r
+		h.mu.Unlock()
+		h.finish(ctx, c, r)
+		return r.err
+	}
+	h.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// finish runs a check. The request that started it may have ended before.
+func (h *health) finish(ctx context.Context, c Check, r *checkRun) {
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.running, c.Name)
+		close(r.done)
+	}()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()
-	return c.Do(ctx)
+	r.err = c.Do(ctx)
 }
 
 // plain answers with text.

@@ -1,15 +1,19 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file limits how many requests are served at a time. Watches do not
-// count, and administrators are let in when everybody else has to wait.
+// This file limits how many requests are served at a time. A request holds a slot while the server
+// works on it: not while its body arrives, and not while its answer leaves, which take as long as
+// the client likes. Administrators and health endpoints get in when everybody else has to wait.
+// Watches have a limit of their own, see long.go.
 
 // Limits of requests in flight, unless the configuration says otherwise.
 const (
@@ -17,10 +21,40 @@ const (
 	defaultWrites = 200
 )
 
-// inFlight counts the requests of one sort that are being served.
+// inFlight counts the requests of one sort that are being served. One user has at most three
+// quarters of the slots, so that others are served however slow that user's requests are. While
+// less than a quarter of the slots is taken, users are not counted.
 type inFlight struct {
-	most int64 // 0: no limit
-	now  atomic.Int64
+	most   int64 // 0: no limit
+	now    atomic.Int64
+	shared quota // requests that came when a quarter was taken
+}
+
+// setMost sets how many requests are served at a time.
+func (c *inFlight) setMost(n int64) {
+	c.most, c.shared.most, c.shared.share = n, n-n/4, max(1, n/2)
+}
+
+// enter takes a slot for a user. It reports whether there was one, and whether it is of the user's
+// share; exempt requests always get one.
+func (c *inFlight) enter(user string, exempt bool) (ok, shared bool) {
+	n := c.now.Add(1)
+	switch {
+	case exempt, n <= c.most/4:
+		return true, false
+	case n <= c.most && c.shared.take(user, 1, false):
+		return true, true
+	}
+	c.now.Add(-1)
+	return false, false
+}
+
+// leave gives back what enter took.
+func (c *inFlight) leave(user string, shared bool) {
+	if shared {
+		c.shared.give(user, 1)
+	}
+	c.now.Add(-1)
 }
 
 // limitOf is a configured limit: 0 means the default, a negative one none.
@@ -36,23 +70,79 @@ func limitOf(n, standard int) int64 {
 
 // limit lets a request in, or tells its client to come back.
 func limit(q *request) (bool, error) {
-	if q.long {
+	if q.long || q.isProbe() {
 		return false, nil
 	}
-	c := &q.h.writes
+	q.slots = &q.h.writes
 	switch q.r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		c = &q.h.reads
+		q.slots = &q.h.reads
 	}
-	if c.most == 0 {
-		return false, nil
+	if q.slots.most == 0 {
+		q.slots = nil
 	}
-	if c.now.Add(1) > c.most && !slices.Contains(q.user.Groups, authn.Masters) {
-		c.now.Add(-1)
-		q.w.Header().Set("Retry-After", "1")
-		q.plain(http.StatusTooManyRequests, "Too many requests, please try again later.\n")
-		return true, nil
+	return !q.enter(), nil
+}
+
+// enter takes the request's slot. If there is none, it answers 429 and reports false.
+func (q *request) enter() bool {
+	if q.slots == nil || q.inSlot {
+		return true
 	}
-	q.counted = c
-	return false, nil
+	if q.inSlot, q.slotShared = q.slots.enter(q.payer(), q.isAdministrators()); !q.inSlot {
+		q.tooMany()
+	}
+	return q.inSlot
+}
+
+// leave gives the request's slot back, if it holds one.
+func (q *request) leave() {
+	if q.inSlot {
+		q.inSlot = false
+		q.slots.leave(q.payer(), q.slotShared)
+	}
+}
+
+// answers releases what the request no longer needs once its answer is built and only has to be
+// sent: the slot, the unread body and the header.
+func (q *request) answers() {
+	q.leave()
+	q.shedHeaders()
+	if q.r.ProtoMajor == 2 && q.r.Body != nil {
+		q.r.Body.Close() // drops what has arrived; on HTTP/1.1 nothing has, and Close would read on
+	}
+}
+
+// payer returns the name that is charged for the request's share of the server's bounds, "" while
+// the user is not known.
+func (q *request) payer() string {
+	if q.user == nil {
+		return ""
+	}
+	return authn.Payer(q.user.Name)
+}
+
+// isAdministrators reports whether the request's user is exempt from limits on requests.
+func (q *request) isAdministrators() bool { return slices.Contains(q.user.Groups, authn.Masters) }
+
+// isProbe reports whether a request asks a health endpoint. Its checks run once for all requests
+// that ask at the same time, so that many of them cost no more than one.
+func (q *request) isProbe() bool {
+	if q.resource {
+		return false
+	}
+	switch first, _, _ := strings.Cut(strings.Trim(q.path, "/"), "/"); first {
+	case "healthz", "livez", "readyz":
+		return true
+	}
+	return false
+}
+
+// errAnswered ends a request that has its answer already.
+var errAnswered = errors.New("the request has been answered")
+
+// tooMany answers 429 in upstream's words: the client has to come back later.
+func (q *request) tooMany() {
+	q.w.Header().Set("Retry-After", "1")
+	q.plain(http.StatusTooManyRequests, "Too many requests, please try again later.\n")
 }

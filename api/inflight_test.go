@@ -18,9 +18,7 @@ func TestRequestsInFlight(t *testing.T) {
 		if done, err := limit(q); err != nil || done != (w.Code != http.StatusOK) {
 			t.Errorf("%s: got done %v, error %v, code %d", method, done, err, w.Code)
 		}
-		if q.counted != nil {
-			q.counted.now.Add(-1)
-		}
+		q.leave()
 		return w
 	}
 	s.h.reads.now.Store(defaultReads)

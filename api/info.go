@@ -28,6 +28,7 @@ type info struct {
 	rest        bool // there are more path segments than a resource has
 	selected    bool // name comes from a field selector, not from the path
 	selecting   bool // the query's selectors say what is asked for
+	snapshot    bool // the path is /snapshot, however many slashes are around it
 }
 
 // parseInfo reads method, path and query of a request:
@@ -39,6 +40,8 @@ func parseInfo(r *http.Request, query url.Values) info {
 	var seg [9]string
 	n := split(r.URL.Path, &seg)
 	switch {
+	case n == 1 && seg[0] == "snapshot":
+		in.snapshot = true
 	case n >= 3 && seg[0] == "api":
 		in.version = seg[1]
 		in.parseResource(r.Method, query, seg[2:n])

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 
+	"github.com/keelson-io/keelson/cache/follow"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -47,16 +49,12 @@ func (w *kindWatch) served(k *kind.Kind) context.Context {
 }
 
 // run follows the registry until ctx ends.
-func (w *kindWatch) run(ctx context.Context) {
-	for {
-		rev := w.load().Rev
-		w.check()
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.changed(rev):
-		}
+func (w *kindWatch) run(ctx context.Context, logger *slog.Logger) {
+	f := follow.Follower[*kind.Snapshot]{
+		Source:  follow.Value(w.load, func(s *kind.Snapshot) uint64 { return s.Rev }, w.changed),
+		Handler: follow.Each[*kind.Snapshot](func(context.Context, **kind.Snapshot) { w.check() }), Logger: logger, Name: "watched kinds",
 	}
+	_ = f.Run(ctx) // a Value does not end
 }
 
 // check ends what has changed.

@@ -3,16 +3,19 @@ package api
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/api/negotiation"
+	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/negotiation"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
 	"github.com/keelson-io/keelson/store"
 )
@@ -40,70 +43,76 @@ func (q *request) list() error {
 
 // sendList answers with a page.
 func (q *request) sendList(p *page) error {
-	if q.accept.proto && q.accept.form == formObject {
+	if q.audit.Level() == audit.RequestResponse {
+		q.audit.ResponseLater(func() []byte { return q.wholeList(p) })
+	}
+	if q.accept.proto {
 		return q.sendProtobufList(p)
 	}
-	if q.accept.form == formObject && !q.accept.yaml && !q.accept.pretty && q.audit == nil {
+	if q.accept.form == formObject && !q.accept.yaml && !q.accept.pretty {
 		return q.streamList(p)
 	}
-	b := buffer()
-	defer recycle(b)
-	tail, err := q.appendList(b, p)
+	media := jsonHeader
+	if q.accept.yaml {
+		media = yamlHeader
+	}
+	l, err := q.newListing(p)
 	if err != nil {
 		return err
 	}
-	q.sendParts(http.StatusOK, *b, tail)
-	return nil
+	a := q.reply(http.StatusOK, media)
+	defer a.end()
+	if q.accept.yaml {
+		err = a.yamlList(l, p)
+	} else {
+		err = a.jsonList(l, p)
+	}
+	if err != nil {
+		return a.fail(err)
+	}
+	return a.finish()
 }
 
-// listChunk is how much of a list is written at once: little enough to be still
-// in the processor's cache when it is encrypted.
-const listChunk = 64 << 10
-
 // streamList answers with a page as it is printed, so that a list takes no more
-// memory than a chunk, however long it is.
+// memory than a piece, however long it is.
 func (q *request) streamList(p *page) error {
-	objects := make([][]byte, len(p.objects))
 	start, end := q.listStart(), append(q.listEnd(p), '\n')
-	size := len(start) + len(end) + max(0, len(objects)-1)
-	for i, obj := range p.objects {
+	size := len(start) + len(end) + max(0, p.count-1)
+	grown := &expansion{ctx: q.ctx}
+	err := p.each(func(obj *cache.Object) error {
 		view, err := obj.View(q.v)
 		if err != nil {
 			return err
 		}
-		objects[i] = view.JSON
 		size += len(view.JSON)
+		return grown.add(obj, view)
+	})
+	if err != nil {
+		return err
 	}
-	write := func(w io.Writer) {
-		b := buffer()
-		defer recycle(b)
-		*b = append(*b, start...)
-		for i, object := range objects {
-			if i > 0 {
-				*b = append(*b, ',')
-			}
-			if len(*b)+len(object) > listChunk {
-				if _, err := w.Write(*b); err != nil {
-					return // nobody listens any more
-				}
-				*b = (*b)[:0]
-			}
-			*b = append(*b, object...)
+	a := q.reply(http.StatusOK, jsonHeader)
+	defer a.end()
+	if a.size = size; size > negotiation.GzipAbove {
+		a.most = pieceSize // it is known what the header says
+	}
+	a.b = append(a.b, start...)
+	first := true
+	err = p.each(func(obj *cache.Object) error {
+		view, err := obj.View(q.v)
+		if err != nil {
+			return err
 		}
-		w.Write(append(*b, end...))
+		if !first {
+			a.b = append(a.b, ',')
+		}
+		first = false
+		return a.share(view.JSON)
+	})
+	if err != nil {
+		return a.fail(err)
 	}
-	h := q.w.Header()
-	h["Content-Type"] = jsonHeader
-	if size > negotiation.GzipAbove && negotiation.AcceptsGzip(q.r) {
-		q.gzipped(http.StatusOK, write)
-		return nil
-	}
-	h["Content-Length"] = []string{strconv.Itoa(size)}
-	q.header(http.StatusOK)
-	if q.r.Method != http.MethodHead {
-		write(q.w)
-	}
-	return nil
+	a.b = append(a.b, end...)
+	return a.finish()
 }
 
 // listStart and listEnd are what stands around the objects of a list.
@@ -117,10 +126,56 @@ func (q *request) listEnd(p *page) []byte {
 
 // page is what a list answers with.
 type page struct {
-	objects []*cache.Object
-	version string // resource version of the list
-	next    string // continue token, "" at the end
-	remain  int64  // objects after this page; -1: not known
+	q       *request
+	objects []*cache.Object                          // the first ones
+	count   int                                      // how many there are
+	rest    func(fn func(*cache.Object) error) error // calls fn for the objects after those in objects; nil if there are none
+	version string                                   // resource version of the list
+	next    string                                   // continue token, "" at the end
+	remain  int64                                    // objects after this page; -1: not known
+}
+
+// pageKept is the number of objects that a page remembers. The others are found again in the same
+// snapshot, so that the memory of a list does not grow with its length.
+const pageKept = 8192
+
+// add adds an object.
+func (p *page) add(obj *cache.Object) {
+	p.count++
+	if p.rest == nil {
+		p.objects = append(p.objects, obj)
+	}
+}
+
+// each calls fn for each object in order, until it returns an error or the request ends.
+func (p *page) each(do func(*cache.Object) error) error {
+	looked := 0
+	fn := func(obj *cache.Object) error {
+		if err := p.q.ended(&looked); err != nil {
+			return err
+		}
+		return do(obj)
+	}
+	for _, obj := range p.objects {
+		if err := fn(obj); err != nil {
+			return err
+		}
+	}
+	if p.rest == nil {
+		return nil
+	}
+	return p.rest(fn)
+}
+
+// checkEach is the number of objects between two looks at a request's context.
+const checkEach = 64
+
+// ended returns an error if the request has ended. It checks the context at every 64th call.
+func (q *request) ended(calls *int) error {
+	if *calls++; *calls%checkEach != 0 || q.ctx.Err() == nil {
+		return nil
+	}
+	return objects.StoreError(q.ctx.Err())
 }
 
 // page collects the objects that a list asks for.
@@ -132,22 +187,29 @@ func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{version: strconv.FormatInt(src.rev, 10), remain: -1}
+	p := &page{q: q, version: strconv.FormatInt(src.rev, 10), remain: -1}
 	limit := int(o.Limit)
 	if o.ResourceVersion == "0" || limit < 0 {
 		limit = 0
 	}
 	if limit == 0 && !f.selects() {
-		p.objects = make([]*cache.Object, 0, src.countFrom(src.from))
+		p.objects = make([]*cache.Object, 0, min(src.countFrom(src.from), pageKept))
 	}
 	if f.selects() {
+		f.expansion = &expansion{ctx: q.ctx}
+		defer func() { f.expansion = nil }() // finding the rest again must not count it twice
 		if err := q.convertAll(src); err != nil {
 			return nil, err
 		}
 	}
 	var last, beyond string
 	var failed error
+	var convert []*cache.Object // by a webhook, not each by itself
+	looked := 0
 	src.ascend(func(obj *cache.Object) bool {
+		if failed = q.ended(&looked); failed != nil {
+			return false
+		}
 		ok, err := f.matches(obj)
 		if err != nil {
 			failed = err
@@ -156,19 +218,25 @@ func (q *request) page(o *meta.ListOptions, f *filter) (*page, error) {
 		if !ok {
 			return true
 		}
-		if limit > 0 && len(p.objects) == limit {
+		if limit > 0 && p.count == limit {
 			beyond = obj.Key
 			return false
 		}
-		p.objects = append(p.objects, obj)
+		if p.count == pageKept {
+			p.rest = src.after(last, f, &p.count)
+		}
+		p.add(obj)
 		last = obj.Key
-		return true
+		if q.kind.Conversion != nil {
+			convert, failed = q.convert(append(convert, obj), convertAtOnce)
+		}
+		return failed == nil
 	})
+	if failed == nil {
+		_, failed = q.convert(convert, 1)
+	}
 	if failed != nil {
 		return nil, failed
-	}
-	if err := q.v.Views(q.ctx, p.objects); err != nil {
-		return nil, err
 	}
 	if beyond != "" {
 		// Start is the last key relative to the list's prefix, and a zero byte.
@@ -186,12 +254,34 @@ func (q *request) convertAll(src *source) error {
 	if q.kind.Conversion == nil {
 		return nil
 	}
-	var all []*cache.Object
+	var some []*cache.Object
+	var failed error
 	src.ascend(func(obj *cache.Object) bool {
-		all = append(all, obj)
-		return true
+		some, failed = q.convert(append(some, obj), convertAtOnce)
+		return failed == nil
 	})
-	return q.v.Views(q.ctx, all)
+	if failed == nil {
+		_, failed = q.convert(some, 1)
+	}
+	return failed
+}
+
+// convertAtOnce is the number of objects that are gathered before a webhook converts them, in
+// several calls.
+const convertAtOnce = 4096
+
+// convert makes the views of objects if there are enough of them, and returns those that it left.
+func (q *request) convert(objects []*cache.Object, enough int) ([]*cache.Object, error) {
+	if len(objects) < enough {
+		return objects, nil
+	}
+	objects = slices.DeleteFunc(objects, func(o *cache.Object) bool { return o.Known(q.v) != nil })
+	stored := make([]kind.StoredObject, len(objects))
+	for i, o := range objects {
+		stored[i] = kind.StoredObject{Raw: o.Raw, Rev: o.Rev}
+	}
+	err := q.v.Views(q.ctx, stored, func(i int, view *meta.View) { objects[i].Remember(q.v, view) })
+	return objects[:0], err
 }
 
 // source is where a list's objects come from: one state of the resource, from
@@ -207,6 +297,26 @@ func (s *source) ascend(fn func(*cache.Object) bool) {
 	s.snap.Ascend(s.from, func(obj *cache.Object) bool {
 		return strings.HasPrefix(obj.Key, s.prefix) && fn(obj)
 	})
+}
+
+// after returns a function that finds the selected objects after a key again. It ends when the page
+// has count objects, with those that the page remembers.
+func (s *source) after(key string, f *filter, count *int) func(fn func(*cache.Object) error) error {
+	from := source{prefix: s.prefix, from: key + "\x00", rev: s.rev, snap: s.snap}
+	return func(fn func(*cache.Object) error) error {
+		left := *count - pageKept
+		var failed error
+		from.ascend(func(obj *cache.Object) bool {
+			var ok bool
+			if ok, failed = f.matches(obj); failed != nil || !ok {
+				return failed == nil
+			}
+			failed = fn(obj)
+			left--
+			return failed == nil && left > 0
+		})
+		return failed
+	}
 }
 
 func (s *source) countFrom(key string) int { return s.snap.CountFrom(s.prefix, key) }
@@ -273,7 +383,7 @@ func (q *request) exactly(s *source, rev int64, start string) error {
 	case errors.As(err, &future):
 		return status.TooLargeRV(uint64(rev), uint64(future.Current))
 	case err != nil:
-		return storeError(err)
+		return objects.StoreError(err)
 	}
 	s.rev, s.snap = rev, snap
 	return nil
@@ -291,53 +401,6 @@ func expired(start string) error {
 		"between the time the first chunk was returned and now may show up in the list.")
 	e.ListMeta.Continue = meta.EncodeContinue(-1, start)
 	return e
-}
-
-// appendList prints a page up to what follows its objects, which it returns.
-func (q *request) appendList(b *[]byte, p *page) (tail []byte, err error) {
-	metadata := p.metadata(true)
-	var t *rows
-	switch q.accept.form {
-	case formTable:
-		if t, err = q.newTable(); err != nil {
-			return nil, err
-		}
-		if *b, err = t.appendStart(*b, metadata); err != nil {
-			return nil, err
-		}
-		tail = []byte("]}")
-	case formPartialList:
-		*b = append(*b, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/`+q.accept.meta+`","metadata":`...)
-		*b = append(append(*b, metadata...), `,"items":`...)
-		if len(p.objects) == 0 { // as upstream prints a list that is a Go struct
-			return []byte("null}"), nil
-		}
-		*b = append(*b, '[')
-		tail = []byte("]}")
-	default:
-		*b = append(*b, q.listStart()...)
-		tail = q.listEnd(p)
-	}
-	for i, obj := range p.objects {
-		if i > 0 {
-			*b = append(*b, ',')
-		}
-		view, err := obj.View(q.v)
-		if err != nil {
-			return nil, err
-		}
-		switch q.accept.form {
-		case formTable:
-			if *b, err = t.appendRow(*b, view.JSON); err != nil {
-				return nil, err
-			}
-		case formPartialList:
-			*b = appendPartial(*b, view.JSON, q.accept.meta)
-		default:
-			*b = append(*b, view.JSON...)
-		}
-	}
-	return tail, nil
 }
 
 // metadata is the list's metadata as JSON. Lists of a fixed type leave out a

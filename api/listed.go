@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -27,14 +28,14 @@ func (q *request) serveListed() error {
 	snapshot := q.h.Kinds.Load()
 	definitions := q.h.Cache.Resource(snapshot.Lookup("apiextensions.k8s.io", "customresourcedefinitions").StoragePrefix)
 	if err := definitions.Fresh(q.ctx); err != nil {
-		return storeError(err)
+		return objects.StoreError(err)
 	}
 	rev := definitions.Snapshot().Rev()
 	all := q.kind.Builtin.Listed(q.h.Kinds.Load())
 	if q.verb == "get" {
 		for _, o := range all {
 			if o.Name == q.name {
-				return q.sendStored(http.StatusOK, &cache.Object{Key: q.key(), Rev: rev, Raw: o.Text})
+				return q.sendStored(http.StatusOK, &cache.Object{Key: q.kind.Key(q.namespace, q.name), Rev: rev, Raw: o.Text})
 			}
 		}
 		return status.NotFound(q.kind.GroupResource(), q.name)
@@ -43,7 +44,7 @@ func (q *request) serveListed() error {
 	if err != nil {
 		return err
 	}
-	p := &page{version: strconv.FormatInt(rev, 10), remain: -1}
+	p := &page{q: q, version: strconv.FormatInt(rev, 10), remain: -1}
 	for _, o := range all {
 		obj := &cache.Object{Key: q.kind.Key("", o.Name), Rev: rev, Raw: o.Text}
 		ok, err := f.matches(obj)
@@ -51,7 +52,7 @@ func (q *request) serveListed() error {
 			return err
 		}
 		if ok && (!f.one || obj.Key == f.prefix) {
-			p.objects = append(p.objects, obj)
+			p.add(obj)
 		}
 	}
 	if q.accept.form == formPartial {

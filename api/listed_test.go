@@ -6,6 +6,7 @@ import (
 )
 
 // TestServicesFollowDefinitions: what is served is listed, for those who read it.
+// Ledger: api-services.
 func TestServicesFollowDefinitions(t *testing.T) {
 	s := newTestServer(t)
 	const services = "/apis/apiregistration.k8s.io/v1/apiservices"

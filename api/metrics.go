@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -9,6 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	metricseries "github.com/keelson-io/keelson/internal/series"
+	"github.com/keelson-io/keelson/kind"
 )
 
 // This file counts requests, under the names that dashboards for
@@ -26,6 +30,8 @@ type metrics struct {
 	// The counters by what they are labelled with, so that a request that is
 	// like an earlier one finds its counters with one look-up.
 	known sync.Map // series to *counters
+	// sweeping is held while counters are made or dropped, so that none is known that is not shown.
+	sweeping sync.Mutex
 }
 
 // series is what requests are told apart by.
@@ -108,6 +114,8 @@ func (m *metrics) counters(s series) *counters {
 	if c, ok := m.known.Load(s); ok {
 		return c.(*counters)
 	}
+	m.sweeping.Lock()
+	defer m.sweeping.Unlock()
 	c := &counters{requests: m.requests.WithLabelValues(s.verb, "", s.group, s.version, s.resource, s.subresource, s.scope, "apiserver",
 		strconv.Itoa(s.code))}
 	if s.verb != "WATCH" {
@@ -115,6 +123,30 @@ func (m *metrics) counters(s series) *counters {
 	}
 	m.known.Store(s, c)
 	return c
+}
+
+// SweepMetrics drops the series of kinds and versions that do not exist any more. Otherwise clients
+// that create and delete definitions could fill the memory.
+func (h *Handler) SweepMetrics() {
+	m, kinds := h.metrics, h.Kinds.Load()
+	gone := func(group, version, resource string) bool {
+		if resource == "" || group == "" && version == "" {
+			return false // of paths, and of resources that are not served
+		}
+		k := kinds.Lookup(group, resource)
+		return k == nil || !slices.ContainsFunc(k.All, func(v *kind.Version) bool { return v.Name == version })
+	}
+	m.sweeping.Lock()
+	defer m.sweeping.Unlock()
+	m.known.Range(func(key, _ any) bool {
+		if s := key.(series); gone(s.group, s.version, s.resource) {
+			m.known.Delete(key)
+		}
+		return true
+	})
+	for _, v := range []metricseries.Vector{m.requests, m.durations, m.watches, m.events} {
+		metricseries.Drop(v, func(l prometheus.Labels) bool { return gone(l["group"], l["version"], l["resource"]) })
+	}
 }
 
 // watching counts an open watch; the function returned counts it as closed.

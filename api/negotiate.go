@@ -8,8 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/api/negotiation"
-	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -62,7 +62,7 @@ func (q *request) negotiate() (accept, error) {
 			return accept{pretty: negotiation.WantsPretty(q.r)}, unacceptable(produced)
 		}
 	}
-	return negotiate(q.r, q.givesProtobuf(), q.kind.Storage.Kind.StoragePrefix != kind.DefinitionsPrefix || q.subresource == "")
+	return negotiate(q.r, q.givesProtobuf(), q.kind.Storage.Kind.StoragePrefix != crd.Prefix || q.subresource == "")
 }
 
 // unrouted takes back what was said of a deprecated version, which upstream does only where its router leads to.

@@ -78,6 +78,7 @@ func (s *testServer) status(path, text string) {
 }
 
 // TestEvictions: a pod that does not run is evicted at once, one that does if the budget that counts it allows that.
+// Ledger: eviction-v1beta1.
 func TestEvictions(t *testing.T) {
 	s := newTestServer(t)
 	s.must(201, "POST", budgets, `{"metadata":{"name":"b"},"spec":{"minAvailable":1,"selector":{"matchLabels":{"app":"x"}}}}`)

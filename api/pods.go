@@ -1,7 +1,7 @@
 package api
 
 import (
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -15,7 +15,8 @@ func (q *request) notRunning() error {
 	if err := q.settle(""); err != nil {
 		return err
 	}
-	obj, ok := q.res.Get(q.key())
+	ref := q.ref()
+	obj, ok := q.res.Get(ref.Key())
 	if !ok {
 		return status.NotFound(q.kind.GroupResource(), q.name)
 	}
@@ -23,9 +24,9 @@ func (q *request) notRunning() error {
 	if err != nil {
 		return err
 	}
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
-	if err := doc.Parse(d, view.JSON); err != nil {
+	if err := jsondoc.Parse(d, view.JSON); err != nil {
 		return err
 	}
 	if d.Root().At("spec", "nodeName").Text() == "" {

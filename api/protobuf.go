@@ -12,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -25,7 +27,7 @@ import (
 func (q *request) fromProtobuf(body []byte) ([]byte, error) {
 	name := q.v.Kind.Name
 	if q.subresource == "scale" {
-		name = scaleKind.Kind
+		name = objects.ScaleKind.Kind
 	}
 	return kind.FromProtobuf(body, func(gvk metav1.TypeMeta) (runtime.Object, error) {
 		switch {
@@ -63,42 +65,89 @@ var protobufStreamHeader = []string{typeProtobuf + ";stream=watch"}
 // messages renders the objects of a version as bare messages: what stands in
 // lists as it is and elsewhere in an envelope. It implements cache.Renderer, so
 // that an object is turned into protobuf once for all who read and watch it.
-type messages struct{ v *kind.Version }
+type messages kind.Version
+
+// Identity implements cache.Renderer.
+func (m *messages) Identity() *meta.RendererID { return &(*kind.Version)(m).Messages }
 
 // Render implements cache.Renderer.
-func (m *messages) Render(raw []byte, rev int64) (*cache.View, error) {
-	view, err := m.v.Render(raw, rev)
+func (m *messages) Render(raw []byte, rev int64) (*meta.View, error) {
+	v := (*kind.Version)(m)
+	view, err := v.Render(raw, rev)
 	if err != nil {
 		return nil, err
 	}
-	message, err := kind.Message(view.JSON, m.v.Kind.Builtin.New(m.v))
+	message, err := kind.Message(view.JSON, v.Kind.Builtin.New(v))
 	if err != nil {
 		return nil, err
 	}
-	return &cache.View{JSON: message}, nil
+	return &meta.View{JSON: message}, nil
 }
 
-// message is an object as a bare message.
+// partials renders the metadata of a version's objects as bare messages, as messages does the
+// objects.
+type partials kind.Version
+
+// Identity implements cache.Renderer.
+func (m *partials) Identity() *meta.RendererID { return &(*kind.Version)(m).Partials }
+
+// Waits implements cache.Waiter.
+func (m *partials) Waits() bool { return (*kind.Version)(m).Waits() }
+
+// Render implements cache.Renderer.
+func (m *partials) Render(raw []byte, rev int64) (*meta.View, error) {
+	view, err := (*kind.Version)(m).Render(raw, rev)
+	if err != nil {
+		return nil, err
+	}
+	return m.of(view)
+}
+
+// of returns the metadata of what an object is in JSON.
+func (m *partials) of(view *meta.View) (*meta.View, error) {
+	message, err := kind.Message(appendPartial(nil, view.JSON, "v1"), new(metav1.PartialObjectMetadata))
+	if err != nil {
+		return nil, err
+	}
+	return &meta.View{JSON: message}, nil
+}
+
+// message returns an object, or its metadata if that is asked for, as a bare message.
 func (q *request) message(obj *cache.Object) ([]byte, error) {
-	m, ok := q.h.messages.Load(q.v)
-	if !ok {
-		m, _ = q.h.messages.LoadOrStore(q.v, &messages{q.v})
+	if q.accept.form == formObject {
+		view, err := obj.View((*messages)(q.v))
+		if err != nil {
+			return nil, err
+		}
+		return view.JSON, nil
 	}
-	view, err := obj.View(m.(*messages))
+	by := (*partials)(q.v)
+	if view := obj.Known(by); view != nil {
+		return view.JSON, nil
+	}
+	view, err := obj.View(q.v) // a webhook may have been asked for it already
 	if err != nil {
 		return nil, err
 	}
-	return view.JSON, nil
+	if view, err = by.of(view); err != nil {
+		return nil, err
+	}
+	return obj.Remember(by, view).JSON, nil
 }
 
-// sendMessage answers with an object.
+// sendMessage answers with an object, or its metadata.
 func (q *request) sendMessage(code int, message []byte) error {
-	body, err := kind.WrapProtobuf(message, q.v.APIVersion(), q.kind.Name)
-	if err != nil {
-		return err
+	apiVersion, name := q.v.APIVersion(), q.kind.Name
+	if q.accept.form != formObject {
+		apiVersion, name = metaGroup+q.accept.meta, partialName
 	}
-	q.sendBytes(code, protobufHeader, body)
-	return nil
+	a := q.reply(code, protobufHeader)
+	defer a.end()
+	a.size = kind.ProtobufSize(apiVersion, name, len(message))
+	if err := a.envelope(apiVersion, name, message); err != nil {
+		return a.fail(err)
+	}
+	return a.finish()
 }
 
 // Fields of every list message.
@@ -107,30 +156,48 @@ const (
 	listItemsTag = 2<<3 | 2
 )
 
-// sendProtobufList answers with a page of objects.
+// sendProtobufList answers with a page of objects, or of their metadata. Messages that are not
+// remembered are made twice: the first time for the length in front of them.
 func (q *request) sendProtobufList(p *page) error {
+	apiVersion, name := q.v.APIVersion(), q.kind.ListKind
+	if q.accept.form != formObject {
+		apiVersion, name = metaGroup+q.accept.meta, partialListName
+	}
 	m := metav1.ListMeta{ResourceVersion: p.version, Continue: p.next}
 	if p.remain > 0 {
 		m.RemainingItemCount = &p.remain
 	}
-	text, err := m.Marshal()
+	metadata, err := m.Marshal()
 	if err != nil {
 		return err
 	}
-	list := appendField(nil, listMetaTag, text)
-	for _, obj := range p.objects {
+	size := kind.FieldSize(len(metadata))
+	err = p.each(func(obj *cache.Object) error {
+		message, err := q.message(obj)
+		size += kind.FieldSize(len(message))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	a := q.reply(http.StatusOK, protobufHeader)
+	defer a.end()
+	a.size = kind.ProtobufSize(apiVersion, name, size)
+	a.b = kind.AppendProtobufStart(a.b, apiVersion, name, size)
+	a.b = appendField(a.b, listMetaTag, metadata)
+	err = p.each(func(obj *cache.Object) error {
 		message, err := q.message(obj)
 		if err != nil {
 			return err
 		}
-		list = appendField(list, listItemsTag, message)
-	}
-	body, err := kind.WrapProtobuf(list, q.v.APIVersion(), q.kind.ListKind)
+		a.b = binary.AppendUvarint(append(a.b, listItemsTag), uint64(len(message)))
+		return a.share(message)
+	})
 	if err != nil {
-		return err
+		return a.fail(err)
 	}
-	q.sendBytes(http.StatusOK, protobufHeader, body)
-	return nil
+	a.b = append(a.b, kind.ProtobufEnd...)
+	return a.finish()
 }
 
 func appendField(b []byte, tag byte, value []byte) []byte {
@@ -142,9 +209,9 @@ func appendField(b []byte, tag byte, value []byte) []byte {
 // typeOf is an empty Go object of what a text says it is: anything that is
 // answered to a request, lists of objects excepted.
 func (q *request) typeOf(text []byte) (runtime.Object, error) {
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
-	if err := doc.Parse(d, text); err != nil {
+	if err := jsondoc.Parse(d, text); err != nil {
 		return nil, err
 	}
 	switch name := d.Root().Get("kind").Text(); {
@@ -154,7 +221,7 @@ func (q *request) typeOf(text []byte) (runtime.Object, error) {
 		return new(metav1.PartialObjectMetadata), nil
 	case name == "PartialObjectMetadataList":
 		return new(metav1.PartialObjectMetadataList), nil
-	case name == scaleKind.Kind:
+	case name == objects.ScaleKind.Kind:
 		return new(autoscalingv1.Scale), nil
 	case q.v != nil && name == q.v.Kind.Name && q.givesProtobuf():
 		return q.v.Kind.Builtin.New(q.v), nil
@@ -178,17 +245,35 @@ func (q *request) sendAsProtobuf(code int, text []byte) {
 	q.sendBytes(code, protobufHeader, body)
 }
 
-// appendFrame appends an event of a watch: its length, and a message that holds
-// the object in its envelope.
-func (q *request) appendFrame(b []byte, event, apiVersion, name string, message []byte) ([]byte, error) {
-	object, err := kind.WrapProtobuf(message, apiVersion, name)
-	if err != nil {
-		return b, err
-	}
-	return appendWatchEvent(b, event, object)
+// Fields of a watch's event.
+const (
+	eventTypeTag   = 1<<3 | 2
+	eventObjectTag = 2<<3 | 2
+	rawTag         = 1<<3 | 2
+)
+
+// frame adds an event of a watch: its length, and a message that holds the object in its envelope.
+func (p *pieces) frame(event, apiVersion, name string, message []byte) error {
+	object := kind.ProtobufSize(apiVersion, name, len(message))
+	raw := kind.FieldSize(object)
+	p.b = binary.BigEndian.AppendUint32(p.b, uint32(kind.FieldSize(len(event))+kind.FieldSize(raw)))
+	p.b = append(binary.AppendUvarint(append(p.b, eventTypeTag), uint64(len(event))), event...)
+	p.b = binary.AppendUvarint(append(p.b, eventObjectTag), uint64(raw))
+	p.b = binary.AppendUvarint(append(p.b, rawTag), uint64(object))
+	return p.envelope(apiVersion, name, message)
 }
 
-// appendFrameOf is appendFrame for an object in JSON.
+// envelope adds a message in its envelope.
+func (p *pieces) envelope(apiVersion, name string, message []byte) error {
+	p.b = kind.AppendProtobufStart(p.b, apiVersion, name, len(message))
+	if err := p.share(message); err != nil {
+		return err
+	}
+	p.b = append(p.b, kind.ProtobufEnd...)
+	return nil
+}
+
+// appendFrameOf appends the frame of an event whose object is in JSON.
 func (q *request) appendFrameOf(b []byte, event string, text []byte) ([]byte, error) {
 	obj, err := q.typeOf(text)
 	if err != nil {

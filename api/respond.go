@@ -7,91 +7,118 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/api/negotiation"
+	"github.com/keelson-io/keelson/internal/buffer"
+	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/status"
 )
 
 // This file writes answers: bytes of JSON in, the negotiated encoding out.
 
-// maxBuffer is the largest buffer that goes back to the pool.
-const maxBuffer = 4 << 20
-
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// buffer takes an empty buffer from the pool.
-func buffer() *[]byte {
-	b := buffers.Get().(*[]byte)
-	*b = (*b)[:0]
-	return b
-}
-
-// recycle gives a buffer back. Nothing may refer to it any more.
-func recycle(b *[]byte) {
-	if cap(*b) <= maxBuffer {
-		buffers.Put(b)
-	}
-}
-
 // send answers with a JSON document, without a newline at its end, in the
 // negotiated encoding.
 func (q *request) send(code int, doc []byte) {
-	q.sendParts(code, doc, nil)
+	if q.audit != nil {
+		q.audit.ResponseObject(func() []byte { return doc })
+	}
+	var err error
+	switch {
+	case q.accept.proto:
+		q.sendAsProtobuf(code, doc)
+	case q.accept.yaml:
+		err = q.sendYAML(code, doc)
+	case q.accept.pretty:
+		err = q.sendPretty(code, doc)
+	default:
+		q.sendJSON(code, doc)
+	}
+	if err != nil {
+		q.accept = accept{}
+		q.fail(err)
+	}
 }
 
-// sendParts answers with a JSON document that is head and tail joined.
-func (q *request) sendParts(code int, head, tail []byte) {
-	if q.audit != nil {
-		q.audit.ResponseObject(func() []byte { return bytes.Join([][]byte{head, tail}, nil) })
-	}
+// sendJSON answers with a document as it is.
+func (q *request) sendJSON(code int, doc []byte) {
 	h := q.w.Header()
-	if q.accept.proto {
-		q.sendAsProtobuf(code, bytes.Join([][]byte{head, tail}, nil))
+	h["Content-Type"] = jsonHeader
+	if len(doc)+len(newline) > negotiation.GzipAbove && negotiation.AcceptsGzip(q.r) {
+		q.sendGzip(code, doc, newline)
 		return
 	}
-	if !q.accept.yaml && !q.accept.pretty {
-		h["Content-Type"] = jsonHeader
-		if len(head)+len(tail)+len(newline) > negotiation.GzipAbove && negotiation.AcceptsGzip(q.r) {
-			q.sendGzip(code, head, tail, newline)
-			return
-		}
-		h["Content-Length"] = []string{strconv.Itoa(len(head) + len(tail) + 1)}
-		q.header(code)
-		if q.r.Method == http.MethodHead {
-			return
-		}
-		if len(head)+len(tail) < 16<<10 { // one small write is cheaper than three
-			b := buffer()
-			*b = append(append(append(*b, head...), tail...), '\n')
-			q.w.Write(*b)
-			recycle(b)
-			return
-		}
-		q.w.Write(head)
-		if len(tail) > 0 {
-			q.w.Write(tail)
-		}
-		q.w.Write(newline)
+	h["Content-Length"] = []string{strconv.Itoa(len(doc) + len(newline))}
+	q.header(code)
+	if q.r.Method == http.MethodHead {
 		return
 	}
-	body := bytes.Join([][]byte{head, tail}, nil)
-	if q.accept.yaml {
-		if y, err := yaml.JSONToYAML(body); err == nil {
-			body = y
-		}
-		q.sendBytes(code, yamlHeader, body)
+	if len(doc) < 16<<10 { // one small write is cheaper than two
+		b := buffer.Get()
+		*b = append(append(*b, doc...), '\n')
+		q.w.Write(*b)
+		buffer.Put(b)
 		return
 	}
-	var out bytes.Buffer
-	if json.Indent(&out, body, "", "  ") == nil {
-		body = out.Bytes() // without a newline, as upstream prints for humans
+	q.w.Write(doc)
+	q.w.Write(newline)
+}
+
+// sendPretty answers with an indented document, without a newline at its end, as upstream does.
+func (q *request) sendPretty(code int, doc []byte) error {
+	a := q.reply(code, jsonHeader)
+	defer a.end()
+	n := indenter{p: &a.pieces}
+	if err := n.add(doc); err != nil {
+		return a.fail(err)
 	}
-	q.sendBytes(code, jsonHeader, body)
+	return a.finish()
+}
+
+// sendYAML answers with a document in YAML.
+func (q *request) sendYAML(code int, doc []byte) error {
+	a := q.reply(code, yamlHeader)
+	defer a.end()
+	if err := a.yaml(doc); err != nil {
+		return a.fail(err)
+	}
+	return a.finish()
+}
+
+// yaml adds the JSON document that the parts form, as YAML, or unchanged if it cannot be converted.
+func (a *reply) yaml(parts ...[]byte) error {
+	cost := 0
+	for _, part := range parts {
+		cost += 10*len(part) + 512*values(part)
+	}
+	if err := a.build(cost); err != nil {
+		return err
+	}
+	doc := parts[0]
+	if len(parts) > 1 {
+		doc = bytes.Join(parts, nil)
+	}
+	text, err := yaml.JSONToYAML(doc)
+	switch {
+	case err == nil:
+	case len(parts) == 1:
+		text = append(doc[:len(doc):len(doc)], '\n')
+	default: // an item, in brackets
+		text = append(append([]byte("- "), doc[1:len(doc)-1]...), '\n')
+	}
+	a.room.shrink(len(text))
+	return a.share(text)
+}
+
+// values returns how many values and keys a JSON text has at most.
+func values(text []byte) int {
+	n := 1
+	for _, c := range []byte{',', ':', '[', '{'} {
+		n += bytes.Count(text, []byte{c})
+	}
+	return n
 }
 
 // sendBytes answers with bytes of a media type.
@@ -136,6 +163,7 @@ func (q *request) gzipped(code int, write func(io.Writer)) {
 
 // header writes the warnings and the status line.
 func (q *request) header(code int) {
+	q.answers()
 	q.writeWarnings()
 	q.code = code
 	q.audit.Code(code)

@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
@@ -28,45 +28,41 @@ import (
 
 // reviewed reads the body of a review, as typed clients know it, lets answer
 // change it, and makes it the answer.
-func reviewed[T any](q *request, d *doc.Doc, o *meta.WriteOptions, answer func(*T) error) error {
+func reviewed[T any](q *request, d *jsondoc.Doc, o *meta.WriteOptions, answer func(*T) error) ([]byte, error) {
 	if o != nil {
-		if err := q.note(d, o); err != nil {
-			return err
+		if err := q.recordSender(d, o); err != nil {
+			return nil, err
 		}
 	}
 	q.recordObject(d)
 	review := new(T)
 	if err := json.Unmarshal(d.AppendJSON(nil, d.Root().Node), review); err != nil {
-		return status.BadRequest("%v", err)
+		return nil, status.BadRequest("%v", err)
 	}
 	if err := answer(review); err != nil {
-		return err
+		return nil, err
 	}
-	return replace(d, review)
+	return nil, replace(d, review)
 }
 
 // replace makes a document that of a typed object.
-func replace(d *doc.Doc, object any) error {
+func replace(d *jsondoc.Doc, object any) error {
 	text, err := json.Marshal(object)
 	if err != nil {
 		return err
 	}
 	d.Reset(nil)
-	return doc.Parse(d, text)
+	return jsondoc.Parse(d, text)
 }
 
-// note notes in the managed fields who sent a review, as upstream does though
-// nothing is stored.
-func (q *request) note(d *doc.Doc, o *meta.WriteOptions) error {
-	m, err := q.h.managers.get(q.h, q.v)
-	if err != nil {
-		return err
-	}
-	return m.Update(nil, d, q.writer(o))
+// recordSender records in managedFields who sent a review, as upstream does though nothing is stored.
+func (q *request) recordSender(d *jsondoc.Doc, o *meta.WriteOptions) error {
+	ref := q.ref()
+	return ref.RecordUpdate(q.caller(), nil, d, o)
 }
 
 // subjectAccessReview answers whether somebody may do something.
-func subjectAccessReview(q *request, d *doc.Doc, o *meta.WriteOptions) error {
+func subjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authorizationv1.SubjectAccessReview) error {
 		errs := validateSubject(&r.Spec)
 		errs = append(errs, validateEmpty(r.ObjectMeta, "must be empty")...)
@@ -80,7 +76,7 @@ func subjectAccessReview(q *request, d *doc.Doc, o *meta.WriteOptions) error {
 
 // localSubjectAccessReview answers whether somebody may do something in a
 // namespace.
-func localSubjectAccessReview(q *request, d *doc.Doc, o *meta.WriteOptions) error {
+func localSubjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authorizationv1.LocalSubjectAccessReview) error {
 		errs := validateSubject(&r.Spec)
 		inNamespace := r.ObjectMeta
@@ -106,7 +102,7 @@ func localSubjectAccessReview(q *request, d *doc.Doc, o *meta.WriteOptions) erro
 }
 
 // selfSubjectAccessReview answers whether the sender may do something.
-func selfSubjectAccessReview(q *request, d *doc.Doc, o *meta.WriteOptions) error {
+func selfSubjectAccessReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authorizationv1.SelfSubjectAccessReview) error {
 		errs := validateAttributes(r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 		errs = append(errs, validateSelectors(r.Spec.ResourceAttributes)...)
@@ -251,7 +247,7 @@ func evaluationError(a *authz.Attributes, err error) string {
 }
 
 // selfSubjectRulesReview lists what the sender may do in a namespace.
-func selfSubjectRulesReview(q *request, d *doc.Doc, _ *meta.WriteOptions) error {
+func selfSubjectRulesReview(q *request, d *jsondoc.Doc, _ *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, nil, func(r *authorizationv1.SelfSubjectRulesReview) error {
 		if r.Spec.Namespace == "" {
 			return status.BadRequest("no namespace on request")
@@ -276,7 +272,7 @@ func selfSubjectRulesReview(q *request, d *doc.Doc, _ *meta.WriteOptions) error 
 }
 
 // selfSubjectReview says who the sender is.
-func selfSubjectReview(q *request, d *doc.Doc, _ *meta.WriteOptions) error {
+func selfSubjectReview(q *request, d *jsondoc.Doc, _ *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, nil, func(r *authenticationv1.SelfSubjectReview) error {
 		*r = authenticationv1.SelfSubjectReview{TypeMeta: r.TypeMeta, ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()},
 			Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: audit.UserInfo(q.user)}}
@@ -285,7 +281,7 @@ func selfSubjectReview(q *request, d *doc.Doc, _ *meta.WriteOptions) error {
 }
 
 // tokenReview says whose a token is.
-func tokenReview(q *request, d *doc.Doc, o *meta.WriteOptions) error {
+func tokenReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authenticationv1.TokenReview) error {
 		if r.Spec.Token == "" {
 			return status.BadRequest("token is required for TokenReview in authentication")

@@ -30,14 +30,33 @@ func dispatch(q *request) (bool, error) {
 		}
 	}
 	if q.v == nil {
-		q.plain(http.StatusNotFound, "404 page not found\n")
-		return true, nil
+		return true, q.notServed()
 	}
 	return true, q.serveResource()
 }
 
+// notServed answers a request for a resource that does not exist, or not at this path. Upstream's router answers for the groups of
+// built-in kinds, its last handler for all others.
+func (q *request) notServed() error {
+	kinds := q.h.Kinds.Load()
+	for k := range kinds.InGroup(q.group) {
+		if k.Builtin == nil {
+			continue
+		}
+		if k = kinds.Lookup(q.group, q.plural); k != nil && k.Version(q.info.version) != nil && k.Namespaced && q.namespace == "" && q.name == "" {
+			return methodNotAllowed() // all namespaces can be listed, nothing else
+		}
+		return notFoundRoute()
+	}
+	q.plain(http.StatusNotFound, "404 page not found\n")
+	return nil
+}
+
 // servePath serves what is no resource.
 func (q *request) servePath() error {
+	if q.info.snapshot && q.h.Snapshot != nil {
+		return q.snapshot()
+	}
 	first, rest, _ := strings.Cut(strings.Trim(q.path, "/"), "/")
 	switch first {
 	case "api", "apis", "openapi": // which say what is served
@@ -51,12 +70,12 @@ func (q *request) servePath() error {
 	case "version":
 		return q.serveVersion()
 	case "metrics":
-		q.forward(q.h.metrics.handler)
-	case "snapshot":
-		if q.h.Snapshot == nil || rest != "" {
-			return q.index(false)
+		if q.h.BeforeMetrics != nil {
+			q.h.BeforeMetrics()
+		} else {
+			q.h.SweepMetrics()
 		}
-		return q.snapshot()
+		q.forward(q.h.metrics.handler)
 	case "api", "apis":
 		q.forward(q.h.discovery)
 	case "openapi":
@@ -87,6 +106,7 @@ type recorder struct {
 
 func (w *recorder) note(code int) {
 	if w.q.code == 0 {
+		w.q.answers()
 		w.q.code = code
 		w.q.audit.Code(code)
 	}
@@ -195,6 +215,9 @@ func (q *request) serveResource() error {
 	if q.kind.Builtin != nil && q.group == "" && q.plural == "pods" && ofRunningPods[q.subresource] {
 		return q.notRunning()
 	}
+	if q.kind.Builtin != nil {
+		return notFoundRoute()
+	}
 	return status.NotFound(q.kind.GroupResource(), q.name)
 }
 
@@ -258,6 +281,11 @@ func (q *request) servePart(verbs []string) error {
 // methodNotAllowed is the refusal of paths that know no such method at all.
 func methodNotAllowed() error {
 	return refusedRoute(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+}
+
+// notFoundRoute is the refusal of paths that no built-in kind has.
+func notFoundRoute() error {
+	return refusedRoute(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 }
 
 // refusedRoute is an error of a path, before anything of the API is asked.

@@ -6,17 +6,30 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/status"
 )
 
 // This file answers /snapshot: everything that is stored, as one file. Kubernetes has no such path, because its etcd can be asked; the
 // embedded one listens to nobody.
+//
+// A snapshot holds every Secret. So it is not authorized as the path that it is: roles that allow all paths, for monitoring or
+// debugging, must not allow it.
 
 // Snapshot writes everything that is stored, as of one moment.
 type Snapshot func(ctx context.Context, w io.Writer) error
 
 // snapshotPath is long-running: it takes as long as the client takes to read.
 const snapshotPath = "/snapshot"
+
+// snapshotAttributes returns what a request for a snapshot is authorized by: the verb create on the resource snapshots of the API
+// group keelson.io.
+func (q *request) snapshotAttributes() *authz.Attributes {
+	a := &q.attrs
+	a.Verb, a.Path = "create", ""
+	a.ResourceRequest, a.Group, a.Version, a.Resource = true, "keelson.io", "v1", "snapshots"
+	return a
+}
 
 func (q *request) snapshot() error {
 	if q.r.Method != http.MethodGet {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
 )
@@ -54,7 +54,7 @@ func (s *soundServer) sound(name string) bool {
 	if view := obj.Known(v); view == nil || !view.Sound {
 		return false
 	}
-	d := new(doc.Doc)
+	d := new(jsondoc.Doc)
 	if err := v.Load(d, obj.Raw, obj.Rev); err != nil {
 		s.t.Fatal(err)
 	}

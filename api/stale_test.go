@@ -41,7 +41,7 @@ func (w lateWatcher) Next(ctx context.Context) (store.Batch, error) {
 // compare-and-swap tells it when that has changed. Somebody else writes here,
 // so that the server has only its watch to know of it.
 func TestDryRunSeesWrites(t *testing.T) {
-	s := newTestServer(t, func(c *Config) {
+	s := newTestServer(t, func(c *setup) {
 		c.Cache = cache.New(late{c.Store, 200 * time.Millisecond}, cache.Options{})
 		t.Cleanup(c.Cache.Close)
 	})
@@ -73,7 +73,7 @@ func TestDryRunSeesWrites(t *testing.T) {
 // TestGoneIsNotReferredTo: a token that is bound to an object is not believed from when the object's deletion is answered, although the
 // cache hears of it later.
 func TestGoneIsNotReferredTo(t *testing.T) {
-	s := newTestServer(t, func(c *Config) {
+	s := newTestServer(t, func(c *setup) {
 		c.Cache = cache.New(late{c.Store, 200 * time.Millisecond}, cache.Options{})
 		t.Cleanup(c.Cache.Close)
 	})

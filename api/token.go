@@ -19,9 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/authn/serviceaccount"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -45,16 +46,16 @@ const (
 var tokenRequestKind = kschema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}
 
 // tokenRequest issues a token of a service account.
-func tokenRequest(q *request, d *doc.Doc, o *meta.WriteOptions) error {
+func tokenRequest(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	if q.h.Tokens.Issuer == nil {
-		return status.NotFound(q.kind.GroupResource(), q.name)
+		return nil, status.NotFound(q.kind.GroupResource(), q.name)
 	}
-	if err := q.note(d, o); err != nil {
-		return err
+	if err := q.recordSender(d, o); err != nil {
+		return nil, err
 	}
 	a := q.foreign(d, o)
-	if err := q.h.admission.Mutate(q.ctx, a); err != nil {
-		return err
+	if err := q.h.Objects.Chain().Mutate(q.ctx, a); err != nil {
+		return nil, err
 	}
 	return reviewed(q, d, nil, func(r *authenticationv1.TokenRequest) error {
 		if r.Name != "" && r.Name != q.name {
@@ -78,7 +79,7 @@ func tokenRequest(q *request, d *doc.Doc, o *meta.WriteOptions) error {
 		if err := replace(d, r); err != nil {
 			return err
 		}
-		if err := q.h.admission.Validate(q.ctx, a); err != nil {
+		if err := q.h.Objects.Chain().Validate(q.ctx, a); err != nil {
 			return err
 		}
 		return q.issue(r, account, now)
@@ -196,26 +197,20 @@ func (h *Handler) lookup(ctx context.Context, resource, namespace, name string) 
 	if k == nil || name == "" || k.Namespaced != (namespace != "") {
 		return nil, missing
 	}
-	q := h.As(ServerManager).request(ctx, k, namespace, name, "")
-	if err := q.res.Ready(ctx); err != nil {
-		return nil, storeError(err)
+	ref := objects.RefTo(k, namespace, name)
+	obj, err := h.Objects.Find(ctx, ref)
+	if err != nil {
+		return nil, err
 	}
-	l := q.live()
-	if l.obj == nil {
-		if _, err := q.renew(&l); err != nil {
-			return nil, err
-		}
-	}
-	if l.obj == nil {
+	if obj == nil {
 		return nil, missing
 	}
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
-	var err error
-	if kind.IsProtobuf(l.obj.Raw) { // as Kubernetes has stored it
-		err = q.v.Load(d, l.obj.Raw, l.obj.Rev)
+	if kind.IsProtobuf(obj.Raw) { // as Kubernetes has stored it
+		err = ref.Version.Load(d, obj.Raw, obj.Rev)
 	} else {
-		err = doc.Parse(d, l.obj.Raw)
+		err = jsondoc.Parse(d, obj.Raw)
 	}
 	if err != nil {
 		return nil, err
@@ -282,7 +277,7 @@ func (h *Handler) MarkUsed(ctx context.Context, namespace, name, uid, day string
 	if k == nil {
 		return nil
 	}
-	return h.As(ServerManager).Modify(ctx, k, namespace, name, func(o meta.Object) error {
+	return h.Objects.Writer(objects.Server(), objects.ServerManager).Modify(ctx, k, namespace, name, func(o meta.Object) error {
 		if o.UID() != uid {
 			return status.NotFound(k.GroupResource(), name)
 		}

@@ -61,7 +61,7 @@ func (s *small) tried() []int {
 // what an apply says of them is never left out.
 func TestTooLargeForTheStore(t *testing.T) {
 	s := &small{}
-	api := newTestServer(t, func(c *Config) {
+	api := newTestServer(t, func(c *setup) {
 		s.Store = c.Store
 		c.Store = s
 	})
@@ -152,7 +152,7 @@ func (s *crowded) Create(ctx context.Context, key string, value []byte) (int64, 
 // TestGeneratedNames holds that eight names are tried, each another one, and what is said when all are taken.
 func TestGeneratedNames(t *testing.T) {
 	s := &crowded{}
-	api := newTestServer(t, func(c *Config) {
+	api := newTestServer(t, func(c *setup) {
 		s.Store = c.Store
 		c.Store = s
 	})

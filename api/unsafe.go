@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -29,40 +27,20 @@ func notForCollections() error {
 	})
 }
 
-// removeUnreadable deletes the request's object if it cannot be read.
-func (q *request) removeUnreadable(dryRun bool) error {
+// deleteUnreadable deletes the request's object if it cannot be read.
+func (q *request) deleteUnreadable(dryRun bool) error {
 	q.audit.Annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", "")
-	if err := q.mayRemoveUnreadable(); err != nil {
+	if err := q.mayDeleteUnreadable(); err != nil {
 		return err
 	}
-	if err := q.checkPathName(); err != nil {
+	if _, err := q.h.Objects.DeleteUnreadable(q.ctx, q.caller(), q.ref(), dryRun); err != nil {
 		return err
-	}
-	var l live
-	if _, err := q.renew(&l); err != nil {
-		return err
-	}
-	if l.obj == nil {
-		return status.NotFound(q.kind.GroupResource(), q.name)
-	}
-	d := doc.Get()
-	defer d.Release()
-	if q.v.Load(d, l.obj.Raw, l.obj.Rev) == nil {
-		return status.Conflict(q.kind.GroupResource(), q.name, errors.New("StorageError: invalid object, Code: 4, Key: /registry/"+l.obj.Key+
-			", ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"))
-	}
-	if !dryRun {
-		rev, err := q.h.Store.Delete(q.ctx, l.obj.Key, l.obj.Rev)
-		if err != nil {
-			return storeError(err)
-		}
-		q.erased(l.obj.Key, rev)
 	}
 	return q.sendDeleted(statusOK(q.name, "", q.kind.Name, ""))
 }
 
-// mayRemoveUnreadable asks whether the user may.
-func (q *request) mayRemoveUnreadable() error {
+// mayDeleteUnreadable asks whether the user may.
+func (q *request) mayDeleteUnreadable() error {
 	a := *q.attributes()
 	a.Verb = verbUnsafe
 	r := q.h.Authz.Authorize(q.ctx, &a)

@@ -35,7 +35,7 @@ func TestUnreadableObjects(t *testing.T) {
 
 // TestUnreadableObjectsAreForbidden: to delete is not enough.
 func TestUnreadableObjectsAreForbidden(t *testing.T) {
-	s := newTestServer(t, func(c *Config) {
+	s := newTestServer(t, func(c *setup) {
 		c.Authz = authz.Func(func(_ context.Context, a *authz.Attributes) authz.Result {
 			if a.Verb == verbUnsafe {
 				return authz.Result{Decision: authz.NoOpinion, Reason: "no"}

@@ -43,7 +43,7 @@ func TestUnsettledWritesAreNotTriedAgain(t *testing.T) {
 		return `{"apiVersion":"demo.io/v1","kind":"Gadget","metadata":{"name":"` + name + `"},"spec":{` + spec + `}}`
 	}
 	m := &mute{}
-	s := newTestServer(t, func(c *Config) {
+	s := newTestServer(t, func(c *setup) {
 		m.Store = c.Store
 		c.Store = m
 	})

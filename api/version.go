@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/keelson-io/keelson/api/negotiation"
+	"github.com/keelson-io/keelson/internal/negotiation"
 )
 
 // This file answers /version.

@@ -18,18 +18,15 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file watches objects: every change as a line of JSON. The bytes of an
-// object are printed once for all watchers; a watcher adds what stands around
-// them, and writes all events that are pending at once.
+// This file watches objects: every change as a line of JSON. The bytes of an object are printed once
+// for all watchers. A watcher adds what stands around them, and writes pending events in pieces.
 
 // lastBookmark is how long before its end a watch sends one more bookmark.
 const lastBookmark = 2 * time.Second
-
-// flushAbove is how much a watcher writes at once.
-const flushAbove = 1 << 20
 
 // A batch costs a watcher about as much as sending it costs, whatever is in
 // it. Where many watch the same, and changes come faster than they are sent,
@@ -61,6 +58,8 @@ type watcher struct {
 	lastSent  time.Time // when several events were sent at once; zero if the last one came alone
 	bookmarks bool
 
+	out    pieces             // the events that are to be sent
+	cut    *cutter            // ends writes that the client keeps waiting; nil before run
 	corker Corker             // nil if there is none to use
 	events prometheus.Counter // of events sent
 }
@@ -75,6 +74,7 @@ func (q *request) watch() error {
 		return err
 	}
 	w := &watcher{q: q, f: f, o: o, bookmarks: o.AllowWatchBookmarks}
+	w.out = pieces{most: pieceSize, send: w.send}
 	if q.accept.form == formTable {
 		if w.t, err = q.newTable(); err != nil {
 			return err
@@ -168,7 +168,7 @@ func (w *watcher) open() error {
 	if errors.Is(err, cache.ErrExpired) {
 		return &inStream{w.tooOld()}
 	}
-	return storeError(err)
+	return objects.StoreError(err)
 }
 
 func (w *watcher) tooOld() error {
@@ -216,18 +216,22 @@ func (w *watcher) run() error {
 	if w.bookmarks {
 		w.nextMark = w.markAfter(time.Now())
 	}
+	w.cut = newCutter(q.w, w.deadline)
+	defer w.cut.end()
+	ctx, cancel := context.WithCancel(q.ctx)
+	defer cancel()
+	defer context.AfterFunc(q.h.stopping, cancel)()
+	defer context.AfterFunc(q.h.kinds.served(q.kind), cancel)()
+	defer context.AfterFunc(ctx, func() { w.cut.by(time.Now()) })()
+	w.out.room = q.room(ctx)
 	w.start()
 	if w.initial {
-		if err := w.sendState(); err != nil {
+		if err := w.sendCounted(ctx); err != nil {
 			return w.end(err)
 		}
 	} else {
 		w.flush()
 	}
-	ctx, cancel := context.WithCancel(q.ctx)
-	defer cancel()
-	defer context.AfterFunc(q.h.stopping, cancel)()
-	defer context.AfterFunc(q.h.kinds.served(q.kind), cancel)()
 	var due alarm
 	defer due.off()
 	for {
@@ -309,32 +313,24 @@ func (w *watcher) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := buffer()
-	defer recycle(b)
+	w.out.begin()
+	defer w.out.end()
 	sent := 0
 	for i := range events {
-		before := len(*b)
-		if *b, err = w.appendEvent(*b, &events[i]); err != nil {
+		told, err := w.appendEvent(&events[i])
+		if err != nil {
 			return err
 		}
-		if len(*b) > before {
+		if told {
 			sent++
-		}
-		if len(*b) > flushAbove {
-			if err := w.send(*b); err != nil {
-				return err
-			}
-			*b = (*b)[:0]
 		}
 	}
 	if sent == 0 {
 		return nil
 	}
 	w.events.Add(float64(sent))
-	if len(*b) > 0 {
-		if err := w.send(*b); err != nil {
-			return err
-		}
+	if err := w.out.flush(); err != nil {
+		return err
 	}
 	w.lastSent = time.Time{}
 	if sent > 1 {
@@ -390,8 +386,9 @@ func (w *watcher) end(err error) error {
 	return nil
 }
 
-// sendState sends all objects as added, then opens the watch of what follows.
-func (w *watcher) sendState() error {
+// sendState opens the watch of what follows the state of now, and sends all objects of that as
+// added. An old state is let go when the log has dropped what follows it: the watch could not go on.
+func (w *watcher) sendState(ctx context.Context) error {
 	snap := w.q.res.Snapshot()
 	w.from = snap.Rev()
 	if err := w.open(); err != nil {
@@ -404,20 +401,21 @@ func (w *watcher) sendState() error {
 	if err := w.q.convertAll(&source{prefix: w.f.prefix, from: w.f.prefix, snap: snap}); err != nil {
 		return err
 	}
-	b := buffer()
-	defer recycle(b)
-	var failed error
+	w.out.begin()
+	defer w.out.end()
+	looked, failed := 0, error(nil)
 	snap.Ascend(w.f.prefix, func(obj *cache.Object) bool {
-		if !strings.HasPrefix(obj.Key, w.f.prefix) {
+		if failed = w.q.ended(&looked); failed != nil || !strings.HasPrefix(obj.Key, w.f.prefix) {
 			return false
 		}
 		ok, err := w.f.matches(obj)
 		if err == nil && ok {
-			*b, err = w.append(*b, "ADDED", obj)
-		}
-		if err == nil && len(*b) > flushAbove {
-			err = w.send(*b)
-			*b = (*b)[:0]
+			before := len(w.out.b)
+			if err = w.append("ADDED", obj); err == nil && len(w.out.b) < before { // it sent something
+				if err = ctx.Err(); err == nil && w.w.Overtaken() {
+					err = cache.ErrSlow
+				}
+			}
 		}
 		failed = err
 		return err == nil
@@ -426,22 +424,26 @@ func (w *watcher) sendState() error {
 		return failed
 	}
 	if w.endMark {
-		var err error
-		if *b, err = w.appendBookmark(*b, w.from, true); err != nil {
+		if err := w.appendBookmark(w.from, true); err != nil {
 			return err
 		}
 	}
-	return w.send(*b)
+	if len(w.out.b) == 0 {
+		w.flush()
+		return nil
+	}
+	return w.out.flush()
 }
 
 // appendEvent appends what the watch's client is told of an event: objects
-// come and go for it as they begin and end to match its selectors.
-func (w *watcher) appendEvent(b []byte, e *cache.Event) ([]byte, error) {
+// come and go for it as they begin and end to match its selectors. It reports whether that is
+// anything.
+func (w *watcher) appendEvent(e *cache.Event) (bool, error) {
 	is, was := e.Type != cache.Deleted, e.Type != cache.Added
 	var err error
 	if is {
 		if is, err = w.f.matches(e.Object); err != nil {
-			return b, err
+			return false, err
 		}
 	}
 	if was {
@@ -450,62 +452,79 @@ func (w *watcher) appendEvent(b []byte, e *cache.Event) ([]byte, error) {
 			prev = e.Object
 		}
 		if was, err = w.f.matches(prev); err != nil {
-			return b, err
+			return false, err
 		}
 	}
 	switch {
 	case is && was:
-		return w.append(b, "MODIFIED", e.Object)
+		return true, w.append("MODIFIED", e.Object)
 	case is:
-		return w.append(b, "ADDED", e.Object)
+		return true, w.append("ADDED", e.Object)
 	case was && e.Type == cache.Deleted:
-		return w.append(b, "DELETED", e.Object)
+		return true, w.append("DELETED", e.Object)
 	case was:
-		return w.append(b, "DELETED", e.Prev.At(e.Rev))
+		return true, w.append("DELETED", e.Prev.At(e.Rev))
 	}
-	return b, nil
+	return false, nil
 }
 
-// append appends one event.
-func (w *watcher) append(b []byte, event string, obj *cache.Object) ([]byte, error) {
+// append appends the event of an object, and sends what was gathered if it is enough.
+func (w *watcher) append(event string, obj *cache.Object) error {
 	w.lastRev = obj.Rev
-	if w.q.accept.proto && w.q.accept.form == formObject {
+	if w.q.accept.proto {
+		apiVersion, name := w.q.v.APIVersion(), w.q.kind.Name
 		message, err := w.q.message(obj)
-		if err != nil {
-			return b, err
+		if w.q.accept.form != formObject {
+			apiVersion, name = metaGroup+w.q.accept.meta, partialName
 		}
-		return w.q.appendFrame(b, event, w.q.v.APIVersion(), w.q.kind.Name, message)
+		if err != nil {
+			return err
+		}
+		if err := w.makeRoom(len(message)); err != nil {
+			return err
+		}
+		if err := w.out.frame(event, apiVersion, name, message); err != nil {
+			return err
+		}
+		return w.out.step()
 	}
 	view, err := obj.View(w.q.v)
 	if err != nil {
-		return b, err
+		return err
 	}
-	return w.appendObject(b, event, view.JSON)
+	return w.appendObject(event, view.JSON)
 }
 
-func (w *watcher) appendObject(b []byte, event string, object []byte) ([]byte, error) {
-	if w.q.accept.proto {
-		if w.q.accept.form != formObject {
-			object = appendPartial(nil, object, w.q.accept.meta)
-		}
-		return w.q.appendFrameOf(b, event, object)
+// makeRoom makes room for the event of an object of n bytes, if it has to be built whole.
+func (w *watcher) makeRoom(n int) error {
+	if w.out.whole || w.q.accept.form == formTable {
+		return w.out.build(n)
 	}
-	b = append(b, `{"type":"`...)
-	b = append(b, event...)
-	b = append(b, `","object":`...)
+	return nil
+}
+
+// appendObject appends the event of an object in JSON.
+func (w *watcher) appendObject(event string, object []byte) error {
+	if err := w.makeRoom(rowCost(object)); err != nil {
+		return err
+	}
+	p := &w.out
+	p.b = append(append(append(p.b, `{"type":"`...), event...), `","object":`...)
+	var err error
 	switch w.q.accept.form {
 	case formTable:
-		var err error
-		if b, err = w.t.appendOne(b, object); err != nil {
-			return b, err
-		}
+		p.b, err = w.t.appendOne(p.b, object)
 		w.t.bare = true
 	case formPartial, formPartialList:
-		b = appendPartial(b, object, w.q.accept.meta)
+		err = p.sharePartial(object, w.q.accept.meta)
 	default:
-		b = append(b, object...)
+		err = p.share(object)
 	}
-	return append(b, "}\n"...), nil
+	if err != nil {
+		return err
+	}
+	p.b = append(p.b, "}\n"...)
+	return p.step()
 }
 
 // sendBookmark tells the client how far it has come; who began after all there is has not come anywhere.
@@ -517,18 +536,19 @@ func (w *watcher) sendBookmark() error {
 	if rev < w.lastRev {
 		rev = w.lastRev
 	}
-	b, err := w.appendBookmark(nil, rev, false)
-	if err != nil {
+	w.out.begin()
+	defer w.out.end()
+	if err := w.appendBookmark(rev, false); err != nil {
 		return err
 	}
-	return w.send(b)
+	return w.out.flush()
 }
 
 // appendBookmark appends a bookmark; the one that ends the initial state says
 // so.
-func (w *watcher) appendBookmark(b []byte, rev int64, complete bool) ([]byte, error) {
-	if hasGoType(w.q.kind) {
-		return w.appendObject(b, "BOOKMARK", emptyObject(w.q.v, func(m metav1.Object) {
+func (w *watcher) appendBookmark(rev int64, complete bool) error {
+	if objects.HasGoType(w.q.kind) {
+		return w.appendText("BOOKMARK", objects.EmptyObject(w.q.v, func(m metav1.Object) {
 			m.SetResourceVersion(strconv.FormatInt(rev, 10))
 			if complete {
 				m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
@@ -544,7 +564,20 @@ func (w *watcher) appendBookmark(b []byte, rev int64, complete bool) ([]byte, er
 	object = append(object, `"resourceVersion":"`...)
 	object = strconv.AppendInt(object, rev, 10)
 	object = append(object, `"}}`...)
-	return w.appendObject(b, "BOOKMARK", object)
+	return w.appendText("BOOKMARK", object)
+}
+
+// appendText appends an event that is for this watch only.
+func (w *watcher) appendText(event string, object []byte) error {
+	if !w.q.accept.proto {
+		return w.appendObject(event, object)
+	}
+	if w.q.accept.form != formObject {
+		object = appendPartial(nil, object, w.q.accept.meta)
+	}
+	var err error
+	w.out.b, err = w.q.appendFrameOf(w.out.b, event, object)
+	return err
 }
 
 // appendError appends an error as an event.

@@ -200,7 +200,7 @@ func TestWatchErrorsAreEvents(t *testing.T) {
 }
 
 func TestWatchEndsInTime(t *testing.T) {
-	s := newTestServer(t, func(c *Config) { c.BookmarkEvery = 100 * time.Millisecond })
+	s := newTestServer(t, func(c *setup) { c.BookmarkEvery = 100 * time.Millisecond })
 	rev := s.must(200, "GET", widgets, "").text("metadata", "resourceVersion")
 	events := s.watch(widgets + "?watch=1&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion=" + rev)
 	n := 0

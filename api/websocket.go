@@ -39,6 +39,7 @@ func (w *watcher) runSocket(failed error) error {
 			io.Copy(io.Discard, conn) // clients have nothing to say
 		}()
 		q.ctx, q.w = ctx, &socket{conn: conn, proto: q.accept.proto, header: http.Header{}}
+		w.out.whole = true // an event is a message
 		err = w.runOrRefuse(failed)
 	}).ServeHTTP(q.w, q.r)
 	return err
@@ -75,9 +76,18 @@ func (s *socket) Write(events []byte) (int, error) {
 	return len(events), nil
 }
 
+// SetWriteDeadline is for http.ResponseController.
+func (s *socket) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
+
+// Messages as they are, without a copy.
+var (
+	textMessage   = websocket.Codec{Marshal: func(v any) ([]byte, byte, error) { return v.([]byte), websocket.TextFrame, nil }}
+	binaryMessage = websocket.Codec{Marshal: func(v any) ([]byte, byte, error) { return v.([]byte), websocket.BinaryFrame, nil }}
+)
+
 func (s *socket) send(message []byte) error {
 	if s.proto {
-		return websocket.Message.Send(s.conn, message)
+		return binaryMessage.Send(s.conn, message)
 	}
-	return websocket.Message.Send(s.conn, string(message))
+	return textMessage.Send(s.conn, message)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/net/websocket"
+
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // This file tests watches over WebSockets.
@@ -113,15 +115,7 @@ func TestWebSocketThatIsGone(t *testing.T) {
 		}
 		return ""
 	}
-	for end := time.Now().Add(time.Minute); watchers() != "1"; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the watch does not begin")
-		}
-	}
+	testkit.Eventually(t, "the watch begins", func() bool { return watchers() == "1" })
 	conn.Close()
-	for end := time.Now().Add(time.Minute); watchers() == "1"; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the watch goes on without its client")
-		}
-	}
+	testkit.Eventually(t, "the watch ends with its client", func() bool { return watchers() != "1" })
 }

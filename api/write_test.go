@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/controller/namespace"
+	"github.com/keelson-io/keelson/internal/testkit"
+	"github.com/keelson-io/keelson/objects"
 )
 
 // This file tests what writes leave behind.
@@ -238,7 +240,7 @@ func TestNamespaceDeletion(t *testing.T) {
 	if a := s.must(405, "DELETE", "/api/v1/namespaces", ""); !strings.Contains(a.body, "the server does not allow this method on the requested resource") {
 		t.Errorf("deleting all namespaces: %s", a.body)
 	}
-	c := &namespace.Controller{Kinds: s.kinds, Cache: s.h.Cache, Store: s.store, Logger: s.h.logger, API: s.h.As(ControllerManager)}
+	c := &namespace.Controller{Kinds: s.kinds, Cache: s.h.Cache, Store: s.store, Logger: s.h.logger, API: s.h.Objects.Writer(objects.Server(), objects.ControllerManager)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); c.Run(ctx) }()
@@ -265,11 +267,7 @@ func TestNamespaceDeletion(t *testing.T) {
 // eventually waits until something is so.
 func (s *testServer) eventually(so func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatal("waited in vain")
-		}
-	}
+	testkit.Eventually(s.t, "what is waited for", so)
 }
 
 func TestTerminatingKind(t *testing.T) {

@@ -7,7 +7,7 @@
 // Update), a version and a set of field paths, written as the trie that the
 // API calls FieldsV1. The set algebra, merging and pruning are those of
 // structured-merge-diff ("SMD"), which reads our documents through an
-// implementation of its value interface over package doc: no object is turned
+// implementation of its value interface over package jsondoc: no object is turned
 // into Go maps to be read. A [Manager] does this for one version of one kind.
 //
 // # Terms
@@ -47,7 +47,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -96,7 +96,7 @@ type Manager struct {
 	reset    map[string][]string                                  // of the own version
 	replicas map[string]fieldpath.Path                            // by apiVersion
 	convert  func(object []byte, version string) ([]byte, error)
-	empty    *doc.Doc // nil: nothing
+	empty    *jsondoc.Doc // nil: nothing
 }
 
 // Options say who writes and where.
@@ -139,8 +139,8 @@ func New(c Config) (*Manager, error) {
 		}
 	}
 	if c.Empty != nil {
-		m.empty = new(doc.Doc)
-		if err := doc.Parse(m.empty, c.Empty); err != nil {
+		m.empty = new(jsondoc.Doc)
+		if err := jsondoc.Parse(m.empty, c.Empty); err != nil {
 			return nil, fmt.Errorf("empty %s: %w", c.Kind, err)
 		}
 	}

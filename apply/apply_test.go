@@ -8,8 +8,8 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/jsondoc"
 	kschema "github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
@@ -66,7 +66,7 @@ func dropRules(s *structural.Schema) {
 	dropRules(s.Additional)
 }
 
-func decode(t testing.TB, p *kschema.Program, d *doc.Doc, text string) {
+func decode(t testing.TB, p *kschema.Program, d *jsondoc.Doc, text string) {
 	t.Helper()
 	d.Reset(p.Shapes())
 	if _, err := p.Decode(d, []byte(text)); err != nil {
@@ -77,7 +77,7 @@ func decode(t testing.TB, p *kschema.Program, d *doc.Doc, text string) {
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // both runs an update directly and through SMD and returns the outcomes.
-func both(t testing.TB, m *Manager, live *doc.Doc, fresh func() *doc.Doc, o Options) (direct, plain string) {
+func both(t testing.TB, m *Manager, live *jsondoc.Doc, fresh func() *jsondoc.Doc, o Options) (direct, plain string) {
 	t.Helper()
 	d := fresh()
 	if !m.updateDirect(live, d, &o) {
@@ -90,8 +90,8 @@ func both(t testing.TB, m *Manager, live *doc.Doc, fresh func() *doc.Doc, o Opti
 
 func TestDirectEqualsPlainOnRoutes(t *testing.T) {
 	m, program := routes(t)
-	fresh := func() *doc.Doc {
-		d := new(doc.Doc)
+	fresh := func() *jsondoc.Doc {
+		d := new(jsondoc.Doc)
 		decode(t, program, d, route)
 		return d
 	}
@@ -100,19 +100,19 @@ func TestDirectEqualsPlainOnRoutes(t *testing.T) {
 	if direct != plain {
 		t.Fatalf("create:\ndirect %s\nplain  %s", direct, plain)
 	}
-	live := new(doc.Doc)
+	live := new(jsondoc.Doc)
 	decode(t, program, live, direct)
 	live.Set(live.NewString("u"), "metadata", "uid")
-	for i, change := range []func(d *doc.Doc){
-		func(d *doc.Doc) {},
-		func(d *doc.Doc) { d.Set(d.NewStrings([]string{"x.example.com"}), "spec", "hostnames") },
-		func(d *doc.Doc) { d.Remove("metadata", "labels") },
-		func(d *doc.Doc) { d.Remove("spec", "rules"); d.Set(d.NewString("b"), "metadata", "labels", "tier") },
-		func(d *doc.Doc) { d.Set(d.NewString("new"), "metadata", "annotations", "z") },
+	for i, change := range []func(d *jsondoc.Doc){
+		func(d *jsondoc.Doc) {},
+		func(d *jsondoc.Doc) { d.Set(d.NewStrings([]string{"x.example.com"}), "spec", "hostnames") },
+		func(d *jsondoc.Doc) { d.Remove("metadata", "labels") },
+		func(d *jsondoc.Doc) { d.Remove("spec", "rules"); d.Set(d.NewString("b"), "metadata", "labels", "tier") },
+		func(d *jsondoc.Doc) { d.Set(d.NewString("new"), "metadata", "annotations", "z") },
 	} {
 		for _, manager := range []string{"m", "other"} {
-			fresh := func() *doc.Doc {
-				d := new(doc.Doc)
+			fresh := func() *jsondoc.Doc {
+				d := new(jsondoc.Doc)
 				decode(t, program, d, direct)
 				d.Set(d.NewString("u"), "metadata", "uid")
 				change(d)
@@ -150,22 +150,22 @@ func BenchmarkUpdate(b *testing.B) { benchmark(b, true, (*Manager).updateDirectB
 
 func BenchmarkUpdatePlain(b *testing.B) { benchmark(b, true, (*Manager).updatePlain) }
 
-func (m *Manager) updateDirectB(live, new *doc.Doc, o *Options) { m.updateDirect(live, new, o) }
+func (m *Manager) updateDirectB(live, new *jsondoc.Doc, o *Options) { m.updateDirect(live, new, o) }
 
-func benchmark(b *testing.B, update bool, run func(*Manager, *doc.Doc, *doc.Doc, *Options)) {
+func benchmark(b *testing.B, update bool, run func(*Manager, *jsondoc.Doc, *jsondoc.Doc, *Options)) {
 	m, program := routes(b)
 	o := Options{Manager: "m", Time: at}
-	var live *doc.Doc
+	var live *jsondoc.Doc
 	text := route
 	if update {
-		live = new(doc.Doc)
+		live = new(jsondoc.Doc)
 		decode(b, program, live, route)
 		m.updateDirect(nil, live, &o)
 		text = string(live.Root().AppendJSON(nil))
 		decode(b, program, live, text)
 		live.Set(live.NewString("u"), "metadata", "uid")
 	}
-	d := new(doc.Doc)
+	d := new(jsondoc.Doc)
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
@@ -180,7 +180,7 @@ func benchmark(b *testing.B, update bool, run func(*Manager, *doc.Doc, *doc.Doc,
 
 func BenchmarkApply(b *testing.B) {
 	m, program := routes(b)
-	live := new(doc.Doc)
+	live := new(jsondoc.Doc)
 	first, err := m.Apply(nil, []byte(route), Options{Manager: "m", Time: at})
 	if err != nil {
 		b.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file is the fast way of Update: what differs between two documents is
@@ -15,7 +15,7 @@ import (
 
 // updateDirect is Update; it reports whether it could. If it could not, it has
 // changed nothing but the arena of new.
-func (m *Manager) updateDirect(live, new *doc.Doc, o *Options) bool {
+func (m *Manager) updateDirect(live, new *jsondoc.Doc, o *Options) bool {
 	if live == nil {
 		return m.createDirect(new, o)
 	}
@@ -23,7 +23,7 @@ func (m *Manager) updateDirect(live, new *doc.Doc, o *Options) bool {
 		return false
 	}
 	was := managedFieldsOf(live)
-	if sent := managedFieldsOf(new); o.Subresource == "" && sent.Exists() && !doc.Equal(sent, was) {
+	if sent := managedFieldsOf(new); o.Subresource == "" && sent.Exists() && !jsondoc.Equal(sent, was) {
 		return false
 	}
 	entries, ok := m.entriesOf(was)
@@ -56,8 +56,8 @@ func (m *Manager) updateDirect(live, new *doc.Doc, o *Options) bool {
 }
 
 // createDirect gives a new object's fields to the one who creates it.
-func (m *Manager) createDirect(new *doc.Doc, o *Options) bool {
-	if managedFieldsOf(new).Exists() || new.Root().Kind() != doc.Object {
+func (m *Manager) createDirect(new *jsondoc.Doc, o *Options) bool {
+	if managedFieldsOf(new).Exists() || new.Root().Kind() != jsondoc.Object {
 		return false
 	}
 	w := newWalker(new)
@@ -80,12 +80,12 @@ func (m *Manager) createDirect(new *doc.Doc, o *Options) bool {
 		if name == "metadata" {
 			n = w.stripMetadata(n)
 		}
-		if name != "apiVersion" && name != "kind" && !slices.Contains(reset, name) && n.Kind() != doc.Absent {
+		if name != "apiVersion" && name != "kind" && !slices.Contains(reset, name) && n.Kind() != jsondoc.Absent {
 			w.stack = append(w.stack, w.field(name), n)
 		}
 	}
 	fields := w.close(mark)
-	if fields.Kind() == doc.Absent {
+	if fields.Kind() == jsondoc.Absent {
 		return true
 	}
 	w.write([]entry{m.newEntry(o, fields)})
@@ -117,22 +117,22 @@ func (m *Manager) rootType() *mapType { return m.own.root.object }
 
 // compareObjects compares the live object with the new one as far as the
 // endpoint may change it.
-func (w *walker) compareObjects(m *Manager, live *doc.Doc, o *Options) (diff, bool) {
+func (w *walker) compareObjects(m *Manager, live *jsondoc.Doc, o *Options) (diff, bool) {
 	t := m.rootType()
 	reset := m.reset[o.Subresource]
 	before, after := live.Root(), w.d.Root()
-	if before.Kind() != doc.Object || after.Kind() != doc.Object || t == nil || t.atomic {
+	if before.Kind() != jsondoc.Object || after.Kind() != jsondoc.Object || t == nil || t.atomic {
 		return diff{}, false
 	}
 	c := collector{w: w}
 	at := 0
-	for name, v := range doc.Both(before, after) {
+	for name, v := range jsondoc.Both(before, after) {
 		var mt *typ
 		if mt, at = t.field(name, at); mt == nil {
 			return diff{}, false
 		}
 		lv, nv := v[0], v[1]
-		if o.Sound && name != "metadata" && doc.Equal(lv, nv) {
+		if o.Sound && name != "metadata" && jsondoc.Equal(lv, nv) {
 			continue
 		}
 		if slices.Contains(reset, name) {
@@ -141,7 +141,7 @@ func (w *walker) compareObjects(m *Manager, live *doc.Doc, o *Options) (diff, bo
 			}
 			continue
 		}
-		if name == "metadata" && lv.Kind() == doc.Object && nv.Kind() == doc.Object {
+		if name == "metadata" && lv.Kind() == jsondoc.Object && nv.Kind() == jsondoc.Object {
 			if !c.metadata(mt, lv, nv) {
 				return diff{}, false
 			}
@@ -155,10 +155,10 @@ func (w *walker) compareObjects(m *Manager, live *doc.Doc, o *Options) (diff, bo
 }
 
 // metadata compares the metadata of two objects but for managedFields.
-func (c *collector) metadata(t *typ, live, new doc.Value) bool {
+func (c *collector) metadata(t *typ, live, new jsondoc.Value) bool {
 	inner := collector{w: c.w}
 	at := 0
-	for name, v := range doc.Both(live, new) {
+	for name, v := range jsondoc.Both(live, new) {
 		if name == "managedFields" {
 			continue
 		}
@@ -168,17 +168,17 @@ func (c *collector) metadata(t *typ, live, new doc.Value) bool {
 		}
 	}
 	f, ok := inner.close(false)
-	if f.changed.Kind() != doc.Absent {
+	if f.changed.Kind() != jsondoc.Absent {
 		c.changed = append(c.changed, c.w.field("metadata"), f.changed)
 	}
-	if f.removed.Kind() != doc.Absent {
+	if f.removed.Kind() != jsondoc.Absent {
 		c.removed = append(c.removed, c.w.field("metadata"), f.removed)
 	}
 	return ok
 }
 
 // stripMetadata is the trie of metadata without what nobody owns.
-func (w *walker) stripMetadata(n doc.Node) doc.Node {
+func (w *walker) stripMetadata(n jsondoc.Node) jsondoc.Node {
 	mark := len(w.stack)
 	for i := range n.Len() {
 		key, v := w.d.Pair(n, i)
@@ -194,7 +194,7 @@ func (w *walker) stripMetadata(n doc.Node) doc.Node {
 }
 
 // strip is a trie of changes without what nobody owns.
-func (w *walker) strip(n doc.Node) doc.Node {
+func (w *walker) strip(n jsondoc.Node) jsondoc.Node {
 	mark := len(w.stack)
 	for i := range n.Len() {
 		key, v := w.d.Pair(n, i)
@@ -202,7 +202,7 @@ func (w *walker) strip(n doc.Node) doc.Node {
 		case "f:apiVersion", "f:kind":
 			continue
 		case "f:metadata":
-			if v = w.stripMetadata(v); v.Kind() == doc.Absent {
+			if v = w.stripMetadata(v); v.Kind() == jsondoc.Absent {
 				continue
 			}
 		}
@@ -216,16 +216,16 @@ func (w *walker) strip(n doc.Node) doc.Node {
 type entry struct {
 	manager, operation, subresource, time string
 	seconds                               int64
-	fields                                doc.Value
+	fields                                jsondoc.Value
 }
 
 // entriesOf reads the entries of the live object; ok is false if any of them is
 // not one of this version that makes sense.
-func (m *Manager) entriesOf(v doc.Value) ([]entry, bool) {
+func (m *Manager) entriesOf(v jsondoc.Value) ([]entry, bool) {
 	if !v.Exists() {
 		return nil, true
 	}
-	if v.Kind() != doc.Array || v.Len() >= maxUpdaters {
+	if v.Kind() != jsondoc.Array || v.Len() >= maxUpdaters {
 		return nil, false
 	}
 	out := make([]entry, 0, v.Len()+1)
@@ -235,7 +235,7 @@ func (m *Manager) entriesOf(v doc.Value) ([]entry, bool) {
 			subresource: item.Get("subresource").Text(), time: item.Get("time").Text(),
 			fields: item.Get("fieldsV1"),
 		}
-		plain := (e.operation == "Apply" || e.operation == "Update") && e.fields.Kind() == doc.Object &&
+		plain := (e.operation == "Apply" || e.operation == "Update") && e.fields.Kind() == jsondoc.Object &&
 			item.Get("apiVersion").Text() == string(m.version) && item.Get("fieldsType").Text() == "FieldsV1"
 		if !plain || !reconciled(e.fields, m.own.root, false) {
 			return nil, false
@@ -260,11 +260,11 @@ func (e *entry) is(o *entry) bool {
 	return e.manager == o.manager && e.operation == o.operation && e.subresource == o.subresource
 }
 
-func (m *Manager) newEntry(o *Options, fields doc.Node) entry {
+func (m *Manager) newEntry(o *Options, fields jsondoc.Node) entry {
 	now := o.now()
 	return entry{
 		manager: cmp.Or(o.Manager, "unknown"), operation: "Update", subresource: o.Subresource,
-		time: now.Format(time.RFC3339), seconds: now.Unix(), fields: doc.Value{Node: fields},
+		time: now.Format(time.RFC3339), seconds: now.Unix(), fields: jsondoc.Value{Node: fields},
 	}
 }
 
@@ -274,9 +274,9 @@ func (m *Manager) handOver(w *walker, entries []entry, f diff, o *Options) ([]en
 	out := entries[:0]
 	for _, e := range entries {
 		fields := e.fields
-		for _, gone := range []doc.Node{f.changed, f.removed} {
-			if gone.Kind() != doc.Absent && fields.Exists() && w.meets(fields, gone) {
-				fields = doc.Value{Doc: w.d, Node: w.subtract(fields, gone)}
+		for _, gone := range []jsondoc.Node{f.changed, f.removed} {
+			if gone.Kind() != jsondoc.Absent && fields.Exists() && w.meets(fields, gone) {
+				fields = jsondoc.Value{Doc: w.d, Node: w.subtract(fields, gone)}
 			}
 		}
 		if e.fields = fields; fields.Exists() {
@@ -284,7 +284,7 @@ func (m *Manager) handOver(w *walker, entries []entry, f diff, o *Options) ([]en
 		}
 	}
 	mine := w.strip(f.changed)
-	if mine.Kind() == doc.Absent {
+	if mine.Kind() == jsondoc.Absent {
 		return out, true
 	}
 	me := m.newEntry(o, mine)
@@ -311,14 +311,14 @@ func (w *walker) write(entries []entry) {
 	})
 	version := w.d.NewString(w.d.Root().Get("apiVersion").Text())
 	kind := w.d.NewString("FieldsV1")
-	items := make([]doc.Node, len(entries))
+	items := make([]jsondoc.Node, len(entries))
 	for i := range entries {
 		e := &entries[i]
 		fields := e.fields.Node
 		if e.fields.Doc != nil && e.fields.Doc != w.d {
 			fields = w.d.Import(e.fields)
 		}
-		pairs := make([]doc.Node, 0, 14)
+		pairs := make([]jsondoc.Node, 0, 14)
 		text := func(key, s string) { pairs = append(pairs, w.d.NewString(key), w.d.NewString(s)) }
 		pairs = append(pairs, w.d.NewString("apiVersion"), version, w.d.NewString("fieldsType"), kind, w.d.NewString("fieldsV1"), fields)
 		if e.manager != "" {

@@ -7,7 +7,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -52,9 +52,9 @@ func fuzzManager(t testing.TB) *Manager {
 }
 
 // fuzzObject is an object around a spec; nil if the spec is no JSON.
-func fuzzObject(spec string) *doc.Doc {
-	d := new(doc.Doc)
-	if doc.Parse(d, []byte(`{"apiVersion":"g/v","kind":"K","metadata":{"name":"n","labels":{"a":"b"}},"spec":`+spec+`}`)) != nil {
+func fuzzObject(spec string) *jsondoc.Doc {
+	d := new(jsondoc.Doc)
+	if jsondoc.Parse(d, []byte(`{"apiVersion":"g/v","kind":"K","metadata":{"name":"n","labels":{"a":"b"}},"spec":`+spec+`}`)) != nil {
 		return nil
 	}
 	return d
@@ -101,7 +101,7 @@ func FuzzDirect(f *testing.F) {
 	})
 }
 
-func fuzzUpdate(t *testing.T, m *Manager, live *doc.Doc, next string, o Options) {
+func fuzzUpdate(t *testing.T, m *Manager, live *jsondoc.Doc, next string, o Options) {
 	if d := fuzzObject(next); m.updateDirect(live, d, &o) {
 		p := fuzzObject(next)
 		m.updatePlain(live, p, &o)
@@ -109,8 +109,8 @@ func fuzzUpdate(t *testing.T, m *Manager, live *doc.Doc, next string, o Options)
 	}
 }
 
-func fuzzApply(t *testing.T, m *Manager, live *doc.Doc, patch string, o Options) {
-	merged := new(doc.Doc)
+func fuzzApply(t *testing.T, m *Manager, live *jsondoc.Doc, patch string, o Options) {
+	merged := new(jsondoc.Doc)
 	out, ok := m.applyDirect(live, fuzzObject(patch), merged, &o)
 	if !ok {
 		return
@@ -124,8 +124,8 @@ func fuzzApply(t *testing.T, m *Manager, live *doc.Doc, patch string, o Options)
 	}
 }
 
-func fuzzConfirm(t *testing.T, m *Manager, live *doc.Doc, patch string, o Options) {
-	confirmed := new(doc.Doc)
+func fuzzConfirm(t *testing.T, m *Manager, live *jsondoc.Doc, patch string, o Options) {
+	confirmed := new(jsondoc.Doc)
 	if !m.Confirm(live, fuzzObject(patch), fuzzObject(patch), confirmed, o) {
 		return
 	}
@@ -136,13 +136,13 @@ func fuzzConfirm(t *testing.T, m *Manager, live *doc.Doc, patch string, o Option
 }
 
 // fits reports whether an object fits its type.
-func fits(m *Manager, d *doc.Doc) bool {
+func fits(m *Manager, d *jsondoc.Doc) bool {
 	w := newWalker(d)
 	defer w.release()
 	return w.valid(m.own.root, d.Root())
 }
 
-func equal(t *testing.T, what string, direct, plain *doc.Doc) {
+func equal(t *testing.T, what string, direct, plain *jsondoc.Doc) {
 	t.Helper()
 	if d, p := string(direct.Root().AppendJSON(nil)), string(plain.Root().AppendJSON(nil)); d != p {
 		t.Errorf("%s:\ndirect %s\nplain  %s", what, d, p)

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file reads and writes metadata.managedFields.
@@ -51,28 +51,28 @@ func (m *Manager) identify(o *Options, op metav1.ManagedFieldsOperationType) str
 }
 
 // managedFieldsOf is metadata.managedFields of d.
-func managedFieldsOf(d *doc.Doc) doc.Value {
+func managedFieldsOf(d *jsondoc.Doc) jsondoc.Value {
 	if d == nil {
-		return doc.Value{}
+		return jsondoc.Value{}
 	}
 	return d.Root().At("metadata", "managedFields")
 }
 
 // isReset reports whether a client asks to forget all managers: an empty list,
 // or a list of one empty entry.
-func isReset(v doc.Value) bool {
-	if v.Kind() != doc.Array {
+func isReset(v jsondoc.Value) bool {
+	if v.Kind() != jsondoc.Array {
 		return false
 	}
-	return v.Len() == 0 || v.Len() == 1 && v.Item(0).Kind() == doc.Object && isZeroEntry(v.Item(0))
+	return v.Len() == 0 || v.Len() == 1 && v.Item(0).Kind() == jsondoc.Object && isZeroEntry(v.Item(0))
 }
 
 // isZeroEntry reports whether nothing in the entry says anything.
-func isZeroEntry(v doc.Value) bool {
+func isZeroEntry(v jsondoc.Value) bool {
 	for name, f := range v.Members() {
 		switch {
-		case f.Kind() == doc.Null:
-		case f.Kind() == doc.String && f.Text() == "" && name != "time":
+		case f.Kind() == jsondoc.Null:
+		case f.Kind() == jsondoc.String && f.Text() == "" && name != "time":
 		default:
 			return false
 		}
@@ -82,9 +82,9 @@ func isZeroEntry(v doc.Value) bool {
 
 // decodeManaged decodes managedFields. It is an error if an entry makes no
 // sense; then none of them can be trusted.
-func decodeManaged(v doc.Value) (*managed, error) {
+func decodeManaged(v jsondoc.Value) (*managed, error) {
 	out := newManaged(v.Len())
-	if v.Kind() != doc.Array {
+	if v.Kind() != jsondoc.Array {
 		return out, nil
 	}
 	for i := range v.Len() {
@@ -93,7 +93,7 @@ func decodeManaged(v doc.Value) (*managed, error) {
 			return nil, err
 		}
 		set := &fieldpath.Set{}
-		if f := v.Item(i).Get("fieldsV1"); f.Kind() == doc.Object {
+		if f := v.Item(i).Get("fieldsV1"); f.Kind() == jsondoc.Object {
 			if err := readFields(f, set); err != nil {
 				return nil, fmt.Errorf("entry %d of managedFields: %w", i, err)
 			}
@@ -106,7 +106,7 @@ func decodeManaged(v doc.Value) (*managed, error) {
 }
 
 // decodeEntry decodes and checks everything but the fields.
-func decodeEntry(v doc.Value, i int) (e metav1.ManagedFieldsEntry, err error) {
+func decodeEntry(v jsondoc.Value, i int) (e metav1.ManagedFieldsEntry, err error) {
 	e.Manager = clone(v.Get("manager"))
 	e.Operation = metav1.ManagedFieldsOperationType(clone(v.Get("operation")))
 	e.APIVersion = clone(v.Get("apiVersion"))
@@ -122,7 +122,7 @@ func decodeEntry(v doc.Value, i int) (e metav1.ManagedFieldsEntry, err error) {
 	case e.FieldsType != "FieldsV1":
 		return e, fmt.Errorf("invalid fieldsType %q in managed fields entry %d", e.FieldsType, i)
 	}
-	if t := v.Get("time"); t.Kind() == doc.String {
+	if t := v.Get("time"); t.Kind() == jsondoc.String {
 		at, err := time.Parse(time.RFC3339, t.Text())
 		if err != nil {
 			return e, fmt.Errorf("time in managed fields entry %d: %w", i, err)
@@ -133,10 +133,17 @@ func decodeEntry(v doc.Value, i int) (e metav1.ManagedFieldsEntry, err error) {
 }
 
 // clone is a string that outlives the document.
-func clone(v doc.Value) string { return string([]byte(v.Text())) }
+func clone(v jsondoc.Value) string { return string([]byte(v.Text())) }
 
-// readFields adds the members of a FieldsV1 trie to set.
-func readFields(v doc.Value, set *fieldpath.Set) error {
+// readFields adds the members of a FieldsV1 trie to set. It adds them in the order of the set, because anything else takes
+// quadratic time: the texts of numbers have another order than the numbers.
+func readFields(v jsondoc.Value, set *fieldpath.Set) error {
+	type element struct {
+		path  fieldpath.PathElement
+		below jsondoc.Value
+	}
+	elements := make([]element, 0, v.Len())
+	sorted := true
 	for key, child := range v.Members() {
 		if key == "." {
 			continue
@@ -148,12 +155,19 @@ func readFields(v doc.Value, set *fieldpath.Set) error {
 		if err != nil {
 			return err
 		}
-		member, children := shapeOf(child)
+		sorted = sorted && (len(elements) == 0 || elements[len(elements)-1].path.Compare(pe) < 0)
+		elements = append(elements, element{pe, child})
+	}
+	if !sorted {
+		slices.SortStableFunc(elements, func(a, b element) int { return a.path.Compare(b.path) })
+	}
+	for _, e := range elements {
+		member, children := shapeOf(e.below)
 		if member {
-			set.Members.Insert(pe)
+			set.Members.Insert(e.path)
 		}
 		if children {
-			if err := readFields(child, set.Children.Descend(pe)); err != nil {
+			if err := readFields(e.below, set.Children.Descend(e.path)); err != nil {
 				return err
 			}
 		}
@@ -163,7 +177,7 @@ func readFields(v doc.Value, set *fieldpath.Set) error {
 
 // shapeOf says whether the trie node is itself a member of the set and whether
 // something is below it.
-func shapeOf(v doc.Value) (member, children bool) {
+func shapeOf(v jsondoc.Value) (member, children bool) {
 	for key := range v.Members() {
 		switch {
 		case key == ".":
@@ -221,7 +235,7 @@ func seconds(t *metav1.Time) int64 {
 }
 
 // writeManaged makes entries the managedFields of d; none removes them.
-func writeManaged(d *doc.Doc, entries []metav1.ManagedFieldsEntry) error {
+func writeManaged(d *jsondoc.Doc, entries []metav1.ManagedFieldsEntry) error {
 	if len(entries) == 0 {
 		d.Remove("metadata", "managedFields")
 		return nil
@@ -230,9 +244,9 @@ func writeManaged(d *doc.Doc, entries []metav1.ManagedFieldsEntry) error {
 	if err != nil {
 		return fmt.Errorf("managedFields: %w", err)
 	}
-	tmp := doc.Get()
+	tmp := jsondoc.Get()
 	defer tmp.Release()
-	if err := doc.Parse(tmp, raw); err != nil {
+	if err := jsondoc.Parse(tmp, raw); err != nil {
 		return fmt.Errorf("managedFields: %w", err)
 	}
 	d.Set(d.Import(tmp.Root()), "metadata", "managedFields")

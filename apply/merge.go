@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/keelson-io/keelson/internal/fastpath"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,7 +18,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -26,11 +28,11 @@ import (
 // and returns the merged object as JSON, its managedFields set. The object is
 // not yet pruned, defaulted or validated; once it is, [IgnoreTimestamps] says
 // whether anything changed. The errors are those that clients are to see.
-func (m *Manager) Apply(live *doc.Doc, patch []byte, o Options) ([]byte, error) {
-	config, merged := doc.Get(), doc.Get()
+func (m *Manager) Apply(live *jsondoc.Doc, patch []byte, o Options) ([]byte, error) {
+	config, merged := jsondoc.Get(), jsondoc.Get()
 	defer config.Release()
 	defer merged.Release()
-	if err := doc.Parse(config, patch); err != nil {
+	if err := jsondoc.Parse(config, patch); err != nil {
 		return nil, status.BadRequest("error decoding patch: %v", err)
 	}
 	out, err := m.ApplyDoc(live, config, merged, o)
@@ -42,7 +44,7 @@ func (m *Manager) Apply(live *doc.Doc, patch []byte, o Options) ([]byte, error) 
 
 // ApplyDoc is Apply for a patch that is parsed already, which is left as it is. If merged, which is empty, becomes the merged object, then
 // what is returned lacks the managedFields that merged has: they need not be printed and read again, and are often more than the rest.
-func (m *Manager) ApplyDoc(live, config, merged *doc.Doc, o Options) ([]byte, error) {
+func (m *Manager) ApplyDoc(live, config, merged *jsondoc.Doc, o Options) ([]byte, error) {
 	out, err := m.apply(live, config, merged, &o)
 	var conflicts merge.Conflicts
 	if errors.As(err, &conflicts) {
@@ -54,19 +56,24 @@ func (m *Manager) ApplyDoc(live, config, merged *doc.Doc, o Options) ([]byte, er
 	return out, nil
 }
 
-func (m *Manager) apply(live, config, merged *doc.Doc, o *Options) ([]byte, error) {
+func (m *Manager) apply(live, config, merged *jsondoc.Doc, o *Options) ([]byte, error) {
 	if err := m.checkConfig(config.Root()); err != nil {
 		return nil, err
 	}
-	if out, ok := m.applyDirect(live, config, merged, o); ok {
-		return out, nil
+	if fastpath.Direct.On() {
+		if out, ok := m.applyDirect(live, config, merged, o); ok {
+			return out, nil
+		}
 	}
 	merged.Reset(nil)
+	if err := m.checkWork(live, config); err != nil {
+		return nil, err
+	}
 	return m.applyPlain(live, config, o)
 }
 
 // applyPlain is apply by way of SMD.
-func (m *Manager) applyPlain(live, config *doc.Doc, o *Options) ([]byte, error) {
+func (m *Manager) applyPlain(live, config *jsondoc.Doc, o *Options) ([]byte, error) {
 	liveFields, err := decodeManaged(managedFieldsOf(live))
 	if err != nil {
 		return nil, fmt.Errorf("failed to decode managed fields: %v", err)
@@ -87,12 +94,12 @@ func (m *Manager) applyPlain(live, config *doc.Doc, o *Options) ([]byte, error) 
 }
 
 // checkConfig checks what an apply patch says it is.
-func (m *Manager) checkConfig(v doc.Value) error {
+func (m *Manager) checkConfig(v jsondoc.Value) error {
 	gvk := schema.FromAPIVersionAndKind(v.Get("apiVersion").Text(), v.Get("kind").Text())
 	if gvk != m.gvk {
 		return apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", gvk))
 	}
-	if v.At("metadata", "managedFields").Kind() == doc.Array {
+	if v.At("metadata", "managedFields").Kind() == jsondoc.Array {
 		return apierrors.NewBadRequest("metadata.managedFields must be nil")
 	}
 	return nil
@@ -100,21 +107,15 @@ func (m *Manager) checkConfig(v doc.Value) error {
 
 // applyTracked merges and, for kubectl alone, lets fields change hands that it
 // owned through client-side apply until now.
-func (m *Manager) applyTracked(live value.Value, config *doc.Doc, mf *managed, o *Options) (value.Value, *managed, error) {
+func (m *Manager) applyTracked(live value.Value, config *jsondoc.Doc, mf *managed, o *Options) (value.Value, *managed, error) {
 	merged, out, err := m.applyOnce(live, config, mf.copy(), o)
 	var conflicts merge.Conflicts
 	if o.Manager != kubectlName || !errors.As(err, &conflicts) {
 		return merged, out, err
 	}
-	allowed, ok := m.allowedByLastApplied(live)
+	left, ok := m.conflictsBeyondLastApplied(live, conflicts)
 	if !ok {
 		return nil, nil, err
-	}
-	var left merge.Conflicts
-	for _, c := range conflicts {
-		if !allowed.Has(c.Path) {
-			left = append(left, c)
-		}
 	}
 	if len(left) > 0 {
 		return nil, nil, left
@@ -134,7 +135,7 @@ func (mf *managed) copy() *managed {
 	return out
 }
 
-func (m *Manager) applyOnce(live value.Value, config *doc.Doc, mf *managed, o *Options) (value.Value, *managed, error) {
+func (m *Manager) applyOnce(live value.Value, config *jsondoc.Doc, mf *managed, o *Options) (value.Value, *managed, error) {
 	if len(mf.sets) == 0 {
 		var err error
 		if mf, err = m.beforeFirst(live, mf, o); err != nil {
@@ -186,7 +187,7 @@ func withoutManaged(v value.Value) value.Value {
 	if !ok || !n.At("metadata", "managedFields").Exists() {
 		return v
 	}
-	d := new(doc.Doc)
+	d := new(jsondoc.Doc)
 	d.Reset(n.Doc.Shapes())
 	d.SetRoot(d.Import(n.Value))
 	d.Remove("metadata", "managedFields")
@@ -198,34 +199,47 @@ func (m *Manager) describe(v value.Value) string {
 	return fmt.Sprintf("%v/%v; %v", memberText(v, "metadata", "namespace"), memberText(v, "metadata", "name"), m.gvk)
 }
 
-// conflictError is what clients see of conflicts.
+// maxConflictText is how many bytes of managers and paths of conflicts are listed. Every conflict is listed twice, as a cause and
+// in the message, which end up in the client's terminal and in the audit log.
+const maxConflictText = 256 << 10
+
+// conflictError returns what clients see of conflicts.
 func conflictError(conflicts merge.Conflicts) error {
 	sortConflicts(conflicts)
-	causes := make([]metav1.StatusCause, 0, len(conflicts))
-	for _, c := range conflicts {
-		causes = append(causes, metav1.StatusCause{
-			Type:    metav1.CauseTypeFieldManagerConflict,
-			Message: "conflict with " + printManager(c.Manager),
-			Field:   c.Path.String(),
-		})
-	}
-	return apierrors.NewApplyConflict(causes, conflictMessage(conflicts))
-}
-
-func conflictMessage(conflicts merge.Conflicts) string {
-	if len(conflicts) == 1 {
-		c := conflicts[0]
-		return fmt.Sprintf("Apply failed with 1 conflict: conflict with %s: %v", printManager(c.Manager), c.Path)
-	}
-	text := fmt.Appendf(nil, "Apply failed with %d conflicts: ", len(conflicts))
+	paths := make([]string, 0, min(len(conflicts), 64))
+	causes := make([]metav1.StatusCause, 0, min(len(conflicts), 64))
+	manager, size := "", 0
 	for i, c := range conflicts {
 		if i == 0 || c.Manager != conflicts[i-1].Manager {
+			manager = "conflict with " + printManager(c.Manager)
+		}
+		path := c.Path.String()
+		if size += len(manager) + len(path); i > 0 && size > maxConflictText {
+			break
+		}
+		paths = append(paths, path)
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Message: manager, Field: path})
+	}
+	return apierrors.NewApplyConflict(causes, conflictMessage(conflicts, paths))
+}
+
+// conflictMessage returns the message about conflicts, of which the first are listed with their paths.
+func conflictMessage(conflicts merge.Conflicts, paths []string) string {
+	if len(conflicts) == 1 {
+		return fmt.Sprintf("Apply failed with 1 conflict: conflict with %s: %s", printManager(conflicts[0].Manager), paths[0])
+	}
+	text := fmt.Appendf(nil, "Apply failed with %d conflicts: ", len(conflicts))
+	for i, path := range paths {
+		if c := conflicts[i]; i == 0 || c.Manager != conflicts[i-1].Manager {
 			if i > 0 {
 				text = append(text, '\n')
 			}
 			text = fmt.Appendf(text, "conflicts with %s:", printManager(c.Manager))
 		}
-		text = fmt.Appendf(text, "\n- %v", c.Path)
+		text = fmt.Appendf(text, "\n- %s", path)
+	}
+	if more := len(conflicts) - len(paths); more > 0 {
+		text = fmt.Appendf(text, "\nand %d more", more)
 	}
 	return string(text)
 }
@@ -249,19 +263,35 @@ func printManager(id string) string {
 	return fmt.Sprintf("%s using %v at %v", text, e.APIVersion, e.Time.UTC().Format(time.RFC3339))
 }
 
-// allowedByLastApplied are the fields that client-side apply set last and that
-// still have the values it gave them.
-func (m *Manager) allowedByLastApplied(live value.Value) (*fieldpath.Set, bool) {
+// conflictsBeyondLastApplied returns the conflicts about fields that client-side apply did not set last, or that have other values
+// by now. It reports false if the last-applied annotation of live says nothing about this version.
+func (m *Manager) conflictsBeyondLastApplied(live value.Value, conflicts merge.Conflicts) (merge.Conflicts, bool) {
 	n, ok := live.(node)
 	if !ok {
 		return nil, false
 	}
 	text := n.At("metadata", "annotations", lastApplied).Text()
-	last := doc.Get()
-	defer last.Release()
-	if text == "" || doc.Parse(last, []byte(text)) != nil {
+	last := jsondoc.Get()
+	defer last.Release() // not before the set of its fields has been used: paths borrow its strings
+	if text == "" || jsondoc.Parse(last, []byte(text)) != nil || m.checkWork(nil, last) != nil {
 		return nil, false
 	}
+	unchanged, ok := m.unchangedSince(last, live)
+	if !ok {
+		return nil, false
+	}
+	var left merge.Conflicts
+	for _, c := range conflicts {
+		if !unchanged.Has(c.Path) {
+			left = append(left, c)
+		}
+	}
+	return left, true
+}
+
+// unchangedSince returns the fields of last that have the same values in live. The set borrows from last: it is valid until last is
+// released. It reports false if last is of another version or does not fit its schema.
+func (m *Manager) unchangedSince(last *jsondoc.Doc, live value.Value) (*fieldpath.Set, bool) {
 	if last.Root().Get("apiVersion").Text() != string(m.version) {
 		return nil, false
 	}

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/fastpath"
+
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file is the fast way of Apply, for patches that add and change fields
@@ -13,7 +15,7 @@ import (
 // of SMD.
 
 // applyDirect makes d the merged object and prints it without its managedFields; ok is false if it could not: d is of no use then.
-func (m *Manager) applyDirect(live, config, d *doc.Doc, o *Options) (out []byte, ok bool) {
+func (m *Manager) applyDirect(live, config, d *jsondoc.Doc, o *Options) (out []byte, ok bool) {
 	entries, ok := m.patchable(live, config, o)
 	if !ok {
 		return nil, false
@@ -34,7 +36,7 @@ func (m *Manager) applyDirect(live, config, d *doc.Doc, o *Options) (out []byte,
 
 // own makes the fields that a config names those of the one who applies, in
 // the document's managedFields; entries are those of the live object.
-func (g *merger) own(m *Manager, entries []entry, config *doc.Doc, o *Options) bool {
+func (g *merger) own(m *Manager, entries []entry, config *jsondoc.Doc, o *Options) bool {
 	fields, ok := g.configFields(m, config, o)
 	if !ok {
 		return false
@@ -53,7 +55,10 @@ func (g *merger) own(m *Manager, entries []entry, config *doc.Doc, o *Options) b
 // what decoding makes of the patch alone: where the schema fills in defaults,
 // it is that which live has already. ok is false if Confirm does not know; then
 // Apply does, and next is of no use.
-func (m *Manager) Confirm(live, patch, will, next *doc.Doc, o Options) (ok bool) {
+func (m *Manager) Confirm(live, patch, will, next *jsondoc.Doc, o Options) (ok bool) {
+	if !fastpath.Confirm.On() {
+		return false
+	}
 	entries, ok := m.patchable(live, patch, &o)
 	// A number that is no integer may read back as one when it has been printed.
 	if !ok || live == nil || live.MayHaveFloats() || m.checkConfig(patch.Root()) != nil {
@@ -71,7 +76,7 @@ func (m *Manager) Confirm(live, patch, will, next *doc.Doc, o Options) (ok bool)
 
 // patchable reads the managedFields of live; ok is false if what they say, or
 // how live was changed so far, is not plain.
-func (m *Manager) patchable(live, config *doc.Doc, o *Options) ([]entry, bool) {
+func (m *Manager) patchable(live, config *jsondoc.Doc, o *Options) ([]entry, bool) {
 	if m.nested(o) {
 		return nil, false
 	}
@@ -88,27 +93,27 @@ func (m *Manager) patchable(live, config *doc.Doc, o *Options) ([]entry, bool) {
 // merger merges into the document of its walker.
 type merger struct {
 	*walker
-	dry     bool      // the merged object is not made: it must be what the live one is
-	sound   bool      // the live object is known to fit its schema
-	will    doc.Value // what decoding makes of the patch, if dry
-	changed doc.Node  // what merging added or modified
+	dry     bool          // the merged object is not made: it must be what the live one is
+	sound   bool          // the live object is known to fit its schema
+	will    jsondoc.Value // what decoding makes of the patch, if dry
+	changed jsondoc.Node  // what merging added or modified
 }
 
 // keep is a value of the merged object.
-func (g *merger) keep(v doc.Value) doc.Node {
+func (g *merger) keep(v jsondoc.Value) jsondoc.Node {
 	if g.dry {
-		return doc.Node{}
+		return jsondoc.Node{}
 	}
 	return g.d.Import(v)
 }
 
 // object merges the whole object.
-func (g *merger) object(m *Manager, live, config *doc.Doc) (doc.Node, bool) {
+func (g *merger) object(m *Manager, live, config *jsondoc.Doc) (jsondoc.Node, bool) {
 	t := m.rootType()
 	if t == nil || t.atomic {
-		return doc.Node{}, false
+		return jsondoc.Node{}, false
 	}
-	var before doc.Value
+	var before jsondoc.Value
 	if live == nil {
 		n, ok := g.all(m.own.root, config.Root())
 		if !ok {
@@ -118,8 +123,8 @@ func (g *merger) object(m *Manager, live, config *doc.Doc) (doc.Node, bool) {
 		return g.d.Import(config.Root()), true
 	}
 	before = live.Root()
-	if before.Kind() != doc.Object {
-		return doc.Node{}, false
+	if before.Kind() != jsondoc.Object {
+		return jsondoc.Node{}, false
 	}
 	n, changed, ok := g.members(t, before, config.Root(), g.will, wholeObject)
 	g.changed = changed
@@ -136,10 +141,10 @@ const (
 )
 
 // members merges two objects; will is what decoding makes of config.
-func (g *merger) members(t *mapType, live, config, will doc.Value, of part) (n, changed doc.Node, ok bool) {
-	mark, differ := len(g.stack), []doc.Node(nil)
+func (g *merger) members(t *mapType, live, config, will jsondoc.Value, of part) (n, changed jsondoc.Node, ok bool) {
+	mark, differ := len(g.stack), []jsondoc.Node(nil)
 	at := 0
-	for name, v := range doc.Both(live, config) {
+	for name, v := range jsondoc.Both(live, config) {
 		if of == itsMetadata && name == "managedFields" {
 			if v[1].Exists() {
 				return n, changed, false
@@ -150,8 +155,8 @@ func (g *merger) members(t *mapType, live, config, will doc.Value, of part) (n, 
 		if mt, at = t.field(name, at); mt == nil {
 			return n, changed, false
 		}
-		var merged, c doc.Node
-		if of == wholeObject && name == "metadata" && v[0].Kind() == doc.Object && v[1].Kind() == doc.Object {
+		var merged, c jsondoc.Node
+		if of == wholeObject && name == "metadata" && v[0].Kind() == jsondoc.Object && v[1].Kind() == jsondoc.Object {
 			merged, c, ok = g.members(mt.object, v[0], v[1], will.Get(name), itsMetadata)
 		} else {
 			merged, c, ok = g.merge(mt, v[0], v[1], will.Get(name))
@@ -162,7 +167,7 @@ func (g *merger) members(t *mapType, live, config, will doc.Value, of part) (n, 
 		if !g.dry {
 			g.stack = append(g.stack, g.d.NewString(name), merged)
 		}
-		if c.Kind() != doc.Absent {
+		if c.Kind() != jsondoc.Absent {
 			differ = append(differ, g.field(name), c)
 		}
 	}
@@ -177,25 +182,25 @@ func (g *merger) members(t *mapType, live, config, will doc.Value, of part) (n, 
 }
 
 // merge merges two values, one of which may be missing.
-func (g *merger) merge(t *typ, live, config, will doc.Value) (n, changed doc.Node, ok bool) {
+func (g *merger) merge(t *typ, live, config, will jsondoc.Value) (n, changed jsondoc.Node, ok bool) {
 	switch lk, ck := live.Kind(), config.Kind(); {
-	case ck == doc.Absent:
+	case ck == jsondoc.Absent:
 		return g.keep(live), changed, g.sound || g.valid(t, live)
-	case ck == doc.Null || lk == doc.Null:
+	case ck == jsondoc.Null || lk == jsondoc.Null:
 		return n, changed, false
-	case lk == doc.Absent && g.dry:
+	case lk == jsondoc.Absent && g.dry:
 		return n, changed, false
-	case lk == doc.Absent:
+	case lk == jsondoc.Absent:
 		changed, ok = g.all(t, config)
 		return g.keep(config), changed, ok
-	case lk == doc.Object && ck == doc.Object && t.object != nil && !t.object.atomic:
+	case lk == jsondoc.Object && ck == jsondoc.Object && t.object != nil && !t.object.atomic:
 		return g.members(t.object, live, config, will, anyPart)
-	case lk == doc.Array && ck == doc.Array && t.list != nil && t.list.granul:
+	case lk == jsondoc.Array && ck == jsondoc.Array && t.list != nil && t.list.granul:
 		return g.items(t.list, live, config, will)
-	case (lk == doc.Object) != (ck == doc.Object) || (lk == doc.Array) != (ck == doc.Array):
+	case (lk == jsondoc.Object) != (ck == jsondoc.Object) || (lk == jsondoc.Array) != (ck == jsondoc.Array):
 		return n, changed, false
 	}
-	same := doc.Equal(live, config)
+	same := jsondoc.Equal(live, config)
 	if !g.sound && !g.valid(t, live) || !(g.sound && same) && !g.valid(t, config) {
 		return n, changed, false
 	}
@@ -205,28 +210,28 @@ func (g *merger) merge(t *typ, live, config, will doc.Value) (n, changed doc.Nod
 	if equalNumbers(live, config) {
 		return n, changed, false // equal, and yet not the same
 	}
-	if g.dry && !doc.Equal(live, will) {
+	if g.dry && !jsondoc.Equal(live, will) {
 		return n, changed, false
 	}
 	return g.keep(config), g.leaf, true
 }
 
 // items merges two lists of the same items in the same order.
-func (g *merger) items(l *listType, live, config, will doc.Value) (n, changed doc.Node, ok bool) {
-	if live.Len() != config.Len() || g.dry && (will.Kind() != doc.Array || will.Len() != config.Len()) {
+func (g *merger) items(l *listType, live, config, will jsondoc.Value) (n, changed jsondoc.Node, ok bool) {
+	if live.Len() != config.Len() || g.dry && (will.Kind() != jsondoc.Array || will.Len() != config.Len()) {
 		return n, changed, false
 	}
 	keys, ok := g.itemKeys(l, live)
 	if !ok {
 		return n, changed, false
 	}
-	mark, differ := len(g.stack), []doc.Node(nil)
-	for i, key := range keys {
+	mark, differ := len(g.stack), []jsondoc.Node(nil)
+	for i, key := range keys.keys {
 		same, ok := g.item(l, config.Item(i))
 		if !ok || g.d.Str(same) != g.d.Str(key) {
 			return n, changed, false
 		}
-		decoded := doc.Value{}
+		decoded := jsondoc.Value{}
 		if g.dry {
 			decoded = will.Item(i)
 		}
@@ -235,7 +240,7 @@ func (g *merger) items(l *listType, live, config, will doc.Value) (n, changed do
 			return n, changed, false
 		}
 		g.stack = append(g.stack, merged)
-		if c.Kind() != doc.Absent {
+		if c.Kind() != jsondoc.Absent {
 			differ = append(differ, key, c)
 		}
 	}
@@ -252,23 +257,23 @@ func (g *merger) items(l *listType, live, config, will doc.Value) (n, changed do
 
 // configFields is the trie of the fields that a config names; Absent if it
 // names none that anybody owns.
-func (g *merger) configFields(m *Manager, config *doc.Doc, o *Options) (doc.Node, bool) {
+func (g *merger) configFields(m *Manager, config *jsondoc.Doc, o *Options) (jsondoc.Node, bool) {
 	reset := m.reset[o.Subresource]
 	mark := len(g.stack)
 	at := 0
 	for name, v := range config.Root().Members() {
 		var t *typ
 		if t, at = m.rootType().field(name, at); t == nil {
-			return doc.Node{}, false
+			return jsondoc.Node{}, false
 		}
 		n, ok := g.fields(t, v, !m.rootType().declares(name))
 		if !ok {
-			return doc.Node{}, false
+			return jsondoc.Node{}, false
 		}
 		if name == "metadata" {
 			n = g.stripMetadata(n)
 		}
-		if name != "apiVersion" && name != "kind" && !slices.Contains(reset, name) && n.Kind() != doc.Absent {
+		if name != "apiVersion" && name != "kind" && !slices.Contains(reset, name) && n.Kind() != jsondoc.Absent {
 			g.stack = append(g.stack, g.field(name), n)
 		}
 	}
@@ -284,28 +289,28 @@ func (m *mapType) declares(name string) bool {
 // fields is the trie of the fields that a value names: its leaves, and what
 // stands in maps and lists of no fixed members. member says that the value is
 // itself one of the latter.
-func (g *merger) fields(t *typ, v doc.Value, member bool) (doc.Node, bool) {
+func (g *merger) fields(t *typ, v jsondoc.Value, member bool) (jsondoc.Node, bool) {
 	mark := len(g.stack)
 	switch k := v.Kind(); {
-	case k == doc.Null:
-		return doc.Node{}, false
-	case k == doc.Array && t.list != nil && t.list.granul:
+	case k == jsondoc.Null:
+		return jsondoc.Node{}, false
+	case k == jsondoc.Array && t.list != nil && t.list.granul:
 		if member {
 			g.stack = append(g.stack, g.dot, g.leaf)
 		}
 		for _, item := range v.Items() {
 			key, ok := g.item(t.list, item)
 			if !ok {
-				return doc.Node{}, false
+				return jsondoc.Node{}, false
 			}
 			n, ok := g.fields(t.list.elem, item, true)
 			if !ok {
-				return doc.Node{}, false
+				return jsondoc.Node{}, false
 			}
 			g.stack = append(g.stack, key, n)
 		}
 		return g.closeFields(mark, member)
-	case k == doc.Object && t.object != nil && !t.object.atomic && v.Len() > 0:
+	case k == jsondoc.Object && t.object != nil && !t.object.atomic && v.Len() > 0:
 		if member {
 			g.stack = append(g.stack, g.dot, g.leaf)
 		}
@@ -313,13 +318,13 @@ func (g *merger) fields(t *typ, v doc.Value, member bool) (doc.Node, bool) {
 		for name, inner := range v.Members() {
 			var mt *typ
 			if mt, at = t.object.field(name, at); mt == nil {
-				return doc.Node{}, false
+				return jsondoc.Node{}, false
 			}
 			n, ok := g.fields(mt, inner, !t.object.declares(name))
 			if !ok {
-				return doc.Node{}, false
+				return jsondoc.Node{}, false
 			}
-			if n.Kind() != doc.Absent {
+			if n.Kind() != jsondoc.Absent {
 				g.stack = append(g.stack, g.field(name), n)
 			}
 		}
@@ -330,7 +335,7 @@ func (g *merger) fields(t *typ, v doc.Value, member bool) (doc.Node, bool) {
 
 // closeFields is close for the trie of a value; one that is a member and has
 // nothing below is a leaf.
-func (g *merger) closeFields(mark int, member bool) (doc.Node, bool) {
+func (g *merger) closeFields(mark int, member bool) (jsondoc.Node, bool) {
 	if member && len(g.stack) == mark+2 {
 		g.stack = g.stack[:mark]
 		return g.leaf, true
@@ -349,11 +354,11 @@ func (g *merger) give(m *Manager, entries []entry, me entry, o *Options) ([]entr
 			had = e
 			continue
 		}
-		if changed.Kind() != doc.Absent && g.meets(e.fields, changed) {
+		if changed.Kind() != jsondoc.Absent && g.meets(e.fields, changed) {
 			if !o.Force {
 				return nil, false
 			}
-			e.fields = doc.Value{Doc: g.d, Node: g.subtract(e.fields, changed)}
+			e.fields = jsondoc.Value{Doc: g.d, Node: g.subtract(e.fields, changed)}
 		}
 		if e.fields.Exists() {
 			out = append(out, e)
@@ -362,7 +367,7 @@ func (g *merger) give(m *Manager, entries []entry, me entry, o *Options) ([]entr
 	if had.fields.Exists() && !g.covers(me.fields.Node, had.fields) {
 		return nil, false
 	}
-	if g.changed.Kind() == doc.Absent {
+	if g.changed.Kind() == jsondoc.Absent {
 		me.time, me.seconds = had.time, had.seconds
 	}
 	if me.fields.Exists() {
@@ -372,7 +377,7 @@ func (g *merger) give(m *Manager, entries []entry, me entry, o *Options) ([]entr
 }
 
 // withoutReset is what changed but for the reset fields.
-func (g *merger) withoutReset(m *Manager, o *Options) doc.Node {
+func (g *merger) withoutReset(m *Manager, o *Options) jsondoc.Node {
 	mark := len(g.stack)
 	for i := range g.changed.Len() {
 		key, v := g.d.Pair(g.changed, i)
@@ -384,13 +389,13 @@ func (g *merger) withoutReset(m *Manager, o *Options) doc.Node {
 }
 
 // covers reports whether the trie a, of the new document, has all members of b.
-func (g *merger) covers(a doc.Node, b doc.Value) bool {
+func (g *merger) covers(a jsondoc.Node, b jsondoc.Value) bool {
 	for name, v := range b.Members() {
 		if name == "." {
 			continue
 		}
 		below := g.d.Member(a, name)
-		if below.Kind() == doc.Absent || isMember(v) && !isMember(doc.Value{Doc: g.d, Node: below}) || !g.covers(below, v) {
+		if below.Kind() == jsondoc.Absent || isMember(v) && !isMember(jsondoc.Value{Doc: g.d, Node: below}) || !g.covers(below, v) {
 			return false
 		}
 	}

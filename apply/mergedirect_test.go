@@ -5,20 +5,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/fastpath"
+
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
 )
 
 // This file tests the direct way of Apply against SMD.
 
 // bothApply runs an apply directly and through SMD.
-func bothApply(t testing.TB, m *Manager, live *doc.Doc, patch string, o Options) (direct, plain string) {
+func bothApply(t testing.TB, m *Manager, live *jsondoc.Doc, patch string, o Options) (direct, plain string) {
 	t.Helper()
-	config := new(doc.Doc)
-	if err := doc.Parse(config, []byte(patch)); err != nil {
+	config := new(jsondoc.Doc)
+	if err := jsondoc.Parse(config, []byte(patch)); err != nil {
 		t.Fatal(err)
 	}
-	merged := new(doc.Doc)
+	merged := new(jsondoc.Doc)
 	if _, ok := m.applyDirect(live, config, merged, &o); !ok {
 		t.Fatalf("the direct way was not taken for %s", patch)
 	}
@@ -31,10 +33,10 @@ func bothApply(t testing.TB, m *Manager, live *doc.Doc, patch string, o Options)
 
 // confirms reports whether Confirm takes a patch for one that changes nothing. It
 // must come to what decoding makes of what Apply does.
-func confirms(t testing.TB, m *Manager, program *schema.Program, live *doc.Doc, patch string, o Options) bool {
+func confirms(t testing.TB, m *Manager, program *schema.Program, live *jsondoc.Doc, patch string, o Options) bool {
 	t.Helper()
-	config, will, got, want := new(doc.Doc), new(doc.Doc), new(doc.Doc), new(doc.Doc)
-	if err := doc.Parse(config, []byte(patch)); err != nil {
+	config, will, got, want := new(jsondoc.Doc), new(jsondoc.Doc), new(jsondoc.Doc), new(jsondoc.Doc)
+	if err := jsondoc.Parse(config, []byte(patch)); err != nil {
 		t.Fatal(err)
 	}
 	decode(t, program, will, patch)
@@ -53,12 +55,13 @@ func confirms(t testing.TB, m *Manager, program *schema.Program, live *doc.Doc, 
 }
 
 func TestConfirm(t *testing.T) {
+	fastpath.Confirm.Need(t)
 	m, program := routes(t)
 	first, err := m.Apply(nil, []byte(route), Options{Manager: "m", Time: at})
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := new(doc.Doc)
+	live := new(jsondoc.Doc)
 	decode(t, program, live, string(first))
 	live.Set(live.NewString("u"), "metadata", "uid")
 	minimal := `{"apiVersion":"gateway.networking.k8s.io/v1","kind":"HTTPRoute","metadata":{"name":"http-app-1","namespace":"default"`
@@ -98,7 +101,7 @@ func TestDirectApplyEqualsPlain(t *testing.T) {
 	if first != plain {
 		t.Fatalf("create:\ndirect %s\nplain  %s", first, plain)
 	}
-	live := new(doc.Doc)
+	live := new(jsondoc.Doc)
 	decode(t, program, live, first)
 	live.Set(live.NewString("u"), "metadata", "uid")
 	minimal := `{"apiVersion":"gateway.networking.k8s.io/v1","kind":"HTTPRoute","metadata":{"name":"http-app-1","namespace":"default"`
@@ -139,7 +142,7 @@ func BenchmarkApplyChange(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	live := new(doc.Doc)
+	live := new(jsondoc.Doc)
 	decode(b, program, live, string(first))
 	patch := []byte(strings.Replace(route, "8080", "9090", 1))
 	b.ReportAllocs()

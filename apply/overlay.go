@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file merges an apply configuration without saying who owns what.
@@ -19,10 +19,10 @@ import (
 // or objects that are atomic is refused: it would take away what it does not
 // mention. This is how mutating admission policies apply configurations
 // (KEP-3962).
-func (m *Manager) Overlay(live *doc.Doc, config []byte) ([]byte, error) {
-	c := doc.Get()
+func (m *Manager) Overlay(live *jsondoc.Doc, config []byte) ([]byte, error) {
+	c := jsondoc.Get()
 	defer c.Release()
-	if err := doc.Parse(c, config); err != nil {
+	if err := jsondoc.Parse(c, config); err != nil {
 		return nil, err
 	}
 	patch, err := m.typed(node{c.Root()})

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file prints merged objects: a tree of SMD values, partly still nodes of
@@ -19,11 +19,11 @@ import (
 type printer struct {
 	entries    []metav1.ManagedFieldsEntry
 	annotation *string
-	d          *doc.Doc
+	d          *jsondoc.Doc
 }
 
 func (p *printer) print(v value.Value) ([]byte, error) {
-	p.d = doc.Get()
+	p.d = jsondoc.Get()
 	defer p.d.Release()
 	if n, ok := v.(node); ok {
 		p.d.SetRoot(p.d.Import(n.Value))
@@ -44,41 +44,41 @@ func (p *printer) print(v value.Value) ([]byte, error) {
 }
 
 // node makes a node of a Go value.
-func (p *printer) node(v any) (doc.Node, error) {
+func (p *printer) node(v any) (jsondoc.Node, error) {
 	switch v := v.(type) {
 	case nil:
-		return doc.NullNode, nil
+		return jsondoc.NullNode, nil
 	case bool:
-		return doc.BoolNode(v), nil
+		return jsondoc.BoolNode(v), nil
 	case int64:
-		return doc.IntNode(v), nil
+		return jsondoc.IntNode(v), nil
 	case int:
-		return doc.IntNode(int64(v)), nil
+		return jsondoc.IntNode(int64(v)), nil
 	case float64:
-		return doc.FloatNode(v), nil
+		return jsondoc.FloatNode(v), nil
 	case string:
 		return p.d.NewString(v), nil
 	case []any:
-		items := make([]doc.Node, len(v))
+		items := make([]jsondoc.Node, len(v))
 		for i, item := range v {
 			var err error
 			if items[i], err = p.node(item); err != nil {
-				return doc.Node{}, err
+				return jsondoc.Node{}, err
 			}
 		}
 		return p.d.NewArray(items), nil
 	case map[string]any:
-		pairs := make([]doc.Node, 0, 2*len(v))
+		pairs := make([]jsondoc.Node, 0, 2*len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			member, err := p.node(v[name])
 			if err != nil {
-				return doc.Node{}, err
+				return jsondoc.Node{}, err
 			}
 			pairs = append(pairs, p.d.NewString(name), member)
 		}
 		return p.d.NewMap(pairs), nil
 	}
-	return doc.Node{}, fmt.Errorf("failed to convert new typed object to object: no JSON value: %T", v)
+	return jsondoc.Node{}, fmt.Errorf("failed to convert new typed object to object: no JSON value: %T", v)
 }
 
 // hasLastApplied reports whether client-side apply left its record.
@@ -114,8 +114,8 @@ func (p *printer) setLastApplied() {
 }
 
 // nextLastApplied is the record of config for client-side apply.
-func nextLastApplied(config doc.Value) *string {
-	d := doc.Get()
+func nextLastApplied(config jsondoc.Value) *string {
+	d := jsondoc.Get()
 	defer d.Release()
 	d.SetRoot(d.Import(config))
 	d.Remove("metadata", "annotations", lastApplied)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -37,7 +37,7 @@ func replicasPath(path string) fieldpath.Path {
 }
 
 // ScaleEntries is what the Scale of an object says in its managedFields.
-func (m *Manager) ScaleEntries(live *doc.Doc) ([]metav1.ManagedFieldsEntry, error) {
+func (m *Manager) ScaleEntries(live *jsondoc.Doc) ([]metav1.ManagedFieldsEntry, error) {
 	parent, err := typedEntries(managedFieldsOf(live))
 	if err != nil {
 		return nil, nil // the write that follows leaves them as they are
@@ -47,7 +47,7 @@ func (m *Manager) ScaleEntries(live *doc.Doc) ([]metav1.ManagedFieldsEntry, erro
 
 // UpdateScale sets metadata.managedFields of new, which is live with the
 // replicas that a client of the scale subresource wrote.
-func (m *Manager) UpdateScale(live, new *doc.Doc, o Options) error {
+func (m *Manager) UpdateScale(live, new *jsondoc.Doc, o Options) error {
 	parent, err := typedEntries(managedFieldsOf(live))
 	if err != nil {
 		keepManaged(live, new)
@@ -70,9 +70,9 @@ func (m *Manager) UpdateScale(live, new *doc.Doc, o Options) error {
 }
 
 // updateScale is Update for a Scale.
-func (m *Manager) updateScale(entries []metav1.ManagedFieldsEntry, live, new *doc.Doc, o *Options) ([]metav1.ManagedFieldsEntry, error) {
+func (m *Manager) updateScale(entries []metav1.ManagedFieldsEntry, live, new *jsondoc.Doc, o *Options) ([]metav1.ManagedFieldsEntry, error) {
 	had, have := m.replicasOf(live), m.replicasOf(new)
-	if len(entries) == 0 || doc.Equal(had, have) {
+	if len(entries) == 0 || jsondoc.Equal(had, have) {
 		return entries, nil
 	}
 	if have.Int() == 0 {
@@ -89,7 +89,7 @@ func (m *Manager) updateScale(entries []metav1.ManagedFieldsEntry, live, new *do
 }
 
 // replicasOf is what an object has for the replicas of its Scale.
-func (m *Manager) replicasOf(d *doc.Doc) doc.Value {
+func (m *Manager) replicasOf(d *jsondoc.Doc) jsondoc.Value {
 	v := d.Root()
 	for _, pe := range m.replicas[string(m.version)] {
 		v = v.Get(*pe.FieldName)
@@ -98,8 +98,8 @@ func (m *Manager) replicasOf(d *doc.Doc) doc.Value {
 }
 
 // typedEntries are the entries of managedFields in their Go form.
-func typedEntries(v doc.Value) ([]metav1.ManagedFieldsEntry, error) {
-	if v.Kind() != doc.Array {
+func typedEntries(v jsondoc.Value) ([]metav1.ManagedFieldsEntry, error) {
+	if v.Kind() != jsondoc.Array {
 		return nil, nil
 	}
 	mf, err := decodeManaged(v)
@@ -124,7 +124,7 @@ var scaleManager = sync.OnceValues(func() (*Manager, error) {
 
 // ApplyScale merges an apply patch into scale, which is the JSON of live's Scale, and returns the merged one. It sets
 // metadata.managedFields of new, which is live with nothing changed yet. The errors are those of [Manager.Apply].
-func (m *Manager) ApplyScale(live, new *doc.Doc, scale, patch []byte, o Options) ([]byte, error) {
+func (m *Manager) ApplyScale(live, new *jsondoc.Doc, scale, patch []byte, o Options) ([]byte, error) {
 	parent, err := typedEntries(managedFieldsOf(live))
 	if err != nil {
 		return nil, fmt.Errorf("failed to decode managed fields: %w", err)
@@ -134,10 +134,10 @@ func (m *Manager) ApplyScale(live, new *doc.Doc, scale, patch []byte, o Options)
 	if err != nil {
 		return nil, fmt.Errorf("managedFields of the scale subresource: %w", err)
 	}
-	before, after := doc.Get(), doc.Get()
+	before, after := jsondoc.Get(), jsondoc.Get()
 	defer before.Release()
 	defer after.Release()
-	if err := doc.Parse(before, scale); err != nil {
+	if err := jsondoc.Parse(before, scale); err != nil {
 		return nil, err
 	}
 	if err := writeManaged(before, entries); err != nil {
@@ -152,7 +152,7 @@ func (m *Manager) ApplyScale(live, new *doc.Doc, scale, patch []byte, o Options)
 	if err != nil {
 		return nil, err
 	}
-	if err := doc.Parse(after, merged); err != nil {
+	if err := jsondoc.Parse(after, merged); err != nil {
 		return nil, err
 	}
 	if entries, err = typedEntries(managedFieldsOf(after)); err != nil {

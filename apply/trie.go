@@ -3,7 +3,7 @@ package apply
 import (
 	"slices"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file is set algebra on FieldsV1 tries as they stand in documents. A node
@@ -11,11 +11,11 @@ import (
 // member ".".
 
 // isMember reports whether a node of a trie is itself in the set.
-func isMember(v doc.Value) bool { return v.Len() == 0 || v.Get(".").Exists() }
+func isMember(v jsondoc.Value) bool { return v.Len() == 0 || v.Get(".").Exists() }
 
 // meets reports whether a trie and b, of the new document, have a member in
 // common. The root is no member.
-func (w *walker) meets(a doc.Value, b doc.Node) bool {
+func (w *walker) meets(a jsondoc.Value, b jsondoc.Node) bool {
 	for i := range b.Len() {
 		key, below := w.d.Pair(b, i)
 		name := w.d.Str(key)
@@ -26,7 +26,7 @@ func (w *walker) meets(a doc.Value, b doc.Node) bool {
 		if !v.Exists() {
 			continue
 		}
-		if isMember(v) && isMember(doc.Value{Doc: w.d, Node: below}) || w.meets(v, below) {
+		if isMember(v) && isMember(jsondoc.Value{Doc: w.d, Node: below}) || w.meets(v, below) {
 			return true
 		}
 	}
@@ -35,28 +35,28 @@ func (w *walker) meets(a doc.Value, b doc.Node) bool {
 
 // subtract is the trie a without the members of b, of the new document; Absent
 // if nothing is left.
-func (w *walker) subtract(a doc.Value, b doc.Node) doc.Node {
+func (w *walker) subtract(a jsondoc.Value, b jsondoc.Node) jsondoc.Node {
 	return w.subtractBelow(a, b, false)
 }
 
 // subtractBelow is subtract for a node below the root; member says that the
 // node stays a member itself.
-func (w *walker) subtractBelow(a doc.Value, b doc.Node, member bool) doc.Node {
+func (w *walker) subtractBelow(a jsondoc.Value, b jsondoc.Node, member bool) jsondoc.Node {
 	mark := len(w.stack)
 	for name, v := range a.Members() {
 		if name == "." {
 			continue
 		}
 		minus := w.d.Member(b, name)
-		var left doc.Node
+		var left jsondoc.Node
 		switch {
-		case minus.Kind() == doc.Absent:
+		case minus.Kind() == jsondoc.Absent:
 			left = w.d.Import(v)
 		default:
-			stays := isMember(v) && !isMember(doc.Value{Doc: w.d, Node: minus})
+			stays := isMember(v) && !isMember(jsondoc.Value{Doc: w.d, Node: minus})
 			left = w.subtractBelow(v, minus, stays)
 		}
-		if left.Kind() != doc.Absent {
+		if left.Kind() != jsondoc.Absent {
 			w.stack = append(w.stack, w.d.NewString(name), left)
 		}
 	}
@@ -70,18 +70,18 @@ func (w *walker) subtractBelow(a doc.Value, b doc.Node, member bool) doc.Node {
 }
 
 // union is the trie of the members of a and of b, of the new document.
-func (w *walker) union(a doc.Value, b doc.Node) doc.Node {
-	return w.unionBelow(a, doc.Value{Doc: w.d, Node: b}, false)
+func (w *walker) union(a jsondoc.Value, b jsondoc.Node) jsondoc.Node {
+	return w.unionBelow(a, jsondoc.Value{Doc: w.d, Node: b}, false)
 }
 
-func (w *walker) unionBelow(a, b doc.Value, member bool) doc.Node {
+func (w *walker) unionBelow(a, b jsondoc.Value, member bool) jsondoc.Node {
 	mark := len(w.stack)
-	for name, v := range doc.Both(a, b) {
+	for name, v := range jsondoc.Both(a, b) {
 		if name == "." {
 			continue
 		}
 		x, y := v[0], v[1]
-		var n doc.Node
+		var n jsondoc.Node
 		switch {
 		case !y.Exists():
 			n = w.take(x)
@@ -102,7 +102,7 @@ func (w *walker) unionBelow(a, b doc.Value, member bool) doc.Node {
 }
 
 // take is v in the new document.
-func (w *walker) take(v doc.Value) doc.Node {
+func (w *walker) take(v jsondoc.Value) jsondoc.Node {
 	if v.Doc == w.d {
 		return v.Node
 	}
@@ -112,7 +112,7 @@ func (w *walker) take(v doc.Value) doc.Node {
 // reconciled reports whether a trie fits the type as it is now: a schema may
 // have made atomic what was not. leaf says that the node is a member without
 // anything below.
-func reconciled(v doc.Value, t *typ, leaf bool) bool {
+func reconciled(v jsondoc.Value, t *typ, leaf bool) bool {
 	switch {
 	case t.object != nil:
 		if t.object.atomic {

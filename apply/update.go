@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file follows creates, updates and patches.
@@ -33,8 +33,8 @@ const (
 // Update sets metadata.managedFields of new, which is about to replace live;
 // live is nil on create. An object that does not fit its schema is not tracked:
 // it keeps live's managedFields, and the write goes on. So the error is about
-// o, not about the objects.
-func (m *Manager) Update(live, new *doc.Doc, o Options) error {
+// o, or about objects that take too long to track.
+func (m *Manager) Update(live, new *jsondoc.Doc, o Options) error {
 	if len(o.Manager) > maxName {
 		return fmt.Errorf("manager name of %d bytes: want at most %d", len(o.Manager), maxName)
 	}
@@ -42,14 +42,18 @@ func (m *Manager) Update(live, new *doc.Doc, o Options) error {
 		keepManaged(live, new)
 		return nil
 	}
-	if !m.updateDirect(live, new, &o) {
-		m.updatePlain(live, new, &o)
+	if m.updateDirect(live, new, &o) {
+		return nil
 	}
+	if err := m.checkWork(live, new); err != nil {
+		return err
+	}
+	m.updatePlain(live, new, &o)
 	return nil
 }
 
 // updatePlain is Update by way of SMD.
-func (m *Manager) updatePlain(live, new *doc.Doc, o *Options) {
+func (m *Manager) updatePlain(live, new *jsondoc.Doc, o *Options) {
 	entries, err := m.update(live, new, o)
 	if err == nil {
 		err = writeManaged(new, entries)
@@ -60,7 +64,7 @@ func (m *Manager) updatePlain(live, new *doc.Doc, o *Options) {
 }
 
 // keepManaged gives new the managedFields of live.
-func keepManaged(live, new *doc.Doc) {
+func keepManaged(live, new *jsondoc.Doc) {
 	if v := managedFieldsOf(live); v.Exists() {
 		new.Set(new.Import(v), "metadata", "managedFields")
 		return
@@ -69,7 +73,7 @@ func keepManaged(live, new *doc.Doc) {
 }
 
 // update computes the entries of new.
-func (m *Manager) update(live, new *doc.Doc, o *Options) ([]metav1.ManagedFieldsEntry, error) {
+func (m *Manager) update(live, new *jsondoc.Doc, o *Options) ([]metav1.ManagedFieldsEntry, error) {
 	mf := liveOrNew(live, new, o.Subresource != "")
 	new.Remove("metadata", "managedFields")
 	if len(mf.sets) == 0 && uidOf(live) != "" {
@@ -86,7 +90,7 @@ func (m *Manager) update(live, new *doc.Doc, o *Options) ([]metav1.ManagedFields
 // liveOrNew is the managedFields that an update starts from: those that the
 // client sent if it sent any that make sense, else those of the live object. A
 // subresource's clients do not get to send them.
-func liveOrNew(live, new *doc.Doc, ofLive bool) *managed {
+func liveOrNew(live, new *jsondoc.Doc, ofLive bool) *managed {
 	if !ofLive {
 		sent := managedFieldsOf(new)
 		if isReset(sent) {
@@ -102,7 +106,7 @@ func liveOrNew(live, new *doc.Doc, ofLive bool) *managed {
 	return newManaged(1)
 }
 
-func uidOf(d *doc.Doc) string {
+func uidOf(d *jsondoc.Doc) string {
 	if d == nil {
 		return ""
 	}
@@ -111,8 +115,8 @@ func uidOf(d *doc.Doc) string {
 
 // liveValue is the live object, or what there is before it is created: an
 // object that only says what it is.
-func (m *Manager) liveValue(live *doc.Doc) value.Value {
-	if live != nil && live.Root().Kind() == doc.Object {
+func (m *Manager) liveValue(live *jsondoc.Doc) value.Value {
+	if live != nil && live.Root().Kind() == jsondoc.Object {
 		return node{live.Root()}
 	}
 	if m.empty != nil {
@@ -221,8 +225,8 @@ func (c converter) ask(object map[string]any, version fieldpath.APIVersion, t *o
 	if text, err = c.m.convert(text, gv.Version); err != nil {
 		return nil, err
 	}
-	d := new(doc.Doc) // the value goes on to live in it
-	if err := doc.Parse(d, text); err != nil {
+	d := new(jsondoc.Doc) // the value goes on to live in it
+	if err := jsondoc.Parse(d, text); err != nil {
 		return nil, err
 	}
 	return typed.AsTyped(node{d.Root()}, t.smd(), t.ref)

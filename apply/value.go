@@ -6,22 +6,22 @@ import (
 
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file lets SMD read documents: its value, map and list interfaces over
-// package doc. They are for reading only.
+// package jsondoc. They are for reading only.
 
 // node is a document value as SMD sees it.
-type node struct{ doc.Value }
+type node struct{ jsondoc.Value }
 
-func (n node) IsMap() bool                            { return n.Kind() == doc.Object }
-func (n node) IsList() bool                           { return n.Kind() == doc.Array }
-func (n node) IsBool() bool                           { return n.Kind() == doc.Bool }
-func (n node) IsInt() bool                            { return n.Kind() == doc.Int }
-func (n node) IsFloat() bool                          { return n.Kind() == doc.Float }
-func (n node) IsString() bool                         { return n.Kind() == doc.String }
-func (n node) IsNull() bool                           { return n.Kind() == doc.Null || n.Kind() == doc.Absent }
+func (n node) IsMap() bool                            { return n.Kind() == jsondoc.Object }
+func (n node) IsList() bool                           { return n.Kind() == jsondoc.Array }
+func (n node) IsBool() bool                           { return n.Kind() == jsondoc.Bool }
+func (n node) IsInt() bool                            { return n.Kind() == jsondoc.Int }
+func (n node) IsFloat() bool                          { return n.Kind() == jsondoc.Float }
+func (n node) IsString() bool                         { return n.Kind() == jsondoc.String }
+func (n node) IsNull() bool                           { return n.Kind() == jsondoc.Null || n.Kind() == jsondoc.Absent }
 func (n node) AsMap() value.Map                       { return object(n) }
 func (n node) AsMapUsing(value.Allocator) value.Map   { return object(n) }
 func (n node) AsList() value.List                     { return list(n) }

@@ -7,7 +7,7 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file compares two documents by their type and writes what differs as
@@ -20,17 +20,17 @@ import (
 
 // walker writes tries into the document d.
 type walker struct {
-	d     *doc.Doc
-	stack []doc.Node // pairs of the tries under construction
-	key   []byte     // scratch
-	leaf  doc.Node   // the empty map, shared by all leaves
-	dot   doc.Node   // the key "."
+	d     *jsondoc.Doc
+	stack []jsondoc.Node // pairs of the tries under construction
+	key   []byte         // scratch
+	leaf  jsondoc.Node   // the empty map, shared by all leaves
+	dot   jsondoc.Node   // the key "."
 }
 
-var walkers = sync.Pool{New: func() any { return &walker{stack: make([]doc.Node, 0, 128), key: make([]byte, 0, 64)} }}
+var walkers = sync.Pool{New: func() any { return &walker{stack: make([]jsondoc.Node, 0, 128), key: make([]byte, 0, 64)} }}
 
 // newWalker takes a walker from the pool, to which release gives it back.
-func newWalker(d *doc.Doc) *walker {
+func newWalker(d *jsondoc.Doc) *walker {
 	w := walkers.Get().(*walker)
 	w.d, w.stack, w.leaf, w.dot = d, w.stack[:0], d.NewMap(nil), d.NewString(".")
 	return w
@@ -46,9 +46,9 @@ func (w *walker) release() {
 }
 
 // close makes a map of the pairs from mark on; Absent if there are none.
-func (w *walker) close(mark int) doc.Node {
+func (w *walker) close(mark int) jsondoc.Node {
 	if len(w.stack) == mark {
-		return doc.Node{}
+		return jsondoc.Node{}
 	}
 	n := w.d.NewMap(w.stack[mark:])
 	w.stack = w.stack[:mark]
@@ -56,27 +56,27 @@ func (w *walker) close(mark int) doc.Node {
 }
 
 // field is the key of a member.
-func (w *walker) field(name string) doc.Node {
+func (w *walker) field(name string) jsondoc.Node {
 	w.key = append(append(w.key[:0], "f:"...), name...)
 	return w.d.NewString(string(w.key))
 }
 
 // item is the key of an item of a set or map list; ok is false if it is not
 // plain.
-func (w *walker) item(l *listType, v doc.Value) (key doc.Node, ok bool) {
+func (w *walker) item(l *listType, v jsondoc.Value) (key jsondoc.Node, ok bool) {
 	w.key, ok = appendItemKey(w.key[:0], l, v)
 	if !ok {
-		return doc.Node{}, false
+		return jsondoc.Node{}, false
 	}
 	return w.d.NewString(string(w.key)), true
 }
 
 // appendItemKey appends the path element of an item.
-func appendItemKey(b []byte, l *listType, v doc.Value) ([]byte, bool) {
+func appendItemKey(b []byte, l *listType, v jsondoc.Value) ([]byte, bool) {
 	if l.keys == nil {
 		return appendScalar(append(b, "v:"...), v)
 	}
-	if v.Kind() != doc.Object || l.odd {
+	if v.Kind() != jsondoc.Object || l.odd {
 		return b, false
 	}
 	b = append(b, "k:{"...)
@@ -104,38 +104,38 @@ func appendItemKey(b []byte, l *listType, v doc.Value) ([]byte, bool) {
 
 // appendScalar appends a text, integer or boolean that prints the same
 // wherever it is printed.
-func appendScalar(b []byte, v doc.Value) ([]byte, bool) {
+func appendScalar(b []byte, v jsondoc.Value) ([]byte, bool) {
 	switch v.Kind() {
-	case doc.String:
+	case jsondoc.String:
 		return v.AppendJSON(b), v.Node.Plain()
-	case doc.Int, doc.Bool:
+	case jsondoc.Int, jsondoc.Bool:
 		return v.AppendJSON(b), true
 	}
 	return b, false
 }
 
 // fits reports whether a scalar is of its type. Null is of every type.
-func (t *typ) fits(k doc.Kind) bool {
+func (t *typ) fits(k jsondoc.Kind) bool {
 	switch t.scalar {
 	case smd.Untyped:
-		return k == doc.String || k == doc.Int || k == doc.Float || k == doc.Bool
+		return k == jsondoc.String || k == jsondoc.Int || k == jsondoc.Float || k == jsondoc.Bool
 	case smd.Numeric:
-		return k == doc.Int || k == doc.Float
+		return k == jsondoc.Int || k == jsondoc.Float
 	case smd.String:
-		return k == doc.String
+		return k == jsondoc.String
 	case smd.Boolean:
-		return k == doc.Bool
+		return k == jsondoc.Bool
 	}
 	return false
 }
 
 // valid reports whether a value that is not walked into is of its type, as
 // SMD's validation sees it.
-func (w *walker) valid(t *typ, v doc.Value) bool {
+func (w *walker) valid(t *typ, v jsondoc.Value) bool {
 	switch k := v.Kind(); k {
-	case doc.Null:
+	case jsondoc.Null:
 		return t.object != nil || t.scalar != "" || t.list != nil
-	case doc.Array:
+	case jsondoc.Array:
 		if t.list == nil {
 			return false
 		}
@@ -148,7 +148,7 @@ func (w *walker) valid(t *typ, v doc.Value) bool {
 			}
 		}
 		return true
-	case doc.Object:
+	case jsondoc.Object:
 		if t.object == nil {
 			return false
 		}
@@ -166,7 +166,7 @@ func (w *walker) valid(t *typ, v doc.Value) bool {
 }
 
 // distinct reports whether the items of a set or map list have plain keys, no two the same.
-func (w *walker) distinct(l *listType, v doc.Value) bool {
+func (w *walker) distinct(l *listType, v jsondoc.Value) bool {
 	var ends [16]int // of the keys in w.key, where they are few
 	var seen map[string]bool
 	few := v.Len() <= len(ends)
@@ -201,27 +201,27 @@ func (w *walker) distinct(l *listType, v doc.Value) bool {
 
 // all is the trie of a value and everything in it, for a value that only one
 // of the two documents has.
-func (w *walker) all(t *typ, v doc.Value) (n doc.Node, ok bool) {
+func (w *walker) all(t *typ, v jsondoc.Value) (n jsondoc.Node, ok bool) {
 	switch k := v.Kind(); {
-	case k == doc.Array && t.list != nil && t.list.granul && v.Len() > 0:
+	case k == jsondoc.Array && t.list != nil && t.list.granul && v.Len() > 0:
 		return w.allItems(t.list, v)
-	case k == doc.Object && t.object != nil && !t.object.atomic && v.Len() > 0:
+	case k == jsondoc.Object && t.object != nil && !t.object.atomic && v.Len() > 0:
 		return w.allMembers(t.object, v)
 	}
 	return w.leaf, w.valid(t, v)
 }
 
-func (w *walker) allItems(l *listType, v doc.Value) (doc.Node, bool) {
+func (w *walker) allItems(l *listType, v jsondoc.Value) (jsondoc.Node, bool) {
 	mark := len(w.stack)
 	w.stack = append(w.stack, w.dot, w.leaf)
 	for _, item := range v.Items() {
 		key, ok := w.item(l, item)
 		if !ok {
-			return doc.Node{}, false
+			return jsondoc.Node{}, false
 		}
 		n, ok := w.all(l.elem, item)
 		if !ok {
-			return doc.Node{}, false
+			return jsondoc.Node{}, false
 		}
 		w.stack = append(w.stack, key, n)
 	}
@@ -230,25 +230,25 @@ func (w *walker) allItems(l *listType, v doc.Value) (doc.Node, bool) {
 
 // closeSorted is close for items, which come in any order. No item may be
 // there twice.
-func (w *walker) closeSorted(mark int) (doc.Node, bool) {
+func (w *walker) closeSorted(mark int) (jsondoc.Node, bool) {
 	if _, twice := w.d.SortPairs(w.stack[mark:]); twice {
-		return doc.Node{}, false
+		return jsondoc.Node{}, false
 	}
 	return w.close(mark), true
 }
 
-func (w *walker) allMembers(m *mapType, v doc.Value) (doc.Node, bool) {
+func (w *walker) allMembers(m *mapType, v jsondoc.Value) (jsondoc.Node, bool) {
 	mark := len(w.stack)
 	w.stack = append(w.stack, w.dot, w.leaf)
 	at := 0
 	for name, member := range v.Members() {
 		var t *typ
 		if t, at = m.field(name, at); t == nil {
-			return doc.Node{}, false
+			return jsondoc.Node{}, false
 		}
 		n, ok := w.all(t, member)
 		if !ok {
-			return doc.Node{}, false
+			return jsondoc.Node{}, false
 		}
 		w.stack = append(w.stack, w.field(name), n)
 	}
@@ -257,28 +257,28 @@ func (w *walker) allMembers(m *mapType, v doc.Value) (doc.Node, bool) {
 
 // diff is what differs between two values: changed is what new added or
 // modified, removed what it removed. Absent is nothing.
-type diff struct{ changed, removed doc.Node }
+type diff struct{ changed, removed jsondoc.Node }
 
 func (f diff) none() bool {
-	return f.changed.Kind() == doc.Absent && f.removed.Kind() == doc.Absent
+	return f.changed.Kind() == jsondoc.Absent && f.removed.Kind() == jsondoc.Absent
 }
 
 // compare compares two values that both documents have.
-func (w *walker) compare(t *typ, live, new doc.Value) (f diff, ok bool) {
+func (w *walker) compare(t *typ, live, new jsondoc.Value) (f diff, ok bool) {
 	lk, nk := live.Kind(), new.Kind()
 	switch {
-	case lk == doc.Null && nk == doc.Null:
+	case lk == jsondoc.Null && nk == jsondoc.Null:
 		return f, w.valid(t, new)
-	case lk == doc.Null || nk == doc.Null:
+	case lk == jsondoc.Null || nk == jsondoc.Null:
 		return f, false
-	case lk == doc.Object && nk == doc.Object && t.object != nil && !t.object.atomic:
+	case lk == jsondoc.Object && nk == jsondoc.Object && t.object != nil && !t.object.atomic:
 		return w.compareMembers(t.object, live, new)
-	case lk == doc.Array && nk == doc.Array && t.list != nil && t.list.granul:
+	case lk == jsondoc.Array && nk == jsondoc.Array && t.list != nil && t.list.granul:
 		return w.compareItems(t.list, live, new)
-	case (lk == doc.Object) != (nk == doc.Object) || (lk == doc.Array) != (nk == doc.Array):
+	case (lk == jsondoc.Object) != (nk == jsondoc.Object) || (lk == jsondoc.Array) != (nk == jsondoc.Array):
 		return f, false
 	}
-	if doc.Equal(live, new) {
+	if jsondoc.Equal(live, new) {
 		return f, w.valid(t, new)
 	}
 	if !w.valid(t, live) || !w.valid(t, new) {
@@ -292,21 +292,21 @@ func (w *walker) compare(t *typ, live, new doc.Value) (f diff, ok bool) {
 
 // equalNumbers reports whether two values that are not equal are so to SMD, to
 // which 1 and 1.0 are the same.
-func equalNumbers(a, b doc.Value) bool {
+func equalNumbers(a, b jsondoc.Value) bool {
 	return (hasFloat(a) || hasFloat(b)) && value.Equals(node{a}, node{b})
 }
 
-func hasFloat(v doc.Value) bool {
+func hasFloat(v jsondoc.Value) bool {
 	switch v.Kind() {
-	case doc.Float:
+	case jsondoc.Float:
 		return true
-	case doc.Array:
+	case jsondoc.Array:
 		for _, item := range v.Items() {
 			if hasFloat(item) {
 				return true
 			}
 		}
-	case doc.Object:
+	case jsondoc.Object:
 		for _, member := range v.Members() {
 			if hasFloat(member) {
 				return true
@@ -317,10 +317,10 @@ func hasFloat(v doc.Value) bool {
 }
 
 // compareMembers compares objects member by member.
-func (w *walker) compareMembers(m *mapType, live, new doc.Value) (diff, bool) {
+func (w *walker) compareMembers(m *mapType, live, new jsondoc.Value) (diff, bool) {
 	c := collector{w: w}
 	at := 0
-	for name, v := range doc.Both(live, new) {
+	for name, v := range jsondoc.Both(live, new) {
 		var t *typ
 		if t, at = m.field(name, at); t == nil || !c.member(t, name, v[0], v[1]) {
 			return diff{}, false
@@ -331,7 +331,7 @@ func (w *walker) compareMembers(m *mapType, live, new doc.Value) (diff, bool) {
 
 // compareItems compares lists item by item; the order of items is nothing that
 // anybody owns.
-func (w *walker) compareItems(l *listType, live, new doc.Value) (diff, bool) {
+func (w *walker) compareItems(l *listType, live, new jsondoc.Value) (diff, bool) {
 	was, ok := w.itemKeys(l, live)
 	if !ok {
 		return diff{}, false
@@ -341,8 +341,8 @@ func (w *walker) compareItems(l *listType, live, new doc.Value) (diff, bool) {
 		return diff{}, false
 	}
 	c := collector{w: w}
-	for i, key := range is {
-		var lv doc.Value
+	for i, key := range is.keys {
+		var lv jsondoc.Value
 		if at := w.indexOf(was, key, i); at >= 0 {
 			lv = live.Item(at)
 		}
@@ -350,40 +350,56 @@ func (w *walker) compareItems(l *listType, live, new doc.Value) (diff, bool) {
 			return diff{}, false
 		}
 	}
-	for i, key := range was {
-		if w.indexOf(is, key, i) < 0 && !c.item(l.elem, key, live.Item(i), doc.Value{}) {
+	for i, key := range was.keys {
+		if w.indexOf(is, key, i) < 0 && !c.item(l.elem, key, live.Item(i), jsondoc.Value{}) {
 			return diff{}, false
 		}
 	}
 	return c.close(true)
 }
 
-// maxItems is how many items a list may have: each is looked for among all.
-const maxItems = 64
-
-// itemKeys are the keys of a list's items, none twice.
-func (w *walker) itemKeys(l *listType, v doc.Value) ([]doc.Node, bool) {
-	if v.Len() > maxItems {
-		return nil, false
-	}
-	keys := make([]doc.Node, v.Len())
-	for i := range keys {
-		var ok bool
-		if keys[i], ok = w.item(l, v.Item(i)); !ok || w.indexOf(keys[:i], keys[i], i-1) >= 0 {
-			return nil, false
-		}
-	}
-	return keys, true
+// itemKeys is the keys of a list's items, none twice.
+type itemKeys struct {
+	keys  []jsondoc.Node
+	index map[string]int // where each key is; nil if there are few, which are looked through
 }
 
-// indexOf is where key is among keys, most likely at guess.
-func (w *walker) indexOf(keys []doc.Node, key doc.Node, guess int) int {
+// fewItems is how many keys are looked through without an index.
+const fewItems = 64
+
+// itemKeys returns the keys of a list's items; ok is false if they are not plain or not distinct.
+func (w *walker) itemKeys(l *listType, v jsondoc.Value) (k itemKeys, ok bool) {
+	k.keys = make([]jsondoc.Node, v.Len())
+	if len(k.keys) > fewItems {
+		k.index = make(map[string]int, len(k.keys))
+	}
+	for i, item := range v.Items() {
+		key, ok := w.item(l, item)
+		if !ok || w.indexOf(itemKeys{k.keys[:i], k.index}, key, i-1) >= 0 {
+			return k, false
+		}
+		k.keys[i] = key
+		if k.index != nil {
+			k.index[w.d.Str(key)] = i
+		}
+	}
+	return k, true
+}
+
+// indexOf returns where key is among keys, most likely at guess; -1 if it is not among them.
+func (w *walker) indexOf(k itemKeys, key jsondoc.Node, guess int) int {
 	text := w.d.Str(key)
-	if guess >= 0 && guess < len(keys) && w.d.Str(keys[guess]) == text {
+	if guess >= 0 && guess < len(k.keys) && w.d.Str(k.keys[guess]) == text {
 		return guess
 	}
-	for i, k := range keys {
-		if w.d.Str(k) == text {
+	if k.index != nil {
+		if i, ok := k.index[text]; ok {
+			return i
+		}
+		return -1
+	}
+	for i, have := range k.keys {
+		if w.d.Str(have) == text {
 			return i
 		}
 	}
@@ -393,20 +409,20 @@ func (w *walker) indexOf(keys []doc.Node, key doc.Node, guess int) int {
 // collector collects the differences of the members or items of one value.
 type collector struct {
 	w                *walker
-	changed, removed []doc.Node // pairs
+	changed, removed []jsondoc.Node // pairs
 }
 
-func (c *collector) member(t *typ, name string, live, new doc.Value) bool {
-	return c.pair(t, doc.Node{}, name, live, new)
+func (c *collector) member(t *typ, name string, live, new jsondoc.Value) bool {
+	return c.pair(t, jsondoc.Node{}, name, live, new)
 }
 
-func (c *collector) item(t *typ, key doc.Node, live, new doc.Value) bool {
+func (c *collector) item(t *typ, key jsondoc.Node, live, new jsondoc.Value) bool {
 	return c.pair(t, key, "", live, new)
 }
 
 // pair compares one member or item; its key is made of name unless it is
 // given.
-func (c *collector) pair(t *typ, key doc.Node, name string, live, new doc.Value) bool {
+func (c *collector) pair(t *typ, key jsondoc.Node, name string, live, new jsondoc.Value) bool {
 	var f diff
 	var ok bool
 	switch {
@@ -420,13 +436,13 @@ func (c *collector) pair(t *typ, key doc.Node, name string, live, new doc.Value)
 	if !ok || f.none() {
 		return ok
 	}
-	if key.Kind() == doc.Absent {
+	if key.Kind() == jsondoc.Absent {
 		key = c.w.field(name)
 	}
-	if f.changed.Kind() != doc.Absent {
+	if f.changed.Kind() != jsondoc.Absent {
 		c.changed = append(c.changed, key, f.changed)
 	}
-	if f.removed.Kind() != doc.Absent {
+	if f.removed.Kind() != jsondoc.Absent {
 		c.removed = append(c.removed, key, f.removed)
 	}
 	return true
@@ -436,8 +452,8 @@ func (c *collector) pair(t *typ, key doc.Node, name string, live, new doc.Value)
 // the order of its keys.
 func (c *collector) close(sort bool) (f diff, ok bool) {
 	for _, side := range []struct {
-		pairs []doc.Node
-		out   *doc.Node
+		pairs []jsondoc.Node
+		out   *jsondoc.Node
 	}{{c.changed, &f.changed}, {c.removed, &f.removed}} {
 		if len(side.pairs) == 0 {
 			continue

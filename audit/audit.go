@@ -1,19 +1,18 @@
-// Package audit keeps a record of who asked for what, and what came of it.
+// Package audit writes the audit log: who requested what, and with which result.
 //
 // # Model
 //
-// A [Policy] says, rule by rule, which requests are recorded, how much of them,
-// and at which stages. An [Auditor] evaluates it for every request; a request
-// that is recorded has a [Record], which gathers what is to be known in an
-// [Event] and hands that, at each stage, to a [Backend]: a log file, a webhook,
-// or both. The types are those of audit.k8s.io/v1.
+// A [Policy] has rules that say which requests are recorded, at which level and stages. An
+// [Auditor] evaluates it for every request. If the request is recorded, it gets a [Record], which
+// collects the fields of an [Event] and passes the event, at each stage, to a [Backend]: a log
+// file, a webhook, or both. The types are those of audit.k8s.io/v1.
 //
 // # Invariants
 //
-//   - Without an Auditor, and for requests that no rule records, a Record is nil
-//     and all that is called on it does nothing.
-//   - A backend has taken an event, or refused it, when Process returns. It
-//     does not keep the event.
+//   - Without an Auditor, and for requests that no rule records, the Record is
+//     nil, and its methods do nothing.
+//   - When Process returns, the backend has accepted or refused the event. It
+//     does not refer to the event afterwards.
 //   - The first value of an annotation stays.
 //
 // [LoadPolicy] reads a policy, [NewAuditor] makes the Auditor.
@@ -36,12 +35,12 @@ import (
 	"github.com/keelson-io/keelson/authz"
 )
 
-// Backend keeps events.
+// Backend writes events.
 type Backend interface {
-	// Process keeps an event; it reports whether the request may go on, which
-	// an event that could not be kept can prevent.
+	// Process writes an event. It reports false if the event could not be written and the request
+	// must not go on.
 	Process(e *Event) bool
-	// Close keeps what is still to be kept.
+	// Close writes the events that wait, and releases the backend.
 	Close() error
 }
 
@@ -53,7 +52,7 @@ type Auditor struct {
 	metrics *Metrics
 }
 
-// NewAuditor returns an Auditor of a policy that has been validated.
+// NewAuditor returns an Auditor for a valid policy.
 func NewAuditor(p *Policy, b Backend, m *Metrics, logger *slog.Logger) *Auditor {
 	return &Auditor{policy: compile(p), backend: b, logger: logger, metrics: m}
 }
@@ -94,22 +93,23 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Record is what is recorded of one request. It belongs to the goroutine that
-// serves the request. A nil Record records nothing.
+// Record collects the event of one request. It belongs to the goroutine that serves the request. A
+// nil Record records nothing.
 type Record struct {
 	auditor *Auditor
 	rule    *rule
 	event   Event
 	long    bool
-	started bool // the answer has begun
+	started bool // the response has begun
 	took    []annotation
+	later   func() []byte // returns the response object when it is recorded; nil: the event has it already
 }
 
 type annotation struct{ key, value string }
 
-// Start decides whether and how a request is recorded. The user of the
-// attributes may be nil: nobody could say who it is. Long requests, watches, are
-// recorded when their answer begins, too.
+// Start evaluates the policy for a request. It returns nil if the request is not recorded. The user
+// of the attributes is nil if authentication failed. long requests (watches) have the additional
+// stage ResponseStarted.
 func (a *Auditor) Start(r *http.Request, id string, received time.Time, attrs *authz.Attributes, long bool) *Record {
 	if a == nil {
 		return nil
@@ -138,9 +138,10 @@ func (a *Auditor) Start(r *http.Request, id string, received time.Time, attrs *a
 	return rec
 }
 
-// maxUserAgent is how much of a user agent is recorded.
+// maxUserAgent is the recorded length of a User-Agent header, in bytes.
 const maxUserAgent = 1024
 
+// userAgent returns the User-Agent header, shortened if it is long.
 func userAgent(r *http.Request) string {
 	ua := r.UserAgent()
 	if len(ua) > maxUserAgent {
@@ -149,7 +150,7 @@ func userAgent(r *http.Request) string {
 	return ua
 }
 
-// UserInfo is a user in the form of the API.
+// UserInfo returns a user as the API's type.
 func UserInfo(u *authn.User) authenticationv1.UserInfo {
 	out := authenticationv1.UserInfo{Username: u.Name, UID: u.UID, Groups: u.Groups}
 	for key, values := range u.Extra {
@@ -161,8 +162,7 @@ func UserInfo(u *authn.User) authenticationv1.UserInfo {
 	return out
 }
 
-// Received records that the request came in; it reports whether the request may
-// go on.
+// Received records the stage RequestReceived. It reports whether the request may go on.
 func (r *Record) Received() bool {
 	if r == nil || r.process(RequestReceived) {
 		return true
@@ -171,15 +171,15 @@ func (r *Record) Received() bool {
 	return false
 }
 
-// Annotate adds an annotation. Another value of one that is there already is
-// logged and dropped.
+// Annotate adds an annotation. If the key exists with another value, the new value is logged and
+// dropped.
 func (r *Record) Annotate(key, value string) {
 	if r == nil {
 		return
 	}
 	if have, ok := r.event.Annotations[key]; ok {
 		if have != value {
-			r.auditor.logger.Warn("audit annotation is there already", "key", key, "value", have, "dropped", value, "id", r.event.AuditID)
+			r.auditor.logger.Warn("audit annotation exists already", "key", key, "value", have, "dropped", value, "id", r.event.AuditID)
 		}
 		return
 	}
@@ -189,16 +189,16 @@ func (r *Record) Annotate(key, value string) {
 	r.event.Annotations[key] = value
 }
 
-// Took notes how long a part of serving took, for requests that turn out to be
-// slow.
+// Took records the duration of a part of the request. The durations of slow requests become
+// annotations.
 func (r *Record) Took(part string, d time.Duration) {
 	if r != nil && d > 0 {
 		r.took = append(r.took, annotation{"apiserver.latency.k8s.io/" + part, d.String()})
 	}
 }
 
-// Impersonated records whom the request was taken to be from. The constraint is
-// the verb of the mode that allowed it, "" for the legacy one.
+// Impersonated records the impersonated user. constraint is the verb that allowed the
+// impersonation, "" for the verb impersonate.
 func (r *Record) Impersonated(u *authn.User, constraint string) {
 	if r == nil {
 		return
@@ -210,7 +210,7 @@ func (r *Record) Impersonated(u *authn.User, constraint string) {
 	}
 }
 
-// Level is how much is recorded of the request.
+// Level returns the level at which the request is recorded.
 func (r *Record) Level() Level {
 	if r == nil {
 		return None
@@ -218,13 +218,13 @@ func (r *Record) Level() Level {
 	return r.rule.level
 }
 
-// Object is what is recorded of the object that a request sends.
+// Object identifies the object in a request body.
 type Object struct {
 	Namespace, Name, UID, ResourceVersion string
 }
 
-// RequestObject records the object that the request sends: which one it is, and
-// its JSON where the level has room for it. json is called only then.
+// RequestObject records the object of the request: its name, kind and the like, and its JSON if the
+// level includes it. json is called only in that case.
 func (r *Record) RequestObject(o Object, json func() []byte) {
 	if r == nil {
 		return
@@ -242,20 +242,21 @@ func (r *Record) RequestObject(o Object, json func() []byte) {
 	}
 }
 
+// fill sets *to unless it has a value.
 func fill(to *string, from string) {
 	if *to == "" {
 		*to = from
 	}
 }
 
-// RequestPatch records the patch that the request sends, which is JSON.
+// RequestPatch records the patch of the request, which must be JSON.
 func (r *Record) RequestPatch(patch []byte) {
 	if r != nil && r.rule.level.atLeast(Request) {
 		r.event.RequestObject = embedded(slices.Clone(patch))
 	}
 }
 
-// ResponseStatus records the Status that the request is answered with.
+// ResponseStatus records a Status as the response.
 func (r *Record) ResponseStatus(s *metav1.Status) {
 	if r == nil {
 		return
@@ -263,15 +264,23 @@ func (r *Record) ResponseStatus(s *metav1.Status) {
 	r.event.ResponseStatus = &metav1.Status{Status: s.Status, Message: s.Message, Reason: s.Reason, Details: s.Details, Code: s.Code}
 }
 
-// ResponseObject records the object that the request is answered with, where the
-// level has room for it.
+// ResponseObject records the response object if the level includes it.
 func (r *Record) ResponseObject(json func() []byte) {
 	if r != nil && r.rule.level.atLeast(RequestResponse) {
 		r.event.ResponseObject = r.raw(json())
 	}
 }
 
-// raw is JSON as it is recorded.
+// ResponseLater is ResponseObject for large responses. json is called after the response was sent,
+// so that the JSON is not kept in memory while a slow client reads. If there is nothing to record,
+// ResponseLater does nothing.
+func (r *Record) ResponseLater(json func() []byte) {
+	if r != nil && r.rule.level.atLeast(RequestResponse) {
+		r.later = json
+	}
+}
+
+// raw returns JSON as it is recorded: without managed fields, if the rule says so.
 func (r *Record) raw(json []byte) []byte {
 	if r.rule.omitManagedFields {
 		json = withoutManagedFields(json)
@@ -279,7 +288,7 @@ func (r *Record) raw(json []byte) []byte {
 	return embedded(json)
 }
 
-// Code records that the answer begins, with a status code.
+// Code records the beginning of the response with a status code.
 func (r *Record) Code(code int) {
 	if r == nil || r.started {
 		return
@@ -294,10 +303,10 @@ func (r *Record) Code(code int) {
 	}
 }
 
-// slow is from how long on it is recorded what a request took its time for.
+// slow is the duration above which a request's durations are recorded as annotations.
 const slow = 500 * time.Millisecond
 
-// Complete records that the request has been answered.
+// Complete records the stage ResponseComplete.
 func (r *Record) Complete() {
 	if r == nil {
 		return
@@ -314,10 +323,15 @@ func (r *Record) Complete() {
 		}
 		r.Annotate("apiserver.latency.k8s.io/total", total.String())
 	}
+	if r.later != nil && !slices.Contains(r.rule.omit, ResponseComplete) {
+		if json := r.later(); json != nil {
+			r.event.ResponseObject = r.raw(json)
+		}
+	}
 	r.process(ResponseComplete)
 }
 
-// Panicked records that serving the request panicked.
+// Panicked records the stage Panic.
 func (r *Record) Panicked(what any) {
 	if r == nil {
 		return
@@ -327,7 +341,7 @@ func (r *Record) Panicked(what any) {
 	r.process(Panic)
 }
 
-// process hands the event to the backend, unless the stage is omitted.
+// process passes the event to the backend, unless the rule omits the stage.
 func (r *Record) process(s Stage) bool {
 	if slices.Contains(r.rule.omit, s) {
 		return true
@@ -341,7 +355,7 @@ func (r *Record) process(s Stage) bool {
 	return r.auditor.backend.Process(e)
 }
 
-// Close keeps what is still to be kept.
+// Close closes the backend.
 func (a *Auditor) Close() error {
 	if a == nil {
 		return nil
@@ -349,7 +363,7 @@ func (a *Auditor) Close() error {
 	return a.backend.Close()
 }
 
-// Annotations are the annotations so far.
+// Annotations returns the annotations recorded so far.
 func (r *Record) Annotations() map[string]string {
 	if r == nil {
 		return nil

@@ -271,6 +271,30 @@ func TestBatchesDoNotBlock(t *testing.T) {
 	}
 }
 
+// The events that wait have a bound in bytes, too: those with whole objects are large.
+func TestBatchesHaveBytes(t *testing.T) {
+	const size, limit = 1 << 10, 10 << 10
+	m, free, delivered := NewMetrics(prometheus.NewRegistry()), make(chan struct{}), 0
+	q := startQueue(&queue{plugin: plugin{"log", m, quiet}, events: make(chan []byte, 1000), size: 3, limit: limit,
+		encode:  func(*Event) ([]byte, error) { return make([]byte, size), nil },
+		deliver: func(events [][]byte) error { <-free; delivered += len(events); return nil }, release: func() error { return nil }})
+	for range 100 {
+		if !q.Process(&Event{}) {
+			t.Fatal("refused")
+		}
+	}
+	if lost := testutil.ToFloat64(m.errors.WithLabelValues("log")); lost != 100-limit/size {
+		t.Errorf("lost %v of 100 events of %d bytes, want all but those that fit into %d", lost, size, limit)
+	}
+	close(free)
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left := q.bytes.Load(); delivered != limit/size || left != 0 {
+		t.Errorf("delivered %d events, %d bytes are left, want %d and 0", delivered, left, limit/size)
+	}
+}
+
 func TestWebhook(t *testing.T) {
 	var mu sync.Mutex
 	var got []string

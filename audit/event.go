@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// This file is the Event of audit.k8s.io/v1 and how it is printed.
+// This file has the Event of audit.k8s.io/v1 and its text formats.
 
-// Level is how much of a request is recorded.
+// Level says how much of a request is recorded.
 type Level string
 
-// The levels, from the least on.
+// The levels, in ascending order.
 const (
 	None            Level = "None"
 	Metadata        Level = "Metadata"
@@ -27,9 +27,10 @@ const (
 
 var allLevels = []Level{None, Metadata, Request, RequestResponse}
 
-// atLeast reports whether l records as much as other does.
+// atLeast reports whether l records at least as much as other.
 func (l Level) atLeast(other Level) bool { return l.rank() >= other.rank() }
 
+// rank returns the position of the level in ascending order; unknown levels come first.
 func (l Level) rank() int {
 	for i, x := range allLevels {
 		if x == l {
@@ -39,20 +40,20 @@ func (l Level) rank() int {
 	return 0
 }
 
-// Stage is how far a request has got.
+// Stage is a point in the processing of a request.
 type Stage string
 
 // The stages.
 const (
 	RequestReceived  Stage = "RequestReceived"
-	ResponseStarted  Stage = "ResponseStarted" // of watches, and of requests that are not authenticated
+	ResponseStarted  Stage = "ResponseStarted" // of watches, and of requests that fail authentication
 	ResponseComplete Stage = "ResponseComplete"
 	Panic            Stage = "Panic"
 )
 
 var allStages = []Stage{RequestReceived, ResponseStarted, ResponseComplete, Panic}
 
-// Event is what is recorded of a request at one of its stages.
+// Event is the record of a request at one stage.
 type Event struct {
 	metav1.TypeMeta
 	Level                    Level                      `json:"level"`
@@ -74,13 +75,13 @@ type Event struct {
 	Annotations              map[string]string          `json:"annotations,omitempty"`
 }
 
-// AuthenticationMetadata says how the user came to be the user.
+// AuthenticationMetadata says how an impersonated user was allowed.
 type AuthenticationMetadata struct {
-	// ImpersonationConstraint is the verb that constrained an impersonation.
+	// ImpersonationConstraint is the verb that allowed a constrained impersonation.
 	ImpersonationConstraint string `json:"impersonationConstraint,omitempty"`
 }
 
-// ObjectReference is what a request is for.
+// ObjectReference names the object of a request.
 type ObjectReference struct {
 	Resource        string    `json:"resource,omitempty"`
 	Namespace       string    `json:"namespace,omitempty"`
@@ -92,8 +93,7 @@ type ObjectReference struct {
 	Subresource     string    `json:"subresource,omitempty"`
 }
 
-// embedded is JSON to be put into an event; text that is no JSON becomes a
-// string.
+// embedded returns JSON for an event. A text that is not JSON is encoded as a string.
 func embedded(text []byte) json.RawMessage {
 	if json.Valid(text) {
 		return text
@@ -105,8 +105,8 @@ func embedded(text []byte) json.RawMessage {
 	return quoted
 }
 
-// withoutManagedFields takes metadata.managedFields out of an object, of the
-// items of a list and of the objects in a table.
+// withoutManagedFields removes metadata.managedFields from an object, or from the items of a list
+// or the objects in a table.
 func withoutManagedFields(text []byte) []byte {
 	var object map[string]any
 	if json.Unmarshal(text, &object) != nil {
@@ -130,15 +130,17 @@ func withoutManagedFields(text []byte) []byte {
 	return out
 }
 
+// strip removes metadata.managedFields from a decoded object.
 func strip(object map[string]any) {
 	if meta, ok := object["metadata"].(map[string]any); ok {
 		delete(meta, "managedFields")
 	}
 }
 
+// panicText returns the text of a panic as upstream records it.
 func panicText(what any) string { return fmt.Sprintf("APIServer panic'd: %v", what) }
 
-// legacy is an event in one line of text.
+// legacy returns an event in the format "legacy", one line of text.
 func legacy(e *Event) string {
 	user, groups := "<none>", "<none>"
 	if e.User.Username != "" {
@@ -169,6 +171,7 @@ func legacy(e *Event) string {
 		e.RequestURI, response)
 }
 
+// quoted returns a list for the legacy format: each element in quotes, separated by commas.
 func quoted(list []string) string {
 	out := make([]string, len(list))
 	for i, s := range list {

@@ -18,41 +18,40 @@ import (
 
 // Modes of a backend.
 const (
-	// Blocking: a request waits until its event is kept; that it could not be
-	// is logged and counted.
+	// Blocking: the request waits until its event has been written. If writing fails, the request
+	// goes on, and the failure is logged and counted.
 	Blocking = "blocking"
-	// BlockingStrict: as Blocking, and a request whose coming in could not be
-	// recorded is refused.
+	// BlockingStrict: as Blocking, but if the event for the stage RequestReceived cannot be
+	// written, the request is refused.
 	BlockingStrict = "blocking-strict"
-	// Batch: events are kept later; where there are too many, some are lost.
+	// Batch: events are written in the background. If the buffer is full, events are dropped.
 	Batch = "batch"
 )
 
 var modes = []string{Batch, Blocking, BlockingStrict}
 
-// Formats of a log.
+// Formats of a log file.
 const (
 	FormatJSON   = "json"
 	FormatLegacy = "legacy"
 )
 
-// LogConfig says how events are logged. The zero values of the numbers mean no
-// limit.
+// LogConfig configures a log file. Zero numbers mean no limit, unless noted.
 type LogConfig struct {
 	Path       string // "-" is standard output
-	MaxAge     int    // days that old files are kept
-	MaxBackups int    // number of old files that are kept
-	MaxSize    int    // megabytes of a file; 0: one file forever
-	Compress   bool   // old files are compressed
+	MaxAge     int    // days after which rotated files are deleted
+	MaxBackups int    // number of rotated files to keep
+	MaxSize    int    // megabytes after which the file is rotated; 0: never
+	Compress   bool   // compress rotated files with gzip
 	Format     string // "": json
 	Mode       string // "": blocking
-	BufferSize int    // of events, in batch mode; 0: 10000
+	BufferSize int    // events that wait in batch mode; 0: 10000
 }
 
-// defaultBuffer is how many events wait in batch mode.
+// defaultBuffer is the number of events that can wait in batch mode.
 const defaultBuffer = 10000
 
-// withDefaults is c with its empty fields filled in, or what is wrong with it.
+// withDefaults returns c with defaults for empty fields. If c is invalid, it returns an error.
 func (c LogConfig) withDefaults() (LogConfig, error) {
 	if c.Format == "" {
 		c.Format = FormatJSON
@@ -80,8 +79,8 @@ func (c LogConfig) withDefaults() (LogConfig, error) {
 	return c, nil
 }
 
-// OpenLog opens a log. The file and its directory are made if they are not
-// there; a file that cannot be written to is an error.
+// OpenLog opens a log file. It creates the file and its directory if they do not exist. If the file
+// cannot be written, it returns an error.
 func OpenLog(c LogConfig, m *Metrics, logger *slog.Logger) (Backend, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -99,7 +98,7 @@ func OpenLog(c LogConfig, m *Metrics, logger *slog.Logger) (Backend, error) {
 	return l, nil
 }
 
-// open opens the file.
+// open opens the file, with rotation if it is configured.
 func (c LogConfig) open() (io.WriteCloser, error) {
 	if c.Path == "-" {
 		return standardOutput{}, nil
@@ -120,35 +119,35 @@ func (c LogConfig) open() (io.WriteCloser, error) {
 	return &lumberjack.Logger{Filename: c.Path, MaxAge: c.MaxAge, MaxBackups: c.MaxBackups, MaxSize: c.MaxSize, Compress: c.Compress}, nil
 }
 
-// standardOutput is not closed.
+// standardOutput is never closed.
 type standardOutput struct{}
 
 func (standardOutput) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (standardOutput) Close() error                { return nil }
 
-// plugin is what backends have in common: how they say that they fail.
+// plugin has what all backends share: the reporting of failures.
 type plugin struct {
 	name    string
 	metrics *Metrics
 	logger  *slog.Logger
 }
 
-// failed notes that events were not kept.
+// failed logs and counts events that could not be written.
 func (p *plugin) failed(err error, events int) {
 	p.metrics.errors.WithLabelValues(p.name).Add(float64(events))
-	p.logger.Error("audit events were not kept", "plugin", p.name, "events", events, "error", err)
+	p.logger.Error("audit events were not written", "plugin", p.name, "events", events, "error", err)
 }
 
-// log writes events as they come.
+// log writes events to a file.
 type log struct {
 	plugin
 	out    io.WriteCloser
 	format string
 	strict bool
-	mu     sync.Mutex // a line is written as a whole
+	mu     sync.Mutex // held while lines are written, so that lines do not mix
 }
 
-// encode is an event as a line.
+// encode returns an event as a line in the configured format.
 func (l *log) encode(e *Event) ([]byte, error) {
 	if l.format == FormatLegacy {
 		return []byte(legacy(e) + "\n"), nil
@@ -157,6 +156,7 @@ func (l *log) encode(e *Event) ([]byte, error) {
 	return append(line, '\n'), err
 }
 
+// write appends lines to the file.
 func (l *log) write(lines [][]byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

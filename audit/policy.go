@@ -16,10 +16,10 @@ import (
 	"github.com/keelson-io/keelson/authz"
 )
 
-// This file is which requests are recorded.
+// This file decides which requests are recorded.
 
-// Policy says which requests are recorded: the first rule that matches one
-// counts, and what none matches is not recorded.
+// Policy says which requests are recorded. The first rule that matches a request applies. A request
+// that matches no rule is not recorded.
 type Policy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -29,9 +29,8 @@ type Policy struct {
 	OmitManagedFields bool         `json:"omitManagedFields,omitempty"`
 }
 
-// PolicyRule matches requests: in each of its lists, those that it names; every
-// request where the list is empty. A rule is for resources or for other paths,
-// not for both; with neither it is for all.
+// PolicyRule matches requests by lists of values. An empty list matches every request. A rule has
+// either resources or non-resource URLs, not both; with neither it matches all requests.
 type PolicyRule struct {
 	Level             Level            `json:"level"`
 	Users             []string         `json:"users,omitempty"`
@@ -51,7 +50,7 @@ type GroupResources struct {
 	ResourceNames []string `json:"resourceNames,omitempty"`
 }
 
-// maxPolicy bounds how large a policy file may be.
+// maxPolicy is the largest policy file, in bytes.
 const maxPolicy = 4 << 20
 
 // LoadPolicy reads a policy from a file.
@@ -67,8 +66,8 @@ func LoadPolicy(path string, logger *slog.Logger) (*Policy, error) {
 	return p, nil
 }
 
-// ParsePolicy reads a policy from YAML or JSON. Fields that are unknown or there
-// twice are warned of, as upstream does.
+// ParsePolicy decodes a policy from YAML or JSON. As upstream, unknown and duplicate fields are
+// logged as warnings.
 func ParsePolicy(text []byte, logger *slog.Logger) (*Policy, error) {
 	if len(text) > maxPolicy {
 		return nil, fmt.Errorf("failed decoding: policy is larger than %d bytes", maxPolicy)
@@ -79,7 +78,7 @@ func ParsePolicy(text []byte, logger *slog.Logger) (*Policy, error) {
 		if lenient := yaml.Unmarshal(text, p); lenient != nil {
 			return nil, fmt.Errorf("failed decoding: %w", lenient)
 		}
-		logger.Warn("audit policy contains errors, which are passed over", "error", err)
+		logger.Warn("audit policy contains errors, which are ignored", "error", err)
 	}
 	if p.APIVersion != "audit.k8s.io/v1" || p.Kind != "Policy" {
 		return nil, fmt.Errorf("unknown group version field %v in policy", p.GroupVersionKind())
@@ -93,7 +92,7 @@ func ParsePolicy(text []byte, logger *slog.Logger) (*Policy, error) {
 	return p, nil
 }
 
-// validate lists what is wrong with a policy.
+// validate returns the errors of a policy, in upstream's order.
 func validate(p *Policy) field.ErrorList {
 	errs := validateStages(p.OmitStages, field.NewPath("omitStages"))
 	for i := range p.Rules {
@@ -115,6 +114,7 @@ func validate(p *Policy) field.ErrorList {
 	return errs
 }
 
+// validateURLs checks that URLs begin with a slash and have * only at the end.
 func validateURLs(urls []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, url := range urls {
@@ -131,6 +131,7 @@ func validateURLs(urls []string, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// validateResources checks the groups and resources of a rule.
 func validateResources(list []GroupResources, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, g := range list {
@@ -146,6 +147,7 @@ func validateResources(list []GroupResources, path *field.Path) field.ErrorList 
 	return errs
 }
 
+// validateStages checks that stages are known.
 func validateStages(stages []Stage, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, s := range stages {
@@ -157,13 +159,13 @@ func validateStages(stages []Stage, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// policy is a Policy that is ready to be asked.
+// policy is a Policy prepared for matching.
 type policy struct {
 	rules []rule
 	none  *rule
 }
 
-// rule is a rule with what it takes from the policy.
+// rule is a rule with the fields that it inherits from the policy.
 type rule struct {
 	PolicyRule
 	level             Level
@@ -183,7 +185,7 @@ func compile(p *Policy) *policy {
 	return c
 }
 
-// find is the rule for a request.
+// find returns the first rule that matches a request, nil if none does.
 func (p *policy) find(a *authz.Attributes) *rule {
 	for i := range p.rules {
 		if p.rules[i].matches(a) {
@@ -193,6 +195,7 @@ func (p *policy) find(a *authz.Attributes) *rule {
 	return p.none
 }
 
+// matches reports whether the rule matches a request.
 func (r *rule) matches(a *authz.Attributes) bool {
 	if len(r.Users) > 0 && (a.User == nil || !slices.Contains(r.Users, a.User.Name)) {
 		return false
@@ -212,6 +215,7 @@ func (r *rule) matches(a *authz.Attributes) bool {
 	return true
 }
 
+// matchesPath reports whether a non-resource URL of a rule, which may end in *, matches a path.
 func matchesPath(spec, path string) bool {
 	if spec == "*" || spec == path {
 		return true
@@ -220,6 +224,7 @@ func matchesPath(spec, path string) bool {
 	return ok && strings.HasPrefix(path, prefix)
 }
 
+// matchesResource reports whether one of the rule's group resources matches.
 func (r *rule) matchesResource(a *authz.Attributes) bool {
 	if len(r.Namespaces) > 0 && !slices.Contains(r.Namespaces, a.Namespace) {
 		return false
@@ -239,8 +244,8 @@ func (g *GroupResources) matches(a *authz.Attributes) bool {
 	return slices.ContainsFunc(g.Resources, func(spec string) bool { return matchesResource(spec, a.Resource, a.Subresource) })
 }
 
-// matchesResource matches a resource and subresource with pods, pods/log,
-// pods/*, */scale or *.
+// matchesResource reports whether a rule's resource (pods, pods/log, pods/*, */scale or *) matches
+// a resource and subresource.
 func matchesResource(spec, resource, subresource string) bool {
 	if spec == "*" {
 		return true

@@ -3,49 +3,59 @@ package audit
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// This file keeps events later than they happen, many at a time.
+// This file writes events in batches from a background goroutine.
 
-// errFull is why events are lost.
+// errFull is the reason of dropped events.
 var errFull = errors.New("audit buffer queue blocked")
 
-// queue is a backend that hands events on from another goroutine. What it holds
-// are events that are encoded already: an event changes after it was handed
-// over.
+// maxQueued bounds the bytes of the events that wait or are being delivered. The size of the buffer
+// bounds their number only. An event with the bodies of request and answer can have several MiB.
+const maxQueued = 128 << 20
+
+// queue is a backend that passes events to another goroutine. It stores them encoded, because the
+// caller changes an event after Process.
 type queue struct {
 	plugin
 	encode func(*Event) ([]byte, error)
 	events chan []byte
-	size   int           // largest batch
-	wait   time.Duration // how long a batch may wait for more; 0: it does not
+	size   int           // events in a batch
+	wait   time.Duration // time that a batch waits for more events; 0: none
 	deliver
 	release func() error
+	bytes   atomic.Int64 // of events that wait or are being delivered
+	limit   int64        // of bytes
 
-	mu     sync.RWMutex // held for reading by who adds, for writing by Close
+	mu     sync.RWMutex // read lock for adding, write lock for Close
 	closed bool
 	done   chan struct{}
 }
 
-// deliver keeps events that have been encoded.
+// deliver writes a batch of encoded events.
 type deliver func(events [][]byte) error
 
-// logBatch is how many lines are written at once.
+// logBatch is the number of lines that are written at once.
 const logBatch = 64
 
+// newQueue returns a queue that writes batches of logBatch events without waiting for more.
 func newQueue(p plugin, buffer int, encode func(*Event) ([]byte, error), d deliver, release func() error) *queue {
 	return startQueue(&queue{plugin: p, encode: encode, events: make(chan []byte, buffer), size: logBatch, deliver: d, release: release})
 }
 
+// startQueue starts the goroutine of a queue.
 func startQueue(q *queue) *queue {
 	q.done = make(chan struct{})
+	if q.limit == 0 {
+		q.limit = maxQueued
+	}
 	go q.run()
 	return q
 }
 
-// Process implements Backend. Requests never wait: what there is no room for is
-// lost.
+// Process implements Backend. It never waits: if the buffer is full, in events or in bytes, it drops the event.
 func (q *queue) Process(e *Event) bool {
 	text, err := q.encode(e)
 	if err != nil {
@@ -58,11 +68,15 @@ func (q *queue) Process(e *Event) bool {
 		q.failed(errors.New("audit backend shut down"), 1)
 		return true
 	}
-	select {
-	case q.events <- text:
-	default:
-		q.failed(errFull, 1)
+	if q.bytes.Add(int64(len(text))) <= q.limit {
+		select {
+		case q.events <- text:
+			return true
+		default:
+		}
 	}
+	q.bytes.Add(-int64(len(text)))
+	q.failed(errFull, 1)
 	return true
 }
 
@@ -75,6 +89,9 @@ func (q *queue) run() {
 			if err := q.deliver(batch); err != nil {
 				q.failed(err, len(batch))
 			}
+			for _, event := range batch {
+				q.bytes.Add(-int64(len(event)))
+			}
 		}
 		if !more {
 			return
@@ -82,7 +99,7 @@ func (q *queue) run() {
 	}
 }
 
-// batch is the next events; none are left to come if more is false.
+// batch waits for the next batch. more is false if the queue is closed and this is the last one.
 func (q *queue) batch() (batch [][]byte, more bool) {
 	first, ok := <-q.events
 	if !ok {
@@ -122,7 +139,7 @@ func (q *queue) batch() (batch [][]byte, more bool) {
 	return batch, true
 }
 
-// Close implements Backend: it returns when everything has been delivered.
+// Close implements Backend. It returns when all events have been delivered.
 func (q *queue) Close() error {
 	q.mu.Lock()
 	if !q.closed {
@@ -134,7 +151,7 @@ func (q *queue) Close() error {
 	return q.release()
 }
 
-// Backends are several backends as one; nil if there is none.
+// Backends combines several backends. It returns nil if the list is empty.
 func Backends(list ...Backend) Backend {
 	var some several
 	for _, b := range list {

@@ -15,21 +15,22 @@ import (
 	"github.com/keelson-io/keelson/internal/kubehook"
 )
 
-// This file sends events to a webhook, as EventLists.
+// This file sends events to a webhook as EventLists.
 
-// WebhookConfig says how events are sent. Zero values mean the defaults named.
+// WebhookConfig configures a webhook. Zero values mean the defaults named here.
 type WebhookConfig struct {
 	ConfigFile     string        // kubeconfig
-	InitialBackoff time.Duration // before a call is made again; 0: 10 s
+	InitialBackoff time.Duration // delay of the first retry; 0: 10 s
 	Mode           string        // "": batch
-	BufferSize     int           // of events, in batch mode; 0: 10000
-	MaxBatch       int           // events in a call, in batch mode; 0: 400
-	MaxWait        time.Duration // how long an event may wait for others, in batch mode; 0: 30 s
-	NoThrottle     bool          // calls are not limited
-	QPS            float32       // calls in a second, in batch mode; 0: 10
-	Burst          int           // calls at once, in batch mode; 0: 15
+	BufferSize     int           // events that wait in batch mode; 0: 10000
+	MaxBatch       int           // events in one call in batch mode; 0: 400
+	MaxWait        time.Duration // time that an event waits for others in batch mode; 0: 30 s
+	NoThrottle     bool          // do not limit the rate of calls
+	QPS            float32       // calls per second in batch mode; 0: 10
+	Burst          int           // calls in a burst in batch mode; 0: 15
 }
 
+// withDefaults returns c with defaults for empty fields. If c is invalid, it returns an error.
 func (c WebhookConfig) withDefaults() (WebhookConfig, error) {
 	for _, d := range []struct {
 		to    *int
@@ -66,17 +67,17 @@ func (c WebhookConfig) withDefaults() (WebhookConfig, error) {
 	return c, nil
 }
 
-// hook is a backend that sends events.
+// hook is a backend that sends events to a webhook.
 type hook struct {
 	plugin
 	client *kubehook.Client
-	limit  *rate.Limiter // nil: none
+	limit  *rate.Limiter // nil: not limited
 	strict bool
 	ctx    context.Context
 	stop   context.CancelFunc
 }
 
-// stopWait is how long the last events may take when a server stops.
+// stopWait bounds the delivery of the last events when the server stops.
 const stopWait = 5 * time.Second
 
 // OpenWebhook returns the backend of a webhook.
@@ -107,14 +108,14 @@ func OpenWebhook(c WebhookConfig, m *Metrics, logger *slog.Logger) (Backend, err
 
 func encode(e *Event) ([]byte, error) { return json.Marshal(e) }
 
-// list is an EventList of events that are encoded.
+// list is an EventList of encoded events.
 type list struct {
 	metav1.TypeMeta
 	metav1.ListMeta `json:"metadata"`
 	Items           []json.RawMessage `json:"items"`
 }
 
-// send sends events.
+// send sends a batch of events, and retries after temporary errors.
 func (h *hook) send(events [][]byte) error {
 	if h.limit != nil {
 		if err := h.limit.Wait(h.ctx); err != nil {
@@ -147,14 +148,14 @@ func (h *hook) Close() error {
 	return nil
 }
 
-// batches is a webhook behind a queue.
+// batches is a webhook with a queue in front.
 type batches struct {
 	hook *hook
 	*queue
 }
 
-// Close implements Backend. A webhook that does not answer does not keep a
-// server from stopping.
+// Close implements Backend. It waits for at most stopWait, so that a webhook that does not answer
+// cannot delay the end of the server.
 func (b *batches) Close() error {
 	t := time.AfterFunc(stopWait, b.hook.stop)
 	defer t.Stop()

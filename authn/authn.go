@@ -1,30 +1,28 @@
-// Package authn finds out who sends a request.
+// Package authn authenticates requests.
 //
 // # Model
 //
-// An [Authenticator] looks at a request and answers one of three things: a
-// [Response] with a [User]; nothing at all, when the request carries no
-// credential that it understands; or an error, when the request carries a
-// credential that is wrong. Authenticators are asked in order by [Chain].
-// Bearer tokens come to a server in more than one way; a [Token] says whose a
-// token is, however it came, and [Bearer] and [WebSocket] find it in a request.
+// An [Authenticator] examines a request. It returns a [Response] with a [User]; nothing, if the
+// request has no credential of its kind; or an error, if the credential is invalid. A [Chain] asks
+// authenticators in order. Bearer tokens arrive in more than one way: [Bearer] and [WebSocket] find
+// them in a request, and a [Token] authenticates them.
 //
-// A credential may be good for some audiences only. Who asks names those that
-// would do; a Response names those of them that the credential is good for.
+// A credential may be valid for some audiences only. The caller names the audiences that it
+// accepts; the Response names those for which the credential is valid.
 //
 // # Invariants
 //
-//   - A wrong credential never becomes the anonymous user: once one
-//     authenticator has refused what it was shown, and no other accepted the
-//     request, the answer is an error and the client sees 401.
-//   - Every user that showed a credential is in the group system:authenticated,
-//     the anonymous user alone is in system:unauthenticated.
-//   - A returned Response is shared between requests: nobody changes it.
-//   - What a client says of itself in headers is believed only from a proxy
-//     that showed its own certificate.
+//   - An invalid credential never becomes the anonymous user. If one
+//     authenticator refuses and no other accepts the request, the client gets
+//     401.
+//   - Every user with a credential is in the group system:authenticated. Only
+//     the anonymous user is in system:unauthenticated.
+//   - A Response is shared between requests and never modified.
+//   - Headers that name a user are trusted only from a proxy with its own
+//     certificate.
 //
-// [Standard] builds the usual chain. The packages below this one are ways to
-// say whose a token is: serviceaccount, jwt, webhook.
+// [Standard] builds the usual chain. The packages below this one authenticate tokens:
+// serviceaccount, bootstrap, jwt, webhook.
 package authn
 
 import (
@@ -34,7 +32,7 @@ import (
 	"slices"
 )
 
-// Names that Kubernetes gives to users and groups with a fixed meaning.
+// Users and groups to which Kubernetes gives a meaning.
 const (
 	AnonymousUser   = "system:anonymous"
 	Unauthenticated = "system:unauthenticated"
@@ -42,11 +40,10 @@ const (
 	Masters         = "system:masters"
 )
 
-// CredentialID is the key of the extra that names the credential which a user
-// has shown (KEP-4193).
+// CredentialID is the key of extra that identifies the user's credential (KEP-4193).
 const CredentialID = "authentication.kubernetes.io/credential-id"
 
-// User is who a request comes from.
+// User is the sender of a request.
 type User struct {
 	Name   string
 	UID    string
@@ -57,27 +54,26 @@ type User struct {
 // InGroup reports whether u is a member of the group.
 func (u *User) InGroup(group string) bool { return slices.Contains(u.Groups, group) }
 
-// Response is what a credential says.
+// Response is the result of a successful authentication.
 type Response struct {
 	User *User
-	// Audiences are those of the audiences asked for that the credential is
-	// good for; none if it knows no audiences.
+	// Audiences lists the requested audiences for which the credential is valid; empty if the
+	// credential has no audiences.
 	Audiences []string
-	// Annotations are for the audit log.
+	// Annotations are added to the audit event.
 	Annotations map[string]string
-	// Warnings are for the client.
+	// Warnings are sent to the client.
 	Warnings []string
 }
 
-// Authenticator answers who sent a request: a user, nil if the request carries
-// no credential of the kind it knows, an error if it carries a wrong one. The
-// audiences are those that a credential may be good for; it has to be good for
-// one of them. None means that audiences do not matter.
+// Authenticator returns the user of a request; nil if the request has no credential that it knows;
+// an error if the credential is invalid. The credential must be valid for one of the audiences,
+// unless none are given.
 type Authenticator interface {
 	Authenticate(r *http.Request, audiences []string) (*Response, error)
 }
 
-// Func makes a function an Authenticator.
+// Func adapts a function to Authenticator.
 type Func func(*http.Request, []string) (*Response, error)
 
 // Authenticate calls f.
@@ -85,13 +81,13 @@ func (f Func) Authenticate(r *http.Request, audiences []string) (*Response, erro
 	return f(r, audiences)
 }
 
-// Token answers whose a token is: nil if that is not known to it, an error if
-// the token is one of its own and wrong. Audiences are as in Authenticator.
+// Token returns the user of a token; nil if it does not know the token; an error if the token is of
+// its kind and invalid. Audiences are as for Authenticator.
 type Token interface {
 	AuthenticateToken(ctx context.Context, token string, audiences []string) (*Response, error)
 }
 
-// TokenFunc makes a function a Token.
+// TokenFunc adapts a function to Token.
 type TokenFunc func(ctx context.Context, token string, audiences []string) (*Response, error)
 
 // AuthenticateToken calls f.
@@ -99,9 +95,8 @@ func (f TokenFunc) AuthenticateToken(ctx context.Context, token string, audience
 	return f(ctx, token, audiences)
 }
 
-// Chain asks the authenticators in order. The first user wins, also after an
-// earlier authenticator refused; with no user, all errors together are the
-// answer.
+// Chain asks authenticators in order. The first user is the result, even if an earlier
+// authenticator refused. Without a user, the result has all errors.
 func Chain(chain ...Authenticator) Authenticator {
 	return Func(func(r *http.Request, audiences []string) (*Response, error) {
 		var refused error
@@ -118,7 +113,7 @@ func Chain(chain ...Authenticator) Authenticator {
 	})
 }
 
-// Tokens asks in order whose a token is, as Chain does.
+// Tokens is Chain for tokens.
 func Tokens(chain ...Token) Token {
 	return TokenFunc(func(ctx context.Context, token string, audiences []string) (*Response, error) {
 		var refused error
@@ -135,7 +130,7 @@ func Tokens(chain ...Token) Token {
 	})
 }
 
-// join is both errors, the second alone if it is the only one.
+// join combines two errors; the first may be nil.
 func join(first, second error) error {
 	if first == nil {
 		return second
@@ -143,7 +138,7 @@ func join(first, second error) error {
 	return aggregate{first, second}
 }
 
-// aggregate prints as upstream prints the errors of several authenticators.
+// aggregate formats several errors as upstream does.
 type aggregate [2]error
 
 func (a aggregate) Error() string {
@@ -176,17 +171,15 @@ func (a aggregate) Error() string {
 // Unwrap is for errors.Is and errors.As.
 func (a aggregate) Unwrap() []error { return a[:] }
 
-// errNobody refuses a request whose Authorization header no authenticator took.
+// errNobody refuses a request with an Authorization header that no authenticator knows.
 var errNobody = errors.New("authorization header not accepted by any authenticator")
 
-// errMissing refuses a request without a credential where the anonymous user
-// is not let in.
+// errMissing refuses a request without a credential if anonymous requests are not accepted.
 var errMissing = errors.New("no credentials provided")
 
-// Standard asks the credentials in order and lets a request without any
-// credential through as the anonymous user, if that user may come in by the
-// request's path. An Authorization header is a credential whatever its scheme:
-// one that nobody accepted is refused.
+// Standard asks the credentials in order. A request without any credential becomes the anonymous
+// user, if that is accepted at the request's path. An Authorization header counts as a credential,
+// whatever its scheme.
 func Standard(anonymous Anonymous, credentials ...Authenticator) Authenticator {
 	chain := Chain(credentials...)
 	return Func(func(r *http.Request, audiences []string) (*Response, error) {
@@ -203,26 +196,25 @@ func Standard(anonymous Anonymous, credentials ...Authenticator) Authenticator {
 	})
 }
 
-// Anonymous says where requests without a credential are let in. The zero value
-// is nowhere.
+// Anonymous says where requests without a credential are accepted. The zero value means nowhere.
 type Anonymous struct {
 	Enabled bool
-	// Paths, if there are any, are the only paths at which they are, compared
-	// exactly.
+	// Paths, if not empty, restricts anonymous requests to exactly these paths.
 	Paths []string
 }
 
-// Anybody lets requests without a credential in everywhere.
+// Anybody accepts requests without a credential at all paths.
 var Anybody = Anonymous{Enabled: true}
 
+// admits reports whether anonymous requests are accepted at a path.
 func (a Anonymous) admits(path string) bool {
 	return a.Enabled && (len(a.Paths) == 0 || slices.Contains(a.Paths, path))
 }
 
 var anonymousResponse = &Response{User: &User{Name: AnonymousUser, Groups: []string{Unauthenticated}}}
 
-// WithAuthenticated adds the group of everybody who showed a credential to the
-// groups of a user of a name. The result shares nothing with groups.
+// WithAuthenticated returns groups and system:authenticated, unless name is the anonymous user. The
+// result shares no memory with groups.
 func WithAuthenticated(name string, groups []string) []string {
 	if name == AnonymousUser || slices.Contains(groups, Authenticated) || slices.Contains(groups, Unauthenticated) {
 		return slices.Clone(groups)
@@ -230,8 +222,7 @@ func WithAuthenticated(name string, groups []string) []string {
 	return append(slices.Clone(groups), Authenticated)
 }
 
-// authenticated is the response with the group of everybody who showed a
-// credential.
+// authenticated returns the response with the group system:authenticated added.
 func authenticated(r *Response) *Response {
 	u := *r.User
 	u.Groups = WithAuthenticated(u.Name, u.Groups)

@@ -122,6 +122,7 @@ func TestAnonymousByPath(t *testing.T) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
+// Ledger: bearer-spaces.
 func TestTokens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.csv")
 	text := "secret,ann,u1,\"dev,ops\"\n# no comment,bob,u2\nanon,eve,u3,system:unauthenticated\n,nobody,u4\ntwice,first,1\ntwice,second,2\nno,system:anonymous,\n"
@@ -157,6 +158,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// Ledger: nameless-tokens.
 func TestTokenFilesThatAreWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"a,b\n":               "token file 'f' must have at least 3 columns (token, user name, user uid), found 2",
@@ -233,6 +235,7 @@ func (a *authority) issue(t *testing.T, change func(*x509.Certificate)) *x509.Ce
 	return cert
 }
 
+// Ledger: nameless-certificates.
 func TestClientCerts(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	pool := ours.pool()
@@ -289,7 +292,7 @@ func TestClientCerts(t *testing.T) {
 	}
 }
 
-// with is a request on a connection with client certificates.
+// with returns a request on a connection with client certificates.
 func with(certs ...*x509.Certificate) *http.Request {
 	return &http.Request{Header: http.Header{}, TLS: &tls.ConnectionState{PeerCertificates: certs}}
 }

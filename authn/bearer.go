@@ -12,13 +12,14 @@ import (
 
 var errInvalidToken = errors.New("invalid bearer token")
 
-// spaceWarning tells a client why its token was not looked at.
+// spaceWarning is upstream's warning for a header with a second space before the token.
 const spaceWarning = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
-// ErrSpace refuses a token that an extra space hides.
+// ErrSpace refuses a header with a second space before the token. Upstream ignores the token
+// instead, which makes the request anonymous.
 var ErrSpace = errors.New(spaceWarning)
 
-// Bearer takes tokens from the Authorization header (RFC 6750).
+// Bearer authenticates by the token in the Authorization header (RFC 6750).
 func Bearer(tokens Token) Authenticator {
 	return Func(func(r *http.Request, audiences []string) (*Response, error) {
 		header := strings.TrimSpace(r.Header.Get("Authorization"))
@@ -37,7 +38,7 @@ func Bearer(tokens Token) Authenticator {
 	})
 }
 
-// known refuses a token that nobody knows.
+// known turns the answer "unknown token" into an error.
 func known(response *Response, err error) (*Response, error) {
 	if response == nil && err == nil {
 		err = errInvalidToken
@@ -48,13 +49,13 @@ func known(response *Response, err error) (*Response, error) {
 	return response, nil
 }
 
-// protocolPrefix begins the subprotocol of a WebSocket that is a token. What
-// follows is the token in base64url without padding.
+// protocolPrefix starts the WebSocket subprotocol that carries a token. The token follows in
+// base64url without padding.
 const protocolPrefix = "base64url.bearer.authorization.k8s.io."
 
-// WebSocket takes tokens from the subprotocols that a browser offers for a
-// WebSocket, where it can set no other header. There has to be another
-// subprotocol to be chosen.
+// WebSocket authenticates by a token among the subprotocols of a WebSocket request, where browsers
+// can set no other header. The request must offer another subprotocol as well, which the server can
+// choose.
 func WebSocket(tokens Token) Authenticator {
 	return Func(func(r *http.Request, audiences []string) (*Response, error) {
 		if !IsWebSocket(r) {
@@ -68,7 +69,7 @@ func WebSocket(tokens Token) Authenticator {
 	})
 }
 
-// protocolToken is the token among the subprotocols, "" if there is none.
+// protocolToken returns the token among the subprotocols, "" if there is none.
 func protocolToken(headers []string) (string, error) {
 	token, seen, others := "", false, 0
 	for _, header := range headers {
@@ -113,8 +114,8 @@ func IsWebSocket(r *http.Request) bool {
 	return false
 }
 
-// DropToken takes the subprotocol that is a token out of a request for a WebSocket: one of the others is to be chosen, and said to
-// the client.
+// DropToken removes the token from the subprotocols of a WebSocket request, so that the server
+// neither chooses it nor returns it to the client.
 func DropToken(r *http.Request) {
 	var others []string
 	for _, header := range r.Header["Sec-Websocket-Protocol"] {

@@ -13,29 +13,29 @@ import (
 	"time"
 )
 
-// This file remembers for a while whose a token is.
+// This file caches the users of tokens.
 
-// SuccessTTL is how long a server remembers whose a token is, as upstream does.
+// SuccessTTL is the time for which a server caches the user of a token, as upstream.
 const SuccessTTL = 10 * time.Second
 
-// fetchTimeout limits one question that several requests may wait for.
+// fetchTimeout bounds one authentication, for which several requests may wait.
 const fetchTimeout = 30 * time.Second
 
-// maxCached bounds how many tokens are remembered. Where more come in within
-// their lifetime the rest are asked about every time.
+// maxCached is the number of cached tokens. If more arrive within the lifetime of entries, those
+// beyond it are authenticated for each request.
 const maxCached = 16384
 
-// CacheOptions says what a cache of tokens remembers.
+// CacheOptions configure a cache of tokens.
 type CacheOptions struct {
-	Success time.Duration // how long users are remembered; 0: not at all
-	Failure time.Duration // how long it is remembered that nobody knows a token; 0: not at all
-	Errors  bool          // Failure goes for tokens that are wrong, too
-	Metrics *Metrics      // nil: nothing is counted
+	Success time.Duration // how long users are cached; 0: not at all
+	Failure time.Duration // how long unknown tokens are cached; 0: not at all
+	Errors  bool          // Failure also applies to tokens that are refused with an error
+	Metrics *Metrics      // nil: not measured
 }
 
-// Cache remembers what tokens says. Neither the tokens themselves are kept nor
-// anything that tells them to whoever can read the memory alone. Requests that
-// ask about the same token at the same time wait for one answer.
+// Cache caches the answers of tokens. It stores keyed hashes, from which the tokens cannot be
+// recovered. Concurrent requests with the same token wait for one
+// answer.
 func Cache(tokens Token, o CacheOptions) Token {
 	var secret [32]byte
 	rand.Read(secret[:])
@@ -56,7 +56,7 @@ type cached struct {
 	until    time.Time
 }
 
-// fetch is a question that has not been answered yet.
+// fetch is an authentication in progress.
 type fetch struct {
 	done chan struct{}
 	cached
@@ -73,7 +73,7 @@ type cache struct {
 	swept   time.Time
 }
 
-// key is what a token and the audiences are known by.
+// key returns the cache key of a token and the audiences.
 func (c *cache) key(token string, audiences []string) tokenKey {
 	h := c.hashes.Get().(hash.Hash)
 	h.Reset()
@@ -115,7 +115,7 @@ func (c *cache) AuthenticateToken(ctx context.Context, token string, audiences [
 	}
 }
 
-// fetch asks about a token, unless somebody does so already.
+// fetch starts an authentication, or returns the one in progress.
 func (c *cache) fetch(ctx context.Context, key tokenKey, token string, audiences []string) *fetch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,20 +129,21 @@ func (c *cache) fetch(ctx context.Context, key tokenKey, token string, audiences
 		return f
 	}
 	c.fetches[key] = f
-	// Others may wait for the answer when the request that asked is gone.
+	// The authentication goes on if the request that started it ends, because others may wait for
+	// it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	go func() {
 		defer cancel()
 		answered := c.Metrics.fetching()
-		f.response, f.err = c.ask(ctx, token, audiences)
+		f.response, f.err = c.authenticate(ctx, token, audiences)
 		answered(f.err)
-		c.settle(key, f)
+		c.finish(key, f)
 	}()
 	return f
 }
 
-// ask asks the authenticator; a panic of it is an error.
-func (c *cache) ask(ctx context.Context, token string, audiences []string) (r *Response, err error) {
+// authenticate calls the authenticator, and turns a panic into an error.
+func (c *cache) authenticate(ctx context.Context, token string, audiences []string) (r *Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r, err = nil, fmt.Errorf("authentication failed unexpectedly: %v", p)
@@ -151,8 +152,8 @@ func (c *cache) ask(ctx context.Context, token string, audiences []string) (r *R
 	return c.tokens.AuthenticateToken(ctx, token, audiences)
 }
 
-// settle tells those who wait the answer, and remembers it.
-func (c *cache) settle(key tokenKey, f *fetch) {
+// finish caches the answer and wakes the requests that wait for it.
+func (c *cache) finish(key tokenKey, f *fetch) {
 	ttl := c.Failure
 	if f.response != nil && f.err == nil {
 		ttl = c.Success
@@ -172,7 +173,7 @@ func (c *cache) settle(key tokenKey, f *fetch) {
 	}
 }
 
-// sweep forgets what is too old, once in every lifetime.
+// sweep removes expired entries, at most once in a lifetime.
 func (c *cache) sweep(now time.Time, ttl time.Duration) {
 	if now.Sub(c.swept) < max(ttl, time.Second) {
 		return
@@ -185,8 +186,8 @@ func (c *cache) sweep(now time.Time, ttl time.Duration) {
 	}
 }
 
-// ForAnyAudience makes an authenticator whose tokens know no audiences one whose
-// tokens are good for the audiences of the API, and only for these.
+// ForAnyAudience adapts tokens without audiences: they are valid for the API's audiences, and no
+// others.
 func ForAnyAudience(tokens Token, api []string) Token {
 	return TokenFunc(func(ctx context.Context, token string, audiences []string) (*Response, error) {
 		if len(audiences) == 0 {
@@ -206,7 +207,7 @@ func ForAnyAudience(tokens Token, api []string) Token {
 	})
 }
 
-// Intersect is what is in both lists, in the order of the first.
+// Intersect returns the elements of a that are in b.
 func Intersect(a, b []string) []string {
 	var out []string
 	for _, x := range a {

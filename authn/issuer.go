@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// This file reads off a JSON Web Token who issued it, before anybody believes
-// it.
+// This file reads the issuer of a JSON Web Token without verifying the token.
 
-// MaxToken bounds the tokens that are looked at, in bytes.
+// MaxToken is the length in bytes above which a token is not parsed.
 const MaxToken = 64 << 10
 
-// IssuerOf is the issuer that a token in compact form names (RFC 7519, claim
-// iss), "" if it is no such token. Nothing has been verified.
+// IssuerOf returns the issuer (claim iss, RFC 7519) of a token in compact form, or "" if the text
+// is not such a token. The result is unverified: use it only to choose who verifies the token.
 func IssuerOf(token string) string {
 	if len(token) > MaxToken || strings.HasPrefix(strings.TrimSpace(token), "{") {
 		return ""

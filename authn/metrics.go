@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// This file counts what authenticators do, under upstream's names.
+// This file counts the work of authenticators, under upstream's metric names.
 
 // Metrics are the metrics of one server's authenticators. A nil *Metrics counts
 // nothing.
@@ -57,14 +57,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// certificate notes how long a certificate that was shown has still to live.
+// certificate records the remaining lifetime of a client certificate.
 func (m *Metrics) certificate(left time.Duration) {
 	if m != nil {
 		m.certificates.Observe(left.Seconds())
 	}
 }
 
-// lookup notes one look-up of a token.
+// lookup records one look-up in the token cache.
 func (m *Metrics) lookup(hit bool, took time.Duration) {
 	switch {
 	case m == nil:
@@ -77,8 +77,8 @@ func (m *Metrics) lookup(hit bool, took time.Duration) {
 	}
 }
 
-// waiting notes a request that waits for an authenticator; the function
-// returned notes that it waits no longer.
+// waiting counts a request that waits for an authenticator. The caller calls the returned function
+// when the wait ends.
 func (m *Metrics) waiting() func() {
 	if m == nil {
 		return func() {}
@@ -87,8 +87,8 @@ func (m *Metrics) waiting() func() {
 	return m.blocked.Dec
 }
 
-// fetching notes that authenticators are asked; the function returned notes
-// their answer.
+// fetching counts a call of the authenticators behind the cache. The caller passes its result to
+// the returned function.
 func (m *Metrics) fetching() func(err error) {
 	if m == nil {
 		return func(error) {}

@@ -11,24 +11,23 @@ import (
 	"time"
 )
 
-// This file authenticates by the headers of a proxy in front of the server,
-// which shows a client certificate of its own and names the user in headers.
+// This file authenticates users that a proxy in front of the server names in headers. The proxy
+// authenticates by a client certificate.
 
-// Proxy says which proxy is believed and by which headers.
+// Proxy says which proxy is trusted, and which headers it sets.
 type Proxy struct {
-	// Pool holds the authorities of the proxies' certificates.
+	// Pool returns the authorities of the proxies' certificates.
 	Pool func() *x509.CertPool
-	// AllowedNames are the common names that a proxy may have; none means that
-	// any will do.
+	// AllowedNames are the accepted common names of proxies. If it is empty, all names are.
 	AllowedNames []string
 
-	UserHeaders   []string // the first that is there names the user
-	UIDHeaders    []string // the first that is there is the user's UID
-	GroupHeaders  []string // every value of every one is a group
-	ExtraPrefixes []string // what follows one, in lower case and %-decoded, is the key of an extra
+	UserHeaders   []string // the first one present names the user
+	UIDHeaders    []string // the first one present is the user's UID
+	GroupHeaders  []string // each value of each header is a group
+	ExtraPrefixes []string // the rest of a header's name, in lower case and %-decoded, is a key of extra
 }
 
-// NewProxy returns the Authenticator of a proxy's headers.
+// NewProxy returns the Authenticator for a proxy's headers.
 func NewProxy(p Proxy) (Authenticator, error) {
 	a := &proxy{Proxy: p}
 	for _, list := range []*[]string{&a.UserHeaders, &a.UIDHeaders, &a.GroupHeaders, &a.ExtraPrefixes} {
@@ -51,7 +50,7 @@ type proxy struct {
 	*verifier[bool]
 }
 
-// allowed refuses a proxy of a name that may not be one.
+// allowed refuses a certificate whose common name is not accepted.
 func (p *proxy) allowed(leaf *x509.Certificate) (bool, error) {
 	if len(p.AllowedNames) > 0 && !slices.Contains(p.AllowedNames, leaf.Subject.CommonName) {
 		return false, fmt.Errorf("x509: subject with cn=%s is not in the allowed list", leaf.Subject.CommonName)
@@ -64,7 +63,8 @@ func (p *proxy) Authenticate(r *http.Request, _ []string) (*Response, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, nil
 	}
-	// The name first: who sends none is not the proxy, and is not worth the cryptography.
+	// Without a user header the request does not come from a proxy. Checking this first avoids the
+	// verification.
 	name := firstValue(r.Header, p.UserHeaders)
 	if name == "" {
 		return nil, nil
@@ -95,7 +95,7 @@ func (p *proxy) Authenticate(r *http.Request, _ []string) (*Response, error) {
 	return authenticated(&Response{User: u}), nil
 }
 
-// firstValue is the first value that is not empty of the headers.
+// firstValue returns the first value of the headers that is not empty.
 func firstValue(h http.Header, names []string) string {
 	for _, name := range names {
 		if v := h.Get(name); v != "" {
@@ -105,8 +105,8 @@ func firstValue(h http.Header, names []string) string {
 	return ""
 }
 
-// ExtraKey is the key of an extra as the rest of a header's name spells it:
-// headers have no case, and bytes that they cannot hold are %-encoded.
+// ExtraKey returns the key of extra in the rest of a header's name. Headers are case-insensitive;
+// bytes that they cannot hold are %-encoded.
 func ExtraKey(spelled string) string {
 	key := strings.ToLower(spelled)
 	if plain, err := url.PathUnescape(key); err == nil {

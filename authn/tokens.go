@@ -11,16 +11,15 @@ import (
 	"strings"
 )
 
-// This file knows the bearer tokens listed in a file, in the format of
-// kube-apiserver's --token-auth-file: token,user,uid,"group1,group2".
+// This file authenticates bearer tokens from a file in the format of kube-apiserver's
+// --token-auth-file: token,user,uid,"group1,group2".
 
-// tokenFile is the users by the hash of their token, so that looking one up
-// takes no time that depends on how much of a guess is right.
+// tokenFile maps hashes of tokens to users. The time of a look-up therefore does not reveal how
+// much of a guess is right.
 type tokenFile map[[sha256.Size]byte]*Response
 
-// TokenFile knows the tokens of a CSV file, read once. Of a token that is
-// listed twice the last line counts; lines without a token are skipped. Both
-// are warned of.
+// TokenFile reads a CSV file once. If a token appears twice, the last line counts; lines without a
+// token are skipped. Both are logged.
 func TokenFile(path string, logger *slog.Logger) (Token, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -30,6 +29,7 @@ func TokenFile(path string, logger *slog.Logger) (Token, error) {
 	return readTokens(f, path, logger)
 }
 
+// readTokens parses the lines of a token file.
 func readTokens(r io.Reader, path string, logger *slog.Logger) (tokenFile, error) {
 	in := csv.NewReader(r)
 	in.FieldsPerRecord = -1
@@ -66,7 +66,7 @@ func readTokens(r io.Reader, path string, logger *slog.Logger) (tokenFile, error
 	}
 }
 
-// AuthenticateToken implements Token. These tokens are good for every audience.
+// AuthenticateToken implements Token. The tokens are valid for all audiences.
 func (t tokenFile) AuthenticateToken(_ context.Context, token string, _ []string) (*Response, error) {
 	return t[sha256.Sum256([]byte(token))], nil
 }

@@ -15,37 +15,38 @@ import (
 	"k8s.io/apimachinery/pkg/apis/asn1"
 )
 
-// This file authenticates by TLS client certificate: the subject's common name
-// is the user, its organizations are the groups.
+// This file authenticates by TLS client certificate. The common name of the subject is the user,
+// the organizations are the groups.
 
-// maxVerified bounds how many certificates are remembered as verified; beyond
-// it the memory starts afresh, which costs one verification per connection.
+// maxVerified is the number of cached verifications. When it is exceeded, the cache is emptied,
+// which costs each connection one verification.
 const maxVerified = 4096
 
-// verified is what one certificate was verified to be.
+// verified is the result of verifying one certificate.
 type verified[T any] struct {
 	value T
 	pool  *x509.CertPool
 	until time.Time
 }
 
-// verifier verifies client certificates once each. crypto/tls hands out the
-// same *x509.Certificate for every request of a connection, so its address is
-// the key: a request on a known connection costs one look-up, no cryptography.
+// verifier verifies each client certificate once. crypto/tls returns the same *x509.Certificate for
+// all requests of a connection, so that its address can be the key: a request on a known connection
+// costs one look-up and no cryptography.
 type verifier[T any] struct {
 	pool  func() *x509.CertPool
 	read  func(leaf *x509.Certificate) (T, error)
-	known atomic.Pointer[sync.Map] // *x509.Certificate to *verified
+	known atomic.Pointer[sync.Map] // *x509.Certificate -> *verified
 	count atomic.Int64
 }
 
+// newVerifier returns a verifier with an empty cache. read converts a verified certificate.
 func newVerifier[T any](pool func() *x509.CertPool, read func(*x509.Certificate) (T, error)) *verifier[T] {
 	v := &verifier[T]{pool: pool, read: read}
 	v.known.Store(new(sync.Map))
 	return v
 }
 
-// verify is what the certificate of a request is, once its chain is verified.
+// verify verifies the certificate chain of a request and returns what read returned for it.
 func (v *verifier[T]) verify(sent []*x509.Certificate, now time.Time) (T, error) {
 	leaf, pool := sent[0], v.pool()
 	if known, ok := v.known.Load().Load(leaf); ok {
@@ -70,10 +71,10 @@ func (v *verifier[T]) verify(sent []*x509.Certificate, now time.Time) (T, error)
 	return value, nil
 }
 
-// verifyChain checks the chain that a client sent, and says how long it is good.
+// verifyChain verifies the chain of a client, and returns until when it is valid.
 func verifyChain(sent []*x509.Certificate, pool *x509.CertPool, now time.Time) (time.Time, error) {
 	if pool == nil {
-		pool = x509.NewCertPool() // nil would mean the authorities of the machine
+		pool = x509.NewCertPool() // a nil pool would mean the system's authorities
 	}
 	between := x509.NewCertPool()
 	for _, c := range sent[1:] {
@@ -97,15 +98,14 @@ func verifyChain(sent []*x509.Certificate, pool *x509.CertPool, now time.Time) (
 	return until, nil
 }
 
-// clientCerts takes the subject of a client certificate for the user.
+// clientCerts authenticates the subject of a client certificate as the user.
 type clientCerts struct {
 	*verifier[*Response]
 	metrics *Metrics
 }
 
-// ClientCerts authenticates by client certificates that chain up to the pool.
-// The pool is asked for at every request, so that it can be reloaded; a changed
-// pool must be a new pool. Metrics may be nil.
+// ClientCerts authenticates by client certificates that chain up to the pool. It calls pool for
+// every request, so that the pool can be replaced; do not modify a pool. metrics may be nil.
 func ClientCerts(pool func() *x509.CertPool, metrics *Metrics) Authenticator {
 	return &clientCerts{newVerifier(pool, certificateUser), metrics}
 }
@@ -124,13 +124,12 @@ func (c *clientCerts) Authenticate(r *http.Request, _ []string) (*Response, erro
 	return response, err
 }
 
-// subjectError is what is wrong with the subject of a certificate that is good
-// otherwise.
+// subjectError describes the subject of a valid certificate that names no user.
 type subjectError string
 
 func (e subjectError) Error() string { return string(e) }
 
-// certificateUser reads the user off a verified certificate.
+// certificateUser returns the user of a verified certificate.
 func certificateUser(leaf *x509.Certificate) (*Response, error) {
 	if leaf.Subject.CommonName == "" {
 		return nil, subjectError(fmt.Sprintf("certificate %s has no common name", certificateID(leaf)))
@@ -150,8 +149,7 @@ func certificateUser(leaf *x509.Certificate) (*Response, error) {
 
 var uidOID = asn1.X509UID()
 
-// certificateUID is the UID in the subject of a certificate, "" if there is
-// none.
+// certificateUID returns the UID in a certificate's subject, "" if it has none.
 func certificateUID(leaf *x509.Certificate) (string, error) {
 	uids := []string{}
 	for _, name := range leaf.Subject.Names {
@@ -175,11 +173,12 @@ func certificateUID(leaf *x509.Certificate) (string, error) {
 	return uids[0], nil
 }
 
-// certificateID names a certificate in an error.
+// certificateID identifies a certificate in an error.
 func certificateID(c *x509.Certificate) string {
 	return fmt.Sprintf("SN=%d, SKID=%s, AKID=%s", c.SerialNumber, colonHex(c.SubjectKeyId), colonHex(c.AuthorityKeyId))
 }
 
+// colonHex returns bytes in hexadecimal, separated by colons.
 func colonHex(data []byte) string {
 	var out strings.Builder
 	for i, b := range data {

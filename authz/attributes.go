@@ -12,15 +12,15 @@ import (
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file is what a decision may depend on.
+// This file has the attributes of a request on which a decision may depend.
 
-// Attributes are what a decision may depend on. They belong to one goroutine.
+// Attributes describe a request for authorizers. They belong to one goroutine.
 type Attributes struct {
 	User *authn.User
 	Verb string
 
-	// Of a request for a resource. The version "*" stands for any: those who
-	// ask for something other than a request use it.
+	// The fields below describe a request for a resource. The version "*" means any; checks that do
+	// not come from a request of a client use it.
 	ResourceRequest bool
 	Group           string
 	Version         string
@@ -29,31 +29,29 @@ type Attributes struct {
 	Namespace       string
 	Name            string
 
-	// FieldSelector and LabelSelector are a list's, watch's or
-	// deletecollection's selectors as its URL has them. They are parsed when
-	// an authorizer asks for them: see FieldRequirements.
+	// FieldSelector and LabelSelector are the selectors of a list, watch or deletecollection, as in
+	// the URL. They are parsed on the first call of FieldRequirements or LabelRequirements.
 	FieldSelector string
 	LabelSelector string
 
-	// Path of the request's URL.
+	// Path is the path of the URL.
 	Path string
 
-	// Trace, if not nil, records how the decision comes about.
+	// Trace, if not nil, records the steps of the decision.
 	Trace *Trace
 
-	// Memo is what an authorizer has made of the attributes and wants to find
-	// again until the decision. A Chain releases it.
+	// Memo is a form of the attributes that an authorizer computed and the next one can use. The
+	// Chain releases it after the decision.
 	Memo Memo
 
 	fields requirements[metav1.FieldSelectorRequirement]
 	labels requirements[metav1.LabelSelectorRequirement]
 }
 
-// Memo is something made of attributes. Release is called once, when nobody
-// uses it any more.
+// Memo is released once, when nothing uses it any more.
 type Memo interface{ Release() }
 
-// forget releases the memo.
+// forget releases the memo, if there is one.
 func (a *Attributes) forget() {
 	if a.Memo != nil {
 		a.Memo.Release()
@@ -61,7 +59,7 @@ func (a *Attributes) forget() {
 	}
 }
 
-// requirements are those of one selector.
+// requirements are the parsed requirements of one selector.
 type requirements[T any] struct {
 	known bool
 	list  []T
@@ -73,9 +71,9 @@ func (a *Attributes) IsReadOnly() bool {
 	return a.Verb == "get" || a.Verb == "list" || a.Verb == "watch"
 }
 
-// FieldRequirements are the requirements of the field selector: In or NotIn
-// with one value each. With an error, those that could be read; since all of
-// them must hold, what is left out only widens what is asked for.
+// FieldRequirements returns the requirements of the field selector, each In or NotIn with one
+// value. If a part could not be parsed, it returns the others with an error; since all requirements
+// must hold, this only widens the request.
 func (a *Attributes) FieldRequirements() ([]metav1.FieldSelectorRequirement, error) {
 	if !a.fields.known {
 		a.fields.known = true
@@ -86,8 +84,8 @@ func (a *Attributes) FieldRequirements() ([]metav1.FieldSelectorRequirement, err
 	return a.fields.list, a.fields.err
 }
 
-// LabelRequirements are the requirements of the label selector. Comparisons
-// with numbers, which a review cannot express, are left out.
+// LabelRequirements returns the requirements of the label selector, like FieldRequirements.
+// Comparisons with numbers are left out, because a review cannot express them.
 func (a *Attributes) LabelRequirements() ([]metav1.LabelSelectorRequirement, error) {
 	if !a.labels.known {
 		a.labels.known = true
@@ -98,9 +96,8 @@ func (a *Attributes) LabelRequirements() ([]metav1.LabelSelectorRequirement, err
 	return a.labels.list, a.labels.err
 }
 
-// SetFieldRequirements sets what the field selector requires, in the form of a
-// review. What is not a requirement that field selectors know is left out and
-// becomes an error of FieldRequirements.
+// SetFieldRequirements sets the field selector from a review. Operators that field selectors lack
+// are left out, and FieldRequirements returns an error for them.
 func (a *Attributes) SetFieldRequirements(list []metav1.FieldSelectorRequirement) {
 	a.fields = requirements[metav1.FieldSelectorRequirement]{known: true}
 	var errs []error
@@ -114,6 +111,8 @@ func (a *Attributes) SetFieldRequirements(list []metav1.FieldSelectorRequirement
 	a.fields.err = aggregate(errs)
 }
 
+// checkField returns why a requirement of a review cannot be one of a field selector, nil if it
+// can.
 func checkField(r *metav1.FieldSelectorRequirement) error {
 	if len(r.Values) > 1 {
 		return fmt.Errorf("fieldSelectors do not yet support multiple values")
@@ -135,9 +134,8 @@ func checkField(r *metav1.FieldSelectorRequirement) error {
 	return nil
 }
 
-// SetLabelRequirements sets what the label selector requires, in the form of a
-// review. What is no valid requirement is left out and becomes an error of
-// LabelRequirements.
+// SetLabelRequirements sets the label selector from a review. Invalid requirements are left out,
+// and LabelRequirements returns an error for them.
 func (a *Attributes) SetLabelRequirements(list []metav1.LabelSelectorRequirement) {
 	a.labels = requirements[metav1.LabelSelectorRequirement]{known: true}
 	var errs []error
@@ -166,6 +164,7 @@ var labelOperators = map[metav1.LabelSelectorOperator]selection.Operator{
 	metav1.LabelSelectorOpDoesNotExist: selection.DoesNotExist,
 }
 
+// aggregate combines errors, in apimachinery's form.
 func aggregate(errs []error) error {
 	if len(errs) == 0 {
 		return nil
@@ -173,6 +172,7 @@ func aggregate(errs []error) error {
 	return utilerrors.NewAggregate(errs)
 }
 
+// parseFields parses a field selector into requirements with one value each.
 func parseFields(text string) ([]metav1.FieldSelectorRequirement, error) {
 	s, err := fields.ParseSelector(text)
 	if err != nil {
@@ -194,6 +194,7 @@ func parseFields(text string) ([]metav1.FieldSelectorRequirement, error) {
 	return list, nil
 }
 
+// parseLabels parses a label selector into the requirements of a review.
 func parseLabels(text string) ([]metav1.LabelSelectorRequirement, error) {
 	s, err := labels.Parse(text)
 	if err != nil {

@@ -2,24 +2,24 @@
 //
 // # Model
 //
-// [Attributes] say who wants to do what. An [Authorizer] answers with a
-// [Result]: [Allow], [Deny], or [NoOpinion], with a reason, an error, and the
-// name of whoever decided. A [Chain] asks named authorizers in order: the first
-// opinion stands. A [RuleResolver] lists what a user may do, as far as it can.
+// [Attributes] describe the user and the request. An [Authorizer] answers with a [Result]: [Allow],
+// [Deny] or [NoOpinion], with a reason, an error, and the name of the authorizer. A [Chain] asks
+// named authorizers in order; the first one that allows or denies decides. A [RuleResolver] lists
+// what a user may do, as far as that can be listed.
 //
-// The packages below this one are the authorizers and what makes a chain of
-// them: config (the file and the flags), webhook, rbac, abac, node, and reload.
+// The packages below this one are the authorizers (webhook, rbac, abac, node), and those that build
+// a chain of them: config (the file and the flags) and reload.
 //
 // # Invariants
 //
-//   - Who gets no opinion from anybody is refused.
-//   - An authorizer that cannot decide returns an error; the request is then
-//     refused unless a later authorizer allows it.
-//   - Authorizers do not change Attributes, nor keep them.
-//   - Deciding takes no lock and, webhooks that are called excepted, allocates
-//     nothing but the reason.
+//   - If no authorizer has an opinion, the request is refused.
+//   - An authorizer that cannot decide returns an error. The request is then
+//     refused, unless a later authorizer allows it.
+//   - Authorizers neither change nor keep Attributes.
+//   - Except for webhook calls, a decision takes no lock and allocates nothing
+//     but the reason.
 //
-// [NewChain] makes a chain, [Standard] the one of a handler that is given none.
+// [NewChain] makes a chain. [Standard] is the chain of a handler that is configured with none.
 package authz
 
 import (
@@ -33,14 +33,14 @@ import (
 // Decision is an authorizer's answer.
 type Decision uint8
 
-// The decisions. The zero value is no opinion.
+// The zero value is NoOpinion.
 const (
 	NoOpinion Decision = iota
 	Allow
 	Deny
 )
 
-// String names the decision.
+// String returns the name of the decision.
 func (d Decision) String() string {
 	switch d {
 	case Allow:
@@ -51,11 +51,11 @@ func (d Decision) String() string {
 	return "no opinion"
 }
 
-// Result is a decision and how it came about.
+// Result is a decision, with its reason and author.
 type Result struct {
 	Decision Decision
-	Reason   string // for the user and the audit log; may be empty
-	Err      error  // what went wrong on the way; an Allow stands nevertheless
+	Reason   string // shown to the user and in the audit log; may be empty
+	Err      error  // what failed before the decision; an Allow stands nevertheless
 	By       string // the name of the authorizer whose opinion it is, set by a Chain; "" if nobody has one
 }
 
@@ -70,15 +70,15 @@ type Func func(context.Context, *Attributes) Result
 // Authorize calls f.
 func (f Func) Authorize(ctx context.Context, a *Attributes) Result { return f(ctx, a) }
 
-// Rules are what a user may do, as far as it can be listed.
+// Rules list what a user may do.
 type Rules struct {
 	Resource    []authorizationv1.ResourceRule
 	NonResource []authorizationv1.NonResourceRule
-	Incomplete  bool // there may be more, or less, than is listed
+	Incomplete  bool // the list may lack rules, or have too many
 	Err         error
 }
 
-// RuleResolver lists what a user may do in a namespace and outside of any.
+// RuleResolver lists what a user may do in a namespace and outside of all namespaces.
 type RuleResolver interface {
 	RulesFor(ctx context.Context, user *authn.User, namespace string) Rules
 }
@@ -89,7 +89,7 @@ type AlwaysAllow struct{}
 // Authorize allows.
 func (AlwaysAllow) Authorize(context.Context, *Attributes) Result { return Result{Decision: Allow} }
 
-// RulesFor is everything.
+// RulesFor returns one rule that allows everything.
 func (AlwaysAllow) RulesFor(context.Context, *authn.User, string) Rules {
 	all := []string{"*"}
 	return Rules{
@@ -98,21 +98,22 @@ func (AlwaysAllow) RulesFor(context.Context, *authn.User, string) Rules {
 	}
 }
 
-// AlwaysDeny never allows anything. Its answer is no opinion, as upstream's, so
-// that later authorizers are asked.
+// AlwaysDeny never allows anything. Its decision is NoOpinion, as upstream's, so that later
+// authorizers are asked.
 type AlwaysDeny struct{}
 
-// Authorize has no opinion, and says why.
+// Authorize returns no opinion, with a reason.
 func (AlwaysDeny) Authorize(context.Context, *Attributes) Result {
 	return Result{Reason: "Everything is forbidden."}
 }
 
-// RulesFor is nothing.
+// RulesFor returns no rules.
 func (AlwaysDeny) RulesFor(context.Context, *authn.User, string) Rules { return Rules{} }
 
 // Masters allows everything to the group system:masters.
 func Masters() Authorizer { return Func(masters) }
 
+// masters allows everything to members of system:masters.
 func masters(_ context.Context, a *Attributes) Result {
 	if a.User != nil && a.User.InGroup(authn.Masters) {
 		return Result{Decision: Allow}
@@ -120,9 +121,9 @@ func masters(_ context.Context, a *Attributes) Result {
 	return Result{}
 }
 
-// PublicPaths allows everybody, the anonymous user too, to read the server's
-// health and version. Health answers of one check (/readyz/etcd) are not
-// public, as upstream's default roles have it.
+// PublicPaths allows all users, including the anonymous one, to read the server's health and
+// version. The results of single checks (/readyz/etcd) are not public, as with upstream's default
+// roles.
 func PublicPaths() Authorizer {
 	return Func(func(_ context.Context, a *Attributes) Result {
 		if !a.ResourceRequest && a.Verb == "get" && isPublic(a.Path) {
@@ -132,6 +133,7 @@ func PublicPaths() Authorizer {
 	})
 }
 
+// isPublic reports whether a path shows health or version to everybody.
 func isPublic(path string) bool {
 	switch path {
 	case "/healthz", "/livez", "/readyz", "/version", "/version/":
@@ -140,8 +142,7 @@ func isPublic(path string) bool {
 	return false
 }
 
-// Standard lets system:masters do everything and everybody read health and
-// version; nobody else gets anything.
+// Standard allows everything to system:masters, and health and version to everybody.
 func Standard() Authorizer {
 	return NewChain(nil, Named{Name: "public-paths", Authorizer: PublicPaths()})
 }

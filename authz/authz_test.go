@@ -8,7 +8,7 @@ import (
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file is the policy of a server without configuration, and tries at
+// This file has the policy of a server without configuration, and tries at
 // getting around it.
 
 func TestStandard(t *testing.T) {

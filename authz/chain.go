@@ -7,21 +7,19 @@ import (
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file is the chain of authorizers.
+// This file has the chain of authorizers.
 
-// Named is an authorizer with the name and the type that a configuration gives
-// it.
+// Named is an authorizer with the name and type that the configuration gives it.
 type Named struct {
 	Name string
 	Type string // such as "RBAC"; "" keeps it out of the metrics
 	Authorizer
 }
 
-// MastersName is the name of the authorizer that every chain begins with.
+// MastersName is the name of the first authorizer of every chain.
 const MastersName = "kubernetes.io/system-privileged-group"
 
-// Chain asks authorizers in order until one has an opinion. It begins with
-// [Masters], whatever else is in it.
+// Chain asks authorizers in order until one has an opinion. The first is always [Masters].
 type Chain struct{ links []link }
 
 type link struct {
@@ -41,7 +39,7 @@ func NewChain(m *Metrics, chain ...Named) *Chain {
 	return c
 }
 
-// Links are the authorizers of the chain, in order.
+// Links returns the authorizers of the chain, in order.
 func (c *Chain) Links() []Named {
 	list := make([]Named, len(c.links))
 	for i := range c.links {
@@ -50,12 +48,12 @@ func (c *Chain) Links() []Named {
 	return list
 }
 
-// errNoUser is the answer to attributes that are nobody's.
+// errNoUser is the error for attributes without a user.
 var errNoUser = errors.New("no user on request.")
 
-// Authorize asks until somebody has an opinion, which is final: what was said
-// before does not matter any more. If nobody has one, the result holds all
-// reasons, each with its authorizer's name, and all errors.
+// Authorize asks the authorizers in order and returns the first opinion; earlier reasons and errors
+// are then dropped. If no authorizer has an opinion, the result holds all reasons, each with the
+// authorizer's name, and all errors.
 func (c *Chain) Authorize(ctx context.Context, a *Attributes) Result {
 	if a.User == nil {
 		return Result{Reason: "Error", Err: errNoUser}
@@ -90,8 +88,8 @@ func (c *Chain) Authorize(ctx context.Context, a *Attributes) Result {
 	return Result{Reason: reasons, Err: aggregate(errs)}
 }
 
-// RulesFor joins what the chain's authorizers list. Those that cannot list
-// anything contribute nothing.
+// RulesFor joins the rules of the chain's authorizers. Authorizers that are no RuleResolver
+// contribute none.
 func (c *Chain) RulesFor(ctx context.Context, user *authn.User, namespace string) Rules {
 	var all Rules
 	var errs []error

@@ -6,10 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// This file counts decisions, under the names that dashboards for
-// kube-apiserver know.
+// This file counts decisions, under kube-apiserver's metric names.
 
-// Metrics counts what chains decide.
+// Metrics counts the decisions of chains.
 type Metrics struct{ decisions *prometheus.CounterVec }
 
 // NewMetrics registers the metrics of chains.
@@ -22,14 +21,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// decisions are the counters of one link, looked up when they are first used:
-// a series that is not there means that it never happened.
+// decisions are the counters of one authorizer. A counter is created with the first decision that
+// it counts, so that /metrics shows no zeros for what never happened.
 type decisions struct {
 	metrics *Metrics
 	allowed atomic.Pointer[prometheus.Counter]
 	denied  atomic.Pointer[prometheus.Counter]
 }
 
+// count counts a decision of an authorizer.
 func (d *decisions) count(n *Named, decision Decision) {
 	if d.metrics == nil || n.Type == "" {
 		return

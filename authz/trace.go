@@ -1,36 +1,36 @@
 package authz
 
-// This file records how a decision comes about.
+// This file records the steps of a decision.
 
-// Trace is filled in by the authorizers that are asked. The zero value records
-// only what an audit log says: which webhooks were skipped.
+// Trace is filled in by the authorizers. The zero value records only what the audit log needs:
+// skipped webhooks.
 type Trace struct {
 	// Full records every step.
 	Full bool
 
-	Skipped []string // names of webhooks whose match conditions left the request out
-	Steps   []Step   // one for each authorizer that was asked, in order, if Full
+	Skipped []string // names of webhooks whose match conditions excluded the request
+	Steps   []Step   // one for each authorizer that was asked, in order; only if Full
 }
 
-// Step is one authorizer that was asked.
+// Step is the part of one authorizer in a decision.
 type Step struct {
 	Name, Type string
 	Result
 
-	Skipped    bool        // a webhook whose match conditions left the request out
-	Conditions []Condition // that were evaluated
-	Review     []byte      // the SubjectAccessReview that a webhook is asked with, as JSON
-	Cached     bool        // the answer was known
+	Skipped    bool        // the match conditions of the webhook excluded the request
+	Conditions []Condition // evaluated match conditions
+	Review     []byte      // the SubjectAccessReview sent to the webhook, as JSON
+	Cached     bool        // the answer came from the webhook's cache
 }
 
-// Condition is a match condition and what it came to.
+// Condition is a match condition and its value.
 type Condition struct {
 	Expression string
 	Match      bool
 	Err        error
 }
 
-// Skip records that match conditions left the request out.
+// Skip records that the match conditions of a webhook excluded the request.
 func (t *Trace) Skip(name string) {
 	if t == nil {
 		return
@@ -41,7 +41,7 @@ func (t *Trace) Skip(name string) {
 	}
 }
 
-// Step is the step that is being taken, nil if steps are not recorded.
+// Step returns the current step, nil if steps are not recorded.
 func (t *Trace) Step() *Step {
 	if t == nil || !t.Full || len(t.Steps) == 0 {
 		return nil
@@ -49,12 +49,14 @@ func (t *Trace) Step() *Step {
 	return &t.Steps[len(t.Steps)-1]
 }
 
+// begin starts the step of an authorizer, if steps are recorded.
 func (t *Trace) begin(name, kind string) {
 	if t.Full {
 		t.Steps = append(t.Steps, Step{Name: name, Type: kind})
 	}
 }
 
+// end records the result of the current step.
 func (t *Trace) end(r Result) {
 	if s := t.Step(); s != nil {
 		s.Result = r

@@ -37,12 +37,14 @@ import (
 type Options struct {
 	Logger *slog.Logger // nil means slog.Default()
 
-	LogEvents int           // changes kept per resource for watchers; 0 means 16,384
-	LogBytes  int64         // bytes of them per resource; 0 means 16 MiB
-	LogFor    time.Duration // how long they are kept at least, if there is room, and at most about twice; 0 means 5 minutes
-	Snapshots int           // old states kept per resource besides the log; 0 means 16
-	KeepFor   time.Duration // how long they are kept; 0 means 75 s
-	WaitMax   time.Duration // how long WaitFor waits for a future revision; 0 means 3 s
+	LogEvents   int           // changes kept per resource for watchers; 0 means 16,384
+	LogBytes    int64         // bytes of them per resource; 0 means 16 MiB
+	AllLogBytes int64         // bytes of the changes kept for all resources together; 0 means 128 MiB
+	LogFor      time.Duration // how long they are kept at least, if there is room, and at most about twice; 0 means 5 minutes
+	Snapshots   int           // old states kept per resource besides the log; 0 means 16
+	KeepFor     time.Duration // how long they are kept; 0 means 75 s
+	WaitMax     time.Duration // how long WaitFor waits for a future revision; 0 means 3 s
+	ViewBytes   int64         // bytes of views much larger than what is stored, of all resources; 0 means 256 MiB
 }
 
 func (o *Options) fill() {
@@ -54,6 +56,9 @@ func (o *Options) fill() {
 	}
 	if o.LogBytes == 0 {
 		o.LogBytes = 16 << 20
+	}
+	if o.AllLogBytes == 0 {
+		o.AllLogBytes = 128 << 20
 	}
 	if o.LogFor == 0 {
 		o.LogFor = 5 * time.Minute
@@ -67,6 +72,9 @@ func (o *Options) fill() {
 	if o.WaitMax == 0 {
 		o.WaitMax = 3 * time.Second
 	}
+	if o.ViewBytes == 0 {
+		o.ViewBytes = 256 << 20
+	}
 }
 
 // Errors that callers tell apart.
@@ -78,8 +86,10 @@ var (
 
 // Cache holds what the store holds, resource by resource, as far as it is used.
 type Cache struct {
-	store store.Store
-	o     Options
+	store  store.Store
+	sealer store.Sealer // nil: values are stored as they are
+	o      Options
+	views  *Views
 
 	life context.Context
 	end  context.CancelFunc
@@ -95,6 +105,9 @@ type Cache struct {
 	dispatched atomic.Int64  // the dispatcher has begun with everything up to it
 	jumped     atomic.Int64  // the stream has a gap before it
 
+	logged    atomic.Int64 // bytes of all logs
+	shrinking sync.Mutex   // held while the logs are cut
+
 	touched []*Resource // by the batch being dispatched
 
 	taps    taps
@@ -104,7 +117,8 @@ type Cache struct {
 // New starts a cache over s, which it does not close.
 func New(s store.Store, o Options) *Cache {
 	o.fill()
-	c := &Cache{store: s, o: o, resources: map[string]*Resource{}, started: make(chan struct{})}
+	sealer, _ := s.(store.Sealer)
+	c := &Cache{store: s, sealer: sealer, o: o, views: newViews(o.ViewBytes), resources: map[string]*Resource{}, started: make(chan struct{})}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.waiting.kick = make(chan struct{}, 1)
 	c.done.Go(c.run)
@@ -115,15 +129,18 @@ func New(s store.Store, o Options) *Cache {
 
 // Resource returns the resource whose keys start with prefix ("<group>/<plural>", a trailing slash may be left out).
 func (c *Cache) Resource(prefix string) *Resource {
+	var space [128]byte // so that the lookup of a resource that exists allocates nothing
+	key := append(space[:0], prefix...)
 	if !strings.HasSuffix(prefix, "/") {
-		prefix += "/"
+		key = append(key, '/')
 	}
 	c.mu.RLock()
-	r := c.resources[prefix]
+	r := c.resources[string(key)]
 	c.mu.RUnlock()
 	if r != nil {
 		return r
 	}
+	prefix = string(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.resources[prefix]; r != nil {
@@ -197,6 +214,9 @@ func (c *Cache) Close() {
 	}
 	c.done.Wait()
 }
+
+// Views returns the budget of views that are much larger than what is stored.
+func (c *Cache) Views() *Views { return c.views }
 
 // Rev returns the revision up to which the cache knows everything.
 func (c *Cache) Rev() int64 { return c.rev.Load() }

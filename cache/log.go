@@ -7,6 +7,8 @@ package cache
 // another namespace nor overtaken by it, and a change costs look-ups for its own key only, however many groups there are.
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -47,7 +49,7 @@ func (l *log) reset(r *Resource, rev int64) {
 	l.end(ErrExpired)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.r, l.main, l.groups, l.lost, l.bytes = r, newGroup(""), nil, rev, 0
+	l.r, l.main, l.groups, l.lost = r, newGroup(""), nil, rev
 }
 
 // end ends all watches.
@@ -61,6 +63,13 @@ func (l *log) end(err error) {
 	for _, g := range l.groups {
 		g.end(err)
 	}
+	l.charge(-l.bytes)
+}
+
+// charge changes the number of bytes of this log, and of all logs. The lock is held.
+func (l *log) charge(bytes int64) {
+	l.bytes += bytes
+	l.r.c.logged.Add(bytes)
 }
 
 func (g *group) end(err error) {
@@ -88,7 +97,7 @@ func (l *log) append(changes []Event) {
 	for i := range changes {
 		e := &changes[i]
 		l.main.events = append(l.main.events, *e)
-		l.bytes += cost(e)
+		l.charge(cost(e))
 		l.forGroups(e.Object.Key, func(g *group) { g.events = append(g.events, *e) })
 	}
 	o := &l.r.c.o
@@ -104,10 +113,83 @@ func (l *log) append(changes []Event) {
 // drop drops the oldest change. The lock is held.
 func (l *log) drop() {
 	e := l.main.events[l.main.head]
-	l.bytes -= cost(&e)
+	l.charge(-cost(&e))
 	l.lost = e.Rev
 	l.main.pop()
 	l.forGroups(e.Object.Key, (*group).pop)
+}
+
+// shrink drops the oldest changes until the log has at most so many bytes. It keeps the newest change unless all is set.
+func (l *log) shrink(bytes int64, all bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.main == nil {
+		return
+	}
+	least := 1
+	if all {
+		least = 0
+	}
+	for l.main.size() > least && l.bytes > bytes {
+		l.drop()
+	}
+}
+
+// size returns the bytes of the log, and the revision of its newest change.
+func (l *log) size() (bytes, newest int64) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.main != nil && l.main.size() > 0 {
+		newest = l.main.events[len(l.main.events)-1].Rev
+	}
+	return l.bytes, newest
+}
+
+// shrinkLogs makes room if all logs together have more bytes than Options.AllLogBytes; keep is the resource that was written last.
+// All logs above a common size are cut to it, so that what is written to one resource costs the others little. The newest changes of
+// many resources can be too much even so: then the logs that were not written for longest are emptied. The common size leaves an
+// eighth free, so that this happens once for many changes.
+func (c *Cache) shrinkLogs(keep *Resource) {
+	if c.logged.Load() <= c.o.AllLogBytes || !c.shrinking.TryLock() {
+		return
+	}
+	defer c.shrinking.Unlock()
+	type sized struct {
+		*Resource
+		bytes, newest int64
+	}
+	var logs []sized
+	for _, r := range c.all() {
+		if bytes, newest := r.log.size(); bytes > 0 {
+			logs = append(logs, sized{r, bytes, newest})
+		}
+	}
+	slices.SortFunc(logs, func(a, b sized) int { return cmp.Compare(a.bytes, b.bytes) })
+	room := c.o.AllLogBytes - c.o.AllLogBytes/8
+	for i, l := range logs {
+		if share := room / int64(len(logs)-i); l.bytes > share {
+			for _, larger := range logs[i:] {
+				larger.shrink(share, false)
+			}
+			break
+		}
+		room -= l.bytes
+	}
+	slices.SortFunc(logs, func(a, b sized) int { return cmp.Compare(a.newest, b.newest) })
+	for _, l := range logs {
+		if c.logged.Load() <= c.o.AllLogBytes {
+			return
+		}
+		if l.Resource != keep {
+			l.shrink(0, true)
+		}
+	}
+}
+
+// shrink cuts the log, and drops the states that it no longer reaches.
+func (r *Resource) shrink(bytes int64, all bool) {
+	r.log.shrink(bytes, all)
+	r.kept.forget(r.c.o.KeepFor, r.log.tail())
 }
 
 // forget drops changes up to a revision, also if there is room for them.

@@ -2,47 +2,69 @@ package cache
 
 // This file holds objects and their views.
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+	"weak"
+
+	"github.com/keelson-io/keelson/meta"
+)
 
 // Object is a stored object. It never changes.
 type Object struct {
 	Key string
 	Rev int64
 	Raw []byte // as stored
+	// Sealed is what Raw was encrypted with at rest, see store.Item.
+	Sealed string
 
+	home *Views // what large views are charged to; nil: they are not remembered
 	memo atomic.Pointer[memo]
 }
 
 // memo is what was worked out for an object. It never changes; adding to it replaces it.
 type memo struct {
 	views [maxViews]rendered // newest first
-	at    *Object
+	more  *extras            // nil: nothing of it
+}
+
+// extras are the parts of a memo that few objects have. They never change.
+type extras struct {
+	at      *Object
+	charges [maxViews]*charge // of the views with the same index; nil: it is not charged
 }
 
 // maxViews is how many renderers an object remembers: the versions of one kind that are in use at a time.
 const maxViews = 3
 
 type rendered struct {
-	by   Renderer
-	view *View
+	by   *byte
+	view *meta.View
 }
 
-// Renderer turns stored bytes into a View. Renderers are compared by identity: it must be a pointer.
+// Renderer turns stored bytes into a View.
 type Renderer interface {
-	Render(raw []byte, rev int64) (*View, error)
+	Render(raw []byte, rev int64) (*meta.View, error)
+	// Identity tells renderers apart. It is always the same one.
+	Identity() *meta.RendererID
 }
 
-// View is an object in one version, ready to be served.
-type View struct {
-	JSON   []byte                   // compact, no newline, with resourceVersion
-	Labels Labels                   // metadata.labels
-	Fields func(path string) string // the value of a selectable field; nil if there is none
-	Sound  bool                     // all checks of the renderer were made of this object, and found nothing
-	Spent  uint32                   // what its rules cost then at most, in units of CEL cost
+// Waiter is a Renderer that may wait for something other than a processor, such as a webhook.
+type Waiter interface {
+	Waits() bool
 }
 
-// View returns the object as r renders it, made once and remembered.
-func (o *Object) View(r Renderer) (*View, error) {
+// memoryOf returns how many bytes the view takes.
+func memoryOf(v *meta.View) int64 {
+	n := int64(cap(v.JSON)) + int64(v.FieldKiB)<<10
+	for i := range v.Labels {
+		n += int64(len(v.Labels[i].Key)+len(v.Labels[i].Value)) + 32
+	}
+	return n
+}
+
+// View returns the object as r renders it, made once and remembered, if there is room.
+func (o *Object) View(r Renderer) (*meta.View, error) {
 	if view := o.Known(r); view != nil {
 		return view, nil
 	}
@@ -50,7 +72,10 @@ func (o *Object) View(r Renderer) (*View, error) {
 }
 
 // render makes a view and remembers it. An error is not remembered: it may be that of a webhook which is there again tomorrow.
-func (o *Object) render(r Renderer) (*View, error) {
+func (o *Object) render(r Renderer) (*meta.View, error) {
+	if o.home != nil {
+		return o.home.render(o, r)
+	}
 	view, err := r.Render(o.Raw, o.Rev)
 	if err != nil {
 		return nil, err
@@ -59,35 +84,106 @@ func (o *Object) render(r Renderer) (*View, error) {
 }
 
 // Known is the object's view by r if it is remembered, and nil if not. It does not make one.
-func (o *Object) Known(r Renderer) *View {
-	if m := o.memo.Load(); m != nil {
-		for i := range m.views {
-			if m.views[i].by == r {
-				return m.views[i].view
+func (o *Object) Known(r Renderer) *meta.View {
+	m := o.memo.Load()
+	if m == nil {
+		return nil
+	}
+	by := r.Identity().Key()
+	for i := range m.views {
+		if m.views[i].by == by {
+			if m.more != nil && m.more.charges[i] != nil {
+				m.more.charges[i].touch()
 			}
+			return m.views[i].view
 		}
 	}
 	return nil
 }
 
+// Expansion returns how many bytes a view of the object is larger than what is stored, 0 if it is
+// not much larger.
+func (o *Object) Expansion(view *meta.View) int64 {
+	if n := int64(len(view.JSON)); n > freeFactor*int64(len(o.Raw))+freeBytes {
+		return n - int64(len(o.Raw))
+	}
+	return 0
+}
+
+// charge returns what the view is charged as. It is nil, and ok true, if the view is free; ok is
+// false if there is no room for it.
+func (o *Object) charge(view *meta.View) (c *charge, ok bool) {
+	size := memoryOf(view)
+	if size <= freeFactor*int64(len(o.Raw))+freeBytes {
+		return nil, true
+	}
+	if o.home == nil || size > o.home.limit {
+		return nil, false
+	}
+	return &charge{object: weak.Make(o), size: size}, true
+}
+
 // Remember gives the object its view by r, for those who make the views of many objects at once. If there is one already, that one
-// stays and is returned.
-func (o *Object) Remember(r Renderer, view *View) *View {
+// stays and is returned. A view for which the budget has no room is returned, but not remembered.
+func (o *Object) Remember(r Renderer, view *meta.View) *meta.View {
+	c, ok := o.charge(view)
+	if !ok {
+		return view
+	}
+	by := r.Identity().Key()
 	for {
 		old := o.memo.Load()
-		m := new(memo)
-		m.views[0] = rendered{r, view}
+		m := &memo{}
+		m.views[0] = rendered{by, view}
+		var last *charge
 		if old != nil {
 			for i := range old.views {
-				if old.views[i].by == r {
+				if old.views[i].by == by {
 					return old.views[i].view
 				}
 			}
-			m.at = old.at
 			copy(m.views[1:], old.views[:])
+			m.more = old.more
 		}
+		if c != nil || m.more != nil {
+			more := &extras{}
+			more.charges[0] = c
+			if m.more != nil {
+				more.at, last = m.more.at, m.more.charges[maxViews-1]
+				copy(more.charges[1:], m.more.charges[:])
+			}
+			m.more = more
+		}
+		if !o.memo.CompareAndSwap(old, m) {
+			continue
+		}
+		if last != nil {
+			o.home.release(last)
+		}
+		if c != nil {
+			o.home.add(o, c)
+		}
+		return view
+	}
+}
+
+// forget drops a view that is charged.
+func (o *Object) forget(c *charge) {
+	for {
+		old := o.memo.Load()
+		if old == nil || old.more == nil {
+			return
+		}
+		i := slices.Index(old.more.charges[:], c)
+		if i < 0 {
+			return
+		}
+		m, more := &memo{}, &extras{at: old.more.at}
+		copy(m.views[:], slices.Concat(old.views[:i], old.views[i+1:]))
+		copy(more.charges[:], slices.Concat(old.more.charges[:i], old.more.charges[i+1:]))
+		m.more = more
 		if o.memo.CompareAndSwap(old, m) {
-			return view
+			return
 		}
 	}
 }
@@ -97,38 +193,20 @@ func (o *Object) Remember(r Renderer, view *View) *View {
 func (o *Object) At(rev int64) *Object {
 	for {
 		old := o.memo.Load()
-		if old != nil && old.at != nil && old.at.Rev == rev {
-			return old.at
+		if old != nil && old.more != nil && old.more.at != nil && old.more.at.Rev == rev {
+			return old.more.at
 		}
-		m := new(memo)
+		m, more := &memo{}, &extras{}
 		if old != nil {
 			m.views = old.views
+			if old.more != nil {
+				more.charges = old.more.charges
+			}
 		}
-		m.at = &Object{Key: o.Key, Rev: rev, Raw: o.Raw}
+		more.at = &Object{Key: o.Key, Rev: rev, Raw: o.Raw, home: o.home}
+		m.more = more
 		if o.memo.CompareAndSwap(old, m) {
-			return m.at
+			return more.at
 		}
 	}
-}
-
-// Labels are label pairs. They implement labels.Labels of apimachinery.
-type Labels []Label
-
-// Label is one key and value.
-type Label struct{ Key, Value string }
-
-// Has reports whether there is a label.
-func (l Labels) Has(key string) bool { _, ok := l.Lookup(key); return ok }
-
-// Get returns a label's value, or "".
-func (l Labels) Get(key string) string { v, _ := l.Lookup(key); return v }
-
-// Lookup returns a label's value and whether it is there.
-func (l Labels) Lookup(key string) (string, bool) {
-	for i := range l {
-		if l[i].Key == key {
-			return l[i].Value, true
-		}
-	}
-	return "", false
 }

@@ -39,7 +39,7 @@ func (r *Resource) recall(after int64) error {
 	if err == nil && r.log.prepend(main, lost, after, events) {
 		return nil
 	}
-	if n := len(events); n == room {
+	if n := len(events); n > 0 && n == room {
 		after = events[n-1].Rev // who asks for a little less does not have all of it read again
 	}
 	if ctx.Err() == nil {
@@ -48,7 +48,7 @@ func (r *Resource) recall(after int64) error {
 	return ErrExpired
 }
 
-// history reads at most so many changes after one revision, up to another, from the store.
+// history reads at most so many changes after one revision, up to another, from the store, and at most as many bytes as a log has.
 func (r *Resource) history(ctx context.Context, after, upTo int64, most int) ([]Event, error) {
 	w, err := r.c.store.Watch(ctx, r.prefix, after)
 	if err != nil {
@@ -59,6 +59,7 @@ func (r *Resource) history(ctx context.Context, after, upTo int64, most int) ([]
 	defer asked()
 	go r.c.askProgress(asking)
 	var events []Event
+	var bytes int64
 	for {
 		b, err := w.Next(ctx)
 		if err != nil {
@@ -69,8 +70,8 @@ func (r *Resource) history(ctx context.Context, after, upTo int64, most int) ([]
 			if e.Rev > upTo {
 				return events, nil
 			}
-			ev, ok := recalled(e)
-			if !ok || len(events) == most {
+			ev, ok := r.recalled(e)
+			if bytes += cost(&ev); !ok || len(events) == most || bytes > r.c.o.LogBytes {
 				return events, ErrExpired
 			}
 			events = append(events, ev)
@@ -94,18 +95,18 @@ func (c *Cache) askProgress(ctx context.Context) {
 }
 
 // recalled is a change as the store tells it. It is false if the store no longer knows what was replaced.
-func recalled(e *store.Event) (Event, bool) {
+func (r *Resource) recalled(e *store.Event) (Event, bool) {
 	if e.Created && !e.Deleted {
-		return Event{Type: Added, Object: &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value}, Rev: e.Rev}, true
+		return Event{Type: Added, Object: &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value, home: r.c.views}, Rev: e.Rev}, true
 	}
 	if e.Prev == nil {
 		return Event{}, false
 	}
-	old := &Object{Key: e.Key, Rev: e.PrevRev, Raw: e.Prev}
+	old := &Object{Key: e.Key, Rev: e.PrevRev, Raw: e.Prev, home: r.c.views}
 	if e.Deleted {
-		return Event{Type: Deleted, Object: &Object{Key: e.Key, Rev: e.Rev, Raw: e.Prev}, Prev: old, Rev: e.Rev}, true
+		return Event{Type: Deleted, Object: &Object{Key: e.Key, Rev: e.Rev, Raw: e.Prev, home: r.c.views}, Prev: old, Rev: e.Rev}, true
 	}
-	return Event{Type: Modified, Object: &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value}, Prev: old, Rev: e.Rev}, true
+	return Event{Type: Modified, Object: &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value, home: r.c.views}, Prev: old, Rev: e.Rev}, true
 }
 
 // begins returns the log's main queue, the revision after which it has everything, and for how many more changes there is room.
@@ -127,15 +128,16 @@ func (l *log) prepend(main *group, lost, after int64, events []Event) bool {
 	if l.main != main || l.lost != lost || main.err != nil {
 		return false
 	}
-	bytes := l.bytes
+	bytes := int64(0)
 	for i := range events {
 		bytes += cost(&events[i])
 	}
 	o := &l.r.c.o
-	if bytes > o.LogBytes || len(events)+main.size() > o.LogEvents {
+	if l.bytes+bytes > o.LogBytes || l.r.c.logged.Load()+bytes > o.AllLogBytes || len(events)+main.size() > o.LogEvents {
 		return false
 	}
-	l.bytes, l.lost = bytes, after
+	l.charge(bytes)
+	l.lost = after
 	main.prepend(events)
 	for _, g := range l.groups {
 		var own []Event

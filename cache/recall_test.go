@@ -11,6 +11,7 @@ import (
 )
 
 // TestRecall opens a resource after things happened, as a server does that was just started: watches from before begin where they say.
+// Ledger: watch-history.
 func TestRecall(t *testing.T) {
 	r := newRig(t, Options{}, mem.Options{})
 	r0 := r.create("other/x", "1")

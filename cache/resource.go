@@ -196,11 +196,11 @@ func (r *Resource) change(e *store.Event) {
 		if r.next, old = r.next.remove(e.Key); old == nil {
 			return
 		}
-		ch = Event{Type: Deleted, Object: &Object{Key: old.Key, Rev: e.Rev, Raw: old.Raw}, Prev: old, Rev: e.Rev}
+		ch = Event{Type: Deleted, Object: &Object{Key: old.Key, Rev: e.Rev, Raw: old.Raw, home: r.c.views}, Prev: old, Rev: e.Rev}
 	} else {
 		o := handed
 		if o == nil {
-			o = &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value}
+			o = &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value, Sealed: e.Sealed, home: r.c.views}
 		}
 		var old *Object
 		r.next, old = r.next.insert(o)
@@ -229,6 +229,7 @@ func (r *Resource) publishLocked() {
 	r.state.Store(st)
 	if len(r.changes) > 0 {
 		r.log.append(r.changes)
+		r.c.shrinkLogs(r)
 		r.kept.note(st, len(r.changes), r.log.tail())
 		clear(r.changes)
 		r.changes = r.changes[:0]

@@ -169,7 +169,7 @@ func (c *Cache) list(ctx context.Context, prefix string, rev int64) (*node, int6
 			return nil, 0, err
 		}
 		for _, it := range p.Items {
-			b.add(&Object{Key: it.Key, Rev: it.Rev, Raw: it.Value})
+			b.add(&Object{Key: it.Key, Rev: it.Rev, Raw: it.Value, Sealed: it.Sealed, home: c.views})
 		}
 		if !p.More {
 			return b.tree(), p.Rev, nil

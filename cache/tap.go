@@ -10,8 +10,12 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// maxTapped is how many changes wait for a reader of a tap before they are dropped.
-const maxTapped = 1 << 16
+// maxTapped and maxTappedBytes bound the changes that wait for a reader of a tap: their number, and
+// the bytes that they hold. Beyond that they are dropped.
+const (
+	maxTapped      = 1 << 16
+	maxTappedBytes = 64 << 20
+)
 
 // Tap reads every change of the store, or those that it wants. It is used by one goroutine.
 type Tap struct {
@@ -22,6 +26,7 @@ type Tap struct {
 
 	mu      sync.Mutex
 	pending []store.Event
+	bytes   int   // that pending holds on to
 	rev     int64 // everything up to it is in pending, or was read
 	lost    bool
 	wake    chan struct{} // of capacity 1
@@ -55,7 +60,7 @@ func (t *Tap) Next(ctx context.Context) ([]store.Event, int64, error) {
 	for {
 		t.mu.Lock()
 		events, rev, lost := t.pending, t.rev, t.lost
-		t.pending, t.lost = nil, false
+		t.pending, t.lost, t.bytes = nil, false, 0
 		t.mu.Unlock()
 		more := rev > t.told
 		t.told = rev
@@ -128,8 +133,11 @@ func (t *Tap) put(events []store.Event, rev int64, lost bool) {
 			return
 		}
 	}
-	if len(t.pending) > maxTapped {
-		t.pending, t.lost = nil, true
+	for _, e := range t.pending[min(before, len(t.pending)):] {
+		t.bytes += len(e.Value) + len(e.Prev)
+	}
+	if len(t.pending) > maxTapped || t.bytes > maxTappedBytes && before > 0 {
+		t.pending, t.lost, t.bytes = nil, true, 0
 	}
 	select {
 	case t.wake <- struct{}{}:

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sort"
 	"testing"
+
+	"github.com/keelson-io/keelson/meta"
 )
 
 func TestTree(t *testing.T) {
@@ -96,15 +98,18 @@ func TestBuilder(t *testing.T) {
 
 // counter renders, and counts how often; it fails as often as it is told.
 type counter struct {
-	n, fail int
+	n, fail  int
+	identity meta.RendererID
 }
 
-func (c *counter) Render(raw []byte, rev int64) (*View, error) {
+func (c *counter) Identity() *meta.RendererID { return &c.identity }
+
+func (c *counter) Render(raw []byte, rev int64) (*meta.View, error) {
 	c.n++
 	if c.n <= c.fail {
 		return nil, errors.New("no")
 	}
-	return &View{JSON: fmt.Appendf(nil, "%s@%d", raw, rev)}, nil
+	return &meta.View{JSON: fmt.Appendf(nil, "%s@%d", raw, rev)}, nil
 }
 
 func TestView(t *testing.T) {
@@ -135,12 +140,5 @@ func TestView(t *testing.T) {
 	o.View(rs[0])
 	if rs[0].n != 2 || rs[1].n != 1 {
 		t.Errorf("after a fourth renderer: got calls %d and %d, want 2 and 1", rs[0].n, rs[1].n)
-	}
-}
-
-func TestLabels(t *testing.T) {
-	l := Labels{{"a", "1"}, {"b", ""}}
-	if !l.Has("b") || l.Has("c") || l.Get("a") != "1" || l.Get("c") != "" {
-		t.Error("wrong labels")
 	}
 }

@@ -54,8 +54,11 @@ func (r *Resource) Watch(after int64, filter string) (*Watch, error) {
 	return &Watch{r: r, g: g, pos: pos, rev: after}, nil
 }
 
-// maxEvents is how many events Next returns at most.
-const maxEvents = 1024
+// Limits of what Next returns: a slow watcher keeps it in memory after the log has dropped it.
+const (
+	maxEvents     = 1024
+	maxEventBytes = 256 << 10 // as cost counts them; one event may be more
+)
 
 // Next waits for changes and returns those that are pending, and the revision up to which nothing is missing any more. The slice
 // is valid until the next call. ErrSlow, ErrExpired, ErrClosed or the context's error.
@@ -99,6 +102,13 @@ func (w *Watch) take() (<-chan struct{}, error) {
 		return g.wake, nil
 	}
 	events = events[:min(len(events), maxEvents)]
+	bytes := int64(0)
+	for i := range events {
+		if bytes += cost(&events[i]) + int64(len(events[i].Object.Raw)); bytes > maxEventBytes && i > 0 {
+			events = events[:i]
+			break
+		}
+	}
 	w.pos += uint64(len(events))
 	for i := range events {
 		if events[i].Rev > w.rev { // else it was not asked for
@@ -126,6 +136,14 @@ func (w *Watch) Pending() int {
 		return 0
 	}
 	return g.size() - int(w.pos-g.first)
+}
+
+// Overtaken reports whether the log has dropped changes that Next did not return: Next will fail.
+func (w *Watch) Overtaken() bool {
+	l, g := &w.r.log, w.g
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return g.err != nil || w.pos < g.first
 }
 
 // Progress returns the revision up to which Next has returned everything: what a bookmark may say.

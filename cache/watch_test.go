@@ -144,6 +144,44 @@ func TestWatchLimits(t *testing.T) {
 	}
 }
 
+// TestNextReturnsLittleAtOnce holds that a watcher does not hold on to many large changes at once, and that it can learn that the
+// log has gone on without it.
+func TestNextReturnsLittleAtOnce(t *testing.T) {
+	r := newRig(t, Options{LogBytes: 4 << 20}, mem.Options{})
+	res := r.cache.Resource("g/p")
+	r.fresh(res)
+	w, err := res.Watch(res.Snapshot().Rev(), "")
+	r.must(err)
+	defer w.Close()
+	large := strings.Repeat("x", 100<<10)
+	at := r.create("g/p/n/a", large)
+	for range 7 {
+		at = r.update("g/p/n/a", large, at)
+	}
+	r.fresh(res)
+	if w.Overtaken() {
+		t.Error("overtaken although the log has all changes")
+	}
+	for got := 0; got < 8; {
+		events, _, err := w.Next(r.ctx)
+		r.must(err)
+		if len(events) == 0 || len(events) > 2 {
+			t.Fatalf("got %d events of 100 KiB at once, want 1 or 2", len(events))
+		}
+		got += len(events)
+	}
+	for range 40 {
+		at = r.update("g/p/n/a", large, at)
+	}
+	r.fresh(res)
+	if !w.Overtaken() {
+		t.Error("not overtaken after the log has dropped changes")
+	}
+	if _, _, err := w.Next(r.ctx); err != ErrSlow {
+		t.Errorf("got %v, want ErrSlow", err)
+	}
+}
+
 func TestForget(t *testing.T) {
 	r := newRig(t, Options{LogFor: 10 * time.Millisecond, KeepFor: 10 * time.Millisecond}, mem.Options{})
 	res := r.cache.Resource("g/p")

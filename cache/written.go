@@ -5,6 +5,7 @@ package cache
 import (
 	"strings"
 
+	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -35,21 +36,24 @@ func (w *written) arrived(e *store.Event) *Object {
 // Wrote tells the resource what the caller has just stored: raw at a key, which got the revision rev. The object is not seen by
 // readers before the store's watch tells of it, but Newest returns it from now on, and the view, made by the renderer by (or nil),
 // is there when it arrives.
-func (r *Resource) Wrote(key string, rev int64, raw []byte, by Renderer, view *View) {
-	o := &Object{Key: key, Rev: rev, Raw: raw}
-	if view != nil {
-		o.memo.Store(&memo{views: [maxViews]rendered{{by: by, view: view}}})
-	}
+func (r *Resource) Wrote(key string, rev int64, raw []byte, by Renderer, view *meta.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.phase != open {
 		return
 	}
 	if rev <= r.nextRev { // it has arrived already
-		if have := r.next.get(key); have != nil && have.Rev == rev {
-			have.memo.CompareAndSwap(nil, o.memo.Load())
+		if have := r.next.get(key); have != nil && have.Rev == rev && view != nil {
+			have.Remember(by, view)
 		}
 		return
+	}
+	o := &Object{Key: key, Rev: rev, Raw: raw, home: r.c.views}
+	if r.c.sealer != nil {
+		o.Sealed = r.c.sealer.WritesAs(key)
+	}
+	if view != nil {
+		o.Remember(by, view)
 	}
 	r.handOver(o)
 }
@@ -60,7 +64,7 @@ func (r *Resource) Erased(key string, rev int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.phase == open && rev > r.nextRev {
-		r.handOver(&Object{Key: key, Rev: rev})
+		r.handOver(&Object{Key: key, Rev: rev, home: r.c.views})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -14,13 +15,17 @@ import (
 type countingRenderer struct {
 	mu sync.Mutex
 	n  int
+
+	identity meta.RendererID
 }
 
-func (r *countingRenderer) Render(raw []byte, rev int64) (*View, error) {
+func (r *countingRenderer) Identity() *meta.RendererID { return &r.identity }
+
+func (r *countingRenderer) Render(raw []byte, rev int64) (*meta.View, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.n++
-	return &View{JSON: fmt.Appendf(nil, "%s@%d", raw, rev)}, nil
+	return &meta.View{JSON: fmt.Appendf(nil, "%s@%d", raw, rev)}, nil
 }
 
 func TestWrote(t *testing.T) {
@@ -45,7 +50,7 @@ func TestWrote(t *testing.T) {
 		}
 	}
 	wrote := func(rev int64, raw string) {
-		res.Wrote("g/p/a", rev, []byte(raw), by, &View{JSON: fmt.Appendf(nil, "%s@%d", raw, rev)})
+		res.Wrote("g/p/a", rev, []byte(raw), by, &meta.View{JSON: fmt.Appendf(nil, "%s@%d", raw, rev)})
 	}
 
 	rev := r.create("g/p/a", "1")
@@ -139,7 +144,7 @@ func TestWroteUnderLoad(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				res.Wrote(key, rev, raw, by, &View{JSON: fmt.Appendf(nil, "%s@%d", raw, rev)})
+				res.Wrote(key, rev, raw, by, &meta.View{JSON: fmt.Appendf(nil, "%s@%d", raw, rev)})
 				if o, ok := res.Newest(key); !ok || o.Rev != rev {
 					t.Errorf("own write at %d: newest is %v", rev, o)
 					return

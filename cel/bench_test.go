@@ -7,7 +7,7 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file measures the rules of HTTPRoute on one object.
@@ -39,7 +39,7 @@ spec:
 // task is a rule with a place in the object where it runs.
 type task struct {
 	p    *Program
-	self doc.Value
+	self jsondoc.Value
 }
 
 // routeTasks are all rules of HTTPRoute with all places where they run.
@@ -50,8 +50,8 @@ func routeTasks(t testing.TB) []task {
 	root := b.build(schema, true)
 	types := env.Types()
 	var out []task
-	var walk func(s *apiextv1.JSONSchemaProps, self *Type, v doc.Value)
-	walk = func(s *apiextv1.JSONSchemaProps, self *Type, v doc.Value) {
+	var walk func(s *apiextv1.JSONSchemaProps, self *Type, v jsondoc.Value)
+	walk = func(s *apiextv1.JSONSchemaProps, self *Type, v jsondoc.Value) {
 		if self == nil || !v.Exists() {
 			return
 		}

@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/common/types"
+
+	"github.com/keelson-io/keelson/cel/internal/lib"
+	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
 // This file declares the languages of Kubernetes' conditions: those that choose
@@ -114,8 +117,8 @@ func AdmissionConditions(has AdmissionVariables) LanguageOptions {
 		o.Variables = append(o.Variables, Variable{Name: ParamsVariable})
 	}
 	if has.Authorizer {
-		o.Variables = append(o.Variables, Variable{Name: AuthorizerVariable, Type: authorizerType.TypeName()},
-			Variable{Name: RequestResourceVariable, Type: resourceCheckType.TypeName()})
+		o.Variables = append(o.Variables, Variable{Name: AuthorizerVariable, Type: lib.AuthorizerType.TypeName()},
+			Variable{Name: RequestResourceVariable, Type: lib.ResourceCheckType.TypeName()})
 	}
 	if has.Composed {
 		o.Variables = append(o.Variables, Variable{Name: ComposedVariable, Type: composedType})
@@ -222,38 +225,38 @@ func composed(t *types.Type) *types.Type {
 // Unlike other values it belongs to one evaluation at a time. Names may be
 // written escaped: a__dot__b is the member a.b.
 func LazyObject(names []string, get func(name string) (Value, error)) Value {
-	m := &mapBox{unescape: true}
+	m := &val.MapBox{Unescape: true}
 	for _, name := range names {
-		m.put(constString(name), Value{})
+		m.Put(val.ConstString(name), Value{})
 	}
-	m.get = func(name string) Value {
+	m.Get = func(name string) Value {
 		v, err := get(name)
 		if err != nil {
-			return errorOf(err)
+			return val.ErrorOf(err)
 		}
 		return v
 	}
-	return mapValue(m)
+	return val.MapValue(m)
 }
 
 // UnescapedNames is data whose maps may be read by escaped names: m.a__dot__b is
 // m["a.b"].
 func UnescapedNames(v Value) Value {
 	switch {
-	case v.fromDoc():
-	case v.kind == KindList:
+	case v.FromDoc():
+	case v.K == KindList:
 		var items []Value
-		for _, item := range v.items() {
+		for _, item := range v.Items() {
 			items = append(items, UnescapedNames(item))
 		}
-		return listValue(items)
-	case v.kind == KindMap:
-		m := &mapBox{unescape: true}
-		eachEntry(v, func(k, item Value) bool {
-			m.put(k, UnescapedNames(item))
+		return val.ListValue(items)
+	case v.K == KindMap:
+		m := &val.MapBox{Unescape: true}
+		val.EachEntry(v, func(k, item Value) bool {
+			m.Put(k, UnescapedNames(item))
 			return true
 		})
-		return mapValue(m)
+		return val.MapValue(m)
 	}
 	return v
 }

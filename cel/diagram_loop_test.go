@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/cel/internal/val"
+	"github.com/keelson-io/keelson/internal/fastpath"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file holds loops and sums of diagrams against the general way.
@@ -53,8 +55,9 @@ var loopData = []string{
 
 // TestDiagramLoops compares rules with limits below and above what they cost.
 func TestDiagramLoops(t *testing.T) {
+	fastpath.Diagrams.Need(t)
 	f := newFixture(t, testEnv(t), strings.ReplaceAll(loopSchema, "\t", " "), "{}")
-	var docs []doc.Value
+	var docs []jsondoc.Value
 	for _, text := range loopData {
 		docs = append(docs, f.document(t, text, f.self, true), f.document(t, text, f.self, false))
 	}
@@ -64,12 +67,12 @@ func TestDiagramLoops(t *testing.T) {
 			t.Fatalf("%s: %v", rule, err)
 		}
 		nested := i >= len(loopRules)
-		if nested != (p.diagram == &ends[bad]) {
+		if nested == p.code.HasDiagram() {
 			t.Errorf("%s: diagram: %v", rule, nested)
 		}
 		answered, tests := 0, NewTests([]*Program{p})
 		for i, self := range docs {
-			for _, old := range []doc.Value{{}, self, docs[(i+2)%len(docs)]} {
+			for _, old := range []jsondoc.Value{{}, self, docs[(i+2)%len(docs)]} {
 				a := Activation{Self: self, OldSelf: old, HasOldSelf: old.Exists()}
 				answered += holdsAlike(t, p, &tests, &a)
 			}
@@ -82,6 +85,7 @@ func TestDiagramLoops(t *testing.T) {
 
 // TestDiagramLists compares rules about a list.
 func TestDiagramLists(t *testing.T) {
+	fastpath.Diagrams.Need(t)
 	f := newFixture(t, testEnv(t), "{type: array, items: {type: object, properties: {s: {type: string}, i: {type: integer}, v: {type: array, items: {type: string}}}}}", "[]")
 	for _, rule := range []string{
 		"self.size() > 0 ? self[0].s == 'one' : false", "(self.size() > 0 ? self[0].v.size() : 0) + (self.size() > 1 ? self[1].v.size() : 0) <= 2", "self.all(x, x.v.size() >= x.i)",
@@ -106,7 +110,7 @@ func TestDiagramLists(t *testing.T) {
 
 // TestDiagramLoopEnds ends a loop with the context.
 func TestDiagramLoopEnds(t *testing.T) {
-	f := newFixture(t, testEnv(t), `{type: array, items: {type: integer}}`, "["+strings.Repeat("1,", 4*checkFrequency)+"1]")
+	f := newFixture(t, testEnv(t), `{type: array, items: {type: integer}}`, "["+strings.Repeat("1,", 4*val.CheckFrequency)+"1]")
 	p, err := f.types.Compile("self.all(x, x > 0)", f.self, CompileOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@
 // # How it works
 //
 // cel-go parses, type-checks and estimates; this package evaluates. A checked
-// expression is compiled once to closures over document nodes ([doc.Value]) and
+// expression is compiled once to closures over document nodes ([jsondoc.Value]) and
 // a fixed array of variables. Results, error texts, estimates and runtime costs
 // are those of cel-go as Kubernetes configures it; module conformance proves it
 // on tables, on published definitions and on random expressions.
@@ -115,13 +115,13 @@
 //
 // # Reading
 //
-// env.go (checking), parse.go, quick_check.go and quick.go (the common part of
-// the language), share.go (shared programs), compile.go (nodes), path.go, direct.go
-// and number.go (members and sizes), pattern.go,
-// text.go (functions of a text), diagram.go, diagram_layout.go and diagram_loop.go (tests without a frame), compile_logic.go, compile_call.go, compile_fold.go with fold*.go
-// (comprehensions), value.go with errors.go, load.go, equal.go, ops.go
-// (values), native.go, native_sum.go, native_format.go, plainobject.go and same.go (usual cases), cost.go and estimate.go (prices), bridge.go and lib_*.go
-// (libraries); language.go, libraries.go, subset.go, expression.go and
-// conditions.go (the language for hosts, and Kubernetes' conditions), godata.go (plain data), partial.go and residual.go
-// (unknown data).
+// env.go (rules: environments, types, compiling), rule.go (their programs), language.go,
+// expression.go, conditions.go, partial.go and residual.go (the language for hosts), cel.go (names
+// of what is defined below). The work is done in internal, from the ground up:
+//
+//   - lib: Kubernetes' functions, in cel-go's way
+//   - val: types, values, frames, prices
+//   - fast: programs of rules, and decision diagrams, which answer without a frame
+//   - check: parsing, type checks, static cost
+//   - eval: checked trees to closures
 package cel

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 func Example() {
@@ -31,9 +31,9 @@ func Example() {
 		return
 	}
 
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
-	if err := doc.Parse(d, []byte(`{"name": "web", "replicas": 5}`)); err != nil {
+	if err := jsondoc.Parse(d, []byte(`{"name": "web", "replicas": 5}`)); err != nil {
 		fmt.Println(err)
 		return
 	}

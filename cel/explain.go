@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
+
+	"github.com/keelson-io/keelson/cel/internal/check"
 )
 
 // This file finds the place of an error in an expression.
@@ -45,7 +47,7 @@ func (r *residue) culprit(e ast.Expr, words string) ast.Expr {
 		below = macro
 	}
 	var found ast.Expr
-	_ = visitChildren(below, func(child ast.Expr) error {
+	_ = check.VisitChildren(below, func(child ast.Expr) error {
 		if found == nil {
 			found = r.culprit(child, words)
 		}

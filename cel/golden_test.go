@@ -65,14 +65,14 @@ func (f *fixture) outcome(t testing.TB, expr string, shaped bool) string {
 
 // describe prints a value so that different kinds differ.
 func describe(v Value) string {
-	if v.kind == KindOptional {
-		if v.ptr == nil {
+	if v.K == KindOptional {
+		if v.Ptr == nil {
 			return "none"
 		}
-		return "some " + describe(*v.optional())
+		return "some " + describe(*v.Optional())
 	}
-	if s := types.Format(v.ref()); !strings.Contains(s, "%!") && !strings.HasPrefix(s, "{") {
-		return v.typeName() + " " + s
+	if s := types.Format(v.Ref()); !strings.Contains(s, "%!") && !strings.HasPrefix(s, "{") {
+		return v.TypeName() + " " + s
 	}
-	return v.typeName()
+	return v.TypeName()
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
 // This file holds expressions and data that somebody wrote to do harm: they end,
@@ -79,6 +81,7 @@ func TestHostileTexts(t *testing.T) {
 }
 
 // TestHostile evaluates expressions that make much of little.
+// Ledger: cel-panics, cel-bytes-concat, cel-nested-comparisons, cel-result-size.
 func TestHostile(t *testing.T) {
 	l, err := NewLanguage(LanguageOptions{Libraries: AllLibraries(), Variables: []Variable{
 		{Name: "s", Type: "string"}, {Name: "l", Type: "list(string)"}, {Name: "big", Type: "string"}, {Name: "b", Type: "bytes"}, {Name: "re", Type: "string"}}})
@@ -280,9 +283,9 @@ func TestPricedAhead(t *testing.T) {
 	n := 0
 	items := make([]Value, 2000)
 	for i := range items {
-		items[i] = opaqueValue(counted{types.String("a"), &n})
+		items[i] = val.OpaqueValue(counted{types.String("a"), &n})
 	}
-	vars := Vars{"l": listValue(items)}
+	vars := Vars{"l": val.ListValue(items)}
 	for _, expr := range []string{"l.distinct()", "sets.contains(l, l)", "sets.intersects(l, l)", "sets.equivalent(l, l)"} {
 		x, err := l.CompileExpression(expr)
 		if err != nil {

@@ -8,10 +8,12 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
-	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/decls"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/keelson-io/keelson/cel/internal/check"
+	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
 // This file defines Language, the language for hosts that are no Kubernetes
@@ -77,22 +79,16 @@ type Function struct {
 // Language is an environment for expressions. It is immutable and safe for
 // concurrent use; making one takes milliseconds.
 type Language struct {
-	env      *Env
-	provider *provider
+	words    check.Vocabulary
+	provider *check.Provider
 	check    *checker.Env
-	schemas  map[string]*Type
 	objects  map[string]map[string]*types.Type // members of declared objects
-	known    map[string]bool                   // declared variables
-	allowed  *selection                        // nil: everything
-	strict   bool
-
-	patches    bool // there are literals of patches
-	kubernetes bool // expressions mean what they mean in rules
+	allowed  *check.Selection                  // nil: everything
 }
 
 // NewLanguage returns the language that o describes.
 func NewLanguage(o LanguageOptions) (*Language, error) {
-	options, err := o.libraryOptions()
+	options, err := check.LanguageOptions(o.Kubernetes, o.Libraries)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +101,7 @@ func NewLanguage(o LanguageOptions) (*Language, error) {
 	}
 	options = append(options, cel.EnableMacroCallTracking())
 	if o.Patches {
-		options = append(options, patchLibrary()...)
+		options = append(options, val.PatchLibrary()...)
 	}
 	if o.Container != "" {
 		options = append(options, cel.Container(o.Container))
@@ -114,21 +110,21 @@ func NewLanguage(o LanguageOptions) (*Language, error) {
 	if err != nil {
 		return nil, fmt.Errorf("language: %w", err)
 	}
-	l := &Language{strict: !o.LenientPresence && o.Kubernetes == "", kubernetes: o.Kubernetes != "", patches: o.Patches}
+	l := &Language{words: check.Vocabulary{Strict: !o.LenientPresence && o.Kubernetes == "", Kubernetes: o.Kubernetes != "", Patches: o.Patches}}
 	functions := base.Functions()
 	if o.Subset != nil {
-		if l.allowed, err = o.Subset.selection(base); err != nil {
+		if l.allowed, err = o.Subset.Selection(base); err != nil {
 			return nil, err
 		}
-		if base, err = base.Extend(cel.ClearMacros(), cel.Macros(l.allowed.macros...)); err != nil {
+		if base, err = base.Extend(cel.ClearMacros(), cel.Macros(l.allowed.Macros...)); err != nil {
 			return nil, fmt.Errorf("language: %w", err)
 		}
-		functions = l.allowed.declarations(functions)
+		functions = l.allowed.Declarations(functions)
 	}
-	if l.env, err = envOf(base, functions, true); err != nil {
+	if l.words.Env, err = check.Declare(base, functions, true); err != nil {
 		return nil, err
 	}
-	return l, l.declare(o.Variables, o.Objects, l.env.check)
+	return l, l.declare(o.Variables, o.Objects, l.words.Env.Check)
 }
 
 // Extend returns the language with more variables and objects. An object that
@@ -140,20 +136,20 @@ func (l *Language) Extend(variables []Variable, objects []ObjectType) (*Language
 
 // declare makes variables and objects known besides those of before and of l.
 func (l *Language) declare(vars []Variable, objects []ObjectType, before *checker.Env) error {
-	l.schemas, l.known, l.objects = cloned(l.schemas), cloned(l.known), cloned(l.objects)
+	l.words.Schemas, l.words.Known, l.objects = cloned(l.words.Schemas), cloned(l.words.Known), cloned(l.objects)
 	if err := l.declareObjects(objects); err != nil {
 		return err
 	}
 	earlier := l.provider
-	l.provider = newProvider(l.env)
-	l.provider.inherit(earlier)
-	l.provider.named, l.provider.patches = l.objects, l.patches
+	l.provider = check.NewProvider(l.words.Env)
+	l.provider.Inherit(earlier)
+	l.provider.Named, l.provider.Patches = l.objects, l.words.Patches
 	var err error
-	if l.check, err = newChecker(l.env.base, l.provider, before); err != nil {
+	if l.check, err = check.NewChecker(l.words.Env.Base, l.provider, before); err != nil {
 		return err
 	}
-	for _, v := range l.env.base.Variables() {
-		l.known[v.Name()] = true
+	for _, v := range l.words.Env.Base.Variables() {
+		l.words.Known[v.Name()] = true
 	}
 	for _, v := range vars {
 		t := types.DynType
@@ -161,17 +157,17 @@ func (l *Language) declare(vars []Variable, objects []ObjectType, before *checke
 		case v.Schema != nil && v.Type != "":
 			return fmt.Errorf("variable %q: got Type and Schema, want one of them", v.Name)
 		case v.Schema != nil:
-			t = l.provider.celType(v.Schema)
-			l.schemas[v.Name] = v.Schema
+			t = l.provider.CelType(v.Schema)
+			l.words.Schemas[v.Name] = v.Schema
 		case v.Type != "":
-			if t, err = parseType(v.Type); err != nil {
+			if t, err = check.ParseType(v.Type); err != nil {
 				return fmt.Errorf("variable %q: %w", v.Name, err)
 			}
 		}
-		if err := l.check.AddIdents(newVariable(v.Name, t)); err != nil {
+		if err := l.check.AddIdents(check.NewVariable(v.Name, t)); err != nil {
 			return fmt.Errorf("variable %q: %w", v.Name, err)
 		}
-		l.known[v.Name] = true
+		l.words.Known[v.Name] = true
 	}
 	return nil
 }
@@ -180,8 +176,8 @@ func (l *Language) declare(vars []Variable, objects []ObjectType, before *checke
 func (l *Language) declareObjects(objects []ObjectType) error {
 	for _, o := range objects {
 		fields := map[string]*types.Type{}
-		for _, name := range sortedNames(o.Fields) {
-			t, err := parseType(o.Fields[name])
+		for _, name := range slices.Sorted(maps.Keys(o.Fields)) {
+			t, err := check.ParseType(o.Fields[name])
 			if err != nil {
 				return fmt.Errorf("object %q: member %q: %w", o.Name, name, err)
 			}
@@ -203,13 +199,13 @@ func cloned[V any](m map[string]V) map[string]V {
 func (f Function) option() (cel.EnvOption, error) {
 	var params []*types.Type
 	for _, p := range f.Params {
-		t, err := parseType(p)
+		t, err := check.ParseType(p)
 		if err != nil {
 			return nil, fmt.Errorf("function %q: %w", f.Name, err)
 		}
 		params = append(params, t)
 	}
-	result, err := parseType(f.Result)
+	result, err := check.ParseType(f.Result)
 	if err != nil {
 		return nil, fmt.Errorf("function %q: %w", f.Name, err)
 	}
@@ -228,13 +224,13 @@ func (f Function) option() (cel.EnvOption, error) {
 	return cel.Function(f.Name, declare(id, params, result, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
 		values := make([]Value, len(args))
 		for i, arg := range args {
-			values[i] = fromRef(arg)
+			values[i] = val.FromRef(arg)
 		}
 		v, err := call(values)
 		if err != nil {
 			return types.WrapErr(err)
 		}
-		return v.ref()
+		return v.Ref()
 	}))), nil
 }
 
@@ -266,28 +262,26 @@ func (l *Language) CheckExpression(expr string) (*Expression, error) {
 
 // checked is an expression before it is compiled, and cel-go's form of it.
 func (l *Language) checked(expr string, unchecked bool) (*Expression, *cel.Ast, error) {
-	parsed, issues := l.env.base.Parse(expr)
+	parsed, issues := l.words.Env.Base.Parse(expr)
 	if issues.Err() != nil {
 		return nil, nil, errors.New(issues.String())
 	}
 	tree := parsed.NativeRep()
 	x := &Expression{lang: l, source: expr, unchecked: unchecked}
 	if unchecked {
-		r := &resolver{lang: l, refs: map[int64]*ast.ReferenceInfo{}, types: map[int64]*types.Type{}}
-		r.visit(tree.Expr(), nil)
-		x.tree = ast.NewCheckedAST(tree, r.types, r.refs)
+		x.tree = l.words.ResolveNames(tree)
 	} else {
 		checked, errs := checker.Check(tree, parsed.Source(), l.check)
 		if len(errs.GetErrors()) > 0 {
 			return nil, nil, errors.New(cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()).String())
 		}
 		x.tree = checked
-		if err := l.env.validate(checked, parsed.Source()); err != nil {
+		if err := l.words.Env.Validate(checked, parsed.Source()); err != nil {
 			return nil, nil, err
 		}
 	}
 	if l.allowed != nil {
-		if err := l.allowed.verify(expr, x.tree); err != nil {
+		if err := l.allowed.Verify(expr, x.tree); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -304,7 +298,7 @@ func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
 	}
 	if !unchecked {
 		*parsed.NativeRep() = *x.tree
-		cost, err := l.env.base.EstimateCost(parsed, &estimator{vars: l.schemas})
+		cost, err := l.words.Env.Base.EstimateCost(parsed, &check.Estimator{Vars: l.words.Schemas})
 		if err != nil {
 			return nil, fmt.Errorf("cost estimation failed: %w", err)
 		}
@@ -325,14 +319,14 @@ func (l *Language) Members() []string { return l.functions((*decls.OverloadDecl)
 // functions lists the functions with an overload like that.
 func (l *Language) functions(like func(*decls.OverloadDecl) bool) []string {
 	symbols := map[string]string{}
-	for symbol, names := range operatorNames {
+	for symbol, names := range check.OperatorNames {
 		for _, name := range names {
 			symbols[name] = symbol
 		}
 	}
 	var names []string
-	for name, fn := range l.env.base.Functions() {
-		if fn.IsDeclarationDisabled() || isInternal(name) || l.allowed != nil && !l.allowed.offers(name) || !slices.ContainsFunc(fn.OverloadDecls(), like) {
+	for name, fn := range l.words.Env.Base.Functions() {
+		if fn.IsDeclarationDisabled() || check.IsInternal(name) || l.allowed != nil && !l.allowed.Offers(name) || !slices.ContainsFunc(fn.OverloadDecls(), like) {
 			continue
 		}
 		if symbol, ok := symbols[name]; ok {
@@ -347,7 +341,7 @@ func (l *Language) functions(like func(*decls.OverloadDecl) bool) []string {
 // Macros lists the macros, sorted.
 func (l *Language) Macros() []string {
 	var names []string
-	for _, m := range l.env.base.Macros() {
+	for _, m := range l.words.Env.Base.Macros() {
 		names = append(names, m.Function())
 	}
 	slices.Sort(names)

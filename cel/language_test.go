@@ -12,12 +12,15 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/keelson-io/keelson/cel/internal/check"
+	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
 // reference runs an expression through cel-go.
 func reference(t testing.TB, l *Language, expr string, vars Vars) string {
 	t.Helper()
-	checked, issues := l.env.base.Parse(expr)
+	checked, issues := l.words.Env.Base.Parse(expr)
 	if issues.Err() != nil {
 		t.Fatal(issues)
 	}
@@ -27,7 +30,7 @@ func reference(t testing.TB, l *Language, expr string, vars Vars) string {
 		decls = append(decls, cel.Variable(name, cel.DynType))
 		in[name] = plain(v)
 	}
-	env, err := l.env.base.Extend(decls...)
+	env, err := l.words.Env.Base.Extend(decls...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,23 +45,24 @@ func reference(t testing.TB, l *Language, expr string, vars Vars) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
-	return describe(fromRef(v))
+	return describe(val.FromRef(v))
 }
 
 // plain is a value as cel-go takes it.
 func plain(v Value) any {
-	switch v.kind {
+	switch v.K {
 	case KindList:
 		out := []any{}
-		for _, item := range v.items() {
+		for _, item := range v.Items() {
 			out = append(out, plain(item))
 		}
 		return out
 	case KindMap:
 		out := map[ref.Val]any{}
-		for i, k := range v.heapMap().keys {
-			out[k.ref()] = plain(v.heapMap().vals[i])
-		}
+		val.EachEntry(v, func(k, item Value) bool {
+			out[k.Ref()] = plain(item)
+			return true
+		})
 		return out
 	}
 	return v.Go()
@@ -344,7 +348,7 @@ func FuzzTypeText(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		parsed, err := parseType(s)
+		parsed, err := check.ParseType(s)
 		if err != nil {
 			return
 		}
@@ -361,7 +365,7 @@ func FuzzPattern(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		p, err := l.Pattern(s)
-		if err == nil && (p.String() != s || p.name == "") {
+		if err == nil && (p.String() != s || p.Name == "") {
 			t.Errorf("%q: %+v", s, p)
 		}
 	})

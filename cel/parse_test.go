@@ -14,12 +14,12 @@ import (
 // sameTree compares the trees of both parsers; quick says whether the quick
 // parser made one.
 func sameTree(t testing.TB, env *Env, src string) (quick bool) {
-	tree, _ := env.grammar.parse(src)
+	tree, _ := env.decls.Grammar.Parse(src)
 	if tree == nil {
 		return false
 	}
 	got := debug.ToDebugString(tree.Expr())
-	parsed, issues := env.base.Parse(src)
+	parsed, issues := env.decls.Base.Parse(src)
 	if issues.Err() != nil {
 		t.Errorf("%q: quick parser accepts what is wrong: %v", src, issues.Err())
 		return true
@@ -96,14 +96,14 @@ func TestQuickParser(t *testing.T) {
 // TestValidated checks which expressions cel-go's validators look at.
 func TestValidated(t *testing.T) {
 	env := testEnv(t)
-	if !env.plain {
+	if !env.decls.Plain {
 		t.Error("cel-go has validators that the quick parser does not know")
 	}
 	for src, want := range map[string]bool{
 		"a": false, "[1, 2]": false, "['a'].exists(x, x.matches('a'))": false, "[1, '2']": true, "[a, b]": true, "{'a': 1}": true,
 		"duration('1')": true, "timestamp('1')": true, "matches('(', a)": true, "'%d'.format([1])": true,
 	} {
-		if _, got := env.grammar.parse(src); got != want {
+		if _, got := env.decls.Grammar.Parse(src); got != want {
 			t.Errorf("%s: got %t, want %t", src, got, want)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/cel/internal/val"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // partialLanguage has inputs of all sorts.
@@ -118,7 +119,7 @@ func TestPartialNullBranches(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, _, err := x.Partial(t.Context(), Vars{"l": null}, patterns(t, l, "u"), 1000)
-		if err != nil || !out.Known || out.Value != boolValue(true) {
+		if err != nil || !out.Known || out.Value != val.BoolValue(true) {
 			t.Errorf("%s: got %+v, %v, want true", expr, out, err)
 		}
 	}
@@ -138,7 +139,7 @@ func TestPartialEmptyLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vars := Vars{"ly": bytes, "y": boolValue(true)}
+	vars := Vars{"ly": bytes, "y": val.BoolValue(true)}
 	want, _, err := x.Eval(t.Context(), vars, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -171,14 +172,14 @@ func TestPatternText(t *testing.T) {
 		got := fmt.Sprint(err)
 		if err == nil {
 			var keys []string
-			for _, k := range p.keys {
-				if k.any {
+			for _, k := range p.Keys {
+				if k.Any {
 					keys = append(keys, "*")
 				} else {
-					keys = append(keys, k.key.String())
+					keys = append(keys, k.Key.String())
 				}
 			}
-			got = fmt.Sprint(p.name, keys)
+			got = fmt.Sprint(p.Name, keys)
 		}
 		if got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
@@ -527,9 +528,9 @@ func TestKubernetesPartial(t *testing.T) {
 	}
 }
 
-func parsed(text string) (doc.Value, error) {
-	d := &doc.Doc{}
-	d.Reset([]*doc.Shape{nil})
-	err := doc.Parse(d, []byte(text))
+func parsed(text string) (jsondoc.Value, error) {
+	d := &jsondoc.Doc{}
+	d.Reset([]*jsondoc.Shape{nil})
+	err := jsondoc.Parse(d, []byte(text))
 	return d.Root(), err
 }

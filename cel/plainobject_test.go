@@ -3,6 +3,8 @@ package cel
 import (
 	"context"
 	"testing"
+
+	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
 // Whatever is in an object that a host fills in, expressions that read its members
@@ -27,20 +29,20 @@ func TestPlainObjects(t *testing.T) {
 		}
 		return l.Value()
 	}
-	attributes := inner(text("namespace"), text("täst"), text("verb"), text("get"), text("name"), nullValue, text("group"), intValue(7))
-	many := &mapBox{}
+	attributes := inner(text("namespace"), text("täst"), text("verb"), text("get"), text("name"), val.NullValue, text("group"), val.IntValue(7))
+	many := &val.MapBox{}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "user"} {
-		many.put(text(name), text("ann"))
+		many.Put(text(name), text("ann"))
 	}
 	objects := map[string]Value{
 		"usual":    inner(text("user"), text("ann"), text("groups"), list(text("dev"), text("ops")), text("resourceAttributes"), attributes),
 		"empty":    inner(),
-		"odd":      inner(text("user"), intValue(1), text("groups"), list(text("dev"), intValue(3), text("ops")), text("resourceAttributes"), text("no object")),
-		"failing":  inner(text("user"), errorf("broken"), text("groups"), list(errorf("broken"), text("ops")), text("resourceAttributes"), errorf("broken")),
-		"nulls":    inner(text("user"), nullValue, text("groups"), nullValue, text("resourceAttributes"), nullValue),
-		"indexed":  mapValue(many),
+		"odd":      inner(text("user"), val.IntValue(1), text("groups"), list(text("dev"), val.IntValue(3), text("ops")), text("resourceAttributes"), text("no object")),
+		"failing":  inner(text("user"), val.Errorf("broken"), text("groups"), list(val.Errorf("broken"), text("ops")), text("resourceAttributes"), val.Errorf("broken")),
+		"nulls":    inner(text("user"), val.NullValue, text("groups"), val.NullValue, text("resourceAttributes"), val.NullValue),
+		"indexed":  val.MapValue(many),
 		"computed": LazyObject([]string{"user"}, func(string) (Value, error) { return text("ann"), nil }),
-		"null":     nullValue,
+		"null":     val.NullValue,
 		"a text":   text("ann"),
 	}
 	for _, row := range []struct{ direct, computed string }{

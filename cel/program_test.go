@@ -11,7 +11,7 @@ import (
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 const listSchema = `{type: object, properties: {
@@ -60,6 +60,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
+// Ledger: cel-list-concat.
 func TestLimits(t *testing.T) {
 	f := newFixture(t, testEnv(t), strings.ReplaceAll(listSchema, "\t", " "), listData)
 	compile := func(rule string) *Program {
@@ -250,35 +251,6 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestUnknown checks the logic of four values: false and true absorb what is
-// unknown, unknown hides errors.
-func TestUnknown(t *testing.T) {
-	x, y := unknownValue("self.x"), unknownValue("self.y")
-	failure := errorValue(errDivZero)
-	is := func(v Value) testFn { return func(fr *frame) tri { return fr.verdict(v) } }
-	rows := []struct {
-		a, b    Value
-		and, or string
-	}{
-		{x, boolValue(true), "unknown self.x", "true"},
-		{x, boolValue(false), "false", "unknown self.x"},
-		{x, failure, "unknown self.x", "unknown self.x"},
-		{failure, x, "unknown self.x", "unknown self.x"},
-		{y, x, "unknown self.x, self.y", "unknown self.x, self.y"},
-		{failure, errorValue(errModZero), "division by zero", "division by zero"},
-	}
-	for _, row := range rows {
-		fr := &frame{}
-		tests := []testFn{is(row.a), is(row.b)}
-		if got := fr.outcome(runTests(fr, tests, no)).String(); got != row.and {
-			t.Errorf("%v && %v: got %s, want %s", row.a, row.b, got, row.and)
-		}
-		if got := fr.outcome(runTests(fr, tests, yes)).String(); got != row.or {
-			t.Errorf("%v || %v: got %s, want %s", row.a, row.b, got, row.or)
-		}
-	}
-}
-
 func TestEscape(t *testing.T) {
 	for _, row := range []struct {
 		name, escaped string
@@ -331,9 +303,9 @@ func FuzzEval(f *testing.F) {
 		"num": {Type: "integer"}, "t": {Type: "string"},
 	}}
 	self := b.build(&schema, false)
-	d := &doc.Doc{}
-	d.Reset([]*doc.Shape{nil})
-	if err := doc.Parse(d, []byte(`{"l":[{"k":"a","v":1},{"k":7}],"s":["x",1],"m":{"p":"q","z":null},"num":3,"t":"text"}`)); err != nil {
+	d := &jsondoc.Doc{}
+	d.Reset([]*jsondoc.Shape{nil})
+	if err := jsondoc.Parse(d, []byte(`{"l":[{"k":"a","v":1},{"k":7}],"s":["x",1],"m":{"p":"q","z":null},"num":3,"t":"text"}`)); err != nil {
 		f.Fatal(err)
 	}
 	types := env.Types()

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/checker"
+
+	"github.com/keelson-io/keelson/cel/internal/check"
+
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -17,22 +20,22 @@ import (
 // quick says whether the quick one said anything.
 func sameTypes(t testing.TB, ts *TypeSet, src string, self *Type) (quick bool) {
 	t.Helper()
-	env := ts.env
-	one, _ := env.grammar.parse(src)
+	env := ts.env.decls
+	one, _ := env.Grammar.Parse(src)
 	if one == nil {
 		return false
 	}
-	celSelf := ts.provider.celType(self)
-	got := env.checks.check(one, ts.provider, celSelf, celSelf)
+	celSelf := ts.check.Provider.CelType(self)
+	got := env.Checks.Check(one, ts.check.Provider, celSelf, celSelf)
 	if got == nil {
 		return false
 	}
-	two, _ := env.grammar.parse(src)
-	check, err := ts.checker(self, false)
+	two, _ := env.Grammar.Parse(src)
+	slow, err := ts.check.Checker(self, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, errs := checker.Check(two, noSource, check)
+	want, errs := checker.Check(two, check.NoSource, slow)
 	if len(errs.GetErrors()) > 0 {
 		t.Errorf("%s: the quick checker accepts what is wrong: %s", src, errs.ToDisplayString())
 		return true

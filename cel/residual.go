@@ -15,7 +15,9 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/parser"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/cel/internal/eval"
+	"github.com/keelson-io/keelson/cel/internal/val"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file writes the expression that remains after a partial evaluation. It
@@ -41,18 +43,18 @@ type residue struct {
 }
 
 // eval evaluates a part within what is left of the limit.
-func (r *residue) eval(part evalFn) (Value, error) {
+func (r *residue) eval(part val.EvalFn) (Value, error) {
 	if r.cost > r.limit || r.account.Overdrawn() {
 		return Value{}, ErrCostLimit
 	}
-	fr := &frame{unknown: r.unknown}
+	fr := &val.Frame{Unknown: r.unknown}
 	left := r.limit - r.cost
 	if left == 0 {
 		left = 1
 	}
-	v, cost, err := fr.run(r.ctx, part, r.x.parts.slots, left, r.x.parts.inputs, r.vars)
+	v, cost, err := eval.RunIn(r.ctx, fr, part, r.x.parts.slots, left, r.x.parts.inputs, r.vars)
 	r.cost += cost
-	r.account.work += fr.work
+	r.account.work += fr.Work
 	return v, err
 }
 
@@ -97,8 +99,8 @@ func (r *residue) value(e ast.Expr) (Value, bool) {
 		r.fail = err
 		return Value{}, false
 	case err != nil:
-		return errorOf(err), true
-	case v.kind == KindUnknown:
+		return val.ErrorOf(err), true
+	case v.K == KindUnknown:
 		r.note(v)
 		return Value{}, false
 	}
@@ -111,7 +113,7 @@ func (r *residue) expr(e ast.Expr) ast.Expr {
 		if lit := r.literal(v, r.x.tree.GetType(e.ID())); lit != nil {
 			return lit
 		}
-		if v.kind == KindError && mayRefuse(e) {
+		if v.K == KindError && mayRefuse(e) {
 			r.written++
 			defer func() { r.written-- }()
 		}
@@ -184,7 +186,7 @@ func (r *residue) exprs(es []ast.Expr) []ast.Expr {
 func (r *residue) together(es []ast.Expr) []ast.Expr {
 	before := r.dyns
 	out := r.exprs(es)
-	if !r.x.lang.kubernetes || r.dyns == before || len(out) < 2 {
+	if !r.x.lang.words.Kubernetes || r.dyns == before || len(out) < 2 {
 		return out
 	}
 	r.dyns = before
@@ -203,7 +205,7 @@ func (r *residue) asWritten(es ...ast.Expr) []ast.Expr {
 func (r *residue) numbers(es []ast.Expr) []ast.Expr {
 	var out []ast.Expr
 	for _, e := range es {
-		if v, ok := r.value(e); ok && v.kind != KindInt && v.kind != KindUint && (v.kind != KindDouble || math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
+		if v, ok := r.value(e); ok && v.K != KindInt && v.K != KindUint && (v.K != KindDouble || math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
 			out = append(out, r.asWritten(e)...)
 			continue
 		}
@@ -215,7 +217,7 @@ func (r *residue) numbers(es []ast.Expr) []ast.Expr {
 // key is what remains of an index. A constant that cannot be one would not
 // compile.
 func (r *residue) key(e ast.Expr) ast.Expr {
-	if v, ok := r.value(e); ok && checkKey(v).kind == KindError {
+	if v, ok := r.value(e); ok && val.CheckKey(v).K == KindError {
 		return r.asWritten(e)[0]
 	}
 	return r.expr(e)
@@ -224,7 +226,7 @@ func (r *residue) key(e ast.Expr) ast.Expr {
 // container is what remains of the right side of in. What is looked for in an
 // empty literal is not evaluated, and may be an error.
 func (r *residue) container(e ast.Expr) ast.Expr {
-	if v, ok := r.value(e); ok && v.kind == KindList && v.size() == 0 {
+	if v, ok := r.value(e); ok && v.K == KindList && v.Size() == 0 {
 		return r.asWritten(e)[0]
 	}
 	return r.expr(e)
@@ -285,7 +287,7 @@ func (r *residue) logic(e ast.Expr, op string, neutral bool) ast.Expr {
 		}
 		v, ok := r.value(e)
 		switch {
-		case !ok || v.kind != KindBool:
+		case !ok || v.K != KindBool:
 			left = append(left, r.expr(e))
 			types = append(types, r.x.tree.GetType(e.ID()))
 		case v.Bool() != neutral:
@@ -317,7 +319,7 @@ func (r *residue) bool(b bool) ast.Expr { return r.fac.NewLiteral(r.id(), types.
 // conditional is the branch that is taken, if that is known.
 func (r *residue) conditional(e ast.Expr) ast.Expr {
 	args := e.AsCall().Args()
-	if cond, ok := r.value(args[0]); ok && cond.kind == KindBool {
+	if cond, ok := r.value(args[0]); ok && cond.K == KindBool {
 		branch := args[2]
 		if cond.Bool() {
 			branch = args[1]
@@ -400,16 +402,16 @@ func (r *residue) plainLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	if *budget < 0 {
 		return nil, nil
 	}
-	switch v.kind {
+	switch v.K {
 	case KindNull, KindBool, KindInt, KindUint:
-		return r.fac.NewLiteral(r.id(), v.ref()), v.typeOf()
+		return r.fac.NewLiteral(r.id(), v.Ref()), v.TypeOf()
 	case KindString:
-		if s := v.text(); len(s) <= maxLiteralText && utf8.ValidString(s) {
+		if s := v.Text(); len(s) <= maxLiteralText && utf8.ValidString(s) {
 			return r.fac.NewLiteral(r.id(), types.String(s)), types.StringType
 		}
 	case KindBytes:
-		if v.bits <= maxLiteralText {
-			return r.fac.NewLiteral(r.id(), v.ref()), types.BytesType
+		if v.Bits <= maxLiteralText {
+			return r.fac.NewLiteral(r.id(), v.Ref()), types.BytesType
 		}
 	case KindDouble:
 		f := v.Float()
@@ -438,13 +440,13 @@ func (r *residue) conversion(function, text string) ast.Expr {
 // listLiteral knows no literal for sets and map lists, which are compared and added
 // in their own way.
 func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
-	if v.typ != nil && v.typ.ListType != nil {
+	if v.Typ != nil && v.Typ.ListType != nil {
 		return nil, nil
 	}
 	var items []ast.Expr
 	var of []*types.Type
-	for i, n := 0, v.size(); i < n; i++ {
-		item, t := r.plainLiteral(v.item(i), budget)
+	for i, n := 0, v.Size(); i < n; i++ {
+		item, t := r.plainLiteral(v.Item(i), budget)
 		if item == nil {
 			return nil, nil
 		}
@@ -457,9 +459,9 @@ func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 // mapLiteral knows no literal for an object with members that no expression can
 // see, undeclared ones and nulls: they count when it is measured or compared.
 func (r *residue) mapLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
-	if v.fromDoc() && v.typ.Kind == Object {
-		for name, datum := range v.docValue().Members() {
-			if f := v.typ.field(name); f == nil || f.Type == nil || datum.Kind() == doc.Null {
+	if v.FromDoc() && v.Typ.Kind == Object {
+		for name, datum := range v.DocValue().Members() {
+			if f := v.Typ.Field(name); f == nil || f.Type == nil || datum.Kind() == jsondoc.Null {
 				return nil, nil
 			}
 		}
@@ -467,10 +469,10 @@ func (r *residue) mapLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	var keys, vals []ast.Expr
 	var keyTypes, valTypes []*types.Type
 	ok := true
-	eachEntry(v, func(k, item Value) bool {
+	val.EachEntry(v, func(k, item Value) bool {
 		key, kt := r.plainLiteral(k, budget)
 		val, vt := r.plainLiteral(item, budget)
-		if ok = key != nil && val != nil && k.kind != KindDouble; ok {
+		if ok = key != nil && val != nil && k.K != KindDouble; ok {
 			keys, keyTypes = append(keys, key), append(keyTypes, kt)
 			vals, valTypes = append(vals, val), append(valTypes, vt)
 		}

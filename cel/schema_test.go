@@ -11,8 +11,8 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file makes types and documents from schemas as definitions write them,
@@ -20,11 +20,11 @@ import (
 
 // shaper makes types and the shapes of their objects.
 type shaper struct {
-	shapes []*doc.Shape
+	shapes []*jsondoc.Shape
 	shape  map[*Type]uint16
 }
 
-func newShaper() *shaper { return &shaper{shapes: []*doc.Shape{nil}, shape: map[*Type]uint16{}} }
+func newShaper() *shaper { return &shaper{shapes: []*jsondoc.Shape{nil}, shape: map[*Type]uint16{}} }
 
 func (b *shaper) build(s *apiextv1.JSONSchemaProps, root bool) *Type {
 	t := &Type{Nullable: s.Nullable}
@@ -102,35 +102,35 @@ func (b *shaper) fields(t *Type, s *apiextv1.JSONSchemaProps, root bool) {
 			kids[i] = b.shape[f.Type]
 		}
 	}
-	b.shapes = append(b.shapes, doc.NewShape(names, kids, true))
+	b.shapes = append(b.shapes, jsondoc.NewShape(names, kids, true))
 	b.shape[t] = uint16(len(b.shapes) - 1)
 }
 
 // document parses JSON or YAML, plain or with the shapes of t.
-func (b *shaper) document(t testing.TB, text string, self *Type, shaped bool) doc.Value {
+func (b *shaper) document(t testing.TB, text string, self *Type, shaped bool) jsondoc.Value {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := &doc.Doc{}
-	plain.Reset([]*doc.Shape{nil})
-	if err := doc.Parse(plain, body); err != nil {
+	plain := &jsondoc.Doc{}
+	plain.Reset([]*jsondoc.Shape{nil})
+	if err := jsondoc.Parse(plain, body); err != nil {
 		t.Fatal(err)
 	}
 	if !shaped {
 		return plain.Root()
 	}
-	d := &doc.Doc{}
+	d := &jsondoc.Doc{}
 	d.Reset(b.shapes)
 	d.SetRoot(b.reshape(d, plain.Root(), self))
 	return d.Root()
 }
 
-func (b *shaper) reshape(d *doc.Doc, v doc.Value, t *Type) doc.Node {
+func (b *shaper) reshape(d *jsondoc.Doc, v jsondoc.Value, t *Type) jsondoc.Node {
 	switch {
 	case t == nil:
-	case t.Kind == Object && v.Kind() == doc.Object:
+	case t.Kind == Object && v.Kind() == jsondoc.Object:
 		n := d.ImportAs(v, b.shape[t])
 		for _, f := range t.Fields {
 			if m := v.Get(f.Name); m.Exists() {
@@ -138,14 +138,14 @@ func (b *shaper) reshape(d *doc.Doc, v doc.Value, t *Type) doc.Node {
 			}
 		}
 		return n
-	case t.Kind == List && v.Kind() == doc.Array:
-		var items []doc.Node
+	case t.Kind == List && v.Kind() == jsondoc.Array:
+		var items []jsondoc.Node
 		for i := 0; i < v.Len(); i++ {
 			items = append(items, b.reshape(d, v.Item(i), t.Elem))
 		}
 		return d.NewArray(items)
-	case t.Kind == Map && v.Kind() == doc.Object:
-		var pairs []doc.Node
+	case t.Kind == Map && v.Kind() == jsondoc.Object:
+		var pairs []jsondoc.Node
 		for name, m := range v.Members() {
 			pairs = append(pairs, d.NewString(name), b.reshape(d, m, t.Elem))
 		}
@@ -168,7 +168,7 @@ type fixture struct {
 	*shaper
 	self  *Type
 	types *TypeSet
-	doc   doc.Value
+	doc   jsondoc.Value
 }
 
 func newFixture(t testing.TB, env *Env, schema, data string) *fixture {

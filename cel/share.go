@@ -32,7 +32,7 @@ func newShared() *shared {
 	}
 }
 
-// typeOf is a type equal to t that is shared, possibly t itself.
+// TypeOf is a type equal to t that is shared, possibly t itself.
 func (s *shared) typeOf(t *Type, hash uint64) *Type {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *shared) program(key uint64, text string, self *Type, o CompileOptions) 
 }
 
 func (s *shared) known(key uint64, text string, self *Type, o CompileOptions) *Program {
-	if p := s.programs[key].Value(); p != nil && p.source == text && p.self == self && p.optional == o.OptionalOldSelf && p.want == o.Want {
+	if p := s.programs[key].Value(); p != nil && p.source == text && p.code.Self == self && p.code.Optional == o.OptionalOldSelf && p.want == o.Want {
 		return p
 	}
 	return nil
@@ -78,7 +78,7 @@ func (s *shared) known(key uint64, text string, self *Type, o CompileOptions) *P
 func (s *shared) put(k uint64, p *Program) *Program {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.known(k, p.source, p.self, CompileOptions{p.optional, p.want}); known != nil {
+	if known := s.known(k, p.source, p.code.Self, CompileOptions{OptionalOldSelf: p.code.Optional, Want: p.want}); known != nil {
 		return known
 	}
 	s.programs[k] = weak.Make(p)
@@ -103,7 +103,7 @@ type scalars struct {
 	nullable, intOrString, preserve bool
 }
 
-func (t *Type) scalars() scalars {
+func scalarsOf(t *Type) scalars {
 	return scalars{t.Kind, t.MaxElements, t.MinSize, t.Date, t.Nullable, t.IntOrString, t.Preserve}
 }
 
@@ -114,7 +114,7 @@ func (h *hasher) of(t *Type) uint64 {
 	if sum, ok := h.known[t]; ok {
 		return sum
 	}
-	sum := maphash.Comparable(h.seed, t.scalars())*31 + h.of(t.Elem)
+	sum := maphash.Comparable(h.seed, scalarsOf(t))*31 + h.of(t.Elem)
 	for i := range t.Fields {
 		f := &t.Fields[i]
 		sum = (sum*31+maphash.String(h.seed, f.Name))*31 + h.of(f.Type) + uint64(f.Slot)
@@ -136,7 +136,7 @@ func (s *sameness) types(a, b *Type) bool {
 	if a == b {
 		return true
 	}
-	if a == nil || b == nil || a.scalars() != b.scalars() || len(a.Fields) != len(b.Fields) || !sameListTypes(a.ListType, b.ListType) {
+	if a == nil || b == nil || scalarsOf(a) != scalarsOf(b) || len(a.Fields) != len(b.Fields) || !sameListTypes(a.ListType, b.ListType) {
 		return false
 	}
 	if a.Kind == Object {

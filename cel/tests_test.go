@@ -4,7 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/cel/internal/val"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file holds Tests against the programs that they are made of.
@@ -63,13 +64,13 @@ func TestTestsAreTheirPrograms(t *testing.T) {
 
 func holdBoth(t *testing.T, tests *Tests, programs []*Program, text, old string, limit, budget uint64) bool {
 	t.Helper()
-	var d, was doc.Doc
-	if err := doc.Parse(&d, []byte(text)); err != nil {
+	var d, was jsondoc.Doc
+	if err := jsondoc.Parse(&d, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	act := Activation{Self: d.Root()}
 	if old != "" {
-		if err := doc.Parse(&was, []byte(old)); err != nil {
+		if err := jsondoc.Parse(&was, []byte(old)); err != nil {
 			t.Fatal(err)
 		}
 		act.OldSelf, act.HasOldSelf = was.Root(), true
@@ -104,7 +105,7 @@ func TestNullBranches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v, _, err := p.Eval(t.Context(), &a, 1000); err != nil || v != boolValue(want) {
+		if v, _, err := p.Eval(t.Context(), &a, 1000); err != nil || v != val.BoolValue(want) {
 			t.Errorf("%s: got %v, %v, want %v", rule, v, err, want)
 		}
 	}

@@ -8,24 +8,24 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file checks what a webhook made of an object, and puts back what was not its to change.
+// This file validates a converted object and restores the fields that a webhook must not change.
 
-// accept is the converted object with the metadata of the one that was sent, save for labels and annotations. The error goes on a
-// sentence that ends in "returned".
+// accept returns the converted object with the metadata of the original, except for labels and
+// annotations. The error text completes a sentence that ends in "returned".
 func accept(sent, got []byte, apiVersion, at string) ([]byte, error) {
-	in, out := doc.Get(), doc.Get()
+	in, out := jsondoc.Get(), jsondoc.Get()
 	defer in.Release()
 	defer out.Release()
-	if err := doc.Parse(in, sent); err != nil {
+	if err := jsondoc.Parse(in, sent); err != nil {
 		return nil, fmt.Errorf("nothing for what was sent%s: %w", at, err)
 	}
-	if err := doc.Parse(out, got); err != nil {
+	if err := jsondoc.Parse(out, got); err != nil {
 		return nil, fmt.Errorf("invalid converted object%s: %w", orFirst(at), err)
 	}
-	if out.Root().Kind() != doc.Object {
+	if out.Root().Kind() != jsondoc.Object {
 		return nil, fmt.Errorf("invalid converted object%s: it is no object", orFirst(at))
 	}
 	have := gvkOf(out)
@@ -50,7 +50,7 @@ func accept(sent, got []byte, apiVersion, at string) ([]byte, error) {
 	return out.AppendJSON(nil, out.Root().Node), nil
 }
 
-// whose names the object that something is wrong with.
+// whose returns the phrase that says which object an error is about.
 func whose(at string) string {
 	if at == "" {
 		return "invalid object"
@@ -58,7 +58,8 @@ func whose(at string) string {
 	return "invalid converted object"
 }
 
-// orFirst is at; of a single object some sentences say where it stands, too.
+// orFirst returns at, or the index of the first object if at is "": some of upstream's texts name
+// the index even for a single object.
 func orFirst(at string) string {
 	if at == "" {
 		return " at index 0"
@@ -66,17 +67,17 @@ func orFirst(at string) string {
 	return at
 }
 
-// restore gives out the metadata of in, but keeps its labels and annotations.
-func restore(in, out *doc.Doc) error {
+// restore copies the metadata of in to out, and keeps the labels and annotations of out.
+func restore(in, out *jsondoc.Doc) error {
 	metadata := out.Root().Get("metadata")
 	switch metadata.Kind() {
-	case doc.Absent:
+	case jsondoc.Absent:
 		return fmt.Errorf("missing metadata in converted object")
-	case doc.Object:
+	case jsondoc.Object:
 	default:
 		return fmt.Errorf("invalid metadata of type %s in converted object", goType(metadata))
 	}
-	var kept [2]doc.Node
+	var kept [2]jsondoc.Node
 	fields := [2]string{"labels", "annotations"}
 	for i, name := range fields {
 		had, got := in.Root().At("metadata", name), metadata.Get(name)
@@ -85,13 +86,13 @@ func restore(in, out *doc.Doc) error {
 		}
 		kept[i] = got.Node
 	}
-	if before := in.Root().Get("metadata"); before.Kind() == doc.Object {
+	if before := in.Root().Get("metadata"); before.Kind() == jsondoc.Object {
 		out.Set(out.Import(before), "metadata")
 	} else {
 		out.Set(out.NewMap(nil), "metadata")
 	}
 	for i, name := range fields {
-		if kind := kept[i].Kind(); kind == doc.Absent || kind == doc.Null {
+		if kind := kept[i].Kind(); kind == jsondoc.Absent || kind == jsondoc.Null {
 			out.Remove("metadata", name)
 		} else {
 			out.Set(kept[i], "metadata", name)
@@ -100,23 +101,23 @@ func restore(in, out *doc.Doc) error {
 	return nil
 }
 
-// checkPairs refuses labels or annotations that a webhook made and that a client could not have set.
-func checkPairs(name string, had, got doc.Value) error {
-	if !got.Exists() || got.Kind() == doc.Null {
+// checkPairs refuses new labels or annotations that a client could not have set.
+func checkPairs(name string, had, got jsondoc.Value) error {
+	if !got.Exists() || got.Kind() == jsondoc.Null {
 		return nil
 	}
-	if got.Kind() != doc.Object {
+	if got.Kind() != jsondoc.Object {
 		return fmt.Errorf("invalid metadata.%s of type %s in converted object", name, goType(got))
 	}
 	changed := had.Len() != got.Len()
 	pairs := make(map[string]string, got.Len())
 	for key, value := range got.Members() {
-		if value.Kind() != doc.String {
+		if value.Kind() != jsondoc.String {
 			return fmt.Errorf("metadata.%s[%s] must be a string, but is %s in converted object", name, key, goType(value))
 		}
 		key = strings.Clone(key)
 		pairs[key] = strings.Clone(value.Text())
-		changed = changed || had.Get(key).Kind() != doc.String || had.Get(key).Text() != pairs[key]
+		changed = changed || had.Get(key).Kind() != jsondoc.String || had.Get(key).Text() != pairs[key]
 	}
 	if !changed {
 		return nil
@@ -127,5 +128,5 @@ func checkPairs(name string, had, got doc.Value) error {
 	return apivalidation.ValidateAnnotations(pairs, field.NewPath("metadata", "annotation")).ToAggregate()
 }
 
-// goType is how Go would call a value that was decoded from JSON.
-func goType(v doc.Value) string { return fmt.Sprintf("%T", v.Interface()) }
+// goType returns the Go type of a value as encoding/json decodes it, for upstream's texts.
+func goType(v jsondoc.Value) string { return fmt.Sprintf("%T", v.Interface()) }

@@ -14,7 +14,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// hook is a webhook whose answer is a template: UID stands for the uid of the request, OBJECTS for its objects in version v2.
+// hook returns a webhook whose answer is a template: UID stands for the uid of the request, OBJECTS for its objects in version v2.
 func hook(t *testing.T, reviews []string, answer func(request string) string) *Webhook {
 	t.Helper()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersOfSeveral holds that of several objects it is said which one is wrong, and that an answer is used whole or not at all.
+// TestAnswersOfSeveral holds that errors about several objects name the wrong one, and that an
+// answer is used completely or not at all.
 func TestAnswersOfSeveral(t *testing.T) {
 	const who = "conversion webhook for example.org/v1, Kind=Widget returned invalid "
 	var objects [][]byte
@@ -135,7 +136,8 @@ func TestAnswersOfSeveral(t *testing.T) {
 	}
 }
 
-// TestLabelsOfOld holds that labels that a webhook leaves alone may be wrong: they were there before it.
+// TestLabelsOfOld holds that invalid labels which the object had before the conversion are
+// accepted.
 func TestLabelsOfOld(t *testing.T) {
 	old := strings.Replace(object, `"a":"b"`, `"a":"b b"`, 1)
 	w := hook(t, []string{"v1"}, func(string) string {
@@ -159,7 +161,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return fmt.Sprint(x) == fmt.Sprint(y)
 }
 
-// TestBeta holds that v1beta1 is not asked for what it never had to say.
+// TestBeta holds that fields which v1beta1 lacks are not required in its answers.
 func TestBeta(t *testing.T) {
 	w := hook(t, []string{"v1beta1"}, func(string) string {
 		return `{"response":{"result":{"status":"Success"},"convertedObjects":[OBJECTS]}}`

@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/keelson-io/keelson/internal/series"
 )
 
-// This file counts and times calls, under the names that dashboards for kube-apiserver know.
+// This file counts and measures webhook calls, under kube-apiserver's metric names.
 
-// Metrics counts and times the calls of all webhooks of a server.
+// Metrics counts and measures the calls of all conversion webhooks of a server.
 type Metrics struct {
 	conversions *prometheus.HistogramVec
 	requests    *prometheus.CounterVec
@@ -38,7 +40,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// failure is what a call failed by, as metrics call it; "" for none.
+// failure is the metric label for the reason of a failed call; "" for success.
 type failure string
 
 const (
@@ -48,7 +50,7 @@ const (
 	failedObject    failure = "conversion_webhook_invalid_converted_object_failure"
 )
 
-// observe notes one call for a definition. A nil Metrics notes nothing.
+// observe records one call. A nil Metrics records nothing.
 func (m *Metrics) observe(definition, from, to string, took time.Duration, f failure) {
 	if m == nil {
 		return
@@ -60,4 +62,11 @@ func (m *Metrics) observe(definition, from, to string, took time.Duration, f fai
 	m.requests.WithLabelValues(result, string(f)).Inc()
 	m.seconds.WithLabelValues(result, string(f)).Observe(took.Seconds())
 	m.conversions.WithLabelValues(definition, from, to, strconv.FormatBool(f == "")).Observe(took.Seconds())
+}
+
+// Sweep removes the series of definitions and versions that do not exist any more.
+func (m *Metrics) Sweep(exists func(definition, version string) bool) {
+	series.Drop(m.conversions, func(l prometheus.Labels) bool {
+		return !exists(l["crd_name"], l["from_version"]) || !exists(l["crd_name"], l["to_version"])
+	})
 }

@@ -6,6 +6,7 @@ import (
 )
 
 // TestBetaDefinitions drives definitions of apiextensions.k8s.io/v1beta1, which upstream does not serve any more.
+// Ledger: definitions-v1beta1.
 func TestBetaDefinitions(t *testing.T) {
 	s := startServer(t)
 	const (

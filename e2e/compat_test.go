@@ -6,6 +6,7 @@ import (
 )
 
 // TestCompat holds the lines of docs/compat.md that a client can see.
+// Ledger: kinds-not-served, version-name, openapi-v3.
 func TestCompat(t *testing.T) {
 	s := startServer(t)
 	t.Run("kinds that are not served are not found", func(t *testing.T) {

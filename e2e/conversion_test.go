@@ -75,6 +75,7 @@ func (c *converter) definition() []byte {
 
 // TestConversionWebhook holds that objects come in the version asked for, that a list asks the webhook once for all its objects,
 // and never again for what it has converted.
+// Ledger: reconverted-lists.
 func TestConversionWebhook(t *testing.T) {
 	s, hook := startServer(t), newConverter(t)
 	s.do(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", hook.definition())

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -264,6 +265,39 @@ func (x *hooked) webhookReviews(t *testing.T) {
 		}
 		if told != nil && told.APIVersion != "admission.k8s.io/v1" {
 			t.Errorf("%s: asked in %s", row.what, told.APIVersion)
+		}
+	}
+}
+
+// webhookNodes: a validating webhook for nodes sees the stored object as the old one (CVE-2021-25735).
+func (x *hooked) webhookNodes(t *testing.T) {
+	const nodes = "/api/v1/nodes"
+	x.do(t, 201, "POST", nodes, []byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"a":"1"}},
+		"spec":{"podCIDR":"10.0.0.0/24","taints":[{"key":"k","effect":"NoSchedule"}]}}`))
+	defer x.do(t, 200, "DELETE", nodes+"/n", nil)
+	x.do(t, 200, "PATCH", nodes+"/n/status", []byte(`{"status":{"capacity":{"cpu":"1"},"nodeInfo":{"kubeletVersion":"v1"}}}`), mergePatch...)
+	x.hooks.on("told", allows)
+	x.configure(t, validating, "v", x.hooks.hook("told", forRules("UPDATE", "", "v1", "nodes,nodes/status")))
+	for _, row := range []struct{ what, path, patch, changed string }{
+		{"labels and taints", "", `{"metadata":{"labels":{"a":"2","b":"3"}},"spec":{"taints":null,"unschedulable":true}}`, `"a":"2"`},
+		{"a status at the wrong endpoint", "", `{"metadata":{"labels":{"a":"4"}},"status":{"capacity":{"cpu":"99"}}}`, `"cpu":"1"`},
+		{"status", "/status", `{"metadata":{"labels":{"a":"5"}},"status":{"capacity":{"cpu":"2"},"conditions":[{"type":"Ready","status":"True"}]}}`, `"cpu":"2"`},
+	} {
+		var before any
+		if err := json.Unmarshal(x.do(t, 200, "GET", nodes+"/n", nil), &before); err != nil {
+			t.Fatal(err)
+		}
+		x.hooks.seen()
+		x.do(t, 200, "PATCH", nodes+"/n"+row.path, []byte(row.patch), mergePatch...)
+		calls := x.hooks.seen()
+		if len(calls) != 1 {
+			t.Fatalf("%s: calls of %s, want one", row.what, called(calls))
+		}
+		if old := any(calls[0].Request.OldObject); !reflect.DeepEqual(old, before) {
+			t.Errorf("%s: the old object is\n%v\nwant the stored one\n%v", row.what, old, before)
+		}
+		if b, _ := json.Marshal(calls[0].Request.Object); !strings.Contains(string(b), row.changed) {
+			t.Errorf("%s: the new object is %s, want in it %s", row.what, b, row.changed)
 		}
 	}
 }

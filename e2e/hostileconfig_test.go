@@ -140,6 +140,7 @@ func TestHostileExpressionsOfIssuers(t *testing.T) {
 
 // TestHostileMappingsOfIssuers shows tokens to a server whose mappings of names, uids and groups do harm: they run out of cost, or
 // make a user that is too large.
+// Ledger: claim-mappings-size.
 func TestHostileMappingsOfIssuers(t *testing.T) {
 	i := newIssuer(t)
 	mappings := map[string]string{"username": "", "uid": "", "groups": ""}

@@ -10,6 +10,7 @@ import (
 
 // TestManyHostileRules writes an object to a definition of 10,000 rules, each of which goes through a megabyte 56 times, for a
 // unit each time: alone they would take minutes, and a tenth of what may be paid for.
+// Ledger: cel-shared-effort.
 func TestManyHostileRules(t *testing.T) {
 	s := startServer(t)
 	const list = "/apis/demo.example.org/v1/namespaces/default/trials"

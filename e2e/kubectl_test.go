@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // kubectl runs the real kubectl against one server.
@@ -132,12 +134,7 @@ const patience = time.Minute
 // eventually waits until the function says yes.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("%s: not within %v", what, patience)
+	testkit.Eventually(t, what, ok)
 }
 
 func args(line string) []string { return strings.Fields(line) }

@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // This file has what TestOfflineVerdicts asks about besides published examples: objects made of schemas, built-in kinds, policies.
@@ -175,13 +178,8 @@ func (o *offline) definePolicies() {
 	}
 	o.write("policies/all.yaml", []byte(offlinePolicies))
 	const probe = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"probe"},"data":{"password":"x"}}`
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	testkit.EventuallySay(o, func() (string, bool) {
 		code, answer, err := o.s.try("POST", "/api/v1/namespaces/default/configmaps?dryRun=All", []byte(probe))
-		if err == nil && code == 422 {
-			return
-		}
-		if time.Now().After(deadline) {
-			o.Fatalf("policies do not decide: %d %s %v", code, answer, err)
-		}
-	}
+		return fmt.Sprintf("policies decide: %d %s %v", code, answer, err), err == nil && code == 422
+	})
 }

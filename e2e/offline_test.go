@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // TestOfflineVerdicts sends objects to a server and to the commands that work without one: the same verdict, in the same words, and
@@ -177,12 +178,11 @@ func (o *offline) define(text []byte) *apiextv1.CustomResourceDefinition {
 		if crd.Spec.Scope == apiextv1.NamespaceScoped {
 			at = base + "/namespaces/default/" + crd.Spec.Names.Plural
 		}
-		for deadline := time.Now().Add(time.Minute); v.Served; time.Sleep(5 * time.Millisecond) {
-			if code, _, err := o.s.try("GET", at, nil); err == nil && code == 200 {
-				break
-			} else if time.Now().After(deadline) {
-				o.Fatalf("%s is not served: %d, %v", at, code, err)
-			}
+		if v.Served {
+			testkit.EventuallySay(o, func() (string, bool) {
+				code, _, err := o.s.try("GET", at, nil)
+				return fmt.Sprintf("%s is served: %d, %v", at, code, err), err == nil && code == 200
+			})
 		}
 		o.paths[crd.Spec.Group+"/"+v.Name+" "+crd.Spec.Names.Kind] = place{at, v.Subresources != nil && v.Subresources.Status != nil}
 	}

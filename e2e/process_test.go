@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// refuses runs the binary, which must end by itself with exit code 1 and one line that says why.
-func refuses(t *testing.T, want string, args ...string) {
+// refuses runs the binary and returns the reason that it prints. The binary must end by itself with
+// exit code 1 and one line.
+func refuses(t *testing.T, want string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -25,9 +26,11 @@ func refuses(t *testing.T, want string, args ...string) {
 	if code := cmd.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("keelson %s: exit code %d, want 1\n%s", strings.Join(args, " "), code, out)
 	}
-	if text := strings.TrimSpace(string(out)); strings.Contains(text, "\n") || !strings.Contains(text, want) {
-		t.Errorf("keelson %s: got\n%s\nwant one line with %q in it", strings.Join(args, " "), text, want)
+	text := strings.TrimSpace(string(out))
+	if strings.Contains(text, "\n") || !strings.Contains(text, want) {
+		t.Errorf("keelson %s: got\n%s\nwant one line with %q in it", strings.Join(args, " "), tail(text, 4000), want)
 	}
+	return text
 }
 
 func TestServerSaysInOneLineWhyItDoesNotStart(t *testing.T) {
@@ -117,6 +120,7 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 }
 
 // TestOnlyThePortAskedForIsOpen looks into the kernel's table of listening sockets.
+// Ledger: etcd-ports.
 func TestOnlyThePortAskedForIsOpen(t *testing.T) {
 	s := startServer(t)
 	inodes := map[string]bool{}

@@ -30,6 +30,8 @@ type server struct {
 	dir  string
 	port int
 	args []string
+	bin  string              // "": keelsonBin
+	as   *syscall.Credential // nil: the user who runs the tests
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 	log  syncBuffer    // of all processes so far
@@ -71,9 +73,13 @@ func (s *server) start() {
 func (s *server) spawn() {
 	s.t.Helper()
 	args := append([]string{"serve", "--data-dir", s.dir, "--secure-port", strconv.Itoa(s.port)}, s.args...)
-	s.cmd = exec.Command(keelsonBin, args...)
+	bin := s.bin
+	if bin == "" {
+		bin = keelsonBin
+	}
+	s.cmd = exec.Command(bin, args...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: s.as}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -150,6 +156,11 @@ func (s *server) url(path string) string { return fmt.Sprintf("https://127.0.0.1
 func (s *server) try(method, path string, body []byte, header ...string) (int, []byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	return s.send(ctx, method, path, body, header...)
+}
+
+// send is try until the context ends.
+func (s *server) send(ctx context.Context, method, path string, body []byte, header ...string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.url(path), bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err

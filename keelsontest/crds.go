@@ -20,14 +20,14 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// This file installs definitions.
+// This file installs CRDs.
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// servedWithin is how long a definition may take until its kind is served; it takes milliseconds.
+// servedWithin bounds the time until a new kind is served. It usually takes milliseconds.
 const servedWithin = 10 * time.Second
 
-// InstallCRDs installs more definitions; see [CRDs].
+// InstallCRDs installs more CRDs; see [CRDs].
 func (s *Server) InstallCRDs(paths ...string) {
 	s.t.Helper()
 	crds, err := readCRDs(paths)
@@ -39,20 +39,23 @@ func (s *Server) InstallCRDs(paths ...string) {
 	}
 }
 
-// install creates definitions, or updates those there are, and waits until they are served.
+// install creates or updates CRDs, and waits until their kinds are served.
 func (s *Server) install(ctx context.Context, crds []*unstructured.Unstructured) error {
 	client := s.Client.Resource(definitions)
 	for _, crd := range crds {
-		_, err := client.Create(ctx, crd, metav1.CreateOptions{})
+		made, err := client.Create(ctx, crd, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { // its status may be being written
+			err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the server may be writing the status at the same time
 				have, err := client.Get(ctx, crd.GetName(), metav1.GetOptions{})
 				if err == nil {
 					crd.SetResourceVersion(have.GetResourceVersion())
-					_, err = client.Update(ctx, crd, metav1.UpdateOptions{})
+					made, err = client.Update(ctx, crd, metav1.UpdateOptions{})
 				}
 				return err
 			})
+		}
+		if err == nil {
+			err = s.reserved(made)
 		}
 		if err != nil {
 			return fmt.Errorf("installing %s: %w", crd.GetName(), err)
@@ -66,7 +69,23 @@ func (s *Server) install(ctx context.Context, crds []*unstructured.Unstructured)
 	return nil
 }
 
-// served waits until the versions of a definition are served.
+// reserved returns why a CRD will never be served, nil if it can be. The condition is stored before
+// the create or update of the CRD is answered.
+func (s *Server) reserved(crd *unstructured.Unstructured) error {
+	have, err := s.Client.Resource(definitions).Get(context.Background(), crd.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	conditions, _, _ := unstructured.NestedSlice(have.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, _ := c.(map[string]any); c["type"] == "NamesAccepted" && c["reason"] == "GroupReserved" {
+			return fmt.Errorf("%v", c["message"])
+		}
+	}
+	return nil
+}
+
+// served waits until all versions of a CRD are served.
 func (s *Server) served(ctx context.Context, crd *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, servedWithin)
 	defer cancel()
@@ -98,7 +117,7 @@ func (s *Server) served(ctx context.Context, crd *unstructured.Unstructured) err
 	return nil
 }
 
-// conditions says what the server says about a definition.
+// conditions returns the conditions of a CRD as an error.
 func (s *Server) conditions(name string) error {
 	crd, err := s.Client.Resource(definitions).Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
@@ -108,7 +127,7 @@ func (s *Server) conditions(name string) error {
 	return fmt.Errorf("its conditions: %v", conditions)
 }
 
-// readCRDs reads the definitions in files and directories.
+// readCRDs reads the CRDs in files and directories.
 func readCRDs(paths []string) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, path := range paths {
@@ -134,7 +153,7 @@ func readCRDs(paths []string) ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// readFile reads the definitions in a file.
+// readFile reads the CRDs in a file.
 func readFile(path string) ([]*unstructured.Unstructured, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

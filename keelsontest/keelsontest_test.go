@@ -40,7 +40,7 @@ func create(t *testing.T, c dynamic.Interface, name string) error {
 	return nil
 }
 
-// TestStart holds that servers in parallel have nothing of each other.
+// TestStart holds that parallel servers share nothing.
 func TestStart(t *testing.T) {
 	for i, opts := range [][]keelsontest.Option{nil, nil, {keelsontest.Etcd()}, {keelsontest.Controllers()}} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestUser holds that users may do what roles let them.
+// TestUser holds that a user has the permissions of roles.
 func TestUser(t *testing.T) {
 	t.Parallel()
 	s := keelsontest.Start(t, keelsontest.CRDs("testdata"))
@@ -82,8 +82,7 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestRolesHoldAtOnce holds that what a binding says is so when its writer is
-// answered: a test need not wait.
+// TestRolesHoldAtOnce holds that a binding is in effect when its creation is answered.
 func TestRolesHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	s := keelsontest.Start(t, keelsontest.CRDs("testdata"))
@@ -144,7 +143,7 @@ func grant(t *testing.T, s *keelsontest.Server) {
 	}
 }
 
-// TestBadCRDs holds that what cannot be read is said.
+// TestBadCRDs holds that unreadable files are reported.
 func TestBadCRDs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bad.yaml")
 	if err := os.WriteFile(path, []byte("kind: [\n"), 0o600); err != nil {
@@ -162,6 +161,35 @@ func TestBadCRDs(t *testing.T) {
 	}
 }
 
+// TestReservedGroup holds that a definition which will never be served fails the test with the
+// reason. A built-in kind with its name would answer instead.
+func TestReservedGroup(t *testing.T) {
+	const text = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: roles.rbac.authorization.k8s.io, annotations: {api-approved.kubernetes.io: "https://example.org/approved"}}
+spec:
+  group: rbac.authorization.k8s.io
+  scope: Namespaced
+  names: {plural: roles, kind: Role}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+`
+	path := filepath.Join(t.TempDir(), "roles.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &failing{TB: t}
+	func() {
+		defer func() { recover() }()
+		keelsontest.Start(f, keelsontest.CRDs(path))
+	}()
+	const want = `installing roles.rbac.authorization.k8s.io: group "rbac.authorization.k8s.io" is reserved for built-in kinds: no custom resources are served in it`
+	if !strings.HasSuffix(f.message, want) {
+		t.Errorf("got %q, want %q", f.message, want)
+	}
+}
+
 // failing is a test that is told that it failed, and does not.
 type failing struct {
 	testing.TB
@@ -175,7 +203,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 	panic(f.message)
 }
 
-// BenchmarkStart measures how long a test waits for its server, and for its end.
+// BenchmarkStart measures the start and the stop of a server.
 func BenchmarkStart(b *testing.B) {
 	for name, opts := range map[string][]keelsontest.Option{"memory": nil, "memory and a definition": {keelsontest.CRDs("testdata")}, "etcd": {keelsontest.Etcd()}} {
 		b.Run(name, func(b *testing.B) {

@@ -7,9 +7,11 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
 )
 
 // This file converts objects between the versions of a kind.
@@ -17,15 +19,15 @@ import (
 // convert decodes the object in from, which is in another version, into to, in
 // version v: pruned by its schema, without its defaults, which an object gets
 // when it is read.
-func (v *Version) convert(to, from *doc.Doc) error {
+func (v *Version) convert(to, from *jsondoc.Doc) error {
 	return v.convertText(to, unversioned(from))
 }
 
 // convertText is convert of an object that is text.
-func (v *Version) convertText(to *doc.Doc, text []byte) error {
-	if b := v.Kind.Builtin; b != nil && b.Convert != nil {
+func (v *Version) convertText(to *jsondoc.Doc, text []byte) error {
+	if convert := v.Kind.Behavior.Convert; convert != nil {
 		var err error
-		if text, err = b.Convert(text, v); err != nil {
+		if text, err = convert(text, v); err != nil {
 			return err
 		}
 	}
@@ -40,12 +42,12 @@ func (v *Version) convertText(to *doc.Doc, text []byte) error {
 }
 
 // unversioned prints d without its resource version and the newline.
-func unversioned(d *doc.Doc) []byte {
+func unversioned(d *jsondoc.Doc) []byte {
 	b := appendStored(d, nil)
 	return b[:len(b)-1]
 }
 
-func (v *Version) decodeConverted(to *doc.Doc, text []byte) error {
+func (v *Version) decodeConverted(to *jsondoc.Doc, text []byte) error {
 	if _, err := v.Schema.DecodeConverted(to, text); err != nil {
 		return fmt.Errorf("conversion to %s %s: %w", v.APIVersion(), v.Kind.Name, err)
 	}
@@ -68,7 +70,7 @@ func (k *Kind) Convert(object []byte, version string) ([]byte, error) {
 		if v.Name != version {
 			continue
 		}
-		to := doc.Get()
+		to := jsondoc.Get()
 		defer to.Release()
 		if err := v.convertText(to, object); err != nil {
 			return nil, err
@@ -76,6 +78,11 @@ func (k *Kind) Convert(object []byte, version string) ([]byte, error) {
 		return to.AppendJSON(nil, to.Root().Node), nil
 	}
 	return nil, fmt.Errorf("conversion of %s: no version %q", k.Name, version)
+}
+
+// ConvertBy sets the webhook that converts between the versions of k, which nobody else has yet.
+func (k *Kind) ConvertBy(webhook *apiextv1.WebhookConversion) {
+	k.Conversion, k.rendering = webhook, new(rendering)
 }
 
 // rendering lets many who want the same view at once wait for one call of the
@@ -94,11 +101,11 @@ type flight struct {
 
 type landing struct {
 	done chan struct{}
-	view *cache.View
+	view *meta.View
 	err  error
 }
 
-func (r *rendering) do(v *Version, raw []byte, render func() (*cache.View, error)) (*cache.View, error) {
+func (r *rendering) do(v *Version, raw []byte, render func() (*meta.View, error)) (*meta.View, error) {
 	if len(raw) == 0 {
 		return render()
 	}
@@ -125,17 +132,29 @@ func (r *rendering) do(v *Version, raw []byte, render func() (*cache.View, error
 	return l.view, l.err
 }
 
-// viewBatch is how many objects are decoded before they are converted.
-const viewBatch = 1000
+// viewBatch and viewBatchBytes bound the objects that are decoded before they are converted: their
+// number, and the bytes of their text. With default values they may be much larger than stored.
+const (
+	viewBatch      = 1000
+	viewBatchBytes = 8 << 20
+)
+
+// StoredObject is an object as the store has it.
+type StoredObject struct {
+	Raw []byte
+	Rev int64
+}
 
 // Views makes the views of objects in version v that need a webhook, with as
-// few calls of it as possible. Other views are made when they are asked for.
-func (v *Version) Views(ctx context.Context, objects []*cache.Object) error {
+// few calls of it as possible, and calls made with the index of each. Other views are made when
+// they are asked for.
+func (v *Version) Views(ctx context.Context, objects []StoredObject, made func(i int, view *meta.View)) error {
 	if v.Kind.Conversion == nil {
 		return nil
 	}
 	var texts [][]byte
-	var waiting []*cache.Object
+	var waiting []int
+	size := 0
 	flush := func() error {
 		if len(texts) == 0 {
 			return nil
@@ -144,27 +163,27 @@ func (v *Version) Views(ctx context.Context, objects []*cache.Object) error {
 		if err != nil {
 			return err
 		}
-		for i, o := range waiting {
-			if err := v.remember(o, converted[i]); err != nil {
+		for n, i := range waiting {
+			view, err := v.convertedView(converted[n], objects[i].Rev)
+			if err != nil {
 				return err
 			}
+			made(i, view)
 		}
-		texts, waiting = texts[:0], waiting[:0]
-		return nil
+		clear(texts)
+		texts, waiting, size = texts[:0], waiting[:0], 0
+		return ctx.Err()
 	}
-	for _, o := range objects {
-		if o.Known(v) != nil {
-			continue
-		}
-		text, err := v.foreign(o)
+	for i := range objects {
+		text, err := v.foreign(objects[i].Raw)
 		if err != nil {
 			return err
 		}
 		if text == nil {
 			continue
 		}
-		texts, waiting = append(texts, text), append(waiting, o)
-		if len(texts) == viewBatch {
+		texts, waiting, size = append(texts, text), append(waiting, i), size+len(text)
+		if len(texts) == viewBatch || size >= viewBatchBytes {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -173,29 +192,28 @@ func (v *Version) Views(ctx context.Context, objects []*cache.Object) error {
 	return flush()
 }
 
-// foreign is the text of an object that is stored in another version, as that
+// foreign returns the text of an object that is stored as raw in another version, as that
 // version reads it; nil if it is stored in version v.
-func (v *Version) foreign(o *cache.Object) ([]byte, error) {
-	stored, err := v.Kind.storedIn(o.Raw)
+func (v *Version) foreign(raw []byte) ([]byte, error) {
+	stored, err := v.Kind.storedIn(raw)
 	if err != nil || stored == v {
 		return nil, err
 	}
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
-	if err := stored.loadStored(d, o.Raw); err != nil {
+	if err := stored.loadStored(d, raw, (*schema.Program).DecodeStored); err != nil {
 		return nil, err
 	}
 	return unversioned(d), nil
 }
 
-// remember gives an object the view that a converted text is.
-func (v *Version) remember(o *cache.Object, converted []byte) error {
-	d := doc.Get()
+// convertedView returns the view of a converted text with a resource version.
+func (v *Version) convertedView(converted []byte, rev int64) (*meta.View, error) {
+	d := jsondoc.Get()
 	defer d.Release()
 	if err := v.decodeConverted(d, converted); err != nil {
-		return err
+		return nil, err
 	}
-	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(o.Rev, 10))
-	o.Remember(v, v.view(d, len(converted)))
-	return nil
+	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
+	return v.view(d, len(converted)), nil
 }

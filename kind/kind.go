@@ -1,23 +1,19 @@
-// Package kind compiles CustomResourceDefinitions to Kinds and keeps the
-// registry of those that are served.
+// Package kind has the kinds of objects and the registry of those that are served.
 //
 // # Terms
 //
 // A [Kind] is a resource type: its names, scope and [Version]s. A Version is
 // what requests work with: it decodes, validates, encodes and renders objects.
 // A [Snapshot] is the set of kinds at one moment; the [Registry] holds the
-// current one. A built-in kind is data as well, with hooks ([Builtin]) where it
-// is more than a schema.
-//
-// A definition's checks work on what Kubernetes calls its internal form, where
-// schemas, subresources, columns and selectable fields that all versions share
-// are hoisted to the top; see hoist.go. The paths of errors show it.
+// current one. Package crd compiles definitions to Kinds, package builtin has the built-in ones:
+// data as well, with hooks ([Behavior]) where a kind is more than a schema.
 //
 // # Invariants
 //
 //   - Kinds, Versions and Snapshots never change once made. A changed
 //     definition is compiled to a new Kind.
 //   - The cost of Put does not depend on how many kinds there are.
+//   - No definition replaces or removes a built-in kind, or has its store keys.
 //   - What [Version.Encode] of the storage version writes, [Version.Render] of it
 //     serves without a difference, unless the definition changed in between.
 //   - Defaults are filled in by the version that a body is written in and by the
@@ -25,26 +21,28 @@
 //
 // # Use
 //
-// To check objects, read a definition with [NewCRD], [Compile] it, take a
-// Version of the Kind, and for each object [Version.Decode] the bytes and
+// To check objects, take a Version of a Kind, and for each object [Version.Decode] the bytes and
 // [Version.Validate] the document: the errors have paths and are those of a
 // server. [Version.Strict] says what Decode dropped.
 //
-// To serve them, [Registry.Put] the Kind, [Registry.Load] once a request and
-// [Snapshot.Lookup] in it. [ValidateCRD] and its siblings check definitions that
-// are read already.
+// To serve them, make a [NewRegistry] of the built-in kinds, [Registry.Put] the
+// others, [Registry.Load] once a request and [Snapshot.Lookup] in it.
 package kind
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/meta"
 	kschema "github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
@@ -73,7 +71,8 @@ type Kind struct {
 	// the end.
 	StoragePrefix string
 
-	Builtin *Builtin // nil for custom resources
+	Behavior Behavior
+	Builtin  *Behavior // Behavior of a built-in kind, nil for custom resources
 
 	// Conversion is how a webhook converts between versions, nil for the
 	// strategy None: only apiVersion changes. Converter is that webhook, for
@@ -102,7 +101,7 @@ type Version struct {
 	Schema *kschema.Program
 	// Structural is what Schema is compiled from. It may be made when it is asked for.
 	Structural func() *structural.Schema
-	declared   *declared // where the schema of a custom resource comes from
+	Declared   any // what the package that compiled a custom resource's version keeps about it; nil for other kinds
 
 	Served, IsStorage bool
 	Deprecated        bool
@@ -117,8 +116,21 @@ type Version struct {
 	Scale   *Scale // nil if the scale subresource is not
 	Columns []Column
 	// Ended is how an object ended, for who reads its row in a table, "" if it has not; nil: objects do not end.
-	Ended            func(obj doc.Value) (reason, message string)
+	Ended            func(obj jsondoc.Value) (reason, message string)
 	SelectableFields []Selectable
+
+	*Attachments
+}
+
+// Attachments hold what a version does not share with its copies. They are freed with it.
+type Attachments struct {
+	Attached sync.Map // what other packages derive from the version, by keys of their own
+
+	// Messages and Partials identify the renderers of the version's objects, and of their metadata,
+	// as protobuf.
+	Messages, Partials meta.RendererID
+
+	identity meta.RendererID
 }
 
 // Scale says where the scale subresource finds its values.
@@ -136,7 +148,7 @@ type Column struct {
 	JSONPath                        string
 	// Cell is the text of the cell where it is not what stands at JSONPath; in
 	// a column of booleans it is true or false, and if Number is set a number where it looks like one.
-	Cell   func(obj doc.Value, now time.Time) string
+	Cell   func(obj jsondoc.Value, now time.Time) string
 	Number bool
 	// Word and Truth say of a cell with a text of its own that it is a text whatever the type of the column, or a truth.
 	Word, Truth bool
@@ -148,7 +160,18 @@ type Selectable struct {
 	Label    string // as field selectors write it, without the dot
 	Path     []string
 	// Value is the value where it is not what stands at Path; nil if it is.
-	Value func(root doc.Value) string
+	Value func(root jsondoc.Value) string
+}
+
+// Load compiles the schemas of k. It fails for a definition that must not be
+// accepted.
+func (k *Kind) Load() error {
+	for _, v := range k.All {
+		if err := v.Schema.Load(); err != nil {
+			return fmt.Errorf("version %s: %w", v.Name, err)
+		}
+	}
+	return nil
 }
 
 // GroupKind names the kind.
@@ -205,15 +228,31 @@ func steps(path string) []string {
 	return strings.Split(path, ".")
 }
 
+// NewSelectable is the field at a simple JSON path.
+func NewSelectable(path string) Selectable {
+	return Selectable{JSONPath: path, Label: strings.TrimPrefix(path, "."), Path: steps(path)}
+}
+
+// AgeColumn is what a version without columns shows.
+func AgeColumn() Column {
+	return Column{
+		Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
+		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
+	}
+}
+
 // With returns a copy of k, its versions included, with other conditions.
 func (k *Kind) With(established, terminating bool) *Kind {
 	c := *k
+	if k.Builtin != nil {
+		c.Builtin = &c.Behavior
+	}
 	c.Established, c.Terminating = established, terminating
 	c.All, c.Versions = nil, nil
 	copies := make(map[*Version]*Version, len(k.All))
 	for _, v := range k.All {
 		copied := *v
-		copied.Kind = &c
+		copied.Kind, copied.Attachments = &c, new(Attachments)
 		copies[v] = &copied
 		c.All = append(c.All, &copied)
 	}

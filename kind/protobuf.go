@@ -2,6 +2,7 @@ package kind
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,9 +19,6 @@ var protobufMagic = []byte("k8s\x00")
 
 // IsProtobuf reports whether a text is an object in protobuf.
 func IsProtobuf(text []byte) bool { return bytes.HasPrefix(text, protobufMagic) }
-
-// fromProto is what Go types of objects have.
-type fromProto interface{ Unmarshal([]byte) error }
 
 // FromProtobuf turns an object in protobuf into JSON. pick returns the Go object
 // to decode it into, by the type that it says it is of, or refuses it.
@@ -43,6 +41,9 @@ func FromProtobuf(text []byte, pick func(metav1.TypeMeta) (runtime.Object, error
 	into, ok := obj.(fromProto)
 	if !ok {
 		return nil, fmt.Errorf("%T cannot be read from protobuf", obj)
+	}
+	if err := checkMessage(u.Raw, into); err != nil {
+		return nil, err
 	}
 	if err := into.Unmarshal(u.Raw); err != nil {
 		return nil, err
@@ -85,4 +86,42 @@ func WrapProtobuf(raw []byte, apiVersion, name string) ([]byte, error) {
 		return nil, err
 	}
 	return append(protobufMagic[:len(protobufMagic):len(protobufMagic)], text...), nil
+}
+
+// Tags of the envelope's fields.
+const (
+	tagAPIVersion = 1<<3 | 2 // of its type
+	tagKind       = 2<<3 | 2
+
+	tagType = 1<<3 | 2
+	tagRaw  = 2<<3 | 2
+)
+
+// ProtobufEnd stands after the message in an envelope: no content encoding, no content type.
+const ProtobufEnd = "\x1a\x00\x22\x00"
+
+// AppendProtobufStart appends what stands before a message of n bytes in its envelope, as
+// WrapProtobuf does, for callers that do not copy the message.
+func AppendProtobufStart(b []byte, apiVersion, name string, n int) []byte {
+	b = append(b, protobufMagic...)
+	b = append(b, tagType)
+	b = binary.AppendUvarint(b, uint64(FieldSize(len(apiVersion))+FieldSize(len(name))))
+	b = append(binary.AppendUvarint(append(b, tagAPIVersion), uint64(len(apiVersion))), apiVersion...)
+	b = append(binary.AppendUvarint(append(b, tagKind), uint64(len(name))), name...)
+	return binary.AppendUvarint(append(b, tagRaw), uint64(n))
+}
+
+// ProtobufSize returns the size of the envelope of a message of n bytes, with the message.
+func ProtobufSize(apiVersion, name string, n int) int {
+	t := FieldSize(len(apiVersion)) + FieldSize(len(name))
+	return len(protobufMagic) + FieldSize(t) + FieldSize(n) + len(ProtobufEnd)
+}
+
+// FieldSize returns the size of a field of n bytes with a tag of one byte.
+func FieldSize(n int) int {
+	size := 2 + n
+	for v := uint(n); v >= 0x80; v >>= 7 {
+		size++
+	}
+	return size
 }

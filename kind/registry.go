@@ -1,19 +1,56 @@
 package kind
 
 import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/keelson-io/keelson/internal/fastpath"
 
 	"github.com/tidwall/btree"
 )
 
 // This file is the registry: which kinds there are, without locks for readers.
+//
+// It has two tables. The first holds the built-in kinds: NewRegistry fills it,
+// and no method changes it. The second holds the kinds of definitions: Put and
+// Remove work on it alone, and readers consult it where the first has nothing.
+// So no definition can replace or remove a built-in kind.
 
-// Registry holds the current Snapshot. The zero value is empty and ready.
+// Registry holds the current Snapshot. The zero value has no kinds and is ready;
+// NewRegistry makes one with built-in kinds.
 type Registry struct {
 	mu      sync.Mutex // serialises writers
 	current atomic.Pointer[Snapshot]
 	changed chan struct{} // closed by the next change; nil while nobody waits
+}
+
+// NewRegistry returns a registry that has built-in kinds for as long as it exists.
+func NewRegistry(builtins ...*Kind) *Registry {
+	f := &fixed{groups: map[string]bool{}}
+	for _, k := range builtins {
+		f.table = *f.table.with(hash(k.Group, k.Plural), k.Group, k.Plural, k)
+		f.groups[k.Group] = true
+		if k.StoragePrefix != "" {
+			f.prefixes = append(f.prefixes, k.StoragePrefix)
+		}
+	}
+	f.sorted = slices.Clone(builtins)
+	slices.SortFunc(f.sorted, func(a, b *Kind) int { return strings.Compare(sortKey(a.Group, a.Plural), sortKey(b.Group, b.Plural)) })
+	r := new(Registry)
+	r.current.Store(newSnapshot(1, f, new(table), new(btree.Map[string, *Kind])))
+	return r
+}
+
+// fixed is the table of built-in kinds. It never changes.
+type fixed struct {
+	table    table
+	sorted   []*Kind // by group, sep, plural
+	groups   map[string]bool
+	prefixes []string // of the store keys of their objects
 }
 
 // Changed is a channel that is closed when the registry is not, or no more, at
@@ -37,8 +74,9 @@ type Snapshot struct {
 	// Rev changes with every change of the registry.
 	Rev uint64
 
-	table  *table
-	sorted *btree.Map[string, *Kind] // by group, sep, plural
+	fixed  *fixed                    // the built-in kinds
+	table  *table                    // the kinds of definitions
+	sorted *btree.Map[string, *Kind] // those of table by group, sep, plural
 
 	groups func() []string
 }
@@ -52,8 +90,47 @@ type (
 
 const fanout = 64
 
+// find returns the kind of a group and plural, whose hash is h; nil if there is none.
+func (t *table) find(h uint32, group, plural string) *Kind {
+	b := t[h%fanout]
+	if b == nil {
+		return nil
+	}
+	for _, k := range b[h/fanout%fanout] {
+		if k.Plural == plural && k.Group == group {
+			return k
+		}
+	}
+	return nil
+}
+
+// with returns a copy of t in which k, unless it is nil, takes the place of the
+// kind of a group and plural, whose hash is h.
+func (t *table) with(h uint32, group, plural string, k *Kind) *table {
+	next := *t
+	var b branch
+	if have := next[h%fanout]; have != nil {
+		b = *have
+	}
+	var bucket []*Kind
+	for _, have := range b[h/fanout%fanout] {
+		if have.Group != group || have.Plural != plural {
+			bucket = append(bucket, have)
+		}
+	}
+	if k != nil {
+		bucket = append(bucket, k)
+	}
+	b[h/fanout%fanout] = bucket
+	next[h%fanout] = &b
+	return &next
+}
+
 // sep is less than any byte of a group, so that groups sort as they should.
 const sep = "\x00"
+
+// sortKey is what kinds are sorted by.
+func sortKey(group, plural string) string { return group + sep + plural }
 
 // hash is FNV-1a over group, a slash and plural.
 func hash(group, plural string) uint32 {
@@ -68,10 +145,10 @@ func hash(group, plural string) uint32 {
 	return h ^ h>>15
 }
 
-var emptySnapshot = newSnapshot(0, new(table), new(btree.Map[string, *Kind]))
+var emptySnapshot = newSnapshot(0, new(fixed), new(table), new(btree.Map[string, *Kind]))
 
-func newSnapshot(rev uint64, t *table, sorted *btree.Map[string, *Kind]) *Snapshot {
-	s := &Snapshot{Rev: rev, table: t, sorted: sorted}
+func newSnapshot(rev uint64, f *fixed, t *table, sorted *btree.Map[string, *Kind]) *Snapshot {
+	s := &Snapshot{Rev: rev, fixed: f, table: t, sorted: sorted}
 	s.groups = sync.OnceValue(s.listGroups)
 	return s
 }
@@ -84,54 +161,44 @@ func (r *Registry) Load() *Snapshot {
 	return emptySnapshot
 }
 
-// Put adds k, or replaces the kind of the same group and plural.
-func (r *Registry) Put(k *Kind) {
-	r.change(k.Group, k.Plural, func([]*Kind) *Kind { return k })
+// Put adds the kind of a definition, or replaces the one of the same group and
+// plural. It returns an error if definitions cannot have that group and plural:
+// see Refuses.
+func (r *Registry) Put(k *Kind) error {
+	if refusal := r.Refuses(k.Plural+"."+k.Group, k.Group, k.Plural); refusal != nil {
+		return errors.New(refusal.Message)
+	}
+	r.change(k.Group, k.Plural, func(*Kind) *Kind { return k })
+	return nil
 }
 
-// Remove removes k. A kind that has replaced it in the meantime stays.
+// Remove removes the kind of a definition. A kind that has replaced it in the
+// meantime stays.
 func (r *Registry) Remove(k *Kind) {
-	r.change(k.Group, k.Plural, func(have []*Kind) *Kind {
-		for _, h := range have {
-			if h.Group == k.Group && h.Plural == k.Plural && h.UID != k.UID {
-				return h
-			}
+	r.change(k.Group, k.Plural, func(have *Kind) *Kind {
+		if have != nil && have.UID != k.UID {
+			return have
 		}
 		return nil
 	})
 }
 
-// change replaces the entry of one resource by what next returns, nil to
-// remove it; next sees the bucket that holds the present entry, if any.
-func (r *Registry) change(group, plural string, next func([]*Kind) *Kind) {
+// change replaces the entry of one resource in the table of definitions by what
+// next makes of the present one. nil stands for no entry.
+func (r *Registry) change(group, plural string, next func(*Kind) *Kind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.Load()
 
 	h := hash(group, plural)
-	t := *old.table
-	var b branch
-	if have := t[h%fanout]; have != nil {
-		b = *have
-	}
-	bucket := b[h/fanout%fanout]
-	k := next(bucket)
-	var changed []*Kind
-	for _, have := range bucket {
-		if have.Group != group || have.Plural != plural {
-			changed = append(changed, have)
-		}
-	}
+	k := next(old.table.find(h, group, plural))
 	sorted := old.sorted.Copy()
 	if k != nil {
-		changed = append(changed, k)
-		sorted.Set(group+sep+plural, k)
+		sorted.Set(sortKey(group, plural), k)
 	} else {
-		sorted.Delete(group + sep + plural)
+		sorted.Delete(sortKey(group, plural))
 	}
-	b[h/fanout%fanout] = changed
-	t[h%fanout] = &b
-	r.current.Store(newSnapshot(old.Rev+1, &t, sorted))
+	r.current.Store(newSnapshot(old.Rev+1, old.fixed, old.table.with(h, group, plural, k), sorted))
 	if r.changed != nil {
 		close(r.changed)
 		r.changed = nil
@@ -140,32 +207,65 @@ func (r *Registry) change(group, plural string, next func([]*Kind) *Kind) {
 
 // Lookup is the kind of that group and plural, nil if there is none.
 func (s *Snapshot) Lookup(group, plural string) *Kind {
+	if !fastpath.KindTable.On() {
+		return s.search(group, plural)
+	}
 	h := hash(group, plural)
-	b := s.table[h%fanout]
-	if b == nil {
-		return nil
+	if k := s.fixed.table.find(h, group, plural); k != nil {
+		return k
 	}
-	for _, k := range b[h/fanout%fanout] {
-		if k.Plural == plural && k.Group == group {
-			return k
-		}
+	return s.table.find(h, group, plural)
+}
+
+// search is Lookup by the sorted kinds, the plain twin of the tables.
+func (s *Snapshot) search(group, plural string) *Kind {
+	i, found := slices.BinarySearchFunc(s.fixed.sorted, group, func(k *Kind, group string) int {
+		return cmp.Or(strings.Compare(k.Group, group), strings.Compare(k.Plural, plural))
+	})
+	if found {
+		return s.fixed.sorted[i]
 	}
-	return nil
+	k, _ := s.sorted.Get(sortKey(group, plural))
+	return k
 }
 
 // Len is the number of kinds.
-func (s *Snapshot) Len() int { return s.sorted.Len() }
+func (s *Snapshot) Len() int { return len(s.fixed.sorted) + s.sorted.Len() }
 
 // All ranges over the kinds, sorted by group and plural.
 func (s *Snapshot) All() func(yield func(*Kind) bool) {
 	return func(yield func(*Kind) bool) {
-		s.sorted.Scan(func(_ string, k *Kind) bool { return yield(k) })
+		builtins := s.fixed.sorted
+		ended := false
+		s.sorted.Scan(func(key string, k *Kind) bool {
+			for len(builtins) > 0 && sortKey(builtins[0].Group, builtins[0].Plural) < key {
+				if ended = !yield(builtins[0]); ended {
+					return false
+				}
+				builtins = builtins[1:]
+			}
+			ended = !yield(k)
+			return !ended
+		})
+		for i := 0; i < len(builtins) && !ended; i++ {
+			ended = !yield(builtins[i])
+		}
 	}
 }
 
-// InGroup ranges over the kinds of a group, sorted by plural.
+// InGroup ranges over the kinds of a group, sorted by plural. A group has
+// built-in kinds or kinds of definitions, never both.
 func (s *Snapshot) InGroup(group string) func(yield func(*Kind) bool) {
 	return func(yield func(*Kind) bool) {
+		if s.fixed.groups[group] {
+			at, _ := slices.BinarySearchFunc(s.fixed.sorted, group, func(k *Kind, group string) int { return strings.Compare(k.Group, group) })
+			for _, k := range s.fixed.sorted[at:] {
+				if k.Group != group || !yield(k) {
+					return
+				}
+			}
+			return
+		}
 		s.sorted.Ascend(group+sep, func(_ string, k *Kind) bool {
 			return k.Group == group && yield(k)
 		})

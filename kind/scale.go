@@ -4,18 +4,31 @@ import (
 	"fmt"
 	"math"
 
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file checks the values that the scale subresource reads.
+// This file knows where the scale subresource finds its values, and checks them.
+
+// NewScale returns the scale subresource as a definition declares it.
+func NewScale(s *apiextv1.CustomResourceSubresourceScale) *Scale {
+	scale := &Scale{
+		SpecReplicas: s.SpecReplicasPath, SpecPath: steps(s.SpecReplicasPath),
+		StatusReplicas: s.StatusReplicasPath, StatusPath: steps(s.StatusReplicasPath),
+	}
+	if s.LabelSelectorPath != nil {
+		scale.LabelSelector, scale.SelectorPath = *s.LabelSelectorPath, steps(*s.LabelSelectorPath)
+	}
+	return scale
+}
 
 // validate checks the replicas and the selector; an update of the status is
 // not held responsible for the replicas in the spec.
-func (s *Scale) validate(root doc.Value, scope schema.Scope) field.ErrorList {
+func (s *Scale) validate(root jsondoc.Value, scope schema.Scope) field.ErrorList {
 	var errs field.ErrorList
 	if scope == schema.Whole {
 		errs = append(errs, validateReplicas(root, s.SpecReplicas, s.SpecPath)...)
@@ -24,7 +37,7 @@ func (s *Scale) validate(root doc.Value, scope schema.Scope) field.ErrorList {
 	if s.SelectorPath == nil {
 		return errs
 	}
-	if v := root.At(s.SelectorPath...); v.Kind() != doc.String && !absent(root, s.SelectorPath) {
+	if v := root.At(s.SelectorPath...); v.Kind() != jsondoc.String && !absent(root, s.SelectorPath) {
 		_, _, err := unstructured.NestedString(object(root), s.SelectorPath...)
 		if err != nil {
 			errs = append(errs, field.Invalid(field.NewPath(s.LabelSelector), "", err.Error()))
@@ -33,12 +46,12 @@ func (s *Scale) validate(root doc.Value, scope schema.Scope) field.ErrorList {
 	return errs
 }
 
-func validateReplicas(root doc.Value, name string, path []string) field.ErrorList {
+func validateReplicas(root jsondoc.Value, name string, path []string) field.ErrorList {
 	if absent(root, path) {
 		return nil
 	}
 	v := root.At(path...)
-	if v.Kind() != doc.Int {
+	if v.Kind() != jsondoc.Int {
 		_, _, err := unstructured.NestedInt64(object(root), path...)
 		if err == nil {
 			return nil
@@ -55,12 +68,12 @@ func validateReplicas(root doc.Value, name string, path []string) field.ErrorLis
 }
 
 // absent reports whether there is nothing at path, and nothing in its way.
-func absent(v doc.Value, path []string) bool {
+func absent(v jsondoc.Value, path []string) bool {
 	for _, name := range path {
-		if v.Kind() == doc.Null {
+		if v.Kind() == jsondoc.Null {
 			return true
 		}
-		if v.Kind() != doc.Object {
+		if v.Kind() != jsondoc.Object {
 			return false
 		}
 		if v = v.Get(name); !v.Exists() {
@@ -71,7 +84,7 @@ func absent(v doc.Value, path []string) bool {
 }
 
 // object is an object as the helpers of apimachinery want it; for errors only.
-func object(v doc.Value) map[string]any {
+func object(v jsondoc.Value) map[string]any {
 	m, _ := v.Interface().(map[string]any)
 	return m
 }

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 )
@@ -15,12 +15,12 @@ import (
 
 // Decode reads a request body into d: pruned, without nulls, defaulted. An
 // object of a built-in kind need not say its kind and apiVersion.
-func (v *Version) Decode(d *doc.Doc, src []byte) (schema.Found, error) {
-	b := v.Kind.Builtin
-	if b == nil {
+func (v *Version) Decode(d *jsondoc.Doc, src []byte) (schema.Found, error) {
+	decode := v.Kind.Behavior.Decode
+	if decode == nil {
 		return v.Schema.Decode(d, src)
 	}
-	found, err := b.Decode(v, d, src)
+	found, err := decode(v, d, src)
 	if err == nil {
 		v.sayKind(meta.Object{Doc: d})
 	}
@@ -40,28 +40,26 @@ func (v *Version) sayKind(o meta.Object) {
 
 // DecodeApplied is Decode for what an apply made of an object: explicit nulls
 // stay, and validation refuses those that the schema does not allow.
-func (v *Version) DecodeApplied(d *doc.Doc, src []byte) (schema.Found, error) {
-	if b := v.Kind.Builtin; b != nil && b.Decode != nil {
-		return b.Decode(v, d, src)
+func (v *Version) DecodeApplied(d *jsondoc.Doc, src []byte) (schema.Found, error) {
+	if decode := v.Kind.Behavior.Decode; decode != nil {
+		return decode(v, d, src)
 	}
 	return v.Schema.DecodeApplied(d, src)
 }
 
 // Strict says in words what Decode found: unknown and duplicate fields.
 func (v *Version) Strict(src []byte) []string {
-	if b := v.Kind.Builtin; b != nil && b.Strict != nil {
-		return b.Strict(v, src)
+	if strict := v.Kind.Behavior.Strict; strict != nil {
+		return strict(v, src)
 	}
 	return v.Schema.Strict(src)
 }
 
 // PrepareCreate sets what is not the client's to set on create: there is no
 // status yet if status is a subresource, and the generation is 1.
-func (v *Version) PrepareCreate(d *doc.Doc) {
-	if b := v.Kind.Builtin; b != nil {
-		if b.PrepareCreate != nil {
-			b.PrepareCreate(d)
-		}
+func (v *Version) PrepareCreate(d *jsondoc.Doc) {
+	if prepare := v.Kind.Behavior.PrepareCreate; prepare != nil {
+		prepare(d)
 		return
 	}
 	if v.Status {
@@ -74,11 +72,9 @@ func (v *Version) PrepareCreate(d *doc.Doc) {
 // an update of the status changes status and managedFields only, any other
 // update leaves the status alone if it is a subresource. The generation goes
 // up when anything but metadata changes.
-func (v *Version) PrepareUpdate(new, old *doc.Doc, scope schema.Scope) {
-	if b := v.Kind.Builtin; b != nil {
-		if b.PrepareUpdate != nil {
-			b.PrepareUpdate(new, old, scope)
-		}
+func (v *Version) PrepareUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
+	if prepare := v.Kind.Behavior.PrepareUpdate; prepare != nil {
+		prepare(new, old, scope)
 		return
 	}
 	if scope == schema.Status {
@@ -88,11 +84,11 @@ func (v *Version) PrepareUpdate(new, old *doc.Doc, scope schema.Scope) {
 	if v.Status {
 		Keep(new, old, "status")
 	}
-	bumpGeneration(new, old, func(name string) bool { return name != "metadata" })
+	BumpGeneration(new, old, func(name string) bool { return name != "metadata" })
 }
 
 // Keep gives new the member of old, or none if old has none.
-func Keep(new, old *doc.Doc, path ...string) {
+func Keep(new, old *jsondoc.Doc, path ...string) {
 	if was := old.Root().At(path...); was.Exists() {
 		new.Set(new.Import(was), path...)
 	} else {
@@ -101,14 +97,14 @@ func Keep(new, old *doc.Doc, path ...string) {
 }
 
 // KeepAllBut makes new like old except for what stands at the given paths.
-func KeepAllBut(new, old *doc.Doc, paths ...[]string) {
-	values := make([]doc.Node, len(paths))
+func KeepAllBut(new, old *jsondoc.Doc, paths ...[]string) {
+	values := make([]jsondoc.Node, len(paths))
 	for i, path := range paths {
 		values[i] = new.Root().At(path...).Node
 	}
 	new.SetRoot(new.Import(old.Root()))
 	for i, path := range paths {
-		if values[i].Kind() == doc.Absent {
+		if values[i].Kind() == jsondoc.Absent {
 			new.Remove(path...)
 		} else {
 			new.Set(values[i], path...)
@@ -116,9 +112,9 @@ func KeepAllBut(new, old *doc.Doc, paths ...[]string) {
 	}
 }
 
-// bumpGeneration sets the generation to that of old, plus one if a member for
+// BumpGeneration sets the generation to that of old, plus one if a member for
 // which counts holds differs.
-func bumpGeneration(new, old *doc.Doc, counts func(name string) bool) {
+func BumpGeneration(new, old *jsondoc.Doc, counts func(name string) bool) {
 	generation := meta.Object{Doc: old}.Generation()
 	if differ(new.Root(), old.Root(), counts) {
 		generation++
@@ -127,14 +123,14 @@ func bumpGeneration(new, old *doc.Doc, counts func(name string) bool) {
 }
 
 // differ compares the members of two objects for which counts holds.
-func differ(a, b doc.Value, counts func(name string) bool) bool {
+func differ(a, b jsondoc.Value, counts func(name string) bool) bool {
 	n := 0
 	for name, value := range a.Members() {
 		if !counts(name) {
 			continue
 		}
 		n++
-		if !doc.Equal(value, b.Get(name)) {
+		if !jsondoc.Equal(value, b.Get(name)) {
 			return true
 		}
 	}
@@ -147,15 +143,15 @@ func differ(a, b doc.Value, counts func(name string) bool) bool {
 }
 
 // Validate checks an object completely. old is nil on create.
-func (v *Version) Validate(ctx context.Context, new, old *doc.Doc, scope schema.Scope) schema.Result {
+func (v *Version) Validate(ctx context.Context, new, old *jsondoc.Doc, scope schema.Scope) schema.Result {
 	return v.ValidateUpdate(ctx, new, old, scope, schema.Kept{})
 }
 
 // ValidateUpdate is Validate for an update of which kept is known.
-func (v *Version) ValidateUpdate(ctx context.Context, new, old *doc.Doc, scope schema.Scope, kept schema.Kept) schema.Result {
-	b := v.Kind.Builtin
+func (v *Version) ValidateUpdate(ctx context.Context, new, old *jsondoc.Doc, scope schema.Scope, kept schema.Kept) schema.Result {
+	b := &v.Kind.Behavior
 	if errs := v.validateType(new); len(errs) > 0 {
-		if b != nil {
+		if b.IsBuiltin {
 			return schema.Result{Errors: errs}
 		}
 		r := v.Schema.ValidateMistyped(ctx, new, old, scope, errs)
@@ -165,9 +161,9 @@ func (v *Version) ValidateUpdate(ctx context.Context, new, old *doc.Doc, scope s
 		return r
 	}
 	switch {
-	case b != nil && old == nil && b.Validate != nil:
+	case old == nil && b.Validate != nil:
 		return b.Validate(ctx, v, new)
-	case b != nil && old != nil && b.ValidateUpdate != nil:
+	case old != nil && b.ValidateUpdate != nil:
 		return b.ValidateUpdate(ctx, v, new, old, scope)
 	}
 	var errs field.ErrorList
@@ -188,7 +184,7 @@ func (v *Version) ValidateUpdate(ctx context.Context, new, old *doc.Doc, scope s
 }
 
 // validateType checks kind and apiVersion.
-func (v *Version) validateType(d *doc.Doc) field.ErrorList {
+func (v *Version) validateType(d *jsondoc.Doc) field.ErrorList {
 	var errs field.ErrorList
 	root := d.Root()
 	if kind := root.Get("kind").Text(); kind != v.Kind.Name {
@@ -211,16 +207,16 @@ func (v *Version) isAPIVersion(s string) bool {
 
 // Encode appends the object as it is stored: in the storage version, sorted,
 // without metadata.resourceVersion, with a newline at the end.
-func (v *Version) Encode(d *doc.Doc, b []byte) ([]byte, error) {
-	if bi := v.Kind.Builtin; bi != nil && bi.Encode != nil {
-		text, err := bi.Encode(d)
+func (v *Version) Encode(d *jsondoc.Doc, b []byte) ([]byte, error) {
+	if encode := v.Kind.Behavior.Encode; encode != nil {
+		text, err := encode(d)
 		return append(b, text...), err
 	}
 	storage := v.Kind.Storage
 	if v == storage {
 		return appendStored(d, b), nil
 	}
-	converted := doc.Get()
+	converted := jsondoc.Get()
 	defer converted.Release()
 	if err := storage.convert(converted, d); err != nil {
 		return nil, err
@@ -229,7 +225,7 @@ func (v *Version) Encode(d *doc.Doc, b []byte) ([]byte, error) {
 }
 
 // appendStored prints d without its resource version, which is put back.
-func appendStored(d *doc.Doc, b []byte) []byte {
+func appendStored(d *jsondoc.Doc, b []byte) []byte {
 	rev := d.Root().At("metadata", "resourceVersion")
 	if rev.Exists() {
 		d.Remove("metadata", "resourceVersion")

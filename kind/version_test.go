@@ -1,83 +1,19 @@
-package kind
+package kind_test
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file tests what Versions do with objects, and the built-in kinds.
-
-const twoVersions = `
-  - name: v1beta1
-    served: true
-    storage: false
-    deprecated: true
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {a: {type: string, default: beta}, old: {type: string}, num: {type: integer}}}, status: {type: object, properties: {replicas: {type: integer}}}}}}
-    subresources: {status: {}, scale: {specReplicasPath: .spec.num, statusReplicasPath: .status.replicas}}
-    selectableFields: [{jsonPath: .spec.num}, {jsonPath: .spec.a}]
-`
-
-func compileTest(t testing.TB) *Kind {
-	t.Helper()
-	k, err := Compile(definition(t, "MORE", "subresources: {status: {}}"+twoVersions,
-		"SCHEMA", `{type: object, properties: {spec: {type: object, properties: {a: {type: string}, d: {type: string, default: store}, num: {type: integer}}}, status: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func decode(t *testing.T, v *Version, text string) *doc.Doc {
-	t.Helper()
-	d := new(doc.Doc)
-	if _, err := v.Decode(d, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-func print(d *doc.Doc) string { return string(d.AppendJSON(nil, d.Root().Node)) }
-
-func TestCompile(t *testing.T) {
-	k := compileTest(t)
-	if k.Storage.Name != "v1" || k.Versions[0].Name != "v1" || k.Versions[1].Name != "v1beta1" || k.StoragePrefix != "example.org/widgets" {
-		t.Errorf("got %+v", k)
-	}
-	beta := k.Version("v1beta1")
-	if got, want := beta.Warning, "example.org/v1beta1 Widget is deprecated; use example.org/v1 Widget"; got != want {
-		t.Errorf("got warning %q, want %q", got, want)
-	}
-	if beta.Columns[0].Name != "Age" || beta.Scale == nil || beta.SelectableFields[1].Label != "spec.a" {
-		t.Errorf("got version %+v", beta)
-	}
-	with := k.With(true, true)
-	if !with.Terminating || with.Storage == k.Storage || with.Storage.Kind != with || with.Versions[1] != with.Version("v1beta1") || with.All[1] != with.Versions[1] {
-		t.Error("With mixes the copy with the original")
-	}
-}
-
-func TestCompileRefuses(t *testing.T) {
-	for _, row := range []struct {
-		at      string
-		replace []string
-		want    string
-	}{
-		{where(), []string{"storage: true", "storage: false"}, "widgets.example.org: no version is the storage version"},
-		{where(), []string{"SCHEMA", "{type: string}"}, `widgets.example.org: version v1: schema is not structural, which custom resources need here: schema.openAPIV3Schema.type: Invalid value: "string": must be object at the root`},
-	} {
-		if _, err := Compile(definition(t, row.replace...)); err == nil || err.Error() != row.want {
-			t.Errorf("%s: got %v, want %s", row.at, err, row.want)
-		}
-	}
-}
+// This file tests what Versions do with objects.
 
 func TestConversion(t *testing.T) {
 	k := compileTest(t)
@@ -189,7 +125,7 @@ func TestValidateObject(t *testing.T) {
 // TestMistypedObject holds that an object of another kind is told of lists, embedded resources and rules as well, but not of its values;
 // of its metadata if it replaces another one.
 func TestMistypedObject(t *testing.T) {
-	k, err := Compile(definition(t, "MORE", "subresources: {status: {}, scale: {specReplicasPath: .spec.num, statusReplicasPath: .status.replicas}}",
+	k, err := crd.Compile(definition(t, "MORE", "subresources: {status: {}, scale: {specReplicasPath: .spec.num, statusReplicasPath: .status.replicas}}",
 		"SCHEMA", `{type: object, properties: {spec: {type: object, x-kubernetes-validations: [{rule: "self.num > 0"}], properties: {
 			num: {type: integer, maximum: 5}, set: {type: array, x-kubernetes-list-type: set, items: {type: string}},
 			inner: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}},
@@ -204,7 +140,7 @@ func TestMistypedObject(t *testing.T) {
 		repeated    = `spec.set[1]: Duplicate value: "a"`
 		blocked     = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 	)
-	decoded := func(name, spec string) *doc.Doc {
+	decoded := func(name, spec string) *jsondoc.Doc {
 		return decode(t, k.Storage, `{"apiVersion":"example.org/v1","kind":"Gadget","metadata":{"name":"`+name+`","namespace":"n"},"spec":`+spec+`,"status":{"replicas":-1}}`)
 	}
 	for _, row := range []struct {
@@ -224,8 +160,8 @@ func TestMistypedObject(t *testing.T) {
 	}
 	// What is missing in the metadata is no reason not to ask rules.
 	d, old := decoded("v", `{"num":-1}`), decoded("v", `{"num":1}`)
-	owner := new(doc.Doc)
-	if err := doc.Parse(owner, []byte(`[{"apiVersion":"v1","kind":"A","name":"a"}]`)); err != nil {
+	owner := new(jsondoc.Doc)
+	if err := jsondoc.Parse(owner, []byte(`[{"apiVersion":"v1","kind":"A","name":"a"}]`)); err != nil {
 		t.Fatal(err)
 	}
 	d.Set(d.Import(owner.Root()), "metadata", "ownerReferences")
@@ -236,7 +172,7 @@ func TestMistypedObject(t *testing.T) {
 // TestErrorOrder holds the order: metadata, values, scale, embedded resources,
 // lists, and rules that are not asked.
 func TestErrorOrder(t *testing.T) {
-	k, err := Compile(definition(t, "MORE", "subresources: {status: {}, scale: {specReplicasPath: .spec.num, statusReplicasPath: .status.replicas}}",
+	k, err := crd.Compile(definition(t, "MORE", "subresources: {status: {}, scale: {specReplicasPath: .spec.num, statusReplicasPath: .status.replicas}}",
 		"SCHEMA", `{type: object, properties: {spec: {type: object, x-kubernetes-validations: [{rule: "self.num > 0"}], properties: {
 			num: {type: integer}, text: {type: string}, set: {type: array, x-kubernetes-list-type: set, items: {type: string}},
 			inner: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}},
@@ -251,110 +187,6 @@ func TestErrorOrder(t *testing.T) {
 		got = append(got, e.Field)
 	}
 	compare(t, where(), got, []string{"metadata.name", "spec.text", ".spec.num", ".status.replicas", "spec.inner.kind", "spec.set[1]", "<nil>"})
-}
-
-func TestRegistry(t *testing.T) {
-	r := new(Registry)
-	if r.Load().Lookup("a", "b") != nil || r.Load().Len() != 0 {
-		t.Error("empty registry has something")
-	}
-	before := r.Load()
-	for i := range 3000 {
-		r.Put(&Kind{Group: fmt.Sprintf("g%d.io", i%7), Plural: fmt.Sprint("p", i), UID: "1"})
-	}
-	s := r.Load()
-	if before.Len() != 0 || s.Len() != 3000 || s.Rev != 3000 || len(s.Groups()) != 7 {
-		t.Errorf("got %d kinds, revision %d, groups %v", s.Len(), s.Rev, s.Groups())
-	}
-	for i := range 3000 {
-		if k := s.Lookup(fmt.Sprintf("g%d.io", i%7), fmt.Sprint("p", i)); k == nil || k.Plural != fmt.Sprint("p", i) {
-			t.Fatalf("kind %d: got %v", i, k)
-		}
-	}
-	n := 0
-	for k := range s.InGroup("g3.io") {
-		if n++; k.Group != "g3.io" {
-			t.Errorf("got %s", k.Group)
-		}
-	}
-	if n != 3000/7+1 {
-		t.Errorf("got %d kinds in the group", n)
-	}
-	old := s.Lookup("g0.io", "p0")
-	r.Put(&Kind{Group: "g0.io", Plural: "p0", UID: "2"})
-	r.Remove(old)
-	if k := r.Load().Lookup("g0.io", "p0"); k == nil || k.UID != "2" {
-		t.Errorf("removing a kind took its successor: %v", k)
-	}
-	r.Remove(r.Load().Lookup("g0.io", "p0"))
-	if r.Load().Lookup("g0.io", "p0") != nil || r.Load().Len() != 2999 || s.Len() != 3000 {
-		t.Error("kind is not removed, or from an older snapshot too")
-	}
-}
-
-func builtin(t *testing.T, name string) *Version {
-	t.Helper()
-	for _, k := range Builtins() {
-		if k.Name == name {
-			return k.Storage
-		}
-	}
-	t.Fatalf("no built-in kind %s", name)
-	return nil
-}
-
-func TestNamespace(t *testing.T) {
-	v := builtin(t, "Namespace")
-	d := decode(t, v, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"},"status":{"phase":"x"},"junk":1}`)
-	v.PrepareCreate(d)
-	want := `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"kubernetes.io/metadata.name":"n"},"name":"n"},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}`
-	if got := print(d); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	compare(t, where(), texts(v.Validate(context.Background(), d, nil, schema.Whole).Errors), nil)
-	raw, err := v.Encode(d, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := v.Render(raw, 3)
-	if err != nil || strings.Contains(string(view.JSON), "generation") {
-		t.Errorf("got %s, error %v", view.JSON, err)
-	}
-	if !v.Kind.Builtin.Delete(d, "2026-01-01T00:00:00Z") || d.Root().At("status", "phase").Text() != "Terminating" || v.Kind.Builtin.Delete(d, "x") {
-		t.Errorf("deleted: got %s", print(d))
-	}
-	old := decode(t, v, want)
-	d = decode(t, v, strings.Replace(want, `["kubernetes"]`, `[]`, 1))
-	v.PrepareUpdate(d, old, Finalize)
-	if d.Root().At("spec", "finalizers").Len() != 0 {
-		t.Errorf("finalize: got %s", print(d))
-	}
-	v.PrepareUpdate(d, old, schema.Whole)
-	if d.Root().At("spec", "finalizers").Len() != 1 {
-		t.Errorf("update: got %s", print(d))
-	}
-	d = decode(t, v, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"N.x"}}`)
-	if errs := v.Validate(context.Background(), d, nil, schema.Whole).Errors; len(errs) == 0 {
-		t.Error("namespace name with a dot is valid")
-	}
-}
-
-func TestLeadingAPIVersion(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"apiVersion":"a/b","kind":"C"}`:             "a/b",
-		`{"kind":"C","apiVersion":"a/b"}`:             "a/b",
-		`{"kind":"C","metadata":{},"apiVersion":"a"}`: "",
-		`{"kind":"C"`:                 "",
-		`{"kind":"C`:                  "",
-		`{"apiVersion":"a`:            "",
-		`{"apiVersion": "a"}`:         "",
-		`{"kind":"","apiVersion":""}`: "",
-		``:                            "",
-	} {
-		if got := leadingAPIVersion([]byte(text)); got != want {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
-	}
 }
 
 // resourceVersions are what is served and not stored.

@@ -1,12 +1,12 @@
-package kind
+package kind_test
 
 import (
 	"slices"
 	"testing"
 	"unsafe"
 
-	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/meta"
 )
 
 // This file tests views that share what a change left as it was.
@@ -39,7 +39,7 @@ func TestViewOf(t *testing.T) {
 }
 
 // sameView reports whether selectors see the same in two views.
-func sameView(a, b *cache.View) bool {
+func sameView(a, b *meta.View) bool {
 	if !slices.Equal(a.Labels, b.Labels) {
 		return false
 	}
@@ -55,12 +55,12 @@ func sameView(a, b *cache.View) bool {
 func BenchmarkViewOf(b *testing.B) {
 	k := compileTest(b)
 	v := k.Version("v1")
-	d := new(doc.Doc)
+	d := new(jsondoc.Doc)
 	if _, err := v.Decode(d, []byte(`{"apiVersion":"example.org/v1","kind":"Widget","metadata":{"name":"w","namespace":"n","labels":{"app":"x","tier":"y"}}}`)); err != nil {
 		b.Fatal(err)
 	}
 	before := v.ViewOf(d, nil, nil)
-	for name, was := range map[string]*cache.View{"new": nil, "changed": before} {
+	for name, was := range map[string]*meta.View{"new": nil, "changed": before} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

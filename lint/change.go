@@ -11,15 +11,15 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file compares two versions of a definition; change_schema.go compares schemas.
+// This file compares two versions of a definition; change_schema.go compares their schemas.
 
-// change collects what a changed definition breaks.
+// change collects the effects of a changed definition.
 type change struct {
 	d   *Definition
 	out []Finding
 }
 
-// compare lists what the change of old to d breaks for stored objects and for clients.
+// compare returns the effects of the change of old to d on stored objects and clients.
 func compare(d, old *Definition) []Finding {
 	c := &change{d: d}
 	new, was := &d.CRD.Spec, &old.CRD.Spec
@@ -35,7 +35,7 @@ func compare(d, old *Definition) []Finding {
 			continue
 		}
 		c.version(&new.Versions[j], v, j)
-		// What versions share is said once.
+		// A change that several versions share is reported once.
 		pair := schemas{new.Versions[j].Schema, v.Schema}
 		if !slices.ContainsFunc(done, func(d schemas) bool { return equality.Semantic.DeepEqual(d, pair) }) {
 			c.schemas(&new.Versions[j], v, j)
@@ -56,7 +56,7 @@ func (c *change) notes(path, message, hint string) {
 	c.out = append(c.out, Finding{Severity: Warning, Check: "change", Path: path, Message: message, Hint: hint})
 }
 
-// names compares what requests and objects name.
+// names compares the names that requests and objects use.
 func (c *change) names(new, was *apiextv1.CustomResourceDefinitionSpec) {
 	for _, n := range []struct{ path, new, old string }{
 		{"spec.group", new.Group, was.Group},
@@ -87,7 +87,7 @@ func (c *change) names(new, was *apiextv1.CustomResourceDefinitionSpec) {
 	}
 }
 
-// storage compares which version objects are stored in.
+// storage compares the storage versions.
 func (c *change) storage(new, was *apiextv1.CustomResourceDefinitionSpec) {
 	stored := func(s *apiextv1.CustomResourceDefinitionSpec) *apiextv1.CustomResourceDefinitionVersion {
 		for i := range s.Versions {
@@ -106,7 +106,7 @@ func (c *change) storage(new, was *apiextv1.CustomResourceDefinitionSpec) {
 	c.notes(path, fmt.Sprintf("the storage version changes from %s to %s: objects change over when they are written next", w.Name, n.Name),
 		fmt.Sprintf("%s must stay in spec.versions until no object is stored in it", w.Name))
 	if new.Conversion != nil && new.Conversion.Strategy == apiextv1.WebhookConverter {
-		return // the webhook may carry everything over
+		return // the webhook may convert every field
 	}
 	from, to := parse(w), parse(n)
 	if from == nil || to == nil {
@@ -117,6 +117,7 @@ func (c *change) storage(new, was *apiextv1.CustomResourceDefinitionSpec) {
 	}
 }
 
+// parse returns the schema of a version, nil if it has none or an invalid one.
 func parse(v *apiextv1.CustomResourceDefinitionVersion) *structural.Schema {
 	if v.Schema == nil {
 		return nil
@@ -128,7 +129,7 @@ func parse(v *apiextv1.CustomResourceDefinitionVersion) *structural.Schema {
 	return s
 }
 
-// lostFields are the fields that from declares and to would prune.
+// lostFields returns the fields that from declares and to prunes.
 func lostFields(to, from *structural.Schema, path string) []string {
 	if to == nil || from == nil || to.Preserve {
 		return nil

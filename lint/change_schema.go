@@ -15,16 +15,18 @@ import (
 
 // This file compares two schemas of a version.
 
-// pair is a node of both schemas.
+// pair is the same node in the new and the old schema.
 type pair struct {
 	*change
 	new, was *structural.Schema
 	path     string
 	root     bool
-	// kept is what an update must leave as it is so that a tightened restriction is forgiven; "" stands for this value.
+	// kept describes the value that an update must leave unchanged for ratcheting to apply; ""
+	// means this value.
 	kept string
 }
 
+// schemas compares the schemas of the i-th version.
 func (c *change) schemas(new, was *apiextv1.CustomResourceDefinitionVersion, i int) {
 	n, w := parse(new), parse(was)
 	if n != nil && w != nil {
@@ -32,11 +34,12 @@ func (c *change) schemas(new, was *apiextv1.CustomResourceDefinitionVersion, i i
 	}
 }
 
-// tightened is a finding about a restriction that stored objects may not meet.
+// tightened adds a finding for a restriction that stored objects may violate.
 func (p pair) tightened(at, format string, args ...any) {
 	p.breaks(p.path+at, fmt.Sprintf(format, args...), p.ratcheting())
 }
 
+// ratcheting returns the hint that says when ratcheting excuses stored objects.
 func (p pair) ratcheting() string {
 	kept := p.kept
 	if kept == "" {
@@ -48,9 +51,10 @@ func (p pair) ratcheting() string {
 	return fmt.Sprintf("an update that leaves %s as it is passes (ratcheting)", kept)
 }
 
+// compare compares a node and all nodes below it.
 func (p pair) compare() {
 	if !p.types() {
-		return // everything below differs as well
+		return // all nodes below differ in the same way
 	}
 	p.nullable()
 	p.restrictions()
@@ -66,7 +70,7 @@ func (p pair) compare() {
 	if p.was.Items != nil && p.new.Items != nil {
 		q := p.below(p.new.Items, p.was.Items, ".items")
 		if p.new.ListType != "map" && q.kept == "" {
-			q.kept = "all of " + inObjects(p.path) // the items of other lists are not matched with the old ones
+			q.kept = "all of " + inObjects(p.path) // items of other lists are not correlated
 		}
 		q.compare()
 	}
@@ -75,11 +79,12 @@ func (p pair) compare() {
 	}
 }
 
+// below returns the pair for a node one step below.
 func (p pair) below(new, was *structural.Schema, step string) pair {
 	return pair{change: p.change, new: new, was: was, path: p.path + step, kept: p.kept}
 }
 
-// types compares the types; it reports whether they are the same, or the new one is wider.
+// types compares the types. It reports whether they are equal or the new one is wider.
 func (p pair) types() bool {
 	name := func(s *structural.Schema) string {
 		switch {
@@ -95,12 +100,13 @@ func (p pair) types() bool {
 	case was == is:
 		return true
 	case is == "any type", was == "integer" && is == "number", (was == "integer" || was == "string") && is == "integer or string":
-		return false // wider: what was valid is
+		return false // wider: valid values stay valid
 	}
 	p.tightened(".type", "changes from %s to %s: stored values and clients of the old type are refused", was, is)
 	return false
 }
 
+// nullable reports a node that no longer allows null.
 func (p pair) nullable() {
 	if p.was.Nullable && !p.new.Nullable {
 		p.breaks(p.path+".nullable", "null is not valid any more: it is dropped, or replaced by the default", "")
@@ -115,6 +121,7 @@ func (p pair) nullable() {
 	}
 }
 
+// values returns the value restrictions of both nodes, never nil.
 func (p pair) values() (new, was *structural.Values) {
 	new, was = p.new.Values, p.was.Values
 	if new == nil {
@@ -128,7 +135,7 @@ func (p pair) values() (new, was *structural.Values) {
 
 func noValues() *structural.Values { return new(structural.Values) }
 
-// restrictions compares what is not a type.
+// restrictions compares everything but types.
 func (p pair) restrictions() {
 	n, w := p.values()
 	for _, b := range []struct {
@@ -178,6 +185,7 @@ func (p pair) restrictions() {
 	}
 }
 
+// compareBound reports a bound that became tighter. upper says in which direction that is.
 func compareBound[T cmp.Ordered](p pair, name string, upper bool, new, was *T) {
 	switch {
 	case new == nil, was != nil && (upper && *new >= *was || !upper && *new <= *was):
@@ -188,6 +196,7 @@ func compareBound[T cmp.Ordered](p pair, name string, upper bool, new, was *T) {
 	}
 }
 
+// enums reports values that an enum no longer allows.
 func (p pair) enums(n, w *structural.Values) {
 	has := func(list [][]byte, raw []byte) bool {
 		return slices.ContainsFunc(list, func(b []byte) bool { return bytes.Equal(b, raw) })
@@ -220,6 +229,7 @@ func (p pair) enums(n, w *structural.Values) {
 	}
 }
 
+// be returns the names of a list with "is" or "are".
 func be(list []string) string {
 	if len(list) == 1 {
 		return list[0] + " is"
@@ -227,7 +237,7 @@ func be(list []string) string {
 	return strings.Join(list, ", ") + " are"
 }
 
-// lists compares list types, which are not ratcheted value by value.
+// lists compares list types, for which there is no ratcheting of single values.
 func (p pair) lists() {
 	const forgiven = "forgiven only for objects that break it already"
 	atomic := func(t string) string {
@@ -248,6 +258,7 @@ func (p pair) lists() {
 	}
 }
 
+// rules reports new rules, and rules that changed.
 func (p pair) rules() {
 	for i, r := range p.new.Rules {
 		same := func(w apiextv1.ValidationRule) bool {
@@ -264,7 +275,7 @@ func (p pair) rules() {
 	}
 }
 
-// properties compares the declared members and which of them are required.
+// properties compares the declared and the required members.
 func (p pair) properties() {
 	n, w := p.values()
 	for _, name := range p.was.Names {

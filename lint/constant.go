@@ -2,6 +2,7 @@ package lint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,31 +11,33 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// This file finds expressions whose value does not depend on what they look at: it evaluates them with everything unknown that is not
-// known before there is a request or an object.
+// This file finds expressions with a constant result. It evaluates them with all inputs unknown
+// that are not known in advance.
 
-// fixed is what an expression always evaluates to.
+// fixed is the constant result of an expression.
 type fixed struct {
 	known bool
 	value cel.Value
 	err   error // it always fails
 }
 
+// is reports whether the expression always has this value.
 func (f fixed) is(value bool) bool {
 	return f.known && f.err == nil && f.value.Kind() == cel.KindBool && f.value.Bool() == value
 }
 
-// foldLimit is what such an evaluation may cost.
+// foldLimit is the cost limit of such an evaluation.
 const foldLimit = 100_000
 
-// fold evaluates an expression of which nothing is known but vars; nil, which did not compile, is not known either.
+// fold evaluates an expression with vars known and everything else unknown. If x is nil, because it
+// did not compile, the result is unknown.
 func fold(ctx context.Context, x *cel.Expression, vars cel.Vars, unknown []cel.Pattern) fixed {
 	if x == nil {
 		return fixed{}
 	}
 	out, _, err := x.Partial(ctx, vars, unknown, foldLimit)
 	switch {
-	case err != nil && (ctx.Err() != nil || strings.Contains(err.Error(), cel.ErrCostLimit.Error())):
+	case err != nil && (ctx.Err() != nil || errors.Is(err, cel.ErrCostLimit)):
 		return fixed{}
 	case err != nil:
 		return fixed{known: true, err: err}
@@ -42,13 +45,13 @@ func fold(ctx context.Context, x *cel.Expression, vars cel.Vars, unknown []cel.P
 	return fixed{known: out.Known, value: out.Value}
 }
 
-// ruleLanguage is the language of rules in which nothing is known of values. What the checker knows of their types does not matter to
-// whether a value is known.
+// ruleLanguage is the environment of rules without types of values. Types do not influence whether
+// a result is known.
 var ruleLanguage = sync.OnceValues(func() (*cel.Language, error) {
 	return cel.NewLanguage(cel.LanguageOptions{Kubernetes: cel.NewestKubernetes, Variables: []cel.Variable{{Name: "self"}, {Name: "oldSelf"}}})
 })
 
-// constants finds rules of a node that say the same of every value.
+// constants finds rules of a node with a constant result.
 func (n node) constants(ctx context.Context) []Finding {
 	if len(n.schema.Rules) == 0 {
 		return nil
@@ -65,7 +68,7 @@ func (n node) constants(ctx context.Context) []Finding {
 	for i, r := range n.schema.Rules {
 		x, err := l.CompileExpression(r.Rule)
 		if err != nil {
-			continue // it needs types, or the server's verdict says what is wrong
+			continue // it needs types, or the server's verdict covers it
 		}
 		f := Finding{Severity: Warning, Path: fmt.Sprintf("%s.x-kubernetes-validations[%d].rule", n.path, i)}
 		switch got := fold(ctx, x, nil, unknown); {
@@ -83,6 +86,7 @@ func (n node) constants(ctx context.Context) []Finding {
 	return out
 }
 
+// patterns returns the unknown patterns for paths.
 func patterns(l *cel.Language, paths ...string) ([]cel.Pattern, error) {
 	var out []cel.Pattern
 	for _, path := range paths {
@@ -95,14 +99,14 @@ func patterns(l *cel.Language, paths ...string) ([]cel.Pattern, error) {
 	return out, nil
 }
 
-// situation is what is known of every request with one operation.
+// situation holds what is known about all requests with one operation.
 type situation struct {
 	op      admission.Operation
 	vars    cel.Vars
 	unknown []cel.Pattern
 }
 
-// situations are those of the operations that the rules of a policy name.
+// situations returns the situations for the operations that a policy's rules name.
 func (c *common) situations(ctx context.Context, l *cel.Language, all *compiled) ([]situation, error) {
 	var out []situation
 	for _, op := range c.operations() {
@@ -143,8 +147,8 @@ func (c *common) situations(ctx context.Context, l *cel.Language, all *compiled)
 	return out, nil
 }
 
-// compose gives the variables of a policy the values that they have in the situation, as far as these are known. One may read those
-// before it.
+// compose evaluates the variables of a policy in the situation, as far as they are known. Each may
+// read those before it.
 func (s *situation) compose(ctx context.Context, l *cel.Language, c *common, all *compiled) error {
 	known := map[string]fixed{}
 	var names []string
@@ -165,7 +169,8 @@ func (s *situation) compose(ctx context.Context, l *cel.Language, c *common, all
 	return nil
 }
 
-// logic finds expressions of a policy whose value is known for each request that its rules are for, before there is one.
+// logic finds expressions of a policy whose result is the same for all requests that its rules
+// match.
 func (c *common) logic(ctx context.Context) []Finding {
 	l, err := c.plain()
 	if err != nil {
@@ -202,14 +207,14 @@ func (c *common) logic(ctx context.Context) []Finding {
 	return out
 }
 
-// known finds out what an expression evaluates to in some situations.
+// known returns the findings for an expression that has a constant result in some situations.
 func (c *common) known(ctx context.Context, e expression, x *cel.Expression, situations []situation) []Finding {
 	var out []Finding
 	var ops []string
 	always, never := true, true
 	for _, s := range situations {
 		if e.sort == mutation && s.op == admission.Delete {
-			continue // there is nothing to change
+			continue // no object can be mutated
 		}
 		ops = append(ops, string(s.op))
 		got := fold(ctx, x, s.vars, s.unknown)
@@ -241,7 +246,7 @@ func (c *common) known(ctx context.Context, e expression, x *cel.Expression, sit
 	return out
 }
 
-// hintFor says what is not there in requests with an operation.
+// hintFor returns which variables are null in requests with an operation.
 func hintFor(op admission.Operation) string {
 	switch op {
 	case admission.Delete:

@@ -11,14 +11,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file finds what a schema cannot mean: bounds that exclude each other, values that no object can have.
+// This file finds contradictions in a schema: bounds that exclude each other, and values that no
+// object can have.
 
-// contradictions are the findings at one node.
+// contradictions returns the findings at one node.
 func (n node) contradictions() []Finding {
 	var out []Finding
 	warn := func(check, at, format string, args ...any) {
@@ -40,20 +41,35 @@ func (n node) contradictions() []Finding {
 
 type warner func(check, at, format string, args ...any)
 
-// bounds finds ranges with nothing in them, those of allOf included.
+// bounds finds empty ranges, including those that allOf restricts.
 func (n node) bounds(v *structural.Values, warn warner) {
 	all := []*structural.Values{v}
 	for _, a := range v.AllOf {
 		all = append(all, &a.Values)
 	}
-	for _, r := range []struct {
-		min, max, unit string
-		of             func(*structural.Values) (min, max *int64)
-	}{
-		{"minLength", "maxLength", "text", func(v *structural.Values) (*int64, *int64) { return v.MinLength, v.MaxLength }},
-		{"minItems", "maxItems", "list", func(v *structural.Values) (*int64, *int64) { return v.MinItems, v.MaxItems }},
-		{"minProperties", "maxProperties", "object", func(v *structural.Values) (*int64, *int64) { return v.MinProperties, v.MaxProperties }},
-	} {
+	sizes(all, warn)
+	n.numbers(all, warn)
+	if n.schema.ListType == "set" && n.schema.Items != nil && n.schema.Items.Values != nil && v.MinItems != nil {
+		if values := len(n.schema.Items.Values.Enum); values > 0 && *v.MinItems > int64(values) {
+			warn("contradiction", ".minItems", "minItems is %d and the items of the set can have %d values: no list is valid", *v.MinItems, values)
+		}
+	}
+}
+
+// sizeBounds are the pairs of keywords that bound a size.
+var sizeBounds = []struct {
+	min, max, unit string
+	of             func(*structural.Values) (min, max *int64)
+}{
+	{"minLength", "maxLength", "text", func(v *structural.Values) (*int64, *int64) { return v.MinLength, v.MaxLength }},
+	{"minItems", "maxItems", "list", func(v *structural.Values) (*int64, *int64) { return v.MinItems, v.MaxItems }},
+	{"minProperties", "maxProperties", "object", func(v *structural.Values) (*int64, *int64) { return v.MinProperties, v.MaxProperties }},
+}
+
+// sizes finds sizes whose bounds exclude every value. All elements of all apply together, so that
+// the largest minimum and the smallest maximum count.
+func sizes(all []*structural.Values, warn warner) {
+	for _, r := range sizeBounds {
 		var low, high *int64
 		for _, v := range all {
 			min, max := r.of(v)
@@ -71,15 +87,42 @@ func (n node) bounds(v *structural.Values, warn warner) {
 			warn("contradiction", "."+r.max, "%s is %d: no %s is valid", r.max, *high, r.unit)
 		}
 	}
-	low, high := math.Inf(-1), math.Inf(1)
-	openLow, openHigh := false, false
+}
+
+// interval is a range of numbers. A bound that is open is not part of it.
+type interval struct {
+	low, high         float64
+	openLow, openHigh bool
+}
+
+// intersect restricts the interval by the bounds of one set of restrictions.
+func (i *interval) intersect(v *structural.Values) {
+	if v.Minimum != nil && (*v.Minimum > i.low || *v.Minimum == i.low && v.ExclusiveMinimum) {
+		i.low, i.openLow = *v.Minimum, v.ExclusiveMinimum
+	}
+	if v.Maximum != nil && (*v.Maximum < i.high || *v.Maximum == i.high && v.ExclusiveMaximum) {
+		i.high, i.openHigh = *v.Maximum, v.ExclusiveMaximum
+	}
+}
+
+// hasInteger reports whether the interval, which has two finite bounds, contains an integer.
+func (i *interval) hasInteger() bool {
+	first, last := math.Ceil(i.low), math.Floor(i.high)
+	if i.openLow && first == i.low {
+		first++
+	}
+	if i.openHigh && last == i.high {
+		last--
+	}
+	return first <= last
+}
+
+// numbers finds bounds that exclude every number, and exclusive bounds without a bound. All
+// elements of all apply together.
+func (n node) numbers(all []*structural.Values, warn warner) {
+	in := interval{low: math.Inf(-1), high: math.Inf(1)}
 	for _, v := range all {
-		if v.Minimum != nil && (*v.Minimum > low || *v.Minimum == low && v.ExclusiveMinimum) {
-			low, openLow = *v.Minimum, v.ExclusiveMinimum
-		}
-		if v.Maximum != nil && (*v.Maximum < high || *v.Maximum == high && v.ExclusiveMaximum) {
-			high, openHigh = *v.Maximum, v.ExclusiveMaximum
-		}
+		in.intersect(v)
 		if v.ExclusiveMinimum && v.Minimum == nil {
 			warn("no-effect", ".exclusiveMinimum", "exclusiveMinimum says nothing without minimum")
 		}
@@ -88,30 +131,16 @@ func (n node) bounds(v *structural.Values, warn warner) {
 		}
 	}
 	switch {
-	case low > high:
-		warn("contradiction", ".minimum", "minimum is %v and maximum is %v: no number is valid", low, high)
-	case low == high && (openLow || openHigh):
-		warn("contradiction", ".minimum", "minimum and maximum are %v, and one of them is exclusive: no number is valid", low)
-	case n.schema.Type == "integer" && !math.IsInf(low, 0) && !math.IsInf(high, 0):
-		first, last := math.Ceil(low), math.Floor(high)
-		if openLow && first == low {
-			first++
-		}
-		if openHigh && last == high {
-			last--
-		}
-		if first > last {
-			warn("contradiction", ".minimum", "there is no integer between minimum %v and maximum %v", low, high)
-		}
-	}
-	if n.schema.ListType == "set" && n.schema.Items != nil && n.schema.Items.Values != nil && v.MinItems != nil {
-		if values := len(n.schema.Items.Values.Enum); values > 0 && *v.MinItems > int64(values) {
-			warn("contradiction", ".minItems", "minItems is %d and the items of the set can have %d values: no list is valid", *v.MinItems, values)
-		}
+	case in.low > in.high:
+		warn("contradiction", ".minimum", "minimum is %v and maximum is %v: no number is valid", in.low, in.high)
+	case in.low == in.high && (in.openLow || in.openHigh):
+		warn("contradiction", ".minimum", "minimum and maximum are %v, and one of them is exclusive: no number is valid", in.low)
+	case n.schema.Type == "integer" && !math.IsInf(in.low, 0) && !math.IsInf(in.high, 0) && !in.hasInteger():
+		warn("contradiction", ".minimum", "there is no integer between minimum %v and maximum %v", in.low, in.high)
 	}
 }
 
-// required finds members that must be there and cannot be.
+// required finds required members that cannot exist.
 func (n node) required(v *structural.Values, warn warner) {
 	if n.schema.Type != "object" {
 		return
@@ -129,7 +158,7 @@ func (n node) required(v *structural.Values, warn warner) {
 	}
 }
 
-// junctors finds alternatives that require what cannot be there.
+// junctors finds alternatives that require members that cannot exist.
 func (n node) junctors(v *structural.Values, warn warner) {
 	if n.schema.Type != "object" {
 		return
@@ -152,11 +181,11 @@ func (n node) junctors(v *structural.Values, warn warner) {
 	}
 }
 
-// enum finds values that the rest of the schema excludes.
+// enum finds enum values that the rest of the schema excludes.
 func (n node) enum(v *structural.Values, warn warner) {
 	var pattern *regexp.Regexp
 	if v.Pattern != "" {
-		pattern, _ = regexp.Compile(v.Pattern) // if it is none, the server's verdict says so
+		pattern, _ = regexp.Compile(v.Pattern) // the server's verdict covers an invalid pattern
 	}
 	bad := 0
 	for i, raw := range v.Enum {
@@ -178,7 +207,7 @@ func (n node) enum(v *structural.Values, warn warner) {
 	}
 }
 
-// excluded says why a value of an enum is not possible; "" if it is.
+// excluded returns why a value of an enum is impossible; "" if it is possible.
 func (n node) excluded(v *structural.Values, pattern *regexp.Regexp, raw []byte) string {
 	var value any
 	if json.Unmarshal(raw, &value) != nil {
@@ -215,6 +244,7 @@ func (n node) excluded(v *structural.Values, pattern *regexp.Regexp, raw []byte)
 	return ""
 }
 
+// jsonType returns the schema type of a decoded JSON value.
 func jsonType(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -232,7 +262,7 @@ func jsonType(v any) string {
 	return "object"
 }
 
-// idle finds restrictions that values of this type never meet.
+// idle finds restrictions that never apply to values of the node's type.
 func (n node) idle(v *structural.Values, warn warner) {
 	s := n.schema
 	if s.Type == "" {
@@ -254,7 +284,7 @@ func (n node) idle(v *structural.Values, warn warner) {
 	}
 }
 
-// badDefault is what is wrong with a default that servers do not check; "" if nothing is.
+// badDefault returns the error of a default that servers do not check; "" if it is valid.
 func (n node) badDefault() string {
 	bare := *n.schema
 	bare.Default = nil
@@ -266,7 +296,7 @@ func (n node) badDefault() string {
 	if err != nil {
 		return ""
 	}
-	var d doc.Doc
+	var d jsondoc.Doc
 	if _, err := p.Decode(&d, n.schema.Default); err != nil {
 		return err.Error()
 	}

@@ -12,12 +12,14 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file estimates what the expressions of a schema cost.
+// This file estimates the costs of the expressions of a schema.
 
-// mostAdvised is how many expressions of a schema get advice: each takes up to hundreds of estimates.
+// mostAdvised is the number of expressions of a schema that get advice, each of which takes up to
+// hundreds of estimates.
 const mostAdvised = 20
 
-// costs lists the expressions of a schema; ok is false if it has none, or is not good enough to have them compiled.
+// costs returns the costs of a schema's expressions. ok is false if it has none, or does not
+// compile.
 func (t *tree) costs() (out Schema, ok bool) {
 	rules := map[string]node{} // nodes with rules, by path
 	t.each(func(n node) {
@@ -52,8 +54,8 @@ func (t *tree) costs() (out Schema, ok bool) {
 	return out, true
 }
 
-// highest is what one expression may cost so that all of them together keep to the limit of the schema: its own limit, or less
-// if there are many expensive ones.
+// highest returns the cost that one expression may have if all of them together are to keep the
+// schema's limit: the limit of one expression, or less if several are expensive.
 func highest(costs []Cost) uint64 {
 	fits, tooMuch := uint64(0), uint64(RuleLimit+1)
 	for tooMuch-fits > 1 {
@@ -71,7 +73,7 @@ func highest(costs []Cost) uint64 {
 	return fits
 }
 
-// compile compiles the schema; nil if it is not good enough for that.
+// compile compiles the schema; nil if it is invalid.
 func (t *tree) compile() *schema.Program {
 	env, err := environment()
 	if err != nil || len(structural.Validate(t.root, nil)) > 0 {
@@ -84,11 +86,13 @@ func (t *tree) compile() *schema.Program {
 	return p
 }
 
+// before returns s up to sep.
 func before(s, sep string) string {
 	s, _, _ = strings.Cut(s, sep)
 	return s
 }
 
+// newCost converts the estimate of an expression.
 func newCost(c schema.ExprCost) Cost {
 	path := c.Path.String()
 	out := Cost{Path: path, Where: inObjects(path), Expr: c.Expr, Each: c.Each, Times: c.Times, Total: product(c.Each, c.Times)}
@@ -96,6 +100,7 @@ func newCost(c schema.ExprCost) Cost {
 	return out
 }
 
+// product multiplies, and stays at the largest number on overflow.
 func product(a, b uint64) uint64 {
 	if a != 0 && b > math.MaxUint64/a {
 		return math.MaxUint64
@@ -103,6 +108,7 @@ func product(a, b uint64) uint64 {
 	return a * b
 }
 
+// plus adds, and stays at the largest number on overflow.
 func plus(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {
 		return math.MaxUint64

@@ -9,31 +9,32 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/crd"
 )
 
-// This file reads definitions.
+// This file decodes definitions.
 
-// Source is the text of a definition.
+// Source is the text of a definition or policy.
 type Source struct {
-	Name string // as messages show it: a file
-	Line int    // of the text's first line in that file; 0 stands for 1
+	Name string // in messages: usually the file
+	Line int    // of the text's first line in that file; 0 means 1
 	Text []byte // YAML or JSON, one document
-	// Duplicates says which keys the text repeats, if the caller knows.
+	// Duplicates lists the keys that the text repeats, if the caller knows.
 	Duplicates []string
 }
 
-// Definition is a CustomResourceDefinition and where it stands.
+// Definition is a CustomResourceDefinition and its position.
 type Definition struct {
 	Source Source
 	JSON   []byte
-	// CRD is the definition with defaults, as far as it could be decoded.
+	// CRD is the definition with defaults, as far as it can be decoded.
 	CRD *apiextv1.CustomResourceDefinition
 
 	text *text
 }
 
-// Load reads a definition. The error says why the text is none; a definition that is merely wrong is not an error.
+// Load decodes a definition. It fails only if the text is not a definition; mistakes in a
+// definition are findings.
 func Load(src Source) (*Definition, error) {
 	if src.Line == 0 {
 		src.Line = 1
@@ -47,14 +48,14 @@ func Load(src Source) (*Definition, error) {
 		return nil, fmt.Errorf("%s:%d: kind: got %q, want CustomResourceDefinition", src.Name, src.Line, head.Kind)
 	}
 	d := &Definition{Source: src, JSON: body, text: readText(src)}
-	if d.CRD, err = kind.ReadCRD(body); err != nil {
-		d.CRD = new(apiextv1.CustomResourceDefinition) // the server's verdict says what is wrong
-		kind.DefaultCRD(d.CRD)
+	if d.CRD, err = crd.Read(body); err != nil {
+		d.CRD = new(apiextv1.CustomResourceDefinition) // the server's verdict covers the error
+		crd.Default(d.CRD)
 	}
 	return d, nil
 }
 
-// name is the definition's name, as far as there is one.
+// name returns the definition's name, if it has one.
 func (d *Definition) name() string {
 	var head struct{ Metadata struct{ Name string } }
 	if json.Unmarshal(d.JSON, &head) != nil || head.Metadata.Name == "" {
@@ -63,14 +64,14 @@ func (d *Definition) name() string {
 	return head.Metadata.Name
 }
 
-// place fills in where a finding stands.
+// place sets the position of a finding.
 func (d *Definition) place(f Finding) Finding {
 	f.Where = d.short(f.Path, f.Message)
 	return d.text.place(f)
 }
 
-// short is a path with versions in place of its index, and schema paths as objects have them. What the message begins with is
-// left out at the end.
+// short returns a path with the name of a version in place of its index, and schema paths in the
+// form of objects. It removes an ending with which the message begins.
 func (d *Definition) short(path, message string) string {
 	versions := d.CRD.Spec.Versions
 	for i := range versions {
@@ -84,7 +85,7 @@ func (d *Definition) short(path, message string) string {
 				names += ", " + versions[j].Name
 			}
 		}
-		// The keyword at the end is no part of what objects have.
+		// The keyword at the end is not part of the path in objects.
 		steps, keyword := split(rest), ""
 		for j := 0; j < len(steps); j++ {
 			if steps[j] == "properties" && j+1 < len(steps) {
@@ -103,13 +104,13 @@ func (d *Definition) short(path, message string) string {
 	return path
 }
 
-// schemaPath is the path of a version's schema as it is written.
+// schemaPath returns the path of a version's schema as written.
 func schemaPath(version int) string {
 	return fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", version)
 }
 
-// written is the path of what the server's errors name: they have a form of the definition in mind in which what all
-// versions share stands at the top.
+// written converts the path in a server's error. Servers convert a definition first, which moves
+// fields that all versions share to the top.
 func written(path string) string {
 	for _, p := range [...][2]string{
 		{"spec.validation.openAPIV3Schema", "spec.versions[0].schema.openAPIV3Schema"},
@@ -129,7 +130,7 @@ func written(path string) string {
 	return strings.Replace(path, ".JSONPath", ".jsonPath", 1)
 }
 
-// inObjects is what objects have where a schema path leads: spec.rules[*].matches.
+// inObjects returns the path in objects for a schema path: spec.rules[*].matches.
 func inObjects(path string) string {
 	_, path, _ = strings.Cut(path, ".openAPIV3Schema")
 	var b strings.Builder

@@ -1,11 +1,11 @@
-// Package lint says what is wrong with a CustomResourceDefinition, an admission policy or its binding before a server does, and what a
-// server would not say.
+// Package lint says what is wrong with a CustomResourceDefinition, an admission policy or its
+// binding before a server does, and what a server would not say.
 //
 // # Terms
 //
-// A [Definition] is one definition with the text that it was read from, so that what is found can be shown where it stands. A
-// [Finding] is one thing that is found. A [Cost] is what an expression may cost at most; its [Advice] names the bounds that
-// bring it below a limit.
+// A [Definition] is one definition with the text that it was read from, so that what is found can
+// be shown where it stands. A [Finding] is one thing that is found. A [Cost] is what an expression
+// may cost at most; its [Advice] names the bounds that bring it below a limit.
 //
 // # Severity
 //
@@ -23,11 +23,12 @@
 //
 // # Calls
 //
-// [Load] a definition and [Check] it, alone or as a change of an older one. [LoadPolicy] policies and bindings and [CheckPolicies]
-// them together, with the definitions of the kinds that they are for.
+// [Load] a definition and [Check] it, alone or as a change of an older one. [LoadPolicy] policies
+// and bindings and [CheckPolicies] them together, with the definitions of the kinds that they are
+// for.
 package lint
 
-// This file defines what comes out.
+// This file defines the results.
 
 // Severity says how bad a finding is.
 type Severity string
@@ -39,19 +40,18 @@ const (
 	Warning  Severity = "warning"
 )
 
-// Finding is one thing that was found.
+// Finding is one result of a check.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Check names what looked: server, rule, cost, draft, contradiction,
-	// no-effect, change, type, binding.
+	// Check names the check: server, rule, cost, draft, contradiction, no-effect, change, type,
+	// binding.
 	Check string `json:"check"`
-	// Path is where in the definition, as it is written there; "" stands for all
-	// of it.
+	// Path is the path in the definition as written; "" means the whole definition.
 	Path string `json:"path,omitempty"`
-	// Where is the same, shorter: the version, and what objects have there.
+	// Where is a shorter form for readers: the version, and the path in objects.
 	Where   string `json:"where,omitempty"`
 	Message string `json:"message"`
-	// Hint says what to write instead, or what softens the finding.
+	// Hint says what to write instead, or when the finding does not matter.
 	Hint string `json:"hint,omitempty"`
 
 	Line   int `json:"line,omitempty"` // in the file; 0 if it is not known
@@ -60,14 +60,14 @@ type Finding struct {
 	Expression *Expression `json:"expression,omitempty"`
 }
 
-// Expression points into an expression.
+// Expression is a position in an expression.
 type Expression struct {
 	Text   string `json:"text"`   // the line of the expression that is meant
 	Line   int    `json:"line"`   // its number in the expression, from 1
 	Column int    `json:"column"` // in that line, from 1
 }
 
-// Report is what Check finds.
+// Report is the result of Check.
 type Report struct {
 	Kind     string    `json:"kind,omitempty"` // "" if the text is none
 	Name     string    `json:"name"`
@@ -77,7 +77,7 @@ type Report struct {
 	Schemas  []Schema  `json:"schemas,omitempty"`
 }
 
-// Schema is what the expressions of one schema may cost.
+// Schema holds the estimated costs of one schema's expressions.
 type Schema struct {
 	Versions []string `json:"versions"` // that have this schema
 	Total    uint64   `json:"total"`
@@ -88,10 +88,10 @@ type Schema struct {
 	policy bool
 }
 
-// OfPolicy reports whether the expressions are a policy's.
+// OfPolicy reports whether the expressions belong to a policy.
 func (s *Schema) OfPolicy() bool { return s.policy }
 
-// Cost is what an expression may cost.
+// Cost is the estimated cost of an expression.
 type Cost struct {
 	Path  string  `json:"path"`
 	Where string  `json:"where"` // what objects have there, such as spec.rules[*].matches
@@ -105,14 +105,14 @@ type Cost struct {
 	Advice *Advice `json:"advice,omitempty"` // nil for what is cheap, or cannot be made cheaper by bounds
 }
 
-// Advice says what makes an expression expensive.
+// Advice explains the cost of an expensive expression.
 type Advice struct {
-	// Driver is the bound that matters most, Without the cost that remains if
-	// there were only one element.
+	// Driver is the bound with the largest effect. Without is the cost if that list, map or text
+	// had one element.
 	Driver  Bound  `json:"driver"`
 	Without uint64 `json:"without"`
-	// Bounds together bring the cost below the limit that is exceeded, with the
-	// cost Then. There are none if no limit is exceeded, or bounds do not help.
+	// Bounds, set together, bring the cost below the exceeded limit, to Then. Bounds is empty if no
+	// limit is exceeded, or if bounds do not help.
 	Bounds []Bound `json:"bounds,omitempty"`
 	Then   uint64  `json:"then,omitempty"`
 }
@@ -126,13 +126,13 @@ type Bound struct {
 	Value   int64  `json:"value,omitempty"` // what it may be at most
 }
 
-// The limits of estimated cost, of one expression and of all of a schema.
+// The limits of estimated costs: for one expression, and for all expressions of a schema.
 const (
 	RuleLimit  = 10_000_000
 	TotalLimit = 100_000_000
 )
 
-// Worst is the worst severity among findings; "" if there are none.
+// Worst returns the worst severity among findings; "" if there are none.
 func Worst(findings []Finding) Severity {
 	worst := Severity("")
 	for _, f := range findings {

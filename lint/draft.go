@@ -16,15 +16,16 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file finds rules in the form of KEP-2876's first draft, and writes them in the current one.
+// This file finds rules in the form of KEP-2876's first draft, and translates them.
 
-// draftKey is what x-kubernetes-validations was called then. Names in rules were properties, without self.
+// draftKey was the draft's name of x-kubernetes-validations. Its rules named properties without
+// self.
 const draftKey = "x-kubernetes-validator"
 
-// environment is what rules are compiled with here: immutable, made once.
+// environment is the environment in which rules are compiled.
 var environment = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.EnvOptions{}) })
 
-// drafts finds the rules under their old name.
+// drafts finds rules under the draft's name.
 func (d *Definition) drafts() []Finding {
 	var out []Finding
 	_, versions, ok := d.text.walk("spec.versions")
@@ -39,6 +40,7 @@ func (d *Definition) drafts() []Finding {
 	return out
 }
 
+// draftsBelow looks for draft rules at a YAML node and below it.
 func (d *Definition) draftsBelow(n *yaml.Node, path string, out *[]Finding) {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -60,7 +62,7 @@ func (d *Definition) draftsBelow(n *yaml.Node, path string, out *[]Finding) {
 	}
 }
 
-// draft is the finding of one old list of rules at a schema node.
+// draft returns the finding for one list of draft rules at a schema node.
 func (d *Definition) draft(at, rules *yaml.Node, path string) Finding {
 	f := Finding{Severity: Error, Check: "draft", Path: path,
 		Message: draftKey + " is a name of the first draft of KEP-2876: servers do not know it, and the rules below it are never run"}
@@ -88,12 +90,13 @@ func (d *Definition) draft(at, rules *yaml.Node, path string) Finding {
 	return f
 }
 
-// unescapeHTML undoes what encoding/json does to the characters that rules are full of.
+// unescapeHTML reverses encoding/json's escapes of characters that are frequent in rules.
 func unescapeHTML(b []byte) string {
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b))
 }
 
-// current writes an expression that names properties without self as it must be now; "" if that is not what is wrong.
+// current returns the current form of an expression that names properties without self; "" if it
+// has another mistake.
 func (d *Definition) current(path, expr, detail string) string {
 	if !strings.Contains(detail, "undeclared reference to '") {
 		return ""
@@ -109,11 +112,11 @@ func (d *Definition) current(path, expr, detail string) string {
 	return ""
 }
 
-// undeclared finds the names that nothing declares.
+// undeclared matches the undeclared names in an error.
 var undeclared = regexp.MustCompile(`undeclared reference to '([^']*)'`)
 
-// withSelf puts "self." before the names of properties in an expression over the schema node at. ok says that it compiles
-// then.
+// withSelf inserts "self." before the names of properties in an expression over the schema node at.
+// ok reports whether the result compiles.
 func withSelf(at *yaml.Node, expr string) (fixed string, ok bool) {
 	var props apiextv1.JSONSchemaProps
 	if convert(at, &props) != nil {
@@ -128,7 +131,7 @@ func withSelf(at *yaml.Node, expr string) (fixed string, ok bool) {
 	detail := compileError(s, env, expr)
 	texts, places := pointers(detail, expr)
 	lines := strings.Split(expr, "\n")
-	// From the end of each line to its start, so that places stay where they are.
+	// Backwards through each line, so that positions stay valid.
 	for i := len(texts) - 1; i >= 0; i-- {
 		m := undeclared.FindStringSubmatch(texts[i])
 		if m == nil {
@@ -148,7 +151,7 @@ func withSelf(at *yaml.Node, expr string) (fixed string, ok bool) {
 	return fixed, compileError(s, env, fixed) == ""
 }
 
-// compileError is what is wrong with a rule at a schema node.
+// compileError returns what is wrong with a rule at a schema node.
 func compileError(s *structural.Schema, env *cel.Env, expr string) string {
 	bare := *s
 	bare.Rules = []apiextv1.ValidationRule{{Rule: expr}}

@@ -8,13 +8,13 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/testcrds"
-	"github.com/keelson-io/keelson/kind"
 )
 
 // This file tests what Check says; internal/cli has the texts as users see them.
 
-// definition is one whose spec has the given schema, indented by 14 columns.
+// definition returns one whose spec has the given schema, indented by 14 columns.
 func definition(schema string) string {
 	return `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -72,13 +72,13 @@ func TestErrorsAreTheServersVerdict(t *testing.T) {
 		"            required: [b]\n            properties: {a: {type: string, minLength: 3, maxLength: 2}}\n",
 	} {
 		text := definition(schema)
-		var crd apiextv1.CustomResourceDefinition
-		if err := yaml.Unmarshal([]byte(text), &crd); err != nil {
+		var def apiextv1.CustomResourceDefinition
+		if err := yaml.Unmarshal([]byte(text), &def); err != nil {
 			t.Fatal(err)
 		}
-		kind.DefaultCRD(&crd)
-		crd.Status.StoredVersions = []string{"v1"}
-		want := len(kind.ValidateCRD(&crd)) > 0
+		crd.Default(&def)
+		def.Status.StoredVersions = []string{"v1"}
+		want := len(crd.Validate(&def)) > 0
 		r := Check(t.Context(), load(t, text), nil)
 		if got := Worst(r.Findings) == Error; got != want {
 			t.Errorf("%s: got refused %v, want %v: %+v", schema, got, want, r.Findings)

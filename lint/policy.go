@@ -13,16 +13,17 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/builtin"
+	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file reads admission policies and their bindings, and asks what a server would say to them.
+// This file decodes admission policies and bindings, and runs a server's checks on them.
 
-// Policy is an admission policy, or the binding of one, and where it stands.
+// Policy is an admission policy or binding, with its position.
 type Policy struct {
 	Source Source
 	JSON   []byte
@@ -31,22 +32,22 @@ type Policy struct {
 
 	text *text
 	gvk  apischema.GroupVersionKind
-	// What of it could be decoded; the server's verdict says what is wrong with the rest.
+	// The decoded parts. The server's verdict covers the rest.
 	policy  *common
 	binding *bound
 }
 
-// common is what validating and mutating policies have, in the form that evaluation takes them in.
+// common has the fields that validating and mutating policies share.
 type common struct {
 	params      *admissionv1.ParamKind
 	constraints *admissionv1.MatchResources
-	ignores     bool // failurePolicy
+	ignores     bool // failurePolicy is Ignore
 	variables   []admissionv1.Variable
-	expressions []expression // of all sorts, variables left out, in the order of the text
+	expressions []expression // all expressions but variables, in the order of the text
 	validating  *admissionv1.ValidatingAdmissionPolicy
 }
 
-// bound is what bindings have.
+// bound has the fields of bindings.
 type bound struct {
 	policy string
 	ref    *admissionv1.ParamRef
@@ -60,13 +61,14 @@ func IsPolicy(gk apischema.GroupKind) bool {
 	return gk.Group == admissionv1.GroupName && slices.Contains(kindsOfPolicies, gk.Kind)
 }
 
-// Identity is which object something is about.
+// Identity names an object.
 type Identity struct {
 	apischema.GroupKind
 	Namespace, Name string
 }
 
-// LoadPolicy reads a policy or binding. The error says why the text is none; one that is merely wrong is not an error.
+// LoadPolicy decodes a policy or binding. It fails only if the text is neither; mistakes in a
+// policy are findings.
 func LoadPolicy(src Source) (*Policy, error) {
 	if src.Line == 0 {
 		src.Line = 1
@@ -122,24 +124,23 @@ func (p *Policy) read() {
 	}
 }
 
-// PolicySet is policies and what they are checked with.
+// PolicySet has policies and the objects to which they refer.
 type PolicySet struct {
 	Policies    []*Policy     // bindings, too
-	Definitions []*Definition // of the kinds that they are for, and of parameters; built-in kinds are known
-	Objects     []Identity    // that there are besides: parameters
+	Definitions []*Definition // of the kinds of objects and parameters; built-in kinds are known
+	Objects     []Identity    // other existing objects: parameters
 }
 
-// CheckPolicies reports what is wrong with each of the policies and bindings of a set.
+// CheckPolicies checks each policy and binding of a set.
 func CheckPolicies(ctx context.Context, set PolicySet) []*Report {
-	known := new(kind.Registry)
-	for _, k := range builtin.All() {
-		known.Put(k)
-	}
-	for _, d := range set.Definitions {
-		if k, err := kind.Compile(d.CRD); err == nil && len(kind.ValidateCRD(d.CRD)) == 0 {
-			known.Put(k.With(true, false))
+	known := kind.NewRegistry(builtin.All()...)
+	set.Definitions = slices.DeleteFunc(slices.Clone(set.Definitions), func(d *Definition) bool {
+		k, err := crd.Compile(d.CRD)
+		if err == nil && len(crd.Validate(d.CRD)) == 0 {
+			err = known.Put(k.With(true, false))
 		}
-	}
+		return err != nil // a server does not serve it
+	})
 	s := &policySet{PolicySet: set, kinds: known.Load()}
 	var out []*Report
 	for _, p := range set.Policies {
@@ -148,12 +149,13 @@ func CheckPolicies(ctx context.Context, set PolicySet) []*Report {
 	return out
 }
 
-// policySet is a set at work.
+// policySet is a set while it is checked.
 type policySet struct {
 	PolicySet
 	kinds *kind.Snapshot
 }
 
+// check runs all checks of one policy or binding.
 func (s *policySet) check(ctx context.Context, p *Policy) *Report {
 	r := &Report{Kind: p.Kind, Name: p.Name, Source: p.Source.Name, Line: p.Source.Line, Findings: []Finding{}}
 	r.Findings = append(r.Findings, p.verdict(ctx, s.kinds)...)
@@ -173,7 +175,7 @@ func (s *policySet) check(ctx context.Context, p *Policy) *Report {
 	return r
 }
 
-// verdict lists what a server says to p as a new object.
+// verdict returns the errors and warnings of a server for p as a new object.
 func (p *Policy) verdict(ctx context.Context, kinds *kind.Snapshot) []Finding {
 	var v *kind.Version
 	for k := range kinds.InGroup(p.gvk.Group) {
@@ -184,7 +186,7 @@ func (p *Policy) verdict(ctx context.Context, kinds *kind.Snapshot) []Finding {
 	if v == nil {
 		return []Finding{{Severity: Error, Check: "server", Path: "apiVersion", Message: fmt.Sprintf("no kind %s in version %q", p.Kind, p.gvk.GroupVersion())}}
 	}
-	object := new(doc.Doc)
+	object := new(jsondoc.Doc)
 	found, err := v.Decode(object, p.JSON)
 	if err != nil {
 		return []Finding{{Severity: Error, Check: "server", Message: err.Error()}}

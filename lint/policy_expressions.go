@@ -17,9 +17,9 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file lists the expressions of policies, compiles them, and estimates what they cost.
+// This file lists, compiles and estimates the expressions of policies.
 
-// sort says what an expression of a policy is for.
+// sort is the role of an expression in a policy.
 type sort uint8
 
 const (
@@ -30,7 +30,7 @@ const (
 	mutation
 )
 
-// expression is one of a policy.
+// expression is one expression of a policy.
 type expression struct {
 	sort sort
 	path string
@@ -39,18 +39,21 @@ type expression struct {
 
 var specPath = field.NewPath("spec")
 
+// add adds an expression unless its text is empty.
 func (c *common) add(s sort, at *field.Path, text string) {
 	if text != "" {
 		c.expressions = append(c.expressions, expression{s, at.String(), text})
 	}
 }
 
+// conditions adds the match conditions.
 func (c *common) conditions(list []admissionv1.MatchCondition) {
 	for i := range list {
 		c.add(condition, specPath.Child("matchConditions").Index(i).Child("expression"), list[i].Expression)
 	}
 }
 
+// validations adds the expressions of a validating policy.
 func (c *common) validations(s *admissionv1.ValidatingAdmissionPolicySpec) {
 	for i := range s.Validations {
 		at := specPath.Child("validations").Index(i)
@@ -62,6 +65,7 @@ func (c *common) validations(s *admissionv1.ValidatingAdmissionPolicySpec) {
 	}
 }
 
+// mutations adds the expressions of mutations.
 func (c *common) mutations(list []admissionv1.Mutation) {
 	for i, m := range list {
 		at := specPath.Child("mutations").Index(i)
@@ -74,7 +78,8 @@ func (c *common) mutations(list []admissionv1.Mutation) {
 	}
 }
 
-// options are the language of all expressions of a policy: what one of them may not name, the server's verdict has said.
+// options returns the environment for all expressions of a policy. Restrictions of single
+// expressions are part of the server's verdict.
 func (c *common) options() cel.LanguageOptions {
 	return cel.AdmissionConditions(cel.AdmissionVariables{Params: c.params != nil, Authorizer: true, Composed: true, Patches: true})
 }
@@ -82,9 +87,11 @@ func (c *common) options() cel.LanguageOptions {
 // compiled are the expressions of a policy in one language.
 type compiled struct {
 	variables   map[string]*cel.Expression // nil if it does not compile
-	expressions []*cel.Expression          // likewise
+	expressions []*cel.Expression          // nil if it does not compile
 }
 
+// compile compiles all expressions in one environment. Variables come first, because the others
+// read them.
 func (c *common) compile(l *cel.Language) (*compiled, error) {
 	composition := cel.NewComposition()
 	l, err := l.Compose(composition)
@@ -110,7 +117,8 @@ func (c *common) compile(l *cel.Language) (*compiled, error) {
 	return out, nil
 }
 
-// plainLanguages are the languages of policies in which nothing is known of objects, without and with parameters.
+// plainLanguages are the environments of policies without types of objects, without and with
+// parameters.
 var plainLanguages = [2]func() (*cel.Language, error){
 	sync.OnceValues(func() (*cel.Language, error) { return cel.NewLanguage((&common{}).options()) }),
 	sync.OnceValues(func() (*cel.Language, error) {
@@ -118,6 +126,7 @@ var plainLanguages = [2]func() (*cel.Language, error){
 	}),
 }
 
+// plain returns the environment without types of objects.
 func (c *common) plain() (*cel.Language, error) {
 	if c.params == nil {
 		return plainLanguages[0]()
@@ -125,8 +134,8 @@ func (c *common) plain() (*cel.Language, error) {
 	return plainLanguages[1]()
 }
 
-// operations are those that the rules of a policy name, in the server's order. CONNECT, which few resources have, is none of those that
-// "*" stands for here.
+// operations returns the operations that a policy's rules name, in the server's order. "*" does not
+// include CONNECT here, which few resources have.
 func (c *common) operations() []admission.Operation {
 	if c.constraints == nil {
 		return nil
@@ -143,7 +152,8 @@ func (c *common) operations() []admission.Operation {
 	return out
 }
 
-// matched are the versions of defined kinds that the policy's rules are for, by the index that servers use.
+// matched returns the versions of defined kinds that the policy's rules match, using the server's
+// index.
 func (s *policySet) matched(c *common) []*Definition {
 	if c.constraints == nil {
 		return nil
@@ -166,8 +176,8 @@ func (s *policySet) matched(c *common) []*Definition {
 	return out
 }
 
-// costs estimates what the expressions of a policy cost: for each defined kind that it is for, with the bounds in its schema, or else
-// for objects of which nothing is known.
+// costs estimates the costs of a policy's expressions: for each defined kind that the policy
+// matches, with the bounds of its schema; without such kinds, for untyped objects.
 func (s *policySet) costs(p *Policy) []Schema {
 	c := p.policy
 	var out []Schema
@@ -184,7 +194,7 @@ func (s *policySet) costs(p *Policy) []Schema {
 	}
 	if len(out) == 0 {
 		if l, err := c.plain(); err == nil {
-			// Of most expressions it is not known then what they cost.
+			// Most expressions over untyped objects have no finite estimate.
 			if t, ok := c.estimate(l); ok && t.Total != math.MaxUint64 {
 				t.Versions = []string{"for objects without a definition"}
 				out = append(out, t)
@@ -194,7 +204,8 @@ func (s *policySet) costs(p *Policy) []Schema {
 	return out
 }
 
-// typed is the language of a policy in which objects, and parameters if they are defined, have the types of their schemas.
+// typed returns the environment of a policy in which objects and defined parameters have the types
+// of their schemas.
 func (s *policySet) typed(c *common, d *Definition, version int) (*cel.Language, error) {
 	o := c.options()
 	object, err := typeOf(d, version)
@@ -216,10 +227,10 @@ func (s *policySet) typed(c *common, d *Definition, version int) (*cel.Language,
 	return cel.NewLanguage(o)
 }
 
-// unbounded is where estimates begin that some size without bound has gone into, divided by what a unit of cost is good for.
+// unbounded is the estimate from which on it includes a size without a bound.
 const unbounded = math.MaxUint64 / 100
 
-// estimate estimates all expressions; ok is false if there are none.
+// estimate estimates all expressions. ok is false if there are none.
 func (c *common) estimate(l *cel.Language) (out Schema, ok bool) {
 	all, err := c.compile(l)
 	if err != nil {
@@ -236,7 +247,7 @@ func (c *common) estimate(l *cel.Language) (out Schema, ok bool) {
 	out.Limit, out.policy = conditions.EvaluateBudget, true
 	add := func(path, text string, x, other *cel.Expression) {
 		if x == nil {
-			x = other // it does not fit the types: the server does not look at those
+			x = other // a type error, which the server ignores here
 		}
 		if x == nil {
 			return

@@ -16,9 +16,10 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// This file finds what of policies, bindings, parameters and variables does not fit together, or is not there.
+// This file finds references to policies, bindings, parameters and variables that do not exist or
+// do not match.
 
-// typeOf is the type of the objects of a version of a definition.
+// typeOf returns the type of the objects of a version of a definition.
 func typeOf(d *Definition, version int) (*cel.Type, error) {
 	v := &d.CRD.Spec.Versions[version]
 	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
@@ -31,7 +32,7 @@ func typeOf(d *Definition, version int) (*cel.Type, error) {
 	return cel.TypeOfSchema(raw, true)
 }
 
-// paramType is the type of parameters, nil if they are not defined.
+// paramType returns the type of parameters, nil if the set does not define their kind.
 func (s *policySet) paramType(k *admissionv1.ParamKind) *cel.Type {
 	for _, d := range s.Definitions {
 		for i, v := range d.CRD.Spec.Versions {
@@ -50,11 +51,11 @@ func (p *Policy) binds(q *Policy) bool {
 	return p.Kind == q.Kind+"Binding" && p.binding.policy == q.Name
 }
 
-// uses finds what a binding names that is not there.
+// uses finds references of a binding to absent objects.
 func (s *policySet) uses(p *Policy) []Finding {
 	b := p.binding
 	if b.policy == "" {
-		return nil // the server's verdict says so
+		return nil // the server's verdict covers it
 	}
 	at := slices.IndexFunc(s.Policies, func(q *Policy) bool { return q.policy != nil && p.binds(q) })
 	if at < 0 {
@@ -76,7 +77,7 @@ func (s *policySet) uses(p *Policy) []Finding {
 	return s.missing(p, params)
 }
 
-// missing finds parameters that are not there.
+// missing finds absent parameter objects.
 func (s *policySet) missing(p *Policy, params *admissionv1.ParamKind) []Finding {
 	ref := p.binding.ref
 	if ref.Name == "" {
@@ -105,7 +106,8 @@ func (s *policySet) missing(p *Policy, params *admissionv1.ParamKind) []Finding 
 	return []Finding{f}
 }
 
-// unused finds what of a policy nothing refers to, and parameters of a kind that nobody defines.
+// unused finds parts of a policy to which nothing refers, and parameter kinds that the set does not
+// define.
 func (s *policySet) unused(p *Policy) []Finding {
 	var out []Finding
 	if !slices.ContainsFunc(s.Policies, func(q *Policy) bool { return q.binding != nil && q.binds(p) }) {
@@ -123,6 +125,7 @@ func (s *policySet) unused(p *Policy) []Finding {
 	return append(out, c.unread()...)
 }
 
+// defined reports whether a definition of the set, or a built-in kind, has the kind.
 func (s *policySet) defined(gvk apischema.GroupVersionKind) bool {
 	for k := range s.kinds.InGroup(gvk.Group) {
 		if k.Name == gvk.Kind && k.Version(gvk.Version) != nil {
@@ -132,7 +135,7 @@ func (s *policySet) defined(gvk apischema.GroupVersionKind) bool {
 	return false
 }
 
-// dynamic finds uses of variables that are not by a plain name.
+// dynamic matches uses of variables other than by a plain name.
 var dynamic = regexp.MustCompile(`\bvariables\b\s*[^.\s]|\bvariables\s*$`)
 
 // unread finds variables that no expression reads.
@@ -158,7 +161,8 @@ func (c *common) unread() []Finding {
 	return out
 }
 
-// types finds what does not fit the kinds that a policy is for: a server writes that into the policy's status.
+// types finds type errors in the expressions of a policy, which a server writes into the policy's
+// status.
 func (s *policySet) types(p *Policy) []Finding {
 	if p.policy.validating == nil {
 		return nil // servers check the types of validating policies only

@@ -16,23 +16,24 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file searches the bounds that bring an expression below a limit: it sets them in a copy of the schema and estimates
-// again.
+// This file searches for bounds that bring an expression below a cost limit. It sets them in a copy
+// of the schema and estimates the cost again.
 
-// search is one expression over a copy of what of the schema its cost depends on: the nodes from the root to the one with the
-// rule, and everything below that.
+// search is an expression with a copy of the part of the schema on which its cost depends: the path
+// from the root to the node with the rule, and everything below that node.
 type search struct {
 	root       *structural.Schema
 	message    bool // the expression is a messageExpression
 	candidates []candidate
 }
 
-// candidate is a bound that could be set.
+// candidate is a bound that can be set.
 type candidate struct {
 	Bound
 	values *structural.Values // of the copy
 }
 
+// newSearch copies the part of the schema on which the cost of c depends.
 func newSearch(at node, c *Cost) *search {
 	s := &search{message: strings.HasSuffix(c.Path, ".messageExpression")}
 	words := map[string]bool{}
@@ -66,7 +67,8 @@ func newSearch(at node, c *Cost) *search {
 // word finds the names in an expression.
 var word = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 
-// copyBelow copies a node and all below it, without rules. What the expression does not name is no candidate.
+// copyBelow copies a node and all nodes below it, without rules. Nodes that the expression does not
+// name are not candidates.
 func (s *search) copyBelow(n node, words map[string]bool) *structural.Schema {
 	candidates := len(s.candidates)
 	out := s.copyNode(n)
@@ -117,7 +119,7 @@ func (s *search) copyNode(n node) *structural.Schema {
 	return &out
 }
 
-// set sets a bound; nil takes it back.
+// set sets a bound; nil removes it.
 func (c *candidate) set(value *int64) {
 	if value == nil {
 		value = c.Had
@@ -134,7 +136,7 @@ func (c *candidate) set(value *int64) {
 	}
 }
 
-// estimate is what the expression costs at most with the bounds that are set.
+// estimate returns the largest cost of the expression with the current bounds.
 func (s *search) estimate() uint64 {
 	env, err := environment()
 	if err != nil {
@@ -152,7 +154,7 @@ func (s *search) estimate() uint64 {
 	return math.MaxUint64
 }
 
-// with is the estimate if all of these candidates have a bound.
+// with returns the estimate if all these candidates are bounded by value.
 func (s *search) with(value int64, some ...*candidate) uint64 {
 	for _, c := range some {
 		c.set(&value)
@@ -165,12 +167,13 @@ func (s *search) with(value int64, some ...*candidate) uint64 {
 }
 
 const (
-	maxCandidates = 40      // more are not tried one by one
-	maxBounds     = 4       // more at once are no help to a reader
-	largestBound  = 1 << 22 // beyond what fits into a request
+	maxCandidates = 40      // further ones are not tried one by one
+	maxBounds     = 4       // more bounds at once do not help a reader
+	largestBound  = 1 << 22 // larger lists do not fit into a request
 )
 
-// advise says what drives the cost, and which bounds bring it to goal if it is more.
+// advise returns the bound that drives the cost, and, if the cost exceeds goal, bounds that bring
+// it below.
 func (s *search) advise(cost, goal uint64) *Advice {
 	if len(s.candidates) > maxCandidates {
 		s.candidates = s.candidates[:maxCandidates]
@@ -189,7 +192,7 @@ func (s *search) advise(cost, goal uint64) *Advice {
 	if len(useful) == 0 {
 		return nil
 	}
-	// What is missing comes first, then what helps most.
+	// Missing bounds come first, then those with the largest effect.
 	slices.SortStableFunc(useful, func(a, b tried) int {
 		if (a.Had == nil) != (b.Had == nil) {
 			if a.Had == nil {
@@ -216,7 +219,7 @@ func (s *search) advise(cost, goal uint64) *Advice {
 			}
 		}
 		if best < 0 {
-			return out // bounds do not help
+			return out // no bounds help
 		}
 		chosen, left = append(chosen, useful[best].candidate), bestCost
 	}
@@ -243,7 +246,7 @@ func (s *search) advise(cost, goal uint64) *Advice {
 	return out
 }
 
-// String says the advice in words.
+// String returns the advice as a sentence.
 func (a *Advice) String() string {
 	if len(a.Bounds) == 0 {
 		return fmt.Sprintf("driven by %s", a.Driver.String())
@@ -259,7 +262,7 @@ func (a *Advice) String() string {
 	return fmt.Sprintf("set %s (%s)", strings.Join(parts, " and "), what)
 }
 
-// String says the bound in words.
+// String returns the bound as a phrase.
 func (b *Bound) String() string {
 	if b.Had == nil {
 		return fmt.Sprintf("%s, which has no %s", b.Where, b.Keyword)

@@ -10,33 +10,30 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file asks what a server would say to a definition.
+// This file runs the checks of a server.
 
-// version is the version of the kind of definitions that d is written in.
+// version returns the CustomResourceDefinition version in which d is written.
 func (d *Definition) version() *kind.Version {
 	var head struct{ APIVersion string }
-	for _, k := range kind.Builtins() {
-		if k.Name != "CustomResourceDefinition" {
-			continue
-		}
-		if json.Unmarshal(d.JSON, &head) == nil && head.APIVersion == k.Group+"/v1beta1" {
-			return k.Version("v1beta1")
-		}
-		return k.Versions[0]
+	k := crd.Definitions()
+	if json.Unmarshal(d.JSON, &head) == nil && head.APIVersion == k.Group+"/v1beta1" {
+		return k.Version("v1beta1")
 	}
-	panic("BUG: no built-in kind CustomResourceDefinition")
+	return k.Versions[0]
 }
 
-// verdict lists what a server says to d as a new definition, or to a change of old to d.
+// verdict returns the errors and warnings of a server for d as a new definition, or for a change of
+// old to d.
 func verdict(ctx context.Context, d, old *Definition) []Finding {
 	v := d.version()
-	object := new(doc.Doc)
+	object := new(jsondoc.Doc)
 	found, err := v.Decode(object, d.JSON)
 	if err != nil {
 		return []Finding{d.place(Finding{Severity: Error, Check: "server", Message: err.Error()})}
@@ -52,7 +49,7 @@ func verdict(ctx context.Context, d, old *Definition) []Finding {
 			}
 		}
 	}
-	var before *doc.Doc
+	var before *jsondoc.Doc
 	if old == nil {
 		v.PrepareCreate(object)
 		meta.FillCreate(meta.Object{Doc: object}, time.Now())
@@ -74,9 +71,9 @@ func verdict(ctx context.Context, d, old *Definition) []Finding {
 	return out
 }
 
-// stored is a definition as a server has it.
-func stored(v *kind.Version, d *Definition) (*doc.Doc, error) {
-	object := new(doc.Doc)
+// stored returns a definition as a server would store it.
+func stored(v *kind.Version, d *Definition) (*jsondoc.Doc, error) {
+	object := new(jsondoc.Doc)
 	if _, err := v.Decode(object, d.JSON); err != nil {
 		return nil, err
 	}
@@ -96,10 +93,10 @@ func stored(v *kind.Version, d *Definition) (*doc.Doc, error) {
 	return object, nil
 }
 
-// strict is the finding of a field that is not known, or is there twice.
+// strict returns the finding for an unknown or duplicate field.
 func (d *Definition) strict(note string) Finding { return d.place(strictly(note)) }
 
-// strictly is the same, without its place.
+// strictly is strict without the position.
 func strictly(note string) Finding {
 	f := Finding{Severity: Error, Check: "server", Message: note}
 	if _, rest, ok := strings.Cut(note, ` field "`); ok {
@@ -109,7 +106,7 @@ func strictly(note string) Finding {
 	return f
 }
 
-// warned is the finding of a warning; the formats that mean nothing are looked up.
+// warned returns the finding for a warning. For unknown formats, it searches the position.
 func (d *Definition) warned(text string) Finding {
 	f := Finding{Severity: Warning, Check: "server", Message: text}
 	if format, ok := strings.CutPrefix(text, "unrecognized format "); ok {
@@ -125,7 +122,8 @@ func (d *Definition) warned(text string) Finding {
 	return f
 }
 
-// fromServer makes findings of an error: one for each place in an expression that it names, one if there are none.
+// fromServer converts an error to findings: one for each position in an expression that it names,
+// at least one.
 func (d *Definition) fromServer(e *field.Error) []Finding {
 	f := Finding{Severity: Error, Check: "server", Path: written(e.Field), Message: e.ErrorBody()}
 	if e.Field == "" || e.Field == "<nil>" {
@@ -136,7 +134,7 @@ func (d *Definition) fromServer(e *field.Error) []Finding {
 	}
 	f.Check = "rule"
 	if e.Detail != "" {
-		f.Message = e.Detail // the whole rule, which ErrorBody prints, stands in the file
+		f.Message = e.Detail // ErrorBody would repeat the whole rule
 	}
 	if strings.Contains(e.Detail, "estimated rule cost") || strings.Contains(e.Detail, "estimated messageExpression cost") {
 		f.Check = "cost"
@@ -148,8 +146,8 @@ func (d *Definition) fromServer(e *field.Error) []Finding {
 	return out
 }
 
-// pointed makes a finding for each place in the expression at f that the detail of an error names, and f itself if there are none.
-// The hint goes with the last.
+// pointed returns a copy of f for each position that the error's detail names, or f itself if there
+// are none. The last one gets the hint.
 func (t *text) pointed(f Finding, detail, hint string) []Finding {
 	texts, places := pointers(detail, t.value(f.Path))
 	if len(texts) == 0 {
@@ -168,11 +166,11 @@ func (t *text) pointed(f Finding, detail, hint string) []Finding {
 	return out
 }
 
-// Check reports what is wrong with a definition: as a new one if old is nil, otherwise as a change of old, with what the
-// change breaks.
+// Check checks a definition: as a new one if old is nil, otherwise as a change of old, with the
+// effects on stored objects and clients.
 func Check(ctx context.Context, d, old *Definition) *Report {
 	r := &Report{Kind: "CustomResourceDefinition", Name: d.name(), Source: d.Source.Name, Line: d.Source.Line}
-	r.Findings = append([]Finding{}, verdict(ctx, d, old)...) // in JSON a list, even if it is empty
+	r.Findings = append([]Finding{}, verdict(ctx, d, old)...) // an empty list, not null, in JSON
 	r.Findings = append(r.Findings, d.drafts()...)
 	if old != nil {
 		r.Findings = append(r.Findings, compare(d, old)...)
@@ -198,7 +196,8 @@ func Check(ctx context.Context, d, old *Definition) *Report {
 	return r
 }
 
-// further lists the errors of rules that a server does not get to, because something else is wrong.
+// further returns the errors of rules that a server does not report, because it stops at other
+// errors.
 func (d *Definition) further(trees []*tree, known []Finding) []Finding {
 	said := map[string]bool{}
 	for _, f := range known {
@@ -221,7 +220,7 @@ func (d *Definition) further(trees []*tree, known []Finding) []Finding {
 	return out
 }
 
-// advise puts advice into the hints of findings about cost.
+// advise adds advice to the hints of findings about cost.
 func advise(findings []Finding, s Schema) []Finding {
 	for i, f := range findings {
 		if f.Check != "cost" {

@@ -9,15 +9,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file finds where in a file something stands.
+// This file finds positions in a file.
 
 // text is the tree of a definition's text, with positions.
 type text struct {
-	root  *yaml.Node // nil if the text is not understood
+	root  *yaml.Node // nil if the text is not valid YAML
 	first int        // line of the text's first line in its file
 	lines []string
 }
 
+// readText parses a text for positions. An invalid text has no positions.
 func readText(src Source) *text {
 	t := &text{first: src.Line, lines: strings.Split(string(src.Text), "\n")}
 	var n yaml.Node
@@ -27,7 +28,7 @@ func readText(src Source) *text {
 	return t
 }
 
-// split takes a path apart: names after dots, indices and keys in brackets.
+// split splits a path into names, indices and keys.
 func split(path string) []string {
 	var steps []string
 	for path != "" {
@@ -52,8 +53,8 @@ func split(path string) []string {
 	return steps
 }
 
-// walk follows a path as far as the text has it. It returns the node where a reader should look (a key, or an item), the
-// value there, and whether all of the path is there.
+// walk follows a path as far as the text has it. It returns the key or item to point at, its value,
+// and whether the whole path exists.
 func (t *text) walk(path string) (at, value *yaml.Node, all bool) {
 	at, value = t.root, t.root
 	if t.root == nil {
@@ -75,6 +76,7 @@ func (t *text) walk(path string) (at, value *yaml.Node, all bool) {
 	return at, value, true
 }
 
+// child returns the key and the value of one step below a YAML node.
 func child(n *yaml.Node, step string) (at, value *yaml.Node) {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -91,7 +93,7 @@ func child(n *yaml.Node, step string) (at, value *yaml.Node) {
 	return nil, nil
 }
 
-// find is the position of a path, or of what of it is there.
+// find returns the position of a path, or of the part of it that exists.
 func (t *text) find(path string) (line, column int) {
 	at, _, _ := t.walk(path)
 	if at == nil {
@@ -100,7 +102,7 @@ func (t *text) find(path string) (line, column int) {
 	return t.first + at.Line - 1, at.Column
 }
 
-// place fills in the position of a finding.
+// place sets the position of a finding.
 func (t *text) place(f Finding) Finding {
 	if f.Where == "" {
 		f.Where = f.Path
@@ -116,7 +118,7 @@ func (t *text) place(f Finding) Finding {
 	return f
 }
 
-// value is the text of a scalar; "" if there is none.
+// value returns the text of a scalar; "" if there is none.
 func (t *text) value(path string) string {
 	if _, v, all := t.walk(path); all && v.Kind == yaml.ScalarNode {
 		return v.Value
@@ -124,7 +126,8 @@ func (t *text) value(path string) string {
 	return ""
 }
 
-// inside is the position in the file of a position in an expression, which may be folded over lines.
+// inside returns the position in the file for a position in an expression, which may be folded over
+// several lines.
 func (t *text) inside(path string, e *Expression) (line, column int, ok bool) {
 	_, v, all := t.walk(path)
 	if !all || v.Kind != yaml.ScalarNode || v.Line < 1 {
@@ -136,12 +139,12 @@ func (t *text) inside(path string, e *Expression) (line, column int, ok bool) {
 			return t.first + i, at + e.Column, true
 		}
 	}
-	// A folded text: its lines in the file are the parts of the line that is meant.
+	// A folded text: consecutive lines in the file are parts of the same line.
 	offset := 0
 	for i := v.Line - 1; i < len(t.lines); i++ {
 		part := strings.TrimSpace(t.lines[i])
 		start := strings.Index(e.Text, part)
-		if i == v.Line-1 && (start < 0 || part == "") { // the line with the key: all of the value that is on it
+		if i == v.Line-1 && (start < 0 || part == "") { // the line with the key also has the start of the value
 			tail := t.lines[i][min(len(t.lines[i]), v.Column-1):]
 			part = strings.TrimSpace(strings.TrimLeft(tail, `"'`))
 			if start = strings.Index(e.Text, part); start < 0 || part == "" {
@@ -159,10 +162,10 @@ func (t *text) inside(path string, e *Expression) (line, column int, ok bool) {
 	return 0, 0, false
 }
 
-// celError finds the places in an expression that its errors name.
+// celError matches the positions in an error of cel-go.
 var celError = regexp.MustCompile(`(?m)^.*?ERROR: <input>:(\d+):(\d+): (.*)$`)
 
-// pointers takes the errors of an expression apart. The texts are what is said, the places where.
+// pointers splits the errors of an expression into texts and positions.
 func pointers(detail, expr string) (texts []string, places []*Expression) {
 	lines := strings.Split(expr, "\n")
 	for _, m := range celError.FindAllStringSubmatch(detail, -1) {
@@ -180,7 +183,7 @@ func pointers(detail, expr string) (texts []string, places []*Expression) {
 // oldSelf finds expressions that look at the old value.
 var oldSelf = regexp.MustCompile(`\boldSelf\b`)
 
-// oneLine is a text on one line, cut if it is long.
+// oneLine returns a text on one line, shortened to most bytes.
 func oneLine(s string, most int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > most {

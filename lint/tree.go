@@ -8,12 +8,12 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file walks the schemas of a definition.
+// This file walks over the schemas of a definition.
 
-// tree is a schema and the versions that have it.
+// tree is a schema with the versions that have it.
 type tree struct {
 	versions []string
-	path     string // of the first version's
+	path     string // in the first of these versions
 	root     *structural.Schema
 }
 
@@ -23,11 +23,11 @@ type node struct {
 	schema *structural.Schema
 	parent *node // nil at the root
 	in     *tree
-	// unchecked: servers do not look at the defaults here.
+	// unchecked is set where servers do not check defaults.
 	unchecked bool
 }
 
-// schemas lists the schemas that differ and can be understood.
+// schemas returns the different schemas of a definition, as far as they are valid.
 func (d *Definition) schemas() []*tree {
 	var out []*tree
 	versions := d.CRD.Spec.Versions
@@ -59,6 +59,7 @@ func (t *tree) each(fn func(node)) {
 	walk(node{path: t.path, schema: t.root, in: t}, fn)
 }
 
+// walk calls fn for n and all nodes below it, parents first.
 func walk(n node, fn func(node)) {
 	fn(n)
 	for _, child := range n.children() {
@@ -66,6 +67,7 @@ func walk(n node, fn func(node)) {
 	}
 }
 
+// children returns the nodes directly below.
 func (n *node) children() []node {
 	s := n.schema
 	var out []node
@@ -84,7 +86,7 @@ func (n *node) children() []node {
 	return out
 }
 
-// values are the restrictions of a node, never nil.
+// values returns the restrictions of a node, never nil.
 func (n *node) values() *structural.Values {
 	if n.schema.Values != nil {
 		return n.schema.Values
@@ -95,7 +97,7 @@ func (n *node) values() *structural.Values {
 // metaFields are declared for every resource.
 var metaFields = map[string]bool{"apiVersion": true, "kind": true, "metadata": true}
 
-// keeps reports whether objects keep a member of that name.
+// keeps reports whether pruning keeps a member with this name.
 func (n *node) keeps(name string) bool {
 	s := n.schema
 	return s.Properties[name] != nil || s.Preserve || s.Additional != nil || s.AdditionalAllows != nil && *s.AdditionalAllows ||

@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file reads and writes continue tokens, in upstream's format, so that a
-// list can go on at a server of another make.
+// This file encodes and decodes continue tokens in upstream's format, so that a list can be
+// continued at a kube-apiserver.
 
 // continueToken is the JSON inside a token. Its field names are upstream's.
 type continueToken struct {
@@ -22,9 +22,8 @@ type continueToken struct {
 
 const continueVersion = "meta.k8s.io/v1"
 
-// EncodeContinue is the token of a list at the revision rv, -1 for "whatever is
-// newest", that goes on at the key start, which is relative to the list's
-// prefix and begins with a slash.
+// EncodeContinue returns a token for the list at revision rv (-1: the newest state) that continues
+// at the key start. The key is relative to the list's prefix and begins with a slash.
 func EncodeContinue(rv int64, start string) string {
 	b, err := json.Marshal(continueToken{continueVersion, rv, start})
 	if err != nil {
@@ -33,8 +32,7 @@ func EncodeContinue(rv int64, start string) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParseContinue reads a token: the revision, not 0, and where to go on, which
-// begins with a slash and does not leave the list's prefix.
+// ParseContinue decodes a token. It refuses revision 0, and keys outside of the list's prefix.
 func ParseContinue(token string) (rv int64, start string, err error) {
 	refuse := func(format string, args ...any) (int64, string, error) {
 		return 0, "", status.BadRequest("invalid continue token: continue key is not valid%s", fmt.Sprintf(format, args...))
@@ -45,7 +43,7 @@ func ParseContinue(token string) (rv int64, start string, err error) {
 	}
 	var t continueToken
 	if err := json.Unmarshal(b, &t); err != nil {
-		// The text may name the Go type; clients know it by upstream's package.
+		// The text may name this Go type; replace it by upstream's.
 		return refuse(": %v", strings.ReplaceAll(err.Error(), "meta.continueToken", "storage.continueToken"))
 	}
 	switch {

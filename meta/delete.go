@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"context"
+	"errors"
 	"net/url"
 	"strings"
 
@@ -8,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/internal/yamljson"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file reads the options of delete and deletecollection.
+// This file decodes the options of delete and deletecollection.
 
 // DeleteOptions are the options of delete and deletecollection.
 type DeleteOptions struct {
@@ -23,20 +25,26 @@ type DeleteOptions struct {
 	OrphanDependents   *bool
 	PropagationPolicy  string // "", Orphan, Background or Foreground
 	GracePeriodSeconds *int64
-	Unreadable         bool // the object is one that cannot be read (ignoreStoreReadErrorWithClusterBreakingPotential, KEP-3926)
+	Unreadable         bool // delete an object that cannot be decoded (ignoreStoreReadErrorWithClusterBreakingPotential, KEP-3926)
 }
 
-// ParseDeleteOptions reads and checks delete options: the body's, JSON or
-// YAML, or the query's if there is no body.
-func ParseDeleteOptions(body []byte, contentType string, q url.Values) (*DeleteOptions, error) {
+// ParseDeleteOptions decodes and validates delete options from the body, JSON or YAML, or from the
+// query if there is no body. It stops with ctx.
+func ParseDeleteOptions(ctx context.Context, body []byte, contentType string, q url.Values) (*DeleteOptions, error) {
 	var o metav1.DeleteOptions
 	var err error
 	if len(body) > 0 {
-		err = decodeDeleteOptions(body, contentType, &o)
+		err = decodeDeleteOptions(ctx, body, contentType, &o)
 	} else {
 		err = metav1.Convert_url_Values_To_v1_DeleteOptions(&q, &o, nil)
 	}
-	if err != nil {
+	var limit *yamljson.LimitError
+	switch {
+	case errors.As(err, &limit):
+		return nil, status.TooLarge(limit.Error())
+	case err != nil && ctx.Err() != nil:
+		return nil, status.Timeout("request did not complete within the allotted timeout", 0)
+	case err != nil:
 		return nil, status.BadRequest("%w", err)
 	}
 	if err := invalid("DeleteOptions", validation.ValidateDeleteOptions(&o)); err != nil {
@@ -58,11 +66,11 @@ func ParseDeleteOptions(body []byte, contentType string, q url.Values) (*DeleteO
 	return out, nil
 }
 
-// decodeDeleteOptions decodes a body with apimachinery's codec, for its texts.
-// Any group may name the kind DeleteOptions.
-func decodeDeleteOptions(body []byte, contentType string, o *metav1.DeleteOptions) error {
+// decodeDeleteOptions decodes a body with apimachinery's codec, for the same error texts. The kind
+// DeleteOptions is accepted in any group.
+func decodeDeleteOptions(ctx context.Context, body []byte, contentType string, o *metav1.DeleteOptions) error {
 	if media, _, _ := strings.Cut(contentType, ";"); strings.TrimSpace(media) == runtime.ContentTypeYAML {
-		j, err := yaml.YAMLToJSON(body)
+		j, _, err := yamljson.JSON(ctx, body, false)
 		if err != nil {
 			return err
 		}

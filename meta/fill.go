@@ -9,16 +9,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
 )
 
 // This file sets the metadata that belongs to the server.
 
-// NewUID is a random UUID (version 4).
+// NewUID returns a random UUID (version 4).
 func NewUID() string {
 	var u [16]byte
-	rand.Read(u[:]) // does not fail
+	rand.Read(u[:]) // never fails
 	u[6] = u[6]&0x0F | 0x40
 	u[8] = u[8]&0x3F | 0x80
 	var b [36]byte
@@ -35,12 +35,12 @@ func NewUID() string {
 }
 
 const (
-	generatedAlphabet = "bcdfghjklmnpqrstvwxz2456789" // spells no words
+	generatedAlphabet = "bcdfghjklmnpqrstvwxz2456789" // without vowels, so that no words appear
 	generatedSuffix   = 5
 	maxGeneratedBase  = validation.DNS1123LabelMaxLength - generatedSuffix
 )
 
-// GenerateName is base, cut if it is long, with a random ending.
+// GenerateName returns base, shortened if necessary, with a random suffix.
 func GenerateName(base string) string {
 	if len(base) > maxGeneratedBase {
 		base = base[:maxGeneratedBase]
@@ -49,9 +49,10 @@ func GenerateName(base string) string {
 	b = append(b, base...)
 	for len(b) < len(base)+generatedSuffix {
 		var r [2 * generatedSuffix]byte
-		rand.Read(r[:]) // does not fail
+		rand.Read(r[:]) // never fails
 		for _, c := range r {
-			// Five bits of it; what is beyond the alphabet is drawn again.
+			// Each byte gives five bits. Values beyond the alphabet are discarded, so that all
+			// characters are equally likely.
 			if i := int(c & 31); i < len(generatedAlphabet) && len(b) < len(base)+generatedSuffix {
 				b = append(b, generatedAlphabet[i])
 			}
@@ -60,8 +61,8 @@ func GenerateName(base string) string {
 	return string(b)
 }
 
-// EnsureNamespace gives the object the namespace of the request, "" for a
-// cluster-scoped kind; a different one is refused.
+// EnsureNamespace sets the object's namespace to that of the request ("" for a cluster-scoped
+// kind). If the object names another one, it returns an error.
 func EnsureNamespace(o Object, namespace string) error {
 	switch have := o.Namespace(); {
 	case have == namespace:
@@ -73,8 +74,8 @@ func EnsureNamespace(o Object, namespace string) error {
 	return nil
 }
 
-// WipeCreate takes out of the metadata of a new object what only the server
-// sets, but for the generation. It returns warnings for the client.
+// WipeCreate removes the metadata that only the server sets from a new object, except for the
+// generation. It returns warnings for the client.
 func WipeCreate(o Object) []string {
 	for _, name := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
 		o.Doc.Remove("metadata", name)
@@ -82,7 +83,7 @@ func WipeCreate(o Object) []string {
 	return dedupOwners(o)
 }
 
-// FillCreate gives a new object its uid and creationTimestamp.
+// FillCreate sets uid and creationTimestamp of a new object.
 func FillCreate(o Object, now time.Time) {
 	for _, name := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
 		o.Doc.Remove("metadata", name)
@@ -91,19 +92,19 @@ func FillCreate(o Object, now time.Time) {
 	o.SetUID(NewUID())
 }
 
-// FillUpdate gives the new state of an object what an update cannot change in
-// the old one, and the next generation if changed, which says that something
-// beside metadata differs. An object without a generation gets none. A uid, a
-// deletionTimestamp of a live object and a resourceVersion that the client
-// gave stay: validation and the store compare them. It returns warnings for
-// the client.
+// FillUpdate copies the metadata that an update cannot change from old to new. If changed, a field
+// outside of metadata differs, and the generation is incremented; an object without a generation
+// gets none. It keeps the uid, the deletionTimestamp of an object that is not being deleted, and
+// the resourceVersion if the client sent them, because validation and the store compare them. It
+// returns warnings for the client.
 func FillUpdate(new, old Object, changed bool) []string {
 	FillSent(new, old, changed)
 	KeepDeletion(new, old)
 	return dedupOwners(new)
 }
 
-// FillSent is the part of FillUpdate that comes before it is noted who set what: all but [KeepDeletion] and [DedupOwners].
+// FillSent does the first part of FillUpdate, which precedes the computation of managed fields: all
+// but [KeepDeletion] and [DedupOwners].
 func FillSent(new, old Object, changed bool) {
 	n, was := new.Doc, old.Meta()
 	n.Remove("metadata", "selfLink")
@@ -120,13 +121,13 @@ func FillSent(new, old Object, changed bool) {
 	keep(new, old, "creationTimestamp", true)
 }
 
-// KeepDeletion gives the new state of an object what the old one says of its deletion.
+// KeepDeletion copies the deletion fields of old to new.
 func KeepDeletion(new, old Object) {
 	keep(new, old, "deletionTimestamp", true)
 	keep(new, old, "deletionGracePeriodSeconds", false)
 }
 
-// keep gives new what old has in a field of its metadata: always, or only where the client gave nothing.
+// keep copies a metadata field from old to new: always, or only if new lacks it.
 func keep(new, old Object, name string, always bool) {
 	v := old.Meta().Get(name)
 	if v.Exists() && (always || !given(new.Meta().Get(name))) {
@@ -134,29 +135,29 @@ func keep(new, old Object, name string, always bool) {
 	}
 }
 
-// given reports whether v is more than nothing.
-func given(v doc.Value) bool {
+// given reports whether v is present and not empty.
+func given(v jsondoc.Value) bool {
 	switch v.Kind() {
-	case doc.Absent, doc.Null:
+	case jsondoc.Absent, jsondoc.Null:
 		return false
-	case doc.String:
+	case jsondoc.String:
 		return v.Text() != ""
 	}
 	return true
 }
 
-// dedupOwners removes owner references that are there twice, with a warning.
+// dedupOwners removes duplicate owner references, and returns a warning if there were any.
 func dedupOwners(o Object) []string { return DedupOwners(o, "") }
 
-// DedupOwners removes owner references that are there twice, and returns a
-// warning if there were any; when says when that is, if not in what was sent.
+// DedupOwners removes duplicate owner references, and returns a warning if there were any. when is
+// a phrase for the warning that says in which step they appeared, "" for the request.
 func DedupOwners(o Object, when string) []string {
 	refs := o.Meta().Get("ownerReferences")
-	if refs.Kind() != doc.Array || refs.Len() < 2 {
+	if refs.Kind() != jsondoc.Array || refs.Len() < 2 {
 		return nil
 	}
 	seen := make(map[string]bool, refs.Len())
-	var kept []doc.Node
+	var kept []jsondoc.Node
 	var duplicates []string
 	var key []byte
 	for _, ref := range refs.Items() {
@@ -176,9 +177,8 @@ func DedupOwners(o Object, when string) []string {
 	return []string{warning}
 }
 
-// Warnings is what the client should know about valid metadata: finalizers,
-// new ones on an update, whose names may clash. old is the zero Object on
-// create.
+// Warnings returns warnings about valid metadata: finalizer names that may collide. On an update,
+// only new finalizers count. On a create, old is the zero Object.
 func Warnings(new, old Object) []string {
 	var added []string
 	for f := range new.Finalizers() {
@@ -197,6 +197,7 @@ func Warnings(new, old Object) []string {
 	return warnings
 }
 
+// hasFinalizer reports whether an object has a finalizer.
 func hasFinalizer(o Object, name string) bool {
 	for f := range o.Finalizers() {
 		if f == name {

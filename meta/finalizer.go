@@ -8,10 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// This file words the warnings about a finalizer's name.
+// This file has the warnings about finalizer names.
 
-// standardFinalizer reports whether Kubernetes itself uses a name without a
-// domain.
+// standardFinalizer reports whether Kubernetes uses the name, which has no domain.
 func standardFinalizer(name string) bool {
 	switch name {
 	case metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents, "kubernetes":
@@ -20,6 +19,7 @@ func standardFinalizer(name string) bool {
 	return false
 }
 
+// finalizerWarnings returns the warnings about a finalizer.
 func finalizerWarnings(name string) []string {
 	var warnings []string
 	warn := func(msg string) {

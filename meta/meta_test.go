@@ -9,20 +9,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // shapes is a table in which 1 is an object and 2 its metadata.
-var shapes = []*doc.Shape{nil,
-	doc.NewShape([]string{"apiVersion", "kind", "metadata", "spec"}, []uint16{0, 0, 2, 0}, false),
-	doc.NewShape([]string{"annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation", "labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid"}, nil, false),
+var shapes = []*jsondoc.Shape{nil,
+	jsondoc.NewShape([]string{"apiVersion", "kind", "metadata", "spec"}, []uint16{0, 0, 2, 0}, false),
+	jsondoc.NewShape([]string{"annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation", "labels", "managedFields", "name", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid"}, nil, false),
 }
 
-// objects is the object of the text in both layouts.
+// objects returns the object of the text in both layouts.
 func objects(t testing.TB, src string) []Object {
 	t.Helper()
-	plain, shaped := new(doc.Doc), new(doc.Doc)
-	if err := doc.Parse(plain, []byte(src)); err != nil {
+	plain, shaped := new(jsondoc.Doc), new(jsondoc.Doc)
+	if err := jsondoc.Parse(plain, []byte(src)); err != nil {
 		t.Fatal(err)
 	}
 	shaped.Reset(shapes)

@@ -2,17 +2,17 @@ package meta
 
 import "strings"
 
-// This file defines the shapes of names, each the plain reading of one of
-// apimachinery's regular expressions. They may err on the side of refusing:
-// what they do not know goes to apimachinery.
+// This file checks names without regular expressions. The checks may refuse a valid name, because
+// apimachinery's validators then decide; they must never accept an invalid one.
 
+// isLower reports whether c is a lower-case letter or a digit.
 func isLower(c byte) bool { return c-'a' <= 'z'-'a' || c-'0' <= 9 }
 
 // isLabel reports whether s is a DNS-1123 label.
 func isLabel(s string) bool { return len(s) <= 63 && isDashed(s) }
 
-// isDashed reports whether s is lower-case letters, digits and, but not at its
-// ends, dashes.
+// isDashed reports whether s consists of lower-case letters, digits and dashes, without a dash at
+// either end.
 func isDashed(s string) bool {
 	if s == "" || s[0] == '-' || s[len(s)-1] == '-' {
 		return false
@@ -30,7 +30,7 @@ func isSubdomain(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
 	}
-	edge := true // at a part's beginning, where only a letter or digit may stand
+	edge := true // at the start of a part, where a letter or digit must follow
 	for i := range len(s) {
 		switch c := s[i]; {
 		case isLower(c):
@@ -49,8 +49,8 @@ func isSubdomain(s string) bool {
 	return isLower(s[len(s)-1])
 }
 
-// isNamePart reports whether s is letters, digits and, but not at its ends,
-// dashes, dots and underscores; at most 63.
+// isNamePart reports whether s has at most 63 letters, digits, dashes, dots and underscores, and
+// starts and ends with a letter or digit.
 func isNamePart(s string) bool {
 	if s == "" || len(s) > 63 {
 		return false
@@ -65,11 +65,11 @@ func isNamePart(s string) bool {
 	return true
 }
 
-// isLabelValue reports whether s is the value of a label.
+// isLabelValue reports whether s is a valid label value.
 func isLabelValue(s string) bool { return s == "" || isNamePart(s) }
 
-// isQualifiedName reports whether s is a name with or without a domain before
-// it; with fold the domain may have upper-case letters.
+// isQualifiedName reports whether s is a name with an optional domain prefix. With fold, the domain
+// may have upper-case letters.
 func isQualifiedName(s string, fold bool) bool {
 	domain, name, ok := strings.Cut(s, "/")
 	if !ok {
@@ -81,13 +81,13 @@ func isQualifiedName(s string, fold bool) bool {
 	return isSubdomain(domain) && isNamePart(name)
 }
 
-// isGroupVersion reports whether s is an API version, with or without a group.
+// isGroupVersion reports whether s is an API version, with an optional group.
 func isGroupVersion(s string) bool {
 	_, version, ok := strings.Cut(s, "/")
 	return !ok && s != "" || ok && version != "" && !strings.Contains(version, "/")
 }
 
-// isPrintable reports whether s is the name of a field manager, in ASCII.
+// isPrintable reports whether s is a valid field manager name in ASCII.
 func isPrintable(s string) bool {
 	if len(s) > 128 {
 		return false

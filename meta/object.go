@@ -1,17 +1,15 @@
-// Package meta knows the wire's common part: the metadata of objects and the
-// options of requests.
+// Package meta has what all kinds share on the wire: object metadata and request options.
 //
-// [Object] reads and writes metadata inside a document, in whatever layout the
-// document has. The Parse functions read the options of a request's query;
-// what they refuse is a [*status.Error] with upstream's text. [FillCreate] and
-// [FillUpdate] set what belongs to the server, [ValidateObjectMeta] and
-// [ValidateObjectMetaUpdate] check what belongs to the client.
+// [Object] reads and writes the metadata in a document. The Parse functions decode options from a
+// query. Their errors are [*status.Error] with upstream's texts. [FillCreate] and [FillUpdate] set
+// the fields that belong to the server. [ValidateObjectMeta] and [ValidateObjectMetaUpdate] check
+// those that belong to the client.
 //
-// Validation has a fast path that answers only "all valid", straight on the
-// document. On any doubt the metadata is decoded into apimachinery's type and
-// apimachinery's own validators decide, so verdict and text are upstream's.
+// Validation has a fast path on the document, which reports only that all is valid. In all other
+// cases the metadata is decoded into apimachinery's type and checked by apimachinery's validators,
+// so that verdict and texts are upstream's.
 //
-// Strings that an Object hands out borrow the document's text.
+// Strings that an Object returns share the memory of the document.
 package meta
 
 import (
@@ -22,51 +20,50 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file defines Object.
 
-// Object is the API object that a document holds.
-type Object struct{ Doc *doc.Doc }
+// Object is the API object in a document.
+type Object struct{ Doc *jsondoc.Doc }
 
-// APIVersion is the object's apiVersion.
+// APIVersion returns the object's apiVersion.
 func (o Object) APIVersion() string { return o.Doc.Root().Get("apiVersion").Text() }
 
-// Kind is the object's kind.
+// Kind returns the object's kind.
 func (o Object) Kind() string { return o.Doc.Root().Get("kind").Text() }
 
-// Meta is the object's metadata; Absent if it has none.
-func (o Object) Meta() doc.Value { return o.Doc.Root().Get("metadata") }
+// Meta returns the object's metadata; Absent if it has none.
+func (o Object) Meta() jsondoc.Value { return o.Doc.Root().Get("metadata") }
 
 func (o Object) text(name string) string { return o.Meta().Get(name).Text() }
 
-// Name is metadata.name.
+// Name returns metadata.name.
 func (o Object) Name() string { return o.text("name") }
 
-// Namespace is metadata.namespace.
+// Namespace returns metadata.namespace.
 func (o Object) Namespace() string { return o.text("namespace") }
 
-// GenerateName is metadata.generateName.
+// GenerateName returns metadata.generateName.
 func (o Object) GenerateName() string { return o.text("generateName") }
 
-// UID is metadata.uid.
+// UID returns metadata.uid.
 func (o Object) UID() string { return o.text("uid") }
 
-// ResourceVersion is metadata.resourceVersion.
+// ResourceVersion returns metadata.resourceVersion.
 func (o Object) ResourceVersion() string { return o.text("resourceVersion") }
 
-// CreationTimestamp is metadata.creationTimestamp, in RFC 3339.
+// CreationTimestamp returns metadata.creationTimestamp, in RFC 3339.
 func (o Object) CreationTimestamp() string { return o.text("creationTimestamp") }
 
-// DeletionTimestamp is metadata.deletionTimestamp, "" unless the object is
-// being deleted.
+// DeletionTimestamp returns metadata.deletionTimestamp, "" if the object is not being deleted.
 func (o Object) DeletionTimestamp() string { return o.text("deletionTimestamp") }
 
-// Generation is metadata.generation, 0 if it has none.
+// Generation returns metadata.generation, 0 if it is absent.
 func (o Object) Generation() int64 { return o.Meta().Get("generation").Int() }
 
-// Finalizers ranges over metadata.finalizers.
+// Finalizers iterates over metadata.finalizers.
 func (o Object) Finalizers() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, v := range o.Meta().Get("finalizers").Items() {
@@ -77,14 +74,14 @@ func (o Object) Finalizers() iter.Seq[string] {
 	}
 }
 
-// Annotation is the value of an annotation, "" if there is none.
+// Annotation returns the value of an annotation, "" if it is absent.
 func (o Object) Annotation(key string) string { return o.Meta().Get("annotations").Get(key).Text() }
 
-// Labels is metadata.labels, for selectors to match; it reads the document.
+// Labels returns metadata.labels in the form that selectors match. It reads the document on each
+// look-up.
 func (o Object) Labels() labels.Labels { return LabelsOf(o.Meta().Get("labels")) }
 
-// ObjectMeta is the metadata as apimachinery's type. It shares nothing with
-// the document.
+// ObjectMeta returns the metadata as apimachinery's type. It shares no memory with the document.
 func (o Object) ObjectMeta() (metav1.ObjectMeta, error) {
 	var m metav1.ObjectMeta
 	v := o.Meta()
@@ -95,7 +92,7 @@ func (o Object) ObjectMeta() (metav1.ObjectMeta, error) {
 	return m, err
 }
 
-// setText sets a member of metadata, or removes it if it would be empty.
+// setText sets a member of metadata, or removes it if value is "".
 func (o Object) setText(name, value string) {
 	if value == "" {
 		o.Doc.Remove("metadata", name)
@@ -104,7 +101,7 @@ func (o Object) setText(name, value string) {
 	o.Doc.Set(o.Doc.NewString(value), "metadata", name)
 }
 
-// setTime sets a member of metadata in second precision, UTC.
+// setTime sets a member of metadata to a time in UTC, with a precision of a second.
 func (o Object) setTime(name string, t time.Time) {
 	var buf [len(time.RFC3339)]byte
 	o.setText(name, string(t.UTC().AppendFormat(buf[:0], time.RFC3339)))
@@ -135,15 +132,15 @@ func (o Object) SetCreationTimestamp(t time.Time) { o.setTime("creationTimestamp
 func (o Object) SetDeletionTimestamp(t time.Time) { o.setTime("deletionTimestamp", t) }
 
 // SetGeneration sets metadata.generation.
-func (o Object) SetGeneration(v int64) { o.Doc.Set(doc.IntNode(v), "metadata", "generation") }
+func (o Object) SetGeneration(v int64) { o.Doc.Set(jsondoc.IntNode(v), "metadata", "generation") }
 
 // SetDeletionGracePeriodSeconds sets metadata.deletionGracePeriodSeconds.
 func (o Object) SetDeletionGracePeriodSeconds(v int64) {
-	o.Doc.Set(doc.IntNode(v), "metadata", "deletionGracePeriodSeconds")
+	o.Doc.Set(jsondoc.IntNode(v), "metadata", "deletionGracePeriodSeconds")
 }
 
-// SetFinalizers sets metadata.finalizers; an empty list removes it. The
-// strings may borrow the document's text.
+// SetFinalizers sets metadata.finalizers; an empty list removes it. The strings may share the
+// memory of the document.
 func (o Object) SetFinalizers(v []string) {
 	if len(v) == 0 {
 		o.Doc.Remove("metadata", "finalizers")
@@ -152,17 +149,28 @@ func (o Object) SetFinalizers(v []string) {
 	o.Doc.Set(o.Doc.NewStrings(v), "metadata", "finalizers")
 }
 
-// docLabels are the labels in a document.
-type docLabels struct{ v doc.Value }
+// docLabels presents the labels of a document as labels.Labels.
+type docLabels struct{ v jsondoc.Value }
 
-// LabelsOf is the object of strings v, maybe Absent, as labels.
-func LabelsOf(v doc.Value) labels.Labels { return docLabels{v} }
+// LabelsOf presents v, an object of strings or Absent, as labels.
+func LabelsOf(v jsondoc.Value) labels.Labels { return docLabels{v} }
 
-func (l docLabels) Has(key string) bool { return l.v.Get(key).Kind() == doc.String }
+// All iterates over the labels.
+func (l docLabels) All() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for key, value := range l.v.Members() {
+			if value.Kind() == jsondoc.String && !yield(key, value.Text()) {
+				return
+			}
+		}
+	}
+}
+
+func (l docLabels) Has(key string) bool { return l.v.Get(key).Kind() == jsondoc.String }
 
 func (l docLabels) Get(key string) string { return l.v.Get(key).Text() }
 
 func (l docLabels) Lookup(key string) (string, bool) {
 	v := l.v.Get(key)
-	return v.Text(), v.Kind() == doc.String
+	return v.Text(), v.Kind() == jsondoc.String
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file reads the options of lists, watches and writes from a query.
+// This file decodes the options of lists, watches and writes from a query.
 
 // ListOptions are the query parameters of list, watch and deletecollection.
 type ListOptions struct {
 	Labels               labels.Selector
 	Fields               fields.Selector
-	Limit                int64 // none if 0 or less
+	Limit                int64 // 0 or less: no limit
 	Continue             string
 	ResourceVersion      string
 	ResourceVersionMatch string
@@ -32,9 +32,8 @@ type ListOptions struct {
 	TimeoutSeconds       *int64
 }
 
-// ParseListOptions reads and checks the options of a list or watch. A watch
-// from the beginning that does not say how becomes one with initial events, as
-// upstream's.
+// ParseListOptions decodes and validates the options of a list or watch. As upstream, a watch from
+// the start without sendInitialEvents gets them.
 func ParseListOptions(q url.Values) (*ListOptions, error) {
 	var o metav1.ListOptions
 	if err := metav1.Convert_url_Values_To_v1_ListOptions(&q, &o, nil); err != nil {
@@ -76,7 +75,7 @@ func ParseListOptions(q url.Values) (*ListOptions, error) {
 	}, nil
 }
 
-// invalid is 422 for options of that kind, nil if there are no errors.
+// invalid returns a 422 for options of a kind, nil if errs is empty.
 func invalid(kind string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
@@ -89,14 +88,15 @@ type WriteOptions struct {
 	DryRun          bool
 	FieldManager    string
 	FieldValidation string // Ignore, Warn or Strict; "" means Warn
-	Force           *bool  // of an apply patch
+	Force           *bool  // of apply patches
 }
 
+// writeOptions returns the options; an empty dryRun means that the write is stored.
 func writeOptions(dryRun []string, manager, fieldValidation string, force *bool) *WriteOptions {
 	return &WriteOptions{DryRun: len(dryRun) > 0, FieldManager: manager, FieldValidation: fieldValidation, Force: force}
 }
 
-// ParseCreateOptions reads and checks the options of a create.
+// ParseCreateOptions decodes and validates the options of a create.
 func ParseCreateOptions(q url.Values) (*WriteOptions, error) {
 	var o metav1.CreateOptions
 	if err := metav1.Convert_url_Values_To_v1_CreateOptions(&q, &o, nil); err != nil {
@@ -108,7 +108,7 @@ func ParseCreateOptions(q url.Values) (*WriteOptions, error) {
 	return writeOptions(o.DryRun, o.FieldManager, o.FieldValidation, nil), nil
 }
 
-// ParseUpdateOptions reads and checks the options of an update.
+// ParseUpdateOptions decodes and validates the options of an update.
 func ParseUpdateOptions(q url.Values) (*WriteOptions, error) {
 	var o metav1.UpdateOptions
 	if err := metav1.Convert_url_Values_To_v1_UpdateOptions(&q, &o, nil); err != nil {
@@ -120,14 +120,13 @@ func ParseUpdateOptions(q url.Values) (*WriteOptions, error) {
 	return writeOptions(o.DryRun, o.FieldManager, o.FieldValidation, nil), nil
 }
 
-// ParsePatchOptions reads and checks the options of a patch; apply says that
-// it is an apply patch.
+// ParsePatchOptions decodes and validates the options of a patch. apply is true for apply patches.
 func ParsePatchOptions(q url.Values, apply bool) (*WriteOptions, error) {
 	var o metav1.PatchOptions
 	if err := metav1.Convert_url_Values_To_v1_PatchOptions(&q, &o, nil); err != nil {
 		return nil, status.BadRequest("%w", err)
 	}
-	kind := types.MergePatchType // any but apply
+	kind := types.MergePatchType // stands for all types but apply
 	if apply {
 		kind = types.ApplyYAMLPatchType
 	}

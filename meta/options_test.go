@@ -121,16 +121,16 @@ func TestParseDeleteOptions(t *testing.T) {
 		{"dry run", `{"dryRun":["Some"]}`, "", "", 422, invalid + `dryRun: Unsupported value: ["Some"]: supported values: "All"`},
 		{"grace", "", "", "gracePeriodSeconds=x", 400, `strconv.ParseInt: parsing "x": invalid syntax`},
 	} {
-		_, err := ParseDeleteOptions([]byte(tt.body), tt.media, query(t, tt.query))
+		_, err := ParseDeleteOptions(t.Context(), []byte(tt.body), tt.media, query(t, tt.query))
 		checkError(t, tt.name, err, tt.code, tt.text)
 	}
 	for _, body := range []string{`{`, `[]`, `{"kind":"Pod","apiVersion":"v1"}`, `{"kind":"Foo","apiVersion":"demo.io/v1"}`, `{"gracePeriodSeconds":"x"}`} {
-		_, err := ParseDeleteOptions([]byte(body), "", nil)
+		_, err := ParseDeleteOptions(t.Context(), []byte(body), "", nil)
 		if e := (*status.Error)(nil); !errors.As(err, &e) || e.Code != 400 {
 			t.Errorf("%s: got %v, want 400", body, err)
 		}
 	}
-	o, err := ParseDeleteOptions([]byte(`{"dryRun":["All"],"preconditions":{"uid":"u","resourceVersion":"7"},"gracePeriodSeconds":5,"orphanDependents":false}`), "", nil)
+	o, err := ParseDeleteOptions(t.Context(), []byte(`{"dryRun":["All"],"preconditions":{"uid":"u","resourceVersion":"7"},"gracePeriodSeconds":5,"orphanDependents":false}`), "", nil)
 	if err != nil || !o.DryRun || *o.UID != "u" || *o.ResourceVersion != "7" || *o.GracePeriodSeconds != 5 || *o.OrphanDependents {
 		t.Errorf("got %+v, %v", o, err)
 	}

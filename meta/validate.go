@@ -9,20 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file validates metadata: fast where all is well, with apimachinery's
-// validators where anything is in doubt.
+// This file validates metadata: a fast path on the document, and apimachinery's validators if it
+// does not confirm that all is valid.
 
 var metadataPath = field.NewPath("metadata")
 
-// NameFunc checks a name, or with prefix the base of a generated one, and says
-// what is wrong with it.
+// NameFunc returns the errors of a name. With prefix, the name is a generateName.
 type NameFunc = validation.ValidateNameFunc
 
-// ValidateObjectMeta checks the metadata of a new object, whose name is a
-// DNS-1123 subdomain as that of any custom resource.
+// ValidateObjectMeta validates the metadata of a new object whose name must be a DNS-1123
+// subdomain, as for custom resources.
 func ValidateObjectMeta(o Object, namespaced bool) field.ErrorList {
 	if validMeta(o.Meta(), namespaced) {
 		return nil
@@ -30,8 +29,7 @@ func ValidateObjectMeta(o Object, namespaced bool) field.ErrorList {
 	return ValidateObjectMetaWithName(o, namespaced, validation.NameIsDNSSubdomain)
 }
 
-// ValidateObjectMetaWithName is ValidateObjectMeta for a kind whose names have
-// rules of their own.
+// ValidateObjectMetaWithName is ValidateObjectMeta for kinds with other rules for names.
 func ValidateObjectMetaWithName(o Object, namespaced bool, name NameFunc) field.ErrorList {
 	m, errs := decode(o)
 	if errs != nil {
@@ -44,18 +42,19 @@ func ValidateObjectMetaWithName(o Object, namespaced bool, name NameFunc) field.
 	return errs
 }
 
-// ValidateObjectMetaUpdate checks the metadata of an update, in which what the
-// server keeps is already filled in. An error may be there twice, as it is
-// upstream: the message of a Status names each once.
+// ValidateObjectMetaUpdate validates the metadata of an update, after FillUpdate. As upstream, it
+// may return an error twice; a Status lists it once.
 func ValidateObjectMetaUpdate(new, old Object) field.ErrorList {
 	return validateUpdate(new, old, true)
 }
 
-// ValidateCommonUpdate is ValidateObjectMetaUpdate without what is said a second time of objects that are of the kind that they should be.
+// ValidateCommonUpdate is ValidateObjectMetaUpdate without these repeated errors, for built-in
+// kinds.
 func ValidateCommonUpdate(new, old Object) field.ErrorList {
 	return validateUpdate(new, old, false)
 }
 
+// validateUpdate validates an update. again adds the repeated errors.
 func validateUpdate(new, old Object, again bool) field.ErrorList {
 	namespaced := old.Namespace() != ""
 	if validMeta(new.Meta(), namespaced) && validUpdate(new.Meta(), old.Meta()) {
@@ -90,7 +89,7 @@ func declaratively(op operation.Type, new, old *metav1.ObjectMeta, namespaced bo
 	return validation.ValidateObjectMetaDeclaratively(context.Background(), op, new, old, namespaced, name, metadataPath, beta)
 }
 
-// pathSegment is the rule for every name: it must fit a URL's path.
+// pathSegment checks the rule for all names: they must be usable in a URL path.
 func pathSegment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)
@@ -98,44 +97,44 @@ func pathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// validMeta reports whether metadata is valid beyond doubt. That its members
-// have the types of ObjectMeta is the decoder's business.
-func validMeta(m doc.Value, namespaced bool) bool {
-	if m.Kind() != doc.Object || !isSubdomain(m.Get("name").Text()) {
+// validMeta reports whether metadata is certainly valid. The decoder has already checked the types
+// of its members.
+func validMeta(m jsondoc.Value, namespaced bool) bool {
+	if m.Kind() != jsondoc.Object || !isSubdomain(m.Get("name").Text()) {
 		return false
 	}
 	if namespace := m.Get("namespace"); namespaced && !isLabel(namespace.Text()) || !namespaced && given(namespace) {
 		return false
 	}
 	if base := m.Get("generateName"); given(base) && !isSubdomain(base.Text()) {
-		return false // one that ends in a dash, say, is for the slow path
+		return false // for example, a generateName that ends in a dash takes the slow path
 	}
-	if g := m.Get("generation"); g.Exists() && (g.Kind() != doc.Int || g.Int() < 0) {
+	if g := m.Get("generation"); g.Exists() && (g.Kind() != jsondoc.Int || g.Int() < 0) {
 		return false
 	}
 	return validLabels(m.Get("labels")) && validAnnotations(m.Get("annotations")) && validOwners(m.Get("ownerReferences")) &&
 		validFinalizers(m.Get("finalizers")) && validManagers(m.Get("managedFields"))
 }
 
-func validLabels(v doc.Value) bool {
-	if v.Exists() && v.Kind() != doc.Object {
+func validLabels(v jsondoc.Value) bool {
+	if v.Exists() && v.Kind() != jsondoc.Object {
 		return false
 	}
 	for key, value := range v.Members() {
-		if value.Kind() != doc.String || !isQualifiedName(key, false) || !isLabelValue(value.Text()) {
+		if value.Kind() != jsondoc.String || !isQualifiedName(key, false) || !isLabelValue(value.Text()) {
 			return false
 		}
 	}
 	return true
 }
 
-func validAnnotations(v doc.Value) bool {
-	if v.Exists() && v.Kind() != doc.Object {
+func validAnnotations(v jsondoc.Value) bool {
+	if v.Exists() && v.Kind() != jsondoc.Object {
 		return false
 	}
 	size := 0
 	for key, value := range v.Members() {
-		if value.Kind() != doc.String || !isQualifiedName(key, true) {
+		if value.Kind() != jsondoc.String || !isQualifiedName(key, true) {
 			return false
 		}
 		size += len(key) + value.Node.Len()
@@ -143,8 +142,8 @@ func validAnnotations(v doc.Value) bool {
 	return size <= validation.TotalAnnotationSizeLimitB
 }
 
-func validOwners(v doc.Value) bool {
-	if v.Exists() && v.Kind() != doc.Array {
+func validOwners(v jsondoc.Value) bool {
+	if v.Exists() && v.Kind() != jsondoc.Array {
 		return false
 	}
 	controllers := 0
@@ -160,8 +159,8 @@ func validOwners(v doc.Value) bool {
 	return controllers <= 1
 }
 
-func validFinalizers(v doc.Value) bool {
-	if v.Exists() && v.Kind() != doc.Array {
+func validFinalizers(v jsondoc.Value) bool {
+	if v.Exists() && v.Kind() != jsondoc.Array {
 		return false
 	}
 	orphan, foreground := false, false
@@ -176,8 +175,8 @@ func validFinalizers(v doc.Value) bool {
 	return !orphan || !foreground
 }
 
-func validManagers(v doc.Value) bool {
-	if v.Exists() && v.Kind() != doc.Array {
+func validManagers(v jsondoc.Value) bool {
+	if v.Exists() && v.Kind() != jsondoc.Array {
 		return false
 	}
 	for _, entry := range v.Items() {
@@ -198,16 +197,16 @@ func validManagers(v doc.Value) bool {
 
 const maxSubresource = 256
 
-// validUpdate reports whether new may follow old beyond doubt, new being valid
-// by itself.
-func validUpdate(new, old doc.Value) bool {
+// validUpdate reports whether an update of old to new is certainly valid. new must be valid by
+// itself.
+func validUpdate(new, old jsondoc.Value) bool {
 	for _, name := range [...]string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
-		if !doc.Equal(new.Get(name), old.Get(name)) {
+		if !jsondoc.Equal(new.Get(name), old.Get(name)) {
 			return false
 		}
 	}
 	if new.Get("resourceVersion").Text() == "" || new.Get("generation").Int() < old.Get("generation").Int() {
 		return false
 	}
-	return !given(old.Get("deletionTimestamp")) || doc.Equal(new.Get("finalizers"), old.Get("finalizers"))
+	return !given(old.Get("deletionTimestamp")) || jsondoc.Equal(new.Get("finalizers"), old.Get("finalizers"))
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 func messages(errs field.ErrorList) string {
@@ -104,8 +104,8 @@ func FuzzValidateObjectMeta(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		d := new(doc.Doc)
-		if doc.Parse(d, append(append([]byte(`{"metadata":`), src...), '}')) != nil {
+		d := new(jsondoc.Doc)
+		if jsondoc.Parse(d, append(append([]byte(`{"metadata":`), src...), '}')) != nil {
 			return
 		}
 		checkFast(t, Object{d}, true)
@@ -118,15 +118,15 @@ func FuzzNames(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		src := string(doc.AppendQuoted(nil, s))
+		src := string(jsondoc.AppendQuoted(nil, s))
 		for _, meta := range []string{
 			`{"name":` + src + `,"namespace":"b"}`, `{"name":"a","namespace":` + src + `}`, `{"name":"a","namespace":"b","generateName":` + src + `}`,
 			`{"name":"a","namespace":"b","labels":{` + src + `:""}}`, `{"name":"a","namespace":"b","labels":{"a":` + src + `}}`, `{"name":"a","namespace":"b","annotations":{` + src + `:""}}`,
 			`{"name":"a","namespace":"b","finalizers":[` + src + `]}`, `{"name":"a","namespace":"b","ownerReferences":[{"apiVersion":` + src + `,"kind":"k","name":"n","uid":"u"}]}`,
 			`{"name":"a","namespace":"b","managedFields":[{"manager":` + src + `,"operation":"Apply"}]}`,
 		} {
-			d := new(doc.Doc)
-			if err := doc.Parse(d, []byte(`{"metadata":`+meta+`}`)); err != nil {
+			d := new(jsondoc.Doc)
+			if err := jsondoc.Parse(d, []byte(`{"metadata":`+meta+`}`)); err != nil {
 				t.Fatal(err)
 			}
 			checkFast(t, Object{d}, true)

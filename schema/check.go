@@ -4,7 +4,7 @@ import (
 	"math"
 	"unicode/utf8"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file is the fast path of validation: is a value valid or not? It gives
@@ -12,19 +12,19 @@ import (
 
 // ok reports whether x is valid by n, restrictions below junctors and the
 // uniqueness of items included. It is false if w ends it.
-func (n *node) ok(d *doc.Doc, w *work, x doc.Node) bool {
+func (n *node) ok(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	kind := x.Kind()
 	if n.branch && !w.visit(n, kind, x) || !n.typeOK(kind, x) {
 		return false
 	}
-	if n.reads != nil && kind == doc.String {
+	if n.reads != nil && kind == jsondoc.String {
 		w.read(n, d, x)
 	}
-	if kind == doc.Float && n.integral && x.Float() != math.Trunc(x.Float()) {
+	if kind == jsondoc.Float && n.integral && x.Float() != math.Trunc(x.Float()) {
 		return false // nearly an integer is of the type, but its digits are not
 	}
 	if v := n.values; v != nil {
-		if kind == doc.Null {
+		if kind == jsondoc.Null {
 			return len(v.enum) == 0
 		}
 		if v.junctors && !v.junctorsOK(d, w, x) || !n.valuesOK(d, x, kind) {
@@ -34,16 +34,16 @@ func (n *node) ok(d *doc.Doc, w *work, x doc.Node) bool {
 		return false
 	}
 	switch kind {
-	case doc.Array:
+	case jsondoc.Array:
 		return n.itemsOK(d, w, x) && (n.listType == "" || n.listOK(d, x))
-	case doc.Object:
+	case jsondoc.Object:
 		return n.membersOK(d, w, x)
 	}
 	return true
 }
 
-func (n *node) typeOK(kind doc.Kind, x doc.Node) bool {
-	return n.kinds.has(kind) && (kind != doc.Float || !n.integral || isInteger(x.Float()))
+func (n *node) typeOK(kind jsondoc.Kind, x jsondoc.Node) bool {
+	return n.kinds.has(kind) && (kind != jsondoc.Float || !n.integral || isInteger(x.Float()))
 }
 
 // isInteger is upstream's notion of a float64 that is an integer.
@@ -59,7 +59,7 @@ func isInteger(f float64) bool {
 	return rounded != 0 && math.Abs(f-rounded) < 1e-9*math.Abs(rounded)
 }
 
-func (n *node) itemsOK(d *doc.Doc, w *work, x doc.Node) bool {
+func (n *node) itemsOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	if n.items == nil || !n.items.deepChecks {
 		return true
 	}
@@ -71,7 +71,7 @@ func (n *node) itemsOK(d *doc.Doc, w *work, x doc.Node) bool {
 	return true
 }
 
-func (n *node) membersOK(d *doc.Doc, w *work, x doc.Node) bool {
+func (n *node) membersOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	if n.noOther || n.additional != nil && n.additional.deepChecks {
 		if !n.othersOK(d, w, x) {
 			return false
@@ -83,14 +83,14 @@ func (n *node) membersOK(d *doc.Doc, w *work, x doc.Node) bool {
 	for i := range n.checked {
 		p := &n.checked[i]
 		if p.slot < 0 {
-			if m := n.member(d, x, p.name, -1); m.Kind() != doc.Absent && !p.node.ok(d, w, m) {
+			if m := n.member(d, x, p.name, -1); m.Kind() != jsondoc.Absent && !p.node.ok(d, w, m) {
 				return false
 			}
 			continue
 		}
 		switch m := d.Slot(x, p.slot); m.Kind() {
-		case doc.Absent:
-		case doc.String:
+		case jsondoc.Absent:
+		case jsondoc.String:
 			if !p.node.textOK(d, w, m) {
 				return false
 			}
@@ -106,11 +106,11 @@ func (n *node) membersOK(d *doc.Doc, w *work, x doc.Node) bool {
 // namedOK checks the declared members of an object in another layout than that
 // of n. What it costs depends on the members that are there: there may be very
 // many such objects with few members each.
-func (n *node) namedOK(d *doc.Doc, w *work, x doc.Node) bool {
+func (n *node) namedOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	if len(n.checked) == 0 {
 		return true
 	}
-	for name, m := range (doc.Value{Doc: d, Node: x}).Members() {
+	for name, m := range (jsondoc.Value{Doc: d, Node: x}).Members() {
 		if p := n.prop(name); p != nil && p.deepChecks && !p.ok(d, w, m.Node) {
 			return false
 		}
@@ -119,7 +119,7 @@ func (n *node) namedOK(d *doc.Doc, w *work, x doc.Node) bool {
 }
 
 // textOK is ok for a string, the most frequent kind of value.
-func (n *node) textOK(d *doc.Doc, w *work, x doc.Node) bool {
+func (n *node) textOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	v := n.values
 	if n.branch || v != nil && v.junctors {
 		return n.ok(d, w, x)
@@ -128,14 +128,14 @@ func (n *node) textOK(d *doc.Doc, w *work, x doc.Node) bool {
 		w.read(n, d, x)
 	}
 	if v == nil {
-		return n.kinds.has(doc.String) && (n.formatOK == nil || n.formatOK(d.Str(x)))
+		return n.kinds.has(jsondoc.String) && (n.formatOK == nil || n.formatOK(d.Str(x)))
 	}
-	return n.kinds.has(doc.String) && (n.formatOK == nil || n.formatOK(d.Str(x))) && v.textOK(d, x) &&
-		(len(v.enum) == 0 || v.enumOK(d, x, doc.String))
+	return n.kinds.has(jsondoc.String) && (n.formatOK == nil || n.formatOK(d.Str(x))) && v.textOK(d, x) &&
+		(len(v.enum) == 0 || v.enumOK(d, x, jsondoc.String))
 }
 
 // othersOK checks the members that are not declared.
-func (n *node) othersOK(d *doc.Doc, w *work, x doc.Node) bool {
+func (n *node) othersOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	if x.ShapeIndex() == 0 && len(n.props) == 0 {
 		for i := range x.Len() {
 			if _, m := d.Pair(x, i); n.noOther || !n.additional.ok(d, w, m) {
@@ -144,7 +144,7 @@ func (n *node) othersOK(d *doc.Doc, w *work, x doc.Node) bool {
 		}
 		return true
 	}
-	for name, m := range (doc.Value{Doc: d, Node: x}).Members() {
+	for name, m := range (jsondoc.Value{Doc: d, Node: x}).Members() {
 		if n.prop(name) == nil && (n.noOther || !n.additional.ok(d, w, m.Node)) {
 			return false
 		}
@@ -152,7 +152,7 @@ func (n *node) othersOK(d *doc.Doc, w *work, x doc.Node) bool {
 	return true
 }
 
-func (v *values) junctorsOK(d *doc.Doc, w *work, x doc.Node) bool {
+func (v *values) junctorsOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	if len(v.anyOf) > 0 && countOK(v.anyOf, d, w, x, 1) == 0 {
 		return false
 	}
@@ -168,7 +168,7 @@ func (v *values) junctorsOK(d *doc.Doc, w *work, x doc.Node) bool {
 }
 
 // countOK counts the branches that x is valid by, up to enough.
-func countOK(branches []*node, d *doc.Doc, w *work, x doc.Node, enough int) int {
+func countOK(branches []*node, d *jsondoc.Doc, w *work, x jsondoc.Node, enough int) int {
 	count := 0
 	for _, b := range branches {
 		if b.ok(d, w, x) {
@@ -181,32 +181,32 @@ func countOK(branches []*node, d *doc.Doc, w *work, x doc.Node, enough int) int 
 }
 
 // valuesOK checks the restrictions of n apart from junctors. x is not null.
-func (n *node) valuesOK(d *doc.Doc, x doc.Node, kind doc.Kind) bool {
+func (n *node) valuesOK(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool {
 	v := n.values
 	if !n.formatFits(d, x, kind) {
 		return false
 	}
 	switch kind {
-	case doc.String:
+	case jsondoc.String:
 		if !v.textOK(d, x) {
 			return false
 		}
-	case doc.Int, doc.Float:
+	case jsondoc.Int, jsondoc.Float:
 		if !n.numberOK(x, kind) {
 			return false
 		}
-	case doc.Array:
-		if !within(x.Len(), v.minItems, v.maxItems) || v.unique && len(setErrors(nil, doc.Value{Doc: d, Node: x})) > 0 {
+	case jsondoc.Array:
+		if !within(x.Len(), v.minItems, v.maxItems) || v.unique && len(setErrors(nil, jsondoc.Value{Doc: d, Node: x})) > 0 {
 			return false
 		}
-	case doc.Object:
+	case jsondoc.Object:
 		if v.minProps != none || v.maxProps != none {
-			if !within(doc.Value{Doc: d, Node: x}.Len(), v.minProps, v.maxProps) {
+			if !within(jsondoc.Value{Doc: d, Node: x}.Len(), v.minProps, v.maxProps) {
 				return false
 			}
 		}
 		for i := range v.required {
-			if r := &v.required[i]; n.member(d, x, r.name, r.slot).Kind() == doc.Absent {
+			if r := &v.required[i]; n.member(d, x, r.name, r.slot).Kind() == jsondoc.Absent {
 				return false
 			}
 		}
@@ -219,19 +219,19 @@ func within(size int, min, max int64) bool {
 }
 
 // formatFits checks the format: of strings by its check, of numbers by range.
-func (n *node) formatFits(d *doc.Doc, x doc.Node, kind doc.Kind) bool {
+func (n *node) formatFits(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool {
 	switch kind {
-	case doc.String:
+	case jsondoc.String:
 		return n.formatOK == nil || n.formatOK(d.Str(x))
-	case doc.Int:
+	case jsondoc.Int:
 		return intInRange(x.Int(), n.numType, n.format)
-	case doc.Float:
+	case jsondoc.Float:
 		return n.numType == "" || rangeError(x.Float(), n.numType, n.format, "", "") == nil
 	}
 	return true
 }
 
-func (v *values) textOK(d *doc.Doc, x doc.Node) bool {
+func (v *values) textOK(d *jsondoc.Doc, x jsondoc.Node) bool {
 	if v.minLength != none || v.maxLength != none {
 		size := x.Len()
 		if !x.ASCII() {
@@ -244,7 +244,7 @@ func (v *values) textOK(d *doc.Doc, x doc.Node) bool {
 	return v.match == nil || v.match.matches(d.Str(x))
 }
 
-func (n *node) numberOK(x doc.Node, kind doc.Kind) bool {
+func (n *node) numberOK(x jsondoc.Node, kind jsondoc.Kind) bool {
 	v := n.values
 	if v.max == nil && v.min == nil && v.multiple == nil {
 		return true
@@ -252,7 +252,7 @@ func (n *node) numberOK(x doc.Node, kind doc.Kind) bool {
 	if v.badBound {
 		return false
 	}
-	if kind == doc.Float {
+	if kind == jsondoc.Float {
 		f := x.Float()
 		return (v.max == nil || belowFloat(f, *v.max, v.exclMax)) &&
 			(v.min == nil || belowFloat(*v.min, f, v.exclMin)) &&

@@ -13,7 +13,7 @@ import (
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -51,7 +51,7 @@ func newProgram(s *structural.Schema, o Options) (*program, error) {
 
 func newCompiler(o Options) *compiler {
 	return &compiler{
-		p:        &program{options: o, shapes: []*doc.Shape{nil}, consts: new(doc.Doc)},
+		p:        &program{options: o, shapes: []*jsondoc.Shape{nil}, consts: new(jsondoc.Doc)},
 		interned: make(map[string]uint16), patterns: make(map[string]*pattern), spines: make(map[spineKey]*node),
 	}
 }
@@ -194,7 +194,7 @@ func (c *compiler) intern(names []string, kids []uint16, open bool) uint16 {
 		return 0
 	}
 	i := uint16(len(c.p.shapes))
-	c.p.shapes = append(c.p.shapes, doc.NewShape(names, kids, open))
+	c.p.shapes = append(c.p.shapes, jsondoc.NewShape(names, kids, open))
 	c.interned[string(key)] = i
 	return i
 }
@@ -229,7 +229,7 @@ func below(n *node, step func(*node) *node) *node {
 	return step(n)
 }
 
-func slotOf(s *doc.Shape, name string) int {
+func slotOf(s *jsondoc.Shape, name string) int {
 	if s == nil {
 		return -1
 	}
@@ -387,31 +387,31 @@ func (c *compiler) setTypes(n *node, types []string, format string) {
 	for _, t := range types {
 		switch t {
 		case "object":
-			n.kinds |= kindsOf(doc.Object)
+			n.kinds |= kindsOf(jsondoc.Object)
 		case "array":
-			n.kinds |= kindsOf(doc.Array)
+			n.kinds |= kindsOf(jsondoc.Array)
 		case "string":
-			n.kinds |= kindsOf(doc.String)
+			n.kinds |= kindsOf(jsondoc.String)
 		case "boolean":
-			n.kinds |= kindsOf(doc.Bool)
+			n.kinds |= kindsOf(jsondoc.Bool)
 		case "number":
-			n.kinds |= kindsOf(doc.Int, doc.Float)
+			n.kinds |= kindsOf(jsondoc.Int, jsondoc.Float)
 			numeric = true
 		case "integer":
-			n.kinds |= kindsOf(doc.Int, doc.Float)
+			n.kinds |= kindsOf(jsondoc.Int, jsondoc.Float)
 			n.integral, numeric = true, true
 		case "null":
-			n.kinds |= kindsOf(doc.Null)
+			n.kinds |= kindsOf(jsondoc.Null)
 		}
 	}
 	if n.format != "" && !numeric {
-		n.kinds |= kindsOf(doc.String, doc.Array)
+		n.kinds |= kindsOf(jsondoc.String, jsondoc.Array)
 	}
 	if len(types) == 0 && n.format == "" {
 		n.kinds = anyKind
 	}
 	if len(types) == 0 || n.nullable {
-		n.kinds |= kindsOf(doc.Null)
+		n.kinds |= kindsOf(jsondoc.Null)
 	}
 }
 

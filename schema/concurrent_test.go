@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // TestConcurrent uses a fresh program from many goroutines at once: rules and
@@ -20,7 +20,7 @@ func TestConcurrent(t *testing.T) {
 				if i%2 == 1 {
 					text = `{"spec":{"rules":[{"matches":[{"path":{"type":"Exact","value":"a b"}}]}]}}`
 				}
-				d := doc.Get()
+				d := jsondoc.Get()
 				if _, err := p.Decode(d, []byte(text)); err != nil {
 					t.Error(err)
 				}

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file is the decoder: one pass over the bytes that prunes, drops nulls,
@@ -21,31 +21,31 @@ import (
 // Decode resets d and decodes src into it by the schema. Found says whether
 // something was dropped or merged that Strict would report. After an error d
 // must be reset.
-func (p *Program) Decode(d *doc.Doc, src []byte) (Found, error) {
+func (p *Program) Decode(d *jsondoc.Doc, src []byte) (Found, error) {
 	return p.decode(d, src, decodeMode{})
 }
 
 // DecodeStored is Decode for bytes that were stored once: metadata that is
 // malformed loses its malformed fields instead of failing.
-func (p *Program) DecodeStored(d *doc.Doc, src []byte) (Found, error) {
+func (p *Program) DecodeStored(d *jsondoc.Doc, src []byte) (Found, error) {
 	return p.decode(d, src, decodeMode{lenient: true})
 }
 
 // DecodeConverted is DecodeStored without filling in defaults, for what another
 // version of the kind was converted to. A null for which there is a default
 // stays.
-func (p *Program) DecodeConverted(d *doc.Doc, src []byte) (Found, error) {
+func (p *Program) DecodeConverted(d *jsondoc.Doc, src []byte) (Found, error) {
 	return p.decode(d, src, decodeMode{lenient: true, noDefaults: true})
 }
 
 // DecodeApplied is Decode for what an apply made of an object: a null that the
 // schema does not allow, and for which there is no default, stays, so that
 // validation refuses it.
-func (p *Program) DecodeApplied(d *doc.Doc, src []byte) (Found, error) {
+func (p *Program) DecodeApplied(d *jsondoc.Doc, src []byte) (Found, error) {
 	return p.decode(d, src, decodeMode{keepNulls: true})
 }
 
-func (p *Program) decode(d *doc.Doc, src []byte, mode decodeMode) (Found, error) {
+func (p *Program) decode(d *jsondoc.Doc, src []byte, mode decodeMode) (Found, error) {
 	code, err := p.load()
 	if err != nil {
 		return 0, err
@@ -62,7 +62,7 @@ type decodeMode struct {
 	lenient    bool // malformed metadata loses the malformed fields
 }
 
-func (p *program) decode(d *doc.Doc, src []byte, mode decodeMode) (Found, error) {
+func (p *program) decode(d *jsondoc.Doc, src []byte, mode decodeMode) (Found, error) {
 	x := decoders.Get().(*decoder)
 	found, root, err := x.run(p, p.root, d, src, mode)
 	x.release()
@@ -76,12 +76,14 @@ func (p *program) decode(d *doc.Doc, src []byte, mode decodeMode) (Found, error)
 // decoder is the state of one Decode.
 type decoder struct {
 	p     *program
-	d     *doc.Doc
-	s     doc.Scanner
+	d     *jsondoc.Doc
+	s     jsondoc.Scanner
 	mode  decodeMode
 	found Found
-	stack []doc.Node // children of the arrays and maps that are being read
-	added int        // bytes that default values take
+	stack []jsondoc.Node // children of the arrays and maps that are being read
+
+	// What default values take so far: bytes of memory, and of text when they are printed.
+	added, printed int
 }
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
@@ -98,25 +100,25 @@ func (x *decoder) release() {
 	decoders.Put(x)
 }
 
-func (x *decoder) run(p *program, n *node, d *doc.Doc, src []byte, mode decodeMode) (Found, doc.Node, error) {
+func (x *decoder) run(p *program, n *node, d *jsondoc.Doc, src []byte, mode decodeMode) (Found, jsondoc.Node, error) {
 	d.Reset(p.shapes)
 	x.p, x.d, x.s, x.mode = p, d, d.Scan(src), mode
 	kind, err := x.s.Kind()
 	if err != nil {
-		return 0, doc.Node{}, err
+		return 0, jsondoc.Node{}, err
 	}
-	if n.resource && n == p.root && kind != doc.Object {
-		return 0, doc.Node{}, p.firstError(n, src, errNoResource, mode)
+	if n.resource && n == p.root && kind != jsondoc.Object {
+		return 0, jsondoc.Node{}, p.firstError(n, src, errNoResource, mode)
 	}
 	root, err := x.value(n)
 	if err == nil {
 		err = x.s.End()
 	}
-	if err == nil && x.added > maxDefaults {
-		err = errDefaults
+	if err == nil && x.overfull() {
+		err = ErrManyDefaults
 	}
 	if err != nil {
-		return 0, doc.Node{}, p.firstError(n, src, err, mode)
+		return 0, jsondoc.Node{}, p.firstError(n, src, err, mode)
 	}
 	if x.s.Duplicates() {
 		x.found |= FoundDuplicate
@@ -135,8 +137,8 @@ func (p *program) firstError(n *node, src []byte, err error, mode decodeMode) er
 	if m, ok := err.(*malformed); ok {
 		err = m.located()
 	}
-	var d doc.Doc
-	if bad := doc.Parse(&d, src); bad != nil {
+	var d jsondoc.Doc
+	if bad := jsondoc.Parse(&d, src); bad != nil {
 		return bad
 	}
 	if n != p.root || !n.resource {
@@ -150,7 +152,7 @@ func (p *program) firstError(n *node, src []byte, err error, mode decodeMode) er
 		return fmt.Errorf("couldn't get version/kind; json parse error: %w", bad)
 	}
 	for _, name := range []string{"kind", "apiVersion"} {
-		if v := d.Root().Get(name); v.Exists() && v.Kind() != doc.String {
+		if v := d.Root().Get(name); v.Exists() && v.Kind() != jsondoc.String {
 			value := v.Interface()
 			return fmt.Errorf(".%s accessor error: %v is of the type %T, expected string", name, value, value)
 		}
@@ -164,24 +166,24 @@ func (p *program) firstError(n *node, src []byte, err error, mode decodeMode) er
 }
 
 // value decodes one value by n.
-func (x *decoder) value(n *node) (doc.Node, error) {
+func (x *decoder) value(n *node) (jsondoc.Node, error) {
 	kind, err := x.s.Kind()
 	if err != nil {
-		return doc.Node{}, err
+		return jsondoc.Node{}, err
 	}
 	switch kind {
-	case doc.String:
+	case jsondoc.String:
 		return x.s.String()
-	case doc.Object:
+	case jsondoc.Object:
 		return x.object(n)
-	case doc.Array:
+	case jsondoc.Array:
 		return x.array(n)
-	case doc.Int, doc.Float:
+	case jsondoc.Int, jsondoc.Float:
 		return x.s.Number()
-	case doc.Bool:
+	case jsondoc.Bool:
 		return x.s.Bool()
 	}
-	return doc.NullNode, x.s.Null()
+	return jsondoc.NullNode, x.s.Null()
 }
 
 // fewNodes is how large a document may be before crowded looks at it.
@@ -195,7 +197,7 @@ func (x *decoder) crowded() bool {
 	return size > fewNodes && size > len(x.s.Source()) || x.mode.maps
 }
 
-func (x *decoder) object(n *node) (doc.Node, error) {
+func (x *decoder) object(n *node) (jsondoc.Node, error) {
 	switch {
 	case n.shape != 0 && !n.resource && x.crowded():
 		return x.unshaped(n)
@@ -205,27 +207,27 @@ func (x *decoder) object(n *node) (doc.Node, error) {
 		return x.s.Value()
 	}
 	if err := x.s.ObjectStart(); err != nil {
-		return doc.Node{}, err
+		return jsondoc.Node{}, err
 	}
 	base := len(x.stack)
 	for first := true; ; first = false {
 		key, more, err := x.s.Key(first)
 		if err != nil {
-			return doc.Node{}, err
+			return jsondoc.Node{}, err
 		}
 		if !more {
 			return x.pairs(base), nil
 		}
 		if err := x.other(n, key); err != nil {
-			return doc.Node{}, underKey(err, x.d.Str(key))
+			return jsondoc.Node{}, underKey(err, x.d.Str(key))
 		}
 	}
 }
 
 // shaped decodes an object with declared members.
-func (x *decoder) shaped(n *node) (doc.Node, error) {
+func (x *decoder) shaped(n *node) (jsondoc.Node, error) {
 	if err := x.s.ObjectStart(); err != nil {
-		return doc.Node{}, err
+		return jsondoc.Node{}, err
 	}
 	d, shape := x.d, n.slots
 	o := d.NewShaped(n.shape)
@@ -233,26 +235,26 @@ func (x *decoder) shaped(n *node) (doc.Node, error) {
 	for first := true; ; first = false {
 		at, key, more, err := x.s.Member(first, shape, slot+1)
 		if err != nil {
-			return doc.Node{}, err
+			return jsondoc.Node{}, err
 		}
 		if !more {
 			break
 		}
 		if at < 0 {
 			if err := x.other(n, key); err != nil {
-				return doc.Node{}, underKey(err, d.Str(key))
+				return jsondoc.Node{}, underKey(err, d.Str(key))
 			}
 			continue
 		}
 		slot = at
-		if d.Slot(o, at).Kind() != doc.Absent {
+		if d.Slot(o, at).Kind() != jsondoc.Absent {
 			x.s.NoteDuplicate()
 		}
 		v, err := x.member(n, at)
 		if err != nil {
-			return doc.Node{}, underMember(err, shape.Names[at])
+			return jsondoc.Node{}, underMember(err, shape.Names[at])
 		}
-		nulls = nulls || v.Kind() == doc.Null
+		nulls = nulls || v.Kind() == jsondoc.Null
 		d.SetSlot(o, at, v)
 	}
 	if shape.Open && len(x.stack) > base {
@@ -262,28 +264,28 @@ func (x *decoder) shaped(n *node) (doc.Node, error) {
 		x.dropNulls(n, o)
 	}
 	for _, i := range n.defaults {
-		if d.Slot(o, i).Kind() == doc.Absent && !x.mode.noDefaults {
+		if d.Slot(o, i).Kind() == jsondoc.Absent && !x.mode.noDefaults {
 			d.SetSlot(o, i, x.fill(n.bySlot[i]))
 		}
 	}
 	if n.resource {
 		if err := x.checkResource(n, o); err != nil {
-			return doc.Node{}, err
+			return jsondoc.Node{}, err
 		}
 	}
 	return o, nil
 }
 
 // unshaped decodes an object with declared members to a map.
-func (x *decoder) unshaped(n *node) (doc.Node, error) {
+func (x *decoder) unshaped(n *node) (jsondoc.Node, error) {
 	if err := x.s.ObjectStart(); err != nil {
-		return doc.Node{}, err
+		return jsondoc.Node{}, err
 	}
 	base := len(x.stack)
 	for first := true; ; first = false {
 		key, more, err := x.s.Key(first)
 		if err != nil {
-			return doc.Node{}, err
+			return jsondoc.Node{}, err
 		}
 		if !more {
 			break
@@ -291,13 +293,13 @@ func (x *decoder) unshaped(n *node) (doc.Node, error) {
 		at := n.slots.Slot(x.d.Str(key))
 		if at < 0 {
 			if err := x.other(n, key); err != nil {
-				return doc.Node{}, underKey(err, x.d.Str(key))
+				return jsondoc.Node{}, underKey(err, x.d.Str(key))
 			}
 			continue
 		}
 		v, err := x.member(n, at)
 		if err != nil {
-			return doc.Node{}, underMember(err, n.slots.Names[at])
+			return jsondoc.Node{}, underMember(err, n.slots.Names[at])
 		}
 		x.stack = append(x.stack, key, x.orDefault(n.bySlot[at], v))
 	}
@@ -322,19 +324,19 @@ func (x *decoder) pushed(from, to int, name string) bool {
 
 // orDefault is v, or if v is a null that n does not allow its default, or
 // Absent.
-func (x *decoder) orDefault(n *node, v doc.Node) doc.Node {
+func (x *decoder) orDefault(n *node, v jsondoc.Node) jsondoc.Node {
 	switch {
-	case v.Kind() != doc.Null || n == nil || n.nullable:
+	case v.Kind() != jsondoc.Null || n == nil || n.nullable:
 	case n.defText != nil && !x.mode.noDefaults:
 		return x.fill(n)
 	case n.defText == nil && !x.mode.keepNulls:
-		return doc.Node{}
+		return jsondoc.Node{}
 	}
 	return v
 }
 
 // member decodes the value of a declared member.
-func (x *decoder) member(n *node, slot int) (doc.Node, error) {
+func (x *decoder) member(n *node, slot int) (jsondoc.Node, error) {
 	child := n.bySlot[slot]
 	if n.resource && isMeta(n.slots.Names[slot]) {
 		if n.slots.Names[slot] == "metadata" {
@@ -347,17 +349,17 @@ func (x *decoder) member(n *node, slot int) (doc.Node, error) {
 
 // dropNulls removes members that are null and must not be, or replaces them by
 // their default.
-func (x *decoder) dropNulls(n *node, o doc.Node) {
+func (x *decoder) dropNulls(n *node, o jsondoc.Node) {
 	for i, child := range n.bySlot {
-		if v := x.d.Slot(o, i); v.Kind() == doc.Null {
+		if v := x.d.Slot(o, i); v.Kind() == jsondoc.Null {
 			x.d.SetSlot(o, i, x.orDefault(child, v))
 		}
 	}
 }
 
 // other decodes a member that is not declared and pushes it if it stays.
-func (x *decoder) other(n *node, key doc.Node) error {
-	var v doc.Node
+func (x *decoder) other(n *node, key jsondoc.Node) error {
+	var v jsondoc.Node
 	var err error
 	switch {
 	case n.additional != nil:
@@ -383,7 +385,7 @@ func (x *decoder) other(n *node, key doc.Node) error {
 }
 
 // pairs makes a map of what was pushed since base, leaving out what is absent.
-func (x *decoder) pairs(base int) doc.Node {
+func (x *decoder) pairs(base int) jsondoc.Node {
 	pairs := x.stack[base:]
 	for i := 2; i < len(pairs); i += 2 {
 		if x.d.Str(pairs[i-2]) >= x.d.Str(pairs[i]) {
@@ -396,7 +398,7 @@ func (x *decoder) pairs(base int) doc.Node {
 	}
 	kept := 0
 	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1].Kind() != doc.Absent {
+		if pairs[i+1].Kind() != jsondoc.Absent {
 			pairs[kept], pairs[kept+1] = pairs[i], pairs[i+1]
 			kept += 2
 		}
@@ -407,7 +409,7 @@ func (x *decoder) pairs(base int) doc.Node {
 }
 
 // array decodes an array.
-func (x *decoder) array(n *node) (doc.Node, error) {
+func (x *decoder) array(n *node) (jsondoc.Node, error) {
 	items := n.items
 	if items == nil {
 		if n.keep {
@@ -416,13 +418,13 @@ func (x *decoder) array(n *node) (doc.Node, error) {
 		return x.emptied()
 	}
 	if err := x.s.ArrayStart(); err != nil {
-		return doc.Node{}, err
+		return jsondoc.Node{}, err
 	}
 	base := len(x.stack)
 	for first := true; ; first = false {
 		more, err := x.s.More(first)
 		if err != nil {
-			return doc.Node{}, err
+			return jsondoc.Node{}, err
 		}
 		if !more {
 			return x.list(base), nil
@@ -430,16 +432,16 @@ func (x *decoder) array(n *node) (doc.Node, error) {
 		i := len(x.stack) - base // an item that fails may leave some of its own on the stack
 		v, err := x.value(items)
 		if err != nil {
-			return doc.Node{}, underIndex(err, i)
+			return jsondoc.Node{}, underIndex(err, i)
 		}
-		if v.Kind() == doc.Null && !items.nullable && items.defText != nil && !x.mode.noDefaults {
+		if v.Kind() == jsondoc.Null && !items.nullable && items.defText != nil && !x.mode.noDefaults {
 			v = x.fill(items)
 		}
 		x.stack = append(x.stack, v)
 	}
 }
 
-func (x *decoder) list(base int) doc.Node {
+func (x *decoder) list(base int) jsondoc.Node {
 	n := x.d.NewArray(x.stack[base:])
 	x.stack = x.stack[:base]
 	return n
@@ -447,37 +449,37 @@ func (x *decoder) list(base int) doc.Node {
 
 // emptied decodes a value for which there is no schema at all: every object in
 // it loses its members.
-func (x *decoder) emptied() (doc.Node, error) {
+func (x *decoder) emptied() (jsondoc.Node, error) {
 	kind, err := x.s.Kind()
 	if err != nil {
-		return doc.Node{}, err
+		return jsondoc.Node{}, err
 	}
 	switch kind {
-	case doc.Object:
+	case jsondoc.Object:
 		before := x.s.Offset()
 		if err := x.s.Skip(); err != nil {
-			return doc.Node{}, err
+			return jsondoc.Node{}, err
 		}
 		if !emptyObject(x.s.Source()[before:x.s.Offset()]) {
 			x.found |= FoundUnknown
 		}
 		return x.d.NewMap(nil), nil
-	case doc.Array:
+	case jsondoc.Array:
 		if err := x.s.ArrayStart(); err != nil {
-			return doc.Node{}, err
+			return jsondoc.Node{}, err
 		}
 		base := len(x.stack)
 		for first := true; ; first = false {
 			more, err := x.s.More(first)
 			if err != nil {
-				return doc.Node{}, err
+				return jsondoc.Node{}, err
 			}
 			if !more {
 				return x.list(base), nil
 			}
 			v, err := x.emptied()
 			if err != nil {
-				return doc.Node{}, err
+				return jsondoc.Node{}, err
 			}
 			x.stack = append(x.stack, v)
 		}
@@ -498,22 +500,22 @@ func emptyObject(text []byte) bool {
 }
 
 // checkResource refuses a resource whose apiVersion or kind is no string.
-func (x *decoder) checkResource(n *node, o doc.Node) error {
+func (x *decoder) checkResource(n *node, o jsondoc.Node) error {
 	for i, name := range n.slots.Names {
 		if name != "apiVersion" && name != "kind" {
 			continue
 		}
 		v := x.d.Slot(o, i)
-		if v.Kind() == doc.String || v.Kind() == doc.Absent {
+		if v.Kind() == jsondoc.String || v.Kind() == jsondoc.Absent {
 			continue
 		}
 		switch {
 		case n == x.p.root:
 			return errNoResource
 		case x.mode.lenient:
-			x.d.SetSlot(o, i, doc.Node{})
+			x.d.SetSlot(o, i, jsondoc.Node{})
 		default:
-			value := doc.Value{Doc: x.d, Node: v}.Interface()
+			value := jsondoc.Value{Doc: x.d, Node: v}.Interface()
 			return &malformed{err: field.Invalid(field.NewPath(name), value, "must be a string")}
 		}
 	}

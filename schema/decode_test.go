@@ -14,7 +14,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file tests decoding by tables. The rows of the first one are the
@@ -89,7 +89,7 @@ properties:
 		{here(), object(`{x-kubernetes-preserve-unknown-fields: true}`), `{"spec":[1,1.0,1e3,-0,12345678901234567890,"<\u00e9>"]}`, `{"spec":[1,1,1000,0,12345678901234567000,"\u003cé\u003e"]}`},
 	} {
 		p := compileYAML(t, row.schema, Options{})
-		var d doc.Doc
+		var d jsondoc.Doc
 		if _, err := p.Decode(&d, []byte(row.in)); err != nil {
 			t.Errorf("%s: %v", row.where, err)
 			continue
@@ -135,7 +135,7 @@ func TestDecodeMetadata(t *testing.T) {
 		{here(), `[]`, "", "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }"},
 		{here(), `{"l":[{"kind":1}],`, "", "unexpected end of JSON input"},
 	} {
-		var d doc.Doc
+		var d jsondoc.Doc
 		_, err := p.Decode(&d, []byte(row.in))
 		switch {
 		case err != nil && err.Error() != row.err:
@@ -154,7 +154,7 @@ func TestDecodeStored(t *testing.T) {
 	p := compileYAML(t, embeddedSchema, Options{Resource: true})
 	const in = `{"e":{"kind":1,"metadata":{"name":1,"uid":"u"}},"metadata":{"labels":{"a":1},"name":"n","generation":"x"}}`
 	const want = `{"e":{"metadata":{"uid":"u"}},"metadata":{"name":"n"}}`
-	var d doc.Doc
+	var d jsondoc.Doc
 	if _, err := p.DecodeStored(&d, []byte(in)); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestStrict(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	var d doc.Doc
+	var d jsondoc.Doc
 	found, err := p.Decode(&d, []byte(in))
 	if err != nil || found != FoundUnknown|FoundDuplicate {
 		t.Errorf("got found %d, error %v", found, err)
@@ -199,7 +199,7 @@ func TestHostile(t *testing.T) {
 		{here(), `{"a" 1}`, false},
 		{here(), `{"a":` + strings.Repeat(`1,"a":`, 100000) + `2}`, true},
 	} {
-		var d doc.Doc
+		var d jsondoc.Doc
 		if _, err := p.Decode(&d, []byte(row.in)); (err == nil) != row.ok {
 			t.Errorf("%s: got error %v", row.where, err)
 		}
@@ -214,7 +214,7 @@ func TestCrowded(t *testing.T) {
 	}
 	p := compileYAML(t, `{type: object, properties: {l: {type: array, items: {type: object, properties: {`+names.String()+`}}}}}`, Options{Resource: true})
 	src := []byte(`{"l":[` + strings.Repeat(`{},`, 1<<19) + `{"m1":"x"}]}`)
-	var d doc.Doc
+	var d jsondoc.Doc
 	if _, err := p.Decode(&d, src); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestCrowded(t *testing.T) {
 
 func TestDecodeConverted(t *testing.T) {
 	p := compileYAML(t, `{type: object, properties: {a: {type: string, default: x}, b: {type: string}, c: {type: string, default: x}}}`, Options{Resource: true})
-	var d doc.Doc
+	var d jsondoc.Doc
 	if _, err := p.DecodeConverted(&d, []byte(`{"b":null,"c":null,"zz":1}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestDecodeConverted(t *testing.T) {
 func TestPreserveUnknown(t *testing.T) {
 	p := compileYAML(t, `{type: object, properties: {a: {type: string}}}`, Options{Resource: true, PreserveUnknown: true})
 	const in = `{"a":null,"b":{"c":null},"metadata":{"foo":1,"name":"n"}}`
-	var d doc.Doc
+	var d jsondoc.Doc
 	if _, err := p.Decode(&d, []byte(in)); err != nil {
 		t.Fatal(err)
 	}
@@ -294,9 +294,9 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		var d, plain doc.Doc
+		var d, plain jsondoc.Doc
 		_, err := p.Decode(&d, src)
-		if plainErr := doc.Parse(&plain, src); (err == nil) != (plainErr == nil) {
+		if plainErr := jsondoc.Parse(&plain, src); (err == nil) != (plainErr == nil) {
 			t.Fatalf("got error %v, plain parser %v", err, plainErr)
 		}
 		if err != nil {
@@ -307,7 +307,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%s\n got %s\nwant %s", src, got, wantText)
 		}
 		// The layout of objects makes no difference.
-		var maps doc.Doc
+		var maps jsondoc.Doc
 		if _, err := p.decode(&maps, src, decodeMode{maps: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -365,8 +365,8 @@ func twin(n *node, keep bool, x any, inDefault bool) any {
 }
 
 func twinDefault(n *node) any {
-	var d doc.Doc
-	if err := doc.Parse(&d, n.defText); err != nil {
+	var d jsondoc.Doc
+	if err := jsondoc.Parse(&d, n.defText); err != nil {
 		panic(err)
 	}
 	return twin(n, n.keep, d.Root().Interface(), true)
@@ -388,7 +388,7 @@ func twinEmptied(x any) any {
 func TestPathOfMalformedMetadata(t *testing.T) {
 	p := compileYAML(t, `{type: object, properties: {a: {type: array, items: {type: array, items: {type: object, properties: {
 		b: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}}}}}}}`, Options{Resource: true})
-	_, err := p.Decode(new(doc.Doc), []byte(`{"apiVersion":"g/v1","kind":"K","metadata":{},"a":[[],[{},{"b":{"metadata":{"name":1}}}]]}`))
+	_, err := p.Decode(new(jsondoc.Doc), []byte(`{"apiVersion":"g/v1","kind":"K","metadata":{},"a":[[],[{},{"b":{"metadata":{"name":1}}}]]}`))
 	if err == nil || !strings.HasPrefix(err.Error(), "a[1][1].b.metadata: ") {
 		t.Errorf("got %v", err)
 	}

@@ -3,7 +3,7 @@ package schema
 import (
 	"fmt"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file prepares default values: each is decoded once, pruned, with the
@@ -40,7 +40,7 @@ func (n *node) fillDefaults(p *program, metadata *node) error {
 	if metadata != nil {
 		decodeBy = metadata
 	}
-	var d doc.Doc
+	var d jsondoc.Doc
 	var x decoder
 	_, v, err := x.run(p, decodeBy, &d, n.defText, decodeMode{keepNulls: true, lenient: true})
 	if err != nil {
@@ -50,26 +50,48 @@ func (n *node) fillDefaults(p *program, metadata *node) error {
 		v = p.applyDefaults(&d, n, v)
 	}
 	before := p.consts.Bytes()
-	n.def = p.consts.Import(doc.Value{Doc: &d, Node: v})
+	n.def = p.consts.Import(jsondoc.Value{Doc: &d, Node: v})
 	n.defSize = p.consts.Bytes() - before
+	n.defPrinted = len(d.AppendJSON(nil, v))
+	if size := p.consts.Bytes(); size > maxConstants {
+		return fmt.Errorf("%s: default: the default values of the schema take more than %d bytes", n.path, maxConstants)
+	}
 	return nil
 }
 
-// maxDefaults is how many bytes default values may add to one document. A short
-// text can be very many objects, each of which gets its own copy of a default
-// that may be long.
-const maxDefaults = 64 << 20
+// Bounds of the default values in one document. A short text can be very many objects, each of which
+// gets its own copy of a default that may be long.
+const (
+	// maxDefaults bounds the memory of the default values, in bytes. It is more than the bound of
+	// their text because a value takes more memory than text: a number takes 16 bytes, and a typed
+	// object takes that for each member that its type declares.
+	maxDefaults = 8 << 20
+	// maxPrinted bounds the text of the default values, in bytes. It is more than twice what the
+	// store takes for one object, so that no object is refused that could be stored.
+	maxPrinted = 4 << 20
+)
 
-var errDefaults = fmt.Errorf("default values make the object larger than %d bytes", maxDefaults)
+// maxConstants bounds all default values of one schema, in bytes. A default is kept with those
+// below it filled in, so that nested ones multiply.
+const maxConstants = 64 << 20
+
+// ErrManyDefaults is the error of default values that would make an object larger than any that can
+// be stored.
+var ErrManyDefaults = fmt.Errorf("default values make the object larger than %d bytes", maxPrinted)
 
 // fill is a copy of the default of n. Once there are too many, it is nothing, and
 // decoding fails at its end.
-func (x *decoder) fill(n *node) doc.Node {
-	if x.added += n.defSize; x.added > maxDefaults {
-		return doc.NullNode
+func (x *decoder) fill(n *node) jsondoc.Node {
+	x.added += n.defSize
+	x.printed += n.defPrinted
+	if x.overfull() {
+		return jsondoc.NullNode
 	}
 	return x.p.copyDefault(x.d, n)
 }
+
+// overfull reports whether there are too many default values.
+func (x *decoder) overfull() bool { return x.added > maxDefaults || x.printed > maxPrinted }
 
 // dropDefaults forgets the defaults at and below n, which overlays what metadata
 // has not got.
@@ -105,19 +127,19 @@ func metadataChild(p *program, n, metadata, child *node) *node {
 }
 
 // copyDefault copies the default of n into d.
-func (p *program) copyDefault(d *doc.Doc, n *node) doc.Node {
+func (p *program) copyDefault(d *jsondoc.Doc, n *node) jsondoc.Node {
 	switch n.def.Kind() {
-	case doc.String:
+	case jsondoc.String:
 		return d.NewString(p.consts.Str(n.def))
-	case doc.Array, doc.Object:
-		return d.Import(doc.Value{Doc: p.consts, Node: n.def})
+	case jsondoc.Array, jsondoc.Object:
+		return d.Import(jsondoc.Value{Doc: p.consts, Node: n.def})
 	}
 	return n.def
 }
 
 // fillMeta is the decoded metadata v with the defaults below overlay filled in.
-func (x *decoder) fillMeta(overlay *node, v doc.Node) doc.Node {
-	if x.added > maxDefaults {
+func (x *decoder) fillMeta(overlay *node, v jsondoc.Node) jsondoc.Node {
+	if x.overfull() {
 		return v
 	}
 	before := x.d.Bytes()
@@ -128,23 +150,23 @@ func (x *decoder) fillMeta(overlay *node, v doc.Node) doc.Node {
 
 // applyDefaults returns the decoded metadata x with the defaults below overlay n
 // filled in.
-func (p *program) applyDefaults(d *doc.Doc, n *node, x doc.Node) doc.Node {
+func (p *program) applyDefaults(d *jsondoc.Doc, n *node, x jsondoc.Node) jsondoc.Node {
 	if !n.deepDefaults {
 		return x
 	}
 	switch x.Kind() {
-	case doc.Array:
+	case jsondoc.Array:
 		if n.items == nil {
 			return x
 		}
-		items := make([]doc.Node, x.Len())
+		items := make([]jsondoc.Node, x.Len())
 		for i := range items {
 			items[i] = p.applyDefaults(d, n.items, d.Item(x, i))
 		}
 		return d.NewArray(items)
-	case doc.Object:
-		var pairs []doc.Node
-		for name, v := range (doc.Value{Doc: d, Node: x}).Members() {
+	case jsondoc.Object:
+		var pairs []jsondoc.Node
+		for name, v := range (jsondoc.Value{Doc: d, Node: x}).Members() {
 			node := v.Node
 			if child := n.child(name); child != nil {
 				node = p.applyDefaults(d, child, node)
@@ -152,12 +174,12 @@ func (p *program) applyDefaults(d *doc.Doc, n *node, x doc.Node) doc.Node {
 			pairs = append(pairs, d.NewString(name), node)
 		}
 		for _, prop := range n.props {
-			if prop.node.defText != nil && n.member(d, x, prop.name, prop.slot).Kind() == doc.Absent {
+			if prop.node.defText != nil && n.member(d, x, prop.name, prop.slot).Kind() == jsondoc.Absent {
 				pairs = append(pairs, d.NewString(prop.name), p.copyDefault(d, prop.node))
 			}
 		}
 		pairs, _ = d.SortPairs(pairs)
-		return d.ImportAs(doc.Value{Doc: d, Node: d.NewMap(pairs)}, n.slotShape)
+		return d.ImportAs(jsondoc.Value{Doc: d, Node: d.NewMap(pairs)}, n.slotShape)
 	}
 	return x
 }

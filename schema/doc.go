@@ -7,7 +7,7 @@
 // and immutable afterwards; versions with the same schema share it. [Program.Decode] reads bytes by it in one pass:
 // what the schema does not declare is dropped, nulls that it does not allow are
 // dropped or replaced, defaults are filled in, declared objects become shaped
-// objects of package doc. [Program.Validate] then walks the document once.
+// objects of package jsondoc. [Program.Validate] then walks the document once.
 //
 // # Terms
 //

@@ -13,25 +13,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file validates embedded resources: their apiVersion, kind and metadata.
 
 // embeddedErrors lists what is wrong with the resources embedded at and below x.
-func (n *node) embeddedErrors(at *field.Path, x doc.Value) field.ErrorList {
+func (n *node) embeddedErrors(at *field.Path, x jsondoc.Value) field.ErrorList {
 	if !n.deepEmbedded {
 		return nil
 	}
 	var errs field.ErrorList
 	switch x.Kind() {
-	case doc.Array:
+	case jsondoc.Array:
 		if n.items != nil {
 			for i := range x.Len() {
 				errs = append(errs, n.items.embeddedErrors(at.Index(i), x.Item(i))...)
 			}
 		}
-	case doc.Object:
+	case jsondoc.Object:
 		if n.embedded {
 			errs = append(errs, resourceErrors(at, x)...)
 		}
@@ -46,7 +46,7 @@ func (n *node) embeddedErrors(at *field.Path, x doc.Value) field.ErrorList {
 	return errs
 }
 
-func resourceErrors(at *field.Path, x doc.Value) field.ErrorList {
+func resourceErrors(at *field.Path, x jsondoc.Value) field.ErrorList {
 	var errs field.ErrorList
 	version, kind, meta := x.Get("apiVersion"), x.Get("kind"), x.Get("metadata")
 	if !version.Exists() {
@@ -77,8 +77,8 @@ func resourceErrors(at *field.Path, x doc.Value) field.ErrorList {
 	return errs
 }
 
-func textErrors(at *field.Path, v doc.Value, check func(string) string) field.ErrorList {
-	if v.Kind() != doc.String {
+func textErrors(at *field.Path, v jsondoc.Value, check func(string) string) field.ErrorList {
+	if v.Kind() != jsondoc.String {
 		return field.ErrorList{field.Invalid(at, v.Interface(), "must be a string")}
 	}
 	s := strings.Clone(v.Text())
@@ -91,7 +91,7 @@ func textErrors(at *field.Path, v doc.Value, check func(string) string) field.Er
 	return nil
 }
 
-func metaErrors(at *field.Path, v doc.Value) field.ErrorList {
+func metaErrors(at *field.Path, v jsondoc.Value) field.ErrorList {
 	var meta metav1.ObjectMeta
 	if err := utiljson.Unmarshal(v.AppendJSON(nil), &meta); err != nil {
 		return field.ErrorList{field.Invalid(at, v.Interface(), err.Error())}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"unicode/utf8"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file compares values with those of an enum. Upstream converts the value
@@ -12,11 +12,11 @@ import (
 // "A"; null equals nothing.
 
 // enumOK reports whether x, which is not null, is one of the enum's values.
-func (v *values) enumOK(d *doc.Doc, x doc.Node, kind doc.Kind) bool {
+func (v *values) enumOK(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool {
 	if v.large != nil {
 		return v.large.has(d, x, kind)
 	}
-	if kind == doc.String {
+	if kind == jsondoc.String {
 		s := d.Str(x)
 		for _, text := range v.texts {
 			if s == text {
@@ -34,18 +34,18 @@ func (v *values) enumOK(d *doc.Doc, x doc.Node, kind doc.Kind) bool {
 }
 
 // equalsEnum compares x with one value of an enum.
-func equalsEnum(d *doc.Doc, x doc.Node, kind doc.Kind, e any) bool {
+func equalsEnum(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind, e any) bool {
 	switch e := e.(type) {
 	case bool:
-		return kind == doc.Bool && e == x.Bool()
+		return kind == jsondoc.Bool && e == x.Bool()
 	case string:
-		return kind == doc.String && e == d.Str(x) || kind == doc.Int && e == runeText(x.Int())
+		return kind == jsondoc.String && e == d.Str(x) || kind == jsondoc.Int && e == runeText(x.Int())
 	case int64:
-		return kind == doc.Int && e == x.Int() || kind == doc.Float && e == int64(x.Float())
+		return kind == jsondoc.Int && e == x.Int() || kind == jsondoc.Float && e == int64(x.Float())
 	case float64:
-		return kind == doc.Int && e == float64(x.Int()) || kind == doc.Float && e == x.Float()
+		return kind == jsondoc.Int && e == float64(x.Int()) || kind == jsondoc.Float && e == x.Float()
 	case []any, map[string]any:
-		return sameAsGo(doc.Value{Doc: d, Node: x}, e)
+		return sameAsGo(jsondoc.Value{Doc: d, Node: x}, e)
 	}
 	return false
 }
@@ -59,20 +59,20 @@ func runeText(i int64) string {
 }
 
 // sameAsGo compares x with a value decoded by encoding/json, types exactly.
-func sameAsGo(x doc.Value, e any) bool {
+func sameAsGo(x jsondoc.Value, e any) bool {
 	switch e := e.(type) {
 	case nil:
-		return x.Kind() == doc.Null
+		return x.Kind() == jsondoc.Null
 	case bool:
-		return x.Kind() == doc.Bool && x.Node.Bool() == e
+		return x.Kind() == jsondoc.Bool && x.Node.Bool() == e
 	case int64:
-		return x.Kind() == doc.Int && x.Node.Int() == e
+		return x.Kind() == jsondoc.Int && x.Node.Int() == e
 	case float64:
-		return x.Kind() == doc.Float && x.Node.Float() == e
+		return x.Kind() == jsondoc.Float && x.Node.Float() == e
 	case string:
-		return x.Kind() == doc.String && x.Text() == e
+		return x.Kind() == jsondoc.String && x.Text() == e
 	case []any:
-		if x.Kind() != doc.Array || x.Len() != len(e) {
+		if x.Kind() != jsondoc.Array || x.Len() != len(e) {
 			return false
 		}
 		for i := range e {
@@ -82,7 +82,7 @@ func sameAsGo(x doc.Value, e any) bool {
 		}
 		return true
 	case map[string]any:
-		if x.Kind() != doc.Object || x.Len() != len(e) {
+		if x.Kind() != jsondoc.Object || x.Len() != len(e) {
 			return false
 		}
 		for name, m := range x.Members() {
@@ -135,15 +135,15 @@ func newEnumSet(enum []any) *enumSet {
 }
 
 // has reports whether x is in s.
-func (s *enumSet) has(d *doc.Doc, x doc.Node, kind doc.Kind) bool {
+func (s *enumSet) has(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool {
 	switch kind {
-	case doc.Bool:
+	case jsondoc.Bool:
 		return x.Bool() && s.bools[1] || !x.Bool() && s.bools[0]
-	case doc.String:
+	case jsondoc.String:
 		return s.texts[d.Str(x)]
-	case doc.Int:
+	case jsondoc.Int:
 		return s.integers[x.Int()] || s.floats[float64(x.Int())] || len(s.texts) > 0 && s.texts[runeText(x.Int())]
-	case doc.Float:
+	case jsondoc.Float:
 		return s.integers[int64(x.Float())] || s.floats[x.Float()]
 	}
 	if len(s.others) == 0 {
@@ -151,7 +151,7 @@ func (s *enumSet) has(d *doc.Doc, x doc.Node, kind doc.Kind) bool {
 	}
 	// What is the same has the same JSON; 1 and 1.0 have, too, and are not.
 	for _, e := range s.others[string(d.AppendJSON(nil, x))] {
-		if sameAsGo(doc.Value{Doc: d, Node: x}, e) {
+		if sameAsGo(jsondoc.Value{Doc: d, Node: x}, e) {
 			return true
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file evaluates rules: first all of them without asking why one fails,
@@ -28,12 +28,12 @@ const (
 // site is a value that has rules.
 type site struct {
 	n      *node
-	x, old doc.Node
+	x, old jsondoc.Node
 }
 
 // evaluation is the memory of the fast path.
 type evaluation struct {
-	d, old *doc.Doc // old is nil if there is none
+	d, old *jsondoc.Doc // old is nil if there is none
 	sites  []site
 	keeps  bool // what is collected is as it was
 	kept   int  // how many of the sites are
@@ -43,7 +43,7 @@ type evaluation struct {
 var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
 
 // rulesOK reports whether all rules hold for d, within the budget, and what they cost at most. valid says that its values are.
-func (p *program) rulesOK(ctx context.Context, d, old *doc.Doc, valid bool, k Kept) (cost uint64, ok bool) {
+func (p *program) rulesOK(ctx context.Context, d, old *jsondoc.Doc, valid bool, k Kept) (cost uint64, ok bool) {
 	start := time.Now()
 	cost, ok = p.runKept(ctx, d, old, valid, k)
 	if ok { // else the slow path begins anew
@@ -53,11 +53,11 @@ func (p *program) rulesOK(ctx context.Context, d, old *doc.Doc, valid bool, k Ke
 }
 
 // runRules evaluates the rules until one does not hold, and says what they cost.
-func (p *program) runRules(ctx context.Context, d, old *doc.Doc, valid bool) (cost uint64, ok bool) {
+func (p *program) runRules(ctx context.Context, d, old *jsondoc.Doc, valid bool) (cost uint64, ok bool) {
 	e := evaluations.Get().(*evaluation)
 	defer e.release()
 	e.d, e.old, e.act.Valid = d, old, valid
-	was := doc.Node{}
+	was := jsondoc.Node{}
 	if old != nil {
 		was = old.Root().Node
 	}
@@ -65,15 +65,21 @@ func (p *program) runRules(ctx context.Context, d, old *doc.Doc, valid bool) (co
 	return e.run(ctx, 0)
 }
 
+// maxPooledSites is how many sites the memory of an evaluation that goes back to the pool has room for.
+const maxPooledSites = 1 << 12
+
 func (e *evaluation) release() {
+	if cap(e.sites) > maxPooledSites {
+		e.sites = nil
+	}
 	e.d, e.old, e.sites, e.kept = nil, nil, e.sites[:0], 0
-	e.act.Self, e.act.OldSelf, e.act.Kept = doc.Value{}, doc.Value{}, false
+	e.act.Self, e.act.OldSelf, e.act.Kept = jsondoc.Value{}, jsondoc.Value{}, false
 	e.act.Settle()
 	evaluations.Put(e)
 }
 
 // add appends the site x.
-func (e *evaluation) add(n *node, x, old doc.Node) {
+func (e *evaluation) add(n *node, x, old jsondoc.Node) {
 	if !e.keeps || n.rules.usesOld {
 		e.sites = append(e.sites, site{n, x, old})
 	}
@@ -81,36 +87,36 @@ func (e *evaluation) add(n *node, x, old doc.Node) {
 
 // collect appends the sites at and below x. old is the value that x replaces,
 // Absent if there is none.
-func (e *evaluation) collect(n *node, x, old doc.Node) {
-	if !n.deepRules || e.keeps && !n.deepOld || x.Kind() == doc.Null || x.Kind() == doc.Absent {
+func (e *evaluation) collect(n *node, x, old jsondoc.Node) {
+	if !n.deepRules || e.keeps && !n.deepOld || x.Kind() == jsondoc.Null || x.Kind() == jsondoc.Absent {
 		return
 	}
 	if n.rules != nil {
 		e.add(n, x, old)
 	}
 	switch x.Kind() {
-	case doc.Array:
+	case jsondoc.Array:
 		if n.items == nil || !n.items.deepRules {
 			return
 		}
 		var olds oldItems
-		if n.items.deepOld && old.Kind() == doc.Array {
-			olds = n.oldItems(doc.Value{Doc: e.old, Node: old})
+		if n.items.deepOld && old.Kind() == jsondoc.Array {
+			olds = n.oldItems(jsondoc.Value{Doc: e.old, Node: old})
 		}
 		for i := range x.Len() {
 			item := e.d.Item(x, i)
-			e.collect(n.items, item, olds.get(doc.Value{Doc: e.d, Node: item}).Node)
+			e.collect(n.items, item, olds.get(jsondoc.Value{Doc: e.d, Node: item}).Node)
 		}
-	case doc.Object:
+	case jsondoc.Object:
 		if n.additional != nil && n.additional.deepRules {
-			for name, m := range (doc.Value{Doc: e.d, Node: x}).Members() {
+			for name, m := range (jsondoc.Value{Doc: e.d, Node: x}).Members() {
 				e.collect(n.additional, m.Node, e.oldMember(n, old, name, -1))
 			}
 		}
 		if n.laidOut(x) {
 			for _, i := range n.toRules {
 				p := &n.props[i]
-				if m := n.member(e.d, x, p.name, p.slot); m.Kind() > doc.Null {
+				if m := n.member(e.d, x, p.name, p.slot); m.Kind() > jsondoc.Null {
 					e.collect(p.node, m, e.oldMember(n, old, p.name, p.slot))
 				}
 			}
@@ -124,9 +130,9 @@ func (e *evaluation) collect(n *node, x, old doc.Node) {
 	}
 }
 
-func (e *evaluation) oldMember(n *node, old doc.Node, name string, slot int) doc.Node {
-	if old.Kind() != doc.Object {
-		return doc.Node{}
+func (e *evaluation) oldMember(n *node, old jsondoc.Node, name string, slot int) jsondoc.Node {
+	if old.Kind() != jsondoc.Object {
+		return jsondoc.Node{}
 	}
 	return n.member(e.old, old, name, slot)
 }
@@ -135,7 +141,7 @@ func (e *evaluation) oldMember(n *node, old doc.Node, name string, slot int) doc
 // unit is the slow path's business.
 func (e *evaluation) run(ctx context.Context, spent uint64) (uint64, bool) {
 	act := &e.act
-	act.Self.Doc, act.OldSelf, act.HasOldSelf = e.d, doc.Value{}, false
+	act.Self.Doc, act.OldSelf, act.HasOldSelf = e.d, jsondoc.Value{}, false
 	for i := range e.sites {
 		at := &e.sites[i]
 		rules := at.n.rules
@@ -170,20 +176,20 @@ func (e *evaluation) run(ctx context.Context, spent uint64) (uint64, bool) {
 }
 
 // bindOld makes x of d the old value of what is evaluated next.
-func (e *evaluation) bindOld(d *doc.Doc, x doc.Node) {
-	e.act.OldSelf, e.act.HasOldSelf = doc.Value{}, x.Kind() != doc.Absent && x.Kind() != doc.Null
+func (e *evaluation) bindOld(d *jsondoc.Doc, x jsondoc.Node) {
+	e.act.OldSelf, e.act.HasOldSelf = jsondoc.Value{}, x.Kind() != jsondoc.Absent && x.Kind() != jsondoc.Null
 	if e.act.HasOldSelf {
-		e.act.OldSelf = doc.Value{Doc: d, Node: x}
+		e.act.OldSelf = jsondoc.Value{Doc: d, Node: x}
 	}
 }
 
 // ruleErrors is the slow path: it evaluates all rules in upstream's order and
 // says what is wrong. c correlates the object with the old one for ratcheting;
 // nil on create.
-func (p *program) ruleErrors(ctx context.Context, d, old *doc.Doc, c *correlation) Result {
+func (p *program) ruleErrors(ctx context.Context, d, old *jsondoc.Doc, c *correlation) Result {
 	defer since(evaluationTimes, time.Now())
 	s := &slowRules{ctx: ctx, budget: objectBudget}
-	was := doc.Value{}
+	was := jsondoc.Value{}
 	if old != nil {
 		was = old.Root()
 	}
@@ -228,15 +234,15 @@ func (r ratchet) index(i int) ratchet {
 	return ratchet{own: r.own.index(i), above: r.own}
 }
 
-func (s *slowRules) node(n *node, path *field.Path, x, old doc.Value, r ratchet) {
-	if !n.deepRules || !x.Exists() || x.Kind() == doc.Null {
+func (s *slowRules) node(n *node, path *field.Path, x, old jsondoc.Value, r ratchet) {
+	if !n.deepRules || !x.Exists() || x.Kind() == jsondoc.Null {
 		return
 	}
 	if n.rules != nil {
 		s.rules(n, path, x, old, r)
 	}
 	switch x.Kind() {
-	case doc.Array:
+	case jsondoc.Array:
 		if n.items != nil {
 			olds := n.oldItems(old)
 			for i := 0; i < x.Len() && !s.done; i++ {
@@ -244,7 +250,7 @@ func (s *slowRules) node(n *node, path *field.Path, x, old doc.Value, r ratchet)
 				s.node(n.items, path.Index(i), item, olds.get(item), r.index(i))
 			}
 		}
-	case doc.Object:
+	case jsondoc.Object:
 		if n.additional != nil {
 			for name, m := range x.Members() {
 				if !s.done {
@@ -281,7 +287,7 @@ func (s *slowRules) add(list *field.ErrorList, e *field.Error) {
 	}
 }
 
-func (s *slowRules) rules(n *node, path *field.Path, x, old doc.Value, r ratchet) {
+func (s *slowRules) rules(n *node, path *field.Path, x, old jsondoc.Value, r ratchet) {
 	if n.rules.err != nil {
 		s.invalid(path, n.typ, "rule compiler initialization error: %v", n.rules.err)
 		return
@@ -290,8 +296,8 @@ func (s *slowRules) rules(n *node, path *field.Path, x, old doc.Value, r ratchet
 		s.outOfBudget(n, path)
 		return
 	}
-	s.act.Self, s.act.OldSelf, s.act.HasOldSelf = x, doc.Value{}, false
-	if old.Exists() && old.Kind() != doc.Null {
+	s.act.Self, s.act.OldSelf, s.act.HasOldSelf = x, jsondoc.Value{}, false
+	if old.Exists() && old.Kind() != jsondoc.Null {
 		s.act.OldSelf, s.act.HasOldSelf = old, true
 	}
 	for i := range n.rules.list {
@@ -321,7 +327,7 @@ func (s *slowRules) rules(n *node, path *field.Path, x, old doc.Value, r ratchet
 			s.invalid(path, n.typ, "'%v': no further validation rules will be run due to call cost exceeds limit for rule: %s", err, nameOf(source))
 			s.done = true
 			return
-		case err != nil && strings.HasPrefix(err.Error(), "no such overload"):
+		case isOverloadError(err):
 			s.invalid(path, n.typ, "'%v': call arguments did not match a supported operator, function or macro signature for rule: %s", err, nameOf(source))
 		case err != nil:
 			s.invalid(path, n.typ, "%v evaluating rule: %s", err, nameOf(source))
@@ -335,13 +341,19 @@ func (s *slowRules) rules(n *node, path *field.Path, x, old doc.Value, r ratchet
 	}
 }
 
+// isOverloadError reports whether a rule failed because a call's arguments fit no function or operator.
+func isOverloadError(err error) bool {
+	_, ok := errors.AsType[*cel.OverloadError](err)
+	return ok
+}
+
 func (s *slowRules) outOfBudget(n *node, path *field.Path) {
 	s.invalid(path, n.typ, "validation failed due to running out of cost budget, no further validation rules will be run")
 	s.done = true
 }
 
 // failed reports that a rule does not hold.
-func (s *slowRules) failed(n *node, path *field.Path, x doc.Value, rule *rule, source *apiextv1.ValidationRule, r ratchet) {
+func (s *slowRules) failed(n *node, path *field.Path, x jsondoc.Value, rule *rule, source *apiextv1.ValidationRule, r ratchet) {
 	if at := rule.more().fieldPath; at != "" {
 		path = path.Child(at)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file compares the evaluation of rules of objects that are known to be valid with that of any object.
@@ -67,8 +67,8 @@ func TestRulesOfValidObjects(t *testing.T) {
 				if r.IntN(2) == 0 {
 					other = `{"l": [` + o + `, ` + object(of) + `], "o": ` + object(of) + `}`
 				}
-				var d, old doc.Doc
-				for at, source := range map[*doc.Doc]string{&d: text, &old: other} {
+				var d, old jsondoc.Doc
+				for at, source := range map[*jsondoc.Doc]string{&d: text, &old: other} {
 					if _, err := p.Decode(at, []byte(source)); err != nil {
 						t.Fatalf("%s: %v", source, err)
 					}

@@ -7,7 +7,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
@@ -30,7 +30,7 @@ func ExampleCompile() {
 		fmt.Println(err)
 		return
 	}
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	if _, err := p.Decode(d, []byte(`{"extra": 1}`)); err != nil {
 		fmt.Println(err)

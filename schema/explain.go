@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	openapi "k8s.io/kube-openapi/pkg/validation/errors"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file is the slow path of value validation: it lists what is wrong, in
@@ -99,7 +99,7 @@ func (p *spot) append(b []byte) []byte {
 
 // value lists what is wrong with x by n, which stands at the place at. c correlates x with
 // its old value, nil if there is none; errors of unchanged values are dropped.
-func (e *explainer) value(n *node, x doc.Value, at *spot, c *correlation) findings {
+func (e *explainer) value(n *node, x jsondoc.Value, at *spot, c *correlation) findings {
 	listed := e.text
 	f := e.node(n, x, at, c)
 	if len(f.errs) > 0 && c.unchanged() {
@@ -109,7 +109,7 @@ func (e *explainer) value(n *node, x doc.Value, at *spot, c *correlation) findin
 }
 
 // branch is value for a branch of a junctor, whose errors need not be listed.
-func (e *explainer) branch(n *node, x doc.Value, at *spot) findings {
+func (e *explainer) branch(n *node, x jsondoc.Value, at *spot) findings {
 	listed := e.text
 	f := e.value(n, x, at, nil)
 	e.take(int64(perError*len(f.errs) + (e.text-listed)/perStep))
@@ -123,7 +123,7 @@ func (e *explainer) mergeBranch(f *findings, branch findings) {
 	e.charge(branch.errs)
 }
 
-func (e *explainer) node(n *node, x doc.Value, at *spot, c *correlation) findings {
+func (e *explainer) node(n *node, x jsondoc.Value, at *spot, c *correlation) findings {
 	var f findings
 	if e.enough() || n.branch && !e.visit(n, x.Kind(), x.Node) {
 		return f
@@ -131,10 +131,10 @@ func (e *explainer) node(n *node, x doc.Value, at *spot, c *correlation) finding
 	typed := n.types != "" || n.format != ""
 	if err := n.typeError(x, at); err != nil {
 		e.add(&f, err)
-	} else if typed || x.Kind() == doc.Null {
+	} else if typed || x.Kind() == jsondoc.Null {
 		f.matched++
 	}
-	if x.Kind() == doc.Null {
+	if x.Kind() == jsondoc.Null {
 		e.add(&f, n.enumError(x, at)...)
 		return f
 	}
@@ -144,7 +144,7 @@ func (e *explainer) node(n *node, x doc.Value, at *spot, c *correlation) finding
 	f.merge(e.junctors(n, x, at))
 	f.matched++
 	switch x.Kind() {
-	case doc.String:
+	case jsondoc.String:
 		e.add(&f, n.textErrors(x, at)...)
 		f.matched++
 		if n.formatOK != nil {
@@ -153,16 +153,16 @@ func (e *explainer) node(n *node, x doc.Value, at *spot, c *correlation) finding
 			}
 			f.matched++
 		}
-	case doc.Int, doc.Float:
+	case jsondoc.Int, jsondoc.Float:
 		e.add(&f, n.numberErrors(x, at)...)
 		f.matched += 2
-	case doc.Array:
+	case jsondoc.Array:
 		f.merge(e.items(n, x, at, c))
 		f.matched += 2
 	}
 	e.add(&f, n.enumError(x, at)...)
 	f.matched++
-	if x.Kind() == doc.Object {
+	if x.Kind() == jsondoc.Object {
 		f.merge(e.members(n, x, at, c))
 		f.matched++
 	}
@@ -172,31 +172,31 @@ func (e *explainer) node(n *node, x doc.Value, at *spot, c *correlation) finding
 
 // typeError says that x is of the wrong type. A value that does not fit because
 // of the format alone is said to be of a wrong format.
-func (n *node) typeError(x doc.Value, at *spot) error {
+func (n *node) typeError(x jsondoc.Value, at *spot) error {
 	if n.typeOK(x.Kind(), x.Node) {
 		return nil
 	}
 	found, format := x.Kind().String(), ""
 	switch x.Kind() {
-	case doc.Int:
+	case jsondoc.Int:
 		format = "int64"
-	case doc.Float:
+	case jsondoc.Float:
 		format = "float64"
 	}
-	if n.format != "" && n.format != format && x.Kind() != doc.String && x.Kind() != doc.Array && x.Kind() != doc.Null {
+	if n.format != "" && n.format != format && x.Kind() != jsondoc.String && x.Kind() != jsondoc.Array && x.Kind() != jsondoc.Null {
 		return openapi.InvalidType(at.String(), in, n.format, format)
 	}
 	return openapi.InvalidType(at.String(), in, n.types, found)
 }
 
-func (n *node) enumError(x doc.Value, at *spot) []error {
-	if n.values == nil || len(n.values.enum) == 0 || x.Kind() != doc.Null && n.values.enumOK(x.Doc, x.Node, x.Kind()) {
+func (n *node) enumError(x jsondoc.Value, at *spot) []error {
+	if n.values == nil || len(n.values.enum) == 0 || x.Kind() != jsondoc.Null && n.values.enumOK(x.Doc, x.Node, x.Kind()) {
 		return nil
 	}
 	return []error{openapi.EnumFail(at.String(), in, x.Interface(), n.values.enum)}
 }
 
-func (n *node) textErrors(x doc.Value, at *spot) []error {
+func (n *node) textErrors(x jsondoc.Value, at *spot) []error {
 	v := n.values
 	if v == nil {
 		return nil
@@ -218,10 +218,10 @@ func (n *node) textErrors(x doc.Value, at *spot) []error {
 
 // numberErrors checks the range of the format, then multipleOf, maximum and
 // minimum. A bound that does not fit the type itself is an error, too.
-func (n *node) numberErrors(x doc.Value, at *spot) []error {
+func (n *node) numberErrors(x jsondoc.Value, at *spot) []error {
 	var errs []error
 	digits := ""
-	if x.Kind() == doc.Int {
+	if x.Kind() == jsondoc.Int {
 		digits = strconv.FormatInt(x.Node.Int(), 10)
 	} else {
 		digits = strconv.FormatFloat(x.Node.Float(), 'f', -1, 64)
@@ -267,7 +267,7 @@ func (n *node) numberErrors(x doc.Value, at *spot) []error {
 }
 
 // boundErrors checks one bound: b itself, and x by it, as integers if both are.
-func (n *node) boundErrors(x doc.Value, b *float64, what string, at *spot, byInt func(v, b int64) error, byFloat func(v, b float64) error) []error {
+func (n *node) boundErrors(x jsondoc.Value, b *float64, what string, at *spot, byInt func(v, b int64) error, byFloat func(v, b float64) error) []error {
 	if b == nil {
 		return nil
 	}
@@ -278,7 +278,7 @@ func (n *node) boundErrors(x doc.Value, b *float64, what string, at *spot, byInt
 	}
 	var err error
 	switch {
-	case x.Kind() != doc.Int:
+	case x.Kind() != jsondoc.Int:
 		err = byFloat(x.Node.Float(), *b)
 	case bad == nil:
 		err = byInt(x.Node.Int(), int64(*b))
@@ -301,7 +301,7 @@ func multipleError(at *spot, value, factor any, positive, multiple bool) error {
 	return nil
 }
 
-func (e *explainer) items(n *node, x doc.Value, at *spot, c *correlation) findings {
+func (e *explainer) items(n *node, x jsondoc.Value, at *spot, c *correlation) findings {
 	var f findings
 	size := x.Len()
 	if n.items != nil {
@@ -323,7 +323,7 @@ func (e *explainer) items(n *node, x doc.Value, at *spot, c *correlation) findin
 	return f
 }
 
-func (e *explainer) members(n *node, x doc.Value, at *spot, c *correlation) findings {
+func (e *explainer) members(n *node, x jsondoc.Value, at *spot, c *correlation) findings {
 	var f findings
 	v := n.values
 	if size := int64(x.Len()); v != nil {
@@ -363,7 +363,7 @@ func (e *explainer) members(n *node, x doc.Value, at *spot, c *correlation) find
 
 // junctors checks anyOf, oneOf, allOf and not. Below them nothing is
 // correlated.
-func (e *explainer) junctors(n *node, x doc.Value, at *spot) findings {
+func (e *explainer) junctors(n *node, x jsondoc.Value, at *spot) findings {
 	f := findings{matched: 1}
 	v := n.values
 	if v == nil {
@@ -419,7 +419,7 @@ func (e *explainer) junctors(n *node, x doc.Value, at *spot) findings {
 // branches counts the branches that x is valid by, up to the first if first
 // is set. It returns the first valid result or else the failure with the most
 // checks passed.
-func (e *explainer) branches(branches []*node, x doc.Value, at *spot, first bool) (valid int, best findings) {
+func (e *explainer) branches(branches []*node, x jsondoc.Value, at *spot, first bool) (valid int, best findings) {
 	chosen := false
 	for _, b := range branches {
 		r := e.branch(b, x, at)

@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/internal/poison"
 	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -66,10 +67,13 @@ func compile(t testing.TB, s *apiextv1.JSONSchemaProps, o Options) *Program {
 }
 
 func TestAllocations(t *testing.T) {
+	if poison.On {
+		t.Skip("released documents are not pooled in this mode")
+	}
 	p, src := httpRoute(t), []byte(route)
 	ctx := context.Background()
 	run := func() {
-		d := doc.Get()
+		d := jsondoc.Get()
 		if _, err := p.Decode(d, src); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +83,7 @@ func TestAllocations(t *testing.T) {
 		d.Release()
 	}
 	run()
-	if got, most := testing.AllocsPerRun(200, run), 8.0; got > most {
+	if got, most := testing.AllocsPerRun(200, run), 0.0; got > most {
 		t.Errorf("decoding and validating a route: got %v allocations, want at most %v", got, most)
 	}
 }
@@ -87,7 +91,7 @@ func TestAllocations(t *testing.T) {
 func BenchmarkHTTPRoute(b *testing.B) {
 	p, src := httpRoute(b), []byte(route)
 	ctx := context.Background()
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	decode := func() {
 		if _, err := p.Decode(d, src); err != nil {

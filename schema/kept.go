@@ -3,7 +3,7 @@ package schema
 import (
 	"context"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file is about what an update leaves as it was: rules that held of it hold again, and need not be asked.
@@ -21,13 +21,13 @@ type Kept struct {
 }
 
 // Keep compares two objects that were decoded alike, the whole of them but for their metadata.
-func Keep(new, old *doc.Doc) Kept {
+func Keep(new, old *jsondoc.Doc) Kept {
 	a, b := new.Root(), old.Root()
 	k := Kept{Content: true, names: sameNames(a.Get("metadata"), b.Get("metadata"))}
 	shape := new.Shape(a.Node)
 	if shape == nil || shape.Open || shape != old.Shape(b.Node) {
-		for name, v := range doc.Both(a, b) {
-			if name != "metadata" && !doc.Equal(v[0], v[1]) {
+		for name, v := range jsondoc.Both(a, b) {
+			if name != "metadata" && !jsondoc.Equal(v[0], v[1]) {
 				return Kept{}
 			}
 		}
@@ -36,7 +36,7 @@ func Keep(new, old *doc.Doc) Kept {
 	for i, name := range shape.Names {
 		switch {
 		case name == "metadata":
-		case !doc.Equal(doc.Value{Doc: new, Node: new.Slot(a.Node, i)}, doc.Value{Doc: old, Node: old.Slot(b.Node, i)}):
+		case !jsondoc.Equal(jsondoc.Value{Doc: new, Node: new.Slot(a.Node, i)}, jsondoc.Value{Doc: old, Node: old.Slot(b.Node, i)}):
 			k.Content = false
 		case i < 64:
 			k.members |= 1 << i
@@ -46,8 +46,8 @@ func Keep(new, old *doc.Doc) Kept {
 }
 
 // sameNames compares what rules see of two objects' metadata.
-func sameNames(a, b doc.Value) bool {
-	return doc.Equal(a.Get("name"), b.Get("name")) && doc.Equal(a.Get("generateName"), b.Get("generateName"))
+func sameNames(a, b jsondoc.Value) bool {
+	return jsondoc.Equal(a.Get("name"), b.Get("name")) && jsondoc.Equal(a.Get("generateName"), b.Get("generateName"))
 }
 
 // After is k for an object that was Sound before, when its rules cost as much as spent says.
@@ -70,7 +70,7 @@ func (k Kept) usable() Kept {
 
 // runKept is runRules for an update. Of what it leaves as it was only the rules that mention oldSelf are evaluated, and what was
 // there before is what is there: they read one value, not two. The cost is at least that of all rules.
-func (p *program) runKept(ctx context.Context, d, old *doc.Doc, valid bool, k Kept) (cost uint64, ok bool) {
+func (p *program) runKept(ctx context.Context, d, old *jsondoc.Doc, valid bool, k Kept) (cost uint64, ok bool) {
 	root := d.Root().Node
 	if k = k.usable(); !k.sound || !p.root.laidOut(root) || p.root.additional != nil {
 		return p.runRules(ctx, d, old, valid)
@@ -87,7 +87,7 @@ func (p *program) runKept(ctx context.Context, d, old *doc.Doc, valid bool, k Ke
 }
 
 // collectRoot collects at and below the root what an update leaves as it was, or what it does not.
-func (p *program) collectRoot(e *evaluation, x, old doc.Node, k Kept, kept bool) {
+func (p *program) collectRoot(e *evaluation, x, old jsondoc.Node, k Kept, kept bool) {
 	n := p.root
 	if n.rules != nil && k.all() == kept {
 		e.add(n, x, old)
@@ -97,7 +97,7 @@ func (p *program) collectRoot(e *evaluation, x, old doc.Node, k Kept, kept bool)
 		if (at.slot >= 0 && k.members>>at.slot&1 == 1) != kept {
 			continue
 		}
-		if m := n.member(e.d, x, at.name, at.slot); m.Kind() > doc.Null {
+		if m := n.member(e.d, x, at.name, at.slot); m.Kind() > jsondoc.Null {
 			e.collect(at.node, m, e.oldMember(n, old, at.name, at.slot))
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file tests that an update which leaves something as it was is validated as if all of it were new, and is spared what cannot
@@ -99,7 +99,7 @@ func TestKept(t *testing.T) {
 	seen := map[string]int{}
 	for range 3000 {
 		members := map[string]string{"metadata": `{"name":"a"}`}
-		var old *doc.Doc
+		var old *jsondoc.Doc
 		var before Result
 		for range 12 {
 			scope, one := Whole, ""

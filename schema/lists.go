@@ -3,7 +3,7 @@ package schema
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file checks that the items of sets and the keys of list maps are
@@ -15,12 +15,12 @@ const fewItems = 24
 
 // listsOK reports whether all lists at and below x are surely free of
 // duplicates.
-func (n *node) listsOK(d *doc.Doc, x doc.Node) bool {
+func (n *node) listsOK(d *jsondoc.Doc, x jsondoc.Node) bool {
 	if !n.deepLists {
 		return true
 	}
 	switch x.Kind() {
-	case doc.Array:
+	case jsondoc.Array:
 		if !n.listOK(d, x) {
 			return false
 		}
@@ -29,9 +29,9 @@ func (n *node) listsOK(d *doc.Doc, x doc.Node) bool {
 				return false
 			}
 		}
-	case doc.Object:
+	case jsondoc.Object:
 		if n.additional != nil && n.additional.deepLists {
-			for _, m := range (doc.Value{Doc: d, Node: x}).Members() {
+			for _, m := range (jsondoc.Value{Doc: d, Node: x}).Members() {
 				if !n.additional.listsOK(d, m.Node) {
 					return false
 				}
@@ -56,31 +56,31 @@ func (n *node) listsOK(d *doc.Doc, x doc.Node) bool {
 
 // listOK reports whether the list x is surely free of duplicates. It says
 // nothing about the lists in its items.
-func (n *node) listOK(d *doc.Doc, x doc.Node) bool {
+func (n *node) listOK(d *jsondoc.Doc, x jsondoc.Node) bool {
 	size := x.Len()
 	switch n.listType {
 	case "set":
 		if size > fewItems {
-			return len(n.listErrors(nil, doc.Value{Doc: d, Node: x})) == 0
+			return len(n.listErrors(nil, jsondoc.Value{Doc: d, Node: x})) == 0
 		}
 		for i := range size {
-			a := doc.Value{Doc: d, Node: d.Item(x, i)}
+			a := jsondoc.Value{Doc: d, Node: d.Item(x, i)}
 			if !scalar(a.Kind()) {
-				return len(n.listErrors(nil, doc.Value{Doc: d, Node: x})) == 0
+				return len(n.listErrors(nil, jsondoc.Value{Doc: d, Node: x})) == 0
 			}
 			for j := range i {
-				if doc.Equal(a, doc.Value{Doc: d, Node: d.Item(x, j)}) {
+				if jsondoc.Equal(a, jsondoc.Value{Doc: d, Node: d.Item(x, j)}) {
 					return false
 				}
 			}
 		}
 	case "map":
 		if size > fewItems {
-			return len(n.listErrors(nil, doc.Value{Doc: d, Node: x})) == 0
+			return len(n.listErrors(nil, jsondoc.Value{Doc: d, Node: x})) == 0
 		}
 		for i := range size {
 			a := d.Item(x, i)
-			if a.Kind() != doc.Object {
+			if a.Kind() != jsondoc.Object {
 				return false
 			}
 			for j := range i {
@@ -93,24 +93,24 @@ func (n *node) listOK(d *doc.Doc, x doc.Node) bool {
 	return true
 }
 
-func scalar(k doc.Kind) bool { return k != doc.Array && k != doc.Object }
+func scalar(k jsondoc.Kind) bool { return k != jsondoc.Array && k != jsondoc.Object }
 
 // equalKeys reports whether the keys of two items might be equal; keys that are
 // missing in both are.
-func (n *node) equalKeys(d *doc.Doc, a, b doc.Node) bool {
+func (n *node) equalKeys(d *jsondoc.Doc, a, b jsondoc.Node) bool {
 	for i, name := range n.mapKeys {
 		slot := -1
 		if i < len(n.keySlots) {
 			slot = n.keySlots[i]
 		}
 		x, y := n.items.member(d, a, name, slot), n.items.member(d, b, name, slot)
-		if !scalar(x.Kind()) || x.Kind()+y.Kind() == doc.Int+doc.Float {
+		if !scalar(x.Kind()) || x.Kind()+y.Kind() == jsondoc.Int+jsondoc.Float {
 			continue // 1 and 1.0 are equal if there are several keys
 		}
 		if x.Kind() != y.Kind() {
 			return false
 		}
-		if x.Kind() != doc.Absent && !doc.Equal(doc.Value{Doc: d, Node: x}, doc.Value{Doc: d, Node: y}) {
+		if x.Kind() != jsondoc.Absent && !jsondoc.Equal(jsondoc.Value{Doc: d, Node: x}, jsondoc.Value{Doc: d, Node: y}) {
 			return false
 		}
 	}
@@ -118,20 +118,20 @@ func (n *node) equalKeys(d *doc.Doc, a, b doc.Node) bool {
 }
 
 // duplicates lists the duplicate items of all lists at and below x.
-func (n *node) duplicates(path *field.Path, x doc.Value) field.ErrorList {
+func (n *node) duplicates(path *field.Path, x jsondoc.Value) field.ErrorList {
 	if !n.deepLists {
 		return nil
 	}
 	var errs field.ErrorList
 	switch x.Kind() {
-	case doc.Array:
+	case jsondoc.Array:
 		errs = n.listErrors(path, x)
 		if n.items != nil {
 			for i := range x.Len() {
 				errs = append(errs, n.items.duplicates(path.Index(i), x.Item(i))...)
 			}
 		}
-	case doc.Object:
+	case jsondoc.Object:
 		if n.additional != nil {
 			for name, m := range x.Members() {
 				errs = append(errs, n.additional.duplicates(path.Key(name), m)...)
@@ -148,7 +148,7 @@ func (n *node) duplicates(path *field.Path, x doc.Value) field.ErrorList {
 
 // listErrors lists the duplicate items of the list x itself, each value once:
 // at its second place.
-func (n *node) listErrors(path *field.Path, x doc.Value) field.ErrorList {
+func (n *node) listErrors(path *field.Path, x jsondoc.Value) field.ErrorList {
 	switch n.listType {
 	case "set":
 		return setErrors(path, x)
@@ -158,7 +158,7 @@ func (n *node) listErrors(path *field.Path, x doc.Value) field.ErrorList {
 	return nil
 }
 
-func setErrors(path *field.Path, x doc.Value) field.ErrorList {
+func setErrors(path *field.Path, x jsondoc.Value) field.ErrorList {
 	var errs field.ErrorList
 	times := make(map[string]int, x.Len())
 	for i := range x.Len() {
@@ -171,9 +171,9 @@ func setErrors(path *field.Path, x doc.Value) field.ErrorList {
 	return errs
 }
 
-func (n *node) mapErrors(path *field.Path, x doc.Value) field.ErrorList {
+func (n *node) mapErrors(path *field.Path, x jsondoc.Value) field.ErrorList {
 	for i := range x.Len() {
-		if item := x.Item(i); item.Kind() != doc.Object && item.Kind() != doc.Null {
+		if item := x.Item(i); item.Kind() != jsondoc.Object && item.Kind() != jsondoc.Null {
 			return field.ErrorList{field.Invalid(path.Index(i), item.Interface(), "must be an object for an array of list-type map")}
 		}
 	}
@@ -204,11 +204,11 @@ func (n *node) mapErrors(path *field.Path, x doc.Value) field.ErrorList {
 
 // identity appends a text that two values share if and only if they are equal
 // for a set: scalars by type and value, the others by their JSON.
-func identity(b []byte, v doc.Value) []byte {
+func identity(b []byte, v jsondoc.Value) []byte {
 	switch v.Kind() {
-	case doc.Absent:
+	case jsondoc.Absent:
 		return b
-	case doc.Float:
+	case jsondoc.Float:
 		b = append(b, 'f') // 1.0 is not 1
 	}
 	return v.AppendJSON(b)

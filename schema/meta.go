@@ -10,7 +10,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file decodes the metadata of resources. Upstream reads it into the Go
@@ -20,17 +20,17 @@ import (
 
 // metadata decodes the metadata of a resource. overlay is what n declares about
 // it, nil if nothing.
-func (x *decoder) metadata(n, overlay *node) (doc.Node, error) {
+func (x *decoder) metadata(n, overlay *node) (jsondoc.Node, error) {
 	before, mode := x.s.Offset(), x.mode
 	x.mode.keepNulls = true // ObjectMeta makes something of them
 	v, err := x.value(x.p.meta)
 	x.mode = mode
 	if err != nil {
-		return doc.Node{}, err
+		return jsondoc.Node{}, err
 	}
 	if !x.p.cleanMeta(x.d, v) {
 		if v, err = x.convertMeta(n, overlay, before); err != nil {
-			return doc.Node{}, err
+			return jsondoc.Node{}, err
 		}
 	}
 	if overlay != nil && overlay.deepDefaults && !x.mode.noDefaults {
@@ -41,14 +41,14 @@ func (x *decoder) metadata(n, overlay *node) (doc.Node, error) {
 
 // convertMeta sends the metadata that was just decoded, whose text starts at
 // before, through ObjectMeta.
-func (x *decoder) convertMeta(n, overlay *node, before int) (doc.Node, error) {
-	var raw doc.Doc
-	if err := doc.Parse(&raw, x.s.Source()[before:x.s.Offset()]); err != nil {
+func (x *decoder) convertMeta(n, overlay *node, before int) (jsondoc.Node, error) {
+	var raw jsondoc.Doc
+	if err := jsondoc.Parse(&raw, x.s.Source()[before:x.s.Offset()]); err != nil {
 		// A number out of range: the scanner reports it at the end.
-		return doc.NullNode, nil
+		return jsondoc.NullNode, nil
 	}
-	if n != x.p.root && raw.Root().Kind() == doc.Null && overlay != nil && !overlay.nullable && !x.mode.keepNulls {
-		return doc.NullNode, nil // dropped or defaulted with the other nulls
+	if n != x.p.root && raw.Root().Kind() == jsondoc.Null && overlay != nil && !overlay.nullable && !x.mode.keepNulls {
+		return jsondoc.NullNode, nil // dropped or defaulted with the other nulls
 	}
 	if n != x.p.root && overlay != nil && !x.mode.keepNulls {
 		raw.SetRoot(overlay.withoutNulls(&raw, raw.Root().Node))
@@ -56,39 +56,39 @@ func (x *decoder) convertMeta(n, overlay *node, before int) (doc.Node, error) {
 	text, err := coerceMeta(raw.Root(), x.mode.lenient)
 	if err != nil {
 		if n == x.p.root {
-			return doc.Node{}, err
+			return jsondoc.Node{}, err
 		}
 		if x.mode.lenient {
 			return x.d.Import(raw.Root()), nil
 		}
 		bad := field.Invalid(nil, raw.Root().Interface(), err.Error())
 		bad.Field = "" // the path is the metadata itself
-		return doc.Node{}, &malformed{err: bad}
+		return jsondoc.Node{}, &malformed{err: bad}
 	}
-	var clean doc.Doc
+	var clean jsondoc.Doc
 	y := decoder{}
 	if _, v, err := y.run(x.p, x.p.meta, &clean, text, decodeMode{keepNulls: true}); err == nil {
-		return x.d.Import(doc.Value{Doc: &clean, Node: v}), nil
+		return x.d.Import(jsondoc.Value{Doc: &clean, Node: v}), nil
 	}
 	panic("BUG: metadata written by the json library does not decode")
 }
 
 // withoutNulls is x, metadata of an embedded resource, without the nulls that
 // overlay n does not allow: they go before ObjectMeta makes something of them.
-func (n *node) withoutNulls(d *doc.Doc, x doc.Node) doc.Node {
+func (n *node) withoutNulls(d *jsondoc.Doc, x jsondoc.Node) jsondoc.Node {
 	switch {
-	case x.Kind() == doc.Array && n.items != nil:
-		items := make([]doc.Node, x.Len())
+	case x.Kind() == jsondoc.Array && n.items != nil:
+		items := make([]jsondoc.Node, x.Len())
 		for i := range items {
 			items[i] = n.items.withoutNulls(d, d.Item(x, i))
 		}
 		return d.NewArray(items)
-	case x.Kind() == doc.Object:
-		var pairs []doc.Node
+	case x.Kind() == jsondoc.Object:
+		var pairs []jsondoc.Node
 		for i := range x.Len() {
 			key, v := d.Pair(x, i)
 			if child := n.child(d.Str(key)); child != nil {
-				if v.Kind() == doc.Null && !child.nullable && child.defText == nil {
+				if v.Kind() == jsondoc.Null && !child.nullable && child.defText == nil {
 					continue
 				}
 				v = child.withoutNulls(d, v)
@@ -102,20 +102,20 @@ func (n *node) withoutNulls(d *doc.Doc, x doc.Node) doc.Node {
 
 // coerceMeta returns metadata as ObjectMeta writes it. If lenient, fields that
 // ObjectMeta cannot hold are left out.
-func coerceMeta(v doc.Value, lenient bool) ([]byte, error) {
+func coerceMeta(v jsondoc.Value, lenient bool) ([]byte, error) {
 	var meta metav1.ObjectMeta
 	err := utiljson.Unmarshal(v.AppendJSON(nil), &meta)
 	switch {
 	case err == nil:
 	case !lenient:
 		return nil, err
-	case v.Kind() != doc.Object:
+	case v.Kind() != jsondoc.Object:
 		return nil, fmt.Errorf("invalid metadata: expected object, got %T", v.Interface())
 	default:
 		meta = metav1.ObjectMeta{}
 		var test metav1.ObjectMeta
 		for name, member := range v.Members() {
-			one := append(doc.AppendQuoted([]byte("{"), name), ':')
+			one := append(jsondoc.AppendQuoted([]byte("{"), name), ':')
 			one = append(member.AppendJSON(one), '}')
 			if utiljson.Unmarshal(one, &test) == nil {
 				if err := utiljson.Unmarshal(one, &meta); err != nil {
@@ -129,26 +129,26 @@ func coerceMeta(v doc.Value, lenient bool) ([]byte, error) {
 
 // cleanMeta reports whether ObjectMeta would write v as it is. It may answer
 // no where the answer is yes.
-func (p *program) cleanMeta(d *doc.Doc, v doc.Node) bool {
-	if v.Kind() != doc.Object || v.ShapeIndex() != p.meta.shape {
+func (p *program) cleanMeta(d *jsondoc.Doc, v jsondoc.Node) bool {
+	if v.Kind() != jsondoc.Object || v.ShapeIndex() != p.meta.shape {
 		return false
 	}
 	for i, name := range p.meta.slots.Names {
 		m := d.Slot(v, i)
-		if m.Kind() == doc.Absent {
+		if m.Kind() == jsondoc.Absent {
 			continue
 		}
 		ok := false
 		switch name {
 		case "labels", "annotations":
-			ok = m.Kind() == doc.Object && m.Len() > 0 && allTexts(d, m)
+			ok = m.Kind() == jsondoc.Object && m.Len() > 0 && allTexts(d, m)
 		case "finalizers":
-			ok = m.Kind() == doc.Array && m.Len() > 0
+			ok = m.Kind() == jsondoc.Array && m.Len() > 0
 			for j := 0; ok && j < m.Len(); j++ {
-				ok = d.Item(m, j).Kind() == doc.String
+				ok = d.Item(m, j).Kind() == jsondoc.String
 			}
 		case "ownerReferences", "managedFields":
-			ok = m.Kind() == doc.Array && m.Len() > 0
+			ok = m.Kind() == jsondoc.Array && m.Len() > 0
 			item := p.meta.bySlot[i].items
 			for j := 0; ok && j < m.Len(); j++ {
 				ok = cleanEntry(d, item, d.Item(m, j), name == "ownerReferences")
@@ -156,11 +156,11 @@ func (p *program) cleanMeta(d *doc.Doc, v doc.Node) bool {
 		case "creationTimestamp", "deletionTimestamp":
 			ok = cleanStamp(d, m)
 		case "generation":
-			ok = m.Kind() == doc.Int && m.Int() != 0
+			ok = m.Kind() == jsondoc.Int && m.Int() != 0
 		case "deletionGracePeriodSeconds":
-			ok = m.Kind() == doc.Int
+			ok = m.Kind() == jsondoc.Int
 		default:
-			ok = m.Kind() == doc.String && m.Len() > 0
+			ok = m.Kind() == jsondoc.String && m.Len() > 0
 		}
 		if !ok {
 			return false
@@ -169,9 +169,9 @@ func (p *program) cleanMeta(d *doc.Doc, v doc.Node) bool {
 	return true
 }
 
-func allTexts(d *doc.Doc, m doc.Node) bool {
+func allTexts(d *jsondoc.Doc, m jsondoc.Node) bool {
 	for i := range m.Len() {
-		if _, v := d.Pair(m, i); v.Kind() != doc.String {
+		if _, v := d.Pair(m, i); v.Kind() != jsondoc.String {
 			return false
 		}
 	}
@@ -179,8 +179,8 @@ func allTexts(d *doc.Doc, m doc.Node) bool {
 }
 
 // cleanEntry checks an owner reference or an entry of managedFields.
-func cleanEntry(d *doc.Doc, n *node, x doc.Node, owner bool) bool {
-	if x.Kind() != doc.Object || x.ShapeIndex() != n.shape {
+func cleanEntry(d *jsondoc.Doc, n *node, x jsondoc.Node, owner bool) bool {
+	if x.Kind() != jsondoc.Object || x.ShapeIndex() != n.shape {
 		return false
 	}
 	for i, name := range n.slots.Names {
@@ -188,16 +188,16 @@ func cleanEntry(d *doc.Doc, n *node, x doc.Node, owner bool) bool {
 		ok := false
 		switch name {
 		case "controller", "blockOwnerDeletion":
-			ok = m.Kind() == doc.Absent || m.Kind() == doc.Bool
+			ok = m.Kind() == jsondoc.Absent || m.Kind() == jsondoc.Bool
 		case "fieldsV1":
-			ok = m.Kind() == doc.Absent || m.Kind() == doc.Object
+			ok = m.Kind() == jsondoc.Absent || m.Kind() == jsondoc.Object
 		case "time":
-			ok = m.Kind() == doc.Absent || cleanStamp(d, m)
+			ok = m.Kind() == jsondoc.Absent || cleanStamp(d, m)
 		default:
 			if owner {
-				ok = m.Kind() == doc.String
+				ok = m.Kind() == jsondoc.String
 			} else {
-				ok = m.Kind() == doc.Absent || m.Kind() == doc.String && m.Len() > 0
+				ok = m.Kind() == jsondoc.Absent || m.Kind() == jsondoc.String && m.Len() > 0
 			}
 		}
 		if !ok {
@@ -208,9 +208,9 @@ func cleanEntry(d *doc.Doc, n *node, x doc.Node, owner bool) bool {
 }
 
 // cleanStamp reports whether m is a time stamp as metav1.Time writes it.
-func cleanStamp(d *doc.Doc, m doc.Node) bool {
+func cleanStamp(d *jsondoc.Doc, m jsondoc.Node) bool {
 	const layout = "2006-01-02T15:04:05Z"
-	if m.Kind() != doc.String || m.Len() != len(layout) {
+	if m.Kind() != jsondoc.String || m.Len() != len(layout) {
 		return false
 	}
 	s := d.Str(m)

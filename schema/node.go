@@ -5,7 +5,7 @@ import (
 	"sort"
 
 	"github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file defines node, the compiled form of a schema node and of what
@@ -41,11 +41,11 @@ type node struct {
 	resource   bool // apiVersion, kind and metadata are decoded as a resource's
 	keep       bool // undeclared members are kept
 	shape      uint16
-	slots      *doc.Shape // the layout of objects, nil for maps
-	slotShape  uint16     // index of slots
-	bySlot     []*node    // spine only: the declared property in each slot or nil
-	props      []prop     // declared properties, sorted by name
-	checked    []prop     // those of props that have checks at or below them
+	slots      *jsondoc.Shape // the layout of objects, nil for maps
+	slotShape  uint16         // index of slots
+	bySlot     []*node        // spine only: the declared property in each slot or nil
+	props      []prop         // declared properties, sorted by name
+	checked    []prop         // those of props that have checks at or below them
 	additional *node
 	anyOther   bool // additionalProperties is there in any form
 	noOther    bool // additionalProperties: false
@@ -59,9 +59,10 @@ type node struct {
 	keySlots []int // slots of mapKeys in the items, -1 if unknown
 
 	// A default value, in Program.consts; Absent if there is none.
-	def     doc.Node
+	def     jsondoc.Node
 	defText []byte
-	defSize int // bytes that a copy takes
+	// defSize is how many bytes of memory a copy of def takes, defPrinted how long its text is.
+	defSize, defPrinted int
 
 	values *values
 	rules  *rules
@@ -117,10 +118,10 @@ type need struct {
 	slot int
 }
 
-// kinds is a set of doc.Kind.
+// kinds is a set of jsondoc.Kind.
 type kinds uint16
 
-func kindsOf(ks ...doc.Kind) kinds {
+func kindsOf(ks ...jsondoc.Kind) kinds {
 	var set kinds
 	for _, k := range ks {
 		set |= 1 << k
@@ -128,9 +129,9 @@ func kindsOf(ks ...doc.Kind) kinds {
 	return set
 }
 
-func (s kinds) has(k doc.Kind) bool { return s>>k&1 != 0 }
+func (s kinds) has(k jsondoc.Kind) bool { return s>>k&1 != 0 }
 
-const anyKind kinds = 1<<doc.Null | 1<<doc.Bool | 1<<doc.Int | 1<<doc.Float | 1<<doc.String | 1<<doc.Array | 1<<doc.Object
+const anyKind kinds = 1<<jsondoc.Null | 1<<jsondoc.Bool | 1<<jsondoc.Int | 1<<jsondoc.Float | 1<<jsondoc.String | 1<<jsondoc.Array | 1<<jsondoc.Object
 
 // prop finds a declared property.
 func (n *node) prop(name string) *node {
@@ -142,13 +143,13 @@ func (n *node) prop(name string) *node {
 }
 
 // laidOut reports whether object x has its members in the slots of n.
-func (n *node) laidOut(x doc.Node) bool { return n.slotShape != 0 && x.ShapeIndex() == n.slotShape }
+func (n *node) laidOut(x jsondoc.Node) bool { return n.slotShape != 0 && x.ShapeIndex() == n.slotShape }
 
 // present ranges over the declared properties of object x that may be there, by
 // name. It costs what x has, not what n declares.
-func (n *node) present(d *doc.Doc, x doc.Node) iter.Seq[*prop] {
+func (n *node) present(d *jsondoc.Doc, x jsondoc.Node) iter.Seq[*prop] {
 	return func(yield func(*prop) bool) {
-		if n.laidOut(x) || x.Kind() != doc.Object {
+		if n.laidOut(x) || x.Kind() != jsondoc.Object {
 			for i := range n.props {
 				if !yield(&n.props[i]) {
 					return
@@ -157,7 +158,7 @@ func (n *node) present(d *doc.Doc, x doc.Node) iter.Seq[*prop] {
 			return
 		}
 		at := 0
-		for name := range (doc.Value{Doc: d, Node: x}).Members() {
+		for name := range (jsondoc.Value{Doc: d, Node: x}).Members() {
 			i := at + sort.Search(len(n.props)-at, func(i int) bool { return n.props[at+i].name >= name })
 			if i < len(n.props) && n.props[i].name == name {
 				at = i + 1
@@ -179,11 +180,11 @@ func (n *node) child(name string) *node {
 }
 
 // member is the member of object x in slot (-1: unknown) or of that name.
-func (n *node) member(d *doc.Doc, x doc.Node, name string, slot int) doc.Node {
+func (n *node) member(d *jsondoc.Doc, x jsondoc.Node, name string, slot int) jsondoc.Node {
 	if slot >= 0 && n.laidOut(x) {
 		return d.Slot(x, slot)
 	}
-	return doc.Value{Doc: d, Node: x}.Get(name).Node
+	return jsondoc.Value{Doc: d, Node: x}.Get(name).Node
 }
 
 // isMeta reports whether a member of a resource is apiVersion, kind or metadata.

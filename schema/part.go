@@ -3,7 +3,7 @@ package schema
 import (
 	"context"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file checks default values by the program that objects are validated by later. It only knows that a value is right; of any other,
@@ -48,7 +48,7 @@ func (t Part) Holds(ctx context.Context, value []byte, steps, budget *int64) boo
 	if n == nil || n.resource || n.deepEmbedded {
 		return false
 	}
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	x := decoders.Get().(*decoder)
 	found, root, err := x.run(t.code, n, d, value, decodeMode{noDefaults: true, keepNulls: true})
@@ -73,15 +73,15 @@ func (t Part) Holds(ctx context.Context, value []byte, steps, budget *int64) boo
 }
 
 // rulesHold evaluates the rules for what stays as it is and for what is new, and returns the larger one of the costs.
-func (t Part) rulesHold(ctx context.Context, d *doc.Doc) (cost int64, ok bool) {
+func (t Part) rulesHold(ctx context.Context, d *jsondoc.Doc) (cost int64, ok bool) {
 	t.code.compileRules()
 	if !t.n.seen {
 		return 0, false
 	}
-	for _, old := range []*doc.Doc{d, nil} {
+	for _, old := range []*jsondoc.Doc{d, nil} {
 		e := evaluations.Get().(*evaluation)
 		e.d, e.old = d, old
-		was := doc.Node{}
+		was := jsondoc.Node{}
 		if old != nil {
 			was = old.Root().Node
 		}

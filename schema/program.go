@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"weak"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -29,9 +29,9 @@ type program struct {
 	source  *structural.Schema
 	options Options
 	root    *node
-	shapes  []*doc.Shape // shapes[0] is nil
-	consts  *doc.Doc     // default values, in the program's shapes
-	meta    *node        // metadata of every resource, nil unless there is one
+	shapes  []*jsondoc.Shape // shapes[0] is nil
+	consts  *jsondoc.Doc     // default values, in the program's shapes
+	meta    *node            // metadata of every resource, nil unless there is one
 
 	hasRules   bool
 	oddFormats bool      // a format is declared somewhere for which values are not checked
@@ -77,7 +77,7 @@ func (p *Program) Load() error {
 
 // Shapes is the table of shapes of the documents that Decode makes, nil if p
 // does not compile.
-func (p *Program) Shapes() []*doc.Shape {
+func (p *Program) Shapes() []*jsondoc.Shape {
 	code, err := p.load()
 	if err != nil {
 		return nil

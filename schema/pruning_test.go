@@ -3,7 +3,7 @@ package schema
 import (
 	"testing"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file has the eleven examples of KEP-2332, by number.
@@ -41,19 +41,19 @@ func TestPruningExamples(t *testing.T) {
 			}
 			return around + "," + s + "}"
 		}
-		for how, decode := range map[string]func(*doc.Doc, []byte) (Found, error){"request": p.Decode, "storage": p.DecodeStored, "conversion": p.DecodeConverted} {
-			var got, want doc.Doc
+		for how, decode := range map[string]func(*jsondoc.Doc, []byte) (Found, error){"request": p.Decode, "storage": p.DecodeStored, "conversion": p.DecodeConverted} {
+			var got, want jsondoc.Doc
 			if _, err := decode(&got, []byte(member(row.in))); err != nil {
 				t.Errorf("%s: example %d, %s: %v", row.where, row.example, how, err)
 				continue
 			}
-			if err := doc.Parse(&want, []byte(member(row.want))); err != nil {
+			if err := jsondoc.Parse(&want, []byte(member(row.want))); err != nil {
 				t.Fatal(err)
 			}
 			// ObjectMeta always has a creationTimestamp when it is read anew.
 			got.Remove("metadata", "creationTimestamp")
 			got.Remove("object", "metadata", "creationTimestamp")
-			if !doc.Equal(got.Root(), want.Root()) {
+			if !jsondoc.Equal(got.Root(), want.Root()) {
 				t.Errorf("%s: example %d, %s: got %s, want %s", row.where, row.example, how, got.Root().AppendJSON(nil), want.Root().AppendJSON(nil))
 			}
 		}

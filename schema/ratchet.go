@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file correlates values with what they were before an update, for
@@ -15,7 +15,7 @@ import (
 // value that cannot be correlated.
 type correlation struct {
 	n        *node
-	new, old doc.Value
+	new, old jsondoc.Value
 	compared bool
 	equal    bool
 	members  map[string]*correlation
@@ -34,7 +34,7 @@ func (c *correlation) member(at *spot, key string) *correlation {
 }
 
 func (c *correlation) key(key string) *correlation {
-	if c == nil || c.new.Kind() != doc.Object || c.old.Kind() != doc.Object {
+	if c == nil || c.new.Kind() != jsondoc.Object || c.old.Kind() != jsondoc.Object {
 		return nil
 	}
 	if known, ok := c.members[key]; ok {
@@ -55,7 +55,7 @@ func (c *correlation) key(key string) *correlation {
 
 // index correlates an item, which only lists of type map allow.
 func (c *correlation) index(i int) *correlation {
-	if c == nil || c.n.items == nil || c.new.Kind() != doc.Array || i >= c.new.Len() {
+	if c == nil || c.n.items == nil || c.new.Kind() != jsondoc.Array || i >= c.new.Len() {
 		return nil
 	}
 	if known, ok := c.items[i]; ok {
@@ -109,13 +109,13 @@ func (c *correlation) compare() bool {
 		return false
 	}
 	switch kind {
-	case doc.Array:
+	case jsondoc.Array:
 		size := c.new.Len()
 		if size != c.old.Len() {
 			return false
 		}
 		if c.n.listType != "map" {
-			return size == 0 || doc.Equal(c.new, c.old)
+			return size == 0 || jsondoc.Equal(c.new, c.old)
 		}
 		for i := range size {
 			if !c.index(i).same() {
@@ -123,7 +123,7 @@ func (c *correlation) compare() bool {
 			}
 		}
 		return true
-	case doc.Object:
+	case jsondoc.Object:
 		if c.new.Len() != c.old.Len() {
 			return false
 		}
@@ -134,21 +134,21 @@ func (c *correlation) compare() bool {
 		}
 		return true
 	}
-	return doc.Equal(c.new, c.old)
+	return jsondoc.Equal(c.new, c.old)
 }
 
 // oldItems finds the items of an old list by their keys. The zero value finds
 // nothing.
 type oldItems struct {
 	n     *node
-	old   doc.Value
+	old   jsondoc.Value
 	index map[string]int // of long lists: the first item with these keys
 }
 
 // oldItems prepares to look for items in the old value of a list; only lists of
 // type map are correlated.
-func (n *node) oldItems(old doc.Value) oldItems {
-	if n.listType != "map" || n.typ != "array" || n.items == nil || len(n.mapKeys) == 0 || old.Kind() != doc.Array {
+func (n *node) oldItems(old jsondoc.Value) oldItems {
+	if n.listType != "map" || n.typ != "array" || n.items == nil || len(n.mapKeys) == 0 || old.Kind() != jsondoc.Array {
 		return oldItems{}
 	}
 	o := oldItems{n: n, old: old}
@@ -164,9 +164,9 @@ func (n *node) oldItems(old doc.Value) oldItems {
 }
 
 // get is the first old item that has the keys of item; Absent if there is none.
-func (o *oldItems) get(item doc.Value) doc.Value {
-	if o.n == nil || item.Kind() != doc.Object {
-		return doc.Value{}
+func (o *oldItems) get(item jsondoc.Value) jsondoc.Value {
+	if o.n == nil || item.Kind() != jsondoc.Object {
+		return jsondoc.Value{}
 	}
 	if o.index != nil {
 		if keys, ok := o.n.keysOf(item); ok {
@@ -174,20 +174,20 @@ func (o *oldItems) get(item doc.Value) doc.Value {
 				return o.old.Item(i)
 			}
 		}
-		return doc.Value{}
+		return jsondoc.Value{}
 	}
 	for i := range o.old.Len() {
-		if was := o.old.Item(i); was.Kind() == doc.Object && o.n.sameKeys(item, was) {
+		if was := o.old.Item(i); was.Kind() == jsondoc.Object && o.n.sameKeys(item, was) {
 			return was
 		}
 	}
-	return doc.Value{}
+	return jsondoc.Value{}
 }
 
 // keysOf is a text that items share if and only if sameKeys holds for them;
 // false if the item lacks a key.
-func (n *node) keysOf(item doc.Value) (string, bool) {
-	if item.Kind() != doc.Object {
+func (n *node) keysOf(item jsondoc.Value) (string, bool) {
+	if item.Kind() != jsondoc.Object {
 		return "", false
 	}
 	var b []byte
@@ -206,14 +206,14 @@ func (n *node) keysOf(item doc.Value) (string, bool) {
 }
 
 // sameKeys compares the keys of two items, which must be scalars.
-func (n *node) sameKeys(a, b doc.Value) bool {
+func (n *node) sameKeys(a, b jsondoc.Value) bool {
 	for i, name := range n.mapKeys {
 		slot := -1
 		if i < len(n.keySlots) {
 			slot = n.keySlots[i]
 		}
-		x := doc.Value{Doc: a.Doc, Node: n.items.member(a.Doc, a.Node, name, slot)}
-		y := doc.Value{Doc: b.Doc, Node: n.items.member(b.Doc, b.Node, name, slot)}
+		x := jsondoc.Value{Doc: a.Doc, Node: n.items.member(a.Doc, a.Node, name, slot)}
+		y := jsondoc.Value{Doc: b.Doc, Node: n.items.member(b.Doc, b.Node, name, slot)}
 		if !sameKey(x, y, len(n.mapKeys) > 1) {
 			return false
 		}
@@ -223,28 +223,28 @@ func (n *node) sameKeys(a, b doc.Value) bool {
 
 // sameKey compares two keys. Upstream compares single keys by value and joins
 // several into a text first, numbers in six digits.
-func sameKey(a, b doc.Value, several bool) bool {
+func sameKey(a, b jsondoc.Value, several bool) bool {
 	if several {
 		x, ok := keyText(a)
 		y, ok2 := keyText(b)
 		return ok && ok2 && x == y
 	}
 	switch a.Kind() {
-	case doc.Bool, doc.Int, doc.Float, doc.String:
-		return a.Kind() == b.Kind() && doc.Equal(a, b)
+	case jsondoc.Bool, jsondoc.Int, jsondoc.Float, jsondoc.String:
+		return a.Kind() == b.Kind() && jsondoc.Equal(a, b)
 	}
 	return false
 }
 
-func keyText(v doc.Value) (string, bool) {
+func keyText(v jsondoc.Value) (string, bool) {
 	switch v.Kind() {
-	case doc.Bool:
+	case jsondoc.Bool:
 		return strconv.FormatBool(v.Node.Bool()), true
-	case doc.Int:
+	case jsondoc.Int:
 		return strconv.FormatInt(v.Node.Int(), 10), true
-	case doc.Float:
+	case jsondoc.Float:
 		return strconv.FormatFloat(v.Node.Float(), 'f', 6, 64), true
-	case doc.String:
+	case jsondoc.String:
 		var b strings.Builder
 		b.WriteByte('"')
 		b.WriteString(v.Text())

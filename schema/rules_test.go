@@ -51,6 +51,7 @@ func TestCheckRules(t *testing.T) {
 }
 
 // TestRulePatterns: the machines of all rules together are bounded, for new schemas.
+// Ledger: cel-patterns.
 func TestRulePatterns(t *testing.T) {
 	rules := func(n int) string {
 		list := ""

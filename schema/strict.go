@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file is the plain twin of the decoder that puts in words what it drops.
@@ -18,16 +18,16 @@ import (
 // metadata, fields, fields of the metadata of embedded resources. Text that is
 // no JSON has none.
 func (p *Program) Strict(src []byte) []string {
-	var d doc.Doc
+	var d jsondoc.Doc
 	code, err := p.load()
-	if err != nil || doc.Parse(&d, src) != nil {
+	if err != nil || jsondoc.Parse(&d, src) != nil {
 		return nil
 	}
 	return code.strict(&d, src)
 }
 
-func (p *program) strict(d *doc.Doc, src []byte) []string {
-	list := doc.Duplicates(src)
+func (p *program) strict(d *jsondoc.Doc, src []byte) []string {
+	list := jsondoc.Duplicates(src)
 	s := strict{p: p}
 	root := d.Root()
 	if p.root.resource {
@@ -60,13 +60,13 @@ type strict struct {
 
 // value looks for what decoding x by n drops; n is nil below a schema that
 // says nothing. keep says that undeclared members stay.
-func (s *strict) value(n *node, keep bool, path string, x doc.Value) {
+func (s *strict) value(n *node, keep bool, path string, x jsondoc.Value) {
 	switch x.Kind() {
-	case doc.Object:
+	case jsondoc.Object:
 		for name, m := range x.Members() {
 			s.member(n, keep, join(path, name), name, m)
 		}
-	case doc.Array:
+	case jsondoc.Array:
 		for i := range x.Len() {
 			at := path + "[" + strconv.Itoa(i) + "]"
 			switch {
@@ -81,7 +81,7 @@ func (s *strict) value(n *node, keep bool, path string, x doc.Value) {
 	}
 }
 
-func (s *strict) member(n *node, keep bool, path, name string, m doc.Value) {
+func (s *strict) member(n *node, keep bool, path, name string, m jsondoc.Value) {
 	if n == nil {
 		s.unknown = append(s.unknown, path)
 		return
@@ -109,12 +109,12 @@ func join(path, name string) string {
 
 // embedded looks for unknown fields in the metadata of embedded resources.
 // at is the path in the notation of field errors.
-func (s *strict) embedded(n *node, at string, x doc.Value) {
+func (s *strict) embedded(n *node, at string, x jsondoc.Value) {
 	if !n.deepEmbedded {
 		return
 	}
 	switch x.Kind() {
-	case doc.Object:
+	case jsondoc.Object:
 		for name, m := range x.Members() {
 			if n.embedded && name == "metadata" {
 				s.meta = append(s.meta, unknownMeta(at, m)...)
@@ -125,7 +125,7 @@ func (s *strict) embedded(n *node, at string, x doc.Value) {
 				s.embedded(n.additional, at+"["+name+"]", m)
 			}
 		}
-	case doc.Array:
+	case jsondoc.Array:
 		for i := 0; n.items != nil && i < x.Len(); i++ {
 			index := "[" + strconv.Itoa(i) + "]"
 			s.embedded(n.items, at+index, x.Item(i))
@@ -134,7 +134,7 @@ func (s *strict) embedded(n *node, at string, x doc.Value) {
 }
 
 // unknownMeta lists the paths of what is no field of ObjectMeta.
-func unknownMeta(at string, meta doc.Value) []string {
+func unknownMeta(at string, meta jsondoc.Value) []string {
 	if !meta.Exists() {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file is Validate: the order of the checks, and the choice between the
@@ -16,7 +16,7 @@ import (
 // come from Decode of this program or have no shapes at all. Validate looks
 // neither at the root's apiVersion, kind and metadata (apart from what the
 // schema says about them) nor at the scale subresource.
-func (p *Program) Validate(ctx context.Context, new, old *doc.Doc, at Scope) Result {
+func (p *Program) Validate(ctx context.Context, new, old *jsondoc.Doc, at Scope) Result {
 	return p.ValidateAmong(ctx, new, old, at, Kept{}, nil, nil)
 }
 
@@ -24,7 +24,7 @@ func (p *Program) Validate(ctx context.Context, new, old *doc.Doc, at Scope) Res
 // object in which other checks have found errors: those of metadata come first
 // in the Result, those of the scale subresource after the errors of values. They
 // count when it is decided whether rules can be evaluated.
-func (p *Program) ValidateAmong(ctx context.Context, new, old *doc.Doc, at Scope, kept Kept, metadata, scale field.ErrorList) Result {
+func (p *Program) ValidateAmong(ctx context.Context, new, old *jsondoc.Doc, at Scope, kept Kept, metadata, scale field.ErrorList) Result {
 	code, err := p.load()
 	if err != nil {
 		return Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
@@ -32,7 +32,7 @@ func (p *Program) ValidateAmong(ctx context.Context, new, old *doc.Doc, at Scope
 	return code.validate(ctx, new, old, at, kept, metadata, scale)
 }
 
-func (p *program) validate(ctx context.Context, new, old *doc.Doc, at Scope, kept Kept, metadata, scale field.ErrorList) Result {
+func (p *program) validate(ctx context.Context, new, old *jsondoc.Doc, at Scope, kept Kept, metadata, scale field.ErrorList) Result {
 	if d, was := p.adopt(new), p.adopt(old); d != new || was != old || was == nil {
 		new, old, kept = d, was, Kept{}
 	}
@@ -60,7 +60,7 @@ const DefaultBudget = objectBudget
 // the schema of, but for rules. Embedded resources are looked at first, and
 // values if they are all right. What that takes below junctors is taken from
 // steps; it is negative afterwards if they did not suffice.
-func (p *Program) ValidateDefault(d *doc.Doc, path *field.Path, steps *int64) field.ErrorList {
+func (p *Program) ValidateDefault(d *jsondoc.Doc, path *field.Path, steps *int64) field.ErrorList {
 	code, err := p.load()
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
@@ -79,7 +79,7 @@ func (p *Program) ValidateDefault(d *doc.Doc, path *field.Path, steps *int64) fi
 // ValidateDefault has nothing to say about: as one that does not change, and if
 // that is fine as a new one. What they cost is taken from budget; it is negative
 // afterwards if it did not suffice, and no other default is to be looked at.
-func (p *Program) ValidateDefaultRules(ctx context.Context, d *doc.Doc, path *field.Path, budget *int64) field.ErrorList {
+func (p *Program) ValidateDefaultRules(ctx context.Context, d *jsondoc.Doc, path *field.Path, budget *int64) field.ErrorList {
 	code, err := p.load()
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
@@ -87,7 +87,7 @@ func (p *Program) ValidateDefaultRules(ctx context.Context, d *doc.Doc, path *fi
 	d = code.adopt(d)
 	code.compileRules()
 	left := *budget
-	for _, old := range []doc.Value{d.Root(), {}} {
+	for _, old := range []jsondoc.Value{d.Root(), {}} {
 		s := slowRules{ctx: ctx, budget: *budget}
 		s.node(code.root, path, d.Root(), old, ratchet{})
 		if left = min(left, s.left()); len(s.Errors) > 0 {
@@ -100,7 +100,7 @@ func (p *Program) ValidateDefaultRules(ctx context.Context, d *doc.Doc, path *fi
 }
 
 // ok is the fast path. Ratcheting only forgives, so it may leave it out.
-func (p *program) ok(w *work, new, old *doc.Doc, at Scope, kept Kept) (r Result, ok bool) {
+func (p *program) ok(w *work, new, old *jsondoc.Doc, at Scope, kept Kept) (r Result, ok bool) {
 	switch {
 	case kept.all():
 		r.Sound = true
@@ -127,15 +127,15 @@ func (p *program) ok(w *work, new, old *doc.Doc, at Scope, kept Kept) (r Result,
 }
 
 // wholeOK reports whether all values are valid.
-func (p *program) wholeOK(w *work, d *doc.Doc) bool {
+func (p *program) wholeOK(w *work, d *jsondoc.Doc) bool {
 	return p.root.ok(d, w, d.Root().Node) && (!p.root.deepEmbedded || len(p.root.embeddedErrors(nil, d.Root())) == 0)
 }
 
 // statusOK reports whether the values of the status are valid, and all lists.
-func (p *program) statusOK(w *work, d *doc.Doc) bool {
+func (p *program) statusOK(w *work, d *jsondoc.Doc) bool {
 	if status := p.root.prop("status"); status != nil {
 		x := d.Root().Get("status").Node
-		if x.Kind() != doc.Absent && !status.ok(d, w, x) {
+		if x.Kind() != jsondoc.Absent && !status.ok(d, w, x) {
 			return false
 		}
 	}
@@ -143,7 +143,7 @@ func (p *program) statusOK(w *work, d *doc.Doc) bool {
 }
 
 // ValidateMistyped is Validate for an object that says it is of another kind, which others have said in wrong: values are not looked at.
-func (p *Program) ValidateMistyped(ctx context.Context, new, old *doc.Doc, at Scope, wrong field.ErrorList) Result {
+func (p *Program) ValidateMistyped(ctx context.Context, new, old *jsondoc.Doc, at Scope, wrong field.ErrorList) Result {
 	code, err := p.load()
 	if err != nil {
 		return Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
@@ -159,7 +159,7 @@ func (p *Program) ValidateMistyped(ctx context.Context, new, old *doc.Doc, at Sc
 }
 
 // explain is the slow path.
-func (p *program) explain(ctx context.Context, new, old *doc.Doc, at Scope, metadata, scale field.ErrorList) Result {
+func (p *program) explain(ctx context.Context, new, old *jsondoc.Doc, at Scope, metadata, scale field.ErrorList) Result {
 	var took time.Duration
 	c := p.correlate(new, old, &took)
 	errs := metadata[:len(metadata):len(metadata)]
@@ -174,7 +174,7 @@ func (p *program) explain(ctx context.Context, new, old *doc.Doc, at Scope, meta
 }
 
 // correlate begins to compare two objects, if there are two.
-func (p *program) correlate(new, old *doc.Doc, took *time.Duration) *correlation {
+func (p *program) correlate(new, old *jsondoc.Doc, took *time.Duration) *correlation {
 	if old == nil {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (p *program) correlate(new, old *doc.Doc, took *time.Duration) *correlation
 }
 
 // explainBeyondValues adds to errs what is wrong with embedded resources and with lists, and what rules say.
-func (p *program) explainBeyondValues(ctx context.Context, new, old *doc.Doc, at Scope, c *correlation, errs field.ErrorList) Result {
+func (p *program) explainBeyondValues(ctx context.Context, new, old *jsondoc.Doc, at Scope, c *correlation, errs field.ErrorList) Result {
 	if at != Status {
 		errs = append(errs, p.root.embeddedErrors(nil, new.Root())...)
 	}
@@ -202,7 +202,7 @@ func (p *program) explainBeyondValues(ctx context.Context, new, old *doc.Doc, at
 
 // statusErrors validates the status alone. Its paths start at status, its texts
 // below it.
-func (p *program) statusErrors(ctx context.Context, new *doc.Doc, c *correlation) field.ErrorList {
+func (p *program) statusErrors(ctx context.Context, new *jsondoc.Doc, c *correlation) field.ErrorList {
 	status := p.root.prop("status")
 	x := new.Root().Get("status")
 	if status == nil || !x.Exists() {
@@ -213,12 +213,12 @@ func (p *program) statusErrors(ctx context.Context, new *doc.Doc, c *correlation
 
 // listed lists what is wrong with x by n. If that is too much, or takes too long,
 // it says so at the end.
-func listed(ctx context.Context, path *field.Path, n *node, x doc.Value, c *correlation) field.ErrorList {
+func listed(ctx context.Context, path *field.Path, n *node, x jsondoc.Value, c *correlation) field.ErrorList {
 	e := explainer{work: newWork(ctx, maxSteps)}
 	return e.list(path, n, x, c)
 }
 
-func (e *explainer) list(path *field.Path, n *node, x doc.Value, c *correlation) field.ErrorList {
+func (e *explainer) list(path *field.Path, n *node, x jsondoc.Value, c *correlation) field.ErrorList {
 	errs := fieldErrors(path, e.value(n, x, nil, c).errs)
 	if err := e.err(path); err != nil {
 		errs = append(errs, err)
@@ -245,7 +245,7 @@ func blocksRules(errs field.ErrorList) bool {
 }
 
 // adopt returns d, or a copy in the shapes of p if d has other ones.
-func (p *program) adopt(d *doc.Doc) *doc.Doc {
+func (p *program) adopt(d *jsondoc.Doc) *jsondoc.Doc {
 	if d == nil {
 		return nil
 	}
@@ -253,7 +253,7 @@ func (p *program) adopt(d *doc.Doc) *doc.Doc {
 	if len(shapes) == 0 || &shapes[0] == &p.shapes[0] {
 		return d
 	}
-	own := new(doc.Doc)
+	own := new(jsondoc.Doc)
 	own.Reset(p.shapes)
 	own.SetRoot(own.ImportAs(d.Root(), p.root.shape))
 	return own

@@ -13,19 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file tests validation: its texts by a table, and that the fast path and
 // the slow one agree.
 
 // object decodes text by p.
-func object(t testing.TB, p *Program, text string) *doc.Doc {
+func object(t testing.TB, p *Program, text string) *jsondoc.Doc {
 	t.Helper()
 	if text == "" {
 		return nil
 	}
-	d := new(doc.Doc)
+	d := new(jsondoc.Doc)
 	if _, err := p.Decode(d, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +139,11 @@ func TestForeignShapes(t *testing.T) {
 	const text = `{type: object, properties: {a: {type: string, maxLength: 1}, b: {type: integer}}}`
 	other := compileYAML(t, `{type: object, properties: {zz: {type: string}, a: {type: string}}}`, Options{Resource: true})
 	p := compileYAML(t, text, Options{Resource: true})
-	var plain doc.Doc
-	if err := doc.Parse(&plain, []byte(`{"a":"xx"}`)); err != nil {
+	var plain jsondoc.Doc
+	if err := jsondoc.Parse(&plain, []byte(`{"a":"xx"}`)); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []*doc.Doc{object(t, other, `{"a":"xx"}`), &plain} {
+	for _, d := range []*jsondoc.Doc{object(t, other, `{"a":"xx"}`), &plain} {
 		if r := p.Validate(context.Background(), d, nil, Whole); len(r.Errors) != 1 {
 			t.Errorf("got %v, want one error", r.Errors)
 		}
@@ -167,7 +167,7 @@ func FuzzValidate(f *testing.F) {
 	}
 	ctx := context.Background()
 	f.Fuzz(func(t *testing.T, src, oldSrc []byte) {
-		var d, old doc.Doc
+		var d, old jsondoc.Doc
 		if _, err := p.Decode(&d, src); err != nil {
 			return
 		}

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file bounds the work below allOf, anyOf, oneOf and not, the one place
@@ -37,7 +37,7 @@ func newWork(ctx context.Context, steps int64) work {
 }
 
 // read looks whether rules can read the text x of n by its format. Upstream lets some pass as valid that they cannot.
-func (w *work) read(n *node, d *doc.Doc, x doc.Node) {
+func (w *work) read(n *node, d *jsondoc.Doc, x jsondoc.Node) {
 	if s := d.Str(x); !w.odd && !(n.format == "date-time" && isStamp(s)) {
 		w.odd = !n.reads.Reads(s)
 	}
@@ -45,9 +45,9 @@ func (w *work) read(n *node, d *doc.Doc, x doc.Node) {
 
 // visit takes the steps of a look at x by n. It is false if the walk is to end:
 // then nothing that it says counts.
-func (w *work) visit(n *node, kind doc.Kind, x doc.Node) bool {
+func (w *work) visit(n *node, kind jsondoc.Kind, x jsondoc.Node) bool {
 	size := int64(1)
-	if kind >= doc.String {
+	if kind >= jsondoc.String {
 		size += int64(x.Len()+len(n.checked)) / perStep
 	}
 	return w.take(size)

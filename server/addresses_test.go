@@ -18,7 +18,8 @@ import (
 	"github.com/keelson-io/keelson/store/mem"
 )
 
-// This file tests what services get; that they get it as kube-apiserver gives it is conformance/builtin's to show.
+// This file tests what services get; that they get it as kube-apiserver gives it is
+// conformance/builtin's to show.
 
 const (
 	servicesPath  = "/api/v1/namespaces/default/services"
@@ -35,7 +36,7 @@ func (r *running) service(method, path, body string, headers ...string) *corev1.
 	return s
 }
 
-// addresses are the addresses that are taken, each with who has it.
+// addresses returns the reserved addresses with their owners.
 func (r *running) addresses() string {
 	r.t.Helper()
 	var list networkingv1.IPAddressList
@@ -49,12 +50,13 @@ func (r *running) addresses() string {
 	return strings.Join(all, ", ")
 }
 
-// serviceText is a service with a spec.
+// serviceText returns a service with a spec.
 func serviceText(name, spec string) string {
 	return `{"apiVersion":"v1","kind":"Service","metadata":{"name":"` + name + `"},"spec":{"ports":[{"port":80}],` + spec + `"selector":{"a":"b"}}}`
 }
 
-// TestServicesGetAddresses holds that services get addresses and ports, keep them, and give them back.
+// TestServicesGetAddresses holds that Services get addresses and ports, keep them, and release
+// them.
 func TestServicesGetAddresses(t *testing.T) {
 	st := mem.New(mem.Options{})
 	r := start(t, Config{Store: st, ServiceClusterIPRange: "10.9.8.0/29", ServiceNodePortRange: "31000-31001", EndpointReconciler: "none"})
@@ -133,7 +135,9 @@ func TestServicesGetAddresses(t *testing.T) {
 	r.service("POST", servicesPath, serviceText("all", `"type":"LoadBalancer","externalTrafficPolicy":"Local",`))
 }
 
-// TestServicesAreTakenOver holds that what services have which nobody noted is not given to others, and that what nobody has is given back.
+// TestServicesAreTakenOver holds that unrecorded addresses and ports of existing Services are not
+// given to others, and recorded ones without a Service are released.
+// Ledger: service-repair, service-cidrs.
 func TestServicesAreTakenOver(t *testing.T) {
 	st, ctx := mem.New(mem.Options{}), context.Background()
 	put := func(key, value string) {
@@ -181,7 +185,9 @@ func TestServicesAreTakenOver(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyHasIsGivenBack holds that an address and a port that were taken for a service that was never stored are free in the end.
+// TestWhatNobodyHasIsGivenBack holds that an address and a port reserved for a Service that was
+// never stored are released.
+// Ledger: service-repair.
 func TestWhatNobodyHasIsGivenBack(t *testing.T) {
 	st := mem.New(mem.Options{})
 	r := startWith(t, Config{Store: st, ServiceClusterIPRange: "10.9.8.0/30", ServiceNodePortRange: "31000-31000", EndpointReconciler: "none"}, func(s *Server) {
@@ -220,7 +226,8 @@ func TestWhatNobodyHasIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestServersShareAddresses holds that servers that share a store give no address and no port twice, and all of them.
+// TestServersShareAddresses holds that servers with one store never assign an address or port
+// twice, and can assign all of them.
 func TestServersShareAddresses(t *testing.T) {
 	url := sharedEtcd(t)
 	var servers []*running

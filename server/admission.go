@@ -8,52 +8,53 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/noderestriction"
 	"github.com/keelson-io/keelson/admission/policy"
 	"github.com/keelson-io/keelson/admission/webhook"
-	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file is which admission steps run.
+// This file chooses the admission steps.
 
-// The steps that there are, by the names of kube-apiserver's plugins.
+// The available steps, under the names of kube-apiserver's plugins.
 const (
-	alwaysAdmit        = "AlwaysAdmit" // a step that does nothing, there as here
+	alwaysAdmit        = "AlwaysAdmit" // does nothing, as in kube-apiserver
 	namespaceLifecycle = "NamespaceLifecycle"
 	namespaceExists    = "NamespaceExists"
 	ownerReferences    = "OwnerReferencesPermissionEnforcement"
+	nodeRestriction    = noderestriction.Name
 	mutatingPolicy     = "MutatingAdmissionPolicy"
 	mutatingWebhook    = "MutatingAdmissionWebhook"
 	validatingPolicy   = "ValidatingAdmissionPolicy"
 	validatingWebhook  = "ValidatingAdmissionWebhook"
 )
 
-// DefaultAdmission are the steps that run unless they are switched off,
-// OptionalAdmission those that run if they are asked for.
+// DefaultAdmission lists the steps that run unless they are disabled, OptionalAdmission those that
+// run if they are enabled. NodeRestriction also runs by default if the Node authorizer does.
 var (
 	DefaultAdmission  = []string{namespaceLifecycle, mutatingPolicy, mutatingWebhook, validatingPolicy, validatingWebhook}
-	OptionalAdmission = []string{alwaysAdmit, namespaceExists, ownerReferences}
+	OptionalAdmission = []string{alwaysAdmit, namespaceExists, ownerReferences, nodeRestriction}
 )
 
-// otherSteps are kube-apiserver's steps that this server has not got. It is no
-// mistake to ask for one of them not to run; to ask for one to run is.
+// otherSteps lists kube-apiserver's steps that this server lacks. Disabling one is accepted,
+// enabling one is an error.
 var otherSteps = []string{
 	"AlwaysDeny", "AlwaysPullImages", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ClusterTrustBundleAttest",
 	"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "DenyServiceExternalIPs", "EventRateLimit",
 	"ExtendedResourceToleration", "ImagePolicyWebhook", "LimitPodHardAntiAffinityTopology", "LimitRanger", "NamespaceAutoProvision",
-	"NodeDeclaredFeatureValidator", "NodeRestriction", "PersistentVolumeClaimResize", "PodGroupProtection", "PodNodeSelector",
+	"NodeDeclaredFeatureValidator", "PersistentVolumeClaimResize", "PodGroupProtection", "PodNodeSelector",
 	"PodResizeValidator", "PodSecurity", "PodTolerationRestriction", "PodTopologyLabels", "Priority", "ResourceQuota", "RuntimeClass",
 	"ServiceAccount", "StorageObjectInUseProtection", "TaintNodesByCondition",
 }
 
-// plugins are the steps that run.
+// plugins is the set of the steps that run.
 type plugins map[string]bool
 
-// choosePlugins reads the names of steps that are to run, and not to run. Its
-// error says all that is wrong with them.
-func choosePlugins(enabled, disabled []string) (plugins, error) {
+// choosePlugins returns the steps that run, given those that the flags enable and disable. nodes
+// says whether the Node authorizer runs. The error lists all wrong names.
+func choosePlugins(enabled, disabled []string, nodes bool) (plugins, error) {
 	var errs []error
 	ours := func(name string) bool {
 		return slices.Contains(DefaultAdmission, name) || slices.Contains(OptionalAdmission, name)
@@ -61,6 +62,9 @@ func choosePlugins(enabled, disabled []string) (plugins, error) {
 	on := plugins{}
 	for _, name := range DefaultAdmission {
 		on[name] = true
+	}
+	if nodes {
+		on[nodeRestriction] = true
 	}
 	for _, name := range enabled {
 		switch {
@@ -88,14 +92,15 @@ func choosePlugins(enabled, disabled []string) (plugins, error) {
 	return on, utilerrors.NewAggregate(errs)
 }
 
-// admission makes the steps, in the order of kube-apiserver's.
-func (s *Server) admission(on plugins, kinds *kind.Registry, cached *cache.Cache, chain authz.Authorizer) api.Admission {
+// admission builds the chain of steps, in kube-apiserver's order.
+func (s *Server) admission(on plugins, kinds *kind.Registry, cached *cache.Cache, chain authz.Authorizer) func(admission.Host) *admission.Chain {
 	return func(h admission.Host) *admission.Chain {
-		m := admission.NewMetrics(s.metrics)
+		m, checks := admission.NewMetrics(s.metrics), policy.NewMetrics(s.metrics)
+		s.swept.admission, s.swept.policies = m, checks
 		hooks := webhook.Config{Kinds: kinds.Load, Cache: cached, Namespaces: h, Authorizer: chain, Metrics: m, Logger: s.logger}
 		policies := policy.Config{
 			Kinds: kinds.Load, Cache: cached, Host: h, Authorizer: chain,
-			Metrics: m, Checks: policy.NewMetrics(s.metrics), Logger: s.logger,
+			Metrics: m, Checks: checks, Logger: s.logger,
 		}
 		steps := admission.NewChain(m)
 		mutates := func(name string, step func() admission.Mutator) {
@@ -110,13 +115,18 @@ func (s *Server) admission(on plugins, kinds *kind.Registry, cached *cache.Cache
 		}
 		mutates(namespaceLifecycle, func() admission.Mutator { return admission.NamespaceLifecycle(h) })
 		validates(namespaceExists, func() admission.Validator { return admission.NamespaceExists(h) })
+		if on[nodeRestriction] {
+			step := noderestriction.New(h, chain)
+			steps.Inspects(step)
+			steps.Mutates(nodeRestriction, step)
+		}
 		validates(ownerReferences, func() admission.Validator { return admission.OwnerReferences(chain, kinds.Load) })
 		mutates(mutatingPolicy, func() admission.Mutator { return policy.Mutating(policies) })
 		mutates(mutatingWebhook, func() admission.Mutator { return webhook.Mutating(hooks) })
 		validates(validatingPolicy, func() admission.Validator { return policy.Validating(policies) })
 		validates(validatingWebhook, func() admission.Validator { return webhook.Validating(hooks) })
 		steps.First(policy.Access(kinds.Load, cached, chain))
-		steps.Finally(admission.Escalation(chain, s.authz.follower)) // what others make of a role counts, too
+		steps.Finally(admission.Escalation(chain, s.authz.follower)) // after all mutators, since their changes to roles count, too
 		return steps
 	}
 }

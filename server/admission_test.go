@@ -11,14 +11,16 @@ import (
 // This file switches admission steps on and off, and tries those that do not
 // run by themselves.
 
-// TestAdmissionPlugins: every name that kube-apiserver knows is either a step
-// or an error that says so; all that is wrong is said at once.
+// TestAdmissionPlugins holds that each plugin of kube-apiserver is available or refused with an
+// error, and that all errors are reported together.
+// Ledger: admission-plugins.
 func TestAdmissionPlugins(t *testing.T) {
 	for _, row := range []struct{ enable, disable, want string }{
 		{"AlwaysAdmit,NamespaceExists,OwnerReferencesPermissionEnforcement", "", ""},
 		{"NamespaceLifecycle,MutatingAdmissionPolicy,MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook", "", ""},
 		{"", "ServiceAccount,PodGroupProtection,ResourceQuota,AlwaysDeny,NamespaceLifecycle", ""},
-		{"NodeRestriction", "", `enable-admission-plugins plugin "NodeRestriction": this server has no such step; it has NamespaceLifecycle, `},
+		{"NodeRestriction", "", ""},
+		{"ServiceAccount", "", `enable-admission-plugins plugin "ServiceAccount": this server has no such step; it has NamespaceLifecycle, `},
 		{"AlwaysDeny", "", `this server has no such step`}, // it could not even start
 		{"PodResizeValidator", "", `this server has no such step`},
 		{"alwaysdeny", "", `enable-admission-plugins plugin "alwaysdeny" is unknown`},
@@ -27,15 +29,15 @@ func TestAdmissionPlugins(t *testing.T) {
 			`[AlwaysAdmit NamespaceLifecycle] in enable-admission-plugins and disable-admission-plugins overlapped`},
 	} {
 		split := func(s string) []string { return strings.FieldsFunc(s, func(r rune) bool { return r == ',' }) }
-		_, err := choosePlugins(split(row.enable), split(row.disable))
+		_, err := choosePlugins(split(row.enable), split(row.disable), false)
 		if got := fmt.Sprint(err); (row.want == "") != (err == nil) || !strings.Contains(got, row.want) {
 			t.Errorf("enable %q, disable %q: got %v, want %q", row.enable, row.disable, err, row.want)
 		}
 	}
 }
 
-// TestOwnerReferences: who may not delete an object may not say who owns it,
-// and who may not finalize an owner may not hold up its deletion.
+// TestOwnerReferences holds that only users who may delete an object may change its owners, and
+// only users who may update an owner's finalizers may block its deletion.
 func TestOwnerReferences(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{}), TokenAuthFile: tokens(t, "ann", "del", "fin"), EnableAdmission: []string{"OwnerReferencesPermissionEnforcement"},
 		Controllers: []string{"*", "-garbage-collector-controller"}}) // the owners are nobody
@@ -91,7 +93,7 @@ func TestOwnerReferences(t *testing.T) {
 	}
 }
 
-// TestNamespaceExists: the step that is left of NamespaceLifecycle.
+// TestNamespaceExists checks the step that replaces NamespaceLifecycle if that is disabled.
 func TestNamespaceExists(t *testing.T) {
 	const nowhere = "/apis/demo.io/v1/namespaces/nowhere/widgets"
 	r := start(t, Config{Store: mem.New(mem.Options{}), EnableAdmission: []string{"NamespaceExists", "AlwaysAdmit"}, DisableAdmission: []string{"NamespaceLifecycle"}})

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -12,46 +13,43 @@ import (
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/controller/crd"
+	"github.com/keelson-io/keelson/controller/definitions"
 	"github.com/keelson-io/keelson/controller/ensure"
 	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/conversion"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file puts together what every server is made of, with a port or without:
-// cache, kinds, authorizers, the API, and what has to be there before the first
-// request.
+// This file builds the parts that every server has, with or without a port: cache, registry of
+// kinds, authorizers and API. It also creates what must exist before the first request.
 
-// parts are what a server is made of and what its configuration decides.
+// parts has the inputs of assemble, which depend on the configuration.
 type parts struct {
 	store             store.Store
 	plugins           plugins
 	authorization     *config.AuthorizationConfiguration
 	authorizationText []byte
-	recorder          *audit.Auditor // nil: nothing is recorded
+	recorder          *audit.Auditor // nil: no audit log
 	converter         func(name string, c *apiextv1.WebhookConversion) (kind.Converter, error)
-	// guards returns what decides about requests, and what answers policies, in
-	// place of the chain of authorizers; nil: the chain does both.
+	// guards, if not nil, returns the authorizers for requests and for the expressions of policies,
+	// in place of the chain.
 	guards func(chain authz.Authorizer) (requests, policies authz.Authorizer)
 }
 
-// assemble makes a server of its parts. Who its clients are, s.authn, is decided
-// before.
+// assemble builds the server. s.authn must be set.
 func (s *Server) assemble(ctx context.Context, p *parts) error {
 	c := &s.config
 	s.cache = cache.New(p.store, cache.Options{Logger: s.logger})
 	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
 	s.metrics.MustRegister(schema.Metrics()...)
-	s.kinds = new(kind.Registry)
-	for _, k := range builtin.All() {
-		s.kinds.Put(k)
-	}
+	s.kinds = kind.NewRegistry(builtin.All()...)
 	if err := s.openAuthz(p.authorization, p.authorizationText, s.kinds, s.cache, p.store); err != nil {
 		return err
 	}
@@ -59,48 +57,59 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	if p.guards != nil {
 		requests, policies = p.guards(s.authz.chain)
 	}
-	s.handler = api.New(api.Config{
-		Kinds: s.kinds,
-		Store: p.store,
-		Cache: s.cache,
-		Authn: s.authn,
-		Authz: requests,
-
+	s.objects = objects.New(objects.Config{
+		Kinds:          s.kinds,
+		Store:          p.store,
+		Cache:          s.cache,
+		Admission:      s.admission(p.plugins, s.kinds, s.cache, policies),
 		AwaitDecisions: s.await,
-		CatchUp:        s.catchUp(),
-		Checks:         append([]api.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks()...),
-		Logger:         s.logger,
+	})
+	s.handler = api.New(api.Config{
+		Objects: s.objects,
+		Authn:   s.authn,
+		Authz:   requests,
+		CatchUp: s.catchUp(),
+		Checks:  slices.Concat([]api.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks(), s.encryption.checks()),
+		Logger:  s.logger,
 
-		Snapshot:  snapshotOf(p.store),
+		Snapshot:  snapshotOf(s.durable),
 		Audiences: s.audiences,
 		Tokens:    s.tokens,
 		Audit:     p.recorder,
 		Metrics:   s.metrics,
+
+		BeforeMetrics: s.sweepMetrics,
+
+		Timeout:   c.RequestTimeout,
 		MaxReads:  c.MaxRequestsInFlight,
 		MaxWrites: c.MaxMutatingRequestsInFlight,
-		Admission: s.admission(p.plugins, s.kinds, s.cache, policies),
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
-	s.allocator = &allocator.Allocator{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, API: s.handler.As(api.ServerManager),
-		Status: s.handler.As(allocator.StatusManager), Range: s.network.services, Ports: s.network.nodePorts}
-	s.handler.Claimer = s.allocator
-	s.authz.gather.API = s.handler.As(roles.Manager)
-	s.crds = &crd.Controller{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.handler.Delete, Converter: p.converter, Note: s.noteStatus}
+	s.allocator = &allocator.Allocator{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, API: s.writer(objects.ServerManager),
+		Status: s.writer(allocator.StatusManager), Range: s.network.services, Ports: s.network.nodePorts}
+	s.objects.Claimer = s.allocator
+	s.authz.gather.API = s.writer(roles.Manager)
+	s.crds = &definitions.Controller{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.writer(objects.ServerManager).Delete, Converter: p.converter, Note: s.noteStatus}
 	if err := s.crds.Sync(ctx); err != nil {
 		return fmt.Errorf("loading custom resource definitions: %w", err)
 	}
 	for _, name := range ensure.SystemNamespaces {
-		if err := s.handler.EnsureNamespace(ctx, name); err != nil {
+		if err := s.writer(objects.ServerManager).EnsureNamespace(ctx, name); err != nil {
 			return fmt.Errorf("creating namespace %s: %w", name, err)
 		}
 	}
 	return s.syncRoles(ctx)
 }
 
-// await waits until what was written to objects at a revision has its effect: whoever made a definition or a role goes on with it as
-// soon as it is answered.
+// writer returns the verbs as the server's own parts use them, with a field manager.
+func (s *Server) writer(manager string) objects.Writer {
+	return s.objects.Writer(objects.Server(), manager)
+}
+
+// await waits until a write to objects at a revision is in effect. A client that created a
+// definition or a role can rely on it as soon as it has the answer.
 func (s *Server) await(ctx context.Context, objects *cache.Resource, rev int64) {
-	if objects.Prefix() != kind.DefinitionsPrefix+"/" {
+	if objects.Prefix() != crd.Prefix+"/" {
 		s.authz.await(ctx, objects, rev)
 		return
 	}
@@ -109,11 +118,12 @@ func (s *Server) await(ctx context.Context, objects *cache.Resource, rev int64) 
 	s.crds.Wait(ctx, rev)
 }
 
-// catchingUp is how long a request waits for what other servers have written.
+// catchingUp bounds the wait of a request for the writes of other servers.
 const catchingUp = time.Second
 
-// catchUp waits until what is served and who may do what follow from every write that any server on the store has acknowledged, so that
-// nobody is refused what somebody else's server has told them that they may do. nil: there are no other servers.
+// catchUp returns a function that waits until kinds and permissions reflect every write that any
+// server on the store has acknowledged. Without it, a server could refuse what another one has just
+// allowed. It returns nil if there are no other servers.
 func (s *Server) catchUp() func(context.Context) {
 	if len(s.config.EtcdServers) == 0 {
 		return nil
@@ -121,8 +131,8 @@ func (s *Server) catchUp() func(context.Context) {
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, catchingUp)
 		defer cancel()
-		definitions := s.cache.Resource(kind.DefinitionsPrefix)
-		if definitions.Fresh(ctx) != nil { // which is true of all that the cache has, or of none
+		definitions := s.cache.Resource(crd.Prefix)
+		if definitions.Fresh(ctx) != nil { // Fresh covers all objects of the cache, not only definitions
 			return
 		}
 		s.crds.Wait(ctx, definitions.Changed())
@@ -133,7 +143,8 @@ func (s *Server) catchUp() func(context.Context) {
 	}
 }
 
-// converters makes the converters that definitions name. They count in m.
+// converters returns the function that makes the converter of a definition. The calls of webhooks
+// are recorded in m.
 func converters(m *conversion.Metrics) func(string, *apiextv1.WebhookConversion) (kind.Converter, error) {
 	return func(name string, c *apiextv1.WebhookConversion) (kind.Converter, error) {
 		w, err := conversion.New(name, c, m)
@@ -144,8 +155,9 @@ func converters(m *conversion.Metrics) func(string, *apiextv1.WebhookConversion)
 	}
 }
 
-// noteStatus notes that the server has changed the status of a definition.
-func (s *Server) noteStatus(live, next *doc.Doc) error {
+// noteStatus tells the definition controller that the server itself changes the status of a
+// definition.
+func (s *Server) noteStatus(live, next *jsondoc.Doc) error {
 	k := s.kinds.Load().Lookup(apiextv1.GroupName, "customresourcedefinitions")
-	return s.handler.As(api.ServerManager).Note(k, "status", live, next)
+	return s.writer(objects.ServerManager).Record(k, "status", live, next)
 }

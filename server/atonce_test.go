@@ -12,7 +12,7 @@ import (
 
 const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// TestDefinitionsHoldAtOnce makes definitions, uses them, changes them and uses them again, and never asks twice.
+// TestDefinitionsHoldAtOnce creates, uses, changes and uses definitions again, without any retry.
 func TestDefinitionsHoldAtOnce(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	for i := range 30 {

@@ -4,9 +4,9 @@ import (
 	"github.com/keelson-io/keelson/audit"
 )
 
-// This file is where requests are recorded.
+// This file opens the audit log.
 
-// openAudit opens the record of requests, nil if there is none.
+// openAudit returns the auditor, nil if none is configured.
 func (s *Server) openAudit() (*audit.Auditor, error) {
 	c := &s.config
 	if c.AuditPolicyFile == "" {

@@ -25,24 +25,24 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file puts together who is believed: client certificates, proxies, tokens.
+// This file builds the authenticators: client certificates, proxies, tokens.
 
-// Authentication says who is believed besides the holders of client
-// certificates. The zero value works.
+// Authentication configures the authenticators, in addition to client certificates. The zero value
+// is usable.
 type Authentication struct {
-	// NoAnonymous refuses requests that show no credential.
+	// NoAnonymous refuses requests without a credential.
 	NoAnonymous bool
-	// Audiences are what tokens have to be for; nil: the issuers.
+	// Audiences are the accepted audiences of tokens; nil means the issuers of service account
+	// tokens.
 	Audiences []string
 
-	// ConfigFile is an AuthenticationConfiguration; it is read again when it
-	// changes.
+	// ConfigFile is an AuthenticationConfiguration, which is reloaded when it changes.
 	ConfigFile   string
-	AnonymousSet bool // NoAnonymous was asked for, whatever it is: the file cannot say then
+	AnonymousSet bool // a flag set NoAnonymous, so that the file may not
 	OIDC         OIDC
 
-	// BootstrapTokens believes the tokens of Secrets of type
-	// bootstrap.kubernetes.io/token in kube-system.
+	// BootstrapTokens accepts the tokens in Secrets of type bootstrap.kubernetes.io/token in
+	// kube-system.
 	BootstrapTokens bool
 
 	ServiceAccounts ServiceAccounts
@@ -50,48 +50,48 @@ type Authentication struct {
 	Webhook         TokenWebhook
 }
 
-// OIDC is an issuer of OpenID Connect without a ConfigFile.
+// OIDC configures one OpenID Connect issuer by flags, without a ConfigFile.
 type OIDC struct {
 	IssuerURL      string
-	ClientID       string // the audience
+	ClientID       string // the accepted audience
 	CAFile         string
 	UsernameClaim  string // "": sub
 	UsernamePrefix string // "": the issuer, unless the claim is email; "-": none
 	GroupsClaim    string
 	GroupsPrefix   string
 	RequiredClaims map[string]string
-	SigningAlgs    []string // nil: RS256
-	Set            bool     // something was asked for
+	SigningAlgs    []string // nil means RS256
+	Set            bool     // a flag was given
 }
 
-// ServiceAccounts says how tokens of service accounts are made and verified.
+// ServiceAccounts configures the tokens of service accounts.
 type ServiceAccounts struct {
-	Issuers            []string      // the first signs, all are believed; nil: serviceaccount.DefaultIssuer
-	KeyFiles           []string      // PEM, besides the key that signs
+	Issuers            []string      // the first one signs, all are accepted; nil means serviceaccount.DefaultIssuer
+	KeyFiles           []string      // PEM, for verification in addition to the signing key
 	SigningKeyFile     string        // PEM; "": a key of the server's own, kept in the data directory
 	JWKSURI            string        // where the keys are said to be found; "": at this server
-	MaxTokenExpiration time.Duration // 0: as asked for
+	MaxTokenExpiration time.Duration // 0: no limit
 }
 
-// RequestHeader says which proxies are believed; none without a ClientCAFile.
+// RequestHeader says which proxies may name users in headers. Without a ClientCAFile, none may.
 type RequestHeader struct {
 	ClientCAFile    string
-	AllowedNames    []string // nil: all
+	AllowedNames    []string // nil: every name
 	UsernameHeaders []string
 	UIDHeaders      []string
 	GroupHeaders    []string
 	ExtraPrefixes   []string
 }
 
-// TokenWebhook says which webhook is asked whose a token is; none without a
-// ConfigFile.
+// TokenWebhook configures the webhook that authenticates tokens. Without a ConfigFile, there is
+// none.
 type TokenWebhook struct {
 	ConfigFile string
 	Version    string        // "": v1beta1
-	CacheTTL   time.Duration // 0: two minutes
+	CacheTTL   time.Duration // 0 means two minutes
 }
 
-// openAuthn makes the authenticator of the configuration.
+// openAuthn builds the authenticator.
 func (s *Server) openAuthn() error {
 	c, metrics := &s.config.Authentication, authn.NewMetrics(s.metrics)
 	if err := c.validate(); err != nil {
@@ -127,7 +127,7 @@ func (s *Server) openAuthn() error {
 	return nil
 }
 
-// validate finds what is wrong with a configuration, in upstream's words.
+// validate checks a configuration, with upstream's texts.
 func (c *Authentication) validate() error {
 	seen := map[string]bool{}
 	for _, issuer := range c.ServiceAccounts.Issuers {
@@ -157,8 +157,7 @@ func (c *Authentication) validate() error {
 	return nil
 }
 
-// openTokens makes what knows whose a token is, in the order in which it is
-// asked.
+// openTokens builds the token authenticators, in the order in which they are asked.
 func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.Token, error) {
 	c := &s.config
 	var tokens []authn.Token
@@ -204,7 +203,7 @@ func (s *Server) openTokens(issuers []string, metrics *authn.Metrics) ([]authn.T
 	return tokens, nil
 }
 
-// openKeys reads the keys of service accounts' tokens, or makes one.
+// openKeys reads the keys of service account tokens, or creates one.
 func (s *Server) openKeys() (*serviceaccount.Keys, error) {
 	c := &s.config.Authentication.ServiceAccounts
 	var public []crypto.PublicKey
@@ -224,8 +223,9 @@ func (s *Server) openKeys() (*serviceaccount.Keys, error) {
 		return serviceaccount.NewKeys(signer, public...)
 	}
 	if path == "" {
-		path = filepath.Join(s.config.DataDir, "pki", "sa.key")
+		path = filepath.Join(pkiDir(s.config.DataDir), "sa.key")
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			s.identity.pki.lacks(path, "tokens of service accounts that were issued with it are not valid any more")
 			_, text, err := serviceaccount.Generate()
 			if err != nil {
 				return nil, err
@@ -237,12 +237,12 @@ func (s *Server) openKeys() (*serviceaccount.Keys, error) {
 	}
 	signer, err := serviceaccount.ReadSigner(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("key of service accounts' tokens: %w", err)
 	}
 	return serviceaccount.NewKeys(signer, public...)
 }
 
-// reference looks up what a token is bound to.
+// reference reads the object to which a token is bound.
 func (s *Server) reference(ctx context.Context, resource, namespace, name string) (*serviceaccount.Object, error) {
 	if s.handler == nil {
 		return nil, errors.New("the server is starting")
@@ -250,7 +250,7 @@ func (s *Server) reference(ctx context.Context, resource, namespace, name string
 	return s.handler.Reference(ctx, resource, namespace, name)
 }
 
-// secret looks a Secret up.
+// secret reads a Secret.
 func (s *Server) secret(ctx context.Context, namespace, name string) (kind string, data map[string]string, found bool, err error) {
 	if s.handler == nil {
 		return "", nil, false, errors.New("the server is starting")
@@ -262,14 +262,14 @@ func (s *Server) secret(ctx context.Context, namespace, name string) (kind strin
 	return kind, data, err == nil, err
 }
 
-// markUsed notes the use of a token that a Secret keeps.
+// markUsed records the day on which a token stored in a Secret was used.
 func (s *Server) markUsed(ctx context.Context, namespace, name, uid, day string) {
 	if err := s.handler.MarkUsed(ctx, namespace, name, uid, day); err != nil {
-		s.logger.Warn("the use of a token is not noted on its secret", "namespace", namespace, "secret", name, "error", err)
+		s.logger.Warn("the last use of a token was not recorded on its Secret", "namespace", namespace, "secret", name, "error", err)
 	}
 }
 
-// openProxy makes the authenticator of proxies' headers.
+// openProxy builds the authenticator of proxy headers.
 func (s *Server) openProxy() (authn.Authenticator, error) {
 	c := &s.config.Authentication.RequestHeader
 	cas, err := cert.CertsFromFile(c.ClientCAFile)
@@ -277,7 +277,8 @@ func (s *Server) openProxy() (authn.Authenticator, error) {
 		return nil, fmt.Errorf("requestheader-client-ca-file: %w", err)
 	}
 	if len(c.AllowedNames) == 0 {
-		// Who may have a certificate of such an authority could say to be anybody.
+		// A certificate of the proxies' authority lets its holder act as any user, so that this
+		// authority must not be the one that issues clients' certificates.
 		clients := []*x509.Certificate{s.identity.pki.authority.cert}
 		if path := s.config.ClientCAFile; path != "" {
 			more, err := cert.CertsFromFile(path)

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/authz/abac"
 	"github.com/keelson-io/keelson/authz/config"
-	"github.com/keelson-io/keelson/authz/follow"
+	"github.com/keelson-io/keelson/authz/feed"
 	"github.com/keelson-io/keelson/authz/node"
 	"github.com/keelson-io/keelson/authz/rbac"
 	"github.com/keelson-io/keelson/authz/reload"
@@ -25,22 +25,20 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file puts together who may do what: the chain of authorizers, and the
-// roles that it decides by.
+// This file builds the authorizers, and writes the default roles.
 
-// authorization is what decides, and what keeps it up to date.
+// authorization has the authorizers and what keeps them current.
 type authorization struct {
 	chain    *reload.Authorizer
-	follower *rbac.Follower   // of roles and bindings, which bound who may write such, also without RBAC
-	byRoles  bool             // RBAC decides
-	nodes    *follow.Follower // of what nodes are related to; nil without the Node authorizer
+	follower *rbac.Follower // of roles and bindings, which bound who may write such, also without RBAC
+	byRoles  bool           // RBAC decides
+	nodes    *feed.Feed     // of what nodes are related to; nil without the Node authorizer
 	defaults roles.Config
 	gather   *roles.Aggregator
-	rolesAre atomic.Bool // the default ones, there
+	rolesAre atomic.Bool // the default roles exist
 }
 
-// checks are those of a server that decides by roles, as kube-apiserver names
-// them.
+// checks returns the health checks of RBAC, named as kube-apiserver names them.
 func (z *authorization) checks() []api.Check {
 	if !z.byRoles {
 		return nil
@@ -53,9 +51,8 @@ func (z *authorization) checks() []api.Check {
 	}}}
 }
 
-// keepStrangersOut lets nobody in without a credential where the flags say that
-// everybody may do everything, as kube-apiserver does. A configuration's file
-// means what it says.
+// keepStrangersOut refuses anonymous requests if the flags allow everything to everybody, as
+// kube-apiserver does. An authentication file overrides this.
 func (s *Server) keepStrangersOut() {
 	z, believed := &s.config.Authorization, &s.config.Authentication
 	if z.File == "" && !believed.NoAnonymous && slices.Contains(z.Modes, config.AlwaysAllow) {
@@ -64,8 +61,7 @@ func (s *Server) keepStrangersOut() {
 	}
 }
 
-// openAuthz makes the authorizers of the configuration. RBAC grants nothing
-// before syncRoles.
+// openAuthz builds the authorizers. RBAC allows nothing before syncRoles.
 func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, kinds *kind.Registry, cached *cache.Cache, st store.Store) error {
 	z := &s.authz
 	z.defaults = roles.Config{Kinds: kinds, Cache: cached, Store: st}
@@ -87,7 +83,7 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 			return err
 		}
 		graph := node.NewGraph(s.metrics)
-		z.nodes = &follow.Follower{Keeper: graph, Sources: sources, Logger: s.logger}
+		z.nodes = &feed.Feed{Keeper: graph, Sources: sources, Logger: s.logger}
 		made.Node = &node.Authorizer{Graph: graph}
 	}
 	if c.Has(config.ABAC) {
@@ -103,21 +99,21 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 
 // sourcesOf are where the objects of some resources are: each is a group and a
 // plural.
-func sourcesOf(kinds *kind.Registry, cached *cache.Cache, resources ...string) ([]follow.Source, error) {
-	var sources []follow.Source
+func sourcesOf(kinds *kind.Registry, cached *cache.Cache, resources ...string) ([]feed.Source, error) {
+	var sources []feed.Source
 	for _, r := range resources {
 		group, plural, _ := strings.Cut(r, "/")
 		k := kinds.Load().Lookup(group, plural)
 		if k == nil {
 			return nil, fmt.Errorf("authorization: %s are not served", plural)
 		}
-		sources = append(sources, follow.Source{Kind: k.Name, Objects: cached.Resource(k.StoragePrefix), Renderer: k.Storage})
+		sources = append(sources, feed.Source{Kind: k.Name, Objects: cached.Resource(k.StoragePrefix), Renderer: k.Storage})
 	}
 	return sources, nil
 }
 
-// syncRoles writes the default roles that are missing, and reads all there are;
-// and what nodes are related to.
+// syncRoles creates missing default roles, and waits until RBAC and the Node authorizer have read
+// all their objects.
 func (s *Server) syncRoles(ctx context.Context) error {
 	if s.authz.byRoles {
 		if err := roles.Ensure(ctx, s.authz.defaults); err != nil {
@@ -133,11 +129,12 @@ func (s *Server) syncRoles(ctx context.Context) error {
 	return s.authz.follower.Sync(ctx)
 }
 
-// awaited is how long an answer to a write waits for what follows from it; then it is given all the same.
+// awaited bounds the wait of a write's answer for its effect on the authorizers. After that, the
+// answer is sent nevertheless.
 const awaited = 10 * time.Second
 
-// await waits until the authorizers know what was written to objects at a
-// revision: a role that a client made lets requests pass as soon as it is told.
+// await waits until the authorizers have applied a write to objects at a revision, so that a new
+// role is in effect when its creator gets the answer.
 func (z *authorization) await(ctx context.Context, objects *cache.Resource, rev int64) {
 	if !z.follower.Follows(objects) && (z.nodes == nil || !z.nodes.Follows(objects)) {
 		return
@@ -150,7 +147,7 @@ func (z *authorization) await(ctx context.Context, objects *cache.Resource, rev 
 	z.follower.Wait(ctx, objects, rev)
 }
 
-// workers keep the authorizers up to date until their context ends.
+// workers returns the functions that keep the authorizers current until their context ends.
 func (z *authorization) workers() []func(context.Context) {
 	all := []func(context.Context){z.chain.Run, z.follower.Run}
 	if z.nodes != nil {

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -52,15 +52,10 @@ func (r *running) as(user, method, path, body string) (int, string) {
 // eventually waits until a user's request is answered with a code.
 func (r *running) eventually(user, method, path, body string, code int) {
 	r.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	testkit.EventuallySay(r.t, func() (string, bool) {
 		got, text := r.as(user, method, path, body)
-		if got == code {
-			return
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("%s: %s %s: got %d %s, want %d", user, method, path, got, text, code)
-		}
-	}
+		return fmt.Sprintf("%s: %s %s: got %d %s, want %d", user, method, path, got, text, code), got == code
+	})
 }
 
 const rbacPath = "/apis/rbac.authorization.k8s.io/v1/"
@@ -80,6 +75,7 @@ func binding(kind, name, roleKind, role, subjectKind, subject string) string {
 		roleKind, role, subjectKind, subject))
 }
 
+// Ledger: anonymous-requests, default-authorization.
 func TestRolesDecide(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{}), TokenAuthFile: tokens(t, "ann/dev", "bob", "mon/system:monitoring")})
 	r.define()
@@ -227,6 +223,7 @@ func (r *running) callAs(user, method, path, body, contentType string) (int, str
 
 // Default roles come back when they are gone, are completed, and are left alone
 // if their owner says so; aggregated roles follow what they gather.
+// Ledger: default-roles, aggregated-roles.
 func TestDefaultRoles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	r := start(t, Config{DataDir: dir})
@@ -253,11 +250,10 @@ func TestDefaultRoles(t *testing.T) {
 	r.must("DELETE", rbacPath+"clusterrolebindings/system:discovery", "")
 	r.must("POST", rbacPath+"clusterrolebindings", binding("ClusterRoleBinding", "system:discovery", "ClusterRole", "view", "User", "x"))
 	r.must("POST", rbacPath+"clusterroles", strings.Replace(role("ClusterRole", "more", "get", "demo.io", "widgets"), `"name":"more"`, `"name":"more","labels":{"rbac.authorization.k8s.io/aggregate-to-edit":"true"}`, 1))
-	for deadline := time.Now().Add(time.Minute); count("clusterroles/edit") != edit+1 || count("clusterroles/admin") != edit+3; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("edit has %d rules, admin %d", count("clusterroles/edit"), count("clusterroles/admin"))
-		}
-	}
+	testkit.EventuallySay(t, func() (string, bool) {
+		gotEdit, gotAdmin := count("clusterroles/edit"), count("clusterroles/admin")
+		return fmt.Sprintf("edit has %d rules, admin %d", gotEdit, gotAdmin), gotEdit == edit+1 && gotAdmin == edit+3
+	})
 	r.end()
 	r = start(t, Config{DataDir: dir})
 	if n := count("clusterroles/system:basic-user"); n != 2 {
@@ -309,13 +305,13 @@ func (h *hook) set(status string) {
 	h.status = status
 }
 
-// kubeconfig is the text of one for the hook.
+// kubeconfig returns the text of one for the hook.
 func (h *hook) kubeconfig() string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],
 "clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],"users":[{"name":"u"}]}`, h.URL)
 }
 
-// entry is an authorizer in a configuration; conditions are expressions.
+// entry returns an authorizer in a configuration; conditions are expressions.
 func entry(name, kubeconfig, policy string, conditions ...string) string {
 	s := fmt.Sprintf(`- type: Webhook
   name: %s

@@ -18,20 +18,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file makes the server's own certificates: an authority that is kept for
-// as long as it is valid, and a serving and an administrator's certificate that
-// are issued anew when they are near their end or no longer fit.
+// This file creates the server's own certificates: an authority, and certificates for serving and
+// for the administrator. The authority is kept as long as it is valid. The others are issued again
+// when they expire soon or do not fit any more.
 
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	issuedLife    = 365 * 24 * time.Hour
 	renewBefore   = 30 * 24 * time.Hour
-	clockSkew     = time.Hour // how far a client's clock may be behind
+	clockSkew     = time.Hour // by which a client's clock may be slow
 
 	adminUser = "keelson-admin"
 )
@@ -43,25 +44,33 @@ type pair struct {
 	certPEM, keyPEM []byte
 }
 
-// TLS is p for crypto/tls.
+// TLS returns p for crypto/tls.
 func (p *pair) TLS() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key, Leaf: p.cert}
 }
 
-// fresh reports whether p has been valid for a while and stays so.
+// fresh reports whether p is valid, allowing for clock skew, and does not expire soon.
 func (p *pair) fresh(now time.Time) bool {
 	return now.After(p.cert.NotBefore) && now.Add(renewBefore).Before(p.cert.NotAfter)
 }
 
-// pki issues certificates. With an empty dir nothing touches the disk.
+// pki issues certificates. If dir is empty, it does not use the disk.
 type pki struct {
 	dir       string
 	authority *pair
+	missing   func(path, consequence string) // logs that an expected file is missing and made anew; nil if none is expected
 }
 
-// openPKI loads the authority from dir, or makes one there.
-func openPKI(dir string) (*pki, error) {
-	p := &pki{dir: dir}
+// lacks reports that a missing file is made anew.
+func (p *pki) lacks(path, consequence string) {
+	if p.missing != nil {
+		p.missing(path, consequence)
+	}
+}
+
+// openPKI loads the authority from dir. If there is none, it makes one and reports that to missing.
+func openPKI(dir string, missing func(path, consequence string)) (*pki, error) {
+	p := &pki{dir: dir, missing: missing}
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
@@ -70,9 +79,12 @@ func openPKI(dir string) (*pki, error) {
 	now := time.Now()
 	authority, err := p.load("ca")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the server's authority: %w; put copies of ca.crt and ca.key in their places, or remove both for a new authority, which clients have to be told of", err)
 	}
 	if authority == nil || !authority.fresh(now) || !authority.cert.IsCA {
+		if dir != "" {
+			p.lacks(filepath.Join(dir, "ca.crt"), "clients do not know the server by the new authority, and their certificates of the old one are not valid any more")
+		}
 		if authority, err = p.issue("ca", authorityTemplate(now), nil); err != nil {
 			return nil, err
 		}
@@ -81,14 +93,14 @@ func openPKI(dir string) (*pki, error) {
 	return p, nil
 }
 
-// pool holds the authority alone.
+// pool returns a pool with the authority.
 func (p *pki) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(p.authority.cert)
 	return pool
 }
 
-// serving is the certificate for a server at the given names and addresses.
+// serving returns the certificate for a server at the given names and addresses.
 func (p *pki) serving(hosts []string, now time.Time) (*pair, error) {
 	want := servingTemplate(hosts, now)
 	return p.ensure("serving", want, now, func(c *x509.Certificate) bool {
@@ -106,18 +118,19 @@ func (p *pki) serving(hosts []string, now time.Time) (*pair, error) {
 	})
 }
 
-// admin is the client certificate of the administrator.
+// admin returns the client certificate of the administrator.
 func (p *pki) admin(now time.Time) (*pair, error) {
 	return p.ensure("admin", adminTemplate(now), now, func(c *x509.Certificate) bool {
 		return c.Subject.CommonName == adminUser && slices.Contains(c.Subject.Organization, authn.Masters)
 	})
 }
 
-// ensure loads a certificate, or issues it if there is none that is fresh, of
-// this authority, and fits.
+// ensure loads a certificate. If there is none, or it is not fresh, of another authority, or does
+// not fit, ensure issues a new one.
 func (p *pki) ensure(name string, template *x509.Certificate, now time.Time, fits func(*x509.Certificate) bool) (*pair, error) {
 	have, err := p.load(name)
-	if err != nil {
+	var damaged *pairError
+	if err != nil && !errors.As(err, &damaged) {
 		return nil, err
 	}
 	if have != nil && have.fresh(now) && have.cert.CheckSignatureFrom(p.authority.cert) == nil && fits(have.cert) {
@@ -126,12 +139,28 @@ func (p *pki) ensure(name string, template *x509.Certificate, now time.Time, fit
 	return p.issue(name, template, p.authority)
 }
 
-// load reads a pair from the directory, nil if it is not there.
+// pairError is the error of a certificate and a key that do not belong together.
+type pairError struct {
+	path string
+	err  error
+}
+
+// Error implements error.
+func (e *pairError) Error() string { return e.path + ": " + e.err.Error() }
+
+// Unwrap is for package errors.
+func (e *pairError) Unwrap() error { return e.err }
+
+// load reads a pair from the directory, nil if it does not exist.
 func (p *pki) load(name string) (*pair, error) {
 	if p.dir == "" {
 		return nil, nil
 	}
-	certPEM, err := os.ReadFile(filepath.Join(p.dir, name+".crt"))
+	if err := p.finish(name); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(p.dir, name+".crt")
+	certPEM, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -145,15 +174,64 @@ func (p *pki) load(name string) (*pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := tls.X509KeyPair(certPEM, keyPEM)
+	loaded, err := parsePair(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(p.dir, name+".crt"), err)
+		return nil, &pairError{path, err}
 	}
-	return &pair{cert: loaded.Leaf, key: loaded.PrivateKey.(crypto.Signer), certPEM: certPEM, keyPEM: keyPEM}, nil
+	return loaded, nil
 }
 
-// issue makes a key and a certificate for it, signed by the authority; by
-// itself if that is nil.
+func parsePair(certPEM, keyPEM []byte) (*pair, error) {
+	loaded, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := loaded.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("its key is a %T, which cannot sign", loaded.PrivateKey)
+	}
+	return &pair{cert: loaded.Leaf, key: key, certPEM: certPEM, keyPEM: keyPEM}, nil
+}
+
+// save writes a certificate and its key: either both files change or none. It first writes both to
+// a third file, from which the next start completes an interrupted save.
+func (p *pki) save(name string, made *pair) error {
+	next := filepath.Join(p.dir, name+".next")
+	if err := writeAtomically(next, append(bytes.Clone(made.keyPEM), made.certPEM...), 0o600); err != nil {
+		return err
+	}
+	return p.finish(name)
+}
+
+// finish completes an interrupted save.
+func (p *pki) finish(name string) error {
+	next := filepath.Join(p.dir, name+".next")
+	both, err := os.ReadFile(next)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	key, rest := pem.Decode(both)
+	if _, err := parsePair(rest, both); key == nil || err != nil {
+		return fmt.Errorf("%s: it holds no certificate with its key; remove it", next)
+	}
+	err = writeAtomically(filepath.Join(p.dir, name+".key"), both[:len(both)-len(rest)], 0o600)
+	if err == nil {
+		err = writeAtomically(filepath.Join(p.dir, name+".crt"), rest, 0o644)
+	}
+	if err == nil {
+		err = os.Remove(next)
+	}
+	if err == nil {
+		err = syncDir(p.dir)
+	}
+	return err
+}
+
+// issue creates a key and a certificate signed by the authority, or self-signed if authority is
+// nil.
 func (p *pki) issue(name string, template *x509.Certificate, authority *pair) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -189,14 +267,7 @@ func (p *pki) issue(name string, template *x509.Certificate, authority *pair) (*
 	if p.dir == "" {
 		return made, nil
 	}
-	// The key first: a certificate without its key is taken for none at all.
-	if err := writeAtomically(filepath.Join(p.dir, name+".key"), made.keyPEM, 0o600); err != nil {
-		return nil, err
-	}
-	if err := writeAtomically(filepath.Join(p.dir, name+".crt"), made.certPEM, 0o644); err != nil {
-		return nil, err
-	}
-	return made, nil
+	return made, p.save(name, made)
 }
 
 func authorityTemplate(now time.Time) *x509.Certificate {
@@ -239,21 +310,23 @@ func adminTemplate(now time.Time) *x509.Certificate {
 	}
 }
 
-// writeAtomically replaces a file in one step and leaves it alone if it
+// writeAtomically replaces a file in one step, on disk when it returns, and leaves it alone if it
 // already holds the data.
 func writeAtomically(path string, data []byte, mode fs.FileMode) error {
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, data) {
-		return os.Chmod(path, mode)
+		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	// The name is always the same, so that nothing gathers when servers are killed. One server at a
+	// time uses the directory.
+	part := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".part")
+	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
-	err = f.Chmod(mode)
-	if err == nil {
-		_, err = f.Write(data)
-	}
+	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -261,7 +334,27 @@ func writeAtomically(path string, data []byte, mode fs.FileMode) error {
 		err = e
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		os.Remove(part)
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir flushes the entries of a directory to disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if e := d.Close(); err == nil {
+		err = e
+	}
+	if errors.Is(err, syscall.EINVAL) {
+		return nil // the file system does not support it
 	}
 	return err
 }

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -11,7 +13,7 @@ import (
 
 func TestCertificatesAreKeptWhileTheyFit(t *testing.T) {
 	dir := t.TempDir()
-	p, err := openPKI(dir)
+	p, err := openPKI(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +39,7 @@ func TestCertificatesAreKeptWhileTheyFit(t *testing.T) {
 		{"near its end", hosts, now.Add(issuedLife), false},
 	}
 	for _, row := range rows {
-		again, err := openPKI(dir)
+		again, err := openPKI(dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,14 +59,82 @@ func TestCertificatesAreKeptWhileTheyFit(t *testing.T) {
 
 func TestDamagedCertificateIsAnError(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := openPKI(dir); err != nil {
+	if _, err := openPKI(dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ca.key"), []byte("rubbish"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// A new authority would lock out everybody who trusts the old one.
-	if _, err := openPKI(dir); err == nil {
+	if _, err := openPKI(dir, nil); err == nil {
 		t.Error("a damaged key is replaced silently")
+	}
+}
+
+// TestPairThatWasBeingWritten holds that a start completes an interrupted write of a certificate
+// and its key: both files are new, or both old.
+func TestPairThatWasBeingWritten(t *testing.T) {
+	now := time.Now()
+	p, err := openPKI(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := p.serving([]string{"localhost"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := openPKI("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := other.serving([]string{"localhost"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := string(made.keyPEM) + string(made.certPEM)
+	for name, c := range map[string]struct {
+		files map[string]string // what is there beside the old pair
+		want  *pair             // nil if it is an error
+	}{
+		"nothing written":               {nil, old},
+		"a part of a temporary file":    {map[string]string{"serving.next.tmp123": next[:100]}, old},
+		"before the key":                {map[string]string{"serving.next": next}, made},
+		"between key and certificate":   {map[string]string{"serving.next": next, "serving.key": string(made.keyPEM)}, made},
+		"after the certificate":         {map[string]string{"serving.next": next, "serving.key": string(made.keyPEM), "serving.crt": string(made.certPEM)}, made},
+		"another one's key":             {map[string]string{"serving.next": string(old.keyPEM) + string(made.certPEM)}, nil},
+		"cut off, as nothing leaves it": {map[string]string{"serving.next": next[:len(next)/2]}, nil},
+		"empty, as nothing leaves it":   {map[string]string{"serving.next": ""}, nil},
+		"no certificate":                {map[string]string{"serving.next": string(made.keyPEM)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"serving.key": string(old.keyPEM), "serving.crt": string(old.certPEM)}
+			maps.Copy(files, c.files)
+			q := &pki{dir: t.TempDir()}
+			for file, text := range files {
+				if err := os.WriteFile(filepath.Join(q.dir, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 { // the second time there is nothing to finish
+				got, err := q.load("serving")
+				switch {
+				case c.want == nil:
+					if err == nil || !strings.Contains(err.Error(), filepath.Join(q.dir, "serving.next")+": it holds no certificate with its key; remove it") {
+						t.Errorf("got %v, want an error that says what to remove", err)
+					}
+					continue
+				case err != nil:
+					t.Fatal(err)
+				case !got.cert.Equal(c.want.cert):
+					t.Error("it is the other certificate")
+				}
+				if _, err := os.Stat(filepath.Join(q.dir, "serving.next")); err == nil {
+					t.Error("the file is left behind")
+				}
+			}
+			if info, err := os.Stat(filepath.Join(q.dir, "serving.key")); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("the key: %v, %v", info, err)
+			}
+		})
 	}
 }

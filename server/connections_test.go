@@ -2,68 +2,235 @@ package server
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/keelson-io/keelson/api"
 )
 
-// This file tests how many connections there may be.
+// This file tests how many connections there may be, and whose.
 
-func TestTooManyConnections(t *testing.T) {
+// peer is the test's end of a connection.
+type peer struct {
+	net.Conn
+	closed bool
+}
+
+func (p *peer) Close() error                { p.closed = true; return nil }
+func (p *peer) Read(b []byte) (int, error)  { return len(b), nil }
+func (p *peer) Write(b []byte) (int, error) { return len(b), nil }
+
+// callers open connections of a table, without a network.
+type callers struct {
+	t   *testing.T
+	all *connections
+	log bytes.Buffer
+}
+
+// newCallers returns a table for limit connections, reserved of them for administrators and health
+// checks.
+func newCallers(t *testing.T, limit, reserved int64, strangers int) *callers {
+	c := &callers{t: t}
+	c.all = newConnections(0, time.Minute, slog.New(slog.NewTextHandler(&c.log, nil)))
+	c.all.limit, c.all.reserved, c.all.strangers = limit, reserved, strangers
+	return c
+}
+
+// dial opens a connection that came long enough ago to make room for others; nil if there is no
+// room.
+func (c *callers) dial(from string) *clientConn {
+	conn := &clientConn{Conn: &peer{}, all: c.all, source: netip.MustParsePrefix(from + "/32")}
+	conn.counting.Store(true)
+	if added, _ := c.all.add(conn, time.Now().Add(-strangersGrace)); !added {
+		return nil
+	}
+	return conn
+}
+
+// as sets the user of a connection.
+func (c *callers) as(conn *clientConn, user string) api.Standing {
+	return conn.Admit(api.Caller{User: user, Anonymous: user == "", Administrator: user == "admin", Probe: user == "probe" || user == ""})
+}
+
+func gone(conn *clientConn) bool { return conn.Conn.(*peer).closed }
+
+// Ledger: connections-of-one-user.
+func TestStrangersMakeRoom(t *testing.T) {
+	c := newCallers(t, 0, 0, 4)
+	var many []*clientConn
+	for range 3 {
+		many = append(many, c.dial("10.0.0.1"))
+	}
+	other := c.dial("10.0.0.2")
+	newest := c.dial("10.0.0.2")
+	if !gone(many[0]) || gone(many[1]) || gone(other) {
+		t.Error("not the oldest connection of the address with most has made room")
+	}
+	if c.as(newest, "jane") != api.Stays || c.dial("10.0.0.2") == nil || gone(many[1]) {
+		t.Error("a user's connection counts as a stranger's")
+	}
+	if c.dial("10.0.0.3"); !gone(many[1]) {
+		t.Error("nobody has made room")
+	}
+	if got := c.as(many[1], "late"); got != api.Refused {
+		t.Errorf("a connection that is closed: got %v", got)
+	}
+	if c.all.unknown != 4 || len(c.all.open) != 5 || c.all.users["late"] != 0 {
+		t.Errorf("got %d strangers, %d connections, users %v", c.all.unknown, len(c.all.open), c.all.users)
+	}
+	// A burst waits before it closes what has just come.
+	young := &clientConn{Conn: &peer{}, all: c.all}
+	if added, wait := c.all.add(young, time.Now()); added || wait <= 0 || wait > strangersGrace {
+		t.Errorf("at once: got added %v, wait %v", added, wait)
+	}
+}
+
+func TestUsersLeaveConnections(t *testing.T) {
+	c := newCallers(t, 22, 2, 100)
+	for i := range 10 { // half of what is not reserved
+		if got := c.as(c.dial("10.0.0.1"), "mallory"); got != api.Stays {
+			t.Fatalf("connection %d: got %v", i, got)
+		}
+	}
+	if got := c.as(c.dial("10.0.0.1"), "mallory"); got != api.Refused {
+		t.Errorf("more than half for one user: got %v", got)
+	}
+	for i := range 6 { // as many as are left for others
+		if got := c.as(c.dial("10.0.0.2"), "eve"); (i < 5) != (got == api.Stays) {
+			t.Errorf("connection %d of the next user: got %v", i, got)
+		}
+	}
+	for i := range 4 {
+		if got := c.as(c.dial("10.0.0.2"), fmt.Sprint("user-", i)); got != api.Stays {
+			t.Errorf("another user: got %v", got)
+		}
+	}
+	// There are 20 now, of which one is a stranger's: a user's next one takes its place.
+	next := c.dial("10.0.0.3")
+	if got := c.as(next, "jane"); got != api.Stays || len(c.all.open) != 20 {
+		t.Errorf("in a stranger's place: got %v, %d connections", got, len(c.all.open))
+	}
+	// Then users have all but what is reserved.
+	for user, want := range map[string]api.Standing{"jane": api.Refused, "probe": api.Closes, "": api.Closes} {
+		conn := c.dial("10.0.0.4")
+		if got := c.as(conn, user); got != want {
+			t.Errorf("user %q beyond what is not reserved: got %v, want %v", user, got, want)
+		}
+		conn.Close()
+	}
+	var admins []*clientConn
+	for range 2 {
+		conn := c.dial("10.0.0.5")
+		if got := c.as(conn, "admin"); got != api.Stays {
+			t.Errorf("an administrator: got %v", got)
+		}
+		admins = append(admins, conn)
+	}
+	for range 2 {
+		if conn := c.dial("10.0.0.6"); conn != nil {
+			t.Error("there is a connection beyond the limit")
+		}
+	}
+	if n := strings.Count(c.log.String(), "connections are refused"); n != 1 {
+		t.Errorf("got %d lines in the log, want one a minute:\n%s", n, c.log.String())
+	}
+	admins[0].Close()
+	admins[0].Close() // counts once
+	if c.dial("10.0.0.6") == nil || len(c.all.open) != 22 {
+		t.Errorf("got %d connections", len(c.all.open))
+	}
+	for conn := range c.all.open {
+		conn.Close()
+	}
+	if len(c.all.open) != 0 || c.all.unknown != 0 || len(c.all.users) != 0 || len(c.all.sources) != 0 {
+		t.Errorf("at the end: %d connections, %d strangers, users %v", len(c.all.open), c.all.unknown, c.all.users)
+	}
+}
+
+func TestHeadersHaveABudget(t *testing.T) {
+	c := newCallers(t, 0, 0, 1000)
+	honest := c.dial("10.0.0.2")
+	honest.Read(make([]byte, 2*freeHeader))
+	var hostile []*clientConn
+	const each = 1 << 20
+	for range 2 * maxPending / each {
+		conn := c.dial("10.0.0.1")
+		for range each / 4096 {
+			conn.Read(make([]byte, 4096))
+		}
+		hostile = append(hostile, conn)
+	}
+	if c.all.charged.bytes > maxPending || gone(honest) || !gone(hostile[0]) || gone(hostile[len(hostile)-1]) {
+		t.Errorf("%d bytes are on their way; closed: the honest one %v, the first hostile one %v, the last %v",
+			c.all.charged.bytes, gone(honest), gone(hostile[0]), gone(hostile[len(hostile)-1]))
+	}
+	// What has arrived counts no more; what comes after the answer does.
+	last := hostile[len(hostile)-1]
+	before := c.all.charged.bytes
+	last.begin(1)
+	if got := c.all.charged.bytes; got != before-each {
+		t.Errorf("after the request began: got %d bytes, want %d", got, before-each)
+	}
+	last.Read(make([]byte, each))
+	if c.as(last, "jane") != api.Stays || c.all.charged.bytes != before-each {
+		t.Error("a body counts as a header")
+	}
+	last.end(1)
+	last.Read(make([]byte, each))
+	if c.all.charged.bytes != before {
+		t.Error("the next header does not count")
+	}
+	for conn := range c.all.open {
+		conn.Close()
+	}
+	if c.all.charged.bytes != 0 || len(c.all.charged.conns) != 0 {
+		t.Errorf("%d bytes count at the end", c.all.charged.bytes)
+	}
+}
+
+// TestListenerClosesWhatHasNoRoom holds that a connection without room is closed.
+func TestListenerClosesWhatHasNoRoom(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
-	limited := limitListener{l, &connections{limit: 2, log: slog.New(slog.NewTextHandler(&log, nil))}}
+	c := newCallers(t, 1, 0, 10)
 	accepted := make(chan net.Conn)
 	done := make(chan bool)
 	go func() {
 		defer close(done)
 		for {
-			c, err := limited.Accept()
+			conn, err := (limitListener{l, c.all}).Accept()
 			if err != nil {
 				return
 			}
-			accepted <- c
+			accepted <- conn
 		}
 	}()
 	dial := func() net.Conn {
-		c, err := net.Dial("tcp", l.Addr().String())
+		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-	refused := func() {
-		t.Helper()
-		if _, err := dial().Read(make([]byte, 1)); err == nil {
-			t.Error("a connection beyond the limit is open")
-		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
 	}
 	dial()
-	first := <-accepted
-	dial()
-	second := <-accepted
-	refused()
-	refused()
+	first := (<-accepted).(*clientConn)
+	c.as(first, "jane")
+	if _, err := dial().Read(make([]byte, 1)); err == nil {
+		t.Error("a connection beyond the limit is open")
+	}
 	first.Close()
-	first.Close() // counts once
 	dial()
-	third := <-accepted
-	refused()
-	second.Close()
-	third.Close()
+	(<-accepted).Close()
 	l.Close()
 	<-done
-	if n := strings.Count(log.String(), "connections are refused"); n != 1 {
-		t.Errorf("got %d lines in the log, want one a minute:\n%s", n, log.String())
-	}
-	if limited.open != 0 {
-		t.Errorf("got %d connections at the end", limited.open)
-	}
 }
 
 func TestConnectionsLeaveFiles(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/controller/ensure"
 	"github.com/keelson-io/keelson/controller/expiry"
@@ -17,12 +16,14 @@ import (
 	"github.com/keelson-io/keelson/controller/service"
 	"github.com/keelson-io/keelson/controller/token"
 	"github.com/keelson-io/keelson/controller/trust"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file says which controllers run.
+// This file chooses the controllers that run.
 
-// controllers are the names of those that can be switched, as kube-controller-manager names them, with their older names.
+// controllers maps the names of optional controllers, in kube-controller-manager's spelling, to
+// their older names.
 var controllers = map[string]string{
 	gc.Name:                "garbagecollector",
 	namespace.Name:         "namespace",
@@ -34,7 +35,7 @@ var controllers = map[string]string{
 	service.Name:           "kubernetes-service",
 }
 
-// Controllers are the names of the controllers that Config.Controllers may name, sorted.
+// Controllers returns the names that Config.Controllers may contain, sorted.
 func Controllers() []string {
 	var names []string
 	for name := range controllers {
@@ -44,8 +45,9 @@ func Controllers() []string {
 	return names
 }
 
-// enabled reports which controllers a list switches on, as kube-controller-manager reads it: "*" all that it does not name, a name that
-// one, "-name" not that one; of a name what stands first counts. No list at all means all of them.
+// enabled returns the controllers that a list enables, by kube-controller-manager's rules: "*"
+// enables all that the list does not name, "name" enables one, "-name" disables one. The first
+// entry for a name counts. An empty list enables all.
 func enabled(list []string) (map[string]bool, error) {
 	if list == nil {
 		list = []string{"*"}
@@ -62,7 +64,7 @@ func enabled(list []string) (map[string]bool, error) {
 				continue
 			}
 			known = true
-			if !named[full] { // what stands first counts
+			if !named[full] { // the first entry counts
 				on[full], named[full] = !off, true
 			}
 		}
@@ -80,10 +82,10 @@ func enabled(list []string) (map[string]bool, error) {
 	return on, nil
 }
 
-// startControllers makes the controllers that are to run, for Run to start.
+// startControllers builds the enabled controllers. Run starts them.
 func (s *Server) startControllers(st store.Store) {
 	s.authorities = &trust.Bundle{Store: st, Own: s.identity.caPEM, Shared: len(s.config.EtcdServers) > 0}
-	kinds, cached, manager := s.kinds, s.cache, s.handler.As(api.ControllerManager)
+	kinds, cached, manager := s.kinds, s.cache, s.writer(objects.ControllerManager)
 	add := func(run func(context.Context)) { s.controllers = append(s.controllers, run) }
 	if s.enabled[namespace.Name] {
 		add((&namespace.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager}).Run)
@@ -101,13 +103,13 @@ func (s *Server) startControllers(st store.Store) {
 			}}).Run)
 	}
 	if s.enabled[policies.Name] {
-		add((&policies.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler.As(policies.Manager)}).Run)
+		add((&policies.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.writer(policies.Manager)}).Run)
 	}
 	if s.enabled[service.Name] {
-		add((&service.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.handler.As(api.ServerManager),
+		add((&service.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.writer(objects.ServerManager),
 			ClusterIP: s.network.clusterIP, Port: s.port(), Address: s.network.address}).Run)
 	}
-	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, EnsureNamespace: s.handler.EnsureNamespace,
+	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, EnsureNamespace: s.writer(objects.ServerManager).EnsureNamespace,
 		Authorities: s.authorities, Accounts: s.enabled[ensure.ServiceAccounts], Maps: s.enabled[ensure.RootCA]}
 	add(keep.Run)
 	add(s.allocator.Run)

@@ -6,17 +6,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/controller/gc"
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file looks at what controllers write, and whose name they write in.
 
-// writers are who has written what of an object: manager, operation, subresource, and whether a time is noted.
+// writers are who has written what of an object: manager, operation, subresource, and whether a
+// time is noted.
 func (r *running) writers(path string) []string {
 	r.t.Helper()
 	var o struct {
@@ -44,15 +45,12 @@ func (r *running) writers(path string) []string {
 // until waits until something holds.
 func (r *running) until(what string, ok func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.t.Fatalf("not after a minute: %s", what)
-		}
-	}
+	testkit.Eventually(r.t, what, ok)
 }
 
-// TestManagersOfControllers holds that what the server writes itself is noted for those who write it upstream: kube-apiserver for
-// the conditions of definitions, kube-controller-manager for what it ensures, and an applier for aggregated roles.
+// TestManagersOfControllers holds that the server's own writes have upstream's field managers:
+// kube-apiserver for conditions of definitions, kube-controller-manager for the objects that it
+// ensures, and the applier of aggregated roles.
 func TestManagersOfControllers(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	r.define()
@@ -125,7 +123,9 @@ NamespaceFinalizersRemaining True SomeFinalizersRemain Some content in the names
 	})
 }
 
-// TestNamespacePods holds that pods go first, and that a namespace says so while they have not gone.
+// TestNamespacePods holds that pods are deleted first, and that the namespace's conditions say so
+// until they are gone.
+// Ledger: namespace-pod-condition.
 func TestNamespacePods(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	r.must("POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"busy"}}`)
@@ -143,8 +143,8 @@ func TestNamespacePods(t *testing.T) {
 	})
 }
 
-// TestCollectorDeletesWhatItSaw holds that the garbage collector deletes an object in the state in which it found it without owners, and
-// no other: one that has got an owner meanwhile stays.
+// TestCollectorDeletesWhatItSaw holds that the garbage collector does not delete an object that got
+// an owner since the collector read it.
 func TestCollectorDeletesWhatItSaw(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	const path = "/api/v1/namespaces/default/configmaps"
@@ -179,13 +179,13 @@ func TestCollectorDeletesWhatItSaw(t *testing.T) {
 	})
 }
 
-// TestEventsExpire holds which objects go by themselves, and after how long.
+// TestEventsExpire checks which objects expire, and when.
 func TestEventsExpire(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	var got []string
 	for k := range r.kinds.Load().All() {
-		if k.Builtin != nil && k.Builtin.TTL > 0 {
-			got = append(got, fmt.Sprintf("%s.%s %v", k.Plural, k.Group, k.Builtin.TTL))
+		if k.Behavior.TTL > 0 {
+			got = append(got, fmt.Sprintf("%s.%s %v", k.Plural, k.Group, k.Behavior.TTL))
 		}
 	}
 	slices.Sort(got)
@@ -194,7 +194,7 @@ func TestEventsExpire(t *testing.T) {
 	}
 }
 
-// TestEnabled holds what lists of controllers mean.
+// TestEnabled checks which controllers a list enables.
 func TestEnabled(t *testing.T) {
 	all := Controllers()
 	without := func(name string) []string {

@@ -7,10 +7,12 @@ import (
 	"sync"
 
 	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/internal/poison"
 )
 
-// This file makes few large writes out of many small ones. net/http writes an answer through a buffer of 4 KB and TLS sends each record
-// by itself, so that the events of a watch, which are flushed as they come, would be five system calls, each of which wakes the client.
+// This file makes few large writes out of many small ones. net/http writes an answer through a
+// buffer of 4 KB and TLS sends each record by itself, so that the events of a watch, which are
+// flushed as they come, would be five system calls, each of which wakes the client.
 
 // corkListener accepts connections that can be corked.
 type corkListener struct{ net.Listener }
@@ -24,7 +26,8 @@ func (l corkListener) Accept() (net.Conn, error) {
 	return &corkConn{Conn: c}, nil
 }
 
-// corkConn is a connection below TLS. What is written to it while it is corked leaves with Uncork, or when it becomes too much.
+// corkConn is a connection below TLS. What is written to it while it is corked leaves with Uncork,
+// or when it becomes too much.
 type corkConn struct {
 	net.Conn
 	mu     sync.Mutex // TLS answers to what it reads, too
@@ -32,10 +35,14 @@ type corkConn struct {
 	held   *[]byte
 }
 
-// maxHeld is how much a corked connection holds back.
-const maxHeld = 256 << 10
+// maxHeld is the number of bytes that a corked connection holds back: a piece of a watch, in
+// records. Each client that does not read costs that much.
+const maxHeld = 40 << 10
 
-var heldBuffers = sync.Pool{New: func() any { return new([]byte) }}
+var heldBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, maxHeld)
+	return &b
+}}
 
 // Cork implements api.Corker.
 func (c *corkConn) Cork() {
@@ -59,15 +66,18 @@ func (c *corkConn) Write(b []byte) (int, error) {
 	if !c.corked {
 		return c.Conn.Write(b)
 	}
-	if c.held == nil {
-		c.held = heldBuffers.Get().(*[]byte)
-	}
-	*c.held = append(*c.held, b...)
-	if len(*c.held) >= maxHeld {
+	if c.held != nil && len(*c.held)+len(b) > maxHeld {
 		if err := c.release(); err != nil {
 			return 0, err
 		}
 	}
+	if len(b) > maxHeld {
+		return c.Conn.Write(b)
+	}
+	if c.held == nil {
+		c.held = heldBuffers.Get().(*[]byte)
+	}
+	*c.held = append(*c.held, b...)
 	return len(b), nil
 }
 
@@ -79,17 +89,25 @@ func (c *corkConn) release() error {
 	b := c.held
 	c.held = nil
 	_, err := c.Conn.Write(*b)
+	poison.Fill(*b)
 	*b = (*b)[:0]
 	heldBuffers.Put(b)
 	return err
 }
 
-// withCorker tells handlers of requests on a connection that it can be corked.
-func withCorker(ctx context.Context, c net.Conn) context.Context {
-	if t, ok := c.(*tls.Conn); ok {
-		if cork, ok := t.NetConn().(*corkConn); ok {
-			return api.WithCorker(ctx, cork)
-		}
+// withConnection gives handlers the connection of a request, and lets them cork it.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	t, ok := c.(*tls.Conn)
+	if !ok {
+		return ctx
+	}
+	cork, ok := t.NetConn().(*corkConn)
+	if !ok {
+		return ctx
+	}
+	ctx = api.WithCorker(ctx, cork)
+	if conn, ok := cork.Conn.(*clientConn); ok {
+		ctx = api.WithConnection(ctx, conn)
 	}
 	return ctx
 }

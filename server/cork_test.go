@@ -80,14 +80,24 @@ func TestCork(t *testing.T) {
 		t.Errorf("got %d writes before there was too much", len(below.got))
 	}
 	write("yz")
-	if len(below.got) != 1 || below.got[0] != large+"yz" {
+	if len(below.got) != 1 || below.got[0] != large {
 		t.Errorf("got %d writes when there was too much", len(below.got))
 	}
 	write("rest")
 	uncork()
-	if len(below.got) != 2 || below.got[1] != "rest" {
+	if len(below.got) != 2 || below.got[1] != "yzrest" {
 		t.Errorf("got %d writes at the end", len(below.got))
 	}
+
+	// What is too long to be held back leaves after what was held.
+	below.got = nil
+	c.Cork()
+	write("first")
+	write(large + large)
+	if len(below.got) != 2 || below.got[0] != "first" || below.got[1] != large+large {
+		t.Errorf("got %d writes of what is too long", len(below.got))
+	}
+	uncork()
 
 	// Whoever uncorks learns that it did not leave.
 	below.err = errors.New("gone")
@@ -101,8 +111,8 @@ func TestCork(t *testing.T) {
 	}
 }
 
-// TestWatchersOfAllSorts lets watchers of different encodings follow the same changes, over both protocols, beside some that never
-// read: everybody is told of everything that is theirs, once, in order.
+// TestWatchersOfAllSorts runs watchers with different encodings over both protocols, beside some
+// that never read. Each gets all of its events, once and in order.
 func TestWatchersOfAllSorts(t *testing.T) {
 	s := start(t, Config{Store: mem.New(mem.Options{})})
 	for _, name := range []string{"one", "two"} {
@@ -184,7 +194,8 @@ func TestWatchersOfAllSorts(t *testing.T) {
 	sorts.Wait()
 }
 
-// readEvents reads so many events, which must have ever newer resource versions, and be of a namespace if the path has one.
+// readEvents reads so many events, which must have ever newer resource versions, and be of a
+// namespace if the path has one.
 func readEvents(r io.Reader, path string, want int) error {
 	lines := bufio.NewReaderSize(r, 1<<20)
 	last := 0
@@ -247,7 +258,7 @@ func (r *running) send(t *testing.T, method, path, body string) []byte {
 	return b
 }
 
-// version is the resource version of a list.
+// version returns the resource version of a list.
 func (r *running) version(t *testing.T, path string) string {
 	t.Helper()
 	var list struct {

@@ -18,7 +18,7 @@ import (
 
 // This file holds the metrics of validation and conversion.
 
-// counts are the numbers of the series named, 0 for those that are not there.
+// counts returns the numbers of the series named, 0 for those that are not there.
 func (r *running) counts(names ...string) []float64 {
 	r.t.Helper()
 	text := r.must("GET", "/metrics", "")
@@ -35,8 +35,9 @@ func (r *running) counts(names ...string) []float64 {
 	return out
 }
 
-// TestEngineMetrics: rules, ratcheting and calls of conversion webhooks are timed
-// under upstream's names.
+// TestEngineMetrics holds that rules, ratcheting and conversion calls are measured under upstream's
+// names.
+// Ledger: cel-metrics, conversion-metrics, openapi-metrics.
 func TestEngineMetrics(t *testing.T) {
 	var broken atomic.Bool
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -88,14 +89,7 @@ func TestEngineMetrics(t *testing.T) {
 		"spec":{"group":"demo.io","scope":"Cluster","names":{"plural":"gears","kind":"Gear"},"versions":[{"name":"v1","storage":true,`+version+`,{"name":"v2","storage":false,`+version+`],
 		"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"`+hook.URL+`","caBundle":"`+ca+`"}}}}}`)
 	const gears = "/apis/demo.io/v1/gears"
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if code, _ := r.call(r.client, "GET", gears, ""); code == 200 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("gears are not served")
-		}
-	}
+	r.serves(gears)
 	before := was[0]
 	step("the definition")
 	if was[0] == before {

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -19,7 +20,7 @@ import (
 // message is what kubernetes stores.
 type message interface{ Marshal() ([]byte, error) }
 
-// stored is an object as kube-apiserver stores built-in kinds.
+// stored returns an object as kube-apiserver stores built-in kinds.
 func stored(t *testing.T, apiVersion, kindName string, o message) []byte {
 	t.Helper()
 	raw, err := o.Marshal()
@@ -32,7 +33,8 @@ func stored(t *testing.T, apiVersion, kindName string, o message) []byte {
 	return raw
 }
 
-// legacyDefinition is a definition as Kubernetes 1.15 has left it behind: all at the top, and nothing pruned.
+// legacyDefinition is a definition as Kubernetes 1.15 has left it behind: all at the top, and
+// nothing pruned.
 const legacyDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"relics.demo.io","uid":"r","generation":1,
 "creationTimestamp":"2019-01-01T00:00:00Z"},"spec":{"group":"demo.io","version":"v1","scope":"Namespaced","preserveUnknownFields":true,
 "names":{"plural":"relics","singular":"relic","kind":"Relic","listKind":"RelicList"},"subresources":{"status":{}},
@@ -42,8 +44,10 @@ const legacyDefinition = `{"kind":"CustomResourceDefinition","apiVersion":"apiex
 {"type":"Established","status":"True","lastTransitionTime":"2019-01-01T00:00:00Z","reason":"InitialNamesAccepted","message":"the initial names have been accepted"}],
 "acceptedNames":{"plural":"relics","singular":"relic","kind":"Relic","listKind":"RelicList"},"storedVersions":["v1"]}}`
 
-// TestStoreOfKubernetes opens a store with everything that kube-apiserver writes: built-in kinds in protobuf at its keys, definitions
-// of v1beta1, malformed objects; controllers deal with it, and what cannot be read says why.
+// TestStoreOfKubernetes opens a store as kube-apiserver writes it: built-in kinds in protobuf,
+// definitions of v1beta1, malformed objects. Controllers handle all of them, and the error for an
+// unreadable object gives the reason.
+// Ledger: stored-encodings.
 func TestStoreOfKubernetes(t *testing.T) {
 	now := metav1.Now()
 	named := func(namespace, name string) metav1.ObjectMeta {
@@ -72,10 +76,10 @@ func TestStoreOfKubernetes(t *testing.T) {
 			Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}}, Status: corev1.NamespaceStatus{Phase: "Active"}}),
 		"clusterroles/mine": stored(t, "rbac.authorization.k8s.io/v1", "ClusterRole", &rbacv1.ClusterRole{ObjectMeta: named("", "mine"),
 			AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"}}}}}),
-		kind.DefinitionsPrefix + "/relics.demo.io": []byte(legacyDefinition),
-		"demo.io/relics/default/odd":               []byte(`{"apiVersion":"demo.io/v1","kind":"Relic","metadata":{"name":"odd","namespace":"default","uid":"o","labels":{"a":1},"finalizers":"none","generation":0},"spec":{"n":9,"more":true}}`),
-		"demo.io/relics/default/cbor":              []byte("\xd9\xd9\xf7\xa1\x61a\x01"),
-		"masterleases/10.0.0.1":                    []byte("k8s\x00rubbish"),
+		crd.Prefix + "/relics.demo.io": []byte(legacyDefinition),
+		"demo.io/relics/default/odd":   []byte(`{"apiVersion":"demo.io/v1","kind":"Relic","metadata":{"name":"odd","namespace":"default","uid":"o","labels":{"a":1},"finalizers":"none","generation":0},"spec":{"n":9,"more":true}}`),
+		"demo.io/relics/default/cbor":  []byte("\xd9\xd9\xf7\xa1\x61a\x01"),
+		"masterleases/10.0.0.1":        []byte("k8s\x00rubbish"),
 	} {
 		if _, err := st.Create(context.Background(), key, value); err != nil {
 			t.Fatal(err)
@@ -113,7 +117,8 @@ func TestStoreOfKubernetes(t *testing.T) {
 	if code, text := r.as(token.Status.Token, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`); code != 201 || !strings.Contains(text, "system:serviceaccount:default:robot") {
 		t.Errorf("token: got %d %s", code, text)
 	}
-	// The malformed object: what is wrong with its metadata is dropped; it is validated when it is written, and can be deleted.
+	// The malformed object: what is wrong with its metadata is dropped; it is validated when it is
+	// written, and can be deleted.
 	text := r.must("GET", "/apis/demo.io/v1/namespaces/default/relics/odd", "")
 	if strings.Contains(text, `"labels"`) || strings.Contains(text, `"finalizers"`) || !strings.Contains(text, `"generation":1`) {
 		t.Errorf("malformed: got %s", text)

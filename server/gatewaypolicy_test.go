@@ -8,8 +8,8 @@ import (
 	"github.com/keelson-io/keelson/store/mem"
 )
 
-// This file enforces the policy that the Gateway API ships with its definitions:
-// nobody replaces them by older or by experimental ones.
+// This file enforces the policy that the Gateway API publishes with its definitions: they cannot be
+// replaced by older or experimental ones.
 
 func TestPolicyOfTheGatewayAPI(t *testing.T) {
 	tree, err := testcrds.Open(testcrds.GatewayAPI)

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/keelson-io/keelson/api"
 )
 
-// This file is the HTTP server: TLS 1.2 or newer, HTTP/1.1 and HTTP/2.
+// This file has the HTTP server: TLS 1.2 or newer, HTTP/1.1 and HTTP/2.
 
 // newHTTP returns the HTTP server of an open Server.
 func (s *Server) newHTTP() *http.Server {
@@ -21,31 +23,42 @@ func (s *Server) newHTTP() *http.Server {
 		Protocols: protocols,
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
-			// Verified per request, so that a wrong one is answered 401.
+			// Certificates are verified by the authenticator, so that an invalid one is answered
+			// with 401.
 			ClientAuth:     tls.RequestClientCert,
 			GetCertificate: s.identity.certificate,
-			// Answers are complete when they are sent: small first records
-			// would only make more of them.
+			// Small first TLS records would let browsers render earlier, but answers of an API are
+			// used complete.
 			DynamicRecordSizingDisabled: true,
 		},
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 1000, // a client's watches share a connection
-			// An upload that is not read yet leaves room for others: upstream has as much for each, and a thousand times that for all.
+			// Unread data is memory that no budget counts. Upstream allows the same for a stream,
+			// but a thousand times as much for a connection, and frames of 256 KiB; a connection
+			// keeps a buffer for the longest frame that it announced.
 			MaxReceiveBufferPerStream:     256 << 10,
-			MaxReadFrameSize:              256 << 10,
-			MaxReceiveBufferPerConnection: 64 << 20,
+			MaxReadFrameSize:              32 << 10,
+			MaxReceiveBufferPerConnection: 4 << 20,
 			SendPingTimeout:               30 * time.Second,
 			PingTimeout:                   15 * time.Second,
+			WriteByteTimeout:              30 * time.Second, // for clients that read nothing at all
 		},
-		ConnContext:       withCorker,
+		ConnContext:       withConnection,
 		ReadHeaderTimeout: 32 * time.Second,
-		IdleTimeout:       90 * time.Second, // as clients of Go's, and upstream
-		MaxHeaderBytes:    1 << 20,          // as upstream: selectors may be long
-		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		// The handler ends a request when its time is up. It cannot end a blocked read from its
+		// client, or a blocked write to it.
+		ReadTimeout:    s.config.RequestTimeout + lastAnswer/5,
+		WriteTimeout:   s.config.RequestTimeout + lastAnswer,
+		IdleTimeout:    90 * time.Second, // as Go's HTTP client, and upstream
+		MaxHeaderBytes: 1 << 20,          // as upstream: selectors in URLs may be long
+		ErrorLog:       slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 }
 
-// counted knows when no request is left.
+// lastAnswer is the time to send an answer after the deadline of its request.
+const lastAnswer = 5 * time.Second
+
+// counted counts requests, to find out when the last one has ended.
 type counted struct {
 	http.Handler
 	open atomic.Int64
@@ -55,15 +68,19 @@ type counted struct {
 func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.open.Add(1)
 	defer c.open.Add(-1)
+	if conn, ok := api.ConnectionOf(r.Context()).(*clientConn); ok {
+		conn.begin(r.ProtoMajor)
+		defer conn.end(r.ProtoMajor)
+	}
 	c.Handler.ServeHTTP(w, r)
 }
 
-// lastBytes is how long the last answers may take on their way out.
+// lastBytes is the time for the last answers to leave the machine.
 const lastBytes = 20 * time.Millisecond
 
-// drain takes no more requests and lets those under way finish. Connections are
-// closed as soon as the last answer is out: left to itself, Shutdown gives
-// every HTTP/2 connection another second.
+// drain stops accepting requests and waits for those in progress. It closes connections as soon as
+// the last answer was sent; http.Server.Shutdown alone would give each HTTP/2 connection another
+// second.
 func (s *Server) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.StopTimeout)
 	defer cancel()
@@ -71,7 +88,7 @@ func (s *Server) drain() {
 	go func() { shut <- s.http.Shutdown(ctx) }()
 	idle := make(chan struct{})
 	go func() {
-		time.Sleep(lastBytes) // for requests that were sent before the connection was told
+		time.Sleep(lastBytes) // a client may have sent a request before it learned that the connection closes
 		for s.counted.open.Load() > 0 && ctx.Err() == nil {
 			time.Sleep(lastBytes / 4)
 		}

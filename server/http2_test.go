@@ -13,7 +13,8 @@ import (
 
 // This file reads what the server says first on a connection of HTTP/2 (RFC 9113).
 
-// TestGreetingOfHTTP2 holds how much clients are told that they may send.
+// TestGreetingOfHTTP2 checks the limits that the server announces to clients.
+// Ledger: http2-windows.
 func TestGreetingOfHTTP2(t *testing.T) {
 	const (
 		settings, ping, windowUpdate = 4, 6, 8 // types of frames
@@ -50,7 +51,7 @@ func TestGreetingOfHTTP2(t *testing.T) {
 			done = true
 		}
 	}
-	want := map[uint16]uint32{maxConcurrentStreams: 1000, initialWindowSize: 256 << 10, maxFrameSize: 256 << 10, maxHeaderListSize: 1<<20 + 320, headerTableSize: 4096}
+	want := map[uint16]uint32{maxConcurrentStreams: 1000, initialWindowSize: 256 << 10, maxFrameSize: 32 << 10, maxHeaderListSize: 1<<20 + 320, headerTableSize: 4096}
 	for id, value := range want {
 		if told[id] != value {
 			t.Errorf("setting %d: got %d, want %d", id, told[id], value)
@@ -61,12 +62,12 @@ func TestGreetingOfHTTP2(t *testing.T) {
 			t.Errorf("setting %d: got %d, want none", id, told[id])
 		}
 	}
-	if window != 64<<20 {
-		t.Errorf("a connection may send %d bytes ahead, want 64 MiB", window)
+	if window != 4<<20 {
+		t.Errorf("a connection may send %d bytes ahead, want 4 MiB", window)
 	}
 }
 
-// TestTimeLimitsOfConnections holds for how long a connection may say nothing, as upstream has it.
+// TestTimeLimitsOfConnections checks how long a connection may be idle, as upstream.
 func TestTimeLimitsOfConnections(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	if idle, headers := r.Server.http.IdleTimeout, r.Server.http.ReadHeaderTimeout; idle != 90*time.Second || headers != 32*time.Second {

@@ -20,29 +20,30 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// This file is who the server is and whom it believes: its certificates, the
-// administrator's kubeconfig, and the authorities of clients.
+// This file manages the server's certificates, the administrator's kubeconfig, and the authorities
+// of clients.
 
-// renewEvery is how often certificates are looked at while the server runs.
+// renewEvery is the interval at which certificates are checked.
 const renewEvery = time.Hour
 
 // identity holds the server's certificates.
 type identity struct {
 	config         *Config
 	pki            *pki
-	host           string // how clients on this machine name the server
+	host           string // by which clients on this machine reach the server
 	url            string
-	hosts          []string // what the serving certificate is for
+	hosts          []string // in the serving certificate
 	kubeconfigPath string
 
 	serving    atomic.Pointer[tls.Certificate]
 	clients    atomic.Pointer[x509.CertPool]
 	kubeconfig atomic.Pointer[[]byte]
-	trust      atomic.Pointer[[]byte] // PEM: by what clients know the server
+	trust      atomic.Pointer[[]byte] // PEM: the authorities with which clients verify the server
 }
 
-// newIdentity loads or makes the certificates of a server, which others know by more names.
-func newIdentity(c *Config, port int, names ...string) (*identity, error) {
+// newIdentity loads or creates the certificates of a server for its hosts and the given names.
+// first suppresses warnings about missing files, which are expected at the first start.
+func newIdentity(c *Config, port int, first bool, names ...string) (*identity, error) {
 	id := &identity{config: c, host: localHost(c.BindAddress)}
 	id.url = "https://" + net.JoinHostPort(id.host, strconv.Itoa(port))
 	id.hosts = []string{"localhost", "127.0.0.1", "::1", id.host}
@@ -57,7 +58,7 @@ func newIdentity(c *Config, port int, names ...string) (*identity, error) {
 	id.hosts = append(append(id.hosts, names...), c.TLSNames...)
 	dir := ""
 	if c.DataDir != "" {
-		dir = filepath.Join(c.DataDir, "pki")
+		dir = pkiDir(c.DataDir)
 		path, err := filepath.Abs(filepath.Join(c.DataDir, KubeconfigFile))
 		if err != nil {
 			return nil, err
@@ -65,7 +66,7 @@ func newIdentity(c *Config, port int, names ...string) (*identity, error) {
 		id.kubeconfigPath = path
 	}
 	var err error
-	if id.pki, err = openPKI(dir); err != nil {
+	if id.pki, err = openPKI(dir, c.lacksKeys(first)); err != nil {
 		return nil, err
 	}
 	if err := id.loadClients(); err != nil {
@@ -74,8 +75,8 @@ func newIdentity(c *Config, port int, names ...string) (*identity, error) {
 	return id, id.refresh(time.Now())
 }
 
-// localHost is the host by which a server bound to an address is reached from
-// its own machine.
+// localHost returns the host under which a server bound to an address is reached from its own
+// machine.
 func localHost(bind string) string {
 	ip := net.ParseIP(bind)
 	switch {
@@ -89,7 +90,7 @@ func localHost(bind string) string {
 	return bind
 }
 
-// loadClients reads the authorities whose client certificates are accepted.
+// loadClients reads the authorities of client certificates.
 func (id *identity) loadClients() error {
 	pool := id.pki.pool()
 	if path := id.config.ClientCAFile; path != "" {
@@ -105,19 +106,19 @@ func (id *identity) loadClients() error {
 	return nil
 }
 
-// certificate is the serving certificate for a handshake.
+// certificate returns the serving certificate. It implements tls.Config.GetCertificate.
 func (id *identity) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return id.serving.Load(), nil
 }
 
-// Kubeconfig is the administrator's kubeconfig.
+// Kubeconfig returns the administrator's kubeconfig.
 func (id *identity) Kubeconfig() []byte { return *id.kubeconfig.Load() }
 
-// caPEM is what clients know the server by.
+// caPEM returns the authorities with which clients verify the server.
 func (id *identity) caPEM() []byte { return *id.trust.Load() }
 
-// refresh loads the certificates, issues those anew that are near their end,
-// and writes the kubeconfig if it is not what it should be.
+// refresh loads the certificates, renews those that expire soon, and writes the kubeconfig if its
+// contents changed.
 func (id *identity) refresh(now time.Time) error {
 	trust := id.pki.authority.certPEM
 	serverName := ""
@@ -161,8 +162,7 @@ func (id *identity) refresh(now time.Time) error {
 	return writeAtomically(id.kubeconfigPath, text, 0o600)
 }
 
-// adminKubeconfig is a kubeconfig with everything in it that the administrator
-// needs.
+// adminKubeconfig returns a kubeconfig with embedded certificates.
 func adminKubeconfig(url, serverName string, trust []byte, admin *pair) ([]byte, error) {
 	const name = "keelson"
 	return clientcmd.Write(clientcmdapi.Config{
@@ -176,7 +176,7 @@ func adminKubeconfig(url, serverName string, trust []byte, admin *pair) ([]byte,
 	})
 }
 
-// renew keeps the certificates fresh while the server runs.
+// renew refreshes the certificates until ctx ends.
 func (s *Server) renew(ctx context.Context) {
 	t := time.NewTicker(renewEvery)
 	defer t.Stop()
@@ -192,18 +192,18 @@ func (s *Server) renew(ctx context.Context) {
 				s.logger.Error("the server's authority was not published", "error", err)
 			}
 			if err := s.identity.loadClients(); err != nil {
-				s.logger.Error("client authorities were not read again", "error", err)
+				s.logger.Error("client authorities were not reloaded", "error", err)
 			}
 		}
 	}
 }
 
-// clientCertificate issues a certificate and a key, both PEM, with which a
-// client is known as name and a member of groups.
+// clientCertificate issues a client certificate for a user and groups. It returns the certificate
+// and its key as PEM.
 func (id *identity) clientCertificate(name string, groups []string) (cert, key []byte, err error) {
 	template := adminTemplate(time.Now())
 	template.Subject = pkix.Name{CommonName: name, Organization: groups}
-	issuer := pki{authority: id.pki.authority} // without a directory: the certificate is nobody else's
+	issuer := pki{authority: id.pki.authority} // without a directory, so that the certificate is not stored
 	issued, err := issuer.issue(name, template, issuer.authority)
 	if err != nil {
 		return nil, nil, err

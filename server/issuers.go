@@ -14,11 +14,10 @@ import (
 	"github.com/keelson-io/keelson/authn/jwt"
 )
 
-// This file is which issuers of OpenID Connect are believed: those of a file, or
-// the one of the flags.
+// This file builds the authenticator of OpenID Connect issuers, from a file or from flags.
 
-// openIssuers makes what believes them, and says who comes in without a
-// credential. The issuers of service accounts cannot be among them.
+// openIssuers builds the authenticator, and returns where anonymous requests are accepted. The
+// issuers of service account tokens cannot be among the configured ones.
 func (s *Server) openIssuers(accounts []string) (authn.Anonymous, error) {
 	c := &s.config.Authentication
 	if err := c.validateOIDC(); err != nil {
@@ -58,7 +57,7 @@ func (s *Server) openIssuers(accounts []string) (authn.Anonymous, error) {
 	return config.Admits(!c.NoAnonymous), nil
 }
 
-// validateOIDC refuses flags that do not go together.
+// validateOIDC refuses flags that contradict each other.
 func (c *Authentication) validateOIDC() error {
 	o := &c.OIDC
 	set := o.Set || o.IssuerURL != "" || o.ClientID != ""
@@ -71,7 +70,7 @@ func (c *Authentication) validateOIDC() error {
 	return nil
 }
 
-// configuration is what the flags say as a file would.
+// configuration returns the flags in the form of a file.
 func (o *OIDC) configuration() (*jwt.Configuration, error) {
 	claim, prefix := o.UsernameClaim, o.UsernamePrefix
 	if claim == "" {

@@ -20,36 +20,35 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/config"
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file is the server for those who ask it in their own process: without a
-// port, credentials and controllers.
+// This file has the server for use within a process: without port, credentials and controllers.
 
-// Local is a server in this process alone. It is the server of New as far as
-// requests are concerned: the same API, admission and kinds. It has no port,
-// and nothing happens in it by itself: what was written to its store, or by a
-// request, takes effect with Settle. It calls nobody: no webhook is asked, for
-// admission or for conversion, so that requests are to be dry runs.
+// Local is a server for use within this process. Its API, admission and kinds are those of New. It
+// has no port and no background work: writes take effect with Settle. It makes no network calls:
+// admission and conversion webhooks are not called, so that requests should be dry runs.
 //
-// Requests are from an administrator, a member of system:masters, unless their
-// headers ask for another user (as kubectl --as does).
+// Requests come from an administrator, a member of system:masters, unless their headers impersonate
+// another user.
 type Local struct {
 	server *Server
 	store  store.Store
 	guard  guard
 }
 
-// LocalConfig says what a Local server works with. Store is required.
+// LocalConfig configures a Local server. Store is required.
 type LocalConfig struct {
 	Store  store.Store // the server closes it
 	Logger *slog.Logger
-	// Record is told of every request that has been answered; nil: nobody is.
+	// Record, if not nil, receives the audit event of every answered request.
 	Record func(e *audit.Event)
 }
 
-// OpenLocal opens a Local server over a store.
+// OpenLocal opens a Local server.
 func OpenLocal(ctx context.Context, c LocalConfig) (*Local, error) {
 	s := &Server{config: Config{Store: c.Store, Logger: c.Logger, MaxRequestsInFlight: -1, MaxMutatingRequestsInFlight: -1}.withDefaults()}
 	s.logger, s.metrics = s.config.Logger, prometheus.NewRegistry()
@@ -62,17 +61,17 @@ func OpenLocal(ctx context.Context, c LocalConfig) (*Local, error) {
 	return l, nil
 }
 
-// administrator is who asks.
+// administrator is the user of requests.
 var administrator = &authn.Response{User: &authn.User{Name: adminUser, Groups: []string{authn.Masters, authn.Authenticated}}}
 
 func (l *Local) open(ctx context.Context, record func(*audit.Event)) error {
 	s := l.server
-	// Who may do what is known by roles; webhooks would be calls.
+	// Permissions come from roles only, because webhooks would be network calls.
 	chain, _, err := (&config.Flags{}).Load()
 	if err != nil {
 		return err
 	}
-	on, err := choosePlugins(nil, []string{mutatingWebhook, validatingWebhook})
+	on, err := choosePlugins(nil, []string{mutatingWebhook, validatingWebhook}, false)
 	if err != nil {
 		return err
 	}
@@ -95,21 +94,21 @@ func (l *Local) open(ctx context.Context, record func(*audit.Event)) error {
 // ServeHTTP answers a request.
 func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) { l.server.handler.ServeHTTP(w, r) }
 
-// Kinds are those that are served.
+// Kinds returns the kinds that are served.
 func (l *Local) Kinds() *kind.Snapshot { return l.server.kinds.Load() }
 
 // EnsureNamespace creates a namespace unless it exists.
 func (l *Local) EnsureNamespace(ctx context.Context, name string) error {
-	return l.server.handler.EnsureNamespace(ctx, name)
+	return l.server.writer(objects.ServerManager).EnsureNamespace(ctx, name)
 }
 
-// Settle returns when what has been written of the given kinds is in effect:
-// definitions are served, roles decide, everything else is seen by requests.
+// Settle waits until writes of the given kinds are in effect: definitions are served, roles decide,
+// and requests see all other objects.
 func (l *Local) Settle(ctx context.Context, changed ...*kind.Kind) error {
 	s := l.server
 	definitions, roles := false, false
 	for _, k := range changed {
-		definitions = definitions || k.StoragePrefix == kind.DefinitionsPrefix
+		definitions = definitions || k.StoragePrefix == crd.Prefix
 		roles = roles || k.Group == rbacv1.GroupName
 		if err := s.cache.Resource(k.StoragePrefix).Fresh(ctx); err != nil {
 			return err
@@ -126,21 +125,15 @@ func (l *Local) Settle(ctx context.Context, changed ...*kind.Kind) error {
 	if err := s.authz.gather.Sync(ctx); err != nil {
 		return err
 	}
-	for i := range s.authz.follower.Sources {
-		if err := s.authz.follower.Sources[i].Objects.Fresh(ctx); err != nil {
-			return err
-		}
-	}
 	return s.authz.follower.Sync(ctx)
 }
 
-// ByRoles says whether roles and bindings decide what users may do. If not,
-// which is how it begins, every request is allowed, and nobody can tell a policy
-// what a user may do: see Asked.
+// ByRoles says whether roles and bindings decide what users may do. It starts as false: every
+// request is allowed, and expressions of policies that check permissions are reported by Asked.
 func (l *Local) ByRoles(on bool) { l.guard.byRoles.Store(on) }
 
-// Asked is the user about whom a policy has asked what nobody could tell it,
-// "" if none has, since Asked was last called.
+// Asked returns the user whose permissions a policy checked although they are unknown, since the
+// last call of Asked; "" if there is none.
 func (l *Local) Asked() string {
 	if u := l.guard.asked.Swap(nil); u != nil {
 		return *u
@@ -151,12 +144,13 @@ func (l *Local) Asked() string {
 // Close closes the server and its store.
 func (l *Local) Close() error { return l.server.closeAll() }
 
-// echo stands for the webhook of a definition, which is not called: what a dry run would store is forgotten, so that it need not be
-// converted. It answers with an object that has nothing but metadata, and with the original when the stored form is converted back.
-// Who stores objects for requests to find stores them in the version of the requests.
+// echo replaces the webhook of a definition, which must not be called. A dry run discards what it
+// converts for storage, so that echo returns an object with metadata only, and returns the original
+// when that object is converted back. Objects that requests are to find must be stored in the
+// version of the requests.
 type echo struct {
 	mu   sync.Mutex
-	last []byte // that was converted
+	last []byte // the object that was converted last
 }
 
 func newEcho(string, *apiextv1.WebhookConversion) (kind.Converter, error) { return new(echo), nil }
@@ -189,7 +183,7 @@ func (e *echo) Convert(_ context.Context, to string, objects [][]byte) ([][]byte
 	return out, nil
 }
 
-// recorder makes a function a backend of audit events.
+// recorder adapts a function to a backend of audit events.
 type recorder func(e *audit.Event)
 
 // Process implements audit.Backend.
@@ -201,7 +195,7 @@ func (r recorder) Process(e *audit.Event) bool {
 // Close implements audit.Backend.
 func (recorder) Close() error { return nil }
 
-// guard is what decides in place of the chain of authorizers.
+// guard decides in place of the chain of authorizers.
 type guard struct {
 	chain   authz.Authorizer
 	byRoles atomic.Bool
@@ -219,7 +213,7 @@ func (g requestGuard) Authorize(ctx context.Context, a *authz.Attributes) authz.
 	return g.chain.Authorize(ctx, a)
 }
 
-// policyGuard answers policies.
+// policyGuard decides for expressions of policies.
 type policyGuard struct{ *guard }
 
 // Authorize implements authz.Authorizer.

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// This file keeps a data directory to one server at a time where there is no
-// flock: the embedded etcd's own lock on its files is the guard there.
+// This file replaces the lock of a data directory on systems without flock. There, embedded etcd's
+// lock on its files is the guard.
 
 var errLocked = errors.New("in use by another process")
 
@@ -16,5 +16,5 @@ func lock(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 }
 
-// openFiles is how many files the process may open; 0 is any number.
+// openFiles returns the number of files that the process may open; 0 means unknown.
 func openFiles() int64 { return 0 }

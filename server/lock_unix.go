@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// This file keeps a data directory to one server at a time (the lock goes with
-// the process, however it ends), and knows the limit on open files.
+// This file locks a data directory, so that one server at a time uses it, and reads the limit on
+// open files. The kernel releases the lock when the process ends, in whatever way.
 
-// errLocked says that another process holds the lock.
+// errLocked means that another process holds the lock.
 var errLocked = errors.New("in use by another process")
 
-// lock takes the lock file, without waiting.
+// lock acquires the lock file without waiting.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -30,7 +30,7 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openFiles is how many files the process may open.
+// openFiles returns the number of files that the process may open.
 func openFiles() int64 {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil || l.Cur > 1<<32 {

@@ -12,23 +12,24 @@ import (
 	"github.com/keelson-io/keelson/controller/service"
 )
 
-// This file says where the server is found from pods: by the service default/kubernetes and its endpoints.
+// This file determines how pods find the server: by the Service default/kubernetes and its
+// endpoints.
 
-// DefaultServiceClusterIPRange is what Config.ServiceClusterIPRange is if it is empty.
+// DefaultServiceClusterIPRange is the default of Config.ServiceClusterIPRange.
 const DefaultServiceClusterIPRange = "10.0.0.0/24"
 
-// DefaultServiceNodePortRange is what Config.ServiceNodePortRange is if it is empty.
+// DefaultServiceNodePortRange is the default of Config.ServiceNodePortRange.
 const DefaultServiceNodePortRange = "30000-32767"
 
-// network is where pods find the server, and what services get.
+// network has the addresses of the server and the ranges of Services.
 type network struct {
-	services  netip.Prefix // of the addresses of services
+	services  netip.Prefix // range of the addresses of Services
 	nodePorts utilnet.PortRange
-	clusterIP netip.Addr // of the service
-	address   netip.Addr // among its endpoints; the zero Addr if there is none that others could reach
+	clusterIP netip.Addr // of the Service default/kubernetes
+	address   netip.Addr // its endpoint for this server; the zero Addr if no other machine could reach it
 }
 
-// newNetwork reads the configuration.
+// newNetwork validates the configuration.
 func newNetwork(c *Config) (network, error) {
 	var n network
 	text := c.ServiceClusterIPRange
@@ -79,7 +80,8 @@ func newNetwork(c *Config) (network, error) {
 	return n, nil
 }
 
-// ownAddress is an address by which other machines reach a server that is bound to one, the zero Addr if there is none.
+// ownAddress returns the address under which other machines reach a server bound to an address; the
+// zero Addr if there is none.
 func ownAddress(bind string) netip.Addr {
 	ip, err := utilnet.ResolveBindAddress(net.ParseIP(bind))
 	if err != nil {
@@ -89,7 +91,7 @@ func ownAddress(bind string) netip.Addr {
 	return address.Unmap()
 }
 
-// names are those by which pods know the server.
+// names returns the DNS names and the address under which pods know the server.
 func (n network) names() []string {
 	names := []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", n.clusterIP.String()}
 	if n.address.IsValid() {

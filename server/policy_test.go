@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -39,8 +39,7 @@ func (r *running) withoutPolicy() {
 	r.settle()
 }
 
-// TestPolicies: what a policy and its binding say decides what the client is
-// told.
+// TestPolicies checks the answers to clients for policies and bindings.
 func TestPolicies(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	r.define()
@@ -95,7 +94,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestPolicyWarns: a warning is a header of the answer.
+// TestPolicyWarns holds that a warning becomes a header of the answer.
 func TestPolicyWarns(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	r.define()
@@ -120,8 +119,8 @@ func TestPolicyWarns(t *testing.T) {
 	}
 }
 
-// TestMutatingPolicies: JSON patches and apply configurations change the object
-// before webhooks see it.
+// TestMutatingPolicies holds that JSON patches and apply configurations change the object before
+// webhooks see it.
 func TestMutatingPolicies(t *testing.T) {
 	h := serveHooks(t, map[string]behave{
 		"see":     answerOf(`{"uid":"%s","allowed":true}`),
@@ -175,8 +174,8 @@ func TestMutatingPolicies(t *testing.T) {
 	}
 }
 
-// TestPolicyWrites: what does not make sense, or does not compile, is refused
-// when it is written; what is stored and did not change stays.
+// TestPolicyWrites holds that an invalid policy is refused when it is written, and that a stored
+// invalid one can be updated if the invalid part does not change.
 func TestPolicyWrites(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	const deny = `"validationActions":["Deny"]`
@@ -204,21 +203,21 @@ func TestPolicyWrites(t *testing.T) {
 	}
 }
 
-// TestPolicyTypes: expressions that do not fit the kinds that a policy is for
-// are named in its status. Without any, the first status has an empty member;
-// later ones have none, because what was applied before and is no longer
-// applied takes its empty parents along.
+// TestPolicyTypes holds that the status of a policy lists expressions that do not match the types
+// of its kinds. Without any, the first status has an empty member; later ones have none, because an
+// apply that removes fields also removes their empty parents.
 func TestPolicyTypes(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	r.define()
 	const path = admissionPath + "validatingadmissionpolicies/p"
 	status := func(observed string) string {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-			if text := r.must("GET", path, ""); strings.Contains(text, observed) || time.Now().After(deadline) {
-				return strings.TrimSpace(text[strings.LastIndex(text, `"status":`):])
-			}
-		}
+		var text string
+		testkit.EventuallySay(t, func() (string, bool) {
+			text = r.must("GET", path, "")
+			return observed + " in " + text, strings.Contains(text, observed)
+		})
+		return strings.TrimSpace(text[strings.LastIndex(text, `"status":`):])
 	}
 	r.must("POST", admissionPath+"validatingadmissionpolicies", `{"metadata":{"name":"p","finalizers":["demo.io/x"]},"spec":{
 		"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["demo.io"],"apiVersions":["v1"],"resources":["widgets"]}]},

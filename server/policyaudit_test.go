@@ -13,9 +13,8 @@ import (
 // This file holds what policies leave behind: audit annotations and metrics; and
 // who may write which policies.
 
-// TestPolicyRecords: failures and audit annotations are in the audit log, what
-// was decided in the metrics, and a change of a policy counts from the next
-// request on.
+// TestPolicyRecords holds that failures and audit annotations are in the audit log, decisions in
+// the metrics, and that a changed policy applies to the next request.
 func TestPolicyRecords(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "audit.log")
 	r := start(t, Config{Store: mem.New(mem.Options{}), AuditPolicyFile: write(t, "policy.yaml", `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],"rules":[{"level":"Metadata","resources":[{"group":"demo.io"}]},{"level":"None"}]}`),
@@ -66,8 +65,8 @@ func TestPolicyRecords(t *testing.T) {
 	}
 }
 
-// TestPolicyAccess: nobody reads parameters by a policy that he may not read
-// himself.
+// TestPolicyAccess holds that users cannot read parameters through a policy that they may not read
+// themselves.
 func TestPolicyAccess(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{}), TokenAuthFile: tokens(t, "ann")})
 	r.must("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"policies"},

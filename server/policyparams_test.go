@@ -3,7 +3,6 @@ package server
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -21,14 +20,7 @@ func (r *running) defineLimits() {
 	r.t.Helper()
 	r.must("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		strings.NewReplacer("widgets", "limits", "widget", "limit", "Widget", "Limit").Replace(crdBody))
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if code, _ := r.call(r.client, "GET", limitsPath, ""); code == 200 {
-			return
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatal("limits are not served")
-		}
-	}
+	r.serves(limitsPath)
 }
 
 // limit changes the parameters and waits until the server knows of it.
@@ -46,9 +38,8 @@ func limitBody(name, label, color string) string {
 	return `{"apiVersion":"demo.io/v1","kind":"Limit","metadata":{"name":"` + name + `","labels":{"for":"` + label + `"}},"spec":{"color":"` + color + `"}}`
 }
 
-// TestPolicyParametersChange: custom resources are parameters, by name or by
-// labels, and what is decided changes with them, in validating policies as in
-// mutating ones.
+// TestPolicyParametersChange holds that decisions follow changes of parameter objects, selected by
+// name or labels, for validating and mutating policies.
 func TestPolicyParametersChange(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	r.define()
@@ -108,24 +99,22 @@ func TestPolicyParametersChange(t *testing.T) {
 	r.limit("DELETE", "l", "")
 	expect("nothing to mutate by", 403, "policy 'p' with binding 'b' denied request: failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction")
 	r.must("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/limits.demo.io", "")
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if code, _ := r.call(r.client, "GET", limitsPath, ""); code == 404 {
-			break
-		}
-	}
+	r.until("limits are not served any more", func() bool {
+		code, _ := r.call(r.client, "GET", limitsPath, "")
+		return code == 404
+	})
 	expect("no such parameters", 403, `failed to find resource referenced by paramKind: 'demo.io/v1, Kind=Limit'`)
 }
 
-// mutatingBody is a MutatingAdmissionPolicy for new widgets; more are further
+// mutatingBody returns a MutatingAdmissionPolicy for new widgets; more are further
 // members of its spec.
 func mutatingBody(more, mutations string) string {
 	return `{"metadata":{"name":"p"},"spec":{` + more + `"reinvocationPolicy":"Never",
 		"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["demo.io"],"apiVersions":["*"],"resources":["widgets"]}]},"mutations":[` + mutations + `]}}`
 }
 
-// TestPolicyMessages: a message that an expression makes is trimmed; one that
-// is empty, too long or has several lines, or that fails, gives way to the
-// message, and without that to the expression.
+// TestPolicyMessages holds that a message expression's result is trimmed. If it is empty, too long,
+// has several lines, or fails, the message is used, and without a message the expression.
 func TestPolicyMessages(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	r.define()
@@ -159,8 +148,7 @@ func TestPolicyMessages(t *testing.T) {
 	}
 }
 
-// TestMutatingPolicyMetrics: every mutation is counted and timed by policy,
-// binding and what came of it.
+// TestMutatingPolicyMetrics holds that mutations are counted by policy, binding and result.
 func TestMutatingPolicyMetrics(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	r.define()

@@ -11,7 +11,8 @@ import (
 	"github.com/keelson-io/keelson/store/mem"
 )
 
-// This file changes files of a server where no event tells of it: behind a link, in a folder that nobody watches.
+// This file changes files of a server where no event tells of it: behind a link, in a folder that
+// nobody watches.
 
 // elsewhere writes a file and returns its path, and that of a link to it.
 func elsewhere(t *testing.T, name, text string) (path, link string) {

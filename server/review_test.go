@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -16,13 +15,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
 // This file asks who somebody is and what they may do, and tries to get in with
 // what a server gave out.
 
-// stranger is a client without a credential.
+// stranger returns a client without a credential.
 func stranger() *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
 }
@@ -85,8 +85,8 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-// Policies and webhooks that are for everything are not for reviews: one that refuses, or whose server
-// is away, would lock everybody out. Requests for tokens go through them.
+// Policies and webhooks that are for everything are not for reviews: one that refuses, or whose
+// server is away, would lock everybody out. Requests for tokens go through them.
 func TestReviewsAreNobodysBusiness(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	r.until("service account", func() bool { // the policy would refuse it to its controller
@@ -103,12 +103,10 @@ func TestReviewsAreNobodysBusiness(t *testing.T) {
 		code, text := r.call(r.client, "POST", "/api/v1/namespaces/default/"+path, body, "Content-Type", "application/json")
 		return code >= 400 && strings.Contains(text, "denied request")
 	}
-	for end := time.Now().Add(time.Minute); !refused("configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`) ||
-		!refused("serviceaccounts/default/token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the policy is not in force")
-		}
-	}
+	testkit.Eventually(t, "the policy is in force", func() bool {
+		return refused("configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`) &&
+			refused("serviceaccounts/default/token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`)
+	})
 	for path, body := range map[string]string{
 		authenticationPath + "selfsubjectreviews":      `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`,
 		authenticationPath + "tokenreviews":            `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"x"}}`,
@@ -156,6 +154,7 @@ func TestReviewsOfTypedClients(t *testing.T) {
 	}
 }
 
+// Ledger: service-account-issuer, webhook-bound-tokens.
 func TestServiceAccountTokens(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	const base = "/api/v1/namespaces/default/"

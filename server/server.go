@@ -1,29 +1,27 @@
-// Package server puts the parts of Keelson together and runs them: store,
-// cache, registry of kinds, controllers and the API, behind TLS.
+// Package server builds Keelson from its parts and runs it: store, cache, registry of kinds,
+// controllers and the API, behind TLS.
 //
-// A [Config] says what to run, its zero value works. [New] opens everything
-// and binds the port, so that every mistake in the configuration is an error
-// of New; [Server.Run] serves until its context ends and then stops in order.
+// A [Config] says what to run; its zero value is usable. [New] opens everything and binds the port,
+// so that a mistake in the configuration is an error of New. [Server.Run] serves until its context
+// ends, and then stops the parts in order.
 //
 // # Invariants
 //
 //   - One server at a time uses a data directory.
-//   - When Run returns everything has been flushed: no write that a client saw
-//     acknowledged is lost.
-//   - This package is the only wiring: no other package of the product makes
-//     one from the configuration.
+//   - When Run returns, everything has been flushed: no acknowledged write is
+//     lost.
+//   - This package is the only wiring: no other package builds parts from the
+//     configuration.
 package server
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -37,13 +35,15 @@ import (
 	"github.com/keelson-io/keelson/authn/jwt"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/controller/crd"
+	"github.com/keelson-io/keelson/controller/definitions"
 	"github.com/keelson-io/keelson/controller/trust"
 	"github.com/keelson-io/keelson/conversion"
+	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/often"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store"
-	"github.com/keelson-io/keelson/store/etcd"
 )
 
 // Defaults of Config.
@@ -56,11 +56,11 @@ const (
 // KubeconfigFile is the name of the administrator's kubeconfig in the data directory.
 const KubeconfigFile = "admin.kubeconfig"
 
-// Config says what to run. Empty fields take the defaults named.
+// Config says what to run. Empty fields have the defaults given here.
 type Config struct {
 	DataDir     string // "keelson-data"; with a Store, "" means that nothing is written to disk
 	BindAddress string // "127.0.0.1"
-	SecurePort  int    // 6443; negative: any free port
+	SecurePort  int    // 6443; negative means any free port
 
 	// An etcd cluster to use in place of the embedded one.
 	EtcdServers  []string
@@ -69,72 +69,75 @@ type Config struct {
 	EtcdKeyFile  string
 	EtcdPrefix   string // "/registry"
 
-	ClientCAFile  string // whose client certificates are accepted, besides the server's own
-	TLSCertFile   string // to serve with, in place of a certificate of the server's own authority
+	// EncryptionConfigFile says which resources are encrypted in etcd, and how; EncryptionReload, that
+	// it is read again when it changes.
+	EncryptionConfigFile string
+	EncryptionReload     bool
+
+	ClientCAFile  string // authorities of client certificates, in addition to the server's own
+	TLSCertFile   string // serving certificate, in place of one of the server's own authority
 	TLSKeyFile    string
-	TLSNames      []string // names and addresses that a certificate of the server's own authority is for, besides this machine's
+	TLSNames      []string // additional names and addresses for a certificate of the server's own authority
 	TokenAuthFile string   // bearer tokens, CSV: token,user,uid,"group,…"
 
-	// Authentication is who is believed besides.
+	// Authentication configures authenticators other than client certificates.
 	Authentication Authentication
 
-	// AuditPolicyFile says which requests are recorded; without it none are.
+	// AuditPolicyFile says which requests are recorded. Without it, none are.
 	AuditPolicyFile string
-	AuditLog        audit.LogConfig     // where they are recorded, with a Path
-	AuditWebhook    audit.WebhookConfig // likewise, with a ConfigFile
+	AuditLog        audit.LogConfig     // used if it has a Path
+	AuditWebhook    audit.WebhookConfig // used if it has a ConfigFile
 
-	// Authorization chooses the authorizers; the zero value is RBAC.
+	// Authorization configures the authorizers. The zero value means RBAC.
 	Authorization config.Flags
 
-	// ReloadInterval is how often the files of authentication and authorization
-	// are looked at, besides when the system tells of a change; 0: each minute.
+	// ReloadInterval is the time between checks of the authentication and authorization files, in
+	// addition to file system events; 0 means one minute.
 	ReloadInterval time.Duration
 
-	// EnableAdmission and DisableAdmission name admission plugins that are to
-	// run, and not to run, as kube-apiserver names them, see
-	// DefaultAdmission and OptionalAdmission.
+	// EnableAdmission and DisableAdmission enable and disable admission plugins by kube-apiserver's
+	// names; see DefaultAdmission and OptionalAdmission.
 	EnableAdmission  []string
 	DisableAdmission []string
 
-	// Controllers says which controllers run, as kube-controller-manager does:
-	// "*" all of them, a name that one, "-name" not that one; nil: all.
-	// Definitions, system namespaces and the expiry of events are always cared
-	// for.
+	// Controllers says which controllers run, by kube-controller-manager's rules: "*" means all
+	// others, "name" enables one, "-name" disables one; nil means all. The controllers of
+	// definitions, system namespaces and expiring events always run.
 	Controllers []string
 
-	// ServiceClusterIPRange is the range, such as 10.0.0.0/24, of which the
-	// first address is that of the service default/kubernetes; "": that one.
-	// Those of services are of it, too, unless the store has ServiceCIDRs that
-	// say otherwise. There is one range, of one family.
+	// ServiceClusterIPRange is the range of Service addresses, such as 10.0.0.0/24 (the default).
+	// Its first address is that of default/kubernetes. ServiceCIDRs in the store can replace it for
+	// other Services. It is one range, of one IP family.
 	ServiceClusterIPRange string
-	// ServiceNodePortRange is the range, such as 30000-32767, of the ports of
-	// nodes that services get; "": that one.
+	// ServiceNodePortRange is the range of node ports of Services, such as 30000-32767 (the
+	// default).
 	ServiceNodePortRange string
-	// AdvertiseAddress is the address among the endpoints of that service; "":
-	// BindAddress, or that of this machine if that is for this machine alone or
-	// for all addresses.
+	// AdvertiseAddress is the server's endpoint of default/kubernetes. If it is empty, it is
+	// BindAddress, or this machine's address if BindAddress is unspecified or a loopback address.
 	AdvertiseAddress string
-	// EndpointReconciler is "lease", or "none" for a service whose endpoints are
-	// somebody else's to keep; "": lease.
+	// EndpointReconciler is "lease" (the default), or "none" if the endpoints of default/kubernetes
+	// are maintained elsewhere.
 	EndpointReconciler string
 
 	Logger *slog.Logger // slog.Default()
 	Store  store.Store  // in place of etcd; the server closes it
 
-	// Metrics is where the server's metrics are registered, and what /metrics
-	// shows; nil: a registry of its own.
+	// Metrics is the registry for the server's metrics, which /metrics shows; nil means a new one.
 	Metrics *prometheus.Registry
 
-	// How many requests are served at a time, watches not counted; 0: 400 reads
-	// and 200 writes; negative: no limit.
+	// The number of requests that are served at a time, except for watches. 0 means 400 reads and
+	// 200 writes, a negative number no limit.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
 
-	// StopTimeout is how long requests may take to finish when the server
-	// stops; 0: 10 s.
+	// RequestTimeout bounds a request other than a watch, from its header to the last byte of its
+	// answer; 0 means 60 s.
+	RequestTimeout time.Duration
+
+	// StopTimeout bounds the requests in progress when the server stops; 0 means 10 s.
 	StopTimeout time.Duration
 }
 
-// withDefaults is c with its empty fields filled in.
+// withDefaults returns c with defaults for empty fields.
 func (c Config) withDefaults() Config {
 	if c.DataDir == "" && c.Store == nil {
 		c.DataDir = DefaultDataDir
@@ -151,13 +154,17 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Logger = slog.New(often.New(c.Logger.Handler()))
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = time.Minute
+	}
 	if c.StopTimeout == 0 {
 		c.StopTimeout = 10 * time.Second
 	}
 	return c
 }
 
-// Server is a server that is open. Run it, or Close it.
+// Server is an open server. Either Run or Close it.
 type Server struct {
 	config   Config
 	logger   *slog.Logger
@@ -166,39 +173,43 @@ type Server struct {
 	identity *identity
 	network  network
 	metrics  *prometheus.Registry
-	id       string // as metrics know the server, by a hash
+	swept    swept
+	id       string // identifies the server in metrics, which show its hash
 	authn    authn.Authenticator
-	// What tokens have to be for, and what those of service accounts are issued with.
+	// The accepted audiences of tokens, and the issuer of service account tokens.
 	audiences []string
 	tokens    api.Tokens
 	issuers   *jwt.Authenticator
 
-	kinds   *kind.Registry
-	cache   *cache.Cache
-	authz   authorization
-	handler *api.Handler
-	counted counted
-	http    *http.Server
-	crds    *crd.Controller
+	kinds      *kind.Registry
+	cache      *cache.Cache
+	store      store.Store
+	durable    store.Store // what store is kept in: store itself, unless its values are encrypted
+	encryption *encryption // nil: nothing is encrypted
+	authz      authorization
+	objects    *objects.Verbs
+	handler    *api.Handler
+	counted    counted
+	http       *http.Server
+	crds       *definitions.Controller
 
 	allocator   *allocator.Allocator
-	authorities *trust.Bundle           // of all servers of the store
-	enabled     map[string]bool         // controllers by name
-	controllers []func(context.Context) // that run besides the one of definitions
+	authorities *trust.Bundle           // of all servers that share the store
+	enabled     map[string]bool         // by name
+	controllers []func(context.Context) // run functions, apart from that of the definition controller
 
-	// What New opened, last opened last; closed from the back.
+	// What New opened, closed in reverse order.
 	opened []io.Closer
 	close  sync.Once
-	broken chan error // the listener failed
+	broken chan error // the error of a failed listener
 }
 
-// closer makes a function an io.Closer.
+// closer adapts a function to io.Closer.
 type closer func() error
 
 func (f closer) Close() error { return f() }
 
-// New opens a server: its data, its certificates and its port. What it opened
-// before an error is closed again.
+// New opens a server: its data, certificates and port. If it fails, it closes what it opened.
 func New(ctx context.Context, c Config) (*Server, error) {
 	c = c.withDefaults()
 	s := &Server{config: c, logger: c.Logger, started: time.Now(), broken: make(chan error, 1)}
@@ -209,18 +220,23 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
+// open validates the configuration and opens all parts. New closes what was opened if it fails.
 func (s *Server) open(ctx context.Context) error {
 	c := &s.config
 	if c.Store != nil {
 		s.opened = append(s.opened, c.Store)
 	}
-	on, err := choosePlugins(c.EnableAdmission, c.DisableAdmission)
-	if err != nil {
-		return err
-	}
 	chain, text, err := c.Authorization.Load()
 	if err != nil {
 		return err
+	}
+	nodes := chain.Has(config.Node)
+	on, err := choosePlugins(c.EnableAdmission, c.DisableAdmission, nodes)
+	if err != nil {
+		return err
+	}
+	if nodes && !on[nodeRestriction] {
+		s.logger.Warn("the Node authorizer runs without the NodeRestriction admission plugin: a node can read every Secret and take over other nodes")
 	}
 	s.keepStrangersOut()
 	if s.network, err = newNetwork(c); err != nil {
@@ -229,30 +245,8 @@ func (s *Server) open(ctx context.Context) error {
 	if s.enabled, err = enabled(c.Controllers); err != nil {
 		return err
 	}
-	if err := s.openDir(); err != nil {
+	if err := s.openData(ctx); err != nil {
 		return err
-	}
-	// The port before the data: it is what most often goes wrong, and quickly.
-	listener, err := net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(c.SecurePort)))
-	if err != nil {
-		return err
-	}
-	s.listener = listener
-	s.opened = append(s.opened, listener)
-
-	// Certificates are made while the store starts.
-	made := make(chan error, 1)
-	go func() {
-		var err error
-		s.identity, err = newIdentity(c, s.port(), s.network.names()...)
-		made <- err
-	}()
-	st, storeErr := s.openStore(ctx)
-	if err := <-made; err != nil {
-		return err
-	}
-	if storeErr != nil {
-		return storeErr
 	}
 	if s.metrics = c.Metrics; s.metrics == nil {
 		s.metrics = prometheus.NewRegistry()
@@ -269,103 +263,86 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.assemble(ctx, &parts{store: st, plugins: on, authorization: chain, authorizationText: text, recorder: recorder, converter: converters(conversion.NewMetrics(s.metrics))})
+	s.swept.conversions = conversion.NewMetrics(s.metrics)
+	err = s.assemble(ctx, &parts{store: s.store, plugins: on, authorization: chain, authorizationText: text, recorder: recorder, converter: converters(s.swept.conversions)})
 	if err != nil {
 		return err
 	}
-	s.startControllers(st)
+	s.startControllers(s.store)
 	s.counted.Handler = s.handler
 	s.http = s.newHTTP()
 	return nil
 }
 
-// openDir makes the data directory and takes its lock.
-func (s *Server) openDir() error {
-	dir := s.config.DataDir
-	if dir == "" {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// openData opens what a server has to itself: the data directory, the port, the store and the
+// certificates.
+func (s *Server) openData(ctx context.Context) error {
+	if err := s.openDir(); err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return err
-	}
-	held, err := lock(filepath.Join(dir, "lock"))
-	if errors.Is(err, errLocked) {
-		return fmt.Errorf("data directory %s: %w", dir, err)
-	}
+	// The port first: it is the most frequent mistake, and found quickly.
+	listener, err := net.Listen("tcp", net.JoinHostPort(s.config.BindAddress, strconv.Itoa(s.config.SecurePort)))
 	if err != nil {
 		return err
 	}
-	s.opened = append(s.opened, held)
-	return nil
-}
+	s.listener = listener
+	s.opened = append(s.opened, listener)
 
-// openStore opens the store of the configuration.
-func (s *Server) openStore(ctx context.Context) (store.Store, error) {
-	c := &s.config
-	if c.Store != nil {
-		return c.Store, nil
-	}
-	e := etcd.Config{Prefix: c.EtcdPrefix, Logger: s.logger}
-	if len(c.EtcdServers) == 0 && (c.EtcdCAFile != "" || c.EtcdCertFile != "" || c.EtcdKeyFile != "") {
-		return nil, errors.New("opening etcd: certificates are given for a cluster, and no servers of one")
-	}
-	if len(c.EtcdServers) > 0 {
-		e.Endpoints, e.CAFile, e.CertFile, e.KeyFile = c.EtcdServers, c.EtcdCAFile, c.EtcdCertFile, c.EtcdKeyFile
-	} else {
-		e.DataDir = etcdDir(c.DataDir)
-	}
-	st, err := etcd.Open(ctx, e)
+	// The store first: certificates without a store are a sign that it was lost.
+	created, err := s.createStore(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("opening etcd: %w", err)
+		return err
 	}
-	s.opened = append(s.opened, st)
-	return st, nil
-}
-
-// snapshotOf returns nil for a store that no snapshot can be taken of.
-func snapshotOf(st store.Store) api.Snapshot {
-	if s, ok := st.(etcd.Snapshotter); ok {
-		return s.Snapshot
+	// Certificates are made while the store starts.
+	made := make(chan error, 1)
+	go func() {
+		var err error
+		s.identity, err = newIdentity(&s.config, s.port(), created, s.network.names()...)
+		made <- err
+	}()
+	st, storeErr := s.openStore(ctx)
+	identityErr := <-made
+	if storeErr != nil { // says more if the disk is full
+		return storeErr
 	}
-	return nil
+	if identityErr != nil {
+		return identityErr
+	}
+	s.durable = st
+	s.store, err = s.encrypted(ctx, st)
+	return err
 }
 
-// etcdDir is where in a data directory the embedded etcd is.
-func etcdDir(dataDir string) string { return filepath.Join(dataDir, "etcd") }
-
-// Restore lays out a data directory that has no etcd in it for a server that goes on from a snapshot, a file that /snapshot or
-// etcd's own tools made.
-func Restore(file, dataDir string, logger *slog.Logger) error {
-	return etcd.Restore(file, etcdDir(dataDir), logger)
-}
-
-// Run serves until ctx ends, then stops: it says it is not ready, ends watches,
-// lets other requests finish, and closes what New opened.
+// Run serves until ctx ends. Then it reports that it is not ready, ends watches, waits for other
+// requests, and closes what New opened.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.Close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var workers sync.WaitGroup
-	for _, run := range append(append(s.authz.workers(), s.controllers...), s.renew, s.issuers.Run) {
+	for _, run := range append(append(s.authz.workers(), s.controllers...), s.renew, s.issuers.Run, s.sweepRegularly) {
 		workers.Go(func() { run(work) })
 	}
-	workers.Go(kind.Prepare)
+	workers.Go(crd.Prepare)
 	s.crds.Begin(work)
 	workers.Go(func() {
 		if err := s.crds.Run(work); err != nil {
 			s.fail(err)
 		}
 	})
+	all := newConnections(openFiles(), api.StallLimit(s.config.RequestTimeout), s.logger)
+	workers.Go(func() { all.lookForStalls(work.Done()) })
 	go func() {
-		limited := limitListener{s.listener, &connections{limit: maxConnections(openFiles()), log: s.logger}}
+		limited := limitListener{s.listener, all}
 		if err := s.http.ServeTLS(corkListener{limited}, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			s.fail(err)
 		}
 	}()
 	s.logger.Info("ready", "url", "https://"+s.Addr(), "kubeconfig", s.KubeconfigPath(),
 		"took", time.Since(s.started).Round(time.Millisecond))
+	workers.Go(func() { s.endWithStore(work) })
+	if s.encryption != nil && s.config.EncryptionReload {
+		workers.Go(func() { s.encryption.run(work) })
+	}
 	var failed error
 	select {
 	case <-ctx.Done():
@@ -382,7 +359,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return failed
 }
 
-// fail makes Run stop with an error. Only the first one counts.
+// fail makes Run stop with an error. Only the first call counts.
 func (s *Server) fail(err error) {
 	select {
 	case s.broken <- err:
@@ -390,7 +367,7 @@ func (s *Server) fail(err error) {
 	}
 }
 
-// Close closes a server that does not run.
+// Close closes a server that is not running.
 func (s *Server) Close() error { return s.closeAll() }
 
 func (s *Server) closeAll() error {
@@ -405,27 +382,26 @@ func (s *Server) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// port is the port that the server listens at.
+// port returns the port on which the server listens.
 func (s *Server) port() int { return s.listener.Addr().(*net.TCPAddr).Port }
 
-// Addr is the address that clients on this machine reach the server at,
-// host:port.
+// Addr returns host:port for clients on this machine.
 func (s *Server) Addr() string {
 	return net.JoinHostPort(s.identity.host, strconv.Itoa(s.port()))
 }
 
-// KubeconfigPath is the path of the administrator's kubeconfig, "" if none was
+// KubeconfigPath returns the path of the administrator's kubeconfig, "" if none was
 // written.
 func (s *Server) KubeconfigPath() string { return s.identity.kubeconfigPath }
 
-// Kubeconfig is the administrator's kubeconfig.
+// Kubeconfig returns the administrator's kubeconfig.
 func (s *Server) Kubeconfig() []byte { return s.identity.Kubeconfig() }
 
-// Handler is what serves requests, without TLS in front of it.
+// Handler returns the handler of requests, without TLS.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// ClientCertificate issues a certificate and a key, both PEM, with which a
-// client is known as name and a member of groups.
+// ClientCertificate issues a client certificate for a user and groups. It returns the certificate
+// and its key as PEM.
 func (s *Server) ClientCertificate(name string, groups ...string) (cert, key []byte, err error) {
 	return s.identity.clientCertificate(name, groups)
 }

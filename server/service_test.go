@@ -23,7 +23,7 @@ const (
 	slicePath     = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
 )
 
-// withoutOwn is an object as it is printed, without what differs from server to server.
+// withoutOwn returns an object as it is printed, without what differs from server to server.
 func withoutOwn(t *testing.T, text string) string {
 	t.Helper()
 	var o map[string]any
@@ -63,7 +63,8 @@ func endpointsText(port string, addresses ...string) string {
 		`"subsets":[{"addresses":[{"ip":"` + strings.Join(addresses, `"},{"ip":"`) + `"}],"ports":[{"name":"https","port":` + port + `,"protocol":"TCP"}]}]}`
 }
 
-// TestServiceOfTheServer holds that the service is there, as kube-apiserver makes it, with its endpoints, and stays.
+// TestServiceOfTheServer holds that default/kubernetes exists as kube-apiserver creates it, with
+// endpoints, and is restored.
 func TestServiceOfTheServer(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{}), ServiceClusterIPRange: "10.9.8.0/24", AdvertiseAddress: "192.0.2.1"})
 	_, port, _ := net.SplitHostPort(r.Addr())
@@ -83,7 +84,8 @@ func TestServiceOfTheServer(t *testing.T) {
 			t.Errorf("%s was written by %s", path, got)
 		}
 	}
-	// What is deleted or spoiled is made good, but for the service, which is an administrator's to change.
+	// What is deleted or spoiled is made good, but for the service, which is an administrator's to
+	// change.
 	r.must("DELETE", servicePath, "")
 	r.shows(servicePath, service)
 	const merge = "application/merge-patch+json"
@@ -105,7 +107,9 @@ func TestServiceOfTheServer(t *testing.T) {
 	}
 }
 
-// TestServiceWithoutEndpoints holds that the controller can be switched, and endpoints left to others.
+// TestServiceWithoutEndpoints holds that the controller can be disabled, and its endpoints be
+// maintained elsewhere.
+// Ledger: advertise-address, dual-stack.
 func TestServiceWithoutEndpoints(t *testing.T) {
 	for _, c := range []struct {
 		config Config
@@ -158,8 +162,10 @@ func sharedEtcd(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestServersShareAuthorities holds that servers of one store with authorities of their own publish all of them, and then leave it at that;
-// and that nobody else's is published, whatever is written where they are read.
+// TestServersShareAuthorities holds that servers of one store publish the authorities of all of
+// them and no others, whatever is written to the config maps, and that they write nothing when all
+// is published.
+// Ledger: root-ca-bundle.
 func TestServersShareAuthorities(t *testing.T) {
 	url := sharedEtcd(t)
 	var servers []*running
@@ -192,7 +198,7 @@ func TestServersShareAuthorities(t *testing.T) {
 	before, _ := published()
 	first.must("PATCH", path, `{"data":{"ca.crt":"nothing","more":"data"}}`, "Content-Type", "application/merge-patch+json")
 	first.until("all authorities are back", whole)
-	hostile, err := openPKI("")
+	hostile, err := openPKI("", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +265,9 @@ func TestServersShareAuthorities(t *testing.T) {
 	}
 }
 
-// TestAuthoritiesAreOutOfReach holds that no kind has objects where the authorities are, and that nobody can define one.
+// TestAuthoritiesAreOutOfReach holds that no kind, present or future, stores objects at the key of
+// the authorities.
+// Ledger: root-ca-bundle.
 func TestAuthoritiesAreOutOfReach(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	for k := range r.kinds.Load().All() {
@@ -277,7 +285,8 @@ func TestAuthoritiesAreOutOfReach(t *testing.T) {
 	}
 }
 
-// TestRenewedAuthorityIsPublished holds that config maps follow when the server's own certificate is another one.
+// TestRenewedAuthorityIsPublished holds that the config maps follow when the server's authority
+// changes.
 func TestRenewedAuthorityIsPublished(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	published := func() bool {
@@ -286,7 +295,7 @@ func TestRenewedAuthorityIsPublished(t *testing.T) {
 		return json.Unmarshal([]byte(text), &o) == nil && o.Data["ca.crt"] == string(r.identity.caPEM())
 	}
 	r.until("the authority is published", published)
-	other, err := openPKI("")
+	other, err := openPKI("", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +312,9 @@ func TestRenewedAuthorityIsPublished(t *testing.T) {
 	})
 }
 
-// TestServersAreEndpoints holds that servers of one store are the endpoints together, for as long as they are there.
+// TestServersAreEndpoints holds that the running servers of one store are the endpoints of
+// default/kubernetes.
+// Ledger: kubernetes-endpoints.
 func TestServersAreEndpoints(t *testing.T) {
 	ctx, url := t.Context(), sharedEtcd(t)
 	at := func(address string) *running {

@@ -2,7 +2,7 @@ package server
 
 import "github.com/keelson-io/keelson/api"
 
-// This file says which version of what this is.
+// This file has the version of the program.
 
 // VersionInfo is the version of the program and of the API that it serves.
 type VersionInfo struct {

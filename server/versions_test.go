@@ -15,13 +15,14 @@ import (
 	"github.com/keelson-io/keelson/store/mem"
 )
 
-// This file holds what becomes of objects when the versions of their definition change: which one they are stored in, whose defaults
-// they have, when a webhook is asked, and what it may not touch.
+// This file holds what becomes of objects when the versions of their definition change: which one
+// they are stored in, whose defaults they have, when a webhook is asked, and what it may not touch.
 
 // definitionPath is where definitions are.
 const definitionPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// translator is a conversion webhook that notes what it is asked for, and meddles with the metadata.
+// translator is a conversion webhook that notes what it is asked for, and meddles with the
+// metadata.
 type translator struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -64,7 +65,7 @@ func startTranslator(t *testing.T) *translator {
 	return tr
 }
 
-// asked is what was asked since it was called last.
+// asked returns what was asked since it was called last.
 func (tr *translator) asked() []string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -74,13 +75,13 @@ func (tr *translator) asked() []string {
 	return calls
 }
 
-// conversion is the part of a definition that names the webhook.
+// conversion returns the part of a definition that names the webhook.
 func (tr *translator) conversion() string {
 	return fmt.Sprintf(`{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":%q,"caBundle":%q}}}`,
 		tr.URL, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tr.Certificate().Raw})))
 }
 
-// partVersion is a version of the definition of parts, with a default that tells which it is.
+// partVersion returns a version of the definition of parts, with a default that tells which it is.
 func partVersion(name string, served, storage bool, more string) string {
 	return fmt.Sprintf(`{"name":%q,"served":%t,"storage":%t,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{
 		"size":{"type":"integer"},"by":{"type":"string"},"mark":{"type":"string","default":"of %s"}%s}}}}}}`, name, served, storage, name, more)
@@ -130,8 +131,9 @@ const (
 	noWords = `{"strategy":"None","webhook":null}`
 )
 
-// TestStoredVersions holds that objects stay in the version that they were written in until they are written again, be it without a
-// change; that the definition remembers which versions these may be; and that a webhook is asked about others alone.
+// TestStoredVersions holds that objects keep their stored version until they are written again,
+// that the definition lists these versions, and that webhooks convert only objects in another
+// version.
 func TestStoredVersions(t *testing.T) {
 	st := mem.New(mem.Options{})
 	r := start(t, Config{Store: st})
@@ -204,7 +206,8 @@ func TestStoredVersions(t *testing.T) {
 	asked("a version that nobody can ask for")
 }
 
-// TestConvertedMetadata holds that of the metadata a webhook changes labels and annotations, and nothing else, reading and writing.
+// TestConvertedMetadata holds that webhooks change only labels and annotations of the metadata, on
+// reads and writes.
 func TestConvertedMetadata(t *testing.T) {
 	st := mem.New(mem.Options{})
 	r := start(t, Config{Store: st})
@@ -233,8 +236,9 @@ func TestConvertedMetadata(t *testing.T) {
 	}
 }
 
-// TestDefaultsOfStoredVersion holds whose defaults an object has: those of the version of the request where it is written, and of the one
-// that it is stored in where it is read; and that a schema that has changed prunes and defaults what was stored before.
+// TestDefaultsOfStoredVersion holds that a write applies the defaults of the request's version, a
+// read those of the stored version, and that a changed schema prunes and defaults objects stored
+// before.
 func TestDefaultsOfStoredVersion(t *testing.T) {
 	st := mem.New(mem.Options{})
 	r := start(t, Config{Store: st})
@@ -277,8 +281,8 @@ func TestDefaultsOfStoredVersion(t *testing.T) {
 	}
 }
 
-// TestBundlesThatAreNone holds that a definition is not established while the bundle of its webhook has no certificates, a blank one
-// included.
+// TestBundlesThatAreNone holds that a definition is not established if its webhook's bundle has no
+// certificates.
 func TestBundlesThatAreNone(t *testing.T) {
 	r := start(t, Config{Store: mem.New(mem.Options{})})
 	condition := func(name string) string {

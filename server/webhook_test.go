@@ -41,7 +41,7 @@ type groupVersionKind struct{ Group, Version, Kind string }
 // behave is what a webhook answers to a review; "" hangs up.
 type behave func(r *review) (code int, body string)
 
-// answerOf is an AdmissionReview with a response. %s is replaced by the uid.
+// answerOf returns an AdmissionReview with a response. %s is replaced by the uid.
 func answerOf(response string) behave {
 	return func(r *review) (int, string) {
 		return 200, `{"apiVersion":"` + r.APIVersion + `","kind":"AdmissionReview","response":` +

@@ -1,13 +1,11 @@
-// Package status is the one error type of the API: what went wrong, as the
-// client will see it.
+// Package status has the one error type of the API.
 //
-// An [Error] is a metav1.Status, with code, reason, message and details, and
-// the Go error that caused it, if any. Every text that a client sees is
-// upstream's, made by apimachinery's own constructors. Packages below the API
-// return an Error where they know the answer; anything else becomes one at the
-// edge, through [From].
+// An [Error] is a metav1.Status (code, reason, message and details), which the client sees, and the
+// Go error that caused it, if there is one. The texts are upstream's: apimachinery's constructors
+// make them. A package that knows the answer to the client returns an Error. Package api converts
+// all other errors with [From].
 //
-// Errors are built on failure paths only, so they may cost something.
+// Errors are built on failure paths only, so that they may allocate.
 package status
 
 import (
@@ -23,19 +21,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Error is a refusal or failure as the client sees it, and its cause.
+// Error is the answer to a request that was refused or failed. The client sees the Status; the log,
+// errors.Is and errors.As also see the cause.
 type Error struct {
 	metav1.Status
-	Cause error // nil if the Status says it all
+	Cause error // nil if the Status has all information
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// wrap is an apimachinery error as an Error.
+// wrap converts an apimachinery error to an Error with a cause.
 func wrap(err apierrors.APIStatus, cause error) *Error {
 	s := err.Status()
 	s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
@@ -48,7 +47,7 @@ func wrap(err apierrors.APIStatus, cause error) *Error {
 	return &Error{Status: s, Cause: cause}
 }
 
-// plain is an Error without details.
+// plain returns an Error without details.
 func plain(code int, reason metav1.StatusReason, message string, cause error) *Error {
 	return &Error{
 		Status: metav1.Status{
@@ -62,15 +61,27 @@ func plain(code int, reason metav1.StatusReason, message string, cause error) *E
 	}
 }
 
-// From is err as an Error: itself if it is one or wraps one, the Status of an
-// apimachinery error, 504 if the request's time was up or the client gone, and
-// else 500 with the message only. From(nil) is nil.
+// FromStatus returns the error that another program reported as a Status.
+func FromStatus(s metav1.Status) *Error { return &Error{Status: s} }
+
+// From converts err to an Error:
+//
+//   - an Error stays itself;
+//   - an error that wraps an Error or an apimachinery error gets the wrapped Status;
+//   - the end of a context, because of the deadline or the client, becomes 504;
+//   - any other error becomes 500 with its message.
+//
+// Except for the first case, err is the cause of the result, so that errors.Is and errors.As find
+// in the result what they find in err. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
-		return e
+		if error(e) == err {
+			return e
+		}
+		return &Error{Status: e.Status, Cause: err}
 	}
 	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
 		return wrap(s, err)
@@ -95,15 +106,15 @@ func AlreadyExists(gr schema.GroupResource, name string) *Error {
 	return wrap(apierrors.NewAlreadyExists(gr, name), nil)
 }
 
-// Conflict is 409: the object is not, or not any more, what the request says.
+// Conflict is 409: a precondition of the request does not hold.
 func Conflict(gr schema.GroupResource, name string, err error) *Error {
 	return wrap(apierrors.NewConflict(gr, name, err), err)
 }
 
-// ErrModified is the cause of the Conflict of a stale resource version.
+// ErrModified is the cause of a Conflict because of a stale resource version.
 var ErrModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
-// ApplyConflict is 409: others own fields that an apply would change.
+// ApplyConflict is 409: other managers own fields that an apply would change.
 func ApplyConflict(causes []metav1.StatusCause, message string) *Error {
 	return wrap(apierrors.NewApplyConflict(causes, message), nil)
 }
@@ -118,25 +129,30 @@ func Forbidden(gr schema.GroupResource, name string, err error) *Error {
 	return wrap(apierrors.NewForbidden(gr, name, err), err)
 }
 
-// Invalid is 422: the object breaks the rules that errs lists. Their values may
-// borrow from a document, so the Error keeps their words only.
+// Invalid is 422: the object is invalid for the reasons in errs. The Error keeps the texts of errs,
+// not their values, which may point into a document that is released before the Error is used.
 func Invalid(gk schema.GroupKind, name string, errs field.ErrorList) *Error {
 	return wrap(apierrors.NewInvalid(gk, strings.Clone(name), errs), nil)
 }
 
-// Unprocessable is 422 with upstream's general text: the operations of a patch
-// do not apply. The cause is for the log only.
+// Unprocessable is 422 with upstream's general text: the operations of a patch do not apply to the
+// object. The client does not see the cause.
 func Unprocessable(err error) *Error {
 	return wrap(apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false), err)
 }
 
-// BadRequest is 400.
+// BadRequest is 400. If the format has the verb %w, the error that it formats is part of the cause.
 func BadRequest(format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
-	return wrap(apierrors.NewBadRequest(err.Error()), errors.Unwrap(err))
+	e := wrap(apierrors.NewBadRequest(err.Error()), nil)
+	switch err.(type) {
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		e.Cause = err
+	}
+	return e
 }
 
-// MethodNotAllowed is 405: the resource is not for that verb.
+// MethodNotAllowed is 405: the resource does not support the verb.
 func MethodNotAllowed(gr schema.GroupResource, verb string) *Error {
 	return wrap(apierrors.NewMethodNotSupported(gr, verb), nil)
 }
@@ -151,7 +167,7 @@ func UnsupportedMediaType(msg string) *Error {
 	return plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, msg, nil)
 }
 
-// TooLarge is 413; msg goes on after "Request entity too large: ".
+// TooLarge is 413; "Request entity too large: " precedes msg.
 func TooLarge(msg string) *Error {
 	return wrap(apierrors.NewRequestEntityTooLargeError(msg), nil)
 }
@@ -161,7 +177,7 @@ func Expired(msg string) *Error {
 	return wrap(apierrors.NewResourceExpired(msg), nil)
 }
 
-// TooLargeRV is 504: the resource version asked for is not reached yet.
+// TooLargeRV is 504: the cache has not reached the requested resource version.
 func TooLargeRV(min, current uint64) *Error {
 	e := Timeout(fmt.Sprintf("Too large resource version: %d, current: %d", min, current), 1)
 	e.Details.Causes = []metav1.StatusCause{{
@@ -171,7 +187,7 @@ func TooLargeRV(min, current uint64) *Error {
 	return e
 }
 
-// Timeout is 504; msg goes on after "Timeout: ".
+// Timeout is 504; "Timeout: " precedes msg.
 func Timeout(msg string, retryAfterSeconds int) *Error {
 	return wrap(apierrors.NewTimeoutError(msg, retryAfterSeconds), nil)
 }
@@ -181,7 +197,7 @@ func TooManyRequests(msg string, retryAfterSeconds int) *Error {
 	return wrap(apierrors.NewTooManyRequests(msg, retryAfterSeconds), nil)
 }
 
-// Internal is 500 with upstream's preamble.
+// Internal is 500; "Internal error occurred: " precedes the text of err.
 func Internal(err error) *Error {
 	return wrap(apierrors.NewInternalError(err), err)
 }
@@ -199,8 +215,8 @@ func Unavailable(msg string) *Error {
 	return wrap(apierrors.NewServiceUnavailable(msg), nil)
 }
 
-// Plain500 is 500 with the message only, as upstream answers errors that it
-// did not expect; some clients look for their texts.
+// Plain500 is 500 without a reason. Upstream answers unexpected errors in this form, and some
+// clients compare the texts.
 func Plain500(msg string) *Error {
 	return plain(http.StatusInternalServerError, metav1.StatusReasonUnknown, msg, nil)
 }

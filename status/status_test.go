@@ -55,6 +55,48 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// TestCauses holds that errors.Is and errors.As find the cause of an Error, however often it was
+// wrapped and converted.
+func TestCauses(t *testing.T) {
+	cause := &causeError{"the disk is full"}
+	for _, tt := range []struct {
+		name string
+		err  error
+	}{
+		{"a plain error", cause},
+		{"a wrapped error", fmt.Errorf("writing: %w", cause)},
+		{"an Error with a cause", Internal(cause)},
+		{"a wrapped Error", fmt.Errorf("creating: %w", Conflict(widgets, "a", cause))},
+		{"an Error wrapped together with the cause", fmt.Errorf("%w: %w", NotFound(widgets, "a"), cause)},
+		{"a wrapped error of apimachinery", errors.Join(apierrors.NewBadRequest("x"), cause)},
+		{"the end of a context", fmt.Errorf("%w: %w", context.Canceled, cause)},
+		{"BadRequest", BadRequest("decoding: %w", cause)},
+		{"BadRequest with two errors", BadRequest("%w, after %w", errors.New("first"), cause)},
+	} {
+		got := From(fmt.Errorf("more: %w", From(fmt.Errorf("outer: %w", From(tt.err)))))
+		if !errors.Is(got, cause) {
+			t.Errorf("%s: errors.Is does not find the cause", tt.name)
+		}
+		if as, ok := errors.AsType[*causeError](got); !ok || as != cause {
+			t.Errorf("%s: errors.As does not find the cause", tt.name)
+		}
+		if want := From(tt.err); got.Message != want.Message || got.Code != want.Code || got.Reason != want.Reason {
+			t.Errorf("%s: wrapping changed the Status: got %+v, want %+v", tt.name, got.Status, want.Status)
+		}
+	}
+	if e := BadRequest("decoding: %v", cause); errors.Is(e, cause) || e.Cause != nil {
+		t.Errorf("BadRequest without %%w: got cause %v, want none", e.Cause)
+	}
+	if e := NotFound(widgets, "x"); From(e) != e {
+		t.Error("From copies an Error that is not wrapped")
+	}
+}
+
+// causeError is an error with an identity and a type of its own.
+type causeError struct{ text string }
+
+func (e *causeError) Error() string { return e.text }
+
 func TestFrom(t *testing.T) {
 	notFound := NotFound(widgets, "x")
 	odd := errors.New("odd")

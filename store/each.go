@@ -1,14 +1,15 @@
 package store
 
-// This file lists what is too much for one page.
+// This file lists items page by page.
 
 import "context"
 
-// eachPage is how many items Each lists with one call.
+// eachPage is the number of items in a page.
 const eachPage = 500
 
-// Each calls fn for every item under a prefix as of one revision, 0 for the newest, in the order of the keys, until an error, which it
-// returns; ErrCompacted if listing takes longer than old states are kept. It returns the revision.
+// Each calls fn for every item under a prefix, all at one revision (0: the newest), in the order of
+// the keys, until fn returns an error. It returns the revision. If the listing takes longer than
+// old states are kept, it fails with ErrCompacted.
 func Each(ctx context.Context, s Store, prefix string, rev int64, fn func(*Item) error) (int64, error) {
 	for o := (ListOptions{Limit: eachPage, Rev: rev}); ; {
 		page, err := s.List(ctx, prefix, o)

@@ -1,24 +1,29 @@
-// Package store keeps bytes under keys, with revisions: it is the seam between Keelson and what makes data durable.
+// Package store stores bytes under keys, with revisions. It separates Keelson from the database.
 //
-// A Store is a key space with one counter, the revision. Every successful write adds one to it and stamps the key it wrote;
-// an Item carries the revision of its last write, which is all that optimistic concurrency needs. Old states stay readable
-// (List with Rev) and replayable (Watch after a revision) until they are compacted away.
+// A Store is a key space with one counter, the revision. Every successful write increments it and
+// gives the key the new revision. An Item carries the revision of its last write, which is
+// sufficient for optimistic concurrency. Old states can be read (List with Rev) and replayed (Watch
+// after a revision) until they are compacted.
 //
-// Keys are slash-separated without a leading slash, "<group>/<plural>/[<namespace>/]<name>"; an implementation may keep them
-// under a prefix of its own, which no caller ever sees. A prefix given to List or Watch is compared byte by byte: end it with a
-// slash when whole path segments are meant; "" means everything.
+// Keys are slash-separated without a leading slash, "<group>/<plural>/[<namespace>/]<name>". An
+// implementation may add a prefix of its own, which callers never see. List and Watch compare a
+// prefix byte by byte: end it with a slash to match whole path segments; "" matches everything.
 //
-// Invariants that every implementation keeps, checked by package storetest:
-//   - An acknowledged write is on disk (or, for store/mem, as safe as memory is) and visible to everybody.
+// Invariants of every implementation, checked by package storetest:
+//   - An acknowledged write is on disk (or, for store/mem, as safe as memory is) and visible to
+//     everybody.
 //   - Revisions of acknowledged writes strictly increase in the order of the writes.
-//   - A Watcher delivers each change of its prefix after its start exactly once, in the order of revisions.
-//   - What a Watcher has delivered is seen by every read that begins afterwards.
-//   - Values are shared, not copied: nobody may change a slice that went into a Store or came out of one.
+//   - A Watcher delivers each change of its prefix after its start exactly once, in the order of
+//     revisions.
+//   - Every read that begins after a Watcher has delivered a change sees that change.
+//   - Values are shared, not copied: never modify a slice that was passed to a Store or came from
+//     one.
 //
-// The functions to call: Get, List, Create, Update, Delete and Watch of a Store made by etcd.Open or mem.New.
+// The methods to call: Get, List, Create, Update, Delete and Watch of a Store made by etcd.Open or
+// mem.New.
 package store
 
-// This file declares Store, the types that pass through it and its errors.
+// This file declares Store, its types and its errors.
 
 import (
 	"context"
@@ -28,44 +33,56 @@ import (
 
 // Store is the key space. Its methods may be called from any number of goroutines.
 type Store interface {
-	// Get reads one key, as new as every write acknowledged before the call; ErrNotFound.
+	// Get reads one key after all acknowledged writes; ErrNotFound.
 	Get(ctx context.Context, key string) (Item, error)
-	// List reads the keys with a prefix in ascending order, all as of one revision; ErrCompacted, ErrFuture.
+	// List reads the keys with a prefix in ascending order, all at one revision; ErrCompacted,
+	// ErrFuture.
 	List(ctx context.Context, prefix string, o ListOptions) (Page, error)
 	// Create writes a key that must not exist; ErrExists.
 	Create(ctx context.Context, key string, value []byte) (rev int64, err error)
-	// Update replaces the value of a key that was last written at rev; *Changed if it was not.
+	// Update replaces the value of a key whose last write was at rev; otherwise *Changed.
 	Update(ctx context.Context, key string, value []byte, rev int64) (int64, error)
-	// Delete removes a key that was last written at rev; *Changed if it was not. It returns the revision of the removal.
+	// Delete removes a key whose last write was at rev; otherwise *Changed. It returns the revision
+	// of the removal.
 	Delete(ctx context.Context, key string, rev int64) (int64, error)
-	// Revision returns a revision not older than any write acknowledged before the call, by anyone.
+	// Revision returns a revision that is not older than any write, by any process, acknowledged
+	// before the call.
 	Revision(ctx context.Context) (int64, error)
-	// Watch delivers the changes under prefix with a revision greater than after (which may lie in the future). If they
-	// are not kept any more, Watch or the first Next returns ErrCompacted.
+	// Watch delivers the changes under prefix with a revision greater than after, which may be in
+	// the future. If some of them were compacted, Watch or the first Next returns ErrCompacted.
 	Watch(ctx context.Context, prefix string, after int64) (Watcher, error)
-	// RequestProgress makes open watchers that have nothing to deliver return a Batch with a fresh Rev soon.
+	// RequestProgress makes open watchers without changes return a Batch with the current Rev soon.
 	RequestProgress(ctx context.Context) error
-	// Compact forgets the states older than rev; ErrCompacted if that has been done already, ErrFuture.
+	// Compact removes the states older than rev; ErrCompacted if they have been removed already,
+	// ErrFuture.
 	Compact(ctx context.Context, rev int64) error
 	// Ping reports whether the store can answer.
 	Ping(ctx context.Context) error
-	// Close ends watchers with ErrClosed and frees everything. Other calls return ErrClosed afterwards.
+	// Close ends watchers with ErrClosed and frees everything. Other calls return ErrClosed
+	// afterwards.
 	Close() error
 }
 
-// LeanWatcher is a Store that can watch without saying what changes replaced, for those who know that already: it costs etcd a
-// read for each change, and a cluster twice the bytes.
+// LeanWatcher is a Store that can watch without the replaced values, for callers that know them:
+// etcd needs a read for each change, and a cluster twice the bytes.
 type LeanWatcher interface {
-	// WatchLean is Watch with events whose Prev and PrevRev are not set.
+	// WatchLean is Watch without Prev and PrevRev in its events.
 	WatchLean(ctx context.Context, prefix string, after int64) (Watcher, error)
 }
 
-// Holder is a Store that several processes may share and that knows which of them are there.
+// Holder is a Store that several processes may share, and that knows which of them are running.
 type Holder interface {
-	// Hold writes a key for the other processes to see. It goes when the Store is closed, or within seconds of the end of a process
-	// that did not close it. If it goes otherwise, it is to be held again. Where no other process can use the store, there is nobody
-	// to tell, and nothing is written.
+	// Hold writes a key that other processes can see. It disappears when the Store is closed, or
+	// within seconds after the process ended without closing it. If the key disappears for another
+	// reason, call Hold again. For a Store that no other process can use, Hold does nothing.
 	Hold(ctx context.Context, key string, value []byte) error
+}
+
+// Sealer is a Store that encrypts values at rest.
+type Sealer interface {
+	// WritesAs returns the Sealed of a value of the key if it were written now. A value that is sealed otherwise is to be written
+	// again, even if a change leaves it as it is.
+	WritesAs(key string) string
 }
 
 // Item is a key with its value.
@@ -73,16 +90,18 @@ type Item struct {
 	Key   string
 	Value []byte
 	Rev   int64 // of the last write of the key
+	// Sealed names what the value was encrypted with at rest, "" for nothing. See Sealer.
+	Sealed string
 }
 
-// ListOptions says what part of a list is wanted, and of what time.
+// ListOptions select a part of a list, and its revision.
 type ListOptions struct {
 	From  string // first key, inclusive; "" or a key before the prefix means from the start of the prefix
-	Limit int64  // at most so many items; 0 means all
-	Rev   int64  // as of this revision; 0 means the newest, as Get does
+	Limit int64  // the largest number of items; 0 means all
+	Rev   int64  // at this revision; 0 means the newest, as for Get
 }
 
-// Page is (a part of) a list.
+// Page is a list or a part of one.
 type Page struct {
 	Items []Item
 	Rev   int64 // the revision the page was read at
@@ -96,28 +115,32 @@ type Event struct {
 	Prev    []byte // the value before; nil if Created, or if the store no longer has it
 	Rev     int64  // of the change
 	PrevRev int64  // of the value before
+	Sealed  string // what Value was encrypted with at rest, as in Item
 	Deleted bool
 	Created bool
 }
 
-// Batch is what a Watcher delivers at once.
+// Batch is what a Watcher delivers in one call.
 type Batch struct {
 	Events []Event // in the order of revisions; may be empty
-	Rev    int64   // every change up to and including this revision has been delivered
+	Rev    int64   // all changes up to and including this revision have been delivered
 }
 
-// Watcher delivers changes. Its methods must not be called from several goroutines at once, except Close.
+// Watcher delivers changes. Its methods must not be called from several goroutines at once, except
+// Close.
 type Watcher interface {
-	// Next waits for the next batch, which belongs to the caller. Apart from the context's error, an error is final:
-	// ErrCompacted means that changes were lost, ErrClosed that the watcher or the store was closed.
+	// Next waits for the next batch, which belongs to the caller. Except for the context's error,
+	// errors are final: ErrCompacted means that changes were lost, ErrClosed that the watcher or
+	// the store was closed.
 	Next(ctx context.Context) (Batch, error)
 	Close()
 }
 
-// MaxValue is how long a value may be: the 3 MiB that a request body may have, and room for what defaulting adds.
+// MaxValue is the largest value in bytes: a request body of 3 MiB, and room for what defaulting
+// adds.
 const MaxValue = 7 << 20
 
-// Errors that callers tell apart. They may be wrapped; use errors.Is.
+// Errors that callers distinguish. They may be wrapped; use errors.Is.
 var (
 	ErrNotFound  = errors.New("key not found")
 	ErrExists    = errors.New("key exists already")
@@ -126,11 +149,14 @@ var (
 	ErrClosed    = errors.New("store is closed")
 	ErrNoSpace   = errors.New("no space left for writing; reads still work")
 	ErrTooLarge  = errors.New("value is too large to store")
-	// ErrUnavailable means that the store cannot answer now, or that it is not known whether a write took place.
+	// ErrDiskFull is the ErrNoSpace of a full file system.
+	ErrDiskFull = fmt.Errorf("%w: the disk is full", ErrNoSpace)
+	// ErrUnavailable means that the store cannot answer now, or that it is unknown whether a write
+	// took place.
 	ErrUnavailable = errors.New("store is unavailable")
 )
 
-// Changed says that a compare-and-swap found the key in another state.
+// Changed is the error of a compare-and-swap that found the key in another state.
 type Changed struct {
 	Current Item // zero if Gone
 	Gone    bool // the key does not exist
@@ -143,7 +169,8 @@ func (e *Changed) Error() string {
 	return fmt.Sprintf("key %s was changed meanwhile, at revision %d", e.Current.Key, e.Current.Rev)
 }
 
-// FutureError says that a revision has not been reached yet; errors.Is(err, ErrFuture) holds for it.
+// FutureError is the error for a revision that has not been reached; errors.Is(err, ErrFuture)
+// holds for it.
 type FutureError struct {
 	Wanted, Current int64
 }

@@ -40,7 +40,8 @@ spec:
 {apiVersion: v1, kind: Namespace, metadata: {name: prod, labels: {env: prod}}}
 `
 
-// TestDocsAreTrue runs the suites in docs/testing.md, and finds the Go there in the examples, which compile.
+// TestDocsAreTrue runs the suites in docs/testing.md, and checks that its Go code is in the
+// examples, which compile.
 func TestDocsAreTrue(t *testing.T) {
 	docs, err := os.ReadFile("../docs/testing.md")
 	if err != nil {

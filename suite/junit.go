@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// This file prints results as JUnit XML, which build servers read.
+// This file writes results as JUnit XML.
 
-// Report is what came of a suite. Err is set if it could not be run.
+// Report is the result of a suite. Err is set if the suite could not run.
 type Report struct {
 	File    string   `json:"file"`
 	Err     string   `json:"error,omitempty"`
 	Results []Result `json:"results"`
 }
 
-// Failed is how many cases failed; a suite that could not be run counts as one.
+// Failed returns the number of failed cases; 1 for a suite that could not run.
 func (r *Report) Failed() int {
 	n := 0
 	if r.Err != "" {
@@ -65,7 +65,7 @@ type junitProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// WriteJUnit prints reports as JUnit XML.
+// WriteJUnit writes reports as JUnit XML.
 func WriteJUnit(w io.Writer, reports []Report) error {
 	var all junitSuites
 	var total time.Duration

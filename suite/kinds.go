@@ -11,41 +11,44 @@ import (
 	"github.com/keelson-io/keelson/internal/offline"
 )
 
-// This file answers to objects as the server would.
+// This file runs requests for single objects.
 
-// Kinds are the kinds of some definitions, besides the built-in ones, with the policies and roles that decide about their objects.
-// They are safe for concurrent use. Close them.
+// Kinds are the kinds of some definitions and the built-in ones, with the policies and roles that
+// decide about their objects. They are safe for concurrent use. Close them after use.
 type Kinds struct{ server *offline.Server }
 
-// User is who makes a request. Groups that everybody has, or that go with the name, need not be said.
+// User is the user of a request. Groups that all users have, or that follow from the name, are
+// added.
 type User = offline.User
 
-// Options say how a request is made. The zero value is a plain request of an administrator in namespace "default".
+// Options describe a request. The zero value is a request of an administrator in the namespace
+// default.
 type Options struct {
 	Namespace       string // of objects that name none; "" stands for default
 	FieldValidation string // of unknown and duplicate fields: Strict, Warn or Ignore; "" stands for Warn
 	Subresource     string // that an update is made to: "" or status
-	User            *User  // nil: an administrator, a member of system:masters
-	// Given are objects, YAML or JSON, that exist for this request: parameters of policies, namespaces with labels, roles.
+	User            *User  // nil means an administrator, a member of system:masters
+	// Given are objects, YAML or JSON, that exist during this request: parameters of policies,
+	// namespaces with labels, roles.
 	Given [][]byte
 }
 
 // Outcome is the answer to a request.
 type Outcome struct {
-	// Object is what is stored, as JSON, in the version of the request: pruned, with defaults. nil if the object is refused, or was
-	// deleted.
+	// Object is the stored object as JSON, in the version of the request, pruned and defaulted. It
+	// is nil if the object was refused or deleted.
 	Object []byte
 	// Errors are the errors of fields, and the denials of policies, which have no field.
 	Errors []metav1.StatusCause
-	// Refusal is what the client would be sent; nil if the object is accepted.
+	// Refusal is the Status that the client would get; nil if the object is accepted.
 	Refusal  *metav1.Status
 	Warnings []string
-	// AuditAnnotations are what policies add to the audit log.
+	// AuditAnnotations are the annotations that policies add to the audit event.
 	AuditAnnotations map[string]string
 }
 
-// NewKinds knows what texts, YAML or JSON, say about objects: definitions, policies and their bindings, roles, namespaces, and objects
-// that are parameters of these policies. What a server would refuse is an error.
+// NewKinds loads texts, YAML or JSON: definitions, policies and bindings, roles, namespaces, and
+// parameter objects. It returns an error for an object that a server would refuse.
 func NewKinds(texts ...[]byte) (*Kinds, error) {
 	var docs []manifest.Document
 	for _, text := range texts {
@@ -77,18 +80,20 @@ func newKinds(docs []manifest.Document) (*Kinds, error) {
 // Close frees everything.
 func (k *Kinds) Close() error { return k.server.Close() }
 
-// Create answers to a new object, YAML or JSON. The error says why there is no answer: the object is none, its kind is not known, or a
-// policy asks what only roles could tell it.
+// Create requests the creation of an object, YAML or JSON. It returns an error if there is no
+// answer: the text is not an object, its kind is unknown, or a policy checks a permission and no
+// roles are loaded.
 func (k *Kinds) Create(ctx context.Context, object []byte, o Options) (*Outcome, error) {
 	return k.ask(ctx, offline.Create, object, nil, o)
 }
 
-// Update answers to a change of initial to updated. The object as it is need not be valid: definitions change, too.
+// Update requests the change of initial to updated. initial need not be valid, because definitions
+// change.
 func (k *Kinds) Update(ctx context.Context, initial, updated []byte, o Options) (*Outcome, error) {
 	return k.ask(ctx, offline.Update, updated, initial, o)
 }
 
-// Delete answers to the deletion of an object.
+// Delete requests the deletion of an object.
 func (k *Kinds) Delete(ctx context.Context, object []byte, o Options) (*Outcome, error) {
 	return k.ask(ctx, offline.Delete, object, nil, o)
 }
@@ -122,7 +127,7 @@ func (k *Kinds) ask(ctx context.Context, operation string, object, old []byte, o
 	return out, nil
 }
 
-// one is the only document of a text.
+// one returns the only document of a text.
 func one(text []byte) (*manifest.Document, error) {
 	docs := manifest.Split("object", text)
 	if len(docs) != 1 {

@@ -13,9 +13,9 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 )
 
-// This file runs cases and compares what comes of them with what was expected.
+// This file runs cases and compares their results with the expectations.
 
-// Result is what came of a case.
+// Result is the result of a case.
 type Result struct {
 	Case     string        `json:"case"`
 	Line     int           `json:"line"`
@@ -23,7 +23,8 @@ type Result struct {
 	Failures []string      `json:"failures,omitempty"` // what was not as expected
 	Duration time.Duration `json:"nanoseconds"`
 
-	// Object, Error and Warnings are what the server would answer, AuditAnnotations what policies add to the audit log.
+	// Object, Error and Warnings are the server's answer. AuditAnnotations are those that policies
+	// add to the audit event.
 	Object           json.RawMessage   `json:"object,omitempty"`
 	Error            string            `json:"error,omitempty"`
 	Warnings         []string          `json:"warnings,omitempty"`
@@ -32,7 +33,7 @@ type Result struct {
 	answered bool
 }
 
-// Run runs the cases for which choose says yes; nil chooses all.
+// Run runs the cases that choose selects; nil selects all.
 func (s *Suite) Run(ctx context.Context, choose func(*Case) bool) []Result {
 	var out []Result
 	for i := range s.Cases {
@@ -49,7 +50,7 @@ func (s *Suite) Run(ctx context.Context, choose func(*Case) bool) []Result {
 	return out
 }
 
-// ask makes the case's request.
+// ask makes the request of the case.
 func (c *Case) ask(ctx context.Context, k *Kinds) (*Outcome, error) {
 	switch {
 	case c.Object != nil:
@@ -89,7 +90,7 @@ func (c *Case) run(ctx context.Context, k *Kinds) Result {
 	return r
 }
 
-// compareAnswer compares the object, or the refusal.
+// compareAnswer compares the stored object or the refusal.
 func (c *Case) compareAnswer(r *Result, fail func(string, ...any)) {
 	switch {
 	case c.Error != nil && r.Error == "":
@@ -143,7 +144,7 @@ func (c *Case) compareWarnings(r *Result, fail func(string, ...any)) {
 	}
 }
 
-// compare lists what differs, by path.
+// compare reports each difference with its path.
 func compare(path string, got, want any, fail func(string, ...any)) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -206,11 +207,10 @@ func short(v any) string {
 	return string(b)
 }
 
-// serverFields are metadata that the server sets: they are compared only if the case says what they must be.
+// serverFields are metadata that the server sets. They are compared only if the case names them.
 var serverFields = []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "namespace", "selfLink"}
 
-// withoutServerFields is the object without metadata that differs from run to run, or goes without saying, unless the
-// expectation has it.
+// withoutServerFields removes metadata that the server sets, unless the expectation has it.
 func withoutServerFields(object, expected []byte) []byte {
 	var got, want struct {
 		Metadata map[string]json.RawMessage `json:"metadata"`
@@ -242,7 +242,7 @@ func withoutServerFields(object, expected []byte) []byte {
 	return out
 }
 
-// withoutNullTime takes away the null that many tools print for a time that is not set.
+// withoutNullTime removes the null that many tools write for an unset creationTimestamp.
 func withoutNullTime(object []byte) []byte {
 	var all, metadata map[string]json.RawMessage
 	if json.Unmarshal(object, &all) != nil || json.Unmarshal(all["metadata"], &metadata) != nil || string(metadata["creationTimestamp"]) != "null" {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 	"github.com/keelson-io/keelson/internal/manifest"
 )
 
-// This file reads suites.
+// This file decodes suites.
 
 // Suite is a file of cases.
 type Suite struct {
@@ -28,7 +27,7 @@ type Suite struct {
 	root *yaml.Node
 }
 
-// Case is an object, or a change of one, and what must come of it.
+// Case is an object, or a change of one, with its expected result.
 type Case struct {
 	Name string
 	Line int // in the file
@@ -38,16 +37,17 @@ type Case struct {
 	Deleted          []byte // or to delete
 	Options          Options
 
-	// Stored is what the server must store; Error must be part of the refusal; each of Warnings must be part of a warning, and
-	// there must be no others; each of AuditAnnotations must be part of the annotation of that key, and there must be no others. nil
-	// stands for no expectation. Stored and Error exclude each other.
+	// Expectations; nil means none. Stored is the stored object. Error is a part of the refusal.
+	// Each of Warnings is a part of a warning, and there must be no other warnings. Each of
+	// AuditAnnotations is a part of the annotation with that key, and there must be no others.
+	// Stored and Error exclude each other.
 	Stored           []byte
 	Error            *string
 	Warnings         *[]string
 	AuditAnnotations *map[string]string
 }
 
-// file is a suite as it is written.
+// file is the form of a suite in its file.
 type file struct {
 	CRD             paths      `json:"crd"`
 	Policies        paths      `json:"policies"`
@@ -91,7 +91,7 @@ func (p *paths) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// userText is a user's name, or all there is to say of one.
+// userText is a user's name or the fields of a user.
 type userText User
 
 // UnmarshalJSON accepts both.
@@ -110,15 +110,15 @@ func (u *userText) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// IsSuite reports whether a text looks like a suite: it has cases at the top.
+// IsSuite reports whether a text looks like a suite: it has the key cases.
 func IsSuite(text []byte) bool {
 	var f struct{ Cases []json.RawMessage }
 	return kyaml.Unmarshal(text, &f) == nil && f.Cases != nil
 }
 
-// Load reads a suite and the definitions it names, whose paths start at the suite's folder.
+// Load reads a suite and the definitions that it names by paths relative to its folder.
 func Load(name string) (*Suite, error) {
-	text, err := os.ReadFile(name)
+	text, err := manifest.ReadFile(name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func Load(name string) (*Suite, error) {
 	})
 }
 
-// readAll is the documents of a file, or of all YAML and JSON files below a folder.
+// readAll returns the documents of a file, or of all YAML and JSON files below a folder.
 func readAll(p string) ([]byte, error) {
 	docs, err := manifest.Read([]string{p}, nil)
 	if err != nil {
@@ -146,7 +146,7 @@ func readAll(p string) ([]byte, error) {
 	return all, nil
 }
 
-// Parse reads a suite. read returns the text of the definitions that the suite names by a path.
+// Parse decodes a suite. read returns the text of a definition that the suite names by its path.
 func Parse(name string, text []byte, read func(path string) ([]byte, error)) (*Suite, error) {
 	body, err := kyaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -203,10 +203,10 @@ func (s *Suite) parse(f *file) error {
 	return nil
 }
 
-// Close frees what the suite's kinds need.
+// Close releases the suite's kinds.
 func (s *Suite) Close() error { return s.Kinds.Close() }
 
-// documents are those that the suite names, of definitions and of policies.
+// documents returns the definitions and policies that the suite names.
 func (f *file) documents(read func(string) ([]byte, error)) ([]manifest.Document, error) {
 	var all []manifest.Document
 	for _, part := range []struct {
@@ -264,7 +264,7 @@ func (t *caseText) parse(f *file) (Case, error) {
 	return c, c.check()
 }
 
-// check finds what makes no sense together.
+// check finds fields that exclude each other.
 func (c *Case) check() error {
 	asks := 0
 	for _, asked := range []bool{c.Object != nil, c.Initial != nil || c.Updated != nil, c.Deleted != nil} {
@@ -287,7 +287,7 @@ func (c *Case) check() error {
 	return nil
 }
 
-// objectText is an object that is written as one, or as a text that holds one.
+// objectText returns an object that the case has as an object or as a string.
 func objectText(raw json.RawMessage) ([]byte, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -309,7 +309,7 @@ func objectText(raw json.RawMessage) ([]byte, error) {
 	return raw, nil
 }
 
-// nodes are the cases in the text.
+// nodes returns the YAML nodes of the cases.
 func (s *Suite) nodes() []*yaml.Node {
 	if len(s.root.Content) == 0 {
 		return nil

@@ -36,7 +36,7 @@ func parse(t testing.TB, text string) (*Suite, error) {
 	return s, err
 }
 
-// TestNoSuite says of a file that is something else what it lacks, not which of its keys comes first.
+// TestNoSuite holds that the error for another kind of file says what a suite needs.
 func TestNoSuite(t *testing.T) {
 	for text, want := range map[string]string{
 		"apiVersion: v1\nkind: ConfigMap": "a.yaml: no suite: it has no cases",
@@ -120,7 +120,7 @@ func TestUpdateKeepsAllOtherLines(t *testing.T) {
 	}
 }
 
-// FuzzUpdate checks that an updated suite is one, and that its cases pass.
+// FuzzUpdate checks that an updated suite is a valid suite whose cases pass.
 func FuzzUpdate(f *testing.F) {
 	f.Add("crd: x\ncases:\n- name: a\n  object: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}\n  stored: {}\n")
 	f.Add("crd: x\ncases:\n  - name: a\n    initial: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}\n    updated: |\n      apiVersion: example.com/v2\n      kind: Widget\n      metadata: {name: a}\n      a: 6\n    # c\n    warnings:\n    - x\n")

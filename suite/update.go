@@ -9,15 +9,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file writes expectations back into the text of a suite, line by line: all other lines stay as they are.
+// This file writes results into the text of a suite as the new expectations. Other lines do not
+// change.
 
-// Update returns the text of the suite with the expectations of failed cases replaced by what came of them, and how many
-// cases it changed. Cases without an answer stay as they are.
+// Update returns the text of the suite with new expectations for failed cases, and the number of
+// changed cases. Cases without an answer stay as they are.
 func (s *Suite) Update(results []Result) ([]byte, int, error) {
 	lines := strings.SplitAfter(string(s.text), "\n")
 	nodes := s.nodes()
 	n := 0
-	// From the end, so that the lines before keep their numbers.
+	// Backwards, so that the line numbers of earlier cases stay valid.
 	for i := len(s.Cases) - 1; i >= 0; i-- {
 		c := &s.Cases[i]
 		at := slices.IndexFunc(results, func(r Result) bool { return r.Line == c.Line && r.Case == c.Name })
@@ -43,58 +44,74 @@ func (s *Suite) Update(results []Result) ([]byte, int, error) {
 	return text, n, nil
 }
 
-// expectation is what a result makes of a case's expectations, as YAML.
+// expectation returns the result of a case as expectations in YAML. It has the keys for which the
+// case expects something, and those that the result needs.
 func (c *Case) expectation(r *Result) (string, error) {
 	expect := ""
-	add := func(key string, value any) error {
+	for _, part := range []func(*Result) (key string, value any){c.newAnswer, c.newWarnings, c.newAnnotations} {
+		key, value := part(r)
+		if key == "" {
+			continue
+		}
 		b, err := json.Marshal(map[string]any{key: value})
 		if err != nil {
-			return err
+			return "", err
 		}
 		text, err := yamlOf(b)
+		if err != nil {
+			return "", err
+		}
 		expect += text
-		return err
-	}
-	if r.Error != "" {
-		text := r.Error
-		if _, reason, ok := strings.Cut(text, ` is invalid: `); ok {
-			text = reason // the name of the object says nothing
-		}
-		if c.Error != nil && strings.Contains(r.Error, *c.Error) {
-			text = *c.Error // only the warnings differ
-		}
-		if err := add("error", text); err != nil {
-			return "", err
-		}
-	} else if r.Object != nil && (c.Stored != nil || c.Error != nil || c.Warnings == nil && c.AuditAnnotations == nil) {
-		if err := add("stored", r.Object); err != nil {
-			return "", err
-		}
-	}
-	fresh := c.Stored == nil && c.Error == nil && c.Warnings == nil && c.AuditAnnotations == nil
-	deleted := r.Object == nil && r.Error == "" && c.AuditAnnotations == nil // nothing else can be expected of it
-	if c.Warnings != nil || deleted || len(r.Warnings) > 0 && c.Stored == nil && c.Error == nil && c.AuditAnnotations == nil {
-		warnings := r.Warnings
-		if warnings == nil {
-			warnings = []string{}
-		}
-		if err := add("warnings", warnings); err != nil {
-			return "", err
-		}
-	}
-	if c.AuditAnnotations != nil || fresh && len(r.AuditAnnotations) > 0 {
-		notes := r.AuditAnnotations
-		if notes == nil {
-			notes = map[string]string{}
-		}
-		if err := add("auditAnnotations", notes); err != nil {
-			return "", err
-		}
 	}
 	return expect, nil
 }
 
-// replace puts an entry into a case in place of its expectations, or at its end.
+// newAnswer returns the expectation of the stored object or the refusal. The key is "" if the case
+// is only about warnings or audit annotations, and the object is accepted.
+func (c *Case) newAnswer(r *Result) (key string, value any) {
+	if r.Error != "" {
+		text := r.Error
+		if _, reason, ok := strings.Cut(text, ` is invalid: `); ok {
+			text = reason // the object's name in the text does not matter
+		}
+		if c.Error != nil && strings.Contains(r.Error, *c.Error) {
+			text = *c.Error // only the warnings differ
+		}
+		return "error", text
+	}
+	if r.Object != nil && (c.Stored != nil || c.Error != nil || c.Warnings == nil && c.AuditAnnotations == nil) {
+		return "stored", r.Object
+	}
+	return "", nil
+}
+
+// newWarnings returns the expectation of the warnings, with the key "" if the case needs none.
+func (c *Case) newWarnings(r *Result) (key string, value any) {
+	deleted := r.Object == nil && r.Error == "" && c.AuditAnnotations == nil // there is nothing else to expect
+	warned := len(r.Warnings) > 0 && c.Stored == nil && c.Error == nil && c.AuditAnnotations == nil
+	if c.Warnings == nil && !deleted && !warned {
+		return "", nil
+	}
+	if r.Warnings == nil {
+		return "warnings", []string{}
+	}
+	return "warnings", r.Warnings
+}
+
+// newAnnotations returns the expectation of the audit annotations, with the key "" if the case
+// needs none.
+func (c *Case) newAnnotations(r *Result) (key string, value any) {
+	isNew := c.Stored == nil && c.Error == nil && c.Warnings == nil && c.AuditAnnotations == nil
+	if c.AuditAnnotations == nil && !(isNew && len(r.AuditAnnotations) > 0) {
+		return "", nil
+	}
+	if r.AuditAnnotations == nil {
+		return "auditAnnotations", map[string]string{}
+	}
+	return "auditAnnotations", r.AuditAnnotations
+}
+
+// replace replaces the expectations of a case by entry, or appends it.
 func replace(lines []string, n *yaml.Node, entry string) ([]string, error) {
 	if len(n.Content) == 0 {
 		return nil, fmt.Errorf("it is empty")
@@ -132,8 +149,8 @@ func replace(lines []string, n *yaml.Node, entry string) ([]string, error) {
 	return slices.Insert(slices.Clone(lines), at, text...), nil
 }
 
-// entryEnd is the line after an entry that starts at a line, both counted from 1 and 0: everything that is indented deeper,
-// without blank lines and comments at the end.
+// entryEnd returns the index of the line after an entry: the entry includes all lines with deeper
+// indentation, but not blank lines and comments at the end. line counts from 1, the result from 0.
 func entryEnd(lines []string, line, column int, sequence bool) int {
 	end := line
 	for i := line; i < len(lines); i++ {

@@ -1,17 +1,15 @@
-// Package conditions evaluates CEL over a request for admission: the match
-// conditions of webhooks, and all expressions of policies.
+// Package conditions evaluates CEL expressions over an admission request: the match conditions of
+// webhooks, and all expressions of policies.
 //
 // # Model
 //
-// An [Expression] is one of the language of package cel/requests. An [Input] is
-// one request as expressions see it, in the version that a rule asked for: its
-// variables are made when an expression mentions them, once for all expressions.
-// A [Budget] is what the evaluations for one webhook or binding may cost
-// together.
+// An [Expression] is compiled in the language of package cel/requests. An [Input] presents one
+// request, in the version that a rule asked for. It makes the value of a variable when an
+// expression first reads it, and shares it among all expressions. A [Budget] bounds the cost of the
+// evaluations for one webhook or binding together. A [Matcher] is a list of match conditions, all
+// of which must be true.
 //
-// A [Matcher] is a list of match conditions: all must be true.
-//
-// The texts of errors are upstream's.
+// Error texts are upstream's.
 package conditions
 
 import (
@@ -23,21 +21,22 @@ import (
 	"github.com/keelson-io/keelson/cel/requests"
 )
 
-// Limits in units of CEL cost.
+// Limits, in CEL cost units unless noted.
 const (
-	PerCall         = 1_000_000  // of one expression
-	MatchBudget     = 2_500_000  // of the match conditions of one webhook or binding
-	EvaluateBudget  = 10_000_000 // of the other expressions of one binding
-	MaxMessageBytes = 5 * 1024   // of what a message expression gives
+	PerCall         = 1_000_000  // for one expression
+	MatchBudget     = 2_500_000  // for the match conditions of one webhook or binding
+	EvaluateBudget  = 10_000_000 // for the other expressions of one binding
+	MaxMessageBytes = 5 * 1024   // bytes of a message expression's result
 )
 
-// Expression is a compiled expression with what it reads.
+// Expression is a compiled expression with the names of the variables that it reads.
 type Expression struct {
 	*requests.Expression
 	inputs []string
 }
 
-// Compile compiles a text that must be of one of the types; with none, of any.
+// Compile compiles an expression whose result must have one of the types, or any type if none are
+// given.
 func Compile(l *requests.Language, text string, types ...string) *Expression {
 	x := &Expression{Expression: l.Compile(text, types...)}
 	if x.Err == nil {
@@ -46,16 +45,16 @@ func Compile(l *requests.Language, text string, types ...string) *Expression {
 	return x
 }
 
-// Budget is what evaluations may still cost.
+// Budget is the remaining cost of a group of evaluations.
 type Budget struct{ left uint64 }
 
-// NewBudget is a budget of so many units.
+// NewBudget returns a budget of the given units.
 func NewBudget(units uint64) *Budget { return &Budget{units} }
 
-// ErrOutOfBudget ends the evaluation of everything that shares the budget.
+// ErrOutOfBudget ends all evaluations that share a budget.
 var ErrOutOfBudget = errors.New("validation failed due to running out of cost budget, no further validation rules will be run")
 
-// Spend takes units from the budget.
+// Spend deducts units from the budget.
 func (b *Budget) Spend(units uint64) error {
 	if units > b.left {
 		b.left = 0
@@ -65,8 +64,7 @@ func (b *Budget) Spend(units uint64) error {
 	return nil
 }
 
-// Run evaluates the expression, which compiled, without a budget. It returns
-// what that cost, too.
+// Run evaluates an expression that compiled, without a budget. It also returns the cost.
 func (x *Expression) Run(ctx context.Context, in *Input) (cel.Value, uint64, error) {
 	vars, err := in.vars(ctx, x.inputs)
 	if err != nil {
@@ -75,11 +73,19 @@ func (x *Expression) Run(ctx context.Context, in *Input) (cel.Value, uint64, err
 	return x.X.EvalOn(ctx, vars, PerCall, in.Account)
 }
 
-// Eval evaluates the expression. failed is an error of the expression, err one
-// that ends the evaluation of everything that shares the budget.
+// CompilationError is the result of evaluating an expression that does not compile.
+type CompilationError struct{ Err error }
+
+func (e *CompilationError) Error() string { return "compilation error: " + e.Err.Error() }
+
+// Unwrap returns the error of the compiler.
+func (e *CompilationError) Unwrap() error { return e.Err }
+
+// Eval evaluates an expression. failed is an error of this expression alone. err ends the
+// evaluation of all expressions that share the budget.
 func (x *Expression) Eval(ctx context.Context, in *Input, b *Budget) (v cel.Value, failed, err error) {
 	if x.Err != nil {
-		return v, fmt.Errorf("compilation error: %w", x.Err), nil
+		return v, &CompilationError{x.Err}, nil
 	}
 	v, cost, failed := x.Run(ctx, in)
 	composed := in.composed

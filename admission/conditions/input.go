@@ -16,30 +16,31 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file is a request as expressions see it.
+// This file presents a request to expressions.
 
-// Input is a request in the version of one target. It belongs to one goroutine.
+// Input holds a request in the version of one target, and the values of its variables. It belongs
+// to one goroutine.
 type Input struct {
 	Request *admission.Request
 	Target  match.Target
-	// Authorizer answers expressions that ask what the user may do.
+	// Authorizer decides for expressions that check the user's permissions.
 	Authorizer authz.Authorizer
-	// Params and Namespace are JSON objects; nil is null.
+	// Params and Namespace are JSON objects; nil means null.
 	Params, Namespace []byte
-	// Account is of all that is evaluated for one webhook or binding; nil: none is kept.
+	// Account bounds the work of all expressions of one webhook or binding; nil means no bound.
 	Account *cel.Account
 
 	matching bool
 	made     cel.Vars
-	composed uint64 // what composed variables cost since it was last asked
-	spent    uint64 // what all expressions cost since it was last asked
+	composed uint64 // cost of composed variables since it was last charged
+	spent    uint64 // cost of all expressions since the last call of Spent
 }
 
-// Objects are the new and the old object of a request in the target's version,
-// as JSON; nil where there is none.
+// Objects returns the new and the old object of a request in the target's version, as JSON; nil for
+// an object that the operation does not have.
 func Objects(r *admission.Request, t match.Target) (object, old []byte, err error) {
 	if object, err = Object(r, t, r.New); err == nil {
 		old, err = Object(r, t, r.Old)
@@ -47,9 +48,8 @@ func Objects(r *admission.Request, t match.Target) (object, old []byte, err erro
 	return object, old, err
 }
 
-// Object is one of the request's objects in the target's version, as JSON; nil
-// if there is none.
-func Object(r *admission.Request, t match.Target, d *doc.Doc) ([]byte, error) {
+// Object returns d in the target's version, as JSON; nil if d is nil.
+func Object(r *admission.Request, t match.Target, d *jsondoc.Doc) ([]byte, error) {
 	switch {
 	case d == nil:
 		return nil, nil
@@ -63,10 +63,10 @@ func Object(r *admission.Request, t match.Target, d *doc.Doc) ([]byte, error) {
 	return t.Version.Kind.Convert(text, t.Version.Name)
 }
 
-// Convert makes the objects now, so that an error of the conversion is not one
-// of an expression.
+// Convert converts the objects now, so that a failed conversion does not count as an error of an
+// expression.
 func (in *Input) Convert() error {
-	for name, d := range map[string]*doc.Doc{cel.ObjectVariable: in.Request.New, cel.OldObjectVariable: in.Request.Old} {
+	for name, d := range map[string]*jsondoc.Doc{cel.ObjectVariable: in.Request.New, cel.OldObjectVariable: in.Request.Old} {
 		v, err := in.object(d)
 		if err != nil {
 			return err
@@ -76,7 +76,7 @@ func (in *Input) Convert() error {
 	return nil
 }
 
-// Set gives a variable a value.
+// Set sets the value of a variable.
 func (in *Input) Set(name string, v cel.Value) {
 	if in.made == nil {
 		in.made = cel.Vars{}
@@ -84,9 +84,8 @@ func (in *Input) Set(name string, v cel.Value) {
 	in.made[name] = v
 }
 
-// Matching is the input as match conditions see it, as upstream has it: there
-// is no namespace, and request.resource is that of the request, not that of the
-// rule that matched.
+// Matching returns the input for match conditions. As upstream, they see no namespace, and
+// request.resource is that of the request instead of the matching rule's.
 func (in *Input) Matching() *Input {
 	out := *in
 	out.spent = 0
@@ -98,7 +97,7 @@ func (in *Input) Matching() *Input {
 	return &out
 }
 
-// WithoutAuthorizer is the input for expressions that cannot ask it.
+// WithoutAuthorizer returns the input for expressions that have no variable authorizer.
 func (in *Input) WithoutAuthorizer() *Input {
 	out := *in
 	out.spent = 0
@@ -108,28 +107,28 @@ func (in *Input) WithoutAuthorizer() *Input {
 	return &out
 }
 
-// Composed notes what a composed variable cost.
+// Composed adds the cost of a composed variable.
 func (in *Input) Composed(cost uint64) { in.composed += cost }
 
-// Overdrawn reports whether composed variables cost more already than any budget allows: what else is computed cannot matter.
+// Overdrawn reports whether composed variables alone exceed every budget, so that the rest need not
+// be evaluated.
 func (in *Input) Overdrawn() bool { return in.composed > EvaluateBudget }
 
-// Spent is what expressions cost with this input since Spent was asked before,
-// in units of CEL cost.
+// Spent returns the cost of all expressions since the last call, in CEL cost units.
 func (in *Input) Spent() uint64 {
 	cost := in.spent
 	in.spent = 0
 	return cost
 }
 
-// vars are the variables, those that are named at least.
+// vars returns the variables. At least those in names have values.
 func (in *Input) vars(ctx context.Context, names []string) (cel.Vars, error) {
 	for _, name := range names {
 		if _, ok := in.made[name]; ok {
 			continue
 		}
 		if in.Authorizer == nil && (name == cel.AuthorizerVariable || name == cel.RequestResourceVariable) {
-			continue // declared, and not there
+			continue // declared, but without a value
 		}
 		v, err := in.variable(ctx, name)
 		if err != nil {
@@ -140,6 +139,7 @@ func (in *Input) vars(ctx context.Context, names []string) (cel.Vars, error) {
 	return in.made, nil
 }
 
+// variable returns the value of a variable, which it makes on first use.
 func (in *Input) variable(ctx context.Context, name string) (cel.Value, error) {
 	switch name {
 	case cel.ObjectVariable:
@@ -163,7 +163,8 @@ func (in *Input) variable(ctx context.Context, name string) (cel.Value, error) {
 	return cel.FromGo(nil)
 }
 
-func (in *Input) object(d *doc.Doc) (cel.Value, error) {
+// object returns a document as a CEL value in the target's version, null if d is nil.
+func (in *Input) object(d *jsondoc.Doc) (cel.Value, error) {
 	if d != nil && !in.Target.Other && in.Request.Foreign == nil {
 		return cel.FromDoc(d.Root(), nil), nil
 	}
@@ -181,11 +182,11 @@ func fromJSON(text []byte) (cel.Value, error) {
 	return cel.FromJSON(text)
 }
 
-// namespaceFields are what expressions see of a namespace's metadata.
+// namespaceFields lists the metadata of a namespace that expressions see.
 var namespaceFields = []string{"name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
 	"deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "finalizers"}
 
-// namespaceValue is a namespace without what expressions are not shown.
+// namespaceValue returns the part of a namespace that expressions see.
 func namespaceValue(text []byte) (cel.Value, error) {
 	if text == nil {
 		return cel.FromGo(nil)
@@ -217,7 +218,7 @@ func namespaceValue(text []byte) (cel.Value, error) {
 	return cel.FromJSON(b)
 }
 
-// request is variable request: an AdmissionRequest without uid and objects.
+// request returns the variable request: an AdmissionRequest without uid and objects.
 func (in *Input) request() (cel.Value, error) {
 	review := Review(in.Request, in.Target)
 	if in.matching {
@@ -225,7 +226,7 @@ func (in *Input) request() (cel.Value, error) {
 	}
 	b, err := json.Marshal(struct {
 		*admissionv1.AdmissionRequest
-		// These hide the members of the same names.
+		// The fields below hide the embedded ones with the same JSON names.
 		UID       *int `json:"uid,omitempty"`
 		Object    *int `json:"object,omitempty"`
 		OldObject *int `json:"oldObject,omitempty"`
@@ -236,8 +237,7 @@ func (in *Input) request() (cel.Value, error) {
 	return cel.FromJSON(b)
 }
 
-// Review is what webhooks and expressions are told of a request, but for its
-// uid and the objects.
+// Review returns the AdmissionRequest for webhooks and expressions, without uid and objects.
 func Review(r *admission.Request, t match.Target) *admissionv1.AdmissionRequest {
 	own, other := r.Version.GVR(), t.Version.GVR()
 	ownKind, otherKind := r.Version.GVK(), t.Version.GVK()
@@ -272,7 +272,7 @@ func Review(r *admission.Request, t match.Target) *admissionv1.AdmissionRequest 
 	}
 }
 
-// asker asks an authorizer for expressions.
+// asker adapts an authorizer for expressions.
 type asker struct {
 	ctx context.Context
 	in  *Input

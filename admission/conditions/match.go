@@ -12,20 +12,20 @@ import (
 	"github.com/keelson-io/keelson/cel/requests"
 )
 
-// This file is match conditions: what must be true for a webhook or policy to
-// be asked.
+// This file evaluates match conditions: expressions that must be true for a webhook or policy to
+// apply.
 
-// Matcher is a list of match conditions.
+// Matcher is a compiled list of match conditions.
 type Matcher struct {
 	names       []string
 	expressions []*Expression
-	ignore      bool // failurePolicy
+	ignore      bool // failurePolicy is Ignore
 	metrics     *admission.Metrics
 	owner       admission.Conditions
 }
 
-// NewMatcher compiles match conditions. It is nil, which matches everything, if
-// there are none.
+// NewMatcher compiles match conditions. It returns nil, which matches every request, if the list is
+// empty.
 func NewMatcher(l *requests.Language, list []admissionv1.MatchCondition, policy *admissionv1.FailurePolicyType, m *admission.Metrics, owner admission.Conditions) *Matcher {
 	if len(list) == 0 {
 		return nil
@@ -38,9 +38,8 @@ func NewMatcher(l *requests.Language, list []admissionv1.MatchCondition, policy 
 	return out
 }
 
-// Match reports whether all conditions are true. The first that is false
-// decides; else one that failed is an error, or no match with failure policy
-// Ignore.
+// Match reports whether all conditions are true. If one is false, the request does not match.
+// Otherwise, if one failed, Match returns its error, or false with the failure policy Ignore.
 func (m *Matcher) Match(ctx context.Context, in *Input) (bool, error) {
 	if m == nil {
 		return true, nil
@@ -51,8 +50,8 @@ func (m *Matcher) Match(ctx context.Context, in *Input) (bool, error) {
 	if in.Account == nil {
 		in.Account = new(cel.Account)
 	}
-	// All are evaluated before any of them counts, so that one that runs out of
-	// the budget ends it all.
+	// All conditions are evaluated before any result counts, because running out of the budget
+	// takes precedence.
 	var failed []error
 	excluded, errs := false, 0
 	for _, x := range m.expressions {
@@ -80,7 +79,7 @@ func (m *Matcher) Match(ctx context.Context, in *Input) (bool, error) {
 	return true, nil
 }
 
-// fail is an error as the failure policy has it.
+// fail applies the failure policy to an error.
 func (m *Matcher) fail(err error) error {
 	if m.ignore {
 		return nil

@@ -6,18 +6,18 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file is what nobody is asked about, so that nobody locks himself out.
+// This file lists the kinds that webhooks and policies never see, so that a wrong configuration can
+// always be corrected.
 
 const admissionGroup = "admissionregistration.k8s.io"
 
-// ExemptFromWebhooks reports whether no webhook is asked about a kind: those
-// that configure admission, and those that only ask who somebody is or what he
-// may do.
+// ExemptFromWebhooks reports whether webhooks are never called for a kind: those that configure
+// admission, and the reviews of authentication and authorization.
 func ExemptFromWebhooks(k *kind.Kind) bool {
 	return k.Group == admissionGroup && strings.HasSuffix(k.Name, "WebhookConfiguration") || ExemptFromPolicies(k)
 }
 
-// ExemptFromPolicies is the same for policies, which may be about webhooks.
+// ExemptFromPolicies is ExemptFromWebhooks for policies, which do apply to webhook configurations.
 func ExemptFromPolicies(k *kind.Kind) bool {
 	switch k.Group {
 	case admissionGroup:

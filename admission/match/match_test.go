@@ -2,20 +2,21 @@ package match
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/admission"
-	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
 )
 
 // This file holds which requests rules and selectors are for.
 
-// widgets is a kind of two versions, v1 and v2.
+// widgets returns a kind of two versions, v1 and v2.
 func widgets(namespaced bool) (v1, v2 *kind.Version) {
 	k := &kind.Kind{Group: "demo.io", Plural: "widgets", Name: "Widget", Namespaced: namespaced}
 	v1 = &kind.Version{Kind: k, Name: "v1", Served: true, Status: true, Scale: &kind.Scale{}}
@@ -97,20 +98,20 @@ func TestRules(t *testing.T) {
 // spaces are namespaces by name; one that is not there is an error.
 type spaces struct {
 	admission.Namespaces
-	labels cache.Labels
+	labels meta.Labels
 	asked  int
 }
 
-func (s *spaces) Namespace(context.Context, string) (*cache.View, error) {
+func (s *spaces) Namespace(context.Context, string) (*meta.View, error) {
 	s.asked++
-	return &cache.View{Labels: s.labels}, nil
+	return &meta.View{Labels: s.labels}, nil
 }
 
 func TestSelectors(t *testing.T) {
 	v1, _ := widgets(true)
-	object := func(text string) *doc.Doc {
-		d := new(doc.Doc)
-		if err := doc.Parse(d, []byte(text)); err != nil {
+	object := func(text string) *jsondoc.Doc {
+		d := new(jsondoc.Doc)
+		if err := jsondoc.Parse(d, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		return d
@@ -120,7 +121,7 @@ func TestSelectors(t *testing.T) {
 	for _, row := range []struct {
 		what             string
 		namespace, label *metav1.LabelSelector
-		new, old         *doc.Doc
+		new, old         *jsondoc.Doc
 		want             bool
 		asked            int
 	}{
@@ -136,7 +137,7 @@ func TestSelectors(t *testing.T) {
 		c := Criteria{Rules: []admissionv1.NamedRuleWithOperations{rule("*", "*", "*", "*")}}
 		c.Select(row.namespace, row.label)
 		r := &admission.Request{Operation: admission.Update, Version: v1, Namespace: "default", Name: "a", New: row.new, Old: row.old}
-		n := &spaces{labels: cache.Labels{{Key: "color", Value: "red"}}}
+		n := &spaces{labels: meta.Labels{{Key: "color", Value: "red"}}}
 		found := NewIndex([]Criteria{c}, all).For(r)
 		if len(found) != 1 {
 			t.Fatalf("%s: no candidate", row.what)
@@ -161,7 +162,32 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// TestManyCriteria: those that are for other requests cost one look-up.
+// TestManyNames holds that a rule with many names matches like one with few, and costs one look-up.
+func TestManyNames(t *testing.T) {
+	v1, _ := widgets(true)
+	names := make([]string, 1000)
+	for i := range names {
+		names[i] = fmt.Sprint("n", i)
+	}
+	only := onlyNamed(rule("*", "*", "*", "*"), names...)
+	x := NewIndex([]Criteria{
+		{Rules: []admissionv1.NamedRuleWithOperations{only}},
+		{Rules: []admissionv1.NamedRuleWithOperations{rule("*", "*", "*", "*")}, Exclude: []admissionv1.NamedRuleWithOperations{only}},
+	}, all)
+	for name, want := range map[string]bool{"n0": true, "n999": true, "n1000": false, "": false} {
+		r := &admission.Request{Operation: admission.Create, Version: v1, Namespace: "default", Name: name}
+		for i, c := range x.For(r) {
+			if c.routes[0].set == nil && (i == 0 || c.excludes[0].set == nil) {
+				t.Errorf("item %d: the names are compared one by one", i)
+			}
+			if _, ok, err := c.Selects(context.Background(), r, nil); err != nil || ok != (want == (i == 0)) {
+				t.Errorf("%q, item %d: got %v, %v, want %v", name, i, ok, err, want == (i == 0))
+			}
+		}
+	}
+}
+
+// TestManyCriteria holds that criteria for other requests cost one look-up together.
 func TestManyCriteria(t *testing.T) {
 	v1, _ := widgets(true)
 	many := make([]Criteria, 1000)

@@ -2,13 +2,13 @@ package match
 
 import (
 	"github.com/keelson-io/keelson/admission"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file takes an object back from the version that it was shown in.
+// This file converts a changed object from the version of a target back to that of the request.
 
-// Replace makes a JSON text in the target's version the request's new object.
-// It reports whether that made a difference.
+// Replace decodes a JSON text in the target's version and makes it the request's new object. It
+// reports whether the object changed.
 func (t Target) Replace(r *admission.Request, text []byte) (bool, error) {
 	switch {
 	case r.Foreign != nil:
@@ -16,9 +16,9 @@ func (t Target) Replace(r *admission.Request, text []byte) (bool, error) {
 	case !t.Other:
 		return r.Replace(text)
 	}
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
-	if _, err := t.Version.Decode(d, text); err != nil { // fills in the defaults of the version that was changed
+	if _, err := t.Version.Decode(d, text); err != nil { // fills in the defaults of the target's version
 		return false, err
 	}
 	own, err := r.Version.Kind.Convert(d.AppendJSON(nil, d.Root().Node), r.Version.Name)

@@ -6,12 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/keelson-io/keelson/admission"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file is what depends on the single request: selectors and names.
+// This file evaluates the parts of criteria that depend on the single request: selectors and names.
 
 // Selects reports whether the candidate is for a request, and by which target.
 // A namespace that does not exist is an error if its labels are asked for.
@@ -27,7 +27,7 @@ func (c *Candidate) Selects(ctx context.Context, r *admission.Request, n admissi
 	target, ok := c.target(r.Name)
 	switch {
 	case !ok:
-		return Target{}, false, nil // whose selectors are wrong only matters if it is for the request
+		return Target{}, false, nil // a malformed selector matters only if the rules match
 	case namespaceErr != nil:
 		return Target{}, false, namespaceErr
 	case objectErr != nil:
@@ -36,8 +36,8 @@ func (c *Candidate) Selects(ctx context.Context, r *admission.Request, n admissi
 	return target, true, nil
 }
 
-// target is that of the first rule for an object of that name, unless a rule
-// excludes it.
+// target returns the target of the first rule that matches an object's name, unless an exclude rule
+// does.
 func (c *Candidate) target(name string) (Target, bool) {
 	for i := range c.excludes {
 		if c.excludes[i].takes(name) {
@@ -52,8 +52,8 @@ func (c *Candidate) target(name string) (Target, bool) {
 	return Target{}, false
 }
 
-// selectsNamespace: cluster-scoped objects are in no namespace and are never
-// left out, namespaces themselves are selected by their own labels.
+// selectsNamespace evaluates the namespaceSelector. Cluster-scoped objects always match; a
+// Namespace matches by its own labels.
 func (c *Criteria) selectsNamespace(ctx context.Context, r *admission.Request, n admission.Namespaces) (bool, error) {
 	if c.namespaces.all() {
 		return true, nil
@@ -78,8 +78,8 @@ func (c *Criteria) selectsNamespace(ctx context.Context, r *admission.Request, n
 	return c.namespaces.Matches(view.Labels), nil
 }
 
-// selectsObject: the object is selected by its labels before or after the
-// write.
+// selectsObject evaluates the objectSelector. The object matches if its labels do before or after
+// the write.
 func (c *Criteria) selectsObject(r *admission.Request) (bool, error) {
 	if c.objects.all() {
 		return true, nil
@@ -90,6 +90,7 @@ func (c *Criteria) selectsObject(r *admission.Request) (bool, error) {
 	return selects(c.objects, r.New) || selects(c.objects, r.Old), nil
 }
 
-func selects(s labels.Selector, d *doc.Doc) bool {
+// selects reports whether a selector matches the labels of a document; false if d is nil.
+func selects(s labels.Selector, d *jsondoc.Doc) bool {
 	return d != nil && s.Matches(meta.Object{Doc: d}.Labels())
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file keeps users from reading parameters, by policies and bindings, that
-// they may not read themselves.
+// This file prevents users from reading, by policies and bindings, parameter objects that they may
+// not read themselves.
 
-// Access refuses policies and bindings whose parameters the user may not read,
-// unless they had these parameters before.
+// Access refuses policies and bindings with parameters that the user may not read. Parameters that
+// the object had before are exempt.
 func Access(kinds func() *kind.Snapshot, c *cache.Cache, z authz.Authorizer) admission.Validator {
 	return access{kinds, c, z}
 }
@@ -34,7 +34,7 @@ type access struct {
 	authz authz.Authorizer
 }
 
-// referring is what of policies and bindings refers to parameters.
+// referring has the fields of policies and bindings that refer to parameters.
 type referring struct {
 	Spec struct {
 		ParamKind  *admissionv1.ParamKind `json:"paramKind"`
@@ -43,7 +43,8 @@ type referring struct {
 	} `json:"spec"`
 }
 
-func readReferring(d *doc.Doc) (*referring, error) {
+// readReferring decodes the fields of a policy or binding that refer to parameters.
+func readReferring(d *jsondoc.Doc) (*referring, error) {
 	out := new(referring)
 	if d == nil {
 		return out, nil
@@ -54,7 +55,7 @@ func readReferring(d *doc.Doc) (*referring, error) {
 	return out, nil
 }
 
-// policiesOf is the plural of the policies that a kind is, or binds.
+// policiesOf maps the plural of policies or bindings to that of the policies.
 var policiesOf = map[string]string{
 	"validatingadmissionpolicies": "", "validatingadmissionpolicybindings": "validatingadmissionpolicies",
 	"mutatingadmissionpolicies": "", "mutatingadmissionpolicybindings": "mutatingadmissionpolicies",
@@ -88,7 +89,7 @@ func (a access) Validate(ctx context.Context, r *admission.Request) error {
 	return status.Invalid(schema.GroupKind{Group: k.Group, Kind: k.Name}, r.Name, field.ErrorList{field.Forbidden(field.NewPath("spec", at), err.Error())})
 }
 
-// kind confirms that the user may read all objects of a policy's parameter kind.
+// kind checks that the user may read all objects of a policy's parameter kind.
 func (a access) kind(ctx context.Context, u *authn.User, now, was *referring) error {
 	k := now.Spec.ParamKind
 	if k == nil || was.Spec.ParamKind != nil && *was.Spec.ParamKind == *k {
@@ -102,8 +103,8 @@ func (a access) kind(ctx context.Context, u *authn.User, now, was *referring) er
 	return fmt.Errorf(`user %v must have "get" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)`, shown(u), k.Kind, k.APIVersion)
 }
 
-// resource are the attributes of a kind's objects: everything, as far as it is
-// not known.
+// resource returns the attributes of a request for a kind's objects. If the kind is unknown, it
+// asks for all resources.
 func (a access) resource(k *admissionv1.ParamKind) (ask *authz.Attributes, found bool) {
 	ask = &authz.Attributes{ResourceRequest: true, Group: "*", Version: "*", Resource: "*"}
 	gv, err := schema.ParseGroupVersion(k.APIVersion)
@@ -117,7 +118,7 @@ func (a access) resource(k *admissionv1.ParamKind) (ask *authz.Attributes, found
 	return ask, found
 }
 
-// reference confirms that the user may read what a binding refers to.
+// reference checks that the user may read the objects to which a binding refers.
 func (a access) reference(ctx context.Context, u *authn.User, policies string, now, was *referring) error {
 	ref := now.Spec.ParamRef
 	if ref == nil || was.Spec.PolicyName == now.Spec.PolicyName && equality.Semantic.DeepEqual(was.Spec.ParamRef, ref) {
@@ -141,13 +142,13 @@ func (a access) reference(ctx context.Context, u *authn.User, policies string, n
 	case !found:
 		return fmt.Errorf(`unable to resolve paramKind %v to determine minimum required permissions and user %v does not have "%v" permission for all groups, versions and resources`,
 			&struct{ APIVersion, Kind string }{p.Spec.ParamKind.APIVersion, p.Spec.ParamKind.Kind}, shown(u), ask.Verb)
-	case policies == "mutatingadmissionpolicies": // where upstream mixes the two up
+	case policies == "mutatingadmissionpolicies": // upstream swaps the user and the verb here
 		return fmt.Errorf(`user %v does not have "%v" permission on the object referenced by paramRef`, ask.Verb, shown(u))
 	}
 	return fmt.Errorf(`user %v does not have "%v" permission on the object referenced by paramRef`, shown(u), ask.Verb)
 }
 
-// policy is the policy of a name, as new as every write acknowledged before.
+// policy reads a policy, after all acknowledged writes.
 func (a access) policy(ctx context.Context, plural, name string) (*referring, error) {
 	k := a.kinds().Lookup(admissionv1.GroupName, plural)
 	res := a.cache.Resource(k.StoragePrefix)
@@ -166,7 +167,7 @@ func (a access) policy(ctx context.Context, plural, name string) (*referring, er
 	return out, json.Unmarshal(view.JSON, out)
 }
 
-// shown is a user as upstream prints one.
+// shown returns a user as upstream prints one.
 func shown(u *authn.User) string {
 	return fmt.Sprintf("&{%s %s %v %v}", u.Name, u.UID, u.Groups, u.Extra)
 }

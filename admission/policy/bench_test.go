@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/testkinds"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -22,14 +22,14 @@ import (
 // This file measures many policies, and holds that those which are for other
 // requests cost nothing.
 
-// host has one namespace.
+// host is an admission.Host with one namespace.
 type host struct{ admission.Host }
 
-func (host) Namespace(context.Context, string) (*cache.View, error) {
-	return &cache.View{JSON: []byte(`{"metadata":{"name":"default"}}`)}, nil
+func (host) Namespace(context.Context, string) (*meta.View, error) {
+	return &meta.View{JSON: []byte(`{"metadata":{"name":"default"}}`)}, nil
 }
 
-// policies is a step with n policies for a resource, and a request for widgets.
+// policies returns a step with n policies for a resource, and a request for widgets.
 func policies(t testing.TB, n int, resource string) (*policy.Policies, *admission.Request) {
 	t.Helper()
 	kinds := testkinds.Registry(t, testkinds.Widgets)
@@ -56,7 +56,7 @@ func policies(t testing.TB, n int, resource string) (*policy.Policies, *admissio
 		Metrics: admission.NewMetrics(registry), Checks: policy.NewMetrics(registry),
 	})
 	v := k.Version("v1")
-	d := new(doc.Doc)
+	d := new(jsondoc.Doc)
 	if _, err := v.Decode(d, []byte(`{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"a","namespace":"default"},"spec":{"replicas":7,"color":"red"}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +64,8 @@ func policies(t testing.TB, n int, resource string) (*policy.Policies, *admissio
 		User: &authn.User{Name: "ann"}, Write: &meta.WriteOptions{}}
 }
 
-// TestPoliciesForOthersCostNothing: with a thousand policies for other
-// resources a request allocates nothing.
+// TestPoliciesForOthersCostNothing holds that a request allocates nothing if none of a thousand
+// policies matches it.
 func TestPoliciesForOthersCostNothing(t *testing.T) {
 	step, r := policies(t, 1000, "gadgets")
 	ctx := context.Background()

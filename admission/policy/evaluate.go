@@ -9,9 +9,9 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// This file evaluates a validating policy.
+// This file evaluates validating policies.
 
-// evaluation is one evaluation of a policy: what there is and what came of it.
+// evaluation is one evaluation of a policy: its inputs and results.
 type evaluation struct {
 	*program
 	ctx context.Context
@@ -19,21 +19,21 @@ type evaluation struct {
 
 	decisions []decision
 	notes     []published
-	failures  []decision // denials that audit annotations cause
+	failures  []decision // denials because of failed audit annotations
 	costs     Costs
 }
 
-// failure is the decision that an error is.
+// failure returns the decision for an error, as the failurePolicy says.
 func (p *program) failure(message string) decision {
 	return decision{admit: p.ignore, failed: true, message: message}
 }
 
-// broken makes an error all that came of it.
+// broken replaces all results by the decision for an error.
 func (e *evaluation) broken(err error) {
 	e.decisions, e.notes, e.failures = append(e.decisions[:0], e.failure(err.Error())), nil, nil
 }
 
-// run decides about a request.
+// run evaluates the policy for a request.
 func (e *evaluation) run() {
 	if e.conditions != nil {
 		blind := e.in.Matching()
@@ -80,7 +80,7 @@ func (e *evaluation) validate() error {
 		d.took, start = end.Sub(start), end
 		e.decisions = append(e.decisions, d)
 	}
-	said, err := e.say(budget)
+	said, err := e.messages(budget)
 	for i := range e.decisions {
 		switch d := &e.decisions[i]; {
 		case d.failed:
@@ -99,10 +99,10 @@ func (e *evaluation) validate() error {
 	return nil
 }
 
-// say evaluates the message expressions, of all validations. They do not ask
-// the authorizer.
-func (e *evaluation) say(budget *conditions.Budget) ([]string, error) {
-	if !e.speaks {
+// messages evaluates all message expressions, which have no variable authorizer, and returns the
+// messages.
+func (e *evaluation) messages(budget *conditions.Budget) ([]string, error) {
+	if !e.hasMessages {
 		return nil, nil
 	}
 	said := make([]string, len(e.validations))

@@ -11,26 +11,26 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file finds what is to be evaluated for a request.
+// This file finds the policies, bindings and parameters to evaluate for a request.
 
-// enforcement is policies at work on one request.
+// enforcement evaluates the policies of one request.
 type enforcement struct {
 	*Policies
 	ctx      context.Context
 	r        *admission.Request
 	calls    []call
-	now      int // the call that is decided
+	now      int // index of the current call
 	denials  []denial
 	failures []failureNote
-	notes    map[string]annotations // by policy
+	notes    map[string]annotations // audit annotations, by policy
 
-	scratch   []decision                          // of the call that is decided
-	inputs    map[*kind.Version]*conditions.Input // what is made for one policy is good for the others
+	scratch   []decision                          // reused for each call
+	inputs    map[*kind.Version]*conditions.Input // one for each version, shared by the policies
 	namespace []byte
-	looked    bool // for the namespace
+	looked    bool // the namespace was looked up
 }
 
-// call is a policy, a binding and a parameter object to evaluate it with.
+// call is a policy with a binding and a parameter object, to be evaluated.
 type call struct {
 	policy  *policy
 	binding *binding
@@ -39,7 +39,7 @@ type call struct {
 	account cel.Account
 }
 
-// id names the call in both rounds of mutation.
+// id identifies the call in both rounds of mutation.
 func (c *call) id() string {
 	id := c.policy.name + "/" + c.binding.name
 	if c.param.object != nil {
@@ -48,17 +48,17 @@ func (c *call) id() string {
 	return id
 }
 
-// denial is a decision that denies, and whose it is.
+// denial is a decision that denies the request, and its policy and binding.
 type denial struct {
 	policy, binding string // binding is "" if the policy itself is broken
 	decision
-	// place orders denials as policies and bindings are: twice the number of
-	// the call, and one more; twice the number of the next if it is no call's.
+	// place orders denials as upstream does. A denial of call n has 2n+1, one that belongs to no
+	// call has twice the number of the following call.
 	place int
 }
 
-// invocations are the policies that are for a request; nil if there are none.
-// An error ends the request.
+// invocations returns the policies that match a request, nil if there are none. An error ends the
+// request.
 func (p *Policies) invocations(ctx context.Context, r *admission.Request) (*enforcement, error) {
 	s := p.load()
 	found := s.index.For(r)
@@ -75,7 +75,7 @@ func (p *Policies) invocations(ctx context.Context, r *admission.Request) (*enfo
 	return v, v.lookNamespace()
 }
 
-// misconfigured is the denial that an unusable policy or binding is.
+// misconfigured adds the denial for an unusable policy or binding, as its failurePolicy says.
 func (v *enforcement) misconfigured(p *policy, b *binding, err error) {
 	if p.ignore {
 		return
@@ -89,7 +89,7 @@ func (v *enforcement) misconfigured(p *policy, b *binding, err error) {
 	v.denials = append(v.denials, d)
 }
 
-// policy finds what is to be evaluated of one policy.
+// policy adds the calls of one policy.
 func (v *enforcement) policy(p *policy, c *match.Candidate) {
 	if p.err != nil {
 		v.misconfigured(p, nil, p.err)
@@ -129,7 +129,7 @@ func (v *enforcement) policy(p *policy, c *match.Candidate) {
 	}
 }
 
-// bound finds what is to be evaluated of a policy for a binding.
+// bound adds the calls of one binding of a policy.
 func (v *enforcement) bound(p *policy, b *binding, target match.Target, params *kind.Version) {
 	if params == nil || b.ref == nil {
 		v.calls = append(v.calls, call{policy: p, binding: b, target: target, param: param{value: null}})
@@ -145,7 +145,7 @@ func (v *enforcement) bound(p *policy, b *binding, target match.Target, params *
 	}
 }
 
-// lookNamespace looks the object's namespace up; a namespace has none itself.
+// lookNamespace reads the namespace of the object. A Namespace object has none.
 func (v *enforcement) lookNamespace() error {
 	if v.looked || v.r.Namespace == "" || v.r.Version.Kind.IsNamespaces() {
 		return nil

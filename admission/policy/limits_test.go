@@ -13,6 +13,7 @@ import (
 
 // This file holds that what one mutation puts into an object is bounded, in bytes and in the memory that it takes to find out.
 
+// Ledger: mutation-size.
 func TestLargeMutations(t *testing.T) {
 	l, err := cel.NewLanguage(cel.AdmissionConditions(cel.AdmissionVariables{Patches: true}))
 	if err != nil {
@@ -55,7 +56,7 @@ func TestLargeMutations(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if c.patch {
-			_, err = patched([]byte(`{}`), value)
+			_, err = patched(t.Context(), []byte(`{}`), value)
 		} else {
 			_, err = (&enforcement{}).overlaid(nil, []byte(`{}`), value)
 		}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/keelson-io/keelson/internal/series"
 )
 
 // This file has the metrics of policies, named as upstream names them.
@@ -42,14 +44,26 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// mutated notes what came of one mutation.
+// mutated records one mutation.
 func (m *Metrics) mutated(policy, binding, errorType string, took time.Duration) {
 	m.mutations.WithLabelValues(policy, binding, errorType).Inc()
 	m.mutationSeconds.WithLabelValues(policy, binding, errorType).Observe(took.Seconds())
 }
 
-// validated notes what came of one validation.
+// validated records one validation.
 func (m *Metrics) validated(policy, binding string, d *decision, action string) {
 	m.checks.WithLabelValues(policy, binding, d.errorType(), action).Inc()
 	m.seconds.WithLabelValues(policy, binding, d.errorType(), action).Observe(d.took.Seconds())
+}
+
+// Sweep removes the series of policies and bindings that do not exist any more. The maps hold the
+// existing names.
+func (m *Metrics) Sweep(validating, validatingBindings, mutating, mutatingBindings map[string]bool) {
+	drop := func(policies, bindings map[string]bool, vectors ...series.Vector) {
+		for _, v := range vectors {
+			series.Drop(v, func(l prometheus.Labels) bool { return !policies[l["policy"]] || !bindings[l["policy_binding"]] })
+		}
+	}
+	drop(validating, validatingBindings, m.checks, m.seconds)
+	drop(mutating, mutatingBindings, m.mutations, m.mutationSeconds)
 }

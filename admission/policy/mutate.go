@@ -14,11 +14,11 @@ import (
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/conditions"
 	"github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file lets mutating policies change the object of a request.
+// This file evaluates mutating policies and applies their mutations.
 
 // mutator is a compiled mutating policy.
 type mutator struct {
@@ -29,9 +29,11 @@ type mutator struct {
 
 type mutation struct {
 	*conditions.Expression
-	patch bool // it gives a JSON patch, not an apply configuration
+	patch bool // a JSON patch; otherwise an apply configuration
 }
 
+// compileMutations compiles a mutating policy. An expression that does not compile fails when it is
+// evaluated.
 func compileMutations(p *admissionv1.MutatingAdmissionPolicy, m *admission.Metrics) *mutator {
 	out := &mutator{}
 	has := cel.AdmissionVariables{Params: p.Spec.ParamKind != nil, Authorizer: true, Composed: true}
@@ -51,7 +53,7 @@ func compileMutations(p *admissionv1.MutatingAdmissionPolicy, m *admission.Metri
 	return out
 }
 
-// Mutate implements admission.Step.
+// Mutate implements admission.Mutator.
 func (p *Policies) Mutate(ctx context.Context, r *admission.Request) error {
 	if !p.mutating {
 		return nil
@@ -70,7 +72,7 @@ func (p *Policies) Mutate(ctx context.Context, r *admission.Request) error {
 	return v.refuse()
 }
 
-// mutate lets one policy change the object. An error ends the request.
+// mutate evaluates one call and changes the object. An error ends the request.
 func (v *enforcement) mutate(c *call, n *admission.Rounds) error {
 	program, id := c.policy.mutations(), c.id()
 	blind := v.fresh(c).Matching()
@@ -92,7 +94,7 @@ func (v *enforcement) mutate(c *call, n *admission.Rounds) error {
 	changed := false
 	for i := range program.mutations {
 		if v.r.New == nil {
-			break // there is nothing to change
+			break // a delete has no object to change
 		}
 		start := time.Now()
 		did, cost, err := v.apply(c, program, &program.mutations[i])
@@ -110,14 +112,14 @@ func (v *enforcement) mutate(c *call, n *admission.Rounds) error {
 	return nil
 }
 
-// fresh is the request as it is now, for a call.
+// fresh returns the input for a call, with the object as earlier calls left it.
 func (v *enforcement) fresh(c *call) *conditions.Input {
 	in := &conditions.Input{Request: v.r, Target: c.target, Authorizer: v.Authorizer, Namespace: v.namespace, Account: &c.account}
 	in.Set(cel.ParamsVariable, c.param.value)
 	return in
 }
 
-// failed notes an error of a policy, which its failurePolicy decides about.
+// failed applies the failurePolicy to an error of a policy.
 func (v *enforcement) failed(c *call, err error) {
 	if c.policy.ignore {
 		return
@@ -126,8 +128,7 @@ func (v *enforcement) failed(c *call, err error) {
 		decision{failed: true, message: err.Error(), reason: metav1.StatusReasonInvalid}, 0})
 }
 
-// apply evaluates one mutation and changes the object. It returns what the
-// expression cost, too.
+// apply evaluates one mutation and changes the object. It also returns the cost of the expression.
 func (v *enforcement) apply(c *call, p *mutator, m *mutation) (changed bool, cost uint64, err error) {
 	if m.Err != nil {
 		return false, 0, m.Err
@@ -148,7 +149,7 @@ func (v *enforcement) apply(c *call, p *mutator, m *mutation) (changed bool, cos
 		return false, cost, status.Internal(err)
 	}
 	if m.patch {
-		object, err = patched(object, value)
+		object, err = patched(v.ctx, object, value)
 	} else {
 		object, err = v.overlaid(c, object, value)
 	}
@@ -164,15 +165,15 @@ func (v *enforcement) apply(c *call, p *mutator, m *mutation) (changed bool, cos
 	return changed, cost, nil
 }
 
-// maxChange is how many bytes a mutation may put into an object, and how many the object may have then: more than any that is
-// stored.
+// maxChange bounds the bytes that a mutation may add, and the size of the object after it. It is
+// larger than any object that can be stored.
 const maxChange = 16 << 20
 
 var errTooLarge = fmt.Errorf("the mutation, or the object with it, is larger than %d bytes", maxChange)
 
-// patched applies a list of patches; nil if a test operation failed, which
-// leaves the object as it is.
-func patched(object []byte, list cel.Value) ([]byte, error) {
+// patched applies a list of JSON patch operations. It returns nil if a test operation failed, which
+// leaves the object unchanged.
+func patched(ctx context.Context, object []byte, list cel.Value) ([]byte, error) {
 	items, ok := list.Go().([]any)
 	if !ok {
 		return nil, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
@@ -209,9 +210,9 @@ func patched(object []byte, list cel.Value) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := doc.JSONPatch(object, text)
+	out, err := jsondoc.JSONPatch(ctx, object, text)
 	switch {
-	case errors.Is(err, doc.ErrTestFailed):
+	case errors.Is(err, jsondoc.ErrTestFailed):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("JSON Patch: %w", err)
@@ -222,7 +223,7 @@ func patched(object []byte, list cel.Value) ([]byte, error) {
 // overlaid merges an apply configuration into the object.
 func (v *enforcement) overlaid(c *call, object []byte, value cel.Value) ([]byte, error) {
 	text, err := value.JSONWithin(maxChange)
-	if errors.Is(err, cel.ErrTooLarge) { // the check would walk through all of it
+	if errors.Is(err, cel.ErrTooLarge) { // checked first: the check below reads the whole value
 		return nil, errTooLarge
 	}
 	if err := cel.CheckObject(value); err != nil {
@@ -231,15 +232,15 @@ func (v *enforcement) overlaid(c *call, object []byte, value cel.Value) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	config, live := doc.Get(), doc.Get()
+	config, live := jsondoc.Get(), jsondoc.Get()
 	defer config.Release()
 	defer live.Release()
-	if err := doc.Parse(config, text); err != nil {
+	if err := jsondoc.Parse(config, text); err != nil {
 		return nil, err
 	}
 	config.Set(config.NewString(c.target.Version.APIVersion()), "apiVersion")
 	config.Set(config.NewString(c.target.Version.Kind.Name), "kind")
-	if err := doc.Parse(live, object); err != nil {
+	if err := jsondoc.Parse(live, object); err != nil {
 		return nil, err
 	}
 	merged, err := v.Host.Overlay(c.target.Version, live, config.AppendJSON(nil, config.Root().Node))
@@ -249,20 +250,25 @@ func (v *enforcement) overlaid(c *call, object []byte, value cel.Value) ([]byte,
 	return merged, nil
 }
 
-// errorType names an error in metrics.
+// errorType returns the metric label of an error.
 func errorType(err error) string {
 	switch {
 	case err == nil:
 		return "no_error"
 	case errors.Is(err, conditions.ErrOutOfBudget):
 		return "out_of_budget"
-	case strings.HasPrefix(err.Error(), "compilation"):
+	case isCompilationError(err):
 		return "compile_error"
 	}
 	return "invalid_error"
 }
 
-// refuse is what the client is told if policies could not do their work.
+func isCompilationError(err error) bool {
+	_, ok := errors.AsType[*conditions.CompilationError](err)
+	return ok
+}
+
+// refuse returns the client's error if a policy failed with failurePolicy Fail.
 func (v *enforcement) refuse() error {
 	if len(v.denials) == 0 {
 		return nil

@@ -7,29 +7,32 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/cel"
+	"github.com/keelson-io/keelson/internal/selector"
 	"github.com/keelson-io/keelson/kind"
 )
 
 // This file finds the parameter objects of bindings.
 
-// paramKind is the kind of a policy's parameters.
+// paramKind is the parameter kind of a policy.
 type paramKind struct {
-	of    *admissionv1.ParamKind // nil: no parameters
+	of    *admissionv1.ParamKind // nil: the policy has no parameters
 	found atomic.Pointer[foundKind]
 }
 
-// foundKind remembers what was found among which kinds.
+// foundKind is a version and the snapshot of kinds in which it was found.
 type foundKind struct {
 	among   *kind.Snapshot
 	version *kind.Version
 	err     error
 }
 
-// version is the kind's version among those served; nil without parameters.
+// version returns the parameter kind's version in a snapshot of kinds; nil if the policy has no
+// parameters.
 func (k *paramKind) version(among *kind.Snapshot) (*kind.Version, error) {
 	if k.of == nil {
 		return nil, nil
@@ -43,6 +46,8 @@ func (k *paramKind) version(among *kind.Snapshot) (*kind.Version, error) {
 	return f.version, f.err
 }
 
+// findKind returns the version of a parameter kind in a snapshot. If it is not served, it returns
+// an error.
 func findKind(of *admissionv1.ParamKind, among *kind.Snapshot) (*kind.Version, error) {
 	gv, err := schema.ParseGroupVersion(of.APIVersion)
 	if err != nil {
@@ -58,16 +63,15 @@ func findKind(of *admissionv1.ParamKind, among *kind.Snapshot) (*kind.Version, e
 	return nil, fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gv.WithKind(of.Kind))
 }
 
-// param is a parameter object in the language.
+// param is a parameter object as a CEL value.
 type param struct {
-	object *cache.Object // nil if there is none: value is null
+	object *cache.Object // nil if there is none: the value is null
 	value  cel.Value
 }
 
 var null, _ = cel.FromGo(nil)
 
-// collect returns the parameter objects of a binding that names some, each to
-// evaluate the policy with.
+// collect returns the parameter objects of a binding. The policy is evaluated once for each.
 func (v *enforcement) collect(b *binding, params *kind.Version) ([]param, error) {
 	ref := b.ref
 	namespace := ""
@@ -90,7 +94,7 @@ func (v *enforcement) collect(b *binding, params *kind.Version) ([]param, error)
 	case ref.Name != "":
 		found, err = v.paramNamed(b, params, namespace, ref.Name)
 	case ref.Selector != nil:
-		found, err = v.paramsSelected(params, namespace, ref.Selector)
+		found, err = v.paramsSelected(params, namespace, b)
 	default:
 		return nil, errors.New("one of name or selector must be provided")
 	}
@@ -100,8 +104,8 @@ func (v *enforcement) collect(b *binding, params *kind.Version) ([]param, error)
 	return found, err
 }
 
-// namespaceName is the namespace of the request, which a namespace is in
-// itself.
+// namespaceName returns the namespace of the request. For a Namespace object it is the object's
+// name.
 func (v *enforcement) namespaceName() string {
 	if v.r.Version.Kind.IsNamespaces() {
 		return v.r.Name
@@ -109,8 +113,8 @@ func (v *enforcement) namespaceName() string {
 	return v.r.Namespace
 }
 
-// paramNamed is the parameter object of a name; only one that the cache does
-// not know is asked for.
+// paramNamed returns the parameter object with a name. It reads the store only if the cache does
+// not have the object.
 func (v *enforcement) paramNamed(b *binding, params *kind.Version, namespace, name string) ([]param, error) {
 	res, key := v.Cache.Resource(params.Kind.StoragePrefix), params.Kind.Key(namespace, name)
 	o, ok := res.Get(key)
@@ -133,6 +137,7 @@ func (v *enforcement) paramNamed(b *binding, params *kind.Version, namespace, na
 	return []param{{o, value}}, nil
 }
 
+// paramValue returns a parameter object as a CEL value.
 func paramValue(o *cache.Object, params *kind.Version) (cel.Value, error) {
 	view, err := o.View(params)
 	if err != nil {
@@ -141,12 +146,31 @@ func paramValue(o *cache.Object, params *kind.Version) (cel.Value, error) {
 	return cel.FromJSON(view.JSON)
 }
 
-// paramsSelected are the parameter objects whose labels a selector selects.
-func (v *enforcement) paramsSelected(params *kind.Version, namespace string, by *metav1.LabelSelector) ([]param, error) {
-	selector, err := metav1.LabelSelectorAsSelector(by)
+// paramSelector is the parsed selector of a binding's paramRef.
+type paramSelector struct {
+	labels.Selector
+	err error
+}
+
+// parseParamSelector parses the selector of a paramRef; nil if it has none.
+func parseParamSelector(ref *admissionv1.ParamRef) *paramSelector {
+	if ref == nil || ref.Selector == nil {
+		return nil
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(ref.Selector)
+	return &paramSelector{selector.Label(parsed), err}
+}
+
+// looksBetweenChecks is the number of objects after which the context is checked.
+const looksBetweenChecks = 64
+
+// paramsSelected returns the parameter objects that match the binding's selector.
+func (v *enforcement) paramsSelected(params *kind.Version, namespace string, b *binding) ([]param, error) {
+	by, err := b.selector, b.selector.err
 	if err != nil {
 		return nil, err
 	}
+	looks := 0
 	prefix := params.Kind.StoragePrefix + "/"
 	if namespace != "" {
 		prefix += namespace + "/"
@@ -156,8 +180,13 @@ func (v *enforcement) paramsSelected(params *kind.Version, namespace string, by 
 		if len(o.Key) < len(prefix) || o.Key[:len(prefix)] != prefix {
 			return false
 		}
+		if looks++; looks%looksBetweenChecks == 0 {
+			if err = v.ctx.Err(); err != nil {
+				return false
+			}
+		}
 		view, failed := o.View(params)
-		if failed == nil && selector.Matches(view.Labels) {
+		if failed == nil && by.Matches(view.Labels) {
 			var value cel.Value
 			if value, failed = cel.FromJSON(view.JSON); failed == nil {
 				found = append(found, param{o, value})

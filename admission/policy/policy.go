@@ -2,26 +2,25 @@
 //
 // # Model
 //
-// A policy says which requests it is for and has expressions; a binding puts it
-// in force, for some of these requests, with parameters. [Validating] is the
-// admission step of ValidatingAdmissionPolicies: an expression that is not true
-// denies, warns or goes into the audit log, as the binding says. [Mutating] is
-// that of MutatingAdmissionPolicies: expressions give JSON patches or apply
-// configurations, which change the object.
+// A policy has expressions and says which requests it matches. A binding puts it in force for some
+// of these requests, with parameters. [Validating] is the admission step for
+// ValidatingAdmissionPolicies: if an expression is not true, the binding says whether that denies
+// the request, warns, or goes into the audit log. [Mutating] is the step for
+// MutatingAdmissionPolicies, whose expressions return JSON patches or apply configurations.
 //
-// Policies and bindings are read from the cache when they have changed: a
-// request sees all that the cache has. The expressions of a policy are compiled
-// when it is first needed, once.
+// A step reads policies and bindings from the cache when they change, so that each request uses all
+// that the cache has. It compiles the expressions of a policy once, on first use.
 //
-// An evaluation is of one policy, one binding and one parameter object (or
-// none). Its expressions share a budget of CEL cost; the variables of the policy
-// are computed when an expression reads them.
+// One evaluation is for one policy, one binding and one parameter object (or none). Its expressions
+// share a budget of CEL cost. The variables of the policy are computed when an expression reads
+// them.
 //
 // # Invariants
 //
-//   - A request that no policy is for allocates nothing, however many there are.
-//   - What cannot be decided is decided by the policy's failurePolicy.
-//   - Objects that configure admission are shown to no policy.
+//   - A request that no policy matches allocates nothing, however many policies
+//     there are.
+//   - If an evaluation fails, the policy's failurePolicy decides.
+//   - No policy sees the objects that configure admission.
 //
 // Texts, codes, metrics and audit annotations are upstream's.
 package policy
@@ -42,46 +41,46 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// Config is what policies are evaluated with. All fields but Costs are required.
+// Config has what a step needs to evaluate policies. All fields but Costs are required.
 type Config struct {
 	Kinds      func() *kind.Snapshot
 	Cache      *cache.Cache
 	Host       admission.Host
-	Authorizer authz.Authorizer // for expressions that ask it
+	Authorizer authz.Authorizer // for expressions that check permissions
 	Metrics    *admission.Metrics
 	Checks     *Metrics
 	Logger     *slog.Logger
-	// Costs, if set, is told what each evaluation cost.
+	// Costs, if not nil, receives the costs of each evaluation.
 	Costs func(policy, binding string, c Costs)
 }
 
-// Costs are what the expressions of a policy cost in one evaluation, in units of
-// CEL cost, with the variables that they read.
+// Costs are the costs of the expressions of one evaluation in CEL units, including the variables
+// that they read.
 type Costs struct {
 	Conditions  uint64
 	Expressions uint64 // validations with their messages, or mutations
 	Annotations uint64
 }
 
-// Policies is the step of one type of policies.
+// Policies is the admission step for one type of policies.
 type Policies struct {
 	Config
 	mutating           bool
 	policies, bindings source
 	current            atomic.Pointer[set]
-	mu                 sync.Mutex // who makes current
+	mu                 sync.Mutex // held while current is replaced
 }
 
-// source is where configuration is stored.
+// source is a kind of configuration in the cache.
 type source struct {
 	version *kind.Version
 	*cache.Resource
 }
 
-// Validating is the step of ValidatingAdmissionPolicies.
+// Validating returns the step for ValidatingAdmissionPolicies.
 func Validating(c Config) *Policies { return newPolicies(c, "validatingadmissionpolic") }
 
-// Mutating is the step of MutatingAdmissionPolicies.
+// Mutating returns the step for MutatingAdmissionPolicies.
 func Mutating(c Config) *Policies {
 	p := newPolicies(c, "mutatingadmissionpolic")
 	p.mutating = true
@@ -96,7 +95,7 @@ func newPolicies(c Config, plural string) *Policies {
 	return &Policies{Config: c, policies: of(plural + "ies"), bindings: of(plural + "ybindings")}
 }
 
-// set is all policies in force at one moment.
+// set holds all policies in force at one moment.
 type set struct {
 	policies, bindings cache.Snapshot
 	items              []*policy
@@ -105,30 +104,31 @@ type set struct {
 
 // policy is a policy that has bindings.
 type policy struct {
-	name, id    string // id is another one whenever the policy has changed
+	name, id    string // id changes whenever the policy changes
 	constraints *admissionv1.MatchResources
-	ignore      bool // failurePolicy
+	ignore      bool // failurePolicy is Ignore
 	again       bool // reinvocationPolicy IfNeeded
 	params      paramKind
-	program     func() *program // of a validating policy
-	mutations   func() *mutator // of a mutating one
+	program     func() *program // of a validating policy, compiled on first use
+	mutations   func() *mutator // of a mutating policy, compiled on first use
 
-	err      error // nothing can be matched
+	err      error // why the policy cannot be used; nil if it can
 	bindings []*binding
-	index    *match.Index // of bindings; nil if all of them are for whatever the policy is for
+	index    *match.Index // of bindings; nil if none of them restricts the policy
 }
 
 // binding puts a policy in force.
 type binding struct {
 	name, policy string
 	ref          *admissionv1.ParamRef
+	selector     *paramSelector // of ref; nil if it has none
 	resources    *admissionv1.MatchResources
 	actions      []admissionv1.ValidationAction // of a validating policy
 	err          error
-	one          atomic.Pointer[param] // the last parameter object by name
+	one          atomic.Pointer[param] // the parameter object that was last looked up by name
 }
 
-// load is the policies that the cache knows of.
+// load returns the policies in the cache. It rebuilds the set if policies or bindings changed.
 func (p *Policies) load() *set {
 	policies, bindings := p.policies.Snapshot(), p.bindings.Snapshot()
 	if s := p.current.Load(); s != nil && s.policies.Same(policies) && s.bindings.Same(bindings) {
@@ -145,8 +145,8 @@ func (p *Policies) load() *set {
 	return s
 }
 
-// read decodes all objects of a source, which are in the order of their names.
-// One that cannot be read is logged and left out.
+// read decodes all objects of a source in the order of their names. An object that cannot be
+// decoded is logged and skipped.
 func read[T any](p *Policies, from source, s cache.Snapshot, add func(*T)) {
 	s.Ascend("", func(o *cache.Object) bool {
 		v := new(T)
@@ -163,6 +163,8 @@ func read[T any](p *Policies, from source, s cache.Snapshot, add func(*T)) {
 	})
 }
 
+// build returns the set of all policies that have bindings. It keeps the compiled expressions of
+// policies that did not change since last.
 func (p *Policies) build(policies, bindings cache.Snapshot, last *set) *set {
 	s := &set{policies: policies, bindings: bindings}
 	by := map[string][]*binding{}
@@ -179,7 +181,7 @@ func (p *Policies) build(policies, bindings cache.Snapshot, last *set) *set {
 			return
 		}
 		if old := known[v.id]; old != nil {
-			v.program, v.mutations = old.program, old.mutations // compiled once, also if other policies change
+			v.program, v.mutations = old.program, old.mutations // unchanged: compiled once, even if other policies change
 		}
 		if slices.ContainsFunc(v.bindings, func(b *binding) bool { return b.resources != nil }) {
 			v.index = indexBindings(v.bindings, match.Related(p.Kinds))
@@ -194,18 +196,22 @@ func (p *Policies) build(policies, bindings cache.Snapshot, last *set) *set {
 	return s
 }
 
+// readBindings decodes the bindings of the step's type.
 func (p *Policies) readBindings(from cache.Snapshot, add func(*binding)) {
 	if p.mutating {
 		read(p, p.bindings, from, func(b *admissionv1.MutatingAdmissionPolicyBinding) {
-			add(&binding{name: b.Name, policy: b.Spec.PolicyName, ref: b.Spec.ParamRef, resources: b.Spec.MatchResources})
+			add(&binding{name: b.Name, policy: b.Spec.PolicyName, ref: b.Spec.ParamRef,
+				selector: parseParamSelector(b.Spec.ParamRef), resources: b.Spec.MatchResources})
 		})
 		return
 	}
 	read(p, p.bindings, from, func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
-		add(&binding{name: b.Name, policy: b.Spec.PolicyName, ref: b.Spec.ParamRef, resources: b.Spec.MatchResources, actions: b.Spec.ValidationActions})
+		add(&binding{name: b.Name, policy: b.Spec.PolicyName, ref: b.Spec.ParamRef,
+			selector: parseParamSelector(b.Spec.ParamRef), resources: b.Spec.MatchResources, actions: b.Spec.ValidationActions})
 	})
 }
 
+// readPolicies decodes the policies of the step's type.
 func (p *Policies) readPolicies(from cache.Snapshot, add func(*policy)) {
 	if p.mutating {
 		read(p, p.policies, from, func(v *admissionv1.MutatingAdmissionPolicy) {
@@ -227,6 +233,8 @@ func (p *Policies) readPolicies(from cache.Snapshot, add func(*policy)) {
 
 func ignores(p *admissionv1.FailurePolicyType) bool { return p != nil && *p == admissionv1.Ignore }
 
+// indexBindings returns an index of the bindings' own match resources. A binding without them, or
+// with invalid ones, matches every request; its error is reported when it is evaluated.
 func indexBindings(bound []*binding, related func(*kind.Version) []*kind.Version) *match.Index {
 	criteria := make([]match.Criteria, len(bound))
 	for i, b := range bound {
@@ -239,6 +247,7 @@ func indexBindings(bound []*binding, related func(*kind.Version) []*kind.Version
 	return match.NewIndex(criteria, related)
 }
 
+// criteriaOf converts match resources to criteria. missing is the error for a policy without them.
 func criteriaOf(m *admissionv1.MatchResources, missing string) (match.Criteria, error) {
 	switch {
 	case m == nil:
@@ -256,7 +265,7 @@ func criteriaOf(m *admissionv1.MatchResources, missing string) (match.Criteria, 
 	return c, nil
 }
 
-// configError is a policy or binding that makes no sense.
+// configError describes an unusable policy or binding.
 type configError string
 
 func (e configError) Error() string { return string(e) }

@@ -15,15 +15,15 @@ import (
 	"github.com/keelson-io/keelson/cel/requests"
 )
 
-// This file is the expressions of a policy, compiled.
+// This file compiles the expressions of a policy.
 
 // program is a compiled policy.
 type program struct {
-	ignore      bool // failurePolicy
+	ignore      bool // failurePolicy is Ignore
 	variables   variables
 	conditions  *conditions.Matcher
 	validations []validation
-	speaks      bool // a validation has a message expression
+	hasMessages bool // a validation has a messageExpression
 	annotations []annotation
 }
 
@@ -31,7 +31,7 @@ type validation struct {
 	*conditions.Expression
 	message string // "" if there is none
 	reason  metav1.StatusReason
-	say     *conditions.Expression // messageExpression; nil if there is none
+	say     *conditions.Expression // messageExpression; nil if absent
 }
 
 type annotation struct {
@@ -39,15 +39,14 @@ type annotation struct {
 	key string
 }
 
-// variables are the named expressions of a policy.
+// variables holds the compiled variables of a policy.
 type variables struct {
 	composition *requests.Composition
 	names       []string
 	by          map[string]*conditions.Expression
 }
 
-// compile compiles a policy. Expressions that do not compile are errors when
-// they are evaluated.
+// compile compiles a policy. An expression that does not compile fails when it is evaluated.
 func compile(p *admissionv1.ValidatingAdmissionPolicy, m *admission.Metrics) *program {
 	out := &program{ignore: ignores(p.Spec.FailurePolicy)}
 	has := cel.AdmissionVariables{Params: p.Spec.ParamKind != nil, Authorizer: true, Composed: true}
@@ -62,7 +61,7 @@ func compile(p *admissionv1.ValidatingAdmissionPolicy, m *admission.Metrics) *pr
 			c.reason = *v.Reason
 		}
 		if v.MessageExpression != "" {
-			c.say, out.speaks = conditions.Compile(telling, v.MessageExpression, "string"), true
+			c.say, out.hasMessages = conditions.Compile(telling, v.MessageExpression, "string"), true
 		}
 		out.validations = append(out.validations, c)
 	}
@@ -72,8 +71,8 @@ func compile(p *admissionv1.ValidatingAdmissionPolicy, m *admission.Metrics) *pr
 	return out
 }
 
-// compile compiles the variables of a policy, each of which may read those
-// before it, and returns the language of its other expressions.
+// compile compiles the variables of a policy, each of which may read the ones before it. It returns
+// the language of the policy's other expressions.
 func (v *variables) compile(list []admissionv1.Variable, has cel.AdmissionVariables) *requests.Language {
 	v.composition, v.by = requests.NewComposition(), map[string]*conditions.Expression{}
 	l := requests.For(has)
@@ -91,7 +90,8 @@ func (v *variables) compile(list []admissionv1.Variable, has cel.AdmissionVariab
 	return l
 }
 
-// in is another language that has the variables.
+// in returns the language with other builtin variables in which the policy's variables are
+// declared, too.
 func (v *variables) in(has cel.AdmissionVariables) *requests.Language {
 	l := requests.For(has)
 	if len(v.names) == 0 {
@@ -100,8 +100,7 @@ func (v *variables) in(has cel.AdmissionVariables) *requests.Language {
 	return l.With(v.composition)
 }
 
-// bind gives an input the variables, to be computed once until it is bound
-// again.
+// bind lets an input compute the variables, each once until the next call of bind.
 func (v *variables) bind(ctx context.Context, in *conditions.Input) {
 	if len(v.names) == 0 {
 		return
@@ -125,24 +124,25 @@ func (v *variables) bind(ctx context.Context, in *conditions.Input) {
 	}))
 }
 
-// maxKept is how many bytes of text the variables of a policy may be, together.
+// maxKept bounds the texts in variables of one policy that are kept at a time, in bytes.
 const maxKept = 64 << 20
 
-// decision is what came of one expression.
+// decision is the result of one expression.
 type decision struct {
 	admit   bool
-	failed  bool // by an error
+	failed  bool // the expression failed
 	message string
 	reason  metav1.StatusReason
 	took    time.Duration
-	// number is that of the expression among the policy's validations.
+	// number is the index of the validation in the policy.
 	number int
 }
 
 // published is an audit annotation.
 type published struct{ key, value string }
 
-// explain is the message of a validation that is not true.
+// explain returns the message for a validation that is not true. said is the result of its
+// messageExpression.
 func (v *validation) explain(said string) string {
 	said = strings.TrimSpace(said)
 	if len(said) > conditions.MaxMessageBytes || strings.Contains(said, "\n") {
@@ -157,7 +157,7 @@ func (v *validation) explain(said string) string {
 	return said
 }
 
-// errorType names a decision in metrics.
+// errorType returns the metric label of a decision.
 func (d *decision) errorType() string {
 	switch {
 	case !d.failed && d.admit:

@@ -18,10 +18,9 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file enforces validating policies on a request.
+// This file evaluates validating policies and enforces their decisions.
 
-// Validate implements admission.Step. All policies are evaluated; the client is
-// told of the first denial.
+// Validate implements admission.Validator. It evaluates all policies, and returns the first denial.
 func (p *Policies) Validate(ctx context.Context, r *admission.Request) error {
 	if p.mutating {
 		return nil
@@ -38,7 +37,7 @@ func (p *Policies) Validate(ctx context.Context, r *admission.Request) error {
 	return v.answer()
 }
 
-// decide evaluates a policy and does what the binding says.
+// decide evaluates one call and enforces the result as the binding says.
 func (v *enforcement) decide(c *call) {
 	in, err := v.input(c.target)
 	if err != nil {
@@ -72,7 +71,7 @@ func (v *enforcement) decide(c *call) {
 	}
 }
 
-// input is the request in a target's version.
+// input returns the input for a target's version.
 func (v *enforcement) input(target match.Target) (*conditions.Input, error) {
 	if in := v.inputs[target.Version]; in != nil {
 		return in, nil
@@ -90,7 +89,7 @@ func (v *enforcement) input(target match.Target) (*conditions.Input, error) {
 	return in, nil
 }
 
-// enforce does what the binding says with decisions.
+// enforce carries out the validationActions of a binding for decisions.
 func (v *enforcement) enforce(p *policy, b *binding, decisions []decision) {
 	for i := range decisions {
 		d := &decisions[i]
@@ -116,7 +115,7 @@ func (v *enforcement) enforce(p *policy, b *binding, decisions []decision) {
 	}
 }
 
-// answer is what the client is told of the denials.
+// answer returns the client's error for the denials, nil if there are none.
 func (v *enforcement) answer() error {
 	if len(v.denials) == 0 {
 		return nil
@@ -141,6 +140,7 @@ func (v *enforcement) answer() error {
 	return err
 }
 
+// codeOf returns the HTTP status code for the reason of a validation.
 func codeOf(r metav1.StatusReason) int32 {
 	switch r {
 	case metav1.StatusReasonForbidden:
@@ -153,7 +153,7 @@ func codeOf(r metav1.StatusReason) int32 {
 	return http.StatusUnprocessableEntity
 }
 
-// failureNote is a failure in the audit log.
+// failureNote describes a failure in the audit log.
 type failureNote struct {
 	Message           string                         `json:"message"`
 	Policy            string                         `json:"policy"`
@@ -162,10 +162,10 @@ type failureNote struct {
 	ValidationActions []admissionv1.ValidationAction `json:"validationActions"`
 }
 
-// maxFailures bounds what the audit log is told of.
+// maxFailures bounds the failures in the audit annotation of one policy.
 const maxFailures = 50
 
-// publish tells the audit log.
+// publish writes the audit annotations.
 func (v *enforcement) publish() {
 	for policy, notes := range v.notes {
 		notes.publish(policy, v.r)
@@ -181,13 +181,14 @@ func (v *enforcement) publish() {
 	v.r.Annotate("validation.policy.admission.k8s.io/validation_failure", string(b))
 }
 
-// annotations are the audit annotations of one policy: the values of each key,
-// which differ where bindings have parameters.
+// annotations are the audit annotations of one policy: key -> values, which can differ between
+// parameter objects.
 type annotations map[string][]string
 
 // maxAnnotation bounds a value, in bytes.
 const maxAnnotation = 10 * 1024
 
+// add adds a value to a key, unless it is there already.
 func (a annotations) add(n published) {
 	value := n.value
 	if len(value) > maxAnnotation {
@@ -201,6 +202,7 @@ func (a annotations) add(n published) {
 	a[n.key] = append(a[n.key], value)
 }
 
+// publish writes the annotations to the audit event, under the name of the policy.
 func (a annotations) publish(policy string, r *admission.Request) {
 	for key, values := range a {
 		r.Annotate(policy+"/"+key, strings.Join(values, ", "))

@@ -1,20 +1,19 @@
-// Package typecheck finds expressions of validating admission policies that do
-// not fit the kinds that the policies are for.
+// Package typecheck finds expressions of validating admission policies that do not match the types
+// of the kinds to which the policies apply.
 //
 // # Model
 //
-// An expression sees objects without types, since one policy may be for many
-// kinds. [Check] checks it once more for each kind that the rules of its policy
-// name, with the types that the kind's published schema has, and words what does
-// not fit as warnings for the policy's status. They change nothing about what
-// the policy does.
+// Expressions are compiled without types of objects, since one policy can apply to many kinds.
+// [Check] compiles each expression again for each kind that the rules name, with the types of the
+// kind's published schema. It returns the errors as warnings for the policy's status. They do not
+// change what the policy does.
 //
 // # Invariants
 //
-//   - Rules with wildcards for groups or versions name no kind; of one policy
-//     ten kinds at most are looked at.
-//   - The texts are upstream's. Object types are named as upstream names them:
-//     the kind, a number that nothing depends on, and the path from there.
+//   - Rules with wildcards for groups or versions name no kind. At most ten
+//     kinds of a policy are checked.
+//   - The texts are upstream's. Object types have upstream's names: the kind,
+//     a number without meaning, and the path within the object.
 package typecheck
 
 import (
@@ -31,11 +30,11 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// maxKinds is how many kinds a policy's expressions are checked for.
+// maxKinds is the number of kinds for which a policy is checked.
 const maxKinds = 10
 
-// Check returns what does not fit in a policy's expressions, given the kinds
-// that there are; nil if everything does.
+// Check returns the type errors of a policy's expressions, for the kinds in a snapshot; nil if
+// there are none.
 func Check(p *admissionv1.ValidatingAdmissionPolicy, among *kind.Snapshot) []admissionv1.ExpressionWarning {
 	var views []view
 	for _, v := range Kinds(p.Spec.MatchConstraints, among) {
@@ -65,13 +64,13 @@ func Check(p *admissionv1.ValidatingAdmissionPolicy, among *kind.Snapshot) []adm
 	return warnings
 }
 
-// view is how expressions see objects of one kind.
+// view is the language of expressions for objects of one kind.
 type view struct {
 	gvk      schema.GroupVersionKind
 	language *cel.Language
 }
 
-// newView is false if nothing is known about the objects.
+// newView returns false if the kind has no schema.
 func newView(v *kind.Version, p *admissionv1.ValidatingAdmissionPolicy, among *kind.Snapshot) (view, bool) {
 	b := &builder{objects: map[string]map[string]string{}}
 	object, err := b.resource(v, v.Kind.Name+"1")
@@ -97,13 +96,13 @@ func newView(v *kind.Version, p *admissionv1.ValidatingAdmissionPolicy, among *k
 		return view{}, false
 	}
 	for _, named := range p.Spec.Variables {
-		x, _ := l.CheckExpression(named.Expression) // what does not fit in a variable has any type
+		x, _ := l.CheckExpression(named.Expression) // a variable that does not compile has the type dyn
 		composition.Add(named.Name, x)
 	}
 	return view{v.GVK(), l}, true
 }
 
-// check is what does not fit, "" if nothing does.
+// check returns the type error of an expression, "" if there is none.
 func (w *view) check(expression string) string {
 	if _, err := w.language.CheckExpression(expression); err != nil {
 		return fmt.Sprintf("%v: %v\n", w.gvk, err)
@@ -111,7 +110,7 @@ func (w *view) check(expression string) string {
 	return ""
 }
 
-// paramKind is the kind of a policy's parameters, empty if there are none.
+// paramKind returns the parameter kind of a policy, empty if it has none.
 func paramKind(p *admissionv1.ValidatingAdmissionPolicy) schema.GroupVersionKind {
 	if p.Spec.ParamKind == nil {
 		return schema.GroupVersionKind{}
@@ -123,6 +122,7 @@ func paramKind(p *admissionv1.ValidatingAdmissionPolicy) schema.GroupVersionKind
 	return gv.WithKind(p.Spec.ParamKind.Kind)
 }
 
+// versionOf returns the version of a kind in a snapshot, nil if it is not served.
 func versionOf(gvk schema.GroupVersionKind, among *kind.Snapshot) *kind.Version {
 	for k := range among.InGroup(gvk.Group) {
 		if v := k.Version(gvk.Version); v != nil && k.Name == gvk.Kind {
@@ -132,8 +132,8 @@ func versionOf(gvk schema.GroupVersionKind, among *kind.Snapshot) *kind.Version 
 	return nil
 }
 
-// Kinds are the versions that rules name without wildcards, ten at most, in
-// order: those that a policy's expressions are checked for.
+// Kinds returns the versions for which a policy's expressions are checked: those that its rules
+// name without wildcards, in order, ten at most.
 func Kinds(m *admissionv1.MatchResources, among *kind.Snapshot) []*kind.Version {
 	if m == nil {
 		return nil
@@ -154,8 +154,8 @@ func Kinds(m *admissionv1.MatchResources, among *kind.Snapshot) []*kind.Version 
 	return out
 }
 
-// named adds the versions that a rule names, maxKinds at most; it returns how
-// many it named.
+// named adds the versions that a rule names, up to maxKinds in total. It returns how many versions
+// the rule names.
 func named(r *admissionv1.Rule, among *kind.Snapshot, found map[schema.GroupVersionKind]*kind.Version) int {
 	wild := func(s string) bool { return strings.Contains(s, "*") }
 	if slices.ContainsFunc(r.APIGroups, wild) || slices.ContainsFunc(r.APIVersions, wild) {
@@ -180,8 +180,8 @@ func named(r *admissionv1.Rule, among *kind.Snapshot, found map[schema.GroupVers
 	return n
 }
 
-// lookup finds what a resource may mean, as upstream's mapper does: resources
-// go by plural or singular names, and no group means any.
+// lookup returns the versions that a resource may mean. As with upstream's REST mapper, the
+// resource may be a plural or a singular, and an empty group matches all groups.
 func lookup(r schema.GroupVersionResource, among *kind.Snapshot) []*kind.Version {
 	r.Resource = strings.ToLower(r.Resource)
 	var out []*kind.Version

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/keelson-io/keelson/api/openapi"
 	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/openapi"
 )
 
-// This file makes types of published schemas.
+// This file derives CEL types from published schemas.
 
-// base is the language without the variables that get types here.
+// base is the environment without the typed variables.
 var base = sync.OnceValue(func() *cel.Language {
 	l, err := cel.NewLanguage(cel.AdmissionTypes())
 	if err != nil {
@@ -23,7 +23,7 @@ var base = sync.OnceValue(func() *cel.Language {
 	return l
 })
 
-// node is what a type depends on in a schema.
+// node has the fields of a schema that determine its type.
 type node struct {
 	Ref         string           `json:"$ref"`
 	AllOf       []node           `json:"allOf"`
@@ -36,8 +36,8 @@ type node struct {
 	Embedded    bool             `json:"x-kubernetes-embedded-resource"`
 }
 
-// refers is the reference that a schema is; one may be wrapped, for the sake of
-// what stands beside it.
+// refers returns the reference in a schema. Published schemas wrap a reference in allOf to add
+// other fields beside it.
 func (n *node) refers() string {
 	ref := n.Ref
 	for i := 0; ref == "" && i < len(n.AllOf); i++ {
@@ -46,11 +46,11 @@ func (n *node) refers() string {
 	return ref
 }
 
-// builder makes object types, by name.
+// builder collects object types by name.
 type builder struct {
-	objects map[string]map[string]string // types of the members
+	objects map[string]map[string]string // type name -> member -> type of the member
 	schemas map[string]json.RawMessage
-	within  []string // references that are being resolved
+	within  []string // references that are being resolved, to detect cycles
 }
 
 func (b *builder) types() []cel.ObjectType {
@@ -61,7 +61,7 @@ func (b *builder) types() []cel.ObjectType {
 	return out
 }
 
-// resource makes the types of a version's objects and returns that of the whole.
+// resource builds the types of a version's objects and returns the name of the root type.
 func (b *builder) resource(v *kind.Version, name string) (string, error) {
 	root, all, err := openapi.Schemas(v)
 	if err != nil {
@@ -75,8 +75,8 @@ func (b *builder) resource(v *kind.Version, name string) (string, error) {
 	return t, err
 }
 
-// resolve replaces a reference by what it refers to, until done is called. One
-// that is inside of itself is an object of which nothing is known.
+// resolve follows a reference. The caller calls done after it has used the result. A reference to a
+// schema that contains it becomes an object without known members.
 func (b *builder) resolve(n *node) (resolved *node, done func(), err error) {
 	ref := openapi.RefName(n.refers())
 	if ref == "" {
@@ -99,7 +99,7 @@ func (b *builder) resolve(n *node) (resolved *node, done func(), err error) {
 
 var formats = map[string]string{"byte": "bytes", "duration": "duration", "date": "timestamp", "date-time": "timestamp"}
 
-// typeOf is the type of values of a schema, "" if expressions cannot see them.
+// typeOf returns the type for a schema, "" if expressions cannot read such values.
 func (b *builder) typeOf(n *node, name string, resource bool) (string, error) {
 	n, done, err := b.resolve(n)
 	if err != nil {
@@ -133,8 +133,8 @@ func (b *builder) typeOf(n *node, name string, resource bool) (string, error) {
 	return map[string]string{"string": "string", "boolean": "bool", "number": "double", "integer": "int"}[n.Type], nil
 }
 
-// object makes an object type. Every resource has some members, whether its
-// schema says so or not.
+// object builds an object type. A resource always has apiVersion, kind and metadata, whether its
+// schema declares them or not.
 func (b *builder) object(n *node, name string, resource bool) error {
 	fields := map[string]string{}
 	if resource && !b.complete(n) {
@@ -155,14 +155,14 @@ func (b *builder) object(n *node, name string, resource bool) error {
 		}
 		fields[escaped] = t
 		if escaped == "__"+property+"__" {
-			fields[property] = t // a reserved word may stand for itself
+			fields[property] = t // a reserved word may be its own escaped name
 		}
 	}
 	b.objects[name] = fields
 	return nil
 }
 
-// complete reports whether a resource's schema declares what every resource has.
+// complete reports whether a resource's schema declares these members.
 func (b *builder) complete(n *node) bool {
 	is := func(in map[string]*node, name, want string) *node {
 		if p := in[name]; p != nil {
@@ -182,6 +182,7 @@ func (b *builder) complete(n *node) bool {
 	return metadata != nil && is(metadata.Properties, "name", "string") != nil && is(metadata.Properties, "generateName", "string") != nil
 }
 
+// withMeta adds the members of every resource to declared properties.
 func withMeta(properties map[string]*node) map[string]*node {
 	text := &node{Type: "string"}
 	out := map[string]*node{}

@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/testkinds"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -25,11 +25,11 @@ import (
 // host has one namespace.
 type host struct{ admission.Namespaces }
 
-func (host) Namespace(context.Context, string) (*cache.View, error) {
-	return &cache.View{JSON: []byte(`{"metadata":{"name":"default"}}`), Labels: cache.Labels{{Key: "team", Value: "a"}}}, nil
+func (host) Namespace(context.Context, string) (*meta.View, error) {
+	return &meta.View{JSON: []byte(`{"metadata":{"name":"default"}}`), Labels: meta.Labels{{Key: "team", Value: "a"}}}, nil
 }
 
-// webhooks is a chain with n configurations of either type for a resource, and
+// webhooks returns a chain with n configurations of either type for a resource, and
 // a request for widgets. Selectors leave the request out if the rules do not.
 func webhooks(t testing.TB, n int, resource string) (*admission.Chain, *admission.Request) {
 	t.Helper()
@@ -56,7 +56,7 @@ func webhooks(t testing.TB, n int, resource string) (*admission.Chain, *admissio
 	chain.Mutates("MutatingAdmissionWebhook", webhook.Mutating(config))
 	chain.Validates("ValidatingAdmissionWebhook", webhook.Validating(config))
 	v := k.Version("v1")
-	d := new(doc.Doc)
+	d := new(jsondoc.Doc)
 	if _, err := v.Decode(d, []byte(`{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"a","namespace":"default"},"spec":{"replicas":7}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func admit(t testing.TB, chain *admission.Chain, r *admission.Request) {
 	}
 }
 
-// TestWebhooksForOthersCostNothing: with a thousand configurations of either
-// type for other resources a request allocates nothing.
+// TestWebhooksForOthersCostNothing holds that a request allocates nothing if none of a thousand
+// configurations of either type matches it.
 func TestWebhooksForOthersCostNothing(t *testing.T) {
 	chain, r := webhooks(t, 1000, "gadgets")
 	admit(t, chain, r)

@@ -23,9 +23,9 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file asks one webhook.
+// This file calls one webhook.
 
-// callError says that a webhook could not be asked, or not understood.
+// callError is a failed call: the webhook did not answer, or its answer is not understood.
 type callError struct {
 	name string
 	err  error
@@ -37,12 +37,12 @@ func (e *callError) Error() string {
 }
 func (e *callError) Unwrap() error { return e.err }
 
-// rejection says that a webhook refused the request.
+// rejection is the error of a request that a webhook refused.
 type rejection struct{ status *status.Error }
 
 func (r *rejection) Error() string { return r.status.Error() }
 
-// verdict is a webhook's answer.
+// verdict is the content of a webhook's answer.
 type verdict struct {
 	allowed     bool
 	patch       []byte
@@ -52,10 +52,9 @@ type verdict struct {
 	annotations map[string]string
 }
 
-// ask sends a review and reads the verdict. It returns a *callError, a
-// *rejection or, for a dry run that the webhook does not support, what the
-// client is told.
-func (c *call) ask(ctx context.Context, r *admission.Request, object, old []byte) (*verdict, error) {
+// send sends a review and returns the verdict. Errors are *callError, *rejection or, for a dry run
+// that the webhook does not support, the error for the client.
+func (c *call) send(ctx context.Context, r *admission.Request, object, old []byte) (*verdict, error) {
 	fail := func(code int, format string, args ...any) error {
 		return &callError{c.name, fmt.Errorf(format, args...), code}
 	}
@@ -98,8 +97,8 @@ func (c *call) ask(ctx context.Context, r *admission.Request, object, old []byte
 	return v, nil
 }
 
-// remaining is the time until the context ends, in whole seconds rounded up; 0
-// if it does not end.
+// remaining returns the time until the context ends, rounded up to whole seconds; 0 if it has no
+// deadline.
 func remaining(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -115,7 +114,7 @@ func remaining(ctx context.Context) time.Duration {
 	return left
 }
 
-// body is the AdmissionReview that is sent.
+// body returns the AdmissionReview to send.
 func (c *call) body(r *admission.Request, uid string, object, old []byte) ([]byte, error) {
 	request := conditions.Review(r, c.target)
 	request.UID = types.UID(uid)
@@ -138,12 +137,12 @@ var (
 	codec = serializer.NewCodecFactory(scheme).LegacyCodec(admissionv1beta1.SchemeGroupVersion, admissionv1.SchemeGroupVersion)
 )
 
-// invalidAnswer is an answer that was read and makes no sense.
+// invalidAnswer is an answer that was received, but is malformed.
 type invalidAnswer struct{ err error }
 
 func (e *invalidAnswer) Error() string { return e.err.Error() }
 
-// post sends a review and takes the verdict out of the answer.
+// post sends a review and reads the verdict from the answer.
 func (c *call) post(ctx context.Context, client *webhook.Client, body []byte, uid string) (*verdict, error) {
 	if c.review == "v1beta1" {
 		review := &admissionv1beta1.AdmissionReview{}
@@ -163,6 +162,7 @@ func (c *call) post(ctx context.Context, client *webhook.Client, body []byte, ui
 	return v, nil
 }
 
+// verdictOf checks a v1 answer and returns its verdict. The answer must repeat the review's uid.
 func verdictOf(review *admissionv1.AdmissionReview, uid string, mutating bool) (*verdict, error) {
 	a := review.Response
 	want := admissionv1.SchemeGroupVersion.WithKind("AdmissionReview")
@@ -192,7 +192,7 @@ func verdictOf(review *admissionv1.AdmissionReview, uid string, mutating bool) (
 	return v, nil
 }
 
-// verdictBeta: v1beta1 answers are believed without a uid.
+// verdictBeta is verdictOf for v1beta1, whose answers need no uid.
 func verdictBeta(review *admissionv1beta1.AdmissionReview, mutating bool) (*verdict, error) {
 	a := review.Response
 	if a == nil {
@@ -205,7 +205,7 @@ func verdictBeta(review *admissionv1beta1.AdmissionReview, mutating bool) (*verd
 	return v, nil
 }
 
-// denied is what the client is told of a webhook's refusal.
+// denied returns the client's error for a webhook's refusal.
 func denied(name string, result *metav1.Status) *status.Error {
 	by := fmt.Sprintf("admission webhook %q denied the request", name)
 	s := metav1.Status{}
@@ -224,10 +224,10 @@ func denied(name string, result *metav1.Status) *status.Error {
 	default:
 		s.Message = by + " without explanation"
 	}
-	return &status.Error{Status: s}
+	return status.FromStatus(s)
 }
 
-// forbidden is what the client is told if match conditions fail.
+// forbidden returns the client's error for failed match conditions.
 func forbidden(r *admission.Request, err error) error {
 	return status.Forbidden(r.Version.Kind.GroupResource(), r.Name, err)
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -17,24 +18,24 @@ import (
 	"github.com/keelson-io/keelson/internal/webhook"
 )
 
-// This file makes hooks of the configurations that are stored.
+// This file converts stored configurations to hooks.
 
 // hook is one webhook of a configuration.
 type hook struct {
 	configuration, name string
-	id                  string // unique among all
+	id                  string // unique among all hooks
 	mutating            bool
 	ignore              bool // failurePolicy Ignore: the request goes on without it
-	quiet               bool // has no side effects on a dry run
-	sideEffects         bool // says what side effects it has
+	quiet               bool // has no side effects on a dry run: sideEffects None or NoneOnDryRun
+	sideEffects         bool // sideEffects is set
 	again               bool // reinvocationPolicy IfNeeded
 	timeout             time.Duration
 	review              string                     // v1, v1beta1 or "" if it knows neither
-	conditions          func() *conditions.Matcher // compiled when the rules are for a request
+	conditions          func() *conditions.Matcher // compiled on the first request that the rules match
 	client              func() (*webhook.Client, error)
 }
 
-// kindOf names the hook's type in metrics and annotations.
+// kindOf returns the hook's type as metrics and annotations name it.
 func (h *hook) kindOf() string {
 	if h.mutating {
 		return "admit"
@@ -42,18 +43,20 @@ func (h *hook) kindOf() string {
 	return "validating"
 }
 
-// set is all webhooks of one type at one moment.
+// set holds all webhooks of one type at one moment.
 type set struct {
 	from  cache.Snapshot
-	made  map[string]*configuration // by key
+	made  map[string]*configuration // by the key of the stored object
 	hooks []*hook
 	index *match.Index
 }
 
-// clients keeps the connections of targets that stay.
+// clients holds the HTTP clients of targets, so that their connections survive a change of the
+// configurations.
 type clients struct {
 	mu   sync.Mutex
-	made map[string]*madeClient
+	made map[[sha256.Size]byte]*madeClient
+	size int // bytes of all certificates
 }
 
 type madeClient struct {
@@ -62,16 +65,17 @@ type madeClient struct {
 	err    error
 }
 
-// get returns what makes a target's client when it is first called.
+// get returns a function that returns the client of a target, and makes it on the first call.
 func (c *clients) get(t webhook.Target) func() (*webhook.Client, error) {
-	id := fmt.Sprintf("%s|%s|%s|%s|%d|%s", t.URL, t.Namespace, t.Service, t.Path, t.Port, t.CABundle)
+	id := sha256.Sum256(fmt.Appendf(nil, "%q|%q|%q|%q|%d|%s", t.URL, t.Namespace, t.Service, t.Path, t.Port, t.CABundle))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.made[id]
 	if m == nil {
 		m = &madeClient{}
-		if c.made == nil || len(c.made) >= maxClients {
-			c.made = map[string]*madeClient{} // those in use go on until their set is replaced
+		if c.size += len(t.CABundle); c.made == nil || len(c.made) >= maxClients || c.size > maxBundles {
+			c.made = map[[sha256.Size]byte]*madeClient{} // clients in use stay until their set is replaced
+			c.size = len(t.CABundle)
 		}
 		c.made[id] = m
 	}
@@ -81,19 +85,22 @@ func (c *clients) get(t webhook.Target) func() (*webhook.Client, error) {
 	}
 }
 
-// maxClients bounds what is kept of targets that have gone.
-const maxClients = 10_000
+// maxClients and maxBundles bound the clients that are kept for targets without a hook: their
+// number, and the bytes of their certificates.
+const (
+	maxClients = 10_000
+	maxBundles = 16 << 20
+)
 
-// configuration is what was made of a stored configuration.
+// configuration holds the hooks of one stored configuration.
 type configuration struct {
 	rev      int64
 	hooks    []*hook
 	criteria []match.Criteria
 }
 
-// build reads the configurations of a snapshot, which are in the order of their
-// names; before are those that were there, which are kept as long as they do not
-// change. One that cannot be read is logged and left out.
+// build reads the configurations of a snapshot, which is ordered by name. It reuses those of before
+// that have not changed. A configuration that cannot be decoded is logged and skipped.
 func (w *Webhooks) build(from cache.Snapshot, before map[string]*configuration) *set {
 	s := &set{from: from, made: map[string]*configuration{}}
 	var criteria []match.Criteria
@@ -115,9 +122,8 @@ func (w *Webhooks) build(from cache.Snapshot, before map[string]*configuration) 
 	return s
 }
 
-// configuration makes hooks of a stored configuration, of either kind: mutating
-// webhooks have all that validating ones have, and the policy of their
-// reinvocation.
+// configuration decodes a stored configuration of either kind. Both are read as a mutating one,
+// which has all fields of a validating one, and reinvocationPolicy.
 func (w *Webhooks) configuration(o *cache.Object) (*configuration, error) {
 	view, err := o.View(w.version)
 	if err != nil {
@@ -138,6 +144,7 @@ func (w *Webhooks) configuration(o *cache.Object) (*configuration, error) {
 	return c, nil
 }
 
+// hook converts one webhook of a configuration.
 func (w *Webhooks) hook(c *admissionv1.MutatingWebhook, configuration string, number int) *hook {
 	h := &hook{
 		configuration: configuration, name: c.Name, id: fmt.Sprintf("%s/%s/%d", configuration, c.Name, number), mutating: w.mutating,
@@ -160,7 +167,7 @@ func (w *Webhooks) hook(c *admissionv1.MutatingWebhook, configuration string, nu
 	return h
 }
 
-// reviewVersion is the first version that we know.
+// reviewVersion returns the first version that this server supports, "" if there is none.
 func reviewVersion(have []string) string {
 	for _, v := range have {
 		if v == "v1" || v == "v1beta1" {
@@ -170,6 +177,7 @@ func reviewVersion(have []string) string {
 	return ""
 }
 
+// target converts the address of a webhook.
 func target(c *admissionv1.WebhookClientConfig) webhook.Target {
 	t := webhook.Target{CABundle: c.CABundle}
 	if c.URL != nil {

@@ -14,11 +14,11 @@ import (
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/conditions"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file asks mutating webhooks, one after the other.
+// This file calls mutating webhooks, one after the other.
 
 // Prefixes of audit annotations.
 const (
@@ -27,6 +27,10 @@ const (
 	annotationFailedOpen = "failed-open."
 	annotationValidating = "validating.webhook.admission.k8s.io/"
 )
+
+// maxOperations is the number of operations that a webhook's patch may have. It is the same for
+// clients' patches.
+const maxOperations = 10_000
 
 // Mutate implements admission.Mutator.
 func (w *Webhooks) Mutate(ctx context.Context, r *admission.Request) error {
@@ -51,7 +55,7 @@ func (w *Webhooks) Mutate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
-// mutateWith asks one webhook and does what it says.
+// mutateWith calls one webhook and applies its answer.
 func (w *Webhooks) mutateWith(ctx context.Context, r *admission.Request, c *call, n *admission.Rounds) error {
 	start := time.Now()
 	changed, err := w.patch(ctx, r, c)
@@ -60,7 +64,7 @@ func (w *Webhooks) mutateWith(ctx context.Context, r *admission.Request, c *call
 	return err
 }
 
-// patch asks a webhook and applies its patch.
+// patch calls a webhook and applies its patch. It reports whether the object changed.
 func (w *Webhooks) patch(ctx context.Context, r *admission.Request, c *call) (changed bool, err error) {
 	defer func() {
 		r.Annotate(fmt.Sprintf("%sround_%d_index_%d", annotationMutation, r.Round(), c.index), annotation(mutationNote{c.configuration, c.name, changed}))
@@ -69,29 +73,32 @@ func (w *Webhooks) patch(ctx context.Context, r *admission.Request, c *call) (ch
 	if err != nil {
 		return false, status.Internal(err)
 	}
-	v, err := c.ask(ctx, r, object, old)
+	v, err := c.send(ctx, r, object, old)
 	if err != nil {
 		return false, err
 	}
-	w.tell(v, r, c)
+	w.passOn(v, r, c)
 	if !v.allowed {
 		return false, &rejection{denied(c.name, v.result)}
 	}
 	if len(v.patch) == 0 {
 		return false, nil
 	}
-	operations, err := doc.JSONPatchLen(v.patch)
+	operations, err := jsondoc.JSONPatchLen(v.patch)
 	switch {
 	case err != nil:
 		return false, &callError{c.name, fmt.Errorf("received undecodable patch in webhook response: %w", err), http.StatusServiceUnavailable}
 	case operations == 0:
 		return false, nil
+	case operations > maxOperations:
+		return false, &callError{c.name, fmt.Errorf("the patch in the webhook's response has %d operations, want at most %d", operations, maxOperations),
+			http.StatusServiceUnavailable}
 	case object == nil:
 		return false, status.Internal(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", c.name))
 	case v.patchType != string(admissionv1.PatchTypeJSONPatch):
 		return false, &callError{c.name, fmt.Errorf("unsupported patch type %q", v.patchType), int(denied(c.name, v.result).Code)}
 	}
-	patched, err := doc.JSONPatch(object, v.patch)
+	patched, err := jsondoc.JSONPatch(ctx, object, v.patch)
 	if err != nil {
 		return false, status.Internal(fmt.Errorf("patch of admission webhook %q: %w", c.name, err))
 	}
@@ -103,8 +110,8 @@ func (w *Webhooks) patch(ctx context.Context, r *admission.Request, c *call) (ch
 	return changed, nil
 }
 
-// tell passes on what a webhook has to say beside its verdict.
-func (w *Webhooks) tell(v *verdict, r *admission.Request, c *call) {
+// passOn passes the warnings and audit annotations of a verdict on.
+func (w *Webhooks) passOn(v *verdict, r *admission.Request, c *call) {
 	for key, value := range v.annotations {
 		key = c.name + "/" + key
 		if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
@@ -116,8 +123,8 @@ func (w *Webhooks) tell(v *verdict, r *admission.Request, c *call) {
 	r.Warn(v.warnings...)
 }
 
-// outcome counts a call, and makes of its error what the client is told; nil if
-// the request goes on.
+// outcome counts a call and returns the client's error. It returns nil if the request goes on,
+// because the call succeeded or its failure is ignored.
 func (w *Webhooks) outcome(ctx context.Context, r *admission.Request, c *call, start time.Time, err error, failedOpen string) error {
 	note := func(rejected bool, errorType string, code int) {
 		w.Metrics.Webhook(c.name, c.kindOf(), r.Operation, time.Since(start), rejected, errorType, code)
@@ -155,8 +162,7 @@ func (w *Webhooks) outcome(ctx context.Context, r *admission.Request, c *call, s
 	return err
 }
 
-// overdue is what the client is told whose request has no time left, whoever
-// took it.
+// overdue returns the client's error if the time of the request is over, nil otherwise.
 func overdue(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return status.Timeout("request did not complete within requested timeout - "+err.Error(), 0)
@@ -164,7 +170,7 @@ func overdue(ctx context.Context) error {
 	return nil
 }
 
-// mutationNote and patchNote are the values of audit annotations.
+// mutationNote and patchNote are the JSON values of audit annotations.
 type mutationNote struct {
 	Configuration string `json:"configuration"`
 	Webhook       string `json:"webhook"`
@@ -178,19 +184,21 @@ type patchNote struct {
 	PatchType     string                       `json:"patchType,omitempty"`
 }
 
-// sorted is a patch with the members of its operations by name.
+// sorted returns a patch in which the members of each operation are sorted by name, as upstream
+// prints it.
 func sorted(patch []byte) []map[string]json.RawMessage {
 	var out []map[string]json.RawMessage
 	if err := json.Unmarshal(patch, &out); err != nil {
-		return nil // a patch that is none has been refused before
+		return nil // an invalid patch has been refused before
 	}
 	return out
 }
 
+// annotation returns the JSON value of an audit annotation.
 func annotation(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "" // likewise
+		return "" // the value can always be encoded
 	}
 	return string(b)
 }

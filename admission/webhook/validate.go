@@ -12,13 +12,13 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file asks validating webhooks, all at the same time.
+// This file calls validating webhooks, all at the same time.
 
-// shown is a request's objects in one version.
+// shown holds the JSON of a request's objects in one version.
 type shown struct{ object, old []byte }
 
-// Validate implements admission.Validator. Of several errors the client is told that
-// of the first webhook.
+// Validate implements admission.Validator. If several webhooks refuse, the client sees the error of
+// the first one by order.
 func (w *Webhooks) Validate(ctx context.Context, r *admission.Request) error {
 	s, found := w.candidates(r)
 	if len(found) == 0 {
@@ -53,13 +53,15 @@ func (w *Webhooks) Validate(ctx context.Context, r *admission.Request) error {
 	return w.validateWith(ctx, r, calls, objects)
 }
 
-// answered is what came of one call.
+// answered is the result of one call.
 type answered struct {
 	verdict *verdict
 	err     error
 	start   time.Time
 }
 
+// validateWith makes all calls and returns their results in order. objects has the JSON for the
+// version of each call.
 func (w *Webhooks) validateWith(ctx context.Context, r *admission.Request, calls []call, objects map[*kind.Version]shown) error {
 	answers := make([]answered, len(calls))
 	var all sync.WaitGroup
@@ -73,7 +75,7 @@ func (w *Webhooks) validateWith(ctx context.Context, r *admission.Request, calls
 			}()
 			o := objects[c.target.Version]
 			a.start = time.Now()
-			a.verdict, a.err = c.ask(ctx, r, o.object, o.old)
+			a.verdict, a.err = c.send(ctx, r, o.object, o.old)
 			if a.err == nil && !a.verdict.allowed {
 				a.err = &rejection{denied(c.name, a.verdict.result)}
 			}
@@ -84,7 +86,7 @@ func (w *Webhooks) validateWith(ctx context.Context, r *admission.Request, calls
 	for i := range calls {
 		c, a := &calls[i], &answers[i]
 		if a.verdict != nil {
-			w.tell(a.verdict, r, c)
+			w.passOn(a.verdict, r, c)
 		}
 		key := fmt.Sprintf("%s%sround_0_index_%d", annotationFailedOpen, annotationValidating, i)
 		if err := w.outcome(ctx, r, c, a.start, a.err, key); err != nil && first == nil {

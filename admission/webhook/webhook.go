@@ -1,27 +1,26 @@
-// Package webhook asks the webhooks of admission: mutating ones, which may
-// change an object, and validating ones, which may refuse it.
+// Package webhook calls admission webhooks: mutating ones, which may change an object, and
+// validating ones, which may refuse it.
 //
 // # Model
 //
-// A [Webhooks] is the admission step of one type of webhook. Its hooks come from
-// the stored configurations (admissionregistration.k8s.io/v1), which it reads
-// from the cache when they have changed: a request sees all configurations that
-// the cache has. A hook is asked if its rules, selectors and match conditions
-// are for the request (package match); it is sent an AdmissionReview, v1 or
-// v1beta1, with the object in the version that its rule names.
+// A [Webhooks] is the admission step for one type of webhook. It reads the stored configurations
+// (admissionregistration.k8s.io/v1) from the cache when they change, so that each request uses all
+// configurations that the cache has. A hook is called if its rules, selectors and match conditions
+// match the request (package match). It receives an AdmissionReview, v1 or v1beta1, with the object
+// in the version that its rule names.
 //
-// Mutating hooks are asked one after the other. What a hook's patch makes of
-// the object is decoded like the body of a request: nulls go, unknown fields
-// are pruned, defaults are filled in (KEP-2332). A hook whose reinvocationPolicy
-// is IfNeeded is asked once more if the object was changed after it. Validating
-// hooks are all asked at the same time.
+// Mutating hooks are called one after the other. The object with a hook's patch applied is decoded
+// like a request body: nulls are dropped, unknown fields pruned, defaults filled in (KEP-2332). A
+// hook with the reinvocationPolicy IfNeeded is called again if the object was changed after its
+// call. Validating hooks are called all at the same time.
 //
 // # Invariants
 //
-//   - A request that no hook is for allocates nothing, however many there are.
-//   - A hook that cannot be asked refuses the request, unless its failurePolicy
+//   - A request that no hook matches allocates nothing, however many hooks
+//     there are.
+//   - If a call fails, the request is refused, unless the hook's failurePolicy
 //     is Ignore.
-//   - Objects that configure admission are shown to no hook.
+//   - No hook sees the objects that configure admission.
 //
 // Texts, codes, metrics and audit annotations are upstream's.
 package webhook
@@ -40,7 +39,7 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// Config is what webhooks are asked with. All fields are required.
+// Config has what a step needs to call webhooks. All fields are required.
 type Config struct {
 	Kinds      func() *kind.Snapshot
 	Cache      *cache.Cache
@@ -50,23 +49,23 @@ type Config struct {
 	Logger     *slog.Logger
 }
 
-// Webhooks is the step of one type of webhooks.
+// Webhooks is the admission step for one type of webhooks.
 type Webhooks struct {
 	Config
 	mutating bool
-	version  *kind.Version // of the configurations
+	version  *kind.Version // of the configurations' kind
 	source   *cache.Resource
 	clients  clients
 	current  atomic.Pointer[set]
-	mu       sync.Mutex // who makes current
+	mu       sync.Mutex // held while current is replaced
 }
 
-// Mutating is the step of mutating webhooks.
+// Mutating returns the step for mutating webhooks.
 func Mutating(c Config) admission.Mutator {
 	return newWebhooks(c, true, "mutatingwebhookconfigurations")
 }
 
-// Validating is the step of validating webhooks.
+// Validating returns the step for validating webhooks.
 func Validating(c Config) admission.Validator {
 	return newWebhooks(c, false, "validatingwebhookconfigurations")
 }
@@ -76,7 +75,7 @@ func newWebhooks(c Config, mutating bool, plural string) *Webhooks {
 	return &Webhooks{Config: c, mutating: mutating, version: k.Storage, source: c.Cache.Resource(k.StoragePrefix)}
 }
 
-// load is the webhooks that the cache knows of.
+// load returns the webhooks in the cache. It rebuilds the set if the configurations changed.
 func (w *Webhooks) load() *set {
 	now := w.source.Snapshot()
 	if s := w.current.Load(); s != nil && s.from.Same(now) {
@@ -96,14 +95,14 @@ func (w *Webhooks) load() *set {
 	return s
 }
 
-// call is a hook that is to be asked about a request.
+// call is a hook that is to be called for a request.
 type call struct {
 	*hook
 	target match.Target
-	index  int // among those of its type
+	index  int // in the set of hooks
 }
 
-// asks reports whether a hook is to be asked, and in which version.
+// asks reports whether a hook is to be called, and with which version of the object.
 func (w *Webhooks) asks(ctx context.Context, r *admission.Request, s *set, c *match.Candidate) (call, bool, error) {
 	h := s.hooks[c.Item]
 	target, ok, err := c.Selects(ctx, r, w.Namespaces)
@@ -124,7 +123,7 @@ func (w *Webhooks) asks(ctx context.Context, r *admission.Request, s *set, c *ma
 	return call{h, target, c.Item}, true, nil
 }
 
-// candidates are the hooks whose rules are for a request.
+// candidates returns the hooks whose rules match a request.
 func (w *Webhooks) candidates(r *admission.Request) (*set, []match.Candidate) {
 	s := w.load()
 	found := s.index.For(r)

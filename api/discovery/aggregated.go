@@ -47,14 +47,16 @@ func aggregate(s *kind.Snapshot, core bool) *aggregated {
 
 func aggregateGroup(s *kind.Snapshot, name string) discoveryv2.APIGroupDiscovery {
 	g := discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	for _, version := range versionsOf(s, name) {
-		v := discoveryv2.APIVersionDiscovery{Version: version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}
-		for k := range established(s, name) {
-			if kv := k.Version(version); kv != nil {
-				v.Resources = append(v.Resources, aggregateResource(kv))
-			}
+	at := map[string]int{}
+	for i, version := range versionsOf(s, name) {
+		at[version] = i
+		g.Versions = append(g.Versions, discoveryv2.APIVersionDiscovery{Version: version, Freshness: discoveryv2.DiscoveryFreshnessCurrent})
+	}
+	for k := range established(s, name) {
+		for _, kv := range k.Versions {
+			v := &g.Versions[at[kv.Name]]
+			v.Resources = append(v.Resources, aggregateResource(kv))
 		}
-		g.Versions = append(g.Versions, v)
 	}
 	return g
 }
@@ -80,7 +82,7 @@ func aggregateResource(v *kind.Version) discoveryv2.APIResourceDiscovery {
 
 // responseKind is a kind as the document of v names it: upstream does not say the group and the version of a built-in resource again.
 func responseKind(v *kind.Version, gvk schema.GroupVersionKind) metav1.GroupVersionKind {
-	if own := v.GVK(); v.Kind.Builtin != nil && gvk.GroupVersion() == own.GroupVersion() {
+	if own := v.GVK(); v.Kind.Behavior.IsBuiltin && gvk.GroupVersion() == own.GroupVersion() {
 		return metav1.GroupVersionKind{Kind: gvk.Kind}
 	}
 	return metav1.GroupVersionKind(gvk)

@@ -32,7 +32,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/api/negotiation"
+	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/kind"
 )
 

@@ -41,16 +41,16 @@ func custom(group, plural, name string, versions ...string) *kind.Kind {
 
 func builtin(group, plural, name, version string, subresources ...kind.Subresource) *kind.Kind {
 	k := custom(group, plural, name, version)
-	k.Builtin = &kind.Builtin{Subresources: subresources}
+	k.SetBehavior(kind.Behavior{Subresources: subresources})
 	k.Namespaced = false
 	k.Versions[0].Scale = nil
 	return k
 }
 
 func registry() *kind.Registry {
-	r := new(kind.Registry)
-	r.Put(builtin("", "namespaces", "Namespace", "v1", kind.Subresource{Name: "finalize", Verbs: []string{"update"}}))
-	r.Put(builtin("node.k8s.io", "customs", "Custom", "v1"))
+	r := kind.NewRegistry(
+		builtin("", "namespaces", "Namespace", "v1", kind.Subresource{Name: "finalize", Verbs: []string{"update"}}),
+		builtin("node.k8s.io", "customs", "Custom", "v1"))
 	r.Put(custom("demo.io", "widgets", "Widget", "v2", "v1", "v1beta1"))
 	r.Put(custom("demo.io", "gadgets", "Gadget", "v1"))
 	r.Put(custom("alpha.io", "things", "Thing", "v1alpha1"))

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/api/negotiation"
+	"github.com/keelson-io/keelson/internal/negotiation"
 )
 
 // This file negotiates and writes encodings.

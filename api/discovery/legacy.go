@@ -46,16 +46,16 @@ func verbsOf(k *kind.Kind) metav1.Verbs {
 	switch {
 	case k.Terminating:
 		return terminatingVerbs
-	case k.Builtin == nil:
-		return customVerbs
-	case k.Builtin.Virtual:
+	case k.Behavior.Virtual:
 		return virtualVerbs
-	case k.Builtin.Listed != nil:
+	case k.Behavior.Listed != nil:
 		return listedVerbs
-	case k.Builtin.OneByOne:
+	case k.Behavior.OneByOne:
 		return oneByOneVerbs
+	case k.Behavior.IsBuiltin:
+		return builtinVerbs
 	}
-	return builtinVerbs
+	return customVerbs
 }
 
 // subresource is a subresource of a version.
@@ -70,14 +70,12 @@ type subresource struct {
 func subresources(v *kind.Version) []subresource {
 	own := v.GVK()
 	var out []subresource
-	if b := v.Kind.Builtin; b != nil {
-		for _, s := range b.Subresources {
-			sub := subresource{name: s.Name, gvk: own, verbs: s.Verbs}
-			if s.Foreign() {
-				sub.gvk, sub.foreign = s.Version.GVK(), true
-			}
-			out = append(out, sub)
+	for _, s := range v.Kind.Behavior.Subresources {
+		sub := subresource{name: s.Name, gvk: own, verbs: s.Verbs}
+		if s.Foreign() {
+			sub.gvk, sub.foreign = s.Version.GVK(), true
 		}
+		out = append(out, sub)
 	}
 	if v.Status {
 		out = append(out, subresource{name: "status", gvk: own, verbs: subVerbs})
@@ -86,7 +84,7 @@ func subresources(v *kind.Version) []subresource {
 		scale := schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 		out = append(out, subresource{name: "scale", gvk: scale, foreign: true, verbs: subVerbs})
 	}
-	if v.Kind.Builtin != nil {
+	if v.Kind.Behavior.IsBuiltin {
 		slices.SortFunc(out, func(a, b subresource) int { return strings.Compare(a.name, b.name) })
 	}
 	return out
@@ -135,12 +133,12 @@ func appendResources(out []metav1.APIResource, v *kind.Version) []metav1.APIReso
 // storageVersionHash tells clients that the storage version changed, without
 // telling which it is. A storage version that is not served has none.
 func storageVersionHash(k *kind.Kind) string {
-	if k.Storage == nil || !k.Storage.Served || k.Builtin != nil && (k.Builtin.Listed != nil || k.Builtin.Virtual) {
+	if k.Storage == nil || !k.Storage.Served || !k.Behavior.IsStored() {
 		return ""
 	}
 	version := k.Storage.Name
-	if k.Builtin != nil && k.Builtin.StoredAs != "" {
-		version = k.Builtin.StoredAs
+	if k.Behavior.StoredAs != "" {
+		version = k.Behavior.StoredAs
 	}
 	sum := sha256.Sum256([]byte(k.Storage.Kind.Group + "/" + version + "/" + k.Name))
 	return base64.StdEncoding.EncodeToString(sum[:8])
@@ -157,9 +155,11 @@ func join(group, version string) string {
 // first.
 func versionsOf(s *kind.Snapshot, group string) []string {
 	var out []string
+	seen := map[string]bool{} // a definition may have tens of thousands of versions
 	for k := range established(s, group) {
 		for _, v := range k.Versions {
-			if !slices.Contains(out, v.Name) {
+			if !seen[v.Name] {
+				seen[v.Name] = true
 				out = append(out, v.Name)
 			}
 		}

@@ -77,6 +77,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
+// Ledger: impersonated-extra.
 func TestModes(t *testing.T) {
 	bob := &authn.User{Name: "bob"}
 	agent := &authn.User{Name: "system:serviceaccount:ns:agent", Extra: map[string][]string{authn.NodeName: {"n1"}}}

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -49,15 +49,16 @@ func cellOf(c kind.Column) cellKind {
 // CustomResourceDefinitions, that shows a time and no age.
 const createdAt = "Created At"
 
-func (c *column) append(b []byte, obj doc.Value, now time.Time) []byte {
+// append appends the cell of a row.
+func (c *column) append(b []byte, r *row) []byte {
 	if c.def.Cell != nil {
-		text := c.def.Cell(obj, now)
+		text := c.def.Cell(r.obj, r.now)
 		if !c.def.Word && (c.cell == cellBoolean || c.def.Truth) || c.def.Number && text != "" && strings.Trim(text, "0123456789") == "" {
 			return append(b, text...)
 		}
 		return appendString(b, text)
 	}
-	v, ok := c.path.first(obj)
+	v, ok := c.path.first(r)
 	switch {
 	case ok:
 	case c.builtin && c.cell == cellText: // a member that is not printed is empty
@@ -70,29 +71,29 @@ func (c *column) append(b []byte, obj doc.Value, now time.Time) []byte {
 	switch k := v.Kind(); {
 	case c.cell == cellText:
 		return appendText(b, v)
-	case k == doc.Null:
-	case c.cell == cellInteger && k == doc.Int, c.cell == cellBoolean && k == doc.Bool, c.cell == cellTime && k == doc.String:
+	case k == jsondoc.Null:
+	case c.cell == cellInteger && k == jsondoc.Int, c.cell == cellBoolean && k == jsondoc.Bool, c.cell == cellTime && k == jsondoc.String:
 		return v.AppendJSON(b)
-	case c.cell == cellInteger && k == doc.Float:
+	case c.cell == cellInteger && k == jsondoc.Float:
 		return fmt.Appendf(b, "%d", int64(v.Float()))
-	case c.cell == cellNumber && k == doc.Int:
-		return new(doc.Doc).AppendJSON(b, doc.FloatNode(float64(v.Int())))
-	case c.cell == cellNumber && k == doc.Float:
+	case c.cell == cellNumber && k == jsondoc.Int:
+		return new(jsondoc.Doc).AppendJSON(b, jsondoc.FloatNode(float64(v.Int())))
+	case c.cell == cellNumber && k == jsondoc.Float:
 		return v.AppendJSON(b)
-	case c.cell == cellAge && k == doc.String:
-		return appendString(b, age(v.Text(), now))
+	case c.cell == cellAge && k == jsondoc.String:
+		return appendString(b, age(v.Text(), r.now))
 	}
 	return append(b, "null"...)
 }
 
 // appendText appends any value as text in a JSON string.
-func appendText(b []byte, v doc.Value) []byte {
+func appendText(b []byte, v jsondoc.Value) []byte {
 	switch v.Kind() {
-	case doc.String:
+	case jsondoc.String:
 		return v.AppendJSON(b)
-	case doc.Null:
+	case jsondoc.Null:
 		return appendString(b, "<no value>")
-	case doc.Float:
+	case jsondoc.Float:
 		return appendString(b, fmt.Sprint(v.Float()))
 	}
 	return appendString(b, string(v.AppendJSON(nil)))
@@ -100,7 +101,7 @@ func appendText(b []byte, v doc.Value) []byte {
 
 // appendString appends s as a JSON string.
 func appendString(b []byte, s string) []byte {
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	return d.AppendJSON(b, d.NewString(s))
 }

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/client-go/util/jsonpath"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file parses and follows JSON paths.
@@ -122,42 +122,42 @@ func parseFilter(s string) (f step, rest string, ok bool) {
 	return f, rest, !strings.ContainsAny(f.text, "\"'\\()[]{}=<>!")
 }
 
-// first is the first value that the path finds below v.
-func (p *path) first(v doc.Value) (doc.Value, bool) {
+// first returns the first value that the path finds in the object of a row.
+func (p *path) first(r *row) (jsondoc.Value, bool) {
 	if p.slow != nil {
-		return p.slow.first(v)
+		return p.slow.first(r)
 	}
-	return follow(v, p.steps)
+	return follow(r.obj, p.steps)
 }
 
 // follow walks the steps. Only filters make several values of one: then all
 // of them must follow the rest without an error, and the first to find
 // something gives the result.
-func follow(v doc.Value, steps []step) (doc.Value, bool) {
+func follow(v jsondoc.Value, steps []step) (jsondoc.Value, bool) {
 	found, _ := walk(v, steps)
 	return found, found.Exists()
 }
 
 // walk is follow that tells apart finding nothing and an error: what is
 // indexed or filtered must be an array.
-func walk(v doc.Value, steps []step) (found doc.Value, ok bool) {
+func walk(v jsondoc.Value, steps []step) (found jsondoc.Value, ok bool) {
 	for i := range steps {
 		s := &steps[i]
 		switch s.kind {
 		case stepMember:
 			if v = v.Get(s.name); !v.Exists() {
-				return doc.Value{}, true
+				return jsondoc.Value{}, true
 			}
 		case stepIndex:
-			if v.Kind() == doc.Null {
-				return doc.Value{}, true
+			if v.Kind() == jsondoc.Null {
+				return jsondoc.Value{}, true
 			}
 			n := s.index
 			if n < 0 {
 				n += v.Len()
 			}
-			if v.Kind() != doc.Array || n < 0 || n >= v.Len() {
-				return doc.Value{}, false
+			if v.Kind() != jsondoc.Array || n < 0 || n >= v.Len() {
+				return jsondoc.Value{}, false
 			}
 			v = v.Item(n)
 		case stepFilter:
@@ -168,24 +168,24 @@ func walk(v doc.Value, steps []step) (found doc.Value, ok bool) {
 }
 
 // filter follows the rest of a path from the items that pass.
-func (s *step) filter(v doc.Value, rest []step) (found doc.Value, ok bool) {
-	if v.Kind() != doc.Array {
-		return doc.Value{}, false
+func (s *step) filter(v jsondoc.Value, rest []step) (found jsondoc.Value, ok bool) {
+	if v.Kind() != jsondoc.Array {
+		return jsondoc.Value{}, false
 	}
 	for _, item := range v.Items() {
 		left := item.At(s.left...)
 		if !left.Exists() {
 			continue
 		}
-		if left.Kind() != doc.String {
-			return doc.Value{}, false // values of different types do not compare
+		if left.Kind() != jsondoc.String {
+			return jsondoc.Value{}, false // values of different types do not compare
 		}
 		if (left.Text() == s.text) != s.equal {
 			continue
 		}
 		got, ok := walk(item, rest)
 		if !ok {
-			return doc.Value{}, false
+			return jsondoc.Value{}, false
 		}
 		if !found.Exists() {
 			found = got
@@ -197,14 +197,22 @@ func (s *step) filter(v doc.Value, rest []step) (found doc.Value, ok bool) {
 // slowPath is a path in the library's form, which is not safe for concurrent
 // use.
 type slowPath struct {
+	shape  shape
 	parsed sync.Pool // of *jsonpath.JSONPath; nil if the path makes no sense
 }
 
 func newSlowPath(text string) *slowPath {
 	s := new(slowPath)
+	text = "{" + text + "}"
+	parsed, err := jsonpath.Parse("column", text)
+	if err != nil {
+		s.parsed.New = func() any { return (*jsonpath.JSONPath)(nil) }
+		return s
+	}
+	s.shape = shapeOf(parsed.Root.Nodes)
 	s.parsed.New = func() any {
 		p := jsonpath.New("column").AllowMissingKeys(true)
-		if p.Parse("{"+text+"}") != nil {
+		if p.Parse(text) != nil {
 			p = nil
 		}
 		return p
@@ -212,57 +220,65 @@ func newSlowPath(text string) *slowPath {
 	return s
 }
 
-// first finds the first value on a copy of v as Go values and makes a document
-// of it.
-func (s *slowPath) first(v doc.Value) (doc.Value, bool) {
+// first finds the first value on a copy of the object as Go values and makes a document
+// of it. A path that is too much work finds nothing: the library cannot be interrupted.
+func (s *slowPath) first(r *row) (jsondoc.Value, bool) {
 	p := s.parsed.Get().(*jsonpath.JSONPath)
 	if p == nil {
-		return doc.Value{}, false
+		return jsondoc.Value{}, false
 	}
-	results, err := p.FindResults(v.Interface())
+	effort := s.shape.effort(r)
+	if r.effort+effort > maxEffort {
+		s.parsed.Put(p)
+		return jsondoc.Value{}, false
+	}
+	r.effort += effort
+	results, err := p.FindResults(r.interfaces())
 	if err != nil {
-		return doc.Value{}, false // p may be in the middle of something: not used again
+		return jsondoc.Value{}, false // p may be in the middle of something: not used again
 	}
-	s.parsed.Put(p)
+	if s.shape.ranges == 0 { // a range leaves p without the steps before it
+		s.parsed.Put(p)
+	}
 	if len(results) == 0 || len(results[0]) == 0 {
-		return doc.Value{}, false
+		return jsondoc.Value{}, false
 	}
-	d := new(doc.Doc)
+	d := new(jsondoc.Doc)
 	d.SetRoot(nodeOf(d, results[0][0]))
 	return d.Root(), d.Root().Exists()
 }
 
 // nodeOf makes a node of a Go value.
-func nodeOf(d *doc.Doc, r reflect.Value) doc.Node {
+func nodeOf(d *jsondoc.Doc, r reflect.Value) jsondoc.Node {
 	if !r.IsValid() {
-		return doc.NullNode
+		return jsondoc.NullNode
 	}
 	switch v := r.Interface().(type) {
 	case nil:
-		return doc.NullNode
+		return jsondoc.NullNode
 	case bool:
-		return doc.BoolNode(v)
+		return jsondoc.BoolNode(v)
 	case int:
-		return doc.IntNode(int64(v))
+		return jsondoc.IntNode(int64(v))
 	case int64:
-		return doc.IntNode(v)
+		return jsondoc.IntNode(v)
 	case float64:
-		return doc.FloatNode(v)
+		return jsondoc.FloatNode(v)
 	case string:
 		return d.NewString(v)
 	case []any:
-		items := make([]doc.Node, len(v))
+		items := make([]jsondoc.Node, len(v))
 		for i := range v {
 			items[i] = nodeOf(d, reflect.ValueOf(v[i]))
 		}
 		return d.NewArray(items)
 	case map[string]any:
-		pairs := make([]doc.Node, 0, 2*len(v))
+		pairs := make([]jsondoc.Node, 0, 2*len(v))
 		for name, member := range v {
 			pairs = append(pairs, d.NewString(name), nodeOf(d, reflect.ValueOf(member)))
 		}
 		sorted, _ := d.SortPairs(pairs)
 		return d.NewMap(sorted)
 	}
-	return doc.Node{}
+	return jsondoc.Node{}
 }

@@ -14,7 +14,8 @@
 //
 //   - A Table is immutable and safe for concurrent use.
 //   - A cell whose path finds nothing, or something of another type than the
-//     column's, is null.
+//     column's, is null. A cell is null, too, if its path is too much work for one row, or if it follows
+//     256 KiB of cells.
 //
 // # Use
 //
@@ -30,7 +31,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -52,7 +53,7 @@ type Table struct {
 	builtin bool
 	named   bool   // one of the columns is the name: there is no other one
 	meta    string // version of meta.k8s.io of the objects in rows
-	ended   func(obj doc.Value) (reason, message string)
+	ended   func(obj jsondoc.Value) (reason, message string)
 }
 
 // column is a column besides the name.
@@ -73,7 +74,7 @@ func New(v *kind.Version) *Table {
 		columns = defaultColumns
 	}
 	t := newTable(columns)
-	t.builtin, t.ended = v.Kind.Builtin != nil, v.Ended
+	t.builtin, t.ended = v.Kind.Behavior.IsBuiltin, v.Ended
 	t.named = t.builtin && slices.ContainsFunc(columns, func(c kind.Column) bool { return c.Name == "Name" })
 	for i := range t.columns {
 		t.columns[i].builtin = t.builtin
@@ -89,7 +90,7 @@ var defaultColumns = []kind.Column{{
 // NewScale returns the Table of the scale subresource of v.
 func NewScale(v *kind.Version) *Table {
 	var columns []kind.Column
-	if v.Kind.Builtin != nil {
+	if v.Kind.Behavior.IsBuiltin {
 		spec, status := autoscalingv1.ScaleSpec{}.SwaggerDoc(), autoscalingv1.ScaleStatus{}.SwaggerDoc()
 		t := newTable([]kind.Column{
 			{Name: "Name", Type: "string", Description: descriptions["name"], JSONPath: ".metadata.name"},
@@ -146,7 +147,7 @@ func (t *Table) Columns() []metav1.TableColumnDefinition {
 
 // AppendRow appends the row of obj, {"cells":[…],"object":…}, as JSON. now is
 // what ages are counted from.
-func (t *Table) AppendRow(b []byte, obj doc.Value, include Include, now time.Time) []byte {
+func (t *Table) AppendRow(b []byte, obj jsondoc.Value, include Include, now time.Time) []byte {
 	b = append(b, `{"cells":`...)
 	b = t.AppendCells(b, obj, now)
 	if t.ended != nil {
@@ -165,7 +166,7 @@ func (t *Table) AppendRow(b []byte, obj doc.Value, include Include, now time.Tim
 }
 
 // appendEnd appends the condition that a row has whose object ended.
-func (t *Table) appendEnd(b []byte, obj doc.Value) []byte {
+func (t *Table) appendEnd(b []byte, obj jsondoc.Value) []byte {
 	reason, message := t.ended(obj)
 	if reason == "" {
 		return b
@@ -179,7 +180,7 @@ func (t *Table) appendEnd(b []byte, obj doc.Value) []byte {
 
 // endsInitialEvents reports whether obj is marked as the bookmark that ends the initial events of a watch (KEP-3157). Its mark is shown
 // also to those who want no objects.
-func endsInitialEvents(obj doc.Value) bool {
+func endsInitialEvents(obj jsondoc.Value) bool {
 	return obj.At("metadata", "annotations", metav1.InitialEventsAnnotationKey).Text() == "true"
 }
 
@@ -187,7 +188,9 @@ func endsInitialEvents(obj doc.Value) bool {
 func (t *Table) In(version string) { t.meta = version }
 
 // AppendCells appends the cells of obj as a JSON array.
-func (t *Table) AppendCells(b []byte, obj doc.Value, now time.Time) []byte {
+func (t *Table) AppendCells(b []byte, obj jsondoc.Value, now time.Time) []byte {
+	r := row{obj: obj, now: now}
+	began := len(b)
 	b = append(b, '[')
 	if !t.named {
 		b = appendString(b, obj.At("metadata", "name").Text())
@@ -196,25 +199,29 @@ func (t *Table) AppendCells(b []byte, obj doc.Value, now time.Time) []byte {
 		if i > 0 || !t.named {
 			b = append(b, ',')
 		}
-		b = t.columns[i].append(b, obj, now)
+		if len(b)-began > maxCells && !t.builtin {
+			b = append(b, "null"...)
+			continue
+		}
+		b = t.columns[i].append(b, &r)
 	}
 	return append(b, ']')
 }
 
 // Row appends the cells of obj as a JSON array.
-func Row(b []byte, v *kind.Version, obj *doc.Doc) []byte {
+func Row(b []byte, v *kind.Version, obj *jsondoc.Doc) []byte {
 	return New(v).AppendCells(b, obj.Root(), time.Now())
 }
 
 // AppendMetadata appends the metadata of obj as a PartialObjectMetadata.
-func AppendMetadata(b []byte, obj doc.Value) []byte {
+func AppendMetadata(b []byte, obj jsondoc.Value) []byte {
 	return (&Table{meta: "v1"}).appendMetadata(b, obj)
 }
 
-func (t *Table) appendMetadata(b []byte, obj doc.Value) []byte {
+func (t *Table) appendMetadata(b []byte, obj jsondoc.Value) []byte {
 	b = append(b, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/`...)
 	b = append(append(b, t.meta...), `","metadata":`...)
-	if m := obj.Get("metadata"); m.Kind() == doc.Object {
+	if m := obj.Get("metadata"); m.Kind() == jsondoc.Object {
 		b = m.AppendJSON(b)
 	} else {
 		b = append(b, "{}"...)

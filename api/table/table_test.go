@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/client-go/util/jsonpath"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 )
 
@@ -22,10 +22,10 @@ const object = `{"apiVersion":"demo.io/v1","kind":"Widget","metadata":{"name":"w
  "spec":{"s":"text","i":5,"f":2.5,"big":1e21,"b":true,"nil":null,"list":[1,2,3],"objs":[{"n":"a"},{"n":"b","v":7}],"map":{"k":"<v>"},"when":"2026-01-01T00:01:49Z","bad":"yesterday","empty":""},
  "status":{"conditions":[{"type":"Synced","status":"False"},{"type":"Ready","status":"True","n":1},null,{"other":1}]}}`
 
-func parse(t testing.TB, text string) *doc.Doc {
+func parse(t testing.TB, text string) *jsondoc.Doc {
 	t.Helper()
-	d := new(doc.Doc)
-	if err := doc.Parse(d, []byte(text)); err != nil {
+	d := new(jsondoc.Doc)
+	if err := jsondoc.Parse(d, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -161,8 +161,8 @@ func byLibrary(path string, v any) string {
 	return fmt.Sprintf("%T %s", value, b.String())
 }
 
-func byUs(path string, v doc.Value) string {
-	got, ok := parsePath(path).first(v)
+func byUs(path string, v jsondoc.Value) string {
+	got, ok := parsePath(path).first(&row{obj: v})
 	if !ok {
 		return "none"
 	}
@@ -185,8 +185,8 @@ func FuzzPaths(f *testing.F) {
 		if _, simple := parseSimple(path); !simple {
 			return // the library does it
 		}
-		d := new(doc.Doc)
-		if doc.Parse(d, []byte(text)) != nil || d.Root().Kind() != doc.Object {
+		d := new(jsondoc.Doc)
+		if jsondoc.Parse(d, []byte(text)) != nil || d.Root().Kind() != jsondoc.Object {
 			return
 		}
 		if got, want := byUs(path, d.Root()), byLibrary(path, d.Root().Interface()); got != want {
@@ -212,7 +212,7 @@ func BenchmarkRow(b *testing.B) {
 
 // TestEnded tests what rows say of objects that ended.
 func TestEnded(t *testing.T) {
-	v := &kind.Version{Kind: &kind.Kind{}, Name: "v1", Ended: func(obj doc.Value) (reason, message string) {
+	v := &kind.Version{Kind: &kind.Kind{}, Name: "v1", Ended: func(obj jsondoc.Value) (reason, message string) {
 		if obj.At("metadata", "labels", "a.b/c").Text() == "" {
 			return "", ""
 		}
@@ -222,8 +222,8 @@ func TestEnded(t *testing.T) {
 		object:            `,"conditions":[{"type":"Completed","status":"True","reason":"Failed","message":"it \"failed\""}],"object":null}`,
 		`{"metadata":{}}`: `],"object":null}`,
 	} {
-		d := new(doc.Doc)
-		if err := doc.Parse(d, []byte(text)); err != nil {
+		d := new(jsondoc.Doc)
+		if err := jsondoc.Parse(d, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		got := string(New(v).AppendRow(nil, d.Root(), IncludeNone, time.Now()))

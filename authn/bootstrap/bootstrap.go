@@ -1,14 +1,12 @@
-// Package bootstrap knows the bootstrap tokens with which new members of a
-// cluster introduce themselves.
+// Package bootstrap authenticates bootstrap tokens, with which new members of a cluster introduce
+// themselves.
 //
-// A bootstrap token is two words, id.secret. The Secret bootstrap-token-<id> in
-// the namespace kube-system, of type bootstrap.kubernetes.io/token, has both,
-// says until when the token is good, whether it may be used to authenticate, and
-// which groups its user is in besides system:bootstrappers. The user is
-// system:bootstrap:<id>.
+// A bootstrap token has the form id.secret. It is stored in the Secret bootstrap-token-<id> in the
+// namespace kube-system, of type bootstrap.kubernetes.io/token, with its expiry, its permitted
+// uses, and groups in addition to system:bootstrappers. The user is system:bootstrap:<id>.
 //
-// What is not wholly in order is not known, rather than refused: another
-// authenticator may know the token. [New] returns the authenticator.
+// An invalid token is unknown rather than refused, because another authenticator may know it. [New]
+// returns the authenticator.
 package bootstrap
 
 import (
@@ -26,11 +24,10 @@ import (
 	"github.com/keelson-io/keelson/authn"
 )
 
-// SecretType is the type of Secrets that are bootstrap tokens.
+// SecretType is the type of Secrets that hold bootstrap tokens.
 const SecretType = "bootstrap.kubernetes.io/token"
 
-// Secrets looks up the type and the data of a Secret of a namespace; found is
-// false if there is none.
+// Secrets returns the type and the data of a Secret. found is false if it does not exist.
 type Secrets func(ctx context.Context, namespace, name string) (kind string, data map[string]string, found bool, err error)
 
 const group = "system:bootstrappers"
@@ -40,8 +37,7 @@ var (
 	groupForm = regexp.MustCompile(`^` + group + `:[a-z0-9:-]{0,255}[a-z0-9]$`)
 )
 
-// New returns the authenticator of the bootstrap tokens that are Secrets. Why a
-// Secret is no token is told to the logger.
+// New returns the authenticator of bootstrap tokens. It logs why a Secret is not a valid token.
 func New(secrets Secrets, logger *slog.Logger) authn.Token {
 	return authn.TokenFunc(func(ctx context.Context, token string, _ []string) (*authn.Response, error) {
 		words := tokenForm.FindStringSubmatch(token)
@@ -55,7 +51,7 @@ func New(secrets Secrets, logger *slog.Logger) authn.Token {
 		}
 		groups, err := check(kind, data, id, secret)
 		if err != nil {
-			logger.Debug("bootstrap token is not good", "secret", name, "error", err)
+			logger.Debug("bootstrap token is not valid", "secret", name, "error", err)
 			return nil, nil
 		}
 		user := "system:bootstrap:" + id
@@ -63,7 +59,7 @@ func New(secrets Secrets, logger *slog.Logger) authn.Token {
 	})
 }
 
-// check finds what is wrong with a Secret as a token, and says the groups.
+// check returns the groups of a token's Secret, or why the Secret does not make the token valid.
 func check(kind string, data map[string]string, id, secret string) ([]string, error) {
 	switch {
 	case kind != SecretType:

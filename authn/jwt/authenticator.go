@@ -20,44 +20,42 @@ import (
 	"github.com/keelson-io/keelson/internal/watchfile"
 )
 
-// This file believes the tokens of the issuers of a configuration, and replaces
-// it when the file says something else.
+// This file verifies tokens with the configuration in force, and replaces it when the file changes.
 
-// Options are what an Authenticator works with besides the configuration.
+// Options configure an Authenticator, besides its configuration.
 type Options struct {
-	Algorithms []string // that tokens may be signed with; nil: Algorithms
-	Disallowed []string // issuers that a configuration may not name
+	Algorithms []string // of accepted tokens; nil means Algorithms
+	Disallowed []string // issuer names that a configuration may not use
 	ServerID   string   // for metrics, which show its hash
 
 	File     string        // that is read again; "": none
-	Text     []byte        // of the file as it was read first
-	Interval time.Duration // between looks at the file, besides when the system tells of a change; 0: one minute
+	Text     []byte        // of the file, as first read
+	Interval time.Duration // between checks of the file, in addition to file system events; 0 means one minute
 
-	Retry    time.Duration // between tries to reach an issuer; 0: 10 s
-	Patience time.Duration // that the issuers of a new configuration have to be reached in; 0: one minute
+	Retry    time.Duration // between attempts to reach an issuer; 0 means 10 s
+	Patience time.Duration // time in which the issuers of a new configuration must answer; 0 means one minute
 	Metrics  prometheus.Registerer
 	Logger   *slog.Logger
 
 	metrics *metrics
 }
 
-// Authenticator believes the tokens of a configuration's issuers.
+// Authenticator verifies the tokens of the configured issuers.
 type Authenticator struct {
 	options   Options
 	life      context.Context
 	current   atomic.Pointer[generation]
-	anonymous *Anonymous // of the first configuration
-	seen      string     // text of the file that has been dealt with
+	anonymous *Anonymous // from the first configuration
+	seen      string     // text of the file when it was last loaded or refused
 }
 
-// generation is one configuration at work.
+// generation is one configuration in use.
 type generation struct {
 	issuers map[string]*issuer
 	stop    context.CancelFunc
 }
 
-// New returns the Authenticator of a configuration. It looks for the issuers'
-// keys until ctx ends.
+// New returns an Authenticator. It looks for the issuers' keys in the background until ctx ends.
 func New(ctx context.Context, c *Configuration, o Options) (*Authenticator, error) {
 	if o.Algorithms == nil {
 		o.Algorithms = Algorithms
@@ -87,7 +85,7 @@ func New(ctx context.Context, c *Configuration, o Options) (*Authenticator, erro
 	return a, nil
 }
 
-// start sets a configuration to work.
+// start compiles a configuration and starts to look for the keys of its issuers.
 func (a *Authenticator) start(c *Configuration) (*generation, error) {
 	programs, errs := c.compile(a.options.Disallowed)
 	if err := errs.ToAggregate(); err != nil {
@@ -106,7 +104,7 @@ func (a *Authenticator) start(c *Configuration) (*generation, error) {
 	return g, nil
 }
 
-// health says which issuers' tokens cannot be verified, nil if all can.
+// health returns which issuers' tokens cannot be verified, nil if all can.
 func (g *generation) health() error {
 	var errs []error
 	for _, i := range g.issuers {
@@ -135,7 +133,7 @@ func (a *Authenticator) AuthenticateToken(ctx context.Context, token string, _ [
 	return &authn.Response{User: user}, nil
 }
 
-// Run reads the file again when it may have changed, until ctx ends.
+// Run loads the file again whenever it may have changed, until ctx ends.
 func (a *Authenticator) Run(ctx context.Context) {
 	if a.options.File == "" {
 		<-ctx.Done()
@@ -146,7 +144,7 @@ func (a *Authenticator) Run(ctx context.Context) {
 	w.Run(ctx)
 }
 
-// check reads the file.
+// check loads the file if its text has changed.
 func (a *Authenticator) check(ctx context.Context) {
 	text, err := os.ReadFile(a.options.File)
 	if err == nil && string(text) == a.seen {
@@ -164,20 +162,21 @@ func (a *Authenticator) check(ctx context.Context) {
 	a.options.Logger.Info("reloaded authentication config", "file", a.options.File)
 }
 
-// errUnreachable is why a configuration that is valid is tried again.
+// errUnreachable is returned for a valid configuration whose issuers do not answer. It is tried
+// again.
 var errUnreachable = errors.New("issuers cannot be reached")
 
-// Reload replaces the configuration by that of a text, once its issuers have
-// been reached. With an error the one before stays in force. It is not to be
-// called while Run does.
+// Reload replaces the configuration, once the issuers of the new one have answered. If it returns
+// an error, the old configuration stays in force. Do not call it while Run is running.
 func (a *Authenticator) Reload(ctx context.Context, text []byte) error {
 	err := a.reload(ctx, text)
 	if !errors.Is(err, errUnreachable) {
-		a.seen = string(text) // what is wrong stays wrong
+		a.seen = string(text) // an invalid text is not tried again
 	}
 	return err
 }
 
+// reload loads a text, waits for its issuers, and replaces the configuration.
 func (a *Authenticator) reload(ctx context.Context, text []byte) error {
 	c, err := Decode(text)
 	if err != nil {
@@ -203,7 +202,7 @@ func (a *Authenticator) reload(ctx context.Context, text []byte) error {
 	return nil
 }
 
-// await waits until a generation's issuers have been reached.
+// await waits until all issuers of a generation have been reached.
 func (a *Authenticator) await(ctx context.Context, g *generation) error {
 	ctx, cancel := context.WithTimeout(ctx, a.options.Patience)
 	defer cancel()
@@ -222,12 +221,11 @@ func (a *Authenticator) await(ctx context.Context, g *generation) error {
 	}
 }
 
-// retirement is how long requests that began before a reload may still need the
-// configuration they began with.
+// retirement is the time for which an old configuration is kept for requests that started with it.
 const retirement = time.Minute
 
-// retire ends a generation, and forgets what metrics say about issuers that are
-// no more.
+// retire ends a generation after retirement, and removes the metrics of issuers that next does not
+// have.
 func (a *Authenticator) retire(old, next *generation) {
 	go func() {
 		t := time.NewTimer(retirement)
@@ -245,14 +243,14 @@ func (a *Authenticator) retire(old, next *generation) {
 	}()
 }
 
-// metrics are named as upstream names them.
+// metrics have upstream's names.
 type metrics struct {
 	id        string
 	latencies *prometheus.HistogramVec
 	fetchedAt *prometheus.GaugeVec
 	keySets   *prometheus.GaugeVec
 
-	reloads *reloads.Metrics // nil: nothing is read again
+	reloads *reloads.Metrics // nil if the file is not reloaded
 }
 
 func newMetrics(reg prometheus.Registerer, id string, readAgain bool) *metrics {
@@ -282,6 +280,7 @@ func newMetrics(reg prometheus.Registerer, id string, readAgain bool) *metrics {
 	return m
 }
 
+// authenticated records one verification of a token.
 func (m *metrics) authenticated(issuer string, err error, took time.Duration) {
 	result := "success"
 	if err != nil {
@@ -290,6 +289,7 @@ func (m *metrics) authenticated(issuer string, err error, took time.Duration) {
 	m.latencies.WithLabelValues(result, issuer).Observe(took.Seconds())
 }
 
+// fetched records one fetch of an issuer's keys.
 func (m *metrics) fetched(issuer string, keys []byte, ok bool) {
 	result := "failure"
 	if ok {
@@ -300,6 +300,7 @@ func (m *metrics) fetched(issuer string, keys []byte, ok bool) {
 	m.fetchedAt.WithLabelValues(result, issuer, m.id).SetToCurrentTime()
 }
 
+// forget removes the series of an issuer.
 func (m *metrics) forget(issuer string) {
 	m.keySets.DeletePartialMatch(prometheus.Labels{"jwt_issuer_hash": issuer})
 	m.fetchedAt.DeletePartialMatch(prometheus.Labels{"jwt_issuer_hash": issuer})

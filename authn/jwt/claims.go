@@ -12,12 +12,12 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// This file makes users of claims.
+// This file maps claims to users.
 
 // claims are the claims of a token.
 type claims map[string]json.RawMessage
 
-// read reads a claim.
+// read decodes a claim into a Go value.
 func (c claims) read(name string, into any) error {
 	text, ok := c[name]
 	if !ok {
@@ -26,8 +26,7 @@ func (c claims) read(name string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// value is the claims as expressions see them; each is read when an expression
-// asks for it.
+// value returns the claims as a CEL value. A claim is decoded when an expression reads it.
 func (c claims) value() cel.Value {
 	return cel.LazyObject(slices.Sorted(maps.Keys(c)), func(name string) (cel.Value, error) {
 		var value any
@@ -42,7 +41,7 @@ func (c claims) value() cel.Value {
 	})
 }
 
-// user is the user that claims make, once all rules have agreed.
+// user maps the claims to a user and evaluates all rules.
 func (i *issuer) user(ctx context.Context, c claims) (*authn.User, error) {
 	if err := i.resolver.expand(ctx, c); err != nil {
 		return nil, fmt.Errorf("oidc: could not expand distributed claims: %w", err)
@@ -60,23 +59,23 @@ func (i *issuer) user(ctx context.Context, c claims) (*authn.User, error) {
 	return u, nil
 }
 
-// mapper makes a user of the claims of one token.
+// mapper maps the claims of one token.
 type mapper struct {
 	*issuer
 	claims claims
 	ctx    context.Context
 	vars   cel.Vars
 
-	account cel.Account // of all expressions
+	account cel.Account // shared by all expressions of the token
 }
 
 // eval evaluates an expression over the claims.
 func (m *mapper) eval(x *cel.Expression) (cel.Value, error) { return m.over(x, m.vars) }
 
-// costLimit is what one evaluation may cost, in units of CEL, as upstream has it.
+// costLimit is the CEL cost limit of one evaluation, as upstream.
 const costLimit = 1_000_000
 
-// over evaluates an expression.
+// over evaluates an expression with the given variables.
 func (m *mapper) over(x *cel.Expression, vars cel.Vars) (cel.Value, error) {
 	v, _, err := x.EvalOn(m.ctx, vars, costLimit, &m.account)
 	if err != nil {
@@ -85,6 +84,8 @@ func (m *mapper) over(x *cel.Expression, vars cel.Vars) (cel.Value, error) {
 	return v, nil
 }
 
+// name sets the user's name, which must not be empty. With the claim email, the claim
+// email_verified must not be false.
 func (m *mapper) name(u *authn.User) error {
 	if x := m.username; x != nil {
 		v, err := m.eval(x)
@@ -104,7 +105,7 @@ func (m *mapper) name(u *authn.User) error {
 		return fmt.Errorf("oidc: parse username claims %q: %w", mapping.Claim, err)
 	}
 	if mapping.Claim == "email" && m.claims["email_verified"] != nil {
-		// Issuers that do not say whether they verified the address are believed to have.
+		// If the claim is absent, the address counts as verified, as upstream.
 		verified := false
 		if err := m.claims.read("email_verified", &verified); err != nil {
 			return fmt.Errorf("oidc: parse 'email_verified' claim: %w", err)
@@ -117,6 +118,7 @@ func (m *mapper) name(u *authn.User) error {
 	return nil
 }
 
+// prefixed returns s with the configured prefix.
 func (m *Mapping) prefixed(s string) string {
 	if m.Prefix == nil {
 		return s
@@ -124,6 +126,7 @@ func (m *Mapping) prefixed(s string) string {
 	return *m.Prefix + s
 }
 
+// groups sets the user's groups. The claim may be a string or a list.
 func (m *mapper) groups(u *authn.User) error {
 	mapping := &m.ClaimMappings.Groups
 	if mapping.Claim != "" && m.claims[mapping.Claim] != nil {
@@ -149,7 +152,7 @@ func (m *mapper) groups(u *authn.User) error {
 	return nil
 }
 
-// texts is a text or a list of them.
+// texts decodes a string or a list of strings.
 type texts []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -167,7 +170,7 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// list is the texts that an expression came to, the empty ones left out.
+// list returns the strings in an expression's result, without empty ones.
 func list(v cel.Value) ([]string, error) {
 	wrong := errors.New("expression must return a string or a list of strings")
 	var items []any
@@ -198,6 +201,7 @@ func list(v cel.Value) ([]string, error) {
 	return out, nil
 }
 
+// uid sets the user's UID.
 func (m *mapper) uid(u *authn.User) error {
 	if claim := m.ClaimMappings.UID.Claim; claim != "" {
 		if err := m.claims.read(claim, &u.UID); err != nil {
@@ -219,6 +223,7 @@ func (m *mapper) uid(u *authn.User) error {
 	return nil
 }
 
+// extra sets the user's extra. Keys without values are left out.
 func (m *mapper) extra(u *authn.User) error {
 	set := func(key string, values []string) {
 		if len(values) == 0 {
@@ -250,11 +255,11 @@ func (m *mapper) extra(u *authn.User) error {
 	return nil
 }
 
-// maxUser is how long the texts of a user may be together, in bytes. A token has 64 KiB; expressions can make much more of it, which
-// would be carried along with every request, and into audit logs and reviews.
+// maxUser is the largest size of a user's strings together, in bytes. A token has at most 64 KiB,
+// but expressions can produce much more, which every review and audit event would carry.
 const maxUser = 1 << 20
 
-// size checks that a user is not too large.
+// size refuses a user with more than maxUser bytes of text.
 func (m *mapper) size(u *authn.User) error {
 	size := len(u.Name) + len(u.UID)
 	for _, g := range u.Groups {
@@ -271,7 +276,7 @@ func (m *mapper) size(u *authn.User) error {
 	return nil
 }
 
-// required checks the claims that have to have a value.
+// required checks that the claims which rules require have their values.
 func (m *mapper) required(*authn.User) error {
 	for _, r := range m.ClaimValidationRules {
 		if r.Claim == "" {
@@ -291,6 +296,7 @@ func (m *mapper) required(*authn.User) error {
 	return nil
 }
 
+// claimRules evaluates the expressions over the claims.
 func (m *mapper) claimRules(*authn.User) error {
 	if err := m.check(m.issuer.program.claimRules, m.vars); err != nil {
 		return fmt.Errorf("oidc: error evaluating claim validation expression: %w", err)
@@ -298,6 +304,7 @@ func (m *mapper) claimRules(*authn.User) error {
 	return nil
 }
 
+// userRules evaluates the expressions over the user. All other claims have been mapped by then.
 func (m *mapper) userRules(u *authn.User) error {
 	if len(m.issuer.program.userRules) == 0 {
 		return nil
@@ -323,7 +330,7 @@ func (m *mapper) userRules(u *authn.User) error {
 	return nil
 }
 
-// check evaluates rules. All are evaluated before one that is false is told of.
+// check evaluates all rules, and then returns the error of the first that is false.
 func (m *mapper) check(rules []rule, vars cel.Vars) error {
 	values := make([]cel.Value, len(rules))
 	for i, r := range rules {

@@ -13,15 +13,14 @@ import (
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file asks elsewhere for the groups that a token leaves out, as
-// distributed claims of OpenID Connect (Core 1.0, section 5.6.2): the token names
-// an endpoint, whose answer is a token of its own with the claim.
+// This file resolves distributed claims (OpenID Connect Core 1.0, section 5.6.2) for groups. The
+// token names an endpoint instead of the claim; the endpoint answers with a token that has it.
 
-// maxSources bounds how many issuers of such tokens are kept.
+// maxSources is the number of endpoint issuers whose keys are kept.
 const maxSources = 32
 
-// resolver asks for one claim. What an endpoint answers is believed if its
-// issuer's keys, which are found over TLS, have signed it for the same audiences.
+// resolver fetches one claim. It trusts the endpoint's token only if that token's issuer, whose
+// keys are discovered over TLS, signed it for the same audiences.
 type resolver struct {
 	claim     string
 	audiences []string
@@ -32,6 +31,8 @@ type resolver struct {
 	verifiers map[string]*oidc.IDTokenVerifier // by issuer
 }
 
+// newResolver returns the resolver for the claim that the group mapping names; nil if the mapping
+// is an expression.
 func newResolver(i *Issuer, client *http.Client, config *oidc.Config) *resolver {
 	if i.ClaimMappings.Groups.Claim == "" {
 		return nil
@@ -40,13 +41,13 @@ func newResolver(i *Issuer, client *http.Client, config *oidc.Config) *resolver 
 		verifiers: map[string]*oidc.IDTokenVerifier{}}
 }
 
-// source is where a claim is.
+// source says where a claim is.
 type source struct {
 	URL   string `json:"endpoint"`
 	Token string `json:"access_token"`
 }
 
-// expand adds the claim to those of a token that leaves it to be asked for.
+// expand adds the claim if the token refers to an endpoint for it.
 func (r *resolver) expand(ctx context.Context, c claims) error {
 	if r == nil || c[r.claim] != nil || c["_claim_names"] == nil {
 		return nil
@@ -71,12 +72,12 @@ func (r *resolver) expand(ctx context.Context, c claims) error {
 	case !ok:
 		return fmt.Errorf("id token _claim_names contained a source %s missing in _claims_sources", name)
 	case at.URL == "":
-		return nil // the claim is aggregated, and is not needed
+		return nil // an aggregated claim has no endpoint
 	}
 	return r.resolve(ctx, at, c)
 }
 
-// resolve asks an endpoint.
+// resolve fetches the token of an endpoint, verifies it, and adds its claim.
 func (r *resolver) resolve(ctx context.Context, at source, c claims) error {
 	token, err := r.fetch(ctx, at)
 	if err != nil {
@@ -109,7 +110,7 @@ func (r *resolver) resolve(ctx context.Context, at source, c claims) error {
 	return nil
 }
 
-// fetch gets the token at an endpoint.
+// fetch returns the token that an endpoint serves.
 func (r *resolver) fetch(ctx context.Context, at source) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.URL, nil)
 	if err != nil {
@@ -133,8 +134,7 @@ func (r *resolver) fetch(ctx context.Context, at source) (string, error) {
 	return string(text), nil
 }
 
-// verifier is what verifies the tokens of an issuer, whose keys are looked for
-// when it is named first.
+// verifier returns the verifier for an issuer. The first call for an issuer discovers its keys.
 func (r *resolver) verifier(ctx context.Context, issuer string) (*oidc.IDTokenVerifier, error) {
 	r.mu.Lock()
 	have, room := r.verifiers[issuer], len(r.verifiers) < maxSources

@@ -23,13 +23,12 @@ import (
 	"github.com/keelson-io/keelson/internal/reloads"
 )
 
-// This file believes the tokens of one issuer.
+// This file verifies the tokens of one issuer.
 
-// Algorithms are those that tokens may be signed with where a file configures
-// their issuers.
+// Algorithms lists the signature algorithms that tokens of configured issuers may have.
 var Algorithms = []string{oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.RS256, oidc.RS384, oidc.RS512}
 
-// fetchTimeout limits one request to an issuer; maxDocument what it may answer.
+// fetchTimeout bounds one request to an issuer, maxDocument the bytes of its answer.
 const (
 	fetchTimeout = 30 * time.Second
 	maxDocument  = 4 << 20
@@ -39,14 +38,14 @@ const (
 type issuer struct {
 	Issuer
 	*program
-	hash      string // of the URL, for metrics
+	hash      string // of the URL, as a metric label
 	metrics   *metrics
-	resolver  *resolver                            // nil: no claim may be elsewhere
-	verifier  atomic.Pointer[oidc.IDTokenVerifier] // nil: the keys have not been found yet
+	resolver  *resolver                            // for distributed claims; nil if the mappings need none
+	verifier  atomic.Pointer[oidc.IDTokenVerifier] // nil until the keys have been found
 	unhealthy atomic.Pointer[error]
 }
 
-// newIssuer begins to find the keys of an issuer, and goes on until ctx ends.
+// newIssuer starts to look for the keys of an issuer, and continues until ctx ends.
 func newIssuer(ctx context.Context, i Issuer, p *program, o *Options) (*issuer, error) {
 	if e := i.Issuer.EgressSelectorType; e != "" {
 		return nil, fmt.Errorf("oidc: egress lookup required with egress selector type %q", e)
@@ -63,9 +62,10 @@ func newIssuer(ctx context.Context, i Issuer, p *program, o *Options) (*issuer, 
 	return out, nil
 }
 
+// unready records why the issuer's tokens cannot be verified.
 func (i *issuer) unready(err error) { i.unhealthy.Store(&err) }
 
-// health says why the issuer's tokens cannot be verified, nil if they can.
+// health returns why the issuer's tokens cannot be verified, nil if they can.
 func (i *issuer) health() error {
 	if err := i.unhealthy.Load(); err != nil {
 		return fmt.Errorf("oidc: authenticator for issuer %q is not healthy: %w", i.Issuer.Issuer.URL, *err)
@@ -73,7 +73,7 @@ func (i *issuer) health() error {
 	return nil
 }
 
-// discover finds out where the keys are, trying again until it has.
+// discover looks for the issuer's keys until it has found them.
 func (i *issuer) discover(ctx context.Context, client *http.Client, config *oidc.Config, retry time.Duration, logger *slog.Logger) {
 	ctx = oidc.ClientContext(ctx, client)
 	for {
@@ -96,7 +96,7 @@ func (i *issuer) discover(ctx context.Context, client *http.Client, config *oidc
 	}
 }
 
-// keys are the keys where the issuer says that they are.
+// keys returns the key set that the issuer's discovery document names.
 func (i *issuer) keys(ctx context.Context, client *http.Client) (oidc.KeySet, error) {
 	provider, err := oidc.NewProvider(ctx, i.Issuer.Issuer.URL)
 	if err != nil {
@@ -116,7 +116,7 @@ func (i *issuer) keys(ctx context.Context, client *http.Client) (oidc.KeySet, er
 	return oidc.NewRemoteKeySet(oidc.ClientContext(ctx, &counted), where.URL), nil
 }
 
-// client is what fetches the documents of an issuer.
+// client returns the HTTP client that fetches the issuer's documents.
 func (o *Options) client(i *Identity) (*http.Client, error) {
 	t := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}})
 	if i.CertificateAuthority != "" {
@@ -137,7 +137,7 @@ func (o *Options) client(i *Identity) (*http.Client, error) {
 	return &http.Client{Transport: transport, Timeout: fetchTimeout}, nil
 }
 
-// bounded cuts answers off that are larger than any document has to be.
+// bounded fails answers with more than maxDocument bytes.
 type bounded struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -153,7 +153,7 @@ func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// elsewhere asks for one document at another place.
+// elsewhere sends requests for one URL, the discovery document, to another one.
 type elsewhere struct {
 	base http.RoundTripper
 	from string
@@ -169,12 +169,12 @@ func (e *elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	return e.base.RoundTrip(r)
 }
 
-// fetches notes when keys were fetched, and which.
+// fetches records when keys were fetched and their hash, for metrics.
 type fetches struct {
 	base   http.RoundTripper
 	url    string
 	issuer *issuer
-	alive  context.Context // of the configuration
+	alive  context.Context // ends when the configuration is replaced
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -198,7 +198,7 @@ func (f *fetches) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// issuerOf is the issuer that a token names, "" if it is no token at all.
+// issuerOf returns the issuer that a token names, "" if the text is not a token.
 func issuerOf(token string) string {
 	issuer := authn.IssuerOf(token)
 	if issuer == "accounts.google.com" {
@@ -207,7 +207,7 @@ func issuerOf(token string) string {
 	return issuer
 }
 
-// authenticate verifies a token of the issuer and says whose it is.
+// authenticate verifies a token of the issuer and returns its user.
 func (i *issuer) authenticate(ctx context.Context, token string) (*authn.User, error) {
 	began := time.Now()
 	user, err := i.verify(ctx, token)
@@ -215,6 +215,7 @@ func (i *issuer) authenticate(ctx context.Context, token string) (*authn.User, e
 	return user, err
 }
 
+// verify verifies the token, resolves distributed claims, and maps the claims.
 func (i *issuer) verify(ctx context.Context, token string) (*authn.User, error) {
 	verifier := i.verifier.Load()
 	if verifier == nil {

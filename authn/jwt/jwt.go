@@ -1,25 +1,23 @@
-// Package jwt believes the tokens of OpenID Connect issuers, as an
-// AuthenticationConfiguration names them (KEP-3331).
+// Package jwt authenticates tokens of OpenID Connect issuers, as configured by an
+// AuthenticationConfiguration (KEP-3331).
 //
 // # Model
 //
-// A [Configuration] lists issuers. Of each it says how its keys are found, for
-// which audiences its tokens have to be, and how the claims of a token become a
-// user: by naming a claim, or by an expression over all of them. Rules over the
-// claims and over the user may refuse a token that is good otherwise.
+// A [Configuration] lists issuers. For each it says where the keys are, which audiences tokens must
+// have, and how claims become a user: a mapping names a claim, or is an expression over all claims.
+// Rules over the claims and the user can refuse a token that is otherwise valid.
 //
-// [Load] reads a configuration and validates it. An [Authenticator] believes the
-// tokens of one configuration at a time; [Authenticator.Reload] replaces it by
-// another, once that has been found to work.
+// [Load] reads and validates a configuration. An [Authenticator] uses one configuration at a time.
+// [Authenticator.Reload] replaces it once the issuers of the new one have been reached.
 //
 // # Invariants
 //
-//   - A token is looked at only if it names one of the issuers. One that names an
-//     issuer and is not good in every respect is refused.
-//   - Keys are fetched from where the issuer publishes them, over TLS. Until they
-//     have been found the issuer's tokens are refused.
-//   - A configuration that is wrong, or whose issuers cannot be reached, does not
-//     take the place of one that works.
+//   - A token is verified only if it names one of the issuers. A token that names
+//     one of them and is not valid is refused.
+//   - Keys are fetched from the issuer over TLS. Until they have been found, the
+//     issuer's tokens are refused.
+//   - A configuration that is invalid, or whose issuers cannot be reached, does
+//     not replace a working one.
 package jwt
 
 import (
@@ -33,10 +31,10 @@ import (
 	"github.com/keelson-io/keelson/internal/configfile"
 )
 
-// This file is what a configuration can say, and how it is read.
+// This file defines the configuration and decodes it.
 
-// Configuration is an AuthenticationConfiguration of apiserver.config.k8s.io;
-// all its versions say the same.
+// Configuration is an AuthenticationConfiguration of apiserver.config.k8s.io. All versions have the
+// same fields.
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -44,19 +42,18 @@ type Configuration struct {
 	Anonymous *Anonymous `json:"anonymous,omitempty"` // nil: as the flag says
 }
 
-// Anonymous says where requests without a credential are let in.
+// Anonymous says which requests without a credential are accepted.
 type Anonymous struct {
 	Enabled    bool                 `json:"enabled"`
 	Conditions []AnonymousCondition `json:"conditions,omitempty"`
 }
 
-// AnonymousCondition is a path at which they are.
+// AnonymousCondition is a path at which anonymous requests are accepted.
 type AnonymousCondition struct {
 	Path string `json:"path"`
 }
 
-// Issuer is an issuer whose tokens are believed. The API calls it a
-// JWTAuthenticator.
+// Issuer describes an issuer of tokens. The API calls it a JWTAuthenticator.
 type Issuer struct {
 	Issuer               Identity         `json:"issuer"`
 	ClaimValidationRules []ValidationRule `json:"claimValidationRules,omitempty"`
@@ -64,7 +61,7 @@ type Issuer struct {
 	UserValidationRules  []UserRule       `json:"userValidationRules,omitempty"`
 }
 
-// Identity says who the issuer is.
+// Identity names the issuer, its audiences and the location of its documents.
 type Identity struct {
 	URL                  string   `json:"url"`
 	DiscoveryURL         *string  `json:"discoveryURL,omitempty"` // nil: below URL
@@ -74,8 +71,7 @@ type Identity struct {
 	EgressSelectorType   string   `json:"egressSelectorType,omitempty"`
 }
 
-// ValidationRule is a claim with the value that it has to have, or an expression
-// that has to be true.
+// ValidationRule requires a claim to have a value, or an expression over the claims to be true.
 type ValidationRule struct {
 	Claim         string `json:"claim,omitempty"`
 	RequiredValue string `json:"requiredValue,omitempty"`
@@ -104,22 +100,23 @@ type ExtraMapping struct {
 	ValueExpression string `json:"valueExpression"`
 }
 
-// UserRule is an expression over the user that has to be true.
+// UserRule requires an expression over the user to be true.
 type UserRule struct {
 	Expression string `json:"expression"`
 	Message    string `json:"message,omitempty"`
 }
 
-// DeepCopyObject is for decoding only: nothing changes a configuration.
+// DeepCopyObject makes Configuration a runtime.Object for the decoder. It does not copy: nothing
+// changes a configuration.
 func (c *Configuration) DeepCopyObject() runtime.Object {
 	out := *c
 	return &out
 }
 
-// maxFile bounds how large a file may be.
+// maxFile is the largest file in bytes.
 const maxFile = 8 << 20
 
-// Decode reads the text of a file, YAML or JSON, strictly.
+// Decode decodes YAML or JSON. Unknown and duplicate fields are errors.
 func Decode(text []byte) (*Configuration, error) {
 	switch {
 	case len(text) == 0:
@@ -130,8 +127,8 @@ func Decode(text []byte) (*Configuration, error) {
 	return configfile.Decode(text, "AuthenticationConfiguration", &Configuration{})
 }
 
-// Admits is who comes in without a credential; enabled is what the flag says,
-// for where the configuration does not say.
+// Admits returns which anonymous requests are accepted. enabled is the flag --anonymous-auth, used
+// if the configuration does not say.
 func (c *Configuration) Admits(enabled bool) authn.Anonymous {
 	if c.Anonymous == nil {
 		return authn.Anonymous{Enabled: enabled}

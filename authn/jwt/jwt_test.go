@@ -27,6 +27,7 @@ import (
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/internal/reloads"
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // This file is an issuer, and tries to get in with its tokens and others'.
@@ -113,7 +114,7 @@ func (p *provider) sign(claims map[string]any) string {
 	return text
 }
 
-// config is a configuration of the issuer; more follows the issuer's identity.
+// config returns a configuration of the issuer; more follows the issuer's identity.
 func (p *provider) config(more string) string {
 	ca, err := json.Marshal(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})))
 	if err != nil {
@@ -156,16 +157,10 @@ func (a *Authenticator) ready(t testing.TB) *Authenticator {
 // ails waits until the issuers have been found to be unhealthy in that way.
 func (a *Authenticator) ails(t testing.TB, want string) {
 	t.Helper()
-	var err error
-	for range 1000 {
-		if err = a.current.Load().health(); err == nil || strings.Contains(err.Error(), want) {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("health: got %v, want %q", err, want)
-	}
+	testkit.EventuallySay(t, func() (string, bool) {
+		err := a.current.Load().health()
+		return fmt.Sprintf("health: got %v, want %q", err, want), err != nil && strings.Contains(err.Error(), want)
+	})
 }
 
 // who is whom a token is from, in short, or the error.
@@ -243,6 +238,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
+// Ledger: claim-mappings-size, split-mappings.
 func TestMappings(t *testing.T) {
 	p := newProvider(t)
 	claims := map[string]any{"name": "Ann", "email": "ann@x", "email_verified": true, "roles": "a,b,,", "list": []any{"x", "", "y"}, "n": 7, "hd": "acme",
@@ -315,6 +311,7 @@ func TestIssuersThatCannotBeReached(t *testing.T) {
 	newTest(t, unknown).ails(t, "certificate")
 }
 
+// Ledger: egress-selector.
 func TestValidation(t *testing.T) {
 	const head = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\n"
 	issuer := func(identity, more string) string {

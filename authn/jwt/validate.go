@@ -15,13 +15,14 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// This file validates configurations and compiles their expressions.
+// This file validates configurations and compiles their expressions. Texts and order of the errors
+// are upstream's.
 
-// maxIssuers is how many issuers a configuration may have.
+// maxIssuers is the number of issuers that a configuration may have.
 const maxIssuers = 64
 
-// Validate lists what is wrong with a configuration. The issuers of service
-// accounts' tokens cannot be issuers here.
+// Validate returns the errors of a configuration. The disallowed issuers are those of service
+// account tokens.
 func (c *Configuration) Validate(disallowed []string) field.ErrorList {
 	_, errs := c.compile(disallowed)
 	return errs
@@ -66,6 +67,7 @@ func (c *Configuration) compile(disallowed []string) ([]*program, field.ErrorLis
 	return programs, errs
 }
 
+// discoveryURL returns the URL of the discovery document.
 func (i *Identity) discoveryURL() string {
 	if i.DiscoveryURL == nil {
 		return ""
@@ -73,7 +75,7 @@ func (i *Identity) discoveryURL() string {
 	return *i.DiscoveryURL
 }
 
-// program is the expressions of an issuer, compiled.
+// program holds the compiled expressions of an issuer.
 type program struct {
 	username, groups, uid *cel.Expression
 	extra                 []keyed
@@ -90,34 +92,37 @@ type rule struct {
 	message string
 }
 
-// claims reports whether anything reads the claims by expression.
+// claims reports whether any expression reads the claims.
 func (p *program) claims() bool {
 	return p.username != nil || p.groups != nil || p.uid != nil || len(p.extra) > 0 || len(p.claimRules) > 0
 }
 
-// The languages of expressions, made when the first one is compiled.
+// The languages of expressions, built when the first one is compiled.
 var (
 	claimsLanguage = sync.OnceValues(func() (*cel.Language, error) { return cel.NewLanguage(cel.AuthenticationClaims()) })
 	userLanguage   = sync.OnceValues(func() (*cel.Language, error) { return cel.NewLanguage(cel.AuthenticationUser()) })
 )
 
-// validator gathers what is wrong with one issuer.
+// validator collects the errors of one issuer.
 type validator struct {
 	disallowed []string
 	program    *program
 	errs       field.ErrorList
 
-	verified bool // an expression looks at claims.email_verified
+	verified bool // an expression reads claims.email_verified
 }
 
+// invalid adds an error about a value.
 func (v *validator) invalid(path *field.Path, value any, text string) {
 	v.errs = append(v.errs, field.Invalid(path, value, text))
 }
 
+// required adds an error about a missing value.
 func (v *validator) required(path *field.Path, text string) {
 	v.errs = append(v.errs, field.Required(path, text))
 }
 
+// issuer validates the issuer's URLs and certificate authority.
 func (v *validator) issuer(i *Identity, path *field.Path) {
 	if i.URL == "" {
 		v.required(path.Child("url"), "")
@@ -138,12 +143,14 @@ func (v *validator) issuer(i *Identity, path *field.Path) {
 		}
 	}
 	switch i.EgressSelectorType {
-	case "", "controlplane", "cluster": // there is no network to choose: see newIssuer
+	case "", "controlplane", "cluster": // no egress configuration exists; see newIssuer
 	default:
 		v.invalid(path.Child("egressSelectorType"), i.EgressSelectorType, "egress selector must be either controlplane or cluster")
 	}
 }
 
+// url validates a URL: https, without user, query and fragment, and not the name of a service
+// account issuer.
 func (v *validator) url(text string, disallowed []string, path *field.Path) {
 	if slices.Contains(disallowed, text) {
 		sorted := slices.Sorted(slices.Values(disallowed))
@@ -169,6 +176,7 @@ func (v *validator) url(text string, disallowed []string, path *field.Path) {
 	}
 }
 
+// audiences validates the audiences and the policy that matches them.
 func (v *validator) audiences(i *Identity, path *field.Path) {
 	at, policy := path.Child("audiences"), path.Child("audienceMatchPolicy")
 	if len(i.Audiences) == 0 {
@@ -194,6 +202,7 @@ func (v *validator) audiences(i *Identity, path *field.Path) {
 	}
 }
 
+// claimRules validates the rules over claims.
 func (v *validator) claimRules(rules []ValidationRule, path *field.Path) {
 	claims, expressions := map[string]bool{}, map[string]bool{}
 	for i, r := range rules {
@@ -228,6 +237,7 @@ func (v *validator) claimRules(rules []ValidationRule, path *field.Path) {
 	}
 }
 
+// mappings validates the mappings of all user fields.
 func (v *validator) mappings(m *Mappings, path *field.Path) {
 	v.program.username = v.mapping(&m.Username, path.Child("username"), true)
 	if x := v.program.username; x != nil {
@@ -271,6 +281,7 @@ func (v *validator) mapping(m *Mapping, path *field.Path, needed bool) *cel.Expr
 	return nil
 }
 
+// extra validates the mappings of extra, whose keys must be unique domain-prefixed paths.
 func (v *validator) extra(list []ExtraMapping, path *field.Path) {
 	seen := map[string]bool{}
 	for i, m := range list {
@@ -298,7 +309,7 @@ func (v *validator) extra(list []ExtraMapping, path *field.Path) {
 	}
 }
 
-// reserved reports whether a key belongs to Kubernetes.
+// reserved reports whether a key of extra is in a domain of Kubernetes.
 func reserved(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok {
@@ -312,6 +323,7 @@ func reserved(key string) bool {
 	return false
 }
 
+// userRules validates the rules over the user.
 func (v *validator) userRules(rules []UserRule, path *field.Path) {
 	seen := map[string]bool{}
 	for i, r := range rules {
@@ -331,7 +343,7 @@ func (v *validator) userRules(rules []UserRule, path *field.Path) {
 	}
 }
 
-// expression compiles an expression, nil if it does not.
+// expression compiles an expression. If that fails, it adds the error and returns nil.
 func (v *validator) expression(language func() (*cel.Language, error), text string, boolean bool, path *field.Path) *cel.Expression {
 	l, err := language()
 	if err != nil {

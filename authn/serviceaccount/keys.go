@@ -16,16 +16,16 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// This file is the keys of an issuer.
+// This file has the keys of an issuer.
 
-// Keys sign tokens and verify them.
+// Keys sign and verify tokens.
 type Keys struct {
 	all     []jose.JSONWebKey // public
 	private *jose.JSONWebKey
 }
 
-// NewKeys returns the keys of a signer, which may be nil, and of others who
-// signed before or sign elsewhere.
+// NewKeys returns keys that sign with signer, which may be nil, and verify with signer and the
+// public keys. The latter are keys that were used before, or by other servers.
 func NewKeys(signer crypto.Signer, public ...crypto.PublicKey) (*Keys, error) {
 	k := &Keys{}
 	if signer != nil {
@@ -48,7 +48,7 @@ func NewKeys(signer crypto.Signer, public ...crypto.PublicKey) (*Keys, error) {
 	return k, nil
 }
 
-// webKey is a public key with its name and algorithm.
+// webKey returns a public key with its ID and algorithm.
 func webKey(public crypto.PublicKey) (*jose.JSONWebKey, error) {
 	alg, err := algorithmOf(public)
 	if err != nil {
@@ -62,7 +62,7 @@ func webKey(public crypto.PublicKey) (*jose.JSONWebKey, error) {
 	return &jose.JSONWebKey{Key: public, KeyID: base64.RawURLEncoding.EncodeToString(sum[:]), Algorithm: string(alg), Use: "sig"}, nil
 }
 
-// Generate makes a key for signing, and the PEM that it is kept as.
+// Generate returns a new signing key, and its PEM encoding.
 func Generate() (crypto.Signer, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -85,8 +85,7 @@ func ReadSigner(path string) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// ReadPublic reads the public keys of a PEM file, also those of the private keys
-// in it.
+// ReadPublic reads the public keys of a PEM file. For a private key it returns its public key.
 func ReadPublic(path string) ([]crypto.PublicKey, error) {
 	keys, err := keyutil.PublicKeysFromFile(path)
 	if err != nil {
@@ -99,7 +98,7 @@ func ReadPublic(path string) ([]crypto.PublicKey, error) {
 	return out, nil
 }
 
-// find are the keys of a name; all of them if a token names none.
+// find returns the keys with an ID, or all keys if the token names none.
 func (k *Keys) find(id string) []jose.JSONWebKey {
 	if id == "" {
 		return k.all
@@ -112,9 +111,10 @@ func (k *Keys) find(id string) []jose.JSONWebKey {
 	return nil
 }
 
+// public returns the public keys as a JSON Web Key Set.
 func (k *Keys) public() jose.JSONWebKeySet { return jose.JSONWebKeySet{Keys: k.all} }
 
-// algorithms are those of the keys, sorted.
+// algorithms returns those of the keys, sorted.
 func (k *Keys) algorithms() []string {
 	var out []string
 	for i := range k.all {
@@ -124,6 +124,7 @@ func (k *Keys) algorithms() []string {
 	return slices.Compact(out)
 }
 
+// signer returns a signer with the private key, whose ID is in the header of tokens.
 func (k *Keys) signer() (jose.Signer, error) {
 	if k.private == nil {
 		return nil, errors.New("there is no key to sign with")

@@ -13,20 +13,20 @@ import (
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file is the tokens that Secrets of type kubernetes.io/service-account-token
-// keep. They do not expire: one is good for as long as its secret has it, and the
-// service account is the one that it was made for.
+// This file authenticates tokens stored in Secrets of type kubernetes.io/service-account-token.
+// They do not expire. A token is valid as long as its Secret exists and holds it, and the service
+// account has the UID for which it was issued.
 
 // LegacyIssuer is the issuer of tokens that are kept in Secrets.
 const LegacyIssuer = "kubernetes/serviceaccount"
 
-// Labels of a Secret that keeps a token.
+// Labels of a Secret that stores a token.
 const (
 	LastUsedLabel     = "kubernetes.io/legacy-token-last-used"     // the day, as in 2006-01-02
-	InvalidSinceLabel = "kubernetes.io/legacy-token-invalid-since" // the token is refused
+	InvalidSinceLabel = "kubernetes.io/legacy-token-invalid-since" // set when the token is no longer valid
 )
 
-// kept is what such a token says besides its subject.
+// kept has the claims of a stored token, apart from its subject.
 type kept struct {
 	Account   string `json:"kubernetes.io/serviceaccount/service-account.name"`
 	UID       string `json:"kubernetes.io/serviceaccount/service-account.uid"`
@@ -34,8 +34,7 @@ type kept struct {
 	Namespace string `json:"kubernetes.io/serviceaccount/namespace"`
 }
 
-// SignKept makes the token that a Secret is to keep for a service account of its
-// namespace.
+// SignKept returns the token to store in a Secret for a service account of its namespace.
 func (i *Issuer) SignKept(namespace string, account Reference, secret string) (string, error) {
 	signer, err := i.keys.signer()
 	if err != nil {
@@ -45,7 +44,7 @@ func (i *Issuer) SignKept(namespace string, account Reference, secret string) (s
 		Claims(kept{Account: account.Name, UID: account.UID, Secret: secret, Namespace: namespace}).Serialize()
 }
 
-// keptBy says whose a token is that a secret keeps.
+// keptBy checks a stored token against its Secret and service account, and fills in the response.
 func (v *verifier) keptBy(ctx context.Context, token string, public *jwt.Claims, c *kept, response *authn.Response) error {
 	if err := c.complete(public); err != nil {
 		return err
@@ -84,7 +83,7 @@ func (v *verifier) keptBy(ctx context.Context, token string, public *jwt.Claims,
 	return nil
 }
 
-// complete refuses claims that lack something or contradict each other.
+// complete refuses claims that are missing or contradict each other.
 func (c *kept) complete(public *jwt.Claims) error {
 	for _, claim := range []struct{ name, value string }{
 		{"sub", public.Subject}, {"namespace", c.Namespace}, {"secretName", c.Secret}, {"serviceAccountName", c.Account}, {"serviceAccountUID", c.UID},
@@ -100,7 +99,7 @@ func (c *kept) complete(public *jwt.Claims) error {
 	return nil
 }
 
-// used notes on a secret the day of its last use, at most once a day.
+// used records the day of use on a Secret, at most once a day.
 func (v *verifier) used(ctx context.Context, c *kept, secret *Object) {
 	now := time.Now().UTC()
 	today := now.Format(time.DateOnly)

@@ -2,7 +2,7 @@ package serviceaccount
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// This file counts which tokens are used, under upstream's names.
+// This file counts the tokens that are used, under upstream's metric names.
 
 type metrics struct {
 	legacy, stale, manual, automatic, invalid, valid prometheus.Counter

@@ -1,24 +1,22 @@
-// Package serviceaccount issues the tokens of service accounts and says whose
-// they are.
+// Package serviceaccount issues and verifies the tokens of service accounts.
 //
 // # Model
 //
-// A token is a signed JWT (RFC 7519). [Keys] sign and verify; an [Issuer] signs
-// the [Claims] of a token under the name of an issuer and publishes, for others
-// who are to verify tokens, what OpenID Connect discovery asks for. An
-// authenticator, [NewToken], verifies a token's signature, issuer, audience and
-// times, and then asks [Objects] whether the service account and what else the
-// token is bound to are still there: the same object, by its UID.
+// A token is a signed JWT (RFC 7519). [Keys] sign and verify. An [Issuer] signs the [Claims] of a
+// token under its name, and publishes the OpenID Connect discovery documents with which others can
+// verify its tokens. The authenticator, [NewToken], verifies the signature, issuer, audience and
+// times of a token. Then it asks [Objects] whether the service account, and the object that the
+// token is bound to, still exist with the same UID.
 //
-// Tokens that Secrets keep (legacy.go) are of another issuer and shape, and are
-// verified by the same keys.
+// Tokens stored in Secrets (legacy.go) have another issuer and other claims. The same keys verify
+// them.
 //
 // # Invariants
 //
-//   - A token is signed by one of the keys whatever its header says; algorithms
-//     without a signature or with a shared secret are not known.
-//   - Deleting what a token is bound to ends the token, after what a cache in
-//     front of the authenticator remembers.
+//   - A token is verified with one of the keys, whatever algorithm its header
+//     names. Unsigned tokens and shared secrets are not supported.
+//   - Deleting the object that a token is bound to ends the token, as soon as
+//     a cache in front of the authenticator has expired.
 package serviceaccount
 
 import (
@@ -41,22 +39,22 @@ import (
 	"github.com/keelson-io/keelson/authn"
 )
 
-// DefaultIssuer is the issuer of a server that is not given another name.
+// DefaultIssuer is the name of the issuer if none is configured.
 const DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
 
-// Paths at which an issuer publishes how to verify its tokens.
+// Paths of the documents that an issuer publishes (OpenID Connect Discovery 1.0).
 const (
 	ConfigurationPath = "/.well-known/openid-configuration"
 	KeysPath          = "/openid/v1/jwks"
 )
 
-// Reference is an object that a token is bound to.
+// Reference identifies an object that a token is bound to.
 type Reference struct {
 	Name string `json:"name,omitempty"`
 	UID  string `json:"uid,omitempty"`
 }
 
-// Claims are what a token says besides what every JWT says.
+// Claims are the claims that a service account token adds to those of every JWT.
 type Claims struct {
 	Namespace      string           `json:"namespace,omitempty"`
 	ServiceAccount Reference        `json:"serviceaccount,omitempty"`
@@ -66,17 +64,17 @@ type Claims struct {
 	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
 }
 
-// private is how the claims are laid out in a token.
+// private is the JSON form of the claims in a token.
 type private struct {
 	Kubernetes Claims `json:"kubernetes.io,omitzero"`
 }
 
-// allAudiences are a list also where there is one: some who read tokens take nothing else.
+// allAudiences encodes a single audience as a list, too, because some verifiers require a list.
 type allAudiences struct {
 	Audience []string `json:"aud,omitempty"`
 }
 
-// Issuer signs tokens.
+// Issuer signs tokens under one issuer name.
 type Issuer struct {
 	name   string
 	keys   *Keys
@@ -84,13 +82,13 @@ type Issuer struct {
 	jwks   []byte
 }
 
-// NewIssuer returns an Issuer of a name. Where the name is an https URL, the
-// issuer publishes its keys as to be found at jwksURI.
+// NewIssuer returns an Issuer. If name is an https URL, the issuer publishes a discovery document
+// that says its keys are at jwksURI.
 func NewIssuer(name string, keys *Keys, jwksURI string) (*Issuer, error) {
 	i := &Issuer{name: name, keys: keys}
 	u, err := url.Parse(name)
 	if err != nil || u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-		return i, nil // tokens of such an issuer are verified by itself only
+		return i, nil // other names cannot be discovered: only this server verifies the tokens
 	}
 	if i.jwks, err = json.Marshal(keys.public()); err != nil {
 		return nil, err
@@ -102,14 +100,13 @@ func NewIssuer(name string, keys *Keys, jwksURI string) (*Issuer, error) {
 	return i, err
 }
 
-// Configuration is the discovery document, nil if there is none.
+// Configuration returns the discovery document, nil if the issuer has none.
 func (i *Issuer) Configuration() []byte { return i.config }
 
-// KeySet is the JSON Web Key Set, nil if there is none.
+// KeySet returns the JSON Web Key Set, nil if the issuer publishes none.
 func (i *Issuer) KeySet() []byte { return i.jwks }
 
-// Sign makes a token for audiences that is good from now until it expires. The
-// id names it.
+// Sign returns a token for the audiences, valid from now until expires, and its ID (claim jti).
 func (i *Issuer) Sign(c Claims, audiences []string, now, expires time.Time) (token, id string, err error) {
 	signer, err := i.keys.signer()
 	if err != nil {
@@ -123,7 +120,7 @@ func (i *Issuer) Sign(c Claims, audiences []string, now, expires time.Time) (tok
 	return token, id, err
 }
 
-// newID is a random UUID.
+// newID returns a random UUID.
 func newID() string {
 	var b [16]byte
 	rand.Read(b[:])
@@ -131,35 +128,35 @@ func newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// CredentialID is the name of a token as the extra of its user has it.
+// CredentialID returns the value for the key [authn.CredentialID] in the extra of a token's user.
 func CredentialID(id string) string { return "JTI=" + id }
 
-// Object is what is asked about an object that a token is bound to.
+// Object is the part of a stored object that decides whether a token bound to it is valid.
 type Object struct {
 	UID     string
-	Deleted time.Time // when it is, or was to be, deleted; zero if it is not
+	Deleted time.Time // deletionTimestamp with its grace period; zero if the object is not being deleted
 
-	Token, LastUsed, InvalidSince string   // of a Secret: the token that it keeps, and its labels about that
-	Secrets                       []string // of a service account: those that were made for it
+	Token, LastUsed, InvalidSince string   // of a Secret: its token and the labels below
+	Secrets                       []string // of a service account: the names in its secrets field
 }
 
-// Objects looks objects up: serviceaccounts, secrets and pods of a namespace,
-// nodes. What does not exist is an error.
+// Objects reads a serviceaccount, secret or pod of a namespace, or a node. If the object does not
+// exist, it returns an error.
 type Objects func(ctx context.Context, resource, namespace, name string) (*Object, error)
 
-// Config says which tokens an authenticator knows.
+// Config describes the tokens that an authenticator accepts.
 type Config struct {
 	Issuers   []string
 	Keys      *Keys
-	Audiences []string // of the API: what a token is for if nobody says, and good for if it does not say
+	Audiences []string // of the API: the default for requests and tokens that name none
 	Objects   Objects
-	// Used, if not nil, notes on a Secret the day on which its token was used.
+	// Used, if not nil, records on a Secret the day on which its token was last used.
 	Used    func(ctx context.Context, namespace, secret, uid, day string)
 	Metrics prometheus.Registerer // nil: nothing is counted
 }
 
-// NewToken returns the authenticator of service accounts' tokens: those that
-// Secrets keep, and those that the issuers sign.
+// NewToken returns the authenticator of service account tokens: those signed by the issuers and
+// those stored in Secrets.
 func NewToken(c Config) authn.Token {
 	m := newMetrics(c.Metrics)
 	signed := &verifier{Config: c, metrics: m}
@@ -170,7 +167,7 @@ func NewToken(c Config) authn.Token {
 type verifier struct {
 	Config
 	metrics *metrics
-	legacy  bool // tokens are those that Secrets keep
+	legacy  bool // accepts tokens stored in Secrets
 }
 
 // AuthenticateToken implements authn.Token.
@@ -209,7 +206,7 @@ func (v *verifier) AuthenticateToken(ctx context.Context, token string, audience
 	return response, nil
 }
 
-// signed says whose a token is that an issuer has signed.
+// signed fills in the response for a token of one of the issuers.
 func (v *verifier) signed(ctx context.Context, public *jwt.Claims, claims *Claims, response *authn.Response) error {
 	now := time.Now()
 	if err := validTimes(public, now); err != nil {
@@ -235,14 +232,14 @@ func (v *verifier) signed(ctx context.Context, public *jwt.Claims, claims *Claim
 	return nil
 }
 
-// verified is what a token says whose signature is good.
+// verified holds the claims of a token whose signature is valid.
 type verified struct {
 	public jwt.Claims
 	own    private
 	kept   kept
 }
 
-// verify checks the signature.
+// verify checks the signature and decodes the claims.
 func (v *verifier) verify(t *jwt.JSONWebToken) (*verified, error) {
 	id := ""
 	for _, h := range t.Headers {
@@ -271,7 +268,8 @@ func (v *verifier) verify(t *jwt.JSONWebToken) (*verified, error) {
 	return nil, errors.Join(errs...)
 }
 
-// audiences are those that a token is good for among those asked for.
+// audiences returns the requested audiences that the token names. If there are none, it returns an
+// error.
 func (v *verifier) audiences(public *jwt.Claims, asked []string) ([]string, error) {
 	has := []string(public.Audience)
 	if len(has) == 0 {
@@ -287,7 +285,7 @@ func (v *verifier) audiences(public *jwt.Claims, asked []string) ([]string, erro
 	return good, nil
 }
 
-// validTimes checks when a token is good.
+// validTimes checks the claims nbf and exp.
 func validTimes(public *jwt.Claims, now time.Time) error {
 	err := public.Validate(jwt.Expected{Time: now})
 	switch {
@@ -303,10 +301,10 @@ func validTimes(public *jwt.Claims, now time.Time) error {
 	return errors.New("service account token claims could not be validated due to unexpected validation error")
 }
 
-// errInvalidated refuses a token whose object is gone.
+// errInvalidated refuses a token whose service account or bound object was deleted.
 var errInvalidated = errors.New("service account token has been invalidated")
 
-// bound checks everything that a token is bound to, and says who that is.
+// bound checks that every object which the token names still exists, and returns the user.
 func (v *verifier) bound(ctx context.Context, c *Claims, now time.Time) (*authn.User, error) {
 	before := now.Add(-jwt.DefaultLeeway)
 	account, err := v.Objects(ctx, "serviceaccounts", c.Namespace, c.ServiceAccount.Name)
@@ -326,7 +324,7 @@ func (v *verifier) bound(ctx context.Context, c *Claims, now time.Time) (*authn.
 		return nil, err
 	}
 	if c.Pod == nil {
-		// The node of a pod's token says where the pod was to run, no more.
+		// The node is checked only if no pod is: for a pod's token it is information.
 		if err := v.still(ctx, "nodes", "node", "", c.Node, before); err != nil {
 			return nil, err
 		}
@@ -341,17 +339,18 @@ func (v *verifier) bound(ctx context.Context, c *Claims, now time.Time) (*authn.
 	return user, nil
 }
 
-// accountUser is the user that a service account is.
+// accountUser returns the user of a service account.
 func accountUser(namespace, name, uid string) *authn.User {
 	user := &authn.User{Name: authn.ServiceAccountName(namespace, name), UID: uid}
 	user.Groups = authn.WithAuthenticated(user.Name, authn.ServiceAccountGroups(namespace))
 	return user
 }
 
+// deletedBefore reports whether the object was deleted before t.
 func (o *Object) deletedBefore(t time.Time) bool { return !o.Deleted.IsZero() && o.Deleted.Before(t) }
 
-// still checks that an object is the one that a token is bound to, if it is
-// bound to one of that resource.
+// still checks that the object of ref exists, has the same UID, and was not deleted before the
+// given time. If ref is nil, it returns nil.
 func (v *verifier) still(ctx context.Context, resource, kind, namespace string, ref *Reference, before time.Time) error {
 	if ref == nil {
 		return nil
@@ -368,7 +367,7 @@ func (v *verifier) still(ctx context.Context, resource, kind, namespace string, 
 	return nil
 }
 
-// addExtra adds a value to the extra of a user, unless it is empty.
+// addExtra adds value to the user's extra, unless value is empty.
 func addExtra(u *authn.User, key, value string) {
 	if value == "" {
 		return
@@ -379,10 +378,10 @@ func addExtra(u *authn.User, key, value string) {
 	u.Extra[key] = []string{value}
 }
 
-// algorithms are those that a token may be signed with.
+// algorithms lists the signature algorithms of accepted tokens.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512}
 
-// algorithmOf is the algorithm that tokens are signed with by a key.
+// algorithmOf returns the algorithm with which a private key of this public key signs.
 func algorithmOf(public any) (jose.SignatureAlgorithm, error) {
 	switch k := public.(type) {
 	case *rsa.PublicKey:

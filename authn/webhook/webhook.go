@@ -1,9 +1,8 @@
-// Package webhook asks a webhook whose a bearer token is, by a TokenReview.
+// Package webhook authenticates bearer tokens by asking a webhook with a TokenReview.
 //
-// [New] returns the authenticator. What the webhook does not answer in time, or
-// answers with an error, refuses the token: no other authenticator comes after
-// it. Put a cache before it ([authn.Cache]); without one it is called for every
-// request.
+// [New] returns the authenticator. If the webhook fails or does not answer in time, the token is
+// refused: later authenticators are not asked. The authenticator calls the webhook for every
+// request; put a cache before it ([authn.Cache]).
 package webhook
 
 import (
@@ -23,16 +22,16 @@ import (
 	"github.com/keelson-io/keelson/internal/kubehook"
 )
 
-// Config says which webhook is asked, and how.
+// Config describes the webhook and how it is called.
 type Config struct {
 	ConfigFile string       // kubeconfig
 	Version    string       // of TokenReview: v1 or v1beta1
-	Audiences  []string     // of the API: what an answer is good for that does not say
-	Backoff    wait.Backoff // the zero value: kubehook.DefaultBackoff
+	Audiences  []string     // accepted by the API; used if the answer names none
+	Backoff    wait.Backoff // between tries; the zero value means kubehook.DefaultBackoff
 	Metrics    prometheus.Registerer
 }
 
-// timeout limits one question, with all its tries.
+// timeout bounds one review, including all retries.
 const timeout = 30 * time.Second
 
 type token struct {
@@ -42,7 +41,7 @@ type token struct {
 	durations *prometheus.HistogramVec
 }
 
-// New returns the authenticator of a webhook.
+// New reads the kubeconfig and returns an authenticator that calls the webhook.
 func New(c Config) (authn.Token, error) {
 	if c.Version != "v1" && c.Version != "v1beta1" {
 		return nil, fmt.Errorf("unsupported authentication webhook version %q, supported versions are %q, %q", c.Version, "v1", "v1beta1")
@@ -82,7 +81,7 @@ func New(c Config) (authn.Token, error) {
 	return t, nil
 }
 
-// observe counts one call.
+// observe records the result and the duration of one call in the metrics.
 func (t *token) observe(code int, took time.Duration, err error) {
 	label := strconv.Itoa(code)
 	if code == 0 {
@@ -99,7 +98,7 @@ func (t *token) observe(code int, took time.Duration, err error) {
 func (t *token) AuthenticateToken(ctx context.Context, text string, audiences []string) (*authn.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	status, err := t.ask(ctx, text, audiences)
+	status, err := t.review(ctx, text, audiences)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +128,9 @@ func (t *token) AuthenticateToken(ctx context.Context, text string, audiences []
 	return &authn.Response{User: u, Audiences: good}, nil
 }
 
-// ask sends the review and reads its status. The versions have the same fields.
-func (t *token) ask(ctx context.Context, text string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
+// review sends a TokenReview and returns its status. Both versions of TokenReview have the same
+// fields.
+func (t *token) review(ctx context.Context, text string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
 	call := kubehook.Call{Observe: t.observe}
 	if t.Version == "v1" {
 		in := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: text, Audiences: audiences}}

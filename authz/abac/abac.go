@@ -1,16 +1,16 @@
-// Package abac decides by a file of policies, one JSON object a line.
+// Package abac decides by a file of policies, one JSON object on each line.
 //
 // # Model
 //
-// A [Policy] allows a user, or the members of a group, to read or do anything
-// with what it names. [Load] reads a file, [List.Authorize] looks for the first
-// policy that allows a request. The file is read once.
+// A [Policy] allows a user, or the members of a group, to read or change what it names. [Load]
+// reads a file once, at the start of the server. [List.Authorize] looks for the first policy that
+// allows a request.
 //
 // # Invariants
 //
-//   - Empty members name what is empty, * names everything; a policy that names
-//     neither user nor group is nobody's.
-//   - There is no Deny.
+//   - An empty field matches the empty value, * matches every value. A policy
+//     that names neither user nor group allows nobody anything.
+//   - The authorizer never denies.
 //
 // Source: https://kubernetes.io/docs/reference/access-authn-authz/abac/.
 package abac
@@ -37,7 +37,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 )
 
-// Policy is what one line of a file allows.
+// Policy is one line of a file.
 type Policy struct {
 	User            string `json:"user"`
 	Group           string `json:"group"`
@@ -48,7 +48,7 @@ type Policy struct {
 	NonResourcePath string `json:"nonResourcePath"`
 }
 
-// List is the policies of a file, in order.
+// List holds the policies of a file, in order.
 type List []Policy
 
 // Load reads a file.
@@ -61,8 +61,8 @@ func Load(path string, logger *slog.Logger) (List, error) {
 	return read(file, path, logger)
 }
 
-// read reads lines. Objects without apiVersion and kind are of the format
-// before there were versions, which is deprecated.
+// read decodes the lines. Objects without apiVersion and kind have the deprecated format that
+// preceded versions.
 func read(r io.Reader, path string, logger *slog.Logger) (List, error) {
 	list := List{}
 	lines := bufio.NewScanner(r) // up to 64 KiB each
@@ -92,11 +92,10 @@ func read(r io.Reader, path string, logger *slog.Logger) (List, error) {
 
 var (
 	v1beta1 = schema.GroupVersion{Group: "abac.authorization.kubernetes.io", Version: "v1beta1"}
-	v0      = schema.GroupVersion{Group: v1beta1.Group, Version: "v0"} // what a line without a version is of
+	v0      = schema.GroupVersion{Group: v1beta1.Group, Version: "v0"} // the version of lines without one
 )
 
-// parse reads a line. What is of neither version is no policy; names of members
-// have a case.
+// parse decodes a line. It refuses other versions; names of fields are case-sensitive.
 func parse(line []byte) (p Policy, versioned bool, err error) {
 	var meta struct {
 		APIVersion string `json:"apiVersion"`
@@ -132,8 +131,7 @@ func parse(line []byte) (p Policy, versioned bool, err error) {
 	return p, false, runtime.NewNotRegisteredErrForKind("abac", gv.WithKind(cmp.Or(meta.Kind, "Policy")))
 }
 
-// unversioned is a policy of the old format: what it does not name is
-// everything.
+// unversioned converts a policy of the old format, in which an absent field matches every value.
 func unversioned(p Policy) Policy {
 	if p.User == "" && p.Group == "" || p.User == "*" || p.Group == "*" {
 		p.User, p.Group = "", authn.Authenticated
@@ -151,7 +149,7 @@ func unversioned(p Policy) Policy {
 	return p
 }
 
-// Authorize allows what a policy allows.
+// Authorize allows the request if a policy does.
 func (l List) Authorize(_ context.Context, a *authz.Attributes) authz.Result {
 	for i := range l {
 		if l[i].allows(a) {
@@ -161,6 +159,7 @@ func (l List) Authorize(_ context.Context, a *authz.Attributes) authz.Result {
 	return authz.Result{Reason: "No policy matched."}
 }
 
+// allows reports whether the policy allows the request.
 func (p *Policy) allows(a *authz.Attributes) bool {
 	if !p.isFor(a.User) || p.Readonly && !a.IsReadOnly() {
 		return false
@@ -174,10 +173,11 @@ func (p *Policy) allows(a *authz.Attributes) bool {
 	return strings.HasSuffix(p.NonResourcePath, "*") && strings.HasPrefix(a.Path, strings.TrimRight(p.NonResourcePath, "*"))
 }
 
+// names reports whether a field of a policy matches a value.
 func names(pattern, s string) bool { return pattern == "*" || pattern == s }
 
-// isFor reports whether a policy is a user's: he is the user that it names, if
-// it names one, and in the group, if it names one.
+// isFor reports whether the policy is for a user: the user has the name and the group that the
+// policy gives, if it gives them.
 func (p *Policy) isFor(u *authn.User) bool {
 	if p.User == "" && p.Group == "" {
 		return false
@@ -185,7 +185,7 @@ func (p *Policy) isFor(u *authn.User) bool {
 	return (p.User == "" || p.User == u.Name) && (p.Group == "" || u.InGroup(p.Group))
 }
 
-// RulesFor lists what the policies allow.
+// RulesFor returns the policies for a user as rules.
 func (l List) RulesFor(_ context.Context, user *authn.User, namespace string) authz.Rules {
 	var out authz.Rules
 	for i := range l {

@@ -8,8 +8,7 @@ import (
 	"github.com/keelson-io/keelson/authz/partial"
 )
 
-// This file is under which conditions policies allow a request of which parts
-// are not known.
+// This file finds the conditions under which policies allow a request with unknown parts.
 
 // Cases implements partial.Authorizer.
 func (l List) Cases(_ context.Context, r *partial.Request) []partial.Case {
@@ -27,7 +26,7 @@ func (l List) Cases(_ context.Context, r *partial.Request) []partial.Case {
 	return append(out, partial.Case{Result: authz.Result{Reason: "No policy matched."}})
 }
 
-// allowsWhen is allows, with conditions on what is not known.
+// allowsWhen returns the condition under which the policy allows the request.
 func (p *Policy) allowsWhen(r *partial.Request) partial.Condition {
 	who := partial.Known(p.User != "" || p.Group != "")
 	if p.User != "" {

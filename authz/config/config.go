@@ -1,19 +1,17 @@
-// Package config reads which authorizers a server asks, in which order: from an
-// AuthorizationConfiguration file (KEP-3221) or from kube-apiserver's older
-// flags.
+// Package config reads which authorizers a server uses, and in which order, from an
+// AuthorizationConfiguration file (KEP-3221) or from kube-apiserver's older flags.
 //
 // # Model
 //
-// [Load] turns the bytes of a file into a [AuthorizationConfiguration]: strictly decoded,
-// defaulted, validated, its match conditions compiled. Its errors are upstream's,
-// in upstream's order; where a file is wrong in a way that documents teach,
-// [Error] adds what to write instead. [Flags] are the flags, in both styles.
+// [Load] decodes a file into an [AuthorizationConfiguration]: strictly decoded, defaulted and
+// validated, with compiled match conditions. Errors have upstream's texts and order. For mistakes
+// that documents teach, [Error] adds what to write instead. [Flags] holds the flags of both styles.
 //
 // # Invariants
 //
-//   - A Configuration that Load returns can be built unless a kubeconfig does
+//   - A chain can be built from a loaded configuration unless a kubeconfig does
 //     not load.
-//   - Nothing that a file says is ignored.
+//   - No field of a file is ignored.
 //
 // Source: KEP-3221, https://kubernetes.io/docs/reference/config-api/apiserver-config.v1/.
 package config
@@ -34,46 +32,46 @@ const (
 	AlwaysDeny  = "AlwaysDeny"
 	Node        = "Node"
 	RBAC        = "RBAC"
-	Webhook     = "Webhook" // the only one that there may be several of
+	Webhook     = "Webhook" // the only type that may appear more than once
 )
 
-// Types are the types of authorizers, sorted.
+// Types lists the types of authorizers, sorted.
 var Types = []string{ABAC, AlwaysAllow, AlwaysDeny, Node, RBAC, Webhook}
 
-// What a webhook's failure means.
+// Values of failurePolicy: the decision if a webhook fails.
 const (
 	FailNoOpinion = "NoOpinion"
 	FailDeny      = "Deny"
 )
 
-// How a webhook is reached.
+// Values of connectionInfo.type.
 const (
-	InCluster      = "InClusterConfig" // understood, but not possible
+	InCluster      = "InClusterConfig" // decoded, but refused: the server runs in no cluster
 	KubeConfigFile = "KubeConfigFile"
 )
 
-// AuthorizationConfiguration is the authorizers in order.
+// AuthorizationConfiguration lists the authorizers in order.
 type AuthorizationConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 	Authorizers     []AuthorizerConfiguration `json:"authorizers"`
 }
 
-// AuthorizerConfiguration is one authorizer.
+// AuthorizerConfiguration describes one authorizer.
 type AuthorizerConfiguration struct {
 	Type    string                `json:"type"`
 	Name    string                `json:"name"`
 	Webhook *WebhookConfiguration `json:"webhook,omitempty"`
 }
 
-// WebhookConfiguration is how a webhook is asked, and when. Durations are in Go's
-// notation.
+// WebhookConfiguration describes a webhook: where it is, when it is called, and what its failure
+// means. Durations are in Go's notation.
 type WebhookConfiguration struct {
 	AuthorizedTTL             metav1.Duration `json:"authorizedTTL"` // default 5m
 	CacheAuthorizedRequests   *bool           `json:"cacheAuthorizedRequests,omitempty"`
 	UnauthorizedTTL           metav1.Duration `json:"unauthorizedTTL"` // default 30s
 	CacheUnauthorizedRequests *bool           `json:"cacheUnauthorizedRequests,omitempty"`
 	Timeout                   metav1.Duration `json:"timeout"`
-	// Versions of SubjectAccessReview: what is sent, and what conditions see.
+	// Versions of SubjectAccessReview: the one that is sent, and the one that match conditions see.
 	SubjectAccessReviewVersion               string                  `json:"subjectAccessReviewVersion"`
 	MatchConditionSubjectAccessReviewVersion string                  `json:"matchConditionSubjectAccessReviewVersion"`
 	FailurePolicy                            string                  `json:"failurePolicy"`
@@ -94,19 +92,21 @@ type WebhookMatchCondition struct {
 	Expression string `json:"expression"`
 }
 
-// Conditions are the match conditions, compiled; nil if there are none.
+// Conditions returns the compiled match conditions, nil if there are none.
 func (w *WebhookConfiguration) Conditions() *match.Conditions { return w.conditions }
 
-// CacheAuthorized is how long a webhook's yes is good for; 0: it is not kept.
+// CacheAuthorized returns how long an allowed answer is cached; 0 means not at all.
 func (w *WebhookConfiguration) CacheAuthorized() time.Duration {
 	return lifetime(w.AuthorizedTTL, w.CacheAuthorizedRequests)
 }
 
-// CacheUnauthorized is how long any other answer is good for; 0: it is not kept.
+// CacheUnauthorized returns how long any other answer is cached; 0 means not at all.
 func (w *WebhookConfiguration) CacheUnauthorized() time.Duration {
 	return lifetime(w.UnauthorizedTTL, w.CacheUnauthorizedRequests)
 }
 
+// lifetime returns a cache duration, 0 if the cache is off. cache is nil if the file does not say;
+// then it is on.
 func lifetime(d metav1.Duration, cache *bool) time.Duration {
 	if cache != nil && !*cache {
 		return 0
@@ -124,7 +124,7 @@ func (c *AuthorizationConfiguration) Has(kind string) bool {
 	return false
 }
 
-// KubeConfigFiles are the files that webhooks are reached by.
+// KubeConfigFiles returns the kubeconfig files of all webhooks.
 func (c *AuthorizationConfiguration) KubeConfigFiles() []string {
 	var files []string
 	for i := range c.Authorizers {
@@ -135,7 +135,7 @@ func (c *AuthorizationConfiguration) KubeConfigFiles() []string {
 	return files
 }
 
-// setDefaults fills in what was left out.
+// setDefaults fills in absent fields.
 func (c *AuthorizationConfiguration) setDefaults() {
 	for i := range c.Authorizers {
 		w := c.Authorizers[i].Webhook
@@ -158,7 +158,8 @@ func (c *AuthorizationConfiguration) setDefaults() {
 	}
 }
 
-// DeepCopyObject makes it a runtime.Object, for the decoder.
+// DeepCopyObject makes AuthorizationConfiguration a runtime.Object for the decoder. It does not
+// copy.
 func (c *AuthorizationConfiguration) DeepCopyObject() runtime.Object {
 	out := &AuthorizationConfiguration{TypeMeta: c.TypeMeta, Authorizers: make([]AuthorizerConfiguration, len(c.Authorizers))}
 	for i, a := range c.Authorizers {

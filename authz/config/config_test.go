@@ -22,12 +22,12 @@ func tempFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// head is the beginning of a configuration of a version.
+// head returns the beginning of a configuration of a version.
 func head(version string) string {
 	return "apiVersion: apiserver.config.k8s.io/" + version + "\nkind: AuthorizationConfiguration\nauthorizers:\n"
 }
 
-// hook is a webhook's entry with lines changed: "field: value" replaces the
+// hook returns a webhook's entry with lines changed: "field: value" replaces the
 // field, "-field" takes it out.
 func hook(file string, changes ...string) string {
 	lines := []string{"timeout: 3s", "subjectAccessReviewVersion: v1", "matchConditionSubjectAccessReviewVersion: v1", "failurePolicy: Deny",
@@ -99,6 +99,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+// Ledger: in-cluster-config.
 func TestValidation(t *testing.T) {
 	file, dir := tempFile(t, "k", ""), t.TempDir()
 	missing := filepath.Join(dir, "no")
@@ -149,6 +150,7 @@ func TestValidation(t *testing.T) {
 
 // The samples of KEP-3221 do not load, and the errors say what to write. What
 // they say, written so, loads.
+// Ledger: config-hints.
 func TestSamplesOfTheProposal(t *testing.T) {
 	const sample = `apiVersion: apiserver.config.k8s.io/v1alpha1
 kind: AuthorizationConfiguration

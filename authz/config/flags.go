@@ -11,19 +11,19 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// This file is the flags of kube-apiserver: one for a file, and the older ones.
+// This file has kube-apiserver's flags for authorizers: the one for a file, and the older ones.
 
-// Flags are the flags that choose authorizers. The zero value is RBAC.
+// Flags hold the values of the flags. The zero value means RBAC.
 type Flags struct {
 	File string // --authorization-config
 
 	Modes               []string      // --authorization-mode; nil: RBAC
-	PolicyFile          string        // --authorization-policy-file, also of ABAC in a file
+	PolicyFile          string        // --authorization-policy-file, also used by ABAC in a file
 	WebhookConfigFile   string        // --authorization-webhook-config-file
 	WebhookVersion      string        // --authorization-webhook-version; "": v1beta1
-	WebhookAuthorized   time.Duration // --authorization-webhook-cache-authorized-ttl; 0: not kept
-	WebhookUnauthorized time.Duration // --authorization-webhook-cache-unauthorized-ttl; 0: not kept
-	LegacySet           bool          // one of the older flags, other than the policy file, was given
+	WebhookAuthorized   time.Duration // --authorization-webhook-cache-authorized-ttl; 0: not cached
+	WebhookUnauthorized time.Duration // --authorization-webhook-cache-unauthorized-ttl; 0: not cached
+	LegacySet           bool          // an older flag other than the policy file was set
 }
 
 // Defaults of the older flags.
@@ -35,8 +35,8 @@ const (
 
 const defaultWebhookName = "default"
 
-// Load is what the flags ask for; with a file, also its text. An error of a
-// file is an *Error.
+// Load returns the configuration that the flags describe, and the text of the file if they name
+// one. Errors of the file are of type *Error.
 func (f *Flags) Load() (*AuthorizationConfiguration, []byte, error) {
 	if f.File == "" {
 		if err := f.validate(); err != nil {
@@ -55,6 +55,7 @@ func (f *Flags) Load() (*AuthorizationConfiguration, []byte, error) {
 	return c, text, err
 }
 
+// modes returns the types of authorizers that the flags choose.
 func (f *Flags) modes() []string {
 	if len(f.Modes) == 0 {
 		return []string{RBAC}
@@ -62,6 +63,7 @@ func (f *Flags) modes() []string {
 	return f.Modes
 }
 
+// validate checks that the flags go together, with upstream's texts.
 func (f *Flags) validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -92,7 +94,7 @@ func (f *Flags) validate() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// configuration is what the older flags say as a Configuration.
+// configuration returns the older flags as a configuration.
 func (f *Flags) configuration() *AuthorizationConfiguration {
 	c := &AuthorizationConfiguration{}
 	for _, m := range f.modes() {

@@ -8,16 +8,15 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// This file says what to write instead. KEP-3221's own samples are among what
-// does not load.
+// This file adds advice to errors. The samples of KEP-3221, for example, do not load as written.
 
-// Error is why a configuration does not load.
+// Error says why a configuration does not load.
 type Error struct {
 	Err   error    // in upstream's words
-	Hints []string // what to write instead, where that is known
+	Hints []string // what to write instead, if known
 }
 
-// Error is what is wrong, and on further lines what to write instead.
+// Error returns the error and, on further lines, the hints.
 func (e *Error) Error() string {
 	if len(e.Hints) == 0 {
 		return e.Err.Error()
@@ -25,9 +24,10 @@ func (e *Error) Error() string {
 	return e.Err.Error() + "\n  " + strings.Join(e.Hints, "\n  ")
 }
 
-// Unwrap is the error without the hints.
+// Unwrap returns the error without the hints.
 func (e *Error) Unwrap() error { return e.Err }
 
+// newError looks for known mistakes in the text and adds a hint for each.
 func newError(text []byte, err error) *Error {
 	e := &Error{Err: err}
 	var root yaml.Node
@@ -49,7 +49,7 @@ func newError(text []byte, err error) *Error {
 	return e
 }
 
-// member is the value of a key of a mapping, nil if there is none.
+// member returns the value of a key in a YAML mapping, nil if the key is absent.
 func member(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
@@ -62,6 +62,7 @@ func member(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
+// text returns the value of a YAML scalar, "" for other nodes.
 func text(n *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode {
 		return ""
@@ -69,45 +70,46 @@ func text(n *yaml.Node) string {
 	return n.Value
 }
 
-func (e *Error) say(n *yaml.Node, format string, args ...any) {
+// addHint adds a hint with the line of a node.
+func (e *Error) addHint(n *yaml.Node, format string, args ...any) {
 	e.Hints = append(e.Hints, fmt.Sprintf("line %d: ", n.Line)+fmt.Sprintf(format, args...))
 }
 
-// hintName is about an authorizer's name.
+// hintName adds hints about the name of an authorizer.
 func (e *Error) hintName(a *yaml.Node, at string, i int, names map[string]bool) {
 	kind, name := text(member(a, "type")), text(member(a, "name"))
 	switch w := member(a, "webhook"); {
 	case kind == Webhook && name == "" && text(member(w, "name")) != "":
-		e.say(a, "%s: the name is the authorizer's, not the webhook's: write name: %s beside type", at, text(member(w, "name")))
+		e.addHint(a, "%s: the name is the authorizer's, not the webhook's: write name: %s beside type", at, text(member(w, "name")))
 	case kind == Webhook && name == "":
-		e.say(a, "%s: every authorizer has a name, which metrics and logs show: write for example name: webhook-%d", at, i)
+		e.addHint(a, "%s: every authorizer has a name, which metrics and logs show: write for example name: webhook-%d", at, i)
 	case kind != Webhook && kind != "" && name != strings.ToLower(kind):
-		e.say(a, "%s: write name: %s", at, strings.ToLower(kind))
+		e.addHint(a, "%s: write name: %s", at, strings.ToLower(kind))
 	case names[name]:
-		e.say(a, "%s: there is another authorizer with the name %s: give this one a name of its own", at, name)
+		e.addHint(a, "%s: there is another authorizer with the name %s: give this one a name of its own", at, name)
 	}
 	names[name] = true
 }
 
-// hintWebhook is about a webhook's fields.
+// hintWebhook adds hints about the fields of a webhook.
 func (e *Error) hintWebhook(w *yaml.Node, at string) {
 	if kind := member(member(w, "connectionInfo"), "type"); text(kind) == "KubeConfig" {
-		e.say(kind, "%s.connectionInfo.type: write type: KubeConfigFile", at)
+		e.addHint(kind, "%s.connectionInfo.type: write type: KubeConfigFile", at)
 	}
 	conditions := member(w, "matchConditions")
 	if conditions == nil || conditions.Kind != yaml.SequenceNode || len(conditions.Content) == 0 {
 		return
 	}
 	if member(w, "matchConditionSubjectAccessReviewVersion") == nil {
-		e.say(conditions, "%s: write matchConditionSubjectAccessReviewVersion: v1", at)
+		e.addHint(conditions, "%s: write matchConditionSubjectAccessReviewVersion: v1", at)
 	}
 	for i, c := range conditions.Content {
 		e.hintExpression(member(c, "expression"), fmt.Sprintf("%s.matchConditions[%d].expression", at, i))
 	}
 }
 
-// hintExpression is about a condition: an exclamation mark that YAML takes for
-// a tag, and users' groups where there are none.
+// hintExpression adds hints about a match condition: an exclamation mark that YAML reads as a tag,
+// and groups of users that conditions cannot see.
 func (e *Error) hintExpression(n *yaml.Node, at string) {
 	if n == nil || n.Kind != yaml.ScalarNode {
 		return
@@ -120,13 +122,13 @@ func (e *Error) hintExpression(n *yaml.Node, at string) {
 	}
 	switch fixed := strings.ReplaceAll(expression, wrong, right); {
 	case tagged:
-		e.say(n, "%s: YAML takes what follows an exclamation mark for a tag; write it in quotes: %s", at, quote(fixed))
+		e.addHint(n, "%s: YAML takes what follows an exclamation mark for a tag; write it in quotes: %s", at, quote(fixed))
 	case fixed != expression:
-		e.say(n, "%s: request.user is a name; write %s: %s", at, right, quote(fixed))
+		e.addHint(n, "%s: request.user is a name; write %s: %s", at, right, quote(fixed))
 	}
 }
 
-// quote is a text as YAML reads it back.
+// quote returns a string quoted for YAML.
 func quote(s string) string {
 	if strings.Contains(s, `"`) {
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"

@@ -8,10 +8,10 @@ import (
 	"github.com/keelson-io/keelson/internal/configfile"
 )
 
-// This file decodes a configuration.
+// This file decodes and validates a configuration file.
 
-// Load decodes and validates the text of a file, YAML or JSON. Types that are
-// required must be in it. An error is an *Error.
+// Load decodes and validates the text of a file, YAML or JSON. The required types of authorizers
+// must be in it. Errors are of type *Error.
 func Load(text []byte, required ...string) (*AuthorizationConfiguration, error) {
 	c, err := decode(text)
 	if err != nil {
@@ -27,6 +27,7 @@ func Load(text []byte, required ...string) (*AuthorizationConfiguration, error) 
 	return c, nil
 }
 
+// decode decodes the file strictly, as the kind AuthorizationConfiguration.
 func decode(text []byte) (*AuthorizationConfiguration, error) {
 	if len(text) == 0 {
 		return &AuthorizationConfiguration{}, nil

@@ -14,12 +14,12 @@ import (
 	"github.com/keelson-io/keelson/authz/match"
 )
 
-// This file validates a configuration, in upstream's order and words. Paths of
-// a webhook's fields leave out "webhook", as upstream's do.
+// This file validates a configuration, with upstream's texts in upstream's order. Paths of webhook
+// fields lack "webhook", as upstream's do.
 
 const maxTimeout = 30 * time.Second
 
-// validate checks what holds for any server, and compiles conditions.
+// validate checks what holds for any server, and compiles the match conditions.
 func (c *AuthorizationConfiguration) validate() field.ErrorList {
 	var errs field.ErrorList
 	root := field.NewPath("authorizers")
@@ -55,6 +55,7 @@ func (c *AuthorizationConfiguration) validate() field.ErrorList {
 	return errs
 }
 
+// validateName checks that an authorizer's name is set, unique, and a DNS subdomain.
 func validateName(name string, at *field.Path, seen map[string]bool) field.ErrorList {
 	switch {
 	case name == "":
@@ -68,6 +69,7 @@ func validateName(name string, at *field.Path, seen map[string]bool) field.Error
 	return nil
 }
 
+// validate checks the fields of a webhook and compiles its match conditions.
 func (w *WebhookConfiguration) validate(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch d := w.Timeout.Duration; {
@@ -108,6 +110,7 @@ func (w *WebhookConfiguration) validate(at *field.Path) field.ErrorList {
 	return append(errs, wrong...)
 }
 
+// validateTTL checks that a duration is not negative.
 func validateTTL(d time.Duration, at *field.Path) field.ErrorList {
 	if d < 0 {
 		return field.ErrorList{field.Invalid(at, d.String(), "must be > 0s")}
@@ -115,6 +118,7 @@ func validateTTL(d time.Duration, at *field.Path) field.ErrorList {
 	return nil
 }
 
+// validate checks that the type and the kubeconfig file go together.
 func (c *WebhookConnectionInfo) validate(at *field.Path) field.ErrorList {
 	file := at.Child("kubeConfigFile")
 	switch c.Type {
@@ -134,7 +138,7 @@ func (c *WebhookConnectionInfo) validate(at *field.Path) field.ErrorList {
 		}
 		return nil
 	}
-	// Upstream prints the whole structure, by the names that its fields have in Go.
+	// Upstream prints the whole structure with the names of its Go fields.
 	printed := struct {
 		Type           string
 		KubeConfigFile *string
@@ -142,7 +146,7 @@ func (c *WebhookConnectionInfo) validate(at *field.Path) field.ErrorList {
 	return field.ErrorList{field.NotSupported(at.Child("type"), printed, []string{InCluster, KubeConfigFile})}
 }
 
-// unusable is why a path is none of a file, "" if it is.
+// unusable returns why a path does not name a file, "" if it does.
 func unusable(path string) string {
 	if !filepath.IsAbs(path) {
 		return "must be an absolute path"
@@ -157,7 +161,7 @@ func unusable(path string) string {
 	return ""
 }
 
-// validateServer checks what holds for this server.
+// validateServer checks what depends on this server: the required types of authorizers.
 func (c *AuthorizationConfiguration) validateServer(required []string) []error {
 	var errs []error
 	var missing []string

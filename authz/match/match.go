@@ -1,22 +1,20 @@
-// Package match decides by match conditions whether a request is a webhook's
-// business.
+// Package match evaluates match conditions, which choose the requests that a webhook decides.
 //
 // # Model
 //
-// A condition is an expression of CEL over the variable request, which is the
-// specification of a SubjectAccessReview v1. [Compile] makes [Conditions];
-// [Conditions.Eval] evaluates them over [authz.Attributes]:
+// A condition is a CEL expression over the variable request, the spec of a SubjectAccessReview v1.
+// [Compile] returns [Conditions], and [Conditions.Eval] evaluates them over [authz.Attributes]:
 //
-//   - if one is false, the request does not match, whatever the others are;
-//   - else, if one cannot be evaluated, that is an error;
-//   - else it matches.
+//   - If one is false, the request does not match, whatever the others are.
+//   - Otherwise, if one fails, the result is its error.
+//   - Otherwise the request matches.
 //
 // # Invariants
 //
-//   - Evaluating reads the attributes directly and allocates nothing, unless
-//     selectors have to be parsed or a condition fails. What is made of the
-//     attributes is made once for all webhooks of a chain.
-//   - One condition may use 1,000,000 units of cost, and no more.
+//   - An evaluation reads the attributes in place and allocates nothing, unless
+//     selectors have to be parsed or a condition fails. All webhooks of a chain
+//     share the view of the attributes.
+//   - One condition may cost 1,000,000 CEL units.
 //
 // Source: KEP-3221; https://kubernetes.io/docs/reference/access-authn-authz/authorization/.
 package match
@@ -35,25 +33,24 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// Limits of conditions, as upstream has them.
+// Limits, as upstream.
 const (
-	MaxConditions = 64        // of a webhook
-	costLimit     = 1_000_000 // of one evaluation of one condition
+	MaxConditions = 64        // for each webhook
+	costLimit     = 1_000_000 // for one evaluation of one condition
 )
 
-// language is the language of conditions, made when the first one is compiled.
+// language is the environment of match conditions, built when the first one is compiled.
 var language = sync.OnceValues(func() (*cel.Language, error) { return cel.NewLanguage(cel.AuthorizationConditions()) })
 
-// Conditions are the conditions of one webhook, compiled. Nil Conditions match
-// everything.
+// Conditions are the compiled match conditions of one webhook. nil matches every request.
 type Conditions struct {
 	list []*cel.Expression
-	// Whether any condition may read the selectors, which otherwise are not parsed.
+	// Whether a condition may read the selectors. If not, they are not parsed.
 	fields, labels bool
 }
 
-// Compile compiles conditions. The errors are upstream's for the field that
-// path names, each condition's "expression" below it.
+// Compile compiles conditions. Errors are upstream's, with paths that extend path by the index and
+// "expression".
 func Compile(expressions []string, path *field.Path) (*Conditions, field.ErrorList) {
 	if len(expressions) > MaxConditions {
 		return nil, field.ErrorList{field.TooMany(path, len(expressions), MaxConditions)}
@@ -87,6 +84,7 @@ func Compile(expressions []string, path *field.Path) (*Conditions, field.ErrorLi
 	return c, errs
 }
 
+// compile compiles one condition, which must be a bool.
 func compile(text string) (*cel.Expression, error) {
 	l, err := language()
 	if err != nil {
@@ -105,15 +103,15 @@ func compile(text string) (*cel.Expression, error) {
 	return x, nil
 }
 
-// Outcome is what conditions come to.
+// Outcome is the result of evaluating conditions.
 type Outcome struct {
 	Match  bool
-	Failed bool  // a condition could not be evaluated, also if another one was false
-	Err    error // nil if a condition was false, or all were true
+	Failed bool  // a condition failed, even if another one was false
+	Err    error // nil if a condition was false or all were true
 }
 
-// Eval evaluates the conditions in order, until one is false. If the attributes
-// have a trace, it gets every condition that was evaluated.
+// Eval evaluates the conditions in order until one is false. If the attributes have a full trace,
+// it records every evaluated condition.
 func (c *Conditions) Eval(ctx context.Context, a *authz.Attributes) Outcome {
 	if c == nil {
 		return Outcome{Match: true}

@@ -10,14 +10,14 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// This file evaluates conditions over requests of which parts are not known.
+// This file evaluates match conditions for requests with unknown parts.
 
-// present is the condition that most lists begin with.
+// present is the condition with which most lists begin.
 const present = "has(request.resourceAttributes)"
 
-// Partial says when the conditions hold. The error is that of conditions that
-// cannot be evaluated whatever the rest is; then what is returned is when it
-// comes about, since a condition that is false makes up for it.
+// Partial returns when the conditions hold. The error is that of a condition which fails whatever
+// the unknown parts are. In that case the result says when the failure matters: a condition that is
+// false takes precedence over it.
 func (c *Conditions) Partial(ctx context.Context, r *partial.Request) (partial.Condition, error) {
 	if c == nil {
 		return partial.Known(true), nil
@@ -43,7 +43,7 @@ func (c *Conditions) Partial(ctx context.Context, r *partial.Request) (partial.C
 		case err != nil:
 			errs = append(errs, fmt.Errorf("cel evaluation error: expression '%v' resulted in error: %w", x.Source(), err))
 		case !o.Known && o.Residual == present && r.ResourceRequest:
-			// What kind of request it is is known, whatever its parts are.
+			// Whether a request is for a resource is always known.
 		case !o.Known:
 			when = partial.All(when, partial.Expression(o.Residual))
 		case !o.Value.Bool():

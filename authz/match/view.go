@@ -7,10 +7,10 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// This file shows attributes to conditions.
+// This file presents attributes to match conditions as the variable request.
 
-// view is attributes as the variable request. It is kept with the attributes
-// until they are decided about.
+// view holds attributes in the form of the variable request. It is kept as the attributes' Memo, so
+// that all webhooks of a chain share it.
 type view struct {
 	vars                cel.Vars
 	request             cel.Record
@@ -18,12 +18,12 @@ type view struct {
 	extra               cel.Record
 	values              []cel.Items // of extra
 	attributes          cel.Record  // resourceAttributes or nonResourceAttributes
-	hasFields, hasLabel bool        // the selectors are in it
+	hasFields, hasLabel bool        // whether the selectors have been filled in
 }
 
 var views = sync.Pool{New: func() any { return &view{vars: cel.Vars{}} }}
 
-// The names of members.
+// The names of members, built once.
 var (
 	nameUser         = cel.StringValue("user")
 	nameUID          = cel.StringValue("uid")
@@ -47,7 +47,7 @@ var (
 	nameValues       = cel.StringValue("values")
 )
 
-// of is the view of attributes, with the selectors asked for.
+// of returns the view of attributes, with the selectors if fields or labels ask for them.
 func of(a *authz.Attributes, fields, labels bool) *view {
 	v, ok := a.Memo.(*view)
 	if !ok {
@@ -66,13 +66,13 @@ func of(a *authz.Attributes, fields, labels bool) *view {
 	return v
 }
 
-// Release gives the view back.
+// Release implements authz.Memo: it returns the view to its pool.
 func (v *view) Release() {
 	v.hasFields, v.hasLabel = false, false
 	views.Put(v)
 }
 
-// show fills in everything but selectors.
+// show fills in everything but the selectors.
 func (v *view) show(a *authz.Attributes) {
 	v.request.Reset()
 	v.groups.Reset()
@@ -104,6 +104,7 @@ func (v *view) show(a *authz.Attributes) {
 	v.vars[cel.RequestVariable] = v.request.Value()
 }
 
+// showExtra fills in extra, with sorted keys.
 func (v *view) showExtra(extra map[string][]string) {
 	if len(extra) > len(v.values) {
 		v.values = make([]cel.Items, len(extra))
@@ -120,7 +121,7 @@ func (v *view) showExtra(extra map[string][]string) {
 	}
 }
 
-// showFields adds the field selector, if there is one that a review can say.
+// showFields fills in the field selector, if a review can express it.
 func (v *view) showFields(a *authz.Attributes) {
 	if !a.ResourceRequest {
 		return
@@ -133,7 +134,7 @@ func (v *view) showFields(a *authz.Attributes) {
 	v.showSelector(nameFields, &all)
 }
 
-// showLabels adds the label selector, if there is one that a review can say.
+// showLabels fills in the label selector, if a review can express it.
 func (v *view) showLabels(a *authz.Attributes) {
 	if !a.ResourceRequest {
 		return
@@ -146,6 +147,7 @@ func (v *view) showLabels(a *authz.Attributes) {
 	v.showSelector(nameLabels, &all)
 }
 
+// showSelector fills in a parsed selector under a name.
 func (v *view) showSelector(name cel.Value, requirements *cel.Items) {
 	if requirements.Len() == 0 {
 		return
@@ -155,6 +157,7 @@ func (v *view) showSelector(name cel.Value, requirements *cel.Items) {
 	v.attributes.Put(name, selector.Value())
 }
 
+// requirement returns one requirement of a selector as a CEL record.
 func requirement(key, operator string, values []string) cel.Value {
 	var list cel.Items
 	for _, s := range values {

@@ -7,10 +7,10 @@ import (
 	"github.com/keelson-io/keelson/authz/partial"
 )
 
-// This file is nodes whose requests are not known in part.
+// This file decides about requests of nodes with unknown parts.
 
-// Cases implements partial.Authorizer. Whether a node may do something whose
-// parts are not known is not gone into: it may be that it may.
+// Cases implements partial.Authorizer. If a part is unknown and the user may be a node, the
+// only case is open: the graph is not searched for every value of the part.
 func (z *Authorizer) Cases(ctx context.Context, r *partial.Request) []partial.Case {
 	isNode := partial.All(r.Begins("user", Prefix), r.Member(Group))
 	switch {

@@ -15,58 +15,56 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/authz/follow"
+	"github.com/keelson-io/keelson/authz/feed"
 )
 
-// This file is what nodes need: what pods that are bound to a node refer to,
-// the volumes behind their claims, and what is attached to the node.
+// This file keeps the objects that nodes need: those to which their pods refer, the persistent
+// volumes bound to the claims of these pods, and volume attachments.
 
-// Kinds of objects that relationships come from, for [follow.Source].
+// Kinds of the objects from which relations follow, for [follow.Source].
 const (
 	KindPod        = "Pod"
 	KindVolume     = "PersistentVolume"
 	KindAttachment = "VolumeAttachment"
 )
 
-// object is an object that a node may need.
+// object names an object that a node may need.
 type object struct {
-	resource        string // in the plural; no two groups have the same one here
+	resource        string // plural; unique here without the API group
 	namespace, name string
 }
 
-// Graph says which objects nodes need, by pods, persistent volumes and volume
-// attachments. It is a [follow.Keeper] of these. How long an answer takes does
-// not depend on how many there are.
+// Graph holds which objects nodes need, computed from pods, persistent volumes and volume
+// attachments. It is a [follow.Keeper] of these kinds. The time of a look-up does not depend on
+// their number.
 //
-// An object is related to a node if a pod of that node refers to it; a
-// persistent volume, if the claim that it is bound to is; a secret, also if a
-// persistent volume that is related needs it there.
+// An object is related to a node if a pod of the node refers to it. A persistent volume is related
+// if the claim to which it is bound is. A secret is also related if a related persistent volume
+// refers to it for nodes.
 type Graph struct {
-	durations *prometheus.HistogramVec // nil: none
+	durations *prometheus.HistogramVec // nil: not measured
 
 	mu      sync.RWMutex
 	pods    map[object]*pod
-	users   map[object]map[string]int // by object, how many pods of a node refer to it, and volumes of such pods
+	users   map[object]map[string]int // object -> node -> number of references, from pods of the node and from their volumes
 	volumes map[string]*volume
-	bound   map[object]map[*volume]bool // the volumes that are bound to a claim
-	nodes   map[string]string           // of volume attachments
+	bound   map[object]map[*volume]bool // claim -> volumes bound to it
+	nodes   map[string]string           // volume attachment -> node
 }
 
-// pod is what a pod that is bound to a node makes related to it. It is
-// immutable.
+// pod holds the relations of a pod that is bound to a node. It is immutable.
 type pod struct {
 	node string
-	refs []object // sorted, each once
+	refs []object // sorted, without duplicates
 }
 
-// volume is what a bound persistent volume makes related. It is immutable.
+// volume holds the relations of a bound persistent volume. It is immutable.
 type volume struct {
 	claim   object
-	secrets []object // sorted, each once
+	secrets []object // sorted, without duplicates
 }
 
-// NewGraph returns an empty graph, which registers its metrics unless reg is
-// nil.
+// NewGraph returns an empty graph. If reg is not nil, it registers the metrics.
 func NewGraph(reg prometheus.Registerer) *Graph {
 	g := &Graph{pods: map[object]*pod{}, users: map[object]map[string]int{}, volumes: map[string]*volume{}, bound: map[object]map[*volume]bool{}, nodes: map[string]string{}}
 	if reg != nil {
@@ -103,17 +101,17 @@ func (g *Graph) Related(node string, resource schema.GroupResource, namespace, n
 	return false
 }
 
-// Reset implements follow.Keeper.
-func (g *Graph) Reset(kind string, objects []follow.Object) error {
+// Reset implements feed.Keeper.
+func (g *Graph) Reset(kind string, objects []feed.Object) error {
 	there := make(map[object]bool, len(objects))
 	for i := range objects {
 		there[object{namespace: objects[i].Namespace, name: objects[i].Name}] = true
 	}
 	g.mu.RLock()
-	var gone []follow.Object
+	var gone []feed.Object
 	add := func(o object) {
 		if !there[object{namespace: o.namespace, name: o.name}] {
-			gone = append(gone, follow.Object{Namespace: o.namespace, Name: o.name})
+			gone = append(gone, feed.Object{Namespace: o.namespace, Name: o.name})
 		}
 	}
 	switch kind {
@@ -134,8 +132,8 @@ func (g *Graph) Reset(kind string, objects []follow.Object) error {
 	return g.Change(kind, append(gone, objects...))
 }
 
-// Change implements follow.Keeper.
-func (g *Graph) Change(kind string, objects []follow.Object) error {
+// Change implements feed.Keeper.
+func (g *Graph) Change(kind string, objects []feed.Object) error {
 	var errs []error
 	for i := range objects {
 		if err := g.change(kind, &objects[i]); err != nil {
@@ -146,7 +144,7 @@ func (g *Graph) Change(kind string, objects []follow.Object) error {
 }
 
 // change makes one change. What cannot be read is as good as gone.
-func (g *Graph) change(kind string, o *follow.Object) (err error) {
+func (g *Graph) change(kind string, o *feed.Object) (err error) {
 	switch kind {
 	case KindPod:
 		var p *pod
@@ -180,8 +178,8 @@ func (g *Graph) change(kind string, o *follow.Object) (err error) {
 	return err
 }
 
-// took notes how long an action took; the pair says what is done to what is
-// there and to what is not.
+// took records the duration of an update of the graph, labelled add or remove depending on whether
+// the object exists.
 func (g *Graph) took(began time.Time, there bool, add, remove string) {
 	if g.durations == nil {
 		return
@@ -192,7 +190,7 @@ func (g *Graph) took(began time.Time, there bool, add, remove string) {
 	g.durations.WithLabelValues(add).Observe(time.Since(began).Seconds())
 }
 
-// setPod makes a pod what it is now; nil: it is bound to no node.
+// setPod replaces the relations of a pod. nil means that it has none.
 func (g *Graph) setPod(key object, p *pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -215,8 +213,8 @@ func (g *Graph) setPod(key object, p *pod) {
 	}
 }
 
-// use notes one more reference to an object that a node needs. What is behind a
-// claim is needed with it.
+// use counts one more reference from a node to an object. For a claim, it also counts the volumes
+// that are bound to it.
 func (g *Graph) use(o object, node string) {
 	nodes := g.users[o]
 	if nodes == nil {
@@ -233,7 +231,7 @@ func (g *Graph) use(o object, node string) {
 	}
 }
 
-// unuse takes one reference back.
+// unuse reverses one call of use.
 func (g *Graph) unuse(o object, node string) {
 	nodes := g.users[o]
 	if nodes[node]--; nodes[node] > 0 {
@@ -249,8 +247,7 @@ func (g *Graph) unuse(o object, node string) {
 	}
 }
 
-// setVolume makes a persistent volume what it is now; nil: it is bound to no
-// claim.
+// setVolume replaces the relations of a persistent volume. nil means that it is bound to no claim.
 func (g *Graph) setVolume(name string, v *volume) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -284,7 +281,7 @@ func (g *Graph) setVolume(name string, v *volume) {
 	}
 }
 
-// setAttachment makes a volume attachment one of a node; "": of none.
+// setAttachment sets the node of a volume attachment; "" removes it.
 func (g *Graph) setAttachment(name, node string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -299,7 +296,7 @@ func (g *Graph) setAttachment(name, node string) {
 	g.nodes[name] = node
 }
 
-// sorted is the members of a set in order.
+// sorted returns the members of a set in order.
 func sorted(set map[object]bool) []object {
 	return slices.SortedFunc(maps.Keys(set), func(a, b object) int {
 		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))

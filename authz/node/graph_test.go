@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/keelson-io/keelson/authz/follow"
+	"github.com/keelson-io/keelson/authz/feed"
 )
 
 // This file changes what nodes need.
@@ -37,11 +37,11 @@ func TestGraph(t *testing.T) {
 	// spec is what follows the metadata, "" if the object is gone.
 	changeMeta := func(kind, namespace, name, meta, spec string) {
 		t.Helper()
-		o := follow.Object{Namespace: namespace, Name: name}
+		o := feed.Object{Namespace: namespace, Name: name}
 		if spec != "" {
 			o.JSON = fmt.Appendf(nil, `{"metadata":{"namespace":%q,"name":%q%s},%s}`, namespace, name, meta, spec)
 		}
-		if err := g.Change(kind, []follow.Object{o}); err != nil {
+		if err := g.Change(kind, []feed.Object{o}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,12 +97,12 @@ func TestGraph(t *testing.T) {
 	expect("a mirror pod", "n1", "")
 	changeMeta(KindPod, "ns", "p", mirror, podSpec)
 	expect("a mirror pod by its name", "n1", "pods:ns/p")
-	if err := g.Change(KindPod, []follow.Object{{Namespace: "ns", Name: "p", JSON: []byte("{")}}); err == nil || !strings.HasPrefix(err.Error(), "ns/p: ") {
+	if err := g.Change(KindPod, []feed.Object{{Namespace: "ns", Name: "p", JSON: []byte("{")}}); err == nil || !strings.HasPrefix(err.Error(), "ns/p: ") {
 		t.Errorf("what cannot be read: got %v", err)
 	}
 	expect("what cannot be read", "n1", "")
 	// All at once: what is not among them is gone.
-	if err := g.Reset(KindAttachment, []follow.Object{{Name: "vb", JSON: []byte(`{"spec":{"nodeName":"n1"}}`)}}); err != nil {
+	if err := g.Reset(KindAttachment, []feed.Object{{Name: "vb", JSON: []byte(`{"spec":{"nodeName":"n1"}}`)}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := related(g, "n2", all) + related(g, "n1", "volumeattachments.storage.k8s.io:vb"); got != "volumeattachments.storage.k8s.io:vb" {

@@ -2,17 +2,17 @@
 //
 // # Model
 //
-// A node is a user system:node:NAME in the group system:nodes. It may do what
-// every node may (rules.go), and with objects of some kinds only what it needs
-// for its pods: a [Graph] says which objects are related to which node.
+// A node is a user system:node:NAME in the group system:nodes. Every node may do what rules.go
+// lists. Some kinds of objects it may only read or change if its pods need them. A [Graph] holds
+// these relations between objects and nodes.
 //
 // # Invariants
 //
-//   - There is no Deny: what a node may not do here, roles can still allow.
-//   - The reason says what the node might have done instead, in upstream's
-//     words.
-//   - What nodes are related to follows the cache; deciding by it takes a lock
-//     for reading, and does not grow with the pods.
+//   - The authorizer never denies: roles can allow more.
+//   - The reason of a refusal says, in upstream's words, what the node could
+//     have done instead.
+//   - The graph follows the cache. A decision takes a read lock, and does not
+//     take longer if there are more pods.
 //
 // Source: https://kubernetes.io/docs/reference/access-authn-authz/node/.
 package node
@@ -31,25 +31,28 @@ import (
 	"github.com/keelson-io/keelson/authz"
 )
 
-// Names of nodes as users.
+// The prefix and the group of nodes as users.
 const (
 	Group  = "system:nodes"
 	Prefix = "system:node:"
 )
 
-// Authorizer decides what nodes may do. Without a graph no object is related to
-// any node.
+// Authorizer decides what nodes may do. If Graph is nil, no object is related to any node.
 type Authorizer struct{ Graph *Graph }
 
-// name is the name of the node that a user is; ok is false if he is none.
-func name(u *authn.User) (node string, ok bool) {
-	node, ok = strings.CutPrefix(u.Name, Prefix)
-	return node, ok && u.InGroup(Group)
+// Identity reports whether a user is a node, and returns the node's name. The name is "" if the
+// user name has none.
+func Identity(u *authn.User) (name string, ok bool) {
+	name, ok = strings.CutPrefix(u.Name, Prefix)
+	if !ok || !u.InGroup(Group) {
+		return "", false
+	}
+	return name, true
 }
 
-// Authorize allows what a node needs. Others get no opinion.
+// Authorize allows what a node needs. It has no opinion about other users.
 func (z *Authorizer) Authorize(_ context.Context, a *authz.Attributes) authz.Result {
-	node, ok := name(a.User)
+	node, ok := Identity(a.User)
 	switch {
 	case !ok:
 		return authz.Result{}
@@ -67,9 +70,9 @@ func (z *Authorizer) Authorize(_ context.Context, a *authz.Attributes) authz.Res
 	return authz.Result{}
 }
 
-// RulesFor lists nothing, and says of nodes that there is something.
+// RulesFor returns no rules. For nodes, it marks the list as incomplete.
 func (z *Authorizer) RulesFor(_ context.Context, user *authn.User, _ string) authz.Rules {
-	if _, ok := name(user); ok {
+	if _, ok := Identity(user); ok {
 		return authz.Rules{Incomplete: true, Err: errors.New("node authorizer does not support user rule resolution")}
 	}
 	return authz.Rules{}
@@ -77,21 +80,22 @@ func (z *Authorizer) RulesFor(_ context.Context, user *authn.User, _ string) aut
 
 var yes = authz.Result{Decision: authz.Allow}
 
+// no returns no opinion with a formatted reason.
 func no(format string, args ...any) authz.Result {
 	return authz.Result{Reason: fmt.Sprintf(format, args...)}
 }
 
-// request is what a node asks for.
+// request is the request of a node.
 type request struct {
 	*authz.Attributes
 	z    *Authorizer
 	node string
 }
 
+// core returns a resource of the core group.
 func core(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
 
-// special are the resources that nodes have to themselves, or need for their
-// pods only.
+// special holds the checks of resources that a node may use only for itself or its pods.
 var special = map[schema.GroupResource]func(*request) authz.Result{
 	core("secrets"):                (*request).readOne,
 	core("configmaps"):             (*request).readOne,
@@ -108,9 +112,10 @@ var special = map[schema.GroupResource]func(*request) authz.Result{
 	{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}: (*request).certificate,
 }
 
+// verbIn reports whether the verb is one of verbs.
 func (q *request) verbIn(verbs ...string) bool { return slices.Contains(verbs, q.Verb) }
 
-// related allows an object that is related to the node.
+// related allows a request for one object that is related to the node.
 func (q *request) related() authz.Result {
 	if q.Name == "" {
 		return no("No Object name found")
@@ -118,6 +123,8 @@ func (q *request) related() authz.Result {
 	return q.connected()
 }
 
+// connected allows a request for an object that is related to the node, whether it has a name or
+// not.
 func (q *request) connected() authz.Result {
 	if q.z.Graph != nil && q.z.Graph.Related(q.node, schema.GroupResource{Group: q.Group, Resource: q.Resource}, q.Namespace, q.Name) {
 		return yes
@@ -125,7 +132,7 @@ func (q *request) connected() authz.Result {
 	return no("no relationship found between node '%s' and this object", q.node)
 }
 
-// ofNode reports whether a field selector restricts to the node.
+// ofNode reports whether the field selector restricts spec.nodeName to the node.
 func (q *request) ofNode() bool {
 	list, _ := q.FieldRequirements()
 	return slices.ContainsFunc(list, func(r metav1.FieldSelectorRequirement) bool {
@@ -133,6 +140,7 @@ func (q *request) ofNode() bool {
 	})
 }
 
+// get allows to get a related object, but not to list or watch.
 func (q *request) get() authz.Result {
 	switch {
 	case q.Verb != "get":
@@ -143,6 +151,8 @@ func (q *request) get() authz.Result {
 	return q.related()
 }
 
+// readOne allows to get, list and watch one related object of a namespace. A list of one object is
+// a list with a field selector on its name.
 func (q *request) readOne() authz.Result {
 	switch {
 	case !q.verbIn("get", "list", "watch"):
@@ -155,6 +165,7 @@ func (q *request) readOne() authz.Result {
 	return q.related()
 }
 
+// claim allows to get a related PersistentVolumeClaim and to update its status.
 func (q *request) claim() authz.Result {
 	if q.Subresource != "status" {
 		return q.get()
@@ -165,6 +176,7 @@ func (q *request) claim() authz.Result {
 	return q.related()
 }
 
+// serviceAccount allows to read related service accounts and to create tokens for them.
 func (q *request) serviceAccount() authz.Result {
 	switch {
 	case q.Verb == "get" && q.Subresource == "":
@@ -177,6 +189,8 @@ func (q *request) serviceAccount() authz.Result {
 	return q.connected()
 }
 
+// lease allows a node its own lease in kube-node-lease. The name of a new lease is checked by
+// NodeRestriction, because the URL of a POST does not have it.
 func (q *request) lease() authz.Result {
 	switch {
 	case !q.verbIn("get", "create", "update", "patch", "delete"):
@@ -189,6 +203,8 @@ func (q *request) lease() authz.Result {
 	return yes
 }
 
+// csiNode allows a node its own CSINode. As for leases, NodeRestriction checks the name of a new
+// one.
 func (q *request) csiNode() authz.Result {
 	switch {
 	case q.Subresource == "status":
@@ -203,6 +219,7 @@ func (q *request) csiNode() authz.Result {
 	return yes
 }
 
+// slice allows related ResourceSlices, and lists and deletes of those that name the node.
 func (q *request) slice() authz.Result {
 	if q.Subresource != "" {
 		return no("cannot authorize ResourceSlice subresources")
@@ -221,6 +238,8 @@ func (q *request) slice() authz.Result {
 	return no("only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection")
 }
 
+// certificate allows PodCertificateRequests: to create them, which NodeRestriction restricts
+// further, and to read related ones.
 func (q *request) certificate() authz.Result {
 	if q.Subresource != "" {
 		return no("nodes may not access the status subresource of PodCertificateRequests")
@@ -239,7 +258,7 @@ func (q *request) certificate() authz.Result {
 	return no("nodes may not %s podcertificaterequests", q.Verb)
 }
 
-// self is about Node objects: a node reads none but its own.
+// self checks requests for Node objects: a node reads only its own.
 func (q *request) self() authz.Result {
 	switch {
 	case q.Subresource == "" && q.verbIn("create", "update", "patch"), q.Subresource == "status" && q.verbIn("update", "patch"):
@@ -254,6 +273,8 @@ func (q *request) self() authz.Result {
 	return no("node '%s' cannot read '%s', only its own Node object", q.node, q.Name)
 }
 
+// pod allows to read the pods of the node, to create mirror pods and to delete pods, which
+// NodeRestriction restricts further, and to update their statuses.
 func (q *request) pod() authz.Result {
 	switch q.Subresource {
 	case "":

@@ -6,7 +6,7 @@ import (
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/authz/follow"
+	"github.com/keelson-io/keelson/authz/feed"
 )
 
 // This file asks for nodes, and for those who would be one.
@@ -14,7 +14,7 @@ import (
 func TestNodes(t *testing.T) {
 	n1 := &authn.User{Name: "system:node:n1", Groups: []string{Group}}
 	g := NewGraph(nil)
-	if err := g.Change(KindPod, []follow.Object{{Namespace: "ns", Name: "mine", JSON: []byte(`{"metadata":{"namespace":"ns","name":"mine"},"spec":{"nodeName":"n1","serviceAccountName":"mine","volumes":[{"name":"v","secret":{"secretName":"mine"}},{"name":"w","configMap":{"name":"mine"}}]}}`)}}); err != nil {
+	if err := g.Change(KindPod, []feed.Object{{Namespace: "ns", Name: "mine", JSON: []byte(`{"metadata":{"namespace":"ns","name":"mine"},"spec":{"nodeName":"n1","serviceAccountName":"mine","volumes":[{"name":"v","secret":{"secretName":"mine"}},{"name":"w","configMap":{"name":"mine"}}]}}`)}}); err != nil {
 		t.Fatal(err)
 	}
 	const none = "no relationship found between node 'n1' and this object"

@@ -4,35 +4,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// This file is what pods and persistent volumes refer to, as far as kubelets
-// read it.
+// This file finds the objects to which pods and persistent volumes refer and which kubelets read.
 
-// references are the objects that something refers to.
+// references collects the objects to which one object refers.
 type references struct {
 	namespace string
 	found     map[object]bool
 }
 
+// add adds an object of the pod's namespace, unless the name is empty.
 func (r *references) add(resource, name string) {
 	if name != "" {
 		r.found[object{resource, r.namespace, name}] = true
 	}
 }
 
-// secret adds the secret of a reference within the namespace.
+// secret adds the secret of a reference within the namespace, if there is one.
 func (r *references) secret(ref *corev1.LocalObjectReference) {
 	if ref != nil {
 		r.add("secrets", ref.Name)
 	}
 }
 
-// podOf is what a pod makes related to its node; nil if it is bound to none.
+// podOf returns the relations of a pod; nil if the pod is not bound to a node.
 func podOf(in *corev1.Pod) *pod {
 	if in.Spec.NodeName == "" {
 		return nil
 	}
 	p := &pod{node: in.Spec.NodeName}
-	// Nodes make mirror pods themselves: they must not get anything by that.
+	// Nodes create mirror pods themselves. Their references must not count, or a node could reach
+	// any Secret.
 	if _, mirror := in.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return p
 	}
@@ -70,8 +71,8 @@ func podOf(in *corev1.Pod) *pod {
 	return p
 }
 
-// claimName is the name of a claim that a pod needs; "" if it is not made yet, or
-// never will be.
+// claimName returns the name of a claim that a pod needs; "" if it does not exist yet, or is not
+// needed.
 func claimName(in *corev1.Pod, c *corev1.PodResourceClaim) string {
 	if c.ResourceClaimName != nil {
 		return *c.ResourceClaimName
@@ -90,7 +91,7 @@ func claimName(in *corev1.Pod, c *corev1.PodResourceClaim) string {
 	return ""
 }
 
-// container adds what a container's environment is taken from.
+// container adds the config maps and secrets of a container's environment.
 func (r *references) container(env []corev1.EnvVar, from []corev1.EnvFromSource) {
 	for i := range from {
 		if s := from[i].SecretRef; s != nil {
@@ -114,8 +115,8 @@ func (r *references) container(env []corev1.EnvVar, from []corev1.EnvFromSource)
 	}
 }
 
-// volume adds the secrets and config maps of a volume of a pod. The first source
-// that a volume has counts, in this order.
+// volume adds the secrets and config maps of a pod's volume. If the volume has several sources, the
+// first in this order counts.
 func (r *references) volume(v *corev1.VolumeSource) {
 	if v.Projected == nil && v.ConfigMap != nil {
 		r.add("configmaps", v.ConfigMap.Name)
@@ -157,8 +158,7 @@ func (r *references) volume(v *corev1.VolumeSource) {
 	}
 }
 
-// volumeOf is what a persistent volume makes related; nil if it is bound to no
-// claim.
+// volumeOf returns the relations of a persistent volume; nil if it is not bound to a claim.
 func volumeOf(in *corev1.PersistentVolume) *volume {
 	claim := in.Spec.ClaimRef
 	if claim == nil {
@@ -171,7 +171,7 @@ func volumeOf(in *corev1.PersistentVolume) *volume {
 			found[object{"secrets", namespace, name}] = true
 		}
 	}
-	// Older volumes do not say where their secret is: where the claim is.
+	// If an older volume does not name the namespace of its secret, it is that of the claim.
 	secret := func(ref *corev1.SecretReference) {
 		switch {
 		case ref == nil:
@@ -206,7 +206,7 @@ func volumeOf(in *corev1.PersistentVolume) *volume {
 		if ref := s.StorageOS.SecretRef; ref != nil {
 			add(ref.Namespace, ref.Name)
 		}
-	case s.CSI != nil: // those for controllers are not the node's business
+	case s.CSI != nil: // its controller secrets are not read by nodes
 		for _, ref := range []*corev1.SecretReference{s.CSI.NodePublishSecretRef, s.CSI.NodeStageSecretRef, s.CSI.NodeExpandSecretRef} {
 			if ref != nil {
 				add(ref.Namespace, ref.Name)

@@ -7,9 +7,10 @@ import (
 	"github.com/keelson-io/keelson/authz"
 )
 
-// This file is what every node may do. Resources of node.go are not among it.
+// This file lists what every node may do, apart from the resources that node.go checks by name.
 
-// everyNode is verbs, API groups ("core" is the core group) and resources.
+// everyNode holds lists of verbs, API groups ("core" is the core group) and resources, separated by
+// spaces.
 var everyNode = []struct{ verbs, groups, resources string }{
 	{"create", "authentication.k8s.io", "tokenreviews"},
 	{"create", "authorization.k8s.io", "subjectaccessreviews localsubjectaccessreviews"},
@@ -22,6 +23,7 @@ var everyNode = []struct{ verbs, groups, resources string }{
 	{"get list watch", "node.k8s.io", "runtimeclasses"},
 }
 
+// allowedToAll reports whether everyNode allows the request.
 func allowedToAll(a *authz.Attributes) bool {
 	if !a.ResourceRequest || a.Subresource != "" {
 		return false
@@ -41,4 +43,5 @@ func allowedToAll(a *authz.Attributes) bool {
 	return false
 }
 
+// word reports whether s is one of the words of list.
 func word(list, s string) bool { return slices.Contains(strings.Fields(list), s) }

@@ -1,20 +1,18 @@
-// Package partial says what authorizers would decide about a request of which
-// parts are not known: always the same, or under which condition.
+// Package partial decides about requests with unknown parts: it returns a fixed decision, or the
+// condition under which each decision is made.
 //
 // # Model
 //
-// A [Request] is attributes and the names of those [Parts] of them that are not
-// known. Authorizers that can do so answer with [Case]s, each a result and the
-// condition under which it comes about; the first case that holds is the answer.
-// A [Condition] is true, false, or an expression of CEL over the variable
-// request that match conditions have. [Decide] asks a chain's authorizers in
-// order.
+// A [Request] has attributes and the names of the [Parts] of them that are unknown. Authorizers
+// that support this answer with a list of [Case]s, each a result with its condition. The first case
+// whose condition holds is the answer. A [Condition] is true, false, or a CEL expression over the
+// variable request, as in match conditions. [Decide] asks a chain's authorizers in order.
 //
 // # Invariants
 //
-//   - With everything filled in, the first case whose condition holds is what
-//     the chain would have decided.
-//   - Without unknown parts every condition is true or false.
+//   - If all parts are filled in, the first case whose condition holds is the
+//     chain's decision.
+//   - If no part is unknown, every condition is true or false.
 package partial
 
 import (
@@ -27,35 +25,32 @@ import (
 	"github.com/keelson-io/keelson/authz"
 )
 
-// Parts are the parts of a request that may be unknown, as a review names them;
-// requests that are for no resource have a path in place of resource, name and
-// so on.
+// Parts lists the parts of a request that may be unknown, with the names that a review gives them.
+// A request that is not for a resource has a path in place of resource, name and the like.
 var Parts = []string{"user", "groups", "uid", "extra", "verb", "group", "version", "resource", "subresource", "namespace", "name", "fieldSelector", "labelSelector", "path"}
 
-// Request is a request of which parts are not known.
+// Request describes a request with unknown parts.
 type Request struct {
 	*authz.Attributes
-	Unknown map[string]bool // of Parts; what the attributes have there does not count
+	Unknown map[string]bool // names from Parts; the values of these attributes are ignored
 }
 
-// Case is a result that comes about under a condition, unless an earlier case
-// holds.
+// Case is a result and the condition under which it is the answer, if no earlier case holds.
 type Case struct {
 	authz.Result
 	When Condition
-	Open bool // whatever the result says: it may be any
+	Open bool // the result may be any
 }
 
-// Authorizer can decide while parts of a request are unknown. Cases whose
-// condition is false are left out; an opinion whose condition is true is the
-// last.
+// Authorizer can decide while parts of a request are unknown. It leaves out cases whose condition
+// is false. After an opinion whose condition is true, it returns no further cases.
 type Authorizer interface {
 	Cases(ctx context.Context, r *Request) []Case
 }
 
-// Decide asks authorizers in order. A case without an opinion is among the cases
-// if it has a reason or an error. The last one is always true: if nobody has an
-// opinion, it is that.
+// Decide asks authorizers in order and joins their cases. Cases without an opinion are kept if they
+// have a reason or an error. The condition of the last case is true: if all authorizers abstain, it
+// is NoOpinion.
 func Decide(ctx context.Context, r *Request, chain []authz.Named) []Case {
 	defer func() {
 		if r.Memo != nil {
@@ -64,7 +59,7 @@ func Decide(ctx context.Context, r *Request, chain []authz.Named) []Case {
 		}
 	}()
 	var all []Case
-	decided := map[string]bool{} // conditions under which somebody has an opinion before
+	decided := map[string]bool{} // conditions under which an earlier case has an opinion
 	for i := range chain {
 		for _, c := range casesOf(ctx, r, &chain[i]) {
 			if decided[c.When.text] && c.When.text != "" {
@@ -84,6 +79,8 @@ func Decide(ctx context.Context, r *Request, chain []authz.Named) []Case {
 	return append(all, Case{})
 }
 
+// casesOf returns the cases of one authorizer. An authorizer that does not implement Authorizer
+// decides by its full result or is open.
 func casesOf(ctx context.Context, r *Request, n *authz.Named) []Case {
 	if n.Name == authz.MastersName {
 		if when := r.Member(authn.Masters); !when.False() {
@@ -94,7 +91,7 @@ func casesOf(ctx context.Context, r *Request, n *authz.Named) []Case {
 	if p, ok := n.Authorizer.(Authorizer); ok {
 		return p.Cases(ctx, r)
 	}
-	return []Case{{Result: n.Authorize(ctx, r.Attributes)}} // AlwaysAllow and AlwaysDeny, which look at nothing
+	return []Case{{Result: n.Authorize(ctx, r.Attributes)}} // AlwaysAllow and AlwaysDeny do not depend on the request
 }
 
 // Condition is true, false, or depends on what is not known. The zero value is
@@ -104,13 +101,13 @@ type Condition struct {
 	text  string
 }
 
-// True reports whether the condition holds whatever the rest is.
+// True reports whether the condition holds for all values of the unknown parts.
 func (c Condition) True() bool { return !c.never && c.text == "" }
 
-// False reports whether the condition does not hold whatever the rest is.
+// False reports whether the condition holds for no values of the unknown parts.
 func (c Condition) False() bool { return c.never }
 
-// String is the condition as an expression.
+// String returns the condition as a CEL expression.
 func (c Condition) String() string {
 	switch {
 	case c.never:
@@ -121,13 +118,13 @@ func (c Condition) String() string {
 	return c.text
 }
 
-// Known is a condition that is known.
+// Known returns a condition that is always true or always false.
 func Known(holds bool) Condition { return Condition{never: !holds} }
 
-// Expression is a condition that an expression says.
+// Expression returns a condition given by a CEL expression.
 func Expression(text string) Condition { return Condition{text: text} }
 
-// All holds if all conditions do.
+// All returns a condition that holds if all given conditions hold.
 func All(list ...Condition) Condition {
 	var texts []string
 	for _, c := range list {
@@ -146,7 +143,7 @@ func All(list ...Condition) Condition {
 	return Condition{text: strings.Join(texts, " && ")}
 }
 
-// Any holds if one of the conditions does.
+// Any returns a condition that holds if one of the given conditions holds.
 func Any(list ...Condition) Condition {
 	var texts []string
 	for _, c := range list {
@@ -165,8 +162,8 @@ func Any(list ...Condition) Condition {
 	return Condition{never: len(texts) == 0, text: strings.Join(texts, " || ")}
 }
 
-// grouped puts an expression in parentheses if it might hold an operator that
-// binds less than what comes around it.
+// grouped adds parentheses around an expression if it may contain one of the operators, which bind
+// less tightly than the surrounding ones.
 func grouped(text string, operators ...string) string {
 	for _, o := range operators {
 		if strings.Contains(text, o) {
@@ -176,7 +173,7 @@ func grouped(text string, operators ...string) string {
 	return text
 }
 
-// Term is the expression that stands for a part.
+// Term returns the CEL expression for a part.
 func (r *Request) Term(part string) string {
 	switch part {
 	case "user", "groups", "uid", "extra":
@@ -188,6 +185,7 @@ func (r *Request) Term(part string) string {
 	return "request.nonResourceAttributes." + part
 }
 
+// text returns the value of a known part that is a single string.
 func (r *Request) text(part string) string {
 	switch part {
 	case "user":
@@ -210,7 +208,7 @@ func (r *Request) text(part string) string {
 	panic("BUG: no text is the part " + part)
 }
 
-// Is holds if a part is a text.
+// Is returns the condition that a part equals text.
 func (r *Request) Is(part, text string) Condition {
 	if r.Unknown[part] {
 		return Expression(r.Term(part) + " == " + strconv.Quote(text))
@@ -218,7 +216,8 @@ func (r *Request) Is(part, text string) Condition {
 	return Known(r.text(part) == text)
 }
 
-// In holds if a part is one of the texts; all stands for any text, "" for none.
+// In returns the condition that a part is in list. If all is not "", that item
+// of the list stands for any value.
 func (r *Request) In(part, all string, list ...string) Condition {
 	switch {
 	case all != "" && slices.Contains(list, all):
@@ -237,7 +236,7 @@ func (r *Request) In(part, all string, list ...string) Condition {
 	return Expression(r.Term(part) + " in [" + strings.Join(quoted, ", ") + "]")
 }
 
-// Begins holds if a part begins with a text.
+// Begins returns the condition that a part starts with prefix.
 func (r *Request) Begins(part, prefix string) Condition {
 	if r.Unknown[part] && prefix != "" {
 		return Expression(r.Term(part) + ".startsWith(" + strconv.Quote(prefix) + ")")
@@ -245,7 +244,7 @@ func (r *Request) Begins(part, prefix string) Condition {
 	return Known(prefix == "" || strings.HasPrefix(r.text(part), prefix))
 }
 
-// Member holds if the user is in a group.
+// Member returns the condition that the user is in a group.
 func (r *Request) Member(group string) Condition {
 	if r.Unknown["groups"] {
 		return Expression(strconv.Quote(group) + " in request.groups")

@@ -12,8 +12,8 @@ import (
 	"github.com/keelson-io/keelson/authz/partial"
 )
 
-// This file is under which conditions roles allow a request of which parts are
-// not known. It looks at every binding.
+// This file finds the conditions under which roles allow a request with unknown parts. It reads
+// every binding.
 
 // Cases implements partial.Authorizer.
 func (ix *Index) Cases(_ context.Context, r *partial.Request) []partial.Case {
@@ -22,7 +22,7 @@ func (ix *Index) Cases(_ context.Context, r *partial.Request) []partial.Case {
 		role := ix.roleOf(b)
 		where := partial.Known(true)
 		if b.namespace != "" {
-			where = partial.Known(false) // what is no resource is in no namespace
+			where = partial.Known(false) // requests without a resource have no namespace
 			if r.ResourceRequest {
 				where = r.Is("namespace", b.namespace)
 			}
@@ -50,7 +50,7 @@ func (ix *Index) Cases(_ context.Context, r *partial.Request) []partial.Case {
 	return out
 }
 
-// inOrder are the bindings, those of the cluster first.
+// inOrder returns the bindings, those of the cluster first.
 func (ix *Index) inOrder() []*binding {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -64,6 +64,7 @@ func (ix *Index) inOrder() []*binding {
 	return list
 }
 
+// roleOf returns the role of a binding, nil if it does not exist.
 func (ix *Index) roleOf(b *binding) *role {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -73,7 +74,7 @@ func (ix *Index) roleOf(b *binding) *role {
 	return ix.roles[b.role]
 }
 
-// who holds if the user is a subject.
+// who returns the condition that the user is the subject.
 func who(r *partial.Request, b *binding, s *rbacv1.Subject) partial.Condition {
 	switch is, ok := b.subject(s); {
 	case !ok:
@@ -85,7 +86,7 @@ func who(r *partial.Request, b *binding, s *rbacv1.Subject) partial.Condition {
 	}
 }
 
-// allowsWhen is allows, with conditions on what is not known.
+// allowsWhen returns the condition under which a rule allows the request.
 func allowsWhen(rule *rbacv1.PolicyRule, r *partial.Request) partial.Condition {
 	verb := r.In("verb", rbacv1.VerbAll, rule.Verbs...)
 	if !r.ResourceRequest {

@@ -11,18 +11,16 @@ import (
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file is who may give what to whom: nobody gives what he has not got.
+// This file prevents privilege escalation: users can only give rules that they hold themselves.
 
-// maxSteps bounds the work of comparing rules with rules: an object of 1.5 MB
-// can name 10⁹ combinations.
+// maxSteps bounds the work of comparing rules: a role of 1.5 MB can name 10⁹ combinations.
 const maxSteps = 20_000_000
 
-// errTooMany refuses rules that are too much work to compare.
+// errTooMany refuses rules that take more than maxSteps to compare.
 var errTooMany = errors.New("rules have too many combinations of groups, resources, names and verbs to be compared with those held; split them")
 
-// ConfirmHeld is nil if a user has, by RBAC, in a namespace ("" for the
-// cluster) everything that the rules allow. Otherwise the error lists what he
-// has not got.
+// ConfirmHeld returns nil if RBAC gives the user every permission of the rules, in a namespace or
+// ("") in the cluster. Otherwise the error lists the permissions that the user lacks.
 func (ix *Index) ConfirmHeld(user *authn.User, namespace string, rules []rbacv1.PolicyRule) error {
 	held, unresolved := ix.PolicyRules(user, namespace)
 	missing, err := Uncovered(held, rules)
@@ -38,15 +36,29 @@ func (ix *Index) ConfirmHeld(user *authn.User, namespace string, rules []rbacv1.
 	}
 	slices.Sort(lines)
 	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
-		user.Name, user.Groups, strings.Join(slices.Compact(lines), "\n"))
+		user.Name, user.Groups, strings.Join(listed(slices.Compact(lines)), "\n"))
 	if unresolved != nil {
 		text += fmt.Sprintf("; resolution errors: %v", []error{unresolved})
 	}
 	return errors.New(text)
 }
 
-// Uncovered are the parts of rules that no rule held allows, each with one
-// verb and one resource (and name) or URL.
+// maxListed bounds the text of an error, in bytes.
+const maxListed = 1 << 20
+
+// listed returns as many lines as an error has room for, and a last one that counts the others.
+func listed(lines []string) []string {
+	size := 0
+	for i, line := range lines {
+		if size += len(line); size > maxListed {
+			return append(lines[:i:i], fmt.Sprintf("and %d more that are not listed", len(lines)-i))
+		}
+	}
+	return lines
+}
+
+// Uncovered returns the parts of rules that held does not cover. Each part has one verb, and one
+// resource (and name) or URL.
 func Uncovered(held, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 	u := uncovered{held: held}
 	for i := range rules {
@@ -63,28 +75,34 @@ type uncovered struct {
 	steps   int
 }
 
-// part is the smallest thing that a rule allows.
+// part is the smallest unit of a rule: one verb on one resource or URL.
 type part struct {
 	group, resource, name, verb string
 	named                       bool
-	url                         string // else it is a resource's
+	url                         string // "" for a resource
 	isURL                       bool
 }
 
-// rule looks at every part of a rule.
+// rule checks every part of a rule.
 func (u *uncovered) rule(r *rbacv1.PolicyRule) {
 	for _, group := range r.APIGroups {
 		for _, resource := range r.Resources {
+			u.steps++ // counts a rule without verbs, which has no parts; validation refuses it later
 			for _, verb := range r.Verbs {
+				if u.steps > maxSteps {
+					return
+				}
 				if len(r.ResourceNames) == 0 {
 					u.part(part{group: group, resource: resource, verb: verb})
 				}
 				for _, name := range r.ResourceNames {
-					u.part(part{group: group, resource: resource, verb: verb, name: name, named: true})
+					if u.part(part{group: group, resource: resource, verb: verb, name: name, named: true}); u.steps > maxSteps {
+						return
+					}
 				}
-				if u.steps > maxSteps {
-					return
-				}
+			}
+			if u.steps > maxSteps {
+				return
 			}
 		}
 	}
@@ -97,15 +115,20 @@ func (u *uncovered) rule(r *rbacv1.PolicyRule) {
 	}
 }
 
+// part records p unless a held rule covers it.
 func (u *uncovered) part(p part) {
 	for i := range u.held {
+		if u.steps > maxSteps {
+			return
+		}
 		h := &u.held[i]
 		u.steps += 1 + len(h.Verbs) + len(h.APIGroups) + len(h.Resources) + len(h.ResourceNames) + len(h.NonResourceURLs)
 		if p.coveredBy(h) {
 			return
 		}
 	}
-	u.steps += 100 // for the place that it takes
+	// A part that is not covered costs its memory and its text in the error.
+	u.steps += 100 + len(p.group) + len(p.resource) + len(p.name) + len(p.verb) + len(p.url)
 	r := rbacv1.PolicyRule{Verbs: []string{p.verb}}
 	if p.isURL {
 		r.NonResourceURLs = []string{p.url}
@@ -118,6 +141,7 @@ func (u *uncovered) part(p part) {
 	u.missing = append(u.missing, r)
 }
 
+// coveredBy reports whether a rule allows everything that p does.
 func (p *part) coveredBy(h *rbacv1.PolicyRule) bool {
 	switch {
 	case !has(h.Verbs, p.verb, rbacv1.VerbAll):
@@ -130,6 +154,8 @@ func (p *part) coveredBy(h *rbacv1.PolicyRule) bool {
 	return has(h.APIGroups, p.group, rbacv1.APIGroupAll) && p.resourceCoveredBy(h.Resources)
 }
 
+// resourceCoveredBy reports whether a rule's resources include that of p. A subresource is covered
+// by */subresource.
 func (p *part) resourceCoveredBy(list []string) bool {
 	_, sub, hasSub := strings.Cut(p.resource, "/")
 	for _, s := range list {
@@ -143,13 +169,12 @@ func (p *part) resourceCoveredBy(list []string) bool {
 	return false
 }
 
-// urlHolds reports whether who may use the URL held may use the other one,
-// both as rules have them.
+// urlHolds reports whether a rule's URL covers another rule's URL.
 func urlHolds(held, url string) bool {
 	return held == url || strings.HasSuffix(held, "*") && strings.HasPrefix(url, trimStars(held))
 }
 
-// compact joins parts that differ in their verbs only.
+// compact joins parts that differ only in their verbs.
 func compact(parts []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	type target struct {
 		group, resource, name string
@@ -176,7 +201,7 @@ func compact(parts []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// describe is a rule in one line.
+// describe returns a rule in one line, in upstream's form.
 func describe(r *rbacv1.PolicyRule) string {
 	var parts []string
 	for _, f := range []struct {

@@ -7,10 +7,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// This file is what one subject has in one scope.
+// This file holds what one subject may do in one scope.
 
-// subject is a user or a group in a scope: a namespace, or "" for the cluster.
-// A service account is the user that it is known as.
+// subject is a user or group in a scope: a namespace, or "" for the cluster. A service account is
+// represented by its user name.
 type subject struct {
 	scope string
 	group bool
@@ -20,13 +20,13 @@ type subject struct {
 // grant is a role given by a binding.
 type grant struct {
 	binding *binding
-	role    *role // nil: it does not exist
-	at      int   // which of the binding's subjects
+	role    *role // nil if it does not exist
+	at      int   // index of the subject in the binding
 	reason  string
 }
 
-// why says by what the user is allowed: the binding, and the first of its
-// subjects that the user is.
+// why returns the reason of a decision: the binding, and the first of its subjects that is the
+// user.
 func (g *grant) why(q *question) string {
 	b := g.binding
 	for i := range b.subjects[:g.at] {
@@ -37,29 +37,52 @@ func (g *grant) why(q *question) string {
 	return g.reason
 }
 
-// entry holds the grants of a subject, in order of their bindings' names. It is
-// immutable, but for its table, which is made when it is first asked.
+// entry holds the grants of a subject, ordered by the names of their bindings. It is immutable,
+// except for its table, which is built on first use.
 type entry struct {
 	grants  []grant
-	missing bool // a role does not exist
-	rules   int  // how many, as long as they are few
+	missing bool // some role does not exist
+	rules   int  // number of rules, counted up to fewRules
 
-	once   sync.Once
-	groups map[string]map[string][]ref // by API group and resource as rules spell them
-	urls   map[string][]ref            // without asterisk
-	prefix []ref                       // rules with an URL that ends in an asterisk
+	once  sync.Once
+	table ruleTable // the rules of all grants of roles that are not large
+	large []*grant  // grants of large roles, whose tables all subjects share
 }
 
-// ref is a rule, and whose it is.
+// ruleTable finds rules by resource or URL.
+type ruleTable struct {
+	groups map[string]map[string][]ref // API group -> resource, as spelled in rules -> rules
+	urls   map[string][]ref            // URL without asterisk -> rules
+	prefix []ref                       // rules with a URL that ends in an asterisk
+}
+
+// ref is a rule and the grant that has it.
 type ref struct {
 	rule  *rbacv1.PolicyRule
 	grant *grant
 }
 
-// fewRules is how many rules are looked at one by one. Beyond, a table is
-// quicker.
+// fewRules is the number of rules up to which they are compared one by one. For more rules, a table
+// is faster.
 const fewRules = 12
 
+// manyWords is the number of words in a role's rules above which the role is large. A table of such
+// a role for each subject would use much memory, and comparing its rules for each group of a user
+// much time.
+const manyWords = 2000
+
+// newRole returns a role, and decides whether it is large.
+func newRole(k key, rules []rbacv1.PolicyRule) *role {
+	r, words := &role{key: k, rules: rules}, 0
+	for i := range rules {
+		rule := &rules[i]
+		words += len(rule.Verbs) + len(rule.APIGroups)*len(rule.Resources) + len(rule.ResourceNames) + len(rule.NonResourceURLs)
+	}
+	r.large = words > manyWords
+	return r
+}
+
+// newEntry returns an entry for grants, which are sorted by the names of their bindings.
 func newEntry(grants []grant) *entry {
 	e := &entry{grants: grants}
 	seen := map[*role]bool{}
@@ -70,15 +93,18 @@ func newEntry(grants []grant) *entry {
 		case e.rules <= fewRules && !seen[g.role]:
 			seen[g.role] = true
 			e.rules += len(g.role.rules)
+			if g.role.large { // a role with few rules may have many words
+				e.rules = fewRules + 1
+			}
 		}
 	}
 	return e
 }
 
-// allows returns a grant that allows what is asked, nil if there is none.
-func (e *entry) allows(q *question) *grant {
+// allows returns a grant that allows the request, nil if there is none.
+func (e *entry) allows(q *question, refused *[]*role) *grant {
 	if e.rules > fewRules {
-		return e.lookup(q)
+		return e.lookup(q, refused)
 	}
 	for i := range e.grants {
 		g := &e.grants[i]
@@ -94,57 +120,85 @@ func (e *entry) allows(q *question) *grant {
 	return nil
 }
 
-func (e *entry) lookup(q *question) *grant {
+// lookup is allows for an entry with a table.
+func (e *entry) lookup(q *question, refused *[]*role) *grant {
 	e.once.Do(e.tabulate)
-	if !q.ResourceRequest {
-		if g := firstVerb(e.urls[q.Path], q); g != nil {
-			return g
+	if r := e.table.lookup(q); r != nil {
+		return r.grant
+	}
+	for _, g := range e.large {
+		if !slices.Contains(*refused, g.role) {
+			if g.role.allows(q) {
+				return g
+			}
+			*refused = append(*refused, g.role)
 		}
-		return first(e.prefix, q)
+	}
+	return nil
+}
+
+// allows reports whether a rule of a large role allows the request.
+func (r *role) allows(q *question) bool {
+	r.once.Do(func() {
+		r.table = newRuleTable()
+		for i := range r.rules {
+			r.table.add(ref{rule: &r.rules[i]})
+		}
+	})
+	return r.table.lookup(q) != nil
+}
+
+// lookup returns a rule that allows the request, nil if there is none.
+func (t *ruleTable) lookup(q *question) *ref {
+	if !q.ResourceRequest {
+		if r := firstVerb(t.urls[q.Path], q); r != nil {
+			return r
+		}
+		return first(t.prefix, q)
 	}
 	for _, group := range [2]string{q.Group, rbacv1.APIGroupAll} {
-		resources := e.groups[group]
+		resources := t.groups[group]
 		if resources == nil {
 			continue
 		}
-		if g := first(resources[string(q.combined)], q); g != nil {
-			return g
+		if r := first(resources[string(q.combined)], q); r != nil {
+			return r
 		}
-		if g := first(resources[rbacv1.ResourceAll], q); g != nil {
-			return g
+		if r := first(resources[rbacv1.ResourceAll], q); r != nil {
+			return r
 		}
 		if len(q.anyOf) > 0 {
-			if g := first(resources[string(q.anyOf)], q); g != nil {
-				return g
+			if r := first(resources[string(q.anyOf)], q); r != nil {
+				return r
 			}
 		}
 	}
 	return nil
 }
 
-// first returns the grant of the first rule that allows.
-func first(list []ref, q *question) *grant {
+// first returns the first rule of list that allows the request.
+func first(list []ref, q *question) *ref {
 	for i := range list {
 		if allows(list[i].rule, q) {
-			return list[i].grant
+			return &list[i]
 		}
 	}
 	return nil
 }
 
 // firstVerb is first for rules whose URL is known to match.
-func firstVerb(list []ref, q *question) *grant {
+func firstVerb(list []ref, q *question) *ref {
 	for i := range list {
 		if has(list[i].rule.Verbs, q.Verb, rbacv1.VerbAll) {
-			return list[i].grant
+			return &list[i]
 		}
 	}
 	return nil
 }
 
-// tabulate makes the table. Of grants of one role, the first one stands for all.
+// tabulate builds the table. If several grants have the same role, only the first one is in it.
 func (e *entry) tabulate() {
-	e.groups, e.urls = map[string]map[string][]ref{}, map[string][]ref{}
+	e.table = newRuleTable()
 	seen := map[*role]bool{}
 	for i := range e.grants {
 		g := &e.grants[i]
@@ -152,18 +206,27 @@ func (e *entry) tabulate() {
 			continue
 		}
 		seen[g.role] = true
+		if g.role.large {
+			e.large = append(e.large, g)
+			continue
+		}
 		for j := range g.role.rules {
-			e.add(ref{&g.role.rules[j], g})
+			e.table.add(ref{&g.role.rules[j], g})
 		}
 	}
 }
 
-func (e *entry) add(r ref) {
+func newRuleTable() ruleTable {
+	return ruleTable{groups: map[string]map[string][]ref{}, urls: map[string][]ref{}}
+}
+
+// add adds a rule.
+func (t *ruleTable) add(r ref) {
 	for _, group := range r.rule.APIGroups {
-		resources := e.groups[group]
+		resources := t.groups[group]
 		if resources == nil {
 			resources = map[string][]ref{}
-			e.groups[group] = resources
+			t.groups[group] = resources
 		}
 		for _, resource := range r.rule.Resources {
 			resources[resource] = append(resources[resource], r)
@@ -174,15 +237,14 @@ func (e *entry) add(r ref) {
 		if len(url) > 0 && url[len(url)-1] == '*' {
 			starred = true
 		}
-		e.urls[url] = append(e.urls[url], r)
+		t.urls[url] = append(t.urls[url], r)
 	}
 	if starred {
-		e.prefix = append(e.prefix, r)
+		t.prefix = append(t.prefix, r)
 	}
 }
 
-// setGrant adds a grant, or puts it in the place of the one of its binding. It
-// works in place.
+// setGrant adds a grant, or replaces that of the same binding, in place.
 func setGrant(grants []grant, g grant) []grant {
 	i, found := slices.BinarySearchFunc(grants, g.binding.name, byBinding)
 	if found {
@@ -192,7 +254,7 @@ func setGrant(grants []grant, g grant) []grant {
 	return slices.Insert(grants, i, g)
 }
 
-// dropGrant takes out the grant of a binding. It works in place.
+// dropGrant removes the grant of a binding, in place.
 func dropGrant(grants []grant, name string) []grant {
 	i, found := slices.BinarySearchFunc(grants, name, byBinding)
 	if !found {

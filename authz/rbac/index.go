@@ -9,49 +9,55 @@ import (
 	"sync/atomic"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-io/keelson/status"
 )
 
-// This file is the index and how it changes.
+// This file defines the index and applies changes to it.
 
-// Index holds roles and bindings. The zero value is not usable: see NewIndex.
+// Index holds roles and bindings. Use NewIndex: the zero value is not usable.
 type Index struct {
 	state  atomic.Pointer[state]
-	logger *slog.Logger // is told who has no rule, see refused.go; nil: nobody is
+	logger *slog.Logger // for refused.go; nil: refusals are not logged
 
-	mu       sync.Mutex // guards what follows, which changes are made with
+	mu       sync.Mutex // guards the fields below, which only writers use
 	roles    map[key]*role
 	bindings map[key]*binding
-	users    map[key]map[*binding]bool // the bindings that refer to a role, whether it exists or not
+	users    map[key]map[*binding]bool // role -> bindings that refer to it, whether it exists or not
 }
 
-// state is what decisions are made with. It is immutable.
+// state is an immutable snapshot, from which decisions are made.
 type state struct {
 	subjects *table
 }
 
-// key names a role or a binding; of those of the cluster the namespace is "".
+// key names a role or a binding. The namespace is "" for those of the cluster.
 type key struct{ namespace, name string }
 
-// role is a Role or ClusterRole. It is immutable.
+// role is a Role or ClusterRole. It is immutable, except for its table, which is built on first
+// use.
 type role struct {
 	key
 	rules []rbacv1.PolicyRule
+	large bool // see manyWords; only large roles have a table
+
+	once  sync.Once
+	table ruleTable
 }
 
 // binding is a RoleBinding or ClusterRoleBinding. It is immutable.
 type binding struct {
 	key
 	ref      rbacv1.RoleRef
-	role     key // what ref refers to
+	role     key // the role that ref names
 	known    bool
 	subjects []rbacv1.Subject
 }
 
-// Change is one object that is new, has changed, or is gone. One of the
-// pointers is set; an object that is gone needs no more than its name.
+// Change is a created, changed or deleted object. One of the pointers is set. A deleted object
+// needs only its name.
 type Change struct {
 	Role               *rbacv1.Role
 	ClusterRole        *rbacv1.ClusterRole
@@ -67,7 +73,7 @@ func NewIndex() *Index {
 	return ix
 }
 
-// Apply makes changes, all at once for those who ask.
+// Apply applies changes. Decisions see all of them or none.
 func (ix *Index) Apply(changes ...Change) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -91,6 +97,7 @@ func (ix *Index) Apply(changes ...Change) {
 	}
 }
 
+// newBinding returns a binding with the key of the role to which it refers.
 func newBinding(k key, ref rbacv1.RoleRef, subjects []rbacv1.Subject) *binding {
 	b := &binding{key: k, ref: ref, subjects: subjects}
 	switch ref.Kind {
@@ -102,7 +109,7 @@ func newBinding(k key, ref rbacv1.RoleRef, subjects []rbacv1.Subject) *binding {
 	return b
 }
 
-// kind is what the binding is called.
+// kind returns ClusterRoleBinding or RoleBinding.
 func (b *binding) kind() string {
 	if b.namespace == "" {
 		return "ClusterRoleBinding"
@@ -110,18 +117,18 @@ func (b *binding) kind() string {
 	return "RoleBinding"
 }
 
-// missing says that the role does not exist.
+// missing returns the error for a role that does not exist, in upstream's words.
 func (b *binding) missing() error {
 	switch b.ref.Kind {
 	case "Role":
-		return apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: "role"}, b.ref.Name)
+		return status.NotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: "role"}, b.ref.Name)
 	case "ClusterRole":
-		return apierrors.NewNotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterrole"}, b.ref.Name)
+		return status.NotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterrole"}, b.ref.Name)
 	}
 	return fmt.Errorf("unsupported role reference kind: %q", b.ref.Kind)
 }
 
-// reason says what the binding gives to a subject.
+// reason returns the reason for a request that the binding allows to subject s.
 func (b *binding) reason(s *rbacv1.Subject) string {
 	name := b.name
 	if b.namespace != "" {
@@ -134,7 +141,7 @@ func (b *binding) reason(s *rbacv1.Subject) string {
 	return fmt.Sprintf("RBAC: allowed by %s %q of %s %q to %s %q", b.kind(), name, b.ref.Kind, b.ref.Name, s.Kind, to)
 }
 
-// accountNamespace is the namespace of a service account, "" if there is none.
+// accountNamespace returns the namespace of a service account subject, "" if there is none.
 func (b *binding) accountNamespace(s *rbacv1.Subject) string {
 	if s.Namespace != "" {
 		return s.Namespace
@@ -142,7 +149,8 @@ func (b *binding) accountNamespace(s *rbacv1.Subject) string {
 	return b.namespace
 }
 
-// subject is whom a subject of the binding names, false if nobody.
+// subject returns the key of a subject of the binding. It returns false if the subject names no
+// user or group.
 func (b *binding) subject(s *rbacv1.Subject) (subject, bool) {
 	switch s.Kind {
 	case rbacv1.UserKind:
@@ -156,14 +164,14 @@ func (b *binding) subject(s *rbacv1.Subject) (subject, bool) {
 	return subject{}, false
 }
 
-// dirty gathers what changes make of entries.
+// dirty collects the entries that changes replace.
 type dirty struct {
 	ix     *Index
 	table  *table
-	grants map[subject][]grant // copies of the entries' own
+	grants map[subject][]grant // new grants, copied from the entries
 }
 
-// of are the grants of a subject, to be changed.
+// of returns the grants of a subject for modification.
 func (d *dirty) of(s subject) []grant {
 	if g, ok := d.grants[s]; ok {
 		return g
@@ -174,19 +182,19 @@ func (d *dirty) of(s subject) []grant {
 	return nil
 }
 
-// role changes a role, and with it the entries of all whom it is given to.
+// role replaces a role and, with it, the entries of all its subjects.
 func (d *dirty) role(k key, rules []rbacv1.PolicyRule, gone bool) {
 	if gone {
 		delete(d.ix.roles, k)
 	} else {
-		d.ix.roles[k] = &role{k, rules}
+		d.ix.roles[k] = newRole(k, rules)
 	}
 	for b := range d.ix.users[k] {
 		d.give(b)
 	}
 }
 
-// binding changes a binding.
+// binding replaces a binding.
 func (d *dirty) binding(b *binding, gone bool) {
 	if old := d.ix.bindings[b.key]; old != nil {
 		for i := range old.subjects {
@@ -213,13 +221,13 @@ func (d *dirty) binding(b *binding, gone bool) {
 	d.give(b)
 }
 
-// give gives the binding's role to its subjects.
+// give adds the binding's role to the grants of its subjects.
 func (d *dirty) give(b *binding) {
 	var r *role
 	if b.known {
 		r = d.ix.roles[b.role]
 	}
-	// From the last to the first, so that of one subject named twice the first stands.
+	// Backwards, so that the first of several equal subjects remains.
 	for i := len(b.subjects) - 1; i >= 0; i-- {
 		if s, ok := b.subject(&b.subjects[i]); ok {
 			d.grants[s] = setGrant(d.of(s), grant{b, r, i, b.reason(&b.subjects[i])})
@@ -227,7 +235,7 @@ func (d *dirty) give(b *binding) {
 	}
 }
 
-// done makes the new table.
+// done returns the new table.
 func (d *dirty) done() *table {
 	entries := make(map[subject]*entry, len(d.grants))
 	for s, grants := range d.grants {
@@ -239,9 +247,8 @@ func (d *dirty) done() *table {
 	return d.table.with(entries)
 }
 
-// Keep removes what is not among the given objects of one kind: kind is Role,
-// ClusterRole, RoleBinding or ClusterRoleBinding, the keys are
-// namespace/name, or the name alone for those of the cluster.
+// Keep deletes the objects of one kind that are not in keys. kind is Role, ClusterRole, RoleBinding
+// or ClusterRoleBinding; keys are namespace/name, or name for objects of the cluster.
 func (ix *Index) Keep(kind string, keys map[string]bool) {
 	ix.mu.Lock()
 	var gone []Change
@@ -260,6 +267,7 @@ func (ix *Index) Keep(kind string, keys map[string]bool) {
 	ix.Apply(gone...)
 }
 
+// keys returns the keys of all roles or all bindings.
 func (ix *Index) keys(roles bool) []key {
 	if roles {
 		return slices.Collect(maps.Keys(ix.roles))
@@ -267,6 +275,7 @@ func (ix *Index) keys(roles bool) []key {
 	return slices.Collect(maps.Keys(ix.bindings))
 }
 
+// goneChange returns the change for a deleted object of a kind.
 func goneChange(kind string, k key) Change {
 	meta := metav1.ObjectMeta{Namespace: k.namespace, Name: k.name}
 	c := Change{Gone: true}

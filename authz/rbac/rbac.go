@@ -2,29 +2,28 @@
 //
 // # Model
 //
-// A role is a list of rules; a binding gives the rules of one role to
-// subjects: users, groups and service accounts. Roles and RoleBindings are of
-// one namespace, ClusterRoles and ClusterRoleBindings of all. [Index] holds
-// them so that a decision looks up the user and each of his groups, in the
-// cluster and in the request's namespace, and reads nothing else: its cost
-// does not grow with the number of bindings.
+// A role is a list of rules. A binding gives the rules of one role to subjects: users, groups and
+// service accounts. Roles and RoleBindings belong to a namespace, ClusterRoles and
+// ClusterRoleBindings to the cluster. An [Index] holds them by subject. A decision looks up the
+// user and each of the user's groups, in the cluster and in the request's namespace, and reads
+// nothing else, so that its cost does not grow with the number of bindings.
 //
 // # Terms
 //
 //   - A grant is a role given to a subject by one binding.
 //   - An entry holds the grants of one subject in one scope: a namespace, or
-//     the cluster. One with many rules has a table of them by what they are for.
+//     the cluster. An entry with many rules has a table of them by resource.
 //
 // # Invariants
 //
-//   - Deciding reads one immutable state, takes no lock and allocates nothing,
-//     unless a role is missing or refusals are logged.
-//   - A change makes new entries for the subjects that it concerns only.
-//   - There is no Deny: who has no grant gets no opinion.
+//   - A decision reads one immutable state, takes no lock and allocates nothing,
+//     unless a role is missing or large, or refusals are logged.
+//   - A decision searches each large role once, however many groups have it.
+//   - A change replaces only the entries of the subjects that it concerns.
+//   - The authorizer never denies: without a grant it has no opinion.
 //
-// [Index.Authorize] decides, [Index.Put] and [Index.Remove] change the index,
-// [Follow] keeps it like the store. cover.go is who may give what to whom,
-// bootstrap.go what exists from the start.
+// [Index.Authorize] decides and [Index.Apply] changes the index. cover.go prevents privilege
+// escalation.
 //
 // Source: https://kubernetes.io/docs/reference/access-authn-authz/rbac/.
 package rbac
@@ -42,10 +41,11 @@ func (ix *Index) Authorize(ctx context.Context, a *authz.Attributes) authz.Resul
 	st := ix.state.Load()
 	var buffer [128]byte
 	q := newQuestion(a, buffer[:0])
-	g, dangling := st.find("", &q)
+	var ruledOut []*role
+	g, dangling := st.find("", &q, &ruledOut)
 	if g == nil && a.Namespace != "" {
 		var more bool
-		g, more = st.find(a.Namespace, &q)
+		g, more = st.find(a.Namespace, &q, &ruledOut)
 		dangling = dangling || more
 	}
 	if g != nil {
@@ -63,9 +63,10 @@ func (ix *Index) Authorize(ctx context.Context, a *authz.Attributes) authz.Resul
 	return authz.Result{}
 }
 
-// find returns a grant in a scope that allows what is asked, nil if there is
-// none, and whether it came by grants of roles that do not exist.
-func (st *state) find(scope string, q *question) (found *grant, dangling bool) {
+// find returns a grant in a scope that allows the request, nil if there is none, and whether a
+// grant refers to a missing role. It adds to refused the large roles that do not allow the request,
+// so that they are not searched again for another group.
+func (st *state) find(scope string, q *question, refused *[]*role) (found *grant, dangling bool) {
 	for i := -1; i < len(q.User.Groups); i++ {
 		s := subject{scope, false, q.User.Name}
 		if i >= 0 {
@@ -75,7 +76,7 @@ func (st *state) find(scope string, q *question) (found *grant, dangling bool) {
 		if e == nil {
 			continue
 		}
-		if g := e.allows(q); g != nil {
+		if g := e.allows(q, refused); g != nil {
 			return g, false
 		}
 		dangling = dangling || e.missing
@@ -83,14 +84,14 @@ func (st *state) find(scope string, q *question) (found *grant, dangling bool) {
 	return nil, dangling
 }
 
-// question is what is looked for in rules.
+// question is a request in the form in which rules are compared with it.
 type question struct {
 	*authz.Attributes
 	combined []byte // resource[/subresource]
 	anyOf    []byte // */subresource, empty if there is none
 }
 
-// newQuestion asks for what the attributes ask for. It writes behind b.
+// newQuestion returns the question of a request. It stores its strings in b.
 func newQuestion(a *authz.Attributes, b []byte) question {
 	if !a.ResourceRequest {
 		return question{Attributes: a}
@@ -105,7 +106,7 @@ func newQuestion(a *authz.Attributes, b []byte) question {
 	return question{Attributes: a, combined: b[:n:n], anyOf: b[n:]}
 }
 
-// allows reports whether a rule allows what is asked.
+// allows reports whether a rule allows the request.
 func allows(r *rbacv1.PolicyRule, q *question) bool {
 	if !has(r.Verbs, q.Verb, rbacv1.VerbAll) {
 		return false
@@ -116,6 +117,7 @@ func allows(r *rbacv1.PolicyRule, q *question) bool {
 	return has(r.APIGroups, q.Group, rbacv1.APIGroupAll) && matchesResource(r.Resources, q) && matchesName(r.ResourceNames, q.Name)
 }
 
+// has reports whether list has one, or all, which stands for any.
 func has(list []string, one, all string) bool {
 	for _, s := range list {
 		if s == one || s == all {
@@ -125,6 +127,8 @@ func has(list []string, one, all string) bool {
 	return false
 }
 
+// matchesResource reports whether a rule's resources include the requested one: by name, as
+// subresource of any resource, or by *.
 func matchesResource(list []string, q *question) bool {
 	for _, s := range list {
 		if s == rbacv1.ResourceAll || s == string(q.combined) || len(q.anyOf) > 0 && s == string(q.anyOf) {
@@ -134,6 +138,7 @@ func matchesResource(list []string, q *question) bool {
 	return false
 }
 
+// matchesName reports whether a rule's resourceNames include a name. An empty list includes all.
 func matchesName(list []string, name string) bool {
 	if len(list) == 0 {
 		return true
@@ -146,6 +151,7 @@ func matchesName(list []string, name string) bool {
 	return false
 }
 
+// matchesURL reports whether one of a rule's URLs covers a path.
 func matchesURL(list []string, path string) bool {
 	for _, s := range list {
 		if urlCovers(s, path) {
@@ -155,8 +161,8 @@ func matchesURL(list []string, path string) bool {
 	return false
 }
 
-// urlCovers reports whether a rule's URL is a path's: *, the path, or a prefix
-// with asterisks after it.
+// urlCovers reports whether a rule's URL covers a path: it is *, the path, or a prefix followed by
+// asterisks.
 func urlCovers(url, path string) bool {
 	if url == rbacv1.NonResourceAll || url == path {
 		return true

@@ -126,6 +126,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// Ledger: binding-order.
 func TestReasons(t *testing.T) {
 	ix := NewIndex()
 	all := rule("get", "g", "foos", "")
@@ -353,6 +354,7 @@ func TestNobodyGivesWhatHeHasNot(t *testing.T) {
 }
 
 // Rules whose combinations would take hours are refused in no time.
+// Ledger: role-comparison.
 func TestHostileRules(t *testing.T) {
 	var many []string
 	for i := range 20000 {
@@ -364,6 +366,36 @@ func TestHostileRules(t *testing.T) {
 	}
 	if _, err := Uncovered([]rbacv1.PolicyRule{rule("*", "*", "*", "")}, rules); err != errTooMany {
 		t.Errorf("got %v", err)
+	}
+	none := []rbacv1.PolicyRule{{APIGroups: many, Resources: many}} // validation comes later
+	none[0].APIGroups = slices.Repeat(many, 10)
+	none[0].Resources = slices.Repeat(many, 10)
+	if _, err := Uncovered(nil, none); err != errTooMany {
+		t.Errorf("without verbs: got %v", err)
+	}
+	held := make([]rbacv1.PolicyRule, 30_000)
+	for i := range held {
+		held[i] = rule("get", "g", "foos", fmt.Sprint("n", i))
+	}
+	names := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{"g"}, Resources: []string{"foos"}, ResourceNames: slices.Repeat(many, 10)}}
+	u := uncovered{held: held}
+	if u.rule(&names[0]); u.steps > maxSteps+1000 {
+		t.Errorf("many names compared with many rules: %d steps, want at most %d", u.steps, maxSteps)
+	}
+}
+
+// The error does not repeat long words for each of many parts.
+func TestHostileWordsOfRules(t *testing.T) {
+	var resources []string
+	for i := range 1000 {
+		resources = append(resources, fmt.Sprint("r", i))
+	}
+	ix := NewIndex()
+	for _, group := range []string{strings.Repeat("g", 10_000), strings.Repeat("g", 1_000_000)} {
+		err := ix.ConfirmHeld(&authn.User{Name: "bob"}, "ns", []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{group}, Resources: resources}})
+		if err == nil || len(err.Error()) > 2*maxListed {
+			t.Errorf("got an error of %d bytes, want one of at most %d", len(fmt.Sprint(err)), 2*maxListed)
+		}
 	}
 }
 
@@ -382,7 +414,7 @@ func TestRulesFor(t *testing.T) {
 	}
 }
 
-// many is an index with as many bindings, all kinds of them: to users of their
+// many returns an index with as many bindings, all kinds of them: to users of their
 // own, and to one group.
 func many(n int) *Index {
 	var changes []Change
@@ -428,12 +460,49 @@ func BenchmarkAuthorize(b *testing.B) {
 	}
 }
 
-// BenchmarkChange is one binding more to a group that has n.
+// BenchmarkChange adds a binding to a group that has n.
 func BenchmarkChange(b *testing.B) {
 	ix := many(10_000)
 	i := 0
 	for b.Loop() {
 		ix.Apply(bindCluster(fmt.Sprintf("x%d", i%10), "00001", user("u00002"), group("all")))
 		i++
+	}
+}
+
+// TestLargeRoles holds that a large role has one table for all subjects, and that a decision about
+// a user with many groups searches it once.
+func TestLargeRoles(t *testing.T) {
+	var rules []rbacv1.PolicyRule
+	for i := range 3000 {
+		rules = append(rules, rule("get", "g", "foos", fmt.Sprint("n", i)))
+	}
+	rules = append(rules, urls("get", "/big/*"))
+	var subjects []rbacv1.Subject
+	who := &authn.User{Name: "bob"}
+	for i := range 2000 {
+		who.Groups = append(who.Groups, fmt.Sprint("team", i))
+		subjects = append(subjects, group(who.Groups[i]))
+	}
+	ix := NewIndex()
+	ix.Apply(clusterRole("big", rules...), clusterRole("small", rule("list", "g", "foos", "")), bindCluster("a", "big", subjects...),
+		bindCluster("b", "small", subjects[1000]))
+	for q, want := range map[string]bool{"get g/foos n2999": true, "get g/foos n3000": false, "get /big/x": true, "get /small": false, "list g/foos x": true} {
+		if got := ix.Authorize(context.Background(), ask(who, q)); (got.Decision == authz.Allow) != want {
+			t.Errorf("%s: got %v %s", q, got.Decision, got.Reason)
+		}
+	}
+	st := ix.state.Load()
+	for _, g := range who.Groups {
+		e := st.subjects.get(subject{"", true, g})
+		if len(e.large) != 1 || len(e.table.groups) > 1 || len(e.table.urls) > 0 {
+			t.Fatalf("%s: %d large roles, a table of %d groups: want the role's own table", g, len(e.large), len(e.table.groups))
+		}
+	}
+	q := newQuestion(ask(who, "get g/foos n3000"), nil)
+	var refused []*role
+	st.find("", &q, &refused)
+	if len(refused) != 1 {
+		t.Errorf("the role was looked through %d times, want once", len(refused))
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/keelson-io/keelson/authz"
 )
 
-// This file is what is logged of requests that no rule allows.
+// This file logs requests that no rule allows.
 
-// levelRefused is verbosity 5.
+// levelRefused corresponds to verbosity 5 upstream.
 const levelRefused = slog.Level(-5)
 
-// refused says what no rule allows, in upstream's words.
+// refused describes a request that no rule allows, in upstream's words.
 func refused(a *authz.Attributes) string {
 	operation := fmt.Sprintf("%q nonResourceURL %q", a.Verb, a.Path)
 	if a.ResourceRequest {

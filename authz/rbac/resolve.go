@@ -15,9 +15,8 @@ import (
 
 // This file lists what a user may do.
 
-// PolicyRules are the rules that a user has in the cluster, and in a namespace
-// unless it is "", binding by binding in the order of their names. The error
-// lists roles that do not exist.
+// PolicyRules returns the rules that a user has in the cluster and, unless namespace is "", in the
+// namespace, ordered by the names of their bindings. The error lists roles that do not exist.
 func (ix *Index) PolicyRules(user *authn.User, namespace string) ([]rbacv1.PolicyRule, error) {
 	st := ix.state.Load()
 	rules, errs := st.rulesIn("", user, nil, nil)
@@ -30,7 +29,7 @@ func (ix *Index) PolicyRules(user *authn.User, namespace string) ([]rbacv1.Polic
 	return rules, utilerrors.NewAggregate(errs)
 }
 
-// rulesIn adds the rules of one scope, each binding's once.
+// rulesIn appends the user's rules of one scope, once for each binding.
 func (st *state) rulesIn(scope string, user *authn.User, rules []rbacv1.PolicyRule, errs []error) ([]rbacv1.PolicyRule, []error) {
 	found := map[*binding]*role{}
 	gather := func(s subject) {
@@ -59,7 +58,7 @@ func (st *state) rulesIn(scope string, user *authn.User, rules []rbacv1.PolicyRu
 	return rules, errs
 }
 
-// RulesFor lists what a user may do, rule by rule as roles have them.
+// RulesFor returns the user's rules in the form of a SelfSubjectRulesReview.
 func (ix *Index) RulesFor(_ context.Context, user *authn.User, namespace string) authz.Rules {
 	rules, err := ix.PolicyRules(user, namespace)
 	out := authz.Rules{Err: err}

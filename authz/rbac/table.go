@@ -2,10 +2,9 @@ package rbac
 
 import "maps"
 
-// This file is a map that is shared by its versions.
+// This file has a persistent map: versions share the parts that did not change.
 
-// shards is how many parts a table has. A change copies the parts that it
-// touches and no other.
+// shards is the number of parts of a table. A change copies only the parts that it touches.
 const shards = 512
 
 // table maps subjects to entries. It is immutable.
@@ -13,8 +12,8 @@ type table struct {
 	parts [shards]map[subject]*entry
 }
 
-// partOf is the part that a subject is in, by the ends of its names: cheaper than
-// a hash, and names that are many differ there.
+// partOf returns the number of the part for a subject. It mixes the last bytes of the names, which
+// is cheaper than a full hash; numbered names differ there.
 func partOf(s subject) int {
 	const prime = 0x9E3779B97F4A7C15
 	var sum uint64
@@ -30,8 +29,7 @@ func partOf(s subject) int {
 // get returns a subject's entry, nil if it has none.
 func (t *table) get(s subject) *entry { return t.parts[partOf(s)][s] }
 
-// with returns a table with other entries for some subjects; a nil entry takes
-// the subject out.
+// with returns a table in which some subjects have other entries; nil removes a subject.
 func (t *table) with(changed map[subject]*entry) *table {
 	next := *t
 	copied := map[int]bool{}

@@ -1,20 +1,19 @@
-// Package reload makes a chain of authorizers of a configuration, and another
-// one when the configuration's file changes.
+// Package reload builds a chain of authorizers from a configuration, and replaces it when the
+// configuration file changes.
 //
 // # Model
 //
-// An [Authorizer] asks the chain that is in force. [Authorizer.Run] looks at
-// the file when it may have changed and at least once a minute. A new chain
-// comes into force when the file is valid, everything it needs can be built, and
-// all its webhooks answer; until then the last good one decides.
+// An [Authorizer] uses the chain in force. [Authorizer.Run] reads the file when the file system
+// reports a change, and at least once a minute. A new chain comes into force if the file is valid,
+// all its parts can be built, and all its webhooks answer. Until then the last good chain decides.
 //
 // # Invariants
 //
-//   - A request is decided by one chain, whatever happens meanwhile.
-//   - Node, RBAC and ABAC are what they were when the server started: reloading
-//     orders them, it neither adds nor removes them.
-//   - What failed is tried again, since the reason may be outside of the file:
-//     soon at first, then at each look at the file.
+//   - One chain decides each request, even if it is replaced meanwhile.
+//   - Node, RBAC and ABAC stay as they were when the server started: a reload
+//     changes their order, but neither adds nor removes them.
+//   - A failed reload is tried again, because its reason may lie outside of the
+//     file: first after a second, later with each check of the file.
 //
 // Source: KEP-3221.
 package reload
@@ -43,26 +42,25 @@ import (
 	"github.com/keelson-io/keelson/internal/watchfile"
 )
 
-// Config is what chains are made of.
+// Config says what chains are built from.
 type Config struct {
-	Configuration *config.AuthorizationConfiguration // the first one
+	Configuration *config.AuthorizationConfiguration // the one to start with
 	File          string                             // that it comes from; "": it never changes
-	Text          []byte                             // what was read there
+	Text          []byte                             // of File, when Configuration was read
 
-	// Authorizers that are the same in all chains; nil if the first
-	// configuration does not have them.
+	// Authorizers that all chains share; nil if the first configuration does not have them.
 	RBAC, Node, ABAC authz.Authorizer
 
-	// Asker makes what a webhook is asked by; nil: a client of its kubeconfig.
+	// Asker returns the connection to a webhook; nil means a client of its kubeconfig.
 	Asker func(a *config.AuthorizerConfiguration) (webhook.Asker, error)
 
-	Interval time.Duration         // between looks at the file; 0: one minute
+	Interval time.Duration         // between checks of the file; 0 means one minute
 	Metrics  prometheus.Registerer // nil: none
 	ServerID string                // for metrics, which show its hash
 	Logger   *slog.Logger
 }
 
-// Authorizer decides by the newest good configuration.
+// Authorizer decides by the last good configuration.
 type Authorizer struct {
 	Config
 	decisions *authz.Metrics
@@ -73,15 +71,15 @@ type Authorizer struct {
 	current atomic.Pointer[authz.Chain]
 
 	mu          sync.Mutex
-	active      []byte            // the configuration in force, in one form
-	read        []byte            // the last text that was read
-	kubeconfigs map[string][]byte // of the configuration in force: what was in the files
-	failure     string            // why the last text is not in force, "" if it is
-	failed      int               // how often it was tried
+	active      []byte            // canonical form of the configuration in force
+	read        []byte            // text of the last read
+	kubeconfigs map[string][]byte // file -> contents, for the configuration in force
+	failed      int               // how often the last text was refused since it was read; 0 if it is in force
+	reported    string            // the message of the last failure that was logged, "" since the last success
 	watcher     *watchfile.Watcher
 }
 
-// New makes the first chain.
+// New builds the first chain.
 func New(c Config) (*Authorizer, error) {
 	z := &Authorizer{Config: c, active: canonical(c.Configuration), read: c.Text, kubeconfigs: contents(c.Configuration)}
 	if c.Metrics != nil {
@@ -104,20 +102,20 @@ func New(c Config) (*Authorizer, error) {
 	return z, nil
 }
 
-// Authorize asks the chain in force.
+// Authorize decides by the chain in force.
 func (z *Authorizer) Authorize(ctx context.Context, a *authz.Attributes) authz.Result {
 	return z.current.Load().Authorize(ctx, a)
 }
 
-// RulesFor asks the chain in force.
+// RulesFor lists rules by the chain in force.
 func (z *Authorizer) RulesFor(ctx context.Context, user *authn.User, namespace string) authz.Rules {
 	return z.current.Load().RulesFor(ctx, user, namespace)
 }
 
-// Links are the authorizers of the chain in force, in order.
+// Links returns the authorizers of the chain in force, in order.
 func (z *Authorizer) Links() []authz.Named { return z.current.Load().Links() }
 
-// canonical is a form in which equal configurations are equal.
+// canonical returns a form in which equal configurations are equal.
 func canonical(c *config.AuthorizationConfiguration) []byte {
 	copied := *c
 	copied.APIVersion, copied.Kind = "", ""
@@ -128,8 +126,7 @@ func canonical(c *config.AuthorizationConfiguration) []byte {
 	return text
 }
 
-// contents are the files that a configuration's webhooks are reached by, as far
-// as they can be read.
+// contents returns the kubeconfig files of a configuration's webhooks, as far as they can be read.
 func contents(c *config.AuthorizationConfiguration) map[string][]byte {
 	found := map[string][]byte{}
 	for _, path := range c.KubeConfigFiles() {
@@ -140,7 +137,7 @@ func contents(c *config.AuthorizationConfiguration) map[string][]byte {
 	return found
 }
 
-// build makes a chain, and lists its webhooks.
+// build builds a chain, and returns its webhooks as well.
 func (z *Authorizer) build(c *config.AuthorizationConfiguration) (*authz.Chain, []*webhook.Webhook, error) {
 	var chain []authz.Named
 	var hooks []*webhook.Webhook
@@ -174,6 +171,7 @@ func (z *Authorizer) build(c *config.AuthorizationConfiguration) (*authz.Chain, 
 	return authz.NewChain(z.decisions, chain...), hooks, nil
 }
 
+// webhook builds a webhook authorizer.
 func (z *Authorizer) webhook(a *config.AuthorizerConfiguration) (*webhook.Webhook, error) {
 	w := a.Webhook
 	ask := z.Asker
@@ -194,7 +192,7 @@ func (z *Authorizer) webhook(a *config.AuthorizerConfiguration) (*webhook.Webhoo
 	}), nil
 }
 
-// client is a client of a webhook's kubeconfig.
+// client returns a client for the kubeconfig of a webhook.
 func (z *Authorizer) client(a *config.AuthorizerConfiguration) (webhook.Asker, error) {
 	w := a.Webhook
 	return webhook.NewClient(webhook.ClientConfig{
@@ -202,7 +200,7 @@ func (z *Authorizer) client(a *config.AuthorizerConfiguration) (webhook.Asker, e
 	})
 }
 
-// Run follows the file until ctx ends. Without a file it does nothing.
+// Run checks the file until ctx ends. Without a file it returns at once.
 func (z *Authorizer) Run(ctx context.Context) {
 	if z.File == "" {
 		return
@@ -215,12 +213,12 @@ func (z *Authorizer) Run(ctx context.Context) {
 	z.watcher.Run(ctx)
 }
 
-// paths are the files that matter: the configuration's, and the kubeconfigs'.
+// paths returns the files to watch: the configuration and the kubeconfigs in force.
 func (z *Authorizer) paths() []string {
 	return append([]string{z.File}, slices.Sorted(maps.Keys(z.kubeconfigs))...)
 }
 
-// Check looks at the files and reloads if there is a reason to.
+// Check reads the files and reloads if they changed or the last reload failed.
 func (z *Authorizer) Check(ctx context.Context) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -230,19 +228,18 @@ func (z *Authorizer) Check(ctx context.Context) {
 		return
 	}
 	same := bytes.Equal(text, z.read)
-	if same && z.failure == "" && !z.kubeconfigsChanged() {
+	if same && z.failed == 0 && !z.kubeconfigsChanged() {
 		return
 	}
 	if !same {
 		z.Logger.Info("found new authorization config data")
-		z.read, z.failure, z.failed = text, "", 0
+		z.read, z.reported, z.failed = text, "", 0
 	}
 	z.try(ctx, text, same)
 }
 
-// kubeconfigsChanged reports whether a file that a webhook in force is reached
-// by has other contents. One that cannot be read at the moment has not: what
-// was read from it is still good.
+// kubeconfigsChanged reports whether a kubeconfig in force has other contents. A file that cannot
+// be read at the moment counts as unchanged: its last contents are still in use.
 func (z *Authorizer) kubeconfigsChanged() bool {
 	for path, was := range z.kubeconfigs {
 		if text, err := os.ReadFile(path); err == nil && !bytes.Equal(text, was) {
@@ -252,7 +249,7 @@ func (z *Authorizer) kubeconfigsChanged() bool {
 	return false
 }
 
-// try brings a text into force; again says that it was read before.
+// try puts the configuration in text into force. again means that the same text was tried before.
 func (z *Authorizer) try(ctx context.Context, text []byte, again bool) {
 	c, err := config.Load(text, z.required...)
 	if err != nil {
@@ -261,7 +258,7 @@ func (z *Authorizer) try(ctx context.Context, text []byte, again bool) {
 	}
 	form := canonical(c)
 	if bytes.Equal(form, z.active) && !z.kubeconfigsChanged() {
-		z.failure = ""
+		z.reported, z.failed = "", 0
 		return
 	}
 	if !again {
@@ -281,13 +278,13 @@ func (z *Authorizer) try(ctx context.Context, text []byte, again bool) {
 		return
 	}
 	z.current.Store(chain)
-	z.active, z.kubeconfigs, z.failure, z.failed = form, files, "", 0
+	z.active, z.kubeconfigs, z.reported, z.failed = form, files, "", 0
 	z.Logger.Info("reloaded authz config")
 	z.metrics.Succeeded(text)
 	z.watch(nil)
 }
 
-// watch makes the files in force, and some more, those that are watched.
+// watch watches the files in force, and more.
 func (z *Authorizer) watch(more map[string][]byte) {
 	if z.watcher != nil {
 		paths := append(z.paths(), slices.Collect(maps.Keys(more))...)
@@ -296,26 +293,28 @@ func (z *Authorizer) watch(more map[string][]byte) {
 	}
 }
 
-// soon is when what failed for the first time is tried again; then after twice
-// that, and so on.
+// soon is the delay of the first retry. It doubles with each failure.
 const soon = time.Second
 
-// fail keeps the last good configuration. The same failure again is not told
-// again.
+// fail keeps the last good configuration and schedules a retry. It logs and counts a failure once for
+// each message: the operator need not read the same line every second. The message decides nothing
+// else; whether a retry is due follows from z.failed.
 func (z *Authorizer) fail(err error) {
 	if z.watcher != nil && z.failed < 6 {
-		z.watcher.Again(soon << z.failed) // later, the looks in intervals will do
+		z.watcher.Again(soon << z.failed) // later retries are left to the regular checks
 	}
 	z.failed++
-	if err.Error() == z.failure {
+	message := err.Error()
+	if message == z.reported {
 		return
 	}
-	z.failure = err.Error()
+	z.reported = message
 	z.Logger.Error("reloading authorization config", "err", err)
 	z.metrics.Failed()
 }
 
-// healthy asks every webhook, all at the same time.
+// healthy sends every webhook a review, all at the same time, and returns an error for each that does
+// not answer.
 func healthy(ctx context.Context, hooks []*webhook.Webhook) error {
 	errs := make([]error, len(hooks))
 	var all sync.WaitGroup

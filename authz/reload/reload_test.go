@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/internal/reloads"
+	"github.com/keelson-io/keelson/internal/testkit"
 )
 
 // This file changes files while they decide.
@@ -100,7 +100,7 @@ func (r *reloaded) expect(user, by string) {
 	}
 }
 
-// counts are the reloads that went well and that failed.
+// counts returns the reloads that went well and that failed.
 func (r *reloaded) counts(success, failure float64) {
 	r.t.Helper()
 	families, err := r.reg.Gather()
@@ -123,7 +123,7 @@ func (r *reloaded) counts(success, failure float64) {
 	}
 }
 
-// info is the hash of the configuration in force.
+// info returns the hash of the configuration in force.
 func (r *reloaded) info(text string) {
 	r.t.Helper()
 	families, err := r.reg.Gather()
@@ -215,7 +215,7 @@ func TestFilesThatChange(t *testing.T) {
 	r.expect("rbac", "rbac")
 }
 
-// hook is a webhook's entry.
+// hook returns a webhook's entry.
 func hook(name, kubeconfig string) string {
 	return fmt.Sprintf(`- type: Webhook
   name: %s
@@ -243,6 +243,7 @@ func kubeconfig(url string) string {
 }
 
 // A webhook that does not answer keeps the new configuration out until it does.
+// Ledger: reload-health.
 func TestHealthIsAwaited(t *testing.T) {
 	url, well, asked := service(t)
 	r := start(t, head+rbac)
@@ -274,6 +275,7 @@ func TestHealthIsAwaited(t *testing.T) {
 
 // What a rejected configuration lacked is repaired: it comes into force without
 // a change of its file.
+// Ledger: reload-retries.
 func TestRepairedDependency(t *testing.T) {
 	url, well, _ := service(t)
 	well.Store(true)
@@ -291,6 +293,7 @@ func TestRepairedDependency(t *testing.T) {
 }
 
 // The contents of a kubeconfig are a part of the configuration.
+// Ledger: kubeconfig-reload.
 func TestChangedKubeconfig(t *testing.T) {
 	first, well1, _ := service(t)
 	second, well2, asked2 := service(t)
@@ -347,15 +350,10 @@ func TestRun(t *testing.T) {
 	if err := os.Rename(next, r.file); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	testkit.EventuallySay(t, func() (string, bool) {
 		got := r.Authorize(context.Background(), &authz.Attributes{User: &authn.User{Name: "ann"}, Verb: "get", Path: "/x"})
-		if got.By == "" && strings.Contains(got.Reason, "alwaysdeny") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("got %+v; log %s", got, r.log.take())
-		}
-	}
+		return fmt.Sprintf("got %+v, want a refusal by the file", got), got.By == "" && strings.Contains(got.Reason, "alwaysdeny")
+	})
 	close(release)
 	if got := <-slow; got.By != "hook" || got.Decision != authz.Allow {
 		t.Errorf("a request that was under way: got %+v", got)

@@ -10,10 +10,10 @@ import (
 	"github.com/keelson-io/keelson/internal/kubehook"
 )
 
-// This file is when a webhook would be asked about a request of which parts are
-// not known.
+// This file decides about requests with unknown parts.
 
-// Cases implements partial.Authorizer. The service is asked about what is known.
+// Cases implements partial.Authorizer. If the match conditions may hold, the webhook is called with
+// the known parts.
 func (w *Webhook) Cases(ctx context.Context, r *partial.Request) []partial.Case {
 	when, err := w.Conditions.Partial(ctx, r)
 	switch {

@@ -20,24 +20,24 @@ import (
 	"github.com/keelson-io/keelson/internal/kubehook"
 )
 
-// This file posts reviews.
+// This file sends reviews over HTTP.
 
-// Client posts reviews to the server of a kubeconfig.
+// Client sends SubjectAccessReviews to the server that a kubeconfig names.
 type Client struct {
 	hook *kubehook.Client
-	beta bool // reviews are of v1beta1
+	beta bool // send v1beta1
 }
 
-// ClientConfig says whom to ask.
+// ClientConfig describes the server of the webhook.
 type ClientConfig struct {
 	KubeConfigFile string // read once
 	Version        string // of SubjectAccessReview: v1 or v1beta1
 	Timeout        time.Duration
-	Backoff        *wait.Backoff // nil: kubehook.DefaultBackoff
+	Backoff        *wait.Backoff // between tries; nil means kubehook.DefaultBackoff
 	Metrics        *Metrics
 }
 
-// NewClient reads the kubeconfig.
+// NewClient reads the kubeconfig and returns a client for its server.
 func NewClient(c ClientConfig) (*Client, error) {
 	if c.Version != "v1" && c.Version != "v1beta1" {
 		return nil, fmt.Errorf("unsupported webhook authorizer version %q, supported versions are %q, %q", c.Version, "v1", "v1beta1")
@@ -64,8 +64,8 @@ func NewClient(c ClientConfig) (*Client, error) {
 	return &Client{hook: hook, beta: c.Version == "v1beta1"}, nil
 }
 
-// Ask posts the review, again after errors that pass unless it is to be asked
-// once.
+// Ask sends the review and returns its status. Unless the call allows one attempt only, it retries
+// after temporary errors.
 func (c *Client) Ask(ctx context.Context, review *authorizationv1.SubjectAccessReview, call kubehook.Call) (
 	authorizationv1.SubjectAccessReviewStatus, error) {
 	if c.beta {
@@ -78,7 +78,7 @@ func (c *Client) Ask(ctx context.Context, review *authorizationv1.SubjectAccessR
 	return out.Status, err
 }
 
-// beta is a review in version v1beta1.
+// beta converts a review to v1beta1.
 func beta(in *authorizationv1.SubjectAccessReview) *authorizationv1beta1.SubjectAccessReview {
 	s := &in.Spec
 	out := &authorizationv1beta1.SubjectAccessReview{Spec: authorizationv1beta1.SubjectAccessReviewSpec{
@@ -95,13 +95,14 @@ func beta(in *authorizationv1.SubjectAccessReview) *authorizationv1beta1.Subject
 	return out
 }
 
-// transport counts certificates that are out of date.
+// transport counts the certificates of webhooks that newer Go versions or policies refuse: without
+// a subject alternative name, or signed with SHA-1.
 type transport struct {
 	next    http.RoundTripper
 	metrics *Metrics // may be nil
 }
 
-// RoundTrip counts on the way back.
+// RoundTrip sends the request and looks at the certificates of the connection.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)
 	if t.metrics != nil {
@@ -110,8 +111,10 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// certificate counts what is out of date about a server's certificates, whether
-// it kept the connection from being made or not.
+// certificate counts a connection whose certificates have such a flaw, whether the connection
+// failed because of it or not. crypto/x509 has no error values or types that tell these two
+// failures apart, so that their texts have to be compared. A changed text would only leave a
+// failure uncounted.
 func (m *Metrics) certificate(resp *http.Response, err error) {
 	var host x509.HostnameError
 	var unknown x509.UnknownAuthorityError
@@ -135,12 +138,12 @@ func (m *Metrics) certificate(resp *http.Response, err error) {
 
 var subjectAlternativeName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
+// hasSAN reports whether the certificate has subject alternative names.
 func hasSAN(c *x509.Certificate) bool {
 	return slices.ContainsFunc(c.Extensions, func(e pkix.Extension) bool { return e.Id.Equal(subjectAlternativeName) })
 }
 
-// hasWeakSignature reports whether a certificate that somebody else signed has a
-// SHA-1 signature.
+// hasWeakSignature reports whether a certificate that is not self-signed has a SHA-1 signature.
 func hasWeakSignature(c *x509.Certificate) bool {
 	weak := c.SignatureAlgorithm == x509.SHA1WithRSA || c.SignatureAlgorithm == x509.ECDSAWithSHA1
 	return weak && c.Issuer.String() != c.Subject.String()

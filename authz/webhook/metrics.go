@@ -14,10 +14,9 @@ import (
 	"github.com/keelson-io/keelson/authz/match"
 )
 
-// This file counts what webhooks are asked and left out of, under upstream's
-// names.
+// This file counts reviews and match conditions of webhooks, under upstream's metric names.
 
-// Metrics are the metrics of all webhooks.
+// Metrics are shared by all authorization webhooks.
 type Metrics struct {
 	evaluations *prometheus.CounterVec
 	durations   *prometheus.HistogramVec
@@ -65,7 +64,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// counters are the metrics of one webhook.
+// counters are the metrics of one webhook, with its name as the label.
 type counters struct {
 	metrics    *Metrics
 	name       string
@@ -75,7 +74,7 @@ type counters struct {
 
 const webhookType = "Webhook"
 
-// matched counts an evaluation of conditions.
+// matched records one evaluation of match conditions.
 func (c *counters) matched(o *match.Outcome, began time.Time) {
 	if c.metrics == nil {
 		return
@@ -102,7 +101,7 @@ func (c *counters) matched(o *match.Outcome, began time.Time) {
 	(*left).Inc()
 }
 
-// attempted counts a round-trip.
+// attempted records one HTTP request to the webhook.
 func (c *counters) attempted(result string, took time.Duration) {
 	if c.metrics != nil {
 		c.metrics.evaluations.WithLabelValues(c.name, result).Inc()
@@ -110,13 +109,14 @@ func (c *counters) attempted(result string, took time.Duration) {
 	}
 }
 
+// failedOpen counts a review without an answer whose failure policy is NoOpinion.
 func (c *counters) failedOpen(result string) {
 	if c.metrics != nil {
 		c.metrics.failOpen.WithLabelValues(c.name, result).Inc()
 	}
 }
 
-// outcome is what an attempt came to.
+// outcome returns the label of an attempt: success, timeout, canceled or error.
 func outcome(ctx context.Context, status int, err error) string {
 	switch {
 	case err == nil:

@@ -1,18 +1,17 @@
-// Package webhook asks a remote service by SubjectAccessReview.
+// Package webhook decides by calling a remote service with a SubjectAccessReview.
 //
 // # Model
 //
-// A [Webhook] looks whether its match conditions concern a request, then in its
-// cache, and then asks its [Asker]: a [Client] that posts a review, again after
-// errors that pass. What comes back is allowed, denied, or neither; what does
-// not come back is the failure policy's decision, with the error.
+// A [Webhook] evaluates its match conditions, then looks in its cache, and then calls its [Asker].
+// The usual Asker is a [Client], which sends the review and retries after temporary errors. The
+// answer is allowed, denied, or no opinion. If there is no answer, the failure policy decides, and
+// the result carries the error.
 //
 // # Invariants
 //
-//   - A request that the conditions leave out costs nothing but their
-//     evaluation.
-//   - Errors are never kept; answers are as long as they are configured to be,
-//     8192 of them, and none for attributes that are long beyond reason.
+//   - A request that the match conditions exclude costs only their evaluation.
+//   - Errors are never cached. Answers are cached for the configured time, at
+//     most 8,192 of them, and not for requests with very long attributes.
 //   - An answer that both allows and denies is a denial.
 //
 // Source: https://kubernetes.io/docs/reference/access-authn-authz/webhook/.
@@ -36,7 +35,7 @@ import (
 
 const (
 	cacheSize    = 8192
-	maxKeptInput = 10000 // bytes of a request's attributes
+	maxKeptInput = 10000 // bytes of a request's attributes above which its answer is not cached
 )
 
 // Config describes a Webhook.
@@ -44,21 +43,21 @@ type Config struct {
 	Name              string
 	Asker             Asker
 	Conditions        *match.Conditions
-	CacheAuthorized   time.Duration // how long a yes is kept; 0: not at all
-	CacheUnauthorized time.Duration // how long anything else is kept; 0: not at all
+	CacheAuthorized   time.Duration // how long an allowed answer is cached; 0: not at all
+	CacheUnauthorized time.Duration // how long any other answer is cached; 0: not at all
 	OnError           authz.Decision
 	Metrics           *Metrics
 	Logger            *slog.Logger
 }
 
-// Asker asks a remote service.
+// Asker sends a review to a remote service.
 type Asker interface {
-	// Ask returns the service's answer. The call says whether it may be asked
-	// again, and is told of every attempt.
+	// Ask returns the service's answer. The call says whether retries are allowed, and records each
+	// attempt.
 	Ask(ctx context.Context, review *authorizationv1.SubjectAccessReview, call kubehook.Call) (authorizationv1.SubjectAccessReviewStatus, error)
 }
 
-// Webhook is an authorizer that asks a remote service.
+// Webhook is an authorizer that calls a remote service.
 type Webhook struct {
 	Config
 	counted counters
@@ -75,7 +74,7 @@ func New(c Config) *Webhook {
 
 var errBoth = errors.New("webhook subject access review returned both allow and deny response")
 
-// Authorize asks the service, if the request is its business.
+// Authorize calls the service, if the match conditions hold and the cache has no answer.
 func (w *Webhook) Authorize(ctx context.Context, a *authz.Attributes) authz.Result {
 	if w.Conditions != nil {
 		began := time.Now()
@@ -104,7 +103,7 @@ func (w *Webhook) Authorize(ctx context.Context, a *authz.Attributes) authz.Resu
 		}
 		return decide(found.(*authorizationv1.SubjectAccessReviewStatus))
 	}
-	status, err := w.ask(ctx, review)
+	status, err := w.review(ctx, review)
 	if err != nil {
 		return authz.Result{Decision: w.OnError, Err: err}
 	}
@@ -112,8 +111,8 @@ func (w *Webhook) Authorize(ctx context.Context, a *authz.Attributes) authz.Resu
 	return decide(&status)
 }
 
-// ask asks the service and counts every attempt.
-func (w *Webhook) ask(ctx context.Context, review *authorizationv1.SubjectAccessReview) (authorizationv1.SubjectAccessReviewStatus, error) {
+// review calls the service and records every attempt.
+func (w *Webhook) review(ctx context.Context, review *authorizationv1.SubjectAccessReview) (authorizationv1.SubjectAccessReviewStatus, error) {
 	last := ""
 	status, err := w.Asker.Ask(ctx, review, kubehook.Call{Observe: func(code int, took time.Duration, err error) {
 		last = outcome(ctx, code, err)
@@ -128,7 +127,7 @@ func (w *Webhook) ask(ctx context.Context, review *authorizationv1.SubjectAccess
 	return status, err
 }
 
-// keep remembers an answer.
+// keep caches an answer.
 func (w *Webhook) keep(a *authz.Attributes, key string, s *authorizationv1.SubjectAccessReviewStatus) {
 	size := len(a.Namespace) + len(a.Verb) + len(a.Group) + len(a.Version) + len(a.Resource) + len(a.Subresource) + len(a.Name) + len(a.Path)
 	life := w.CacheUnauthorized
@@ -140,6 +139,7 @@ func (w *Webhook) keep(a *authz.Attributes, key string, s *authorizationv1.Subje
 	}
 }
 
+// decide turns the status of a review into a result.
 func decide(s *authorizationv1.SubjectAccessReviewStatus) authz.Result {
 	switch {
 	case s.Denied && s.Allowed:
@@ -152,13 +152,14 @@ func decide(s *authorizationv1.SubjectAccessReviewStatus) authz.Result {
 	return authz.Result{Reason: s.Reason}
 }
 
-// RulesFor lists nothing, and says that there may be something.
+// RulesFor returns no rules, and marks the list as incomplete: the service cannot list what it
+// allows.
 func (w *Webhook) RulesFor(context.Context, *authn.User, string) authz.Rules {
 	return authz.Rules{Incomplete: true, Err: errors.New("webhook authorizer does not support user rule resolution")}
 }
 
-// Check asks the service about a request that is nobody's, once, to see whether
-// it answers at all. What it answers does not matter.
+// Check sends one review without a user, to find out whether the service answers. The decision does
+// not matter.
 func (w *Webhook) Check(ctx context.Context) error {
 	_, err := w.Asker.Ask(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User:                  "system:apiserver",
@@ -168,7 +169,7 @@ func (w *Webhook) Check(ctx context.Context) error {
 	return err
 }
 
-// Spec is attributes as a review has them.
+// Spec returns the attributes as the spec of a review.
 func Spec(a *authz.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	var s authorizationv1.SubjectAccessReviewSpec
 	if u := a.User; u != nil {
@@ -187,8 +188,8 @@ func Spec(a *authz.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	s.ResourceAttributes = &authorizationv1.ResourceAttributes{
 		Namespace: a.Namespace, Verb: a.Verb, Group: a.Group, Version: a.Version, Resource: a.Resource, Subresource: a.Subresource, Name: a.Name,
 	}
-	// Requirements narrow what is asked for: those that could be read are
-	// sent, also beside some that could not.
+	// Requirements that could be parsed are sent, even if others could not: since all must hold,
+	// this only widens what is asked for.
 	if list, _ := a.FieldRequirements(); len(list) > 0 {
 		s.ResourceAttributes.FieldSelector = &authorizationv1.FieldSelectorAttributes{Requirements: list}
 	}

@@ -114,7 +114,7 @@ func newWebhook(t *testing.T, file, version string, change func(*Config), timeou
 	return w
 }
 
-// metric is a counter's value, or how often a histogram was told something.
+// metric returns a counter's value, or how often a histogram was told something.
 func (w *tried) metric(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := w.reg.Gather()
@@ -180,6 +180,7 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
+// Ledger: authorizer-answers.
 func TestAnswers(t *testing.T) {
 	const both = "webhook subject access review returned both allow and deny response"
 	for name, row := range map[string]struct {

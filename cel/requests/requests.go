@@ -29,28 +29,25 @@ import (
 // Language is the language of expressions over requests.
 type Language struct{ l *cel.Language }
 
-var languages struct {
-	sync.Mutex
-	made map[cel.AdmissionVariables]*Language
-}
+// languages are made when they are first asked for, each once.
+var languages = func() map[cel.AdmissionVariables]func() *Language {
+	all := map[cel.AdmissionVariables]func() *Language{}
+	for i := range 1 << 5 {
+		is := func(bit int) bool { return i>>bit&1 != 0 }
+		has := cel.AdmissionVariables{Params: is(0), Authorizer: is(1), Composed: is(2), Patches: is(3), New: is(4)}
+		all[has] = sync.OnceValue(func() *Language {
+			l, err := cel.NewLanguage(cel.AdmissionConditions(has))
+			if err != nil {
+				panic("BUG: language of admission: " + err.Error())
+			}
+			return &Language{l}
+		})
+	}
+	return all
+}()
 
 // For returns the language with the given variables.
-func For(has cel.AdmissionVariables) *Language {
-	languages.Lock()
-	defer languages.Unlock()
-	if l := languages.made[has]; l != nil {
-		return l
-	}
-	l, err := cel.NewLanguage(cel.AdmissionConditions(has))
-	if err != nil {
-		panic("BUG: language of admission: " + err.Error())
-	}
-	if languages.made == nil {
-		languages.made = map[cel.AdmissionVariables]*Language{}
-	}
-	languages.made[has] = &Language{l}
-	return languages.made[has]
-}
+func For(has cel.AdmissionVariables) *Language { return languages[has]() }
 
 // Of is another language of expressions over requests, such as one that knows
 // the types of objects.

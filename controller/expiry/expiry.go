@@ -21,7 +21,7 @@ import (
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/loop"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
 )
@@ -49,8 +49,8 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 	c.ttl, c.revs = map[string]time.Duration{}, map[string]int64{}
 	for k := range c.Kinds.Load().All() {
-		if k.Builtin != nil && k.Builtin.TTL > 0 && k.Storage.Kind == k {
-			c.ttl[k.StoragePrefix+"/"] = k.Builtin.TTL
+		if k.Behavior.TTL > 0 && k.Storage.Kind == k {
+			c.ttl[k.StoragePrefix+"/"] = k.Behavior.TTL
 		}
 	}
 	if len(c.ttl) == 0 {
@@ -91,9 +91,9 @@ func (c *Controller) see(e *loop.Change) {
 
 // lastWritten is when an object says that it was written last; now if it does not say.
 func lastWritten(raw []byte, now time.Time) time.Time {
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
-	if len(raw) == 0 || raw[0] != '{' || doc.Parse(d, raw) != nil {
+	if len(raw) == 0 || raw[0] != '{' || jsondoc.Parse(d, raw) != nil {
 		return now
 	}
 	root := d.Root()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/mem"
@@ -18,13 +19,14 @@ import (
 // events runs a controller for events, which live for a minute, and for blips, which live for no time, and returns whether one is there.
 func events(t *testing.T, s store.Store, now func() time.Time) (there func(key string) bool) {
 	ctx, stop := context.WithCancel(context.Background())
-	kinds := new(kind.Registry)
+	var all []*kind.Kind
 	for plural, ttl := range map[string]time.Duration{"events": time.Minute, "blips": 1} {
-		k := &kind.Kind{Plural: plural, Name: plural, StoragePrefix: plural, Builtin: &kind.Builtin{TTL: ttl}}
+		k := &kind.Kind{Plural: plural, Name: plural, StoragePrefix: plural, Behavior: kind.Behavior{TTL: ttl}}
 		v := &kind.Version{Kind: k, Name: "v1"}
 		k.All, k.Versions, k.Storage = []*kind.Version{v}, []*kind.Version{v}, v
-		kinds.Put(k)
+		all = append(all, k)
 	}
+	kinds := kind.NewRegistry(all...)
 	cached := cache.New(s, cache.Options{})
 	c := &Controller{Kinds: kinds, Cache: cached, Store: s, Logger: slog.Default(), Now: now}
 	done := make(chan struct{})
@@ -47,11 +49,7 @@ func events(t *testing.T, s store.Store, now func() time.Time) (there func(key s
 // gone waits until an event is not there.
 func gone(t *testing.T, there func(key string) bool, key string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); there(key); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s stays", key)
-		}
-	}
+	testkit.Eventually(t, key+" is gone", func() bool { return !there(key) })
 }
 
 // TestExpiry holds that what was there before goes by its own times, and nothing else goes.

@@ -9,7 +9,7 @@
 //
 // # Model
 //
-// The [Controller] reads every change of the store from a tap of the cache. What it remembers is the dependents, and the owners that
+// The [Controller] follows every change of the store (package cache/follow). What it remembers is the dependents, and the owners that
 // wait (graph.go); whatever has neither references nor such a finalizer costs a glance at its bytes. What a change concerns is
 // queued by key, and workers look at it (work.go): they read the object as the store has it now, ask the store for its owners, and
 // act as a client would, on the condition that the object is still the one they have seen. Nothing is polled.
@@ -17,7 +17,7 @@
 // # Invariants
 //
 //   - An object is deleted only after the store, not a cache, has said that its owner is gone or is another object.
-//   - A finalizer is taken off only when everything that was acknowledged before has been read from the tap.
+//   - A finalizer is taken off only when the graph has everything that was acknowledged before.
 //   - Objects whose owner's kind is not known are left alone until it is.
 //
 // [Controller.Run] is the function to call.
@@ -25,7 +25,7 @@ package gc
 
 import (
 	"context"
-	"errors"
+	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -35,6 +35,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/cache/follow"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store"
@@ -67,12 +68,11 @@ type Controller struct {
 	API    API
 	Logger *slog.Logger
 
-	queue workqueue.TypedRateLimitingInterface[string] // of keys
+	queue   workqueue.TypedRateLimitingInterface[string] // of keys
+	objects *follow.Follower[store.Event]                // of the whole store; it keeps the graph
 
 	mu    sync.Mutex
 	graph *graph
-	rev   int64         // the graph is as of this revision
-	moved chan struct{} // closed when rev rises
 	fixed map[string]*kind.Kind
 	// searched are uids of absent owners that are in no other namespace either.
 	searched map[string]bool
@@ -82,106 +82,42 @@ type Controller struct {
 // Run works until ctx ends.
 func (c *Controller) Run(ctx context.Context) {
 	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
-	c.graph, c.moved, c.fixed, c.searched = newGraph(), make(chan struct{}), map[string]*kind.Kind{}, map[string]bool{}
+	c.graph, c.fixed, c.searched = newGraph(), map[string]*kind.Kind{}, map[string]bool{}
 	c.told = record.NewEventCorrelator(wall{})
 	for k := range c.Kinds.Load().All() {
-		if k.Builtin != nil {
+		if k.Behavior.IsBuiltin {
 			c.fixed[k.StoragePrefix] = k
 		}
+	}
+	c.objects = &follow.Follower[store.Event]{Source: follow.Keys(c.Cache, c.Store, []string{""}, nil), Handler: c, Logger: c.Logger, Name: Name}
+	c.objects.Begin(ctx)
+	kinds := &follow.Follower[*kind.Snapshot]{
+		Source:  follow.Value(c.Kinds.Load, func(s *kind.Snapshot) uint64 { return s.Rev }, c.Kinds.Changed),
+		Handler: follow.Each[*kind.Snapshot](c.retryUnknown), Logger: c.Logger, Name: Name + ", kinds",
 	}
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() { c.work(ctx) })
 	}
-	group.Go(func() { c.followKinds(ctx) })
+	group.Go(func() { _ = kinds.Run(ctx) }) // a Value does not end
 	group.Go(func() {
 		<-ctx.Done()
 		c.queue.ShutDown()
 	})
-	c.follow(ctx)
+	_ = c.objects.Run(ctx) // it ends with the cache at the latest
 	group.Wait()
 }
 
-// follow reads the tap until ctx ends.
-func (c *Controller) follow(ctx context.Context) {
-	tap, err := c.Cache.Tap(ctx, nil)
-	if err != nil {
-		return
-	}
-	defer tap.Close()
-	for stale := true; ctx.Err() == nil; {
-		if stale {
-			if err := c.list(ctx); err != nil {
-				c.Logger.Warn("garbage collector cannot list objects, trying again", "error", err)
-				select {
-				case <-time.After(time.Second):
-				case <-ctx.Done():
-				}
-				continue
-			}
-			stale = false
-		}
-		events, rev, err := tap.Next(ctx)
-		switch {
-		case errors.Is(err, cache.ErrExpired):
-			stale = true
-			continue
-		case err != nil:
-			return
-		}
-		c.mu.Lock()
-		for i := range events {
-			c.see(&events[i])
-		}
-		c.advance(rev)
-		c.mu.Unlock()
-	}
-}
-
-// advance says that the graph is as of rev. The lock is held.
-func (c *Controller) advance(rev int64) {
-	if rev > c.rev {
-		c.rev = rev
-		close(c.moved)
-		c.moved = make(chan struct{})
-	}
-}
-
-// caughtUp waits until the graph has everything that was acknowledged before.
-func (c *Controller) caughtUp(ctx context.Context) error {
-	rev, err := c.Store.Revision(ctx)
-	if err != nil {
-		return err
-	}
-	if err := c.Cache.Reach(ctx, rev); err != nil {
-		return err
-	}
-	for {
-		c.mu.Lock()
-		have, moved := c.rev, c.moved
-		c.mu.Unlock()
-		if have >= rev {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// list makes the graph anew of everything that there is.
-func (c *Controller) list(ctx context.Context) error {
+// Reset implements follow.Handler: it makes the graph anew of everything that there is.
+func (c *Controller) Reset(_ context.Context, listed iter.Seq2[*store.Event, error]) error {
 	g := newGraph()
-	upTo, err := store.Each(ctx, c.Store, "", 0, func(it *store.Item) error {
-		if n := c.parse(it.Key, it.Value, it.Rev); n != nil {
+	for e, err := range listed {
+		if err != nil {
+			return err
+		}
+		if n := c.parse(e.Key, e.Value, e.Rev); n != nil {
 			g.put(n)
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,26 +125,26 @@ func (c *Controller) list(ctx context.Context) error {
 	for key := range g.nodes {
 		c.queue.Add(key)
 	}
-	c.advance(upTo)
 	return nil
 }
 
-// followKinds looks again at what has to do with kinds that were not known.
-func (c *Controller) followKinds(ctx context.Context) {
-	for {
-		rev := c.Kinds.Load().Rev
-		c.mu.Lock()
-		for key := range c.graph.unknown {
-			c.queue.Add(key)
-		}
-		c.graph.unknown = map[string]bool{}
-		c.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.Kinds.Changed(rev):
-		}
+// Change implements follow.Handler.
+func (c *Controller) Change(_ context.Context, events []store.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range events {
+		c.see(&events[i])
 	}
+}
+
+// retryUnknown queues the nodes that concern kinds that were not known. A new snapshot of the kinds may know them.
+func (c *Controller) retryUnknown(context.Context, **kind.Snapshot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.graph.unknown {
+		c.queue.Add(key)
+	}
+	c.graph.unknown = map[string]bool{}
 }
 
 // kindOf is the kind of the object at a key, and where it is; nil if nobody knows it, or leaves it alone.
@@ -259,7 +195,7 @@ func (c *Controller) ownerKind(r *reference) *kind.Kind {
 		group = ""
 	}
 	for k := range c.Kinds.Load().InGroup(group) {
-		if k.Name == r.kind && (k.Builtin == nil || !k.Builtin.Virtual && k.Builtin.Listed == nil) {
+		if k.Name == r.kind && k.Behavior.IsStored() {
 			return k
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/keelsontest"
 )
 
@@ -81,11 +81,7 @@ func (r *rig) do(want int, method, path, body string) []byte {
 
 func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.Fatalf("not after a minute: %s", what)
-		}
-	}
+	testkit.Eventually(r, what, ok)
 }
 
 const nodes = "/apis/demo.io/v1/namespaces/default/nodes/"

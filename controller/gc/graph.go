@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -161,11 +161,11 @@ func (c *Controller) parse(key string, raw []byte, rev int64) *node {
 
 // read is an object as a node, nil if nobody can read it.
 func (c *Controller) read(key string, raw []byte, rev int64) *node {
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	k, namespace, _ := c.kindOf(key)
 	if len(raw) > 0 && raw[0] == '{' {
-		if doc.Parse(d, raw) != nil {
+		if jsondoc.Parse(d, raw) != nil {
 			return nil
 		}
 	} else if k == nil || k.Storage.Load(d, raw, rev) != nil {

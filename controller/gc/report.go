@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 )
@@ -69,7 +69,7 @@ func (t *target) report(ctx context.Context, r *reference) {
 func (c *Controller) send(ctx context.Context, events *kind.Kind, e *corev1.Event) error {
 	if e.Count > 1 {
 		err := c.API.Modify(ctx, events, e.Namespace, e.Name, func(o meta.Object) error {
-			o.Doc.Set(doc.IntNode(int64(e.Count)), "count")
+			o.Doc.Set(jsondoc.IntNode(int64(e.Count)), "count")
 			o.Doc.Set(o.Doc.NewString(e.LastTimestamp.UTC().Format(time.RFC3339)), "lastTimestamp")
 			o.Doc.Set(o.Doc.NewString(e.Message), "message")
 			return nil
@@ -102,7 +102,7 @@ func (c *Controller) elsewhere(k *kind.Kind, r *reference) bool {
 	owners := c.Cache.Resource(k.StoragePrefix)
 	c.namespaces(func(namespace string) bool {
 		if o, ok := owners.Get(k.Key(namespace, r.name)); ok {
-			d := doc.Get()
+			d := jsondoc.Get()
 			found = k.Storage.Load(d, o.Raw, o.Rev) == nil && meta.Object{Doc: d}.UID() == r.uid
 			d.Release()
 		}

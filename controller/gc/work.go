@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -45,12 +45,12 @@ func (c *Controller) process(ctx context.Context, key string) error {
 		c.mu.Unlock()
 		return nil
 	}
-	if k.Builtin != nil && k.Builtin.TTL > 0 {
+	if k.Behavior.TTL > 0 {
 		return nil // events go by themselves
 	}
 	item, err := c.Store.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // the tap tells, or has told
+		return nil // its removal is, or has been, a change
 	}
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (t *target) dependents() []*node {
 
 // orphanDependents takes the references to an owner out of its dependents, and then the owner's finalizer.
 func (t *target) orphanDependents(ctx context.Context) error {
-	if err := t.c.caughtUp(ctx); err != nil {
+	if err := t.c.objects.CatchUp(ctx); err != nil {
 		return err
 	}
 	for _, dep := range t.dependents() {
@@ -111,7 +111,7 @@ func (t *target) awaitDependents(ctx context.Context) error {
 	}
 	deps, is := blocked()
 	if !is {
-		if err := t.c.caughtUp(ctx); err != nil {
+		if err := t.c.objects.CatchUp(ctx); err != nil {
 			return err
 		}
 		if deps, is = blocked(); !is {
@@ -267,7 +267,7 @@ func (t *target) finalize(ctx context.Context, finalizer string) error {
 // release takes the references to the owners of those uids out of the object.
 func (t *target) release(ctx context.Context, uids map[string]bool) error {
 	return t.modify(ctx, func(o meta.Object) {
-		var left []doc.Node
+		var left []jsondoc.Node
 		for _, r := range o.Meta().Get("ownerReferences").Items() {
 			if !uids[r.Get("uid").Text()] {
 				left = append(left, r.Node)
@@ -284,11 +284,11 @@ func (t *target) release(ctx context.Context, uids map[string]bool) error {
 // unblock makes none of the object's owners wait for it.
 func (t *target) unblock(ctx context.Context) error {
 	return t.modify(ctx, func(o meta.Object) {
-		var all []doc.Node
+		var all []jsondoc.Node
 		for _, r := range o.Meta().Get("ownerReferences").Items() {
-			one := doc.Get()
+			one := jsondoc.Get()
 			one.SetRoot(one.Import(r))
-			one.Set(doc.BoolNode(false), "blockOwnerDeletion")
+			one.Set(jsondoc.BoolNode(false), "blockOwnerDeletion")
 			all = append(all, o.Doc.Import(one.Root()))
 			one.Release()
 		}

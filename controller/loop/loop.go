@@ -2,8 +2,8 @@
 //
 // # Model
 //
-// A [Loop] lists the objects below some prefixes of the store and then reads a tap of the cache. Each object that was listed, and
-// each change, is shown to See, which says by key what there is to be done ([Loop.Add], [Loop.At]). Work does that, one key after
+// A [Loop] follows the objects below some prefixes of the store (package cache/follow). Each object that is listed, and each change,
+// is shown to See, which says by key what there is to be done ([Loop.Add], [Loop.At]). Work does that, one key after
 // another, in the order in which they became due. A key whose work failed is due again after a pause that doubles until it succeeds;
 // other keys do not wait for it. When changes were lost, everything is listed again. Nothing is looked at in intervals.
 //
@@ -20,6 +20,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"strings"
 	"time"
@@ -27,7 +28,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/cache/follow"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -88,69 +90,40 @@ func (l *Loop) Drop(key string) { l.due.drop(key) }
 
 // Run works until ctx ends.
 func (l *Loop) Run(ctx context.Context) {
-	wants := l.Wants
-	if wants == nil {
-		wants = l.listed
+	f := &follow.Follower[store.Event]{
+		Source: follow.Keys(l.Cache, l.Store, l.List, l.Wants), Handler: shown{l}, Logger: l.Logger, Name: l.Name,
 	}
-	tap, err := l.Cache.Tap(ctx, wants)
-	if err != nil {
-		return
-	}
-	defer tap.Close()
-	var upTo int64 // what happened until then was listed
-	retry := time.Duration(0)
-	for stale := true; ctx.Err() == nil; {
-		if stale {
-			if upTo, err = l.list(ctx); err != nil {
-				retry = longer(retry)
-				l.tell(ctx, "controller cannot list objects, trying again", err)
-			} else {
-				stale, retry = false, 0
-			}
-		}
-		l.work(ctx)
-		wait, cancel := l.until(ctx, stale, retry)
-		events, _, err := tap.Next(wait)
-		cancel()
-		switch {
-		case errors.Is(err, cache.ErrExpired):
-			stale = true
-		case err != nil && wait.Err() == nil:
+	defer f.Close()
+	for ctx.Err() == nil {
+		if f.Step(ctx, l.untilDue()) != nil {
 			return
 		}
-		for i := range events {
-			if events[i].Rev > upTo {
-				l.See(&Change{Event: events[i]})
-			}
-		}
+		l.work(ctx)
 	}
 }
 
-// listed reports whether a change is of what is listed.
-func (l *Loop) listed(e *store.Event) bool {
-	for _, prefix := range l.List {
-		if strings.HasPrefix(e.Key, prefix) {
-			return true
-		}
-	}
-	return false
-}
+// shown is the Loop as a follow.Handler.
+type shown struct{ *Loop }
 
-// list shows everything that there is. It returns the revision up to which changes need not be seen any more.
-func (l *Loop) list(ctx context.Context) (upTo int64, err error) {
+// Reset implements follow.Handler.
+func (l shown) Reset(_ context.Context, listed iter.Seq2[*store.Event, error]) error {
 	if l.Begin != nil {
 		l.Begin()
 	}
-	for _, prefix := range l.List {
-		upTo, err = store.Each(ctx, l.Store, prefix, upTo, func(it *store.Item) error {
-			l.See(&Change{Event: store.Event{Key: it.Key, Value: it.Value, Rev: it.Rev}, Listed: true})
-			return nil
-		})
+	for e, err := range listed {
 		if err != nil {
-			return 0, err
+			return err
 		}
+		l.See(&Change{Event: *e, Listed: true})
 	}
-	return upTo, l.Cache.Reach(ctx, upTo)
+	return nil
+}
+
+// Change implements follow.Handler.
+func (l shown) Change(_ context.Context, events []store.Event) {
+	for i := range events {
+		l.See(&Change{Event: events[i]})
+	}
 }
 
 // now is the time.
@@ -161,19 +134,13 @@ func (l *Loop) now() time.Time {
 	return time.Now()
 }
 
-// until is a context that ends when the next key is due, or everything is to be listed again.
-func (l *Loop) until(ctx context.Context, stale bool, retry time.Duration) (context.Context, context.CancelFunc) {
-	wait := time.Duration(-1)
-	if e := l.due.first(); e != nil {
-		wait = max(0, e.when.Sub(l.now()))
+// untilDue returns the time until the next key is due, negative if there is none.
+func (l *Loop) untilDue() time.Duration {
+	e := l.due.first()
+	if e == nil {
+		return -1
 	}
-	if stale && (wait < 0 || retry < wait) {
-		wait = retry
-	}
-	if wait < 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, wait)
+	return max(0, e.when.Sub(l.now()))
 }
 
 // work does what is due by now. What is added meanwhile is done, too; what fails is due later.
@@ -237,7 +204,7 @@ func Load(ctx context.Context, s store.Store, k *kind.Kind, key string) (*meta.O
 	if err != nil {
 		return nil, err
 	}
-	d := doc.Get()
+	d := jsondoc.Get()
 	if err := k.Storage.Load(d, item.Value, item.Rev); err != nil {
 		d.Release()
 		return nil, err

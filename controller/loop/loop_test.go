@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -66,17 +67,16 @@ func (r *rig) run() {
 // until waits until a list is as long as it should be, and compares it.
 func (r *rig) until(list *[]string, want ...string) {
 	r.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	testkit.EventuallySay(r, func() (string, bool) {
 		r.mu.Lock()
 		got := slices.Clone(*list)
 		r.mu.Unlock()
-		if slices.Equal(got, want) {
-			return
+		text := fmt.Sprintf("got %q, want %q", got, want)
+		if len(got) > len(want) {
+			r.Fatal(text)
 		}
-		if len(got) > len(want) || time.Now().After(end) {
-			r.Fatalf("got %q, want %q", got, want)
-		}
-	}
+		return text, slices.Equal(got, want)
+	})
 }
 
 func (r *rig) write(key string) int64 {

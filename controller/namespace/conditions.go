@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/controller/loop"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 )
 
@@ -70,9 +70,9 @@ func (c *Controller) report(ctx context.Context, name, uid string, left *remains
 		if err != nil {
 			return err
 		}
-		d := doc.Get()
+		d := jsondoc.Get()
 		defer d.Release()
-		if err := doc.Parse(d, text); err != nil {
+		if err := jsondoc.Parse(d, text); err != nil {
 			return err
 		}
 		o.Doc.Set(o.Doc.Import(d.Root()), "status", "conditions")

@@ -29,7 +29,7 @@ import (
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/loop"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -101,7 +101,7 @@ func (c *Controller) see(e *loop.Change) {
 
 // terminating reports whether a namespace is being deleted.
 func (c *Controller) terminating(e *store.Event) bool {
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	if err := c.spaces.Storage.Load(d, e.Value, e.Rev); err != nil {
 		c.Logger.Error("namespace cannot be read", "key", e.Key, "error", err)
@@ -206,7 +206,7 @@ func (c *Controller) clearKind(ctx context.Context, k *kind.Kind, namespace stri
 	if err == nil && found {
 		_, err = store.Each(ctx, c.Store, prefix, 0, func(it *store.Item) error {
 			left.kinds[k.Plural+"."+k.Group]++
-			d := doc.Get()
+			d := jsondoc.Get()
 			defer d.Release()
 			if err := k.Storage.Load(d, it.Value, it.Rev); err != nil {
 				return fmt.Errorf("%s: %w", it.Key, err)

@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/selector"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/store"
 )
@@ -308,23 +310,39 @@ func read(k *kind.Kind, raw []byte, rev int64, into any) error {
 func Gather(name string, selectors []metav1.LabelSelector, all []*rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b *rbacv1.ClusterRole) int { return cmp.Compare(a.Name, b.Name) })
 	var rules []rbacv1.PolicyRule
+	gathered := map[string]bool{} // rules as text: comparing each with each is quadratic
+	var text []byte
 	for i := range selectors {
-		s, err := metav1.LabelSelectorAsSelector(&selectors[i])
+		parsed, err := metav1.LabelSelectorAsSelector(&selectors[i])
 		if err != nil {
 			return nil, err
 		}
+		s := selector.Label(parsed)
 		for _, r := range all {
 			if r.Name == name || !s.Matches(labelSet(r.Labels)) {
 				continue
 			}
 			for _, rule := range r.Rules {
-				if !slices.ContainsFunc(rules, func(o rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(o, rule) }) {
+				if text = appendRule(text[:0], &rule); !gathered[string(text)] {
+					gathered[string(text)] = true
 					rules = append(rules, rule)
 				}
 			}
 		}
 	}
 	return rules, nil
+}
+
+// appendRule appends a text that is the same for equal rules only. Empty and missing lists are
+// equal.
+func appendRule(b []byte, r *rbacv1.PolicyRule) []byte {
+	for _, list := range [][]string{r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs} {
+		b = binary.AppendUvarint(b, uint64(len(list)))
+		for _, s := range list {
+			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+		}
+	}
+	return b
 }
 
 // labelSet are labels for selectors.

@@ -34,7 +34,7 @@ import (
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/loop"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store"
@@ -292,17 +292,17 @@ func (c *Controller) slice(ctx context.Context) error {
 
 // same reports whether a text says what a value does.
 func same(text json.RawMessage, value any) bool {
-	a, b := doc.Get(), doc.Get()
+	a, b := jsondoc.Get(), jsondoc.Get()
 	defer a.Release()
 	defer b.Release()
-	return doc.Parse(a, text) == nil && doc.Parse(b, body(value)) == nil && doc.Equal(a.Root(), b.Root())
+	return jsondoc.Parse(a, text) == nil && jsondoc.Parse(b, body(value)) == nil && jsondoc.Equal(a.Root(), b.Root())
 }
 
 // set sets a member of an object to a value.
-func set(d *doc.Doc, value any, path ...string) error {
-	v := doc.Get()
+func set(d *jsondoc.Doc, value any, path ...string) error {
+	v := jsondoc.Get()
 	defer v.Release()
-	if err := doc.Parse(v, body(value)); err != nil {
+	if err := jsondoc.Parse(v, body(value)); err != nil {
 		return err
 	}
 	d.Set(d.Import(v.Root()), path...)

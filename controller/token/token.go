@@ -26,7 +26,7 @@ import (
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/controller/loop"
 	"github.com/keelson-io/keelson/controller/trust"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store"
@@ -212,7 +212,7 @@ func (c *Controller) unlist(ctx context.Context, key string) error {
 		if of.uid != "" && o.UID() != of.uid {
 			return nil
 		}
-		var left []doc.Node
+		var left []jsondoc.Node
 		listed := false
 		for _, s := range o.Doc.Root().Get("secrets").Items() {
 			if s.Get("name").Text() == name {

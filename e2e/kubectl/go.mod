@@ -1,6 +1,6 @@
 module github.com/keelson-io/keelson/e2e/kubectl
 
-go 1.26.0
+go 1.26.3
 
 require (
 	k8s.io/component-base v0.37.2

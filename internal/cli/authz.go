@@ -13,10 +13,9 @@ import (
 	"github.com/keelson-io/keelson/authz/partial"
 )
 
-// This file is the command "authz": what a chain of authorizers would decide,
-// without a server and without asking webhooks.
+// This file has the command "authz".
 
-// authzOptions are what keelson authz check and explain share.
+// authzOptions are the flags that "authz check" and "authz explain" share.
 type authzOptions struct {
 	flags    config.Flags
 	rbac     []string
@@ -25,7 +24,7 @@ type authzOptions struct {
 	unknown  []string
 	against  string
 	audit    []string
-	webhooks []string // of the configurations
+	webhooks []string // names in the configurations
 	output   string
 	explain  bool
 }
@@ -33,12 +32,12 @@ type authzOptions struct {
 func newAuthzCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "authz",
-		Short: "Say what a chain of authorizers would decide, and why",
-		Long: `Authz decides about requests as a server with this configuration would, without one: check says what it decides and by whom, explain
-shows what each authorizer of the chain did.
+		Short: "Show what a chain of authorizers would decide, and why",
+		Long: `Authz decides about requests as a server with the same configuration would, without a server. "check" prints the decision and the
+authorizer that made it. "explain" also prints the steps of the other authorizers.
 
-Authorizers are those of an AuthorizationConfiguration, or RBAC; roles and bindings are read from files. Webhooks are not asked: what
-one would say is given with --answer.`,
+The authorizers are those of an AuthorizationConfiguration, or RBAC. Roles and bindings come from files. Webhooks are not called:
+--answer gives their answers.`,
 		Example: `  keelson authz check --rbac roles/ --request review.yaml
   keelson authz explain --config authz.yaml --rbac roles/ --request review.yaml --answer policy=allow`,
 		Annotations: page("everything asked for is allowed", "something is not allowed, or depends on what a webhook says",
@@ -97,14 +96,14 @@ somebody denies or nobody has an opinion makes no difference: it is a refusal.`
 		"keelson help authz, keelson help serve")
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.flags.File, "config", "", "AuthorizationConfiguration `file`; without it, RBAC decides")
-	f.StringVar(&o.flags.PolicyFile, "policy-file", "", "`file` of policies for ABAC")
-	f.StringArrayVar(&o.rbac, "rbac", nil, "`files` or folders of roles and bindings")
-	f.StringArrayVar(&o.requests, "request", nil, "`files` or folders of SubjectAccessReviews; - for standard input")
-	f.StringToStringVar(&o.answers, "answer", nil, "what webhooks say: `NAME=ANSWER`, allow, deny, no-opinion or error")
-	f.StringSliceVar(&o.unknown, "unknown", nil, "`parts` of the requests that are not known")
+	f.StringVar(&o.flags.File, "config", "", "AuthorizationConfiguration `file`; by default, RBAC decides")
+	f.StringVar(&o.flags.PolicyFile, "policy-file", "", "`file` of ABAC policies")
+	f.StringArrayVar(&o.rbac, "rbac", nil, "`files` or folders with roles and bindings")
+	f.StringArrayVar(&o.requests, "request", nil, "`files` or folders with SubjectAccessReviews; - for standard input")
+	f.StringToStringVar(&o.answers, "answer", nil, "the answer of a webhook: `NAME=ANSWER`, where ANSWER is allow, deny, no-opinion or error")
+	f.StringSliceVar(&o.unknown, "unknown", nil, "unknown `parts` of the requests")
 	f.StringVar(&o.against, "against", "", "AuthorizationConfiguration `file` to compare with")
-	f.StringArrayVar(&o.audit, "audit-log", nil, "`files` of events of audit.k8s.io, JSON lines as --audit-log-path has them, whose requests are asked about")
+	f.StringArrayVar(&o.audit, "audit-log", nil, "audit log `files`, as written by --audit-log-path, with the requests to decide")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	return cmd
 }

@@ -31,12 +31,12 @@ import (
 	"github.com/keelson-io/keelson/internal/manifest"
 )
 
-// This file reads what "authz" decides about, and by.
+// This file reads the requests and the configuration for "authz".
 
-// decider decides about one request.
+// decider decides one request.
 type decider func(context.Context, *authz.Attributes) ruling
 
-// decider makes that of a configuration.
+// decider returns the decider of a configuration.
 func (o *authzOptions) decider(flags config.Flags, index *rbac.Index) (decider, error) {
 	chain, err := o.chain(flags, index)
 	if err != nil {
@@ -50,6 +50,7 @@ func (o *authzOptions) decider(flags config.Flags, index *rbac.Index) (decider, 
 	}, nil
 }
 
+// unknownParts returns the unknown parts as a set.
 func (o *authzOptions) unknownParts() map[string]bool {
 	parts := map[string]bool{}
 	for _, p := range o.unknown {
@@ -58,13 +59,13 @@ func (o *authzOptions) unknownParts() map[string]bool {
 	return parts
 }
 
-// inquiry is a request that is asked about.
+// inquiry is a request to decide.
 type inquiry struct {
 	attributes *authz.Attributes
-	count      int // how often it is in the audit log; 0: it is of a review
+	count      int // occurrences in the audit log; 0 for a review
 }
 
-// questions are the requests that are asked about.
+// questions returns the requests to decide.
 func (o *authzOptions) questions(in io.Reader) ([]inquiry, error) {
 	docs, err := manifest.Read(o.requests, in)
 	if err != nil {
@@ -87,7 +88,7 @@ func (o *authzOptions) questions(in io.Reader) ([]inquiry, error) {
 	return all, o.checkParts(all)
 }
 
-// checkParts refuses to know nothing of parts that a request has not got.
+// checkParts refuses unknown parts that a request cannot have.
 func (o *authzOptions) checkParts(all []inquiry) error {
 	other := []string{"group", "version", "resource", "subresource", "namespace", "name", "fieldSelector", "labelSelector"}
 	for _, p := range o.unknown {
@@ -103,11 +104,11 @@ func (o *authzOptions) checkParts(all []inquiry) error {
 	return nil
 }
 
-// maxEvent is how long a line of an audit log may be.
+// maxEvent is the longest line of an audit log, in bytes.
 const maxEvent = 64 << 20
 
-// readAudit adds the requests of an audit log: each once, when its answer is
-// complete. recorded is where those are that were there before.
+// readAudit adds the different requests of an audit log at the stage ResponseComplete. recorded
+// maps requests to their index in all.
 func readAudit(path string, all []inquiry, recorded map[string]int) ([]inquiry, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -149,7 +150,7 @@ func readAudit(path string, all []inquiry, recorded map[string]int) ([]inquiry, 
 	return all, nil
 }
 
-// recordedRequest is what an event was authorized by.
+// recordedRequest returns the attributes by which the request of an event was authorized.
 func recordedRequest(e *audit.Event) *authz.Attributes {
 	who := &e.User
 	if e.ImpersonatedUser != nil {
@@ -168,7 +169,7 @@ func recordedRequest(e *audit.Event) *authz.Attributes {
 	a.ResourceRequest, a.Group, a.Version, a.Resource, a.Subresource = true, ref.APIGroup, ref.APIVersion, ref.Resource, ref.Subresource
 	a.Namespace, a.Name = ref.Namespace, ref.Name
 	if a.Verb == "create" && a.Subresource == "" {
-		a.Name = "" // what the answer has it from, authorization did not know
+		a.Name = "" // it was taken from the answer, and was unknown to authorization
 	}
 	if a.Verb == "list" || a.Verb == "watch" || a.Verb == "deletecollection" {
 		a.FieldSelector, a.LabelSelector = asked.Query().Get("fieldSelector"), asked.Query().Get("labelSelector")
@@ -176,6 +177,7 @@ func recordedRequest(e *audit.Event) *authz.Attributes {
 	return a
 }
 
+// userOf converts the user of an audit event.
 func userOf(u *authenticationv1.UserInfo) *authn.User {
 	out := &authn.User{Name: u.Username, UID: u.UID, Groups: u.Groups}
 	for k, v := range u.Extra {
@@ -187,7 +189,7 @@ func userOf(u *authenticationv1.UserInfo) *authn.User {
 	return out
 }
 
-// chain makes the authorizers, with answers in place of webhooks.
+// chain builds the authorizers, with fixed answers in place of webhooks.
 func (o *authzOptions) chain(flags config.Flags, index *rbac.Index) (*reload.Authorizer, error) {
 	c, text, err := flags.Load()
 	if err != nil {
@@ -212,7 +214,7 @@ func (o *authzOptions) chain(flags config.Flags, index *rbac.Index) (*reload.Aut
 	return reload.New(made)
 }
 
-// checkAnswers refuses to answer for webhooks that there are not.
+// checkAnswers refuses answers for webhooks that do not exist.
 func (o *authzOptions) checkAnswers() error {
 	for name := range o.answers {
 		if !slices.Contains(o.webhooks, name) {
@@ -222,7 +224,7 @@ func (o *authzOptions) checkAnswers() error {
 	return nil
 }
 
-// index holds the default roles and those of the files.
+// index returns the default roles and those of the files.
 func (o *authzOptions) index(in io.Reader) (*rbac.Index, error) {
 	docs, err := manifest.Read(o.rbac, in)
 	if err != nil {
@@ -241,7 +243,7 @@ func (o *authzOptions) index(in io.Reader) (*rbac.Index, error) {
 	return index, nil
 }
 
-// roleChange is a role or binding of a document.
+// roleChange returns the role or binding in a document.
 func roleChange(d manifest.Document) (c rbac.Change, err error) {
 	var what struct{ Kind string }
 	if d.Err == nil {
@@ -279,7 +281,7 @@ func roleChange(d manifest.Document) (c rbac.Change, err error) {
 	return c, nil
 }
 
-// request is what a review asks about.
+// request returns the request in a review.
 func request(d manifest.Document) (*authz.Attributes, error) {
 	var review authorizationv1.SubjectAccessReview
 	if d.Err != nil {
@@ -328,16 +330,17 @@ func request(d manifest.Document) (*authz.Attributes, error) {
 	return a, nil
 }
 
-// answer stands for a webhook.
+// answer replaces a webhook by a fixed answer.
 type answer struct {
 	status authorizationv1.SubjectAccessReviewStatus
 	err    error
 }
 
-// notAsked is the reason of a webhook of which nobody said what it says. It has
-// no opinion, so that what comes after it is seen.
+// notAsked is the reason of a webhook without an answer. It has no opinion, so that later
+// authorizers are asked.
 const notAsked = "not asked; --answer says what it would say"
 
+// answerOf returns the fixed answer of a webhook, given the value of --answer.
 func answerOf(name, text string) (webhook.Asker, error) {
 	switch text {
 	case "":
@@ -354,7 +357,7 @@ func answerOf(name, text string) (webhook.Asker, error) {
 	return nil, &usageError{fmt.Errorf("--answer %s: got %q, want allow, deny, no-opinion or error", name, text)}
 }
 
-// Ask answers.
+// Ask returns the fixed answer.
 func (a answer) Ask(context.Context, *authorizationv1.SubjectAccessReview, kubehook.Call) (authorizationv1.SubjectAccessReviewStatus, error) {
 	return a.status, a.err
 }

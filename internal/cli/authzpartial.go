@@ -15,10 +15,10 @@ import (
 	"github.com/keelson-io/keelson/authz/reload"
 )
 
-// This file is what "authz" says of requests that are not known in part, and of
-// two configurations.
+// This file has the decisions about requests with unknown parts, and the comparison of two
+// configurations.
 
-// rulingCase is what an authorizer decides if something holds.
+// rulingCase is a decision with its condition.
 type rulingCase struct {
 	By       string `json:"by,omitempty"`
 	Decision string `json:"decision"` // allow, deny, no opinion, error or unknown
@@ -27,8 +27,8 @@ type rulingCase struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// decidePartly says whether a request is allowed whatever is unknown of it:
-// "allow", something else than that, or "depends".
+// decidePartly decides a request with unknown parts. The ruling is "allow" or another decision if
+// that holds for all values of the unknown parts, otherwise "depends".
 func decidePartly(ctx context.Context, chain *reload.Authorizer, r *partial.Request) ruling {
 	v := ruling{Request: describeRequest(r.Attributes, r.Unknown)}
 	outcomes := map[string]bool{}
@@ -40,7 +40,7 @@ func decidePartly(ctx context.Context, chain *reload.Authorizer, r *partial.Requ
 			outcomes["allow"], outcomes["no opinion"] = true, true
 		case c.Decision == authz.NoOpinion && c.By != "":
 			if c.Err != nil {
-				outcomes["error"] = true // if nobody allows
+				outcomes["error"] = true // the decision if no authorizer allows
 			}
 		case c.Decision != authz.Allow && c.Err != nil:
 			out.Decision = "error"
@@ -58,7 +58,7 @@ func decidePartly(ctx context.Context, chain *reload.Authorizer, r *partial.Requ
 	return v
 }
 
-// certainty is how a ruling about a request that is not known in part begins.
+// certainty returns the first words of a ruling with unknown parts.
 func (v *ruling) certainty() string {
 	switch v.Decision {
 	case "allow":
@@ -69,7 +69,7 @@ func (v *ruling) certainty() string {
 	return "never"
 }
 
-// printCases writes under which conditions what is decided.
+// printCases prints the decisions with their conditions.
 func (v *ruling) printCases(out io.Writer, all bool) {
 	fmt.Fprintf(out, "%s: %s\n", v.Request, v.certainty())
 	for i, c := range v.Cases {
@@ -102,8 +102,7 @@ type rulingChange struct {
 	After   ruling `json:"after"`
 }
 
-// effect is what a client sees of a decision: whether somebody denies or nobody
-// has an opinion, it is a refusal.
+// effect returns the effect of a decision on a client: Deny and NoOpinion both refuse.
 func effect(decision string) string {
 	if decision == "deny" {
 		return "no opinion"
@@ -119,8 +118,7 @@ func differs(a, b *ruling) bool {
 	return !slices.EqualFunc(a.effective(), b.effective(), func(a, b rulingCase) bool { return a.When == b.When && effect(a.Decision) == effect(b.Decision) })
 }
 
-// effective are the cases that decide something, as long as it is not certain
-// what.
+// effective returns the cases that can decide, if the decision is not certain.
 func (v *ruling) effective() []rulingCase {
 	if v.Decision != "depends" {
 		return nil
@@ -128,7 +126,7 @@ func (v *ruling) effective() []rulingCase {
 	return slices.DeleteFunc(slices.Clone(v.Cases), func(c rulingCase) bool { return c.Decision == "no opinion" })
 }
 
-// compare prints which requests are decided differently.
+// compare prints the requests that are decided differently.
 func (o *authzOptions) compare(cmd *cobra.Command, asked []inquiry, before, after decider) error {
 	changes, requests, affected := []rulingChange{}, 0, 0
 	for _, q := range asked {

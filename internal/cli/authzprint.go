@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 )
 
-// This file says what was decided.
+// This file prints decisions.
 
 // ruling is the decision about one request.
 type ruling struct {
@@ -21,15 +21,15 @@ type ruling struct {
 	By       string `json:"by,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Error    string `json:"error,omitempty"`
-	// Depends names the webhooks whose answer would decide, in the order in which they are asked. The rest is what is
-	// decided if none of them has an opinion.
+	// Depends lists the webhooks whose answers would decide, in order. The other fields hold for
+	// the case that none of them has an opinion.
 	Depends []string     `json:"depends,omitempty"`
 	Else    string       `json:"else,omitempty"` // decided if they have none
 	Steps   []rulingStep `json:"steps,omitempty"`
 	Cases   []rulingCase `json:"cases,omitempty"` // if parts of the request are not known: the first that holds decides
 }
 
-// rulingStep is what one authorizer did.
+// rulingStep is the part of one authorizer in a decision.
 type rulingStep struct {
 	Name       string            `json:"name"`
 	Type       string            `json:"type,omitempty"`
@@ -54,8 +54,8 @@ func textOf(err error) string {
 	return err.Error()
 }
 
-// decide asks the chain. A webhook that was not asked could have allowed or
-// denied: then it is as if it had no opinion, and the ruling says so.
+// decide asks the chain. A webhook without an answer could allow or deny: it counts as having no
+// opinion, and the ruling lists it.
 func decide(ctx context.Context, chain authz.Authorizer, a *authz.Attributes) ruling {
 	v := ruling{Request: describeRequest(a, nil)}
 	r := chain.Authorize(ctx, a)
@@ -82,8 +82,7 @@ func decide(ctx context.Context, chain authz.Authorizer, a *authz.Attributes) ru
 	return v
 }
 
-// describeRequest is a request in one line, with question marks for what is not
-// known.
+// describeRequest returns a request in one line, with question marks for unknown parts.
 func describeRequest(a *authz.Attributes, unknown map[string]bool) string {
 	part := func(name, value string) string {
 		if unknown[name] {
@@ -104,7 +103,7 @@ func describeRequest(a *authz.Attributes, unknown map[string]bool) string {
 	return who + what
 }
 
-// print writes a ruling, with every step if wanted.
+// print prints a ruling, with every step if steps is set.
 func (v *ruling) print(out io.Writer, steps bool) {
 	if v.Cases != nil {
 		v.printCases(out, steps)
@@ -151,7 +150,7 @@ func (s *rulingStep) summary() string {
 	return join(s.Decision, s.Reason, s.Error)
 }
 
-// join adds what is known to a text.
+// join appends the texts that are not empty.
 func join(text string, more ...string) string {
 	for _, m := range more {
 		if m != "" {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLintFindingsInTheDocs holds that the examples of findings in docs/lint.md are findings of the scripts.
+// TestLintFindingsInTheDocs holds that the findings in docs/lint.md also occur in the test scripts.
 func TestLintFindingsInTheDocs(t *testing.T) {
 	docs, err := os.ReadFile("../../docs/lint.md")
 	if err != nil {

@@ -16,22 +16,23 @@ import (
 	"github.com/keelson-io/keelson/store/etcd"
 )
 
-// This file is the program under the names kube-apiserver and etcd, as envtest of controller-runtime starts them, and the command
-// that lays a folder out in which it finds them.
+// This file makes the program act as kube-apiserver and etcd for controller-runtime's envtest, and
+// has the command that creates a folder with these names.
 
-// programs are the names by which the program is another one.
+// programs maps the names under which the program acts as another one.
 var programs = map[string]func() *cobra.Command{
 	"kube-apiserver": newKubeAPIServerCommand,
 	"etcd":           newEtcdCommand,
 }
 
-// newKubeAPIServerCommand is keelson serve with kube-apiserver's flags. As beside kube-apiserver alone, only its own controllers run.
+// newKubeAPIServerCommand returns keelson serve with kube-apiserver's flags. As for kube-apiserver
+// without a controller manager, only the API server's own controllers run.
 func newKubeAPIServerCommand() *cobra.Command {
 	certs := "/var/run/kubernetes"
 	cmd := serveCommand(func(cmd *cobra.Command, c *server.Config) error {
 		f := cmd.Flags()
 		if !f.Changed("controllers") {
-			c.Controllers = []string{service.Name} // which kube-apiserver has itself
+			c.Controllers = []string{service.Name} // a controller that is part of kube-apiserver
 		}
 		if !f.Changed("data-dir") {
 			c.DataDir = filepath.Join(certs, "keelson")
@@ -56,7 +57,7 @@ kube-apiserver's own. Flags that are about what Keelson has not got are accepted
 	cmd.Example = ""
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	f := cmd.Flags()
-	f.StringVar(&certs, "cert-dir", certs, "`directory` of apiserver.crt and apiserver.key, to serve with unless --tls-cert-file is given")
+	f.StringVar(&certs, "cert-dir", certs, "`directory` of apiserver.crt and apiserver.key, which are used unless --tls-cert-file is given")
 	for _, name := range withoutEffect {
 		if f.Lookup(name) == nil {
 			f.Var(new(unused), name, "accepted, without effect")
@@ -72,7 +73,7 @@ kube-apiserver's own. Flags that are about what Keelson has not got are accepted
 // unused is the value of a flag without effect.
 type unused struct{ text string }
 
-// Set takes any value.
+// Set accepts any value.
 func (u *unused) Set(s string) error { u.text = s; return nil }
 
 // String implements pflag.Value.
@@ -86,15 +87,15 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// newEtcdCommand is an etcd of one member for tests.
+// newEtcdCommand returns a command that runs an etcd of one member for tests.
 func newEtcdCommand() *cobra.Command {
 	var client, clients, peers, dir, level string
 	var fast bool
 	cmd := &cobra.Command{
 		Use:   "etcd",
-		Short: "an etcd of one member, for tests",
-		Long: `This is keelson under the name etcd, for test harnesses that start one: an etcd
-of one member that clients reach at --listen-client-urls, without encryption.`,
+		Short: "Run an etcd of one member, for tests",
+		Long: `Run keelson under the name etcd, for test harnesses that start an etcd. It has one
+member and listens at --listen-client-urls, without encryption.`,
 		Args:          noArguments,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -115,27 +116,27 @@ of one member that clients reach at --listen-client-urls, without encryption.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "data-dir", "default.etcd", "`directory` that the data is kept in")
-	f.StringVar(&client, "listen-client-urls", "http://localhost:2379", "`URL` to listen at for clients")
-	f.BoolVar(&fast, "unsafe-no-fsync", false, "do not wait for the disk: quicker, and no good beyond tests")
-	f.StringVar(&clients, "advertise-client-urls", "", "accepted; there is nobody to tell")
-	f.StringVar(&peers, "listen-peer-urls", "", "accepted; there are no peers")
-	f.StringVar(&level, "log-level", "", "accepted; warnings and errors are logged")
+	f.StringVar(&dir, "data-dir", "default.etcd", "`directory` for the data")
+	f.StringVar(&client, "listen-client-urls", "http://localhost:2379", "`URL` to listen on for clients")
+	f.BoolVar(&fast, "unsafe-no-fsync", false, "do not wait for the disk; for tests only")
+	f.StringVar(&clients, "advertise-client-urls", "", "accepted, without effect")
+	f.StringVar(&peers, "listen-peer-urls", "", "accepted, without effect")
+	f.StringVar(&level, "log-level", "", "accepted, without effect; warnings and errors are logged")
 	return cmd
 }
 
 func newEnvtestAssetsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "envtest-assets DIR",
-		Short: "Lay out a folder of test assets for controller-runtime's envtest",
-		Long: `Make DIR a folder in which envtest of controller-runtime finds kube-apiserver and
-etcd: this program, under these names. Tests that use envtest run on it unchanged:
+		Short: "Create a folder of test binaries for controller-runtime's envtest",
+		Long: `Create DIR with the files kube-apiserver and etcd, which are this program under
+other names. Tests that use controller-runtime's envtest then run on it unchanged:
 
     keelson envtest-assets /tmp/assets
     KUBEBUILDER_ASSETS=/tmp/assets go test ./...
 
-They are this program as it is now, and stay so: lay the folder out again to have
-a newer one in it.`,
+The files do not change when the program is replaced. Run the command again for a
+newer version.`,
 		Example:     "  keelson envtest-assets assets",
 		Annotations: page("the folder is laid out", "it is not, or not completely", "keelson help serve", "docs/gotests.md: an API server in Go tests"),
 		Args:        oneArgument,
@@ -165,8 +166,9 @@ a newer one in it.`,
 	}
 }
 
-// place makes a file another name of the program, or a copy where the system gives it none. It is no symbolic link: that would lead
-// nowhere when the program is one that "go run" made, or when the folder is kept by a build server's cache.
+// place links a file to the program, or copies it if the system cannot link it. It does not use a
+// symbolic link, which would break when "go run" removes the program, or when a build cache stores
+// the folder.
 func place(program, path string) error {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return err
@@ -190,7 +192,8 @@ func place(program, path string) error {
 	return out.Close()
 }
 
-// withoutEffect are flags of kube-apiserver that are about what Keelson has not got, as far as keelson serve does not know them.
+// withoutEffect lists kube-apiserver's flags for features that Keelson lacks, except for those that
+// keelson serve handles.
 var withoutEffect = strings.Fields(`
 	admission-control admission-control-config-file aggregator-reject-forwarding-redirect allow-metric-labels
 	allow-metric-labels-manifest allow-privileged apiserver-count audit-log-batch-max-size audit-log-batch-max-wait
@@ -211,13 +214,13 @@ var withoutEffect = strings.Fields(`
 	max-connection-bytes-per-sec min-compatibility-version min-request-timeout oidc-ca-file oidc-client-id oidc-groups-claim
 	oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix
 	peer-advertise-ip peer-advertise-port peer-ca-file permit-address-sharing permit-port-sharing profiling
-	proxy-client-cert-file proxy-client-key-file request-timeout runtime-config runtime-config-emulation-forward-compatible
+	proxy-client-cert-file proxy-client-key-file runtime-config runtime-config-emulation-forward-compatible
 	service-account-extend-token-expiration service-account-lookup service-account-signing-endpoint
 	show-hidden-metrics-for-version shutdown-delay-duration shutdown-send-retry-after shutdown-watch-termination-grace-period
 	storage-backend storage-initialization-timeout storage-media-type strict-transport-security-directives tls-cipher-suites
 	tls-curve-preferences tls-min-version tls-sni-cert-key tracing-config-file vmodule watch-cache watch-cache-sizes`)
 
-// withoutValue are those of them that may stand without a value.
+// withoutValue lists those of them that can stand without a value.
 var withoutValue = func() map[string]bool {
 	m := map[string]bool{}
 	for _, name := range strings.Fields(`aggregator-reject-forwarding-redirect allow-privileged audit-log-batch-throttle-enable audit-log-truncate-enabled

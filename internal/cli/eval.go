@@ -1,4 +1,4 @@
-// This file is the command "eval": one expression, offline.
+// This file has the command "eval".
 
 package cli
 
@@ -16,15 +16,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/manifest"
-	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // evalOptions are the flags of eval.
 type evalOptions struct {
 	schema, data, oldData string
-	version               string // of a custom resource definition
+	version               string // of the CustomResourceDefinition
 	kubernetes            string
 	unknown               []string
 	output                string
@@ -35,20 +35,20 @@ func newEvalCommand() *cobra.Command {
 	o := evalOptions{}
 	cmd := &cobra.Command{
 		Use:   "eval [EXPR]",
-		Short: "Evaluate an expression over data: its value, its cost, or what remains of it",
+		Short: "Evaluate an expression over data: its value, its cost, or its residual",
 		Long: `Eval evaluates an expression of the Common Expression Language.
 
 The data, a file of YAML or JSON, is the variable self; --old-data is oldSelf. "-" is standard input.
 
-With --schema, the expression is a rule of a custom resource definition: it is checked against the schema, and Kubernetes'
-libraries, costs and semantics apply. The schema is a file with a CustomResourceDefinition, or with the schema alone. Without
---schema, there are no types to check and all libraries of the language.
+With --schema, the expression is checked and evaluated like a validation rule of a CustomResourceDefinition, with Kubernetes'
+libraries, costs and semantics. The file has a CustomResourceDefinition or the schema alone. Without --schema, expressions are
+untyped, and all libraries of the language are available.
 
-Parts of the data can be marked unknown with --unknown, such as self.spec.replicas, self.items[0] or self.labels[*]. If the
-expression has an answer all the same, it is printed. Otherwise, what it depends on and the expression that remains are.
+--unknown makes parts of the data unknown, such as self.spec.replicas, self.items[0] or self.labels[*]. If the result does not
+depend on them, it is printed. Otherwise eval prints the unknown parts on which it depends, and the residual expression.
 
-Without an expression, eval reads one a line: at a terminal with editing, history and completion (":help" says more), and
-otherwise for scripts, where lines that begin with // are comments.`,
+Without an expression, eval reads one from each line. On a terminal it offers editing, history and completion (see ":help").
+In scripts, lines that begin with // are comments.`,
 		Example: `  keelson eval 'self.spec.replicas <= 3' --schema crd.yaml --data object.yaml
   keelson eval 'self.a > 1 && self.b' --data data.json --unknown self.b
   keelson eval '[1, 2, 3].map(x, x * x)' -o json
@@ -70,17 +70,17 @@ otherwise for scripts, where lines that begin with // are comments.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.schema, "schema", "", "file with a CustomResourceDefinition or an OpenAPI schema")
-	f.StringVar(&o.version, "schema-version", "", "version of the CustomResourceDefinition; the one that is stored if not given")
-	f.StringVar(&o.data, "data", "", "file with the data that is self")
-	f.StringVar(&o.oldData, "old-data", "", "file with the data that is oldSelf")
-	f.StringVar(&o.kubernetes, "kubernetes", "", "version of Kubernetes whose libraries there are, such as 1.37")
-	f.StringArrayVar(&o.unknown, "unknown", nil, "path that is not known; may be repeated")
+	f.StringVar(&o.version, "schema-version", "", "version of the CustomResourceDefinition; by default its storage version")
+	f.StringVar(&o.data, "data", "", "file with the variable self")
+	f.StringVar(&o.oldData, "old-data", "", "file with the variable oldSelf")
+	f.StringVar(&o.kubernetes, "kubernetes", "", "Kubernetes version whose libraries are available, such as 1.37")
+	f.StringArrayVar(&o.unknown, "unknown", nil, "unknown path; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.Uint64Var(&o.limit, "cost-limit", 10_000_000, "most that the evaluation may cost; 0 is no limit")
 	return cmd
 }
 
-// evaluation is the answer to one expression.
+// evaluation is the result of one expression.
 type evaluation struct {
 	Value         json.RawMessage `json:"value,omitempty"`
 	Type          string          `json:"type"`
@@ -91,7 +91,7 @@ type evaluation struct {
 	Error         string          `json:"error,omitempty"`
 }
 
-// evaluate prints the value of an expression; the error is the expression's.
+// evaluate prints the value of an expression. If the expression fails, it returns the failure.
 func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, out io.Writer) error {
 	if !slices.Contains([]string{"text", "json"}, o.output) {
 		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
@@ -140,18 +140,20 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	return failure
 }
 
-// explained is a failure with its place in the expression, and with where data comes from if there is none.
+// explained returns a failure with its position in the expression, and advice if data is missing.
 func explained(ctx context.Context, x *cel.Expression, vars cel.Vars, failure error) string {
 	text := x.Explain(ctx, vars, failure)
-	for name, flag := range map[string]string{"self": "--data", "oldSelf": "--old-data"} {
-		if _, ok := vars[name]; !ok && failure.Error() == "no such attribute(s): "+name {
-			text += "\n" + name + " has no value: " + flag + " names a file with one"
-		}
+	missing, ok := errors.AsType[*cel.MissingAttributeError](failure)
+	if !ok {
+		return text
+	}
+	if flag := map[string]string{"self": "--data", "oldSelf": "--old-data"}[missing.Name]; flag != "" {
+		text += "\n" + missing.Name + " has no value: " + flag + " names a file with one"
 	}
 	return text
 }
 
-// run evaluates x and completes the result.
+// run evaluates x and fills in the result.
 func (o evalOptions) run(ctx context.Context, x *cel.Expression, vars cel.Vars, unknown []cel.Pattern, result evaluation) (evaluation, error) {
 	if len(unknown) == 0 {
 		v, cost, err := x.Eval(ctx, vars, o.limit)
@@ -175,7 +177,7 @@ func (o evalOptions) run(ctx context.Context, x *cel.Expression, vars cel.Vars, 
 	return result, err
 }
 
-// typeText is the type that was checked, or else the value's own.
+// typeText returns the type found by the checker, or else that of the value.
 func typeText(checked string, v cel.Value) string {
 	if checked == "dyn" {
 		return v.TypeName()
@@ -183,7 +185,8 @@ func typeText(checked string, v cel.Value) string {
 	return checked
 }
 
-// language is the language of the flags and the type of self, nil without a schema.
+// language returns the environment that the flags describe, and the type of self, nil without a
+// schema.
 func (o evalOptions) language(stdin io.Reader) (*cel.Language, *cel.Type, error) {
 	lo := cel.LanguageOptions{Libraries: cel.AllLibraries()}
 	self, oldSelf := cel.Variable{Name: "self"}, cel.Variable{Name: "oldSelf"}
@@ -211,7 +214,7 @@ func (o evalOptions) language(stdin io.Reader) (*cel.Language, *cel.Type, error)
 	return l, self.Schema, err
 }
 
-// readOne is the only document of a file.
+// readOne returns the only document of a file.
 func readOne(file string, stdin io.Reader) ([]byte, error) {
 	docs, err := manifest.Read([]string{file}, stdin)
 	if err != nil {
@@ -230,7 +233,7 @@ func readOne(file string, stdin io.Reader) ([]byte, error) {
 	return nil, fmt.Errorf("%s: got %d documents, want one", name, len(docs))
 }
 
-// schemaType is the type in a schema, or in a version of a definition.
+// schemaType returns the type for a schema, or for a version of a definition.
 func schemaType(text []byte, version string) (*cel.Type, error) {
 	var head struct{ Kind string }
 	if err := json.Unmarshal(text, &head); err != nil || head.Kind != "CustomResourceDefinition" {
@@ -243,12 +246,12 @@ func schemaType(text []byte, version string) (*cel.Type, error) {
 		t, err := cel.TypeOfSchema(text, false)
 		return t, manifest.Explain(err)
 	}
-	crd, err := kind.ReadCRD(text)
+	definition, err := crd.Read(text)
 	if err != nil {
 		return nil, err
 	}
-	for i := range crd.Spec.Versions {
-		v := &crd.Spec.Versions[i]
+	for i := range definition.Spec.Versions {
+		v := &definition.Spec.Versions[i]
 		if (v.Name == version || version == "" && v.Storage) && v.Schema != nil {
 			raw, err := json.Marshal(v.Schema.OpenAPIV3Schema)
 			if err != nil {
@@ -260,7 +263,7 @@ func schemaType(text []byte, version string) (*cel.Type, error) {
 	return nil, fmt.Errorf("no version %q in the definition", version)
 }
 
-// vars are the variables that there is data for.
+// vars returns the variables for which there is data.
 func (o evalOptions) vars(self *cel.Type, stdin io.Reader) (cel.Vars, error) {
 	vars := cel.Vars{}
 	for name, file := range map[string]string{"self": o.data, "oldSelf": o.oldData} {
@@ -271,9 +274,9 @@ func (o evalOptions) vars(self *cel.Type, stdin io.Reader) (cel.Vars, error) {
 		if err != nil {
 			return nil, err
 		}
-		d := &doc.Doc{}
-		d.Reset([]*doc.Shape{nil})
-		if err := doc.Parse(d, text); err != nil {
+		d := &jsondoc.Doc{}
+		d.Reset([]*jsondoc.Shape{nil})
+		if err := jsondoc.Parse(d, text); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		vars[name] = cel.FromDoc(d.Root(), self)
@@ -281,7 +284,7 @@ func (o evalOptions) vars(self *cel.Type, stdin io.Reader) (cel.Vars, error) {
 	return vars, nil
 }
 
-// printEvaluation writes the answer.
+// printEvaluation writes the result in a format.
 func printEvaluation(out io.Writer, format string, e evaluation) error {
 	if format == "json" {
 		enc := json.NewEncoder(out)

@@ -1,4 +1,4 @@
-// This file completes the lines of a session of "eval".
+// This file completes words in a session of "eval".
 
 package cli
 
@@ -11,7 +11,8 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// complete completes the word that ends at pos: as far as all choices agree. The choices are what it may be completed to.
+// complete completes the word that ends at pos as far as all choices agree, and returns the
+// choices.
 func (s *session) complete(ctx context.Context, line string, pos int) (string, int, []string) {
 	before, after := line[:pos], line[pos:]
 	word, choices := s.choices(ctx, before)
@@ -29,20 +30,20 @@ func (s *session) complete(ctx context.Context, line string, pos int) (string, i
 	}
 	before += common[len(word):]
 	if len(common) > len(word) && len(choices) > 1 {
-		choices = choices[:1] // something was added: no list yet
+		choices = choices[:1] // the word became longer: show no list yet
 	}
 	return before + after, len(before), choices
 }
 
-// lastPath is a path at the end of a text, up to its last dot, and the word after it.
+// lastPath matches a path at the end of a text, up to its last dot, and the word after it.
 var lastPath = regexp.MustCompile(`((?:[A-Za-z_][A-Za-z0-9_]*)(?:\.\??[A-Za-z_][A-Za-z0-9_]*|\[[^\[\]]*\])*)\.\??([A-Za-z0-9_]*)$`)
 
 var lastWord = regexp.MustCompile(`[A-Za-z0-9_]*$`)
 
-// commands are the commands of a session.
+// commands lists the commands of a session.
 var commands = []string{":cost ", ":help", ":known", ":quit", ":type ", ":unknown "}
 
-// choices are the words that may stand in place of the last one of a text.
+// choices returns the words that may replace the last word of a text.
 func (s *session) choices(ctx context.Context, before string) (word string, choices []string) {
 	if strings.HasPrefix(before, ":") && !strings.Contains(before, " ") {
 		return before, slices.Clone(commands)
@@ -50,7 +51,7 @@ func (s *session) choices(ctx context.Context, before string) (word string, choi
 	if m := lastPath.FindStringSubmatch(before); m != nil {
 		own := s.members(ctx, m[1])
 		if slices.ContainsFunc(own, func(name string) bool { return strings.HasPrefix(name, m[2]) }) {
-			return m[2], own // functions are offered where there is no such member
+			return m[2], own // functions are offered if no member matches
 		}
 		return m[2], s.after(m[1])
 	}
@@ -72,12 +73,12 @@ func (s *session) choices(ctx context.Context, before string) (word string, choi
 	return word, choices
 }
 
-// isWord reports whether a function is called by a name.
+// isWord reports whether a function is called by name, not by an operator.
 func isWord(name string) bool {
 	return name[0] >= 'a' && name[0] <= 'z' && name != "in"
 }
 
-// after are the functions and macros that may follow a dot; namespace is what is before it.
+// after returns the functions and macros that may follow a dot. namespace is the word before it.
 func (s *session) after(namespace string) []string {
 	var out []string
 	for _, name := range s.language.Functions() {
@@ -96,10 +97,11 @@ func (s *session) after(namespace string) []string {
 	return out
 }
 
-// completionCost is what finding out about a path may cost.
+// completionCost is the cost limit for evaluating a path.
 const completionCost = 10_000
 
-// members are the members of what a path leads to: those that its schema declares, or those of the data.
+// members returns the members of the value at a path: those that its schema declares, or those of
+// the data.
 func (s *session) members(ctx context.Context, path string) []string {
 	var out []string
 	if t := s.typeAt(path); t != nil {
@@ -127,10 +129,10 @@ func (s *session) members(ctx context.Context, path string) []string {
 	return out
 }
 
-// step is one step of a path.
+// step matches one step of a path.
 var step = regexp.MustCompile(`^(?:\.\??([A-Za-z_][A-Za-z0-9_]*)|\[[^\[\]]*\])`)
 
-// typeAt is the type of the schema that a path leads to, nil if there is none.
+// typeAt returns the type that the schema has at a path, nil if there is none.
 func (s *session) typeAt(path string) *cel.Type {
 	rest, ok := strings.CutPrefix(path, "self")
 	if !ok {

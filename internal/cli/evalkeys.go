@@ -1,4 +1,4 @@
-// This file is the keyboard of a session of "eval".
+// This file reads the keyboard in an interactive session of "eval".
 
 package cli
 
@@ -12,35 +12,36 @@ import (
 	"unicode/utf8"
 )
 
-// keyboard hands what is typed to the line editor, with two differences. Ctrl-C drops the line, or the evaluation that is under
-// way, in place of the session. A text that is pasted comes as one line, whatever lines it had, and is not yet sent.
+// keyboard passes keys to the line editor, with two exceptions. Ctrl-C deletes the line, or cancels
+// the evaluation in progress, instead of ending the session. A pasted text becomes one line,
+// whatever line ends it has, and is not submitted.
 type keyboard struct {
 	ctx   context.Context
-	rest  []byte // taken from what was typed, and not handed out yet
-	ready []byte // to be handed out as it is
+	rest  []byte // typed, but not yet passed on
+	ready []byte // passed on unchanged
 	say   func(text string)
-	more  chan struct{} // there may be more that was typed
+	more  chan struct{} // signals that more was typed
 
 	mu        sync.Mutex
 	typed     []byte
-	ended     bool               // nothing more will be typed
-	interrupt context.CancelFunc // of the evaluation under way, nil if there is none
+	ended     bool               // the input has ended
+	interrupt context.CancelFunc // cancels the evaluation in progress; nil if there is none
 }
 
 // Control characters and sequences of a terminal.
 const (
 	keyInterrupt = 3             // Ctrl-C
-	dropLine     = "\x05\x15"    // to the end of the line, and what is before it is deleted
+	dropLine     = "\x05\x15"    // deletes to both ends of the line
 	pasteBegins  = "\x1b[200~"   // before a pasted text
-	pasteEnds    = "\x1b[201~"   // behind it
-	pastesShown  = "\x1b[?2004h" // asks the terminal for these
+	pasteEnds    = "\x1b[201~"   // after it
+	pastesShown  = "\x1b[?2004h" // makes the terminal send them
 	pastesHidden = "\x1b[?2004l"
 )
 
-// maxPaste is the longest line that the line editor takes, but for what may be there already.
+// maxPaste is the longest pasted line, in bytes. The line editor has a fixed limit for a line.
 const maxPaste = 4000
 
-// newKeyboard reads from in until that ends, also while an expression is evaluated.
+// newKeyboard reads from in until it ends, also during evaluations.
 func newKeyboard(ctx context.Context, in io.Reader) *keyboard {
 	k := &keyboard{ctx: ctx, more: make(chan struct{}, 1), say: func(string) {}}
 	go func() {
@@ -54,13 +55,13 @@ func newKeyboard(ctx context.Context, in io.Reader) *keyboard {
 	return k
 }
 
-// press notes what was typed.
+// press stores typed bytes.
 func (k *keyboard) press(typed []byte, ended bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.typed, k.ended = append(k.typed, typed...), ended
 	if len(k.typed) > maxLine {
-		k.typed = nil // nobody types so much while an expression is evaluated
+		k.typed = nil // no user types that much during an evaluation
 	}
 	k.interrupted()
 	select {
@@ -69,7 +70,8 @@ func (k *keyboard) press(typed []byte, ended bool) {
 	}
 }
 
-// interrupted ends the evaluation under way if Ctrl-C was typed. Only what was typed after it counts then.
+// interrupted cancels the evaluation in progress if Ctrl-C was typed, and drops what was typed
+// before it.
 func (k *keyboard) interrupted() {
 	if i := bytes.LastIndexByte(k.typed, keyInterrupt); i >= 0 && k.interrupt != nil {
 		k.interrupt()
@@ -77,7 +79,7 @@ func (k *keyboard) interrupted() {
 	}
 }
 
-// during runs fn with a context that Ctrl-C ends.
+// during runs fn with a context that Ctrl-C cancels.
 func (k *keyboard) during(fn func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(k.ctx)
 	defer cancel()
@@ -93,7 +95,7 @@ func (k *keyboard) set(interrupt context.CancelFunc) {
 	k.interrupted()
 }
 
-// take is what was typed since the last time; io.EOF if there will be nothing more.
+// take returns the bytes typed since the last call; io.EOF after the end of the input.
 func (k *keyboard) take() ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,7 +107,7 @@ func (k *keyboard) take() ([]byte, error) {
 	return typed, nil
 }
 
-// Read hands out keys.
+// Read passes on keys.
 func (k *keyboard) Read(b []byte) (int, error) {
 	for len(k.ready) == 0 {
 		typed, err := k.take()
@@ -128,7 +130,7 @@ func (k *keyboard) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// sort moves what was typed to what is ready, as far as it is complete.
+// sort moves complete keys from typed to ready.
 func (k *keyboard) sort() {
 	for {
 		begin := bytes.Index(k.rest, []byte(pasteBegins))
@@ -153,7 +155,7 @@ func (k *keyboard) sort() {
 	}
 }
 
-// beginning is how much of the end of typed may be the beginning of a sequence.
+// beginning returns the length of the longest end of typed that is a prefix of sequence.
 func beginning(typed []byte, sequence string) int {
 	for n := min(len(typed), len(sequence)-1); n > 0; n-- {
 		if strings.HasPrefix(sequence, string(typed[len(typed)-n:])) {
@@ -163,8 +165,8 @@ func beginning(typed []byte, sequence string) int {
 	return 0
 }
 
-// oneLine is an expression without comments, line ends and other control characters, except where they are in a text literal: there
-// a line end is written as an escape.
+// oneLine removes comments, line ends and control characters from an expression. In string literals
+// it replaces line ends by escapes.
 func oneLine(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -191,7 +193,8 @@ func oneLine(text string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// literalLength is the length of the text literal that s begins with: all of s if it does not end.
+// literalLength returns the length of the string literal at the start of s; the length of s if the
+// literal does not end.
 func literalLength(s string, raw bool) int {
 	quote := s[:1]
 	if strings.HasPrefix(s, quote+quote+quote) {

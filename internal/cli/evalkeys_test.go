@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPasted makes one line of expressions as they stand in manifests.
+// TestPasted converts expressions of manifests to one line.
 func TestPasted(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"self.a > 1\n  && self.b\n", "self.a > 1   && self.b"},
@@ -26,7 +26,7 @@ func TestPasted(t *testing.T) {
 	}
 }
 
-// TestKeyboard reads keys in pieces of any size.
+// TestKeyboard reads keys in pieces of all sizes.
 func TestKeyboard(t *testing.T) {
 	typed := "ab\x03c" + pasteBegins + "x //y\nz\x03" + pasteEnds + "\x1b[Ad" + pasteBegins + strings.Repeat("l", maxPaste+1) + pasteEnds + "e"
 	const want = "ab" + dropLine + "cx  z\x1b[Ade"
@@ -46,7 +46,8 @@ func TestKeyboard(t *testing.T) {
 	}
 }
 
-// TestScriptEnds: a session that reads from a pipe ends with its context, also while it waits for a line.
+// TestScriptEnds holds that a session that reads from a pipe ends with its context, even while it
+// waits for a line.
 func TestScriptEnds(t *testing.T) {
 	s := testSession(t, false)
 	in, _ := io.Pipe()

@@ -77,7 +77,7 @@ func (p *pty) write(keys string) {
 	}
 }
 
-// take is what is on the screen before want, for which it waits; both are gone then. It calls each while it waits.
+// take returns what is on the screen before want, for which it waits; both are gone then. It calls each while it waits.
 func (p *pty) take(want string, each func()) string {
 	p.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -99,7 +99,7 @@ func (p *pty) take(want string, each func()) string {
 	}
 }
 
-// TestSessionAtPTY runs keelson eval at a terminal, as a user does.
+// TestSessionAtPTY runs keelson eval on a pseudo-terminal.
 func TestSessionAtPTY(t *testing.T) {
 	p := openPTY(t)
 	p.resize(80, 24)

@@ -1,4 +1,5 @@
-// This file is "eval" without an expression: a session that reads one expression, or command, a line.
+// This file has "eval" without an expression: a session that reads an expression or command from
+// each line.
 
 package cli
 
@@ -19,14 +20,14 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// session is what the lines of a session have in common.
+// session is the state of a session.
 type session struct {
 	o        evalOptions
 	language *cel.Language
 	self     *cel.Type
 	vars     cel.Vars
 	unknown  []cel.Pattern
-	failed   int // lines
+	failed   int // number of failed lines
 }
 
 // errQuit ends a session.
@@ -49,7 +50,7 @@ Ctrl-C drops the line, or ends an evaluation that takes too long.
 A pasted expression becomes one line: Enter evaluates it.
 `
 
-// openSession prepares a session of the flags.
+// openSession prepares a session.
 func openSession(o evalOptions, stdin io.Reader) (*session, error) {
 	if err := onceStdin([]string{"-", o.schema, o.data, o.oldData}); err != nil {
 		return nil, &usageError{errors.New("eval: without an expression, standard input is read for them, not for data")}
@@ -79,7 +80,7 @@ func (s *session) mark(text string) error {
 	return err
 }
 
-// interact runs a session: with line editing if both ends are a terminal, else line by line.
+// interact runs a session: with line editing on a terminal, otherwise line by line.
 func interact(ctx context.Context, o evalOptions, stdin io.Reader, out io.Writer) error {
 	s, err := openSession(o, stdin)
 	if err != nil {
@@ -99,7 +100,7 @@ func interact(ctx context.Context, o evalOptions, stdin io.Reader, out io.Writer
 	return nil
 }
 
-// script carries out the lines of in, until they or ctx end.
+// script executes the lines of in until in or ctx ends.
 func (s *session) script(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines, failure := make(chan string), make(chan error, 1)
 	go func() {
@@ -135,10 +136,10 @@ func (s *session) script(ctx context.Context, in io.Reader, out io.Writer) error
 	}
 }
 
-// maxLine is the longest line that is read, longer than any expression may be.
+// maxLine is the longest line in bytes. No expression may be that long.
 const maxLine = 1 << 20
 
-// prompt is what a terminal shows before a line.
+// prompt precedes each line on a terminal.
 const prompt = "cel> "
 
 // edit runs a session at a terminal.
@@ -159,13 +160,13 @@ func (s *session) edit(ctx context.Context, in, out *os.File) error {
 	})
 }
 
-// The size of a terminal that does not tell its own.
+// The size of a terminal that does not report its size.
 const (
 	defaultWidth  = 80
 	defaultHeight = 24
 )
 
-// screen is the terminal as the line editor sees it. Its size is asked for with every key.
+// screen is the terminal for the line editor. It updates the size with every key.
 type screen struct {
 	*keyboard
 	io.Writer
@@ -178,7 +179,8 @@ func (s *screen) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// converse reads lines from a terminal until the session ends. size is the terminal's.
+// converse reads lines from a terminal until the session ends. size returns the size of the
+// terminal.
 func (s *session) converse(ctx context.Context, in io.Reader, out io.Writer, size func() (width, height int)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -222,7 +224,7 @@ func (s *session) converse(ctx context.Context, in io.Reader, out io.Writer, siz
 	}
 }
 
-// wrapped is words in lines of at most width columns.
+// wrapped returns words in lines of at most width columns.
 func wrapped(words []string, width int) string {
 	var b strings.Builder
 	at := 0
@@ -237,7 +239,7 @@ func wrapped(words []string, width int) string {
 	return b.String() + "\n"
 }
 
-// line carries out one line. Errors of expressions are printed; the error is errQuit or that of out.
+// line executes one line and prints its result or error. It returns errQuit, or an error of out.
 func (s *session) line(ctx context.Context, line string, out io.Writer) error {
 	line = strings.TrimSpace(line)
 	word, rest, _ := strings.Cut(line, " ")
@@ -276,7 +278,7 @@ func (s *session) line(ctx context.Context, line string, out io.Writer) error {
 	return err
 }
 
-// compile is an expression; the error points into it.
+// compile compiles an expression. Errors show the position.
 func (s *session) compile(expr string) (*cel.Expression, error) {
 	if expr == "" {
 		return nil, errors.New("want an expression")
@@ -284,7 +286,8 @@ func (s *session) compile(expr string) (*cel.Expression, error) {
 	return s.language.CompileExpression(expr)
 }
 
-// value evaluates an expression and prints its value, or what remains of it.
+// value evaluates an expression and returns its value, or its residual if it depends on unknown
+// paths.
 func (s *session) value(ctx context.Context, expr string) (string, error) {
 	x, err := s.compile(expr)
 	if err != nil {
@@ -308,7 +311,7 @@ func (s *session) typeOf(expr string) (string, error) {
 	return x.Type(), nil
 }
 
-// cost is what an evaluation costs, also of one that fails.
+// cost returns the cost of an evaluation, even if it fails.
 func (s *session) cost(ctx context.Context, expr string) (string, error) {
 	x, err := s.compile(expr)
 	if err != nil {
@@ -326,7 +329,7 @@ func (s *session) cost(ctx context.Context, expr string) (string, error) {
 	return answer, nil
 }
 
-// setUnknown marks paths as unknown, or lists them.
+// setUnknown makes paths unknown, or lists the unknown ones.
 func (s *session) setUnknown(paths string) (string, error) {
 	for _, path := range strings.Fields(paths) {
 		if err := s.mark(path); err != nil {

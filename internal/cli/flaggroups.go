@@ -8,15 +8,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// This file shows a command's flags by what they are about, as kube-apiserver does: there are too many for one list.
+// This file shows a command's flags in groups, as kube-apiserver does.
 
-// flagGroups are a command's flags below titles, in order.
+// flagGroups are groups of flags with titles, in order.
 type flagGroups struct {
 	titles []string
 	sets   []*pflag.FlagSet
 }
 
-// set begins another group.
+// set starts a group.
 func (g *flagGroups) set(title string) *pflag.FlagSet {
 	f := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	f.SortFlags = false
@@ -24,7 +24,7 @@ func (g *flagGroups) set(title string) *pflag.FlagSet {
 	return f
 }
 
-// install gives a command the flags, and its help their groups.
+// install adds the flags to a command, and the groups to its help.
 func (g *flagGroups) install(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	for _, f := range g.sets {
@@ -33,7 +33,7 @@ func (g *flagGroups) install(cmd *cobra.Command) {
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writePage(cmd.OutOrStdout(), cmd, g) })
 }
 
-// usages describes all flags: those of the groups below their titles, and then the rest.
+// usages returns the help of all flags: the groups with their titles, then the others.
 func (g *flagGroups) usages(all *pflag.FlagSet) string {
 	var b strings.Builder
 	grouped := map[string]bool{}

@@ -6,24 +6,29 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+
+	"github.com/keelson-io/keelson/internal/fastpath"
 )
 
-// This file lets a small heap grow before it is collected.
+// This file sets a lower bound for the heap at which garbage is collected.
 
-// leastHeap is how large the heap becomes at least until it is collected. Go doubles what is in use, which in a new server is so little
-// that it would be collected with every large definition, and many times each second under load.
+// leastHeap is the heap size in bytes below which no collection starts. Go collects when the heap
+// has doubled. In a new server the heap is so small that each large definition would start a
+// collection, and load would start many in each second.
 const leastHeap = 48 << 20
 
-// roomyHeap sees to that, once for the process. The environment's GOGC has the last word; GOMEMLIMIT holds all the same.
+// roomyHeap sets this up, once for the process. The environment variable GOGC takes precedence;
+// GOMEMLIMIT still applies.
 var roomyHeap = sync.OnceFunc(func() {
-	if os.Getenv("GOGC") != "" {
+	if os.Getenv("GOGC") != "" || !fastpath.Heap.On() {
 		return
 	}
 	debug.SetGCPercent(heapGrowth(0))
 	afterCollection()
 })
 
-// afterCollection follows the size of what is in use: an object that nobody holds is found by every collection.
+// afterCollection adjusts the growth after each collection, which it detects by the finalizer of an
+// unreachable object.
 func afterCollection() {
 	runtime.AddCleanup(new(*byte), func(struct{}) {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -35,8 +40,9 @@ func afterCollection() {
 	}, struct{}{})
 }
 
-// heapGrowth is by how many percent of what is in use the heap may grow.
+// heapGrowth returns the value for debug.SetGCPercent: by how many percent the heap may grow over
+// the live bytes.
 func heapGrowth(live uint64) int {
-	const least, smallest = 100, 4 << 20 // what Go does of itself; what it takes for the least in use
+	const least, smallest = 100, 4 << 20 // Go's default, and the smallest live size to calculate with
 	return max(least, int((leastHeap-min(leastHeap, live))*100/max(live, smallest)))
 }

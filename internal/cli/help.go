@@ -1,4 +1,4 @@
-// This file prints what "keelson help" says of commands with a page: laid out as manuals are.
+// This file prints the pages of "keelson help", in the layout of a manual page.
 
 package cli
 
@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Keys of a command's annotations: the parts of its page that cobra has no field for.
+// Annotations of a command for the parts of its page that cobra lacks.
 const (
 	exitStatus = "exit status"
 	seeAlso    = "see also"
 )
 
-// page are annotations: the exit status (what 0 and 1 mean; 2 is the same everywhere), and what else to read.
+// page returns the annotations: the meanings of exit codes 0 and 1 (2 is the same everywhere), and
+// further reading.
 func page(zero, one string, also ...string) map[string]string {
 	return map[string]string{
 		exitStatus: "0  " + zero + "\n1  " + one + "\n2  the command line is wrong",
@@ -24,7 +25,7 @@ func page(zero, one string, also ...string) map[string]string {
 	}
 }
 
-// writePage writes the page of a command, its options in groups if there are some.
+// writePage writes the page of a command, with its options in groups if it has any.
 func writePage(out io.Writer, cmd *cobra.Command, groups *flagGroups) {
 	paint := painter(out)
 	var b strings.Builder
@@ -54,16 +55,16 @@ func writePage(out io.Writer, cmd *cobra.Command, groups *flagGroups) {
 	section("EXIT STATUS", cmd.Annotations[exitStatus])
 	section("EXAMPLES", unindented(cmd.Example))
 	section("SEE ALSO", cmd.Annotations[seeAlso])
-	io.WriteString(out, strings.TrimSuffix(b.String(), "\n")) // a page that cannot be written has no reader
+	io.WriteString(out, strings.TrimSuffix(b.String(), "\n")) // nobody reads a page that cannot be written
 }
 
-// optionsWidth is where descriptions of options are wrapped.
+// optionsWidth is the column at which descriptions of options are wrapped.
 const optionsWidth = 120
 
-// indented is a text with four spaces before each line that says something.
+// indented returns a text with four spaces before each non-empty line.
 func indented(text string) string { return "    " + indent(text, "    ") }
 
-// unindented takes the two spaces away that cobra's texts begin their lines with.
+// unindented removes the two spaces with which cobra's texts begin each line.
 func unindented(text string) string {
 	return strings.TrimPrefix(strings.ReplaceAll("\n"+text, "\n  ", "\n"), "\n")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-io/keelson/server"
 )
 
-// This file is keelson kubeconfig.
+// This file has the command "kubeconfig".
 
 func newKubeconfigCommand() *cobra.Command {
 	dir, address := server.DefaultDataDir, ""
@@ -19,12 +19,12 @@ func newKubeconfigCommand() *cobra.Command {
 		Use:         "kubeconfig",
 		Annotations: page("the kubeconfig is printed", "no server has written one in the directory", "keelson help serve"),
 		Short:       "Print the administrator's kubeconfig, for use on another machine",
-		Long: `Print the administrator's kubeconfig of the server that keeps its data in
---data-dir. It names the server as its own machine reaches it; --server puts
-another address there, which has to be one of those that the server's
-certificate is for (see --tls-san of keelson serve).
+		Long: `Print the administrator's kubeconfig of the server whose data is in --data-dir.
+Its server address is the one for use on the same machine. --server replaces it
+by another one, which the server's certificate must be for (see the flag
+--tls-san of keelson serve).
 
-Whoever has it may do everything.`,
+The kubeconfig gives all permissions: keep it secret.`,
 		Example: `  keelson kubeconfig --server https://keelson.example.com:6443 > admin.kubeconfig
   kubectl -n keelson exec keelson-0 -- /keelson kubeconfig --data-dir /data > admin.kubeconfig`,
 		Args: noArguments,

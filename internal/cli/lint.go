@@ -1,4 +1,4 @@
-// This file is the command "lint": what is wrong with definitions, what their rules cost, what a change breaks.
+// This file has the command "lint".
 
 package cli
 
@@ -27,34 +27,35 @@ type lintOptions struct {
 	output string
 	strict bool
 	top    int
-	topSet bool // the table was asked for
+	topSet bool // --top was given
 }
 
 func newLintCommand() *cobra.Command {
 	o := lintOptions{}
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
-		Short: "Say what is wrong with definitions and policies, what their expressions cost, what a change breaks",
-		Long: `Lint reads CustomResourceDefinitions, admission policies and their bindings, and says, with the line in the file,
+		Short: "Find mistakes in definitions and policies, costs of expressions, and breaking changes",
+		Long: `Lint checks CustomResourceDefinitions, admission policies and their bindings. Each finding has a position in the file and one of
+these severities:
 
-  error     what the server refuses, in its words, with a pointer into the expression that is wrong. Rules in the form of
-            KEP-2876's first draft (x-kubernetes-validator, properties without self) are shown in the form to write today.
-  warning   what the server accepts and what can be proved to be a mistake: bounds that exclude each other, a required field
-            that is pruned, values of an enum that no object can have, keywords that say nothing about the type, rules and
-            conditions that are true or false whatever there is; expressions of policies that do not fit the kinds they are for;
-            bindings of policies, and parameters, that are not there.
-  breaking  with --old, what the change does to stored objects and to clients: removed versions and fields, new required
-            fields, tightened bounds, patterns, enums and rules; and whether ratcheting softens it.
+  error     The server refuses the object. The text is the server's, with the position in the expression. Rules in the form of
+            KEP-2876's first draft (x-kubernetes-validator, properties without self) are shown in the current form.
+  warning   The server accepts the object, but it is provably a mistake: bounds that exclude each other, a required field
+            that is pruned, enum values that no object can have, keywords without effect on the type, rules and conditions
+            that are always true or always false, expressions of policies that do not match the types of their kinds,
+            references to policies and parameters that do not exist.
+  breaking  With --old, the change affects stored objects or clients: removed versions and fields, new required fields,
+            tightened bounds, patterns, enums and rules. The finding says whether ratcheting applies.
 
-Then it lists what the rules of each schema may cost at most, the most expensive first. The server refuses a rule above
-10,000,000 and a schema above 100,000,000. Without --top the rules of a schema are listed only if one of them reaches 1% of its
-limit. SHARE is the part of the limit of one rule, DRIVEN BY the list, map or text whose bound matters most. For rules above a
-limit the bounds that bring them below are worked out. Expressions of policies are listed with their share of what one evaluation may
-cost, 1,000,000.
+Then lint lists the estimated costs of the rules of each schema, the most expensive first. The server refuses a rule above
+10,000,000 and a schema above 100,000,000. Without --top, the rules of a schema are listed only if one of them reaches 1% of its
+limit. SHARE is the share of the limit of one rule. DRIVEN BY is the list, map or text whose bound has the largest effect. For a
+rule above a limit, lint searches for bounds that bring it below. For expressions of policies, SHARE is the share of 1,000,000, the
+limit of one evaluation.
 
-FILE is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. The definitions and parameters of policies
-are given along. Documents of other kinds are passed over. --old takes the definitions as they were; they are matched by name, and
-definitions that are new are checked as new ones.`,
+FILE is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. Include the definitions and
+parameters to which policies refer. Documents of other kinds are ignored. --old has the previous definitions, which are matched
+by name.`,
 		Example: `  keelson lint crds/
   keelson lint --top 0 --strict crds/        # for CI: findings only, warnings fail
   keelson lint crds/ policies/
@@ -69,14 +70,14 @@ definitions that are new are checked as new ones.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&o.old, "old", nil, "file or folder with the definitions as they were; may be repeated")
+	f.StringArrayVar(&o.old, "old", nil, "file or folder with the previous definitions; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
-	f.BoolVar(&o.strict, "strict", false, "fail on warnings, too")
-	f.IntVar(&o.top, "top", 5, "how many rules the table of costs shows for each schema; 0 for no table, -1 for all")
+	f.BoolVar(&o.strict, "strict", false, "also fail on warnings")
+	f.IntVar(&o.top, "top", 5, "number of rules in the table of costs of each schema; 0 for no table, -1 for all rules")
 	return cmd
 }
 
-// runLint prints what is found; the error says how much of it is bad.
+// runLint prints the findings. The error has the number of those that fail the command.
 func runLint(ctx context.Context, o lintOptions, paths []string, stdin io.Reader, out io.Writer) error {
 	if !slices.Contains([]string{"text", "json"}, o.output) {
 		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
@@ -121,7 +122,7 @@ func runLint(ctx context.Context, o lintOptions, paths []string, stdin io.Reader
 	return nil
 }
 
-// count says how many findings there are of each severity.
+// count returns the number of findings of each severity.
 func count(reports []*lint.Report) map[lint.Severity]int {
 	n := map[lint.Severity]int{}
 	for _, r := range reports {
@@ -132,12 +133,14 @@ func count(reports []*lint.Report) map[lint.Severity]int {
 	return n
 }
 
+// failed reports whether the findings fail the command: errors, breaking findings, and warnings
+// with --strict.
 func failed(o lintOptions, reports []*lint.Report) bool {
 	n := count(reports)
 	return n[lint.Error]+n[lint.Breaking] > 0 || o.strict && n[lint.Warning] > 0
 }
 
-// counts says how much was found.
+// counts returns these numbers as a text.
 func counts(n map[lint.Severity]int) string {
 	text := ""
 	for _, s := range []struct {
@@ -155,7 +158,7 @@ func counts(n map[lint.Severity]int) string {
 	return text
 }
 
-// linted is what there is to check, and reports on documents that are no YAML.
+// linted has the checked objects, and reports for documents that are not YAML.
 type linted struct {
 	set    lint.PolicySet
 	broken []*lint.Report
@@ -178,7 +181,7 @@ func readLinted(paths []string, stdin io.Reader) (*linted, error) {
 	return out, nil
 }
 
-// add adds a document of a file's text.
+// add adds a document. text is the text of its file.
 func (l *linted) add(d manifest.Document, text []byte) error {
 	if d.Err != nil {
 		l.broken = append(l.broken, unreadable(d))
@@ -211,7 +214,8 @@ func (l *linted) add(d manifest.Document, text []byte) error {
 	return nil
 }
 
-// unreadable is the report of a document that is no YAML or JSON; its error has the position in it.
+// unreadable returns the report for a document that is neither YAML nor JSON. The error text has
+// the position.
 func unreadable(d manifest.Document) *lint.Report {
 	f := lint.Finding{Severity: lint.Error, Check: "server", Message: d.Err.Error(), Line: d.Line}
 	rest := strings.TrimPrefix(f.Message, d.File+":")
@@ -225,7 +229,8 @@ func unreadable(d manifest.Document) *lint.Report {
 	return &lint.Report{Source: d.File, Line: d.Line, Findings: []lint.Finding{f}}
 }
 
-// sourceOf is the text of a document, from its line on, as it is in its file; if that is not known, its JSON.
+// sourceOf returns the text of a document as in its file, from its line on. If that is unknown, it
+// returns the JSON.
 func sourceOf(d manifest.Document, file []byte) []byte {
 	if first := bytes.TrimLeft(file, " \t\r\n"); len(first) > 0 && first[0] == '{' {
 		return d.JSON
@@ -241,7 +246,7 @@ func sourceOf(d manifest.Document, file []byte) []byte {
 		}
 		text = append(text, l...)
 	}
-	// An item of a list is not all of the document.
+	// For an item of a List, the text is more than the document.
 	if got, err := yaml.YAMLToJSON(text); err != nil || !bytes.Equal(got, d.JSON) {
 		return d.JSON
 	}

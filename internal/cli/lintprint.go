@@ -1,4 +1,4 @@
-// This file prints what the command "lint" found.
+// This file prints the findings of "lint".
 
 package cli
 
@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-io/keelson/lint"
 )
 
-// printReports writes the reports, one below the other or as one JSON document.
+// printReports writes the reports in a format.
 func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 	if o.output == "json" {
 		enc := json.NewEncoder(out)
@@ -54,7 +54,7 @@ func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 	return err
 }
 
-// checked says how much was checked.
+// checked describes what was checked.
 func checked(reports []*lint.Report) string {
 	definitions := 0
 	for _, r := range reports {
@@ -72,7 +72,7 @@ func checked(reports []*lint.Report) string {
 	return strings.Join(parts, ", ")
 }
 
-// sameCosts puts schemas together whose expressions cost the same.
+// sameCosts merges schemas whose expressions have the same costs.
 func sameCosts(schemas []lint.Schema) []lint.Schema {
 	var out []lint.Schema
 next:
@@ -91,7 +91,7 @@ next:
 	return out
 }
 
-// printFindings writes what compilers write: where, how bad, what.
+// printFindings writes findings like a compiler: position, severity, text.
 func printFindings(b *strings.Builder, r *lint.Report, paint func(code, text string) string) {
 	colours := map[lint.Severity]string{lint.Error: "31", lint.Breaking: "35", lint.Warning: "33"}
 	for _, f := range r.Findings {
@@ -113,7 +113,7 @@ func printFindings(b *strings.Builder, r *lint.Report, paint func(code, text str
 	}
 }
 
-// indent puts a prefix before every line but the first that says something.
+// indent inserts a prefix before every non-empty line but the first.
 func indent(text, prefix string) string {
 	lines := strings.Split(text, "\n")
 	for i := 1; i < len(lines); i++ {
@@ -124,7 +124,7 @@ func indent(text, prefix string) string {
 	return strings.Join(lines, "\n")
 }
 
-// blanks are as wide as the first n characters of a text, tabs included.
+// blanks returns white space as wide as the first n characters of a text. Tabs stay tabs.
 func blanks(text string, n int) string {
 	var b strings.Builder
 	for i, r := range []rune(text) {
@@ -139,10 +139,10 @@ func blanks(text string, n int) string {
 	return b.String()
 }
 
-// worthShowing is the share of the limit from which on the rules of a schema are listed without being asked for.
+// worthShowing is the share of the limit above which the rules of a schema are listed by default.
 const worthShowing = 0.01
 
-// printCosts writes the table of what expressions may cost.
+// printCosts writes the table of estimated costs.
 func printCosts(b *strings.Builder, r *lint.Report, s lint.Schema, o lintOptions, paint func(code, text string) string) {
 	top := o.top
 	if top == 0 || len(s.Costs) == 0 {
@@ -198,7 +198,7 @@ func printCosts(b *strings.Builder, r *lint.Report, s lint.Schema, o lintOptions
 	}
 }
 
-// table lays out rows; the first numbers columns are aligned to the right.
+// table aligns rows. The first columns, numbers of them, are aligned to the right.
 func table(rows [][]string, numbers int) []string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -235,7 +235,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// number prints a number with commas; what is without bound is so called.
+// number formats a number with commas. An estimate without a bound is a word.
 func number(n uint64) string {
 	if n == math.MaxUint64 {
 		return "unbounded"
@@ -257,7 +257,7 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.1f%%", share*100)
 }
 
-// cut is a text on one line, cut if it is long.
+// cut returns a text on one line, shortened to most characters.
 func cut(s string, most int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > most {

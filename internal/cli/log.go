@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// This file is the log of a server.
+// This file creates the log of the server.
 
-// maxLogged is the longest text in a line of the log, in bytes: clients choose some of them, such as paths of up to a megabyte.
+// maxLogged is the longest text in a log line, in bytes. Clients choose some texts, such as paths
+// of up to a megabyte.
 const maxLogged = 8 << 10
 
-// newLogger logs in a format; from verbosity 4 on with details for debugging:
-// those of level -n at verbosity n. No text in it is longer than maxLogged.
+// newLogger returns a logger for a format. Verbosity n includes messages of level -n; from 4 on,
+// debug messages are included. Longer texts than maxLogged are shortened.
 func newLogger(w io.Writer, format string, verbosity int) (*slog.Logger, error) {
 	o := &slog.HandlerOptions{ReplaceAttr: shorten}
 	if verbosity >= 4 {
@@ -28,7 +29,7 @@ func newLogger(w io.Writer, format string, verbosity int) (*slog.Logger, error) 
 	return nil, fmt.Errorf("--logging-format: got %q, want text or json", format)
 }
 
-// shorten cuts long texts, and says how long they were.
+// shorten shortens a long text and adds its original length.
 func shorten(_ []string, a slog.Attr) slog.Attr {
 	text := ""
 	switch v := a.Value.Any().(type) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestLongTextsInLog writes texts that clients chose into the log.
+// TestLongTextsInLog logs long texts that clients chose.
 func TestLongTextsInLog(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
 	for _, format := range []string{"text", "json"} {

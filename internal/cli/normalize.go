@@ -1,4 +1,4 @@
-// This file is the command "normalize": what the server would store.
+// This file has the command "normalize".
 
 package cli
 
@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/offline"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // normalizeOptions are the flags of normalize.
@@ -31,13 +31,13 @@ func newNormalizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "normalize [-f CRD]... OBJECT...",
 		Short: "Print objects as the server would store them: pruned and defaulted",
-		Long: `Normalize prints custom resources as the server would store them: fields that the schema does not declare are dropped, nulls that
-it does not allow are dropped or replaced by their defaults, defaults are filled in. What was dropped or replaced is said on
-standard error, with the file and the path. Objects stay in the version that they are written in.
+		Long: `Normalize prints objects as the server would store them. Fields that the schema does not declare are dropped. Nulls that it does
+not allow are dropped or replaced by defaults. Absent fields get their defaults. Dropped and replaced values are reported on
+standard error, with the file and the path. The version of an object does not change.
 
-OBJECT is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. The definitions of their kinds
-are named with -f; built-in kinds need none. Objects are neither validated nor changed by policies: "keelson validate" and "keelson
-test" do that.`,
+OBJECT is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. -f names the definitions of their
+kinds; built-in kinds need none. Objects are neither validated nor changed by policies: see "keelson validate" and "keelson
+test".`,
 		Example: `  keelson normalize -f crds/ route.yaml
   keelson normalize -f crds/ -o json - < route.yaml`,
 		Annotations: page("every object is printed", "an object cannot be read, or its kind is not known",
@@ -53,7 +53,7 @@ test" do that.`,
 	return cmd
 }
 
-// normalize prints every object; the first that cannot be read ends it.
+// normalize prints every object. It stops at the first that cannot be read.
 func normalize(ctx context.Context, o normalizeOptions, objects []string, stdin io.Reader, out, notes io.Writer) error {
 	if !slices.Contains([]string{"yaml", "json"}, o.output) {
 		return &usageError{fmt.Errorf("--output: got %q, want yaml or json", o.output)}
@@ -89,7 +89,8 @@ func normalize(ctx context.Context, o normalizeOptions, objects []string, stdin 
 	return nil
 }
 
-// normalized is an object as the server would store it. What was dropped is noted.
+// normalized returns an object as the server would store it, and writes to notes which fields were
+// dropped.
 func normalized(s *offline.Server, d manifest.Document, notes io.Writer) ([]byte, error) {
 	if d.Err != nil {
 		return nil, d.Err
@@ -98,7 +99,7 @@ func normalized(s *offline.Server, d manifest.Document, notes io.Writer) ([]byte
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", d, verdictOf(d, nil, err).Status.Message)
 	}
-	object := new(doc.Doc)
+	object := new(jsondoc.Doc)
 	found, err := version.Decode(object, d.JSON)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s in version %q cannot be handled as a %s: %w", d, version.Kind.Name, version.Name, version.Kind.Name, err)
@@ -116,33 +117,33 @@ func normalized(s *offline.Server, d manifest.Document, notes io.Writer) ([]byte
 	return object.Root().AppendJSON(nil), nil
 }
 
-// nulls says what became of the nulls of an object that do not stay: without those of unknown fields, which are dropped
-// anyway.
-func nulls(text []byte, object doc.Value, unknown []string) []string {
-	var source doc.Doc
-	if doc.Parse(&source, text) != nil {
+// nulls describes the dropped nulls of an object, except for those of unknown fields, which are
+// reported as unknown.
+func nulls(text []byte, object jsondoc.Value, unknown []string) []string {
+	var source jsondoc.Doc
+	if jsondoc.Parse(&source, text) != nil {
 		return nil
 	}
 	var notes []string
-	var walk func(path string, was, is doc.Value)
-	note := func(path string, is doc.Value) {
+	var walk func(path string, was, is jsondoc.Value)
+	note := func(path string, is jsondoc.Value) {
 		switch {
-		case is.Kind() == doc.Null || slices.Contains(unknown, "unknown field "+strconv.Quote(path)):
+		case is.Kind() == jsondoc.Null || slices.Contains(unknown, "unknown field "+strconv.Quote(path)):
 		case is.Exists():
 			notes = append(notes, "replaced null "+strconv.Quote(path)+" by its default")
 		default:
 			notes = append(notes, "dropped null "+strconv.Quote(path))
 		}
 	}
-	walk = func(path string, was, is doc.Value) {
+	walk = func(path string, was, is jsondoc.Value) {
 		switch {
-		case was.Kind() == doc.Null:
+		case was.Kind() == jsondoc.Null:
 			note(path, is)
-		case was.Kind() == doc.Object && is.Kind() == doc.Object:
+		case was.Kind() == jsondoc.Object && is.Kind() == jsondoc.Object:
 			for name, member := range was.Members() {
 				walk(strings.TrimPrefix(path+"."+name, "."), member, is.Get(name))
 			}
-		case was.Kind() == doc.Array && is.Kind() == doc.Array && was.Len() == is.Len():
+		case was.Kind() == jsondoc.Array && is.Kind() == jsondoc.Array && was.Len() == is.Len():
 			for i, item := range was.Items() {
 				walk(path+"["+strconv.Itoa(i)+"]", item, is.Item(i))
 			}
@@ -152,7 +153,7 @@ func nulls(text []byte, object doc.Value, unknown []string) []string {
 	return notes
 }
 
-// printObject writes one object; more says that there was one before.
+// printObject writes an object. more is true unless it is the first one.
 func printObject(out io.Writer, format string, more bool, object []byte) error {
 	var b bytes.Buffer
 	if format == "json" {

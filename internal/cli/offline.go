@@ -1,4 +1,5 @@
-// This file is what the commands share that ask the server without one: who asks, what there is, what came of it.
+// This file has what the commands share that use a server in the same process: the user, the
+// existing objects, and the verdicts.
 
 package cli
 
@@ -16,7 +17,7 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// verdict is what the server would answer to one object.
+// verdict is the server's answer for one object.
 type verdict struct {
 	Source     string            `json:"source"`
 	APIVersion string            `json:"apiVersion,omitempty"`
@@ -29,7 +30,7 @@ type verdict struct {
 	Status     *metav1.Status    `json:"status,omitempty"` // the refusal, as the server would send it
 }
 
-// verdictOf is the verdict that an answer is. err says why there is no answer.
+// verdictOf converts an answer to a verdict. err says why there is no answer.
 func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
 	v := verdict{Source: d.String()}
 	if a != nil {
@@ -37,7 +38,7 @@ func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
 	}
 	if err != nil {
 		var unknown *offline.UnknownKindError
-		if errors.As(err, &unknown) && !strings.Contains(err.Error(), "; ") {
+		if errors.As(err, &unknown) && len(unknown.Versions) == 0 {
 			err = fmt.Errorf("%w; name the file that defines it with -f", err)
 		}
 		v.Status = &status.BadRequest("%s", err).Status
@@ -47,7 +48,8 @@ func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
 	return v
 }
 
-// openOffline opens a server that knows what the documents say. The verdicts on those that it does not take come back.
+// openOffline opens a server with the objects in documents. It returns the verdicts on those that
+// it refuses.
 func openOffline(ctx context.Context, docs []manifest.Document) (*offline.Server, []verdict, error) {
 	s, err := offline.Open(ctx)
 	if err != nil {
@@ -67,7 +69,7 @@ func openOffline(ctx context.Context, docs []manifest.Document) (*offline.Server
 	return s, bad, nil
 }
 
-// userFlags say who makes a request, by kubectl's names.
+// userFlags are kubectl's flags for the user of a request.
 type userFlags struct {
 	name, uid string
 	groups    []string
@@ -82,7 +84,7 @@ func (u *userFlags) add(cmd *cobra.Command) {
 	f.StringArrayVar(&u.extra, "as-user-extra", nil, "further attribute KEY=VALUE of the user named with --as; may be repeated")
 }
 
-// user is who the flags name; nil if they name nobody.
+// user returns the user that the flags name; nil without flags.
 func (u *userFlags) user() (*offline.User, error) {
 	if u.name == "" {
 		if u.uid != "" || len(u.groups)+len(u.extra) > 0 {

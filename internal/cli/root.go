@@ -1,8 +1,8 @@
-// Package cli is the command line of keelson: one file a command.
+// Package cli is the command line of keelson, with one file for each command.
 //
-// Main runs a command line and returns the exit code: 0 if all is well, 1 if
-// the command says no or could not do its work, 2 if the command line itself is
-// wrong. Results go to standard output, everything else to standard error.
+// Main runs a command line and returns the exit code: 0 for success, 1 if the answer is no or the
+// command failed, 2 if the command line is invalid. Results go to standard output, everything else
+// to standard error.
 package cli
 
 import (
@@ -18,11 +18,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// This file is the root command and what all commands share.
+// This file has the root command and the helpers of all commands.
 
-// Main runs a command line, which starts with the program's name, until it is
-// done or the process is asked to stop. By some names the program is another
-// one, see envtest.go.
+// Main runs a command line, which starts with the name of the program, until it ends or the process
+// receives a signal to stop. Under some names, the program acts as another one; see envtest.go.
 func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -33,11 +32,12 @@ func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	return execute(ctx, root, args[1:], in, out, errs)
 }
 
-// run is Main by the name keelson, with a context in place of signals.
+// run is Main under the name keelson, with a context in place of signals.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	return execute(ctx, newRootCommand(), args, in, out, errs)
 }
 
+// execute runs a command line and returns the exit code.
 func execute(ctx context.Context, root *cobra.Command, args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetArgs(args)
 	root.SetIn(in)

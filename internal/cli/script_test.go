@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-io/keelson/internal/testdir"
 )
 
-// TestMain lets the scripts call the command itself.
+// TestMain lets the scripts run the command in the test's process.
 func TestMain(m *testing.M) {
 	os.Setenv("TMPDIR", testdir.Root())
 	testscript.Main(m, map[string]func(){
@@ -18,13 +18,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/*.txtar. With UPDATE_SCRIPTS=1 expected output is written anew: read the difference before you keep it.
+// TestScripts runs testdata/*.txtar. UPDATE_SCRIPTS=1 rewrites the expected output: read the
+// difference before you commit it.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata", UpdateScripts: os.Getenv("UPDATE_SCRIPTS") == "1",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"page": checkPage}})
 }
 
-// checkPage is the command "page COMMAND…" of scripts: the page of a command has all parts of a manual, and its examples run as they
+// checkPage returns the command "page COMMAND…" of scripts: the page of a command has all parts of a manual, and its examples run as they
 // are written.
 func checkPage(ts *testscript.TestScript, _ bool, command []string) {
 	ts.Check(ts.Exec("keelson", append([]string{"help"}, command...)...))

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
+
+	"github.com/keelson-io/keelson/internal/fastpath"
 
 	"github.com/spf13/cobra"
 
@@ -19,11 +22,12 @@ import (
 	"github.com/keelson-io/keelson/server"
 )
 
-// This file is keelson serve.
+// This file has the command "serve".
 
 func newServeCommand() *cobra.Command { return serveCommand(nil) }
 
-// serveCommand is keelson serve; adjust, if there is one, has the last word on the configuration that the flags make.
+// serveCommand returns keelson serve. adjust, if not nil, changes the configuration that follows
+// from the flags.
 func serveCommand(adjust func(*cobra.Command, *server.Config) error) *cobra.Command {
 	var c server.Config
 	var verbosity int
@@ -33,19 +37,19 @@ func serveCommand(adjust func(*cobra.Command, *server.Config) error) *cobra.Comm
 		Use:         "serve",
 		Short:       "Run the API server",
 		Annotations: page("the server was asked to stop, and did", "it could not start, or could not go on", "keelson help kubeconfig, keelson help snapshot", "docs/operations.md: keeping a server alive"),
-		Long: `Run the API server until it is asked to stop (Ctrl-C, SIGTERM).
+		Long: `Run the API server until it is stopped (Ctrl-C, SIGTERM).
 
-Everything is kept in one directory: an embedded etcd, the certificates, and
-admin.kubeconfig, with which kubectl may do everything. The first start makes
-them; later starts go on with them. One server at a time can use a directory.
+All data is in one directory: an embedded etcd, the certificates, and
+admin.kubeconfig, with which kubectl has all permissions. The first start
+creates them. One server at a time can use a directory.
 
-The server speaks TLS only. Clients are known by client certificates of the
-server's own authority or of --client-ca-file, or by the bearer tokens of
---token-auth-file. Members of the group system:masters may do everything;
-everybody else what roles and bindings (RBAC) say, unless
---authorization-config or --authorization-mode choose other authorizers.
+The server serves TLS only. Clients authenticate with client certificates of
+the server's own authority or of --client-ca-file, or with bearer tokens.
+Members of the group system:masters have all permissions. All other users have
+those of their roles and bindings (RBAC), unless --authorization-config or
+--authorization-mode choose other authorizers.
 
-Flags have the names that kube-apiserver gives them.`,
+Flags have kube-apiserver's names.`,
 		Example: `  # Everything in ./keelson-data, at https://127.0.0.1:6443
   keelson serve
 
@@ -74,14 +78,17 @@ Flags have the names that kube-apiserver gives them.`,
 				return &usageError{fmt.Errorf("--secure-port: got %d, want a port, or 0 for any free one", c.SecurePort)}
 			}
 			if c.SecurePort == 0 {
-				c.SecurePort = -1 // on the command line, 0 is how to ask for any free port
+				c.SecurePort = -1 // the flag's 0 means any free port
+			}
+			if c.RequestTimeout <= 0 {
+				return &usageError{fmt.Errorf("--request-timeout: got %v, want a time above 0", c.RequestTimeout)}
 			}
 			for name, n := range map[string]*int{"max-requests-inflight": &c.MaxRequestsInFlight, "max-mutating-requests-inflight": &c.MaxMutatingRequestsInFlight} {
 				switch {
 				case *n < 0:
 					return &usageError{fmt.Errorf("--%s: got %d, want a number of requests, or 0 for no limit", name, *n)}
 				case *n == 0:
-					*n = -1 // in the configuration, 0 is the default
+					*n = -1 // in the configuration, 0 means the default
 				}
 			}
 			if adjust != nil {
@@ -97,62 +104,67 @@ Flags have the names that kube-apiserver gives them.`,
 	return cmd
 }
 
-// serveFlags are the flags of the server by what they are about.
+// serveFlags returns the flags of the server in groups.
 func serveFlags(c *server.Config, believed *authnValues, format *string, verbosity *int) *flagGroups {
 	groups := &flagGroups{}
 	f := groups.set("Serving")
-	f.StringVar(&c.DataDir, "data-dir", server.DefaultDataDir, "`directory` that everything is kept in")
-	f.StringVar(&c.BindAddress, "bind-address", server.DefaultBindAddress, "`address` to listen at; 0.0.0.0 for all")
-	f.IntVar(&c.SecurePort, "secure-port", server.DefaultSecurePort, "`port` to listen at; 0 for any free one")
-	f.StringVar(&c.TLSCertFile, "tls-cert-file", "", "`file` with the certificate to serve with, its chain after it")
+	f.StringVar(&c.DataDir, "data-dir", server.DefaultDataDir, "`directory` for all data")
+	f.StringVar(&c.BindAddress, "bind-address", server.DefaultBindAddress, "`address` to listen on; 0.0.0.0 for all interfaces")
+	f.IntVar(&c.SecurePort, "secure-port", server.DefaultSecurePort, "`port` to listen on; 0 for any free port")
+	f.StringVar(&c.TLSCertFile, "tls-cert-file", "", "`file` with the serving certificate, followed by its chain")
 	f.StringVar(&c.TLSKeyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
-	f.StringSliceVar(&c.TLSNames, "tls-san", nil, "`names` and addresses by which clients reach the server, for the certificate that it makes itself")
-	f.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", server.DefaultServiceClusterIPRange, "`range` of the addresses of services, the first for the service kubernetes")
-	f.StringVar(&c.ServiceNodePortRange, "service-node-port-range", server.DefaultServiceNodePortRange, "`range` of the ports of nodes that services get")
-	f.StringVar(&c.AdvertiseAddress, "advertise-address", "", "`address` among the endpoints of that service; that of --bind-address, or of this machine, if there is none")
-	f.StringVar(&c.EndpointReconciler, "endpoint-reconciler-type", "lease", "`how` these endpoints are kept: lease, or none for not at all")
-	f.IntVar(&c.MaxRequestsInFlight, "max-requests-inflight", 400, "`number` of reads served at a time, watches not counted; 0 for no limit")
+	f.StringSliceVar(&c.TLSNames, "tls-san", nil, "additional `names` and addresses for the certificate that the server makes itself")
+	f.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", server.DefaultServiceClusterIPRange, "`range` of the addresses of Services; the first one is for default/kubernetes")
+	f.StringVar(&c.ServiceNodePortRange, "service-node-port-range", server.DefaultServiceNodePortRange, "`range` of the node ports of Services")
+	f.StringVar(&c.AdvertiseAddress, "advertise-address", "", "`address` of this server among the endpoints of default/kubernetes; by default that of --bind-address, or of this machine")
+	f.StringVar(&c.EndpointReconciler, "endpoint-reconciler-type", "lease", "`how` the endpoints of default/kubernetes are maintained: lease, or none")
+	f.IntVar(&c.MaxRequestsInFlight, "max-requests-inflight", 400, "`number` of reads served at a time, except for watches; 0 for no limit")
 	f.IntVar(&c.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", 200, "`number` of writes served at a time; 0 for no limit")
+	f.DurationVar(&c.RequestTimeout, "request-timeout", time.Minute, "`duration` of a request other than a watch, from its headers to the end of the answer")
 	f = groups.set("etcd")
-	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "`URLs` of an etcd cluster to use in place of the embedded etcd")
+	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "`URLs` of an etcd cluster, in place of the embedded etcd")
 	f.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "`file` with the authorities of the etcd cluster's certificates")
 	f.StringVar(&c.EtcdCertFile, "etcd-certfile", "", "`file` with the client certificate for etcd")
 	f.StringVar(&c.EtcdKeyFile, "etcd-keyfile", "", "`file` with the key of --etcd-certfile")
 	f.StringVar(&c.EtcdPrefix, "etcd-prefix", "/registry", "`prefix` of all keys in etcd")
-	f = groups.set("Authentication: who a request is from")
-	f.StringVar(&c.ClientCAFile, "client-ca-file", "", "`file` with further authorities of client certificates")
+	f.StringVar(&c.EncryptionConfigFile, "encryption-provider-config", "", "EncryptionConfiguration `file`: which resources are encrypted in etcd, and how")
+	f.BoolVar(&c.EncryptionReload, "encryption-provider-config-automatic-reload", false, "read --encryption-provider-config again when it changes")
+	f = groups.set("Authentication")
+	f.StringVar(&c.ClientCAFile, "client-ca-file", "", "`file` with more authorities of client certificates")
 	f.StringVar(&c.TokenAuthFile, "token-auth-file", "", "CSV `file` of bearer tokens: token,user,uid,\"group1,group2\"")
 	authnFlags(f, &c.Authentication, believed)
-	f = groups.set("Authorization: what it may do")
+	f = groups.set("Authorization")
 	z := &c.Authorization
-	f.StringVar(&z.File, "authorization-config", "", "AuthorizationConfiguration `file`: which authorizers are asked, in which order; read again when it changes")
-	f.StringSliceVar(&z.Modes, "authorization-mode", []string{config.RBAC}, "ordered `list` of authorizers: "+strings.Join(config.Types, ","))
-	f.StringVar(&z.PolicyFile, "authorization-policy-file", "", "`file` of policies for ABAC, one JSON object a line")
+	f.StringVar(&z.File, "authorization-config", "", "AuthorizationConfiguration `file` with the authorizers in order; reloaded when it changes")
+	f.StringSliceVar(&z.Modes, "authorization-mode", []string{config.RBAC}, "ordered `list` of authorizers: "+strings.Join(config.Types, "`list` of authorizers in order: "))
+	f.StringVar(&z.PolicyFile, "authorization-policy-file", "", "`file` of ABAC policies, one JSON object on each line")
 	f.StringVar(&z.WebhookConfigFile, "authorization-webhook-config-file", "", "kubeconfig `file` of the webhook for --authorization-mode=Webhook")
-	f.StringVar(&z.WebhookVersion, "authorization-webhook-version", config.DefaultWebhookVersion, "`version` of the SubjectAccessReview that the webhook is asked with: v1 or v1beta1")
-	f.DurationVar(&z.WebhookAuthorized, "authorization-webhook-cache-authorized-ttl", config.DefaultWebhookAuthorized, "`duration` for which the webhook's yes is kept; 0 for not at all")
-	f.DurationVar(&z.WebhookUnauthorized, "authorization-webhook-cache-unauthorized-ttl", config.DefaultWebhookUnauthorized, "`duration` for which its other answers are kept; 0 for not at all")
+	f.StringVar(&z.WebhookVersion, "authorization-webhook-version", config.DefaultWebhookVersion, "`version` of the SubjectAccessReview sent to the webhook: v1 or v1beta1")
+	f.DurationVar(&z.WebhookAuthorized, "authorization-webhook-cache-authorized-ttl", config.DefaultWebhookAuthorized, "`duration` for which the webhook's allowed answers are cached; 0 for not at all")
+	f.DurationVar(&z.WebhookUnauthorized, "authorization-webhook-cache-unauthorized-ttl", config.DefaultWebhookUnauthorized, "`duration` for which the webhook's other answers are cached; 0 for not at all")
 	f = groups.set("Admission and controllers")
-	f.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", nil, "`names` of admission plugins that are to run besides "+strings.Join(server.DefaultAdmission, ", ")+"; there are "+strings.Join(server.OptionalAdmission, ", "))
-	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins that are not to run")
-	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for that one, *,-name for all but that one; there are "+strings.Join(server.Controllers(), ", "))
-	auditFlags(groups.set("Audit: what is recorded"), c)
+	f.StringSliceVar(&c.EnableAdmission, "enable-admission-plugins", nil, "`names` of admission plugins to run in addition to "+strings.Join(server.DefaultAdmission, ", ")+"; available are "+strings.Join(server.OptionalAdmission, ", ")+". NodeRestriction runs by default with the Node authorizer")
+	f.StringSliceVar(&c.DisableAdmission, "disable-admission-plugins", nil, "`names` of admission plugins not to run")
+	f.StringSliceVar(&c.Controllers, "controllers", []string{"*"}, "`list` of controllers to run: * for all, a name for one, *,-name for all but one; names are "+strings.Join(server.Controllers(), ", "))
+	auditFlags(groups.set("Audit"), c)
 	f = groups.set("Log")
 	f.StringVar(format, "logging-format", "text", "`format` of the log: text or json")
-	f.IntVarP(verbosity, "v", "v", 0, "`level` of detail of the log: 0; 4, to see every refusal; or 5, to see what RBAC has no rule for, too")
+	f.IntVarP(verbosity, "v", "v", 0, "`level` of detail: 0; 4 for debug messages; 5 to log requests that no RBAC rule allows")
 	return groups
 }
 
-// spareProcessor lets one goroutine more run at a time than Go would. While there are writes, the embedded etcd nearly always waits
-// for the disk, in a system call; Go takes it for busy until it has looked again, about 100 µs later, and on two processors that
-// would be half of them, a few hundred times each second. Done once; the environment's GOMAXPROCS has the last word.
+// spareProcessor allows one more goroutine to run than GOMAXPROCS would by default. During writes,
+// the embedded etcd almost always waits for the disk in a system call. Go counts it as running
+// until its next check, about 100 µs later. On two processors this would take half of the machine,
+// hundreds of times in each second. It runs once; the environment variable GOMAXPROCS takes
+// precedence.
 var spareProcessor = sync.OnceFunc(func() {
-	if os.Getenv("GOMAXPROCS") == "" {
+	if os.Getenv("GOMAXPROCS") == "" && fastpath.Processor.On() {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
 })
 
-// serve runs a server and tells how to use it.
+// serve runs a server and prints how to use it.
 func serve(ctx context.Context, c server.Config, out io.Writer) error {
 	if len(c.EtcdServers) == 0 {
 		spareProcessor()
@@ -169,7 +181,7 @@ func serve(ctx context.Context, c server.Config, out io.Writer) error {
 	return s.Run(ctx)
 }
 
-// shortest is the path relative to the working directory if that is shorter.
+// shortest returns the path relative to the working directory if that is shorter.
 func shortest(path string) string {
 	wd, err := os.Getwd()
 	if err != nil {

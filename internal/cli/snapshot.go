@@ -19,17 +19,17 @@ import (
 	"github.com/keelson-io/keelson/store/etcd"
 )
 
-// This file is keelson snapshot: taking everything out of a running server, and making a data directory from that.
+// This file has the commands "snapshot save" and "snapshot restore".
 
 func newSnapshotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Back up everything that a server stores, and restore it",
-		Long: `Back up everything that a server stores while it runs, and make the data
-directory of a new server from it.
+		Long: `Back up everything that a running server stores, and create the data directory of
+a new server from the backup.
 
-A snapshot is a file in the form of etcd's own: what etcdctl snapshot save made
-of a cluster's etcd can be restored, and etcdutl reads what this command saves.`,
+A snapshot has the format of etcd's snapshots: the snapshots of etcdctl can be
+restored, and etcdutl reads those of this command.`,
 		Example: `  keelson snapshot save backup.db
   keelson snapshot restore --data-dir keelson-new backup.db`,
 		Annotations: page("it is done", "it is not done; nothing is left of it", "keelson help snapshot save, keelson help snapshot restore", "docs/operations.md: backup and restore"),
@@ -46,13 +46,13 @@ func newSnapshotSaveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save FILE",
 		Short: "Write everything that a running server stores to a file",
-		Long: `Write everything that a running server stores, as of one moment, to FILE. The
-server goes on serving. It is found as kubectl finds it: by --kubeconfig, the
-variable KUBECONFIG, or ~/.kube/config. Its /snapshot must be allowed to the
-user (verb get of a non-resource URL); what is secret in the server is in the
-file, too.
+		Long: `Write everything that a running server stores, at one moment, to FILE. The server
+continues to serve. Like kubectl, the command finds the server by --kubeconfig,
+the variable KUBECONFIG, or ~/.kube/config. The user needs the verb create on the
+resource snapshots of the API group keelson.io, which cluster-admin has, because
+the file contains every Secret of the server.
 
-FILE is written only when the snapshot is whole and its checksum is right.`,
+FILE appears only when the snapshot is complete and its checksum is correct.`,
 		Example: `  keelson snapshot save backup.db
   keelson snapshot save --kubeconfig keelson-data/admin.kubeconfig "backup-$(date +%F).db"`,
 		Annotations: page("the file is written and verified", "there is no file", "keelson help snapshot restore"),
@@ -78,7 +78,7 @@ FILE is written only when the snapshot is whole and its checksum is right.`,
 	return cmd
 }
 
-// saveSnapshot returns the size of the file in bytes.
+// saveSnapshot downloads a snapshot to a file, and returns its size in bytes.
 func saveSnapshot(ctx context.Context, config *rest.Config, file string, screen io.Writer) (int64, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -105,7 +105,7 @@ func saveSnapshot(ctx context.Context, config *rest.Config, file string, screen 
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(part.Name()) // which fails when all went well
+	defer os.Remove(part.Name()) // fails after success, when the file was renamed
 	defer part.Close()
 	size, err := io.Copy(part, &progress{from: response.Body, screen: screenOf(screen)})
 	if err != nil {
@@ -120,7 +120,7 @@ func saveSnapshot(ctx context.Context, config *rest.Config, file string, screen 
 	return size, os.Rename(part.Name(), file)
 }
 
-// screenOf returns w if it is a terminal.
+// screenOf returns w if it is a terminal, otherwise nil.
 func screenOf(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return f
@@ -128,10 +128,10 @@ func screenOf(w io.Writer) io.Writer {
 	return nil
 }
 
-// progress is a reader that shows on a terminal how far it got.
+// progress is a reader that shows on a terminal how much was read.
 type progress struct {
 	from   io.Reader
-	screen io.Writer // nil: nothing is shown
+	screen io.Writer // nil: show nothing
 	bytes  int64
 	shown  time.Time
 }
@@ -155,14 +155,14 @@ func newSnapshotRestoreCommand() *cobra.Command {
 	dir := server.DefaultDataDir
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Make the data directory of a new server from a snapshot",
-		Long: `Make --data-dir the data directory of a new server that goes on from the
-snapshot in FILE. There must be no etcd in the directory yet. Certificates and
-keys are not in a snapshot: put a copy of the old directory's pki folder there,
-or the server makes new ones, which the old server's clients do not believe.
+		Short: "Create the data directory of a new server from a snapshot",
+		Long: `Create in --data-dir the data of a new server that continues from the snapshot in
+FILE. The directory must not contain an etcd yet. A snapshot has no certificates
+and keys: copy the pki folder of the old directory. Otherwise the server makes new
+ones, which clients of the old server do not trust.
 
-The new server's resource versions are far beyond the old one's: clients that
-watched the old server are told that what they know has expired, and list again.`,
+The resource versions of the new server are far above those of the old one. Clients
+that watched the old server get the error that theirs have expired, and list again.`,
 		Example: `  keelson snapshot restore --data-dir keelson-new backup.db
   cp -r keelson-data/pki keelson-new/
   keelson serve --data-dir keelson-new`,

@@ -1,4 +1,4 @@
-// This file is the command "test": suites of objects and what must come of them.
+// This file has the command "test".
 
 package cli
 
@@ -31,10 +31,10 @@ func newTestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test SUITE...",
 		Short: "Run suites of objects against definitions and compare what would be stored",
-		Long: `Test runs suites: YAML files that name definitions and list cases. A case is an object to create, or an object as it is and
-as it shall be, and what must come of it by the rules of the server; no server is needed.
+		Long: `Test runs suites, without a server. A suite is a YAML file with the names of definitions and a list of cases. A case has an object
+to create, or to update, and the expected result.
 
-    crd: crds/widgets.yaml            # a file or folder, or a list of them; paths start at the suite's folder
+    crd: crds/widgets.yaml            # a file or folder, or a list of them, relative to the suite's folder
     cases:
     - name: the size has a default
       object:
@@ -53,18 +53,18 @@ as it shall be, and what must come of it by the rules of the server; no server i
       updated: {apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {color: blue}}
       error: the color is final       # part of the refusal
 
-Each case expects stored, error, warnings or auditAnnotations; a case that expects nothing fails. Metadata that the server sets
-(uid, generation, timestamps and so on) is compared only if stored has it.
+Each case must have at least one of stored, error, warnings and auditAnnotations. Metadata that the server sets (uid, generation,
+timestamps and so on) is compared only if stored has it.
 
-Policies are tested as well. At the top of a suite, "policies" names files of admission policies, bindings, parameters, namespaces
-and roles. Of a case, "user" is who asks, "given" are objects that exist during the case, "deleted" is an object to delete; an error
-has the policy's name, and "auditAnnotations" are what policies add to the audit log.
+A suite can also test policies. Its key "policies" names files of admission policies, bindings, parameters, namespaces and roles.
+In a case, "user" sends the request, "given" lists objects that exist during the case, and "deleted" is an object to delete. The
+error of a denial has the policy's name. "auditAnnotations" are the annotations that policies add to the audit log.
 
-Further keys of a case: "subresource: status" updates the status; "fieldValidation" is Strict, Warn (the default) or Ignore. At the
-top of a suite, "namespace", "user" and "fieldValidation" apply to all its cases. docs/testing.md tells more.
+More keys of a case: "subresource: status" updates the status; "fieldValidation" is Strict, Warn (the default) or Ignore. At the
+top of a suite, "namespace", "user" and "fieldValidation" apply to all its cases. See docs/testing.md.
 
-SUITE is a file, or a folder of which all YAML files with cases are run. --update writes what came of failed cases into the
-files, and leaves everything else there as it is: read the difference before you keep it.`,
+SUITE is a file, or a folder in which all YAML files with cases are run. --update replaces the expectations of failed cases by the
+results, and changes nothing else: read the difference before you commit it.`,
 		Example: `  keelson test tests/
   keelson test --run 'default' tests/widgets.yaml
   keelson test --update tests/ && git diff tests/
@@ -78,12 +78,12 @@ files, and leaves everything else there as it is: read the difference before you
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "table", "table, json or junit")
-	f.StringVar(&o.run, "run", "", "run only the cases whose name this regular expression matches")
-	f.BoolVar(&o.update, "update", false, "write what came of failed cases into the suites")
+	f.StringVar(&o.run, "run", "", "run only the cases whose names match this regular expression")
+	f.BoolVar(&o.update, "update", false, "write the results of failed cases into the suites")
 	return cmd
 }
 
-// runSuites runs the suites and prints what came of them; the error says how many cases failed.
+// runSuites runs suites and prints the results. The error has the number of failed cases.
 func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) error {
 	if !slices.Contains([]string{"table", "json", "junit"}, o.output) {
 		return &usageError{fmt.Errorf("--output: got %q, want table, json or junit", o.output)}
@@ -122,7 +122,7 @@ func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io
 	return nil
 }
 
-// runSuite runs the suite of a file. That the suite is wrong is part of the report.
+// runSuite runs the suite in a file. If the suite is invalid, that is its report.
 func runSuite(ctx context.Context, o suiteOptions, file string, run *regexp.Regexp, notes io.Writer) (suite.Report, error) {
 	r := suite.Report{File: file, Results: []suite.Result{}}
 	s, err := suite.Load(file)
@@ -147,7 +147,7 @@ func runSuite(ctx context.Context, o suiteOptions, file string, run *regexp.Rege
 	return r, nil
 }
 
-// suiteFiles lists the suites: files as they are named, of folders those that look like suites.
+// suiteFiles returns the suites: named files, and those files in folders that look like suites.
 func suiteFiles(args []string) ([]string, error) {
 	var out []string
 	for _, a := range args {
@@ -164,7 +164,7 @@ func suiteFiles(args []string) ([]string, error) {
 		}
 		before := len(out)
 		for _, f := range files {
-			text, err := os.ReadFile(f)
+			text, err := manifest.ReadFile(f, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -179,7 +179,7 @@ func suiteFiles(args []string) ([]string, error) {
 	return out, nil
 }
 
-// updateSuite writes the suite's file anew; it reports whether there was something to write.
+// updateSuite writes new expectations to the suite's file. It reports whether there were any.
 func updateSuite(s *suite.Suite, results []suite.Result, notes io.Writer) (bool, error) {
 	text, n, err := s.Update(results)
 	if err != nil || n == 0 {

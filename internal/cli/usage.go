@@ -1,4 +1,4 @@
-// This file says what is wrong with a command line.
+// This file has the errors of invalid command lines.
 
 package cli
 
@@ -12,14 +12,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// usageError is a command line that is wrong.
+// usageError is the error of an invalid command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// flagError is the error of a flag, for a command's users.
+// flagError converts cobra's error about a flag.
 func flagError(_ *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	if errors.As(err, &value) {
@@ -29,7 +29,8 @@ func flagError(_ *cobra.Command, err error) error {
 	return &usageError{err}
 }
 
-// serverFlagError is the error of a flag of the server, which tells those who come with kube-apiserver's flags what to do instead.
+// serverFlagError is flagError for the server. For flags of kube-apiserver that Keelson lacks, it
+// adds advice.
 func serverFlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
@@ -45,20 +46,15 @@ func serverFlagError(cmd *cobra.Command, err error) error {
 	return flagError(cmd, err)
 }
 
-// instead are flags of kube-apiserver that keelson has not got, and what to do instead.
+// instead maps flags of kube-apiserver that Keelson lacks to advice.
 var instead = map[string]string{
-	"encryption-provider-config":                  unencrypted,
-	"encryption-provider-config-automatic-reload": unencrypted,
-	"admission-control":                           "--enable-admission-plugins names plugins",
-	"cert-dir":                                    "--tls-cert-file and --tls-private-key-file name a certificate; the server's own is in --data-dir",
-	"feature-gates":                               "there are no gates: what Kubernetes has on without flags is there, and leave the flag out",
-	"runtime-config":                              "there is nothing to switch: every version that is there is served; leave the flag out",
+	"admission-control": "--enable-admission-plugins names plugins",
+	"cert-dir":          "--tls-cert-file and --tls-private-key-file name a certificate; the server's own is in --data-dir",
+	"feature-gates":     "there are no gates: what Kubernetes has on without flags is there, and leave the flag out",
+	"runtime-config":    "there is nothing to switch: every version that is there is served; leave the flag out",
 }
 
-// unencrypted is refused under every name of the program: who asks for encryption is not to believe that there is some.
-const unencrypted = "keelson does not encrypt what it stores: keep --data-dir, or the data of the etcd cluster, on an encrypted disk, and leave the flag out"
-
-// wanted is what a flag's value has to be, or else what is wrong with it.
+// wanted returns what a flag's value must be.
 func wanted(kind string, cause error) string {
 	switch kind {
 	case "int", "uint64":
@@ -73,7 +69,7 @@ func wanted(kind string, cause error) string {
 	return "something else: " + cause.Error()
 }
 
-// noArguments is the rule for commands that are told everything by flags.
+// noArguments refuses arguments, for commands with flags only.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return &usageError{fmt.Errorf("%s: got %q, want flags only", nameOf(cmd), args[0])}
@@ -81,7 +77,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArgument is the rule for commands that work on one thing, which is the second word of their synopsis.
+// oneArgument requires one argument, named by the second word of the command's synopsis.
 func oneArgument(cmd *cobra.Command, args []string) error {
 	what := strings.Fields(cmd.Use)[1]
 	switch len(args) {
@@ -93,7 +89,7 @@ func oneArgument(cmd *cobra.Command, args []string) error {
 	return &usageError{fmt.Errorf("%s: got %d arguments, want one %s", nameOf(cmd), len(args), what)}
 }
 
-// needArguments is the rule for commands that work on some of a thing.
+// needArguments requires at least one argument.
 func needArguments(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -107,12 +103,12 @@ func noneNamed(cmd *cobra.Command, what string) error {
 	return &usageError{fmt.Errorf("%s: no %s named", nameOf(cmd), what)}
 }
 
-// nameOf is the command without the program, whose name begins every error.
+// nameOf returns the command without the program name, which starts every error.
 func nameOf(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
-// onlyCommands is the rule for commands that are there for the commands below them.
+// onlyCommands refuses a command that only groups others.
 func onlyCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -127,7 +123,7 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	return &usageError{errors.New(text)}
 }
 
-// newHelpCommand is keelson help, which knows what is no command.
+// newHelpCommand returns keelson help. It reports an error for an unknown command.
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -140,7 +136,7 @@ func newHelpCommand() *cobra.Command {
 				}
 				return onlyCommands(about, append(rest, args...))
 			}
-			about.InitDefaultHelpFlag() // as cobra does when a command runs
+			about.InitDefaultHelpFlag() // cobra adds this flag when a command runs
 			return about.Help()
 		},
 	}

@@ -1,4 +1,4 @@
-// This file is the command "validate": the server's verdict, offline.
+// This file has the command "validate".
 
 package cli
 
@@ -35,31 +35,30 @@ func newValidateCommand() *cobra.Command {
 	o := validateOptions{}
 	cmd := &cobra.Command{
 		Use:   "validate [-f FILE]... OBJECT...",
-		Short: "Say what the server would say to objects, without a server",
-		Long: `Validate gives the server's verdict on objects, in the server's words, without a server to start: it asks the server's own code,
-in its own process, by dry runs.
+		Short: "Validate objects as the server would, without a server",
+		Long: `Validate prints the server's verdict on objects, with the server's texts. It runs the server's code in its own process, by dry-run
+requests; no server needs to be running.
 
-OBJECT is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. Objects are custom resources, of
-kinds whose definitions are named with -f, or of built-in kinds, such as ConfigMaps, Roles, Deployments, definitions and policies.
+OBJECT is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. Objects can be custom resources,
+and objects of built-in kinds such as ConfigMaps, Roles, Deployments, definitions and policies.
 
-What decides about objects is named with -f, which takes files and folders as well:
+-f names files and folders with the objects that decide about others:
 
   definitions   CustomResourceDefinitions, of apiextensions.k8s.io/v1 and v1beta1.
-  policies      ValidatingAdmissionPolicies and MutatingAdmissionPolicies with their bindings. Mutating ones change the object
-                before it is validated. A denial has the policy's name. Objects of the kinds that are their parameters are taken
-                from the same files. Webhooks are not called.
-  namespaces    their labels and annotations. Those that nobody describes exist, too, with the label of their name; those among
-                the objects count as well.
-  roles         Roles, ClusterRoles and their bindings. If there are some, they decide whether the user may make the request, and
-                what policies are told by the authorizer. Without roles every request is allowed, and for a policy that asks the
-                authorizer about anybody but a member of system:masters there is no verdict.
+  policies      ValidatingAdmissionPolicies and MutatingAdmissionPolicies, their bindings and parameters. Mutating policies change
+                the object before it is validated. A denial has the policy's name. Webhooks are not called.
+  namespaces    Namespaces with labels and annotations, for selectors. All other namespaces exist, too, with only the label of
+                their name. Namespaces among the objects count as well.
+  roles         Roles, ClusterRoles and their bindings. If there are any, they decide whether the user may make the request, and
+                answer policies that check permissions. Without roles, every request is allowed. A policy that checks the
+                permissions of a user outside of system:masters then has no verdict.
 
-Other documents are passed over. What the server does not take of these gets a verdict of its own.
+Other documents are ignored. Documents that the server refuses are listed with their own verdict.
 
-With --old, an object is checked as an update of the object of the same kind, namespace and name in those files, which need not be
-valid: transition rules, immutable fields and ratcheting count then. Objects that are not there are checked as new ones. With
---subresource status, the update is one of the status. Where a webhook converts between versions it is not called: an object is checked
-in its own version, and its old object must be in the same one.`,
+With --old, an object is checked as an update of the object with the same kind, namespace and name in those files: transition
+rules, immutable fields and ratcheting apply. The old object need not be valid. Objects without an old one are checked as new. With
+--subresource status, the request updates the status. Conversion webhooks are not called: an object is checked in its own
+version, and its old object must have the same version.`,
 		Example: `  keelson validate -f crds/ routes.yaml
   keelson validate -f crds/ -f policies/ --as jane --as-group devs routes.yaml
   kubectl get httproute web -o yaml | keelson validate -f crds/ --old - changed.yaml
@@ -74,17 +73,17 @@ in its own version, and its old object must be in the same one.`,
 	}
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.definitions, "filename", "f", nil, "file or folder with definitions, policies, namespaces and roles; may be repeated")
-	f.StringArrayVar(&o.old, "old", nil, "file or folder with the objects as they are now; may be repeated")
+	f.StringArrayVar(&o.old, "old", nil, "file or folder with the stored objects; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
-	f.StringVar(&o.fieldValidation, "field-validation", "Strict", "what unknown and duplicate fields are: Strict, Warn or Ignore")
-	f.StringVar(&o.operation, "operation", "", "what is asked for: CREATE, UPDATE or DELETE (default UPDATE if --old has the object, else CREATE)")
-	f.StringVar(&o.subresource, "subresource", "", "what is updated: status, or the object itself if it is not given")
+	f.StringVar(&o.fieldValidation, "field-validation", "Strict", "how unknown and duplicate fields are treated: Strict, Warn or Ignore")
+	f.StringVar(&o.operation, "operation", "", "operation of the request: CREATE, UPDATE or DELETE (default: UPDATE if --old has the object, otherwise CREATE)")
+	f.StringVar(&o.subresource, "subresource", "", "subresource to update: status; by default the object itself")
 	o.as.add(cmd)
 	return cmd
 }
 
-// validate prints a verdict for each object; the error says how many were bad.
+// validate prints a verdict for each object. The error has the number of invalid ones.
 func validate(ctx context.Context, o validateOptions, objects []string, stdin io.Reader, out io.Writer) error {
 	user, err := o.check()
 	if err != nil {
@@ -128,7 +127,7 @@ func validate(ctx context.Context, o validateOptions, objects []string, stdin io
 	return summary(verdicts)
 }
 
-// check finds what is wrong with the flags, and who is to make the requests.
+// check validates the flags, and returns the user of the requests.
 func (o *validateOptions) check() (*offline.User, error) {
 	switch {
 	case !slices.Contains([]string{"text", "json"}, o.output):
@@ -147,7 +146,7 @@ func (o *validateOptions) check() (*offline.User, error) {
 	return o.as.user()
 }
 
-// summary is the error that says how many objects are bad.
+// summary returns an error with the number of invalid objects, nil if there are none.
 func summary(verdicts []verdict) error {
 	bad := 0
 	for _, v := range verdicts {
@@ -164,7 +163,7 @@ func summary(verdicts []verdict) error {
 	return nil
 }
 
-// bySubject finds documents by what they are about.
+// bySubject maps the objects of documents to the documents.
 func bySubject(docs []manifest.Document, namespace string) (map[offline.Subject]*manifest.Document, error) {
 	out := map[offline.Subject]*manifest.Document{}
 	for i, d := range docs {
@@ -176,7 +175,7 @@ func bySubject(docs []manifest.Document, namespace string) (map[offline.Subject]
 	return out, nil
 }
 
-// onceStdin refuses a second "-": standard input can be read once.
+// onceStdin refuses a second "-", because standard input can be read only once.
 func onceStdin(lists ...[]string) error {
 	n := 0
 	for _, l := range lists {
@@ -192,7 +191,7 @@ func onceStdin(lists ...[]string) error {
 	return nil
 }
 
-// printVerdicts writes the verdicts, one below the other or as one JSON document.
+// printVerdicts writes the verdicts in a format.
 func printVerdicts(out io.Writer, format string, verdicts []verdict) error {
 	if format == "json" {
 		enc := json.NewEncoder(out)
@@ -219,7 +218,7 @@ func printVerdicts(out io.Writer, format string, verdicts []verdict) error {
 	return err
 }
 
-// subject names the object; "" if the document is none.
+// subject returns kind and name of the object; "" if the document is not an object.
 func (v verdict) subject() string {
 	if v.Kind == "" {
 		return ""
@@ -231,7 +230,7 @@ func (v verdict) subject() string {
 	return v.Kind + " " + name + ": "
 }
 
-// reasons lists what is wrong: a line for each field error, or the message.
+// reasons returns a line for each field error, or the message.
 func reasons(v verdict) []string {
 	if d := v.Status.Details; d != nil && len(d.Causes) > 0 {
 		var lines []string
@@ -247,7 +246,7 @@ func reasons(v verdict) []string {
 	return strings.Split(v.Status.Message, "\n")
 }
 
-// painter colours text if out is a terminal and nobody asked for none.
+// painter returns a function that colours text, if out is a terminal and colours are not disabled.
 func painter(out io.Writer) func(code, text string) string {
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" {
 		return func(code, text string) string { return "\x1b[" + code + "m" + text + "\x1b[0m" }

@@ -9,14 +9,14 @@ import (
 	"github.com/keelson-io/keelson/server"
 )
 
-// This file is keelson version.
+// This file has the command "version".
 
 func newVersionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:         "version",
-		Short:       "Say which version this is, and of which Kubernetes API",
-		Long:        `Version prints the version of this program, and which version of the Kubernetes API it serves, as /version of the server does.`,
+		Short:       "Print the version of this program and of the Kubernetes API",
+		Long:        `Version prints the version of this program and of the Kubernetes API that it serves, like the server's /version.`,
 		Example:     "  keelson version\n  keelson version -o json",
 		Annotations: page("the version is printed", "it cannot be written", "keelson help serve"),
 		Args:        noArguments,

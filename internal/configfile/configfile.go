@@ -1,7 +1,7 @@
-// Package configfile reads configuration files of the group
-// apiserver.config.k8s.io: who may come in (KEP-3331), who decides (KEP-3221).
-// All versions of a kind say the same. Files are read strictly: an unknown or
-// repeated field is an error, in the words of apimachinery's decoder.
+// Package configfile decodes configuration files of the group apiserver.config.k8s.io, such as
+// those of authentication (KEP-3331) and authorization (KEP-3221). All versions of a kind have the
+// same fields. Decoding is strict: an unknown or repeated field is an error, with the text of
+// apimachinery's decoder.
 package configfile
 
 import (
@@ -20,12 +20,11 @@ const group = "apiserver.config.k8s.io"
 
 var versions = []string{"v1", "v1beta1", "v1alpha1"}
 
-// kinds are the group's, any of which may be given by mistake.
+// kinds lists the kinds of the group, so that the error for a wrong kind can name it.
 var kinds = []string{"AdmissionConfiguration", "AuthenticationConfiguration", "AuthorizationConfiguration", "EgressSelectorConfiguration",
 	"EncryptionConfiguration", "TracingConfiguration"}
 
-// Decode reads text, YAML or JSON, as the group's kind of that name, whose Go
-// type is that of empty.
+// Decode decodes text, YAML or JSON, as a kind of the group into the Go type of empty.
 func Decode[T runtime.Object](text []byte, kind string, empty T) (T, error) {
 	var none T
 	var what metav1.TypeMeta

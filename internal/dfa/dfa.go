@@ -45,12 +45,11 @@ const (
 	dead    = 0
 	matched = 1
 	unknown = 2 // a byte beyond ASCII was read
-	first   = 3 // the first of the others
+	first   = 3 // the first ordinary state
 )
 
-// table is an automaton. A state is the place of its row in next: a row has an
-// entry for each class of bytes, then one for bytes beyond ASCII, then 1 if the
-// text may end there, else 0.
+// table is an automaton. A state is the index of its row in next. A row has an entry for each class
+// of bytes, one for bytes beyond ASCII, and a last one that is 1 if the text may end there, else 0.
 type table struct {
 	classes [256]uint8
 	next    []uint16
@@ -61,11 +60,11 @@ type table struct {
 // Matcher is a compiled pattern.
 type Matcher struct {
 	table
-	pairs *pairTable // nil: it would be too large
+	pairs *pairTable // nil if it would be too large
 }
 
-// Match reports whether the pattern matches in s. It does not know (known is
-// false) if that depends on a byte beyond ASCII.
+// Match reports whether the pattern matches in s. known is false if the result depends on a byte
+// beyond ASCII.
 func (m *Matcher) Match(s string) (match, known bool) {
 	if m.pairs != nil {
 		return m.pairs.match(&m.classes, s)
@@ -87,8 +86,8 @@ func (m *table) match(s string) (match, known bool) {
 	return next[row+uint(m.width)-1] != 0, row != settled
 }
 
-// Compile compiles a pattern in regexp's syntax. It returns nil if the pattern
-// is wrong or needs too many states.
+// Compile compiles a pattern in regexp's syntax. It returns nil if the pattern is malformed or
+// needs too many states.
 func Compile(pattern string) *Matcher {
 	m := unpaired(pattern)
 	if m == nil {
@@ -100,7 +99,7 @@ func Compile(pattern string) *Matcher {
 	return m
 }
 
-// unpaired is a compiled pattern that reads byte by byte.
+// unpaired is Compile without the table for pairs.
 func unpaired(pattern string) *Matcher {
 	m := new(Matcher)
 	b := newBuilder(pattern, &m.table)
@@ -110,7 +109,7 @@ func unpaired(pattern string) *Matcher {
 	return m
 }
 
-// newBuilder begins to compile a pattern; nil if it is wrong.
+// newBuilder starts the compilation of a pattern; nil if it is malformed.
 func newBuilder(pattern string, to *table) *builder {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -130,7 +129,7 @@ func newBuilder(pattern string, to *table) *builder {
 	return b
 }
 
-// before is what stands before a position, as far as the pattern can tell.
+// before is the kind of the character before a position, as far as assertions distinguish it.
 type before uint8
 
 const (
@@ -140,10 +139,11 @@ const (
 	other
 )
 
-// example is a character of each sort.
+// example has a character of each kind.
 var example = [...]rune{beginning: -1, newline: '\n', word: 'a', other: ' '}
 
-// state is a set of instructions, none of which only leads on to others.
+// state is a set of instructions that read a character, match, or assert; instructions that only
+// lead to others are followed.
 type state struct {
 	insts []uint32
 	prev  before
@@ -151,19 +151,19 @@ type state struct {
 
 type builder struct {
 	prog   *syntax.Prog
-	used   syntax.EmptyOp // assertions that the pattern makes
+	used   syntax.EmptyOp // assertions in the pattern
 	m      *table
-	sample []byte // a byte of each class
+	sample []byte // one byte of each class
 	states []state
 	ids    map[string]uint16
 
-	work  int      // instructions visited
-	round uint32   // of follow
-	seen  []uint32 // the round in which an instruction was visited last
+	work  int      // number of visited instructions
+	round uint32   // number of the current call of follow
+	seen  []uint32 // the call that visited the instruction last
 	todo  []uint32
 }
 
-// sortOf is what sort of character c is to the pattern.
+// sortOf returns the kind of a byte.
 func (b *builder) sortOf(c byte) before {
 	switch {
 	case c == '\n' && b.used&(syntax.EmptyBeginLine|syntax.EmptyEndLine) != 0:
@@ -174,7 +174,7 @@ func (b *builder) sortOf(c byte) before {
 	return other
 }
 
-// classify puts bytes together that every instruction treats alike.
+// classify divides bytes into classes that all instructions treat alike.
 func (b *builder) classify() {
 	var signs [ascii][]byte
 	for c := range signs {
@@ -191,7 +191,7 @@ func (b *builder) classify() {
 		if !readsRune(inst.Op) || len(inst.Rune) == 0 {
 			continue
 		}
-		// Repetitions share their runes: look at each set once.
+		// Copies of a repetition share their runes: compute each set once.
 		if key := (set{&inst.Rune[0], len(inst.Rune), inst.Arg}); seen[key] {
 			continue
 		} else {
@@ -221,6 +221,7 @@ func (b *builder) classify() {
 	b.m.width = uint16(len(b.sample) + 2)
 }
 
+// readsRune reports whether an instruction reads a character.
 func readsRune(op syntax.InstOp) bool {
 	switch op {
 	case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
@@ -229,13 +230,13 @@ func readsRune(op syntax.InstOp) bool {
 	return false
 }
 
-// start is the state before anything was read.
+// start returns the initial state.
 func (b *builder) start() uint16 {
 	return b.id(b.cores([]uint32{uint32(b.prog.Start)}, beginning), beginning)
 }
 
-// build makes the table from the start, by what says whether the text may end
-// in a state and where a byte leads from it; false if the table grows too large.
+// build fills the table from the state start. ends reports whether the text may end in a state, and
+// step returns the state after a byte. build returns false if the table becomes too large.
 func (b *builder) build(start uint16, ends func(state) bool, step func(state, byte) uint16) bool {
 	b.fixed(dead, 0)
 	b.fixed(matched, 1)
@@ -255,7 +256,7 @@ func (b *builder) build(start uint16, ends func(state) bool, step func(state, by
 		}
 		b.m.next = append(b.m.next, unknown*b.m.width, end)
 	}
-	if len(b.states)*width > maxTable { // the last step found more
+	if len(b.states)*width > maxTable { // the last step added states
 		return false
 	}
 	b.m.start = start * b.m.width
@@ -263,7 +264,7 @@ func (b *builder) build(start uint16, ends func(state) bool, step func(state, by
 	return true
 }
 
-// fixed makes the row of a state that nothing leads away from.
+// fixed fills the row of a state that is never left.
 func (b *builder) fixed(id, end uint16) {
 	for range b.m.width - 1 {
 		b.m.next = append(b.m.next, id*b.m.width)
@@ -271,7 +272,7 @@ func (b *builder) fixed(id, end uint16) {
 	b.m.next = append(b.m.next, end)
 }
 
-// id is the number of the state; a new one if it is not known.
+// id returns the number of a state, and adds the state if it is new.
 func (b *builder) id(insts []uint32, prev before) uint16 {
 	for _, pc := range insts {
 		if b.prog.Inst[pc].Op == syntax.InstMatch {
@@ -294,24 +295,22 @@ func (b *builder) id(insts []uint32, prev before) uint16 {
 	return id
 }
 
-// cores follows what reads nothing and asserts nothing, from all of from. The
-// result is sorted. Assertions that can never hold after prev are left out.
+// cores returns, sorted, the instructions that are reachable from from without reading or
+// asserting. It drops assertions that cannot hold after prev.
 func (b *builder) cores(from []uint32, prev before) []uint32 {
 	return b.follow(from, func(op syntax.EmptyOp) (hold, keep bool) {
 		return false, op&syntax.EmptyBeginText == 0 || prev == beginning
 	})
 }
 
-// assert replaces the assertions of s by what follows those that hold before
-// next.
+// assert replaces the assertions of s that hold before next by the instructions after them.
 func (b *builder) assert(s state, next rune) []uint32 {
 	holds := syntax.EmptyOpContext(example[s.prev], next)
 	return b.follow(s.insts, func(op syntax.EmptyOp) (hold, keep bool) { return op&^holds == 0, false })
 }
 
-// follow follows what reads nothing, from all of from. test says of an
-// assertion whether it holds, and if not whether it stays. The result is
-// sorted.
+// follow returns, sorted, the instructions that are reachable from from without reading. test
+// decides about an assertion: follow it, or keep it.
 func (b *builder) follow(from []uint32, test func(syntax.EmptyOp) (hold, keep bool)) []uint32 {
 	b.round++
 	todo := append(b.todo[:0], from...)
@@ -346,17 +345,18 @@ func (b *builder) follow(from []uint32, test func(syntax.EmptyOp) (hold, keep bo
 	return out
 }
 
-// ends reports whether there is a match if the text ends in s.
+// ends reports whether the pattern matches if the text ends in s.
 func (b *builder) ends(s state) bool {
 	return b.matches(b.assert(s, -1))
 }
 
+// matches reports whether one of the instructions is a match.
 func (b *builder) matches(insts []uint32) bool {
 	return slices.ContainsFunc(insts, func(pc uint32) bool { return b.prog.Inst[pc].Op == syntax.InstMatch })
 }
 
-// step is the state after reading c in s. A match may begin anywhere, so the
-// program's start is part of every state.
+// step returns the state after reading c in s. Since a match may begin anywhere, every state
+// includes the start of the program.
 func (b *builder) step(s state, c byte) uint16 {
 	now := b.assert(s, rune(c))
 	if b.matches(now) {

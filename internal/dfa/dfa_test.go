@@ -64,7 +64,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestCap: what needs too many states is refused and does not take for ever.
+// TestCap holds that a pattern with too many states is refused quickly.
 func TestCap(t *testing.T) {
 	for _, pattern := range []string{`(a|b)*a(a|b){20}`, `^(.{0,200}x){2,4}$`} {
 		if Compile(pattern) != nil {

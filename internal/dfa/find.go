@@ -5,18 +5,17 @@ import (
 	"regexp/syntax"
 )
 
-// This file finds the match at the beginning of a text. Where several parts of
-// a pattern could match, the leftmost part of the pattern is preferred, as Perl
-// does: a state is a list of instructions in the order of preference, cut off
-// behind the one that has matched.
+// This file finds a match at the start of a text. If several alternatives match, the leftmost in
+// the pattern counts, as in Perl. A state is therefore a list of instructions in order of
+// preference, which ends with the first one that has matched.
 
-// Finder is a compiled pattern that can match only at the beginning of a text.
+// Finder is a compiled pattern that can match only at the start of a text.
 type Finder struct{ table }
 
-// Find is the end of the match that begins at the beginning of s, -1 if there
-// is none. It does not know (known is false) if that depends on a byte beyond
-// ASCII. While the state stays the same, look-ups need not wait for one another:
-// such patterns mostly run to the first byte that is none of theirs.
+// Find returns the end of the match at the start of s, -1 if there is none. known is false if the
+// result depends on a byte beyond ASCII. The loop tests whether the state stays the same, as it
+// does for most patterns until the end of the match, so that consecutive look-ups do not depend on
+// each other.
 func (f *Finder) Find(s string) (end int, known bool) {
 	row, end, last, next := uint(f.start), -1, uint(f.width)-1, f.next
 	for i := 0; ; i++ {
@@ -35,9 +34,8 @@ func (f *Finder) Find(s string) (end int, known bool) {
 	}
 }
 
-// CompileFind compiles a pattern in regexp's syntax. It returns nil if the
-// pattern is wrong, can match elsewhere than at the beginning, makes other
-// assertions than that, or needs too many states.
+// CompileFind compiles a pattern in regexp's syntax. It returns nil if the pattern is malformed,
+// can match after the start, has assertions other than \\A, or needs too many states.
 func CompileFind(pattern string) *Finder {
 	f := new(Finder)
 	b := newBuilder(pattern, &f.table)
@@ -51,7 +49,7 @@ func CompileFind(pattern string) *Finder {
 	return f
 }
 
-// advance is the state after reading c in s.
+// advance returns the state after reading c in s.
 func (b *builder) advance(s state, c byte) uint16 {
 	var from []uint32
 	for _, pc := range s.insts {
@@ -62,8 +60,8 @@ func (b *builder) advance(s state, c byte) uint16 {
 	return b.listID(b.ordered(from, false))
 }
 
-// ordered follows what reads nothing, from all of from in order, up to a match.
-// The assertion of the beginning holds at the beginning only.
+// ordered is follow for lists in order of preference: it ends at the first match. beginning says
+// whether the assertion of the start holds.
 func (b *builder) ordered(from []uint32, beginning bool) []uint32 {
 	b.round++
 	var out, todo []uint32
@@ -97,7 +95,7 @@ func (b *builder) ordered(from []uint32, beginning bool) []uint32 {
 	return out
 }
 
-// listID is the number of the state; a new one if it is not known.
+// listID returns the number of a state, and adds the state if it is new.
 func (b *builder) listID(insts []uint32) uint16 {
 	if len(insts) == 0 {
 		return dead

@@ -5,25 +5,25 @@ import (
 	"math"
 )
 
-// This file reads two bytes in one step: pairs of classes that lead from every
-// state to the same state are put into classes of pairs.
+// This file reads two bytes in one step. Pairs of byte classes that lead from every state to the
+// same state form a class of pairs.
 
-// maxPairs bounds the entries of a table for pairs.
+// maxPairs is the largest number of entries in a table for pairs.
 const maxPairs = 1 << 13
 
-// pairTable is an automaton that reads pairs of bytes, the last of which may be
-// nothing. A state is the place of its row in next: a row has an entry for each
-// class of pairs, then 1 if the text may end there, else 0.
+// pairTable is an automaton that reads pairs of bytes; the second byte of the last pair may be
+// absent. A state is the index of its row in next. A row has an entry for each class of pairs, and
+// a last one that is 1 if the text may end there, else 0.
 type pairTable struct {
-	classes []uint8 // of pairs: by the class of the first byte times width, plus that of the second or nothing
-	width   uint    // of a row of classes: one more than there are classes of bytes
+	classes []uint8 // class of a pair, at index (class of the first byte)*width + class of the second byte or its absence
+	width   uint    // number of byte classes plus one
 	next    []uint16
 	start   uint
-	row     uint // width of a row of next
+	row     uint // length of a row of next
 }
 
-// match is Matcher.Match. That the state stays the same is asked, not computed: while
-// it does, and the processor expects that, look-ups need not wait for one another.
+// match is Matcher.Match. It tests whether the state stays the same: when the processor predicts
+// that, consecutive look-ups do not depend on each other.
 func (p *pairTable) match(class *[256]uint8, s string) (match, known bool) {
 	row, settled, next, classes, width := p.start, unknown*p.row, p.next, p.classes, p.width
 	if row <= settled {
@@ -54,9 +54,9 @@ func (p *pairTable) match(class *[256]uint8, s string) (match, known bool) {
 	return next[row+p.row-1] != 0, row != settled
 }
 
-// paired is the table for pairs, nil if it is too large.
+// paired returns the table for pairs, nil if it is too large.
 func (t *table) paired() *pairTable {
-	width := uint(t.width) // as many as classes of bytes and nothing
+	width := uint(t.width) // a column for each class of bytes, and one for an absent byte
 	p := &pairTable{classes: make([]uint8, 0, (width-1)*width), width: width}
 	states := uint(len(t.next)) / width
 	known := make(map[string]uint8)
@@ -90,8 +90,8 @@ func (t *table) paired() *pairTable {
 	return p
 }
 
-// column writes the numbers of the states that a pair of classes leads to from each
-// state, and appends them to key.
+// column appends to key the numbers of the states that a pair of classes leads to from each state.
+// It collects them in to.
 func (t *table) column(to []uint16, key []byte, first, second uint) []byte {
 	width := uint(t.width)
 	for s := range to {

@@ -2,17 +2,17 @@ package dfa
 
 import "regexp/syntax"
 
-// This file says how large an expression is before it is compiled.
+// This file estimates the size of an expression before it is compiled.
 
-// Size is about how many instructions an expression compiles to, of which each
-// takes some 50 bytes. A short pattern can be a large machine: (a|b){1000}.
+// Size returns the approximate number of instructions of a compiled expression, each of some 50
+// bytes. A short pattern can be large: (a|b){1000}.
 func Size(re *syntax.Regexp) int {
 	size := 1
 	switch re.Op {
 	case syntax.OpLiteral:
 		size = len(re.Rune)
 	case syntax.OpCharClass:
-		size += len(re.Rune) / 16 // its ranges take space, too
+		size += len(re.Rune) / 16 // ranges take space, too
 	}
 	for _, sub := range re.Sub {
 		size += Size(sub)

@@ -1,11 +1,9 @@
-// Package kubehook calls the webhooks that kubeconfig files describe: those that
-// authenticate, authorize and record requests.
+// Package kubehook calls the webhooks that kubeconfig files describe: those for authentication,
+// authorization and audit.
 //
-// A [Client] posts a document to the URL that the file names as its server, with
-// all the credentials that a kubeconfig can hold, and reads the answer: as an
-// object of a [Codec], in one version and no other, or not at all. Calls that
-// failed for a reason that passes are made again, as kube-apiserver does it; the
-// texts of errors are those of kube-apiserver, too.
+// A [Client] posts a document to the server of the kubeconfig, with the credentials of the
+// kubeconfig. If it has a [Codec], it decodes the answer as an object of one version. It retries
+// after temporary errors as kube-apiserver does. Error texts are kube-apiserver's.
 package kubehook
 
 import (
@@ -27,14 +25,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// defaultTimeout limits one call.
+// defaultTimeout bounds one attempt.
 const defaultTimeout = 30 * time.Second
 
-// MaxAnswer is how many bytes an answer may have.
+// MaxAnswer is the largest answer, in bytes.
 const MaxAnswer = 1 << 20
 
-// Config reads how to call a webhook from a kubeconfig file: its current
-// context.
+// Config reads the current context of a kubeconfig file.
 func Config(path string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
@@ -43,21 +40,20 @@ func Config(path string) (*rest.Config, error) {
 		return nil, err
 	}
 	config.Timeout = defaultTimeout
-	config.QPS = -1 // requests wait for nothing but the webhook
+	config.QPS = -1 // no client-side rate limit
 	return config, nil
 }
 
-// Backoff is how calls are made again: five times in all, first after the
-// initial delay.
+// Backoff returns the delays between five attempts. The first is initial.
 func Backoff(initial time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: initial, Factor: 1.5, Jitter: 0.2, Steps: 5}
 }
 
-// DefaultBackoff is Backoff as kube-apiserver has it.
+// DefaultBackoff is kube-apiserver's Backoff.
 var DefaultBackoff = Backoff(500 * time.Millisecond)
 
-// Codec writes and reads the objects of one group version; those of the other
-// versions that types adds are told apart, and are errors.
+// Codec returns a codec for the objects of one group version. Objects of other versions that types
+// register are recognized, and are errors.
 func Codec(gv schema.GroupVersion, types ...func(*runtime.Scheme) error) (runtime.Codec, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range types {
@@ -75,8 +71,7 @@ type Client struct {
 	backoff wait.Backoff
 }
 
-// New returns a Client. Without a codec what is sent is any JSON, and answers
-// are not read.
+// New returns a Client. If codec is nil, requests can be any JSON, and answers are not decoded.
 func New(config *rest.Config, backoff wait.Backoff, codec runtime.Codec) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeJSON
@@ -92,16 +87,16 @@ func New(config *rest.Config, backoff wait.Backoff, codec runtime.Codec) (*Clien
 	return &Client{client: client, backoff: backoff}, nil
 }
 
-// Call is how one call of a webhook is made.
+// Call says how one call is made.
 type Call struct {
-	Once bool // it is not made again
-	// Observe, if not nil, is told of each try: the status code of the answer,
-	// 0 if there was none, how long it took, and the error.
+	Once bool // no retries
+	// Observe, if not nil, is called after each attempt with the status code of the answer (0 if
+	// there was none), the duration and the error.
 	Observe func(code int, took time.Duration, err error)
 }
 
-// Post sends in, an object of the codec or else any value as JSON, and reads the
-// answer into out, unless that is nil.
+// Post sends in, an object of the codec or any value as JSON, and decodes the answer into out,
+// unless out is nil.
 func (c *Client) Post(ctx context.Context, in any, out runtime.Object, call Call) error {
 	if _, ok := in.(runtime.Object); !ok {
 		text, err := json.Marshal(in)
@@ -131,6 +126,7 @@ func (c *Client) Post(ctx context.Context, in any, out runtime.Object, call Call
 	return nil
 }
 
+// try makes one attempt, and sets *code to the status code of the answer.
 func (c *Client) try(ctx context.Context, in any, out runtime.Object, code *int) error {
 	result := c.client.Post().SetHeader("Content-Type", runtime.ContentTypeJSON).Body(in).Do(ctx).StatusCode(code)
 	if out == nil {
@@ -140,10 +136,10 @@ func (c *Client) try(ctx context.Context, in any, out runtime.Object, code *int)
 	return result.Into(out)
 }
 
-// bounding bounds answers.
+// bounding is a transport that bounds answers.
 type bounding struct{ next http.RoundTripper }
 
-// RoundTrip bounds on the way back.
+// RoundTrip bounds the body of the answer.
 func (t *bounding) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)
 	if resp != nil && resp.Body != nil {
@@ -152,7 +148,7 @@ func (t *bounding) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// bounded is a body that must not have more than so many bytes.
+// bounded is a body that fails beyond a number of bytes.
 type bounded struct {
 	io.ReadCloser
 	left int64
@@ -167,7 +163,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ShouldRetry reports whether an error may have passed by the next try.
+// ShouldRetry reports whether an error may be temporary.
 func ShouldRetry(err error) bool {
 	if err == nil {
 		return false

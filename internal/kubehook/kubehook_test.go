@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// This file calls a webhook that can be all that webhooks are.
+// This file calls a webhook that can give all kinds of answers.
 
 func TestPost(t *testing.T) {
 	type answer struct {

@@ -1,7 +1,9 @@
-// Package manifest reads the YAML and JSON documents that commands are given: files, folders and standard input.
+// Package manifest reads YAML and JSON documents for commands, from files, folders and standard
+// input.
 //
-// A [Document] is one object's text with its position. What is no YAML or JSON becomes a Document with an error of its own, so that
-// it does not hide the others. A List of kind v1, as kubectl prints it, stands for its items.
+// A [Document] is the text of one object with its position. A text that is neither YAML nor JSON
+// becomes a Document with an error, so that the others are still checked. A List of kind v1, as
+// kubectl prints it, is replaced by its items.
 //
 // [Read] reads files and folders, [Split] a text.
 package manifest
@@ -23,18 +25,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Document is one object's text, with where it was found.
+// Document is the text of one object and its position.
 type Document struct {
 	File  string // as the user named it; "-" is standard input
 	Line  int    // of its first line in File, counted from 1
-	Alone bool   // it is the only document of File
-	JSON  []byte // the object; nil if Err is set
-	// Duplicates says which keys a YAML text repeats. In JSON the strict check of a schema finds them.
+	Alone bool   // File has no other document
+	JSON  []byte // nil if Err is set
+	// Duplicates lists the keys that a YAML text repeats. For JSON, the strict check of a schema
+	// finds them.
 	Duplicates []string
-	Err        error // the text is no YAML or JSON; its position is in the text of the error
+	Err        error // set if the text is neither YAML nor JSON; its text has the position
 }
 
-// String is the document's position as messages show it.
+// String returns the document's position as messages show it.
 func (d Document) String() string {
 	if d.Alone {
 		return d.File
@@ -42,7 +45,7 @@ func (d Document) String() string {
 	return fmt.Sprintf("%s:%d", d.File, d.Line)
 }
 
-// Explain is an error of [json.Unmarshal] without the names that types have in Go.
+// Explain returns the text of a [json.Unmarshal] error without names of Go types.
 func Explain(err error) error {
 	var mismatch *json.UnmarshalTypeError
 	switch {
@@ -54,8 +57,8 @@ func Explain(err error) error {
 	return fmt.Errorf("%s: a %s is not what belongs there", mismatch.Field, mismatch.Value)
 }
 
-// Read reads every file, every YAML or JSON file below every folder, and standard input for "-". Documents that
-// are no YAML come back with an error of their own, so that one of them does not hide the verdict on the others.
+// Read reads files, all YAML and JSON files below folders, and standard input for "-". A document
+// that is not YAML has an error of its own, and does not prevent the others from being checked.
 func Read(paths []string, stdin io.Reader) ([]Document, error) {
 	var docs []Document
 	err := Each(paths, stdin, func(file string, text []byte) error {
@@ -76,7 +79,7 @@ func Each(paths []string, stdin io.Reader, f func(file string, text []byte) erro
 			return err
 		}
 		for _, file := range files {
-			text, err := read(file, stdin)
+			text, err := ReadFile(file, stdin)
 			if err != nil {
 				return err
 			}
@@ -88,14 +91,28 @@ func Each(paths []string, stdin io.Reader, f func(file string, text []byte) erro
 	return nil
 }
 
-func read(file string, stdin io.Reader) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(stdin)
+// maxFile is the largest file, in bytes. A folder may contain a link to an endless device such as
+// /dev/zero.
+const maxFile = 128 << 20
+
+// ReadFile returns the text of a file, or of stdin for "-".
+func ReadFile(file string, stdin io.Reader) ([]byte, error) {
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		stdin = f
 	}
-	return os.ReadFile(file)
+	text, err := io.ReadAll(io.LimitReader(stdin, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s: got more than %d bytes", file, maxFile)
+	}
+	return text, err
 }
 
-// Expand lists the files that a path stands for.
+// Expand returns the files below a path.
 func Expand(p string) ([]string, error) {
 	if p == "-" {
 		return []string{p}, nil
@@ -120,12 +137,13 @@ func Expand(p string) ([]string, error) {
 	return files, err
 }
 
-// Split cuts a text into its documents: at lines that begin with "---" or "...", or after each value of a JSON stream.
+// Split splits a text into its documents: at lines that begin with "---" or "...", or after each
+// value of a JSON stream.
 func Split(file string, text []byte) []Document {
 	var docs []Document
 	if first := bytes.TrimLeft(text, " \t\r\n"); len(first) > 0 && first[0] == '{' {
 		docs = splitJSON(file, text)
-		// YAML may begin with a brace, too.
+		// A YAML text may begin with a brace, too.
 		if len(docs) > 0 && docs[0].Err != nil && filepath.Ext(file) != ".json" {
 			if other := splitYAML(file, text); !slices.ContainsFunc(other, func(d Document) bool { return d.Err != nil }) {
 				docs = other
@@ -144,6 +162,7 @@ func Split(file string, text []byte) []Document {
 	return out
 }
 
+// splitYAML splits a YAML text at its separators.
 func splitYAML(file string, text []byte) []Document {
 	var docs []Document
 	start, line := 1, 0
@@ -167,8 +186,8 @@ func splitYAML(file string, text []byte) []Document {
 	return docs
 }
 
-// separator says whether a line parts documents, and returns what it says besides: a document may begin on the line of
-// its "---". A document may also end with "..." (YAML 1.2, section 9.1).
+// separator reports whether a line separates documents, and returns the rest of the line, with
+// which a document may begin. "..." ends a document (YAML 1.2, section 9.1).
 func separator(line []byte) (rest []byte, parts bool) {
 	for _, mark := range []string{"---", "..."} {
 		rest, ok := bytes.CutPrefix(line, []byte(mark))
@@ -179,12 +198,13 @@ func separator(line []byte) (rest []byte, parts bool) {
 	return line, false
 }
 
-// yamlLine finds the line that the YAML parser names; it counts from the document's first one.
+// yamlLine matches the line number in an error of the YAML parser, which counts from the start of
+// the document.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// fromYAML converts one document; ok is false if nothing but comments is in it.
+// fromYAML converts one document. ok is false if it has only comments.
 func fromYAML(file string, start int, text []byte) (d Document, ok bool) {
-	// The document's position is its first line that says something.
+	// A document's position is its first line with content.
 	for l := range bytes.Lines(text) {
 		if t := bytes.TrimSpace(l); len(t) > 0 && t[0] != '#' {
 			break
@@ -214,10 +234,11 @@ func fromYAML(file string, start int, text []byte) (d Document, ok bool) {
 	return d, true
 }
 
-// oneShort finds the errors of the YAML parser, as opposed to its scanner, in which it names the line before the one meant.
+// oneShort matches errors of the YAML parser (not of its scanner) that name the line before the
+// mistake.
 var oneShort = regexp.MustCompile(`did not find expected (node content|key|'-' indicator|',' or |<document start>)`)
 
-// yamlError is the parser's error with the line counted from the start of the file.
+// yamlError returns the parser's error with the line counted from the start of the file.
 func yamlError(file string, start int, err error) string {
 	msg := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	msg = strings.TrimPrefix(msg, "yaml: ")
@@ -231,7 +252,7 @@ func yamlError(file string, start int, err error) string {
 	return fmt.Sprintf("%s:%d: %s", file, start, msg)
 }
 
-// rebase changes a line number that counts from the document's first line to one that counts from the file's.
+// rebase replaces a line number that counts from the document by one that counts from the file.
 func rebase(msg string, start int) string {
 	return yamlLine.ReplaceAllStringFunc(msg, func(m string) string {
 		n, _ := strconv.Atoi(yamlLine.FindStringSubmatch(m)[1])
@@ -239,6 +260,7 @@ func rebase(msg string, start int) string {
 	})
 }
 
+// splitJSON splits a stream of JSON values.
 func splitJSON(file string, text []byte) []Document {
 	text = withoutSeparators(text)
 	var docs []Document
@@ -265,8 +287,8 @@ func splitJSON(file string, text []byte) []Document {
 	}
 }
 
-// withoutSeparators blanks the lines that part YAML documents, which may be written as JSON. Nowhere else can JSON have
-// such a line.
+// withoutSeparators blanks the separator lines of YAML documents that are written as JSON. JSON
+// itself cannot contain such a line.
 func withoutSeparators(text []byte) []byte {
 	if !bytes.Contains(text, []byte("\n---")) {
 		return text
@@ -280,7 +302,7 @@ func withoutSeparators(text []byte) []byte {
 	return text
 }
 
-// expandList takes a List of kind v1, as kubectl prints it, apart.
+// expandList returns the items of a List of kind v1, as kubectl prints it.
 func expandList(d Document) []Document {
 	var list struct {
 		APIVersion string            `json:"apiVersion"`

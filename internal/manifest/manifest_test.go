@@ -22,7 +22,7 @@ func said(docs []Document) []string {
 	return out
 }
 
-// TestSplit cuts texts into documents: none is lost, and each knows its line.
+// TestSplit splits texts into documents. None is lost, and each has its line.
 func TestSplit(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -84,8 +84,22 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzSplit checks that what two texts say apart they say together, one line
-// further down for each line above.
+// endless is a file without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func TestReadEnds(t *testing.T) {
+	if _, err := Read([]string{"-"}, endless{}); err == nil || err.Error() != "-: got more than 134217728 bytes" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FuzzSplit checks that two texts joined by a separator give the documents of both, with shifted
+// lines.
 func FuzzSplit(f *testing.F) {
 	f.Add("a: 1\n", "b: 2\n")
 	f.Add("a: 1\n...\n# c\n", "--- {b: 2}\n")

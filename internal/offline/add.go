@@ -11,24 +11,26 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file tells the server what there is.
+// This file loads objects that decide about others.
 
-// Refused is a document that the server does not take.
+// Refused is a document that the server refused.
 type Refused struct {
 	Document manifest.Document
 	Answer   *Answer
 }
 
-// stage is when documents are added: those that others need come first, and those that could refuse others last.
+// stage orders the documents to be added: those that others need come first, those that could
+// refuse others last.
 type stage uint8
 
 const (
-	others stage = iota // they decide nothing
+	others stage = iota // objects that decide nothing
 	namespaces
 	definitions
 	roles
@@ -37,6 +39,7 @@ const (
 	stages
 )
 
+// stageOf returns the stage in which objects of a kind are added.
 func stageOf(gk schema.GroupKind) stage {
 	switch {
 	case gk == schema.GroupKind{Kind: "Namespace"}:
@@ -54,9 +57,9 @@ func stageOf(gk schema.GroupKind) stage {
 	return others
 }
 
-// Add tells the server of everything among documents that decides about objects: definitions, policies and their bindings, roles and
-// their bindings, namespaces, and objects of the kinds that are parameters of these policies. Other documents are passed over. Those
-// that the server refuses come back; added counts the others. An error says that a document is none.
+// Add loads the documents that decide about objects: definitions, policies and bindings, roles and
+// bindings, namespaces, and parameters of these policies. It ignores other documents. It returns
+// the documents that the server refused, and the number of those that it accepted.
 func (s *Server) Add(ctx context.Context, docs []manifest.Document) (refused []Refused, added int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +96,7 @@ func (s *Server) Add(ctx context.Context, docs []manifest.Document) (refused []R
 	return refused, added, nil
 }
 
-// noteParams notes the kind of a policy's parameters.
+// noteParams adds the parameter kind of a policy to params.
 func noteParams(d manifest.Document, params map[schema.GroupKind]bool) {
 	var policy struct {
 		Spec struct{ ParamKind *admissionv1.ParamKind }
@@ -106,7 +109,7 @@ func noteParams(d manifest.Document, params map[schema.GroupKind]bool) {
 	}
 }
 
-// add has the server check documents and stores those that it takes.
+// add creates documents by requests and stores those that the server accepts.
 func (s *Server) add(ctx context.Context, docs []manifest.Document) (refused []Refused, err error) {
 	var changed []*kind.Kind
 	var taken []Refused
@@ -136,7 +139,7 @@ func (s *Server) add(ctx context.Context, docs []manifest.Document) (refused []R
 	return refused, nil
 }
 
-// keep stores what the server made of an object. One of the same name that is there already is replaced: the last counts.
+// keep stores the object of an answer. It replaces an object with the same name.
 func (s *Server) keep(ctx context.Context, a *Answer) error {
 	_, err := s.put(ctx, manifest.Document{JSON: a.Object}, "")
 	if err == nil && a.Version.Kind.IsNamespaces() {
@@ -145,7 +148,8 @@ func (s *Server) keep(ctx context.Context, a *Answer) error {
 	return err
 }
 
-// Assume tells the server of namespaces among documents that are to be checked themselves: others of them are in these.
+// Assume loads the namespaces among documents that are to be checked themselves, because others of
+// these documents may be in them.
 func (s *Server) Assume(ctx context.Context, docs []manifest.Document) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +158,7 @@ func (s *Server) Assume(ctx context.Context, docs []manifest.Document) error {
 		if err != nil || stageOf(h.GroupVersionKind().GroupKind()) != namespaces || s.ensured[h.Name] {
 			continue
 		}
-		// One that cannot be stored is refused when it is checked.
+		// A namespace that cannot be stored is refused when it is checked.
 		if p, err := s.put(ctx, d, ""); err == nil {
 			s.ensured[h.Name] = true
 			if err := s.local.Settle(ctx, p.version.Kind); err != nil {
@@ -165,25 +169,25 @@ func (s *Server) Assume(ctx context.Context, docs []manifest.Document) error {
 	return nil
 }
 
-// served says why the kinds of a definition are not served.
+// served returns why the kinds of a definition are not served, nil if they are.
 func (s *Server) served(ctx context.Context, a *Answer) error {
-	if a.Version.Kind.StoragePrefix != kind.DefinitionsPrefix {
+	if a.Version.Kind.StoragePrefix != crd.Prefix {
 		return nil
 	}
 	item, err := s.store.Get(ctx, a.Version.Kind.Key("", a.Name))
 	if err != nil {
 		return err
 	}
-	var crd apiextv1.CustomResourceDefinition
-	if err := json.Unmarshal(item.Value, &crd); err != nil {
+	var definition apiextv1.CustomResourceDefinition
+	if err := json.Unmarshal(item.Value, &definition); err != nil {
 		return err
 	}
-	for _, c := range crd.Status.Conditions {
+	for _, c := range definition.Status.Conditions {
 		if c.Type == apiextv1.Established && c.Status == apiextv1.ConditionTrue {
 			return nil
 		}
 	}
-	for _, c := range crd.Status.Conditions {
+	for _, c := range definition.Status.Conditions {
 		if c.Status == apiextv1.ConditionFalse && c.Type != apiextv1.Established {
 			return fmt.Errorf("not served: %s: %s", c.Type, c.Message)
 		}

@@ -2,10 +2,11 @@
 //
 // # Model
 //
-// A [Server] is the product's own server, package server, in this process: its API, admission and kinds over a store in memory. It is
-// told what there is ([Server.Add]: definitions, policies, bindings, roles, namespaces, parameters) and then asked: a [Request] is an
-// object to create, change or delete and who does it, an [Answer] what the server answers. Requests are dry runs; after each the
-// server is as it was.
+// A [Server] is the product's own server, package server, in this process: its API, admission and
+// kinds over a store in memory. It is told what there is ([Server.Add]: definitions, policies,
+// bindings, roles, namespaces, parameters) and then asked: a [Request] is an object to create,
+// change or delete and who does it, an [Answer] what the server answers. Requests are dry runs;
+// after each the server is as it was.
 //
 // # Invariants
 //
@@ -38,17 +39,17 @@ import (
 	"github.com/keelson-io/keelson/store/mem"
 )
 
-// Server answers requests. It is safe for concurrent use; it answers one at a time.
+// Server answers requests, one at a time. It is safe for concurrent use.
 type Server struct {
 	mu      sync.Mutex
 	local   *server.Local
 	store   *trial
-	notes   map[string]string // the audit annotations of the last request
+	notes   map[string]string // audit annotations of the last request
 	ensured map[string]bool   // namespaces that exist
-	roles   bool              // they decide what users may do
+	roles   bool              // roles decide what users may do
 }
 
-// Open opens a server that knows the built-in kinds.
+// Open opens a server with the built-in kinds.
 func Open(ctx context.Context) (*Server, error) {
 	s := &Server{store: &trial{Store: mem.New(mem.Options{})}, ensured: map[string]bool{}}
 	local, err := server.OpenLocal(ctx, server.LocalConfig{
@@ -61,10 +62,10 @@ func Open(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server.
+// Close closes the server.
 func (s *Server) Close() error { return s.local.Close() }
 
-// Find finds the kind of an object. The error says what there is instead.
+// Find returns the version of an object's kind. If it is not served, the error lists what is.
 func (s *Server) Find(d manifest.Document) (*kind.Version, error) {
 	h, err := headOf(d)
 	if err != nil {
@@ -89,24 +90,27 @@ func (s *Server) find(h *head) (*kind.Version, error) {
 	}
 	msg := fmt.Sprintf("no definition of kind %q in version %q", gvk.Kind, gvk.GroupVersion())
 	if len(others) == 0 {
-		return nil, &UnknownKindError{msg}
+		return nil, &UnknownKindError{text: msg}
 	}
 	slices.Sort(others)
-	return nil, &UnknownKindError{msg + "; served versions: " + strings.Join(others, ", ")}
+	return nil, &UnknownKindError{others, msg + "; served versions: " + strings.Join(others, ", ")}
 }
 
-// UnknownKindError says that nobody defined the kind of an object, or not in its version.
-type UnknownKindError struct{ text string }
+// UnknownKindError means that no definition has the kind of an object, or its version.
+type UnknownKindError struct {
+	Versions []string // served versions of the kind; empty if the kind is unknown
+	text     string
+}
 
 func (e *UnknownKindError) Error() string { return e.text }
 
-// head is what an object says of itself.
+// head has the fields that identify an object.
 type head struct {
 	metav1.TypeMeta
 	Namespace, Name, ResourceVersion string
 }
 
-// headOf reads an object's head, as much of it as has the right types.
+// headOf decodes these fields, as far as they have the right types.
 func headOf(d manifest.Document) (*head, error) {
 	if d.Err != nil {
 		return nil, d.Err
@@ -130,13 +134,14 @@ func headOf(d manifest.Document) (*head, error) {
 	return h, nil
 }
 
-// Subject is which object a document is about, whatever version it is written in.
+// Subject identifies an object, independent of its version.
 type Subject struct {
 	schema.GroupKind
 	Namespace, Name string
 }
 
-// SubjectOf is which object a document is about; the zero value if it is none. namespace is that of objects which name none.
+// SubjectOf returns the object of a document; the zero value if the document is not an object.
+// namespace is that of an object that names none.
 func SubjectOf(d manifest.Document, namespace string) Subject {
 	h, err := headOf(d)
 	if err != nil {
@@ -145,7 +150,7 @@ func SubjectOf(d manifest.Document, namespace string) Subject {
 	return Subject{h.GroupVersionKind().GroupKind(), h.namespace(namespace), h.Name}
 }
 
-// namespace is where the object is, given where it is if it does not say so.
+// namespace returns the object's namespace, or other if it names none.
 func (h *head) namespace(other string) string {
 	switch {
 	case h.Namespace != "":

@@ -33,7 +33,8 @@ func document(t *testing.T, text string) *manifest.Document {
 	return &docs[0]
 }
 
-// TestVersionsThatAWebhookConverts holds that objects of such versions have a verdict without the webhook.
+// TestVersionsThatAWebhookConverts holds that such objects get a verdict without a call of the
+// webhook.
 func TestVersionsThatAWebhookConverts(t *testing.T) {
 	s, err := Open(t.Context())
 	if err != nil {

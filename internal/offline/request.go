@@ -15,36 +15,39 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file asks the server.
+// This file sends requests to the server.
 
-// Operations that a request can be.
+// The operations.
 const (
 	Create = "CREATE"
 	Update = "UPDATE"
 	Delete = "DELETE"
 )
 
-// Request is what a client would ask the server.
+// Request is a request to the server.
 type Request struct {
-	// Operation is Create, Update or Delete; "" stands for Update if there is an old object, else for Create.
+	// Operation is Create, Update or Delete; "" means Update if there is an old object, otherwise
+	// Create.
 	Operation string
-	Object    *manifest.Document // that is wanted; of a deletion, that is deleted
-	Old       *manifest.Document // that is stored: of updates only
-	// Given are objects that exist, for this request only.
+	Object    *manifest.Document // the new object; for Delete, the object to delete
+	Old       *manifest.Document // the stored object; for Update only
+	// Given are objects that exist for this request only.
 	Given []manifest.Document
 
 	Namespace       string // of objects that name none; "" stands for default
 	Subresource     string // that is updated: "" or status
 	FieldValidation string // of unknown and duplicate fields: Strict, Warn or Ignore; "" stands for Warn
-	User            *User  // nil: an administrator
+	User            *User  // nil means an administrator
 }
 
-// User is who makes a request. Groups that everybody has, or that go with the name, need not be said.
+// User is the user of a request. Groups that all users have, or that follow from the name, are
+// added.
 type User struct {
 	Name   string              `json:"name"`
 	UID    string              `json:"uid,omitempty"`
@@ -52,26 +55,28 @@ type User struct {
 	Extra  map[string][]string `json:"extra,omitempty"`
 }
 
-// Answer is what the server answers to a request.
+// Answer is the server's answer.
 type Answer struct {
 	Version         *kind.Version
 	Namespace, Name string // of the object; Namespace is "" in cluster scope
-	// Object is what is stored, as JSON; nil if the request is refused, or was a deletion.
+	// Object is the stored object as JSON; nil if the request was refused, or was a Delete.
 	Object   []byte
-	Refusal  *metav1.Status // nil: accepted
+	Refusal  *metav1.Status // nil if the request was accepted
 	Warnings []string
-	// Annotations are what policies add to the audit log.
+	// Annotations are the audit annotations of policies.
 	Annotations map[string]string
 }
 
-// Do asks the server. An error says why there is no answer: the document is no object, nobody knows its kind, or it depends on what
-// only roles and bindings can tell. The answer says then what the request was about, if that is known.
+// Do sends a request. It returns an error if there is no answer: the document is not an object, its
+// kind is unknown, or the answer depends on permissions and no roles are loaded. In this case, the
+// Answer identifies the object, if that is known.
 func (s *Server) Do(ctx context.Context, r *Request) (*Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.do(ctx, r)
 }
 
+// do is Do for a caller that holds the lock.
 func (s *Server) do(ctx context.Context, r *Request) (answer *Answer, err error) {
 	q, err := s.prepare(r)
 	if err != nil {
@@ -86,16 +91,16 @@ func (s *Server) do(ctx context.Context, r *Request) (answer *Answer, err error)
 	return &q.answer, err
 }
 
-// call is a request on its way.
+// call is a request in progress.
 type call struct {
 	*Request
 	operation string
 	head      *head
 	answer    Answer
-	stored    *placed // the old object
+	stored    *placed // the old object in the store
 }
 
-// prepare finds out what is asked.
+// prepare determines the object and the operation of a request.
 func (s *Server) prepare(r *Request) (*call, error) {
 	q := &call{Request: r, operation: r.Operation}
 	switch {
@@ -125,7 +130,7 @@ func (s *Server) prepare(r *Request) (*call, error) {
 	if q.answer.Version, err = s.find(q.head); err != nil {
 		return nil, err
 	}
-	if v := q.answer.Version; r.Subresource != "" && v.Kind.Builtin == nil && !v.Status {
+	if v := q.answer.Version; r.Subresource != "" && !v.Kind.Behavior.IsBuiltin && !v.Status {
 		return nil, fmt.Errorf("subresource: version %s of kind %s has no status subresource", v.Name, v.Kind.Name)
 	}
 	q.answer.Name = q.head.Name
@@ -135,14 +140,16 @@ func (s *Server) prepare(r *Request) (*call, error) {
 	return q, nil
 }
 
-// ensureNamespace makes the namespace that an object is in. One whose name cannot be is not made: the server says so.
+// ensureNamespace creates the namespace of an object, unless its name is invalid: the server
+// reports that.
 func (s *Server) ensureNamespace(ctx context.Context, q *call) {
 	if name := q.answer.Namespace; name != "" && !s.ensured[name] {
 		s.ensured[name] = s.local.EnsureNamespace(ctx, name) == nil
 	}
 }
 
-// arrange puts what a request finds in the store; restore takes it back, whatever comes of the request.
+// arrange puts the objects of a request into the store. restore removes them, whatever the result
+// of the request is.
 func (s *Server) arrange(ctx context.Context, q *call) (restore func() error, err error) {
 	var there []*placed
 	restore = func() error {
@@ -166,7 +173,7 @@ func (s *Server) arrange(ctx context.Context, q *call) (restore func() error, er
 		if err != nil {
 			return restore, fmt.Errorf("given object %s: %w", d, err)
 		}
-		if p.version.Kind.StoragePrefix == kind.DefinitionsPrefix {
+		if p.version.Kind.StoragePrefix == crd.Prefix {
 			return restore, fmt.Errorf("given object %s: a definition cannot be there for one request only", d)
 		}
 	}
@@ -197,7 +204,8 @@ func (s *Server) arrange(ctx context.Context, q *call) (restore func() error, er
 	return restore, s.local.Settle(ctx, changed...)
 }
 
-// besides are the kinds of objects that were put there, but for the old one, which nothing depends on.
+// besides returns the kinds of the objects in the store, except for the old object, on which
+// nothing else depends.
 func besides(old *placed, there []*placed) []*kind.Kind {
 	var out []*kind.Kind
 	for _, p := range there {
@@ -208,7 +216,7 @@ func besides(old *placed, there []*placed) []*kind.Kind {
 	return out
 }
 
-// send makes the request.
+// send sends the request.
 func (s *Server) send(ctx context.Context, q *call) error {
 	r, err := s.request(ctx, q)
 	if err != nil {
@@ -243,7 +251,8 @@ func (s *Server) send(ctx context.Context, q *call) error {
 	return nil
 }
 
-// duplicates adds what the server did not see: keys that the YAML text repeats, of which JSON has one left.
+// duplicates adds the duplicate keys of a YAML text, which the server cannot see in the converted
+// JSON.
 func (q *call) duplicates() {
 	a, notes := &q.answer, q.Object.Duplicates
 	if len(notes) == 0 || q.operation == Delete {
@@ -266,7 +275,7 @@ func (q *call) duplicates() {
 	}
 }
 
-// request is the HTTP request.
+// request returns the HTTP request.
 func (s *Server) request(ctx context.Context, q *call) (*http.Request, error) {
 	v := q.answer.Version
 	path := "/apis/" + v.Kind.Group + "/" + v.Name
@@ -288,7 +297,7 @@ func (s *Server) request(ctx context.Context, q *call) (*http.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The version that was read is the one that is stored here.
+		// The resource version of the text stands for that of the stored object.
 		if q.head.ResourceVersion == "" || q.head.ResourceVersion == old.ResourceVersion {
 			body = withVersion(body, q.stored.rev)
 		}
@@ -315,7 +324,7 @@ func (s *Server) request(ctx context.Context, q *call) (*http.Request, error) {
 	return r, nil
 }
 
-// ask sets the headers that make a request the user's.
+// ask sets the headers that impersonate the user.
 func (u *User) ask(h http.Header) {
 	if u == nil {
 		return
@@ -330,7 +339,7 @@ func (u *User) ask(h http.Header) {
 	}
 }
 
-// byPolicies are the annotations that do not come from the server itself.
+// byPolicies returns the annotations of policies.
 func byPolicies(all map[string]string) map[string]string {
 	var out map[string]string
 	for key, value := range all {
@@ -347,7 +356,7 @@ func byPolicies(all map[string]string) map[string]string {
 	return out
 }
 
-// reply is what the server writes.
+// reply records the answer of the server.
 type reply struct {
 	header http.Header
 	code   int

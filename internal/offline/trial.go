@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file is the store of a server that is as it was after each request.
+// This file has a store that is restored after each request.
 
-// trial is a store in which one key can be hidden: to be created, an object must not be there, although the server may
-// have to know it for other requests.
+// trial is a store that can hide one key: a create must not find the object, although other
+// requests may need it.
 type trial struct {
 	store.Store
 	hidden string
@@ -30,15 +30,16 @@ func (t *trial) Get(ctx context.Context, key string) (store.Item, error) {
 	return t.Store.Get(ctx, key)
 }
 
-// placed is an object that was put into the store.
+// placed is an object that was put into the store for a request.
 type placed struct {
 	version *kind.Version
 	key     string
 	rev     int64
-	before  *store.Item // nil if it was not there
+	before  *store.Item // the item that it replaced; nil if there was none
 }
 
-// put stores an object as it is, valid or not, with what every stored object has. namespace is where it is if it does not say so.
+// put stores an object without validation, and adds the metadata that every stored object has.
+// namespace is that of an object that names none.
 func (s *Server) put(ctx context.Context, d manifest.Document, namespace string) (*placed, error) {
 	h, err := headOf(d)
 	if err != nil {
@@ -48,7 +49,7 @@ func (s *Server) put(ctx context.Context, d manifest.Document, namespace string)
 	if err != nil {
 		return nil, err
 	}
-	object := new(doc.Doc)
+	object := new(jsondoc.Doc)
 	if _, err := v.Decode(object, d.JSON); err != nil {
 		return nil, fmt.Errorf("%s in version %q cannot be handled as a %s: %w", v.Kind.Name, v.Name, v.Kind.Name, err)
 	}
@@ -69,10 +70,11 @@ func (s *Server) put(ctx context.Context, d manifest.Document, namespace string)
 	if m.Generation() == 0 {
 		m.SetGeneration(1)
 	}
-	// It is stored in its own version: a request in this version finds it without a conversion, which may need a webhook.
+	// It is stored in its own version, so that a request in this version needs no conversion, which
+	// might need a webhook.
 	object.Remove("metadata", "resourceVersion")
 	raw := append(object.Root().AppendJSON(nil), '\n')
-	if v.Kind.Builtin != nil {
+	if v.Kind.Behavior.IsBuiltin {
 		if raw, err = v.Encode(object, nil); err != nil {
 			return nil, err
 		}
@@ -93,7 +95,7 @@ func (s *Server) write(ctx context.Context, p *placed, raw []byte) (*placed, err
 	return p, err
 }
 
-// takeBack makes the store what it was before an object was put there.
+// takeBack restores the state before an object was put into the store.
 func (s *Server) takeBack(ctx context.Context, p *placed) error {
 	var err error
 	if p.before == nil {

@@ -6,10 +6,11 @@ import (
 	"strconv"
 )
 
-// This file writes a resource version into the text of an object, of which all else stays as it is: the server is to read what the
-// user wrote, keys that are there twice included.
+// This file sets the resource version in the text of an object without changing anything else,
+// because the server must see the user's text, including duplicate keys.
 
-// withVersion is the object's text with metadata.resourceVersion rev. A text whose metadata is none stays as it is.
+// withVersion returns the text with metadata.resourceVersion set to rev. If metadata is not an
+// object, the text does not change.
 func withVersion(text []byte, rev int64) []byte {
 	version := []byte(strconv.Quote(strconv.FormatInt(rev, 10)))
 	from, to, ok := member(text, "metadata")
@@ -34,7 +35,8 @@ func spliced(text []byte, from, to int, with []byte) []byte {
 	return append(out, text[to:]...)
 }
 
-// member is where the last value of a key is in an object's text: the one that counts.
+// member returns the position of the value of a key in an object's text. If the key repeats, the
+// last value counts.
 func member(text []byte, key string) (from, to int, found bool) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {

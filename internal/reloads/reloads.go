@@ -1,8 +1,8 @@
-// Package reloads counts how often a configuration was read again, and says
-// which one is in force, under the names that kube-apiserver has for it.
+// Package reloads has the metrics of reloaded configurations, under kube-apiserver's names: how
+// often a configuration was reloaded, and which one is in force.
 //
-// Labels name servers and configurations by hashes ([Hash]); the server's is that
-// of its [ServerID].
+// Labels identify servers and configurations by a [Hash]; that of a server is computed from its
+// [ServerID].
 package reloads
 
 import (
@@ -18,20 +18,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are those of one kind of configuration. They change together: no
-// scrape sees half of a reload. Nil Metrics count nothing.
+// Metrics are the metrics of one kind of configuration. They change in one step, so that no scrape
+// sees half of a reload. A nil *Metrics does nothing.
 type Metrics struct {
 	reloads, last, info *prometheus.Desc
 	id                  string
 
 	mu      sync.Mutex
-	counts  map[string]float64 // of reloads, by status
-	times   map[string]float64 // of the last of them, in seconds since 1970
+	counts  map[string]float64 // number of reloads, by status
+	times   map[string]float64 // Unix time of the last reload, by status
 	inForce string             // hash of the configuration
 }
 
-// New registers the metrics of a kind of configuration, "authorization" or
-// "authentication", of the server with an id.
+// New registers the metrics for a kind of configuration, "authorization" or "authentication".
 func New(reg prometheus.Registerer, what, serverID string) *Metrics {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("apiserver_"+what+"_config_controller_"+name, fmt.Sprintf(help, what), labels, nil)
@@ -72,7 +71,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Succeeded counts a reload, after which the text is in force.
+// Succeeded counts a reload that put text into force.
 func (m *Metrics) Succeeded(text []byte) {
 	m.change(func() {
 		m.reloaded("success")
@@ -80,13 +79,13 @@ func (m *Metrics) Succeeded(text []byte) {
 	})
 }
 
-// Failed counts a reload after which everything is as before.
+// Failed counts a reload that changed nothing.
 func (m *Metrics) Failed() { m.change(func() { m.reloaded("failure") }) }
 
-// InForce notes the text of the configuration that counts.
+// InForce records the text of the configuration in force.
 func (m *Metrics) InForce(text []byte) { m.change(func() { m.inForce = Hash(string(text)) }) }
 
-// change changes the metrics, all at once for who looks.
+// change changes the metrics in one step for collectors.
 func (m *Metrics) change(how func()) {
 	if m != nil {
 		m.mu.Lock()
@@ -95,13 +94,13 @@ func (m *Metrics) change(how func()) {
 	}
 }
 
-// reloaded counts a reload. The lock is held.
+// reloaded counts a reload. The caller holds the lock.
 func (m *Metrics) reloaded(status string) {
 	m.counts[status]++
 	m.times[status] = float64(time.Now().UnixNano()) / 1e9
 }
 
-// Hash is how metrics show data; "" if there is none.
+// Hash returns the hash by which metrics identify a text; "" for an empty text.
 func Hash(data string) string {
 	if data == "" {
 		return ""
@@ -109,8 +108,8 @@ func Hash(data string) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(data)))
 }
 
-// ServerID is how kube-apiserver names itself in leases and metrics: by a hash of
-// the host's name.
+// ServerID returns the name by which kube-apiserver identifies itself in leases and metrics: a hash
+// of the host name.
 func ServerID(hostname string) string {
 	var b []byte
 	for _, s := range []string{hostname, "kube-apiserver"} {

@@ -1,4 +1,4 @@
-// Package testcerts makes certificates for tests: also such as no authority should sign, because the template says what is in them.
+// Package testcerts makes certificates for tests, including invalid ones, from templates.
 package testcerts
 
 import (
@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Sign makes a certificate, good for an hour, that an authority signs; its own one without any.
+// Sign returns a certificate that is valid for an hour, signed by an authority, or self-signed
+// without one.
 func Sign(t testing.TB, template *x509.Certificate, by *tls.Certificate) tls.Certificate {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

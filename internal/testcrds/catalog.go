@@ -8,17 +8,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// This file is the catalog of well-known projects whose definitions the comparisons with Kubernetes run over.
+// This file lists well-known projects whose definitions are used in comparisons with Kubernetes.
 
-// Release is one release of a project, and the folders and files of its module that hold its definitions.
+// Release is a release of a project, with the folders and files of its definitions.
 type Release struct {
 	Project string
 	Module  Module
 	Paths   []string
 }
 
-// Catalog lists the releases: the newest ones, then older ones of the same projects, of which some still write
-// apiextensions.k8s.io/v1beta1.
+// Catalog returns the releases: current ones, then older ones of the same projects, some with
+// definitions of apiextensions.k8s.io/v1beta1.
 func Catalog() []Release {
 	return append(current(), older()...)
 }
@@ -63,7 +63,7 @@ func older() []Release {
 			"cmd/clusterctl/config/crd/bases", "config/crd/bases", "controlplane/kubeadm/config/crd/bases"}},
 		{"external-secrets", Module{"github.com/external-secrets/external-secrets", "v0.9.20"}, []string{"config/crds/bases"}},
 		{"kyverno", Module{"github.com/kyverno/kyverno", "v1.11.0"}, []string{"config/crds"}},
-		// From here on they are of v1beta1.
+		// The following ones have definitions of v1beta1.
 		{"argo-rollouts", Module{"github.com/argoproj/argo-rollouts", "v0.8.3"}, []string{"manifests/crds"}},
 		{"knative-serving", Module{"knative.dev/serving", "v0.15.0"}, []string{"config/core/resources", "third_party/cert-manager-0.12.0",
 			"third_party/contour-latest", "third_party/istio-1.5.4"}},
@@ -73,15 +73,15 @@ func older() []Release {
 	}
 }
 
-// Definition is a definition of the catalog as it was published.
+// Definition is a published definition of the catalog.
 type Definition struct {
-	Name    string // project@release/name of the definition, and a number if there are several
+	Name    string // project@release/name, and a number if the name repeats
 	Project string
-	Beta    bool // it is of apiextensions.k8s.io/v1beta1
+	Beta    bool // of apiextensions.k8s.io/v1beta1
 	YAML    []byte
 }
 
-// JSON is the definition as JSON.
+// JSON returns the definition as JSON.
 func (d *Definition) JSON() ([]byte, error) { return yaml.YAMLToJSON(d.YAML) }
 
 var (
@@ -90,8 +90,8 @@ var (
 	itsName      = regexp.MustCompile(`(?m)^  name: *"?([\w.-]+)"?\s*$`)
 )
 
-// Definitions reads the definitions of releases. Nothing but the outline of a document is looked at until it is asked
-// for, and of equal documents there is one.
+// Definitions reads the definitions of releases. It decodes only the kind and name of each
+// document, and drops duplicates.
 func Definitions(releases []Release) ([]Definition, error) {
 	var all []Definition
 	seen := map[[sha256.Size]byte]bool{}

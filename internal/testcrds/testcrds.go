@@ -1,11 +1,13 @@
 // Package testcrds finds the CustomResourceDefinitions and example objects that tests run on.
 //
-// They are other projects' files, so they are not kept in this repository: they come out of the Go modules that publish
-// them, which the go command downloads, checks against the checksum database and keeps in its module cache. A Module
-// names one; Open reads it; FS is then the module's file tree.
+// They are other projects' files, so they are not kept in this repository: they come out of the Go
+// modules that publish them, which the go command downloads, checks against the checksum database
+// and keeps in its module cache. A Module names one; Open reads it; FS is then the module's file
+// tree.
 //
-// The zip in the module cache is read, not the unpacked folder: a module may ask for a newer Go than the one that runs
-// the test, in which case the go command refuses to unpack it although nothing of it is compiled here.
+// The zip in the module cache is read, not the unpacked folder: a module may ask for a newer Go
+// than the one that runs the test, in which case the go command refuses to unpack it although
+// nothing of it is compiled here.
 package testcrds
 
 import (
@@ -27,22 +29,23 @@ import (
 // Module is a Go module at a version.
 type Module struct{ Path, Version string }
 
-// The three families of definitions that the end-to-end tests are run on.
+// The families of definitions on which the end-to-end tests run.
 var (
 	GatewayAPI         = Module{"sigs.k8s.io/gateway-api", "v1.7.0"}
 	CertManager        = Module{"github.com/cert-manager/cert-manager", "v1.21.2"}
 	PrometheusOperator = Module{"github.com/prometheus-operator/prometheus-operator", "v0.85.0"}
 )
 
-// Family is a module's folders of definitions and of objects that are examples of them.
+// Family is a module with its folders of definitions and of example objects.
 type Family struct {
 	Name     string
 	Module   Module
-	CRDs     string   // folder of definitions
-	Examples []string // folders of objects
+	CRDs     string   // folder of the definitions
+	Examples []string // folders of the objects
 }
 
-// Families lists what is tried. The two channels of the Gateway API define the same kinds, so a server holds one of them.
+// Families lists all families. The two channels of the Gateway API define the same kinds, so that a
+// server can have only one of them.
 func Families() []Family {
 	return []Family{
 		{"gateway-standard", GatewayAPI, "config/crd/standard", []string{"examples/standard"}},
@@ -53,11 +56,11 @@ func Families() []Family {
 	}
 }
 
-// Open downloads the module if the module cache does not have it, and returns its file tree.
+// Open returns the files of a module. It downloads the module unless the module cache has it.
 func Open(m Module) (fs.FS, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", m.Path+"@"+m.Version)
-	cmd.Dir = os.TempDir()                                                  // outside of any module: versions are the ones named here
-	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=local", "GOFLAGS=-mod=mod") // and no other toolchain for a module's sake
+	cmd.Dir = os.TempDir()                                                  // outside of any module, so that no go.mod changes the versions
+	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=local", "GOFLAGS=-mod=mod") // and a module cannot select another toolchain
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, runErr := cmd.Output()
@@ -79,7 +82,7 @@ func Open(m Module) (fs.FS, error) {
 	return fs.Sub(r, m.Path+"@"+m.Version)
 }
 
-// Files reads the YAML files of a folder and of the folders below it, by path in order.
+// Files reads the YAML files below a folder, and returns their paths in order.
 func Files(tree fs.FS, dir string) (map[string][]byte, []string, error) {
 	files := map[string][]byte{}
 	var names []string
@@ -98,13 +101,13 @@ func Files(tree fs.FS, dir string) (map[string][]byte, []string, error) {
 
 // Doc is one document of a YAML file.
 type Doc struct {
-	Source           string // file and number of the document in it
+	Source           string // file, and number of the document in it
 	APIVersion, Kind string
 	Namespace, Name  string
 	YAML             []byte
 }
 
-// Docs splits YAML files into their documents; documents without a kind (comments, lists of values) are left out.
+// Docs splits YAML files into documents. It skips documents without a kind.
 func Docs(tree fs.FS, dir string) ([]Doc, error) {
 	files, names, err := Files(tree, dir)
 	if err != nil {
@@ -166,7 +169,7 @@ func CRD(f Family, name string) ([]byte, error) {
 	return nil, fmt.Errorf("%s@%s: no CustomResourceDefinition %q in %s", f.Module.Path, f.Module.Version, name, f.CRDs)
 }
 
-// Examples returns a family's example objects whose kinds its own definitions define.
+// Examples returns the example objects of a family whose kinds the family defines.
 func Examples(f Family) ([]Doc, error) {
 	tree, err := Open(f.Module)
 	if err != nil {
@@ -195,7 +198,7 @@ func Examples(f Family) ([]Doc, error) {
 	}), nil
 }
 
-// splitYAML cuts a stream at its document separators.
+// splitYAML splits a stream at its document separators.
 func splitYAML(b []byte) [][]byte {
 	var docs [][]byte
 	var doc []byte

@@ -1,7 +1,9 @@
-// Package testdir keeps what tests make outside of their own folders, such as programs that they build and what these leave in the
-// folder for temporary files, where it is removed: also if the test is killed, as by -timeout, when nothing that it put off is done.
+// Package testdir provides folders for the files that tests create outside of their own folders,
+// such as programs that they build. The folders are removed even if the test is killed, for example
+// by -timeout, when deferred functions do not run.
 //
-// go test keeps a test's binary in a folder that it removes whatever becomes of the test. [Run] makes a folder there.
+// go test keeps the binary of a test in a folder that it always removes. [Run] creates a folder
+// there.
 package testdir
 
 import (
@@ -11,7 +13,8 @@ import (
 	"strings"
 )
 
-// Root is the folder for such folders: the binary's, if go test made it, else the one for temporary files.
+// Root returns the parent of such folders: the folder of the binary if go test created it,
+// otherwise the folder for temporary files.
 func Root() string {
 	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") && strings.HasSuffix(exe, ".test") {
 		return filepath.Dir(exe)
@@ -19,9 +22,10 @@ func Root() string {
 	return os.TempDir()
 }
 
-// Run calls a function, which runs the tests and returns the exit code, with a folder for programs, and removes the folder. Temporary
-// files of the tests and of processes that they start are in a folder beside it meanwhile ($TMPDIR). If tests that passed leave some
-// there the exit code is 1: somebody's machine would fill up.
+// Run calls run, which runs the tests and returns the exit code, with a folder for programs, and
+// then removes the folder. Meanwhile, temporary files of the tests and their child processes are in
+// a folder beside it ($TMPDIR). If the tests pass but leave files there, the exit code is 1,
+// because such files would fill up the machine.
 func Run(run func(programs string) int) int {
 	dir, err := os.MkdirTemp(Root(), "keelson-")
 	if err != nil {

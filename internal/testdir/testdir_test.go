@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRun leaves a file behind, and none.
+// TestRun checks the exit code with and without a file that is left behind.
 func TestRun(t *testing.T) {
 	before := os.Getenv("TMPDIR")
 	var programs string
@@ -42,7 +42,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRoot holds that go test is recognized, by which this test is run.
+// TestRoot holds that a binary of go test is recognized; this test runs in one.
 func TestRoot(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

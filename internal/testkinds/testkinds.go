@@ -1,4 +1,4 @@
-// Package testkinds gives tests the kinds of a server: the built-in ones, and definitions of their own.
+// Package testkinds provides tests with kinds: the built-in ones, and those of given definitions.
 package testkinds
 
 import (
@@ -7,11 +7,13 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/builtin"
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
 )
 
-// Widgets is a definition, established, of a kind without a schema to speak of: widgets.demo.io, in version v1, in namespaces.
+// Widgets is an established definition of the namespaced resource widgets.demo.io, version v1, with
+// an open schema.
 const Widgets = `
 metadata: {name: widgets.demo.io}
 spec:
@@ -23,24 +25,23 @@ spec:
 status: {conditions: [{type: Established, status: "True"}], acceptedNames: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}}
 `
 
-// Registry has the built-in kinds and those of definitions, in YAML.
+// Registry returns a registry with the built-in kinds and those of definitions in YAML.
 func Registry(t testing.TB, definitions ...string) *kind.Registry {
 	t.Helper()
-	kinds := new(kind.Registry)
-	for _, k := range builtin.All() {
-		kinds.Put(k)
-	}
+	kinds := kind.NewRegistry(builtin.All()...)
 	for _, text := range definitions {
-		crd := &apiextv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal([]byte(text), crd); err != nil {
+		definition := &apiextv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal([]byte(text), definition); err != nil {
 			t.Fatal(err)
 		}
-		kind.DefaultCRD(crd)
-		k, err := kind.Compile(crd)
+		crd.Default(definition)
+		k, err := crd.Compile(definition)
 		if err != nil {
 			t.Fatal(err)
 		}
-		kinds.Put(k)
+		if err := kinds.Put(k); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return kinds
 }

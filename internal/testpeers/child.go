@@ -1,10 +1,12 @@
-// Package testpeers runs what Keelson is compared with, next to it on this machine.
+// Package testpeers runs the servers with which Keelson is compared.
 //
-// Upstream's servers keep state in package variables and end with the process, so that each has a process of its own: the child, which
-// is the program itself again. In a test [Main] tells the two apart and [Start] starts the child. Its server has a member of etcd to
-// itself ([StartEtcd]), certificates that were made for it ([NewPKI]), and listens on loopback.
+// Upstream's servers keep state in package variables and end with the process. Each therefore runs
+// in a process of its own, the child, which is the test program itself again. In a test, [Main]
+// distinguishes the two, and [Start] starts the child. The server in the child has its own etcd
+// member ([StartEtcd]) and certificates ([NewPKI]), and listens on loopback.
 //
-// What two servers make up, uids and resource versions, is told apart from what they differ in by [Pairs].
+// UIDs and resource versions differ between two servers. [Pairs] matches them, so that real
+// differences remain.
 package testpeers
 
 import (
@@ -21,13 +23,14 @@ import (
 
 // This file starts the child process.
 
-// childDir, in the environment, makes a process the child and names its folder.
+// childDir is the environment variable that makes a process the child. Its value is the child's
+// folder.
 const childDir = "KEELSON_CHILD_DIR"
 
-// addressFile, in the child's folder, says where it listens.
+// addressFile is the file in the child's folder with its address.
 const addressFile = "address"
 
-// Main runs the tests, or, in the child process, serves until it is killed.
+// Main runs the tests. In the child process it serves until it is killed.
 func Main(m *testing.M, serve func(dir string) error) {
 	dir := os.Getenv(childDir)
 	if dir == "" {
@@ -39,13 +42,13 @@ func Main(m *testing.M, serve func(dir string) error) {
 	}
 }
 
-// Announce says, in the child, on which port of loopback it will listen.
+// Announce writes, in the child, the loopback port on which it listens.
 func Announce(dir string, port int) error {
 	return os.WriteFile(filepath.Join(dir, addressFile), fmt.Appendf(nil, "127.0.0.1:%d", port), 0o600)
 }
 
-// Start starts the child with a folder until the test has ended, and waits until it is ready at its address, host:port. name is what
-// the process calls itself.
+// Start starts a child, which ends with the test, and waits until ready returns true for its
+// address, host:port. name is the process name.
 func Start(t *testing.T, name, dir string, ready func(address string) bool) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -91,7 +94,7 @@ func Start(t *testing.T, name, dir string, ready func(address string) bool) {
 	}
 }
 
-// Client is a client that hands answers on as they are.
+// Client returns a client that neither follows redirects nor decompresses answers.
 func Client(c *tls.Config) *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: c, DisableCompression: true, MaxIdleConnsPerHost: 4},

@@ -9,14 +9,14 @@ import (
 
 // This file starts etcd.
 
-// EtcdURL is what clients of a member on a port of loopback connect to.
+// EtcdURL returns the URL of a member of etcd on a port of the loopback interface.
 func EtcdURL(port int) url.URL {
 	return url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", port)}
 }
 
-// StartEtcd starts a cluster of one member, for clients on one port and for members on the other, and waits until it serves. Its ticks
-// are as short as those of Keelson's own, so that nobody waits for an election; fsync and all else are etcd's defaults, which configure
-// may change.
+// StartEtcd starts an etcd cluster of one member, with a port for clients and one for peers, and
+// waits until it serves. Its ticks are as short as those of the embedded etcd, to avoid waiting for
+// the election. All other options have etcd's defaults, which configure may change.
 func StartEtcd(dir string, port, peer int, configure ...func(*embed.Config)) (*embed.Etcd, error) {
 	cfg := embed.NewConfig()
 	cfg.Dir = dir
@@ -25,7 +25,7 @@ func StartEtcd(dir string, port, peer int, configure ...func(*embed.Config)) (*e
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = cfg.ListenClientUrls, cfg.ListenPeerUrls
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.TickMs, cfg.ElectionMs = 10, 100
-	cfg.LogLevel = "fatal" // as it stops, it reports its own closed ports as errors
+	cfg.LogLevel = "fatal" // while it stops, it reports its own closed ports as errors
 	for _, change := range configure {
 		change(cfg)
 	}
@@ -42,5 +42,5 @@ func StartEtcd(dir string, port, peer int, configure ...func(*embed.Config)) (*e
 	}
 }
 
-// NoSync makes a member that may lose everything when the machine fails.
+// NoSync disables fsync.
 func NoSync(c *embed.Config) { c.UnsafeNoFsync = true }

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// This file is a kubeconfig for commands that insist on one.
+// This file has a kubeconfig for commands that require one without using it.
 
 const nowhere = `apiVersion: v1
 kind: Config
@@ -18,7 +18,7 @@ users:
 - {name: nobody, user: {}}
 `
 
-// Nowhere writes a kubeconfig that nobody connects with into a folder, and returns its path.
+// Nowhere writes a kubeconfig with an unreachable server into a folder, and returns its path.
 func Nowhere(dir string) (string, error) {
 	file := filepath.Join(dir, "nowhere.kubeconfig")
 	return file, os.WriteFile(file, []byte(nowhere), 0o600)

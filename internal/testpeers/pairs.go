@@ -2,15 +2,16 @@ package testpeers
 
 import "fmt"
 
-// This file is what corresponds between two servers.
+// This file matches values that differ between two servers.
 
-// Pairs holds what was found to correspond between two servers so far: what one says has one counterpart. An object that one server
-// wrote again and the other did not is found by that. The zero value holds nothing.
+// Pairs matches values of two servers, such as resource versions. Each value has one counterpart.
+// If one server wrote an object again and the other did not, that shows as a value without a
+// counterpart. The zero value is empty.
 type Pairs struct {
-	names [2]map[string]string // by side: what a server says → the name for it
+	names [2]map[string]string // by side: value -> common name
 }
 
-// Bind makes what both servers said at one place counterparts of each other, unless one of them has another. The first pair stands.
+// Bind makes two values counterparts, unless one of them already has another.
 func (p *Pairs) Bind(x, y string) {
 	if p.names[0] == nil {
 		p.names = [2]map[string]string{{}, {}}
@@ -22,8 +23,8 @@ func (p *Pairs) Bind(x, y string) {
 	p.names[0][x], p.names[1][y] = name, name
 }
 
-// Also makes what the first server said, and has no counterpart, one more counterpart of what the second said before: the first wrote
-// again what the second left as it was. It reports whether it did.
+// Also makes x, a value of the first server without a counterpart, an additional counterpart of y:
+// the first server wrote an object again that the second did not. It reports whether it did.
 func (p *Pairs) Also(x, y string) bool {
 	name := p.names[1][y]
 	if x == "" || name == "" || p.names[0][x] != "" {
@@ -33,7 +34,7 @@ func (p *Pairs) Also(x, y string) bool {
 	return true
 }
 
-// Name is the name that what a side said has in common with its counterpart, if it has one.
+// Name returns the common name of a value and its counterpart, if it has one.
 func (p *Pairs) Name(side int, said string) (string, bool) {
 	name, ok := p.names[side][said]
 	return name, ok

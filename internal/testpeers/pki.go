@@ -18,13 +18,14 @@ import (
 
 // This file makes certificates.
 
-// PKI is a throw-away authority with a server on loopback and an administrator, one of system:masters.
+// PKI is a temporary authority with certificates of a server on loopback and of an administrator in
+// system:masters.
 type PKI struct {
-	CA, Cert, Key string      // files: the authority, the server
-	Admin         *tls.Config // what the administrator connects with
+	CA, Cert, Key string      // file names: of the authority and the server
+	Admin         *tls.Config // TLS configuration of the administrator
 }
 
-// NewPKI makes an authority and writes its files into a folder.
+// NewPKI creates an authority and writes its files into a folder.
 func NewPKI(dir string) (*PKI, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -58,7 +59,7 @@ func NewPKI(dir string) (*PKI, error) {
 	return p, errors.Join(os.WriteFile(p.CA, caPEM, 0o600), os.WriteFile(p.Cert, cert, 0o600), os.WriteFile(p.Key, key, 0o600))
 }
 
-// issue makes a key and has its certificate signed.
+// issue creates a key and a certificate signed by an authority.
 func issue(c, ca *x509.Certificate, by *ecdsa.PrivateKey) (cert, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

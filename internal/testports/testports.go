@@ -1,10 +1,10 @@
-// Package testports finds ports for servers that tests and measurements start.
+// Package testports finds free ports for servers in tests and measurements.
 package testports
 
 import "net"
 
-// Free asks the system for n loopback ports that nobody listens on. Somebody else may get one of them before its user listens there,
-// which is rare: the system goes round.
+// Free returns n loopback ports on which no process listens. Another process may use a port before
+// the caller does, but this is rare, because the system assigns ports in turn.
 func Free(n int) ([]int, error) {
 	var ports []int
 	for range n {

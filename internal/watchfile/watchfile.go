@@ -1,14 +1,12 @@
-// Package watchfile calls back when files may have changed.
+// Package watchfile calls a function when files may have changed.
 //
-// A [Watcher] looks at the directories of its files, so that files which are
-// replaced, by a rename or by the symbolic links that Kubernetes mounts
-// configuration with, are noticed like those that are written to. What comes to
-// the same is one call. Because events can get lost, it calls in intervals as
-// well, when the files to be watched are others, and when it is asked to
-// ([Watcher.Again]). Whether anything has changed is for the callee to find out,
-// by reading the files.
+// A [Watcher] watches the directories of its files. It therefore notices files that are written to,
+// and files that are replaced by a rename or by the symbolic links of mounted ConfigMaps. Several
+// events that follow closely are one call. Because events can get lost, it also calls at intervals,
+// when the set of files changes, and on request ([Watcher.Again]). The function itself must read
+// the files to find out what changed.
 //
-// Calls come one after another, from one goroutine, [Watcher.Run]'s.
+// All calls come from one goroutine, that of [Watcher.Run].
 package watchfile
 
 import (
@@ -24,15 +22,15 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long to wait for more events before calling: who writes a file
-// does so in several steps.
+// settle is the time to wait for further events before a call, because programs write files in
+// several steps.
 const settle = 10 * time.Millisecond
 
 // Watcher watches files until the context of Run ends.
 type Watcher struct {
-	Interval time.Duration // between calls without an event; 0: one minute
-	Check    func()        // what is called
-	Logger   *slog.Logger  // nil: slog.Default()
+	Interval time.Duration // between calls without an event; 0 means one minute
+	Check    func()        // called when files may have changed
+	Logger   *slog.Logger  // nil means slog.Default()
 	What     string        // is watched, in log lines: "authorization config"
 
 	open func() (*fsnotify.Watcher, error)
@@ -40,8 +38,8 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	paths   []string
-	again   time.Duration // until one more call; 0: none is wanted
-	changed chan struct{} // there are other paths
+	again   time.Duration // delay of one more call; 0: none is wanted
+	changed chan struct{} // signals that the paths changed
 }
 
 // New returns a Watcher of files.
@@ -49,7 +47,7 @@ func New(check func(), paths ...string) *Watcher {
 	return &Watcher{Check: check, paths: paths, changed: make(chan struct{}, 1), open: fsnotify.NewWatcher, tick: tick}
 }
 
-// Set makes other files those that are watched. It may be called from Check.
+// Set replaces the watched files. Check may call it.
 func (w *Watcher) Set(paths ...string) {
 	w.mu.Lock()
 	same := slices.Equal(w.paths, paths)
@@ -64,15 +62,15 @@ func (w *Watcher) Set(paths ...string) {
 	}
 }
 
-// Again asks for one more call after a while, whatever happens until then. It may
-// be called from Check, before whose end the time does not begin.
+// Again requests one more call after a delay, even without an event. If Check calls it, the delay
+// starts when Check returns.
 func (w *Watcher) Again(after time.Duration) {
 	w.mu.Lock()
 	w.again = after
 	w.mu.Unlock()
 }
 
-// wanted is the time of the call that Again asked for, nil if it did not.
+// wanted returns the timer of the call that Again requested, nil without one.
 func (w *Watcher) wanted() <-chan time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,8 +82,8 @@ func (w *Watcher) wanted() <-chan time.Time {
 	return time.After(after)
 }
 
-// Run watches until ctx ends. Where the system cannot tell of events, only the
-// intervals remain; that is logged.
+// Run watches until ctx ends. If the system cannot report events, it logs that, and calls only at
+// intervals.
 func (w *Watcher) Run(ctx context.Context) {
 	logger := w.Logger
 	if logger == nil {
@@ -136,8 +134,8 @@ func tick(interval time.Duration) (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// follow makes the directories of the paths those that are watched. One that
-// cannot be watched now is tried again at the next call.
+// follow watches the directories of the paths. A directory that cannot be watched now is tried
+// again at the next call.
 func (w *Watcher) follow(notify *fsnotify.Watcher, watched map[string]bool, failed func(error)) {
 	if notify == nil {
 		return
@@ -150,7 +148,7 @@ func (w *Watcher) follow(notify *fsnotify.Watcher, watched map[string]bool, fail
 	w.mu.Unlock()
 	active := notify.WatchList()
 	for dir := range maps.Clone(watched) {
-		// A directory that was removed is no longer watched, whoever made it anew.
+		// The system stops watching a directory that is removed, even if it is created again.
 		if !want[dir] || !slices.Contains(active, dir) {
 			notify.Remove(dir)
 			delete(watched, dir)
@@ -168,7 +166,7 @@ func (w *Watcher) follow(notify *fsnotify.Watcher, watched map[string]bool, fail
 	}
 }
 
-// drain takes the events that come with one another.
+// drain discards the events that follow within settle.
 func drain(events <-chan fsnotify.Event) {
 	t := time.NewTimer(settle)
 	defer t.Stop()

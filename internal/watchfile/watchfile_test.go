@@ -105,7 +105,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestMinute holds that files are looked at once a minute if nothing else is said: at each tick of a clock of a minute.
+// TestMinute holds that files are checked once a minute by default.
 func TestMinute(t *testing.T) {
 	calls, ticks := make(chan struct{}), make(chan time.Time)
 	w := New(func() { calls <- struct{}{} }, filepath.Join(t.TempDir(), "missing", "file"))

@@ -1,15 +1,22 @@
-// Package webhook makes clients of the webhooks that objects of the API name: by URL, or by a Service and a path.
+// Package webhook provides clients for the webhooks that API objects name: by URL, or by a Service
+// and a path.
 //
-// A [Target] says where a webhook is and whom to trust there; [New] makes a [Client] of it, which is kept for as long as the
-// target stays the same, connections and all. A call posts JSON and returns JSON, or an object of a codec. Its size is bounded in
-// both directions, and its time by the caller's context.
+// A [Target] says where a webhook is and which authorities it must prove itself by. [New] returns a
+// [Client], which can be kept, with its connections, as long as the target stays the same. A call
+// posts JSON and returns JSON, or an object of a codec. Its size is bounded in both directions, and
+// its time by the caller's context. The answers that are read at the same time share room. Redirects
+// are not followed: a webhook is where its configuration says, and nowhere else.
 //
-// A Service is reached at its name in the cluster's DNS, <name>.<namespace>.svc, and has to prove that name.
+// A Service is called under its name in the cluster's DNS, <name>.<namespace>.svc, and its
+// certificate must be for that name.
 package webhook
 
 import (
 	"bytes"
 	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -18,41 +25,61 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 )
 
-// MaxResponse is how many bytes an answer may have.
-const MaxResponse = 64 << 20
+// Bounds of an answer, once it is decompressed.
+const (
+	MaxResponse = 64 << 20 // bytes
+	// MaxForeign bounds an answer that is not JSON, in bytes. Kubernetes' codecs also accept YAML
+	// and protobuf. Decoding YAML takes far longer, and does not end with the context.
+	MaxForeign = 3 << 20
+)
 
-// Target is where a webhook is: at a URL or at a Service.
+// maxKeyBits is the largest RSA key of an authority, in bits. The time to check a signature is
+// quadratic in it, and the check cannot be interrupted. TLS has the same bound for certificates
+// that a server sends.
+const maxKeyBits = 8192
+
+// Target is the address of a webhook: a URL or a Service.
 type Target struct {
 	URL                      string // https://…; "" if Namespace and Service say it
 	Namespace, Service, Path string
 	Port                     int32  // 0 means 443
-	CABundle                 []byte // PEM; nothing but white space means that the system's authorities are trusted
+	CABundle                 []byte // PEM; if blank, the system's authorities are trusted
 }
 
 // Client calls one webhook.
-type Client struct{ rest *rest.RESTClient }
+type Client struct {
+	rest  *rest.RESTClient
+	rooms *rooms // of this webhook
+}
 
-// errTooLarge ends the reading of an answer.
-var errTooLarge = fmt.Errorf("the answer has more than %d bytes", MaxResponse)
+// errTooLarge and errForeign end the reading of an answer.
+var (
+	errTooLarge = fmt.Errorf("the answer has more than %d bytes", MaxResponse)
+	errForeign  = fmt.Errorf("the answer is no JSON, and has more than %d bytes", MaxForeign)
+)
 
-// New makes a client, whose answers codec reads. It connects to nobody yet.
+// New returns a client whose answers codec decodes. It does not connect yet.
 func New(t Target, codec runtime.Codec) (*Client, error) {
 	c := &rest.Config{QPS: -1, UserAgent: rest.DefaultKubernetesUserAgent()}
-	c.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec}) // whatever an answer says it is
+	c.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec}) // decode answers whatever content type they name
 	c.ContentType = "application/json"
 	if ca := bytes.TrimSpace(t.CABundle); len(ca) > 0 {
+		if err := checkKeys(ca); err != nil {
+			return nil, err
+		}
 		c.CAData = t.CABundle
 	}
 	if t.URL != "" {
 		c.Host = t.URL
 		if !isLocal(t.URL) {
-			c.NextProtos = []string{"http/1.1"} // which spreads calls over what is behind the name
+			c.NextProtos = []string{"http/1.1"} // so that calls are spread over the Service's endpoints
 		}
 	} else {
 		port := t.Port
@@ -62,37 +89,56 @@ func New(t Target, codec runtime.Codec) (*Client, error) {
 		name := t.Service + "." + t.Namespace + ".svc"
 		c.Host, c.ServerName = "https://"+net.JoinHostPort(name, strconv.Itoa(int(port))), name
 		c.APIPath = t.Path
-		c.NextProtos = []string{"http/1.1"} // likewise
+		c.NextProtos = []string{"http/1.1"} // so that calls are spread over the host's addresses
 	}
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited{next} })
-	client, err := rest.UnversionedRESTClientFor(c)
+	transport, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{client}, nil
-}
-
-// Post sends a body and returns the answer's. Anything but a success is an error in the words of Kubernetes' clients, or the
-// Status that the webhook sent.
-func (c *Client) Post(ctx context.Context, body []byte) ([]byte, error) {
-	r := c.send(ctx, body, 0)
-	if err := r.Error(); err != nil {
+	own := *transport // HTTPClientFor may return the default client
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client, err := rest.UnversionedRESTClientForConfigAndClient(c, &own)
+	if err != nil {
 		return nil, err
 	}
-	return r.Raw()
+	return &Client{client, newRooms(2)}, nil
 }
 
-// PostFor is Post for an answer that is an object, which it reads into out. If timeout is not 0 the webhook is told how long it
-// has.
+// Post sends a body and returns the body of the answer, and a function to call when the answer is no longer needed. If the answer is
+// not a success, the error has the text of Kubernetes' clients, or the Status that the webhook sent.
+func (c *Client) Post(ctx context.Context, body []byte) (answer []byte, done func(), err error) {
+	ctx, done = c.enter(ctx)
+	r := c.send(ctx, body, 0)
+	if err = r.Error(); err == nil {
+		answer, err = r.Raw()
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return answer, done, nil
+}
+
+// PostFor is Post for an answer that is decoded into out. If timeout is not 0, the URL tells the
+// webhook how long it has.
 func (c *Client) PostFor(ctx context.Context, body []byte, timeout time.Duration, out runtime.Object) error {
+	ctx, done := c.enter(ctx)
+	defer done()
 	return c.send(ctx, body, timeout).Into(out)
+}
+
+// enter begins a call, whose answer has its room until done is called.
+func (c *Client) enter(ctx context.Context) (_ context.Context, done func()) {
+	t := &tenant{own: c.rooms}
+	return context.WithValue(ctx, tenantKey{}, t), t.leave
 }
 
 func (c *Client) send(ctx context.Context, body []byte, timeout time.Duration) rest.Result {
 	return c.rest.Post().SetHeader("Content-Type", "application/json").Timeout(timeout).Body(body).Do(ctx)
 }
 
-// isLocal reports whether a URL is of this host.
+// isLocal reports whether a URL's host is this machine.
 func isLocal(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -101,30 +147,61 @@ func isLocal(text string) bool {
 	return strings.EqualFold(u.Hostname(), "localhost") || net.ParseIP(u.Hostname()).IsLoopback()
 }
 
-// limited is a transport whose answers are bounded.
+// limited is a transport that bounds answers.
 type limited struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := l.next.RoundTrip(r)
 	if resp != nil && resp.Body != nil {
-		resp.Body = &bounded{ReadCloser: resp.Body, left: MaxResponse}
+		t, _ := r.Context().Value(tenantKey{}).(*tenant)
+		resp.Body = &bounded{ReadCloser: resp.Body, ctx: r.Context(), tenant: t}
 	}
 	return resp, err
 }
 
 type bounded struct {
 	io.ReadCloser
-	left int64
+	ctx    context.Context
+	tenant *tenant
+	read   int64
+	begun  bool // something other than white space was read
+	json   bool // the answer begins like a JSON object
 }
 
-// Read fails beyond the bound.
+// Read fails beyond the bounds.
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
+	if !b.begun {
+		if text := bytes.TrimLeftFunc(p[:n], unicode.IsSpace); len(text) > 0 { // the codecs detect JSON in the same way
+			b.begun, b.json = true, text[0] == '{'
+		}
+	}
+	b.read += int64(n)
+	switch {
+	case b.read > MaxResponse:
 		return 0, errTooLarge
+	case b.read > MaxForeign && !b.json:
+		return 0, errForeign
+	}
+	if err := b.tenant.grow(b.ctx, b.read); err != nil {
+		return 0, err
 	}
 	return n, err
+}
+
+// checkKeys refuses a bundle of authorities with a key whose signatures take too long to check.
+func checkKeys(bundle []byte) error {
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			continue // skipped, as x509.CertPool.AppendCertsFromPEM does
+		}
+		if key, ok := cert.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxKeyBits {
+			return fmt.Errorf("caBundle: RSA key: got %d bits, want at most %d", key.N.BitLen(), maxKeyBits)
+		}
+	}
+	return nil
 }
 
 // String names the target in logs.

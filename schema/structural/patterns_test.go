@@ -13,6 +13,7 @@ import (
 
 // TestPatterns holds that wrong patterns are reported in regexp's words, and
 // that those of one schema cannot be too large together.
+// Ledger: schema-patterns.
 func TestPatterns(t *testing.T) {
 	schema := func(patterns ...string) *Schema {
 		s := &Schema{Type: "object", Properties: map[string]*Schema{}}

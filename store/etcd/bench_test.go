@@ -1,6 +1,6 @@
 package etcd
 
-// This file holds benchmarks of the embedded server on disk, fsync included.
+// This file has benchmarks of the embedded server on disk, with fsync.
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 var benchValue = []byte(strings.Repeat("x", 1000))
 
-// BenchmarkStart is from nothing to ready for writes, and from ready to closed.
+// BenchmarkStart measures the time from an empty directory to ready, and from ready to closed.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		s, err := Open(context.Background(), Config{DataDir: b.TempDir()})

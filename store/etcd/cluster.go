@@ -1,6 +1,6 @@
 package etcd
 
-// This file holds the connection to a cluster.
+// This file connects to a cluster.
 
 import (
 	"context"
@@ -35,32 +35,32 @@ type cluster struct {
 	quiet atomic.Bool
 
 	log *slog.Logger
-	// As the constants of these names say.
+	// Set to the constants with these names, except in tests.
 	silence, patience, answerTime time.Duration
 
 	mu            sync.Mutex
 	running, next *flight
 	watches       map[*remoteSource]struct{}
-	streams       atomic.Int64 // how many streams watches were opened on
+	streams       atomic.Int64 // number of streams that watches have opened
 
 	presence presence
 
-	// The last state of the key by which all servers of a cluster agree who compacts.
+	// The last state of the key by which the servers of a cluster agree who compacts.
 	compactVersion, compactRev int64
 }
 
 const (
 	dialTimeout = 10 * time.Second
-	requestTime = 20 * time.Second // for requests whose context says nothing
-	answerTime  = 20 * time.Second // in which some member has to say what the revision is
-	// patience is how long one member may take to answer what another one could answer, too. A member that hangs keeps its connection
-	// for as long as keepAlive and keepAliveWait, and a third of all requests goes to it.
+	requestTime = 20 * time.Second // for requests whose context has no deadline
+	answerTime  = 20 * time.Second // for the revision, from any member
+	// patience is the time after which another member is asked, too. A member that hangs keeps its
+	// connection for keepAlive and keepAliveWait, and meanwhile gets its share of all requests.
 	patience      = 500 * time.Millisecond
 	keepAlive     = 10 * time.Second // etcd allows one every 5 s
 	keepAliveWait = 5 * time.Second
 )
 
-// dial connects to the cluster and makes sure that it answers.
+// dial connects to the cluster and waits for an answer.
 func dial(ctx context.Context, c Config) (*cluster, error) {
 	for _, e := range c.Endpoints {
 		if err := checkEndpoint(e); err != nil {
@@ -80,7 +80,7 @@ func dial(ctx context.Context, c Config) (*cluster, error) {
 		DialKeepAliveTimeout: keepAliveWait,
 		MaxCallSendMsgSize:   maxRequest,
 		DialOptions:          []grpc.DialOption{grpc.WithUserAgent("keelson")},
-		Logger:               newLogger(c.Logger, &cl.quiet, func(string) {}), // a client writes no files
+		Logger:               newLogger(c.Logger, &cl.quiet, func(error) {}), // a client writes no files
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to etcd: %w", err)
@@ -96,7 +96,7 @@ func dial(ctx context.Context, c Config) (*cluster, error) {
 	return cl, nil
 }
 
-// checkEndpoint refuses what no member of a cluster can be reached by.
+// checkEndpoint refuses URLs that cannot be a member's.
 func checkEndpoint(e string) error {
 	scheme, address, found := strings.Cut(e, "://")
 	if !found {
@@ -112,7 +112,8 @@ func checkEndpoint(e string) error {
 	return nil
 }
 
-// clientTLS returns nil if nothing is said about certificates and no endpoint asks for TLS.
+// clientTLS returns the TLS configuration; nil if no certificate is configured and no endpoint uses
+// TLS.
 func clientTLS(c Config) (*tls.Config, error) {
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		return nil, errors.New("etcd configuration: got only one of client certificate and key, want both or none")
@@ -139,7 +140,8 @@ func clientTLS(c Config) (*tls.Config, error) {
 	return t, nil
 }
 
-// checkAuthorities refuses a file without a certificate, with which nobody would be believed; "" is none.
+// checkAuthorities refuses a file without a certificate, with which every connection would fail. An
+// empty name is accepted.
 func checkAuthorities(file string) error {
 	if file == "" {
 		return nil
@@ -151,7 +153,7 @@ func checkAuthorities(file string) error {
 	return err
 }
 
-// limit gives a request that could wait for ever an end.
+// limit adds a deadline to a context that has none.
 func limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -177,14 +179,15 @@ func (c *cluster) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.Com
 	return c.kv.Compact(ctx, r)
 }
 
-// flight is one read of the revision, shared by those who called before it started.
+// flight is one read of the revision, shared by all calls that began before it.
 type flight struct {
 	done chan struct{}
 	rev  int64
 	err  error
 }
 
-// revision shares round trips: whoever comes while one is under way, which may have been answered already, takes the next.
+// revision shares round trips. A call that begins during one, whose answer may already be on its
+// way, joins the next one.
 func (c *cluster) revision(ctx context.Context) (int64, error) {
 	c.mu.Lock()
 	var f *flight
@@ -208,8 +211,8 @@ func (c *cluster) revision(ctx context.Context) (int64, error) {
 	}
 }
 
-// fly makes the round trip of f, and starts the one that was asked for meanwhile. If nobody has answered, it fails, too: whoever waits
-// for it would else wait for two in a row.
+// fly makes the round trip of f, and then starts the next one if calls joined it. If f fails, the
+// next one fails as well: its calls would otherwise wait twice as long.
 func (c *cluster) fly(f *flight) {
 	f.rev, f.err = c.ask()
 	c.mu.Lock()
@@ -230,8 +233,9 @@ func (c *cluster) fly(f *flight) {
 	}
 }
 
-// ask asks a member for the revision, and another one, whose turn it is, each time that patience is over. The first answer counts, and
-// so does an error: the client has then tried again by itself. It is context.DeadlineExceeded if none has said anything.
+// ask reads the revision from a member, and from another one in turn whenever patience has passed.
+// The first answer or error counts, because the client has then retried by itself. If no member
+// answers, the error is context.DeadlineExceeded.
 func (c *cluster) ask() (int64, error) {
 	ctx, cancel := context.WithTimeout(c.life, c.answerTime)
 	defer cancel()
@@ -273,8 +277,9 @@ func (c *cluster) mayWrite(int) error      { return nil }
 func (c *cluster) failed() <-chan struct{} { return nil }
 func (c *cluster) failure() error          { return nil }
 
-// progress asks for every watch. It is called again and again while somebody waits for a revision, so a watch that
-// has said nothing for a while since then is on a member that hangs, and is told to look for another one.
+// progress requests progress on every watch. It is called repeatedly while a caller waits for a
+// revision. A watch that has not answered since an earlier call is on a member that hangs, and is
+// opened on another one.
 func (c *cluster) progress(ctx context.Context) error {
 	c.mu.Lock()
 	all := make([]*remoteSource, 0, len(c.watches))
@@ -296,8 +301,9 @@ func (c *cluster) progress(ctx context.Context) error {
 // compactKey is where kube-apiserver keeps the revision it last compacted to.
 const compactKey = "compact_rev_key"
 
-// compactOnce takes part in the compaction that all servers on the cluster do together. Whoever finds the key as it last saw
-// it writes the present revision there and compacts to the one it saw one interval ago; the others only take note.
+// compactOnce takes part in the compaction that all servers of a cluster share. The server that
+// finds the key as it last saw it writes the current revision there, and compacts to the revision
+// that it saw an interval ago. The others only remember the state of the key.
 func (c *cluster) compactOnce(ctx context.Context) (int64, error) {
 	key := []byte(compactKey)
 	r, err := c.Txn(ctx, &pb.TxnRequest{

@@ -1,6 +1,6 @@
 package etcd
 
-// This file holds the embedded server.
+// This file runs the embedded server.
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,13 +29,12 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// embedded implements server in the process.
+// embedded implements server within the process.
 type embedded struct {
 	*etcdserver.EtcdServer
 	lock  *fileutil.LockedFile
 	space *space
-	ahead *ahead       // nil if nothing is synced
-	seen  atomic.Int64 // newest revision that anybody was told
+	seen  atomic.Int64 // newest revision that any caller has seen
 
 	lastSeen int64 // revision at the last step of the compaction loop
 
@@ -42,93 +42,120 @@ type embedded struct {
 	open    map[*localSource]struct{}
 	closing bool
 
-	quiet atomic.Bool // while it starts to stop, everything complains
+	quiet atomic.Bool // set during the stop, when all parts log errors
 	dead  chan struct{}
 	cause atomic.Pointer[error]
 }
 
 const (
-	// The server has nobody to wait for: it elects itself one or two ticks after it has read its log.
+	// There is no other member to wait for: the server elects itself one or two ticks after it has
+	// read its log.
 	tick          = 10 // ms
 	electionTicks = 2
-	// A snapshot of the raft log every so many writes bounds what has to be read again at the next start, 20 µs each. While one is made,
-	// no write is answered.
+	// A snapshot of the raft log after this number of writes bounds the entries that the next start
+	// reads, at 20 µs each. While a snapshot is made, no write is answered.
 	snapshotCount = 5000
 	startTimeout  = 30 * time.Second
 	bcryptCost    = 10
 )
 
-// startEmbedded starts the server and waits until it leads itself.
+// startEmbedded starts the server and waits until it is its own leader. If there is no store, it
+// creates an empty one.
 func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 	lock, err := lockDir(c.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	first, err := beginStart(c.DataDir)
+	e, err := openLocked(ctx, c)
 	if err != nil {
 		lock.Close()
 		return nil, err
 	}
-	e := &embedded{lock: lock, dead: make(chan struct{}), open: map[*localSource]struct{}{}}
-	started := make(chan error, 1)
-	// In a goroutine of its own, because etcd's way to report a damaged file is to stop the goroutine that met it.
-	go func() {
-		var err error
-		e.EtcdServer, err = etcdserver.NewServer(serverConfig(c, newLogger(c.Logger, &e.quiet, e.die)))
-		if err == nil {
-			if snaps, _ := filepath.Glob(filepath.Join(c.DataDir, memberDir, snapDir, "*.snap")); len(snaps) == 0 {
-				e.EtcdServer.ForceSnapshot() // see keepLittle
-			}
-			e.EtcdServer.Start()
-		}
-		started <- err
-	}()
-	select {
-	case err = <-started:
-	case <-e.dead:
-		err = e.failure()
-	}
-	if err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("starting etcd in %s: %w", c.DataDir, err)
-	}
-	e.space = newSpace(c.DataDir, c.Quota, e.used, c.Logger)
-	err = e.awaitReady(ctx)
-	if err == nil {
-		e.keepLittle()
-	}
-	if err == nil && first {
-		err = endFirst(c.DataDir)
-	}
-	if err != nil {
-		e.close()
-		return nil, fmt.Errorf("starting etcd in %s: %w", c.DataDir, err)
-	}
+	e.lock = lock
+	e.space.begin()
 	e.told(e.KV().Rev())
-	if !c.Fast {
-		e.ahead = keepAhead(filepath.Join(c.DataDir, memberDir, walDir), c.Logger)
-	}
 	return e, nil
 }
 
-// lockDir makes the data directory this process's own.
+// openLocked is startEmbedded for the holder of the directory's lock.
+func openLocked(ctx context.Context, c Config) (*embedded, error) {
+	if _, err := createStore(ctx, c); err != nil {
+		return nil, err
+	}
+	database := filepath.Join(c.DataDir, memberDir, snapDir, dbFile)
+	if free, err := freeBytes(c.DataDir); err == nil && !roomForDeletes(free, reservedBefore(database)) {
+		return nil, diskFull(c.DataDir, free, deleteReserve, "to start")
+	}
+	if err := checkStore(c.DataDir); err != nil {
+		return nil, err
+	}
+	return run(ctx, c)
+}
+
+// run starts a server and waits until it is its own leader.
+func run(ctx context.Context, c Config) (*embedded, error) {
+	e := &embedded{dead: make(chan struct{}), open: map[*localSource]struct{}{}}
+	started := make(chan error, 1)
+	// This runs in its own goroutine, because etcd reports a damaged file by ending the goroutine
+	// that found it.
+	go func() {
+		debug.SetPanicOnFault(true)
+		started <- guard(func() error { return e.begin(c) })
+	}()
+	var err error
+	select {
+	case err = <-started:
+	case <-e.dead:
+		err = *e.cause.Load()
+	}
+	if err != nil {
+		return nil, startError(c.DataDir, "", err)
+	}
+	e.space = newSpace(c.DataDir, c.Quota, e.used, c.Logger)
+	e.space.ahead = newDatabaseBlocks(filepath.Join(c.DataDir, memberDir, snapDir, dbFile), e.Backend().Size)
+	if b, ok := e.Backend().(interface{ Commits() int64 }); ok {
+		e.space.done = b.Commits
+	}
+	if err := e.awaitReady(ctx); err != nil {
+		e.close()
+		return nil, startError(c.DataDir, "", err)
+	}
+	e.keepLittle()
+	return e, nil
+}
+
+// begin opens the files and starts the server.
+func (e *embedded) begin(c Config) (err error) {
+	if e.EtcdServer, err = etcdserver.NewServer(serverConfig(c, newLogger(c.Logger, &e.quiet, e.die))); err != nil {
+		return err
+	}
+	if snaps, _ := filepath.Glob(filepath.Join(c.DataDir, memberDir, snapDir, "*.snap")); len(snaps) == 0 {
+		e.EtcdServer.ForceSnapshot() // see keepLittle
+	}
+	e.EtcdServer.Start()
+	return nil
+}
+
+// lockDir locks the data directory for this process.
 func lockDir(dir string) (*fileutil.LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the data directory: %w", err)
 	}
-	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := fileutil.TryLockFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {
 		return nil, fmt.Errorf("data directory %s is in use by another process", dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("locking the data directory: %w", err)
+		return nil, startError(dir, "", fmt.Errorf("locking the data directory: %w", err))
 	}
 	return lock, nil
 }
 
-// serverConfig is what etcd's own command would make of its flags, tuned for a single member without a network.
+// serverConfig returns the configuration that etcd's command would derive from its flags, tuned for
+// a single member without a network.
 func serverConfig(c Config, log *zap.Logger) config.ServerConfig {
-	// The names are written into the data and never connected to; etcd's defaults, so that its tools can open it.
+	// The names are stored in the data, but never used to connect. They are etcd's defaults, so
+	// that its tools can open the data.
 	const name = "default"
 	peer := types.URLs{url.URL{Scheme: "http", Host: "localhost:2380"}}
 	return config.ServerConfig{
@@ -150,7 +177,7 @@ func serverConfig(c Config, log *zap.Logger) config.ServerConfig {
 		MaxSnapFiles:           2,
 		MaxWALFiles:            2,
 
-		// Space is guarded by this package, so that running out of it needs no alarm to be disarmed by hand.
+		// This package guards the space itself: etcd's own alarm would have to be disarmed by hand.
 		QuotaBackendBytes: -1,
 		MaxRequestBytes:   maxRequest,
 		MaxTxnOps:         16,
@@ -170,29 +197,31 @@ func serverConfig(c Config, log *zap.Logger) config.ServerConfig {
 	}
 }
 
-// keepLittle lets the server forget what its raft log held in memory. Entries that are kept are for followers, which there are none of.
+// keepLittle lets the server drop the entries of the raft log that it keeps in memory for
+// followers. There are none.
 //
-// Before the server leads nothing may be forgotten: raft looks through what it does not know to be applied yet before it elects itself,
-// and stops the process if that is no longer there, which was seen of a server that was killed and started again on a busy machine. The
-// log is cut after its first entry however many are to be kept, unless there is a snapshot to begin at; so a start that finds none makes
-// one.
+// Before the server leads, entries must stay. Raft reads those that it does not know to be applied
+// before it elects itself, and stops the process if they are missing; this happened to a server
+// that was killed and restarted on a busy machine. Without a snapshot, the log is always cut after
+// its first entry, so that a start without a snapshot makes one.
 //
-// etcd reads the field when it has applied a hundred entries more than when it read it last. Nobody writes so many before startEmbedded
-// returns, and what is written later is written after this.
+// etcd reads the field after each hundred applied entries. Fewer are written before startEmbedded
+// returns, so that the change is safe.
 func (e *embedded) keepLittle() { e.Cfg.SnapshotCatchUpEntries = 1 }
 
-// awaitReady waits until the server leads, and takes back an alarm that another etcd may have raised in the data.
+// awaitReady waits until the server leads, and disarms an alarm that another etcd may have left in
+// the data.
 func (e *embedded) awaitReady(ctx context.Context) error {
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
 	select {
 	case <-e.ReadyNotify():
 	case <-e.dead:
-		return e.failure()
+		return *e.cause.Load()
 	case <-e.StopNotify():
 		return errors.New("server stopped")
 	case <-timeout.C:
-		return fmt.Errorf("not ready after %v", startTimeout)
+		return fmt.Errorf("starting etcd in %s: %w after %v", e.Cfg.DataDir, errNotReady, startTimeout)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -208,8 +237,9 @@ func (e *embedded) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// used returns how many bytes of the database are in use. What was freed counts as free only one commit later, for which there
-// may be no occasion when writes are refused; so if settle is set it makes one.
+// used returns the bytes of the database in use. Freed bytes count as free only after the next
+// commit, for which there may be no occasion if writes are refused. If settle is set, used commits
+// first.
 func (e *embedded) used(settle bool) int64 {
 	if settle {
 		for range 2 {
@@ -223,29 +253,40 @@ func (e *embedded) used(settle bool) int64 {
 	return e.Backend().SizeInUse()
 }
 
-// die is called when etcd cannot go on.
-func (e *embedded) die(reason string) {
-	err := fmt.Errorf("etcd cannot write its files any more, start the process again when the cause is removed: %s", reason)
+// die records that etcd cannot go on.
+func (e *embedded) die(err error) {
 	if e.cause.CompareAndSwap(nil, &err) {
 		close(e.dead)
 	}
 }
 
+// dieOf ends the server after a panic of a read, which is how the database reports a damaged page.
+// It returns the error.
+func (e *embedded) dieOf(cause any) error {
+	e.die(fmt.Errorf("reading the database: %v", cause))
+	return e.failure()
+}
+
 func (e *embedded) failed() <-chan struct{} { return e.dead }
 
 func (e *embedded) failure() error {
-	if err := e.cause.Load(); err != nil {
-		return unavailable("%w", *err)
+	err := e.cause.Load()
+	switch {
+	case err == nil:
+		return nil
+	case isDiskFull(*err):
+		return unavailable("%w; writes go on when there is room and the process was started again: %w", store.ErrDiskFull, *err)
 	}
-	return nil
+	return unavailable("etcd cannot use its files in %s any more, start the process again when the cause is removed: %w", e.Cfg.DataDir, *err)
 }
 
 func (e *embedded) local() bool { return true }
 
-// revision needs no agreement and no request: whoever was told of a revision was told by this store.
+// revision needs neither agreement nor a request: every revision that a caller knows comes from
+// this store.
 func (e *embedded) revision(context.Context) (int64, error) { return e.seen.Load(), nil }
 
-// told notes that somebody is told of a revision.
+// told records that a caller is about to see a revision.
 func (e *embedded) told(rev int64) {
 	for old := e.seen.Load(); old < rev; old = e.seen.Load() {
 		if e.seen.CompareAndSwap(old, rev) {
@@ -258,11 +299,10 @@ func (e *embedded) mayWrite(bytes int) error {
 	if err := e.failure(); err != nil {
 		return err
 	}
-	e.ahead.note(bytes)
 	return e.space.take(bytes)
 }
 
-// Txn ends when the server fails, which the server's own does not notice.
+// Txn also ends when the server fails, which EtcdServer.Txn does not notice.
 func (e *embedded) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	resp, err := e.EtcdServer.Txn(ctx, r)
 	if err == nil {
@@ -275,10 +315,18 @@ func (e *embedded) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, 
 	return nil, err
 }
 
-func (e *embedded) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+func (e *embedded) Range(ctx context.Context, r *pb.RangeRequest) (resp *pb.RangeResponse, err error) {
+	faults := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(faults)
+		if cause := recover(); cause != nil {
+			resp, err = nil, e.dieOf(cause)
+		}
+	}()
 	seen := e.seen.Load()
-	resp, err := e.EtcdServer.Range(ctx, r)
-	// Watchers are told of a change a moment before it can be read. Whoever looks because of it must not see what was before.
+	resp, err = e.EtcdServer.Range(ctx, r)
+	// Watchers learn of a change a moment before it can be read. A read that follows must not
+	// return the state before.
 	for errors.Is(err, mvcc.ErrFutureRev) && r.Revision <= e.seen.Load() || err == nil && r.Revision == 0 && resp.Header.Revision < seen {
 		select {
 		case <-ctx.Done():
@@ -295,7 +343,7 @@ func (e *embedded) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResp
 	return resp, err
 }
 
-// readableSoon is the pause before something that watchers were told of is read again.
+// readableSoon is the pause before a read is repeated for this reason.
 const readableSoon = 100 * time.Microsecond
 
 func (e *embedded) progress(context.Context) error {
@@ -307,12 +355,15 @@ func (e *embedded) progress(context.Context) error {
 	return nil
 }
 
-// compactOnce compacts to where the store was one interval ago.
+// compactOnce compacts to the revision of one interval ago.
 func (e *embedded) compactOnce(ctx context.Context) (int64, error) {
 	rev := e.lastSeen
 	e.lastSeen = e.seen.Load()
 	if rev <= 1 || rev == e.lastSeen {
 		return 0, nil
+	}
+	if err := e.space.take(0); err != nil {
+		return 0, err // compaction itself writes before it frees anything
 	}
 	_, err := e.EtcdServer.Compact(ctx, &pb.CompactionRequest{Revision: rev})
 	return rev, ignoreCompacted(err)
@@ -327,9 +378,8 @@ func (e *embedded) close() error {
 		s.stop()
 	}
 	if e.failure() != nil {
-		return nil // goroutines that hold its locks have stopped: it cannot be shut down
+		return nil // goroutines that hold its locks have stopped, so that it cannot be shut down
 	}
-	e.ahead.stop()
 	e.quiet.Store(true)
 	stopped := make(chan struct{})
 	go func() {
@@ -338,10 +388,18 @@ func (e *embedded) close() error {
 	}()
 	select {
 	case <-stopped:
-		return e.lock.Close()
+		return e.unlock()
 	case <-e.dead:
 		return e.failure()
 	}
+}
+
+// unlock releases the lock of the directory. A server that fills a staging directory has none.
+func (e *embedded) unlock() error {
+	if e.lock == nil {
+		return nil
+	}
+	return e.lock.Close()
 }
 
 var _ server = (*embedded)(nil)

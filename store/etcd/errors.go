@@ -1,6 +1,6 @@
 package etcd
 
-// This file turns etcd's errors into the store's.
+// This file converts etcd's errors to those of the store.
 
 import (
 	"context"
@@ -20,12 +20,12 @@ import (
 // errCompare means that the comparison of a transaction failed. It never leaves the package.
 var errCompare = errors.New("comparison failed")
 
-// explain turns an error of an etcd call made under ctx into one of the store.
+// explain converts the error of an etcd call made under ctx.
 func (c *client) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// Over the network the server's errors arrive as texts, which rpctypes turns into values.
+	// Errors arrive from the network as texts, which rpctypes converts to values.
 	var remote rpctypes.EtcdError
 	if !errors.As(err, &remote) {
 		errors.As(rpctypes.Error(err), &remote)
@@ -43,7 +43,7 @@ func (c *client) explain(ctx context.Context, err error) error {
 	case is(etcderrors.ErrRequestTooLarge, rpctypes.ErrGRPCRequestTooLarge):
 		return store.ErrTooLarge
 	case status.Code(err) == codes.ResourceExhausted && !is(etcderrors.ErrTooManyRequests, rpctypes.ErrGRPCRequestTooManyRequests):
-		return store.ErrTooLarge // the message was longer than gRPC may send
+		return store.ErrTooLarge // the message exceeded gRPC's limit
 	}
 	select {
 	case <-c.closed:
@@ -55,7 +55,7 @@ func (c *client) explain(ctx context.Context, err error) error {
 	}
 }
 
-// plainError is an error of gRPC in the words of what went wrong.
+// plainError is a gRPC error with a shorter text.
 type plainError struct {
 	text string
 	err  error
@@ -65,10 +65,10 @@ func (e *plainError) Error() string { return e.text }
 
 func (e *plainError) Unwrap() error { return e.err }
 
-// connectionError is how gRPC says why there is no connection.
+// connectionError matches gRPC's description of a failed connection.
 var connectionError = regexp.MustCompile(`^connection error: desc = "(?:transport: )?(?:Error while dialing: )?(.*)"$`)
 
-// plain is an error without what gRPC says about it. What it says about its own end of a connection is left out.
+// plain removes gRPC's framing from the text of an error, and the local end of the connection.
 func plain(err error) error {
 	s, ok := status.FromError(err)
 	if !ok {

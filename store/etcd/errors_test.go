@@ -10,7 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// TestPlainErrors holds that errors say what went wrong, not how gRPC found out, and are the same errors still.
+// TestPlainErrors holds that errors have short texts without gRPC's framing, and still match with
+// errors.Is.
 func TestPlainErrors(t *testing.T) {
 	for _, c := range []struct{ message, want string }{
 		{`connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`, "dial tcp 127.0.0.1:1: connect: connection refused"},

@@ -1,22 +1,26 @@
-// Package etcd is a store.Store in etcd: either a server that runs inside the process with its data in a directory, or a
-// cluster that is reached over the network.
+// Package etcd is a store.Store in etcd: either a server within the process, with its data in a
+// directory, or a cluster that is reached over the network.
 //
-// The embedded server opens no port and no socket: requests are function calls. It is a cluster of one member, so what it has
-// applied is what is agreed, and reads need no round of agreement. A write is acknowledged when the write-ahead log is on disk.
-// It listens to nobody, so it ticks fast and is ready after a few tens of milliseconds. The space of its log is written before it is
-// needed (ahead.go), because a sync that only overwrites takes half the time.
+// The embedded server opens no port and no socket; requests are function calls. It is a cluster of
+// one member. What it has applied is therefore agreed, and reads need no round of agreement. A
+// write is acknowledged when the write-ahead log is on disk. The server has no peers, so that it
+// ticks fast and is ready after a few tens of milliseconds.
 //
-// Keys are stored as "/<prefix>/<key>", which is how kube-apiserver lays out custom resources.
+// Keys are stored as "/<prefix>/<key>", as kube-apiserver stores custom resources.
 //
-// When space runs out (the database reaches Config.Quota, or the file system is nearly full) writes are refused with
-// store.ErrNoSpace; reads and deletes go on. Space that is freed is noticed by itself. Files that etcd can write no longer
-// although there seemed to be room leave a store that refuses every write until the process is started again; etcd on
-// its own would end the process at that point.
+// The files are checked before etcd opens them (check.go). Open returns a DamagedError for a
+// damaged store, and does not change it.
+//
+// When space runs out (the database reaches Config.Quota, or the file system is nearly full),
+// writes are refused with store.ErrNoSpace. Reads go on, and so do deletes as long as there is a
+// little room for them. Writes resume when space has been freed. If etcd fails to use its files
+// nevertheless, the store refuses every write until another process opens it (Mortal); etcd alone
+// would end the process.
 //
 // The function to call: Open.
 package etcd
 
-// This file holds the configuration and the store's life from Open to Close.
+// This file has the configuration, and opens and closes the store.
 
 import (
 	"context"
@@ -36,9 +40,9 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Config says where the data is. Either DataDir or Endpoints must be set.
+// Config says where the data is. Set either DataDir or Endpoints.
 type Config struct {
-	DataDir string // of the embedded server, used by nobody else; not used with Endpoints
+	DataDir string // of the embedded server, for this process only
 
 	Endpoints []string // URLs of a cluster's members
 	CAFile    string   // certificates that signed those of the cluster; "" means the system's
@@ -48,7 +52,7 @@ type Config struct {
 	Prefix string // of every key; "" means "registry", so that keys start with "/registry/"
 
 	Quota           int64         // bytes the embedded server's database may hold; 0 means 8 GiB
-	CompactInterval time.Duration // how often history is compacted, and so how much is kept; 0 means 5 minutes, negative never
+	CompactInterval time.Duration // interval of compaction, which is also the age of the history that is kept; 0 means 5 minutes, negative never
 	Fast            bool          // for tests only: no fsync, so a crash of the machine loses data
 
 	Logger *slog.Logger // nil means slog.Default()
@@ -61,32 +65,32 @@ const (
 	defaultCompactInterval = 5 * time.Minute
 )
 
-// maxRequest is the longest raft entry: the longest value, its key and what is around them.
+// maxRequest is the size of the longest raft entry: the longest value with its key and framing.
 const maxRequest = store.MaxValue + 1<<20
 
-// api is what both kinds of server can do: EtcdServer as it is, and a cluster through its client.
+// api is the part that EtcdServer and the client of a cluster have in common.
 type api interface {
 	Range(context.Context, *pb.RangeRequest) (*pb.RangeResponse, error)
 	Txn(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error)
 	Compact(context.Context, *pb.CompactionRequest) (*pb.CompactionResponse, error)
 }
 
-// server is an api and what differs between the two kinds.
+// server is an api with the differences between the two.
 type server interface {
 	api
-	local() bool                                        // what it has applied is what is agreed
+	local() bool                                        // what it has applied is agreed
 	revision(ctx context.Context) (int64, error)        // linearizable
 	watch(prefix []byte, after int64, prev bool) source // opens a stream of changes, with what they replaced
 	progress(ctx context.Context) error                 // for all streams
-	mayWrite(bytes int) error                           // before a write; ErrNoSpace
+	mayWrite(bytes int) error                           // called before a write; ErrNoSpace
 	compactOnce(ctx context.Context) (int64, error)     // one step of the compaction loop; the revision compacted to, or 0
-	failed() <-chan struct{}                            // closed when the server is beyond help
+	failed() <-chan struct{}                            // closed when the server has failed for good
 	failure() error                                     // why
 	snapshot(ctx context.Context, w io.Writer) error    // everything, as etcd's tools write it
 	close() error
 }
 
-// client implements store.Store on a server.
+// client implements store.Store over a server.
 type client struct {
 	server
 	prefix string // of all keys, with slashes at both ends
@@ -99,7 +103,7 @@ type client struct {
 	loops   sync.WaitGroup
 }
 
-// withDefaults is c with its empty fields filled in.
+// withDefaults returns c with defaults for empty fields.
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -158,7 +162,7 @@ func (c *client) Close() error {
 	return err
 }
 
-// usable is the check every method starts with.
+// usable is the check with which every method starts.
 func (c *client) usable(ctx context.Context) error {
 	select {
 	case <-c.closed:
@@ -168,7 +172,7 @@ func (c *client) usable(ctx context.Context) error {
 	}
 }
 
-// Ping asks for the revision, which needs a leader and, in a cluster, a majority.
+// Ping reads the revision, which needs a leader and, in a cluster, a majority.
 func (c *client) Ping(ctx context.Context) error {
 	if _, err := c.Revision(ctx); err != nil {
 		return err
@@ -181,7 +185,32 @@ func (c *client) Ping(ctx context.Context) error {
 	}
 }
 
-// compactLoop forgets history that is older than an interval.
+// Mortal is a store that can fail for good while it is open, because its files can no longer be
+// used. Reads from caches may go on meanwhile. The store that Open returns is one.
+type Mortal interface {
+	// Failed returns a channel that is closed when the store has failed; nil if that cannot be.
+	Failed() <-chan struct{}
+	// Failure returns why the store has failed, nil if it has not. After store.ErrDiskFull the
+	// store can be opened again once HasRoom reports true.
+	Failure() error
+	HasRoom() bool
+}
+
+var _ Mortal = (*client)(nil)
+
+// Failed implements Mortal.
+func (c *client) Failed() <-chan struct{} { return c.failed() }
+
+// Failure implements Mortal.
+func (c *client) Failure() error { return c.failure() }
+
+// HasRoom implements Mortal.
+func (c *client) HasRoom() bool {
+	e, ok := c.server.(*embedded)
+	return !ok || e.space.hasRoom()
+}
+
+// compactLoop compacts the history that is older than an interval.
 func (c *client) compactLoop(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -201,7 +230,7 @@ func (c *client) compactLoop(every time.Duration) {
 	}
 }
 
-// ignoreCompacted drops the error that somebody else has compacted as far already.
+// ignoreCompacted drops the error that another server has already compacted as far.
 func ignoreCompacted(err error) error {
 	if errors.Is(err, mvcc.ErrCompacted) || errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
 		return nil
@@ -209,7 +238,7 @@ func ignoreCompacted(err error) error {
 	return err
 }
 
-// unavailable wraps what is wrong with the server.
+// unavailable wraps an error of the server.
 func unavailable(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{store.ErrUnavailable}, args...)...)
 }

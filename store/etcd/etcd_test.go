@@ -129,7 +129,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestLayout checks where keys are, as others who open the same etcd see them.
+// TestLayout checks the keys as other programs on the same etcd see them.
 func TestLayout(t *testing.T) {
 	ctx := context.Background()
 	for prefix, want := range map[string]string{
@@ -188,7 +188,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestNothingListens compares the sockets of the process before and after.
+// TestNothingListens compares the sockets of the process before and after the start.
 func TestNothingListens(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc/self/fd")
@@ -244,7 +244,8 @@ func TestCompactLoop(t *testing.T) {
 	}
 }
 
-// TestSharedRevision checks that those who ask together ask once or twice, and that nobody gets an answer from before.
+// TestSharedRevision holds that concurrent calls share one or two reads of the revision, and none
+// gets an old answer.
 func TestSharedRevision(t *testing.T) {
 	ctx := context.Background()
 	e := openTest(t, Config{Fast: true})
@@ -282,7 +283,7 @@ func (c *countingKV) Range(ctx context.Context, r *pb.RangeRequest, o ...grpc.Ca
 	return c.KVClient.Range(ctx, r, o...)
 }
 
-// TestServerRestarts takes the cluster away for a while: the watch goes on where it was.
+// TestServerRestarts stops the cluster for a while. The watch continues where it was.
 func TestServerRestarts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -1,13 +1,17 @@
 package etcd
 
-// This file makes the first start in a directory all or nothing. A server that is killed before it has written its own
-// membership leaves a log that no later start can make a leader from. So a mark says that a first start is under way; whoever
-// finds it starts over, which loses nothing, because no write is accepted before the mark is gone.
+// This file makes the first start in a directory atomic. A server that no client can reach creates
+// an empty store in the directory first-start. When the store is complete and on disk, it is moved
+// to its place. The directory "member" is therefore complete whenever it exists, and nothing ever
+// deletes it. If a first start is killed, its remains are below first-start, which never has an
+// acknowledged write; the next start deletes them.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -15,53 +19,112 @@ import (
 )
 
 const (
-	memberDir = "member" // where etcd keeps everything
-	walDir    = "wal"    // and in it the log
-	snapDir   = "snap"   // and the snapshots of it
-	firstMark = "first-start"
+	memberDir = "member" // the directory of all of etcd's files
+	walDir    = "wal"    // in it, the write-ahead log
+	snapDir   = "snap"   // in it, the snapshots of the log and the database
+	dbFile    = "db"     // in that, the database
+	lockFile  = "lock"
+	firstDir  = "first-start" // in which an empty store is created
 )
 
-// beginStart prepares the directory, and reports whether endFirst has to be called when the server is ready.
-func beginStart(dir string) (first bool, err error) {
-	mark, member := filepath.Join(dir, firstMark), filepath.Join(dir, memberDir)
-	if _, err := os.Stat(mark); err == nil {
-		if err := os.RemoveAll(member); err != nil {
-			return false, fmt.Errorf("removing what a first start left behind: %w", err)
+// firstSpace is the free space that a first start needs: the first segment of the write-ahead log,
+// and the reserve that writes leave free.
+const firstSpace = 64<<20 + reserve
+
+// Exists reports whether a directory has a store, intact or damaged.
+func Exists(dir string) (bool, error) {
+	place := filepath.Join(dir, memberDir)
+	switch _, err := os.Stat(place); {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Lstat(place); err == nil {
+			return false, fmt.Errorf("%s is a link to what is not there, such as a volume that is not mounted", place)
 		}
-		return true, nil
+		return false, nil
+	default:
+		return err == nil, err
 	}
-	if _, err := os.Stat(member); !errors.Is(err, fs.ErrNotExist) {
+}
+
+// Create creates an empty store in a directory without one, and reports whether it did. If the
+// process is killed, the directory has no store or a complete one, and the next call continues.
+func Create(ctx context.Context, c Config) (made bool, err error) {
+	c = c.withDefaults()
+	lock, err := lockDir(c.DataDir)
+	if err != nil {
 		return false, err
 	}
-	f, err := os.OpenFile(mark, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err == nil {
-		err = f.Close()
-	}
-	if err == nil {
-		err = syncDir(dir)
-	}
-	if err != nil {
-		return false, fmt.Errorf("marking the first start: %w", err)
-	}
-	return true, nil
+	defer lock.Close()
+	return createStore(ctx, c)
 }
 
-// endFirst takes the mark away, for good: if it came back after a power failure, it would take the data with it.
-func endFirst(dir string) error {
-	err := os.Remove(filepath.Join(dir, firstMark))
-	if err == nil {
-		err = syncDir(dir)
-	}
+// createStore is Create for the holder of the lock.
+func createStore(ctx context.Context, c Config) (made bool, err error) {
+	place, staging := filepath.Join(c.DataDir, memberDir), filepath.Join(c.DataDir, firstDir)
+	exists, err := Exists(c.DataDir)
 	if err != nil {
-		return fmt.Errorf("ending the first start: %w", err)
+		return false, err
 	}
-	return nil
+	info, err := os.Lstat(staging)
+	left := err == nil
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return false, err
+	case left && !info.IsDir() && exists:
+		return false, fmt.Errorf("%s: it says that a first start did not end, but there is a store in %s. If the store was in use, keep it: remove the file %s. If it was never in use, remove both",
+			staging, place, staging)
+	case exists:
+		if left {
+			os.Remove(staging) // the last step of a first start; a directory that is not empty stays
+		}
+		return false, nil
+	}
+	if err := os.RemoveAll(staging); err != nil {
+		return false, fmt.Errorf("removing what a first start left behind: %w", err)
+	}
+	if free, err := freeBytes(c.DataDir); err == nil && free < firstSpace {
+		return false, diskFull(c.DataDir, free, firstSpace, "for a first start")
+	}
+	if err := os.Mkdir(staging, 0o700); err != nil {
+		return false, err
+	}
+	if err := fillStaging(ctx, c, staging); err != nil {
+		return false, errors.Join(fmt.Errorf("making an empty store in %s: %w", c.DataDir, err), os.RemoveAll(staging))
+	}
+	if err := os.Rename(filepath.Join(staging, memberDir), place); err != nil {
+		return false, err
+	}
+	return true, errors.Join(os.Remove(staging), syncDir(c.DataDir))
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+// fillStaging runs a server in the staging directory until it leads, and syncs all its files.
+func fillStaging(ctx context.Context, c Config, staging string) error {
+	log := c.Logger
+	if !log.Enabled(ctx, slog.LevelDebug) {
+		log = slog.New(slog.DiscardHandler) // the error says everything
+	}
+	e, err := run(ctx, Config{DataDir: staging, Fast: true, Logger: log})
 	if err != nil {
 		return err
 	}
-	return errors.Join(fileutil.Fsync(d), d.Close())
+	if err := e.close(); err != nil {
+		return err
+	}
+	if c.Fast {
+		return nil
+	}
+	return filepath.WalkDir(staging, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return syncDir(path)
+	})
+}
+
+// syncDir flushes a directory or a file to disk.
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fileutil.Fsync(f), f.Close())
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// TestReadWhatIsTold reads at a revision that watchers were told of before it could be read.
+// TestReadWhatIsTold reads at a revision that watchers have seen but reads have not reached.
 func TestReadWhatIsTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -48,7 +48,8 @@ func TestReadWhatIsTold(t *testing.T) {
 	}
 }
 
-// TestNewestIsWhatIsTold reads the newest state when watchers were told of a change that cannot be read yet.
+// TestNewestIsWhatIsTold reads the newest state when watchers have seen a change that reads have
+// not reached.
 func TestNewestIsWhatIsTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -135,7 +136,8 @@ func (p *proxy) pass(to io.WriteCloser, from io.Reader) {
 	}
 }
 
-// TestHungMember freezes one member after the other, without closing connections: a watch goes on with the member that is left.
+// TestHungMember freezes one member after the other without closing connections. The watch
+// continues on another member.
 func TestHungMember(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -172,7 +174,8 @@ func TestHungMember(t *testing.T) {
 	}
 }
 
-// TestReadersDoNotWaitForAHungWatch freezes the member that the watch is on, while somebody waits for what was written meanwhile.
+// TestReadersDoNotWaitForAHungWatch freezes the member of a watch while a reader waits for a newer
+// revision.
 func TestReadersDoNotWaitForAHungWatch(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -240,7 +243,8 @@ func (m *hungMembers) Range(ctx context.Context, _ *etcdserverpb.RangeRequest, _
 	return &etcdserverpb.RangeResponse{Header: &etcdserverpb.ResponseHeader{Revision: 7}}, nil
 }
 
-// TestRevisionDoesNotWaitForAHungMember asks another member while one does not answer, and gives up for all who wait if none does.
+// TestRevisionDoesNotWaitForAHungMember holds that another member is asked when one does not
+// answer, and that all waiting calls fail if none does.
 func TestRevisionDoesNotWaitForAHungMember(t *testing.T) {
 	c := &cluster{kv: &hungMembers{}, life: context.Background(), patience: time.Millisecond, answerTime: time.Hour}
 	if rev, err := c.revision(context.Background()); rev != 7 || err != nil {

@@ -1,6 +1,6 @@
 package etcd
 
-// This file writes keys that go with the process.
+// This file writes keys that disappear with the process.
 
 import (
 	"context"
@@ -14,13 +14,14 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// holdFor is how long keys stay after a process ended without a word, in seconds: as long as kube-apiserver's.
+// holdFor is the number of seconds for which keys remain after a process was killed, as for
+// kube-apiserver.
 const holdFor = 15
 
-// goodbye is how long the cluster has to forget a process that ends.
+// goodbye bounds the removal of the keys when the store is closed.
 const goodbye = 2 * time.Second
 
-// presence is a process in a cluster: the lease of all keys that it holds.
+// presence is the lease of all keys that the process holds.
 type presence struct {
 	mu    sync.Mutex
 	lease clientv3.LeaseID // 0: none yet
@@ -28,7 +29,8 @@ type presence struct {
 
 var _ store.Holder = (*client)(nil)
 
-// Hold implements store.Holder. An embedded server is used by nobody else.
+// Hold implements store.Holder. For an embedded server it does nothing, because no other process
+// uses it.
 func (c *client) Hold(ctx context.Context, key string, value []byte) error {
 	if err := c.usable(ctx); err != nil {
 		return err
@@ -58,11 +60,11 @@ func (c *cluster) hold(ctx context.Context, key string, value []byte) error {
 		if again || !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			return err
 		}
-		c.presence.lease = 0 // the process slept for too long
+		c.presence.lease = 0 // the lease expired while the process was suspended
 	}
 }
 
-// appear gets a lease that is kept until the connection is closed.
+// appear creates a lease that is renewed until the connection is closed.
 func (c *cluster) appear(ctx context.Context) error {
 	granted, err := c.client.Grant(ctx, holdFor)
 	if err != nil {
@@ -80,7 +82,7 @@ func (c *cluster) appear(ctx context.Context) error {
 	return nil
 }
 
-// leave makes the keys go.
+// leave revokes the lease, which deletes the keys.
 func (c *cluster) leave() {
 	c.presence.mu.Lock()
 	defer c.presence.mu.Unlock()
@@ -90,6 +92,6 @@ func (c *cluster) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 	defer cancel()
 	if _, err := c.client.Revoke(ctx, c.presence.lease); err != nil {
-		c.log.Debug("etcd lease not given back, it will expire", "err", err)
+		c.log.Debug("etcd lease not revoked; it will expire", "err", err)
 	}
 }

@@ -1,6 +1,6 @@
 package etcd
 
-// This file holds reading and writing: store calls as etcd requests.
+// This file reads and writes: it translates calls of the store to requests of etcd.
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func (c *client) key(k string) []byte {
 	return append(append(b, c.prefix...), k...)
 }
 
-// item turns what etcd returns into an item. Its key is a part of etcd's, which nobody changes.
+// item converts an item of etcd. Its key shares memory with etcd's, which is immutable.
 func (c *client) item(kv *mvccpb.KeyValue) store.Item {
 	return store.Item{Key: c.trim(kv.Key), Value: kv.Value, Rev: kv.ModRevision}
 }
@@ -53,7 +53,7 @@ func (c *client) List(ctx context.Context, prefix string, o store.ListOptions) (
 		Revision:     o.Rev,
 		Serializable: c.local(),
 	}
-	if string(req.Key) >= string(req.RangeEnd) { // From lies behind the prefix
+	if string(req.Key) >= string(req.RangeEnd) { // From is beyond the prefix
 		rev, err := c.Revision(ctx)
 		if o.Rev != 0 {
 			rev = o.Rev
@@ -74,7 +74,8 @@ func (c *client) List(ctx context.Context, prefix string, o store.ListOptions) (
 	return p, nil
 }
 
-// futureError is explain for requests at a revision: it finds out how far the store is.
+// futureError is explain for requests at a revision. For a revision in the future, it also reads
+// the current one.
 func (c *client) futureError(ctx context.Context, wanted int64, err error) error {
 	err = c.explain(ctx, err)
 	if err != store.ErrFuture {
@@ -87,7 +88,8 @@ func (c *client) futureError(ctx context.Context, wanted int64, err error) error
 	return &store.FutureError{Wanted: wanted, Current: rev}
 }
 
-// rangeEnd returns the first key after all that start with prefix, which ends with a byte below 0xff or is followed by one.
+// rangeEnd returns the first key after all keys with a prefix. The prefix must contain a byte below
+// 0xff.
 func rangeEnd(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)
 	for i := len(end) - 1; i >= 0; i-- {
@@ -138,10 +140,11 @@ func put(key, value []byte) []*etcdserverpb.RequestOp {
 	}}
 }
 
-// swap makes a write if the key was last written at rev, and else reads the key in the same transaction.
+// swap performs a write if the key was last written at rev. Otherwise it reads the key, in the same
+// transaction.
 func (c *client) swap(ctx context.Context, key []byte, rev int64, op []*etcdserverpb.RequestOp, size int) (int64, error) {
 	if rev == 0 {
-		rev = -1 // a key that does not exist has revision 0, which must not be mistaken for a key to write
+		rev = -1 // revision 0 means absent, and must not match an absent key
 	}
 	newRev, r, err := c.write(ctx, &etcdserverpb.TxnRequest{
 		Compare: []*etcdserverpb.Compare{{
@@ -165,7 +168,8 @@ func (c *client) swap(ctx context.Context, key []byte, rev int64, op []*etcdserv
 	return 0, &store.Changed{Current: c.item(kvs[0])}
 }
 
-// write runs a transaction; errCompare means that its comparison failed. size is how much it stores, 0 if nothing.
+// write runs a transaction. errCompare means that its comparison failed. size is the number of
+// bytes that it stores, 0 for a delete.
 func (c *client) write(ctx context.Context, r *etcdserverpb.TxnRequest, size int) (int64, *etcdserverpb.TxnResponse, error) {
 	if err := c.usable(ctx); err != nil {
 		return 0, nil, err

@@ -1,6 +1,6 @@
 package etcd
 
-// This file lets others reach an embedded server: by etcd's own protocol, at one address.
+// This file serves etcd's protocol from an embedded server.
 
 import (
 	"context"
@@ -13,8 +13,9 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 )
 
-// Serve runs an etcd of one member with its data in c.DataDir and answers its clients at l until ctx ends: gRPC, and /health for
-// those who ask with plain HTTP. It is for tests that want an etcd beside their server; nothing is encrypted and nobody is refused.
+// Serve runs an etcd of one member in c.DataDir and serves gRPC, and /health over plain HTTP, at l
+// until ctx ends. It is for tests that need an etcd beside their server: connections are neither
+// encrypted nor authenticated.
 func Serve(ctx context.Context, c Config, l net.Listener) error {
 	defer l.Close()
 	e, err := startEmbedded(ctx, c.withDefaults())

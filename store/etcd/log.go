@@ -1,15 +1,20 @@
 package etcd
 
-// This file brings etcd's log, from warnings up, to slog, and keeps etcd from ending the process.
+// This file passes etcd's log messages, from warnings up, to slog, and prevents etcd from ending
+// the process.
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/keelson-io/keelson/internal/often"
 )
 
 // core is a zapcore.Core that writes to slog.
@@ -19,27 +24,32 @@ type core struct {
 	fields []zapcore.Field
 }
 
-// newLogger returns a logger for etcd, which is silent while quiet is set. If etcd wants to panic or to exit, die is called with
-// the reason, and the goroutine that did so stops for good: it must not go on with what it could not do.
-func newLogger(log *slog.Logger, quiet *atomic.Bool, die func(reason string)) *zap.Logger {
+// newLogger returns a logger for etcd, which is silent while quiet is set. If etcd wants to panic
+// or to exit, die is called with the reason, and the goroutine that did so stops for good: it must
+// not go on with what it could not do.
+func newLogger(log *slog.Logger, quiet *atomic.Bool, die func(err error)) *zap.Logger {
 	h := hook(die)
-	return zap.New(core{log: log.With("from", "etcd"), quiet: quiet}, zap.WithFatalHook(h), zap.WithPanicHook(h))
+	log = slog.New(often.New(log.Handler())).With("from", "etcd") // raft reports fifty times a second that it waits
+	return zap.New(core{log: log, quiet: quiet}, zap.WithFatalHook(h), zap.WithPanicHook(h))
 }
 
-type hook func(reason string)
+type hook func(err error)
 
 func (h hook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
-	reason := e.Message
+	err := errors.New(e.Message)
 	for _, f := range fields {
-		if err, ok := f.Interface.(error); ok {
-			reason += ": " + err.Error()
+		switch cause, is := f.Interface.(error); {
+		case is:
+			err = fmt.Errorf("%w: %w", err, cause)
+		case f.Key == "panic":
+			err = fmt.Errorf("%w: %v", err, f.Interface)
 		}
 	}
-	h(reason)
+	h(err)
 	select {}
 }
 
-// harmless are warnings and errors that say nothing about this server.
+// harmless lists warnings and errors that do not matter to this server.
 var harmless = map[string]bool{
 	"Failed to detect schema version":  true, // of an empty database
 	"failed to update storage version": true, // of an empty database
@@ -48,10 +58,11 @@ var harmless = map[string]bool{
 	"retrying of unary invoker failed": true, // the caller gets the error
 	"failed to apply request":          true, // the caller gets the error
 
-	"Failed to detect storage schema version. Please wait till wal snapshot before upgrading cluster.": true, // nobody upgrades
+	"Failed to detect storage schema version. Please wait till wal snapshot before upgrading cluster.": true, // no version is being changed
 }
 
-// A member that has not read its own configuration yet puts off its election by some milliseconds.
+// The end of a warning from a member that has not read its own configuration yet, and delays its
+// election by some milliseconds.
 const harmlessEnd = "since there are still pending configuration changes to apply"
 
 func (c core) Enabled(l zapcore.Level) bool {
@@ -78,6 +89,9 @@ func (c core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedE
 }
 
 func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if e.Level > zapcore.ErrorLevel {
+		return nil // the caller that learns of the failure reports it
+	}
 	enc := zapcore.NewMapObjectEncoder()
 	for _, f := range c.fields {
 		f.AddTo(enc)

@@ -11,8 +11,8 @@ import (
 
 // This file tests that progress is true of the watch that it is told to.
 
-// TestProgressIsOfItsWatch opens watches of the past beside one that is up to date, while progress is asked for all the time: each must
-// bring all changes, one after the other, before it says that it has them.
+// TestProgressIsOfItsWatch opens watches of old revisions beside a current one, under permanent
+// progress requests. Each delivers all changes in order before it reports progress.
 func TestProgressIsOfItsWatch(t *testing.T) {
 	const changes, rounds, beside = 60, 25, 4
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -1,6 +1,6 @@
 package etcd
 
-// This file takes the data out of an etcd as one file, and lays a data directory out from such a file.
+// This file writes the data of an etcd to one file, and fills a data directory from such a file.
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 )
 
-// Snapshotter is a store whose data can be taken out as one file. What Open returns is one.
+// Snapshotter is a store that can write a snapshot. The store that Open returns is one.
 type Snapshotter interface {
-	// Snapshot writes everything that was acknowledged before the call, as of one moment, in the form of etcd's own
-	// snapshots: its database, then the SHA-256 of that.
+	// Snapshot writes the state of one moment, which includes all writes acknowledged before the
+	// call, in the format of etcd's snapshots: the database, then its SHA-256.
 	Snapshot(ctx context.Context, w io.Writer) error
 }
 
@@ -81,7 +81,8 @@ func (c *cluster) snapshot(ctx context.Context, w io.Writer) error {
 	}
 }
 
-// CheckSnapshot reports whether a file is whole: the SHA-256 at its end is that of what stands before it.
+// CheckSnapshot returns an error unless a file is a complete snapshot: a database of etcd, followed
+// by its SHA-256.
 func CheckSnapshot(file string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -106,24 +107,25 @@ func CheckSnapshot(file string) error {
 	if got := sum.Sum(nil); string(got) != string(want) {
 		return fmt.Errorf("%s is damaged: its checksum is %x, want %x", file, got, want)
 	}
+	if err := readDBFile(f, func(string, []byte, []byte) {}); err != nil {
+		return fmt.Errorf("%s is no snapshot of etcd's: %w", file, err)
+	}
 	return nil
 }
 
-// revisionBump is what a restored store's revision is ahead of its snapshot's, so that what clients remember of the time
-// between the snapshot and the loss lies in the past, as expired. 10^9 is what etcd's documentation recommends.
+// revisionBump is added to the revision of a restored store. Revisions that clients remember from
+// the time between snapshot and loss are then in the past, and expired. etcd's documentation
+// recommends 10^9.
 const revisionBump = 1_000_000_000
 
-// Restore lays out dir, which must not exist or be empty, as the data directory of an embedded server that goes on from a
-// snapshot of this package's or of etcd's own tools. Clients that know newer revisions than the snapshot's are told that these have
-// expired, and list again. Nothing is left behind if it fails.
+// Restore fills dir with the data of a snapshot, made by this package or by etcd's tools. dir must
+// be empty or not exist. Clients that know newer revisions than the snapshot's get an error that
+// these have expired, and list again. If Restore fails, it leaves nothing behind.
 func Restore(file, dir string, logger *slog.Logger) error {
 	if err := CheckSnapshot(file); err != nil {
 		return err
 	}
-	switch entries, err := os.ReadDir(dir); {
-	case err == nil && len(entries) > 0:
-		return fmt.Errorf("%s is not empty; a snapshot is restored into a directory of its own", dir)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	if err := vacant(dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
@@ -135,8 +137,9 @@ func Restore(file, dir string, logger *slog.Logger) error {
 	}
 	died := make(chan error, 1)
 	go func() {
-		// In a goroutine of its own, because etcd's way to report what it cannot write is to stop the goroutine.
-		log := newLogger(logger, new(atomic.Bool), func(reason string) { died <- errors.New(reason) })
+		// This runs in its own goroutine, because etcd reports a failed write by ending the
+		// goroutine.
+		log := newLogger(logger, new(atomic.Bool), func(err error) { died <- err })
 		c := serverConfig(Config{DataDir: part}, log)
 		died <- snapshot.NewV3(log).Restore(snapshot.RestoreConfig{
 			SnapshotPath: file, OutputDataDir: part,
@@ -149,7 +152,7 @@ func Restore(file, dir string, logger *slog.Logger) error {
 		err = syncDir(part)
 	}
 	if err == nil {
-		err = errors.Join(removeEmpty(dir), os.Rename(part, dir))
+		err = errors.Join(removeVacant(dir), os.Rename(part, dir))
 	}
 	if err == nil {
 		err = syncDir(filepath.Dir(dir))
@@ -160,8 +163,33 @@ func Restore(file, dir string, logger *slog.Logger) error {
 	return nil
 }
 
-func removeEmpty(dir string) error {
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// vacant reports whether a snapshot can be restored to a directory: it does not exist, or has only
+// the files of a server that found no store there.
+func vacant(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if name := e.Name(); name != lockFile && (name != firstDir || !e.IsDir()) {
+			return fmt.Errorf("%s is not empty; a snapshot is restored into a directory of its own: move what is there away", dir)
+		}
+	}
+	return nil
+}
+
+// removeVacant removes a directory that is vacant.
+func removeVacant(dir string) error {
+	err := errors.Join(os.RemoveAll(filepath.Join(dir, firstDir)), remove(filepath.Join(dir, lockFile)))
+	if err != nil {
+		return err
+	}
+	return remove(dir)
+}
+
+// remove removes a file or an empty directory, if it is there.
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

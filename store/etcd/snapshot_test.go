@@ -3,6 +3,7 @@ package etcd
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,7 +29,8 @@ func take(t *testing.T, s store.Store) string {
 	return file
 }
 
-// TestRestore holds that a restored store has what was acknowledged before the snapshot, and nothing of what came after it.
+// TestRestore holds that a restored store has all writes acknowledged before the snapshot, and none
+// after it.
 func TestRestore(t *testing.T) {
 	ctx := context.Background()
 	s := openTest(t, Config{})
@@ -79,13 +81,19 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses holds what is no snapshot, and that nothing is overwritten or left behind.
+// TestRestoreRefuses holds that files which are not snapshots are refused, and that nothing is
+// overwritten or left behind.
 func TestRestoreRefuses(t *testing.T) {
 	file := take(t, openTest(t, Config{}))
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	withSum := func(b []byte) []byte {
+		sum := sha256.Sum256(b)
+		return append(bytes.Clone(b), sum[:]...)
+	}
+	renamed := bytes.ReplaceAll(whole[:len(whole)-32], []byte("key"), []byte("kex")) // it stays in order
 	damaged := bytes.Clone(whole)
 	damaged[len(damaged)/2] ^= 1
 	for name, c := range map[string]struct {
@@ -95,6 +103,11 @@ func TestRestoreRefuses(t *testing.T) {
 		"cut off": {whole[:len(whole)-100], "only a part of one"},
 		"empty":   {nil, "only a part of one"},
 		"damaged": {damaged, "is damaged"},
+
+		"a tarball":                 {make([]byte, 20*512), "only a part of one"},
+		"a file with its sum":       {withSum(bytes.Repeat([]byte("text "), 1024)), "neither of its first two pages is whole"},
+		"another program's, sealed": {withSum(renamed), "it is a database of another program"},
+		"the database alone":        {whole[:len(whole)-32], "only a part of one"},
 	} {
 		if err := os.WriteFile(file, c.data, 0o600); err != nil {
 			t.Fatal(err)

@@ -2,7 +2,7 @@
 
 package etcd
 
-// This file stands in where nobody asked the file system yet: only the quota is guarded.
+// This file replaces the check of free space on other systems: only the quota is guarded.
 
 import "math"
 

@@ -9,8 +9,8 @@ import (
 
 // This file looks at how the embedded server starts.
 
-// TestStartKeepsTheLog holds that a log which is read again cannot be cut before the server leads: there is a snapshot from the first start
-// on, and everything after it is kept in memory until the server is ready.
+// TestStartKeepsTheLog holds that the log cannot be cut before the server leads: a first start
+// makes a snapshot, and all later entries stay in memory until the server is ready.
 func TestStartKeepsTheLog(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {

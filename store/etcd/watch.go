@@ -1,6 +1,6 @@
 package etcd
 
-// This file holds watchers: streams of changes, from the embedded server's own watch or from a cluster.
+// This file has the watchers: streams of changes from the embedded server or a cluster.
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// source is a stream of changes as a server delivers it. next returns at least one change, or a revision newer than before;
-// afterwards nothing up to rev is missing.
+// source is a stream of changes. next returns at least one change, or a newer revision than before.
+// All changes up to rev have then been returned.
 type source interface {
 	next(ctx context.Context) (events []*mvccpb.Event, rev int64, err error)
 	stop()
@@ -84,18 +84,18 @@ type localSource struct {
 	stream mvcc.WatchStream
 	prev   bool
 	rev    int64
-	err    error // to be returned next
+	err    error // the error that next returns
 
 	mu    sync.Mutex
 	queue []mvcc.WatchResponse
 	ended bool          // the stream was closed
-	news  chan struct{} // of capacity 1: the queue is not empty, or ended
+	news  chan struct{} // capacity 1: the queue is not empty, or ended is set
 
 	stopping sync.Once
 	done     chan struct{}
 }
 
-// maxQueue is how many responses are queued at most.
+// maxQueue is the number of responses that can wait.
 const maxQueue = 100_000
 
 func (e *embedded) watch(prefix []byte, after int64, prev bool) source {
@@ -111,7 +111,7 @@ func (e *embedded) watch(prefix []byte, after int64, prev bool) source {
 		return s
 	}
 	e.open[s] = struct{}{}
-	// The only errors are an empty range and a stream that is closed.
+	// The only possible errors are an empty range and a closed stream.
 	if _, err := s.stream.Watch(context.Background(), 0, prefix, rangeEnd(prefix), after+1); err != nil {
 		panic("BUG: etcd watch: " + err.Error())
 	}
@@ -119,8 +119,9 @@ func (e *embedded) watch(prefix []byte, after int64, prev bool) source {
 	return s
 }
 
-// pump empties the stream's channel as fast as it can. It holds 128 changes; a watcher that lets it fill up is told of what
-// comes after only with etcd's next round for slow watchers, a tenth of a second later.
+// pump moves responses from the stream's channel to the queue as fast as possible. The channel
+// holds 128 changes. If it is full, etcd delivers further ones only with its next round for slow
+// watchers, a tenth of a second later.
 func (s *localSource) pump() {
 	for r := range s.stream.Chan() {
 		s.mu.Lock()
@@ -157,7 +158,8 @@ func (s *localSource) stopped() bool {
 	}
 }
 
-// askProgress makes an idle stream deliver the newest revision, unless it has something else to deliver first.
+// askProgress makes an idle stream deliver the newest revision. If changes are waiting, they come
+// first.
 func (s *localSource) askProgress() { s.stream.RequestProgressAll() }
 
 func (s *localSource) stop() {
@@ -166,7 +168,7 @@ func (s *localSource) stop() {
 	_, open := s.e.open[s]
 	delete(s.e.open, s)
 	s.e.streams.Unlock()
-	if open && s.e.failure() == nil { // a server that failed may hold the locks for ever
+	if open && s.e.failure() == nil { // a server that failed may hold its locks forever
 		s.stream.Close()
 	}
 }
@@ -195,7 +197,7 @@ func (s *localSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error) 
 	return nil, 0, s.err
 }
 
-// take empties the queue. It reports whether that is worth delivering.
+// take returns the queued changes, and whether there is anything to deliver.
 func (s *localSource) take() (events []*mvccpb.Event, news bool) {
 	s.mu.Lock()
 	queue, ended := s.queue, s.ended
@@ -225,7 +227,8 @@ func (s *localSource) take() (events []*mvccpb.Event, news bool) {
 	return events, news
 }
 
-// fillPrev reads what the changes replaced. The events are shared with other streams.
+// fillPrev reads the values that the changes replaced. It copies the events, which other streams
+// share.
 func (s *localSource) fillPrev(events []*mvccpb.Event) {
 	for i, e := range events {
 		if e.Type == mvccpb.Event_PUT && e.Kv.CreateRevision == e.Kv.ModRevision {
@@ -238,7 +241,8 @@ func (s *localSource) fillPrev(events []*mvccpb.Event) {
 	}
 }
 
-// remoteSource is a watch of a cluster, which is opened again when the server cannot go on with it, or says nothing any more.
+// remoteSource is a watch of a cluster. It is opened again if the server ends it or is silent for
+// too long.
 type remoteSource struct {
 	c           *cluster
 	prefix, end []byte
@@ -247,20 +251,21 @@ type remoteSource struct {
 
 	life  context.Context
 	close context.CancelFunc
-	// The client opens a watch by waiting for the server's word, which a member that hangs does not give: that is done aside.
-	opening chan clientv3.WatchChan // nil unless it is being opened
-	ch      clientv3.WatchChan      // nil unless it is open
-	cancel  context.CancelFunc      // of either
+	// Opening a watch waits for an answer of the server, which a member that hangs never sends. It
+	// therefore happens in another goroutine.
+	opening chan clientv3.WatchChan // nil unless the watch is being opened
+	ch      clientv3.WatchChan      // nil unless the watch is open
+	cancel  context.CancelFunc      // ends either
 
-	stream atomic.Int64 // number of the client's stream that it is on; 0 before it is opened
-	turn   atomic.Int64 // how often it was opened again because of silence
+	stream atomic.Int64 // number of the client's stream with this watch; 0 before it is opened
+	turn   atomic.Int64 // number of times that it was opened again because of silence
 	alive  *time.Timer
-	asked  bool // for progress, and there was no answer yet
+	asked  bool // progress was requested, and no answer has come
 
 	born   time.Time
-	waited atomic.Int64 // since when somebody waits for an answer, as the time after born; 0: nobody
-	lost   atomic.Int64 // how often it was opened again because of that, since the last answer
-	hurry  chan int64   // of capacity 1: what waited has said for too long
+	waited atomic.Int64 // when a caller began to wait for progress, as the time since born; 0: none waits
+	lost   atomic.Int64 // number of times that it was opened again for such a caller, since the last answer
+	hurry  chan int64   // capacity 1: the value of waited that has lasted too long
 }
 
 func (c *cluster) watch(prefix []byte, after int64, prev bool) source {
@@ -286,8 +291,9 @@ func (s *remoteSource) stop() {
 const (
 	// reopenAfter is the pause before a watch is opened again.
 	reopenAfter = 100 * time.Millisecond
-	// silence is how long a watch may say nothing before it is asked whether it is there, and how long it has to answer. A member
-	// that hangs keeps its connections, so nothing else ends the watch.
+	// silence is the time after which a silent watch is asked for progress, and the time that it
+	// has to answer. A member that hangs keeps its connections, so that nothing else ends the
+	// watch.
 	silence = 10 * time.Second
 )
 
@@ -309,7 +315,7 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 			if r.CompactRevision != 0 {
 				return nil, 0, store.ErrCompacted
 			}
-			if !ok || r.Err() != nil { // no leader, a server that goes away, …
+			if !ok || r.Err() != nil { // no leader, a server that stops, and the like
 				s.drop()
 				if err := s.pause(ctx); err != nil {
 					return nil, 0, err
@@ -323,7 +329,7 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 		case <-s.alive.C:
 			s.checkAlive()
 		case since := <-s.hurry:
-			if s.waited.Load() == since { // there was no answer meanwhile
+			if s.waited.Load() == since { // there was no answer in the meantime
 				s.lost.Add(1)
 				s.giveUp()
 			}
@@ -335,22 +341,23 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 	}
 }
 
-// checkAlive asks a watch that says nothing for progress, or gives it up if it was asked before.
+// checkAlive asks a silent watch for progress. If it was asked before, checkAlive gives the watch
+// up.
 func (s *remoteSource) checkAlive() {
 	s.alive.Reset(s.c.silence)
 	if !s.asked && s.opening == nil {
 		s.asked = true
-		go func() { // it may wait for a stream
+		go func() { // the request may wait for a stream
 			ctx, cancel := context.WithTimeout(s.life, s.c.silence)
 			defer cancel()
-			_ = s.askProgress(ctx) // no answer says the same
+			_ = s.askProgress(ctx) // a lost request has the same effect as a missing answer
 		}()
 		return
 	}
 	s.giveUp()
 }
 
-// giveUp has the watch opened on another stream.
+// giveUp opens the watch on another stream.
 func (s *remoteSource) giveUp() {
 	s.c.log.Warn("etcd has not answered a watch, opening it again", "after", s.rev)
 	s.alive.Reset(s.c.silence)
@@ -360,8 +367,9 @@ func (s *remoteSource) giveUp() {
 	s.drop()
 }
 
-// awaited takes note that progress is asked for because somebody waits. The watch is given up if that went on for four times the
-// patience that one request has, or longer if several members were tried, because etcd may be slow.
+// awaited records that progress was requested for a waiting caller. It gives the watch up if the
+// caller has waited for four times the patience for one request, or longer if several members were
+// tried, since etcd may be slow.
 func (s *remoteSource) awaited() {
 	now := int64(time.Since(s.born))
 	switch since := s.waited.Load(); {
@@ -381,26 +389,29 @@ func (s *remoteSource) drop() {
 	s.ch, s.opening = nil, nil
 }
 
-// streamKey names a stream to the client, which keeps watches whose contexts say different things on different streams. Each time that
-// a watch is opened it gets a stream for itself. One that is opened again because of silence must not go on with the stream that is
-// silent. And progress that is asked for is told to all watches of a stream: a server that makes such an answer, and then a watch,
-// may send them in the other order, and the new watch would be told that it has everything before it got anything.
+// streamKey distinguishes streams: the client keeps watches whose contexts have different values on
+// different streams. Every opened watch gets its own stream, for two reasons. A watch that is
+// opened again because of silence must not continue on the silent stream. And a server sends
+// progress to all watches of a stream: if it answers a progress request and opens a watch at the
+// same time, it may send the two in the other order, and the new watch would seem complete before
+// it got anything.
 const streamKey = "keelson-watch-stream"
 
-// context adds to a context what the watch was opened with.
+// context adds to a context the values with which the watch was opened.
 func (s *remoteSource) context(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx), streamKey, strconv.FormatInt(s.stream.Load(), 10))
 }
 
-// askProgress asks for the newest revision on the stream that the watch is on, which the client finds by the context.
+// askProgress requests progress on the watch's stream, which the client finds by the context.
 func (s *remoteSource) askProgress(ctx context.Context) error {
 	if s.stream.Load() == 0 || s.life.Err() != nil {
-		return nil // there is nobody to ask
+		return nil // the watch is not open
 	}
 	return s.c.client.RequestProgress(s.context(ctx))
 }
 
-// reopen opens the watch where it stands. A server without a leader gives it up instead of staying silent.
+// reopen opens the watch where it stopped. With a leader required, a server without one ends it
+// instead of staying silent.
 func (s *remoteSource) reopen() {
 	s.stream.Store(s.c.streams.Add(1))
 	var ctx context.Context
@@ -427,7 +438,7 @@ func (s *remoteSource) pause(ctx context.Context) error {
 	}
 }
 
-// take takes over a response. It reports whether that is worth delivering.
+// take processes a response. It reports whether there is anything to deliver.
 func (s *remoteSource) take(r clientv3.WatchResponse) (events []*mvccpb.Event, news bool) {
 	switch {
 	case len(r.Events) > 0:

@@ -1,15 +1,16 @@
-// Package mem is a store.Store in memory, for tests and for servers that need not remember.
+// Package mem is a store.Store in memory, for tests and for servers that need not keep their data.
 //
-// The newest state is an ordered map; behind it runs a log of the last changes, one for each revision without gaps, each
-// with the value it replaced. A Watcher is a position in the log. An old state is the newest one with the log undone.
+// The newest state is an ordered map. A log has the last changes, one for each revision without
+// gaps, each with the value that it replaced. A Watcher is a position in the log. To read an old
+// state, a copy of the newest one is taken, and the changes since then are undone.
 //
-// Invariant: the log holds every change with a revision of at least s.compacted, so that a list as of s.compacted and a
-// watch from it on are possible, as in etcd.
+// Invariant: the log has every change with a revision of at least s.compacted, so that a list at
+// s.compacted and a watch from there are possible, as in etcd.
 //
 // The function to call: New.
 package mem
 
-// This file holds the state and the reading and writing of it.
+// This file has the state, and reads and writes it.
 
 import (
 	"context"
@@ -24,7 +25,7 @@ import (
 
 // Options of a store in memory; the zero value works.
 type Options struct {
-	History int // how many changes are kept for Watch and for lists of old revisions; 0 means 100,000
+	History int // number of changes kept for Watch and for lists at old revisions; 0 means 100,000
 }
 
 const defaultHistory = 100_000
@@ -75,7 +76,7 @@ func (s *memory) List(ctx context.Context, prefix string, o store.ListOptions) (
 		return page(&s.items, prefix, o, s.rev), nil
 	}
 	s.mu.RUnlock()
-	// A copy makes both maps copy on write, so it is a change of this one.
+	// Copying makes both maps copy on write, and so changes this one.
 	s.mu.Lock()
 	past, log, err := s.past(o.Rev)
 	s.mu.Unlock()
@@ -92,7 +93,8 @@ func (s *memory) List(ctx context.Context, prefix string, o store.ListOptions) (
 	return page(past, prefix, o, o.Rev), nil
 }
 
-// past returns a copy of the newest state and the changes to undo in it to get the state of rev. The lock is held.
+// past returns a copy of the newest state, and the changes to undo in it for the state at rev. The
+// caller holds the lock.
 func (s *memory) past(rev int64) (*btree.Map[string, store.Item], []store.Event, error) {
 	switch {
 	case rev > s.rev:
@@ -103,7 +105,8 @@ func (s *memory) past(rev int64) (*btree.Map[string, store.Item], []store.Event,
 	return s.items.Copy(), s.log[s.index(rev+1):], nil
 }
 
-// index returns where in the log the change of a revision is, which must be kept. The lock is held.
+// index returns the position of a revision's change, which must still be in the log. The caller
+// holds the lock.
 func (s *memory) index(rev int64) int { return len(s.log) - int(s.rev-rev) - 1 }
 
 // page collects one page.
@@ -161,7 +164,7 @@ func (s *memory) Delete(ctx context.Context, key string, rev int64) (int64, erro
 	return s.put(store.Event{Key: key, Prev: old.Value, PrevRev: old.Rev, Deleted: true}), nil
 }
 
-// at returns the item if it is at rev. The lock is held.
+// at returns the item if its last write was at rev. The caller holds the lock.
 func (s *memory) at(key string, rev int64) (store.Item, error) {
 	old, ok := s.items.Get(key)
 	if !ok {
@@ -173,7 +176,7 @@ func (s *memory) at(key string, rev int64) (store.Item, error) {
 	return old, nil
 }
 
-// put makes a change under the next revision. The lock is held.
+// put applies a change under the next revision. The caller holds the lock.
 func (s *memory) put(e store.Event) int64 {
 	s.rev++
 	e.Rev = s.rev
@@ -190,7 +193,7 @@ func (s *memory) put(e store.Event) int64 {
 	return e.Rev
 }
 
-// broadcast wakes all watchers. The lock is held.
+// broadcast wakes all watchers. The caller holds the lock.
 func (s *memory) broadcast() {
 	close(s.wake)
 	s.wake = make(chan struct{})
@@ -229,9 +232,9 @@ func (s *memory) Compact(ctx context.Context, rev int64) error {
 	return nil
 }
 
-// compact forgets the changes before rev. The lock is held.
+// compact drops the changes before rev. The caller holds the lock.
 func (s *memory) compact(rev int64) {
-	// A new slice: lists of the past read the old one without the lock.
+	// A new slice, because lists of old states read the current one without the lock.
 	i := sort.Search(len(s.log), func(i int) bool { return s.log[i].Rev >= rev })
 	s.log = append([]store.Event(nil), s.log[i:]...)
 	s.compacted = rev
@@ -254,7 +257,7 @@ func (s *memory) Close() error {
 	return nil
 }
 
-// usable is the check every method starts with. The lock is held.
+// usable is the check with which every method starts. The caller holds the lock.
 func (s *memory) usable(ctx context.Context) error {
 	if s.closed {
 		return store.ErrClosed
@@ -262,7 +265,7 @@ func (s *memory) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// writable is usable, for writes of a value. The lock is held.
+// writable is usable for writes of a value. The caller holds the lock.
 func (s *memory) writable(ctx context.Context, value []byte) error {
 	if len(value) > store.MaxValue {
 		return store.ErrTooLarge

@@ -1,6 +1,6 @@
 package mem
 
-// This file holds watchers: positions in the log.
+// This file has the watchers: positions in the log.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ type watcher struct {
 	s        *memory
 	prefix   string
 	after    int64
-	progress uint64 // of s, as last told
+	progress uint64 // the progress count of s that was delivered last
 
 	closing sync.Once
 	closed  chan struct{}

@@ -1,6 +1,6 @@
 package storetest
 
-// This file holds the tests with random operations.
+// This file has tests with random operations.
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Model is the plain store: every state it ever had, as a map.
+// Model is the simplest store: it keeps every state as a map.
 type Model struct {
 	States map[int64]map[string]store.Item
 	Rev    int64
@@ -65,7 +65,8 @@ func (m *Model) Check(prefix string, p store.Page) error {
 	return nil
 }
 
-// testRandom makes operations that a model predicts, and compares states old and new, and the watch.
+// testRandom performs operations whose results a model predicts, and compares new and old states,
+// and the watch.
 func testRandom(s *suite) {
 	seed := uint64(time.Now().UnixNano())
 	s.Logf("seed %d", seed)
@@ -116,6 +117,7 @@ func testRandom(s *suite) {
 	s.must(replay.Check("g/", p))
 }
 
+// wantIf checks that err is want if refuse is set, otherwise that it is nil.
 func (s *suite) wantIf(refuse bool, err, want error) {
 	s.Helper()
 	if refuse {
@@ -125,6 +127,7 @@ func (s *suite) wantIf(refuse bool, err, want error) {
 	}
 }
 
+// wantChanged checks that err is a *store.Changed if refuse is set, otherwise that it is nil.
 func (s *suite) wantChanged(refuse bool, err error) {
 	s.Helper()
 	var changed *store.Changed
@@ -133,7 +136,8 @@ func (s *suite) wantChanged(refuse bool, err error) {
 	}
 }
 
-// testRandomConcurrent lets writers race for few keys: the watch must tell a history in which every acknowledged write is.
+// testRandomConcurrent lets writers race for few keys. The watch must deliver a history that
+// contains every acknowledged write.
 func testRandomConcurrent(s *suite) {
 	start, err := s.Revision(s.ctx)
 	s.must(err)

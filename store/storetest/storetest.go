@@ -1,10 +1,10 @@
 // Package storetest is the test suite of every store.Store.
 //
-// The function to call: Run, from a test of the implementation. Each of its tests gets an empty store. Model, which the random
-// tests compare with, is a store so plain that it is obviously right.
+// The function to call: Run, from a test of the implementation. Each test gets an empty store. The
+// random tests compare it with Model, a store so simple that it is obviously right.
 package storetest
 
-// This file holds the tests of single calls, and what all tests share.
+// This file has the tests of single calls and the helpers of all tests.
 
 import (
 	"context"
@@ -58,6 +58,7 @@ type suite struct {
 	ctx context.Context
 }
 
+// must fails the test if err is not nil.
 func (s *suite) must(err error) {
 	s.Helper()
 	if err != nil {
@@ -65,6 +66,7 @@ func (s *suite) must(err error) {
 	}
 }
 
+// want fails the test unless err is want, in the sense of errors.Is.
 func (s *suite) want(err, want error) {
 	s.Helper()
 	if !errors.Is(err, want) {
@@ -72,6 +74,7 @@ func (s *suite) want(err, want error) {
 	}
 }
 
+// create creates a key and returns the revision of the write.
 func (s *suite) create(key, value string) int64 {
 	s.Helper()
 	rev, err := s.Create(s.ctx, key, []byte(value))
@@ -79,6 +82,8 @@ func (s *suite) create(key, value string) int64 {
 	return rev
 }
 
+// update replaces the value of a key that was last written at a revision, and returns the new
+// revision.
 func (s *suite) update(key, value string, at int64) int64 {
 	s.Helper()
 	rev, err := s.Update(s.ctx, key, []byte(value), at)
@@ -86,6 +91,8 @@ func (s *suite) update(key, value string, at int64) int64 {
 	return rev
 }
 
+// delete removes a key that was last written at a revision, and returns the revision of the
+// removal.
 func (s *suite) delete(key string, at int64) int64 {
 	s.Helper()
 	rev, err := s.Delete(s.ctx, key, at)
@@ -93,6 +100,7 @@ func (s *suite) delete(key string, at int64) int64 {
 	return rev
 }
 
+// watch opens a watcher that is closed when the test ends.
 func (s *suite) watch(prefix string, after int64) store.Watcher {
 	s.Helper()
 	w, err := s.Watch(s.ctx, prefix, after)
@@ -101,6 +109,7 @@ func (s *suite) watch(prefix string, after int64) store.Watcher {
 	return w
 }
 
+// testCRUD creates, reads, updates and deletes a key, and checks the revisions of all steps.
 func testCRUD(s *suite) {
 	_, err := s.Get(s.ctx, "g/p/a")
 	s.want(err, store.ErrNotFound)
@@ -127,6 +136,7 @@ func testCRUD(s *suite) {
 	s.must(s.Ping(s.ctx))
 }
 
+// wantItem checks that a key has a value whose last write was at rev.
 func (s *suite) wantItem(key, value string, rev int64) {
 	s.Helper()
 	it, err := s.Get(s.ctx, key)
@@ -136,6 +146,8 @@ func (s *suite) wantItem(key, value string, rev int64) {
 	}
 }
 
+// testCompareAndSwap checks that writes with a wrong revision fail, change nothing, and return the
+// current item.
 func testCompareAndSwap(s *suite) {
 	r1 := s.create("g/p/a", "1")
 	r2 := s.update("g/p/a", "2", r1)
@@ -174,6 +186,7 @@ func testCompareAndSwap(s *suite) {
 	s.wantItem("g/p/a", "2", r2)
 }
 
+// testPages lists prefixes with limits and start keys, and checks the keys and whether more follow.
 func testPages(s *suite) {
 	var keys []string
 	for i := range 10 {
@@ -215,6 +228,7 @@ func testPages(s *suite) {
 	}
 }
 
+// testOldRevisions lists the state at each earlier revision, and at one in the future.
 func testOldRevisions(s *suite) {
 	r1 := s.create("g/p/a", "1")
 	r2 := s.create("g/p/b", "1")
@@ -247,6 +261,7 @@ func testOldRevisions(s *suite) {
 	}
 }
 
+// testCompaction checks which revisions can be listed after a compaction.
 func testCompaction(s *suite) {
 	r1 := s.create("g/p/a", "1")
 	r2 := s.update("g/p/a", "2", r1)
@@ -266,6 +281,7 @@ func testCompaction(s *suite) {
 	s.wantItem("g/p/a", "3", r3)
 }
 
+// testTooLarge writes a value of 3 MiB and more, and values of a byte more than store.MaxValue.
 func testTooLarge(s *suite) {
 	r1, err := s.Create(s.ctx, "g/p/a", make([]byte, 3<<20+1<<10))
 	s.must(err)
@@ -280,6 +296,7 @@ func testTooLarge(s *suite) {
 	}
 }
 
+// testRevision checks that Revision is never older than an acknowledged write.
 func testRevision(s *suite) {
 	for i := range 20 {
 		rev := s.create(fmt.Sprintf("g/p/%d", i), "v")
@@ -291,6 +308,7 @@ func testRevision(s *suite) {
 	}
 }
 
+// testContexts calls methods with a context that has ended. They fail, and do not end the watcher.
 func testContexts(s *suite) {
 	r1 := s.create("g/p/a", "1")
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -306,13 +324,14 @@ func testContexts(s *suite) {
 	w := s.watch("", r1)
 	_, err = w.Next(ctx)
 	s.want(err, context.Canceled)
-	// The watcher survives the context of one call.
+	// The watcher outlives the context of one call.
 	r2 := s.create("g/p/c", "1")
 	if got := s.read(w, r2); len(got) != 1 || got[0].Rev != r2 {
 		s.Errorf("events after a cancelled Next: got %v", got)
 	}
 }
 
+// testClose checks that Close of a watcher or the store ends waiting calls, and that later calls fail.
 func testClose(s *suite) {
 	rev := s.create("g/p/a", "1")
 	w, closed := s.watch("", rev), s.watch("", rev)

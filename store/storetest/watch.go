@@ -1,6 +1,6 @@
 package storetest
 
-// This file holds the tests of watches.
+// This file has the tests of watches.
 
 import (
 	"context"
@@ -12,7 +12,8 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// read reads batches until everything up to rev has been delivered, and checks what holds for each batch.
+// read reads batches until all changes up to rev have been delivered, and checks the invariants of
+// each batch.
 func (s *suite) read(w store.Watcher, rev int64) []store.Event {
 	s.Helper()
 	var events []store.Event
@@ -37,6 +38,7 @@ func (s *suite) read(w store.Watcher, rev int64) []store.Event {
 	}
 }
 
+// describe returns an event as a line of text, for comparisons.
 func describe(e store.Event) string {
 	what := "modified"
 	if e.Created {
@@ -48,6 +50,8 @@ func describe(e store.Event) string {
 	return fmt.Sprintf("%s %s=%s@%d was %s@%d", what, e.Key, e.Value, e.Rev, e.Prev, e.PrevRev)
 }
 
+// testWatch checks that a watcher delivers creates, updates and deletes of its prefix, and nothing
+// else.
 func testWatch(s *suite) {
 	r0 := s.create("g/p/a", "1")
 	live := s.watch("g/p/", r0)
@@ -79,7 +83,7 @@ func testWatch(s *suite) {
 	}
 }
 
-// testWatchThenRead looks at once what a watcher was told of.
+// testWatchThenRead reads a key as soon as a watcher has delivered its change.
 func testWatchThenRead(s *suite) {
 	w := s.watch("g/p/", s.create("g/p/a", "1"))
 	const n = 300
@@ -106,7 +110,7 @@ func testWatchThenRead(s *suite) {
 	s.must(<-wrote)
 }
 
-// testWatchLean has a watcher that does not want to know what was replaced, if the store offers that.
+// testWatchLean watches without replaced values, if the store supports that.
 func testWatchLean(s *suite) {
 	lean, ok := s.Store.(store.LeanWatcher)
 	if !ok {
@@ -125,6 +129,7 @@ func testWatchLean(s *suite) {
 	}
 }
 
+// testWatchFuture watches from a revision that has not been reached.
 func testWatchFuture(s *suite) {
 	rev := s.create("g/p/a", "1")
 	w := s.watch("", rev+2)
@@ -136,6 +141,7 @@ func testWatchFuture(s *suite) {
 	}
 }
 
+// testWatchCompacted watches from a revision that has been compacted.
 func testWatchCompacted(s *suite) {
 	r1 := s.create("g/p/a", "1")
 	r2 := s.update("g/p/a", "2", r1)
@@ -153,7 +159,8 @@ func testWatchCompacted(s *suite) {
 	}
 }
 
-// testWatchConcurrent has several writers and watchers that start at different times; all must see the same.
+// testWatchConcurrent runs several writers and watchers that start at different times; all watchers
+// must see the same.
 func testWatchConcurrent(s *suite) {
 	const writers, writes = 8, 50
 	start, err := s.Revision(s.ctx)
@@ -211,6 +218,7 @@ func testWatchConcurrent(s *suite) {
 	}
 }
 
+// testProgress checks that an idle watcher learns the current revision on request.
 func testProgress(s *suite) {
 	rev := s.create("g/p/a", "1")
 	w := s.watch("g/q/", rev)
@@ -219,7 +227,7 @@ func testProgress(s *suite) {
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	done := make(chan struct{})
-	go func() { // a request may come too early for a watch that is being opened
+	go func() { // the request may precede the opening of a watch
 		defer close(done)
 		for ctx.Err() == nil {
 			if err := s.RequestProgress(ctx); err != nil && !errors.Is(err, context.Canceled) {

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"container/list"
+	"context"
+	"sync"
+)
+
+// This file bounds the memory of the answers that are built for all readers together.
+
+const (
+	// buildFree is the number of bytes that may be built for a reader without asking the budget.
+	buildFree = 256 << 10
+
+	// buildMost is the number of bytes that may be built for all readers at a time, beyond
+	// buildFree for each.
+	buildMost = 256 << 20
+
+	// buildShare is the part of buildMost that one user may have, so that others find room.
+	buildShare = buildMost / 4
+)
+
+// budget counts the bytes that are being built for readers. A reader that does not fit into its
+// user's share waits in line behind other readers of the same user. If the share has room but the
+// budget has none, the user waits in line behind other users. The cost of one reader does not grow
+// with the number of waiting readers.
+type budget struct {
+	most, share int64
+
+	mu      sync.Mutex
+	used    int64
+	users   map[string]*readers // users that hold bytes or wait
+	blocked list.List           // of *readers: users whose share has room while the budget has none
+	waiting int                 // readers
+}
+
+// readers are those of one user.
+type readers struct {
+	used int64
+	line list.List     // of *waiter
+	turn *list.Element // the place in the budget's blocked; nil if the user is not there
+}
+
+// waiter is a reader that waits.
+type waiter struct {
+	n   int64
+	let chan struct{} // closed when the reader has its bytes
+}
+
+func newBudget(most, share int64) *budget {
+	return &budget{most: most, share: share, users: map[string]*readers{}}
+}
+
+// take waits until a user may have n bytes, and returns the number to pass to give. That number is
+// at most one share, so that the largest object can still be read. If waits is not nil, take calls
+// it before it waits. If ctx ends first, take returns its error.
+func (b *budget) take(ctx context.Context, user string, n int64, waits func()) (int64, error) {
+	n = min(n, b.share)
+	b.mu.Lock()
+	u := b.users[user]
+	if u == nil {
+		u = &readers{}
+		b.users[user] = u
+	}
+	w := &waiter{n: n, let: make(chan struct{})}
+	at := u.line.PushBack(w)
+	b.waiting++
+	if u.line.Len() == 1 {
+		b.block(u)
+		b.admit()
+	}
+	b.mu.Unlock()
+	select {
+	case <-w.let:
+		return n, nil
+	default:
+	}
+	if waits != nil {
+		waits()
+	}
+	select {
+	case <-w.let:
+		return n, nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-w.let:
+		return n, nil // at the last moment
+	default:
+	}
+	u.line.Remove(at)
+	b.waiting--
+	b.unblock(u)
+	b.block(u) // others may have waited for this one
+	b.admit()
+	b.forget(user, u)
+	return 0, ctx.Err()
+}
+
+// block puts a user in line. The user's share has room for its next reader. The caller holds the
+// lock.
+func (b *budget) block(u *readers) {
+	if next := u.line.Front(); next != nil && u.turn == nil && u.used+next.Value.(*waiter).n <= b.share {
+		u.turn = b.blocked.PushBack(u)
+	}
+}
+
+// unblock takes a user out of the line: its next reader no longer fits, or has gone. The caller
+// holds the lock.
+func (b *budget) unblock(u *readers) {
+	if u.turn == nil {
+		return
+	}
+	if next := u.line.Front(); next == nil || u.used+next.Value.(*waiter).n > b.share {
+		b.blocked.Remove(u.turn)
+		u.turn = nil
+	}
+}
+
+// admit lets readers in, one of each user in line in turn, as long as there is room. The lock is
+// held.
+func (b *budget) admit() {
+	for first := b.blocked.Front(); first != nil; first = b.blocked.Front() {
+		u := first.Value.(*readers)
+		next := u.line.Front()
+		w := next.Value.(*waiter)
+		if b.used+w.n > b.most {
+			return
+		}
+		u.line.Remove(next)
+		b.waiting--
+		b.used += w.n
+		u.used += w.n
+		close(w.let)
+		b.blocked.Remove(first)
+		u.turn = nil
+		b.block(u)
+	}
+}
+
+// give gives back bytes that a user took.
+func (b *budget) give(user string, n int64) {
+	if n == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u := b.users[user]
+	b.used -= n
+	u.used -= n
+	b.block(u)
+	b.admit()
+	b.forget(user, u)
+}
+
+// forget drops a user that holds no bytes and does not wait. The caller holds the lock.
+func (b *budget) forget(user string, u *readers) {
+	if u.used == 0 && u.line.Len() == 0 {
+		delete(b.users, user)
+	}
+}

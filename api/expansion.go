@@ -1,0 +1,47 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/objects"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file bounds the memory that one request takes for small stored objects with large default
+// values.
+
+// maxExpansion is the number of bytes by which the objects of one list, or of the initial state of
+// one watch, may be larger than stored.
+const maxExpansion = 1 << 30
+
+// expansion counts by how many bytes the objects that a request reads are larger than stored.
+type expansion struct {
+	ctx   context.Context
+	bytes int64
+}
+
+// add counts one object's view. It fails if the total exceeds the bound, or if the request has
+// ended.
+func (e *expansion) add(obj *cache.Object, view *meta.View) error {
+	n := obj.Expansion(view)
+	if n == 0 {
+		return nil
+	}
+	if e.bytes += n; e.bytes > maxExpansion {
+		return status.TooLarge(fmt.Sprintf("default values make the objects more than %d bytes larger than they are stored: list fewer at a time (limit)", maxExpansion))
+	}
+	if err := e.ctx.Err(); err != nil {
+		return objects.StoreError(err)
+	}
+	return nil
+}
+
+// sendCounted is sendState, and counts the objects that its selectors look at.
+func (w *watcher) sendCounted(ctx context.Context) error {
+	w.f.expansion = &expansion{ctx: ctx}
+	defer func() { w.f.expansion = nil }() // changes come one by one
+	return w.sendState(ctx)
+}

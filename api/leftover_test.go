@@ -1,0 +1,161 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/keelson-io/keelson/internal/testkit"
+)
+
+// This file tests that requests give back what they take of what all share, however they end.
+
+// leftovers describes what requests have not given back; "" if nothing is left.
+func (s *testServer) leftovers() string {
+	var out []string
+	for name, c := range map[string]*inFlight{"reads": &s.h.reads, "writes": &s.h.writes} {
+		if n := c.now.Load(); n != 0 {
+			out = append(out, fmt.Sprintf("%s: %d", name, n))
+		}
+	}
+	for name, u := range map[string]*quota{"shared reads": &s.h.reads.shared, "shared writes": &s.h.writes.shared, "bodies": &s.h.bodies,
+		"watches": &s.h.watches, "large headers": &s.h.largeHeaders} {
+		u.mu.Lock()
+		if u.used != 0 || len(u.users) != 0 {
+			out = append(out, fmt.Sprintf("%s: %d, users %v", name, u.used, u.users))
+		}
+		u.mu.Unlock()
+	}
+	b := s.h.building
+	b.mu.Lock()
+	if b.used != 0 || len(b.users) != 0 || b.waiting != 0 {
+		out = append(out, fmt.Sprintf("building: %d, users %v, %d wait", b.used, b.users, b.waiting))
+	}
+	b.mu.Unlock()
+	s.h.stalls.mu.Lock()
+	if n := len(s.h.stalls.open); n != 0 {
+		out = append(out, fmt.Sprintf("answers that are looked at: %d", n))
+	}
+	s.h.stalls.mu.Unlock()
+	return strings.Join(out, "; ")
+}
+
+// broken is a body that ends in an error.
+type broken struct{ io.Reader }
+
+func (b broken) Read(p []byte) (int, error) {
+	if n, err := b.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	return 0, io.ErrClosedPipe
+}
+
+// TestNothingIsKeptOfRequests ends requests in every way that there is: answered, refused, left by their clients at the
+// header and in the midst of bodies and answers.
+func TestNothingIsKeptOfRequests(t *testing.T) {
+	s := newTestServer(t)
+	s.h.building = newBudget(2<<20, 1<<20) // one answer at a time
+	large := strings.Repeat("x", 400<<10)
+	for i := range 6 {
+		s.must(201, "POST", widgets, widget(fmt.Sprintf("large-%d", i), `"color":"`+large+`"`))
+	}
+	over := httptest.NewUnstartedServer(s.h)
+	over.EnableHTTP2 = true
+	over.StartTLS()
+	t.Cleanup(over.Close)
+	table := "application/json;as=Table;v=v1;g=meta.k8s.io"
+	filler := strings.Repeat("x", 40<<10)
+	type ask struct {
+		method, path, accept, body string
+		header                     string // a large one
+		breaks, leaves             bool   // the body ends in an error; the client goes when the answer begins
+	}
+	var asks []ask
+	for _, accept := range []string{"application/json", table, "application/yaml", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", "text/none"} {
+		for _, path := range []string{widgets, widgets + "?pretty=true", widgets + "/large-1", widgets + "?limit=1", widgets + "?resourceVersion=x", widgets + "?watch=1&timeoutSeconds=1",
+			widgets + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", widgets + "/none", "/openapi/v2", "/apis"} {
+			watch := strings.Contains(path, "watch=")
+			asks = append(asks, ask{method: "GET", path: path, accept: accept, leaves: true}, ask{method: "GET", path: path, accept: accept, header: filler, leaves: true})
+			if !watch {
+				asks = append(asks, ask{method: "GET", path: path, accept: accept}, ask{method: "HEAD", path: path, accept: accept}, ask{method: "GET", path: path, accept: accept, body: large})
+			}
+		}
+	}
+	for _, body := range []string{"", "{", widget("large-1", ""), `{"spec":` + large, strings.Repeat("x", maxBody+1)} {
+		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+			path := widgets
+			if method != "POST" {
+				path += "/none"
+			}
+			asks = append(asks, ask{method: method, path: path, body: body}, ask{method: method, path: path, body: body, header: filler}, ask{method: method, path: path, body: body, breaks: true})
+		}
+	}
+	for _, client := range []*http.Client{
+		{Transport: &http.Transport{}},
+		{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}},
+	} {
+		base := s.url
+		if client.Transport.(*http.Transport).ForceAttemptHTTP2 {
+			base = over.URL
+		}
+		var wg sync.WaitGroup
+		for worker := range 4 {
+			wg.Go(func() {
+				for i, a := range asks {
+					if i%4 != worker {
+						continue
+					}
+					ctx, cancel := context.WithCancel(context.Background())
+					var body io.Reader
+					if a.body != "" {
+						body = bytes.NewReader([]byte(a.body))
+					}
+					if a.breaks {
+						body = broken{strings.NewReader(a.body)}
+					}
+					r, err := http.NewRequestWithContext(ctx, a.method, base+a.path, body)
+					if err != nil {
+						t.Error(err)
+					}
+					r.Header.Set("Accept", a.accept)
+					r.Header.Set("Content-Type", "application/json")
+					if a.method == "PATCH" {
+						r.Header.Set("Content-Type", "application/merge-patch+json")
+					}
+					if a.header != "" {
+						r.Header.Set("X-Filler", a.header)
+					}
+					if resp, err := client.Do(r); err == nil {
+						if !a.leaves {
+							io.Copy(io.Discard, resp.Body)
+						}
+						cancel()
+						resp.Body.Close()
+					}
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+		client.CloseIdleConnections()
+	}
+	for range 20 {
+		conn, err := s.socketTo(widgets + "?watch=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+	s.must(200, "GET", widgets+"/large-1", "")
+	testkit.EventuallySay(t, func() (string, bool) {
+		left := s.leftovers()
+		return "nothing is left: " + left, left == ""
+	})
+}

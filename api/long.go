@@ -1,0 +1,39 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/keelson-io/keelson/authn"
+)
+
+// This file bounds what long-running requests hold. They have no deadline.
+
+// maxUserWatches is how many long-running requests one user may have. Kubernetes bounds them by
+// connection only.
+const maxUserWatches = 16_384
+
+// goOn removes the deadline of a long-running request.
+func goOn(q *request) (bool, error) {
+	if !q.long {
+		return false, nil
+	}
+	if err := q.dropBody(); err != nil {
+		return false, err
+	}
+	q.shedHeaders()
+	if !q.h.watches.take(q.payer(), 1, q.isAdministrators()) {
+		q.tooMany()
+		return true, nil
+	}
+	q.watching = true
+	c := http.NewResponseController(q.w)
+	// A writer that has no deadlines has none to take away.
+	c.SetReadDeadline(time.Time{})
+	c.SetWriteDeadline(time.Time{})
+	if !authn.IsWebSocket(q.r) { // a WebSocket takes over its connection, which the HTTP server checks for stalls
+		q.progress = q.h.stalls.follow(q.w)
+		q.w = q.progress
+	}
+	return false, nil
+}

@@ -1,0 +1,55 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/keelson-io/keelson/internal/buffer"
+	"github.com/keelson-io/keelson/objects"
+)
+
+// This file is how requests call the verbs on objects, and answer with what came of them.
+
+// ref names the object, or the part of it, that the request is about.
+func (q *request) ref() objects.Ref {
+	return objects.Ref{Kind: q.kind, Version: q.v, Namespace: q.namespace, Name: q.name, Subresource: q.subresource}
+}
+
+// caller returns the identity of the request's user.
+func (q *request) caller() objects.Caller {
+	return objects.Caller{User: q.user, Agent: q.r.Header.Get("User-Agent"), Client: q}
+}
+
+// MayCreate implements objects.Client.
+func (q *request) MayCreate() error {
+	create := *q.attributes()
+	create.Verb = "create"
+	return q.allowed(&create)
+}
+
+// answer answers with the outcome of a verb that returned err, and frees it.
+func (q *request) answer(out *objects.Outcome, err error) error {
+	defer out.Release()
+	q.warn(out.Warnings...)
+	if err != nil {
+		return err
+	}
+	code := http.StatusOK
+	if out.Result == objects.Created {
+		code = http.StatusCreated
+	}
+	return q.sendOutcome(code, out)
+}
+
+// sendOutcome answers with the object of an outcome.
+func (q *request) sendOutcome(code int, out *objects.Outcome) error {
+	switch {
+	case out.Object != nil:
+		return q.sendStored(code, out.Object)
+	case out.View != nil:
+		return q.sendObject(code, out.View.JSON)
+	}
+	b := buffer.Get()
+	defer buffer.Put(b)
+	*b = out.Doc.AppendJSON(*b, out.Doc.Root().Node)
+	return q.sendObject(code, *b)
+}

@@ -1,0 +1,132 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file receives the bodies of requests. A body arrives as slowly as its client likes, so the
+// request holds no slot meanwhile. Until the request ends, its body is charged to the budget of all
+// bodies and to its user's share. The HTTP server ends reading at the request's deadline.
+
+const (
+	maxBody = 3 << 20 // the largest body that is read
+
+	// maxBodies is the number of bytes that the bodies of all requests may take, maxUserBodies that
+	// of one user's.
+	maxBodies     = 256 << 20
+	maxUserBodies = 64 << 20
+
+	// leastBody is the least charge for a body: a waiting request takes memory, too.
+	leastBody = 64 << 10
+	// bodyGrowth is the factor by which the full buffer of a large body grows.
+	bodyGrowth = 4
+)
+
+// readBody reads the body; the bytes are the caller's.
+func (q *request) readBody() ([]byte, error) {
+	if q.r.ContentLength > maxBody {
+		return nil, tooLarge()
+	}
+	q.leave()
+	q.shedHeaders()
+	body, err := q.receive(q.r.ContentLength)
+	if err != nil {
+		return nil, err
+	}
+	if !q.enter() {
+		return nil, errAnswered
+	}
+	return body, nil
+}
+
+func tooLarge() error { return status.TooLarge(fmt.Sprintf("limit is %d", maxBody)) }
+
+// receive reads a body of a size; -1 is not known. The buffer grows as the body arrives, so that
+// announcing a large body takes no memory.
+func (q *request) receive(size int64) ([]byte, error) {
+	if !q.claimBody(leastBody) {
+		return nil, errAnswered
+	}
+	end := size // of the body, as far as it is known
+	if size < 0 {
+		end = maxBody + 1
+	}
+	first := min(end, leastBody)
+	if size < 0 {
+		first = min(end, 4<<10)
+	}
+	body := make([]byte, 0, first)
+	for {
+		n, err := q.r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) == size:
+			return body, nil
+		case len(body) > maxBody:
+			return nil, tooLarge()
+		case err == io.EOF && size < 0:
+			return body, nil
+		case err == io.EOF:
+			return nil, status.Plain500(io.ErrUnexpectedEOF.Error())
+		case err != nil:
+			return nil, unreceived(err)
+		}
+		if len(body) < cap(body) {
+			continue
+		}
+		larger := min(end, int64(cap(body))*bodyGrowth)
+		if !q.claimBody(larger) {
+			return nil, errAnswered
+		}
+		body = append(make([]byte, 0, larger), body...)
+	}
+}
+
+// claimBody charges the request for a body of n bytes, in place of an earlier charge. If the quota
+// is exhausted, it answers 429 and reports false.
+func (q *request) claimBody(n int64) bool {
+	if n <= q.body {
+		return true
+	}
+	if !q.h.bodies.take(q.payer(), n-q.body, q.isAdministrators()) {
+		q.tooMany()
+		return false
+	}
+	q.body = n
+	return true
+}
+
+// unreceived returns the error for a body that did not arrive.
+func unreceived(err error) error {
+	if late := (net.Error)(nil); errors.As(err, &late) && late.Timeout() {
+		return status.Timeout("request did not complete within the allotted timeout", 0)
+	}
+	return status.Plain500(err.Error())
+}
+
+// dropBody reads and drops the body of a request that needs none, so that the body takes no memory
+// during the request.
+func (q *request) dropBody() error {
+	if bodyless(q.r) {
+		return nil
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(q.r.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return unreceived(err)
+	case n > maxBody:
+		return tooLarge()
+	}
+	return nil
+}
+
+// bodyless reports whether a request can have no body.
+func bodyless(r *http.Request) bool {
+	return r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody
+}

@@ -1,0 +1,23 @@
+// Package authentication describes the kinds of the API group authentication.k8s.io, which are answered and not stored.
+package authentication
+
+import (
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/keelson-io/keelson/builtin/describe"
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file describes the kinds that ask who somebody is. They are not stored.
+
+// Kinds returns the descriptions of the kinds of the group.
+func Kinds() []describe.Description {
+	const group = "authentication.k8s.io"
+	return []describe.Description{{
+		Group: group, Kind: "TokenReview", Plural: "tokenreviews", ClusterScoped: true, Behavior: kind.Behavior{Virtual: true},
+		Versions: describe.V1[authenticationv1.TokenReview](nil),
+	}, {
+		Group: group, Kind: "SelfSubjectReview", Plural: "selfsubjectreviews", ClusterScoped: true, Behavior: kind.Behavior{Virtual: true},
+		Versions: describe.V1[authenticationv1.SelfSubjectReview](nil),
+	}}
+}

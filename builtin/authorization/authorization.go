@@ -1,0 +1,29 @@
+// Package authorization describes the kinds of the API group authorization.k8s.io, which are answered and not stored.
+package authorization
+
+import (
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/keelson-io/keelson/builtin/describe"
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file describes the kinds that ask what somebody may do. They are not stored.
+
+// Kinds returns the descriptions of the kinds of the group.
+func Kinds() []describe.Description {
+	const group = "authorization.k8s.io"
+	return []describe.Description{{
+		Group: group, Kind: "SubjectAccessReview", Plural: "subjectaccessreviews", ClusterScoped: true, Behavior: kind.Behavior{Virtual: true},
+		Versions: describe.V1[authorizationv1.SubjectAccessReview](nil),
+	}, {
+		Group: group, Kind: "SelfSubjectAccessReview", Plural: "selfsubjectaccessreviews", ClusterScoped: true, Behavior: kind.Behavior{Virtual: true},
+		Versions: describe.V1[authorizationv1.SelfSubjectAccessReview](nil),
+	}, {
+		Group: group, Kind: "SelfSubjectRulesReview", Plural: "selfsubjectrulesreviews", ClusterScoped: true, Behavior: kind.Behavior{Virtual: true},
+		Versions: describe.V1[authorizationv1.SelfSubjectRulesReview](nil),
+	}, {
+		Group: group, Kind: "LocalSubjectAccessReview", Plural: "localsubjectaccessreviews", Behavior: kind.Behavior{Virtual: true},
+		Versions: describe.V1[authorizationv1.LocalSubjectAccessReview](nil),
+	}}
+}

@@ -1,0 +1,215 @@
+package core
+
+import (
+	"encoding/json"
+	"net"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/builtin/describe"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/networking"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file describes services and their first endpoints.
+
+// serviceKinds are services and endpoints.
+func serviceKinds() []describe.Description {
+	docs := corev1.ServiceSpec{}.SwaggerDoc()
+	return []describe.Description{{
+		Kind: "Service", Plural: "services", ShortNames: []string{"svc"}, Categories: describe.AllCategory, StoragePrefix: "services/specs",
+		Versions: describe.V1[corev1.Service](fillService), Status: true, Behavior: kind.Behavior{Returned: true, CreateOnUpdate: true, Claims: true}, ValidName: apivalidation.NameIsDNSLabel,
+		Fields: []kind.Selectable{kind.NewSelectable(".spec.clusterIP"), kind.NewSelectable(".spec.type")},
+		Columns: []kind.Column{
+			describe.At("Type", "string", ".spec.type", docs["type"]),
+			describe.Cell("Cluster-IP", docs["clusterIP"], func(obj jsondoc.Value) string {
+				return describe.Either(obj.At("spec", "clusterIP").Text(), "<none>")
+			}),
+			describe.Cell("External-IP", docs["externalIPs"], externalIP),
+			describe.Cell("Port(s)", docs["ports"], servicePorts),
+			describe.AgeColumn(),
+			describe.Wide(describe.Cell("Selector", docs["selector"], func(obj jsondoc.Value) string { return describe.MapText(obj.At("spec", "selector"), "<none>") })),
+		},
+		Check: checkService, Complete: true, Warnings: warnService, StatusWarnings: warnServiceStatus,
+	}, {
+		Kind: "Endpoints", Plural: "endpoints", Singular: "endpoints", ShortNames: []string{"ep"}, StoragePrefix: "services/endpoints",
+		Versions: describe.V1[endpoints](nil), Behavior: kind.Behavior{CreateOnUpdate: true}, Check: checkEndpoints,
+		Columns:    []kind.Column{describe.Cell("Endpoints", endpoints{}.SwaggerDoc()["subsets"], endpointsCell), describe.AgeColumn()},
+		Deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+	}}
+}
+
+// endpoints are deprecated, and clients still use them.
+//
+//lint:ignore SA1019 see above
+type endpoints = corev1.Endpoints
+
+// externalIP returns the external addresses of a service as tables show them.
+func externalIP(obj jsondoc.Value) string {
+	ips := strings.Join(describe.Texts(obj.At("spec", "externalIPs")), ",")
+	switch corev1.ServiceType(obj.At("spec", "type").Text()) {
+	case corev1.ServiceTypeExternalName:
+		return obj.At("spec", "externalName").Text()
+	case corev1.ServiceTypeLoadBalancer:
+		all := describe.Balancers(obj)
+		switch {
+		case ips != "" && all != "":
+			return all + "," + ips
+		case ips == "" && all == "":
+			return "<pending>"
+		}
+		return all + ips
+	}
+	return describe.Either(ips, "<none>")
+}
+
+// servicePorts returns the ports of a service as tables show them.
+func servicePorts(obj jsondoc.Value) string {
+	var out []string
+	for _, p := range obj.At("spec", "ports").Items() {
+		out = append(out, describe.PortText(p))
+	}
+	return describe.Either(strings.Join(out, ","), "<none>")
+}
+
+// endpointsCell returns the first few endpoints.
+func endpointsCell(obj jsondoc.Value) string {
+	var out []string
+	for _, s := range obj.Get("subsets").Items() {
+		for _, a := range s.Get("addresses").Items() {
+			if s.Get("ports").Len() == 0 {
+				out = append(out, a.Get("ip").Text())
+			}
+		}
+		for _, p := range s.Get("ports").Items() {
+			for _, a := range s.Get("addresses").Items() {
+				out = append(out, net.JoinHostPort(a.Get("ip").Text(), describe.Number(p.Get("port"))))
+			}
+		}
+	}
+	if out == nil {
+		return "<none>"
+	}
+	return describe.FirstFew(out, 3)
+}
+
+// readService is a document as a service.
+func readService(d *jsondoc.Doc) (*corev1.Service, error) {
+	s := new(corev1.Service)
+	return s, json.Unmarshal(d.Root().AppendJSON(nil), s)
+}
+
+// checkService checks a service; old is nil on create.
+func checkService(_ *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
+	s, err := readService(d)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	if old == nil {
+		return networking.Validate(s, nil)
+	}
+	was, err := readService(old)
+	switch {
+	case err != nil: // the stored object cannot be read as a Service: nothing is taken over from it
+		return networking.Validate(s, nil)
+	case scope == schema.Status:
+		return networking.ValidateStatus(s, was)
+	}
+	return networking.ValidateUpdate(s, was)
+}
+
+// warnService returns warnings about a service.
+func warnService(new, _ *jsondoc.Doc) []string { return serviceWarnings(new, networking.Warnings) }
+
+// warnServiceStatus returns warnings about the status of a service.
+func warnServiceStatus(new *jsondoc.Doc) []string {
+	return serviceWarnings(new, networking.StatusWarnings)
+}
+
+// serviceWarnings returns the warnings of a function about a service.
+func serviceWarnings(d *jsondoc.Doc, of func(*corev1.Service) []string) []string {
+	s, err := readService(d)
+	if err != nil {
+		return nil
+	}
+	return of(s)
+}
+
+// fillService fills in defaults of a service that depend on its type.
+func fillService(s *corev1.Service) {
+	spec := &s.Spec
+	if spec.Type == "" {
+		spec.Type = corev1.ServiceTypeClusterIP
+	}
+	switch spec.SessionAffinity {
+	case "", corev1.ServiceAffinityNone:
+		spec.SessionAffinityConfig = nil
+	case corev1.ServiceAffinityClientIP:
+		if c := spec.SessionAffinityConfig; c == nil || c.ClientIP == nil || c.ClientIP.TimeoutSeconds == nil {
+			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{
+				ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(corev1.DefaultClientIPServiceAffinitySeconds)},
+			}
+		}
+	}
+	for i := range spec.Ports {
+		if p := &spec.Ports[i]; p.TargetPort == intstr.FromInt32(0) || p.TargetPort == intstr.FromString("") {
+			p.TargetPort = intstr.FromInt32(p.Port)
+		}
+	}
+	balanced := spec.Type == corev1.ServiceTypeLoadBalancer
+	external := balanced || spec.Type == corev1.ServiceTypeNodePort ||
+		spec.Type == corev1.ServiceTypeClusterIP && len(spec.ExternalIPs) > 0
+	if external && spec.ExternalTrafficPolicy == "" {
+		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+	}
+	if spec.Type != corev1.ServiceTypeExternalName {
+		describe.OrDefault(&spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+	}
+	if !balanced {
+		return
+	}
+	describe.OrDefault(&spec.AllocateLoadBalancerNodePorts, true)
+	for i := range s.Status.LoadBalancer.Ingress {
+		if in := &s.Status.LoadBalancer.Ingress[i]; in.IP != "" {
+			describe.OrDefault(&in.IPMode, corev1.LoadBalancerIPModeVIP)
+		}
+	}
+}
+
+// checkEndpoints checks the addresses and ports of endpoints.
+func checkEndpoints(_ *kind.Version, new, _ *jsondoc.Doc, _ schema.Scope) field.ErrorList {
+	var errs field.ErrorList
+	for i, s := range describe.ReadAs[endpoints](new.Root()).Subsets {
+		path := field.NewPath("subsets").Index(i)
+		if len(s.Addresses)+len(s.NotReadyAddresses) == 0 {
+			errs = append(errs, field.Required(path, "must specify `addresses` or `notReadyAddresses`"))
+		}
+		for j, a := range s.Addresses {
+			errs = append(errs, checkSubsetAddress(a.IP, path.Child("addresses").Index(j).Child("ip"))...)
+		}
+		for j, a := range s.NotReadyAddresses {
+			errs = append(errs, checkSubsetAddress(a.IP, path.Child("notReadyAddresses").Index(j).Child("ip"))...)
+		}
+		for j, p := range s.Ports {
+			at := path.Child("ports").Index(j)
+			if p.Name == "" && len(s.Ports) > 1 {
+				errs = append(errs, field.Required(at.Child("name"), ""))
+			}
+			errs = append(errs, describe.CheckName(at.Child("name"), p.Name, describe.DNSLabel)...)
+			errs = append(errs, describe.Invalid(at.Child("port"), p.Port, validation.IsValidPortNum(int(p.Port)))...)
+		}
+	}
+	return errs
+}
+
+// checkSubsetAddress checks an address. That it is none is said twice.
+func checkSubsetAddress(ip string, path *field.Path) field.ErrorList {
+	return append(describe.CheckAddress(path, ip), describe.CheckReachable(path, ip)...)
+}

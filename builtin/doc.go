@@ -1,0 +1,43 @@
+// Package builtin has the kinds that are always there: namespaces, secrets,
+// roles, and all the kinds of workloads, which are kept and never run.
+//
+// # Model
+//
+// A built-in kind is data. Its schemas are those that Kubernetes publishes for its API types. Their
+// structure is in the files in definitions, which conformance/definitions generates from the module
+// versions that this module requires. The files are read and compiled for a kind when it is used first.
+// Descriptions are not in the files: documentation.go takes them from the Go modules that have
+// them, for each OpenAPI document that is made.
+// A [Description] says what no schema says: names, scope, its [kind.Behavior], where objects are
+// stored, columns, selectable fields, and hooks in Go. From there on a built-in
+// kind is a [kind.Kind] like any other. There is a folder of descriptions for each API group.
+//
+// # Terms
+//
+//   - A definition is a schema in the files, named as OpenAPI documents name
+//     it: io.k8s.api.core.v1.Pod.
+//   - A field is named by definition and member: core.v1.PodSpec.dnsPolicy.
+//
+// # Decoding
+//
+// What a client sends is read into the published Go type first and printed from
+// it: so quantities, times and numbers get the form in which Kubernetes keeps
+// them, and errors are worded as clients know them.
+//
+// # Defaults and validation
+//
+// A default that depends on nothing but where it stands is a row of the table
+// defaults, and the schema's decoder fills it in. Every other one is a hook.
+// Values are checked as far as schemas say something (types, enumerations,
+// formats) and by the rules of validate.go and the hooks of kinds. That is less
+// than Kubernetes checks in kinds of workloads: nothing here runs them.
+//
+// # Invariants
+//
+//   - No file is read before it is used.
+//   - An object that a client sent is stored in the same form as Kubernetes
+//     stores it, as JSON; one that Kubernetes stored, in protobuf or JSON, can be
+//     read.
+package builtin
+
+//go:generate sh -c "cd ../conformance/definitions && go run ."

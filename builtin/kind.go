@@ -1,0 +1,238 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/builtin/describe"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file makes Kinds of descriptions.
+
+// builtin is a description at work.
+type builtin struct {
+	describe.Description
+	lib  *library
+	made *kind.Kind
+	by   map[*kind.Version]*describe.Version
+	// fresh is the status that a new object without one gets, as JSON, by apiVersion.
+	fresh func() map[string][]byte
+	// gates says where gated members are, by apiVersion.
+	gates map[string]func() *gate
+}
+
+// definitionOf is the name of the definition of a kind.
+func definitionOf(group, version, name string) string {
+	first, _, _ := strings.Cut(group, ".")
+	if first == "" {
+		first = "core"
+	}
+	return apiPrefix + first + "." + version + "." + name
+}
+
+// newKind makes the Kind of a description.
+func newKind(lib *library, desc describe.Description) *builtin {
+	b := &builtin{Description: desc, lib: lib, by: map[*kind.Version]*describe.Version{}, gates: map[string]func() *gate{}}
+	k := &kind.Kind{
+		Group: desc.Group, Plural: desc.Plural, Singular: desc.Singular, Name: desc.Kind, ListKind: desc.Kind + "List",
+		ShortNames: desc.ShortNames, Categories: desc.Categories, Namespaced: !desc.ClusterScoped,
+		Established: true, StoragePrefix: desc.StoragePrefix,
+	}
+	if k.Singular == "" {
+		k.Singular = strings.ToLower(desc.Kind)
+	}
+	if k.StoragePrefix == "" {
+		k.StoragePrefix = desc.Plural
+	}
+	for i := range desc.Versions {
+		k.All = append(k.All, b.version(k, &desc.Versions[i]))
+	}
+	k.Versions, k.Storage = k.All, k.All[0]
+	k.Storage.IsStorage = true
+	behavior := desc.Behavior
+	behavior.AllowUnconditionalUpdate = !desc.Versioned
+	behavior.StatusMetadata = desc.StatusKeeps == nil || len(desc.StatusKeeps) < len(describe.WholeMetadata)
+	behavior.New = func(v *kind.Version) runtime.Object { return b.by[v].New() }
+	behavior.Decode, behavior.Strict, behavior.Load = b.decode, b.strict, b.load
+	behavior.PrepareCreate, behavior.PrepareUpdate = b.prepareCreate, b.prepareUpdate
+	behavior.Validate, behavior.ValidateUpdate = b.validate, b.validateUpdate
+	k.SetBehavior(behavior)
+	for _, p := range desc.Parts {
+		p.Virtual = true
+		own := newKind(lib, p.Description)
+		k.Behavior.Subresources = append(k.Behavior.Subresources, kind.Subresource{
+			Name: p.Name, Verbs: []string{"create"}, Version: own.made.Storage,
+		})
+	}
+	b.made = k
+	b.fresh = sync.OnceValue(b.freshStatus)
+	return b
+}
+
+// version makes a version, of which nothing is read yet.
+func (b *builtin) version(k *kind.Kind, desc *describe.Version) *kind.Version {
+	name := definitionOf(k.Group, desc.Name, k.Name)
+	roots := []string{name}
+	if !b.Virtual {
+		roots = append(roots, name+"List")
+	}
+	v := &kind.Version{
+		Kind: k, Name: desc.Name, Served: true, Status: b.Status, Scale: b.Scale,
+		Columns: b.Columns, SelectableFields: b.Fields, Deprecated: b.Deprecated != "", Warning: b.Deprecated,
+		Structural: sync.OnceValue(func() *structural.Schema { return b.lib.object(name, true) }),
+		Definition: name, Ended: b.Ended, Attachments: new(kind.Attachments),
+		Published: func() (map[string]json.RawMessage, error) { return published(roots...) },
+	}
+	v.Schema = schema.Lazy(func() (*structural.Schema, error) { return b.lib.object(name, false), nil }, schema.Options{Resource: true})
+	if v.Columns == nil {
+		v.Columns = []kind.Column{describe.AgeColumn()}
+	}
+	b.by[v] = desc
+	b.gates[v.APIVersion()] = sync.OnceValue(func() *gate { return b.lib.gates(name) })
+	return v
+}
+
+// freshStatus is what the schemas make of objects without a status.
+func (b *builtin) freshStatus() map[string][]byte {
+	out := map[string][]byte{}
+	for v, desc := range b.by {
+		text, err := json.Marshal(desc.New())
+		if err != nil {
+			panic("BUG: " + err.Error()) // a Go type of the API
+		}
+		d := jsondoc.Get()
+		if _, err := v.Schema.Decode(d, text); err != nil {
+			panic("BUG: " + err.Error())
+		}
+		if s := d.Root().Get("status"); s.Exists() {
+			out[v.APIVersion()] = s.AppendJSON(nil)
+		}
+		d.Release()
+	}
+	return out
+}
+
+// prepareCreate takes away what is not the client's to set.
+func (b *builtin) prepareCreate(d *jsondoc.Doc) {
+	b.dropGated(d, nil)
+	if b.Status && !b.KeepStatus {
+		describe.SetJSON(d, b.fresh()[d.Root().Get("apiVersion").Text()], "status")
+	}
+	if b.Generation {
+		meta.Object{Doc: d}.SetGeneration(1)
+	} else {
+		d.Remove("metadata", "generation")
+	}
+	if b.Create != nil {
+		b.Create(d)
+	}
+}
+
+func (b *builtin) prepareUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
+	b.dropGated(new, old)
+	switch {
+	case scope == schema.Status, scope == describe.PartApproval:
+		// All fields but the status; metadata is compared elsewhere.
+		for name := range old.Root().Members() {
+			if name != "status" && name != "metadata" {
+				kind.Keep(new, old, name)
+			}
+		}
+		for _, name := range b.StatusKeeps {
+			kind.Keep(new, old, "metadata", name)
+		}
+		if scope == describe.PartApproval {
+			b.UpdatePart(new, old, scope)
+		} else if b.UpdateStatus != nil {
+			b.UpdateStatus(new, old)
+		}
+		return
+	case b.Status:
+		kind.Keep(new, old, "status")
+	}
+	if b.UpdatePart != nil && scope != schema.Whole {
+		b.UpdatePart(new, old, scope)
+		return
+	}
+	if b.Update != nil && scope == schema.Whole {
+		b.Update(new, old)
+	}
+}
+
+func (b *builtin) validate(ctx context.Context, v *kind.Version, d *jsondoc.Doc) schema.Result {
+	name := b.ValidName
+	if name == nil {
+		name = apivalidation.NameIsDNSSubdomain
+	}
+	o := meta.Object{Doc: d}
+	errs := meta.ValidateObjectMetaWithName(o, b.made.Namespaced, name)
+	if b.namesFinalizers() {
+		errs = append(errs, describe.CheckFinalizers(d)...)
+	}
+	return b.checked(ctx, v, d, nil, schema.Whole, errs)
+}
+
+// namesFinalizers reports whether finalizers have to say whose they are.
+func (b *builtin) namesFinalizers() bool {
+	return b.Group != "admissionregistration.k8s.io" && !anyFinalizer[b.Group+"/"+b.Plural]
+}
+
+// anyFinalizer are kinds, by group and plural, whose finalizers may have any name, besides those of admission.
+var anyFinalizer = map[string]bool{
+	"/events": true, "policy/poddisruptionbudgets": true, "coordination.k8s.io/leases": true, "node.k8s.io/runtimeclasses": true,
+}
+
+func (b *builtin) validateUpdate(ctx context.Context, v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) schema.Result {
+	errs := meta.ValidateObjectMetaUpdate(meta.Object{Doc: new}, meta.Object{Doc: old})
+	if b.namesFinalizers() {
+		errs = append(errs, describe.CheckFinalizers(new)...)
+	}
+	return b.checked(ctx, v, new, old, scope, errs)
+}
+
+// checked adds what the schema and the hooks of the kind find.
+func (b *builtin) checked(ctx context.Context, v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope, errs field.ErrorList) schema.Result {
+	at := scope
+	if at != schema.Status {
+		at = schema.Whole
+	}
+	r := schema.Result{Errors: errs}
+	if !b.Complete {
+		r = v.Schema.ValidateAmong(ctx, new, old, at, schema.Kept{}, errs, nil)
+	}
+	if b.Check != nil {
+		r.Errors = append(r.Errors, b.Check(v, new, old, scope)...)
+	}
+	r.Errors = once(r.Errors)
+	switch {
+	case len(r.Errors) > 0:
+	case scope == schema.Status && b.StatusWarnings != nil:
+		r.Warnings = append(r.Warnings, b.StatusWarnings(new)...)
+	case scope != schema.Status && b.Warnings != nil:
+		r.Warnings = append(r.Warnings, b.Warnings(new, old)...)
+	}
+	return r
+}
+
+// once leaves out errors that say the same of the same.
+func once(errs field.ErrorList) field.ErrorList {
+	said := map[string]bool{}
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		text := e.Error()
+		again := said[text]
+		said[text] = true
+		return again
+	})
+}

@@ -1,0 +1,183 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/decls"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/keelson-io/keelson/cel/internal/lib"
+	"github.com/keelson-io/keelson/cel/internal/val"
+)
+
+// This file defines the declarations that expressions are checked with.
+
+// Declarations are the libraries and macros that there are, declared once. They are immutable and
+// safe for concurrent use.
+type Declarations struct {
+	Base      *cel.Env     // parses; checks nothing of a schema
+	Check     *checker.Env // its declarations
+	impls     map[string]*functions.Overload
+	validator *validatorConfig
+	keywords  bool // reserved words are names of fields
+	Grammar   *grammar
+	Checks    *checks
+	shells    sync.Pool // *cel.Ast: cel-go's form of a tree, which only its parser makes
+	Plain     bool      // cel-go's validators are those that the quick parser knows
+}
+
+// DeclarationsOf is what rules of a version of Kubernetes are checked with; those of stored ones
+// know what any version introduced.
+func DeclarationsOf(version string, stored bool) (*Declarations, error) {
+	minor, err := lib.MinorVersion(version)
+	if err != nil {
+		return nil, err
+	}
+	if stored {
+		minor = max(minor, lib.NewestMinor)
+	}
+	var options []cel.EnvOption
+	for _, lib := range lib.Libraries() {
+		if lib.From <= minor && (lib.Until == 0 || minor < lib.Until) {
+			options = append(options, lib.Options...)
+		}
+	}
+	base, err := cel.NewEnv(options...)
+	if err != nil {
+		return nil, fmt.Errorf("environment %q: %w", version, err)
+	}
+	return Declare(base, base.Functions(), minor >= 31)
+}
+
+// Declare is the declarations of what cel-go's environment declares, with those functions.
+func Declare(base *cel.Env, fns map[string]*decls.FunctionDecl, keywords bool) (*Declarations, error) {
+	e := &Declarations{Base: base, impls: map[string]*functions.Overload{}, validator: &validatorConfig{}, keywords: keywords, Grammar: newGrammar(base), Plain: true}
+	var err error
+	if e.Check, err = NewChecker(base, base.CELTypeProvider(), nil); err != nil {
+		return nil, err
+	}
+	if err := e.Check.AddIdents(base.Variables()...); err != nil {
+		return nil, err
+	}
+	for _, fn := range fns {
+		if !fn.IsDeclarationDisabled() {
+			if err := e.Check.AddFunctions(fn); err != nil {
+				return nil, err
+			}
+		}
+		bindings, err := fn.Bindings()
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range bindings {
+			e.impls[b.Operator] = b
+		}
+	}
+	e.Checks = newChecks(e, fns)
+	for _, v := range base.Validators() {
+		e.Plain = e.Plain && knownValidators[v.Name()]
+		if cv, ok := v.(cel.ASTValidatorConfigurer); ok {
+			if err := cv.Configure(e.validator); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return e, nil
+}
+
+// NewChecker returns a checker; it starts with the declarations of from, if
+// there is one.
+func NewChecker(base *cel.Env, provider types.Provider, from *checker.Env) (*checker.Env, error) {
+	opts := []checker.Option{checker.CrossTypeNumericComparisons(hasCrossTypeComparisons(base))}
+	if from != nil {
+		opts = append(opts, checker.ValidatedDeclarations(from))
+	}
+	return checker.NewEnv(base.Container, provider, opts...)
+}
+
+// hasCrossTypeComparisons: they came together with optional types.
+func hasCrossTypeComparisons(base *cel.Env) bool { return base.HasFunction("optional.of") }
+
+// Implementation is what a call runs, by its overload or else its function.
+func (e *Declarations) Implementation(overload, function string) *functions.Overload {
+	if overload != "" {
+		if impl, ok := e.impls[overload]; ok {
+			return impl
+		}
+	}
+	return e.impls[function]
+}
+
+// validatorConfig is what cel-go's validators of trees tell one another.
+type validatorConfig struct{ values map[string]any }
+
+func (c *validatorConfig) GetOrDefault(name string, value any) any {
+	if v, ok := c.values[name]; ok {
+		return v
+	}
+	return value
+}
+
+func (c *validatorConfig) Set(name string, value any) error {
+	if c.values == nil {
+		c.values = map[string]any{}
+	}
+	c.values[name] = value
+	return nil
+}
+
+// knownValidators look only at what the quick parser reports.
+var knownValidators = map[string]bool{
+	cel.ValidateDurationLiterals().Name(): true, cel.ValidateTimestampLiterals().Name(): true,
+	cel.ValidateRegexLiterals().Name(): true, cel.ValidateHomogeneousAggregateLiterals().Name(): true,
+	"cel.validator.string_format": true,
+}
+
+// NoSource is where trees of the quick parser come from: they have no places.
+var NoSource = common.NewTextSource("")
+
+// Estimate is the static cost of a checked tree.
+func (e *Declarations) Estimate(checked *ast.AST, self *val.Type) (uint64, error) {
+	shell, _ := e.shells.Get().(*cel.Ast)
+	if shell == nil {
+		var issues *cel.Issues
+		if shell, issues = e.Base.Parse("true"); issues.Err() != nil {
+			return 0, issues.Err()
+		}
+	}
+	*shell.NativeRep() = *checked
+	cost, err := e.Base.EstimateCost(shell, &Estimator{self: self})
+	*shell.NativeRep() = *ast.NewAST(nil, nil)
+	e.shells.Put(shell)
+	return cost.Max, err
+}
+
+// Added are the names of the functions and macros of e that earlier has not, or not with all their
+// overloads, sorted.
+func (e *Declarations) Added(earlier *Declarations) []string {
+	added := map[string]bool{}
+	for name, fn := range e.Base.Functions() {
+		old := earlier.Base.Functions()[name]
+		for _, o := range fn.OverloadDecls() {
+			known := old != nil && slices.ContainsFunc(old.OverloadDecls(), func(was *decls.OverloadDecl) bool { return was.ID() == o.ID() })
+			added[name] = added[name] || !known
+		}
+	}
+	macros := map[string]bool{}
+	for _, m := range earlier.Base.Macros() {
+		macros[m.MacroKey()] = true
+	}
+	for _, m := range e.Base.Macros() {
+		added[m.Function()] = added[m.Function()] || !macros[m.MacroKey()]
+	}
+	maps.DeleteFunc(added, func(_ string, is bool) bool { return !is })
+	return slices.Sorted(maps.Keys(added))
+}

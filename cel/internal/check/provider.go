@@ -1,0 +1,173 @@
+package check
+
+import (
+	"maps"
+	"strconv"
+	"sync"
+
+	"github.com/google/cel-go/common/decls"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/keelson-io/keelson/cel/internal/val"
+)
+
+// This file shows a schema's types to cel-go's checker. An object type has a
+// name that no rule can spell, so that rules cannot depend on it; two objects
+// at different places are different types even if they look alike.
+
+// Provider shows the types of schemas to cel-go. It is safe for concurrent use.
+type Provider struct {
+	types.Provider
+	keywords bool
+
+	mu      sync.RWMutex
+	cel     map[*val.Type]*types.Type
+	objects map[string]*val.Type
+	Named   map[string]map[string]*types.Type // members of the objects that a host declared; not changed
+	Patches bool                              // there are literals of patches
+}
+
+// NewProvider returns a Provider that knows the types of the declarations only.
+func NewProvider(e *Declarations) *Provider {
+	return &Provider{Provider: e.Base.CELTypeProvider(), keywords: e.keywords, cel: map[*val.Type]*types.Type{}, objects: map[string]*val.Type{}}
+}
+
+// Inherit makes known what p's predecessor knows.
+func (p *Provider) Inherit(from *Provider) {
+	if from == nil {
+		return
+	}
+	from.mu.RLock()
+	defer from.mu.RUnlock()
+	maps.Copy(p.cel, from.cel)
+	maps.Copy(p.objects, from.objects)
+}
+
+// forget makes room: the types that are needed again are added again.
+func (p *Provider) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.cel)
+	clear(p.objects)
+}
+
+// NewVariable declares a variable.
+func NewVariable(name string, t *types.Type) *decls.VariableDecl { return decls.NewVariable(name, t) }
+
+// add makes t and the types below it known.
+func (p *Provider) add(t *val.Type) *types.Type {
+	if t == nil {
+		return nil
+	}
+	if known, ok := p.cel[t]; ok {
+		return known
+	}
+	var out *types.Type
+	switch t.Kind {
+	case val.Bool:
+		out = types.BoolType
+	case val.Int:
+		out = types.IntType
+	case val.Double:
+		out = types.DoubleType
+	case val.String:
+		out = types.StringType
+	case val.Bytes:
+		out = types.BytesType
+	case val.Timestamp:
+		out = types.TimestampType
+	case val.Duration:
+		out = types.DurationType
+	case val.List:
+		out = types.NewListType(p.add(t.Elem))
+	case val.Map:
+		out = types.NewMapType(types.StringType, p.add(t.Elem))
+	case val.Object:
+		name := "object " + strconv.Itoa(len(p.objects)+1)
+		out = types.NewObjectType(name)
+		p.objects[name] = t
+		p.cel[t] = out
+		for i := range t.Fields {
+			p.add(t.Fields[i].Type)
+		}
+	default:
+		out = types.DynType
+	}
+	p.cel[t] = out
+	return out
+}
+
+// CelType is the checker's type of t, which may be outside the tree that the
+// set was made of.
+func (p *Provider) CelType(t *val.Type) *types.Type {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.add(t)
+}
+
+// FindStructType finds an object type by its name.
+func (p *Provider) FindStructType(name string) (*types.Type, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if t, ok := p.objects[name]; ok {
+		return types.NewTypeTypeWithParam(p.cel[t]), true
+	}
+	if _, ok := p.Named[name]; ok || p.Patches && val.IsPatchType(name) {
+		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
+	}
+	return p.Provider.FindStructType(name)
+}
+
+// FindStructFieldType finds the type of a member.
+func (p *Provider) FindStructFieldType(object, field string) (*types.FieldType, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if fields, ok := p.Named[object]; ok {
+		if t, ok := fields[field]; ok {
+			return &types.FieldType{Type: t}, true
+		}
+		return nil, false
+	}
+	if p.Patches && val.IsPatchType(object) {
+		if t, ok := val.PatchField(object, field); ok {
+			return &types.FieldType{Type: t}, true
+		}
+		return nil, false
+	}
+	t, ok := p.objects[object]
+	if !ok {
+		return p.Provider.FindStructFieldType(object, field)
+	}
+	name, ok := p.memberName(field)
+	if !ok {
+		return nil, false
+	}
+	f := t.Field(name)
+	if f == nil || f.Type == nil {
+		return nil, false
+	}
+	return &types.FieldType{Type: p.cel[f.Type]}, true
+}
+
+// memberName is the member that a rule calls field. Only one spelling is
+// valid, except that a reserved word may stand for itself.
+func (p *Provider) memberName(field string) (string, bool) {
+	if val.Reserved[field] {
+		return field, p.keywords
+	}
+	name, ok := val.Unescape(field)
+	if !ok {
+		return "", false
+	}
+	escaped, ok := val.Escape(name)
+	return name, ok && escaped == field
+}
+
+// FindStructFieldNames finds nothing: members are looked up one by one.
+func (p *Provider) FindStructFieldNames(string) ([]string, bool) { return []string{}, false }
+
+// NewValue fails: the evaluator makes objects itself.
+func (p *Provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
+	return p.Provider.NewValue(name, fields)
+}

@@ -1,0 +1,181 @@
+package check
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/keelson-io/keelson/internal/fastpath"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/keelson-io/keelson/cel/internal/val"
+)
+
+// This file checks rules over self: those that are common and right with a parser and a
+// checker of our own, all others with cel-go's, which know the words of errors.
+
+// ResultKind is the type that an expression must have.
+type ResultKind uint8
+
+// The types an expression may be required to have. AnyResult requires nothing.
+const (
+	BoolResult ResultKind = iota
+	StringResult
+	AnyResult
+)
+
+// CompileOptions says what Compile needs to know beyond the types.
+type CompileOptions struct {
+	OptionalOldSelf bool       // oldSelf is an optional value
+	Want            ResultKind // also chooses the words of errors: a rule's, or a messageExpression's
+}
+
+// RuleChecker checks the rules of one version of a kind. It is safe for concurrent use.
+type RuleChecker struct {
+	decls    *Declarations
+	Provider *Provider
+
+	mu   sync.Mutex
+	last lastChecker // the rules of one node are compiled one after the other
+}
+
+type lastChecker struct {
+	self     *val.Type
+	optional bool
+	env      *checker.Env
+}
+
+// NewRuleChecker returns a checker of rules with those declarations.
+func NewRuleChecker(d *Declarations) *RuleChecker {
+	return &RuleChecker{decls: d, Provider: NewProvider(d)}
+}
+
+// Forget makes room: what is needed again is made again.
+func (r *RuleChecker) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = lastChecker{}
+	r.Provider.forget()
+}
+
+// Checker is cel-go's checker for rules over self.
+func (r *RuleChecker) Checker(self *val.Type, optional bool) (*checker.Env, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last.env != nil && r.last.self == self && r.last.optional == optional {
+		return r.last.env, nil
+	}
+	c, err := NewChecker(r.decls.Base, r.Provider, r.decls.Check)
+	if err != nil {
+		return nil, err
+	}
+	t := r.Provider.CelType(self)
+	old := t
+	if optional {
+		old = types.NewOptionalType(t)
+	}
+	if err := c.AddIdents(NewVariable("self", t), NewVariable("oldSelf", old)); err != nil {
+		return nil, err
+	}
+	r.last = lastChecker{self, optional, c}
+	return c, nil
+}
+
+// Check parses and checks an expression. parsed is what cel-go estimates.
+func (r *RuleChecker) Check(expr string, self *val.Type, o CompileOptions) (checked *ast.AST, parsed *cel.Ast, err error) {
+	prefix := ""
+	if o.Want == StringResult {
+		prefix = "messageExpression "
+	}
+	parsed, issues := r.decls.Base.Parse(expr)
+	if issues.Err() != nil {
+		return nil, nil, fmt.Errorf("%scompilation failed: %s", prefix, issues)
+	}
+	env, err := r.Checker(self, o.OptionalOldSelf)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%scompilation failed: %w", prefix, err)
+	}
+	tree := parsed.NativeRep()
+	checked, errs := checker.Check(tree, parsed.Source(), env)
+	if len(errs.GetErrors()) > 0 {
+		return nil, nil, fmt.Errorf("%scompilation failed: %s", prefix, cel.NewIssuesWithSourceInfo(errs, tree.SourceInfo()))
+	}
+	if err := r.decls.Validate(checked, parsed.Source()); err != nil {
+		return nil, nil, fmt.Errorf("%scompilation failed: %w", prefix, err)
+	}
+	output := checked.GetType(checked.Expr().ID())
+	switch {
+	case o.Want == BoolResult && !output.IsExactType(types.BoolType):
+		return nil, nil, fmt.Errorf("cel expression must evaluate to a bool")
+	case o.Want == StringResult && !output.IsExactType(types.StringType):
+		return nil, nil, fmt.Errorf("messageExpression must evaluate to a string")
+	}
+	*tree = *checked // the estimate takes the tree that Parse returned
+	return checked, parsed, nil
+}
+
+// EstimateParsed is the static cost of what check returned.
+func (e *Declarations) EstimateParsed(parsed *cel.Ast, self *val.Type, o CompileOptions) (uint64, error) {
+	cost, err := e.Base.EstimateCost(parsed, &Estimator{self: self})
+	switch {
+	case err == nil:
+		return cost.Max, nil
+	case o.Want == StringResult:
+		return 0, fmt.Errorf("cost estimation failed for messageExpression: %w", err)
+	}
+	return 0, fmt.Errorf("cost estimation failed: %w", err)
+}
+
+// Quick is a checked expression, nil if it must be checked the long way.
+func (r *RuleChecker) Quick(expr string, self *val.Type, o CompileOptions) *ast.AST {
+	if !fastpath.Checker.On() {
+		return nil
+	}
+	tree, validate := r.decls.Grammar.Parse(expr)
+	if tree == nil {
+		return nil
+	}
+	checked := r.quickly(tree, self, o.OptionalOldSelf)
+	if checked == nil {
+		return nil
+	}
+	if validate || !r.decls.Plain {
+		found := cel.NewIssuesWithSourceInfo(common.NewErrors(NoSource), tree.SourceInfo())
+		for _, v := range r.decls.Base.Validators() {
+			v.Validate(r.decls.Base, r.decls.validator, checked, found)
+		}
+		if found.Err() != nil {
+			return nil
+		}
+	}
+	output := checked.GetType(checked.Expr().ID())
+	if o.Want == BoolResult && output != types.BoolType || o.Want == StringResult && output != types.StringType {
+		return nil
+	}
+	return checked
+}
+
+// quickly is a tree with the types of its nodes, nil if something is wrong.
+func (r *RuleChecker) quickly(tree *ast.AST, self *val.Type, optionalOldSelf bool) *ast.AST {
+	t := r.Provider.CelType(self)
+	old := t
+	if optionalOldSelf {
+		old = types.NewOptionalType(t)
+	}
+	if out := r.decls.Checks.Check(tree, r.Provider, t, old); out != nil {
+		return out
+	}
+	env, err := r.Checker(self, optionalOldSelf)
+	if err != nil {
+		return nil
+	}
+	out, errs := checker.Check(tree, NoSource, env)
+	if len(errs.GetErrors()) > 0 {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package crd
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// This file knows the groups that belong to the Kubernetes community, whose
+// definitions need an annotation that says who approved them.
+
+// Approval is whether a definition in a protected group was approved.
+type Approval int
+
+// The states of approval.
+const (
+	ApprovalInvalid  Approval = iota // the annotation is neither a URL nor "unapproved…"
+	Approved                         // it is a URL
+	ApprovalBypassed                 // it starts with "unapproved"
+	ApprovalMissing                  // there is none
+)
+
+// IsProtected reports whether group belongs to the Kubernetes community.
+func IsProtected(group string) bool {
+	return group == "k8s.io" || strings.HasSuffix(group, ".k8s.io") ||
+		group == "kubernetes.io" || strings.HasSuffix(group, ".kubernetes.io")
+}
+
+// ApprovalOf is the state that annotations express, and a text about it.
+func ApprovalOf(annotations map[string]string) (Approval, string) {
+	const (
+		name = apiextv1.KubeAPIApprovedAnnotation
+		see  = "see https://github.com/kubernetes/enhancements/pull/1111"
+	)
+	value := annotations[name]
+	if value == "" {
+		return ApprovalMissing, fmt.Sprintf("protected groups must have approval annotation %q, %s", name, see)
+	}
+	if strings.HasPrefix(value, "unapproved") {
+		return ApprovalBypassed, fmt.Sprintf("not approved: %q", value)
+	}
+	if u, err := url.ParseRequestURI(value); err == nil && u.Host != "" && u.Scheme != "" {
+		return Approved, "approved in " + value
+	}
+	return ApprovalInvalid, fmt.Sprintf("protected groups must have approval annotation %q with either a URL or a reason starting with \"unapproved\", %s", name, see)
+}
+
+// validateApproval checks the annotation; an unchanged state is left alone.
+func validateApproval(crd, old *apiextv1.CustomResourceDefinition) field.ErrorList {
+	if !IsProtected(crd.Spec.Group) {
+		return nil
+	}
+	state, text := ApprovalOf(crd.Annotations)
+	if old != nil {
+		if was, _ := ApprovalOf(old.Annotations); was == state {
+			return nil
+		}
+	}
+	const name = apiextv1.KubeAPIApprovedAnnotation
+	path := field.NewPath("metadata", "annotations").Key(name)
+	switch state {
+	case ApprovalMissing:
+		return field.ErrorList{field.Required(path, text)}
+	case ApprovalInvalid:
+		return field.ErrorList{field.Invalid(path, crd.Annotations[name], text)}
+	}
+	return nil
+}

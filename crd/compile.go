@@ -1,0 +1,145 @@
+package crd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file makes Kinds of definitions.
+
+// Compile makes a Kind of a valid definition. Its schemas are compiled when they
+// are used first, or by Load of the kind.
+func Compile(crd *apiextv1.CustomResourceDefinition) (*kind.Kind, error) { return compile(crd, false) }
+
+// compile makes a Kind of a definition; the schemas of an outline come later.
+func compile(crd *apiextv1.CustomResourceDefinition, outline bool) (*kind.Kind, error) {
+	spec, names := &crd.Spec, &crd.Status.AcceptedNames
+	if names.Kind == "" {
+		names = &spec.Names
+	}
+	k := &kind.Kind{
+		Group: spec.Group, Plural: spec.Names.Plural, Singular: names.Singular,
+		Name: names.Kind, ListKind: names.ListKind,
+		ShortNames: names.ShortNames, Categories: names.Categories,
+		Namespaced: spec.Scope == apiextv1.NamespaceScoped,
+		UID:        string(crd.UID), Generation: crd.Generation,
+		Established:     HasCondition(crd, apiextv1.Established),
+		Terminating:     HasCondition(crd, apiextv1.Terminating) || !crd.DeletionTimestamp.IsZero(),
+		StoragePrefix:   spec.Group + "/" + spec.Names.Plural,
+		PreserveUnknown: spec.PreserveUnknownFields,
+	}
+	for i := range spec.Versions {
+		if err := addVersion(k, &spec.Versions[i], outline); err != nil {
+			return nil, fmt.Errorf("%s: version %s: %w", crd.Name, spec.Versions[i].Name, err)
+		}
+	}
+	if c := spec.Conversion; c != nil && c.Strategy == apiextv1.WebhookConverter {
+		k.ConvertBy(c.Webhook)
+	}
+	if k.Storage == nil {
+		return nil, fmt.Errorf("%s: no version is the storage version", crd.Name)
+	}
+	finish(k)
+	return k, nil
+}
+
+func addVersion(k *kind.Kind, in *apiextv1.CustomResourceDefinitionVersion, outline bool) error {
+	v := &kind.Version{
+		Kind: k, Name: in.Name, Served: in.Served, IsStorage: in.Storage, Deprecated: in.Deprecated,
+		Status: hasStatus(in.Subresources), Attachments: new(kind.Attachments),
+	}
+	if in.DeprecationWarning != nil {
+		v.Warning = *in.DeprecationWarning
+	}
+	if in.Subresources != nil && in.Subresources.Scale != nil {
+		v.Scale = kind.NewScale(in.Subresources.Scale)
+	}
+	for i := range in.AdditionalPrinterColumns {
+		c := &in.AdditionalPrinterColumns[i]
+		v.Columns = append(v.Columns, kind.Column{
+			Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority, JSONPath: c.JSONPath,
+		})
+	}
+	if len(v.Columns) == 0 {
+		v.Columns = []kind.Column{kind.AgeColumn()}
+	}
+	for _, f := range in.SelectableFields {
+		v.SelectableFields = append(v.SelectableFields, kind.NewSelectable(f.JSONPath))
+	}
+	var err error
+	if outline {
+		err = setSchema(v, nil)
+	} else {
+		err = compileSchema(v, openAPI(in.Schema))
+	}
+	if err != nil {
+		return err
+	}
+	k.All = append(k.All, v)
+	if v.IsStorage {
+		k.Storage = v
+	}
+	return nil
+}
+
+func compileSchema(v *kind.Version, s *apiextv1.JSONSchemaProps) error {
+	parsed, errs := parsedSchema(s, field.NewPath("schema", "openAPIV3Schema"))
+	if len(errs) == 0 && parsed != nil {
+		errs = structuralErrors(s, parsed, field.NewPath("schema", "openAPIV3Schema"))
+		if v.Kind.PreserveUnknown && onlyTypesMissing(errs) {
+			errs = nil
+		}
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("schema is not structural, which custom resources need here: %w", errs.ToAggregate())
+	}
+	return setSchema(v, parsed)
+}
+
+// onlyTypesMissing reports whether a schema is not structural just because it
+// leaves types open: legacy definitions, which can be in etcd but not be
+// created any more, are served with such schemas.
+func onlyTypesMissing(errs field.ErrorList) bool {
+	for _, e := range errs {
+		if e.Type != field.ErrorTypeRequired || !strings.HasSuffix(e.Field, ".type") {
+			return false
+		}
+	}
+	return true
+}
+
+// finish fills in what depends on all versions.
+func finish(k *kind.Kind) {
+	for _, v := range k.All {
+		if v.Served {
+			k.Versions = append(k.Versions, v)
+		}
+	}
+	slices.SortStableFunc(k.Versions, func(a, b *kind.Version) int {
+		return version.CompareKubeAwareVersionStrings(b.Name, a.Name)
+	})
+	for _, v := range k.All {
+		if v.Deprecated && v.Warning == "" {
+			v.Warning = deprecation(k, v)
+		}
+	}
+}
+
+// deprecation is what to tell about a deprecated version that says nothing
+// itself: the best served version that is newer, if there is one.
+func deprecation(k *kind.Kind, v *kind.Version) string {
+	text := v.APIVersion() + " " + k.Name + " is deprecated"
+	for _, other := range k.Versions {
+		if !other.Deprecated && version.CompareKubeAwareVersionStrings(v.Name, other.Name) < 0 {
+			return text + "; use " + other.APIVersion() + " " + k.Name
+		}
+	}
+	return text
+}

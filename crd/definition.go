@@ -1,0 +1,288 @@
+package crd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/schema/structural"
+)
+
+// This file is the kind CustomResourceDefinition: documents like any other at
+// the edges, apiextensions/v1 types where they are checked.
+
+// Prefix is that of stored definitions, without a slash at the end.
+const Prefix = "apiextensions.k8s.io/customresourcedefinitions"
+
+// Cleanup is the finalizer that keeps a definition until its instances are
+// gone.
+const Cleanup = "customresourcecleanup.apiextensions.k8s.io"
+
+// Definitions returns the kind CustomResourceDefinition.
+func Definitions() *kind.Kind {
+	k := kind.NewBuiltin(kind.Kind{
+		Group: apiextv1.GroupName, Plural: "customresourcedefinitions", Singular: "customresourcedefinition",
+		Name: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
+		StoragePrefix: Prefix,
+		Behavior: kind.Behavior{
+			Decode:         decodeDefinition,
+			Strict:         strictDefinition,
+			Load:           func(_ *kind.Version, raw []byte) ([]byte, error) { return fromBeta(raw) },
+			Encode:         encodeBeta,
+			Convert:        convertDefinition,
+			PrepareCreate:  prepareDefinition,
+			PrepareUpdate:  prepareDefinitionUpdate,
+			Validate:       validateDefinition,
+			ValidateUpdate: validateDefinitionUpdate,
+			Delete:         deleteDefinition,
+			Undirected:     true,
+			New: func(v *kind.Version) runtime.Object {
+				if isBeta(v) {
+					return new(v1beta1.CustomResourceDefinition)
+				}
+				return new(apiextv1.CustomResourceDefinition)
+			},
+		},
+	}, "v1", definitionSchema(), nil, definitionColumns()...)
+	k.Storage.Structural = sync.OnceValue(publishedSchema)
+	serveBeta(k)
+	return k
+}
+
+// definitionSchema says as much of a definition as documents need. The typed
+// decoding says the rest, and publishedSchema says all of it to readers.
+func definitionSchema() *structural.Schema {
+	names := func() *structural.Schema {
+		return structural.Object(map[string]*structural.Schema{
+			"plural": structural.String(), "singular": structural.String(), "kind": structural.String(), "listKind": structural.String(),
+			"shortNames": structural.List(structural.String()), "categories": structural.List(structural.String()),
+		})
+	}
+	number := func(format string) *structural.Schema { return &structural.Schema{Type: "integer", Format: format} }
+	client := structural.Object(map[string]*structural.Schema{
+		"url": structural.String(), "caBundle": structural.String(),
+		"service": structural.Object(map[string]*structural.Schema{"namespace": structural.String(), "name": structural.String(), "path": structural.String(), "port": number("int32")}),
+	})
+	return structural.Object(map[string]*structural.Schema{
+		"spec": structural.Object(map[string]*structural.Schema{
+			"group": structural.String(), "scope": structural.String(), "names": names(),
+			"versions":              structural.List(&structural.Schema{Type: "object", Preserve: true}),
+			"preserveUnknownFields": {Type: "boolean"},
+			"conversion": structural.Object(map[string]*structural.Schema{
+				"strategy": structural.String(),
+				"webhook": structural.Object(map[string]*structural.Schema{
+					"clientConfig": client, "conversionReviewVersions": structural.List(structural.String()),
+				}),
+			}),
+		}),
+		"status": structural.Object(map[string]*structural.Schema{
+			"acceptedNames": names(), "storedVersions": structural.List(structural.String()), "observedGeneration": number("int64"),
+			"conditions": structural.Conditions(map[string]*structural.Schema{"observedGeneration": number("int64")}),
+		}),
+	})
+}
+
+// strictDefinition says which fields are unknown or duplicated. Below items
+// and additionalProperties nobody looks, as in Kubernetes.
+func strictDefinition(v *kind.Version, src []byte) []string {
+	return kind.StrictTexts(src, v.Kind.Behavior.New(v))
+}
+
+func prepareDefinition(d *jsondoc.Doc) {
+	d.Remove("status")
+	d.Set(jsondoc.NullNode, "status", "conditions")
+	d.Set(d.NewString(""), "status", "acceptedNames", "kind")
+	d.Set(d.NewString(""), "status", "acceptedNames", "plural")
+	d.Set(jsondoc.NullNode, "status", "storedVersions")
+	storeVersionIn(d)
+	meta.Object{Doc: d}.SetGeneration(1)
+}
+
+// storeVersionIn adds the storage version to the stored ones.
+func storeVersionIn(d *jsondoc.Doc) {
+	for _, v := range d.Root().At("spec", "versions").Items() {
+		if !v.Get("storage").Bool() {
+			continue
+		}
+		name := v.Get("name").Text()
+		var all []string
+		for _, s := range d.Root().At("status", "storedVersions").Items() {
+			if s.Text() == name {
+				return
+			}
+			all = append(all, s.Text())
+		}
+		d.Set(d.NewStrings(append(all, name)), "status", "storedVersions")
+		return
+	}
+}
+
+func prepareDefinitionUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
+	if scope == schema.Status {
+		kind.Keep(new, old, "spec")
+		kind.Keep(new, old, "metadata", "generation")
+		return
+	}
+	kind.Keep(new, old, "status")
+	storeVersionIn(new)
+	kind.BumpGeneration(new, old, func(name string) bool { return name == "spec" })
+}
+
+func validateDefinition(_ context.Context, v *kind.Version, d *jsondoc.Doc) schema.Result {
+	var crd *apiextv1.CustomResourceDefinition
+	var errs field.ErrorList
+	if isBeta(v) {
+		crd, errs = validateBeta(d, nil)
+	} else {
+		var err error
+		if crd, err = FromDoc(d); err != nil {
+			return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+		}
+		errs = Validate(crd)
+	}
+	if len(errs) == 0 {
+		errs = unsupported(crd)
+	}
+	return schema.Result{Errors: errs, Warnings: Warnings(crd, nil)}
+}
+
+func validateDefinitionUpdate(_ context.Context, v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) schema.Result {
+	crd, err := FromDoc(new)
+	if err != nil {
+		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+	}
+	was, err := FromDoc(old)
+	if err != nil {
+		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+	}
+	named := apivalidation.ValidateFinalizers(crd.Finalizers, field.NewPath("metadata", "finalizers"))
+	if scope == schema.Status {
+		return schema.Result{Errors: append(named, ValidateStatusUpdate(crd, was)...)}
+	}
+	var errs field.ErrorList
+	if isBeta(v) {
+		crd, errs = validateBeta(new, was)
+	} else {
+		errs = ValidateUpdate(crd, was)
+	}
+	if errs = append(named, errs...); len(errs) == 0 {
+		errs = unsupported(crd)
+	}
+	return schema.Result{Errors: errs, Warnings: Warnings(crd, was)}
+}
+
+// unsupported refuses what is valid and yet does not compile here.
+func unsupported(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
+	k, err := Compile(crd)
+	if err == nil {
+		err = k.Load()
+	}
+	if err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "versions"), field.OmitValueType{}, err.Error())}
+	}
+	return nil
+}
+
+// deleteDefinition marks a definition for deletion: its instances go first.
+func deleteDefinition(d *jsondoc.Doc, now string) bool {
+	o := meta.Object{Doc: d}
+	if o.DeletionTimestamp() != "" {
+		return false
+	}
+	d.Set(d.NewString(now), "metadata", "deletionTimestamp")
+	var finalizers []string
+	for f := range o.Finalizers() {
+		finalizers = append(finalizers, f)
+	}
+	if !contains(finalizers, Cleanup) {
+		finalizers = append(finalizers, Cleanup)
+	}
+	o.SetFinalizers(finalizers)
+
+	crd, err := FromDoc(d)
+	if err != nil {
+		return true // the controller sets the condition as well
+	}
+	at, err := time.Parse(time.RFC3339, now)
+	if err != nil {
+		at = time.Now()
+	}
+	SetCondition(crd, apiextv1.CustomResourceDefinitionCondition{
+		Type: apiextv1.Terminating, Status: apiextv1.ConditionTrue, Reason: "InstanceDeletionPending",
+		Message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+	}, at)
+	setStatus(d, crd)
+	return true
+}
+
+// setStatus gives d the status of crd.
+func setStatus(d *jsondoc.Doc, crd *apiextv1.CustomResourceDefinition) {
+	text, err := json.Marshal(&crd.Status)
+	if err != nil {
+		panic("BUG: " + err.Error()) // strings, numbers and times only
+	}
+	status := jsondoc.Get()
+	defer status.Release()
+	if err := jsondoc.Parse(status, text); err != nil {
+		panic("BUG: " + err.Error()) // json.Marshal made it
+	}
+	d.Remove("status")
+	d.Set(d.NewMap(nil), "status")
+	for name, value := range status.Root().Members() {
+		d.Set(d.Import(value), "status", name)
+	}
+}
+
+// definitionVersion is the version that definitions are stored in, for those
+// who change them without a request.
+var definitionVersion = sync.OnceValue(func() *kind.Version { return Definitions().Storage })
+
+// Update returns a stored definition with the status and the
+// finalizers of crd, as it is to be stored. note, unless it is nil, notes in the
+// new document who has made it of the live one; both documents have references
+// in the place of the schemas.
+func Update(raw []byte, crd *apiextv1.CustomResourceDefinition, note func(live, next *jsondoc.Doc) error) ([]byte, error) {
+	p, ok := takeOut(raw)
+	if !ok {
+		p = &parts{rest: raw}
+	}
+	live, d := jsondoc.Get(), jsondoc.Get()
+	defer live.Release()
+	defer d.Release()
+	v := definitionVersion()
+	if err := v.Load(live, p.rest, 0); err != nil {
+		return nil, err
+	}
+	d.CopyOf(live)
+	if len(crd.Finalizers) == 0 {
+		d.Remove("metadata", "finalizers")
+	} else {
+		meta.Object{Doc: d}.SetFinalizers(crd.Finalizers)
+	}
+	setStatus(d, crd)
+	if note != nil {
+		if err := note(live, d); err != nil {
+			return nil, err
+		}
+	}
+	text, err := v.Encode(d, nil)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = p.graft(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
+		return nil, err
+	}
+	return append(text, '\n'), nil
+}

@@ -1,0 +1,134 @@
+package crd
+
+import (
+	"encoding/json"
+	"fmt"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file reads definitions: bodies of requests, and what has been decoded before.
+
+// FromDoc returns the typed form of a definition's document. The schemas of its
+// versions must not be changed: others may have them, too.
+func FromDoc(d *jsondoc.Doc) (*apiextv1.CustomResourceDefinition, error) {
+	return takeOutOf(d.Root()).whole()
+}
+
+// Parse is FromDoc for a definition as it is stored.
+func Parse(raw []byte) (*apiextv1.CustomResourceDefinition, error) {
+	if p, ok := takeOut(raw); ok {
+		return p.whole()
+	}
+	d := jsondoc.Get()
+	defer d.Release()
+	if err := jsondoc.Parse(d, raw); err != nil {
+		return nil, fmt.Errorf("stored CustomResourceDefinition: %w", err)
+	}
+	return FromDoc(d)
+}
+
+// whole is the definition with its schemas.
+func (p *parts) whole() (*apiextv1.CustomResourceDefinition, error) {
+	crd, err := p.definition()
+	if err != nil {
+		return nil, err
+	}
+	read := make([]*apiextv1.JSONSchemaProps, len(p.schemas))
+	for i, text := range p.schemas {
+		if read[i], err = recentOrRead(text); err != nil {
+			return nil, fmt.Errorf("stored CustomResourceDefinition: spec: %w", err)
+		}
+	}
+	p.attach(crd, read)
+	return crd, nil
+}
+
+func decodeDefinition(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, error) {
+	if err := checkNesting(src); err != nil {
+		return 0, err
+	}
+	if isBeta(v) {
+		return decodeBeta(v, d, src)
+	}
+	if decodeParts(v, d, src) {
+		return 0, nil
+	}
+	return decodeWhole(v, d, src)
+}
+
+// decodeWhole is decodeDefinition for any body of v1.
+func decodeWhole(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, error) {
+	var crd apiextv1.CustomResourceDefinition
+	strict, err := kjson.UnmarshalStrict(src, &crd)
+	if err != nil {
+		return 0, err
+	}
+	Default(&crd)
+	found, err := kind.DecodeTyped(v, d, &crd, strict)
+	if err == nil {
+		remember(d, &crd, nil)
+	}
+	return found, err
+}
+
+// decodeParts is decodeDefinition for a body that has nothing but what a definition
+// is printed with. It reports false if the body may have something else, or is wrong.
+func decodeParts(v *kind.Version, d *jsondoc.Doc, src []byte) bool {
+	p, ok := takeOut(src)
+	if !ok {
+		return false
+	}
+	var crd apiextv1.CustomResourceDefinition
+	if strict, err := kjson.UnmarshalStrict(p.rest, &crd); err != nil || len(strict) > 0 {
+		return false
+	}
+	exact := map[*apiextv1.JSONSchemaProps]bool{}
+	read := make([]*apiextv1.JSONSchemaProps, len(p.schemas))
+	for i, text := range p.schemas {
+		if known := recent.get(text); known != nil && known.exact {
+			read[i], exact[known.wire] = known.wire, true
+			continue
+		}
+		s, same, ok := readSchema(text)
+		if !ok {
+			return false
+		}
+		read[i], exact[s] = s, same
+	}
+	Default(&crd)
+	text, err := json.Marshal(&crd)
+	if err == nil {
+		text, err = p.graft(text)
+	}
+	if err == nil {
+		_, err = v.Schema.Decode(d, text)
+	}
+	if err != nil {
+		return false
+	}
+	p.attach(&crd, read)
+	remember(d, &crd, exact)
+	return true
+}
+
+// remember remembers the schemas of a definition and the texts that its document prints.
+func remember(d *jsondoc.Doc, crd *apiextv1.CustomResourceDefinition, exact map[*apiextv1.JSONSchemaProps]bool) {
+	done := map[*apiextv1.JSONSchemaProps]bool{}
+	for i, v := range d.Root().At("spec", "versions").Items() {
+		s := openAPI(crd.Spec.Versions[i].Schema)
+		if s == nil || done[s] {
+			continue
+		}
+		done[s] = true
+		text, _ := printed(func(out []byte) ([]byte, error) { // which cannot fail
+			return v.At("schema", "openAPIV3Schema").AppendJSON(out), nil
+		})
+		recent.put(text, s, exact[s])
+	}
+}

@@ -1,0 +1,100 @@
+package crd
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file tests what many kinds cost, and using them while they change.
+
+// TestConcurrent reads snapshots while kinds come and go; for the race
+// detector.
+func TestConcurrent(t *testing.T) {
+	r := new(kind.Registry)
+	var readers sync.WaitGroup
+	stop := make(chan struct{})
+	for range 3 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				s := r.Load()
+				n := 0
+				for k := range s.All() {
+					n++
+					if s.Lookup(k.Group, k.Plural) != k {
+						t.Errorf("%s is listed and not found", k.Plural)
+						return
+					}
+				}
+				if n != s.Len() {
+					t.Errorf("got %d kinds, want %d", n, s.Len())
+					return
+				}
+			}
+		})
+	}
+	for i := range 300 {
+		k := &kind.Kind{Group: "g.io", Plural: fmt.Sprint("p", i%50), UID: fmt.Sprint(i)}
+		r.Put(k)
+		if i%3 == 0 {
+			r.Remove(k)
+		}
+	}
+	close(stop)
+	readers.Wait()
+}
+
+// TestMemory holds what a kind keeps: thousands of them have to fit. Nothing is
+// compiled until it is used, and equal schemas are kept once.
+func TestMemory(t *testing.T) {
+	const n = 200
+	for name, row := range map[string]struct {
+		most   uint64
+		schema func(i int) string
+	}{
+		"equal schemas":     {4 << 10, func(int) string { return plainSchema }},
+		"different schemas": {8 << 10, func(i int) string { return strings.Replace(plainSchema, "num", fmt.Sprint("num", i), 1) }},
+	} {
+		r := new(kind.Registry)
+		before := heap()
+		for i := range n {
+			k, err := Compile(definition(t, "widgets", fmt.Sprint("p", i), "SCHEMA", row.schema(i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Put(k)
+		}
+		each := (heap() - before) / n
+		t.Logf("%s: %d bytes each", name, each)
+		if each > row.most {
+			t.Errorf("%s: got %d bytes a kind, want at most %d", name, each, row.most)
+		}
+		runtime.KeepAlive(r)
+	}
+}
+
+// TestRefusedAtOnce holds that a schema that does not compile is an error of the
+// definition, though nothing else compiles it yet.
+func TestRefusedAtOnce(t *testing.T) {
+	crd := definition(t)
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	for i := range 1 << 16 {
+		leaf := map[string]apiextv1.JSONSchemaProps{fmt.Sprint("x", i): {Type: "string"}}
+		spec.Properties[fmt.Sprint("p", i)] = apiextv1.JSONSchemaProps{Type: "object", Properties: leaf}
+	}
+	if _, err := Compile(crd); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, where(), texts(unsupported(crd)), []string{"spec.versions: Invalid value: version v1: schema has more than 65535 kinds of objects"})
+}

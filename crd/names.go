@@ -1,0 +1,205 @@
+package crd
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file computes the conditions of definitions.
+
+// Names are the names that the definitions of a group have been granted, the
+// one under consideration included.
+type Names struct {
+	Resources map[string]bool // plurals, singulars and short names
+	Kinds     map[string]bool // kinds and list kinds
+}
+
+// Add adds what a definition was granted.
+func (n *Names) Add(names *apiextv1.CustomResourceDefinitionNames) {
+	if n.Resources == nil {
+		n.Resources, n.Kinds = map[string]bool{}, map[string]bool{}
+	}
+	for _, s := range append([]string{names.Plural, names.Singular}, names.ShortNames...) {
+		n.Resources[s] = true
+	}
+	n.Kinds[names.Kind], n.Kinds[names.ListKind] = true, true
+}
+
+// NameConditions grants crd the names it asks for as far as they are free, and
+// sets the conditions NamesAccepted and Established by the outcome. It reports
+// whether the status changed.
+func NameConditions(crd *apiextv1.CustomResourceDefinition, used Names, now time.Time) bool {
+	changed := false
+	if !equality.Semantic.DeepEqual(crd.Spec.Names, crd.Status.AcceptedNames) || Condition(crd, apiextv1.NamesAccepted) == nil {
+		granted, reason, message := grant(&crd.Spec.Names, crd.Status.AcceptedNames, used)
+		changed = !equality.Semantic.DeepEqual(crd.Status.AcceptedNames, granted)
+		crd.Status.AcceptedNames = granted
+		c := apiextv1.CustomResourceDefinitionCondition{
+			Type: apiextv1.NamesAccepted, Status: apiextv1.ConditionFalse, Reason: reason, Message: message,
+		}
+		if reason == "" {
+			c.Status, c.Reason, c.Message = apiextv1.ConditionTrue, "NoConflicts", "no conflicts found"
+		}
+		changed = SetCondition(crd, c, now) || changed
+	}
+	return establish(crd, now) || changed
+}
+
+// establish sets the condition Established. Once it is true it stays so.
+func establish(crd *apiextv1.CustomResourceDefinition, now time.Time) bool {
+	have := Condition(crd, apiextv1.Established)
+	c := apiextv1.CustomResourceDefinitionCondition{Type: apiextv1.Established, Status: apiextv1.ConditionFalse}
+	switch {
+	case have != nil && have.Status == apiextv1.ConditionTrue:
+		return false
+	case !HasCondition(crd, apiextv1.NamesAccepted):
+		if have != nil {
+			return false
+		}
+		c = notAccepted()
+	case hasInvalidCABundle(crd.Spec.Conversion):
+		c.Reason, c.Message = "InvalidCABundle", "The conversion webhook CABundle is invalid"
+	default:
+		c.Status, c.Reason, c.Message = apiextv1.ConditionTrue, "InitialNamesAccepted", "the initial names have been accepted"
+	}
+	return SetCondition(crd, c, now)
+}
+
+// grant returns what is granted of the names asked for, and which conflict
+// there is: the last one. Names that are had already are never refused.
+func grant(asked *apiextv1.CustomResourceDefinitionNames, had apiextv1.CustomResourceDefinitionNames, used Names) (granted apiextv1.CustomResourceDefinitionNames, reason, message string) {
+	granted = had
+	one := func(asked, had string, used map[string]bool, field *string, why string) {
+		if asked == had || !used[asked] {
+			*field = asked
+		} else {
+			reason, message = why, inUse(asked).Error()
+		}
+	}
+	one(asked.Plural, had.Plural, used.Resources, &granted.Plural, "PluralConflict")
+	one(asked.Singular, had.Singular, used.Resources, &granted.Singular, "SingularConflict")
+	if !slices.Equal(asked.ShortNames, had.ShortNames) {
+		mine := make(map[string]bool, len(had.ShortNames))
+		for _, s := range had.ShortNames {
+			mine[s] = true
+		}
+		var errs []error
+		for _, s := range asked.ShortNames {
+			if used.Resources[s] && !mine[s] {
+				errs = append(errs, inUse(s))
+			}
+		}
+		if err := utilerrors.NewAggregate(errs[:min(len(errs), maxConflicts)]); err != nil {
+			reason, message = "ShortNamesConflict", err.Error()
+			if more := len(errs) - maxConflicts; more > 0 {
+				message += fmt.Sprintf(" and %d more", more)
+			}
+		} else {
+			granted.ShortNames = asked.ShortNames
+		}
+	}
+	one(asked.Kind, had.Kind, used.Kinds, &granted.Kind, "KindConflict")
+	one(asked.ListKind, had.ListKind, used.Kinds, &granted.ListKind, "ListKindConflict")
+	granted.Categories = asked.Categories
+	return granted, reason, message
+}
+
+// maxConflicts bounds the short names that a condition lists: with all of them it might be too long
+// to be stored.
+const maxConflicts = 1000
+
+func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
+
+// OtherConditions sets or removes the conditions NonStructuralSchema and
+// KubernetesAPIApprovalPolicyConformant. It reports whether the status changed.
+func OtherConditions(stored *Stored, now time.Time) bool {
+	crd, changed := stored.Definition, false
+	if stored.Outline {
+		// Its schemas are structural, and no condition says otherwise.
+	} else if c, ok := structuralCondition(crd); ok {
+		changed = SetCondition(crd, c, now)
+	} else {
+		changed = RemoveCondition(crd, apiextv1.NonStructuralSchema)
+	}
+	if c, ok := approvalCondition(crd); ok {
+		changed = SetCondition(crd, c, now) || changed
+	}
+	return changed
+}
+
+func structuralCondition(crd *apiextv1.CustomResourceDefinition) (apiextv1.CustomResourceDefinitionCondition, bool) {
+	c := apiextv1.CustomResourceDefinitionCondition{Type: apiextv1.NonStructuralSchema}
+	var errs field.ErrorList
+	if crd.Spec.PreserveUnknownFields {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))
+	}
+	for i := range crd.Spec.Versions {
+		v := &crd.Spec.Versions[i]
+		path := field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema")
+		s, found := parsedSchema(openAPI(v.Schema), path)
+		if len(found) > 0 {
+			c.Status, c.Reason = apiextv1.ConditionUnknown, "StructuralError"
+			c.Message = fmt.Sprintf("failed to check validation schema for version %s: %s", v.Name, found[0].Detail)
+			return c, true
+		}
+		if s != nil {
+			errs = append(errs, structuralErrors(openAPI(v.Schema), s, path)...)
+		}
+	}
+	if len(errs) == 0 {
+		return c, false
+	}
+	c.Status, c.Reason, c.Message = apiextv1.ConditionTrue, "Violations", errs.ToAggregate().Error()
+	return c, true
+}
+
+func approvalCondition(crd *apiextv1.CustomResourceDefinition) (apiextv1.CustomResourceDefinitionCondition, bool) {
+	if !IsProtected(crd.Spec.Group) {
+		return apiextv1.CustomResourceDefinitionCondition{}, false
+	}
+	state, text := ApprovalOf(crd.Annotations)
+	c := apiextv1.CustomResourceDefinitionCondition{
+		Type: apiextv1.KubernetesAPIApprovalPolicyConformant, Status: apiextv1.ConditionFalse, Message: text,
+	}
+	switch state {
+	case Approved:
+		c.Status, c.Reason = apiextv1.ConditionTrue, "ApprovedAnnotation"
+	case ApprovalBypassed:
+		c.Reason = "UnapprovedAnnotation"
+	case ApprovalMissing:
+		c.Reason = "MissingAnnotation"
+	default:
+		c.Reason = "InvalidAnnotation"
+	}
+	return c, true
+}
+
+// SetRefused sets the conditions NamesAccepted and Established of a definition
+// that the registry refuses. It reports whether the status changed.
+//
+// The accepted names become those of the specification, as kube-apiserver has
+// them. Its controllers, and those of earlier releases on the same store, then
+// leave the conditions alone and do not serve the definition either.
+func SetRefused(crd *apiextv1.CustomResourceDefinition, r *kind.Refusal, now time.Time) bool {
+	changed := !equality.Semantic.DeepEqual(crd.Spec.Names, crd.Status.AcceptedNames)
+	crd.Status.AcceptedNames = crd.Spec.Names
+	changed = SetCondition(crd, apiextv1.CustomResourceDefinitionCondition{
+		Type: apiextv1.NamesAccepted, Status: apiextv1.ConditionFalse, Reason: r.Reason, Message: r.Message,
+	}, now) || changed
+	return SetCondition(crd, notAccepted(), now) || changed
+}
+
+// notAccepted is the condition Established of a definition that did not get its names.
+func notAccepted() apiextv1.CustomResourceDefinitionCondition {
+	return apiextv1.CustomResourceDefinitionCondition{
+		Type: apiextv1.Established, Status: apiextv1.ConditionFalse, Reason: "NotAccepted", Message: "not all names are accepted",
+	}
+}

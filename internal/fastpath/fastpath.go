@@ -1,0 +1,95 @@
+// Package fastpath says which fast paths are used. A fast path does what its plain twin does,
+// sooner; docs/fastpaths.md lists them.
+//
+// The environment variable KEELSON_FASTPATHS switches them off, for tests and for diagnosis: "off"
+// all of them, or some by their names ("off:diagrams,confirm"). It is read once, when the process
+// starts, so that a switch costs a comparison with a constant in memory.
+package fastpath
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Path is a fast path.
+type Path uint8
+
+// The fast paths.
+const (
+	Diagrams      Path = iota // rules as decision diagrams
+	Checker                   // a parser and a checker beside cel-go's
+	Closures                  // closures for usual forms of expressions
+	PatchMetadata             // merge patches of nothing but metadata
+	Direct                    // applies that need no general merge
+	Confirm                   // applies that change nothing but owners
+	PlainJSON                 // applies in JSON that says the same as YAML
+	KindTable                 // a hash trie of kinds beside the sorted tree
+	Schemas                   // the schemas of definitions that were read last
+	SchemaReader              // a reader of the schemas of definitions beside encoding/json
+	Heap                      // a small heap grows before it is collected
+	Processor                 // one goroutine more runs at a time
+	paths
+)
+
+var names = [paths]string{
+	Diagrams: "diagrams", Checker: "checker", Closures: "closures", PatchMetadata: "patchmetadata", Direct: "direct", Confirm: "confirm",
+	PlainJSON: "plainjson", KindTable: "kindtable", Schemas: "schemas", SchemaReader: "schemareader",
+	Heap: "heap", Processor: "processor",
+}
+
+// String returns the name by which the environment variable knows the path.
+func (p Path) String() string { return names[p] }
+
+// variable is the environment variable.
+const variable = "KEELSON_FASTPATHS"
+
+// off has a bit for each path that is switched off. It never changes.
+var off = read(os.Getenv(variable))
+
+// On reports whether the path is used.
+func (p Path) On() bool { return off&(1<<p) == 0 }
+
+// read reads the value of the environment variable. Tests and diagnosis depend on it, so that a value that is not
+// understood ends the process.
+func read(text string) uint32 {
+	bits, err := parse(text)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(2)
+	}
+	return bits
+}
+
+func parse(text string) (bits uint32, err error) {
+	switch text {
+	case "", "on":
+		return 0, nil
+	case "off":
+		return 1<<paths - 1, nil
+	}
+	list, ok := strings.CutPrefix(text, "off:")
+	if !ok {
+		return 0, fmt.Errorf("%s: got %q, want on, off, or off: with names", variable, text)
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		at := slices.Index(names[:], name)
+		if at < 0 {
+			return 0, fmt.Errorf("%s: got %q, want one of %s", variable, name, strings.Join(names[:], ", "))
+		}
+		bits |= 1 << at
+	}
+	return bits, nil
+}
+
+// Need skips a test of a fast path that is switched off.
+func (p Path) Need(t interface {
+	Helper()
+	Skipf(format string, args ...any)
+}) {
+	t.Helper()
+	if !p.On() {
+		t.Skipf("%s switches the fast path %s off", variable, p)
+	}
+}

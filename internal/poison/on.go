@@ -1,0 +1,6 @@
+//go:build poison
+
+package poison
+
+// On reports whether released memory is poisoned.
+const On = true

@@ -1,0 +1,92 @@
+package webhook
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+)
+
+// zeros returns a text of n bytes after a first one.
+func zeros(first string, n int64) io.Reader {
+	return io.MultiReader(strings.NewReader(first), io.LimitReader(spaces{}, n))
+}
+
+type spaces struct{}
+
+func (spaces) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+// TestAnswersEnd sends compressed answers that exceed the bounds only after decompression.
+func TestAnswersEnd(t *testing.T) {
+	var text io.Reader
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		defer z.Close()
+		io.Copy(z, text) // the client hangs up in the middle of some
+	}))
+	defer s.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	c, err := New(Target{URL: s.URL, CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name, first string
+		more        int64
+		want        string
+	}{
+		{"JSON", " {}", MaxForeign, ""},
+		{"too long", "{}", MaxResponse, "the answer has more than 67108864 bytes"},
+		{"YAML", "a: b", MaxForeign - 4, ""},
+		{"long YAML", "a: b", MaxForeign, "the answer is no JSON, and has more than 3145728 bytes"},
+		{"long lists", "[", MaxForeign, "the answer is no JSON, and has more than 3145728 bytes"},
+	} {
+		text = zeros(row.first, row.more)
+		_, done, err := c.Post(context.Background(), nil)
+		if err == nil {
+			done()
+		}
+		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%s: got %v, want %q", row.name, err, row.want)
+		}
+	}
+}
+
+// TestLongKeysOfAuthorities holds that authorities with very long keys are refused.
+// Ledger: rsa-keys.
+func TestLongKeysOfAuthorities(t *testing.T) {
+	n := new(big.Int).Lsh(big.NewInt(1), maxKeyBits) // one bit too many
+	key := &rsa.PublicKey{N: n.SetBit(n, 0, 1), E: 65537}
+	_, signer, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1<<31, 0), IsCA: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(Target{URL: "https://127.0.0.1", CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil)
+	if want := "caBundle: RSA key: got 8193 bits, want at most 8192"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,275 @@
+package kind
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// This file scans a protobuf message before generated code decodes it. That code calls itself for
+// each nested message, without a limit: some hundred thousand levels overflow the stack, which ends
+// the process. It also reads the key and the value of a map entry beyond the end of the entry, so
+// that bytes can be decoded again and again. And an empty message takes as much memory as any other
+// of its type.
+
+// Bounds of one definition that a client sends. Definitions that are generated from Go types have some dozens of levels.
+const (
+	MaxDepth  = 1000     // levels of arrays and objects
+	MaxReread = 64 << 20 // bytes below items and their like, once for each such level
+)
+
+// ErrReread is the error for more than MaxReread.
+var ErrReread = fmt.Errorf("CustomResourceDefinition: got schemas below items, additionalItems, additionalProperties and dependencies of "+
+	"more than %d bytes, counted once for each such level", MaxReread)
+
+// Bounds of one protobuf message.
+const (
+	maxMessages     = 2 * MaxDepth // in one another: a schema below items is two of them, and one level of JSON
+	maxMessageBytes = 128 << 20    // of memory for the Go values of all of them
+)
+
+// fromProto is implemented by the Go types of objects.
+type fromProto interface{ Unmarshal([]byte) error }
+
+// message says which fields of a Go type hold messages.
+type message struct {
+	name    string
+	size    int         // of its Go value in memory
+	reread  bool        // it is printed again as JSON for each reread level above it
+	entry   bool        // it is an entry of a map
+	fields  []*embedded // by number, nil where there is no message; nil if there is none at all
+	scalars [2]bool     // of an entry: whether key and value are numbers
+}
+
+// embedded is a field that holds a message, or the entries of a map.
+type embedded struct {
+	name string
+	of   *message
+}
+
+// messages are the shapes of the Go types that were decoded so far. They follow from the types alone.
+var messages sync.Map // reflect.Type to *message
+
+// messageOf returns the shape of a Go type.
+func messageOf(t reflect.Type) *message {
+	if m, ok := messages.Load(t); ok {
+		return m.(*message)
+	}
+	m, _ := messages.LoadOrStore(t, shapes{}.message(t))
+	return m.(*message)
+}
+
+// shapes makes shapes of Go types. A recursive type finds its own shape in it.
+type shapes map[reflect.Type]*message
+
+func (s shapes) message(t reflect.Type) *message {
+	if m := s[t]; m != nil {
+		return m
+	}
+	m := &message{name: t.Name(), size: int(t.Size())}
+	s[t] = m
+	if t.Kind() == reflect.Slice { // a message of its own whose field 1 has the items
+		m.set(1, "Items", s.field(t.Elem()))
+		return m
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		parts := strings.Split(f.Tag.Get("protobuf"), ",")
+		if len(parts) < 2 {
+			continue
+		}
+		if number, err := strconv.Atoi(parts[1]); err == nil {
+			m.set(number, f.Name, s.field(f.Type))
+		}
+	}
+	m.reread = m.fields != nil && t.Implements(reflect.TypeFor[json.Marshaler]())
+	return m
+}
+
+func (m *message) set(number int, name string, of *message) {
+	if of == nil {
+		return
+	}
+	for len(m.fields) <= number {
+		m.fields = append(m.fields, nil)
+	}
+	m.fields[number] = &embedded{name, of}
+}
+
+// field returns the shape of the messages in a field of a Go type, nil if it holds none.
+func (s shapes) field(t reflect.Type) *message {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return s.message(t)
+	case reflect.Map:
+		return s.entries(t)
+	case reflect.Slice:
+		if reflect.PointerTo(t).Implements(reflect.TypeFor[fromProto]()) {
+			return s.message(t)
+		}
+		return s.field(t.Elem())
+	default:
+		return nil
+	}
+}
+
+// entries returns the shape of the entries of a map.
+func (s shapes) entries(t reflect.Type) *message {
+	m := &message{name: t.String(), entry: true, size: int(t.Key().Size() + t.Elem().Size())}
+	m.fields = make([]*embedded, 3) // also if the values are no messages: the bounds of entries are always checked
+	for i, of := range []reflect.Type{t.Key(), t.Elem()} {
+		switch of.Kind() {
+		case reflect.String, reflect.Slice, reflect.Struct, reflect.Pointer:
+		default:
+			m.scalars[i] = true
+		}
+	}
+	m.set(2, "value", s.field(t.Elem()))
+	return m
+}
+
+// checkMessage returns an error if a message must not be decoded into a Go object.
+func checkMessage(b []byte, into fromProto) error {
+	return new(messageScan).message(messageOf(reflect.TypeOf(into).Elem()), b, 1)
+}
+
+// messageScan scans a message in the steps of generated code. It may refuse whatever that code
+// refuses.
+type messageScan struct{ bytes, reread int }
+
+func (s *messageScan) message(m *message, b []byte, depth int) error {
+	if depth > maxMessages {
+		return fmt.Errorf("proto: %s: got more than %d messages in one another", m.name, maxMessages)
+	}
+	if s.bytes += m.size; s.bytes > maxMessageBytes {
+		return fmt.Errorf("proto: %s: got messages that take more than %d bytes of memory", m.name, maxMessageBytes)
+	}
+	if m.reread {
+		if s.reread += len(b); s.reread > MaxReread {
+			return ErrReread
+		}
+	}
+	if m.fields == nil {
+		return nil
+	}
+	for len(b) > 0 {
+		tag, n, err := varint(b)
+		if err != nil {
+			return err
+		}
+		number, kind := int32(tag>>3), int(tag&7)
+		length, of, err := m.value(number, kind, tag, b[n:])
+		if err != nil {
+			return err
+		}
+		if of != nil {
+			_, start, _ := varint(b[n:]) // which value has read
+			if err := s.message(of, b[n+start:n+length], depth+1); err != nil {
+				return err
+			}
+		}
+		b = b[n+length:]
+	}
+	return nil
+}
+
+// value is how long the value of a field is, with the length in front of it, and which message it is, if it is one.
+func (m *message) value(number int32, kind int, tag uint64, b []byte) (int, *message, error) {
+	var f *embedded
+	if number > 0 && int(number) < len(m.fields) {
+		f = m.fields[number]
+	}
+	switch {
+	case m.entry && (number == 1 || number == 2): // generated code does not look at the kind
+		kind = 2
+		if m.scalars[number-1] {
+			kind = 0
+		}
+	case m.entry:
+	case kind == 4:
+		return 0, nil, fmt.Errorf("proto: %s: wiretype end group for non-group", m.name)
+	case number <= 0:
+		return 0, nil, fmt.Errorf("proto: %s: illegal tag %d (wire type %d)", m.name, number, tag)
+	case f != nil && kind != 2:
+		return 0, nil, fmt.Errorf("proto: wrong wireType = %d for field %s", kind, f.name)
+	}
+	length, err := skip(kind, b)
+	if f == nil || err != nil {
+		return length, nil, err
+	}
+	return length, f.of, nil
+}
+
+// errOverflow is the error of generated code for a number that is too long.
+var errOverflow = errors.New("proto: integer overflow")
+
+// varint returns a number and its length.
+func varint(b []byte) (uint64, int, error) {
+	v, n := binary.Uvarint(b)
+	switch {
+	case n > 0:
+		return v, n, nil
+	case n == 0:
+		return 0, 0, io.ErrUnexpectedEOF
+	default:
+		return 0, 0, errOverflow
+	}
+}
+
+// skip returns the length of a value after its tag. A group is skipped with all that is in it.
+func skip(kind int, b []byte) (int, error) {
+	groups, at := 0, 0
+	for {
+		n := 0
+		switch kind {
+		case 0:
+			_, length, err := varint(b[at:])
+			if err != nil {
+				return 0, err
+			}
+			n = length
+		case 1:
+			n = 8
+		case 2:
+			size, length, err := varint(b[at:])
+			if err != nil {
+				return 0, err
+			}
+			if size > uint64(len(b)) {
+				return 0, io.ErrUnexpectedEOF
+			}
+			n = length + int(size)
+		case 3:
+			groups++
+		case 4:
+			if groups == 0 {
+				return 0, errors.New("proto: unexpected end of group")
+			}
+			groups--
+		case 5:
+			n = 4
+		default:
+			return 0, fmt.Errorf("proto: illegal wireType %d", kind)
+		}
+		if at += n; at > len(b) {
+			return 0, io.ErrUnexpectedEOF
+		}
+		if groups == 0 {
+			return at, nil
+		}
+		tag, length, err := varint(b[at:])
+		if err != nil {
+			return 0, err
+		}
+		at, kind = at+length, int(tag&7)
+	}
+}

@@ -1,0 +1,260 @@
+package networking
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// This file is about families of addresses: which a service has follows from its policy, its addresses, and the cluster.
+
+var (
+	specPath     = field.NewPath("spec")
+	ipsPath      = specPath.Child("clusterIPs")
+	familiesPath = specPath.Child("ipFamilies")
+	policyPath   = specPath.Child("ipFamilyPolicy")
+)
+
+// FamilyOf is the family of an address.
+func FamilyOf(a netip.Addr) corev1.IPFamily {
+	if a.Is4() {
+		return corev1.IPv4Protocol
+	}
+	return corev1.IPv6Protocol
+}
+
+// familyOf is the family of an address as text, in any of the forms that were ever taken.
+func familyOf(ip string) corev1.IPFamily {
+	if strings.Contains(ip, ":") {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
+}
+
+// OnRead completes a stored service that is older than the fields for families, where the cluster's addresses are of a family.
+func OnRead(s *corev1.Service, own corev1.IPFamily) {
+	Normalize(s, nil)
+	spec := &s.Spec
+	if !Addressed(s) {
+		spec.InternalTrafficPolicy = nil
+		return
+	}
+	if len(spec.IPFamilies) > 0 {
+		return
+	}
+	single, dual := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyRequireDualStack
+	if spec.ClusterIP == corev1.ClusterIPNone {
+		spec.IPFamilies, spec.IPFamilyPolicy = []corev1.IPFamily{own}, &single
+		if len(spec.Selector) == 0 {
+			spec.IPFamilies, spec.IPFamilyPolicy = append(spec.IPFamilies, other(own)), &dual
+		}
+		return
+	}
+	for _, ip := range spec.ClusterIPs {
+		spec.IPFamilies = append(spec.IPFamilies, familyOf(ip))
+	}
+	switch len(spec.IPFamilies) {
+	case 1:
+		spec.IPFamilyPolicy = &single
+	case 2:
+		spec.IPFamilyPolicy = &dual
+	}
+}
+
+func other(f corev1.IPFamily) corev1.IPFamily {
+	if f == corev1.IPv4Protocol {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
+}
+
+// Unmoved reports whether a change leaves the addresses of a service that prefers two families as they are. Such a service is not given
+// another address because the cluster has got a second family, nor deprived of one.
+func Unmoved(s, old *corev1.Service) bool {
+	prefers := func(p *corev1.IPFamilyPolicy) bool { return p == nil || *p == corev1.IPFamilyPolicyPreferDualStack }
+	return old != nil && s.Spec.IPFamilyPolicy != nil && s.Spec.Type == old.Spec.Type && Addressed(s) &&
+		prefers(s.Spec.IPFamilyPolicy) && prefers(old.Spec.IPFamilyPolicy) &&
+		slices.Equal(s.Spec.ClusterIPs, old.Spec.ClusterIPs) && slices.Equal(s.Spec.IPFamilies, old.Spec.IPFamilies)
+}
+
+// Families fills in the policy and the families of a service on a cluster whose addresses are of one family, or says why they cannot be.
+func Families(s, old *corev1.Service, own corev1.IPFamily) field.ErrorList {
+	if !Addressed(s) || Unmoved(s, old) {
+		return nil
+	}
+	spec := &s.Spec
+	loose := spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0 // whose endpoints somebody else makes, of any family
+	if spec.IPFamilyPolicy == nil {
+		policy := corev1.IPFamilyPolicySingleStack
+		switch {
+		case old != nil && old.Spec.IPFamilyPolicy != nil:
+			policy = *old.Spec.IPFamilyPolicy
+		case loose:
+			policy = corev1.IPFamilyPolicyRequireDualStack
+		}
+		spec.IPFamilyPolicy = &policy
+	}
+	if errs := validateAddresses(s, old); len(errs) > 0 {
+		return errs
+	}
+	single := *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
+	var errs field.ErrorList
+	if old != nil {
+		errs = lessen(s, old, single)
+	}
+	refuse := func(text string) { errs = append(errs, field.Invalid(policyPath, spec.IPFamilyPolicy, text)) }
+	if single && len(spec.ClusterIPs) == 2 {
+		refuse("must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified")
+	}
+	if single && len(spec.IPFamilies) == 2 {
+		refuse("must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified")
+	}
+	errs = append(errs, inferFamilies(s, own)...)
+	if len(errs) > 0 {
+		return errs
+	}
+	if loose {
+		if len(spec.IPFamilies) == 0 {
+			spec.IPFamilies = []corev1.IPFamily{own}
+		}
+		if len(spec.IPFamilies) < 2 && !single {
+			spec.IPFamilies = append(spec.IPFamilies, other(spec.IPFamilies[0]))
+		}
+		return nil
+	}
+	if *spec.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack {
+		refuse("this cluster is not configured for dual-stack services")
+	}
+	for i, f := range spec.IPFamilies {
+		if f != own {
+			errs = append(errs, field.Invalid(familiesPath.Index(i), f, "not configured on this cluster"))
+		}
+	}
+	if len(errs) == 0 && len(spec.IPFamilies) == 0 {
+		spec.IPFamilies = []corev1.IPFamily{own}
+	}
+	return errs
+}
+
+// lessen takes a second address or family away from a service that is to have one only. Whose policy says otherwise may not lose it.
+func lessen(s, old *corev1.Service, single bool) (errs field.ErrorList) {
+	ips, was := &s.Spec.ClusterIPs, old.Spec.ClusterIPs
+	families, had := &s.Spec.IPFamilies, old.Spec.IPFamilies
+	if single {
+		if slices.Equal(*ips, was) && len(was) > 1 {
+			*ips = was[:1]
+		}
+		if slices.Equal(*families, had) && len(had) > 1 {
+			*families = had[:1]
+		}
+		return nil
+	}
+	if n := len(*ips); n > 0 && n < len(was) {
+		errs = append(errs, field.Invalid(policyPath, s.Spec.IPFamilyPolicy, "must be 'SingleStack' to release the secondary cluster IP"))
+	}
+	if n := len(*families); n > 0 && n < len(had) {
+		errs = append(errs, field.Invalid(policyPath, s.Spec.IPFamilyPolicy, "must be 'SingleStack' to release the secondary IP family"))
+	}
+	return errs
+}
+
+// inferFamilies adds the families of addresses that were asked for.
+func inferFamilies(s *corev1.Service, own corev1.IPFamily) (errs field.ErrorList) {
+	spec := &s.Spec
+	for i, ip := range spec.ClusterIPs {
+		if ip == corev1.ClusterIPNone {
+			break
+		}
+		if i < len(spec.IPFamilies) {
+			continue
+		}
+		f := familyOf(ip)
+		if f != own {
+			errs = append(errs, field.Invalid(ipsPath.Index(i), spec.ClusterIPs, string(f)+" is not configured on this cluster"))
+			continue
+		}
+		spec.IPFamilies = append(spec.IPFamilies, f)
+	}
+	return errs
+}
+
+// validateAddresses says what is wrong with the cluster IPs of a service, its families and their policy.
+func validateAddresses(s, old *corev1.Service) field.ErrorList {
+	if !Addressed(s) {
+		return nil
+	}
+	var errs field.ErrorList
+	spec := &s.Spec
+	ips := spec.ClusterIPs
+	wrong := func(text string) { errs = append(errs, field.Invalid(ipsPath, ips, text)) }
+	switch {
+	case spec.ClusterIP == "" && len(ips) > 0:
+		wrong("must be empty when `clusterIP` is not specified")
+	case spec.ClusterIP != "" && len(ips) == 0:
+		errs = append(errs, field.Required(ipsPath, ""))
+	case spec.ClusterIP != "" && ips[0] != spec.ClusterIP:
+		wrong("first value must match `clusterIP`")
+	}
+	for i, f := range spec.IPFamilies {
+		errs = append(errs, oneOf(familiesPath.Index(i), f, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
+		if slices.Contains(spec.IPFamilies[:i], f) {
+			errs = append(errs, field.Duplicate(familiesPath.Index(i), f))
+		}
+	}
+	if p := spec.IPFamilyPolicy; p != nil {
+		errs = append(errs, oneOf(policyPath, *p, corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)...)
+	}
+	before := len(errs)
+	var had []string
+	if old != nil {
+		had = old.Spec.ClusterIPs
+	}
+	for i, ip := range ips {
+		if i > 0 || ip != corev1.ClusterIPNone {
+			errs = append(errs, validation.IsValidIPForLegacyField(ipsPath.Index(i), ip, true, had)...)
+		} else if len(ips) > 1 {
+			wrong("'None' must be the first and only value")
+		}
+	}
+	bad := len(errs) > before
+	if len(ips) > 2 {
+		wrong("may only hold up to 2 values")
+	}
+	if bad {
+		return errs
+	}
+	return append(errs, validateOrder(s)...)
+}
+
+// validateOrder says where addresses are not of the families that they stand beside.
+func validateOrder(s *corev1.Service) (errs field.ErrorList) {
+	ips, families := s.Spec.ClusterIPs, s.Spec.IPFamilies
+	has := func(f corev1.IPFamily) bool {
+		return slices.ContainsFunc(ips, func(ip string) bool { return familyOf(ip) == f })
+	}
+	if len(ips) > 1 && !(has(corev1.IPv4Protocol) && has(corev1.IPv6Protocol)) {
+		errs = append(errs, field.Invalid(ipsPath, ips, "may specify no more than one IP for each IP family"))
+	}
+	if Headless(s) {
+		return errs
+	}
+	for i := range min(len(ips), len(families)) {
+		if f := families[i]; f != familyOf(ips[i]) && (f == corev1.IPv4Protocol || f == corev1.IPv6Protocol) {
+			errs = append(errs, field.Invalid(ipsPath.Index(i), ips[i], fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", f, i)))
+		}
+	}
+	return errs
+}
+
+// oneOf says that a value is none of those that there are, which are sorted.
+func oneOf[T ~string](at *field.Path, value T, all ...T) field.ErrorList {
+	if slices.Contains(all, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(at, value, all)}
+}

@@ -1,0 +1,177 @@
+// Package networking has the rules of the fields of a Service: which fields follow from others, and which exclude each other.
+//
+// # Model
+//
+// A Service is a union that its type decides about: fields that make sense for one type make none for another. Several fields say the same
+// (clusterIP and clusterIPs), or follow from what the server gives (addresses, ports of nodes). [Normalize], [Keep], [Families] and [Drop]
+// make of what a client sent what it meant, given the service as it was; [Validate] and [ValidateUpdate] say what is wrong with it then.
+// What is given is somebody else's business: nothing here knows which addresses are free.
+//
+// # Terms
+//
+//   - A headless service has the cluster IP "None".
+//   - The health check port is the one at which nodes say whether they have a pod of the service: a load balancer's whose traffic is local.
+//
+// # Invariants
+//
+//   - A nil old service means that the service is new.
+//   - The order of the calls is that of upstream: Keep, Normalize, Families, what is given, Drop, validation.
+package networking
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Addressed reports whether a service has a cluster IP, be it "None".
+func Addressed(s *corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeExternalName }
+
+// Headless reports whether the only cluster IP is "None".
+func Headless(s *corev1.Service) bool {
+	return len(s.Spec.ClusterIPs) == 1 && s.Spec.ClusterIPs[0] == corev1.ClusterIPNone
+}
+
+// OnNodes reports whether a service's type is one with ports of nodes.
+func OnNodes(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer
+}
+
+// GivenPorts reports whether a service gets ports of nodes that it does not name.
+func GivenPorts(s *corev1.Service) bool {
+	allocate := s.Spec.AllocateLoadBalancerNodePorts
+	return OnNodes(s) && (s.Spec.Type == corev1.ServiceTypeNodePort || allocate == nil || *allocate)
+}
+
+// Checked reports whether a service has a health check port.
+func Checked(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// External reports whether a service is reached from outside of the cluster.
+func External(s *corev1.Service) bool {
+	return OnNodes(s) || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
+}
+
+// NodePorts are the ports of nodes that a service has, but for the health check port.
+func NodePorts(s *corev1.Service) []int32 {
+	var all []int32
+	for i := range s.Spec.Ports {
+		if p := s.Spec.Ports[i].NodePort; p != 0 {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Keep gives a changed service what the old one was given and who changes it does not mention.
+func Keep(s, old *corev1.Service) {
+	if Addressed(s) && Addressed(old) {
+		if s.Spec.ClusterIP == "" {
+			s.Spec.ClusterIP = old.Spec.ClusterIP
+		}
+		if len(s.Spec.ClusterIPs) == 0 {
+			s.Spec.ClusterIPs = old.Spec.ClusterIPs
+		}
+	}
+	if GivenPorts(s) && GivenPorts(old) {
+		keepPorts(s, old)
+	}
+	if Checked(s) && Checked(old) && s.Spec.HealthCheckNodePort == 0 {
+		s.Spec.HealthCheckNodePort = old.Spec.HealthCheckNodePort
+	}
+}
+
+// keepPorts keeps ports of nodes by the names of ports, unless another port took them.
+func keepPorts(s, old *corev1.Service) {
+	before, now := NodePorts(old), NodePorts(s)
+	named := map[string]int32{}
+	for i := range old.Spec.Ports {
+		named[old.Spec.Ports[i].Name] = old.Spec.Ports[i].NodePort
+	}
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		had := named[p.Name]
+		if p.NodePort == 0 && !(slices.Contains(before, had) && slices.Contains(now, had)) {
+			p.NodePort = had
+		}
+	}
+}
+
+// Normalize makes clusterIPs follow clusterIP where a client knows only the latter.
+func Normalize(s, old *corev1.Service) {
+	spec := &s.Spec
+	if old == nil {
+		if spec.ClusterIP != "" && len(spec.ClusterIPs) == 0 {
+			spec.ClusterIPs = []string{spec.ClusterIP}
+		}
+		return
+	}
+	was := &old.Spec
+	if len(spec.ClusterIPs) == 0 && spec.ClusterIP == was.ClusterIP {
+		spec.ClusterIPs = was.ClusterIPs
+	}
+	if spec.ClusterIP == was.ClusterIP || !slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
+		return
+	}
+	if was.ClusterIP != "" && spec.ClusterIP == "" {
+		spec.ClusterIPs = nil
+	} else {
+		spec.ClusterIPs = []string{spec.ClusterIP}
+	}
+}
+
+// DropUnused takes the policy for traffic from inside away from a service without addresses, which has no use for it. One that is none
+// stays, to be refused.
+func DropUnused(s *corev1.Service) {
+	if p := s.Spec.InternalTrafficPolicy; p != nil && !Addressed(s) && (*p == corev1.ServiceInternalTrafficPolicyCluster || *p == corev1.ServiceInternalTrafficPolicyLocal) {
+		s.Spec.InternalTrafficPolicy = nil
+	}
+}
+
+// Drop takes fields away that the new type of a service does not have, if who changed the type left them as they were.
+func Drop(s, old *corev1.Service) {
+	spec, was := &s.Spec, &old.Spec
+	if Addressed(old) && !Addressed(s) {
+		if spec.ClusterIP == was.ClusterIP && slices.Equal(spec.ClusterIPs, was.ClusterIPs) {
+			spec.ClusterIP, spec.ClusterIPs = "", nil
+		}
+		if slices.Equal(spec.IPFamilies, was.IPFamilies) {
+			spec.IPFamilies = nil
+		}
+		if same(spec.IPFamilyPolicy, was.IPFamilyPolicy) {
+			spec.IPFamilyPolicy = nil
+		}
+	}
+	if OnNodes(old) && !OnNodes(s) && within(NodePorts(s), NodePorts(old)) {
+		for i := range spec.Ports {
+			spec.Ports[i].NodePort = 0
+		}
+	}
+	if Checked(old) && !Checked(s) && spec.HealthCheckNodePort == was.HealthCheckNodePort {
+		spec.HealthCheckNodePort = 0
+	}
+	if External(old) && !External(s) && spec.ExternalTrafficPolicy == was.ExternalTrafficPolicy {
+		spec.ExternalTrafficPolicy = ""
+	}
+	if spec.Type == corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	if was.Type == corev1.ServiceTypeLoadBalancer {
+		if same(spec.AllocateLoadBalancerNodePorts, was.AllocateLoadBalancerNodePorts) {
+			spec.AllocateLoadBalancerNodePorts = nil
+		}
+		if same(spec.LoadBalancerClass, was.LoadBalancerClass) {
+			spec.LoadBalancerClass = nil
+		}
+	}
+	s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+}
+
+// same reports whether two pointers point to the same, or neither to anything.
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// within reports whether all ports are among others.
+func within(ports, others []int32) bool {
+	return !slices.ContainsFunc(ports, func(p int32) bool { return !slices.Contains(others, p) })
+}

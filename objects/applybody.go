@@ -1,0 +1,263 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/keelson-io/keelson/internal/fastpath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/internal/yamljson"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file reads the bodies of applies. They are YAML, of which JSON is a
+// part: what most clients send is read as JSON, as far as that says the same.
+
+// configuration is what an apply patch says.
+type configuration struct {
+	text  []byte       // in JSON
+	said  *jsondoc.Doc // the text, parsed
+	will  *jsondoc.Doc // what decoding makes of it; nil if nobody has asked yet
+	twice error        // names the duplicate keys; nil if there are none, or field validation ignores them
+}
+
+func (c *configuration) release() {
+	c.said.Release()
+	c.will.Release()
+}
+
+// decoded is what decoding makes of the configuration alone, empty if it cannot
+// be decoded.
+func (c *configuration) decoded(v *kind.Version) *jsondoc.Doc {
+	if c.will == nil {
+		c.will = jsondoc.Get()
+		if _, err := v.DecodeApplied(c.will, c.text); err != nil {
+			c.will.Reset(nil)
+		}
+	}
+	return c.will
+}
+
+// strictly refuses a configuration that names a key twice, or returns warnings of it. It is of
+// interest once the configuration could be merged.
+func (c *configuration) strictly(o *meta.WriteOptions) (warnings []string, err error) {
+	switch {
+	case c.twice == nil:
+		return nil, nil
+	case o.FieldValidation == metav1.FieldValidationStrict:
+		return nil, status.BadRequest("error strict decoding patch: error converting YAML to JSON: %v", c.twice)
+	}
+	return yamlWarnings(c.twice), nil
+}
+
+// readConfiguration reads an apply patch and refuses what it may not say.
+func readConfiguration(ctx context.Context, body []byte, o *meta.WriteOptions) (*configuration, error) {
+	c := &configuration{said: jsondoc.Get()}
+	if err := c.read(ctx, body, o); err != nil {
+		c.release()
+		return nil, err
+	}
+	return c, nil
+}
+
+// read reads an apply patch.
+func (c *configuration) read(ctx context.Context, body []byte, o *meta.WriteOptions) error {
+	d := c.said
+	c.text = body
+	if !fastpath.PlainJSON.On() || !plainJSON(body) || !parseOnce(d, body) {
+		if err := c.readYAML(ctx, body, o); err != nil {
+			return err
+		}
+		if err := jsondoc.Parse(d, c.text); err != nil {
+			return status.BadRequest("error decoding patch: %v", err)
+		}
+	}
+	root := d.Root()
+	switch root.Kind() {
+	case jsondoc.Object:
+	case jsondoc.Null:
+		return status.BadRequest("invalid object type: /, Kind=")
+	default:
+		// What json.Unmarshal says of it, as upstream passes that on.
+		var object map[string]json.RawMessage
+		err := json.Unmarshal(c.text, &object)
+		text := strings.Replace(fmt.Sprint(err), "map[string]json.RawMessage", "map[string]interface {}", 1)
+		return status.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %s", text)
+	}
+	c.dropOdd()
+	return nil
+}
+
+// dropOdd leaves out what is the server's and is not even looked at here: what an update would be refused for.
+func (c *configuration) dropOdd() {
+	d := c.said
+	metadata := d.Root().Get("metadata")
+	for _, name := range []string{"creationTimestamp", "generation", "managedFields"} {
+		odd := false
+		switch v := metadata.Get(name); v.Kind() {
+		case jsondoc.Bool, jsondoc.Int, jsondoc.String:
+			odd = name == "creationTimestamp" && !isTime(v.Text())
+		case jsondoc.Float:
+			odd = name != "managedFields"
+		case jsondoc.Array:
+			odd = name == "managedFields" && !areEntries(v)
+		}
+		if odd {
+			d.Remove("metadata", name)
+			c.text = d.AppendJSON(nil, d.Root().Node)
+		}
+	}
+}
+
+// areEntries reports whether an array can be read as entries of managedFields.
+func areEntries(v jsondoc.Value) bool {
+	for _, entry := range v.Items() {
+		if entry.Kind() != jsondoc.Object {
+			return false
+		}
+	}
+	var entries []metav1.ManagedFieldsEntry
+	return json.Unmarshal(v.AppendJSON(nil), &entries) == nil
+}
+
+// isTime reports whether a text is a time as objects have it.
+func isTime(text string) bool {
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil
+}
+
+// readYAML turns a body into JSON.
+func (c *configuration) readYAML(ctx context.Context, body []byte, o *meta.WriteOptions) error {
+	var err error
+	c.text, c.twice, err = yamljson.JSON(ctx, body, o.FieldValidation != metav1.FieldValidationIgnore)
+	if err != nil {
+		if bad := YAMLBound(err); bad != nil {
+			return bad
+		}
+	}
+	switch {
+	case err != nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")):
+		return status.BadRequest("error decoding patch: error converting YAML to JSON: %v", err)
+	case err != nil:
+		return notYAMLError{status.BadRequest("error encoding patch: %v", err)}
+	}
+	return nil
+}
+
+// notYAMLError is the refusal of a body that is neither JSON nor YAML.
+type notYAMLError struct{ refusal *status.Error }
+
+// Unwrap returns the refusal as clients see it.
+func (e notYAMLError) Unwrap() error { return e.refusal }
+
+func (e notYAMLError) Error() string { return e.refusal.Error() }
+
+// isNotYAML reports whether readConfiguration found that a body is neither JSON nor YAML.
+func isNotYAML(err error) bool {
+	_, ok := errors.AsType[notYAMLError](err)
+	return ok
+}
+
+// parseOnce parses JSON that names no member twice.
+func parseOnce(d *jsondoc.Doc, text []byte) bool {
+	d.Reset(nil)
+	s := d.Scan(text)
+	n, err := s.Value()
+	if err != nil || s.End() != nil || s.Duplicates() {
+		return false
+	}
+	d.SetRoot(n)
+	return true
+}
+
+// Limits of plainJSON.
+const (
+	plainKey    = 1000 // bytes of a key; a YAML key ends within 1024
+	plainDigits = 18   // of a number
+)
+
+// plainJSON reports whether a text, if it is JSON, says the same as YAML. It
+// says no to all that YAML may see with other eyes: fractions (1.0 is 1),
+// numbers that are large, tabs, what is not ASCII, escapes of YAML's own, merge
+// keys, and keys that are long or parted from their colon by a line break.
+func plainJSON(text []byte) bool {
+	if len(text) == 0 || text[0] != '{' {
+		return false
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			end, ok := plainString(text, i)
+			if !ok {
+				return false
+			}
+			i = end
+		case c >= '0' && c <= '9' || c == '-':
+			start := i
+			for i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9' {
+				i++
+			}
+			if i-start >= plainDigits || c == '-' && (i == start || text[start+1] == '0') {
+				return false
+			}
+			if i+1 < len(text) && (text[i+1] == '.' || text[i+1]|0x20 == 'e') {
+				return false
+			}
+		case c >= 'a' && c <= 'z', c == '{', c == '}', c == '[', c == ']', c == ',', c == ':', c == ' ', c == '\n':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// plainString is plainJSON for the string that begins at a quote; it returns
+// where the string ends.
+func plainString(text []byte, start int) (end int, ok bool) {
+	i := start + 1
+	for ; i < len(text) && text[i] != '"'; i++ {
+		switch c := text[i]; {
+		case c < 0x20 || c > 0x7e:
+			return 0, false
+		case c == '\\':
+			i++
+			if i == len(text) {
+				return 0, false
+			}
+			switch text[i] {
+			case '"', '\\', 'b', 'f', 'n', 'r', 't':
+			default:
+				return 0, false
+			}
+		}
+	}
+	if i >= len(text) {
+		return 0, false
+	}
+	after := i + 1
+	for after < len(text) && text[after] == ' ' {
+		after++
+	}
+	if after < len(text) && text[after] == ':' && i-start > plainKey {
+		return 0, false
+	}
+	if after < len(text) && text[after] == '\n' {
+		for after < len(text) && (text[after] == ' ' || text[after] == '\n') {
+			after++
+		}
+		if after < len(text) && text[after] == ':' {
+			return 0, false
+		}
+	}
+	return i, string(text[start+1:i]) != "<<"
+}

@@ -1,0 +1,354 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file changes live objects: what update, patch, apply and scale share.
+
+// change is an operation that makes a new object of a live one.
+type change struct {
+	options *meta.WriteOptions
+	scope   schema.Scope
+	// build makes the new object, next, of the live one. It is called again when another writer has
+	// changed the object meanwhile.
+	build func(w *write, next, live *jsondoc.Doc, obj *cache.Object) (built, error)
+	// track records in next who changed what. If nil, build has done so.
+	track tracker
+	// create creates the object if there is none. If nil, that is an error.
+	create func(w *write) (Outcome, error)
+
+	versioned bool // the new object must name the resource version that it replaces
+	named     bool // likewise, but it names one unless the client removed it
+	scale     bool // admission sees a Scale
+	raw       bool // store what build makes as it is, without the rules of the kind and admission
+}
+
+// built is what build has to say of the object that it made.
+type built struct {
+	warnings []string // valid with an error, too
+	grown    bool     // a part of the object is new and lacks its defaults
+}
+
+// tracker records in managedFields of next who made it of live. It is a method of [apply.Manager].
+type tracker func(m *apply.Manager, live, next *jsondoc.Doc, o apply.Options) error
+
+// change tries c until no other writer got in between.
+func (v *Verbs) change(ctx context.Context, c Caller, ref Ref, op *change) (out Outcome, err error) {
+	w := v.begin(ctx, c, ref)
+	defer func() { w.end(&out, err) }()
+	return w.retry(op, op.options.DryRun)
+}
+
+// missing implements operation.
+func (c *change) missing(w *write) (Outcome, error) {
+	if c.create == nil {
+		return Outcome{}, w.ref.notFound()
+	}
+	return c.create(w)
+}
+
+// attempt implements operation.
+func (c *change) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
+	old, next := jsondoc.Get(), jsondoc.Get()
+	defer old.Release()
+	defer func() {
+		if out.Doc == nil {
+			next.Release()
+		}
+	}()
+	v := w.ref.Version
+	if err := v.Load(old, obj.Raw, obj.Rev); err != nil {
+		return out, err
+	}
+	made, err := c.build(w, next, old, obj)
+	w.Warn(made.warnings...)
+	if err != nil {
+		return out, err
+	}
+	k := known{before: obj.Known(v), grown: made.grown}
+	var taken claim
+	defer func() { taken.end(err) }()
+	if !c.raw {
+		if err := w.checkUID(c, next, old, obj); err != nil {
+			return out, err
+		}
+		outdated := w.checkVersion(c, next, obj)
+		if k.validated, err = w.prepareUpdate(c, next, old, k.before, &taken, outdated); err != nil {
+			return out, err
+		}
+	}
+	encoded, err := encode(v, next)
+	if err != nil {
+		return out, err
+	}
+	if w.finished(next, old) {
+		return w.finish(c, next, obj, &taken)
+	}
+	if bytes.Equal(encoded, obj.Raw) && !w.outdated(obj) {
+		return out, errUnchanged
+	}
+	if c.options.DryRun {
+		if !v.IsStorage {
+			if err := v.Load(next, encoded, obj.Rev); err != nil {
+				return out, err
+			}
+		}
+		return wrote(Updated, next, obj.Rev, nil), nil
+	}
+	rev, view, err := w.storeUpdate(c, obj, next, encoded, &k)
+	if err != nil {
+		return out, writeError(err)
+	}
+	return wrote(Updated, next, rev, view), nil
+}
+
+// wrote returns the outcome of a write that left d in the store, or would have. The outcome frees d.
+func wrote(r Result, d *jsondoc.Doc, rev int64, view *meta.View) Outcome {
+	if view == nil && rev > 0 {
+		meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
+	}
+	return Outcome{Result: r, Revision: rev, Doc: d, View: view, pooled: true}
+}
+
+// finish removes an object that nothing keeps from being deleted any more.
+func (w *write) finish(c *change, next *jsondoc.Doc, obj *cache.Object, taken *claim) (Outcome, error) {
+	if !c.options.DryRun {
+		rev, err := w.Store.Delete(w.ctx, obj.Key, obj.Rev)
+		if err != nil {
+			return Outcome{}, writeError(err)
+		}
+		w.erased(obj.Key, rev)
+		taken.end(nil)
+		w.release(next)
+	}
+	return wrote(Deleted, next, obj.Rev, nil), nil
+}
+
+// storeUpdate writes an object; one that is too large is tried once more
+// without its managedFields, unless they are what the change is about.
+func (w *write) storeUpdate(c *change, obj *cache.Object, next *jsondoc.Doc, encoded []byte, k *known) (int64, *meta.View, error) {
+	rev, err := w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev)
+	if c.track != nil && errors.Is(err, store.ErrTooLarge) {
+		next.Remove("metadata", "managedFields")
+		if encoded, err = encode(w.ref.Version, next); err == nil {
+			rev, err = w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev)
+		}
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	view, err := w.handOver(obj.Key, next, encoded, rev, k)
+	return rev, view, err
+}
+
+// prepareUpdate makes next fit to be stored in place of old, or refuses it. before is the view of
+// the stored object, nil if it is not known. What next needs is claimed in taken. outdated is what
+// [write.checkVersion] says; clients hear of it after what admission has to say.
+func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.View, taken *claim, outdated error) (validated, error) {
+	v := w.ref.Version
+	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
+	meta.FillSent(n, o, false)
+	if c.versioned { // patches are looked at when the owners of their fields are recorded
+		w.Warn(meta.DedupOwners(n, "")...)
+	}
+	if c.track != nil { // of all that was sent, what this write ignores included
+		m, err := managerOf(v)
+		if err != nil {
+			return validated{}, err
+		}
+		if err := c.track(m, old, next, w.manager(c.options, before)); err != nil {
+			return validated{}, err
+		}
+	}
+	meta.KeepDeletion(n, o)
+	if !c.versioned {
+		w.Warn(meta.DedupOwners(n, afterMutation)...)
+	}
+	sent := w.ref.sentKind(next) // which may change below, if only a part is written
+	r := w.admit(admission.Update, c.options.DryRun)
+	r.New, r.Old, r.Write = next, old, c.options
+	if c.scale {
+		r.Foreign = w.ref.scaleForm()
+	}
+	if err := w.chain.Inspect(w.ctx, r); err != nil {
+		return validated{}, err
+	}
+	v.PrepareUpdate(next, old, c.scope)
+	kept := schema.Keep(next, old)
+	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && w.ref.counts(!kept.Content, next, old) {
+		n.SetGeneration(generation.Int() + 1)
+	}
+	apply.IgnoreTimestamps(old, next)
+	if err := w.chain.Mutate(w.ctx, r); err != nil {
+		return validated{}, err
+	}
+	if r.Mutated() {
+		kept = w.afterMutation(c, next, old)
+		w.Warn(meta.DedupOwners(n, afterMutation)...)
+	}
+	if outdated != nil {
+		return validated{}, outdated
+	}
+	if c.scope == schema.Whole {
+		if err := w.claim(taken, next, old, c.options.DryRun); err != nil {
+			return validated{}, err
+		}
+	}
+	if before != nil && before.Sound {
+		kept = kept.After(uint64(before.Spent))
+	}
+	found, err := w.validate(next, old, c.scope, sent, kept)
+	if err != nil {
+		return validated{}, err
+	}
+	return found, w.chain.Validate(w.ctx, r)
+}
+
+// afterMutation is how a warning says when an owner was there twice.
+const afterMutation = " after mutating admission happens"
+
+// afterMutation does again to an object that admission changed what had been
+// done to it before, and returns what it leaves as it was.
+func (w *write) afterMutation(c *change, next, old *jsondoc.Doc) schema.Kept {
+	w.ref.Version.PrepareUpdate(next, old, c.scope)
+	kept := schema.Keep(next, old)
+	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
+	meta.FillSent(n, o, c.scope == schema.Whole && w.ref.counts(!kept.Content, next, old))
+	meta.KeepDeletion(n, o)
+	return kept
+}
+
+// validated is what validation found out about an object that it accepted.
+type validated struct {
+	sound bool   // every check was made and nothing was forgiven
+	spent uint64 // the cost of its rules, in CEL cost units
+}
+
+// validate checks an object. old is nil on create, sent the kind that the object said it is of, kept
+// what an update is known to leave as it was.
+func (w *write) validate(next, old *jsondoc.Doc, scope schema.Scope, sent kschema.GroupKind, kept schema.Kept) (validated, error) {
+	result := w.ref.Version.ValidateUpdate(w.ctx, next, old, scope, kept)
+	if len(result.Errors) > 0 {
+		return validated{}, status.Invalid(sent, strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
+	}
+	if w.ref.builtin() == nil { // built-in kinds accept names of finalizers that may clash, or refuse them
+		w.Warn(meta.Warnings(meta.Object{Doc: next}, meta.Object{Doc: old})...)
+	}
+	w.Warn(result.Warnings...)
+	return validated{sound: result.Sound, spent: result.Spent}, nil
+}
+
+// sentKind is the kind that an object says it is of.
+func (r *Ref) sentKind(d *jsondoc.Doc) kschema.GroupKind {
+	gk := r.Kind.GroupKind()
+	if r.Kind.Storage.Kind != r.Kind { // of which it is another form
+		return r.Kind.Storage.Kind.GroupKind()
+	}
+	o := meta.Object{Doc: d}
+	if o.Kind() != gk.Kind {
+		gk.Kind = strings.Clone(o.Kind())
+	}
+	if gv, err := kschema.ParseGroupVersion(o.APIVersion()); err == nil && gv.Group != gk.Group {
+		gk.Group = strings.Clone(gv.Group)
+	}
+	return gk
+}
+
+// counts reports whether an update makes a new generation, of which differs says whether it changes the content.
+func (r *Ref) counts(differs bool, next, old *jsondoc.Doc) bool {
+	if b := r.Kind.Builtin; b != nil && b.Uncounted {
+		return false
+	}
+	return differs || r.countsAsContent(next, old)
+}
+
+// countsAsContent reports whether a member of the metadata differs that counts as content, which some kinds have.
+func (r *Ref) countsAsContent(a, b *jsondoc.Doc) bool {
+	if r.Kind.Builtin == nil || r.Kind.Builtin.Counts == "" {
+		return false
+	}
+	x, y := a.Root().At("metadata", r.Kind.Builtin.Counts), b.Root().At("metadata", r.Kind.Builtin.Counts)
+	return x.Len()+y.Len() > 0 && !jsondoc.Equal(x, y)
+}
+
+// finished reports whether an update took the last thing away that kept an
+// object from being deleted.
+func (w *write) finished(next, old *jsondoc.Doc) bool {
+	if (meta.Object{Doc: old}).DeletionTimestamp() == "" {
+		return false
+	}
+	for range (meta.Object{Doc: next}).Finalizers() {
+		return false
+	}
+	if (meta.Object{Doc: old}).Meta().Get("deletionGracePeriodSeconds").Int() > 0 {
+		return false // it lives on until somebody deletes it without
+	}
+	return !w.ref.Kind.IsNamespaces() || next.Root().At("spec", "finalizers").Len() == 0
+}
+
+// checkUID compares the uid that the new object has with that of the one it replaces.
+func (w *write) checkUID(c *change, next, old *jsondoc.Doc, obj *cache.Object) error {
+	if uid, have := (meta.Object{Doc: next}).UID(), (meta.Object{Doc: old}).UID(); c.versioned && uid != "" && uid != have {
+		return status.Conflict(w.ref.Kind.GroupResource(), w.ref.Name, uidMismatch(obj.Key, uid, have, c.options.DryRun))
+	}
+	return nil
+}
+
+// checkVersion compares the version that the new object says it replaces with the one it does.
+func (w *write) checkVersion(c *change, next *jsondoc.Doc, obj *cache.Object) error {
+	switch rv := (meta.Object{Doc: next}).ResourceVersion(); {
+	case rv == "" || rv == "0":
+		if (c.versioned || c.named) && (w.ref.Kind.Builtin == nil || !w.ref.Kind.Builtin.AllowUnconditionalUpdate) {
+			return w.ref.unversioned()
+		}
+	case rv != strconv.FormatInt(obj.Rev, 10):
+		if _, err := strconv.ParseUint(rv, 10, 64); err != nil {
+			return status.Plain500(err.Error())
+		}
+		return status.Conflict(w.ref.Kind.GroupResource(), w.ref.Name, errModified)
+	}
+	return nil
+}
+
+// uidMismatch says that an object is not the one that was meant.
+func uidMismatch(key, sent, have string, dryRun bool) error {
+	return preconditionFailed(key, "UID in precondition: "+sent+", UID in object meta: "+have, dryRun)
+}
+
+// preconditionFailed says that an object is not in the state that was meant. A dry run names the key without the prefix that it has in
+// etcd.
+func preconditionFailed(key, text string, dryRun bool) error {
+	prefix := "/registry/"
+	if dryRun {
+		prefix = "/"
+	}
+	return errors.New("StorageError: invalid object, Code: 4, Key: " + prefix + key +
+		", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: " + text)
+}
+
+// unversioned refuses an update that does not say what it replaces.
+func (r *Ref) unversioned() error {
+	gr := r.Kind.GroupResource()
+	return status.Invalid(kschema.GroupKind{Group: gr.Group, Kind: gr.Resource}, r.Name, field.ErrorList{
+		field.Invalid(field.NewPath("metadata").Child("resourceVersion"), 0, "must be specified for an update"),
+	})
+}
+
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")

@@ -1,0 +1,332 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file deletes objects.
+
+// Delete deletes an object. One with finalizers, or with a grace period, gets a deletionTimestamp.
+func (v *Verbs) Delete(ctx context.Context, c Caller, ref Ref, o *meta.DeleteOptions) (Outcome, error) {
+	return v.delete(ctx, c, ref, &deletion{options: o})
+}
+
+func (v *Verbs) delete(ctx context.Context, c Caller, ref Ref, op *deletion) (out Outcome, err error) {
+	w := v.begin(ctx, c, ref)
+	defer func() { w.end(&out, err) }()
+	return w.retry(op, op.options.DryRun)
+}
+
+// DeleteCollection deletes the objects that each passes on, of the kind that ref names. Objects that
+// are gone meanwhile are no error.
+func (v *Verbs) DeleteCollection(ctx context.Context, c Caller, ref Ref, o *meta.DeleteOptions, each func(func(*cache.Object) error) error) (warnings []string, err error) {
+	op := &deletion{options: o}
+	err = each(func(obj *cache.Object) error {
+		if ctx.Err() != nil {
+			return StoreError(ctx.Err())
+		}
+		ref.Namespace, ref.Name = SplitKey(ref.Kind, obj.Key)
+		out, err := v.delete(ctx, c, ref, op)
+		out.Release()
+		warnings = append(warnings, out.Warnings...)
+		if err != nil && status.From(err).Reason != metav1.StatusReasonNotFound {
+			return err
+		}
+		return nil
+	})
+	return warnings, err
+}
+
+// SplitKey returns the namespace and the name in the store key of an object.
+func SplitKey(k *kind.Kind, key string) (namespace, name string) {
+	name = key[len(k.StoragePrefix)+1:]
+	if k.Namespaced {
+		namespace, name, _ = strings.Cut(name, "/")
+	}
+	return namespace, name
+}
+
+// deletion is the operation that deletes an object.
+type deletion struct {
+	options  *meta.DeleteOptions
+	admitted bool // it is a part of another verb, which admission has seen
+}
+
+// missing implements operation.
+func (*deletion) missing(w *write) (Outcome, error) { return Outcome{}, w.ref.notFound() }
+
+// attempt implements operation.
+func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
+	d, old := jsondoc.Get(), jsondoc.Get()
+	defer func() {
+		if out.Doc == nil {
+			d.Release()
+		}
+	}()
+	defer old.Release()
+	if err := w.ref.Version.LoadToRemove(d, obj.Raw, obj.Rev); err != nil {
+		return out, err
+	}
+	if err := w.ref.Version.LoadToRemove(old, obj.Raw, obj.Rev); err != nil {
+		return out, err
+	}
+	m, o, b := meta.Object{Doc: d}, op.options, w.ref.builtin()
+	if err := w.ref.preconditions(o, m, obj); err != nil {
+		return out, err
+	}
+	if !op.admitted {
+		r := w.admit(admission.Delete, o.DryRun)
+		r.Old, r.Delete = old, o
+		if err := w.chain.Mutate(w.ctx, r); err != nil {
+			return out, err
+		}
+		if err := w.chain.Validate(w.ctx, r); err != nil {
+			return out, err
+		}
+	}
+	wasDeleting := m.DeletionTimestamp() != ""
+	hooked := false
+	if b != nil && b.Delete != nil && !wasDeleting {
+		hooked = b.Delete(d, time.Now().UTC().Format(time.RFC3339))
+	}
+	held := w.ref.Kind.IsNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
+	before := slices.Collect(m.Finalizers())
+	after := w.ref.finalizers(before, o, wasDeleting)
+	grace, shorter := w.ref.grace(o, m, wasDeleting)
+	if len(after) == 0 && !hooked && !held && grace == 0 {
+		return w.erase(o, m, obj)
+	}
+	// Kinds with rules of their own for deletion get a deletionTimestamp without a grace period; another delete adds one.
+	unmarked := wasDeleting && !held && !m.Meta().Get("deletionGracePeriodSeconds").Exists()
+	if b != nil && wasDeleting && slices.Equal(before, after) && !hooked && !shorter && !unmarked {
+		return out, errUnchanged
+	}
+	if unmarked {
+		m.SetDeletionGracePeriodSeconds(0)
+	}
+	if grace > 0 && (!wasDeleting || shorter) {
+		m.SetDeletionTimestamp(time.Now().Add(time.Duration(grace) * time.Second))
+		m.SetDeletionGracePeriodSeconds(grace)
+	}
+	return w.mark(o, m, obj, before, after, wasDeleting)
+}
+
+// grace is how many seconds an object is to live on: what its kind says, or what
+// is left for one that is being deleted already. shorter says that this is less
+// than was said before.
+func (r *Ref) grace(o *meta.DeleteOptions, m meta.Object, wasDeleting bool) (seconds int64, shorter bool) {
+	b := r.builtin()
+	if b == nil || b.Grace == nil {
+		return 0, false
+	}
+	if !wasDeleting {
+		return b.Grace(m.Doc, o.GracePeriodSeconds), false
+	}
+	seconds = m.Meta().Get("deletionGracePeriodSeconds").Int()
+	if asked := o.GracePeriodSeconds; asked != nil && *asked < seconds {
+		return max(*asked, 0), true
+	}
+	return seconds, false
+}
+
+// erase removes the object from the store.
+func (w *write) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) (Outcome, error) {
+	out := Outcome{Result: Deleted, Revision: obj.Rev, UID: strings.Clone(m.UID())}
+	if !o.DryRun {
+		var err error
+		if out.Revision, err = w.Store.Delete(w.ctx, obj.Key, obj.Rev); err != nil {
+			return Outcome{}, writeError(err)
+		}
+		w.erased(obj.Key, out.Revision)
+		w.release(m.Doc)
+	}
+	if b := w.ref.builtin(); b != nil && b.Returned {
+		if b.Grace != nil && m.DeletionTimestamp() == "" {
+			markDeleted(m)
+		}
+		m.SetResourceVersion(strconv.FormatInt(out.Revision, 10))
+		out.Doc, out.pooled = m.Doc, true
+	}
+	return out, nil
+}
+
+// markDeleted says in an object's metadata that it is being deleted.
+func markDeleted(m meta.Object) {
+	if m.DeletionTimestamp() == "" {
+		m.SetDeletionTimestamp(time.Now())
+	}
+	if !m.Meta().Get("deletionGracePeriodSeconds").Exists() {
+		m.SetDeletionGracePeriodSeconds(0)
+	}
+	if g := m.Generation(); g > 0 {
+		m.SetGeneration(g + 1)
+	}
+}
+
+// mark stores the object as one that is being deleted. One that is so already is written only if that makes a difference: in the form
+// that this version of it has, which need not have every field.
+func (w *write) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, before, after []string, wasDeleting bool) (Outcome, error) {
+	d := m.Doc
+	if !slices.Equal(before, after) {
+		for i := range after {
+			after[i] = strings.Clone(after[i])
+		}
+		m.SetFinalizers(after)
+	}
+	if !wasDeleting {
+		// Kinds with rules of their own for deletion are marked by those alone.
+		if b := w.ref.builtin(); b == nil || b.Delete == nil {
+			markDeleted(m)
+		} else if m.DeletionTimestamp() == "" {
+			m.SetDeletionTimestamp(time.Now())
+		}
+	}
+	encoded, err := w.ref.Version.Encode(d, nil)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if wasDeleting && bytes.Equal(encoded, obj.Raw) {
+		return Outcome{}, errUnchanged
+	}
+	rev := obj.Rev
+	if !o.DryRun {
+		if rev, err = w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev); err != nil {
+			return Outcome{}, writeError(err)
+		}
+		w.awaitDecisions(rev)
+	}
+	out := wrote(Terminating, d, rev, nil)
+	out.UID = strings.Clone(m.UID())
+	return out, nil
+}
+
+// preconditions refuses to delete another object than the one meant.
+func (r *Ref) preconditions(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) error {
+	have := strconv.FormatInt(obj.Rev, 10)
+	if b := r.builtin(); b != nil && b.Delete != nil {
+		return r.strictPreconditions(o, m.UID(), have)
+	}
+	gr := kschema.GroupResource{Group: r.Kind.Storage.Kind.Group, Resource: r.Kind.Name}
+	if o.UID != nil && *o.UID != m.UID() {
+		return status.Conflict(gr, r.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
+			"The object might have been deleted and then recreated", *o.UID, m.UID()))
+	}
+	if o.ResourceVersion != nil && *o.ResourceVersion != have {
+		return status.Conflict(gr, r.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
+			"The object might have been modified", *o.ResourceVersion, have))
+	}
+	return nil
+}
+
+// strictPreconditions does the same in the words of kinds that have rules of their own for deletion.
+func (r *Ref) strictPreconditions(o *meta.DeleteOptions, uid, version string) error {
+	failed := "precondition failed"
+	if r.Kind.IsNamespaces() {
+		failed = "Precondition failed"
+	}
+	if o.UID != nil && *o.UID != uid {
+		return status.Conflict(r.Kind.GroupResource(), r.Name, fmt.Errorf("%s: UID in precondition: %s, UID in object meta: %s", failed, *o.UID, uid))
+	}
+	if o.ResourceVersion != nil && *o.ResourceVersion != version {
+		return status.Conflict(r.Kind.GroupResource(), r.Name,
+			fmt.Errorf("%s: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", failed, *o.ResourceVersion, version))
+	}
+	return nil
+}
+
+// finalizers are those of an object after its deletion was asked for.
+func (r *Ref) finalizers(before []string, o *meta.DeleteOptions, wasDeleting bool) []string {
+	b := r.builtin()
+	if b != nil && (b.Unowned || b.Undirected && !wasDeleting) {
+		return before
+	}
+	if r.Kind.IsNamespaces() && !wasDeleting && o.OrphanDependents != nil && !*o.OrphanDependents {
+		foreground := *o
+		foreground.OrphanDependents, foreground.PropagationPolicy = nil, string(metav1.DeletePropagationForeground)
+		o = &foreground
+	}
+	return finalizersFor(before, o, b != nil && b.Orphans)
+}
+
+// finalizersFor are the finalizers of an object whose deletion is asked for in
+// a way: what becomes of its dependents is up to whoever takes the finalizers
+// foregroundDeletion and orphan away. Who says nothing keeps them as they are, or
+// the dependents, if that is the way of the kind.
+func finalizersFor(have []string, o *meta.DeleteOptions, orphans bool) []string {
+	want := map[string]bool{
+		metav1.FinalizerOrphanDependents: slices.Contains(have, metav1.FinalizerOrphanDependents),
+		metav1.FinalizerDeleteDependents: slices.Contains(have, metav1.FinalizerDeleteDependents),
+	}
+	switch {
+	case o.PropagationPolicy != "":
+		want[metav1.FinalizerOrphanDependents] = o.PropagationPolicy == string(metav1.DeletePropagationOrphan)
+		want[metav1.FinalizerDeleteDependents] = o.PropagationPolicy == string(metav1.DeletePropagationForeground)
+	case o.OrphanDependents != nil:
+		want[metav1.FinalizerOrphanDependents] = *o.OrphanDependents
+		want[metav1.FinalizerDeleteDependents] = false
+	case orphans && !want[metav1.FinalizerDeleteDependents]:
+		want[metav1.FinalizerOrphanDependents] = true
+	}
+	var out []string
+	for _, f := range have {
+		keep, special := want[f]
+		if !special || keep {
+			out = append(out, f)
+			delete(want, f)
+		}
+	}
+	for _, f := range []string{metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents} {
+		if want[f] {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// DeleteUnreadable deletes an object that cannot be read any more, without preconditions, finalizers
+// or admission (KEP-3926). It refuses to delete an object that can be read.
+func (v *Verbs) DeleteUnreadable(ctx context.Context, c Caller, ref Ref, dryRun bool) (out Outcome, err error) {
+	w := v.begin(ctx, c, ref)
+	defer func() { w.end(&out, err) }()
+	if err := w.ref.CheckPathName(); err != nil {
+		return out, err
+	}
+	var l live
+	if _, err := w.renew(&l); err != nil {
+		return out, err
+	}
+	if l.obj == nil {
+		return out, w.ref.notFound()
+	}
+	d := jsondoc.Get()
+	defer d.Release()
+	if w.ref.Version.Load(d, l.obj.Raw, l.obj.Rev) == nil {
+		return out, status.Conflict(w.ref.Kind.GroupResource(), w.ref.Name, errors.New("StorageError: invalid object, Code: 4, Key: /registry/"+l.obj.Key+
+			", ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"))
+	}
+	rev := l.obj.Rev
+	if !dryRun {
+		if rev, err = w.Store.Delete(w.ctx, l.obj.Key, l.obj.Rev); err != nil {
+			return out, StoreError(err)
+		}
+		w.erased(l.obj.Key, rev)
+	}
+	return Outcome{Result: Deleted, Revision: rev}, nil
+}

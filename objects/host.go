@@ -1,0 +1,129 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file answers admission's questions about stored objects.
+
+// State implements admission.Namespaces. It is as new as every write that was
+// acknowledged before: a namespace whose deletion was answered takes nothing
+// more in, one whose creation was answered is there.
+func (v *Verbs) State(ctx context.Context, name string) (admission.NamespaceState, error) {
+	if v.Kinds.Load().Lookup("", "namespaces") == nil {
+		return admission.NamespaceActive, nil // nobody serves namespaces
+	}
+	view, err := v.namespace(ctx, name, true)
+	switch {
+	case err != nil:
+		return 0, err
+	case view == nil:
+		return admission.NamespaceMissing, nil
+	case terminating(view.JSON):
+		return admission.NamespaceTerminating, nil
+	}
+	return admission.NamespaceActive, nil
+}
+
+// Exists implements admission.Namespaces. It waits for nothing if the cache
+// knows the namespace.
+func (v *Verbs) Exists(ctx context.Context, name string) (bool, error) {
+	k := v.Kinds.Load().Lookup("", "namespaces")
+	if k == nil {
+		return true, nil // nobody serves namespaces
+	}
+	if _, ok := v.Cache.Resource(k.StoragePrefix).Get(k.Key("", name)); ok {
+		return true, nil
+	}
+	view, err := v.namespace(ctx, name, true)
+	return view != nil, err
+}
+
+// Namespace implements admission.Namespaces. What the cache knows is new
+// enough; only a namespace that it does not know is asked for.
+func (v *Verbs) Namespace(ctx context.Context, name string) (*meta.View, error) {
+	view, err := v.namespace(ctx, name, false)
+	if view == nil && err == nil {
+		view, err = v.namespace(ctx, name, true)
+	}
+	if view == nil && err == nil {
+		err = status.NotFound(kschema.GroupResource{Resource: "namespaces"}, name)
+	}
+	return view, err
+}
+
+// namespace is a namespace as it is served; nil if there is none.
+func (v *Verbs) namespace(ctx context.Context, name string, fresh bool) (*meta.View, error) {
+	k := v.Kinds.Load().Lookup("", "namespaces")
+	if k == nil {
+		return nil, nil
+	}
+	res := v.Cache.Resource(k.StoragePrefix)
+	if fresh {
+		if err := res.Fresh(ctx); err != nil {
+			return nil, StoreError(err)
+		}
+	}
+	obj, ok := res.Get(k.Key("", name))
+	if !ok {
+		return nil, nil
+	}
+	return obj.View(k.Storage)
+}
+
+// terminating reports whether a namespace is being deleted.
+func terminating(namespace []byte) bool {
+	// Nearly every namespace lacks both words, which is quickly seen.
+	if !bytes.Contains(namespace, []byte("Terminating")) && !bytes.Contains(namespace, []byte("deletionTimestamp")) {
+		return false
+	}
+	d := jsondoc.Get()
+	defer d.Release()
+	if jsondoc.Parse(d, namespace) != nil {
+		return false
+	}
+	return d.Root().At("status", "phase").Text() == "Terminating" || d.Root().At("metadata", "deletionTimestamp").Text() != ""
+}
+
+// Overlay implements admission.Host.
+func (v *Verbs) Overlay(version *kind.Version, live *jsondoc.Doc, config []byte) ([]byte, error) {
+	m, err := managerOf(version)
+	if err != nil {
+		return nil, err
+	}
+	return m.Overlay(live, config)
+}
+
+// Read implements admission.Host.
+func (v *Verbs) Read(ctx context.Context, resource kschema.GroupResource, namespace, name string, into any) (bool, error) {
+	k := v.Kinds.Load().Lookup(resource.Group, resource.Resource)
+	if k == nil || name == "" || k.Namespaced != (namespace != "") {
+		return false, nil
+	}
+	objects := v.Cache.Resource(k.StoragePrefix)
+	if err := objects.Fresh(ctx); err != nil {
+		return false, StoreError(err)
+	}
+	obj, ok := objects.Get(k.Key(namespace, name))
+	if !ok {
+		return false, nil
+	}
+	view, err := obj.View(k.Storage)
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(view.JSON, into); err != nil {
+		return false, status.Internal(err)
+	}
+	return true, nil
+}

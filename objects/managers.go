@@ -1,0 +1,77 @@
+package objects
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/kind"
+)
+
+// This file keeps the apply.Manager of every version that has been written.
+
+// managerKey is the key under which a version holds its manager. The manager is made when it is
+// first needed and freed with the version.
+type managerKey struct{}
+
+// managerOf returns the manager of a version.
+func managerOf(v *kind.Version) (*apply.Manager, error) {
+	if have, ok := v.Attached.Load(managerKey{}); ok {
+		return have.(*apply.Manager), nil
+	}
+	made, err := apply.New(applyConfig(v))
+	if err != nil {
+		return nil, err
+	}
+	have, _ := v.Attached.LoadOrStore(managerKey{}, made)
+	return have.(*apply.Manager), nil
+}
+
+// HasGoType reports whether objects of a kind are printed as a Go type has them.
+func HasGoType(k *kind.Kind) bool { return k.Builtin != nil && k.Builtin.New != nil }
+
+// EmptyObject is what objects of a version that has a Go type never leave out, with what fill, if there is one, says of their metadata.
+func EmptyObject(v *kind.Version, fill func(metav1.Object)) []byte {
+	empty := v.Kind.Builtin.New(v)
+	empty.GetObjectKind().SetGroupVersionKind(v.GVK())
+	if fill != nil {
+		fill(empty.(metav1.Object))
+	}
+	text, err := json.Marshal(empty)
+	if err != nil {
+		panic("BUG: " + err.Error()) // a Go type of the API
+	}
+	return text
+}
+
+func applyConfig(v *kind.Version) apply.Config {
+	k := v.Kind
+	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name, PreserveUnknown: k.PreserveUnknown}
+	if k.Conversion != nil || k.Builtin != nil && k.Builtin.Convert != nil {
+		c.Convert = k.Convert
+	}
+	if HasGoType(k) {
+		c.Empty = EmptyObject(v, nil)
+	}
+	for _, each := range k.All {
+		if each.Kind != k {
+			continue // stored as a version of another kind
+		}
+		a := apply.Version{Name: each.Name, Schema: each.Structural(), Status: each.Status}
+		if each.Status && k.Builtin != nil && k.Builtin.StatusMetadata {
+			a.Reset = map[string][]string{"": {"status"}, "status": {"spec"}}
+			for _, name := range k.Builtin.StatusKeeps {
+				a.Reset["status"] = append(a.Reset["status"], "metadata."+name)
+			}
+		}
+		if k.Builtin != nil && k.Builtin.Resets != nil {
+			a.Reset = k.Builtin.Resets
+		}
+		if each.Scale != nil {
+			a.Replicas = each.Scale.SpecReplicas
+		}
+		c.Versions = append(c.Versions, a)
+	}
+	return c
+}

@@ -1,0 +1,333 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/authn"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/testkinds"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
+	"github.com/keelson-io/keelson/store/mem"
+)
+
+const partCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: parts.demo.io, uid: 6f1c8bb2-1c1f-4bb5-9f02-0d2f0b6c1a01, generation: 1}
+spec:
+  group: demo.io
+  scope: Cluster
+  names: {plural: parts, singular: part, kind: Part, listKind: PartList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {color: {type: string, default: red}, size: {type: integer, maximum: 9}}}
+          status: {type: object, properties: {phase: {type: string}}}
+`
+
+// compile returns the established kind of a definition.
+func compile(t testing.TB, text string) *kind.Kind {
+	t.Helper()
+	for k := range testkinds.Registry(t, text).Load().All() {
+		if k.Group == "demo.io" {
+			return k
+		}
+	}
+	t.Fatal("the definition has no kind in demo.io")
+	return nil
+}
+
+// between is a store in which another writer changes an object just before each of the next n updates.
+type between struct {
+	store.Store
+	n       int
+	updates int
+}
+
+func (b *between) Update(ctx context.Context, key string, value []byte, rev int64) (int64, error) {
+	b.updates++
+	if b.n > 0 {
+		b.n--
+		now, err := b.Get(ctx, key)
+		if err != nil {
+			return 0, err
+		}
+		other := strings.Replace(string(now.Value), `"spec":{`, `"spec":{"size":7,`, 1)
+		if _, err := b.Store.Update(ctx, key, []byte(other), now.Rev); err != nil {
+			return 0, err
+		}
+	}
+	return b.Store.Update(ctx, key, value, rev)
+}
+
+// warner is an admission step that warns, and refuses objects whose color is black.
+type warner struct{}
+
+func (warner) Mutate(_ context.Context, r *admission.Request) error {
+	r.Warn("seen by admission for " + r.User.Name)
+	r.Annotate("demo.io/seen", "yes")
+	if r.New != nil && r.New.Root().At("spec", "color").Text() == "black" {
+		return status.BadRequest("black is taken")
+	}
+	return nil
+}
+
+// asking is a Client that notes what it is told.
+type asking struct {
+	annotations []string
+	refuse      error
+}
+
+func (a *asking) Annotate(key, value string)        { a.annotations = append(a.annotations, key+"="+value) }
+func (a *asking) AnnotateRequest(key, value string) { a.Annotate(key, value) }
+func (a *asking) MayCreate() error                  { return a.refuse }
+
+// tested is the verbs over a store in memory, and a reference to the object a.
+type tested struct {
+	*testing.T
+	*Verbs
+	store *between
+	ref   Ref
+}
+
+func newTested(t *testing.T) *tested {
+	st := &between{Store: mem.New(mem.Options{})}
+	kinds := testkinds.Registry(t, partCRD)
+	cached := cache.New(st, cache.Options{})
+	t.Cleanup(func() { cached.Close(); st.Close() })
+	v := New(Config{Kinds: kinds, Store: st, Cache: cached, Admission: func(admission.Host) *admission.Chain {
+		c := admission.NewChain(nil)
+		c.Mutates("Warner", warner{})
+		return c
+	}})
+	return &tested{t, v, st, RefTo(kinds.Load().Lookup("demo.io", "parts"), "", "a")}
+}
+
+var ann = Caller{User: &authn.User{Name: "ann"}, Agent: "tests/1"}
+
+// body is an object with a spec.
+func body(spec string) string {
+	return `{"apiVersion":"demo.io/v1","kind":"Part","metadata":{"name":"a"},"spec":{` + spec + `}}`
+}
+
+// create creates the object a.
+func (t *tested) create(c Caller, spec string) (Outcome, error) {
+	t.Helper()
+	d := jsondoc.Get()
+	t.Cleanup(d.Release)
+	if _, err := t.ref.Version.Decode(d, []byte(body(spec))); err != nil {
+		t.Fatal(err)
+	}
+	return t.Verbs.Create(t.Context(), c, t.ref, d, &meta.WriteOptions{})
+}
+
+// patch merges a text into the object a.
+func (t *tested) patch(c Caller, text string) (Outcome, error) {
+	return t.Verbs.Patch(t.Context(), c, t.ref, Patch{Type: types.MergePatchType, Body: []byte(text), Options: &meta.WriteOptions{}})
+}
+
+// check fails the test unless a verb came to a result without an error.
+func (t *tested) check(what string, want Result, out *Outcome, err error) {
+	t.Helper()
+	if err != nil || out.Result != want {
+		t.Fatalf("%s: got result %d, %v, want result %d", what, out.Result, err, want)
+	}
+}
+
+func TestOutcomesSayWhatHappened(t *testing.T) {
+	s := newTested(t)
+	made, err := s.create(ann, "")
+	s.check("create", Created, &made, err)
+	if got := made.View; got == nil || !strings.Contains(string(got.JSON), `"color":"red"`) || !got.Sound {
+		t.Errorf("create: got view %+v, want one with defaults that passed every check", got)
+	}
+	if made.Revision == 0 || made.Doc == nil || !made.Changed() {
+		t.Errorf("create: got %+v", made)
+	}
+	changed, err := s.patch(ann, `{"spec":{"size":1}}`)
+	s.check("patch", Updated, &changed, err)
+	if changed.Revision <= made.Revision || changed.Doc.Root().At("spec", "size").Int() != 1 {
+		t.Errorf("patch: got revision %d after %d", changed.Revision, made.Revision)
+	}
+	changed.Release()
+	same, err := s.patch(ann, `{"spec":{"size":1}}`)
+	s.check("the same patch", Unchanged, &same, err)
+	if same.Object == nil || same.Revision != changed.Revision || same.Doc != nil || same.Changed() {
+		t.Errorf("the same patch: got %+v", same)
+	}
+	held, err := s.patch(ann, `{"metadata":{"finalizers":["demo.io/f"]}}`)
+	s.check("patch of finalizers", Updated, &held, err)
+	held.Release()
+	waits, err := s.Delete(t.Context(), ann, s.ref, &meta.DeleteOptions{})
+	s.check("delete with a finalizer", Terminating, &waits, err)
+	if (meta.Object{Doc: waits.Doc}).DeletionTimestamp() == "" || waits.UID == "" {
+		t.Error("delete with a finalizer: no deletionTimestamp, or no UID")
+	}
+	waits.Release()
+	gone, err := s.patch(ann, `{"metadata":{"finalizers":null}}`)
+	s.check("the last finalizer removed", Deleted, &gone, err)
+	gone.Release()
+	if _, err := s.Delete(t.Context(), ann, s.ref, &meta.DeleteOptions{}); status.From(err).Reason != metav1.StatusReasonNotFound {
+		t.Errorf("delete again: got %v", err)
+	}
+}
+
+func TestConflictsAreRetried(t *testing.T) {
+	s := newTested(t)
+	if _, err := s.create(ann, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.store.n = 3
+	out, err := s.patch(ann, `{"spec":{"color":"blue"}}`)
+	s.check("patch", Updated, &out, err)
+	if spec := out.Doc.Root().At("spec"); spec.Get("size").Int() != 7 || spec.Get("color").Text() != "blue" || s.store.updates != 4 {
+		t.Errorf("got %s after %d updates, want both writers' changes after 4", spec.AppendJSON(nil), s.store.updates)
+	}
+	if len(out.Warnings) != 1 {
+		t.Errorf("got warnings %q, want those of the last attempt only", out.Warnings)
+	}
+	out.Release()
+
+	s.store.n, s.store.updates = 1, 0
+	held, err := s.patch(ann, `{"metadata":{"finalizers":["demo.io/f"]}}`)
+	s.check("patch of finalizers", Updated, &held, err)
+	held.Release()
+	s.store.n = 2
+	waits, err := s.Delete(t.Context(), ann, s.ref, &meta.DeleteOptions{})
+	s.check("delete", Terminating, &waits, err)
+	waits.Release()
+}
+
+func TestWarningsComeWithErrors(t *testing.T) {
+	s := newTested(t)
+	out, err := s.create(ann, `"color":"black"`)
+	if err == nil || len(out.Warnings) != 1 || out.Warnings[0] != "seen by admission for ann" {
+		t.Errorf("got %q, %v", out.Warnings, err)
+	}
+	if out.Doc != nil {
+		t.Error("a refused create left a document")
+	}
+}
+
+func TestClientsHearOfAdmission(t *testing.T) {
+	s := newTested(t)
+	client := &asking{}
+	c := ann
+	c.Client = client
+	if _, err := s.create(c, ""); err != nil || len(client.annotations) != 1 {
+		t.Errorf("got annotations %q, %v", client.annotations, err)
+	}
+}
+
+// TestApplyAsksBeforeItCreates holds that an apply creates an object only for callers who may create it.
+func TestApplyAsksBeforeItCreates(t *testing.T) {
+	s := newTested(t)
+	client := &asking{refuse: errors.New("may not")}
+	c := ann
+	c.Client = client
+	p := Patch{Type: types.ApplyPatchType, Body: []byte(body(`"size":2`)), Options: &meta.WriteOptions{FieldManager: "m"}}
+	if _, err := s.Patch(t.Context(), c, s.ref, p); !errors.Is(err, client.refuse) {
+		t.Errorf("refused: got %v", err)
+	}
+	client.refuse = nil
+	out, err := s.Patch(t.Context(), c, s.ref, p)
+	s.check("apply", Created, &out, err)
+	out.Release()
+	again, err := s.Patch(t.Context(), c, s.ref, p)
+	s.check("apply again", Unchanged, &again, err)
+}
+
+func TestDeleteCollectionDeletesWhatItIsGiven(t *testing.T) {
+	s := newTested(t)
+	if _, err := s.create(ann, ""); err != nil {
+		t.Fatal(err)
+	}
+	obj, err := s.Find(t.Context(), s.ref)
+	if err != nil || obj == nil {
+		t.Fatal(obj, err)
+	}
+	each := func(do func(*cache.Object) error) error { return errors.Join(do(obj), do(obj)) } // the second time it is gone
+	warnings, err := s.DeleteCollection(t.Context(), ann, s.ref, &meta.DeleteOptions{}, each)
+	if err != nil || len(warnings) == 0 {
+		t.Errorf("got warnings %q, %v", warnings, err)
+	}
+	if obj, err := s.Find(t.Context(), s.ref); err != nil || obj != nil {
+		t.Errorf("afterwards: got %v, %v", obj, err)
+	}
+}
+
+func TestDryRunsWriteNothing(t *testing.T) {
+	s := newTested(t)
+	d := jsondoc.Get()
+	defer d.Release()
+	if _, err := s.ref.Version.Decode(d, []byte(body(""))); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.Verbs.Create(t.Context(), ann, s.ref, d, &meta.WriteOptions{DryRun: true})
+	s.check("create", Created, &out, err)
+	if out.Revision != 0 || out.View != nil {
+		t.Errorf("create: got %+v", out)
+	}
+	if obj, err := s.Find(t.Context(), s.ref); err != nil || obj != nil {
+		t.Errorf("afterwards: got %v, %v", obj, err)
+	}
+}
+
+func TestWriterNamesItsManager(t *testing.T) {
+	s := newTested(t)
+	w := s.Writer(Server(), "gardener")
+	if err := w.Create(t.Context(), s.ref.Kind, "", "a", []byte(body(""))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Ensure(t.Context(), s.ref.Kind, "", "a", []byte(body(`"size":3`))); err != nil {
+		t.Fatal(err)
+	}
+	err := w.ModifyPart(t.Context(), s.ref.Kind, "", "a", "status", func(o meta.Object) error {
+		o.Doc.Set(o.Doc.NewString("Ready"), "status", "phase")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj, err := s.Find(t.Context(), s.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(obj.Raw)
+	if strings.Count(text, `"manager":"gardener"`) != 2 || !strings.Contains(text, `"phase":"Ready"`) || strings.Contains(text, `"size":3`) {
+		t.Errorf("got %s", text)
+	}
+	if err := w.Delete(t.Context(), s.ref.Kind, "", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Delete(t.Context(), s.ref.Kind, "", "a"); err != nil {
+		t.Errorf("delete of an object that does not exist: %v", err)
+	}
+}
+
+func TestVerbsNeedACaller(t *testing.T) {
+	s := newTested(t)
+	defer func() {
+		if p := recover(); p != "BUG: a verb without a user" {
+			t.Errorf("got %v", p)
+		}
+	}()
+	s.create(Caller{}, "")
+}

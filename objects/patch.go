@@ -1,0 +1,291 @@
+package objects
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/fastpath"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/status"
+	"github.com/keelson-io/keelson/store"
+)
+
+// This file patches objects: by JSON patch, by merge patch, by apply.
+
+// Patch is a change that a client describes. Type says how.
+type Patch struct {
+	Type    types.PatchType
+	Body    []byte
+	Options *meta.WriteOptions
+}
+
+// Patch changes an object, or creates it if the patch is an apply. A strategic merge patch is only
+// possible if the kind has a Go type, see [HasGoType].
+func (v *Verbs) Patch(ctx context.Context, c Caller, ref Ref, p Patch) (Outcome, error) {
+	if p.Type == types.ApplyPatchType {
+		return v.applyBody(ctx, c, ref, p.Body, p.Options)
+	}
+	wrong, wrongErr := readPatch(p.Type, p.Body, p.Options.FieldValidation)
+	small := p.Type == types.MergePatchType && wrongErr == nil && len(wrong) == 0 && fastpath.PatchMetadata.On() && ofMetadata(p.Body)
+	return v.change(ctx, c, ref, &change{
+		options: p.Options,
+		scope:   ref.scope(),
+		named:   true,
+		track:   (*apply.Manager).Update,
+		create: func(w *write) (Outcome, error) {
+			if !json.Valid(p.Body) {
+				return Outcome{}, noJSON()
+			}
+			return Outcome{}, w.ref.notFound()
+		},
+		build: func(w *write, next, live *jsondoc.Doc, obj *cache.Object) (built, error) {
+			if wrongErr != nil { // which is of interest where there is something to patch
+				return built{}, wrongErr
+			}
+			if small && w.ref.patchMetadata(next, live, p.Body) {
+				return built{}, w.ref.checkIdentity(meta.Object{Doc: next})
+			}
+			view, err := obj.View(w.ref.Version)
+			if err != nil {
+				return built{}, err
+			}
+			var patchedJSON []byte
+			if p.Type == types.StrategicMergePatchType {
+				patchedJSON, err = strategic(w.ctx, view.JSON, p.Body, typedObject(w.ref.Version))
+			} else {
+				patchedJSON, err = patched(w.ctx, p.Type, view.JSON, p.Body)
+			}
+			if err != nil {
+				return built{}, err
+			}
+			return w.ref.decodePatched(next, patchedJSON, p.Options.FieldValidation, slices.Clone(wrong))
+		},
+	})
+}
+
+// readPatch says what is wrong with a patch that is read nevertheless, or why it cannot be read.
+func readPatch(how types.PatchType, patch []byte, validation string) ([]string, error) {
+	wrong, err := strictPatch(how, patch, validation)
+	if err != nil || how != types.JSONPatchType {
+		return wrong, err
+	}
+	if n, err := jsondoc.JSONPatchLen(patch); err == nil && n > maxOperations {
+		return nil, status.TooLarge(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, n))
+	}
+	return wrong, nil
+}
+
+// maxOperations is how many operations a JSON patch may have.
+const maxOperations = 10000
+
+// patched is an object after a patch.
+func patched(ctx context.Context, how types.PatchType, object, patch []byte) ([]byte, error) {
+	if how == types.MergePatchType {
+		out, err := jsondoc.MergePatch(object, patch)
+		if err != nil && !json.Valid(patch) {
+			return nil, noJSON()
+		}
+		if err != nil {
+			return nil, status.BadRequest("Invalid JSON Patch")
+		}
+		return out, nil
+	}
+	out, err := jsondoc.JSONPatch(ctx, object, patch)
+	var format *jsondoc.PatchFormatError
+	switch {
+	case err == nil:
+		return out, nil
+	case ctx.Err() != nil:
+		return nil, StoreError(ctx.Err())
+	case !json.Valid(patch):
+		return nil, noJSON()
+	case errors.As(err, &format):
+		return nil, status.BadRequest("%v", err)
+	}
+	return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", kschema.GroupResource{}, "", err.Error(), 0, false)
+}
+
+// typedObject returns an empty object of the Go type of a built-in kind, whose tags say how strategic
+// merge patches treat its lists.
+func typedObject(v *kind.Version) any { return v.Kind.Builtin.New(v) }
+
+// strictPatch says what is wrong with a patch that is read nevertheless, or why
+// it cannot be read.
+func strictPatch(how types.PatchType, patch []byte, validation string) ([]string, error) {
+	if validation == metav1.FieldValidationIgnore {
+		return nil, nil
+	}
+	check := jsondoc.MergePatchStrict
+	if how == types.JSONPatchType {
+		check = jsondoc.JSONPatchStrict
+	}
+	found, err := check(patch)
+	if err != nil && !json.Valid(patch) {
+		return nil, noJSON()
+	}
+	if err != nil {
+		return nil, status.BadRequest("error decoding patch: %v", err)
+	}
+	return found, nil
+}
+
+// noJSON is the error for a patch that is no JSON at all.
+func noJSON() error { return status.BadRequest("invalid JSON patch") }
+
+// decodePatched reads what a patch made of the object. wrong is what is known to be wrong with the patch.
+func (r *Ref) decodePatched(next *jsondoc.Doc, patched []byte, validation string, wrong []string) (built, error) {
+	found, err := r.Version.Decode(next, patched)
+	if errors.Is(err, schema.ErrManyDefaults) {
+		return built{}, StoreError(store.ErrTooLarge)
+	}
+	if err != nil {
+		var of metav1.TypeMeta
+		if json.Unmarshal(patched, &of) == nil && of.Kind == "" { // which is looked at first
+			err = runtime.NewMissingKindErr(string(patched))
+		}
+		return built{}, wrongPatch(patched, err.Error())
+	}
+	obj := meta.Object{Doc: next}
+	if obj.Kind() == "" {
+		return built{}, wrongPatch(patched, runtime.NewMissingKindErr(string(patched)).Error())
+	}
+	if found != 0 && validation != metav1.FieldValidationIgnore {
+		strict := r.Version.Strict(patched)
+		if r.builtin() == nil && obj.Kind() != r.Kind.Name { // whose fields are nobody's
+			strict = ofMetadataOnly(strict)
+		}
+		wrong = append(wrong, strict...)
+	}
+	if len(wrong) > 0 && validation == metav1.FieldValidationStrict {
+		return built{}, wrongPatch(patched, "strict decoding error: "+strings.Join(wrong, ", "))
+	}
+	return built{warnings: wrong}, r.checkIdentity(obj)
+}
+
+// wrongPatch is the error for a patch whose outcome is no object of the kind.
+func wrongPatch(patched []byte, why string) error {
+	return status.Invalid(kschema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), why)})
+}
+
+// applyBody merges an apply patch into the object, or creates the object of it.
+func (v *Verbs) applyBody(ctx context.Context, c Caller, ref Ref, body []byte, o *meta.WriteOptions) (Outcome, error) {
+	config, err := readConfiguration(ctx, body, o)
+	if err != nil && (ref.Subresource == "" || isNotYAML(err)) {
+		return Outcome{}, err
+	}
+	wrong := err // of interest where there is something to apply it to
+	if config != nil {
+		defer config.release()
+	}
+	m, err := managerOf(ref.Version)
+	if err != nil {
+		return Outcome{}, err
+	}
+	op := applied(m, config, ref.scope(), o)
+	if ref.Subresource == "" {
+		op.create = func(w *write) (Outcome, error) { return w.applyNew(m, config, o) }
+	} else if wrong != nil {
+		op.build = func(_ *write, _, _ *jsondoc.Doc, _ *cache.Object) (built, error) { return built{}, wrong }
+	}
+	return v.change(ctx, c, ref, op)
+}
+
+// applied returns the change that an apply patch makes of an object.
+func applied(m *apply.Manager, config *configuration, scope schema.Scope, o *meta.WriteOptions) *change {
+	return &change{
+		options: o,
+		scope:   scope,
+		named:   true,
+		build: func(w *write, next, live *jsondoc.Doc, _ *cache.Object) (built, error) {
+			if !m.Confirm(live, config.said, config.decoded(w.ref.Version), next, w.manager(o, nil)) {
+				if err := w.merge(m, live, next, config, o); err != nil {
+					return built{}, err
+				}
+			}
+			warnings, err := config.strictly(o)
+			if err != nil {
+				return built{}, err
+			}
+			return built{warnings: warnings}, w.ref.checkIdentity(meta.Object{Doc: next})
+		},
+	}
+}
+
+// merge makes next what an apply patch makes of live, which is nil if there is no object yet.
+func (w *write) merge(m *apply.Manager, live, next *jsondoc.Doc, config *configuration, o *meta.WriteOptions) error {
+	merged := jsondoc.Get()
+	defer merged.Release()
+	text, err := m.ApplyDoc(live, config.said, merged, w.manager(o, nil))
+	if err != nil {
+		return err
+	}
+	if _, err := w.ref.Version.DecodeApplied(next, text); err != nil {
+		if merged.Root().Exists() {
+			text = merged.Root().AppendJSON(nil)
+		}
+		return w.ref.undecodable(&Body{Sent: text, JSON: text}, err, o.FieldValidation)
+	}
+	if managed := merged.Root().At("metadata", "managedFields"); managed.Exists() {
+		next.Set(next.Import(managed), "metadata", "managedFields")
+	}
+	return nil
+}
+
+// applyNew creates the object that an apply patch describes.
+func (w *write) applyNew(m *apply.Manager, config *configuration, o *meta.WriteOptions) (out Outcome, err error) {
+	d := jsondoc.Get()
+	defer func() {
+		if out.pooled = err == nil; !out.pooled {
+			d.Release()
+		}
+	}()
+	if err := w.merge(m, nil, d, config, o); err != nil {
+		return out, err
+	}
+	warnings, err := config.strictly(o)
+	if err != nil {
+		return out, err
+	}
+	w.Warn(warnings...)
+	obj := meta.Object{Doc: d}
+	if uid := obj.UID(); uid != "" {
+		return out, status.Conflict(w.ref.Kind.GroupResource(), w.ref.Name,
+			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	if err := w.ref.checkIdentity(obj); err != nil {
+		return out, err
+	}
+	if err := w.ref.checkTerminating(obj); err != nil { // whatever version it says
+		return out, err
+	}
+	if rv := obj.ResourceVersion(); rv != "" {
+		if _, err := strconv.ParseUint(rv, 10, 64); err != nil {
+			return out, status.Plain500(err.Error())
+		}
+		if !o.DryRun { // which says it back
+			d.Remove("metadata", "resourceVersion")
+		}
+	}
+	if err := w.mayCreate(); err != nil {
+		return out, err
+	}
+	return w.insert(d, o, nil)
+}

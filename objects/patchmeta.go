@@ -1,0 +1,78 @@
+package objects
+
+import (
+	"github.com/keelson-io/keelson/internal/buffer"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/meta"
+)
+
+// This file applies merge patches of nothing but metadata: labels, annotations,
+// finalizers, owners. The rest of the object is not printed, patched and read
+// again.
+
+// ofMetadata reports whether a text is a merge patch that names nothing but
+// metadata, and of that anything but managedFields.
+func ofMetadata(patch []byte) bool {
+	d := jsondoc.Get()
+	defer d.Release()
+	if jsondoc.Parse(d, patch) != nil {
+		return false
+	}
+	for name, v := range d.Root().Members() {
+		if name != "metadata" || v.Kind() != jsondoc.Object || v.Get("managedFields").Exists() {
+			return false
+		}
+	}
+	return d.Root().Len() == 1
+}
+
+// patchMetadata makes next what live is after a patch for which ofMetadata
+// holds, without its managedFields: an update that says none keeps live's. ok
+// is false if that takes the whole object to say: next is of no use then.
+func (r *Ref) patchMetadata(next, live *jsondoc.Doc, patch []byte) (ok bool) {
+	o := meta.Object{Doc: live}
+	if r.builtin() != nil || o.Kind() == "" || live.MayHaveFloats() {
+		return false // decoding it again may make something else of it
+	}
+	b := buffer.Get()
+	defer buffer.Put(b)
+	if *b, ok = appendHead(*b, live.Root()); !ok {
+		return false
+	}
+	patched, err := jsondoc.MergePatch(*b, patch)
+	if err != nil {
+		return false
+	}
+	head := jsondoc.Get()
+	defer head.Release()
+	if found, err := r.Version.Decode(head, patched); err != nil || found != 0 {
+		return false
+	}
+	next.CopyOf(live)
+	next.Set(next.Import(head.Root().Get("metadata")), "metadata")
+	return true
+}
+
+// appendHead appends what an object is and its metadata without managedFields; ok is false if it does not say all of that.
+func appendHead(b []byte, root jsondoc.Value) (_ []byte, ok bool) {
+	version, kind, metadata := root.Get("apiVersion"), root.Get("kind"), root.Get("metadata")
+	if !version.Exists() || !kind.Exists() || metadata.Kind() != jsondoc.Object {
+		return b, false
+	}
+	b = version.AppendJSON(append(b, `{"apiVersion":`...))
+	b = kind.AppendJSON(append(b, `,"kind":`...))
+	b = append(b, `,"metadata":{`...)
+	sep := false
+	for name, v := range metadata.Members() {
+		if name == "managedFields" {
+			continue
+		}
+		if sep {
+			b = append(b, ',')
+		}
+		sep = true
+		b = append(jsondoc.AppendQuoted(b, name), ':')
+		b = v.AppendJSON(b)
+	}
+	return append(b, "}}"...), true
+}

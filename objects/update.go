@@ -1,0 +1,63 @@
+package objects
+
+import (
+	"context"
+
+	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/schema"
+)
+
+// This file replaces objects, and their parts that are subresources.
+
+// Update replaces an object by d, which is what the text json decodes to. It may change d.
+func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, json []byte, o *meta.WriteOptions) (out Outcome, err error) {
+	w := v.begin(ctx, c, ref)
+	defer func() { w.end(&out, err) }()
+	obj := meta.Object{Doc: d}
+	if err := w.ref.checkIdentity(obj); err != nil {
+		return out, err
+	}
+	w.Warn(meta.DedupOwners(obj, "")...)
+	op := &change{
+		options:   o,
+		scope:     w.ref.scope(),
+		versioned: true,
+		track:     (*apply.Manager).Update,
+		build: func(w *write, next, _ *jsondoc.Doc, _ *cache.Object) (built, error) {
+			if _, err := w.ref.Version.Decode(next, json); err != nil {
+				return built{}, err
+			}
+			return built{}, w.ref.CheckNamespace(meta.Object{Doc: next})
+		},
+	}
+	if b := w.ref.builtin(); b != nil && b.CreateOnUpdate && w.ref.Subresource == "" {
+		op.create = func(w *write) (Outcome, error) { return w.updateNew(d, o) }
+	}
+	return w.retry(op, o.DryRun)
+}
+
+// updateNew creates the object that an update describes and that does not exist.
+func (w *write) updateNew(d *jsondoc.Doc, o *meta.WriteOptions) (Outcome, error) {
+	if rv := (meta.Object{Doc: d}).ResourceVersion(); rv != "" && rv != "0" {
+		return Outcome{}, w.ref.notFound()
+	}
+	d.Remove("metadata", "resourceVersion")
+	if err := w.mayCreate(); err != nil {
+		return Outcome{}, err
+	}
+	return w.insert(d, o, (*apply.Manager).Update)
+}
+
+// scope returns the part of the object that a write to the subresource may change.
+func (r *Ref) scope() schema.Scope {
+	if r.Subresource == "status" {
+		return schema.Status
+	}
+	if sub := r.builtin().Subresource(r.Subresource); sub != nil {
+		return sub.Scope
+	}
+	return schema.Whole
+}

@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/keelson-io/keelson/api"
+	"github.com/keelson-io/keelson/store"
+	"github.com/keelson-io/keelson/store/etcd"
+)
+
+// This file manages the data directory: who may use it, the store in it, and the advice when
+// something is wrong with it.
+
+// pkiDir returns the folder of certificates and keys in a data directory.
+func pkiDir(dataDir string) string { return filepath.Join(dataDir, "pki") }
+
+// etcdDir returns the folder of the embedded etcd in a data directory.
+func etcdDir(dataDir string) string { return filepath.Join(dataDir, "etcd") }
+
+// openDir makes the data directory if it is missing, and takes its lock. It does not change the
+// modes of folders that exist.
+func (s *Server) openDir() error {
+	dir := s.config.DataDir
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	held, err := lock(filepath.Join(dir, "lock"))
+	switch {
+	case errors.Is(err, errLocked):
+		return fmt.Errorf("data directory %s: %w", dir, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("data directory %s: %w; user %d, as whom the server runs, has to be able to write in it", dir, err, os.Getuid())
+	case err != nil:
+		return err
+	}
+	s.opened = append(s.opened, held)
+	s.warnOfReaders(dir)
+	return nil
+}
+
+// warnOfReaders logs which files users other than the owner and its group can read or replace.
+// Access of the group is not reported: a container may need it for the files of a volume.
+func (s *Server) warnOfReaders(dir string) {
+	others := func(path string, bits fs.FileMode, what string) {
+		info, err := os.Stat(path)
+		if err == nil && info.Mode().Perm()&bits != 0 && info.Mode()&fs.ModeSticky == 0 {
+			s.logger.Warn("other users "+what+": take the permission from them", "path", path, "mode", fmt.Sprintf("%04o", info.Mode().Perm()))
+		}
+	}
+	others(dir, 0o002, "can replace what is in the data directory")
+	for _, inner := range []string{etcdDir(dir), pkiDir(dir)} {
+		others(inner, 0o005, "can look into a directory of secrets")
+	}
+	others(filepath.Join(dir, KubeconfigFile), 0o004, "can read the administrator's credentials")
+}
+
+// lacksKeys returns a function that logs that a missing key file is created anew. It returns nil if
+// missing files are expected: at the first start, and in a directory that no server has used.
+func (c *Config) lacksKeys(first bool) func(path, consequence string) {
+	entries, _ := os.ReadDir(pkiDir(c.DataDir))
+	if first || len(c.EtcdServers) > 0 && len(entries) == 0 || c.Store != nil && len(entries) == 0 {
+		return nil
+	}
+	return func(path, consequence string) {
+		c.Logger.Warn("a key file is missing or has expired, and is created again: "+consequence+"; if it was lost, stop the server and put a copy in its place", "path", path)
+	}
+}
+
+// createStore makes an empty store for the embedded etcd at the first start, and reports whether it
+// did. Certificates are made after the store, so certificates without a store mean that the store
+// was lost.
+func (s *Server) createStore(ctx context.Context) (first bool, err error) {
+	c := &s.config
+	if c.Store != nil || len(c.EtcdServers) > 0 {
+		return false, nil
+	}
+	dir := etcdDir(c.DataDir)
+	exists, err := etcd.Exists(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return false, fmt.Errorf("opening etcd: %w; the server runs as user %d, who has to be able to read and write everything in %s", err, os.Getuid(), dir)
+	}
+	if err != nil {
+		return false, fmt.Errorf("opening etcd: %w", err)
+	}
+	if exists {
+		return false, nil
+	}
+	if entries, err := os.ReadDir(pkiDir(c.DataDir)); err == nil && len(entries) > 0 {
+		return false, fmt.Errorf("%s holds certificates and keys of a server, but its store %s is missing. If it was lost, mount it again, or run "+
+			"keelson snapshot restore --data-dir %s FILE. To begin with an empty store, move %s away; it can be put back after the first start",
+			pkiDir(c.DataDir), filepath.Join(dir, "member"), c.DataDir, pkiDir(c.DataDir))
+	}
+	made, err := etcd.Create(ctx, etcd.Config{DataDir: dir, Logger: s.logger})
+	return made, s.explainStore(err)
+}
+
+// openStore opens the store of the configuration.
+func (s *Server) openStore(ctx context.Context) (store.Store, error) {
+	c := &s.config
+	if c.Store != nil {
+		return c.Store, nil
+	}
+	e := etcd.Config{Prefix: c.EtcdPrefix, Logger: s.logger}
+	if len(c.EtcdServers) == 0 && (c.EtcdCAFile != "" || c.EtcdCertFile != "" || c.EtcdKeyFile != "") {
+		return nil, errors.New("opening etcd: certificates are given for a cluster, and no servers of one")
+	}
+	if len(c.EtcdServers) > 0 {
+		e.Endpoints, e.CAFile, e.CertFile, e.KeyFile = c.EtcdServers, c.EtcdCAFile, c.EtcdCertFile, c.EtcdKeyFile
+	} else {
+		e.DataDir = etcdDir(c.DataDir)
+	}
+	st, err := etcd.Open(ctx, e)
+	if err != nil {
+		return nil, s.explainStore(err)
+	}
+	s.opened = append(s.opened, st)
+	return st, nil
+}
+
+// explainStore adds advice to an error of opening the store.
+func (s *Server) explainStore(err error) error {
+	var damaged *etcd.DamagedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &damaged):
+		dir := s.config.DataDir
+		return fmt.Errorf("opening etcd: %w. Nothing was changed. To go back to a snapshot: mv %s %s.damaged, then keelson snapshot restore --data-dir %s FILE",
+			err, etcdDir(dir), etcdDir(dir), dir)
+	}
+	return fmt.Errorf("opening etcd: %w", err)
+}
+
+// roomEvery is the interval at which a server whose store failed on a full disk checks for free
+// space.
+const roomEvery = time.Second
+
+// endWithStore makes Run end when the store has failed, so that a supervisor starts the process
+// again. On a full disk it first waits for free space: until then a new process could do less than
+// this one, which still answers reads from memory.
+func (s *Server) endWithStore(ctx context.Context) {
+	st, ok := s.durable.(etcd.Mortal)
+	if !ok {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-st.Failed():
+	}
+	err := st.Failure()
+	if errors.Is(err, store.ErrDiskFull) {
+		s.logger.Error("writes are refused, reads continue; the server will end, to be restarted, when there is free space", "error", err)
+		tick := time.NewTicker(roomEvery)
+		defer tick.Stop()
+		for !st.HasRoom() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}
+	s.fail(err)
+}
+
+// snapshotOf returns the function that takes snapshots of a store, nil if there is none.
+func snapshotOf(st store.Store) api.Snapshot {
+	if s, ok := st.(etcd.Snapshotter); ok {
+		return s.Snapshot
+	}
+	return nil
+}
+
+// Restore lays out a data directory without a store from a snapshot: a file that /snapshot or
+// etcd's own tools made. No server may use the directory meanwhile.
+func Restore(file, dataDir string, logger *slog.Logger) error {
+	if _, err := os.Stat(dataDir); err == nil {
+		held, err := lock(filepath.Join(dataDir, "lock"))
+		if errors.Is(err, errLocked) {
+			return fmt.Errorf("data directory %s: %w", dataDir, err)
+		}
+		if err != nil {
+			return err
+		}
+		defer held.Close()
+	}
+	return etcd.Restore(file, etcdDir(dataDir), logger)
+}
