@@ -32,10 +32,11 @@ import (
 	"github.com/keelson-io/keelson/admission/policy"
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
+	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/store/mem"
 )
@@ -112,25 +113,24 @@ func benchBinding(i int) *admissionv1.ValidatingAdmissionPolicyBinding {
 // oneNamespace is a host with one namespace.
 type oneNamespace struct{ admission.Host }
 
-func (oneNamespace) Namespace(context.Context, string) (*cache.View, error) {
-	return &cache.View{JSON: []byte(`{"metadata":{"name":"default"}}`)}, nil
+func (oneNamespace) Namespace(context.Context, string) (*meta.View, error) {
+	return &meta.View{JSON: []byte(`{"metadata":{"name":"default"}}`)}, nil
 }
 
 // served are the kinds, widgets among them, and a cache over what is stored.
 func served(ctx context.Context, stored map[string]any) (kinds *kind.Registry, widgets *kind.Kind, c *cache.Cache, err error) {
-	kinds = new(kind.Registry)
-	for _, k := range builtin.All() {
-		kinds.Put(k)
-	}
-	crd := &apiextv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal([]byte(admittedCRD), crd); err != nil {
+	kinds = kind.NewRegistry(builtin.All()...)
+	definition := &apiextv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(admittedCRD), definition); err != nil {
 		return nil, nil, nil, err
 	}
-	kind.DefaultCRD(crd)
-	if widgets, err = kind.Compile(crd); err != nil {
+	crd.Default(definition)
+	if widgets, err = crd.Compile(definition); err != nil {
 		return nil, nil, nil, err
 	}
-	kinds.Put(widgets)
+	if err := kinds.Put(widgets); err != nil {
+		return nil, nil, nil, err
+	}
 	s := mem.New(mem.Options{})
 	for key, v := range stored {
 		text, err := json.Marshal(v)
@@ -146,7 +146,7 @@ func served(ctx context.Context, stored map[string]any) (kinds *kind.Registry, w
 
 // ourWidget is the request to create a widget.
 func ourWidget(widgets *kind.Kind) (*admission.Request, error) {
-	v, d := widgets.Version("v1"), new(doc.Doc)
+	v, d := widgets.Version("v1"), new(jsondoc.Doc)
 	if _, err := v.Decode(d, []byte(admittedWidget)); err != nil {
 		return nil, err
 	}

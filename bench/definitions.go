@@ -17,7 +17,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/crd"
 )
 
 // definitionOptions says how many definitions each side gets. Upstream gets fewer: each takes it a megabyte and more.
@@ -156,31 +156,31 @@ func smallDefinition() (*subject, error) {
 				parts: {type: array, maxItems: 10, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name], items: {type: object, required: [name], properties: {name: {type: string, maxLength: 63}, of: {type: string}}}}},
 				x-kubernetes-validations: [{rule: "self.size > 1 || !has(self.parts)"}]},
 			status: {type: object, properties: {ready: {type: boolean}, phase: {type: string}}}}}}}]}}`), s.crd)
-	kind.DefaultCRD(s.crd)
+	crd.Default(s.crd)
 	return s, err
 }
 
 // renamed is a definition in a group of its own, unlike every other one if that is asked for, and the path of its objects.
 func renamed(s *subject, i int, unlike bool) (body []byte, list string, err error) {
-	crd := s.crd.DeepCopy()
-	crd.Spec.Group = fmt.Sprintf("g%04d.bench.example.org", i)
-	crd.ObjectMeta = s.crd.ObjectMeta
-	crd.Name = crd.Spec.Names.Plural + "." + crd.Spec.Group
-	crd.Annotations = nil
-	crd.Spec.Conversion = nil
-	crd.Status = apiextv1.CustomResourceDefinitionStatus{}
-	for v := range crd.Spec.Versions {
+	definition := s.crd.DeepCopy()
+	definition.Spec.Group = fmt.Sprintf("g%04d.bench.example.org", i)
+	definition.ObjectMeta = s.crd.ObjectMeta
+	definition.Name = definition.Spec.Names.Plural + "." + definition.Spec.Group
+	definition.Annotations = nil
+	definition.Spec.Conversion = nil
+	definition.Status = apiextv1.CustomResourceDefinitionStatus{}
+	for v := range definition.Spec.Versions {
 		if unlike {
-			reword(crd.Spec.Versions[v].Schema.OpenAPIV3Schema, fmt.Sprint(i))
+			reword(definition.Spec.Versions[v].Schema.OpenAPIV3Schema, fmt.Sprint(i))
 		}
 	}
-	crd.APIVersion, crd.Kind = apiextv1.SchemeGroupVersion.String(), "CustomResourceDefinition"
+	definition.APIVersion, definition.Kind = apiextv1.SchemeGroupVersion.String(), "CustomResourceDefinition"
 	v, err := s.version()
 	if err != nil {
 		return nil, "", err
 	}
-	body, err = json.Marshal(crd)
-	return body, "/apis/" + crd.Spec.Group + "/" + v.Name + "/" + crd.Spec.Names.Plural, err
+	body, err = json.Marshal(definition)
+	return body, "/apis/" + definition.Spec.Group + "/" + v.Name + "/" + definition.Spec.Names.Plural, err
 }
 
 // reword puts a word into every description and every rule of a schema, as a comment there. Metadata may have no description.

@@ -18,8 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
 )
@@ -65,7 +66,7 @@ func subjects() ([]subject, error) {
 		if err := yaml.Unmarshal(text, s.crd); err != nil {
 			return nil, err
 		}
-		kind.DefaultCRD(s.crd)
+		crd.Default(s.crd)
 		s.name = s.crd.Spec.Names.Kind
 		object, err := objectFiles.ReadFile("testdata/objects/" + row.at + ".yaml")
 		if err != nil {
@@ -97,15 +98,15 @@ func (s *subject) version() (*apiextv1.CustomResourceDefinitionVersion, error) {
 // keelsonEngine is a version of a kind with the document that its objects are decoded into.
 type keelsonEngine struct {
 	version *kind.Version
-	d       *doc.Doc
+	d       *jsondoc.Doc
 }
 
-func newKeelsonEngine(crd *apiextv1.CustomResourceDefinition, version string) (*keelsonEngine, error) {
-	k, err := kind.Compile(crd)
+func newKeelsonEngine(definition *apiextv1.CustomResourceDefinition, version string) (*keelsonEngine, error) {
+	k, err := crd.Compile(definition)
 	if err != nil {
 		return nil, err
 	}
-	return &keelsonEngine{k.Version(version), new(doc.Doc)}, nil
+	return &keelsonEngine{k.Version(version), new(jsondoc.Doc)}, nil
 }
 
 func (e *keelsonEngine) check(body []byte) field.ErrorList {
@@ -304,7 +305,7 @@ func (r *definitionRow) measureMemory(s *subject, v *apiextv1.CustomResourceDefi
 	if err != nil {
 		return err
 	}
-	ours := &keelsonEngine{k.Version(v.Name), new(doc.Doc)}
+	ours := &keelsonEngine{k.Version(v.Name), new(jsondoc.Doc)}
 	r.idle = heap() - empty
 	before := heap()
 	if err := ours.version.Schema.Load(); err != nil {
@@ -330,19 +331,19 @@ func (r *definitionRow) measureMemory(s *subject, v *apiextv1.CustomResourceDefi
 
 // idleKind is the kind of a stored definition, as a server has it before anybody uses it.
 func idleKind(text []byte) (*kind.Kind, error) {
-	stored, err := kind.ParseStored(text)
+	stored, err := crd.ParseStored(text)
 	if err != nil {
 		return nil, err
 	}
-	return kind.CompileStored(stored)
+	return crd.CompileStored(stored)
 }
 
 // storedText is the definition as a server stores it once it is established. The watch cache holds that text anyway.
-func storedText(crd *apiextv1.CustomResourceDefinition) ([]byte, error) {
-	stored := crd.DeepCopy()
+func storedText(definition *apiextv1.CustomResourceDefinition) ([]byte, error) {
+	stored := definition.DeepCopy()
 	stored.APIVersion, stored.Kind = apiextv1.SchemeGroupVersion.String(), "CustomResourceDefinition"
 	stored.Status.AcceptedNames = stored.Spec.Names
-	kind.SetCondition(stored, apiextv1.CustomResourceDefinitionCondition{Type: apiextv1.Established, Status: apiextv1.ConditionTrue}, time.Now())
+	crd.SetCondition(stored, apiextv1.CustomResourceDefinitionCondition{Type: apiextv1.Established, Status: apiextv1.ConditionTrue}, time.Now())
 	return json.Marshal(stored)
 }
 

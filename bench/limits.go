@@ -12,7 +12,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/crd"
 )
 
 // widgets is an engine for a kind with this schema of spec, written as YAML.
@@ -21,7 +21,7 @@ func widgets(spec string) (*keelsonEngine, error) {
 	if err := yaml.Unmarshal([]byte(spec), &props); err != nil {
 		return nil, err
 	}
-	crd := &apiextv1.CustomResourceDefinition{Spec: apiextv1.CustomResourceDefinitionSpec{
+	definition := &apiextv1.CustomResourceDefinition{Spec: apiextv1.CustomResourceDefinitionSpec{
 		Group: "bench.example.org", Scope: apiextv1.ClusterScoped,
 		Names: apiextv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
 		Versions: []apiextv1.CustomResourceDefinitionVersion{{
@@ -31,9 +31,9 @@ func widgets(spec string) (*keelsonEngine, error) {
 			}},
 		}},
 	}}
-	crd.Name = "widgets.bench.example.org"
-	kind.DefaultCRD(crd)
-	return newKeelsonEngine(crd, "v1")
+	definition.Name = "widgets.bench.example.org"
+	crd.Default(definition)
+	return newKeelsonEngine(definition, "v1")
 }
 
 // widget is an object of that kind.

@@ -12,11 +12,12 @@
 //	bench scale [-n 100000] [-watchers 10000] [-o FILE,...]
 //	bench authz [-rounds 15] [-turns 500] [-o FILE,...]
 //	bench admission [-rounds 15] [-o FILE,...]
+//	bench compare -base COMMIT [-rounds 10] [-rows REGEXP] [-limit 3]
 //
 // The second form measures the engine alone, in this process; the third single rules of published definitions: Keelson's
 // evaluation, a bare cel-go program, and upstream's validation of the rule; the fourth what authorization costs a
-// request, and decisions by roles and by match conditions beside upstream's authorizers. The last measures admission beside
-// upstream's dispatchers.
+// request, and decisions by roles and by match conditions beside upstream's authorizers. Then comes admission beside
+// upstream's dispatchers. The last compares the work tree with an older commit, and fails if something became slower.
 //
 // The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side, and as "bench
 // puts" for what etcd does alone.
@@ -61,6 +62,8 @@ func run(ctx context.Context, args []string) error {
 			return runAuthz(ctx, args[1:])
 		case "admission":
 			return runAdmission(ctx, args[1:])
+		case "compare":
+			return runCompare(ctx, args[1:])
 		}
 	}
 	var o options

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kcel "github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
@@ -180,7 +180,7 @@ func (r *ruleRow) ours(apart bool) (ruleSide, error) {
 	if err != nil {
 		return nil, err
 	}
-	docs := [2]*doc.Doc{}
+	docs := [2]*jsondoc.Doc{}
 	for i, text := range []string{r.self, r.old} {
 		if text == "" {
 			continue
@@ -189,7 +189,7 @@ func (r *ruleRow) ours(apart bool) (ruleSide, error) {
 		if err != nil {
 			return nil, err
 		}
-		docs[i] = new(doc.Doc)
+		docs[i] = new(jsondoc.Doc)
 		if _, err := p.Decode(docs[i], b); err != nil {
 			return nil, err
 		}
@@ -231,7 +231,7 @@ func (r *ruleRow) valid() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var d doc.Doc
+	var d jsondoc.Doc
 	if _, err := p.Decode(&d, b); err != nil {
 		return false, err
 	}

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/kind/builtin"
 )
 
 // This file compares the built-in kinds: which of their lists and maps are atomic, sets, or merged by which keys, upstream knows from
@@ -75,7 +75,7 @@ func TestBuiltinKindsEqualUpstream(t *testing.T) {
 		seeds = 1
 	}
 	for _, k := range builtin.All() {
-		if k.Builtin.Virtual {
+		if k.Behavior.Virtual {
 			continue // nobody applies it, and upstream has no schema of that kind for it
 		}
 		for _, v := range k.Versions {

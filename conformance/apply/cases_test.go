@@ -34,6 +34,7 @@ func TestMoreThanTenUpdatersBecomeAncient(t *testing.T) {
 	}
 }
 
+// Ledger: conflict-order.
 func TestErrorsOfApplyPatches(t *testing.T) {
 	s := newSides(t, crdOf(t, widgets), "v1")
 	live := withUID(t, s.apply(t, nil, widgetOf(`{"color":"a","replicas":1,"tags":["a"],"items":[{"name":"n1","v":1}]}`), "", "m1", false))

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/apply"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
@@ -161,10 +161,10 @@ func newSides(t testing.TB, crd *apiextv1.CustomResourceDefinition, version stri
 	return s
 }
 
-func parse(t testing.TB, raw []byte) *doc.Doc {
+func parse(t testing.TB, raw []byte) *jsondoc.Doc {
 	t.Helper()
-	d := new(doc.Doc)
-	if err := doc.Parse(d, raw); err != nil {
+	d := new(jsondoc.Doc)
+	if err := jsondoc.Parse(d, raw); err != nil {
 		t.Fatalf("%s: %v", raw, err)
 	}
 	return d
@@ -210,7 +210,7 @@ func normal(t testing.TB, raw []byte) string {
 func (s *sides) update(t testing.TB, live, next []byte, sub, manager string) []byte {
 	t.Helper()
 	var liveTheirs runtime.Object
-	var liveOurs *doc.Doc
+	var liveOurs *jsondoc.Doc
 	if live == nil {
 		liveTheirs, _ = creater{}.New(s.gvk)
 	} else {
@@ -233,7 +233,7 @@ func (s *sides) update(t testing.TB, live, next []byte, sub, manager string) []b
 func (s *sides) apply(t testing.TB, live, patch []byte, sub, manager string, force bool) []byte {
 	t.Helper()
 	var liveTheirs runtime.Object
-	var liveOurs *doc.Doc
+	var liveOurs *jsondoc.Doc
 	if live == nil {
 		liveTheirs, _ = creater{}.New(s.gvk)
 	} else {

@@ -46,6 +46,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -228,7 +229,8 @@ func newWorld(t *testing.T, r *rand.Rand) *world {
 
 	store := mem.New(mem.Options{})
 	cached := cache.New(store, cache.Options{Logger: quiet})
-	ours := api.New(api.Config{Kinds: new(kind.Registry), Store: store, Cache: cached, Authz: authz.Func(w.authorize), Logger: quiet,
+	ours := api.New(api.Config{Objects: objects.New(objects.Config{Kinds: new(kind.Registry), Store: store, Cache: cached}),
+		Authz: authz.Func(w.authorize), Logger: quiet,
 		Authn: authn.Func(func(*http.Request, []string) (*authn.Response, error) {
 			if w.sender.Name == "" {
 				return nil, errors.New("nobody")
@@ -346,6 +348,7 @@ var senders = []sender{
 	{Name: "system:serviceaccount:ns:agent", Groups: []string{"system:serviceaccounts", "system:authenticated"}, Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"n1"}}},
 }
 
+// Ledger: paths.
 func TestRequests(t *testing.T) {
 	r := rand.New(rand.NewPCG(*seed, 2))
 	worlds, each := 60, 50

@@ -418,6 +418,7 @@ func (d dice) configuration(file string) string {
 
 // The default roles are upstream's, as far as they are there; those without
 // rules for workloads have none that upstream's have not.
+// Ledger: default-roles.
 func TestDefaultRoles(t *testing.T) {
 	theirs := map[string]rbacv1.ClusterRole{}
 	for _, r := range bootstrappolicy.ClusterRoles() {

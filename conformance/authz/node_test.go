@@ -17,7 +17,7 @@ import (
 
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/authz/follow"
+	"github.com/keelson-io/keelson/authz/feed"
 	ournode "github.com/keelson-io/keelson/authz/node"
 )
 
@@ -108,14 +108,14 @@ func (d dice) change(t *testing.T, theirs *node.Graph, ours *ournode.Graph) stri
 			theirs.AddVolumeAttachment(name, v.Spec.NodeName)
 		}
 	}
-	change := follow.Object{Namespace: namespace, Name: name}
+	change := feed.Object{Namespace: namespace, Name: name}
 	if !gone {
 		var err error
 		if change.JSON, err = json.Marshal(object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := ours.Change(kind, []follow.Object{change}); err != nil {
+	if err := ours.Change(kind, []feed.Object{change}); err != nil {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("%s %s/%s %s", kind, namespace, name, change.JSON)

@@ -24,6 +24,7 @@ import (
 	"github.com/keelson-io/keelson/authz/webhook"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -62,7 +63,7 @@ func TestAttributes(t *testing.T) {
 	cached := cache.New(st, cache.Options{Logger: slog.New(slog.DiscardHandler)})
 	defer cached.Close()
 	kinds := new(kind.Registry)
-	ours := api.New(api.Config{Kinds: kinds, Store: st, Cache: cached, Logger: slog.New(slog.DiscardHandler),
+	ours := api.New(api.Config{Objects: objects.New(objects.Config{Kinds: kinds, Store: st, Cache: cached}), Logger: slog.New(slog.DiscardHandler),
 		Authn: authn.Func(func(*http.Request, []string) (*authn.Response, error) {
 			return &authn.Response{User: &authn.User{Name: "ann", Groups: []string{"dev"}}}, nil
 		}),

@@ -10,6 +10,8 @@ import (
 
 // This file compares which resources both servers serve.
 
+// Ledger: kinds-not-served, pods-do-not-run.
+
 // notServed are resources that upstream serves and Keelson does not, by the path of their group version.
 var notServed = map[string][]string{
 	"/api/v1": {

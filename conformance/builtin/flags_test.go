@@ -13,14 +13,11 @@ import (
 
 // This file starts Keelson with kube-apiserver's flags.
 
-// refused are flags that nobody is to believe to have an effect: what is stored is not encrypted.
-var refused = map[string]bool{"encryption-provider-config": true, "encryption-provider-config-automatic-reload": true}
-
 // unlisted are flags of kube-apiserver that are about the program itself.
 var unlisted = map[string]bool{"help": true, "version": true}
 
-// TestFlags holds that under the name kube-apiserver every flag of kube-apiserver is taken, in the forms in which it takes it, but for
-// those that are refused; and that nobody is told of flags that it no longer has.
+// TestFlags holds that under the name kube-apiserver every flag of kube-apiserver is taken, in the forms in which it takes it;
+// and that nobody is told of flags that it no longer has.
 func TestFlags(t *testing.T) {
 	run := func(args ...string) (code int, out string) {
 		var both bytes.Buffer
@@ -41,7 +38,7 @@ func TestFlags(t *testing.T) {
 		if f.NoOptDefVal != "" {
 			args = append(args, "--"+f.Name)
 		}
-		if code, out := run(args...); (code != 0) != refused[f.Name] {
+		if code, out := run(args...); code != 0 {
 			t.Errorf("%s: got %d %s", strings.Join(args, " "), code, firstLine(out))
 		}
 	})

@@ -1,6 +1,6 @@
 module github.com/keelson-io/keelson/conformance/builtin
 
-go 1.26.0
+go 1.26.3
 
 require github.com/keelson-io/keelson v0.0.0
 

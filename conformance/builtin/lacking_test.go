@@ -66,6 +66,8 @@ func (a *answer) causes() []metav1.StatusCause {
 	return said.Details.Causes
 }
 
+// Ledger: pod-validation, device-validation.
+
 // lacks reports whether upstream refuses by rules that Keelson lacks alone, or finds more wrong by them.
 func (r *run) lacks(of string, theirs, ours *answer) bool {
 	if ours.code >= 300 && ours.code != 422 {

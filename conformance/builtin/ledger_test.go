@@ -15,30 +15,51 @@ type exception struct {
 
 var exceptions = []exception{
 	{why: "ports that the servers happened to get", kind: `/.*/kubernetes`, step: "start", place: `body.*\.(port|targetPort)`},
+	// Ledger: aggregated-roles.
 	{why: "aggregated roles are complete from the start", kind: `/apis/rbac\.authorization\.k8s\.io/v1/clusterroles/(admin|edit|view)`, step: "start", place: `body\.rules`, theirs: "null"},
+	// Ledger: api-services.
 	{why: "API services are shown, and come and go by themselves", kind: `/apis/apiregistration\.k8s\.io/v1`, step: "discovery", place: `body\.resources\[0\]\.(verbs|storageVersionHash)`},
+	// Ledger: definitions-v1beta1.
 	{why: "definitions of v1beta1 are served", kind: `/apis/apiextensions\.k8s\.io/v1beta1`},
+	// Ledger: definition-storage-hash.
 	{why: "definitions are not stored as v1beta1", kind: `/apis/apiextensions\.k8s\.io/v1`, place: `body\.resources\[0\]\.storageVersionHash`},
+	// Ledger: builtin-json-order.
 	{why: "an object in an error, in the order of Go's fields", step: "merge strict", place: `body\.(message|details\.causes\[0\]\.message)`},
+	// Ledger: job-template-errors.
 	{why: "a template of pods in an error, by the names of Go's fields", kind: "batch/jobs", step: `put without version|wrong update .*/spec/template.*|full (put .*|take .*|directive|apply.*)`,
 		place: `body\.(message|details\.causes.*)`, theirs: `.*spec.template.*|.*\\"Spec\\".*|.*\\"Volumes\\".*`},
+	// Ledger: null-lists.
 	{why: "no templates of claims are an empty list", kind: "apps/statefulsets", step: "full (take /spec/volumeClaimTemplates|apply half)", place: `body\.(message|details\.causes\[0\]\.message)`},
+	// Ledger: job-completions.
 	{why: "upstream's server fails", kind: "batch/jobs", step: "full take /spec/completions", theirs: `0|null|".*EOF"`},
+	// Ledger: spec-differences.
 	{why: "what differs between two specs, as Go prints it, in an error", kind: "pods|persistentvolumes|persistentvolumeclaims", step: "(wrong update|full) .*",
 		place: `body\.(message|details\.causes\[\d\]\.message)`, theirs: `.*\\n@@ .*`},
+	// Ledger: namespace-finalizer-fields.
 	{why: "managed fields of finalizers in a namespace's spec, which an update cannot change", kind: "namespaces", step: "wrong update .*finalizers.*", place: `body.*managedFields.*`, theirs: ""},
+	// Ledger: claim-data-source.
 	{why: "a claim that says where its data comes from is written again when nothing changes", kind: "persistentvolumeclaims", step: "full (put|take) .*", place: `body\.metadata\.resourceVersion`},
+	// Ledger: slice-dropped-field.
 	{why: "a part of a slice that is dropped counts as a change", kind: `resource\.k8s\.io/resourceslices`, step: "full .*", place: `body.*\.metadata\.(generation|resourceVersion)`},
+	// Ledger: autoscaler-annotations.
 	{why: "metrics in annotations of the first version", kind: "autoscaling/horizontalpodautoscalers", step: "full .*", place: `body.*\.metadata\.(annotations|managedFields.*)`},
+	// Ledger: flow-control.
 	{why: "flow control decides nothing, which a warning says", kind: `flowcontrol\.apiserver\.k8s\.io/.*`, place: `header\.Warning`},
+	// Ledger: subresource-tables.
 	{why: "a part of an object has a table, too", step: "(ephemeralcontainers|resize|approval|status) get as table",
 		kind: `pods|certificates\.k8s\.io/certificatesigningrequests|resource\.k8s\.io/(devicetaintrules|resourceclaims)`},
+	// Ledger: deprecated-kind-warnings.
 	{why: "a warning that a kind is deprecated, of a request that no verb is for", kind: "endpoints", step: "patch of no type|post to a name", place: `header\.Warning`},
+	// Ledger: daemonset-metadata.
 	{why: "the count of a daemon set's templates in its metadata alone", kind: "apps/daemonsets", place: `body.*\.metadata\.annotations(\.deprecated\..*)?`, theirs: ""},
+	// Ledger: external-name-traffic.
 	{why: "the internal traffic of a name elsewhere", kind: "services", step: "full .*", place: `body\.spec\.internalTrafficPolicy`, theirs: `"Local"`, ours: ""},
+	// Ledger: csinode-drivers.
 	{why: "an empty list of drivers belongs to nobody", kind: `storage\.k8s\.io/csinodes`, step: "apply"},
 	{why: "an empty list of drivers belongs to nobody", kind: `storage\.k8s\.io/csinodes`, place: `body.*(managedFields.*|resourceVersion)`},
+	// Ledger: immediate-pod-delete.
 	{why: "a pod that goes at once is not marked before", kind: "pods", step: "watch"},
+	// Ledger: ipaddress-table.
 	{why: "a cell without a column", kind: `networking\.k8s\.io/ipaddresses`, place: `body\.rows\[0\]\.cells`},
 }
 

@@ -10,8 +10,8 @@ import (
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 
 	kcel "github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file measures both sides in one run: the rules of HTTPRoute on one
@@ -32,7 +32,7 @@ type pair struct {
 	node *schema.Structural
 	data any
 	our  *kcel.Program
-	self doc.Value
+	self jsondoc.Value
 }
 
 func routePairs(b testing.TB) []pair {

@@ -44,23 +44,30 @@ var excuses = []struct {
 	name    string
 	applies func(p sides, want, got outcome) bool
 }{
+	// Ledger: cel-cost-at-limit.
 	{"the cost of an evaluation that ends at its limit", func(_ sides, want, got outcome) bool {
 		return want.err == costError && got.err == costError
 	}},
+	// Ledger: cel-go-types.
 	{"an index that is an error, in cel-go's words for its Go type", func(_ sides, want, got outcome) bool {
 		return want.err == goTypeError+"*types.Err" && got.err != "" && want.cost == got.cost
 	}},
 	{"the name of the Go type of a host's data", func(_ sides, want, got outcome) bool {
 		return strings.HasPrefix(want.err, goTypeError) && strings.HasPrefix(got.err, goTypeError) && want.cost == got.cost
 	}},
+	// Ledger: cel-language.
 	{"a key that a language refuses by its definition", refusedKey},
+	// Ledger: cel-map-keys.
 	{"lists and maps as keys by identity", keyByIdentity},
+	// Ledger: cel-bytes-concat.
 	{"bytes that are appended to in memory that others share", overwritten},
 	{"a function of a language that follows the definition", byDefinition},
 }
 
 // goTypeError names a Go type.
 const goTypeError = "invalid qualifier type: "
+
+// Ledger: cel-panics.
 
 // panics are the classes of expressions on which upstream panics: by the text, and by an overload of the expression or what
 // stands in it.

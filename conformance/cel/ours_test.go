@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kcel "github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file runs expressions with package cel: over plain documents and over
@@ -21,12 +21,12 @@ import (
 
 // builder makes types and shapes from a structural schema.
 type builder struct {
-	shapes []*doc.Shape
+	shapes []*jsondoc.Shape
 	shape  map[*kcel.Type]uint16
 }
 
 func newBuilder() *builder {
-	return &builder{shapes: []*doc.Shape{nil}, shape: map[*kcel.Type]uint16{}}
+	return &builder{shapes: []*jsondoc.Shape{nil}, shape: map[*kcel.Type]uint16{}}
 }
 
 func (b *builder) build(s *schema.Structural, root bool) *kcel.Type {
@@ -138,7 +138,7 @@ func (b *builder) object(s *schema.Structural, root bool) *kcel.Type {
 		t.Fields = append(t.Fields, f)
 		kids[i] = b.shape[shapeOwner(f.Type)]
 	}
-	b.shapes = append(b.shapes, doc.NewShape(names, kids, true))
+	b.shapes = append(b.shapes, jsondoc.NewShape(names, kids, true))
 	b.shape[t] = uint16(len(b.shapes) - 1)
 	return t
 }
@@ -176,28 +176,28 @@ func newSubject(t testing.TB, s *schema.Structural, root bool) *subject {
 }
 
 // documents are v as a plain and as a shaped document.
-func (s *subject) documents(t testing.TB, v any) [2]doc.Value {
+func (s *subject) documents(t testing.TB, v any) [2]jsondoc.Value {
 	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := &doc.Doc{}
-	plain.Reset([]*doc.Shape{nil})
-	if err := doc.Parse(plain, text); err != nil {
+	plain := &jsondoc.Doc{}
+	plain.Reset([]*jsondoc.Shape{nil})
+	if err := jsondoc.Parse(plain, text); err != nil {
 		t.Fatal(err)
 	}
-	shaped := &doc.Doc{}
+	shaped := &jsondoc.Doc{}
 	shaped.Reset(s.b.shapes)
 	n := s.reshape(shaped, plain.Root(), s.self)
 	shaped.SetRoot(n)
-	return [2]doc.Value{plain.Root(), shaped.Root()}
+	return [2]jsondoc.Value{plain.Root(), shaped.Root()}
 }
 
 // reshape copies v with the shapes of type t.
-func (s *subject) reshape(d *doc.Doc, v doc.Value, t *kcel.Type) doc.Node {
+func (s *subject) reshape(d *jsondoc.Doc, v jsondoc.Value, t *kcel.Type) jsondoc.Node {
 	switch {
 	case t == nil:
-	case t.Kind == kcel.Object && v.Kind() == doc.Object:
+	case t.Kind == kcel.Object && v.Kind() == jsondoc.Object:
 		n := d.ImportAs(v, s.b.shape[t])
 		for _, f := range t.Fields {
 			if m := v.Get(f.Name); m.Exists() {
@@ -205,14 +205,14 @@ func (s *subject) reshape(d *doc.Doc, v doc.Value, t *kcel.Type) doc.Node {
 			}
 		}
 		return n
-	case t.Kind == kcel.List && v.Kind() == doc.Array:
-		var items []doc.Node
+	case t.Kind == kcel.List && v.Kind() == jsondoc.Array:
+		var items []jsondoc.Node
 		for i := 0; i < v.Len(); i++ {
 			items = append(items, s.reshape(d, v.Item(i), t.Elem))
 		}
 		return d.NewArray(items)
-	case t.Kind == kcel.Map && v.Kind() == doc.Object:
-		var pairs []doc.Node
+	case t.Kind == kcel.Map && v.Kind() == jsondoc.Object:
+		var pairs []jsondoc.Node
 		for name, m := range v.Members() {
 			pairs = append(pairs, d.NewString(name), s.reshape(d, m, t.Elem))
 		}
@@ -239,7 +239,7 @@ func (s *subject) run(t testing.TB, expr string, self, old any) outcome {
 
 func (s *subject) eval(t testing.TB, p *kcel.Program, o outcome, self, old any) outcome {
 	var got [2]outcome
-	docs, olds := s.documents(t, self), [2]doc.Value{}
+	docs, olds := s.documents(t, self), [2]jsondoc.Value{}
 	if old != nil {
 		olds = s.documents(t, old)
 	}

@@ -13,8 +13,8 @@ import (
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 
 	kcel "github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file measures rules of published definitions, one by one, on the object
@@ -42,7 +42,7 @@ type sample struct {
 	node     *schema.Structural
 	data     any
 	our      *kcel.Program
-	self     doc.Value
+	self     jsondoc.Value
 	bare, up cel.Program
 	cost     uint64
 }

@@ -9,6 +9,7 @@ import (
 )
 
 // TestExpressions runs the table of expressions on both sides.
+// Ledger: cel-functions.
 func TestExpressions(t *testing.T) {
 	text, err := os.ReadFile("testdata/expressions.txt")
 	if err != nil {

@@ -133,7 +133,8 @@ func show(v ref.Val) string {
 		}
 		return "some " + show(v.GetValue())
 	}
-	if s := types.Format(v); !strings.Contains(s, "%!") && !strings.HasPrefix(s, "{") {
+	// What begins with a brace is the Go struct of a value that has no text.
+	if s := types.Format(v); !strings.Contains(s, "%!") && !strings.HasPrefix(strings.TrimPrefix(s, "&"), "{") {
 		return v.Type().TypeName() + " " + s
 	}
 	return v.Type().TypeName()

@@ -8,7 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	kcel "github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
 	ownstructural "github.com/keelson-io/keelson/schema/structural"
 )
@@ -48,13 +48,13 @@ func (j *judge) valid(t testing.TB, v any) (valid, kept bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, d := doc.Get(), doc.Get()
+	plain, d := jsondoc.Get(), jsondoc.Get()
 	defer plain.Release()
 	defer d.Release()
-	if err := doc.Parse(plain, text); err != nil {
+	if err := jsondoc.Parse(plain, text); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.program.Decode(d, text); err != nil || !doc.Equal(plain.Root(), d.Root()) {
+	if _, err := j.program.Decode(d, text); err != nil || !jsondoc.Equal(plain.Root(), d.Root()) {
 		return false, false
 	}
 	r := j.program.Validate(context.Background(), d, nil, schema.Whole)

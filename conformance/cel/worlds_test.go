@@ -22,7 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 
 	kcel "github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 )
 
 // This file makes worlds for random expressions: variables, data, and the two
@@ -142,7 +142,7 @@ type schemaWorld struct {
 // schemaCase is a datum, on both sides.
 type schemaCase struct {
 	self, old  any // old is nil if there is none
-	docs, olds [2]doc.Value
+	docs, olds [2]jsondoc.Value
 	valid      bool // self is
 	kept       bool // and it is what was there before
 	vars       kcel.Vars

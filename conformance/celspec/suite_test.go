@@ -78,6 +78,7 @@ type row struct {
 	wellKnown                     int // of those that passed or failed
 }
 
+// Ledger: cel-language, cel-null-optional.
 func TestPublishedSuite(t *testing.T) {
 	known := readList(t)
 	failing := map[string]string{}

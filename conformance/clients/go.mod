@@ -1,6 +1,6 @@
 module github.com/keelson-io/keelson/conformance/clients
 
-go 1.26.0
+go 1.26.3
 
 tool (
 	helm.sh/helm/v3/cmd/helm

@@ -105,6 +105,7 @@ func (c *client) ask(ctx context.Context, in operation) outcome {
 	return out
 }
 
+// Ledger: watch-history.
 func TestKillAnyProcess(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

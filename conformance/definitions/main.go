@@ -1,7 +1,8 @@
-// Program definitions writes definitions.zip, the schemas of the built-in kinds, from
-// the published API types. It runs upstream's own generator of OpenAPI
-// definitions over them and packs what comes out. "go generate ./kind/builtin"
-// runs it; it is in this module, because nobody else needs the generator.
+// Program definitions writes the files in builtin/definitions: the structure of the schemas of
+// the built-in kinds. It runs upstream's generator of OpenAPI definitions over the Go types of the
+// module versions in conformance/go.mod, and prints the result without descriptions.
+// "go generate ./builtin" runs it. It is in this module because the product does not need the
+// generator.
 package main
 
 import (
@@ -11,7 +12,10 @@ import (
 	"path/filepath"
 )
 
-// groups are the packages of k8s.io/api whose types are packed.
+// target is the folder of the generated files.
+const target = "../../builtin/definitions"
+
+// groups are the packages of k8s.io/api whose types are printed.
 var groups = []string{
 	"admissionregistration/v1", "apps/v1", "authentication/v1", "authorization/v1", "autoscaling/v1", "autoscaling/v2",
 	"batch/v1", "certificates/v1", "coordination/v1", "core/v1", "discovery/v1", "events/v1", "flowcontrol/v1",
@@ -25,15 +29,15 @@ var machinery = []string{"pkg/apis/meta/v1", "pkg/api/resource", "pkg/runtime", 
 const extensions = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 func main() {
-	if err := run(); err != nil {
+	if err := generate(target); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// run generates the definitions as Go, which is what the generator can, and
-// lets a second program print them.
-func run() error {
+// generate writes one file for each package of types to the folder into. If docs is given, it
+// writes the descriptions to that folder, too: tests compare them.
+func generate(into string, docs ...string) error {
 	const dir = "generated"
 	header := filepath.Join(os.TempDir(), "keelson-gen-header")
 	if err := os.WriteFile(header, nil, 0o600); err != nil {
@@ -52,7 +56,7 @@ func run() error {
 		args = append(args, "k8s.io/apimachinery/"+m)
 	}
 	args = append(args, extensions)
-	for _, command := range [][]string{args, {"run", "./print/main.go", "../../kind/builtin/definitions.zip"}} {
+	for _, command := range [][]string{args, append([]string{"run", "./print/main.go", into}, docs...)} {
 		cmd := exec.Command("go", command...)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {

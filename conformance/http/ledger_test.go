@@ -29,72 +29,110 @@ var ledger = []entry{
 	// Upstream's server alone is not all of Kubernetes: here Keelson answers as the whole does.
 	{name: "the index lists every group that is served", requests: `(GET|POST) /(|nothing[^\n]*|(livez|readyz)/nothing[^\n]*)\n`, lines: `"/(api|apis|healthz|livez|readyz|openapi|metrics|version|\.well-known|snapshot|configz|debug|logs|statusz|flagz)?(/[a-z0-9./_-]*)?"`},
 	{name: "/api and /apis are served", requests: `GET /apis?/?\n`, theirs: `^404\n`, ours: `^200\n(.|\n)*kind: "API(GroupList|Versions)"`},
+	// Ledger: definitions-v1beta1.
 	{name: "apiextensions.k8s.io/v1beta1 is in its group", requests: `GET /apis/apiextensions.k8s.io\n`, lines: `\{|(groupVersion: "apiextensions.k8s.io/|version: ")v1beta1"`},
 	{name: "apiextensions.k8s.io/v1beta1 is served", requests: `GET /apis/apiextensions.k8s.io/v1beta1(/customresourcedefinitions)?\n`, theirs: `^404\n`, ours: `^200\n(.|\n)*apiextensions.k8s.io/v1beta1`},
+	// Ledger: concurrent-group-reads.
 	{name: "a group that is asked for twice at a time has its kind both times", requests: `GET /apis/[a-z.]+/?(\?\S*)?\n`, theirs: `^200\n`, ours: `^200\n(.|\n)*kind: "APIGroup"`, lines: `kind: "APIGroup"|apiVersion: "v1"`,
 		chance: "upstream's answers share what they print"},
+	// Ledger: version-name.
 	{name: "/version names Keelson", requests: `GET /version[/?\n]`, theirs: `^200\n`, ours: `^200\n(.|\n)*gitVersion: "v1.37.2\+keelson`, lines: `git(Version|Commit|TreeState): ".*"`},
+	// Ledger: definition-storage-hash.
 	{name: "apiextensions.k8s.io has a storageVersionHash", requests: `GET /apis/apiextensions.k8s.io/v1\n`, lines: `storageVersionHash: "M5uH\+AlWATY="`},
 
 	// Answers are JSON or YAML.
+	// Ledger: protobuf-promise.
 	{name: "a body that says protobuf and is none does not end the connection", requests: `(PUT|POST) .*(.|\n)*\nContent-Type: application/vnd.kubernetes.protobuf\n`,
 		theirs: `^error: .*(EOF|stream error: stream ID \d+; INTERNAL_ERROR; received from peer)$|^400\n(.|\n)*message: "(the object provided is unrecognized \(must be of type \w+\): )?provided data does not appear to be a protobuf message`, ours: `^415\n`},
 
+	// Ledger: embedded-etcd-size.
 	{name: "etcd takes larger requests", requests: `10-create.*POST \S*/too-large/widgets\n`, theirs: `^500\n(.|\n)*message: "etcdserver: request is too large"`, ours: `^201\n`},
+	// Ledger: timeout-status.
 	{name: "an answer at its deadline is a Status as any other", requests: `GET \S*timeout=`, theirs: `^504\nContent-Type: text/plain; charset=utf-8\n`, ours: `^504\nContent-Type: application/json\n`,
 		lines: `Content-Type: .*|kind: "Status"|apiVersion: "v1"|\(no newline at the end\)|`},
 
+	// Ledger: content-length.
 	{name: "a body that says that it is too large is refused at once", requests: `RAW Expect_of_what_is_too_large\n`, theirs: `^HTTP/1.1 100 Continue`, ours: `^HTTP/1.1 413 `},
-	{name: "a connection of HTTP/2 sends less ahead", requests: `RAW settings\n`, theirs: `\b262078465 bytes more of stream 0\n`, ours: `\b67043329 bytes more of stream 0\n`, lines: `\d+ bytes more of stream 0|NO_RFC7540_PRIORITIES 1`},
+	// Ledger: http2-windows.
+	{name: "a connection of HTTP/2 sends less ahead", requests: `RAW settings\n`, theirs: `\b262078465 bytes more of stream 0\n`, ours: `\b4128769 bytes more of stream 0\n`, lines: `\d+ bytes more of stream 0|NO_RFC7540_PRIORITIES 1|MAX_FRAME_SIZE \d+`},
+	// Ledger: http2-paths.
 	{name: "requests of HTTP/2 are malformed that are so for net/http", requests: `FRAMES (an_absolute_URL|an_authority_and_a_host|a_bad_authority)\n`, theirs: `(^|\n)reset: PROTOCOL_ERROR`, ours: `(^|\n)status [24]00\n`},
 
 	// Odd paths.
+	// Ledger: paths.
 	{name: "what follows a subresource in a path is not ignored", requests: `GET \S*/status/deeper\n`, theirs: `^200\n`, ours: `^404\n(.|\n)*\n404 page not found\n$`},
 	{name: "double slashes are one", requests: `GET /apis//`, theirs: `^404\n`, ours: `^200\n`},
 	{name: "paths of nothing are 404 in plain text", requests: `GET /apis/apiextensions.k8s.io/v1/namespaces/`, theirs: `^404\n(.|\n)*message: "the server could not find the requested resource"`, ours: `^404\n(.|\n)*\n404 page not found\n$`},
+	// Ledger: paths.
 	{name: "discovery and OpenAPI are read with GET", requests: `(POST|PUT|DELETE|PATCH) /(apis(/[^/]+){0,2}/?|openapi/v3)\n`, theirs: `^(200|404)\n`, ours: `^405\n(.|\n)*\nAllow: GET, HEAD\n`},
+	// Ledger: openapi-v3.
 	{name: "OpenAPI lists every group version that is served, and no other", requests: `GET /openapi/v3\n`, theirs: `^200\n`, ours: `^200\n`, lines: `((api|apis/[a-z0-9.-]+)(/v[a-z0-9]+)?|version|apis): \{|serverRelativeURL: "/openapi/v3/[^"]*\?hash=[0-9A-F]{128}"`},
 	{name: "OpenAPI has nothing to say of groups that are not there", requests: `GET /openapi/v3/apis/nothing.io/v1\n`, theirs: `^200\n(.|\n)*\n\n$`, ours: `^404\n(.|\n)*\n404 page not found\n$`},
 	{name: "checks of health are the server's own", requests: `GET /(healthz|livez)\?verbose`, theirs: `^200\n`, ours: `^200\n`, lines: `\[\+\](log|loopback-serving-certificate|poststarthook/[a-z/-]+) ok`},
 
 	// Custom resources.
+	// Ledger: patch-version-warnings.
 	{name: "a patch to another apiVersion is refused without warnings", requests: `PATCH .*/widgets/p\n`, ours: `^422\n(.|\n)*must be demo.io/v1`, lines: `Warning: 299 - "unknown field \\?"spec\..*"`},
+	// Ledger: scale-kind-error.
 	{name: "a Scale of a wrong form is refused in words about the Scale", requests: `PUT \S*/scale`, theirs: `^400\n(.|\n)*message: "no kind is registered for the type v1.Scale in scheme`, ours: `message: "(strict decoding error|Scale in version \\"v1\\" cannot be handled as a Scale|wrong object passed to Scale update|the object provided is unrecognized \(must be of type Widget\): provided data does not appear to be a protobuf message)[:,] `, lines: `message: .*`},
+	// Ledger: patch-scale-members.
 	{name: "a Scale that an error about a patch quotes has its members in alphabetical order", requests: `PATCH \S*/scale`, theirs: `^422\n(.|\n)*patch: Invalid value`, also: sameButQuotes},
+	// Ledger: scale-apply.
 	{name: "the Scale of a custom resource may be applied", requests: `PATCH \S*/scale\S*\n(.|\n)*Content-Type: application/apply-patch\+yaml\n`,
 		theirs: `^500\n(.|\n)*message: "failed to convert new object \(\S*; autoscaling/v1, Kind=Scale\) to proper version: request to convert CR to an invalid group/version: autoscaling/v1"`,
 		ours:   `^(200\n(.|\n)*kind: "Scale"|400\n(.|\n)*message: "(error strict decoding patch: |the name of the object )|409\n(.|\n)*message: "Apply failed with |422\n(.|\n)*Invalid value: -1: )`},
+	// Ledger: patch-numbers.
 	{name: "numbers in an object that an error about a patch quotes are printed anew", requests: `PATCH .*/(widgets|gadgets|gizmos)/`, theirs: `^422\n(.|\n)*patch: Invalid value(.|\n)*:-?\d+(\.\d+)?e\d+`, also: sameButQuotes},
+	// Ledger: self-link.
 	{name: "an update does not say a selfLink back", requests: `(PUT|PATCH) `, theirs: `^200\n`, ours: `^200\n`, lines: `selfLink: "/x"`},
+	// Ledger: lost-version-fields.
 	{name: "managed fields of a version that the definition no longer has are dropped", requests: `42-apply.*PATCH .*\?fieldManager=`, theirs: `^500\n(.|\n)*message: "request to convert CR to an invalid group/version: post.io/v2"`, ours: `^(200|409)\n`},
 	{name: "who else wrote is noted though managed fields are sent of a version that there is not", requests: `42-apply.*PATCH \S*\?fieldManager=strange\n`, theirs: `^200\n(.|\n)*manager: "before"`, ours: `^200\n(.|\n)*manager: "strange"`,
 		lines: `managedFields: \[|\{|(apiVersion|fieldsType|manager|operation|time): ".*"|(fieldsV1|f:\w+): \{\}?|\.: \{\}`},
+	// Ledger: apply-bad-timestamp.
 	{name: "an apply of a deletionTimestamp that is no time is refused", requests: `grammar.*PATCH \S*fieldManager=\S*\n(.|\n)*Content-Type: application/apply-patch\+yaml\n`,
 		theirs: `^(201\n(.|\n)*f:deletionTimestamp: \{\}|422\n(.|\n)*message: "Widget.demo.io \\"a\\" is invalid: metadata: Invalid value: \S*\\"deletionTimestamp\\":\\"x\\")`, ours: `^400\n(.|\n)*message: "Widget in version \\"v1\\" cannot be handled as a Widget: parsing time `},
+	// Ledger: apply-untyped-null.
 	{name: "an apply may set an untyped field to null", requests: `PATCH \S*fieldManager=(.|\n)*Content-Type: application/apply-patch\+yaml\n`, theirs: `^200\n`, ours: `^200\n`, lines: `any: null`},
+	// Ledger: apply-empty-metadata.
 	{name: "an empty list of owners or finalizers in an apply, or null for one, is none: what is written next without a change is not written", requests: `45-odd.*PUT .*/(owned|bound|disowned)/status\n`, theirs: `^200\n`, ours: `^200\n`, lines: rewritten, rewrites: true},
 	{name: "empty labels or annotations in an apply, or a null among them, are none: what is written next without a change is not written", requests: `(GET|PUT|PATCH|DELETE) `,
 		theirs: `^200\n(.|\n)*(labels: \{\s*a: ""|f:(labels|annotations): \{\}[^\]]*operation: "Apply")`, ours: `^200\n`, lines: rewritten, rewrites: true},
+	// Ledger: apply-pruned-fields.
 	{name: "an apply of what is pruned does not make a new generation", requests: `45-odd.*PATCH .*/pruned\?`, theirs: `^200\n`, ours: `^200\n`, lines: `generation: [12]|` + rewritten},
+	// Ledger: apply-last-finalizer.
 	{name: "an apply that takes the last finalizer away is answered without nulls that it has there or among labels", requests: `PATCH \S*fieldManager=(.|\n)*Content-Type: application/apply-patch\+yaml\n`, theirs: `^200\n(.|\n)*deletionTimestamp`, ours: `^200\n`, lines: `finalizers: null|a: (null|"")`},
+	// Ledger: delete-precondition.
 	{name: "a deletion that takes the last finalizer away from the state that it asks for is done", requests: `50-delete.*(DELETE|PATCH) .*/del9/`, theirs: `^(409\n(.|\n)*Precondition failed: ResourceVersion in precondition: , |200\n(.|\n)*name: "d9")`, ours: `^(200\n(.|\n)*status: "Success"|404\n)`},
+	// Ledger: dry-run-delete.
 	{name: "a dry run of a deletion that takes the last finalizer away is answered as the deletion is", requests: `DELETE `, theirs: `^200\n[^{]*\{\n  apiVersion: "(demo|meta.k8s).io/v\w+"\n  kind: "\w+"(\n  metadata: \{\})?\}\n|^200\n(.|\n)*kind: "Table"(.|\n)*cells: \[\n +""(\n +null)*\]\n +object: (null|\{\n +apiVersion: "meta.k8s.io/v\w+"\n +kind: "PartialObjectMetadata"\n +metadata: \{\}\})`, ours: `^200\n(.|\n)*kind: "Status"(.|\n)*status: "Success"`},
+	// Ledger: delete-unacceptable.
 	{name: "a collection is not deleted if the answer cannot be said in a form that is accepted", requests: `45-odd.*GET .*/odd-form/widgets/kept\n`, theirs: `^200\n`, ours: `^200\n`, lines: `deletionGracePeriodSeconds: 0|deletionTimestamp: "TIME"|generation: [12]|` + rewritten},
+	// Ledger: watch-compression.
 	{name: "watches that begin with the state are not compressed", requests: `GET .*watch=1(.|\n)*\nAccept-Encoding: gzip\n`, theirs: `^200\n`, ours: `^200\n`, lines: `Vary: Accept-Encoding|Content-Encoding: gzip`},
+	// Ledger: watch-metadata-list.
 	{name: "a watch of a list's metadata shows its objects' metadata", requests: `GET .*watch=(.|\n)*\nAccept: \S*;as=PartialObjectMetadataList;`, theirs: `^200\n(.|\n)*\n\n$`, ours: `^200\n`, also: ofMetadata},
+	// Ledger: watch-columns.
 	{name: "columns are named once in a watch, though another one like it was told first", requests: `GET \S*watch=(.|\n)*\nAccept: \S*;as=Table;`, theirs: `^200\n`, ours: `^200\n(.|\n)*columnDefinitions: null`,
 		also: sameButColumns, chance: "upstream's second watch of the two knows nothing of its first event, which it has from the other one"},
 
+	// Ledger: conversion-errors.
 	{name: "what a webhook cannot convert is refused in the webhook's words", requests: `/v3/.*gizmos`, theirs: `^500\n(.|\n)*object not decodable revision=\d+: conversion webhook`, ours: `^500\n(.|\n)*"conversion webhook`, lines: `message: ".*conversion webhook.*"|reason: "InternalError"|details: \{|causes: \[|\{`, chance: "upstream answers from its cache or from etcd"},
+	// Ledger: bad-resource-version.
 	{name: "a resource version that is none is refused as ever where upstream's cache cannot be made", requests: `GET \S*/v3/.*gizmos\S*[?&]resourceVersion=x`, theirs: `^400\n(.|\n)*"invalid resource version: resourceVersion: Invalid value`, ours: `^500\n(.|\n)*"resourceVersion: Invalid value`, lines: `[45]00|message: ".*"|reason: "BadRequest"|code: [45]00`, chance: "upstream's cache of what a webhook cannot convert counts as ready, or does not"},
+	// Ledger: existing-before-conversion.
 	{name: "a dry run of a creation of what is there already is refused for that, whatever a webhook can convert", requests: `POST \S*/v3/\S*gizmos\?\S*dryRun=All`, theirs: `^500\n(.|\n)*message: "conversion webhook for demo.io/v1, Kind=Gizmo failed: there is no v3"`, ours: `^409\n(.|\n)*already exists"`, chance: "it takes a creation of what is there, by chance"},
+	// Ledger: conversion-errors.
 	{name: "a webhook that fails when what an apply leaves out is pruned is said to fail there", requests: `43-convert.*PATCH .*fieldManager=`, theirs: `^500\n(.|\n)*"conversion webhook`, ours: `^500\n(.|\n)*: conversion webhook`, lines: `message: ".*conversion webhook.*"`, chance: "upstream says so, or does not, by the order of a map"},
 
+	// Ledger: empty-pages.
 	{name: "a page says that more follow only if more match", requests: `(GET|DELETE) \S*(Selector\S*limit=\d|limit=\d\S*Selector)`, theirs: `^200\n(.|\n)*continue: "?CONTINUE`, ours: `^200\n`, lines: `continue: ("?CONTINUE"?|"")`},
 
 	// Definitions.
+	// Ledger: builtin-json-order.
 	{name: "items of a list of definitions have kind and apiVersion", requests: `(GET|DELETE) .*customresourcedefinitions(\?|\n)`, theirs: `kind: "CustomResourceDefinitionList"`, lines: `apiVersion: "apiextensions.k8s.io/v1"|kind: "CustomResourceDefinition"`},
 	{name: "refusals of routes of definitions have details", requests: `/customresourcedefinitions/`, theirs: `^(404\n(.|\n)*details: \{\}(.|\n)*message: "the server could not find the requested resource"|404\n(.|\n)*message: "the server could not find the requested resource"(.|\n)*details: \{\}|405\n(.|\n)*details: \{\})`, ours: `^40[45]\n`, lines: `details: \{\}?|group: "apiextensions.k8s.io"|kind: "customresourcedefinitions"|name: ".*"|message: ".*"`},
+	// Ledger: wrong-definition-kind.
 	{name: "a definition of another kind is refused in the words for custom resources", requests: `POST .*/customresourcedefinitions\n`, theirs: `^400\n(.|\n)*no kind \\?"Foo\\?" is registered`, ours: `^422\n(.|\n)*kind: Invalid value: \\"Foo\\": must be CustomResourceDefinition`},
 }
 

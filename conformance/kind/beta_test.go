@@ -8,41 +8,30 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 
-	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/crd"
 )
 
 // This file compares the conversion between the versions of definitions, which
 // upstream has although it serves v1 only.
 
-// converter is the kind of definitions.
-func converter(t *testing.T) *kind.Kind {
-	t.Helper()
-	for _, k := range kind.Builtins() {
-		if k.Name == "CustomResourceDefinition" {
-			return k
-		}
-	}
-	t.Fatal("there are no definitions")
-	return nil
-}
-
+// Ledger: definitions-v1beta1.
 func TestBeta(t *testing.T) {
-	k := converter(t)
+	k := crd.Definitions()
 	r, seed := source(t)
 	_ = r
 	for n := range 300 {
 		g := newMaker(seed, n)
-		crd := g.definition()
-		crd.Name = "widgets.example.org"
+		def := g.definition()
+		def.Name = "widgets.example.org"
 		internal, beta := new(apiextensions.CustomResourceDefinition), new(v1beta1.CustomResourceDefinition)
-		if err := scheme.Convert(crd, internal, nil); err != nil {
+		if err := scheme.Convert(def, internal, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := scheme.Convert(internal, beta, nil); err != nil {
 			t.Fatal(err)
 		}
 		beta.APIVersion, beta.Kind = "apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"
-		text := []byte(pretty(t, crd))
+		text := []byte(pretty(t, def))
 		got, err := k.Convert(text, "v1beta1")
 		if err != nil {
 			t.Fatal(err)

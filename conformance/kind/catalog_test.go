@@ -17,8 +17,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/testcrds"
-	"github.com/keelson-io/keelson/kind"
 )
 
 // This file compares what both sides say about the definitions of the catalog.
@@ -58,7 +58,7 @@ func stop(start time.Time) bool {
 // theirBeta reads a definition of v1beta1 as Kubernetes did.
 func theirBeta(t testing.TB, text []byte) *apiextv1.CustomResourceDefinition {
 	t.Helper()
-	beta, internal, crd := new(v1beta1.CustomResourceDefinition), new(apiextensions.CustomResourceDefinition), new(apiextv1.CustomResourceDefinition)
+	beta, internal, definition := new(v1beta1.CustomResourceDefinition), new(apiextensions.CustomResourceDefinition), new(apiextv1.CustomResourceDefinition)
 	if err := json.Unmarshal(text, beta); err != nil {
 		t.Fatal(err)
 	}
@@ -66,12 +66,12 @@ func theirBeta(t testing.TB, text []byte) *apiextv1.CustomResourceDefinition {
 	if err := scheme.Convert(beta, internal, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := scheme.Convert(internal, crd, nil); err != nil {
+	if err := scheme.Convert(internal, definition, nil); err != nil {
 		t.Fatal(err)
 	}
-	crd.APIVersion, crd.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
-	scheme.Default(crd)
-	return crd
+	definition.APIVersion, definition.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+	scheme.Default(definition)
+	return definition
 }
 
 // workers calls fn in as many subtests at once as there are processors, each with
@@ -91,7 +91,7 @@ func workers(t *testing.T, fn func(t *testing.T, next func() int)) {
 
 // catalog calls fn for definitions of the catalog in random order until there
 // are no more or time is up, for several at once.
-func catalog(t *testing.T, fn func(t *testing.T, d *testcrds.Definition, crd *apiextv1.CustomResourceDefinition)) {
+func catalog(t *testing.T, fn func(t *testing.T, d *testcrds.Definition, definition *apiextv1.CustomResourceDefinition)) {
 	all, err := testcrds.Definitions(testcrds.Catalog())
 	if err != nil {
 		t.Fatal(err)
@@ -121,14 +121,14 @@ func read(t *testing.T, d *testcrds.Definition) *apiextv1.CustomResourceDefiniti
 	if !d.Beta {
 		return parse(t, text)
 	}
-	crd, err := kind.ParseDefinition(text)
+	definition, err := crd.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := pretty(t, crd), pretty(t, theirBeta(t, text)); got != want {
+	if got, want := pretty(t, definition), pretty(t, theirBeta(t, text)); got != want {
 		t.Errorf("read from v1beta1:\n     got %s\nupstream %s", got, want)
 	}
-	return crd
+	return definition
 }
 
 func pretty(t testing.TB, v any) string {
@@ -141,8 +141,8 @@ func pretty(t testing.TB, v any) string {
 }
 
 // established is a copy of crd as it is when it is served.
-func established(crd *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourceDefinition {
-	c := crd.DeepCopy()
+func established(definition *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourceDefinition {
+	c := definition.DeepCopy()
 	c.ResourceVersion = "1"
 	c.Status.AcceptedNames = c.Spec.Names
 	c.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{{Type: apiextv1.Established, Status: apiextv1.ConditionTrue}}
@@ -153,12 +153,12 @@ func established(crd *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourc
 // new one, and as one that is there already.
 func TestCatalog(t *testing.T) {
 	var accepted, refused, dear atomic.Int64
-	catalog(t, func(t *testing.T, d *testcrds.Definition, crd *apiextv1.CustomResourceDefinition) {
-		want := theirs(t, crd, nil)
-		for _, diff := range compare(ours(crd, nil), want) {
+	catalog(t, func(t *testing.T, d *testcrds.Definition, definition *apiextv1.CustomResourceDefinition) {
+		want := theirs(t, definition, nil)
+		for _, diff := range compare(ours(definition, nil), want) {
 			t.Errorf("create: %s", diff)
 		}
-		old := established(crd)
+		old := established(definition)
 		for _, diff := range compare(ours(old, old.DeepCopy()), theirs(t, old, old.DeepCopy())) {
 			t.Errorf("update: %s", diff)
 		}

@@ -21,6 +21,7 @@ func embedding(t *testing.T, schema string) *apiextv1.CustomResourceDefinition {
 	return parse(t, text)
 }
 
+// Ledger: embedded-default-metadata, nested-embedded-defaults.
 func TestEmbeddedDefaults(t *testing.T) {
 	const resource = "{type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true, default: {apiVersion: v1, kind: K, metadata: {nope: 1}}}"
 	crd := embedding(t, resource)

@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/testcrds"
-	"github.com/keelson-io/keelson/kind"
 )
 
 // This file holds the comparison: real definitions, and damaged copies of them.
@@ -34,7 +34,7 @@ var scheme = func() *runtime.Scheme {
 }()
 
 // theirs is what Kubernetes says; old is nil on create.
-func theirs(t *testing.T, crd, old *apiextv1.CustomResourceDefinition) field.ErrorList {
+func theirs(t *testing.T, definition, old *apiextv1.CustomResourceDefinition) field.ErrorList {
 	t.Helper()
 	internal := func(in *apiextv1.CustomResourceDefinition) *apiextensions.CustomResourceDefinition {
 		out := new(apiextensions.CustomResourceDefinition)
@@ -44,16 +44,16 @@ func theirs(t *testing.T, crd, old *apiextv1.CustomResourceDefinition) field.Err
 		return out
 	}
 	if old == nil {
-		return validation.ValidateCustomResourceDefinition(context.Background(), internal(crd))
+		return validation.ValidateCustomResourceDefinition(context.Background(), internal(definition))
 	}
-	return validation.ValidateCustomResourceDefinitionUpdate(context.Background(), internal(crd), internal(old))
+	return validation.ValidateCustomResourceDefinitionUpdate(context.Background(), internal(definition), internal(old))
 }
 
-func ours(crd, old *apiextv1.CustomResourceDefinition) field.ErrorList {
+func ours(definition, old *apiextv1.CustomResourceDefinition) field.ErrorList {
 	if old == nil {
-		return kind.ValidateCRD(crd)
+		return crd.Validate(definition)
 	}
-	return kind.ValidateCRDUpdate(crd, old)
+	return crd.ValidateUpdate(definition, old)
 }
 
 // typeNames are the names of object types: upstream makes them up anew every
@@ -105,12 +105,12 @@ func compare(ours, theirs field.ErrorList) []string {
 
 func parse(t testing.TB, text []byte) *apiextv1.CustomResourceDefinition {
 	t.Helper()
-	crd := new(apiextv1.CustomResourceDefinition)
-	if err := json.Unmarshal(text, crd); err != nil {
+	definition := new(apiextv1.CustomResourceDefinition)
+	if err := json.Unmarshal(text, definition); err != nil {
 		t.Fatal(err)
 	}
-	kind.DefaultCRD(crd)
-	return crd
+	crd.Default(definition)
+	return definition
 }
 
 func real(t *testing.T) map[string][]byte {
@@ -134,11 +134,11 @@ func real(t *testing.T) map[string][]byte {
 
 func TestRealDefinitions(t *testing.T) {
 	for name, text := range real(t) {
-		crd := parse(t, text)
-		for _, diff := range compare(ours(crd, nil), theirs(t, crd, nil)) {
+		definition := parse(t, text)
+		for _, diff := range compare(ours(definition, nil), theirs(t, definition, nil)) {
 			t.Errorf("%s: %s", name, diff)
 		}
-		for _, diff := range compare(ours(crd, crd.DeepCopy()), theirs(t, crd, crd.DeepCopy())) {
+		for _, diff := range compare(ours(definition, definition.DeepCopy()), theirs(t, definition, definition.DeepCopy())) {
 			t.Errorf("%s, update: %s", name, diff)
 		}
 	}
@@ -176,15 +176,15 @@ func TestDamagedDefinitions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			crd := new(apiextv1.CustomResourceDefinition)
-			if json.Unmarshal(text, crd) != nil {
+			definition := new(apiextv1.CustomResourceDefinition)
+			if json.Unmarshal(text, definition) != nil {
 				continue // would not even be read
 			}
-			kind.DefaultCRD(crd)
+			crd.Default(definition)
 			compared++
 			whole := parse(t, defs[name])
 			for label, pair := range map[string][2]*apiextv1.CustomResourceDefinition{
-				"create": {crd, nil}, "update to": {crd, whole}, "update from": {whole, crd},
+				"create": {definition, nil}, "update to": {definition, whole}, "update from": {whole, definition},
 			} {
 				want, panicked := try(func() field.ErrorList { return theirs(t, pair[0], pair[1]) })
 				got := ours(pair[0], pair[1])

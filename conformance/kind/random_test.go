@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/crd"
 )
 
 // This file makes definitions that nobody wrote, right and wrong in every part,
@@ -27,6 +27,7 @@ var definitionsFlag = flag.Int("definitions", 0, "definitions that TestRandomDef
 
 // TestRandomDefinitions compares random definitions as new ones, and random
 // changes of them as updates. Of what differs it shows the smallest form.
+// Ledger: old-default-errors.
 func TestRandomDefinitions(t *testing.T) {
 	_, seed := source(t)
 	start := time.Now()
@@ -69,9 +70,9 @@ func (v *verdicts) add(o verdicts) {
 func (v *verdicts) definition(t *testing.T, seed uint64, n int, first func(shape string) bool) {
 	v.definitions++
 	g := newMaker(seed, n)
-	crd := g.definition()
-	next := g.changed(crd)
-	for _, pair := range [][2]*apiextv1.CustomResourceDefinition{{crd, nil}, {next, crd}, {crd, next}} {
+	def := g.definition()
+	next := g.changed(def)
+	for _, pair := range [][2]*apiextv1.CustomResourceDefinition{{def, nil}, {next, def}, {def, next}} {
 		for _, diff := range v.compare(t, pair[0], pair[1]) {
 			shape := shapeOf(diff)
 			if !first(shape) {
@@ -88,10 +89,10 @@ func (v *verdicts) definition(t *testing.T, seed uint64, n int, first func(shape
 
 // left is crd as upstream's checks leave it: without what metadata has not got in
 // the defaults of embedded resources.
-func left(t *testing.T, crd *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourceDefinition {
+func left(t *testing.T, def *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourceDefinition {
 	t.Helper()
 	internal, out := new(apiextensions.CustomResourceDefinition), new(apiextv1.CustomResourceDefinition)
-	if err := scheme.Convert(crd.DeepCopy(), internal, nil); err != nil {
+	if err := scheme.Convert(def.DeepCopy(), internal, nil); err != nil {
 		t.Fatal(err)
 	}
 	validation.ValidateCustomResourceDefinition(context.Background(), internal)
@@ -104,13 +105,13 @@ func left(t *testing.T, crd *apiextv1.CustomResourceDefinition) *apiextv1.Custom
 const cutOff = "no further validation rules will be run"
 
 // compare lists the differences.
-func (v *verdicts) compare(t *testing.T, crd, old *apiextv1.CustomResourceDefinition) []string {
+func (v *verdicts) compare(t *testing.T, def, old *apiextv1.CustomResourceDefinition) []string {
 	v.all++
 	if old != nil {
 		v.updates++
 	}
-	want, panicked := try(func() field.ErrorList { return theirs(t, crd, old) })
-	got := ours(crd, old)
+	want, panicked := try(func() field.ErrorList { return theirs(t, def, old) })
+	got := ours(def, old)
 	switch {
 	case panicked:
 		v.panics++ // some of it is too much for upstream; we must only survive it
@@ -131,10 +132,10 @@ func (v *verdicts) compare(t *testing.T, crd, old *apiextv1.CustomResourceDefini
 	differ := compare(got, want)
 	// Upstream walks Go maps: where two members decide, either may come first.
 	for try := 0; len(differ) > 0 && try < 10; try++ {
-		differ = compare(got, theirs(t, crd, old))
+		differ = compare(got, theirs(t, def, old))
 	}
 	if len(differ) > 0 {
-		differ = compare(ours(left(t, crd), old), want) // upstream changes defaults before it shows them, see the ledger
+		differ = compare(ours(left(t, def), old), want) // upstream changes defaults before it shows them, see the ledger
 	}
 	if old != nil && defaultsInMetadata(old) {
 		differ = slices.DeleteFunc(differ, func(d string) bool { return strings.HasSuffix(d, ": must not have unknown fields") }) // see the ledger
@@ -144,7 +145,7 @@ func (v *verdicts) compare(t *testing.T, crd, old *apiextv1.CustomResourceDefini
 
 // defaultsInMetadata reports whether there is a default in the metadata of a
 // resource.
-func defaultsInMetadata(crd *apiextv1.CustomResourceDefinition) bool {
+func defaultsInMetadata(def *apiextv1.CustomResourceDefinition) bool {
 	var below func(s *apiextv1.JSONSchemaProps, meta bool) bool
 	below = func(s *apiextv1.JSONSchemaProps, meta bool) bool {
 		if s == nil {
@@ -160,7 +161,7 @@ func defaultsInMetadata(crd *apiextv1.CustomResourceDefinition) bool {
 		}
 		return false
 	}
-	return slices.ContainsFunc(crd.Spec.Versions, func(v apiextv1.CustomResourceDefinitionVersion) bool {
+	return slices.ContainsFunc(def.Spec.Versions, func(v apiextv1.CustomResourceDefinitionVersion) bool {
 		return v.Schema != nil && below(v.Schema.OpenAPIV3Schema, false)
 	})
 }
@@ -215,9 +216,9 @@ func maybe[T any](g *maker, n int, value T, others ...T) T {
 }
 
 func (g *maker) definition() *apiextv1.CustomResourceDefinition {
-	crd := new(apiextv1.CustomResourceDefinition)
-	crd.APIVersion, crd.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
-	spec := &crd.Spec
+	def := new(apiextv1.CustomResourceDefinition)
+	def.APIVersion, def.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+	spec := &def.Spec
 	spec.Group = maybe(g, 12, "example.org", "", "org", "x.k8s.io", "kubernetes.io", "Example.org")
 	spec.Names = apiextv1.CustomResourceDefinitionNames{Plural: maybe(g, 20, "widgets", "", "Widgets", "other"), Kind: maybe(g, 20, "Widget", "", "wi_dget", "WidgetList")}
 	if g.mistake(8) {
@@ -227,13 +228,13 @@ func (g *maker) definition() *apiextv1.CustomResourceDefinition {
 		spec.Names.Categories = pick(g, []string{"all"}, []string{"All", ""})
 	}
 	spec.Scope = maybe(g, 15, apiextv1.NamespaceScoped, "Cluster", "", "Odd")
-	crd.Name = maybe(g, 15, spec.Names.Plural+"."+spec.Group, "widgets.example.org", "", "x_y")
+	def.Name = maybe(g, 15, spec.Names.Plural+"."+spec.Group, "widgets.example.org", "", "x_y")
 	if g.mistake(15) {
-		crd.GenerateName = "widgets."
+		def.GenerateName = "widgets."
 	}
-	crd.Annotations = pick(g, nil, nil, nil, map[string]string{"api-approved.kubernetes.io": pick(g, "https://x.example/1", "unapproved, just a test", "odd", "")})
+	def.Annotations = pick(g, nil, nil, nil, map[string]string{"api-approved.kubernetes.io": pick(g, "https://x.example/1", "unapproved, just a test", "odd", "")})
 	if g.mistake(20) {
-		crd.Labels = pick(g, map[string]string{"a": "-", "b": "-"}, map[string]string{"a": "b"})
+		def.Labels = pick(g, map[string]string{"a": "-", "b": "-"}, map[string]string{"a": "b"})
 	}
 	spec.PreserveUnknownFields = g.mistake(30)
 	for i := range 1 + g.r.IntN(3)*g.r.IntN(2) {
@@ -242,17 +243,17 @@ func (g *maker) definition() *apiextv1.CustomResourceDefinition {
 	g.alike(spec)
 	spec.Conversion = g.conversion()
 	if g.mistake(10) {
-		crd.Status.StoredVersions = pick(g, []string{"v1"}, []string{"v0", "v1"}, []string{"v1", "v1"}, []string{"v2"})
+		def.Status.StoredVersions = pick(g, []string{"v1"}, []string{"v0", "v1"}, []string{"v1", "v1"}, []string{"v2"})
 	}
 	if g.mistake(20) {
-		crd.Status.AcceptedNames = apiextv1.CustomResourceDefinitionNames{Plural: "-", Kind: "K", ListKind: "K", Categories: []string{"A"}}
+		def.Status.AcceptedNames = apiextv1.CustomResourceDefinitionNames{Plural: "-", Kind: "K", ListKind: "K", Categories: []string{"A"}}
 	}
-	return g.settled(crd)
+	return g.settled(def)
 }
 
 // settled is crd as it comes out of JSON, defaulted.
-func (g *maker) settled(crd *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourceDefinition {
-	text, err := json.Marshal(crd)
+func (g *maker) settled(def *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourceDefinition {
+	text, err := json.Marshal(def)
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
@@ -260,7 +261,7 @@ func (g *maker) settled(crd *apiextv1.CustomResourceDefinition) *apiextv1.Custom
 	if err := json.Unmarshal(text, out); err != nil {
 		panic("BUG: " + err.Error())
 	}
-	kind.DefaultCRD(out)
+	crd.Default(out)
 	if g.mistake(40) && len(out.Spec.Versions) > 0 {
 		out.Status.StoredVersions = nil
 	}
@@ -359,8 +360,8 @@ func (g *maker) conversion() *apiextv1.CustomResourceConversion {
 }
 
 // changed is a copy of crd with some of its parts made anew.
-func (g *maker) changed(crd *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourceDefinition {
-	c, other := crd.DeepCopy(), g.definition()
+func (g *maker) changed(def *apiextv1.CustomResourceDefinition) *apiextv1.CustomResourceDefinition {
+	c, other := def.DeepCopy(), g.definition()
 	c.ResourceVersion = maybe(g, 20, "1", "")
 	for range 1 + g.r.IntN(3) {
 		switch g.r.IntN(12) {
@@ -387,9 +388,9 @@ func (g *maker) changed(crd *apiextv1.CustomResourceDefinition) *apiextv1.Custom
 		}
 	}
 	if g.one(2) {
-		crd.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{{Type: apiextv1.Established, Status: pick[apiextv1.ConditionStatus](g, "True", "True", "False")}}
-		crd.ResourceVersion = "1"
-		c.Status.Conditions = crd.Status.Conditions
+		def.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{{Type: apiextv1.Established, Status: pick[apiextv1.ConditionStatus](g, "True", "True", "False")}}
+		def.ResourceVersion = "1"
+		c.Status.Conditions = def.Status.Conditions
 	}
 	return g.settled(c)
 }

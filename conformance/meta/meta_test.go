@@ -35,7 +35,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/klog/v2"
 
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
@@ -185,7 +185,7 @@ func TestOptions(t *testing.T) {
 		}
 		var del metav1.DeleteOptions
 		want = upstreamOptions(q, &del, "DeleteOptions", func() field.ErrorList { return validation.ValidateDeleteOptions(&del) })
-		_, err = meta.ParseDeleteOptions(nil, "", q)
+		_, err = meta.ParseDeleteOptions(t.Context(), nil, "", q)
 		sameStatus(t, "delete "+what, err, want)
 	}
 }
@@ -211,7 +211,7 @@ func TestDeleteOptionsInBody(t *testing.T) {
 			}
 			return nil
 		}()
-		_, err := meta.ParseDeleteOptions([]byte(body), "application/json", nil)
+		_, err := meta.ParseDeleteOptions(t.Context(), []byte(body), "application/json", nil)
 		sameStatus(t, body, err, want)
 	}
 }
@@ -267,8 +267,8 @@ func upstreamObject(t *testing.T, src string) *unstructured.Unstructured {
 
 func ourObject(t *testing.T, src string) meta.Object {
 	t.Helper()
-	d := new(doc.Doc)
-	if err := doc.Parse(d, []byte(src)); err != nil {
+	d := new(jsondoc.Doc)
+	if err := jsondoc.Parse(d, []byte(src)); err != nil {
 		t.Fatal(err)
 	}
 	return meta.Object{Doc: d}
@@ -333,7 +333,7 @@ func TestCreateAndUpdate(t *testing.T) {
 		if err := meta.EnsureNamespace(newO, "ns"); err != nil {
 			t.Fatal(err)
 		}
-		meta.FillUpdate(newO, oldO, !doc.Equal(newO.Doc.Root().Get("spec"), oldO.Doc.Root().Get("spec")))
+		meta.FillUpdate(newO, oldO, !jsondoc.Equal(newO.Doc.Root().Get("spec"), oldO.Doc.Root().Get("spec")))
 		sameOutcome(t, "update "+oldSrc+" to "+newSrc, newO, newU, meta.ValidateObjectMetaUpdate(newO, oldO), want)
 		if want == nil {
 			valid["update"]++

@@ -25,10 +25,11 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/yaml"
 
-	"github.com/keelson-io/keelson/api/openapi"
 	"github.com/keelson-io/keelson/apply"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/openapi"
 )
 
 // This file compares mutating policies.
@@ -55,16 +56,16 @@ status: {conditions: [{type: Established, status: "True"}], acceptedNames: {plur
 `
 
 func mutatedDefinition(t *testing.T) *apiextv1.CustomResourceDefinition {
-	crd := &apiextv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal([]byte(mutatedCRD), crd); err != nil {
+	definition := &apiextv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(mutatedCRD), definition); err != nil {
 		t.Fatal(err)
 	}
-	kind.DefaultCRD(crd)
-	return crd
+	crd.Default(definition)
+	return definition
 }
 
 // Overlay implements admission.Host.
-func (o *ours) Overlay(v *kind.Version, live *doc.Doc, config []byte) ([]byte, error) {
+func (o *ours) Overlay(v *kind.Version, live *jsondoc.Doc, config []byte) ([]byte, error) {
 	c := apply.Config{Group: v.Kind.Group, Kind: v.Kind.Name, Version: v.Name}
 	for _, each := range v.Kind.All {
 		c.Versions = append(c.Versions, apply.Version{Name: each.Name, Schema: each.Structural(), Status: each.Status})
@@ -201,7 +202,7 @@ func (o *ours) pruned(t *testing.T, q *request, object map[string]any) map[strin
 }
 
 // asGo is a document in upstream's form.
-func asGo(t *testing.T, d *doc.Doc) map[string]any {
+func asGo(t *testing.T, d *jsondoc.Doc) map[string]any {
 	var out map[string]any
 	if err := json.Unmarshal(d.AppendJSON(nil, d.Root().Node), &out); err != nil {
 		t.Fatal(err)
@@ -358,6 +359,7 @@ func mutatedWords(err error) string { return strings.TrimSpace(words(err)) }
 
 // TestMutationsInSeveralVersions: each policy sees the object in the version that
 // its rules name, and what all of them change stays.
+// Ledger: policies-of-versions.
 func TestMutationsInSeveralVersions(t *testing.T) {
 	objects := stored(t, surroundings(), nil, nil)
 	for i, version := range versions {

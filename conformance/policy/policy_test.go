@@ -23,8 +23,9 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/testkinds"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -51,7 +52,7 @@ type ours struct {
 	admission.Host
 }
 
-func (o *ours) Namespace(_ context.Context, name string) (*cache.View, error) {
+func (o *ours) Namespace(_ context.Context, name string) (*meta.View, error) {
 	k := o.kinds.Load().Lookup("", "namespaces")
 	obj, ok := o.cache.Resource(k.StoragePrefix).Get(k.Key("", name))
 	if !ok {
@@ -60,9 +61,9 @@ func (o *ours) Namespace(_ context.Context, name string) (*cache.View, error) {
 	return obj.View(k.Storage)
 }
 
-func newOurs(t *testing.T, crd *apiextv1.CustomResourceDefinition, objects map[string][]byte) *ours {
+func newOurs(t *testing.T, def *apiextv1.CustomResourceDefinition, objects map[string][]byte) *ours {
 	o := &ours{kinds: testkinds.Registry(t), v: map[string]*kind.Version{}}
-	k, err := kind.Compile(crd)
+	k, err := crd.Compile(def)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,20 +98,20 @@ func newOurs(t *testing.T, crd *apiextv1.CustomResourceDefinition, objects map[s
 func definition() *apiextv1.CustomResourceDefinition {
 	yes := true
 	open := apiextv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &yes}
-	crd := &apiextv1.CustomResourceDefinition{}
-	crd.Name = "widgets.demo.io"
-	crd.Spec = apiextv1.CustomResourceDefinitionSpec{Group: "demo.io", Scope: apiextv1.NamespaceScoped,
+	def := &apiextv1.CustomResourceDefinition{}
+	def.Name = "widgets.demo.io"
+	def.Spec = apiextv1.CustomResourceDefinitionSpec{Group: "demo.io", Scope: apiextv1.NamespaceScoped,
 		Names: apiextv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"}}
 	for i, name := range versions {
-		crd.Spec.Versions = append(crd.Spec.Versions, apiextv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: i == 0,
+		def.Spec.Versions = append(def.Spec.Versions, apiextv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: i == 0,
 			Subresources: &apiextv1.CustomResourceSubresources{Status: &apiextv1.CustomResourceSubresourceStatus{}},
 			Schema:       &apiextv1.CustomResourceValidation{OpenAPIV3Schema: &open}})
 	}
-	kind.DefaultCRD(crd)
-	crd.Status.AcceptedNames = crd.Spec.Names
-	crd.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{
+	crd.Default(def)
+	def.Status.AcceptedNames = def.Spec.Names
+	def.Status.Conditions = []apiextv1.CustomResourceDefinitionCondition{
 		{Type: apiextv1.NamesAccepted, Status: apiextv1.ConditionTrue}, {Type: apiextv1.Established, Status: apiextv1.ConditionTrue}}
-	return crd
+	return def
 }
 
 // Warn and the others make heard an admission.Client.
@@ -130,7 +131,7 @@ func (o *ours) ask(t *testing.T, q *request) (warnings []string, err error) {
 // request is a request as we have it.
 func (o *ours) request(t *testing.T, q *request) *admission.Request {
 	v := o.v[q.version]
-	decode := func(object map[string]any) *doc.Doc {
+	decode := func(object map[string]any) *jsondoc.Doc {
 		if object == nil {
 			return nil
 		}
@@ -138,7 +139,7 @@ func (o *ours) request(t *testing.T, q *request) *admission.Request {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := new(doc.Doc)
+		d := new(jsondoc.Doc)
 		if _, err := v.Decode(d, text); err != nil {
 			t.Fatal(err)
 		}

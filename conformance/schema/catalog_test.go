@@ -15,8 +15,8 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/testcrds"
-	"github.com/keelson-io/keelson/kind"
 )
 
 // This file makes objects of the definitions of many projects, damages them,
@@ -103,27 +103,27 @@ func (c *catalogRun) definition(t *testing.T, d *testcrds.Definition) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crd := new(apiextv1.CustomResourceDefinition)
+	def := new(apiextv1.CustomResourceDefinition)
 	if d.Beta {
-		crd, err = kind.ParseDefinition(text)
+		def, err = crd.Parse(text)
 	} else {
-		err = json.Unmarshal(text, crd)
+		err = json.Unmarshal(text, def)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &crd.Spec.Versions[c.r.IntN(len(crd.Spec.Versions))]
+	v := &def.Spec.Versions[c.r.IntN(len(def.Spec.Versions))]
 	if v.Schema == nil || !isStructural(v.Schema.OpenAPIV3Schema) {
 		return // is not served
 	}
 	c.versions++
 	name := d.Name + "/" + v.Name
-	p := newPairOf(t, name, v.Schema.OpenAPIV3Schema, crd.Spec.PreserveUnknownFields)
+	p := newPairOf(t, name, v.Schema.OpenAPIV3Schema, def.Spec.PreserveUnknownFields)
 	seed := c.r.Uint64()
 	g := &generator{rand.New(rand.NewPCG(seed, 0))}
-	apiVersion := crd.Spec.Group + "/" + v.Name
+	apiVersion := def.Spec.Group + "/" + v.Name
 	for n := 0; n < *perType && !t.Failed() && !c.done(); n += 5 {
-		src := []byte(mustJSON(g.root(p.up.schema, apiVersion, crd.Spec.Names.Kind)))
+		src := []byte(mustJSON(g.root(p.up.schema, apiVersion, def.Spec.Names.Kind)))
 		changed := g.damaged(t, src, 1+g.r.IntN(3))
 		p.check(t, src, nil, false)
 		p.check(t, changed, nil, false)

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/cel"
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/testcrds"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/schema/structural"
 )
@@ -85,7 +85,7 @@ func (p *pair) check(t testing.TB, src, oldSrc []byte, status bool) {
 	t.Helper()
 	p.checkStored(t, src)
 	obj, strict, upErr := p.up.decode(src, false)
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	found, err := p.own.Decode(d, src)
 	if (upErr == nil) != (err == nil) {
@@ -109,12 +109,12 @@ func (p *pair) check(t testing.TB, src, oldSrc []byte, status bool) {
 		t.Errorf("%s: strict:\nupstream %q\n     got %q\n%s", p.name, strict, got, src)
 	}
 	var old map[string]any
-	var oldDoc *doc.Doc
+	var oldDoc *jsondoc.Doc
 	if oldSrc != nil {
 		if old, _, upErr = p.up.decode(oldSrc, false); upErr != nil {
 			return
 		}
-		oldDoc = doc.Get()
+		oldDoc = jsondoc.Get()
 		defer oldDoc.Release()
 		if _, err := p.own.Decode(oldDoc, oldSrc); err != nil {
 			t.Errorf("%s: old: %v", p.name, err)
@@ -150,7 +150,7 @@ func (p *pair) check(t testing.TB, src, oldSrc []byte, status bool) {
 func (p *pair) checkStored(t testing.TB, src []byte) {
 	t.Helper()
 	obj, _, upErr := p.up.decode(src, true)
-	d := doc.Get()
+	d := jsondoc.Get()
 	defer d.Release()
 	if _, err := p.own.DecodeStored(d, src); (upErr == nil) != (err == nil) {
 		t.Errorf("%s: stored: upstream %v, got %v\n%s", p.name, upErr, err, src)

@@ -12,6 +12,7 @@ import (
 // a structural schema may have it.
 
 // TestRandomSchemas makes schemas, and objects for each.
+// Ledger: error-order.
 func TestRandomSchemas(t *testing.T) {
 	for i := range *rounds {
 		name := fmt.Sprintf("schema-%d-%d", *seed, i)

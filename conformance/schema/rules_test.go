@@ -159,6 +159,7 @@ properties:
 `,
 }
 
+// Ledger: cel-untyped-equality.
 func TestRuleCorners(t *testing.T) {
 	for name, text := range ruleSchemas {
 		t.Run(name, func(t *testing.T) {

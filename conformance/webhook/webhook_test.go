@@ -37,8 +37,9 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/doc"
+	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/testkinds"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
@@ -208,7 +209,7 @@ func answer(behaviour, uid, version string) (int, string) {
 	return response(`"allowed":true`)
 }
 
-const crd = `
+const def = `
 metadata: {name: widgets.demo.io}
 spec:
   group: demo.io
@@ -231,14 +232,14 @@ type ours struct {
 type spaces struct{ admission.Namespaces }
 
 // Namespace implements admission.Namespaces.
-func (spaces) Namespace(_ context.Context, name string) (*cache.View, error) {
+func (spaces) Namespace(_ context.Context, name string) (*meta.View, error) {
 	found, ok := namespaceLabels[name]
 	if !ok {
 		return nil, status.NotFound(schema.GroupResource{Resource: "namespaces"}, name)
 	}
-	v := &cache.View{}
+	v := &meta.View{}
 	for key, value := range found {
-		v.Labels = append(v.Labels, cache.Label{Key: key, Value: value})
+		v.Labels = append(v.Labels, meta.Label{Key: key, Value: value})
 	}
 	return v, nil
 }
@@ -306,7 +307,7 @@ func (c *told) AnnotateRequest(key, value string) { c.Annotate(key, value) }
 func (o *ours) decide(t *testing.T, q *request) *outcome {
 	t.Helper()
 	v := o.kind.Version(q.version)
-	decode := func(object map[string]any) *doc.Doc {
+	decode := func(object map[string]any) *jsondoc.Doc {
 		if object == nil {
 			return nil
 		}
@@ -314,7 +315,7 @@ func (o *ours) decide(t *testing.T, q *request) *outcome {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := new(doc.Doc)
+		d := new(jsondoc.Doc)
 		if _, err := v.Decode(d, text); err != nil {
 			t.Fatal(err)
 		}
@@ -354,11 +355,11 @@ func TestMain(m *testing.M) {
 // TestWebhooks: the same calls, and the same outcome.
 func TestWebhooks(t *testing.T) {
 	definition := &apiextv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal([]byte(crd), definition); err != nil {
+	if err := yaml.Unmarshal([]byte(def), definition); err != nil {
 		t.Fatal(err)
 	}
-	kind.DefaultCRD(definition)
-	k, err := kind.Compile(definition)
+	crd.Default(definition)
+	k, err := crd.Compile(definition)
 	if err != nil {
 		t.Fatal(err)
 	}

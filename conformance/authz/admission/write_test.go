@@ -37,8 +37,8 @@ import (
 	validatingbinding "k8s.io/kubernetes/pkg/registry/admissionregistration/validatingadmissionpolicybinding"
 	validatingwebhook "k8s.io/kubernetes/pkg/registry/admissionregistration/validatingwebhookconfiguration"
 
-	"github.com/keelson-io/keelson/doc"
 	"github.com/keelson-io/keelson/internal/testkinds"
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/schema"
 )
@@ -135,11 +135,11 @@ func (c *configuration) theirs(t *testing.T, text, old []byte) []string {
 
 // ours are the mistakes that we find.
 func (c *configuration) ours(t *testing.T, v *kind.Version, text, old []byte) []string {
-	read := func(text []byte) *doc.Doc {
+	read := func(text []byte) *jsondoc.Doc {
 		if text == nil {
 			return nil
 		}
-		d := new(doc.Doc)
+		d := new(jsondoc.Doc)
 		if _, err := v.Decode(d, text); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -200,6 +200,7 @@ func times(n int) int {
 	return n
 }
 
+// Ledger: json-patch-members.
 func TestWrites(t *testing.T) {
 	kinds := testkinds.Registry(t)
 	for _, c := range configurations() {
