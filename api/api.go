@@ -104,7 +104,6 @@ type Handler struct {
 	bodies        quota // bytes of bodies
 	watches       quota // how many long-running requests there are
 	largeHeaders  quota // bytes of headers of requests with many of them
-	stalls        *stalls
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc
@@ -139,7 +138,6 @@ func New(c Config) *Handler {
 	h.bodies.most, h.bodies.share = maxBodies, maxUserBodies
 	h.watches.most, h.watches.share = math.MaxInt64, maxUserWatches
 	h.largeHeaders.most, h.largeHeaders.share = maxHeaders, maxUserHeaders
-	h.stalls = newStalls(StallLimit(h.Timeout))
 	h.reads.setMost(limitOf(c.MaxReads, defaultReads))
 	h.writes.setMost(limitOf(c.MaxWrites, defaultWrites))
 	h.metrics = newMetrics(h.Config.Metrics)
@@ -150,7 +148,6 @@ func New(c Config) *Handler {
 	h.impersonator = impersonation.New(impersonation.Config{Authz: h.Authz, Forbidden: forbidden, Metrics: h.Config.Metrics})
 	h.kinds.load, h.kinds.changed = h.Kinds.Load, h.Kinds.Changed
 	go h.kinds.run(h.stopping, h.logger)
-	go h.stalls.run(h.stopping)
 	return h
 }
 
@@ -224,7 +221,7 @@ type request struct {
 	headers      int64     // bytes charged for its large header …
 	headersPayer string    // … and the name charged for them; "" while the user is not known
 	watching     bool      // it counts as a watch
-	progress     *progress // of a long-running answer; nil if it is not checked for stalls
+	cut          *cutter   // of a long-running answer; nil if it has none
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -237,10 +234,8 @@ func (q *request) release() {
 	if q.watching {
 		q.h.watches.give(q.payer(), 1)
 	}
-	if q.progress != nil {
-		q.h.stalls.forget(q.progress)
-		// Buffered bytes are sent after the handler has returned, when nothing checks for stalls.
-		http.NewResponseController(q.progress).SetWriteDeadline(time.Now().Add(q.h.stalls.limit))
+	if q.cut != nil {
+		q.cut.end()
 	}
 	if q.headers > 0 {
 		q.releaseHeaders()

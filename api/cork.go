@@ -1,9 +1,6 @@
 package api
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // This file is how a watch's bytes leave: as few pieces as can be.
 
@@ -22,17 +19,5 @@ func WithCorker(ctx context.Context, c Corker) context.Context {
 	return context.WithValue(ctx, corkerKey{}, c)
 }
 
-// send writes and flushes bytes. A client that does not read them in time is cut off.
-func (w *watcher) send(b []byte) error {
-	w.cut.wait()
-	defer w.cut.done()
-	if w.corker == nil {
-		_, err := w.q.w.Write(b)
-		w.flush()
-		return err
-	}
-	w.corker.Cork()
-	_, err := w.q.w.Write(b)
-	w.flush()
-	return errors.Join(err, w.corker.Uncork())
-}
+// send writes and flushes bytes.
+func (w *watcher) send(b []byte) error { return w.q.cut.send(b, w.corker) }

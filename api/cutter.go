@@ -1,79 +1,133 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"sync"
 	"time"
 )
 
-// This file ends watches whose clients do not read them.
+// This file ends long-running answers whose clients do not read them. Other answers have to be sent
+// before the deadline of their request, but a watch or a snapshot has none. So each piece of it has
+// to be sent within a time.
 
 const (
-	// readWait is how long a client may leave the bytes of a watch unread.
-	readWait = 30 * time.Second
+	// maxStall is how long a client may leave a piece of an answer unread.
+	maxStall = 30 * time.Second
 
-	// lastWait is how long a client may leave them unread after the end of the watch.
+	// lastWait is how long a client may leave it unread after the end of a watch.
 	lastWait = time.Second
+
+	// writePiece is the number of bytes that are written at once: a client that reads so many in
+	// each period of maxStall makes progress.
+	writePiece = 64 << 10
 )
 
-// cutter makes a blocked write of a watch fail: after readWait, or lastWait after the end of the
-// watch. A nil cutter does nothing.
-type cutter struct {
-	unread *time.Timer // runs during a write
-	over   *time.Timer // ends lastWait after the watch
+// StallLimit returns how long a client may leave a piece of an answer unread if requests may take
+// as long as timeout.
+func StallLimit(timeout time.Duration) time.Duration { return min(maxStall, timeout) }
 
-	mu sync.Mutex
-	w  http.ResponseWriter // nil after the last deadline: the handler may have returned
+// cutter is the writer of a long-running answer. It makes a write fail that the client keeps
+// waiting for longer than the limit, or until lastWait after the end of a watch. HTTP/2 resets the
+// stream then, HTTP/1.1 closes the connection.
+type cutter struct {
+	http.ResponseWriter
+	limit  time.Duration
+	unread *time.Timer // runs during a write
+	over   *time.Timer // fires lastWait after the end of the watch; nil for other answers
+
+	mu    sync.Mutex
+	ended bool // the last deadline has been set: the handler may have returned
 }
 
-// newCutter returns the cutter of a watch that is to end at a time.
-func newCutter(w http.ResponseWriter, end time.Time) *cutter {
-	c := &cutter{w: w}
-	c.unread = time.AfterFunc(readWait, c.cut)
+// newCutter returns a cutter of the answer that w writes. The caller must call end.
+func newCutter(w http.ResponseWriter, limit time.Duration) *cutter {
+	c := &cutter{ResponseWriter: w, limit: limit}
+	c.unread = time.AfterFunc(limit, c.cut)
 	c.unread.Stop()
-	c.over = time.AfterFunc(time.Until(end)+lastWait, c.cut)
 	return c
 }
 
-// wait begins a write.
-func (c *cutter) wait() {
-	if c != nil {
-		c.unread.Reset(readWait)
+// endBy sets the time at which the answer is to end. It must be called once before endNow.
+func (c *cutter) endBy(t time.Time) { c.over = time.AfterFunc(time.Until(t)+lastWait, c.cut) }
+
+// endNow replaces the time of endBy by the current time.
+func (c *cutter) endNow() { c.over.Reset(lastWait) }
+
+// Write writes b in pieces, each of which has the time of the limit.
+func (c *cutter) Write(b []byte) (int, error) {
+	defer c.unread.Stop()
+	return c.write(b)
+}
+
+// write is Write, but leaves the timer running.
+func (c *cutter) write(b []byte) (int, error) {
+	n := 0
+	for {
+		c.unread.Reset(c.limit)
+		m, err := c.ResponseWriter.Write(b[n:min(len(b), n+writePiece)])
+		if n += m; err != nil || n == len(b) {
+			return n, err
+		}
 	}
 }
 
-// done ends a write.
-func (c *cutter) done() {
-	if c != nil {
-		c.unread.Stop()
+// FlushError writes the buffered bytes. It is for http.ResponseController.
+func (c *cutter) FlushError() error {
+	defer c.unread.Stop()
+	return c.flush()
+}
+
+// flush is FlushError, but leaves the timer running. A writer that cannot flush has no buffer.
+func (c *cutter) flush() error {
+	c.unread.Reset(c.limit)
+	err := http.NewResponseController(c.ResponseWriter).Flush()
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
 	}
+	return err
 }
 
-// by sets a new end of the watch.
-func (c *cutter) by(end time.Time) { c.over.Reset(time.Until(end) + lastWait) }
+// Flush implements http.Flusher.
+func (c *cutter) Flush() { c.FlushError() }
 
-// cut makes the write under way fail, and all later ones.
-func (c *cutter) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.deadline(time.Unix(1, 0))
-}
-
-// deadline sets the last write deadline and forgets the writer. A writer without deadlines never
-// blocks. The caller holds the lock.
-func (c *cutter) deadline(t time.Time) {
-	if c.w != nil {
-		http.NewResponseController(c.w).SetWriteDeadline(t)
-		c.w = nil
+// send writes and flushes b, in one piece if the connection can be corked (corker is nil if it
+// cannot).
+func (c *cutter) send(b []byte, corker Corker) error {
+	defer c.unread.Stop()
+	if corker == nil {
+		_, err := c.write(b)
+		return errors.Join(err, c.flush())
 	}
+	corker.Cork()
+	_, err := c.write(b)
+	err = errors.Join(err, c.flush())
+	return errors.Join(err, corker.Uncork())
 }
 
-// end is called before the handler returns. What net/http still has to write gets as long as any
-// other write.
+// Unwrap is for http.ResponseController.
+func (c *cutter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// cut makes the write in progress and all later ones fail.
+func (c *cutter) cut() { c.lastDeadline(time.Unix(1, 0)) }
+
+// end is called before the handler returns. The bytes that net/http still has to write get as long
+// as any other piece.
 func (c *cutter) end() {
 	c.unread.Stop()
-	c.over.Stop()
+	if c.over != nil {
+		c.over.Stop()
+	}
+	c.lastDeadline(time.Now().Add(c.limit))
+}
+
+// lastDeadline sets the deadline of all further writes, once. Afterwards nothing uses the
+// connection on the cutter's behalf. A writer without deadlines never blocks.
+func (c *cutter) lastDeadline(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deadline(time.Now().Add(readWait))
+	if !c.ended {
+		c.ended = true
+		http.NewResponseController(c.ResponseWriter).SetWriteDeadline(t)
+	}
 }

@@ -39,11 +39,6 @@ func (s *testServer) leftovers() string {
 		out = append(out, fmt.Sprintf("building: %d, users %v, %d wait", b.used, b.users, b.waiting))
 	}
 	b.mu.Unlock()
-	s.h.stalls.mu.Lock()
-	if n := len(s.h.stalls.open); n != 0 {
-		out = append(out, fmt.Sprintf("answers that are looked at: %d", n))
-	}
-	s.h.stalls.mu.Unlock()
 	return strings.Join(out, "; ")
 }
 

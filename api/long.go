@@ -13,6 +13,13 @@ import (
 // connection only.
 const maxUserWatches = 16_384
 
+// cutStalls makes w the writer of the request's answer, and ends the answer if the client does not
+// read it.
+func (q *request) cutStalls(w http.ResponseWriter) {
+	q.cut = newCutter(w, StallLimit(q.h.Timeout))
+	q.w = q.cut
+}
+
 // goOn removes the deadline of a long-running request.
 func goOn(q *request) (bool, error) {
 	if !q.long {
@@ -31,9 +38,8 @@ func goOn(q *request) (bool, error) {
 	// A writer that has no deadlines has none to take away.
 	c.SetReadDeadline(time.Time{})
 	c.SetWriteDeadline(time.Time{})
-	if !authn.IsWebSocket(q.r) { // a WebSocket takes over its connection, which the HTTP server checks for stalls
-		q.progress = q.h.stalls.follow(q.w)
-		q.w = q.progress
+	if !authn.IsWebSocket(q.r) { // the handshake needs the connection, which the HTTP server checks for stalls
+		q.cutStalls(q.w)
 	}
 	return false, nil
 }

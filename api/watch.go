@@ -59,7 +59,6 @@ type watcher struct {
 	bookmarks bool
 
 	out    pieces             // the events that are to be sent
-	cut    *cutter            // ends writes that the client keeps waiting; nil before run
 	corker Corker             // nil if there is none to use
 	events prometheus.Counter // of events sent
 }
@@ -202,12 +201,6 @@ func (w *watcher) start() {
 	w.q.header(http.StatusOK)
 }
 
-func (w *watcher) flush() {
-	if f, ok := w.q.w.(http.Flusher); ok {
-		f.Flush()
-	}
-}
-
 // run sends the state, if that is wanted, and then events until the watch
 // ends.
 func (w *watcher) run() error {
@@ -216,13 +209,13 @@ func (w *watcher) run() error {
 	if w.bookmarks {
 		w.nextMark = w.markAfter(time.Now())
 	}
-	w.cut = newCutter(q.w, w.deadline)
-	defer w.cut.end()
+	cut := q.cut
+	cut.endBy(w.deadline)
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
 	defer context.AfterFunc(q.h.stopping, cancel)()
 	defer context.AfterFunc(q.h.kinds.served(q.kind), cancel)()
-	defer context.AfterFunc(ctx, func() { w.cut.by(time.Now()) })()
+	defer context.AfterFunc(ctx, cut.endNow)()
 	w.out.room = q.room(ctx)
 	w.start()
 	if w.initial {
@@ -230,7 +223,7 @@ func (w *watcher) run() error {
 			return w.end(err)
 		}
 	} else {
-		w.flush()
+		w.q.cut.Flush()
 	}
 	var due alarm
 	defer due.off()
@@ -429,7 +422,7 @@ func (w *watcher) sendState(ctx context.Context) error {
 		}
 	}
 	if len(w.out.b) == 0 {
-		w.flush()
+		w.q.cut.Flush()
 		return nil
 	}
 	return w.out.flush()

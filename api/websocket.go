@@ -38,7 +38,8 @@ func (w *watcher) runSocket(failed error) error {
 			defer cancel()
 			io.Copy(io.Discard, conn) // clients have nothing to say
 		}()
-		q.ctx, q.w = ctx, &socket{conn: conn, proto: q.accept.proto, header: http.Header{}}
+		q.ctx = ctx
+		q.cutStalls(&socket{conn: conn, proto: q.accept.proto, header: http.Header{}})
 		w.out.whole = true // an event is a message
 		err = w.runOrRefuse(failed)
 	}).ServeHTTP(q.w, q.r)
