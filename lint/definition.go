@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/source"
 )
 
 // This file decodes definitions.
@@ -86,7 +87,7 @@ func (d *Definition) short(path, message string) string {
 			}
 		}
 		// The keyword at the end is not part of the path in objects.
-		steps, keyword := split(rest), ""
+		steps, keyword := source.Split(rest), ""
 		for j := 0; j < len(steps); j++ {
 			if steps[j] == "properties" && j+1 < len(steps) {
 				j++
@@ -134,7 +135,7 @@ func written(path string) string {
 func inObjects(path string) string {
 	_, path, _ = strings.Cut(path, ".openAPIV3Schema")
 	var b strings.Builder
-	steps := split(path)
+	steps := source.Split(path)
 	for i := 0; i < len(steps); i++ {
 		switch s := steps[i]; {
 		case s == "properties" && i+1 < len(steps):

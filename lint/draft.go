@@ -28,12 +28,12 @@ var environment = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(c
 // drafts finds rules under the draft's name.
 func (d *Definition) drafts() []Finding {
 	var out []Finding
-	_, versions, ok := d.text.walk("spec.versions")
+	_, versions, ok := d.text.Walk("spec.versions")
 	if !ok || versions.Kind != yaml.SequenceNode {
 		return nil
 	}
 	for i := range versions.Content {
-		if _, root, ok := d.text.walk(schemaPath(i)); ok {
+		if _, root, ok := d.text.Walk(schemaPath(i)); ok {
 			d.draftsBelow(root, schemaPath(i), &out)
 		}
 	}
@@ -102,7 +102,7 @@ func (d *Definition) current(path, expr, detail string) string {
 		return ""
 	}
 	at, _, _ := strings.Cut(path, ".x-kubernetes-validations")
-	_, n, ok := d.text.walk(at)
+	_, n, ok := d.text.Walk(at)
 	if !ok {
 		return ""
 	}

@@ -180,20 +180,6 @@ func TestManyExpensiveRulesShareTheLimit(t *testing.T) {
 	}
 }
 
-func TestSplitTakesPathsApart(t *testing.T) {
-	for path, want := range map[string]string{
-		"":                                      "[]",
-		"spec.versions[0].name":                 `["spec" "versions" "0" "name"]`,
-		"metadata.annotations[a.b/c].x":         `["metadata" "annotations" "a.b/c" "x"]`,
-		"a.properties[x].items.properties[y.z]": `["a" "properties" "x" "items" "properties" "y.z"]`,
-		"a[":                                    `["a" "["]`,
-	} {
-		if got := fmt.Sprintf("%q", split(path)); got != want {
-			t.Errorf("%s: got %s, want %s", path, got, want)
-		}
-	}
-}
-
 func TestWhereSpeaksOfObjects(t *testing.T) {
 	for path, want := range map[string]string{
 		schemaPath(0): "(the object)",

@@ -14,15 +14,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/internal/source"
 )
 
 // Document is the text of one object and its position.
@@ -35,6 +37,21 @@ type Document struct {
 	// finds them.
 	Duplicates []string
 	Err        error // set if the text is neither YAML nor JSON; its text has the position
+
+	text *source.Text // all items of a List share one
+	path string       // of the object in text: "" or items[3]
+}
+
+// Position returns the line and column, in File, of a field of the object, or of the deepest part of
+// the path that the text has. The path has the form of Kubernetes' field errors.
+func (d Document) Position(path string) (line, column int) {
+	if d.text == nil {
+		return d.Line, 1
+	}
+	if d.path != "" {
+		path = d.path + "." + path
+	}
+	return d.text.Find(path)
 }
 
 // String returns the document's position as messages show it.
@@ -57,21 +74,16 @@ func Explain(err error) error {
 	return fmt.Errorf("%s: a %s is not what belongs there", mismatch.Field, mismatch.Value)
 }
 
-// Read reads files, all YAML and JSON files below folders, and standard input for "-". A document
-// that is not YAML has an error of its own, and does not prevent the others from being checked.
+// Read reads the documents of files, folders, globs and standard input. See [Options.Read].
 func Read(paths []string, stdin io.Reader) ([]Document, error) {
-	var docs []Document
-	err := Each(paths, stdin, func(file string, text []byte) error {
-		docs = append(docs, Split(file, text)...)
-		return nil
-	})
+	in, err := Options{}.Read(paths, stdin)
 	if err != nil {
 		return nil, err
 	}
-	return docs, nil
+	return in.Documents, nil
 }
 
-// Each calls f with the files that [Read] reads, by name and text, until f fails.
+// Each calls f with the files that paths name, by name and text, until f fails.
 func Each(paths []string, stdin io.Reader, f func(file string, text []byte) error) error {
 	for _, p := range paths {
 		files, err := Expand(p)
@@ -110,31 +122,6 @@ func ReadFile(file string, stdin io.Reader) ([]byte, error) {
 		err = fmt.Errorf("%s: got more than %d bytes", file, maxFile)
 	}
 	return text, err
-}
-
-// Expand returns the files below a path.
-func Expand(p string) ([]string, error) {
-	if p == "-" {
-		return []string{p}, nil
-	}
-	info, err := os.Stat(p)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return []string{p}, nil
-	}
-	var files []string
-	err = filepath.WalkDir(p, func(f string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f)) {
-			files = append(files, f)
-		}
-		return err
-	})
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: no .yaml, .yml or .json file below it", p)
-	}
-	return files, err
 }
 
 // Split splits a text into its documents: at lines that begin with "---" or "...", or after each
@@ -212,7 +199,7 @@ func fromYAML(file string, start int, text []byte) (d Document, ok bool) {
 		start++
 		text = text[len(l):]
 	}
-	d = Document{File: file, Line: start}
+	d = Document{File: file, Line: start, text: source.New(text, start)}
 	out, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		lenient, lenientErr := yaml.YAMLToJSON(text)
@@ -274,7 +261,7 @@ func splitJSON(file string, text []byte) []Document {
 		end := dec.InputOffset()
 		line := 1 + bytes.Count(text[:end-int64(len(raw))], []byte("\n"))
 		if err == nil {
-			docs = append(docs, Document{File: file, Line: line, JSON: raw})
+			docs = append(docs, Document{File: file, Line: line, JSON: raw, text: source.New(lineFrom(text, raw, end), line)})
 			continue
 		}
 		at := len(text) // the text ends too early
@@ -285,6 +272,17 @@ func splitJSON(file string, text []byte) []Document {
 		col := at - bytes.LastIndexByte(text[:at], '\n')
 		return append(docs, Document{File: file, Line: row, Err: fmt.Errorf("%s:%d:%d: %w", file, row, col, err)})
 	}
+}
+
+// lineFrom returns the text of a JSON value that ends at offset end, with spaces in place of what
+// stands before it on its first line, so that its columns are those of the file.
+func lineFrom(text, value []byte, end int64) []byte {
+	start := int(end) - len(value)
+	before := text[bytes.LastIndexByte(text[:start], '\n')+1 : start]
+	if len(before) == 0 {
+		return value
+	}
+	return append(bytes.Repeat([]byte(" "), utf8.RuneCount(before)), value...)
 }
 
 // withoutSeparators blanks the separator lines of YAML documents that are written as JSON. JSON
@@ -314,7 +312,7 @@ func expandList(d Document) []Document {
 	}
 	docs := make([]Document, len(list.Items))
 	for i, item := range list.Items {
-		docs[i] = Document{File: d.File, Line: d.Line, JSON: item, Duplicates: d.Duplicates}
+		docs[i] = Document{File: d.File, Line: d.Line, JSON: item, Duplicates: d.Duplicates, text: d.text, path: fmt.Sprintf("items[%d]", i)}
 	}
 	return docs
 }

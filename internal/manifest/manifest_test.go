@@ -134,3 +134,84 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+// TestFolders skips what is not a manifest, and says so, unless the user names the file.
+func TestFolders(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"good.yaml":                    "apiVersion: v1\nkind: ConfigMap\n---\njust: values\n",
+		"typo.yaml":                    "kind: ConfigMap",
+		".github/workflows/ci.yaml":    "apiVersion: v1\nkind: ConfigMap",
+		"overlay/kustomization.yaml":   "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization",
+		"chart/Chart.yaml":             "apiVersion: v2\nname: c",
+		"chart/values.yaml":            "a: 1",
+		"chart/templates/broken.yaml":  "kind: {{ .Values.kind }}\n{{- if .x }}\na: 1",
+		"chart/templates/parsed.yaml":  "apiVersion: v1\nkind: \"{{ .Values.kind }}\"",
+		"other/text-with-braces.yaml":  "apiVersion: v1\nkind: ConfigMap\ndata: {a: \"{{ x }}\"}",
+		"vendor/left-out.yaml":         "apiVersion: v1\nkind: ConfigMap",
+		"other/generated/left-out.yml": "apiVersion: v1\nkind: ConfigMap",
+	} {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := Options{Exclude: []string{"vendor", dir + "/**/generated/*.yml"}, ObjectsOnly: true}
+	for _, c := range []struct {
+		path          string
+		want, skipped []string
+	}{
+		{".", []string{"good.yaml:1", "other/text-with-braces.yaml", "typo.yaml"}, []string{
+			"chart/Chart.yaml: a file of Helm, which is not sent to a server",
+			"chart/templates/broken.yaml: a template; check what it renders to",
+			"chart/templates/parsed.yaml: a template; check what it renders to",
+			"chart/values.yaml: not an object: it has no apiVersion and no kind",
+			"good.yaml:4: not an object: it has no apiVersion and no kind",
+			"overlay/kustomization.yaml: a file of kustomize, which is not sent to a server",
+		}},
+		{"chart/values.yaml", []string{"chart/values.yaml"}, nil},
+		{"**/t*.yaml", []string{"other/text-with-braces.yaml", "typo.yaml"}, nil},
+		{"{other,vendor}", []string{"other/text-with-braces.yaml"}, nil},
+	} {
+		in, err := o.Read([]string{filepath.Join(dir, c.path)}, nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.path, err)
+			continue
+		}
+		var got, skipped []string
+		for _, d := range in.Documents {
+			got = append(got, strings.TrimPrefix(d.String(), dir+"/"))
+		}
+		for _, s := range in.Skipped {
+			skipped = append(skipped, strings.TrimPrefix(s.Source, dir+"/")+": "+s.Reason)
+		}
+		if !slices.Equal(got, c.want) || !slices.Equal(skipped, c.skipped) {
+			t.Errorf("%s:\n got %q\nwant %q\nskipped %q\n   want %q", c.path, got, c.want, skipped, c.skipped)
+		}
+	}
+	if _, err := o.Read([]string{filepath.Join(dir, "*.json")}, nil); err == nil || !strings.Contains(err.Error(), "*.json: no file matches") {
+		t.Errorf("a glob without matches: got %v", err)
+	}
+	if err := (Options{Exclude: []string{"a["}}).Check(); err == nil {
+		t.Error("a malformed glob is accepted")
+	}
+}
+
+// TestPosition finds fields in YAML, in JSON that begins amid a line, and in items of a List.
+func TestPosition(t *testing.T) {
+	for _, c := range []struct{ text, path, want string }{
+		{"# c\na: 1\nb:\n  c: 2\n", "b.c", "4:3"},
+		{"{\"a\": 1}  {\"b\":\n {\"c\": 2}}", "b.c", "2:3"},
+		{"{\"a\": 1}  {\"b\": {\"c\": 2}}", "b.c", "1:18"},
+		{"apiVersion: v1\nkind: List\nitems:\n- a: 1\n- b: {c: 2}\n", "b.c", "5:7"},
+	} {
+		docs := Split("f", []byte(c.text))
+		line, column := docs[len(docs)-1].Position(c.path)
+		if got := fmt.Sprintf("%d:%d", line, column); got != c.want {
+			t.Errorf("%q: got %s, want %s", c.text, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// This file finds the files below folders and globs, and recognizes texts in them that are not for a
+// server.
+
+// Options restrict what is read from folders and globs. Files that the user names are always read.
+type Options struct {
+	// Exclude has globs of files and folders to leave out. A glob without a slash matches names, one
+	// with a slash matches whole paths; ** matches any number of folders.
+	Exclude []string
+	// ObjectsOnly skips the texts in folders that are not objects of a server: templates, files of
+	// kustomize and other tools, other YAML.
+	ObjectsOnly bool
+}
+
+// Skipped is a text in a folder that is not a manifest.
+type Skipped struct {
+	Source string `json:"source"` // file, or file:line
+	Reason string `json:"reason"`
+}
+
+// Input has the documents of files and folders, and the texts in the folders that are not objects.
+type Input struct {
+	Documents []Document
+	Skipped   []Skipped
+}
+
+// Read reads files, globs, all YAML and JSON files below folders, and standard input for "-". In
+// folders and globs, hidden files and folders are left out. A document that is not YAML has an error
+// of its own, and does not prevent the others from being checked.
+func (o Options) Read(paths []string, stdin io.Reader) (*Input, error) {
+	in := new(Input)
+	for _, p := range paths {
+		files, named, err := o.find(p)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := ReadFile(file, stdin)
+			if err != nil {
+				return nil, err
+			}
+			for _, d := range Split(file, text) {
+				if o.ObjectsOnly && !named {
+					if reason := notObject(d, text); reason != "" {
+						in.Skipped = append(in.Skipped, Skipped{d.String(), reason})
+						continue
+					}
+				}
+				in.Documents = append(in.Documents, d)
+			}
+		}
+	}
+	return in, nil
+}
+
+// Expand returns the files that a path names: itself, those below a folder, or those that match a
+// glob.
+func Expand(p string) ([]string, error) {
+	files, _, err := Options{}.find(p)
+	return files, err
+}
+
+// find returns the files of a path. named reports whether the path is that of a file, and not a
+// folder or glob that contains it.
+func (o Options) find(p string) (files []string, named bool, err error) {
+	if p == "-" {
+		return []string{p}, true, nil
+	}
+	info, err := os.Stat(p)
+	switch {
+	case err == nil && !info.IsDir():
+		return []string{p}, true, nil
+	case err == nil:
+		files, err = o.below(p)
+	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, "*?[{"):
+		files, err = o.glob(p)
+	}
+	return files, false, err
+}
+
+// below returns the files below a folder that is not hidden or excluded.
+func (o Options) below(folder string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(folder, func(f string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case f != folder && (hidden(e.Name()) || o.excludes(f)):
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+		case !e.IsDir() && isManifest(f):
+			files = append(files, f)
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: no .yaml, .yml or .json file below it", folder)
+	}
+	return files, err
+}
+
+// glob returns the files that match a glob. Of a folder that matches, these are the files below it.
+func (o Options) glob(pattern string) ([]string, error) {
+	matches, err := doublestar.FilepathGlob(pattern, doublestar.WithNoHidden())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pattern, err)
+	}
+	var files []string
+	for _, f := range matches {
+		info, err := os.Stat(f)
+		switch {
+		case err != nil:
+			return nil, err
+		case o.excludes(f):
+		case !info.IsDir():
+			files = append(files, f)
+		case !strings.Contains(pattern, "**"): // otherwise the files match, too
+			below, err := o.below(f)
+			if err == nil {
+				files = append(files, below...)
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: no file matches", pattern)
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
+
+// hidden reports whether a name is that of a hidden file or folder.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") && name != "." && name != ".." }
+
+// isManifest reports whether a file in a folder can have manifests, by its name.
+func isManifest(file string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file))
+}
+
+// excludes reports whether a file or folder is excluded.
+func (o Options) excludes(file string) bool {
+	slashed := filepath.ToSlash(filepath.Clean(file))
+	return slices.ContainsFunc(o.Exclude, func(glob string) bool {
+		glob = strings.TrimSuffix(strings.TrimPrefix(glob, "./"), "/")
+		subject := slashed
+		if !strings.Contains(glob, "/") {
+			subject = filepath.Base(slashed)
+		}
+		return doublestar.MatchUnvalidated(glob, subject)
+	})
+}
+
+// Check returns an error for a glob that is malformed.
+func (o Options) Check() error {
+	for _, glob := range o.Exclude {
+		if !doublestar.ValidatePattern(glob) {
+			return fmt.Errorf("%q: %w", glob, doublestar.ErrBadPattern)
+		}
+	}
+	return nil
+}
+
+// notObject returns why a document found in a folder is not an object of a server; "" if it is one,
+// or if it is a mistake that the user wants to see. text is that of its file.
+func notObject(d Document, text []byte) string {
+	if isTemplate(d, text) {
+		return "a template; check what it renders to"
+	}
+	if d.Err != nil {
+		return ""
+	}
+	var head struct{ APIVersion, Kind any }
+	if err := json.Unmarshal(d.JSON, &head); err != nil || head.APIVersion == nil && head.Kind == nil {
+		return "not an object: it has no apiVersion and no kind"
+	}
+	if head.Kind == nil && filepath.Base(d.File) == "Chart.yaml" {
+		return "a file of Helm, which is not sent to a server"
+	}
+	apiVersion, _ := head.APIVersion.(string)
+	for group, tool := range toolGroups {
+		if strings.HasPrefix(apiVersion, group+"/") {
+			return "a file of " + tool + ", which is not sent to a server"
+		}
+	}
+	return ""
+}
+
+// toolGroups maps API groups whose objects are configuration files to the tools that read them.
+var toolGroups = map[string]string{
+	"kustomize.config.k8s.io":              "kustomize",
+	"kind.x-k8s.io":                        "kind",
+	"k3d.io":                               "k3d",
+	"kubeadm.k8s.io":                       "kubeadm",
+	"kubelet.config.k8s.io":                "the kubelet",
+	"skaffold":                             "Skaffold",
+	"ctlptl.dev":                           "ctlptl",
+	"kuttl.dev":                            "KUTTL",
+	"chainsaw.kyverno.io":                  "Chainsaw",
+	"cli.kyverno.io":                       "kyverno test",
+	"eksctl.io":                            "eksctl",
+	"krew.googlecontainertools.github.com": "krew",
+	"audit.k8s.io":                         "the API server",
+	"apiserver.config.k8s.io":              "the API server",
+	"apiserver.k8s.io":                     "the API server",
+	"kubescheduler.config.k8s.io":          "the scheduler",
+	"controller-runtime.sigs.k8s.io":       "controller-runtime",
+}
+
+// isTemplate reports whether a document is a template: of a Helm chart, or a text with {{ that is
+// not YAML.
+func isTemplate(d Document, text []byte) bool {
+	if !bytes.Contains(text, []byte("{{")) {
+		return false
+	}
+	if d.Err != nil {
+		return true
+	}
+	for dir := filepath.Dir(d.File); ; dir = filepath.Dir(dir) {
+		if filepath.Base(dir) == "templates" {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "Chart.yaml")); err == nil {
+				return true
+			}
+		}
+		if parent := filepath.Dir(dir); parent == dir {
+			return false
+		}
+	}
+}
