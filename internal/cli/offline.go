@@ -1,5 +1,5 @@
-// This file has what the commands share that use a server in the same process: the user, the
-// existing objects, and the verdicts.
+// This file has what the commands share that use a server in the same process: the user and the
+// existing objects.
 
 package cli
 
@@ -10,43 +10,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/offline"
-	"github.com/keelson-io/keelson/status"
 )
-
-// verdict is the server's answer for one object.
-type verdict struct {
-	Source     string            `json:"source"`
-	APIVersion string            `json:"apiVersion,omitempty"`
-	Kind       string            `json:"kind,omitempty"`
-	Namespace  string            `json:"namespace,omitempty"`
-	Name       string            `json:"name,omitempty"`
-	Valid      bool              `json:"valid"`
-	Warnings   []string          `json:"warnings,omitempty"`
-	Audit      map[string]string `json:"auditAnnotations,omitempty"`
-	Status     *metav1.Status    `json:"status,omitempty"` // the refusal, as the server would send it
-}
-
-// verdictOf converts an answer to a verdict. err says why there is no answer.
-func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
-	v := verdict{Source: d.String()}
-	if a != nil {
-		v.APIVersion, v.Kind, v.Namespace, v.Name = a.Version.APIVersion(), a.Version.Kind.Name, a.Namespace, a.Name
-	}
-	if err != nil {
-		var unknown *offline.UnknownKindError
-		if errors.As(err, &unknown) && len(unknown.Versions) == 0 {
-			err = fmt.Errorf("%w; name the file that defines it with -f", err)
-		}
-		v.Status = &status.BadRequest("%s", err).Status
-		return v
-	}
-	v.Valid, v.Warnings, v.Audit, v.Status = a.Refusal == nil, a.Warnings, a.Annotations, a.Refusal
-	return v
-}
 
 // openOffline opens a server with the objects in documents. It returns the verdicts on those that
 // it refuses.
@@ -104,4 +71,17 @@ func (u *userFlags) user() (*offline.User, error) {
 		user.Extra[key] = append(user.Extra[key], value)
 	}
 	return user, nil
+}
+
+// notEvaluated returns what a document is, if it decides about objects on a cluster, but not here: a
+// webhook, or a policy of another engine. Otherwise it returns "".
+func notEvaluated(d manifest.Document) string {
+	s := offline.SubjectOf(d, "")
+	switch {
+	case s.Group == "admissionregistration.k8s.io" && strings.HasSuffix(s.Kind, "WebhookConfiguration"):
+		return s.Kind + " " + s.Name + ", whose webhooks are not called,"
+	case s.Group == "kyverno.io", s.Group == "policies.kyverno.io", s.Group == "templates.gatekeeper.sh", s.Group == "constraints.gatekeeper.sh":
+		return fmt.Sprintf("%s.%s %s, a policy of another engine,", s.Kind, s.Group, s.Name)
+	}
+	return ""
 }

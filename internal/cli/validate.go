@@ -4,19 +4,19 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/offline"
+	"github.com/keelson-io/keelson/internal/source"
 )
 
 // validateOptions are the flags of validate.
@@ -24,6 +24,11 @@ type validateOptions struct {
 	definitions     []string
 	old             []string
 	output          string
+	quiet           bool
+	exclude         []string
+	skipKinds       []string
+	ignoreMissing   bool
+	ignorePaths     []string
 	namespace       string
 	fieldValidation string
 	operation       string
@@ -39,10 +44,12 @@ func newValidateCommand() *cobra.Command {
 		Long: `Validate prints the server's verdict on objects, with the server's texts. It runs the server's code in its own process, by dry-run
 requests; no server needs to be running.
 
-OBJECT is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. Objects can be custom resources,
-and objects of built-in kinds such as ConfigMaps, Roles, Deployments, definitions and policies.
+OBJECT is a file of YAML or JSON documents, a folder of such files, a glob (** matches any number of folders), or "-" for standard
+input. Objects can be custom resources, and objects of built-in kinds such as ConfigMaps, Roles, Deployments, definitions and
+policies. In folders and globs, hidden files and folders are left out, and texts that are not objects of a server are skipped and
+counted: templates, files of kustomize and Helm, other YAML. Definitions among the objects define kinds, too, unless -f does.
 
--f names files and folders with the objects that decide about others:
+-f names files, folders and globs with the objects that decide about others:
 
   definitions   CustomResourceDefinitions, of apiextensions.k8s.io/v1 and v1beta1.
   policies      ValidatingAdmissionPolicies and MutatingAdmissionPolicies, their bindings and parameters. Mutating policies change
@@ -53,7 +60,11 @@ and objects of built-in kinds such as ConfigMaps, Roles, Deployments, definition
                 answer policies that check permissions. Without roles, every request is allowed. A policy that checks the
                 permissions of a user outside of system:masters then has no verdict.
 
-Other documents are ignored. Documents that the server refuses are listed with their own verdict.
+Other documents are ignored. Documents that the server refuses are listed with their own verdict. Two documents that describe an
+object differently are an error.
+
+Each mistake has its file, line and column. With --field-validation Strict, an object with unknown fields is also checked without
+them, so that one run shows all mistakes.
 
 With --old, an object is checked as an update of the object with the same kind, namespace and name in those files: transition
 rules, immutable fields and ratcheting apply. The old object need not be valid. Objects without an old one are checked as new. With
@@ -63,18 +74,25 @@ version, and its old object must have the same version.`,
   keelson validate -f crds/ -f policies/ --as jane --as-group devs routes.yaml
   kubectl get httproute web -o yaml | keelson validate -f crds/ --old - changed.yaml
   keelson validate -f crds/ -f policies/ --operation DELETE routes.yaml
-  keelson validate new-crd.yaml -o json`,
+  keelson validate new-crd.yaml -o json
+  kubectl kustomize . | keelson validate -f crds/ -
+  keelson validate --ignore-missing --exclude testdata -q deploy/`,
 		Annotations: page("every object is valid", "an object is not valid, or there is none; what is wrong with it is on standard output",
 			"keelson help normalize, keelson help test, keelson help lint", "docs/testing.md: suites of objects, with policies"),
 		Args: needArguments("OBJECT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return validate(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout())
+			return validate(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.definitions, "filename", "f", nil, "file or folder with definitions, policies, namespaces and roles; may be repeated")
-	f.StringArrayVar(&o.old, "old", nil, "file or folder with the stored objects; may be repeated")
-	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.StringArrayVarP(&o.definitions, "filename", "f", nil, "file, folder or glob with definitions, policies, namespaces and roles; may be repeated")
+	f.StringArrayVar(&o.old, "old", nil, "file, folder or glob with the stored objects; may be repeated")
+	f.StringVarP(&o.output, "output", "o", "text", "text, json, junit, sarif or github")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only what is not valid")
+	f.StringArrayVar(&o.exclude, "exclude", nil, "glob of files and folders to leave out; without a slash, it matches names at any depth; may be repeated")
+	f.StringArrayVar(&o.skipKinds, "skip-kind", nil, "kind whose objects are not checked, as Kind or Kind.group; may be repeated")
+	f.BoolVar(&o.ignoreMissing, "ignore-missing", false, "skip objects of kinds that nothing defines")
+	f.StringArrayVar(&o.ignorePaths, "ignore-path", nil, "field that is removed from objects before they are checked, such as sops or spec.items[*].secret; may be repeated")
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
 	f.StringVar(&o.fieldValidation, "field-validation", "Strict", "how unknown and duplicate fields are treated: Strict, Warn or Ignore")
 	f.StringVar(&o.operation, "operation", "", "operation of the request: CREATE, UPDATE or DELETE (default: UPDATE if --old has the object, otherwise CREATE)")
@@ -84,54 +102,161 @@ version, and its old object must have the same version.`,
 }
 
 // validate prints a verdict for each object. The error has the number of invalid ones.
-func validate(ctx context.Context, o validateOptions, objects []string, stdin io.Reader, out io.Writer) error {
-	user, err := o.check()
+func validate(ctx context.Context, o validateOptions, objects []string, stdin io.Reader, out, notes io.Writer) error {
+	v, err := o.check()
 	if err != nil {
 		return err
 	}
 	if err := onceStdin(objects, o.definitions, o.old); err != nil {
 		return err
 	}
-	var read [3][]manifest.Document
+	read := manifest.Options{Exclude: o.exclude, ObjectsOnly: true}
+	if err := read.Check(); err != nil {
+		return &usageError{fmt.Errorf("--exclude: %w", err)}
+	}
+	var in [3]*manifest.Input
 	for i, paths := range [][]string{o.definitions, o.old, objects} {
-		if read[i], err = manifest.Read(paths, stdin); err != nil {
+		if in[i], err = read.Read(paths, stdin); err != nil {
 			return err
 		}
 	}
-	olds, docs := read[1], read[2]
-	s, verdicts, err := openOffline(ctx, read[0])
-	if err != nil {
+	for _, d := range in[0].Documents {
+		if what := notEvaluated(d); what != "" {
+			fmt.Fprintf(notes, "keelson: %s: %s is not evaluated here\n", d, what)
+		}
+	}
+	if err := v.open(ctx, in[0].Documents, in[1].Documents, in[2]); err != nil {
 		return err
 	}
-	defer s.Close()
-	before, err := bySubject(olds, o.namespace)
-	if err != nil {
-		return err
-	}
-	for _, all := range [][]manifest.Document{olds, docs} {
-		if err := s.Assume(ctx, all); err != nil {
+	defer v.server.Close()
+	wait := newCounter(notes, "validated", len(in[2].Documents))
+	defer wait.done()
+	for i := range in[2].Documents {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
+		v.verdicts = append(v.verdicts, v.judge(ctx, in[2].Documents[i]))
+		wait.step()
 	}
-	for i := range docs {
-		r := &offline.Request{Operation: o.operation, Object: &docs[i], Namespace: o.namespace, Subresource: o.subresource, FieldValidation: o.fieldValidation, User: user}
-		if o.operation == "" || o.operation == offline.Update {
-			r.Old = before[offline.SubjectOf(docs[i], o.namespace)]
-		}
-		answer, err := s.Do(ctx, r)
-		verdicts = append(verdicts, verdictOf(docs[i], answer, err))
-	}
-	if err := printVerdicts(out, o.output, verdicts); err != nil {
+	wait.done()
+	if err := v.print(out); err != nil {
 		return err
 	}
-	return summary(verdicts)
+	return v.summary()
 }
 
-// check validates the flags, and returns the user of the requests.
-func (o *validateOptions) check() (*offline.User, error) {
+// validation is a run of validate.
+type validation struct {
+	validateOptions
+	user      *offline.User
+	ignored   [][]string // paths, as steps
+	server    *offline.Server
+	before    map[offline.Subject]*manifest.Document
+	conflicts map[string]*offline.Conflict // of definitions among the objects, by position of the second one
+	verdicts  []verdict
+	skipped   []manifest.Skipped // texts that are not objects
+}
+
+// open opens a server with the objects that decide about others.
+func (v *validation) open(ctx context.Context, deciding, olds []manifest.Document, in *manifest.Input) error {
+	v.skipped = in.Skipped
+	defined := map[offline.Subject]bool{}
+	for _, d := range deciding {
+		defined[offline.SubjectOf(d, "")] = true
+	}
+	var among []manifest.Document
+	for _, d := range in.Documents {
+		if offline.IsDefinition(d) && !defined[offline.SubjectOf(d, "")] {
+			among = append(among, d)
+		}
+	}
+	among, conflicts := offline.Distinct(among)
+	v.conflicts = map[string]*offline.Conflict{}
+	for _, c := range conflicts {
+		v.conflicts[c.Second.String()] = c
+	}
+	s, refused, err := openOffline(ctx, deciding)
+	if err != nil {
+		return err
+	}
+	v.server, v.verdicts = s, refused
+	// A definition among the objects that is refused has its verdict as an object.
+	if _, _, err = s.Add(ctx, among); err == nil {
+		v.before, err = bySubject(olds, v.namespace)
+	}
+	for _, all := range [][]manifest.Document{olds, in.Documents} {
+		if err == nil {
+			err = s.Assume(ctx, all)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return nil
+}
+
+// judge returns the verdict on an object.
+func (v *validation) judge(ctx context.Context, d manifest.Document) verdict {
+	if why := v.skips(d); why != "" {
+		out := verdictOf(d, nil, nil)
+		out.Skipped = why
+		return out
+	}
+	d, err := without(d, v.ignored)
+	if err != nil {
+		return verdictOf(d, nil, err)
+	}
+	r := &offline.Request{Operation: v.operation, Object: &d, Namespace: v.namespace, Subresource: v.subresource, FieldValidation: v.fieldValidation, User: v.user}
+	if v.operation == "" || v.operation == offline.Update {
+		r.Old = v.before[offline.SubjectOf(d, v.namespace)]
+	}
+	answer, err := v.server.Do(ctx, r)
+	out := verdictOf(d, answer, err)
+	if answer != nil && answer.Refusal != nil && answer.Refusal.Code == http.StatusBadRequest && v.fieldValidation == "Strict" {
+		lenient := *r
+		lenient.FieldValidation = "Ignore"
+		if more, err := v.server.Do(ctx, &lenient); err == nil && (more.Refusal == nil || more.Refusal.Code != http.StatusBadRequest) {
+			out.strict(d, answer.Version, more)
+		}
+	}
+	if c := v.conflicts[d.String()]; c != nil {
+		out.add(d, "Conflict", "", c.Error())
+	}
+	return out
+}
+
+// skips returns why an object is not checked; "" if it is.
+func (v *validation) skips(d manifest.Document) string {
+	s := offline.SubjectOf(d, "")
+	if s.Kind == "" {
+		return ""
+	}
+	if slices.Contains(v.skipKinds, s.Kind) || slices.Contains(v.skipKinds, s.GroupKind.String()) {
+		return "--skip-kind"
+	}
+	if !v.ignoreMissing {
+		return ""
+	}
+	var unknown *offline.UnknownKindError
+	if _, err := v.server.Find(d); errors.As(err, &unknown) && len(unknown.Versions) == 0 {
+		return "nothing defines its kind"
+	}
+	return ""
+}
+
+// check validates the flags.
+func (o validateOptions) check() (*validation, error) {
+	v := &validation{validateOptions: o}
+	for _, p := range o.ignorePaths {
+		steps := source.Split(p)
+		if len(steps) == 0 {
+			return nil, &usageError{fmt.Errorf("--ignore-path: got %q, want a field such as spec.secret", p)}
+		}
+		v.ignored = append(v.ignored, steps)
+	}
 	switch {
-	case !slices.Contains([]string{"text", "json"}, o.output):
-		return nil, &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
+	case !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.output):
+		return nil, &usageError{fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output)}
 	case !slices.Contains([]string{"Strict", "Warn", "Ignore"}, o.fieldValidation):
 		return nil, &usageError{fmt.Errorf("--field-validation: got %q, want Strict, Warn or Ignore", o.fieldValidation)}
 	case !slices.Contains([]string{"", offline.Create, offline.Update, offline.Delete}, o.operation):
@@ -143,24 +268,9 @@ func (o *validateOptions) check() (*offline.User, error) {
 	case o.subresource != "" && len(o.old) == 0:
 		return nil, &usageError{errors.New("--subresource: only updates are made to one; name the objects as they are now with --old")}
 	}
-	return o.as.user()
-}
-
-// summary returns an error with the number of invalid objects, nil if there are none.
-func summary(verdicts []verdict) error {
-	bad := 0
-	for _, v := range verdicts {
-		if !v.Valid {
-			bad++
-		}
-	}
-	switch {
-	case len(verdicts) == 0:
-		return errors.New("no object to validate")
-	case bad > 0:
-		return fmt.Errorf("%d of %d objects not valid", bad, len(verdicts))
-	}
-	return nil
+	var err error
+	v.user, err = o.as.user()
+	return v, err
 }
 
 // bySubject maps the objects of documents to the documents.
@@ -189,61 +299,6 @@ func onceStdin(lists ...[]string) error {
 		return &usageError{errors.New(`"-" (standard input) is named more than once`)}
 	}
 	return nil
-}
-
-// printVerdicts writes the verdicts in a format.
-func printVerdicts(out io.Writer, format string, verdicts []verdict) error {
-	if format == "json" {
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		return enc.Encode(struct {
-			Results []verdict `json:"results"`
-		}{verdicts})
-	}
-	paint := painter(out)
-	var b strings.Builder
-	for _, v := range verdicts {
-		fmt.Fprintf(&b, "%s: %s%s\n", v.Source, v.subject(), map[bool]string{true: paint("32", "valid"), false: paint("31", "invalid")}[v.Valid])
-		if v.Status != nil {
-			for _, line := range reasons(v) {
-				fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(line, "\n", "\n    "))
-			}
-		}
-		for _, w := range v.Warnings {
-			fmt.Fprintf(&b, "  %s %s\n", paint("33", "warning:"), w)
-		}
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
-// subject returns kind and name of the object; "" if the document is not an object.
-func (v verdict) subject() string {
-	if v.Kind == "" {
-		return ""
-	}
-	name := v.Name
-	if v.Namespace != "" {
-		name = v.Namespace + "/" + name
-	}
-	return v.Kind + " " + name + ": "
-}
-
-// reasons returns a line for each field error, or the message.
-func reasons(v verdict) []string {
-	if d := v.Status.Details; d != nil && len(d.Causes) > 0 {
-		var lines []string
-		for _, c := range d.Causes {
-			line := c.Message
-			if c.Field != "" {
-				line = c.Field + ": " + c.Message
-			}
-			lines = append(lines, line)
-		}
-		return lines
-	}
-	return strings.Split(v.Status.Message, "\n")
 }
 
 // painter returns a function that colours text, if out is a terminal and colours are not disabled.

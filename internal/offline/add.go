@@ -59,7 +59,8 @@ func stageOf(gk schema.GroupKind) stage {
 
 // Add loads the documents that decide about objects: definitions, policies and bindings, roles and
 // bindings, namespaces, and parameters of these policies. It ignores other documents. It returns
-// the documents that the server refused, and the number of those that it accepted.
+// the documents that the server refused, and the number of those that it accepted. Two documents
+// that describe an object differently are an error, a [Conflict].
 func (s *Server) Add(ctx context.Context, docs []manifest.Document) (refused []Refused, added int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,6 +84,11 @@ func (s *Server) Add(ctx context.Context, docs []manifest.Document) (refused []R
 		}
 	}
 	for at := namespaces; at < stages; at++ {
+		distinct, conflicts := Distinct(by[at])
+		if len(conflicts) > 0 {
+			return nil, 0, conflicts[0]
+		}
+		by[at] = distinct
 		bad, err := s.add(ctx, by[at])
 		if err != nil {
 			return nil, 0, err

@@ -34,6 +34,7 @@ import (
 
 	"github.com/keelson-io/keelson/audit"
 	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/internal/nearest"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/store/mem"
@@ -89,11 +90,37 @@ func (s *Server) find(h *head) (*kind.Version, error) {
 		}
 	}
 	msg := fmt.Sprintf("no definition of kind %q in version %q", gvk.Kind, gvk.GroupVersion())
-	if len(others) == 0 {
-		return nil, &UnknownKindError{text: msg}
+	if gvk.Kind == "" || gvk.Version == "" {
+		msg = fmt.Sprintf("kind is %q and apiVersion is %q: both must be set", h.Kind, h.APIVersion)
 	}
-	slices.Sort(others)
-	return nil, &UnknownKindError{others, msg + "; served versions: " + strings.Join(others, ", ")}
+	if len(others) > 0 {
+		slices.Sort(others)
+		return nil, &UnknownKindError{others, msg + "; served versions: " + strings.Join(others, ", ")}
+	}
+	if like := s.like(gvk); len(like) > 0 {
+		msg += "; did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return nil, &UnknownKindError{text: msg}
+}
+
+// like returns the kinds, as group/version Kind, that an unknown kind probably stands for: those with
+// the same name in other groups, otherwise those whose name or group has a typo.
+func (s *Server) like(gvk schema.GroupVersionKind) []string {
+	var same, near []string
+	for k := range s.local.Kinds().All() {
+		name := k.Versions[0].APIVersion() + " " + k.Name
+		switch {
+		case k.Name == gvk.Kind:
+			same = append(same, name)
+		case k.Group == gvk.Group && nearest.Distance(k.Name, gvk.Kind) <= max(1, len(gvk.Kind)/4):
+			near = append(near, name)
+		}
+	}
+	if len(same) > 0 {
+		near = same
+	}
+	slices.Sort(near)
+	return near[:min(len(near), 3)]
 }
 
 // UnknownKindError means that no definition has the kind of an object, or its version.

@@ -1,0 +1,44 @@
+// This file shows how far a long command is.
+
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// counter shows a count on a terminal when work takes longer than a second.
+type counter struct {
+	out   io.Writer // nil if it is not a terminal
+	what  string
+	total int
+	n     int
+	next  time.Time // when the count is shown again
+	shown bool
+}
+
+// newCounter begins to count. what is a verb in the past tense.
+func newCounter(out io.Writer, what string, total int) *counter {
+	return &counter{out: screenOf(out), what: what, total: total, next: time.Now().Add(time.Second)}
+}
+
+// step counts one more.
+func (p *counter) step() {
+	p.n++
+	if p.out == nil || p.n%16 != 0 {
+		return
+	}
+	if now := time.Now(); now.After(p.next) {
+		fmt.Fprintf(p.out, "\r%s %d of %d", p.what, p.n, p.total)
+		p.next, p.shown = now.Add(200*time.Millisecond), true
+	}
+}
+
+// done removes the count from the terminal.
+func (p *counter) done() {
+	if p.shown {
+		fmt.Fprint(p.out, "\r\x1b[K")
+		p.shown = false
+	}
+}

@@ -1,0 +1,287 @@
+// This file has the verdicts of validate, and prints them.
+
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/internal/offline"
+	"github.com/keelson-io/keelson/internal/report"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/server"
+	"github.com/keelson-io/keelson/status"
+)
+
+// verdict is the server's answer for one object.
+type verdict struct {
+	Source     string            `json:"source"`
+	APIVersion string            `json:"apiVersion,omitempty"`
+	Kind       string            `json:"kind,omitempty"`
+	Namespace  string            `json:"namespace,omitempty"`
+	Name       string            `json:"name,omitempty"`
+	Valid      bool              `json:"valid"`
+	Skipped    string            `json:"skipped,omitempty"` // why the object was not checked
+	Errors     []mistake         `json:"errors,omitempty"`
+	Warnings   []string          `json:"warnings,omitempty"`
+	Audit      map[string]string `json:"auditAnnotations,omitempty"`
+	Status     *metav1.Status    `json:"status,omitempty"` // the refusal, as the server would send it
+
+	doc manifest.Document
+}
+
+// mistake is one reason why an object is not valid, with its position in the file.
+type mistake struct {
+	Line    int    `json:"line"`
+	Column  int    `json:"column,omitempty"` // 0 for a text that is not YAML
+	Rule    string `json:"rule"`
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+}
+
+// Rules of mistakes that are not reasons or causes of a Status.
+const (
+	ruleSyntax      = "Syntax"
+	ruleUnknownKind = "UnknownKind"
+	ruleStrict      = "StrictDecoding"
+	ruleNoVerdict   = "NoVerdict"
+)
+
+// verdictOf converts an answer to a verdict. err says why there is no answer.
+func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
+	v := verdict{Source: d.String(), doc: d, Valid: true}
+	if a != nil {
+		v.APIVersion, v.Kind, v.Namespace, v.Name = a.Version.APIVersion(), a.Version.Kind.Name, a.Namespace, a.Name
+	} else if s := offline.SubjectOf(d, ""); s.Kind != "" {
+		v.Kind, v.Name = s.Kind, s.Name
+	}
+	if err != nil {
+		rule := ruleNoVerdict
+		var unknown *offline.UnknownKindError
+		switch {
+		case d.Err != nil:
+			rule = ruleSyntax
+		case errors.As(err, &unknown):
+			rule = ruleUnknownKind
+			if len(unknown.Versions) == 0 {
+				err = fmt.Errorf("%w; name the file that defines it with -f", err)
+			}
+		}
+		v.Status = &status.BadRequest("%s", err).Status
+		v.add(d, rule, map[string]string{ruleUnknownKind: "apiVersion"}[rule], err.Error())
+		return v
+	}
+	if a == nil {
+		return v
+	}
+	v.Warnings, v.Audit, v.Status = a.Warnings, a.Annotations, a.Refusal
+	if a.Refusal != nil {
+		v.refused(d, a.Refusal)
+	}
+	return v
+}
+
+// refused adds a mistake for each cause of a refusal, or for its message.
+func (v *verdict) refused(d manifest.Document, s *metav1.Status) {
+	if s.Details == nil || len(s.Details.Causes) == 0 {
+		v.add(d, string(s.Reason), "", s.Message)
+		return
+	}
+	for _, c := range s.Details.Causes {
+		v.add(d, string(c.Type), c.Field, c.Message)
+	}
+}
+
+// add adds a mistake and its position.
+func (v *verdict) add(d manifest.Document, rule, path, message string) {
+	m := mistake{Rule: rule, Path: path, Message: message, Line: d.Line}
+	if d.Err == nil {
+		at := path
+		if at == "<nil>" || rule == "Conflict" {
+			at = ""
+		}
+		m.Line, m.Column = d.Position(at)
+	}
+	v.Valid = false
+	v.Errors = append(v.Errors, m)
+}
+
+// unknownField matches the complaint about an unknown or duplicate field.
+var unknownField = regexp.MustCompile(`^(?:unknown|duplicate) field "(.*)"$`)
+
+// strict replaces the mistakes of an object with unknown or duplicate fields: one for each of these,
+// and those that the server finds without them.
+func (v *verdict) strict(d manifest.Document, version *kind.Version, lenient *offline.Answer) {
+	v.Errors = nil
+	for _, complaint := range slices.Concat(d.Duplicates, version.Strict(d.JSON)) {
+		path := ""
+		if m := unknownField.FindStringSubmatch(complaint); m != nil {
+			path = m[1]
+			if like := likeField(version, path); like != "" {
+				complaint += fmt.Sprintf("; did you mean %q?", like)
+			}
+		}
+		v.add(d, ruleStrict, path, complaint)
+	}
+	if lenient.Refusal != nil {
+		v.refused(d, lenient.Refusal)
+	}
+}
+
+// text returns a mistake as a line: its path, unless the message has it, and its message.
+func (m *mistake) text() string {
+	if m.Path == "" || m.Rule == ruleStrict || m.Rule == ruleUnknownKind {
+		return m.Message
+	}
+	return m.Path + ": " + m.Message
+}
+
+// subject returns kind and name of the object; "" if the document is not an object.
+func (v *verdict) subject() string {
+	if v.Kind == "" {
+		return ""
+	}
+	name := v.Name
+	if v.Namespace != "" {
+		name = v.Namespace + "/" + name
+	}
+	return strings.TrimSpace(v.Kind + " " + name)
+}
+
+// counts returns the numbers of valid, invalid and skipped objects.
+func (v *validation) counts() (valid, invalid, skipped int) {
+	for _, one := range v.verdicts {
+		switch {
+		case one.Skipped != "":
+			skipped++
+		case one.Valid:
+			valid++
+		default:
+			invalid++
+		}
+	}
+	return valid, invalid, skipped
+}
+
+// summary returns an error with the number of invalid objects, nil if there are none.
+func (v *validation) summary() error {
+	valid, invalid, skipped := v.counts()
+	switch {
+	case invalid > 0:
+		return fmt.Errorf("%d of %d objects not valid", invalid, valid+invalid)
+	case valid+skipped == 0:
+		return errors.New("no object to validate")
+	}
+	return nil
+}
+
+// print writes the verdicts in the format of --output.
+func (v *validation) print(out io.Writer) error {
+	switch v.output {
+	case "json":
+		return v.printJSON(out)
+	case "text":
+		return v.printText(out)
+	}
+	r := v.report()
+	return map[string]func(io.Writer) error{"junit": r.JUnit, "sarif": r.SARIF, "github": r.GitHub}[v.output](out)
+}
+
+func (v *validation) printJSON(out io.Writer) error {
+	valid, invalid, skipped := v.counts()
+	verdicts := v.verdicts
+	if v.quiet {
+		verdicts = slices.DeleteFunc(slices.Clone(verdicts), func(one verdict) bool { return one.Valid })
+	}
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(struct {
+		envelope
+		Results []verdict          `json:"results"`
+		Skipped []manifest.Skipped `json:"skipped,omitempty"`
+		Summary map[string]int     `json:"summary"`
+	}{envelopeOf("ValidateReport"), verdicts, v.skipped, map[string]int{"valid": valid, "invalid": invalid, "skipped": skipped, "notObjects": len(v.skipped)}})
+}
+
+// envelope identifies the JSON that a command prints. Fields may be added to a version; none changes
+// its meaning or disappears.
+type envelope struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+func envelopeOf(kind string) envelope { return envelope{"cli.keelson.io/v1", kind} }
+
+func (v *validation) printText(out io.Writer) error {
+	paint := painter(out)
+	var b strings.Builder
+	for _, one := range v.verdicts {
+		if v.quiet && one.Valid {
+			continue
+		}
+		word := paint("32", "valid")
+		switch {
+		case one.Skipped != "":
+			word = "skipped (" + one.Skipped + ")"
+		case !one.Valid:
+			word = paint("31", "invalid")
+		}
+		subject := one.subject()
+		if subject != "" {
+			subject += ": "
+		}
+		fmt.Fprintf(&b, "%s: %s%s\n", one.Source, subject, word)
+		for _, m := range one.Errors {
+			at := fmt.Sprintf("%s:%d:%d: ", one.doc.File, m.Line, m.Column)
+			if m.Column == 0 { // the message has the position
+				at = ""
+			}
+			fmt.Fprintf(&b, "  %s%s\n", paint("1", at), strings.ReplaceAll(m.text(), "\n", "\n    "))
+		}
+		for _, w := range one.Warnings {
+			fmt.Fprintf(&b, "  %s %s\n", paint("33", "warning:"), w)
+		}
+	}
+	if !v.quiet {
+		for _, s := range v.skipped {
+			fmt.Fprintf(&b, "%s: skipped (%s)\n", s.Source, s.Reason)
+		}
+		if n := len(v.verdicts) + len(v.skipped); n > 1 {
+			valid, invalid, skipped := v.counts()
+			fmt.Fprintf(&b, "%s: %d valid, %d invalid, %d skipped\n", plural(len(v.verdicts), "object"), valid, invalid, skipped)
+			if len(v.skipped) > 0 {
+				fmt.Fprintf(&b, "%s skipped: not for a server\n", plural(len(v.skipped), "other text"))
+			}
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// report returns the verdicts for build servers.
+func (v *validation) report() *report.Report {
+	r := &report.Report{Command: "validate", Version: server.Version().Program}
+	for _, one := range v.verdicts {
+		if v.quiet && one.Valid {
+			continue
+		}
+		c := report.Case{Name: one.subject(), File: one.doc.File, Line: one.doc.Line, Skipped: one.Skipped}
+		for _, m := range one.Errors {
+			c.Findings = append(c.Findings, report.Finding{File: one.doc.File, Line: m.Line, Column: m.Column, Level: report.Error, Rule: m.Rule, Message: m.text()})
+		}
+		for _, w := range one.Warnings {
+			c.Findings = append(c.Findings, report.Finding{File: one.doc.File, Line: one.doc.Line, Level: report.Warning, Rule: "Warning", Message: w})
+		}
+		r.Cases = append(r.Cases, c)
+	}
+	return r
+}

@@ -1,0 +1,74 @@
+package offline
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/keelson-io/keelson/internal/manifest"
+)
+
+// This file finds documents that describe the same object.
+
+// Conflict is two documents that describe one object differently.
+type Conflict struct {
+	Subject       Subject
+	First, Second manifest.Document
+}
+
+// Error implements error.
+func (c *Conflict) Error() string {
+	return fmt.Sprintf("%s: %s %q is described differently in %s; leave one of them out", c.Second, c.Subject.Kind, c.Subject.Name, c.First)
+}
+
+// Distinct returns the documents without those that say the same of an object as an earlier one, and
+// the conflicts: documents that say something else. They are left out, too. Of definitions, only the
+// specs are compared. Documents that are not objects with a name are kept.
+func Distinct(docs []manifest.Document) (distinct []manifest.Document, conflicts []*Conflict) {
+	first := map[Subject]manifest.Document{}
+	for _, d := range docs {
+		s := SubjectOf(d, "")
+		if s.Name == "" {
+			distinct = append(distinct, d)
+			continue
+		}
+		before, ok := first[s]
+		switch {
+		case !ok:
+			first[s] = d
+			distinct = append(distinct, d)
+		case !same(s, before, d):
+			conflicts = append(conflicts, &Conflict{s, before, d})
+		}
+	}
+	return distinct, conflicts
+}
+
+// IsDefinition reports whether a document is a CustomResourceDefinition.
+func IsDefinition(d manifest.Document) bool {
+	h, err := headOf(d)
+	return err == nil && stageOf(h.GroupVersionKind().GroupKind()) == definitions
+}
+
+// same reports whether two documents describe their object in the same way.
+func same(s Subject, a, b manifest.Document) bool {
+	if bytes.Equal(a.JSON, b.JSON) {
+		return true
+	}
+	var values [2]map[string]any
+	for i, d := range []manifest.Document{a, b} {
+		dec := json.NewDecoder(bytes.NewReader(d.JSON))
+		dec.UseNumber()
+		if dec.Decode(&values[i]) != nil {
+			return false
+		}
+		if s.Group == apiextv1.GroupName {
+			delete(values[i], "metadata")
+			delete(values[i], "status")
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
