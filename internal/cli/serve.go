@@ -169,7 +169,6 @@ func serve(ctx context.Context, c server.Config, out io.Writer) error {
 	if len(c.EtcdServers) == 0 {
 		spareProcessor()
 	}
-	roomyHeap()
 	s, err := server.New(ctx, c)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: is another server running? --secure-port chooses another port", err)

@@ -28,7 +28,6 @@ const (
 	KindTable                 // a hash trie of kinds beside the sorted tree
 	Schemas                   // the schemas of definitions that were read last
 	SchemaReader              // a reader of the schemas of definitions beside encoding/json
-	Heap                      // a small heap grows before it is collected
 	Processor                 // one goroutine more runs at a time
 	paths
 )
@@ -36,7 +35,7 @@ const (
 var names = [paths]string{
 	Diagrams: "diagrams", Checker: "checker", Closures: "closures", PatchMetadata: "patchmetadata", Direct: "direct", Confirm: "confirm",
 	PlainJSON: "plainjson", KindTable: "kindtable", Schemas: "schemas", SchemaReader: "schemareader",
-	Heap: "heap", Processor: "processor",
+	Processor: "processor",
 }
 
 // String returns the name by which the environment variable knows the path.
