@@ -53,7 +53,7 @@ unit: ## tests of the packages, without the end-to-end tests
 	cd attack && $(GO) vet . && $(GO) test .
 
 # Packages with fast paths, and end-to-end tests that write and read through most of them.
-PLAIN     := ./cel/... ./schema ./apply ./kind ./crd ./api ./internal/cli ./authz/match
+PLAIN     := ./cel/... ./schema ./apply ./crd ./api ./authz/match
 PLAIN_E2E := TestApplyTakesOverWhatClientSideApplySet|TestKubectlVerbs|TestCompat|TestChangingSchemas|TestBetaDefinitions|TestWebhooks
 .PHONY: plain
 plain: ## tests of the packages with fast paths, and some end-to-end tests, with all fast paths switched off (docs/fastpaths.md)

@@ -50,7 +50,7 @@ var arrows = map[string]string{
 	"store/storetest":        "store",
 	"cache":                  "store meta",
 	"cache/follow":           "cache store",
-	"kind":                   "jsondoc meta schema schema/structural internal/fastpath",
+	"kind":                   "jsondoc meta schema schema/structural",
 	"crd":                    "cel jsondoc internal/poison kind meta schema schema/structural internal/fastpath",
 	"networking":             "",
 	"builtin":                "builtin/admissionregistration builtin/apiregistration builtin/apps builtin/authentication builtin/authorization builtin/autoscaling builtin/batch builtin/certificates builtin/coordination builtin/core builtin/describe builtin/discovery builtin/events builtin/flowcontrol builtin/networking builtin/node builtin/policy builtin/rbac builtin/resource builtin/scheduling builtin/storage crd jsondoc kind meta schema schema/structural",

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/keelson-io/keelson/internal/fastpath"
-
 	"github.com/tidwall/btree"
 )
 
@@ -32,7 +30,6 @@ type Registry struct {
 func NewRegistry(builtins ...*Kind) *Registry {
 	f := &fixed{groups: map[string]bool{}}
 	for _, k := range builtins {
-		f.table = *f.table.with(hash(k.Group, k.Plural), k.Group, k.Plural, k)
 		f.groups[k.Group] = true
 		if k.StoragePrefix != "" {
 			f.prefixes = append(f.prefixes, k.StoragePrefix)
@@ -41,13 +38,12 @@ func NewRegistry(builtins ...*Kind) *Registry {
 	f.sorted = slices.Clone(builtins)
 	slices.SortFunc(f.sorted, func(a, b *Kind) int { return strings.Compare(sortKey(a.Group, a.Plural), sortKey(b.Group, b.Plural)) })
 	r := new(Registry)
-	r.current.Store(newSnapshot(1, f, new(table), new(btree.Map[string, *Kind])))
+	r.current.Store(newSnapshot(1, f, new(btree.Map[string, *Kind])))
 	return r
 }
 
 // fixed is the table of built-in kinds. It never changes.
 type fixed struct {
-	table    table
 	sorted   []*Kind // by group, sep, plural
 	groups   map[string]bool
 	prefixes []string // of the store keys of their objects
@@ -75,55 +71,9 @@ type Snapshot struct {
 	Rev uint64
 
 	fixed  *fixed                    // the built-in kinds
-	table  *table                    // the kinds of definitions
-	sorted *btree.Map[string, *Kind] // those of table by group, sep, plural
+	sorted *btree.Map[string, *Kind] // the kinds of definitions, by group, sep, plural
 
 	groups func() []string
-}
-
-// The table is a hash trie of fixed depth: two levels of 64, then a short list.
-// A change copies one path, so it costs the same whatever the number of kinds.
-type (
-	table  [fanout]*branch
-	branch [fanout][]*Kind
-)
-
-const fanout = 64
-
-// find returns the kind of a group and plural, whose hash is h; nil if there is none.
-func (t *table) find(h uint32, group, plural string) *Kind {
-	b := t[h%fanout]
-	if b == nil {
-		return nil
-	}
-	for _, k := range b[h/fanout%fanout] {
-		if k.Plural == plural && k.Group == group {
-			return k
-		}
-	}
-	return nil
-}
-
-// with returns a copy of t in which k, unless it is nil, takes the place of the
-// kind of a group and plural, whose hash is h.
-func (t *table) with(h uint32, group, plural string, k *Kind) *table {
-	next := *t
-	var b branch
-	if have := next[h%fanout]; have != nil {
-		b = *have
-	}
-	var bucket []*Kind
-	for _, have := range b[h/fanout%fanout] {
-		if have.Group != group || have.Plural != plural {
-			bucket = append(bucket, have)
-		}
-	}
-	if k != nil {
-		bucket = append(bucket, k)
-	}
-	b[h/fanout%fanout] = bucket
-	next[h%fanout] = &b
-	return &next
 }
 
 // sep is less than any byte of a group, so that groups sort as they should.
@@ -132,23 +82,10 @@ const sep = "\x00"
 // sortKey is what kinds are sorted by.
 func sortKey(group, plural string) string { return group + sep + plural }
 
-// hash is FNV-1a over group, a slash and plural.
-func hash(group, plural string) uint32 {
-	h := uint32(2166136261)
-	for i := 0; i < len(group); i++ {
-		h = (h ^ uint32(group[i])) * 16777619
-	}
-	h = (h ^ '/') * 16777619
-	for i := 0; i < len(plural); i++ {
-		h = (h ^ uint32(plural[i])) * 16777619
-	}
-	return h ^ h>>15
-}
+var emptySnapshot = newSnapshot(0, new(fixed), new(btree.Map[string, *Kind]))
 
-var emptySnapshot = newSnapshot(0, new(fixed), new(table), new(btree.Map[string, *Kind]))
-
-func newSnapshot(rev uint64, f *fixed, t *table, sorted *btree.Map[string, *Kind]) *Snapshot {
-	s := &Snapshot{Rev: rev, fixed: f, table: t, sorted: sorted}
+func newSnapshot(rev uint64, f *fixed, sorted *btree.Map[string, *Kind]) *Snapshot {
+	s := &Snapshot{Rev: rev, fixed: f, sorted: sorted}
 	s.groups = sync.OnceValue(s.listGroups)
 	return s
 }
@@ -190,35 +127,22 @@ func (r *Registry) change(group, plural string, next func(*Kind) *Kind) {
 	defer r.mu.Unlock()
 	old := r.Load()
 
-	h := hash(group, plural)
-	k := next(old.table.find(h, group, plural))
-	sorted := old.sorted.Copy()
-	if k != nil {
-		sorted.Set(sortKey(group, plural), k)
+	key, sorted := sortKey(group, plural), old.sorted.Copy()
+	have, _ := sorted.Get(key)
+	if k := next(have); k != nil {
+		sorted.Set(key, k)
 	} else {
-		sorted.Delete(sortKey(group, plural))
+		sorted.Delete(key)
 	}
-	r.current.Store(newSnapshot(old.Rev+1, old.fixed, old.table.with(h, group, plural, k), sorted))
+	r.current.Store(newSnapshot(old.Rev+1, old.fixed, sorted))
 	if r.changed != nil {
 		close(r.changed)
 		r.changed = nil
 	}
 }
 
-// Lookup is the kind of that group and plural, nil if there is none.
+// Lookup returns the kind of a group and plural, nil if there is none.
 func (s *Snapshot) Lookup(group, plural string) *Kind {
-	if !fastpath.KindTable.On() {
-		return s.search(group, plural)
-	}
-	h := hash(group, plural)
-	if k := s.fixed.table.find(h, group, plural); k != nil {
-		return k
-	}
-	return s.table.find(h, group, plural)
-}
-
-// search is Lookup by the sorted kinds, the plain twin of the tables.
-func (s *Snapshot) search(group, plural string) *Kind {
 	i, found := slices.BinarySearchFunc(s.fixed.sorted, group, func(k *Kind, group string) int {
 		return cmp.Or(strings.Compare(k.Group, group), strings.Compare(k.Plural, plural))
 	})

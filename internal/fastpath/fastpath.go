@@ -25,7 +25,6 @@ const (
 	Direct                    // applies that need no general merge
 	Confirm                   // applies that change nothing but owners
 	PlainJSON                 // applies in JSON that says the same as YAML
-	KindTable                 // a hash trie of kinds beside the sorted tree
 	Schemas                   // the schemas of definitions that were read last
 	SchemaReader              // a reader of the schemas of definitions beside encoding/json
 	Processor                 // one goroutine more runs at a time
@@ -34,7 +33,7 @@ const (
 
 var names = [paths]string{
 	Diagrams: "diagrams", Checker: "checker", Closures: "closures", PatchMetadata: "patchmetadata", Direct: "direct", Confirm: "confirm",
-	PlainJSON: "plainjson", KindTable: "kindtable", Schemas: "schemas", SchemaReader: "schemareader",
+	PlainJSON: "plainjson", Schemas: "schemas", SchemaReader: "schemareader",
 	Processor: "processor",
 }
 
