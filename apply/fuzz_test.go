@@ -93,8 +93,6 @@ func FuzzDirect(f *testing.F) {
 				fuzzUpdate(t, m, first, next, o)
 				for _, o.Force = range []bool{false, true} {
 					fuzzApply(t, m, first, next, o)
-					fuzzConfirm(t, m, first, spec, o)
-					fuzzConfirm(t, m, first, next, o)
 				}
 			}
 		}
@@ -121,17 +119,6 @@ func fuzzApply(t *testing.T, m *Manager, live *jsondoc.Doc, patch string, o Opti
 	}
 	if merged.Remove("metadata", "managedFields"); string(out) != string(merged.Root().AppendJSON(nil)) {
 		t.Errorf("apply %+v:\nprinted %s\nmerged  %s", o, out, merged.Root().AppendJSON(nil))
-	}
-}
-
-func fuzzConfirm(t *testing.T, m *Manager, live *jsondoc.Doc, patch string, o Options) {
-	confirmed := new(jsondoc.Doc)
-	if !m.Confirm(live, fuzzObject(patch), fuzzObject(patch), confirmed, o) {
-		return
-	}
-	plain, err := m.applyPlain(live, fuzzObject(patch), &o)
-	if out := confirmed.Root().AppendJSON(nil); err != nil || string(plain) != string(out) {
-		t.Errorf("apply of what there is, %+v:\nconfirmed %s\nplain     %s, %v", o, out, plain, err)
 	}
 }
 

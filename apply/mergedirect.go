@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keelson-io/keelson/internal/fastpath"
-
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -31,47 +29,16 @@ func (m *Manager) applyDirect(live, config, d *jsondoc.Doc, o *Options) (out []b
 	}
 	d.SetRoot(root)
 	out = d.Root().AppendJSON(make([]byte, 0, d.Bytes()/2))
-	return out, g.own(m, entries, config, o)
-}
-
-// own makes the fields that a config names those of the one who applies, in
-// the document's managedFields; entries are those of the live object.
-func (g *merger) own(m *Manager, entries []entry, config *jsondoc.Doc, o *Options) bool {
 	fields, ok := g.configFields(m, config, o)
 	if !ok {
-		return false
+		return nil, false
 	}
 	me := m.newEntry(o, fields)
 	me.operation, me.fields.Doc = "Apply", g.d
 	if entries, ok = g.give(m, entries, me, o); ok {
 		g.write(entries)
 	}
-	return ok
-}
-
-// Confirm makes next what Apply and decoding make of live if the patch changes
-// nothing but who owns what: a copy of live with new managedFields. That is what
-// most patches are that controllers and pipelines apply again and again. will is
-// what decoding makes of the patch alone: where the schema fills in defaults,
-// it is that which live has already. ok is false if Confirm does not know; then
-// Apply does, and next is of no use.
-func (m *Manager) Confirm(live, patch, will, next *jsondoc.Doc, o Options) (ok bool) {
-	if !fastpath.Confirm.On() {
-		return false
-	}
-	entries, ok := m.patchable(live, patch, &o)
-	// A number that is no integer may read back as one when it has been printed.
-	if !ok || live == nil || live.MayHaveFloats() || m.checkConfig(patch.Root()) != nil {
-		return false
-	}
-	next.CopyOf(live)
-	g := merger{walker: newWalker(next), dry: true, sound: o.Sound, will: will.Root()}
-	defer g.release()
-	if _, ok := g.object(m, live, patch); !ok {
-		return false
-	}
-	next.Remove("metadata", "managedFields")
-	return g.own(m, entries, patch, &o)
+	return out, ok
 }
 
 // patchable reads the managedFields of live; ok is false if what they say, or
@@ -93,18 +60,8 @@ func (m *Manager) patchable(live, config *jsondoc.Doc, o *Options) ([]entry, boo
 // merger merges into the document of its walker.
 type merger struct {
 	*walker
-	dry     bool          // the merged object is not made: it must be what the live one is
-	sound   bool          // the live object is known to fit its schema
-	will    jsondoc.Value // what decoding makes of the patch, if dry
-	changed jsondoc.Node  // what merging added or modified
-}
-
-// keep is a value of the merged object.
-func (g *merger) keep(v jsondoc.Value) jsondoc.Node {
-	if g.dry {
-		return jsondoc.Node{}
-	}
-	return g.d.Import(v)
+	sound   bool         // the live object is known to fit its schema
+	changed jsondoc.Node // what merging added or modified
 }
 
 // object merges the whole object.
@@ -126,7 +83,7 @@ func (g *merger) object(m *Manager, live, config *jsondoc.Doc) (jsondoc.Node, bo
 	if before.Kind() != jsondoc.Object {
 		return jsondoc.Node{}, false
 	}
-	n, changed, ok := g.members(t, before, config.Root(), g.will, wholeObject)
+	n, changed, ok := g.members(t, before, config.Root(), wholeObject)
 	g.changed = changed
 	return n, ok
 }
@@ -140,8 +97,8 @@ const (
 	itsMetadata // whose managedFields are left out
 )
 
-// members merges two objects; will is what decoding makes of config.
-func (g *merger) members(t *mapType, live, config, will jsondoc.Value, of part) (n, changed jsondoc.Node, ok bool) {
+// members merges two objects.
+func (g *merger) members(t *mapType, live, config jsondoc.Value, of part) (n, changed jsondoc.Node, ok bool) {
 	mark, differ := len(g.stack), []jsondoc.Node(nil)
 	at := 0
 	for name, v := range jsondoc.Both(live, config) {
@@ -157,16 +114,14 @@ func (g *merger) members(t *mapType, live, config, will jsondoc.Value, of part) 
 		}
 		var merged, c jsondoc.Node
 		if of == wholeObject && name == "metadata" && v[0].Kind() == jsondoc.Object && v[1].Kind() == jsondoc.Object {
-			merged, c, ok = g.members(mt.object, v[0], v[1], will.Get(name), itsMetadata)
+			merged, c, ok = g.members(mt.object, v[0], v[1], itsMetadata)
 		} else {
-			merged, c, ok = g.merge(mt, v[0], v[1], will.Get(name))
+			merged, c, ok = g.merge(mt, v[0], v[1])
 		}
 		if !ok {
 			return n, changed, false
 		}
-		if !g.dry {
-			g.stack = append(g.stack, g.d.NewString(name), merged)
-		}
+		g.stack = append(g.stack, g.d.NewString(name), merged)
 		if c.Kind() != jsondoc.Absent {
 			differ = append(differ, g.field(name), c)
 		}
@@ -174,29 +129,25 @@ func (g *merger) members(t *mapType, live, config, will jsondoc.Value, of part) 
 	if len(differ) > 0 {
 		changed = g.d.NewMap(differ)
 	}
-	if !g.dry {
-		n = g.d.NewMap(g.stack[mark:])
-		g.stack = g.stack[:mark]
-	}
+	n = g.d.NewMap(g.stack[mark:])
+	g.stack = g.stack[:mark]
 	return n, changed, true
 }
 
 // merge merges two values, one of which may be missing.
-func (g *merger) merge(t *typ, live, config, will jsondoc.Value) (n, changed jsondoc.Node, ok bool) {
+func (g *merger) merge(t *typ, live, config jsondoc.Value) (n, changed jsondoc.Node, ok bool) {
 	switch lk, ck := live.Kind(), config.Kind(); {
 	case ck == jsondoc.Absent:
-		return g.keep(live), changed, g.sound || g.valid(t, live)
+		return g.d.Import(live), changed, g.sound || g.valid(t, live)
 	case ck == jsondoc.Null || lk == jsondoc.Null:
-		return n, changed, false
-	case lk == jsondoc.Absent && g.dry:
 		return n, changed, false
 	case lk == jsondoc.Absent:
 		changed, ok = g.all(t, config)
-		return g.keep(config), changed, ok
+		return g.d.Import(config), changed, ok
 	case lk == jsondoc.Object && ck == jsondoc.Object && t.object != nil && !t.object.atomic:
-		return g.members(t.object, live, config, will, anyPart)
+		return g.members(t.object, live, config, anyPart)
 	case lk == jsondoc.Array && ck == jsondoc.Array && t.list != nil && t.list.granul:
-		return g.items(t.list, live, config, will)
+		return g.items(t.list, live, config)
 	case (lk == jsondoc.Object) != (ck == jsondoc.Object) || (lk == jsondoc.Array) != (ck == jsondoc.Array):
 		return n, changed, false
 	}
@@ -205,20 +156,17 @@ func (g *merger) merge(t *typ, live, config, will jsondoc.Value) (n, changed jso
 		return n, changed, false
 	}
 	if same {
-		return g.keep(live), changed, true
+		return g.d.Import(live), changed, true
 	}
 	if equalNumbers(live, config) {
 		return n, changed, false // equal, and yet not the same
 	}
-	if g.dry && !jsondoc.Equal(live, will) {
-		return n, changed, false
-	}
-	return g.keep(config), g.leaf, true
+	return g.d.Import(config), g.leaf, true
 }
 
 // items merges two lists of the same items in the same order.
-func (g *merger) items(l *listType, live, config, will jsondoc.Value) (n, changed jsondoc.Node, ok bool) {
-	if live.Len() != config.Len() || g.dry && (will.Kind() != jsondoc.Array || will.Len() != config.Len()) {
+func (g *merger) items(l *listType, live, config jsondoc.Value) (n, changed jsondoc.Node, ok bool) {
+	if live.Len() != config.Len() {
 		return n, changed, false
 	}
 	keys, ok := g.itemKeys(l, live)
@@ -231,11 +179,7 @@ func (g *merger) items(l *listType, live, config, will jsondoc.Value) (n, change
 		if !ok || g.d.Str(same) != g.d.Str(key) {
 			return n, changed, false
 		}
-		decoded := jsondoc.Value{}
-		if g.dry {
-			decoded = will.Item(i)
-		}
-		merged, c, ok := g.merge(l.elem, live.Item(i), config.Item(i), decoded)
+		merged, c, ok := g.merge(l.elem, live.Item(i), config.Item(i))
 		if !ok {
 			return n, changed, false
 		}
@@ -248,9 +192,7 @@ func (g *merger) items(l *listType, live, config, will jsondoc.Value) (n, change
 		g.d.SortPairs(differ)
 		changed = g.d.NewMap(differ)
 	}
-	if !g.dry {
-		n = g.d.NewArray(g.stack[mark:])
-	}
+	n = g.d.NewArray(g.stack[mark:])
 	g.stack = g.stack[:mark]
 	return n, changed, true
 }

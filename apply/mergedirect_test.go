@@ -5,10 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keelson-io/keelson/internal/fastpath"
-
 	"github.com/keelson-io/keelson/jsondoc"
-	"github.com/keelson-io/keelson/schema"
 )
 
 // This file tests the direct way of Apply against SMD.
@@ -29,69 +26,6 @@ func bothApply(t testing.TB, m *Manager, live *jsondoc.Doc, patch string, o Opti
 		t.Fatal(err)
 	}
 	return string(merged.Root().AppendJSON(nil)), string(p)
-}
-
-// confirms reports whether Confirm takes a patch for one that changes nothing. It
-// must come to what decoding makes of what Apply does.
-func confirms(t testing.TB, m *Manager, program *schema.Program, live *jsondoc.Doc, patch string, o Options) bool {
-	t.Helper()
-	config, will, got, want := new(jsondoc.Doc), new(jsondoc.Doc), new(jsondoc.Doc), new(jsondoc.Doc)
-	if err := jsondoc.Parse(config, []byte(patch)); err != nil {
-		t.Fatal(err)
-	}
-	decode(t, program, will, patch)
-	if !m.Confirm(live, config, will, got, o) {
-		return false
-	}
-	merged, err := m.Apply(live, []byte(patch), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	decode(t, program, want, string(merged))
-	if g, w := string(got.Root().AppendJSON(nil)), string(want.Root().AppendJSON(nil)); g != w {
-		t.Errorf("%s confirms\n%s\nand plainly is\n%s", patch, g, w)
-	}
-	return true
-}
-
-func TestConfirm(t *testing.T) {
-	fastpath.Confirm.Need(t)
-	m, program := routes(t)
-	first, err := m.Apply(nil, []byte(route), Options{Manager: "m", Time: at})
-	if err != nil {
-		t.Fatal(err)
-	}
-	live := new(jsondoc.Doc)
-	decode(t, program, live, string(first))
-	live.Set(live.NewString("u"), "metadata", "uid")
-	minimal := `{"apiVersion":"gateway.networking.k8s.io/v1","kind":"HTTPRoute","metadata":{"name":"http-app-1","namespace":"default"`
-	later := at.Add(time.Minute)
-	short := strings.Replace(route, `"group":"gateway.networking.k8s.io","kind":"Gateway",`, "", 1)
-	for _, test := range []struct {
-		manager, patch string
-		force, want    bool
-	}{
-		{"m", route, false, true},
-		{"other", route, false, true},
-		{"m", short, false, true},      // what the schema fills in is not said
-		{"other", short, false, false}, // so the list is another one: a conflict
-		{"other", short, true, true},
-		{"other", minimal + `}}`, false, true},
-		{"other", minimal + `,"labels":{"app":"store"}}}`, false, true},
-		{"other", minimal + `,"labels":{"app":null}}}`, false, false},
-		{"other", minimal + `,"labels":{"app":"other"}}}`, true, false},
-		{"other", minimal + `,"labels":{"mine":"x"}}}`, true, false},
-		{"other", minimal + `,"managedFields":null}}`, true, false},
-		{"m", minimal + `}}`, true, false}, // which gives everything up
-		{"m", strings.Replace(route, "8080", "9090", 1), true, false},
-		{"m", strings.Replace(route, `"foo.example.com"`, `"foo.example.com","foo.example.com"`, 1), true, false},
-		{"m", strings.Replace(route, "HTTPRoute", "GRPCRoute", 1), true, false},
-		{"kubectl", strings.Replace(route, `"annotations":{`, `"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}",`, 1), true, false},
-	} {
-		if got := confirms(t, m, program, live, test.patch, Options{Manager: test.manager, Time: later, Force: test.force}); got != test.want {
-			t.Errorf("%s applies %s, force %v: confirmed %v, want %v", test.manager, test.patch, test.force, got, test.want)
-		}
-	}
 }
 
 func TestDirectApplyEqualsPlain(t *testing.T) {

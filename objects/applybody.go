@@ -15,7 +15,6 @@ import (
 
 	"github.com/keelson-io/keelson/internal/yamljson"
 	"github.com/keelson-io/keelson/jsondoc"
-	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/status"
 )
@@ -27,25 +26,7 @@ import (
 type configuration struct {
 	text  []byte       // in JSON
 	said  *jsondoc.Doc // the text, parsed
-	will  *jsondoc.Doc // what decoding makes of it; nil if nobody has asked yet
 	twice error        // names the duplicate keys; nil if there are none, or field validation ignores them
-}
-
-func (c *configuration) release() {
-	c.said.Release()
-	c.will.Release()
-}
-
-// decoded is what decoding makes of the configuration alone, empty if it cannot
-// be decoded.
-func (c *configuration) decoded(v *kind.Version) *jsondoc.Doc {
-	if c.will == nil {
-		c.will = jsondoc.Get()
-		if _, err := v.DecodeApplied(c.will, c.text); err != nil {
-			c.will.Reset(nil)
-		}
-	}
-	return c.will
 }
 
 // strictly refuses a configuration that names a key twice, or returns warnings of it. It is of
@@ -64,7 +45,7 @@ func (c *configuration) strictly(o *meta.WriteOptions) (warnings []string, err e
 func readConfiguration(ctx context.Context, body []byte, o *meta.WriteOptions) (*configuration, error) {
 	c := &configuration{said: jsondoc.Get()}
 	if err := c.read(ctx, body, o); err != nil {
-		c.release()
+		c.said.Release()
 		return nil, err
 	}
 	return c, nil

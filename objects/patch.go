@@ -193,7 +193,7 @@ func (v *Verbs) applyBody(ctx context.Context, c Caller, ref Ref, body []byte, o
 	}
 	wrong := err // of interest where there is something to apply it to
 	if config != nil {
-		defer config.release()
+		defer config.said.Release()
 	}
 	m, err := managerOf(ref.Version)
 	if err != nil {
@@ -215,10 +215,8 @@ func applied(m *apply.Manager, config *configuration, scope schema.Scope, o *met
 		scope:   scope,
 		named:   true,
 		build: func(w *write, next, live *jsondoc.Doc, _ *cache.Object) (built, error) {
-			if !m.Confirm(live, config.said, config.decoded(w.ref.Version), next, w.manager(o, nil)) {
-				if err := w.merge(m, live, next, config, o); err != nil {
-					return built{}, err
-				}
+			if err := w.merge(m, live, next, config, o); err != nil {
+				return built{}, err
 			}
 			warnings, err := config.strictly(o)
 			if err != nil {

@@ -199,7 +199,7 @@ func (v *Verbs) applyScale(ctx context.Context, c Caller, ref Ref, m *apply.Mana
 		return Outcome{}, wrong
 	}
 	if config != nil {
-		defer config.release()
+		defer config.said.Release()
 	}
 	tracked := func(_ *apply.Manager, _, _ *jsondoc.Doc, _ apply.Options) error { return nil } // by ApplyScale
 	return v.changeScale(ctx, c, ref, o, tracked,

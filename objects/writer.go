@@ -84,7 +84,7 @@ func (w Writer) Apply(ctx context.Context, k *kind.Kind, namespace, name, subres
 		return err
 	}
 	config := &configuration{text: body, said: jsondoc.Get()}
-	defer config.release()
+	defer config.said.Release()
 	if err := jsondoc.Parse(config.said, body); err != nil {
 		return status.BadRequest("error decoding patch: %v", err)
 	}

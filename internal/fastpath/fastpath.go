@@ -2,7 +2,7 @@
 // sooner; docs/fastpaths.md lists them.
 //
 // The environment variable KEELSON_FASTPATHS switches them off, for tests and for diagnosis: "off"
-// all of them, or some by their names ("off:diagrams,confirm"). It is read once, when the process
+// all of them, or some by their names ("off:diagrams,direct"). It is read once, when the process
 // starts, so that a switch costs a comparison with a constant in memory.
 package fastpath
 
@@ -23,7 +23,6 @@ const (
 	Closures                  // closures for usual forms of expressions
 	PatchMetadata             // merge patches of nothing but metadata
 	Direct                    // applies that need no general merge
-	Confirm                   // applies that change nothing but owners
 	PlainJSON                 // applies in JSON that says the same as YAML
 	Schemas                   // the schemas of definitions that were read last
 	SchemaReader              // a reader of the schemas of definitions beside encoding/json
@@ -32,7 +31,7 @@ const (
 )
 
 var names = [paths]string{
-	Diagrams: "diagrams", Checker: "checker", Closures: "closures", PatchMetadata: "patchmetadata", Direct: "direct", Confirm: "confirm",
+	Diagrams: "diagrams", Checker: "checker", Closures: "closures", PatchMetadata: "patchmetadata", Direct: "direct",
 	PlainJSON: "plainjson", Schemas: "schemas", SchemaReader: "schemareader",
 	Processor: "processor",
 }

@@ -9,7 +9,7 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string][]Path{
-		"": {}, "on": {}, "off:diagrams": {Diagrams}, "off:processor,confirm": {Confirm, Processor},
+		"": {}, "on": {}, "off:diagrams": {Diagrams}, "off:processor,direct": {Direct, Processor},
 	} {
 		bits, err := parse(text)
 		var got []Path
