@@ -57,7 +57,7 @@ func (q *request) answerDelete(out *objects.Outcome, o *meta.DeleteOptions) erro
 // deleteOptions reads the options of the body, or else of the query.
 func (q *request) deleteOptions() (*meta.DeleteOptions, error) {
 	o, err := q.readDeleteOptions()
-	if b := q.kind.Builtin; err == nil && b != nil && b.OrphanWarning != "" && o.PropagationPolicy == "" && o.OrphanDependents == nil {
+	if b := &q.kind.Behavior; err == nil && b.OrphanWarning != "" && o.PropagationPolicy == "" && o.OrphanDependents == nil {
 		q.warn(b.OrphanWarning)
 	}
 	return o, err

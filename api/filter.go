@@ -78,7 +78,7 @@ func isSegment(name string) bool { return name != "" && !strings.Contains(name, 
 // notSelectable is the error for a field that selectors may not name, in the words of the kind.
 func notSelectable(v *kind.Version, field string) error {
 	switch k := v.Kind; {
-	case k.Builtin != nil && len(v.SelectableFields) == 0:
+	case k.Behavior.HasRoutes() && len(v.SelectableFields) == 0:
 		return status.BadRequest(`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, field)
 	case k.Group == "batch":
 		return status.BadRequest("field label %q not supported for %s", field, k.Name)

@@ -212,7 +212,7 @@ func (q *request) notList() error {
 
 // goName is what upstream calls the Go type of a kind's objects when they are of no version, "" if they have none.
 func (q *request) goName() string {
-	if q.kind.Builtin == nil || q.kind.Builtin.New == nil {
+	if !q.kind.Behavior.HasGoType() {
 		return ""
 	}
 	of := q.kind.Storage.Kind

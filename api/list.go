@@ -121,7 +121,7 @@ func (q *request) listStart() []byte {
 }
 
 func (q *request) listEnd(p *page) []byte {
-	return append(append([]byte(`],"kind":"`+q.kind.ListKind+`","metadata":`), p.metadata(q.kind.Builtin != nil)...), '}')
+	return append(append([]byte(`],"kind":"`+q.kind.ListKind+`","metadata":`), p.metadata(q.kind.Behavior.DecodesIntoType())...), '}')
 }
 
 // page is what a list answers with.

@@ -31,7 +31,7 @@ func (q *request) serveListed() error {
 		return objects.StoreError(err)
 	}
 	rev := definitions.Snapshot().Rev()
-	all := q.kind.Builtin.Listed(q.h.Kinds.Load())
+	all := q.kind.Behavior.Listed(q.h.Kinds.Load())
 	if q.verb == "get" {
 		for _, o := range all {
 			if o.Name == q.name {

@@ -103,8 +103,7 @@ func (m *metrics) observe(q *request, start time.Time) {
 // knownPart is the subresource if there is one of that name. Names that a
 // client makes up do not become labels.
 func knownPart(q *request) string {
-	b := q.v.Kind.Builtin
-	if q.subresource == "status" || q.subresource == "scale" || b.Subresource(q.subresource) != nil {
+	if q.subresource == "status" || q.subresource == "scale" || q.v.Kind.Behavior.Subresource(q.subresource) != nil {
 		return q.subresource
 	}
 	return ""

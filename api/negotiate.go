@@ -52,7 +52,7 @@ func (q *request) negotiate() (accept, error) {
 	if q.v == nil {
 		return negotiate(q.r, false, true)
 	}
-	if header := q.r.Header.Get("Accept"); q.kind.Builtin != nil && q.kind.Builtin.New != nil && header != "" {
+	if header := q.r.Header.Get("Accept"); q.kind.Behavior.HasGoType() && header != "" {
 		produced := []string{typeJSON, typeYAML, typeProtobuf, typeJSON + streamed, typeProtobuf + streamed}
 		if q.verb != "list" && q.verb != "watch" {
 			produced = produced[:3]

@@ -14,7 +14,7 @@ import (
 // This file patches objects: by JSON patch, by merge patch, by apply.
 
 func (q *request) patch() error {
-	media, typed := patchType(q.r), objects.HasGoType(q.kind)
+	media, typed := patchType(q.r), q.kind.Behavior.HasGoType()
 	accept, err := q.negotiate()
 	if err == nil {
 		q.accept = accept // for errors, too

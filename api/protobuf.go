@@ -36,7 +36,7 @@ func (q *request) fromProtobuf(body []byte) ([]byte, error) {
 		case q.subresource == "scale":
 			return new(autoscalingv1.Scale), nil
 		}
-		return q.v.Kind.Builtin.New(q.v), nil
+		return q.v.NewTyped(), nil
 	})
 }
 
@@ -56,7 +56,7 @@ func (q *request) takesProtobuf() bool { return q.subresource == "scale" || q.gi
 
 // givesProtobuf reports whether answers can be in protobuf, which goes by the kind alone, be it about a Scale.
 func (q *request) givesProtobuf() bool {
-	return q.v.Kind.Builtin != nil && q.v.Kind.Builtin.New != nil
+	return q.v.Kind.Behavior.HasGoType()
 }
 
 // protobufStreamHeader is the media type of watches.
@@ -77,7 +77,7 @@ func (m *messages) Render(raw []byte, rev int64) (*meta.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	message, err := kind.Message(view.JSON, v.Kind.Builtin.New(v))
+	message, err := kind.Message(view.JSON, v.NewTyped())
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (q *request) typeOf(text []byte) (runtime.Object, error) {
 	case name == objects.ScaleKind.Kind:
 		return new(autoscalingv1.Scale), nil
 	case q.v != nil && name == q.v.Kind.Name && q.givesProtobuf():
-		return q.v.Kind.Builtin.New(q.v), nil
+		return q.v.NewTyped(), nil
 	default:
 		return nil, fmt.Errorf("%s cannot be written as protobuf", name)
 	}

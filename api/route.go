@@ -40,7 +40,7 @@ func dispatch(q *request) (bool, error) {
 func (q *request) notServed() error {
 	kinds := q.h.Kinds.Load()
 	for k := range kinds.InGroup(q.group) {
-		if k.Builtin == nil {
+		if !k.Behavior.HasRoutes() {
 			continue
 		}
 		if k = kinds.Lookup(q.group, q.plural); k != nil && k.Version(q.info.version) != nil && k.Namespaced && q.namespace == "" && q.name == "" {
@@ -206,16 +206,16 @@ func (q *request) serveResource() error {
 	case q.subresource == "scale" && q.v.Scale != nil:
 		return q.serveScale()
 	}
-	if sub := q.kind.Builtin.Subresource(q.subresource); sub != nil {
+	if sub := q.kind.Behavior.Subresource(q.subresource); sub != nil {
 		if sub.Foreign() {
 			return q.act(sub)
 		}
 		return q.servePart(sub.Verbs)
 	}
-	if q.kind.Builtin != nil && q.group == "" && q.plural == "pods" && ofRunningPods[q.subresource] {
+	if q.group == "" && q.plural == "pods" && ofRunningPods[q.subresource] {
 		return q.notRunning()
 	}
-	if q.kind.Builtin != nil {
+	if q.kind.Behavior.HasRoutes() {
 		return notFoundRoute()
 	}
 	return status.NotFound(q.kind.GroupResource(), q.name)
@@ -223,9 +223,10 @@ func (q *request) serveResource() error {
 
 // serveObject serves a verb on objects themselves.
 func (q *request) serveObject() error {
-	if b := q.kind.Builtin; b != nil && b.Virtual {
+	switch b := &q.kind.Behavior; {
+	case b.Virtual:
 		return q.act(nil)
-	} else if b != nil && b.Listed != nil {
+	case b.Listed != nil:
 		return q.serveListed()
 	}
 	switch q.verb {
@@ -236,13 +237,13 @@ func (q *request) serveObject() error {
 	case "watch":
 		return q.watch()
 	case "create":
-		if q.name != "" && q.kind.Builtin != nil {
+		if q.name != "" && q.kind.Behavior.HasRoutes() {
 			return methodNotAllowed()
 		}
 		return q.create()
 	case "update", "patch":
 		switch {
-		case q.name == "" && q.kind.Builtin != nil:
+		case q.name == "" && q.kind.Behavior.HasRoutes():
 			return methodNotAllowed()
 		case q.name == "":
 			return status.BadRequest("name must be provided")
@@ -253,7 +254,7 @@ func (q *request) serveObject() error {
 	case "delete":
 		return q.delete()
 	case "deletecollection":
-		if q.kind.Builtin != nil && q.kind.Builtin.OneByOne {
+		if q.kind.Behavior.OneByOne {
 			return methodNotAllowed()
 		}
 		return q.deleteCollection()

@@ -94,9 +94,9 @@ func (q *request) updateScale() error {
 
 func (q *request) patchScale() error {
 	media := patchType(q.r)
-	builtin := q.kind.Builtin != nil
-	if media != patchJSON && media != patchMerge && media != patchApply && !(builtin && media == patchStrategic) {
-		if builtin {
+	typed := q.kind.Behavior.HasGoType()
+	if media != patchJSON && media != patchMerge && media != patchApply && !(typed && media == patchStrategic) {
+		if typed {
 			return q.unsupportedTyped()
 		}
 		return unsupported(patchJSON, patchMerge, patchApply)

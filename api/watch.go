@@ -540,7 +540,7 @@ func (w *watcher) sendBookmark() error {
 // appendBookmark appends a bookmark; the one that ends the initial state says
 // so.
 func (w *watcher) appendBookmark(rev int64, complete bool) error {
-	if objects.HasGoType(w.q.kind) {
+	if w.q.kind.Behavior.HasGoType() {
 		return w.appendText("BOOKMARK", objects.EmptyObject(w.q.v, func(m metav1.Object) {
 			m.SetResourceVersion(strconv.FormatInt(rev, 10))
 			if complete {

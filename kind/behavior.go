@@ -17,7 +17,7 @@ import (
 // that are false, empty or nil change nothing. Callers use the methods of Version, which call the hooks that
 // concern decoding, preparing and validating.
 type Behavior struct {
-	// IsBuiltin: the kind is a part of the server. Upstream has a Go type for it, and answers for it in other words.
+	// IsBuiltin: the kind is a part of the server. The methods in traits.go say what follows from it.
 	IsBuiltin bool
 
 	// Requests that the kind takes:
@@ -124,9 +124,6 @@ func (b *Behavior) IsStored() bool { return !b.Virtual && b.Listed == nil }
 
 // Subresource is the subresource of that name, nil if there is none.
 func (b *Behavior) Subresource(name string) *Subresource {
-	if b == nil {
-		return nil
-	}
 	for i := range b.Subresources {
 		if b.Subresources[i].Name == name {
 			return &b.Subresources[i]
@@ -147,7 +144,7 @@ type ListedObject struct {
 // SetBehavior makes k a built-in kind that behaves like b.
 func (k *Kind) SetBehavior(b Behavior) {
 	b.IsBuiltin = true
-	k.Behavior, k.Builtin = b, &k.Behavior
+	k.Behavior = b
 }
 
 // NewBuiltin makes a built-in kind of one version, whose schema is s.

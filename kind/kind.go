@@ -72,7 +72,6 @@ type Kind struct {
 	StoragePrefix string
 
 	Behavior Behavior
-	Builtin  *Behavior // Behavior of a built-in kind, nil for custom resources
 
 	// Conversion is how a webhook converts between versions, nil for the
 	// strategy None: only apiVersion changes. Converter is that webhook, for
@@ -244,9 +243,6 @@ func AgeColumn() Column {
 // With returns a copy of k, its versions included, with other conditions.
 func (k *Kind) With(established, terminating bool) *Kind {
 	c := *k
-	if k.Builtin != nil {
-		c.Builtin = &c.Behavior
-	}
 	c.Established, c.Terminating = established, terminating
 	c.All, c.Versions = nil, nil
 	copies := make(map[*Version]*Version, len(k.All))

@@ -248,7 +248,7 @@ func (w *write) validate(next, old *jsondoc.Doc, scope schema.Scope, sent kschem
 	if len(result.Errors) > 0 {
 		return validated{}, status.Invalid(sent, strings.Clone((meta.Object{Doc: next}).Name()), result.Errors)
 	}
-	if w.ref.builtin() == nil { // built-in kinds accept names of finalizers that may clash, or refuse them
+	if w.ref.behavior().WarnsOfFinalizers() {
 		w.Warn(meta.Warnings(meta.Object{Doc: next}, meta.Object{Doc: old})...)
 	}
 	w.Warn(result.Warnings...)
@@ -273,7 +273,7 @@ func (r *Ref) sentKind(d *jsondoc.Doc) kschema.GroupKind {
 
 // counts reports whether an update makes a new generation, of which differs says whether it changes the content.
 func (r *Ref) counts(differs bool, next, old *jsondoc.Doc) bool {
-	if b := r.Kind.Builtin; b != nil && b.Uncounted {
+	if r.behavior().Uncounted {
 		return false
 	}
 	return differs || r.countsAsContent(next, old)
@@ -281,10 +281,11 @@ func (r *Ref) counts(differs bool, next, old *jsondoc.Doc) bool {
 
 // countsAsContent reports whether a member of the metadata differs that counts as content, which some kinds have.
 func (r *Ref) countsAsContent(a, b *jsondoc.Doc) bool {
-	if r.Kind.Builtin == nil || r.Kind.Builtin.Counts == "" {
+	name := r.behavior().Counts
+	if name == "" {
 		return false
 	}
-	x, y := a.Root().At("metadata", r.Kind.Builtin.Counts), b.Root().At("metadata", r.Kind.Builtin.Counts)
+	x, y := a.Root().At("metadata", name), b.Root().At("metadata", name)
 	return x.Len()+y.Len() > 0 && !jsondoc.Equal(x, y)
 }
 
@@ -315,7 +316,7 @@ func (w *write) checkUID(c *change, next, old *jsondoc.Doc, obj *cache.Object) e
 func (w *write) checkVersion(c *change, next *jsondoc.Doc, obj *cache.Object) error {
 	switch rv := (meta.Object{Doc: next}).ResourceVersion(); {
 	case rv == "" || rv == "0":
-		if (c.versioned || c.named) && (w.ref.Kind.Builtin == nil || !w.ref.Kind.Builtin.AllowUnconditionalUpdate) {
+		if (c.versioned || c.named) && !w.ref.behavior().AllowUnconditionalUpdate {
 			return w.ref.unversioned()
 		}
 	case rv != strconv.FormatInt(obj.Rev, 10):

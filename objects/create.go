@@ -107,7 +107,7 @@ func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, taken *claim
 	}
 	meta.FillCreate(obj, time.Now())
 	w.ref.Version.PrepareCreate(d)
-	if b, u := w.ref.builtin(), w.caller.User; b != nil && b.CreateAs != nil {
+	if b, u := w.ref.behavior(), w.caller.User; b.CreateAs != nil {
 		b.CreateAs(d, &kind.Requester{Name: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra})
 	}
 	if obj.Name() == "" && obj.GenerateName() != "" {
@@ -127,7 +127,7 @@ func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, taken *claim
 // generateName gives a new object a random name that starts with base.
 func (r *Ref) generateName(obj meta.Object, base string) {
 	obj.SetName(meta.GenerateName(base))
-	if b := r.builtin(); b != nil && b.Named != nil {
+	if b := r.behavior(); b.Named != nil {
 		b.Named(obj.Doc)
 	}
 }
@@ -179,7 +179,7 @@ func (w *write) store(d *jsondoc.Doc, o *meta.WriteOptions, mayDrop bool, found 
 // asStored makes the object of a dry run in another version than the stored one what a read would
 // return, with the defaults of the stored version.
 func (r *Ref) asStored(d *jsondoc.Doc, encoded []byte) error {
-	if r.builtin() != nil || r.Version.IsStorage {
+	if !r.behavior().FollowsSchema() || r.Version.IsStorage {
 		return nil
 	}
 	sent := strings.Clone(meta.Object{Doc: d}.ResourceVersion())

@@ -86,7 +86,7 @@ func (r *Ref) Decode(d *jsondoc.Doc, b *Body, validation string) (warnings []str
 	}
 	if len(strict) > 0 && validation == metav1.FieldValidationStrict {
 		kind := r.Version.Kind.Name
-		if r.builtin() == nil { // an object without a Go type is taken for what it says it is
+		if !r.behavior().DecodesIntoType() {
 			if kind = obj.Kind(); versionOf(obj.APIVersion()) == "" {
 				return nil, status.BadRequest("Object 'apiVersion' is missing in 'object has no apiVersion field'")
 			}
@@ -201,10 +201,10 @@ func (r *Ref) undecodable(b *Body, err error, validation string) error {
 		}
 		if k := d.Root().Get("kind").Text(); k != "" {
 			name = k
-		} else if r.builtin() == nil { // of what kind it is, is asked first
+		} else if !r.behavior().DecodesIntoType() { // of what kind it is, is asked first
 			return r.kindless(b, d.Root().Get("apiVersion").Text(), validation)
 		}
-		if said := d.Root().Get("apiVersion").Text(); said != "" || r.builtin() == nil {
+		if said := d.Root().Get("apiVersion").Text(); said != "" || !r.behavior().DecodesIntoType() {
 			version = versionOf(said)
 		}
 	}

@@ -87,7 +87,7 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 	if err := w.ref.Version.LoadToRemove(old, obj.Raw, obj.Rev); err != nil {
 		return out, err
 	}
-	m, o, b := meta.Object{Doc: d}, op.options, w.ref.builtin()
+	m, o, b := meta.Object{Doc: d}, op.options, w.ref.behavior()
 	if err := w.ref.preconditions(o, m, obj); err != nil {
 		return out, err
 	}
@@ -103,7 +103,7 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 	}
 	wasDeleting := m.DeletionTimestamp() != ""
 	hooked := false
-	if b != nil && b.Delete != nil && !wasDeleting {
+	if b.Delete != nil && !wasDeleting {
 		hooked = b.Delete(d, time.Now().UTC().Format(time.RFC3339))
 	}
 	held := w.ref.Kind.IsNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
@@ -115,7 +115,7 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 	}
 	// Kinds with rules of their own for deletion get a deletionTimestamp without a grace period; another delete adds one.
 	unmarked := wasDeleting && !held && !m.Meta().Get("deletionGracePeriodSeconds").Exists()
-	if b != nil && wasDeleting && slices.Equal(before, after) && !hooked && !shorter && !unmarked {
+	if !b.FollowsSchema() && wasDeleting && slices.Equal(before, after) && !hooked && !shorter && !unmarked {
 		return out, errUnchanged
 	}
 	if unmarked {
@@ -132,8 +132,8 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 // is left for one that is being deleted already. shorter says that this is less
 // than was said before.
 func (r *Ref) grace(o *meta.DeleteOptions, m meta.Object, wasDeleting bool) (seconds int64, shorter bool) {
-	b := r.builtin()
-	if b == nil || b.Grace == nil {
+	b := r.behavior()
+	if b.Grace == nil {
 		return 0, false
 	}
 	if !wasDeleting {
@@ -157,7 +157,7 @@ func (w *write) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) (
 		w.erased(obj.Key, out.Revision)
 		w.release(m.Doc)
 	}
-	if b := w.ref.builtin(); b != nil && b.Returned {
+	if b := w.ref.behavior(); b.Returned {
 		if b.Grace != nil && m.DeletionTimestamp() == "" {
 			markDeleted(m)
 		}
@@ -192,7 +192,7 @@ func (w *write) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, be
 	}
 	if !wasDeleting {
 		// Kinds with rules of their own for deletion are marked by those alone.
-		if b := w.ref.builtin(); b == nil || b.Delete == nil {
+		if w.ref.behavior().Delete == nil {
 			markDeleted(m)
 		} else if m.DeletionTimestamp() == "" {
 			m.SetDeletionTimestamp(time.Now())
@@ -220,7 +220,7 @@ func (w *write) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, be
 // preconditions refuses to delete another object than the one meant.
 func (r *Ref) preconditions(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) error {
 	have := strconv.FormatInt(obj.Rev, 10)
-	if b := r.builtin(); b != nil && b.Delete != nil {
+	if r.behavior().Delete != nil {
 		return r.strictPreconditions(o, m.UID(), have)
 	}
 	gr := kschema.GroupResource{Group: r.Kind.Storage.Kind.Group, Resource: r.Kind.Name}
@@ -253,8 +253,8 @@ func (r *Ref) strictPreconditions(o *meta.DeleteOptions, uid, version string) er
 
 // finalizers are those of an object after its deletion was asked for.
 func (r *Ref) finalizers(before []string, o *meta.DeleteOptions, wasDeleting bool) []string {
-	b := r.builtin()
-	if b != nil && (b.Unowned || b.Undirected && !wasDeleting) {
+	b := r.behavior()
+	if b.Unowned || b.Undirected && !wasDeleting {
 		return before
 	}
 	if r.Kind.IsNamespaces() && !wasDeleting && o.OrphanDependents != nil && !*o.OrphanDependents {
@@ -262,7 +262,7 @@ func (r *Ref) finalizers(before []string, o *meta.DeleteOptions, wasDeleting boo
 		foreground.OrphanDependents, foreground.PropagationPolicy = nil, string(metav1.DeletePropagationForeground)
 		o = &foreground
 	}
-	return finalizersFor(before, o, b != nil && b.Orphans)
+	return finalizersFor(before, o, b.Orphans)
 }
 
 // finalizersFor are the finalizers of an object whose deletion is asked for in

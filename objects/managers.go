@@ -28,12 +28,9 @@ func managerOf(v *kind.Version) (*apply.Manager, error) {
 	return have.(*apply.Manager), nil
 }
 
-// HasGoType reports whether objects of a kind are printed as a Go type has them.
-func HasGoType(k *kind.Kind) bool { return k.Builtin != nil && k.Builtin.New != nil }
-
 // EmptyObject is what objects of a version that has a Go type never leave out, with what fill, if there is one, says of their metadata.
 func EmptyObject(v *kind.Version, fill func(metav1.Object)) []byte {
-	empty := v.Kind.Builtin.New(v)
+	empty := v.NewTyped()
 	empty.GetObjectKind().SetGroupVersionKind(v.GVK())
 	if fill != nil {
 		fill(empty.(metav1.Object))
@@ -48,10 +45,10 @@ func EmptyObject(v *kind.Version, fill func(metav1.Object)) []byte {
 func applyConfig(v *kind.Version) apply.Config {
 	k := v.Kind
 	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name, PreserveUnknown: k.PreserveUnknown}
-	if k.Conversion != nil || k.Builtin != nil && k.Builtin.Convert != nil {
+	if k.Conversion != nil || k.Behavior.Convert != nil {
 		c.Convert = k.Convert
 	}
-	if HasGoType(k) {
+	if k.Behavior.HasGoType() {
 		c.Empty = EmptyObject(v, nil)
 	}
 	for _, each := range k.All {
@@ -59,14 +56,14 @@ func applyConfig(v *kind.Version) apply.Config {
 			continue // stored as a version of another kind
 		}
 		a := apply.Version{Name: each.Name, Schema: each.Structural(), Status: each.Status}
-		if each.Status && k.Builtin != nil && k.Builtin.StatusMetadata {
+		if each.Status && k.Behavior.StatusMetadata {
 			a.Reset = map[string][]string{"": {"status"}, "status": {"spec"}}
-			for _, name := range k.Builtin.StatusKeeps {
+			for _, name := range k.Behavior.StatusKeeps {
 				a.Reset["status"] = append(a.Reset["status"], "metadata."+name)
 			}
 		}
-		if k.Builtin != nil && k.Builtin.Resets != nil {
-			a.Reset = k.Builtin.Resets
+		if k.Behavior.Resets != nil {
+			a.Reset = k.Behavior.Resets
 		}
 		if each.Scale != nil {
 			a.Replicas = each.Scale.SpecReplicas

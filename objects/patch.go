@@ -125,7 +125,7 @@ func patched(ctx context.Context, how types.PatchType, object, patch []byte) ([]
 
 // typedObject returns an empty object of the Go type of a built-in kind, whose tags say how strategic
 // merge patches treat its lists.
-func typedObject(v *kind.Version) any { return v.Kind.Builtin.New(v) }
+func typedObject(v *kind.Version) any { return v.NewTyped() }
 
 // strictPatch says what is wrong with a patch that is read nevertheless, or why
 // it cannot be read.
@@ -169,7 +169,7 @@ func (r *Ref) decodePatched(next *jsondoc.Doc, patched []byte, validation string
 	}
 	if found != 0 && validation != metav1.FieldValidationIgnore {
 		strict := r.Version.Strict(patched)
-		if r.builtin() == nil && obj.Kind() != r.Kind.Name { // whose fields are nobody's
+		if !r.behavior().DecodesIntoType() && obj.Kind() != r.Kind.Name { // whose fields are nobody's
 			strict = ofMetadataOnly(strict)
 		}
 		wrong = append(wrong, strict...)

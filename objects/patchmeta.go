@@ -31,7 +31,7 @@ func ofMetadata(patch []byte) bool {
 // is false if that takes the whole object to say: next is of no use then.
 func (r *Ref) patchMetadata(next, live *jsondoc.Doc, patch []byte) (ok bool) {
 	o := meta.Object{Doc: live}
-	if r.builtin() != nil || o.Kind() == "" || live.MayHaveFloats() {
+	if !r.behavior().FollowsSchema() || o.Kind() == "" || live.MayHaveFloats() {
 		return false // decoding it again may make something else of it
 	}
 	b := buffer.Get()

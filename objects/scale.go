@@ -141,7 +141,7 @@ func (r *Ref) patchedScale(after []byte, o *meta.WriteOptions, wrong []string) (
 	if err != nil {
 		return nil, nil, wrongPatch(after, err.Error())
 	}
-	if r.builtin() == nil && !isScale(*gvk) {
+	if !r.behavior().DecodesIntoType() && !isScale(*gvk) {
 		return nil, nil, wrongPatch(after, fmt.Sprintf("no kind %q is registered for version %q in scheme %q", gvk.Kind, gvk.GroupVersion(), "pkg/runtime/scheme.go:111"))
 	}
 	strict, err := kjson.UnmarshalStrict(after, new(autoscalingv1.Scale))
@@ -250,7 +250,7 @@ func (r *Ref) readScale(body []byte, o *meta.WriteOptions) (s *autoscalingv1.Sca
 	if err != nil {
 		return nil, warnings, status.BadRequest(refused+"%v", err)
 	}
-	if r.builtin() != nil && s.Kind == r.Kind.Name && s.APIVersion == r.Version.APIVersion() {
+	if r.behavior().DecodesIntoType() && s.Kind == r.Kind.Name && s.APIVersion == r.Version.APIVersion() {
 		return nil, warnings, status.BadRequest("%s in version %q cannot be handled as a Scale: converting (%s.%s) to (autoscaling.Scale): unknown conversion", s.Kind, r.Version.Name, r.Version.Name, s.Kind)
 	}
 	if s.Kind != "" && s.Kind != ScaleKind.Kind || s.APIVersion != "" && s.APIVersion != "autoscaling/v1" {
@@ -308,7 +308,7 @@ func (v *Verbs) changeScale(ctx context.Context, c Caller, ref Ref, o *meta.Writ
 			if s.Spec.Replicas == noReplicas {
 				return made, status.BadRequest("the spec replicas field %q cannot be empty", version.Scale.SpecReplicas)
 			}
-			if s.Spec.Replicas < 0 && w.ref.builtin() != nil {
+			if s.Spec.Replicas < 0 && w.ref.behavior().ValidatesScales() {
 				return made, status.Invalid(ScaleKind, w.ref.Name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0")})
 			}
 			if s.ResourceVersion != "" {

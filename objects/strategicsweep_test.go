@@ -71,7 +71,7 @@ func TestDirectivesOfEveryList(t *testing.T) {
 	w := &sweep{seen: map[reflect.Type]bool{}}
 	for _, k := range builtin.All() {
 		for _, v := range k.Versions {
-			if !HasGoType(v.Kind) {
+			if !v.Kind.Behavior.HasGoType() {
 				continue
 			}
 			typed := typedObject(v)

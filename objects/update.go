@@ -33,7 +33,7 @@ func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, j
 			return built{}, w.ref.CheckNamespace(meta.Object{Doc: next})
 		},
 	}
-	if b := w.ref.builtin(); b != nil && b.CreateOnUpdate && w.ref.Subresource == "" {
+	if w.ref.behavior().CreateOnUpdate && w.ref.Subresource == "" {
 		op.create = func(w *write) (Outcome, error) { return w.updateNew(d, o) }
 	}
 	return w.retry(op, o.DryRun)
@@ -56,7 +56,7 @@ func (r *Ref) scope() schema.Scope {
 	if r.Subresource == "status" {
 		return schema.Status
 	}
-	if sub := r.builtin().Subresource(r.Subresource); sub != nil {
+	if sub := r.behavior().Subresource(r.Subresource); sub != nil {
 		return sub.Scope
 	}
 	return schema.Whole

@@ -127,8 +127,8 @@ func RefTo(k *kind.Kind, namespace, name string) Ref {
 // Key returns the store key of the object.
 func (r *Ref) Key() string { return r.Kind.Key(r.Namespace, r.Name) }
 
-// Builtin returns the behaviour of a built-in kind, nil for a custom resource.
-func (r *Ref) builtin() *kind.Behavior { return r.Kind.Builtin }
+// behavior returns the behaviour of the object's kind.
+func (r *Ref) behavior() *kind.Behavior { return &r.Kind.Behavior }
 
 // CheckPathName refuses a name that cannot be a segment of a path.
 func (r *Ref) CheckPathName() error {

@@ -50,7 +50,7 @@ type known struct {
 func (w *write) handOver(key string, d *jsondoc.Doc, encoded []byte, rev int64, k *known) (*meta.View, error) {
 	defer w.awaitDecisions(rev)
 	v := w.ref.Version
-	if w.ref.builtin() != nil {
+	if !w.ref.behavior().FollowsSchema() {
 		w.res.Wrote(key, rev, encoded, nil, nil)
 		return nil, nil
 	}

@@ -82,7 +82,7 @@ func aggregateResource(v *kind.Version) discoveryv2.APIResourceDiscovery {
 
 // responseKind is a kind as the document of v names it: upstream does not say the group and the version of a built-in resource again.
 func responseKind(v *kind.Version, gvk schema.GroupVersionKind) metav1.GroupVersionKind {
-	if own := v.GVK(); v.Kind.Behavior.IsBuiltin && gvk.GroupVersion() == own.GroupVersion() {
+	if own := v.GVK(); v.Kind.Behavior.HasRoutes() && gvk.GroupVersion() == own.GroupVersion() {
 		return metav1.GroupVersionKind{Kind: gvk.Kind}
 	}
 	return metav1.GroupVersionKind(gvk)

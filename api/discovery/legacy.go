@@ -52,7 +52,7 @@ func verbsOf(k *kind.Kind) metav1.Verbs {
 		return listedVerbs
 	case k.Behavior.OneByOne:
 		return oneByOneVerbs
-	case k.Behavior.IsBuiltin:
+	case k.Behavior.HasRoutes():
 		return builtinVerbs
 	}
 	return customVerbs
@@ -84,7 +84,7 @@ func subresources(v *kind.Version) []subresource {
 		scale := schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 		out = append(out, subresource{name: "scale", gvk: scale, foreign: true, verbs: subVerbs})
 	}
-	if v.Kind.Behavior.IsBuiltin {
+	if v.Kind.Behavior.HasRoutes() {
 		slices.SortFunc(out, func(a, b subresource) int { return strings.Compare(a.name, b.name) })
 	}
 	return out

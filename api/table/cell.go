@@ -61,9 +61,9 @@ func (c *column) append(b []byte, r *row) []byte {
 	v, ok := c.path.first(r)
 	switch {
 	case ok:
-	case c.builtin && c.cell == cellText: // a member that is not printed is empty
+	case c.printed && c.cell == cellText: // a member that is not printed is empty
 		return append(b, `""`...)
-	case c.builtin && c.cell == cellInteger:
+	case c.printed && c.cell == cellInteger:
 		return append(b, '0')
 	default:
 		return append(b, "null"...)

@@ -50,7 +50,7 @@ const (
 // Table makes the rows of one version's tables.
 type Table struct {
 	columns []column
-	builtin bool
+	printed bool   // by Go code of upstream, which decides what an absent value looks like
 	named   bool   // one of the columns is the name: there is no other one
 	meta    string // version of meta.k8s.io of the objects in rows
 	ended   func(obj jsondoc.Value) (reason, message string)
@@ -61,7 +61,7 @@ type column struct {
 	def     kind.Column
 	cell    cellKind
 	path    *path
-	builtin bool
+	printed bool // as that of Table
 }
 
 // descriptions are those of ObjectMeta's fields.
@@ -74,10 +74,10 @@ func New(v *kind.Version) *Table {
 		columns = defaultColumns
 	}
 	t := newTable(columns)
-	t.builtin, t.ended = v.Kind.Behavior.IsBuiltin, v.Ended
-	t.named = t.builtin && slices.ContainsFunc(columns, func(c kind.Column) bool { return c.Name == "Name" })
+	t.printed, t.ended = v.Kind.Behavior.HasPrinter(), v.Ended
+	t.named = t.printed && slices.ContainsFunc(columns, func(c kind.Column) bool { return c.Name == "Name" })
 	for i := range t.columns {
-		t.columns[i].builtin = t.builtin
+		t.columns[i].printed = t.printed
 	}
 	return t
 }
@@ -90,7 +90,7 @@ var defaultColumns = []kind.Column{{
 // NewScale returns the Table of the scale subresource of v.
 func NewScale(v *kind.Version) *Table {
 	var columns []kind.Column
-	if v.Kind.Behavior.IsBuiltin {
+	if v.Kind.Behavior.HasPrinter() {
 		spec, status := autoscalingv1.ScaleSpec{}.SwaggerDoc(), autoscalingv1.ScaleStatus{}.SwaggerDoc()
 		t := newTable([]kind.Column{
 			{Name: "Name", Type: "string", Description: descriptions["name"], JSONPath: ".metadata.name"},
@@ -135,7 +135,7 @@ func (t *Table) Columns() []metav1.TableColumnDefinition {
 	for i := range t.columns {
 		c := &t.columns[i].def
 		description := c.Description
-		if description == "" && !t.builtin {
+		if description == "" && !t.printed {
 			description = "Custom resource definition column (in JSONPath format): " + c.JSONPath
 		}
 		out = append(out, metav1.TableColumnDefinition{
@@ -199,7 +199,7 @@ func (t *Table) AppendCells(b []byte, obj jsondoc.Value, now time.Time) []byte {
 		if i > 0 || !t.named {
 			b = append(b, ',')
 		}
-		if len(b)-began > maxCells && !t.builtin {
+		if len(b)-began > maxCells && !t.printed {
 			b = append(b, "null"...)
 			continue
 		}
