@@ -220,7 +220,7 @@ func (v *validation) judge(ctx context.Context, d manifest.Document) verdict {
 		}
 	}
 	if c := v.conflicts[d.String()]; c != nil {
-		out.add(d, "Conflict", "", c.Error())
+		out.add(d, "Conflict", "", c.Text())
 	}
 	return out
 }

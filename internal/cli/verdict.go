@@ -105,7 +105,7 @@ func (v *verdict) add(d manifest.Document, rule, path, message string) {
 	m := mistake{Rule: rule, Path: path, Message: message, Line: d.Line}
 	if d.Err == nil {
 		at := path
-		if at == "<nil>" || rule == "Conflict" {
+		if at == "<nil>" {
 			at = ""
 		}
 		m.Line, m.Column = d.Position(at)

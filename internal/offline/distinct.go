@@ -21,7 +21,12 @@ type Conflict struct {
 
 // Error implements error.
 func (c *Conflict) Error() string {
-	return fmt.Sprintf("%s: %s %q is described differently in %s; leave one of them out", c.Second, c.Subject.Kind, c.Subject.Name, c.First)
+	return c.Second.String() + ": " + c.Text()
+}
+
+// Text returns the error without the position of the second document.
+func (c *Conflict) Text() string {
+	return fmt.Sprintf("%s %q is described differently in %s; leave one of them out", c.Subject.Kind, c.Subject.Name, c.First)
 }
 
 // Distinct returns the documents without those that say the same of an object as an earlier one, and
