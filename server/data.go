@@ -13,6 +13,7 @@ import (
 	"github.com/keelson-io/keelson/api"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/etcd"
+	"github.com/keelson-io/keelson/store/format"
 )
 
 // This file manages the data directory: who may use it, the store in it, and the advice when
@@ -45,7 +46,79 @@ func (s *Server) openDir() error {
 	}
 	s.opened = append(s.opened, held)
 	s.warnOfReaders(dir)
+	if s.embedsStore() {
+		return s.format(context.Background(), nil).Check()
+	}
 	return nil
+}
+
+// embedsStore reports whether the server keeps a store in its data directory.
+func (s *Server) embedsStore() bool { return s.config.Store == nil && len(s.config.EtcdServers) == 0 }
+
+// Formats that this release writes. A data directory has that of its files; the store has that of
+// the values in it, which several servers may share.
+const (
+	dirFormat = 1
+	// storeFormat may be used by all releases that know storeMinimum.
+	storeFormat  = 1
+	storeMinimum = 1
+)
+
+// format returns the format of the data directory, with a store that is open.
+func (s *Server) format(ctx context.Context, st store.Store) *format.Dir {
+	return &format.Dir{
+		Path: s.config.DataDir, Own: dirFormat, Release: Version().Program,
+		Snapshot: func(file string) error { return etcd.SaveSnapshot(ctx, st, file) },
+	}
+}
+
+// storeRecord returns the record of the stored values.
+func storeRecord() format.Record {
+	return format.Record{Format: storeFormat, Minimum: storeMinimum, Release: Version().Program}
+}
+
+// upgrade checks the format of the values in the store, and brings the data directory to this
+// release's format. created says that the directory's store was created just now.
+func (s *Server) upgrade(ctx context.Context, st store.Store, created bool) error {
+	if s.config.Store != nil {
+		return nil
+	}
+	if s.embedsStore() {
+		began := time.Now()
+		upgraded, err := s.format(ctx, st).Upgrade(created)
+		if err != nil {
+			return err
+		}
+		if upgraded {
+			s.logger.Info("data directory upgraded; the store as it was is in its folder "+format.Snapshots, "path", s.config.DataDir, "format", dirFormat, "took", time.Since(began).Round(time.Millisecond))
+		}
+	}
+	err := format.Agree(ctx, st, "the stored objects", storeRecord())
+	if errors.Is(err, store.ErrNoSpace) {
+		return nil // the store holds what it held; a start with more room writes the record
+	}
+	return err
+}
+
+// formatEvery is the pause before the record of the stored values is followed again after an error.
+const formatEvery = 10 * time.Second
+
+// followFormat ends the server when another one has raised the format of the stored values beyond
+// what this release may use.
+func (s *Server) followFormat(ctx context.Context) {
+	if len(s.config.EtcdServers) == 0 {
+		return
+	}
+	for ctx.Err() == nil {
+		if err := format.Follow(ctx, s.durable, "the stored objects", storeRecord()); err != nil {
+			s.fail(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(formatEvery):
+		}
+	}
 }
 
 // warnOfReaders logs which files users other than the owner and its group can read or replace.

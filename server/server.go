@@ -309,6 +309,9 @@ func (s *Server) openData(ctx context.Context) error {
 		return identityErr
 	}
 	s.durable = st
+	if err := s.upgrade(ctx, st, created); err != nil {
+		return err
+	}
 	s.store, err = s.encrypted(ctx, st)
 	return err
 }
@@ -340,6 +343,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.logger.Info("ready", "url", "https://"+s.Addr(), "kubeconfig", s.KubeconfigPath(),
 		"took", time.Since(s.started).Round(time.Millisecond))
 	workers.Go(func() { s.endWithStore(work) })
+	workers.Go(func() { s.followFormat(work) })
 	if s.encryption != nil && s.config.EncryptionReload {
 		workers.Go(func() { s.encryption.run(work) })
 	}

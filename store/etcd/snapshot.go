@@ -15,7 +15,10 @@ import (
 	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+
+	"github.com/keelson-io/keelson/store"
 )
 
 // Snapshotter is a store that can write a snapshot. The store that Open returns is one.
@@ -47,6 +50,34 @@ func (e *embedded) snapshot(ctx context.Context, w io.Writer) error {
 	}
 	_, err := w.Write(sum.Sum(nil))
 	return err
+}
+
+// SaveSnapshot writes a snapshot of a store to a file, which appears only when it is complete, on
+// disk and checked. It leaves the room on the file system that the embedded server needs.
+func SaveSnapshot(ctx context.Context, st store.Store, file string) error {
+	c, ok := st.(*client)
+	if !ok {
+		return errors.New("snapshot: got a store that is not etcd's")
+	}
+	dir := filepath.Dir(file)
+	if e, ok := c.server.(*embedded); ok {
+		if free, err := freeBytes(dir); err == nil && free < e.Backend().Size()+reserve {
+			return diskFull(dir, free, e.Backend().Size()+reserve, "for a snapshot")
+		}
+	}
+	part := file + ".part"
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(part) // fails after success, when the file was renamed
+	if err := errors.Join(c.Snapshot(ctx, f), fileutil.Fsync(f), f.Close()); err != nil {
+		return err
+	}
+	if err := CheckSnapshot(part); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(part, file), syncDir(dir))
 }
 
 // until is a writer that fails when its context has ended.
