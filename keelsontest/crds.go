@@ -127,10 +127,11 @@ func (s *Server) conditions(name string) error {
 	return fmt.Errorf("its conditions: %v", conditions)
 }
 
-// readCRDs reads the CRDs in files and directories.
+// readCRDs reads the CRDs in files and directories. A path without any is an error.
 func readCRDs(paths []string) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, path := range paths {
+		before := len(out)
 		err := filepath.WalkDir(path, func(file string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err
@@ -148,6 +149,9 @@ func readCRDs(paths []string) ([]*unstructured.Unstructured, error) {
 		})
 		if err != nil {
 			return nil, err
+		}
+		if len(out) == before {
+			return nil, fmt.Errorf("%s: no CustomResourceDefinition in it", path)
 		}
 	}
 	return out, nil
