@@ -270,3 +270,22 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// TestLoadElsewhere accepts what only the machine of another server has.
+func TestLoadElsewhere(t *testing.T) {
+	const head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n- type: Webhook\n  name: hook\n" +
+		"  webhook: {timeout: 1s, subjectAccessReviewVersion: v1, matchConditionSubjectAccessReviewVersion: v1, authorizedTTL: 1s, unauthorizedTTL: 1s, failurePolicy: Deny, connectionInfo: "
+	for info, want := range map[string]string{
+		"{type: KubeConfigFile, kubeConfigFile: /etc/kubernetes/is-not-here}}": "",
+		"{type: InClusterConfig}}":                          "",
+		"{type: KubeConfigFile, kubeConfigFile: relative}}": "must be an absolute path",
+	} {
+		_, err := LoadElsewhere([]byte(head + info))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", info, err, want)
+		}
+		if _, err := Load([]byte(head + info)); err == nil {
+			t.Errorf("%s: Load accepts it", info)
+		}
+	}
+}

@@ -24,6 +24,9 @@ type Flags struct {
 	WebhookAuthorized   time.Duration // --authorization-webhook-cache-authorized-ttl; 0: not cached
 	WebhookUnauthorized time.Duration // --authorization-webhook-cache-unauthorized-ttl; 0: not cached
 	LegacySet           bool          // an older flag other than the policy file was set
+
+	// Elsewhere: the configuration is that of a server on another machine, see LoadElsewhere.
+	Elsewhere bool
 }
 
 // Defaults of the older flags.
@@ -51,7 +54,11 @@ func (f *Flags) Load() (*AuthorizationConfiguration, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := Load(text)
+	load := LoadElsewhere
+	if !f.Elsewhere {
+		load = func(text []byte) (*AuthorizationConfiguration, error) { return Load(text) }
+	}
+	c, err := load(text)
 	return c, text, err
 }
 

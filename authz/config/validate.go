@@ -19,8 +19,9 @@ import (
 
 const maxTimeout = 30 * time.Second
 
-// validate checks what holds for any server, and compiles the match conditions.
-func (c *AuthorizationConfiguration) validate() field.ErrorList {
+// validate checks what holds for any server, and compiles the match conditions. With elsewhere,
+// kubeconfig files need not exist on this machine.
+func (c *AuthorizationConfiguration) validate(elsewhere bool) field.ErrorList {
 	var errs field.ErrorList
 	root := field.NewPath("authorizers")
 	if len(c.Authorizers) == 0 {
@@ -47,7 +48,7 @@ func (c *AuthorizationConfiguration) validate() field.ErrorList {
 		case a.Type == Webhook && a.Webhook == nil:
 			errs = append(errs, field.Required(at.Child("webhook"), "required when type=Webhook"))
 		case a.Type == Webhook:
-			errs = append(errs, a.Webhook.validate(at)...)
+			errs = append(errs, a.Webhook.validate(at, elsewhere)...)
 		case a.Webhook != nil:
 			errs = append(errs, field.Invalid(at.Child("webhook"), "non-null", "may only be specified when type=Webhook"))
 		}
@@ -70,7 +71,7 @@ func validateName(name string, at *field.Path, seen map[string]bool) field.Error
 }
 
 // validate checks the fields of a webhook and compiles its match conditions.
-func (w *WebhookConfiguration) validate(at *field.Path) field.ErrorList {
+func (w *WebhookConfiguration) validate(at *field.Path, elsewhere bool) field.ErrorList {
 	var errs field.ErrorList
 	switch d := w.Timeout.Duration; {
 	case d == 0:
@@ -100,7 +101,7 @@ func (w *WebhookConfiguration) validate(at *field.Path) field.ErrorList {
 	default:
 		errs = append(errs, field.NotSupported(at.Child("failurePolicy"), p, []string{FailNoOpinion, FailDeny}))
 	}
-	errs = append(errs, w.ConnectionInfo.validate(at.Child("connectionInfo"))...)
+	errs = append(errs, w.ConnectionInfo.validate(at.Child("connectionInfo"), elsewhere)...)
 	expressions := make([]string, len(w.MatchConditions))
 	for i, m := range w.MatchConditions {
 		expressions[i] = m.Expression
@@ -119,7 +120,7 @@ func validateTTL(d time.Duration, at *field.Path) field.ErrorList {
 }
 
 // validate checks that the type and the kubeconfig file go together.
-func (c *WebhookConnectionInfo) validate(at *field.Path) field.ErrorList {
+func (c *WebhookConnectionInfo) validate(at *field.Path, elsewhere bool) field.ErrorList {
 	file := at.Child("kubeConfigFile")
 	switch c.Type {
 	case "":
@@ -133,7 +134,7 @@ func (c *WebhookConnectionInfo) validate(at *field.Path) field.ErrorList {
 		if c.KubeConfigFile == nil || *c.KubeConfigFile == "" {
 			return field.ErrorList{field.Required(file, "")}
 		}
-		if why := unusable(*c.KubeConfigFile); why != "" {
+		if why := unusable(*c.KubeConfigFile, elsewhere); why != "" {
 			return field.ErrorList{field.Invalid(file, *c.KubeConfigFile, why)}
 		}
 		return nil
@@ -147,9 +148,12 @@ func (c *WebhookConnectionInfo) validate(at *field.Path) field.ErrorList {
 }
 
 // unusable returns why a path does not name a file, "" if it does.
-func unusable(path string) string {
+func unusable(path string, elsewhere bool) string {
 	if !filepath.IsAbs(path) {
 		return "must be an absolute path"
+	}
+	if elsewhere {
+		return ""
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -161,8 +165,8 @@ func unusable(path string) string {
 	return ""
 }
 
-// validateServer checks what depends on this server: the required types of authorizers.
-func (c *AuthorizationConfiguration) validateServer(required []string) []error {
+// validateServer checks names, and what depends on this server: the required types of authorizers.
+func (c *AuthorizationConfiguration) validateServer(required []string, elsewhere bool) []error {
 	var errs []error
 	var missing []string
 	for i, a := range c.Authorizers {
@@ -172,7 +176,7 @@ func (c *AuthorizationConfiguration) validateServer(required []string) []error {
 			}
 			continue
 		}
-		if a.Webhook.ConnectionInfo.Type == InCluster {
+		if a.Webhook.ConnectionInfo.Type == InCluster && !elsewhere {
 			at := field.NewPath("authorizers").Index(i).Child("connectionInfo", "type")
 			errs = append(errs, field.Invalid(at, InCluster, "this server is in no cluster; write type: KubeConfigFile, and the kubeConfigFile"))
 		}
