@@ -48,7 +48,8 @@ type Outcome struct {
 }
 
 // NewKinds loads texts, YAML or JSON: definitions, policies and bindings, roles, namespaces, and
-// parameter objects. It returns an error for an object that a server would refuse.
+// parameter objects. It returns an error for an object that a server would refuse. Without texts,
+// only the built-in kinds are known.
 func NewKinds(texts ...[]byte) (*Kinds, error) {
 	var docs []manifest.Document
 	for _, text := range texts {
@@ -68,7 +69,7 @@ func newKinds(docs []manifest.Document) (*Kinds, error) {
 	case err != nil:
 	case len(refused) > 0:
 		err = errors.New(refused[0].Answer.Refusal.Message)
-	case added == 0:
+	case added == 0 && len(docs) > 0:
 		err = errors.New("nothing that decides about objects: no definition, policy, role or namespace")
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -162,14 +163,11 @@ func Parse(name string, text []byte, read func(path string) ([]byte, error)) (*S
 		if !IsSuite(text) {
 			return nil, fmt.Errorf("%s: no suite: it has no cases", name)
 		}
-		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
+		return nil, fmt.Errorf("%s: %s", unknownKey(name, text, err), strings.TrimPrefix(err.Error(), "json: "))
 	}
 	s := &Suite{File: name, text: text, root: new(yaml.Node)}
 	if err := yaml.Unmarshal(text, s.root); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(f.CRD)+len(f.Policies) == 0 {
-		return nil, fmt.Errorf("%s: crd: names no definition, and policies no policy", name)
 	}
 	if len(f.Cases) == 0 {
 		return nil, fmt.Errorf("%s: cases: there are none", name)
@@ -185,6 +183,33 @@ func Parse(name string, text []byte, read func(path string) ([]byte, error)) (*S
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return s, nil
+}
+
+// unknownKey returns the position of the key that an error of a strict decoder names, as
+// file:line:column, or the file alone if it names none.
+func unknownKey(name string, text []byte, err error) string {
+	_, quoted, _ := strings.Cut(err.Error(), "unknown field ")
+	key, unquoted := strconv.Unquote(quoted)
+	var root yaml.Node
+	if unquoted != nil || yaml.Unmarshal(text, &root) != nil || len(root.Content) == 0 {
+		return name
+	}
+	places := []*yaml.Node{root.Content[0]} // where the suite has keys of its own
+	for len(places) > 0 {
+		n := places[0]
+		places = places[1:]
+		for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+			switch k, v := n.Content[i], n.Content[i+1]; k.Value {
+			case key:
+				return fmt.Sprintf("%s:%d:%d", name, k.Line, k.Column)
+			case "user":
+				places = append(places, v)
+			case "cases":
+				places = append(places, v.Content...)
+			}
+		}
+	}
+	return name
 }
 
 // parse reads the cases.

@@ -40,7 +40,7 @@ func parse(t testing.TB, text string) (*Suite, error) {
 func TestNoSuite(t *testing.T) {
 	for text, want := range map[string]string{
 		"apiVersion: v1\nkind: ConfigMap": "a.yaml: no suite: it has no cases",
-		"cases: []\nkind: x":              `a.yaml: unknown field "kind"`,
+		"cases: []\nkind: x":              `a.yaml:2:1: unknown field "kind"`,
 	} {
 		if _, err := Parse("a.yaml", []byte(text), nil); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %s", text, err, want)
@@ -144,4 +144,30 @@ func FuzzUpdate(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestBuiltinKindsNeedNoDefinition runs a suite that names no file.
+func TestBuiltinKindsNeedNoDefinition(t *testing.T) {
+	s, err := parse(t, "cases:\n- name: a\n  object: {apiVersion: v1, kind: Service, metadata: {name: S}}\n  error: 'metadata.name'\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.Run(t.Context(), nil) {
+		if !r.Passed {
+			t.Errorf("got %+v", r)
+		}
+	}
+}
+
+// TestUnknownKeysHaveALine names the place of a key that suites do not have, and not that of the same
+// key in an object.
+func TestUnknownKeysHaveALine(t *testing.T) {
+	for text, want := range map[string]string{
+		"cases:\n- name: a\n  object: {expect: 1}\n- name: b\n  expect: x\n": `test.yaml:5:3: unknown field "expect"`,
+		"user: {name: a, groupz: []}\ncases: [{name: a}]\n":                  `test.yaml:1:17: `,
+	} {
+		if _, err := parse(t, text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
 }
