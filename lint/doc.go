@@ -44,7 +44,7 @@ const (
 type Finding struct {
 	Severity Severity `json:"severity"`
 	// Check names the check: server, rule, cost, draft, contradiction, no-effect, change, type,
-	// binding.
+	// binding, conflict.
 	Check string `json:"check"`
 	// Path is the path in the definition as written; "" means the whole definition.
 	Path string `json:"path,omitempty"`

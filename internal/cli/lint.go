@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/internal/offline"
 	"github.com/keelson-io/keelson/lint"
 )
 
@@ -55,7 +56,7 @@ limit of one evaluation.
 
 FILE is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. Include the definitions and
 parameters to which policies refer. Documents of other kinds are ignored. --old has the previous definitions, which are matched
-by name.`,
+by name. Two different definitions with one name are an error; equal ones count once.`,
 		Example: `  keelson lint crds/
   keelson lint --top 0 --strict crds/        # for CI: findings only, warnings fail
   keelson lint crds/ policies/
@@ -158,10 +159,35 @@ func counts(n map[lint.Severity]int) string {
 	return text
 }
 
-// linted has the checked objects, and reports for documents that are not YAML.
+// linted has the checked objects, and reports for documents that are not YAML or that describe a
+// definition differently from another one.
 type linted struct {
-	set    lint.PolicySet
-	broken []*lint.Report
+	set         lint.PolicySet
+	broken      []*lint.Report
+	definitions map[string]manifest.Document // by name
+}
+
+// repeats reports whether a definition has the name of an earlier one. If it says something else, it
+// gets a report.
+func (l *linted) repeats(d manifest.Document) bool {
+	name := offline.SubjectOf(d, "").Name
+	first, ok := l.definitions[name]
+	if name == "" {
+		return false
+	}
+	if !ok {
+		if l.definitions == nil {
+			l.definitions = map[string]manifest.Document{}
+		}
+		l.definitions[name] = d
+		return false
+	}
+	if _, conflicts := offline.Distinct([]manifest.Document{first, d}); len(conflicts) > 0 {
+		line, column := d.Position("metadata.name")
+		l.broken = append(l.broken, &lint.Report{Source: d.File, Line: d.Line, Kind: "CustomResourceDefinition", Name: name,
+			Findings: []lint.Finding{{Severity: lint.Error, Check: "conflict", Line: line, Column: column, Message: conflicts[0].Text()}}})
+	}
+	return true
 }
 
 // readLinted reads files.
@@ -197,6 +223,9 @@ func (l *linted) add(d manifest.Document, text []byte) error {
 	src := lint.Source{Name: d.File, Line: d.Line, Text: sourceOf(d, text), Duplicates: d.Duplicates}
 	switch gk := head.GroupVersionKind().GroupKind(); {
 	case head.Kind == "CustomResourceDefinition":
+		if l.repeats(d) {
+			return nil
+		}
 		definition, err := lint.Load(src)
 		if err != nil {
 			return err

@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/keelson-io/keelson/server"
 )
 
 // This file has the root command and the helpers of all commands.
@@ -89,6 +91,9 @@ Start a server, and in another terminal talk to it:
 		}
 		writePage(cmd.OutOrStdout(), cmd, nil)
 	})
+	v := server.Version()
+	root.Version = v.Program
+	root.SetVersionTemplate(versionLine(v))
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(newServeCommand(), newValidateCommand(), newNormalizeCommand(), newEvalCommand(), newLintCommand(), newTestCommand(), newAuthzCommand(), newEnvtestAssetsCommand(), newSnapshotCommand(), newKubeconfigCommand(), newVersionCommand())

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +25,8 @@ func newVersionCommand() *cobra.Command {
 			v := server.Version()
 			switch output {
 			case "text":
-				fmt.Fprintf(cmd.OutOrStdout(), "keelson %s, Kubernetes API %s.%s, %s %s\n", v.Program, v.Major, v.Minor, v.GoVersion, v.Platform)
-				return nil
+				_, err := io.WriteString(cmd.OutOrStdout(), versionLine(v))
+				return err
 			case "json":
 				e := json.NewEncoder(cmd.OutOrStdout())
 				e.SetIndent("", "  ")
@@ -36,4 +37,9 @@ func newVersionCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "`format`: text or json")
 	return cmd
+}
+
+// versionLine returns the version as text, for this command and for --version.
+func versionLine(v server.VersionInfo) string {
+	return fmt.Sprintf("keelson %s, Kubernetes API %s.%s, %s %s\n", v.Program, v.Major, v.Minor, v.GoVersion, v.Platform)
 }
