@@ -80,7 +80,7 @@ var arrows = map[string]string{
 	"admission/webhook":      "admission admission/conditions admission/match authz cache cel cel/requests jsondoc internal/webhook kind meta status",
 	"admission/policy":       "admission admission/conditions admission/match authn authz cache cel cel/requests jsondoc internal/selector internal/series kind status",
 	"admission/typecheck":    "openapi cel kind",
-	"api/discovery":          "internal/negotiation kind",
+	"api/discovery":          "internal/negotiation kind status",
 	"api/impersonation":      "authn authz status",
 	"openapi":                "internal/negotiation kind builtin schema/structural",
 	"api/table":              "jsondoc kind",

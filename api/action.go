@@ -43,7 +43,7 @@ func (q *request) act(sub *kind.Subresource) error {
 	case do == nil:
 		return status.NotFound(q.kind.GroupResource(), q.name)
 	case q.verb != "create" || sub == nil && q.name != "":
-		return methodNotAllowed()
+		return status.UnknownMethod()
 	}
 	body, o, err := q.wholeObject(meta.ParseCreateOptions)
 	if err != nil {

@@ -38,7 +38,7 @@ func (q *request) delete() error {
 // shows deleted objects, else a Status.
 func (q *request) answerDelete(out *objects.Outcome, o *meta.DeleteOptions) error {
 	if out.Result == objects.Deleted && out.Doc == nil {
-		return q.sendDeleted(statusOK(q.name, q.kind.Group, q.kind.Plural, out.UID))
+		return q.sendDeleted(status.Deleted(q.kind.GroupResource(), q.name, out.UID))
 	}
 	code := http.StatusOK
 	if out.Result != objects.Deleted && o.OrphanDependents != nil && !*o.OrphanDependents {
@@ -96,6 +96,6 @@ func (q *request) sendDeleted(st *metav1.Status) error {
 	if err != nil {
 		return err
 	}
-	q.send(codeDeleted, body)
+	q.send(http.StatusOK, body)
 	return nil
 }

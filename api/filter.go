@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/internal/selector"
@@ -151,5 +150,3 @@ func (v fieldValues) Get(label string) string {
 	}
 	return v.view.Fields(label)
 }
-
-func uidOf(uid string) types.UID { return types.UID(strings.Clone(uid)) }

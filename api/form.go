@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"time"
 
@@ -230,15 +229,3 @@ func (q *request) goName() string {
 func noList(of string) error {
 	return status.NotAcceptable("you requested PartialObjectMetadataList, but the requested object is not a list (" + of + ")")
 }
-
-// statusOK is the Status of a deletion that is done.
-func statusOK(name, group, plural, uid string) *metav1.Status {
-	st := &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{Name: name, Group: group, Kind: plural}}
-	st.Kind, st.APIVersion = "Status", "v1"
-	st.Details.UID = uidOf(uid)
-	st.Code = 0
-	return st
-}
-
-// codeDeleted is the code of a deletion that is done.
-const codeDeleted = http.StatusOK

@@ -17,7 +17,7 @@ func (q *request) serveListed() error {
 	switch q.verb {
 	case "get", "list":
 	default:
-		e := methodNotAllowed().(*status.Error)
+		e := status.UnknownMethod()
 		e.Message = fmt.Sprintf("%s say what this server serves itself: they cannot be written or watched, and no API of another server is served", q.kind.GroupResource())
 		return e
 	}

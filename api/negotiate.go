@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/status"
@@ -75,7 +73,7 @@ const streamed = ";stream=watch"
 
 // unacceptable is what that router says of a header that names none of them.
 func unacceptable(produced []string) error {
-	return refusedRoute(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, negotiation.RouterRefusal(produced))
+	return status.UnacceptableRoute(negotiation.RouterRefusal(produced))
 }
 
 // negotiate finds the encoding of an answer; typed says that objects can be

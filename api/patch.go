@@ -1,14 +1,11 @@
 package api
 
 import (
-	"net/http"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/objects"
+	"github.com/keelson-io/keelson/status"
 )
 
 // This file patches objects: by JSON patch, by merge patch, by apply.
@@ -52,5 +49,5 @@ func (q *request) readPatch(media string) (objects.Patch, error) {
 // unsupportedTyped is what is said of a patch of a type that there is not, where upstream's router says so.
 func (q *request) unsupportedTyped() error {
 	q.unrouted()
-	return apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", kschema.GroupResource{}, "", "415: Unsupported Media Type", 0, false)
+	return status.UnsupportedRoute()
 }

@@ -2,11 +2,9 @@ package api
 
 import (
 	"encoding/json"
-	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/admission"
@@ -20,9 +18,7 @@ import (
 
 // success is the answer of an action that leaves nothing to show.
 func success() ([]byte, error) {
-	return json.Marshal(&metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusCreated,
-	})
+	return json.Marshal(status.Done())
 }
 
 // foreign is how admission sees an object that is sent to a subresource and has

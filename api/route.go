@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/keelson-io/keelson/status"
 )
 
@@ -44,9 +42,9 @@ func (q *request) notServed() error {
 			continue
 		}
 		if k = kinds.Lookup(q.group, q.plural); k != nil && k.Version(q.info.version) != nil && k.Namespaced && q.namespace == "" && q.name == "" {
-			return methodNotAllowed() // all namespaces can be listed, nothing else
+			return status.UnknownMethod() // all namespaces can be listed, nothing else
 		}
-		return notFoundRoute()
+		return status.UnknownRoute()
 	}
 	q.plain(http.StatusNotFound, "404 page not found\n")
 	return nil
@@ -216,7 +214,7 @@ func (q *request) serveResource() error {
 		return q.notRunning()
 	}
 	if q.kind.Behavior.HasRoutes() {
-		return notFoundRoute()
+		return status.UnknownRoute()
 	}
 	return status.NotFound(q.kind.GroupResource(), q.name)
 }
@@ -238,13 +236,13 @@ func (q *request) serveObject() error {
 		return q.watch()
 	case "create":
 		if q.name != "" && q.kind.Behavior.HasRoutes() {
-			return methodNotAllowed()
+			return status.UnknownMethod()
 		}
 		return q.create()
 	case "update", "patch":
 		switch {
 		case q.name == "" && q.kind.Behavior.HasRoutes():
-			return methodNotAllowed()
+			return status.UnknownMethod()
 		case q.name == "":
 			return status.BadRequest("name must be provided")
 		case q.verb == "patch":
@@ -255,7 +253,7 @@ func (q *request) serveObject() error {
 		return q.delete()
 	case "deletecollection":
 		if q.kind.Behavior.OneByOne {
-			return methodNotAllowed()
+			return status.UnknownMethod()
 		}
 		return q.deleteCollection()
 	}
@@ -277,23 +275,6 @@ func (q *request) servePart(verbs []string) error {
 		return q.patch()
 	}
 	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
-}
-
-// methodNotAllowed is the refusal of paths that know no such method at all.
-func methodNotAllowed() error {
-	return refusedRoute(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
-}
-
-// notFoundRoute is the refusal of paths that no built-in kind has.
-func notFoundRoute() error {
-	return refusedRoute(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
-}
-
-// refusedRoute is an error of a path, before anything of the API is asked.
-func refusedRoute(code int32, reason metav1.StatusReason, text string) error {
-	e := status.Plain500(text)
-	e.Code, e.Reason, e.Details = code, reason, &metav1.StatusDetails{}
-	return e
 }
 
 // newAuditID is a random UUID. It need not be a secret, so that a fast source

@@ -33,7 +33,7 @@ func (q *request) snapshotAttributes() *authz.Attributes {
 
 func (q *request) snapshot() error {
 	if q.r.Method != http.MethodGet {
-		return methodNotAllowed()
+		return status.UnknownMethod()
 	}
 	q.w.Header().Set("Content-Type", "application/octet-stream")
 	err := q.h.Snapshot(q.ctx, &recorder{ResponseWriter: q.w, q: q})

@@ -36,7 +36,7 @@ func (q *request) deleteUnreadable(dryRun bool) error {
 	if _, err := q.h.Objects.DeleteUnreadable(q.ctx, q.caller(), q.ref(), dryRun); err != nil {
 		return err
 	}
-	return q.sendDeleted(statusOK(q.name, "", q.kind.Name, ""))
+	return q.sendDeleted(status.Deleted(kschema.GroupResource{Resource: q.kind.Name}, q.name, ""))
 }
 
 // mayDeleteUnreadable asks whether the user may.

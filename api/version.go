@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/keelson-io/keelson/internal/negotiation"
+	"github.com/keelson-io/keelson/status"
 )
 
 // This file answers /version.
@@ -107,7 +108,7 @@ func (v Version) json() []byte {
 // serveVersion answers with the version, which is JSON for humans whatever is asked for.
 func (q *request) serveVersion() error {
 	if q.r.Method != http.MethodGet {
-		return methodNotAllowed()
+		return status.UnknownMethod()
 	}
 	if header := q.r.Header.Get("Accept"); header != "" && !negotiation.RouterAccepts(header, []string{typeJSON}) {
 		return unacceptable([]string{typeJSON})

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -120,7 +118,7 @@ func patched(ctx context.Context, how types.PatchType, object, patch []byte) ([]
 	case errors.As(err, &format):
 		return nil, status.BadRequest("%v", err)
 	}
-	return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", kschema.GroupResource{}, "", err.Error(), 0, false)
+	return nil, status.Unprocessable(err)
 }
 
 // typedObject returns an empty object of the Go type of a built-in kind, whose tags say how strategic

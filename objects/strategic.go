@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"net/http"
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -40,7 +37,7 @@ func strategic(ctx context.Context, object, patch []byte, typed any) ([]byte, er
 		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
 		return nil, status.BadRequest("%v", err)
 	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
-		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", kschema.GroupResource{}, "", err.Error(), 0, false)
+		return nil, status.Unprocessable(err)
 	case err != nil: // upstream does not say whose mistake it is, either
 		return nil, err
 	}

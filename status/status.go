@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -37,7 +38,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 // wrap converts an apimachinery error to an Error with a cause.
 func wrap(err apierrors.APIStatus, cause error) *Error {
 	s := err.Status()
-	s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	s.TypeMeta = typeMeta()
 	if s.Status == "" {
 		s.Status = metav1.StatusFailure
 	}
@@ -51,7 +52,7 @@ func wrap(err apierrors.APIStatus, cause error) *Error {
 func plain(code int, reason metav1.StatusReason, message string, cause error) *Error {
 	return &Error{
 		Status: metav1.Status{
-			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			TypeMeta: typeMeta(),
 			Status:   metav1.StatusFailure,
 			Code:     int32(code),
 			Reason:   reason,
@@ -220,3 +221,49 @@ func Unavailable(msg string) *Error {
 func Plain500(msg string) *Error {
 	return plain(http.StatusInternalServerError, metav1.StatusReasonUnknown, msg, nil)
 }
+
+// The errors of a router. Upstream's router refuses paths, methods and media types before anything
+// knows which object is meant, so that the details are empty.
+
+// UnknownRoute is the 404 for a path.
+func UnknownRoute() *Error {
+	return route(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+}
+
+// UnknownMethod is the 405 for a method of a path.
+func UnknownMethod() *Error {
+	return route(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+}
+
+// UnacceptableRoute is the 406 for an Accept header.
+func UnacceptableRoute(msg string) *Error {
+	return route(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, msg)
+}
+
+// UnsupportedRoute is the 415 for a Content-Type header.
+func UnsupportedRoute() *Error {
+	return wrap(apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "", "415: Unsupported Media Type", 0, false), nil)
+}
+
+// route returns an Error with empty details.
+func route(code int, reason metav1.StatusReason, msg string) *Error {
+	e := plain(code, reason, msg, nil)
+	e.Details = &metav1.StatusDetails{}
+	return e
+}
+
+// Done returns the Status of an action that creates no object to answer with.
+func Done() *metav1.Status {
+	return &metav1.Status{TypeMeta: typeMeta(), Status: metav1.StatusSuccess, Code: http.StatusCreated}
+}
+
+// Deleted returns the Status of the deletion of an object. uid may be empty.
+func Deleted(gr schema.GroupResource, name, uid string) *metav1.Status {
+	return &metav1.Status{
+		TypeMeta: typeMeta(),
+		Status:   metav1.StatusSuccess,
+		Details:  &metav1.StatusDetails{Name: name, Group: gr.Group, Kind: gr.Resource, UID: types.UID(uid)},
+	}
+}
+
+func typeMeta() metav1.TypeMeta { return metav1.TypeMeta{Kind: "Status", APIVersion: "v1"} }

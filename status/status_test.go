@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -40,6 +41,10 @@ func TestBodies(t *testing.T) {
 		{Unauthorized(""), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`},
 		{Unavailable("x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"x","reason":"ServiceUnavailable","code":503}`},
 		{Plain500("x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"x","code":500}`},
+		{UnknownRoute(), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server could not find the requested resource","reason":"NotFound","details":{},"code":404}`},
+		{UnknownMethod(), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server does not allow this method on the requested resource","reason":"MethodNotAllowed","details":{},"code":405}`},
+		{UnacceptableRoute("x"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"x","reason":"NotAcceptable","details":{},"code":406}`},
+		{UnsupportedRoute(), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"415: Unsupported Media Type","reason":"UnsupportedMediaType","details":{},"code":415}`},
 		{Unprocessable(errors.New("x")), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server rejected our request due to an error in our request","reason":"Invalid","details":{},"code":422}`},
 	} {
 		got, err := json.Marshal(tt.err.Status)
@@ -57,6 +62,20 @@ func TestBodies(t *testing.T) {
 
 // TestCauses holds that errors.Is and errors.As find the cause of an Error, however often it was
 // wrapped and converted.
+func TestSuccesses(t *testing.T) {
+	for _, tt := range []struct {
+		status *metav1.Status
+		want   string
+	}{
+		{Done(), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}`},
+		{Deleted(widgets, "x", "u-1"), `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"x","group":"demo.io","kind":"widgets","uid":"u-1"}}`},
+	} {
+		if got, err := json.Marshal(tt.status); err != nil || string(got) != tt.want {
+			t.Errorf("got\n%s, %v, want\n%s", got, err, tt.want)
+		}
+	}
+}
+
 func TestCauses(t *testing.T) {
 	cause := &causeError{"the disk is full"}
 	for _, tt := range []struct {

@@ -34,6 +34,7 @@ import (
 
 	"github.com/keelson-io/keelson/internal/negotiation"
 	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/status"
 )
 
 // This file routes requests to documents.
@@ -127,7 +128,7 @@ func serveVersion(w http.ResponseWriter, r *http.Request, s *kind.Snapshot, grou
 	list := resourceList(s, group, version)
 	switch builtin := group == "" || rank(group) < len(builtinGroups); {
 	case list == nil && builtin:
-		refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+		refuse(w, r, status.UnknownRoute())
 	case list == nil:
 		notFound(w)
 	case !builtin || routed(w, r):
@@ -141,20 +142,17 @@ func routed(w http.ResponseWriter, r *http.Request) bool {
 	if negotiation.RouterAccepts(r.Header.Get("Accept"), produced) {
 		return true
 	}
-	refuse(w, r, http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, negotiation.RouterRefusal(produced))
+	refuse(w, r, status.UnacceptableRoute(negotiation.RouterRefusal(produced)))
 	return false
 }
 
 // refuse answers as that router does. Who accepts no form that there is reads it as a human would.
-func refuse(w http.ResponseWriter, r *http.Request, code int, reason metav1.StatusReason, text string) {
+func refuse(w http.ResponseWriter, r *http.Request, e *status.Error) {
 	f, ok := negotiate(r, false)
 	f.pretty = f.pretty || !ok
 	w.Header().Set("Content-Type", f.media)
-	w.WriteHeader(code)
-	w.Write(f.encode(&metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: text, Details: &metav1.StatusDetails{},
-	}))
+	w.WriteHeader(int(e.Code))
+	w.Write(f.encode(&e.Status))
 }
 
 // serve serves a legacy document; nil if there is no such thing.
@@ -179,15 +177,8 @@ func notFound(w http.ResponseWriter) {
 }
 
 func notAcceptable(w http.ResponseWriter) {
-	s := metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure,
-		Code:     http.StatusNotAcceptable,
-		Reason:   metav1.StatusReasonNotAcceptable,
-		Message: "only the following media types are accepted: " +
-			strings.Join([]string{typeJSON, typeYAML, typeProtobuf}, ", "),
-	}
+	e := status.NotAcceptable("only the following media types are accepted: " + strings.Join([]string{typeJSON, typeYAML, typeProtobuf}, ", "))
 	w.Header().Set("Content-Type", typeJSON)
 	w.WriteHeader(http.StatusNotAcceptable)
-	w.Write(format{pretty: true}.dress(encodeJSON(&s))) // who accepts none of these reads it as a human would
+	w.Write(format{pretty: true}.dress(encodeJSON(&e.Status))) // who accepts none of these reads it as a human would
 }
