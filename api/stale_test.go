@@ -82,7 +82,7 @@ func TestGoneIsNotReferredTo(t *testing.T) {
 		name := map[string]string{"secrets": "Secret", "serviceaccounts": "ServiceAccount"}[plural]
 		for end, finalizers := range map[string]string{"DELETE": "", "PATCH": `"finalizers":["demo.io/f"],`} {
 			s.must(201, "POST", path, `{"apiVersion":"v1","kind":"`+name+`","metadata":{`+finalizers+`"name":"a"}}`)
-			if _, err := s.h.Reference(t.Context(), plural, "default", "a"); err != nil {
+			if _, err := s.h.Objects.TokenReference(t.Context(), plural, "default", "a"); err != nil {
 				t.Fatalf("%s: %v", plural, err)
 			}
 			s.must(200, "GET", path+"/a", "") // the cache knows it now
@@ -90,7 +90,7 @@ func TestGoneIsNotReferredTo(t *testing.T) {
 			if end == "PATCH" {
 				s.must(200, "PATCH", path+"/a", `{"metadata":{"finalizers":null}}`, "Content-Type", merge)
 			}
-			if o, err := s.h.Reference(t.Context(), plural, "default", "a"); err == nil {
+			if o, err := s.h.Objects.TokenReference(t.Context(), plural, "default", "a"); err == nil {
 				t.Errorf("%s, gone by %s: got %+v", plural, end, o)
 			}
 		}

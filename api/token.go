@@ -1,18 +1,13 @@
 package api
 
 import (
-	"context"
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,7 +15,6 @@ import (
 
 	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/jsondoc"
-	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
@@ -62,7 +56,7 @@ func tokenRequest(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, err
 			return status.Invalid(tokenRequestKind, q.name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "name"), r.Name, "must match the service account name if specified")})
 		}
-		account, err := q.h.lookup(q.ctx, "serviceaccounts", q.namespace, q.name)
+		account, err := q.h.Objects.TokenReference(q.ctx, "serviceaccounts", q.namespace, q.name)
 		if err != nil {
 			return err
 		}
@@ -87,7 +81,7 @@ func tokenRequest(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, err
 }
 
 // issue fills in the answer to a TokenRequest.
-func (q *request) issue(r *authenticationv1.TokenRequest, account *found, now time.Time) error {
+func (q *request) issue(r *authenticationv1.TokenRequest, account *objects.TokenReference, now time.Time) error {
 	path, life := field.NewPath("spec", "expirationSeconds"), r.Spec.ExpirationSeconds
 	var errs field.ErrorList
 	if *life < minTokenLife {
@@ -123,19 +117,19 @@ func (q *request) bind(c *serviceaccount.Claims, ref *authenticationv1.BoundObje
 		return nil
 	}
 	gvk := kschema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	var object *found
+	var object *objects.TokenReference
 	var err error
 	switch {
 	case gvk.Group == "" && gvk.Kind == "Secret":
-		if object, err = q.h.lookup(q.ctx, "secrets", q.namespace, ref.Name); err == nil {
+		if object, err = q.h.Objects.TokenReference(q.ctx, "secrets", q.namespace, ref.Name); err == nil {
 			c.Secret = &serviceaccount.Reference{Name: ref.Name, UID: object.UID}
 		}
 	case gvk.Group == "" && gvk.Kind == "Node":
-		if object, err = q.h.lookup(q.ctx, "nodes", "", ref.Name); err == nil {
+		if object, err = q.h.Objects.TokenReference(q.ctx, "nodes", "", ref.Name); err == nil {
 			c.Node = &serviceaccount.Reference{Name: ref.Name, UID: object.UID}
 		}
 	case gvk.Group == "" && gvk.Kind == "Pod":
-		if object, err = q.h.lookup(q.ctx, "pods", q.namespace, ref.Name); err == nil {
+		if object, err = q.h.Objects.TokenReference(q.ctx, "pods", q.namespace, ref.Name); err == nil {
 			err = q.bindPod(c, ref.Name, object)
 		}
 	default:
@@ -152,16 +146,16 @@ func (q *request) bind(c *serviceaccount.Claims, ref *authenticationv1.BoundObje
 }
 
 // bindPod binds a token to a pod and says on which node that is.
-func (q *request) bindPod(c *serviceaccount.Claims, name string, pod *found) error {
-	if pod.account != q.name {
+func (q *request) bindPod(c *serviceaccount.Claims, name string, pod *objects.TokenReference) error {
+	if pod.Account != q.name {
 		return status.BadRequest("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", q.name)
 	}
 	c.Pod = &serviceaccount.Reference{Name: name, UID: pod.UID}
-	if pod.node == "" {
+	if pod.Node == "" {
 		return nil
 	}
-	c.Node = &serviceaccount.Reference{Name: pod.node}
-	node, err := q.h.lookup(q.ctx, "nodes", "", pod.node)
+	c.Node = &serviceaccount.Reference{Name: pod.Node}
+	node, err := q.h.Objects.TokenReference(q.ctx, "nodes", "", pod.Node)
 	if err != nil {
 		if status.From(err).Reason == metav1.StatusReasonNotFound {
 			return nil
@@ -170,120 +164,6 @@ func (q *request) bindPod(c *serviceaccount.Claims, name string, pod *found) err
 	}
 	c.Node.UID = node.UID
 	return nil
-}
-
-// found is what is asked about an object that a token is bound to.
-type found struct {
-	serviceaccount.Object
-	account, node string // of a pod
-
-	kind string            // of a Secret: its type
-	data map[string]string // likewise, by key
-}
-
-// Reference looks up what a token is bound to.
-func (h *Handler) Reference(ctx context.Context, resource, namespace, name string) (*serviceaccount.Object, error) {
-	f, err := h.lookup(ctx, resource, namespace, name)
-	if err != nil {
-		return nil, err
-	}
-	return &f.Object, nil
-}
-
-// lookup looks an object of the core group up.
-func (h *Handler) lookup(ctx context.Context, resource, namespace, name string) (*found, error) {
-	missing := status.NotFound(kschema.GroupResource{Resource: resource}, name)
-	k := h.Kinds.Load().Lookup("", resource)
-	if k == nil || name == "" || k.Namespaced != (namespace != "") {
-		return nil, missing
-	}
-	ref := objects.RefTo(k, namespace, name)
-	obj, err := h.Objects.Find(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	if obj == nil {
-		return nil, missing
-	}
-	d := jsondoc.Get()
-	defer d.Release()
-	if kind.IsProtobuf(obj.Raw) { // as Kubernetes has stored it
-		err = ref.Version.Load(d, obj.Raw, obj.Rev)
-	} else {
-		err = jsondoc.Parse(d, obj.Raw)
-	}
-	if err != nil {
-		return nil, err
-	}
-	o := meta.Object{Doc: d}
-	f := new(found)
-	if err := f.read(resource, o); err != nil {
-		return nil, err
-	}
-	f.UID = strings.Clone(o.UID())
-	if text := o.DeletionTimestamp(); text != "" {
-		when, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			return nil, errors.New("deletionTimestamp: " + err.Error())
-		}
-		f.Deleted = when
-	}
-	return f, nil
-}
-
-// read reads what objects of a resource have of their own.
-func (f *found) read(resource string, o meta.Object) error {
-	root := o.Doc.Root()
-	switch resource {
-	case "pods":
-		spec := root.Get("spec")
-		f.account, f.node = strings.Clone(spec.Get("serviceAccountName").Text()), strings.Clone(spec.Get("nodeName").Text())
-	case "serviceaccounts":
-		for _, s := range root.Get("secrets").Items() {
-			f.Secrets = append(f.Secrets, strings.Clone(s.Get("name").Text()))
-		}
-	case "secrets":
-		labels := o.Meta().Get("labels")
-		f.LastUsed, f.InvalidSince = strings.Clone(labels.Get(serviceaccount.LastUsedLabel).Text()), strings.Clone(labels.Get(serviceaccount.InvalidSinceLabel).Text())
-		f.kind, f.data = strings.Clone(root.Get("type").Text()), map[string]string{}
-		for key, value := range root.Get("data").Members() {
-			text, err := base64.StdEncoding.DecodeString(value.Text())
-			if err != nil {
-				return fmt.Errorf("data[%s]: %w", key, err)
-			}
-			f.data[strings.Clone(key)] = string(text)
-		}
-		f.Token = f.data[corev1.ServiceAccountTokenKey]
-	}
-	return nil
-}
-
-// Secret looks the type and the data of a Secret up; one that is being deleted is
-// not found.
-func (h *Handler) Secret(ctx context.Context, namespace, name string) (kind string, data map[string]string, err error) {
-	f, err := h.lookup(ctx, "secrets", namespace, name)
-	if err == nil && !f.Deleted.IsZero() {
-		err = status.NotFound(kschema.GroupResource{Resource: "secrets"}, name)
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	return f.kind, f.data, nil
-}
-
-// MarkUsed notes on a Secret the day on which the token that it keeps was used.
-func (h *Handler) MarkUsed(ctx context.Context, namespace, name, uid, day string) error {
-	k := h.Kinds.Load().Lookup("", "secrets")
-	if k == nil {
-		return nil
-	}
-	return h.Objects.Writer(objects.Server(), objects.ServerManager).Modify(ctx, k, namespace, name, func(o meta.Object) error {
-		if o.UID() != uid {
-			return status.NotFound(k.GroupResource(), name)
-		}
-		o.Doc.Set(o.Doc.NewString(day), "metadata", "labels", serviceaccount.LastUsedLabel)
-		return nil
-	})
 }
 
 // discoveryAge is how long verifiers may keep what they are told, in seconds.

@@ -244,18 +244,22 @@ func (s *Server) openKeys() (*serviceaccount.Keys, error) {
 
 // reference reads the object to which a token is bound.
 func (s *Server) reference(ctx context.Context, resource, namespace, name string) (*serviceaccount.Object, error) {
-	if s.handler == nil {
+	if s.objects == nil {
 		return nil, errors.New("the server is starting")
 	}
-	return s.handler.Reference(ctx, resource, namespace, name)
+	t, err := s.objects.TokenReference(ctx, resource, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return &t.Object, nil
 }
 
 // secret reads a Secret.
 func (s *Server) secret(ctx context.Context, namespace, name string) (kind string, data map[string]string, found bool, err error) {
-	if s.handler == nil {
+	if s.objects == nil {
 		return "", nil, false, errors.New("the server is starting")
 	}
-	kind, data, err = s.handler.Secret(ctx, namespace, name)
+	kind, data, err = s.objects.Secret(ctx, namespace, name)
 	if err != nil && status.From(err).Reason == metav1.StatusReasonNotFound {
 		return "", nil, false, nil
 	}
@@ -264,7 +268,7 @@ func (s *Server) secret(ctx context.Context, namespace, name string) (kind strin
 
 // markUsed records the day on which a token stored in a Secret was used.
 func (s *Server) markUsed(ctx context.Context, namespace, name, uid, day string) {
-	if err := s.handler.MarkUsed(ctx, namespace, name, uid, day); err != nil {
+	if err := s.objects.MarkUsed(ctx, namespace, name, uid, day); err != nil {
 		s.logger.Warn("the last use of a token was not recorded on its Secret", "namespace", namespace, "secret", name, "error", err)
 	}
 }
