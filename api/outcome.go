@@ -16,7 +16,7 @@ func (q *request) ref() objects.Ref {
 
 // caller returns the identity of the request's user.
 func (q *request) caller() objects.Caller {
-	return objects.Caller{User: q.user, Agent: q.r.Header.Get("User-Agent"), Client: q}
+	return objects.NewCaller(q.user, q.r.Header.Get("User-Agent"), q)
 }
 
 // MayCreate implements objects.Client.

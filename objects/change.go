@@ -51,7 +51,10 @@ type tracker func(m *apply.Manager, live, next *jsondoc.Doc, o apply.Options) er
 
 // change tries c until no other writer got in between.
 func (v *Verbs) change(ctx context.Context, c Caller, ref Ref, op *change) (out Outcome, err error) {
-	w := v.begin(ctx, c, ref)
+	w, err := v.begin(ctx, c, ref)
+	if err != nil {
+		return out, err
+	}
 	defer func() { w.end(&out, err) }()
 	return w.retry(op, op.options.DryRun)
 }

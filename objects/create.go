@@ -25,7 +25,10 @@ const maxGenerated = 8
 // Create stores a new object, d. The document becomes the object as it is stored; it remains the
 // caller's.
 func (v *Verbs) Create(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, o *meta.WriteOptions) (out Outcome, err error) {
-	w := v.begin(ctx, c, ref)
+	w, err := v.begin(ctx, c, ref)
+	if err != nil {
+		return out, err
+	}
 	defer func() { w.end(&out, err) }()
 	return w.insert(d, o, (*apply.Manager).Update)
 }
@@ -107,7 +110,7 @@ func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, taken *claim
 	}
 	meta.FillCreate(obj, time.Now())
 	w.ref.Version.PrepareCreate(d)
-	if b, u := w.ref.behavior(), w.caller.User; b.CreateAs != nil {
+	if b, u := w.ref.behavior(), w.caller.user; b.CreateAs != nil {
 		b.CreateAs(d, &kind.Requester{Name: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra})
 	}
 	if obj.Name() == "" && obj.GenerateName() != "" {

@@ -29,7 +29,10 @@ func (v *Verbs) Delete(ctx context.Context, c Caller, ref Ref, o *meta.DeleteOpt
 }
 
 func (v *Verbs) delete(ctx context.Context, c Caller, ref Ref, op *deletion) (out Outcome, err error) {
-	w := v.begin(ctx, c, ref)
+	w, err := v.begin(ctx, c, ref)
+	if err != nil {
+		return out, err
+	}
 	defer func() { w.end(&out, err) }()
 	return w.retry(op, op.options.DryRun)
 }
@@ -303,7 +306,10 @@ func finalizersFor(have []string, o *meta.DeleteOptions, orphans bool) []string 
 // DeleteUnreadable deletes an object that cannot be read any more, without preconditions, finalizers
 // or admission (KEP-3926). It refuses to delete an object that can be read.
 func (v *Verbs) DeleteUnreadable(ctx context.Context, c Caller, ref Ref, dryRun bool) (out Outcome, err error) {
-	w := v.begin(ctx, c, ref)
+	w, err := v.begin(ctx, c, ref)
+	if err != nil {
+		return out, err
+	}
 	defer func() { w.end(&out, err) }()
 	if err := w.ref.CheckPathName(); err != nil {
 		return out, err

@@ -3,9 +3,13 @@ package objects
 import (
 	"context"
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,13 +37,13 @@ spec:
   - name: v1
     served: true
     storage: true
-    subresources: {status: {}}
+    subresources: {status: {}, scale: {specReplicasPath: .spec.size, statusReplicasPath: .status.size}}
     schema:
       openAPIV3Schema:
         type: object
         properties:
           spec: {type: object, properties: {color: {type: string, default: red}, size: {type: integer, maximum: 9}}}
-          status: {type: object, properties: {phase: {type: string}}}
+          status: {type: object, properties: {phase: {type: string}, size: {type: integer}}}
 `
 
 // compile returns the established kind of a definition.
@@ -120,7 +124,7 @@ func newTested(t *testing.T) *tested {
 	return &tested{t, v, st, RefTo(kinds.Load().Lookup("demo.io", "parts"), "", "a")}
 }
 
-var ann = Caller{User: &authn.User{Name: "ann"}, Agent: "tests/1"}
+var ann = NewCaller(&authn.User{Name: "ann"}, "tests/1", nil)
 
 // body is an object with a spec.
 func body(spec string) string {
@@ -230,7 +234,7 @@ func TestClientsHearOfAdmission(t *testing.T) {
 	s := newTested(t)
 	client := &asking{}
 	c := ann
-	c.Client = client
+	c.client = client
 	if _, err := s.create(c, ""); err != nil || len(client.annotations) != 1 {
 		t.Errorf("got annotations %q, %v", client.annotations, err)
 	}
@@ -241,7 +245,7 @@ func TestApplyAsksBeforeItCreates(t *testing.T) {
 	s := newTested(t)
 	client := &asking{refuse: errors.New("may not")}
 	c := ann
-	c.Client = client
+	c.client = client
 	p := Patch{Type: types.ApplyPatchType, Body: []byte(body(`"size":2`)), Options: &meta.WriteOptions{FieldManager: "m"}}
 	if _, err := s.Patch(t.Context(), c, s.ref, p); !errors.Is(err, client.refuse) {
 		t.Errorf("refused: got %v", err)
@@ -322,12 +326,87 @@ func TestWriterNamesItsManager(t *testing.T) {
 	}
 }
 
-func TestVerbsNeedACaller(t *testing.T) {
+// TestWritesNeedACaller calls each verb without an identity.
+func TestWritesNeedACaller(t *testing.T) {
 	s := newTested(t)
-	defer func() {
-		if p := recover(); p != "BUG: a verb without a user" {
-			t.Errorf("got %v", p)
+	if _, err := s.create(ann, `"size":1`); err != nil {
+		t.Fatal(err)
+	}
+	pod := RefTo(s.Kinds.Load().Lookup("", "pods"), "default", "p")
+	text := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","uid":"1"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	if _, err := s.store.Create(t.Context(), pod.Key(), []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.store.List(t.Context(), "", store.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, write, remove := t.Context(), &meta.WriteOptions{FieldManager: "tests"}, &meta.DeleteOptions{}
+	d := jsondoc.Get()
+	defer d.Release()
+	if _, err := s.ref.Version.Decode(d, []byte(body(`"size":2`))); err != nil {
+		t.Fatal(err)
+	}
+	patch := func(how types.PatchType, text string) Patch {
+		return Patch{Type: how, Body: []byte(text), Options: write}
+	}
+	unused := func(*jsondoc.Doc) error { t.Error("a change was made"); return nil }
+	verbs := map[string]func(c Caller) error{
+		"Create": func(c Caller) error { _, err := s.create(c, ""); return err },
+		"Update": func(c Caller) error {
+			_, err := s.Update(ctx, c, s.ref, d, []byte(body(`"size":2`)), write)
+			return err
+		},
+		"Patch":  func(c Caller) error { _, err := s.patch(c, `{"spec":{"size":2}}`); return err },
+		"Delete": func(c Caller) error { _, err := s.Delete(ctx, c, s.ref, remove); return err },
+		"DeleteCollection": func(c Caller) error {
+			obj, err := s.Find(ctx, s.ref)
+			if err != nil {
+				return err
+			}
+			_, err = s.DeleteCollection(ctx, c, s.ref, remove, func(yield func(*cache.Object) error) error { return yield(obj) })
+			return err
+		},
+		"DeleteUnreadable": func(c Caller) error { _, err := s.DeleteUnreadable(ctx, c, s.ref, false); return err },
+		"Modify": func(c Caller) error {
+			_, err := s.Modify(ctx, c, s.ref, write, func(o meta.Object) error { return unused(o.Doc) })
+			return err
+		},
+		"UpdateScale": func(c Caller) error {
+			_, err := s.UpdateScale(ctx, c, s.ref, &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, write)
+			return err
+		},
+		"PatchScale": func(c Caller) error {
+			_, err := s.PatchScale(ctx, c, s.ref, patch(types.MergePatchType, `{"spec":{"replicas":2}}`))
+			return err
+		},
+		"Bind": func(c Caller) error {
+			return s.Bind(ctx, c, "default", "p", &corev1.Binding{Target: corev1.ObjectReference{Name: "n"}}, false)
+		},
+		"Evict": func(c Caller) error { return s.Evict(ctx, c, "default", "p", remove) },
+		"Writer": func(c Caller) error {
+			return s.Writer(c, "tests").Apply(ctx, s.ref.Kind, "", "a", "", []byte(body(`"size":2`)))
+		},
+	}
+	for m := range reflect.TypeFor[*Verbs]().Methods() {
+		takes := slices.Contains(slices.Collect(m.Type.Ins()), reflect.TypeFor[Caller]())
+		if (verbs[m.Name] != nil) != takes {
+			t.Errorf("%s: tested %v, takes a caller %v", m.Name, verbs[m.Name] != nil, takes)
 		}
-	}()
-	s.create(Caller{}, "")
+	}
+	verbs["apply"] = func(c Caller) error {
+		_, err := s.Patch(ctx, c, s.ref, patch(types.ApplyPatchType, body(`"size":2`)))
+		return err
+	}
+	for name, verb := range verbs {
+		for _, c := range []Caller{{}, NewCaller(nil, "tests/1", new(asking))} {
+			if err := verb(c); !errors.Is(err, errNoCaller) || status.From(err).Code != 500 {
+				t.Errorf("%s: got %v, want an internal error", name, err)
+			}
+		}
+	}
+	after, err := s.store.List(t.Context(), "", store.ListOptions{})
+	if err != nil || !reflect.DeepEqual(before, after) {
+		t.Errorf("something was written (%v)", err)
+	}
 }

@@ -14,7 +14,10 @@ import (
 
 // Update replaces an object by d, which is what the text json decodes to. It may change d.
 func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, json []byte, o *meta.WriteOptions) (out Outcome, err error) {
-	w := v.begin(ctx, c, ref)
+	w, err := v.begin(ctx, c, ref)
+	if err != nil {
+		return out, err
+	}
 	defer func() { w.end(&out, err) }()
 	obj := meta.Object{Doc: d}
 	if err := w.ref.checkIdentity(obj); err != nil {

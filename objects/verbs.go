@@ -86,16 +86,19 @@ func New(c Config) *Verbs {
 // Chain returns the steps of admission, for objects that are sent to the server and not stored.
 func (v *Verbs) Chain() *admission.Chain { return v.chain }
 
-// Caller is the identity that a verb is for. User is required.
+// Caller is the identity that a verb is for. [NewCaller] and [Server] make one. All verbs refuse the
+// zero value.
 type Caller struct {
-	User *authn.User
+	user   *authn.User
+	agent  string
+	client Client
+}
 
-	// Agent is the client's User-Agent. It names the field manager of a write whose options name
-	// none.
-	Agent string
-
-	// Client is nil for the server itself, which may do everything and records no audit annotations.
-	Client Client
+// NewCaller returns the caller of a request by user. agent is the client's User-Agent. It names the
+// field manager of a write whose options name none. client is nil for the server itself, which may
+// do everything and records no audit annotations.
+func NewCaller(user *authn.User, agent string, client Client) Caller {
+	return Caller{user: user, agent: agent, client: client}
 }
 
 // Client is what a verb asks of the one who called it, and reports to it, on the way.

@@ -33,14 +33,18 @@ type write struct {
 
 var writes = sync.Pool{New: func() any { return new(write) }}
 
-// begin prepares a verb. The caller ends it.
-func (v *Verbs) begin(ctx context.Context, c Caller, ref Ref) *write {
-	if c.User == nil {
-		panic("BUG: a verb without a user")
+// errNoCaller is the error of verbs that are called without an identity, which admission, audit and
+// the rules of kinds would miss.
+var errNoCaller = errors.New("a write needs a caller, got none")
+
+// begin prepares a verb. The function that calls it must call end.
+func (v *Verbs) begin(ctx context.Context, c Caller, ref Ref) (*write, error) {
+	if c.user == nil {
+		return nil, status.Internal(errNoCaller)
 	}
 	w := writes.Get().(*write)
 	*w = write{Verbs: v, ctx: ctx, caller: c, ref: ref, res: v.Cache.Resource(ref.Kind.StoragePrefix)}
-	return w
+	return w, nil
 }
 
 // end completes the outcome of a verb with its warnings and frees what out does not need if err is
@@ -61,30 +65,30 @@ func (w *write) Warn(texts ...string) { w.warnings = append(w.warnings, texts...
 
 // Annotate implements admission.Client.
 func (w *write) Annotate(key, value string) {
-	if w.caller.Client != nil {
-		w.caller.Client.Annotate(key, value)
+	if w.caller.client != nil {
+		w.caller.client.Annotate(key, value)
 	}
 }
 
 // AnnotateRequest implements admission.Client.
 func (w *write) AnnotateRequest(key, value string) {
-	if w.caller.Client != nil {
-		w.caller.Client.AnnotateRequest(key, value)
+	if w.caller.client != nil {
+		w.caller.client.AnnotateRequest(key, value)
 	}
 }
 
 // mayCreate returns an error unless the caller may create what its update or apply did not find.
 func (w *write) mayCreate() error {
-	if w.caller.Client == nil {
+	if w.caller.client == nil {
 		return nil
 	}
-	return w.caller.Client.MayCreate()
+	return w.caller.client.MayCreate()
 }
 
 // admit returns the write as the steps of admission see it, without its documents.
 func (w *write) admit(op admission.Operation, dryRun bool) *admission.Request {
 	return &admission.Request{Operation: op, Version: w.ref.Version, Subresource: w.ref.Subresource, Namespace: w.ref.Namespace, Name: w.ref.Name,
-		User: w.caller.User, DryRun: dryRun, Client: w}
+		User: w.caller.user, DryRun: dryRun, Client: w}
 }
 
 // manager returns what managedFields record the write under. before is the view of the live object,
@@ -95,7 +99,7 @@ func (w *write) manager(o *meta.WriteOptions, before *meta.View) apply.Options {
 
 func (c *Caller) manager(subresource string, o *meta.WriteOptions, before *meta.View) apply.Options {
 	return apply.Options{
-		Manager:     apply.ManagerName(o.FieldManager, c.Agent),
+		Manager:     apply.ManagerName(o.FieldManager, c.agent),
 		Subresource: subresource,
 		Time:        time.Now(),
 		Force:       o.Force != nil && *o.Force,

@@ -26,7 +26,7 @@ const (
 // Server returns the server itself as a caller. Admission sees it as this user; nobody asks
 // authorizers about it. Each call returns a user of its own, so that servers share nothing.
 func Server() Caller {
-	return Caller{User: &authn.User{Name: "system:apiserver", Groups: []string{authn.Masters, authn.Authenticated}}}
+	return NewCaller(&authn.User{Name: "system:apiserver", Groups: []string{authn.Masters, authn.Authenticated}}, "", nil)
 }
 
 // Writer does the verbs for one caller, with one field manager. Its methods take the version that an
