@@ -107,7 +107,7 @@ var arrows = map[string]string{
 	"internal/offline":       "audit jsondoc internal/manifest internal/nearest kind meta server status store store/mem crd",
 	"lint":                   "admission admission/conditions admission/match admission/typecheck cel internal/source jsondoc kind builtin meta schema schema/structural crd",
 	"suite":                  "internal/manifest internal/offline",
-	"internal/cli":           "audit authn authz authz/abac authz/config authz/node authz/partial authz/rbac authz/reload authz/webhook cel controller/roles controller/service jsondoc internal/kubehook internal/manifest internal/nearest internal/offline internal/report internal/source kind lint server status store/etcd suite crd internal/fastpath",
+	"internal/cli":           "audit authn authz authz/abac authz/config authz/node authz/partial authz/rbac authz/reload authz/webhook cel controller/roles controller/service jsondoc internal/kubehook internal/manifest internal/nearest internal/offline internal/report internal/source kind lint schema schema/structural server status store/etcd suite schema schema/structural crd internal/fastpath",
 	"internal/figures":       "",
 	"internal/testcrds":      "",
 	"internal/testcerts":     "",

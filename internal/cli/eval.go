@@ -14,11 +14,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/schema"
+	"github.com/keelson-io/keelson/schema/structural"
 )
 
 // evalOptions are the flags of eval.
@@ -41,7 +44,8 @@ func newEvalCommand() *cobra.Command {
 The data, a file of YAML or JSON, is the variable self; --old-data is oldSelf. "-" is standard input.
 
 With --schema, the expression is checked and evaluated like a validation rule of a CustomResourceDefinition, with Kubernetes'
-libraries, costs and semantics. The file has a CustomResourceDefinition or the schema alone. Without --schema, expressions are
+libraries, costs and semantics. The data is pruned and defaulted first, as on a server, if the schema is structural. The file has a
+CustomResourceDefinition or the schema alone. Without --schema, expressions are
 untyped, and all libraries of the language are available.
 
 --unknown makes parts of the data unknown, such as self.spec.replicas, self.items[0] or self.labels[*]. If the result does not
@@ -185,11 +189,18 @@ func typeText(checked string, v cel.Value) string {
 	return checked
 }
 
-// language returns the environment that the flags describe, and the type of self, nil without a
-// schema.
-func (o evalOptions) language(stdin io.Reader) (*cel.Language, *cel.Type, error) {
+// dataSchema is the schema of self and oldSelf.
+type dataSchema struct {
+	kind    *cel.Type
+	program *schema.Program // prunes and defaults; nil if the schema is not structural
+}
+
+// language returns the environment that the flags describe, and the schema of self, nil if there is
+// none.
+func (o evalOptions) language(stdin io.Reader) (*cel.Language, *dataSchema, error) {
 	lo := cel.LanguageOptions{Libraries: cel.AllLibraries()}
 	self, oldSelf := cel.Variable{Name: "self"}, cel.Variable{Name: "oldSelf"}
+	var data *dataSchema
 	if o.schema != "" || o.kubernetes != "" {
 		lo = cel.LanguageOptions{Kubernetes: o.kubernetes}
 		if lo.Kubernetes == "" {
@@ -201,17 +212,17 @@ func (o evalOptions) language(stdin io.Reader) (*cel.Language, *cel.Type, error)
 		if err != nil {
 			return nil, nil, err
 		}
-		if self.Schema, err = schemaType(text, o.version); err != nil {
+		if data, err = readSchema(text, o.version); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", o.schema, err)
 		}
-		oldSelf.Schema = self.Schema
+		self.Schema, oldSelf.Schema = data.kind, data.kind
 	}
 	lo.Variables = []cel.Variable{self, oldSelf}
 	l, err := cel.NewLanguage(lo)
 	if err != nil && o.kubernetes != "" {
 		err = &usageError{fmt.Errorf("--kubernetes: %w", err)}
 	}
-	return l, self.Schema, err
+	return l, data, err
 }
 
 // readOne returns the only document of a file.
@@ -233,8 +244,8 @@ func readOne(file string, stdin io.Reader) ([]byte, error) {
 	return nil, fmt.Errorf("%s: got %d documents, want one", name, len(docs))
 }
 
-// schemaType returns the type for a schema, or for a version of a definition.
-func schemaType(text []byte, version string) (*cel.Type, error) {
+// readSchema reads a schema, or that of a version of a definition.
+func readSchema(text []byte, version string) (*dataSchema, error) {
 	var head struct{ Kind string }
 	if err := json.Unmarshal(text, &head); err != nil || head.Kind != "CustomResourceDefinition" {
 		if version != "" {
@@ -243,8 +254,7 @@ func schemaType(text []byte, version string) (*cel.Type, error) {
 		if head.Kind != "" {
 			return nil, fmt.Errorf("got an object of kind %s, want a CustomResourceDefinition or a schema", head.Kind)
 		}
-		t, err := cel.TypeOfSchema(text, false)
-		return t, manifest.Explain(err)
+		return newDataSchema(text, false)
 	}
 	definition, err := crd.Read(text)
 	if err != nil {
@@ -257,14 +267,41 @@ func schemaType(text []byte, version string) (*cel.Type, error) {
 			if err != nil {
 				return nil, err
 			}
-			return cel.TypeOfSchema(raw, true)
+			return newDataSchema(raw, true)
 		}
 	}
 	return nil, fmt.Errorf("no version %q in the definition", version)
 }
 
-// vars returns the variables for which there is data.
-func (o evalOptions) vars(self *cel.Type, stdin io.Reader) (cel.Vars, error) {
+// newDataSchema reads a schema. resource says that apiVersion, kind and metadata need not be declared.
+func newDataSchema(text []byte, resource bool) (*dataSchema, error) {
+	kind, err := cel.TypeOfSchema(text, resource)
+	if err != nil {
+		return nil, manifest.Explain(err)
+	}
+	data := &dataSchema{kind: kind}
+	var props apiextv1.JSONSchemaProps
+	if json.Unmarshal(text, &props) != nil {
+		return data, nil
+	}
+	s, wrong := structural.Parse(&props, nil)
+	if len(wrong) > 0 || len(structural.Validate(s, nil)) > 0 {
+		return data, nil
+	}
+	env, err := cel.NewEnv(cel.EnvOptions{})
+	if err != nil {
+		return nil, err
+	}
+	// Env is needed because the schema may have rules, which nothing evaluates here.
+	if data.program, err = schema.Compile(s, schema.Options{Resource: resource, Env: env}); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// vars returns the variables for which there is data: with a schema, pruned and defaulted as rules
+// see it on a server.
+func (o evalOptions) vars(data *dataSchema, stdin io.Reader) (cel.Vars, error) {
 	vars := cel.Vars{}
 	for name, file := range map[string]string{"self": o.data, "oldSelf": o.oldData} {
 		if file == "" {
@@ -275,11 +312,20 @@ func (o evalOptions) vars(self *cel.Type, stdin io.Reader) (cel.Vars, error) {
 			return nil, err
 		}
 		d := &jsondoc.Doc{}
-		d.Reset([]*jsondoc.Shape{nil})
-		if err := jsondoc.Parse(d, text); err != nil {
+		var kind *cel.Type
+		if data != nil {
+			kind = data.kind
+		}
+		if data != nil && data.program != nil {
+			_, err = data.program.Decode(d, text)
+		} else {
+			d.Reset([]*jsondoc.Shape{nil})
+			err = jsondoc.Parse(d, text)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		vars[name] = cel.FromDoc(d.Root(), self)
+		vars[name] = cel.FromDoc(d.Root(), kind)
 	}
 	return vars, nil
 }

@@ -138,7 +138,10 @@ func (s *session) typeAt(path string) *cel.Type {
 	if !ok {
 		rest, ok = strings.CutPrefix(path, "oldSelf")
 	}
-	t := s.self
+	var t *cel.Type
+	if s.data != nil {
+		t = s.data.kind
+	}
 	for ok && t != nil && rest != "" {
 		m := step.FindStringSubmatch(rest)
 		if m == nil {

@@ -24,7 +24,7 @@ import (
 type session struct {
 	o        evalOptions
 	language *cel.Language
-	self     *cel.Type
+	data     *dataSchema // nil without --schema
 	vars     cel.Vars
 	unknown  []cel.Pattern
 	failed   int // number of failed lines
@@ -57,10 +57,10 @@ func openSession(o evalOptions, stdin io.Reader) (*session, error) {
 	}
 	s := &session{o: o}
 	var err error
-	if s.language, s.self, err = o.language(stdin); err != nil {
+	if s.language, s.data, err = o.language(stdin); err != nil {
 		return nil, err
 	}
-	if s.vars, err = o.vars(s.self, stdin); err != nil {
+	if s.vars, err = o.vars(s.data, stdin); err != nil {
 		return nil, err
 	}
 	for _, text := range o.unknown {
