@@ -89,10 +89,12 @@ type evaluation struct {
 	Value         json.RawMessage `json:"value,omitempty"`
 	Type          string          `json:"type"`
 	Cost          uint64          `json:"cost"`
-	EstimatedCost *uint64         `json:"estimatedCost,omitempty"` // nil: without bound
+	EstimatedCost *uint64         `json:"estimatedCost,omitempty"` // nil: without bound, or without types to estimate by
 	Residual      string          `json:"residual,omitempty"`
 	Unknown       []string        `json:"unknown,omitempty"`
 	Error         string          `json:"error,omitempty"`
+
+	untyped bool // there is no schema: estimates of untyped members are too low
 }
 
 // evaluate prints the value of an expression. If the expression fails, it returns the failure.
@@ -103,11 +105,11 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 	if err := onceStdin([]string{o.schema, o.data, o.oldData}); err != nil {
 		return err
 	}
-	language, self, err := o.language(stdin)
+	language, data, err := o.language(stdin)
 	if err != nil {
 		return err
 	}
-	vars, err := o.vars(self, stdin)
+	vars, err := o.vars(data, stdin)
 	if err != nil {
 		return err
 	}
@@ -126,10 +128,8 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 		}
 		return err
 	}
-	result := evaluation{Type: x.Type()}
-	if most := x.MaxCost(); most < math.MaxInt64/4 {
-		result.EstimatedCost = &most
-	}
+	result := evaluation{Type: x.Type(), untyped: data == nil}
+	result.EstimatedCost = estimateOf(x, data)
 	var failure error
 	result, failure = o.run(ctx, x, vars, unknown, result)
 	if failure != nil {
@@ -142,6 +142,25 @@ func evaluate(ctx context.Context, o evalOptions, expr string, stdin io.Reader, 
 		return err
 	}
 	return failure
+}
+
+// estimateOf returns the cost that a server would estimate for an expression; nil if there is no bound,
+// or no schema: upstream's estimate of untyped members is below what they cost.
+func estimateOf(x *cel.Expression, data *dataSchema) *uint64 {
+	if most := x.MaxCost(); most < math.MaxInt64/4 && data != nil {
+		return &most
+	}
+	return nil
+}
+
+func estimateText(estimate *uint64, untyped bool) string {
+	switch {
+	case untyped:
+		return "estimated only with --schema"
+	case estimate == nil:
+		return "estimated: without bound"
+	}
+	return "estimated: " + strconv.FormatUint(*estimate, 10)
 }
 
 // explained returns a failure with its position in the expression, and advice if data is missing.
@@ -345,15 +364,11 @@ func printEvaluation(out io.Writer, format string, e evaluation) error {
 	} else {
 		fmt.Fprintf(&b, "%s %s\n", paint("1", "value:"), e.Value)
 	}
-	estimate := "without bound"
-	if e.EstimatedCost != nil {
-		estimate = strconv.FormatUint(*e.EstimatedCost, 10)
-	}
 	of := ""
 	if e.Residual != "" {
 		of = "with finding what remains; "
 	}
-	fmt.Fprintf(&b, "%s %s\n%s %d (%sestimated: %s)\n", paint("1", "type:"), e.Type, paint("1", "cost:"), e.Cost, of, estimate)
+	fmt.Fprintf(&b, "%s %s\n%s %d (%s%s)\n", paint("1", "type:"), e.Type, paint("1", "cost:"), e.Cost, of, estimateText(e.EstimatedCost, e.untyped))
 	_, err := io.WriteString(out, b.String())
 	return err
 }

@@ -122,7 +122,7 @@ func TestSessionAtPTY(t *testing.T) {
 		{"1 + 'a'\x032 + 4\r", "\r\n6\r\n"},       // Ctrl-C drops the line
 		{"1 + 'a'\r", " | 1 + 'a'\r\n | ..^\r\n"}, // errors point into the expression
 		{":type self.spec\r", "\r\ndyn\r\n"},
-		{":cost 1 + 1\r", "\r\n1 (estimated: 1)\r\n"},
+		{":cost 1 + 1\r", "\r\n1 (estimated only with --schema)\r\n"},
 		{":unknown self.spec.name\r", "unknown: self.spec.name\r\n"},
 		{"self.spec.replicas > 1 && self.spec.name == 'a'\r", "self.spec.name == \"a\"\r\n  unknown: self.spec.name\r\n"},
 		{":known\r", prompt},

@@ -9,10 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/term"
@@ -318,11 +316,7 @@ func (s *session) cost(ctx context.Context, expr string) (string, error) {
 		return "", err
 	}
 	e, failure := s.o.run(ctx, x, s.vars, s.unknown, evaluation{})
-	estimate := "without bound"
-	if most := x.MaxCost(); most < math.MaxInt64/4 {
-		estimate = strconv.FormatUint(most, 10)
-	}
-	answer := fmt.Sprintf("%d (estimated: %s)", e.Cost, estimate)
+	answer := fmt.Sprintf("%d (%s)", e.Cost, estimateText(estimateOf(x, s.data), s.data == nil))
 	if failure != nil {
 		answer += ", ends with an error: " + failure.Error()
 	}
