@@ -111,7 +111,10 @@ func leadingAPIVersion(raw []byte) string {
 // foreign is the error of bytes that are no JSON, in the words for what they
 // are: Kubernetes can store what is not read here.
 func foreign(raw []byte, err error) error {
+	damaged, isDamaged := bytes.CutPrefix(raw, []byte("keelson:damaged:")) // store.DamagedPrefix
 	switch {
+	case isDamaged:
+		return errors.New(string(damaged))
 	case bytes.HasPrefix(raw, []byte("k8s:enc:")):
 		return errors.New("identity transformer tried to read encrypted data")
 	case bytes.HasPrefix(raw, []byte("\xd9\xd9\xf7")):

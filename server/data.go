@@ -58,7 +58,10 @@ func (s *Server) embedsStore() bool { return s.config.Store == nil && len(s.conf
 // Formats that this release writes. A data directory has that of its files; the store has that of
 // the values in it, which several servers may share.
 const (
-	dirFormat = 1
+	//
+	// Format 2: the values in the embedded store have checksums (etcd/checksums), which opening the
+	// store computes. A release without them would write values that are not in that file.
+	dirFormat = 2
 	// storeFormat may be used by all releases that know storeMinimum.
 	storeFormat  = 1
 	storeMinimum = 1

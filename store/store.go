@@ -140,6 +140,16 @@ type Watcher interface {
 // adds.
 const MaxValue = 7 << 20
 
+// DamagedPrefix begins the value that a Store returns in place of one that is damaged on disk. What
+// follows is the reason. No value that is written begins with it.
+const DamagedPrefix = "keelson:damaged:"
+
+// Damaged returns the value in place of a damaged one, so that a reader of one key gets the reason,
+// and a reader of many keys gets all others.
+func Damaged(key string) []byte {
+	return fmt.Appendf(nil, "%sthe stored bytes of key %q are damaged, their checksum is wrong: restore a snapshot, or delete the object with the option ignoreStoreReadErrorWithClusterBreakingPotential", DamagedPrefix, key)
+}
+
 // Errors that callers distinguish. They may be wrapped; use errors.Is.
 var (
 	ErrNotFound  = errors.New("key not found")

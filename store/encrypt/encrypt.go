@@ -93,6 +93,9 @@ func (s *Store) seal(ctx context.Context, key string, value []byte) ([]byte, err
 // open decrypts a value that was read, and says with what it was encrypted. A value that cannot be decrypted is returned as it is.
 // The error is ErrUnavailable or the context's.
 func (s *Store) open(ctx context.Context, key string, value []byte) (plain []byte, sealed string, err error) {
+	if bytes.HasPrefix(value, []byte(store.DamagedPrefix)) {
+		return value, "", nil
+	}
 	plain, sealed, err = open(ctx, s.providers(key), s.bound(key), value)
 	switch {
 	case err == nil:

@@ -6,6 +6,7 @@ package etcd
 // until the log is as long as before.
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -31,16 +32,18 @@ type checker struct {
 	dir  string // of the store
 	file string // the file that is being checked, relative to dir
 	done chan error
+	sums *sumsScan // nil: values have no checksums
 
-	applied uint64            // last log entry in the database
-	members map[string]string // number in the database -> name
-	self    uint64            // number of the member that owns the log
-	logEnd  uint64            // last entry of the log
+	badEntry error             // the first value of the database that cannot be decoded
+	applied  uint64            // last log entry in the database
+	members  map[string]string // number in the database -> name
+	self     uint64            // number of the member that owns the log
+	logEnd   uint64            // last entry of the log
 }
 
 // checkStore reports what keeps the store in a directory from being opened.
-func checkStore(dir string) error {
-	c := &checker{dir: dir, done: make(chan error, 1)}
+func checkStore(dir string, sums *sumsScan) error {
+	c := &checker{dir: dir, done: make(chan error, 1), sums: sums}
 	// The check has a goroutine of its own: SetPanicOnFault holds for one goroutine, and etcd
 	// reports damage by ending the goroutine that found it.
 	go func() {
@@ -121,6 +124,10 @@ func (c *checker) checkDatabase() error {
 	var newest semver.Version
 	err = readDBFile(f, func(bucket string, key, value []byte) {
 		switch {
+		case bucket == "key" && c.sums != nil:
+			if changeErr := c.sums.entry(key, value); changeErr != nil && c.badEntry == nil {
+				c.badEntry = changeErr
+			}
 		case bucket == "meta" && string(key) == "storageVersion", bucket == "cluster" && string(key) == "clusterVersion":
 			if v, err := semver.Parse(string(value)); err == nil && newest.LT(v) {
 				newest = v
@@ -137,7 +144,7 @@ func (c *checker) checkDatabase() error {
 		return &foreignError{c.dir, fmt.Sprintf("it was last used by etcd %d.%d, and this keelson has etcd %d.%d: use a newer keelson, or restore a snapshot from before the update",
 			newest.Major, newest.Minor, own.Major, own.Minor)}
 	}
-	return err
+	return cmp.Or(err, c.badEntry)
 }
 
 // checkLog reads the write-ahead log from its last snapshot.

@@ -34,6 +34,7 @@ type embedded struct {
 	*etcdserver.EtcdServer
 	lock  *fileutil.LockedFile
 	space *space
+	sums  *sums        // nil: values have no checksums
 	seen  atomic.Int64 // newest revision that any caller has seen
 
 	lastSeen int64 // revision at the last step of the compaction loop
@@ -86,10 +87,21 @@ func openLocked(ctx context.Context, c Config) (*embedded, error) {
 	if free, err := freeBytes(c.DataDir); err == nil && !roomForDeletes(free, reservedBefore(database)) {
 		return nil, diskFull(c.DataDir, free, deleteReserve, "to start")
 	}
-	if err := checkStore(c.DataDir); err != nil {
+	var scan *sumsScan
+	if !c.NoChecksums {
+		var err error
+		if scan, err = newSumsScan(c.DataDir, c.Logger); err != nil {
+			return nil, startError(c.DataDir, sumsFile, err)
+		}
+	}
+	if err := checkStore(c.DataDir, scan); err != nil {
 		return nil, err
 	}
-	return run(ctx, c)
+	e, err := run(ctx, c)
+	if err == nil && scan != nil {
+		e.sums = scan.finish(e.KV().Rev())
+	}
+	return e, err
 }
 
 // run starts a server and waits until it is its own leader.
@@ -307,12 +319,38 @@ func (e *embedded) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, 
 	resp, err := e.EtcdServer.Txn(ctx, r)
 	if err == nil {
 		e.told(resp.Header.Revision)
+		if resp.Succeeded {
+			e.addSum(resp.Header.Revision, r.Success)
+		}
 		return resp, nil
 	}
 	if dead := e.failure(); dead != nil {
 		return nil, dead
 	}
 	return nil, err
+}
+
+// addSum records the checksum of a transaction's only change.
+func (e *embedded) addSum(rev int64, ops []*pb.RequestOp) {
+	if e.sums == nil || len(ops) != 1 {
+		return
+	}
+	if put := ops[0].GetRequestPut(); put != nil {
+		e.sums.add(sumOf(rev, put.Key, put.Value))
+	} else if del := ops[0].GetRequestDeleteRange(); del != nil {
+		e.sums.add(sum{rev: rev, key: hashKey(del.Key), kind: ofDelete})
+	}
+}
+
+// Compact also drops checksums. If their file cannot be written, the next start computes them.
+func (e *embedded) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
+	resp, err := e.EtcdServer.Compact(ctx, r)
+	if err == nil && e.sums != nil {
+		if err := e.sums.compact(r.Revision); err != nil {
+			e.sums.log.Warn("the file of checksums cannot be written; they will be computed at the next start", "path", e.sums.path, "error", err)
+		}
+	}
+	return resp, err
 }
 
 func (e *embedded) Range(ctx context.Context, r *pb.RangeRequest) (resp *pb.RangeResponse, err error) {
@@ -365,7 +403,7 @@ func (e *embedded) compactOnce(ctx context.Context) (int64, error) {
 	if err := e.space.take(0); err != nil {
 		return 0, err // compaction itself writes before it frees anything
 	}
-	_, err := e.EtcdServer.Compact(ctx, &pb.CompactionRequest{Revision: rev})
+	_, err := e.Compact(ctx, &pb.CompactionRequest{Revision: rev})
 	return rev, ignoreCompacted(err)
 }
 
@@ -376,6 +414,9 @@ func (e *embedded) close() error {
 	e.streams.Unlock()
 	for s := range open {
 		s.stop()
+	}
+	if e.sums != nil {
+		e.sums.close()
 	}
 	if e.failure() != nil {
 		return nil // goroutines that hold its locks have stopped, so that it cannot be shut down

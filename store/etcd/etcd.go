@@ -53,6 +53,7 @@ type Config struct {
 
 	Quota           int64         // bytes the embedded server's database may hold; 0 means 8 GiB
 	CompactInterval time.Duration // interval of compaction, which is also the age of the history that is kept; 0 means 5 minutes, negative never
+	NoChecksums     bool          // of the embedded server's values
 	Fast            bool          // for tests only: no fsync, so a crash of the machine loses data
 
 	Logger *slog.Logger // nil means slog.Default()

@@ -190,7 +190,7 @@ func TestForeignStores(t *testing.T) {
 func TestSnapshotThatTheLogLacks(t *testing.T) {
 	dir, _ := closedStore(t, 3, 10)
 	writeTo(t, filepath.Join(dir, memberDir, snapDir, "0000000000000002-0000000000ffffff.snap"), "half")
-	if err := checkStore(dir); err != nil {
+	if err := checkStore(dir, nil); err != nil {
 		t.Errorf("with a newer snapshot: got %v", err)
 	}
 	segments, err := filepath.Glob(filepath.Join(dir, memberDir, walDir, "*.wal"))
@@ -204,7 +204,7 @@ func TestSnapshotThatTheLogLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkStore(dir); err == nil {
+	if err := checkStore(dir, nil); err == nil {
 		t.Error("with a log that was cut off, too: got no error")
 	}
 }

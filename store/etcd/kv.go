@@ -20,7 +20,18 @@ func (c *client) key(k string) []byte {
 
 // item converts an item of etcd. Its key shares memory with etcd's, which is immutable.
 func (c *client) item(kv *mvccpb.KeyValue) store.Item {
-	return store.Item{Key: c.trim(kv.Key), Value: kv.Value, Rev: kv.ModRevision}
+	return store.Item{Key: c.trim(kv.Key), Value: c.checked(kv), Rev: kv.ModRevision}
+}
+
+// checked returns the value of an item that was read, or store.Damaged if its checksum is wrong.
+func (c *client) checked(kv *mvccpb.KeyValue) []byte {
+	e, ok := c.server.(*embedded)
+	if !ok || e.sums == nil || e.sums.check(kv.ModRevision, kv.Key, kv.Value) {
+		return kv.Value
+	}
+	key := c.trim(kv.Key)
+	c.log.Error("a stored value is damaged: restore a snapshot, or delete the object", "key", key, "revision", kv.ModRevision)
+	return store.Damaged(key)
 }
 
 func (c *client) trim(key []byte) string {

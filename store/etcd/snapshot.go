@@ -42,6 +42,9 @@ func (e *embedded) snapshot(ctx context.Context, w io.Writer) error {
 	if err := e.failure(); err != nil {
 		return err
 	}
+	if err := e.checkValues(ctx); err != nil {
+		return err
+	}
 	s := e.Backend().Snapshot()
 	defer s.Close()
 	sum := sha256.New()

@@ -69,11 +69,11 @@ func (w *watcher) event(e *mvccpb.Event) store.Event {
 	case e.Type == mvccpb.Event_DELETE:
 		ev.Deleted = true
 	default:
-		ev.Value = e.Kv.Value
+		ev.Value = w.c.checked(e.Kv)
 		ev.Created = e.Kv.CreateRevision == e.Kv.ModRevision
 	}
 	if e.PrevKv != nil {
-		ev.Prev, ev.PrevRev = e.PrevKv.Value, e.PrevKv.ModRevision
+		ev.Prev, ev.PrevRev = w.c.checked(e.PrevKv), e.PrevKv.ModRevision
 	}
 	return ev
 }
