@@ -133,7 +133,7 @@ func (c *setup) open() *Handler {
 
 func newTestServer(t *testing.T, change ...func(*setup)) *testServer {
 	t.Helper()
-	s := &testServer{t: t, store: mem.New(mem.Options{}), kinds: kind.NewRegistry(builtin.All()...)}
+	s := &testServer{t: t, store: mem.New(mem.Options{}), kinds: kind.NewRegistry(builtin.All(nil)...)}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	cached := cache.New(s.store, cache.Options{Logger: quiet})
 	s.kinds.Put(compile(t, widgetCRD))

@@ -32,7 +32,7 @@ func (s *sink) Write(b []byte) (int, error) { s.n += len(b); return len(b), nil 
 // newBench returns a handler with n widgets.
 func newBench(b *testing.B, n int) *Handler {
 	st := mem.New(mem.Options{})
-	kinds := kind.NewRegistry(builtin.All()...)
+	kinds := kind.NewRegistry(builtin.All(nil)...)
 	kinds.Put(compile(b, widgetCRD))
 	c := setup{Config: Config{Authn: authn.Func(testUser)}, objectsConfig: objectsConfig{Kinds: kinds, Store: st, Cache: cache.New(st, cache.Options{})}}
 	h := c.open()

@@ -119,7 +119,7 @@ func (oneNamespace) Namespace(context.Context, string) (*meta.View, error) {
 
 // served are the kinds, widgets among them, and a cache over what is stored.
 func served(ctx context.Context, stored map[string]any) (kinds *kind.Registry, widgets *kind.Kind, c *cache.Cache, err error) {
-	kinds = kind.NewRegistry(builtin.All()...)
+	kinds = kind.NewRegistry(builtin.All(nil)...)
 	definition := &apiextv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal([]byte(admittedCRD), definition); err != nil {
 		return nil, nil, nil, err

@@ -102,7 +102,7 @@ type keelsonEngine struct {
 }
 
 func newKeelsonEngine(definition *apiextv1.CustomResourceDefinition, version string) (*keelsonEngine, error) {
-	k, err := crd.Compile(definition)
+	k, err := compiler.Compile(definition)
 	if err != nil {
 		return nil, err
 	}
@@ -329,13 +329,16 @@ func (r *definitionRow) measureMemory(s *subject, v *apiextv1.CustomResourceDefi
 	return nil
 }
 
+// compiler is that of the server that is measured.
+var compiler crd.Compiler
+
 // idleKind is the kind of a stored definition, as a server has it before anybody uses it.
 func idleKind(text []byte) (*kind.Kind, error) {
-	stored, err := crd.ParseStored(text)
+	stored, err := compiler.ParseStored(text)
 	if err != nil {
 		return nil, err
 	}
-	return crd.CompileStored(stored)
+	return compiler.CompileStored(stored)
 }
 
 // storedText is the definition as a server stores it once it is established. The watch cache holds that text anyway.

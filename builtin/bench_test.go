@@ -12,7 +12,7 @@ import (
 
 func versionFor(b testing.TB, group, plural string) *kind.Version {
 	b.Helper()
-	for _, k := range All() {
+	for _, k := range All(nil) {
 		if k.Group == group && k.Plural == plural {
 			return k.Storage
 		}
@@ -45,7 +45,7 @@ func BenchmarkDecode(b *testing.B) {
 func BenchmarkAll(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		All()
+		All(nil)
 	}
 }
 

@@ -32,19 +32,30 @@ import (
 
 // This file lists the kinds.
 
-// All are the built-in kinds, definitions, namespaces and API services included. They never
-// change, so all servers of a process have the same ones.
-func All() []*kind.Kind { return slices.Clone(made()) }
+// All returns the built-in kinds: definitions, which c compiles, namespaces, API services and those
+// with a description. Kinds other than definitions never change, so all servers of a process have
+// the same ones.
+func All(c *crd.Compiler) []*kind.Kind {
+	definitions := c.Definitions()
+	publish(definitions)
+	return slices.Insert(slices.Clone(made()), 1, definitions)
+}
 
+// publish gives a kind without a description the schemas that Kubernetes publishes for it.
+func publish(k *kind.Kind) {
+	for _, v := range k.Versions {
+		if name := publishedElsewhere[k.Plural+"/"+v.Name]; name != "" {
+			v.Definition, v.Published = name, func() (map[string]json.RawMessage, error) { return published(name, name+"List") }
+		}
+	}
+}
+
+// made returns the built-in kinds but definitions.
 var made = sync.OnceValue(func() []*kind.Kind {
 	lib := new(library)
-	all := []*kind.Kind{core.Namespaces(), crd.Definitions(), apiregistration.Kind()}
+	all := []*kind.Kind{core.Namespaces(), apiregistration.Kind()}
 	for _, k := range all {
-		for _, v := range k.Versions {
-			if name := publishedElsewhere[k.Plural+"/"+v.Name]; name != "" {
-				v.Definition, v.Published = name, func() (map[string]json.RawMessage, error) { return published(name, name+"List") }
-			}
-		}
+		publish(k)
 	}
 	for _, desc := range descriptions() {
 		all = append(all, newKind(lib, desc).made)

@@ -66,7 +66,7 @@ func BenchmarkKinds(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				empty := heap()
-				r := new(kind.Registry)
+				r, c := new(kind.Registry), new(Compiler)
 				var idle uint64
 				for i := range n {
 					if i == len(texts) {
@@ -74,7 +74,7 @@ func BenchmarkKinds(b *testing.B) {
 					}
 					crd := copyOf(b, texts[i%len(texts)], i)
 					b.StartTimer()
-					k, err := Compile(crd)
+					k, err := c.Compile(crd)
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -148,7 +148,7 @@ func BenchmarkDefinition(b *testing.B) {
 			}
 		}
 	})
-	v := Definitions().Storage
+	v := new(Compiler).Definitions().Storage
 	b.Run("create", func(b *testing.B) {
 		d := jsondoc.Get()
 		defer d.Release()

@@ -41,13 +41,13 @@ type betaColumn struct {
 }
 
 // fromBeta turns a definition into v1 if it is v1beta1.
-func fromBeta(raw []byte) ([]byte, error) {
+func (c *Compiler) fromBeta(raw []byte) ([]byte, error) {
 	if !bytes.Contains(raw, []byte(`"`+betaVersion+`"`)) {
 		return raw, nil
 	}
 	p, ok := takeOut(raw)
 	for i := 0; ok && i < len(p.schemas); i++ {
-		ok = isPrinted(p.schemas[i])
+		ok = c.isPrinted(p.schemas[i])
 	}
 	if !ok {
 		return convertBeta(raw)
@@ -98,7 +98,7 @@ func Read(text []byte) (*apiextv1.CustomResourceDefinition, error) {
 	if err := checkNesting(text); err != nil {
 		return nil, err
 	}
-	text, err := fromBeta(text)
+	text, err := (*Compiler)(nil).fromBeta(text)
 	if err != nil {
 		return nil, err
 	}

@@ -86,14 +86,14 @@ func New(text []byte) (*apiextv1.CustomResourceDefinition, field.ErrorList, erro
 		return nil, nil, err
 	}
 	prepareDefinition(d)
-	crd, errs := validateBeta(d, nil)
+	crd, errs := (*Compiler)(nil).validateBeta(d, nil)
 	return crd, errs, nil
 }
 
 // convertDefinition converts the text of a definition between the versions.
-func convertDefinition(text []byte, to *kind.Version) ([]byte, error) {
+func (c *Compiler) convertDefinition(text []byte, to *kind.Version) ([]byte, error) {
 	if !isBeta(to) {
-		return fromBeta(text)
+		return c.fromBeta(text)
 	}
 	crd := new(apiextv1.CustomResourceDefinition)
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, crd); err != nil {
@@ -107,7 +107,7 @@ const defaultsInBeta = "(cannot set default values in apiextensions.k8s.io/v1bet
 
 // validateBeta checks a definition that a client wrote in v1beta1; old is nil on
 // create.
-func validateBeta(d *jsondoc.Doc, old *apiextv1.CustomResourceDefinition) (*apiextv1.CustomResourceDefinition, field.ErrorList) {
+func (c *Compiler) validateBeta(d *jsondoc.Doc, old *apiextv1.CustomResourceDefinition) (*apiextv1.CustomResourceDefinition, field.ErrorList) {
 	crd, beta, err := readBeta(d.Root().AppendJSON(nil))
 	if err != nil {
 		return crd, field.ErrorList{field.InternalError(nil, err)}
@@ -120,10 +120,11 @@ func validateBeta(d *jsondoc.Doc, old *apiextv1.CustomResourceDefinition) (*apie
 		h.versions = append(h.versions, v)
 	}
 	beta.convert(crd)
-	o := &strictness{reviewVersion: true, invalidCABundle: true}
+	o := &strictness{compiler: c, reviewVersion: true, invalidCABundle: true}
 	if old != nil {
-		was := ratchet(crd, h, old)
+		was := c.ratchet(crd, h, old)
 		o = &strictness{
+			compiler:      c,
 			reviewVersion: was.reviewVersion, immutable: was.immutable, invalidCABundle: was.invalidCABundle,
 			manySelectable: was.manySelectable, unchanged: was.unchanged, stored: was.stored,
 		}

@@ -16,10 +16,17 @@ import (
 
 // Compile makes a Kind of a valid definition. Its schemas are compiled when they
 // are used first, or by Load of the kind.
-func Compile(crd *apiextv1.CustomResourceDefinition) (*kind.Kind, error) { return compile(crd, false) }
+func Compile(crd *apiextv1.CustomResourceDefinition) (*kind.Kind, error) {
+	return (*Compiler)(nil).Compile(crd)
+}
+
+// Compile is [Compile] for a kind of the server that c belongs to.
+func (c *Compiler) Compile(crd *apiextv1.CustomResourceDefinition) (*kind.Kind, error) {
+	return c.compile(crd, false)
+}
 
 // compile makes a Kind of a definition; the schemas of an outline come later.
-func compile(crd *apiextv1.CustomResourceDefinition, outline bool) (*kind.Kind, error) {
+func (c *Compiler) compile(crd *apiextv1.CustomResourceDefinition, outline bool) (*kind.Kind, error) {
 	spec, names := &crd.Spec, &crd.Status.AcceptedNames
 	if names.Kind == "" {
 		names = &spec.Names
@@ -36,12 +43,12 @@ func compile(crd *apiextv1.CustomResourceDefinition, outline bool) (*kind.Kind, 
 		PreserveUnknown: spec.PreserveUnknownFields,
 	}
 	for i := range spec.Versions {
-		if err := addVersion(k, &spec.Versions[i], outline); err != nil {
+		if err := c.addVersion(k, &spec.Versions[i], outline); err != nil {
 			return nil, fmt.Errorf("%s: version %s: %w", crd.Name, spec.Versions[i].Name, err)
 		}
 	}
-	if c := spec.Conversion; c != nil && c.Strategy == apiextv1.WebhookConverter {
-		k.ConvertBy(c.Webhook)
+	if by := spec.Conversion; by != nil && by.Strategy == apiextv1.WebhookConverter {
+		k.ConvertBy(by.Webhook)
 	}
 	if k.Storage == nil {
 		return nil, fmt.Errorf("%s: no version is the storage version", crd.Name)
@@ -50,7 +57,7 @@ func compile(crd *apiextv1.CustomResourceDefinition, outline bool) (*kind.Kind, 
 	return k, nil
 }
 
-func addVersion(k *kind.Kind, in *apiextv1.CustomResourceDefinitionVersion, outline bool) error {
+func (c *Compiler) addVersion(k *kind.Kind, in *apiextv1.CustomResourceDefinitionVersion, outline bool) error {
 	v := &kind.Version{
 		Kind: k, Name: in.Name, Served: in.Served, IsStorage: in.Storage, Deprecated: in.Deprecated,
 		Status: hasStatus(in.Subresources), Attachments: new(kind.Attachments),
@@ -62,9 +69,10 @@ func addVersion(k *kind.Kind, in *apiextv1.CustomResourceDefinitionVersion, outl
 		v.Scale = kind.NewScale(in.Subresources.Scale)
 	}
 	for i := range in.AdditionalPrinterColumns {
-		c := &in.AdditionalPrinterColumns[i]
+		column := &in.AdditionalPrinterColumns[i]
 		v.Columns = append(v.Columns, kind.Column{
-			Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority, JSONPath: c.JSONPath,
+			Name: column.Name, Type: column.Type, Format: column.Format, Description: column.Description,
+			Priority: column.Priority, JSONPath: column.JSONPath,
 		})
 	}
 	if len(v.Columns) == 0 {
@@ -75,9 +83,9 @@ func addVersion(k *kind.Kind, in *apiextv1.CustomResourceDefinitionVersion, outl
 	}
 	var err error
 	if outline {
-		err = setSchema(v, nil)
+		err = c.setSchema(v, nil)
 	} else {
-		err = compileSchema(v, openAPI(in.Schema))
+		err = c.compileSchema(v, openAPI(in.Schema))
 	}
 	if err != nil {
 		return err
@@ -89,10 +97,10 @@ func addVersion(k *kind.Kind, in *apiextv1.CustomResourceDefinitionVersion, outl
 	return nil
 }
 
-func compileSchema(v *kind.Version, s *apiextv1.JSONSchemaProps) error {
-	parsed, errs := parsedSchema(s, field.NewPath("schema", "openAPIV3Schema"))
+func (c *Compiler) compileSchema(v *kind.Version, s *apiextv1.JSONSchemaProps) error {
+	parsed, errs := c.parsedSchema(s, field.NewPath("schema", "openAPIV3Schema"))
 	if len(errs) == 0 && parsed != nil {
-		errs = structuralErrors(s, parsed, field.NewPath("schema", "openAPIV3Schema"))
+		errs = c.structuralErrors(s, parsed, field.NewPath("schema", "openAPIV3Schema"))
 		if v.Kind.PreserveUnknown && onlyTypesMissing(errs) {
 			errs = nil
 		}
@@ -100,7 +108,7 @@ func compileSchema(v *kind.Version, s *apiextv1.JSONSchemaProps) error {
 	if len(errs) > 0 {
 		return fmt.Errorf("schema is not structural, which custom resources need here: %w", errs.ToAggregate())
 	}
-	return setSchema(v, parsed)
+	return c.setSchema(v, parsed)
 }
 
 // onlyTypesMissing reports whether a schema is not structural just because it

@@ -170,7 +170,7 @@ func (c *defaultCheck) askRules(s *structural.Schema, value []byte, path *field.
 	if s = reached(s, []any{tree}); !hasRules(s) {
 		return nil
 	}
-	opts, err := options(true)
+	opts, err := (*Compiler)(nil).options(true)
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}
 	}

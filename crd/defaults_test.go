@@ -24,7 +24,7 @@ func parsedAndProgram(t *testing.T, wire *apiextv1.JSONSchemaProps) (*structural
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	return s, programOf(wire, s)
+	return s, new(Compiler).programOf(wire, s)
 }
 
 // sameDefaults fails unless defaults are judged alike with a program and without, and returns the errors.

@@ -31,21 +31,21 @@ const Prefix = "apiextensions.k8s.io/customresourcedefinitions"
 const Cleanup = "customresourcecleanup.apiextensions.k8s.io"
 
 // Definitions returns the kind CustomResourceDefinition.
-func Definitions() *kind.Kind {
+func (c *Compiler) Definitions() *kind.Kind {
 	k := kind.NewBuiltin(kind.Kind{
 		Group: apiextv1.GroupName, Plural: "customresourcedefinitions", Singular: "customresourcedefinition",
 		Name: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
 		StoragePrefix: Prefix,
 		Behavior: kind.Behavior{
-			Decode:         decodeDefinition,
+			Decode:         c.decodeDefinition,
 			Strict:         strictDefinition,
-			Load:           func(_ *kind.Version, raw []byte) ([]byte, error) { return fromBeta(raw) },
+			Load:           func(_ *kind.Version, raw []byte) ([]byte, error) { return c.fromBeta(raw) },
 			Encode:         encodeBeta,
-			Convert:        convertDefinition,
+			Convert:        c.convertDefinition,
 			PrepareCreate:  prepareDefinition,
 			PrepareUpdate:  prepareDefinitionUpdate,
-			Validate:       validateDefinition,
-			ValidateUpdate: validateDefinitionUpdate,
+			Validate:       c.validateDefinition,
+			ValidateUpdate: c.validateDefinitionUpdate,
 			Delete:         deleteDefinition,
 			Undirected:     true,
 			New: func(v *kind.Version) runtime.Object {
@@ -140,30 +140,30 @@ func prepareDefinitionUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 	kind.BumpGeneration(new, old, func(name string) bool { return name == "spec" })
 }
 
-func validateDefinition(_ context.Context, v *kind.Version, d *jsondoc.Doc) schema.Result {
+func (c *Compiler) validateDefinition(_ context.Context, v *kind.Version, d *jsondoc.Doc) schema.Result {
 	var crd *apiextv1.CustomResourceDefinition
 	var errs field.ErrorList
 	if isBeta(v) {
-		crd, errs = validateBeta(d, nil)
+		crd, errs = c.validateBeta(d, nil)
 	} else {
 		var err error
-		if crd, err = FromDoc(d); err != nil {
+		if crd, err = c.fromDoc(d); err != nil {
 			return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
 		}
-		errs = Validate(crd)
+		errs = c.validate(crd)
 	}
 	if len(errs) == 0 {
-		errs = unsupported(crd)
+		errs = c.unsupported(crd)
 	}
 	return schema.Result{Errors: errs, Warnings: Warnings(crd, nil)}
 }
 
-func validateDefinitionUpdate(_ context.Context, v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) schema.Result {
-	crd, err := FromDoc(new)
+func (c *Compiler) validateDefinitionUpdate(_ context.Context, v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) schema.Result {
+	crd, err := c.fromDoc(new)
 	if err != nil {
 		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
 	}
-	was, err := FromDoc(old)
+	was, err := c.fromDoc(old)
 	if err != nil {
 		return schema.Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
 	}
@@ -173,19 +173,19 @@ func validateDefinitionUpdate(_ context.Context, v *kind.Version, new, old *json
 	}
 	var errs field.ErrorList
 	if isBeta(v) {
-		crd, errs = validateBeta(new, was)
+		crd, errs = c.validateBeta(new, was)
 	} else {
-		errs = ValidateUpdate(crd, was)
+		errs = c.validateUpdate(crd, was)
 	}
 	if errs = append(named, errs...); len(errs) == 0 {
-		errs = unsupported(crd)
+		errs = c.unsupported(crd)
 	}
 	return schema.Result{Errors: errs, Warnings: Warnings(crd, was)}
 }
 
 // unsupported refuses what is valid and yet does not compile here.
-func unsupported(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
-	k, err := Compile(crd)
+func (c *Compiler) unsupported(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
+	k, err := c.Compile(crd)
 	if err == nil {
 		err = k.Load()
 	}
@@ -247,7 +247,7 @@ func setStatus(d *jsondoc.Doc, crd *apiextv1.CustomResourceDefinition) {
 
 // definitionVersion is the version that definitions are stored in, for those
 // who change them without a request.
-var definitionVersion = sync.OnceValue(func() *kind.Version { return Definitions().Storage })
+var definitionVersion = sync.OnceValue(func() *kind.Version { return (*Compiler)(nil).Definitions().Storage })
 
 // Update returns a stored definition with the status and the
 // finalizers of crd, as it is to be stored. note, unless it is nil, notes in the

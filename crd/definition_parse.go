@@ -17,31 +17,41 @@ import (
 // FromDoc returns the typed form of a definition's document. The schemas of its
 // versions must not be changed: others may have them, too.
 func FromDoc(d *jsondoc.Doc) (*apiextv1.CustomResourceDefinition, error) {
-	return takeOutOf(d.Root()).whole()
+	return (*Compiler)(nil).fromDoc(d)
+}
+
+// fromDoc is FromDoc with the schemas that c remembers.
+func (c *Compiler) fromDoc(d *jsondoc.Doc) (*apiextv1.CustomResourceDefinition, error) {
+	return takeOutOf(d.Root()).whole(c)
 }
 
 // Parse is FromDoc for a definition as it is stored.
 func Parse(raw []byte) (*apiextv1.CustomResourceDefinition, error) {
+	return (*Compiler)(nil).parseRaw(raw)
+}
+
+// parseRaw is Parse with the schemas that c remembers.
+func (c *Compiler) parseRaw(raw []byte) (*apiextv1.CustomResourceDefinition, error) {
 	if p, ok := takeOut(raw); ok {
-		return p.whole()
+		return p.whole(c)
 	}
 	d := jsondoc.Get()
 	defer d.Release()
 	if err := jsondoc.Parse(d, raw); err != nil {
 		return nil, fmt.Errorf("stored CustomResourceDefinition: %w", err)
 	}
-	return FromDoc(d)
+	return c.fromDoc(d)
 }
 
-// whole is the definition with its schemas.
-func (p *parts) whole() (*apiextv1.CustomResourceDefinition, error) {
+// whole returns the definition with its schemas, of which c may know some.
+func (p *parts) whole(c *Compiler) (*apiextv1.CustomResourceDefinition, error) {
 	crd, err := p.definition()
 	if err != nil {
 		return nil, err
 	}
 	read := make([]*apiextv1.JSONSchemaProps, len(p.schemas))
 	for i, text := range p.schemas {
-		if read[i], err = recentOrRead(text); err != nil {
+		if read[i], err = c.readSchema(text); err != nil {
 			return nil, fmt.Errorf("stored CustomResourceDefinition: spec: %w", err)
 		}
 	}
@@ -49,21 +59,21 @@ func (p *parts) whole() (*apiextv1.CustomResourceDefinition, error) {
 	return crd, nil
 }
 
-func decodeDefinition(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, error) {
+func (c *Compiler) decodeDefinition(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, error) {
 	if err := checkNesting(src); err != nil {
 		return 0, err
 	}
 	if isBeta(v) {
 		return decodeBeta(v, d, src)
 	}
-	if decodeParts(v, d, src) {
+	if c.decodeParts(v, d, src) {
 		return 0, nil
 	}
-	return decodeWhole(v, d, src)
+	return c.decodeWhole(v, d, src)
 }
 
 // decodeWhole is decodeDefinition for any body of v1.
-func decodeWhole(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, error) {
+func (c *Compiler) decodeWhole(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, error) {
 	var crd apiextv1.CustomResourceDefinition
 	strict, err := kjson.UnmarshalStrict(src, &crd)
 	if err != nil {
@@ -72,14 +82,14 @@ func decodeWhole(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, err
 	Default(&crd)
 	found, err := kind.DecodeTyped(v, d, &crd, strict)
 	if err == nil {
-		remember(d, &crd, nil)
+		c.rememberAll(d, &crd, nil)
 	}
 	return found, err
 }
 
 // decodeParts is decodeDefinition for a body that has nothing but what a definition
 // is printed with. It reports false if the body may have something else, or is wrong.
-func decodeParts(v *kind.Version, d *jsondoc.Doc, src []byte) bool {
+func (c *Compiler) decodeParts(v *kind.Version, d *jsondoc.Doc, src []byte) bool {
 	p, ok := takeOut(src)
 	if !ok {
 		return false
@@ -91,7 +101,7 @@ func decodeParts(v *kind.Version, d *jsondoc.Doc, src []byte) bool {
 	exact := map[*apiextv1.JSONSchemaProps]bool{}
 	read := make([]*apiextv1.JSONSchemaProps, len(p.schemas))
 	for i, text := range p.schemas {
-		if known := recent.get(text); known != nil && known.exact {
+		if known := c.remembered(text); known != nil && known.exact {
 			read[i], exact[known.wire] = known.wire, true
 			continue
 		}
@@ -113,12 +123,12 @@ func decodeParts(v *kind.Version, d *jsondoc.Doc, src []byte) bool {
 		return false
 	}
 	p.attach(&crd, read)
-	remember(d, &crd, exact)
+	c.rememberAll(d, &crd, exact)
 	return true
 }
 
-// remember remembers the schemas of a definition and the texts that its document prints.
-func remember(d *jsondoc.Doc, crd *apiextv1.CustomResourceDefinition, exact map[*apiextv1.JSONSchemaProps]bool) {
+// rememberAll remembers the schemas of a definition and the texts that its document prints.
+func (c *Compiler) rememberAll(d *jsondoc.Doc, crd *apiextv1.CustomResourceDefinition, exact map[*apiextv1.JSONSchemaProps]bool) {
 	done := map[*apiextv1.JSONSchemaProps]bool{}
 	for i, v := range d.Root().At("spec", "versions").Items() {
 		s := openAPI(crd.Spec.Versions[i].Schema)
@@ -129,6 +139,6 @@ func remember(d *jsondoc.Doc, crd *apiextv1.CustomResourceDefinition, exact map[
 		text, _ := printed(func(out []byte) ([]byte, error) { // which cannot fail
 			return v.At("schema", "openAPIV3Schema").AppendJSON(out), nil
 		})
-		recent.put(text, s, exact[s])
+		c.remember(text, s, exact[s])
 	}
 }

@@ -31,7 +31,7 @@ func definitionJSON(t *testing.T, replace ...string) []byte {
 
 func TestDefinitionKind(t *testing.T) {
 	fastpath.SchemaReader.Need(t)
-	v := Definitions().Storage
+	v := new(Compiler).Definitions().Storage
 	text := strings.Replace(string(definitionJSON(t)), `"served"`, `"odd":1,"served"`, 1)
 	d := new(jsondoc.Doc)
 	found, err := v.Decode(d, []byte(text))
@@ -64,7 +64,7 @@ func TestDefinitionKind(t *testing.T) {
 	if view, err := v.Render(updated, 6); err != nil || !strings.Contains(string(view.JSON), `"reason":"InitialNamesAccepted"`) {
 		t.Errorf("error %v: %s", err, updated)
 	}
-	v1, err := fromBeta(raw)
+	v1, err := (*Compiler)(nil).fromBeta(raw)
 	if err != nil || !strings.Contains(string(v1), `"apiextensions.k8s.io/v1"`) {
 		t.Errorf("error %v: got %s, want it in v1", err, v1)
 	} else if again, err := Update(v1, crd, nil); err != nil || string(again) != string(updated) {
@@ -76,11 +76,12 @@ func TestDefinitionKind(t *testing.T) {
 // whatever others did to theirs.
 func TestRemembered(t *testing.T) {
 	fastpath.Schemas.Need(t)
-	v := Definitions().Storage
+	c := new(Compiler)
+	v := c.Definitions().Storage
 	text := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"as.b.c","labels":{"x":"y"}},
 		"spec":{"group":"b.c","scope":"Cluster","names":{"plural":"as","kind":"A"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 	d := decode(t, v, text)
-	first, err := FromDoc(d)
+	first, err := c.fromDoc(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,16 +90,16 @@ func TestRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recent = recentSchemas{}
-	read, err := Parse(raw)
+	c.recent = recentSchemas{}
+	read, err := c.parseRaw(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Parse(raw)
+	again, err := c.parseRaw(raw)
 	if err != nil || !equality.Semantic.DeepEqual(read, again) || read.Spec.Versions[0].Schema.OpenAPIV3Schema != again.Spec.Versions[0].Schema.OpenAPIV3Schema {
 		t.Errorf("got %+v, error %v, want %+v", again, err, read)
 	}
-	remembered, err := FromDoc(d)
+	remembered, err := c.fromDoc(d)
 	if err != nil || !equality.Semantic.DeepEqual(remembered, read) || read.Labels["x"] != "y" || read.Spec.Names.ListKind != "AList" {
 		t.Errorf("got %+v, error %v, want %+v", remembered, err, read)
 	}
@@ -125,7 +126,7 @@ func TestPublishedSchema(t *testing.T) {
 		walk(path+"[]", s.Items)
 		walk(path+".*", s.Additional)
 	}
-	s := Definitions().Storage.Structural()
+	s := new(Compiler).Definitions().Storage.Structural()
 	walk("", s)
 	if count < len(docs)*9/10 {
 		t.Errorf("got %d fields for %d descriptions", count, len(docs))
@@ -166,7 +167,7 @@ func TestBetaDefinition(t *testing.T) {
 	if w := crd.Spec.Conversion.Webhook; w == nil || w.ClientConfig != nil || len(w.ConversionReviewVersions) != 1 || w.ConversionReviewVersions[0] != "v1beta1" {
 		t.Errorf("got %+v", w)
 	}
-	view, err := Definitions().Storage.Render(raw, 2)
+	view, err := new(Compiler).Definitions().Storage.Render(raw, 2)
 	if err != nil || !strings.Contains(string(view.JSON), `"jsonPath":".spec.a"`) || !strings.Contains(string(view.JSON), "apiextensions.k8s.io/v1\"") {
 		t.Errorf("got %v, error %v", view, err)
 	}
@@ -174,7 +175,7 @@ func TestBetaDefinition(t *testing.T) {
 
 // TestDefinitionIsStoredAsBeta holds the form in which definitions are in etcd, and that nothing is lost on the way.
 func TestDefinitionIsStoredAsBeta(t *testing.T) {
-	v := Definitions().Storage
+	v := new(Compiler).Definitions().Storage
 	text := string(definitionJSON(t, "MORE", twoVersions))
 	d := decode(t, v, text)
 	v.PrepareCreate(d)

@@ -66,10 +66,10 @@ func TestMemory(t *testing.T) {
 		"equal schemas":     {4 << 10, func(int) string { return plainSchema }},
 		"different schemas": {8 << 10, func(i int) string { return strings.Replace(plainSchema, "num", fmt.Sprint("num", i), 1) }},
 	} {
-		r := new(kind.Registry)
+		r, c := new(kind.Registry), new(Compiler)
 		before := heap()
 		for i := range n {
-			k, err := Compile(definition(t, "widgets", fmt.Sprint("p", i), "SCHEMA", row.schema(i)))
+			k, err := c.Compile(definition(t, "widgets", fmt.Sprint("p", i), "SCHEMA", row.schema(i)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,5 +96,5 @@ func TestRefusedAtOnce(t *testing.T) {
 	if _, err := Compile(crd); err != nil {
 		t.Fatal(err)
 	}
-	compare(t, where(), texts(unsupported(crd)), []string{"spec.versions: Invalid value: version v1: schema has more than 65535 kinds of objects"})
+	compare(t, where(), texts(new(Compiler).unsupported(crd)), []string{"spec.versions: Invalid value: version v1: schema has more than 65535 kinds of objects"})
 }

@@ -120,23 +120,23 @@ func inUse(name string) error { return fmt.Errorf("%q is already in use", name) 
 
 // OtherConditions sets or removes the conditions NonStructuralSchema and
 // KubernetesAPIApprovalPolicyConformant. It reports whether the status changed.
-func OtherConditions(stored *Stored, now time.Time) bool {
+func (c *Compiler) OtherConditions(stored *Stored, now time.Time) bool {
 	crd, changed := stored.Definition, false
 	if stored.Outline {
 		// Its schemas are structural, and no condition says otherwise.
-	} else if c, ok := structuralCondition(crd); ok {
-		changed = SetCondition(crd, c, now)
+	} else if condition, ok := c.structuralCondition(crd); ok {
+		changed = SetCondition(crd, condition, now)
 	} else {
 		changed = RemoveCondition(crd, apiextv1.NonStructuralSchema)
 	}
-	if c, ok := approvalCondition(crd); ok {
-		changed = SetCondition(crd, c, now) || changed
+	if condition, ok := approvalCondition(crd); ok {
+		changed = SetCondition(crd, condition, now) || changed
 	}
 	return changed
 }
 
-func structuralCondition(crd *apiextv1.CustomResourceDefinition) (apiextv1.CustomResourceDefinitionCondition, bool) {
-	c := apiextv1.CustomResourceDefinitionCondition{Type: apiextv1.NonStructuralSchema}
+func (c *Compiler) structuralCondition(crd *apiextv1.CustomResourceDefinition) (apiextv1.CustomResourceDefinitionCondition, bool) {
+	out := apiextv1.CustomResourceDefinitionCondition{Type: apiextv1.NonStructuralSchema}
 	var errs field.ErrorList
 	if crd.Spec.PreserveUnknownFields {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "preserveUnknownFields"), true, "must be false"))
@@ -144,21 +144,21 @@ func structuralCondition(crd *apiextv1.CustomResourceDefinition) (apiextv1.Custo
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
 		path := field.NewPath("spec", "versions").Index(i).Child("schema", "openAPIV3Schema")
-		s, found := parsedSchema(openAPI(v.Schema), path)
+		s, found := c.parsedSchema(openAPI(v.Schema), path)
 		if len(found) > 0 {
-			c.Status, c.Reason = apiextv1.ConditionUnknown, "StructuralError"
-			c.Message = fmt.Sprintf("failed to check validation schema for version %s: %s", v.Name, found[0].Detail)
-			return c, true
+			out.Status, out.Reason = apiextv1.ConditionUnknown, "StructuralError"
+			out.Message = fmt.Sprintf("failed to check validation schema for version %s: %s", v.Name, found[0].Detail)
+			return out, true
 		}
 		if s != nil {
-			errs = append(errs, structuralErrors(openAPI(v.Schema), s, path)...)
+			errs = append(errs, c.structuralErrors(openAPI(v.Schema), s, path)...)
 		}
 	}
 	if len(errs) == 0 {
-		return c, false
+		return out, false
 	}
-	c.Status, c.Reason, c.Message = apiextv1.ConditionTrue, "Violations", errs.ToAggregate().Error()
-	return c, true
+	out.Status, out.Reason, out.Message = apiextv1.ConditionTrue, "Violations", errs.ToAggregate().Error()
+	return out, true
 }
 
 func approvalCondition(crd *apiextv1.CustomResourceDefinition) (apiextv1.CustomResourceDefinitionCondition, bool) {

@@ -29,16 +29,16 @@ type Stored struct {
 
 // ParseStored reads a stored definition: as an outline if its schemas were found
 // right when it was written, completely otherwise. raw must not change.
-func ParseStored(raw []byte) (*Stored, error) {
+func (c *Compiler) ParseStored(raw []byte) (*Stored, error) {
 	p, ok := takeOut(raw)
 	if !ok {
-		crd, err := Parse(raw)
+		crd, err := c.parseRaw(raw)
 		return &Stored{Definition: crd}, err
 	}
 	if s := p.outline(); s != nil && s.trusted() {
 		return s, nil
 	}
-	crd, err := p.whole()
+	crd, err := p.whole(c)
 	return &Stored{Definition: crd}, err
 }
 
@@ -67,6 +67,8 @@ type declared struct {
 	kept atomic.Pointer[structural.Schema] // before there is a text
 	last atomic.Pointer[weak.Pointer[structural.Schema]]
 	mu   sync.Mutex // held while reading
+
+	compiler *Compiler
 }
 
 // rebase makes d read the same schema from another place; what was kept need not
@@ -90,7 +92,7 @@ func (d *declared) load() (*structural.Schema, error) {
 	if text == nil || *text == nil {
 		return nil, nil
 	}
-	s, err := parseSchema(*text)
+	s, err := d.compiler.parseText(*text)
 	if err == nil {
 		last := weak.Make(s)
 		d.last.Store(&last)
@@ -108,20 +110,20 @@ func (d *declared) known() *structural.Schema {
 	return nil
 }
 
-// parseSchema reads a schema as definitions have it.
-func parseSchema(text []byte) (*structural.Schema, error) {
+// parseText reads a schema as definitions have it.
+func (c *Compiler) parseText(text []byte) (*structural.Schema, error) {
 	var wire apiextv1.JSONSchemaProps
 	if err := json.Unmarshal(text, &wire); err != nil {
 		return nil, fmt.Errorf("stored schema: %w", err)
 	}
-	s, errs := structural.Parse(&wire, field.NewPath("schema", "openAPIV3Schema"))
+	s, errs := c.parse(&wire, field.NewPath("schema", "openAPIV3Schema"))
 	return s, errs.ToAggregate()
 }
 
 // CompileStored makes a Kind of a stored definition. The schemas of an outline
 // are read when they are used first.
-func CompileStored(s *Stored) (*kind.Kind, error) {
-	k, err := compile(s.Definition, s.Outline)
+func (c *Compiler) CompileStored(s *Stored) (*kind.Kind, error) {
+	k, err := c.compile(s.Definition, s.Outline)
 	if err == nil {
 		Rebase(k, s)
 	}
@@ -141,12 +143,12 @@ func Rebase(k *kind.Kind, s *Stored) {
 }
 
 // setSchema sets the schema of v, which is read when it is needed.
-func setSchema(v *kind.Version, s *structural.Schema) error {
-	opts, err := options(v.Kind.PreserveUnknown)
+func (c *Compiler) setSchema(v *kind.Version, s *structural.Schema) error {
+	opts, err := c.options(v.Kind.PreserveUnknown)
 	if err != nil {
 		return err
 	}
-	d := new(declared)
+	d := &declared{compiler: c}
 	d.kept.Store(s)
 	v.Declared, v.Schema = d, schema.Lazy(d.load, opts)
 	v.Structural = v.Schema.Source

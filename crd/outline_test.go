@@ -50,13 +50,14 @@ func betaText(tb testing.TB, v1 []byte) []byte {
 // TestOutline holds outlines of real definitions against their plain twins: the
 // same but for the schemas, and the same schemas when somebody asks.
 func TestOutline(t *testing.T) {
+	c := new(Compiler)
 	for _, family := range []string{"gateway-standard", "cert-manager", "prometheus-operator"} {
 		for i, text := range realDefinitions(t, family) {
 			raw := betaText(t, storedText(t, copyOf(t, text, i)))
 			if i%2 == 0 {
 				raw = storedText(t, copyOf(t, text, i))
 			}
-			outline, err := ParseStored(raw)
+			outline, err := c.ParseStored(raw)
 			if err != nil || !outline.Outline {
 				t.Fatalf("%s %d is not read as an outline: %v", family, i, err)
 			}
@@ -64,11 +65,11 @@ func TestOutline(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lazy, err := CompileStored(outline)
+			lazy, err := c.CompileStored(outline)
 			if err != nil {
 				t.Fatal(err)
 			}
-			eager, err := Compile(whole)
+			eager, err := c.Compile(whole)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +123,7 @@ func TestOutlineOnlyIfTrusted(t *testing.T) {
 		if row.raw != "" {
 			raw = []byte(row.raw)
 		}
-		got, err := ParseStored(raw)
+		got, err := new(Compiler).ParseStored(raw)
 		if err != nil {
 			t.Errorf("%s: %v", row.where, err)
 		} else if got.Outline != row.want {
@@ -169,18 +170,18 @@ func TestIdleMemory(t *testing.T) {
 		raws[i] = betaText(t, storedText(t, copyOf(t, text, i)))
 	}
 	var kinds []*kind.Kind
-	before := uint64(0)
+	c, before := new(Compiler), uint64(0)
 	for i := range 30 * len(raws) {
 		if i == 10*len(raws) { // by now the pools hold what they will
 			kinds = nil
 			heap()
 			before = heap()
 		}
-		s, err := ParseStored(raws[i%len(raws)])
+		s, err := c.ParseStored(raws[i%len(raws)])
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, err := CompileStored(s)
+		k, err := c.CompileStored(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,6 +207,7 @@ func BenchmarkStart(b *testing.B) {
 			raw := betaText(b, storedText(b, copyOf(b, text, i)))
 			raws, size = append(raws, raw), size+len(raw)
 		}
+		c := new(Compiler)
 		run := func(name string, parse func(raw []byte) (*Stored, error)) {
 			b.Run(fmt.Sprintf("%s/%d/%s", family, len(raws), name), func(b *testing.B) {
 				b.SetBytes(int64(size))
@@ -215,14 +217,14 @@ func BenchmarkStart(b *testing.B) {
 						if err != nil {
 							b.Fatal(err)
 						}
-						if _, err := CompileStored(s); err != nil {
+						if _, err := c.CompileStored(s); err != nil {
 							b.Fatal(err)
 						}
 					}
 				}
 			})
 		}
-		run("outline", ParseStored)
+		run("outline", c.ParseStored)
 		run("whole", func(raw []byte) (*Stored, error) {
 			crd, err := Parse(raw)
 			return &Stored{Definition: crd}, err

@@ -136,30 +136,30 @@ func FuzzReadSchema(f *testing.F) {
 func checkDefinition(t *testing.T, text []byte) bool {
 	t.Helper()
 	v := definitionVersion()
-	if got, err := fromBeta(text); err == nil {
+	if got, err := (*Compiler)(nil).fromBeta(text); err == nil {
 		want, err := convertBeta(text)
 		if err != nil || !bytes.Equal(got, want) && !sameJSON(got, want) {
 			t.Fatalf("%s: in v1 got %s, want %s, error %v", text, got, want, err)
 		}
 	}
-	recent = recentSchemas{}
+	c := new(Compiler)
 	d, want := new(jsondoc.Doc), new(jsondoc.Doc)
-	if !decodeParts(v, d, text) {
+	if !c.decodeParts(v, d, text) {
 		return false
 	}
-	crd, err := FromDoc(d)
+	crd, err := c.fromDoc(d)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	recent = recentSchemas{}
-	found, err := decodeWhole(v, want, text)
+	c = new(Compiler)
+	found, err := c.decodeWhole(v, want, text)
 	if err != nil || found != 0 {
 		t.Fatalf("%s: is decoded; want error %v, found %d", text, err, found)
 	}
 	if got, want := print(d), print(want); got != want {
 		t.Fatalf("%s: got %s, want %s", text, got, want)
 	}
-	wantCRD, err := FromDoc(want)
+	wantCRD, err := c.fromDoc(want)
 	if err != nil || !equality.Semantic.DeepEqual(crd, wantCRD) {
 		t.Fatalf("%s: got %+v, want %+v, error %v", text, crd, wantCRD, err)
 	}

@@ -16,16 +16,17 @@ import (
 // This file finds out which checks an update of a definition need not pass,
 // because what was there before does not pass them either.
 
-func ratchet(crd *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.CustomResourceDefinition) *strictness {
+func (c *Compiler) ratchet(crd *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.CustomResourceDefinition) *strictness {
 	spec := &old.Spec
 	established := HasCondition(old, apiextv1.Established)
 	versions := reviewVersions(spec.Conversion)
 	o := &strictness{
+		compiler:        c,
 		reviewVersion:   len(versions) == 0 || recognised(versions),
 		immutable:       established,
 		schema:          allHaveSchemas(spec),
 		types:           !anySchema(spec, func(s *apiextv1.JSONSchemaProps) bool { return s.Type != "" && !contains(openAPITypes, s.Type) }),
-		structural:      allStructural(spec),
+		structural:      c.allStructural(spec),
 		atomicSets:      !anySchema(spec, hasNonAtomicItems),
 		listMapKeys:     !anySchema(spec, func(s *apiextv1.JSONSchemaProps) bool { return len(validateKeys(s, field.NewPath(""))) > 0 }),
 		invalidCABundle: !established || hasInvalidCABundle(spec.Conversion),
@@ -35,7 +36,7 @@ func ratchet(crd *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.C
 		stored:          storedRules(spec),
 	}
 	for s := range schemas(spec) {
-		o.prunedDefaults = o.prunedDefaults && !hasUnprunedDefaults(s)
+		o.prunedDefaults = o.prunedDefaults && !c.hasUnprunedDefaults(s)
 	}
 	o.compareVersions(crd, h, old)
 	return o
@@ -79,10 +80,10 @@ func allHaveSchemas(spec *apiextv1.CustomResourceDefinitionSpec) bool {
 	return true
 }
 
-func allStructural(spec *apiextv1.CustomResourceDefinitionSpec) bool {
+func (c *Compiler) allStructural(spec *apiextv1.CustomResourceDefinitionSpec) bool {
 	for s := range schemas(spec) {
-		parsed, errs := parsedSchema(s, nil)
-		if len(errs) > 0 || len(structuralErrors(s, parsed, nil)) > 0 {
+		parsed, errs := c.parsedSchema(s, nil)
+		if len(errs) > 0 || len(c.structuralErrors(s, parsed, nil)) > 0 {
 			return false
 		}
 	}
@@ -91,12 +92,12 @@ func allStructural(spec *apiextv1.CustomResourceDefinitionSpec) bool {
 
 // hasUnprunedDefaults reports whether a default of a structural schema has
 // fields that the schema does not declare.
-func hasUnprunedDefaults(s *apiextv1.JSONSchemaProps) bool {
+func (c *Compiler) hasUnprunedDefaults(s *apiextv1.JSONSchemaProps) bool {
 	if !has(s, func(s *apiextv1.JSONSchemaProps) bool { return isSet(s.Default) }) {
 		return false
 	}
-	parsed, errs := parsedSchema(s, nil)
-	if len(errs) > 0 || len(structuralErrors(s, parsed, nil)) > 0 {
+	parsed, errs := c.parsedSchema(s, nil)
+	if len(errs) > 0 || len(c.structuralErrors(s, parsed, nil)) > 0 {
 		return false
 	}
 	if root := bytes.TrimSpace(parsed.Default); len(root) > 0 && root[0] != '{' {

@@ -34,14 +34,66 @@ type recentSchema struct {
 	program atomic.Pointer[schema.Program]    // what rules are checked by, and objects later: as long as it is here it stays compiled
 }
 
+// Compiler reads, checks and compiles the definitions of one server. It remembers
+// the schemas that it read last, and equal schemas that it compiles share memory.
+// The zero value is ready to use. It is safe for concurrent use. A nil *Compiler
+// remembers and shares nothing.
+type Compiler struct {
+	// Metrics, if not nil, observes the rules and updates of all kinds.
+	Metrics *schema.Metrics
+
+	nodes  structural.Nodes
+	codes  schema.Codes
+	recent recentSchemas
+}
+
+// parse is structural.Parse with the nodes of c.
+func (c *Compiler) parse(wire *apiextv1.JSONSchemaProps, path *field.Path) (*structural.Schema, field.ErrorList) {
+	if c == nil {
+		return structural.Parse(wire, path)
+	}
+	return c.nodes.Parse(wire, path)
+}
+
+// options returns the options for the schema of a whole resource.
+func (c *Compiler) options(preserveUnknown bool) (schema.Options, error) {
+	e, err := env()
+	o := schema.Options{Resource: true, Env: e, PreserveUnknown: preserveUnknown}
+	if c != nil {
+		o.Codes, o.Metrics = &c.codes, c.Metrics
+	}
+	return o, err
+}
+
+// remembered returns what is remembered of a text, as a document prints it.
+func (c *Compiler) remembered(text []byte) *recentSchema {
+	if c == nil {
+		return nil
+	}
+	return c.recent.get(text)
+}
+
+// rememberedWire returns what is remembered of a schema that was read before.
+func (c *Compiler) rememberedWire(wire *apiextv1.JSONSchemaProps) *recentSchema {
+	if c == nil {
+		return nil
+	}
+	return c.recent.of(wire)
+}
+
+// remember remembers a schema and its text, which must not change any more.
+func (c *Compiler) remember(text []byte, wire *apiextv1.JSONSchemaProps, exact bool) {
+	if c != nil {
+		c.recent.put(text, wire, exact)
+	}
+}
+
 // recentSchemas are the last schemas that were read.
 type recentSchemas struct {
 	mu   sync.Mutex
 	all  [8]*recentSchema
 	next int
 }
-
-var recent recentSchemas
 
 // find is the schema for which is holds, nil if it is forgotten.
 func (r *recentSchemas) find(is func(*recentSchema) bool) *recentSchema {
@@ -106,10 +158,10 @@ func (r *recentSchemas) trim(newest int) {
 	}
 }
 
-// recentOrRead is the schema of a text that a document prints, or has printed. It must
+// readSchema returns the schema of a text that a document prints, or has printed. It must
 // not be changed.
-func recentOrRead(text []byte) (*apiextv1.JSONSchemaProps, error) {
-	if s := recent.get(text); s != nil {
+func (c *Compiler) readSchema(text []byte) (*apiextv1.JSONSchemaProps, error) {
+	if s := c.remembered(text); s != nil {
 		return s.wire, nil
 	}
 	wire, exact, ok := readSchema(text)
@@ -119,13 +171,13 @@ func recentOrRead(text []byte) (*apiextv1.JSONSchemaProps, error) {
 			return nil, err
 		}
 	}
-	recent.put(bytes.Clone(text), wire, ok && exact)
+	c.remember(bytes.Clone(text), wire, ok && exact)
 	return wire, nil
 }
 
 // isPrinted reports whether a text has nothing but what a schema is printed with.
-func isPrinted(text []byte) bool {
-	if recent.get(text) != nil {
+func (c *Compiler) isPrinted(text []byte) bool {
+	if c.remembered(text) != nil {
 		return true
 	}
 	_, _, ok := readSchema(text)
@@ -133,15 +185,15 @@ func isPrinted(text []byte) bool {
 }
 
 // parsedSchema is structural.Parse.
-func parsedSchema(wire *apiextv1.JSONSchemaProps, path *field.Path) (*structural.Schema, field.ErrorList) {
-	known := recent.of(wire)
+func (c *Compiler) parsedSchema(wire *apiextv1.JSONSchemaProps, path *field.Path) (*structural.Schema, field.ErrorList) {
+	known := c.rememberedWire(wire)
 	if known == nil {
-		return structural.Parse(wire, path)
+		return c.parse(wire, path)
 	}
 	if s := known.parsed.Load(); s != nil {
 		return s, nil
 	}
-	s, errs := structural.Parse(wire, path)
+	s, errs := c.parse(wire, path)
 	if len(errs) == 0 {
 		known.parsed.Store(s)
 	}
@@ -149,8 +201,8 @@ func parsedSchema(wire *apiextv1.JSONSchemaProps, path *field.Path) (*structural
 }
 
 // structuralErrors is structural.Validate of what wire was parsed to.
-func structuralErrors(wire *apiextv1.JSONSchemaProps, parsed *structural.Schema, path *field.Path) field.ErrorList {
-	known := recent.of(wire)
+func (c *Compiler) structuralErrors(wire *apiextv1.JSONSchemaProps, parsed *structural.Schema, path *field.Path) field.ErrorList {
+	known := c.rememberedWire(wire)
 	if known != nil && known.sound.Load() {
 		return nil
 	}

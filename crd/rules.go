@@ -32,20 +32,15 @@ var newRules = sync.OnceValues(func() (schema.NewRules, error) {
 // Prepare makes what definitions are checked with, so that the first one need not wait for it. If that fails, the first one says why.
 func Prepare() { newRules() }
 
-// options are those of the schema of a whole resource.
-func options(preserveUnknown bool) (schema.Options, error) {
-	e, err := env()
-	return schema.Options{Resource: true, Env: e, PreserveUnknown: preserveUnknown}, err
-}
-
-// programOf is what defaults and rules of s, which wire was parsed to, are checked by, and objects later; nil if there cannot be one.
-func programOf(wire *apiextv1.JSONSchemaProps, s *structural.Schema) *schema.Program {
-	opts, err := options(false)
+// programOf returns the lazily compiled program of s, which wire was parsed to. It checks the defaults
+// and rules of s now, and objects later. It is nil if the CEL environment cannot be made.
+func (c *Compiler) programOf(wire *apiextv1.JSONSchemaProps, s *structural.Schema) *schema.Program {
+	opts, err := c.options(false)
 	if err != nil {
 		return nil
 	}
 	p := schema.Lazy(func() (*structural.Schema, error) { return s, nil }, opts)
-	if known := recent.of(wire); known != nil {
+	if known := c.rememberedWire(wire); known != nil {
 		known.program.Store(p)
 	}
 	return p
@@ -56,9 +51,6 @@ func programOf(wire *apiextv1.JSONSchemaProps, s *structural.Schema) *schema.Pro
 func validateRules(s *structural.Schema, p *schema.Program, unchanged bool, w *schemaWalk, path *field.Path) field.ErrorList {
 	if !hasRules(s) {
 		return nil
-	}
-	if _, err := options(false); err != nil {
-		return field.ErrorList{field.InternalError(path, err)}
 	}
 	fresh, err := newRules()
 	if err != nil {

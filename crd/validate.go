@@ -17,6 +17,8 @@ import (
 // strictness says which checks apply. What an old definition violates already
 // is not held against its successor.
 type strictness struct {
+	compiler *Compiler
+
 	reviewVersion   bool // a review version that is recognised
 	immutable       bool // scope and kind must not change
 	schema          bool // every version has a schema
@@ -37,7 +39,13 @@ type strictness struct {
 
 // Validate checks a new definition.
 func Validate(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
+	return (*Compiler)(nil).validate(crd)
+}
+
+// validate is Validate with the schemas that c remembers.
+func (c *Compiler) validate(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 	errs := validateNew(crd, hoist(&crd.Spec), &strictness{
+		compiler:      c,
 		reviewVersion: true, schema: true, types: true, structural: true, prunedDefaults: true,
 		atomicSets: true, listMapKeys: true, invalidCABundle: true,
 	})
@@ -63,8 +71,13 @@ func validateNew(crd *apiextv1.CustomResourceDefinition, h *hoisted, o *strictne
 // ValidateUpdate checks a changed definition. What old violates already is
 // not held against new.
 func ValidateUpdate(new, old *apiextv1.CustomResourceDefinition) field.ErrorList {
+	return (*Compiler)(nil).validateUpdate(new, old)
+}
+
+// validateUpdate is ValidateUpdate with the schemas that c remembers.
+func (c *Compiler) validateUpdate(new, old *apiextv1.CustomResourceDefinition) field.ErrorList {
 	h := hoist(&new.Spec)
-	errs := validateChanged(new, h, old, ratchet(new, h, old))
+	errs := validateChanged(new, h, old, c.ratchet(new, h, old))
 	return append(errs, validateRest(new, old)...)
 }
 

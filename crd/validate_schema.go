@@ -43,11 +43,11 @@ func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictn
 	var program *schema.Program
 	var parseErrs field.ErrorList
 	if o.structural {
-		parsed, parseErrs = parsedSchema(s, path)
+		parsed, parseErrs = o.compiler.parsedSchema(s, path)
 		if parsed != nil {
-			found := structuralErrors(s, parsed, path)
+			found := o.compiler.structuralErrors(s, parsed, path)
 			if len(found) == 0 {
-				program = programOf(s, parsed)
+				program = o.compiler.programOf(s, parsed)
 				found = validateDefaults(parsed, program, path, o.prunedDefaults)
 			}
 			if len(found) > 0 {

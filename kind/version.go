@@ -178,7 +178,7 @@ func (v *Version) ValidateUpdate(ctx context.Context, new, old *jsondoc.Doc, sco
 	}
 	r := v.Schema.ValidateAmong(ctx, new, old, scope, kept, errs, replicas)
 	if old != nil {
-		schema.ObserveRatcheting(r.Compared)
+		v.Schema.ObserveRatcheting(r.Compared)
 	}
 	return r
 }

@@ -133,7 +133,7 @@ type PolicySet struct {
 
 // CheckPolicies checks each policy and binding of a set.
 func CheckPolicies(ctx context.Context, set PolicySet) []*Report {
-	known := kind.NewRegistry(builtin.All()...)
+	known := kind.NewRegistry(builtin.All(nil)...)
 	set.Definitions = slices.DeleteFunc(slices.Clone(set.Definitions), func(d *Definition) bool {
 		k, err := crd.Compile(d.CRD)
 		if err == nil && len(crd.Validate(d.CRD)) == 0 {

@@ -22,7 +22,7 @@ import (
 // version returns the CustomResourceDefinition version in which d is written.
 func (d *Definition) version() *kind.Version {
 	var head struct{ APIVersion string }
-	k := crd.Definitions()
+	k := new(crd.Compiler).Definitions()
 	if json.Unmarshal(d.JSON, &head) == nil && head.APIVersion == k.Group+"/v1beta1" {
 		return k.Version("v1beta1")
 	}

@@ -69,7 +69,7 @@ func TestDirectivesOfEveryList(t *testing.T) {
 	values := []string{`1`, `null`, `{"a":1}`, `[1]`, `[null]`, `[[]]`, `[{}]`, `["a",1]`, `[{"$patch":1}]`, `[{"$patch":"delete"}]`, `[{"$patch":"replace"},1]`}
 	kinds, lists, refused := 0, 0, 0
 	w := &sweep{seen: map[reflect.Type]bool{}}
-	for _, k := range builtin.All() {
+	for _, k := range builtin.All(nil) {
 		for _, v := range k.Versions {
 			if !v.Kind.Behavior.HasGoType() {
 				continue

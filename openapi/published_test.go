@@ -15,7 +15,7 @@ import (
 // This file tests the documents of built-in kinds.
 
 func builtins() *kind.Registry {
-	return kind.NewRegistry(builtin.All()...)
+	return kind.NewRegistry(builtin.All(nil)...)
 }
 
 func fetch(t *testing.T, h *Handler, path, accept string) []byte {

@@ -251,7 +251,7 @@ func (k *ruleChecker) rules(n *node, at place) {
 	list := n.rules.list
 	if at.seen.own || list == nil {
 		set := k.typing.p.options.Env.Types()
-		list = n.rules.compiled(t, set)
+		list = k.typing.p.compiledRules(n.rules, t, set)
 		set.Release()
 	}
 	most := maxRequestSize / (t.MinSize + 1)

@@ -55,6 +55,10 @@ type Options struct {
 	// AnyFormat makes formats that mean nothing count when types are checked,
 	// as upstream does for default values and nothing else.
 	AnyFormat bool
+	// Codes, if not nil, has the compiled schemas that a Lazy program shares.
+	Codes *Codes
+	// Metrics, if not nil, observes rules and ratcheting.
+	Metrics *Metrics
 }
 
 // Found says what Decode noticed and dropped or merged. Strict puts it in words.

@@ -47,7 +47,7 @@ func (p *program) rulesOK(ctx context.Context, d, old *jsondoc.Doc, valid bool, 
 	start := time.Now()
 	cost, ok = p.runKept(ctx, d, old, valid, k)
 	if ok { // else the slow path begins anew
-		since(evaluationTimes, start)
+		p.options.Metrics.observeEvaluation(start)
 	}
 	return cost, ok
 }
@@ -187,7 +187,7 @@ func (e *evaluation) bindOld(d *jsondoc.Doc, x jsondoc.Node) {
 // says what is wrong. c correlates the object with the old one for ratcheting;
 // nil on create.
 func (p *program) ruleErrors(ctx context.Context, d, old *jsondoc.Doc, c *correlation) Result {
-	defer since(evaluationTimes, time.Now())
+	defer p.options.Metrics.observeEvaluation(time.Now())
 	s := &slowRules{ctx: ctx, budget: objectBudget}
 	was := jsondoc.Value{}
 	if old != nil {

@@ -1,40 +1,39 @@
 package schema
 
-import (
-	"time"
+import "time"
 
-	"github.com/prometheus/client_golang/prometheus"
-)
+// This file times rules and ratcheting.
 
-// This file times rules and ratcheting, under the names that dashboards for
-// kube-apiserver know. Schemas are shared by all servers of a process, and so are
-// these times.
+// Observer records a duration in seconds, for example in a histogram.
+type Observer interface{ Observe(seconds float64) }
 
-var (
-	compilations = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "apiserver_cel_compilation_duration_seconds",
-		Help: "[BETA] CEL compilation time in seconds.",
-	})
-	evaluationTimes = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "apiserver_cel_evaluation_duration_seconds",
-		Help: "[BETA] CEL evaluation time in seconds.",
-	})
-	ratchetings = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "apiextensions_apiserver_validation_ratcheting_seconds",
-		Help:    "[ALPHA] Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in seconds.",
-		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
-	})
-)
-
-// Metrics are the times of this process: of the rules of each schema node that
-// were compiled, of the rules of each object that were evaluated, and of what
-// ObserveRatcheting was told.
-func Metrics() []prometheus.Collector {
-	return []prometheus.Collector{compilations, evaluationTimes, ratchetings}
+// Metrics has the observers of the programs of one server. None of them is nil.
+type Metrics struct {
+	// Compilation gets the time to compile the rules of a schema node.
+	Compilation Observer
+	// Evaluation gets the time to evaluate the rules of an object.
+	Evaluation Observer
+	// Ratcheting gets the time to compare old values with new ones in an update.
+	Ratcheting Observer
 }
 
-// ObserveRatcheting notes the Compared of one update of a custom resource.
-func ObserveRatcheting(compared time.Duration) { ratchetings.Observe(compared.Seconds()) }
+// observeCompilation records the time since start. m may be nil.
+func (m *Metrics) observeCompilation(start time.Time) {
+	if m != nil {
+		m.Compilation.Observe(time.Since(start).Seconds())
+	}
+}
 
-// since notes in h the time since start.
-func since(h prometheus.Histogram, start time.Time) { h.Observe(time.Since(start).Seconds()) }
+// observeEvaluation records the time since start. m may be nil.
+func (m *Metrics) observeEvaluation(start time.Time) {
+	if m != nil {
+		m.Evaluation.Observe(time.Since(start).Seconds())
+	}
+}
+
+// ObserveRatcheting records the Compared of one update of a custom resource.
+func (p *Program) ObserveRatcheting(compared time.Duration) {
+	if m := p.options.Metrics; m != nil {
+		m.Ratcheting.Observe(compared.Seconds())
+	}
+}

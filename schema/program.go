@@ -18,7 +18,6 @@ import (
 type Program struct {
 	source  func() (*structural.Schema, error)
 	options Options
-	shared  bool // others may use the same code
 
 	code atomic.Pointer[program] // nil until it is needed
 	mu   sync.Mutex              // held while compiling
@@ -48,12 +47,12 @@ func Compile(s *structural.Schema, o Options) (*Program, error) {
 	return p, nil
 }
 
-// Lazy is Compile when the Program is used first, or by [Program.Load]. Equal
-// programs of the same schema share memory. The schema must never change.
-// Whoever wants to know of an error before the Program is used calls Load, or
-// knows that it succeeded once for an equal schema.
+// Lazy returns a Program that source is compiled to when it is used first, or by
+// [Program.Load]. The schema must never change. Programs of the same schema and
+// the same options share memory if the options have Codes. To learn of an error
+// before the Program is used, call Load.
 func Lazy(source func() (*structural.Schema, error), o Options) *Program {
-	return &Program{source: source, options: o, shared: true}
+	return &Program{source: source, options: o}
 }
 
 // Source is the schema that p is compiled from, without compiling it; nil if it
@@ -98,8 +97,11 @@ func (p *Program) load() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, shared := codeKey{options: p.options}, p.shared && source != nil
-	if shared {
+	key, codes := codeKey{options: p.options}, p.options.Codes
+	if source == nil {
+		codes = nil
+	}
+	if codes != nil {
 		key.source = weak.Make(source)
 		if code := codes.get(key); code != nil {
 			p.code.Store(code)
@@ -110,16 +112,17 @@ func (p *Program) load() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if shared {
+	if codes != nil {
 		code = codes.put(key, code)
 	}
 	p.code.Store(code)
 	return code, nil
 }
 
-// codeTable holds the shared programs that are in use. Like the table of
-// schemas it is invisible: what it holds does not change.
-type codeTable struct {
+// Codes is a table of the compiled schemas that are in use. They never change,
+// so a Program cannot tell who else uses its code. The zero value is an empty
+// table. It is safe for concurrent use.
+type Codes struct {
 	mu   sync.Mutex
 	live map[codeKey]weak.Pointer[program]
 }
@@ -129,27 +132,28 @@ type codeKey struct {
 	options Options
 }
 
-var codes = codeTable{live: map[codeKey]weak.Pointer[program]{}}
-
-func (t *codeTable) get(key codeKey) *program {
+func (t *Codes) get(key codeKey) *program {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.live[key].Value()
 }
 
 // put adds code, unless there is such code already, and returns what there is.
-func (t *codeTable) put(key codeKey, code *program) *program {
+func (t *Codes) put(key codeKey, code *program) *program {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if first := t.live[key].Value(); first != nil {
 		return first
+	}
+	if t.live == nil {
+		t.live = map[codeKey]weak.Pointer[program]{}
 	}
 	t.live[key] = weak.Make(code)
 	runtime.AddCleanup(code, t.forget, key)
 	return code
 }
 
-func (t *codeTable) forget(key codeKey) {
+func (t *Codes) forget(key codeKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.live[key].Value() == nil {

@@ -154,13 +154,13 @@ func (c *ruleCompiler) rules(n *node, seen bool) {
 		n.rules.err, n.rules.broken = errNoType, true
 		return
 	}
-	n.rules.list = n.rules.compiled(self, c.set)
+	n.rules.list = c.p.compiledRules(n.rules, self, c.set)
 	n.rules.setTests()
 }
 
-// compiled compiles the rules.
-func (r *rules) compiled(self *cel.Type, types *cel.TypeSet) []rule {
-	defer since(compilations, time.Now())
+// compiledRules compiles the rules of one node, whose type is self.
+func (p *program) compiledRules(r *rules, self *cel.Type, types *cel.TypeSet) []rule {
+	defer p.options.Metrics.observeCompilation(time.Now())
 	list := make([]rule, len(r.source))
 	for i, source := range r.source {
 		list[i] = compileRule(source, r.schema, self, types, types)

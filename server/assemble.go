@@ -23,7 +23,6 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
-	"github.com/keelson-io/keelson/schema"
 	"github.com/keelson-io/keelson/store"
 )
 
@@ -48,8 +47,8 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	c := &s.config
 	s.cache = cache.New(p.store, cache.Options{Logger: s.logger})
 	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
-	s.metrics.MustRegister(schema.Metrics()...)
-	s.kinds = kind.NewRegistry(builtin.All()...)
+	compiler := &crd.Compiler{Metrics: schemaMetrics(s.metrics)}
+	s.kinds = kind.NewRegistry(builtin.All(compiler)...)
 	if err := s.openAuthz(p.authorization, p.authorizationText, s.kinds, s.cache, p.store); err != nil {
 		return err
 	}
@@ -89,7 +88,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Status: s.writer(allocator.StatusManager), Range: s.network.services, Ports: s.network.nodePorts}
 	s.objects.Claimer = s.allocator
 	s.authz.gather.API = s.writer(roles.Manager)
-	s.crds = &definitions.Controller{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.writer(objects.ServerManager).Delete, Converter: p.converter, Note: s.noteStatus}
+	s.crds = &definitions.Controller{Kinds: s.kinds, Compiler: compiler, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.writer(objects.ServerManager).Delete, Converter: p.converter, Note: s.noteStatus}
 	if err := s.crds.Sync(ctx); err != nil {
 		return fmt.Errorf("loading custom resource definitions: %w", err)
 	}

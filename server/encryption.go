@@ -61,7 +61,7 @@ func (s *Server) encrypted(ctx context.Context, st store.Store) (store.Store, er
 		prefix = "/registry"
 	}
 	e := &encryption{s: s, text: text, rules: rules}
-	e.store = encrypt.New(st, rules, encrypt.Options{Prefix: strings.TrimSuffix(prefix, "/"), Resource: resourceOfKeys(builtin.All()), Logger: s.logger})
+	e.store = encrypt.New(st, rules, encrypt.Options{Prefix: strings.TrimSuffix(prefix, "/"), Resource: resourceOfKeys(builtin.All(nil)), Logger: s.logger})
 	s.encryption = e
 	s.opened = append(s.opened, closer(e.close))
 	if holder, ok := st.(store.Holder); ok {

@@ -23,7 +23,7 @@ import (
 // configMaps returns the storage version of ConfigMaps.
 func configMaps(t *testing.T) *kind.Version {
 	t.Helper()
-	for _, k := range builtin.All() {
+	for _, k := range builtin.All(nil) {
 		if k.Group == "" && k.Plural == "configmaps" {
 			return k.Storage
 		}

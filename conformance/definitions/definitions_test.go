@@ -122,7 +122,7 @@ func compareDescriptions(t *testing.T, want map[string]map[string]string) {
 // versions returns the versions of the built-in kinds and those of their subresources.
 func versions() []*kind.Version {
 	var out []*kind.Version
-	for _, k := range builtin.All() {
+	for _, k := range builtin.All(nil) {
 		out = append(out, k.Versions...)
 		if !k.Behavior.IsBuiltin {
 			continue

@@ -16,7 +16,7 @@ import (
 
 // Ledger: definitions-v1beta1.
 func TestBeta(t *testing.T) {
-	k := crd.Definitions()
+	k := new(crd.Compiler).Definitions()
 	r, seed := source(t)
 	_ = r
 	for n := range 300 {

@@ -57,10 +57,12 @@ import (
 // Controller runs the life of definitions. Its fields are set before the first
 // call and not changed afterwards.
 type Controller struct {
-	Kinds  *kind.Registry
-	Cache  *cache.Cache
-	Store  store.Store
-	Logger *slog.Logger // nil means slog.Default()
+	Kinds *kind.Registry
+	// Compiler reads and compiles the definitions. It may be nil.
+	Compiler *crd.Compiler
+	Cache    *cache.Cache
+	Store    store.Store
+	Logger   *slog.Logger // nil means slog.Default()
 
 	// Converter makes the converter of a definition whose versions a webhook
 	// converts; nil: objects in other versions than the stored one cannot be
@@ -186,7 +188,7 @@ func (c *Controller) parseAll(objects []*cache.Object) []*crd.Stored {
 }
 
 func (c *Controller) parse(o *cache.Object) *crd.Stored {
-	stored, err := crd.ParseStored(o.Raw)
+	stored, err := c.Compiler.ParseStored(o.Raw)
 	if err != nil {
 		c.logger().Error("definition cannot be read", "key", o.Key, "error", err)
 		return nil

@@ -38,7 +38,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{T: t, store: mem.New(mem.Options{}), kinds: kind.NewRegistry(crd.Definitions())}
+	r := &rig{T: t, store: mem.New(mem.Options{}), kinds: kind.NewRegistry(new(crd.Compiler).Definitions())}
 	for k := range r.kinds.Load().All() {
 		if k.Name == "CustomResourceDefinition" {
 			r.crds = k.Storage

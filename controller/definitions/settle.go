@@ -45,7 +45,7 @@ func (c *Controller) settle(ctx context.Context, stored *crd.Stored, raw []byte)
 	d := c.defs[def.Name]
 	had := d.granted
 	now := time.Now()
-	changed := crd.OtherConditions(stored, now)
+	changed := c.Compiler.OtherConditions(stored, now)
 	if d.refusal != nil {
 		if crd.SetRefused(def, d.refusal, now) || changed {
 			c.write(ctx, d, def, raw)
@@ -120,7 +120,7 @@ func (c *Controller) serve(d *definition, stored *crd.Stored) {
 	k := d.kind
 	switch {
 	case k == nil || k.UID != d.uid || k.Generation != def.Generation || !sameNames(k, &d.granted):
-		compiled, err := crd.CompileStored(stored)
+		compiled, err := c.Compiler.CompileStored(stored)
 		if err != nil {
 			c.logger().Error("definition cannot be served", "name", d.name, "error", err)
 			return

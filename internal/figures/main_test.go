@@ -88,13 +88,7 @@ var constant = map[string]string{
 // shared names the state that the servers of one process share. It is to be empty: nothing may be
 // added.
 var shared = map[string]string{
-	"internal/webhook/room.go allRooms":  "the bound of the memory for answers of webhooks, which is that of the process",
-	"crd/recent.go recent":               "the last schemas of definitions that were read",
-	"schema/metrics.go compilations":     "times of all servers",
-	"schema/metrics.go evaluationTimes":  "times of all servers",
-	"schema/metrics.go ratchetings":      "times of all servers",
-	"schema/program.go codes":            "compiled schemas that are in use",
-	"schema/structural/intern.go shared": "equal nodes of schemas that are in use",
+	"internal/webhook/room.go allRooms": "the bound of the memory for answers of webhooks, which is that of the process",
 }
 
 // TestServersShareNoState fails when a package variable of the product changes that is not a pool, a

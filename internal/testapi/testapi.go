@@ -38,7 +38,7 @@ var administrator = &authn.Response{User: &authn.User{Name: "admin", Groups: []s
 // in a bubble of synctest.
 func New(t testing.TB) *API {
 	t.Helper()
-	a := &API{TB: t, Store: mem.New(mem.Options{}), Kinds: kind.NewRegistry(builtin.All()...), Logger: slog.New(slog.DiscardHandler)}
+	a := &API{TB: t, Store: mem.New(mem.Options{}), Kinds: kind.NewRegistry(builtin.All(nil)...), Logger: slog.New(slog.DiscardHandler)}
 	a.Cache = cache.New(a.Store, cache.Options{Logger: a.Logger})
 	a.Handler = api.New(api.Config{Objects: objects.New(objects.Config{Kinds: a.Kinds, Store: a.Store, Cache: a.Cache}), Logger: a.Logger,
 		Authn: authn.Func(func(*http.Request, []string) (*authn.Response, error) { return administrator, nil })})

@@ -28,7 +28,7 @@ status: {conditions: [{type: Established, status: "True"}], acceptedNames: {plur
 // Registry returns a registry with the built-in kinds and those of definitions in YAML.
 func Registry(t testing.TB, definitions ...string) *kind.Registry {
 	t.Helper()
-	kinds := kind.NewRegistry(builtin.All()...)
+	kinds := kind.NewRegistry(builtin.All(nil)...)
 	for _, text := range definitions {
 		definition := &apiextv1.CustomResourceDefinition{}
 		if err := yaml.Unmarshal([]byte(text), definition); err != nil {

@@ -18,22 +18,21 @@ import (
 // writes definitions must not be able to pass one schema off as another.
 type digest [16]byte
 
-// table holds every node that Parse returned and that is still in use. It is
-// invisible: nodes are never changed, so it does not matter who else has them.
-type table struct {
+// Nodes is a table of the nodes that its Parse returned and that are still in
+// use. Nodes never change, so a schema cannot tell who else uses its nodes. The
+// zero value is an empty table. It is safe for concurrent use.
+type Nodes struct {
 	mu    sync.Mutex
 	nodes map[digest]weak.Pointer[Schema]
 	sweep int // size at which the entries of dead nodes are looked for
 }
-
-var shared table
 
 // minSweep is the least size at which looking for dead entries is worth it.
 const minSweep = 1 << 12
 
 // intern returns the node that equals s and was there first, or s. The children
 // of s must be interned.
-func (t *table) intern(s *Schema) *Schema {
+func (t *Nodes) intern(s *Schema) *Schema {
 	s.sum = s.digest()
 	key := s.sum
 	t.mu.Lock()

@@ -15,10 +15,14 @@ func TestShared(t *testing.T) {
 		a: {type: object, description: d, properties: {x: {type: string, enum: [a], maxLength: 3}}},
 		b: {type: object, description: d, properties: {x: {type: string, enum: [a], maxLength: 3}}},
 		c: {type: object, description: d, properties: {x: {type: string, enum: [a], maxLength: 4}}}}}`
-	first, _ := Parse(props(t, text), nil)
-	again, _ := Parse(props(t, text), nil)
+	var table Nodes
+	first, _ := table.Parse(props(t, text), nil)
+	again, _ := table.Parse(props(t, text), nil)
 	if first != again || first.Properties["a"] != first.Properties["b"] || first.Properties["a"] == first.Properties["c"] {
 		t.Error("equal schemas are not shared, or different ones are")
+	}
+	if other, _ := Parse(props(t, text), nil); other == first {
+		t.Error("two tables share a schema")
 	}
 }
 
@@ -103,7 +107,7 @@ func fill(t *testing.T, v reflect.Value, name string) {
 
 // TestForgotten holds that the table does not keep what nobody uses.
 func TestForgotten(t *testing.T) {
-	var own table
+	var own Nodes
 	for i := range 5 * minSweep {
 		own.intern(&Schema{MapType: string(rune('a' + i%26)), Title: string(rune(i))})
 		if i%minSweep == 0 {

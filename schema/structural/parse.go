@@ -13,21 +13,27 @@ import (
 
 // This file parses the wire form of a schema.
 
-// Parse returns the structural schema of s, or what of s no structural schema
-// can hold: an error at path, the first that is found. It does not check the
-// rules of structural schemas, see [Validate].
+// Parse returns the structural schema of s. If a structural schema cannot hold
+// a part of s, Parse returns an error at path, the first that it finds. It does
+// not check the rules of structural schemas, see [Validate].
 func Parse(s *apiextv1.JSONSchemaProps, path *field.Path) (*Schema, field.ErrorList) {
+	return new(Nodes).Parse(s, path)
+}
+
+// Parse is [Parse] for a schema that shares equal nodes with the other schemas
+// of t.
+func (t *Nodes) Parse(s *apiextv1.JSONSchemaProps, path *field.Path) (*Schema, field.ErrorList) {
 	if s == nil {
 		return nil, nil
 	}
-	parsed, err := parse(s)
+	parsed, err := t.parse(s)
 	if err != nil {
 		return nil, field.ErrorList{field.Invalid(path, "", err.Error())}
 	}
 	return parsed, nil
 }
 
-func parse(s *apiextv1.JSONSchemaProps) (*Schema, error) {
+func (t *Nodes) parse(s *apiextv1.JSONSchemaProps) (*Schema, error) {
 	if err := unsupported(s); err != nil {
 		return nil, err
 	}
@@ -63,10 +69,10 @@ func parse(s *apiextv1.JSONSchemaProps) (*Schema, error) {
 	if !values.empty() {
 		out.Values = values
 	}
-	if err := parseChildren(out, s); err != nil {
+	if err := t.parseChildren(out, s); err != nil {
 		return nil, err
 	}
-	return shared.intern(out), nil
+	return t.intern(out), nil
 }
 
 // given is a list or map type that is given, also if it is the empty text, which
@@ -79,14 +85,14 @@ func given(t string) string {
 }
 
 // parseChildren fills in items, properties and additionalProperties.
-func parseChildren(out *Schema, s *apiextv1.JSONSchemaProps) error {
+func (t *Nodes) parseChildren(out *Schema, s *apiextv1.JSONSchemaProps) error {
 	var err error
 	if s.Items != nil {
 		if len(s.Items.JSONSchemas) > 0 {
 			return errItemsArray
 		}
 		if s.Items.Schema != nil {
-			if out.Items, err = parse(s.Items.Schema); err != nil {
+			if out.Items, err = t.parse(s.Items.Schema); err != nil {
 				return err
 			}
 		}
@@ -96,7 +102,7 @@ func parseChildren(out *Schema, s *apiextv1.JSONSchemaProps) error {
 		out.Names = slices.Sorted(maps.Keys(s.Properties))
 		for _, name := range out.Names {
 			p := s.Properties[name]
-			if out.Properties[name], err = parse(&p); err != nil {
+			if out.Properties[name], err = t.parse(&p); err != nil {
 				return err
 			}
 		}
@@ -104,7 +110,7 @@ func parseChildren(out *Schema, s *apiextv1.JSONSchemaProps) error {
 	switch a := s.AdditionalProperties; {
 	case a == nil:
 	case a.Schema != nil:
-		out.Additional, err = parse(a.Schema)
+		out.Additional, err = t.parse(a.Schema)
 	default:
 		out.AdditionalAllows = &a.Allows
 	}

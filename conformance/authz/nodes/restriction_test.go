@@ -302,7 +302,7 @@ func newSides(t *testing.T) *sides {
 		decision, err := says(a.Resource)
 		return authz.Result{Decision: map[authorizer.Decision]authz.Decision{authorizer.DecisionAllow: authz.Allow}[decision], Err: err}
 	}))
-	for _, k := range builtin.All() {
+	for _, k := range builtin.All(nil) {
 		s.kinds[k.Group+"/"+k.Plural] = k
 	}
 	return s
