@@ -25,6 +25,7 @@ type Resource struct {
 	pending []store.Event // that arrived while it was being listed
 	next    *node         // the state the dispatcher is working on
 	nextRev int64
+	bytes   int64   // stored, of the objects of next
 	changes []Event // from state to next
 	written written
 
@@ -37,8 +38,9 @@ type Resource struct {
 
 // state is what the resource held at a revision, and at every later one up to the stream's.
 type state struct {
-	root *node
-	rev  int64
+	root  *node
+	rev   int64
+	bytes int64
 }
 
 type phase uint8
@@ -130,7 +132,8 @@ func (r *Resource) join(root *node, rev int64) {
 	r.phase = open
 	r.log.reset(r, rev)
 	r.kept.reset()
-	r.next, r.nextRev = root, rev
+	r.next, r.nextRev, r.bytes = root, rev, 0
+	root.ascend("", func(o *Object) bool { r.bytes += int64(len(o.Raw)); return true })
 	r.changes = nil
 	r.written.reset()
 	for i := range r.pending {
@@ -196,6 +199,7 @@ func (r *Resource) change(e *store.Event) {
 		if r.next, old = r.next.remove(e.Key); old == nil {
 			return
 		}
+		r.bytes -= int64(len(old.Raw))
 		ch = Event{Type: Deleted, Object: &Object{Key: old.Key, Rev: e.Rev, Raw: old.Raw, home: r.c.views}, Prev: old, Rev: e.Rev}
 	} else {
 		o := handed
@@ -204,8 +208,10 @@ func (r *Resource) change(e *store.Event) {
 		}
 		var old *Object
 		r.next, old = r.next.insert(o)
+		r.bytes += int64(len(o.Raw))
 		ch = Event{Type: Added, Object: o, Prev: old, Rev: e.Rev}
 		if old != nil {
+			r.bytes -= int64(len(old.Raw))
 			ch.Type = Modified
 			if handed == nil { // else others may look at it already
 				o.Key = old.Key // one string for all states of an object
@@ -225,7 +231,7 @@ func (r *Resource) publish() {
 }
 
 func (r *Resource) publishLocked() {
-	st := &state{r.next, r.nextRev}
+	st := &state{r.next, r.nextRev, r.bytes}
 	r.state.Store(st)
 	if len(r.changes) > 0 {
 		r.log.append(r.changes)
@@ -259,6 +265,16 @@ func (r *Resource) Changed() int64 {
 		return 0
 	}
 	return st.rev
+}
+
+// Size returns the number of objects that readers see, and their stored bytes; 0 if the resource has
+// not been listed.
+func (r *Resource) Size() (objects int, bytes int64) {
+	st := r.state.Load()
+	if st == nil {
+		return 0, 0
+	}
+	return st.root.len(), st.bytes
 }
 
 // Get returns the object at a (whole) store key.
@@ -314,7 +330,7 @@ func (r *Resource) SnapshotAt(rev int64, prefix string) (Snapshot, error) {
 			return Snapshot{}, err
 		}
 	}
-	r.kept.keep(wantedState{state: state{root, rev}, prefix: has}, r.c.o.Snapshots, r.c.o.KeepFor)
+	r.kept.keep(wantedState{state: state{root: root, rev: rev}, prefix: has}, r.c.o.Snapshots, r.c.o.KeepFor)
 	return Snapshot{root, rev}, nil
 }
 
