@@ -1,4 +1,4 @@
-// Package flowcontrol describes the kinds of the API group flowcontrol.apiserver.k8s.io, which are stored and do not limit anything.
+// Package flowcontrol describes the kinds of the API group flowcontrol.apiserver.k8s.io. Package flow decides by them.
 package flowcontrol
 
 import (
@@ -9,11 +9,7 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file describes the kinds of priority and fairness. They are kept for those who write them; what bounds requests here is how
-// many may be served at a time.
-
-// noFairness is what writers of these kinds are told.
-const noFairness = "flow control is not applied by this server: requests are bounded by --max-requests-inflight and --max-mutating-requests-inflight"
+// This file describes the kinds of priority and fairness.
 
 // Kinds returns the descriptions of the kinds of the group.
 func Kinds() []describe.Description {
@@ -52,7 +48,6 @@ func Kinds() []describe.Description {
 	for i := range all {
 		d := &all[i]
 		d.Group, d.ClusterScoped, d.Status, d.StatusKeeps, d.Generation = "flowcontrol.apiserver.k8s.io", true, true, describe.WholeMetadata, true
-		d.Warnings = func(_, _ *jsondoc.Doc) []string { return []string{noFairness} }
 	}
 	return all
 }

@@ -5,10 +5,12 @@ import (
 	"math"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/builtin/describe"
+	"github.com/keelson-io/keelson/flow/bootstrap"
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
@@ -40,14 +42,45 @@ func checkFlowSchema(d, _ *jsondoc.Doc) field.ErrorList {
 	}
 	level, at := spec.PriorityLevelConfiguration.Name, path.Child("priorityLevelConfiguration", "name")
 	if level == "" {
-		return append(errs, field.Required(at, "must reference a priority level"))
+		errs = append(errs, field.Required(at, "must reference a priority level"))
+	} else {
+		errs = append(errs, describe.Invalid(at, level, apivalidation.NameIsDNSSubdomain(level, false))...)
 	}
-	return append(errs, describe.Invalid(at, level, apivalidation.NameIsDNSSubdomain(level, false))...)
+	for i := range spec.Rules {
+		errs = append(errs, checkRules(&spec.Rules[i], path.Child("rules").Index(i))...)
+	}
+	name := d.Root().At("metadata", "name").Text()
+	for _, m := range bootstrap.Schemas(true) {
+		if m.Name == name && !equality.Semantic.DeepEqual(m.Spec, *spec) {
+			errs = append(errs, field.Invalid(path, describe.InGoNames(*spec), fmt.Sprintf("spec of '%s' must equal the fixed value", name)))
+		}
+	}
+	return errs
 }
 
 // checkPriorityLevel checks the limits of a priority level.
 func checkPriorityLevel(d, _ *jsondoc.Doc) field.ErrorList {
 	spec, path := describe.ReadAs[flowcontrolv1.PriorityLevelConfigurationSpec](d.Root().Get("spec")), field.NewPath("spec")
+	return append(checkLevelSpec(d, spec, path), checkMandatoryLevel(d.Root().At("metadata", "name").Text(), spec, path)...)
+}
+
+// checkMandatoryLevel checks that a mandatory level is as it must be. What the level exempt lends is up to the operator.
+func checkMandatoryLevel(name string, spec *flowcontrolv1.PriorityLevelConfigurationSpec, path *field.Path) field.ErrorList {
+	for _, m := range bootstrap.Levels(true) {
+		text := "spec of '%s' must equal the fixed value"
+		if name == flowcontrolv1.PriorityLevelConfigurationNameExempt {
+			m.Spec.Exempt = spec.Exempt
+			text = "spec of '%s' except the 'spec.exempt' field must equal the fixed value"
+		}
+		if m.Name == name && !equality.Semantic.DeepEqual(m.Spec, *spec) {
+			return field.ErrorList{field.Invalid(path, describe.InGoNames(*spec), fmt.Sprintf(text, name))}
+		}
+	}
+	return nil
+}
+
+// checkLevelSpec checks the limits of any level.
+func checkLevelSpec(d *jsondoc.Doc, spec *flowcontrolv1.PriorityLevelConfigurationSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	const exempt, limited = flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited
 	if (d.Root().At("metadata", "name").Text() == flowcontrolv1.PriorityLevelConfigurationNameExempt) != (spec.Type == exempt) {

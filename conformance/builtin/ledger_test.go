@@ -43,8 +43,6 @@ var exceptions = []exception{
 	{why: "a part of a slice that is dropped counts as a change", kind: `resource\.k8s\.io/resourceslices`, step: "full .*", place: `body.*\.metadata\.(generation|resourceVersion)`},
 	// Ledger: autoscaler-annotations.
 	{why: "metrics in annotations of the first version", kind: "autoscaling/horizontalpodautoscalers", step: "full .*", place: `body.*\.metadata\.(annotations|managedFields.*)`},
-	// Ledger: flow-control.
-	{why: "flow control decides nothing, which a warning says", kind: `flowcontrol\.apiserver\.k8s\.io/.*`, place: `header\.Warning`},
 	// Ledger: subresource-tables.
 	{why: "a part of an object has a table, too", step: "(ephemeralcontainers|resize|approval|status) get as table",
 		kind: `pods|certificates\.k8s\.io/certificatesigningrequests|resource\.k8s\.io/(devicetaintrules|resourceclaims)`},
