@@ -42,6 +42,7 @@ import (
 	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/flow"
 	"github.com/keelson-io/keelson/internal/poison"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
@@ -81,6 +82,9 @@ type Config struct {
 	// How many requests are served at a time, watches not counted; 0: 400 reads
 	// and 200 writes; negative: no limit.
 	MaxReads, MaxWrites int
+
+	// Flow decides which requests are served when, in place of MaxReads and MaxWrites. nil: they do.
+	Flow *flow.Controller
 }
 
 // Handler serves the API.
@@ -138,8 +142,8 @@ func New(c Config) *Handler {
 	h.bodies.most, h.bodies.share = maxBodies, maxUserBodies
 	h.watches.most, h.watches.share = math.MaxInt64, maxUserWatches
 	h.largeHeaders.most, h.largeHeaders.share = maxHeaders, maxUserHeaders
-	h.reads.setMost(limitOf(c.MaxReads, defaultReads))
-	h.writes.setMost(limitOf(c.MaxWrites, defaultWrites))
+	h.reads.setMost(limitOf(c.MaxReads, DefaultReads))
+	h.writes.setMost(limitOf(c.MaxWrites, DefaultWrites))
 	h.metrics = newMetrics(h.Config.Metrics)
 	h.discovery = discovery.New(h.Kinds.Load)
 	h.openapi = openapi.New(h.Kinds.Load)
@@ -175,9 +179,9 @@ var steps = []step{
 	{"audit", record},
 	{"impersonation", impersonate},
 	{"large headers of a user", countUsersHeaders},
+	{"deadline", deadline},
 	{"requests in flight", limit},
 	{"authorization", authorize},
-	{"deadline", deadline},
 	{"long-running", goOn},
 	{"dispatch", dispatch},
 }
@@ -215,6 +219,7 @@ type request struct {
 	long     bool
 
 	slots        *inFlight // the slots that the request takes one of; nil if it needs none
+	flow         flowing   // in place of slots; see flow.go
 	inSlot       bool      // the request holds a slot now …
 	slotShared   bool      // … which counts in its user's share
 	body         int64     // bytes charged for its body
@@ -230,6 +235,9 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 func (q *request) release() {
 	if q.body > 0 {
 		q.h.bodies.give(q.payer(), q.body)
+	}
+	if q.flow.unwatch != nil {
+		q.flow.unwatch()
 	}
 	if q.watching {
 		q.h.watches.give(q.payer(), 1)
@@ -281,6 +289,7 @@ func (q *request) finish(start time.Time) {
 		q.fail(status.Internal(fmt.Errorf("this request caused the server to panic")))
 	}
 	if !q.stranger {
+		q.audit.Took("apf-queue-wait", q.flow.waited)
 		q.audit.Complete()
 		q.recording.leave()
 	}
@@ -335,6 +344,7 @@ func deadline(q *request) (bool, error) {
 		return false, nil
 	}
 	limit := q.h.Timeout
+	q.flow.wait = limit / queueWait
 	switch q.verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		limit = min(limit, writeTimeout)
@@ -346,6 +356,9 @@ func deadline(q *request) (bool, error) {
 		}
 		if d > 0 && d < limit {
 			limit = d
+		}
+		if d > 0 {
+			q.flow.wait = min(q.flow.wait, d/queueWait)
 		}
 	}
 	q.ctx, q.cancel = context.WithTimeout(q.ctx, limit)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/keelson-io/keelson/builtin"
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/flow"
+	"github.com/keelson-io/keelson/flow/bootstrap"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store/mem"
@@ -29,12 +31,19 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(code int)        { s.code = code }
 func (s *sink) Write(b []byte) (int, error) { s.n += len(b); return len(b), nil }
 
+// benchFlow returns priority and fairness as every server has it.
+func benchFlow() *flow.Controller {
+	f := flow.New(flow.Config{Seats: DefaultReads + DefaultWrites})
+	f.Configure(bootstrap.Levels(false), bootstrap.Schemas(false))
+	return f
+}
+
 // newBench returns a handler with n widgets.
 func newBench(b *testing.B, n int) *Handler {
 	st := mem.New(mem.Options{})
 	kinds := kind.NewRegistry(builtin.All(nil)...)
 	kinds.Put(compile(b, widgetCRD))
-	c := setup{Config: Config{Authn: authn.Func(testUser)}, objectsConfig: objectsConfig{Kinds: kinds, Store: st, Cache: cache.New(st, cache.Options{})}}
+	c := setup{Config: Config{Authn: authn.Func(testUser), Flow: benchFlow()}, objectsConfig: objectsConfig{Kinds: kinds, Store: st, Cache: cache.New(st, cache.Options{})}}
 	h := c.open()
 	b.Cleanup(func() { h.Stop(); h.Cache.Close(); st.Close() })
 	if err := h.Objects.Writer(objects.Server(), objects.ServerManager).EnsureNamespace(context.Background(), "default"); err != nil {

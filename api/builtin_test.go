@@ -347,15 +347,3 @@ func TestPodsAreGivenTimeToEnd(t *testing.T) {
 	s.must(200, "DELETE", path+"/bound?gracePeriodSeconds=0", "")
 	s.must(404, "GET", path+"/bound", "")
 }
-
-// Ledger: flow-control.
-func TestFlowControlIsNotApplied(t *testing.T) {
-	s := newTestServer(t)
-	a := s.must(201, "POST", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", `{"metadata":{"name":"f"},"spec":{"priorityLevelConfiguration":{"name":"p"}}}`)
-	if w := a.header.Get("Warning"); !strings.Contains(w, "flow control is not applied by this server") {
-		t.Errorf("got warning %q", w)
-	}
-	if got := a.get("spec", "matchingPrecedence"); got != 1000.0 {
-		t.Errorf("matchingPrecedence: got %v", got)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -17,8 +18,8 @@ import (
 
 // Limits of requests in flight, unless the configuration says otherwise.
 const (
-	defaultReads  = 400
-	defaultWrites = 200
+	DefaultReads  = 400
+	DefaultWrites = 200
 )
 
 // inFlight counts the requests of one sort that are being served. One user has at most three
@@ -70,6 +71,9 @@ func limitOf(n, standard int) int64 {
 
 // limit lets a request in, or tells its client to come back.
 func limit(q *request) (bool, error) {
+	if q.classify() {
+		return !q.enter(), nil
+	}
 	if q.long || q.isProbe() {
 		return false, nil
 	}
@@ -86,6 +90,9 @@ func limit(q *request) (bool, error) {
 
 // enter takes the request's slot. If there is none, it answers 429 and reports false.
 func (q *request) enter() bool {
+	if q.flow.ticket.Classified() {
+		return q.inSlot || q.enterFlow()
+	}
 	if q.slots == nil || q.inSlot {
 		return true
 	}
@@ -97,10 +104,15 @@ func (q *request) enter() bool {
 
 // leave gives the request's slot back, if it holds one.
 func (q *request) leave() {
-	if q.inSlot {
-		q.inSlot = false
+	switch {
+	case !q.inSlot:
+		return
+	case q.flow.ticket.Classified():
+		q.flow.ticket.Leave()
+	default:
 		q.slots.leave(q.payer(), q.slotShared)
 	}
+	q.inSlot = false
 }
 
 // answers releases what the request no longer needs once its answer is built and only has to be
@@ -142,7 +154,10 @@ func (q *request) isProbe() bool {
 var errAnswered = errors.New("the request has been answered")
 
 // tooMany answers 429 in upstream's words: the client has to come back later.
-func (q *request) tooMany() {
-	q.w.Header().Set("Retry-After", "1")
+func (q *request) tooMany() { q.tooManyFor(1) }
+
+// tooManyFor is tooMany for a client that shall wait some seconds.
+func (q *request) tooManyFor(seconds int64) {
+	q.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 	q.plain(http.StatusTooManyRequests, "Too many requests, please try again later.\n")
 }

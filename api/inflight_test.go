@@ -21,7 +21,7 @@ func TestRequestsInFlight(t *testing.T) {
 		q.leave()
 		return w
 	}
-	s.h.reads.now.Store(defaultReads)
+	s.h.reads.now.Store(DefaultReads)
 	if w := serve("GET", widgets); w.Code != 429 || w.Body.String() != "Too many requests, please try again later.\n" || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("got %d %q, headers %v", w.Code, w.Body, w.Header())
 	}
@@ -31,8 +31,8 @@ func TestRequestsInFlight(t *testing.T) {
 	if w := serve("POST", widgets); w.Code != 200 {
 		t.Errorf("a write while there are many reads: got %d", w.Code)
 	}
-	if n := s.h.reads.now.Load(); n != defaultReads {
-		t.Errorf("%d reads are counted, want %d", n, defaultReads)
+	if n := s.h.reads.now.Load(); n != DefaultReads {
+		t.Errorf("%d reads are counted, want %d", n, DefaultReads)
 	}
 	s.h.reads.now.Store(0)
 	s.must(200, "GET", widgets+"/a", "")

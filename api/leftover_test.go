@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/keelson-io/keelson/flow"
 	"github.com/keelson-io/keelson/internal/testkit"
 )
 
@@ -32,6 +33,9 @@ func (s *testServer) leftovers() string {
 			out = append(out, fmt.Sprintf("%s: %d, users %v", name, u.used, u.users))
 		}
 		u.mu.Unlock()
+	}
+	if s.h.Flow != nil {
+		out = append(out, inside(s.h.Flow)...)
 	}
 	b := s.h.building
 	b.mu.Lock()
@@ -55,7 +59,14 @@ func (b broken) Read(p []byte) (int, error) {
 // TestNothingIsKeptOfRequests ends requests in every way that there is: answered, refused, left by their clients at the
 // header and in the midst of bodies and answers.
 func TestNothingIsKeptOfRequests(t *testing.T) {
-	s := newTestServer(t)
+	t.Run("slots", func(t *testing.T) { endInEveryWay(t, newTestServer(t)) })
+	t.Run("seats", func(t *testing.T) {
+		endInEveryWay(t, newTestServer(t, withFlow(flow.New(flow.Config{Seats: DefaultReads + DefaultWrites}))))
+	})
+}
+
+// endInEveryWay sends the requests of TestNothingIsKeptOfRequests.
+func endInEveryWay(t *testing.T, s *testServer) {
 	s.h.building = newBudget(2<<20, 1<<20) // one answer at a time
 	large := strings.Repeat("x", 400<<10)
 	for i := range 6 {

@@ -34,6 +34,7 @@ func (q *request) readBody() ([]byte, error) {
 		return nil, tooLarge()
 	}
 	q.leave()
+	q.flow.received = true
 	q.shedHeaders()
 	body, err := q.receive(q.r.ContentLength)
 	if err != nil {

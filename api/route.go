@@ -78,6 +78,11 @@ func (q *request) servePath() error {
 		q.forward(q.h.discovery)
 	case "openapi":
 		q.forward(q.h.openapi)
+	case "debug":
+		if name, ok := strings.CutPrefix(rest, "api_priority_and_fairness/"); ok && q.dumpFlow(name) {
+			return nil
+		}
+		return q.index(false)
 	case ".well-known", "openid":
 		if q.issuerDocument() {
 			return nil

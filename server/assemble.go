@@ -20,6 +20,7 @@ import (
 	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/flow"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
@@ -63,6 +64,9 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Admission:      s.admission(p.plugins, s.kinds, s.cache, policies),
 		AwaitDecisions: s.await,
 	})
+	if seats := c.seats(); seats > 0 && !c.DisableFairness {
+		s.flow = flow.New(flow.Config{Seats: seats, Metrics: s.metrics, Logger: s.logger})
+	}
 	s.handler = api.New(api.Config{
 		Objects: s.objects,
 		Authn:   s.authn,
@@ -82,6 +86,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Timeout:   c.RequestTimeout,
 		MaxReads:  c.MaxRequestsInFlight,
 		MaxWrites: c.MaxMutatingRequestsInFlight,
+		Flow:      s.flow,
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
 	s.allocator = &allocator.Allocator{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, API: s.writer(objects.ServerManager),
@@ -98,6 +103,21 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		}
 	}
 	return s.syncRoles(ctx)
+}
+
+// seats returns the number of requests that priority and fairness lets in at a time; 0 if there is no
+// limit.
+func (c *Config) seats() int {
+	seats := 0
+	for _, limit := range []struct{ configured, standard int }{{c.MaxRequestsInFlight, api.DefaultReads}, {c.MaxMutatingRequestsInFlight, api.DefaultWrites}} {
+		switch {
+		case limit.configured == 0:
+			seats += limit.standard
+		case limit.configured > 0:
+			seats += limit.configured
+		}
+	}
+	return seats
 }
 
 // writer returns the verbs as the server's own parts use them, with a field manager.

@@ -9,6 +9,7 @@ import (
 	"github.com/keelson-io/keelson/authn/serviceaccount"
 	"github.com/keelson-io/keelson/controller/ensure"
 	"github.com/keelson-io/keelson/controller/expiry"
+	"github.com/keelson-io/keelson/controller/flows"
 	"github.com/keelson-io/keelson/controller/gc"
 	"github.com/keelson-io/keelson/controller/namespace"
 	"github.com/keelson-io/keelson/controller/policies"
@@ -109,6 +110,10 @@ func (s *Server) startControllers(st store.Store) {
 		add((&service.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.writer(objects.ServerManager),
 			ClusterIP: s.network.clusterIP, Port: s.port(), Address: s.network.address}).Run)
 	}
+	if s.flow != nil {
+		add(s.flow.Run)
+	}
+	add((&flows.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Flow: s.flow, Producer: s.writer(flows.Producer), Consumer: s.writer(flows.Consumer)}).Run)
 	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, EnsureNamespace: s.writer(objects.ServerManager).EnsureNamespace,
 		Authorities: s.authorities, Accounts: s.enabled[ensure.ServiceAccounts], Maps: s.enabled[ensure.RootCA]}
 	add(keep.Run)

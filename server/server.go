@@ -39,6 +39,7 @@ import (
 	"github.com/keelson-io/keelson/controller/trust"
 	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/flow"
 	"github.com/keelson-io/keelson/internal/often"
 	"github.com/keelson-io/keelson/internal/reloads"
 	"github.com/keelson-io/keelson/kind"
@@ -129,6 +130,10 @@ type Config struct {
 	// 200 writes, a negative number no limit.
 	MaxRequestsInFlight, MaxMutatingRequestsInFlight int
 
+	// DisableFairness turns priority and fairness off. Otherwise the sum of the two numbers above is
+	// what FlowSchemas and PriorityLevelConfigurations divide; if neither is a limit, there is none.
+	DisableFairness bool
+
 	// RequestTimeout bounds a request other than a watch, from its header to the last byte of its
 	// answer; 0 means 60 s.
 	RequestTimeout time.Duration
@@ -190,6 +195,7 @@ type Server struct {
 	objects    *objects.Verbs
 	handler    *api.Handler
 	counted    counted
+	flow       *flow.Controller // nil: priority and fairness is off
 	http       *http.Server
 	crds       *definitions.Controller
 

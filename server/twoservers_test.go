@@ -31,7 +31,7 @@ func (r *running) samples() map[string]string {
 // ofTheProcess reports whether a series counts for the process, or with every request, or by time.
 func ofTheProcess(series string) bool {
 	return slices.ContainsFunc([]string{
-		"go_", "process_", "apiserver_current_inflight_requests", "authenticat", "apiserver_authorization_decisions", "authorization_",
+		"go_", "process_", "apiserver_current_inflight_requests", "apiserver_flowcontrol_", "authenticat", "apiserver_authorization_decisions", "authorization_",
 		"apiserver_tls_handshake", "apiserver_longrunning", "apiserver_audit", "apiserver_client_certificate", "apiserver_delegated",
 		// The times of package schema, whose compiled schemas servers share.
 		"apiserver_cel_", "apiextensions_apiserver_validation_ratcheting_seconds",

@@ -205,7 +205,7 @@ var withoutEffect = strings.Fields(`
 	cors-allowed-origins debug-socket-path default-not-ready-toleration-seconds default-unreachable-toleration-seconds
 	default-watch-cache-size delete-collection-workers disable-http2-serving disabled-metrics egress-selector-config-file
 	emulated-version emulation-forward-compatible enable-admission-plugins enable-aggregator-routing enable-bootstrap-token-auth
-	enable-garbage-collector enable-logs-handler enable-priority-and-fairness etcd-compaction-interval
+	enable-garbage-collector enable-logs-handler etcd-compaction-interval
 	etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout
 	etcd-servers-overrides event-ttl external-hostname feature-gates goaway-chance http2-max-streams-per-connection
 	kubelet-certificate-authority kubelet-client-certificate kubelet-client-key kubelet-port kubelet-preferred-address-types
@@ -226,7 +226,7 @@ var withoutValue = func() map[string]bool {
 	for _, name := range strings.Fields(`aggregator-reject-forwarding-redirect allow-privileged audit-log-batch-throttle-enable audit-log-truncate-enabled
 		audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled contention-profiling disable-http2-serving
 		emulation-forward-compatible enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector
-		enable-logs-handler enable-priority-and-fairness log-json-split-stream log-text-split-stream permit-address-sharing
+		enable-logs-handler log-json-split-stream log-text-split-stream permit-address-sharing
 		permit-port-sharing profiling runtime-config-emulation-forward-compatible service-account-extend-token-expiration
 		service-account-lookup shutdown-send-retry-after watch-cache`) {
 		m[name] = true

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -91,6 +92,9 @@ Flags have kube-apiserver's names.`,
 					*n = -1 // in the configuration, 0 means the default
 				}
 			}
+			if !c.DisableFairness && c.MaxRequestsInFlight < 0 && c.MaxMutatingRequestsInFlight < 0 {
+				return &usageError{errors.New("--enable-priority-and-fairness: got no --max-requests-inflight and no --max-mutating-requests-inflight, want a positive sum")}
+			}
 			if adjust != nil {
 				if err := adjust(cmd, &c); err != nil {
 					return &usageError{err}
@@ -120,6 +124,8 @@ func serveFlags(c *server.Config, believed *authnValues, format *string, verbosi
 	f.StringVar(&c.EndpointReconciler, "endpoint-reconciler-type", "lease", "`how` the endpoints of default/kubernetes are maintained: lease, or none")
 	f.IntVar(&c.MaxRequestsInFlight, "max-requests-inflight", 400, "`number` of reads served at a time, except for watches; 0 for no limit")
 	f.IntVar(&c.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", 200, "`number` of writes served at a time; 0 for no limit")
+	f.Var(off{&c.DisableFairness}, "enable-priority-and-fairness", "flow schemas and priority levels divide the sum of --max-requests-inflight and --max-mutating-requests-inflight")
+	f.Lookup("enable-priority-and-fairness").NoOptDefVal = "true"
 	f.DurationVar(&c.RequestTimeout, "request-timeout", time.Minute, "`duration` of a request other than a watch, from its headers to the end of the answer")
 	f = groups.set("etcd")
 	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "`URLs` of an etcd cluster, in place of the embedded etcd")
@@ -191,3 +197,19 @@ func shortest(path string) string {
 	}
 	return path
 }
+
+// off is a boolean flag that says the opposite of a field of the configuration.
+type off struct{ field *bool }
+
+// String implements pflag.Value.
+func (o off) String() string { return strconv.FormatBool(o.field == nil || !*o.field) }
+
+// Set implements pflag.Value.
+func (o off) Set(text string) error {
+	on, err := strconv.ParseBool(text)
+	*o.field = !on
+	return err
+}
+
+// Type implements pflag.Value.
+func (off) Type() string { return "bool" }
