@@ -15,6 +15,7 @@ import (
 	"github.com/keelson-io/keelson/controller/policies"
 	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/controller/service"
+	"github.com/keelson-io/keelson/controller/signer"
 	"github.com/keelson-io/keelson/controller/token"
 	"github.com/keelson-io/keelson/controller/trust"
 	"github.com/keelson-io/keelson/objects"
@@ -34,6 +35,7 @@ var controllers = map[string]string{
 	token.Name:             "serviceaccount-token",
 	policies.Name:          "validatingadmissionpolicy-status",
 	service.Name:           "kubernetes-service",
+	signer.Name:            "csrsigning",
 }
 
 // Controllers returns the names that Config.Controllers may contain, sorted.
@@ -102,6 +104,9 @@ func (s *Server) startControllers(st store.Store) {
 			Sign: func(namespace, account, uid, secret string) (string, error) {
 				return s.tokens.Issuer.SignKept(namespace, serviceaccount.Reference{Name: account, UID: uid}, secret)
 			}}).Run)
+	}
+	if s.enabled[signer.Name] {
+		add((&signer.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Authority: s.identity.authority}).Run)
 	}
 	if s.enabled[policies.Name] {
 		add((&policies.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: s.writer(policies.Manager)}).Run)

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -196,6 +197,11 @@ func (s *Server) renew(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// authority returns the certificate and the key by which client certificates are signed.
+func (id *identity) authority() (*x509.Certificate, crypto.Signer) {
+	return id.pki.authority.cert, id.pki.authority.key
 }
 
 // clientCertificate issues a client certificate for a user and groups. It returns the certificate
