@@ -69,6 +69,7 @@ type Request struct {
 	notes   map[any]any // state of steps, by the step's key; see Rounds
 	mutated bool        // a step changed the object in any round
 	managed []byte      // managedFields before the first change; nil if there were none
+	typed   *typedObjects
 }
 
 // Foreign converts between an object and a subresource of another kind.
@@ -150,6 +151,8 @@ type Chain struct {
 	// first runs before all other validators. It is not measured, either.
 	first    []Validator
 	validate []timed[Validator]
+	// plans has the steps, in order, of resources with steps of their own.
+	plans map[schema.GroupResource]*plan
 }
 
 // timed is a step with its metrics, nil if they are not measured.
@@ -163,12 +166,20 @@ func NewChain(metrics *Metrics) *Chain { return &Chain{metrics: metrics} }
 
 // Mutates adds a mutator, measured under the name of its admission plugin.
 func (c *Chain) Mutates(plugin string, s Mutator) {
-	c.mutate = append(c.mutate, timed[Mutator]{s, c.metrics.plugin(plugin, admit)})
+	step := timed[Mutator]{s, c.metrics.plugin(plugin, admit)}
+	c.mutate = append(c.mutate, step)
+	for _, p := range c.plans {
+		p.mutate = append(p.mutate, step)
+	}
 }
 
 // Validates adds a validator, measured under the name of its admission plugin.
 func (c *Chain) Validates(plugin string, s Validator) {
-	c.validate = append(c.validate, timed[Validator]{s, c.metrics.plugin(plugin, validate)})
+	step := timed[Validator]{s, c.metrics.plugin(plugin, validate)}
+	c.validate = append(c.validate, step)
+	for _, p := range c.plans {
+		p.validate = append(p.validate, step)
+	}
 }
 
 // Inspects adds a step that sees updates as the client sent them. It is not measured, because it
@@ -216,10 +227,15 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) error {
 
 // rounds runs the one or two rounds of mutators.
 func (c *Chain) rounds(ctx context.Context, r *Request, watch *watch) error {
+	steps := c.mutate
+	if p := c.plan(r); p != nil {
+		steps = p.mutate
+	}
+	r.Forget()
 	for r.round = 0; r.round < 2; r.round++ {
 		r.changed = false
-		for i := range c.mutate {
-			s := &c.mutate[i]
+		for i := range steps {
+			s := &steps[i]
 			err := s.step.Mutate(ctx, r)
 			watch.one(s.times, err)
 			if err != nil {
@@ -243,9 +259,14 @@ func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 			return err
 		}
 	}
+	steps := c.validate
+	if p := c.plan(r); p != nil {
+		steps = p.validate
+	}
+	r.Forget()
 	watch := c.metrics.watch(r.Operation)
-	for i := range c.validate {
-		s := &c.validate[i]
+	for i := range steps {
+		s := &steps[i]
 		err = s.step.Validate(ctx, r)
 		watch.one(s.times, err)
 		if err != nil {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/keelson-io/keelson/meta"
@@ -42,4 +43,44 @@ func (r *Request) Forbidden(err error) *status.Error {
 		name = "Unknown"
 	}
 	return status.Forbidden(r.Version.Kind.GroupResource(), name, err)
+}
+
+// Func is a step without state of its own: a Mutator and a Validator.
+type Func func(ctx context.Context, r *Request) error
+
+// Mutate implements Mutator.
+func (f Func) Mutate(ctx context.Context, r *Request) error { return f(ctx, r) }
+
+// Validate implements Validator.
+func (f Func) Validate(ctx context.Context, r *Request) error { return f(ctx, r) }
+
+// server is the user of the server's own writes.
+const server = "system:apiserver"
+
+// AlwaysDeny refuses every request. The server's own writes pass: without them it would not start.
+func AlwaysDeny() Func {
+	return func(_ context.Context, r *Request) error {
+		if r.User.Name == server {
+			return nil
+		}
+		return r.Forbidden(errors.New("admission control is denying all modifications"))
+	}
+}
+
+// NamespaceAutoProvision creates the namespace of a new object, by the function ensure, if it does
+// not exist.
+func NamespaceAutoProvision(n Namespaces, ensure func(ctx context.Context, name string) error) Func {
+	return func(ctx context.Context, r *Request) error {
+		if r.Operation != Create || r.DryRun || r.Namespace == "" || r.Version.Kind.IsNamespaces() {
+			return nil
+		}
+		exists, err := n.Exists(ctx, r.Namespace)
+		if err == nil && !exists {
+			err = ensure(ctx, r.Namespace)
+		}
+		if err != nil {
+			return r.Forbidden(err)
+		}
+		return nil
+	}
 }

@@ -25,6 +25,7 @@ func (r *Request) Replace(text []byte) (bool, error) {
 		return false, nil
 	}
 	r.saveOriginal()
+	r.Forget()
 	_, err := r.Version.Decode(r.New, text)
 	return true, err
 }
@@ -46,6 +47,7 @@ func (r *Request) ReplaceForeign(text []byte) (bool, error) {
 	defer was.Release()
 	was.SetRoot(was.Import(r.New.Root()))
 	r.saveOriginal()
+	r.Forget()
 	if err := r.Foreign.Take(r.New, text); err != nil {
 		return false, err
 	}

@@ -15,7 +15,7 @@ func refersTo(pod *corev1.Pod) (refers bool, what string, err error) {
 	switch {
 	case s.ServiceAccountName != "" || s.DeprecatedServiceAccount != "":
 		return true, "serviceaccounts", nil
-	case hasSecrets(s):
+	case NamesSecrets(s):
 		return true, "secrets", nil
 	case hasConfigMaps(s):
 		return true, "configmaps", nil
@@ -50,9 +50,9 @@ func anyContainer(s *corev1.PodSpec, fn func([]corev1.EnvVar, []corev1.EnvFromSo
 	return false
 }
 
-// hasSecrets reports whether a pod names a secret anywhere. A reference with an empty name does not
+// NamesSecrets reports whether a pod names a secret anywhere. A reference with an empty name does not
 // count.
-func hasSecrets(s *corev1.PodSpec) bool {
+func NamesSecrets(s *corev1.PodSpec) bool {
 	for i := range s.ImagePullSecrets {
 		if s.ImagePullSecrets[i].Name != "" {
 			return true

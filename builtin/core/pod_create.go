@@ -91,6 +91,14 @@ func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	return class
 }
 
+// QOSClass returns a pod's quality of service, from its status if that has it.
+func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
+	if pod.Status.QOSClass != "" {
+		return pod.Status.QOSClass
+	}
+	return qosClass(&pod.Spec)
+}
+
 // ofPods reports whether a resource is one that pods have as a whole.
 func ofPods(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), hugePages)

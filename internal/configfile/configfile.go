@@ -34,9 +34,20 @@ func Decode[T runtime.Object](text []byte, kind string, empty T) (T, error) {
 			return none, fmt.Errorf("expected %s, got *apiserver.%s", kind, gvk.Kind)
 		}
 	}
-	scheme := runtime.NewScheme()
+	var all []schema.GroupVersionKind
 	for _, v := range versions {
-		scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: group, Version: v, Kind: kind}, empty)
+		all = append(all, schema.GroupVersionKind{Group: group, Version: v, Kind: kind})
+	}
+	return DecodeAny(text, empty, all...)
+}
+
+// DecodeAny decodes text, YAML or JSON, as any of some kinds into the Go type of empty. The kinds may
+// be of any group, such as those of the configurations of admission plugins.
+func DecodeAny[T runtime.Object](text []byte, empty T, kinds ...schema.GroupVersionKind) (T, error) {
+	var none T
+	scheme := runtime.NewScheme()
+	for _, gvk := range kinds {
+		scheme.AddKnownTypeWithName(gvk, empty)
 	}
 	obj, err := runtime.Decode(serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer(), text)
 	if err != nil {
