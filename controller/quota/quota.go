@@ -1,0 +1,244 @@
+// Package quota calculates what ResourceQuotas say is used.
+//
+// # Model
+//
+// Admission charges a quota before an object is stored (package admission/quota). It does not see
+// what goes: deleted objects, pods that end, objects that were charged and not stored in the end. The
+// [Controller] counts the objects of a namespace again after such a change, and after a change of the
+// quota's limits, and writes the status: the limits that hold, and what is used of them.
+//
+// # Invariants
+//
+//   - A status is written only if the quota has not changed since the objects were counted, so that
+//     no charge is lost that was made meanwhile.
+//   - A quota whose status changed is counted once more, after the time settle, which corrects
+//     charges for objects that were not stored.
+//   - A namespace without quotas costs nothing but a look at the key of each change.
+//
+// [Controller.Run] is the function to call.
+package quota
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-io/keelson/admission/quota"
+	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/controller/loop"
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/meta"
+	"github.com/keelson-io/keelson/store"
+)
+
+// Name is what kube-controller-manager calls this controller.
+const Name = "resourcequota-controller"
+
+const (
+	// settle is how long after a charge the objects are counted.
+	settle = 5 * time.Second
+	// gather is how long changes are gathered before the objects are counted.
+	gather = 50 * time.Millisecond
+)
+
+// API is what the controller asks of the API, as a client would.
+type API interface {
+	// ModifyPart changes a subresource of an object; the errors of fn are its own.
+	ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, subresource string, fn func(meta.Object) error) error
+}
+
+// Controller writes the status of quotas. Its fields are set before Run.
+type Controller struct {
+	Kinds  *kind.Registry
+	Cache  *cache.Cache
+	Store  store.Store
+	API    API
+	Logger *slog.Logger
+
+	loop   loop.Loop // due are quotas
+	quotas *kind.Kind
+	spaces map[string]map[string]bool // keys of the quotas of each namespace
+}
+
+// Run works until ctx ends.
+func (c *Controller) Run(ctx context.Context) {
+	if c.quotas = c.Kinds.Load().Lookup("", "resourcequotas"); c.quotas == nil {
+		return
+	}
+	c.loop = loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: Name, List: []string{c.quotas.StoragePrefix + "/"},
+		Wants: c.wants, Begin: func() { c.spaces = map[string]map[string]bool{} }, See: c.see, Work: c.work}
+	c.loop.Run(ctx)
+}
+
+// replenishing are parts of the keys of resources whose updates may free something.
+var replenishing = []string{"/pods/", "/services/", "/persistentvolumeclaims/"}
+
+// wants reports whether a change is of a quota, or may free something: a deletion, or an update of a
+// resource of which more than the number counts.
+func (c *Controller) wants(e *store.Event) bool {
+	if e.Deleted || strings.HasPrefix(e.Key, c.quotas.StoragePrefix+"/") {
+		return true
+	}
+	return slices.ContainsFunc(replenishing, func(part string) bool { return strings.Contains(e.Key, part) })
+}
+
+// see notes the quotas that a change is about.
+func (c *Controller) see(e *loop.Change) {
+	if !strings.HasPrefix(e.Key, c.quotas.StoragePrefix+"/") {
+		for key := range c.spaces[namespaceOf(e.Key)] {
+			c.loop.By(key, time.Now().Add(gather))
+		}
+		return
+	}
+	namespace, _ := loop.Place(c.quotas, e.Key)
+	if e.Deleted {
+		delete(c.spaces[namespace], e.Key)
+		if len(c.spaces[namespace]) == 0 {
+			delete(c.spaces, namespace)
+		}
+		c.loop.Drop(e.Key)
+		return
+	}
+	if c.spaces[namespace] == nil {
+		c.spaces[namespace] = map[string]bool{}
+	}
+	known := c.spaces[namespace][e.Key]
+	c.spaces[namespace][e.Key] = true
+	for other := range c.spaces[namespace] { // quotas are objects that quotas count
+		if other != e.Key && !known {
+			c.loop.By(other, time.Now().Add(gather))
+		}
+	}
+	if q, err := c.decode(e.Value, e.Rev); err == nil && known && quota.Equal(q.Spec.Hard, q.Status.Hard) {
+		c.loop.By(e.Key, time.Now().Add(settle))
+		return
+	}
+	c.loop.Add(e.Key)
+}
+
+// namespaceOf returns the segment of a key where the namespace is, if the object is in one.
+func namespaceOf(key string) string {
+	parts := strings.Split(key, "/")
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[len(parts)-2]
+}
+
+// decode reads a stored quota.
+func (c *Controller) decode(raw []byte, rev int64) (*corev1.ResourceQuota, error) {
+	d := jsondoc.Get()
+	defer d.Release()
+	if err := c.quotas.Storage.Load(d, raw, rev); err != nil {
+		return nil, err
+	}
+	q := new(corev1.ResourceQuota)
+	return q, json.Unmarshal(d.AppendJSON(nil, d.Root().Node), q)
+}
+
+var errChanged = errors.New("the quota changed while objects were counted")
+
+// work writes the status of a quota.
+func (c *Controller) work(ctx context.Context, key string) error {
+	item, err := c.Store.Get(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	q, err := c.decode(item.Value, item.Rev)
+	if err != nil {
+		return err
+	}
+	used, err := c.used(ctx, q)
+	if err != nil {
+		return err
+	}
+	if quota.Equal(q.Spec.Hard, q.Status.Hard) && quota.Equal(used, q.Status.Used) {
+		return nil
+	}
+	return loop.UnlessGone(c.API.ModifyPart(ctx, c.quotas, q.Namespace, q.Name, "status", quota.On(func(live *corev1.ResourceQuota) error {
+		if live.ResourceVersion != q.ResourceVersion {
+			return errChanged
+		}
+		live.Status.Hard, live.Status.Used = q.Spec.Hard, used
+		return nil
+	})))
+}
+
+// used counts what the objects of a quota's namespace use.
+func (c *Controller) used(ctx context.Context, q *corev1.ResourceQuota) (corev1.ResourceList, error) {
+	names, total := quota.Names(q.Spec.Hard), corev1.ResourceList{}
+	for _, gr := range quota.Measured(names) {
+		use, err := c.usedBy(ctx, gr, q)
+		if err != nil {
+			return nil, err
+		}
+		m := quota.MeasureOf(gr)
+		for _, name := range names {
+			if _, ok := use[name]; !ok && m.Tracks(name) {
+				use = quota.Add(use, quota.None(name))
+			}
+		}
+		total = quota.Add(total, use)
+	}
+	return quota.Mask(total, names), nil
+}
+
+// usedBy counts what the objects of one resource use.
+func (c *Controller) usedBy(ctx context.Context, gr schema.GroupResource, q *corev1.ResourceQuota) (corev1.ResourceList, error) {
+	k, m, scopes := c.Kinds.Load().Lookup(gr.Group, gr.Resource), quota.MeasureOf(gr), quota.ScopesOf(q)
+	if k == nil || !k.Namespaced {
+		return nil, nil
+	}
+	objects, prefix := c.Cache.Resource(k.StoragePrefix), k.Key(q.Namespace, "")
+	if !strings.HasSuffix(prefix, "/") {
+		prefix += "/"
+	}
+	if err := objects.Ready(ctx); err != nil {
+		return nil, err
+	}
+	now := objects.Snapshot()
+	if m.Parse == nil {
+		if len(scopes) > 0 {
+			return nil, nil // plain objects are in no scope
+		}
+		return quota.Times(m.Use(nil), now.Count(prefix)), nil
+	}
+	total := corev1.ResourceList{}
+	var failed error
+	now.Ascend(prefix, func(o *cache.Object) bool {
+		if !strings.HasPrefix(o.Key, prefix) {
+			return false
+		}
+		var view *meta.View
+		var object any
+		var in []corev1.ScopedResourceSelectorRequirement
+		if view, failed = o.View(k.Storage); failed != nil {
+			return false
+		}
+		if object, failed = m.Parse(view.JSON); failed != nil {
+			return false
+		}
+		if in, failed = m.InScopes(scopes, object); failed != nil {
+			return false
+		}
+		if len(in) == len(scopes) {
+			total = quota.Add(total, m.Use(object))
+		}
+		return ctx.Err() == nil
+	})
+	if failed == nil {
+		failed = ctx.Err()
+	}
+	return total, failed
+}
