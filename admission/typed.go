@@ -126,7 +126,7 @@ func (c *Chain) plan(r *Request) *plan {
 	if c.plans == nil {
 		return nil
 	}
-	if k := r.Version.Kind; k.Builtin != nil {
+	if k := r.Version.Kind; k.Behavior.MayHavePlugins() {
 		return c.plans[k.GroupResource()]
 	}
 	return nil

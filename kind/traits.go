@@ -35,3 +35,6 @@ func (b *Behavior) HasGoType() bool { return b.New != nil }
 
 // NewTyped returns an empty object of the Go type of the version. The kind must have Go types.
 func (v *Version) NewTyped() runtime.Object { return v.Kind.Behavior.New(v) }
+
+// MayHavePlugins reports whether admission plugins may be for the kind alone.
+func (b *Behavior) MayHavePlugins() bool { return b.IsBuiltin }

@@ -1,53 +1,97 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/keelson-io/keelson/admission"
+	"github.com/keelson-io/keelson/admission/certificates"
+	"github.com/keelson-io/keelson/admission/eventrate"
+	"github.com/keelson-io/keelson/admission/lookup"
 	"github.com/keelson-io/keelson/admission/noderestriction"
+	"github.com/keelson-io/keelson/admission/pods"
+	"github.com/keelson-io/keelson/admission/podsecurity"
 	"github.com/keelson-io/keelson/admission/policy"
+	"github.com/keelson-io/keelson/admission/quota"
+	"github.com/keelson-io/keelson/admission/services"
+	"github.com/keelson-io/keelson/admission/storage"
 	"github.com/keelson-io/keelson/admission/webhook"
 	"github.com/keelson-io/keelson/authz"
-	"github.com/keelson-io/keelson/cache"
-	"github.com/keelson-io/keelson/kind"
+	"github.com/keelson-io/keelson/objects"
 )
 
 // This file chooses the admission steps.
 
-// The available steps, under the names of kube-apiserver's plugins.
+// The plugins, under the names of kube-apiserver.
 const (
 	alwaysAdmit        = "AlwaysAdmit" // does nothing, as in kube-apiserver
+	autoProvision      = "NamespaceAutoProvision"
 	namespaceLifecycle = "NamespaceLifecycle"
 	namespaceExists    = "NamespaceExists"
-	ownerReferences    = "OwnerReferencesPermissionEnforcement"
+	hostAntiAffinity   = "LimitPodHardAntiAffinityTopology"
+	limitRanger        = "LimitRanger"
+	serviceAccount     = "ServiceAccount"
 	nodeRestriction    = noderestriction.Name
+	taintNodes         = "TaintNodesByCondition"
+	alwaysPullImages   = "AlwaysPullImages"
+	imagePolicyWebhook = "ImagePolicyWebhook"
+	podSecurity        = "PodSecurity"
+	podNodeSelector    = "PodNodeSelector"
+	priority           = "Priority"
+	tolerationDefaults = "DefaultTolerationSeconds"
+	podTolerations     = "PodTolerationRestriction"
+	eventRateLimit     = "EventRateLimit"
+	extendedResources  = "ExtendedResourceToleration"
+	storageClass       = "DefaultStorageClass"
+	storageInUse       = "StorageObjectInUseProtection"
+	podGroups          = "PodGroupProtection" // is for a kind that kube-apiserver serves only with a feature gate
+	ownerReferences    = "OwnerReferencesPermissionEnforcement"
+	claimResize        = "PersistentVolumeClaimResize"
+	runtimeClass       = "RuntimeClass"
+	approval           = "CertificateApproval"
+	signing            = "CertificateSigning"
+	bundleAttest       = "ClusterTrustBundleAttest"
+	subjectRestriction = "CertificateSubjectRestriction"
+	ingressClass       = "DefaultIngressClass"
+	denyExternalIPs    = "DenyServiceExternalIPs"
+	topologyLabels     = "PodTopologyLabels"
+	declaredFeatures   = "NodeDeclaredFeatureValidator"
+	podResize          = "PodResizeValidator"
 	mutatingPolicy     = "MutatingAdmissionPolicy"
 	mutatingWebhook    = "MutatingAdmissionWebhook"
 	validatingPolicy   = "ValidatingAdmissionPolicy"
 	validatingWebhook  = "ValidatingAdmissionWebhook"
+	resourceQuota      = "ResourceQuota"
+	alwaysDeny         = "AlwaysDeny"
 )
 
-// DefaultAdmission lists the steps that run unless they are disabled, OptionalAdmission those that
+// DefaultAdmission lists the plugins that run unless they are disabled, OptionalAdmission those that
 // run if they are enabled. NodeRestriction also runs by default if the Node authorizer does.
 var (
-	DefaultAdmission  = []string{namespaceLifecycle, mutatingPolicy, mutatingWebhook, validatingPolicy, validatingWebhook}
-	OptionalAdmission = []string{alwaysAdmit, namespaceExists, ownerReferences, nodeRestriction}
+	DefaultAdmission = []string{
+		namespaceLifecycle, limitRanger, serviceAccount, taintNodes, podSecurity, priority, tolerationDefaults, storageClass, storageInUse, podGroups, claimResize,
+		runtimeClass, approval, signing, bundleAttest, subjectRestriction, ingressClass, topologyLabels, declaredFeatures, podResize,
+		mutatingPolicy, mutatingWebhook, validatingPolicy, validatingWebhook, resourceQuota,
+	}
+	OptionalAdmission = []string{
+		alwaysAdmit, autoProvision, namespaceExists, hostAntiAffinity, nodeRestriction, alwaysPullImages, podNodeSelector, podTolerations, eventRateLimit,
+		extendedResources, ownerReferences, denyExternalIPs, alwaysDeny,
+	}
 )
 
-// otherSteps lists kube-apiserver's steps that this server lacks. Disabling one is accepted,
+// otherSteps lists kube-apiserver's plugins that this server lacks. Disabling one is accepted,
 // enabling one is an error.
-var otherSteps = []string{
-	"AlwaysDeny", "AlwaysPullImages", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ClusterTrustBundleAttest",
-	"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "DenyServiceExternalIPs", "EventRateLimit",
-	"ExtendedResourceToleration", "ImagePolicyWebhook", "LimitPodHardAntiAffinityTopology", "LimitRanger", "NamespaceAutoProvision",
-	"NodeDeclaredFeatureValidator", "PersistentVolumeClaimResize", "PodGroupProtection", "PodNodeSelector",
-	"PodResizeValidator", "PodSecurity", "PodTolerationRestriction", "PodTopologyLabels", "Priority", "ResourceQuota", "RuntimeClass",
-	"ServiceAccount", "StorageObjectInUseProtection", "TaintNodesByCondition",
-}
+var otherSteps = []string{imagePolicyWebhook}
+
+// knownPlugins lists all plugins of kube-apiserver.
+var knownPlugins = slices.Concat(DefaultAdmission, OptionalAdmission, otherSteps)
 
 // plugins is the set of the steps that run.
 type plugins map[string]bool
@@ -92,41 +136,149 @@ func choosePlugins(enabled, disabled []string, nodes bool) (plugins, error) {
 	return on, utilerrors.NewAggregate(errs)
 }
 
+// chainOf has what the chain of steps is built from.
+type chainOf struct {
+	on      plugins
+	configs *pluginConfigs
+	steps   *admission.Chain
+	host    admission.Host
+	objects *pods.Objects
+	source  lookup.Source
+	authz   authz.Authorizer
+}
+
 // admission builds the chain of steps, in kube-apiserver's order.
-func (s *Server) admission(on plugins, kinds *kind.Registry, cached *cache.Cache, chain authz.Authorizer) func(admission.Host) *admission.Chain {
+func (s *Server) admission(on plugins, configs *pluginConfigs, chain authz.Authorizer) func(admission.Host) *admission.Chain {
 	return func(h admission.Host) *admission.Chain {
+		kinds, cached := s.kinds, s.cache
 		m, checks := admission.NewMetrics(s.metrics), policy.NewMetrics(s.metrics)
 		s.swept.admission, s.swept.policies = m, checks
+		source := lookup.Source{Kinds: kinds.Load, Cache: cached}
+		c := &chainOf{on: on, configs: configs, steps: admission.NewChain(m), host: h, objects: pods.NewObjects(source), source: source, authz: chain}
+		s.early(c)
+		s.late(c)
 		hooks := webhook.Config{Kinds: kinds.Load, Cache: cached, Namespaces: h, Authorizer: chain, Metrics: m, Logger: s.logger}
 		policies := policy.Config{
 			Kinds: kinds.Load, Cache: cached, Host: h, Authorizer: chain,
 			Metrics: m, Checks: checks, Logger: s.logger,
 		}
-		steps := admission.NewChain(m)
-		mutates := func(name string, step func() admission.Mutator) {
-			if on[name] {
-				steps.Mutates(name, step())
-			}
+		if on[mutatingPolicy] {
+			c.steps.Mutates(mutatingPolicy, policy.Mutating(policies))
 		}
-		validates := func(name string, step func() admission.Validator) {
-			if on[name] {
-				steps.Validates(name, step())
-			}
+		if on[mutatingWebhook] {
+			c.steps.Mutates(mutatingWebhook, webhook.Mutating(hooks))
 		}
-		mutates(namespaceLifecycle, func() admission.Mutator { return admission.NamespaceLifecycle(h) })
-		validates(namespaceExists, func() admission.Validator { return admission.NamespaceExists(h) })
-		if on[nodeRestriction] {
-			step := noderestriction.New(h, chain)
-			steps.Inspects(step)
-			steps.Mutates(nodeRestriction, step)
+		if on[validatingPolicy] {
+			c.steps.Validates(validatingPolicy, policy.Validating(policies))
 		}
-		validates(ownerReferences, func() admission.Validator { return admission.OwnerReferences(chain, kinds.Load) })
-		mutates(mutatingPolicy, func() admission.Mutator { return policy.Mutating(policies) })
-		mutates(mutatingWebhook, func() admission.Mutator { return webhook.Mutating(hooks) })
-		validates(validatingPolicy, func() admission.Validator { return policy.Validating(policies) })
-		validates(validatingWebhook, func() admission.Validator { return webhook.Validating(hooks) })
-		steps.First(policy.Access(kinds.Load, cached, chain))
-		steps.Finally(admission.Escalation(chain, s.authz.follower)) // after all mutators, since their changes to roles count, too
-		return steps
+		if on[validatingWebhook] {
+			c.steps.Validates(validatingWebhook, webhook.Validating(hooks))
+		}
+		if on[resourceQuota] {
+			c.steps.Validates(resourceQuota, quota.New(source, &configs.quota, s.chargeQuota))
+		}
+		if on[alwaysDeny] {
+			c.all(alwaysDeny, admission.AlwaysDeny(), admission.AlwaysDeny())
+		}
+		c.steps.First(policy.Access(kinds.Load, cached, chain))
+		c.steps.Finally(admission.Escalation(chain, s.authz.follower)) // after all mutators, since their changes to roles count, too
+		return c.steps
 	}
+}
+
+// all adds a plugin for all resources. Either step may be nil.
+func (c *chainOf) all(plugin string, mutate admission.Mutator, validate admission.Validator) {
+	if c.on[plugin] && mutate != nil {
+		c.steps.Mutates(plugin, mutate)
+	}
+	if c.on[plugin] && validate != nil {
+		c.steps.Validates(plugin, validate)
+	}
+}
+
+// mutates adds a mutator for some resources.
+func (c *chainOf) mutates(plugin string, step admission.Mutator, resources ...schema.GroupResource) {
+	if c.on[plugin] {
+		c.steps.MutatesOnly(plugin, step, resources...)
+	}
+}
+
+// validates adds a validator for some resources.
+func (c *chainOf) validates(plugin string, step admission.Validator, resources ...schema.GroupResource) {
+	if c.on[plugin] {
+		c.steps.ValidatesOnly(plugin, step, resources...)
+	}
+}
+
+// both adds a plugin that changes and checks pods.
+func (c *chainOf) both(plugin string, mutate, validate admission.Func) {
+	c.mutates(plugin, mutate, pods.Resource)
+	c.validates(plugin, validate, pods.Resource)
+}
+
+// early adds the first plugins, to Priority.
+func (s *Server) early(c *chainOf) {
+	o := c.objects
+	c.all(autoProvision, admission.NamespaceAutoProvision(c.host, func(ctx context.Context, name string) error {
+		return s.writer(objects.ServerManager).EnsureNamespace(ctx, name)
+	}), nil)
+	c.all(namespaceLifecycle, admission.NamespaceLifecycle(c.host), nil)
+	c.all(namespaceExists, nil, admission.NamespaceExists(c.host))
+	c.validates(hostAntiAffinity, pods.HostAntiAffinity(), pods.Resource)
+	c.mutates(limitRanger, pods.DefaultLimits(o), pods.Resource)
+	c.validates(limitRanger, pods.Limits(o), pods.Resource)
+	c.validates(limitRanger, pods.ClaimLimits(o), pods.Claims)
+	mutate, validate := pods.ServiceAccount(o)
+	c.both(serviceAccount, mutate, validate)
+	if c.on[nodeRestriction] {
+		step := noderestriction.New(c.host, c.authz)
+		c.steps.Inspects(step)
+		c.steps.Mutates(nodeRestriction, step)
+	}
+	c.mutates(taintNodes, pods.NotReady(), pods.Nodes)
+	mutate, validate = pods.AlwaysPullImages()
+	c.both(alwaysPullImages, mutate, validate)
+	if c.on[podSecurity] {
+		c.validates(podSecurity, podsecurity.New(c.source, &c.configs.security), podsecurity.Resources()...)
+	}
+	mutate, validate = pods.NodeSelector(o, c.configs.selectors.Plugin)
+	c.both(podNodeSelector, mutate, validate)
+	c.mutates(priority, pods.Priority(o), pods.Resource)
+	c.validates(priority, pods.PriorityDefault(o), pods.PriorityClasses)
+}
+
+// late adds the plugins after Priority and before policies.
+func (s *Server) late(c *chainOf) {
+	o := c.objects
+	c.mutates(tolerationDefaults, pods.DefaultTolerationSeconds(tolerationSeconds(s.config.NotReadyTolerationSeconds),
+		tolerationSeconds(s.config.UnreachableTolerationSeconds)), pods.Resource)
+	mutate, validate := pods.PodTolerationRestriction(o, c.configs.tolerations.limits())
+	c.both(podTolerations, mutate, validate)
+	c.validates(eventRateLimit, eventrate.New(&c.configs.events), eventrate.Resource)
+	c.mutates(extendedResources, pods.ExtendedResourceToleration(), pods.Resource)
+	classes := storage.NewClasses(c.source)
+	c.mutates(storageClass, storage.DefaultClass(classes), storage.Claims)
+	c.mutates(storageInUse, storage.InUse(), storage.Claims, storage.Volumes, storage.Attributes)
+	c.all(ownerReferences, nil, admission.OwnerReferences(c.authz, s.kinds.Load))
+	c.validates(claimResize, storage.Resize(classes), storage.Claims)
+	mutate, validate = pods.RuntimeClass(o)
+	c.both(runtimeClass, mutate, validate)
+	c.validates(approval, certificates.Approval(c.authz), certificates.Requests)
+	c.validates(signing, certificates.Signing(c.authz), certificates.Requests)
+	c.validates(bundleAttest, certificates.Attest(c.authz), certificates.Bundles)
+	c.validates(subjectRestriction, certificates.Subject(), certificates.Requests)
+	c.mutates(ingressClass, services.DefaultClass(c.source), services.Ingresses)
+	c.validates(denyExternalIPs, services.DenyExternalIPs(), services.Services)
+	c.mutates(topologyLabels, pods.TopologyLabels(o), pods.Resource)
+	c.validates(declaredFeatures, pods.DeclaredFeatures(o, version.MustParseGeneric(Version().GitVersion)), pods.Resource)
+	c.validates(podResize, pods.Resize(o), pods.Resource)
+}
+
+// chargeQuota changes the stored status of a ResourceQuota.
+func (s *Server) chargeQuota(ctx context.Context, namespace, name string, fn func(*corev1.ResourceQuota) error) error {
+	k := s.kinds.Load().Lookup("", "resourcequotas")
+	if k == nil {
+		return nil
+	}
+	return s.writer(objects.ServerManager).ModifyPart(ctx, k, namespace, name, "status", quota.On(fn))
 }

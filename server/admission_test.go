@@ -20,9 +20,9 @@ func TestAdmissionPlugins(t *testing.T) {
 		{"NamespaceLifecycle,MutatingAdmissionPolicy,MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook", "", ""},
 		{"", "ServiceAccount,PodGroupProtection,ResourceQuota,AlwaysDeny,NamespaceLifecycle", ""},
 		{"NodeRestriction", "", ""},
-		{"ServiceAccount", "", `enable-admission-plugins plugin "ServiceAccount": this server has no such step; it has NamespaceLifecycle, `},
-		{"AlwaysDeny", "", `this server has no such step`}, // it could not even start
-		{"PodResizeValidator", "", `this server has no such step`},
+		{"ImagePolicyWebhook", "", `enable-admission-plugins plugin "ImagePolicyWebhook": this server has no such step; it has NamespaceLifecycle, `},
+		{"", "ImagePolicyWebhook", ""},
+		{"SecurityContextDeny", "", `plugin "SecurityContextDeny" is unknown`},
 		{"alwaysdeny", "", `enable-admission-plugins plugin "alwaysdeny" is unknown`},
 		{"A,B", "C", `[enable-admission-plugins plugin "A" is unknown, enable-admission-plugins plugin "B" is unknown, disable-admission-plugins plugin "C" is unknown]`},
 		{"NamespaceLifecycle,AlwaysAdmit", "NamespaceLifecycle,AlwaysAdmit",

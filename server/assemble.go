@@ -34,6 +34,7 @@ import (
 type parts struct {
 	store             store.Store
 	plugins           plugins
+	pluginConfigs     *pluginConfigs
 	authorization     *config.AuthorizationConfiguration
 	authorizationText []byte
 	recorder          *audit.Auditor // nil: no audit log
@@ -61,7 +62,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Kinds:          s.kinds,
 		Store:          p.store,
 		Cache:          s.cache,
-		Admission:      s.admission(p.plugins, s.kinds, s.cache, policies),
+		Admission:      s.admission(p.plugins, p.pluginConfigs, policies),
 		AwaitDecisions: s.await,
 	})
 	if seats := c.seats(); seats > 0 && !c.DisableFairness {
@@ -102,6 +103,9 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 			return fmt.Errorf("creating namespace %s: %w", name, err)
 		}
 	}
+	if err := s.ensurePriorityClasses(ctx); err != nil {
+		return err
+	}
 	return s.syncRoles(ctx)
 }
 
@@ -118,6 +122,31 @@ func (c *Config) seats() int {
 		}
 	}
 	return seats
+}
+
+// systemPriorities are the priority classes that every server has.
+var systemPriorities = []struct {
+	name        string
+	value       int
+	description string
+}{
+	{"system-node-critical", 2000001000, "Used for system critical pods that must not be moved from their current node."},
+	{"system-cluster-critical", 2000000000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."},
+}
+
+// ensurePriorityClasses creates the system's priority classes unless they exist.
+func (s *Server) ensurePriorityClasses(ctx context.Context) error {
+	k := s.kinds.Load().Lookup("scheduling.k8s.io", "priorityclasses")
+	if k == nil {
+		return nil
+	}
+	for _, c := range systemPriorities {
+		body := fmt.Sprintf(`{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":%q},"value":%d,"description":%q}`, c.name, c.value, c.description)
+		if err := s.writer(objects.ServerManager).Ensure(ctx, k, "", c.name, []byte(body)); err != nil {
+			return fmt.Errorf("creating priority class %s: %w", c.name, err)
+		}
+	}
+	return nil
 }
 
 // writer returns the verbs as the server's own parts use them, with a field manager.

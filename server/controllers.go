@@ -13,6 +13,8 @@ import (
 	"github.com/keelson-io/keelson/controller/gc"
 	"github.com/keelson-io/keelson/controller/namespace"
 	"github.com/keelson-io/keelson/controller/policies"
+	"github.com/keelson-io/keelson/controller/protection"
+	"github.com/keelson-io/keelson/controller/quota"
 	"github.com/keelson-io/keelson/controller/roles"
 	"github.com/keelson-io/keelson/controller/service"
 	"github.com/keelson-io/keelson/controller/signer"
@@ -36,6 +38,10 @@ var controllers = map[string]string{
 	policies.Name:          "validatingadmissionpolicy-status",
 	service.Name:           "kubernetes-service",
 	signer.Name:            "csrsigning",
+	quota.Name:             "resourcequota",
+	protection.Claims:      "pvc-protection",
+	protection.Volumes:     "pv-protection",
+	protection.Attributes:  protection.Attributes, // it is too new to have an older name
 }
 
 // Controllers returns the names that Config.Controllers may contain, sorted.
@@ -119,6 +125,13 @@ func (s *Server) startControllers(st store.Store) {
 		add(s.flow.Run)
 	}
 	add((&flows.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, Flow: s.flow, Producer: s.writer(flows.Producer), Consumer: s.writer(flows.Consumer)}).Run)
+	if s.enabled[quota.Name] {
+		add((&quota.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager}).Run)
+	}
+	if protect := (&protection.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Claims: s.enabled[protection.Claims],
+		Volumes: s.enabled[protection.Volumes], Attributes: s.enabled[protection.Attributes]}); protect.Claims || protect.Volumes || protect.Attributes {
+		add(protect.Run)
+	}
 	keep := &ensure.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, EnsureNamespace: s.writer(objects.ServerManager).EnsureNamespace,
 		Authorities: s.authorities, Accounts: s.enabled[ensure.ServiceAccounts], Maps: s.enabled[ensure.RootCA]}
 	add(keep.Run)

@@ -71,7 +71,8 @@ func (l *Local) open(ctx context.Context, record func(*audit.Event)) error {
 	if err != nil {
 		return err
 	}
-	on, err := choosePlugins(nil, []string{mutatingWebhook, validatingWebhook}, false)
+	// There are no controllers to create service accounts, and classes need not be part of what is checked.
+	on, err := choosePlugins(nil, []string{serviceAccount, priority, runtimeClass, mutatingWebhook, validatingWebhook}, false)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (l *Local) open(ctx context.Context, record func(*audit.Event)) error {
 		return err
 	}
 	s.authn = authn.Func(func(*http.Request, []string) (*authn.Response, error) { return administrator, nil })
-	p := &parts{store: l.store, plugins: on, authorization: chain, converter: newEcho}
+	p := &parts{store: l.store, plugins: on, pluginConfigs: new(pluginConfigs), authorization: chain, converter: newEcho}
 	if record != nil {
 		everything := &audit.Policy{Rules: []audit.PolicyRule{{Level: audit.Metadata, OmitStages: []audit.Stage{audit.RequestReceived}}}}
 		p.recorder = audit.NewAuditor(everything, recorder(record), audit.NewMetrics(s.metrics), s.logger)

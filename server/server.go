@@ -101,6 +101,14 @@ type Config struct {
 	EnableAdmission  []string
 	DisableAdmission []string
 
+	// AdmissionConfigFile is the path of a file with the configuration of admission plugins, an
+	// AdmissionConfiguration.
+	AdmissionConfigFile string
+
+	// NotReadyTolerationSeconds and UnreachableTolerationSeconds are how long pods tolerate such a node
+	// unless they say otherwise; nil means 300.
+	NotReadyTolerationSeconds, UnreachableTolerationSeconds *int64
+
 	// Controllers says which controllers run, by kube-controller-manager's rules: "*" means all
 	// others, "name" enables one, "-name" disables one; nil means all. The controllers of
 	// definitions, system namespaces and expiring events always run.
@@ -241,6 +249,10 @@ func (s *Server) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	configs, err := loadPluginConfigs(c.AdmissionConfigFile, on, s.logger)
+	if err != nil {
+		return err
+	}
 	if nodes && !on[nodeRestriction] {
 		s.logger.Warn("the Node authorizer runs without the NodeRestriction admission plugin: a node can read every Secret and take over other nodes")
 	}
@@ -270,7 +282,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.swept.conversions = conversion.NewMetrics(s.metrics)
-	err = s.assemble(ctx, &parts{store: s.store, plugins: on, authorization: chain, authorizationText: text, recorder: recorder, converter: converters(s.swept.conversions)})
+	err = s.assemble(ctx, &parts{store: s.store, plugins: on, pluginConfigs: configs, authorization: chain, authorizationText: text, recorder: recorder, converter: converters(s.swept.conversions)})
 	if err != nil {
 		return err
 	}

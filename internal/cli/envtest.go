@@ -195,16 +195,15 @@ func place(program, path string) error {
 // withoutEffect lists kube-apiserver's flags for features that Keelson lacks, except for those that
 // keelson serve handles.
 var withoutEffect = strings.Fields(`
-	admission-control admission-control-config-file aggregator-reject-forwarding-redirect allow-metric-labels
+	admission-control aggregator-reject-forwarding-redirect allow-metric-labels
 	allow-metric-labels-manifest allow-privileged apiserver-count audit-log-batch-max-size audit-log-batch-max-wait
 	audit-log-batch-throttle-burst audit-log-batch-throttle-enable audit-log-batch-throttle-qps audit-log-truncate-enabled
 	audit-log-truncate-max-batch-size audit-log-truncate-max-event-size audit-log-version audit-webhook-batch-initial-backoff
 	audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled audit-webhook-truncate-max-batch-size
 	audit-webhook-truncate-max-event-size audit-webhook-version cloud-provider-gce-l7lb-src-cidrs contention-profiling
 	coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period
-	cors-allowed-origins debug-socket-path default-not-ready-toleration-seconds default-unreachable-toleration-seconds
-	default-watch-cache-size delete-collection-workers disable-http2-serving disabled-metrics egress-selector-config-file
-	emulated-version emulation-forward-compatible enable-admission-plugins enable-aggregator-routing enable-bootstrap-token-auth
+	cors-allowed-origins debug-socket-path default-watch-cache-size delete-collection-workers disable-http2-serving disabled-metrics egress-selector-config-file
+	emulated-version emulation-forward-compatible enable-aggregator-routing enable-bootstrap-token-auth
 	enable-garbage-collector enable-logs-handler etcd-compaction-interval
 	etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout
 	etcd-servers-overrides event-ttl external-hostname feature-gates goaway-chance http2-max-streams-per-connection

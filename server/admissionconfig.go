@@ -1,0 +1,200 @@
+package server
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/keelson-io/keelson/admission/eventrate"
+	"github.com/keelson-io/keelson/admission/pods"
+	"github.com/keelson-io/keelson/admission/podsecurity"
+	"github.com/keelson-io/keelson/admission/quota"
+	"github.com/keelson-io/keelson/internal/configfile"
+)
+
+// This file reads the configuration of admission plugins.
+
+// admissionConfiguration is the file of --admission-control-config-file.
+type admissionConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+	Plugins         []struct {
+		Name          string          `json:"name"`
+		Path          string          `json:"path"`
+		Configuration json.RawMessage `json:"configuration"`
+	} `json:"plugins"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (c *admissionConfiguration) DeepCopyObject() runtime.Object {
+	clone := *c
+	clone.Plugins = slices.Clone(c.Plugins)
+	return &clone
+}
+
+// pluginConfigs has the configurations of the plugins that take one.
+type pluginConfigs struct {
+	security    podsecurity.Configuration
+	quota       quota.Configuration
+	events      eventrate.Configuration
+	tolerations tolerationConfiguration
+	selectors   struct {
+		Plugin map[string]string `json:"podNodeSelectorPluginConfig"`
+	}
+}
+
+// tolerationConfiguration is the configuration of PodTolerationRestriction.
+type tolerationConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+	Default         []corev1.Toleration `json:"default,omitempty"`
+	Whitelist       []corev1.Toleration `json:"whitelist,omitempty"`
+}
+
+// DeepCopyObject implements runtime.Object.
+func (c *tolerationConfiguration) DeepCopyObject() runtime.Object {
+	return &tolerationConfiguration{c.TypeMeta, slices.Clone(c.Default), slices.Clone(c.Whitelist)}
+}
+
+func (c *tolerationConfiguration) limits() pods.TolerationLimits {
+	return pods.TolerationLimits{Default: c.Default, Whitelist: c.Whitelist}
+}
+
+// loadPluginConfigs reads the file of --admission-control-config-file, "" meaning none. It refuses
+// what would have no effect: unknown plugins, and plugins that take no configuration.
+func loadPluginConfigs(file string, on plugins, logger *slog.Logger) (*pluginConfigs, error) {
+	c := new(pluginConfigs)
+	if file != "" {
+		if err := c.load(file, on, logger); err != nil {
+			return nil, fmt.Errorf("admission-control-config-file %s: %w", file, err)
+		}
+	}
+	for _, check := range []struct {
+		plugin string
+		errs   field.ErrorList
+	}{{podSecurity, c.security.Check()}, {resourceQuota, c.quota.Check()}, {eventRateLimit, c.events.Check()}} {
+		if on[check.plugin] && len(check.errs) > 0 {
+			return nil, fmt.Errorf("configuration of the admission plugin %s: %w", check.plugin, check.errs.ToAggregate())
+		}
+	}
+	return c, nil
+}
+
+func (c *pluginConfigs) load(file string, on plugins, logger *slog.Logger) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var old struct {
+		Kind string `json:"kind"`
+		// The configurations of these plugins could once be the whole file.
+		Selectors map[string]string `json:"podNodeSelectorPluginConfig"`
+		Images    json.RawMessage   `json:"imagePolicy"`
+	}
+	if err := yaml.Unmarshal(text, &old); err == nil && old.Kind == "" && (old.Selectors != nil || old.Images != nil) {
+		if old.Images != nil {
+			return errNoImagePolicy
+		}
+		return c.read(podNodeSelector, text)
+	}
+	all, err := configfile.Decode(text, "AdmissionConfiguration", new(admissionConfiguration))
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for i, p := range all.Plugins {
+		if seen[p.Name] { // Kubernetes takes the first
+			return fmt.Errorf("plugins[%d]: plugin %q is configured twice", i, p.Name)
+		}
+		seen[p.Name] = true
+		own := []byte(p.Configuration)
+		if len(own) == 0 && p.Path != "" {
+			path := p.Path
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(filepath.Dir(file), path)
+			}
+			if own, err = os.ReadFile(path); err != nil {
+				return fmt.Errorf("plugins[%d] %s: %w", i, p.Name, err)
+			}
+		}
+		if err := c.read(p.Name, own); err != nil {
+			return fmt.Errorf("plugins[%d] %s: %w", i, p.Name, err)
+		}
+		if !on[p.Name] {
+			logger.Warn("an admission plugin is configured and does not run", "plugin", p.Name)
+		}
+	}
+	return nil
+}
+
+var errNoImagePolicy = errors.New("this server has no plugin ImagePolicyWebhook")
+
+// read decodes the configuration of a plugin.
+func (c *pluginConfigs) read(plugin string, text []byte) (err error) {
+	switch kinds := configKinds[plugin]; {
+	case !slices.Contains(knownPlugins, plugin):
+		return errors.New("this plugin is unknown")
+	case plugin == imagePolicyWebhook:
+		return errNoImagePolicy
+	case plugin == podNodeSelector:
+		return yaml.UnmarshalStrict(text, &c.selectors)
+	case kinds == nil && len(text) > 0:
+		return errors.New("this server takes no configuration for the plugin")
+	case len(text) == 0:
+		return nil
+	case plugin == podSecurity:
+		err = decodeInto(text, &c.security, kinds)
+	case plugin == resourceQuota:
+		err = decodeInto(text, &c.quota, kinds)
+	case plugin == eventRateLimit:
+		err = decodeInto(text, &c.events, kinds)
+	case plugin == podTolerations:
+		err = decodeInto(text, &c.tolerations, kinds)
+	}
+	return err
+}
+
+// decodeInto decodes text, of any of some kinds.
+func decodeInto[T any, P interface {
+	*T
+	runtime.Object
+}](text []byte, into P, kinds []schema.GroupVersionKind) error {
+	decoded, err := configfile.DecodeAny(text, into, kinds...)
+	if err == nil {
+		*into = *decoded
+	}
+	return err
+}
+
+// configKinds has the kinds of the configurations of plugins.
+var configKinds = map[string][]schema.GroupVersionKind{
+	podSecurity:    versionsOf("pod-security.admission.config.k8s.io", "PodSecurityConfiguration", "v1", "v1beta1", "v1alpha1"),
+	eventRateLimit: versionsOf("eventratelimit.admission.k8s.io", "Configuration", "v1alpha1"),
+	podTolerations: versionsOf("podtolerationrestriction.admission.k8s.io", "Configuration", "v1alpha1"),
+	resourceQuota: slices.Concat(versionsOf("apiserver.config.k8s.io", "ResourceQuotaConfiguration", "v1"),
+		versionsOf("resourcequota.admission.k8s.io", "Configuration", "v1beta1", "v1alpha1")),
+}
+
+func versionsOf(group, kind string, versions ...string) []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for _, v := range versions {
+		all = append(all, schema.GroupVersionKind{Group: group, Version: v, Kind: kind})
+	}
+	return all
+}
+
+// tolerationSeconds returns how long pods tolerate a node that is not ready or not reachable.
+func tolerationSeconds(configured *int64) int64 {
+	standard := int64(300)
+	return *cmp.Or(configured, &standard)
+}
