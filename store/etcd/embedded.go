@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"net/url"
@@ -46,6 +47,9 @@ type embedded struct {
 	quiet atomic.Bool // set during the stop, when all parts log errors
 	dead  chan struct{}
 	cause atomic.Pointer[error]
+	// segment is why etcd could not prepare the next segment of its log; nil if it could.
+	segment atomic.Pointer[error]
+	log     *slog.Logger
 }
 
 const (
@@ -106,7 +110,7 @@ func openLocked(ctx context.Context, c Config) (*embedded, error) {
 
 // run starts a server and waits until it is its own leader.
 func run(ctx context.Context, c Config) (*embedded, error) {
-	e := &embedded{dead: make(chan struct{}), open: map[*localSource]struct{}{}}
+	e := &embedded{log: c.Logger, dead: make(chan struct{}), open: map[*localSource]struct{}{}}
 	started := make(chan error, 1)
 	// This runs in its own goroutine, because etcd reports a damaged file by ending the goroutine
 	// that found it.
@@ -138,7 +142,7 @@ func run(ctx context.Context, c Config) (*embedded, error) {
 
 // begin opens the files and starts the server.
 func (e *embedded) begin(c Config) (err error) {
-	if e.EtcdServer, err = etcdserver.NewServer(serverConfig(c, newLogger(c.Logger, &e.quiet, e.die))); err != nil {
+	if e.EtcdServer, err = etcdserver.NewServer(serverConfig(c, newSegmentLogger(c.Logger, &e.quiet, e.die, e.noSegment))); err != nil {
 		return err
 	}
 	if snaps, _ := filepath.Glob(filepath.Join(c.DataDir, memberDir, snapDir, "*.snap")); len(snaps) == 0 {
@@ -272,6 +276,14 @@ func (e *embedded) die(err error) {
 	}
 }
 
+// noSegment records that etcd could not prepare the next segment of its log. etcd would notice when
+// the current segment is full, fail a write that happens then, and stop. No acknowledged write is
+// lost in either case. mayWrite ends the server before, as soon as a new process could prepare it.
+func (e *embedded) noSegment(err error) {
+	e.log.Error("the next segment of etcd's log cannot be prepared; the server ends, to be restarted, when there is free space", "dir", e.Cfg.DataDir, "error", err)
+	e.segment.CompareAndSwap(nil, &err)
+}
+
 // dieOf ends the server after a panic of a read, which is how the database reports a damaged page.
 // It returns the error.
 func (e *embedded) dieOf(cause any) error {
@@ -308,6 +320,9 @@ func (e *embedded) told(rev int64) {
 }
 
 func (e *embedded) mayWrite(bytes int) error {
+	if err := e.segment.Load(); err != nil && e.space.hasRoom() {
+		e.die(*err)
+	}
 	if err := e.failure(); err != nil {
 		return err
 	}

@@ -19,24 +19,40 @@ import (
 
 // core is a zapcore.Core that writes to slog.
 type core struct {
-	log    *slog.Logger
-	quiet  *atomic.Bool
-	fields []zapcore.Field
+	log     *slog.Logger
+	quiet   *atomic.Bool
+	fields  []zapcore.Field
+	segment func(err error) // called when etcd could not prepare a segment of its log; may be nil
 }
+
+// segmentFailed is the message for a segment of the write-ahead log that could not be prepared. etcd
+// goes on in the segment before, up to 64 MiB later, and never tries again.
+const segmentFailed = "failed to preallocate space when creating a new WAL"
 
 // newLogger returns a logger for etcd, which is silent while quiet is set. If etcd wants to panic
 // or to exit, die is called with the reason, and the goroutine that did so stops for good: it must
 // not go on with what it could not do.
 func newLogger(log *slog.Logger, quiet *atomic.Bool, die func(err error)) *zap.Logger {
+	return newSegmentLogger(log, quiet, die, nil)
+}
+
+// newSegmentLogger is newLogger that also calls segment when etcd could not prepare a segment.
+func newSegmentLogger(log *slog.Logger, quiet *atomic.Bool, die, segment func(err error)) *zap.Logger {
 	h := hook(die)
 	log = slog.New(often.New(log.Handler())).With("from", "etcd") // raft reports fifty times a second that it waits
-	return zap.New(core{log: log, quiet: quiet}, zap.WithFatalHook(h), zap.WithPanicHook(h))
+	return zap.New(core{log: log, quiet: quiet, segment: segment}, zap.WithFatalHook(h), zap.WithPanicHook(h))
 }
 
 type hook func(err error)
 
 func (h hook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
-	err := errors.New(e.Message)
+	h(entryError(e.Message, fields))
+	select {}
+}
+
+// entryError returns the error that a message of etcd's describes.
+func entryError(message string, fields []zapcore.Field) error {
+	err := errors.New(message)
 	for _, f := range fields {
 		switch cause, is := f.Interface.(error); {
 		case is:
@@ -45,8 +61,7 @@ func (h hook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 			err = fmt.Errorf("%w: %v", err, f.Interface)
 		}
 	}
-	h(err)
-	select {}
+	return err
 }
 
 // harmless lists warnings and errors that do not matter to this server.
@@ -66,7 +81,7 @@ var harmless = map[string]bool{
 const harmlessEnd = "since there are still pending configuration changes to apply"
 
 func (c core) Enabled(l zapcore.Level) bool {
-	return l >= zapcore.WarnLevel && c.log.Enabled(context.Background(), level(l))
+	return l >= zapcore.WarnLevel && (c.log.Enabled(context.Background(), level(l)) || c.segment != nil && l == zapcore.ErrorLevel)
 }
 
 func level(l zapcore.Level) slog.Level {
@@ -91,6 +106,10 @@ func (c core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedE
 func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if e.Level > zapcore.ErrorLevel {
 		return nil // the caller that learns of the failure reports it
+	}
+	if c.segment != nil && e.Message == segmentFailed {
+		c.segment(entryError(e.Message, fields))
+		return nil
 	}
 	enc := zapcore.NewMapObjectEncoder()
 	for _, f := range c.fields {
