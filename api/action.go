@@ -39,11 +39,8 @@ func (q *request) act(sub *kind.Subresource) error {
 		q.v = sub.Version
 	}
 	do := actions[key]
-	switch {
-	case do == nil:
+	if do == nil {
 		return status.NotFound(q.kind.GroupResource(), q.name)
-	case q.verb != "create" || sub == nil && q.name != "":
-		return status.UnknownMethod()
 	}
 	body, o, err := q.wholeObject(meta.ParseCreateOptions)
 	if err != nil {

@@ -119,23 +119,6 @@ func TestDependentsOfOldKinds(t *testing.T) {
 	}
 }
 
-// TestPodsDoNotRun: what a node would answer is refused, and says why.
-// Ledger: pods-do-not-run.
-func TestPodsDoNotRun(t *testing.T) {
-	s := newTestServer(t)
-	const pods = "/api/v1/namespaces/default/pods"
-	s.must(201, "POST", pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
-	s.must(201, "POST", pods, `{"metadata":{"name":"b"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`)
-	for _, sub := range []string{"log", "exec?command=ls", "attach", "portforward", "proxy"} {
-		for name, want := range map[string]string{"a": "pod a does not have a host assigned", "b": "pod b does not run: this server keeps pods, no node runs them"} {
-			if a := s.must(400, "GET", pods+"/"+name+"/"+sub, ""); a.text("message") != want {
-				t.Errorf("%s %s: got %q, want %q", name, sub, a.text("message"), want)
-			}
-		}
-		s.must(404, "GET", pods+"/none/"+sub, "")
-	}
-}
-
 // TestFinalizersOfBuiltinKinds: finalizers of built-in kinds say whose they are, in updates as in new objects, but for some kinds.
 func TestFinalizersOfBuiltinKinds(t *testing.T) {
 	s := newTestServer(t)

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
+
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/internal/buffer"
@@ -24,6 +27,22 @@ func (q *request) get() error {
 	return q.sendStored(http.StatusOK, obj)
 }
 
+// refuseExport refuses the parameter export, by which older servers left out what belongs to the
+// server: a client that relies on it must not get the whole object.
+func refuseExport(query url.Values) error {
+	texts, export := query["export"], false
+	if len(texts) == 0 {
+		return nil
+	}
+	if err := runtime.Convert_Slice_string_To_bool(&texts, &export, nil); err != nil {
+		return status.BadRequest("the export parameter cannot be parsed: %v", err)
+	}
+	if export {
+		return status.BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+	}
+	return nil
+}
+
 // find is the request's object, as new as the request wants it.
 func (q *request) find() (*cache.Object, error) {
 	var err error
@@ -32,6 +51,9 @@ func (q *request) find() (*cache.Object, error) {
 	}
 	ref := q.ref()
 	if err := ref.CheckPathName(); err != nil {
+		return nil, err
+	}
+	if err := refuseExport(q.query); err != nil {
 		return nil, err
 	}
 	if err := q.settle(q.query.Get("resourceVersion")); err != nil {

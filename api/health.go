@@ -64,7 +64,8 @@ func (h *health) serve(q *request, endpoint, only string) error {
 		}
 	}
 	if only != "" && len(checks) == 0 {
-		return q.index(false)
+		q.unknownPath()
+		return nil
 	}
 	excluded := slices.Clone(q.query["exclude"])
 	var unknown []string

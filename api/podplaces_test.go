@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // This file tests what places pods and ends them.
@@ -160,4 +162,48 @@ func TestEvictionOfBoundPod(t *testing.T) {
 	s.must(200, "GET", podsPath+"/a", "")
 	s.must(200, "DELETE", podsPath+"/a", `{"gracePeriodSeconds":0}`)
 	s.must(404, "GET", podsPath+"/a", "")
+}
+
+// TestDeletedPodsAreSeenToEnd: watchers learn of each deletion of a pod by a deletionTimestamp, also
+// if the pod has no time left.
+func TestDeletedPodsAreSeenToEnd(t *testing.T) {
+	s := newTestServer(t)
+	s.must(201, "POST", "/api/v1/nodes", `{"metadata":{"name":"n"}}`)
+	for _, r := range []struct {
+		line    int
+		node    string
+		options []string // of one delete after the other
+		grace   []int64  // of the MODIFIED events
+	}{
+		{where(), "", []string{``}, []int64{0}},
+		{where(), "", []string{`{"gracePeriodSeconds":30}`}, []int64{0}},
+		{where(), `,"nodeName":"n"`, []string{`{"gracePeriodSeconds":0}`}, []int64{0}},
+		{where(), `,"nodeName":"n"`, []string{``, `{"gracePeriodSeconds":0}`}, []int64{30, 0}},
+		{where(), `,"nodeName":"n"`, []string{`{"gracePeriodSeconds":-5}`, `{"gracePeriodSeconds":0}`}, []int64{1, 0}},
+		{where(), `,"nodeName":"n"`, []string{`{"gracePeriodSeconds":3000}`, `{"gracePeriodSeconds":1000}`, `{"gracePeriodSeconds":0}`}, []int64{3000, 1000, 0}},
+	} {
+		made := s.pod("a", r.node)
+		for _, o := range r.options {
+			s.must(200, "DELETE", podsPath+"/a", o)
+		}
+		s.must(404, "GET", podsPath+"/a", "")
+		events := s.watch(podsPath + "?watch=1&resourceVersion=" + made.text("metadata", "resourceVersion"))
+		var before *metav1.Time
+		for i := range len(r.grace) + 1 {
+			want, at := "MODIFIED", min(i, len(r.grace)-1)
+			if i == len(r.grace) {
+				want = "DELETED"
+			}
+			e := <-events
+			m := &e.Object.Metadata
+			if e.Type != want || m.DeletionTimestamp == nil || m.DeletionGracePeriodSeconds == nil || *m.DeletionGracePeriodSeconds != r.grace[at] || m.Generation != 2 {
+				t.Errorf("line %d: event %d: got %+v, want %s, grace %d s, generation 2", r.line, i, e, want, r.grace[at])
+				continue
+			}
+			if before != nil && m.DeletionTimestamp.After(before.Time) {
+				t.Errorf("line %d: event %d: the period ends at %v, want it not later than %v", r.line, i, m.DeletionTimestamp, before)
+			}
+			before = m.DeletionTimestamp
+		}
+	}
 }

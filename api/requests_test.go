@@ -149,11 +149,11 @@ func TestRequests(t *testing.T) {
 		{where(), "GET", "/healthz", "", nil, 200, `ok`},
 		{where(), "GET", "/readyz?verbose&exclude=nope", "", nil, 200, "warn: some health checks cannot be excluded: no matches for \"nope\"\n"},
 		{where(), "GET", "/livez/ping", "", nil, 200, `ok`},
-		{where(), "GET", "/livez/none", "", nil, 404, `"/livez"`},
+		{where(), "GET", "/livez/none", "", nil, 404, "404 page not found\n"},
 		{where(), "GET", "/version", "", nil, 200, `"gitVersion": "v1.37.2+keelson`},
 		{where(), "GET", "/metrics", "", nil, 200, "apiserver_request_total{"},
 		{where(), "GET", "/", "", nil, 200, `"/apis/demo.io/v1"`},
-		{where(), "GET", "/nothing", "", nil, 404, `"paths"`},
+		{where(), "GET", "/nothing", "", nil, 404, "404 page not found\n"},
 		// Who may.
 		{where(), "GET", widgets + "/a", "", []string{"Test-User", "u"}, 403,
 			`widgets.demo.io \"a\" is forbidden: User \"u\" cannot get resource \"widgets\" in API group \"demo.io\" in the namespace \"default\"`},

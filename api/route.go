@@ -41,12 +41,12 @@ func (q *request) notServed() error {
 		if !k.Behavior.HasRoutes() {
 			continue
 		}
-		if k = kinds.Lookup(q.group, q.plural); k != nil && k.Version(q.info.version) != nil && k.Namespaced && q.namespace == "" && q.name == "" {
+		if k = kinds.Lookup(q.group, q.plural); k != nil && k.Version(q.info.version) != nil && k.Namespaced && !k.Behavior.Virtual && q.namespace == "" && q.name == "" {
 			return status.UnknownMethod() // all namespaces can be listed, nothing else
 		}
 		return status.UnknownRoute()
 	}
-	q.plain(http.StatusNotFound, "404 page not found\n")
+	q.unknownPath()
 	return nil
 }
 
@@ -87,9 +87,12 @@ func (q *request) servePath() error {
 		if q.issuerDocument() {
 			return nil
 		}
-		return q.index(false)
+		q.unknownPath()
 	default:
-		return q.index(first == "" && q.path != "") // a CONNECT has no path
+		if first == "" && q.path != "" { // a CONNECT has no path
+			return q.index()
+		}
+		q.unknownPath()
 	}
 	return nil
 }
@@ -130,8 +133,11 @@ func (w *recorder) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// index lists the paths, also in answer to a path that nothing serves.
-func (q *request) index(root bool) error {
+// unknownPath answers a request for a path that nothing serves.
+func (q *request) unknownPath() { q.plain(http.StatusNotFound, "404 page not found\n") }
+
+// index lists the paths.
+func (q *request) index() error {
 	paths := []string{"/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}
 	if q.h.Snapshot != nil {
 		paths = append(paths, snapshotPath)
@@ -164,11 +170,7 @@ func (q *request) index(root bool) error {
 		return err
 	}
 	q.accept.pretty = true
-	code := http.StatusOK
-	if !root {
-		code = http.StatusNotFound
-	}
-	q.send(code, body)
+	q.send(http.StatusOK, body)
 	return nil
 }
 
@@ -176,7 +178,7 @@ func (q *request) index(root bool) error {
 // serves it.
 func (q *request) lookup() error {
 	k := q.h.Kinds.Load().Lookup(q.group, q.plural)
-	if k == nil || q.rest {
+	if c := q.connector(); k == nil || q.rest && (c == nil || !c.subpaths) {
 		return nil
 	}
 	v := k.Version(q.info.version)
@@ -198,6 +200,9 @@ func (q *request) lookup() error {
 
 // serveResource serves a verb on a resource.
 func (q *request) serveResource() error {
+	if err := q.checkRoute(); err != nil {
+		return err
+	}
 	if q.v.Deprecated {
 		q.warn(q.v.Warning)
 	}
@@ -215,11 +220,8 @@ func (q *request) serveResource() error {
 		}
 		return q.servePart(sub.Verbs)
 	}
-	if q.group == "" && q.plural == "pods" && ofRunningPods[q.subresource] {
-		return q.notRunning()
-	}
-	if q.kind.Behavior.HasRoutes() {
-		return status.UnknownRoute()
+	if c := q.connector(); c != nil {
+		return q.connect(c)
 	}
 	return status.NotFound(q.kind.GroupResource(), q.name)
 }
@@ -240,14 +242,9 @@ func (q *request) serveObject() error {
 	case "watch":
 		return q.watch()
 	case "create":
-		if q.name != "" && q.kind.Behavior.HasRoutes() {
-			return status.UnknownMethod()
-		}
 		return q.create()
 	case "update", "patch":
 		switch {
-		case q.name == "" && q.kind.Behavior.HasRoutes():
-			return status.UnknownMethod()
 		case q.name == "":
 			return status.BadRequest("name must be provided")
 		case q.verb == "patch":
@@ -257,9 +254,6 @@ func (q *request) serveObject() error {
 	case "delete":
 		return q.delete()
 	case "deletecollection":
-		if q.kind.Behavior.OneByOne {
-			return status.UnknownMethod()
-		}
 		return q.deleteCollection()
 	}
 	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)

@@ -84,8 +84,11 @@ type event struct {
 		Code     int
 		Message  string
 		Metadata struct {
-			Name, ResourceVersion string
-			Annotations           map[string]string
+			Name, ResourceVersion      string
+			Annotations                map[string]string
+			DeletionTimestamp          *metav1.Time
+			DeletionGracePeriodSeconds *int64
+			Generation                 int64
 		}
 		ColumnDefinitions []any
 	}

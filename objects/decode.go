@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -227,4 +228,21 @@ func (r *Ref) kindless(b *Body, apiVersion, validation string) error {
 // versionOf is the version in an apiVersion.
 func versionOf(apiVersion string) string {
 	return apiVersion[strings.LastIndexByte(apiVersion, '/')+1:]
+}
+
+// keepReset gives d the empty managedFields that it was sent with as text. They make the server
+// forget all managers. Decode leaves them out, as upstream does for objects without a Go type, which
+// cannot forget them in this way.
+func (r *Ref) keepReset(d *jsondoc.Doc, text []byte) {
+	if !r.behavior().HasGoType() || d.Root().At("metadata", "managedFields").Exists() || !bytes.Contains(text, []byte(`"managedFields"`)) {
+		return
+	}
+	sent := jsondoc.Get()
+	defer sent.Release()
+	if jsondoc.Parse(sent, text) != nil {
+		return
+	}
+	if v := sent.Root().At("metadata", "managedFields"); v.Kind() == jsondoc.Array && v.Len() == 0 {
+		d.Set(d.Import(v), "metadata", "managedFields")
+	}
 }

@@ -40,7 +40,7 @@ func (v *Verbs) delete(ctx context.Context, c Caller, ref Ref, op *deletion) (ou
 // DeleteCollection deletes the objects that each passes on, of the kind that ref names. Objects that
 // are gone meanwhile are no error.
 func (v *Verbs) DeleteCollection(ctx context.Context, c Caller, ref Ref, o *meta.DeleteOptions, each func(func(*cache.Object) error) error) (warnings []string, err error) {
-	op := &deletion{options: o}
+	op := &deletion{options: o, unnamed: true}
 	err = each(func(obj *cache.Object) error {
 		if ctx.Err() != nil {
 			return StoreError(ctx.Err())
@@ -70,6 +70,7 @@ func SplitKey(k *kind.Kind, key string) (namespace, name string) {
 type deletion struct {
 	options  *meta.DeleteOptions
 	admitted bool // it is a part of another verb, which admission has seen
+	unnamed  bool // admission sees no name: the request is for a collection
 }
 
 // missing implements operation.
@@ -96,6 +97,9 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 	}
 	if !op.admitted {
 		r := w.admit(admission.Delete, o.DryRun)
+		if op.unnamed {
+			r.Name = ""
+		}
 		r.Old, r.Delete = old, o
 		if err := w.chain.Mutate(w.ctx, r); err != nil {
 			return out, err
@@ -114,7 +118,7 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 	after := w.ref.finalizers(before, o, wasDeleting)
 	grace, shorter := w.ref.grace(o, m, wasDeleting)
 	if len(after) == 0 && !hooked && !held && grace == 0 {
-		return w.erase(o, m, obj)
+		return w.erase(o, m, obj, b.Grace != nil && (!wasDeleting || shorter))
 	}
 	// Kinds with rules of their own for deletion get a deletionTimestamp without a grace period; another delete adds one.
 	unmarked := wasDeleting && !held && !m.Meta().Get("deletionGracePeriodSeconds").Exists()
@@ -125,8 +129,7 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 		m.SetDeletionGracePeriodSeconds(0)
 	}
 	if grace > 0 && (!wasDeleting || shorter) {
-		m.SetDeletionTimestamp(time.Now().Add(time.Duration(grace) * time.Second))
-		m.SetDeletionGracePeriodSeconds(grace)
+		setGrace(m, grace)
 	}
 	return w.mark(o, m, obj, before, after, wasDeleting)
 }
@@ -139,35 +142,76 @@ func (r *Ref) grace(o *meta.DeleteOptions, m meta.Object, wasDeleting bool) (sec
 	if b.Grace == nil {
 		return 0, false
 	}
+	asked := o.GracePeriodSeconds
+	if asked != nil && *asked < 0 { // as upstream reads it
+		asked = new(int64(1))
+	}
 	if !wasDeleting {
-		return b.Grace(m.Doc, o.GracePeriodSeconds), false
+		return b.Grace(m.Doc, asked), false
 	}
 	seconds = m.Meta().Get("deletionGracePeriodSeconds").Int()
-	if asked := o.GracePeriodSeconds; asked != nil && *asked < seconds {
-		return max(*asked, 0), true
+	if asked != nil && *asked < seconds {
+		return *asked, true
 	}
 	return seconds, false
 }
 
-// erase removes the object from the store.
-func (w *write) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) (Outcome, error) {
+// setGrace sets the grace period, in seconds, and the deletionTimestamp, which is its end. A period
+// that the object has already is shortened: it began when the object was deleted first. It does not
+// end in the past: what is left of it is 1 s then, or nothing if the new period is 0.
+func setGrace(m meta.Object, seconds int64) {
+	now := time.Now()
+	end := now.Add(time.Duration(seconds) * time.Second)
+	if was, err := time.Parse(time.RFC3339, m.DeletionTimestamp()); err == nil {
+		had := m.Meta().Get("deletionGracePeriodSeconds").Int()
+		if end = was.Add(time.Duration(seconds-had) * time.Second); end.Before(now) {
+			end, seconds = now, min(seconds, 1)
+		}
+	}
+	m.SetDeletionTimestamp(end)
+	m.SetDeletionGracePeriodSeconds(seconds)
+}
+
+// erase removes the object from the store. If graceful is true, it first stores the object with a
+// grace period of 0: watchers of kinds with grace periods learn of each deletion by a deletionTimestamp.
+func (w *write) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, graceful bool) (Outcome, error) {
 	out := Outcome{Result: Deleted, Revision: obj.Rev, UID: strings.Clone(m.UID())}
+	if graceful {
+		wasDeleting := m.DeletionTimestamp() != ""
+		if setGrace(m, 0); !wasDeleting {
+			markDeleted(m)
+		}
+	}
 	if !o.DryRun {
-		var err error
-		if out.Revision, err = w.Store.Delete(w.ctx, obj.Key, obj.Rev); err != nil {
+		rev, err := obj.Rev, error(nil)
+		if graceful {
+			if rev, err = w.storeMarked(m.Doc, obj); err != nil {
+				return Outcome{}, err
+			}
+		}
+		if out.Revision, err = w.Store.Delete(w.ctx, obj.Key, rev); err != nil {
 			return Outcome{}, writeError(err)
 		}
 		w.erased(obj.Key, out.Revision)
 		w.release(m.Doc)
 	}
-	if b := w.ref.behavior(); b.Returned {
-		if b.Grace != nil && m.DeletionTimestamp() == "" {
-			markDeleted(m)
-		}
+	if w.ref.behavior().Returned {
 		m.SetResourceVersion(strconv.FormatInt(out.Revision, 10))
 		out.Doc, out.pooled = m.Doc, true
 	}
 	return out, nil
+}
+
+// storeMarked stores d, which has got a deletionTimestamp, in the place of obj.
+func (w *write) storeMarked(d *jsondoc.Doc, obj *cache.Object) (rev int64, err error) {
+	encoded, err := w.ref.Version.Encode(d, nil)
+	if err != nil {
+		return 0, err
+	}
+	if rev, err = w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev); err != nil {
+		return 0, writeError(err)
+	}
+	return rev, nil
 }
 
 // markDeleted says in an object's metadata that it is being deleted.

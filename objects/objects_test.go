@@ -1,8 +1,10 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -85,7 +87,7 @@ func (b *between) Update(ctx context.Context, key string, value []byte, rev int6
 type warner struct{}
 
 func (warner) Mutate(_ context.Context, r *admission.Request) error {
-	r.Warn("seen by admission for " + r.User.Name)
+	r.Warn(fmt.Sprintf("seen by admission for %s: %s %q of %q", r.User.Name, r.Operation, r.Name, meta.Object{Doc: cmp.Or(r.New, r.Old)}.Name()))
 	r.Annotate("demo.io/seen", "yes")
 	if r.New != nil && r.New.Root().At("spec", "color").Text() == "black" {
 		return status.BadRequest("black is taken")
@@ -222,7 +224,7 @@ func TestConflictsAreRetried(t *testing.T) {
 func TestWarningsComeWithErrors(t *testing.T) {
 	s := newTested(t)
 	out, err := s.create(ann, `"color":"black"`)
-	if err == nil || len(out.Warnings) != 1 || out.Warnings[0] != "seen by admission for ann" {
+	if err == nil || len(out.Warnings) != 1 || out.Warnings[0] != `seen by admission for ann: CREATE "a" of "a"` {
 		t.Errorf("got %q, %v", out.Warnings, err)
 	}
 	if out.Doc != nil {
@@ -269,8 +271,9 @@ func TestDeleteCollectionDeletesWhatItIsGiven(t *testing.T) {
 	}
 	each := func(do func(*cache.Object) error) error { return errors.Join(do(obj), do(obj)) } // the second time it is gone
 	warnings, err := s.DeleteCollection(t.Context(), ann, s.ref, &meta.DeleteOptions{}, each)
-	if err != nil || len(warnings) == 0 {
-		t.Errorf("got warnings %q, %v", warnings, err)
+	// The request names no object: no step may take one for allowed by its name.
+	if want := []string{`seen by admission for ann: DELETE "" of "a"`}; err != nil || !slices.Equal(warnings, want) {
+		t.Errorf("got warnings %q, %v, want %q", warnings, err, want)
 	}
 	if obj, err := s.Find(t.Context(), s.ref); err != nil || obj != nil {
 		t.Errorf("afterwards: got %v, %v", obj, err)

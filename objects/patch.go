@@ -161,6 +161,7 @@ func (r *Ref) decodePatched(next *jsondoc.Doc, patched []byte, validation string
 		}
 		return built{}, wrongPatch(patched, err.Error())
 	}
+	r.keepReset(next, patched)
 	obj := meta.Object{Doc: next}
 	if obj.Kind() == "" {
 		return built{}, wrongPatch(patched, runtime.NewMissingKindErr(string(patched)).Error())

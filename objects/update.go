@@ -33,6 +33,7 @@ func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, j
 			if _, err := w.ref.Version.Decode(next, json); err != nil {
 				return built{}, err
 			}
+			w.ref.keepReset(next, json)
 			return built{}, w.ref.CheckNamespace(meta.Object{Doc: next})
 		},
 	}

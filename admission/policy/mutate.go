@@ -273,7 +273,7 @@ func (v *enforcement) refuse() error {
 	if len(v.denials) == 0 {
 		return nil
 	}
-	err := status.Forbidden(v.r.Version.Kind.GroupResource(), v.r.Name, configError("admission request denied by policy"))
+	err := v.r.Forbidden(configError("admission request denied by policy"))
 	err.Message = ""
 	for _, d := range v.denials {
 		message := fmt.Sprintf("policy %q denied request: %s", d.policy, d.message)

@@ -15,7 +15,6 @@ import (
 	"github.com/keelson-io/keelson/admission/match"
 	"github.com/keelson-io/keelson/cel"
 	"github.com/keelson-io/keelson/kind"
-	"github.com/keelson-io/keelson/status"
 )
 
 // This file evaluates validating policies and enforces their decisions.
@@ -130,7 +129,7 @@ func (v *enforcement) answer() error {
 	if d.binding != "" {
 		message = fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", d.policy, d.binding, d.message)
 	}
-	err := status.Forbidden(v.r.Version.Kind.GroupResource(), v.r.Name, configError(message))
+	err := v.r.Forbidden(configError(message))
 	err.Reason = d.reason
 	if err.Reason == "" {
 		err.Reason = metav1.StatusReasonInvalid

@@ -1,0 +1,213 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/keelson-io/keelson/jsondoc"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file answers requests that upstream forwards to nodes, pods and the pods of services. No node
+// runs pods here, so that all of them are refused, as upstream refuses them if nothing runs.
+
+// connector is a subresource that forwards requests.
+type connector struct {
+	methods  []string // that the route knows
+	subpaths bool     // the path may go on
+	streams  bool     // clients need the permission to create, even if they connect with GET
+	refuse   func(q *request) error
+}
+
+var (
+	streamMethods = []string{http.MethodGet, http.MethodPost} // GET for WebSockets, POST for SPDY
+	proxyMethods  = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions}
+)
+
+// connectors are by plural and subresource, in the core group.
+var connectors = map[string]connector{
+	"pods/attach":      {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun},
+	"pods/exec":        {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun},
+	"pods/portforward": {methods: streamMethods, streams: true, refuse: (*request).podDoesNotRun},
+	"pods/log":         {methods: []string{http.MethodGet}, refuse: (*request).podDoesNotRun},
+	"pods/proxy":       {methods: proxyMethods, subpaths: true, refuse: (*request).podDoesNotRun},
+	"services/proxy":   {methods: proxyMethods, subpaths: true, refuse: (*request).serviceHasNoEndpoints},
+	"nodes/proxy":      {methods: proxyMethods, subpaths: true, refuse: (*request).nodeDoesNotRun},
+}
+
+// connector returns the connector that the path names, nil if there is none.
+func (in *info) connector() *connector {
+	if in.group != "" || in.subresource == "" {
+		return nil
+	}
+	if c, ok := connectors[in.plural+"/"+in.subresource]; ok {
+		return &c
+	}
+	return nil
+}
+
+// connect refuses a request to connect.
+func (q *request) connect(c *connector) error {
+	if q.query.Has("dryRun") && q.subresource != "log" {
+		return status.BadRequest("dryRun is not supported")
+	}
+	if c.streams && q.verb != "create" {
+		if err := q.MayCreate(); err != nil {
+			return err
+		}
+	}
+	return c.refuse(q)
+}
+
+// podDoesNotRun says why a pod cannot be reached.
+func (q *request) podDoesNotRun() error {
+	name, err := q.proxied("pod")
+	if err != nil {
+		return err
+	}
+	var node string
+	if err := q.readStored(name, func(pod jsondoc.Value) { node = strings.Clone(pod.At("spec", "nodeName").Text()) }); err != nil {
+		return err
+	}
+	if node == "" {
+		return status.BadRequest("pod %s does not have a host assigned", name)
+	}
+	return status.BadRequest("pod %s does not run: this server keeps pods, no node runs them", name)
+}
+
+// nodeDoesNotRun says why a node cannot be reached.
+func (q *request) nodeDoesNotRun() error {
+	name, err := q.proxied("node")
+	if err != nil {
+		return err
+	}
+	if err := q.readStored(name, func(jsondoc.Value) {}); err != nil {
+		return err
+	}
+	return status.BadRequest("node %s does not run: this server keeps nodes, it does not connect to them", name)
+}
+
+// serviceHasNoEndpoints says why a service cannot be reached. Upstream does not look at the Service
+// unless the request names a port by its number.
+func (q *request) serviceHasNoEndpoints() error {
+	_, name, port, ok := utilnet.SplitSchemeNamePort(q.name)
+	if !ok {
+		return status.BadRequest("invalid service request %q", q.name)
+	}
+	if number, err := strconv.ParseInt(port, 10, 64); err == nil {
+		found := false
+		err := q.readStored(name, func(service jsondoc.Value) {
+			for _, p := range service.At("spec", "ports").Items() {
+				found = found || p.Get("port").Int() == number
+			}
+		})
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return status.Unavailable(fmt.Sprintf("no service port %d found for service %q", number, name))
+		}
+	}
+	return status.Unavailable(fmt.Sprintf("no endpoints available for service %q", name))
+}
+
+// proxied returns the name of the object. For the subresource proxy, the path may also have a scheme
+// and a port: scheme:name:port.
+func (q *request) proxied(what string) (string, error) {
+	if q.subresource != "proxy" {
+		return q.name, nil
+	}
+	_, name, _, ok := utilnet.SplitSchemeNamePort(q.name)
+	if !ok {
+		return "", status.BadRequest("invalid %s request %q", what, q.name)
+	}
+	return name, nil
+}
+
+// readStored calls read with the newest state of an object of the request's kind.
+func (q *request) readStored(name string, read func(jsondoc.Value)) error {
+	if err := q.settle(""); err != nil {
+		return err
+	}
+	obj, ok := q.res.Get(q.kind.Key(q.namespace, name))
+	if !ok {
+		return status.NotFound(q.kind.GroupResource(), name)
+	}
+	view, err := obj.View(q.v)
+	if err != nil {
+		return err
+	}
+	d := jsondoc.Get()
+	defer d.Release()
+	if err := jsondoc.Parse(d, view.JSON); err != nil {
+		return err
+	}
+	read(d.Root())
+	return nil
+}
+
+// checkRoute refuses what upstream's router does not know of a built-in kind: paths with 404, methods
+// with 405. It needs nothing but the method and the path.
+func (q *request) checkRoute() error {
+	b := &q.kind.Behavior
+	if !b.HasRoutes() {
+		return nil
+	}
+	method := q.r.Method
+	verb := resourceVerb(method)
+	if method == http.MethodHead { // it is read with GET only
+		verb = ""
+	}
+	if q.verb == "proxy" || q.verb == "watch" && !q.selecting { // the old paths /proxy/… and /watch/…
+		switch {
+		case q.verb == "proxy" || b.Virtual || q.subresource != "":
+			return status.UnknownRoute()
+		case verb != "get":
+			return status.UnknownMethod()
+		}
+		return nil
+	}
+	if c := q.connector(); c != nil {
+		if !slices.Contains(c.methods, method) {
+			return status.UnknownMethod()
+		}
+		return nil
+	}
+	verbs := q.routeVerbs()
+	switch {
+	case verbs == nil:
+		return status.UnknownRoute()
+	case b.Listed != nil && verb != "": // which says why it cannot be written
+		return nil
+	case !slices.Contains(verbs, verb):
+		return status.UnknownMethod()
+	}
+	return nil
+}
+
+// routeVerbs returns the verbs that the path has, nil if there is no such path.
+func (q *request) routeVerbs() []string {
+	b := &q.kind.Behavior
+	onItem := q.name != "" && !q.selected
+	sub := b.Subresource(q.subresource)
+	switch {
+	case q.subresource == "status" && q.v.Status, q.subresource == "scale" && q.v.Scale != nil:
+		return statusVerbs
+	case q.subresource != "" && sub != nil:
+		return sub.Verbs
+	case q.subresource != "", b.Virtual && (onItem || q.kind.Namespaced && q.namespace == ""):
+		return nil
+	case b.Virtual:
+		return []string{"create"}
+	case onItem:
+		return []string{"get", "update", "patch", "delete"}
+	case b.OneByOne:
+		return []string{"get", "create"}
+	}
+	return []string{"get", "create", "delete"}
+}
