@@ -82,7 +82,7 @@ func (q *request) servePath() error {
 		if name, ok := strings.CutPrefix(rest, "api_priority_and_fairness/"); ok && q.dumpFlow(name) {
 			return nil
 		}
-		return q.index(false)
+		q.unknownPath()
 	case ".well-known", "openid":
 		if q.issuerDocument() {
 			return nil

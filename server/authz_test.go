@@ -103,7 +103,7 @@ func TestRolesDecide(t *testing.T) {
 		{"mon", "GET", "/readyz/etcd", 200, ""},
 		{"mon", "GET", "/readyz/poststarthook/rbac/bootstrap-roles", 200, "ok"},
 		{"mon", "GET", "/livez/poststarthook/rbac/bootstrap-roles", 200, "ok"},
-		{"mon", "GET", "/readyz/poststarthook/rbac", 404, `"/readyz/poststarthook/rbac/bootstrap-roles"`},
+		{"mon", "GET", "/readyz/poststarthook/rbac", 404, "404 page not found"},
 		{"bob", "GET", "/apis", 200, ""},
 		{"bob", "GET", "/openapi/v3", 200, ""},
 		{"bob", "GET", "/nothing", 403, ""},
