@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+	"sigs.k8s.io/yaml"
 )
 
 // This file finds the files below folders and globs, and recognizes texts in them that are not for a
@@ -50,17 +51,27 @@ func (o Options) Read(paths []string, stdin io.Reader) (*Input, error) {
 		if err != nil {
 			return nil, err
 		}
+		filter := o.ObjectsOnly && !named
+		var patches map[string]bool
+		if filter {
+			patches = kustomizePatches(files)
+		}
 		for _, file := range files {
 			text, err := ReadFile(file, stdin)
 			if err != nil {
 				return nil, err
 			}
 			for _, d := range Split(file, text) {
-				if o.ObjectsOnly && !named {
-					if reason := notObject(d, text); reason != "" {
-						in.Skipped = append(in.Skipped, Skipped{d.String(), reason})
-						continue
-					}
+				reason := ""
+				if filter {
+					reason = notObject(d, text)
+				}
+				if reason == "" && patches[filepath.Clean(file)] {
+					reason = "a patch of kustomize; check what kustomize build prints"
+				}
+				if reason != "" {
+					in.Skipped = append(in.Skipped, Skipped{d.String(), reason})
+					continue
 				}
 				in.Documents = append(in.Documents, d)
 			}
@@ -241,4 +252,42 @@ func isTemplate(d Document, text []byte) bool {
 			return false
 		}
 	}
+}
+
+// kustomization has the fields of a kustomization.yaml that name files which are not objects.
+type kustomization struct {
+	Patches               []struct{ Path string }
+	PatchesJSON6902       []struct{ Path string } `json:"patchesJson6902"`
+	PatchesStrategicMerge []string
+	Replacements          []struct{ Path string }
+	Configurations        []string
+}
+
+// kustomizePatches returns the files that the kustomization.yaml files among them use as patches,
+// replacements or configurations. They look like objects, but are only parts of some.
+func kustomizePatches(files []string) map[string]bool {
+	out := map[string]bool{}
+	for _, file := range files {
+		if base := filepath.Base(file); base != "kustomization.yaml" && base != "kustomization.yml" {
+			continue
+		}
+		text, err := ReadFile(file, nil)
+		if err != nil {
+			continue // reading it again reports the error
+		}
+		var k kustomization
+		if yaml.Unmarshal(text, &k) != nil {
+			continue
+		}
+		names := slices.Concat(k.PatchesStrategicMerge, k.Configurations)
+		for _, one := range slices.Concat(k.Patches, k.PatchesJSON6902, k.Replacements) {
+			names = append(names, one.Path)
+		}
+		for _, name := range names {
+			if name != "" && !strings.Contains(name, "\n") { // patches may be written in place
+				out[filepath.Join(filepath.Dir(file), name)] = true
+			}
+		}
+	}
+	return out
 }
