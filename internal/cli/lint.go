@@ -72,7 +72,7 @@ by name. Two different definitions with one name are an error; equal ones count 
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.old, "old", nil, "file or folder with the previous definitions; may be repeated")
-	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.StringVarP(&o.output, "output", "o", "text", "text, json, junit, sarif or github")
 	f.BoolVar(&o.strict, "strict", false, "also fail on warnings")
 	f.IntVar(&o.top, "top", 5, "number of rules in the table of costs of each schema; 0 for no table, -1 for all rules")
 	return cmd
@@ -80,8 +80,8 @@ by name. Two different definitions with one name are an error; equal ones count 
 
 // runLint prints the findings. The error has the number of those that fail the command.
 func runLint(ctx context.Context, o lintOptions, paths []string, stdin io.Reader, out io.Writer) error {
-	if !slices.Contains([]string{"text", "json"}, o.output) {
-		return &usageError{fmt.Errorf("--output: got %q, want text or json", o.output)}
+	if !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.output) {
+		return &usageError{fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output)}
 	}
 	if err := onceStdin(paths, o.old); err != nil {
 		return err

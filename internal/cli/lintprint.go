@@ -12,7 +12,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/keelson-io/keelson/internal/report"
 	"github.com/keelson-io/keelson/lint"
+	"github.com/keelson-io/keelson/server"
 )
 
 // printReports writes the reports in a format.
@@ -22,8 +24,12 @@ func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		return enc.Encode(struct {
+			envelope
 			Results []*lint.Report `json:"results"`
-		}{reports})
+		}{envelopeOf("LintReport"), reports})
+	}
+	if o.output != "text" {
+		return lintReport(o, reports).Write(out, o.output)
 	}
 	paint := painter(out)
 	var b strings.Builder
@@ -52,6 +58,30 @@ func printReports(out io.Writer, o lintOptions, reports []*lint.Report) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// lintReport returns the reports for build servers. A finding is an error if it fails the command.
+func lintReport(o lintOptions, reports []*lint.Report) *report.Report {
+	out := &report.Report{Command: "lint", Version: server.Version().Program}
+	for _, r := range reports {
+		c := report.Case{Name: strings.TrimSpace(r.Kind + " " + r.Name), File: r.Source, Line: r.Line}
+		for _, f := range r.Findings {
+			level := report.Error
+			if f.Severity == lint.Warning && !o.strict {
+				level = report.Warning
+			}
+			message := f.Message
+			if f.Where != "" {
+				message = f.Where + ": " + message
+			}
+			if f.Hint != "" {
+				message += "\n" + f.Hint
+			}
+			c.Findings = append(c.Findings, report.Finding{File: r.Source, Line: f.Line, Column: f.Column, Level: level, Rule: f.Check, Message: message})
+		}
+		out.Cases = append(out.Cases, c)
+	}
+	return out
 }
 
 // checked describes what was checked.

@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/internal/report"
+	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/suite"
 )
 
@@ -77,7 +79,7 @@ results, and changes nothing else: read the difference before you commit it.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "table", "table, json or junit")
+	f.StringVarP(&o.output, "output", "o", "table", "table, json, junit, sarif or github")
 	f.StringVar(&o.run, "run", "", "run only the cases whose names match this regular expression")
 	f.BoolVar(&o.update, "update", false, "write the results of failed cases into the suites")
 	return cmd
@@ -85,8 +87,8 @@ results, and changes nothing else: read the difference before you commit it.`,
 
 // runSuites runs suites and prints the results. The error has the number of failed cases.
 func runSuites(ctx context.Context, o suiteOptions, args []string, out, notes io.Writer) error {
-	if !slices.Contains([]string{"table", "json", "junit"}, o.output) {
-		return &usageError{fmt.Errorf("--output: got %q, want table, json or junit", o.output)}
+	if !slices.Contains([]string{"table", "json", "junit", "sarif", "github"}, o.output) {
+		return &usageError{fmt.Errorf("--output: got %q, want table, json, junit, sarif or github", o.output)}
 	}
 	run, err := regexp.Compile(o.run)
 	if err != nil {
@@ -204,10 +206,13 @@ func printSuites(out io.Writer, format string, reports []suite.Report) error {
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
 		return enc.Encode(struct {
+			envelope
 			Suites []suite.Report `json:"suites"`
-		}{reports})
+		}{envelopeOf("TestReport"), reports})
 	case "junit":
 		return suite.WriteJUnit(out, reports)
+	case "sarif", "github":
+		return suiteReport(reports).Write(out, format)
 	}
 	paint := painter(out)
 	var b strings.Builder
@@ -247,4 +252,22 @@ func printSuites(out io.Writer, format string, reports []suite.Report) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// suiteReport returns the failures for build servers.
+func suiteReport(reports []suite.Report) *report.Report {
+	out := &report.Report{Command: "test", Version: server.Version().Program}
+	for _, r := range reports {
+		if r.Err != "" {
+			out.Cases = append(out.Cases, report.Case{File: r.File, Findings: []report.Finding{{File: r.File, Level: report.Error, Rule: "Suite", Message: r.Err}}})
+		}
+		for _, one := range r.Results {
+			c := report.Case{Name: one.Case, File: r.File, Line: one.Line}
+			for _, f := range one.Failures {
+				c.Findings = append(c.Findings, report.Finding{File: r.File, Line: one.Line, Level: report.Error, Rule: "Case", Message: f})
+			}
+			out.Cases = append(out.Cases, c)
+		}
+	}
+	return out
 }

@@ -191,8 +191,7 @@ func (v *validation) print(out io.Writer) error {
 	case "text":
 		return v.printText(out)
 	}
-	r := v.report()
-	return map[string]func(io.Writer) error{"junit": r.JUnit, "sarif": r.SARIF, "github": r.GitHub}[v.output](out)
+	return v.report().Write(out, v.output)
 }
 
 func (v *validation) printJSON(out io.Writer) error {

@@ -12,7 +12,7 @@
 //
 // # Calls
 //
-// [Report.JUnit], [Report.SARIF], [Report.GitHub].
+// [Report.Write].
 package report
 
 import (
@@ -58,6 +58,19 @@ type Report struct {
 	Command string // the subcommand of keelson
 	Version string // of the program
 	Cases   []Case
+}
+
+// Write writes the report as junit, sarif or github.
+func (r *Report) Write(out io.Writer, format string) error {
+	switch format {
+	case "junit":
+		return r.JUnit(out)
+	case "sarif":
+		return r.SARIF(out)
+	case "github":
+		return r.GitHub(out)
+	}
+	return fmt.Errorf("format: got %q, want junit, sarif or github", format)
 }
 
 // failed returns the findings of a case that fail it.
