@@ -43,6 +43,10 @@ type Config struct {
 	Seats   int                   // of the server, for requests that are not exempt
 	Metrics prometheus.Registerer // nil: nothing is shown
 	Logger  *slog.Logger          // nil: slog.Default()
+
+	// Unprotected takes every request through the queues, and lets one user have all seats of a level,
+	// as Kubernetes does. It is for comparisons.
+	Unprotected bool
 }
 
 // Controller divides seats. Its methods may be called by any goroutine.
@@ -77,7 +81,7 @@ type priority struct {
 
 // New returns a controller with the mandatory levels.
 func New(c Config) *Controller {
-	f := newController(c.Seats, realClock{time.Now()}, true)
+	f := newController(c.Seats, realClock{time.Now()}, !c.Unprotected)
 	if f.logger = c.Logger; f.logger == nil {
 		f.logger = slog.Default()
 	}

@@ -69,6 +69,9 @@ func (t *Ticket) ListWork(l List) Work {
 	return Work{Initial: min(max(seats, 1), most)}
 }
 
+// MostSeats returns the bound that the level sets for the seats of one request; 0 if it sets none.
+func (t *Ticket) MostSeats() int64 { return t.schema.level.maxSeats.Load() }
+
 // MostListWork returns the work of a list whose options cannot be read.
 func (t *Ticket) MostListWork() Work {
 	return Work{Initial: capped(t.schema.level.maxSeats.Load(), mostListSeats)}
