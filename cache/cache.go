@@ -45,6 +45,7 @@ type Options struct {
 	KeepFor     time.Duration // how long they are kept; 0 means 75 s
 	WaitMax     time.Duration // how long WaitFor waits for a future revision; 0 means 3 s
 	ViewBytes   int64         // bytes of views much larger than what is stored, of all resources; 0 means 256 MiB
+	StateBytes  int64         // bytes that old states of all resources hold and nothing else does; 0 means 256 MiB
 }
 
 func (o *Options) fill() {
@@ -75,6 +76,10 @@ func (o *Options) fill() {
 	if o.ViewBytes == 0 {
 		o.ViewBytes = 256 << 20
 	}
+	if o.StateBytes == 0 {
+		o.StateBytes = 256 << 20
+	}
+	o.LogBytes = min(o.LogBytes, o.AllLogBytes/2)
 }
 
 // Errors that callers tell apart.
@@ -108,6 +113,11 @@ type Cache struct {
 	logged    atomic.Int64 // bytes of all logs
 	shrinking sync.Mutex   // held while the logs are cut
 
+	stored  atomic.Int64  // bytes of the objects of all resources
+	states  atomic.Int64  // bytes that old states hold
+	reading chan struct{} // of capacity 1: held by who reads an old state from the store
+	shed    time.Time     // when all views were dropped last
+
 	touched []*Resource // by the batch being dispatched
 
 	taps    taps
@@ -118,7 +128,7 @@ type Cache struct {
 func New(s store.Store, o Options) *Cache {
 	o.fill()
 	sealer, _ := s.(store.Sealer)
-	c := &Cache{store: s, sealer: sealer, o: o, views: newViews(o.ViewBytes), resources: map[string]*Resource{}, started: make(chan struct{})}
+	c := &Cache{store: s, sealer: sealer, o: o, views: newViews(o.ViewBytes), resources: map[string]*Resource{}, started: make(chan struct{}), reading: make(chan struct{}, 1)}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.waiting.kick = make(chan struct{}, 1)
 	c.done.Go(c.run)
@@ -147,6 +157,7 @@ func (c *Cache) Resource(prefix string) *Resource {
 		return r
 	}
 	r = &Resource{c: c, prefix: prefix}
+	r.kept.held = &c.states
 	if c.closed {
 		r.phase = gone
 		return r

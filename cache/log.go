@@ -149,8 +149,11 @@ func (l *log) size() (bytes, newest int64) {
 // All logs above a common size are cut to it, so that what is written to one resource costs the others little. The newest changes of
 // many resources can be too much even so: then the logs that were not written for longest are emptied. The common size leaves an
 // eighth free, so that this happens once for many changes.
-func (c *Cache) shrinkLogs(keep *Resource) {
-	if c.logged.Load() <= c.o.AllLogBytes || !c.shrinking.TryLock() {
+func (c *Cache) shrinkLogs(keep *Resource) { c.cutLogs(c.o.AllLogBytes, keep) }
+
+// cutLogs is shrinkLogs for a number of bytes.
+func (c *Cache) cutLogs(most int64, keep *Resource) {
+	if c.logged.Load() <= most || !c.shrinking.TryLock() {
 		return
 	}
 	defer c.shrinking.Unlock()
@@ -165,7 +168,7 @@ func (c *Cache) shrinkLogs(keep *Resource) {
 		}
 	}
 	slices.SortFunc(logs, func(a, b sized) int { return cmp.Compare(a.bytes, b.bytes) })
-	room := c.o.AllLogBytes - c.o.AllLogBytes/8
+	room := most - most/8
 	for i, l := range logs {
 		if share := room / int64(len(logs)-i); l.bytes > share {
 			for _, larger := range logs[i:] {
@@ -177,7 +180,7 @@ func (c *Cache) shrinkLogs(keep *Resource) {
 	}
 	slices.SortFunc(logs, func(a, b sized) int { return cmp.Compare(a.newest, b.newest) })
 	for _, l := range logs {
-		if c.logged.Load() <= c.o.AllLogBytes {
+		if c.logged.Load() <= most {
 			return
 		}
 		if l.Resource != keep {

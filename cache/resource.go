@@ -17,7 +17,8 @@ type Resource struct {
 	c      *Cache
 	prefix string // ends with a slash
 
-	state atomic.Pointer[state] // nil until it is open
+	state  atomic.Pointer[state] // nil until it is open
+	stored atomic.Int64          // bytes of the objects of the newest state; changed with the lock held
 
 	mu      sync.Mutex // guards what follows; held by the dispatcher and while opening
 	phase   phase
@@ -133,7 +134,13 @@ func (r *Resource) join(root *node, rev int64) {
 	r.log.reset(r, rev)
 	r.kept.reset()
 	r.next, r.nextRev, r.bytes = root, rev, 0
-	root.ascend("", func(o *Object) bool { r.bytes += int64(len(o.Raw)); return true })
+	memory := int64(0)
+	root.ascend("", func(o *Object) bool {
+		r.bytes += int64(len(o.Raw))
+		memory += o.memory()
+		return true
+	})
+	r.charge(memory - r.stored.Load())
 	r.changes = nil
 	r.written.reset()
 	for i := range r.pending {
@@ -166,6 +173,7 @@ func (r *Resource) close() {
 	r.phase = gone
 	r.state.Store(nil)
 	r.next, r.changes = nil, nil
+	r.charge(-r.stored.Load())
 	r.written.reset()
 	r.log.end(ErrClosed)
 	r.kept.reset()
@@ -200,6 +208,7 @@ func (r *Resource) change(e *store.Event) {
 			return
 		}
 		r.bytes -= int64(len(old.Raw))
+		r.charge(-old.memory())
 		ch = Event{Type: Deleted, Object: &Object{Key: old.Key, Rev: e.Rev, Raw: old.Raw, home: r.c.views}, Prev: old, Rev: e.Rev}
 	} else {
 		o := handed
@@ -210,8 +219,10 @@ func (r *Resource) change(e *store.Event) {
 		r.next, old = r.next.insert(o)
 		r.bytes += int64(len(o.Raw))
 		ch = Event{Type: Added, Object: o, Prev: old, Rev: e.Rev}
+		r.charge(o.memory())
 		if old != nil {
 			r.bytes -= int64(len(old.Raw))
+			r.charge(-old.memory())
 			ch.Type = Modified
 			if handed == nil { // else others may look at it already
 				o.Key = old.Key // one string for all states of an object
@@ -236,7 +247,7 @@ func (r *Resource) publishLocked() {
 	if len(r.changes) > 0 {
 		r.log.append(r.changes)
 		r.c.shrinkLogs(r)
-		r.kept.note(st, len(r.changes), r.log.tail())
+		r.kept.note(st, r.changes, r.log.tail())
 		clear(r.changes)
 		r.changes = r.changes[:0]
 	}
@@ -317,37 +328,68 @@ func (r *Resource) SnapshotAt(rev int64, prefix string) (Snapshot, error) {
 	if root, ok := r.kept.find(rev, prefix, r.c.o.KeepFor); ok {
 		return Snapshot{root, rev}, nil
 	}
-	has := r.prefix
-	root, ok := r.undo(st, rev)
-	if !ok {
-		ctx, cancel := context.WithTimeout(r.c.life, exactTimeout)
-		defer cancel()
-		has = prefix
-		var err error
-		if root, _, err = r.c.list(ctx, prefix, rev); errors.Is(err, store.ErrCompacted) {
-			return Snapshot{}, ErrExpired
-		} else if err != nil {
-			return Snapshot{}, err
-		}
+	if root, bytes, ok := r.undo(st, rev); ok {
+		r.keep(wantedState{state: state{root: root, rev: rev}, prefix: r.prefix, bytes: bytes})
+		return Snapshot{root, rev}, nil
 	}
-	r.kept.keep(wantedState{state: state{root: root, rev: rev}, prefix: has}, r.c.o.Snapshots, r.c.o.KeepFor)
+	root, err := r.readAt(rev, prefix)
+	if err != nil {
+		return Snapshot{}, err
+	}
 	return Snapshot{root, rev}, nil
 }
 
-// undo works out an old state from a newer one and the changes between, if the log still has them.
-func (r *Resource) undo(st *state, rev int64) (*node, bool) {
+// readAt reads an old state from the store. That takes as much memory as the state has, so that one is read at a time.
+func (r *Resource) readAt(rev int64, prefix string) (*node, error) {
+	ctx, cancel := context.WithTimeout(r.c.life, exactTimeout)
+	defer cancel()
+	select {
+	case r.c.reading <- struct{}{}:
+		defer func() { <-r.c.reading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if root, ok := r.kept.find(rev, prefix, r.c.o.KeepFor); ok { // by the one before
+		return root, nil
+	}
+	root, _, err := r.c.list(ctx, prefix, rev)
+	if errors.Is(err, store.ErrCompacted) {
+		return nil, ErrExpired
+	} else if err != nil {
+		return nil, err
+	}
+	bytes := int64(0)
+	root.ascend("", func(o *Object) bool { bytes += o.memory(); return true })
+	r.keep(wantedState{state: state{root: root, rev: rev}, prefix: prefix, bytes: bytes})
+	return root, nil
+}
+
+// keep keeps an old state for those who ask for it again.
+func (r *Resource) keep(w wantedState) {
+	r.c.roomForState(w.bytes)
+	r.kept.keep(w, r.c.o.Snapshots, r.c.o.KeepFor)
+	if r.state.Load() == nil { // closed meanwhile
+		r.kept.shed()
+	}
+}
+
+// undo works out an old state from a newer one and the changes between, if the log still has them. It also returns about how many
+// bytes the state holds that the newer one does not.
+func (r *Resource) undo(st *state, rev int64) (root *node, bytes int64, ok bool) {
 	from := r.kept.after(rev, st)
 	events, ok := r.log.between(rev, from.rev)
 	if !ok {
-		return nil, false
+		return nil, 0, false
 	}
-	root := from.root
+	root = from.root
 	for i := len(events) - 1; i >= 0; i-- {
-		if e := &events[i]; e.Prev == nil {
+		e := &events[i]
+		bytes += cost(e)
+		if e.Prev == nil {
 			root, _ = root.remove(e.Object.Key)
 		} else {
 			root, _ = root.insert(e.Prev)
 		}
 	}
-	return root, true
+	return root, bytes, true
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -65,11 +66,14 @@ type keeper struct {
 	marks  []state
 	since  int // changes since the last mark
 	wanted []wantedState
+	kept   int64         // bytes that changes since have made the wanted states hold alone
+	held   *atomic.Int64 // bytes of the wanted states of all resources
 }
 
 type wantedState struct {
 	state
 	prefix string // of the keys that it has
+	bytes  int64  // that only it held when it was made
 	used   time.Time
 }
 
@@ -78,16 +82,22 @@ const checkpointEvery = 512
 func (k *keeper) reset() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.marks, k.wanted, k.since = nil, nil, 0
+	k.marks, k.since = nil, 0
+	k.drop(func(*wantedState) bool { return true })
 }
 
-// note is told each new state, how many changes it is away from the last one, and what the log no longer has.
-func (k *keeper) note(st *state, changes int, tail int64) {
-	if k.since += changes; k.since < checkpointEvery {
-		return
-	}
+// note is told each new state, the changes from the last one to it, and what the log no longer has.
+func (k *keeper) note(st *state, changes []Event, tail int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if len(k.wanted) > 0 {
+		for i := range changes {
+			k.charge(cost(&changes[i]))
+		}
+	}
+	if k.since += len(changes); k.since < checkpointEvery {
+		return
+	}
 	k.since = 0
 	k.marks = append(k.marks, *st)
 	k.unmark(tail)
@@ -127,11 +137,12 @@ func (k *keeper) keep(w wantedState, most int, keepFor time.Duration) {
 	k.expire(keepFor)
 	if len(k.wanted) >= most {
 		slices.SortFunc(k.wanted, func(a, b wantedState) int { return b.used.Compare(a.used) })
-		clear(k.wanted[most-1:])
-		k.wanted = k.wanted[:most-1]
+		oldest := k.wanted[most-1].used
+		k.drop(func(s *wantedState) bool { return !s.used.After(oldest) })
 	}
 	w.used = time.Now()
 	k.wanted = append(k.wanted, w)
+	k.held.Add(w.bytes)
 }
 
 // forget drops what was not used for long, and marks that the log does not reach any more.
@@ -150,5 +161,49 @@ func (k *keeper) unmark(tail int64) {
 // expire drops what was not used for long. The lock is held.
 func (k *keeper) expire(keepFor time.Duration) {
 	now := time.Now()
-	k.wanted = slices.DeleteFunc(k.wanted, func(s wantedState) bool { return now.Sub(s.used) > keepFor })
+	k.drop(func(s *wantedState) bool { return now.Sub(s.used) > keepFor })
+}
+
+// shed drops all states that were asked for.
+func (k *keeper) shed() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.drop(func(*wantedState) bool { return true })
+}
+
+// times returns when the states that were asked for were used last.
+func (k *keeper) times() (used []time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.wanted {
+		used = append(used, k.wanted[i].used)
+	}
+	return used
+}
+
+// dropBefore drops the states that were not used after a time.
+func (k *keeper) dropBefore(used time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.drop(func(s *wantedState) bool { return !s.used.After(used) })
+}
+
+// drop drops the states that were asked for and that gone says. The lock is held.
+func (k *keeper) drop(gone func(*wantedState) bool) {
+	k.wanted = slices.DeleteFunc(k.wanted, func(s wantedState) bool {
+		if !gone(&s) {
+			return false
+		}
+		k.held.Add(-s.bytes)
+		return true
+	})
+	if len(k.wanted) == 0 {
+		k.charge(-k.kept)
+	}
+}
+
+// charge changes the bytes that changes have made the wanted states hold. The lock is held.
+func (k *keeper) charge(n int64) {
+	k.kept += n
+	k.held.Add(n)
 }

@@ -1,0 +1,90 @@
+package cache
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/keelson-io/keelson/store/mem"
+)
+
+// TestStoredIsCounted holds that the bytes of a cache are those of its objects after any changes.
+func TestStoredIsCounted(t *testing.T) {
+	r := newRig(t, Options{}, mem.Options{})
+	res := r.cache.Resource("g/things")
+	check := func(when string) {
+		t.Helper()
+		if err := res.Fresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := int64(0)
+		res.Snapshot().Ascend("", func(o *Object) bool { want += o.memory(); return true })
+		if got := r.cache.Stored(); got != want || res.Stored() != want {
+			t.Errorf("%s: the cache counts %d bytes, the resource %d, want %d", when, got, res.Stored(), want)
+		}
+	}
+	check("empty")
+	var revs []int64
+	for i := range 20 {
+		rev, err := r.store.Create(t.Context(), fmt.Sprint("g/things/", i), make([]byte, 100*i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		revs = append(revs, rev)
+	}
+	check("created")
+	for i := range 10 {
+		if _, err := r.store.Update(t.Context(), fmt.Sprint("g/things/", i), make([]byte, 5000), revs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("updated")
+	for i := 10; i < 20; i++ {
+		if _, err := r.store.Delete(t.Context(), fmt.Sprint("g/things/", i), revs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("deleted")
+	r.cache.Drop("g/things")
+	if got := r.cache.Stored(); got != 0 {
+		t.Errorf("after Drop: the cache counts %d bytes, want 0", got)
+	}
+}
+
+// TestStatesHaveBytes asks for old states of two resources, and counts what is kept of them.
+func TestStatesHaveBytes(t *testing.T) {
+	const most = 200_000
+	r := newRig(t, Options{StateBytes: most}, mem.Options{})
+	var revs []int64
+	for i := range 30 {
+		for _, plural := range []string{"a", "b"} {
+			rev, err := r.store.Create(t.Context(), fmt.Sprint("g/", plural, "/", i), make([]byte, 20_000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			revs = append(revs, rev)
+		}
+	}
+	a, b := r.cache.Resource("g/a"), r.cache.Resource("g/b")
+	for _, rev := range revs {
+		for _, res := range []*Resource{a, b} {
+			if err := res.Fresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := res.SnapshotAt(rev, res.Prefix()); err != nil {
+				t.Fatal(err)
+			}
+			// A state is read from the store here: the log begins after it.
+			held, own := r.cache.StateBytes(), res.Stored()
+			if held > max(most, own) {
+				t.Fatalf("old states hold %d bytes, want at most %d, or one state", held, most)
+			}
+		}
+	}
+	if r.cache.StateBytes() == 0 || len(a.kept.wanted)+len(b.kept.wanted) == 0 {
+		t.Error("no old state is kept")
+	}
+	r.cache.ShedStates()
+	if n := r.cache.StateBytes(); n != 0 {
+		t.Errorf("%d bytes are counted after all states were dropped", n)
+	}
+}
