@@ -77,17 +77,20 @@ func (a *arena) verdict(ctx context.Context, findings []Finding) []Finding {
 	return append(findings, a.changed(ctx)...)
 }
 
-// watchMemory measures the resident memory beyond what is stored.
+// watchMemory measures the resident memory beyond what is stored, and reports the most of a round if that is too much.
 func (a *arena) watchMemory(ctx context.Context) string {
+	var stored int64 // at the peak
 	for ctx.Err() == nil {
-		over := a.server.resident() - a.server.stored()
-		a.peak = max(a.peak, over)
-		if over > a.o.memory<<20 {
-			return fmt.Sprintf("%d MiB resident beyond the %d MiB that are stored, want at most %d", over>>20, a.server.stored()>>20, a.o.memory)
+		now := a.server.stored()
+		if over := a.server.resident() - now; over > a.peak {
+			a.peak, stored = over, now
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
-	return ""
+	if a.peak <= a.o.memory<<20 {
+		return ""
+	}
+	return fmt.Sprintf("%d MiB resident beyond the %d MiB that are stored, want at most %d", a.peak>>20, stored>>20, a.o.memory)
 }
 
 // normal waits until the server is as at rest: it takes next to no processor time, has let go of the connections, and answers fast.
