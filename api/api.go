@@ -43,6 +43,7 @@ import (
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/flow"
+	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/internal/poison"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
@@ -69,6 +70,7 @@ type Config struct {
 	BeforeMetrics func()
 
 	Audit   *audit.Auditor       // nil: nothing is recorded
+	Memory  *memory.Governor     // nil: the memory has no limit
 	Metrics *prometheus.Registry // nil: one of its own
 	Logger  *slog.Logger         // nil: slog.Default()
 	Version Version              // what /version says; the zero value says what this program is
@@ -105,9 +107,10 @@ type Handler struct {
 
 	reads, writes inFlight
 	building      *budget
-	bodies        quota // bytes of bodies
-	watches       quota // how many long-running requests there are
-	largeHeaders  quota // bytes of headers of requests with many of them
+	working       *budget // bytes that large bodies and objects become
+	bodies        quota   // bytes of bodies
+	watches       quota   // how many long-running requests there are
+	largeHeaders  quota   // bytes of headers of requests with many of them
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc
@@ -138,10 +141,12 @@ func New(c Config) *Handler {
 	if h.BookmarkEvery == 0 {
 		h.BookmarkEvery = time.Minute
 	}
-	h.building = newBudget(buildMost, buildShare)
-	h.bodies.most, h.bodies.share = maxBodies, maxUserBodies
+	shares := h.Memory.Shares()
+	h.building = newBudget(shares.Answers, shares.Answers/4)
+	h.working = newBudget(shares.Work, shares.Work/4*3)
+	h.bodies.most, h.bodies.share = shares.Bodies, max(shares.Bodies/4, 2*maxBody)
 	h.watches.most, h.watches.share = math.MaxInt64, maxUserWatches
-	h.largeHeaders.most, h.largeHeaders.share = maxHeaders, maxUserHeaders
+	h.largeHeaders.most, h.largeHeaders.share = shares.Headers, shares.Headers/4
 	h.reads.setMost(limitOf(c.MaxReads, DefaultReads))
 	h.writes.setMost(limitOf(c.MaxWrites, DefaultWrites))
 	h.metrics = newMetrics(h.Config.Metrics)
@@ -223,6 +228,8 @@ type request struct {
 	inSlot       bool      // the request holds a slot now …
 	slotShared   bool      // … which counts in its user's share
 	body         int64     // bytes charged for its body
+	sent         int64     // bytes of its body
+	charged      int64     // bytes charged for what it works on
 	headers      int64     // bytes charged for its large header …
 	headersPayer string    // … and the name charged for them; "" while the user is not known
 	watching     bool      // it counts as a watch
@@ -239,6 +246,7 @@ func (q *request) release() {
 	if q.flow.unwatch != nil {
 		q.flow.unwatch()
 	}
+	q.endWork()
 	if q.watching {
 		q.h.watches.give(q.payer(), 1)
 	}

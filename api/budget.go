@@ -11,13 +11,6 @@ import (
 const (
 	// buildFree is the number of bytes that may be built for a reader without asking the budget.
 	buildFree = 256 << 10
-
-	// buildMost is the number of bytes that may be built for all readers at a time, beyond
-	// buildFree for each.
-	buildMost = 256 << 20
-
-	// buildShare is the part of buildMost that one user may have, so that others find room.
-	buildShare = buildMost / 4
 )
 
 // budget counts the bytes that are being built for readers. A reader that does not fit into its

@@ -9,10 +9,6 @@ import (
 // be 1 MiB long, and a connection of HTTP/2 has room for 1,000 requests.
 
 const (
-	// maxHeaders is the number of bytes that the large headers of all requests may take.
-	maxHeaders = 64 << 20
-	// maxUserHeaders is the number of bytes that the large headers of one user's requests may take.
-	maxUserHeaders = maxHeaders / 4
 	// smallHeader is the size up to which headers are not counted: nearly all of them are smaller.
 	smallHeader = 16 << 10
 	// headerField is the memory of a header field in bytes, besides its name and its value.

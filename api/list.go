@@ -31,6 +31,9 @@ func (q *request) list() error {
 	if err != nil {
 		return err
 	}
+	if err := q.spareList(o.Limit); err != nil {
+		return err
+	}
 	p, err := q.page(o, f)
 	if err != nil {
 		return err

@@ -17,11 +17,6 @@ import (
 const (
 	maxBody = 3 << 20 // the largest body that is read
 
-	// maxBodies is the number of bytes that the bodies of all requests may take, maxUserBodies that
-	// of one user's.
-	maxBodies     = 256 << 20
-	maxUserBodies = 64 << 20
-
 	// leastBody is the least charge for a body: a waiting request takes memory, too.
 	leastBody = 64 << 10
 	// bodyGrowth is the factor by which the full buffer of a large body grows.
@@ -38,6 +33,9 @@ func (q *request) readBody() ([]byte, error) {
 	q.shedHeaders()
 	body, err := q.receive(q.r.ContentLength)
 	if err != nil {
+		return nil, err
+	}
+	if err := q.workOnBody(len(body)); err != nil {
 		return nil, err
 	}
 	if !q.enter() {

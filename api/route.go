@@ -77,6 +77,9 @@ func (q *request) servePath() error {
 	case "api", "apis":
 		q.forward(q.h.discovery)
 	case "openapi":
+		if err := q.spare(); err != nil {
+			return err
+		}
 		q.forward(q.h.openapi)
 	case "debug":
 		if name, ok := strings.CutPrefix(rest, "api_priority_and_fairness/"); ok && q.dumpFlow(name) {

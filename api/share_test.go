@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -59,7 +60,7 @@ func TestOneUserLeavesSlots(t *testing.T) {
 // held returns a request of jane's with a body that a reader of its own holds.
 func (s *testServer) held(body *http.Request) (*request, *httptest.ResponseRecorder) {
 	w := httptest.NewRecorder()
-	return &request{h: s.h, w: w, r: body, user: &authn.User{Name: "jane"}}, w
+	return &request{h: s.h, w: w, r: body, ctx: context.Background(), user: &authn.User{Name: "jane"}}, w
 }
 
 // Ledger: bodies-in-flight.
@@ -80,7 +81,7 @@ func TestBodiesHaveABudget(t *testing.T) {
 			t.Fatalf("got %d bytes, want %d", len(body), maxBody)
 		}
 	}
-	if n := len(all) - 1; n != maxUserBodies/maxBody {
+	if n := len(all) - 1; n != 64<<20/maxBody {
 		t.Errorf("one user has %d bodies of 3 MiB", n)
 	}
 	other, _ := s.held(httptest.NewRequest("POST", "/", strings.NewReader("{}")))

@@ -155,7 +155,7 @@ func (w *watcher) begin() error {
 		w.from = q.res.Snapshot().Rev()
 	}
 	if w.initial {
-		return nil // run opens the watch at the state that it sends
+		return q.spareList(0) // run opens the watch at the state that it sends
 	}
 	return w.open()
 }

@@ -46,6 +46,7 @@ type LogConfig struct {
 	Format     string // "": json
 	Mode       string // "": blocking
 	BufferSize int    // events that wait in batch mode; 0: 10000
+	MaxBytes   int64  // bytes of the events that wait in batch mode; 0: 128 MiB
 }
 
 // defaultBuffer is the number of events that can wait in batch mode.
@@ -92,7 +93,7 @@ func OpenLog(c LogConfig, m *Metrics, logger *slog.Logger) (Backend, error) {
 	}
 	l := &log{out: out, format: c.Format, plugin: plugin{"log", m, logger}}
 	if c.Mode == Batch {
-		return newQueue(l.plugin, c.BufferSize, l.encode, l.write, out.Close), nil
+		return newQueue(l.plugin, c.BufferSize, c.MaxBytes, l.encode, l.write, out.Close), nil
 	}
 	l.strict = c.Mode == BlockingStrict
 	return l, nil

@@ -40,9 +40,10 @@ type deliver func(events [][]byte) error
 // logBatch is the number of lines that are written at once.
 const logBatch = 64
 
-// newQueue returns a queue that writes batches of logBatch events without waiting for more.
-func newQueue(p plugin, buffer int, encode func(*Event) ([]byte, error), d deliver, release func() error) *queue {
-	return startQueue(&queue{plugin: p, encode: encode, events: make(chan []byte, buffer), size: logBatch, deliver: d, release: release})
+// newQueue returns a queue that writes batches of logBatch events without waiting for more. It holds so many events and bytes; 0
+// bytes mean maxQueued.
+func newQueue(p plugin, buffer int, bytes int64, encode func(*Event) ([]byte, error), d deliver, release func() error) *queue {
+	return startQueue(&queue{plugin: p, encode: encode, events: make(chan []byte, buffer), size: logBatch, limit: bytes, deliver: d, release: release})
 }
 
 // startQueue starts the goroutine of a queue.
@@ -138,6 +139,9 @@ func (q *queue) batch() (batch [][]byte, more bool) {
 	}
 	return batch, true
 }
+
+// Waiting returns the bytes of the events that wait or are being delivered.
+func (q *queue) Waiting() int64 { return q.bytes.Load() }
 
 // Close implements Backend. It returns when all events have been delivered.
 func (q *queue) Close() error {

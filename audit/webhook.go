@@ -24,6 +24,7 @@ type WebhookConfig struct {
 	Mode           string        // "": batch
 	BufferSize     int           // events that wait in batch mode; 0: 10000
 	MaxBatch       int           // events in one call in batch mode; 0: 400
+	MaxBytes       int64         // bytes of the events that wait in batch mode; 0: 128 MiB
 	MaxWait        time.Duration // time that an event waits for others in batch mode; 0: 30 s
 	NoThrottle     bool          // do not limit the rate of calls
 	QPS            float32       // calls per second in batch mode; 0: 10
@@ -102,7 +103,7 @@ func OpenWebhook(c WebhookConfig, m *Metrics, logger *slog.Logger) (Backend, err
 	if !c.NoThrottle {
 		h.limit = rate.NewLimiter(rate.Limit(c.QPS), c.Burst)
 	}
-	return &batches{h, startQueue(&queue{plugin: h.plugin, encode: encode, events: make(chan []byte, c.BufferSize), size: c.MaxBatch,
+	return &batches{h, startQueue(&queue{plugin: h.plugin, encode: encode, events: make(chan []byte, c.BufferSize), size: c.MaxBatch, limit: c.MaxBytes,
 		wait: c.MaxWait, deliver: h.send, release: h.Close})}, nil
 }
 

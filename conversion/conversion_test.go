@@ -39,7 +39,7 @@ func hook(t *testing.T, reviews []string, answer func(request string) string) *W
 	w, err := New("widgets.example.org", &apiextv1.WebhookConversion{
 		ConversionReviewVersions: reviews,
 		ClientConfig:             &apiextv1.WebhookClientConfig{URL: &s.URL, CABundle: ca},
-	}, nil)
+	}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,13 +201,13 @@ func TestWebhookThatHangs(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	url := "https://127.0.0.1:1"
-	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v9"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url}}, nil); err == nil {
+	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v9"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url}}, nil, nil); err == nil {
 		t.Error("review versions that nobody knows are accepted")
 	}
-	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte("x")}}, nil); err == nil {
+	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte("x")}}, nil, nil); err == nil {
 		t.Error("a bundle without certificates is accepted")
 	}
-	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte(" \n")}}, nil); err != nil {
+	if _, err := New("widgets.example.org", &apiextv1.WebhookConversion{ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextv1.WebhookClientConfig{URL: &url, CABundle: []byte(" \n")}}, nil, nil); err != nil {
 		t.Errorf("a blank bundle: %v", err)
 	}
 }

@@ -69,6 +69,11 @@ func (c *change) missing(w *write) (Outcome, error) {
 
 // attempt implements operation.
 func (c *change) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
+	if w.caller.client != nil {
+		if err := w.caller.client.Work(len(obj.Raw)); err != nil {
+			return out, err
+		}
+	}
 	old, next := jsondoc.Get(), jsondoc.Get()
 	defer old.Release()
 	defer func() {
@@ -147,6 +152,9 @@ func (w *write) finish(c *change, next *jsondoc.Doc, obj *cache.Object, taken *c
 // storeUpdate writes an object; one that is too large is tried once more
 // without its managedFields, unless they are what the change is about.
 func (w *write) storeUpdate(c *change, obj *cache.Object, next *jsondoc.Doc, encoded []byte, k *known) (int64, *meta.View, error) {
+	if err := w.grow(len(encoded) - len(obj.Raw)); err != nil {
+		return 0, nil, err
+	}
 	rev, err := w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev)
 	if c.track != nil && errors.Is(err, store.ErrTooLarge) {
 		next.Remove("metadata", "managedFields")

@@ -165,6 +165,9 @@ func (w *write) store(d *jsondoc.Doc, o *meta.WriteOptions, mayDrop bool, found 
 	if v, err := strconv.ParseUint(meta.Object{Doc: d}.ResourceVersion(), 10, 64); err == nil && v != 0 {
 		return 0, nil, status.Plain500("resourceVersion should not be set on objects to be created")
 	}
+	if err := w.grow(len(key) + len(encoded)); err != nil {
+		return 0, nil, err
+	}
 	rev, err := w.Store.Create(w.ctx, key, encoded)
 	if mayDrop && errors.Is(err, store.ErrTooLarge) {
 		d.Remove("metadata", "managedFields")

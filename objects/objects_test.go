@@ -104,6 +104,7 @@ type asking struct {
 func (a *asking) Annotate(key, value string)        { a.annotations = append(a.annotations, key+"="+value) }
 func (a *asking) AnnotateRequest(key, value string) { a.Annotate(key, value) }
 func (a *asking) MayCreate() error                  { return a.refuse }
+func (a *asking) Work(int) error                    { return nil }
 
 // tested is the verbs over a store in memory, and a reference to the object a.
 type tested struct {

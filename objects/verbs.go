@@ -59,6 +59,10 @@ type Config struct {
 	// Claimer gives services their addresses. If nil, services keep what they are created with.
 	Claimer Claimer
 
+	// Grow is asked before more is stored: whether n bytes have room in the server's memory.
+	// Privileged are writes of the server and of administrators. If nil, there is room.
+	Grow func(n int64, privileged bool) error
+
 	// AwaitDecisions waits, for a bounded time, until authorization and the served kinds follow from
 	// a write to objects at a revision. It is called before the write's Outcome is returned. If nil,
 	// nothing that is stored decides about requests.
@@ -110,6 +114,9 @@ type Client interface {
 	// MayCreate returns an error unless the caller may create the object that its update or apply
 	// did not find.
 	MayCreate() error
+	// Work is called before the verb works on a live object of so many bytes. It may wait until
+	// there is memory for that, or return the error that ends the verb.
+	Work(bytes int) error
 }
 
 // Ref names an object, or a part of it that is a subresource, in one version of its kind.

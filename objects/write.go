@@ -3,6 +3,8 @@ package objects
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/apply"
+	"github.com/keelson-io/keelson/authn"
 	"github.com/keelson-io/keelson/cache"
 	"github.com/keelson-io/keelson/internal/poison"
 	"github.com/keelson-io/keelson/meta"
@@ -105,6 +108,16 @@ func (c *Caller) manager(subresource string, o *meta.WriteOptions, before *meta.
 		Force:       o.Force != nil && *o.Force,
 		Sound:       before != nil && before.Sound,
 	}
+}
+
+// grow returns an error if a write makes what is stored larger by n bytes, and there is no room for
+// them.
+func (w *write) grow(n int) error {
+	if w.Grow == nil || n <= 0 {
+		return nil
+	}
+	u := w.caller.user
+	return w.Grow(int64(n), w.caller.client == nil || u != nil && slices.Contains(u.Groups, authn.Masters))
 }
 
 // live is the object that a verb starts from.
@@ -272,6 +285,8 @@ func StoreError(err error) error {
 		return status.Unavailable("the disk of the server is full: " + err.Error())
 	case errors.Is(err, store.ErrDiskFull):
 		return status.Plain500("etcdserver: mvcc: database space exceeded: the disk of the server is full")
+	case errors.Is(err, store.ErrNoMemory):
+		return status.Plain500("etcdserver: mvcc: database space exceeded: " + strings.TrimPrefix(err.Error(), store.ErrNoMemory.Error()+": "))
 	case errors.Is(err, store.ErrNoSpace):
 		return status.Plain500("etcdserver: mvcc: database space exceeded")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -157,7 +157,7 @@ func (s *Server) admission(on plugins, configs *pluginConfigs, chain authz.Autho
 		c := &chainOf{on: on, configs: configs, steps: admission.NewChain(m), host: h, objects: pods.NewObjects(source), source: source, authz: chain}
 		s.early(c)
 		s.late(c)
-		hooks := webhook.Config{Kinds: kinds.Load, Cache: cached, Namespaces: h, Authorizer: chain, Metrics: m, Logger: s.logger}
+		hooks := webhook.Config{Kinds: kinds.Load, Cache: cached, Namespaces: h, Authorizer: chain, Metrics: m, Logger: s.logger, Rooms: s.rooms}
 		policies := policy.Config{
 			Kinds: kinds.Load, Cache: cached, Host: h, Authorizer: chain,
 			Metrics: m, Checks: checks, Logger: s.logger,

@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/flow"
+	"github.com/keelson-io/keelson/internal/webhook"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
@@ -47,7 +48,9 @@ type parts struct {
 // assemble builds the server. s.authn must be set.
 func (s *Server) assemble(ctx context.Context, p *parts) error {
 	c := &s.config
-	s.cache = cache.New(p.store, cache.Options{Logger: s.logger})
+	shares := s.memory.Shares()
+	s.rooms = webhook.NewRooms(shares.Webhooks)
+	s.cache = cache.New(p.store, cache.Options{Logger: s.logger, AllLogBytes: shares.Logs, ViewBytes: shares.Views, StateBytes: shares.States})
 	s.opened = append(s.opened, closer(func() error { s.cache.Close(); return nil }))
 	compiler := &crd.Compiler{Metrics: schemaMetrics(s.metrics)}
 	s.kinds = kind.NewRegistry(builtin.All(compiler)...)
@@ -64,6 +67,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Cache:          s.cache,
 		Admission:      s.admission(p.plugins, p.pluginConfigs, policies),
 		AwaitDecisions: s.await,
+		Grow:           s.grow,
 	})
 	if seats := c.seats(); seats > 0 && !c.DisableFairness {
 		s.flow = flow.New(flow.Config{Seats: seats, Metrics: s.metrics, Logger: s.logger})
@@ -83,6 +87,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Metrics:   s.metrics,
 
 		BeforeMetrics: s.sweepMetrics,
+		Memory:        s.memory,
 
 		Timeout:   c.RequestTimeout,
 		MaxReads:  c.MaxRequestsInFlight,
@@ -90,6 +95,7 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		Flow:      s.flow,
 	})
 	s.opened = append(s.opened, closer(func() error { s.handler.Stop(); return nil }))
+	s.governMemory()
 	s.allocator = &allocator.Allocator{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, API: s.writer(objects.ServerManager),
 		Status: s.writer(allocator.StatusManager), Range: s.network.services, Ports: s.network.nodePorts}
 	s.objects.Claimer = s.allocator
@@ -193,9 +199,9 @@ func (s *Server) catchUp() func(context.Context) {
 
 // converters returns the function that makes the converter of a definition. The calls of webhooks
 // are recorded in m.
-func converters(m *conversion.Metrics) func(string, *apiextv1.WebhookConversion) (kind.Converter, error) {
+func (s *Server) converters(m *conversion.Metrics) func(string, *apiextv1.WebhookConversion) (kind.Converter, error) {
 	return func(name string, c *apiextv1.WebhookConversion) (kind.Converter, error) {
-		w, err := conversion.New(name, c, m)
+		w, err := conversion.New(name, c, m, s.rooms)
 		if err != nil {
 			return nil, err
 		}

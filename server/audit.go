@@ -22,18 +22,22 @@ func (s *Server) openAudit() (*audit.Auditor, error) {
 	metrics := audit.NewMetrics(s.metrics)
 	var backends []audit.Backend
 	if c.AuditLog.Path != "" {
+		c.AuditLog.MaxBytes = s.memory.Shares().Audit
 		b, err := audit.OpenLog(c.AuditLog, metrics, s.logger)
 		if err != nil {
 			return nil, err
 		}
+		s.trackAudit("audit log", b)
 		s.opened = append(s.opened, b)
 		backends = append(backends, b)
 	}
 	if c.AuditWebhook.ConfigFile != "" {
+		c.AuditWebhook.MaxBytes = s.memory.Shares().Audit
 		b, err := audit.OpenWebhook(c.AuditWebhook, metrics, s.logger)
 		if err != nil {
 			return nil, err
 		}
+		s.trackAudit("audit webhook", b)
 		s.opened = append(s.opened, b)
 		backends = append(backends, b)
 	}

@@ -40,8 +40,10 @@ import (
 	"github.com/keelson-io/keelson/conversion"
 	"github.com/keelson-io/keelson/crd"
 	"github.com/keelson-io/keelson/flow"
+	"github.com/keelson-io/keelson/internal/memory"
 	"github.com/keelson-io/keelson/internal/often"
 	"github.com/keelson-io/keelson/internal/reloads"
+	"github.com/keelson-io/keelson/internal/webhook"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/store"
@@ -146,6 +148,11 @@ type Config struct {
 	// answer; 0 means 60 s.
 	RequestTimeout time.Duration
 
+	// MemoryLimit is the number of bytes that the process may take, see package internal/memory; 0
+	// means no limit. While the server runs, the limit holds for Go's collector, which all servers of
+	// a process share.
+	MemoryLimit int64
+
 	// StopTimeout bounds the requests in progress when the server stops; 0 means 10 s.
 	StopTimeout time.Duration
 }
@@ -187,7 +194,9 @@ type Server struct {
 	network  network
 	metrics  *prometheus.Registry
 	swept    swept
-	id       string // identifies the server in metrics, which show its hash
+	memory   *memory.Governor // nil: no limit
+	rooms    *webhook.Rooms   // for answers of admission and conversion webhooks
+	id       string           // identifies the server in metrics, which show its hash
 	authn    authn.Authenticator
 	// The accepted audiences of tokens, and the issuer of service account tokens.
 	audiences []string
@@ -269,6 +278,9 @@ func (s *Server) open(ctx context.Context) error {
 	if s.metrics = c.Metrics; s.metrics == nil {
 		s.metrics = prometheus.NewRegistry()
 	}
+	if s.memory = memory.New(c.MemoryLimit, s.logger); s.memory != nil {
+		s.metrics.MustRegister(s.memory)
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		return err
@@ -282,7 +294,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.swept.conversions = conversion.NewMetrics(s.metrics)
-	err = s.assemble(ctx, &parts{store: s.store, plugins: on, pluginConfigs: configs, authorization: chain, authorizationText: text, recorder: recorder, converter: converters(s.swept.conversions)})
+	err = s.assemble(ctx, &parts{store: s.store, plugins: on, pluginConfigs: configs, authorization: chain, authorizationText: text, recorder: recorder, converter: s.converters(s.swept.conversions)})
 	if err != nil {
 		return err
 	}
@@ -344,6 +356,7 @@ func (s *Server) Run(ctx context.Context) error {
 		workers.Go(func() { run(work) })
 	}
 	workers.Go(crd.Prepare)
+	workers.Go(func() { s.memory.Run(work) })
 	s.crds.Begin(work)
 	workers.Go(func() {
 		if err := s.crds.Run(work); err != nil {

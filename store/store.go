@@ -161,6 +161,8 @@ var (
 	ErrTooLarge  = errors.New("value is too large to store")
 	// ErrDiskFull is the ErrNoSpace of a full file system.
 	ErrDiskFull = fmt.Errorf("%w: the disk is full", ErrNoSpace)
+	// ErrNoMemory is the ErrNoSpace of a server whose memory has no room for more objects.
+	ErrNoMemory = fmt.Errorf("%w: the memory is full", ErrNoSpace)
 	// ErrUnavailable means that the store cannot answer now, or that it is unknown whether a write
 	// took place.
 	ErrUnavailable = errors.New("store is unavailable")

@@ -54,6 +54,8 @@ type set struct {
 // clients holds the HTTP clients of targets, so that their connections survive a change of the
 // configurations.
 type clients struct {
+	rooms *webhook.Rooms // for the answers of all of them
+
 	mu   sync.Mutex
 	made map[[sha256.Size]byte]*madeClient
 	size int // bytes of all certificates
@@ -80,7 +82,7 @@ func (c *clients) get(t webhook.Target) func() (*webhook.Client, error) {
 		c.made[id] = m
 	}
 	return func() (*webhook.Client, error) {
-		m.once.Do(func() { m.client, m.err = webhook.New(t, codec) })
+		m.once.Do(func() { m.client, m.err = webhook.New(t, codec, c.rooms) })
 		return m.client, m.err
 	}
 }

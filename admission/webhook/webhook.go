@@ -36,10 +36,11 @@ import (
 	"github.com/keelson-io/keelson/admission/match"
 	"github.com/keelson-io/keelson/authz"
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/internal/webhook"
 	"github.com/keelson-io/keelson/kind"
 )
 
-// Config has what a step needs to call webhooks. All fields are required.
+// Config has what a step needs to call webhooks. All fields but Rooms are required.
 type Config struct {
 	Kinds      func() *kind.Snapshot
 	Cache      *cache.Cache
@@ -47,6 +48,7 @@ type Config struct {
 	Authorizer authz.Authorizer // for match conditions
 	Metrics    *admission.Metrics
 	Logger     *slog.Logger
+	Rooms      *webhook.Rooms // for the answers of all webhooks of the server; nil: each has its own
 }
 
 // Webhooks is the admission step for one type of webhooks.
@@ -72,7 +74,7 @@ func Validating(c Config) admission.Validator {
 
 func newWebhooks(c Config, mutating bool, plural string) *Webhooks {
 	k := c.Kinds().Lookup("admissionregistration.k8s.io", plural)
-	return &Webhooks{Config: c, mutating: mutating, version: k.Storage, source: c.Cache.Resource(k.StoragePrefix)}
+	return &Webhooks{Config: c, mutating: mutating, version: k.Storage, source: c.Cache.Resource(k.StoragePrefix), clients: clients{rooms: c.Rooms}}
 }
 
 // load returns the webhooks in the cache. It rebuilds the set if the configurations changed.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/keelson-io/keelson/internal/fastpath"
+	"github.com/keelson-io/keelson/internal/memory"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ func newServeCommand() *cobra.Command { return serveCommand(nil) }
 func serveCommand(adjust func(*cobra.Command, *server.Config) error) *cobra.Command {
 	var c server.Config
 	var verbosity int
-	var format string
+	var format, memoryLimit string
 	var believed authnValues
 	cmd := &cobra.Command{
 		Use:         "serve",
@@ -95,6 +96,9 @@ Flags have kube-apiserver's names.`,
 			if !c.DisableFairness && c.MaxRequestsInFlight < 0 && c.MaxMutatingRequestsInFlight < 0 {
 				return &usageError{errors.New("--enable-priority-and-fairness: got no --max-requests-inflight and no --max-mutating-requests-inflight, want a positive sum")}
 			}
+			if c.MemoryLimit, err = memory.ParseLimit(memoryLimit); err != nil {
+				return &usageError{fmt.Errorf("--memory-limit: %w", err)}
+			}
 			if adjust != nil {
 				if err := adjust(cmd, &c); err != nil {
 					return &usageError{err}
@@ -104,12 +108,12 @@ Flags have kube-apiserver's names.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(serverFlagError)
-	serveFlags(&c, &believed, &format, &verbosity).install(cmd)
+	serveFlags(&c, &believed, &format, &memoryLimit, &verbosity).install(cmd)
 	return cmd
 }
 
 // serveFlags returns the flags of the server in groups.
-func serveFlags(c *server.Config, believed *authnValues, format *string, verbosity *int) *flagGroups {
+func serveFlags(c *server.Config, believed *authnValues, format, memoryLimit *string, verbosity *int) *flagGroups {
 	groups := &flagGroups{}
 	f := groups.set("Serving")
 	f.StringVar(&c.DataDir, "data-dir", server.DefaultDataDir, "`directory` for all data")
@@ -127,6 +131,7 @@ func serveFlags(c *server.Config, believed *authnValues, format *string, verbosi
 	f.Var(off{&c.DisableFairness}, "enable-priority-and-fairness", "flow schemas and priority levels divide the sum of --max-requests-inflight and --max-mutating-requests-inflight")
 	f.Lookup("enable-priority-and-fairness").NoOptDefVal = "true"
 	f.DurationVar(&c.RequestTimeout, "request-timeout", time.Minute, "`duration` of a request other than a watch, from its headers to the end of the answer")
+	f.StringVar(memoryLimit, "memory-limit", "", "`bytes` of memory for the process, such as 512Mi; 0 for no limit. By default, three quarters of the cgroup's limit or of the machine's memory")
 	f = groups.set("etcd")
 	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "`URLs` of an etcd cluster, in place of the embedded etcd")
 	f.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "`file` with the authorities of the etcd cluster's certificates")

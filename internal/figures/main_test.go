@@ -88,7 +88,6 @@ var constant = map[string]string{
 // shared names the state that the servers of one process share. It is to be empty: nothing may be
 // added.
 var shared = map[string]string{
-	"internal/webhook/room.go allRooms": "the bound of the memory for answers of webhooks, which is that of the process",
 }
 
 // TestServersShareNoState fails when a package variable of the product changes that is not a pool, a

@@ -20,27 +20,48 @@ type class struct {
 	rooms int
 }
 
-// classes bound all answers together to 512 MiB, beside the free bytes of each.
+// classes bound all answers together to MostRooms, beside the free bytes of each.
 var classes = [...]class{{1 << 20, 128}, {8 << 20, 16}, {MaxResponse, 4}}
 
-// rooms is a counted set of rooms for each class.
-type rooms [len(classes)]chan struct{}
+// MostRooms is the number of bytes that Rooms have at most.
+const MostRooms = 512 << 20
 
-// newRooms returns the rooms of all webhooks, or of one if share is 2.
-func newRooms(share int) *rooms {
-	var r rooms
+// Rooms is a counted set of rooms for each class: those of all webhooks of a server, or of one.
+type Rooms [len(classes)]chan struct{}
+
+// NewRooms returns the rooms for the answers of all webhooks of a server, in so many bytes; 0 means MostRooms. There is at least one
+// room of each class, so that every answer is read at some time.
+func NewRooms(bytes int64) *Rooms {
+	if bytes == 0 || bytes > MostRooms {
+		bytes = MostRooms
+	}
+	var r Rooms
 	for i, c := range classes {
-		r[i] = make(chan struct{}, c.rooms/share)
+		r[i] = make(chan struct{}, max(1, int64(c.rooms)*bytes/MostRooms))
 	}
 	return &r
 }
 
-// allRooms is for the answers of all webhooks of the process.
-var allRooms = newRooms(1)
+// share returns the rooms that one webhook may have.
+func (r *Rooms) share() *Rooms {
+	var own Rooms
+	for i := range r {
+		own[i] = make(chan struct{}, max(1, cap(r[i])/2))
+	}
+	return &own
+}
+
+// Bytes returns how many bytes the rooms have that are taken.
+func (r *Rooms) Bytes() (n int64) {
+	for i, c := range classes {
+		n += c.bytes * int64(len(r[i]))
+	}
+	return n
+}
 
 // tenant is one call, which holds rooms until it is done.
 type tenant struct {
-	own *rooms // of the webhook
+	all, own *Rooms // of the server, and of the webhook
 
 	mu   sync.Mutex
 	held int // classes of which it has a room
@@ -54,11 +75,11 @@ func (t *tenant) grow(ctx context.Context, bytes int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for !t.left && bytes > freeAnswer && (t.held == 0 || bytes > classes[t.held-1].bytes) && t.held < len(classes) {
-		for _, r := range []*rooms{t.own, allRooms} {
+		for _, r := range []*Rooms{t.own, t.all} {
 			select {
 			case r[t.held] <- struct{}{}:
 			case <-ctx.Done():
-				if r == allRooms {
+				if r == t.all {
 					<-t.own[t.held]
 				}
 				return context.Cause(ctx)
@@ -75,7 +96,7 @@ func (t *tenant) leave() {
 	defer t.mu.Unlock()
 	t.left = true
 	for ; t.held > 0; t.held-- {
-		<-allRooms[t.held-1]
+		<-t.all[t.held-1]
 		<-t.own[t.held-1]
 	}
 }

@@ -18,10 +18,10 @@ import (
 )
 
 // clientOf returns a client of a test server.
-func clientOf(t *testing.T, s *httptest.Server, path string) *Client {
+func clientOf(t *testing.T, s *httptest.Server, path string, all *Rooms) *Client {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	c, err := New(Target{URL: s.URL + path, CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec())
+	c, err := New(Target{URL: s.URL + path, CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec(), all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer s.Close()
-	c := clientOf(t, s, "")
+	c := clientOf(t, s, "", nil)
 	for _, status = range []int{301, 302, 303, 307, 308} {
 		if _, _, err := c.Post(context.Background(), []byte("{}")); err == nil || !strings.Contains(err.Error(), "the server responded with the status code") {
 			t.Errorf("%d: got %v, want an error about the status code", status, err)
@@ -76,7 +76,8 @@ func TestAnswersShareRoom(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	slow, other := clientOf(t, s, "/slow"), clientOf(t, s, "/long")
+	all := NewRooms(0)
+	slow, other := clientOf(t, s, "/slow", all), clientOf(t, s, "/long", all)
 	var calls sync.WaitGroup
 	var failed atomic.Pointer[error]
 	room := cap(slow.rooms[1])
@@ -102,7 +103,7 @@ func TestAnswersShareRoom(t *testing.T) {
 		t.Errorf("one answer too many: got %v, want that its time is over", err)
 	}
 	// Others have room: another webhook for a long answer, and everybody for a short one.
-	for _, c := range []*Client{other, clientOf(t, s, "/short")} {
+	for _, c := range []*Client{other, clientOf(t, s, "/short", all)} {
 		_, done, err := c.Post(ctx, nil)
 		if err != nil {
 			t.Fatalf("another webhook: %v", err)
@@ -115,7 +116,7 @@ func TestAnswersShareRoom(t *testing.T) {
 		t.Error(*err)
 	}
 	for i := range classes {
-		if n, m := len(allRooms[i]), len(slow.rooms[i])+len(other.rooms[i]); n+m > 0 {
+		if n, m := len(all[i]), len(slow.rooms[i])+len(other.rooms[i]); n+m > 0 {
 			t.Errorf("class %d: %d rooms of all and %d of these webhooks are held after the last call", i, n, m)
 		}
 	}
@@ -124,7 +125,18 @@ func TestAnswersShareRoom(t *testing.T) {
 	for _, c := range classes {
 		total += c.bytes * int64(c.rooms)
 	}
-	if total > 512<<20 {
+	if total > MostRooms {
 		t.Errorf("all answers together may have %d bytes, want 512 MiB", total)
+	}
+	// A server with little memory has fewer rooms, and still one for an answer of each length.
+	few, bytes := NewRooms(MaxResponse), int64(0)
+	for i, c := range classes {
+		if cap(few[i]) == 0 || cap(few.share()[i]) == 0 {
+			t.Errorf("class %d has no room", i)
+		}
+		bytes += c.bytes * int64(cap(few[i]))
+	}
+	if most := int64(MaxResponse) * 3 / 2; bytes > most {
+		t.Errorf("all answers of a small server may have %d bytes, want at most %d", bytes, most)
 	}
 }

@@ -56,7 +56,8 @@ type Target struct {
 // Client calls one webhook.
 type Client struct {
 	rest  *rest.RESTClient
-	rooms *rooms // of this webhook
+	all   *Rooms
+	rooms *Rooms // of this webhook
 }
 
 // errTooLarge and errForeign end the reading of an answer.
@@ -65,8 +66,9 @@ var (
 	errForeign  = fmt.Errorf("the answer is no JSON, and has more than %d bytes", MaxForeign)
 )
 
-// New returns a client whose answers codec decodes. It does not connect yet.
-func New(t Target, codec runtime.Codec) (*Client, error) {
+// New returns a client whose answers codec decodes, in rooms that it shares with others; in rooms of its own if all is nil. It does
+// not connect yet.
+func New(t Target, codec runtime.Codec, all *Rooms) (*Client, error) {
 	c := &rest.Config{QPS: -1, UserAgent: rest.DefaultKubernetesUserAgent()}
 	c.NegotiatedSerializer = serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec}) // decode answers whatever content type they name
 	c.ContentType = "application/json"
@@ -102,7 +104,10 @@ func New(t Target, codec runtime.Codec) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{client, newRooms(2)}, nil
+	if all == nil {
+		all = NewRooms(0)
+	}
+	return &Client{client, all, all.share()}, nil
 }
 
 // Post sends a body and returns the body of the answer, and a function to call when the answer is no longer needed. If the answer is
@@ -130,7 +135,7 @@ func (c *Client) PostFor(ctx context.Context, body []byte, timeout time.Duration
 
 // enter begins a call, whose answer has its room until done is called.
 func (c *Client) enter(ctx context.Context) (_ context.Context, done func()) {
-	t := &tenant{own: c.rooms}
+	t := &tenant{all: c.all, own: c.rooms}
 	return context.WithValue(ctx, tenantKey{}, t), t.leave
 }
 

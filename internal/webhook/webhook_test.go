@@ -45,7 +45,7 @@ func TestAnswersEnd(t *testing.T) {
 	}))
 	defer s.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	c, err := New(Target{URL: s.URL, CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec())
+	c, err := New(Target{URL: s.URL, CABundle: ca}, serializer.NewCodecFactory(runtime.NewScheme()).LegacyCodec(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestLongKeysOfAuthorities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(Target{URL: "https://127.0.0.1", CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil)
+	_, err = New(Target{URL: "https://127.0.0.1", CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil, nil)
 	if want := "caBundle: RSA key: got 8193 bits, want at most 8192"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

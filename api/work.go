@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+
+	"github.com/keelson-io/keelson/objects"
+	"github.com/keelson-io/keelson/status"
+)
+
+// This file bounds the memory of the work on large bodies and objects. A body becomes a document,
+// sets of fields, patches and texts, which together take many times its size.
+
+const (
+	// workFree is the number of bytes of a body or live object that are worked on without asking.
+	workFree = 64 << 10
+
+	// workFactor is how many bytes the work on one byte takes at the same time. Measured with bodies
+	// of the greatest length: between 10, and 40 for a server-side apply of many small members.
+	workFactor = 24
+)
+
+// Work implements objects.Client: it waits until there is memory for the work on a live object of so
+// many bytes, and on the body.
+func (q *request) Work(bytes int) error { return q.workOn(q.sent, int64(bytes)) }
+
+// workOnBody waits until there is memory for the work on the body.
+func (q *request) workOnBody(bytes int) error {
+	q.sent = int64(bytes)
+	return q.workOn(q.sent, 0)
+}
+
+// workOn charges the request for the work on its body and on a live object, in place of an earlier
+// charge. A request that waits holds no slot, nor what it was charged before: others may wait for
+// that.
+func (q *request) workOn(body, live int64) error {
+	need := min((body+live)*workFactor, q.h.working.share)
+	if max(body, live) <= workFree || need <= q.charged {
+		return nil
+	}
+	if err := q.spare(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(q.ctx, roomWait)
+	defer cancel()
+	held := q.inSlot
+	q.endWork()
+	var err error
+	q.charged, err = q.h.working.take(ctx, q.payer(), need, q.leave)
+	switch {
+	case held && !q.enter():
+		return errAnswered
+	case err == nil:
+		return nil
+	case q.ctx.Err() != nil:
+		return objects.StoreError(err)
+	}
+	return status.TooManyRequests("Too many large objects are being worked on, please try again later.", 1)
+}
+
+// endWork gives back the memory for work.
+func (q *request) endWork() {
+	if q.charged > 0 {
+		q.h.working.give(q.payer(), q.charged)
+		q.charged = 0
+	}
+}
+
+// spare waits until the server's memory is not tight, before a request that needs much of it. A
+// request that waits holds no slot.
+func (q *request) spare() error {
+	if !q.h.Memory.Tight() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(q.ctx, roomWait)
+	defer cancel()
+	held := q.inSlot
+	q.leave()
+	switch calm := q.h.Memory.Await(ctx); {
+	case q.ctx.Err() != nil:
+		return objects.StoreError(q.ctx.Err())
+	case !calm:
+		return status.TooManyRequests("The server's memory is nearly full, please try again later.", 1)
+	case held && !q.enter():
+		return errAnswered
+	}
+	return nil
+}
+
+// largeList is the number of objects from which a list is expensive: a view is made of each.
+const largeList = 250
+
+// spareList is spare for a list or a watch of a resource, unless that has few objects.
+func (q *request) spareList(limit int64) error {
+	if !q.h.Memory.Tight() || limit > 0 && limit <= largeList || q.res.Snapshot().Len() <= largeList {
+		return nil
+	}
+	return q.spare()
+}
+
+// TrackMemory registers what requests hold with the server's memory governor.
+func (h *Handler) TrackMemory() {
+	g, shares := h.Memory, h.Memory.Shares()
+	g.Track("work", shares.Work, h.working.held)
+	g.Track("bodies", shares.Bodies, h.bodies.held)
+	g.Track("answers", shares.Answers, h.building.held)
+	g.Track("headers", shares.Headers, h.largeHeaders.held)
+}
+
+// held returns the number of bytes that are taken.
+func (b *budget) held() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// held returns how much is taken.
+func (u *quota) held() int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.used
+}
