@@ -87,8 +87,7 @@ var constant = map[string]string{
 
 // shared names the state that the servers of one process share. It is to be empty: nothing may be
 // added.
-var shared = map[string]string{
-}
+var shared = map[string]string{}
 
 // TestServersShareNoState fails when a package variable of the product changes that is not a pool, a
 // once-value or listed.
