@@ -44,9 +44,26 @@ func TestLintFindingsInTheDocs(t *testing.T) {
 			t.Errorf("no script finds: %s", m[2])
 		}
 	}
-	for _, check := range []string{"server", "rule", "cost", "draft", "contradiction", "no-effect", "change", "type", "binding"} {
+	for _, check := range []string{"server", "rule", "cost", "draft", "contradiction", "no-effect", "change", "type", "binding", "conflict"} {
 		if !checks[check] {
 			t.Errorf("no example of %s", check)
 		}
+	}
+}
+
+// TestExampleOfTheCIPage holds that docs/ci.md shows what the script ci.txtar expects.
+func TestExampleOfTheCIPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/ci.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile("testdata/ci.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, _ := strings.Cut(string(script), "-- want --\n")
+	want, _, _ = strings.Cut(want, "-- ")
+	if !strings.Contains(string(page), "$ keelson validate --ignore-missing .\n"+want+"keelson: 1 of 3 objects not valid\n```") {
+		t.Errorf("docs/ci.md does not show\n%s", want)
 	}
 }
