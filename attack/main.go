@@ -53,7 +53,7 @@ func main() {
 	flag.DurationVar(&o.round, "round", 15*time.Second, "time that the moves of a round go on")
 	flag.DurationVar(&o.settle, "settle", 30*time.Second, "time after a round until everything must be normal again")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the first round; the next round has the next one")
-	flag.Int64Var(&o.memory, "memory", 1024, "resident memory that the server may take beyond what it stores, in MiB")
+	flag.Int64Var(&o.memory, "memory", 256, "resident memory that the server may take beyond what it stores, in MiB")
 	flag.IntVar(&o.width, "width", 4, "largest number of moves in a round")
 	flag.IntVar(&o.fresh, "fresh", 6, "rounds after which a new server with an empty store is attacked")
 	flag.StringVar(&o.moves, "moves", "", "comma-separated list of the moves to draw from; all if empty")
