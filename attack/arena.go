@@ -104,7 +104,7 @@ func newArena(ctx context.Context, o *options) (_ *arena, err error) {
 			a.close()
 		}
 	}()
-	if a.server, err = start(ctx, o.binary, filepath.Join(dir, "data"), 30*time.Second); err != nil {
+	if a.server, err = start(ctx, o.binary, filepath.Join(dir, "data"), max(30*time.Second, 2*o.patience)); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, a.log())
 	}
 	a.admin = client(a, "admin", ordinaryAddress, false)
@@ -217,7 +217,7 @@ func send(ctx context.Context, c *http.Client, method, path string, body []byte,
 
 // ask is a request of the administrator that has to have a code.
 func (a *arena) ask(ctx context.Context, method, path, body string, code int) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, max(15*time.Second, a.o.patience))
 	defer cancel()
 	r, err := send(ctx, a.admin, method, path, []byte(body))
 	if err != nil {

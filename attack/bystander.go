@@ -12,11 +12,8 @@ import (
 // ordinaryMark is in each object that the ordinary user writes.
 const ordinaryMark = "ordinary-data-7f3a91"
 
-// patience is the time after which an ordinary request has failed.
-const patience = 10 * time.Second
-
 // bystander is the ordinary user: small requests one after another, over a connection that stays, as a controller's. Answers with 429
-// and Retry-After are asked again, as every client of Kubernetes does, within the same patience.
+// and Retry-After are asked again, as every client of Kubernetes does, within the same -patience.
 type bystander struct {
 	a    *arena
 	mu   sync.Mutex
@@ -111,7 +108,7 @@ func (b *bystander) request(ctx context.Context, c *http.Client, method, path, b
 		contentType = "application/json"
 	}
 	began := time.Now()
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, b.a.o.patience)
 	defer cancel()
 	for try := 1; ; try++ {
 		r, err := send(limited, c, method, path, []byte(body), "Content-Type", contentType)
@@ -123,9 +120,9 @@ func (b *bystander) request(ctx context.Context, c *http.Client, method, path, b
 			return took, ""
 		case err == nil && r.code == 409 && try > 1 && method == "POST", err == nil && r.code == 404 && try > 1 && method == "DELETE":
 			return took, "" // the try before, whose answer was lost, did it
-		case err == nil && (r.code == 429 || r.code >= 500) && r.retry && took < patience:
+		case err == nil && (r.code == 429 || r.code >= 500) && r.retry && took < b.a.o.patience:
 			pause(limited, time.Second)
-		case err != nil && try < 3 && took < patience:
+		case err != nil && try < 3 && took < b.a.o.patience:
 			pause(limited, 50*time.Millisecond) // a connection that was closed is opened again
 		case err != nil:
 			return took, fmt.Sprintf("%s %s failed after %v and %d tries: %v", method, path, took.Round(time.Millisecond), try, err)
@@ -157,7 +154,7 @@ func (b *bystander) probe(ctx context.Context) (failed string) {
 func (b *bystander) check(ctx context.Context, path string) (failed string, ok bool) {
 	c := client(b.a, "", ordinaryAddress, false)
 	c.Transport.(*bearer).next.(*http.Transport).DisableKeepAlives = true
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, b.a.o.patience)
 	defer cancel()
 	r, err := send(limited, c, "GET", path, nil)
 	if err != nil {

@@ -242,7 +242,7 @@ func (a *arena) restart(ctx context.Context, seed uint64) []Finding {
 	if err := copyTree(copyOf, a.server.dir); err != nil {
 		return []Finding{{"restart", err.Error()}}
 	}
-	next, err := start(ctx, a.o.binary, a.server.dir, 30*time.Second)
+	next, err := start(ctx, a.o.binary, a.server.dir, max(30*time.Second, 2*a.o.patience))
 	if err != nil {
 		defer next.kill()
 		return []Finding{{"restart", fmt.Sprintf("after the round: %v: %s", err, next.log)}}
@@ -322,7 +322,7 @@ func (a *arena) damaged(ctx context.Context, from string, rng *rand.Rand) []Find
 	}
 	what, _ := filepath.Rel(filepath.Join(dir, "data"), file)
 	what += " " + damage
-	p, err := start(ctx, a.o.binary, filepath.Join(dir, "data"), 30*time.Second)
+	p, err := start(ctx, a.o.binary, filepath.Join(dir, "data"), max(30*time.Second, 2*a.o.patience))
 	defer p.kill()
 	text := p.log.String()
 	text = text[max(0, len(text)-1000):]

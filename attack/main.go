@@ -29,27 +29,31 @@ import (
 
 // options are the flags.
 type options struct {
-	binary  string
-	time    time.Duration
-	round   time.Duration
-	settle  time.Duration
-	seed    uint64
-	memory  int64
-	width   int
-	fresh   int
-	moves   string
-	keep    string
-	replay  string
-	shrink  bool
-	p99     time.Duration
-	damage  bool
-	verbose bool
+	binary   string
+	time     time.Duration
+	rounds   int
+	patience time.Duration
+	round    time.Duration
+	settle   time.Duration
+	seed     uint64
+	memory   int64
+	width    int
+	fresh    int
+	moves    string
+	keep     string
+	replay   string
+	shrink   bool
+	p99      time.Duration
+	damage   bool
+	verbose  bool
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.binary, "bin", "", "keelson binary to attack; built from the parent directory if empty")
 	flag.DurationVar(&o.time, "time", time.Minute, "time after which no further round begins")
+	flag.IntVar(&o.rounds, "rounds", 0, "number of rounds, in place of -time")
+	flag.DurationVar(&o.patience, "patience", 10*time.Second, "time after which an ordinary request has failed; longer for a machine that does other work, too")
 	flag.DurationVar(&o.round, "round", 15*time.Second, "time that the moves of a round go on")
 	flag.DurationVar(&o.settle, "settle", 30*time.Second, "time after a round until everything must be normal again")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the first round; the next round has the next one")
@@ -112,7 +116,13 @@ func run(ctx context.Context, o *options) (found bool, err error) {
 	}
 	fmt.Printf("attacking %s (%s) for %v, seed %d\n", o.binary, hash, o.time, o.seed)
 	begin := time.Now()
-	for n := uint64(0); time.Since(begin) < o.time && ctx.Err() == nil; n++ {
+	more := func(n uint64) bool {
+		if o.rounds > 0 {
+			return n < uint64(o.rounds)
+		}
+		return time.Since(begin) < o.time
+	}
+	for n := uint64(0); more(n) && ctx.Err() == nil; n++ {
 		r := draw(o.seed+n, names, o)
 		if err := c.round(ctx, r, n); err != nil {
 			return false, err

@@ -70,7 +70,7 @@ func start(ctx context.Context, binary, dir string, wait time.Duration) (*proces
 		return nil, err
 	}
 	p := &process{dir: dir, log: &lockedBuffer{}, ended: make(chan struct{})}
-	p.cmd = exec.Command(binary, "serve", "--memory-limit", "512Mi", "--data-dir", dir, "--secure-port", "0", "--token-auth-file", file, "--authorization-mode", "Node,RBAC")
+	p.cmd = exec.Command(binary, "serve", "--memory-limit", "448Mi", "--data-dir", dir, "--secure-port", "0", "--token-auth-file", file, "--authorization-mode", "Node,RBAC")
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
