@@ -116,10 +116,10 @@ func TestNodeRestriction(t *testing.T) {
 		text                           string
 	}{
 		{"a mirror pod", n1, "POST", ns + "pods", mirror("m", `"nodeName":"n1"`), 201, ""},
-		{"a mirror pod with a Secret", n1, "POST", ns + "pods", mirror("x", `"nodeName":"n1","volumes":[{"name":"s","secret":{"secretName":"treasure"}}]`), 403, `node "n1" can not create pods that reference secrets`},
-		{"a Secret in the environment", n1, "POST", ns + "pods", strings.Replace(mirror("x", `"nodeName":"n1"`), `"image":"i"`, `"image":"i","envFrom":[{"secretRef":{"name":"treasure"}}]`, 1), 403, `can not create pods that reference secrets`},
-		{"a service account", n1, "POST", ns + "pods", mirror("x", `"nodeName":"n1","serviceAccountName":"admin"`), 403, `can not create pods that reference serviceaccounts`},
-		{"a service account by its old name", n1, "POST", ns + "pods", mirror("x", `"nodeName":"n1","serviceAccount":"admin"`), 403, `can not create pods that reference serviceaccounts`},
+		{"a mirror pod with a Secret", n1, "POST", ns + "pods", mirror("x", `"nodeName":"n1","volumes":[{"name":"s","secret":{"secretName":"treasure"}}]`), 403, `a mirror pod may not reference secrets`},
+		{"a Secret in the environment", n1, "POST", ns + "pods", strings.Replace(mirror("x", `"nodeName":"n1"`), `"image":"i"`, `"image":"i","envFrom":[{"secretRef":{"name":"treasure"}}]`, 1), 403, `a mirror pod may not reference secrets`},
+		{"a service account", n1, "POST", ns + "pods", mirror("x", `"nodeName":"n1","serviceAccountName":"admin"`), 403, `a mirror pod may not reference service accounts`},
+		{"a service account by its old name", n1, "POST", ns + "pods", mirror("x", `"nodeName":"n1","serviceAccount":"admin"`), 403, `a mirror pod may not reference service accounts`},
 		{"a claim", n1, "POST", ns + "pods", mirror("x", `"nodeName":"n1","volumes":[{"name":"s","persistentVolumeClaim":{"claimName":"claim"}}]`), 403, `can not create pods that reference persistentvolumeclaims`},
 		{"a resource claim", n1, "POST", ns + "pods", mirror("x", `"nodeName":"n1","resourceClaims":[{"name":"c","resourceClaimName":"c"}]`), 403, `can not create pods that reference resourceclaims`},
 		{"a pod of another node", n1, "POST", ns + "pods", mirror("x", `"nodeName":"n2"`), 403, `node "n1" can only create pods with spec.nodeName set to itself`},

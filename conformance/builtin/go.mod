@@ -2,11 +2,14 @@ module github.com/keelson-io/keelson/conformance/builtin
 
 go 1.26.3
 
-require github.com/keelson-io/keelson v0.0.0
+require (
+	github.com/keelson-io/keelson v0.0.0
+	k8s.io/apiserver v0.37.2
+)
 
 require (
+	github.com/bmatcuk/doublestar/v4 v4.10.4 // indirect
 	go.etcd.io/etcd/server/v3 v3.7.3 // indirect
-	k8s.io/apiserver v0.37.2 // indirect
 )
 
 require (
@@ -93,9 +96,9 @@ require (
 	k8s.io/kubelet v0.37.2 // indirect
 	k8s.io/metrics v0.37.2 // indirect
 	k8s.io/mount-utils v0.0.0 // indirect
-	k8s.io/pod-security-admission v0.0.0 // indirect
+	k8s.io/pod-security-admission v0.37.2 // indirect
 	k8s.io/streaming v0.37.2 // indirect
-	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
+	k8s.io/utils v0.0.0-20260626114624-be93311217bd
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.36.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
