@@ -82,7 +82,8 @@ const sep = "\x00"
 // sortKey is what kinds are sorted by.
 func sortKey(group, plural string) string { return group + sep + plural }
 
-var emptySnapshot = newSnapshot(0, new(fixed), new(btree.Map[string, *Kind]))
+// emptySnapshot returns the snapshot of a Registry without kinds.
+var emptySnapshot = sync.OnceValue(func() *Snapshot { return newSnapshot(0, new(fixed), new(btree.Map[string, *Kind])) })
 
 func newSnapshot(rev uint64, f *fixed, sorted *btree.Map[string, *Kind]) *Snapshot {
 	s := &Snapshot{Rev: rev, fixed: f, sorted: sorted}
@@ -95,7 +96,7 @@ func (r *Registry) Load() *Snapshot {
 	if s := r.current.Load(); s != nil {
 		return s
 	}
-	return emptySnapshot
+	return emptySnapshot()
 }
 
 // Put adds the kind of a definition, or replaces the one of the same group and

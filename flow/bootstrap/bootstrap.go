@@ -71,8 +71,8 @@ var schemaRows = []schemaRow{
 // ones.
 func Levels(mandatory bool) []*flowcontrolv1.PriorityLevelConfiguration {
 	var all []*flowcontrolv1.PriorityLevelConfiguration
-	for i := range levelRows {
-		if r := &levelRows[i]; r.mandatory || !mandatory {
+	for _, r := range levelRows {
+		if r.mandatory || !mandatory {
 			all = append(all, r.object())
 		}
 	}
@@ -83,8 +83,8 @@ func Levels(mandatory bool) []*flowcontrolv1.PriorityLevelConfiguration {
 // mandatory ones.
 func Schemas(mandatory bool) []*flowcontrolv1.FlowSchema {
 	var all []*flowcontrolv1.FlowSchema
-	for i := range schemaRows {
-		if r := &schemaRows[i]; r.mandatory || !mandatory {
+	for _, r := range schemaRows {
+		if r.mandatory || !mandatory {
 			all = append(all, r.object())
 		}
 	}

@@ -19,7 +19,7 @@ func CompileRule(env *check.Declarations, paths *Paths, tree *ast.AST, self *val
 	if err != nil {
 		return nil, err
 	}
-	p := &fast.Program{Value: root.Eval, Test: root.test, Slots: slots, Optional: optionalOldSelf, Diagram: &fast.Ends[val.Bad]}
+	p := &fast.Program{Value: root.Eval, Test: root.test, Slots: slots, Optional: optionalOldSelf, Diagram: fast.Ends[val.Bad]}
 	if output := tree.GetType(tree.Expr().ID()); output == types.BoolType && fastpath.Diagrams.On() {
 		p.Diagram = lay(root.asks)
 	}

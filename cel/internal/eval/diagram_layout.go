@@ -49,11 +49,11 @@ type layout struct {
 // lay is the diagram of a test; one that is bad at once if it has none.
 func lay(ask asking) fast.Diagram {
 	if ask == nil {
-		return &fast.Ends[val.Bad]
+		return fast.Ends[val.Bad]
 	}
 	first, units := layOut(ask)
 	if units != 0 {
-		return &fast.Ends[val.Bad]
+		return fast.Ends[val.Bad]
 	}
 	return first
 }
@@ -63,7 +63,7 @@ func layOut(ask asking) (fast.Diagram, uint32) {
 	var l layout
 	first := ask(&l, target{at: endYes}, target{at: endNo})
 	if l.failed || first.at < 0 || int(first.at) != len(l.questions)-1 {
-		return &fast.Ends[val.Bad], 0
+		return fast.Ends[val.Bad], 0
 	}
 	out := append(make([]fast.Question, 0, len(l.questions)), l.questions...)
 	out[first.at].Near = !slices.ContainsFunc(out, fast.Question.IsFar)
@@ -71,9 +71,9 @@ func layOut(ask asking) (fast.Diagram, uint32) {
 		for answer, at := range next {
 			switch at {
 			case endYes:
-				out[i].Next[answer] = &fast.Ends[val.Yes]
+				out[i].Next[answer] = fast.Ends[val.Yes]
 			case endNo:
-				out[i].Next[answer] = &fast.Ends[val.No]
+				out[i].Next[answer] = fast.Ends[val.No]
 			default:
 				out[i].Next[answer] = &out[at]
 			}

@@ -99,15 +99,17 @@ func (c *compiler) addBoth(a, b *code) adding {
 	return func(l *layout, minus bool, next target) target { return x(l, minus, y(l, minus, next.plus(1))) }
 }
 
-var zero, one = val.IntValue(0), val.IntValue(1)
-
 // askSums compares two numbers that are added up.
 func (c *compiler) askSums(a, b *code, rel fast.Relation) asking {
 	x, y, k := c.addingOf(a, false), adding(nil), b.konst
 	if k == nil || k.K != val.KindInt {
-		k, y = &zero, c.addingOf(b, false)
+		if y = c.addingOf(b, false); y == nil {
+			return nil
+		}
+		zero := val.IntValue(0)
+		k = &zero
 	}
-	if x == nil || y == nil && k == &zero {
+	if x == nil {
 		return nil
 	}
 	return func(l *layout, yes, no target) target {
@@ -142,7 +144,7 @@ func (c *compiler) quantifiedOf(f *fold, over, predicate *code) (q quantified, o
 // lay writes a loop down, which charges what s says.
 func (q *quantified) lay(l *layout, s fast.Scan, count fast.Question, yes, no target) target {
 	body, units := layOut(q.predicate)
-	if l.failed = l.failed || body == &fast.Ends[val.Bad]; l.failed {
+	if l.failed = l.failed || body == fast.Ends[val.Bad]; l.failed {
 		return target{}
 	}
 	s.View, s.Body.Diagrams, s.Each = q.view, []fast.Diagram{body}, s.Each+uint64(units)
@@ -201,5 +203,6 @@ func (c *compiler) askOne(f *fold, over, predicate *code) asking {
 	if !ok {
 		return nil
 	}
+	one := val.IntValue(1)
 	return (&filtered{q, 2, 2}).compare(fast.RelEqual, &one, 0)
 }

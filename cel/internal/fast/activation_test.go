@@ -11,7 +11,7 @@ import (
 // not pay for.
 func TestSettle(t *testing.T) {
 	const each, most = 1000, Accounted * val.MaxWork
-	rule := &Program{Self: &val.Type{Kind: val.Bool}, Slots: val.FirstLocal, Diagram: &Ends[val.Bad], Test: func(fr *val.Frame) val.Tri {
+	rule := &Program{Self: &val.Type{Kind: val.Bool}, Slots: val.FirstLocal, Diagram: Ends[val.Bad], Test: func(fr *val.Frame) val.Tri {
 		fr.Cost += 4
 		fr.Work += each
 		return val.Yes

@@ -87,9 +87,9 @@ const (
 	ListItem = 1 << 15   // added to an index of a list, in place of a slot
 )
 
-// Ends are the ends of diagrams by their answer. One that is bad at once stands for a
-// test that has no diagram.
-var Ends = [...]Question{val.No: {answer: val.No}, val.Yes: {answer: val.Yes}, val.Bad: {answer: val.Bad}}
+// Ends are the ends of diagrams by their answer. They never change. A diagram that
+// is Ends[val.Bad] stands for a test that has no diagram.
+var Ends = [...]*Question{val.No: {answer: val.No}, val.Yes: {answer: val.Yes}, val.Bad: {answer: val.Bad}}
 
 // Relation is a set of outcomes of a comparison.
 type Relation uint8

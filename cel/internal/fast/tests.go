@@ -31,7 +31,7 @@ func NewTests(programs []*Program) Tests {
 		}
 		t.self, t.slots, t.loops = p.Self, max(t.slots, p.Slots), t.loops || p.Loops
 		t.Diagrams[i] = p.Diagram
-		t.scans = t.scans || p.Loops && p.Diagram != &Ends[val.Bad]
+		t.scans = t.scans || p.Loops && p.Diagram != Ends[val.Bad]
 	}
 	if len(t.Diagrams) == 1 && t.Diagrams[0].Near {
 		t.only = t.Diagrams[0]
@@ -47,7 +47,7 @@ func (t *Tests) Len() int { return len(t.list) }
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
 	q := t.only
 	if q == nil {
-		q = &Ends[val.Bad]
+		q = Ends[val.Bad]
 	}
 	for q.Asked != askNothing { // a call for that would take as long as a question
 		seen := &a.Self
@@ -166,7 +166,7 @@ func (t *Tests) frame(ctx context.Context, a *Activation, limit uint64) {
 }
 
 // HasDiagram reports whether the test, or a part of it, is laid out as a diagram.
-func (p *Program) HasDiagram() bool { return p.Diagram != &Ends[val.Bad] }
+func (p *Program) HasDiagram() bool { return p.Diagram != Ends[val.Bad] }
 
 // IsNear reports whether the tests are one diagram whose questions hold asks itself.
 func (t *Tests) IsNear() bool { return t.only != nil }
