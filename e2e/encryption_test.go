@@ -113,6 +113,14 @@ func TestEncryptionAtRest(t *testing.T) {
 	s.start()
 	s.do(t, 200, "GET", secrets+"/b", nil)
 	s.do(t, 500, "GET", secrets+"/a", nil)
+
+	// The other key comes back while the server runs.
+	encryptionConfig(t, file, "two=2", "three=3")
+	eventually(t, "the Secret can be read again", func() bool {
+		code, body, err := s.try("GET", secrets+"/a", nil)
+		return err == nil && code == 200 && strings.Contains(string(body), base64.StdEncoding.EncodeToString([]byte("new")))
+	})
+	s.do(t, 200, "GET", secrets, nil)
 }
 
 // eventually waits until a line of the metrics has both texts in it.

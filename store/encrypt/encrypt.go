@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,6 +41,11 @@ type Store struct {
 	store.Store
 	options Options
 	rules   atomic.Pointer[Rules]
+
+	mu       sync.Mutex
+	watchers map[*watcher]struct{} // open
+	// unread is set when a value could not be decrypted, so that readers have its bytes as stored.
+	unread atomic.Bool
 }
 
 // Options say what a Store has to know about the keys below it.
@@ -53,13 +59,27 @@ type Options struct {
 
 // New returns a store that encrypts the values of inner by rules. Closing it closes inner and the rules.
 func New(inner store.Store, rules *Rules, o Options) *Store {
-	s := &Store{Store: inner, options: o}
+	s := &Store{Store: inner, options: o, watchers: map[*watcher]struct{}{}}
 	s.rules.Store(rules)
 	return s
 }
 
-// Use replaces the rules. Reads and writes that have begun end by the old ones, which the caller closes after a while.
-func (s *Store) Use(rules *Rules) (old *Rules) { return s.rules.Swap(rules) }
+// Use replaces the rules. Reads and writes that have begun end by the old ones, which the caller closes after a while. If values could
+// not be decrypted by the old rules, watchers end with ErrCompacted: a cache that follows them lists everything anew.
+func (s *Store) Use(rules *Rules) (old *Rules) {
+	old = s.rules.Swap(rules)
+	if !s.unread.Swap(false) {
+		return old
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watchers {
+		w.outdated.Store(true)
+		w.Watcher.Close()
+	}
+	clear(s.watchers)
+	return old
+}
 
 // WritesAs implements store.Sealer.
 func (s *Store) WritesAs(key string) string {
@@ -103,6 +123,7 @@ func (s *Store) open(ctx context.Context, key string, value []byte) (plain []byt
 	case errors.Is(err, ErrUnavailable), ctx.Err() != nil:
 		return nil, "", err
 	}
+	s.unread.Store(true)
 	s.options.Logger.Error("a stored object cannot be decrypted", "key", key, "error", err)
 	return value, "", nil
 }
@@ -229,14 +250,22 @@ func (s *Store) WatchLean(ctx context.Context, prefix string, after int64) (stor
 	if err != nil {
 		return nil, err
 	}
-	return &watcher{Watcher: w, s: s, lean: true}, nil
+	return s.opened(&watcher{Watcher: w, s: s, lean: true}), nil
 }
 
 func (s *Store) watch(w store.Watcher, err error) (store.Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &watcher{Watcher: w, s: s}, nil
+	return s.opened(&watcher{Watcher: w, s: s}), nil
+}
+
+// opened adds a watcher to those that Use ends.
+func (s *Store) opened(w *watcher) *watcher {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers[w] = struct{}{}
+	return w
 }
 
 // watcher decrypts the events of another one.
@@ -245,6 +274,16 @@ type watcher struct {
 	s      *Store
 	lean   bool  // events do not say what they replace
 	failed error // a batch was read and not delivered: the watcher cannot go on
+	// outdated is set when the rules have changed and values that were delivered can perhaps be decrypted now.
+	outdated atomic.Bool
+}
+
+// Close implements store.Watcher.
+func (w *watcher) Close() {
+	w.s.mu.Lock()
+	delete(w.s.watchers, w)
+	w.s.mu.Unlock()
+	w.Watcher.Close()
 }
 
 // Next implements store.Watcher.
@@ -253,6 +292,10 @@ func (w *watcher) Next(ctx context.Context) (store.Batch, error) {
 		return store.Batch{}, w.failed
 	}
 	b, err := w.Watcher.Next(ctx)
+	if w.outdated.Load() && ctx.Err() == nil {
+		w.failed = store.ErrCompacted
+		return store.Batch{}, w.failed
+	}
 	if err != nil {
 		return b, err
 	}
