@@ -152,6 +152,12 @@ attack: ## generated hostile traffic against the binary for ATTACK_TIME (default
 attack-quick: ## five rounds of it, some 90 s, with moves that are the same each time; on a machine that does other work, too
 	cd attack && $(GO) test . && $(GO) run . -rounds 5 -round 8s -settle 60s -patience 30s -seed 1 -shrink=false -v
 
+# Faults are drawn from SEED. The last line of a failure names the seed and the round.
+FAULTS_TIME ?= 5m
+.PHONY: faults
+faults: ## faults under a server that is written to, for FAULTS_TIME (default 5m): etcd's failpoints, full disks, limits, suspended and killed processes
+	KEELSON_FAULTS=$(FAULTS_TIME) KEELSON_FAULTS_SEED=$(SEED) $(GO) test -count=1 -timeout=0 -v -run '^(TestFaults|TestFaultsOfEtcd|TestFlippedBits|TestFullDisk)$$' ./e2e/ | grep -avE '^=== '
+
 .PHONY: fuzz-cel
 fuzz-cel: ## random expressions beside cel-go for FUZZTIME, or CASES=10000000 of them; SEED=n goes on at n
 	cd conformance && $(GO) test -count=1 -v -timeout=0 -run '^TestRandom$$' ./cel -compare.seed $(SEED) \

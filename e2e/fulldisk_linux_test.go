@@ -18,11 +18,19 @@ const inNamespace = "KEELSON_E2E_NAMESPACE"
 // a namespace of its own sees: the test runs itself in one, so that it leaves no mount behind.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(inNamespace) != "" {
+	if inOwnNamespace(t, 2*time.Minute) {
 		fillDisk(t)
-		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestFullDisk$", "-test.timeout=120s")
+}
+
+// inOwnNamespace runs the test again in a process with a mount namespace of its own, and reports
+// whether this is that process.
+func inOwnNamespace(t *testing.T, timeout time.Duration) bool {
+	t.Helper()
+	if os.Getenv(inNamespace) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout="+timeout.String(), "-test.v="+fmt.Sprint(testing.Verbose()))
 	cmd.Env = append(os.Environ(), inNamespace+"=1", "KEELSON_BIN="+keelsonBin, "KUBECTL_BIN="+kubectlBin)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if uid := os.Getuid(); uid != 0 {
@@ -30,64 +38,84 @@ func TestFullDisk(t *testing.T) {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Errorf("in a namespace of its own: %v\n%s", err, out)
+	} else if testing.Verbose() {
+		t.Logf("%s", out)
+	}
+	return false
+}
+
+// disk is a file system in memory that can be filled.
+type disk struct {
+	t   *testing.T
+	dir string
+}
+
+// newDisk mounts a file system with a size such as 800m until the end of the test.
+func newDisk(t *testing.T, size string) *disk {
+	t.Helper()
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+	d := &disk{t, t.TempDir()}
+	if err := syscall.Mount("tmpfs", d.dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Unmount(d.dir, syscall.MNT_DETACH) })
+	return d
+}
+
+// leave takes all of the disk but some MiB. What the server allocates meanwhile only makes it begin
+// again.
+func (d *disk) leave(mib int64) {
+	t := d.t
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(d.dir, "ballast"), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		var st syscall.Statfs_t
+		if err := syscall.Statfs(d.dir, &st); err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := info.Size() + int64(st.Bavail)*st.Bsize - max(mib, 4)<<20
+		if size < 0 {
+			t.Fatalf("no %d MiB can be free: the server's files take all but %d MiB", mib, (info.Size()+int64(st.Bavail)*st.Bsize)>>20)
+		}
+		if err := f.Truncate(min(size, info.Size())); err != nil {
+			t.Fatal(err)
+		}
+		err = syscall.Fallocate(int(f.Fd()), 0, 0, size)
+		for at := size; mib == 0 && err == nil; at += 4096 {
+			if _, err = f.WriteAt(make([]byte, 4096), at); errors.Is(err, syscall.ENOSPC) {
+				return
+			}
+		}
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
 	}
 }
 
 func fillDisk(t *testing.T) {
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Fatal(err)
-	}
-	disk := t.TempDir()
 	// The server's own files may take all that it writes below: three segments of the log of 64 MiB, the database, a snapshot.
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=800m"); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Unmount(disk, syscall.MNT_DETACH)
-	ballast := filepath.Join(disk, "ballast")
-	// leave takes all of the disk but some MiB. What the server allocates meanwhile only makes it begin again.
-	leave := func(mib int64) {
-		t.Helper()
-		f, err := os.OpenFile(ballast, os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		for {
-			var st syscall.Statfs_t
-			if err := syscall.Statfs(disk, &st); err != nil {
-				t.Fatal(err)
-			}
-			info, err := f.Stat()
-			if err != nil {
-				t.Fatal(err)
-			}
-			size := info.Size() + int64(st.Bavail)*st.Bsize - max(mib, 4)<<20
-			if size < 0 {
-				t.Fatalf("no %d MiB can be free: the server's files take all but %d MiB", mib, (info.Size()+int64(st.Bavail)*st.Bsize)>>20)
-			}
-			if err := f.Truncate(min(size, info.Size())); err != nil {
-				t.Fatal(err)
-			}
-			err = syscall.Fallocate(int(f.Fd()), 0, 0, size)
-			for at := size; mib == 0 && err == nil; at += 4096 {
-				if _, err = f.WriteAt(make([]byte, 4096), at); errors.Is(err, syscall.ENOSPC) {
-					return
-				}
-			}
-			if err == nil {
-				return
-			}
-			if !errors.Is(err, syscall.ENOSPC) {
-				t.Fatal(err)
-			}
-		}
-	}
+	disk := newDisk(t, "800m")
+	leave := disk.leave
 	// look waits until the server looks at the free space again at its next write.
 	look := func() { time.Sleep(300 * time.Millisecond) }
 	s := newServer(t)
-	s.dir = filepath.Join(disk, "data")
+	s.dir = filepath.Join(disk.dir, "data")
 	leave(100)
 	refusesAtOnce(t, s.dir, "the disk is full", "want 160 MiB for a first start")
 	leave(330)

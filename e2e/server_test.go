@@ -30,6 +30,7 @@ type server struct {
 	dir  string
 	port int
 	args []string
+	env  []string            // in addition to the test's
 	bin  string              // "": keelsonBin
 	as   *syscall.Credential // nil: the user who runs the tests
 	cmd  *exec.Cmd
@@ -78,6 +79,7 @@ func (s *server) spawn() {
 		bin = keelsonBin
 	}
 	s.cmd = exec.Command(bin, args...)
+	s.cmd.Env = append(os.Environ(), s.env...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: s.as}
 	if err := s.cmd.Start(); err != nil {
