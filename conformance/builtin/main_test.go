@@ -92,6 +92,7 @@ func startKeelson(t *testing.T) *peer {
 	s, err := server.New(ctx, server.Config{
 		DataDir: dir, SecurePort: -1, TokenAuthFile: file, Controllers: []string{"kubernetes-service"}, AdvertiseAddress: advertised,
 		ServiceClusterIPRange: serviceRange, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), StopTimeout: time.Second,
+		DisableFairness: true, // as upstream's, whose answers say which objects of its own decided about them
 	})
 	if err != nil {
 		stop()

@@ -148,6 +148,7 @@ func startKeelson(t *testing.T) *peer {
 	s := keelsontest.Start(t, keelsontest.Controllers(), keelsontest.Configure(func(c *server.Config) {
 		c.DisableAdmission = []string{"NamespaceLifecycle"}
 		c.Store = st
+		c.DisableFairness = true // as upstream's, whose answers say which objects of its own decided about them
 	}))
 	tlsConfig, err := rest.TLSConfigFor(s.Config)
 	if err != nil {
