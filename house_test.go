@@ -131,6 +131,7 @@ var commentFloors = map[string]int{
 	"keelsontest":               14,
 	"lint":                      10,
 	"meta":                      15,
+	"objects":                   18,
 	"openapi":                   10,
 	"server":                    13,
 	"status":                    25,

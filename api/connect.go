@@ -131,7 +131,7 @@ func (q *request) proxied(what string) (string, error) {
 
 // readStored calls read with the newest state of an object of the request's kind.
 func (q *request) readStored(name string, read func(jsondoc.Value)) error {
-	if err := q.settle(""); err != nil {
+	if err := q.awaitVersion(""); err != nil {
 		return err
 	}
 	obj, ok := q.res.Get(q.kind.Key(q.namespace, name))

@@ -56,7 +56,7 @@ func (q *request) find() (*cache.Object, error) {
 	if err := refuseExport(q.query); err != nil {
 		return nil, err
 	}
-	if err := q.settle(q.query.Get("resourceVersion")); err != nil {
+	if err := q.awaitVersion(q.query.Get("resourceVersion")); err != nil {
 		return nil, err
 	}
 	obj, ok := q.res.Get(ref.Key())
@@ -66,9 +66,9 @@ func (q *request) find() (*cache.Object, error) {
 	return obj, nil
 }
 
-// settle waits until the cache is as new as a resource version asks for: not
+// awaitVersion waits until the cache is as new as a resource version asks for: not
 // given means as new as now, "0" means any.
-func (q *request) settle(version string) error {
+func (q *request) awaitVersion(version string) error {
 	switch version {
 	case "":
 		return objects.StoreError(q.res.Fresh(q.ctx))

@@ -367,7 +367,7 @@ func (q *request) newest(s *source, version string) error {
 			return invalidVersion(version, err)
 		}
 	}
-	if err := q.settle(version); err != nil {
+	if err := q.awaitVersion(version); err != nil {
 		return err
 	}
 	s.snap = q.res.Snapshot()

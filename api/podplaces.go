@@ -21,9 +21,9 @@ func success() ([]byte, error) {
 	return json.Marshal(status.Done())
 }
 
-// foreign is how admission sees an object that is sent to a subresource and has
-// a kind of its own.
-func (q *request) foreign(d *jsondoc.Doc, o *meta.WriteOptions) *admission.Request {
+// subresourceRequest returns the request that admission sees if an object of another kind is sent to
+// a subresource, such as a Binding.
+func (q *request) subresourceRequest(d *jsondoc.Doc, o *meta.WriteOptions) *admission.Request {
 	return &admission.Request{
 		Operation: admission.Create, Version: q.kind.Storage, Subresource: q.subresource, Namespace: q.namespace, Name: q.name,
 		New: d, User: q.user, DryRun: o.DryRun, Write: o, Client: q,
@@ -41,14 +41,14 @@ func (q *request) foreign(d *jsondoc.Doc, o *meta.WriteOptions) *admission.Reque
 // legacyBinding binds the pod that a Binding names.
 func legacyBinding(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	q.name = (meta.Object{Doc: d}).Name()
-	r := q.foreign(d, o)
+	r := q.subresourceRequest(d, o)
 	r.Version, r.Foreign = q.v, nil
 	return q.binds(d, o, r)
 }
 
 // podBinding binds a pod to the node that a Binding names.
 func podBinding(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
-	return q.binds(d, o, q.foreign(d, o))
+	return q.binds(d, o, q.subresourceRequest(d, o))
 }
 
 func (q *request) binds(d *jsondoc.Doc, o *meta.WriteOptions, r *admission.Request) ([]byte, error) {

@@ -104,16 +104,16 @@ func (q *request) servePath() error {
 func (q *request) forward(h http.Handler) {
 	w := &recorder{ResponseWriter: q.w, q: q}
 	h.ServeHTTP(w, q.r)
-	w.note(http.StatusOK)
+	w.recordCode(http.StatusOK)
 }
 
-// recorder notes the code of an answer, at once: what serves it may panic later.
+// recorder records the code of an answer as soon as it is known: the handler may panic later.
 type recorder struct {
 	http.ResponseWriter
 	q *request
 }
 
-func (w *recorder) note(code int) {
+func (w *recorder) recordCode(code int) {
 	if w.q.code == 0 {
 		w.q.answers()
 		w.q.code = code
@@ -121,15 +121,15 @@ func (w *recorder) note(code int) {
 	}
 }
 
-// WriteHeader notes the code.
+// WriteHeader records the code.
 func (w *recorder) WriteHeader(code int) {
-	w.note(code)
+	w.recordCode(code)
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Write notes the code of an answer that does not name one.
+// Write records the code 200 if the handler has not set one.
 func (w *recorder) Write(b []byte) (int, error) {
-	w.note(http.StatusOK)
+	w.recordCode(http.StatusOK)
 	return w.ResponseWriter.Write(b)
 }
 
@@ -218,7 +218,7 @@ func (q *request) serveResource() error {
 		return q.serveScale()
 	}
 	if sub := q.kind.Behavior.Subresource(q.subresource); sub != nil {
-		if sub.Foreign() {
+		if sub.HasOwnKind() {
 			return q.act(sub)
 		}
 		return q.servePart(sub.Verbs)

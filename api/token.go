@@ -47,7 +47,7 @@ func tokenRequest(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, err
 	if err := q.recordSender(d, o); err != nil {
 		return nil, err
 	}
-	a := q.foreign(d, o)
+	a := q.subresourceRequest(d, o)
 	if err := q.h.Objects.Chain().Mutate(q.ctx, a); err != nil {
 		return nil, err
 	}

@@ -141,12 +141,12 @@ func (w *watcher) begin() error {
 			return &inStream{err}
 		}
 	case w.initial, version == "" || version == "0":
-		if err := q.settle(version); err != nil {
+		if err := q.awaitVersion(version); err != nil {
 			return err
 		}
 	default:
 		w.from = rev
-		if err := q.settle("0"); err != nil {
+		if err := q.awaitVersion("0"); err != nil {
 			return err
 		}
 		return w.open()

@@ -116,8 +116,8 @@ type Subresource struct {
 	Scope schema.Scope
 }
 
-// Foreign reports whether the subresource has a kind of its own.
-func (s *Subresource) Foreign() bool { return s.Version != nil }
+// HasOwnKind reports whether the subresource has another kind than its object.
+func (s *Subresource) HasOwnKind() bool { return s.Version != nil }
 
 // IsStored reports whether there are stored objects of the kind.
 func (b *Behavior) IsStored() bool { return !b.Virtual && b.Listed == nil }

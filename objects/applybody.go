@@ -33,6 +33,7 @@ type configuration struct {
 // interest once the configuration could be merged.
 func (c *configuration) strictly(o *meta.WriteOptions) (warnings []string, err error) {
 	switch {
+	// The YAML reader finds duplicate keys. In plain JSON, parseOnce does.
 	case c.twice == nil:
 		return nil, nil
 	case o.FieldValidation == metav1.FieldValidationStrict:
@@ -75,25 +76,26 @@ func (c *configuration) read(ctx context.Context, body []byte, o *meta.WriteOpti
 		text := strings.Replace(fmt.Sprint(err), "map[string]json.RawMessage", "map[string]interface {}", 1)
 		return status.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %s", text)
 	}
-	c.dropOdd()
+	c.dropMalformed()
 	return nil
 }
 
-// dropOdd leaves out what is the server's and is not even looked at here: what an update would be refused for.
-func (c *configuration) dropOdd() {
+// dropMalformed removes members of the metadata that belong to the server and that cannot be read. An
+// update with them would be refused, an apply ignores them.
+func (c *configuration) dropMalformed() {
 	d := c.said
 	metadata := d.Root().Get("metadata")
 	for _, name := range []string{"creationTimestamp", "generation", "managedFields"} {
-		odd := false
+		malformed := false
 		switch v := metadata.Get(name); v.Kind() {
 		case jsondoc.Bool, jsondoc.Int, jsondoc.String:
-			odd = name == "creationTimestamp" && !isTime(v.Text())
+			malformed = name == "creationTimestamp" && !isTime(v.Text())
 		case jsondoc.Float:
-			odd = name != "managedFields"
+			malformed = name != "managedFields"
 		case jsondoc.Array:
-			odd = name == "managedFields" && !areEntries(v)
+			malformed = name == "managedFields" && !areEntries(v)
 		}
-		if odd {
+		if malformed {
 			d.Remove("metadata", name)
 			c.text = d.AppendJSON(nil, d.Root().Node)
 		}
@@ -102,6 +104,7 @@ func (c *configuration) dropOdd() {
 
 // areEntries reports whether an array can be read as entries of managedFields.
 func areEntries(v jsondoc.Value) bool {
+	// Upstream reads the list into its Go type, and ignores it if that fails.
 	for _, entry := range v.Items() {
 		if entry.Kind() != jsondoc.Object {
 			return false
@@ -127,6 +130,7 @@ func (c *configuration) readYAML(ctx context.Context, body []byte, o *meta.Write
 		}
 	}
 	switch {
+	// Upstream has a text of its own for bodies that look like JSON.
 	case err != nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")):
 		return status.BadRequest("error decoding patch: error converting YAML to JSON: %v", err)
 	case err != nil:
@@ -151,6 +155,7 @@ func isNotYAML(err error) bool {
 
 // parseOnce parses JSON that names no member twice.
 func parseOnce(d *jsondoc.Doc, text []byte) bool {
+	// Duplicates have to be reported with their names, which only the plain path knows.
 	d.Reset(nil)
 	s := d.Scan(text)
 	n, err := s.Value()
@@ -178,12 +183,14 @@ func plainJSON(text []byte) bool {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"':
+			// Strings differ most between YAML and JSON.
 			end, ok := plainString(text, i)
 			if !ok {
 				return false
 			}
 			i = end
 		case c >= '0' && c <= '9' || c == '-':
+			// YAML reads 012 as octal and rounds long numbers.
 			start := i
 			for i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9' {
 				i++
@@ -194,6 +201,7 @@ func plainJSON(text []byte) bool {
 			if i+1 < len(text) && (text[i+1] == '.' || text[i+1]|0x20 == 'e') {
 				return false
 			}
+		// Letters outside strings are true, false and null, which mean the same in YAML.
 		case c >= 'a' && c <= 'z', c == '{', c == '}', c == '[', c == ']', c == ',', c == ':', c == ' ', c == '\n':
 		default:
 			return false
@@ -208,6 +216,7 @@ func plainString(text []byte, start int) (end int, ok bool) {
 	i := start + 1
 	for ; i < len(text) && text[i] != '"'; i++ {
 		switch c := text[i]; {
+		// Control characters end a YAML text; some characters beyond ASCII are line breaks in it.
 		case c < 0x20 || c > 0x7e:
 			return 0, false
 		case c == '\\':
@@ -216,6 +225,7 @@ func plainString(text []byte, start int) (end int, ok bool) {
 				return 0, false
 			}
 			switch text[i] {
+			// The escapes that YAML and JSON have in common; JSON's \/ and \u are read in other ways.
 			case '"', '\\', 'b', 'f', 'n', 'r', 't':
 			default:
 				return 0, false
@@ -225,6 +235,7 @@ func plainString(text []byte, start int) (end int, ok bool) {
 	if i >= len(text) {
 		return 0, false
 	}
+	// The colon after a key must follow on the same line, and within a bound.
 	after := i + 1
 	for after < len(text) && text[after] == ' ' {
 		after++

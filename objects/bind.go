@@ -18,16 +18,19 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file binds pods to nodes.
+// This file binds pods to nodes. A scheduler creates a Binding, which is not stored: it sets the
+// node of the pod.
 
 var podResource = kschema.GroupResource{Resource: "pods"}
 
 // pod returns a reference to a pod.
 func (v *Verbs) pod(ctx context.Context, namespace, name string) (Ref, error) {
 	k := v.Kinds.Load().Lookup("", podResource.Resource)
+	// A server without pods, or a Binding without a name: there is no such pod.
 	if k == nil || name == "" {
 		return Ref{}, status.NotFound(podResource, name)
 	}
+	// A pod that the cache does not know yet must not be taken for missing.
 	if err := v.Cache.Resource(k.StoragePrefix).Ready(ctx); err != nil {
 		return Ref{}, StoreError(err)
 	}
@@ -46,6 +49,7 @@ func (v *Verbs) Bind(ctx context.Context, c Caller, namespace, name string, b *c
 		return refusal
 	})
 	out.Release()
+	// The store's own conflicts have been retried: what is left are refusals of bind.
 	if err != nil && refusal != nil && errors.Is(err, refusal) {
 		return status.Conflict(kschema.GroupResource{Resource: "pods/binding"}, name, refusal)
 	}
@@ -55,6 +59,7 @@ func (v *Verbs) Bind(ctx context.Context, c Caller, namespace, name string, b *c
 // bind writes a pod's node into it.
 func bind(d *jsondoc.Doc, obj *cache.Object, b *corev1.Binding, dryRun bool) error {
 	pod := meta.Object{Doc: d}
+	// The metadata of a Binding may have preconditions: the pod that the scheduler has seen.
 	if uid := string(b.UID); uid != "" && uid != pod.UID() {
 		return uidMismatch(obj.Key, uid, pod.UID(), dryRun)
 	}
@@ -62,6 +67,7 @@ func bind(d *jsondoc.Doc, obj *cache.Object, b *corev1.Binding, dryRun bool) err
 		return preconditionFailed(obj.Key, "ResourceVersion in precondition: "+b.ResourceVersion+", ResourceVersion in object meta: "+have, dryRun)
 	}
 	spec := d.Root().Get("spec")
+	// A pod is bound once. A pod with scheduling gates waits until a controller has removed them.
 	switch node := spec.Get("nodeName").Text(); {
 	case pod.DeletionTimestamp() != "":
 		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name())
@@ -71,7 +77,9 @@ func bind(d *jsondoc.Doc, obj *cache.Object, b *corev1.Binding, dryRun bool) err
 		return fmt.Errorf("pod %s has non-empty .spec.schedulingGates", pod.Name())
 	}
 	d.Set(d.NewString(b.Target.Name), "spec", "nodeName")
+	// The nomination was a reservation until the pod is bound.
 	d.Remove("status", "nominatedNodeName")
+	// Schedulers may pass annotations and labels on to the pod.
 	for key, value := range b.Annotations {
 		d.Set(d.NewString(value), "metadata", "annotations", key)
 	}
@@ -91,6 +99,7 @@ func setCondition(d *jsondoc.Doc, c corev1.PodCondition) error {
 		}
 	}
 	c.LastTransitionTime = metav1.Now()
+	// The transition time stays the same unless the status of the condition changes.
 	found := false
 	for i := range conditions {
 		if have := &conditions[i]; have.Type == c.Type {
@@ -108,6 +117,7 @@ func setCondition(d *jsondoc.Doc, c corev1.PodCondition) error {
 
 // setTyped sets a member to a typed value.
 func setTyped(d *jsondoc.Doc, value any, path ...string) error {
+	// The Go type knows the names and the order of its members.
 	text, err := json.Marshal(value)
 	if err != nil {
 		return status.Internal(err)
@@ -123,6 +133,7 @@ func setTyped(d *jsondoc.Doc, value any, path ...string) error {
 
 // latest reads an object into its Go type, as it is in the store now.
 func (v *Verbs) latest(ctx context.Context, ref Ref, into any) (rev int64, err error) {
+	// Fresh waits until the cache has reached the store's revision.
 	objects := v.Cache.Resource(ref.Kind.StoragePrefix)
 	if err := objects.Fresh(ctx); err != nil {
 		return 0, StoreError(err)
@@ -138,6 +149,7 @@ func (v *Verbs) latest(ctx context.Context, ref Ref, into any) (rev int64, err e
 func typed(v *kind.Version, obj *cache.Object, into any) error {
 	d := jsondoc.Get()
 	defer d.Release()
+	// Load fills in defaults, which the Go code relies on.
 	if err := v.Load(d, obj.Raw, obj.Rev); err != nil {
 		return err
 	}

@@ -85,6 +85,7 @@ func (c *change) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
 	if err := v.Load(old, obj.Raw, obj.Rev); err != nil {
 		return out, err
 	}
+	// build makes the new object. All else is the same for updates, patches and applies.
 	made, err := c.build(w, next, old, obj)
 	w.Warn(made.warnings...)
 	if err != nil {
@@ -97,6 +98,7 @@ func (c *change) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
 		if err := w.checkUID(c, next, old, obj); err != nil {
 			return out, err
 		}
+		// A wrong resource version is an error only if admission accepts the object.
 		outdated := w.checkVersion(c, next, obj)
 		if k.validated, err = w.prepareUpdate(c, next, old, k.before, &taken, outdated); err != nil {
 			return out, err
@@ -106,13 +108,16 @@ func (c *change) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
 	if err != nil {
 		return out, err
 	}
+	// The update removed the last finalizer of an object that is being deleted.
 	if w.finished(next, old) {
 		return w.finish(c, next, obj, &taken)
 	}
+	// A write that changes nothing gets no revision, and watchers get no event.
 	if bytes.Equal(encoded, obj.Raw) && !w.outdated(obj) {
 		return out, errUnchanged
 	}
 	if c.options.DryRun {
+		// The client gets what a read would return after the write.
 		if !v.IsStorage {
 			if err := v.Load(next, encoded, obj.Rev); err != nil {
 				return out, err
@@ -157,6 +162,7 @@ func (w *write) storeUpdate(c *change, obj *cache.Object, next *jsondoc.Doc, enc
 	}
 	rev, err := w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev)
 	if c.track != nil && errors.Is(err, store.ErrTooLarge) {
+		// managedFields may be as large as the object: it is better to lose them than to refuse the write.
 		next.Remove("metadata", "managedFields")
 		if encoded, err = encode(w.ref.Version, next); err == nil {
 			rev, err = w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev)
@@ -175,11 +181,13 @@ func (w *write) storeUpdate(c *change, obj *cache.Object, next *jsondoc.Doc, enc
 func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.View, taken *claim, outdated error) (validated, error) {
 	v := w.ref.Version
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
+	// Members of the metadata that the client left out keep their values.
 	meta.FillSent(n, o, false)
 	if c.versioned { // patches are looked at when the owners of their fields are recorded
 		w.Warn(meta.DedupOwners(n, "")...)
 	}
 	if c.track != nil { // of all that was sent, what this write ignores included
+		// Ownership is computed from what was sent, before the server resets fields.
 		m, err := managerOf(v)
 		if err != nil {
 			return validated{}, err
@@ -188,6 +196,7 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 			return validated{}, err
 		}
 	}
+	// Only a delete sets or changes the deletionTimestamp.
 	meta.KeepDeletion(n, o)
 	if !c.versioned {
 		w.Warn(meta.DedupOwners(n, afterMutation)...)
@@ -198,14 +207,18 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 	if c.scale {
 		r.Foreign = w.ref.scaleForm()
 	}
+	// Some steps decide by what the client sent, not by what the server makes of it.
 	if err := w.chain.Inspect(w.ctx, r); err != nil {
 		return validated{}, err
 	}
+	// The members that this endpoint does not write get their old values.
 	v.PrepareUpdate(next, old, c.scope)
+	// Parts that did not change need not be validated again.
 	kept := schema.Keep(next, old)
 	if generation := o.Meta().Get("generation"); generation.Exists() && c.scope == schema.Whole && w.ref.counts(!kept.Content, next, old) {
 		n.SetGeneration(generation.Int() + 1)
 	}
+	// A repeated update by the same manager changes only times: these do not count as a change.
 	apply.IgnoreTimestamps(old, next)
 	if err := w.chain.Mutate(w.ctx, r); err != nil {
 		return validated{}, err
@@ -222,6 +235,7 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 			return validated{}, err
 		}
 	}
+	// The live object is known valid, so that its unchanged parts are, too.
 	if before != nil && before.Sound {
 		kept = kept.After(uint64(before.Spent))
 	}

@@ -14,25 +14,25 @@ import (
 
 // Claimer gives objects of a kind what only one of them may have.
 type Claimer interface {
-	// Claim completes an object that is to be created, or to replace old. The caller calls settle with
-	// whether the object was stored, unless that is not known; settle may be nil.
-	Claim(ctx context.Context, next, old *jsondoc.Doc, dryRun bool) (settle func(stored bool), err error)
+	// Claim completes an object that is to be created, or to replace old. The caller calls confirm with
+	// whether the object was stored, unless that is not known; confirm may be nil.
+	Claim(ctx context.Context, next, old *jsondoc.Doc, dryRun bool) (confirm func(stored bool), err error)
 	// Release gives back what a deleted object had.
 	Release(gone *jsondoc.Doc)
 }
 
 // claim is what an object that is about to be stored was given. The zero value is nothing.
-type claim struct{ settle func(stored bool) }
+type claim struct{ confirm func(stored bool) }
 
-// end settles the claim of a write that returned err. Later calls do nothing.
+// end confirms the claim of a write that returned err. Later calls do nothing.
 func (c *claim) end(err error) {
-	settle := c.settle
-	if settle == nil {
+	confirm := c.confirm
+	if confirm == nil {
 		return
 	}
-	c.settle = nil
+	c.confirm = nil
 	if err == nil || notWritten(err) {
-		settle(err == nil)
+		confirm(err == nil)
 	}
 }
 
@@ -46,8 +46,8 @@ func (w *write) claim(c *claim, next, old *jsondoc.Doc, dryRun bool) error {
 	if !w.claims() {
 		return nil
 	}
-	settle, err := w.Claimer.Claim(w.ctx, next, old, dryRun)
-	c.settle = settle
+	confirm, err := w.Claimer.Claim(w.ctx, next, old, dryRun)
+	c.confirm = confirm
 	return StoreError(err)
 }
 

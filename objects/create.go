@@ -47,6 +47,7 @@ func (w *write) insert(d *jsondoc.Doc, o *meta.WriteOptions, track tracker) (Out
 // insertDoc is insert; it returns the revision, and the view that the cache was given.
 func (w *write) insertDoc(d *jsondoc.Doc, o *meta.WriteOptions, track tracker) (rev int64, view *meta.View, err error) {
 	obj := meta.Object{Doc: d}
+	// The namespace of the path counts, whatever the body says.
 	if err := w.ref.CheckNamespace(obj); err != nil {
 		return 0, nil, err
 	}
@@ -54,6 +55,7 @@ func (w *write) insertDoc(d *jsondoc.Doc, o *meta.WriteOptions, track tracker) (
 	if err := w.res.Ready(w.ctx); err != nil {
 		return 0, nil, StoreError(err)
 	}
+	// Clients cannot choose the members of the metadata that the server sets.
 	w.Warn(meta.WipeCreate(obj)...)
 	if track != nil {
 		m, err := managerOf(w.ref.Version)
@@ -64,12 +66,15 @@ func (w *write) insertDoc(d *jsondoc.Doc, o *meta.WriteOptions, track tracker) (
 			return 0, nil, err
 		}
 	}
+	// A claim is confirmed when the object is stored, and given back if it is not.
 	var taken claim
+	// Admission and validation run once. If a generated name exists, only the name changes.
 	base, found, err := w.prepareCreate(d, o, &taken)
 	if err != nil {
 		taken.end(err)
 		return 0, nil, err
 	}
+	// Only the store knows whether a name is taken: another server may have taken it just now.
 	for try := 1; ; try++ {
 		rev, view, err := w.store(d, o, track != nil, found)
 		taken.end(err)
@@ -82,6 +87,7 @@ func (w *write) insertDoc(d *jsondoc.Doc, o *meta.WriteOptions, track tracker) (
 		if base == "" || try == maxGenerated {
 			return 0, nil, w.exists(strings.Clone(obj.Name()), obj.GenerateName() != "")
 		}
+		// The next name needs a claim of its own: addresses are reserved for an object by its name.
 		w.ref.generateName(obj, base)
 		if err := w.claim(&taken, d, nil, o.DryRun); err != nil {
 			return 0, nil, err
@@ -97,11 +103,13 @@ func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, taken *claim
 	if err := w.ref.checkTerminating(obj); err != nil {
 		return "", found, err
 	}
+	// Admission runs before the server fills in the metadata, as upstream. Its steps may set a name.
 	r := w.admit(admission.Create, o.DryRun)
 	r.Name, r.New, r.Named, r.Write = strings.Clone(obj.Name()), d, w.ref.Name != "", o
 	if err := w.chain.Mutate(w.ctx, r); err != nil {
 		return "", found, err
 	}
+	// A step must not move the object to another namespace.
 	if r.Mutated() {
 		if err := w.ref.CheckNamespace(obj); err != nil {
 			return "", found, err
@@ -110,6 +118,7 @@ func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, taken *claim
 	}
 	meta.FillCreate(obj, time.Now())
 	w.ref.Version.PrepareCreate(d)
+	// For example, the spec of a CertificateSigningRequest names its requester.
 	if b, u := w.ref.behavior(), w.caller.user; b.CreateAs != nil {
 		b.CreateAs(d, &kind.Requester{Name: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra})
 	}
@@ -117,6 +126,7 @@ func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, taken *claim
 		base = strings.Clone(obj.GenerateName())
 		w.ref.generateName(obj, base)
 	}
+	// Validating steps see the generated name.
 	r.Name = strings.Clone(obj.Name())
 	if err := w.claim(taken, d, nil, o.DryRun); err != nil {
 		return "", found, err
@@ -137,6 +147,7 @@ func (r *Ref) generateName(obj meta.Object, base string) {
 
 // checkTerminating refuses new objects of a definition that is being deleted.
 func (r *Ref) checkTerminating(obj meta.Object) error {
+	// Updates and deletes go on, so that controllers can remove their finalizers.
 	if !r.Kind.Terminating {
 		return nil
 	}
@@ -153,15 +164,18 @@ func (w *write) store(d *jsondoc.Doc, o *meta.WriteOptions, mayDrop bool, found 
 	}
 	key := w.ref.Kind.Key(w.ref.Namespace, strings.Clone(meta.Object{Doc: d}.Name()))
 	if o.DryRun {
+		// A dry run writes nothing, so it has to look whether the name is taken.
 		_, err := w.Store.Get(w.ctx, key)
 		if err == nil {
 			return 0, nil, store.ErrExists
 		}
+		// The name is free. The answer shows what would be read after the write.
 		if errors.Is(err, store.ErrNotFound) {
 			return 0, nil, w.ref.asStored(d, encoded)
 		}
 		return 0, nil, err
 	}
+	// Upstream finds this in the storage layer, so it is a plain error (500).
 	if v, err := strconv.ParseUint(meta.Object{Doc: d}.ResourceVersion(), 10, 64); err == nil && v != 0 {
 		return 0, nil, status.Plain500("resourceVersion should not be set on objects to be created")
 	}
@@ -169,6 +183,7 @@ func (w *write) store(d *jsondoc.Doc, o *meta.WriteOptions, mayDrop bool, found 
 		return 0, nil, err
 	}
 	rev, err := w.Store.Create(w.ctx, key, encoded)
+	// managedFields may be as large as the object. It is better to lose them than to refuse the object.
 	if mayDrop && errors.Is(err, store.ErrTooLarge) {
 		d.Remove("metadata", "managedFields")
 		if encoded, err = encode(w.ref.Version, d); err == nil {
@@ -178,6 +193,7 @@ func (w *write) store(d *jsondoc.Doc, o *meta.WriteOptions, mayDrop bool, found 
 	if err != nil {
 		return 0, nil, err
 	}
+	// The cache learns of the object at once: the client's next read must see it.
 	view, err := w.handOver(key, d, encoded, rev, &known{validated: found})
 	return rev, view, err
 }
@@ -188,6 +204,7 @@ func (r *Ref) asStored(d *jsondoc.Doc, encoded []byte) error {
 	if !r.behavior().FollowsSchema() || r.Version.IsStorage {
 		return nil
 	}
+	// Load sets a resource version, which an object of a dry run does not have.
 	sent := strings.Clone(meta.Object{Doc: d}.ResourceVersion())
 	err := r.Version.Load(d, encoded, 0)
 	if d.Remove("metadata", "resourceVersion"); sent != "" {
@@ -199,6 +216,7 @@ func (r *Ref) asStored(d *jsondoc.Doc, encoded []byte) error {
 // exists returns the error for a name that is taken. generated says that the object also has a
 // generateName.
 func (w *write) exists(name string, generated bool) error {
+	// The live object may be about to go: clients should wait and try again.
 	e := status.AlreadyExists(w.ref.Kind.GroupResource(), name)
 	if generated {
 		e = status.GenerateNameConflict(w.ref.Kind.GroupResource(), name)

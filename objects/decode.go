@@ -48,6 +48,7 @@ func YAMLBound(err error) error {
 
 // Unreadable returns the error for a body that cannot be read as a document.
 func (r *Ref) Unreadable(sent []byte, err error) error {
+	// Upstream's decoder says so if it finds no kind and version.
 	return status.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", r.Version.Kind.Name, err, summary(sent))
 }
 
@@ -56,6 +57,7 @@ func summary(sent []byte) string {
 	switch {
 	case len(sent) == 0:
 		return "<empty>"
+	// JSON is quoted as text, everything else in hexadecimal, as upstream.
 	case len(sent) <= maxSummary && sent[0] == '{':
 		return string(sent)
 	case sent[0] == '{':
@@ -69,11 +71,13 @@ func summary(sent []byte) string {
 // Decode turns a body into a document. It refuses unknown and duplicate fields, or warns of them, as
 // validation says: Strict, Warn or Ignore.
 func (r *Ref) Decode(d *jsondoc.Doc, b *Body, validation string) (warnings []string, err error) {
+	// Decode prunes and fills in defaults. found says whether it dropped anything.
 	found, err := r.Version.Decode(d, b.JSON)
 	if err != nil {
 		return nil, r.undecodable(b, err, validation)
 	}
 	obj := meta.Object{Doc: d}
+	// The order of these checks is upstream's: a body with several mistakes gets the same error.
 	if _, err := kschema.ParseGroupVersion(obj.APIVersion()); err != nil {
 		return nil, r.Unreadable(b.Sent, err)
 	}
@@ -86,6 +90,7 @@ func (r *Ref) Decode(d *jsondoc.Doc, b *Body, validation string) (warnings []str
 		strict = r.strictElsewhere(obj, b, strict, validation)
 	}
 	if len(strict) > 0 && validation == metav1.FieldValidationStrict {
+		// The text names the type that upstream decodes into.
 		kind := r.Version.Kind.Name
 		if !r.behavior().DecodesIntoType() {
 			if kind = obj.Kind(); versionOf(obj.APIVersion()) == "" {
@@ -107,11 +112,13 @@ func (r *Ref) Decode(d *jsondoc.Doc, b *Body, validation string) (warnings []str
 func (r *Ref) strictElsewhere(obj meta.Object, b *Body, strict []string, validation string) []string {
 	group, version, ok := strings.Cut(obj.APIVersion(), "/")
 	k := r.Version.Kind
+	// What this version's schema does not declare may be declared by the other one.
 	strict = ofMetadataOnly(strict)
 	if !ok || group != k.Group || obj.Kind() != k.Name || version == r.Version.Name {
 		return strict
 	}
 	switch v := k.Version(version); {
+	// The client does not want to know of unknown fields.
 	case validation == metav1.FieldValidationIgnore:
 		return nil
 	case v != nil:
@@ -193,10 +200,12 @@ func (r *Ref) undecodable(b *Body, err error, validation string) error {
 	if errors.As(err, &syntax) {
 		return r.Unreadable(b.Sent, fmt.Errorf("couldn't get version/kind; json parse error: %w", err))
 	}
+	// The error names the kind and the version that the body says, as far as it can be read.
 	name, version := r.Version.Kind.Name, r.Version.Name
 	d := jsondoc.Get()
 	defer d.Release()
 	if jsondoc.Parse(d, b.JSON) == nil {
+		// The word null is an object without a kind.
 		if d.Root().Kind() == jsondoc.Null {
 			return r.kindless(b, "", validation)
 		}
@@ -217,6 +226,7 @@ func (r *Ref) kindless(b *Body, apiVersion, validation string) error {
 	if validation != metav1.FieldValidationIgnore {
 		return r.Unreadable(b.Sent, runtime.NewMissingKindErr(string(b.Sent)))
 	}
+	// Without validation of fields, upstream takes the body for an object of this kind.
 	version := r.Version.Name
 	if apiVersion != "" {
 		version = versionOf(apiVersion)

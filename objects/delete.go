@@ -45,6 +45,7 @@ func (v *Verbs) DeleteCollection(ctx context.Context, c Caller, ref Ref, o *meta
 		if ctx.Err() != nil {
 			return StoreError(ctx.Err())
 		}
+		// The collection may span namespaces, so the key names the object.
 		ref.Namespace, ref.Name = SplitKey(ref.Kind, obj.Key)
 		out, err := v.delete(ctx, c, ref, op)
 		out.Release()
@@ -78,6 +79,7 @@ func (*deletion) missing(w *write) (Outcome, error) { return Outcome{}, w.ref.no
 
 // attempt implements operation.
 func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
+	// d becomes the object as it is after the deletion, old is what admission sees.
 	d, old := jsondoc.Get(), jsondoc.Get()
 	defer func() {
 		if out.Doc == nil {
@@ -108,12 +110,15 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 			return out, err
 		}
 	}
+	// A second delete may shorten the grace period or set finalizers, but not start again.
 	wasDeleting := m.DeletionTimestamp() != ""
 	hooked := false
 	if b.Delete != nil && !wasDeleting {
 		hooked = b.Delete(d, time.Now().UTC().Format(time.RFC3339))
 	}
+	// A namespace stays until its controller has deleted the objects in it and removed this finalizer.
 	held := w.ref.Kind.IsNamespaces() && d.Root().At("spec", "finalizers").Len() > 0
+	// If anything has to happen before the object goes, the object is marked instead of removed.
 	before := slices.Collect(m.Finalizers())
 	after := w.ref.finalizers(before, o, wasDeleting)
 	grace, shorter := w.ref.grace(o, m, wasDeleting)
@@ -144,6 +149,7 @@ func (r *Ref) grace(o *meta.DeleteOptions, m meta.Object, wasDeleting bool) (sec
 	}
 	asked := o.GracePeriodSeconds
 	if asked != nil && *asked < 0 { // as upstream reads it
+		// 0 would delete at once, which a negative number does not ask for.
 		asked = new(int64(1))
 	}
 	if !wasDeleting {
@@ -161,6 +167,7 @@ func (r *Ref) grace(o *meta.DeleteOptions, m meta.Object, wasDeleting bool) (sec
 // end in the past: what is left of it is 1 s then, or nothing if the new period is 0.
 func setGrace(m meta.Object, seconds int64) {
 	now := time.Now()
+	// The first delete: the period begins now.
 	end := now.Add(time.Duration(seconds) * time.Second)
 	if was, err := time.Parse(time.RFC3339, m.DeletionTimestamp()); err == nil {
 		had := m.Meta().Get("deletionGracePeriodSeconds").Int()
@@ -185,6 +192,8 @@ func (w *write) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, g
 	if !o.DryRun {
 		rev, err := obj.Rev, error(nil)
 		if graceful {
+			// If the server ends between the two writes, the object stays with a grace period of 0: the next
+			// delete removes it.
 			if rev, err = w.storeMarked(m.Doc, obj); err != nil {
 				return Outcome{}, err
 			}
@@ -197,6 +206,7 @@ func (w *write) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, g
 	}
 	if w.ref.behavior().Returned {
 		m.SetResourceVersion(strconv.FormatInt(out.Revision, 10))
+		// Clients get the object as it was when it was removed.
 		out.Doc, out.pooled = m.Doc, true
 	}
 	return out, nil
@@ -204,6 +214,7 @@ func (w *write) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, g
 
 // storeMarked stores d, which has got a deletionTimestamp, in the place of obj.
 func (w *write) storeMarked(d *jsondoc.Doc, obj *cache.Object) (rev int64, err error) {
+	// Only the store's form says whether anything changes.
 	encoded, err := w.ref.Version.Encode(d, nil)
 	if err != nil {
 		return 0, err
@@ -222,6 +233,7 @@ func markDeleted(m meta.Object) {
 	if !m.Meta().Get("deletionGracePeriodSeconds").Exists() {
 		m.SetDeletionGracePeriodSeconds(0)
 	}
+	// The deletion is a change of the desired state: controllers compare the generation.
 	if g := m.Generation(); g > 0 {
 		m.SetGeneration(g + 1)
 	}
@@ -232,6 +244,7 @@ func markDeleted(m meta.Object) {
 func (w *write) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, before, after []string, wasDeleting bool) (Outcome, error) {
 	d := m.Doc
 	if !slices.Equal(before, after) {
+		// The texts may be in the memory of the document that is changed.
 		for i := range after {
 			after[i] = strings.Clone(after[i])
 		}
@@ -257,6 +270,7 @@ func (w *write) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, be
 		if rev, err = w.Store.Update(w.ctx, obj.Key, encoded, obj.Rev); err != nil {
 			return Outcome{}, writeError(err)
 		}
+		// Roles that are being deleted decide no more when the client gets its answer.
 		w.awaitDecisions(rev)
 	}
 	out := wrote(Terminating, d, rev, nil)
@@ -268,8 +282,10 @@ func (w *write) mark(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, be
 func (r *Ref) preconditions(o *meta.DeleteOptions, m meta.Object, obj *cache.Object) error {
 	have := strconv.FormatInt(obj.Rev, 10)
 	if r.behavior().Delete != nil {
+		// Upstream checks these kinds in their own code, with other texts.
 		return r.strictPreconditions(o, m.UID(), have)
 	}
+	// Upstream names the kind here, where other errors name the resource.
 	gr := kschema.GroupResource{Group: r.Kind.Storage.Kind.Group, Resource: r.Kind.Name}
 	if o.UID != nil && *o.UID != m.UID() {
 		return status.Conflict(gr, r.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
@@ -284,6 +300,7 @@ func (r *Ref) preconditions(o *meta.DeleteOptions, m meta.Object, obj *cache.Obj
 
 // strictPreconditions does the same in the words of kinds that have rules of their own for deletion.
 func (r *Ref) strictPreconditions(o *meta.DeleteOptions, uid, version string) error {
+	// Upstream has one text for namespaces and one for definitions.
 	failed := "precondition failed"
 	if r.Kind.IsNamespaces() {
 		failed = "Precondition failed"
@@ -305,6 +322,7 @@ func (r *Ref) finalizers(before []string, o *meta.DeleteOptions, wasDeleting boo
 		return before
 	}
 	if r.Kind.IsNamespaces() && !wasDeleting && o.OrphanDependents != nil && !*o.OrphanDependents {
+		// An old client asks for the deletion of dependents: for a namespace, this is the foreground.
 		foreground := *o
 		foreground.OrphanDependents, foreground.PropagationPolicy = nil, string(metav1.DeletePropagationForeground)
 		o = &foreground
@@ -317,6 +335,7 @@ func (r *Ref) finalizers(before []string, o *meta.DeleteOptions, wasDeleting boo
 // foregroundDeletion and orphan away. Who says nothing keeps them as they are, or
 // the dependents, if that is the way of the kind.
 func finalizersFor(have []string, o *meta.DeleteOptions, orphans bool) []string {
+	// The two finalizers for which the garbage collector is responsible, and whether they are to be set.
 	want := map[string]bool{
 		metav1.FinalizerOrphanDependents: slices.Contains(have, metav1.FinalizerOrphanDependents),
 		metav1.FinalizerDeleteDependents: slices.Contains(have, metav1.FinalizerDeleteDependents),
@@ -328,11 +347,13 @@ func finalizersFor(have []string, o *meta.DeleteOptions, orphans bool) []string 
 	case o.OrphanDependents != nil:
 		want[metav1.FinalizerOrphanDependents] = *o.OrphanDependents
 		want[metav1.FinalizerDeleteDependents] = false
+	// A delete without a policy keeps the finalizers that the object has.
 	case orphans && !want[metav1.FinalizerDeleteDependents]:
 		want[metav1.FinalizerOrphanDependents] = true
 	}
 	var out []string
 	for _, f := range have {
+		// The order of the other finalizers stays the same.
 		keep, special := want[f]
 		if !special || keep {
 			out = append(out, f)
@@ -358,6 +379,7 @@ func (v *Verbs) DeleteUnreadable(ctx context.Context, c Caller, ref Ref, dryRun 
 	if err := w.ref.CheckPathName(); err != nil {
 		return out, err
 	}
+	// The current state of the store counts, not what the cache remembers.
 	var l live
 	if _, err := w.renew(&l); err != nil {
 		return out, err

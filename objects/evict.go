@@ -28,9 +28,10 @@ import (
 // counts who is healthy; what a budget's status says comes from its controller, or from a test.
 
 const (
-	// evictionTries is how often a pod is looked at again that changed meanwhile.
+	// evictionTries is the number of attempts to evict a pod. An eviction that loses a race against
+	// another writer starts again, because the pod may need a budget by now.
 	evictionTries = 20
-	// maxDisrupted is how many pods a budget may wait for.
+	// maxDisrupted is the number of evicted pods that a budget may wait for, as upstream.
 	maxDisrupted = 2000
 )
 
@@ -45,6 +46,7 @@ type eviction struct {
 
 // Evict deletes a pod unless a disruption budget is against it. Admission is the caller's business.
 func (v *Verbs) Evict(ctx context.Context, c Caller, namespace, name string, o *meta.DeleteOptions) error {
+	// The eviction names its pod by the path, so that its body cannot mean another one.
 	pod, err := v.pod(ctx, namespace, name)
 	if err != nil {
 		return err
@@ -57,6 +59,7 @@ func (v *Verbs) Evict(ctx context.Context, c Caller, namespace, name string, o *
 // meant.
 func (e *eviction) run() error {
 	for try := 1; ; try++ {
+		// An eviction that has spent a disruption is not tried again: it would spend a second one.
 		free, err := e.try()
 		if err == nil || !free || !conflicts(err) || e.options.ResourceVersion != nil || try == evictionTries || e.ctx.Err() != nil {
 			return err
@@ -68,11 +71,14 @@ func conflicts(err error) bool { return status.From(err).Reason == metav1.Status
 
 // try evicts the pod as it is now. free: no budget was asked.
 func (e *eviction) try() (free bool, err error) {
+	// The budget decides by the current state of the pod, not by an older one.
 	var pod corev1.Pod
 	rev, err := e.latest(e.ctx, e.pod, &pod)
 	if err != nil {
 		return true, err
 	}
+	// Budgets count running pods. A pod that has ended, or has not started, disturbs nobody. A pending
+	// pod may start meanwhile, so it is only deleted in the state that was read.
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
 	if ended || pod.Status.Phase == corev1.PodPending {
 		return true, e.delete(rev, !ended)
@@ -83,12 +89,14 @@ func (e *eviction) try() (free bool, err error) {
 		return false, err
 	case budget == nil:
 		return false, e.delete(rev, false)
+	// A ready pod costs one disruption. So does a pod that is not ready, if the budget protects those.
 	case ready(&pod) || !spares(budget):
 		if err := e.spend(budget.Name); err != nil {
 			return false, err
 		}
 		return false, e.delete(rev, false)
 	}
+	// The pod is not ready and may go for free, as long as it does not become ready first.
 	err = e.delete(rev, true)
 	if err != nil && e.options.ResourceVersion == nil && conflicts(err) {
 		return false, inProgress(budget.Name) // the pod may be healthy by now
@@ -102,6 +110,7 @@ func (e *eviction) delete(rev int64, current bool) error {
 	if current && options.ResourceVersion == nil {
 		options.ResourceVersion = new(strconv.FormatInt(rev, 10))
 	}
+	// The condition tells controllers, such as that of jobs, that the pod did not fail by itself.
 	if !options.DryRun {
 		out, err := e.rewrite(e.ctx, e.caller, e.pod, false, func(d *jsondoc.Doc, obj *cache.Object) error {
 			if err := e.pod.preconditions(&options, meta.Object{Doc: d}, obj); err != nil {
@@ -115,6 +124,7 @@ func (e *eviction) delete(rev int64, current bool) error {
 			return err
 		}
 		if options.ResourceVersion != nil {
+			// The write of the condition has changed the resource version.
 			options.ResourceVersion = new(strconv.FormatInt(out.Revision, 10))
 		}
 	}
@@ -135,6 +145,7 @@ func (e *eviction) budget(pod *corev1.Pod) (*policyv1.PodDisruptionBudget, error
 	}
 	var err error
 	var found []policyv1.PodDisruptionBudget
+	// A budget counts the pods of its own namespace.
 	prefix := k.Key(e.pod.Namespace, "")
 	objects.Snapshot().Ascend(prefix, func(obj *cache.Object) bool {
 		if !strings.HasPrefix(obj.Key, prefix) {
@@ -148,6 +159,7 @@ func (e *eviction) budget(pod *corev1.Pod) (*policyv1.PodDisruptionBudget, error
 		if err = typed(k.Storage, obj, &b); err != nil {
 			return false
 		}
+		// A budget with a malformed selector counts no pods.
 		if s, bad := metav1.LabelSelectorAsSelector(b.Spec.Selector); bad == nil && s.Matches(labels.Set(pod.Labels)) {
 			found = append(found, b)
 		}
@@ -179,6 +191,8 @@ func (e *eviction) spend(name string) error {
 		}
 		return allows(&b)
 	}
+	// The server itself writes the budget: its client need not have the permission to do so.
+	// ModifyPart retries conflicts, so that two evictions cannot spend the same disruption.
 	return e.Writer(Server(), ServerManager).ModifyPart(e.ctx, ref.Kind, ref.Namespace, ref.Name, "status", func(m meta.Object) error {
 		var b policyv1.PodDisruptionBudget
 		if err := json.Unmarshal(m.Doc.AppendJSON(nil, m.Doc.Root().Node), &b); err != nil {
@@ -187,6 +201,7 @@ func (e *eviction) spend(name string) error {
 		if err := allows(&b); err != nil {
 			return err
 		}
+		// The controller of budgets corrects the status later. Until then, it must not allow too much.
 		if b.Status.DisruptionsAllowed--; b.Status.DisruptionsAllowed == 0 {
 			apimeta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{
 				Type: policyv1.DisruptionAllowedCondition, Reason: policyv1.InsufficientPodsReason, Status: metav1.ConditionFalse,
@@ -195,6 +210,7 @@ func (e *eviction) spend(name string) error {
 		if b.Status.DisruptedPods == nil {
 			b.Status.DisruptedPods = map[string]metav1.Time{}
 		}
+		// The controller does not count this pod as healthy any more, although it is not gone yet.
 		b.Status.DisruptedPods[e.pod.Name] = metav1.Time{Time: time.Now()}
 		return setTyped(m.Doc, b.Status, "status")
 	})
@@ -209,13 +225,14 @@ func ready(pod *corev1.Pod) bool {
 
 // spares reports whether a budget does not mind the loss of a pod that is not healthy.
 func spares(b *policyv1.PodDisruptionBudget) bool {
+	// By default (IfHealthyBudget), an application that is disrupted already keeps all its pods.
 	p, s := b.Spec.UnhealthyPodEvictionPolicy, &b.Status
 	return p != nil && *p == policyv1.AlwaysAllow || s.CurrentHealthy >= s.DesiredHealthy && s.DesiredHealthy > 0
 }
 
 const violated = "Cannot evict pod as it would violate the pod's disruption budget."
 
-// because adds to a refusal what the budget has to do with it.
+// because adds a cause to a refusal: it names the budget, and clients such as kubectl drain print it.
 func because(e *status.Error, format string, args ...any) *status.Error {
 	if e.Details == nil {
 		e.Details = &metav1.StatusDetails{}
@@ -224,12 +241,13 @@ func because(e *status.Error, format string, args ...any) *status.Error {
 	return e
 }
 
-// inProgress asks to try again when the budget is up to date.
+// inProgress returns the error for a budget whose status is outdated. Clients try again after 10 s.
 func inProgress(budget string) error {
 	return because(status.TooManyRequests(violated, 10), "The disruption budget %s is still being processed by the server.", budget)
 }
 
-// allows says why a budget does not allow a disruption.
+// allows returns the error for a budget that allows no disruption now, nil if it allows one. The
+// texts and codes are upstream's: 429 if a later attempt may succeed.
 func allows(b *policyv1.PodDisruptionBudget) error {
 	s := &b.Status
 	forbidden := func(why, cause string) error {
@@ -238,10 +256,12 @@ func allows(b *policyv1.PodDisruptionBudget) error {
 			"The disruption budget %s does not allow evicting pods currently: %s", b.Name, cause)
 	}
 	switch {
+	// The status is about an older spec.
 	case s.ObservedGeneration < b.Generation:
 		return inProgress(b.Name)
 	case s.DisruptionsAllowed < 0:
 		return forbidden("pdb disruptions allowed is negative", "pdb disruptions allowed is negative")
+	// The map is a part of the stored budget, whose size is bounded in this way.
 	case len(s.DisruptedPods) > maxDisrupted:
 		return forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller",
 			"too many pending evictions not confirmed by PDB controller")

@@ -15,6 +15,9 @@ import (
 )
 
 // This file answers admission's questions about stored objects.
+//
+// Each question has its own freshness: an answer must not be older than a write that a client has seen
+// acknowledged, but most questions need not wait for the store.
 
 // State implements admission.Namespaces. It is as new as every write that was
 // acknowledged before: a namespace whose deletion was answered takes nothing
@@ -52,6 +55,7 @@ func (v *Verbs) Exists(ctx context.Context, name string) (bool, error) {
 // Namespace implements admission.Namespaces. What the cache knows is new
 // enough; only a namespace that it does not know is asked for.
 func (v *Verbs) Namespace(ctx context.Context, name string) (*meta.View, error) {
+	// Labels of a namespace may be slightly old. A namespace that is missing may be new.
 	view, err := v.namespace(ctx, name, false)
 	if view == nil && err == nil {
 		view, err = v.namespace(ctx, name, true)
@@ -69,6 +73,7 @@ func (v *Verbs) namespace(ctx context.Context, name string, fresh bool) (*meta.V
 		return nil, nil
 	}
 	res := v.Cache.Resource(k.StoragePrefix)
+	// Fresh waits until the cache has reached the store's revision.
 	if fresh {
 		if err := res.Fresh(ctx); err != nil {
 			return nil, StoreError(err)
@@ -97,6 +102,7 @@ func terminating(namespace []byte) bool {
 
 // Overlay implements admission.Host.
 func (v *Verbs) Overlay(version *kind.Version, live *jsondoc.Doc, config []byte) ([]byte, error) {
+	// A mutating policy applies a configuration without becoming a manager.
 	m, err := managerOf(version)
 	if err != nil {
 		return nil, err
@@ -107,10 +113,12 @@ func (v *Verbs) Overlay(version *kind.Version, live *jsondoc.Doc, config []byte)
 // Read implements admission.Host.
 func (v *Verbs) Read(ctx context.Context, resource kschema.GroupResource, namespace, name string, into any) (bool, error) {
 	k := v.Kinds.Load().Lookup(resource.Group, resource.Resource)
+	// What cannot exist is missing: the step that asks says what this means.
 	if k == nil || name == "" || k.Namespaced != (namespace != "") {
 		return false, nil
 	}
 	objects := v.Cache.Resource(k.StoragePrefix)
+	// Parameters of policies and defaults of classes must be current.
 	if err := objects.Fresh(ctx); err != nil {
 		return false, StoreError(err)
 	}

@@ -24,11 +24,13 @@ func managerOf(v *kind.Version) (*apply.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	// If two requests make one at the same time, both use the first.
 	have, _ := v.Attached.LoadOrStore(managerKey{}, made)
 	return have.(*apply.Manager), nil
 }
 
-// EmptyObject is what objects of a version that has a Go type never leave out, with what fill, if there is one, says of their metadata.
+// EmptyObject returns the JSON of an empty object of the version's Go type: the members that are never
+// left out. fill, if not nil, sets metadata.
 func EmptyObject(v *kind.Version, fill func(metav1.Object)) []byte {
 	empty := v.NewTyped()
 	empty.GetObjectKind().SetGroupVersionKind(v.GVK())
@@ -42,9 +44,11 @@ func EmptyObject(v *kind.Version, fill func(metav1.Object)) []byte {
 	return text
 }
 
+// applyConfig describes a version, and the other versions of its kind, to package apply.
 func applyConfig(v *kind.Version) apply.Config {
 	k := v.Kind
 	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name, PreserveUnknown: k.PreserveUnknown}
+	// Without a converter, versions differ in the apiVersion only.
 	if k.Conversion != nil || k.Behavior.Convert != nil {
 		c.Convert = k.Convert
 	}
@@ -56,6 +60,7 @@ func applyConfig(v *kind.Version) apply.Config {
 			continue // stored as a version of another kind
 		}
 		a := apply.Version{Name: each.Name, Schema: each.Structural(), Status: each.Status}
+		// Reset fields are those that an endpoint ignores: their managers do not get ownership of them.
 		if each.Status && k.Behavior.StatusMetadata {
 			a.Reset = map[string][]string{"": {"status"}, "status": {"spec"}}
 			for _, name := range k.Behavior.StatusKeeps {
@@ -65,6 +70,7 @@ func applyConfig(v *kind.Version) apply.Config {
 		if k.Behavior.Resets != nil {
 			a.Reset = k.Behavior.Resets
 		}
+		// The entries of the scale subresource are translated to the path of the replicas.
 		if each.Scale != nil {
 			a.Replicas = each.Scale.SpecReplicas
 		}

@@ -36,12 +36,13 @@ type Patch struct {
 }
 
 // Patch changes an object, or creates it if the patch is an apply. A strategic merge patch is only
-// possible if the kind has a Go type, see [HasGoType].
+// possible if the kind has a Go type, see [kind.Behavior.HasGoType].
 func (v *Verbs) Patch(ctx context.Context, c Caller, ref Ref, p Patch) (Outcome, error) {
 	if p.Type == types.ApplyPatchType {
 		return v.applyBody(ctx, c, ref, p.Body, p.Options)
 	}
 	wrong, wrongErr := readPatch(p.Type, p.Body, p.Options.FieldValidation)
+	// Most patches of controllers change labels, annotations or finalizers only.
 	small := p.Type == types.MergePatchType && wrongErr == nil && len(wrong) == 0 && fastpath.PatchMetadata.On() && ofMetadata(p.Body)
 	return v.change(ctx, c, ref, &change{
 		options: p.Options,
@@ -52,6 +53,7 @@ func (v *Verbs) Patch(ctx context.Context, c Caller, ref Ref, p Patch) (Outcome,
 			if !json.Valid(p.Body) {
 				return Outcome{}, noJSON()
 			}
+			// A patch of other types needs an object that it can change.
 			return Outcome{}, w.ref.notFound()
 		},
 		build: func(w *write, next, live *jsondoc.Doc, obj *cache.Object) (built, error) {
@@ -61,10 +63,12 @@ func (v *Verbs) Patch(ctx context.Context, c Caller, ref Ref, p Patch) (Outcome,
 			if small && w.ref.patchMetadata(next, live, p.Body) {
 				return built{}, w.ref.checkIdentity(meta.Object{Doc: next})
 			}
+			// A patch applies to the object as clients read it: with defaults, in their version.
 			view, err := obj.View(w.ref.Version)
 			if err != nil {
 				return built{}, err
 			}
+			// A strategic merge patch merges lists by the tags of the Go type.
 			var patchedJSON []byte
 			if p.Type == types.StrategicMergePatchType {
 				patchedJSON, err = strategic(w.ctx, view.JSON, p.Body, typedObject(w.ref.Version))
@@ -109,8 +113,10 @@ func patched(ctx context.Context, how types.PatchType, object, patch []byte) ([]
 	out, err := jsondoc.JSONPatch(ctx, object, patch)
 	var format *jsondoc.PatchFormatError
 	switch {
+	// The errors of JSON patches are 422, except those of a text that is no JSON patch at all.
 	case err == nil:
 		return out, nil
+	// JSONPatch looks at the context between operations.
 	case ctx.Err() != nil:
 		return nil, StoreError(ctx.Err())
 	case !json.Valid(patch):
@@ -131,10 +137,12 @@ func strictPatch(how types.PatchType, patch []byte, validation string) ([]string
 	if validation == metav1.FieldValidationIgnore {
 		return nil, nil
 	}
+	// What Decode cannot see any more: unknown members of operations, and duplicate keys.
 	check := jsondoc.MergePatchStrict
 	if how == types.JSONPatchType {
 		check = jsondoc.JSONPatchStrict
 	}
+	// The checks report unknown and duplicate members of the patch itself.
 	found, err := check(patch)
 	if err != nil && !json.Valid(patch) {
 		return nil, noJSON()
@@ -151,6 +159,7 @@ func noJSON() error { return status.BadRequest("invalid JSON patch") }
 // decodePatched reads what a patch made of the object. wrong is what is known to be wrong with the patch.
 func (r *Ref) decodePatched(next *jsondoc.Doc, patched []byte, validation string, wrong []string) (built, error) {
 	found, err := r.Version.Decode(next, patched)
+	// Default values may make a small patch a large object.
 	if errors.Is(err, schema.ErrManyDefaults) {
 		return built{}, StoreError(store.ErrTooLarge)
 	}
@@ -162,10 +171,12 @@ func (r *Ref) decodePatched(next *jsondoc.Doc, patched []byte, validation string
 		return built{}, wrongPatch(patched, err.Error())
 	}
 	r.keepReset(next, patched)
+	// A patch may remove the kind, which no schema would notice.
 	obj := meta.Object{Doc: next}
 	if obj.Kind() == "" {
 		return built{}, wrongPatch(patched, runtime.NewMissingKindErr(string(patched)).Error())
 	}
+	// Strict walks the text once more to name the fields, so it runs only if some were dropped.
 	if found != 0 && validation != metav1.FieldValidationIgnore {
 		strict := r.Version.Strict(patched)
 		if !r.behavior().DecodesIntoType() && obj.Kind() != r.Kind.Name { // whose fields are nobody's
@@ -186,6 +197,7 @@ func wrongPatch(patched []byte, why string) error {
 
 // applyBody merges an apply patch into the object, or creates the object of it.
 func (v *Verbs) applyBody(ctx context.Context, c Caller, ref Ref, body []byte, o *meta.WriteOptions) (Outcome, error) {
+	// The configuration is read once, although the write may be tried several times.
 	config, err := readConfiguration(ctx, body, o)
 	if err != nil && (ref.Subresource == "" || isNotYAML(err)) {
 		return Outcome{}, err
@@ -198,9 +210,11 @@ func (v *Verbs) applyBody(ctx context.Context, c Caller, ref Ref, body []byte, o
 	if err != nil {
 		return Outcome{}, err
 	}
+	// An apply to the object creates it if it is missing. An apply to a part needs the object.
 	op := applied(m, config, ref.scope(), o)
 	if ref.Subresource == "" {
 		op.create = func(w *write) (Outcome, error) { return w.applyNew(m, config, o) }
+		// A subresource needs an object: a missing one is reported before a malformed patch.
 	} else if wrong != nil {
 		op.build = func(_ *write, _, _ *jsondoc.Doc, _ *cache.Object) (built, error) { return built{}, wrong }
 	}
@@ -217,6 +231,7 @@ func applied(m *apply.Manager, config *configuration, scope schema.Scope, o *met
 			if err := w.merge(m, live, next, config, o); err != nil {
 				return built{}, err
 			}
+			// Duplicate keys are reported only if the merge succeeds, as upstream.
 			warnings, err := config.strictly(o)
 			if err != nil {
 				return built{}, err
@@ -229,7 +244,10 @@ func applied(m *apply.Manager, config *configuration, scope schema.Scope, o *met
 // merge makes next what an apply patch makes of live, which is nil if there is no object yet.
 func (w *write) merge(m *apply.Manager, live, next *jsondoc.Doc, config *configuration, o *meta.WriteOptions) error {
 	merged := jsondoc.Get()
+	// merged has the result of a fast path of the merge; it is empty if the plain path made text.
 	defer merged.Release()
+	// ApplyDoc merges the configuration into live, and removes what the manager applied before and
+	// does not apply any more. Fields of other managers are conflicts, unless the options force it.
 	text, err := m.ApplyDoc(live, config.said, merged, w.manager(o, nil))
 	if err != nil {
 		return err
@@ -240,6 +258,7 @@ func (w *write) merge(m *apply.Manager, live, next *jsondoc.Doc, config *configu
 		}
 		return w.ref.undecodable(&Body{Sent: text, JSON: text}, err, o.FieldValidation)
 	}
+	// Decode normalizes metadata. The managedFields that were just computed need not be decoded.
 	if managed := merged.Root().At("metadata", "managedFields"); managed.Exists() {
 		next.Set(next.Import(managed), "metadata", "managedFields")
 	}
@@ -263,6 +282,7 @@ func (w *write) applyNew(m *apply.Manager, config *configuration, o *meta.WriteO
 	}
 	w.Warn(warnings...)
 	obj := meta.Object{Doc: d}
+	// A UID says that the client means an object that existed.
 	if uid := obj.UID(); uid != "" {
 		return out, status.Conflict(w.ref.Kind.GroupResource(), w.ref.Name,
 			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
@@ -273,14 +293,17 @@ func (w *write) applyNew(m *apply.Manager, config *configuration, o *meta.WriteO
 	if err := w.ref.checkTerminating(obj); err != nil { // whatever version it says
 		return out, err
 	}
+	// Upstream ignores a well-formed resource version here, and answers 500 for a malformed one.
 	if rv := obj.ResourceVersion(); rv != "" {
 		if _, err := strconv.ParseUint(rv, 10, 64); err != nil {
 			return out, status.Plain500(err.Error())
 		}
+		// The store refuses a resource version in a new object.
 		if !o.DryRun { // which says it back
 			d.Remove("metadata", "resourceVersion")
 		}
 	}
+	// The request was authorized as a patch.
 	if err := w.mayCreate(); err != nil {
 		return out, err
 	}

@@ -34,6 +34,7 @@ func (r *Ref) patchMetadata(next, live *jsondoc.Doc, patch []byte) (ok bool) {
 	if !r.behavior().FollowsSchema() || o.Kind() == "" || live.MayHaveFloats() {
 		return false // decoding it again may make something else of it
 	}
+	// The patch is applied to a small object: the head of live. All the rest is copied as it is.
 	b := buffer.Get()
 	defer buffer.Put(b)
 	if *b, ok = appendHead(*b, live.Root()); !ok {
@@ -45,9 +46,11 @@ func (r *Ref) patchMetadata(next, live *jsondoc.Doc, patch []byte) (ok bool) {
 	}
 	head := jsondoc.Get()
 	defer head.Release()
+	// Errors and dropped fields are reported by the plain path, with the whole object.
 	if found, err := r.Version.Decode(head, patched); err != nil || found != 0 {
 		return false
 	}
+	// The copy shares live's nodes, so that its cost does not depend on the size of the object.
 	next.CopyOf(live)
 	next.Set(next.Import(head.Root().Get("metadata")), "metadata")
 	return true
@@ -64,6 +67,7 @@ func appendHead(b []byte, root jsondoc.Value) (_ []byte, ok bool) {
 	b = append(b, `,"metadata":{`...)
 	sep := false
 	for name, v := range metadata.Members() {
+		// They are often larger than the rest, and a patch of them is not for this path.
 		if name == "managedFields" {
 			continue
 		}

@@ -30,7 +30,9 @@ import (
 )
 
 // This file reads and changes objects through their scale subresource: three values of an object in
-// the shape of an autoscaling/v1 Scale.
+// the shape of an autoscaling/v1 Scale. A Scale is computed from an object, and never stored. So a
+// write of a Scale is a write of its object: only the replicas are copied, and the object passes
+// admission and validation as in any update.
 
 // ScaleKind is the kind of what the scale subresource shows.
 var ScaleKind = kschema.GroupKind{Group: "autoscaling", Kind: "Scale"}
@@ -38,6 +40,7 @@ var ScaleKind = kschema.GroupKind{Group: "autoscaling", Kind: "Scale"}
 // Scale reads an object of a version as a Scale. found says whether the object has replicas.
 func Scale(v *kind.Version, d *jsondoc.Doc, rev int64) (s *autoscalingv1.Scale, found bool, err error) {
 	s = &autoscalingv1.Scale{}
+	// A Scale has the identity of its object, but not its labels and annotations.
 	s.Kind, s.APIVersion = ScaleKind.Kind, "autoscaling/v1"
 	o, root := meta.Object{Doc: d}, d.Root()
 	s.Name, s.Namespace = strings.Clone(o.Name()), strings.Clone(o.Namespace())
@@ -46,19 +49,23 @@ func Scale(v *kind.Version, d *jsondoc.Doc, rev int64) (s *autoscalingv1.Scale, 
 	if err := s.CreationTimestamp.UnmarshalQueryParameter(o.CreationTimestamp()); err != nil {
 		return nil, false, err
 	}
+	// A definition may declare a path to a value of another type: upstream answers 500, too.
 	at := root.At(v.Scale.SpecPath...)
+	// An integer that is too large for a Scale is cut by the conversion below, as upstream.
 	if at.Exists() && at.Kind() != jsondoc.Int {
 		return nil, false, status.Internal(fmt.Errorf("%s: got %s, want integer", v.Scale.SpecReplicas, at.Kind()))
 	}
 	if found = at.Exists(); found {
 		s.Spec.Replicas = int32(at.Node.Int())
 	}
+	// The status may lack replicas, for example until a controller has counted them.
 	if at := root.At(v.Scale.StatusPath...); at.Kind() == jsondoc.Int {
 		s.Status.Replicas = int32(at.Node.Int())
 	}
 	if len(v.Scale.SelectorPath) > 0 {
 		s.Status.Selector = selectorText(root.At(v.Scale.SelectorPath...))
 	}
+	// The caller decides what a missing number of replicas means: reading refuses it, a write may set it.
 	return s, found, nil
 }
 
@@ -68,7 +75,9 @@ func selectorText(v jsondoc.Value) string {
 	if v.Kind() != jsondoc.Object {
 		return strings.Clone(v.Text())
 	}
+	// An empty object may be of either type: both select everything.
 	if !v.Get("matchLabels").Exists() && !v.Get("matchExpressions").Exists() {
+		// Such an object is a map of labels, as in a ReplicationController.
 		set := labels.Set{}
 		for key, value := range v.Members() {
 			set[strings.Clone(key)] = strings.Clone(value.Text())
@@ -79,6 +88,7 @@ func selectorText(v jsondoc.Value) string {
 	if err := json.Unmarshal(v.AppendJSON(nil), &s); err != nil {
 		return ""
 	}
+	// Clients of a Scale, such as an autoscaler, want the selector as a list option.
 	selector, err := metav1.LabelSelectorAsSelector(&s)
 	if err != nil {
 		return ""
@@ -90,6 +100,7 @@ func selectorText(v jsondoc.Value) string {
 func (v *Verbs) UpdateScale(ctx context.Context, c Caller, ref Ref, s *autoscalingv1.Scale, o *meta.WriteOptions) (Outcome, error) {
 	return v.changeScale(ctx, c, ref, o, (*apply.Manager).UpdateScale,
 		func(w *write, now *autoscalingv1.Scale, _, _ *jsondoc.Doc) (*autoscalingv1.Scale, []string, error) {
+			// The Scale must be of the object that the client read.
 			if s.UID != "" && s.UID != now.UID { // which patches do not look at
 				return nil, nil, status.Conflict(w.ref.Kind.GroupResource(), w.ref.Name, uidMismatch(w.ref.Key(), string(s.UID), string(now.UID), o.DryRun))
 			}
@@ -109,15 +120,18 @@ func (v *Verbs) PatchScale(ctx context.Context, c Caller, ref Ref, p Patch) (Out
 	if !json.Valid(p.Body) {
 		return Outcome{}, noJSON()
 	}
+	// The patch is read once, although the write may be tried several times.
 	wrong, wrongErr := readPatch(p.Type, p.Body, p.Options.FieldValidation)
 	return v.changeScale(ctx, c, ref, p.Options, (*apply.Manager).UpdateScale,
 		func(w *write, now *autoscalingv1.Scale, live, _ *jsondoc.Doc) (s *autoscalingv1.Scale, warnings []string, err error) {
 			if wrongErr != nil {
 				return nil, nil, wrongErr
 			}
+			// Clients see the entries of managedFields that own the replicas, so a patch may change them.
 			if now.ManagedFields, err = m.ScaleEntries(live); err != nil {
 				return nil, nil, err
 			}
+			// The patch applies to the Scale as clients read it.
 			before, err := json.Marshal(now)
 			if err != nil {
 				return nil, nil, err
@@ -137,6 +151,7 @@ func (v *Verbs) PatchScale(ctx context.Context, c Caller, ref Ref, p Patch) (Out
 
 // patchedScale reads a Scale that a patch made. wrong is what is known to be wrong with the patch.
 func (r *Ref) patchedScale(after []byte, o *meta.WriteOptions, wrong []string) (s *autoscalingv1.Scale, warnings []string, err error) {
+	// The patch may have changed the kind. Upstream looks at it before it looks at the fields.
 	gvk, err := serializer.DefaultMetaFactory.Interpret(after)
 	if err != nil {
 		return nil, nil, wrongPatch(after, err.Error())
@@ -149,6 +164,7 @@ func (r *Ref) patchedScale(after []byte, o *meta.WriteOptions, wrong []string) (
 		return nil, nil, wrongPatch(after, err.Error())
 	}
 	wrong = slices.Clone(wrong)
+	// Unknown and duplicate fields, in the order in which they stand in the body.
 	for _, e := range strict {
 		wrong = append(wrong, e.Error())
 	}
@@ -159,6 +175,7 @@ func (r *Ref) patchedScale(after []byte, o *meta.WriteOptions, wrong []string) (
 	default:
 		warnings = wrong
 	}
+	// What is unknown has been reported above, and must not be reported twice.
 	lenient := *o
 	lenient.FieldValidation = metav1.FieldValidationIgnore
 	s, _, err = r.readScale(after, &lenient)
@@ -177,6 +194,7 @@ func isScale(gvk kschema.GroupVersionKind) bool {
 // scaleOwners returns warnings of owners that a Scale names twice, which changes nothing: only its
 // replicas are written.
 func scaleOwners(s *autoscalingv1.Scale, when string) (warnings []string, err error) {
+	// One owner, or none, cannot be there twice.
 	if len(s.OwnerReferences) < 2 {
 		return nil, nil
 	}
@@ -201,6 +219,7 @@ func (v *Verbs) applyScale(ctx context.Context, c Caller, ref Ref, m *apply.Mana
 	if config != nil {
 		defer config.said.Release()
 	}
+	// ApplyScale records the ownership itself.
 	tracked := func(_ *apply.Manager, _, _ *jsondoc.Doc, _ apply.Options) error { return nil } // by ApplyScale
 	return v.changeScale(ctx, c, ref, o, tracked,
 		func(w *write, now *autoscalingv1.Scale, live, next *jsondoc.Doc) (*autoscalingv1.Scale, []string, error) {
@@ -253,6 +272,7 @@ func (r *Ref) readScale(body []byte, o *meta.WriteOptions) (s *autoscalingv1.Sca
 	if r.behavior().DecodesIntoType() && s.Kind == r.Kind.Name && s.APIVersion == r.Version.APIVersion() {
 		return nil, warnings, status.BadRequest("%s in version %q cannot be handled as a Scale: converting (%s.%s) to (autoscaling.Scale): unknown conversion", s.Kind, r.Version.Name, r.Version.Name, s.Kind)
 	}
+	// A Scale need not name its kind, but it must not name another one.
 	if s.Kind != "" && s.Kind != ScaleKind.Kind || s.APIVersion != "" && s.APIVersion != "autoscaling/v1" {
 		return nil, warnings, status.BadRequest("wrong object passed to Scale update: %s, Kind=%s", s.APIVersion, s.Kind)
 	}
@@ -265,6 +285,7 @@ func (r *Ref) readScale(body []byte, o *meta.WriteOptions) (s *autoscalingv1.Sca
 			warnings = append(warnings, e.Error())
 		}
 	}
+	// The texts are those for objects of any kind.
 	if s.Name == "" {
 		return nil, warnings, status.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", r.Name)
 	}
@@ -289,14 +310,18 @@ func (v *Verbs) changeScale(ctx context.Context, c Caller, ref Ref, o *meta.Writ
 		track:   track,
 		build: func(w *write, next, live *jsondoc.Doc, obj *cache.Object) (made built, err error) {
 			version := w.ref.Version
+			// The definition was accepted only with a path that has at least two steps, such as spec.replicas.
 			path := version.Scale.SpecPath
+			// The Scale of the live object, as a client would read it now.
 			now, found, err := Scale(version, live, obj.Rev)
 			if err != nil {
 				return made, err
 			}
 			if !found {
+				// A patch that leaves the replicas as they are is refused below.
 				now.Spec.Replicas = noReplicas
 			}
+			// All but the replicas stays as it is.
 			if err := version.Load(next, obj.Raw, obj.Rev); err != nil {
 				return made, err
 			}
@@ -311,9 +336,11 @@ func (v *Verbs) changeScale(ctx context.Context, c Caller, ref Ref, o *meta.Writ
 			if s.Spec.Replicas < 0 && w.ref.behavior().ValidatesScales() {
 				return made, status.Invalid(ScaleKind, w.ref.Name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0")})
 			}
+			// The resource version of a Scale is that of its object, so it is a precondition of the write.
 			if s.ResourceVersion != "" {
 				meta.Object{Doc: next}.SetResourceVersion(s.ResourceVersion)
 			}
+			// If the parent is new, its defaults are filled in when the object is read.
 			made.grown = !next.Root().At(path[:len(path)-1]...).Exists()
 			next.Set(jsondoc.IntNode(int64(s.Spec.Replicas)), path...)
 			return made, nil
@@ -330,6 +357,7 @@ func (r *Ref) scaleForm() *admission.Foreign {
 			if err != nil {
 				return nil, err
 			}
+			// Scale was given revision 0: admission sees the resource version that the client sent.
 			s.ResourceVersion = strings.Clone(meta.Object{Doc: d}.ResourceVersion())
 			return json.Marshal(s)
 		},
@@ -338,6 +366,7 @@ func (r *Ref) scaleForm() *admission.Foreign {
 			if err != nil {
 				return err
 			}
+			// A webhook may change the replicas. Its other changes are ignored.
 			d.Set(jsondoc.IntNode(int64(s.Spec.Replicas)), r.Version.Scale.SpecPath...)
 			return nil
 		},

@@ -38,6 +38,7 @@ func strategic(ctx context.Context, object, patch []byte, typed any) ([]byte, er
 		return nil, status.BadRequest("%v", err)
 	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
 		return nil, status.Unprocessable(err)
+	// Everything else is a 500 there, too.
 	case err != nil: // upstream does not say whose mistake it is, either
 		return nil, err
 	}
@@ -46,6 +47,7 @@ func strategic(ctx context.Context, object, patch []byte, typed any) ([]byte, er
 
 // mergeStrategic is strategic with the library's errors.
 func mergeStrategic(object, patch []byte, typed any) ([]byte, error) {
+	// The library works on maps. kjson reads integers as int64, as upstream does.
 	original, change := map[string]any{}, map[string]any{}
 	if kjson.Unmarshal(object, &original) != nil || kjson.Unmarshal(patch, &change) != nil {
 		return nil, mergepatch.ErrBadJSONDoc
@@ -54,11 +56,13 @@ func mergeStrategic(object, patch []byte, typed any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The steps are counted before anything is merged, since the library cannot be stopped.
 	s := stepCounter{left: maxStrategicSteps}
 	if s.merge(original, change, schema, 0); s.left < 0 {
 		return nil, status.TooLarge(fmt.Sprintf("the strategic merge patch needs more than %d comparisons of list items: "+
 			"use a JSON merge patch, a JSON patch or server-side apply for lists of this length", maxStrategicSteps))
 	}
+	// The library panics on some malformed patches: see strategicpanic.go.
 	return withoutPanic(func() ([]byte, error) {
 		merged, err := strategicpatch.StrategicMergeMapPatch(original, change, typed)
 		if err != nil {
@@ -85,12 +89,15 @@ func (s *stepCounter) merge(object, patch map[string]any, schema strategicpatch.
 			return
 		}
 		switch v := value.(type) {
+		// An object is merged member by member, if there is something to merge it with.
 		case map[string]any:
 			if have, ok := object[key].(map[string]any); ok {
 				if sub, _, err := schema.LookupPatchMetadataForStruct(key); err == nil {
 					s.merge(have, v, sub, grown)
 				}
 			}
+		// A list is merged by the tags of the Go type: with a strategy, item by item; otherwise it is replaced,
+		// which costs nothing.
 		case []any:
 			name, ordered := strings.CutPrefix(key, setElementOrder)
 			name, deletes := strings.CutPrefix(name, deleteFromPrimitiveList)
@@ -113,6 +120,7 @@ func (s *stepCounter) merge(object, patch map[string]any, schema strategicpatch.
 // list counts the steps of merging lists: each item is compared with each, and again whenever the
 // result is sorted.
 func (s *stepCounter) list(mergeKey string, grown int, lists ...[]any) {
+	// A comparison of long keys takes longer: 64 bytes count as one item.
 	n, text := int64(grown), int64(0)
 	for _, list := range lists {
 		n += int64(len(list))
@@ -125,6 +133,7 @@ func (s *stepCounter) list(mergeKey string, grown int, lists ...[]any) {
 			}
 		}
 	}
+	// Each item is compared with each other one, in log n rounds of sorting and three more passes.
 	s.left -= n * int64(bits.Len64(uint64(n))+3) * (n + text/64)
 }
 
@@ -133,6 +142,7 @@ func (s *stepCounter) items(have, patch []any, mergeKey string, schema strategic
 	if mergeKey == "" {
 		return
 	}
+	// Several items may have the same key: the library merges the first.
 	byKey := make(map[any]map[string]any, len(have))
 	for _, item := range have {
 		if m, key, ok := keyed(item, mergeKey); ok && byKey[key] == nil {
@@ -142,6 +152,7 @@ func (s *stepCounter) items(have, patch []any, mergeKey string, schema strategic
 	seen := make(map[any]bool, len(patch))
 	for _, item := range patch {
 		if _, key, ok := keyed(item, mergeKey); ok && seen[key] {
+			// From here on, lists of the object may have as many items more as the patch has in all.
 			grown += countItems(patch) // an item is merged with what the one before it made
 			break
 		} else if ok {

@@ -12,11 +12,13 @@ import (
 func withoutPanic(merge func() ([]byte, error)) (out []byte, err error) {
 	defer func() {
 		p := recover()
+		// The library panics with runtime errors and with texts of its own.
 		text, _ := p.(string)
 		if invariant, broken := strings.CutPrefix(text, "BUG: "); broken {
 			panic("BUG: " + invariant)
 		}
 		if p != nil {
+			// Clients get 400: the patch is malformed.
 			out, err = nil, mergepatch.ErrUnsupportedStrategicMergePatchFormat
 		}
 	}()

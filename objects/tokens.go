@@ -33,11 +33,13 @@ type TokenReference struct {
 // TokenReference returns an object of the core group: a Pod, Node, Secret or ServiceAccount.
 // namespace is "" for a Node.
 func (v *Verbs) TokenReference(ctx context.Context, resource, namespace, name string) (*TokenReference, error) {
+	// The authenticator treats a kind that is not served like an object that does not exist.
 	missing := status.NotFound(kschema.GroupResource{Resource: resource}, name)
 	k := v.Kinds.Load().Lookup("", resource)
 	if k == nil || name == "" || k.Namespaced != (namespace != "") {
 		return nil, missing
 	}
+	// Find uses the cache's object if there is one: a token is checked with each request.
 	ref := RefTo(k, namespace, name)
 	obj, err := v.Find(ctx, ref)
 	if err != nil {
@@ -46,6 +48,7 @@ func (v *Verbs) TokenReference(ctx context.Context, resource, namespace, name st
 	if obj == nil {
 		return nil, missing
 	}
+	// Only members that every version has are read, so that the text need not be decoded by the schema.
 	d := jsondoc.Get()
 	defer d.Release()
 	if kind.IsProtobuf(obj.Raw) { // as Kubernetes has stored it
@@ -65,6 +68,7 @@ func (v *Verbs) TokenReference(ctx context.Context, resource, namespace, name st
 
 // read copies the members from o, whose memory is reused.
 func (t *TokenReference) read(resource string, o meta.Object) error {
+	// A token is bound to one object. Another object of the same name has another UID.
 	t.UID = strings.Clone(o.UID())
 	if text := o.DeletionTimestamp(); text != "" {
 		when, err := time.Parse(time.RFC3339, text)
@@ -76,9 +80,11 @@ func (t *TokenReference) read(resource string, o meta.Object) error {
 	root := o.Doc.Root()
 	switch resource {
 	case "pods":
+		// A token for a pod is valid only if the pod runs under the token's service account.
 		spec := root.Get("spec")
 		t.Account, t.Node = strings.Clone(spec.Get("serviceAccountName").Text()), strings.Clone(spec.Get("nodeName").Text())
 	case "serviceaccounts":
+		// Tokens stored in Secrets are valid only if the service account lists the Secret.
 		for _, s := range root.Get("secrets").Items() {
 			t.Secrets = append(t.Secrets, strings.Clone(s.Get("name").Text()))
 		}
@@ -91,10 +97,12 @@ func (t *TokenReference) read(resource string, o meta.Object) error {
 // readSecret is read for what only Secrets have.
 func (t *TokenReference) readSecret(o meta.Object) error {
 	labels, root := o.Meta().Get("labels"), o.Doc.Root()
+	// The day of the last use is written at most once a day, so the current value matters.
 	t.LastUsed = strings.Clone(labels.Get(serviceaccount.LastUsedLabel).Text())
 	t.InvalidSince = strings.Clone(labels.Get(serviceaccount.InvalidSinceLabel).Text())
 	t.secretType, t.secretData = strings.Clone(root.Get("type").Text()), map[string]string{}
 	for key, value := range root.Get("data").Members() {
+		// The schema has checked the encoding when the Secret was written.
 		text, err := base64.StdEncoding.DecodeString(value.Text())
 		if err != nil {
 			return fmt.Errorf("data[%s]: %w", key, err)
@@ -124,6 +132,7 @@ func (v *Verbs) MarkUsed(ctx context.Context, namespace, name, uid, day string) 
 		return nil
 	}
 	return v.Writer(Server(), ServerManager).Modify(ctx, k, namespace, name, func(o meta.Object) error {
+		// The Secret was replaced since its token was verified.
 		if o.UID() != uid {
 			return status.NotFound(k.GroupResource(), name)
 		}

@@ -19,10 +19,13 @@ func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, j
 		return out, err
 	}
 	defer func() { w.end(&out, err) }()
+	// The name of the path is the name of the object: the document must not name another one.
 	obj := meta.Object{Doc: d}
+	// A body without a namespace belongs to the namespace of the path.
 	if err := w.ref.checkIdentity(obj); err != nil {
 		return out, err
 	}
+	// Duplicate owners are dropped with a warning, as upstream does to stay compatible.
 	w.Warn(meta.DedupOwners(obj, "")...)
 	op := &change{
 		options:   o,
@@ -30,6 +33,7 @@ func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, j
 		versioned: true,
 		track:     (*apply.Manager).Update,
 		build: func(w *write, next, _ *jsondoc.Doc, _ *cache.Object) (built, error) {
+			// Each attempt starts from the text: the attempt before has changed its document.
 			if _, err := w.ref.Version.Decode(next, json); err != nil {
 				return built{}, err
 			}
@@ -45,10 +49,13 @@ func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, j
 
 // updateNew creates the object that an update describes and that does not exist.
 func (w *write) updateNew(d *jsondoc.Doc, o *meta.WriteOptions) (Outcome, error) {
+	// A resource version says that the client means an object that existed.
 	if rv := (meta.Object{Doc: d}).ResourceVersion(); rv != "" && rv != "0" {
 		return Outcome{}, w.ref.notFound()
 	}
+	// Zero means any version, which a new object does not have.
 	d.Remove("metadata", "resourceVersion")
+	// The request was authorized as an update.
 	if err := w.mayCreate(); err != nil {
 		return Outcome{}, err
 	}
@@ -57,6 +64,7 @@ func (w *write) updateNew(d *jsondoc.Doc, o *meta.WriteOptions) (Outcome, error)
 
 // scope returns the part of the object that a write to the subresource may change.
 func (r *Ref) scope() schema.Scope {
+	// All kinds have the same meaning of status. Other parts are declared by the kind.
 	if r.Subresource == "status" {
 		return schema.Status
 	}

@@ -22,6 +22,9 @@ import (
 
 // This file is the loop that all verbs share which start from a live object: they are tried on the
 // object as it is known, and tried again when another writer changed it meanwhile.
+//
+// The cache's object is usually current. Starting from it saves a read of the store: if it is outdated,
+// the compare-and-swap fails and returns the current object, from which the verb starts again.
 
 // write is one verb on its way: what it is given, and the warnings so far.
 type write struct {
@@ -146,6 +149,7 @@ func (w *write) start(dryRun bool) (live, error) {
 // renew makes l at least as new as the beginning of the call. It reports whether the object is
 // another one then.
 func (w *write) renew(l *live) (changed bool, err error) {
+	// The object was proven current once in this call. That is enough: a later change is a conflict.
 	if l.fresh {
 		return false, nil
 	}
@@ -171,6 +175,7 @@ func (l *live) conflicted(e *store.Changed) {
 // outdated reports whether a stored object is to be written again even if nothing in it changes,
 // because it is not encrypted as it would be now.
 func (w *write) outdated(obj *cache.Object) bool {
+	// Only a store with encryption at rest seals values.
 	sealer, ok := w.Store.(store.Sealer)
 	return ok && sealer.WritesAs(obj.Key) != obj.Sealed
 }
@@ -198,10 +203,12 @@ func (w *write) retry(op operation, dryRun bool) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	// Warnings of an attempt that is repeated are dropped.
 	warned := len(w.warnings)
 	for {
 		var out Outcome
 		w.warnings = w.warnings[:warned]
+		// The cache does not have the object. Before it is taken for missing, the cache catches up.
 		if l.obj == nil {
 			changed, err := w.renew(&l)
 			if err != nil {
@@ -225,6 +232,7 @@ func (w *write) retry(op operation, dryRun bool) (Outcome, error) {
 		if err == nil {
 			return out, nil
 		}
+		// Another writer won the race. The conflict has the object that it wrote.
 		if conflict, ok := errors.AsType[*store.Changed](err); ok {
 			l.conflicted(conflict)
 			if w.ctx.Err() != nil {
@@ -232,9 +240,11 @@ func (w *write) retry(op operation, dryRun bool) (Outcome, error) {
 			}
 			continue
 		}
+		// The write may have happened, so that a second attempt could undo what followed it.
 		if unknown, ok := errors.AsType[*unknownOutcome](err); ok {
 			return out, unknown.err
 		}
+		// The attempt failed. If it started from an outdated object, that may be the reason.
 		changed, renewErr := w.renew(&l)
 		switch {
 		case renewErr != nil:

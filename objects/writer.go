@@ -68,6 +68,7 @@ func (w Writer) Modify(ctx context.Context, k *kind.Kind, namespace, name string
 // ModifyPart is Modify for a subresource that is a part of the object, "" for all of it.
 func (w Writer) ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, subresource string, fn func(meta.Object) error) error {
 	ref := RefTo(k, namespace, name)
+	// A write of a part cannot change the rest of the object.
 	ref.Subresource = subresource
 	out, err := w.verbs.Modify(ctx, w.caller, ref, w.options(), fn)
 	out.Release()
@@ -83,11 +84,13 @@ func (w Writer) Apply(ctx context.Context, k *kind.Kind, namespace, name, subres
 	if err != nil {
 		return err
 	}
+	// The body is the server's own: it is JSON, without duplicate keys.
 	config := &configuration{text: body, said: jsondoc.Get()}
 	defer config.said.Release()
 	if err := jsondoc.Parse(config.said, body); err != nil {
 		return status.BadRequest("error decoding patch: %v", err)
 	}
+	// A controller owns its fields, whoever has set them before.
 	o, force := w.options(), true
 	o.Force = &force
 	out, err := w.verbs.change(ctx, w.caller, ref, applied(m, config, ref.scope(), o))
@@ -105,6 +108,7 @@ func (w Writer) Record(k *kind.Kind, subresource string, live, next *jsondoc.Doc
 
 // Ensure creates an object of a body unless it exists.
 func (w Writer) Ensure(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error {
+	// The look-up saves a write that would fail in nearly all cases.
 	if _, ok := w.verbs.Cache.Resource(k.StoragePrefix).Newest(k.Key(namespace, name)); ok {
 		return nil
 	}
@@ -117,6 +121,7 @@ func (w Writer) Ensure(ctx context.Context, k *kind.Kind, namespace, name string
 
 // Create creates an object of a body. It returns AlreadyExists if there is one.
 func (w Writer) Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error {
+	// Decode fills in defaults, as for a client's body.
 	d := jsondoc.Get()
 	defer d.Release()
 	ref := RefTo(k, namespace, name)
@@ -141,8 +146,9 @@ func (w Writer) EnsureNamespace(ctx context.Context, name string) error {
 func (v *Verbs) Modify(ctx context.Context, c Caller, ref Ref, o *meta.WriteOptions, fn func(meta.Object) error) (Outcome, error) {
 	return v.change(ctx, c, ref, &change{
 		options: o,
-		scope:   ref.scope(),
-		track:   (*apply.Manager).Update,
+		// There is no resource version to compare: fn decides by the object that it is given.
+		scope: ref.scope(),
+		track: (*apply.Manager).Update,
 		build: func(w *write, next, _ *jsondoc.Doc, obj *cache.Object) (built, error) {
 			if err := w.ref.Version.Load(next, obj.Raw, obj.Rev); err != nil {
 				return built{}, err
@@ -156,7 +162,8 @@ func (v *Verbs) Modify(ctx context.Context, c Caller, ref Ref, o *meta.WriteOpti
 func (v *Verbs) rewrite(ctx context.Context, c Caller, ref Ref, dryRun bool, fn func(d *jsondoc.Doc, obj *cache.Object) error) (Outcome, error) {
 	return v.change(ctx, c, ref, &change{
 		options: &meta.WriteOptions{DryRun: dryRun},
-		raw:     true,
+		// The object stays valid: fn sets members that the server itself maintains.
+		raw: true,
 		build: func(w *write, next, _ *jsondoc.Doc, obj *cache.Object) (built, error) {
 			if err := w.ref.Version.Load(next, obj.Raw, obj.Rev); err != nil {
 				return built{}, err

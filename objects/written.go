@@ -64,6 +64,7 @@ func (w *write) handOver(key string, d *jsondoc.Doc, encoded []byte, rev int64, 
 		w.res.Wrote(key, rev, encoded, v, view)
 		return view, nil
 	}
+	// A part that is new gets its defaults when it is read: the view must have them, too.
 	grown := k.grown || v.Status && defaultsStatus(v) && !d.Root().Get("status").Exists()
 	if grown {
 		if err := v.Load(d, encoded, rev); err != nil {
@@ -72,6 +73,7 @@ func (w *write) handOver(key string, d *jsondoc.Doc, encoded []byte, rev int64, 
 	}
 	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
 	view := v.ViewOf(d, printed(d, encoded), k.before)
+	// The view remembers that the object passed its rules, and what they cost, for the next update.
 	view.Sound, view.Spent = k.sound && !grown && !d.MayHaveFloats(), uint32(k.spent)
 	w.res.Wrote(key, rev, encoded, v, view)
 	return view, nil
@@ -79,12 +81,14 @@ func (w *write) handOver(key string, d *jsondoc.Doc, encoded []byte, rev int64, 
 
 // printed returns the JSON of an object which is stored as encoded.
 func printed(d *jsondoc.Doc, encoded []byte) []byte {
+	// 40 bytes: the member resourceVersion, which the stored form does not have.
 	return d.AppendJSON(make([]byte, 0, len(encoded)+40), d.Root().Node)
 }
 
 // defaultsStatus reports whether an object without a status gets one when it
 // is read.
 func defaultsStatus(v *kind.Version) bool {
+	// Only a default at the top of the status makes one: deeper defaults need an object.
 	schema := v.Structural()
 	if schema == nil {
 		return false

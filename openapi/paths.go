@@ -44,7 +44,7 @@ func makePart(v *kind.Version, v2 bool) (*part, error) {
 		return nil, err
 	}
 	for i := range v.Kind.Behavior.Subresources {
-		if sub := &v.Kind.Behavior.Subresources[i]; sub.Foreign() {
+		if sub := &v.Kind.Behavior.Subresources[i]; sub.HasOwnKind() {
 			more, err := c.published(sub.Version)
 			if err != nil {
 				return nil, err
@@ -149,7 +149,7 @@ func (n namer) deletion() operation {
 
 // builtin returns the site of a subresource that only a built-in kind has.
 func (n namer) builtin(root string, sub *kind.Subresource, self string) site {
-	if sub.Foreign() {
+	if sub.HasOwnKind() {
 		own, k := sub.Version.Definition, sub.Version.Kind
 		op := n.operation(http.MethodPost, "post", "create", sub.Name, createOptions, own, own)
 		op.of = &gvk{k.Group, k.Name, sub.Version.Name}

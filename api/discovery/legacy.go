@@ -62,7 +62,7 @@ func verbsOf(k *kind.Kind) metav1.Verbs {
 type subresource struct {
 	name    string
 	gvk     schema.GroupVersionKind
-	foreign bool // gvk is not the resource's own
+	ownKind bool // gvk is not that of the resource
 	verbs   metav1.Verbs
 }
 
@@ -72,8 +72,8 @@ func subresources(v *kind.Version) []subresource {
 	var out []subresource
 	for _, s := range v.Kind.Behavior.Subresources {
 		sub := subresource{name: s.Name, gvk: own, verbs: s.Verbs}
-		if s.Foreign() {
-			sub.gvk, sub.foreign = s.Version.GVK(), true
+		if s.HasOwnKind() {
+			sub.gvk, sub.ownKind = s.Version.GVK(), true
 		}
 		out = append(out, sub)
 	}
@@ -82,7 +82,7 @@ func subresources(v *kind.Version) []subresource {
 	}
 	if v.Scale != nil {
 		scale := schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
-		out = append(out, subresource{name: "scale", gvk: scale, foreign: true, verbs: subVerbs})
+		out = append(out, subresource{name: "scale", gvk: scale, ownKind: true, verbs: subVerbs})
 	}
 	if v.Kind.Behavior.HasRoutes() {
 		slices.SortFunc(out, func(a, b subresource) int { return strings.Compare(a.name, b.name) })
@@ -122,7 +122,7 @@ func appendResources(out []metav1.APIResource, v *kind.Version) []metav1.APIReso
 		r := metav1.APIResource{
 			Name: k.Plural + "/" + sub.name, Namespaced: k.Namespaced, Kind: sub.gvk.Kind, Verbs: sub.verbs,
 		}
-		if sub.foreign && sub.gvk.GroupVersion() != v.GVK().GroupVersion() {
+		if sub.ownKind && sub.gvk.GroupVersion() != v.GVK().GroupVersion() {
 			r.Group, r.Version = sub.gvk.Group, sub.gvk.Version
 		}
 		out = append(out, r)
