@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store"
 	"github.com/keelson-io/keelson/store/etcd"
 	"github.com/keelson-io/keelson/store/mem"
@@ -147,7 +148,7 @@ func TestWaitFor(t *testing.T) {
 	r.want(err, store.ErrFuture)
 	done := make(chan error)
 	go func() { done <- res.WaitFor(r.ctx, rev+1) }()
-	time.Sleep(5 * time.Millisecond)
+	testkit.Eventually(t, "a waiter for the next revision", r.cache.waiting.some)
 	r.create("elsewhere/a", "1")
 	r.must(<-done)
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -201,7 +202,7 @@ func TestDropAndClose(t *testing.T) {
 	r.must(err)
 	errs := make(chan error)
 	go func() { _, _, err := w.Next(r.ctx); errs <- err }()
-	time.Sleep(5 * time.Millisecond)
+	testkit.Eventually(t, "a watch that waits", func() bool { return w.g.waiting.Load() > 0 })
 	r.cache.Drop("g/p")
 	r.want(<-errs, ErrClosed)
 	r.want(res.Ready(r.ctx), ErrClosed)
@@ -216,7 +217,7 @@ func TestDropAndClose(t *testing.T) {
 		t.Error("a resource opened again does not have its objects")
 	}
 	go func() { errs <- again.WaitFor(r.ctx, 1000) }()
-	time.Sleep(5 * time.Millisecond)
+	testkit.Eventually(t, "a waiter for a far revision", r.cache.waiting.some)
 	r.cache.Close()
 	r.want(<-errs, ErrClosed)
 	r.want(r.cache.Resource("g/p").Ready(r.ctx), ErrClosed)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store/mem"
 )
 
@@ -194,19 +195,8 @@ func TestForget(t *testing.T) {
 	if _, err := res.SnapshotAt(start+50, "g/p/"); err != nil {
 		t.Error(err)
 	}
-	for res.log.tail() < start+100 {
-		time.Sleep(time.Millisecond)
-		r.must(r.ctx.Err())
-	}
-	for ; ; time.Sleep(time.Millisecond) {
-		r.must(r.ctx.Err())
-		res.kept.mu.Lock()
-		n := len(res.kept.wanted)
-		res.kept.mu.Unlock()
-		if n == 0 {
-			break
-		}
-	}
+	testkit.Eventually(t, "an empty log", func() bool { return res.log.tail() >= start+100 })
+	testkit.Eventually(t, "no old state that is kept", func() bool { return len(res.kept.times()) == 0 })
 	if s, err := res.SnapshotAt(start+50, "g/p/"); err != nil || s.Len() != 50 { // from the store
 		t.Errorf("got %d objects, %v", s.Len(), err)
 	}
