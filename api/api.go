@@ -107,10 +107,11 @@ type Handler struct {
 
 	reads, writes inFlight
 	building      *budget
-	working       *budget // bytes that large bodies and objects become
-	bodies        quota   // bytes of bodies
-	watches       quota   // how many long-running requests there are
-	largeHeaders  quota   // bytes of headers of requests with many of them
+	sending       inFlight // long answers
+	working       *budget  // bytes that large bodies and objects become
+	bodies        quota    // bytes of bodies
+	watches       quota    // how many long-running requests there are
+	largeHeaders  quota    // bytes of headers of requests with many of them
 
 	stopping context.Context // ends when watches are to end
 	stop     context.CancelFunc
@@ -145,6 +146,7 @@ func New(c Config) *Handler {
 	h.building = newBudget(shares.Answers, shares.Answers/4)
 	h.working = newBudget(shares.Work, shares.Work/4*3)
 	h.bodies.most, h.bodies.share = shares.Bodies, max(shares.Bodies/4, 2*maxBody)
+	h.sending.setMost(shares.Answers / longAnswer)
 	h.watches.most, h.watches.share = math.MaxInt64, maxUserWatches
 	h.largeHeaders.most, h.largeHeaders.share = shares.Headers, shares.Headers/4
 	h.reads.setMost(limitOf(c.MaxReads, DefaultReads))
@@ -228,6 +230,8 @@ type request struct {
 	inSlot       bool      // the request holds a slot now …
 	slotShared   bool      // … which counts in its user's share
 	body         int64     // bytes charged for its body
+	sending      bool      // it sends a long answer …
+	sendShared   bool      // … which counts in its user's share
 	sent         int64     // bytes of its body
 	charged      int64     // bytes charged for what it works on
 	headers      int64     // bytes charged for its large header …
@@ -247,6 +251,9 @@ func (q *request) release() {
 		q.flow.unwatch()
 	}
 	q.endWork()
+	if q.sending {
+		q.h.sending.leave(q.payer(), q.sendShared)
+	}
 	if q.watching {
 		q.h.watches.give(q.payer(), 1)
 	}

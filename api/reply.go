@@ -46,6 +46,9 @@ func (a *reply) write(b []byte) error {
 		if a.size > 0 {
 			long = a.size > negotiation.GzipAbove
 		}
+		if long && a.room.refusable && !a.q.sends() {
+			return errAnswered
+		}
 		a.header(long && negotiation.AcceptsGzip(a.q.r))
 		a.most = pieceSize
 	}

@@ -86,6 +86,22 @@ func (q *request) spare() error {
 	return nil
 }
 
+// longAnswer is about how many bytes an answer holds that is sent in pieces, however slowly its client
+// reads: a piece, the chunks of a compressor, the buffers of a connection.
+const longAnswer = 128 << 10
+
+// sends admits an answer that is sent in pieces. If there are too many of them, it answers 429 and
+// reports false. While they are few, that takes no lock.
+func (q *request) sends() bool {
+	if q.sending || q.h.sending.most == 0 {
+		return true
+	}
+	if q.sending, q.sendShared = q.h.sending.enter(q.payer(), false); !q.sending {
+		q.tooMany()
+	}
+	return q.sending
+}
+
 // largeList is the number of objects from which a list is expensive: a view is made of each.
 const largeList = 250
 
