@@ -70,6 +70,11 @@ func TestEncryptionAtRest(t *testing.T) {
 		t.Error("the Secret is not stored encrypted, or the ConfigMap is")
 	}
 
+	for _, prefix := range []string{"k8s:enc:aesgcm:v1:", "one:"} {
+		s.eventually(t, fmt.Sprintf(`apiserver_storage_transformation_operations_total{resource="secrets",status="OK",transformation_type="to_storage",transformer_prefix=%q}`, prefix), " ")
+		s.eventually(t, fmt.Sprintf(`apiserver_storage_transformation_duration_seconds_count{transformation_type="from_storage",transformer_prefix=%q}`, prefix), " ")
+	}
+
 	// Another key while the server runs: an object is written with it even if nothing else changes.
 	encryptionConfig(t, file, "two=2", "one=1")
 	s.eventually(t, `apiserver_encryption_config_controller_automatic_reloads_total{`, `status="success"} 1`)
@@ -102,6 +107,7 @@ func TestEncryptionAtRest(t *testing.T) {
 	encryptionConfig(t, file, "three=3")
 	s.start()
 	s.do(t, 500, "GET", secrets+"/a", nil)
+	s.eventually(t, `apiserver_storage_transformation_operations_total{resource="secrets",status="unknown-non-grpc",transformation_type="from_storage",transformer_prefix="unknown"}`, " ")
 	s.do(t, 200, "GET", "/api/v1/namespaces/default/configmaps/m", nil)
 	s.do(t, 200, "DELETE", secrets+"/a", []byte(`{"apiVersion":"v1","kind":"DeleteOptions","ignoreStoreReadErrorWithClusterBreakingPotential":true}`))
 	s.do(t, 404, "GET", secrets+"/a", nil)

@@ -30,7 +30,8 @@ type encryption struct {
 	text  []byte         // of the configuration in force
 	rules *encrypt.Rules // those in force
 
-	metrics *reloads.Metrics // nil unless the file is read again
+	transformations *encrypt.Metrics
+	metrics         *reloads.Metrics // nil unless the file is read again
 }
 
 // sealedHolder is an encrypted store that several servers share.
@@ -60,8 +61,8 @@ func (s *Server) encrypted(ctx context.Context, st store.Store) (store.Store, er
 	if prefix == "" {
 		prefix = "/registry"
 	}
-	e := &encryption{s: s, text: text, rules: rules}
-	e.store = encrypt.New(st, rules, encrypt.Options{Prefix: strings.TrimSuffix(prefix, "/"), Resource: resourceOfKeys(builtin.All(nil)), Logger: s.logger})
+	e := &encryption{s: s, text: text, rules: rules, transformations: encrypt.NewMetrics()}
+	e.store = encrypt.New(st, rules, encrypt.Options{Prefix: strings.TrimSuffix(prefix, "/"), Resource: resourceOfKeys(builtin.All(nil)), Logger: s.logger, Metrics: e.transformations})
 	s.encryption = e
 	s.opened = append(s.opened, closer(e.close))
 	if holder, ok := st.(store.Holder); ok {

@@ -278,6 +278,9 @@ func (s *Server) open(ctx context.Context) error {
 	if s.metrics = c.Metrics; s.metrics == nil {
 		s.metrics = prometheus.NewRegistry()
 	}
+	if s.encryption != nil {
+		s.metrics.MustRegister(s.encryption.transformations)
+	}
 	if s.memory = memory.New(c.MemoryLimit, s.logger); s.memory != nil {
 		s.metrics.MustRegister(s.memory)
 	}

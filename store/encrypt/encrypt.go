@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -55,6 +56,7 @@ type Options struct {
 	// Resource returns the resource whose objects have a key, and false for keys that hold no objects.
 	Resource func(key string) (schema.GroupResource, bool)
 	Logger   *slog.Logger
+	Metrics  *Metrics // nil: nothing is counted
 }
 
 // New returns a store that encrypts the values of inner by rules. Closing it closes inner and the rules.
@@ -107,7 +109,16 @@ func (s *Store) seal(ctx context.Context, key string, value []byte) ([]byte, err
 	if len(p) == 0 {
 		return value, nil
 	}
-	return p[0].seal(ctx, s.bound(key), value)
+	began := time.Now()
+	sealed, err := p[0].seal(ctx, s.bound(key), value)
+	s.options.Metrics.record(s.resource(key), toStorage, p[0].seals(), began, err)
+	return sealed, err
+}
+
+// resource returns the resource of a key, for metrics.
+func (s *Store) resource(key string) string {
+	r, _ := s.options.Resource(key)
+	return r.String()
 }
 
 // open decrypts a value that was read, and says with what it was encrypted. A value that cannot be decrypted is returned as it is.
@@ -116,7 +127,17 @@ func (s *Store) open(ctx context.Context, key string, value []byte) (plain []byt
 	if bytes.HasPrefix(value, []byte(store.DamagedPrefix)) {
 		return value, "", nil
 	}
-	plain, sealed, err = open(ctx, s.providers(key), s.bound(key), value)
+	providers, began := s.providers(key), time.Now()
+	plain, sealed, err = open(ctx, providers, s.bound(key), value)
+	switch {
+	case len(providers) == 0:
+	case err != nil:
+		s.options.Metrics.record(s.resource(key), fromStorage, "unknown", began, err)
+	case sealed == "":
+		s.options.Metrics.record(s.resource(key), fromStorage, "identity", began, nil)
+	default:
+		s.options.Metrics.record(s.resource(key), fromStorage, sealed, began, nil)
+	}
 	switch {
 	case err == nil:
 		return plain, sealed, nil
