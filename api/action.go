@@ -42,6 +42,7 @@ func (q *request) act(sub *kind.Subresource) error {
 	if do == nil {
 		return status.NotFound(q.kind.GroupResource(), q.name)
 	}
+	// The body is decoded and checked like that of a stored object.
 	body, o, err := q.wholeObject(meta.ParseCreateOptions)
 	if err != nil {
 		return err
@@ -55,6 +56,7 @@ func (q *request) act(sub *kind.Subresource) error {
 	if err := ref.CheckNamespace(meta.Object{Doc: d}); err != nil {
 		return err
 	}
+	// The action authorizes what goes beyond the verb create on this resource, and runs admission.
 	answer, err := do(q, d, o)
 	if err != nil {
 		return err

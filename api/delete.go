@@ -40,11 +40,13 @@ func (q *request) answerDelete(out *objects.Outcome, o *meta.DeleteOptions) erro
 	if out.Result == objects.Deleted && out.Doc == nil {
 		return q.sendDeleted(status.Deleted(q.kind.GroupResource(), q.name, out.UID))
 	}
+	// 202: the client asked for the deletion of dependents, which is not done yet.
 	code := http.StatusOK
 	if out.Result != objects.Deleted && o.OrphanDependents != nil && !*o.OrphanDependents {
 		code = http.StatusAccepted
 	}
 	if out.Object != nil {
+		// The object was being deleted already, and nothing was written.
 		view, err := out.Object.View(q.v)
 		if err != nil {
 			return err
@@ -67,6 +69,7 @@ func (q *request) readDeleteOptions() (*meta.DeleteOptions, error) {
 	if bodyless(q.r) {
 		return meta.ParseDeleteOptions(q.ctx, nil, "", q.query)
 	}
+	// Options in a body take precedence: the query is not read then, as upstream.
 	media := contentType(q.r)
 	if media != typeJSON && media != typeYAML && media != typeProtobuf {
 		return nil, unsupported(typeJSON, typeYAML, typeProtobuf)

@@ -25,6 +25,7 @@ func (q *request) deleteCollection() error {
 	if o.Limit == 0 && o.ResourceVersionMatch == "" && o.Continue == "" && o.ResourceVersion != "" && o.ResourceVersion != "0" {
 		o.ResourceVersionMatch = string(metav1.ResourceVersionMatchExact) // as of a list that comes in pages, which this one does upstream
 	}
+	// The objects of one moment: those that are created meanwhile stay.
 	p, err := q.page(o, f)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ var evictionKind = kschema.GroupKind{Group: policyv1.GroupName, Kind: "Eviction"
 // evict deletes a pod, or says which budget is against it.
 func evict(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	q.recordObject(d)
+	// Admission sees the eviction. The deletion that follows is not admitted again.
 	a := q.subresourceRequest(d, o)
 	if err := q.h.Objects.Chain().Mutate(q.ctx, a); err != nil {
 		return nil, err

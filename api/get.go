@@ -49,6 +49,7 @@ func (q *request) find() (*cache.Object, error) {
 	if q.accept, err = q.negotiate(); err != nil {
 		return nil, err
 	}
+	// A name such as a..b is fine; one with a slash would be another object's path.
 	ref := q.ref()
 	if err := ref.CheckPathName(); err != nil {
 		return nil, err

@@ -12,7 +12,8 @@ import (
 
 // This file reads objects of which nothing is stored: they follow from what is served, so they are as new as the definitions.
 
-// serveListed serves a verb on such a kind.
+// serveListed serves a verb on such a kind: APIService, of which there is one for each version of a
+// group.
 func (q *request) serveListed() error {
 	switch q.verb {
 	case "get", "list":
@@ -25,6 +26,7 @@ func (q *request) serveListed() error {
 	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
+	// The objects follow from definitions, so that their revision is that of the definitions.
 	snapshot := q.h.Kinds.Load()
 	definitions := q.h.Cache.Resource(snapshot.Lookup("apiextensions.k8s.io", "customresourcedefinitions").StoragePrefix)
 	if err := definitions.Fresh(q.ctx); err != nil {
@@ -51,6 +53,7 @@ func (q *request) serveListed() error {
 		if err != nil {
 			return err
 		}
+		// There are few, so that they are sent in one page.
 		if ok && (!f.one || obj.Key == f.prefix) {
 			p.add(obj)
 		}

@@ -33,6 +33,7 @@ func (q *request) answer(out *objects.Outcome, err error) error {
 	if err != nil {
 		return err
 	}
+	// An update or an apply may have created the object.
 	code := http.StatusOK
 	if out.Result == objects.Created {
 		code = http.StatusCreated
@@ -42,6 +43,7 @@ func (q *request) answer(out *objects.Outcome, err error) error {
 
 // sendOutcome answers with the object of an outcome.
 func (q *request) sendOutcome(code int, out *objects.Outcome) error {
+	// The cheapest form first: stored bytes, then a rendered view, then a document.
 	switch {
 	case out.Object != nil:
 		return q.sendStored(code, out.Object)

@@ -40,6 +40,7 @@ func (q *request) subresourceRequest(d *jsondoc.Doc, o *meta.WriteOptions) *admi
 
 // legacyBinding binds the pod that a Binding names.
 func legacyBinding(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
+	// The path names no pod, so that its name is that of the Binding.
 	q.name = (meta.Object{Doc: d}).Name()
 	r := q.subresourceRequest(d, o)
 	r.Version, r.Foreign = q.v, nil
@@ -56,6 +57,7 @@ func (q *request) binds(d *jsondoc.Doc, o *meta.WriteOptions, r *admission.Reque
 	if err := q.h.Objects.Chain().Mutate(q.ctx, r); err != nil {
 		return nil, err
 	}
+	// Admission may have changed the Binding, so it is read after the mutating steps.
 	b := new(corev1.Binding)
 	if err := json.Unmarshal(d.AppendJSON(nil, d.Root().Node), b); err != nil {
 		return nil, status.BadRequest("%v", err)
@@ -79,6 +81,7 @@ func (q *request) binds(d *jsondoc.Doc, o *meta.WriteOptions, r *admission.Reque
 func validateBinding(b *corev1.Binding) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("target")
+	// Pods run on nodes only: other targets are reserved.
 	toNode := b.Target.Kind == "" || b.Target.Kind == "Node"
 	if !toNode {
 		errs = append(errs, field.NotSupported(path.Child("kind"), b.Target.Kind, []string{"Node", "<empty>"}))

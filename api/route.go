@@ -21,6 +21,7 @@ func dispatch(q *request) (bool, error) {
 	if err := q.lookup(); err != nil {
 		return true, err
 	}
+	// The definition may have been written through another server a moment ago.
 	if q.v == nil && q.h.CatchUp != nil {
 		q.h.CatchUp(q.ctx)
 		if err := q.lookup(); err != nil {
@@ -41,6 +42,7 @@ func (q *request) notServed() error {
 		if !k.Behavior.HasRoutes() {
 			continue
 		}
+		// The path exists, since all namespaces can be listed, but no object of a namespace has it.
 		if k = kinds.Lookup(q.group, q.plural); k != nil && k.Version(q.info.version) != nil && k.Namespaced && !k.Behavior.Virtual && q.namespace == "" && q.name == "" {
 			return status.UnknownMethod() // all namespaces can be listed, nothing else
 		}
@@ -52,6 +54,7 @@ func (q *request) notServed() error {
 
 // servePath serves what is no resource.
 func (q *request) servePath() error {
+	// Only an embedded store can be copied: an etcd cluster has its own tools.
 	if q.info.snapshot && q.h.Snapshot != nil {
 		return q.snapshot()
 	}
@@ -152,6 +155,7 @@ func (q *request) index() error {
 			paths = append(paths, "/healthz/"+c.Name, "/livez/"+c.Name)
 		}
 	}
+	// Several kinds share the path of their version.
 	seen := map[string]bool{}
 	for k := range snapshot.All() {
 		base := "/apis/" + k.Group
@@ -184,6 +188,7 @@ func (q *request) lookup() error {
 	if c := q.connector(); k == nil || q.rest && (c == nil || !c.subpaths) {
 		return nil
 	}
+	// A kind whose definition is not established yet is not served.
 	v := k.Version(q.info.version)
 	if v == nil || !k.Established {
 		return nil
@@ -217,6 +222,7 @@ func (q *request) serveResource() error {
 	case q.subresource == "scale" && q.v.Scale != nil:
 		return q.serveScale()
 	}
+	// The kinds of some subresources, such as Binding, are created and not stored.
 	if sub := q.kind.Behavior.Subresource(q.subresource); sub != nil {
 		if sub.HasOwnKind() {
 			return q.act(sub)

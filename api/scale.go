@@ -95,6 +95,7 @@ func (q *request) updateScale() error {
 func (q *request) patchScale() error {
 	media := patchType(q.r)
 	typed := q.kind.Behavior.HasGoType()
+	// The media types are those of patches of the object itself.
 	if media != patchJSON && media != patchMerge && media != patchApply && !(typed && media == patchStrategic) {
 		if typed {
 			return q.unsupportedTyped()
@@ -121,6 +122,7 @@ func (q *request) answerScale(out *objects.Outcome, err error) error {
 	if err != nil {
 		return err
 	}
+	// An outcome without a document left the object unchanged.
 	d := out.Doc
 	if d == nil {
 		d = jsondoc.Get()

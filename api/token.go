@@ -41,6 +41,7 @@ var tokenRequestKind = kschema.GroupKind{Group: authenticationv1.GroupName, Kind
 
 // tokenRequest issues a token of a service account.
 func tokenRequest(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
+	// Without an issuer, the subresource does not exist.
 	if q.h.Tokens.Issuer == nil {
 		return nil, status.NotFound(q.kind.GroupResource(), q.name)
 	}
@@ -60,6 +61,7 @@ func tokenRequest(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, err
 		if err != nil {
 			return err
 		}
+		// The client may insist on the account that it knows, not one of the same name.
 		if r.UID != "" && string(r.UID) != account.UID {
 			return status.Conflict(kschema.GroupResource{Group: tokenRequestKind.Group, Resource: tokenRequestKind.Kind}, q.name,
 				fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", r.UID, account.UID))
@@ -67,6 +69,7 @@ func tokenRequest(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, err
 		now := time.Now()
 		r.Name, r.Namespace, r.UID = q.name, q.namespace, types.UID(account.UID)
 		r.CreationTimestamp = metav1.NewTime(now)
+		// A token without audiences is for this server.
 		if len(r.Spec.Audiences) == 0 {
 			r.Spec.Audiences = slices.Clone(q.h.Audiences)
 		}
@@ -93,10 +96,12 @@ func (q *request) issue(r *authenticationv1.TokenRequest, account *objects.Token
 	if len(errs) > 0 {
 		return status.Invalid(tokenRequestKind, "", errs)
 	}
+	// A token is valid as long as the account, and the object to which it is bound, exist with these UIDs.
 	claims := serviceaccount.Claims{Namespace: q.namespace, ServiceAccount: serviceaccount.Reference{Name: q.name, UID: account.UID}}
 	if err := q.bind(&claims, r.Spec.BoundObjectRef); err != nil {
 		return err
 	}
+	// The limit of the operator shortens the life and does not refuse the request: clients renew tokens.
 	if limit := int64(q.h.Tokens.MaxExpiration / time.Second); limit > 0 && *life > limit {
 		q.warn(fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *life, limit))
 		*life = limit
@@ -120,6 +125,7 @@ func (q *request) bind(c *serviceaccount.Claims, ref *authenticationv1.BoundObje
 	var object *objects.TokenReference
 	var err error
 	switch {
+	// The object ends the token: deleting the Secret, Node or Pod revokes it.
 	case gvk.Group == "" && gvk.Kind == "Secret":
 		if object, err = q.h.Objects.TokenReference(q.ctx, "secrets", q.namespace, ref.Name); err == nil {
 			c.Secret = &serviceaccount.Reference{Name: ref.Name, UID: object.UID}

@@ -73,6 +73,7 @@ func (q *request) watch() error {
 		return err
 	}
 	w := &watcher{q: q, f: f, o: o, bookmarks: o.AllowWatchBookmarks}
+	// Events are gathered into pieces: most changes come in groups.
 	w.out = pieces{most: pieceSize, send: w.send}
 	if q.accept.form == formTable {
 		if w.t, err = q.newTable(); err != nil {
@@ -95,6 +96,7 @@ func (q *request) watch() error {
 	if authn.IsWebSocket(q.r) {
 		return w.runSocket(err)
 	}
+	// Corking holds back everything on the connection, so nobody else may use it.
 	if q.r.ProtoMajor == 1 { // connections of HTTP/2 are shared
 		w.corker, _ = q.ctx.Value(corkerKey{}).(Corker)
 	}
@@ -130,6 +132,7 @@ func (w *watcher) begin() error {
 	legacy := o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (version == "" || version == "0")
 	w.initial = legacy || o.SendInitialEvents != nil && *o.SendInitialEvents
 	w.endMark = w.initial && w.bookmarks && !legacy
+	// A watch has no deadline, but its start must not take longer than another request.
 	ctx, cancel := context.WithTimeout(q.ctx, q.h.Timeout)
 	defer cancel()
 	waiting := q.ctx
@@ -213,6 +216,7 @@ func (w *watcher) run() error {
 	cut.endBy(w.deadline)
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
+	// A watch ends with its client, with the server, and with the version that it reads.
 	defer context.AfterFunc(q.h.stopping, cancel)()
 	defer context.AfterFunc(q.h.kinds.served(q.kind), cancel)()
 	defer context.AfterFunc(ctx, cut.endNow)()
