@@ -136,6 +136,7 @@ type place struct {
 var constructors = map[string]string{
 	"NewCounter": "counter", "NewCounterVec": "counter", "NewGauge": "gauge", "NewGaugeVec": "gauge",
 	"NewHistogram": "histogram", "NewHistogramVec": "histogram", "NewSummary": "summary", "NewSummaryVec": "summary",
+	"NewTimingRatioHistogramVec": "histogram", // of flow control: labels are arguments
 }
 
 // call notes the metric that a call makes.
@@ -186,6 +187,13 @@ func (p *place) call(call *ast.CallExpr) {
 	}
 	if len(call.Args) > 1 {
 		m.labels = p.texts(call.Args[1])
+	}
+	if name == "NewTimingRatioHistogramVec" {
+		m.labels = nil
+		for _, a := range call.Args[1:] {
+			label, _ := p.text(a)
+			m.labels = append(m.labels, label)
+		}
 	}
 	m.help = "[" + fields["StabilityLevel"] + "] " + fields["Help"]
 	full := fields["Name"]
@@ -275,6 +283,10 @@ func number(e ast.Expr) float64 {
 func (p *place) floats(e ast.Expr) []float64 {
 	var list []float64
 	switch e := e.(type) {
+	case *ast.Ident:
+		if v := p.consts[p.pkg][e.Name]; v != nil {
+			return p.floats(v)
+		}
 	case *ast.CompositeLit:
 		for _, item := range e.Elts {
 			list = append(list, number(item))
