@@ -51,14 +51,14 @@ func (s *soundServer) sound(name string) bool {
 		s.t.Fatalf("%s is not there", name)
 	}
 	v := s.kind.Version("v1")
-	if view := obj.Known(v); view == nil || !view.Sound {
+	if view := obj.Known(v); view == nil || !view.KnownValid {
 		return false
 	}
 	d := new(jsondoc.Doc)
 	if err := v.Load(d, obj.Raw, obj.Rev); err != nil {
 		s.t.Fatal(err)
 	}
-	if r := v.Validate(context.Background(), d, nil, schema.Whole); len(r.Errors) > 0 || !r.Sound {
+	if r := v.Validate(context.Background(), d, nil, schema.Whole); len(r.Errors) > 0 || !r.KnownValid {
 		s.t.Errorf("%s: taken for valid, found %v", name, r.Errors)
 	}
 	return true

@@ -105,7 +105,7 @@ type Options struct {
 	Subresource string    // "" or "status"
 	Time        time.Time // zero means now
 	Force       bool      // take fields from their owners; apply only
-	Sound       bool      // the live object is known to fit its schema: what stays as it is is not looked at again
+	KnownValid  bool      // the live object fits its schema: parts that stay are not checked again
 }
 
 func (o *Options) now() time.Time {

@@ -119,7 +119,7 @@ func TestDirectEqualsPlainOnRoutes(t *testing.T) {
 				return d
 			}
 			for _, sound := range []bool{false, true} {
-				got, want := both(t, m, live, fresh, Options{Manager: manager, Time: at.Add(time.Hour), Sound: sound})
+				got, want := both(t, m, live, fresh, Options{Manager: manager, Time: at.Add(time.Hour), KnownValid: sound})
 				if got != want {
 					t.Errorf("update %d by %s, sound %v:\ndirect %s\nplain  %s", i, manager, sound, got, want)
 				}

@@ -132,7 +132,7 @@ func (w *walker) compareObjects(m *Manager, live *jsondoc.Doc, o *Options) (diff
 			return diff{}, false
 		}
 		lv, nv := v[0], v[1]
-		if o.Sound && name != "metadata" && jsondoc.Equal(lv, nv) {
+		if o.KnownValid && name != "metadata" && jsondoc.Equal(lv, nv) {
 			continue
 		}
 		if slices.Contains(reset, name) {

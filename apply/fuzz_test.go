@@ -89,7 +89,7 @@ func FuzzDirect(f *testing.F) {
 		first.Set(first.NewString("u"), "metadata", "uid")
 		for _, manager := range []string{"m", "other"} {
 			o.Manager, o.Time = manager, at.AddDate(1, 0, 0)
-			for _, o.Sound = range []bool{false, fits(m, first)} {
+			for _, o.KnownValid = range []bool{false, fits(m, first)} {
 				fuzzUpdate(t, m, first, next, o)
 				for _, o.Force = range []bool{false, true} {
 					fuzzApply(t, m, first, next, o)

@@ -21,7 +21,7 @@ func (m *Manager) applyDirect(live, config, d *jsondoc.Doc, o *Options) (out []b
 	if live != nil {
 		d.Reset(live.Shapes())
 	}
-	g := merger{walker: newWalker(d), sound: o.Sound}
+	g := merger{walker: newWalker(d), sound: o.KnownValid}
 	defer g.release()
 	root, ok := g.object(m, live, config)
 	if !ok {

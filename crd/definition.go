@@ -37,17 +37,17 @@ func (c *Compiler) Definitions() *kind.Kind {
 		Name: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
 		StoragePrefix: Prefix,
 		Behavior: kind.Behavior{
-			Decode:         c.decodeDefinition,
-			Strict:         strictDefinition,
-			Load:           func(_ *kind.Version, raw []byte) ([]byte, error) { return c.fromBeta(raw) },
-			Encode:         encodeBeta,
-			Convert:        c.convertDefinition,
-			PrepareCreate:  prepareDefinition,
-			PrepareUpdate:  prepareDefinitionUpdate,
-			Validate:       c.validateDefinition,
-			ValidateUpdate: c.validateDefinitionUpdate,
-			Delete:         deleteDefinition,
-			Undirected:     true,
+			Decode:             c.decodeDefinition,
+			Strict:             strictDefinition,
+			Load:               func(_ *kind.Version, raw []byte) ([]byte, error) { return c.fromBeta(raw) },
+			Encode:             encodeBeta,
+			Convert:            c.convertDefinition,
+			PrepareCreate:      prepareDefinition,
+			PrepareUpdate:      prepareDefinitionUpdate,
+			Validate:           c.validateDefinition,
+			ValidateUpdate:     c.validateDefinitionUpdate,
+			Delete:             deleteDefinition,
+			IgnoresFirstPolicy: true,
 			New: func(v *kind.Version) runtime.Object {
 				if isBeta(v) {
 					return new(v1beta1.CustomResourceDefinition)

@@ -43,10 +43,11 @@ type Behavior struct {
 
 	// What an endpoint writes:
 
-	// Counts is a member of the metadata whose changes raise the generation, too.
-	Counts string
-	// Uncounted: an object keeps its first generation.
-	Uncounted bool
+	// GenerationMember names a member of the metadata, such as labels, whose changes raise the
+	// generation like those of the spec. "" means that none does.
+	GenerationMember string
+	// FixedGeneration: an object keeps its first generation.
+	FixedGeneration bool
 	// StatusMetadata: a write of the status may change metadata, except the members StatusKeeps.
 	StatusMetadata bool
 	StatusKeeps    []string
@@ -55,23 +56,23 @@ type Behavior struct {
 	Resets map[string][]string
 	// CreateAs sets the fields of a new object that name its creator.
 	CreateAs func(d *jsondoc.Doc, by *Requester)
-	// Claims: objects get values that no other object may have, such as an address.
-	Claims bool
+	// Allocates: a write allocates values that no other object may have, such as an address.
+	Allocates bool
 	// TTL is how long objects live after they were written, 0: for ever.
 	TTL time.Duration
 
 	// Deletion:
 
-	// Orphans: a delete without a propagation policy orphans dependents.
-	Orphans bool
+	// DefaultOrphan: a delete without a propagation policy orphans dependents.
+	DefaultOrphan bool
 	// OrphanWarning is the warning of such a delete.
 	OrphanWarning string
-	// Unowned: objects own nothing; propagation policies are ignored.
-	Unowned bool
-	// Undirected: the propagation policy of the first delete of an object is ignored.
-	Undirected bool
-	// Returned: a delete answers with the object, even if it is gone.
-	Returned bool
+	// NoDependents: objects of this kind own nothing; propagation policies are ignored.
+	NoDependents bool
+	// IgnoresFirstPolicy: the propagation policy of the first delete of an object is ignored.
+	IgnoresFirstPolicy bool
+	// DeleteReturnsObject: the response to a delete is the deleted object, not a Status.
+	DeleteReturnsObject bool
 	// Delete changes an object that is deleted for the first time,
 	// instead of removing it, and reports whether it did. The change is stored.
 	Delete func(d *jsondoc.Doc, now string) bool

@@ -9,12 +9,12 @@ import (
 
 // View is an object in one version, ready to be served. It never changes once others see it.
 type View struct {
-	JSON     []byte                   // compact, no newline, with resourceVersion
-	Labels   Labels                   // metadata.labels
-	Fields   func(path string) string // the value of a selectable field; nil if there is none
-	Sound    bool                     // all checks of the renderer were made of this object, and found nothing
-	FieldKiB uint16                   // memory that Fields holds on to, in KiB; at most 64 MiB are counted
-	Spent    uint32                   // what its rules cost then at most, in units of CEL cost
+	JSON       []byte                   // compact, no newline, with resourceVersion
+	Labels     Labels                   // metadata.labels
+	Fields     func(path string) string // the value of a selectable field; nil if there is none
+	KnownValid bool                     // the object passed all checks of the renderer's version, without ratcheting
+	FieldKiB   uint16                   // memory that Fields holds on to, in KiB; at most 64 MiB are counted
+	Spent      uint32                   // what its rules cost then at most, in units of CEL cost
 }
 
 // RendererID identifies a renderer of views in what an object remembers. A view does not keep its

@@ -236,7 +236,7 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 		}
 	}
 	// The live object is known valid, so that its unchanged parts are, too.
-	if before != nil && before.Sound {
+	if before != nil && before.KnownValid {
 		kept = kept.After(uint64(before.Spent))
 	}
 	found, err := w.validate(next, old, c.scope, sent, kept)
@@ -277,7 +277,7 @@ func (w *write) validate(next, old *jsondoc.Doc, scope schema.Scope, sent kschem
 		w.Warn(meta.Warnings(meta.Object{Doc: next}, meta.Object{Doc: old})...)
 	}
 	w.Warn(result.Warnings...)
-	return validated{sound: result.Sound, spent: result.Spent}, nil
+	return validated{sound: result.KnownValid, spent: result.Spent}, nil
 }
 
 // sentKind is the kind that an object says it is of.
@@ -298,7 +298,7 @@ func (r *Ref) sentKind(d *jsondoc.Doc) kschema.GroupKind {
 
 // counts reports whether an update makes a new generation, of which differs says whether it changes the content.
 func (r *Ref) counts(differs bool, next, old *jsondoc.Doc) bool {
-	if r.behavior().Uncounted {
+	if r.behavior().FixedGeneration {
 		return false
 	}
 	return differs || r.countsAsContent(next, old)
@@ -306,7 +306,7 @@ func (r *Ref) counts(differs bool, next, old *jsondoc.Doc) bool {
 
 // countsAsContent reports whether a member of the metadata differs that counts as content, which some kinds have.
 func (r *Ref) countsAsContent(a, b *jsondoc.Doc) bool {
-	name := r.behavior().Counts
+	name := r.behavior().GenerationMember
 	if name == "" {
 		return false
 	}

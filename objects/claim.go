@@ -38,7 +38,7 @@ func (c *claim) end(err error) {
 
 // claims reports whether objects of the kind are given something.
 func (w *write) claims() bool {
-	return w.ref.behavior().Claims && w.Claimer != nil
+	return w.ref.behavior().Allocates && w.Claimer != nil
 }
 
 // claim gives an object what it needs; old is nil for a new one. c is ended in any case.

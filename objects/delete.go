@@ -204,7 +204,7 @@ func (w *write) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, g
 		w.erased(obj.Key, out.Revision)
 		w.release(m.Doc)
 	}
-	if w.ref.behavior().Returned {
+	if w.ref.behavior().DeleteReturnsObject {
 		m.SetResourceVersion(strconv.FormatInt(out.Revision, 10))
 		// Clients get the object as it was when it was removed.
 		out.Doc, out.pooled = m.Doc, true
@@ -318,7 +318,7 @@ func (r *Ref) strictPreconditions(o *meta.DeleteOptions, uid, version string) er
 // finalizers are those of an object after its deletion was asked for.
 func (r *Ref) finalizers(before []string, o *meta.DeleteOptions, wasDeleting bool) []string {
 	b := r.behavior()
-	if b.Unowned || b.Undirected && !wasDeleting {
+	if b.NoDependents || b.IgnoresFirstPolicy && !wasDeleting {
 		return before
 	}
 	if r.Kind.IsNamespaces() && !wasDeleting && o.OrphanDependents != nil && !*o.OrphanDependents {
@@ -327,7 +327,7 @@ func (r *Ref) finalizers(before []string, o *meta.DeleteOptions, wasDeleting boo
 		foreground.OrphanDependents, foreground.PropagationPolicy = nil, string(metav1.DeletePropagationForeground)
 		o = &foreground
 	}
-	return finalizersFor(before, o, b.Orphans)
+	return finalizersFor(before, o, b.DefaultOrphan)
 }
 
 // finalizersFor are the finalizers of an object whose deletion is asked for in

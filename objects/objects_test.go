@@ -162,7 +162,7 @@ func TestOutcomesSayWhatHappened(t *testing.T) {
 	s := newTested(t)
 	made, err := s.create(ann, "")
 	s.check("create", Created, &made, err)
-	if got := made.View; got == nil || !strings.Contains(string(got.JSON), `"color":"red"`) || !got.Sound {
+	if got := made.View; got == nil || !strings.Contains(string(got.JSON), `"color":"red"`) || !got.KnownValid {
 		t.Errorf("create: got view %+v, want one with defaults that passed every check", got)
 	}
 	if made.Revision == 0 || made.Doc == nil || !made.Changed() {

@@ -109,7 +109,7 @@ func (c *Caller) manager(subresource string, o *meta.WriteOptions, before *meta.
 		Subresource: subresource,
 		Time:        time.Now(),
 		Force:       o.Force != nil && *o.Force,
-		Sound:       before != nil && before.Sound,
+		KnownValid:  before != nil && before.KnownValid,
 	}
 }
 

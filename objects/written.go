@@ -74,7 +74,7 @@ func (w *write) handOver(key string, d *jsondoc.Doc, encoded []byte, rev int64, 
 	meta.Object{Doc: d}.SetResourceVersion(strconv.FormatInt(rev, 10))
 	view := v.ViewOf(d, printed(d, encoded), k.before)
 	// The view remembers that the object passed its rules, and what they cost, for the next update.
-	view.Sound, view.Spent = k.sound && !grown && !d.MayHaveFloats(), uint32(k.spent)
+	view.KnownValid, view.Spent = k.sound && !grown && !d.MayHaveFloats(), uint32(k.spent)
 	w.res.Wrote(key, rev, encoded, v, view)
 	return view, nil
 }

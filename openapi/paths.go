@@ -92,7 +92,7 @@ func sitesOf(v *kind.Version) []site {
 		objects.add(n.deletion())
 	}
 	left := metaPrefix + "Status"
-	if b.Returned {
+	if b.DeleteReturnsObject {
 		left = self
 	}
 	object.add(n.operation(http.MethodPut, "put", "replace", "", updateOptions, self, self),

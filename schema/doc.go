@@ -84,8 +84,8 @@ type Result struct {
 	Errors   field.ErrorList
 	Warnings []string
 	Compared time.Duration // what it took to compare old values with new ones, to ratchet
-	// Sound: the whole object was looked at, and nothing had to be forgiven; rules can read all its texts by their formats. So what an
-	// update keeps of it need not be looked at again: see [Kept].
-	Sound bool
-	Spent uint64 // what the rules of a Sound object cost at most, in units of CEL cost
+	// KnownValid: the whole object was validated, without ratcheting, and every string parses as
+	// its declared format. An update need not validate again what it keeps of it: see [Kept].
+	KnownValid bool
+	Spent      uint64 // what the rules of a KnownValid object cost at most, in units of CEL cost
 }

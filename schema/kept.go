@@ -50,7 +50,7 @@ func sameNames(a, b jsondoc.Value) bool {
 	return jsondoc.Equal(a.Get("name"), b.Get("name")) && jsondoc.Equal(a.Get("generateName"), b.Get("generateName"))
 }
 
-// After is k for an object that was Sound before, when its rules cost as much as spent says.
+// After is k for an object that was KnownValid before, when its rules cost as much as spent says.
 func (k Kept) After(spent uint64) Kept {
 	k.sound, k.spent = true, spent
 	return k

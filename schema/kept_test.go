@@ -114,16 +114,16 @@ func TestKept(t *testing.T) {
 			d := object(t, p, text)
 			kept := Kept{}
 			if old != nil {
-				if kept = Keep(d, old); before.Sound && !old.MayHaveFloats() {
+				if kept = Keep(d, old); before.KnownValid && !old.MayHaveFloats() {
 					kept = kept.After(before.Spent)
 				}
 			}
 			want := p.Validate(ctx, d, old, scope)
 			got := p.ValidateAmong(ctx, d, old, scope, kept, nil, nil)
-			if a, b := lines(got.Errors), lines(want.Errors); !slices.Equal(a, b) || got.Sound != want.Sound {
-				t.Fatalf("%s (scope %v, %+v): got %q, sound %t; want %q, sound %t", text, scope, kept, a, got.Sound, b, want.Sound)
+			if a, b := lines(got.Errors), lines(want.Errors); !slices.Equal(a, b) || got.KnownValid != want.KnownValid {
+				t.Fatalf("%s (scope %v, %+v): got %q, sound %t; want %q, sound %t", text, scope, kept, a, got.KnownValid, b, want.KnownValid)
 			}
-			if got.Sound && got.Spent < want.Spent {
+			if got.KnownValid && got.Spent < want.Spent {
 				t.Fatalf("%s: costs %d, said to be at most %d", text, want.Spent, got.Spent)
 			}
 			seen[fmt.Sprintf("valid %t, known %t, all %t, status %t", len(want.Errors) == 0, kept.sound, kept.all(), scope == Status)]++
@@ -186,7 +186,7 @@ func TestKeptBudget(t *testing.T) {
 	text := func(a, b int) string { return `{"a":` + list(a) + `,"b":` + list(b) + `}` }
 	old := object(t, p, text(1, 320))
 	before := p.Validate(ctx, old, nil, Whole)
-	if !before.Sound || before.Spent < objectBudget/4 || before.Spent > objectBudget/2 {
+	if !before.KnownValid || before.Spent < objectBudget/4 || before.Spent > objectBudget/2 {
 		t.Fatalf("cost %d, errors %v", before.Spent, before.Errors)
 	}
 	sums := uint64(0)
@@ -197,7 +197,7 @@ func TestKeptBudget(t *testing.T) {
 		if a, b := lines(got.Errors), lines(want.Errors); !slices.Equal(a, b) {
 			t.Errorf("%d items: got %q, want %q", n, a, b)
 		}
-		if got.Sound {
+		if got.KnownValid {
 			sums = max(sums, got.Spent)
 		}
 	}
@@ -206,7 +206,7 @@ func TestKeptBudget(t *testing.T) {
 	}
 	// Near the limit an update that would exceed it if costs were added up is looked at as a whole.
 	d := object(t, p, text(2, 320))
-	if r := p.ValidateAmong(ctx, d, old, Whole, Keep(d, old).After(objectBudget-1), nil, nil); !r.Sound || r.Spent > objectBudget/2 {
-		t.Errorf("sound %t, cost %d, errors %v", r.Sound, r.Spent, r.Errors)
+	if r := p.ValidateAmong(ctx, d, old, Whole, Keep(d, old).After(objectBudget-1), nil, nil); !r.KnownValid || r.Spent > objectBudget/2 {
+		t.Errorf("sound %t, cost %d, errors %v", r.KnownValid, r.Spent, r.Errors)
 	}
 }

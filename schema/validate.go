@@ -103,24 +103,24 @@ func (p *Program) ValidateDefaultRules(ctx context.Context, d *jsondoc.Doc, path
 func (p *program) ok(w *work, new, old *jsondoc.Doc, at Scope, kept Kept) (r Result, ok bool) {
 	switch {
 	case kept.all():
-		r.Sound = true
+		r.KnownValid = true
 	case at == Status:
 		if !p.statusOK(w, new) {
 			return Result{}, false
 		}
 		if p.hasRules { // if they hold of a whole that is valid, updates need not ask them again
 			whole := newWork(w.ctx, maxSteps)
-			r.Sound = p.wholeOK(&whole, new)
+			r.KnownValid = p.wholeOK(&whole, new)
 			w.odd = whole.odd
 		}
 	default:
-		if r.Sound = p.wholeOK(w, new); !r.Sound {
+		if r.KnownValid = p.wholeOK(w, new); !r.KnownValid {
 			return Result{}, false
 		}
 	}
 	if p.hasRules {
-		r.Spent, ok = p.rulesOK(w.ctx, new, old, r.Sound, kept)
-		r.Sound = r.Sound && !w.odd
+		r.Spent, ok = p.rulesOK(w.ctx, new, old, r.KnownValid, kept)
+		r.KnownValid = r.KnownValid && !w.odd
 		return r, ok
 	}
 	return r, true

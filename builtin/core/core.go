@@ -47,7 +47,7 @@ func coreKinds() []describe.Description {
 		Check: checkSecret,
 	}, {
 		Kind: "ServiceAccount", Plural: "serviceaccounts", ShortNames: []string{"sa"},
-		Versions: describe.V1[corev1.ServiceAccount](nil), Behavior: kind.Behavior{Returned: true},
+		Versions: describe.V1[corev1.ServiceAccount](nil), Behavior: kind.Behavior{DeleteReturnsObject: true},
 		Create: nameSecrets, Update: func(new, _ *jsondoc.Doc) { nameSecrets(new) },
 		Parts: []describe.Part{{Name: "token", Description: tokenRequest()}},
 	}}

@@ -23,7 +23,7 @@ import (
 func podKinds() []describe.Description {
 	return []describe.Description{{
 		Kind: "Pod", Plural: "pods", ShortNames: []string{"po"}, Categories: describe.AllCategory,
-		Versions: describe.V1[corev1.Pod](fillPod), Status: true, Behavior: kind.Behavior{Returned: true, Subresources: []kind.Subresource{
+		Versions: describe.V1[corev1.Pod](fillPod), Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true, Subresources: []kind.Subresource{
 			{Name: "ephemeralcontainers", Verbs: describe.PartVerbs, Scope: describe.PartEphemeral},
 			{Name: "resize", Verbs: describe.PartVerbs, Scope: describe.PartResize},
 		}, Grace: podGrace}, Generation: true,
@@ -38,7 +38,7 @@ func podKinds() []describe.Description {
 			}
 		},
 	}, binding(), {
-		Kind: "PodTemplate", Plural: "podtemplates", Versions: describe.V1[corev1.PodTemplate](fillTemplate), Behavior: kind.Behavior{Returned: true}, Generation: true,
+		Kind: "PodTemplate", Plural: "podtemplates", Versions: describe.V1[corev1.PodTemplate](fillTemplate), Behavior: kind.Behavior{DeleteReturnsObject: true}, Generation: true,
 		Warnings: TemplateWarnings("template"),
 		Check: func(_ *kind.Version, d, _ *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 			return CheckTemplate(describe.ReadAs[corev1.PodTemplateSpec](d.Root().Get("template")), field.NewPath("template"), nil)
@@ -48,7 +48,7 @@ func podKinds() []describe.Description {
 				return describe.MapText(obj.At("template", "metadata", "labels"), "<none>")
 			})),
 	}, {
-		Behavior: kind.Behavior{Orphans: true}, Kind: "ReplicationController", Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: describe.AllCategory,
+		Behavior: kind.Behavior{DefaultOrphan: true}, Kind: "ReplicationController", Plural: "replicationcontrollers", ShortNames: []string{"rc"}, Categories: describe.AllCategory,
 		StoragePrefix: "controllers", Versions: describe.V1[corev1.ReplicationController](fillReplicationController),
 		Status: true, Generation: true, Scale: describe.NewScale(),
 		Fields:  []kind.Selectable{describe.NumberField("status.replicas")},
@@ -59,7 +59,7 @@ func podKinds() []describe.Description {
 		Versions: describe.V1[corev1.Node](fillNode), Status: true, KeepStatus: true,
 		Fields: []kind.Selectable{boolField("spec.unschedulable")}, Columns: nodeColumns(), Check: checkNode, Warnings: nodeWarnings,
 	}, {
-		Kind: "ResourceQuota", Plural: "resourcequotas", ShortNames: []string{"quota"}, Status: true, Behavior: kind.Behavior{Returned: true},
+		Kind: "ResourceQuota", Plural: "resourcequotas", ShortNames: []string{"quota"}, Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true},
 		Versions: describe.V1[corev1.ResourceQuota](nil), Check: checkQuota,
 		Columns: []kind.Column{
 			describe.Cell("Request", "Request represents a minimum amount of cpu/memory that a container may consume.", quotaCell(false)),

@@ -25,7 +25,7 @@ func serviceKinds() []describe.Description {
 	docs := corev1.ServiceSpec{}.SwaggerDoc()
 	return []describe.Description{{
 		Kind: "Service", Plural: "services", ShortNames: []string{"svc"}, Categories: describe.AllCategory, StoragePrefix: "services/specs",
-		Versions: describe.V1[corev1.Service](fillService), Status: true, Behavior: kind.Behavior{Returned: true, CreateOnUpdate: true, Claims: true}, ValidName: apivalidation.NameIsDNSLabel,
+		Versions: describe.V1[corev1.Service](fillService), Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true, CreateOnUpdate: true, Allocates: true}, ValidName: apivalidation.NameIsDNSLabel,
 		Fields: []kind.Selectable{kind.NewSelectable(".spec.clusterIP"), kind.NewSelectable(".spec.type")},
 		Columns: []kind.Column{
 			describe.At("Type", "string", ".spec.type", docs["type"]),

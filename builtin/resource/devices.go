@@ -19,18 +19,18 @@ import (
 func Kinds() []describe.Description {
 	slice, taint := resourcev1.ResourceSliceSpec{}.SwaggerDoc(), resourcev1.DeviceTaint{}.SwaggerDoc()
 	all := []describe.Description{{
-		Kind: "DeviceClass", Plural: "deviceclasses", Behavior: kind.Behavior{Returned: true}, ClusterScoped: true, Generation: true, Versions: describe.V1[resourcev1.DeviceClass](nil),
+		Kind: "DeviceClass", Plural: "deviceclasses", Behavior: kind.Behavior{DeleteReturnsObject: true}, ClusterScoped: true, Generation: true, Versions: describe.V1[resourcev1.DeviceClass](nil),
 	}, {
-		Kind: "ResourceClaim", Plural: "resourceclaims", Behavior: kind.Behavior{Returned: true, StatusKeeps: describe.WholeMetadata}, Status: true,
+		Kind: "ResourceClaim", Plural: "resourceclaims", Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: describe.WholeMetadata}, Status: true,
 		Versions: describe.V1(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec) }),
 		Columns:  []kind.Column{describe.Cell("State", "A summary of the current state (allocated, pending, reserved, etc.).", claimState), describe.AgeColumn()},
 		Check:    describe.Both(describe.ImmutableAs(asAsked, "spec"), checkClaimStatus),
 	}, {
-		Kind: "ResourceClaimTemplate", Plural: "resourceclaimtemplates", Behavior: kind.Behavior{Returned: true},
+		Kind: "ResourceClaimTemplate", Plural: "resourceclaimtemplates", Behavior: kind.Behavior{DeleteReturnsObject: true},
 		Versions: describe.V1(func(t *resourcev1.ResourceClaimTemplate) { fillClaim(&t.Spec.Spec) }),
 		Check:    describe.ImmutableAs(describe.AsGo[resourcev1.ResourceClaimTemplateSpec], "spec"),
 	}, {
-		Kind: "ResourceSlice", Plural: "resourceslices", Behavior: kind.Behavior{Returned: true}, ClusterScoped: true, Generation: true,
+		Kind: "ResourceSlice", Plural: "resourceslices", Behavior: kind.Behavior{DeleteReturnsObject: true}, ClusterScoped: true, Generation: true,
 		Versions: describe.V1(func(s *resourcev1.ResourceSlice) {
 			for i := range s.Spec.Devices {
 				for j := range s.Spec.Devices[i].Taints {

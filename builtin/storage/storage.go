@@ -20,7 +20,7 @@ func Kinds() []describe.Description {
 	attachment := storagev1.VolumeAttachmentSpec{}.SwaggerDoc()
 	return []describe.Description{{
 		Group: "storage.k8s.io", Kind: "StorageClass", Plural: "storageclasses", ShortNames: []string{"sc"}, ClusterScoped: true,
-		Versions: describe.V1[storagev1.StorageClass](nil), Behavior: kind.Behavior{Returned: true},
+		Versions: describe.V1[storagev1.StorageClass](nil), Behavior: kind.Behavior{DeleteReturnsObject: true},
 		Columns: []kind.Column{
 			describe.At("Provisioner", "string", ".provisioner", class["provisioner"]),
 			describe.At("ReclaimPolicy", "string", ".reclaimPolicy", class["reclaimPolicy"]),
@@ -32,7 +32,7 @@ func Kinds() []describe.Description {
 		Check: checkStorageClass,
 	}, {
 		Group: "storage.k8s.io", Kind: "VolumeAttachment", Plural: "volumeattachments", ClusterScoped: true, Versioned: true,
-		Versions: describe.V1[storagev1.VolumeAttachment](nil), Behavior: kind.Behavior{Returned: true, StatusKeeps: describe.WholeMetadata}, Status: true, Check: checkAttachment,
+		Versions: describe.V1[storagev1.VolumeAttachment](nil), Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: describe.WholeMetadata}, Status: true, Check: checkAttachment,
 		Columns: []kind.Column{
 			describe.Named(describe.At("Attacher", "string", ".spec.attacher", attachment["attacher"])),
 			describe.At("PV", "string", ".spec.source.persistentVolumeName", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
@@ -42,7 +42,7 @@ func Kinds() []describe.Description {
 		},
 	}, {
 		Group: "storage.k8s.io", Kind: "CSIDriver", Plural: "csidrivers", ClusterScoped: true, Versioned: true,
-		Versions: describe.V1[storagev1.CSIDriver](nil), Behavior: kind.Behavior{Returned: true}, Check: checkDriver, Update: countDriver,
+		Versions: describe.V1[storagev1.CSIDriver](nil), Behavior: kind.Behavior{DeleteReturnsObject: true}, Check: checkDriver, Update: countDriver,
 		Columns: []kind.Column{
 			describe.Truth("AttachRequired", driver["attachRequired"], "spec", "attachRequired"),
 			describe.Truth("PodInfoOnMount", driver["podInfoOnMount"], "spec", "podInfoOnMount"),
@@ -62,7 +62,7 @@ func Kinds() []describe.Description {
 		},
 	}, {
 		Group: "storage.k8s.io", Kind: "CSINode", Plural: "csinodes", ClusterScoped: true, Versioned: true,
-		Versions: describe.V1[storagev1.CSINode](fillCSINode), Behavior: kind.Behavior{Returned: true, StatusKeeps: describe.WholeMetadata}, Status: true, Check: checkNodeDrivers,
+		Versions: describe.V1[storagev1.CSINode](fillCSINode), Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: describe.WholeMetadata}, Status: true, Check: checkNodeDrivers,
 		Columns: []kind.Column{describe.Sizes("Drivers", "Drivers indicates the number of CSI drivers registered on the node", "spec", "drivers"), describe.AgeColumn()},
 	}, {
 		Group: "storage.k8s.io", Kind: "CSIStorageCapacity", Plural: "csistoragecapacities", Versioned: true,
@@ -70,7 +70,7 @@ func Kinds() []describe.Description {
 		Check: checkStorageCapacity,
 	}, {
 		Group: "storage.k8s.io", Kind: "VolumeAttributesClass", Plural: "volumeattributesclasses", ShortNames: []string{"vac"}, ClusterScoped: true,
-		Versions: describe.V1[storagev1.VolumeAttributesClass](nil), Behavior: kind.Behavior{Returned: true},
+		Versions: describe.V1[storagev1.VolumeAttributesClass](nil), Behavior: kind.Behavior{DeleteReturnsObject: true},
 		Check: describe.Both(describe.Both(forbidChange("driverName"), forbidChange("parameters")),
 			describe.Both(describe.Required("", "driverName"), describe.Required("must contain at least one key/value pair", "parameters"))),
 		Columns: []kind.Column{
