@@ -166,7 +166,7 @@ func TestSumsFollowTheStore(t *testing.T) {
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(1, 2))
 	ctx := context.Background()
-	c, log := opened(t, dir)
+	c, _ := opened(t, dir)
 	for round := range 6 {
 		for range 200 {
 			key := fmt.Sprintf("k/%d", r.IntN(20))
@@ -202,7 +202,8 @@ func TestSumsFollowTheStore(t *testing.T) {
 			e.sums.mu.Unlock()
 		}
 		c.Close()
-		c, log = opened(t, dir)
+		again, log := opened(t, dir)
+		c = again
 		if _, err := store.Each(ctx, c, "k/", 0, func(it *store.Item) error {
 			want, has := c.server.(*embedded).sums.find(it.Rev)
 			if got := sumOf(it.Rev, []byte("/registry/"+it.Key), it.Value); !has || got != want {
