@@ -29,6 +29,10 @@ const (
 // Least is the smallest limit that a server can work in.
 const Least = 2 * (programFiles + leastHeap)
 
+// mostRecent is what etcd's log of the last writes takes in memory at most, beside the stored objects that they wrote. How much that is
+// depends on the size of the objects; while few bytes are stored, it is as much as they take.
+const mostRecent = 64 << 20
+
 // leastRoom is what the bodies of requests and the answers to them have in the smallest server: some of the largest.
 const leastRoom = 16 << 20
 
@@ -43,6 +47,7 @@ func SharesOf(limit int64) Shares {
 		return s
 	}
 	s.Stored = (limit - programFiles - leastHeap) / 8 * 3
+	s.Stored -= min(s.Stored/2, mostRecent)
 	for _, p := range []struct {
 		bytes *int64
 		part  int64 // of 32 of the working memory
@@ -59,6 +64,6 @@ func (s *Shares) working() int64 { return (s.limit - programFiles - leastHeap) /
 
 // heap returns how many bytes Go's heap may take, beside the resident pages of files, while so many are stored.
 func (s *Shares) heap(files, stored int64) int64 {
-	most := min(s.limit-s.limit/16-files, leastHeap+stored+s.working())
+	most := min(s.limit-s.limit/16-files, leastHeap+stored+min(stored, mostRecent)+s.working())
 	return max(most, s.limit/4, leastHeap)
 }
