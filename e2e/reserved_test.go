@@ -144,7 +144,7 @@ func (s *server) theSame(t *testing.T, when string, before map[string]string) {
 	if b := s.do(t, 201, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", []byte(review)); strings.Contains(string(b), `"uid"`) || !strings.Contains(string(b), `"status"`) {
 		t.Errorf("%s: a token review: got %s, want an answer and nothing stored", when, b)
 	}
-	s.answers(t, when, 405, "GET", "/apis/authentication.k8s.io/v1/tokenreviews/kept", nil)
+	s.answers(t, when, 404, "GET", "/apis/authentication.k8s.io/v1/tokenreviews/kept", nil)
 	for _, path := range []string{
 		rbac + "foos", "/apis/rbac.authorization.k8s.io/v7", "/apis/rbac.authorization.k8s.io/v7/foos", "/apis/coordination.k8s.io/v2/leases",
 		"/apis/storagemigration.k8s.io", "/apis/storagemigration.k8s.io/v1", "/apis/storagemigration.k8s.io/v1/storageversionmigrations",
