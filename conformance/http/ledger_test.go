@@ -30,6 +30,8 @@ var ledger = []entry{
 	{name: "the index lists every group that is served", requests: `(GET|POST) /\n`, lines: `"/(api|apis|healthz|livez|readyz|openapi|metrics|version|\.well-known|snapshot|configz|debug|logs|statusz|flagz)?(/[a-z0-9./_-]*)?"`},
 	// kube-apiserver has a handler for them, which their server lacks.
 	{name: "paths of nothing are 404 in plain text, not the index", requests: `(GET|POST) /(nothing[^\n]*|(livez|readyz)/nothing[^\n]*)\n`, theirs: `^404\n`, ours: `^404\n(.|\n)*\n404 page not found\n$`},
+	{name: "a path with dots, and CONNECT, are paths of nothing", requests: `RAW dots_in_a_path\n|FRAMES CONNECT\n`, theirs: `\(the index\)`, ours: `404 page not found`,
+		lines: `(stream|HTTP/1\.1|Content-Type|content-type|X-Content-Type-Options|x-content-type-options).*|\(the index\)|404 page not found|\(end\)|`},
 	{name: "/api and /apis are served", requests: `GET /apis?/?\n`, theirs: `^404\n`, ours: `^200\n(.|\n)*kind: "API(GroupList|Versions)"`},
 	// Ledger: definitions-v1beta1.
 	{name: "apiextensions.k8s.io/v1beta1 is in its group", requests: `GET /apis/apiextensions.k8s.io\n`, lines: `\{|(groupVersion: "apiextensions.k8s.io/|version: ")v1beta1"`},
