@@ -190,7 +190,7 @@ func (q *request) checkRoute() error {
 	return nil
 }
 
-// routeVerbs returns the verbs that the path has, nil if there is no such path.
+// routeVerbs returns the verbs of the path, nil if the path is unknown.
 func (q *request) routeVerbs() []string {
 	b := &q.kind.Behavior
 	onItem := q.name != "" && !q.selected

@@ -65,7 +65,7 @@ func hold(t *testing.T, f *flow.Controller, n int) (release func()) {
 	return ticket.Leave
 }
 
-// TestFlow holds who is let in while all seats of a level are taken, and what answers say of it.
+// TestFlow fills all seats of a level, and checks which requests are served and how the others are answered.
 func TestFlow(t *testing.T) {
 	f := seats(2)
 	quiet := slog.New(slog.DiscardHandler)

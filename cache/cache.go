@@ -115,7 +115,7 @@ type Cache struct {
 
 	stored  atomic.Int64  // bytes of the objects of all resources
 	states  atomic.Int64  // bytes that old states hold
-	reading chan struct{} // of capacity 1: held by who reads an old state from the store
+	reading chan struct{} // capacity 1: the goroutine that reads an old state from the store holds it
 	shed    time.Time     // when all views were dropped last
 
 	touched []*Resource // by the batch being dispatched

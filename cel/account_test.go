@@ -28,7 +28,7 @@ func TestAccount(t *testing.T) {
 	ended, end := context.WithCancelCause(t.Context())
 	end(gone)
 	if _, _, err := x.EvalOn(t.Context(), vars, 1_000_000, &each); err != nil || each.work == 0 {
-		t.Fatalf("reading a megabyte is no work: %v", err)
+		t.Fatalf("reading a megabyte was not counted as work: %v", err)
 	}
 	for name, c := range map[string]struct {
 		ctx     context.Context

@@ -43,7 +43,7 @@ func TopologyLabels(o *Objects) admission.Func {
 		}
 		node, err := o.Nodes.Get(ctx, "", strings.Clone(name))
 		if err != nil || node == nil {
-			return err // a node that does not exist is no reason to refuse
+			return err // nil if the node does not exist: the pod is then accepted
 		}
 		for _, label := range topologyLabels {
 			if value, ok := node.Labels[label]; ok {

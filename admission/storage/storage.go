@@ -94,7 +94,7 @@ func DefaultClass(classes *Classes) admission.Func {
 	}
 }
 
-// hasClass reports whether a claim says which class it has, even if that is none.
+// hasClass reports whether a claim names a class. An empty name counts: it asks for no class.
 func hasClass(claim *jsondoc.Doc) bool {
 	return claim.Root().At("metadata", "annotations", corev1.BetaStorageClassAnnotation).Exists() ||
 		claim.Root().At("spec", "storageClassName").Exists()
