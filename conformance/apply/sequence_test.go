@@ -193,7 +193,6 @@ func (w *world) prune(t *testing.T, live []byte) []byte {
 	return marshal(t, o)
 }
 
-// Ledger: lost-version-fields.
 func TestRandomSequencesEqualUpstream(t *testing.T) { testSequences(t, newWorld(t, widgets)) }
 
 // TestRandomSequencesThroughChangesOfTheSchema: between the writes lists, sets and maps become atomic or granular, and fields go and come.

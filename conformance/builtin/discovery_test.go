@@ -10,12 +10,11 @@ import (
 
 // This file compares which resources both servers serve.
 
-// Ledger: kinds-not-served, pods-do-not-run.
+// Ledger: pods-do-not-run.
 
 // notServed are resources that upstream serves and Keelson does not, by the path of their group version.
 var notServed = map[string][]string{
 	"/api/v1": {
-		"componentstatuses",                                                                                       // of the parts of a cluster's control plane
 		"nodes/proxy", "pods/attach", "pods/exec", "pods/log", "pods/portforward", "pods/proxy", "services/proxy", // which nodes answer
 	},
 	"/apis/apiregistration.k8s.io/v1": {"apiservices/status"}, // there are no other servers

@@ -17,7 +17,8 @@ import (
 
 // without are resources that the matrix is not about: they are not objects, or have a comparison of their own.
 var without = map[string]bool{
-	"namespaces": true, "bindings": true, "apiextensions.k8s.io/customresourcedefinitions": true, "apiregistration.k8s.io/apiservices": true,
+	"componentstatuses": true, // which nobody writes
+	"namespaces":        true, "bindings": true, "apiextensions.k8s.io/customresourcedefinitions": true, "apiregistration.k8s.io/apiservices": true,
 	"authentication.k8s.io/tokenreviews": true, "authentication.k8s.io/selfsubjectreviews": true,
 	"authorization.k8s.io/subjectaccessreviews": true, "authorization.k8s.io/localsubjectaccessreviews": true,
 	"authorization.k8s.io/selfsubjectaccessreviews": true, "authorization.k8s.io/selfsubjectrulesreviews": true,

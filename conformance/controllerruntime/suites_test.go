@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -53,7 +52,11 @@ func TestSuites(t *testing.T) {
 	if out, err := exec.Command(keelson, "envtest-assets", assets).CombinedOutput(); err != nil {
 		t.Fatalf("envtest-assets: %v\n%s", err, out)
 	}
-	t.Cleanup(func() { endAll(t, assets) })
+	t.Cleanup(func() {
+		if err := module.EndAll(assets); err != nil {
+			t.Error(err)
+		}
+	})
 	src, err := module.Copy(name, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -107,53 +110,6 @@ func TestSuites(t *testing.T) {
 	}
 	if docs, err := os.ReadFile(docsFile); err != nil || !strings.Contains(string(docs), total) {
 		t.Errorf("%s does not say %q (%v)", docsFile, total, err)
-	}
-}
-
-// endAll ends the programs of a folder that still run: some of upstream's tests leave theirs behind. It knows them where the system lists
-// processes as files.
-func endAll(t *testing.T, folder string) {
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Error(err)
-	}
-	for _, line := range lines {
-		text, err := os.ReadFile(line)
-		if err != nil || !strings.HasPrefix(string(text), folder+string(filepath.Separator)) {
-			continue // gone, or somebody else's
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(line)))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if p, err := os.FindProcess(pid); err == nil {
-			p.Kill()
-		}
-	}
-}
-
-// TestEndAll holds that what is left behind is ended.
-func TestEndAll(t *testing.T) {
-	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
-		t.Skip("this system does not list processes as files")
-	}
-	sleep, err := exec.LookPath("sleep")
-	if err != nil {
-		t.Skip(err)
-	}
-	dir := t.TempDir()
-	program := filepath.Join(dir, "sleep")
-	if err := os.Symlink(sleep, program); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "600")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	endAll(t, dir)
-	if err := cmd.Wait(); err == nil {
-		t.Error("it was not ended")
 	}
 }
 

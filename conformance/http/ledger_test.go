@@ -89,10 +89,6 @@ var ledger = []entry{
 	{name: "numbers in an object that an error about a patch quotes are printed anew", requests: `PATCH .*/(widgets|gadgets|gizmos)/`, theirs: `^422\n(.|\n)*patch: Invalid value(.|\n)*:-?\d+(\.\d+)?e\d+`, also: sameButQuotes},
 	// Ledger: self-link.
 	{name: "an update does not say a selfLink back", requests: `(PUT|PATCH) `, theirs: `^200\n`, ours: `^200\n`, lines: `selfLink: "/x"`},
-	// Ledger: lost-version-fields.
-	{name: "managed fields of a version that the definition no longer has are dropped", requests: `42-apply.*PATCH .*\?fieldManager=`, theirs: `^500\n(.|\n)*message: "request to convert CR to an invalid group/version: post.io/v2"`, ours: `^(200|409)\n`},
-	{name: "who else wrote is noted though managed fields are sent of a version that there is not", requests: `42-apply.*PATCH \S*\?fieldManager=strange\n`, theirs: `^200\n(.|\n)*manager: "before"`, ours: `^200\n(.|\n)*manager: "strange"`,
-		lines: `managedFields: \[|\{|(apiVersion|fieldsType|manager|operation|time): ".*"|(fieldsV1|f:\w+): \{\}?|\.: \{\}`},
 	// Ledger: apply-bad-timestamp.
 	{name: "an apply of a deletionTimestamp that is no time is refused", requests: `grammar.*PATCH \S*fieldManager=\S*\n(.|\n)*Content-Type: application/apply-patch\+yaml\n`,
 		theirs: `^(201\n(.|\n)*f:deletionTimestamp: \{\}|422\n(.|\n)*message: "Widget.demo.io \\"a\\" is invalid: metadata: Invalid value: \S*\\"deletionTimestamp\\":\\"x\\")`, ours: `^400\n(.|\n)*message: "Widget in version \\"v1\\" cannot be handled as a Widget: parsing time `},
