@@ -93,11 +93,7 @@ func measureDefinitions(ctx context.Context, o definitionOptions) error {
 	}
 	table := definitionsTable(found)
 	fmt.Println(table)
-	for file := range strings.SplitSeq(o.Markdown, ",") {
-		if file != "" {
-			err = errors.Join(err, replaceBetween(file, "<!-- definitions:begin -->", "<!-- definitions:end -->", table))
-		}
-	}
+	err = errors.Join(err, writeTable(o.Markdown, "definitions", table))
 	return err
 }
 

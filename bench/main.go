@@ -12,14 +12,16 @@
 //	bench scale [-n 100000] [-watchers 10000] [-o FILE,...]
 //	bench authz [-rounds 15] [-turns 500] [-o FILE,...]
 //	bench admission [-rounds 15] [-o FILE,...]
+//	bench fairness [-rounds 3] [-o FILE,...]
+//	bench validate [-rounds 5] [-n 40000] [-o FILE,...]
 //	bench compare -base COMMIT [-rounds 10] [-rows REGEXP] [-limit 3]
 //
 // The second form measures the engine alone, in this process; the third single rules of published definitions: Keelson's
 // evaluation, a bare cel-go program, and upstream's validation of the rule; the fourth what authorization costs a
 // request, and decisions by roles and by match conditions beside upstream's authorizers. Then comes admission beside
-// upstream's dispatchers. The last compares the work tree with an older commit, and fails if something became slower.
+// upstream's dispatchers, then what a client that lists in a loop does to another client, and the offline validation of many manifests beside kubeconform. The last compares the work tree with an older commit, and fails if something became slower.
 //
-// The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side, and as "bench
+// The program runs itself again as "bench etcd" and "bench upstream" for the two child processes of upstream's side, as "bench lists" for the client that lists, and as "bench
 // puts" for what etcd does alone.
 package main
 
@@ -62,6 +64,12 @@ func run(ctx context.Context, args []string) error {
 			return runAuthz(ctx, args[1:])
 		case "admission":
 			return runAdmission(ctx, args[1:])
+		case "validate":
+			return runValidate(ctx, args[1:])
+		case "fairness":
+			return runFairness(ctx, args[1:])
+		case "lists":
+			return runLists(args[1:])
 		case "compare":
 			return runCompare(ctx, args[1:])
 		}

@@ -54,18 +54,27 @@ func bothSides(ctx context.Context, o options, dir string) ([]*side, error) {
 	if o.Only != "upstream" {
 		bin := o.Keelson
 		if bin == "" {
-			bin = filepath.Join(dir, "keelson-binary") // beside the sides' folders, which have their names
-			say("building keelson")
-			cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/keelson")
-			cmd.Dir = ".." // as the product's own module has it
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return nil, fmt.Errorf("%s: %w\n%s", cmd, err, out)
+			var err error
+			if bin, err = buildKeelson(ctx, dir); err != nil {
+				return nil, err
 			}
 		}
 		start := func(ctx context.Context, dir string) (*target, error) { return startKeelson(ctx, bin, dir) }
 		sides = append(sides, &side{name: "keelson", start: start, got: map[string][]float64{}, share: map[string][]float64{}})
 	}
 	return sides, nil
+}
+
+// buildKeelson builds the binary of the module beside this one into dir and returns its path.
+func buildKeelson(ctx context.Context, dir string) (string, error) {
+	bin := filepath.Join(dir, "keelson-binary") // beside the sides' folders, which have their names
+	say("building keelson")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/keelson")
+	cmd.Dir = ".." // as the product's own module has it
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return bin, nil
 }
 
 // measureStarts starts each side several times with nothing on disk yet, and installs the definition.
@@ -327,6 +336,18 @@ func versions() string {
 		}
 	}
 	return strings.Join(out, ", ")
+}
+
+// writeTable writes table between the markers called name of the files, whose names are separated by
+// commas. An empty table, of a measurement that failed, leaves them alone.
+func writeTable(files, name, table string) error {
+	var errs []error
+	for file := range strings.SplitSeq(files, ",") {
+		if file != "" && table != "" {
+			errs = append(errs, replaceBetween(file, "<!-- "+name+":begin -->", "<!-- "+name+":end -->", table))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // replaceBetween sets the text between two marker lines of a file.

@@ -63,11 +63,7 @@ func runScale(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Println(table)
-	for file := range strings.SplitSeq(o.Markdown, ",") {
-		if file != "" {
-			err = errors.Join(err, replaceBetween(file, "<!-- scale:begin -->", "<!-- scale:end -->", table))
-		}
-	}
+	err = errors.Join(err, writeTable(o.Markdown, "scale", table))
 	return err
 }
 
