@@ -83,16 +83,27 @@ conformance-quick: ## what make test runs of the comparison with upstream's code
 .PHONY: conformance
 conformance: conformance-quick ## the comparison with upstream's code: the quick part, upstream's integration tests, other projects' clients and controllers, killed processes
 	$(MAKE) --no-print-directory conformance-upstream
+	$(MAKE) --no-print-directory conformance-integration
 	$(MAKE) --no-print-directory conformance-http
 	$(MAKE) --no-print-directory conformance-builtin
 	$(MAKE) --no-print-directory conformance-clients
 	$(MAKE) --no-print-directory conformance-kubebuilder
 	$(MAKE) --no-print-directory conformance-controller-runtime
+	$(MAKE) --no-print-directory conformance-kubectl
 	$(MAKE) --no-print-directory conformance-cluster
+	$(MAKE) --no-print-directory conformance-operators
 
 .PHONY: conformance-upstream
 conformance-upstream: ## upstream's own integration tests, against the keelson binary
 	cd conformance && $(GO) test -count=1 -timeout=20m -v ./integration | grep -avE '^ *(=== |--- (PASS|SKIP))'
+
+# make conformance-integration PACKAGES='^auth$$' TESTS=TestNode runs some of them; ORIGINAL=1 with upstream's own server.
+PACKAGES ?=
+TESTS    ?=
+ORIGINAL ?=
+.PHONY: conformance-integration
+conformance-integration: ## Kubernetes' own integration tests of its API server, against the keelson binary; compiles one package after the other, which takes minutes each
+	cd conformance/kubeintegration && $(GO) test -count=1 -timeout=0 -v . -packages='$(PACKAGES)' -tests='$(TESTS)' $(if $(ORIGINAL),-original) | grep -avE '^ *(=== |--- (PASS|SKIP))'
 
 # make test sends the scripts, and few of the others.
 REQUESTS ?= 4000
@@ -103,6 +114,10 @@ conformance-http: ## thousands of requests to upstream's server and to ours: scr
 .PHONY: conformance-builtin
 conformance-builtin: ## thousands of requests about built-in kinds to kube-apiserver and to ours; compiles kube-apiserver first, which takes minutes
 	cd conformance/builtin && $(GO) test -count=1 -timeout=30m -v . | grep -avE '^=== '
+
+.PHONY: drift
+drift: ## feature gates and flags of the newest published Kubernetes that lack a decision; needs the network
+	cd conformance/builtin && $(GO) test -count=1 -timeout=30m -v -run '^TestDrift$$' . -newest | grep -avE '^=== '
 
 .PHONY: conformance-clients
 conformance-clients: ## Helm 3 and 4, Flux's and Argo CD's libraries, against the keelson binary; builds them first, which takes minutes
@@ -115,6 +130,27 @@ conformance-kubebuilder: ## the projects of Kubebuilder's tutorials, written by 
 .PHONY: conformance-controller-runtime
 conformance-controller-runtime: ## controller-runtime's own tests that start a control plane, unchanged, on the keelson binary; takes minutes
 	cd conformance && $(GO) test -count=1 -timeout=60m -v ./controllerruntime | grep -avE '^=== '
+
+# PROJECTS=lws,jobset runs some of them, UPDATE=1 writes the table into docs/conformance.md, KEEP=DIR keeps what is built for the next
+# run, OPERATORS='-suites=webhook -logs=DIR' gives more flags.
+PROJECTS  ?=
+UPDATE    ?=
+KEEP      ?=
+OPERATORS ?=
+.PHONY: conformance-operators
+conformance-operators: ## the envtest suites of published operators, unchanged, on the keelson binary and on kube-apiserver; PROJECTS, UPDATE; takes hours
+	cd conformance && $(GO) test -count=1 -timeout=0 -v ./operators -projects='$(PROJECTS)' $(if $(UPDATE),-update) \
+		$(if $(KEEP),-keep='$(abspath $(KEEP))') $(OPERATORS) | grep -avE '^ *(=== |--- PASS)'
+
+# FUNCTIONS='crd|diff' runs some functions, UPDATE=1 writes the results into docs/conformance.md, MANAGER=1 has a controller manager.
+FUNCTIONS ?=
+MANAGER   ?=
+KUBECTL_TOOLS := curl diff jq openssl script ss
+.PHONY: conformance-kubectl
+conformance-kubectl: ## Kubernetes' own tests of kubectl (test/cmd), unchanged, on kube-apiserver and on the keelson binary; builds them first; FUNCTIONS, UPDATE
+	@for tool in $(KUBECTL_TOOLS); do command -v $$tool >/dev/null || missing=1; done; \
+	if [ -n "$${missing:-}" ]; then apt-get install -y bsdutils curl diffutils iproute2 jq openssl util-linux; fi
+	cd conformance/kubectl && $(GO) test -count=1 -timeout=0 -v . -functions='$(FUNCTIONS)' $(if $(UPDATE),-update) $(if $(MANAGER),-manager) | grep -avE '^=== '
 
 # make test runs the same for ten seconds.
 .PHONY: conformance-cluster
@@ -158,6 +194,13 @@ FAULTS_TIME ?= 5m
 faults: ## faults under a server that is written to, for FAULTS_TIME (default 5m): etcd's failpoints, full disks, limits, suspended and killed processes
 	KEELSON_FAULTS=$(FAULTS_TIME) KEELSON_FAULTS_SEED=$(SEED) $(GO) test -count=1 -timeout=0 -v -run '^(TestFaults|TestFaultsOfEtcd|TestFlippedBits|TestFullDisk)$$' ./e2e/ | grep -avE '^=== '
 
+# A run that needs hours in all goes on for TIME; its totals are in docs/longruns.md.
+RUN  ?= fuzz
+TIME ?= 10m
+.PHONY: longrun
+longrun: ## goes on with RUN=fuzz, attack or kills for TIME (default 10m), and adds what it did to the totals in docs/longruns.md
+	$(GO) run ./internal/longruns -time $(TIME) $(RUN)
+
 .PHONY: fuzz-cel
 fuzz-cel: ## random expressions beside cel-go for FUZZTIME, or CASES=10000000 of them; SEED=n goes on at n
 	cd conformance && $(GO) test -count=1 -v -timeout=0 -run '^TestRandom$$' ./cel -compare.seed $(SEED) \
@@ -189,6 +232,14 @@ bench-fastpath: ## the work tree beside itself without the fast paths OFF, in tu
 .PHONY: bench-scale
 bench-scale: ## 100,000 objects and 10,000 watchers on one server: takes two minutes
 	cd bench && $(GO) run . scale -o ../docs/benchmarks.md
+
+.PHONY: bench-fairness
+bench-fairness: ## one client's latency at a fixed rate beside another client that lists in a loop; needs two processors
+	cd bench && $(GO) run . fairness -o ../docs/benchmarks.md
+
+.PHONY: bench-validate
+bench-validate: ## keelson validate on 40,000 manifests beside kubeconform
+	cd bench && $(GO) run . validate -o ../docs/benchmarks.md
 
 .PHONY: bench-definitions
 bench-definitions: ## 2,000 definitions on one server: the first and the last, and the memory they take, beside upstream

@@ -11,14 +11,15 @@
 // second and last round, in which each step decides which of its webhooks or policies it calls
 // again.
 //
-// [NamespaceLifecycle] is the step that every server has. Webhooks and policies, in the packages
+// [NamespaceLifecycle] runs by default, as do most admission plugins of kube-apiserver. Webhooks and policies, in the packages
 // below this one, are others; package match decides which requests they match. A chain counts and
 // times its steps under the names of kube-apiserver's admission plugins ([Metrics]).
 //
 // # Invariants
 //
-//   - After Mutate, the object is what a read would return: a step that changes
-//     it decodes it again, which prunes and defaults it.
+//   - After Mutate, the object is what a read would return. A step that replaces
+//     the object decodes it again, which prunes and defaults it. A step that
+//     changes it with [Request.Edit] leaves a complete object.
 //   - Validate changes nothing.
 package admission
 

@@ -34,6 +34,7 @@ type Roles interface {
 // change objects.
 func Escalation(z authz.Authorizer, roles Roles) Mutator { return escalation{z, roles} }
 
+// escalation refuses roles and bindings that grant more than their author has.
 type escalation struct {
 	authz authz.Authorizer
 	roles Roles
@@ -109,13 +110,13 @@ func (e escalation) binding(ctx context.Context, r *Request) error {
 	case "Role":
 		resource, namespace = "roles", r.Namespace
 	default:
-		return nil // the object is invalid, and validation will say so
+		return nil // the object is invalid: validation refuses it
 	}
 	if ref.Get("apiGroup").Text() == rbacv1.GroupName && e.may(ctx, r, "bind", resource, name) {
 		return nil
 	}
 	if kind == "Role" && namespace == "" || name == "" {
-		return nil // the object is invalid, and validation will say so
+		return nil // the object is invalid: validation refuses it
 	}
 	rules, found, err := e.roles.RoleRules(ctx, namespace, name)
 	switch {

@@ -87,7 +87,7 @@ func (m *Metrics) Webhook(name, kind string, op Operation, took time.Duration, r
 // FailOpen counts a failed call that the failurePolicy Ignore let pass.
 func (m *Metrics) FailOpen(name, kind string) { m.webhookFailOpen.WithLabelValues(name, kind).Inc() }
 
-// Conditions says to whom match conditions belong, for metric labels.
+// Conditions identifies the owner of match conditions, for the labels of metrics.
 type Conditions struct {
 	Name string
 	Kind string // webhook or policy

@@ -15,7 +15,7 @@ import (
 
 // This file checks that the namespace of an object exists and accepts it.
 
-// NamespaceState says what a namespace accepts.
+// NamespaceState decides which objects a namespace accepts.
 type NamespaceState uint8
 
 // The states of a namespace.
@@ -42,6 +42,7 @@ var namespaces = schema.GroupResource{Resource: "namespaces"}
 // that is being deleted, and deletes of the namespaces that always exist.
 func NamespaceLifecycle(n Namespaces) Mutator { return lifecycle{n} }
 
+// lifecycle is the plugin NamespaceLifecycle.
 type lifecycle struct{ namespaces Namespaces }
 
 // Mutate changes nothing. It is a mutator because upstream refuses before other steps change the

@@ -52,6 +52,7 @@ func (r *Request) deleteOptions(dryRun []string) *metav1.DeleteOptions {
 	return o
 }
 
+// optionsType returns the type of the options of a request, as webhooks get it.
 func optionsType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: kind, APIVersion: "meta.k8s.io/v1"}
 }

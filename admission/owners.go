@@ -17,13 +17,14 @@ import (
 // This file checks permissions for owner references, which can delete objects or delay the deletion
 // of their owners.
 
-// OwnerReferences is the plugin OwnerReferencesPermissionEnforcement. To change an object's owners,
+// OwnerReferences returns the plugin OwnerReferencesPermissionEnforcement. To change an object's owners,
 // a user needs permission to delete the object. To set blockOwnerDeletion, a user needs permission
 // to update the finalizers of the owner.
 func OwnerReferences(z authz.Authorizer, kinds func() *kind.Snapshot) Validator {
 	return ownerReferences{z, kinds}
 }
 
+// ownerReferences is the plugin OwnerReferencesPermissionEnforcement.
 type ownerReferences struct {
 	authz authz.Authorizer
 	kinds func() *kind.Snapshot

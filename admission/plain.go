@@ -9,12 +9,14 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file has the smallest step, and the error of a refusing step.
+// This file has the error of a refusing step, and the small plugins NamespaceExists, AlwaysDeny and
+// NamespaceAutoProvision.
 
 // NamespaceExists refuses writes and deletes in a namespace that does not exist. Servers that run
 // without NamespaceLifecycle use it.
 func NamespaceExists(n Namespaces) Validator { return exists{n} }
 
+// exists is the plugin NamespaceExists.
 type exists struct{ namespaces Namespaces }
 
 // Validate implements Validator.

@@ -59,6 +59,7 @@ func (n *Rounds) Asked(id string, changed, again bool) {
 // Done ends the round of the step.
 func (n *Rounds) Done() { n.last = textOf(n.r.New) }
 
+// textOf returns the JSON of a document, nil for none.
 func textOf(d *jsondoc.Doc) []byte {
 	if d == nil {
 		return nil

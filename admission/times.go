@@ -20,6 +20,7 @@ const (
 	phases
 )
 
+// String returns the value of the metric label.
 func (p phase) String() string { return [...]string{"admit", "validate"}[p] }
 
 // operations lists the label values in the order of operationIndex.
@@ -52,6 +53,7 @@ func (t *times) fill(of func(op, rejected string) prometheus.Observer) {
 // both passes each observation to two observers.
 type both [2]prometheus.Observer
 
+// Observe adds a value to both histograms.
 func (b both) Observe(v float64) {
 	b[0].Observe(v)
 	b[1].Observe(v)
@@ -105,6 +107,8 @@ type lazy struct {
 	made prometheus.Observer
 }
 
+// Observe makes the histogram when the first value comes, so that /metrics lists only series with
+// values.
 func (l *lazy) Observe(v float64) {
 	l.once.Do(func() { l.made = l.make() })
 	l.made.Observe(v)

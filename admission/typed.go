@@ -11,7 +11,8 @@ import (
 )
 
 // This file gives steps the objects of a request as Go values. All steps that ask for an object share
-// one value, so that a chain with many steps for pods decodes a pod once.
+// one value, so that a chain with many steps for pods decodes a pod once. It also has the plans: the
+// steps that run for a resource.
 
 // typedObjects has the decoded objects of a request.
 type typedObjects struct{ next, old any }
@@ -41,6 +42,7 @@ func OldObject[T any](r *Request) (*T, error) {
 	return v, err
 }
 
+// decoded returns the cache of decoded objects of a request.
 func (r *Request) decoded() *typedObjects {
 	if r.typed == nil {
 		r.typed = new(typedObjects)

@@ -23,17 +23,19 @@ import (
 	"github.com/keelson-io/keelson/networking"
 )
 
-// This file gives addresses: an address is taken by who creates its IPAddress.
+// This file allocates addresses. The server that creates the IPAddress object of an address has it.
 
-// addressRange is a range that addresses are given of.
+// addressRange is a range from which addresses are allocated.
 type addressRange struct {
 	prefix      netip.Prefix
 	first, last netip.Addr
-	size        uint64 // of the range, as far as a number holds it
-	reserved    uint64 // how many at its beginning are given last, so that those who ask for an address find them free
+	size        uint64 // number of addresses, at most 1<<63 - 1
+	reserved    uint64 // how many at the beginning are allocated last, so that services that ask for an address find them free
 }
 
-// newRange makes a range of a prefix. Its first address, and in IPv4 its last one, are never given.
+// newRange returns the range of a prefix. Its first address, and in IPv4 its last one, are never
+// allocated: they are the addresses of the network and of broadcasts. A sixteenth of the range, at
+// least 16 and at most 256 addresses at its beginning, is reserved (KEP-3070).
 func newRange(p netip.Prefix) *addressRange {
 	p = p.Masked()
 	r := &addressRange{prefix: p, first: p.Addr().Next()}
@@ -55,10 +57,10 @@ func newRange(p netip.Prefix) *addressRange {
 	return r
 }
 
-// Last is the last address of a range that may be given.
+// Last returns the last address of a range that can be allocated.
 func Last(p netip.Prefix) netip.Addr { return newRange(p).last }
 
-// after is the address that comes n after one.
+// after returns the address that comes n after a.
 func after(a netip.Addr, n *big.Int) netip.Addr {
 	sum := new(big.Int).SetBytes(a.AsSlice())
 	out := sum.Add(sum, n).FillBytes(make([]byte, a.BitLen()/8))
@@ -66,12 +68,13 @@ func after(a netip.Addr, n *big.Int) netip.Addr {
 	return addr
 }
 
-// has reports whether an address may be given.
+// has reports whether an address can be allocated from the range.
 func (r *addressRange) has(a netip.Addr) bool {
 	return r.prefix.Contains(a) && !a.Less(r.first) && !r.last.Less(a)
 }
 
-// each calls fn with the n addresses from the one at an offset on, beginning somewhere among them, until fn returns false.
+// each calls fn with the n addresses that begin at an offset, until fn returns false. It starts at
+// a random one of them, so that servers rarely try the same one, and continues at the first one.
 func (r *addressRange) each(offset, n uint64, fn func(netip.Addr) bool) {
 	if n == 0 {
 		return
@@ -90,7 +93,8 @@ func (r *addressRange) each(offset, n uint64, fn func(netip.Addr) bool) {
 	}
 }
 
-// ranges are those that addresses of the server's family are given of: what ready ServiceCIDRs say.
+// ranges returns the ranges of the server's family from which addresses are allocated: those of the
+// ServiceCIDRs that are ready.
 func (a *Allocator) ranges() []*addressRange {
 	var all []*addressRange
 	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "servicecidrs")
@@ -123,7 +127,7 @@ func (a *Allocator) ranges() []*addressRange {
 	return all
 }
 
-// isReady reports whether a ServiceCIDR may be used. One of which nobody says anything may.
+// isReady reports whether a ServiceCIDR may be used. One without the condition Ready may.
 func isReady(d *jsondoc.Doc) bool {
 	for _, c := range d.Root().At("status", "conditions").Items() {
 		if c.Get("type").Text() == networkingv1.ServiceCIDRConditionReady {
@@ -133,34 +137,34 @@ func isReady(d *jsondoc.Doc) bool {
 	return true
 }
 
-// takeIP takes an address for a service, the one asked for, or any if that is "".
-func (a *Allocator) takeIP(ctx context.Context, asked string, of networkingv1.ParentReference, dryRun bool) (string, error) {
+// allocateIP allocates an address for a service: the requested one, or any if asked is "".
+func (a *Allocator) allocateIP(ctx context.Context, asked string, of networkingv1.ParentReference, dryRun bool) (string, error) {
 	res := a.Cache.Resource(a.Kinds.Load().Lookup(networkingv1.GroupName, "servicecidrs").StoragePrefix)
 	if err := res.Fresh(ctx); err != nil {
 		return "", err
 	}
 	ranges := a.ranges()
 	if asked != "" {
-		return asked, a.takeAsked(ctx, asked, ranges, of, dryRun)
+		return asked, a.allocateAsked(ctx, asked, ranges, of, dryRun)
 	}
 	if dryRun && len(ranges) > 0 {
 		return ranges[0].prefix.Addr().String(), nil // as upstream says: nobody's
 	}
-	ip, err := a.takeOf(ctx, ranges, of)
+	ip, err := a.allocateFrom(ctx, ranges, of)
 	if errors.Is(err, errFull) { // as far as the cache knows
 		if err := a.Cache.Resource(a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses").StoragePrefix).Fresh(ctx); err != nil {
 			return "", err
 		}
-		ip, err = a.takeOf(ctx, ranges, of)
+		ip, err = a.allocateFrom(ctx, ranges, of)
 	}
 	return ip, err
 }
 
-// takeOf takes an address of one of the ranges.
-func (a *Allocator) takeOf(ctx context.Context, ranges []*addressRange, of networkingv1.ParentReference) (string, error) {
+// allocateFrom allocates any address of the ranges, the reserved parts last.
+func (a *Allocator) allocateFrom(ctx context.Context, ranges []*addressRange, of networkingv1.ParentReference) (string, error) {
 	for _, r := range ranges {
 		for _, part := range [][2]uint64{{r.reserved, r.size - r.reserved}, {0, r.reserved}} {
-			ip, err := a.takeAny(ctx, r, part[0], part[1], of)
+			ip, err := a.allocateAny(ctx, r, part[0], part[1], of)
 			if !errors.Is(err, errFull) {
 				return ip, err
 			}
@@ -169,8 +173,8 @@ func (a *Allocator) takeOf(ctx context.Context, ranges []*addressRange, of netwo
 	return "", errFull
 }
 
-// takeAsked takes the address that was asked for.
-func (a *Allocator) takeAsked(ctx context.Context, asked string, ranges []*addressRange, of networkingv1.ParentReference, dryRun bool) error {
+// allocateAsked allocates a requested address.
+func (a *Allocator) allocateAsked(ctx context.Context, asked string, ranges []*addressRange, of networkingv1.ParentReference, dryRun bool) error {
 	addr, err := netip.ParseAddr(asked)
 	if err != nil {
 		return err
@@ -187,8 +191,8 @@ func (a *Allocator) takeAsked(ctx context.Context, asked string, ranges []*addre
 	return a.create(ctx, addr, of)
 }
 
-// takeAny takes one of the addresses at the offsets from one on.
-func (a *Allocator) takeAny(ctx context.Context, r *addressRange, offset, n uint64, of networkingv1.ParentReference) (ip string, err error) {
+// allocateAny allocates one of the n addresses that begin at an offset of a range.
+func (a *Allocator) allocateAny(ctx context.Context, r *addressRange, offset, n uint64, of networkingv1.ParentReference) (ip string, err error) {
 	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
 	known := a.Cache.Resource(k.StoragePrefix).Snapshot()
 	err = errFull
@@ -207,7 +211,7 @@ func (a *Allocator) takeAny(ctx context.Context, r *addressRange, offset, n uint
 	return ip, err
 }
 
-// create creates the IPAddress of a service; errTaken.
+// create creates the IPAddress of a service. It returns errTaken if there is one.
 func (a *Allocator) create(ctx context.Context, addr netip.Addr, of networkingv1.ParentReference) error {
 	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
 	body, err := json.Marshal(&networkingv1.IPAddress{
@@ -228,11 +232,11 @@ func (a *Allocator) create(ctx context.Context, addr netip.Addr, of networkingv1
 	return nil
 }
 
-// manager is who IPAddresses of services say they are managed by.
+// manager is the value of the label managed-by of the IPAddresses of services.
 const manager = "ipallocator.k8s.io"
 
-// giveBack deletes the IPAddress of a service, if it is that one's.
-func (a *Allocator) giveBack(ctx context.Context, ip string, of networkingv1.ParentReference) error {
+// releaseAddress deletes an IPAddress if it is that of the service.
+func (a *Allocator) releaseAddress(ctx context.Context, ip string, of networkingv1.ParentReference) error {
 	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
 	got, err := a.load(ctx, k, k.Key("", ip))
 	if got == nil || err != nil || got.parent != of {
@@ -241,7 +245,8 @@ func (a *Allocator) giveBack(ctx context.Context, ip string, of networkingv1.Par
 	return a.remove(ctx, k, ip, got.uid)
 }
 
-// remove deletes an IPAddress of a uid. That it is gone, or another one, is no error.
+// remove deletes an IPAddress with a UID. If the IPAddress is missing or has
+// another UID, it does nothing.
 func (a *Allocator) remove(ctx context.Context, k *kind.Kind, ip, uid string) error {
 	err := a.API.Remove(ctx, k, "", ip, &meta.DeleteOptions{UID: &uid})
 	if overtaken(err) {
@@ -250,7 +255,7 @@ func (a *Allocator) remove(ctx context.Context, k *kind.Kind, ip, uid string) er
 	return err
 }
 
-// ensureRange makes the default ServiceCIDR, if there is none, and says that it is ready.
+// ensureRange creates the default ServiceCIDR if there is none, and sets its condition Ready.
 func (a *Allocator) ensureRange(ctx context.Context) error {
 	k := a.Kinds.Load().Lookup(networkingv1.GroupName, "servicecidrs")
 	for {
@@ -280,10 +285,11 @@ func (a *Allocator) ensureRange(ctx context.Context) error {
 	}
 }
 
-// defaultRange is the name of the ServiceCIDR that is always there.
+// defaultRange is the name of the default ServiceCIDR, which is created again if it is deleted.
 const defaultRange = "kubernetes"
 
-// readyRange says of the default ServiceCIDR that it is ready, if it is the server's and nobody has said anything.
+// readyRange sets the condition Ready of the default ServiceCIDR, if its range is the configured
+// one and the condition is not set yet.
 func (a *Allocator) readyRange(ctx context.Context, k *kind.Kind, d *jsondoc.Doc) error {
 	cidrs := d.Root().At("spec", "cidrs")
 	if (meta.Object{Doc: d}).DeletionTimestamp() != "" {
@@ -311,7 +317,7 @@ func (a *Allocator) readyRange(ctx context.Context, k *kind.Kind, d *jsondoc.Doc
 	return a.Status.Apply(ctx, k, "", defaultRange, "status", body)
 }
 
-// loaded is what is known of an IPAddress or a service that is stored.
+// loaded has the fields that the allocator needs of a stored IPAddress or service.
 type loaded struct {
 	uid     string
 	created time.Time
@@ -321,7 +327,7 @@ type loaded struct {
 	typ     corev1.ServiceType
 }
 
-// load reads an IPAddress or a service, nil if there is none.
+// load reads an IPAddress or a service from the store. It returns nil if there is none.
 func (a *Allocator) load(ctx context.Context, k *kind.Kind, key string) (*loaded, error) {
 	item, err := a.Store.Get(ctx, key)
 	if missing(err) {
@@ -333,7 +339,7 @@ func (a *Allocator) load(ctx context.Context, k *kind.Kind, key string) (*loaded
 	return parse(k, item.Value, item.Rev)
 }
 
-// parse reads a stored IPAddress or service.
+// parse decodes a stored IPAddress or service.
 func parse(k *kind.Kind, raw []byte, rev int64) (*loaded, error) {
 	d := jsondoc.Get()
 	defer d.Release()

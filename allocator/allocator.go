@@ -1,21 +1,25 @@
-// Package allocator gives services their addresses and ports of nodes, each to one service only.
+// Package allocator allocates the addresses and node ports of services, each to one service only.
 //
 // # Model
 //
-// An address of a service is taken by an IPAddress object of its name, a port of nodes by a bit of the one value under
-// ranges/servicenodeports: the forms in which kube-apiserver keeps both, so that a store may be either's. The ranges of addresses are what
-// the ServiceCIDRs say, that of ports is configured. A service is completed before it is validated ([Allocator.Claim]); what it was given
-// is given back if it was not stored, and when it is gone ([Allocator.Release]).
+// An IPAddress object reserves the address in its name for a service. A bit in the value under
+// ranges/servicenodeports reserves a node port. kube-apiserver keeps both in these forms, so that
+// either server can use a store of the other. The ranges of addresses come from the ServiceCIDRs,
+// the range of ports from the configuration. A service gets its addresses and ports before it is
+// validated ([Allocator.Claim]). They are released if the service was not stored, and when the
+// service is gone ([Allocator.Release]).
 //
 // # Invariants
 //
-//   - What a service has was written before the service was, by a compare-and-swap: whichever of the servers that share a store
-//     acknowledges a service, no other one has its address.
-//   - Where it is not known whether a service was stored, what it was given stays taken. [Allocator.Run] gives it back if a minute later
-//     there is no such service.
-//   - Services that have addresses or ports which nobody noted, as older servers wrote them, are noted before anything is given.
+//   - An address or port is reserved by a compare-and-swap before the service that has it is
+//     stored. So of all servers that share a store, none gives it to another service.
+//   - If it is not known whether a service was stored, its addresses and ports stay reserved.
+//     [Allocator.Run] releases them if the service does not exist a minute later.
+//   - Older servers stored services without reserving anything. The addresses and ports of these
+//     services are reserved before any new ones are.
 //   - A dry run writes nothing.
-//   - What is free is known from the cache: what a service costs does not grow with the number of services, unless a range is nearly full.
+//   - Free addresses are found in the cache: the cost of a service does not grow with the number of
+//     services, unless a range is nearly full.
 package allocator
 
 import (
@@ -46,17 +50,17 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// API is what the allocator asks of the API, as a client would.
+// API is the part of the API that the allocator calls, as a client would.
 type API interface {
-	// Create creates an object of a body; AlreadyExists.
+	// Create creates an object from its JSON. It returns the status AlreadyExists if there is one.
 	Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error
-	// Remove deletes an object.
+	// Remove deletes an object, if it fulfils the preconditions.
 	Remove(ctx context.Context, k *kind.Kind, namespace, name string, o *meta.DeleteOptions) error
-	// Apply applies a body to a part of an object.
+	// Apply applies a configuration to an object or a subresource of it.
 	Apply(ctx context.Context, k *kind.Kind, namespace, name, subresource string, body []byte) error
 }
 
-// Allocator gives addresses and ports. Its fields are set before it is used.
+// Allocator allocates addresses and ports. Its fields are set before it is used.
 type Allocator struct {
 	Kinds  *kind.Registry
 	Cache  *cache.Cache
@@ -66,28 +70,32 @@ type Allocator struct {
 	API    API // of the server
 	Status API // for the status of the default ServiceCIDR, whose manager is [StatusManager]
 
-	Range netip.Prefix      // of addresses, for a store that does not say
+	Range netip.Prefix      // of addresses, for a store without a ServiceCIDR
 	Ports utilnet.PortRange // of nodes
 
-	// Patience is how long something may be taken before there is a service that has it: longer than a request lasts; 0: a minute.
+	// Patience is how long an address or port may be reserved before its service is stored. It must
+	// be longer than a request can last. 0 means a minute.
 	Patience time.Duration
 
-	begin sync.Mutex // held by who begins
-	begun bool       // services of the store are noted
+	begin sync.Mutex // held during ready
+	begun bool       // the addresses and ports of all stored services are reserved
 	ports ports
 	loop  loop.Loop
 	known owners
 }
 
-// StatusManager is who writes the status of the default ServiceCIDR.
+// StatusManager is the field manager of the status of the default ServiceCIDR, as in
+// kube-controller-manager.
 const StatusManager = "kubernetes-service-cidr-controller"
 
-// cleanUp bounds giving something back.
+// cleanUp is the longest time for releasing addresses and ports after a request. Run releases those
+// that are left.
 const cleanUp = 20 * time.Second
 
-// refusal says why something is not given, in upstream's words.
+// refusal is the reason why an address or port is not allocated, in upstream's words.
 type refusal string
 
+// Error returns the reason.
 func (r refusal) Error() string { return string(r) }
 
 const (
@@ -97,9 +105,10 @@ const (
 	errPortTaken refusal = "provided port is already allocated"
 )
 
-// Claim completes a service that is to be created, or to replace old: it gets what it needs. Who stores it then calls settle, saying
-// whether it was stored; not if that is not known. settle may be nil.
-func (a *Allocator) Claim(ctx context.Context, next, old *jsondoc.Doc, dryRun bool) (settle func(stored bool), err error) {
+// Claim completes a service that is to be created, or to replace old: it allocates the missing
+// addresses and ports. The caller then calls finish with the outcome of the write, or does not call
+// it if the outcome is not known. finish may be nil.
+func (a *Allocator) Claim(ctx context.Context, next, old *jsondoc.Doc, dryRun bool) (finish func(stored bool), err error) {
 	s, before, err := read(next)
 	if err != nil {
 		return nil, err
@@ -117,8 +126,8 @@ func (a *Allocator) Claim(ctx context.Context, next, old *jsondoc.Doc, dryRun bo
 		return nil, invalid(s, errs...)
 	}
 	c := &claims{a: a}
-	if err := c.take(ctx, s, was, dryRun); err != nil {
-		c.settle(false)
+	if err := c.allocate(ctx, s, was, dryRun); err != nil {
+		c.finish(false)
 		return nil, err
 	}
 	if was != nil {
@@ -126,20 +135,20 @@ func (a *Allocator) Claim(ctx context.Context, next, old *jsondoc.Doc, dryRun bo
 	}
 	networking.DropUnused(s)
 	if err := write(next, s, before); err != nil {
-		c.settle(false)
+		c.finish(false)
 		return nil, err
 	}
-	if dryRun || c.none() {
+	if dryRun || c.isEmpty() {
 		return nil, nil
 	}
-	return c.settle, nil
+	return c.finish, nil
 }
 
-// Release gives back what a service has that is gone.
+// Release releases the addresses and ports of a service that was deleted.
 func (a *Allocator) Release(gone *jsondoc.Doc) {
 	s, _, err := read(gone)
 	if err != nil {
-		a.Logger.Warn("addresses of a service that is gone cannot be given back", "error", err)
+		a.Logger.Warn("addresses of a deleted service cannot be released", "error", err)
 		return
 	}
 	networking.Normalize(s, nil)
@@ -150,42 +159,46 @@ func (a *Allocator) Release(gone *jsondoc.Doc) {
 	if networking.Checked(s) && s.Spec.HealthCheckNodePort > 0 {
 		c.freedPorts = append(c.freedPorts, s.Spec.HealthCheckNodePort)
 	}
-	c.settle(true)
+	c.finish(true)
 }
 
-// family is that of the addresses.
+// family returns the IP family of the configured range. Services have addresses of this family
+// only.
 func (a *Allocator) family() corev1.IPFamily { return networking.FamilyOf(a.Range.Addr()) }
 
-// claims are what a change of a service took, and what it makes free.
+// claims has the addresses and ports that a change of a service reserves, and those that it does
+// not need any more.
 type claims struct {
 	a          *Allocator
 	of         networkingv1.ParentReference
-	address    string  // taken; "": none
+	address    string  // reserved; "": none
 	ports      []int32 // likewise
 	freed      []string
 	freedPorts []int32
 }
 
-func (c *claims) none() bool {
+// isEmpty reports whether there is nothing to release, whatever the outcome of the write.
+func (c *claims) isEmpty() bool {
 	return c.address == "" && len(c.ports)+len(c.freed)+len(c.freedPorts) == 0
 }
 
-// take takes what the service needs, which it is told.
-func (c *claims) take(ctx context.Context, s, was *corev1.Service, dryRun bool) error {
+// allocate reserves the missing addresses and ports of the service, and sets them in s.
+func (c *claims) allocate(ctx context.Context, s, was *corev1.Service, dryRun bool) error {
 	c.of = ref(s)
 	if !dryRun {
 		if err := c.a.ready(ctx); err != nil {
 			return err
 		}
 	}
-	if err := c.takeAddress(ctx, s, was, dryRun); err != nil {
+	if err := c.allocateAddress(ctx, s, was, dryRun); err != nil {
 		return err
 	}
-	return c.takePorts(ctx, s, was, dryRun)
+	return c.allocatePorts(ctx, s, was, dryRun)
 }
 
-// settle gives back what is not needed any more.
-func (c *claims) settle(stored bool) {
+// finish releases the addresses and ports that are not needed any more: those of the old service if
+// the new one was stored, else those that were reserved for the new one.
+func (c *claims) finish(stored bool) {
 	ips, ports := c.freed, c.freedPorts
 	if !stored {
 		ports, ips = c.ports, nil
@@ -199,17 +212,18 @@ func (c *claims) settle(stored bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUp)
 	defer cancel()
 	for _, ip := range ips {
-		if err := c.a.giveBack(ctx, ip, c.of); err != nil {
-			c.a.Logger.Warn("address of a service is given back later", "address", ip, "error", err)
+		if err := c.a.releaseAddress(ctx, ip, c.of); err != nil {
+			c.a.Logger.Warn("address of a service will be released later", "address", ip, "error", err)
 		}
 	}
 	if err := c.a.ports.release(ctx, c.a, ports); err != nil {
-		c.a.Logger.Warn("ports of a service are given back later", "ports", ports, "error", err)
+		c.a.Logger.Warn("ports of a service will be released later", "ports", ports, "error", err)
 	}
 }
 
-// takeAddress gives the service its address.
-func (c *claims) takeAddress(ctx context.Context, s, was *corev1.Service, dryRun bool) error {
+// allocateAddress reserves the address of a service that has none, and sets it in s. The address of
+// a service that must not keep it is added to c.freed.
+func (c *claims) allocateAddress(ctx context.Context, s, was *corev1.Service, dryRun bool) error {
 	spec := &s.Spec
 	switch {
 	case was == nil || !networking.Addressed(was) && networking.Addressed(s) || networking.Addressed(s) && len(was.Spec.ClusterIPs) == 0:
@@ -232,7 +246,7 @@ func (c *claims) takeAddress(ctx context.Context, s, was *corev1.Service, dryRun
 	}
 	at := field.NewPath("spec", "clusterIPs")
 	asked := spec.ClusterIPs[0]
-	given, err := c.a.takeIP(ctx, asked, c.of, dryRun)
+	given, err := c.a.allocateIP(ctx, asked, c.of, dryRun)
 	switch no := refusal(""); {
 	case err != nil && !errors.As(err, &no) && status.From(err).Code >= 500: // it is not the service's fault
 		return err
@@ -251,7 +265,7 @@ func (c *claims) takeAddress(ctx context.Context, s, was *corev1.Service, dryRun
 	return nil
 }
 
-// invalid is the error for a service that cannot be.
+// invalid returns the error for an invalid service.
 func invalid(s *corev1.Service, errs ...*field.Error) error {
 	return status.Invalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, errs)
 }
@@ -261,7 +275,7 @@ func ref(s *corev1.Service) networkingv1.ParentReference {
 	return networkingv1.ParentReference{Resource: "services", Namespace: s.Namespace, Name: s.Name}
 }
 
-// addresses are those that a service has, in one form.
+// addresses returns the cluster IPs of a service in their canonical form.
 func addresses(s *corev1.Service) []string {
 	var all []string
 	for _, ip := range s.Spec.ClusterIPs {
@@ -272,7 +286,8 @@ func addresses(s *corev1.Service) []string {
 	return all
 }
 
-// read reads a service out of a document; text is its spec and status.
+// read decodes the service in a document. The second result is the JSON of its spec and status, for
+// write.
 func read(d *jsondoc.Doc) (s *corev1.Service, text [2][]byte, err error) {
 	s = new(corev1.Service)
 	if err := json.Unmarshal(d.AppendJSON(nil, d.Root().Node), s); err != nil {
@@ -283,6 +298,7 @@ func read(d *jsondoc.Doc) (s *corev1.Service, text [2][]byte, err error) {
 	return s, text, err
 }
 
+// parts encodes the spec and the status of a service.
 func parts(s *corev1.Service) (text [2][]byte, err error) {
 	if text[0], err = json.Marshal(&s.Spec); err == nil {
 		text[1], err = json.Marshal(&s.Status)
@@ -290,7 +306,8 @@ func parts(s *corev1.Service) (text [2][]byte, err error) {
 	return text, err
 }
 
-// write writes a service back into a document, as far as it has changed.
+// write sets the spec and the status of a document to those of a service, if they differ from
+// before.
 func write(d *jsondoc.Doc, s *corev1.Service, before [2][]byte) error {
 	now, err := parts(s)
 	if err != nil {
@@ -313,7 +330,8 @@ func write(d *jsondoc.Doc, s *corev1.Service, before [2][]byte) error {
 	return nil
 }
 
-// ready makes sure that what services of the store have is noted, and that there is a range of addresses.
+// ready makes sure, once, that the addresses and ports of all stored services are reserved, and
+// that there is a range of addresses.
 func (a *Allocator) ready(ctx context.Context) error {
 	a.begin.Lock()
 	defer a.begin.Unlock()
@@ -335,7 +353,7 @@ func (a *Allocator) ready(ctx context.Context) error {
 			return nil
 		}
 		networking.Normalize(s, nil)
-		return a.note(ctx, s)
+		return a.reserveAddresses(ctx, s)
 	})
 	if err != nil {
 		return err
@@ -347,8 +365,9 @@ func (a *Allocator) ready(ctx context.Context) error {
 	return nil
 }
 
-// note makes sure that the addresses of a service are taken.
-func (a *Allocator) note(ctx context.Context, s *corev1.Service) error {
+// reserveAddresses creates the missing IPAddresses of a stored service. Addresses outside the
+// ranges are left out.
+func (a *Allocator) reserveAddresses(ctx context.Context, s *corev1.Service) error {
 	ranges, k := a.ranges(), a.Kinds.Load().Lookup(networkingv1.GroupName, "ipaddresses")
 	for _, ip := range addresses(s) {
 		addr := netip.MustParseAddr(ip)
@@ -362,7 +381,7 @@ func (a *Allocator) note(ctx context.Context, s *corev1.Service) error {
 	return nil
 }
 
-// exists reports whether an error says that there is such an object already.
+// exists reports whether an error has the reason AlreadyExists.
 func exists(err error) bool {
 	return err != nil && status.From(err).Reason == metav1.StatusReasonAlreadyExists
 }

@@ -98,7 +98,7 @@ func TestPortsInStore(t *testing.T) {
 
 func TestPortsAreTaken(t *testing.T) {
 	a := &Allocator{Ports: utilnet.PortRange{Base: 30000, Size: 40}}
-	p := &bitTaker{a: a, bits: new(big.Int)}
+	p := &bitAllocator{a: a, bits: new(big.Int)}
 	for i := range 40 {
 		port, err := p.next()
 		if err != nil {
@@ -111,10 +111,10 @@ func TestPortsAreTaken(t *testing.T) {
 	if _, err := p.next(); err != errFull || len(p.taken) != 40 {
 		t.Errorf("got %v after %d ports", err, len(p.taken))
 	}
-	if err := p.take(30001); err != errPortTaken {
+	if err := p.allocate(30001); err != errPortTaken {
 		t.Errorf("got %v", err)
 	}
-	if err := p.take(29999); err == nil || err.Error() != "provided port is not in the valid range. The range of valid ports is 30000-30039" {
+	if err := p.allocate(29999); err == nil || err.Error() != "provided port is not in the valid range. The range of valid ports is 30000-30039" {
 		t.Errorf("got %v", err)
 	}
 }

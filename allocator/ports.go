@@ -23,25 +23,28 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file gives ports of nodes: which are taken is one value of the store, a RangeAllocation, as kube-apiserver has it.
+// This file allocates node ports. One value of the store, a RangeAllocation, has a bit for each
+// port of the range, as in kube-apiserver.
 
-// portsKey is where the value is.
+// portsKey is the key of the value.
 const portsKey = "ranges/servicenodeports"
 
-// ports are the ports that are taken, as this server knows them.
+// ports is the value as this server read or wrote it last.
 type ports struct {
-	mu   sync.Mutex // held while they are changed
-	rev  int64      // of the value; 0: it is not known
-	bits *big.Int   // by how far a port is from the first
+	mu   sync.Mutex // held while the value is read or changed
+	rev  int64      // of the value; 0: it has to be read
+	bits *big.Int   // set for each reserved port; bit 0 is the first port of the range
 }
 
-// rangeAllocation is what kube-apiserver calls the value. The message has fields metadata, range and data.
+// rangeAllocation has the fields of the value: its range as text, such as 30000-32767, and the
+// bits, highest first.
 type rangeAllocation struct {
 	Range string
 	Data  []byte
 }
 
-// decodePorts reads the value of the store: in protobuf, or in the JSON that a server with that storage writes.
+// decodePorts decodes the value: from protobuf, or from the JSON that a kube-apiserver with JSON
+// storage writes.
 func decodePorts(value []byte) (*rangeAllocation, error) {
 	obj := new(corev1.RangeAllocation)
 	if kind.IsProtobuf(value) {
@@ -54,7 +57,7 @@ func decodePorts(value []byte) (*rangeAllocation, error) {
 	return &rangeAllocation{obj.Range, obj.Data}, nil
 }
 
-// encode prints the value.
+// encode encodes the value as protobuf, as kube-apiserver does.
 func (r *rangeAllocation) encode() ([]byte, error) {
 	obj := &corev1.RangeAllocation{Range: r.Range, Data: r.Data}
 	raw, err := obj.Marshal()
@@ -64,7 +67,8 @@ func (r *rangeAllocation) encode() ([]byte, error) {
 	return kind.WrapProtobuf(raw, "v1", "RangeAllocation")
 }
 
-// begin makes the value say at least what services of the store have. What it says of another range of ports is taken over.
+// begin reserves the ports of all stored services. The ports of a value with another range stay
+// reserved as far as they are in this range.
 func (p *ports) begin(ctx context.Context, a *Allocator) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +119,8 @@ func (p *ports) begin(ctx context.Context, a *Allocator) error {
 	}
 }
 
-// translate reads the ports of a value, which may be of another range.
+// translate returns the bits of a value. If the value has another range, they are moved to the
+// places that the same ports have in this one.
 func (a *Allocator) translate(value []byte) (*big.Int, error) {
 	had, err := decodePorts(value)
 	if err != nil {
@@ -138,12 +143,13 @@ func (a *Allocator) translate(value []byte) (*big.Int, error) {
 	return out, nil
 }
 
-// offset is how far a port is from the first one of the range.
+// offset returns the distance of a port from the first one, and whether the port is in the range.
 func (a *Allocator) offset(port int32) (int, bool) {
 	return int(port) - a.Ports.Base, a.Ports.Contains(int(port))
 }
 
-// portsOf are the ports that a stored service has, those of nodes and the health check port, each once.
+// portsOf returns the ports that a stored service has, node ports and the health check port, each
+// once.
 func portsOf(k *kind.Kind, raw []byte, rev int64) []int32 {
 	d := jsondoc.Get()
 	defer d.Release()
@@ -159,7 +165,8 @@ func portsOf(k *kind.Kind, raw []byte, rev int64) []int32 {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// change changes the ports that are taken. fn changes bits, and may be called again, as its error may be due to what has changed since.
+// change writes the value that fn makes of the bits. fn may be called again: if the value was
+// changed by another server meanwhile, or if fn failed on bits that may be old.
 func (p *ports) change(ctx context.Context, a *Allocator, fn func(bits *big.Int) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +207,7 @@ func (p *ports) change(ctx context.Context, a *Allocator, fn func(bits *big.Int)
 	}
 }
 
-// read reads which ports are taken.
+// read reads the value. Errors have upstream's words.
 func (p *ports) read(ctx context.Context, a *Allocator) error {
 	item, err := a.Store.Get(ctx, portsKey)
 	if missing(err) {
@@ -220,7 +227,7 @@ func (p *ports) read(ctx context.Context, a *Allocator) error {
 	return nil
 }
 
-// release gives ports back.
+// release clears the bits of ports.
 func (p *ports) release(ctx context.Context, a *Allocator, all []int32) error {
 	if len(all) == 0 {
 		return nil
@@ -235,20 +242,21 @@ func (p *ports) release(ctx context.Context, a *Allocator, all []int32) error {
 	})
 }
 
-// taker takes ports for one service.
-type taker interface {
-	take(port int32) error
+// portAllocator allocates ports for one service: allocate a requested one, next any.
+type portAllocator interface {
+	allocate(port int32) error
 	next() (int32, error)
 }
 
-// bitTaker takes ports in the value.
-type bitTaker struct {
+// bitAllocator allocates ports by setting their bits.
+type bitAllocator struct {
 	a     *Allocator
 	bits  *big.Int
 	taken []int32
 }
 
-func (t *bitTaker) take(port int32) error {
+// allocate reserves a requested port.
+func (t *bitAllocator) allocate(port int32) error {
 	at, ok := t.a.offset(port)
 	if !ok {
 		return refusal("provided port is not in the valid range. The range of valid ports is " + t.a.Ports.String())
@@ -261,8 +269,10 @@ func (t *bitTaker) take(port int32) error {
 	return nil
 }
 
-// next takes any port: of those at the beginning of the range, which are for who asks for one, only if there is no other.
-func (t *bitTaker) next() (int32, error) {
+// next reserves any port. It starts at a random one. The ports at the beginning of the range (a
+// 32nd of it, at least 16 and at most 128) come last: they are kept for services that ask for a
+// port (KEP-3668).
+func (t *bitAllocator) next() (int32, error) {
 	size := t.a.Ports.Size
 	reserved := 0
 	if size > 16 {
@@ -278,21 +288,23 @@ func (t *bitTaker) next() (int32, error) {
 			at := part[0] + (start+i)%n
 			if t.bits.Bit(at) == 0 {
 				port := int32(t.a.Ports.Base + at)
-				return port, t.take(port)
+				return port, t.allocate(port)
 			}
 		}
 	}
 	return 0, errFull
 }
 
-// dryTaker says what taking ports may come to, as upstream says it.
-type dryTaker struct {
+// dryAllocator allocates ports in a dry run. Nothing is written, and the ports are those that
+// upstream returns in a dry run.
+type dryAllocator struct {
 	a     *Allocator
 	bits  *big.Int
 	taken []int32
 }
 
-func (t *dryTaker) take(port int32) error {
+// allocate fails for a port that is reserved already.
+func (t *dryAllocator) allocate(port int32) error {
 	if at, ok := t.a.offset(port); ok && t.bits.Bit(at) == 1 || slices.Contains(t.taken, port) {
 		return errPortTaken
 	}
@@ -300,7 +312,9 @@ func (t *dryTaker) take(port int32) error {
 	return nil
 }
 
-func (t *dryTaker) next() (int32, error) {
+// next returns 32769, and for more ports the next numbers. Upstream does the same, and these ports
+// may be in use.
+func (t *dryAllocator) next() (int32, error) {
 	port := int32(32769)
 	if len(t.taken) > 0 {
 		port = slices.Max(t.taken) + 1
@@ -309,8 +323,9 @@ func (t *dryTaker) next() (int32, error) {
 	return port, nil
 }
 
-// takePorts gives the service its ports of nodes, and notes which ones of the old one become free.
-func (c *claims) takePorts(ctx context.Context, s, was *corev1.Service, dryRun bool) error {
+// allocatePorts sets the missing node ports and the health check port of a service. The ports that
+// only the old service has are added to c.freedPorts.
+func (c *claims) allocatePorts(ctx context.Context, s, was *corev1.Service, dryRun bool) error {
 	if was != nil && networking.OnNodes(was) {
 		c.freedPorts = networking.NodePorts(was)
 	}
@@ -320,12 +335,12 @@ func (c *claims) takePorts(ctx context.Context, s, was *corev1.Service, dryRun b
 	if networking.OnNodes(s) {
 		asked := slices.Clone(s.Spec.Ports)
 		health := s.Spec.HealthCheckNodePort
-		give := func(t taker) error {
+		give := func(t portAllocator) error {
 			copy(s.Spec.Ports, asked)
 			s.Spec.HealthCheckNodePort = health
-			return give(t, s, was)
+			return setPorts(t, s, was)
 		}
-		if err := c.givePorts(ctx, give, dryRun); err != nil {
+		if err := c.withPorts(ctx, give, dryRun); err != nil {
 			return err
 		}
 		has := networking.NodePorts(s)
@@ -334,12 +349,14 @@ func (c *claims) takePorts(ctx context.Context, s, was *corev1.Service, dryRun b
 	return nil
 }
 
-func (c *claims) givePorts(ctx context.Context, give func(taker) error, dryRun bool) error {
+// withPorts calls give with an allocator of ports, in a dry run with one that writes nothing. give
+// may be called several times.
+func (c *claims) withPorts(ctx context.Context, give func(portAllocator) error, dryRun bool) error {
 	if dryRun {
 		p := &c.a.ports
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		t := &dryTaker{a: c.a, bits: new(big.Int)}
+		t := &dryAllocator{a: c.a, bits: new(big.Int)}
 		if err := p.read(ctx, c.a); errors.Is(err, store.ErrUnavailable) {
 			return err
 		} else if err == nil {
@@ -348,7 +365,7 @@ func (c *claims) givePorts(ctx context.Context, give func(taker) error, dryRun b
 		return give(t)
 	}
 	return c.a.ports.change(ctx, c.a, func(bits *big.Int) error {
-		t := &bitTaker{a: c.a, bits: bits}
+		t := &bitAllocator{a: c.a, bits: bits}
 		err := give(t)
 		c.ports = nil
 		if err == nil {
@@ -358,19 +375,19 @@ func (c *claims) givePorts(ctx context.Context, give func(taker) error, dryRun b
 	})
 }
 
-// give gives a service ports of nodes.
-func give(t taker, s, was *corev1.Service) error {
+// setPorts sets the ports of a service with the allocator t.
+func setPorts(t portAllocator, s, was *corev1.Service) error {
 	err := error(nil)
 	if was == nil {
-		err = giveNew(t, s)
+		err = setNewPorts(t, s)
 	} else {
-		err = giveMore(t, s, was)
+		err = setMissingPorts(t, s, was)
 	}
 	if err != nil || !networking.Checked(s) || was != nil && networking.Checked(was) {
 		return err
 	}
 	if port := s.Spec.HealthCheckNodePort; port != 0 {
-		if err := t.take(port); err != nil {
+		if err := t.allocate(port); err != nil {
 			return status.Internal(fmt.Errorf("failed to allocate requested HealthCheck NodePort %v: %v", port, err))
 		}
 		return nil
@@ -383,15 +400,16 @@ func give(t taker, s, was *corev1.Service) error {
 	return nil
 }
 
-// takeFor takes the port that one of the service's ports names.
-func takeFor(t taker, s *corev1.Service, i int, port int32) error {
-	if err := t.take(port); err != nil {
+// allocateFor allocates the port that one of the service's ports requests.
+func allocateFor(t portAllocator, s *corev1.Service, i int, port int32) error {
+	if err := t.allocate(port); err != nil {
 		return invalid(s, field.Invalid(field.NewPath("spec", "ports").Index(i).Child("nodePort"), port, err.Error()))
 	}
 	return nil
 }
 
-func takeAny(t taker) (int32, error) {
+// allocateAnyPort allocates any port.
+func allocateAnyPort(t portAllocator) (int32, error) {
 	port, err := t.next()
 	if err != nil {
 		return 0, status.Internal(fmt.Errorf("failed to allocate a nodePort: %w", err))
@@ -399,8 +417,9 @@ func takeAny(t taker) (int32, error) {
 	return port, nil
 }
 
-// giveNew gives a new service its ports. Ports of the same number, of several protocols, share one.
-func giveNew(t taker, s *corev1.Service) error {
+// setNewPorts sets the ports of a new service. Ports of the same number, for several protocols, share
+// one node port.
+func setNewPorts(t portAllocator, s *corev1.Service) error {
 	shared := map[int32]int32{} // by the service's own port
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
@@ -412,12 +431,12 @@ func giveNew(t taker, s *corev1.Service) error {
 		case has == 0:
 			j := slices.IndexFunc(s.Spec.Ports, func(q corev1.ServicePort) bool { return q.Port == p.Port && q.NodePort != 0 })
 			if j >= 0 {
-				if err := takeFor(t, s, i, s.Spec.Ports[j].NodePort); err != nil {
+				if err := allocateFor(t, s, i, s.Spec.Ports[j].NodePort); err != nil {
 					return err
 				}
 				p.NodePort = s.Spec.Ports[j].NodePort
 			} else {
-				port, err := takeAny(t)
+				port, err := allocateAnyPort(t)
 				if err != nil {
 					return err
 				}
@@ -427,7 +446,7 @@ func giveNew(t taker, s *corev1.Service) error {
 		case p.NodePort == 0:
 			p.NodePort = has
 		case p.NodePort != has:
-			if err := takeFor(t, s, i, p.NodePort); err != nil {
+			if err := allocateFor(t, s, i, p.NodePort); err != nil {
 				return err
 			}
 		}
@@ -435,8 +454,8 @@ func giveNew(t taker, s *corev1.Service) error {
 	return nil
 }
 
-// giveMore gives a changed service the ports that the old one has not got.
-func giveMore(t taker, s, was *corev1.Service) error {
+// setMissingPorts sets the ports that a changed service needs beyond those of the old one.
+func setMissingPorts(t portAllocator, s, was *corev1.Service) error {
 	type pair struct {
 		Protocol corev1.Protocol
 		NodePort int32
@@ -449,13 +468,13 @@ func giveMore(t taker, s, was *corev1.Service) error {
 		case p.NodePort == 0 && !networking.GivenPorts(s):
 			continue
 		case p.NodePort == 0:
-			port, err := takeAny(t)
+			port, err := allocateAnyPort(t)
 			if err != nil {
 				return err
 			}
 			p.NodePort = port
 		case !slices.Contains(had, p.NodePort) && !taken[p.NodePort]:
-			if err := takeFor(t, s, i, p.NodePort); err != nil {
+			if err := allocateFor(t, s, i, p.NodePort); err != nil {
 				return err
 			}
 			taken[p.NodePort] = true

@@ -20,12 +20,13 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file keeps right what is noted of addresses and ports: servers may have ended between noting and storing, or may not note at all.
+// This file repairs the reservations of addresses and ports. A server may have ended between the
+// reservation and the write of the service, or may be one that does not reserve anything.
 
-// Name is what the controller is called in the log.
+// Name is the name of the controller in the log.
 const Name = "service-allocator"
 
-// patience is Patience or what that is by default.
+// patience returns Patience or its default.
 func (a *Allocator) patience() time.Duration {
 	if a.Patience > 0 {
 		return a.Patience
@@ -33,21 +34,23 @@ func (a *Allocator) patience() time.Duration {
 	return time.Minute
 }
 
-// quick is how long an address may be another one than its service's, which somebody is about to give back.
+// quick is how long a new IPAddress may be one that its service does not have: the request that
+// created it may still be about to release it.
 const quick = 5 * time.Second
 
-// owners is what the controller has seen of services and ports.
-type owners struct {
+// owners is what the controller has read of services and ports.
+type owners struct { // node ports of services, by key
 	ports  map[string][]int32  // of services, by key
 	users  map[int32]int       // how many services have a port
 	ips    map[string]string   // keys of services by address
 	had    map[string][]string // addresses of services, by key
-	bits   *big.Int            // ports that are taken, as seen last
-	rev    int64               // when that was
-	unused map[int32]time.Time // since when ports are taken that no service has
+	bits   *big.Int            // reserved ports, as seen last
+	rev    int64               // revision of bits
+	unused map[int32]time.Time // reserved ports that no service has, and since when
 }
 
-// Run keeps the default ServiceCIDR, notes what services have, and gives back what no service has, until ctx ends.
+// Run keeps the default ServiceCIDR, reserves the addresses and ports that services have, and
+// releases those that no service has, until ctx ends.
 func (a *Allocator) Run(ctx context.Context) {
 	now := a.Kinds.Load()
 	services, ips := now.Lookup("", "services"), now.Lookup(networkingv1.GroupName, "ipaddresses")
@@ -88,7 +91,7 @@ func (a *Allocator) Run(ctx context.Context) {
 	a.loop.Run(ctx)
 }
 
-// seePorts sees which ports are taken.
+// seePorts reads which ports are reserved.
 func (a *Allocator) seePorts(c *loop.Change) {
 	bits := new(big.Int)
 	if !c.Deleted {
@@ -112,14 +115,14 @@ func (a *Allocator) seePorts(c *loop.Change) {
 	a.nextUnused()
 }
 
-// nextUnused has ports given back when that is due.
+// nextUnused schedules the release of the ports that no service has.
 func (a *Allocator) nextUnused() {
 	for _, since := range a.known.unused {
 		a.loop.By(portsKey, since.Add(a.patience()))
 	}
 }
 
-// seeService sees what a service has.
+// seeService reads the addresses and ports of a service.
 func (a *Allocator) seeService(k *kind.Kind, c *loop.Change) {
 	own := &a.known
 	before := own.ports[c.Key]
@@ -161,7 +164,8 @@ func (a *Allocator) seeService(k *kind.Kind, c *loop.Change) {
 	}
 }
 
-// mendPorts notes ports that services have, and gives those back that none has had for long.
+// mendPorts reserves the ports that services have, and releases those that no service has had for
+// the time of patience.
 func (a *Allocator) mendPorts(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -178,7 +182,7 @@ func (a *Allocator) mendPorts(ctx context.Context) error {
 		}
 		for p, since := range own.unused {
 			if at, ok := a.offset(p); ok && time.Since(since) >= a.patience() {
-				a.Logger.Warn("port of nodes is given back that no service has", "port", p)
+				a.Logger.Warn("node port without a service is released", "port", p)
 				bits.SetBit(bits, at, 0)
 			}
 		}
@@ -188,7 +192,7 @@ func (a *Allocator) mendPorts(ctx context.Context) error {
 	return err
 }
 
-// cached is an IPAddress or a service as the cache has it, nil if there is none.
+// cached returns an IPAddress or a service from the cache. It returns nil if there is none.
 func (a *Allocator) cached(k *kind.Kind, key string) (*loaded, error) {
 	o, ok := a.Cache.Resource(k.StoragePrefix).Get(key)
 	if !ok {
@@ -197,7 +201,9 @@ func (a *Allocator) cached(k *kind.Kind, key string) (*loaded, error) {
 	return parse(k, o.Raw, o.Rev)
 }
 
-// mendService makes sure that the addresses of a service are noted to be its own.
+// mendService makes sure that the IPAddresses of a service's addresses exist and are its own. A
+// service whose address is in no range, or belongs to another service, is logged: only its owner
+// can recreate it.
 func (a *Allocator) mendService(ctx context.Context, services, ips *kind.Kind, key string) error {
 	s, err := a.cached(services, key)
 	if s == nil || err != nil {
@@ -216,7 +222,7 @@ func (a *Allocator) mendService(ctx context.Context, services, ips *kind.Kind, k
 		switch {
 		case err != nil:
 			return err
-		case got != nil && got.parent == of && got.managed(addr):
+		case got != nil && got.parent == of && got.isManaged(addr):
 			continue
 		case got != nil && got.parent != of && got.parent.Group == "" && got.parent.Resource == "services":
 			owner, err := a.cached(services, services.Key(got.parent.Namespace, got.parent.Name))
@@ -233,7 +239,7 @@ func (a *Allocator) mendService(ctx context.Context, services, ips *kind.Kind, k
 				return err
 			}
 		}
-		a.Logger.Info("address of a service was not noted", "service", namespace+"/"+name, "address", ip)
+		a.Logger.Info("address of a service was not reserved", "service", namespace+"/"+name, "address", ip)
 		if err := a.create(ctx, addr, of); err != nil && !errors.Is(err, errTaken) {
 			return err
 		}
@@ -241,12 +247,12 @@ func (a *Allocator) mendService(ctx context.Context, services, ips *kind.Kind, k
 	return nil
 }
 
-// managed reports whether an IPAddress has the labels of those of services.
-func (l *loaded) managed(addr netip.Addr) bool {
+// isManaged reports whether an IPAddress has the labels of the IPAddresses of services.
+func (l *loaded) isManaged(addr netip.Addr) bool {
 	return l.labels[networkingv1.LabelManagedBy] == manager && l.labels[networkingv1.LabelIPAddressFamily] == string(networking.FamilyOf(addr))
 }
 
-// mendAddress gives an address back that no service has.
+// mendAddress releases an address that no service has.
 func (a *Allocator) mendAddress(ctx context.Context, services, ips *kind.Kind, key string) error {
 	got, err := a.cached(ips, key)
 	if err != nil {
@@ -283,14 +289,15 @@ func (a *Allocator) mendAddress(ctx context.Context, services, ips *kind.Kind, k
 		a.loop.At(key, until)
 		return nil
 	}
-	a.Logger.Warn("address is given back that no service has", "address", ip, "service", got.parent.Namespace+"/"+got.parent.Name)
+	a.Logger.Warn("address without a service is released", "address", ip, "service", got.parent.Namespace+"/"+got.parent.Name)
 	return a.remove(ctx, ips, ip, got.uid)
 }
 
-// missing reports whether an error of the store says that there is no such key.
+// missing reports whether err says that the store does not have the key.
 func missing(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// overtaken reports whether an error of a deletion says that the object is not there any more.
+// overtaken reports whether an object that was to be deleted is gone, or replaced by one with
+// another UID.
 func overtaken(err error) bool {
 	if err == nil {
 		return false

@@ -2,12 +2,11 @@
 //
 // # Model
 //
-// A [Handler] answers every request. Each request passes the same [steps], read
-// from top to bottom, the last of which finds what serves it: a fixed path
-// (health, version, discovery, …) or a verb on a resource. Every verb has its
-// file: get.go, list.go, watch.go, create.go, update.go, patch.go, delete.go,
-// deletecollection.go; subresources that are more than a part of their object
-// have one, too: scale.go.
+// A [Handler] answers every request. Each request passes the same [steps], read from top to bottom,
+// the last of which finds its handler: a fixed path (health, version, discovery, …) or a verb on a
+// resource. Every verb has its file: get.go, list.go, watch.go, create.go, update.go, patch.go,
+// delete.go, deletecollection.go. A subresource with a behavior of its own has a file, too: scale.go,
+// evict.go, token.go, podplaces.go, connect.go.
 //
 // What a request works with is a [kind.Version], looked up once in a snapshot of
 // the registry. Reads serve the bytes that the cache holds, they decode
@@ -18,7 +17,7 @@
 //
 //   - A handler answers by returning an error or by calling send once. Errors
 //     become a Status at one place, [request.fail].
-//   - No request takes a lock of this package.
+//   - A small read takes no lock of this package. Budgets and quotas take one.
 //   - A read without a resource version is as new as every write acknowledged
 //     before it began.
 package api
@@ -31,6 +30,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,8 +62,9 @@ type Config struct {
 	Checks    []Check             // of the server's health, besides ping
 	Snapshot  Snapshot            // nil: /snapshot is not there
 
-	// CatchUp waits, for a bounded time, until what decides about requests and what is served know every write that other servers have
-	// acknowledged. It is called before a request is refused, or told that something is not there. nil: there are no others.
+	// CatchUp waits, for a bounded time, until the rules for requests and the served kinds are as
+	// new as every write that other servers have acknowledged. It is called before a request is
+	// refused, or answered with not found. nil: there are no other servers.
 	CatchUp func(ctx context.Context)
 
 	// BeforeMetrics drops stale series before /metrics is answered. If nil, SweepMetrics is called.
@@ -73,10 +74,13 @@ type Config struct {
 	Memory  *memory.Governor     // nil: the memory has no limit
 	Metrics *prometheus.Registry // nil: one of its own
 	Logger  *slog.Logger         // nil: slog.Default()
-	Version Version              // what /version says; the zero value says what this program is
+	Version Version              // the answer of /version; empty fields have the values of this program
+	Flags   map[string]string    // of the command line, with their values, for /flagz
 
-	// Timeout is how long requests other than watches may take; 0: 60 s. The server below ends
-	// reading and writing of HTTP, which the handler cannot.
+	DisableProfiling bool // /debug/pprof is not there
+
+	// Timeout is the longest duration of requests other than watches; 0: 60 s. Limits for reading
+	// and writing of HTTP are up to the server below.
 	Timeout       time.Duration
 	WatchTimeout  time.Duration // least duration of a watch that does not name one; 0: 30 min
 	BookmarkEvery time.Duration // between a watch's bookmarks; 0: 60 s
@@ -100,12 +104,14 @@ type Handler struct {
 	openapi   http.Handler
 	health    *health
 	version   []byte
+	started   time.Time
 
 	impersonator *impersonation.Impersonator
 
 	kinds kindWatch
 
 	reads, writes inFlight
+	turns         *turns // of long answers
 	building      *budget
 	sending       inFlight // long answers
 	working       *budget  // bytes that large bodies and objects become
@@ -143,6 +149,7 @@ func New(c Config) *Handler {
 		h.BookmarkEvery = time.Minute
 	}
 	shares := h.Memory.Shares()
+	h.turns = newTurns()
 	h.building = newBudget(shares.Answers, shares.Answers/4)
 	h.working = newBudget(shares.Work, shares.Work/4*3)
 	h.bodies.most, h.bodies.share = shares.Bodies, max(shares.Bodies/4, 2*maxBody)
@@ -155,7 +162,7 @@ func New(c Config) *Handler {
 	h.discovery = discovery.New(h.Kinds.Load)
 	h.openapi = openapi.New(h.Kinds.Load)
 	h.health = newHealth(c.Checks)
-	h.version = c.Version.json()
+	h.version, h.started = c.Version.json(), time.Now()
 	h.impersonator = impersonation.New(impersonation.Config{Authz: h.Authz, Forbidden: forbidden, Metrics: h.Config.Metrics})
 	h.kinds.load, h.kinds.changed = h.Kinds.Load, h.Kinds.Changed
 	go h.kinds.run(h.stopping, h.logger)
@@ -189,7 +196,7 @@ var steps = []step{
 	{"deadline", deadline},
 	{"requests in flight", limit},
 	{"authorization", authorize},
-	{"long-running", goOn},
+	{"long-running", admitLongRunning},
 	{"dispatch", dispatch},
 }
 
@@ -212,10 +219,10 @@ type request struct {
 	audit    *audit.Record // nil: nothing is recorded
 	stranger bool          // the sender is not known
 
-	recording *room // for the audit record; nil if that takes none
+	recording *room // for the audit record; nil if it gets no body
 
 	attrs   authz.Attributes // what was asked of the authorizers
-	decided authz.Result     // what they said
+	decided authz.Result     // their decision
 
 	kind *kind.Kind
 	v    *kind.Version
@@ -225,7 +232,7 @@ type request struct {
 	code     int // of the answer, 0 before it began
 	long     bool
 
-	slots        *inFlight // the slots that the request takes one of; nil if it needs none
+	slots        *inFlight // the limit that the request counts against; nil if there is none
 	flow         flowing   // in place of slots; see flow.go
 	inSlot       bool      // the request holds a slot now …
 	slotShared   bool      // … which counts in its user's share
@@ -234,6 +241,7 @@ type request struct {
 	sendShared   bool      // … which counts in its user's share
 	sent         int64     // bytes of its body
 	charged      int64     // bytes charged for what it works on
+	turn         *turn     // nil until its work is long
 	headers      int64     // bytes charged for its large header …
 	headersPayer string    // … and the name charged for them; "" while the user is not known
 	watching     bool      // it counts as a watch
@@ -245,17 +253,18 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 // release gives back the slots and budgets that the request holds.
 func (q *request) release() {
 	if q.body > 0 {
-		q.h.bodies.give(q.payer(), q.body)
+		q.h.bodies.release(q.payer(), q.body)
 	}
 	if q.flow.unwatch != nil {
 		q.flow.unwatch()
 	}
 	q.endWork()
+	q.endTurn()
 	if q.sending {
 		q.h.sending.leave(q.payer(), q.sendShared)
 	}
 	if q.watching {
-		q.h.watches.give(q.payer(), 1)
+		q.h.watches.release(q.payer(), 1)
 	}
 	if q.cut != nil {
 		q.cut.end()
@@ -299,7 +308,7 @@ func (q *request) finish(start time.Time) {
 		q.audit = nil
 		q.h.logger.Error("request panicked", "method", q.r.Method, "path", q.r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 		if q.code != 0 {
-			panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
+			panic(http.ErrAbortHandler) // the client must not mistake half an answer for a whole one
 		}
 		q.fail(status.Internal(fmt.Errorf("this request caused the server to panic")))
 	}
@@ -315,7 +324,7 @@ func (q *request) finish(start time.Time) {
 	}
 }
 
-// noCache is set on every answer that does not say otherwise.
+// noCache is the Cache-Control of answers that do not set another one.
 var noCache = []string{"no-cache, private"}
 
 // auditID names the request, by the client's name for it if there is one.
@@ -347,13 +356,13 @@ func (in *info) longRunning() bool {
 	case "attach", "exec", "proxy", "log", "portforward":
 		return true
 	}
-	return in.verb == "watch" || in.verb == "proxy" || in.snapshot
+	return in.verb == "watch" || in.verb == "proxy" || in.snapshot || !in.resource && strings.HasPrefix(in.path, profilesPath)
 }
 
-// writeTimeout is how long a write may take at most, webhooks included.
+// writeTimeout is the longest duration of a write, webhooks included.
 const writeTimeout = 34 * time.Second
 
-// deadline limits how long the request may take, unless it is long-running.
+// deadline limits the duration of the request, unless it is long-running.
 func deadline(q *request) (bool, error) {
 	if q.long {
 		return false, nil

@@ -15,7 +15,7 @@ import (
 type authnMetrics struct {
 	users *prometheus.CounterVec
 
-	// One for each result, so that a request looks nothing up.
+	// There is one for each result, so that a request needs no lookup.
 	attempts  [authnResults]prometheus.Counter
 	durations [authnResults]prometheus.Observer
 	other     prometheus.Counter
@@ -29,6 +29,7 @@ const (
 	authnResults
 )
 
+// newAuthnMetrics registers the metrics of authentication.
 func newAuthnMetrics(reg prometheus.Registerer) *authnMetrics {
 	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "authentication_attempts",

@@ -93,37 +93,22 @@ func (q *request) undecided(err error) {
 
 var noSniff = []string{"nosniff"}
 
-// harmless keeps texts from being taken for HTML.
+// harmless escapes texts so that no browser interprets them as HTML.
 var harmless = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// refused is the refusal in upstream's words.
+// refused returns the refusal in upstream's words.
 func (q *request) refused(a *authz.Attributes, reason string) error {
 	q.w.Header()["X-Content-Type-Options"] = noSniff
 	return forbidden(a, reason)
 }
 
+// forbidden returns the error for a refused request, with the authorizer's reason.
 func forbidden(a *authz.Attributes, reason string) error {
-	text := harmless.Replace(refusal(a))
+	text := harmless.Replace(a.Refusal())
 	if reason != "" {
 		text += ": " + reason
 	}
 	return status.Forbidden(schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Name, errors.New(text))
-}
-
-// refusal says who may not do what.
-func refusal(a *authz.Attributes) string {
-	if !a.ResourceRequest {
-		return fmt.Sprintf("User %q cannot %s path %q", a.User.Name, a.Verb, a.Path)
-	}
-	resource := a.Resource
-	if a.Subresource != "" {
-		resource += "/" + a.Subresource
-	}
-	where := " at the cluster scope"
-	if a.Namespace != "" {
-		where = fmt.Sprintf(" in the namespace %q", a.Namespace)
-	}
-	return fmt.Sprintf("User %q cannot %s resource %q in API group %q%s", a.User.Name, a.Verb, resource, a.Group, where)
 }
 
 // authorizations counts decisions about requests by what they came to.
@@ -141,6 +126,7 @@ type outcome struct {
 
 var outcomes = [...]string{"no-opinion", "allowed", "denied", "error"}
 
+// register makes and registers the metrics of authorization.
 func (m *authorizations) register(reg prometheus.Registerer) {
 	m.attempts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "authorization_attempts_total",

@@ -38,15 +38,16 @@ func (q *request) wholeObject(options func(url.Values) (*meta.WriteOptions, erro
 	return body, o, err
 }
 
-// objectMedia is what the body is said to be, "" if that is nothing that objects come in.
+// objectMedia returns the media type of the body, "" if no object can come in it.
 func (q *request) objectMedia() string {
 	media := contentType(q.r)
-	if media == typeJSON || media == typeYAML || media == typeProtobuf && q.takesProtobuf() {
+	if media == typeJSON || media == typeYAML || media == typeProtobuf && q.acceptsProtobuf() {
 		return media
 	}
 	return ""
 }
 
+// unknownMedia returns the error for a body of another type than those of objects.
 func unknownMedia() error { return unsupported(typeJSON, typeYAML, typeProtobuf) }
 
 // readObject reads a body that is an object, in JSON or else.

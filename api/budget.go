@@ -40,14 +40,15 @@ type waiter struct {
 	let chan struct{} // closed when the reader has its bytes
 }
 
+// newBudget returns a budget of most bytes, of which one user gets at most share.
 func newBudget(most, share int64) *budget {
 	return &budget{most: most, share: share, users: map[string]*readers{}}
 }
 
-// take waits until a user may have n bytes, and returns the number to pass to give. That number is
-// at most one share, so that the largest object can still be read. If waits is not nil, take calls
-// it before it waits. If ctx ends first, take returns its error.
-func (b *budget) take(ctx context.Context, user string, n int64, waits func()) (int64, error) {
+// acquire waits until a user may have n bytes, and returns the number to pass to release. That
+// number is at most one share, so that the largest object can still be read. If waits is not nil,
+// acquire calls it before it waits. If ctx ends first, acquire returns its error.
+func (b *budget) acquire(ctx context.Context, user string, n int64, waits func()) (int64, error) {
 	n = min(n, b.share)
 	b.mu.Lock()
 	u := b.users[user]
@@ -100,7 +101,7 @@ func (b *budget) block(u *readers) {
 	}
 }
 
-// unblock takes a user out of the line: its next reader no longer fits, or has gone. The caller
+// unblock removes a user from the line: its next reader no longer fits, or has gone. The caller
 // holds the lock.
 func (b *budget) unblock(u *readers) {
 	if u.turn == nil {
@@ -133,8 +134,8 @@ func (b *budget) admit() {
 	}
 }
 
-// give gives back bytes that a user took.
-func (b *budget) give(user string, n int64) {
+// release returns bytes that a user acquired.
+func (b *budget) release(user string, n int64) {
 	if n == 0 {
 		return
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -64,7 +63,7 @@ func (q *request) connect(c *connector) error {
 	return c.refuse(q)
 }
 
-// podDoesNotRun says why a pod cannot be reached.
+// podDoesNotRun returns the error for a pod that cannot be reached.
 func (q *request) podDoesNotRun() error {
 	name, err := q.proxied("pod")
 	if err != nil {
@@ -80,7 +79,7 @@ func (q *request) podDoesNotRun() error {
 	return status.BadRequest("pod %s does not run: this server keeps pods, no node runs them", name)
 }
 
-// nodeDoesNotRun says why a node cannot be reached.
+// nodeDoesNotRun returns the error for a node that cannot be reached.
 func (q *request) nodeDoesNotRun() error {
 	name, err := q.proxied("node")
 	if err != nil {
@@ -92,8 +91,8 @@ func (q *request) nodeDoesNotRun() error {
 	return status.BadRequest("node %s does not run: this server keeps nodes, it does not connect to them", name)
 }
 
-// serviceHasNoEndpoints says why a service cannot be reached. Upstream does not look at the Service
-// unless the request names a port by its number.
+// serviceHasNoEndpoints returns the error for a service that cannot be reached. Upstream does not
+// read the Service unless the request names a port by its number.
 func (q *request) serviceHasNoEndpoints() error {
 	_, name, port, ok := utilnet.SplitSchemeNamePort(q.name)
 	if !ok {
@@ -149,65 +148,4 @@ func (q *request) readStored(name string, read func(jsondoc.Value)) error {
 	}
 	read(d.Root())
 	return nil
-}
-
-// checkRoute refuses what upstream's router does not know of a built-in kind: paths with 404, methods
-// with 405. It needs nothing but the method and the path.
-func (q *request) checkRoute() error {
-	b := &q.kind.Behavior
-	if !b.HasRoutes() {
-		return nil
-	}
-	method := q.r.Method
-	verb := resourceVerb(method)
-	if method == http.MethodHead { // it is read with GET only
-		verb = ""
-	}
-	if q.verb == "proxy" || q.verb == "watch" && !q.selecting { // the old paths /proxy/… and /watch/…
-		switch {
-		case q.verb == "proxy" || b.Virtual || q.subresource != "":
-			return status.UnknownRoute()
-		case verb != "get":
-			return status.UnknownMethod()
-		}
-		return nil
-	}
-	if c := q.connector(); c != nil {
-		if !slices.Contains(c.methods, method) {
-			return status.UnknownMethod()
-		}
-		return nil
-	}
-	verbs := q.routeVerbs()
-	switch {
-	case verbs == nil:
-		return status.UnknownRoute()
-	case b.Listed != nil && verb != "": // which says why it cannot be written
-		return nil
-	case !slices.Contains(verbs, verb):
-		return status.UnknownMethod()
-	}
-	return nil
-}
-
-// routeVerbs returns the verbs of the path, nil if the path is unknown.
-func (q *request) routeVerbs() []string {
-	b := &q.kind.Behavior
-	onItem := q.name != "" && !q.selected
-	sub := b.Subresource(q.subresource)
-	switch {
-	case q.subresource == "status" && q.v.Status, q.subresource == "scale" && q.v.Scale != nil:
-		return statusVerbs
-	case q.subresource != "" && sub != nil:
-		return sub.Verbs
-	case q.subresource != "", b.Virtual && (onItem || q.kind.Namespaced && q.namespace == ""):
-		return nil
-	case b.Virtual:
-		return []string{"create"}
-	case onItem:
-		return []string{"get", "update", "patch", "delete"}
-	case b.OneByOne:
-		return []string{"get", "create"}
-	}
-	return []string{"get", "create", "delete"}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/keelson-io/keelson/authn"
 )
 
-// This file tells the HTTP server which user each connection belongs to.
+// This file maps each connection to its user, for the HTTP server.
 
 // Connection is the HTTP server's record of the connection that a request arrived on.
 type Connection interface {
@@ -22,7 +22,7 @@ type Caller struct {
 	Probe         bool // the request is for a health endpoint
 }
 
-// Standing says whether a connection is kept, closed or refused.
+// Standing decides whether a connection is kept, closed or refused.
 type Standing uint8
 
 // The standings of connections.

@@ -7,6 +7,7 @@ import (
 
 // This file creates objects.
 
+// create creates the object in the body.
 func (q *request) create() error {
 	body, o, err := q.wholeObject(meta.ParseCreateOptions)
 	if err != nil {

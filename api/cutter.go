@@ -23,8 +23,8 @@ const (
 	writePiece = 64 << 10
 )
 
-// StallLimit returns how long a client may leave a piece of an answer unread if requests may take
-// as long as timeout.
+// StallLimit returns how long a client may leave a piece of an answer unread. timeout is the
+// longest duration of a request.
 func StallLimit(timeout time.Duration) time.Duration { return min(maxStall, timeout) }
 
 // cutter is the writer of a long-running answer. It makes a write fail that the client keeps

@@ -13,6 +13,7 @@ import (
 
 // This file deletes single objects.
 
+// delete deletes one object.
 func (q *request) delete() error {
 	var err error
 	if q.accept, err = q.negotiate(); err != nil {
@@ -65,11 +66,12 @@ func (q *request) deleteOptions() (*meta.DeleteOptions, error) {
 	return o, err
 }
 
+// readDeleteOptions reads the options of a delete from the body or else from the query.
 func (q *request) readDeleteOptions() (*meta.DeleteOptions, error) {
 	if bodyless(q.r) {
 		return meta.ParseDeleteOptions(q.ctx, nil, "", q.query)
 	}
-	// Options in a body take precedence: the query is not read then, as upstream.
+	// As in upstream, the query is not read if there is a body.
 	media := contentType(q.r)
 	if media != typeJSON && media != typeYAML && media != typeProtobuf {
 		return nil, unsupported(typeJSON, typeYAML, typeProtobuf)

@@ -6,6 +6,7 @@ import (
 
 // This file deletes all objects that a list selects.
 
+// deleteCollection deletes the objects that the selectors select.
 func (q *request) deleteCollection() error {
 	var err error
 	if q.accept, err = q.negotiate(); err != nil {

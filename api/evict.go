@@ -20,7 +20,7 @@ import (
 
 var evictionKind = kschema.GroupKind{Group: policyv1.GroupName, Kind: "Eviction"}
 
-// evict deletes a pod, or says which budget is against it.
+// evict deletes a pod, unless a disruption budget is against it: then the error names the budget.
 func evict(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	q.recordObject(d)
 	// Admission sees the eviction. The deletion that follows is not admitted again.

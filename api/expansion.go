@@ -10,8 +10,7 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file bounds the memory that one request takes for small stored objects with large default
-// values.
+// This file bounds the memory for stored objects that are small and get large default values.
 
 // maxExpansion is the number of bytes by which the objects of one list, or of the initial state of
 // one watch, may be larger than stored.

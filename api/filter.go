@@ -74,7 +74,7 @@ func (q *request) newFilter(o *meta.ListOptions) (*filter, error) {
 // isSegment reports whether a name can be a part of a key.
 func isSegment(name string) bool { return name != "" && !strings.Contains(name, "/") }
 
-// notSelectable is the error for a field that selectors may not name, in the words of the kind.
+// notSelectable returns the error for a field that selectors may not name, in the words of the kind.
 func notSelectable(v *kind.Version, field string) error {
 	switch k := v.Kind; {
 	case k.Behavior.HasRoutes() && len(v.SelectableFields) == 0:

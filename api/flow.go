@@ -10,8 +10,8 @@ import (
 	"github.com/keelson-io/keelson/flow"
 )
 
-// This file takes requests through priority and fairness. Package flow decides; requests hold seats as
-// they would hold slots (inflight.go), while the server works on them.
+// This file passes requests through priority and fairness. Package flow decides. Requests hold
+// seats in place of slots (inflight.go), while the server works on them.
 
 // queueWait is the part of a request's time that it may wait in a queue: one of so many.
 const queueWait = 4
@@ -29,7 +29,7 @@ type flowing struct {
 	unwatch  func()
 }
 
-// Names of the headers that say how a request was classified, as the HTTP library writes them.
+// Names of the headers with the classification of a request, in the spelling of the HTTP library.
 const (
 	schemaHeader = "X-Kubernetes-Pf-Flowschema-Uid"
 	levelHeader  = "X-Kubernetes-Pf-Prioritylevel-Uid"
@@ -50,8 +50,8 @@ func (q *request) classify() bool {
 	return true
 }
 
-// enterFlow takes the request's seats. If there are none, it answers 429 and reports false. Probes do
-// not wait: their checks run once for all that ask at the same time.
+// enterFlow acquires the request's seats. If there are none, it answers 429 and reports false.
+// Probes do not wait: concurrent probes share one run of their checks.
 func (q *request) enterFlow() bool {
 	if q.isProbe() {
 		return true
@@ -82,10 +82,10 @@ func (q *request) work() flow.Work {
 		return q.listWork()
 	case q.verb == "create", q.verb == "update", q.verb == "patch", q.verb == "delete":
 		if !q.flow.received && !bodyless(q.r) {
-			break // the seats of the write itself are taken when the body has arrived
+			break // the write gets its seats when the body has arrived
 		}
 		if q.plural == "serviceaccounts" && q.subresource == "token" {
-			break // no watcher is told
+			break // no watcher is notified
 		}
 		return t.WriteWork(q.h.Flow.Watchers(&q.flow.request))
 	}

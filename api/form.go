@@ -23,7 +23,7 @@ type rows struct {
 	bare    bool // the columns have been named already
 }
 
-// newTable prepares tables, and checks what the query says about them.
+// newTable prepares tables, and checks the query parameters for them.
 func (q *request) newTable() (*rows, error) {
 	t := &rows{q: q, now: time.Now()}
 	switch include := metav1.IncludeObjectPolicy(q.query.Get("includeObject")); include {
@@ -109,13 +109,13 @@ func (t *rows) sendOne(code int, object []byte) error {
 	}
 	room.shrink(len(b))
 	if t.q.accept.yaml {
-		room.leave() // YAML takes room of its own, and must not wait for this
+		room.leave() // YAML needs room of its own, and must not wait for this
 	}
 	t.q.send(code, b)
 	return nil
 }
 
-// rowCost returns how many bytes of memory a row takes at most, about, while it is made.
+// rowCost returns about how many bytes of memory a row needs at most while it is made.
 func rowCost(object []byte) int {
 	if len(object) < buildFree/32 {
 		return 0
@@ -190,7 +190,7 @@ func member(object []byte, name string) []byte {
 	}
 }
 
-// quotedVersion is an object's resource version, quoted; nil if it has none.
+// quotedVersion returns an object's resource version, quoted; nil if it has none.
 func quotedVersion(object []byte) []byte {
 	if m := member(object, "metadata"); m != nil {
 		if v := member(m, "resourceVersion"); v != nil {

@@ -19,6 +19,7 @@ import (
 
 // This file reads single objects: the cache's bytes, proven current.
 
+// get answers with one object.
 func (q *request) get() error {
 	obj, err := q.find()
 	if err != nil {
@@ -43,7 +44,7 @@ func refuseExport(query url.Values) error {
 	return nil
 }
 
-// find is the request's object, as new as the request wants it.
+// find returns the request's object, as new as the request wants it.
 func (q *request) find() (*cache.Object, error) {
 	var err error
 	if q.accept, err = q.negotiate(); err != nil {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// This file bounds what the headers of requests that are being served take together. A header may
-// be 1 MiB long, and a connection of HTTP/2 has room for 1,000 requests.
+// This file bounds the memory for the headers of all requests that are being served. A header may
+// be 1 MiB long, and an HTTP/2 connection has room for 1,000 requests.
 
 const (
 	// smallHeader is the size up to which headers are not counted: nearly all of them are smaller.
@@ -21,7 +21,7 @@ func countHeaders(q *request) (bool, error) {
 	if n <= smallHeader {
 		return false, nil
 	}
-	if !q.h.largeHeaders.take("", n, false) {
+	if !q.h.largeHeaders.acquire("", n, false) {
 		forgetHeaders(q.r)
 		q.closeAfter()
 		q.tooMany()
@@ -46,7 +46,7 @@ func countUsersHeaders(q *request) (bool, error) {
 	return false, nil
 }
 
-// headerSize returns how much memory the header of a request takes, URL included.
+// headerSize returns the memory for the header of a request, URL included.
 func headerSize(r *http.Request) int64 {
 	n := len(r.RequestURI)
 	for name, values := range r.Header {
@@ -74,7 +74,7 @@ func (q *request) shedHeaders() {
 		}
 	}
 	if n := headerSize(q.r); n < q.headers {
-		q.h.largeHeaders.give(q.headersPayer, q.headers-n)
+		q.h.largeHeaders.release(q.headersPayer, q.headers-n)
 		q.headers = n
 	}
 }
@@ -85,7 +85,7 @@ func (q *request) releaseHeaders() {
 	if q.r.ProtoMajor == 2 {
 		forgetHeaders(q.r)
 	}
-	q.h.largeHeaders.give(q.headersPayer, q.headers)
+	q.h.largeHeaders.release(q.headersPayer, q.headers)
 }
 
 // forgetHeaders frees the memory of a header that is no longer needed.

@@ -11,6 +11,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // This file answers /healthz, /livez and /readyz.
@@ -18,18 +21,24 @@ import (
 // Check is one thing that must be well for the server to be.
 type Check struct {
 	Name string
-	// Ready: the check says whether requests should be sent here now, not
-	// whether the server is broken; only /readyz asks it.
+	// Ready is set for a check whether requests should be sent to this server now. Only /readyz
+	// runs it: a server that is not ready is not broken.
 	Ready bool
 	Do    func(context.Context) error
 }
 
-// checkTimeout is how long one check may take.
+// checkTimeout is the longest duration of one check.
 const checkTimeout = 2 * time.Second
 
+// health runs the checks of the health endpoints.
 type health struct {
 	checks   []Check
 	stopping atomic.Bool
+
+	// The results of checks, for /metrics/slis.
+	metrics http.Handler
+	last    *prometheus.GaugeVec
+	results *prometheus.CounterVec
 
 	mu      sync.Mutex
 	running map[string]*checkRun // by the check's name
@@ -41,8 +50,18 @@ type checkRun struct {
 	err  error
 }
 
+// newHealth returns the health endpoints with the given checks, and two more: ping and shutdown.
 func newHealth(checks []Check) *health {
-	h := &health{running: map[string]*checkRun{}}
+	h := &health{
+		running: map[string]*checkRun{},
+		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kubernetes_healthcheck", Help: "[STABLE] This metric records the result of a single healthcheck."}, []string{"name", "type"}),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubernetes_healthchecks_total", Help: "[STABLE] This metric records the results of all healthcheck."}, []string{"name", "status", "type"}),
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(h.last, h.results)
+	h.metrics = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 	h.checks = append([]Check{{Name: "ping", Do: func(context.Context) error { return nil }}}, checks...)
 	h.checks = append(h.checks, Check{Name: "shutdown", Ready: true, Do: func(context.Context) error {
 		if h.stopping.Load() {
@@ -53,6 +72,7 @@ func newHealth(checks []Check) *health {
 	return h
 }
 
+// stop makes /readyz fail, so that no more requests are sent here.
 func (h *health) stop() { h.stopping.Store(true) }
 
 // serve answers /{endpoint} and /{endpoint}/{check}.
@@ -82,7 +102,9 @@ func (h *health) serve(q *request, endpoint, only string) error {
 			fmt.Fprintf(&out, "[+]%s excluded: ok\n", c.Name)
 			continue
 		}
-		if err := h.run(q.ctx, c); err != nil {
+		err := h.run(q.ctx, c)
+		h.observe(c.Name, endpoint, err)
+		if err != nil {
 			failed = append(failed, c.Name)
 			q.h.logger.Warn("health check failed", "endpoint", endpoint, "check", c.Name, "error", err)
 			// The reason stays in the log: everybody may ask for health.
@@ -114,8 +136,28 @@ func (h *health) serve(q *request, endpoint, only string) error {
 	return nil
 }
 
+// observe counts the result of a check of an endpoint.
+func (h *health) observe(name, endpoint string, err error) {
+	ok, result := 1.0, "success"
+	if err != nil {
+		ok, result = 0, "error"
+	}
+	h.last.WithLabelValues(name, endpoint).Set(ok)
+	h.results.WithLabelValues(name, result, endpoint).Inc()
+}
+
+// named runs the check of that name, if there is one.
+func (h *health) named(ctx context.Context, name string) error {
+	for _, c := range h.checks {
+		if c.Name == name {
+			return h.run(ctx, c)
+		}
+	}
+	return nil
+}
+
 // run returns the result of a check. If the check is running already, it waits for that result:
-// health requests take no slots, so many of them must not cost more than one.
+// health requests have no limit, so many of them must not cost more than one.
 func (h *health) run(ctx context.Context, c Check) error {
 	h.mu.Lock()
 	r := h.running[c.Name]

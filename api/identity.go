@@ -39,9 +39,8 @@ func authenticate(q *request) (bool, error) {
 	return false, nil
 }
 
-// closeAfter ends an HTTP/2 connection with this answer. Who does not say who he
-// is shall not make the server work on many requests at once, of which he then
-// drops all but the connection.
+// closeAfter ends an HTTP/2 connection with this answer. A client that is not authenticated must
+// not open one connection, send many requests and drop them, and so make the server work.
 func (q *request) closeAfter() {
 	if q.r.ProtoMajor == 2 {
 		q.w.Header().Set("Connection", "close")

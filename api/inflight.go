@@ -12,11 +12,11 @@ import (
 )
 
 // This file limits how many requests are served at a time. A request holds a slot while the server
-// works on it: not while its body arrives, and not while its answer leaves, which take as long as
-// the client likes. Administrators and health endpoints get in when everybody else has to wait.
-// Watches have a limit of their own, see long.go.
+// works on it. It holds none while its body arrives or its answer leaves, because a slow client
+// decides how long that lasts. Administrators and health endpoints enter when everybody else has to
+// wait. Watches have a limit of their own, see long.go.
 
-// Limits of requests in flight, unless the configuration says otherwise.
+// The default limits of requests in flight.
 const (
 	DefaultReads  = 400
 	DefaultWrites = 200
@@ -24,11 +24,11 @@ const (
 
 // inFlight counts the requests of one sort that are being served. One user has at most three
 // quarters of the slots, so that others are served however slow that user's requests are. While
-// less than a quarter of the slots is taken, users are not counted.
+// fewer than a quarter of the slots are in use, users are not counted.
 type inFlight struct {
 	most   int64 // 0: no limit
 	now    atomic.Int64
-	shared quota // requests that came when a quarter was taken
+	shared quota // requests that came when a quarter of the slots was in use
 }
 
 // setMost sets how many requests are served at a time.
@@ -36,29 +36,29 @@ func (c *inFlight) setMost(n int64) {
 	c.most, c.shared.most, c.shared.share = n, n-n/4, max(1, n/2)
 }
 
-// enter takes a slot for a user. It reports whether there was one, and whether it is of the user's
-// share; exempt requests always get one.
+// enter acquires a slot for a user. It reports whether there was one, and whether it counts against
+// the user's share. Exempt requests always get one.
 func (c *inFlight) enter(user string, exempt bool) (ok, shared bool) {
 	n := c.now.Add(1)
 	switch {
 	case exempt, n <= c.most/4:
 		return true, false
-	case n <= c.most && c.shared.take(user, 1, false):
+	case n <= c.most && c.shared.acquire(user, 1, false):
 		return true, true
 	}
 	c.now.Add(-1)
 	return false, false
 }
 
-// leave gives back what enter took.
+// leave releases a slot.
 func (c *inFlight) leave(user string, shared bool) {
 	if shared {
-		c.shared.give(user, 1)
+		c.shared.release(user, 1)
 	}
 	c.now.Add(-1)
 }
 
-// limitOf is a configured limit: 0 means the default, a negative one none.
+// limitOf returns a configured limit: 0 means the default, a negative one none.
 func limitOf(n, standard int) int64 {
 	switch {
 	case n == 0:
@@ -69,7 +69,7 @@ func limitOf(n, standard int) int64 {
 	return int64(n)
 }
 
-// limit lets a request in, or tells its client to come back.
+// limit lets a request in, or answers that the client has to come back.
 func limit(q *request) (bool, error) {
 	if q.classify() {
 		return !q.enter(), nil
@@ -88,7 +88,7 @@ func limit(q *request) (bool, error) {
 	return !q.enter(), nil
 }
 
-// enter takes the request's slot. If there is none, it answers 429 and reports false.
+// enter acquires the request's slot. If there is none, it answers 429 and reports false.
 func (q *request) enter() bool {
 	if q.flow.ticket.Classified() {
 		return q.inSlot || q.enterFlow()

@@ -27,7 +27,7 @@ type info struct {
 	name        string
 	rest        bool // there are more path segments than a resource has
 	selected    bool // name comes from a field selector, not from the path
-	selecting   bool // the query's selectors say what is asked for
+	selecting   bool // the selectors in the query decide which objects the request is about
 	snapshot    bool // the path is /snapshot, however many slashes are around it
 }
 
@@ -72,7 +72,7 @@ func split(path string, seg *[9]string) int {
 // parseResource reads the path after the version.
 func (in *info) parseResource(method string, query url.Values, seg []string) {
 	in.resource = true
-	// Older clients say what they want to do before they say with what.
+	// In paths of older clients the verb comes before the resource.
 	prefixed := len(seg) > 1 && (seg[0] == "watch" || seg[0] == "proxy")
 	if prefixed {
 		in.verb, seg = seg[0], seg[1:]
@@ -108,7 +108,7 @@ func (in *info) parseResource(method string, query url.Values, seg []string) {
 	in.selecting = !prefixed && (in.verb == "list" || in.verb == "watch" || in.verb == "deletecollection")
 }
 
-// resourceVerb is the verb of a method on one resource.
+// resourceVerb returns the verb of a method on one resource.
 func resourceVerb(method string) string {
 	switch method {
 	case http.MethodPost:
@@ -125,12 +125,12 @@ func resourceVerb(method string) string {
 	return ""
 }
 
-// isTrue is how query parameters say yes: anything but these says it, "" too.
+// isTrue reports whether a query parameter means true. As in upstream, that is every text but 0 and
+// false, even "".
 func isTrue(v string) bool { return v != "0" && !strings.EqualFold(v, "false") }
 
-// selectName takes the name from a field selector on metadata.name, so that
-// authorization can depend on it. Options that are wrong name nothing; the client
-// is told where they are parsed.
+// selectName takes the name from a field selector on metadata.name, so that authorization can
+// depend on it. Invalid options give no name: they are refused where they are parsed.
 func (in *info) selectName(query url.Values) {
 	text := query.Get("fieldSelector")
 	if !strings.Contains(text, "metadata.name") {

@@ -17,7 +17,7 @@ type kindWatch struct {
 	load    func() *kind.Snapshot
 	changed func(rev uint64) <-chan struct{}
 
-	mu    sync.Mutex // of opening watches only; events take no lock
+	mu    sync.Mutex // of opening watches only; events need no lock
 	until map[*kind.Kind]*ended
 	rev   uint64
 }

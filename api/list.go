@@ -22,6 +22,7 @@ import (
 
 // This file lists objects: the bytes that the cache holds, one after another.
 
+// list answers with the objects that the selectors select.
 func (q *request) list() error {
 	var err error
 	if q.accept, err = q.negotiate(); err != nil {
@@ -76,8 +77,8 @@ func (q *request) sendList(p *page) error {
 	return a.finish()
 }
 
-// streamList answers with a page as it is printed, so that a list takes no more
-// memory than a piece, however long it is.
+// streamList sends a page while it is printed, so that a list of any length needs the memory of one
+// piece.
 func (q *request) streamList(p *page) error {
 	start, end := q.listStart(), append(q.listEnd(p), '\n')
 	size := len(start) + len(end) + max(0, p.count-1)
@@ -96,7 +97,7 @@ func (q *request) streamList(p *page) error {
 	a := q.reply(http.StatusOK, jsonHeader)
 	defer a.end()
 	if a.size = size; size > negotiation.GzipAbove {
-		a.most = pieceSize // it is known what the header says
+		a.most = pieceSize // the header has the number
 	}
 	a.b = append(a.b, start...)
 	first := true
@@ -123,6 +124,7 @@ func (q *request) listStart() []byte {
 	return []byte(`{"apiVersion":"` + q.v.APIVersion() + `","items":[`)
 }
 
+// listEnd returns the end of a list's JSON, after the items.
 func (q *request) listEnd(p *page) []byte {
 	return append(append([]byte(`],"kind":"`+q.kind.ListKind+`","metadata":`), p.metadata(q.kind.Behavior.DecodesIntoType())...), '}')
 }
@@ -170,12 +172,17 @@ func (p *page) each(do func(*cache.Object) error) error {
 	return p.rest(fn)
 }
 
-// checkEach is the number of objects between two looks at a request's context.
+// checkEach is the number of objects after which the request's context is checked.
 const checkEach = 64
 
-// ended returns an error if the request has ended. It checks the context at every 64th call.
+// ended returns an error if the request has ended. It checks the context at every 64th call, and
+// gives way to other requests.
 func (q *request) ended(calls *int) error {
-	if *calls++; *calls%checkEach != 0 || q.ctx.Err() == nil {
+	if *calls++; *calls%checkEach != 0 {
+		return nil
+	}
+	q.giveWay()
+	if q.ctx.Err() == nil {
 		return nil
 	}
 	return objects.StoreError(q.ctx.Err())
@@ -296,6 +303,7 @@ type source struct {
 	snap   cache.Snapshot
 }
 
+// ascend calls fn for the objects in the order of keys, until fn returns false.
 func (s *source) ascend(fn func(*cache.Object) bool) {
 	s.snap.Ascend(s.from, func(obj *cache.Object) bool {
 		return strings.HasPrefix(obj.Key, s.prefix) && fn(obj)
@@ -322,6 +330,7 @@ func (s *source) after(key string, f *filter, count *int) func(fn func(*cache.Ob
 	}
 }
 
+// countFrom returns the number of objects from a key on.
 func (s *source) countFrom(key string) int { return s.snap.CountFrom(s.prefix, key) }
 
 // source finds the state that a list asks for.
@@ -356,11 +365,12 @@ func (q *request) source(o *meta.ListOptions, f *filter) (*source, error) {
 	return s, q.exactly(s, int64(rev), "")
 }
 
+// invalidVersion returns the error for a resource version that is not a number.
 func invalidVersion(version string, err error) error {
 	return status.BadRequest("invalid resource version: resourceVersion: Invalid value: %q: %v", version, err)
 }
 
-// newest is a state not older than a version.
+// newest returns a state not older than a version.
 func (q *request) newest(s *source, version string) error {
 	if version != "" {
 		if _, err := strconv.ParseUint(version, 10, 64); err != nil {
@@ -375,7 +385,7 @@ func (q *request) newest(s *source, version string) error {
 	return nil
 }
 
-// exactly is the state at one revision. start is where a continued list goes
+// exactly returns the state at one revision. start is where a continued list goes
 // on, "" if it is not one.
 func (q *request) exactly(s *source, rev int64, start string) error {
 	snap, err := q.res.SnapshotAt(rev, s.prefix)
@@ -392,7 +402,7 @@ func (q *request) exactly(s *source, rev int64, start string) error {
 	return nil
 }
 
-// expired is the error for a list at a revision that nobody remembers. A list
+// expired returns the error for a list at a revision that nobody remembers. A list
 // that was continued may go on at the newest state instead.
 func expired(start string) error {
 	if start == "" {
@@ -406,7 +416,7 @@ func expired(start string) error {
 	return e
 }
 
-// metadata is the list's metadata as JSON. Lists of a fixed type leave out a
+// metadata returns the list's metadata as JSON. Lists of a fixed type leave out a
 // token that is empty.
 func (p *page) metadata(typed bool) []byte {
 	b := []byte{'{'}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/keelson-io/keelson/cache"
+	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/objects"
 	"github.com/keelson-io/keelson/status"
 )
@@ -13,34 +14,42 @@ import (
 // This file reads objects of which nothing is stored: they follow from what is served, so they are as new as the definitions.
 
 // serveListed serves a verb on such a kind: APIService, of which there is one for each version of a
-// group.
+// group, or ComponentStatus.
 func (q *request) serveListed() error {
-	switch q.verb {
-	case "get", "list":
-	default:
+	listed := q.kind.Behavior.Listed
+	switch {
+	case q.verb == "get", q.verb == "list":
+	case listed.Refusal != "":
 		e := status.UnknownMethod()
-		e.Message = fmt.Sprintf("%s say what this server serves itself: they cannot be written or watched, and no API of another server is served", q.kind.GroupResource())
+		e.Message = fmt.Sprintf("%s %s", q.kind.GroupResource(), listed.Refusal)
 		return e
+	case q.verb == "watch":
+		return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
+	default:
+		return status.UnknownMethod()
 	}
 	var err error
 	if q.accept, err = q.negotiate(); err != nil {
 		return err
 	}
-	// The objects follow from definitions, so that their revision is that of the definitions.
-	snapshot := q.h.Kinds.Load()
-	definitions := q.h.Cache.Resource(snapshot.Lookup("apiextensions.k8s.io", "customresourcedefinitions").StoragePrefix)
+	// API services follow from definitions, so that their revision is that of the definitions.
+	definitions := q.h.Cache.Resource(q.h.Kinds.Load().Lookup("apiextensions.k8s.io", "customresourcedefinitions").StoragePrefix)
 	if err := definitions.Fresh(q.ctx); err != nil {
 		return objects.StoreError(err)
 	}
-	rev := definitions.Snapshot().Rev()
-	all := q.kind.Behavior.Listed(q.h.Kinds.Load())
+	rev, snapshot := definitions.Snapshot().Rev(), q.h.Kinds.Load()
+	all := listed.Objects(q.ctx, kind.ListedSource{Kinds: snapshot, Check: q.h.health.named})
 	if q.verb == "get" {
 		for _, o := range all {
 			if o.Name == q.name {
 				return q.sendStored(http.StatusOK, &cache.Object{Key: q.kind.Key(q.namespace, q.name), Rev: rev, Raw: o.Text})
 			}
 		}
-		return status.NotFound(q.kind.GroupResource(), q.name)
+		missing := q.kind.GroupResource()
+		if listed.Missing != "" {
+			missing.Resource = listed.Missing
+		}
+		return status.NotFound(missing, q.name)
 	}
 	_, f, err := q.selection()
 	if err != nil {

@@ -149,11 +149,12 @@ func (a *reply) yamlList(l *listing, p *page) error {
 	return a.yaml(l.after)
 }
 
-// auditCost is about how many bytes of memory each byte of a list takes while the list is recorded.
+// auditCost is about the number of bytes of memory for each byte of a list while the list is
+// recorded.
 const auditCost = 8
 
-// wholeList prints a list as JSON for the audit log. Its room is given back when the request ends.
-// The list's rows take no room of their own: they could wait for it in vain.
+// wholeList prints a list as JSON for the audit log. Its room is released when the request ends.
+// The rows of the list get no room of their own: they could wait for it in vain.
 func (q *request) wholeList(p *page) []byte {
 	q.ctx = context.WithoutCancel(q.ctx) // the answer was sent, but the record is still to be made
 	one := *q

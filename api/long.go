@@ -20,8 +20,8 @@ func (q *request) cutStalls(w http.ResponseWriter) {
 	q.w = q.cut
 }
 
-// goOn removes the deadline of a long-running request.
-func goOn(q *request) (bool, error) {
+// admitLongRunning counts a long-running request against its user's quota, and removes its deadlines.
+func admitLongRunning(q *request) (bool, error) {
 	if !q.long {
 		return false, nil
 	}
@@ -29,13 +29,13 @@ func goOn(q *request) (bool, error) {
 		return false, err
 	}
 	q.shedHeaders()
-	if !q.h.watches.take(q.payer(), 1, q.isAdministrators()) {
+	if !q.h.watches.acquire(q.payer(), 1, q.isAdministrators()) {
 		q.tooMany()
 		return true, nil
 	}
 	q.watching = true
 	c := http.NewResponseController(q.w)
-	// A writer that has no deadlines has none to take away.
+	// The error of a writer without deadlines is not interesting.
 	c.SetReadDeadline(time.Time{})
 	c.SetWriteDeadline(time.Time{})
 	if !authn.IsWebSocket(q.r) { // the handshake needs the connection, which the HTTP server checks for stalls

@@ -18,6 +18,7 @@ import (
 // This file counts requests, under the names that dashboards for
 // kube-apiserver know.
 
+// metrics has the metrics of requests.
 type metrics struct {
 	authorizations authorizations
 	requests       *prometheus.CounterVec
@@ -34,7 +35,7 @@ type metrics struct {
 	sweeping sync.Mutex
 }
 
-// series is what requests are told apart by.
+// series has the labels that distinguish requests.
 type series struct {
 	verb, group, version, resource, subresource, scope string
 	code                                               int
@@ -45,6 +46,7 @@ type counters struct {
 	durations prometheus.Observer // nil for watches
 }
 
+// newMetrics makes and registers the metrics.
 func newMetrics(reg *prometheus.Registry) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -100,7 +102,7 @@ func (m *metrics) observe(q *request, start time.Time) {
 	}
 }
 
-// knownPart is the subresource if there is one of that name. Names that a
+// knownPart returns the subresource if there is one of that name. Names that a
 // client makes up do not become labels.
 func knownPart(q *request) string {
 	if q.subresource == "status" || q.subresource == "scale" || q.v.Kind.Behavior.Subresource(q.subresource) != nil {
@@ -109,6 +111,7 @@ func knownPart(q *request) string {
 	return ""
 }
 
+// counters returns the metrics of a series. It keeps them, because a lookup by labels is slow.
 func (m *metrics) counters(s series) *counters {
 	if c, ok := m.known.Load(s); ok {
 		return c.(*counters)
@@ -166,6 +169,7 @@ func (q *request) scope() string {
 	return "cluster"
 }
 
+// verbLabel returns the label for the verb of a request.
 func verbLabel(q *request) string {
 	switch q.verb {
 	case "get":
@@ -194,13 +198,13 @@ func verbLabel(q *request) string {
 // pathLabel names the fixed paths.
 func pathLabel(path string) string {
 	switch path {
-	case "/healthz", "/livez", "/readyz", "/version", "/metrics", "/api", "/apis", "/openapi/v2", "/openapi/v3", snapshotPath:
+	case "/healthz", "/livez", "/readyz", "/version", "/metrics", "/metrics/slis", "/statusz", "/flagz", "/api", "/apis", "/openapi/v2", "/openapi/v3", snapshotPath:
 		return path
 	}
 	return ""
 }
 
-// sent is the counter of the events that a watcher is sent.
+// sent returns the counter of the events that a watcher is sent.
 func (m *metrics) sent(q *request) prometheus.Counter {
 	return m.events.WithLabelValues(q.v.Kind.Group, q.v.Name, q.v.Kind.Plural)
 }

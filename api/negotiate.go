@@ -63,7 +63,8 @@ func (q *request) negotiate() (accept, error) {
 	return negotiate(q.r, q.givesProtobuf(), q.kind.Storage.Kind.StoragePrefix != crd.Prefix || q.subresource == "")
 }
 
-// unrouted takes back what was said of a deprecated version, which upstream does only where its router leads to.
+// unrouted removes the warning of a deprecated version: upstream warns only on paths that its
+// router knows.
 func (q *request) unrouted() {
 	q.warnings = slices.DeleteFunc(q.warnings, func(text string) bool { return text == q.v.Warning })
 }
@@ -71,13 +72,13 @@ func (q *request) unrouted() {
 // streamed is what media types of watches have at their end.
 const streamed = ";stream=watch"
 
-// unacceptable is what that router says of a header that names none of them.
+// unacceptable returns the error of that router for a header that accepts no produced type.
 func unacceptable(produced []string) error {
 	return status.UnacceptableRoute(negotiation.RouterRefusal(produced))
 }
 
-// negotiate finds the encoding of an answer; typed says that objects can be
-// printed as protobuf, tables that they can be rows. Metadata of objects always can.
+// negotiate finds the encoding of an answer; typed is set if objects can be printed as protobuf,
+// tables if they can be rows. Metadata of objects always can.
 func negotiate(r *http.Request, typed, tables bool) (accept, error) {
 	a := accept{pretty: negotiation.WantsPretty(r)}
 	header := r.Header.Get("Accept")
@@ -94,8 +95,9 @@ func negotiate(r *http.Request, typed, tables bool) (accept, error) {
 	return a, notAcceptable(typeJSON, typeYAML, typeProtobuf)
 }
 
-// negotiateStatus finds the encoding of a Status, which has all of them, whatever the request's object has, and is never transformed.
-// Who accepts nothing of it reads it as a human would.
+// negotiateStatus finds the encoding of a Status. A Status has every encoding, whatever the
+// request's object has, and is never transformed. For a client that accepts none of them it is
+// indented JSON.
 func negotiateStatus(r *http.Request) accept {
 	header := r.Header.Get("Accept")
 	if header == "" {
@@ -110,6 +112,7 @@ func negotiateStatus(r *http.Request) accept {
 	return accept{pretty: true}
 }
 
+// notAcceptable returns the error for a client that accepts none of the types.
 func notAcceptable(accepted ...string) error {
 	return status.NotAcceptable("only the following media types are accepted: " + strings.Join(accepted, ", "))
 }
@@ -133,8 +136,7 @@ func match(c *negotiation.Clause, typed bool, serverVersion string) (accept, boo
 	return a, true
 }
 
-// contentType is the media type of a request's body without its parameters.
-// patchType is the media type that the body of a patch is said to be, word for word.
+// patchType returns the media type of a patch, exactly as the client sent it.
 func patchType(r *http.Request) string {
 	header := r.Header.Get("Content-Type")
 	if end := strings.IndexByte(header, ';'); end > 0 {
@@ -143,6 +145,8 @@ func patchType(r *http.Request) string {
 	return header
 }
 
+// contentType returns the media type of a request's body without its parameters. JSON is the
+// default.
 func contentType(r *http.Request) string {
 	header := r.Header.Get("Content-Type")
 	switch header {
@@ -158,6 +162,7 @@ func contentType(r *http.Request) string {
 	return media
 }
 
+// unsupported returns the error for a body of another type.
 func unsupported(accepted ...string) error {
 	return status.UnsupportedMediaType("the body of the request was in an unknown format - accepted media types include: " +
 		strings.Join(accepted, ", "))

@@ -10,6 +10,7 @@ import (
 
 // This file patches objects: by JSON patch, by merge patch, by apply.
 
+// patch patches one object, or creates it if the patch is an apply configuration.
 func (q *request) patch() error {
 	media, typed := patchType(q.r), q.kind.Behavior.HasGoType()
 	accept, err := q.negotiate()
@@ -46,7 +47,7 @@ func (q *request) readPatch(media string) (objects.Patch, error) {
 	return objects.Patch{Type: types.PatchType(media), Body: body, Options: o}, err
 }
 
-// unsupportedTyped is what is said of a patch of a type that there is not, where upstream's router says so.
+// unsupportedTyped returns the error of upstream's router for a patch of an unknown type.
 func (q *request) unsupportedTyped() error {
 	q.unrouted()
 	return status.UnsupportedRoute()

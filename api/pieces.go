@@ -33,7 +33,7 @@ type pieces struct {
 	room   *room              // for more than buildFree; nil if it is counted elsewhere
 }
 
-// begin takes an empty buffer.
+// begin gets an empty buffer.
 func (p *pieces) begin() {
 	if p.pooled == nil {
 		p.pooled = pieceBuffers.Get().(*[]byte)
@@ -41,7 +41,7 @@ func (p *pieces) begin() {
 	}
 }
 
-// end gives the buffer back. What was not flushed is dropped.
+// end releases the buffer. Bytes that were not flushed are dropped.
 func (p *pieces) end() {
 	p.room.leave()
 	if p.pooled != nil {
@@ -60,10 +60,10 @@ func (p *pieces) flush() error {
 	return err
 }
 
-// step ends a part of an answer. If the gathered bytes are long enough or take room, it sends them
-// and gives the room back.
+// step ends a part of an answer. If the gathered bytes are long enough or hold room, it sends them
+// and releases the room.
 func (p *pieces) step() error {
-	if len(p.b) < p.most && !p.room.taken() {
+	if len(p.b) < p.most && !p.room.isHeld() {
 		return nil
 	}
 	err := p.flush()
@@ -85,8 +85,8 @@ func (p *pieces) share(b []byte) error {
 	return nil
 }
 
-// build takes room for about n bytes that will be built for this reader, or waits for it. It first
-// sends what was gathered before.
+// build acquires room for about n bytes that will be built for this reader, or waits for it. It
+// first sends what was gathered before.
 func (p *pieces) build(n int) error {
 	if n <= buildFree || p.room == nil {
 		return nil
@@ -121,7 +121,7 @@ func (r *room) enter(n int64) error {
 		defer cancel()
 	}
 	held := r.q.inSlot
-	got, err := r.budget.take(ctx, r.user, n, r.q.leave)
+	got, err := r.budget.acquire(ctx, r.user, n, r.q.leave)
 	r.has += got
 	switch {
 	case held && r.refusable && !r.q.enter(): // what was written is answered without a slot
@@ -129,14 +129,14 @@ func (r *room) enter(n int64) error {
 	case err == nil:
 		return nil
 	case !r.refusable && !r.q.long:
-		return objects.StoreError(err) // it has been written: the client must not take it for refused
+		return objects.StoreError(err) // it has been written: the client must not think that it was refused
 	}
 	return status.TooManyRequests("Too many large answers are being sent, please try again later.", 1)
 }
 
 // wait is enter for a request that can no longer be refused.
 func (r *room) wait(n int64) {
-	got, _ := r.budget.take(context.Background(), r.user, n, nil) // the context does not end
+	got, _ := r.budget.acquire(context.Background(), r.user, n, nil) // the context does not end
 	r.has += got
 }
 
@@ -146,19 +146,20 @@ func (r *room) shrink(n int) {
 		return
 	}
 	if more := r.has - int64(n); more > 0 {
-		r.budget.give(r.user, more)
+		r.budget.release(r.user, more)
 		r.has -= more
 	}
 }
 
 // leave gives all bytes back. A nil room holds none.
 func (r *room) leave() {
-	if r.taken() {
+	if r.isHeld() {
 		r.shrink(0)
 	}
 }
 
-func (r *room) taken() bool { return r != nil && r.has > 0 }
+// isHeld reports whether the answer holds room.
+func (r *room) isHeld() bool { return r != nil && r.has > 0 }
 
 // room returns an empty room for the request's user. Waiting for bytes ends with ctx.
 func (q *request) room(ctx context.Context) *room {

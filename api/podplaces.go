@@ -52,6 +52,7 @@ func podBinding(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error
 	return q.binds(d, o, q.subresourceRequest(d, o))
 }
 
+// binds assigns a pod to the node in a Binding.
 func (q *request) binds(d *jsondoc.Doc, o *meta.WriteOptions, r *admission.Request) ([]byte, error) {
 	q.recordObject(d)
 	if err := q.h.Objects.Chain().Mutate(q.ctx, r); err != nil {

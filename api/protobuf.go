@@ -22,8 +22,8 @@ import (
 // This file is the edge that knows protobuf: typed clients send built-in kinds
 // and delete options in it, and read them, and the metadata of any kind.
 
-// fromProtobuf turns a protobuf body into the JSON of the same object, which
-// is of the request's kind or a Scale. What is of another kind is refused.
+// fromProtobuf turns a protobuf body into the JSON of the same object, which is of the request's
+// kind or a Scale. Objects of other kinds are refused.
 func (q *request) fromProtobuf(body []byte) ([]byte, error) {
 	name := q.v.Kind.Name
 	if q.subresource == "scale" {
@@ -51,8 +51,9 @@ func deleteOptionsFromProtobuf(body []byte) ([]byte, error) {
 	})
 }
 
-// takesProtobuf reports whether the request's kind can be sent in protobuf. A Scale always can, of whatever it is the scale.
-func (q *request) takesProtobuf() bool { return q.subresource == "scale" || q.givesProtobuf() }
+// acceptsProtobuf reports whether the request's kind can be sent in protobuf. A Scale always can,
+// whatever it scales.
+func (q *request) acceptsProtobuf() bool { return q.subresource == "scale" || q.givesProtobuf() }
 
 // givesProtobuf reports whether answers can be in protobuf, which goes by the kind alone, be it about a Scale.
 func (q *request) givesProtobuf() bool {
@@ -62,9 +63,10 @@ func (q *request) givesProtobuf() bool {
 // protobufStreamHeader is the media type of watches.
 var protobufStreamHeader = []string{typeProtobuf + ";stream=watch"}
 
-// messages renders the objects of a version as bare messages: what stands in
-// lists as it is and elsewhere in an envelope. It implements cache.Renderer, so
-// that an object is turned into protobuf once for all who read and watch it.
+// messages renders the objects of a version as protobuf messages without the envelope of Kubernetes
+// (runtime.Unknown). Lists have them like this; elsewhere they are put into an envelope. It
+// implements cache.Renderer, so that an object is encoded once for all clients that read and watch
+// it.
 type messages kind.Version
 
 // Identity implements cache.Renderer.
@@ -84,8 +86,7 @@ func (m *messages) Render(raw []byte, rev int64) (*meta.View, error) {
 	return &meta.View{JSON: message}, nil
 }
 
-// partials renders the metadata of a version's objects as bare messages, as messages does the
-// objects.
+// partials renders the metadata of a version's objects in the same way.
 type partials kind.Version
 
 // Identity implements cache.Renderer.
@@ -112,7 +113,8 @@ func (m *partials) of(view *meta.View) (*meta.View, error) {
 	return &meta.View{JSON: message}, nil
 }
 
-// message returns an object, or its metadata if that is asked for, as a bare message.
+// message returns an object, or its metadata if the client wants that, as a message without an
+// envelope.
 func (q *request) message(obj *cache.Object) ([]byte, error) {
 	if q.accept.form == formObject {
 		view, err := obj.View((*messages)(q.v))
@@ -200,14 +202,15 @@ func (q *request) sendProtobufList(p *page) error {
 	return a.finish()
 }
 
+// appendField appends a field of bytes in protobuf's format.
 func appendField(b []byte, tag byte, value []byte) []byte {
 	b = append(b, tag)
 	b = binary.AppendUvarint(b, uint64(len(value)))
 	return append(b, value...)
 }
 
-// typeOf is an empty Go object of what a text says it is: anything that is
-// answered to a request, lists of objects excepted.
+// typeOf returns an empty Go object for the kind in a JSON text: any kind in answers, except lists
+// of objects.
 func (q *request) typeOf(text []byte) (runtime.Object, error) {
 	d := jsondoc.Get()
 	defer d.Release()
@@ -230,7 +233,7 @@ func (q *request) typeOf(text []byte) (runtime.Object, error) {
 	}
 }
 
-// sendAsProtobuf answers with what a JSON text says.
+// sendAsProtobuf answers with the protobuf of the object in a JSON text.
 func (q *request) sendAsProtobuf(code int, text []byte) {
 	obj, err := q.typeOf(text)
 	var body []byte
@@ -286,6 +289,7 @@ func (q *request) appendFrameOf(b []byte, event string, text []byte) ([]byte, er
 	return appendWatchEvent(b, event, object)
 }
 
+// appendWatchEvent appends an event as a frame: its length in four bytes, and the message.
 func appendWatchEvent(b []byte, event string, object []byte) ([]byte, error) {
 	e := metav1.WatchEvent{Type: event, Object: runtime.RawExtension{Raw: object}}
 	text, err := e.Marshal()

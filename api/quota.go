@@ -8,8 +8,8 @@ import (
 // This file bounds what the requests of all users hold together, with a share for each of them.
 
 // quota is an amount of something, such as bytes. One user gets at most the share, and of what
-// others have left at most the same fraction that the share is of the whole. So users that take as
-// much as they can still leave something.
+// others have left at most the same fraction that the share is of the whole. So a user that gets as
+// much as possible leaves something for others.
 type quota struct {
 	most  int64 // for all users; math.MaxInt64: no bound
 	share int64 // for one user; the user "", not known yet, has no such bound
@@ -19,8 +19,8 @@ type quota struct {
 	users map[string]int64
 }
 
-// take takes n for a user. It reports whether that much was left; exempt users always get it.
-func (u *quota) take(user string, n int64, exempt bool) bool {
+// acquire reserves n for a user. It reports whether that much was left. Exempt users always get it.
+func (u *quota) acquire(user string, n int64, exempt bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !exempt && !u.fits(user, n) {
@@ -43,7 +43,7 @@ func (u *quota) fits(user string, n int64) bool {
 	case has+n > u.share:
 		return false
 	case has == 0 || u.most == math.MaxInt64:
-		return true // a user that holds nothing may take all that is left
+		return true // a user that holds nothing may get all that is left
 	}
 	return float64(has+n)*float64(u.most-u.share) <= float64(u.most-u.used-n)*float64(u.share)
 }
@@ -73,8 +73,8 @@ func (u *quota) add(user string, n int64) {
 	}
 }
 
-// give gives back what take took.
-func (u *quota) give(user string, n int64) {
+// release returns what a user acquired.
+func (u *quota) release(user string, n int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.add(user, -n)

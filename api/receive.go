@@ -17,7 +17,7 @@ import (
 const (
 	maxBody = 3 << 20 // the largest body that is read
 
-	// leastBody is the least charge for a body: a waiting request takes memory, too.
+	// the least charge for a body: a waiting request needs memory, too
 	leastBody = 64 << 10
 	// bodyGrowth is the factor by which the full buffer of a large body grows.
 	bodyGrowth = 4
@@ -44,10 +44,11 @@ func (q *request) readBody() ([]byte, error) {
 	return body, nil
 }
 
+// tooLarge returns the error for a body over the limit.
 func tooLarge() error { return status.TooLarge(fmt.Sprintf("limit is %d", maxBody)) }
 
 // receive reads a body of a size; -1 is not known. The buffer grows as the body arrives, so that
-// announcing a large body takes no memory.
+// the announcement of a large body costs no memory.
 func (q *request) receive(size int64) ([]byte, error) {
 	if !q.claimBody(leastBody) {
 		return nil, errAnswered
@@ -93,7 +94,7 @@ func (q *request) claimBody(n int64) bool {
 	if n <= q.body {
 		return true
 	}
-	if !q.h.bodies.take(q.payer(), n-q.body, q.isAdministrators()) {
+	if !q.h.bodies.acquire(q.payer(), n-q.body, q.isAdministrators()) {
 		q.tooMany()
 		return false
 	}
@@ -109,8 +110,8 @@ func unreceived(err error) error {
 	return status.Plain500(err.Error())
 }
 
-// dropBody reads and drops the body of a request that needs none, so that the body takes no memory
-// during the request.
+// dropBody reads and drops the body of a request that needs none, so that the body occupies no
+// memory during the request.
 func (q *request) dropBody() error {
 	if bodyless(q.r) {
 		return nil

@@ -51,6 +51,8 @@ func (a *reply) write(b []byte) error {
 		}
 		a.header(long && negotiation.AcceptsGzip(a.q.r))
 		a.most = pieceSize
+	} else {
+		a.q.giveWay()
 	}
 	if a.q.r.Method == http.MethodHead {
 		return errUnread
@@ -103,7 +105,7 @@ func (a *reply) finish() error {
 }
 
 // fail ends an answer that cannot be built. If it has begun, the connection is cut: the client must
-// not take half an answer for a whole one.
+// not mistake half an answer for a whole one.
 func (a *reply) fail(err error) error {
 	switch {
 	case err == nil, errors.Is(err, errUnread):

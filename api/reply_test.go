@@ -212,32 +212,32 @@ func TestLongPages(t *testing.T) {
 func TestBudget(t *testing.T) {
 	b := newBudget(100, 25)
 	ctx, cancel := context.WithCancel(context.Background())
-	if n, err := b.take(ctx, "mallory", 1000, nil); n != 25 || err != nil {
+	if n, err := b.acquire(ctx, "mallory", 1000, nil); n != 25 || err != nil {
 		t.Fatalf("more than a share: got %d, %v, want 25", n, err)
 	}
 	cancel()
-	if _, err := b.take(ctx, "mallory", 1, nil); err == nil {
+	if _, err := b.acquire(ctx, "mallory", 1, nil); err == nil {
 		t.Error("more than a share is taken")
 	}
 	for i := range 3 {
-		if n, err := b.take(context.Background(), fmt.Sprint("user", i), 25, nil); n != 25 || err != nil {
+		if n, err := b.acquire(context.Background(), fmt.Sprint("user", i), 25, nil); n != 25 || err != nil {
 			t.Fatalf("user%d: got %d, %v, want 25", i, n, err)
 		}
 	}
 	got := make(chan int64)
 	go func() {
-		n, _ := b.take(context.Background(), "ann", 20, nil)
+		n, _ := b.acquire(context.Background(), "ann", 20, nil)
 		got <- n
 	}()
-	b.give("mallory", 25)
+	b.release("mallory", 25)
 	select {
 	case n := <-got:
-		b.give("ann", n)
+		b.release("ann", n)
 	case <-time.After(10 * time.Second):
 		t.Fatal("a user waits although there is room")
 	}
 	for i := range 3 {
-		b.give(fmt.Sprint("user", i), 25)
+		b.release(fmt.Sprint("user", i), 25)
 	}
 	if b.used != 0 || len(b.users) != 0 || b.waiting != 0 {
 		t.Errorf("at the end %d bytes are used, by %v, and %d wait", b.used, b.users, b.waiting)

@@ -144,6 +144,7 @@ var (
 	protobufHeader = []string{typeProtobuf}
 )
 
+// sendGzip sends an answer compressed.
 func (q *request) sendGzip(code int, parts ...[]byte) {
 	q.gzipped(code, func(w io.Writer) {
 		for _, p := range parts {
@@ -174,7 +175,7 @@ func (q *request) header(code int) {
 func (q *request) fail(err error) {
 	e := status.From(err)
 	if q.code != 0 {
-		// The answer has begun; there is no way left to say it.
+		// The answer has begun: the error cannot be sent any more.
 		q.h.logger.Debug("error after the answer began", "path", q.path, "error", e.Message)
 		return
 	}
@@ -187,7 +188,7 @@ func (q *request) fail(err error) {
 		st.Status = metav1.StatusFailure
 	}
 	if own := (*status.Error)(nil); st.Code == http.StatusInternalServerError && (!errors.As(err, &own) || own.Cause != nil) {
-		// What was not meant to be said to a client is for whoever runs the server.
+		// An unexpected error is logged for the operator.
 		q.h.logger.Error("request ended in an internal error", "method", q.r.Method, "path", q.path, "error", err)
 	}
 	if d := st.Details; d != nil && d.RetryAfterSeconds > 0 {

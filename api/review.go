@@ -121,7 +121,7 @@ func invalidReview(group string, errs field.ErrorList) error {
 	return status.Invalid(kschema.GroupKind{Group: group}, "", errs)
 }
 
-// subjectOf is whom a review is about. The groups are taken as they are.
+// subjectOf returns the user that a review is about. The groups are those of the review.
 func subjectOf(s *authorizationv1.SubjectAccessReviewSpec) *authn.User {
 	u := &authn.User{Name: s.User, UID: s.UID, Groups: s.Groups}
 	for key, values := range s.Extra {
@@ -142,6 +142,7 @@ func validateSubject(s *authorizationv1.SubjectAccessReviewSpec) field.ErrorList
 	return append(errs, validateSelectors(s.ResourceAttributes)...)
 }
 
+// validateAttributes checks that a review is about either a resource or a path.
 func validateAttributes(resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) field.ErrorList {
 	if (resource == nil) != (other == nil) {
 		return nil
@@ -149,6 +150,7 @@ func validateAttributes(resource *authorizationv1.ResourceAttributes, other *aut
 	return field.ErrorList{field.Invalid(field.NewPath("spec"), other, "exactly one of nonResourceAttributes or resourceAttributes must be specified")}
 }
 
+// validateEmpty checks that the metadata of a review is empty. Reviews have none.
 func validateEmpty(m metav1.ObjectMeta, text string) field.ErrorList {
 	without := m
 	without.ManagedFields = nil
@@ -192,8 +194,7 @@ func validateSelectors(a *authorizationv1.ResourceAttributes) field.ErrorList {
 	return errs
 }
 
-// access asks the authorizer what a review asks. What goes wrong is a part of
-// the answer.
+// access asks the authorizer the question of a review. Errors are a part of the answer.
 func (q *request) access(user *authn.User, resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) authorizationv1.SubjectAccessReviewStatus {
 	a := &authz.Attributes{User: user}
 	if resource != nil {
@@ -224,7 +225,7 @@ func (q *request) access(user *authn.User, resource *authorizationv1.ResourceAtt
 	}
 }
 
-// evaluationError says what went wrong in deciding.
+// evaluationError returns the text for errors of the authorizer.
 func evaluationError(a *authz.Attributes, err error) string {
 	var texts []string
 	if err != nil {
@@ -271,7 +272,7 @@ func selfSubjectRulesReview(q *request, d *jsondoc.Doc, _ *meta.WriteOptions) ([
 	})
 }
 
-// selfSubjectReview says who the sender is.
+// selfSubjectReview answers with the user of the request.
 func selfSubjectReview(q *request, d *jsondoc.Doc, _ *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, nil, func(r *authenticationv1.SelfSubjectReview) error {
 		*r = authenticationv1.SelfSubjectReview{TypeMeta: r.TypeMeta, ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()},
@@ -280,7 +281,7 @@ func selfSubjectReview(q *request, d *jsondoc.Doc, _ *meta.WriteOptions) ([]byte
 	})
 }
 
-// tokenReview says whose a token is.
+// tokenReview answers with the user of a token.
 func tokenReview(q *request, d *jsondoc.Doc, o *meta.WriteOptions) ([]byte, error) {
 	return reviewed(q, d, o, func(r *authenticationv1.TokenReview) error {
 		if r.Spec.Token == "" {

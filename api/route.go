@@ -60,7 +60,7 @@ func (q *request) servePath() error {
 	}
 	first, rest, _ := strings.Cut(strings.Trim(q.path, "/"), "/")
 	switch first {
-	case "api", "apis", "openapi": // which say what is served
+	case "api", "apis", "openapi": // the lists of what is served
 		if q.h.CatchUp != nil {
 			q.h.CatchUp(q.ctx)
 		}
@@ -71,12 +71,25 @@ func (q *request) servePath() error {
 	case "version":
 		return q.serveVersion()
 	case "metrics":
+		if rest == "slis" {
+			q.forward(q.h.health.metrics)
+			return nil
+		}
 		if q.h.BeforeMetrics != nil {
 			q.h.BeforeMetrics()
 		} else {
 			q.h.SweepMetrics()
 		}
 		q.forward(q.h.metrics.handler)
+	case "statusz", "flagz":
+		switch {
+		case rest != "":
+			q.unknownPath()
+		case first == "statusz":
+			return q.servePage(q.statusPage())
+		default:
+			return q.servePage(q.flagPage())
+		}
 	case "api", "apis":
 		q.forward(q.h.discovery)
 	case "openapi":
@@ -85,7 +98,7 @@ func (q *request) servePath() error {
 		}
 		q.forward(q.h.openapi)
 	case "debug":
-		if name, ok := strings.CutPrefix(rest, "api_priority_and_fairness/"); ok && q.dumpFlow(name) {
+		if name, ok := strings.CutPrefix(rest, "api_priority_and_fairness/"); ok && q.dumpFlow(name) || !q.h.DisableProfiling && q.profile(rest) {
 			return nil
 		}
 		q.unknownPath()
@@ -116,6 +129,7 @@ type recorder struct {
 	q *request
 }
 
+// recordCode records the code of the answer when the answer begins.
 func (w *recorder) recordCode(code int) {
 	if w.q.code == 0 {
 		w.q.answers()
@@ -144,7 +158,18 @@ func (q *request) unknownPath() { q.plain(http.StatusNotFound, "404 page not fou
 
 // index lists the paths.
 func (q *request) index() error {
-	paths := []string{"/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}
+	body, err := json.Marshal(map[string][]string{"paths": q.indexPaths()})
+	if err != nil {
+		return err
+	}
+	q.accept.pretty = true
+	q.send(http.StatusOK, body)
+	return nil
+}
+
+// indexPaths returns the paths of the index.
+func (q *request) indexPaths() []string {
+	paths := []string{"/api", "/apis", "/flagz", "/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz", "/statusz", "/version"}
 	if q.h.Snapshot != nil {
 		paths = append(paths, snapshotPath)
 	}
@@ -172,13 +197,7 @@ func (q *request) index() error {
 		paths = append(paths, p)
 	}
 	slices.Sort(paths)
-	body, err := json.Marshal(map[string][]string{"paths": paths})
-	if err != nil {
-		return err
-	}
-	q.accept.pretty = true
-	q.send(http.StatusOK, body)
-	return nil
+	return paths
 }
 
 // lookup finds the version that a resource request is for; none if nobody
@@ -285,7 +304,7 @@ func (q *request) servePart(verbs []string) error {
 	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
 }
 
-// newAuditID is a random UUID. It need not be a secret, so that a fast source
+// newAuditID returns a random UUID. It need not be a secret, so that a fast source
 // of randomness will do.
 func newAuditID() string {
 	var id [16]byte

@@ -17,6 +17,7 @@ import (
 
 // This file serves the scale subresource.
 
+// serveScale serves the subresource scale.
 func (q *request) serveScale() error {
 	switch q.verb {
 	case "get":
@@ -29,6 +30,7 @@ func (q *request) serveScale() error {
 	return status.MethodNotAllowed(q.kind.GroupResource(), q.verb)
 }
 
+// getScale answers with the scale of an object.
 func (q *request) getScale() error {
 	obj, err := q.find()
 	if err != nil {
@@ -73,6 +75,7 @@ func (q *request) sendScale(code int, s *autoscalingv1.Scale) error {
 	return nil
 }
 
+// updateScale replaces the scale of an object.
 func (q *request) updateScale() error {
 	body, o, err := q.wholeObject(meta.ParseUpdateOptions)
 	if err != nil {
@@ -92,6 +95,7 @@ func (q *request) updateScale() error {
 	return q.answerScale(&out, err)
 }
 
+// patchScale patches the scale of an object.
 func (q *request) patchScale() error {
 	media := patchType(q.r)
 	typed := q.kind.Behavior.HasGoType()

@@ -186,7 +186,7 @@ func TestWatchesOfOneUser(t *testing.T) {
 	open := func(name string) (*request, int) {
 		q, w := s.held(httptest.NewRequest("GET", "/", nil))
 		q.user, q.long = &authn.User{Name: name}, true
-		if _, err := goOn(q); err != nil {
+		if _, err := admitLongRunning(q); err != nil {
 			t.Fatal(err)
 		}
 		return q, w.Code

@@ -19,7 +19,8 @@ import (
 // Snapshot writes everything that is stored, as of one moment.
 type Snapshot func(ctx context.Context, w io.Writer) error
 
-// snapshotPath is long-running: it takes as long as the client takes to read.
+// snapshotPath is the path of snapshots. Its requests are long-running: the client decides how fast
+// it reads.
 const snapshotPath = "/snapshot"
 
 // snapshotAttributes returns what a request for a snapshot is authorized by: the verb create on the resource snapshots of the API
@@ -31,6 +32,7 @@ func (q *request) snapshotAttributes() *authz.Attributes {
 	return a
 }
 
+// snapshot sends a snapshot of the store.
 func (q *request) snapshot() error {
 	if q.r.Method != http.MethodGet {
 		return status.UnknownMethod()

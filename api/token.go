@@ -151,7 +151,7 @@ func (q *request) bind(c *serviceaccount.Claims, ref *authenticationv1.BoundObje
 	return nil
 }
 
-// bindPod binds a token to a pod and says on which node that is.
+// bindPod binds a token to a pod, and adds the pod's node to the claims.
 func (q *request) bindPod(c *serviceaccount.Claims, name string, pod *objects.TokenReference) error {
 	if pod.Account != q.name {
 		return status.BadRequest("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", q.name)
@@ -172,7 +172,7 @@ func (q *request) bindPod(c *serviceaccount.Claims, name string, pod *objects.To
 	return nil
 }
 
-// discoveryAge is how long verifiers may keep what they are told, in seconds.
+// discoveryAge is how long verifiers of tokens may cache the answers, in seconds.
 const discoveryAge = 3600
 
 // issuerDocument serves one of the documents by which others verify tokens.

@@ -7,6 +7,7 @@ import (
 
 // This file replaces objects, and their parts that are subresources.
 
+// update replaces one object, or creates it where the kind allows that.
 func (q *request) update() error {
 	body, o, err := q.wholeObject(meta.ParseUpdateOptions)
 	if err != nil {

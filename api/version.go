@@ -20,8 +20,8 @@ const (
 	kubernetesVersion = "v1.37.2"
 )
 
-// Version is what /version says, with the member names of Kubernetes. Empty
-// fields are filled in from what the program knows about itself.
+// Version is the answer of /version, with the member names of Kubernetes. Empty fields are filled
+// in with what the program knows about itself.
 type Version struct {
 	Major                 string `json:"major"`
 	Minor                 string `json:"minor"`
@@ -38,8 +38,8 @@ type Version struct {
 	Platform              string `json:"platform"`
 }
 
-// ProgramVersion is the version of this program: of its module, or what the
-// version control said when it was built.
+// ProgramVersion returns the version of this program: that of its module, or the commit that it was
+// built from.
 func ProgramVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
@@ -97,6 +97,7 @@ func semverBuild(text string) string {
 	return string(b)
 }
 
+// json returns the JSON of the version.
 func (v Version) json() []byte {
 	body, err := json.Marshal(v.Fill())
 	if err != nil {
@@ -105,7 +106,7 @@ func (v Version) json() []byte {
 	return body
 }
 
-// serveVersion answers with the version, which is JSON for humans whatever is asked for.
+// serveVersion answers with the version as indented JSON, whatever the client accepts.
 func (q *request) serveVersion() error {
 	if q.r.Method != http.MethodGet {
 		return status.UnknownMethod()

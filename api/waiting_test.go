@@ -25,7 +25,7 @@ func TestWhoWaitsForRoomHoldsNoSlot(t *testing.T) {
 	for name, accept := range map[string]string{"a table": asTables, "YAML": "application/yaml"} {
 		for _, path := range []string{widgets, widgets + "/large"} {
 			s.h.building = newBudget(1<<20, 1<<20)
-			taken, err := s.h.building.take(context.Background(), "other", 1<<20, nil)
+			taken, err := s.h.building.acquire(context.Background(), "other", 1<<20, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func TestWhoWaitsForRoomHoldsNoSlot(t *testing.T) {
 				return s.h.building.waiting == 1
 			})
 			s.eventually(func() bool { return s.h.reads.now.Load() == 0 })
-			s.h.building.give("other", taken)
+			s.h.building.release("other", taken)
 			if code := <-answer; code != 200 {
 				t.Errorf("%s of %s: got %d", name, path, code)
 			}
@@ -61,7 +61,7 @@ func TestManyReadersWait(t *testing.T) {
 	b := newBudget(100, 50)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if _, err := b.take(ctx, "mallory", 50, nil); err != nil {
+	if _, err := b.acquire(ctx, "mallory", 50, nil); err != nil {
 		t.Fatal(err)
 	}
 	const many = 40_000
@@ -74,20 +74,20 @@ func TestManyReadersWait(t *testing.T) {
 			if i%2 == 0 {
 				go func() { waits.Wait(); leave() }()
 			}
-			if n, err := b.take(inner, "mallory", 10, waits.Done); err == nil {
-				b.give("mallory", n)
+			if n, err := b.acquire(inner, "mallory", 10, waits.Done); err == nil {
+				b.release("mallory", n)
 			}
 		})
 	}
 	waits.Wait()
 	for range 1000 {
-		n, err := b.take(ctx, "jane", 50, nil)
+		n, err := b.acquire(ctx, "jane", 50, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.give("jane", n)
+		b.release("jane", n)
 	}
-	b.give("mallory", 50)
+	b.release("mallory", 50)
 	wg.Wait()
 	if b.used != 0 || b.waiting != 0 || len(b.users) != 0 || b.blocked.Len() != 0 {
 		t.Errorf("at the end %d bytes are used, by %v, and %d wait", b.used, b.users, b.waiting)
@@ -99,7 +99,7 @@ func TestManyReadersWait(t *testing.T) {
 func TestUsersWaitInTurn(t *testing.T) {
 	b := newBudget(100, 60)
 	for user, n := range map[string]int64{"a": 60, "b": 40} {
-		if _, err := b.take(context.Background(), user, n, nil); err != nil {
+		if _, err := b.acquire(context.Background(), user, n, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestUsersWaitInTurn(t *testing.T) {
 	wait := func(ctx context.Context, user string, n int64) {
 		waits := make(chan struct{})
 		go func() {
-			if _, err := b.take(ctx, user, n, func() { close(waits) }); err != nil {
+			if _, err := b.acquire(ctx, user, n, func() { close(waits) }); err != nil {
 				user += " left"
 			}
 			got <- user
@@ -125,22 +125,22 @@ func TestUsersWaitInTurn(t *testing.T) {
 	if next := <-got; next != "f left" || b.users["f"] != nil {
 		t.Errorf("got %s; what is kept of f: %v", next, b.users["f"])
 	}
-	b.give("b", 10) // too little for c, which is first in line
-	b.give("b", 10)
+	b.release("b", 10) // too little for c, which is first in line
+	b.release("b", 10)
 	leave()
 	if first, second := <-got, <-got; first+second != "c leftd" && first+second != "dc left" {
 		t.Errorf("got %s and %s", first, second)
 	}
-	b.give("b", 20)
+	b.release("b", 20)
 	if next := <-got; next != "e" {
 		t.Errorf("the turn is e's: got %s", next)
 	}
-	b.give("a", 60)
+	b.release("a", 60)
 	if next := <-got; next != "d" {
 		t.Errorf("got %s, want d again", next)
 	}
-	b.give("d", 50)
-	b.give("e", 20)
+	b.release("d", 50)
+	b.release("e", 20)
 	if b.used != 0 || len(b.users) != 0 || b.waiting != 0 {
 		t.Errorf("at the end %d bytes are used, by %v", b.used, b.users)
 	}

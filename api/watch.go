@@ -28,12 +28,10 @@ import (
 // lastBookmark is how long before its end a watch sends one more bookmark.
 const lastBookmark = 2 * time.Second
 
-// A batch costs a watcher about as much as sending it costs, whatever is in
-// it. Where many watch the same, and changes come faster than they are sent,
-// each lets them gather after it has sent some: in steps several times as long
-// as sending to all of them takes, for as long as each step brings more, but
-// no longer than a client would notice. So most of the time is left for
-// others. A change that comes alone goes out at once.
+// To send a batch costs about the same, whatever its size. If changes come faster than they can be
+// sent to all watchers, each watcher lets them gather after it has sent some. It waits in steps,
+// each several times as long as sending to all watchers, while each step brings more changes, and
+// never so long that a client notices. A single change is sent at once.
 const (
 	gatherEach  = 100 * time.Microsecond // of a step, for each watcher that shares the changes
 	gatherStep  = 5 * time.Millisecond   // the longest step
@@ -50,7 +48,7 @@ type watcher struct {
 	o         *meta.ListOptions
 	w         *cache.Watch
 	initial   bool      // the state is sent first …
-	endMark   bool      // … and a bookmark says when it is complete
+	endMark   bool      // … and a bookmark marks their end
 	from      int64     // events after this revision
 	deadline  time.Time // when the watch ends
 	nextMark  time.Time // when a bookmark is due; zero if none is wanted
@@ -63,6 +61,7 @@ type watcher struct {
 	events prometheus.Counter // of events sent
 }
 
+// watch serves a watch.
 func (q *request) watch() error {
 	var err error
 	if q.accept, err = q.negotiate(); err != nil {
@@ -103,7 +102,7 @@ func (q *request) watch() error {
 	return w.runOrRefuse(err)
 }
 
-// runOrRefuse serves a watch, or says why it cannot go on, nil if it can.
+// runOrRefuse serves a watch. If failed is not nil, it refuses the watch with this error.
 func (w *watcher) runOrRefuse(failed error) error {
 	if failed != nil {
 		w.refuse(failed)
@@ -128,11 +127,11 @@ func (w *watcher) begin() error {
 			version = "0" // however that is written
 		}
 	}
-	// Of a path that says "watch"; what a parameter says so of is asked for the initial events by default.
+	// The path begins with "watch". A watch by the parameter gets the initial events by default.
 	legacy := o.SendInitialEvents == nil && o.ResourceVersionMatch == "" && (version == "" || version == "0")
 	w.initial = legacy || o.SendInitialEvents != nil && *o.SendInitialEvents
 	w.endMark = w.initial && w.bookmarks && !legacy
-	// A watch has no deadline, but its start must not take longer than another request.
+	// A watch has no deadline, but its start has that of other requests.
 	ctx, cancel := context.WithTimeout(q.ctx, q.h.Timeout)
 	defer cancel()
 	waiting := q.ctx
@@ -173,22 +172,24 @@ func (w *watcher) open() error {
 	return objects.StoreError(err)
 }
 
+// tooOld returns the error for a watch from a revision whose changes are not kept any more.
 func (w *watcher) tooOld() error {
 	return status.Expired(fmt.Sprintf("too old resource version: %d (%d)", w.from, w.q.res.Snapshot().Rev()))
 }
 
-// inStream is an error that is told as an event.
+// inStream is an error that is sent as an event.
 type inStream struct{ err error }
 
+// Error returns the text of the error.
 func (e *inStream) Error() string { return e.err.Error() }
 
-// refuse says why a watch cannot go on, as its only event.
+// refuse sends the error as the only event of a watch.
 func (w *watcher) refuse(err error) {
 	if in := (*inStream)(nil); errors.As(err, &in) {
 		err = in.err
 	}
 	w.start()
-	w.send(w.appendError(nil, err)) // there is nobody left to tell
+	w.send(w.appendError(nil, err)) // the client is gone: the error of the write means nothing
 }
 
 // start sends the header.
@@ -243,7 +244,7 @@ func (w *watcher) run() error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, context.DeadlineExceeded):
-			if w.bookmarks && !now.Before(w.nextMark) { // at the end, too: who comes back from it has less to be told again
+			if w.bookmarks && !now.Before(w.nextMark) { // also at the end: a client that comes back from it has fewer events to read again
 				if err := w.sendBookmark(); err != nil {
 					return nil
 				}
@@ -268,6 +269,7 @@ type alarm struct {
 	cancel context.CancelFunc
 }
 
+// at returns a context that ends at a time. The last one is used again if the time is the same.
 func (a *alarm) at(parent context.Context, t time.Time) context.Context {
 	if a.ctx == nil || !a.time.Equal(t) {
 		a.off()
@@ -277,14 +279,15 @@ func (a *alarm) at(parent context.Context, t time.Time) context.Context {
 	return a.ctx
 }
 
+// off releases the context.
 func (a *alarm) off() {
 	if a.cancel != nil {
 		a.cancel()
 	}
 }
 
-// timeout is how long the watch is to last. Watches that do not say end at
-// different times, so that their clients do not come back all at once.
+// timeout returns the duration of the watch. Watches without a requested one end at different
+// times, so that their clients do not come back all at once.
 func (w *watcher) timeout() time.Duration {
 	if s := w.o.TimeoutSeconds; s != nil && *s > 0 {
 		return time.Duration(*s) * time.Second
@@ -379,7 +382,7 @@ func (w *watcher) end(err error) error {
 	case errors.Is(err, cache.ErrClosed), errors.Is(err, cache.ErrSlow), errors.Is(err, context.Canceled):
 		return nil // the client comes back for the rest
 	}
-	w.send(w.appendError(nil, err)) // there is nobody left to tell
+	w.send(w.appendError(nil, err)) // the client is gone: the error of the write means nothing
 	return nil
 }
 
@@ -432,9 +435,9 @@ func (w *watcher) sendState(ctx context.Context) error {
 	return w.out.flush()
 }
 
-// appendEvent appends what the watch's client is told of an event: objects
-// come and go for it as they begin and end to match its selectors. It reports whether that is
-// anything.
+// appendEvent appends the event that the watch's client gets for a change: for the client an object
+// is added or deleted when it begins or ends to match the selectors. It reports whether there is
+// one.
 func (w *watcher) appendEvent(e *cache.Event) (bool, error) {
 	is, was := e.Type != cache.Deleted, e.Type != cache.Added
 	var err error
@@ -524,7 +527,7 @@ func (w *watcher) appendObject(event string, object []byte) error {
 	return p.step()
 }
 
-// sendBookmark tells the client how far it has come; who began after all there is has not come anywhere.
+// sendBookmark sends the client its progress. A watch from a future revision has none yet.
 func (w *watcher) sendBookmark() error {
 	if w.from > w.q.res.Snapshot().Rev() {
 		return nil
@@ -541,8 +544,7 @@ func (w *watcher) sendBookmark() error {
 	return w.out.flush()
 }
 
-// appendBookmark appends a bookmark; the one that ends the initial state says
-// so.
+// appendBookmark appends a bookmark; the one at the end of the initial state has an annotation.
 func (w *watcher) appendBookmark(rev int64, complete bool) error {
 	if w.q.kind.Behavior.HasGoType() {
 		return w.appendText("BOOKMARK", objects.EmptyObject(w.q.v, func(m metav1.Object) {

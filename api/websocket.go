@@ -37,7 +37,7 @@ func (w *watcher) runSocket(failed error) error {
 		defer context.AfterFunc(q.h.stopping, func() { conn.SetDeadline(time.Now().Add(time.Second)) })()
 		go func() {
 			defer cancel()
-			io.Copy(io.Discard, conn) // clients have nothing to say
+			io.Copy(io.Discard, conn) // clients send nothing that has a meaning
 		}()
 		q.ctx = ctx
 		q.cutStalls(&socket{conn: conn, proto: q.accept.proto, header: http.Header{}})
@@ -47,7 +47,7 @@ func (w *watcher) runSocket(failed error) error {
 	return err
 }
 
-// socket writes the events of a watch as messages. What is written at once are whole events.
+// socket writes the events of a watch as messages. Each write has whole events.
 type socket struct {
 	conn   *websocket.Conn
 	proto  bool
@@ -87,6 +87,7 @@ var (
 	binaryMessage = websocket.Codec{Marshal: func(v any) ([]byte, byte, error) { return v.([]byte), websocket.BinaryFrame, nil }}
 )
 
+// send sends one message, in binary for protobuf.
 func (s *socket) send(message []byte) error {
 	if s.proto {
 		return binaryMessage.Send(s.conn, message)

@@ -7,15 +7,16 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file bounds the memory of the work on large bodies and objects. A body becomes a document,
-// sets of fields, patches and texts, which together take many times its size.
+// This file bounds the memory for work on large bodies and objects. A body becomes a document, sets
+// of fields, patches and texts, which together need many times its size.
 
 const (
 	// workFree is the number of bytes of a body or live object that are worked on without asking.
 	workFree = 64 << 10
 
-	// workFactor is how many bytes the work on one byte takes at the same time. Measured with bodies
-	// of the greatest length: between 10, and 40 for a server-side apply of many small members.
+	// workFactor is the number of bytes that the work on one byte needs at the same time. Measured
+	// with bodies of the greatest length: 10, and up to 40 for a server-side apply of many small
+	// members.
 	workFactor = 24
 )
 
@@ -45,7 +46,7 @@ func (q *request) workOn(body, live int64) error {
 	held := q.inSlot
 	q.endWork()
 	var err error
-	q.charged, err = q.h.working.take(ctx, q.payer(), need, q.leave)
+	q.charged, err = q.h.working.acquire(ctx, q.payer(), need, q.leave)
 	switch {
 	case held && !q.enter():
 		return errAnswered
@@ -60,7 +61,7 @@ func (q *request) workOn(body, live int64) error {
 // endWork gives back the memory for work.
 func (q *request) endWork() {
 	if q.charged > 0 {
-		q.h.working.give(q.payer(), q.charged)
+		q.h.working.release(q.payer(), q.charged)
 		q.charged = 0
 	}
 }
@@ -91,7 +92,7 @@ func (q *request) spare() error {
 const longAnswer = 128 << 10
 
 // sends admits an answer that is sent in pieces. If there are too many of them, it answers 429 and
-// reports false. While they are few, that takes no lock.
+// reports false. While they are few, that needs no lock.
 func (q *request) sends() bool {
 	if q.sending || q.h.sending.most == 0 {
 		return true
@@ -122,14 +123,14 @@ func (h *Handler) TrackMemory() {
 	g.Track("headers", shares.Headers, h.largeHeaders.held)
 }
 
-// held returns the number of bytes that are taken.
+// held returns the number of bytes that are in use.
 func (b *budget) held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used
 }
 
-// held returns how much is taken.
+// held returns the amount that is in use.
 func (u *quota) held() int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -59,7 +59,7 @@ type Version struct {
 	// Schema is the version's schema, nil if it has none that is structural:
 	// then anything goes and maps merge member by member.
 	Schema *structural.Schema
-	// Status says that the status subresource is enabled.
+	// Status is set if the status subresource is enabled.
 	Status bool
 	// Replicas is the path of the scale subresource's replicas, such as
 	// ".spec.replicas"; empty without a scale subresource.
@@ -78,9 +78,12 @@ type Config struct {
 	// Convert turns an object, as JSON, into the version of that name, for
 	// entries that were written in it; nil: only apiVersion differs.
 	Convert func(object []byte, version string) ([]byte, error)
-	// PreserveUnknown says that the kind keeps whatever its schema does not
-	// declare (spec.preserveUnknownFields).
+	// PreserveUnknown is set if the kind keeps members that its schema does not declare
+	// (spec.preserveUnknownFields).
 	PreserveUnknown bool
+	// DropLostVersions: managed fields of versions that the kind does not have are dropped, as for
+	// built-in kinds. Otherwise an apply fails, and other writes keep the managed fields as they are.
+	DropLostVersions bool
 	// Empty is an object without content, as JSON, of a kind whose objects always have some members: who creates an object does not
 	// own those that are as they are there. Nil: there are none.
 	Empty []byte
@@ -97,17 +100,19 @@ type Manager struct {
 	replicas map[string]fieldpath.Path                            // by apiVersion
 	convert  func(object []byte, version string) ([]byte, error)
 	empty    *jsondoc.Doc // nil: nothing
+	dropLost bool
 }
 
-// Options say who writes and where.
+// Options has the writer of a write and the endpoint it writes to.
 type Options struct {
 	Manager     string    // see ManagerName
 	Subresource string    // "" or "status"
 	Time        time.Time // zero means now
-	Force       bool      // take fields from their owners; apply only
+	Force       bool      // change fields that others own; apply only
 	KnownValid  bool      // the live object fits its schema: parts that stay are not checked again
 }
 
+// now returns the time of the write, in UTC.
 func (o *Options) now() time.Time {
 	if o.Time.IsZero() {
 		return time.Now().UTC()
@@ -125,6 +130,7 @@ func New(c Config) (*Manager, error) {
 		replicas: make(map[string]fieldpath.Path, len(c.Versions)),
 		ignore:   make(map[string]map[fieldpath.APIVersion]fieldpath.Filter, 2),
 		convert:  c.Convert,
+		dropLost: c.DropLostVersions,
 	}
 	for i := range c.Versions {
 		v := &c.Versions[i]
@@ -150,7 +156,7 @@ func New(c Config) (*Manager, error) {
 	return m, nil
 }
 
-// resets are the reset fields by subresource.
+// resets returns the reset fields by subresource.
 func (v *Version) resets() map[string][]string {
 	if v.Reset != nil {
 		return v.Reset
@@ -187,7 +193,7 @@ func (m *Manager) addReset(v *Version, name fieldpath.APIVersion) {
 // maxName is the longest name of a manager in bytes.
 const maxName = 128
 
-// ManagerName is the name that a request's writes are kept under: the
+// ManagerName returns the name that a request's writes are kept under: the
 // fieldManager parameter or else the user agent up to the first slash.
 func ManagerName(fieldManager, userAgent string) string {
 	if fieldManager != "" {

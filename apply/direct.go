@@ -9,9 +9,9 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file is the fast way of Update: what differs between two documents is
-// found by walking both, and the tries of managedFields are changed as they
-// stand in the live document. Whatever is not plain goes the way of SMD.
+// This file is the fast way of Update: it walks both documents to find the difference, and changes
+// the tries of managedFields as they stand in the live document. Cases with special rules (see
+// walk.go) are left to SMD.
 
 // updateDirect is Update; it reports whether it could. If it could not, it has
 // changed nothing but the arena of new.
@@ -43,7 +43,7 @@ func (m *Manager) updateDirect(live, new *jsondoc.Doc, o *Options) bool {
 	if !ok {
 		return false
 	}
-	if f.none() {
+	if f.isEmpty() {
 		new.Set(new.Import(was), "metadata", "managedFields")
 		return true
 	}
@@ -112,7 +112,7 @@ func (m *Manager) nested(o *Options) bool {
 	return slices.ContainsFunc(m.reset[o.Subresource], func(name string) bool { return strings.Contains(name, ".") })
 }
 
-// rootType is the type of the object's own members.
+// rootType returns the type of the object's own members.
 func (m *Manager) rootType() *mapType { return m.own.root.object }
 
 // compareObjects compares the live object with the new one as far as the
@@ -177,7 +177,7 @@ func (c *collector) metadata(t *typ, live, new jsondoc.Value) bool {
 	return ok
 }
 
-// stripMetadata is the trie of metadata without what nobody owns.
+// stripMetadata returns the trie of metadata without what nobody owns.
 func (w *walker) stripMetadata(n jsondoc.Node) jsondoc.Node {
 	mark := len(w.stack)
 	for i := range n.Len() {
@@ -193,7 +193,7 @@ func (w *walker) stripMetadata(n jsondoc.Node) jsondoc.Node {
 	return w.close(mark)
 }
 
-// strip is a trie of changes without what nobody owns.
+// strip returns a trie of changes without what nobody owns.
 func (w *walker) strip(n jsondoc.Node) jsondoc.Node {
 	mark := len(w.stack)
 	for i := range n.Len() {
@@ -260,6 +260,7 @@ func (e *entry) is(o *entry) bool {
 	return e.manager == o.manager && e.operation == o.operation && e.subresource == o.subresource
 }
 
+// newEntry returns an entry of the writer with some fields, at the time of the write.
 func (m *Manager) newEntry(o *Options, fields jsondoc.Node) entry {
 	now := o.now()
 	return entry{
@@ -268,8 +269,8 @@ func (m *Manager) newEntry(o *Options, fields jsondoc.Node) entry {
 	}
 }
 
-// handOver hands what changed to the one who writes, and takes it and what was
-// removed from everybody else.
+// handOver makes the writer the owner of the changed fields, and removes these and the removed
+// fields from the entries of all others.
 func (m *Manager) handOver(w *walker, entries []entry, f diff, o *Options) ([]entry, bool) {
 	out := entries[:0]
 	for _, e := range entries {

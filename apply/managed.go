@@ -22,12 +22,13 @@ type managed struct {
 	times map[string]*metav1.Time
 }
 
+// newManaged returns managedFields with room for n managers.
 func newManaged(n int) *managed {
 	return &managed{sets: make(fieldpath.ManagedFields, n), times: make(map[string]*metav1.Time, n)}
 }
 
-// identifier is the text that tells managers apart. Those who apply are the
-// same manager in every version.
+// identifier returns the text by which managers are distinguished. A manager that applies is the
+// same one in every version.
 func identifier(e *metav1.ManagedFieldsEntry) string {
 	id := metav1.ManagedFieldsEntry{
 		Manager: e.Manager, Operation: e.Operation, APIVersion: e.APIVersion, Subresource: e.Subresource,
@@ -42,7 +43,7 @@ func identifier(e *metav1.ManagedFieldsEntry) string {
 	return string(b)
 }
 
-// identify is the identifier of whoever writes through m with o.
+// identify returns the identifier of the manager that writes through m with o.
 func (m *Manager) identify(o *Options, op metav1.ManagedFieldsOperationType) string {
 	return identifier(&metav1.ManagedFieldsEntry{
 		Manager: cmp.Or(o.Manager, "unknown"), Operation: op,
@@ -67,7 +68,7 @@ func isReset(v jsondoc.Value) bool {
 	return v.Len() == 0 || v.Len() == 1 && v.Item(0).Kind() == jsondoc.Object && isZeroEntry(v.Item(0))
 }
 
-// isZeroEntry reports whether nothing in the entry says anything.
+// isZeroEntry reports whether every field of the entry is empty.
 func isZeroEntry(v jsondoc.Value) bool {
 	for name, f := range v.Members() {
 		switch {
@@ -132,7 +133,7 @@ func decodeEntry(v jsondoc.Value, i int) (e metav1.ManagedFieldsEntry, err error
 	return e, nil
 }
 
-// clone is a string that outlives the document.
+// clone returns a string that outlives the document.
 func clone(v jsondoc.Value) string { return string([]byte(v.Text())) }
 
 // readFields adds the members of a FieldsV1 trie to set. It adds them in the order of the set, because anything else takes
@@ -175,8 +176,8 @@ func readFields(v jsondoc.Value, set *fieldpath.Set) error {
 	return nil
 }
 
-// shapeOf says whether the trie node is itself a member of the set and whether
-// something is below it.
+// shapeOf reports whether a node of a trie is itself a member of the set, and whether the node has
+// children.
 func shapeOf(v jsondoc.Value) (member, children bool) {
 	for key := range v.Members() {
 		switch {
@@ -189,7 +190,7 @@ func shapeOf(v jsondoc.Value) (member, children bool) {
 	return member || !children, children
 }
 
-// entries are the entries of m as they are written, in order.
+// entries returns the entries of m as they are written, in order.
 func (m *managed) entries() ([]metav1.ManagedFieldsEntry, error) {
 	out := make([]metav1.ManagedFieldsEntry, 0, len(m.sets))
 	for _, id := range slices.Sorted(maps.Keys(m.sets)) {
@@ -227,6 +228,7 @@ func compareEntries(a, b metav1.ManagedFieldsEntry) int {
 	)
 }
 
+// seconds returns the Unix time, 0 for none.
 func seconds(t *metav1.Time) int64 {
 	if t == nil {
 		return 0

@@ -24,10 +24,10 @@ import (
 
 // This file merges apply patches.
 
-// Apply merges an apply patch into live, nil if there is no such object yet,
-// and returns the merged object as JSON, its managedFields set. The object is
-// not yet pruned, defaulted or validated; once it is, [IgnoreTimestamps] says
-// whether anything changed. The errors are those that clients are to see.
+// Apply merges an apply patch into live, which is nil if the object does not exist, and returns the
+// JSON of the merged object with its managedFields. The object is not yet pruned, defaulted or
+// validated. After that, [IgnoreTimestamps] reports whether anything changed. The errors have the
+// messages that clients see.
 func (m *Manager) Apply(live *jsondoc.Doc, patch []byte, o Options) ([]byte, error) {
 	config, merged := jsondoc.Get(), jsondoc.Get()
 	defer config.Release()
@@ -42,8 +42,10 @@ func (m *Manager) Apply(live *jsondoc.Doc, patch []byte, o Options) ([]byte, err
 	return out, err
 }
 
-// ApplyDoc is Apply for a patch that is parsed already, which is left as it is. If merged, which is empty, becomes the merged object, then
-// what is returned lacks the managedFields that merged has: they need not be printed and read again, and are often more than the rest.
+// ApplyDoc is Apply for a patch that is parsed already, and is not changed. If the fast way was
+// possible, the empty document merged becomes the whole object, and the returned JSON lacks its
+// managedFields: they are often more than the rest of the object, and the caller need not print and
+// parse them.
 func (m *Manager) ApplyDoc(live, config, merged *jsondoc.Doc, o Options) ([]byte, error) {
 	out, err := m.apply(live, config, merged, &o)
 	var conflicts merge.Conflicts
@@ -56,6 +58,7 @@ func (m *Manager) ApplyDoc(live, config, merged *jsondoc.Doc, o Options) ([]byte
 	return out, nil
 }
 
+// apply is Apply with a parsed patch. merged is the document for the result.
 func (m *Manager) apply(live, config, merged *jsondoc.Doc, o *Options) ([]byte, error) {
 	if err := m.checkConfig(config.Root()); err != nil {
 		return nil, err
@@ -93,7 +96,7 @@ func (m *Manager) applyPlain(live, config *jsondoc.Doc, o *Options) ([]byte, err
 	return out.print(merged)
 }
 
-// checkConfig checks what an apply patch says it is.
+// checkConfig checks the apiVersion and the kind of an apply patch.
 func (m *Manager) checkConfig(v jsondoc.Value) error {
 	gvk := schema.FromAPIVersionAndKind(v.Get("apiVersion").Text(), v.Get("kind").Text())
 	if gvk != m.gvk {
@@ -125,7 +128,7 @@ func (m *Manager) applyTracked(live value.Value, config *jsondoc.Doc, mf *manage
 	return m.applyOnce(live, config, mf.copy(), &forced)
 }
 
-// copy is a copy whose entries may be replaced; sets are never changed in place.
+// copy returns a copy whose entries may be replaced; sets are never changed in place.
 func (mf *managed) copy() *managed {
 	out := newManaged(len(mf.sets))
 	for id, vs := range mf.sets {
@@ -135,6 +138,8 @@ func (mf *managed) copy() *managed {
 	return out
 }
 
+// applyOnce merges the patch with structured-merge-diff and returns the new object and its
+// managedFields.
 func (m *Manager) applyOnce(live value.Value, config *jsondoc.Doc, mf *managed, o *Options) (value.Value, *managed, error) {
 	if len(mf.sets) == 0 {
 		var err error
@@ -150,6 +155,9 @@ func (m *Manager) applyOnce(live value.Value, config *jsondoc.Doc, mf *managed, 
 	liveTyped, err := m.typed(bare, typed.AllowDuplicates)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to create typed live object (%v): %v", m.describe(live), err)
+	}
+	if err := m.checkVersions(mf); err != nil {
+		return nil, nil, err
 	}
 	id := m.identify(o, metav1.ManagedFieldsOperationApply)
 	merged, sets, err := m.updater(o.Subresource).Apply(liveTyped, configTyped, m.version, mf.sets, id, o.Force)
@@ -181,7 +189,7 @@ func (m *Manager) beforeFirst(live value.Value, mf *managed, o *Options) (*manag
 	return mf, nil
 }
 
-// withoutManaged is an object without its managedFields.
+// withoutManaged returns an object without its managedFields.
 func withoutManaged(v value.Value) value.Value {
 	n, ok := v.(node)
 	if !ok || !n.At("metadata", "managedFields").Exists() {
@@ -244,7 +252,7 @@ func conflictMessage(conflicts merge.Conflicts, paths []string) string {
 	return string(text)
 }
 
-// printManager says who an identifier is.
+// printManager returns the description of a manager in messages, from its identifier.
 func printManager(id string) string {
 	var e metav1.ManagedFieldsEntry
 	if json.Unmarshal([]byte(id), &e) != nil {

@@ -7,10 +7,9 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file is the fast way of Apply, for patches that add and change fields
-// which nobody else owns, or that are taken by force, and give up none: most
-// patches there are. Conflicts, removals and whatever is not plain go the way
-// of SMD.
+// This file is the fast way of Apply, for most patches: those that set fields which nobody else
+// owns, or that are forced, and that give up no fields. Conflicts, removals and cases with special
+// rules (see walk.go) are left to SMD.
 
 // applyDirect makes d the merged object and prints it without its managedFields; ok is false if it could not: d is of no use then.
 func (m *Manager) applyDirect(live, config, d *jsondoc.Doc, o *Options) (out []byte, ok bool) {
@@ -35,14 +34,14 @@ func (m *Manager) applyDirect(live, config, d *jsondoc.Doc, o *Options) (out []b
 	}
 	me := m.newEntry(o, fields)
 	me.operation, me.fields.Doc = "Apply", g.d
-	if entries, ok = g.give(m, entries, me, o); ok {
+	if entries, ok = g.setEntry(m, entries, me, o); ok {
 		g.write(entries)
 	}
 	return out, ok
 }
 
-// patchable reads the managedFields of live; ok is false if what they say, or
-// how live was changed so far, is not plain.
+// patchable reads the managedFields of live. It reports false if they, or the way in which live was
+// changed so far, need SMD.
 func (m *Manager) patchable(live, config *jsondoc.Doc, o *Options) ([]entry, bool) {
 	if m.nested(o) {
 		return nil, false
@@ -88,7 +87,7 @@ func (g *merger) object(m *Manager, live, config *jsondoc.Doc) (jsondoc.Node, bo
 	return n, ok
 }
 
-// part says which object members merges.
+// part selects the members that the function members merges.
 type part uint8
 
 const (
@@ -197,7 +196,7 @@ func (g *merger) items(l *listType, live, config jsondoc.Value) (n, changed json
 	return n, changed, true
 }
 
-// configFields is the trie of the fields that a config names; Absent if it
+// configFields returns the trie of the fields that a config names; Absent if it
 // names none that anybody owns.
 func (g *merger) configFields(m *Manager, config *jsondoc.Doc, o *Options) (jsondoc.Node, bool) {
 	reset := m.reset[o.Subresource]
@@ -228,9 +227,8 @@ func (m *mapType) declares(name string) bool {
 	return ok
 }
 
-// fields is the trie of the fields that a value names: its leaves, and what
-// stands in maps and lists of no fixed members. member says that the value is
-// itself one of the latter.
+// fields returns the trie of the fields that a value sets: its leaves, and the members of maps and
+// lists whose members are not declared. member is set if the value is itself such a member.
 func (g *merger) fields(t *typ, v jsondoc.Value, member bool) (jsondoc.Node, bool) {
 	mark := len(g.stack)
 	switch k := v.Kind(); {
@@ -285,9 +283,9 @@ func (g *merger) closeFields(mark int, member bool) (jsondoc.Node, bool) {
 	return g.closeSorted(mark)
 }
 
-// give makes me one of the entries if nobody else has what changes, or it may
-// be taken from them, and me gives up nothing.
-func (g *merger) give(m *Manager, entries []entry, me entry, o *Options) ([]entry, bool) {
+// setEntry makes me one of the entries. It fails if me loses fields that it had, or if another
+// manager has a changed field and the options do not force the change.
+func (g *merger) setEntry(m *Manager, entries []entry, me entry, o *Options) ([]entry, bool) {
 	changed := g.withoutReset(m, o)
 	out := make([]entry, 0, len(entries)+1)
 	had := entry{}
@@ -318,7 +316,7 @@ func (g *merger) give(m *Manager, entries []entry, me entry, o *Options) ([]entr
 	return out, true
 }
 
-// withoutReset is what changed but for the reset fields.
+// withoutReset returns the changed fields without the reset fields.
 func (g *merger) withoutReset(m *Manager, o *Options) jsondoc.Node {
 	mark := len(g.stack)
 	for i := range g.changed.Len() {

@@ -14,11 +14,10 @@ import (
 
 // This file merges an apply configuration without saying who owns what.
 
-// Overlay merges an apply configuration into live and returns the merged object
-// as JSON. Nobody becomes the owner of anything. A configuration that sets lists
-// or objects that are atomic is refused: it would take away what it does not
-// mention. This is how mutating admission policies apply configurations
-// (KEP-3962).
+// Overlay merges an apply configuration into live and returns the merged object as JSON. The owners
+// of the fields stay as they are. A configuration that sets lists or objects that are atomic is
+// refused: it would remove what it does not mention. This is how mutating admission policies apply
+// configurations (KEP-3962).
 func (m *Manager) Overlay(live *jsondoc.Doc, config []byte) ([]byte, error) {
 	c := jsondoc.Get()
 	defer c.Release()

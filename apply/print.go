@@ -22,6 +22,7 @@ type printer struct {
 	d          *jsondoc.Doc
 }
 
+// print returns the JSON of a value.
 func (p *printer) print(v value.Value) ([]byte, error) {
 	p.d = jsondoc.Get()
 	defer p.d.Release()
@@ -86,7 +87,7 @@ func hasLastApplied(v value.Value) bool {
 	return memberText(v, "metadata", "annotations", lastApplied) != ""
 }
 
-// memberText is the string at a path.
+// memberText returns the string at a path.
 func memberText(v value.Value, path ...string) string {
 	for _, name := range path {
 		if v == nil || !v.IsMap() {
@@ -113,7 +114,7 @@ func (p *printer) setLastApplied() {
 	}
 }
 
-// nextLastApplied is the record of config for client-side apply.
+// nextLastApplied returns the record of config for client-side apply.
 func nextLastApplied(config jsondoc.Value) *string {
 	d := jsondoc.Get()
 	defer d.Release()

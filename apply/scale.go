@@ -36,7 +36,7 @@ func replicasPath(path string) fieldpath.Path {
 	return out
 }
 
-// ScaleEntries is what the Scale of an object says in its managedFields.
+// ScaleEntries returns the managedFields of the Scale of an object.
 func (m *Manager) ScaleEntries(live *jsondoc.Doc) ([]metav1.ManagedFieldsEntry, error) {
 	parent, err := typedEntries(managedFieldsOf(live))
 	if err != nil {
@@ -76,7 +76,7 @@ func (m *Manager) updateScale(entries []metav1.ManagedFieldsEntry, live, new *js
 		return entries, nil
 	}
 	if have.Int() == 0 {
-		return nil, nil // a Scale does not say so, and nobody owns what is not said
+		return nil, nil // a Scale has no such field, so that nobody owns it
 	}
 	id := identifier(&metav1.ManagedFieldsEntry{
 		Manager: cmp.Or(o.Manager, "unknown"), Operation: metav1.ManagedFieldsOperationUpdate,

@@ -33,14 +33,14 @@ func (w *walker) meets(a jsondoc.Value, b jsondoc.Node) bool {
 	return false
 }
 
-// subtract is the trie a without the members of b, of the new document; Absent
+// subtract returns the trie a without the members of b, of the new document; Absent
 // if nothing is left.
 func (w *walker) subtract(a jsondoc.Value, b jsondoc.Node) jsondoc.Node {
 	return w.subtractBelow(a, b, false)
 }
 
-// subtractBelow is subtract for a node below the root; member says that the
-// node stays a member itself.
+// subtractBelow is subtract for a node below the root. member is set if the node stays a member
+// itself.
 func (w *walker) subtractBelow(a jsondoc.Value, b jsondoc.Node, member bool) jsondoc.Node {
 	mark := len(w.stack)
 	for name, v := range a.Members() {
@@ -69,11 +69,12 @@ func (w *walker) subtractBelow(a jsondoc.Value, b jsondoc.Node, member bool) jso
 	return w.close(mark)
 }
 
-// union is the trie of the members of a and of b, of the new document.
+// union returns the trie of the members of a and of b, of the new document.
 func (w *walker) union(a jsondoc.Value, b jsondoc.Node) jsondoc.Node {
 	return w.unionBelow(a, jsondoc.Value{Doc: w.d, Node: b}, false)
 }
 
+// unionBelow is union for a node below the root. member is set if the node is a member itself.
 func (w *walker) unionBelow(a, b jsondoc.Value, member bool) jsondoc.Node {
 	mark := len(w.stack)
 	for name, v := range jsondoc.Both(a, b) {
@@ -84,9 +85,9 @@ func (w *walker) unionBelow(a, b jsondoc.Value, member bool) jsondoc.Node {
 		var n jsondoc.Node
 		switch {
 		case !y.Exists():
-			n = w.take(x)
+			n = w.imported(x)
 		case !x.Exists():
-			n = w.take(y)
+			n = w.imported(y)
 		default:
 			n = w.unionBelow(x, y, isMember(x) || isMember(y))
 		}
@@ -101,17 +102,16 @@ func (w *walker) unionBelow(a, b jsondoc.Value, member bool) jsondoc.Node {
 	return w.close(mark)
 }
 
-// take is v in the new document.
-func (w *walker) take(v jsondoc.Value) jsondoc.Node {
+// imported returns v as a node of the new document.
+func (w *walker) imported(v jsondoc.Value) jsondoc.Node {
 	if v.Doc == w.d {
 		return v.Node
 	}
 	return w.d.Import(v)
 }
 
-// reconciled reports whether a trie fits the type as it is now: a schema may
-// have made atomic what was not. leaf says that the node is a member without
-// anything below.
+// reconciled reports whether a trie fits the type as it is now: a new schema may have made atomic a
+// map or list that was not. leaf is set if the node is a member without children.
 func reconciled(v jsondoc.Value, t *typ, leaf bool) bool {
 	switch {
 	case t.object != nil:

@@ -13,8 +13,8 @@ import (
 // This file compiles structural schemas to types: a tree of our own, which the
 // direct walks follow, and from it the schema that SMD works with.
 
-// typ says how a value merges. Several parts may be set: the value's kind then
-// decides which one holds.
+// typ has the rules by which a value is merged. Several parts may be set: the kind of the value
+// selects one.
 type typ struct {
 	scalar smd.Scalar // "" if no scalar
 	list   *listType
@@ -22,15 +22,17 @@ type typ struct {
 	named  string // name of a type that is defined once; "" if inline
 }
 
+// listType has the rules by which a list is merged.
 type listType struct {
 	elem        *typ
-	keys        []string // members that tell items apart; nil in a set
-	granul      bool     // items are told apart; else the list is one value
+	keys        []string // members that identify an item; nil in a set
+	granul      bool     // items have owners of their own; else the list is one value
 	sortedKeys  []string // keys, sorted
-	odd         bool     // some key does not print as it is
+	needsSMD    bool     // some key does not print as it is written, so that SMD must do the work
 	hasDefaults bool     // some key has a default
 }
 
+// mapType has the rules by which an object is merged.
 type mapType struct {
 	names    []string // declared members, sorted
 	fields   []*typ
@@ -40,7 +42,7 @@ type mapType struct {
 	relation smd.ElementRelationship
 }
 
-// field is the type of a member, nil if it must not be there. guess is where
+// field returns the type of a member, nil if it must not be there. guess is where
 // name is likely to be; the position after name comes back.
 func (m *mapType) field(name string, guess int) (*typ, int) {
 	for guess < len(m.names) && m.names[guess] < name {
@@ -78,6 +80,7 @@ type objectType struct {
 	ref  smd.TypeRef
 }
 
+// newObjectType compiles the schema of a kind. preserve keeps undeclared members.
 func newObjectType(s *structural.Schema, preserve bool) *objectType {
 	meta := compileType(structural.ObjectMeta(), preserve)
 	meta.named = nameMetadata
@@ -91,6 +94,8 @@ func newObjectType(s *structural.Schema, preserve bool) *objectType {
 	}
 }
 
+// compileRoot compiles the schema of an object. Its metadata has the type meta whatever the schema
+// declares.
 func compileRoot(s *structural.Schema, meta *typ, preserve bool) *typ {
 	if s == nil {
 		return &typ{object: &mapType{elem: deduced}}
@@ -99,14 +104,16 @@ func compileRoot(s *structural.Schema, meta *typ, preserve bool) *typ {
 	return c.resource(s, preserve)
 }
 
+// compileType compiles a schema that is not that of a whole object.
 func compileType(s *structural.Schema, preserve bool) *typ {
 	c := compiler{}
 	return c.compile(s, preserve)
 }
 
+// compiler compiles schemas. meta is the type of the metadata of embedded objects too.
 type compiler struct{ meta *typ }
 
-// resource is the type of an object with apiVersion, kind and metadata.
+// resource returns the type of an object with apiVersion, kind and metadata.
 func (c *compiler) resource(s *structural.Schema, preserve bool) *typ {
 	t := c.compile(s, preserve)
 	if t.object == nil {
@@ -140,7 +147,7 @@ func (m *mapType) declare(name string, t *typ) {
 	}
 }
 
-// compile is the type of s. preserve is true below a node that keeps undeclared
+// compile returns the type of s. preserve is true below a node that keeps undeclared
 // members: its descendants keep theirs.
 func (c *compiler) compile(s *structural.Schema, preserve bool) *typ {
 	preserve = preserve || s.Preserve
@@ -177,6 +184,7 @@ func (c *compiler) embedded(s *structural.Schema, t *typ, preserve bool) *typ {
 	return t
 }
 
+// object compiles the schema of an object with its x-kubernetes-map-type.
 func (c *compiler) object(s *structural.Schema, preserve bool) *mapType {
 	m := &mapType{relation: smd.ElementRelationship("")}
 	switch s.MapType {
@@ -207,6 +215,7 @@ func (c *compiler) object(s *structural.Schema, preserve bool) *mapType {
 	return m
 }
 
+// list compiles the schema of a list with its x-kubernetes-list-type.
 func (c *compiler) list(s *structural.Schema, preserve bool) *listType {
 	l := &listType{elem: untyped}
 	if s.Items != nil {
@@ -219,7 +228,7 @@ func (c *compiler) list(s *structural.Schema, preserve bool) *listType {
 		l.granul, l.keys = true, s.ListMapKeys
 		l.sortedKeys = slices.Sorted(slices.Values(l.keys))
 		for _, k := range l.keys {
-			l.odd = l.odd || string(quoted(k)) != `"`+k+`"`
+			l.needsSMD = l.needsSMD || string(quoted(k)) != `"`+k+`"`
 			l.hasDefaults = l.hasDefaults || l.elem.object != nil && l.elem.object.defaultOf(k) != nil
 		}
 	}
@@ -235,6 +244,7 @@ func quoted(k string) []byte {
 	return b
 }
 
+// defaultOf returns the default of a member, nil if there is none.
 func (m *mapType) defaultOf(name string) any {
 	if m.defaults == nil {
 		return nil
@@ -247,8 +257,8 @@ func (m *mapType) defaultOf(name string) any {
 	return nil
 }
 
-// decodeDefault decodes a default as SMD wants its values. Numbers become
-// float64: SMD compares and prints numbers alike whatever their Go type is.
+// decodeDefault decodes a default for SMD. Numbers become float64: SMD compares and prints numbers
+// alike whatever their Go type is.
 func decodeDefault(raw []byte) any {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
@@ -257,7 +267,7 @@ func decodeDefault(raw []byte) any {
 	return v
 }
 
-// smdSchema is the schema in SMD's form.
+// smdSchema returns the schema in SMD's form.
 func smdSchema(root, meta *typ) *smd.Schema {
 	return &smd.Schema{Types: []smd.TypeDef{
 		{Name: nameRoot, Atom: smdAtom(root)},
@@ -267,6 +277,7 @@ func smdSchema(root, meta *typ) *smd.Schema {
 	}}
 }
 
+// smdRef returns SMD's reference to a type: its name if it has one.
 func smdRef(t *typ) smd.TypeRef {
 	if t == nil {
 		return smd.TypeRef{}
@@ -277,6 +288,7 @@ func smdRef(t *typ) smd.TypeRef {
 	return smd.TypeRef{Inlined: smdAtom(t)}
 }
 
+// smdAtom returns SMD's form of a type.
 func smdAtom(t *typ) smd.Atom {
 	var a smd.Atom
 	if t.scalar != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,7 +39,7 @@ func (m *Manager) Update(live, new *jsondoc.Doc, o Options) error {
 	if len(o.Manager) > maxName {
 		return fmt.Errorf("manager name of %d bytes: want at most %d", len(o.Manager), maxName)
 	}
-	if kind := new.Root().Get("kind").Text(); live != nil && kind != "" && kind != m.gvk.Kind { // which says what its fields are
+	if kind := new.Root().Get("kind").Text(); live != nil && kind != "" && kind != m.gvk.Kind { // the kind decides the type of the fields
 		keepManaged(live, new)
 		return nil
 	}
@@ -87,7 +88,7 @@ func (m *Manager) update(live, new *jsondoc.Doc, o *Options) ([]metav1.ManagedFi
 	return mf.entries()
 }
 
-// liveOrNew is the managedFields that an update starts from: those that the
+// liveOrNew returns the managedFields that an update starts from: those that the
 // client sent if it sent any that make sense, else those of the live object. A
 // subresource's clients do not get to send them.
 func liveOrNew(live, new *jsondoc.Doc, ofLive bool) *managed {
@@ -106,6 +107,7 @@ func liveOrNew(live, new *jsondoc.Doc, ofLive bool) *managed {
 	return newManaged(1)
 }
 
+// uidOf returns the uid of an object, "" for none.
 func uidOf(d *jsondoc.Doc) string {
 	if d == nil {
 		return ""
@@ -113,8 +115,8 @@ func uidOf(d *jsondoc.Doc) string {
 	return d.Root().At("metadata", "uid").Text()
 }
 
-// liveValue is the live object, or what there is before it is created: an
-// object that only says what it is.
+// liveValue returns the live object. Before an object is created, this is one with apiVersion and
+// kind only.
 func (m *Manager) liveValue(live *jsondoc.Doc) value.Value {
 	if live != nil && live.Root().Kind() == jsondoc.Object {
 		return node{live.Root()}
@@ -125,8 +127,8 @@ func (m *Manager) liveValue(live *jsondoc.Doc) value.Value {
 	return value.NewValueInterface(map[string]any{"apiVersion": string(m.version), "kind": m.gvk.Kind})
 }
 
-// track gives manager id what it changed between live and new and takes that
-// from the others.
+// track makes manager id the owner of the fields that changed between live and new, and removes
+// them from the others.
 func (m *Manager) track(live, new value.Value, mf *managed, id string, o *Options) (*managed, error) {
 	newTyped, err := m.typed(new, typed.AllowDuplicates)
 	if err != nil {
@@ -136,6 +138,9 @@ func (m *Manager) track(live, new value.Value, mf *managed, id string, o *Option
 	if err != nil {
 		return nil, fmt.Errorf("failed to convert live object (%s) to smd typed: %v", m.describe(live), err)
 	}
+	if err := m.checkVersions(mf); err != nil {
+		return nil, err
+	}
 	u := m.updater(o.Subresource)
 	_, sets, err := u.Update(liveTyped, newTyped, m.version, mf.sets, thisUpdate)
 	if err != nil {
@@ -143,12 +148,12 @@ func (m *Manager) track(live, new value.Value, mf *managed, id string, o *Option
 	}
 	mf.sets = sets
 	strip(mf.sets, thisUpdate)
-	mf.settle(id, o.now())
+	mf.assign(id, o.now())
 	return mf, nil
 }
 
-// settle hands the fields of the update under way to manager id.
-func (mf *managed) settle(id string, now time.Time) {
+// assign adds the fields of the current update to those of manager id.
+func (mf *managed) assign(id string, now time.Time) {
 	vs, ok := mf.sets[thisUpdate]
 	if !ok {
 		return
@@ -180,12 +185,35 @@ type converter struct{ m *Manager }
 // errNoVersion is a version that the kind does not have.
 var errNoVersion = errors.New("no such version")
 
+// IsMissingVersionError reports whether entries of the version that could not be converted to are dropped.
 func (c converter) IsMissingVersionError(err error) bool { return errors.Is(err, errNoVersion) }
 
+// checkVersions returns an error if a manager wrote in a version that the kind no longer has, unless
+// such entries are dropped.
+// SMD would find that itself, but for any of several versions.
+func (m *Manager) checkVersions(mf *managed) error {
+	if m.dropLost {
+		return nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(mf.sets)) {
+		gv, err := schema.ParseGroupVersion(string(mf.sets[id].APIVersion()))
+		if err != nil {
+			return err
+		}
+		if m.types[fieldpath.APIVersion(gv.String())] == nil {
+			return fmt.Errorf("request to convert CR to an invalid group/version: %s", gv)
+		}
+	}
+	return nil
+}
+
+// Convert implements merge.Converter.
 func (c converter) Convert(v *typed.TypedValue, version fieldpath.APIVersion) (*typed.TypedValue, error) {
-	if _, err := schema.ParseGroupVersion(string(version)); err != nil {
+	gv, err := schema.ParseGroupVersion(string(version))
+	if err != nil {
 		return v, err
 	}
+	version = fieldpath.APIVersion(gv.String()) // which may have been written as /v1
 	if apiVersionOf(v.AsValue()) == string(version) {
 		return v, nil
 	}
@@ -232,6 +260,7 @@ func (c converter) ask(object map[string]any, version fieldpath.APIVersion, t *o
 	return typed.AsTyped(node{d.Root()}, t.smd(), t.ref)
 }
 
+// apiVersionOf returns the apiVersion of an object, "" for none.
 func apiVersionOf(v value.Value) string {
 	if v == nil || !v.IsMap() {
 		return ""
@@ -242,8 +271,8 @@ func apiVersionOf(v value.Value) string {
 	return ""
 }
 
-// strip takes from manager id what nobody owns: the server's own part of
-// metadata and what names the object.
+// strip removes the fields that nobody owns from those of manager id: the part of metadata that the
+// server sets, and the fields that identify the object.
 func strip(sets fieldpath.ManagedFields, id string) {
 	vs, ok := sets[id]
 	if !ok {

@@ -35,6 +35,9 @@ func (n node) Unstructured() any                      { return n.Interface() }
 // SMD prints values into the errors that clients see; these two print what it
 // prints for the values that Kubernetes gives it.
 func (n node) String() string { return fmt.Sprintf("&{%v}", n.Interface()) }
+
+// GoString returns the text of SMD's own value type, because some of SMD's messages print a value
+// with %#v and clients see them.
 func (n node) GoString() string {
 	return fmt.Sprintf("&value.valueUnstructured{Value:%#v}", n.Interface())
 }
@@ -45,6 +48,7 @@ type object node
 func (o object) Set(string, value.Value) { panic("BUG: documents are read only here") }
 func (o object) Delete(string)           { panic("BUG: documents are read only here") }
 
+// Get implements value.Map.
 func (o object) Get(key string) (value.Value, bool) {
 	v := o.Value.Get(key)
 	if !v.Exists() {
@@ -59,10 +63,13 @@ func (o object) Length() int                                                { re
 func (o object) Empty() bool                                                { return o.Len() == 0 }
 
 func (o object) Equals(other value.Map) bool { return o.EqualsUsing(value.HeapAllocator, other) }
+
+// EqualsUsing implements value.Map.
 func (o object) EqualsUsing(a value.Allocator, other value.Map) bool {
 	return value.MapEqualsUsing(a, o, other)
 }
 
+// Iterate implements value.Map.
 func (o object) Iterate(fn func(string, value.Value) bool) bool {
 	for name, v := range o.Members() {
 		if !fn(name, node{v}) {
@@ -72,10 +79,12 @@ func (o object) Iterate(fn func(string, value.Value) bool) bool {
 	return true
 }
 
+// IterateUsing implements value.Map.
 func (o object) IterateUsing(_ value.Allocator, fn func(string, value.Value) bool) bool {
 	return o.Iterate(fn)
 }
 
+// Zip implements value.Map.
 func (o object) Zip(other value.Map, order value.MapTraverseOrder, fn func(string, value.Value, value.Value) bool) bool {
 	return o.ZipUsing(value.HeapAllocator, other, order, fn)
 }
@@ -114,20 +123,25 @@ func (l list) AtUsing(_ value.Allocator, i int) value.Value { return node{l.Item
 func (l list) Range() value.ListRange                       { return &listRange{list: l, at: -1} }
 func (l list) RangeUsing(value.Allocator) value.ListRange   { return l.Range() }
 func (l list) Equals(other value.List) bool                 { return l.EqualsUsing(value.HeapAllocator, other) }
+
+// EqualsUsing implements value.List.
 func (l list) EqualsUsing(a value.Allocator, other value.List) bool {
 	return value.ListEqualsUsing(a, l, other)
 }
 
+// listRange iterates over a list.
 type listRange struct {
 	list list
 	at   int
 }
 
+// Next implements value.ListRange.
 func (r *listRange) Next() bool {
 	r.at++
 	return r.at < r.list.Len()
 }
 
+// Item implements value.ListRange.
 func (r *listRange) Item() (int, value.Value) { return r.at, r.list.At(r.at) }
 
 // zipSorted visits the members of both maps in key order.

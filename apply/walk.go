@@ -29,7 +29,8 @@ type walker struct {
 
 var walkers = sync.Pool{New: func() any { return &walker{stack: make([]jsondoc.Node, 0, 128), key: make([]byte, 0, 64)} }}
 
-// newWalker takes a walker from the pool, to which release gives it back.
+// newWalker gets a walker for the new document d from the pool. Call release when it is no longer
+// needed.
 func newWalker(d *jsondoc.Doc) *walker {
 	w := walkers.Get().(*walker)
 	w.d, w.stack, w.leaf, w.dot = d, w.stack[:0], d.NewMap(nil), d.NewString(".")
@@ -39,6 +40,7 @@ func newWalker(d *jsondoc.Doc) *walker {
 // maxPooled is the capacity of a stack that does not go back to the pool.
 const maxPooled = 1 << 14
 
+// release returns the walker to the pool, unless its buffers have become too large to keep.
 func (w *walker) release() {
 	if w.d = nil; cap(w.stack) <= maxPooled && cap(w.key) <= maxPooled {
 		walkers.Put(w)
@@ -55,13 +57,13 @@ func (w *walker) close(mark int) jsondoc.Node {
 	return n
 }
 
-// field is the key of a member.
+// field returns the key of a member.
 func (w *walker) field(name string) jsondoc.Node {
 	w.key = append(append(w.key[:0], "f:"...), name...)
 	return w.d.NewString(string(w.key))
 }
 
-// item is the key of an item of a set or map list; ok is false if it is not
+// item returns the key of an item of a set or map list; ok is false if it is not
 // plain.
 func (w *walker) item(l *listType, v jsondoc.Value) (key jsondoc.Node, ok bool) {
 	w.key, ok = appendItemKey(w.key[:0], l, v)
@@ -76,7 +78,7 @@ func appendItemKey(b []byte, l *listType, v jsondoc.Value) ([]byte, bool) {
 	if l.keys == nil {
 		return appendScalar(append(b, "v:"...), v)
 	}
-	if v.Kind() != jsondoc.Object || l.odd {
+	if v.Kind() != jsondoc.Object || l.needsSMD {
 		return b, false
 	}
 	b = append(b, "k:{"...)
@@ -199,7 +201,7 @@ func (w *walker) distinct(l *listType, v jsondoc.Value) bool {
 	return true
 }
 
-// all is the trie of a value and everything in it, for a value that only one
+// all returns the trie of a value and everything in it, for a value that only one
 // of the two documents has.
 func (w *walker) all(t *typ, v jsondoc.Value) (n jsondoc.Node, ok bool) {
 	switch k := v.Kind(); {
@@ -211,6 +213,7 @@ func (w *walker) all(t *typ, v jsondoc.Value) (n jsondoc.Node, ok bool) {
 	return w.leaf, w.valid(t, v)
 }
 
+// allItems is all for a list whose items have owners of their own.
 func (w *walker) allItems(l *listType, v jsondoc.Value) (jsondoc.Node, bool) {
 	mark := len(w.stack)
 	w.stack = append(w.stack, w.dot, w.leaf)
@@ -237,6 +240,7 @@ func (w *walker) closeSorted(mark int) (jsondoc.Node, bool) {
 	return w.close(mark), true
 }
 
+// allMembers is all for an object.
 func (w *walker) allMembers(m *mapType, v jsondoc.Value) (jsondoc.Node, bool) {
 	mark := len(w.stack)
 	w.stack = append(w.stack, w.dot, w.leaf)
@@ -259,7 +263,8 @@ func (w *walker) allMembers(m *mapType, v jsondoc.Value) (jsondoc.Node, bool) {
 // modified, removed what it removed. Absent is nothing.
 type diff struct{ changed, removed jsondoc.Node }
 
-func (f diff) none() bool {
+// isEmpty reports whether the two values are the same.
+func (f diff) isEmpty() bool {
 	return f.changed.Kind() == jsondoc.Absent && f.removed.Kind() == jsondoc.Absent
 }
 
@@ -296,6 +301,7 @@ func equalNumbers(a, b jsondoc.Value) bool {
 	return (hasFloat(a) || hasFloat(b)) && value.Equals(node{a}, node{b})
 }
 
+// hasFloat reports whether there is a number with a fraction or exponent in the value.
 func hasFloat(v jsondoc.Value) bool {
 	switch v.Kind() {
 	case jsondoc.Float:
@@ -412,10 +418,12 @@ type collector struct {
 	changed, removed []jsondoc.Node // pairs
 }
 
+// member compares a member that both objects have.
 func (c *collector) member(t *typ, name string, live, new jsondoc.Value) bool {
 	return c.pair(t, jsondoc.Node{}, name, live, new)
 }
 
+// item compares an item that both lists have.
 func (c *collector) item(t *typ, key jsondoc.Node, live, new jsondoc.Value) bool {
 	return c.pair(t, key, "", live, new)
 }
@@ -433,7 +441,7 @@ func (c *collector) pair(t *typ, key jsondoc.Node, name string, live, new jsondo
 	default:
 		f, ok = c.w.compare(t, live, new)
 	}
-	if !ok || f.none() {
+	if !ok || f.isEmpty() {
 		return ok
 	}
 	if key.Kind() == jsondoc.Absent {

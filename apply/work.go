@@ -23,7 +23,8 @@ const (
 // tracking counts the work of one write.
 type tracking struct{ values, moves int }
 
-// checkWork returns an error if a write with these objects takes SMD too long. Live may be nil.
+// checkWork returns an error if a write with these objects would keep SMD busy for too long. Live
+// may be nil.
 func (m *Manager) checkWork(live, incoming *jsondoc.Doc) error {
 	var w tracking
 	for _, d := range []*jsondoc.Doc{live, incoming} {
@@ -48,6 +49,7 @@ func (m *Manager) checkWork(live, incoming *jsondoc.Doc) error {
 // exceeded reports whether there is nothing to count any more.
 func (w *tracking) exceeded() bool { return w.values > maxTracked || w.moves > maxMoves }
 
+// add adds the work for a value to the sum.
 func (w *tracking) add(t *typ, v jsondoc.Value) {
 	switch k := v.Kind(); {
 	case w.exceeded():

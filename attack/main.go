@@ -137,7 +137,7 @@ func build(ctx context.Context) (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "keelson")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/keelson")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/keelson")
 	cmd.Dir, cmd.Stderr = "..", os.Stderr
 	return binary, cmd.Run()
 }

@@ -141,6 +141,7 @@ func join(first, second error) error {
 // aggregate formats several errors as upstream does.
 type aggregate [2]error
 
+// Error returns the texts of all errors.
 func (a aggregate) Error() string {
 	var texts []string
 	var add func(err error)
@@ -196,7 +197,8 @@ func Standard(anonymous Anonymous, credentials ...Authenticator) Authenticator {
 	})
 }
 
-// Anonymous says where requests without a credential are accepted. The zero value means nowhere.
+// Anonymous selects the paths on which requests without a credential are accepted. The zero value
+// accepts none.
 type Anonymous struct {
 	Enabled bool
 	// Paths, if not empty, restricts anonymous requests to exactly these paths.

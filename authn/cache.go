@@ -48,8 +48,10 @@ func Cache(tokens Token, o CacheOptions) Token {
 	}
 }
 
+// tokenKey is a keyed hash of a token: the cache keeps no tokens.
 type tokenKey [sha256.Size]byte
 
+// cached is a result with its end of life.
 type cached struct {
 	response *Response
 	err      error
@@ -62,6 +64,7 @@ type fetch struct {
 	cached
 }
 
+// cache has the results of other authenticators for some time.
 type cache struct {
 	CacheOptions
 	tokens Token

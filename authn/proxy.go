@@ -14,7 +14,7 @@ import (
 // This file authenticates users that a proxy in front of the server names in headers. The proxy
 // authenticates by a client certificate.
 
-// Proxy says which proxy is trusted, and which headers it sets.
+// Proxy configures the trusted proxies and the headers that they set.
 type Proxy struct {
 	// Pool returns the authorities of the proxies' certificates.
 	Pool func() *x509.CertPool
@@ -45,6 +45,7 @@ func NewProxy(p Proxy) (Authenticator, error) {
 	return a, nil
 }
 
+// proxy authenticates the requests of trusted proxies.
 type proxy struct {
 	Proxy
 	*verifier[bool]

@@ -127,6 +127,7 @@ func (c *clientCerts) Authenticate(r *http.Request, _ []string) (*Response, erro
 // subjectError describes the subject of a valid certificate that names no user.
 type subjectError string
 
+// Error returns the text.
 func (e subjectError) Error() string { return string(e) }
 
 // certificateUser returns the user of a verified certificate.

@@ -223,3 +223,19 @@ func parseLabels(text string) ([]metav1.LabelSelectorRequirement, error) {
 	}
 	return list, nil
 }
+
+// Refusal says who cannot do what.
+func (a *Attributes) Refusal() string {
+	if !a.ResourceRequest {
+		return fmt.Sprintf("User %q cannot %s path %q", a.User.Name, a.Verb, a.Path)
+	}
+	resource := a.Resource
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	where := " at the cluster scope"
+	if a.Namespace != "" {
+		where = fmt.Sprintf(" in the namespace %q", a.Namespace)
+	}
+	return fmt.Sprintf("User %q cannot %s resource %q in API group %q%s", a.User.Name, a.Verb, resource, a.Group, where)
+}

@@ -7,8 +7,9 @@
 // named authorizers in order; the first one that allows or denies decides. A [RuleResolver] lists
 // what a user may do, as far as that can be listed.
 //
-// The packages below this one are the authorizers (webhook, rbac, abac, node), and those that build
-// a chain of them: config (the file and the flags) and reload.
+// The packages below this one are the authorizers (webhook, rbac, abac, node); those that build a
+// chain of them: config (the file and the flags) and reload; and their parts: feed keeps rbac and
+// node current, match evaluates match conditions, and partial decides with unknown parts.
 //
 // # Invariants
 //

@@ -22,6 +22,7 @@ const MastersName = "kubernetes.io/system-privileged-group"
 // Chain asks authorizers in order until one has an opinion. The first is always [Masters].
 type Chain struct{ links []link }
 
+// link is a named authorizer of a chain.
 type link struct {
 	Named
 	counted decisions

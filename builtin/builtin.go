@@ -32,9 +32,9 @@ import (
 
 // This file lists the kinds.
 
-// All returns the built-in kinds: definitions, which c compiles, namespaces, API services and those
-// with a description. Kinds other than definitions never change, so all servers of a process have
-// the same ones.
+// All returns CustomResourceDefinition, which c compiles, Namespace, APIService, and the kinds that have a
+// Description. Kinds other than CustomResourceDefinition never change, so all servers of a process
+// share them.
 func All(c *crd.Compiler) []*kind.Kind {
 	definitions := c.Definitions()
 	publish(definitions)
@@ -74,7 +74,7 @@ func madeEvents(lib *library) []*kind.Kind {
 	return []*kind.Kind{first.made, second.made}
 }
 
-// descriptions are those of the kinds that stand on their own.
+// descriptions returns those of the kinds that stand on their own.
 func descriptions() []describe.Description {
 	return slices.Concat(
 		admissionregistration.Kinds(),

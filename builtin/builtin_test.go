@@ -65,6 +65,42 @@ func typed(t *testing.T, v *kind.Version, text []byte) runtime.Object {
 	return obj
 }
 
+// TestSpellingsOfAPIVersion holds that an apiVersion that upstream reads as the kind's is stored as it
+// should be spelled, in writes and in applies, and that no other is.
+func TestSpellingsOfAPIVersion(t *testing.T) {
+	for _, row := range []struct{ group, sent, want string }{ // want is empty if it must be refused
+		{"", "v1", "v1"},
+		{"", "/v1", "v1"}, // Go programs make it of a group without a name
+		{"", "", "v1"},
+		{"", "/v2", ""},
+		{"apps", "apps/", "apps/v1"},
+		{"apps", "/v1", ""},
+	} {
+		i := slices.IndexFunc(own(), func(v *kind.Version) bool {
+			return v.Kind.Group == row.group && v.Name == "v1" && (v.Kind.Name == "ConfigMap" || v.Kind.Name == "Deployment")
+		})
+		v := own()[i]
+		text := []byte(`{"apiVersion":"` + row.sent + `","kind":"` + v.Kind.Name + `","metadata":{"name":"a"}}`)
+		var d, applied jsondoc.Doc
+		_, err := v.Decode(&d, text)
+		_, appliedErr := v.DecodeApplied(&applied, text)
+		if row.want == "" {
+			if err == nil && d.Root().Get("apiVersion").Text() == v.APIVersion() || appliedErr == nil && applied.Root().Get("apiVersion").Text() == v.APIVersion() {
+				t.Errorf("%s: %q: taken for %s", v.Kind.Name, row.sent, v.APIVersion())
+			}
+			continue
+		}
+		if err != nil || appliedErr != nil {
+			t.Fatalf("%s: %q: %v, %v", v.Kind.Name, row.sent, err, appliedErr)
+		}
+		for _, d := range []*jsondoc.Doc{&d, &applied} {
+			if got := d.Root().Get("apiVersion").Text(); got != row.want {
+				t.Errorf("%s: %q: got %q, want %q", v.Kind.Name, row.sent, got, row.want)
+			}
+		}
+	}
+}
+
 func TestNothingIsLost(t *testing.T) {
 	dir := examples(t)
 	for _, v := range own() {

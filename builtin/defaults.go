@@ -96,8 +96,9 @@ var defaults = map[string]string{
 	"storage.v1.StorageClass.volumeBindingMode":              `"Immediate"`,
 }
 
-// checked are the fields whose values are checked by hand, since errors say another order of them, or another place.
-var checked = map[string]bool{
+// enumsByHand lists the fields whose enum is checked by a hook, because upstream's error lists the values in another order or has
+// another path.
+var enumsByHand = map[string]bool{
 	"apps.v1.DaemonSetUpdateStrategy.type":               true,
 	"apps.v1.DeploymentStrategy.type":                    true,
 	"apps.v1.StatefulSetSpec.podManagementPolicy":        true,

@@ -94,7 +94,7 @@ func (l *library) definition(name string) *definition {
 	return d
 }
 
-// object is the schema of a kind, whose metadata every resource has.
+// object returns the schema of a kind, whose metadata every resource has.
 func (l *library) object(name string, merge bool) *structural.Schema {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (l *library) object(name string, merge bool) *structural.Schema {
 	return &s
 }
 
-// schema is the structural schema of a definition.
+// schema returns the structural schema of a definition.
 func (l *library) schema(name string, merge bool) *structural.Schema {
 	switch name {
 	case metaPrefix + "ObjectMeta":
@@ -140,7 +140,7 @@ func (l *library) schema(name string, merge bool) *structural.Schema {
 	return s
 }
 
-// node is the structural form of d, which is the definition named at, or what is
+// node returns the structural form of d, which is the definition named at, or what is
 // below it.
 func (l *library) node(d *definition, at string, merge bool) *structural.Schema {
 	if ref := d.reference(); ref != "" {
@@ -178,7 +178,7 @@ func (l *library) node(d *definition, at string, merge bool) *structural.Schema 
 	if d.Type == "object" && d.Properties == nil && d.Values == nil {
 		s.Preserve = true // of any shape, such as an embedded object
 	}
-	if len(d.Enum) > 0 && string(d.Default) != `""` && !merge && !checked[at] {
+	if len(d.Enum) > 0 && string(d.Default) != `""` && !merge && !enumsByHand[at] {
 		s.Values = &structural.Values{}
 		for _, e := range d.Enum {
 			s.Values.Enum = append(s.Values.Enum, quote(e))
@@ -195,7 +195,7 @@ func (l *library) node(d *definition, at string, merge bool) *structural.Schema 
 	return s
 }
 
-// member is the schema of a member of an object. One that is required in the
+// member returns the schema of a member of an object. One that is required in the
 // published schema is one that is always printed: a list that is not there is
 // printed as null.
 func (l *library) member(in, d *definition, at, name string, merge bool) *structural.Schema {
@@ -232,7 +232,7 @@ var printed = map[string]bool{
 	"storage.v1.CSINodeDriver.topologyKeys":                       true,
 }
 
-// reference is the name of the definition that d refers to, "" if it is one
+// reference returns the name of the definition that d refers to, "" if it is one
 // itself.
 func (d *definition) reference() string {
 	ref := d.Ref

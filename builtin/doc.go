@@ -5,18 +5,18 @@
 //
 // A built-in kind is data. Its schemas are those that Kubernetes publishes for its API types. Their
 // structure is in the files in definitions, which conformance/definitions generates from the module
-// versions that this module requires. The files are read and compiled for a kind when it is used first.
+// versions in conformance/go.mod. The files are read and compiled for a kind when it is used first.
 // Descriptions are not in the files: documentation.go takes them from the Go modules that have
 // them, for each OpenAPI document that is made.
-// A [Description] says what no schema says: names, scope, its [kind.Behavior], where objects are
+// A [describe.Description] has what no schema has: names, scope, its [kind.Behavior], where objects are
 // stored, columns, selectable fields, and hooks in Go. From there on a built-in
 // kind is a [kind.Kind] like any other. There is a folder of descriptions for each API group.
 //
 // # Terms
 //
-//   - A definition is a schema in the files, named as OpenAPI documents name
-//     it: io.k8s.api.core.v1.Pod.
-//   - A field is named by definition and member: core.v1.PodSpec.dnsPolicy.
+//   - An OpenAPI schema is named as in OpenAPI documents:
+//     io.k8s.api.core.v1.Pod.
+//   - A field is named by schema and member: core.v1.PodSpec.dnsPolicy.
 //
 // # Decoding
 //
@@ -28,8 +28,8 @@
 //
 // A default that depends on nothing but where it stands is a row of the table
 // defaults, and the schema's decoder fills it in. Every other one is a hook.
-// Values are checked as far as schemas say something (types, enumerations,
-// formats) and by the rules of validate.go and the hooks of kinds. That is less
+// Schemas check types, enumerations and formats. The Check hooks of kinds check
+// the rest. That is less
 // than Kubernetes checks in kinds of workloads: nothing here runs them.
 //
 // # Invariants

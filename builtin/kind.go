@@ -33,7 +33,7 @@ type builtin struct {
 	gates map[string]func() *gate
 }
 
-// definitionOf is the name of the definition of a kind.
+// definitionOf returns the name of the definition of a kind.
 func definitionOf(group, version, name string) string {
 	first, _, _ := strings.Cut(group, ".")
 	if first == "" {
@@ -62,19 +62,24 @@ func newKind(lib *library, desc describe.Description) *builtin {
 	k.Versions, k.Storage = k.All, k.All[0]
 	k.Storage.IsStorage = true
 	behavior := desc.Behavior
-	behavior.AllowUnconditionalUpdate = !desc.Versioned
+	behavior.AllowUnconditionalUpdate = !desc.RequireResourceVersion
 	behavior.StatusMetadata = desc.StatusKeeps == nil || len(desc.StatusKeeps) < len(describe.WholeMetadata)
 	behavior.New = func(v *kind.Version) runtime.Object { return b.by[v].New() }
 	behavior.Decode, behavior.Strict, behavior.Load = b.decode, b.strict, b.load
 	behavior.PrepareCreate, behavior.PrepareUpdate = b.prepareCreate, b.prepareUpdate
 	behavior.Validate, behavior.ValidateUpdate = b.validate, b.validateUpdate
 	k.SetBehavior(behavior)
-	for _, p := range desc.Parts {
+	for _, p := range desc.OwnKindSubresources {
 		p.Virtual = true
 		own := newKind(lib, p.Description)
 		k.Behavior.Subresources = append(k.Behavior.Subresources, kind.Subresource{
 			Name: p.Name, Verbs: []string{"create"}, Version: own.made.Storage,
 		})
+	}
+	for i := range k.Behavior.Subresources {
+		if sub := &k.Behavior.Subresources[i]; sub.Version == nil && b.UpdatePart == nil {
+			panic("BUG: " + k.Name + "/" + sub.Name + " has no UpdatePart: a write of it would change all of the object")
+		}
 	}
 	b.made = k
 	b.fresh = sync.OnceValue(b.freshStatus)

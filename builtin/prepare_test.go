@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/schema"
 )
 
@@ -189,6 +190,26 @@ func TestNewPods(t *testing.T) {
 	near := spec.At("affinity", "podAntiAffinity", "preferredDuringSchedulingIgnoredDuringExecution").Item(0).At("podAffinityTerm", "labelSelector", "matchExpressions")
 	if got, want := string(near.AppendJSON(nil)), `[{"key":"a","operator":"NotIn","values":["b"]}]`; got != want {
 		t.Errorf("affinity: got %s", got)
+	}
+}
+
+// TestPodStatusKeepsDeletion holds that an update of a pod's status does not change the deletionTimestamp.
+func TestPodStatusKeepsDeletion(t *testing.T) {
+	v := versionFor(t, "", "pods")
+	const at = "2026-01-01T00:00:00Z"
+	for _, test := range []struct{ was, sent string }{{"", at}, {at, ""}, {"", ""}} {
+		pod := func(deletion string) *jsondoc.Doc {
+			d := read(t, v, podText)
+			if deletion != "" {
+				d.Set(d.NewString(deletion), "metadata", "deletionTimestamp")
+			}
+			return d
+		}
+		next, old := pod(test.sent), pod(test.was)
+		v.PrepareUpdate(next, old, schema.Status)
+		if got := next.Root().At("metadata", "deletionTimestamp").Text(); got != test.was {
+			t.Errorf("was %q, sent %q: got %q", test.was, test.sent, got)
+		}
 	}
 }
 

@@ -1,23 +1,28 @@
-// Package cache keeps what the store holds in memory, resource by resource, as far as it is used, and tells watchers of changes.
+// Package cache keeps the contents of the store in memory, resource by resource, as far as they are
+// used, and tells watchers about changes.
 //
-// One watch of the whole store, the stream, feeds everything. A Resource is the part under one key prefix. It is listed when it
-// is first used, joined with the stream at the revision of the list, and from then on it is a sequence of immutable states, the
-// newest of which is found with one atomic load: Get and Snapshot take no lock. Changes also go to a log that all watchers of the
-// resource share. A Watch is no more than a position in it, so a watcher costs nothing while nothing happens to it.
+// One watch of the whole store, the stream, feeds everything. A Resource is the part of the store
+// under one key prefix. It is listed when it is first used, and joined with the stream at the
+// revision of the list. From then on it is a sequence of immutable states. The newest one is found
+// with one atomic load, so that Get and Snapshot take no lock. Changes also go to a log that all
+// watchers of the resource share. A Watch is only a position in the log, so that an idle watcher
+// costs nothing.
 //
-// Keys are whole store keys everywhere; a prefix is that of whole path segments.
+// Keys are always whole store keys. A prefix consists of whole path segments.
 //
 // Invariants:
-//   - A state at revision r holds exactly what the store held at r under the prefix.
-//   - The stream's revision (Cache.rev) is raised only after every state and log has what happened up to it. So a state that is
-//     loaded after reading the stream's revision is at least that new, also if its own last change is older.
-//   - A resource's log holds every change after its tail, in order, without gaps. If the store cannot tell what happened
-//     (its history was compacted while the stream was away), everything is listed anew and watchers end with ErrExpired.
+//   - A state at revision r has exactly what the store had at r under the prefix.
+//   - The stream's revision (Cache.rev) is raised only after all states and logs have what happened
+//     up to it. A state that is loaded after reading the stream's revision is therefore at least
+//     that new, even if its own last change is older.
+//   - A resource's log has every change after its tail, in order, without gaps. If the store cannot
+//     say what happened, because its history was compacted while the stream was interrupted,
+//     everything is listed again, and watches end with ErrExpired.
 //
 // The functions to call: New, Cache.Resource, and Get, Snapshot, Fresh and Watch of a Resource.
 package cache
 
-// This file holds the Cache: its resources and its life.
+// This file defines the Cache: its resources, and its start and end.
 
 import (
 	"context"
@@ -33,22 +38,23 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Options of a Cache; the zero value works.
+// Options are the options of a Cache. The zero value works.
 type Options struct {
 	Logger *slog.Logger // nil means slog.Default()
 
-	LogEvents   int           // changes kept per resource for watchers; 0 means 16,384
-	LogBytes    int64         // bytes of them per resource; 0 means 16 MiB
-	AllLogBytes int64         // bytes of the changes kept for all resources together; 0 means 128 MiB
-	LogFor      time.Duration // how long they are kept at least, if there is room, and at most about twice; 0 means 5 minutes
-	Snapshots   int           // old states kept per resource besides the log; 0 means 16
-	KeepFor     time.Duration // how long they are kept; 0 means 75 s
-	WaitMax     time.Duration // how long WaitFor waits for a future revision; 0 means 3 s
-	ViewBytes   int64         // bytes of views much larger than what is stored, of all resources; 0 means 256 MiB
-	StateBytes  int64         // bytes that old states of all resources hold and nothing else does; 0 means 256 MiB
+	LogEvents   int           // changes in the log of a resource; 0 means 16,384
+	LogBytes    int64         // bytes in the log of a resource; 0 means 16 MiB
+	AllLogBytes int64         // bytes in the logs of all resources; 0 means 128 MiB
+	LogFor      time.Duration // the least time that changes stay in the log, if there is room; the greatest is about twice that; 0 means 5 minutes
+	Snapshots   int           // old states of a resource besides the log; 0 means 16
+	KeepFor     time.Duration // how long unused old states are kept; 0 means 75 s
+	WaitMax     time.Duration // the longest time that WaitFor waits for a future revision; 0 means 3 s
+	ViewBytes   int64         // memory of all views that are much larger than the stored bytes; 0 means 256 MiB
+	StateBytes  int64         // memory that only old states of all resources refer to; 0 means 256 MiB
 }
 
-func (o *Options) fill() {
+// setDefaults replaces zero values.
+func (o *Options) setDefaults() {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -82,17 +88,17 @@ func (o *Options) fill() {
 	o.LogBytes = min(o.LogBytes, o.AllLogBytes/2)
 }
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
-	ErrExpired = errors.New("revision is too old")                // no longer in the log, nor in the store
-	ErrSlow    = errors.New("watcher is too slow")                // it fell off the log
-	ErrClosed  = errors.New("resource was dropped, or is closed") // Drop, or Close of the cache or of the watch
+	ErrExpired = errors.New("revision is too old")                // the log does not have the changes any more, and the store does not either
+	ErrSlow    = errors.New("watcher is too slow")                // the watcher is behind the end of the log
+	ErrClosed  = errors.New("resource was dropped, or is closed") // Drop was called, or Close of the cache or of the watch
 )
 
-// Cache holds what the store holds, resource by resource, as far as it is used.
+// Cache keeps the contents of the store, resource by resource.
 type Cache struct {
 	store  store.Store
-	sealer store.Sealer // nil: values are stored as they are
+	sealer store.Sealer // nil if values are stored without encryption
 	o      Options
 	views  *Views
 
@@ -102,31 +108,31 @@ type Cache struct {
 
 	mu        sync.RWMutex
 	resources map[string]*Resource // by prefix
-	depth     int                  // most slashes in a prefix
+	depth     int                  // the greatest number of slashes in a prefix
 	closed    bool
 
 	started    chan struct{} // closed when the stream has a start
-	rev        atomic.Int64  // everything up to it is in states and logs
-	dispatched atomic.Int64  // the dispatcher has begun with everything up to it
+	rev        atomic.Int64  // states and logs have everything up to it
+	dispatched atomic.Int64  // the dispatcher has started with everything up to it
 	jumped     atomic.Int64  // the stream has a gap before it
 
 	logged    atomic.Int64 // bytes of all logs
-	shrinking sync.Mutex   // held while the logs are cut
+	shrinking sync.Mutex   // held while logs are cut
 
 	stored  atomic.Int64  // bytes of the objects of all resources
-	states  atomic.Int64  // bytes that old states hold
-	reading chan struct{} // capacity 1: the goroutine that reads an old state from the store holds it
-	shed    time.Time     // when all views were dropped last
+	states  atomic.Int64  // bytes that only old states refer to
+	reading chan struct{} // capacity 1: held by the goroutine that reads an old state from the store
+	shed    time.Time     // the last time when all views were dropped
 
-	touched []*Resource // by the batch being dispatched
+	touched []*Resource // resources that the current batch changed
 
 	taps    taps
 	waiting waiters
 }
 
-// New starts a cache over s, which it does not close.
+// New starts a cache of s. Close does not close s.
 func New(s store.Store, o Options) *Cache {
-	o.fill()
+	o.setDefaults()
 	sealer, _ := s.(store.Sealer)
 	c := &Cache{store: s, sealer: sealer, o: o, views: newViews(o.ViewBytes), resources: map[string]*Resource{}, started: make(chan struct{}), reading: make(chan struct{}, 1)}
 	c.life, c.end = context.WithCancel(context.Background())
@@ -137,9 +143,10 @@ func New(s store.Store, o Options) *Cache {
 	return c
 }
 
-// Resource returns the resource whose keys start with prefix ("<group>/<plural>", a trailing slash may be left out).
+// Resource returns the resource whose keys start with prefix ("<group>/<plural>"; a trailing slash
+// is optional).
 func (c *Cache) Resource(prefix string) *Resource {
-	var space [128]byte // so that the lookup of a resource that exists allocates nothing
+	var space [128]byte // so that the lookup of an existing resource allocates nothing
 	key := append(space[:0], prefix...)
 	if !strings.HasSuffix(prefix, "/") {
 		key = append(key, '/')
@@ -167,7 +174,7 @@ func (c *Cache) Resource(prefix string) *Resource {
 	return r
 }
 
-// Drop closes the resource and ends its watches with ErrClosed. Snapshots that were taken stay good.
+// Drop closes the resource and ends its watches with ErrClosed. Existing snapshots stay valid.
 func (c *Cache) Drop(prefix string) {
 	if !strings.HasSuffix(prefix, "/") {
 		prefix += "/"
@@ -181,7 +188,8 @@ func (c *Cache) Drop(prefix string) {
 	}
 }
 
-// forget drops old changes and states that nobody asked for in a while, of resources that are not busy enough to do so themselves.
+// forget periodically drops old changes and unused states of resources that do not change often
+// enough to drop them themselves.
 func (c *Cache) forget() {
 	tick := time.NewTicker(c.o.LogFor)
 	defer tick.Stop()
@@ -205,14 +213,14 @@ func (c *Cache) forget() {
 	}
 }
 
-// all returns the resources there are.
+// all returns all resources.
 func (c *Cache) all() []*Resource {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Collect(maps.Values(c.resources))
 }
 
-// Close ends the cache: all resources are dropped.
+// Close closes the cache and drops all resources.
 func (c *Cache) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -226,8 +234,8 @@ func (c *Cache) Close() {
 	c.done.Wait()
 }
 
-// Views returns the budget of views that are much larger than what is stored.
+// Views returns the budget for views that are much larger than the stored bytes.
 func (c *Cache) Views() *Views { return c.views }
 
-// Rev returns the revision up to which the cache knows everything.
+// Rev returns the revision up to which the cache has everything.
 func (c *Cache) Rev() int64 { return c.rev.Load() }

@@ -148,7 +148,7 @@ func TestWaitFor(t *testing.T) {
 	r.want(err, store.ErrFuture)
 	done := make(chan error)
 	go func() { done <- res.WaitFor(r.ctx, rev+1) }()
-	testkit.Eventually(t, "a waiter for the next revision", r.cache.waiting.some)
+	testkit.Eventually(t, "a waiter for the next revision", r.cache.waiting.isWaiting)
 	r.create("elsewhere/a", "1")
 	r.must(<-done)
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -217,7 +217,7 @@ func TestDropAndClose(t *testing.T) {
 		t.Error("a resource opened again does not have its objects")
 	}
 	go func() { errs <- again.WaitFor(r.ctx, 1000) }()
-	testkit.Eventually(t, "a waiter for a far revision", r.cache.waiting.some)
+	testkit.Eventually(t, "a waiter for a far revision", r.cache.waiting.isWaiting)
 	r.cache.Close()
 	r.want(<-errs, ErrClosed)
 	r.want(r.cache.Resource("g/p").Ready(r.ctx), ErrClosed)

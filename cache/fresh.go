@@ -1,6 +1,6 @@
 package cache
 
-// This file holds waiting for a revision.
+// This file implements waiting for a revision.
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Fresh returns once everything acknowledged before the call is visible.
+// Fresh waits until everything is visible that the store acknowledged before the call.
 func (r *Resource) Fresh(ctx context.Context) error {
 	if err := r.Ready(ctx); err != nil {
 		return err
@@ -25,7 +25,7 @@ func (r *Resource) Fresh(ctx context.Context) error {
 	return r.c.wait(ctx, rev)
 }
 
-// has reports whether everything up to rev is visible.
+// has reports whether everything up to rev is visible in this resource.
 func (r *Resource) has(rev int64) bool {
 	if r.c.rev.Load() >= rev {
 		return true
@@ -34,8 +34,9 @@ func (r *Resource) has(rev int64) bool {
 	return st != nil && st.rev >= rev
 }
 
-// WaitFor returns once the resource is not older than rev; *store.FutureError after Options.WaitMax. It asks nobody if the
-// resource is that new already, so WaitFor(ctx, 0) is Ready.
+// WaitFor waits until the resource has everything up to rev. After Options.WaitMax it returns a
+// *store.FutureError. It asks the store nothing if the resource is new enough, so that WaitFor(ctx,
+// 0) equals Ready.
 func (r *Resource) WaitFor(ctx context.Context, rev int64) error {
 	if err := r.Ready(ctx); err != nil {
 		return err
@@ -50,20 +51,21 @@ func (r *Resource) WaitFor(ctx context.Context, rev int64) error {
 		return err
 	}
 	now := r.c.rev.Load()
-	if now >= rev { // it arrived as the time was up
+	if now >= rev { // it arrived when the time was up
 		return nil
 	}
 	return &store.FutureError{Wanted: rev, Current: now}
 }
 
-// waiters are those who wait for the stream to reach a revision.
+// waiters are the calls that wait for the stream to reach a revision.
 type waiters struct {
 	mu   sync.Mutex
 	all  []waiter
-	kick chan struct{} // tells pushProgress that somebody waits
+	kick chan struct{} // capacity 1: tells pushProgress that there is a waiter
 	pool sync.Pool
 }
 
+// waiter is one such call.
 type waiter struct {
 	rev int64
 	ch  chan struct{} // of capacity 1
@@ -109,7 +111,7 @@ func (c *Cache) wait(ctx context.Context, rev int64) error {
 	return err
 }
 
-// remove drops one waiter. The lock is held.
+// remove removes waiter i. The lock is held.
 func (w *waiters) remove(i int) {
 	last := len(w.all) - 1
 	w.all[i] = w.all[last]
@@ -117,7 +119,7 @@ func (w *waiters) remove(i int) {
 	w.all = w.all[:last]
 }
 
-// reached wakes those who wait for rev or less.
+// reached wakes the waiters for rev and earlier revisions.
 func (w *waiters) reached(rev int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,20 +131,23 @@ func (w *waiters) reached(rev int64) {
 	}
 }
 
-func (w *waiters) some() bool {
+// isWaiting reports whether there are waiters.
+func (w *waiters) isWaiting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.all) > 0
 }
 
-// A change that somebody waits for comes by itself within a moment. If it does not, the revision may be that of something that
-// the cache does not watch, and the store has to say that nothing else happened.
+// A change for which someone waits usually arrives within a moment. If it does not, the revision
+// may be that of a key outside of all resources. Then the store must confirm that nothing else
+// happened: the first request is sent after progressFirst, and the pauses double up to
+// progressLast.
 const (
 	progressFirst = 2 * time.Millisecond
 	progressLast  = 50 * time.Millisecond
 )
 
-// pushProgress asks the store for progress while somebody waits.
+// pushProgress requests progress from the store while there are waiters.
 func (c *Cache) pushProgress() {
 	for {
 		select {
@@ -152,10 +157,10 @@ func (c *Cache) pushProgress() {
 		}
 		for pause := progressFirst; ; pause = min(2*pause, progressLast) {
 			c.sleep(pause)
-			if c.life.Err() != nil || !c.waiting.some() {
+			if c.life.Err() != nil || !c.waiting.isWaiting() {
 				break
 			}
-			if err := c.store.RequestProgress(c.life); err != nil && c.over(err) {
+			if err := c.store.RequestProgress(c.life); err != nil && c.hasEnded(err) {
 				return
 			}
 		}

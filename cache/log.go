@@ -1,10 +1,11 @@
 package cache
 
-// This file holds the log of a resource's changes, and how watchers are told of them.
+// This file defines the log of a resource's changes, and how watchers learn about them.
 //
-// The main queue has all changes. For each filter that somebody watches with, a group has a queue of the same changes, filtered:
-// what enters or leaves the main queue enters or leaves the group's too. So a watcher of one namespace is neither woken by
-// another namespace nor overtaken by it, and a change costs look-ups for its own key only, however many groups there are.
+// The main queue has all changes. Each filter with which someone watches has a group with a queue
+// of the same changes, filtered: a change enters and leaves the main queue and the groups' queues
+// at the same time. A watcher of one namespace is therefore neither woken nor pushed off the log by
+// another namespace. A change costs look-ups for its own key only, however many groups there are.
 
 import (
 	"cmp"
@@ -21,30 +22,32 @@ type log struct {
 	r      *Resource
 	main   *group
 	groups map[string]*group // by filter
-	lost   int64             // every change after this revision is in main
+	lost   int64             // main has every change after this revision
 	bytes  int64
 }
 
-// group is what watchers with the same filter share.
+// group is the queue that watchers with the same filter share.
 type group struct {
 	filter   string
-	events   []Event // from head on
+	events   []Event // the events from index head on
 	head     int
-	first    uint64 // number of the event at head, counted up from firstEvent from when the group began
+	first    uint64 // the number of the event at head; numbers start at firstEvent when the group is made
 	watchers int
 	waiting  atomic.Int32
-	wake     chan struct{} // closed and replaced when there is news and somebody waits
-	err      error         // why it ended
+	wake     chan struct{} // closed and replaced when there are events and someone waits
+	err      error         // the reason why the group ended, nil while it has not
 }
 
-// firstEvent is the number of a group's first event. What is put before it later has lower ones.
+// firstEvent is the number of a group's first event. Events that are prepended later get lower
+// numbers.
 const firstEvent = 1 << 40
 
+// newGroup returns an empty group.
 func newGroup(filter string) *group {
 	return &group{filter: filter, first: firstEvent, wake: make(chan struct{})}
 }
 
-// reset begins anew at a revision. Watchers of before have lost something.
+// reset restarts the log at a revision. Earlier watches end, because they may have missed changes.
 func (l *log) reset(r *Resource, rev int64) {
 	l.end(ErrExpired)
 	l.mu.Lock()
@@ -52,7 +55,7 @@ func (l *log) reset(r *Resource, rev int64) {
 	l.r, l.main, l.groups, l.lost = r, newGroup(""), nil, rev
 }
 
-// end ends all watches.
+// end ends all watches with an error.
 func (l *log) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,6 +75,7 @@ func (l *log) charge(bytes int64) {
 	l.r.c.logged.Add(bytes)
 }
 
+// end ends the watches of the group. The lock of the log is held.
 func (g *group) end(err error) {
 	if g.err == nil {
 		g.err = err
@@ -87,7 +91,7 @@ func (l *log) tail() int64 {
 	return l.lost
 }
 
-// append adds changes, drops those for which there is no room any more, and wakes who waits for them.
+// append adds changes, drops the oldest ones that exceed its bounds, and wakes watchers.
 func (l *log) append(changes []Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +123,8 @@ func (l *log) drop() {
 	l.forGroups(e.Object.Key, (*group).pop)
 }
 
-// shrink drops the oldest changes until the log has at most so many bytes. It keeps the newest change unless all is set.
+// shrink drops the oldest changes until the log has at most that many bytes. It keeps the newest
+// change, unless all is set.
 func (l *log) shrink(bytes int64, all bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,13 +150,14 @@ func (l *log) size() (bytes, newest int64) {
 	return l.bytes, newest
 }
 
-// shrinkLogs makes room if all logs together have more bytes than Options.AllLogBytes; keep is the resource that was written last.
-// All logs above a common size are cut to it, so that what is written to one resource costs the others little. The newest changes of
-// many resources can be too much even so: then the logs that were not written for longest are emptied. The common size leaves an
-// eighth free, so that this happens once for many changes.
+// shrinkLogs makes room if all logs together exceed Options.AllLogBytes. keep is the resource that
+// was written last. All logs above a common size are cut to it, so that writes to one resource cost
+// the others little. If even the newest changes of many resources are too much, the logs that were
+// not written for the longest time are emptied. The common size leaves an eighth free, so that many
+// changes can follow before the next call has work.
 func (c *Cache) shrinkLogs(keep *Resource) { c.cutLogs(c.o.AllLogBytes, keep) }
 
-// cutLogs is shrinkLogs for a number of bytes.
+// cutLogs is shrinkLogs with a limit in bytes.
 func (c *Cache) cutLogs(most int64, keep *Resource) {
 	if c.logged.Load() <= most || !c.shrinking.TryLock() {
 		return
@@ -189,13 +195,13 @@ func (c *Cache) cutLogs(most int64, keep *Resource) {
 	}
 }
 
-// shrink cuts the log, and drops the states that it no longer reaches.
+// shrink cuts the log, and drops the old states that it does not reach any more.
 func (r *Resource) shrink(bytes int64, all bool) {
 	r.log.shrink(bytes, all)
 	r.kept.forget(r.c.o.KeepFor, r.log.tail())
 }
 
-// forget drops changes up to a revision, also if there is room for them.
+// forget drops all changes up to a revision, even if there is room for them.
 func (l *log) forget(rev int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +210,8 @@ func (l *log) forget(rev int64) {
 	}
 }
 
-// cost returns about how many bytes of memory an event holds on to: what it replaced, with a view.
+// cost returns approximately how many bytes of memory an event keeps alive: the replaced object,
+// with a view.
 func cost(e *Event) int64 {
 	if e.Prev == nil {
 		return 128
@@ -212,7 +219,8 @@ func cost(e *Event) int64 {
 	return 128 + 2*int64(len(e.Prev.Raw))
 }
 
-// forGroups calls fn for each group whose filter the key passes. The lock is held.
+// forGroups calls fn for each group whose filter matches the key: one look-up for each of the key's
+// prefixes. The lock is held.
 func (l *log) forGroups(key string, fn func(*group)) {
 	if len(l.groups) == 0 {
 		return
@@ -232,6 +240,7 @@ func (l *log) forGroups(key string, fn func(*group)) {
 	}
 }
 
+// size returns the number of events.
 func (g *group) size() int { return len(g.events) - g.head }
 
 // pop drops the oldest event.
@@ -239,6 +248,7 @@ func (g *group) pop() {
 	g.events[g.head] = Event{}
 	g.head++
 	g.first++
+	// Move the events to the start when more than half of the array is unused.
 	if g.head >= 64 && g.head > len(g.events)/2 {
 		n := copy(g.events, g.events[g.head:])
 		clear(g.events[n:])
@@ -246,7 +256,7 @@ func (g *group) pop() {
 	}
 }
 
-// announce wakes everybody who waits for the group.
+// announce wakes all watchers of the group that wait.
 func (g *group) announce() {
 	if g.waiting.Swap(0) > 0 {
 		close(g.wake)
@@ -254,7 +264,8 @@ func (g *group) announce() {
 	}
 }
 
-// passes reports whether a key passes a filter: what ends in a slash is a prefix, anything else is one key.
+// passes reports whether a key matches a filter: a prefix if the filter ends with a slash,
+// otherwise one key.
 func passes(key, filter string) bool {
 	if strings.HasSuffix(filter, "/") {
 		return strings.HasPrefix(key, filter)
@@ -262,7 +273,8 @@ func passes(key, filter string) bool {
 	return key == filter
 }
 
-// join returns the group of a filter, and the number of its first event after a revision.
+// join adds a watcher to the group of a filter. It returns the group, and the number of its first
+// event after a revision.
 func (l *log) join(filter string, after int64) (*group, uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -292,7 +304,7 @@ func (l *log) join(filter string, after int64) (*group, uint64, error) {
 	return g, g.first + uint64(i), nil
 }
 
-// leave is told that a watcher of the group has gone.
+// leave removes a watcher from its group. A group without watchers is dropped.
 func (l *log) leave(g *group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,7 +313,7 @@ func (l *log) leave(g *group) {
 	}
 }
 
-// between returns the changes after one revision and up to another, if the log has them all.
+// between returns the changes after one revision up to another, if the log has all of them.
 func (l *log) between(after, upTo int64) ([]Event, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -1,23 +1,24 @@
 package cache
 
-// This file counts what the cache holds, and gives up what it can make again.
+// This file counts the memory of the cache, and frees what can be computed again.
 
 import (
 	"slices"
 	"time"
 )
 
-// objectBytes is the memory of an object besides its key and its stored bytes: the Object, its places in the tree and in the
-// store's index. Measured with 100,000 objects in an embedded etcd.
+// objectBytes is the memory of an object besides its key and its stored bytes: the Object, its
+// entries in the tree and in the store's index. Measured with 100,000 objects in an embedded etcd.
 const objectBytes = 700
 
-// memory returns about how many bytes the object takes while it is stored, without its views.
+// memory returns approximately how many bytes the stored object takes, without its views.
 func (o *Object) memory() int64 { return int64(len(o.Key)+len(o.Raw)) + objectBytes }
 
-// Stored returns about how many bytes of memory the objects of the newest states take, without their views.
+// Stored returns approximately how many bytes the objects of the newest states take, without their
+// views.
 func (c *Cache) Stored() int64 { return c.stored.Load() }
 
-// Stored returns what the resource adds to [Cache.Stored].
+// Stored returns the part of [Cache.Stored] for this resource.
 func (r *Resource) Stored() int64 { return r.stored.Load() }
 
 // charge changes the bytes of the resource's objects. The resource's lock is held.
@@ -26,26 +27,29 @@ func (r *Resource) charge(n int64) {
 	r.c.stored.Add(n)
 }
 
-// LogBytes returns how many bytes the logs of changes hold.
+// LogBytes returns how many bytes the changes in all logs keep alive.
 func (c *Cache) LogBytes() int64 { return c.logged.Load() }
 
-// StateBytes returns how many bytes the old states hold that nothing else does.
+// StateBytes returns how many bytes only old states refer to.
 func (c *Cache) StateBytes() int64 { return c.states.Load() }
 
-// ShedLogs cuts the logs of changes to a quarter of their bytes. Watchers that are further behind have to list anew.
+// ShedLogs cuts the logs to a quarter of their limit. Watchers that are further behind must list
+// again.
 func (c *Cache) ShedLogs() { c.cutLogs(c.o.AllLogBytes/4, nil) }
 
-// ShedStates drops the old states. Lists that go on with them read them again.
+// ShedStates drops the old states. Continued lists read them from the store again.
 func (c *Cache) ShedStates() {
 	for _, r := range c.all() {
 		r.kept.shed()
 	}
 }
 
-// shedEvery is the least time between two calls of ShedViews that drop the views of all objects, which looks at each.
+// shedEvery is the least time between two calls of ShedViews that visit all objects to drop their
+// views.
 const shedEvery = 2 * time.Second
 
-// ShedViews drops most of the large views, and the other views of all objects. They are made again for the next reader.
+// ShedViews drops most of the large views, and the other views of all objects. The next readers
+// render them again.
 func (c *Cache) ShedViews() {
 	c.views.shrink(c.o.ViewBytes / 8)
 	if now := time.Now(); now.Sub(c.shed) > shedEvery {
@@ -58,22 +62,23 @@ func (c *Cache) ShedViews() {
 	}
 }
 
-// forgetFree drops the views that are not charged, if there are no others.
+// forgetFree drops the views that are not charged, unless a view of the object is charged.
 func (o *Object) forgetFree() {
 	if m := o.memo.Load(); m != nil && m.more == nil {
 		o.memo.CompareAndSwap(m, nil)
 	}
 }
 
-// shrink drops large views until they have at most so many bytes.
+// shrink drops large views until they take at most that many bytes.
 func (v *Views) shrink(bytes int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.makeRoom(max(0, v.limit-bytes))
 }
 
-// roomForState drops the old states that were not asked for longest, until one of so many bytes fits into Options.StateBytes. A single
-// state may have more: without it every page of a long list would read the whole list from the store.
+// roomForState drops the old states that were not used for the longest time, until a state of that
+// many bytes fits into Options.StateBytes. A single state may be larger: otherwise every page of a
+// long list would read the whole list from the store.
 func (c *Cache) roomForState(bytes int64) {
 	if c.states.Load()+bytes <= c.o.StateBytes {
 		return

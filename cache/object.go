@@ -1,6 +1,6 @@
 package cache
 
-// This file holds objects and their views.
+// This file defines objects and their views.
 
 import (
 	"slices"
@@ -10,42 +10,45 @@ import (
 	"github.com/keelson-io/keelson/meta"
 )
 
-// Object is a stored object. It never changes.
+// Object is a stored object. It does not change, except for its remembered views.
 type Object struct {
 	Key string
 	Rev int64
 	Raw []byte // as stored
-	// Sealed is what Raw was encrypted with at rest, see store.Item.
+	// Sealed names the encryption of Raw at rest, see store.Item.
 	Sealed string
 
-	home *Views // what large views are charged to; nil: they are not remembered
+	home *Views // the budget for large views; nil: views are not remembered
 	memo atomic.Pointer[memo]
 }
 
-// memo is what was worked out for an object. It never changes; adding to it replaces it.
+// memo has what was computed from an object. It is immutable: additions replace it.
 type memo struct {
 	views [maxViews]rendered // newest first
-	more  *extras            // nil: nothing of it
+	more  *extras            // nil if all are zero
 }
 
-// extras are the parts of a memo that few objects have. They never change.
+// extras are the parts of a memo that few objects have. They are immutable.
 type extras struct {
+	// at is the same content at another revision, see At.
 	at      *Object
-	charges [maxViews]*charge // of the views with the same index; nil: it is not charged
+	charges [maxViews]*charge // of the view with the same index, nil if it is free
 }
 
-// maxViews is how many renderers an object remembers: the versions of one kind that are in use at a time.
+// maxViews is the number of views that an object remembers: the versions of its kind that are in
+// use at the same time.
 const maxViews = 3
 
+// rendered is a view with the identity of its renderer.
 type rendered struct {
 	by   *byte
 	view *meta.View
 }
 
-// Renderer turns stored bytes into a View.
+// Renderer makes the View of stored bytes.
 type Renderer interface {
 	Render(raw []byte, rev int64) (*meta.View, error)
-	// Identity tells renderers apart. It is always the same one.
+	// Identity distinguishes renderers. It always returns the same value.
 	Identity() *meta.RendererID
 }
 
@@ -54,7 +57,7 @@ type Waiter interface {
 	Waits() bool
 }
 
-// memoryOf returns how many bytes the view takes.
+// memoryOf returns how many bytes a view takes.
 func memoryOf(v *meta.View) int64 {
 	n := int64(cap(v.JSON)) + int64(v.FieldKiB)<<10
 	for i := range v.Labels {
@@ -63,7 +66,7 @@ func memoryOf(v *meta.View) int64 {
 	return n
 }
 
-// View returns the object as r renders it, made once and remembered, if there is room.
+// View returns the view of the object by r. It is rendered once, and remembered if there is room.
 func (o *Object) View(r Renderer) (*meta.View, error) {
 	if view := o.Known(r); view != nil {
 		return view, nil
@@ -71,7 +74,8 @@ func (o *Object) View(r Renderer) (*meta.View, error) {
 	return o.render(r)
 }
 
-// render makes a view and remembers it. An error is not remembered: it may be that of a webhook which is there again tomorrow.
+// render renders a view and remembers it. Errors are not remembered: a webhook may work again
+// later.
 func (o *Object) render(r Renderer) (*meta.View, error) {
 	if o.home != nil {
 		return o.home.render(o, r)
@@ -83,7 +87,7 @@ func (o *Object) render(r Renderer) (*meta.View, error) {
 	return o.Remember(r, view), nil
 }
 
-// Known is the object's view by r if it is remembered, and nil if not. It does not make one.
+// Known returns the remembered view by r, nil if there is none.
 func (o *Object) Known(r Renderer) *meta.View {
 	m := o.memo.Load()
 	if m == nil {
@@ -101,8 +105,8 @@ func (o *Object) Known(r Renderer) *meta.View {
 	return nil
 }
 
-// Expansion returns how many bytes a view of the object is larger than what is stored, 0 if it is
-// not much larger.
+// Expansion returns by how many bytes a view is larger than the stored bytes, 0 if it is not much
+// larger.
 func (o *Object) Expansion(view *meta.View) int64 {
 	if n := int64(len(view.JSON)); n > freeFactor*int64(len(o.Raw))+freeBytes {
 		return n - int64(len(o.Raw))
@@ -110,8 +114,8 @@ func (o *Object) Expansion(view *meta.View) int64 {
 	return 0
 }
 
-// charge returns what the view is charged as. It is nil, and ok true, if the view is free; ok is
-// false if there is no room for it.
+// charge returns the charge for a view, nil if the view is free. ok is false if the
+// budget has no room for it.
 func (o *Object) charge(view *meta.View) (c *charge, ok bool) {
 	size := memoryOf(view)
 	if size <= freeFactor*int64(len(o.Raw))+freeBytes {
@@ -123,8 +127,8 @@ func (o *Object) charge(view *meta.View) (c *charge, ok bool) {
 	return &charge{object: weak.Make(o), size: size}, true
 }
 
-// Remember gives the object its view by r, for those who make the views of many objects at once. If there is one already, that one
-// stays and is returned. A view for which the budget has no room is returned, but not remembered.
+// Remember adds a view by r, for callers that render many objects at once. If there is one already,
+// Remember returns that. If the budget has no room for the view, it is returned but not remembered.
 func (o *Object) Remember(r Renderer, view *meta.View) *meta.View {
 	c, ok := o.charge(view)
 	if !ok {
@@ -188,8 +192,8 @@ func (o *Object) forget(c *charge) {
 	}
 }
 
-// At returns the object's content at a later revision: what a watcher is told when an object stops matching its selector. The
-// last one is remembered, so that all watchers share it.
+// At returns the object's content at a later revision, for watchers when an object stops matching
+// their selector. The last result is remembered, so that watchers share it.
 func (o *Object) At(rev int64) *Object {
 	for {
 		old := o.memo.Load()

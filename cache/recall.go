@@ -1,11 +1,12 @@
 package cache
 
-// This file holds what a log learns of the time before its resource was listed.
+// This file extends a log to the time before its resource was listed.
 //
-// A log begins when its resource is listed, which for most of them is a moment after the server was started. Clients whose watches ended
-// with the server before it, or with another server on the same store, go on where they were: what happened since then is in the store's
-// history. It is read when it is first asked for, and put before what the log has. So a restart does not make every client list
-// everything at the same moment.
+// The log of a resource starts when the resource is listed, which for most is soon after the start
+// of the server. Clients whose watches ended with an earlier server, or with another server on the
+// same store, continue where they were. The store's history has what happened since. It is read at
+// the first such request, and put before the log. A restart therefore does not make all clients
+// list everything at the same moment.
 
 import (
 	"context"
@@ -17,19 +18,19 @@ import (
 const (
 	// recallTimeout bounds how long a watch waits for the store's history.
 	recallTimeout = 5 * time.Second
-	// recallProgress is how often the store is asked whether it has told everything.
+	// recallProgress is the interval at which the store is asked how far it has sent the history.
 	recallProgress = 20 * time.Millisecond
 )
 
-// recall puts the changes after a revision before what the log has. ErrExpired if the store does not know them any more, or if they
-// are more than the log has room for.
+// recall puts the changes after a revision before those in the log. It returns ErrExpired if the
+// store does not have them any more, or if the log has no room for them.
 func (r *Resource) recall(after int64) error {
 	r.recalling.Lock()
 	defer r.recalling.Unlock()
 	main, lost, room := r.log.begins()
 	switch {
 	case after >= lost:
-		return nil // somebody else was faster
+		return nil // another caller was faster
 	case after <= r.forgotten.Load() || room == 0:
 		return ErrExpired
 	}
@@ -40,7 +41,7 @@ func (r *Resource) recall(after int64) error {
 		return nil
 	}
 	if n := len(events); n > 0 && n == room {
-		after = events[n-1].Rev // who asks for a little less does not have all of it read again
+		after = events[n-1].Rev // so that a request for a slightly smaller part does not read all of it again
 	}
 	if ctx.Err() == nil {
 		r.forgotten.Store(after)
@@ -48,7 +49,8 @@ func (r *Resource) recall(after int64) error {
 	return ErrExpired
 }
 
-// history reads at most so many changes after one revision, up to another, from the store, and at most as many bytes as a log has.
+// history reads the changes after one revision up to another from the store: at most that many, and
+// at most as many bytes as a log may have.
 func (r *Resource) history(ctx context.Context, after, upTo int64, most int) ([]Event, error) {
 	w, err := r.c.store.Watch(ctx, r.prefix, after)
 	if err != nil {
@@ -82,10 +84,11 @@ func (r *Resource) history(ctx context.Context, after, upTo int64, most int) ([]
 	}
 }
 
-// askProgress makes the store say how far it is, also when nothing happens.
+// askProgress requests progress periodically, so that the store confirms a revision even if nothing
+// happens.
 func (c *Cache) askProgress(ctx context.Context) {
 	for {
-		_ = c.store.RequestProgress(ctx) // a store that does not answer is found out by who waits for the changes
+		_ = c.store.RequestProgress(ctx) // if the store does not answer, the reader of the changes finds out
 		select {
 		case <-time.After(recallProgress):
 		case <-ctx.Done():
@@ -94,7 +97,8 @@ func (c *Cache) askProgress(ctx context.Context) {
 	}
 }
 
-// recalled is a change as the store tells it. It is false if the store no longer knows what was replaced.
+// recalled converts a change of the store's history. It returns false if the store does not have
+// the replaced object any more.
 func (r *Resource) recalled(e *store.Event) (Event, bool) {
 	if e.Created && !e.Deleted {
 		return Event{Type: Added, Object: &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value, home: r.c.views}, Rev: e.Rev}, true
@@ -109,7 +113,8 @@ func (r *Resource) recalled(e *store.Event) (Event, bool) {
 	return Event{Type: Modified, Object: &Object{Key: e.Key, Rev: e.Rev, Raw: e.Value, home: r.c.views}, Prev: old, Rev: e.Rev}, true
 }
 
-// begins returns the log's main queue, the revision after which it has everything, and for how many more changes there is room.
+// begins returns the main queue of the log, the revision after which it has everything, and the
+// number of changes for which it has room.
 func (l *log) begins() (*group, int64, int) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -120,8 +125,8 @@ func (l *log) begins() (*group, int64, int) {
 	return l.main, l.lost, max(0, o.LogEvents-l.main.size())
 }
 
-// prepend puts the changes after one revision, and up to where the log begins, before what it has. It reports false if there is no
-// room, or the log does not begin there any more.
+// prepend puts the changes from after one revision up to the start of the log before those in the
+// log. It returns false if the log has no room, or if its start has changed.
 func (l *log) prepend(main *group, lost, after int64, events []Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,6 +156,7 @@ func (l *log) prepend(main *group, lost, after int64, events []Event) bool {
 	return true
 }
 
+// prepend puts events before those of the group.
 func (g *group) prepend(events []Event) {
 	g.events = append(events[:len(events):len(events)], g.events[g.head:]...)
 	g.head = 0

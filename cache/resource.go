@@ -1,6 +1,6 @@
 package cache
 
-// This file holds a Resource: how it is opened, changed, and read.
+// This file defines the Resource: how it is opened, changed and read.
 
 import (
 	"context"
@@ -12,7 +12,8 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Resource is the cached part of the store under one prefix. Its methods list it first if that has not been done.
+// Resource is the cached part of the store under one prefix. Its methods list it first if
+// necessary.
 type Resource struct {
 	c      *Cache
 	prefix string // ends with a slash
@@ -20,30 +21,31 @@ type Resource struct {
 	state  atomic.Pointer[state] // nil until it is open
 	stored atomic.Int64          // bytes of the objects of the newest state; changed with the lock held
 
-	mu      sync.Mutex // guards what follows; held by the dispatcher and while opening
+	mu      sync.Mutex // guards the following fields; held by the dispatcher and while opening
 	phase   phase
 	opening *attempt
-	pending []store.Event // that arrived while it was being listed
-	next    *node         // the state the dispatcher is working on
+	pending []store.Event // events that arrived while it was being listed
+	next    *node         // the state on which the dispatcher is working
 	nextRev int64
-	bytes   int64   // stored, of the objects of next
-	changes []Event // from state to next
+	bytes   int64   // stored bytes of the objects of next
+	changes []Event // the changes from state to next
 	written written
 
 	log  log
 	kept keeper
 
-	recalling sync.Mutex   // one at a time reads the store's history
-	forgotten atomic.Int64 // up to it the history is of no use: it was compacted, or is too long
+	recalling sync.Mutex   // held while the store's history is read
+	forgotten atomic.Int64 // the history up to this revision is useless: it was compacted, or is too long
 }
 
-// state is what the resource held at a revision, and at every later one up to the stream's.
+// state is the content of the resource at a revision, and at all later ones up to the stream's.
 type state struct {
 	root  *node
 	rev   int64
 	bytes int64
 }
 
+// phase is the state of a resource's life.
 type phase uint8
 
 const (
@@ -53,17 +55,17 @@ const (
 	gone
 )
 
-// attempt is one try to open a resource, with many who wait for it.
+// attempt is one attempt to open a resource. Several callers may wait for it.
 type attempt struct {
 	done chan struct{}
 	err  error
 }
 
-// Prefix returns the prefix of the resource's keys, which ends with a slash.
+// Prefix returns the prefix of the resource's keys. It ends with a slash.
 func (r *Resource) Prefix() string { return r.prefix }
 
-// Ready waits until the resource has been listed. All other methods do that by themselves, but those that take no context wait
-// as long as it takes, and find nothing if the store cannot be read.
+// Ready waits until the resource has been listed. All other methods do so, too. Those without a
+// context wait as long as necessary, and find nothing if the store cannot be read.
 func (r *Resource) Ready(ctx context.Context) error {
 	if r.state.Load() != nil {
 		return nil
@@ -98,8 +100,8 @@ func (r *Resource) open(a *attempt) {
 	case <-r.c.life.Done():
 	}
 	for {
-		// The store may deliver a change a moment before it can be read. A list must have what was dispatched, and not
-		// kept for this resource, before it began to listen.
+		// The store may deliver a change a moment before it can be read. The list must have
+		// everything that was dispatched before this resource started to collect events.
 		floor := r.c.dispatched.Load()
 		root, rev, err := r.c.list(r.c.life, r.prefix, 0)
 		if errors.Is(err, store.ErrCompacted) {
@@ -128,7 +130,7 @@ func (r *Resource) open(a *attempt) {
 	}
 }
 
-// join starts the resource with a list and what arrived since. The lock is held.
+// join sets the state to a list plus the events that arrived since. The lock is held.
 func (r *Resource) join(root *node, rev int64) {
 	r.phase = open
 	r.log.reset(r, rev)
@@ -152,7 +154,7 @@ func (r *Resource) join(root *node, rev int64) {
 // relist replaces the state of an open resource, and ends its watches, because changes were lost.
 func (r *Resource) relist() error {
 	if r.state.Load() == nil {
-		return nil // not open; if it is just being opened, that will notice
+		return nil // not open; if it is being opened, open notices the gap
 	}
 	root, rev, err := r.c.list(r.c.life, r.prefix, 0)
 	if err != nil {
@@ -166,7 +168,7 @@ func (r *Resource) relist() error {
 	return nil
 }
 
-// close ends the resource for good.
+// close closes the resource for good.
 func (r *Resource) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +181,8 @@ func (r *Resource) close() {
 	r.kept.reset()
 }
 
-// apply takes over an event from the stream. It reports whether the resource has to be published, and did not before.
+// apply adds an event of the stream. It reports whether the resource needs to be published because
+// of it.
 func (r *Resource) apply(e *store.Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +197,7 @@ func (r *Resource) apply(e *store.Event) bool {
 	return false
 }
 
-// change makes the change of an event in next. What counts is what the state has: the list may contain the event already.
+// change applies an event to next. Events that the list already has are ignored.
 func (r *Resource) change(e *store.Event) {
 	if e.Rev <= r.nextRev {
 		return
@@ -224,7 +227,7 @@ func (r *Resource) change(e *store.Event) {
 			r.bytes -= int64(len(old.Raw))
 			r.charge(-old.memory())
 			ch.Type = Modified
-			if handed == nil { // else others may look at it already
+			if handed == nil { // otherwise other goroutines may read it already
 				o.Key = old.Key // one string for all states of an object
 			}
 		}
@@ -241,19 +244,21 @@ func (r *Resource) publish() {
 	}
 }
 
+// publishLocked is publish for a caller that holds the lock.
 func (r *Resource) publishLocked() {
 	st := &state{r.next, r.nextRev, r.bytes}
 	r.state.Store(st)
 	if len(r.changes) > 0 {
 		r.log.append(r.changes)
 		r.c.shrinkLogs(r)
-		r.kept.note(st, r.changes, r.log.tail())
+		r.kept.advance(st, r.changes, r.log.tail())
 		clear(r.changes)
 		r.changes = r.changes[:0]
 	}
 }
 
-// current returns the newest state and the revision it is good for; the state is nil if the resource cannot be read.
+// current returns the newest state and the revision up to which it is valid. The state is nil if
+// the resource cannot be read.
 func (r *Resource) current() (*state, int64) {
 	rev := r.c.rev.Load() // before the state, see the package's invariants
 	st := r.state.Load()
@@ -269,7 +274,7 @@ func (r *Resource) current() (*state, int64) {
 	return st, max(rev, st.rev)
 }
 
-// Changed returns the revision of the last change that readers see; 0 if the resource has not been listed.
+// Changed returns the revision of the last visible change, 0 if the resource has not been listed.
 func (r *Resource) Changed() int64 {
 	st := r.state.Load()
 	if st == nil {
@@ -278,8 +283,8 @@ func (r *Resource) Changed() int64 {
 	return st.rev
 }
 
-// Size returns the number of objects that readers see, and their stored bytes; 0 if the resource has
-// not been listed.
+// Size returns the number of visible objects, and their stored bytes, 0 if the resource has not
+// been listed.
 func (r *Resource) Size() (objects int, bytes int64) {
 	st := r.state.Load()
 	if st == nil {
@@ -288,7 +293,7 @@ func (r *Resource) Size() (objects int, bytes int64) {
 	return st.root.len(), st.bytes
 }
 
-// Get returns the object at a (whole) store key.
+// Get returns the object at a store key.
 func (r *Resource) Get(key string) (*Object, bool) {
 	st := r.state.Load()
 	if st == nil {
@@ -312,9 +317,10 @@ func (r *Resource) Snapshot() Snapshot {
 // exactTimeout bounds how long SnapshotAt reads from the store.
 const exactTimeout = 20 * time.Second
 
-// SnapshotAt returns the keys that start with prefix, which starts with the resource's, at exactly rev; ErrExpired, or
-// *store.FutureError if rev was not reached yet. The snapshot may have other keys, too, and not all of them. What the log no longer
-// has is read from the store: that prefix only.
+// SnapshotAt returns the keys that start with prefix, at exactly rev. prefix must start with the
+// resource's prefix. The snapshot may have some other keys, too. If neither the log nor a kept
+// state reaches back to rev, the keys are read from the store. It returns ErrExpired if the store
+// does not have them any more, and a *store.FutureError if rev has not been reached yet.
 func (r *Resource) SnapshotAt(rev int64, prefix string) (Snapshot, error) {
 	st, now := r.current()
 	switch {
@@ -339,7 +345,8 @@ func (r *Resource) SnapshotAt(rev int64, prefix string) (Snapshot, error) {
 	return Snapshot{root, rev}, nil
 }
 
-// readAt reads an old state from the store. That takes as much memory as the state has, so that one is read at a time.
+// readAt reads an old state from the store. Only one call reads at a time, because a state may take
+// much memory.
 func (r *Resource) readAt(rev int64, prefix string) (*node, error) {
 	ctx, cancel := context.WithTimeout(r.c.life, exactTimeout)
 	defer cancel()
@@ -349,7 +356,7 @@ func (r *Resource) readAt(rev int64, prefix string) (*node, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if root, ok := r.kept.find(rev, prefix, r.c.o.KeepFor); ok { // by the one before
+	if root, ok := r.kept.find(rev, prefix, r.c.o.KeepFor); ok { // read by the previous caller
 		return root, nil
 	}
 	root, _, err := r.c.list(ctx, prefix, rev)
@@ -364,17 +371,17 @@ func (r *Resource) readAt(rev int64, prefix string) (*node, error) {
 	return root, nil
 }
 
-// keep keeps an old state for those who ask for it again.
+// keep keeps an old state for later requests.
 func (r *Resource) keep(w wantedState) {
 	r.c.roomForState(w.bytes)
 	r.kept.keep(w, r.c.o.Snapshots, r.c.o.KeepFor)
-	if r.state.Load() == nil { // closed meanwhile
+	if r.state.Load() == nil { // closed in the meantime
 		r.kept.shed()
 	}
 }
 
-// undo works out an old state from a newer one and the changes between, if the log still has them. It also returns about how many
-// bytes the state holds that the newer one does not.
+// undo computes an old state from a newer one and the changes between them, if the log has these.
+// It also returns approximately how many bytes only the old state refers to.
 func (r *Resource) undo(st *state, rev int64) (root *node, bytes int64, ok bool) {
 	from := r.kept.after(rev, st)
 	events, ok := r.log.between(rev, from.rev)

@@ -1,6 +1,6 @@
 package cache
 
-// This file holds snapshots, and the old states that are kept for those who page through one.
+// This file defines snapshots, and the old states that are kept for continued lists.
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Snapshot is one immutable state of a resource. The zero Snapshot is empty.
+// Snapshot is an immutable state of a resource. The zero Snapshot is empty.
 type Snapshot struct {
 	root *node
 	rev  int64
@@ -19,8 +19,7 @@ type Snapshot struct {
 // Rev returns the revision of the state.
 func (s Snapshot) Rev() int64 { return s.rev }
 
-// Same reports whether two states have the same objects. It compares what was
-// cached, not what the objects say.
+// Same reports whether two snapshots have the same objects. It compares identities, not contents.
 func (s Snapshot) Same(o Snapshot) bool { return s.root == o.root }
 
 // Len returns the number of objects.
@@ -38,7 +37,8 @@ func (s Snapshot) Ascend(from string, fn func(*Object) bool) { s.root.ascend(fro
 // Count returns how many keys start with prefix.
 func (s Snapshot) Count(prefix string) int { return s.CountFrom(prefix, prefix) }
 
-// CountFrom returns how many keys that start with prefix are not before from. Its cost grows with the logarithm of Len.
+// CountFrom returns how many keys that start with prefix are at from or after it. Its time grows
+// with the logarithm of Len.
 func (s Snapshot) CountFrom(prefix, from string) int {
 	end := s.root.len()
 	if after, ok := prefixEnd(prefix); ok {
@@ -47,7 +47,7 @@ func (s Snapshot) CountFrom(prefix, from string) int {
 	return max(0, end-s.root.rank(max(prefix, from)))
 }
 
-// prefixEnd returns the first key after all that start with prefix, if there is one.
+// prefixEnd returns the first key after all keys with a prefix, if there is one.
 func prefixEnd(prefix string) (string, bool) {
 	b := []byte(prefix)
 	for i := len(b) - 1; i >= 0; i-- {
@@ -59,26 +59,29 @@ func prefixEnd(prefix string) (string, bool) {
 	return "", false
 }
 
-// keeper keeps old states. Checkpoints are states along the log, so that an old state is at most checkpointEvery changes
-// away from one; wanted are those that somebody asked for.
+// keeper keeps old states. marks are checkpoints along the log: an old state is at most
+// checkpointEvery changes away from one. wanted are states that were requested.
 type keeper struct {
 	mu     sync.Mutex
 	marks  []state
 	since  int // changes since the last mark
 	wanted []wantedState
-	kept   int64         // bytes that changes since have made the wanted states hold alone
+	kept   int64         // bytes that later changes have made the wanted states keep alive
 	held   *atomic.Int64 // bytes of the wanted states of all resources
 }
 
+// wantedState is a state that was requested.
 type wantedState struct {
 	state
-	prefix string // of the keys that it has
-	bytes  int64  // that only it held when it was made
+	prefix string // the common prefix of its keys
+	bytes  int64  // the bytes that only this state referred to when it was made
 	used   time.Time
 }
 
+// checkpointEvery is the number of changes between two marks.
 const checkpointEvery = 512
 
+// reset drops all states.
 func (k *keeper) reset() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,8 +89,9 @@ func (k *keeper) reset() {
 	k.drop(func(*wantedState) bool { return true })
 }
 
-// note is told each new state, the changes from the last one to it, and what the log no longer has.
-func (k *keeper) note(st *state, changes []Event, tail int64) {
+// advance records a new state and the changes that led to it. tail is the revision before which the
+// log has nothing.
+func (k *keeper) advance(st *state, changes []Event, tail int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.wanted) > 0 {
@@ -103,7 +107,7 @@ func (k *keeper) note(st *state, changes []Event, tail int64) {
 	k.unmark(tail)
 }
 
-// after returns the oldest state known that is not older than rev; newest is one.
+// after returns the oldest known state that is not older than rev. newest is the newest one.
 func (k *keeper) after(rev int64, newest *state) state {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,7 +120,7 @@ func (k *keeper) after(rev int64, newest *state) state {
 	return best
 }
 
-// find returns a state that was asked for before, with all keys that start with prefix.
+// find returns a requested state that has all keys that start with prefix.
 func (k *keeper) find(rev int64, prefix string, keepFor time.Duration) (*node, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,7 +134,8 @@ func (k *keeper) find(rev int64, prefix string, keepFor time.Duration) (*node, b
 	return nil, false
 }
 
-// keep keeps a state that was asked for; of too many, the one not used for longest goes.
+// keep keeps a requested state. If there are too many, it drops the one that was not used for the
+// longest time.
 func (k *keeper) keep(w wantedState, most int, keepFor time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,7 +150,7 @@ func (k *keeper) keep(w wantedState, most int, keepFor time.Duration) {
 	k.held.Add(w.bytes)
 }
 
-// forget drops what was not used for long, and marks that the log does not reach any more.
+// forget drops unused states, and marks that the log does not reach any more.
 func (k *keeper) forget(keepFor time.Duration, tail int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -158,20 +163,20 @@ func (k *keeper) unmark(tail int64) {
 	k.marks = slices.DeleteFunc(k.marks, func(s state) bool { return s.rev < tail })
 }
 
-// expire drops what was not used for long. The lock is held.
+// expire drops states that were not used for keepFor. The lock is held.
 func (k *keeper) expire(keepFor time.Duration) {
 	now := time.Now()
 	k.drop(func(s *wantedState) bool { return now.Sub(s.used) > keepFor })
 }
 
-// shed drops all states that were asked for.
+// shed drops all requested states.
 func (k *keeper) shed() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.drop(func(*wantedState) bool { return true })
 }
 
-// times returns when the states that were asked for were used last.
+// times returns when each requested state was last used.
 func (k *keeper) times() (used []time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,14 +186,14 @@ func (k *keeper) times() (used []time.Time) {
 	return used
 }
 
-// dropBefore drops the states that were not used after a time.
+// dropBefore drops the states that were last used at that time or before.
 func (k *keeper) dropBefore(used time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.drop(func(s *wantedState) bool { return !s.used.After(used) })
 }
 
-// drop drops the states that were asked for and that gone says. The lock is held.
+// drop drops the requested states for which gone returns true. The lock is held.
 func (k *keeper) drop(gone func(*wantedState) bool) {
 	k.wanted = slices.DeleteFunc(k.wanted, func(s wantedState) bool {
 		if !gone(&s) {
@@ -202,7 +207,8 @@ func (k *keeper) drop(gone func(*wantedState) bool) {
 	}
 }
 
-// charge changes the bytes that changes have made the wanted states hold. The lock is held.
+// charge changes the number of bytes that changes have made the wanted states keep alive. The lock
+// is held.
 func (k *keeper) charge(n int64) {
 	k.kept += n
 	k.held.Add(n)

@@ -1,6 +1,6 @@
 package cache
 
-// This file holds the stream: the one watch of the store, and what to do when it breaks.
+// This file implements the stream: the watch of the whole store, and its recovery.
 
 import (
 	"context"
@@ -11,23 +11,23 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// retryAfter is the pause after the store did not answer.
+// retryAfter is the pause after a failure of the store.
 const retryAfter = 100 * time.Millisecond
 
 // run keeps the stream going until the cache is closed.
 func (c *Cache) run() {
-	if !c.persist("reading the store's revision", c.start) {
+	if !c.retry("reading the store's revision", c.start) {
 		return
 	}
 	close(c.started)
 	for {
 		err := c.stream()
-		if c.over(err) {
+		if c.hasEnded(err) {
 			return
 		}
 		if errors.Is(err, store.ErrCompacted) {
 			c.o.Logger.Warn("cache lost changes of the store, listing everything anew", "after", c.rev.Load())
-			if !c.persist("listing the store anew", c.relist) {
+			if !c.retry("listing the store anew", c.relist) {
 				return
 			}
 			continue
@@ -37,19 +37,20 @@ func (c *Cache) run() {
 	}
 }
 
-// over reports whether there is nothing more to do.
-func (c *Cache) over(err error) bool {
+// hasEnded reports whether the cache or the store is closed.
+func (c *Cache) hasEnded(err error) bool {
 	return c.life.Err() != nil || errors.Is(err, store.ErrClosed)
 }
 
-// persist repeats what until it succeeds. It reports false if the cache or the store is closed.
-func (c *Cache) persist(doing string, what func() error) bool {
+// retry repeats attempt until it succeeds. It returns false if the cache or the store is closed.
+// doing names the attempt for the log.
+func (c *Cache) retry(doing string, attempt func() error) bool {
 	for {
-		err := what()
+		err := attempt()
 		switch {
 		case err == nil:
 			return true
-		case c.over(err):
+		case c.hasEnded(err):
 			return false
 		}
 		c.o.Logger.Warn("cache cannot go on yet", "doing", doing, "err", err)
@@ -57,6 +58,7 @@ func (c *Cache) persist(doing string, what func() error) bool {
 	}
 }
 
+// sleep waits for d, or until the cache is closed.
 func (c *Cache) sleep(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -64,7 +66,7 @@ func (c *Cache) sleep(d time.Duration) {
 	}
 }
 
-// start sets where the stream starts.
+// start sets the revision at which the stream starts.
 func (c *Cache) start() error {
 	rev, err := c.store.Revision(c.life)
 	if err != nil {
@@ -74,18 +76,18 @@ func (c *Cache) start() error {
 	return nil
 }
 
-// jump moves the stream to rev without telling what happened before.
+// jump moves the stream to rev without the changes before it.
 func (c *Cache) jump(rev int64) {
 	c.jumped.Store(rev)
 	c.dispatched.Store(rev)
 	c.rev.Store(rev)
 }
 
-// stream dispatches what the store's watch delivers until it fails.
+// stream dispatches the changes from a watch of the store, until the watch fails.
 func (c *Cache) stream() error {
 	watch := c.store.Watch
 	if lean, ok := c.store.(store.LeanWatcher); ok {
-		watch = lean.WatchLean // the states have what changes replace
+		watch = lean.WatchLean // the states have the replaced objects
 	}
 	w, err := watch(c.life, "", c.rev.Load())
 	if err != nil {
@@ -101,7 +103,7 @@ func (c *Cache) stream() error {
 	}
 }
 
-// dispatch gives the events to their resources, and then lets everybody see them.
+// dispatch applies a batch to the resources, and then makes it visible to all readers.
 func (c *Cache) dispatch(b store.Batch) {
 	if b.Rev <= c.rev.Load() {
 		return
@@ -119,11 +121,12 @@ func (c *Cache) dispatch(b store.Batch) {
 		}
 		c.touched = c.touched[:0]
 	}
-	c.tapped(b.Events, b.Rev, false)
+	c.raise(b.Events, b.Rev, false)
 	c.waiting.reached(b.Rev)
 }
 
-// route gives one event to the resources it belongs to: of its key's first segments, as many as a resource may have.
+// route applies an event to the resources to which it belongs. Their prefixes consist of the first
+// segments of its key.
 func (c *Cache) route(e *store.Event) {
 	end := 0
 	for range c.depth {
@@ -138,7 +141,7 @@ func (c *Cache) route(e *store.Event) {
 	}
 }
 
-// relist lists every open resource anew after the stream has lost something.
+// relist lists every open resource again after the stream has lost changes.
 func (c *Cache) relist() error {
 	rev, err := c.store.Revision(c.life)
 	if err != nil {
@@ -151,15 +154,15 @@ func (c *Cache) relist() error {
 			return err
 		}
 	}
-	c.tapped(nil, rev, true)
+	c.raise(nil, rev, true)
 	c.waiting.reached(rev)
 	return nil
 }
 
-// pageSize is how many items are listed with one call.
+// pageSize is the number of items in one page of a list.
 const pageSize = 10_000
 
-// list reads everything under a prefix as of one revision; 0 means the newest.
+// list reads all keys under a prefix at one revision; 0 means the newest.
 func (c *Cache) list(ctx context.Context, prefix string, rev int64) (*node, int64, error) {
 	var b builder
 	o := store.ListOptions{Limit: pageSize, Rev: rev}

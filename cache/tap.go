@@ -1,7 +1,7 @@
 package cache
 
-// This file holds taps: all changes of the whole store, whether their resource is open or not, for those who have to see everything
-// and keep little of it.
+// This file defines taps. A tap sees all changes of the whole store, even those of resources that
+// are not open, for readers that keep little of them.
 
 import (
 	"context"
@@ -10,30 +10,31 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// maxTapped and maxTappedBytes bound the changes that wait for a reader of a tap: their number, and
-// the bytes that they hold. Beyond that they are dropped.
+// maxTapped and maxTappedBytes bound the changes that wait for the reader of a tap. If there are
+// more, they are dropped, and the reader learns that changes were lost.
 const (
 	maxTapped      = 1 << 16
 	maxTappedBytes = 64 << 20
 )
 
-// Tap reads every change of the store, or those that it wants. It is used by one goroutine.
+// Tap reads all changes of the store, or those that it wants. One goroutine uses it.
 type Tap struct {
 	c    *Cache
 	from int64
-	want func(*store.Event) bool // nil: all
-	told int64                   // what Next has returned
+	want func(*store.Event) bool // nil: all changes
+	told int64                   // the revision that Next returned last
 
 	mu      sync.Mutex
 	pending []store.Event
-	bytes   int   // that pending holds on to
-	rev     int64 // everything up to it is in pending, or was read
+	bytes   int   // bytes that pending keeps alive
+	rev     int64 // everything up to it is in pending or was read
 	lost    bool
 	wake    chan struct{} // of capacity 1
 }
 
-// Tap opens a tap of what happens after [Tap.From]: of what want says of each change, on the way of every write, or of all if it is
-// nil. When the tap tells of a change, readers of the cache see it already.
+// Tap opens a tap of the changes after [Tap.From]: of those for which want returns true, or of all
+// if it is nil. want is called for every change, so that it must be fast. When the tap returns a
+// change, readers of the cache see it already.
 func (c *Cache) Tap(ctx context.Context, want func(*store.Event) bool) (*Tap, error) {
 	select {
 	case <-c.started:
@@ -51,11 +52,12 @@ func (c *Cache) Tap(ctx context.Context, want func(*store.Event) bool) (*Tap, er
 	return t, nil
 }
 
-// From is the revision after which the tap has everything.
+// From returns the revision after which the tap has everything.
 func (t *Tap) From() int64 { return t.from }
 
-// Next waits for changes, and returns them and the revision up to which nothing is missing. ErrExpired if changes were lost; then the
-// tap goes on after the revision that is returned. ErrClosed, or the context's error.
+// Next waits for changes. It returns them, and the revision up to which nothing is missing.
+// ErrExpired means that changes were lost; the tap continues after the returned revision. Other
+// errors are ErrClosed and the context's.
 func (t *Tap) Next(ctx context.Context) ([]store.Event, int64, error) {
 	for {
 		t.mu.Lock()
@@ -80,7 +82,7 @@ func (t *Tap) Next(ctx context.Context) ([]store.Event, int64, error) {
 	}
 }
 
-// Reach waits until readers see everything up to a revision, and taps tell of it.
+// Reach waits until readers see everything up to a revision, and taps have it.
 func (c *Cache) Reach(ctx context.Context, rev int64) error { return c.wait(ctx, rev) }
 
 // Close ends the tap.
@@ -96,14 +98,15 @@ func (t *Tap) Close() {
 	}
 }
 
-// taps are the taps that are open.
+// taps are the open taps.
 type taps struct {
 	mu  sync.Mutex
 	all []*Tap
 }
 
-// tapped raises the revision and gives all taps what happened up to it; lost: nobody knows what that was.
-func (c *Cache) tapped(events []store.Event, rev int64, lost bool) {
+// raise raises the stream's revision, and passes the changes up to it to all taps. lost says that
+// the changes are not known.
+func (c *Cache) raise(events []store.Event, rev int64, lost bool) {
 	c.taps.mu.Lock()
 	defer c.taps.mu.Unlock()
 	c.rev.Store(rev)
@@ -112,6 +115,7 @@ func (c *Cache) tapped(events []store.Event, rev int64, lost bool) {
 	}
 }
 
+// put adds changes to those that wait for the reader.
 func (t *Tap) put(events []store.Event, rev int64, lost bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

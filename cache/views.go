@@ -1,13 +1,13 @@
 package cache
 
-// This file holds the budget of views that are larger than what is stored.
+// This file implements the budget for views that are larger than the stored bytes.
 //
-// A view is about as large as its object's stored bytes, and is kept as long as the object: what
-// views take is then bounded by what the store holds. A view can also be many times larger, because
+// A view is usually about as large as the stored bytes, and is kept as long as its object: the
+// store's size bounds the memory of such views. A view may also be many times larger, because
 // default values are filled in when the object is read, or because a webhook converts it. Such
-// views are charged to a budget, and the ones that were not read lately are dropped when it is
-// spent. Reading a view takes no lock: it sets a mark, and the search for something to drop spares
-// what is marked, once (the clock algorithm).
+// views are charged to a budget. When it is exceeded, views that were not read lately are dropped.
+// Reading a view takes no lock: it sets a mark. The search for a view to drop skips marked views
+// once, and removes the mark (the clock algorithm).
 
 import (
 	"errors"
@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// freeFactor and freeBytes say which views are not charged: those of at most freeBytes, and
-	// freeFactor times as many bytes as are stored.
+	// freeFactor and freeBytes define the views that are not charged: those of at most freeBytes
+	// plus freeFactor times the stored bytes.
 	freeFactor = 2
 	freeBytes  = 1024
 )
 
-// Views is the budget of all objects of a Cache.
+// Views is the budget for all objects of a Cache.
 type Views struct {
 	limit int64
 	slots chan struct{} // one for each object that may be rendered at the same time
@@ -34,24 +34,25 @@ type Views struct {
 	mu    sync.Mutex
 	bytes int64
 	count int
-	hand  *charge // the next charge to look at, in a ring; nil: there are none
+	hand  *charge // the next charge to examine, in a ring; nil if there are none
 
 	flying  sync.Mutex
 	flights map[flight]*landing
 }
 
-// charge is a view that is charged to the budget. It holds neither the object nor the view, so that
-// both are freed when nothing else refers to the object.
+// charge is a view that is charged to the budget. It refers neither to the object nor to the view,
+// so that both are freed when nothing else refers to the object.
 type charge struct {
 	object  weak.Pointer[Object]
 	size    int64
 	read    atomic.Bool // since the hand passed
 	cleanup runtime.Cleanup
 
-	prev, next *charge // in the ring; nil: it is not, or no longer, in it
+	prev, next *charge // neighbours in the ring; nil if it is not in the ring
 	dropped    bool
 }
 
+// newViews returns a budget of limit bytes.
 func newViews(limit int64) *Views {
 	return &Views{
 		limit:   limit,
@@ -67,25 +68,26 @@ func (v *Views) Bytes() int64 {
 	return v.bytes
 }
 
-// touch marks the charge as read. It writes only if that is new: many read at the same time.
+// touch marks the charge as read. It writes only if the mark is new, because many goroutines may
+// read at the same time.
 func (c *charge) touch() {
 	if !c.read.Load() {
 		c.read.Store(true)
 	}
 }
 
-// add charges a view of o to the budget, and drops others until there is room for it.
+// add charges a view of o to the budget, and drops others to make room.
 func (v *Views) add(o *Object, c *charge) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if c.dropped { // another view took its place already
+	if c.dropped { // another view has replaced it
 		return
 	}
 	v.makeRoom(c.size)
 	c.cleanup = runtime.AddCleanup(o, v.release, c)
 	if v.hand == nil {
 		c.prev, c.next, v.hand = c, c, c
-	} else { // before the hand, so that it is looked at last
+	} else { // before the hand, so that it is examined last
 		c.prev, c.next = v.hand.prev, v.hand
 		c.prev.next, c.next.prev = c, c
 	}
@@ -109,14 +111,14 @@ func (v *Views) makeRoom(size int64) {
 	}
 }
 
-// release takes a view that no longer exists out of the budget.
+// release removes a view that no longer exists from the budget.
 func (v *Views) release(c *charge) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.remove(c)
 }
 
-// remove takes a charge out of the ring. The lock is held.
+// remove removes a charge from the ring. The lock is held.
 func (v *Views) remove(c *charge) {
 	c.dropped = true
 	if c.next == nil {
@@ -125,7 +127,7 @@ func (v *Views) remove(c *charge) {
 	if v.hand == c {
 		v.hand = c.next
 	}
-	if v.hand == c { // it was the last one
+	if v.hand == c { // it was the only one
 		v.hand = nil
 	}
 	c.prev.next, c.next.prev = c.next, c.prev
@@ -135,20 +137,22 @@ func (v *Views) remove(c *charge) {
 	v.count--
 }
 
-// flight is a view that is being made, for all concurrent callers.
+// flight identifies a view that is being rendered.
 type flight struct {
 	object *Object
 	by     *byte
 }
 
+// landing is the result of a flight. view and err may be read after done is closed.
 type landing struct {
 	done chan struct{}
 	view *meta.View
 	err  error
 }
 
-// render makes a view. Concurrent callers for the same view share it. The number of views that are
-// being made is limited: meanwhile a view takes several times its own size.
+// render renders a view. Concurrent callers for the same view share the result. The number of views
+// that are rendered at the same time is limited, because rendering takes several times the memory
+// of the view.
 func (v *Views) render(o *Object, r Renderer) (*meta.View, error) {
 	key := flight{o, r.Identity().Key()}
 	v.flying.Lock()

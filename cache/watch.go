@@ -1,13 +1,13 @@
 package cache
 
-// This file holds watches.
+// This file defines watches.
 
 import (
 	"context"
 	"errors"
 )
 
-// EventType says what happened to an object.
+// EventType is the kind of a change.
 type EventType uint8
 
 // The event types.
@@ -22,24 +22,25 @@ func (t EventType) String() string { return [...]string{"", "ADDED", "MODIFIED",
 // Event is a change of one object.
 type Event struct {
 	Type   EventType
-	Object *Object // if Deleted: the last state, at the revision of the removal
+	Object *Object // if Deleted: the last content, at the revision of the removal
 	Prev   *Object // nil if Added
 	Rev    int64
 }
 
-// Watch reads the changes of a resource from its shared log. It is used by one goroutine.
+// Watch reads the changes of a resource from its shared log. One goroutine uses it.
 type Watch struct {
 	r      *Resource
 	g      *group
-	pos    uint64 // number of the next event of the group
-	rev    int64  // everything up to it was delivered, or not asked for
+	pos    uint64 // the number of the group's next event
+	rev    int64  // everything up to it was returned, or was not requested
 	buf    []Event
 	closed bool
 }
 
-// Watch opens a watch of the changes after a revision. A filter that ends in a slash wants the keys that start with it, any
-// other filter one key, and "" all of the resource. ErrExpired if neither the log nor the store has all changes after that revision
-// any more. A revision in the future means: from then on.
+// Watch opens a watch of the changes after a revision. A filter that ends with a slash is a prefix
+// of keys, any other filter is one key, and "" means the whole resource. It returns ErrExpired if
+// neither the log nor the store has all changes after that revision. A revision in the future means
+// from then on.
 func (r *Resource) Watch(after int64, filter string) (*Watch, error) {
 	if st, _ := r.current(); st == nil {
 		return nil, ErrClosed
@@ -54,17 +55,18 @@ func (r *Resource) Watch(after int64, filter string) (*Watch, error) {
 	return &Watch{r: r, g: g, pos: pos, rev: after}, nil
 }
 
-// Limits of what Next returns: a slow watcher keeps it in memory after the log has dropped it.
+// Bounds of the result of Next, which a slow watcher keeps in memory after the log has dropped it.
 const (
 	maxEvents     = 1024
-	maxEventBytes = 256 << 10 // as cost counts them; one event may be more
+	maxEventBytes = 256 << 10 // as cost counts them; a single event may exceed it
 )
 
-// Next waits for changes and returns those that are pending, and the revision up to which nothing is missing any more. The slice
-// is valid until the next call. ErrSlow, ErrExpired, ErrClosed or the context's error.
+// Next waits for changes. It returns those that are pending, and the revision up to which nothing
+// is missing. The slice is valid until the next call. Errors are ErrSlow, ErrExpired, ErrClosed and
+// the context's.
 func (w *Watch) Next(ctx context.Context) ([]Event, int64, error) {
 	for {
-		wake, err := w.take()
+		wake, err := w.copyPending()
 		switch {
 		case err != nil:
 			return nil, w.rev, err
@@ -81,8 +83,9 @@ func (w *Watch) Next(ctx context.Context) ([]Event, int64, error) {
 	}
 }
 
-// take copies pending events to buf, or returns the channel to wait on if there are none.
-func (w *Watch) take() (<-chan struct{}, error) {
+// copyPending copies pending events to buf. If there are none, it returns the channel on which to
+// wait.
+func (w *Watch) copyPending() (<-chan struct{}, error) {
 	l, g := &w.r.log, w.g
 	clear(w.buf)
 	w.buf = w.buf[:0]
@@ -111,7 +114,7 @@ func (w *Watch) take() (<-chan struct{}, error) {
 	}
 	w.pos += uint64(len(events))
 	for i := range events {
-		if events[i].Rev > w.rev { // else it was not asked for
+		if events[i].Rev > w.rev { // otherwise it was not requested
 			w.buf = append(w.buf, events[i])
 		}
 	}
@@ -119,7 +122,7 @@ func (w *Watch) take() (<-chan struct{}, error) {
 	return nil, nil
 }
 
-// Sharing returns how many watches share the resource's changes that this one is told of: those with its filter.
+// Sharing returns how many watches have the same filter, and share their events.
 func (w *Watch) Sharing() int {
 	l := &w.r.log
 	l.mu.RLock()
@@ -127,7 +130,7 @@ func (w *Watch) Sharing() int {
 	return w.g.watchers
 }
 
-// Pending returns how many changes Next would look at now, 0 if it would fail.
+// Pending returns how many changes Next could return now, 0 if it would fail.
 func (w *Watch) Pending() int {
 	l, g := &w.r.log, w.g
 	l.mu.RLock()
@@ -146,7 +149,8 @@ func (w *Watch) Overtaken() bool {
 	return g.err != nil || w.pos < g.first
 }
 
-// Progress returns the revision up to which Next has returned everything: what a bookmark may say.
+// Progress returns the revision up to which Next has returned everything: the revision of a
+// bookmark.
 func (w *Watch) Progress() int64 {
 	rev := w.r.c.rev.Load() // before the log, see the package's invariants
 	l, g := &w.r.log, w.g

@@ -1,6 +1,7 @@
 package cache
 
-// This file holds what writers hand over: a write is known to whoever made it a moment before the store's watch tells of it.
+// This file lets writers pass on what they wrote: they know it a moment before the store's watch
+// delivers it.
 
 import (
 	"strings"
@@ -9,18 +10,20 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// written are the objects that were written and have not arrived by the stream yet; one without bytes was deleted. It is guarded by the
-// resource's lock.
+// written has the objects that this process wrote and that have not arrived by the stream yet. An
+// object without bytes was deleted. The resource's lock guards it.
 type written struct {
 	byKey map[string]*Object
 }
 
-// maxWritten is how many objects are remembered; they arrive within a moment, or the watch of the store is lost.
+// maxWritten is the number of objects that are remembered. They usually arrive within a moment.
 const maxWritten = 4096
 
+// reset drops all objects.
 func (w *written) reset() { w.byKey = nil }
 
-// arrived takes the object of an event, if it was handed over. An older one for the key is of no use any more.
+// arrived removes and returns the object of an event, if a writer passed it on. An older object for
+// the key is dropped.
 func (w *written) arrived(e *store.Event) *Object {
 	o := w.byKey[e.Key]
 	if o == nil || o.Rev > e.Rev {
@@ -33,9 +36,9 @@ func (w *written) arrived(e *store.Event) *Object {
 	return o
 }
 
-// Wrote tells the resource what the caller has just stored: raw at a key, which got the revision rev. The object is not seen by
-// readers before the store's watch tells of it, but Newest returns it from now on, and the view, made by the renderer by (or nil),
-// is there when it arrives.
+// Wrote tells the resource that the caller has just stored raw at a key, with the revision rev.
+// Readers do not see the object before the store's watch delivers it, but Newest returns it at
+// once. view is the view by the renderer by, or nil; the object has it when it arrives.
 func (r *Resource) Wrote(key string, rev int64, raw []byte, by Renderer, view *meta.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,8 +61,9 @@ func (r *Resource) Wrote(key string, rev int64, raw []byte, by Renderer, view *m
 	r.handOver(o)
 }
 
-// Erased tells the resource that the caller has just deleted what was at a key, at the revision rev. Readers see the object until the
-// store's watch tells of it, but Newest knows it no more.
+// Erased tells the resource that the caller has just deleted the object at a key, at the revision
+// rev. Readers see the object until the store's watch delivers the deletion, but Newest does not
+// return it any more.
 func (r *Resource) Erased(key string, rev int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +72,7 @@ func (r *Resource) Erased(key string, rev int64) {
 	}
 }
 
-// handOver remembers an object, or that it is gone, until it arrives by the stream. The lock is held.
+// handOver remembers an object, or a deletion, until it arrives by the stream. The lock is held.
 func (r *Resource) handOver(o *Object) {
 	if have := r.written.byKey[o.Key]; have != nil && have.Rev > o.Rev || len(r.written.byKey) >= maxWritten {
 		return
@@ -84,16 +88,17 @@ func (r *Resource) handOver(o *Object) {
 	r.written.byKey[o.Key] = o
 }
 
-// Newest returns the newest object known at a key, which may not have arrived by the stream yet: what a change starts from that
-// the store checks by revision, and what a decision is made by that is to follow from what was written here before it. It may have been
-// replaced or deleted since by somebody else, as Get's may.
+// Newest returns the newest known object at a key, even if it has not arrived by the stream yet. It
+// is the basis for changes whose revision the store checks, and for decisions that must follow from
+// what this process wrote before. Another writer may have replaced or deleted the object in the
+// meantime, as for Get.
 func (r *Resource) Newest(key string) (*Object, bool) {
 	if r.state.Load() == nil {
 		return r.Get(key)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o := r.next.get(key) // which may be newer than the state already
+	o := r.next.get(key) // may be newer than the state
 	if w := r.written.byKey[key]; w != nil && (o == nil || w.Rev > o.Rev) {
 		if w.Raw == nil {
 			return nil, false

@@ -8,18 +8,18 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file adds up, over several evaluations, the work that no price pays for: what bounds it in one evaluation bounds
-// nothing where there are ten thousand.
+// This file bounds, over several evaluations, the work that cost units do not cover. A bound for
+// each evaluation is not enough for a request that makes ten thousand of them.
 
-// Account adds up the work of evaluations that their cost does not pay for, such as reading a long text for a unit. The
-// zero value is ready. It belongs to one goroutine.
+// Account sums up the steps of evaluations that cost units do not cover, such as comparing a long
+// text for one unit. The zero value is ready. An Account belongs to one goroutine.
 type Account struct{ work int }
 
-// Overdrawn reports whether the evaluations did more such work than four may that each do all they may.
+// Overdrawn reports whether the evaluations took more steps than four evaluations may take.
 func (a *Account) Overdrawn() bool { return a.work > fast.Accounted*val.MaxWork }
 
-// EvalOn is [Expression.Eval] with an account. Where that is overdrawn, already or by this evaluation, the error is
-// [ErrCostLimit]. Without an account (nil) each evaluation stands alone.
+// EvalOn is [Expression.Eval] with an account. If the account is overdrawn, before or by this
+// evaluation, the error is [ErrCostLimit]. If a is nil, only the bound for one evaluation holds.
 func (x *Expression) EvalOn(ctx context.Context, vars Vars, limit uint64, a *Account) (Value, uint64, error) {
 	switch {
 	case a == nil:

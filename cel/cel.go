@@ -10,11 +10,11 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file names what the packages below it define for callers: types of schemas, values,
-// errors, what is evaluated, and what is declared.
+// This file re-exports what the packages below define for callers: types of schemas, values,
+// errors, activations, and declarations.
 
-// Types of schema nodes, which rules are checked against and read documents by. [Type.SetSizes]
-// sets the figures that estimates are made from; [Type.Reads] reports whether a text has a format.
+// Types of schema nodes, by which rules are checked and read documents. [Type.SetSizes] sets the
+// sizes for cost estimates. [Type.Reads] reports whether a string parses as the type's format.
 type (
 	Type     = val.Type
 	TypeKind = val.TypeKind
@@ -22,7 +22,7 @@ type (
 	ListType = val.ListType // x-kubernetes-list-type where it is set or map
 )
 
-// The kinds of Type. Dyn, the zero value, is checked at run time.
+// The kinds of Type. Dyn, the zero value, means that types are checked at run time.
 const (
 	Dyn       = val.Dyn
 	Bool      = val.Bool
@@ -37,12 +37,12 @@ const (
 	Object    = val.Object
 )
 
-// ListTypeOf is the ListType that a schema calls "atomic" (or not at all), "set" or "map", with
-// its x-kubernetes-list-map-keys.
+// ListTypeOf returns the ListType for a schema's x-kubernetes-list-type, which may be "", and
+// x-kubernetes-list-map-keys.
 func ListTypeOf(name string, keys []string) *ListType { return val.ListTypeOf(name, keys) }
 
-// TypeOfSchema is the type of the documents that a JSON schema describes, for [Variable]. It
-// understands what definitions of custom resources may hold: type, format, nullable, properties,
+// TypeOfSchema returns the type of the documents that a JSON schema describes, for [Variable]. It
+// supports the keywords of custom resource definitions: type, format, nullable, properties,
 // additionalProperties, items, required, enum, default, the greatest lengths, and Kubernetes'
 // extensions. resource says that the document is a resource, whose apiVersion, kind and metadata
 // need not be declared.
@@ -50,21 +50,21 @@ func TypeOfSchema(text []byte, resource bool) (*Type, error) {
 	return check.TypeOfSchema(text, resource)
 }
 
-// Value is a value of the language, an error or an unknown. Values are copied freely; one that
-// comes from a document borrows the document's memory. Kind says what it is; Bool, Int, Uint,
-// Float, Str, Time and Duration read one of that kind; Go, JSON and JSONWithin make plain data of
-// any; Unknown says what an unknown one depends on; TypeName and String are for messages. Its
-// fields belong to the evaluator.
+// Value is a value of the language, an error or an unknown. Values may be copied. A value of a
+// document refers to the document's memory. Kind returns its kind. Bool, Int, Uint, Float, Str,
+// Time and Duration read a value of that kind. Go, JSON and JSONWithin convert any value to plain
+// data. Unknown returns the paths on which an unknown depends. TypeName and String are for
+// messages. The fields belong to the evaluator.
 type (
 	Value   = val.Value
 	Kind    = val.Kind
-	Unknown = val.Unknown // what an unknown result depends on: paths, sorted
-	Record  = val.Record  // an object whose members the host sets before an evaluation
+	Unknown = val.Unknown // the sorted paths on which an unknown result depends
+	Record  = val.Record  // an object whose members the caller sets before an evaluation
 	Items   = val.Items
 )
 
-// The kinds of Value. KindNone is no value at all. A KindOpaque is a value of a
-// library type: a quantity, an IP address and so on.
+// The kinds of Value. KindNone is the absence of a value. A KindOpaque is a value of a library
+// type, such as a quantity or an IP address.
 const (
 	KindNone      = val.KindNone
 	KindNull      = val.KindNull
@@ -85,98 +85,97 @@ const (
 	KindError     = val.KindError
 )
 
-// FromGo is a Go value in the language: nil, booleans, integers, floats, strings, []byte,
-// time.Time, time.Duration, slices, arrays, maps with keys that the language knows, jsondoc.Value,
-// pointers to these, and Value itself. Structs have no meaning in it: marshal them to JSON and
-// use [FromJSON].
+// FromGo converts a Go value: nil, booleans, integers, floats, strings, []byte, time.Time,
+// time.Duration, slices, arrays, maps with keys of a CEL key type, jsondoc.Value, pointers to
+// these, and Value. Structs are errors: marshal them to JSON and use [FromJSON].
 func FromGo(v any) (Value, error) { return val.FromGo(v) }
 
-// FromJSON is a JSON document in the language. A number without fraction and exponent that fits
-// is an int, any other a double.
+// FromJSON converts a JSON document. A number without fraction and exponent is an int if it fits,
+// otherwise a double.
 func FromJSON(text []byte) (Value, error) { return val.FromJSON(text) }
 
-// FromDoc is a part of a document in the language. With a Type, members are read by it when an
-// expression asks for them, and the document must stay as it is; without one, the value is
-// copied: objects are maps, arrays are lists.
+// FromDoc converts a value of a document. With a Type, members are converted when an expression
+// reads them, and the document must not change. Without one, the value is copied: objects become
+// maps, arrays become lists.
 func FromDoc(v jsondoc.Value, t *Type) Value { return val.FromDoc(v, t) }
 
-// StringValue is a string in the language.
+// StringValue converts a string.
 func StringValue(s string) Value { return val.StringValue(s) }
 
-// ToRef is a value in cel-go's representation, for callers that want to hand it to cel-go.
+// ToRef converts a value to cel-go's representation, for callers that pass it to cel-go.
 func ToRef(v Value) ref.Val { return val.ToRef(v) }
 
-// JSONPatch is an operation of a patch that an expression made: what [Value.Go] returns for one.
+// JSONPatch is an operation of a JSON patch: the result of [Value.Go] for a value of that type.
 type JSONPatch = val.JSONPatch
 
-// CheckObject checks that the objects inside of one that an expression made have the types of
-// their places: Object.spec below spec, and so on.
+// CheckObject checks an object that an expression constructed: nested objects must have the types
+// of their places, such as Object.spec for the member spec.
 func CheckObject(v Value) error { return val.CheckObject(v) }
 
-// Escape is the name under which rules see a member; false if none exists.
+// Escape returns the name by which rules refer to a member, false if there is none.
 func Escape(name string) (string, bool) { return val.Escape(name) }
 
-// Unescape is the member that a name in a rule means; false if it means none.
+// Unescape returns the member to which a name in a rule refers, false if there is none.
 func Unescape(name string) (string, bool) { return val.Unescape(name) }
 
-// Authorizer answers what expressions ask about what a user may do; AccessCheck is a question.
+// Authorizer decides the authorization checks in expressions. AccessCheck is such a check.
 type (
 	Authorizer  = lib.Authorizer
 	AccessCheck = lib.AccessCheck
 )
 
-// AuthorizerValue is the value of the variable authorizer.
+// AuthorizerValue returns the value of the variable authorizer.
 func AuthorizerValue(a Authorizer) Value { return val.AuthorizerValue(a) }
 
-// ResourceAuthorizerValue is the value of the variable authorizer.requestResource: a check for
-// the resource of the request, which check names.
+// ResourceAuthorizerValue returns the value of the variable authorizer.requestResource. check names
+// the resource of the request.
 func ResourceAuthorizerValue(a Authorizer, check AccessCheck) Value {
 	return val.ResourceAuthorizerValue(a, check)
 }
 
-// Errors that end an evaluation (errors.Is), and one of [Value.JSONWithin] for a text that is
-// too long.
+// ErrCostLimit and ErrInterrupted end an evaluation; ErrTooLarge is the error of
+// [Value.JSONWithin]. Test for them with errors.Is.
 var (
 	ErrCostLimit   = val.ErrCostLimit
 	ErrInterrupted = val.ErrInterrupted
 	ErrTooLarge    = val.ErrTooLarge
 )
 
-// Errors that expressions evaluate to: a call whose arguments a function does not take, and a
-// variable that has no value (errors.As).
+// These are results of expressions, to test for with errors.As: the error of a call whose arguments
+// match no overload, and of a variable without a value.
 type (
 	OverloadError         = val.OverloadError
 	MissingAttributeError = val.MissingAttributeError
 )
 
-// Activation is the input of a [Program] and the memory it works in. The zero value is ready;
-// reuse one for many evaluations. It holds on to what the last one worked on until Reset. Settle
-// begins a new account of work that its cost does not pay for, Overdrawn reports that too much was
-// done. It is not safe for concurrent use.
+// Activation is the input of a [Program], with the memory for its evaluation. The zero value is
+// ready. Use one for many evaluations. It refers to the last input until Reset. ResetWork restarts
+// the account of the work that cost units do not cover; Overdrawn reports that it exceeds the
+// bound. An Activation is not safe for concurrent use.
 type Activation = fast.Activation
 
-// Pattern says which part of a variable is unknown in a partial evaluation ([Language.Pattern]).
+// Pattern names a part of a variable that is unknown in a partial evaluation ([Language.Pattern]).
 type Pattern = val.Pattern
 
-// CompileOptions says what [TypeSet.Compile] needs to know beyond the types.
+// CompileOptions are the options of [TypeSet.Compile].
 type (
 	CompileOptions = check.CompileOptions
 	ResultKind     = check.ResultKind // the type that an expression must have
 )
 
-// The types an expression may be required to have. AnyResult requires nothing.
+// The required types of an expression. AnyResult allows all types.
 const (
 	BoolResult   = check.BoolResult
 	StringResult = check.StringResult
 	AnyResult    = check.AnyResult
 )
 
-// Subset says exactly which functions and macros a [Language] has. What a later version adds to a
-// library is not there until it is listed.
+// Subset lists the functions and macros of a [Language]. Functions that a later version of a
+// library adds are not available until they are listed.
 type Subset = check.Subset
 
-// Library is a set of functions and macros. The standard library is always there; [Subset] takes
-// parts of it away.
+// Library is a set of functions and macros. The standard library is always included; [Subset]
+// removes parts of it.
 type Library = check.Library
 
 // The libraries.
@@ -199,15 +198,14 @@ const (
 	BlockLibrary         = check.BlockLibrary         // cel.block(…), in which optimizers write common parts
 )
 
-// GeneralLibraries are the libraries that are not Kubernetes' own: what a Language has unless it
-// is told otherwise.
+// GeneralLibraries returns the libraries that are not Kubernetes' own: the default of a Language.
 func GeneralLibraries() []Library { return check.GeneralLibraries() }
 
-// AllLibraries are all there is, except for BlockLibrary.
+// AllLibraries returns all libraries except BlockLibrary.
 func AllLibraries() []Library { return check.AllLibraries() }
 
-// NewestKubernetes is the newest version of Kubernetes whose rules are known here,
-// PreviousKubernetes the one before: what new expressions must be valid in.
+// NewestKubernetes is the newest version of Kubernetes whose rules are supported.
+// PreviousKubernetes is the version before it, in which new expressions must be valid.
 const (
 	NewestKubernetes   = check.NewestKubernetes
 	PreviousKubernetes = check.PreviousKubernetes

@@ -10,11 +10,11 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file declares the languages of Kubernetes' conditions: those that choose
-// what an authorization webhook is asked, and those of admission.
+// This file declares the languages of Kubernetes' conditions, for authorization webhooks,
+// authentication and admission.
 
-// Variables of conditions. What they hold is data without a schema ([FromGo],
-// [FromJSON], [FromDoc] without a type); null where there is none.
+// Variables of conditions. Their values are data without a schema ([FromGo], [FromJSON], [FromDoc]
+// without a type), null if there is none.
 const (
 	RequestVariable         = "request"
 	ObjectVariable          = "object"
@@ -31,7 +31,7 @@ const (
 	extraType   = "map(string, list(string))"
 )
 
-// texts are members that are strings.
+// texts returns the declarations of members that are strings.
 func texts(names ...string) map[string]string {
 	fields := map[string]string{}
 	for _, name := range names {
@@ -40,17 +40,16 @@ func texts(names ...string) map[string]string {
 	return fields
 }
 
-// and is a with the members of b.
+// and returns the union of two sets of declarations.
 func and(a, b map[string]string) map[string]string {
 	out := maps.Clone(a)
 	maps.Copy(out, b)
 	return out
 }
 
-// AuthorizationConditions is the language of the match conditions of
-// authorization webhooks (KEP-3221): variable request is the specification of a
-// SubjectAccessReview. A webhook's host gives user, groups, uid and extra in any
-// case, and all texts of resourceAttributes if it gives those at all.
+// AuthorizationConditions returns the language of the match conditions of authorization webhooks
+// (KEP-3221). The variable request is the spec of a SubjectAccessReview. The caller always sets
+// user, groups, uid and extra, and all strings of resourceAttributes if that is set.
 func AuthorizationConditions() LanguageOptions {
 	return LanguageOptions{
 		Kubernetes: NewestKubernetes,
@@ -71,15 +70,14 @@ func AuthorizationConditions() LanguageOptions {
 	}
 }
 
-// AuthenticationClaims is the language of the expressions over the claims of a
-// token (KEP-3331): variable claims is an object of them ([LazyObject], with
-// [UnescapedNames] for what is in it).
+// AuthenticationClaims returns the language of expressions over the claims of a token (KEP-3331).
+// The variable claims is an object ([LazyObject], with [UnescapedNames] for nested values).
 func AuthenticationClaims() LanguageOptions {
 	return LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "claims", Type: "map(string, any)"}}}
 }
 
-// AuthenticationUser is the language of the expressions over the user that
-// claims make: variable user has username, uid, groups and extra.
+// AuthenticationUser returns the language of expressions over the user that is made from claims.
+// The variable user has username, uid, groups and extra.
 func AuthenticationUser() LanguageOptions {
 	return LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "user", Type: userInfo.Name}}, Objects: []ObjectType{userInfo}}
 }
@@ -88,20 +86,20 @@ var userInfo = ObjectType{"kubernetes.UserInfo", and(texts("username", "uid"), m
 
 var selectorFields = map[string]string{"rawSelector": "string", "requirements": "list(kubernetes.SelectorRequirement)"}
 
-// AdmissionVariables says which of the variables of admission there are besides
-// object, oldObject, request and namespaceObject.
+// AdmissionVariables selects the variables of admission besides object, oldObject, request and
+// namespaceObject.
 type AdmissionVariables struct {
 	Params     bool
 	Authorizer bool // and authorizer.requestResource
 	Composed   bool // variables; [Language.Compose] gives it members
 	Patches    bool // literals of Object and JSONPatch, for mutations
-	// New is the language as it is when something is written for the first time:
-	// only what the version before knows, too, so that it can read what is stored.
+	// New restricts the language to that of the previous version, for expressions that are written
+	// for the first time: a server of that version can then read them after a rollback.
 	New bool
 }
 
-// AdmissionConditions is the language of the match conditions of admission
-// webhooks, and of the expressions of admission policies.
+// AdmissionConditions returns the language of the match conditions of admission webhooks, and of
+// the expressions of admission policies.
 func AdmissionConditions(has AdmissionVariables) LanguageOptions {
 	o := LanguageOptions{
 		Kubernetes: NewestKubernetes,
@@ -130,9 +128,9 @@ func AdmissionConditions(has AdmissionVariables) LanguageOptions {
 	return o
 }
 
-// AdmissionTypes is the language in which the expressions of policies are checked
-// against the types of objects: variables object, oldObject and params are left
-// for [Language.Extend] to declare.
+// AdmissionTypes returns the language in which expressions of policies are checked against the
+// types of objects. The variables object, oldObject and params are not declared: declare them with
+// [Language.Extend].
 func AdmissionTypes() LanguageOptions {
 	o := AdmissionConditions(AdmissionVariables{Authorizer: true, Composed: true})
 	o.Variables = slices.DeleteFunc(o.Variables, func(v Variable) bool {
@@ -141,6 +139,7 @@ func AdmissionTypes() LanguageOptions {
 	return o
 }
 
+// requestTypes returns the types of an admission request.
 func requestTypes() []ObjectType {
 	return []ObjectType{
 		{"kubernetes.AdmissionRequest", and(texts("subResource", "requestSubResource", "name", "namespace", "operation"), map[string]string{
@@ -154,8 +153,8 @@ func requestTypes() []ObjectType {
 	}
 }
 
-// namespaceTypes are declared as upstream declares them. Times are timestamps to
-// the checker and texts at run time, as upstream has it.
+// namespaceTypes returns the types of namespaceObject, as upstream declares them: times are
+// timestamps for the checker, but strings at run time.
 func namespaceTypes() []ObjectType {
 	const labels, time = "map(string, string)", "timestamp"
 	return []ObjectType{
@@ -174,16 +173,14 @@ func namespaceTypes() []ObjectType {
 
 const composedType = "kubernetes.variables"
 
-// Composition is the members that variable variables has got, for the languages
-// that share it ([Language.Compose]). It must not grow while one of them
-// compiles.
+// Composition has the members of the variable variables, for the languages that share it
+// ([Language.Compose]). It must not change while an expression of one of them is compiled.
 type Composition struct{ fields map[string]*types.Type }
 
-// NewComposition has no members yet.
+// NewComposition returns a Composition without members.
 func NewComposition() *Composition { return &Composition{map[string]*types.Type{}} }
 
-// Add gives an expression a name, or another expression that name; nil stands
-// for one that does not compile.
+// Add declares a member, or replaces it. x is nil for an expression that does not compile.
 func (c *Composition) Add(name string, x *Expression) {
 	c.fields[name] = types.DynType
 	if x != nil {
@@ -191,9 +188,8 @@ func (c *Composition) Add(name string, x *Expression) {
 	}
 }
 
-// Compose returns the language, of AdmissionVariables with Composed, in which c
-// are the members of variable variables: those that it has when an expression
-// is compiled.
+// Compose returns a language in which the members of c are those of the variable variables. l must
+// be a language of AdmissionVariables with Composed. The members at the time of compilation count.
 func (l *Language) Compose(c *Composition) (*Language, error) {
 	out, err := l.Extend(nil, nil)
 	if err != nil {
@@ -203,8 +199,8 @@ func (l *Language) Compose(c *Composition) (*Language, error) {
 	return out, nil
 }
 
-// composed is what a variable's type is to the expressions that read it: lists,
-// maps and scalars keep theirs.
+// composed returns the type of a composed variable as other expressions see it: lists, maps and
+// scalars keep their type, other types become dyn.
 func composed(t *types.Type) *types.Type {
 	switch t {
 	case types.AnyType, types.BoolType, types.BytesType, types.DoubleType, types.DurationType, types.IntType,
@@ -220,10 +216,9 @@ func composed(t *types.Type) *types.Type {
 	return types.DynType
 }
 
-// LazyObject is an object whose members are computed when an expression first
-// reads them, each at most once. An error of get is an error in the language.
-// Unlike other values it belongs to one evaluation at a time. Names may be
-// written escaped: a__dot__b is the member a.b.
+// LazyObject returns an object whose members are computed when an expression first reads them, at
+// most once each. An error of get becomes an error of the language. Unlike other values, the object
+// belongs to one evaluation at a time. Expressions may escape names: a__dot__b is the member a.b.
 func LazyObject(names []string, get func(name string) (Value, error)) Value {
 	m := &val.MapBox{Unescape: true}
 	for _, name := range names {
@@ -239,8 +234,7 @@ func LazyObject(names []string, get func(name string) (Value, error)) Value {
 	return val.MapValue(m)
 }
 
-// UnescapedNames is data whose maps may be read by escaped names: m.a__dot__b is
-// m["a.b"].
+// UnescapedNames returns data whose maps can be read by escaped names: m.a__dot__b is m["a.b"].
 func UnescapedNames(v Value) Value {
 	switch {
 	case v.FromDoc():

@@ -8,25 +8,24 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/eval"
 )
 
-// This file defines Env, the declarations that every rule is checked with, and
-// TypeSet, those of one version of a kind.
+// This file defines Env, the declarations for all rules, and TypeSet, the types of one version of a
+// kind.
 
 // EnvOptions configures an Env. The zero value is the environment for new
 // expressions of the newest version.
 type EnvOptions struct {
 	Version string // compatibility version such as "1.37"; empty is the newest
-	Stored  bool   // for expressions that are already stored: whatever any version introduced is valid
+	Stored  bool   // for stored expressions: functions of all versions are valid
 }
 
-// Env is the shared base environment: libraries and macros, declared once. It
-// is immutable and safe for concurrent use.
+// Env has the libraries and macros, declared once. It is immutable and safe for concurrent use.
 type Env struct {
 	decls  *check.Declarations
 	shared *shared
 }
 
-// NewEnv returns the environment that o describes. It takes milliseconds:
-// share it.
+// NewEnv returns the environment for o. It takes milliseconds, so that callers should share the
+// result.
 func NewEnv(o EnvOptions) (*Env, error) {
 	decls, err := check.DeclarationsOf(o.Version, o.Stored)
 	if err != nil {
@@ -35,19 +34,17 @@ func NewEnv(o EnvOptions) (*Env, error) {
 	return &Env{decls: decls, shared: newShared()}, nil
 }
 
-// Added are the names of the functions and macros of e that earlier has not, or not with all their
-// overloads, sorted. An expression in which none of them stands means the same in both, if the
-// rest of the two is alike.
+// Added returns the sorted names of the functions and macros that e has and earlier does not, or
+// not with all overloads. An expression that contains none of the names means the same in both.
 func (e *Env) Added(earlier *Env) []string {
 	return e.decls.Added(earlier.decls)
 }
 
-// TypeSet knows the types of one version of a kind. It is safe for concurrent
-// use.
+// TypeSet has the types of one version of a kind. It is safe for concurrent use.
 type TypeSet struct {
 	env    *Env
 	check  *check.RuleChecker
-	same   map[*Type]*Type // the shared types equal to those of the tree
+	same   map[*Type]*Type // for each type of the tree, the equal type that is shared
 	hashes hasher
 	paths  eval.Paths
 
@@ -59,8 +56,7 @@ func (e *Env) Types() *TypeSet {
 	return &TypeSet{env: e, check: check.NewRuleChecker(e.decls), same: map[*Type]*Type{}, hashes: hasher{e.shared.seed, map[*Type]uint64{}}}
 }
 
-// Release forgets what was kept to make the next Compile cheap. Programs stay
-// valid.
+// Release frees what only makes the next Compile faster. Programs stay valid.
 func (ts *TypeSet) Release() {
 	ts.check.Forget()
 	ts.mu.Lock()
@@ -70,7 +66,7 @@ func (ts *TypeSet) Release() {
 	ts.paths.Forget()
 }
 
-// share is the type equal to t that the sets of an Env share.
+// share returns the type equal to t that all sets of the Env share.
 func (ts *TypeSet) share(t *Type) *Type {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -82,8 +78,7 @@ func (ts *TypeSet) share(t *Type) *Type {
 	return known
 }
 
-// Compile parses, checks and compiles an expression over self. The text of the
-// error is upstream's.
+// Compile parses, checks and compiles an expression over self. Errors have upstream's texts.
 func (ts *TypeSet) Compile(expr string, self *Type, o CompileOptions) (*Program, error) {
 	self = ts.share(self)
 	key := ts.env.shared.key(expr, self, o)
@@ -100,8 +95,8 @@ func (ts *TypeSet) Compile(expr string, self *Type, o CompileOptions) (*Program,
 	return ts.env.shared.put(key, p), nil
 }
 
-// quick is Compile for what is common and right; nil if the expression must be
-// compiled the long way, which knows the words of errors.
+// quick is a fast path for common expressions without errors. It returns nil if compile must be
+// called, which has the texts of errors.
 func (ts *TypeSet) quick(expr string, self *Type, o CompileOptions) *Program {
 	tree := ts.check.Quick(expr, self, o)
 	if tree == nil {
@@ -118,7 +113,7 @@ func (ts *TypeSet) quick(expr string, self *Type, o CompileOptions) *Program {
 	return &Program{source: expr, code: code, maxCost: cost, want: o.Want}
 }
 
-// compile is Compile, the long way.
+// compile is the plain path of Compile.
 func (ts *TypeSet) compile(expr string, self *Type, o CompileOptions) (*Program, error) {
 	checked, parsed, err := ts.check.Check(expr, self, o)
 	if err != nil {
@@ -135,7 +130,8 @@ func (ts *TypeSet) compile(expr string, self *Type, o CompileOptions) (*Program,
 	return &Program{source: expr, code: code, maxCost: cost, want: o.Want}, nil
 }
 
-// instantiationFailed says that a checked expression cannot be made a program.
+// instantiationFailed returns the error of a checked expression that cannot be compiled. The texts
+// are upstream's.
 func instantiationFailed(o CompileOptions, err error) error {
 	if o.Want == StringResult {
 		return fmt.Errorf("messageExpression instantiation failed: %w", err)

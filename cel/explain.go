@@ -10,11 +10,11 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/check"
 )
 
-// This file finds the place of an error in an expression.
+// This file finds the position of an evaluation error in an expression.
 
-// Explain describes an error that evaluating the expression with vars gave,
-// with the line of the expression and a mark under the part that failed. It
-// evaluates parts of the expression again.
+// Explain returns the text of failure, an error of Eval with the same vars, with the line of the
+// expression and a mark under the part that failed. To find it, it evaluates parts of the
+// expression again.
 func (x *Expression) Explain(ctx context.Context, vars Vars, failure error) string {
 	x.partsOnce.Do(func() { x.parts, x.partsErr = x.compileParts() })
 	source := common.NewStringSource(x.source, "<input>")
@@ -29,12 +29,12 @@ func (x *Expression) Explain(ctx context.Context, vars Vars, failure error) stri
 	return (&common.Error{Location: place, Message: failure.Error()}).ToDisplayString(source)
 }
 
-// maxExplain bounds what Explain spends: finding the place is no reason to work
-// much longer than the evaluation did.
+// maxExplain bounds the cost of Explain in units: finding the position should not take much longer
+// than the evaluation.
 const maxExplain = 10_000_000
 
-// culprit is the innermost part at or below e that fails in these words, the
-// leftmost if there are several; nil if none does.
+// culprit returns the innermost, leftmost part at e or below whose error has the text words, nil if
+// there is none.
 func (r *residue) culprit(e ast.Expr, words string) ast.Expr {
 	part, ok := r.x.parts.nodes[e.ID()]
 	if ok {

@@ -13,11 +13,10 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file defines Expression, a compiled expression of a Language, and what
-// the compiler knows about one.
+// This file defines Expression, a compiled expression of a Language, and its properties.
 
-// Vars are the inputs of an evaluation by name. The values are not changed and
-// may be shared by many evaluations.
+// Vars are the variables of an evaluation by name. Eval does not change the values, so that
+// evaluations may share them.
 type Vars map[string]Value
 
 // Expression is a compiled expression of a [Language]. It is immutable and safe
@@ -33,14 +32,14 @@ type Expression struct {
 	slots  int
 	inputs []eval.Input
 
-	frames sync.Pool // of *frame
+	frames sync.Pool // of *val.Frame
 
-	partsOnce sync.Once // for partial evaluation, when it is first asked for
+	partsOnce sync.Once // compiled at the first partial evaluation
 	parts     *parts
 	partsErr  error
 }
 
-// build makes the closures.
+// build compiles the tree to closures.
 func (x *Expression) build() error {
 	lc := &eval.LangCompiler{Lang: &x.lang.words, Unchecked: x.unchecked, Slots: map[string]int{}}
 	root, slots, err := lc.Compile(x.tree)
@@ -51,14 +50,14 @@ func (x *Expression) build() error {
 	return nil
 }
 
-// Source is the text that the expression was compiled from.
+// Source returns the text of the expression.
 func (x *Expression) Source() string { return x.source }
 
-// Type is the type that the checker found, dyn if it was not asked.
+// Type returns the type of the result, dyn if types were not checked.
 func (x *Expression) Type() string { return x.tree.GetType(x.tree.Expr().ID()).String() }
 
-// MaxCost is the static estimate of the most that one evaluation costs; inputs
-// of unbounded size make it unbounded (math.MaxUint64).
+// MaxCost returns the static estimate of the greatest cost of one evaluation. It is math.MaxUint64
+// if an input has no bound of its size.
 func (x *Expression) MaxCost() uint64 {
 	if x.unchecked {
 		return math.MaxUint64
@@ -66,8 +65,8 @@ func (x *Expression) MaxCost() uint64 {
 	return x.maxCost
 }
 
-// Inputs are the names of the variables that the expression mentions, in the
-// order in which it does.
+// Inputs returns the names of the variables that the expression uses, in the order of their first
+// use.
 func (x *Expression) Inputs() []string {
 	var names []string
 	for _, in := range x.inputs {
@@ -76,8 +75,8 @@ func (x *Expression) Inputs() []string {
 	return names
 }
 
-// Selects reports whether the expression selects that member of a variable
-// anywhere, as x.f, has(x.f) or x.?f.
+// Selects reports whether the expression selects that member of a variable, as x.f, has(x.f) or
+// x.?f.
 func (x *Expression) Selects(variable, member string) bool {
 	found := false
 	ast.PreOrderVisit(x.tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -94,19 +93,19 @@ func (x *Expression) Selects(variable, member string) bool {
 	return found
 }
 
+// isVariable reports whether e is the variable with that name.
 func isVariable(e ast.Expr, name string) bool {
 	return e.Kind() == ast.IdentKind && e.AsIdent() == name
 }
 
-// String describes the expression: its text, type and estimate.
+// String returns the text, type and estimate.
 func (x *Expression) String() string {
 	return fmt.Sprintf("%s ; type %s, estimate %d, inputs %v", x.source, x.Type(), x.MaxCost(), x.Inputs())
 }
 
-// Eval evaluates the expression. It returns the value, what the evaluation cost
-// in units, and the error that the expression evaluates to or that ended the
-// evaluation: [ErrCostLimit] if it costs more than limit, [ErrInterrupted] if
-// ctx ends. A limit of 0 means none.
+// Eval evaluates the expression. It returns the value and the cost in units. The error is the
+// result of the expression, or the reason why the evaluation ended: [ErrCostLimit] if the cost
+// exceeds limit, [ErrInterrupted] if ctx ends. A limit of 0 means no limit.
 func (x *Expression) Eval(ctx context.Context, vars Vars, limit uint64) (Value, uint64, error) {
 	fr := x.frame()
 	v, cost, err := eval.RunIn(ctx, fr, x.value, x.slots, limit, x.inputs, vars)
@@ -114,7 +113,7 @@ func (x *Expression) Eval(ctx context.Context, vars Vars, limit uint64) (Value, 
 	return v, cost, err
 }
 
-// frame is one that is not in use.
+// frame returns an unused frame.
 func (x *Expression) frame() *val.Frame {
 	if fr, ok := x.frames.Get().(*val.Frame); ok {
 		return fr

@@ -16,77 +16,74 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file defines Language, the language for hosts that are no Kubernetes
-// server: their own variables and functions, and exactly the libraries,
-// functions and macros that they choose.
+// This file defines Language, the language for programs other than a Kubernetes server, with their
+// own variables and functions and a choice of libraries, functions and macros.
 
-// LanguageOptions configures a Language. The zero value is the whole language
-// with every library that is not Kubernetes', and no variables.
+// LanguageOptions configures a Language. The zero value is the language with all libraries that are
+// not Kubernetes' own, without variables.
 type LanguageOptions struct {
-	// Libraries that are there besides the standard one; nil means
-	// [GeneralLibraries].
+	// Libraries are the libraries besides the standard one. Nil means [GeneralLibraries].
 	Libraries []Library
-	// Kubernetes, a version such as "1.37", means the libraries, checks and
-	// semantics of that version's rules in place of Libraries.
+	// Kubernetes is a version such as "1.37". It selects the libraries, checks and semantics of
+	// that version's rules, and excludes Libraries.
 	Kubernetes string
-	// Subset, if not nil, names the functions and macros that are all there is.
+	// Subset restricts the functions and macros. Nil means no restriction.
 	Subset *Subset
 
 	Variables []Variable
-	Objects   []ObjectType // that types of variables name
+	Objects   []ObjectType // to which types of variables refer
 	Functions []Function
 	Container string // the namespace in which names are looked up, such as "acme.policy"
-	// Patches: literals of type Object, Object.spec and so on, and JSONPatch, of
-	// which mutating policies make changes, and jsonpatch.escapeKey().
+	// Patches permits literals of the types Object, Object.spec and so on and JSONPatch, and the
+	// function jsonpatch.escapeKey(), as in mutating policies.
 	Patches bool
-	// LenientPresence: has(x.f) of an x that can have no members is false, as
-	// in Kubernetes, instead of an error.
+	// LenientPresence: has(x.f) is false, as in Kubernetes, if x cannot have members. Otherwise it
+	// is an error.
 	LenientPresence bool
 }
 
 // Variable is an input of expressions.
 type Variable struct {
 	Name string
-	// Type is the type in the words of the language: bool, int, uint, double,
-	// string, bytes, timestamp, duration, null_type, dyn, list(T), map(K, V),
-	// optional_type(T), wrapper(T), type(T), or the name of an [ObjectType] or of a
-	// type of a library, such as net.IP. Any other name is a type of the host's that
-	// only its functions can do anything with. Empty means dyn.
+	// Type is a type: bool, int, uint, double, string, bytes, timestamp, duration, null_type, dyn,
+	// list(T), map(K, V), optional_type(T), wrapper(T), type(T), or the name of an [ObjectType] or
+	// of a library's type, such as net.IP. Any other name is an opaque type, whose values only the
+	// caller's own functions can use. "" means dyn.
 	Type string
-	// Schema, in place of Type, says how the members of a document are typed;
-	// the variable is then bound with [FromDoc].
+	// Schema, instead of Type, is the type of a document's members. The variable must then be set
+	// with [FromDoc].
 	Schema *Type
 }
 
-// ObjectType is a type of objects whose members are checked. Its values are
-// maps; a member that is declared may be missing.
+// ObjectType is a type of objects whose members are checked. Its values are maps, in which declared
+// members may be missing.
 type ObjectType struct {
-	Name   string            // such as "acme.Order"; types of variables and members use it
+	Name   string            // such as "acme.Order"; types of variables and members refer to it
 	Fields map[string]string // types of the members, as in Variable
 }
 
-// Function is a function of the host.
+// Function is a function that the caller defines.
 type Function struct {
 	Name   string
-	Member bool     // f(x) or, if Member, x.f()
+	Member bool     // whether it is called as x.f() instead of f(x)
 	Params []string // types as in Variable; the receiver of a member comes first
 	Result string
-	// Call computes the function. An error is an error in the language, which
-	// || and && may absorb. A nil Call declares the function for checking only.
+	// Call computes the function. Its error is an error of the language, which || and && may
+	// absorb. If Call is nil, expressions with the function can only be checked.
 	Call func(args []Value) (Value, error)
 }
 
-// Language is an environment for expressions. It is immutable and safe for
-// concurrent use; making one takes milliseconds.
+// Language is an environment for expressions. It is immutable and safe for concurrent use. Making
+// one takes milliseconds.
 type Language struct {
 	words    check.Vocabulary
 	provider *check.Provider
 	check    *checker.Env
 	objects  map[string]map[string]*types.Type // members of declared objects
-	allowed  *check.Selection                  // nil: everything
+	allowed  *check.Selection                  // nil if there is no Subset
 }
 
-// NewLanguage returns the language that o describes.
+// NewLanguage returns the language for o.
 func NewLanguage(o LanguageOptions) (*Language, error) {
 	options, err := check.LanguageOptions(o.Kubernetes, o.Libraries)
 	if err != nil {
@@ -127,14 +124,14 @@ func NewLanguage(o LanguageOptions) (*Language, error) {
 	return l, l.declare(o.Variables, o.Objects, l.words.Env.Check)
 }
 
-// Extend returns the language with more variables and objects. An object that
-// is there already is replaced. It takes microseconds.
+// Extend returns the language with more variables and objects. It replaces objects with the same
+// name. It takes microseconds.
 func (l *Language) Extend(variables []Variable, objects []ObjectType) (*Language, error) {
 	out := *l
 	return &out, out.declare(variables, objects, l.check)
 }
 
-// declare makes variables and objects known besides those of before and of l.
+// declare adds variables and objects to those of before and of l.
 func (l *Language) declare(vars []Variable, objects []ObjectType, before *checker.Env) error {
 	l.words.Schemas, l.words.Known, l.objects = cloned(l.words.Schemas), cloned(l.words.Known), cloned(l.objects)
 	if err := l.declareObjects(objects); err != nil {
@@ -172,7 +169,7 @@ func (l *Language) declare(vars []Variable, objects []ObjectType, before *checke
 	return nil
 }
 
-// declareObjects reads the types of members.
+// declareObjects parses the types of members.
 func (l *Language) declareObjects(objects []ObjectType) error {
 	for _, o := range objects {
 		fields := map[string]*types.Type{}
@@ -188,14 +185,14 @@ func (l *Language) declareObjects(objects []ObjectType) error {
 	return nil
 }
 
-// cloned is a copy of m that may be written to.
+// cloned returns a copy of m, which is not nil.
 func cloned[V any](m map[string]V) map[string]V {
 	out := map[string]V{}
 	maps.Copy(out, m)
 	return out
 }
 
-// option declares the function to cel-go.
+// option returns the declaration of the function for cel-go.
 func (f Function) option() (cel.EnvOption, error) {
 	var params []*types.Type
 	for _, p := range f.Params {
@@ -234,33 +231,32 @@ func (f Function) option() (cel.EnvOption, error) {
 	}))), nil
 }
 
-// CompileExpression parses, checks and compiles an expression. The error's text
-// points into it.
+// CompileExpression parses, checks and compiles an expression. The text of an error shows the
+// position.
 func (l *Language) CompileExpression(expr string) (*Expression, error) {
 	return l.compile(expr, false)
 }
 
-// CompileUnchecked compiles an expression without checking its types: what does
-// not fit is an error when it is evaluated.
+// CompileUnchecked compiles an expression without checking types: a wrong type is an error of the
+// evaluation.
 func (l *Language) CompileUnchecked(expr string) (*Expression, error) {
 	return l.compile(expr, true)
 }
 
-// InstantiationError is why an expression that is well typed cannot be run, such
-// as a constant that cannot be converted. Its text is that of the cause.
+// InstantiationError is the error of an expression that is well typed and cannot be run, for
+// example because of a constant that cannot be converted. It has the text of its cause.
 type InstantiationError struct{ Err error }
 
 func (e *InstantiationError) Error() string { return e.Err.Error() }
 func (e *InstantiationError) Unwrap() error { return e.Err }
 
-// CheckExpression parses and checks an expression. What it returns has a type and
-// cannot be evaluated.
+// CheckExpression parses and checks an expression. The result has a type, but cannot be evaluated.
 func (l *Language) CheckExpression(expr string) (*Expression, error) {
 	x, _, err := l.checked(expr, false)
 	return x, err
 }
 
-// checked is an expression before it is compiled, and cel-go's form of it.
+// checked returns an expression that is not compiled yet, and cel-go's form of it.
 func (l *Language) checked(expr string, unchecked bool) (*Expression, *cel.Ast, error) {
 	parsed, issues := l.words.Env.Base.Parse(expr)
 	if issues.Err() != nil {
@@ -288,6 +284,7 @@ func (l *Language) checked(expr string, unchecked bool) (*Expression, *cel.Ast, 
 	return x, parsed, nil
 }
 
+// compile parses, checks unless unchecked, and compiles.
 func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
 	x, parsed, err := l.checked(expr, unchecked)
 	if err != nil {
@@ -307,16 +304,16 @@ func (l *Language) compile(expr string, unchecked bool) (*Expression, error) {
 	return x, nil
 }
 
-// Functions lists the functions and operators that expressions may use, as
-// [Subset] spells them, sorted.
+// Functions returns the sorted functions and operators that expressions may use, with the names
+// that [Subset] uses.
 func (l *Language) Functions() []string {
 	return l.functions(func(*decls.OverloadDecl) bool { return true })
 }
 
-// Members lists the functions that are called on a value, as in x.size(), sorted.
+// Members returns the sorted functions that are called on a value, as in x.size().
 func (l *Language) Members() []string { return l.functions((*decls.OverloadDecl).IsMemberFunction) }
 
-// functions lists the functions with an overload like that.
+// functions returns the functions with an overload for which like returns true.
 func (l *Language) functions(like func(*decls.OverloadDecl) bool) []string {
 	symbols := map[string]string{}
 	for symbol, names := range check.OperatorNames {
@@ -338,7 +335,7 @@ func (l *Language) functions(like func(*decls.OverloadDecl) bool) []string {
 	return slices.Compact(names)
 }
 
-// Macros lists the macros, sorted.
+// Macros returns the sorted names of the macros.
 func (l *Language) Macros() []string {
 	var names []string
 	for _, m := range l.words.Env.Base.Macros() {

@@ -13,18 +13,17 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file evaluates expressions of which some inputs are not known yet.
+// This file evaluates expressions while some inputs are unknown (partial evaluation).
 //
-// A part of a variable is marked unknown by a pattern. A path that overlaps one
-// (the path goes on where the pattern ends, or the pattern where the path
-// ends) is unknown; what depends on it is unknown unless && || or ?: has an
-// answer all the same.
+// A pattern marks a part of a variable as unknown. A path is unknown if it is a prefix of a pattern
+// or extends one. A result that depends on an unknown path is unknown, unless &&, || or ?: has a
+// result that does not depend on it.
 
-// Pattern reads a pattern: a variable followed by members and indexes, such as
-// request.user, request.labels["a b"], items[0].name, items[*] or spec.*.name.
+// Pattern parses a pattern: a variable followed by members and indexes, such as request.user,
+// request.labels["a b"], items[0].name, items[*] or spec.*.name.
 func (l *Language) Pattern(text string) (Pattern, error) {
 	p := Pattern{Text: text}
-	for _, name := range slices.Sorted(maps.Keys(l.words.Known)) { // the longest name that the text begins with
+	for _, name := range slices.Sorted(maps.Keys(l.words.Known)) { // the longest name that starts the text
 		rest, ok := strings.CutPrefix(text, name)
 		if ok && len(name) > len(p.Name) && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			p.Name = name
@@ -41,7 +40,7 @@ func (l *Language) Pattern(text string) (Pattern, error) {
 	return p, nil
 }
 
-// patternKeys reads what follows the variable.
+// patternKeys parses the steps after the variable.
 func patternKeys(rest string) ([]val.PatternKey, error) {
 	var keys []val.PatternKey
 	for rest != "" {
@@ -77,7 +76,7 @@ func patternKeys(rest string) ([]val.PatternKey, error) {
 	return keys, nil
 }
 
-// indexKey reads what stands between brackets.
+// indexKey parses the text between brackets.
 func indexKey(text string) (val.PatternKey, error) {
 	if text == "*" {
 		return val.PatternKey{Any: true}, nil
@@ -95,7 +94,7 @@ func indexKey(text string) (val.PatternKey, error) {
 	return val.PatternKey{Key: val.ConstString(s)}, nil
 }
 
-// parts is an expression compiled so that its parts can be evaluated.
+// parts is an expression that is compiled so that each part can be evaluated.
 type parts struct {
 	root   val.EvalFn
 	slots  int
@@ -103,6 +102,7 @@ type parts struct {
 	nodes  map[int64]val.EvalFn
 }
 
+// compileParts compiles the expression with a closure for each node.
 func (x *Expression) compileParts() (*parts, error) {
 	t := &eval.Trace{Nodes: map[int64]val.EvalFn{}, Low: math.MaxInt}
 	lc := &eval.LangCompiler{Lang: &x.lang.words, Unchecked: x.unchecked, Slots: map[string]int{}, Trace: t}
@@ -113,27 +113,24 @@ func (x *Expression) compileParts() (*parts, error) {
 	return &parts{root.Eval, slots, lc.Inputs, t.Nodes}, nil
 }
 
-// Outcome is what a partial evaluation found.
+// Outcome is the result of a partial evaluation.
 type Outcome struct {
-	// Known: Value is the answer whatever the unknown parts turn out to be.
+	// Known: Value is the result, whatever the unknown parts are.
 	Known bool
 	Value Value
-	// Unknown, if there is no answer yet, names what it depends on, sorted.
+	// Unknown has the sorted paths on which the result depends, if it is not Known.
 	Unknown []string
-	// Residual is the expression that remains: what is known is in it as
-	// literals, where there are literals that mean the same, and what cannot
-	// matter is not. Evaluating it when everything is known gives what the
-	// whole expression gives. Under Kubernetes' checks of literals it may need
-	// [Language.CompileUnchecked].
+	// Residual is the remaining expression. Known parts are literals in it, if there are literals
+	// with the same meaning, and parts that cannot influence the result are omitted. When
+	// everything is known, it evaluates to the result of the whole expression. Under Kubernetes'
+	// checks of literals it may need [Language.CompileUnchecked].
 	Residual string
 }
 
-// Partial evaluates the expression with some parts of its inputs unknown.
-// Inputs that are unknown as a whole need not be among vars. The cost is that
-// of the evaluation and of all that was evaluated again to find the residual
-// expression; limit bounds it, 0 means no bound. The error is one that the
-// expression evaluates to whatever the unknown parts are, or what ended the
-// evaluation.
+// Partial evaluates the expression while some parts of its inputs are unknown. Inputs that are
+// completely unknown may be missing in vars. The cost includes repeated evaluations for the
+// residual expression; limit bounds it, 0 means no limit. The error is a result that does not
+// depend on the unknown parts, or the reason why the evaluation ended.
 func (x *Expression) Partial(ctx context.Context, vars Vars, unknown []Pattern, limit uint64) (Outcome, uint64, error) {
 	x.partsOnce.Do(func() { x.parts, x.partsErr = x.compileParts() })
 	if x.partsErr != nil {
@@ -150,7 +147,7 @@ func (x *Expression) Partial(ctx context.Context, vars Vars, unknown []Pattern, 
 	case v.K != KindUnknown:
 		return Outcome{Known: true, Value: v}, r.cost, nil
 	}
-	r.note(v)
+	r.addPaths(v)
 	text, err := r.text()
 	if err != nil {
 		return Outcome{}, r.cost, err

@@ -20,11 +20,10 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file writes the expression that remains after a partial evaluation. It
-// goes through the expression as it was written, macros included: a part that
-// has a value becomes a literal, the rest stays.
+// This file builds the residual expression of a partial evaluation. It visits the expression as it
+// was written, including macros: a part with a value becomes a literal, other parts stay.
 
-// residue is one residual expression being made.
+// residue is the state of building one residual expression.
 type residue struct {
 	ctx     context.Context
 	x       *Expression
@@ -33,16 +32,16 @@ type residue struct {
 	limit   uint64
 	cost    uint64
 	account Account
-	paths   map[string]bool // what the residual expression depends on
-	fail    error           // the limit or the context ended it
+	paths   map[string]bool // on which the residual expression depends
+	fail    error           // the limit or the end of the context
 	fac     ast.ExprFactory
 	macros  map[int64]ast.Expr
 	lastID  int64
-	dyns    int // literals that became dyn
-	written int // depth of parts that stay as they were written
+	dyns    int // literals that were wrapped in dyn()
+	written int // nesting depth of parts that are copied unchanged
 }
 
-// eval evaluates a part within what is left of the limit.
+// eval evaluates a part with the remaining limit.
 func (r *residue) eval(part val.EvalFn) (Value, error) {
 	if r.cost > r.limit || r.account.Overdrawn() {
 		return Value{}, ErrCostLimit
@@ -58,14 +57,14 @@ func (r *residue) eval(part val.EvalFn) (Value, error) {
 	return v, err
 }
 
-// note adds what v depends on to the paths.
-func (r *residue) note(v Value) {
+// addPaths adds the paths on which v depends.
+func (r *residue) addPaths(v Value) {
 	for _, path := range v.Unknown().Paths {
 		r.paths[path] = true
 	}
 }
 
-// text is the residual expression.
+// text returns the text of the residual expression.
 func (r *residue) text() (string, error) {
 	r.fac = ast.NewExprFactory()
 	r.macros = r.x.tree.SourceInfo().MacroCalls()
@@ -81,13 +80,14 @@ func (r *residue) text() (string, error) {
 	return text, nil
 }
 
+// id returns a new node number, above those of the parsed tree.
 func (r *residue) id() int64 {
 	r.lastID++
 	return r.lastID
 }
 
-// value is what a node evaluates to, if it can be evaluated by itself; an error
-// is a value here.
+// value returns the value of a node, which may be an error. It returns false if the node cannot be
+// evaluated by itself, or is unknown.
 func (r *residue) value(e ast.Expr) (Value, bool) {
 	part, ok := r.x.parts.nodes[e.ID()]
 	if !ok || r.fail != nil || r.written > 0 {
@@ -101,13 +101,13 @@ func (r *residue) value(e ast.Expr) (Value, bool) {
 	case err != nil:
 		return val.ErrorOf(err), true
 	case v.K == KindUnknown:
-		r.note(v)
+		r.addPaths(v)
 		return Value{}, false
 	}
 	return v, true
 }
 
-// expr is what remains of e.
+// expr returns the residual of e.
 func (r *residue) expr(e ast.Expr) ast.Expr {
 	if v, ok := r.value(e); ok {
 		if lit := r.literal(v, r.x.tree.GetType(e.ID())); lit != nil {
@@ -161,8 +161,8 @@ func (r *residue) expr(e ast.Expr) ast.Expr {
 	return e
 }
 
-// mayRefuse reports whether e may not compile once its arguments are literals
-// that it fails with: conversions and patterns are looked at early.
+// mayRefuse reports whether e might not compile with literal arguments for which it fails: the
+// checker converts constants and compiles patterns.
 func mayRefuse(e ast.Expr) bool {
 	if e.Kind() != ast.CallKind {
 		return false
@@ -172,6 +172,7 @@ func mayRefuse(e ast.Expr) bool {
 	return !operator || fn == operators.Index || fn == operators.OptIndex
 }
 
+// exprs returns the residuals of a list.
 func (r *residue) exprs(es []ast.Expr) []ast.Expr {
 	out := make([]ast.Expr, len(es))
 	for i, e := range es {
@@ -180,9 +181,9 @@ func (r *residue) exprs(es []ast.Expr) []ast.Expr {
 	return out
 }
 
-// together is what remains of the items of a literal. Kubernetes wants them to
-// be of one type: where one would become dyn all stay as they were written, since
-// overloads are chosen by the types of items.
+// together returns the residuals of the items of a literal. Kubernetes requires items of one type.
+// If an item would become dyn, all items are copied unchanged, because the types of items determine
+// overloads.
 func (r *residue) together(es []ast.Expr) []ast.Expr {
 	before := r.dyns
 	out := r.exprs(es)
@@ -193,15 +194,14 @@ func (r *residue) together(es []ast.Expr) []ast.Expr {
 	return r.asWritten(es...)
 }
 
-// asWritten is es without what is known put in.
+// asWritten returns es without replacing known parts.
 func (r *residue) asWritten(es ...ast.Expr) []ast.Expr {
 	r.written++
 	defer func() { r.written-- }()
 	return r.exprs(es)
 }
 
-// numbers is what remains of the arguments of macros that refuse literals which
-// are no numbers.
+// numbers returns the residuals of the arguments of macros that refuse literals other than numbers.
 func (r *residue) numbers(es []ast.Expr) []ast.Expr {
 	var out []ast.Expr
 	for _, e := range es {
@@ -214,8 +214,7 @@ func (r *residue) numbers(es []ast.Expr) []ast.Expr {
 	return out
 }
 
-// key is what remains of an index. A constant that cannot be one would not
-// compile.
+// key returns the residual of an index. A constant that is not a valid key would not compile.
 func (r *residue) key(e ast.Expr) ast.Expr {
 	if v, ok := r.value(e); ok && val.CheckKey(v).K == KindError {
 		return r.asWritten(e)[0]
@@ -223,8 +222,8 @@ func (r *residue) key(e ast.Expr) ast.Expr {
 	return r.expr(e)
 }
 
-// container is what remains of the right side of in. What is looked for in an
-// empty literal is not evaluated, and may be an error.
+// container returns the residual of the right side of in. If it were an empty literal, the left
+// side, which may be an error, would not be evaluated.
 func (r *residue) container(e ast.Expr) ast.Expr {
 	if v, ok := r.value(e); ok && v.K == KindList && v.Size() == 0 {
 		return r.asWritten(e)[0]
@@ -232,7 +231,7 @@ func (r *residue) container(e ast.Expr) ast.Expr {
 	return r.expr(e)
 }
 
-// chain is a path: its root and members stay, its indexes are residual.
+// chain returns the residual of a path: its variable and members stay, its indexes are replaced.
 func (r *residue) chain(e ast.Expr) ast.Expr {
 	if _, ok := r.macros[e.ID()]; ok {
 		return r.expr(e)
@@ -256,7 +255,7 @@ func (r *residue) chain(e ast.Expr) ast.Expr {
 	return r.expr(e)
 }
 
-// call keeps a call or macro, with residual arguments.
+// call returns a call or macro with residual arguments.
 func (r *residue) call(e ast.Expr) ast.Expr {
 	call := e.AsCall()
 	if fn := call.FunctionName(); call.IsMemberFunction() && (fn == "greatest" || fn == "least") {
@@ -271,8 +270,7 @@ func (r *residue) call(e ast.Expr) ast.Expr {
 	return r.fac.NewCall(r.id(), call.FunctionName(), r.exprs(call.Args())...)
 }
 
-// logic is a chain of && or || without the operands that are known to be
-// neutral.
+// logic returns a chain of && or || without the operands that are known to be neutral.
 func (r *residue) logic(e ast.Expr, op string, neutral bool) ast.Expr {
 	var left []ast.Expr
 	var types []*types.Type
@@ -312,11 +310,13 @@ func (r *residue) logic(e ast.Expr, op string, neutral bool) ast.Expr {
 	return out
 }
 
+// isBool reports whether t is bool.
 func isBool(t *types.Type) bool { return t.IsExactType(types.BoolType) }
 
+// bool returns a literal.
 func (r *residue) bool(b bool) ast.Expr { return r.fac.NewLiteral(r.id(), types.Bool(b)) }
 
-// conditional is the branch that is taken, if that is known.
+// conditional returns the residual of ?:, which is a single branch if the condition is known.
 func (r *residue) conditional(e ast.Expr) ast.Expr {
 	args := e.AsCall().Args()
 	if cond, ok := r.value(args[0]); ok && cond.K == KindBool {
@@ -329,36 +329,36 @@ func (r *residue) conditional(e ast.Expr) ast.Expr {
 	return r.call(e)
 }
 
-// branch is what remains of the branch that e takes. It keeps the type that the
-// checker found for e: overloads are chosen by types.
+// branch returns the residual of the branch that e takes. It keeps the type of e, because types
+// determine overloads.
 func (r *residue) branch(e, taken ast.Expr) ast.Expr {
 	t, own := r.x.tree.GetType(e.ID()), r.x.tree.GetType(taken.ID())
 	switch {
 	case t.IsExactType(types.DynType) && !own.IsExactType(t):
 		return r.fac.NewCall(r.id(), "dyn", r.expr(taken))
-	case t.IsExactType(types.DynType), own.IsExactType(t) && r.settled(taken):
+	case t.IsExactType(types.DynType), own.IsExactType(t) && r.hasFixedType(taken):
 		return r.expr(taken)
 	}
 	return r.asWritten(e)[0]
 }
 
-// settled reports whether the checker finds the type of e whatever is around it.
-// Where a part is of any type, or empty, the type may come from the other branch.
-func (r *residue) settled(e ast.Expr) bool {
-	settled := true
+// hasFixedType reports whether the type of e does not depend on its surroundings. The type of a
+// part that is dyn or empty may come from the other branch.
+func (r *residue) hasFixedType(e ast.Expr) bool {
+	fixed := true
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(part ast.Expr) {
 		switch {
 		case !concrete(r.x.tree.GetType(part.ID())),
 			part.Kind() == ast.ListKind && part.AsList().Size() == 0,
 			part.Kind() == ast.MapKind && part.AsMap().Size() == 0,
 			part.Kind() == ast.CallKind && part.AsCall().FunctionName() == "optional.none":
-			settled = false
+			fixed = false
 		}
 	}))
-	return settled
+	return fixed
 }
 
-// concrete reports whether nothing in a type is open.
+// concrete reports whether a type has no dyn and no type parameters.
 func concrete(t *types.Type) bool {
 	switch t.Kind() {
 	case types.DynKind, types.AnyKind, types.TypeParamKind, types.ErrorKind:
@@ -367,19 +367,19 @@ func concrete(t *types.Type) bool {
 	return !slices.ContainsFunc(t.Parameters(), func(p *types.Type) bool { return !concrete(p) })
 }
 
-// Literals larger than this stay as they were written.
+// Larger literals stay as they were written.
 const (
 	maxLiteralItems = 64
 	maxLiteralText  = 1000
 )
 
-// literal is an expression for v where the checker found t; nil if there is
-// none that is short, or none of that type: overloads are chosen by types.
+// literal returns an expression for v whose type is t. It returns nil if there is none, or if it is
+// too long: types determine overloads.
 func (r *residue) literal(v Value, t *types.Type) ast.Expr {
 	budget := maxLiteralItems
 	e, found := r.plainLiteral(v, &budget)
 	if e == nil || isEmpty(e) && !t.IsExactType(types.DynType) {
-		return nil // the checker takes [] for a list of whatever is around it, and finds other overloads for that
+		return nil // the checker infers the type of [] from its surroundings, and with it other overloads
 	}
 	if !t.IsExactType(found) {
 		if !t.IsExactType(types.DynType) {
@@ -396,7 +396,8 @@ func isEmpty(e ast.Expr) bool {
 	return e.Kind() == ast.ListKind && e.AsList().Size() == 0 || e.Kind() == ast.MapKind && e.AsMap().Size() == 0
 }
 
-// plainLiteral is an expression for v and its type.
+// plainLiteral returns an expression for v and its type. budget is the number of values that may
+// still follow.
 func (r *residue) plainLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	*budget--
 	if *budget < 0 {
@@ -433,12 +434,13 @@ func (r *residue) plainLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	return nil, nil
 }
 
+// conversion returns a call such as duration("1s").
 func (r *residue) conversion(function, text string) ast.Expr {
 	return r.fac.NewCall(r.id(), function, r.fac.NewLiteral(r.id(), types.String(text)))
 }
 
-// listLiteral knows no literal for sets and map lists, which are compared and added
-// in their own way.
+// listLiteral returns nil for sets and map lists: their comparison and addition differ from those
+// of literals.
 func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	if v.Typ != nil && v.Typ.ListType != nil {
 		return nil, nil
@@ -456,8 +458,8 @@ func (r *residue) listLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	return r.fac.NewList(r.id(), items, nil), types.NewListType(elem)
 }
 
-// mapLiteral knows no literal for an object with members that no expression can
-// see, undeclared ones and nulls: they count when it is measured or compared.
+// mapLiteral returns nil for an object with members that expressions cannot see, undeclared ones
+// and nulls: they count for its size and for comparisons.
 func (r *residue) mapLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	if v.FromDoc() && v.Typ.Kind == Object {
 		for name, datum := range v.DocValue().Members() {
@@ -489,8 +491,8 @@ func (r *residue) mapLiteral(v Value, budget *int) (ast.Expr, *types.Type) {
 	return r.fac.NewMap(r.id(), entries), types.NewMapType(keyType, valType)
 }
 
-// alike gives literals of several types the type dyn, and returns the type of
-// all: some environments want the items of a list to have one.
+// alike wraps literals of several types in dyn(), and returns the common type: some environments
+// require it.
 func (r *residue) alike(items []ast.Expr, of []*types.Type) *types.Type {
 	if len(items) == 0 {
 		return types.DynType

@@ -9,19 +9,18 @@ import (
 	"weak"
 )
 
-// This file lets equal rules over equal types share one program: the versions
-// of a kind, the copies of a structure inside one, and kinds that repeat a
-// common structure compile and keep it once. Nothing is kept for its own sake:
-// what no TypeSet and no program holds any more is forgotten.
+// This file lets equal rules over equal types share one program. The versions of a kind, repeated
+// structures within a version, and kinds with a common structure compile and store it once. Entries
+// that neither a TypeSet nor a program uses are freed.
 
-// shared is what the TypeSets of an Env share.
+// shared is the table that the TypeSets of an Env share.
 type shared struct {
 	seed maphash.Seed
 
 	mu       sync.Mutex
-	types    map[uint64]weak.Pointer[Type]    // by hash; one of each is enough
-	programs map[uint64]weak.Pointer[Program] // by hash; of two with one hash one is not shared
-	sweep    int                              // programs: when so many are known, those that are gone are forgotten
+	types    map[uint64]weak.Pointer[Type]    // by hash, one for each
+	programs map[uint64]weak.Pointer[Program] // by hash; of two programs with the same hash one is not shared
+	sweep    int                              // the number of programs at which freed ones are removed
 }
 
 func newShared() *shared {
@@ -32,7 +31,7 @@ func newShared() *shared {
 	}
 }
 
-// TypeOf is a type equal to t that is shared, possibly t itself.
+// typeOf returns the shared type equal to t, possibly t itself.
 func (s *shared) typeOf(t *Type, hash uint64) *Type {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,18 +54,19 @@ func (s *shared) typeOf(t *Type, hash uint64) *Type {
 	return t
 }
 
-// key is the hash of what a program depends on beside its Env.
+// key returns the hash of what a program depends on, besides its Env.
 func (s *shared) key(text string, self *Type, o CompileOptions) uint64 {
 	return (maphash.String(s.seed, text)*31+maphash.Comparable(s.seed, self))*31 + maphash.Comparable(s.seed, o)
 }
 
-// program is the known program of an expression over self, nil if there is none.
+// program returns the shared program of an expression over self, nil if there is none.
 func (s *shared) program(key uint64, text string, self *Type, o CompileOptions) *Program {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known(key, text, self, o)
 }
 
+// known is program for a caller that holds the lock.
 func (s *shared) known(key uint64, text string, self *Type, o CompileOptions) *Program {
 	if p := s.programs[key].Value(); p != nil && p.source == text && p.code.Self == self && p.code.Optional == o.OptionalOldSelf && p.want == o.Want {
 		return p
@@ -74,7 +74,7 @@ func (s *shared) known(key uint64, text string, self *Type, o CompileOptions) *P
 	return nil
 }
 
-// put adds a program. If another was faster, that one is shared.
+// put adds a program. If there is an equal one, it returns that.
 func (s *shared) put(k uint64, p *Program) *Program {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,13 +89,13 @@ func (s *shared) put(k uint64, p *Program) *Program {
 	return p
 }
 
-// hasher computes hashes of types, those of equal types equal.
+// hasher computes hashes of types. Equal types have equal hashes.
 type hasher struct {
 	seed  maphash.Seed
 	known map[*Type]uint64
 }
 
-// scalars is what a type is made of beside other types.
+// scalars are the parts of a type that are not types.
 type scalars struct {
 	kind                            TypeKind
 	elements, size                  uint64
@@ -107,6 +107,7 @@ func scalarsOf(t *Type) scalars {
 	return scalars{t.Kind, t.MaxElements, t.MinSize, t.Date, t.Nullable, t.IntOrString, t.Preserve}
 }
 
+// of returns the hash of t.
 func (h *hasher) of(t *Type) uint64 {
 	if t == nil {
 		return 0
@@ -123,13 +124,14 @@ func (h *hasher) of(t *Type) uint64 {
 	return sum
 }
 
+// sameListTypes reports whether two list types are equal.
 func sameListTypes(a, b *ListType) bool {
 	return a == b || a != nil && b != nil && a.Map == b.Map && slices.Equal(a.Keys, b.Keys)
 }
 
-// sameness compares types. Two places of one tree may lead to the same object
-// type, which rules can tell from two that look alike: the pairs of objects
-// that were found at the same place.
+// sameness compares types. CEL distinguishes object types by identity, so that equal trees must
+// have the same object types at the same places. pairs has the objects that were found at the same
+// place.
 type sameness struct{ pairs map[*Type]*Type }
 
 func (s *sameness) types(a, b *Type) bool {

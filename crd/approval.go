@@ -9,18 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file knows the groups that belong to the Kubernetes community, whose
-// definitions need an annotation that says who approved them.
+// This file handles the groups of the Kubernetes community. Definitions in them need the annotation
+// api-approved.kubernetes.io, which says where the API was approved (KEP-1111).
 
-// Approval is whether a definition in a protected group was approved.
+// Approval is the state of a definition in a protected group.
 type Approval int
 
-// The states of approval.
+// The states of approval, which the annotation determines.
 const (
-	ApprovalInvalid  Approval = iota // the annotation is neither a URL nor "unapproved…"
-	Approved                         // it is a URL
-	ApprovalBypassed                 // it starts with "unapproved"
-	ApprovalMissing                  // there is none
+	ApprovalInvalid  Approval = iota // the annotation is neither a URL nor starts with "unapproved"
+	Approved                         // the annotation is a URL
+	ApprovalBypassed                 // the annotation starts with "unapproved"
+	ApprovalMissing                  // there is no annotation
 )
 
 // IsProtected reports whether group belongs to the Kubernetes community.
@@ -29,7 +29,7 @@ func IsProtected(group string) bool {
 		group == "kubernetes.io" || strings.HasSuffix(group, ".kubernetes.io")
 }
 
-// ApprovalOf is the state that annotations express, and a text about it.
+// ApprovalOf returns the state of approval, and a message for it. The texts are upstream's.
 func ApprovalOf(annotations map[string]string) (Approval, string) {
 	const (
 		name = apiextv1.KubeAPIApprovedAnnotation
@@ -48,7 +48,8 @@ func ApprovalOf(annotations map[string]string) (Approval, string) {
 	return ApprovalInvalid, fmt.Sprintf("protected groups must have approval annotation %q with either a URL or a reason starting with \"unapproved\", %s", name, see)
 }
 
-// validateApproval checks the annotation; an unchanged state is left alone.
+// validateApproval checks the annotation. An update that does not change the state is accepted, so
+// that definitions that are older than the check can be updated.
 func validateApproval(crd, old *apiextv1.CustomResourceDefinition) field.ErrorList {
 	if !IsProtected(crd.Spec.Group) {
 		return nil

@@ -11,12 +11,12 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file turns definitions of apiextensions.k8s.io/v1beta1 into v1 and back.
-// They are stored in it, as kube-apiserver stores them; beta_serve.go serves it.
+// This file converts definitions between apiextensions.k8s.io/v1beta1 and v1. Definitions are
+// stored in v1beta1, as kube-apiserver stores them. beta_serve.go serves v1beta1 to clients.
 
 const betaVersion = apiextv1.GroupName + "/v1beta1"
 
-// betaDefinition is what v1beta1 spells differently.
+// betaDefinition has the fields that v1beta1 spells differently from v1.
 type betaDefinition struct {
 	Spec struct {
 		Version                  string                               `json:"version"`
@@ -35,17 +35,19 @@ type betaDefinition struct {
 	} `json:"spec"`
 }
 
+// betaColumn is a column of v1beta1, where jsonPath is called JSONPath.
 type betaColumn struct {
 	apiextv1.CustomResourceColumnDefinition
 	JSONPath string `json:"JSONPath"`
 }
 
-// fromBeta turns a definition into v1 if it is v1beta1.
+// fromBeta converts a definition to v1 if it is v1beta1. It does not decode schemas that are in the
+// form in which this server prints them.
 func (c *Compiler) fromBeta(raw []byte) ([]byte, error) {
 	if !bytes.Contains(raw, []byte(`"`+betaVersion+`"`)) {
 		return raw, nil
 	}
-	p, ok := takeOut(raw)
+	p, ok := separate(raw)
 	for i := 0; ok && i < len(p.schemas); i++ {
 		ok = c.isPrinted(p.schemas[i])
 	}
@@ -56,11 +58,10 @@ func (c *Compiler) fromBeta(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.graft(text)
+	return p.join(text)
 }
 
-// convertBeta is fromBeta for a definition whose schemas it looks into, or that
-// has none.
+// convertBeta is fromBeta without that fast path: it decodes the whole definition.
 func convertBeta(raw []byte) ([]byte, error) {
 	if !bytes.Contains(raw, []byte(`"`+betaVersion+`"`)) {
 		return raw, nil
@@ -76,8 +77,8 @@ func convertBeta(raw []byte) ([]byte, error) {
 	return json.Marshal(crd)
 }
 
-// readBeta reads a definition of v1beta1: what both versions spell alike, and
-// the rest.
+// readBeta decodes a definition. For v1beta1 the second result has the fields that differ;
+// otherwise it is empty.
 func readBeta(raw []byte) (*apiextv1.CustomResourceDefinition, *betaDefinition, error) {
 	crd, beta := new(apiextv1.CustomResourceDefinition), new(betaDefinition)
 	if err := json.Unmarshal(raw, crd); err != nil {
@@ -92,8 +93,8 @@ func readBeta(raw []byte) (*apiextv1.CustomResourceDefinition, *betaDefinition, 
 	return crd, beta, nil
 }
 
-// Read reads a definition of either version as clients write it, JSON, and
-// fills in its defaults.
+// Read decodes a definition that a client wrote as JSON in v1 or v1beta1, and fills in its
+// defaults. The result is in v1.
 func Read(text []byte) (*apiextv1.CustomResourceDefinition, error) {
 	if err := checkNesting(text); err != nil {
 		return nil, err
@@ -110,11 +111,12 @@ func Read(text []byte) (*apiextv1.CustomResourceDefinition, error) {
 	return crd, nil
 }
 
-// convert completes crd, which has what both versions spell alike.
+// convert turns crd into v1. crd has the fields that both versions spell alike; b has the others.
 func (b *betaDefinition) convert(crd *apiextv1.CustomResourceDefinition) {
 	crd.APIVersion = apiextv1.SchemeGroupVersion.String()
 	spec := &crd.Spec
 	if spec.Scope == "" {
+		// Unlike in v1, the default is true.
 		spec.Scope = apiextv1.NamespaceScoped
 	}
 	spec.PreserveUnknownFields = b.Spec.PreserveUnknownFields == nil || *b.Spec.PreserveUnknownFields
@@ -140,6 +142,7 @@ func (b *betaDefinition) convert(crd *apiextv1.CustomResourceDefinition) {
 			v.SelectableFields = b.Spec.SelectableFields
 		}
 	}
+	// The default of v1beta1 is v1beta1, because ConversionReview had no other version then.
 	if c := b.Spec.Conversion; c != nil && spec.Conversion != nil {
 		versions := c.ConversionReviewVersions
 		if spec.Conversion.Strategy == apiextv1.WebhookConverter && len(versions) == 0 {
@@ -152,6 +155,7 @@ func (b *betaDefinition) convert(crd *apiextv1.CustomResourceDefinition) {
 	Default(crd)
 }
 
+// columns converts columns from v1beta1.
 func columns(in []betaColumn) []apiextv1.CustomResourceColumnDefinition {
 	var out []apiextv1.CustomResourceColumnDefinition
 	for _, c := range in {
@@ -161,7 +165,7 @@ func columns(in []betaColumn) []apiextv1.CustomResourceColumnDefinition {
 	return out
 }
 
-// storedDefinition is a definition in v1beta1.
+// storedDefinition is a definition in v1beta1, in the field order in which Kubernetes stores it.
 type storedDefinition struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -170,7 +174,7 @@ type storedDefinition struct {
 	Status apiextv1.CustomResourceDefinitionStatus `json:"status"`
 }
 
-// storedSpec has at its top what all versions have in common.
+// storedSpec has the parts that all versions share as its own fields.
 type storedSpec struct {
 	Group                    string                                 `json:"group"`
 	Version                  string                                 `json:"version,omitempty"`
@@ -185,6 +189,7 @@ type storedSpec struct {
 	PreserveUnknownFields    bool                                   `json:"preserveUnknownFields"`
 }
 
+// storedVersion is a version of a storedSpec, without the parts that all versions share.
 type storedVersion struct {
 	Name                     string                               `json:"name"`
 	Served                   bool                                 `json:"served"`
@@ -197,6 +202,7 @@ type storedVersion struct {
 	SelectableFields         []apiextv1.SelectableField           `json:"selectableFields,omitempty"`
 }
 
+// storedColumn is a printer column in v1beta1.
 type storedColumn struct {
 	Name        string `json:"name"`
 	Type        string `json:"type"`
@@ -206,15 +212,16 @@ type storedColumn struct {
 	JSONPath    string `json:"JSONPath"`
 }
 
+// storedConversion is the conversion of a storedSpec, where the webhook's fields are not nested.
 type storedConversion struct {
 	Strategy                 apiextv1.ConversionStrategyType `json:"strategy"`
 	WebhookClientConfig      *apiextv1.WebhookClientConfig   `json:"webhookClientConfig,omitempty"`
 	ConversionReviewVersions []string                        `json:"conversionReviewVersions,omitempty"`
 }
 
-// encodeBeta prints a definition as it is stored.
+// encodeBeta prints a definition as it is stored. The texts of its schemas are copied, not decoded.
 func encodeBeta(d *jsondoc.Doc) ([]byte, error) {
-	p := takeOutOf(d.Root())
+	p := separateDoc(d.Root())
 	crd, err := p.definition()
 	if err != nil {
 		return nil, err
@@ -222,13 +229,12 @@ func encodeBeta(d *jsondoc.Doc) ([]byte, error) {
 	crd.ResourceVersion = ""
 	text, err := json.Marshal(toBeta(crd))
 	if err == nil {
-		text, err = p.graft(text)
+		text, err = p.join(text)
 	}
 	return append(text, '\n'), err
 }
 
-// toBeta is a definition in v1beta1: what all versions have in common is at the
-// top.
+// toBeta converts a definition to v1beta1. It moves the parts that all versions share to the spec.
 func toBeta(crd *apiextv1.CustomResourceDefinition) *storedDefinition {
 	h := hoist(&crd.Spec)
 	out := &storedDefinition{TypeMeta: crd.TypeMeta, ObjectMeta: crd.ObjectMeta, Status: crd.Status}
@@ -256,6 +262,7 @@ func toBeta(crd *apiextv1.CustomResourceDefinition) *storedDefinition {
 	return out
 }
 
+// storedColumns converts columns to v1beta1.
 func storedColumns(in []apiextv1.CustomResourceColumnDefinition) []storedColumn {
 	var out []storedColumn
 	for i := range in {

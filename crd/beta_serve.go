@@ -15,10 +15,9 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file serves definitions as apiextensions.k8s.io/v1beta1, as KEP-2332
-// describes it: unknown fields are preserved unless a definition says otherwise,
-// schemas are optional and need not be structural while they are preserved, and
-// default values are for v1. Upstream serves v1 only.
+// This file serves definitions as apiextensions.k8s.io/v1beta1, as KEP-2332 describes it. Unknown
+// fields are preserved unless a definition disables that. Schemas are optional, and may be
+// non-structural while fields are preserved. Default values are refused. Upstream serves only v1.
 
 // serveBeta adds v1beta1 to the kind CustomResourceDefinition.
 func serveBeta(k *kind.Kind) {
@@ -35,7 +34,8 @@ func serveBeta(k *kind.Kind) {
 	k.All, k.Versions = append(k.All, v), append(k.Versions, v)
 }
 
-// betaSchema says as much of a definition as documents need, by what v1's says.
+// betaSchema returns the schema for documents of v1beta1, derived from the one for v1. It declares
+// only the fields that this package reads; the Go type checks the others.
 func betaSchema(v1 *structural.Schema) *structural.Schema {
 	anything := func() *structural.Schema { return &structural.Schema{Type: "object", Preserve: true} }
 	spec := map[string]*structural.Schema{
@@ -52,6 +52,7 @@ func betaSchema(v1 *structural.Schema) *structural.Schema {
 	return structural.Object(map[string]*structural.Schema{"spec": structural.Object(spec), "status": v1.Properties["status"]})
 }
 
+// isBeta reports whether v is the version v1beta1 of CustomResourceDefinition.
 func isBeta(v *kind.Version) bool { return v.Name == "v1beta1" }
 
 // decodeBeta is decodeDefinition for a body of v1beta1.
@@ -65,8 +66,8 @@ func decodeBeta(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, erro
 	return kind.DecodeTyped(v, d, &crd, strict)
 }
 
-// New reads a definition of either version as clients write it, JSON, fills in
-// its defaults and checks it as a new one. It is v1 that comes back.
+// New decodes a definition that a client wrote as JSON in v1 or v1beta1, fills in its defaults, and
+// validates it as a new definition. The result is in v1.
 func New(text []byte) (*apiextv1.CustomResourceDefinition, field.ErrorList, error) {
 	if err := checkNesting(text); err != nil {
 		return nil, nil, err
@@ -76,6 +77,7 @@ func New(text []byte) (*apiextv1.CustomResourceDefinition, field.ErrorList, erro
 		return nil, nil, err
 	}
 	if crd.APIVersion != betaVersion {
+		// Clients cannot write the status on create.
 		crd.Status = apiextv1.CustomResourceDefinitionStatus{}
 		Default(crd)
 		return crd, Validate(crd), nil
@@ -102,16 +104,18 @@ func (c *Compiler) convertDefinition(text []byte, to *kind.Version) ([]byte, err
 	return json.Marshal(toBeta(crd))
 }
 
-// defaultsInBeta is why there must be no default values.
+// defaultsInBeta is the end of the error for default values in v1beta1.
 const defaultsInBeta = "(cannot set default values in apiextensions.k8s.io/v1beta1 CRDs, must use apiextensions.k8s.io/v1)"
 
-// validateBeta checks a definition that a client wrote in v1beta1; old is nil on
-// create.
+// validateBeta checks a definition that a client wrote in v1beta1, and returns it in v1. old is the
+// live definition, nil on create.
 func (c *Compiler) validateBeta(d *jsondoc.Doc, old *apiextv1.CustomResourceDefinition) (*apiextv1.CustomResourceDefinition, field.ErrorList) {
 	crd, beta, err := readBeta(d.Root().AppendJSON(nil))
 	if err != nil {
 		return crd, field.ErrorList{field.InternalError(nil, err)}
 	}
+	// v1beta1 is the internal form already, so that hoist must not change where the client put the
+	// parts.
 	h := &hoisted{CustomResourceDefinitionSpec: &crd.Spec, version: beta.Spec.Version}
 	h.schema, h.subresources, h.columns, h.selectable =
 		beta.Spec.Validation, beta.Spec.Subresources, columns(beta.Spec.AdditionalPrinterColumns), beta.Spec.SelectableFields
@@ -129,6 +133,7 @@ func (c *Compiler) validateBeta(d *jsondoc.Doc, old *apiextv1.CustomResourceDefi
 			manySelectable: was.manySelectable, unchanged: was.unchanged, stored: was.stored,
 		}
 	}
+	// Definitions that have default values already, written in v1, may keep them.
 	if old == nil || !anySchema(&old.Spec, func(s *apiextv1.JSONSchemaProps) bool { return isSet(s.Default) }) {
 		o.noDefaults = defaultsInBeta
 	}
@@ -138,14 +143,14 @@ func (c *Compiler) validateBeta(d *jsondoc.Doc, old *apiextv1.CustomResourceDefi
 	return crd, validateChanged(crd, h, old, o)
 }
 
-// validateExclusive checks that what versions may have stands at the top or in
-// the versions, and in the versions only if it differs. In v1 it is always so.
+// validateExclusive checks that schemas, subresources and columns are either at the top of the spec
+// or in the versions, and in the versions only if these differ. For v1, hoist makes sure of it.
 func validateExclusive(h *hoisted, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	parts := []struct {
 		name, top, what string
 		atTop           bool
-		of              func(v *apiextv1.CustomResourceDefinitionVersion) any // nil if there is none
+		of              func(v *apiextv1.CustomResourceDefinitionVersion) any // the part of a version; nil if it has none
 	}{
 		{"validation", "validation", "schemas", h.schema != nil, func(v *apiextv1.CustomResourceDefinitionVersion) any {
 			if v.Schema == nil {
@@ -175,6 +180,7 @@ func validateExclusive(h *hoisted, path *field.Path) field.ErrorList {
 		}
 	}
 	for _, p := range parts {
+		// Equal parts of all versions belong at the top.
 		alike := len(h.versions) > 0
 		for i := range h.versions {
 			have := p.of(&h.versions[i])

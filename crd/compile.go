@@ -12,22 +12,24 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file makes Kinds of definitions.
+// This file compiles definitions to Kinds.
 
-// Compile makes a Kind of a valid definition. Its schemas are compiled when they
-// are used first, or by Load of the kind.
+// Compile compiles a valid definition. Schemas are compiled when they are first used, or by the
+// kind's Load.
 func Compile(crd *apiextv1.CustomResourceDefinition) (*kind.Kind, error) {
 	return (*Compiler)(nil).Compile(crd)
 }
 
-// Compile is [Compile] for a kind of the server that c belongs to.
+// Compile is [Compile] for a kind that a server serves; the kind shares schemas with others of c.
 func (c *Compiler) Compile(crd *apiextv1.CustomResourceDefinition) (*kind.Kind, error) {
 	return c.compile(crd, false)
 }
 
-// compile makes a Kind of a definition; the schemas of an outline come later.
+// compile returns the kind of a definition. If outline is true, crd has no schemas: Rebase sets
+// them.
 func (c *Compiler) compile(crd *apiextv1.CustomResourceDefinition, outline bool) (*kind.Kind, error) {
 	spec, names := &crd.Spec, &crd.Status.AcceptedNames
+	// Before the names are accepted, the kind has those that it asks for.
 	if names.Kind == "" {
 		names = &spec.Names
 	}
@@ -57,6 +59,7 @@ func (c *Compiler) compile(crd *apiextv1.CustomResourceDefinition, outline bool)
 	return k, nil
 }
 
+// addVersion adds a version of the definition to k.
 func (c *Compiler) addVersion(k *kind.Kind, in *apiextv1.CustomResourceDefinitionVersion, outline bool) error {
 	v := &kind.Version{
 		Kind: k, Name: in.Name, Served: in.Served, IsStorage: in.Storage, Deprecated: in.Deprecated,
@@ -97,6 +100,8 @@ func (c *Compiler) addVersion(k *kind.Kind, in *apiextv1.CustomResourceDefinitio
 	return nil
 }
 
+// compileSchema sets the schema of v. Only structural schemas can be compiled;
+// preserveUnknownFields permits schemas without types.
 func (c *Compiler) compileSchema(v *kind.Version, s *apiextv1.JSONSchemaProps) error {
 	parsed, errs := c.parsedSchema(s, field.NewPath("schema", "openAPIV3Schema"))
 	if len(errs) == 0 && parsed != nil {
@@ -111,9 +116,8 @@ func (c *Compiler) compileSchema(v *kind.Version, s *apiextv1.JSONSchemaProps) e
 	return c.setSchema(v, parsed)
 }
 
-// onlyTypesMissing reports whether a schema is not structural just because it
-// leaves types open: legacy definitions, which can be in etcd but not be
-// created any more, are served with such schemas.
+// onlyTypesMissing reports whether the only errors are missing types. Legacy definitions, which may
+// be in an etcd of Kubernetes but can no longer be created, are served with such schemas.
 func onlyTypesMissing(errs field.ErrorList) bool {
 	for _, e := range errs {
 		if e.Type != field.ErrorTypeRequired || !strings.HasSuffix(e.Field, ".type") {
@@ -123,7 +127,8 @@ func onlyTypesMissing(errs field.ErrorList) bool {
 	return true
 }
 
-// finish fills in what depends on all versions.
+// finish sets the fields of k that depend on all versions: the order for discovery, and default
+// warnings.
 func finish(k *kind.Kind) {
 	for _, v := range k.All {
 		if v.Served {
@@ -140,8 +145,8 @@ func finish(k *kind.Kind) {
 	}
 }
 
-// deprecation is what to tell about a deprecated version that says nothing
-// itself: the best served version that is newer, if there is one.
+// deprecation returns the warning for a deprecated version without a warning of its own. It names
+// the best newer version that is served and not deprecated, if there is one.
 func deprecation(k *kind.Kind, v *kind.Version) string {
 	text := v.APIVersion() + " " + k.Name + " is deprecated"
 	for _, other := range k.Versions {

@@ -9,7 +9,7 @@ import (
 
 // This file reads and sets the conditions of definitions.
 
-// Condition is the condition of that type, nil if there is none.
+// Condition returns the condition of type t, nil if it is missing.
 func Condition(crd *apiextv1.CustomResourceDefinition, t apiextv1.CustomResourceDefinitionConditionType) *apiextv1.CustomResourceDefinitionCondition {
 	for i := range crd.Status.Conditions {
 		if crd.Status.Conditions[i].Type == t {
@@ -25,8 +25,8 @@ func HasCondition(crd *apiextv1.CustomResourceDefinition, t apiextv1.CustomResou
 	return c != nil && c.Status == apiextv1.ConditionTrue
 }
 
-// SetCondition sets or adds a condition. The time of its transition changes
-// only with its status. It reports whether anything changed.
+// SetCondition sets or adds a condition, and reports whether it changed anything.
+// lastTransitionTime changes only when the status does.
 func SetCondition(crd *apiextv1.CustomResourceDefinition, c apiextv1.CustomResourceDefinitionCondition, now time.Time) bool {
 	c.LastTransitionTime = metav1.NewTime(now)
 	have := Condition(crd, c.Type)
@@ -45,7 +45,7 @@ func SetCondition(crd *apiextv1.CustomResourceDefinition, c apiextv1.CustomResou
 	return true
 }
 
-// RemoveCondition removes a condition; it reports whether there was one.
+// RemoveCondition removes a condition, and reports whether it existed.
 func RemoveCondition(crd *apiextv1.CustomResourceDefinition, t apiextv1.CustomResourceDefinitionConditionType) bool {
 	var left []apiextv1.CustomResourceDefinitionCondition
 	for _, c := range crd.Status.Conditions {

@@ -17,10 +17,9 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file fills in what a definition leaves out, and checks the default
-// values in its schemas.
+// This file fills in the defaults of definitions, and checks the default values in their schemas.
 
-// Default fills in the defaults of a definition.
+// Default fills in the defaults of a definition in v1.
 func Default(crd *apiextv1.CustomResourceDefinition) {
 	spec := &crd.Spec
 	if spec.Names.Singular == "" {
@@ -41,7 +40,7 @@ func Default(crd *apiextv1.CustomResourceDefinition) {
 	}
 }
 
-// storeVersion adds the storage version to the stored ones.
+// storeVersion adds the storage version to status.storedVersions.
 func storeVersion(crd *apiextv1.CustomResourceDefinition) {
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
@@ -55,14 +54,18 @@ func storeVersion(crd *apiextv1.CustomResourceDefinition) {
 	}
 }
 
+// unknownInDefault is upstream's error for a default value that pruning would change.
 const unknownInDefault = "must not have unknown fields"
 
-// validateDefaults checks every default below s, the schema of a resource, by
-// itself: defaults within a default's schema do not help it. p is the program of s, nil if there is none.
+// validateDefaults checks each default value below s, the schema of a whole resource. A default
+// must be valid by itself: nested defaults do not complete it. p is the compiled s, nil if it does
+// not compile. pruned says whether unknown fields are errors.
 func validateDefaults(s *structural.Schema, p *schema.Program, path *field.Path, pruned bool) field.ErrorList {
 	if !hasDefaults(s) {
 		return nil
 	}
+	// A fast path lets p confirm that a default is valid. Only if it is not, value computes the
+	// errors.
 	var part schema.Part
 	if p != nil {
 		part = p.Whole()
@@ -74,6 +77,7 @@ func validateDefaults(s *structural.Schema, p *schema.Program, path *field.Path,
 	return c.errs
 }
 
+// hasDefaults reports whether there is a default value at or below s.
 func hasDefaults(s *structural.Schema) bool {
 	if s == nil {
 		return false
@@ -89,30 +93,33 @@ func hasDefaults(s *structural.Schema) bool {
 	return false
 }
 
+// defaultCheck is one call of validateDefaults. Its bounds keep a definition from occupying the
+// server.
 type defaultCheck struct {
-	pruned bool // unknown fields are errors
+	pruned bool // whether unknown fields are errors
 	errs   field.ErrorList
-	budget int64 // that rules may still cost; negative if they cost more
-	steps  int64 // that values may still take below junctors; negative if they took more
+	budget int64 // remaining CEL cost units for rules; negative if exceeded
+	steps  int64 // remaining validation steps below junctors (allOf and others); negative if exceeded
 }
 
-// node checks the default of s, which part is compiled from, and those below. at leads to s from the
-// resource that it is in, "[]" standing for the items of a list; meta says
-// that s is in the metadata (or apiVersion, kind) of that resource.
+// node checks the default of s, and those below s. part is the compiled s. at is the path to s from
+// the resource that contains it, with "[]" for the items of a list. meta says that s is in the
+// metadata, apiVersion or kind of that resource.
 func (c *defaultCheck) node(s *structural.Schema, part schema.Part, path *field.Path, at []string, meta bool) {
-	if s == nil || c.spent() {
+	if s == nil || c.isExhausted() {
 		return
 	}
 	if s.Embedded {
+		// An embedded resource starts a path of its own.
 		at, meta = nil, false
 	}
 	if s.Default != nil && (meta || !part.Holds(context.Background(), s.Default, &c.steps, &c.budget)) {
 		c.errs = append(c.errs, c.value(s, path.Child("default"), at, meta)...)
 	}
-	if c.spent() {
+	if c.isExhausted() {
 		return
 	}
-	// Defaults in additionalProperties are not looked at, as in Kubernetes.
+	// Kubernetes does not check defaults in additionalProperties.
 	c.node(s.Items, part.Item(), path.Child("items"), append(at, "[]"), meta)
 	if len(s.Names) == 0 {
 		return
@@ -124,45 +131,46 @@ func (c *defaultCheck) node(s *structural.Schema, part schema.Part, path *field.
 	}
 }
 
-// spent reports whether no other default is to be looked at.
-func (c *defaultCheck) spent() bool { return c.budget < 0 || c.steps < 0 }
+// isExhausted reports whether a bound was exceeded. The remaining defaults are not checked then.
+func (c *defaultCheck) isExhausted() bool { return c.budget < 0 || c.steps < 0 }
 
-// value checks one default.
+// value returns the errors of the default value of s.
 func (c *defaultCheck) value(s *structural.Schema, path *field.Path, at []string, meta bool) field.ErrorList {
-	bare := withoutDefaults(s)
-	if value := bytes.TrimSpace(s.Default); bare.Embedded && (len(value) == 0 || value[0] != '{') {
-		bare.Embedded = false // no resource: only its type is wrong
+	noDefaults := withoutDefaults(s)
+	if value := bytes.TrimSpace(s.Default); noDefaults.Embedded && (len(value) == 0 || value[0] != '{') {
+		noDefaults.Embedded = false // it is not a resource, so that the only error is its type
 	}
 	if meta {
 		if err := metaDefault(s.Default, at); err != nil {
 			return field.ErrorList{field.Invalid(path, canonical(s.Default), fmt.Sprintf("must result in valid metadata: %v", err))}
 		}
-	} else if c.pruned && hasUnknown(bare, s.Default) {
-		return append(field.ErrorList{field.Invalid(path, canonical(s.Default), unknownInDefault)}, c.validate(bare, s.Default, path)...)
+	} else if c.pruned && hasUnknown(noDefaults, s.Default) {
+		return append(field.ErrorList{field.Invalid(path, canonical(s.Default), unknownInDefault)}, c.validate(noDefaults, s.Default, path)...)
 	}
-	return c.validate(bare, s.Default, path)
+	return c.validate(noDefaults, s.Default, path)
 }
 
-// validate validates a value by a schema as if it stood alone. Rules are asked
-// only if nothing else is wrong.
+// validate validates a value as if s were the schema of a document. Rules are evaluated only if
+// there are no other errors.
 func (c *defaultCheck) validate(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
-	// Kubernetes does not hold defaults to what int-or-string says about types.
+	// Kubernetes does not check the types of int-or-string defaults.
 	plain := rewrite(s, func(s *structural.Schema) { s.Rules, s.IntOrString = nil, false })
 	p, err := schema.Compile(plain, schema.Options{PreserveUnknown: true, AnyFormat: true})
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, "", err.Error())}
 	}
-	d := new(jsondoc.Doc) // not from the pool: the errors borrow from it
+	d := new(jsondoc.Doc) // not from the pool: the errors refer to its memory
 	if _, err := p.Decode(d, value); err != nil {
 		return under(path, locate(err, s, value))
 	}
 	if errs := p.ValidateDefault(d, path, &c.steps); len(errs) > 0 || !hasRules(s) {
 		return errs
 	}
-	return c.askRules(s, value, path)
+	return c.evaluateRules(s, value, path)
 }
 
-func (c *defaultCheck) askRules(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
+// evaluateRules returns the errors of the rules of s for value.
+func (c *defaultCheck) evaluateRules(s *structural.Schema, value []byte, path *field.Path) field.ErrorList {
 	var tree any
 	if err := json.Unmarshal(value, &tree); err != nil {
 		return field.ErrorList{field.Invalid(path, "", err.Error())}
@@ -186,8 +194,8 @@ func (c *defaultCheck) askRules(s *structural.Schema, value []byte, path *field.
 	return p.ValidateDefaultRules(context.Background(), d, path, &c.budget)
 }
 
-// locate finds where in value, a value of s, what is wrong that it cannot be
-// decoded.
+// locate returns the error of a value that could not be decoded, with the path at which it
+// occurred, if that is known.
 func locate(err error, s *structural.Schema, value []byte) *field.Error {
 	var located *field.Error
 	if errors.As(err, &located) {
@@ -197,7 +205,8 @@ func locate(err error, s *structural.Schema, value []byte) *field.Error {
 	if !s.Embedded {
 		return bad
 	}
-	// The metadata of a root has no path: so it is made a member.
+	// Errors in the metadata of the root document have no path. As the metadata of a member they
+	// have one.
 	errs := asMember(withoutRules(s), value, func(_ *schema.Program, _ *jsondoc.Doc, err error) (errs field.ErrorList) {
 		if errors.As(err, &located) {
 			errs = field.ErrorList{located}
@@ -210,15 +219,15 @@ func locate(err error, s *structural.Schema, value []byte) *field.Error {
 	return errs[0]
 }
 
-// asMember decodes value, which is of s, as the only member of a document, and
-// returns what then says of it, with paths below value.
+// asMember decodes value, whose schema is s, as the only member of a document, and passes the
+// result to then. It returns then's errors, with paths relative to value.
 func asMember(s *structural.Schema, value []byte, then func(*schema.Program, *jsondoc.Doc, error) field.ErrorList) field.ErrorList {
 	const member = "x"
 	p, err := schema.Compile(structural.Object(map[string]*structural.Schema{member: s}), schema.Options{PreserveUnknown: true})
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	d := new(jsondoc.Doc) // not from the pool: the errors borrow from it
+	d := new(jsondoc.Doc) // not from the pool: the errors refer to its memory
 	_, err = p.Decode(d, fmt.Appendf(nil, `{"%s":%s}`, member, value))
 	errs := then(p, d, err)
 	for _, e := range errs {
@@ -227,8 +236,8 @@ func asMember(s *structural.Schema, value []byte, then func(*schema.Program, *js
 	return errs
 }
 
-// reached is a copy of s with those rules only that are asked about values:
-// the others need not be compiled, which is most of the cost.
+// reached returns a copy of s without the rules that none of the values reaches. Compiling rules is
+// most of the cost of checking a default.
 func reached(s *structural.Schema, values []any) *structural.Schema {
 	if s == nil || !hasRules(s) {
 		return s
@@ -237,6 +246,8 @@ func reached(s *structural.Schema, values []any) *structural.Schema {
 		return withoutRules(s)
 	}
 	var items, others []any
+	// The same walk as validation: items, declared properties, and additionalProperties for the
+	// other members.
 	members := map[string][]any{}
 	for _, v := range values {
 		switch v := v.(type) {
@@ -263,7 +274,7 @@ func reached(s *structural.Schema, values []any) *structural.Schema {
 	return &c
 }
 
-// under puts path in front of the field of an error.
+// under returns e with path in front of its field.
 func under(path *field.Path, e *field.Error) field.ErrorList {
 	switch {
 	case e.Field == "" || e.Field == "<nil>":
@@ -276,8 +287,8 @@ func under(path *field.Path, e *field.Error) field.ErrorList {
 	return field.ErrorList{e}
 }
 
-// hasUnknown reports whether a value has fields that its schema does not
-// declare. What there is in the metadata of a resource does not count.
+// hasUnknown reports whether a value has fields that its schema does not declare. Fields in the
+// metadata of a resource do not count.
 func hasUnknown(s *structural.Schema, value []byte) bool {
 	anything := &structural.Schema{Preserve: true}
 	p, err := schema.Compile(rewrite(s, func(s *structural.Schema) {
@@ -304,9 +315,10 @@ func hasUnknown(s *structural.Schema, value []byte) bool {
 	return err == nil && found&schema.FoundUnknown != 0
 }
 
-// metaDefault checks a default that stands somewhere in a resource's metadata,
-// inside of an otherwise valid resource.
+// metaDefault checks a default value within a resource's metadata. It builds an otherwise valid
+// resource around it. at is the path from the resource to the value.
 func metaDefault(value []byte, at []string) error {
+	// Wrap the value in one list or object for each step, from the innermost.
 	around := append([]byte(nil), value...)
 	for i := len(at) - 1; i >= 0; i-- {
 		if at[i] == "[]" {
@@ -339,16 +351,17 @@ func metaDefault(value []byte, at []string) error {
 	}).ToAggregate()
 }
 
-// withoutDefaults is a copy of s without the defaults in it.
+// withoutDefaults returns a copy of s without default values.
 func withoutDefaults(s *structural.Schema) *structural.Schema {
 	return rewrite(s, func(s *structural.Schema) { s.Default = nil })
 }
 
+// withoutRules returns a copy of s without rules.
 func withoutRules(s *structural.Schema) *structural.Schema {
 	return rewrite(s, func(s *structural.Schema) { s.Rules = nil })
 }
 
-// rewrite copies the nodes of s and applies change to each.
+// rewrite returns a copy of s, and of all schemas below it, to which change was applied.
 func rewrite(s *structural.Schema, change func(*structural.Schema)) *structural.Schema {
 	if s == nil {
 		return nil
@@ -366,7 +379,7 @@ func rewrite(s *structural.Schema, change func(*structural.Schema)) *structural.
 	return &c
 }
 
-// canonical is a JSON value as errors show it.
+// canonical returns a JSON value as it appears in errors: compact, with sorted keys.
 func canonical(value []byte) json.RawMessage {
 	var b bytes.Buffer
 	printJSON(&b, apiextv1.JSON{Raw: value})

@@ -20,17 +20,16 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file is the kind CustomResourceDefinition: documents like any other at
-// the edges, apiextensions/v1 types where they are checked.
+// This file defines the kind CustomResourceDefinition. Requests and the store handle its objects as
+// documents, as for any kind; the checks convert them to the Go types of apiextensions/v1.
 
-// Prefix is that of stored definitions, without a slash at the end.
+// Prefix is the prefix of the store keys of definitions, without a slash at the end.
 const Prefix = "apiextensions.k8s.io/customresourcedefinitions"
 
-// Cleanup is the finalizer that keeps a definition until its instances are
-// gone.
+// Cleanup is the finalizer that keeps a definition until its objects are deleted.
 const Cleanup = "customresourcecleanup.apiextensions.k8s.io"
 
-// Definitions returns the kind CustomResourceDefinition.
+// Definitions returns the kind CustomResourceDefinition, whose hooks use c.
 func (c *Compiler) Definitions() *kind.Kind {
 	k := kind.NewBuiltin(kind.Kind{
 		Group: apiextv1.GroupName, Plural: "customresourcedefinitions", Singular: "customresourcedefinition",
@@ -61,8 +60,9 @@ func (c *Compiler) Definitions() *kind.Kind {
 	return k
 }
 
-// definitionSchema says as much of a definition as documents need. The typed
-// decoding says the rest, and publishedSchema says all of it to readers.
+// definitionSchema returns the schema for documents. It declares only the fields that this package
+// reads from documents. Decoding into the Go type checks the others, and publishedSchema has all
+// for clients.
 func definitionSchema() *structural.Schema {
 	names := func() *structural.Schema {
 		return structural.Object(map[string]*structural.Schema{
@@ -94,12 +94,14 @@ func definitionSchema() *structural.Schema {
 	})
 }
 
-// strictDefinition says which fields are unknown or duplicated. Below items
-// and additionalProperties nobody looks, as in Kubernetes.
+// strictDefinition returns the unknown and duplicate fields. Like Kubernetes, it does not report
+// those below items and additionalProperties.
 func strictDefinition(v *kind.Version, src []byte) []string {
 	return kind.StrictTexts(src, v.Kind.Behavior.New(v))
 }
 
+// prepareDefinition sets the status and generation of a new definition. Clients cannot set the
+// status.
 func prepareDefinition(d *jsondoc.Doc) {
 	d.Remove("status")
 	d.Set(jsondoc.NullNode, "status", "conditions")
@@ -110,7 +112,7 @@ func prepareDefinition(d *jsondoc.Doc) {
 	meta.Object{Doc: d}.SetGeneration(1)
 }
 
-// storeVersionIn adds the storage version to the stored ones.
+// storeVersionIn adds the storage version to status.storedVersions of d.
 func storeVersionIn(d *jsondoc.Doc) {
 	for _, v := range d.Root().At("spec", "versions").Items() {
 		if !v.Get("storage").Bool() {
@@ -129,6 +131,8 @@ func storeVersionIn(d *jsondoc.Doc) {
 	}
 }
 
+// prepareDefinitionUpdate undoes the changes that the scope does not permit, as
+// Version.PrepareUpdate does for custom resources.
 func prepareDefinitionUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 	if scope == schema.Status {
 		kind.Keep(new, old, "spec")
@@ -140,6 +144,8 @@ func prepareDefinitionUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 	kind.BumpGeneration(new, old, func(name string) bool { return name == "spec" })
 }
 
+// validateDefinition checks a new definition. In v1beta1 the document keeps what the client wrote;
+// the checks get it as v1.
 func (c *Compiler) validateDefinition(_ context.Context, v *kind.Version, d *jsondoc.Doc) schema.Result {
 	var crd *apiextv1.CustomResourceDefinition
 	var errs field.ErrorList
@@ -158,6 +164,7 @@ func (c *Compiler) validateDefinition(_ context.Context, v *kind.Version, d *jso
 	return schema.Result{Errors: errs, Warnings: Warnings(crd, nil)}
 }
 
+// validateDefinitionUpdate checks an update of a definition or of its status.
 func (c *Compiler) validateDefinitionUpdate(_ context.Context, v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) schema.Result {
 	crd, err := c.fromDoc(new)
 	if err != nil {
@@ -183,7 +190,8 @@ func (c *Compiler) validateDefinitionUpdate(_ context.Context, v *kind.Version, 
 	return schema.Result{Errors: errs, Warnings: Warnings(crd, was)}
 }
 
-// unsupported refuses what is valid and yet does not compile here.
+// unsupported compiles a valid definition and returns the error, if there is one: what cannot be
+// served is refused, not accepted and ignored.
 func (c *Compiler) unsupported(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 	k, err := c.Compile(crd)
 	if err == nil {
@@ -195,7 +203,8 @@ func (c *Compiler) unsupported(crd *apiextv1.CustomResourceDefinition) field.Err
 	return nil
 }
 
-// deleteDefinition marks a definition for deletion: its instances go first.
+// deleteDefinition marks a definition for deletion, and adds the finalizer that keeps it until its
+// objects are deleted.
 func deleteDefinition(d *jsondoc.Doc, now string) bool {
 	o := meta.Object{Doc: d}
 	if o.DeletionTimestamp() != "" {
@@ -227,7 +236,7 @@ func deleteDefinition(d *jsondoc.Doc, now string) bool {
 	return true
 }
 
-// setStatus gives d the status of crd.
+// setStatus replaces the status of d by that of crd.
 func setStatus(d *jsondoc.Doc, crd *apiextv1.CustomResourceDefinition) {
 	text, err := json.Marshal(&crd.Status)
 	if err != nil {
@@ -245,16 +254,15 @@ func setStatus(d *jsondoc.Doc, crd *apiextv1.CustomResourceDefinition) {
 	}
 }
 
-// definitionVersion is the version that definitions are stored in, for those
-// who change them without a request.
+// definitionVersion returns the storage version of definitions, for changes without a request. It
+// is a function of no input, so that all servers of a process can share it.
 var definitionVersion = sync.OnceValue(func() *kind.Version { return (*Compiler)(nil).Definitions().Storage })
 
-// Update returns a stored definition with the status and the
-// finalizers of crd, as it is to be stored. note, unless it is nil, notes in the
-// new document who has made it of the live one; both documents have references
-// in the place of the schemas.
-func Update(raw []byte, crd *apiextv1.CustomResourceDefinition, note func(live, next *jsondoc.Doc) error) ([]byte, error) {
-	p, ok := takeOut(raw)
+// Update returns the stored bytes of a definition with the status and finalizers of crd. record,
+// unless it is nil, is called with the live and the changed document, to record the field manager.
+// Both documents have references in place of schemas.
+func Update(raw []byte, crd *apiextv1.CustomResourceDefinition, record func(live, next *jsondoc.Doc) error) ([]byte, error) {
+	p, ok := separate(raw)
 	if !ok {
 		p = &parts{rest: raw}
 	}
@@ -272,8 +280,8 @@ func Update(raw []byte, crd *apiextv1.CustomResourceDefinition, note func(live, 
 		meta.Object{Doc: d}.SetFinalizers(crd.Finalizers)
 	}
 	setStatus(d, crd)
-	if note != nil {
-		if err := note(live, d); err != nil {
+	if record != nil {
+		if err := record(live, d); err != nil {
 			return nil, err
 		}
 	}
@@ -281,7 +289,7 @@ func Update(raw []byte, crd *apiextv1.CustomResourceDefinition, note func(live, 
 	if err != nil {
 		return nil, err
 	}
-	if text, err = p.graft(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
+	if text, err = p.join(bytes.TrimSuffix(text, []byte("\n"))); err != nil {
 		return nil, err
 	}
 	return append(text, '\n'), nil

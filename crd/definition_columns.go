@@ -11,8 +11,10 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file is what tables show of definitions.
+// This file defines the table columns of definitions, beyond the ones that custom resources have by
+// default.
 
+// definitionColumns returns the columns that kubectl shows for definitions.
 func definitionColumns() []kind.Column {
 	at := func(path ...string) func(jsondoc.Value, time.Time) string {
 		return func(d jsondoc.Value, _ time.Time) string { return d.At(path...).Text() }
@@ -28,7 +30,7 @@ func definitionColumns() []kind.Column {
 	}
 }
 
-// servedVersions are the names of the versions that are served, sorted.
+// servedVersions returns the sorted names of the served versions.
 func servedVersions(d jsondoc.Value, _ time.Time) string {
 	var names []string
 	for _, v := range d.At("spec", "versions").Items() {
@@ -45,6 +47,7 @@ func servedVersions(d jsondoc.Value, _ time.Time) string {
 	return strings.Join(names, ",")
 }
 
+// shortNames returns the short names of the kind.
 func shortNames(d jsondoc.Value, _ time.Time) string {
 	var names []string
 	for _, name := range d.At("spec", "names", "shortNames").Items() {
@@ -53,6 +56,7 @@ func shortNames(d jsondoc.Value, _ time.Time) string {
 	return strings.Join(names, ",")
 }
 
+// isEstablished returns the status of the condition Established, as the text of a boolean cell.
 func isEstablished(d jsondoc.Value, _ time.Time) string {
 	for _, c := range d.At("status", "conditions").Items() {
 		if c.Get("type").Text() == "Established" && c.Get("status").Text() == "True" {

@@ -12,27 +12,27 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file reads definitions: bodies of requests, and what has been decoded before.
+// This file decodes definitions, from the bodies of requests and from stored bytes.
 
-// FromDoc returns the typed form of a definition's document. The schemas of its
-// versions must not be changed: others may have them, too.
+// FromDoc returns the definition in a document as a Go value. The schemas of its versions must not
+// be changed, because other definitions may share them.
 func FromDoc(d *jsondoc.Doc) (*apiextv1.CustomResourceDefinition, error) {
 	return (*Compiler)(nil).fromDoc(d)
 }
 
-// fromDoc is FromDoc with the schemas that c remembers.
+// fromDoc is FromDoc with c's cache of schemas.
 func (c *Compiler) fromDoc(d *jsondoc.Doc) (*apiextv1.CustomResourceDefinition, error) {
-	return takeOutOf(d.Root()).whole(c)
+	return separateDoc(d.Root()).whole(c)
 }
 
-// Parse is FromDoc for a definition as it is stored.
+// Parse is FromDoc for stored bytes.
 func Parse(raw []byte) (*apiextv1.CustomResourceDefinition, error) {
 	return (*Compiler)(nil).parseRaw(raw)
 }
 
-// parseRaw is Parse with the schemas that c remembers.
+// parseRaw is Parse with c's cache of schemas.
 func (c *Compiler) parseRaw(raw []byte) (*apiextv1.CustomResourceDefinition, error) {
-	if p, ok := takeOut(raw); ok {
+	if p, ok := separate(raw); ok {
 		return p.whole(c)
 	}
 	d := jsondoc.Get()
@@ -43,7 +43,7 @@ func (c *Compiler) parseRaw(raw []byte) (*apiextv1.CustomResourceDefinition, err
 	return c.fromDoc(d)
 }
 
-// whole returns the definition with its schemas, of which c may know some.
+// whole returns the definition with its schemas, which are decoded or come from c's cache.
 func (p *parts) whole(c *Compiler) (*apiextv1.CustomResourceDefinition, error) {
 	crd, err := p.definition()
 	if err != nil {
@@ -59,6 +59,8 @@ func (p *parts) whole(c *Compiler) (*apiextv1.CustomResourceDefinition, error) {
 	return crd, nil
 }
 
+// decodeDefinition is the kind's Decode hook. checkNesting must come first: the decoders are
+// recursive.
 func (c *Compiler) decodeDefinition(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, error) {
 	if err := checkNesting(src); err != nil {
 		return 0, err
@@ -72,7 +74,7 @@ func (c *Compiler) decodeDefinition(v *kind.Version, d *jsondoc.Doc, src []byte)
 	return c.decodeWhole(v, d, src)
 }
 
-// decodeWhole is decodeDefinition for any body of v1.
+// decodeWhole decodes any body in v1. It is the plain path of decodeParts.
 func (c *Compiler) decodeWhole(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, error) {
 	var crd apiextv1.CustomResourceDefinition
 	strict, err := kjson.UnmarshalStrict(src, &crd)
@@ -87,10 +89,10 @@ func (c *Compiler) decodeWhole(v *kind.Version, d *jsondoc.Doc, src []byte) (sch
 	return found, err
 }
 
-// decodeParts is decodeDefinition for a body that has nothing but what a definition
-// is printed with. It reports false if the body may have something else, or is wrong.
+// decodeParts is a fast path for bodies in the form in which definitions are printed. It returns
+// false if the body may have unknown fields or errors; the caller then uses the plain path.
 func (c *Compiler) decodeParts(v *kind.Version, d *jsondoc.Doc, src []byte) bool {
-	p, ok := takeOut(src)
+	p, ok := separate(src)
 	if !ok {
 		return false
 	}
@@ -98,6 +100,7 @@ func (c *Compiler) decodeParts(v *kind.Version, d *jsondoc.Doc, src []byte) bool
 	if strict, err := kjson.UnmarshalStrict(p.rest, &crd); err != nil || len(strict) > 0 {
 		return false
 	}
+	// exact has the schemas that are printed with the digits of the body (see recentSchema).
 	exact := map[*apiextv1.JSONSchemaProps]bool{}
 	read := make([]*apiextv1.JSONSchemaProps, len(p.schemas))
 	for i, text := range p.schemas {
@@ -114,7 +117,7 @@ func (c *Compiler) decodeParts(v *kind.Version, d *jsondoc.Doc, src []byte) bool
 	Default(&crd)
 	text, err := json.Marshal(&crd)
 	if err == nil {
-		text, err = p.graft(text)
+		text, err = p.join(text)
 	}
 	if err == nil {
 		_, err = v.Schema.Decode(d, text)
@@ -127,7 +130,8 @@ func (c *Compiler) decodeParts(v *kind.Version, d *jsondoc.Doc, src []byte) bool
 	return true
 }
 
-// rememberAll remembers the schemas of a definition and the texts that its document prints.
+// rememberAll adds the schemas of a definition to c's cache, under the texts with which d prints
+// them.
 func (c *Compiler) rememberAll(d *jsondoc.Doc, crd *apiextv1.CustomResourceDefinition, exact map[*apiextv1.JSONSchemaProps]bool) {
 	done := map[*apiextv1.JSONSchemaProps]bool{}
 	for i, v := range d.Root().At("spec", "versions").Items() {
@@ -136,6 +140,7 @@ func (c *Compiler) rememberAll(d *jsondoc.Doc, crd *apiextv1.CustomResourceDefin
 			continue
 		}
 		done[s] = true
+		// A schema that is used by several versions is remembered once.
 		text, _ := printed(func(out []byte) ([]byte, error) { // which cannot fail
 			return v.At("schema", "openAPIV3Schema").AppendJSON(out), nil
 		})

@@ -5,24 +5,25 @@
 // A definition is a CustomResourceDefinition, in apiextensions.k8s.io/v1 or v1beta1. [Definitions] returns
 // the kind that definitions are objects of; its hooks are the functions of this package.
 //
-// The checks work on what Kubernetes calls the internal form of a definition, where
-// schemas, subresources, columns and selectable fields that all versions share
-// are hoisted to the top; see hoist.go. The paths of errors show it.
+// The checks work on Kubernetes' internal form of a definition: schemas, subresources, columns and
+// selectable fields that all versions share are at the top of the spec; see hoist.go. The paths in
+// errors show that form.
 //
-// A [Stored] definition is read as far as it has to be. Its schemas are by far the largest part of it;
-// an outline is a definition without them (outline.go, parts.go).
+// A [Stored] definition is read only as far as needed. Schemas are most of its bytes; an outline is
+// a definition without its schemas (outline.go, parts.go).
 //
 // # Invariants
 //
 //   - A definition is stored as v1beta1, which is how Kubernetes stores it.
-//   - The schemas of a definition that was read are shared, and never changed.
-//   - A stored definition is compiled without its schemas, which are read when the kind is used first.
-//   - An update is not refused for what was wrong before (ratchet.go).
+//   - Schemas that were read from a definition are shared, and never changed.
+//   - A stored definition is compiled without its schemas. They are read when the kind is first
+//     used.
+//   - An update is not refused for an error that the live definition has already (ratchet.go).
 //
 // # Use
 //
-// [New] reads a definition as clients write it and checks it, [Compile] makes a Kind of it. [Validate] and
-// [ValidateUpdate] check definitions that are read already. A server reads what it has stored with
+// [New] decodes and checks a definition that a client wrote, and [Compile] compiles it to a Kind.
+// [Validate] and [ValidateUpdate] check decoded definitions. A server reads its store with
 // [ParseStored], sets the conditions with [NameConditions] and [OtherConditions], and compiles with
 // [CompileStored].
 package crd

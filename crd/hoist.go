@@ -7,23 +7,25 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// This file brings a definition to the form that Kubernetes validates: what
-// all versions have in common stands at the top of the spec and not in the
-// versions. The paths and some of the texts of errors come from that form.
+// This file converts a definition to the internal form that Kubernetes validates: parts that all
+// versions share are at the top of the spec, and not in the versions. Paths and some texts of
+// errors come from that form.
 
-// hoisted is a definition's spec in that form.
+// hoisted is the spec of a definition in the internal form.
 type hoisted struct {
 	*apiextv1.CustomResourceDefinitionSpec
 
-	versions []apiextv1.CustomResourceDefinitionVersion // without what is hoisted
-	version  string                                     // name of the first one
+	versions []apiextv1.CustomResourceDefinitionVersion // without the shared parts
+	version  string                                     // the name of the first version
 
-	schema       *apiextv1.CustomResourceValidation // nil if not hoisted
+	// The shared parts; nil if the versions differ.
+	schema       *apiextv1.CustomResourceValidation
 	subresources *apiextv1.CustomResourceSubresources
 	columns      []apiextv1.CustomResourceColumnDefinition
 	selectable   []apiextv1.SelectableField
 }
 
+// hoist converts a spec to the internal form. It does not change spec.
 func hoist(spec *apiextv1.CustomResourceDefinitionSpec) *hoisted {
 	h := &hoisted{CustomResourceDefinitionSpec: spec}
 	h.versions = slices.Clone(spec.Versions)
@@ -71,13 +73,14 @@ func hoist(spec *apiextv1.CustomResourceDefinitionSpec) *hoisted {
 	return h
 }
 
-// sameSchema compares schemas. Those that come from one text are the same.
+// sameSchema reports whether two schemas are equal. Schemas with the same text are usually the same
+// pointer.
 func sameSchema(a, b *apiextv1.CustomResourceValidation) bool {
 	return a == b || a != nil && b != nil && a.OpenAPIV3Schema == b.OpenAPIV3Schema || equality.Semantic.DeepEqual(a, b)
 }
 
-// statusOf reports whether version v, one of h.versions, has a status
-// subresource. Of versions with the same name it is the first that counts.
+// statusOf reports whether v, one of h.versions, has a status subresource. If several versions have
+// the same name, which is an error, the first one counts, as upstream.
 func (h *hoisted) statusOf(v *apiextv1.CustomResourceDefinitionVersion) bool {
 	for i := range h.versions {
 		if h.versions[i].Subresources == nil {
@@ -92,7 +95,7 @@ func (h *hoisted) statusOf(v *apiextv1.CustomResourceDefinitionVersion) bool {
 	return hasStatus(h.subresources)
 }
 
-// anyStatus reports whether any version has a status subresource.
+// anyStatus reports whether a version has a status subresource.
 func (h *hoisted) anyStatus() bool {
 	for i := range h.Versions {
 		if hasStatus(h.Versions[i].Subresources) {
@@ -102,9 +105,10 @@ func (h *hoisted) anyStatus() bool {
 	return false
 }
 
+// hasStatus reports whether the status subresource is enabled.
 func hasStatus(s *apiextv1.CustomResourceSubresources) bool { return s != nil && s.Status != nil }
 
-// openAPI is the schema in v, nil if there is none.
+// openAPI returns the schema in v, nil if there is none.
 func openAPI(v *apiextv1.CustomResourceValidation) *apiextv1.JSONSchemaProps {
 	if v == nil {
 		return nil
@@ -112,7 +116,7 @@ func openAPI(v *apiextv1.CustomResourceValidation) *apiextv1.JSONSchemaProps {
 	return v.OpenAPIV3Schema
 }
 
-// schemas ranges over the schemas of all versions, as declared.
+// schemas ranges over the declared schemas of all versions.
 func schemas(spec *apiextv1.CustomResourceDefinitionSpec) func(yield func(*apiextv1.JSONSchemaProps) bool) {
 	return func(yield func(*apiextv1.JSONSchemaProps) bool) {
 		for i := range spec.Versions {
@@ -123,7 +127,7 @@ func schemas(spec *apiextv1.CustomResourceDefinitionSpec) func(yield func(*apiex
 	}
 }
 
-// has reports whether a schema or any schema below it has a property.
+// has reports whether is returns true for s or a schema below it.
 func has(s *apiextv1.JSONSchemaProps, is func(*apiextv1.JSONSchemaProps) bool) bool {
 	if s == nil {
 		return false
@@ -154,6 +158,7 @@ func has(s *apiextv1.JSONSchemaProps, is func(*apiextv1.JSONSchemaProps) bool) b
 	return false
 }
 
+// hasList is has for a list of schemas.
 func hasList(list []apiextv1.JSONSchemaProps, is func(*apiextv1.JSONSchemaProps) bool) bool {
 	for i := range list {
 		if has(&list[i], is) {
@@ -163,6 +168,7 @@ func hasList(list []apiextv1.JSONSchemaProps, is func(*apiextv1.JSONSchemaProps)
 	return false
 }
 
+// hasMap is has for a map of schemas.
 func hasMap[M ~map[string]apiextv1.JSONSchemaProps](m M, is func(*apiextv1.JSONSchemaProps) bool) bool {
 	for _, s := range m {
 		if has(&s, is) {
@@ -172,8 +178,7 @@ func hasMap[M ~map[string]apiextv1.JSONSchemaProps](m M, is func(*apiextv1.JSONS
 	return false
 }
 
-// anySchema reports whether any schema of the definition has a property at any
-// depth.
+// anySchema reports whether is returns true for a schema of the definition, at any depth.
 func anySchema(spec *apiextv1.CustomResourceDefinitionSpec, is func(*apiextv1.JSONSchemaProps) bool) bool {
 	for s := range schemas(spec) {
 		if has(s, is) {

@@ -13,16 +13,16 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file computes the conditions of definitions.
+// This file computes the status conditions of definitions.
 
-// Names are the names that the definitions of a group have been granted, the
-// one under consideration included.
+// Names are the names that the definitions of a group have been granted, including those of the
+// definition that is being examined.
 type Names struct {
 	Resources map[string]bool // plurals, singulars and short names
 	Kinds     map[string]bool // kinds and list kinds
 }
 
-// Add adds what a definition was granted.
+// Add adds the granted names of a definition.
 func (n *Names) Add(names *apiextv1.CustomResourceDefinitionNames) {
 	if n.Resources == nil {
 		n.Resources, n.Kinds = map[string]bool{}, map[string]bool{}
@@ -33,9 +33,8 @@ func (n *Names) Add(names *apiextv1.CustomResourceDefinitionNames) {
 	n.Kinds[names.Kind], n.Kinds[names.ListKind] = true, true
 }
 
-// NameConditions grants crd the names it asks for as far as they are free, and
-// sets the conditions NamesAccepted and Established by the outcome. It reports
-// whether the status changed.
+// NameConditions grants crd the names that it requests and that are free, and sets the conditions
+// NamesAccepted and Established accordingly. It reports whether the status changed.
 func NameConditions(crd *apiextv1.CustomResourceDefinition, used Names, now time.Time) bool {
 	changed := false
 	if !equality.Semantic.DeepEqual(crd.Spec.Names, crd.Status.AcceptedNames) || Condition(crd, apiextv1.NamesAccepted) == nil {
@@ -53,7 +52,8 @@ func NameConditions(crd *apiextv1.CustomResourceDefinition, used Names, now time
 	return establish(crd, now) || changed
 }
 
-// establish sets the condition Established. Once it is true it stays so.
+// establish sets the condition Established, which stays true once it is true. It reports whether
+// the condition changed.
 func establish(crd *apiextv1.CustomResourceDefinition, now time.Time) bool {
 	have := Condition(crd, apiextv1.Established)
 	c := apiextv1.CustomResourceDefinitionCondition{Type: apiextv1.Established, Status: apiextv1.ConditionFalse}
@@ -73,19 +73,19 @@ func establish(crd *apiextv1.CustomResourceDefinition, now time.Time) bool {
 	return SetCondition(crd, c, now)
 }
 
-// grant returns what is granted of the names asked for, and which conflict
-// there is: the last one. Names that are had already are never refused.
+// grant returns the granted names, and the reason and message of the last conflict, "" if there is
+// none. Names that the definition was granted before are never refused.
 func grant(asked *apiextv1.CustomResourceDefinitionNames, had apiextv1.CustomResourceDefinitionNames, used Names) (granted apiextv1.CustomResourceDefinitionNames, reason, message string) {
 	granted = had
-	one := func(asked, had string, used map[string]bool, field *string, why string) {
+	grantOne := func(asked, had string, used map[string]bool, field *string, why string) {
 		if asked == had || !used[asked] {
 			*field = asked
 		} else {
 			reason, message = why, inUse(asked).Error()
 		}
 	}
-	one(asked.Plural, had.Plural, used.Resources, &granted.Plural, "PluralConflict")
-	one(asked.Singular, had.Singular, used.Resources, &granted.Singular, "SingularConflict")
+	grantOne(asked.Plural, had.Plural, used.Resources, &granted.Plural, "PluralConflict")
+	grantOne(asked.Singular, had.Singular, used.Resources, &granted.Singular, "SingularConflict")
 	if !slices.Equal(asked.ShortNames, had.ShortNames) {
 		mine := make(map[string]bool, len(had.ShortNames))
 		for _, s := range had.ShortNames {
@@ -106,16 +106,17 @@ func grant(asked *apiextv1.CustomResourceDefinitionNames, had apiextv1.CustomRes
 			granted.ShortNames = asked.ShortNames
 		}
 	}
-	one(asked.Kind, had.Kind, used.Kinds, &granted.Kind, "KindConflict")
-	one(asked.ListKind, had.ListKind, used.Kinds, &granted.ListKind, "ListKindConflict")
+	grantOne(asked.Kind, had.Kind, used.Kinds, &granted.Kind, "KindConflict")
+	grantOne(asked.ListKind, had.ListKind, used.Kinds, &granted.ListKind, "ListKindConflict")
 	granted.Categories = asked.Categories
 	return granted, reason, message
 }
 
-// maxConflicts bounds the short names that a condition lists: with all of them it might be too long
-// to be stored.
+// maxConflicts bounds the number of short names in a condition's message. All of them might make
+// the definition too large to be stored.
 const maxConflicts = 1000
 
+// inUse returns upstream's error for a name that another definition has.
 func inUse(name string) error { return fmt.Errorf("%q is already in use", name) }
 
 // OtherConditions sets or removes the conditions NonStructuralSchema and
@@ -123,7 +124,8 @@ func inUse(name string) error { return fmt.Errorf("%q is already in use", name) 
 func (c *Compiler) OtherConditions(stored *Stored, now time.Time) bool {
 	crd, changed := stored.Definition, false
 	if stored.Outline {
-		// Its schemas are structural, and no condition says otherwise.
+		// ParseStored makes an outline only of a definition whose schemas are structural and which
+		// has no such condition.
 	} else if condition, ok := c.structuralCondition(crd); ok {
 		changed = SetCondition(crd, condition, now)
 	} else {
@@ -135,6 +137,7 @@ func (c *Compiler) OtherConditions(stored *Stored, now time.Time) bool {
 	return changed
 }
 
+// structuralCondition returns the condition NonStructuralSchema, and whether the definition has it.
 func (c *Compiler) structuralCondition(crd *apiextv1.CustomResourceDefinition) (apiextv1.CustomResourceDefinitionCondition, bool) {
 	out := apiextv1.CustomResourceDefinitionCondition{Type: apiextv1.NonStructuralSchema}
 	var errs field.ErrorList
@@ -161,6 +164,8 @@ func (c *Compiler) structuralCondition(crd *apiextv1.CustomResourceDefinition) (
 	return out, true
 }
 
+// approvalCondition returns the condition KubernetesAPIApprovalPolicyConformant, and whether the
+// definition has it.
 func approvalCondition(crd *apiextv1.CustomResourceDefinition) (apiextv1.CustomResourceDefinitionCondition, bool) {
 	if !IsProtected(crd.Spec.Group) {
 		return apiextv1.CustomResourceDefinitionCondition{}, false
@@ -182,12 +187,12 @@ func approvalCondition(crd *apiextv1.CustomResourceDefinition) (apiextv1.CustomR
 	return c, true
 }
 
-// SetRefused sets the conditions NamesAccepted and Established of a definition
-// that the registry refuses. It reports whether the status changed.
+// SetRefused sets the conditions NamesAccepted and Established of a definition that the registry
+// refuses. It reports whether the status changed.
 //
-// The accepted names become those of the specification, as kube-apiserver has
-// them. Its controllers, and those of earlier releases on the same store, then
-// leave the conditions alone and do not serve the definition either.
+// The accepted names become those of the spec, as with kube-apiserver. Its controllers, and those
+// of earlier releases on the same store, then leave the conditions alone and do not serve the
+// definition.
 func SetRefused(crd *apiextv1.CustomResourceDefinition, r *kind.Refusal, now time.Time) bool {
 	changed := !equality.Semantic.DeepEqual(crd.Spec.Names, crd.Status.AcceptedNames)
 	crd.Status.AcceptedNames = crd.Spec.Names
@@ -197,7 +202,7 @@ func SetRefused(crd *apiextv1.CustomResourceDefinition, r *kind.Refusal, now tim
 	return SetCondition(crd, notAccepted(), now) || changed
 }
 
-// notAccepted is the condition Established of a definition that did not get its names.
+// notAccepted returns the condition Established of a definition whose names are not accepted.
 func notAccepted() apiextv1.CustomResourceDefinitionCondition {
 	return apiextv1.CustomResourceDefinitionCondition{
 		Type: apiextv1.Established, Status: apiextv1.ConditionFalse, Reason: "NotAccepted", Message: "not all names are accepted",

@@ -7,27 +7,28 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file bounds how deep the schemas of a definition nest, before recursive code reads them.
+// This file bounds how deep the schemas of a definition nest. It runs before recursive decoders do.
 
-// rereadNames are the fields whose values encoding/json reads and prints again for each of these
-// fields around them.
+// rereadNames are the fields whose Go types have an UnmarshalJSON: encoding/json scans their value
+// once more for each such field around it, so that the time is quadratic in the depth.
 var rereadNames = [][]byte{[]byte("items"), []byte("additionalItems"), []byte("additionalProperties"), []byte("dependencies")}
 
-// isReread reports whether a name, as it stands in JSON, may be one of rereadNames.
+// isReread reports whether a name, as it is written in JSON, may be one of rereadNames.
 func isReread(name []byte) bool {
 	for _, n := range rereadNames {
 		if bytes.EqualFold(name, n) {
 			return true
 		}
 	}
-	return bytes.IndexByte(name, '\\') >= 0 // an escape may spell one of them
+	return bytes.IndexByte(name, '\\') >= 0 // an escape may hide one of them
 }
 
-// checkNesting returns an error if a definition in JSON must not be decoded. Malformed JSON is left
-// to the decoder.
+// checkNesting returns an error if decoding src as a definition would take too much stack or time.
+// It ignores malformed JSON, which the decoder reports.
 func checkNesting(src []byte) error {
-	var starts [kind.MaxDepth]int // offsets of the open values; -1 for one that is read once
+	var starts [kind.MaxDepth]int // the offsets of the open arrays and objects; -1 if they are not in rereadNames
 	var name []byte
+	// total counts the bytes that are read again; again says that the next value is.
 	depth, total, again := 0, 0, false
 	for i := 0; i < len(src); i++ {
 		switch src[i] {

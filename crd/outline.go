@@ -15,22 +15,22 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file reads definitions without their schemas, which are by far the
-// largest part of them and needed only when somebody uses the kind.
+// This file reads definitions without their schemas, which are most of their bytes and not needed
+// until the kind is used.
 
-// Stored is a definition as it is stored, read as far as it has to be.
+// Stored is a stored definition, possibly an outline: read without its schemas.
 type Stored struct {
-	// Definition is without the schemas of its versions if Outline holds.
+	// Definition has no schemas in its versions if Outline is true.
 	Definition *apiextv1.CustomResourceDefinition
 	Outline    bool
 
-	schemas [][]byte // the text of each version's schema if Outline holds, nil where there is none
+	schemas [][]byte // the text of each version's schema, nil if it has none; only if Outline is true
 }
 
-// ParseStored reads a stored definition: as an outline if its schemas were found
-// right when it was written, completely otherwise. raw must not change.
+// ParseStored reads a stored definition. It returns an outline if the schemas are known to be
+// structural, and the whole definition otherwise. The result refers to raw, which must not change.
 func (c *Compiler) ParseStored(raw []byte) (*Stored, error) {
-	p, ok := takeOut(raw)
+	p, ok := separate(raw)
 	if !ok {
 		crd, err := c.parseRaw(raw)
 		return &Stored{Definition: crd}, err
@@ -42,16 +42,17 @@ func (c *Compiler) ParseStored(raw []byte) (*Stored, error) {
 	return &Stored{Definition: crd}, err
 }
 
-// trusted reports whether a server has checked the schemas. All were when they
-// were written, except for legacy ones; of those a condition says what is wrong.
+// trusted reports whether the schemas are known to be structural. A server checked them when they
+// were written, unless the definition is a legacy one; then the condition NonStructuralSchema says
+// so.
 func (s *Stored) trusted() bool {
 	crd := s.Definition
 	return crd.APIVersion == apiextv1.SchemeGroupVersion.String() && crd.Kind == "CustomResourceDefinition" &&
 		!crd.Spec.PreserveUnknownFields && HasCondition(crd, apiextv1.Established) && Condition(crd, apiextv1.NonStructuralSchema) == nil
 }
 
-// outline is nil if the definition is not what it should be; reading it
-// completely says why.
+// outline returns the outline of the definition, nil if it cannot be decoded. Reading it completely
+// then returns the error.
 func (p *parts) outline() *Stored {
 	crd, err := p.definition()
 	if err != nil {
@@ -60,25 +61,24 @@ func (p *parts) outline() *Stored {
 	return &Stored{Definition: crd, Outline: true, schemas: p.detach(crd)}
 }
 
-// declared is the schema that a version declares. It is read from its text when
-// somebody asks, and again if it was not in use for a while.
+// declared is the schema of a version. It is parsed from its text when it is first used, and again
+// if the garbage collector freed it since.
 type declared struct {
-	text atomic.Pointer[[]byte]            // of the schema
-	kept atomic.Pointer[structural.Schema] // before there is a text
-	last atomic.Pointer[weak.Pointer[structural.Schema]]
-	mu   sync.Mutex // held while reading
+	text atomic.Pointer[[]byte]                          // JSON text of the schema; nil until rebase
+	kept atomic.Pointer[structural.Schema]               // the parsed schema until there is a text
+	last atomic.Pointer[weak.Pointer[structural.Schema]] // the last parsed schema, which may be freed
+	mu   sync.Mutex                                      // held while parsing, so that concurrent users parse once
 
 	compiler *Compiler
 }
 
-// rebase makes d read the same schema from another place; what was kept need not
-// be any longer.
+// rebase makes d parse its schema from text. A parsed schema need not be kept any longer.
 func (d *declared) rebase(text []byte) {
 	d.text.Store(&text)
 	d.kept.Store(nil)
 }
 
-// load is the schema.
+// load returns the schema, nil if the version has none.
 func (d *declared) load() (*structural.Schema, error) {
 	if s := d.known(); s != nil {
 		return s, nil
@@ -100,6 +100,7 @@ func (d *declared) load() (*structural.Schema, error) {
 	return s, err
 }
 
+// known returns the parsed schema if it is in memory, otherwise nil.
 func (d *declared) known() *structural.Schema {
 	if s := d.kept.Load(); s != nil {
 		return s
@@ -110,7 +111,7 @@ func (d *declared) known() *structural.Schema {
 	return nil
 }
 
-// parseText reads a schema as definitions have it.
+// parseText parses the JSON text of a schema.
 func (c *Compiler) parseText(text []byte) (*structural.Schema, error) {
 	var wire apiextv1.JSONSchemaProps
 	if err := json.Unmarshal(text, &wire); err != nil {
@@ -120,8 +121,8 @@ func (c *Compiler) parseText(text []byte) (*structural.Schema, error) {
 	return s, errs.ToAggregate()
 }
 
-// CompileStored makes a Kind of a stored definition. The schemas of an outline
-// are read when they are used first.
+// CompileStored compiles a stored definition. The schemas of an outline are parsed when they are
+// first used.
 func (c *Compiler) CompileStored(s *Stored) (*kind.Kind, error) {
 	k, err := c.compile(s.Definition, s.Outline)
 	if err == nil {
@@ -130,9 +131,8 @@ func (c *Compiler) CompileStored(s *Stored) (*kind.Kind, error) {
 	return k, err
 }
 
-// Rebase lets k read its schemas from s, an outline of the same generation of
-// the same definition. What k kept of the place that it read them from before
-// can then be freed.
+// Rebase lets k parse its schemas from the texts in s, an outline of the same generation of the
+// same definition. The bytes from which k parsed them before can then be freed.
 func Rebase(k *kind.Kind, s *Stored) {
 	if !s.Outline || len(s.schemas) != len(k.All) {
 		return
@@ -142,7 +142,7 @@ func Rebase(k *kind.Kind, s *Stored) {
 	}
 }
 
-// setSchema sets the schema of v, which is read when it is needed.
+// setSchema sets the schema of v, which is compiled when it is first used. s may be nil.
 func (c *Compiler) setSchema(v *kind.Version, s *structural.Schema) error {
 	opts, err := c.options(v.Kind.PreserveUnknown)
 	if err != nil {

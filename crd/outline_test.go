@@ -139,7 +139,7 @@ func FuzzOutline(f *testing.F) {
 	f.Add(betaText(f, storedText(f, definition(f))))
 	f.Add([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":{"type":"object"}}}]},"status":{"conditions":[{"type":"Established","status":"True"}]}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, ok := takeOut(raw)
+		p, ok := separate(raw)
 		if !ok {
 			return
 		}
@@ -170,11 +170,10 @@ func TestIdleMemory(t *testing.T) {
 		raws[i] = betaText(t, storedText(t, copyOf(t, text, i)))
 	}
 	var kinds []*kind.Kind
-	c, before := new(Compiler), uint64(0)
+	c, before := new(Compiler), int64(0)
 	for i := range 30 * len(raws) {
 		if i == 10*len(raws) { // by now the pools hold what they will
 			kinds = nil
-			heap()
 			before = heap()
 		}
 		s, err := c.ParseStored(raws[i%len(raws)])
@@ -187,8 +186,7 @@ func TestIdleMemory(t *testing.T) {
 		}
 		kinds = append(kinds, k)
 	}
-	heap()
-	each := (int64(heap()) - int64(before)) / int64(len(kinds))
+	each := (heap() - before) / int64(len(kinds))
 	t.Logf("%d bytes each", each)
 	if each < 1<<10 || each > most {
 		t.Errorf("got %d bytes for an idle definition, want 1 KB to %d", each, most)

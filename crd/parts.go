@@ -15,24 +15,27 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file takes the schemas out of a definition and puts them back. They are
-// by far the largest part of it, and whoever changes its status, or writes it in
-// another version of the API, does not look into them.
+// This file separates the schemas of a definition from the rest, and joins them again. Schemas are
+// most of the bytes, and changing the status or the API version of a definition does not need them
+// decoded.
 
-// parts is a definition apart from its schemas.
+// parts is a definition that was separated from its schemas.
 type parts struct {
-	rest    []byte   // the definition, JSON; in the place of a schema stands a reference to it
-	schemas [][]byte // the texts of the schemas, each once
+	rest    []byte   // the definition as JSON, with a reference in place of each schema
+	schemas [][]byte // the distinct texts of the schemas
 
-	found map[uint64]int // where in schemas a text is, by its hash
+	found map[uint64]int // indexes in schemas by hash of the text
 }
 
+// A reference is {"$ref":"N"} with an index into parts.schemas. Valid definitions cannot contain
+// $ref.
 const referenceStart, referenceEnd = `{"$ref":"`, `"}`
 
+// partsSeed makes hash collisions unpredictable for clients.
 var partsSeed = maphash.MakeSeed()
 
-// take notes a schema and returns the reference to it.
-func (p *parts) take(text []byte) ([]byte, error) {
+// addSchema adds the text of a schema, unless it is there already, and returns the reference to it.
+func (p *parts) addSchema(text []byte) ([]byte, error) {
 	sum := maphash.Bytes(partsSeed, text)
 	at, ok := p.found[sum]
 	if !ok || !bytes.Equal(p.schemas[at], text) {
@@ -45,8 +48,8 @@ func (p *parts) take(text []byte) ([]byte, error) {
 	return fmt.Appendf(nil, "%s%d%s", referenceStart, at, referenceEnd), nil
 }
 
-// put is take's inverse.
-func (p *parts) put(text []byte) ([]byte, error) {
+// schemaOf returns the text to which a reference refers: the inverse of addSchema.
+func (p *parts) schemaOf(text []byte) ([]byte, error) {
 	number, starts := bytes.CutPrefix(text, []byte(referenceStart))
 	if number, ends := bytes.CutSuffix(number, []byte(referenceEnd)); starts && ends {
 		if at, err := strconv.Atoi(string(number)); err == nil && at >= 0 && at < len(p.schemas) {
@@ -56,26 +59,25 @@ func (p *parts) put(text []byte) ([]byte, error) {
 	return nil, fmt.Errorf("definition without its schemas: %.40q is no reference to one", text)
 }
 
-// takeOut takes a definition of either version apart. ok is false if the text is
-// no JSON, or has a field twice.
-func takeOut(raw []byte) (p *parts, ok bool) {
+// separate separates a definition, in v1 or v1beta1, from its schemas. ok is false if raw is not
+// JSON or has duplicate fields.
+func separate(raw []byte) (p *parts, ok bool) {
 	p = new(parts)
-	rest, err := outlined(raw, p.take)
+	rest, err := outlined(raw, p.addSchema)
 	p.rest = rest
 	return p, err == nil
 }
 
-// graft puts the schemas back into a definition that has references, in either
-// version.
-func (p *parts) graft(text []byte) ([]byte, error) {
+// join replaces the references in a definition, in v1 or v1beta1, by the schemas.
+func (p *parts) join(text []byte) ([]byte, error) {
 	if len(p.schemas) == 0 {
 		return text, nil
 	}
-	return outlined(text, p.put)
+	return outlined(text, p.schemaOf)
 }
 
-// takeOutOf is takeOut for a document; the texts are those that it prints.
-func takeOutOf(root jsondoc.Value) *parts {
+// separateDoc is separate for a document. The schemas have the texts that the document prints.
+func separateDoc(root jsondoc.Value) *parts {
 	p := new(parts)
 	p.rest, _ = printed(func(out []byte) ([]byte, error) { // which cannot fail
 		o := valueOutliner{parts: p, out: out}
@@ -91,10 +93,13 @@ func takeOutOf(root jsondoc.Value) *parts {
 	return p
 }
 
-// printed is what print appends to a buffer, in memory of its own size.
+// printed returns the result of print, which appends to a buffer. The result has no unused
+// capacity.
 func printed(print func(out []byte) ([]byte, error)) ([]byte, error) {
 	buffer := printing.Get().(*[]byte)
 	out, err := print((*buffer)[:0])
+	// The buffer is reused, so that later reads of it would be errors; package poison makes them
+	// visible in tests.
 	text := bytes.Clone(out)
 	poison.Fill(out)
 	if *buffer = out; cap(out) <= maxPrinting && !poison.On {
@@ -103,20 +108,23 @@ func printed(print func(out []byte) ([]byte, error)) ([]byte, error) {
 	return text, err
 }
 
-// printing are the buffers of printed; large ones do not go back.
+// printing holds the buffers of printed. Buffers above maxPrinting bytes are left to the garbage
+// collector.
 var printing = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxPrinting = 1 << 20
 
-// valueOutliner prints a document with references for schemas.
+// valueOutliner prints the document of a definition with references in place of schemas.
 type valueOutliner struct {
 	*parts
 	out []byte
 }
 
+// value prints a value unchanged.
 func (o *valueOutliner) value(v jsondoc.Value) { o.out = v.AppendJSON(o.out) }
 
-// object prints an object, its members as member does.
+// object prints an object; member prints the value of each member. Other values are printed
+// unchanged.
 func (o *valueOutliner) object(v jsondoc.Value, member func(name string, v jsondoc.Value)) {
 	if v.Kind() != jsondoc.Object {
 		o.value(v)
@@ -134,6 +142,7 @@ func (o *valueOutliner) object(v jsondoc.Value, member func(name string, v jsond
 	o.out = append(o.out, '}')
 }
 
+// spec prints a member of the spec: schemas are in validation (v1beta1) and in the versions.
 func (o *valueOutliner) spec(name string, v jsondoc.Value) {
 	switch {
 	case name == "validation":
@@ -152,6 +161,7 @@ func (o *valueOutliner) spec(name string, v jsondoc.Value) {
 	}
 }
 
+// version prints a member of a version.
 func (o *valueOutliner) version(name string, v jsondoc.Value) {
 	if name != "schema" {
 		o.value(v)
@@ -160,6 +170,8 @@ func (o *valueOutliner) version(name string, v jsondoc.Value) {
 	o.object(v, o.schema)
 }
 
+// schema prints a member of a CustomResourceValidation. A schema is printed once, to get its text,
+// and replaced by the reference.
 func (o *valueOutliner) schema(name string, v jsondoc.Value) {
 	if name != "openAPIV3Schema" || v.Kind() != jsondoc.Object {
 		o.value(v)
@@ -168,12 +180,13 @@ func (o *valueOutliner) schema(name string, v jsondoc.Value) {
 	from := len(o.out)
 	o.value(v)
 	text := bytes.Clone(o.out[from:])
-	reference, _ := o.take(text) // taking cannot fail
+	reference, _ := o.addSchema(text) // cannot fail
 	o.out = append(o.out[:from], reference...)
 }
 
-// outlined copies a definition of either version with something else in the
-// place of its schemas.
+// outlined copies a definition, in v1 or v1beta1, and replaces the text of each schema by the
+// result of instead. It is an error if a field is there twice, because decoders differ in which one
+// they use.
 func outlined(raw []byte, instead func(schema []byte) ([]byte, error)) ([]byte, error) {
 	return printed(func(out []byte) ([]byte, error) {
 		d := jsondoc.Get()
@@ -193,7 +206,7 @@ func outlined(raw []byte, instead func(schema []byte) ([]byte, error)) ([]byte, 
 
 var errDuplicate = errors.New("definition has a field twice")
 
-// outliner copies a definition apart from its schemas.
+// outliner copies the text of a definition and replaces its schemas.
 type outliner struct {
 	d       *jsondoc.Doc
 	raw     []byte
@@ -202,7 +215,8 @@ type outliner struct {
 	instead func(schema []byte) ([]byte, error)
 }
 
-// object copies an object; member copies or leaves out the value of a member.
+// object copies an object; member copies the value of each member. Other values are copied
+// unchanged.
 func (o *outliner) object(member func(name string) error) error {
 	if kind, err := o.s.Kind(); err != nil || kind != jsondoc.Object {
 		return o.value()
@@ -231,16 +245,16 @@ func (o *outliner) object(member func(name string) error) error {
 	}
 }
 
-// value copies a value as it is.
+// value copies the next value unchanged.
 func (o *outliner) value() error {
 	text, err := o.text()
 	o.out = append(o.out, text...)
 	return err
 }
 
-// text consumes a value.
+// text returns the text of the next value, and skips it.
 func (o *outliner) text() ([]byte, error) {
-	if _, err := o.s.Kind(); err != nil { // skips space
+	if _, err := o.s.Kind(); err != nil { // skips white space
 		return nil, err
 	}
 	from := o.s.Offset()
@@ -250,6 +264,7 @@ func (o *outliner) text() ([]byte, error) {
 	return o.raw[from:o.s.Offset():o.s.Offset()], nil
 }
 
+// root copies a member of the definition.
 func (o *outliner) root(name string) error {
 	if name == "spec" {
 		return o.object(o.spec)
@@ -257,6 +272,7 @@ func (o *outliner) root(name string) error {
 	return o.value()
 }
 
+// spec copies a member of the spec.
 func (o *outliner) spec(name string) error {
 	if name == "validation" {
 		return o.object(o.schema)
@@ -286,6 +302,7 @@ func (o *outliner) spec(name string) error {
 	}
 }
 
+// version copies a member of a version.
 func (o *outliner) version(name string) error {
 	if name == "schema" {
 		return o.object(o.schema)
@@ -293,7 +310,7 @@ func (o *outliner) version(name string) error {
 	return o.value()
 }
 
-// schema copies a member of what contains a schema.
+// schema copies a member of a CustomResourceValidation.
 func (o *outliner) schema(name string) error {
 	if kind, err := o.s.Kind(); name != "openAPIV3Schema" || err != nil || kind != jsondoc.Object {
 		return o.value()
@@ -306,7 +323,7 @@ func (o *outliner) schema(name string) error {
 	return err
 }
 
-// definition is the definition in v1, with references for schemas.
+// definition decodes the definition, in v1, with references in place of schemas.
 func (p *parts) definition() (*apiextv1.CustomResourceDefinition, error) {
 	rest, err := convertBeta(p.rest)
 	if err != nil {
@@ -319,22 +336,21 @@ func (p *parts) definition() (*apiextv1.CustomResourceDefinition, error) {
 	return crd, nil
 }
 
-// detach takes the references out of crd and returns the texts that they are of,
-// version by version, nil where there is none.
+// detach removes the references from crd, and returns for each version the text of its schema, nil
+// if it has none.
 func (p *parts) detach(crd *apiextv1.CustomResourceDefinition) [][]byte {
 	texts := make([][]byte, len(crd.Spec.Versions))
 	for i := range texts {
 		if at := p.reference(&crd.Spec.Versions[i]); at >= 0 {
 			texts[i] = p.schemas[at]
-			// Versions may share what contains their schema.
+			// Versions may share one CustomResourceValidation, which must not be changed.
 			crd.Spec.Versions[i].Schema = new(apiextv1.CustomResourceValidation)
 		}
 	}
 	return texts
 }
 
-// attach puts schemas, those of p in the order of their texts, in the place of the
-// references in crd.
+// attach replaces the references in crd by decoded schemas. schemas has the order of p.schemas.
 func (p *parts) attach(crd *apiextv1.CustomResourceDefinition, schemas []*apiextv1.JSONSchemaProps) {
 	all := make([]*apiextv1.CustomResourceValidation, len(schemas))
 	for i := range crd.Spec.Versions {
@@ -349,7 +365,7 @@ func (p *parts) attach(crd *apiextv1.CustomResourceDefinition, schemas []*apiext
 	}
 }
 
-// reference is where in p.schemas the schema of v is, -1 if it has none.
+// reference returns the index in p.schemas to which v refers, -1 if v has no schema.
 func (p *parts) reference(v *apiextv1.CustomResourceDefinitionVersion) int {
 	s := openAPI(v.Schema)
 	if s == nil || s.Ref == nil {

@@ -69,7 +69,7 @@ func TestReadSchema(t *testing.T) {
 	fastpath.SchemaReader.Need(t)
 	for _, family := range []string{"gateway-standard", "cert-manager", "prometheus-operator"} {
 		for i, text := range realDefinitions(t, family) {
-			p, ok := takeOut(text)
+			p, ok := separate(text)
 			if !ok || len(p.schemas) == 0 {
 				t.Fatalf("%s %d: has no schemas", family, i)
 			}

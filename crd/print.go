@@ -10,10 +10,10 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// This file prints parts of a definition as Kubernetes prints its internal
-// form in errors: JSON with the names of Go fields, nothing left out.
+// This file prints parts of a definition as they appear in Kubernetes' errors: as JSON of the
+// internal Go types, with the names of Go fields and without omitting empty ones.
 
-// schemaFields are the fields of a schema in the order of the internal form.
+// schemaFields are the fields of a schema in the order of the internal type.
 var schemaFields = []string{
 	"ID", "Schema", "Ref", "Description", "Type", "Nullable", "Format", "Title", "Default",
 	"Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength", "MinLength", "Pattern",
@@ -24,7 +24,7 @@ var schemaFields = []string{
 	"XMapType", "XValidations",
 }
 
-// internal is v, a part of a definition, as errors show it.
+// internal returns v, a part of a definition, in that form.
 func internal(v any) json.RawMessage {
 	var b bytes.Buffer
 	printInternal(&b, reflect.ValueOf(v))
@@ -36,6 +36,7 @@ var (
 	jsonType   = reflect.TypeFor[apiextv1.JSON]()
 )
 
+// printInternal prints a value of any type that definitions contain.
 func printInternal(b *bytes.Buffer, v reflect.Value) {
 	switch {
 	case v.Type() == jsonType:
@@ -74,6 +75,7 @@ func printInternal(b *bytes.Buffer, v reflect.Value) {
 	}
 }
 
+// printFields prints the named fields of a struct.
 func printFields(b *bytes.Buffer, v reflect.Value, names []string) {
 	b.WriteByte('{')
 	for i, name := range names {
@@ -86,6 +88,7 @@ func printFields(b *bytes.Buffer, v reflect.Value, names []string) {
 	b.WriteByte('}')
 }
 
+// printMap prints a map with string keys, sorted by key.
 func printMap(b *bytes.Buffer, v reflect.Value) {
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
@@ -116,7 +119,7 @@ func printJSON(b *bytes.Buffer, j apiextv1.JSON) {
 	b.Write(text)
 }
 
-// isZeroField reports whether a field of a schema says nothing.
+// isZeroField reports whether the field with that Go name has its zero value.
 func isZeroField(s *apiextv1.JSONSchemaProps, name string) bool {
 	v := reflect.ValueOf(s).Elem().FieldByName(name)
 	if j, ok := v.Interface().(*apiextv1.JSON); ok {
@@ -125,7 +128,7 @@ func isZeroField(s *apiextv1.JSONSchemaProps, name string) bool {
 	return v.IsZero()
 }
 
-// isSet reports whether there is a value; null counts as none.
+// isSet reports whether there is a value other than null.
 func isSet(j *apiextv1.JSON) bool {
 	return j != nil && len(j.Raw) > 0 && string(j.Raw) != "null"
 }

@@ -13,9 +13,11 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file finds out which checks an update of a definition need not pass,
-// because what was there before does not pass them either.
+// This file implements ratcheting for definitions: an update need not pass a check that the live
+// definition does not pass either.
 
+// ratchet returns the checks that apply to an update of old. For each check the reason to skip it
+// is an error in old; the conditions are those of upstream's strategy.
 func (c *Compiler) ratchet(crd *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.CustomResourceDefinition) *strictness {
 	spec := &old.Spec
 	established := HasCondition(old, apiextv1.Established)
@@ -42,12 +44,14 @@ func (c *Compiler) ratchet(crd *apiextv1.CustomResourceDefinition, h *hoisted, o
 	return o
 }
 
-// compareVersions notes what did not change, version by version.
+// compareVersions records the versions whose schema did not change, or that had too many selectable
+// fields before.
 func (o *strictness) compareVersions(crd *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.CustomResourceDefinition) {
 	oldHoisted := hoist(&old.Spec)
 	if len(oldHoisted.selectable) > maxSelectable && equality.Semantic.DeepEqual(h.selectable, oldHoisted.selectable) {
 		o.manySelectable[""] = true
 	}
+	// sameName has the names that were compared.
 	sameName := map[string]bool{}
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
@@ -57,7 +61,7 @@ func (o *strictness) compareVersions(crd *apiextv1.CustomResourceDefinition, h *
 				continue
 			}
 			if sameName[v.Name] {
-				break // of versions of one name the first one counts
+				break // if versions share a name, which is an error, the first counts
 			}
 			sameName[v.Name] = true
 			if sameSchema(v.Schema, was.Schema) {
@@ -71,6 +75,7 @@ func (o *strictness) compareVersions(crd *apiextv1.CustomResourceDefinition, h *
 	}
 }
 
+// allHaveSchemas reports whether every version has a schema.
 func allHaveSchemas(spec *apiextv1.CustomResourceDefinitionSpec) bool {
 	for i := range spec.Versions {
 		if openAPI(spec.Versions[i].Schema) == nil {
@@ -80,6 +85,7 @@ func allHaveSchemas(spec *apiextv1.CustomResourceDefinitionSpec) bool {
 	return true
 }
 
+// allStructural reports whether the schemas of all versions are structural.
 func (c *Compiler) allStructural(spec *apiextv1.CustomResourceDefinitionSpec) bool {
 	for s := range schemas(spec) {
 		parsed, errs := c.parsedSchema(s, nil)
@@ -90,8 +96,8 @@ func (c *Compiler) allStructural(spec *apiextv1.CustomResourceDefinitionSpec) bo
 	return true
 }
 
-// hasUnprunedDefaults reports whether a default of a structural schema has
-// fields that the schema does not declare.
+// hasUnprunedDefaults reports whether a default value of a structural schema has fields that the
+// schema does not declare. For other schemas it returns false, as upstream.
 func (c *Compiler) hasUnprunedDefaults(s *apiextv1.JSONSchemaProps) bool {
 	if !has(s, func(s *apiextv1.JSONSchemaProps) bool { return isSet(s.Default) }) {
 		return false
@@ -101,19 +107,18 @@ func (c *Compiler) hasUnprunedDefaults(s *apiextv1.JSONSchemaProps) bool {
 		return false
 	}
 	if root := bytes.TrimSpace(parsed.Default); len(root) > 0 && root[0] != '{' {
-		return false // no resource: upstream cannot tell
+		return false // it is not a resource, which upstream cannot check
 	}
 	return unpruned(parsed)
 }
 
-// unpruned reports whether a default at or below s has fields that its schema
-// does not declare.
+// unpruned reports whether a default value at or below s has unknown fields.
 func unpruned(s *structural.Schema) bool {
 	if s == nil {
 		return false
 	}
 	if s.Default != nil {
-		if bare := withoutDefaults(s); hasUnknown(bare, s.Default) || hasBadMetadata(bare, s.Default) {
+		if plain := withoutDefaults(s); hasUnknown(plain, s.Default) || hasBadMetadata(plain, s.Default) {
 			return true
 		}
 	}
@@ -128,7 +133,8 @@ func unpruned(s *structural.Schema) bool {
 	return false
 }
 
-// hasBadMetadata reports whether the metadata of a resource in a value is not what metadata is. To prune is to take that away, too.
+// hasBadMetadata reports whether a resource within value has malformed metadata, which pruning
+// would drop.
 func hasBadMetadata(s *structural.Schema, value []byte) bool {
 	errs := asMember(withoutRules(s), value, func(_ *schema.Program, _ *jsondoc.Doc, err error) field.ErrorList {
 		var located *field.Error
@@ -140,6 +146,7 @@ func hasBadMetadata(s *structural.Schema, value []byte) bool {
 	return len(errs) > 0
 }
 
+// hasInvalidCABundle reports whether the conversion webhook has a CA bundle that cannot be used.
 func hasInvalidCABundle(c *apiextv1.CustomResourceConversion) bool {
 	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil || len(c.Webhook.ClientConfig.CABundle) == 0 {
 		return false

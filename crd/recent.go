@@ -15,35 +15,34 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file remembers the last few schemas of definitions. To read and to
-// compile a large one takes milliseconds, and the same one is asked for several
-// times in a row: to check it, to store it, to serve it, and again for every
-// change of its status. Nobody can see from outside whether a schema was
-// remembered or read.
+// This file caches the last few schemas of definitions. Decoding and compiling a large one takes
+// milliseconds, and one request needs the same schema several times: to check it, to store it, to
+// serve it, and again for each change of the status. The results do not depend on the cache.
 
-// recentSchema is a schema and what was made of it. The schema is never changed.
+// recentSchema is a schema with the results that were computed from it. The schema is never
+// changed.
 type recentSchema struct {
 	text []byte // as documents print it
+	// wire is the decoded schema.
 	wire *apiextv1.JSONSchemaProps
-	// exact says that it is what reading text makes, digit by digit: the number
-	// 1.0 is printed as 1.
+	// exact says that decoding text gives wire, digit by digit. For a client's 1.0, which is
+	// printed as 1, it is false.
 	exact bool
 
-	parsed  atomic.Pointer[structural.Schema] // nil until somebody asks, or if it cannot be parsed
-	sound   atomic.Bool                       // it was found to be structural
-	program atomic.Pointer[schema.Program]    // what rules are checked by, and objects later: as long as it is here it stays compiled
+	parsed       atomic.Pointer[structural.Schema] // nil until first needed, or if parsing fails
+	isStructural atomic.Bool                       // the schema passed structural.Validate
+	program      atomic.Pointer[schema.Program]    // the compiled schema, which checks rules now and objects later; referring to it keeps it from being freed
 }
 
-// Compiler reads, checks and compiles the definitions of one server. It remembers
-// the schemas that it read last, and equal schemas that it compiles share memory.
-// The zero value is ready to use. It is safe for concurrent use. A nil *Compiler
-// remembers and shares nothing.
+// Compiler decodes, checks and compiles the definitions of one server. It caches the schemas that
+// it decoded last, and lets equal schemas share memory. The zero value is ready to use. It is safe
+// for concurrent use. A nil *Compiler caches and shares nothing.
 type Compiler struct {
-	// Metrics, if not nil, observes the rules and updates of all kinds.
+	// Metrics observes the rules and updates of all kinds, unless it is nil.
 	Metrics *schema.Metrics
 
-	nodes  structural.Nodes
-	codes  schema.Codes
+	nodes  structural.Nodes // of parsed schemas, shared between definitions
+	codes  schema.Codes     // compiled rules, shared between definitions
 	recent recentSchemas
 }
 
@@ -65,7 +64,7 @@ func (c *Compiler) options(preserveUnknown bool) (schema.Options, error) {
 	return o, err
 }
 
-// remembered returns what is remembered of a text, as a document prints it.
+// remembered returns the cache entry with that text, nil if there is none.
 func (c *Compiler) remembered(text []byte) *recentSchema {
 	if c == nil {
 		return nil
@@ -73,7 +72,7 @@ func (c *Compiler) remembered(text []byte) *recentSchema {
 	return c.recent.get(text)
 }
 
-// rememberedWire returns what is remembered of a schema that was read before.
+// rememberedWire returns the cache entry of a decoded schema, nil if there is none.
 func (c *Compiler) rememberedWire(wire *apiextv1.JSONSchemaProps) *recentSchema {
 	if c == nil {
 		return nil
@@ -81,21 +80,21 @@ func (c *Compiler) rememberedWire(wire *apiextv1.JSONSchemaProps) *recentSchema 
 	return c.recent.of(wire)
 }
 
-// remember remembers a schema and its text, which must not change any more.
+// remember adds a schema and its text to the cache. text must not change any more.
 func (c *Compiler) remember(text []byte, wire *apiextv1.JSONSchemaProps, exact bool) {
 	if c != nil {
 		c.recent.put(text, wire, exact)
 	}
 }
 
-// recentSchemas are the last schemas that were read.
+// recentSchemas is the cache: a ring of the last schemas.
 type recentSchemas struct {
 	mu   sync.Mutex
 	all  [8]*recentSchema
-	next int
+	next int // index of the entry to replace next
 }
 
-// find is the schema for which is holds, nil if it is forgotten.
+// find returns the first entry for which is returns true, nil if there is none.
 func (r *recentSchemas) find(is func(*recentSchema) bool) *recentSchema {
 	if !fastpath.Schemas.On() {
 		return nil
@@ -110,18 +109,18 @@ func (r *recentSchemas) find(is func(*recentSchema) bool) *recentSchema {
 	return nil
 }
 
-// get is the schema of a text, as a document prints it.
+// get returns the entry with that text, nil if there is none.
 func (r *recentSchemas) get(text []byte) *recentSchema {
 	return r.find(func(s *recentSchema) bool { return bytes.Equal(s.text, text) })
 }
 
-// of is what is remembered of a schema that get or put returned.
+// of returns the entry of a decoded schema, nil if there is none.
 func (r *recentSchemas) of(wire *apiextv1.JSONSchemaProps) *recentSchema {
 	return r.find(func(s *recentSchema) bool { return s.wire == wire })
 }
 
-// put remembers a schema in place of another one with the same text. The text
-// must not change any more.
+// put adds an entry. It replaces the entry with the same text, or the oldest one. text must not
+// change any more.
 func (r *recentSchemas) put(text []byte, wire *apiextv1.JSONSchemaProps, exact bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,11 +140,11 @@ func (r *recentSchemas) put(text []byte, wire *apiextv1.JSONSchemaProps, exact b
 	r.trim(at)
 }
 
-// maxRecent bounds the text of the schemas that are remembered beside the newest, in bytes. A
-// compiled schema can take a hundred times the memory of its text.
+// maxRecent bounds the bytes of text of the cached schemas besides the newest. A compiled schema
+// can take a hundred times the memory of its text.
 const maxRecent = 1 << 20
 
-// trim forgets the oldest schemas, but not the one at newest, until the others are small enough.
+// trim drops the oldest entries until the texts of all but the newest fit into maxRecent.
 func (r *recentSchemas) trim(newest int) {
 	size := 0
 	for i := 1; i < len(r.all); i++ { // from the newest to the oldest
@@ -158,8 +157,8 @@ func (r *recentSchemas) trim(newest int) {
 	}
 }
 
-// readSchema returns the schema of a text that a document prints, or has printed. It must
-// not be changed.
+// readSchema decodes a schema from a text that a document prints or has printed. The result is
+// shared and must not be changed.
 func (c *Compiler) readSchema(text []byte) (*apiextv1.JSONSchemaProps, error) {
 	if s := c.remembered(text); s != nil {
 		return s.wire, nil
@@ -175,7 +174,8 @@ func (c *Compiler) readSchema(text []byte) (*apiextv1.JSONSchemaProps, error) {
 	return wire, nil
 }
 
-// isPrinted reports whether a text has nothing but what a schema is printed with.
+// isPrinted reports whether a text is in the form in which documents print schemas, so that it need
+// not be decoded.
 func (c *Compiler) isPrinted(text []byte) bool {
 	if c.remembered(text) != nil {
 		return true
@@ -184,7 +184,7 @@ func (c *Compiler) isPrinted(text []byte) bool {
 	return ok
 }
 
-// parsedSchema is structural.Parse.
+// parsedSchema is structural.Parse with the cache.
 func (c *Compiler) parsedSchema(wire *apiextv1.JSONSchemaProps, path *field.Path) (*structural.Schema, field.ErrorList) {
 	known := c.rememberedWire(wire)
 	if known == nil {
@@ -200,15 +200,15 @@ func (c *Compiler) parsedSchema(wire *apiextv1.JSONSchemaProps, path *field.Path
 	return s, errs
 }
 
-// structuralErrors is structural.Validate of what wire was parsed to.
+// structuralErrors is structural.Validate with the cache. parsed is the result of parsing wire.
 func (c *Compiler) structuralErrors(wire *apiextv1.JSONSchemaProps, parsed *structural.Schema, path *field.Path) field.ErrorList {
 	known := c.rememberedWire(wire)
-	if known != nil && known.sound.Load() {
+	if known != nil && known.isStructural.Load() {
 		return nil
 	}
 	errs := structural.Validate(parsed, path)
 	if known != nil && len(errs) == 0 {
-		known.sound.Store(true)
+		known.isStructural.Store(true)
 	}
 	return errs
 }

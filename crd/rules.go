@@ -11,12 +11,14 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file compiles the rules of a definition to check them.
+// This file compiles the rules of a definition, to check them.
 
-// env is what stored rules are compiled and all are evaluated with. It is immutable, made once.
+// env returns the CEL environment in which all rules are evaluated and stored rules are compiled.
+// It does not change once it is made.
 var env = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.EnvOptions{Stored: true}) })
 
-// newRules is what new rules are checked with: the language of the version before.
+// newRules returns the environment for rules that are new in a definition: the language of the
+// previous minor version, so that an upgrade can be rolled back.
 var newRules = sync.OnceValues(func() (schema.NewRules, error) {
 	stored, err := env()
 	if err != nil {
@@ -29,11 +31,13 @@ var newRules = sync.OnceValues(func() (schema.NewRules, error) {
 	return schema.NewRules{Env: previous, Added: stored.Added(previous)}, nil
 })
 
-// Prepare makes what definitions are checked with, so that the first one need not wait for it. If that fails, the first one says why.
+// Prepare makes the environments in advance, so that the first definition need not wait for them.
+// Errors are reported when a definition is checked.
 func Prepare() { newRules() }
 
-// programOf returns the lazily compiled program of s, which wire was parsed to. It checks the defaults
-// and rules of s now, and objects later. It is nil if the CEL environment cannot be made.
+// programOf returns the lazily compiled program of s. It checks the defaults and rules of s now,
+// and objects later. It is nil if the CEL environment cannot be made. wire is the schema from which
+// s was parsed.
 func (c *Compiler) programOf(wire *apiextv1.JSONSchemaProps, s *structural.Schema) *schema.Program {
 	opts, err := c.options(false)
 	if err != nil {
@@ -46,8 +50,8 @@ func (c *Compiler) programOf(wire *apiextv1.JSONSchemaProps, s *structural.Schem
 	return p
 }
 
-// validateRules compiles the rules of s, which p is the program of, except those of
-// nodes that w found bad. unchanged excuses rules that cost too much by themselves.
+// validateRules returns the errors of the rules of s, except those of nodes in w.bad. p is the
+// program of s. If the schema is unchanged, rules that exceed the cost limit are accepted.
 func validateRules(s *structural.Schema, p *schema.Program, unchanged bool, w *schemaWalk, path *field.Path) field.ErrorList {
 	if !hasRules(s) {
 		return nil
@@ -63,6 +67,7 @@ func validateRules(s *structural.Schema, p *schema.Program, unchanged bool, w *s
 	})
 }
 
+// hasRules reports whether there is a rule at or below s.
 func hasRules(s *structural.Schema) bool {
 	if s == nil {
 		return false
@@ -78,7 +83,8 @@ func hasRules(s *structural.Schema) bool {
 	return false
 }
 
-// storedRules tells the expressions that a definition holds.
+// storedRules returns a function that reports whether a definition has a rule, or a message
+// expression, with that text. The definition is searched at the first call.
 func storedRules(spec *apiextv1.CustomResourceDefinitionSpec) func(text string, message bool) bool {
 	type expression struct {
 		text    string

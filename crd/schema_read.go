@@ -12,14 +12,13 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file reads the schema of a definition in one pass. encoding/json reads
-// what is below items and additionalProperties again for each such level. The
-// reader takes only what machines write: a schema that encoding/json would print
-// with the same members and values. Anything else is not ok, and encoding/json
-// has to say what it is.
+// This file decodes the schema of a definition in one pass: encoding/json scans a value below items
+// and additionalProperties again for each such level. The reader is a fast path: it accepts only a
+// schema that encoding/json would print with the same members and values, and returns false for
+// anything else. The caller then uses encoding/json.
 
-// readSchema reads a schema. exact says that printing it gives the same digits,
-// too; see recentSchema.
+// readSchema decodes a schema. exact says that printing it gives the same digits, too; see
+// recentSchema.
 func readSchema(text []byte) (s *apiextv1.JSONSchemaProps, exact, ok bool) {
 	if !fastpath.SchemaReader.On() {
 		return nil, false, false
@@ -35,7 +34,7 @@ func readSchema(text []byte) (s *apiextv1.JSONSchemaProps, exact, ok bool) {
 	return s, r.exact, true
 }
 
-// schemaReader reads a schema. Its methods report whether they could.
+// schemaReader decodes a schema. Its methods return false for input that encoding/json must decode.
 type schemaReader struct {
 	d     *jsondoc.Doc
 	s     jsondoc.Scanner
@@ -43,13 +42,13 @@ type schemaReader struct {
 	exact bool
 }
 
-// is reports whether a value of a kind comes next.
+// is reports whether the next value is of a kind.
 func (r *schemaReader) is(want jsondoc.Kind) bool {
 	kind, err := r.s.Kind()
 	return err == nil && kind == want
 }
 
-// object reads an object; member reads the value of a member.
+// object reads an object; member reads the value of each member.
 func (r *schemaReader) object(member func(name string) bool) bool {
 	if !r.is(jsondoc.Object) || r.s.ObjectStart() != nil {
 		return false
@@ -68,7 +67,7 @@ func (r *schemaReader) object(member func(name string) bool) bool {
 	}
 }
 
-// array reads an array that is not empty.
+// array reads an array. Empty ones return false, because encoding/json omits them.
 func (r *schemaReader) array(item func() bool) bool {
 	if !r.is(jsondoc.Array) || r.s.ArrayStart() != nil {
 		return false
@@ -87,7 +86,8 @@ func (r *schemaReader) array(item func() bool) bool {
 	}
 }
 
-// schema reads a schema into s, which is empty.
+// schema reads a schema into s. It reads the most frequent members; restriction and extension read
+// the others.
 func (r *schemaReader) schema(s *apiextv1.JSONSchemaProps) bool {
 	return r.object(func(name string) bool {
 		switch name {
@@ -128,7 +128,7 @@ func (r *schemaReader) schema(s *apiextv1.JSONSchemaProps) bool {
 	})
 }
 
-// restriction reads what says which values there may be.
+// restriction reads a member that restricts the values.
 func (r *schemaReader) restriction(s *apiextv1.JSONSchemaProps, name string) bool {
 	switch name {
 	case "maximum":
@@ -169,7 +169,7 @@ func (r *schemaReader) restriction(s *apiextv1.JSONSchemaProps, name string) boo
 	return r.extension(s, name)
 }
 
-// extension reads what Kubernetes adds to OpenAPI, and what it forbids.
+// extension reads an extension of Kubernetes, or a member of OpenAPI that definitions must not use.
 func (r *schemaReader) extension(s *apiextv1.JSONSchemaProps, name string) bool {
 	switch name {
 	case "x-kubernetes-validations":
@@ -193,7 +193,7 @@ func (r *schemaReader) extension(s *apiextv1.JSONSchemaProps, name string) bool 
 	case "additionalItems":
 		return r.schemaOrBool(&s.AdditionalItems)
 	}
-	return false // dependencies, too, which nobody has
+	return false // including dependencies, which are too rare to be worth a case
 }
 
 // text reads a string that is not empty.
@@ -201,6 +201,7 @@ func (r *schemaReader) text(to *string) bool {
 	return *to == "" && r.string(to) && *to != ""
 }
 
+// string reads a string.
 func (r *schemaReader) string(to *string) bool {
 	if !r.is(jsondoc.String) {
 		return false
@@ -213,7 +214,7 @@ func (r *schemaReader) string(to *string) bool {
 	return true
 }
 
-// common is a copy of a text, the same one for the most frequent texts.
+// common returns a copy of s. For the most frequent texts it allocates nothing.
 func common(s string) string {
 	switch s {
 	case "string":
@@ -238,6 +239,7 @@ func common(s string) string {
 	return strings.Clone(s)
 }
 
+// optional reads a string that may be empty.
 func (r *schemaReader) optional(to **string) bool {
 	if *to != nil {
 		return false
@@ -246,6 +248,7 @@ func (r *schemaReader) optional(to **string) bool {
 	return r.string(*to)
 }
 
+// texts reads a list of strings.
 func (r *schemaReader) texts(to *[]string) bool {
 	return *to == nil && r.array(func() bool {
 		var s string
@@ -255,7 +258,7 @@ func (r *schemaReader) texts(to *[]string) bool {
 	})
 }
 
-// flag reads true: false would not be printed.
+// flag reads true; encoding/json would omit false.
 func (r *schemaReader) flag(to *bool) bool {
 	var value *bool
 	if *to || !r.choice(&value) {
@@ -265,6 +268,7 @@ func (r *schemaReader) flag(to *bool) bool {
 	return *to
 }
 
+// choice reads a boolean that may be false.
 func (r *schemaReader) choice(to **bool) bool {
 	if *to != nil || !r.is(jsondoc.Bool) {
 		return false
@@ -275,7 +279,7 @@ func (r *schemaReader) choice(to **bool) bool {
 	return err == nil
 }
 
-// number reads a number that a float64 holds and prints as it is read.
+// number reads a number that a float64 represents exactly and that is printed with the same digits.
 func (r *schemaReader) number(to **float64) bool {
 	const exact = 1 << 53
 	if *to != nil || !r.is(jsondoc.Int) {
@@ -299,6 +303,7 @@ func (r *schemaReader) number(to **float64) bool {
 	return true
 }
 
+// integer reads an integer.
 func (r *schemaReader) integer(to **int64) bool {
 	if *to != nil || !r.is(jsondoc.Int) {
 		return false
@@ -312,14 +317,14 @@ func (r *schemaReader) integer(to **int64) bool {
 	return true
 }
 
-// json reads any value but null.
+// json reads any value except null.
 func (r *schemaReader) json(to **apiextv1.JSON) bool {
 	raw, ok := r.raw()
 	*to = &apiextv1.JSON{Raw: raw}
 	return ok && raw != nil
 }
 
-// raw is the text of the next value, nil if it is null.
+// raw returns the text of the next value, nil for null.
 func (r *schemaReader) raw() (raw []byte, ok bool) {
 	if _, err := r.s.Kind(); err != nil { // skips space
 		return nil, false
@@ -336,20 +341,21 @@ func (r *schemaReader) raw() (raw []byte, ok bool) {
 	return bytes.Clone(text), true
 }
 
-// printsAs reports whether a JSON value is as a document prints it.
+// printsAs reports whether a document prints a JSON value with the same text.
 func printsAs(text []byte) bool {
 	d := jsondoc.Get()
 	defer d.Release()
 	return jsondoc.Parse(d, text) == nil && bytes.Equal(d.Root().AppendJSON(nil), text)
 }
 
+// enum reads one value of an enum. It may be null.
 func (r *schemaReader) enum(s *apiextv1.JSONSchemaProps) bool {
 	raw, ok := r.raw()
 	s.Enum = append(s.Enum, apiextv1.JSON{Raw: raw})
 	return ok
 }
 
-// below reads a schema below another one.
+// below reads a single schema.
 func (r *schemaReader) below(to **apiextv1.JSONSchemaProps) bool {
 	if *to != nil {
 		return false
@@ -358,6 +364,7 @@ func (r *schemaReader) below(to **apiextv1.JSONSchemaProps) bool {
 	return r.schema(*to)
 }
 
+// list reads a list of schemas.
 func (r *schemaReader) list(to *[]apiextv1.JSONSchemaProps) bool {
 	return *to == nil && r.array(func() bool {
 		var s apiextv1.JSONSchemaProps
@@ -367,6 +374,7 @@ func (r *schemaReader) list(to *[]apiextv1.JSONSchemaProps) bool {
 	})
 }
 
+// schemas reads a map of schemas.
 func (r *schemaReader) schemas(to *map[string]apiextv1.JSONSchemaProps) bool {
 	if *to != nil {
 		return false
@@ -385,6 +393,7 @@ func (r *schemaReader) schemas(to *map[string]apiextv1.JSONSchemaProps) bool {
 	}) && len(all) > 0
 }
 
+// items reads the value of items: a schema, or a list of schemas, which a later check refuses.
 func (r *schemaReader) items(s *apiextv1.JSONSchemaProps) bool {
 	if s.Items != nil {
 		return false
@@ -396,6 +405,7 @@ func (r *schemaReader) items(s *apiextv1.JSONSchemaProps) bool {
 	return r.below(&s.Items.Schema)
 }
 
+// schemaOrBool reads the value of additionalProperties or additionalItems.
 func (r *schemaReader) schemaOrBool(to **apiextv1.JSONSchemaPropsOrBool) bool {
 	if *to != nil {
 		return false
@@ -410,6 +420,7 @@ func (r *schemaReader) schemaOrBool(to **apiextv1.JSONSchemaPropsOrBool) bool {
 	return r.below(&(*to).Schema)
 }
 
+// docs reads the value of externalDocs.
 func (r *schemaReader) docs(s *apiextv1.JSONSchemaProps) bool {
 	s.ExternalDocs = new(apiextv1.ExternalDocumentation)
 	return r.object(func(name string) bool {
@@ -423,16 +434,15 @@ func (r *schemaReader) docs(s *apiextv1.JSONSchemaProps) bool {
 	})
 }
 
-// rule reads a rule. What it does not say is not printed, except for the
-// expression.
+// rule reads a rule. Its expression is always printed, other members only if they are set.
 func (r *schemaReader) rule(s *apiextv1.JSONSchemaProps) bool {
 	var rule apiextv1.ValidationRule
-	said := false
+	hasRule := false
 	ok := r.object(func(name string) bool {
 		switch name {
 		case "rule":
-			ok := !said && r.string(&rule.Rule)
-			said = true
+			ok := !hasRule && r.string(&rule.Rule)
+			hasRule = true
 			return ok
 		case "message":
 			return r.text(&rule.Message)
@@ -451,5 +461,5 @@ func (r *schemaReader) rule(s *apiextv1.JSONSchemaProps) bool {
 		return false
 	})
 	s.XValidations = append(s.XValidations, rule)
-	return ok && said
+	return ok && hasRule
 }

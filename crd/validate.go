@@ -12,29 +12,29 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file checks definitions, from the outside in: metadata, spec, status.
+// This file validates definitions from the outside in: metadata, spec, status.
 
-// strictness says which checks apply. What an old definition violates already
-// is not held against its successor.
+// strictness says which checks apply. On update, checks that the live definition fails are skipped.
 type strictness struct {
+	// The checks that are on if true:
 	compiler *Compiler
 
-	reviewVersion   bool // a review version that is recognised
+	reviewVersion   bool // at least one review version is known
 	immutable       bool // scope and kind must not change
-	schema          bool // every version has a schema
-	types           bool // types are those of OpenAPI
-	structural      bool // schemas are structural
-	prunedDefaults  bool // defaults have no unknown fields
-	atomicSets      bool // items of sets are atomic
-	listMapKeys     bool // keys of list maps are required or defaulted; no item is null
-	invalidCABundle bool // the bundle may be invalid
+	schema          bool // every version must have a schema
+	types           bool // types must be those of OpenAPI
+	structural      bool // schemas must be structural
+	prunedDefaults  bool // defaults must not have unknown fields
+	atomicSets      bool // items of sets must be atomic
+	listMapKeys     bool // keys of list maps must be required or have a default; items must not be nullable
+	invalidCABundle bool // the CA bundle may be invalid
 
-	noDefaults string // why there must be no default values, "" if there may be
+	noDefaults string // the reason why default values are forbidden, "" if they are allowed
 
-	manySelectable map[string]bool // versions that may have too many selectable fields
-	unchanged      map[string]bool // versions whose schema did not change
+	manySelectable map[string]bool // the versions that may have too many selectable fields
+	unchanged      map[string]bool // the versions whose schema did not change
 
-	stored func(text string, message bool) bool // the rules and messageExpressions that were there before; nil: none
+	stored func(text string, message bool) bool // whether the live definition has that rule or messageExpression; nil if there is none
 }
 
 // Validate checks a new definition.
@@ -42,7 +42,7 @@ func Validate(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 	return (*Compiler)(nil).validate(crd)
 }
 
-// validate is Validate with the schemas that c remembers.
+// validate is Validate with c's cache of schemas.
 func (c *Compiler) validate(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 	errs := validateNew(crd, hoist(&crd.Spec), &strictness{
 		compiler:      c,
@@ -52,8 +52,8 @@ func (c *Compiler) validate(crd *apiextv1.CustomResourceDefinition) field.ErrorL
 	return append(errs, validateRest(crd, nil)...)
 }
 
-// validateNew checks a new definition, whose spec is h, but for what v1 alone
-// asks for.
+// validateNew makes those checks of a new definition that v1 and v1beta1 share. h is the spec of
+// crd.
 func validateNew(crd *apiextv1.CustomResourceDefinition, h *hoisted, o *strictness) field.ErrorList {
 	name := func(name string, prefix bool) []string {
 		errs := apivalidation.NameIsDNSSubdomain(name, prefix)
@@ -68,21 +68,19 @@ func validateNew(crd *apiextv1.CustomResourceDefinition, h *hoisted, o *strictne
 	return errs
 }
 
-// ValidateUpdate checks a changed definition. What old violates already is
-// not held against new.
+// ValidateUpdate checks an update. Errors that old has already are accepted.
 func ValidateUpdate(new, old *apiextv1.CustomResourceDefinition) field.ErrorList {
 	return (*Compiler)(nil).validateUpdate(new, old)
 }
 
-// validateUpdate is ValidateUpdate with the schemas that c remembers.
+// validateUpdate is ValidateUpdate with c's cache of schemas.
 func (c *Compiler) validateUpdate(new, old *apiextv1.CustomResourceDefinition) field.ErrorList {
 	h := hoist(&new.Spec)
 	errs := validateChanged(new, h, old, c.ratchet(new, h, old))
 	return append(errs, validateRest(new, old)...)
 }
 
-// validateChanged checks a changed definition, whose spec is h, but for what v1
-// alone asks for.
+// validateChanged makes those checks of an update that v1 and v1beta1 share. h is the spec of new.
 func validateChanged(new *apiextv1.CustomResourceDefinition, h *hoisted, old *apiextv1.CustomResourceDefinition, o *strictness) field.ErrorList {
 	errs := validateMeta(operation.Update, new, old, nil)
 	errs = append(errs, validateSpec(h, *o)...)
@@ -102,8 +100,8 @@ func ValidateStatusUpdate(new, old *apiextv1.CustomResourceDefinition) field.Err
 	return append(errs, validateNames(&new.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))...)
 }
 
-// validateMeta checks the metadata of a definition; old is nil on create. Of
-// errors that say the same there is one.
+// validateMeta checks the metadata of a definition. old is nil on create. The declarative
+// validation omits duplicate errors.
 func validateMeta(op operation.Type, crd, old *apiextv1.CustomResourceDefinition, name apivalidation.ValidateNameFunc) field.ErrorList {
 	var was *metav1.ObjectMeta
 	if old != nil {
@@ -113,12 +111,13 @@ func validateMeta(op operation.Type, crd, old *apiextv1.CustomResourceDefinition
 	return apivalidation.ValidateObjectMetaDeclaratively(context.Background(), op, &crd.ObjectMeta, was, false, name, field.NewPath("metadata"), beta)
 }
 
+// validateStatus checks the status.
 func validateStatus(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 	errs := validateNames(&crd.Status.AcceptedNames, field.NewPath("status", "acceptedNames"))
 	return append(errs, validateStoredVersions(crd)...)
 }
 
-// validateRest checks what v1 asks for and v1beta1 does not.
+// validateRest makes the checks that only v1 has.
 func validateRest(crd, old *apiextv1.CustomResourceDefinition) field.ErrorList {
 	errs := validateApproval(crd, old)
 	if crd.Spec.PreserveUnknownFields && (old == nil || !old.Spec.PreserveUnknownFields) {
@@ -128,6 +127,8 @@ func validateRest(crd, old *apiextv1.CustomResourceDefinition) field.ErrorList {
 	return errs
 }
 
+// validateStoredVersions checks that status.storedVersions has the storage version, and only
+// versions of the spec.
 func validateStoredVersions(crd *apiextv1.CustomResourceDefinition) field.ErrorList {
 	path := field.NewPath("status", "storedVersions")
 	stored := crd.Status.StoredVersions
@@ -135,6 +136,8 @@ func validateStoredVersions(crd *apiextv1.CustomResourceDefinition) field.ErrorL
 		return field.ErrorList{field.Invalid(path, stored, "must have at least one stored version")}
 	}
 	var errs field.ErrorList
+	// left has the stored versions that are not in the spec, with the index of their last
+	// occurrence.
 	left := map[string]int{}
 	for i, name := range stored {
 		left[name] = i
@@ -156,6 +159,7 @@ func validateStoredVersions(crd *apiextv1.CustomResourceDefinition) field.ErrorL
 	return errs
 }
 
+// validateSpec checks the spec. The order of the errors is upstream's.
 func validateSpec(h *hoisted, o strictness) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateGroup(h.Group, path.Child("group"))
@@ -198,6 +202,7 @@ func validateSpec(h *hoisted, o strictness) field.ErrorList {
 	return append(errs, validateConversion(h.Conversion, o, path.Child("conversion"))...)
 }
 
+// validateGroup checks that the group is a domain name with at least one dot.
 func validateGroup(group string, path *field.Path) field.ErrorList {
 	if group == "" {
 		return field.ErrorList{field.Required(path, "")}
@@ -211,8 +216,8 @@ func validateGroup(group string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateSchemaPresence checks that versions have schemas, and tightens o by
-// what the schemas use.
+// validateSchemaPresence checks that versions have schemas. It enables o.structural if a schema
+// uses a feature that only structural schemas have.
 func validateSchemaPresence(h *hoisted, o *strictness, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if !h.PreserveUnknownFields {
@@ -243,6 +248,7 @@ func validateSchemaPresence(h *hoisted, o *strictness, path *field.Path) field.E
 	return errs
 }
 
+// hasExtension reports whether a schema uses an extension that needs structural schemas.
 func hasExtension(s *apiextv1.JSONSchemaProps) bool {
 	return s.XEmbeddedResource || s.XPreserveUnknownFields != nil || s.XIntOrString ||
 		len(s.XListMapKeys) > 0 || s.XListType != nil || len(s.XValidations) > 0
@@ -276,7 +282,7 @@ func validateVersionSet(h *hoisted, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// label checks a DNS-1035 label.
+// label checks that value is a DNS-1035 label.
 func label(value string, path *field.Path) field.ErrorList {
 	if errs := validation.IsDNS1035Label(value); len(errs) > 0 {
 		return field.ErrorList{field.Invalid(path, value, strings.Join(errs, ","))}
@@ -284,7 +290,7 @@ func label(value string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// kindLabel checks what is a DNS-1035 label but for its case.
+// kindLabel checks that value is a DNS-1035 label, apart from upper case.
 func kindLabel(value string, path *field.Path) field.ErrorList {
 	if errs := validation.IsDNS1035Label(strings.ToLower(value)); len(errs) > 0 {
 		return field.ErrorList{field.Invalid(path, value, "may have mixed case, but should otherwise match: "+strings.Join(errs, ","))}
@@ -292,7 +298,7 @@ func kindLabel(value string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// oneOf checks that value is there and one of the accepted ones.
+// oneOf checks that value is not empty and among the accepted ones.
 func oneOf(value string, path *field.Path, accepted ...string) field.ErrorList {
 	if value == "" {
 		return field.ErrorList{field.Required(path, "")}
@@ -305,6 +311,7 @@ func oneOf(value string, path *field.Path, accepted ...string) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, value, accepted)}
 }
 
+// validateNames checks the form of the names that are set.
 func validateNames(n *apiextv1.CustomResourceDefinitionNames, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if n.Plural != "" {

@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file checks how a definition wants its versions converted.
+// This file validates how a definition converts between its versions.
 
+// validateConversion checks spec.conversion. Paths are those of v1beta1, as in upstream's errors.
 func validateConversion(c *apiextv1.CustomResourceConversion, o strictness, path *field.Path) field.ErrorList {
 	if c == nil {
 		return nil
@@ -40,6 +41,8 @@ func validateConversion(c *apiextv1.CustomResourceConversion, o strictness, path
 	return append(errs, validateReviewVersions(reviewVersions(c), o, versions)...)
 }
 
+// reviewVersions returns the versions of ConversionReview that the webhook accepts, nil without a
+// webhook.
 func reviewVersions(c *apiextv1.CustomResourceConversion) []string {
 	if c == nil || c.Webhook == nil {
 		return nil
@@ -47,7 +50,7 @@ func reviewVersions(c *apiextv1.CustomResourceConversion) []string {
 	return c.Webhook.ConversionReviewVersions
 }
 
-// ValidateWebhookAddress checks where a webhook is: at a URL or at a service.
+// ValidateWebhookAddress checks that a webhook has either a valid URL or a valid service.
 func ValidateWebhookAddress(at *string, service *apiextv1.ServiceReference, path *field.Path) field.ErrorList {
 	switch {
 	case (at == nil) == (service == nil):
@@ -58,6 +61,7 @@ func ValidateWebhookAddress(at *string, service *apiextv1.ServiceReference, path
 	return validateService(service, path.Child("service"))
 }
 
+// validateClient checks the address and the CA bundle of a webhook.
 func validateClient(c *apiextv1.WebhookClientConfig, o strictness, path *field.Path) field.ErrorList {
 	errs := ValidateWebhookAddress(c.URL, c.Service, path)
 	if len(c.CABundle) > 0 && !o.invalidCABundle {
@@ -68,8 +72,8 @@ func validateClient(c *apiextv1.WebhookClientConfig, o strictness, path *field.P
 	return errs
 }
 
-// parseCABundle reports what keeps a bundle of PEM certificates from being
-// used.
+// parseCABundle returns an error if no certificate of a PEM bundle can be used. The texts are those
+// of upstream's client.
 func parseCABundle(bundle []byte) error {
 	pool := x509.NewCertPool()
 	if pool.AppendCertsFromPEM(bundle) {
@@ -90,6 +94,7 @@ func parseCABundle(bundle []byte) error {
 	return errors.New("unable to load root certificates: no valid certificate authority data seen")
 }
 
+// validateURL checks the URL of a webhook.
 func validateURL(text string, path *field.Path) field.ErrorList {
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(text)
@@ -115,9 +120,11 @@ func validateURL(text string, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// validateService checks the Service of a webhook.
 func validateService(s *apiextv1.ServiceReference, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	// Kubernetes mixes the two up; so do its clients' expectations.
+	// Upstream reports a missing namespace at the path of the name, and vice versa. Clients may
+	// expect that.
 	if s.Namespace == "" {
 		errs = append(errs, field.Required(path.Child("name"), ""))
 	}
@@ -137,6 +144,7 @@ func validateService(s *apiextv1.ServiceReference, path *field.Path) field.Error
 	return append(errs, validateURLPath(*s.Path, path.Child("path"))...)
 }
 
+// validateURLPath checks the path of a Service's URL: each segment must be a DNS-1123 subdomain.
 func validateURLPath(text string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch text {
@@ -160,6 +168,7 @@ func validateURLPath(text string, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// validateReviewVersions checks the list of review versions.
 func validateReviewVersions(versions []string, o strictness, path *field.Path) field.ErrorList {
 	if len(versions) == 0 {
 		return field.ErrorList{field.Required(path, "")}
@@ -182,8 +191,7 @@ func validateReviewVersions(versions []string, o strictness, path *field.Path) f
 	return errs
 }
 
-// recognised reports whether a review version is among versions that an API
-// server speaks.
+// recognised reports whether versions has a review version that upstream's API server can send.
 func recognised(versions []string) bool {
 	for _, v := range versions {
 		if v == "v1" || v == "v1beta1" {

@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file checks the keywords of one schema node.
+// This file checks the keywords of a single schema node.
 
 var openAPITypes = []string{"array", "boolean", "integer", "number", "object", "string"}
 
-// sortedKeys are the keys of a map, sorted: errors come in a fixed order.
+// sortedKeys returns the sorted keys of a map, so that errors come in a fixed order.
 func sortedKeys[M ~map[string]V, V any](m M) []string {
 	if len(m) == 0 {
 		return nil
@@ -20,7 +20,7 @@ func sortedKeys[M ~map[string]V, V any](m M) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// keywords checks for what OpenAPI has and definitions must not use.
+// keywords checks the keywords of OpenAPI, some of which definitions must not use.
 func (w *schemaWalk) keywords(s *apiextv1.JSONSchemaProps, path *field.Path, in inherited) {
 	if w.types && s.Type != "" && !contains(openAPITypes, s.Type) {
 		w.add(field.NotSupported(path.Child("type"), s.Type, openAPITypes))
@@ -90,6 +90,7 @@ func (w *schemaWalk) extensions(s *apiextv1.JSONSchemaProps, path *field.Path) {
 	}
 }
 
+// needType checks the type of s, and reports whether it is want.
 func (w *schemaWalk) needType(s *apiextv1.JSONSchemaProps, want, detail string, path *field.Path) bool {
 	switch s.Type {
 	case want:
@@ -109,13 +110,13 @@ func (w *schemaWalk) setItems(s *apiextv1.JSONSchemaProps, path *field.Path) {
 		if s.Items.Schema.Type == "array" {
 			keyword = "x-kubernetes-list-type"
 		}
-		// The value shown is the list type in either case, as in Kubernetes.
+		// Upstream shows the list type in both cases.
 		w.add(field.Invalid(path.Child("items", keyword), s.Items.Schema.XListType,
 			"must be atomic as item of a list with x-kubernetes-list-type=set"))
 	}
 }
 
-// hasNonAtomicItems reports whether s is a set of items that are not atomic.
+// hasNonAtomicItems reports whether s is a set with items that are not atomic.
 func hasNonAtomicItems(s *apiextv1.JSONSchemaProps) bool {
 	if s.XListType == nil || *s.XListType != "set" || s.Items == nil || s.Items.Schema == nil {
 		return false
@@ -129,7 +130,7 @@ func hasNonAtomicItems(s *apiextv1.JSONSchemaProps) bool {
 	return false
 }
 
-// listMap checks a list whose items are told apart by keys.
+// listMap checks a list of type map, whose items are identified by keys.
 func (w *schemaWalk) listMap(s *apiextv1.JSONSchemaProps, path *field.Path) {
 	keys := path.Child("x-kubernetes-list-map-keys")
 	if len(s.XListMapKeys) == 0 {
@@ -151,7 +152,7 @@ func (w *schemaWalk) listMap(s *apiextv1.JSONSchemaProps, path *field.Path) {
 		if p, ok := s.Items.Schema.Properties[k]; !ok {
 			w.add(field.Invalid(keys, s.XListMapKeys, "entries must all be names of item properties"))
 		} else if p.Type == "array" || p.Type == "object" {
-			// The value shown is the items' type, as in Kubernetes.
+			// Upstream shows the type of the items, not of the property.
 			w.add(field.Invalid(path.Child("items", "properties").Key(k).Child("type"), s.Items.Schema.Type,
 				"must be a scalar type if parent array's x-kubernetes-list-type is map"))
 		}
@@ -162,8 +163,8 @@ func (w *schemaWalk) listMap(s *apiextv1.JSONSchemaProps, path *field.Path) {
 	}
 }
 
-// validateKeys checks that items of sets and list maps, and the keys of the
-// latter, always have a value.
+// validateKeys checks that items of sets and list maps cannot be null, and that the keys of list
+// maps always have a value.
 func validateKeys(s *apiextv1.JSONSchemaProps, path *field.Path) field.ErrorList {
 	if s.Items == nil || s.Items.Schema == nil || s.XListType == nil || *s.XListType != "set" && *s.XListType != "map" {
 		return nil

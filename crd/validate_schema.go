@@ -11,20 +11,18 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file checks one schema as a whole; validate_node.go has the checks of
-// its nodes.
+// This file checks a schema as a whole. validate_node.go checks its nodes.
 
-// rootFields are the fields that the root of a schema may have if there is a
-// status subresource: those that survive when the schema of status is taken
-// out of it.
+// rootFields are the fields that the root of a schema may have if the status subresource is
+// enabled: the fields that upstream keeps when it derives the schema of the status.
 var rootFields = []string{
 	"Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum",
 	"MaxLength", "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required",
 	"Items", "Properties", "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations",
 }
 
-// validateSchema checks the schema in v, found at path. unchanged says that
-// the version had the same schema before.
+// validateSchema checks the schema in v. status says whether the version has a status subresource,
+// unchanged whether the live definition has the same schema.
 func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictness, unchanged bool, path *field.Path) field.ErrorList {
 	s := openAPI(v)
 	if s == nil {
@@ -51,7 +49,7 @@ func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictn
 				found = validateDefaults(parsed, program, path, o.prunedDefaults)
 			}
 			if len(found) > 0 {
-				parsed = nil // not good enough for rules
+				parsed = nil // rules can only be checked in a structural schema
 			}
 			errs = append(errs, found...)
 		}
@@ -63,12 +61,15 @@ func validateSchema(v *apiextv1.CustomResourceValidation, status bool, o strictn
 	if parsed != nil {
 		errs = append(errs, validateRules(parsed, program, unchanged, w, path)...)
 	}
+	// Parse errors usually repeat errors of the walk, so that they are reported only by themselves.
 	if len(errs) == 0 {
 		return parseErrs
 	}
 	return errs
 }
 
+// validateStatusRoot checks the fields at the root of a schema whose version has a status
+// subresource. The first field in the order of the internal type that is wrong is reported.
 func validateStatusRoot(s *apiextv1.JSONSchemaProps, path *field.Path) field.ErrorList {
 	for _, name := range schemaFields {
 		switch {
@@ -84,6 +85,7 @@ func validateStatusRoot(s *apiextv1.JSONSchemaProps, path *field.Path) field.Err
 	return nil
 }
 
+// contains reports whether list has s.
 func contains(list []string, s string) bool {
 	for _, have := range list {
 		if have == s {
@@ -93,23 +95,22 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// schemaWalk visits every node of a schema.
+// schemaWalk visits all nodes of a schema.
 type schemaWalk struct {
 	*strictness
 	errs field.ErrorList
-	// bad holds the paths of the nodes that have errors at or below them: their
-	// rules are not looked at.
+	// bad has the paths of nodes with errors at or below them. Their rules are not checked.
 	bad map[string]bool
-	// loose holds the paths of the nodes with a map type that does not exist:
-	// their members have no old values.
+	// loose has the paths of nodes with an unknown map type. Their members have no correlated old
+	// values.
 	loose map[string]bool
 }
 
-// inherited is what a node takes over from the nodes above it.
+// inherited is the context that a node inherits from the nodes above it.
 type inherited struct {
-	root       bool   // it is the root itself
-	meta       bool   // inside apiVersion, kind or metadata of a resource
-	noDefaults string // why there must be no default; "" if there may be
+	root       bool   // the node is the root
+	meta       bool   // the node is in apiVersion, kind or metadata of a resource
+	noDefaults string // the reason why default values are forbidden, "" if they are allowed
 }
 
 func (w *schemaWalk) add(e *field.Error) { w.errs = append(w.errs, e) }
@@ -132,6 +133,7 @@ func (w *schemaWalk) node(s *apiextv1.JSONSchemaProps, path *field.Path, in inhe
 	}
 }
 
+// children checks the nodes directly below s, in upstream's order.
 func (w *schemaWalk) children(s *apiextv1.JSONSchemaProps, path *field.Path, in inherited) {
 	below := in
 	below.root = false
@@ -173,6 +175,7 @@ func (w *schemaWalk) children(s *apiextv1.JSONSchemaProps, path *field.Path, in 
 	}
 }
 
+// properties checks the properties of s.
 func (w *schemaWalk) properties(s *apiextv1.JSONSchemaProps, path *field.Path, in inherited) {
 	at := path.Child("properties")
 	for _, name := range sortedKeys(s.Properties) {
@@ -189,7 +192,7 @@ func (w *schemaWalk) properties(s *apiextv1.JSONSchemaProps, path *field.Path, i
 	}
 }
 
-// ruleTexts checks what can be said of rules without compiling them.
+// ruleTexts makes the checks of rules that need no compilation.
 func (w *schemaWalk) ruleTexts(s *apiextv1.JSONSchemaProps, path *field.Path) {
 	for i := range s.XValidations {
 		r := &s.XValidations[i]
@@ -228,6 +231,8 @@ func (w *schemaWalk) ruleTexts(s *apiextv1.JSONSchemaProps, path *field.Path) {
 	}
 }
 
+// reasons are the values that a rule's reason may have.
 var reasons = []string{"FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"}
 
+// hasBreak reports whether s has a line break.
 func hasBreak(s string) bool { return strings.ContainsAny(s, "\n\r") }

@@ -14,12 +14,13 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file checks what versions have besides their schema: warnings,
-// subresources, columns and selectable fields.
+// This file checks the parts of a version besides its schema: deprecation warning, subresources,
+// columns and selectable fields.
 
-// maxSelectable is how many selectable fields a version may have.
+// maxSelectable is the number of selectable fields that a version may have, as in Kubernetes.
 const maxSelectable = 8
 
+// validateVersion checks one version. Errors are in upstream's order.
 func validateVersion(h *hoisted, v *apiextv1.CustomResourceDefinitionVersion, o strictness, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, text := range warningErrors(v.Deprecated, v.DeprecationWarning) {
@@ -41,6 +42,7 @@ func validateVersion(h *hoisted, v *apiextv1.CustomResourceDefinitionVersion, o 
 	return errs
 }
 
+// warningErrors returns the errors of a deprecation warning.
 func warningErrors(deprecated bool, warning *string) []string {
 	if warning == nil {
 		return nil
@@ -57,7 +59,8 @@ func warningErrors(deprecated bool, warning *string) []string {
 		texts = append(texts, "must not be an empty string")
 	}
 	for i, r := range *warning {
-		// Control characters are not printable, so that this is all there is to say.
+		// One message is enough: control characters, which upstream checks apart, are not printable
+		// either.
 		if !unicode.IsPrint(r) {
 			texts = append(texts, fmt.Sprintf("%s; non-printable character found at index %d", printable, i))
 			break
@@ -69,6 +72,7 @@ func warningErrors(deprecated bool, warning *string) []string {
 	return texts
 }
 
+// validateSubresources checks the paths of the scale subresource.
 func validateSubresources(s *apiextv1.CustomResourceSubresources, path *field.Path) field.ErrorList {
 	if s == nil || s.Scale == nil {
 		return nil
@@ -99,7 +103,7 @@ func validateSubresources(s *apiextv1.CustomResourceSubresources, path *field.Pa
 	return errs
 }
 
-// simplePath checks that a path that is not empty starts with a dot.
+// simplePath checks that value, which is not empty, starts with a dot.
 func simplePath(value string, path *field.Path) field.ErrorList {
 	if value[0] != '.' {
 		return field.ErrorList{field.Invalid(path, value, "must be a simple json path starting with .")}
@@ -112,6 +116,7 @@ var (
 	columnFormats = []string{"byte", "date", "date-time", "double", "float", "int32", "int64", "password"}
 )
 
+// validateColumn checks an additional printer column.
 func validateColumn(c *apiextv1.CustomResourceColumnDefinition, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.Name == "" {
@@ -132,8 +137,8 @@ func validateColumn(c *apiextv1.CustomResourceColumnDefinition, path *field.Path
 	return append(errs, simplePath(c.JSONPath, path.Child("JSONPath"))...)
 }
 
-// validateSelectable checks selectable fields against their schema; path is
-// that of what holds both.
+// validateSelectable checks selectable fields against the schema in v. path is the path of the
+// object that has both. mayBeMany disables the limit.
 func validateSelectable(list []apiextv1.SelectableField, v *apiextv1.CustomResourceValidation, mayBeMany bool, path *field.Path) field.ErrorList {
 	s, errs := structural.Parse(openAPI(v), path.Child("schema.openAPIV3Schema"))
 	at := path.Child("selectableFields")

@@ -11,10 +11,10 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file finds what is allowed in a definition and yet worth a warning.
+// This file computes the warnings for definitions that are valid but probably not intended.
 
-// Warnings returns what to warn about; old is nil on create. What old has
-// already is not warned about again.
+// Warnings returns the warnings for a definition. old is nil on create. Warnings that old had are
+// omitted.
 func Warnings(new, old *apiextv1.CustomResourceDefinition) []string {
 	var formats, sets []string
 	if old != nil {
@@ -39,11 +39,11 @@ func Warnings(new, old *apiextv1.CustomResourceDefinition) []string {
 	return warnings
 }
 
-// textFormats are the formats of strings, without dashes.
+// textFormats are the formats of strings that validation knows, without dashes.
 var textFormats = strings.Fields(`bsonobjectid uri email hostname ipv4 ipv6 cidr mac uuid uuid3 uuid4 uuid5 isbn isbn10
 	isbn13 creditcard ssn hexcolor rgbcolor byte password date duration datetime k8sshortname k8slongname`)
 
-// isKnownFormat reports whether a format means something on a type.
+// isKnownFormat reports whether validation checks a format for values of a type.
 func isKnownFormat(typ, format string) bool {
 	switch typ {
 	case "", "string":
@@ -56,7 +56,7 @@ func isKnownFormat(typ, format string) bool {
 	return false
 }
 
-// unknownFormats are the formats that mean nothing, as often as they occur. A
+// unknownFormats returns the formats that validation does not know, as often as they occur. A
 // schema that all versions share counts once.
 func unknownFormats(h *hoisted) []string {
 	var out []string
@@ -69,7 +69,7 @@ func unknownFormats(h *hoisted) []string {
 	return out
 }
 
-// compoundSets warns about sets of objects or arrays, sorted.
+// compoundSets returns a warning for each type of set whose items are objects or arrays, sorted.
 func compoundSets(h *hoisted) []string {
 	seen := map[string]bool{}
 	eachDistinct(h, func(s *apiextv1.JSONSchemaProps) bool {
@@ -84,8 +84,7 @@ func compoundSets(h *hoisted) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// eachDistinct visits every node of every schema, once if all versions share
-// their schema.
+// eachDistinct visits every node of every schema. A schema that all versions share is visited once.
 func eachDistinct(h *hoisted, visit func(*apiextv1.JSONSchemaProps) bool) {
 	has(openAPI(h.schema), visit)
 	for i := range h.versions {

@@ -6,15 +6,26 @@ import (
 )
 
 // TestCompat holds the lines of docs/compat.md that a client can see.
-// Ledger: kinds-not-served, version-name, openapi-v3.
+// Ledger: kinds-not-served, component-statuses, version-name, openapi-v3.
 func TestCompat(t *testing.T) {
 	s := startServer(t)
 	t.Run("kinds that are not served are not found", func(t *testing.T) {
-		for _, path := range []string{
-			"/apis/storagemigration.k8s.io/v1/storageversionmigrations", "/api/v1/componentstatuses",
-		} {
-			s.do(t, 404, "GET", path, nil)
-			s.do(t, 404, "POST", path, []byte(`{}`))
+		const path = "/apis/storagemigration.k8s.io/v1/storageversionmigrations"
+		s.do(t, 404, "GET", path, nil)
+		s.do(t, 404, "POST", path, []byte(`{}`))
+	})
+	t.Run("the store is the component whose status is known", func(t *testing.T) {
+		all := string(s.do(t, 200, "GET", "/api/v1/componentstatuses", nil))
+		if strings.Count(all, `"name":`) != 1 || !strings.Contains(all, `"name":"etcd-0"`) || !strings.Contains(all, `"status":"True"`) {
+			t.Errorf("got %s, want a healthy etcd-0", all)
+		}
+		s.do(t, 200, "GET", "/api/v1/componentstatuses/etcd-0", nil)
+		if b := s.do(t, 404, "GET", "/api/v1/componentstatuses/scheduler", nil); !strings.Contains(string(b), `componentstatus \"scheduler\" not found`) {
+			t.Errorf("got %s", b)
+		}
+		s.do(t, 405, "POST", "/api/v1/componentstatuses", []byte(`{}`))
+		if b := s.do(t, 405, "GET", "/api/v1/componentstatuses?watch=1", nil); !strings.Contains(string(b), `watch is not supported on resources of kind \"componentstatuses\"`) {
+			t.Errorf("got %s", b)
 		}
 	})
 	t.Run("the version says whose it is", func(t *testing.T) {

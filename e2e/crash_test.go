@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -11,8 +13,18 @@ import (
 	"time"
 )
 
-// kills is how often the server is killed. A restart takes some tenths of a second.
-const kills = 100
+// killCount returns how often the server is killed: 100 times, or KEELSON_KILLS times. A restart takes some tenths of a second.
+func killCount(t *testing.T) int {
+	text := os.Getenv("KEELSON_KILLS")
+	if text == "" {
+		return 100
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("KEELSON_KILLS: got %q, want a number of kills", text)
+	}
+	return n
+}
 
 // acknowledged is what a writer was told about its objects.
 type acknowledged struct {
@@ -28,7 +40,7 @@ type ack struct {
 	uncertain bool
 }
 
-// TestKilledServerKeepsEveryAcknowledgedWrite kills the server a hundred times in the middle of concurrent writes. After each
+// TestKilledServerKeepsEveryAcknowledgedWrite kills the server many times in the middle of concurrent writes. After each
 // start, which needs no help, every write that was answered is there, and the object of one that was not is in the state before it
 // or after it.
 func TestKilledServerKeepsEveryAcknowledgedWrite(t *testing.T) {
@@ -40,6 +52,7 @@ func TestKilledServerKeepsEveryAcknowledgedWrite(t *testing.T) {
 		return err == nil && code == 200
 	})
 	const writers = 8
+	kills := killCount(t)
 	var known [writers]acknowledged
 	for w := range known {
 		known[w].objects = map[string]ack{}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,6 +74,15 @@ func TestEncryptionAtRest(t *testing.T) {
 	for _, prefix := range []string{"k8s:enc:aesgcm:v1:", "one:"} {
 		s.eventually(t, fmt.Sprintf(`apiserver_storage_transformation_operations_total{resource="secrets",status="OK",transformation_type="to_storage",transformer_prefix=%q}`, prefix), " ")
 		s.eventually(t, fmt.Sprintf(`apiserver_storage_transformation_duration_seconds_count{transformation_type="from_storage",transformer_prefix=%q}`, prefix), " ")
+	}
+
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	keelson(t, "snapshot", "save", "--kubeconfig", s.kubeconfig(), backup)
+	inventory := keelson(t, "snapshot", "status", backup)
+	for _, want := range []string{`(?m)^secrets +1 +aesgcm one$`, `(?m)^configmaps +\d+ +-$`} {
+		if !regexp.MustCompile(want).MatchString(inventory) {
+			t.Errorf("snapshot status: got\n%s\nwant a line that matches %s", inventory, want)
+		}
 	}
 
 	// Another key while the server runs: an object is written with it even if nothing else changes.

@@ -13,6 +13,7 @@ import (
 // adjust ends a period: it computes the limits of all levels by what they wanted in it. The lock is
 // held.
 func (c *Controller) adjust() {
+	c.sampleReadWrite()
 	names := slices.Sorted(maps.Keys(c.levels)) // so that rounding does not depend on chance
 	remaining := c.nominal
 	var wishes []wish

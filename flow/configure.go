@@ -93,7 +93,7 @@ func (c *Controller) keep(was *priority, p *flowcontrolv1.PriorityLevelConfigura
 		was.idle = func() {
 			select {
 			case c.ended <- struct{}{}:
-			default: // somebody looks soon
+			default: // a signal is waiting already
 			}
 		}
 	}

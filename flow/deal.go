@@ -29,7 +29,8 @@ func deal(hash uint64, deck, hand int, cards *[maxHand]int) int {
 		cards[i] = int(hash % left)
 		hash /= left
 	}
-	// A card counts those that are left. Earlier cards, from the last, tell which one that is.
+	// A card is a position among the queues that are left. The earlier cards, from the last to the
+	// first, turn it into the number of the queue.
 	var picked [maxHand]int
 	for i := range hand {
 		card := cards[i]

@@ -13,8 +13,8 @@ type demand struct {
 	last             int64   // when the integral was brought up to date
 	seconds          float64 // of the period so far
 	sum, squares     float64 // integrals of seats and of their squares over the period
-	seats            int     // wanted now, of those taken under the lock
-	most             int     // seats wanted at a time in the period, with those taken without the lock
+	seats            int     // wanted now, of those that pass the lock
+	most             int     // most seats wanted at the same time in the period, with those that do not pass the lock
 	inUse, executing int
 	waiting          int
 
@@ -88,7 +88,7 @@ type demandStats struct {
 	high                         int
 }
 
-// update takes the moments of a period in. Demand rises at once and falls slowly.
+// update adds the moments of a period. Demand rises at once and falls slowly.
 func (s *demandStats) update(o observed) {
 	s.high = o.most
 	if o.seconds <= 0 {

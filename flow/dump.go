@@ -49,6 +49,7 @@ func (c *Controller) sorted(do func(*priority)) {
 	}
 }
 
+// dumpLevels returns the table of /debug/api_priority_and_fairness/dump_priority_levels.
 func (c *Controller) dumpLevels() [][]string {
 	rows := [][]string{strings.Fields("PriorityLevelName ActiveQueues IsIdle IsQuiescing WaitingRequests ExecutingRequests DispatchedRequests RejectedRequests TimedoutRequests CancelledRequests")}
 	c.sorted(func(p *priority) {
@@ -80,6 +81,7 @@ func (l *level) numbered() []*queue {
 // dumpedQueues is the most queues of a level that a dump lists if they are idle.
 const dumpedQueues = 1024
 
+// dumpQueues returns the table of /debug/api_priority_and_fairness/dump_queues.
 func (c *Controller) dumpQueues() [][]string {
 	rows := [][]string{strings.Fields("PriorityLevelName Index PendingRequests ExecutingRequests SeatsInUse NextDispatchR InitialSeatsSum MaxSeatsSum TotalWorkSum")}
 	c.sorted(func(p *priority) {
@@ -104,6 +106,7 @@ func (c *Controller) dumpQueues() [][]string {
 	return rows
 }
 
+// dumpRequests returns the table of /debug/api_priority_and_fairness/dump_requests.
 func (c *Controller) dumpRequests(details bool) [][]string {
 	head := strings.Fields("PriorityLevelName FlowSchemaName QueueIndex RequestIndexInQueue FlowDistingsher ArriveTime InitialSeats FinalSeats AdditionalLatency StartTime")
 	if details {

@@ -44,8 +44,8 @@ type Config struct {
 	Metrics prometheus.Registerer // nil: nothing is shown
 	Logger  *slog.Logger          // nil: slog.Default()
 
-	// Unprotected takes every request through the queues, and lets one user have all seats of a level,
-	// as Kubernetes does. It is for comparisons.
+	// Unprotected makes every request pass the queues, and lets one user have all seats of a level,
+	// as in Kubernetes. It is for comparisons.
 	Unprotected bool
 }
 
@@ -68,6 +68,7 @@ type Controller struct {
 	usable     map[string]bool // levels that have an object that is not broken
 	nominal    int             // sum of all levels
 	fair       float64
+	readWrite  readWrite
 }
 
 // seriesKey names a schema in a level.
@@ -92,6 +93,7 @@ func New(c Config) *Controller {
 	return f
 }
 
+// newController returns a Controller without configuration.
 func newController(seats int, c clock, shares bool) *Controller {
 	return &Controller{total: seats, clock: c, shares: shares, logger: slog.New(slog.DiscardHandler), ended: make(chan struct{}, 1),
 		watchers: watchers{count: map[watched]int{}}, levels: map[string]*priority{}, series: map[seriesKey]*series{}}
@@ -133,12 +135,13 @@ type Ticket struct {
 	flow    *series
 	request *Request
 
-	state  uint8
-	free   bool // the seats were taken without the level's lock
-	watch  bool
-	served bool // it has been counted
-	queue  *queue
-	wake   chan struct{} // gets a value when a waiting request is let in; nil: it did not wait
+	state   uint8
+	free    bool // the seats were acquired without the level's lock
+	watch   bool
+	mutates bool // any verb but get, list and watch
+	served  bool // it has been counted
+	queue   *queue
+	wake    chan struct{} // gets a value when a waiting request is let in; nil: it did not wait
 
 	hash           uint64
 	flowOf         string // the distinguisher
@@ -158,7 +161,7 @@ type Ticket struct {
 // Classify finds the schema and level of a request. The request must not change until the ticket is
 // not used any more.
 func (c *Controller) Classify(t *Ticket, r *Request) {
-	*t = Ticket{request: r, user: r.Payer, watch: r.IsResource && r.Verb == "watch"}
+	*t = Ticket{request: r, user: r.Payer, watch: r.IsResource && r.Verb == "watch", mutates: r.Verb != "get" && r.Verb != "list" && r.Verb != "watch"}
 	t.schema = c.index.Load().find(r)
 	t.flow = t.schema.series
 }
@@ -178,8 +181,8 @@ func (t *Ticket) Inside() bool { return t.state == stateExecuting }
 // Names returns the names of the schema and the level.
 func (t *Ticket) Names() (schema, level string) { return t.schema.name, t.schema.level.name }
 
-// Enter takes the request's seats. If there are none, it waits in a queue for some time, or until ctx
-// ends. It reports whether the request has its seats, and how long it waited.
+// Enter acquires the request's seats. If there are none, it waits in a queue for some time, or
+// until ctx ends. It reports whether the request has its seats, and how long it waited.
 func (t *Ticket) Enter(ctx context.Context, w Work, wait time.Duration) (ok bool, waited time.Duration) {
 	l := t.schema.level
 	t.initial, t.final, t.extra = w.Initial, w.Final, w.Extra
@@ -187,7 +190,7 @@ func (t *Ticket) Enter(ctx context.Context, w Work, wait time.Duration) (ok bool
 	t.finalWork = seatsTimes(float64(w.Final), w.Extra)
 	t.work = seatsTimes(float64(w.Initial), estimatedService) + t.finalWork
 	t.flow.workEstimate.observe(int64(t.seats))
-	if l.takeFree(t) {
+	if l.acquireFree(t) {
 		t.enters(l, 0)
 		return true, 0
 	}

@@ -482,7 +482,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// Ledger: flow-metrics.
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	c := New(Config{Seats: 100, Metrics: reg})
@@ -511,10 +510,51 @@ func TestMetrics(t *testing.T) {
 	has("current_executing_requests", labels+"gauge:{value:1}")
 	has("current_executing_seats", labels+"gauge:{value:1}")
 	has("dispatched_requests_total", labels+"counter:{value:1}")
+	has("read_vs_write_current_requests", `label:{name:"phase" value:"executing"} label:{name:"request_kind" value:"mutating"}`)
 	has("nominal_limit_seats", `label:{name:"priority_level" value:"workload-low"} gauge:{value:41}`)
 	ticket.Leave()
 	has("current_executing_requests", labels+"gauge:{value:0}")
-	if _, ok := values()["apiserver_flowcontrol_read_vs_write_current_requests"]; ok {
-		t.Error("the metric is there after all")
-	}
+}
+
+// TestReadsAndWrites holds that the numbers of reads and writes are sampled, as shares of what may execute and wait, and
+// that they are none at the end.
+func TestReadsAndWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFlow(95, limited("level", 95, 64, 6, 50))
+		write := from("jane")
+		write.Verb = "create"
+		var tickets []*Ticket
+		for _, r := range []*Request{from("jane"), write, write} {
+			ticket := new(Ticket)
+			c.Classify(ticket, r)
+			if ok, _ := ticket.Enter(t.Context(), one, 0); !ok {
+				t.Fatal("not let in")
+			}
+			tickets = append(tickets, ticket)
+		}
+		sample := func() (reads, writes float64) {
+			time.Sleep(time.Second)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.sampleReadWrite()
+			use := &c.readWrite.use[0]
+			if of := use[readOnly].of; of != float64(c.nominal) {
+				t.Errorf("got shares of %v, want of %d", of, c.nominal)
+			}
+			return use[readOnly].value, use[mutating].value
+		}
+		if reads, writes := sample(); reads != 1 || writes != 2 {
+			t.Errorf("got %v reads and %v writes, want 1 and 2", reads, writes)
+		}
+		for _, ticket := range tickets {
+			ticket.Leave()
+		}
+		if reads, writes := sample(); reads != 0 || writes != 0 {
+			t.Errorf("at the end: got %v reads and %v writes", reads, writes)
+		}
+		count, _, _ := c.readWrite.use[0][mutating].read()
+		if seconds := float64(count) / 1e9; seconds < 1.9 || seconds > 2.1 {
+			t.Errorf("got %v seconds in all samples, want 2", seconds)
+		}
+	})
 }

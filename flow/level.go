@@ -9,9 +9,9 @@ import (
 
 // This file gives out the seats of a priority level.
 //
-// The first quarter of the seats is taken and given back with one atomic operation, and belongs to no
-// queue. Beyond it, or while anybody waits, requests pass the queues under the level's lock. So a
-// level that is hardly used costs its requests nothing, and one user cannot take all of it.
+// The first quarter of the seats is acquired and released with one atomic operation, and belongs to
+// no queue. Beyond it, or while anybody waits, requests pass the queues under the level's lock. So
+// a level that is hardly used costs its requests nothing, and one user cannot get all of it.
 
 // clock is the time and timers of a level; tests replace it.
 type clock interface {
@@ -35,8 +35,8 @@ const (
 	queueIsFull         // rejected
 )
 
-// waitingFlag is set in level.taken while requests wait. Whoever gives back seats then passes the lock
-// and lets others in.
+// waitingFlag is set in level.taken while requests wait. A request that releases seats then
+// acquires the lock and lets others in.
 const waitingFlag = 1 << 62
 
 // exemptLimit is the free part of levels without a limit.
@@ -60,7 +60,7 @@ type level struct {
 	idle      func()       // called when a quiescing level has become idle
 	maxSeats  atomic.Int64 // most seats of one request, as far as the level decides; 0: it does not
 
-	fastHigh atomic.Int64 // most seats in use since the last adjustment, of those taken without the lock
+	fastHigh atomic.Int64 // most seats in use since the last adjustment, of those acquired without the lock
 	fastWork atomic.Int64 // seat-nanoseconds of requests that were served without the lock
 
 	mu     sync.Mutex
@@ -77,13 +77,13 @@ type level struct {
 	last      int64          // when r was computed
 	robin     int            // index of the queue that was served last
 	enqueued  int
-	executing int // requests that hold seats of a queue, or of a level without queues, taken under the lock
+	executing int // requests that hold seats of a queue, or of a level without queues, acquired under the lock
 	waiting   int
 	seatsWait int
-	locked    int // seats in use that were taken under the lock
+	locked    int // seats in use that were acquired under the lock
 	linger    int // those of them that are held after their requests ended
 
-	fromQueues list // requests that execute after they took their seats under the lock
+	fromQueues list // requests that execute with seats acquired under the lock
 
 	demand  demand
 	stats   demandStats
@@ -121,6 +121,7 @@ type list struct {
 	n           int
 }
 
+// push appends a request.
 func (l *list) push(t *Ticket) {
 	t.prev, t.next = l.last, nil
 	if l.last == nil {
@@ -132,6 +133,7 @@ func (l *list) push(t *Ticket) {
 	l.n++
 }
 
+// remove removes a request, which must be in the list.
 func (l *list) remove(t *Ticket) {
 	if t.prev == nil {
 		l.first = t.next
@@ -147,6 +149,7 @@ func (l *list) remove(t *Ticket) {
 	l.n--
 }
 
+// newLevel returns a level without limits.
 func newLevel(name string, c clock) *level {
 	l := &level{name: name, clock: c, users: map[string]int{}, queues: map[int]*queue{}, last: c.now()}
 	l.demand.last = l.last
@@ -154,12 +157,12 @@ func newLevel(name string, c clock) *level {
 	return l
 }
 
-// inUse is the number of seats in use.
+// inUse returns the number of seats in use.
 func (l *level) inUse() int { return int(l.taken.Load() &^ waitingFlag) }
 
 // enter asks for the seats of a request. The request's user and work are set.
 func (l *level) enter(t *Ticket) verdict {
-	if l.takeFree(t) {
+	if l.acquireFree(t) {
 		return executing
 	}
 	l.mu.Lock()
@@ -167,7 +170,7 @@ func (l *level) enter(t *Ticket) verdict {
 	now := l.sync()
 	t.arrived = now
 	if l.shape.queues < 1 {
-		if l.atShare(t) || !l.take(t.seats) {
+		if l.atShare(t) || !l.acquire(t.seats) {
 			t.flow.rejected[rejectedLimit].Add(1)
 			return noSeats
 		}
@@ -192,8 +195,8 @@ func (l *level) enter(t *Ticket) verdict {
 	return waiting
 }
 
-// takeFree takes the seats without the lock, if little is in use and nobody waits.
-func (l *level) takeFree(t *Ticket) bool {
+// acquireFree acquires the seats without the lock, if few are in use and no request waits.
+func (l *level) acquireFree(t *Ticket) bool {
 	n := int64(t.seats)
 	for {
 		v := l.taken.Load()
@@ -206,14 +209,14 @@ func (l *level) takeFree(t *Ticket) bool {
 			}
 			t.state, t.free = stateExecuting, true
 			t.started = l.clock.now()
-			t.flow.enter(t.seats)
+			t.flow.enter(t)
 			return true
 		}
 	}
 }
 
-// take takes seats if the limit has room for them. The lock is held.
-func (l *level) take(seats int) bool {
+// acquire acquires seats if the limit has room for them. The lock is held.
+func (l *level) acquire(seats int) bool {
 	for {
 		v := l.taken.Load()
 		used := int(v &^ waitingFlag)
@@ -325,12 +328,11 @@ func (l *level) enqueue(q *queue, t *Ticket) {
 	l.requested += t.seats
 	l.waiting++
 	l.seatsWait += t.seats
-	t.flow.waiting.Add(1)
-	t.flow.seatsWaiting.Add(int64(t.seats))
+	t.flow.countWaiting(t, 1)
 	l.noteDemand()
 }
 
-// dequeue takes a request out of its queue. The lock is held.
+// dequeue removes a request from its queue. The lock is held.
 func (l *level) dequeue(t *Ticket) {
 	q := t.queue
 	q.waits.remove(t)
@@ -350,8 +352,7 @@ func (l *level) dequeue(t *Ticket) {
 	l.requested -= t.seats
 	l.waiting--
 	l.seatsWait -= t.seats
-	t.flow.waiting.Add(-1)
-	t.flow.seatsWaiting.Add(int64(-t.seats))
+	t.flow.countWaiting(t, -1)
 }
 
 // dispatch lets requests in as long as there are seats. The lock is held.
@@ -380,8 +381,8 @@ func (l *level) dispatchOne(now int64) bool {
 		if l.atShare(head) {
 			continue
 		}
-		low.note(q.next)
-		high.note(q.next - seatsTimes(float64(q.seats), estimatedService))
+		low.add(q.next)
+		high.add(q.next - seatsTimes(float64(q.seats), estimatedService))
 		f := q.next + head.work
 		t := (q.index - l.robin - 1 + 2*size) % size
 		if best == nil || f < finish || f == finish && t < turn {
@@ -392,7 +393,7 @@ func (l *level) dispatchOne(now int64) bool {
 		return false
 	}
 	t := best.waits.first
-	if !l.take(t.seats) {
+	if !l.acquire(t.seats) {
 		t.flow.unaccommodated.Add(1)
 		return false
 	}
@@ -431,7 +432,7 @@ func (l *level) execute(t *Ticket, q *queue, now int64) {
 		q.seats += t.seats
 		l.requested += t.seats
 	}
-	t.flow.enter(t.seats)
+	t.flow.enter(t)
 	l.noteDemand()
 }
 
@@ -454,7 +455,7 @@ func (l *level) leave(t *Ticket) {
 		if q.executing == 0 && q.waits.n == 0 {
 			l.active--
 		}
-		// The real duration takes the place of the estimate.
+		// The real duration replaces the estimate.
 		q.next -= seatsTimes(float64(t.initial), estimatedService-took)
 		bound(q)
 	}
@@ -477,7 +478,7 @@ func (l *level) leave(t *Ticket) {
 	l.reportIdle()
 }
 
-// release gives seats back that were taken under the lock. The lock is held.
+// release releases seats that were acquired under the lock. The lock is held.
 func (l *level) release(q *queue, f *series, user string, seats int) {
 	l.taken.Add(int64(-seats))
 	l.locked -= seats
@@ -494,7 +495,7 @@ func (l *level) release(q *queue, f *series, user string, seats int) {
 	}
 }
 
-// leaveFree ends a request that took its seats without the lock.
+// leaveFree ends a request that acquired its seats without the lock.
 func (l *level) leaveFree(t *Ticket) {
 	took := l.clock.now() - t.started
 	l.fastWork.Add(took * int64(t.seats))
@@ -512,6 +513,7 @@ func (l *level) leaveFree(t *Ticket) {
 	})
 }
 
+// releaseFree releases seats that were acquired without the lock.
 func (l *level) releaseFree(seats int) {
 	v := l.taken.Add(int64(-seats))
 	if v&waitingFlag == 0 && !l.quiescing.Load() {
@@ -544,8 +546,8 @@ func (l *level) cancel(t *Ticket) bool {
 	return true
 }
 
-// reportIdle tells the controller that a level has ended which is not wanted any more. The lock is
-// held.
+// reportIdle reports to the controller that a level without a configuration has no requests any
+// more. The lock is held.
 func (l *level) reportIdle() {
 	if l.quiescing.Load() && l.isIdle() {
 		l.idle()

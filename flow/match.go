@@ -8,8 +8,9 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 )
 
-// This file finds the FlowSchema of a request. Schemas are compiled to lists of rules by subject, so
-// that a request looks only at the rules that name its user, one of its groups, or everybody.
+// This file finds the FlowSchema of a request. Schemas are compiled to lists of rules by subject,
+// so that a request is compared only with the rules that name its user, one of its groups, or
+// everybody.
 
 // Request is what FlowSchemas match.
 type Request struct {
@@ -34,7 +35,7 @@ type schemaOf struct {
 	queues    bool                                      // the level has more than one queue
 }
 
-// distinguisher returns what tells the flows of a schema apart.
+// distinguisher returns the text that identifies the flow of a request within its schema.
 func (s *schemaOf) distinguisher(r *Request) string {
 	switch s.flows {
 	case flowcontrolv1.FlowDistinguisherMethodByUserType:
@@ -53,11 +54,13 @@ type rule struct {
 	paths     []pathRule
 }
 
+// resourceRule matches requests for resources.
 type resourceRule struct {
 	verbs, groups, resources, namespaces set
 	cluster                              bool // matches requests without a namespace
 }
 
+// pathRule matches requests for other paths.
 type pathRule struct {
 	verbs    set
 	all      bool
@@ -74,6 +77,7 @@ type set struct {
 
 const fewNames = 8
 
+// newSet returns the set of some names. The name * stands for all.
 func newSet(names []string) set {
 	if len(names) == 1 && names[0] == "*" {
 		return set{all: true}
@@ -88,6 +92,7 @@ func newSet(names []string) set {
 	return s
 }
 
+// has reports whether a name is in the set.
 func (s *set) has(name string) bool {
 	if s.all {
 		return true
@@ -118,6 +123,7 @@ func (s *set) hasPart(resource, sub string) bool {
 	return false
 }
 
+// matches reports whether one of the rules matches a request.
 func (r *rule) matches(q *Request) bool {
 	if q.IsResource {
 		for i := range r.resources {
@@ -135,6 +141,7 @@ func (r *rule) matches(q *Request) bool {
 	return false
 }
 
+// matches reports whether the rule matches a request for a resource.
 func (r *resourceRule) matches(q *Request) bool {
 	if !r.verbs.has(q.Verb) || !r.resources.hasPart(q.Resource, q.Subresource) || !r.groups.has(q.Group) {
 		return false
@@ -145,6 +152,8 @@ func (r *resourceRule) matches(q *Request) bool {
 	return r.namespaces.has(q.Namespace)
 }
 
+// matches reports whether the rule matches a request for a path. The last slash of a prefix is
+// optional in the path.
 func (r *pathRule) matches(q *Request) bool {
 	if !r.verbs.has(q.Verb) {
 		return false

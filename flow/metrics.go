@@ -28,6 +28,7 @@ type collector struct {
 	all map[string]*prometheus.Desc
 }
 
+// newCollector returns the collector of the metrics of a controller.
 func newCollector(c *Controller) *collector {
 	x := &collector{c: c, all: map[string]*prometheus.Desc{}}
 	desc := func(name, help string, labels ...string) {
@@ -64,6 +65,7 @@ func newCollector(c *Controller) *collector {
 	desc("seat_fair_frac", "[ALPHA] Fair fraction of server's concurrency to allocate to each priority level that can use it")
 	desc("current_limit_seats", "[ALPHA] current derived number of execution seats available to each priority level", pl)
 	desc("priority_level_request_utilization", "[ALPHA] Observations, at the end of every nanosecond, of number of requests (as a fraction of the relevant limit) waiting or in any stage of execution (but only initial stage for WATCHes)", "phase", pl)
+	desc("read_vs_write_current_requests", "[ALPHA] Observations, at the end of every nanosecond, of the number of requests (as a fraction of the relevant limit) waiting or in regular stage of execution", "phase", "request_kind")
 	x.all["priority_level_seat_utilization"] = prometheus.NewDesc("apiserver_flowcontrol_priority_level_seat_utilization",
 		"[ALPHA] Observations, at the end of every nanosecond, of utilization of seats for any stage of execution (but only initial stage for WATCHes)",
 		[]string{pl}, prometheus.Labels{"phase": "executing"})
@@ -83,6 +85,12 @@ func (x *collector) Collect(out chan<- prometheus.Metric) {
 	defer x.c.mu.Unlock()
 	w := shower{x, out}
 	w.gauge("seat_fair_frac", x.c.fair)
+	x.c.sampleReadWrite()
+	for phase, byKind := range x.c.readWrite.use {
+		for kind := range byKind {
+			w.timing("read_vs_write_current_requests", &x.c.readWrite.use[phase][kind], phases[phase], requestKinds[kind])
+		}
+	}
 	for _, s := range x.c.series {
 		w.series(s)
 	}
@@ -97,22 +105,26 @@ type shower struct {
 	out chan<- prometheus.Metric
 }
 
+// gauge sends a gauge.
 func (w shower) gauge(name string, v float64, labels ...string) {
 	w.out <- prometheus.MustNewConstMetric(w.all[name], prometheus.GaugeValue, v, labels...)
 }
 
+// counter sends a counter that is not 0.
 func (w shower) counter(name string, v uint64, labels ...string) {
 	if v > 0 {
 		w.out <- prometheus.MustNewConstMetric(w.all[name], prometheus.CounterValue, float64(v), labels...)
 	}
 }
 
+// histogram sends a histogram with values. unit converts them.
 func (w shower) histogram(name string, h *histogram, unit float64, labels ...string) {
 	if count, sum, buckets := h.read(unit); count > 0 {
 		w.out <- prometheus.MustNewConstHistogram(w.all[name], count, sum, buckets, labels...)
 	}
 }
 
+// timing sends a histogram of durations.
 func (w shower) timing(name string, t *timing, labels ...string) {
 	count, sum, buckets := t.read()
 	w.out <- prometheus.MustNewConstHistogram(w.all[name], count, sum, buckets, labels...)

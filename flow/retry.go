@@ -5,7 +5,7 @@ import "sync"
 // This file chooses the Retry-After of rejected requests. It doubles while many are rejected, and
 // falls second by second afterwards.
 
-// longestRetry is the most seconds that clients are told to wait.
+// longestRetry is the largest Retry-After, in seconds.
 const longestRetry = 32
 
 // rejects counts the rejected requests of a level by second.
@@ -18,6 +18,7 @@ type rejects struct {
 	history []rejectedIn // earlier seconds, in order
 }
 
+// rejectedIn counts the rejected requests of one second.
 type rejectedIn struct{ second, count int64 }
 
 // add counts a request that is rejected in a second, and returns the seconds to wait.

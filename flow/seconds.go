@@ -25,13 +25,15 @@ func seatsTimes(seats float64, d time.Duration) seatSeconds {
 	return seatSeconds(int64(math.Round(seats * float64(d) / (1e9 / seatScale))))
 }
 
-// perSeat returns how long some seats take for some work.
+// perSeat returns how long some seats need for some work.
 func perSeat(work seatSeconds, seats int) time.Duration {
 	return time.Duration(float64(work) / float64(seats) * (float64(time.Second) / seatScale))
 }
 
+// float returns the seat-seconds as a number.
 func (s seatSeconds) float() float64 { return float64(s) / seatScale }
 
+// String returns the seat-seconds as dumps print them.
 func (s seatSeconds) String() string {
 	const unit = seatSeconds(seatScale)
 	return fmt.Sprintf("%d.%08dss", s/unit, s%unit)
@@ -40,4 +42,5 @@ func (s seatSeconds) String() string {
 // bounds are the least and the greatest of some readings.
 type bounds struct{ min, max seatSeconds }
 
-func (b *bounds) note(s seatSeconds) { b.min, b.max = min(b.min, s), max(b.max, s) }
+// add widens the bounds to include a value.
+func (b *bounds) add(s seatSeconds) { b.min, b.max = min(b.min, s), max(b.max, s) }

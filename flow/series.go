@@ -28,6 +28,8 @@ type series struct {
 	inside                atomic.Int64 // requests that execute, and their seats: see insideOne
 	waiting, seatsWaiting atomic.Int64
 
+	mutating, waitingMutating atomic.Int64 // of them, those that write
+
 	lengths      histogram    // of queues, with the new request
 	waits        [2]histogram // seconds until rejected, until executed
 	executions   [2]histogram // seconds, of requests and of the start of watches
@@ -42,6 +44,7 @@ var (
 	seatBounds     = []int64{1, 2, 4, 8, 16, 32, 64, 100}
 )
 
+// newSeries returns the metrics of a level and a schema.
 func newSeries(level, schema string) *series {
 	s := &series{level: level, schema: schema}
 	s.lengths.bounds, s.watches.bounds, s.workEstimate.bounds = lengthBounds, watchBounds, seatBounds
@@ -55,8 +58,22 @@ func newSeries(level, schema string) *series {
 // executes.
 const insideOne = 1 << 32
 
-// enter counts a request with some seats.
-func (s *series) enter(seats int) { s.inside.Add(insideOne + int64(seats)) }
+// enter counts a request with its seats.
+func (s *series) enter(t *Ticket) {
+	s.inside.Add(insideOne + int64(t.seats))
+	if t.mutates {
+		s.mutating.Add(1)
+	}
+}
+
+// countWaiting adds n requests like t to those that wait, with their seats.
+func (s *series) countWaiting(t *Ticket, n int64) {
+	s.waiting.Add(n)
+	s.seatsWaiting.Add(n * int64(t.seats))
+	if t.mutates {
+		s.waitingMutating.Add(n)
+	}
+}
 
 // current returns the requests that execute, and the seats in use.
 func (s *series) current() (requests, seats int64) {
@@ -68,6 +85,9 @@ func (s *series) current() (requests, seats int64) {
 // for some time.
 func (s *series) executed(t *Ticket, took time.Duration, seats int) {
 	s.inside.Add(int64(seats) - insideOne)
+	if t.mutates {
+		s.mutating.Add(-1)
+	}
 	watch := 0
 	if t.watch {
 		watch = 1
@@ -82,6 +102,7 @@ type histogram struct {
 	sum    atomic.Int64
 }
 
+// observe counts a value.
 func (h *histogram) observe(v int64) {
 	i := 0
 	for i < len(h.bounds) && v > h.bounds[i] {
@@ -103,7 +124,7 @@ func (h *histogram) read(unit float64) (count uint64, sum float64, buckets map[f
 	return count + h.counts[len(h.bounds)].Load(), float64(h.sum.Load()) / unit, buckets
 }
 
-// timing says for how long a ratio was within bounds, in nanoseconds. A lock guards it.
+// timing measures for how long a ratio was within bounds, in nanoseconds. A lock guards it.
 type timing struct {
 	bounds []float64
 	of     float64 // what values are shares of; 0: 1
@@ -126,6 +147,7 @@ func (t *timing) add(nanoseconds int64) {
 	t.sum += ratio * float64(nanoseconds)
 }
 
+// set sets the value that counts from now on.
 func (t *timing) set(n int) { t.value = float64(n) }
 
 // read returns the timing as Prometheus shows it.

@@ -8,8 +8,8 @@ import (
 
 // This file estimates the work of requests.
 
-// Work is the estimate of a request's work: its seats while it executes, and the seats that what
-// follows from it takes for some time after its end.
+// Work is the estimate of a request's work: its seats while it executes, and the seats that it
+// keeps for some time after its end for the work that it causes.
 type Work struct {
 	Initial, Final int
 	Extra          time.Duration
@@ -77,7 +77,7 @@ func (t *Ticket) MostListWork() Work {
 	return Work{Initial: capped(t.schema.level.maxSeats.Load(), mostListSeats)}
 }
 
-// WriteWork returns the work of a write that some watchers are told of.
+// WriteWork returns the work of a write of which some watchers are notified.
 func (t *Ticket) WriteWork(watchers int) Work {
 	t.schema.series.watches.observe(int64(watchers))
 	w := Work{Initial: 1}
@@ -119,7 +119,7 @@ func (c *Controller) Watch(r *Request, indexed bool) func() {
 	}
 }
 
-// Watchers returns how many watches may be told of what a request changes.
+// Watchers returns how many watches may be notified of a request's change.
 func (c *Controller) Watchers(r *Request) int {
 	w := &c.watchers
 	w.mu.RLock()

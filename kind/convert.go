@@ -16,14 +16,14 @@ import (
 
 // This file converts objects between the versions of a kind.
 
-// convert decodes the object in from, which is in another version, into to, in
-// version v: pruned by its schema, without its defaults, which an object gets
-// when it is read.
+// convert decodes from, an object in another version, into to, in version v. It prunes by v's
+// schema and fills in no defaults: an object gets the defaults of its storage version when it is
+// read.
 func (v *Version) convert(to, from *jsondoc.Doc) error {
 	return v.convertText(to, unversioned(from))
 }
 
-// convertText is convert of an object that is text.
+// convertText is convert for an object that is given as JSON text.
 func (v *Version) convertText(to *jsondoc.Doc, text []byte) error {
 	if convert := v.Kind.Behavior.Convert; convert != nil {
 		var err error
@@ -41,12 +41,14 @@ func (v *Version) convertText(to *jsondoc.Doc, text []byte) error {
 	return v.decodeConverted(to, text)
 }
 
-// unversioned prints d without its resource version and the newline.
+// unversioned prints d as it is stored, but without the newline. Webhooks get objects without a
+// resource version, so that their answers can be cached.
 func unversioned(d *jsondoc.Doc) []byte {
 	b := appendStored(d, nil)
 	return b[:len(b)-1]
 }
 
+// decodeConverted decodes the result of a conversion. The webhook's apiVersion is replaced by v's.
 func (v *Version) decodeConverted(to *jsondoc.Doc, text []byte) error {
 	if _, err := v.Schema.DecodeConverted(to, text); err != nil {
 		return fmt.Errorf("conversion to %s %s: %w", v.APIVersion(), v.Kind.Name, err)
@@ -55,7 +57,8 @@ func (v *Version) decodeConverted(to *jsondoc.Doc, text []byte) error {
 	return nil
 }
 
-// call lets the kind's webhook convert objects to version v.
+// call asks the kind's webhook to convert objects to version v. Offline commands have no webhook
+// client.
 func (k *Kind) call(ctx context.Context, v *Version, objects [][]byte) ([][]byte, error) {
 	if k.Converter == nil {
 		return nil, fmt.Errorf("conversion to %s %s: its webhook is not called here", v.APIVersion(), k.Name)
@@ -63,8 +66,8 @@ func (k *Kind) call(ctx context.Context, v *Version, objects [][]byte) ([][]byte
 	return k.Converter.Convert(ctx, v.APIVersion(), objects)
 }
 
-// Convert converts an object, as JSON, to the version of that name. Its resource version, if it has one, stays, and is told to
-// the webhook.
+// Convert converts an object, given as JSON, to the version with that name. A resource version is
+// kept and sent to the webhook.
 func (k *Kind) Convert(object []byte, version string) ([]byte, error) {
 	for _, v := range k.All {
 		if v.Name != version {
@@ -80,31 +83,35 @@ func (k *Kind) Convert(object []byte, version string) ([]byte, error) {
 	return nil, fmt.Errorf("conversion of %s: no version %q", k.Name, version)
 }
 
-// ConvertBy sets the webhook that converts between the versions of k, which nobody else has yet.
+// ConvertBy sets the webhook that converts between the versions of k. It may only be called before
+// other goroutines can see k.
 func (k *Kind) ConvertBy(webhook *apiextv1.WebhookConversion) {
 	k.Conversion, k.rendering = webhook, new(rendering)
 }
 
-// rendering lets many who want the same view at once wait for one call of the
+// rendering merges simultaneous requests for the same view, so that they wait for one call of the
 // webhook.
 type rendering struct {
 	mu  sync.Mutex
 	now map[flight]*landing
 }
 
-// flight names a view: stored bytes are not copied, so where they are says
-// which they are.
+// flight identifies a view that is being made. raw points to the first stored byte: stored bytes
+// are shared, never copied, so that equal pointers mean equal bytes.
 type flight struct {
 	v   *Version
 	raw *byte
 }
 
+// landing is the result of a flight. view and err may be read after done is closed.
 type landing struct {
 	done chan struct{}
 	view *meta.View
 	err  error
 }
 
+// do returns the result of render for raw in version v. If a call for the same pair is running, do
+// waits for it and returns its result.
 func (r *rendering) do(v *Version, raw []byte, render func() (*meta.View, error)) (*meta.View, error) {
 	if len(raw) == 0 {
 		return render()
@@ -116,6 +123,7 @@ func (r *rendering) do(v *Version, raw []byte, render func() (*meta.View, error)
 		<-l.done
 		return l.view, l.err
 	}
+	// Replaced below. If render panics, the waiting callers get this error and do not hang.
 	l := &landing{done: make(chan struct{}), err: errors.New("rendering panicked")}
 	if r.now == nil {
 		r.now = map[flight]*landing{}
@@ -132,26 +140,27 @@ func (r *rendering) do(v *Version, raw []byte, render func() (*meta.View, error)
 	return l.view, l.err
 }
 
-// viewBatch and viewBatchBytes bound the objects that are decoded before they are converted: their
-// number, and the bytes of their text. With default values they may be much larger than stored.
+// viewBatch and viewBatchBytes bound one call of the webhook: the number of objects, and the bytes
+// of their text with default values, which may be much larger than the stored text.
 const (
 	viewBatch      = 1000
 	viewBatchBytes = 8 << 20
 )
 
-// StoredObject is an object as the store has it.
+// StoredObject is the stored bytes of an object and the revision of its last write.
 type StoredObject struct {
 	Raw []byte
 	Rev int64
 }
 
-// Views makes the views of objects in version v that need a webhook, with as
-// few calls of it as possible, and calls made with the index of each. Other views are made when
-// they are asked for.
+// Views calls made with the views, in version v, of those objects that a webhook has to convert,
+// and with their indexes. It sends them in batches, to save calls. Other objects are rendered when
+// they are read.
 func (v *Version) Views(ctx context.Context, objects []StoredObject, made func(i int, view *meta.View)) error {
 	if v.Kind.Conversion == nil {
 		return nil
 	}
+	// texts are the objects of the current batch, waiting their indexes, size the bytes of texts.
 	var texts [][]byte
 	var waiting []int
 	size := 0
@@ -175,7 +184,7 @@ func (v *Version) Views(ctx context.Context, objects []StoredObject, made func(i
 		return ctx.Err()
 	}
 	for i := range objects {
-		text, err := v.foreign(objects[i].Raw)
+		text, err := v.textForWebhook(objects[i].Raw)
 		if err != nil {
 			return err
 		}
@@ -192,9 +201,9 @@ func (v *Version) Views(ctx context.Context, objects []StoredObject, made func(i
 	return flush()
 }
 
-// foreign returns the text of an object that is stored as raw in another version, as that
-// version reads it; nil if it is stored in version v.
-func (v *Version) foreign(raw []byte) ([]byte, error) {
+// textForWebhook returns the JSON that the webhook has to convert, with the defaults of its storage
+// version. It returns nil if raw is already in version v.
+func (v *Version) textForWebhook(raw []byte) ([]byte, error) {
 	stored, err := v.Kind.storedIn(raw)
 	if err != nil || stored == v {
 		return nil, err
@@ -207,7 +216,8 @@ func (v *Version) foreign(raw []byte) ([]byte, error) {
 	return unversioned(d), nil
 }
 
-// convertedView returns the view of a converted text with a resource version.
+// convertedView returns the view of an object that the webhook converted, with rev as its resource
+// version.
 func (v *Version) convertedView(converted []byte, rev int64) (*meta.View, error) {
 	d := jsondoc.Get()
 	defer d.Release()

@@ -1,32 +1,32 @@
-// Package kind has the kinds of objects and the registry of those that are served.
+// Package kind defines kinds of objects, and the registry of the kinds that are served.
 //
 // # Terms
 //
 // A [Kind] is a resource type: its names, scope and [Version]s. A Version is
 // what requests work with: it decodes, validates, encodes and renders objects.
 // A [Snapshot] is the set of kinds at one moment; the [Registry] holds the
-// current one. Package crd compiles definitions to Kinds, package builtin has the built-in ones:
-// data as well, with hooks ([Behavior]) where a kind is more than a schema.
+// current one. Package crd compiles definitions to Kinds. Package builtin declares the built-in
+// ones as data, with hooks ([Behavior]) for what a schema cannot express.
 //
 // # Invariants
 //
 //   - Kinds, Versions and Snapshots never change once made. A changed
 //     definition is compiled to a new Kind.
-//   - The cost of Put does not depend on how many kinds there are.
-//   - No definition replaces or removes a built-in kind, or has its store keys.
-//   - What [Version.Encode] of the storage version writes, [Version.Render] of it
-//     serves without a difference, unless the definition changed in between.
-//   - Defaults are filled in by the version that a body is written in and by the
-//     version that an object is stored in, and never by one it is converted to.
+//   - Put takes the same time however many kinds there are.
+//   - No definition replaces or removes a built-in kind, or shares its prefix of store keys.
+//   - [Version.Render] serves exactly what [Version.Encode] of the storage version wrote, unless
+//     the definition changed in between.
+//   - Two versions fill in defaults: the version of a request body, and the version of the stored
+//     bytes. The target version of a conversion does not.
 //
 // # Use
 //
-// To check objects, take a Version of a Kind, and for each object [Version.Decode] the bytes and
-// [Version.Validate] the document: the errors have paths and are those of a
-// server. [Version.Strict] says what Decode dropped.
+// To check objects, call [Version.Decode] for the bytes of each object and [Version.Validate] for
+// the document. The errors have paths, and the same texts as a server's. [Version.Strict] lists the
+// fields that Decode dropped.
 //
-// To serve them, make a [NewRegistry] of the built-in kinds, [Registry.Put] the
-// others, [Registry.Load] once a request and [Snapshot.Lookup] in it.
+// To serve kinds, pass the built-in ones to [NewRegistry] and the others to [Registry.Put]. Each
+// request calls [Registry.Load] once, and [Snapshot.Lookup] on the result.
 package kind
 
 import (
@@ -49,8 +49,9 @@ import (
 
 // This file defines Kind and Version.
 
-// Kind is a resource type.
+// Kind is a resource type. It does not change once it is in a registry.
 type Kind struct {
+	// The names are those of spec.names and spec.group of a definition.
 	Group, Plural, Singular string
 	Name                    string // the kind's name, such as HTTPRoute
 	ListKind                string
@@ -60,34 +61,34 @@ type Kind struct {
 	UID        string // of the definition; "" for built-in kinds
 	Generation int64  // of the definition
 
-	Established bool // the definition's condition; built-in kinds are
+	Established bool // the condition Established of the definition; always true for built-in kinds
 	Terminating bool // the definition is being deleted: nothing may be created
 
-	Versions []*Version // the served ones, in discovery order: the first is preferred
-	All      []*Version // all of them, as the definition lists them
+	Versions []*Version // the served versions in discovery order; the first is preferred
+	All      []*Version // all versions, in the order of the definition
 	Storage  *Version   // one of All
 
-	// StoragePrefix is what the keys of objects start with, without a slash at
-	// the end.
+	// StoragePrefix is the start of the store keys of all objects, without a slash at the end. It
+	// is "" if objects are not stored.
 	StoragePrefix string
 
 	Behavior Behavior
 
-	// Conversion is how a webhook converts between versions, nil for the
-	// strategy None: only apiVersion changes. Converter is that webhook, for
-	// who serves the kind.
+	// Conversion configures the webhook that converts between versions. Nil means the strategy
+	// None: only apiVersion changes. Converter calls that webhook; it is nil if the process calls
+	// no webhooks.
 	Conversion *apiextv1.WebhookConversion
 	Converter  Converter
 
-	// PreserveUnknown: fields that no schema declares are kept, as in legacy
-	// definitions (spec.preserveUnknownFields).
+	// PreserveUnknown: fields without a schema are kept, as in definitions with the legacy field
+	// spec.preserveUnknownFields.
 	PreserveUnknown bool
 
-	rendering *rendering
+	rendering *rendering // not nil if Conversion is set
 }
 
-// Converter turns objects of a kind into another of its versions. The objects
-// are JSON without a resource version; the results have the order of objects.
+// Converter converts objects of a kind to another version. The objects are JSON without a resource
+// version. The results have the order of the objects.
 type Converter interface {
 	Convert(ctx context.Context, apiVersion string, objects [][]byte) ([][]byte, error)
 }
@@ -98,45 +99,49 @@ type Version struct {
 	Name string
 
 	Schema *kschema.Program
-	// Structural is what Schema is compiled from. It may be made when it is asked for.
+	// Structural returns the schema from which Schema was compiled. The first call may have to
+	// build it.
 	Structural func() *structural.Schema
-	Declared   any // what the package that compiled a custom resource's version keeps about it; nil for other kinds
+	Declared   any // what package crd keeps about a version of a definition; nil for built-in kinds
 
 	Served, IsStorage bool
 	Deprecated        bool
-	Warning           string // what clients of a deprecated version are told
+	Warning           string // the warning that clients of a deprecated version get
 
-	// Definition is the name of the schema that Kubernetes publishes for a built-in version, and Published are that and
-	// those of its lists, and what these refer to, by name, in the form of OpenAPI 3; "" and nil if Structural says it all.
+	// Definition names the schema that Kubernetes publishes for a built-in version. Published
+	// returns that schema, that of lists, and all schemas to which they refer, by name, in the
+	// form of OpenAPI 3. They are "" and nil if Structural describes the version completely.
 	Definition string
 	Published  func() (map[string]json.RawMessage, error)
 
-	Status  bool   // the status subresource is enabled
-	Scale   *Scale // nil if the scale subresource is not
+	Status  bool   // whether the status subresource is enabled
+	Scale   *Scale // nil if the scale subresource is disabled
 	Columns []Column
-	// Ended is how an object ended, for who reads its row in a table, "" if it has not; nil: objects do not end.
+	// Ended returns the reason and message with which an object ended, for its row in a table, or
+	// "" if it has not ended. It is nil for kinds whose objects do not end.
 	Ended            func(obj jsondoc.Value) (reason, message string)
 	SelectableFields []Selectable
 
 	*Attachments
 }
 
-// Attachments hold what a version does not share with its copies. They are freed with it.
+// Attachments hold the caches of a version that its copies do not share. They are freed with the
+// version.
 type Attachments struct {
-	Attached sync.Map // what other packages derive from the version, by keys of their own
+	Attached sync.Map // caches of other packages; each uses a key type of its own
 
-	// Messages and Partials identify the renderers of the version's objects, and of their metadata,
-	// as protobuf.
+	// Messages and Partials identify the protobuf renderers of whole objects, and of their
+	// metadata.
 	Messages, Partials meta.RendererID
 
-	identity meta.RendererID
+	identity meta.RendererID // of Version itself as a renderer of JSON
 }
 
-// Scale says where the scale subresource finds its values.
+// Scale gives the places of the values that the scale subresource reads and writes.
 type Scale struct {
-	SpecReplicas, StatusReplicas, LabelSelector string // as declared; the last may be ""
+	SpecReplicas, StatusReplicas, LabelSelector string // JSON paths as declared; LabelSelector may be ""
 
-	// The same as steps from the root; nil if there is no path.
+	// The same paths, split into member names; nil if the path is "".
 	SpecPath, StatusPath, SelectorPath []string
 }
 
@@ -145,11 +150,13 @@ type Column struct {
 	Name, Type, Format, Description string
 	Priority                        int32
 	JSONPath                        string
-	// Cell is the text of the cell where it is not what stands at JSONPath; in
-	// a column of booleans it is true or false, and if Number is set a number where it looks like one.
+	// Cell returns the text of the cell. If it is nil, the cell shows the value at JSONPath. In a
+	// column of type boolean the text must be true or false. With Number, a text that looks like a
+	// number becomes one.
 	Cell   func(obj jsondoc.Value, now time.Time) string
 	Number bool
-	// Word and Truth say of a cell with a text of its own that it is a text whatever the type of the column, or a truth.
+	// Word and Truth set the JSON type of Cell's text, against the type of the column: Word prints
+	// it as a string, Truth as a boolean.
 	Word, Truth bool
 }
 
@@ -158,12 +165,11 @@ type Selectable struct {
 	JSONPath string // as declared, with its leading dot
 	Label    string // as field selectors write it, without the dot
 	Path     []string
-	// Value is the value where it is not what stands at Path; nil if it is.
+	// Value returns the value of the field. If it is nil, the value is at Path.
 	Value func(root jsondoc.Value) string
 }
 
-// Load compiles the schemas of k. It fails for a definition that must not be
-// accepted.
+// Load compiles the schemas of k. An error means that the definition must be refused.
 func (k *Kind) Load() error {
 	for _, v := range k.All {
 		if err := v.Schema.Load(); err != nil {
@@ -173,18 +179,18 @@ func (k *Kind) Load() error {
 	return nil
 }
 
-// GroupKind names the kind.
+// GroupKind returns the group and the name of the kind.
 func (k *Kind) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Name} }
 
 // IsNamespaces reports whether k is the kind of namespaces.
 func (k *Kind) IsNamespaces() bool { return k.Group == "" && k.Plural == "namespaces" }
 
-// GroupResource names the resource.
+// GroupResource returns the group and the plural name.
 func (k *Kind) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.Plural}
 }
 
-// Version is the served version of that name, nil if there is none.
+// Version returns the served version with that name, nil if there is none.
 func (k *Kind) Version(name string) *Version {
 	for _, v := range k.Versions {
 		if v.Name == name {
@@ -194,7 +200,7 @@ func (k *Kind) Version(name string) *Version {
 	return nil
 }
 
-// Key is the store key of an object; namespace is "" for cluster-scoped kinds.
+// Key returns the store key of an object. namespace is "" for cluster-scoped kinds.
 func (k *Kind) Key(namespace, name string) string {
 	if namespace == "" {
 		return k.StoragePrefix + "/" + name
@@ -202,7 +208,8 @@ func (k *Kind) Key(namespace, name string) string {
 	return k.StoragePrefix + "/" + namespace + "/" + name
 }
 
-// APIVersion is the version as objects carry it: group/version.
+// APIVersion returns the value of apiVersion in objects: group/version, or version in the core
+// group.
 func (v *Version) APIVersion() string {
 	if v.Kind.Group == "" {
 		return v.Name
@@ -210,15 +217,15 @@ func (v *Version) APIVersion() string {
 	return v.Kind.Group + "/" + v.Name
 }
 
-// GVK names the version's kind.
+// GVK returns the group, version and kind.
 func (v *Version) GVK() schema.GroupVersionKind { return v.Kind.GroupKind().WithVersion(v.Name) }
 
-// GVR names the version's resource.
+// GVR returns the group, version and plural name.
 func (v *Version) GVR() schema.GroupVersionResource {
 	return v.Kind.GroupResource().WithVersion(v.Name)
 }
 
-// steps splits a simple JSON path into member names.
+// steps splits a JSON path without brackets into member names.
 func steps(path string) []string {
 	path = strings.TrimPrefix(path, ".")
 	if path == "" {
@@ -227,12 +234,12 @@ func steps(path string) []string {
 	return strings.Split(path, ".")
 }
 
-// NewSelectable is the field at a simple JSON path.
+// NewSelectable returns the selectable field at a JSON path without brackets.
 func NewSelectable(path string) Selectable {
 	return Selectable{JSONPath: path, Label: strings.TrimPrefix(path, "."), Path: steps(path)}
 }
 
-// AgeColumn is what a version without columns shows.
+// AgeColumn returns the only column of a version that declares none.
 func AgeColumn() Column {
 	return Column{
 		Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
@@ -240,7 +247,8 @@ func AgeColumn() Column {
 	}
 }
 
-// With returns a copy of k, its versions included, with other conditions.
+// With returns a copy of k and its versions with other values of the conditions. The copies start
+// with empty caches.
 func (k *Kind) With(established, terminating bool) *Kind {
 	c := *k
 	c.Established, c.Terminating = established, terminating
@@ -259,7 +267,7 @@ func (k *Kind) With(established, terminating bool) *Kind {
 	return &c
 }
 
-// Fixed is a Version's Structural that is there already.
+// Fixed returns a function for Version.Structural that returns s.
 func Fixed(s *structural.Schema) func() *structural.Schema {
 	return func() *structural.Schema { return s }
 }

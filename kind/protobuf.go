@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// This file turns protobuf into JSON and back: the form in which typed clients
-// send built-in kinds, and in which Kubernetes stores them.
+// This file converts between JSON and protobuf. Typed clients send built-in kinds in protobuf, and
+// Kubernetes stores them in it.
 
-// protobufMagic is what every object in protobuf starts with.
+// protobufMagic starts every object in protobuf. The envelope that follows is a runtime.Unknown.
 var protobufMagic = []byte("k8s\x00")
 
 // IsProtobuf reports whether a text is an object in protobuf.
 func IsProtobuf(text []byte) bool { return bytes.HasPrefix(text, protobufMagic) }
 
-// FromProtobuf turns an object in protobuf into JSON. pick returns the Go object
-// to decode it into, by the type that it says it is of, or refuses it.
+// FromProtobuf converts an object from protobuf to JSON. pick gets the type that the envelope
+// names, and returns an empty Go object of that type, or an error if the type is not accepted.
 func FromProtobuf(text []byte, pick func(metav1.TypeMeta) (runtime.Object, error)) ([]byte, error) {
 	if !IsProtobuf(text) {
 		return nil, errors.New("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
@@ -52,11 +52,11 @@ func FromProtobuf(text []byte, pick func(metav1.TypeMeta) (runtime.Object, error
 	return json.Marshal(obj)
 }
 
-// toProto is what Go types of objects have.
+// toProto is implemented by the Go types of objects.
 type toProto interface{ Marshal() ([]byte, error) }
 
-// ToProtobuf is the inverse of FromProtobuf: obj is an empty object of the text's
-// type.
+// ToProtobuf converts an object from JSON to protobuf. obj is an empty object of its type, into
+// which the text is decoded.
 func ToProtobuf(text []byte, obj runtime.Object) ([]byte, error) {
 	raw, err := Message(text, obj)
 	if err != nil {
@@ -66,7 +66,7 @@ func ToProtobuf(text []byte, obj runtime.Object) ([]byte, error) {
 	return WrapProtobuf(raw, gvk.GroupVersion().String(), gvk.Kind)
 }
 
-// Message is ToProtobuf without the envelope that says what the object is.
+// Message is ToProtobuf without the envelope.
 func Message(text []byte, obj runtime.Object) ([]byte, error) {
 	if err := json.Unmarshal(text, obj); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func Message(text []byte, obj runtime.Object) ([]byte, error) {
 	return from.Marshal()
 }
 
-// WrapProtobuf makes an object of its bare message.
+// WrapProtobuf puts a message into an envelope. name is the kind.
 func WrapProtobuf(raw []byte, apiVersion, name string) ([]byte, error) {
 	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: name}, Raw: raw}
 	text, err := u.Marshal()
@@ -88,20 +88,22 @@ func WrapProtobuf(raw []byte, apiVersion, name string) ([]byte, error) {
 	return append(protobufMagic[:len(protobufMagic):len(protobufMagic)], text...), nil
 }
 
-// Tags of the envelope's fields.
+// Tags of the envelope's fields: the field number, and wire type 2 (bytes with a length).
 const (
-	tagAPIVersion = 1<<3 | 2 // of its type
+	tagAPIVersion = 1<<3 | 2 // of the nested TypeMeta
 	tagKind       = 2<<3 | 2
 
 	tagType = 1<<3 | 2
 	tagRaw  = 2<<3 | 2
 )
 
-// ProtobufEnd stands after the message in an envelope: no content encoding, no content type.
+// ProtobufEnd follows the message in an envelope: an empty content encoding and an empty content
+// type.
 const ProtobufEnd = "\x1a\x00\x22\x00"
 
-// AppendProtobufStart appends what stands before a message of n bytes in its envelope, as
-// WrapProtobuf does, for callers that do not copy the message.
+// AppendProtobufStart appends the part of the envelope before a message of n bytes. Followed by the
+// message and ProtobufEnd, it equals the result of WrapProtobuf, but the message need not be
+// copied.
 func AppendProtobufStart(b []byte, apiVersion, name string, n int) []byte {
 	b = append(b, protobufMagic...)
 	b = append(b, tagType)
@@ -111,13 +113,14 @@ func AppendProtobufStart(b []byte, apiVersion, name string, n int) []byte {
 	return binary.AppendUvarint(append(b, tagRaw), uint64(n))
 }
 
-// ProtobufSize returns the size of the envelope of a message of n bytes, with the message.
+// ProtobufSize returns the size in bytes of an envelope with a message of n bytes.
 func ProtobufSize(apiVersion, name string, n int) int {
 	t := FieldSize(len(apiVersion)) + FieldSize(len(name))
 	return len(protobufMagic) + FieldSize(t) + FieldSize(n) + len(ProtobufEnd)
 }
 
-// FieldSize returns the size of a field of n bytes with a tag of one byte.
+// FieldSize returns the encoded size of a field of n bytes: a tag of one byte, the length, the
+// bytes.
 func FieldSize(n int) int {
 	size := 2 + n
 	for v := uint(n); v >= 0x80; v >>= 7 {

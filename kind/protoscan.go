@@ -18,10 +18,11 @@ import (
 // that bytes can be decoded again and again. And an empty message takes as much memory as any other
 // of its type.
 
-// Bounds of one definition that a client sends. Definitions that are generated from Go types have some dozens of levels.
+// Bounds of one definition that a client sends. Definitions that are generated from Go types have
+// some dozens of levels.
 const (
 	MaxDepth  = 1000     // levels of arrays and objects
-	MaxReread = 64 << 20 // bytes below items and their like, once for each such level
+	MaxReread = 64 << 20 // bytes below items and similar fields, counted once for each such level
 )
 
 // ErrReread is the error for more than MaxReread.
@@ -30,21 +31,21 @@ var ErrReread = fmt.Errorf("CustomResourceDefinition: got schemas below items, a
 
 // Bounds of one protobuf message.
 const (
-	maxMessages     = 2 * MaxDepth // in one another: a schema below items is two of them, and one level of JSON
-	maxMessageBytes = 128 << 20    // of memory for the Go values of all of them
+	maxMessages     = 2 * MaxDepth // nesting depth: one level of JSON, such as a schema below items, is two messages
+	maxMessageBytes = 128 << 20    // memory of the Go values of all messages together
 )
 
 // fromProto is implemented by the Go types of objects.
 type fromProto interface{ Unmarshal([]byte) error }
 
-// message says which fields of a Go type hold messages.
+// message describes which fields of a Go type hold nested messages.
 type message struct {
-	name    string
+	name    string      // size in bytes of the Go value
 	size    int         // of its Go value in memory
-	reread  bool        // it is printed again as JSON for each reread level above it
-	entry   bool        // it is an entry of a map
-	fields  []*embedded // by number, nil where there is no message; nil if there is none at all
-	scalars [2]bool     // of an entry: whether key and value are numbers
+	reread  bool        // the type has a MarshalJSON, which prints the message again for each such type above it
+	entry   bool        // it is the entry of a map
+	fields  []*embedded // by field number, nil for fields without messages; empty if no field has messages
+	scalars [2]bool     // whether the key and the value of an entry are numbers
 }
 
 // embedded is a field that holds a message, or the entries of a map.
@@ -53,10 +54,11 @@ type embedded struct {
 	of   *message
 }
 
-// messages are the shapes of the Go types that were decoded so far. They follow from the types alone.
+// messages caches the descriptions of the Go types that were decoded so far. They follow from the
+// types alone, so that servers in one process can share them.
 var messages sync.Map // reflect.Type to *message
 
-// messageOf returns the shape of a Go type.
+// messageOf returns the description of a Go type.
 func messageOf(t reflect.Type) *message {
 	if m, ok := messages.Load(t); ok {
 		return m.(*message)
@@ -65,9 +67,12 @@ func messageOf(t reflect.Type) *message {
 	return m.(*message)
 }
 
-// shapes makes shapes of Go types. A recursive type finds its own shape in it.
+// shapes builds the descriptions of Go types. It is also the record of the types that were begun,
+// so that a recursive type refers to its own description.
 type shapes map[reflect.Type]*message
 
+// message returns the description of a struct type, or of a slice type that is encoded as a
+// message.
 func (s shapes) message(t reflect.Type) *message {
 	if m := s[t]; m != nil {
 		return m
@@ -92,6 +97,7 @@ func (s shapes) message(t reflect.Type) *message {
 	return m
 }
 
+// set records that a field holds messages. It ignores fields with no messages, for which of is nil.
 func (m *message) set(number int, name string, of *message) {
 	if of == nil {
 		return
@@ -102,7 +108,7 @@ func (m *message) set(number int, name string, of *message) {
 	m.fields[number] = &embedded{name, of}
 }
 
-// field returns the shape of the messages in a field of a Go type, nil if it holds none.
+// field returns the description of the messages in a field of type t, nil if there are none.
 func (s shapes) field(t reflect.Type) *message {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -122,10 +128,10 @@ func (s shapes) field(t reflect.Type) *message {
 	}
 }
 
-// entries returns the shape of the entries of a map.
+// entries returns the description of the entries of a map.
 func (s shapes) entries(t reflect.Type) *message {
 	m := &message{name: t.String(), entry: true, size: int(t.Key().Size() + t.Elem().Size())}
-	m.fields = make([]*embedded, 3) // also if the values are no messages: the bounds of entries are always checked
+	m.fields = make([]*embedded, 3) // even if values are not messages, because the bounds of entries are always checked
 	for i, of := range []reflect.Type{t.Key(), t.Elem()} {
 		switch of.Kind() {
 		case reflect.String, reflect.Slice, reflect.Struct, reflect.Pointer:
@@ -137,15 +143,17 @@ func (s shapes) entries(t reflect.Type) *message {
 	return m
 }
 
-// checkMessage returns an error if a message must not be decoded into a Go object.
+// checkMessage returns an error if decoding b into into could exhaust memory or the stack.
 func checkMessage(b []byte, into fromProto) error {
 	return new(messageScan).message(messageOf(reflect.TypeOf(into).Elem()), b, 1)
 }
 
-// messageScan scans a message in the steps of generated code. It may refuse whatever that code
-// refuses.
+// messageScan scans a message as generated code would. It may refuse only messages that exceed a
+// bound or that generated code refuses, too. bytes is the memory of the Go values so far, reread
+// the bytes that are printed repeatedly.
 type messageScan struct{ bytes, reread int }
 
+// message scans one message and those within it. depth counts from 1.
 func (s *messageScan) message(m *message, b []byte, depth int) error {
 	if depth > maxMessages {
 		return fmt.Errorf("proto: %s: got more than %d messages in one another", m.name, maxMessages)
@@ -172,7 +180,7 @@ func (s *messageScan) message(m *message, b []byte, depth int) error {
 			return err
 		}
 		if of != nil {
-			_, start, _ := varint(b[n:]) // which value has read
+			_, start, _ := varint(b[n:]) // value has checked this length
 			if err := s.message(of, b[n+start:n+length], depth+1); err != nil {
 				return err
 			}
@@ -182,7 +190,8 @@ func (s *messageScan) message(m *message, b []byte, depth int) error {
 	return nil
 }
 
-// value is how long the value of a field is, with the length in front of it, and which message it is, if it is one.
+// value returns the length of a field's value in b, including its length prefix, and the
+// description of the message that it holds, nil if it holds none. kind is the wire type.
 func (m *message) value(number int32, kind int, tag uint64, b []byte) (int, *message, error) {
 	var f *embedded
 	if number > 0 && int(number) < len(m.fields) {
@@ -209,10 +218,10 @@ func (m *message) value(number int32, kind int, tag uint64, b []byte) (int, *mes
 	return length, f.of, nil
 }
 
-// errOverflow is the error of generated code for a number that is too long.
+// errOverflow is generated code's error for a varint of more than 64 bits.
 var errOverflow = errors.New("proto: integer overflow")
 
-// varint returns a number and its length.
+// varint decodes a varint and returns it with its length in bytes.
 func varint(b []byte) (uint64, int, error) {
 	v, n := binary.Uvarint(b)
 	switch {
@@ -225,12 +234,15 @@ func varint(b []byte) (uint64, int, error) {
 	}
 }
 
-// skip returns the length of a value after its tag. A group is skipped with all that is in it.
+// skip returns the length of the value that follows a tag of wire type kind. A group is skipped to
+// its end.
 func skip(kind int, b []byte) (int, error) {
 	groups, at := 0, 0
 	for {
 		n := 0
 		switch kind {
+		// These are the wire types of protobuf: varint, 8 bytes, length-prefixed, start and end of
+		// a group, 4 bytes.
 		case 0:
 			_, length, err := varint(b[at:])
 			if err != nil {

@@ -11,22 +11,22 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// This file is the registry: which kinds there are, without locks for readers.
+// This file defines the registry of kinds, which readers use without locks.
 //
-// It has two tables. The first holds the built-in kinds: NewRegistry fills it,
-// and no method changes it. The second holds the kinds of definitions: Put and
-// Remove work on it alone, and readers consult it where the first has nothing.
-// So no definition can replace or remove a built-in kind.
+// It has two tables. The first holds the built-in kinds: NewRegistry fills it, and no method
+// changes it. The second holds the kinds of definitions, which Put and Remove change. Readers look
+// into the second table only if the first has no entry, so that no definition can replace or remove
+// a built-in kind.
 
 // Registry holds the current Snapshot. The zero value has no kinds and is ready;
 // NewRegistry makes one with built-in kinds.
 type Registry struct {
-	mu      sync.Mutex // serialises writers
+	mu      sync.Mutex // held by Put and Remove, so that one change does not undo another
 	current atomic.Pointer[Snapshot]
-	changed chan struct{} // closed by the next change; nil while nobody waits
+	changed chan struct{} // closed at the next change; nil if nobody waits
 }
 
-// NewRegistry returns a registry that has built-in kinds for as long as it exists.
+// NewRegistry returns a registry with built-in kinds, which cannot be removed.
 func NewRegistry(builtins ...*Kind) *Registry {
 	f := &fixed{groups: map[string]bool{}}
 	for _, k := range builtins {
@@ -44,13 +44,13 @@ func NewRegistry(builtins ...*Kind) *Registry {
 
 // fixed is the table of built-in kinds. It never changes.
 type fixed struct {
-	sorted   []*Kind // by group, sep, plural
+	sorted   []*Kind // by sortKey
 	groups   map[string]bool
-	prefixes []string // of the store keys of their objects
+	prefixes []string // StoragePrefix of each stored kind
 }
 
-// Changed is a channel that is closed when the registry is not, or no more, at
-// the snapshot of that Rev.
+// Changed returns a channel that is closed as soon as the registry's snapshot is not the one with
+// that Rev.
 func (r *Registry) Changed(rev uint64) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,27 +71,29 @@ type Snapshot struct {
 	Rev uint64
 
 	fixed  *fixed                    // the built-in kinds
-	sorted *btree.Map[string, *Kind] // the kinds of definitions, by group, sep, plural
+	sorted *btree.Map[string, *Kind] // the kinds of definitions, by sortKey
 
-	groups func() []string
+	groups func() []string // computes Groups at the first call
 }
 
-// sep is less than any byte of a group, so that groups sort as they should.
+// sep separates the parts of a sort key. It is less than any byte of a group, so that the kinds of
+// group "a" sort before those of "a.b".
 const sep = "\x00"
 
-// sortKey is what kinds are sorted by.
+// sortKey returns the key by which kinds are sorted: by group, then by plural.
 func sortKey(group, plural string) string { return group + sep + plural }
 
 // emptySnapshot returns the snapshot of a Registry without kinds.
 var emptySnapshot = sync.OnceValue(func() *Snapshot { return newSnapshot(0, new(fixed), new(btree.Map[string, *Kind])) })
 
+// newSnapshot returns a snapshot of the two tables, which must not change any more.
 func newSnapshot(rev uint64, f *fixed, sorted *btree.Map[string, *Kind]) *Snapshot {
 	s := &Snapshot{Rev: rev, fixed: f, sorted: sorted}
 	s.groups = sync.OnceValue(s.listGroups)
 	return s
 }
 
-// Load is the current snapshot.
+// Load returns the current snapshot.
 func (r *Registry) Load() *Snapshot {
 	if s := r.current.Load(); s != nil {
 		return s
@@ -99,9 +101,8 @@ func (r *Registry) Load() *Snapshot {
 	return emptySnapshot()
 }
 
-// Put adds the kind of a definition, or replaces the one of the same group and
-// plural. It returns an error if definitions cannot have that group and plural:
-// see Refuses.
+// Put adds the kind of a definition, or replaces the one with the same group and plural. It returns
+// an error if definitions must not have that group and plural (see Refuses).
 func (r *Registry) Put(k *Kind) error {
 	if refusal := r.Refuses(k.Plural+"."+k.Group, k.Group, k.Plural); refusal != nil {
 		return errors.New(refusal.Message)
@@ -110,8 +111,8 @@ func (r *Registry) Put(k *Kind) error {
 	return nil
 }
 
-// Remove removes the kind of a definition. A kind that has replaced it in the
-// meantime stays.
+// Remove removes the kind of a definition. It does nothing if the kind of a newer definition, with
+// another UID, has replaced it.
 func (r *Registry) Remove(k *Kind) {
 	r.change(k.Group, k.Plural, func(have *Kind) *Kind {
 		if have != nil && have.UID != k.UID {
@@ -121,8 +122,8 @@ func (r *Registry) Remove(k *Kind) {
 	})
 }
 
-// change replaces the entry of one resource in the table of definitions by what
-// next makes of the present one. nil stands for no entry.
+// change replaces one entry in the table of definitions by next(present entry). nil means no entry.
+// Copies of a btree share their nodes, so the cost does not depend on the size of the table.
 func (r *Registry) change(group, plural string, next func(*Kind) *Kind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,7 +143,7 @@ func (r *Registry) change(group, plural string, next func(*Kind) *Kind) {
 	}
 }
 
-// Lookup returns the kind of a group and plural, nil if there is none.
+// Lookup returns the kind with that group and plural, nil if there is none.
 func (s *Snapshot) Lookup(group, plural string) *Kind {
 	i, found := slices.BinarySearchFunc(s.fixed.sorted, group, func(k *Kind, group string) int {
 		return cmp.Or(strings.Compare(k.Group, group), strings.Compare(k.Plural, plural))
@@ -154,10 +155,10 @@ func (s *Snapshot) Lookup(group, plural string) *Kind {
 	return k
 }
 
-// Len is the number of kinds.
+// Len returns the number of kinds.
 func (s *Snapshot) Len() int { return len(s.fixed.sorted) + s.sorted.Len() }
 
-// All ranges over the kinds, sorted by group and plural.
+// All ranges over the kinds, sorted by group and plural: a merge of the two tables.
 func (s *Snapshot) All() func(yield func(*Kind) bool) {
 	return func(yield func(*Kind) bool) {
 		builtins := s.fixed.sorted
@@ -197,7 +198,7 @@ func (s *Snapshot) InGroup(group string) func(yield func(*Kind) bool) {
 	}
 }
 
-// Groups are the names of the groups, sorted.
+// Groups returns the sorted names of the groups.
 func (s *Snapshot) Groups() []string { return s.groups() }
 
 func (s *Snapshot) listGroups() []string {

@@ -13,17 +13,17 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file turns stored bytes into what is served.
+// This file decodes stored bytes, and renders what clients read.
 
-// Load decodes stored bytes into d, in this version: pruned and defaulted by
-// the version they were stored in, converted, with the resource version set.
-// Malformed metadata is dropped, field by field.
+// Load decodes stored bytes into d, in this version. The version in which they were stored prunes
+// and defaults them; then they are converted, and get rev as their resource version. Malformed
+// metadata is dropped, field by field, so that an object never becomes unreadable.
 func (v *Version) Load(d *jsondoc.Doc, raw []byte, rev int64) error {
 	return v.load(d, raw, rev, (*schema.Program).DecodeStored)
 }
 
 // LoadToRemove is Load for an object that is to be deleted. If its default values are too large, it
-// is loaded without them: neither the object nor its namespace or definition may be stuck.
+// omits them, so that the deletion of the object, its namespace or its definition cannot get stuck.
 func (v *Version) LoadToRemove(d *jsondoc.Doc, raw []byte, rev int64) error {
 	err := v.Load(d, raw, rev)
 	if errors.Is(err, schema.ErrManyDefaults) {
@@ -32,7 +32,7 @@ func (v *Version) LoadToRemove(d *jsondoc.Doc, raw []byte, rev int64) error {
 	return err
 }
 
-// load is Load with a given function that decodes stored bytes.
+// load is Load with the given decoding function.
 func (v *Version) load(d *jsondoc.Doc, raw []byte, rev int64, decode decodeFunc) error {
 	if load := v.Kind.Behavior.Load; load != nil {
 		var err error
@@ -44,6 +44,7 @@ func (v *Version) load(d *jsondoc.Doc, raw []byte, rev int64, decode decodeFunc)
 	if err != nil {
 		return err
 	}
+	// Bytes in another version are decoded into a temporary document, and converted into d.
 	first := d
 	if stored != v {
 		first = jsondoc.Get()
@@ -61,7 +62,7 @@ func (v *Version) load(d *jsondoc.Doc, raw []byte, rev int64, decode decodeFunc)
 	return nil
 }
 
-// decodeFunc is a method of a program that decodes stored bytes.
+// decodeFunc is a method of schema.Program that decodes stored bytes.
 type decodeFunc func(*schema.Program, *jsondoc.Doc, []byte) (schema.Found, error)
 
 // loadStored decodes bytes that are stored in this version.
@@ -69,13 +70,14 @@ func (v *Version) loadStored(d *jsondoc.Doc, raw []byte, decode decodeFunc) erro
 	if _, err := decode(v.Schema, d, raw); err != nil {
 		return fmt.Errorf("stored %s: %w", v.Kind.Name, err)
 	}
+	// Kubernetes gives custom resources that were stored without a generation the generation 1.
 	if o := (meta.Object{Doc: d}); !v.Kind.Behavior.IsBuiltin && o.Generation() == 0 {
 		o.SetGeneration(1)
 	}
 	return nil
 }
 
-// storedIn is the version that stored bytes are in.
+// storedIn returns the version in which the bytes are stored.
 func (k *Kind) storedIn(raw []byte) (*Version, error) {
 	if v := k.byAPIVersion(leadingAPIVersion(raw)); v != nil {
 		return v, nil
@@ -83,7 +85,7 @@ func (k *Kind) storedIn(raw []byte) (*Version, error) {
 	d := jsondoc.Get()
 	defer d.Release()
 	if err := jsondoc.Parse(d, raw); err != nil {
-		return nil, fmt.Errorf("stored %s: %w", k.Name, foreign(raw, err))
+		return nil, fmt.Errorf("stored %s: %w", k.Name, explainUnreadable(raw, err))
 	}
 	name := d.Root().Get("apiVersion").Text()
 	if v := k.byAPIVersion(name); v != nil {
@@ -92,8 +94,9 @@ func (k *Kind) storedIn(raw []byte) (*Version, error) {
 	return nil, fmt.Errorf("stored %s: got apiVersion %q, want one of the definition's versions", k.Name, name)
 }
 
-// leadingAPIVersion is the apiVersion of an object whose text begins with it, or
-// with its kind and then with it: documents and Go types print like that.
+// leadingAPIVersion returns the apiVersion if it is the first member, or the second after kind;
+// otherwise "". Documents and Go types print objects in this order, so that parsing is rarely
+// needed.
 func leadingAPIVersion(raw []byte) string {
 	rest, ok := bytes.CutPrefix(raw, []byte(`{"apiVersion":"`))
 	if !ok {
@@ -108,9 +111,9 @@ func leadingAPIVersion(raw []byte) string {
 	return ""
 }
 
-// foreign is the error of bytes that are no JSON, in the words for what they
-// are: Kubernetes can store what is not read here.
-func foreign(raw []byte, err error) error {
+// explainUnreadable replaces err, the error of bytes that are not JSON, by one that names their
+// form: Kubernetes may have stored them in a form that this server cannot read.
+func explainUnreadable(raw []byte, err error) error {
 	damaged, isDamaged := bytes.CutPrefix(raw, []byte("keelson:damaged:")) // store.DamagedPrefix
 	switch {
 	case isDamaged:
@@ -123,6 +126,7 @@ func foreign(raw []byte, err error) error {
 	return err
 }
 
+// byAPIVersion returns the version whose apiVersion is name, nil if there is none.
 func (k *Kind) byAPIVersion(name string) *Version {
 	for _, v := range k.All {
 		if v.isAPIVersion(name) {
@@ -132,14 +136,13 @@ func (k *Kind) byAPIVersion(name string) *Version {
 	return nil
 }
 
-// Identity implements cache.Renderer.
+// Identity implements cache.Renderer. It identifies the views of this version.
 func (v *Version) Identity() *meta.RendererID { return &v.identity }
 
-// Waits implements cache.Waiter: a webhook may have to be called.
+// Waits implements cache.Waiter: Render may wait for a webhook.
 func (v *Version) Waits() bool { return v.Kind.Conversion != nil }
 
-// Render makes what is served from what is stored. It implements
-// cache.Renderer.
+// Render returns the view of stored bytes. It implements cache.Renderer.
 func (v *Version) Render(raw []byte, rev int64) (*meta.View, error) {
 	if v.Kind.Conversion != nil {
 		return v.Kind.rendering.do(v, raw, func() (*meta.View, error) { return v.render(raw, rev) })
@@ -147,6 +150,7 @@ func (v *Version) Render(raw []byte, rev int64) (*meta.View, error) {
 	return v.render(raw, rev)
 }
 
+// render is Render without the merging of simultaneous calls.
 func (v *Version) render(raw []byte, rev int64) (*meta.View, error) {
 	d := jsondoc.Get()
 	defer d.Release()
@@ -156,13 +160,14 @@ func (v *Version) render(raw []byte, rev int64) (*meta.View, error) {
 	return v.view(d, len(raw)), nil
 }
 
-// view prints an object, which is about size bytes long, for readers.
+// view returns the view of an object. size is an estimate of the length of its JSON in bytes.
 func (v *Version) view(d *jsondoc.Doc, size int) *meta.View {
 	root := d.Root()
 	view := &meta.View{
 		JSON:   d.AppendJSON(make([]byte, 0, size+40), root.Node),
 		Labels: labelsOf(root.At("metadata", "labels")),
 	}
+	// Views live long, so that unused capacity is worth a copy.
 	if cap(view.JSON) > 2*len(view.JSON) {
 		view.JSON = bytes.Clone(view.JSON)
 	}
@@ -170,7 +175,7 @@ func (v *Version) view(d *jsondoc.Doc, size int) *meta.View {
 	return view
 }
 
-// labelsOf copies labels, all in one string.
+// labelsOf copies labels. All texts share one string, to save allocations.
 func labelsOf(labels jsondoc.Value) meta.Labels {
 	n := labels.Len()
 	if labels.Kind() != jsondoc.Object || n == 0 {
@@ -191,15 +196,16 @@ func labelsOf(labels jsondoc.Value) meta.Labels {
 	return out
 }
 
-// setFields remembers the values that field selectors may ask for.
+// setFields stores the values of selectable fields in the view.
 func (v *Version) setFields(view *meta.View, root jsondoc.Value) {
 	var held int
 	view.Fields, held = fieldsOf(v.SelectableFields, root)
 	view.FieldKiB = uint16(min(held>>10, math.MaxUint16))
 }
 
-// fieldsOf returns a function that returns the values of fields, and the number of bytes that it
-// holds. It must not refer to the version: a view outlives it.
+// fieldsOf returns a function that returns the value of a field by its label, and the bytes of
+// memory that the values take. The function must not refer to the version, because a view may
+// outlive it.
 func fieldsOf(fields []Selectable, root jsondoc.Value) (value func(string) string, held int) {
 	metadata := root.Get("metadata")
 	name := strings.Clone(metadata.Get("name").Text())
@@ -230,7 +236,7 @@ func fieldsOf(fields []Selectable, root jsondoc.Value) (value func(string) strin
 	}, held
 }
 
-// fieldText is a value as field selectors compare it.
+// fieldText returns a value as field selectors compare it.
 func fieldText(v jsondoc.Value) string {
 	switch v.Kind() {
 	case jsondoc.String:

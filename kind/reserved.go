@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// This file decides which definitions are never served, because their kinds
-// would stand where built-in kinds are.
+// This file decides which definitions are never served, because they would hide or overlap built-in
+// kinds.
 
-// reservedGroups are the groups that kube-apiserver serves by default. There a
-// request for any version of such a group never reaches custom resources, whether
-// the group has the resource or not. The last one is this server's own: who may
-// create a custom resource named snapshots there could take a snapshot of the store.
+// reservedGroups are the groups that kube-apiserver serves by default. There, requests for such a
+// group never reach custom resources, even if the group does not have the resource. The last group
+// is this server's own: a user who may create custom resources named snapshots in it could create a
+// snapshot of the store.
 var reservedGroups = []string{
 	"", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "authentication.k8s.io", "authorization.k8s.io",
 	"autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "flowcontrol.apiserver.k8s.io",
@@ -23,25 +23,26 @@ var reservedGroups = []string{
 	"keelson.io",
 }
 
-// Refusal is why custom resources of a definition are never served. Nothing that
-// clients may change in the definition changes that.
+// Refusal is the reason why custom resources of a definition are never served. It depends only on
+// fields that clients cannot change.
 type Refusal struct {
 	Reason, Message string // of the condition NamesAccepted
 
-	// Left is the prefix of store keys, with a slash at the end, below which
-	// earlier releases stored objects of the definition. It is "" if keys below it
-	// can be those of anything else.
+	// Left is the prefix of store keys, with a slash at the end, below which earlier releases may
+	// have stored objects of the definition. It is "" if other objects can be below that prefix,
+	// too.
 	Left string
 }
 
-// Refuses returns why the kind of a definition with that name, group and plural
-// is not served, nil if it is. Clients cannot make most of these definitions;
-// they get into a store by other ways.
+// Refuses returns why a definition with that name, group and plural is not served, nil if it is
+// served. Validation refuses most such definitions; they can only be in a store that another
+// program has written.
 func (r *Registry) Refuses(name, group, plural string) *Refusal {
 	prefix := group + "/" + plural
 	refusal := &Refusal{}
 	builtins := r.Load().fixed
 	valid := strings.Contains(group, ".") && len(validation.IsDNS1123Subdomain(group)) == 0 && len(validation.IsDNS1035Label(plural)) == 0
+	// own: only objects of this definition can be below prefix.
 	own := valid && name == plural+"."+group && !slices.ContainsFunc(builtins.prefixes, func(b string) bool { return overlap(b, prefix) })
 	switch {
 	case builtins.groups[group] || slices.Contains(reservedGroups, group):
@@ -59,7 +60,7 @@ func (r *Registry) Refuses(name, group, plural string) *Refusal {
 	return refusal
 }
 
-// Reserved returns why no custom resources are served in a group, "" if they may be.
+// Reserved returns why no custom resources are served in a group, "" if they are.
 func Reserved(group string) string {
 	if !slices.Contains(reservedGroups, group) {
 		return ""
@@ -67,11 +68,12 @@ func Reserved(group string) string {
 	return reservedText(group)
 }
 
+// reservedText returns the message for a reserved group.
 func reservedText(group string) string {
 	return fmt.Sprintf("group %q is reserved for built-in kinds: no custom resources are served in it", group)
 }
 
-// overlap reports whether keys below one of the prefixes can be below the other.
+// overlap reports whether a key can be below both prefixes.
 func overlap(a, b string) bool {
 	a, b = a+"/", b+"/"
 	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)

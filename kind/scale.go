@@ -12,9 +12,9 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file knows where the scale subresource finds its values, and checks them.
+// This file reads and checks the values of the scale subresource.
 
-// NewScale returns the scale subresource as a definition declares it.
+// NewScale returns the scale subresource that a definition declares.
 func NewScale(s *apiextv1.CustomResourceSubresourceScale) *Scale {
 	scale := &Scale{
 		SpecReplicas: s.SpecReplicasPath, SpecPath: steps(s.SpecReplicasPath),
@@ -26,8 +26,8 @@ func NewScale(s *apiextv1.CustomResourceSubresourceScale) *Scale {
 	return scale
 }
 
-// validate checks the replicas and the selector; an update of the status is
-// not held responsible for the replicas in the spec.
+// validate checks the numbers of replicas and the selector. An update of the status cannot change
+// the replicas in the spec, so that they are not checked then.
 func (s *Scale) validate(root jsondoc.Value, scope schema.Scope) field.ErrorList {
 	var errs field.ErrorList
 	if scope == schema.Whole {
@@ -46,12 +46,15 @@ func (s *Scale) validate(root jsondoc.Value, scope schema.Scope) field.ErrorList
 	return errs
 }
 
+// validateReplicas checks that the value at path is a number that fits a Scale. name is the JSON
+// path.
 func validateReplicas(root jsondoc.Value, name string, path []string) field.ErrorList {
 	if absent(root, path) {
 		return nil
 	}
 	v := root.At(path...)
 	if v.Kind() != jsondoc.Int {
+		// apimachinery's helper gives upstream's text for a value of another type.
 		_, _, err := unstructured.NestedInt64(object(root), path...)
 		if err == nil {
 			return nil
@@ -67,7 +70,8 @@ func validateReplicas(root jsondoc.Value, name string, path []string) field.Erro
 	return nil
 }
 
-// absent reports whether there is nothing at path, and nothing in its way.
+// absent reports whether there is no value at path. A value of a wrong type on the way is an error,
+// not an absence.
 func absent(v jsondoc.Value, path []string) bool {
 	for _, name := range path {
 		if v.Kind() == jsondoc.Null {
@@ -83,7 +87,7 @@ func absent(v jsondoc.Value, path []string) bool {
 	return false
 }
 
-// object is an object as the helpers of apimachinery want it; for errors only.
+// object returns v as a map, for helpers of apimachinery. It is slow, and used only for errors.
 func object(v jsondoc.Value) map[string]any {
 	m, _ := v.Interface().(map[string]any)
 	return m

@@ -2,19 +2,20 @@ package kind
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// This file has the ways in which upstream serves built-in kinds and custom resources differently.
-// Upstream installs routes for each version of a built-in kind, whose objects have a Go type. One
-// handler serves all custom resources, whose objects are maps.
+// This file lists the ways in which upstream serves built-in kinds and custom resources
+// differently. Upstream installs routes for each version of a built-in kind, whose objects have a
+// Go type. One handler serves all custom resources, whose objects are maps.
 
 // HasRoutes reports whether upstream's router knows each path, method and media type of the kind,
 // and refuses all others before it looks at the object.
 func (b *Behavior) HasRoutes() bool { return b.IsBuiltin }
 
-// DecodesIntoType reports whether a body is decoded into the type of the endpoint, whatever kind it
-// says. If not, it becomes an object of the kind that it says, and is refused later.
+// DecodesIntoType reports whether a body is decoded into the type of the endpoint, even if it names
+// another kind. If not, it becomes an object of the kind that it names, and a later check refuses
+// it.
 func (b *Behavior) DecodesIntoType() bool { return b.IsBuiltin }
 
-// FollowsSchema reports whether the schema alone says what a read of a stored object returns. If
+// FollowsSchema reports whether the schema alone determines the result of reading stored bytes. If
 // not, hooks may change the object, and versions may differ in more than their schema.
 func (b *Behavior) FollowsSchema() bool { return !b.IsBuiltin }
 
@@ -26,15 +27,19 @@ func (b *Behavior) WarnsOfFinalizers() bool { return !b.IsBuiltin }
 // the new number of replicas is validated.
 func (b *Behavior) ValidatesScales() bool { return b.IsBuiltin }
 
-// HasPrinter reports whether Go code prints the rows of tables. If not, the columns have JSON paths.
+// HasPrinter reports whether Go code prints the cells of tables. If not, columns have JSON paths.
 func (b *Behavior) HasPrinter() bool { return b.IsBuiltin }
 
-// HasGoType reports whether a Go type publishes the kind's versions. Objects of such a kind can be
-// read and written in protobuf, and members that the type never leaves out are always printed.
+// HasGoType reports whether upstream publishes a Go type for the versions. Such objects can be read
+// and written in protobuf, and members that the type always prints are always present.
 func (b *Behavior) HasGoType() bool { return b.New != nil }
 
 // NewTyped returns an empty object of the Go type of the version. The kind must have Go types.
 func (v *Version) NewTyped() runtime.Object { return v.Kind.Behavior.New(v) }
 
-// MayHavePlugins reports whether admission plugins may be for the kind alone.
+// DropsLostVersions reports whether managed fields of a version that the kind does not have are
+// dropped. Those of custom resources must be rewritten before the definition drops their version.
+func (b *Behavior) DropsLostVersions() bool { return b.IsBuiltin }
+
+// MayHavePlugins reports whether some admission plugins are only for this kind.
 func (b *Behavior) MayHavePlugins() bool { return b.IsBuiltin }

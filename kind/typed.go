@@ -9,9 +9,10 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file reads objects by way of their Go types.
+// This file decodes objects through their Go types.
 
-// StrictTexts says which fields of an object, JSON, its Go type does not know, or are there twice; nil if it is no such object.
+// StrictTexts returns the warnings about unknown and duplicate fields in src, decoded into the Go
+// object into. It returns nil if src cannot be decoded: Decode reports that.
 func StrictTexts(src []byte, into any) []string {
 	strict, err := kjson.UnmarshalStrict(src, into)
 	if err != nil {
@@ -24,7 +25,8 @@ func StrictTexts(src []byte, into any) []string {
 	return texts
 }
 
-// DecodeTyped reads what a Go type made of an object; strict is what it found wrong with it.
+// DecodeTyped decodes obj, a Go object that was read from a body, into d. strict has the errors of
+// strict decoding, of which only the presence is reported.
 func DecodeTyped(v *Version, d *jsondoc.Doc, obj any, strict []error) (schema.Found, error) {
 	text, err := json.Marshal(obj)
 	if err != nil {

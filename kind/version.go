@@ -11,10 +11,10 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file is what writes do with a Version.
+// This file has the steps of a write: decode, prepare, validate, encode.
 
-// Decode reads a request body into d: pruned, without nulls, defaulted. An
-// object of a built-in kind need not say its kind and apiVersion.
+// Decode reads a request body into d. It prunes, drops nulls and fills in defaults. A body of a
+// built-in kind may omit kind and apiVersion.
 func (v *Version) Decode(d *jsondoc.Doc, src []byte) (schema.Found, error) {
 	decode := v.Kind.Behavior.Decode
 	if decode == nil {
@@ -22,32 +22,35 @@ func (v *Version) Decode(d *jsondoc.Doc, src []byte) (schema.Found, error) {
 	}
 	found, err := decode(v, d, src)
 	if err == nil {
-		v.sayKind(meta.Object{Doc: d})
+		v.setMissingType(meta.Object{Doc: d})
 	}
 	return found, err
 }
 
-// sayKind fills in the kind and the version that an object does not say.
-func (v *Version) sayKind(o meta.Object) {
+// setMissingType sets kind and apiVersion if the object has none. Upstream accepts an apiVersion
+// that ends with a slash, too, and one that starts with a slash, for the group without a name.
+func (v *Version) setMissingType(o meta.Object) {
 	if o.Kind() == "" {
 		o.SetKind(v.Kind.Name)
 	}
-	said := o.APIVersion()
-	if group, ok := strings.CutSuffix(said, "/"); said == "" || ok && (group == "" || group == v.Kind.Group) {
+	apiVersion := o.APIVersion()
+	if group, ok := strings.CutSuffix(apiVersion, "/"); apiVersion == "" || ok && (group == "" || group == v.Kind.Group) {
+		o.SetAPIVersion(v.APIVersion())
+	} else if version, ok := strings.CutPrefix(apiVersion, "/"); ok && v.Kind.Group == "" && version == v.Name {
 		o.SetAPIVersion(v.APIVersion())
 	}
 }
 
-// DecodeApplied is Decode for what an apply made of an object: explicit nulls
-// stay, and validation refuses those that the schema does not allow.
+// DecodeApplied is Decode for the result of a server-side apply: explicit nulls stay, and
+// validation refuses those that the schema does not allow.
 func (v *Version) DecodeApplied(d *jsondoc.Doc, src []byte) (schema.Found, error) {
-	if decode := v.Kind.Behavior.Decode; decode != nil {
-		return decode(v, d, src)
+	if v.Kind.Behavior.Decode != nil {
+		return v.Decode(d, src)
 	}
 	return v.Schema.DecodeApplied(d, src)
 }
 
-// Strict says in words what Decode found: unknown and duplicate fields.
+// Strict returns a text for each unknown or duplicate field that Decode dropped.
 func (v *Version) Strict(src []byte) []string {
 	if strict := v.Kind.Behavior.Strict; strict != nil {
 		return strict(v, src)
@@ -55,8 +58,8 @@ func (v *Version) Strict(src []byte) []string {
 	return v.Schema.Strict(src)
 }
 
-// PrepareCreate sets what is not the client's to set on create: there is no
-// status yet if status is a subresource, and the generation is 1.
+// PrepareCreate sets the fields of a new object that clients cannot choose: the generation is 1,
+// and there is no status if status is a subresource.
 func (v *Version) PrepareCreate(d *jsondoc.Doc) {
 	if prepare := v.Kind.Behavior.PrepareCreate; prepare != nil {
 		prepare(d)
@@ -68,10 +71,9 @@ func (v *Version) PrepareCreate(d *jsondoc.Doc) {
 	meta.Object{Doc: d}.SetGeneration(1)
 }
 
-// PrepareUpdate keeps of old what an update in the given scope may not change:
-// an update of the status changes status and managedFields only, any other
-// update leaves the status alone if it is a subresource. The generation goes
-// up when anything but metadata changes.
+// PrepareUpdate undoes the changes that an update with the given scope must not make. An update of
+// the status changes only status and managedFields. Other updates do not change the status if it is
+// a subresource. The generation is incremented if anything but metadata changes.
 func (v *Version) PrepareUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 	if prepare := v.Kind.Behavior.PrepareUpdate; prepare != nil {
 		prepare(new, old, scope)
@@ -87,7 +89,7 @@ func (v *Version) PrepareUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 	BumpGeneration(new, old, func(name string) bool { return name != "metadata" })
 }
 
-// Keep gives new the member of old, or none if old has none.
+// Keep sets the member at path of new to its value in old, or removes it if old does not have it.
 func Keep(new, old *jsondoc.Doc, path ...string) {
 	if was := old.Root().At(path...); was.Exists() {
 		new.Set(new.Import(was), path...)
@@ -96,13 +98,14 @@ func Keep(new, old *jsondoc.Doc, path ...string) {
 	}
 }
 
-// KeepAllBut makes new like old except for what stands at the given paths.
+// KeepAllBut replaces all of new by old, except for the members at the given paths.
 func KeepAllBut(new, old *jsondoc.Doc, paths ...[]string) {
 	values := make([]jsondoc.Node, len(paths))
 	for i, path := range paths {
 		values[i] = new.Root().At(path...).Node
 	}
 	new.SetRoot(new.Import(old.Root()))
+	// The values are still in new's arena, although its root has changed.
 	for i, path := range paths {
 		if values[i].Kind() == jsondoc.Absent {
 			new.Remove(path...)
@@ -112,8 +115,8 @@ func KeepAllBut(new, old *jsondoc.Doc, paths ...[]string) {
 	}
 }
 
-// BumpGeneration sets the generation to that of old, plus one if a member for
-// which counts holds differs.
+// BumpGeneration sets the generation of new to that of old, plus one if a top-level member differs
+// for which counts returns true.
 func BumpGeneration(new, old *jsondoc.Doc, counts func(name string) bool) {
 	generation := meta.Object{Doc: old}.Generation()
 	if differ(new.Root(), old.Root(), counts) {
@@ -122,9 +125,9 @@ func BumpGeneration(new, old *jsondoc.Doc, counts func(name string) bool) {
 	meta.Object{Doc: new}.SetGeneration(generation)
 }
 
-// differ compares the members of two objects for which counts holds.
+// differ reports whether a and b differ in a member for which counts returns true.
 func differ(a, b jsondoc.Value, counts func(name string) bool) bool {
-	n := 0
+	n := 0 // members that only a has, so far
 	for name, value := range a.Members() {
 		if !counts(name) {
 			continue
@@ -142,20 +145,22 @@ func differ(a, b jsondoc.Value, counts func(name string) bool) bool {
 	return n != 0
 }
 
-// Validate checks an object completely. old is nil on create.
+// Validate checks an object completely. old is the live object, nil on create.
 func (v *Version) Validate(ctx context.Context, new, old *jsondoc.Doc, scope schema.Scope) schema.Result {
 	return v.ValidateUpdate(ctx, new, old, scope, schema.Kept{})
 }
 
-// ValidateUpdate is Validate for an update of which kept is known.
+// ValidateUpdate is Validate for an update. kept says which parts are known valid and unchanged.
 func (v *Version) ValidateUpdate(ctx context.Context, new, old *jsondoc.Doc, scope schema.Scope, kept schema.Kept) schema.Result {
 	b := &v.Kind.Behavior
 	if errs := v.validateType(new); len(errs) > 0 {
+		// Upstream validates built-in kinds as Go types, which cannot have another kind. For custom
+		// resources it reports the wrong type together with other errors.
 		if b.IsBuiltin {
 			return schema.Result{Errors: errs}
 		}
 		r := v.Schema.ValidateMistyped(ctx, new, old, scope, errs)
-		if old != nil { // these are found before, and rules are evaluated all the same
+		if old != nil { // upstream checks the metadata first, and evaluates rules nevertheless
 			r.Errors = append(meta.ValidateCommonUpdate(meta.Object{Doc: new}, meta.Object{Doc: old}), r.Errors...)
 		}
 		return r
@@ -176,6 +181,7 @@ func (v *Version) ValidateUpdate(ctx context.Context, new, old *jsondoc.Doc, sco
 	if v.Scale != nil {
 		replicas = v.Scale.validate(new.Root(), scope)
 	}
+	// Upstream's order: metadata, schema, replicas, rules.
 	r := v.Schema.ValidateAmong(ctx, new, old, scope, kept, errs, replicas)
 	if old != nil {
 		v.Schema.ObserveRatcheting(r.Compared)
@@ -183,7 +189,7 @@ func (v *Version) ValidateUpdate(ctx context.Context, new, old *jsondoc.Doc, sco
 	return r
 }
 
-// validateType checks kind and apiVersion.
+// validateType returns errors if kind or apiVersion are not those of v.
 func (v *Version) validateType(d *jsondoc.Doc) field.ErrorList {
 	var errs field.ErrorList
 	root := d.Root()
@@ -196,7 +202,7 @@ func (v *Version) validateType(d *jsondoc.Doc) field.ErrorList {
 	return errs
 }
 
-// isAPIVersion reports whether s is this version's apiVersion.
+// isAPIVersion reports whether s is the apiVersion of v. It does not allocate.
 func (v *Version) isAPIVersion(s string) bool {
 	group := v.Kind.Group
 	if group == "" {
@@ -205,8 +211,8 @@ func (v *Version) isAPIVersion(s string) bool {
 	return len(s) == len(group)+1+len(v.Name) && s[:len(group)] == group && s[len(group)] == '/' && s[len(group)+1:] == v.Name
 }
 
-// Encode appends the object as it is stored: in the storage version, sorted,
-// without metadata.resourceVersion, with a newline at the end.
+// Encode appends the stored form of the object: JSON in the storage version with sorted members,
+// without metadata.resourceVersion, and with a newline at the end.
 func (v *Version) Encode(d *jsondoc.Doc, b []byte) ([]byte, error) {
 	if encode := v.Kind.Behavior.Encode; encode != nil {
 		text, err := encode(d)
@@ -224,7 +230,7 @@ func (v *Version) Encode(d *jsondoc.Doc, b []byte) ([]byte, error) {
 	return appendStored(converted, b), nil
 }
 
-// appendStored prints d without its resource version, which is put back.
+// appendStored prints d without its resource version. d is unchanged when it returns.
 func appendStored(d *jsondoc.Doc, b []byte) []byte {
 	rev := d.Root().At("metadata", "resourceVersion")
 	if rev.Exists() {

@@ -5,10 +5,11 @@ import (
 	"github.com/keelson-io/keelson/meta"
 )
 
-// This file makes views of what has just been written.
+// This file makes views of objects that have just been written, without parsing their bytes again.
 
-// ViewOf is what Render makes of a stored object, for one that has just been stored in this version: d is the object and text what
-// it was printed as, both with its resource version. before is the view of what it replaces, or nil: what is the same in both is shared.
+// ViewOf returns the same view as Render, for an object that was just stored in this version. d is
+// the object and text its JSON, both with the resource version. before is the view of the replaced
+// object, or nil; its labels and fields are shared if they did not change.
 func (v *Version) ViewOf(d *jsondoc.Doc, text []byte, before *meta.View) *meta.View {
 	root := d.Root()
 	labels := root.At("metadata", "labels")
@@ -21,13 +22,13 @@ func (v *Version) ViewOf(d *jsondoc.Doc, text []byte, before *meta.View) *meta.V
 	if !sameLabels(before.Labels, labels) {
 		view.Labels = labelsOf(labels)
 	}
-	if len(v.SelectableFields) > 0 { // beside the name and the namespace, which stay
+	if len(v.SelectableFields) > 0 { // name and namespace never change
 		v.setFields(view, root)
 	}
 	return view
 }
 
-// sameLabels reports whether labelsOf would make these labels.
+// sameLabels reports whether labelsOf(labels) would equal have.
 func sameLabels(have meta.Labels, labels jsondoc.Value) bool {
 	if labels.Kind() != jsondoc.Object || labels.Len() != len(have) {
 		return len(have) == 0 && labels.Kind() != jsondoc.Object

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/schema"
-	"github.com/keelson-io/keelson/schema/structural"
 )
 
 // This file estimates the costs of the expressions of a schema.
@@ -30,8 +29,8 @@ func (t *tree) costs() (out Schema, ok bool) {
 	if len(rules) == 0 {
 		return out, false
 	}
-	p := t.compile()
-	if p == nil {
+	p, gaps := t.compile()
+	if p == nil || len(gaps) > 0 {
 		return out, false
 	}
 	out.Versions = t.versions
@@ -73,17 +72,22 @@ func highest(costs []Cost) uint64 {
 	return fits
 }
 
-// compile compiles the schema; nil if it is invalid.
-func (t *tree) compile() *schema.Program {
+// compile compiles the schema. The program does not know the types in the gaps. It is nil if the
+// schema does not compile without them, either.
+func (t *tree) compile() (*schema.Program, []gap) {
 	env, err := environment()
-	if err != nil || len(structural.Validate(t.root, nil)) > 0 {
-		return nil
-	}
-	p, err := schema.Compile(t.root, schema.Options{Resource: true, Env: env})
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return p
+	root, gaps := t.checkable()
+	if root == nil {
+		return nil, gaps
+	}
+	p, err := schema.Compile(root, schema.Options{Resource: true, Env: env})
+	if err != nil {
+		return nil, gaps
+	}
+	return p, gaps
 }
 
 // before returns s up to sep.

@@ -21,7 +21,14 @@ type Source struct {
 	Line int    // of the text's first line in that file; 0 means 1
 	Text []byte // YAML or JSON, one document
 	// Duplicates lists the keys that the text repeats, if the caller knows.
-	Duplicates []string
+	Duplicates []Duplicate
+}
+
+// Duplicate is a key that a mapping of a text repeats.
+type Duplicate struct {
+	Key, Path    string
+	Line, Column int // of the repetition, in the file
+	First        int // line of the first one, in the file
 }
 
 // Definition is a CustomResourceDefinition and its position.
@@ -31,7 +38,8 @@ type Definition struct {
 	// CRD is the definition with defaults, as far as it can be decoded.
 	CRD *apiextv1.CustomResourceDefinition
 
-	text *text
+	text     *text
+	mistyped []Finding // values of a wrong type, which JSON and CRD do not have
 }
 
 // Load decodes a definition. It fails only if the text is not a definition; mistakes in a
@@ -50,10 +58,24 @@ func Load(src Source) (*Definition, error) {
 	}
 	d := &Definition{Source: src, JSON: body, text: readText(src)}
 	if d.CRD, err = crd.Read(body); err != nil {
+		d.JSON, d.mistyped = mistyped(body)
+		d.CRD, err = crd.Read(d.JSON)
+	}
+	if err != nil {
 		d.CRD = new(apiextv1.CustomResourceDefinition) // the server's verdict covers the error
 		crd.Default(d.CRD)
 	}
 	return d, nil
+}
+
+// Mistyped returns the findings about values of the wrong type in the schemas. JSON and CRD do not
+// have these values.
+func (d *Definition) Mistyped() []Finding {
+	var out []Finding
+	for _, f := range d.mistyped {
+		out = append(out, identify(d.place(f)))
+	}
+	return out
 }
 
 // name returns the definition's name, if it has one.

@@ -43,9 +43,12 @@ const (
 // Finding is one result of a check.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Check names the check: server, rule, cost, draft, contradiction, no-effect, change, type,
-	// binding, conflict.
+	// Check names the check: server, rule, cost, draft, contradiction, no-effect, unchecked, change,
+	// type, binding, conflict.
 	Check string `json:"check"`
+	// ID names the mistake: the check, a slash, and the keyword or the kind of mistake. It never
+	// changes its meaning. docs/lint.md lists all.
+	ID string `json:"id"`
 	// Path is the path in the definition as written; "" means the whole definition.
 	Path string `json:"path,omitempty"`
 	// Where is a shorter form for readers: the version, and the path in objects.

@@ -169,7 +169,7 @@ func (s *policySet) check(ctx context.Context, p *Policy) *Report {
 		r.Schemas = s.costs(p)
 	}
 	for i, f := range r.Findings {
-		r.Findings[i] = p.text.place(f)
+		r.Findings[i] = identify(p.text.place(f))
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return a.Line - b.Line })
 	return r
@@ -184,26 +184,26 @@ func (p *Policy) verdict(ctx context.Context, kinds *kind.Snapshot) []Finding {
 		}
 	}
 	if v == nil {
-		return []Finding{{Severity: Error, Check: "server", Path: "apiVersion", Message: fmt.Sprintf("no kind %s in version %q", p.Kind, p.gvk.GroupVersion())}}
+		return []Finding{{Severity: Error, Check: "server", ID: "server/unknown-kind", Path: "apiVersion", Message: fmt.Sprintf("no kind %s in version %q", p.Kind, p.gvk.GroupVersion())}}
 	}
 	object := new(jsondoc.Doc)
 	found, err := v.Decode(object, p.JSON)
 	if err != nil {
 		return []Finding{{Severity: Error, Check: "server", Message: err.Error()}}
 	}
-	var out []Finding
-	notes := slices.Clone(p.Source.Duplicates)
+	out := duplicates(p.Source)
 	if found != 0 {
-		notes = append(notes, v.Strict(p.JSON)...)
-	}
-	for _, note := range notes {
-		out = append(out, strictly(note))
+		for _, note := range v.Strict(p.JSON) {
+			if len(out) == 0 || !strings.HasPrefix(note, "duplicate ") {
+				out = append(out, strictly(v, note))
+			}
+		}
 	}
 	v.PrepareCreate(object)
 	meta.FillCreate(meta.Object{Doc: object}, time.Now())
 	result := v.Validate(ctx, object, nil, schema.Whole)
 	for _, e := range result.Errors {
-		f := Finding{Severity: Error, Check: "server", Path: e.Field, Message: e.ErrorBody()}
+		f := Finding{Severity: Error, Check: "server", ID: serverID(e), Path: e.Field, Message: e.ErrorBody()}
 		out = append(out, p.text.pointed(f, e.Detail, "")...)
 	}
 	for _, w := range result.Warnings {

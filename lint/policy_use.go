@@ -70,7 +70,7 @@ func (s *policySet) uses(p *Policy) []Finding {
 	case params == nil:
 		return nil
 	case b.ref == nil:
-		return []Finding{{Severity: Warning, Check: "binding", Path: "spec",
+		return []Finding{{Severity: Warning, Check: "binding", ID: "binding/parameter", Path: "spec",
 			Message: fmt.Sprintf("policy %q has parameters of kind %s and the binding names none: params is null", b.policy, params.Kind),
 			Hint:    "name one with paramRef"}}
 	}
@@ -98,7 +98,7 @@ func (s *policySet) missing(p *Policy, params *admissionv1.ParamKind) []Finding 
 	if ref.Namespace != "" {
 		name = ref.Namespace + "/" + name
 	}
-	f := Finding{Severity: Warning, Check: "binding", Path: "spec.paramRef.name", Message: fmt.Sprintf("no %s %s is among the files", params.Kind, name),
+	f := Finding{Severity: Warning, Check: "binding", ID: "binding/parameter", Path: "spec.paramRef.name", Message: fmt.Sprintf("no %s %s is among the files", params.Kind, name),
 		Hint: "without it the binding has no effect (parameterNotFoundAction: Allow)"}
 	if ref.ParameterNotFoundAction == nil || *ref.ParameterNotFoundAction == admissionv1.DenyAction {
 		f.Hint = "without it every request is denied that the binding is for (parameterNotFoundAction: Deny)"
@@ -111,7 +111,7 @@ func (s *policySet) missing(p *Policy, params *admissionv1.ParamKind) []Finding 
 func (s *policySet) unused(p *Policy) []Finding {
 	var out []Finding
 	if !slices.ContainsFunc(s.Policies, func(q *Policy) bool { return q.binding != nil && q.binds(p) }) {
-		out = append(out, Finding{Severity: Warning, Check: "binding", Path: "metadata.name",
+		out = append(out, Finding{Severity: Warning, Check: "binding", ID: "binding/unused", Path: "metadata.name",
 			Message: "no binding among the files names the policy: it is not in force before one does"})
 	}
 	c := p.policy
@@ -154,7 +154,7 @@ func (c *common) unread() []Finding {
 	for i, v := range c.variables {
 		read := regexp.MustCompile(`\bvariables\s*\.\s*\??\s*` + regexp.QuoteMeta(v.Name) + `\b`)
 		if !slices.ContainsFunc(all, read.MatchString) {
-			out = append(out, Finding{Severity: Warning, Check: "no-effect", Path: specPath.Child("variables").Index(i).Child("name").String(),
+			out = append(out, Finding{Severity: Warning, Check: "no-effect", ID: "no-effect/variable", Path: specPath.Child("variables").Index(i).Child("name").String(),
 				Message: fmt.Sprintf("no expression reads variables.%s: it is never computed", v.Name)})
 		}
 	}

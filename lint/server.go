@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/keelson-io/keelson/crd"
+	"github.com/keelson-io/keelson/internal/nearest"
+	"github.com/keelson-io/keelson/internal/source"
 	"github.com/keelson-io/keelson/jsondoc"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/meta"
@@ -33,19 +36,18 @@ func (d *Definition) version() *kind.Version {
 // old to d.
 func verdict(ctx context.Context, d, old *Definition) []Finding {
 	v := d.version()
+	out := append(d.duplicates(), d.mistyped...)
+	out = append(out, d.unknownVersion()...)
 	object := new(jsondoc.Doc)
 	found, err := v.Decode(object, d.JSON)
 	if err != nil {
-		return []Finding{d.place(Finding{Severity: Error, Check: "server", Message: err.Error()})}
-	}
-	var out []Finding
-	for _, note := range d.Source.Duplicates {
-		out = append(out, d.strict(note))
+		return append(out, d.place(Finding{Severity: Error, Check: "server", Message: err.Error()}))
 	}
 	if found != 0 {
 		for _, note := range v.Strict(d.JSON) {
-			if !strings.Contains(note, "."+draftKey+`"`) { // said in other words
-				out = append(out, d.strict(note))
+			// Drafts and, with their positions, duplicate keys are reported in other words.
+			if !strings.Contains(note, "."+draftKey+`"`) && (len(d.Source.Duplicates) == 0 || !strings.HasPrefix(note, "duplicate ")) {
+				out = append(out, d.place(strictly(v, note)))
 			}
 		}
 	}
@@ -63,7 +65,10 @@ func verdict(ctx context.Context, d, old *Definition) []Finding {
 	}
 	result := v.Validate(ctx, object, before, schema.Whole)
 	for _, e := range result.Errors {
-		out = append(out, d.fromServer(e)...)
+		// The server derives stored versions from spec.versions, whose own error comes first.
+		if old != nil || e.Field != "status.storedVersions" || len(result.Errors) == 1 {
+			out = append(out, d.fromServer(e)...)
+		}
 	}
 	for _, w := range result.Warnings {
 		out = append(out, d.place(d.warned(w)))
@@ -93,24 +98,89 @@ func stored(v *kind.Version, d *Definition) (*jsondoc.Doc, error) {
 	return object, nil
 }
 
-// strict returns the finding for an unknown or duplicate field.
-func (d *Definition) strict(note string) Finding { return d.place(strictly(note)) }
-
-// strictly is strict without the position.
-func strictly(note string) Finding {
-	f := Finding{Severity: Error, Check: "server", Message: note}
+// strictly returns the finding for an unknown or duplicate field, without its position.
+func strictly(v *kind.Version, note string) Finding {
+	f := Finding{Severity: Error, Check: "server", ID: "server/unknown-field", Message: note}
 	if _, rest, ok := strings.Cut(note, ` field "`); ok {
 		f.Path = strings.TrimSuffix(rest, `"`)
 		f.Hint = "a server that reads strictly, as kubectl asks it to, refuses this; otherwise the field is dropped"
+		if strings.HasPrefix(note, "duplicate ") {
+			f.ID = "server/duplicate-key"
+		} else if like := LikeField(v, f.Path); like != "" {
+			f.Hint = "write " + like + "; " + f.Hint
+		}
 	}
 	return f
+}
+
+// LikeField returns the name of the field that the unknown field at path probably stands for, and ""
+// if no field of its parent has a similar name.
+func LikeField(v *kind.Version, path string) string {
+	steps := source.Split(path)
+	if len(steps) == 0 || v.Schema == nil {
+		return ""
+	}
+	name := steps[len(steps)-1]
+	if strings.Contains(path, ".openAPIV3Schema") {
+		return nearest.Name(name, slices.Sorted(maps.Keys(keywords)))
+	}
+	s := v.Schema.Source()
+	for _, step := range steps[:len(steps)-1] {
+		switch {
+		case s == nil:
+			return ""
+		case s.Items != nil:
+			s = s.Items
+		case s.Properties[step] != nil:
+			s = s.Properties[step]
+		default:
+			s = s.Additional
+		}
+	}
+	if s == nil {
+		return ""
+	}
+	return nearest.Name(name, s.Names)
+}
+
+// duplicates returns a finding for each key that the text repeats.
+func (d *Definition) duplicates() []Finding { return duplicates(d.Source) }
+
+// duplicates returns a finding for each key that a text repeats.
+func duplicates(src Source) []Finding {
+	var out []Finding
+	for _, k := range src.Duplicates {
+		out = append(out, Finding{Severity: Error, Check: "server", ID: "server/duplicate-key", Path: k.Path, Line: k.Line, Column: k.Column,
+			Message: fmt.Sprintf("key %q is there already, in line %d", k.Key, k.First), Hint: "remove one of the two; the last one would count"})
+	}
+	return out
+}
+
+// unknownVersion returns a finding for an apiVersion that is missing, or not served by Kubernetes any
+// more.
+func (d *Definition) unknownVersion() []Finding {
+	var head struct{ APIVersion string }
+	group := new(crd.Compiler).Definitions().Group
+	f := Finding{Severity: Error, Check: "server", ID: "server/unknown-kind", Path: "apiVersion", Hint: "write apiVersion: " + group + "/v1"}
+	switch err := json.Unmarshal(d.JSON, &head); {
+	case err != nil || head.APIVersion == group+"/v1":
+		return nil
+	case head.APIVersion == "":
+		f.Message = "apiVersion is missing"
+	case head.APIVersion == group+"/v1beta1":
+		f.Severity, f.ID = Warning, "server/removed-api"
+		f.Message = head.APIVersion + " was removed from Kubernetes in 1.22: its servers refuse this; keelson serves it"
+	default:
+		return nil // the server's verdict covers it
+	}
+	return []Finding{d.place(f)}
 }
 
 // warned returns the finding for a warning. For unknown formats, it searches the position.
 func (d *Definition) warned(text string) Finding {
 	f := Finding{Severity: Warning, Check: "server", Message: text}
 	if format, ok := strings.CutPrefix(text, "unrecognized format "); ok {
-		f.Hint = "it restricts nothing"
+		f.Hint, f.ID = "it restricts nothing", "server/format"
 		for _, s := range d.schemas() {
 			s.each(func(n node) {
 				if f.Path == "" && fmt.Sprintf("%q", n.schema.Format) == format {
@@ -125,14 +195,21 @@ func (d *Definition) warned(text string) Finding {
 // fromServer converts an error to findings: one for each position in an expression that it names,
 // at least one.
 func (d *Definition) fromServer(e *field.Error) []Finding {
-	f := Finding{Severity: Error, Check: "server", Path: written(e.Field), Message: e.ErrorBody()}
+	f := Finding{Severity: Error, Check: "server", ID: serverID(e), Path: written(e.Field), Message: e.ErrorBody()}
 	if e.Field == "" || e.Field == "<nil>" {
 		f.Path = ""
+	}
+	switch {
+	case f.Path == "spec.versions" && strings.Contains(e.Detail, "storage version"):
+		f.Message = e.Type.String() + ": " + e.Detail // ErrorBody would repeat all versions
+		d.storageHint(&f)
+	case f.Path == "apiVersion":
+		f.Hint = "write apiVersion: " + new(crd.Compiler).Definitions().Group + "/v1"
 	}
 	if !strings.Contains(f.Path, "x-kubernetes-validations") {
 		return []Finding{d.place(f)}
 	}
-	f.Check = "rule"
+	f.Check, f.ID = "rule", ""
 	if e.Detail != "" {
 		f.Message = e.Detail // ErrorBody would repeat the whole rule
 	}
@@ -144,6 +221,23 @@ func (d *Definition) fromServer(e *field.Error) []Finding {
 		out[i] = d.place(out[i])
 	}
 	return out
+}
+
+// storageHint sets the hint and the position of the error that not exactly one version is stored.
+func (d *Definition) storageHint(f *Finding) {
+	var stored []string
+	for i, v := range d.CRD.Spec.Versions {
+		if v.Storage {
+			stored = append(stored, v.Name)
+			f.Path = fmt.Sprintf("spec.versions[%d].storage", i)
+		}
+	}
+	switch n := len(stored); {
+	case n > 1:
+		f.Hint = fmt.Sprintf("%s and %s have storage: true: write storage: false in all but one", strings.Join(stored[:n-1], ", "), stored[n-1])
+	case len(d.CRD.Spec.Versions) > 0:
+		f.Hint = "write storage: true in the version in which objects are to be stored"
+	}
 }
 
 // pointed returns a copy of f for each position that the error's detail names, or f itself if there
@@ -190,7 +284,7 @@ func Check(ctx context.Context, d, old *Definition) *Report {
 		}
 	}
 	for i, f := range r.Findings {
-		r.Findings[i] = d.place(f)
+		r.Findings[i] = identify(d.place(f))
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return a.Line - b.Line })
 	return r
@@ -205,11 +299,19 @@ func (d *Definition) further(trees []*tree, known []Finding) []Finding {
 	}
 	var out []Finding
 	for _, t := range trees {
-		p := t.compile()
+		p, gaps := t.compile()
+		out = append(out, t.gapFindings(gaps)...)
 		if p == nil {
+			if n := countRules(t.root); n > 0 && len(gaps) == 0 {
+				out = append(out, Finding{Severity: Warning, Check: "unchecked", Path: t.path,
+					Message: plural(n, "rule") + " of this schema are not checked, because it does not compile", Hint: "correct the errors first"})
+			}
 			continue
 		}
 		for _, e := range p.CheckRules(schema.RuleCheck{Path: field.NewPath(t.path)}) {
+			if len(gaps) > 0 && dependsOnGaps(e, gaps) {
+				continue
+			}
 			for _, f := range d.fromServer(e) {
 				if !said[f.Path+" "+f.Message] {
 					out = append(out, f)
@@ -218,6 +320,17 @@ func (d *Definition) further(trees []*tree, known []Finding) []Finding {
 		}
 	}
 	return out
+}
+
+// dependsOnGaps reports whether an error may be due to the unknown parts of a schema: costs, which
+// follow from bounds, and the correlation of lists.
+func dependsOnGaps(e *field.Error, gaps []gap) bool {
+	if strings.Contains(e.Detail, "estimated rule cost") || strings.Contains(e.Detail, "estimated messageExpression cost") {
+		return true
+	}
+	return slices.ContainsFunc(gaps, func(g gap) bool {
+		return strings.HasSuffix(e.Detail, "uncorrelatable portion of the schema within "+g.path)
+	})
 }
 
 // advise adds advice to the hints of findings about cost.

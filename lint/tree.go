@@ -15,6 +15,7 @@ type tree struct {
 	versions []string
 	path     string // in the first of these versions
 	root     *structural.Schema
+	lost     []gap // nodes with keywords that root does not have
 }
 
 // node is a node of a schema.
@@ -27,7 +28,7 @@ type node struct {
 	unchecked bool
 }
 
-// schemas returns the different schemas of a definition, as far as they are valid.
+// schemas returns the different schemas of a definition, as far as they can be parsed.
 func (d *Definition) schemas() []*tree {
 	var out []*tree
 	versions := d.CRD.Spec.Versions
@@ -47,8 +48,8 @@ next:
 				}
 			}
 		}
-		if s, errs := structural.Parse(v.Schema.OpenAPIV3Schema, nil); len(errs) == 0 && s != nil {
-			out = append(out, &tree{versions: []string{v.Name}, path: schemaPath(i), root: s})
+		if s, lost := parseTree(v.Schema.OpenAPIV3Schema, schemaPath(i)); s != nil {
+			out = append(out, &tree{versions: []string{v.Name}, path: schemaPath(i), root: s, lost: lost})
 		}
 	}
 	return out

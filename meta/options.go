@@ -89,6 +89,7 @@ type WriteOptions struct {
 	FieldManager    string
 	FieldValidation string // Ignore, Warn or Strict; "" means Warn
 	Force           *bool  // of apply patches
+	Patch           bool   // the write is a patch
 }
 
 // writeOptions returns the options; an empty dryRun means that the write is stored.
@@ -133,5 +134,7 @@ func ParsePatchOptions(q url.Values, apply bool) (*WriteOptions, error) {
 	if err := invalid("PatchOptions", validation.ValidatePatchOptions(&o, kind)); err != nil {
 		return nil, err
 	}
-	return writeOptions(o.DryRun, o.FieldManager, o.FieldValidation, o.Force), nil
+	out := writeOptions(o.DryRun, o.FieldManager, o.FieldValidation, o.Force)
+	out.Patch = true
+	return out, nil
 }

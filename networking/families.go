@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file is about families of addresses: which a service has follows from its policy, its addresses, and the cluster.
+// This file computes the IP families of a service from its policy, its addresses and the cluster.
 
 var (
 	specPath     = field.NewPath("spec")
@@ -20,7 +20,7 @@ var (
 	policyPath   = specPath.Child("ipFamilyPolicy")
 )
 
-// FamilyOf is the family of an address.
+// FamilyOf returns the family of an address.
 func FamilyOf(a netip.Addr) corev1.IPFamily {
 	if a.Is4() {
 		return corev1.IPv4Protocol
@@ -28,7 +28,8 @@ func FamilyOf(a netip.Addr) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// familyOf is the family of an address as text, in any of the forms that were ever taken.
+// familyOf returns the family of an address as text, in any of the forms that older versions of
+// Kubernetes accepted.
 func familyOf(ip string) corev1.IPFamily {
 	if strings.Contains(ip, ":") {
 		return corev1.IPv6Protocol
@@ -36,7 +37,8 @@ func familyOf(ip string) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// OnRead completes a stored service that is older than the fields for families, where the cluster's addresses are of a family.
+// OnRead completes a service that was stored by a version without the fields for families. The
+// argument is the family of the cluster's addresses.
 func OnRead(s *corev1.Service, own corev1.IPFamily) {
 	Normalize(s, nil)
 	spec := &s.Spec
@@ -66,6 +68,7 @@ func OnRead(s *corev1.Service, own corev1.IPFamily) {
 	}
 }
 
+// other returns the other family.
 func other(f corev1.IPFamily) corev1.IPFamily {
 	if f == corev1.IPv4Protocol {
 		return corev1.IPv6Protocol
@@ -73,8 +76,9 @@ func other(f corev1.IPFamily) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// Unmoved reports whether a change leaves the addresses of a service that prefers two families as they are. Such a service is not given
-// another address because the cluster has got a second family, nor deprived of one.
+// Unmoved reports whether a change leaves the addresses of a service that prefers two families as
+// they are. Such a service does not get a second address because the cluster has a second family
+// now, and does not lose one.
 func Unmoved(s, old *corev1.Service) bool {
 	prefers := func(p *corev1.IPFamilyPolicy) bool { return p == nil || *p == corev1.IPFamilyPolicyPreferDualStack }
 	return old != nil && s.Spec.IPFamilyPolicy != nil && s.Spec.Type == old.Spec.Type && Addressed(s) &&
@@ -82,7 +86,8 @@ func Unmoved(s, old *corev1.Service) bool {
 		slices.Equal(s.Spec.ClusterIPs, old.Spec.ClusterIPs) && slices.Equal(s.Spec.IPFamilies, old.Spec.IPFamilies)
 }
 
-// Families fills in the policy and the families of a service on a cluster whose addresses are of one family, or says why they cannot be.
+// Families sets the policy and the families of a service, for a cluster with addresses of one
+// family. It returns errors for a service that cannot have such addresses.
 func Families(s, old *corev1.Service, own corev1.IPFamily) field.ErrorList {
 	if !Addressed(s) || Unmoved(s, old) {
 		return nil
@@ -105,7 +110,7 @@ func Families(s, old *corev1.Service, own corev1.IPFamily) field.ErrorList {
 	single := *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
 	var errs field.ErrorList
 	if old != nil {
-		errs = lessen(s, old, single)
+		errs = removeSecondary(s, old, single)
 	}
 	refuse := func(text string) { errs = append(errs, field.Invalid(policyPath, spec.IPFamilyPolicy, text)) }
 	if single && len(spec.ClusterIPs) == 2 {
@@ -141,8 +146,9 @@ func Families(s, old *corev1.Service, own corev1.IPFamily) field.ErrorList {
 	return errs
 }
 
-// lessen takes a second address or family away from a service that is to have one only. Whose policy says otherwise may not lose it.
-func lessen(s, old *corev1.Service, single bool) (errs field.ErrorList) {
+// removeSecondary removes the second address or family from a service that is to have one only. A
+// service whose policy asks for two must keep it.
+func removeSecondary(s, old *corev1.Service, single bool) (errs field.ErrorList) {
 	ips, was := &s.Spec.ClusterIPs, old.Spec.ClusterIPs
 	families, had := &s.Spec.IPFamilies, old.Spec.IPFamilies
 	if single {
@@ -163,7 +169,7 @@ func lessen(s, old *corev1.Service, single bool) (errs field.ErrorList) {
 	return errs
 }
 
-// inferFamilies adds the families of addresses that were asked for.
+// inferFamilies adds the families of the requested addresses.
 func inferFamilies(s *corev1.Service, own corev1.IPFamily) (errs field.ErrorList) {
 	spec := &s.Spec
 	for i, ip := range spec.ClusterIPs {
@@ -183,7 +189,7 @@ func inferFamilies(s *corev1.Service, own corev1.IPFamily) (errs field.ErrorList
 	return errs
 }
 
-// validateAddresses says what is wrong with the cluster IPs of a service, its families and their policy.
+// validateAddresses checks the cluster IPs of a service, its families and their policy.
 func validateAddresses(s, old *corev1.Service) field.ErrorList {
 	if !Addressed(s) {
 		return nil
@@ -231,7 +237,7 @@ func validateAddresses(s, old *corev1.Service) field.ErrorList {
 	return append(errs, validateOrder(s)...)
 }
 
-// validateOrder says where addresses are not of the families that they stand beside.
+// validateOrder checks that every address has the family in the same place of the list of families.
 func validateOrder(s *corev1.Service) (errs field.ErrorList) {
 	ips, families := s.Spec.ClusterIPs, s.Spec.IPFamilies
 	has := func(f corev1.IPFamily) bool {
@@ -251,7 +257,7 @@ func validateOrder(s *corev1.Service) (errs field.ErrorList) {
 	return errs
 }
 
-// oneOf says that a value is none of those that there are, which are sorted.
+// oneOf returns an error if a value is not one of all, which are sorted.
 func oneOf[T ~string](at *field.Path, value T, all ...T) field.ErrorList {
 	if slices.Contains(all, value) {
 		return nil

@@ -1,21 +1,25 @@
-// Package networking has the rules of the fields of a Service: which fields follow from others, and which exclude each other.
+// Package networking has the rules for the fields of a Service: which fields follow from others,
+// and which exclude each other.
 //
 // # Model
 //
-// A Service is a union that its type decides about: fields that make sense for one type make none for another. Several fields say the same
-// (clusterIP and clusterIPs), or follow from what the server gives (addresses, ports of nodes). [Normalize], [Keep], [Families] and [Drop]
-// make of what a client sent what it meant, given the service as it was; [Validate] and [ValidateUpdate] say what is wrong with it then.
-// What is given is somebody else's business: nothing here knows which addresses are free.
+// The type of a Service decides which of its fields make sense. Several fields have the same
+// content (clusterIP and clusterIPs), or follow from what the server allocates (addresses, node
+// ports). [Keep], [Normalize], [Families] and [Drop] complete the service that a client sent, given
+// the old service. [Validate] and [ValidateUpdate] then check the result. Package allocator
+// allocates: nothing here depends on which addresses are free.
 //
 // # Terms
 //
 //   - A headless service has the cluster IP "None".
-//   - The health check port is the one at which nodes say whether they have a pod of the service: a load balancer's whose traffic is local.
+//   - The health check port is the port at which each node reports whether it has a pod of the
+//     service. A load balancer with the external traffic policy Local has one.
 //
 // # Invariants
 //
 //   - A nil old service means that the service is new.
-//   - The order of the calls is that of upstream: Keep, Normalize, Families, what is given, Drop, validation.
+//   - The order of the calls is that of upstream: Keep, Normalize, Families, allocation, Drop,
+//     validation.
 package networking
 
 import (
@@ -24,7 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Addressed reports whether a service has a cluster IP, be it "None".
+// Addressed reports whether a service of this type has a cluster IP, which may be "None".
 func Addressed(s *corev1.Service) bool { return s.Spec.Type != corev1.ServiceTypeExternalName }
 
 // Headless reports whether the only cluster IP is "None".
@@ -32,12 +36,12 @@ func Headless(s *corev1.Service) bool {
 	return len(s.Spec.ClusterIPs) == 1 && s.Spec.ClusterIPs[0] == corev1.ClusterIPNone
 }
 
-// OnNodes reports whether a service's type is one with ports of nodes.
+// OnNodes reports whether a service of this type has node ports.
 func OnNodes(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// GivenPorts reports whether a service gets ports of nodes that it does not name.
+// GivenPorts reports whether the server allocates node ports that the service does not set.
 func GivenPorts(s *corev1.Service) bool {
 	allocate := s.Spec.AllocateLoadBalancerNodePorts
 	return OnNodes(s) && (s.Spec.Type == corev1.ServiceTypeNodePort || allocate == nil || *allocate)
@@ -53,7 +57,7 @@ func External(s *corev1.Service) bool {
 	return OnNodes(s) || s.Spec.Type == corev1.ServiceTypeClusterIP && len(s.Spec.ExternalIPs) > 0
 }
 
-// NodePorts are the ports of nodes that a service has, but for the health check port.
+// NodePorts returns the node ports of a service without the health check port.
 func NodePorts(s *corev1.Service) []int32 {
 	var all []int32
 	for i := range s.Spec.Ports {
@@ -64,7 +68,7 @@ func NodePorts(s *corev1.Service) []int32 {
 	return all
 }
 
-// Keep gives a changed service what the old one was given and who changes it does not mention.
+// Keep copies the allocated fields of the old service that the client did not send.
 func Keep(s, old *corev1.Service) {
 	if Addressed(s) && Addressed(old) {
 		if s.Spec.ClusterIP == "" {
@@ -82,7 +86,8 @@ func Keep(s, old *corev1.Service) {
 	}
 }
 
-// keepPorts keeps ports of nodes by the names of ports, unless another port took them.
+// keepPorts copies node ports from the old service to ports of the same name, unless another port
+// has them.
 func keepPorts(s, old *corev1.Service) {
 	before, now := NodePorts(old), NodePorts(s)
 	named := map[string]int32{}
@@ -98,7 +103,7 @@ func keepPorts(s, old *corev1.Service) {
 	}
 }
 
-// Normalize makes clusterIPs follow clusterIP where a client knows only the latter.
+// Normalize sets clusterIPs from clusterIP for clients that know only the latter.
 func Normalize(s, old *corev1.Service) {
 	spec := &s.Spec
 	if old == nil {
@@ -121,15 +126,16 @@ func Normalize(s, old *corev1.Service) {
 	}
 }
 
-// DropUnused takes the policy for traffic from inside away from a service without addresses, which has no use for it. One that is none
-// stays, to be refused.
+// DropUnused removes the internal traffic policy of a service without cluster IP, which has no use
+// for it. An invalid policy stays: validation refuses it.
 func DropUnused(s *corev1.Service) {
 	if p := s.Spec.InternalTrafficPolicy; p != nil && !Addressed(s) && (*p == corev1.ServiceInternalTrafficPolicyCluster || *p == corev1.ServiceInternalTrafficPolicyLocal) {
 		s.Spec.InternalTrafficPolicy = nil
 	}
 }
 
-// Drop takes fields away that the new type of a service does not have, if who changed the type left them as they were.
+// Drop removes the fields that the new type of a service does not have, if the client that changed
+// the type left them as they were.
 func Drop(s, old *corev1.Service) {
 	spec, was := &s.Spec, &old.Spec
 	if Addressed(old) && !Addressed(s) {
@@ -168,7 +174,7 @@ func Drop(s, old *corev1.Service) {
 	s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 }
 
-// same reports whether two pointers point to the same, or neither to anything.
+// same reports whether two pointers point to equal values, or are both nil.
 func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // within reports whether all ports are among others.

@@ -13,12 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file says what is wrong with a service, by the rules and in the order of upstream.
+// This file checks services by the rules and in the order of upstream.
 
-// topologyHints is the older name of an annotation, which has to agree with the newer one where both are there.
+// topologyHints is the older name of an annotation. If a service has both, they must agree.
 const topologyHints = corev1.DeprecatedAnnotationTopologyAwareHints
 
-// Validate says what is wrong with a service; old is nil for a new one. Its metadata is looked at for annotations only.
+// Validate returns the errors of a service. old is nil for a new one. Of the metadata only
+// annotations are checked.
 func Validate(s, old *corev1.Service) field.ErrorList {
 	var errs field.ErrorList
 	add := func(more ...*field.Error) { errs = append(errs, more...) }
@@ -55,7 +56,7 @@ func Validate(s, old *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// ValidateUpdate is Validate, after what may not have changed.
+// ValidateUpdate is Validate, and checks the fields that must not change first.
 func ValidateUpdate(s, old *corev1.Service) field.ErrorList {
 	errs := validateMoved(s, old)
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && old.Spec.Type == s.Spec.Type && !same(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
@@ -68,7 +69,7 @@ func ValidateUpdate(s, old *corev1.Service) field.ErrorList {
 	return append(errs, Validate(s, old)...)
 }
 
-// ValidateStatus says what is wrong with the status of a service that is changed.
+// ValidateStatus returns the errors of a changed status.
 func ValidateStatus(s, old *corev1.Service) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("status", "loadBalancer", "ingress")
@@ -100,7 +101,7 @@ func ValidateStatus(s, old *corev1.Service) field.ErrorList {
 			continue
 		}
 		errs = append(errs, invalid(p.Child("hostname"), in.Hostname, validation.IsDNS1123Subdomain(in.Hostname)...)...)
-		if sloppy(in.Hostname) != nil {
+		if parseSloppy(in.Hostname) != nil {
 			errs = append(errs, field.Invalid(p.Child("hostname"), in.Hostname, "must be a DNS name, not an IP address"))
 		}
 	}
@@ -115,8 +116,9 @@ func invalid(at *field.Path, value any, texts ...string) (errs field.ErrorList) 
 	return errs
 }
 
-// sloppy reads an address in any of the forms that were ever taken, with zeros before numbers; nil if it is none.
-func sloppy(text string) net.IP {
+// parseSloppy parses an address in any of the forms that older versions of Kubernetes accepted,
+// such as numbers with leading zeros. It returns nil for anything else.
+func parseSloppy(text string) net.IP {
 	if strings.Contains(text, ":") {
 		return net.ParseIP(text)
 	}
@@ -131,7 +133,7 @@ func sloppy(text string) net.IP {
 	return net.ParseIP(strings.Join(parts, "."))
 }
 
-// validateType looks at what a type does not allow.
+// validateType checks that the fields are allowed for the type of the service.
 func validateType(s *corev1.Service) (errs field.ErrorList) {
 	spec := &s.Spec
 	switch {
@@ -158,7 +160,7 @@ func validateType(s *corev1.Service) (errs field.ErrorList) {
 	return append(errs, invalid(at, name, validation.IsDNS1123Subdomain(name)...)...)
 }
 
-// validatePort looks at one port. names are those of the ports before it.
+// validatePort checks one port. names has the names of the ports before it.
 func validatePort(p *corev1.ServicePort, named bool, names map[string]bool, at *field.Path) (errs field.ErrorList) {
 	switch name := at.Child("name"); {
 	case p.Name == "" && named:
@@ -187,7 +189,7 @@ func validatePort(p *corev1.ServicePort, named bool, names map[string]bool, at *
 	return errs
 }
 
-// validatePorts looks at ports together.
+// validatePorts checks that no two ports are the same.
 func validatePorts(s *corev1.Service) (errs field.ErrorList) {
 	at := specPath.Child("ports")
 	if s.Spec.Type == corev1.ServiceTypeClusterIP {
@@ -222,7 +224,7 @@ func validatePorts(s *corev1.Service) (errs field.ErrorList) {
 	return errs
 }
 
-// quotedPort is a port as errors quote it, by upstream's names.
+// quotedPort has the fields of a port by upstream's names, for error messages that print a port.
 type quotedPort struct {
 	Name        string
 	Protocol    corev1.Protocol
@@ -232,9 +234,10 @@ type quotedPort struct {
 	NodePort    int32
 }
 
-// maxAffinity is how many seconds a client stays with a pod at most.
+// maxAffinity is the longest session affinity, in seconds: one day.
 const maxAffinity = 86400
 
+// validateAffinity checks the session affinity and its timeout.
 func validateAffinity(s *corev1.Service) field.ErrorList {
 	at, config := specPath.Child("sessionAffinityConfig"), s.Spec.SessionAffinityConfig
 	if s.Spec.SessionAffinity == "" {
@@ -258,6 +261,8 @@ func validateAffinity(s *corev1.Service) field.ErrorList {
 	return errs
 }
 
+// validateExternalIPs checks the external IPs. Those of the old service may have a form that is not
+// allowed any more.
 func validateExternalIPs(s, old *corev1.Service) (errs field.ErrorList) {
 	var had []string
 	if old != nil {
@@ -269,7 +274,7 @@ func validateExternalIPs(s, old *corev1.Service) (errs field.ErrorList) {
 			errs = append(errs, bad...)
 			continue
 		}
-		ip := sloppy(text)
+		ip := parseSloppy(text)
 		if ip == nil {
 			errs = append(errs, field.Invalid(at, text, "must be a valid IP address"))
 			continue
@@ -291,7 +296,8 @@ func validateExternalIPs(s, old *corev1.Service) (errs field.ErrorList) {
 	return errs
 }
 
-// validateRanges looks at the ranges of clients of a load balancer, in the spec or in an annotation.
+// validateRanges checks the ranges of the clients of a load balancer, in the spec or in the
+// annotation.
 func validateRanges(s, old *corev1.Service, annotations *field.Path) (errs field.ErrorList) {
 	at, ranges := specPath.Child("LoadBalancerSourceRanges"), s.Spec.LoadBalancerSourceRanges
 	text, annotated := s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]
@@ -322,7 +328,7 @@ func validateRanges(s, old *corev1.Service, annotations *field.Path) (errs field
 	return errs
 }
 
-// validateBalancer looks at what load balancers alone have.
+// validateBalancer checks the fields that only load balancers have.
 func validateBalancer(s *corev1.Service) (errs field.ErrorList) {
 	balanced, allocate := s.Spec.Type == corev1.ServiceTypeLoadBalancer, s.Spec.AllocateLoadBalancerNodePorts
 	if allocate != nil && !balanced {
@@ -334,6 +340,7 @@ func validateBalancer(s *corev1.Service) (errs field.ErrorList) {
 	return append(errs, validateClass(s)...)
 }
 
+// validateClass checks the class of a load balancer.
 func validateClass(s *corev1.Service) field.ErrorList {
 	at, class := specPath.Child("loadBalancerClass"), s.Spec.LoadBalancerClass
 	switch {
@@ -345,6 +352,8 @@ func validateClass(s *corev1.Service) field.ErrorList {
 	return invalid(at, *class, validation.IsQualifiedName(*class)...)
 }
 
+// validateTraffic checks the policies for traffic from outside and inside, and the health check
+// port.
 func validateTraffic(s *corev1.Service) (errs field.ErrorList) {
 	spec := &s.Spec
 	at := specPath.Child("externalTrafficPolicy")
@@ -377,7 +386,7 @@ func validateTraffic(s *corev1.Service) (errs field.ErrorList) {
 	return errs
 }
 
-// validateMoved says where addresses or families changed that may not.
+// validateMoved checks that an address or family does not change where it must not.
 func validateMoved(s, old *corev1.Service) (errs field.ErrorList) {
 	if !Addressed(s) || !Addressed(old) {
 		return nil
@@ -427,7 +436,7 @@ func validateMoved(s, old *corev1.Service) (errs field.ErrorList) {
 	return errs
 }
 
-// Warnings are what a client is told of a service that is taken.
+// Warnings returns the warnings for a valid service.
 func Warnings(s *corev1.Service) []string {
 	var out []string
 	spec := &s.Spec
@@ -473,7 +482,7 @@ func Warnings(s *corev1.Service) []string {
 	return out
 }
 
-// StatusWarnings are what a client is told of a status that is taken.
+// StatusWarnings returns the warnings for a valid status.
 func StatusWarnings(s *corev1.Service) []string {
 	var out []string
 	for i, in := range s.Status.LoadBalancer.Ingress {

@@ -19,10 +19,10 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file reads the bodies of applies. They are YAML, of which JSON is a
-// part: what most clients send is read as JSON, as far as that says the same.
+// This file reads the bodies of applies. They are YAML. Most clients send JSON, which is read as
+// JSON where it means the same as YAML.
 
-// configuration is what an apply patch says.
+// configuration has the parts of an apply patch that decide its further way.
 type configuration struct {
 	text  []byte       // in JSON
 	said  *jsondoc.Doc // the text, parsed
@@ -42,7 +42,7 @@ func (c *configuration) strictly(o *meta.WriteOptions) (warnings []string, err e
 	return yamlWarnings(c.twice), nil
 }
 
-// readConfiguration reads an apply patch and refuses what it may not say.
+// readConfiguration reads an apply patch, and refuses one with members that it must not have.
 func readConfiguration(ctx context.Context, body []byte, o *meta.WriteOptions) (*configuration, error) {
 	c := &configuration{said: jsondoc.Get()}
 	if err := c.read(ctx, body, o); err != nil {
@@ -70,7 +70,7 @@ func (c *configuration) read(ctx context.Context, body []byte, o *meta.WriteOpti
 	case jsondoc.Null:
 		return status.BadRequest("invalid object type: /, Kind=")
 	default:
-		// What json.Unmarshal says of it, as upstream passes that on.
+		// As in upstream, the message is that of json.Unmarshal.
 		var object map[string]json.RawMessage
 		err := json.Unmarshal(c.text, &object)
 		text := strings.Replace(fmt.Sprint(err), "map[string]json.RawMessage", "map[string]interface {}", 1)
@@ -145,6 +145,7 @@ type notYAMLError struct{ refusal *status.Error }
 // Unwrap returns the refusal as clients see it.
 func (e notYAMLError) Unwrap() error { return e.refusal }
 
+// Error returns the text of the refusal.
 func (e notYAMLError) Error() string { return e.refusal.Error() }
 
 // isNotYAML reports whether readConfiguration found that a body is neither JSON nor YAML.
@@ -172,10 +173,10 @@ const (
 	plainDigits = 18   // of a number
 )
 
-// plainJSON reports whether a text, if it is JSON, says the same as YAML. It
-// says no to all that YAML may see with other eyes: fractions (1.0 is 1),
-// numbers that are large, tabs, what is not ASCII, escapes of YAML's own, merge
-// keys, and keys that are long or parted from their colon by a line break.
+// plainJSON reports whether a text, if it is JSON, means the same as YAML. It returns false for
+// everything that YAML may read differently: fractions (1.0 is 1), large numbers, tabs, characters
+// outside ASCII, escapes that only YAML has, merge keys, and keys that are long or on another line
+// than their colon.
 func plainJSON(text []byte) bool {
 	if len(text) == 0 || text[0] != '{' {
 		return false

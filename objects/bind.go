@@ -30,7 +30,7 @@ func (v *Verbs) pod(ctx context.Context, namespace, name string) (Ref, error) {
 	if k == nil || name == "" {
 		return Ref{}, status.NotFound(podResource, name)
 	}
-	// A pod that the cache does not know yet must not be taken for missing.
+	// A pod that is not in the cache yet must not count as missing.
 	if err := v.Cache.Resource(k.StoragePrefix).Ready(ctx); err != nil {
 		return Ref{}, StoreError(err)
 	}

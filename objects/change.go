@@ -40,7 +40,7 @@ type change struct {
 	raw       bool // store what build makes as it is, without the rules of the kind and admission
 }
 
-// built is what build has to say of the object that it made.
+// built has what build found out about the object that it made.
 type built struct {
 	warnings []string // valid with an error, too
 	grown    bool     // a part of the object is new and lacks its defaults
@@ -92,15 +92,15 @@ func (c *change) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
 		return out, err
 	}
 	k := known{before: obj.Known(v), grown: made.grown}
-	var taken claim
-	defer func() { taken.end(err) }()
+	var claimed claim
+	defer func() { claimed.end(err) }()
 	if !c.raw {
 		if err := w.checkUID(c, next, old, obj); err != nil {
 			return out, err
 		}
 		// A wrong resource version is an error only if admission accepts the object.
 		outdated := w.checkVersion(c, next, obj)
-		if k.validated, err = w.prepareUpdate(c, next, old, k.before, &taken, outdated); err != nil {
+		if k.validated, err = w.prepareUpdate(c, next, old, k.before, &claimed, outdated); err != nil {
 			return out, err
 		}
 	}
@@ -110,7 +110,7 @@ func (c *change) attempt(w *write, obj *cache.Object) (out Outcome, err error) {
 	}
 	// The update removed the last finalizer of an object that is being deleted.
 	if w.finished(next, old) {
-		return w.finish(c, next, obj, &taken)
+		return w.finish(c, next, obj, &claimed)
 	}
 	// A write that changes nothing gets no revision, and watchers get no event.
 	if bytes.Equal(encoded, obj.Raw) && !w.outdated(obj) {
@@ -141,14 +141,14 @@ func wrote(r Result, d *jsondoc.Doc, rev int64, view *meta.View) Outcome {
 }
 
 // finish removes an object that nothing keeps from being deleted any more.
-func (w *write) finish(c *change, next *jsondoc.Doc, obj *cache.Object, taken *claim) (Outcome, error) {
+func (w *write) finish(c *change, next *jsondoc.Doc, obj *cache.Object, claimed *claim) (Outcome, error) {
 	if !c.options.DryRun {
 		rev, err := w.Store.Delete(w.ctx, obj.Key, obj.Rev)
 		if err != nil {
 			return Outcome{}, writeError(err)
 		}
 		w.erased(obj.Key, rev)
-		taken.end(nil)
+		claimed.end(nil)
 		w.release(next)
 	}
 	return wrote(Deleted, next, obj.Rev, nil), nil
@@ -176,9 +176,10 @@ func (w *write) storeUpdate(c *change, obj *cache.Object, next *jsondoc.Doc, enc
 }
 
 // prepareUpdate makes next fit to be stored in place of old, or refuses it. before is the view of
-// the stored object, nil if it is not known. What next needs is claimed in taken. outdated is what
-// [write.checkVersion] says; clients hear of it after what admission has to say.
-func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.View, taken *claim, outdated error) (validated, error) {
+// the stored object, nil if it is not known. The addresses, ports and the like that next needs are
+// added to claimed. outdated is the result of [write.checkVersion]: clients get this error after
+// those of admission.
+func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.View, claimed *claim, outdated error) (validated, error) {
 	v := w.ref.Version
 	n, o := meta.Object{Doc: next}, meta.Object{Doc: old}
 	// Members of the metadata that the client left out keep their values.
@@ -231,7 +232,7 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 		return validated{}, outdated
 	}
 	if c.scope == schema.Whole {
-		if err := w.claim(taken, next, old, c.options.DryRun); err != nil {
+		if err := w.claim(claimed, next, old, c.options.DryRun); err != nil {
 			return validated{}, err
 		}
 	}
@@ -249,8 +250,7 @@ func (w *write) prepareUpdate(c *change, next, old *jsondoc.Doc, before *meta.Vi
 // afterMutation is how a warning says when an owner was there twice.
 const afterMutation = " after mutating admission happens"
 
-// afterMutation does again to an object that admission changed what had been
-// done to it before, and returns what it leaves as it was.
+// afterMutation is the end of the warning for an owner that was there twice.
 func (w *write) afterMutation(c *change, next, old *jsondoc.Doc) schema.Kept {
 	w.ref.Version.PrepareUpdate(next, old, c.scope)
 	kept := schema.Keep(next, old)
@@ -266,8 +266,8 @@ type validated struct {
 	spent uint64 // the cost of its rules, in CEL cost units
 }
 
-// validate checks an object. old is nil on create, sent the kind that the object said it is of, kept
-// what an update is known to leave as it was.
+// validate checks an object. old is nil on create. sent is the kind in the body, kept has the parts
+// that an update is known to leave unchanged.
 func (w *write) validate(next, old *jsondoc.Doc, scope schema.Scope, sent kschema.GroupKind, kept schema.Kept) (validated, error) {
 	result := w.ref.Version.ValidateUpdate(w.ctx, next, old, scope, kept)
 	if len(result.Errors) > 0 {
@@ -280,7 +280,7 @@ func (w *write) validate(next, old *jsondoc.Doc, scope schema.Scope, sent kschem
 	return validated{sound: result.KnownValid, spent: result.Spent}, nil
 }
 
-// sentKind is the kind that an object says it is of.
+// sentKind returns the kind in the body of an object.
 func (r *Ref) sentKind(d *jsondoc.Doc) kschema.GroupKind {
 	gk := r.Kind.GroupKind()
 	if r.Kind.Storage.Kind != r.Kind { // of which it is another form
@@ -296,7 +296,8 @@ func (r *Ref) sentKind(d *jsondoc.Doc) kschema.GroupKind {
 	return gk
 }
 
-// counts reports whether an update makes a new generation, of which differs says whether it changes the content.
+// counts reports whether an update makes a new generation. differs is set if the content has
+// changed.
 func (r *Ref) counts(differs bool, next, old *jsondoc.Doc) bool {
 	if r.behavior().FixedGeneration {
 		return false
@@ -314,8 +315,8 @@ func (r *Ref) countsAsContent(a, b *jsondoc.Doc) bool {
 	return x.Len()+y.Len() > 0 && !jsondoc.Equal(x, y)
 }
 
-// finished reports whether an update took the last thing away that kept an
-// object from being deleted.
+// finished reports whether an update removed everything that kept an object from being deleted: it
+// has no finalizers and no grace period any more.
 func (w *write) finished(next, old *jsondoc.Doc) bool {
 	if (meta.Object{Doc: old}).DeletionTimestamp() == "" {
 		return false
@@ -337,7 +338,8 @@ func (w *write) checkUID(c *change, next, old *jsondoc.Doc, obj *cache.Object) e
 	return nil
 }
 
-// checkVersion compares the version that the new object says it replaces with the one it does.
+// checkVersion compares the resource version in the new object with that of the object that it
+// replaces.
 func (w *write) checkVersion(c *change, next *jsondoc.Doc, obj *cache.Object) error {
 	switch rv := (meta.Object{Doc: next}).ResourceVersion(); {
 	case rv == "" || rv == "0":
@@ -353,13 +355,13 @@ func (w *write) checkVersion(c *change, next *jsondoc.Doc, obj *cache.Object) er
 	return nil
 }
 
-// uidMismatch says that an object is not the one that was meant.
+// uidMismatch returns the error for an object with another UID than the requested one.
 func uidMismatch(key, sent, have string, dryRun bool) error {
 	return preconditionFailed(key, "UID in precondition: "+sent+", UID in object meta: "+have, dryRun)
 }
 
-// preconditionFailed says that an object is not in the state that was meant. A dry run names the key without the prefix that it has in
-// etcd.
+// preconditionFailed returns the error for an object that is not in the requested state. In a dry
+// run the key has no etcd prefix, as in upstream.
 func preconditionFailed(key, text string, dryRun bool) error {
 	prefix := "/registry/"
 	if dryRun {
@@ -369,7 +371,7 @@ func preconditionFailed(key, text string, dryRun bool) error {
 		", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: " + text)
 }
 
-// unversioned refuses an update that does not say what it replaces.
+// unversioned returns the error for an update without a resource version.
 func (r *Ref) unversioned() error {
 	gr := r.Kind.GroupResource()
 	return status.Invalid(kschema.GroupKind{Group: gr.Group, Kind: gr.Resource}, r.Name, field.ErrorList{

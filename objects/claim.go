@@ -58,7 +58,8 @@ func (w *write) release(gone *jsondoc.Doc) {
 	}
 }
 
-// notWritten reports whether an error of a write says that nothing was written, nor will be.
+// notWritten reports whether an error of a write means that nothing was written, and nothing will
+// be.
 func notWritten(err error) bool {
 	_, unknown := errors.AsType[*unknownOutcome](err)
 	return !unknown && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrClosed) &&

@@ -47,11 +47,11 @@ func (w *write) insert(d *jsondoc.Doc, o *meta.WriteOptions, track tracker) (Out
 // insertDoc is insert; it returns the revision, and the view that the cache was given.
 func (w *write) insertDoc(d *jsondoc.Doc, o *meta.WriteOptions, track tracker) (rev int64, view *meta.View, err error) {
 	obj := meta.Object{Doc: d}
-	// The namespace of the path counts, whatever the body says.
+	// The namespace of the path counts; the body must have the same or none.
 	if err := w.ref.CheckNamespace(obj); err != nil {
 		return 0, nil, err
 	}
-	// Opened before it is written, the cache can tell watchers what came after.
+	// The cache is opened before the write, so that watchers get all changes after it.
 	if err := w.res.Ready(w.ctx); err != nil {
 		return 0, nil, StoreError(err)
 	}
@@ -67,17 +67,18 @@ func (w *write) insertDoc(d *jsondoc.Doc, o *meta.WriteOptions, track tracker) (
 		}
 	}
 	// A claim is confirmed when the object is stored, and given back if it is not.
-	var taken claim
+	var claimed claim
 	// Admission and validation run once. If a generated name exists, only the name changes.
-	base, found, err := w.prepareCreate(d, o, &taken)
+	base, found, err := w.prepareCreate(d, o, &claimed)
 	if err != nil {
-		taken.end(err)
+		claimed.end(err)
 		return 0, nil, err
 	}
-	// Only the store knows whether a name is taken: another server may have taken it just now.
+	// Only the store knows whether a name is in use: another server may have created the object
+	// just now.
 	for try := 1; ; try++ {
 		rev, view, err := w.store(d, o, track != nil, found)
-		taken.end(err)
+		claimed.end(err)
 		if err == nil {
 			return rev, view, nil
 		}
@@ -89,16 +90,16 @@ func (w *write) insertDoc(d *jsondoc.Doc, o *meta.WriteOptions, track tracker) (
 		}
 		// The next name needs a claim of its own: addresses are reserved for an object by its name.
 		w.ref.generateName(obj, base)
-		if err := w.claim(&taken, d, nil, o.DryRun); err != nil {
+		if err := w.claim(&claimed, d, nil, o.DryRun); err != nil {
 			return 0, nil, err
 		}
 	}
 }
 
-// prepareCreate makes a new object fit to be stored, or refuses it. It returns what its name is
-// generated from, "" if the object has a name, and what validation found out. What the object needs is claimed in
-// taken.
-func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, taken *claim) (base string, found validated, err error) {
+// prepareCreate makes a new object fit to be stored, or refuses it. It returns the base of its
+// generated name, "" if the object has a name, and the results of validation. The addresses, ports
+// and the like that the object needs are added to claimed.
+func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, claimed *claim) (base string, found validated, err error) {
 	obj := meta.Object{Doc: d}
 	if err := w.ref.checkTerminating(obj); err != nil {
 		return "", found, err
@@ -128,7 +129,7 @@ func (w *write) prepareCreate(d *jsondoc.Doc, o *meta.WriteOptions, taken *claim
 	}
 	// Validating steps see the generated name.
 	r.Name = strings.Clone(obj.Name())
-	if err := w.claim(taken, d, nil, o.DryRun); err != nil {
+	if err := w.claim(claimed, d, nil, o.DryRun); err != nil {
 		return "", found, err
 	}
 	if found, err = w.validate(d, nil, schema.Whole, w.ref.sentKind(d), schema.Kept{}); err != nil {
@@ -164,7 +165,7 @@ func (w *write) store(d *jsondoc.Doc, o *meta.WriteOptions, mayDrop bool, found 
 	}
 	key := w.ref.Kind.Key(w.ref.Namespace, strings.Clone(meta.Object{Doc: d}.Name()))
 	if o.DryRun {
-		// A dry run writes nothing, so it has to look whether the name is taken.
+		// A dry run writes nothing, so it has to read whether the name is in use.
 		_, err := w.Store.Get(w.ctx, key)
 		if err == nil {
 			return 0, nil, store.ErrExists
@@ -213,7 +214,7 @@ func (r *Ref) asStored(d *jsondoc.Doc, encoded []byte) error {
 	return err
 }
 
-// exists returns the error for a name that is taken. generated says that the object also has a
+// exists returns the error for a name that is in use. generated is set if the object also has a
 // generateName.
 func (w *write) exists(name string, generated bool) error {
 	// The live object may be about to go: clients should wait and try again.

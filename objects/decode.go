@@ -48,7 +48,7 @@ func YAMLBound(err error) error {
 
 // Unreadable returns the error for a body that cannot be read as a document.
 func (r *Ref) Unreadable(sent []byte, err error) error {
-	// Upstream's decoder says so if it finds no kind and version.
+	// This is the text of upstream's decoder for a body without kind and version.
 	return status.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", r.Version.Kind.Name, err, summary(sent))
 }
 
@@ -68,10 +68,10 @@ func summary(sent []byte) string {
 	return fmt.Sprintf("%x ...", sent[:maxSummary])
 }
 
-// Decode turns a body into a document. It refuses unknown and duplicate fields, or warns of them, as
-// validation says: Strict, Warn or Ignore.
+// Decode turns a body into a document. It refuses unknown and duplicate fields, or warns of them,
+// depending on validation: Strict, Warn or Ignore.
 func (r *Ref) Decode(d *jsondoc.Doc, b *Body, validation string) (warnings []string, err error) {
-	// Decode prunes and fills in defaults. found says whether it dropped anything.
+	// Decode prunes and sets defaults. found has what it dropped.
 	found, err := r.Version.Decode(d, b.JSON)
 	if err != nil {
 		return nil, r.undecodable(b, err, validation)
@@ -112,7 +112,7 @@ func (r *Ref) Decode(d *jsondoc.Doc, b *Body, validation string) (warnings []str
 func (r *Ref) strictElsewhere(obj meta.Object, b *Body, strict []string, validation string) []string {
 	group, version, ok := strings.Cut(obj.APIVersion(), "/")
 	k := r.Version.Kind
-	// What this version's schema does not declare may be declared by the other one.
+	// The schema of the other version may declare fields that this version's does not.
 	strict = ofMetadataOnly(strict)
 	if !ok || group != k.Group || obj.Kind() != k.Name || version == r.Version.Name {
 		return strict
@@ -127,19 +127,19 @@ func (r *Ref) strictElsewhere(obj meta.Object, b *Body, strict []string, validat
 	return append(strict, undeclared(b.JSON)...)
 }
 
-// ofMetadataOnly leaves out what strict says of unknown fields outside metadata.
+// ofMetadataOnly leaves out the errors for unknown fields outside metadata.
 func ofMetadataOnly(strict []string) []string {
 	return slices.DeleteFunc(strict, func(text string) bool {
 		return strings.HasPrefix(text, "unknown field") && !strings.HasPrefix(text, `unknown field "metadata.`)
 	})
 }
 
-// undeclared are the fields of an object in a version that nobody declares.
+// undeclared returns the fields of an object in a version that nobody declares.
 func undeclared(text []byte) []string {
 	d := jsondoc.Get()
 	defer d.Release()
 	if jsondoc.Parse(d, text) != nil {
-		return nil // said elsewhere
+		return nil // another function reports it
 	}
 	var out []string
 	for name := range d.Root().Members() {
@@ -153,7 +153,7 @@ func undeclared(text []byte) []string {
 	return out
 }
 
-// strict says what is wrong with a body that is decoded nevertheless.
+// strict returns the mistakes in a body that is decoded nevertheless.
 func (r *Ref) strict(found schema.Found, b *Body, validation string) []string {
 	if found == 0 && b.Duplicates == nil || validation == metav1.FieldValidationIgnore {
 		return nil
@@ -172,7 +172,7 @@ func (r *Ref) strict(found schema.Found, b *Body, validation string) []string {
 	return out
 }
 
-// yamlWarnings takes the lines of a YAML error apart.
+// yamlWarnings splits a YAML error into its lines.
 func yamlWarnings(err error) []string {
 	text := err.Error()
 	for _, prefix := range []string{"error converting YAML to JSON: yaml: unmarshal errors:\n", "yaml: unmarshal errors:\n"} {
@@ -187,7 +187,7 @@ func yamlWarnings(err error) []string {
 	return []string{text}
 }
 
-// undecodable is the error for a body that does not decode: text that is no
+// undecodable returns the error for a body that does not decode: text that is no
 // JSON, or metadata of a wrong type.
 func (r *Ref) undecodable(b *Body, err error, validation string) error {
 	if errors.Is(err, schema.ErrManyDefaults) {
@@ -200,7 +200,7 @@ func (r *Ref) undecodable(b *Body, err error, validation string) error {
 	if errors.As(err, &syntax) {
 		return r.Unreadable(b.Sent, fmt.Errorf("couldn't get version/kind; json parse error: %w", err))
 	}
-	// The error names the kind and the version that the body says, as far as it can be read.
+	// The error has the kind and the version in the body, as far as they can be read.
 	name, version := r.Version.Kind.Name, r.Version.Name
 	d := jsondoc.Get()
 	defer d.Release()
@@ -221,12 +221,13 @@ func (r *Ref) undecodable(b *Body, err error, validation string) error {
 	return status.BadRequest("%s in version %q cannot be handled as a %s: %v", name, version, r.Version.Kind.Name, err)
 }
 
-// kindless is the error for an object that does not say of what kind it is. Who does not look closely takes it for one of the kind.
+// kindless returns the error for an object without a kind. As in upstream, its text depends on the
+// validation of fields.
 func (r *Ref) kindless(b *Body, apiVersion, validation string) error {
 	if validation != metav1.FieldValidationIgnore {
 		return r.Unreadable(b.Sent, runtime.NewMissingKindErr(string(b.Sent)))
 	}
-	// Without validation of fields, upstream takes the body for an object of this kind.
+	// Without validation of fields, upstream assumes that the body is an object of this kind.
 	version := r.Version.Name
 	if apiVersion != "" {
 		version = versionOf(apiVersion)
@@ -235,7 +236,7 @@ func (r *Ref) kindless(b *Body, apiVersion, validation string) error {
 		runtime.NewMissingKindErr(string(b.JSON)))
 }
 
-// versionOf is the version in an apiVersion.
+// versionOf returns the version in an apiVersion.
 func versionOf(apiVersion string) string {
 	return apiVersion[strings.LastIndexByte(apiVersion, '/')+1:]
 }

@@ -28,6 +28,7 @@ func (v *Verbs) Delete(ctx context.Context, c Caller, ref Ref, o *meta.DeleteOpt
 	return v.delete(ctx, c, ref, &deletion{options: o})
 }
 
+// delete deletes an object, or marks it as being deleted if it has finalizers or a grace period.
 func (v *Verbs) delete(ctx context.Context, c Caller, ref Ref, op *deletion) (out Outcome, err error) {
 	w, err := v.begin(ctx, c, ref)
 	if err != nil {
@@ -139,9 +140,8 @@ func (op *deletion) attempt(w *write, obj *cache.Object) (out Outcome, err error
 	return w.mark(o, m, obj, before, after, wasDeleting)
 }
 
-// grace is how many seconds an object is to live on: what its kind says, or what
-// is left for one that is being deleted already. shorter says that this is less
-// than was said before.
+// grace returns the grace period of an object in seconds: that of its kind, or the rest for an
+// object that is being deleted already. shorter reports that the period is shorter than before.
 func (r *Ref) grace(o *meta.DeleteOptions, m meta.Object, wasDeleting bool) (seconds int64, shorter bool) {
 	b := r.behavior()
 	if b.Grace == nil {
@@ -214,7 +214,7 @@ func (w *write) erase(o *meta.DeleteOptions, m meta.Object, obj *cache.Object, g
 
 // storeMarked stores d, which has got a deletionTimestamp, in the place of obj.
 func (w *write) storeMarked(d *jsondoc.Doc, obj *cache.Object) (rev int64, err error) {
-	// Only the store's form says whether anything changes.
+	// Only the encoded object shows whether anything changes.
 	encoded, err := w.ref.Version.Encode(d, nil)
 	if err != nil {
 		return 0, err
@@ -225,7 +225,7 @@ func (w *write) storeMarked(d *jsondoc.Doc, obj *cache.Object) (rev int64, err e
 	return rev, nil
 }
 
-// markDeleted says in an object's metadata that it is being deleted.
+// markDeleted sets the fields of metadata for an object that is being deleted.
 func markDeleted(m meta.Object) {
 	if m.DeletionTimestamp() == "" {
 		m.SetDeletionTimestamp(time.Now())
@@ -315,7 +315,7 @@ func (r *Ref) strictPreconditions(o *meta.DeleteOptions, uid, version string) er
 	return nil
 }
 
-// finalizers are those of an object after its deletion was asked for.
+// finalizers returns those of an object after its deletion was asked for.
 func (r *Ref) finalizers(before []string, o *meta.DeleteOptions, wasDeleting bool) []string {
 	b := r.behavior()
 	if b.NoDependents || b.IgnoresFirstPolicy && !wasDeleting {
@@ -330,10 +330,10 @@ func (r *Ref) finalizers(before []string, o *meta.DeleteOptions, wasDeleting boo
 	return finalizersFor(before, o, b.DefaultOrphan)
 }
 
-// finalizersFor are the finalizers of an object whose deletion is asked for in
-// a way: what becomes of its dependents is up to whoever takes the finalizers
-// foregroundDeletion and orphan away. Who says nothing keeps them as they are, or
-// the dependents, if that is the way of the kind.
+// finalizersFor returns the finalizers of an object after a delete with some options. The
+// finalizers foregroundDeletion and orphan ask the garbage collector to deal with the dependents.
+// Without a choice in the options the finalizers stay as they are, or the dependents stay if that
+// is the default of the kind.
 func finalizersFor(have []string, o *meta.DeleteOptions, orphans bool) []string {
 	// The two finalizers for which the garbage collector is responsible, and whether they are to be set.
 	want := map[string]bool{

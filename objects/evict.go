@@ -24,8 +24,8 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file evicts pods: deletes them unless a budget for disruptions is against it. Nobody here
-// counts who is healthy; what a budget's status says comes from its controller, or from a test.
+// This file evicts pods: it deletes them unless a disruption budget is against it. It does not
+// count healthy pods. The status of a budget comes from its controller.
 
 const (
 	// evictionTries is the number of attempts to evict a pod. An eviction that loses a race against
@@ -55,19 +55,20 @@ func (v *Verbs) Evict(ctx context.Context, c Caller, namespace, name string, o *
 	return e.run()
 }
 
-// run evicts. A pod that disturbs nobody is looked at again if it changed meanwhile, unless the client has said which version of it is
-// meant.
+// run evicts. A pod that no budget protects is read again if it changed meanwhile, unless the
+// client asked for one version of it.
 func (e *eviction) run() error {
 	for try := 1; ; try++ {
 		// An eviction that has spent a disruption is not tried again: it would spend a second one.
 		free, err := e.try()
-		if err == nil || !free || !conflicts(err) || e.options.ResourceVersion != nil || try == evictionTries || e.ctx.Err() != nil {
+		if err == nil || !free || !isConflict(err) || e.options.ResourceVersion != nil || try == evictionTries || e.ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-func conflicts(err error) bool { return status.From(err).Reason == metav1.StatusReasonConflict }
+// isConflict reports whether an error has the reason Conflict.
+func isConflict(err error) bool { return status.From(err).Reason == metav1.StatusReasonConflict }
 
 // try evicts the pod as it is now. free: no budget was asked.
 func (e *eviction) try() (free bool, err error) {
@@ -90,7 +91,7 @@ func (e *eviction) try() (free bool, err error) {
 	case budget == nil:
 		return false, e.delete(rev, false)
 	// A ready pod costs one disruption. So does a pod that is not ready, if the budget protects those.
-	case ready(&pod) || !spares(budget):
+	case isReady(&pod) || !spares(budget):
 		if err := e.spend(budget.Name); err != nil {
 			return false, err
 		}
@@ -98,19 +99,21 @@ func (e *eviction) try() (free bool, err error) {
 	}
 	// The pod is not ready and may go for free, as long as it does not become ready first.
 	err = e.delete(rev, true)
-	if err != nil && e.options.ResourceVersion == nil && conflicts(err) {
+	if err != nil && e.options.ResourceVersion == nil && isConflict(err) {
 		return false, inProgress(budget.Name) // the pod may be healthy by now
 	}
 	return false, err
 }
 
-// delete deletes the pod and says in its status why; with current only as it was at rev.
+// delete deletes the pod and sets the reason in its status. With current, the pod must still be at
+// rev.
 func (e *eviction) delete(rev int64, current bool) error {
 	options := *e.options
 	if current && options.ResourceVersion == nil {
 		options.ResourceVersion = new(strconv.FormatInt(rev, 10))
 	}
-	// The condition tells controllers, such as that of jobs, that the pod did not fail by itself.
+	// From the condition, controllers such as that of jobs learn that the pod did not fail by
+	// itself.
 	if !options.DryRun {
 		out, err := e.rewrite(e.ctx, e.caller, e.pod, false, func(d *jsondoc.Doc, obj *cache.Object) error {
 			if err := e.pod.preconditions(&options, meta.Object{Doc: d}, obj); err != nil {
@@ -133,7 +136,7 @@ func (e *eviction) delete(rev int64, current bool) error {
 	return err
 }
 
-// budget is the budget that counts a pod, nil if none does.
+// budget returns the budget that counts a pod, nil if none does.
 func (e *eviction) budget(pod *corev1.Pod) (*policyv1.PodDisruptionBudget, error) {
 	k := e.budgets()
 	if k == nil {
@@ -181,7 +184,7 @@ func (e *eviction) budgets() *kind.Kind {
 	return e.Kinds.Load().Lookup(policyv1.GroupName, "poddisruptionbudgets")
 }
 
-// spend takes one disruption off a budget, if it has one left.
+// spend reduces the allowed disruptions of a budget by one, if there are any left.
 func (e *eviction) spend(name string) error {
 	ref := RefTo(e.budgets(), e.pod.Namespace, name)
 	if e.options.DryRun {
@@ -216,8 +219,8 @@ func (e *eviction) spend(name string) error {
 	})
 }
 
-// ready reports whether a pod is, which budgets take for healthy.
-func ready(pod *corev1.Pod) bool {
+// isReady reports whether a pod has the condition Ready, with which budgets count it as healthy.
+func isReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})

@@ -19,9 +19,9 @@ import (
 // Each question has its own freshness: an answer must not be older than a write that a client has seen
 // acknowledged, but most questions need not wait for the store.
 
-// State implements admission.Namespaces. It is as new as every write that was
-// acknowledged before: a namespace whose deletion was answered takes nothing
-// more in, one whose creation was answered is there.
+// State implements admission.Namespaces. It is as new as every write that was acknowledged before:
+// a namespace whose deletion was answered accepts no more objects, and one whose creation was
+// answered exists.
 func (v *Verbs) State(ctx context.Context, name string) (admission.NamespaceState, error) {
 	if v.Kinds.Load().Lookup("", "namespaces") == nil {
 		return admission.NamespaceActive, nil // nobody serves namespaces
@@ -52,8 +52,8 @@ func (v *Verbs) Exists(ctx context.Context, name string) (bool, error) {
 	return view != nil, err
 }
 
-// Namespace implements admission.Namespaces. What the cache knows is new
-// enough; only a namespace that it does not know is asked for.
+// Namespace implements admission.Namespaces. The state in the cache is new enough. A namespace that
+// is not in the cache is read from the store.
 func (v *Verbs) Namespace(ctx context.Context, name string) (*meta.View, error) {
 	// Labels of a namespace may be slightly old. A namespace that is missing may be new.
 	view, err := v.namespace(ctx, name, false)
@@ -66,7 +66,7 @@ func (v *Verbs) Namespace(ctx context.Context, name string) (*meta.View, error) 
 	return view, err
 }
 
-// namespace is a namespace as it is served; nil if there is none.
+// namespace returns a namespace as it is served; nil if there is none.
 func (v *Verbs) namespace(ctx context.Context, name string, fresh bool) (*meta.View, error) {
 	k := v.Kinds.Load().Lookup("", "namespaces")
 	if k == nil {
@@ -113,7 +113,7 @@ func (v *Verbs) Overlay(version *kind.Version, live *jsondoc.Doc, config []byte)
 // Read implements admission.Host.
 func (v *Verbs) Read(ctx context.Context, resource kschema.GroupResource, namespace, name string, into any) (bool, error) {
 	k := v.Kinds.Load().Lookup(resource.Group, resource.Resource)
-	// What cannot exist is missing: the step that asks says what this means.
+	// An object that cannot exist is missing: the caller decides what this means.
 	if k == nil || name == "" || k.Namespaced != (namespace != "") {
 		return false, nil
 	}

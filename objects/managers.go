@@ -47,7 +47,8 @@ func EmptyObject(v *kind.Version, fill func(metav1.Object)) []byte {
 // applyConfig describes a version, and the other versions of its kind, to package apply.
 func applyConfig(v *kind.Version) apply.Config {
 	k := v.Kind
-	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name, PreserveUnknown: k.PreserveUnknown}
+	c := apply.Config{Group: k.Group, Kind: k.Name, Version: v.Name, PreserveUnknown: k.PreserveUnknown,
+		DropLostVersions: k.Behavior.DropsLostVersions()}
 	// Without a converter, versions differ in the apiVersion only.
 	if k.Conversion != nil || k.Behavior.Convert != nil {
 		c.Convert = k.Convert

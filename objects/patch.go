@@ -35,8 +35,7 @@ type Patch struct {
 	Options *meta.WriteOptions
 }
 
-// Patch changes an object, or creates it if the patch is an apply. A strategic merge patch is only
-// possible if the kind has a Go type, see [kind.Behavior.HasGoType].
+// Patch is a change that a client describes, in the format of Type.
 func (v *Verbs) Patch(ctx context.Context, c Caller, ref Ref, p Patch) (Outcome, error) {
 	if p.Type == types.ApplyPatchType {
 		return v.applyBody(ctx, c, ref, p.Body, p.Options)
@@ -78,12 +77,13 @@ func (v *Verbs) Patch(ctx context.Context, c Caller, ref Ref, p Patch) (Outcome,
 			if err != nil {
 				return built{}, err
 			}
-			return w.ref.decodePatched(next, patchedJSON, p.Options.FieldValidation, slices.Clone(wrong))
+			return w.ref.decodePatched(next, &patchResult{patch: p, before: view.JSON, after: patchedJSON, wrong: slices.Clone(wrong)})
 		},
 	})
 }
 
-// readPatch says what is wrong with a patch that is read nevertheless, or why it cannot be read.
+// readPatch returns the mistakes in a patch that is used nevertheless, or the error for one that
+// cannot be read.
 func readPatch(how types.PatchType, patch []byte, validation string) ([]string, error) {
 	wrong, err := strictPatch(how, patch, validation)
 	if err != nil || how != types.JSONPatchType {
@@ -116,7 +116,7 @@ func patched(ctx context.Context, how types.PatchType, object, patch []byte) ([]
 	// The errors of JSON patches are 422, except those of a text that is no JSON patch at all.
 	case err == nil:
 		return out, nil
-	// JSONPatch looks at the context between operations.
+	// JSONPatch checks the context between operations.
 	case ctx.Err() != nil:
 		return nil, StoreError(ctx.Err())
 	case !json.Valid(patch):
@@ -127,17 +127,17 @@ func patched(ctx context.Context, how types.PatchType, object, patch []byte) ([]
 	return nil, status.Unprocessable(err)
 }
 
-// typedObject returns an empty object of the Go type of a built-in kind, whose tags say how strategic
-// merge patches treat its lists.
+// typedObject returns an empty object of the Go type of a built-in kind. The type's tags control
+// how strategic merge patches merge its lists.
 func typedObject(v *kind.Version) any { return v.NewTyped() }
 
-// strictPatch says what is wrong with a patch that is read nevertheless, or why
-// it cannot be read.
+// strictPatch returns the mistakes in a patch that is used nevertheless, or the error for one that
+// cannot be read.
 func strictPatch(how types.PatchType, patch []byte, validation string) ([]string, error) {
 	if validation == metav1.FieldValidationIgnore {
 		return nil, nil
 	}
-	// What Decode cannot see any more: unknown members of operations, and duplicate keys.
+	// Decode cannot find these any more: unknown members of operations, and duplicate keys.
 	check := jsondoc.MergePatchStrict
 	if how == types.JSONPatchType {
 		check = jsondoc.JSONPatchStrict
@@ -153,44 +153,61 @@ func strictPatch(how types.PatchType, patch []byte, validation string) ([]string
 	return found, nil
 }
 
-// noJSON is the error for a patch that is no JSON at all.
+// noJSON returns the error for a patch that is no JSON at all.
 func noJSON() error { return status.BadRequest("invalid JSON patch") }
 
-// decodePatched reads what a patch made of the object. wrong is what is known to be wrong with the patch.
-func (r *Ref) decodePatched(next *jsondoc.Doc, patched []byte, validation string, wrong []string) (built, error) {
-	found, err := r.Version.Decode(next, patched)
+// patchResult is what a patch made of an object.
+type patchResult struct {
+	patch         Patch
+	before, after []byte   // the object as clients read it, and after the patch
+	wrong         []string // what is known to be wrong with the patch
+}
+
+// decodePatched reads what a patch made of the object.
+func (r *Ref) decodePatched(next *jsondoc.Doc, p *patchResult) (built, error) {
+	found, err := r.Version.Decode(next, p.after)
 	// Default values may make a small patch a large object.
 	if errors.Is(err, schema.ErrManyDefaults) {
 		return built{}, StoreError(store.ErrTooLarge)
 	}
 	if err != nil {
 		var of metav1.TypeMeta
-		if json.Unmarshal(patched, &of) == nil && of.Kind == "" { // which is looked at first
-			err = runtime.NewMissingKindErr(string(patched))
+		if json.Unmarshal(p.after, &of) == nil && of.Kind == "" { // which is looked at first
+			err = runtime.NewMissingKindErr(string(p.after))
 		}
-		return built{}, wrongPatch(patched, err.Error())
+		return built{}, r.invalidPatch(p, err.Error())
 	}
-	r.keepReset(next, patched)
+	r.keepReset(next, p.after)
 	// A patch may remove the kind, which no schema would notice.
 	obj := meta.Object{Doc: next}
 	if obj.Kind() == "" {
-		return built{}, wrongPatch(patched, runtime.NewMissingKindErr(string(patched)).Error())
+		return built{}, r.invalidPatch(p, runtime.NewMissingKindErr(string(p.after)).Error())
 	}
 	// Strict walks the text once more to name the fields, so it runs only if some were dropped.
+	validation, wrong := p.patch.Options.FieldValidation, p.wrong
 	if found != 0 && validation != metav1.FieldValidationIgnore {
-		strict := r.Version.Strict(patched)
+		strict := r.Version.Strict(p.after)
 		if !r.behavior().DecodesIntoType() && obj.Kind() != r.Kind.Name { // whose fields are nobody's
 			strict = ofMetadataOnly(strict)
 		}
 		wrong = append(wrong, strict...)
 	}
 	if len(wrong) > 0 && validation == metav1.FieldValidationStrict {
-		return built{}, wrongPatch(patched, "strict decoding error: "+strings.Join(wrong, ", "))
+		return built{}, r.invalidPatch(p, "strict decoding error: "+strings.Join(wrong, ", "))
 	}
 	return built{warnings: wrong}, r.checkIdentity(obj)
 }
 
-// wrongPatch is the error for a patch whose outcome is no object of the kind.
+// invalidPatch returns the error for a patch whose outcome is no object of the kind. For a strategic
+// merge patch it shows the patch and what upstream's converter says, otherwise the outcome.
+func (r *Ref) invalidPatch(p *patchResult, why string) error {
+	if p.patch.Type == types.StrategicMergePatchType {
+		return wrongStrategic(p.before, p.patch.Body, typedObject(r.Version), why)
+	}
+	return wrongPatch(p.after, why)
+}
+
+// wrongPatch returns the error for a patch whose outcome is no object of the kind.
 func wrongPatch(patched []byte, why string) error {
 	return status.Invalid(kschema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), why)})
 }
@@ -282,7 +299,7 @@ func (w *write) applyNew(m *apply.Manager, config *configuration, o *meta.WriteO
 	}
 	w.Warn(warnings...)
 	obj := meta.Object{Doc: d}
-	// A UID says that the client means an object that existed.
+	// A UID in the patch means that the client wants to change an existing object.
 	if uid := obj.UID(); uid != "" {
 		return out, status.Conflict(w.ref.Kind.GroupResource(), w.ref.Name,
 			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
@@ -290,7 +307,7 @@ func (w *write) applyNew(m *apply.Manager, config *configuration, o *meta.WriteO
 	if err := w.ref.checkIdentity(obj); err != nil {
 		return out, err
 	}
-	if err := w.ref.checkTerminating(obj); err != nil { // whatever version it says
+	if err := w.ref.checkTerminating(obj); err != nil { // whatever version it has
 		return out, err
 	}
 	// Upstream ignores a well-formed resource version here, and answers 500 for a malformed one.
@@ -299,7 +316,7 @@ func (w *write) applyNew(m *apply.Manager, config *configuration, o *meta.WriteO
 			return out, status.Plain500(err.Error())
 		}
 		// The store refuses a resource version in a new object.
-		if !o.DryRun { // which says it back
+		if !o.DryRun { // which returns it
 			d.Remove("metadata", "resourceVersion")
 		}
 	}

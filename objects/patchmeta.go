@@ -26,9 +26,9 @@ func ofMetadata(patch []byte) bool {
 	return d.Root().Len() == 1
 }
 
-// patchMetadata makes next what live is after a patch for which ofMetadata
-// holds, without its managedFields: an update that says none keeps live's. ok
-// is false if that takes the whole object to say: next is of no use then.
+// patchMetadata makes next what live is after a patch for which ofMetadata holds, without its
+// managedFields: an update without them keeps those of live. ok is false if the whole object is
+// needed for that: next cannot be used then.
 func (r *Ref) patchMetadata(next, live *jsondoc.Doc, patch []byte) (ok bool) {
 	o := meta.Object{Doc: live}
 	if !r.behavior().FollowsSchema() || o.Kind() == "" || live.MayHaveFloats() {
@@ -56,7 +56,8 @@ func (r *Ref) patchMetadata(next, live *jsondoc.Doc, patch []byte) (ok bool) {
 	return true
 }
 
-// appendHead appends what an object is and its metadata without managedFields; ok is false if it does not say all of that.
+// appendHead appends apiVersion, kind and metadata without managedFields. ok is false if the object
+// lacks one of them.
 func appendHead(b []byte, root jsondoc.Value) (_ []byte, ok bool) {
 	version, kind, metadata := root.Get("apiVersion"), root.Get("kind"), root.Get("metadata")
 	if !version.Exists() || !kind.Exists() || metadata.Kind() != jsondoc.Object {

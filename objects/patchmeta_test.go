@@ -74,7 +74,9 @@ func patchBoth(t testing.TB, v *kind.Version, stored, patch string) (short, plai
 	if err != nil {
 		return short, err.Error()
 	}
-	_, err = ref.decodePatched(next, text, metav1.FieldValidationStrict, nil)
+	_, err = ref.decodePatched(next, &patchResult{
+		patch: Patch{Type: types.MergePatchType, Options: &meta.WriteOptions{FieldValidation: metav1.FieldValidationStrict}}, after: text,
+	})
 	if next.Root().Kind() != jsondoc.Object {
 		return short, err.Error()
 	}

@@ -37,7 +37,7 @@ import (
 // ScaleKind is the kind of what the scale subresource shows.
 var ScaleKind = kschema.GroupKind{Group: "autoscaling", Kind: "Scale"}
 
-// Scale reads an object of a version as a Scale. found says whether the object has replicas.
+// Scale reads an object of a version as a Scale. found reports whether the object has replicas.
 func Scale(v *kind.Version, d *jsondoc.Doc, rev int64) (s *autoscalingv1.Scale, found bool, err error) {
 	s = &autoscalingv1.Scale{}
 	// A Scale has the identity of its object, but not its labels and annotations.
@@ -69,7 +69,7 @@ func Scale(v *kind.Version, d *jsondoc.Doc, rev int64) (s *autoscalingv1.Scale, 
 	return s, found, nil
 }
 
-// selectorText is a selector as text: that of custom resources is one, those of
+// selectorText returns a selector as text: that of custom resources is one, those of
 // built-in kinds are objects.
 func selectorText(v jsondoc.Value) string {
 	if v.Kind() != jsondoc.Object {
@@ -151,7 +151,7 @@ func (v *Verbs) PatchScale(ctx context.Context, c Caller, ref Ref, p Patch) (Out
 
 // patchedScale reads a Scale that a patch made. wrong is what is known to be wrong with the patch.
 func (r *Ref) patchedScale(after []byte, o *meta.WriteOptions, wrong []string) (s *autoscalingv1.Scale, warnings []string, err error) {
-	// The patch may have changed the kind. Upstream looks at it before it looks at the fields.
+	// The patch may have changed the kind. As in upstream, the kind is checked before the fields.
 	gvk, err := serializer.DefaultMetaFactory.Interpret(after)
 	if err != nil {
 		return nil, nil, wrongPatch(after, err.Error())
@@ -175,7 +175,7 @@ func (r *Ref) patchedScale(after []byte, o *meta.WriteOptions, wrong []string) (
 	default:
 		warnings = wrong
 	}
-	// What is unknown has been reported above, and must not be reported twice.
+	// Unknown fields have been reported above, and must not be reported twice.
 	lenient := *o
 	lenient.FieldValidation = metav1.FieldValidationIgnore
 	s, _, err = r.readScale(after, &lenient)
@@ -186,7 +186,7 @@ func (r *Ref) patchedScale(after []byte, o *meta.WriteOptions, wrong []string) (
 	return s, append(warnings, more...), err
 }
 
-// isScale reports whether what an object says it is does not contradict its being a Scale.
+// isScale reports whether the apiVersion and kind of an object may be those of a Scale.
 func isScale(gvk kschema.GroupVersionKind) bool {
 	return (gvk.Kind == "" || gvk.Kind == ScaleKind.Kind) && (gvk.GroupVersion().Empty() || gvk.GroupVersion() == autoscalingv1.SchemeGroupVersion)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -16,9 +17,9 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file applies strategic merge patches, with upstream's library. The library takes time
-// quadratic in the length of a list that it merges, and cannot be interrupted. So what it will do
-// is counted first, in time linear in the patch and the object.
+// This file applies strategic merge patches, with upstream's library. The library needs time
+// quadratic in the length of a list that it merges, and cannot be interrupted. So its steps are
+// counted first, in time linear in the patch and the object.
 
 // maxStrategicSteps is the greatest number of steps of one strategic merge patch. A step is a
 // comparison of two items of a list, some 10 ns. It suffices for one list of which the object and the
@@ -39,10 +40,28 @@ func strategic(ctx context.Context, object, patch []byte, typed any) ([]byte, er
 	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
 		return nil, status.Unprocessable(err)
 	// Everything else is a 500 there, too.
-	case err != nil: // upstream does not say whose mistake it is, either
+	case err != nil: // upstream does not distinguish, either, whose mistake it is
 		return nil, err
 	}
 	return out, nil
+}
+
+// wrongStrategic returns the error for a strategic merge patch whose outcome is no object of its
+// type. It merges once more, and asks upstream's converter from maps for the reason; why is the
+// reason if the converter finds none. Upstream shows the patch as it is after the merge, which takes
+// directives out.
+func wrongStrategic(object, patch []byte, typed any, why string) error {
+	original, change := map[string]any{}, map[string]any{}
+	if kjson.Unmarshal(object, &original) == nil && kjson.Unmarshal(patch, &change) == nil {
+		after, err := strategicpatch.StrategicMergeMapPatch(original, change, typed)
+		if err == nil {
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(after, typed)
+		}
+		if err != nil {
+			why = err.Error()
+		}
+	}
+	return wrongPatch(fmt.Appendf(nil, "%+v", change), why)
 }
 
 // mergeStrategic is strategic with the library's errors.
@@ -72,7 +91,7 @@ func mergeStrategic(object, patch []byte, typed any) ([]byte, error) {
 	})
 }
 
-// stepCounter counts down the steps that the library will take, at least.
+// stepCounter counts down the steps that the library will need at least.
 type stepCounter struct{ left int64 }
 
 // Prefixes of keys in a patch that are directives for the list whose name follows.
@@ -120,7 +139,7 @@ func (s *stepCounter) merge(object, patch map[string]any, schema strategicpatch.
 // list counts the steps of merging lists: each item is compared with each, and again whenever the
 // result is sorted.
 func (s *stepCounter) list(mergeKey string, grown int, lists ...[]any) {
-	// A comparison of long keys takes longer: 64 bytes count as one item.
+	// A comparison of long keys needs more time: 64 bytes count as one item.
 	n, text := int64(grown), int64(0)
 	for _, list := range lists {
 		n += int64(len(list))

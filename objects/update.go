@@ -49,7 +49,7 @@ func (v *Verbs) Update(ctx context.Context, c Caller, ref Ref, d *jsondoc.Doc, j
 
 // updateNew creates the object that an update describes and that does not exist.
 func (w *write) updateNew(d *jsondoc.Doc, o *meta.WriteOptions) (Outcome, error) {
-	// A resource version says that the client means an object that existed.
+	// A resource version in the object means that the client wants to replace an existing object.
 	if rv := (meta.Object{Doc: d}).ResourceVersion(); rv != "" && rv != "0" {
 		return Outcome{}, w.ref.notFound()
 	}

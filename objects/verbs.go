@@ -4,12 +4,12 @@
 //
 // # Model
 //
-// A verb is a method of [Verbs]. It takes a context, a [Caller], a [Ref] and the change, and returns
-// an [Outcome]. The Caller is who asks: admission, the rules of the kind and managed fields see this
-// identity. Whether the caller may do it at all is decided before; a verb only asks ([Client]) where
-// an update or an apply creates the object. The Ref names the object and the version in which it is
-// written and read. The Outcome says what happened, at which revision, and holds the object and the
-// warnings for the client.
+// A verb is a method of [Verbs]. Its arguments are a context, a [Caller], a [Ref] and the change;
+// it returns an [Outcome]. The Caller is the user and the client of the request: admission, the
+// rules of the kind and managed fields see this identity. Whether the caller may do it at all is
+// decided before; a verb only asks ([Client]) where an update or an apply creates the object. The
+// Ref names the object and the version in which it is written and read. The Outcome has the result
+// of the verb, its revision, the object and the warnings for the client.
 //
 // Verbs that start from a live object are an operation: [write.retry] tries it on the object as the
 // cache knows it, and tries it again when the compare-and-swap of the store fails. An operation that
@@ -125,7 +125,7 @@ type Ref struct {
 	Version *kind.Version // that the object is written and read in
 
 	Namespace   string // "" in cluster scope
-	Name        string // "" for a new object whose document says the name
+	Name        string // "" for a new object whose name is in the document
 	Subresource string // "" for the object itself
 }
 
@@ -154,7 +154,7 @@ func (r *Ref) CheckNamespace(obj meta.Object) error {
 	case have == r.Namespace:
 	case have == "":
 		obj.SetNamespace(r.Namespace)
-	case r.Namespace == "": // objects in cluster scope have none, whatever is sent
+	case r.Namespace == "": // objects in cluster scope have none, whatever the client sent
 		obj.Doc.Remove("metadata", "namespace")
 	default:
 		return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request")

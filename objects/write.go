@@ -103,6 +103,7 @@ func (w *write) manager(o *meta.WriteOptions, before *meta.View) apply.Options {
 	return w.caller.manager(w.ref.Subresource, o, before)
 }
 
+// manager returns the options for managedFields.
 func (c *Caller) manager(subresource string, o *meta.WriteOptions, before *meta.View) apply.Options {
 	return apply.Options{
 		Manager:     apply.ManagerName(o.FieldManager, c.agent),
@@ -208,7 +209,8 @@ func (w *write) retry(op operation, dryRun bool) (Outcome, error) {
 	for {
 		var out Outcome
 		w.warnings = w.warnings[:warned]
-		// The cache does not have the object. Before it is taken for missing, the cache catches up.
+		// The cache does not have the object. Before the object counts as missing, the cache
+		// catches up.
 		if l.obj == nil {
 			changed, err := w.renew(&l)
 			if err != nil {
@@ -258,7 +260,7 @@ func (w *write) retry(op operation, dryRun bool) (Outcome, error) {
 	}
 }
 
-// isAlreadyExists reports whether an error says that a new object's name is taken.
+// isAlreadyExists reports whether an error means that the name of a new object is in use.
 func isAlreadyExists(err error) bool {
 	e, ok := errors.AsType[*status.Error](err)
 	return ok && e.Reason == metav1.StatusReasonAlreadyExists
@@ -268,6 +270,7 @@ func isAlreadyExists(err error) bool {
 // made. It is never tried again: it would be made twice, or be refused for what it did itself.
 type unknownOutcome struct{ err error }
 
+// Error returns the text of the cause.
 func (e *unknownOutcome) Error() string { return e.err.Error() }
 
 // Unwrap is for package errors.

@@ -29,8 +29,8 @@ func Server() Caller {
 	return NewCaller(&authn.User{Name: "system:apiserver", Groups: []string{authn.Masters, authn.Authenticated}}, "", nil)
 }
 
-// Writer does the verbs for one caller, with one field manager. Its methods take the version that an
-// object is stored in.
+// Writer does the verbs for one caller, with one field manager. Its methods use the version in
+// which objects are stored.
 type Writer struct {
 	verbs   *Verbs
 	caller  Caller
@@ -40,6 +40,7 @@ type Writer struct {
 // Writer returns a Writer for a caller, whose writes are recorded under a field manager.
 func (v *Verbs) Writer(c Caller, manager string) Writer { return Writer{v, c, manager} }
 
+// options returns the options of a write by this caller.
 func (w Writer) options() *meta.WriteOptions { return &meta.WriteOptions{FieldManager: w.manager} }
 
 // Delete deletes an object, with the propagation policy that is the default of its kind. An object
@@ -52,7 +53,7 @@ func (w Writer) Delete(ctx context.Context, k *kind.Kind, namespace, name string
 	return err
 }
 
-// Remove deletes an object as options say.
+// Remove deletes an object with options.
 func (w Writer) Remove(ctx context.Context, k *kind.Kind, namespace, name string, o *meta.DeleteOptions) error {
 	out, err := w.verbs.Delete(ctx, w.caller, RefTo(k, namespace, name), o)
 	out.Release()
@@ -75,8 +76,8 @@ func (w Writer) ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, s
 	return err
 }
 
-// Apply applies a configuration, in JSON, to an object or its subresource, and takes its fields from
-// other managers. An object that does not exist is an error.
+// Apply applies a configuration, in JSON, to an object or its subresource, and becomes the owner of
+// its fields even if other managers own them. An object that does not exist is an error.
 func (w Writer) Apply(ctx context.Context, k *kind.Kind, namespace, name, subresource string, body []byte) error {
 	ref := RefTo(k, namespace, name)
 	ref.Subresource = subresource
@@ -90,7 +91,7 @@ func (w Writer) Apply(ctx context.Context, k *kind.Kind, namespace, name, subres
 	if err := jsondoc.Parse(config.said, body); err != nil {
 		return status.BadRequest("error decoding patch: %v", err)
 	}
-	// A controller owns its fields, whoever has set them before.
+	// A controller owns its fields, even if others have set them before.
 	o, force := w.options(), true
 	o.Force = &force
 	out, err := w.verbs.change(ctx, w.caller, ref, applied(m, config, ref.scope(), o))

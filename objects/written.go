@@ -31,8 +31,8 @@ func (w *write) awaitDecisions(rev int64) {
 	}
 }
 
-// erased tells the cache that an object is gone from the store, so that nothing is decided by it any
-// more.
+// erased removes an object from the cache that is gone from the store, so that no decision depends
+// on it any more.
 func (w *write) erased(key string, rev int64) {
 	w.res.Erased(key, rev)
 	w.awaitDecisions(rev)
@@ -45,8 +45,8 @@ type known struct {
 	grown  bool       // a part of the object is new and lacks its defaults
 }
 
-// handOver tells the cache what has been stored at a key. It returns the view that it gave the cache
-// of the object, nil if it gave none. d becomes what a read would answer with.
+// handOver gives the cache the object that has been stored at a key. It returns the view that it
+// gave the cache of the object, nil if it gave none. d becomes the object that a read would return.
 func (w *write) handOver(key string, d *jsondoc.Doc, encoded []byte, rev int64, k *known) (*meta.View, error) {
 	defer w.awaitDecisions(rev)
 	v := w.ref.Version

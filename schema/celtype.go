@@ -6,18 +6,18 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// This file makes the types that rules see of schema nodes.
+// This file computes the CEL types by which rules see the values of schema nodes.
 
-// typing makes the types of one program's nodes, as rules need them.
+// typing computes the types of one program's nodes.
 type typing struct {
 	p     *program
-	types map[*node]*cel.Type
-	plain map[plainType]*cel.Type // one of each
+	types map[*node]*cel.Type     // types that are computed; nil for nodes that rules cannot see
+	plain map[plainType]*cel.Type // the shared types without members
 }
 
-// plainType is what a type without members is made of. Equal ones are one type:
-// a schema has few of them, and very many values of each. Types of objects stay
-// apart, since rules can tell two of them that look alike.
+// plainType identifies a type without members. Equal ones share one cel.Type, because a schema has
+// few of them and very many nodes. Types of objects are not shared: CEL distinguishes object types
+// by identity.
 type plainType struct {
 	kind                                  cel.TypeKind
 	date, nullable, preserve, intOrString bool
@@ -26,8 +26,8 @@ type plainType struct {
 	elements, size                        uint64
 }
 
-// one is a type equal to t, the same for all equal ones that have no members.
-func (types *typing) one(t *cel.Type) *cel.Type {
+// shared returns the one type that equals t, if t has no members; otherwise t.
+func (types *typing) shared(t *cel.Type) *cel.Type {
 	if t.Kind == cel.Object || t.Kind == cel.List && (t.ListType != nil && t.ListType.Map || t.Elem.Kind == cel.Object) {
 		return t
 	}
@@ -42,8 +42,8 @@ func (types *typing) one(t *cel.Type) *cel.Type {
 	return t
 }
 
-// of is the type of n, nil if no rule can see it: it has no type, or is a list
-// or map of such values.
+// of returns the type of n. It is nil if no rule can see n: n has no type, or is a list or map of
+// such values.
 func (types *typing) of(n *node) *cel.Type {
 	known, ok := types.types[n]
 	if !ok {
@@ -53,7 +53,7 @@ func (types *typing) of(n *node) *cel.Type {
 	return known
 }
 
-// visible reports whether rules can see n.
+// visible reports whether rules can see n, without computing its type.
 func (types *typing) visible(n *node) bool {
 	if known, ok := types.types[n]; ok {
 		return known != nil
@@ -73,12 +73,14 @@ func (types *typing) visible(n *node) bool {
 	return false
 }
 
-// readAs are the types of texts that rules read by their format.
-var readAs = map[string]*cel.Type{
+// formatTypes are the types of strings that rules see as another type, because of their format.
+var formatTypes = map[string]*cel.Type{
 	"byte": {Kind: cel.Bytes}, "duration": {Kind: cel.Duration}, "date": {Kind: cel.Timestamp, Date: true}, "date-time": {Kind: cel.Timestamp},
 }
 
+// build computes the type of n. Bounds of sizes come from the schema; the cost estimate uses them.
 func (types *typing) build(n *node) *cel.Type {
+	// max is the greatest size of the value, enum the length of the longest string of an enum.
 	t := &cel.Type{Nullable: n.nullable, Preserve: n.preserve}
 	max, enum := int64(none), 0
 	v := n.values
@@ -103,14 +105,14 @@ func (types *typing) build(n *node) *cel.Type {
 		t.Kind, t.Fields = cel.Object, types.fields(n)
 	case n.typ == "string":
 		t.Kind, max = cel.String, v.maxLength
-		if of := readAs[n.format]; of != nil {
+		if of := formatTypes[n.format]; of != nil {
 			t.Kind, t.Date = of.Kind, of.Date
 		}
 		for _, text := range v.texts {
 			enum = longer(enum, len(text))
 		}
 		if len(v.enum) > 0 && enum == 0 && max == none && t.Kind == cel.String {
-			max = 0 // an enum without a text that takes space
+			max = 0 // all values of the enum are empty strings
 		}
 	case n.typ == "boolean":
 		t.Kind = cel.Bool
@@ -122,9 +124,10 @@ func (types *typing) build(n *node) *cel.Type {
 		return nil
 	}
 	setSizes(t, max, enum)
-	return types.one(t)
+	return types.shared(t)
 }
 
+// longer returns the larger number.
 func longer(a, b int) int {
 	if a > b {
 		return a
@@ -132,6 +135,7 @@ func longer(a, b int) int {
 	return b
 }
 
+// setSizes sets the bounds of a type. max may be none.
 func setSizes(t *cel.Type, max int64, enum int) {
 	if max == none {
 		t.SetSizes(nil, enum)
@@ -140,10 +144,10 @@ func setSizes(t *cel.Type, max int64, enum int) {
 	t.SetSizes(&max, enum)
 }
 
-// fields are the declared members. Those that rules cannot see have no type; that
-// they are declared matters when objects are compared. A resource always has apiVersion,
-// kind and the names in its metadata; unless the schema declares all of them,
-// nothing else of its metadata can be seen.
+// fields returns the declared members. Members that rules cannot see have no type, but comparisons
+// of objects take them into account. A resource always has apiVersion, kind and the names in its
+// metadata. Unless the schema declares all of them, rules see nothing else of the metadata, as
+// upstream.
 func (types *typing) fields(n *node) []cel.Field {
 	fields := make([]cel.Field, 0, len(n.props))
 	add := func(name string, t *cel.Type, child *node) {
@@ -180,8 +184,8 @@ func (types *typing) fields(n *node) []cel.Field {
 	return fields
 }
 
-// declaresMeta reports whether a resource declares everything that rules can
-// see of every resource.
+// declaresMeta reports whether the schema of a resource declares all members that rules can see of
+// every resource.
 func (n *node) declaresMeta() bool {
 	is := func(n *node, typ string) bool { return n != nil && n.typ == typ }
 	meta := n.prop("metadata")
@@ -189,11 +193,11 @@ func (n *node) declaresMeta() bool {
 		is(meta.prop("name"), "string") && is(meta.prop("generateName"), "string")
 }
 
-// longestName is how long the name of an object can be.
+// longestName is the greatest length of an object's name in bytes.
 const longestName = int64(validation.DNS1123SubdomainMaxLength)
 
-// metaType is the type of a resource's metadata. A generated name is at least
-// one byte longer than generateName.
+// metaType returns the type of a resource's metadata. declared is the node of the metadata, or nil.
+// A generated name is at least one byte longer than generateName.
 func (p *program) metaType(declared *node) *cel.Type {
 	t := &cel.Type{Kind: cel.Object}
 	for _, f := range []struct {
@@ -212,7 +216,7 @@ func (p *program) metaType(declared *node) *cel.Type {
 	return t
 }
 
-// setMeta makes t the type of n, declared metadata, nil if it is not declared.
+// setMeta makes t the type of n, the declared metadata. n may be nil.
 func (types *typing) setMeta(n *node, t *cel.Type) {
 	if n == nil {
 		return
@@ -228,6 +232,7 @@ func (types *typing) setMeta(n *node, t *cel.Type) {
 	}
 }
 
+// textType returns the type of a string of at most max bytes.
 func textType(max int64) *cel.Type {
 	t := &cel.Type{Kind: cel.String}
 	setSizes(t, max, 0)

@@ -7,11 +7,11 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file is the fast path of validation: is a value valid or not? It gives
-// no reasons and allocates nothing. It must answer as explain.go does.
+// This file is the fast path of validation: it only answers whether a value is valid, without
+// reasons and without allocations. It must give the same answers as explain.go, its plain twin.
 
-// ok reports whether x is valid by n, restrictions below junctors and the
-// uniqueness of items included. It is false if w ends it.
+// ok reports whether x is valid by n, including restrictions below junctors (allOf, anyOf, oneOf,
+// not) and the uniqueness of items. It is false if w is used up.
 func (n *node) ok(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	kind := x.Kind()
 	if n.branch && !w.visit(n, kind, x) || !n.typeOK(kind, x) {
@@ -21,7 +21,7 @@ func (n *node) ok(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 		w.read(n, d, x)
 	}
 	if kind == jsondoc.Float && n.integral && x.Float() != math.Trunc(x.Float()) {
-		return false // nearly an integer is of the type, but its digits are not
+		return false // isInteger accepts numbers close to an integer; a later check of the digits refuses them
 	}
 	if v := n.values; v != nil {
 		if kind == jsondoc.Null {
@@ -42,11 +42,13 @@ func (n *node) ok(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	return true
 }
 
+// typeOK reports whether x has a type that n allows.
 func (n *node) typeOK(kind jsondoc.Kind, x jsondoc.Node) bool {
 	return n.kinds.has(kind) && (kind != jsondoc.Float || !n.integral || isInteger(x.Float()))
 }
 
-// isInteger is upstream's notion of a float64 that is an integer.
+// isInteger reports whether upstream regards f as an integer: it tolerates a relative error of
+// 1e-9.
 func isInteger(f float64) bool {
 	const exact = 1<<53 - 1
 	if math.IsNaN(f) || math.IsInf(f, 0) || f < -exact || f > exact {
@@ -59,6 +61,7 @@ func isInteger(f float64) bool {
 	return rounded != 0 && math.Abs(f-rounded) < 1e-9*math.Abs(rounded)
 }
 
+// itemsOK checks the items of array x.
 func (n *node) itemsOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	if n.items == nil || !n.items.deepChecks {
 		return true
@@ -71,6 +74,7 @@ func (n *node) itemsOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	return true
 }
 
+// membersOK checks the members of object x, declared or not.
 func (n *node) membersOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	if n.noOther || n.additional != nil && n.additional.deepChecks {
 		if !n.othersOK(d, w, x) {
@@ -103,9 +107,9 @@ func (n *node) membersOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	return true
 }
 
-// namedOK checks the declared members of an object in another layout than that
-// of n. What it costs depends on the members that are there: there may be very
-// many such objects with few members each.
+// namedOK checks the declared members of an object that does not have the layout of n. Its time
+// depends on the number of members that x has, not on how many are declared: a body may have very
+// many small objects.
 func (n *node) namedOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	if len(n.checked) == 0 {
 		return true
@@ -118,7 +122,7 @@ func (n *node) namedOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	return true
 }
 
-// textOK is ok for a string, the most frequent kind of value.
+// textOK is ok for strings, the most frequent kind of value.
 func (n *node) textOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	v := n.values
 	if n.branch || v != nil && v.junctors {
@@ -134,7 +138,7 @@ func (n *node) textOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 		(len(v.enum) == 0 || v.enumOK(d, x, jsondoc.String))
 }
 
-// othersOK checks the members that are not declared.
+// othersOK checks the members that the schema does not declare.
 func (n *node) othersOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	if x.ShapeIndex() == 0 && len(n.props) == 0 {
 		for i := range x.Len() {
@@ -152,6 +156,7 @@ func (n *node) othersOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	return true
 }
 
+// junctorsOK checks allOf, anyOf, oneOf and not.
 func (v *values) junctorsOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 	if len(v.anyOf) > 0 && countOK(v.anyOf, d, w, x, 1) == 0 {
 		return false
@@ -164,10 +169,10 @@ func (v *values) junctorsOK(d *jsondoc.Doc, w *work, x jsondoc.Node) bool {
 			return false
 		}
 	}
-	return (v.not == nil || !v.not.ok(d, w, x)) && !w.out()
+	return (v.not == nil || !v.not.ok(d, w, x)) && !w.mustEnd()
 }
 
-// countOK counts the branches that x is valid by, up to enough.
+// countOK returns how many branches accept x. It stops counting at enough.
 func countOK(branches []*node, d *jsondoc.Doc, w *work, x jsondoc.Node, enough int) int {
 	count := 0
 	for _, b := range branches {
@@ -180,7 +185,7 @@ func countOK(branches []*node, d *jsondoc.Doc, w *work, x jsondoc.Node, enough i
 	return count
 }
 
-// valuesOK checks the restrictions of n apart from junctors. x is not null.
+// valuesOK checks the restrictions of n, except those of junctors. x is not null.
 func (n *node) valuesOK(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool {
 	v := n.values
 	if !n.formatFits(d, x, kind) {
@@ -214,11 +219,12 @@ func (n *node) valuesOK(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool 
 	return len(v.enum) == 0 || v.enumOK(d, x, kind)
 }
 
+// within reports whether size is between two bounds, which may be none.
 func within(size int, min, max int64) bool {
 	return (min == none || int64(size) >= min) && (max == none || int64(size) <= max)
 }
 
-// formatFits checks the format: of strings by its check, of numbers by range.
+// formatFits checks the format: strings by a function, numbers by range.
 func (n *node) formatFits(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool {
 	switch kind {
 	case jsondoc.String:
@@ -231,6 +237,7 @@ func (n *node) formatFits(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) boo
 	return true
 }
 
+// textOK checks the length, in characters, and the pattern of a string.
 func (v *values) textOK(d *jsondoc.Doc, x jsondoc.Node) bool {
 	if v.minLength != none || v.maxLength != none {
 		size := x.Len()
@@ -244,6 +251,8 @@ func (v *values) textOK(d *jsondoc.Doc, x jsondoc.Node) bool {
 	return v.match == nil || v.match.matches(d.Str(x))
 }
 
+// numberOK checks minimum, maximum and multipleOf. Integers are compared as integers, as upstream
+// does.
 func (n *node) numberOK(x jsondoc.Node, kind jsondoc.Kind) bool {
 	v := n.values
 	if v.max == nil && v.min == nil && v.multiple == nil {
@@ -264,9 +273,12 @@ func (n *node) numberOK(x jsondoc.Node, kind jsondoc.Kind) bool {
 		(v.multiple == nil || multipleOfInt(i, int64(*v.multiple)))
 }
 
+// belowInt and belowFloat report whether a is less than b, or equal unless strictly.
 func belowInt(a, b int64, strictly bool) bool     { return a < b || a == b && !strictly }
 func belowFloat(a, b float64, strictly bool) bool { return a < b || a == b && !strictly }
 
+// multipleOfInt and multipleOfFloat report whether v is a multiple of factor. They must equal
+// upstream's functions, which divide by small factors inexactly.
 func multipleOfInt(v, factor int64) bool { return factor > 0 && v%factor == 0 }
 
 func multipleOfFloat(v, factor float64) bool {

@@ -14,51 +14,53 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// This file checks the rules of a schema when it is written: that they compile
-// and what they may cost.
+// This file checks rules when a definition is written: that they compile, and that their estimated
+// cost is within the limits.
 
+// The limits are upstream's, in CEL cost units.
 const (
-	ruleCostLimit   = 10_000_000  // estimated cost of one expression
+	ruleCostLimit   = 10_000_000  // of one expression
 	schemaCostLimit = 100_000_000 // of all expressions of a schema
-	maxRequestSize  = 3 << 20
-	topRules        = 4 // how many expressions are named if the schema's limit is exceeded
+	maxRequestSize  = 3 << 20     // bytes; bounds how many values of a size fit into an object
+	topRules        = 4           // expressions that are named if the schema exceeds its limit
 )
 
-// RuleCheck says how CheckRules checks.
+// RuleCheck has the parameters of CheckRules.
 type RuleCheck struct {
 	// Path is the path of the root schema.
 	Path *field.Path
-	// KeepCost drops the errors about the cost of single expressions.
+	// KeepCost: expressions may exceed the limit for one expression.
 	KeepCost bool
-	// Skip reports whether the rules of the schema node at path are not to be
-	// looked at. nil stands for none.
+	// Skip reports whether the rules of the schema node at path are not checked. Nil: all are.
 	Skip func(path string) bool
-	// Loose reports whether the members of the schema node at path have no old
-	// values, beyond what the schema says. nil stands for none.
+	// Loose reports whether the members of the schema node at path have no correlated old values,
+	// in addition to those for which the schema says so. Nil: none.
 	Loose func(path string) bool
-	// New is what expressions are checked with that were not Stored before: they must be valid in the version before the newest one,
-	// so that a server of that version can take over. The zero value checks all expressions as they are evaluated.
+	// New is the language for expressions that are not Stored. It is that of the previous minor
+	// version, so that a server of that version can read the definition after a rollback. The zero
+	// value checks all expressions in the language in which they are evaluated.
 	New NewRules
 }
 
-// NewRules is the language of new expressions.
+// NewRules is the language for new expressions.
 type NewRules struct {
 	Env *cel.Env
-	// Added are the names that only the language of stored expressions has.
+	// Added are the names that only the language for stored expressions has.
 	Added []string
-	// Stored reports whether a rule, or a messageExpression, stood in the definition before. nil stands for none.
+	// Stored reports whether the live definition has that rule, or that messageExpression. Nil: it
+	// has none.
 	Stored func(text string, message bool) bool
 }
 
-// differs reports whether an expression may mean something else in the language of new ones.
+// differs reports whether an expression may have another meaning in the language for new
+// expressions.
 func (r *NewRules) differs(text string, message bool) bool {
 	return r.Env != nil && slices.ContainsFunc(r.Added, func(name string) bool { return strings.Contains(text, name) }) &&
 		(r.Stored == nil || !r.Stored(text, message))
 }
 
-// CheckRules compiles the rules of the schema and estimates what they cost. It
-// reports what is wrong in upstream's words: for every node what is below it
-// first.
+// CheckRules compiles the rules of the schema and estimates their costs. It returns the errors with
+// upstream's texts, and in upstream's order: for each node first those of the nodes below it.
 func (p *Program) CheckRules(c RuleCheck) field.ErrorList {
 	code, err := p.load()
 	if err != nil {
@@ -68,16 +70,15 @@ func (p *Program) CheckRules(c RuleCheck) field.ErrorList {
 	return append(k.errs, k.totalErrors()...)
 }
 
-// ExprCost is what an expression is estimated to cost.
+// ExprCost is the estimated cost of an expression, in cost units.
 type ExprCost struct {
 	Path  *field.Path // of the rule or messageExpression
 	Expr  string
-	Each  uint64 // at most, one evaluation
-	Times uint64 // at most, evaluations that count for one object
+	Each  uint64 // the greatest cost of one evaluation
+	Times uint64 // the greatest number of evaluations for one object
 }
 
-// Costs estimates the cost of every expression that compiles, in the order of
-// CheckRules.
+// Costs returns the estimated cost of each expression that compiles, in the order of CheckRules.
 func (p *Program) Costs(path *field.Path) []ExprCost {
 	code, err := p.load()
 	if err != nil {
@@ -86,46 +87,48 @@ func (p *Program) Costs(path *field.Path) []ExprCost {
 	return code.checkRules(RuleCheck{Path: path}).costs
 }
 
+// checkRules returns the checker after it has visited all nodes.
 func (p *program) checkRules(c RuleCheck) *ruleChecker {
 	k := &ruleChecker{RuleCheck: c}
 	if !p.hasRules {
 		return k
 	}
-	p.compileRules() // what is compiled for evaluation serves here, too
+	p.compileRules() // the compiled programs are used for evaluation, too
 	k.typing = typing{p: p, types: map[*node]*cel.Type{}}
 	one := uint64(1)
 	k.node(p.root, place{path: c.Path, count: &one, seen: k.seen(p.root, false, view{}, nil)})
 	return k
 }
 
+// ruleChecker is one call of checkRules.
 type ruleChecker struct {
 	RuleCheck
-	typing   typing // of what rules can see
+	typing   typing // of the nodes that rules can see
 	errs     field.ErrorList
-	total    uint64
-	patterns int // instructions of constant patterns
+	total    uint64 // estimated cost so far
+	patterns int    // size of the constant patterns so far, in instructions
 	costs    []ExprCost
 }
 
-// place is where a node is found.
+// place is the position of a node in the schema.
 type place struct {
 	path  *field.Path
-	loose *field.Path // the outermost list above whose items are not correlated, nil if there is none
-	count *uint64     // how many values of the node an object can have, nil if there is no limit
-	meta  bool        // apiVersion, kind or metadata of a resource, or below
+	loose *field.Path // the outermost list above the node whose items are not correlated, nil if there is none
+	count *uint64     // how many values of the node an object can have, nil if unlimited
+	meta  bool        // the node is apiVersion, kind or metadata of a resource, or below
 	seen  view
 }
 
-// view is how rules see a node. Upstream derives it from the node above as far up
-// as there are rules, and from there on from the node's schema alone.
+// view describes how rules see a node. Upstream derives the type from that of the parent if there
+// are rules above, and otherwise from the node's own schema.
 type view struct {
-	known  bool // there are rules here or above
+	known  bool // there are rules at the node or above
 	typ    *cel.Type
-	own    bool // not what is seen of a resource's metadata when objects are validated
-	failed bool // the type cannot be made, here or above
+	own    bool // the type differs from the one in a resource's metadata, by which objects are validated
+	failed bool // the type cannot be computed, here or above
 }
 
-// node checks the rules at and below n.
+// node checks the rules at n and below.
 func (k *ruleChecker) node(n *node, at place) {
 	below := place{path: at.path, loose: at.loose, count: n.childCount(at.count), meta: at.meta}
 	if n.additional != nil {
@@ -157,8 +160,8 @@ func (k *ruleChecker) node(n *node, at place) {
 	}
 }
 
-// seen is the view of n, whose parent is seen as above and says that the type of
-// n is inherited; nil if it does not say.
+// seen returns the view of n. above is the view of its parent, and inherited the type of n within
+// the parent's type, nil if it has none.
 func (k *ruleChecker) seen(n *node, meta bool, above view, inherited *cel.Type) view {
 	switch {
 	case above.known && (above.failed || inherited != nil):
@@ -168,14 +171,14 @@ func (k *ruleChecker) seen(n *node, meta bool, above view, inherited *cel.Type) 
 		return view{}
 	}
 	types := k.typing
-	if meta {
+	if meta { // upstream ignores the restrictions of metadata here
 		types.types = map[*node]*cel.Type{} // what a resource makes of n does not count
 	}
 	t := types.of(n)
 	return view{known: true, typ: t, own: meta, failed: t == nil}
 }
 
-// elem is the type of the items of a list or map.
+// elem returns the type of the items of a list or map, noType for other types.
 func (v view) elem() *cel.Type {
 	switch {
 	case v.typ == nil:
@@ -186,6 +189,7 @@ func (v view) elem() *cel.Type {
 	return v.typ.Elem
 }
 
+// member returns the type of a member, nil if rules cannot see it.
 func (v view) member(name string) *cel.Type {
 	if v.typ == nil {
 		return nil
@@ -198,11 +202,11 @@ func (v view) member(name string) *cel.Type {
 	return nil
 }
 
-// noType stands for the type of the items of something that has none, by its
-// type.
+// noType is the type of the items of a value that has no items.
 var noType = new(cel.Type)
 
-// childCount is how many values the children of n can have.
+// childCount returns how many values the children of n can have, if n can have count values. nil
+// means unlimited.
 func (n *node) childCount(count *uint64) *uint64 {
 	if count == nil {
 		return nil
@@ -230,7 +234,7 @@ func (n *node) childCount(count *uint64) *uint64 {
 	return &product
 }
 
-// times is a product that does not overflow.
+// times returns a*b, or the greatest uint64 if that overflows.
 func times(a, b uint64) uint64 {
 	if a != 0 && b > math.MaxUint64/a {
 		return math.MaxUint64
@@ -238,6 +242,7 @@ func times(a, b uint64) uint64 {
 	return a * b
 }
 
+// rules checks the rules of n.
 func (k *ruleChecker) rules(n *node, at place) {
 	t := at.seen.typ
 	if at.seen.failed {
@@ -254,18 +259,19 @@ func (k *ruleChecker) rules(n *node, at place) {
 		list = k.typing.p.compiledRules(n.rules, t, set)
 		set.Release()
 	}
-	most := maxRequestSize / (t.MinSize + 1)
+	most := maxRequestSize / (t.MinSize + 1) // unbounded lists have at most as many items as fit into a request
 	if at.count != nil {
 		most = *at.count
 	}
-	list = k.asNew(list, n, t)
+	list = k.recompileNew(list, n, t)
 	for i := range list {
 		k.rule(at.path.Index(i), at.loose, &list[i], &n.rules.source[i], most)
 	}
 }
 
-// asNew are the rules with those compiled again that the language of new expressions may see otherwise.
-func (k *ruleChecker) asNew(list []rule, n *node, self *cel.Type) []rule {
+// recompileNew returns list, where new expressions that may have another meaning in the language
+// for new ones are compiled in that language.
+func (k *ruleChecker) recompileNew(list []rule, n *node, self *cel.Type) []rule {
 	var stored, fresh *cel.TypeSet
 	types := func(isNew bool) *cel.TypeSet {
 		if isNew {
@@ -289,8 +295,7 @@ func (k *ruleChecker) asNew(list []rule, n *node, self *cel.Type) []rule {
 	return list
 }
 
-// rule reports what is wrong with one rule, of which an object can have most
-// evaluations.
+// rule adds the errors of one rule, which is evaluated at most most times for an object.
 func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.ValidationRule, most uint64) {
 	if r.program != nil {
 		k.patterns += r.program.PatternSize()
@@ -304,7 +309,7 @@ func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.Va
 		k.errs = append(k.errs, field.Invalid(path.Child("messageExpression"), ruleValueOf(source), more.messageErr.Error()))
 	} else if more.message != nil {
 		k.patterns += more.message.PatternSize()
-		// Upstream does not multiply this one.
+		// Upstream does not multiply the cost of a messageExpression.
 		k.cost("estimated messageExpression cost", ExprCost{path.Child("messageExpression"), source.MessageExpression, more.message.MaxCost(), 1})
 	}
 	switch {
@@ -315,7 +320,7 @@ func (k *ruleChecker) rule(path, loose *field.Path, r *rule, source *apiextv1.Va
 	}
 }
 
-// cost counts the cost of an expression.
+// cost adds the cost of an expression to the total, and an error if it exceeds the limit.
 func (k *ruleChecker) cost(what string, e ExprCost) {
 	cost := e.total()
 	if cost > ruleCostLimit && !k.KeepCost {
@@ -327,12 +332,14 @@ func (k *ruleChecker) cost(what string, e ExprCost) {
 	k.costs = append(k.costs, e)
 }
 
+// total returns the cost of all evaluations for one object.
 func (e ExprCost) total() uint64 { return times(e.Each, e.Times) }
 
-// maxRulePatterns is how large the constant patterns of the rules of one schema may be
-// together, in instructions.
+// maxRulePatterns bounds the constant patterns in all rules of a schema, in instructions of their
+// automata. Upstream has no such bound; patterns take memory while the schema is in use.
 const maxRulePatterns = 250_000
 
+// totalErrors returns the errors about the schema as a whole.
 func (k *ruleChecker) totalErrors() field.ErrorList {
 	if k.patterns > maxRulePatterns && !k.KeepCost {
 		return field.ErrorList{field.Forbidden(k.Path, fmt.Sprintf("the patterns of the rules are too large: %d instructions, at most %d are possible", k.patterns, maxRulePatterns))}
@@ -349,8 +356,7 @@ func (k *ruleChecker) totalErrors() field.ErrorList {
 	return append(errs, field.Forbidden(k.Path, costText("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema", k.total, schemaCostLimit)))
 }
 
-// costText says by what factor a cost exceeds its limit; digits that would say
-// nothing are left out.
+// costText says by what factor a cost exceeds its limit, with upstream's number of digits.
 func costText(what string, cost, limit uint64) string {
 	factor := float64(cost) / float64(limit)
 	text := fmt.Sprintf("%.1fx", factor)
@@ -363,8 +369,8 @@ func costText(what string, cost, limit uint64) string {
 	return what + " exceeds budget by factor of " + text + " (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
 }
 
-// ruleValue is a rule as upstream prints it in errors: by the names of a Go
-// type.
+// ruleValue is a rule in the form in which upstream prints it in errors: with the names of its
+// internal Go type.
 type ruleValue struct {
 	Rule              string
 	Message           string
@@ -374,6 +380,7 @@ type ruleValue struct {
 	OptionalOldSelf   *bool
 }
 
+// ruleValueOf converts r.
 func ruleValueOf(r *apiextv1.ValidationRule) ruleValue {
 	return ruleValue{r.Rule, r.Message, r.MessageExpression, r.Reason, r.FieldPath, r.OptionalOldSelf}
 }

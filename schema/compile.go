@@ -17,9 +17,9 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file turns a structural schema into nodes and shapes.
+// This file compiles a structural schema to nodes and shapes.
 
-// newProgram compiles s; nil stands for a schema that says nothing.
+// newProgram compiles s. nil is the schema of an object with no declared fields.
 func newProgram(s *structural.Schema, o Options) (*program, error) {
 	source := s
 	if s == nil {
@@ -27,7 +27,7 @@ func newProgram(s *structural.Schema, o Options) (*program, error) {
 	}
 	c := newCompiler(o)
 	if needsMeta(s, o.Resource) {
-		c = compileMeta().with(o)
+		c = compileMeta().withOptions(o)
 	}
 	p := c.p
 	p.source = source
@@ -49,6 +49,7 @@ func newProgram(s *structural.Schema, o Options) (*program, error) {
 	return p, nil
 }
 
+// newCompiler returns a compiler with an empty table of shapes. Shape 0 means none.
 func newCompiler(o Options) *compiler {
 	return &compiler{
 		p:        &program{options: o, shapes: []*jsondoc.Shape{nil}, consts: new(jsondoc.Doc)},
@@ -56,38 +57,40 @@ func newCompiler(o Options) *compiler {
 	}
 }
 
-// spineKey is what a node of the spine is compiled from. Equal parts of schemas
-// are the same, so a node that is there already serves again.
+// spineKey identifies a node of the spine. Equal parts of schemas are the same pointer, so that
+// they share nodes.
 type spineKey struct {
 	schema         *structural.Schema
 	resource, keep bool
 }
 
-// compileMeta compiles metadata: the same nodes and shapes, at the same places
-// of the table, for all programs.
+// compileMeta compiles the schema of metadata. All programs share its nodes, and have its shapes at
+// the same indexes.
 var compileMeta = sync.OnceValue(func() *compiler {
 	c := newCompiler(Options{})
 	c.p.meta = c.spine(structural.ObjectMeta(), "metadata", false, false)
 	return c
 })
 
-// with is a compiler that goes on where c stopped.
-func (c *compiler) with(o Options) *compiler {
+// withOptions returns a compiler that continues where c stopped.
+func (c *compiler) withOptions(o Options) *compiler {
 	more := newCompiler(o)
 	more.p.meta, more.p.shapes = c.p.meta, slices.Clone(c.p.shapes)
 	more.interned = maps.Clone(c.interned)
 	return more
 }
 
+// compiler compiles one schema.
 type compiler struct {
 	p        *program
-	interned map[string]uint16
+	interned map[string]uint16 // indexes of shapes, by names and children
 	patterns map[string]*pattern
 	spines   map[spineKey]*node
 	errs     []error
-	crowded  bool // there are more shapes than a node can name
+	crowded  bool // there are more shapes than an index can number
 }
 
+// needsMeta reports whether s has metadata: it is a resource, or there is an embedded one below.
 func needsMeta(s *structural.Schema, resource bool) bool {
 	if s == nil {
 		return false
@@ -103,8 +106,8 @@ func needsMeta(s *structural.Schema, resource bool) bool {
 	return false
 }
 
-// spine compiles s to a node that decodes. keep says that undeclared members
-// are kept whatever s says.
+// spine compiles s to a node that decodes. keep says that undeclared members are kept, whatever s
+// says.
 func (c *compiler) spine(s *structural.Schema, path string, resource, keep bool) *node {
 	key := spineKey{s, resource, keep}
 	n := c.spines[key]
@@ -115,13 +118,13 @@ func (c *compiler) spine(s *structural.Schema, path string, resource, keep bool)
 	return n
 }
 
+// newSpine is spine without the sharing of nodes.
 func (c *compiler) newSpine(s *structural.Schema, path string, resource, keep bool) *node {
 	n := c.base(s, path)
 	n.resource = resource || s.Embedded
 	n.keep = keep || s.Preserve || c.p.options.PreserveUnknown
 	if s.Items != nil {
-		// Upstream visits the items of an array that keeps what is undeclared as
-		// if they said so, too.
+		// Upstream keeps undeclared fields in the items of an array that keeps undeclared fields.
 		n.items = c.spine(s.Items, path+"[]", false, n.keep)
 	}
 	if s.Additional != nil {
@@ -133,7 +136,7 @@ func (c *compiler) newSpine(s *structural.Schema, path string, resource, keep bo
 		switch {
 		case n.resource && name == "metadata":
 			props[name] = c.overlay(child, below, c.p.meta)
-		case n.resource && isMeta(name): // rules see them as a resource's
+		case n.resource && isMeta(name): // not shared, because rules see them as members of a resource
 			props[name] = c.newSpine(child, below, false, false)
 		default:
 			props[name] = c.spine(child, below, false, false)
@@ -144,7 +147,8 @@ func (c *compiler) newSpine(s *structural.Schema, path string, resource, keep bo
 	return n
 }
 
-// layOut gives n the shape of its properties.
+// layOut computes the shape of objects of n: a slot for each declared member, in the order of
+// names.
 func (c *compiler) layOut(n *node, s *structural.Schema, props map[string]*node) {
 	names := s.Names
 	if n.resource {
@@ -175,7 +179,7 @@ func (c *compiler) layOut(n *node, s *structural.Schema, props map[string]*node)
 	n.slots, n.slotShape = c.p.shapes[n.shape], n.shape
 }
 
-// intern returns the index of the shape, an equal one if there is one.
+// intern returns the index of the shape with these members. Equal shapes have one index.
 func (c *compiler) intern(names []string, kids []uint16, open bool) uint16 {
 	var key []byte
 	for i, name := range names {
@@ -199,7 +203,7 @@ func (c *compiler) intern(names []string, kids []uint16, open bool) uint16 {
 	return i
 }
 
-// overlay compiles s to a node that validates what decoded decodes.
+// overlay compiles s, a schema of metadata, to a node that validates values which decoded decodes.
 func (c *compiler) overlay(s *structural.Schema, path string, decoded *node) *node {
 	n := c.base(s, path)
 	if decoded != nil {
@@ -219,9 +223,11 @@ func (c *compiler) overlay(s *structural.Schema, path string, decoded *node) *no
 	return n
 }
 
+// item and other return a child; they are steps for below.
 func (n *node) item() *node  { return n.items }
 func (n *node) other() *node { return n.additional }
 
+// below returns step(n), or nil for nil.
 func below(n *node, step func(*node) *node) *node {
 	if n == nil {
 		return nil
@@ -229,6 +235,7 @@ func below(n *node, step func(*node) *node) *node {
 	return step(n)
 }
 
+// slotOf returns the slot of a member, -1 if there is none.
 func slotOf(s *jsondoc.Shape, name string) int {
 	if s == nil {
 		return -1
@@ -236,7 +243,7 @@ func slotOf(s *jsondoc.Shape, name string) int {
 	return s.Slot(name)
 }
 
-// base compiles what s says apart from its children and restrictions.
+// base compiles s apart from its children and restrictions.
 func (c *compiler) base(s *structural.Schema, path string) *node {
 	n := &node{
 		path: path, typ: s.Type, nullable: s.Nullable, intOrStr: s.IntOrString,
@@ -262,7 +269,7 @@ func (c *compiler) base(s *structural.Schema, path string) *node {
 	return n
 }
 
-// finish compiles the restrictions, once n's children are there.
+// finish compiles the restrictions of n, whose children must be complete.
 func (c *compiler) finish(n *node, s *structural.Schema, decoded *node) {
 	if s.Values != nil {
 		n.values = c.values(n, s.Values, decoded)
@@ -272,11 +279,11 @@ func (c *compiler) finish(n *node, s *structural.Schema, decoded *node) {
 			n.keySlots = append(n.keySlots, slotOf(n.items.slots, key))
 		}
 	}
-	n.sum()
+	n.summarize()
 }
 
-// branch compiles what stands below a junctor of decoded, which is nil where
-// nothing is declared.
+// branch compiles a schema below a junctor. decoded is the node outside of junctors for the same
+// value, nil if it is not declared.
 func (c *compiler) branch(s *structural.Nested, path string, decoded *node) *node {
 	n := &node{path: path, typ: s.Type, branch: true}
 	if decoded != nil {
@@ -303,10 +310,11 @@ func (c *compiler) branch(s *structural.Nested, path string, decoded *node) *nod
 		})
 	}
 	n.values = c.values(n, &s.Values, decoded)
-	n.sum()
+	n.summarize()
 	return n
 }
 
+// values compiles restrictions.
 func (c *compiler) values(n *node, s *structural.Values, decoded *node) *values {
 	v := &values{
 		max: s.Maximum, min: s.Minimum, multiple: s.MultipleOf,
@@ -348,6 +356,7 @@ func (c *compiler) values(n *node, s *structural.Values, decoded *node) *values 
 	return v
 }
 
+// branches compiles the schemas of allOf, anyOf or oneOf.
 func (c *compiler) branches(all []*structural.Nested, path string, decoded *node) []*node {
 	var out []*node
 	for i, s := range all {
@@ -356,6 +365,7 @@ func (c *compiler) branches(all []*structural.Nested, path string, decoded *node
 	return out
 }
 
+// bound returns *v, or none.
 func bound(v *int64) int64 {
 	if v == nil {
 		return none
@@ -363,13 +373,12 @@ func bound(v *int64) int64 {
 	return *v
 }
 
-// none is a bound that is not there. Bounds below zero are possible, this one
-// is not used by anybody.
+// none is the value of a missing bound. Negative bounds are allowed, so that it is not -1.
 const none = math.MinInt64
 
-// setTypes sets what the type check needs. It follows upstream's validator,
-// which looks at the format, too: a node with a format for strings lets arrays
-// pass, and without a type lets nothing else pass.
+// setTypes sets the fields for the type check. It follows upstream's validator, which takes the
+// format into account: a node with a format for strings accepts arrays; without a type it accepts
+// nothing else.
 func (c *compiler) setTypes(n *node, types []string, format string) {
 	n.types = strings.Join(types, ",")
 	if len(types) == 1 && (types[0] == "integer" || types[0] == "number") {
@@ -378,10 +387,10 @@ func (c *compiler) setTypes(n *node, types []string, format string) {
 	if n.format = supportedFormat(types, format); c.p.options.AnyFormat {
 		n.format = format
 	}
-	c.p.oddFormats = c.p.oddFormats || n.format != format
+	c.p.hasUncheckedFormats = c.p.hasUncheckedFormats || n.format != format
 	if _, known := stringFormats[plainFormat(n.format)]; known && n.numType == "" {
 		n.formatOK = formatCheck(n.format)
-		n.reads = readAs[n.format]
+		n.reads = formatTypes[n.format]
 	}
 	numeric := false
 	for _, t := range types {
@@ -415,8 +424,8 @@ func (c *compiler) setTypes(n *node, types []string, format string) {
 	}
 }
 
-// sum computes what is at or below n, once that is known of n's children.
-func (n *node) sum() {
+// summarize computes the fields about what is at n or below. The children of n must be complete.
+func (n *node) summarize() {
 	n.deepLists = n.listType == "set" || n.listType == "map"
 	n.deepChecks = n.kinds != anyKind || n.values != nil || n.format != "" || n.noOther || n.deepLists
 	n.deepRules = n.rules != nil
@@ -439,8 +448,7 @@ func (n *node) sum() {
 	})
 }
 
-// each calls fn for the children of n, properties first. It leaves out what
-// stands below junctors.
+// each calls fn for the children of n, properties first. It omits schemas below junctors.
 func (n *node) each(fn func(*node)) {
 	for _, p := range n.props {
 		fn(p.node)

@@ -11,40 +11,38 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file is the decoder: one pass over the bytes that prunes, drops nulls,
-// coerces metadata and fills in defaults.
+// This file is the decoder: one pass over the bytes that prunes, drops nulls, coerces metadata and
+// fills in defaults.
 //
-// What happens to a value depends on what it is, not on what the schema says
-// it is: a string where an object is declared stays, and validation reports
-// it; an object where a string is declared loses all its members.
+// The JSON type of a value decides how it is decoded, not the declared type. A string where an
+// object is declared is kept, and validation reports it. An object where a string is declared loses
+// all members.
 
-// Decode resets d and decodes src into it by the schema. Found says whether
-// something was dropped or merged that Strict would report. After an error d
-// must be reset.
+// Decode resets d, and decodes src into it by the schema. Found says whether it dropped or merged
+// something that Strict reports. After an error d must be reset.
 func (p *Program) Decode(d *jsondoc.Doc, src []byte) (Found, error) {
 	return p.decode(d, src, decodeMode{})
 }
 
-// DecodeStored is Decode for bytes that were stored once: metadata that is
-// malformed loses its malformed fields instead of failing.
+// DecodeStored is Decode for stored bytes: malformed fields of metadata are dropped and are no
+// error.
 func (p *Program) DecodeStored(d *jsondoc.Doc, src []byte) (Found, error) {
 	return p.decode(d, src, decodeMode{lenient: true})
 }
 
-// DecodeConverted is DecodeStored without filling in defaults, for what another
-// version of the kind was converted to. A null for which there is a default
-// stays.
+// DecodeConverted is DecodeStored without defaults, for the result of a conversion. A null for
+// which there is a default is kept.
 func (p *Program) DecodeConverted(d *jsondoc.Doc, src []byte) (Found, error) {
 	return p.decode(d, src, decodeMode{lenient: true, noDefaults: true})
 }
 
-// DecodeApplied is Decode for what an apply made of an object: a null that the
-// schema does not allow, and for which there is no default, stays, so that
-// validation refuses it.
+// DecodeApplied is Decode for the result of a server-side apply: a null that the schema does not
+// allow, and that has no default, is kept, so that validation refuses it.
 func (p *Program) DecodeApplied(d *jsondoc.Doc, src []byte) (Found, error) {
 	return p.decode(d, src, decodeMode{keepNulls: true})
 }
 
+// decode compiles the schema if necessary, and decodes.
 func (p *Program) decode(d *jsondoc.Doc, src []byte, mode decodeMode) (Found, error) {
 	code, err := p.load()
 	if err != nil {
@@ -54,14 +52,15 @@ func (p *Program) decode(d *jsondoc.Doc, src []byte, mode decodeMode) (Found, er
 	return code.decode(d, src, mode)
 }
 
-// decodeMode is what Decode, DecodeStored and the decoding of defaults differ in.
+// decodeMode has the differences between Decode, DecodeStored, and the decoding of defaults.
 type decodeMode struct {
-	maps       bool // all objects are maps, whatever their size
+	maps       bool // no object gets a shape
 	noDefaults bool
-	keepNulls  bool // nulls that the schema does not allow stay
-	lenient    bool // malformed metadata loses the malformed fields
+	keepNulls  bool // nulls that the schema does not allow are kept
+	lenient    bool // malformed fields of metadata are dropped
 }
 
+// decode is Program.decode for the compiled schema.
 func (p *program) decode(d *jsondoc.Doc, src []byte, mode decodeMode) (Found, error) {
 	x := decoders.Get().(*decoder)
 	found, root, err := x.run(p, p.root, d, src, mode)
@@ -73,24 +72,27 @@ func (p *program) decode(d *jsondoc.Doc, src []byte, mode decodeMode) (Found, er
 	return found, nil
 }
 
-// decoder is the state of one Decode.
+// decoder is the state of one call of Decode.
 type decoder struct {
 	p     *program
 	d     *jsondoc.Doc
 	s     jsondoc.Scanner
 	mode  decodeMode
 	found Found
-	stack []jsondoc.Node // children of the arrays and maps that are being read
+	stack []jsondoc.Node // children of the arrays and maps that are being decoded
 
-	// What default values take so far: bytes of memory, and of text when they are printed.
+	// added and printed are the sizes of the default values that were filled in: bytes of memory,
+	// and of JSON text.
 	added, printed int
 }
 
+// decoders holds unused decoders, for their stacks.
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
-// maxPooledStack is the largest stack that goes back to the pool.
+// maxPooledStack is the largest stack, in nodes, that is kept for reuse.
 const maxPooledStack = 1 << 14
 
+// release returns x to the pool.
 func (x *decoder) release() {
 	stack := x.stack[:0]
 	if cap(stack) > maxPooledStack {
@@ -100,6 +102,7 @@ func (x *decoder) release() {
 	decoders.Put(x)
 }
 
+// run decodes src by n into d. It does not set the root of d.
 func (x *decoder) run(p *program, n *node, d *jsondoc.Doc, src []byte, mode decodeMode) (Found, jsondoc.Node, error) {
 	d.Reset(p.shapes)
 	x.p, x.d, x.s, x.mode = p, d, d.Scan(src), mode
@@ -126,13 +129,13 @@ func (x *decoder) run(p *program, n *node, d *jsondoc.Doc, src []byte, mode deco
 	return x.found, root, nil
 }
 
-// errNoResource stands for the error of a root that is no object, or whose
-// apiVersion or kind is no string; firstError puts it in words.
+// errNoResource stands for the error of a root that is not an object, or whose apiVersion or kind
+// is not a string. firstError replaces it by upstream's text.
 var errNoResource = errors.New("root is not a resource")
 
-// firstError is the error that upstream reports, of all that are wrong with
-// src: it looks at the syntax, then at the root's kind, apiVersion and metadata
-// and then at what is below. err is the one that was met.
+// firstError returns the error that upstream reports if src has several: first of the syntax, then
+// of the root's kind, apiVersion and metadata, then of the rest. err is the error that the decoder
+// met first.
 func (p *program) firstError(n *node, src []byte, err error, mode decodeMode) error {
 	if m, ok := err.(*malformed); ok {
 		err = m.located()
@@ -165,7 +168,7 @@ func (p *program) firstError(n *node, src []byte, err error, mode decodeMode) er
 	return err
 }
 
-// value decodes one value by n.
+// value decodes the next value by n.
 func (x *decoder) value(n *node) (jsondoc.Node, error) {
 	kind, err := x.s.Kind()
 	if err != nil {
@@ -186,17 +189,18 @@ func (x *decoder) value(n *node) (jsondoc.Node, error) {
 	return jsondoc.NullNode, x.s.Null()
 }
 
-// fewNodes is how large a document may be before crowded looks at it.
+// fewNodes is the number of nodes below which crowded returns false.
 const fewNodes = 1 << 14
 
-// crowded reports whether the document takes so many nodes for its text that
-// further objects must not take a slot for each declared member: a short text
-// can hold very many empty objects.
+// crowded reports whether the document has more nodes than its text has bytes. Further objects are
+// then decoded as maps, which take no slot for each declared member: a short text can hold very
+// many empty objects.
 func (x *decoder) crowded() bool {
 	size := x.d.Size()
 	return size > fewNodes && size > len(x.s.Source()) || x.mode.maps
 }
 
+// object decodes an object by n.
 func (x *decoder) object(n *node) (jsondoc.Node, error) {
 	switch {
 	case n.shape != 0 && !n.resource && x.crowded():
@@ -224,7 +228,7 @@ func (x *decoder) object(n *node) (jsondoc.Node, error) {
 	}
 }
 
-// shaped decodes an object with declared members.
+// shaped decodes an object with declared members to slots.
 func (x *decoder) shaped(n *node) (jsondoc.Node, error) {
 	if err := x.s.ObjectStart(); err != nil {
 		return jsondoc.Node{}, err
@@ -257,6 +261,7 @@ func (x *decoder) shaped(n *node) (jsondoc.Node, error) {
 		nulls = nulls || v.Kind() == jsondoc.Null
 		d.SetSlot(o, at, v)
 	}
+	// Undeclared members are in a map in the last slot.
 	if shape.Open && len(x.stack) > base {
 		d.SetSlot(o, len(shape.Names), x.pairs(base))
 	}
@@ -276,7 +281,7 @@ func (x *decoder) shaped(n *node) (jsondoc.Node, error) {
 	return o, nil
 }
 
-// unshaped decodes an object with declared members to a map.
+// unshaped decodes an object with declared members to a map. It is the plain twin of shaped.
 func (x *decoder) unshaped(n *node) (jsondoc.Node, error) {
 	if err := x.s.ObjectStart(); err != nil {
 		return jsondoc.Node{}, err
@@ -312,7 +317,7 @@ func (x *decoder) unshaped(n *node) (jsondoc.Node, error) {
 	return x.pairs(base), nil
 }
 
-// pushed reports whether a key is among the pairs on the stack.
+// pushed reports whether a key is among the pairs x.stack[from:to].
 func (x *decoder) pushed(from, to int, name string) bool {
 	for i := from; i < to; i += 2 {
 		if x.d.Str(x.stack[i]) == name {
@@ -322,7 +327,7 @@ func (x *decoder) pushed(from, to int, name string) bool {
 	return false
 }
 
-// orDefault is v, or if v is a null that n does not allow its default, or
+// orDefault returns v. If v is a null that n does not allow, it returns the default of n, or
 // Absent.
 func (x *decoder) orDefault(n *node, v jsondoc.Node) jsondoc.Node {
 	switch {
@@ -335,7 +340,7 @@ func (x *decoder) orDefault(n *node, v jsondoc.Node) jsondoc.Node {
 	return v
 }
 
-// member decodes the value of a declared member.
+// member decodes the value of the declared member in slot.
 func (x *decoder) member(n *node, slot int) (jsondoc.Node, error) {
 	child := n.bySlot[slot]
 	if n.resource && isMeta(n.slots.Names[slot]) {
@@ -347,8 +352,7 @@ func (x *decoder) member(n *node, slot int) (jsondoc.Node, error) {
 	return x.value(child)
 }
 
-// dropNulls removes members that are null and must not be, or replaces them by
-// their default.
+// dropNulls removes the nulls that the schema does not allow, or replaces them by defaults.
 func (x *decoder) dropNulls(n *node, o jsondoc.Node) {
 	for i, child := range n.bySlot {
 		if v := x.d.Slot(o, i); v.Kind() == jsondoc.Null {
@@ -357,7 +361,7 @@ func (x *decoder) dropNulls(n *node, o jsondoc.Node) {
 	}
 }
 
-// other decodes a member that is not declared and pushes it if it stays.
+// other decodes a member that the schema does not declare, and pushes it if it is kept.
 func (x *decoder) other(n *node, key jsondoc.Node) error {
 	var v jsondoc.Node
 	var err error
@@ -378,13 +382,13 @@ func (x *decoder) other(n *node, key jsondoc.Node) error {
 		x.found |= FoundUnknown
 		return x.s.Skip()
 	}
-	// What is dropped stays on the stack as Absent until pairs drops it: it may
-	// be the last of duplicate keys.
+	// A dropped value stays on the stack as Absent until pairs drops it, because it may be the last
+	// of duplicate keys.
 	x.stack = append(x.stack, key, x.orDefault(n.additional, v))
 	return nil
 }
 
-// pairs makes a map of what was pushed since base, leaving out what is absent.
+// pairs pops the pairs since base and returns a map of them, without absent values.
 func (x *decoder) pairs(base int) jsondoc.Node {
 	pairs := x.stack[base:]
 	for i := 2; i < len(pairs); i += 2 {
@@ -397,6 +401,7 @@ func (x *decoder) pairs(base int) jsondoc.Node {
 		}
 	}
 	kept := 0
+	// kept is the number of elements of pairs that stay.
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1].Kind() != jsondoc.Absent {
 			pairs[kept], pairs[kept+1] = pairs[i], pairs[i+1]
@@ -408,7 +413,7 @@ func (x *decoder) pairs(base int) jsondoc.Node {
 	return n
 }
 
-// array decodes an array.
+// array decodes an array by n.
 func (x *decoder) array(n *node) (jsondoc.Node, error) {
 	items := n.items
 	if items == nil {
@@ -429,7 +434,7 @@ func (x *decoder) array(n *node) (jsondoc.Node, error) {
 		if !more {
 			return x.list(base), nil
 		}
-		i := len(x.stack) - base // an item that fails may leave some of its own on the stack
+		i := len(x.stack) - base // the failed item may have left values on the stack
 		v, err := x.value(items)
 		if err != nil {
 			return jsondoc.Node{}, underIndex(err, i)
@@ -441,14 +446,14 @@ func (x *decoder) array(n *node) (jsondoc.Node, error) {
 	}
 }
 
+// list pops the values since base and returns an array of them.
 func (x *decoder) list(base int) jsondoc.Node {
 	n := x.d.NewArray(x.stack[base:])
 	x.stack = x.stack[:base]
 	return n
 }
 
-// emptied decodes a value for which there is no schema at all: every object in
-// it loses its members.
+// emptied decodes a value without a schema: all objects in it lose their members.
 func (x *decoder) emptied() (jsondoc.Node, error) {
 	kind, err := x.s.Kind()
 	if err != nil {
@@ -499,7 +504,7 @@ func emptyObject(text []byte) bool {
 	return true
 }
 
-// checkResource refuses a resource whose apiVersion or kind is no string.
+// checkResource refuses a resource whose apiVersion or kind is not a string.
 func (x *decoder) checkResource(n *node, o jsondoc.Node) error {
 	for i, name := range n.slots.Names {
 		if name != "apiVersion" && name != "kind" {

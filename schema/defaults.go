@@ -6,17 +6,18 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file prepares default values: each is decoded once, pruned, with the
-// defaults below it filled in, and from then on copied.
+// This file prepares default values. Each one is decoded once, with the defaults below it filled
+// in, and copied for each use.
 
-// fillDefaults decodes all defaults. Shapes must be complete.
+// fillDefaults decodes all defaults of the program. Its shapes must be complete.
 func (p *program) fillDefaults() error {
 	p.consts.Reset(p.shapes)
 	return p.root.fillDefaults(p, nil)
 }
 
-// fillDefaults decodes the defaults at and below n, the lowest first: they are
-// part of those above. resource is the resource whose metadata n is in.
+// fillDefaults decodes the defaults at n and below. It starts at the lowest, because they are part
+// of those above. metadata is the node that decodes n if n is an overlay of metadata, otherwise
+// nil.
 func (n *node) fillDefaults(p *program, metadata *node) error {
 	if !n.deepDefaults || n.filled {
 		return nil
@@ -49,6 +50,7 @@ func (n *node) fillDefaults(p *program, metadata *node) error {
 	if metadata != nil {
 		v = p.applyDefaults(&d, n, v)
 	}
+	// consts keeps the value; the differences give the size of a copy.
 	before := p.consts.Bytes()
 	n.def = p.consts.Import(jsondoc.Value{Doc: &d, Node: v})
 	n.defSize = p.consts.Bytes() - before
@@ -59,28 +61,28 @@ func (n *node) fillDefaults(p *program, metadata *node) error {
 	return nil
 }
 
-// Bounds of the default values in one document. A short text can be very many objects, each of which
-// gets its own copy of a default that may be long.
+// Bounds of the default values in one document. In a short text there may be very many objects,
+// each of which gets its own copy of a default.
 const (
-	// maxDefaults bounds the memory of the default values, in bytes. It is more than the bound of
-	// their text because a value takes more memory than text: a number takes 16 bytes, and a typed
-	// object takes that for each member that its type declares.
+	// maxDefaults bounds the memory of the default values, in bytes. It exceeds maxPrinted, because
+	// a value takes more memory than text: a number takes 16 bytes, a typed object 16 bytes for
+	// each declared member.
 	maxDefaults = 8 << 20
-	// maxPrinted bounds the text of the default values, in bytes. It is more than twice what the
-	// store takes for one object, so that no object is refused that could be stored.
+	// maxPrinted bounds the JSON text of the default values, in bytes. It is more than twice the
+	// limit of the store for one object, so that no object is refused that could be stored.
 	maxPrinted = 4 << 20
 )
 
-// maxConstants bounds all default values of one schema, in bytes. A default is kept with those
-// below it filled in, so that nested ones multiply.
+// maxConstants bounds the default values of one schema, in bytes. A default contains the defaults
+// below it, so that nested ones multiply.
 const maxConstants = 64 << 20
 
-// ErrManyDefaults is the error of default values that would make an object larger than any that can
-// be stored.
+// ErrManyDefaults is the error for default values that would make an object larger than the store
+// accepts.
 var ErrManyDefaults = fmt.Errorf("default values make the object larger than %d bytes", maxPrinted)
 
-// fill is a copy of the default of n. Once there are too many, it is nothing, and
-// decoding fails at its end.
+// fill returns a copy of the default of n. If the bounds are exceeded, it returns null, and
+// decoding fails at the end.
 func (x *decoder) fill(n *node) jsondoc.Node {
 	x.added += n.defSize
 	x.printed += n.defPrinted
@@ -90,19 +92,18 @@ func (x *decoder) fill(n *node) jsondoc.Node {
 	return x.p.copyDefault(x.d, n)
 }
 
-// overfull reports whether there are too many default values.
+// overfull reports whether the default values exceed a bound.
 func (x *decoder) overfull() bool { return x.added > maxDefaults || x.printed > maxPrinted }
 
-// dropDefaults forgets the defaults at and below n, which overlays what metadata
-// has not got.
+// dropDefaults removes the defaults at n and below. n overlays a field that ObjectMeta does not
+// have.
 func (n *node) dropDefaults() {
 	n.defText, n.deepDefaults = nil, false
 	n.each((*node).dropDefaults)
 }
 
-// metadataChild is the node that decodes child, a child of n, if that is an
-// overlay of metadata. It is nil outside of metadata, and inside for what
-// metadata has not got.
+// metadataChild returns the node that decodes child, a child of n, if it is an overlay of metadata.
+// It is nil outside of metadata, and for fields that ObjectMeta does not have.
 func metadataChild(p *program, n, metadata, child *node) *node {
 	if metadata == nil {
 		if n.resource && n.prop("metadata") == child {
@@ -137,7 +138,7 @@ func (p *program) copyDefault(d *jsondoc.Doc, n *node) jsondoc.Node {
 	return n.def
 }
 
-// fillMeta is the decoded metadata v with the defaults below overlay filled in.
+// fillMeta returns the decoded metadata v with the defaults of overlay.
 func (x *decoder) fillMeta(overlay *node, v jsondoc.Node) jsondoc.Node {
 	if x.overfull() {
 		return v
@@ -148,8 +149,7 @@ func (x *decoder) fillMeta(overlay *node, v jsondoc.Node) jsondoc.Node {
 	return v
 }
 
-// applyDefaults returns the decoded metadata x with the defaults below overlay n
-// filled in.
+// applyDefaults returns the decoded metadata x with the defaults of overlay n.
 func (p *program) applyDefaults(d *jsondoc.Doc, n *node, x jsondoc.Node) jsondoc.Node {
 	if !n.deepDefaults {
 		return x

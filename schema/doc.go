@@ -3,35 +3,34 @@
 //
 // # Model
 //
-// A [Program] is a tree of schema nodes, compiled once for each version of a kind
-// and immutable afterwards; versions with the same schema share it. [Program.Decode] reads bytes by it in one pass:
-// what the schema does not declare is dropped, nulls that it does not allow are
-// dropped or replaced, defaults are filled in, declared objects become shaped
-// objects of package jsondoc. [Program.Validate] then walks the document once.
+// A [Program] is a tree of schema nodes. It is compiled once for each version of a kind and then
+// immutable; versions with the same schema share it. [Program.Decode] decodes bytes in one pass: it
+// drops undeclared fields, drops nulls that the schema does not allow or replaces them by defaults,
+// and fills in defaults. Declared objects become shaped objects of package jsondoc.
+// [Program.Validate] then visits the document once.
 //
 // # Terms
 //
-//   - To prune is to drop what the schema does not declare.
-//   - A resource is an object with apiVersion, kind and metadata: the root of a
-//     custom resource, or an embedded resource below it.
-//   - A rule is an x-kubernetes-validations entry, an expression of package cel.
-//   - To ratchet is to forgive an error in a part that an update leaves as it
-//     was.
+//   - To prune is to drop the fields that the schema does not declare.
+//   - A resource is an object with apiVersion, kind and metadata: the root of a custom resource, or
+//     an embedded resource below it.
+//   - A junctor is one of the keywords allOf, anyOf, oneOf and not.
+//   - A rule is an entry of x-kubernetes-validations, an expression of package cel.
+//   - To ratchet is to accept an error in a part that an update does not change (KEP-4008).
 //
 // # Two paths
 //
-// The fast path answers only whether everything is valid and allocates
-// nothing. Whenever it is not valid, or the fast path cannot tell, a second and
-// plain path walks the document again and builds the list of errors with
-// upstream's texts and order. Where upstream's order is that of a Go map, ours
-// is that of the names.
+// The fast path answers only whether the whole object is valid, and allocates nothing. If it does
+// not confirm that, the plain path visits the document again and builds the list of errors, with
+// upstream's texts and order. Where upstream's order is that of a Go map, the order here is that of
+// the names.
 //
 // # Invariants
 //
-//   - A document that Decode made prints as upstream would store it.
-//   - The fast path says "valid" if and only if the plain path finds nothing;
-//     it may find so in fewer steps.
-//   - A Program is safe for concurrent use. Rules compile on first use.
+//   - A document from Decode prints as upstream would store it.
+//   - The fast path confirms an object if and only if the plain path finds no error. It may need
+//     fewer steps.
+//   - A Program is safe for concurrent use. Rules are compiled at their first use.
 package schema
 
 import (
@@ -42,32 +41,31 @@ import (
 	"github.com/keelson-io/keelson/cel"
 )
 
-// Options say what Compile cannot see in the schema.
+// Options are the parameters of Compile besides the schema.
 type Options struct {
-	// Resource says that the root is a resource: apiVersion, kind and metadata
-	// are added to the schema.
+	// Resource: the root is a resource. apiVersion, kind and metadata are added to the schema.
 	Resource bool
-	// Env is what rules are compiled with. A schema with rules needs one.
+	// Env is the environment that compiles rules. It must be set if the schema has rules.
 	Env *cel.Env
-	// PreserveUnknown keeps whatever the schema does not declare, as custom
-	// resources with spec.preserveUnknownFields do. Nulls stay, too.
+	// PreserveUnknown: undeclared fields and nulls are kept, as for definitions with
+	// spec.preserveUnknownFields.
 	PreserveUnknown bool
-	// AnyFormat makes formats that mean nothing count when types are checked,
-	// as upstream does for default values and nothing else.
+	// AnyFormat: unknown formats influence the check of types, as upstream's check of default
+	// values does.
 	AnyFormat bool
-	// Codes, if not nil, has the compiled schemas that a Lazy program shares.
+	// Codes shares the compiled schemas of Lazy programs, unless it is nil.
 	Codes *Codes
-	// Metrics, if not nil, observes rules and ratcheting.
+	// Metrics observes rules and ratcheting, unless it is nil.
 	Metrics *Metrics
 }
 
-// Found says what Decode noticed and dropped or merged. Strict puts it in words.
+// Found says what Decode dropped or merged. Strict lists it.
 type Found uint8
 
-// What Decode can notice.
+// The things that Decode reports.
 const (
-	FoundUnknown   Found = 1 << iota // a field that the schema does not declare
-	FoundDuplicate                   // a field that is there more than once
+	FoundUnknown   Found = 1 << iota // an undeclared field was dropped
+	FoundDuplicate                   // duplicate fields were merged
 )
 
 // Scope is the part of an object that an update may change.
@@ -79,13 +77,13 @@ const (
 	Status              // update of the status subresource
 )
 
-// Result is what Validate found. A Result without errors is valid.
+// Result is the result of Validate. The object is valid if there are no errors.
 type Result struct {
 	Errors   field.ErrorList
 	Warnings []string
-	Compared time.Duration // what it took to compare old values with new ones, to ratchet
-	// KnownValid: the whole object was validated, without ratcheting, and every string parses as
-	// its declared format. An update need not validate again what it keeps of it: see [Kept].
+	Compared time.Duration // the time of comparing old and new values, for ratcheting
+	// KnownValid: the whole object was validated without ratcheting, and every string parses as its
+	// declared format. An update need not validate the parts that it keeps: see [Kept].
 	KnownValid bool
-	Spent      uint64 // what the rules of a KnownValid object cost at most, in units of CEL cost
+	Spent      uint64 // the greatest cost of the rules of a KnownValid object, in cost units
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// This file prints programs, for tests and for people.
+// This file prints programs, for tests and debugging.
 
-// String is a dump of p: a line for every node on the spine, its restrictions
-// and junctors below it. It does not show metadata.
+// String returns a dump of p: a line for each node on the spine, followed by its restrictions and
+// junctors. It omits metadata.
 func (p *Program) String() string {
 	code, err := p.load()
 	if err != nil {
@@ -19,6 +19,7 @@ func (p *Program) String() string {
 	return b.String()
 }
 
+// dump prints n and the nodes below.
 func (n *node) dump(p *program, b *strings.Builder, indent, name string) {
 	fmt.Fprintf(b, "%s%s", indent, name)
 	word := func(yes bool, format string, args ...any) {
@@ -65,12 +66,14 @@ func (n *node) dump(p *program, b *strings.Builder, indent, name string) {
 	}
 }
 
+// dumpBranches prints the schemas of a junctor.
 func dumpBranches(p *program, b *strings.Builder, indent, word string, branches []*node) {
 	for i, n := range branches {
 		n.dump(p, b, indent, fmt.Sprintf("%s[%d]", word, i))
 	}
 }
 
+// dump prints the restrictions on the line of their node.
 func (v *values) dump(word func(yes bool, format string, args ...any)) {
 	number := func(name string, bound *float64, exclusive bool) {
 		if bound != nil {

@@ -18,7 +18,7 @@ import (
 
 // This file validates embedded resources: their apiVersion, kind and metadata.
 
-// embeddedErrors lists what is wrong with the resources embedded at and below x.
+// embeddedErrors returns the errors of the resources that are embedded at x and below.
 func (n *node) embeddedErrors(at *field.Path, x jsondoc.Value) field.ErrorList {
 	if !n.deepEmbedded {
 		return nil
@@ -46,6 +46,7 @@ func (n *node) embeddedErrors(at *field.Path, x jsondoc.Value) field.ErrorList {
 	return errs
 }
 
+// resourceErrors returns the errors of one embedded resource.
 func resourceErrors(at *field.Path, x jsondoc.Value) field.ErrorList {
 	var errs field.ErrorList
 	version, kind, meta := x.Get("apiVersion"), x.Get("kind"), x.Get("metadata")
@@ -77,6 +78,8 @@ func resourceErrors(at *field.Path, x jsondoc.Value) field.ErrorList {
 	return errs
 }
 
+// textErrors returns the error of a string that must not be empty. check returns the text of an
+// error, or "".
 func textErrors(at *field.Path, v jsondoc.Value, check func(string) string) field.ErrorList {
 	if v.Kind() != jsondoc.String {
 		return field.ErrorList{field.Invalid(at, v.Interface(), "must be a string")}
@@ -91,18 +94,19 @@ func textErrors(at *field.Path, v jsondoc.Value, check func(string) string) fiel
 	return nil
 }
 
+// metaErrors returns the errors of the metadata of an embedded resource.
 func metaErrors(at *field.Path, v jsondoc.Value) field.ErrorList {
 	var meta metav1.ObjectMeta
 	if err := utiljson.Unmarshal(v.AppendJSON(nil), &meta); err != nil {
 		return field.ErrorList{field.Invalid(at, v.Interface(), err.Error())}
 	}
 	if meta.Name == "" {
-		meta.Name = "fakename" // a name is not required, but checked if there
+		meta.Name = "fakename" // a name is optional, but checked if present
 	}
 	return apivalidation.ValidateObjectMetaDeclaratively(context.Background(), operation.Create, &meta, nil, meta.Namespace != "", segmentName, at, true)
 }
 
-// segmentName allows whatever can be a segment of a path.
+// segmentName accepts any name that can be a segment of a URL path.
 func segmentName(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)

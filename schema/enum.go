@@ -7,11 +7,10 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file compares values with those of an enum. Upstream converts the value
-// to the Go type of the enum's value first, so that 1.5 equals 1 and 65 equals
-// "A"; null equals nothing.
+// This file compares values with those of an enum. Upstream first converts the value to the Go type
+// of the enum's value, so that 1.5 equals 1, and 65 equals "A". null equals nothing.
 
-// enumOK reports whether x, which is not null, is one of the enum's values.
+// enumOK reports whether x, which is not null, is a value of the enum.
 func (v *values) enumOK(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool {
 	if v.large != nil {
 		return v.large.has(d, x, kind)
@@ -33,7 +32,7 @@ func (v *values) enumOK(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool 
 	return false
 }
 
-// equalsEnum compares x with one value of an enum.
+// equalsEnum reports whether x equals one value of an enum.
 func equalsEnum(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind, e any) bool {
 	switch e := e.(type) {
 	case bool:
@@ -50,7 +49,7 @@ func equalsEnum(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind, e any) bool {
 	return false
 }
 
-// runeText is what Go makes of an integer that is converted to a string.
+// runeText returns the conversion of an integer to a string in Go, in which upstream compares them.
 func runeText(i int64) string {
 	if i < 0 || i > utf8.MaxRune {
 		return string(utf8.RuneError)
@@ -58,7 +57,7 @@ func runeText(i int64) string {
 	return string(rune(i))
 }
 
-// sameAsGo compares x with a value decoded by encoding/json, types exactly.
+// sameAsGo reports whether x equals a value that encoding/json decoded, with the same types.
 func sameAsGo(x jsondoc.Value, e any) bool {
 	switch e := e.(type) {
 	case nil:
@@ -95,18 +94,19 @@ func sameAsGo(x jsondoc.Value, e any) bool {
 	return false
 }
 
-// longEnum is up to how many values of an enum are compared one by one.
+// longEnum is the greatest length of an enum whose values are compared one by one.
 const longEnum = 16
 
-// enumSet is a long enum, by the types of its values.
+// enumSet is a long enum as sets, by the type of the values.
 type enumSet struct {
 	bools    [2]bool
 	texts    map[string]bool
 	integers map[int64]bool
 	floats   map[float64]bool
-	others   map[string][]any // arrays and objects, by their JSON
+	others   map[string][]any // arrays and objects, by their JSON text
 }
 
+// newEnumSet returns the set of the values.
 func newEnumSet(enum []any) *enumSet {
 	s := &enumSet{texts: map[string]bool{}, integers: map[int64]bool{}, floats: map[float64]bool{}, others: map[string][]any{}}
 	for _, e := range enum {
@@ -134,7 +134,7 @@ func newEnumSet(enum []any) *enumSet {
 	return s
 }
 
-// has reports whether x is in s.
+// has reports whether x is in s, by the same comparisons as equalsEnum.
 func (s *enumSet) has(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool {
 	switch kind {
 	case jsondoc.Bool:
@@ -149,7 +149,7 @@ func (s *enumSet) has(d *jsondoc.Doc, x jsondoc.Node, kind jsondoc.Kind) bool {
 	if len(s.others) == 0 {
 		return false
 	}
-	// What is the same has the same JSON; 1 and 1.0 have, too, and are not.
+	// Equal values have the same JSON text. 1 and 1.0 also have the same text, but are not equal.
 	for _, e := range s.others[string(d.AppendJSON(nil, x))] {
 		if sameAsGo(jsondoc.Value{Doc: d, Node: x}, e) {
 			return true

@@ -15,44 +15,47 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file evaluates rules: first all of them without asking why one fails,
-// and if one does, all over again with errors, messages and warnings.
+// This file evaluates rules. The fast path evaluates all of them until one fails. If one does, the
+// plain path evaluates all of them again, and builds errors, messages and warnings.
 
+// The limits are upstream's, in cost units.
 const (
-	callLimit     = 1_000_000  // cost of one evaluation
-	objectBudget  = 10_000_000 // cost of all evaluations of one object
-	maxMessage    = 5120       // bytes of a message that an expression makes
+	callLimit     = 1_000_000  // of one evaluation
+	objectBudget  = 10_000_000 // of all evaluations for one object
+	maxMessage    = 5120       // bytes of the result of a messageExpression
 	ruleErrPrefix = "rule compile error: "
 )
 
-// site is a value that has rules.
+// site is a value with rules, and its old value.
 type site struct {
 	n      *node
 	x, old jsondoc.Node
 }
 
-// evaluation is the memory of the fast path.
+// evaluation is the state of the fast path.
 type evaluation struct {
-	d, old *jsondoc.Doc // old is nil if there is none
+	d, old *jsondoc.Doc // old is nil on create
 	sites  []site
-	keeps  bool // what is collected is as it was
-	kept   int  // how many of the sites are
+	keeps  bool // only rules that use oldSelf are collected, because the values are unchanged
+	kept   int  // the number of sites, from the first, whose values are unchanged
 	act    cel.Activation
 }
 
+// evaluations holds unused evaluations, for their memory.
 var evaluations = sync.Pool{New: func() any { return new(evaluation) }}
 
-// rulesOK reports whether all rules hold for d, within the budget, and what they cost at most. valid says that its values are.
+// rulesOK reports whether all rules hold for d within the budget, and returns the greatest possible
+// cost. valid says that all values of d are valid.
 func (p *program) rulesOK(ctx context.Context, d, old *jsondoc.Doc, valid bool, k Kept) (cost uint64, ok bool) {
 	start := time.Now()
 	cost, ok = p.runKept(ctx, d, old, valid, k)
-	if ok { // else the slow path begins anew
+	if ok { // otherwise the plain path observes its own time
 		p.options.Metrics.observeEvaluation(start)
 	}
 	return cost, ok
 }
 
-// runRules evaluates the rules until one does not hold, and says what they cost.
+// runRules evaluates the rules until one does not hold, and returns the cost.
 func (p *program) runRules(ctx context.Context, d, old *jsondoc.Doc, valid bool) (cost uint64, ok bool) {
 	e := evaluations.Get().(*evaluation)
 	defer e.release()
@@ -65,28 +68,28 @@ func (p *program) runRules(ctx context.Context, d, old *jsondoc.Doc, valid bool)
 	return e.run(ctx, 0)
 }
 
-// maxPooledSites is how many sites the memory of an evaluation that goes back to the pool has room for.
+// maxPooledSites is the greatest capacity of sites that is kept for reuse.
 const maxPooledSites = 1 << 12
 
+// release returns e to the pool, without references to documents.
 func (e *evaluation) release() {
 	if cap(e.sites) > maxPooledSites {
 		e.sites = nil
 	}
 	e.d, e.old, e.sites, e.kept = nil, nil, e.sites[:0], 0
 	e.act.Self, e.act.OldSelf, e.act.Kept = jsondoc.Value{}, jsondoc.Value{}, false
-	e.act.Settle()
+	e.act.ResetWork()
 	evaluations.Put(e)
 }
 
-// add appends the site x.
+// add appends the site x, unless its rules need not be evaluated.
 func (e *evaluation) add(n *node, x, old jsondoc.Node) {
 	if !e.keeps || n.rules.usesOld {
 		e.sites = append(e.sites, site{n, x, old})
 	}
 }
 
-// collect appends the sites at and below x. old is the value that x replaces,
-// Absent if there is none.
+// collect appends the sites at x and below. old is the old value of x, Absent if there is none.
 func (e *evaluation) collect(n *node, x, old jsondoc.Node) {
 	if !n.deepRules || e.keeps && !n.deepOld || x.Kind() == jsondoc.Null || x.Kind() == jsondoc.Absent {
 		return
@@ -123,13 +126,14 @@ func (e *evaluation) collect(n *node, x, old jsondoc.Node) {
 			return
 		}
 		for p := range n.present(e.d, x) {
-			if p.rules() {
+			if p.hasRules() {
 				e.collect(p.node, n.member(e.d, x, p.name, p.slot), e.oldMember(n, old, p.name, p.slot))
 			}
 		}
 	}
 }
 
+// oldMember returns a member of the old object, Absent if there is none.
 func (e *evaluation) oldMember(n *node, old jsondoc.Node, name string, slot int) jsondoc.Node {
 	if old.Kind() != jsondoc.Object {
 		return jsondoc.Node{}
@@ -137,8 +141,8 @@ func (e *evaluation) oldMember(n *node, old jsondoc.Node, name string, slot int)
 	return n.member(e.old, old, name, slot)
 }
 
-// run evaluates the rules of all sites, on top of what others cost. A budget that is used up to the last
-// unit is the slow path's business.
+// run evaluates the rules of all sites. spent is the cost so far. It returns the cost and whether
+// all rules hold. If the budget is used up to the last unit, the plain path decides.
 func (e *evaluation) run(ctx context.Context, spent uint64) (uint64, bool) {
 	act := &e.act
 	act.Self.Doc, act.OldSelf, act.HasOldSelf = e.d, jsondoc.Value{}, false
@@ -152,9 +156,9 @@ func (e *evaluation) run(ctx context.Context, spent uint64) (uint64, bool) {
 		tests := &rules.always
 		switch act.Kept = i < e.kept; {
 		case act.Kept:
-			tests = rules.again
+			tests = rules.withOld
 			e.bindOld(e.d, at.old)
-			if !act.HasOldSelf { // it had none before, either
+			if !act.HasOldSelf { // no old value: transition rules were not evaluated before, either
 				continue
 			}
 		case e.old != nil:
@@ -175,7 +179,7 @@ func (e *evaluation) run(ctx context.Context, spent uint64) (uint64, bool) {
 	return spent, true
 }
 
-// bindOld makes x of d the old value of what is evaluated next.
+// bindOld sets oldSelf to x of document d for the next evaluation. A null counts as absent.
 func (e *evaluation) bindOld(d *jsondoc.Doc, x jsondoc.Node) {
 	e.act.OldSelf, e.act.HasOldSelf = jsondoc.Value{}, x.Kind() != jsondoc.Absent && x.Kind() != jsondoc.Null
 	if e.act.HasOldSelf {
@@ -183,9 +187,8 @@ func (e *evaluation) bindOld(d *jsondoc.Doc, x jsondoc.Node) {
 	}
 }
 
-// ruleErrors is the slow path: it evaluates all rules in upstream's order and
-// says what is wrong. c correlates the object with the old one for ratcheting;
-// nil on create.
+// ruleErrors is the plain path: it evaluates all rules in upstream's order and returns the errors.
+// c correlates the object with the old one, for ratcheting; it is nil on create.
 func (p *program) ruleErrors(ctx context.Context, d, old *jsondoc.Doc, c *correlation) Result {
 	defer p.options.Metrics.observeEvaluation(time.Now())
 	s := &slowRules{ctx: ctx, budget: objectBudget}
@@ -197,19 +200,21 @@ func (p *program) ruleErrors(ctx context.Context, d, old *jsondoc.Doc, c *correl
 	return s.Result
 }
 
+// slowRules is one call of ruleErrors.
 type slowRules struct {
 	Result
-	text   int // bytes listed
+	text   int // bytes of the errors and warnings so far
 	ctx    context.Context
-	budget int64
-	done   bool
+	budget int64 // remaining cost units
+	done   bool  // no more rules are evaluated
 	act    cel.Activation
 }
 
-// ratchet is what a value is compared with to forgive its errors: itself, or if
-// it is not correlated its nearest ancestor that is.
+// ratchet is the pair of values whose equality excuses an error: the value and its old value, or,
+// if the value is not correlated, its nearest correlated ancestor.
 type ratchet struct{ own, above *correlation }
 
+// forgives reports whether errors of the value become warnings.
 func (r ratchet) forgives() bool {
 	if r.own != nil {
 		return r.own.unchanged()
@@ -217,6 +222,7 @@ func (r ratchet) forgives() bool {
 	return r.above.unchanged()
 }
 
+// key returns the ratchet of a member. apiVersion and kind of the root are never excused.
 func (r ratchet) key(name string) ratchet {
 	switch {
 	case r.own == nil:
@@ -227,6 +233,7 @@ func (r ratchet) key(name string) ratchet {
 	return ratchet{own: r.own.key(name), above: r.own}
 }
 
+// index returns the ratchet of an item.
 func (r ratchet) index(i int) ratchet {
 	if r.own == nil {
 		return r
@@ -234,6 +241,7 @@ func (r ratchet) index(i int) ratchet {
 	return ratchet{own: r.own.index(i), above: r.own}
 }
 
+// node evaluates the rules at x and below. n is the schema of x.
 func (s *slowRules) node(n *node, path *field.Path, x, old jsondoc.Value, r ratchet) {
 	if !n.deepRules || !x.Exists() || x.Kind() == jsondoc.Null {
 		return
@@ -259,14 +267,14 @@ func (s *slowRules) node(n *node, path *field.Path, x, old jsondoc.Value, r ratc
 			}
 		}
 		for p := range n.present(x.Doc, x.Node) {
-			if p.rules() && !s.done {
+			if p.hasRules() && !s.done {
 				s.node(p.node, path.Child(p.name), x.Get(p.name), old.Get(p.name), r.key(p.name))
 			}
 		}
 	}
 }
 
-// left is what is left of the budget, negative if it ended the evaluation.
+// left returns the remaining budget, negative if evaluation ended early.
 func (s *slowRules) left() int64 {
 	if s.done {
 		return -1
@@ -274,11 +282,13 @@ func (s *slowRules) left() int64 {
 	return s.budget
 }
 
+// invalid adds an error of type Invalid.
 func (s *slowRules) invalid(path *field.Path, value any, format string, args ...any) {
 	s.add(&s.Errors, field.Invalid(path, value, fmt.Sprintf(format, args...)))
 }
 
-// add lists an error, which is the last one if it is enough.
+// add appends an error. When the texts exceed maxText, it appends a last error and ends the
+// evaluation.
 func (s *slowRules) add(list *field.ErrorList, e *field.Error) {
 	*list = append(*list, e)
 	if s.text += len(e.Detail) + len(e.Field); s.text > maxText && !s.done {
@@ -287,6 +297,7 @@ func (s *slowRules) add(list *field.ErrorList, e *field.Error) {
 	}
 }
 
+// rules evaluates the rules of n for x.
 func (s *slowRules) rules(n *node, path *field.Path, x, old jsondoc.Value, r ratchet) {
 	if n.rules.err != nil {
 		s.invalid(path, n.typ, "rule compiler initialization error: %v", n.rules.err)
@@ -341,18 +352,20 @@ func (s *slowRules) rules(n *node, path *field.Path, x, old jsondoc.Value, r rat
 	}
 }
 
-// isOverloadError reports whether a rule failed because a call's arguments fit no function or operator.
+// isOverloadError reports whether err is the error of a call whose arguments match no overload.
+// Upstream has another text for it.
 func isOverloadError(err error) bool {
 	_, ok := errors.AsType[*cel.OverloadError](err)
 	return ok
 }
 
+// outOfBudget adds the error of an exhausted budget and ends the evaluation.
 func (s *slowRules) outOfBudget(n *node, path *field.Path) {
 	s.invalid(path, n.typ, "validation failed due to running out of cost budget, no further validation rules will be run")
 	s.done = true
 }
 
-// failed reports that a rule does not hold.
+// failed adds the error of a rule that does not hold, or a warning if it is ratcheted.
 func (s *slowRules) failed(n *node, path *field.Path, x jsondoc.Value, rule *rule, source *apiextv1.ValidationRule, r ratchet) {
 	if at := rule.more().fieldPath; at != "" {
 		path = path.Child(at)
@@ -385,16 +398,15 @@ func (s *slowRules) failed(n *node, path *field.Path, x jsondoc.Value, rule *rul
 	report(reasonError(path, value, detail, source.Reason))
 }
 
-// message evaluates a rule's messageExpression. It returns "" if there is none
-// or what it makes cannot be used, and a fatal text if its cost ends the
-// validation.
+// message evaluates the messageExpression of a rule. It returns "" if there is none or if its
+// result is unusable. A text in fatal ends the validation: the cost exceeded a limit.
 func (s *slowRules) message(n *node, rule *rule, source *apiextv1.ValidationRule) (text, fatal string) {
 	program := rule.more().message
 	if program == nil {
 		return "", ""
 	}
-	// The expression gets oldSelf as the other rules of the node do, never as an
-	// optional value. Where that makes it fail it still costs.
+	// oldSelf is as for the node's other rules, never an optional value. If the expression
+	// therefore fails, its cost counts nevertheless.
 	had := s.act.HasOldSelf
 	s.act.HasOldSelf, s.act.PlainOldSelf = had && n.rules.usesOld, true
 	v, cost, err := program.Eval(s.ctx, &s.act, callLimit)
@@ -416,6 +428,7 @@ func (s *slowRules) message(n *node, rule *rule, source *apiextv1.ValidationRule
 	return strings.Clone(text), ""
 }
 
+// reasonError returns an error of the type that the rule's reason names.
 func reasonError(path *field.Path, value any, detail string, reason *apiextv1.FieldValueErrorReason) *field.Error {
 	if reason != nil {
 		switch *reason {

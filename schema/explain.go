@@ -13,51 +13,53 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file is the slow path of value validation: it lists what is wrong, in
-// upstream's words and order. The words come from upstream's error package.
+// This file is the plain path of value validation: it lists the errors in upstream's order. Their
+// texts come from upstream's package of errors.
 
-// in is where upstream says values come from.
+// in is the location of values in the texts of errors.
 const in = "body"
 
-// findings are the errors of one node. matched counts the checks that passed,
-// by which the branch of an anyOf or oneOf is chosen whose errors are shown.
+// findings are the errors of one node. matched counts the checks that passed: upstream shows the
+// errors of the branch of an anyOf or oneOf with the most of them.
 type findings struct {
 	errs    []error
 	matched int
 }
 
+// merge adds the errors and checks of other.
 func (f *findings) merge(other findings) {
 	f.errs = append(f.errs, other.errs...)
 	f.matched += other.matched
 }
 
-// maxText is how many bytes of errors are listed for one object. A short object
-// can be wrong in very many places, and one error can list a whole enum.
+// maxText bounds the bytes of errors for one object. A short object can be wrong in very many
+// places, and one error may list a whole enum.
 const maxText = 1 << 20
 
-// explainer lists errors. It goes no further once it has listed enough or its
-// work is to end.
+// explainer builds the list of errors. It stops when the list is long enough, or when its work is
+// used up.
 type explainer struct {
 	work
-	text int // bytes listed
+	text int // bytes of errors so far
 }
 
-// add adds errors to f.
+// add appends errors to f.
 func (e *explainer) add(f *findings, errs ...error) {
 	f.errs = append(f.errs, errs...)
 	e.charge(errs)
 }
 
+// charge counts the bytes of errors.
 func (e *explainer) charge(errs []error) {
 	for _, err := range errs {
 		e.text += len(err.Error())
 	}
 }
 
-// enough reports whether nothing more is to be listed.
-func (e *explainer) enough() bool { return e.text > maxText || e.out() }
+// enough reports whether the walk must stop.
+func (e *explainer) enough() bool { return e.text > maxText || e.mustEnd() }
 
-// spot is where a value stands. Its path is made only if there is an error.
+// spot is the position of a value. Its path is built only for errors.
 type spot struct {
 	up   *spot // nil for the root
 	sort step
@@ -65,8 +67,8 @@ type spot struct {
 	item int
 }
 
-// step is how one gets to a value. Upstream writes a dot before additional
-// members even at the root.
+// step is the kind of the last step of a path. Upstream writes a dot before additional members even
+// at the root.
 type step uint8
 
 const (
@@ -75,7 +77,7 @@ const (
 	toItem
 )
 
-// String is the path.
+// String returns the path.
 func (p *spot) String() string {
 	if p == nil {
 		return ""
@@ -83,6 +85,7 @@ func (p *spot) String() string {
 	return string(p.append(nil))
 }
 
+// append appends the path to b.
 func (p *spot) append(b []byte) []byte {
 	if p == nil {
 		return b
@@ -97,8 +100,8 @@ func (p *spot) append(b []byte) []byte {
 	return append(b, p.name...)
 }
 
-// value lists what is wrong with x by n, which stands at the place at. c correlates x with
-// its old value, nil if there is none; errors of unchanged values are dropped.
+// value returns the errors of x by n. at is the position of x. c correlates x with its old value,
+// nil if there is none; errors of unchanged values are dropped.
 func (e *explainer) value(n *node, x jsondoc.Value, at *spot, c *correlation) findings {
 	listed := e.text
 	f := e.node(n, x, at, c)
@@ -108,21 +111,22 @@ func (e *explainer) value(n *node, x jsondoc.Value, at *spot, c *correlation) fi
 	return f
 }
 
-// branch is value for a branch of a junctor, whose errors need not be listed.
+// branch is value for a branch of a junctor. Its errors count as work, because they may be dropped.
 func (e *explainer) branch(n *node, x jsondoc.Value, at *spot) findings {
 	listed := e.text
 	f := e.value(n, x, at, nil)
-	e.take(int64(perError*len(f.errs) + (e.text-listed)/perStep))
+	e.spend(int64(perError*len(f.errs) + (e.text-listed)/perStep))
 	e.text = listed
 	return f
 }
 
-// mergeBranch lists the errors of a branch.
+// mergeBranch adds the errors of a branch to f.
 func (e *explainer) mergeBranch(f *findings, branch findings) {
 	f.merge(branch)
 	e.charge(branch.errs)
 }
 
+// node is value without ratcheting. The counts of matched follow upstream's validators.
 func (e *explainer) node(n *node, x jsondoc.Value, at *spot, c *correlation) findings {
 	var f findings
 	if e.enough() || n.branch && !e.visit(n, x.Kind(), x.Node) {
@@ -170,8 +174,8 @@ func (e *explainer) node(n *node, x jsondoc.Value, at *spot, c *correlation) fin
 	return f
 }
 
-// typeError says that x is of the wrong type. A value that does not fit because
-// of the format alone is said to be of a wrong format.
+// typeError returns the error of a value with a wrong type. If only the format excludes the value,
+// the error names the format.
 func (n *node) typeError(x jsondoc.Value, at *spot) error {
 	if n.typeOK(x.Kind(), x.Node) {
 		return nil
@@ -189,6 +193,7 @@ func (n *node) typeError(x jsondoc.Value, at *spot) error {
 	return openapi.InvalidType(at.String(), in, n.types, found)
 }
 
+// enumError returns the error of a value that is not in the enum.
 func (n *node) enumError(x jsondoc.Value, at *spot) []error {
 	if n.values == nil || len(n.values.enum) == 0 || x.Kind() != jsondoc.Null && n.values.enumOK(x.Doc, x.Node, x.Kind()) {
 		return nil
@@ -196,6 +201,7 @@ func (n *node) enumError(x jsondoc.Value, at *spot) []error {
 	return []error{openapi.EnumFail(at.String(), in, x.Interface(), n.values.enum)}
 }
 
+// textErrors returns the first error of a string's length or pattern.
 func (n *node) textErrors(x jsondoc.Value, at *spot) []error {
 	v := n.values
 	if v == nil {
@@ -216,8 +222,8 @@ func (n *node) textErrors(x jsondoc.Value, at *spot) []error {
 	return nil
 }
 
-// numberErrors checks the range of the format, then multipleOf, maximum and
-// minimum. A bound that does not fit the type itself is an error, too.
+// numberErrors checks the range of the format, then multipleOf, maximum and minimum. A bound that
+// is not a value of the type is an error, too.
 func (n *node) numberErrors(x jsondoc.Value, at *spot) []error {
 	var errs []error
 	digits := ""
@@ -266,7 +272,7 @@ func (n *node) numberErrors(x jsondoc.Value, at *spot) []error {
 	return errs
 }
 
-// boundErrors checks one bound: b itself, and x by it, as integers if both are.
+// boundErrors checks the bound b itself, and then x by it: as integers if both are integers.
 func (n *node) boundErrors(x jsondoc.Value, b *float64, what string, at *spot, byInt func(v, b int64) error, byFloat func(v, b float64) error) []error {
 	if b == nil {
 		return nil
@@ -291,6 +297,7 @@ func (n *node) boundErrors(x jsondoc.Value, b *float64, what string, at *spot, b
 	return errs
 }
 
+// multipleError returns the error of multipleOf, if there is one.
 func multipleError(at *spot, value, factor any, positive, multiple bool) error {
 	switch {
 	case !positive:
@@ -301,6 +308,7 @@ func multipleError(at *spot, value, factor any, positive, multiple bool) error {
 	return nil
 }
 
+// items checks the items and the length of array x.
 func (e *explainer) items(n *node, x jsondoc.Value, at *spot, c *correlation) findings {
 	var f findings
 	size := x.Len()
@@ -323,6 +331,7 @@ func (e *explainer) items(n *node, x jsondoc.Value, at *spot, c *correlation) fi
 	return f
 }
 
+// members checks the members of object x.
 func (e *explainer) members(n *node, x jsondoc.Value, at *spot, c *correlation) findings {
 	var f findings
 	v := n.values
@@ -361,8 +370,7 @@ func (e *explainer) members(n *node, x jsondoc.Value, at *spot, c *correlation) 
 	return f
 }
 
-// junctors checks anyOf, oneOf, allOf and not. Below them nothing is
-// correlated.
+// junctors checks anyOf, oneOf, allOf and not. Values below them are not correlated, as upstream.
 func (e *explainer) junctors(n *node, x jsondoc.Value, at *spot) findings {
 	f := findings{matched: 1}
 	v := n.values
@@ -410,15 +418,15 @@ func (e *explainer) junctors(n *node, x jsondoc.Value, at *spot) findings {
 	if v.not != nil && len(e.branch(v.not, x, at).errs) == 0 {
 		composite("%q must not validate the schema (not)", at.String())
 	}
-	if e.out() { // not all branches were looked at
+	if e.mustEnd() { // work was used up before all branches were checked
 		return findings{}
 	}
 	return f
 }
 
-// branches counts the branches that x is valid by, up to the first if first
-// is set. It returns the first valid result or else the failure with the most
-// checks passed.
+// branches returns the number of branches that accept x, and the findings of the first such branch;
+// if there is none, those of the branch with the most passed checks. If first is set, it stops at
+// the first such branch.
 func (e *explainer) branches(branches []*node, x jsondoc.Value, at *spot, first bool) (valid int, best findings) {
 	chosen := false
 	for _, b := range branches {
@@ -439,8 +447,8 @@ func (e *explainer) branches(branches []*node, x jsondoc.Value, at *spot, first 
 	return valid, best
 }
 
-// fieldErrors turns findings into field errors below path; of errors with one
-// text the first stays.
+// fieldErrors converts errors to field errors below path. It drops errors whose text occurred
+// before.
 func fieldErrors(path *field.Path, errs []error) field.ErrorList {
 	var list field.ErrorList
 	seen := make(map[string]bool, len(errs))
@@ -453,6 +461,7 @@ func fieldErrors(path *field.Path, errs []error) field.ErrorList {
 	return list
 }
 
+// fieldErrorOf converts one error, as upstream's function of the same purpose does.
 func fieldErrorOf(path *field.Path, err error) *field.Error {
 	e, ok := err.(*openapi.Validation)
 	if !ok {
@@ -489,6 +498,7 @@ func fieldErrorOf(path *field.Path, err error) *field.Error {
 	return field.Invalid(path, value, err.Error())
 }
 
+// intOf returns an int64 as an int, -1 for other values.
 func intOf(v any) int {
 	if i, ok := v.(int64); ok {
 		return int(i)

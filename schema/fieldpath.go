@@ -10,15 +10,13 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file follows JSON paths of names through a schema, as rules and
-// selectable fields have them.
+// This file resolves JSON paths of member names in a schema, for rules and selectable fields.
 
 var errNoField = errors.New("does not refer to a valid field")
 
-// FieldPath follows a path such as .a.b['c'] from s. It returns the names on the
-// way, the path as errors print it, and the schema that it leads to: nil for any
-// member of a map without a schema. Array indices are not possible, and without
-// brackets the form ['c'] is not either.
+// FieldPath resolves a path such as .a.b['c'], starting at s. It returns the names, the path as
+// errors print it, and the schema of the field: nil for a member of a map without a schema. Array
+// indexes are errors, and so is ['c'] unless brackets is set.
 func FieldPath(text string, s *structural.Schema, brackets bool) (names []string, path *field.Path, found *structural.Schema, err error) {
 	for text != "" {
 		var name string
@@ -56,7 +54,7 @@ func FieldPath(text string, s *structural.Schema, brackets bool) (names []string
 	return names, path, s, nil
 }
 
-// pathToken splits off the next token: a delimiter, or the text up to one.
+// pathToken splits off the next token: a delimiter, or the text before the next one.
 func pathToken(text string) (token, rest string) {
 	i := strings.IndexAny(text, ".[]")
 	switch {
@@ -68,7 +66,7 @@ func pathToken(text string) (token, rest string) {
 	return text[:i], text[i:]
 }
 
-// pathKey splits off 'key'].
+// pathKey splits off the rest of a step in brackets: 'key'].
 func pathKey(text string) (key, rest string, err error) {
 	if text == "" {
 		return "", "", fmt.Errorf("unexpected end of JSON path")
@@ -102,7 +100,7 @@ func pathKey(text string) (key, rest string, err error) {
 	return "", "", fmt.Errorf("expected ] but got %s", token)
 }
 
-// unquoteKey replaces the escapes of a quoted key.
+// unquoteKey replaces the escape sequences of a quoted key.
 func unquoteKey(s string) (string, error) {
 	const from, to = `abfnrtv'\`, "\a\b\f\n\r\t\v'\\"
 	var b strings.Builder

@@ -12,10 +12,10 @@ import (
 	"github.com/keelson-io/keelson/internal/dfa"
 )
 
-// This file knows formats and patterns.
+// This file checks formats and patterns.
 
-// stringFormats are the formats of strings that are checked, dashes removed.
-// Every other format is ignored.
+// stringFormats are the formats of strings that are checked, without dashes. Other formats are
+// ignored. For nil, the check comes from strfmt's registry.
 var stringFormats = map[string]func(string) bool{
 	"bsonobjectid": strfmt.IsBSONObjectID,
 	"uri":          nil,
@@ -45,8 +45,7 @@ var stringFormats = map[string]func(string) bool{
 	"k8slongname":  strfmt.IsLongName,
 }
 
-// supportedFormat is format if values of these types are checked for it, else
-// "".
+// supportedFormat returns format if values of these types are checked for it, otherwise "".
 func supportedFormat(types []string, format string) string {
 	one := ""
 	if len(types) == 1 {
@@ -67,12 +66,11 @@ func supportedFormat(types []string, format string) string {
 	return format
 }
 
-// isDateTime is strfmt.IsDateTime, which splits and matches by a regular
-// expression, with a quick answer for stamps as Kubernetes writes them.
+// isDateTime is strfmt.IsDateTime, which uses a regular expression, with a fast path for the form
+// that Kubernetes writes.
 func isDateTime(s string) bool { return isStamp(s) || strfmt.IsDateTime(s) }
 
-// isStamp reports whether s is a time of the form 2006-01-02T15:04:05Z on a day
-// that every month has.
+// isStamp reports whether s has the form 2006-01-02T15:04:05Z, with a day that every month has.
 func isStamp(s string) bool {
 	const form = "dddd-dd-ddTdd:dd:ddZ"
 	if len(s) != len(form) {
@@ -92,13 +90,14 @@ func isStamp(s string) bool {
 		s[11:13] <= "23" && s[14:16] <= "59" && s[17:19] <= "59"
 }
 
-// rangeFormat is the format that says how large a number may be, "" if none does.
+// rangeFormat returns the format that bounds a number, "" if there is none.
 func (n *node) rangeFormat() string { return supportedFormat([]string{n.numType}, n.format) }
 
+// plainFormat removes the dashes of a format.
 func plainFormat(format string) string { return strings.ReplaceAll(format, "-", "") }
 
-// formatCheck returns the check of a supported format of strings. Formats whose
-// check strfmt does not export go through its registry, which takes a lock.
+// formatCheck returns the check of a supported format of strings. strfmt does not export all
+// checks; the others go through its registry, which takes a lock.
 func formatCheck(format string) func(string) bool {
 	if check := stringFormats[plainFormat(format)]; check != nil {
 		return check
@@ -106,14 +105,15 @@ func formatCheck(format string) func(string) bool {
 	return func(s string) bool { return strfmt.Default.Validates(format, s) }
 }
 
-// pattern is a pattern, compiled when it is needed first: to a table, and to a
-// regular expression only for strings that the table does not decide.
+// pattern is a pattern of a schema, compiled at its first use: to a table, and to a regular
+// expression only if the table cannot decide a string.
 type pattern struct {
 	text  string
 	table func() *dfa.Matcher
 	re    func() (*regexp.Regexp, error)
 }
 
+// pattern returns the shared pattern with that text.
 func (c *compiler) pattern(text string) *pattern {
 	p, ok := c.patterns[text]
 	if !ok {
@@ -127,12 +127,13 @@ func (c *compiler) pattern(text string) *pattern {
 	return p
 }
 
-// err says what is wrong with the pattern itself.
+// err returns the error of an invalid pattern.
 func (p *pattern) err() error {
 	_, err := p.re()
 	return err
 }
 
+// matches reports whether s matches, which is false for an invalid pattern.
 func (p *pattern) matches(s string) bool {
 	if table := p.table(); table != nil {
 		if match, known := table.Match(s); known {
@@ -143,8 +144,8 @@ func (p *pattern) matches(s string) bool {
 	return err == nil && re.MatchString(s)
 }
 
-// rangeError checks that a number is one of the type and format, as upstream
-// does: by its digits. what and path are for the text.
+// rangeError returns an error if a number is outside of the range of its type and format. Like
+// upstream, it checks the digits. what and path are for the text.
 func rangeError(v float64, typ, format, what, path string) error {
 	if inRange(strconv.FormatFloat(v, 'f', -1, 64), typ, format) {
 		return nil
@@ -152,6 +153,7 @@ func rangeError(v float64, typ, format, what, path string) error {
 	return errRange{typ, format, what, path}
 }
 
+// inRange reports whether the digits are a number of the type and format.
 func inRange(digits, typ, format string) bool {
 	var err error
 	switch {
@@ -165,12 +167,12 @@ func inRange(digits, typ, format string) bool {
 	return err == nil
 }
 
-// intInRange is inRange for an integer.
+// intInRange is inRange for an integer, without formatting it.
 func intInRange(v int64, typ, format string) bool {
 	return typ != "integer" || format != "int32" || v >= math.MinInt32 && v <= math.MaxInt32
 }
 
-// errRange is a number that the type or format cannot hold.
+// errRange is the error of a number that its type or format cannot represent.
 type errRange struct{ typ, format, what, path string }
 
 func (e errRange) Error() string {

@@ -6,24 +6,26 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file is about what an update leaves as it was: rules that held of it hold again, and need not be asked.
+// This file avoids work on the parts of an object that an update does not change: rules that held
+// for them hold again.
 
-// Kept is what is known of an update before it is validated: what it leaves as it was, and what was found of the object it changes.
-// The zero value says that nothing is known.
+// Kept describes an update before it is validated: the parts that it does not change, and what is
+// known of the live object. The zero value means that nothing is known.
 type Kept struct {
-	// Content: nothing differs but metadata.
+	// Content: only metadata changes.
 	Content bool
 
-	members uint64 // the slots of the root, of the first 64, whose values are the same; never that of metadata
-	names   bool   // rules see the same of the metadata
-	sound   bool
-	spent   uint64
+	members    uint64 // a bit for each of the first 64 slots of the root whose value is unchanged; never that of metadata
+	names      bool   // name and generateName are unchanged, which are all that rules see of the metadata
+	knownValid bool
+	spent      uint64 // the cost of the live object's rules
 }
 
-// Keep compares two objects that were decoded alike, the whole of them but for their metadata.
+// Keep compares two objects that the same program decoded. It does not compare their metadata.
 func Keep(new, old *jsondoc.Doc) Kept {
 	a, b := new.Root(), old.Root()
 	k := Kept{Content: true, names: sameNames(a.Get("metadata"), b.Get("metadata"))}
+	// Only objects in slots are compared member by member.
 	shape := new.Shape(a.Node)
 	if shape == nil || shape.Open || shape != old.Shape(b.Node) {
 		for name, v := range jsondoc.Both(a, b) {
@@ -45,34 +47,36 @@ func Keep(new, old *jsondoc.Doc) Kept {
 	return k
 }
 
-// sameNames compares what rules see of two objects' metadata.
+// sameNames reports whether two objects have the same metadata, as far as rules see it.
 func sameNames(a, b jsondoc.Value) bool {
 	return jsondoc.Equal(a.Get("name"), b.Get("name")) && jsondoc.Equal(a.Get("generateName"), b.Get("generateName"))
 }
 
-// After is k for an object that was KnownValid before, when its rules cost as much as spent says.
+// After returns k for a live object that was KnownValid. spent is the cost of its rules, as its
+// Result said.
 func (k Kept) After(spent uint64) Kept {
-	k.sound, k.spent = true, spent
+	k.knownValid, k.spent = true, spent
 	return k
 }
 
-// all reports whether the whole object is valid as long as rules that ask what was before hold.
-func (k Kept) all() bool { return k.sound && k.Content && k.names }
+// all reports whether the object is valid if its transition rules hold.
+func (k Kept) all() bool { return k.knownValid && k.Content && k.names }
 
-// usable is k if rules may rely on it. Costs add up with each update that relies on what the one before found; before they could
-// exceed what an object's rules may cost, all are asked again.
+// usable returns k, or the zero value if rules must all be evaluated. The costs of successive
+// updates add up; before the sum could exceed the budget of an object, all rules are evaluated
+// again.
 func (k Kept) usable() Kept {
-	if !k.sound || k.spent > objectBudget/2 {
+	if !k.knownValid || k.spent > objectBudget/2 {
 		return Kept{}
 	}
 	return k
 }
 
-// runKept is runRules for an update. Of what it leaves as it was only the rules that mention oldSelf are evaluated, and what was
-// there before is what is there: they read one value, not two. The cost is at least that of all rules.
+// runKept is runRules for an update. In unchanged parts it evaluates only the rules that use
+// oldSelf, with the same value for self and oldSelf. The cost is at least that of all rules.
 func (p *program) runKept(ctx context.Context, d, old *jsondoc.Doc, valid bool, k Kept) (cost uint64, ok bool) {
 	root := d.Root().Node
-	if k = k.usable(); !k.sound || !p.root.laidOut(root) || p.root.additional != nil {
+	if k = k.usable(); !k.knownValid || !p.root.laidOut(root) || p.root.additional != nil {
 		return p.runRules(ctx, d, old, valid)
 	}
 	e := evaluations.Get().(*evaluation)
@@ -86,7 +90,7 @@ func (p *program) runKept(ctx context.Context, d, old *jsondoc.Doc, valid bool, 
 	return e.run(ctx, k.spent)
 }
 
-// collectRoot collects at and below the root what an update leaves as it was, or what it does not.
+// collectRoot collects the sites in the unchanged parts of the root, or those in the changed parts.
 func (p *program) collectRoot(e *evaluation, x, old jsondoc.Node, k Kept, kept bool) {
 	n := p.root
 	if n.rules != nil && k.all() == kept {

@@ -126,7 +126,7 @@ func TestKept(t *testing.T) {
 			if got.KnownValid && got.Spent < want.Spent {
 				t.Fatalf("%s: costs %d, said to be at most %d", text, want.Spent, got.Spent)
 			}
-			seen[fmt.Sprintf("valid %t, known %t, all %t, status %t", len(want.Errors) == 0, kept.sound, kept.all(), scope == Status)]++
+			seen[fmt.Sprintf("valid %t, known %t, all %t, status %t", len(want.Errors) == 0, kept.knownValid, kept.all(), scope == Status)]++
 			if len(want.Errors) == 0 {
 				members, old, before = tried, d, got
 			}

@@ -6,15 +6,14 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file checks that the items of sets and the keys of list maps are
-// unique.
+// This file checks that the items of sets, and the keys of list maps, are unique.
 
-// fewItems is up to how many items are compared each with each; beyond it the
-// slow path with its hash tables decides.
+// fewItems is the greatest length of a list whose items are compared in pairs. For longer lists the
+// plain path decides, with hash tables.
 const fewItems = 24
 
-// listsOK reports whether all lists at and below x are surely free of
-// duplicates.
+// listsOK reports whether all lists at x and below have no duplicates. It may return false for a
+// list without duplicates.
 func (n *node) listsOK(d *jsondoc.Doc, x jsondoc.Node) bool {
 	if !n.deepLists {
 		return true
@@ -54,8 +53,7 @@ func (n *node) listsOK(d *jsondoc.Doc, x jsondoc.Node) bool {
 	return true
 }
 
-// listOK reports whether the list x is surely free of duplicates. It says
-// nothing about the lists in its items.
+// listOK is listsOK for the list x alone, without the lists in its items.
 func (n *node) listOK(d *jsondoc.Doc, x jsondoc.Node) bool {
 	size := x.Len()
 	switch n.listType {
@@ -93,10 +91,10 @@ func (n *node) listOK(d *jsondoc.Doc, x jsondoc.Node) bool {
 	return true
 }
 
+// scalar reports whether values of a kind have no children.
 func scalar(k jsondoc.Kind) bool { return k != jsondoc.Array && k != jsondoc.Object }
 
-// equalKeys reports whether the keys of two items might be equal; keys that are
-// missing in both are.
+// equalKeys reports whether the keys of two items may be equal. Missing keys are equal.
 func (n *node) equalKeys(d *jsondoc.Doc, a, b jsondoc.Node) bool {
 	for i, name := range n.mapKeys {
 		slot := -1
@@ -105,7 +103,7 @@ func (n *node) equalKeys(d *jsondoc.Doc, a, b jsondoc.Node) bool {
 		}
 		x, y := n.items.member(d, a, name, slot), n.items.member(d, b, name, slot)
 		if !scalar(x.Kind()) || x.Kind()+y.Kind() == jsondoc.Int+jsondoc.Float {
-			continue // 1 and 1.0 are equal if there are several keys
+			continue // with several keys, 1 and 1.0 are equal: upstream compares their text
 		}
 		if x.Kind() != y.Kind() {
 			return false
@@ -117,7 +115,7 @@ func (n *node) equalKeys(d *jsondoc.Doc, a, b jsondoc.Node) bool {
 	return true
 }
 
-// duplicates lists the duplicate items of all lists at and below x.
+// duplicates returns the errors of all lists at x and below.
 func (n *node) duplicates(path *field.Path, x jsondoc.Value) field.ErrorList {
 	if !n.deepLists {
 		return nil
@@ -146,8 +144,8 @@ func (n *node) duplicates(path *field.Path, x jsondoc.Value) field.ErrorList {
 	return errs
 }
 
-// listErrors lists the duplicate items of the list x itself, each value once:
-// at its second place.
+// listErrors returns the errors of the list x itself: one for each duplicate value, at its second
+// occurrence.
 func (n *node) listErrors(path *field.Path, x jsondoc.Value) field.ErrorList {
 	switch n.listType {
 	case "set":
@@ -158,6 +156,7 @@ func (n *node) listErrors(path *field.Path, x jsondoc.Value) field.ErrorList {
 	return nil
 }
 
+// setErrors returns the errors of a set.
 func setErrors(path *field.Path, x jsondoc.Value) field.ErrorList {
 	var errs field.ErrorList
 	times := make(map[string]int, x.Len())
@@ -171,6 +170,7 @@ func setErrors(path *field.Path, x jsondoc.Value) field.ErrorList {
 	return errs
 }
 
+// mapErrors returns the errors of a list map.
 func (n *node) mapErrors(path *field.Path, x jsondoc.Value) field.ErrorList {
 	for i := range x.Len() {
 		if item := x.Item(i); item.Kind() != jsondoc.Object && item.Kind() != jsondoc.Null {
@@ -202,8 +202,8 @@ func (n *node) mapErrors(path *field.Path, x jsondoc.Value) field.ErrorList {
 	return errs
 }
 
-// identity appends a text that two values share if and only if they are equal
-// for a set: scalars by type and value, the others by their JSON.
+// identity appends a text that is the same for two values if and only if they are equal as items of
+// a set: scalars by type and value, other values by their JSON.
 func identity(b []byte, v jsondoc.Value) []byte {
 	switch v.Kind() {
 	case jsondoc.Absent:

@@ -13,16 +13,16 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file decodes the metadata of resources. Upstream reads it into the Go
-// type ObjectMeta and writes it back, which drops what is empty, rewrites time
-// stamps and refuses wrong types. Here it is decoded like everything else, and
-// only metadata that might come back different takes that way.
+// This file decodes the metadata of resources. Upstream decodes it into the Go type ObjectMeta and
+// encodes that again, which drops empty fields, rewrites time stamps and refuses wrong types. Here
+// only metadata that this would change is converted in that way; other metadata is decoded like any
+// value.
 
-// metadata decodes the metadata of a resource. overlay is what n declares about
-// it, nil if nothing.
+// metadata decodes the metadata of a resource. overlay is the node of the schema of metadata, nil
+// if the definition has none.
 func (x *decoder) metadata(n, overlay *node) (jsondoc.Node, error) {
 	before, mode := x.s.Offset(), x.mode
-	x.mode.keepNulls = true // ObjectMeta makes something of them
+	x.mode.keepNulls = true // ObjectMeta drops or converts them
 	v, err := x.value(x.p.meta)
 	x.mode = mode
 	if err != nil {
@@ -39,16 +39,16 @@ func (x *decoder) metadata(n, overlay *node) (jsondoc.Node, error) {
 	return v, nil
 }
 
-// convertMeta sends the metadata that was just decoded, whose text starts at
-// before, through ObjectMeta.
+// convertMeta converts the metadata that was just decoded by way of ObjectMeta. Its text starts at
+// offset before.
 func (x *decoder) convertMeta(n, overlay *node, before int) (jsondoc.Node, error) {
 	var raw jsondoc.Doc
 	if err := jsondoc.Parse(&raw, x.s.Source()[before:x.s.Offset()]); err != nil {
-		// A number out of range: the scanner reports it at the end.
+		// The error is a number out of range, which the scanner reports at the end.
 		return jsondoc.NullNode, nil
 	}
 	if n != x.p.root && raw.Root().Kind() == jsondoc.Null && overlay != nil && !overlay.nullable && !x.mode.keepNulls {
-		return jsondoc.NullNode, nil // dropped or defaulted with the other nulls
+		return jsondoc.NullNode, nil // dropped or replaced by a default like other nulls
 	}
 	if n != x.p.root && overlay != nil && !x.mode.keepNulls {
 		raw.SetRoot(overlay.withoutNulls(&raw, raw.Root().Node))
@@ -62,8 +62,8 @@ func (x *decoder) convertMeta(n, overlay *node, before int) (jsondoc.Node, error
 			return x.d.Import(raw.Root()), nil
 		}
 		bad := field.Invalid(nil, raw.Root().Interface(), err.Error())
-		bad.Field = "" // the path is the metadata itself
-		return jsondoc.Node{}, &malformed{err: bad}
+		bad.Field = ""                              // the path is the metadata itself
+		return jsondoc.Node{}, &malformed{err: bad} // the path is that of the metadata itself
 	}
 	var clean jsondoc.Doc
 	y := decoder{}
@@ -73,8 +73,8 @@ func (x *decoder) convertMeta(n, overlay *node, before int) (jsondoc.Node, error
 	panic("BUG: metadata written by the json library does not decode")
 }
 
-// withoutNulls is x, metadata of an embedded resource, without the nulls that
-// overlay n does not allow: they go before ObjectMeta makes something of them.
+// withoutNulls returns x, the metadata of an embedded resource, without the nulls that overlay n
+// does not allow. Upstream drops them before it decodes into ObjectMeta.
 func (n *node) withoutNulls(d *jsondoc.Doc, x jsondoc.Node) jsondoc.Node {
 	switch {
 	case x.Kind() == jsondoc.Array && n.items != nil:
@@ -100,8 +100,8 @@ func (n *node) withoutNulls(d *jsondoc.Doc, x jsondoc.Node) jsondoc.Node {
 	return x
 }
 
-// coerceMeta returns metadata as ObjectMeta writes it. If lenient, fields that
-// ObjectMeta cannot hold are left out.
+// coerceMeta returns metadata as ObjectMeta encodes it. If lenient, it omits fields that ObjectMeta
+// cannot decode.
 func coerceMeta(v jsondoc.Value, lenient bool) ([]byte, error) {
 	var meta metav1.ObjectMeta
 	err := utiljson.Unmarshal(v.AppendJSON(nil), &meta)
@@ -113,6 +113,7 @@ func coerceMeta(v jsondoc.Value, lenient bool) ([]byte, error) {
 		return nil, fmt.Errorf("invalid metadata: expected object, got %T", v.Interface())
 	default:
 		meta = metav1.ObjectMeta{}
+		// Each member is tried by itself, so that one malformed field does not lose the others.
 		var test metav1.ObjectMeta
 		for name, member := range v.Members() {
 			one := append(jsondoc.AppendQuoted([]byte("{"), name), ':')
@@ -127,8 +128,8 @@ func coerceMeta(v jsondoc.Value, lenient bool) ([]byte, error) {
 	return json.Marshal(&meta)
 }
 
-// cleanMeta reports whether ObjectMeta would write v as it is. It may answer
-// no where the answer is yes.
+// cleanMeta reports whether the conversion to ObjectMeta would not change v. It may return false if
+// it would not.
 func (p *program) cleanMeta(d *jsondoc.Doc, v jsondoc.Node) bool {
 	if v.Kind() != jsondoc.Object || v.ShapeIndex() != p.meta.shape {
 		return false
@@ -169,6 +170,7 @@ func (p *program) cleanMeta(d *jsondoc.Doc, v jsondoc.Node) bool {
 	return true
 }
 
+// allTexts reports whether all members are strings.
 func allTexts(d *jsondoc.Doc, m jsondoc.Node) bool {
 	for i := range m.Len() {
 		if _, v := d.Pair(m, i); v.Kind() != jsondoc.String {
@@ -178,7 +180,7 @@ func allTexts(d *jsondoc.Doc, m jsondoc.Node) bool {
 	return true
 }
 
-// cleanEntry checks an owner reference or an entry of managedFields.
+// cleanEntry is cleanMeta for an owner reference or an entry of managedFields.
 func cleanEntry(d *jsondoc.Doc, n *node, x jsondoc.Node, owner bool) bool {
 	if x.Kind() != jsondoc.Object || x.ShapeIndex() != n.shape {
 		return false
@@ -207,7 +209,7 @@ func cleanEntry(d *jsondoc.Doc, n *node, x jsondoc.Node, owner bool) bool {
 	return true
 }
 
-// cleanStamp reports whether m is a time stamp as metav1.Time writes it.
+// cleanStamp reports whether m is a time stamp in the form that metav1.Time writes.
 func cleanStamp(d *jsondoc.Doc, m jsondoc.Node) bool {
 	const layout = "2006-01-02T15:04:05Z"
 	if m.Kind() != jsondoc.String || m.Len() != len(layout) {
@@ -224,8 +226,7 @@ func cleanStamp(d *jsondoc.Doc, m jsondoc.Node) bool {
 	return err == nil
 }
 
-// malformed is an error in an embedded resource. Its path grows while the
-// error unwinds.
+// malformed is the error of an embedded resource. Its path is built while the error unwinds.
 type malformed struct {
 	err   *field.Error
 	steps []func(*field.Path) *field.Path // innermost first
@@ -233,10 +234,10 @@ type malformed struct {
 
 func (m *malformed) Error() string { return m.err.Error() }
 
-// below adds a step to the path of a malformed resource.
+// below records a step of the path to the resource.
 func (m *malformed) below(step func(*field.Path) *field.Path) { m.steps = append(m.steps, step) }
 
-// located is the error with its path.
+// located returns the error with its path.
 func (m *malformed) located() error {
 	var path *field.Path
 	for i := len(m.steps) - 1; i >= 0; i-- {
@@ -250,8 +251,8 @@ func (m *malformed) located() error {
 	return &e
 }
 
-// underMember, underKey and underIndex are what decoding returns if a child
-// fails.
+// underMember, underKey and underIndex record the step to a child that failed, and return the
+// error.
 func underMember(err error, name string) error {
 	if m, ok := err.(*malformed); ok {
 		m.below(func(p *field.Path) *field.Path { return p.Child(name) })

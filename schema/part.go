@@ -6,25 +6,26 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file checks default values by the program that objects are validated by later. It only knows that a value is right; of any other,
-// and where a default is checked by other rules than objects, [Program.ValidateDefault] on a schema of its own has the word.
+// This file checks default values with the program that validates objects later. It is a fast path:
+// it can only confirm that a value is valid. For other values, and where defaults are checked
+// differently from objects, [Program.ValidateDefault] with a program of its own decides.
 
-// Part is a place in a compiled schema. The zero Part is nowhere.
+// Part is a node of a compiled schema. The zero Part has no node.
 type Part struct {
 	code *program
 	n    *node
 }
 
-// Whole is the root of p, nowhere if p does not compile.
+// Whole returns the root of p. It returns the zero Part if p does not compile.
 func (p *Program) Whole() Part {
 	code, err := p.load()
-	if err != nil || code.oddFormats {
-		return Part{} // defaults are checked for formats that nobody knows, too
+	if err != nil || code.hasUncheckedFormats {
+		return Part{} // unknown formats count in the check of defaults
 	}
 	return Part{code, code.root}
 }
 
-// Item is where the items of an array are.
+// Item returns the schema of the items of an array.
 func (t Part) Item() Part {
 	if t.n == nil || t.n.items == nil {
 		return Part{}
@@ -32,7 +33,8 @@ func (t Part) Item() Part {
 	return Part{t.code, t.n.items}
 }
 
-// Member is where a declared property is, nowhere in the metadata of a resource.
+// Member returns the schema of a declared property. For the metadata of a resource it returns the
+// zero Part.
 func (t Part) Member(name string) Part {
 	if t.n == nil || t.n.resource && isMeta(name) {
 		return Part{}
@@ -40,9 +42,10 @@ func (t Part) Member(name string) Part {
 	return Part{t.code, t.n.prop(name)}
 }
 
-// Holds reports whether a default value at t is valid beyond doubt: all of it is declared, no default within helps it, and all rules hold,
-// both if it stays as it is and if it is new. Then what it takes is taken from steps and budget, as [Program.ValidateDefault] and
-// [Program.ValidateDefaultRules] would. Otherwise they are as before.
+// Holds reports whether a default value at t is valid: all its fields are declared, it needs no
+// nested default, and all rules hold both for an unchanged and for a new value. If so, it subtracts
+// the work from steps and budget, as [Program.ValidateDefault] and [Program.ValidateDefaultRules]
+// do. Otherwise it does not change them.
 func (t Part) Holds(ctx context.Context, value []byte, steps, budget *int64) bool {
 	n := t.n
 	if n == nil || n.resource || n.deepEmbedded {
@@ -58,7 +61,7 @@ func (t Part) Holds(ctx context.Context, value []byte, steps, budget *int64) boo
 	}
 	d.SetRoot(root)
 	w := newWork(ctx, *steps)
-	if !n.ok(d, &w, root) || w.out() {
+	if !n.ok(d, &w, root) || w.mustEnd() {
 		return false
 	}
 	cost := int64(0)
@@ -72,7 +75,7 @@ func (t Part) Holds(ctx context.Context, value []byte, steps, budget *int64) boo
 	return true
 }
 
-// rulesHold evaluates the rules for what stays as it is and for what is new, and returns the larger one of the costs.
+// rulesHold evaluates the rules for an unchanged and for a new value, and returns the larger cost.
 func (t Part) rulesHold(ctx context.Context, d *jsondoc.Doc) (cost int64, ok bool) {
 	t.code.compileRules()
 	if !t.n.seen {

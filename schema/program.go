@@ -10,35 +10,34 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file is Program: a schema that is compiled, or will be when somebody
-// uses it.
+// This file defines Program, a schema that is compiled at its first use.
 
-// Program is a schema to decode and validate by. It is immutable as far as its
-// users can see, and safe for concurrent use.
+// Program decodes and validates by a schema. Its users cannot change it. It is safe for concurrent
+// use.
 type Program struct {
 	source  func() (*structural.Schema, error)
 	options Options
 
-	code atomic.Pointer[program] // nil until it is needed
+	code atomic.Pointer[program] // nil until compiled
 	mu   sync.Mutex              // held while compiling
 }
 
-// program is what a schema is compiled to.
+// program is a compiled schema.
 type program struct {
 	source  *structural.Schema
 	options Options
 	root    *node
 	shapes  []*jsondoc.Shape // shapes[0] is nil
-	consts  *jsondoc.Doc     // default values, in the program's shapes
-	meta    *node            // metadata of every resource, nil unless there is one
+	consts  *jsondoc.Doc     // default values, in the shapes of the program
+	meta    *node            // the node of every resource's metadata, nil if there is no resource
 
-	hasRules   bool
-	oddFormats bool      // a format is declared somewhere for which values are not checked
-	rulesOnce  sync.Once // guards the rules of all nodes
+	hasRules            bool
+	hasUncheckedFormats bool      // a format is declared that is not checked
+	rulesOnce           sync.Once // guards the compilation of the rules of all nodes
 }
 
-// Compile compiles s; nil stands for a schema that says nothing. Rules are
-// compiled when they are needed first, or by CheckRules.
+// Compile compiles s. nil is the schema of an object without declared fields. Rules are compiled at
+// their first use, or by CheckRules.
 func Compile(s *structural.Schema, o Options) (*Program, error) {
 	p := &Program{source: func() (*structural.Schema, error) { return s, nil }, options: o}
 	if _, err := p.load(); err != nil {
@@ -47,16 +46,14 @@ func Compile(s *structural.Schema, o Options) (*Program, error) {
 	return p, nil
 }
 
-// Lazy returns a Program that source is compiled to when it is used first, or by
-// [Program.Load]. The schema must never change. Programs of the same schema and
-// the same options share memory if the options have Codes. To learn of an error
-// before the Program is used, call Load.
+// Lazy returns a Program that is compiled at its first use, or by [Program.Load]. source returns
+// the schema, which must not change. Programs of the same schema with the same options share memory
+// if the options have Codes. Call Load to get compilation errors before the first use.
 func Lazy(source func() (*structural.Schema, error), o Options) *Program {
 	return &Program{source: source, options: o}
 }
 
-// Source is the schema that p is compiled from, without compiling it; nil if it
-// is not to be had.
+// Source returns the schema of p, without compiling it. It is nil if it cannot be parsed.
 func (p *Program) Source() *structural.Schema {
 	if code := p.code.Load(); code != nil {
 		return code.source
@@ -68,14 +65,13 @@ func (p *Program) Source() *structural.Schema {
 	return s
 }
 
-// Load compiles p unless it is compiled.
+// Load compiles p, unless it is compiled already.
 func (p *Program) Load() error {
 	_, err := p.load()
 	return err
 }
 
-// Shapes is the table of shapes of the documents that Decode makes, nil if p
-// does not compile.
+// Shapes returns the table of shapes of decoded documents, nil if p does not compile.
 func (p *Program) Shapes() []*jsondoc.Shape {
 	code, err := p.load()
 	if err != nil {
@@ -84,6 +80,7 @@ func (p *Program) Shapes() []*jsondoc.Shape {
 	return code.shapes
 }
 
+// load returns the compiled schema, which it compiles at the first call.
 func (p *Program) load() (*program, error) {
 	if code := p.code.Load(); code != nil {
 		return code, nil
@@ -119,26 +116,28 @@ func (p *Program) load() (*program, error) {
 	return code, nil
 }
 
-// Codes is a table of the compiled schemas that are in use. They never change,
-// so a Program cannot tell who else uses its code. The zero value is an empty
-// table. It is safe for concurrent use.
+// Codes shares compiled schemas that are in use. Compiled schemas do not change, so that Programs
+// can share them. The zero value is an empty table. It is safe for concurrent use.
 type Codes struct {
 	mu   sync.Mutex
 	live map[codeKey]weak.Pointer[program]
 }
 
+// codeKey identifies a compiled schema. Equal schemas of one server are the same pointer
+// (structural.Nodes).
 type codeKey struct {
 	source  weak.Pointer[structural.Schema]
 	options Options
 }
 
+// get returns the compiled schema with that key, nil if there is none.
 func (t *Codes) get(key codeKey) *program {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.live[key].Value()
 }
 
-// put adds code, unless there is such code already, and returns what there is.
+// put adds code, unless the table has such code, and returns the code in the table.
 func (t *Codes) put(key codeKey, code *program) *program {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,6 +152,7 @@ func (t *Codes) put(key codeKey, code *program) *program {
 	return code
 }
 
+// forget removes an entry whose code was freed.
 func (t *Codes) forget(key codeKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

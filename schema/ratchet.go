@@ -8,11 +8,10 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file correlates values with what they were before an update, for
-// ratcheting and for oldSelf.
+// This file correlates values with their old values, for ratcheting and for oldSelf.
 
-// correlation is a value together with its old value. A nil correlation is a
-// value that cannot be correlated.
+// correlation is a value with its old value. A nil correlation means that there is no old value to
+// compare.
 type correlation struct {
 	n        *node
 	new, old jsondoc.Value
@@ -21,11 +20,11 @@ type correlation struct {
 	members  map[string]*correlation
 	items    map[int]*correlation
 	olds     *oldItems
-	took     *time.Duration // of all comparisons of the object
+	took     *time.Duration // time of all comparisons for the object
 }
 
-// member correlates a member of what stands at the place at. Members without a
-// schema are not correlated, nor are apiVersion and kind of the root.
+// member returns the correlation of a member of the object at position at. Members without a schema
+// are not correlated, nor are apiVersion and kind of the root.
 func (c *correlation) member(at *spot, key string) *correlation {
 	if c == nil || at == nil && (key == "apiVersion" || key == "kind") {
 		return nil
@@ -33,6 +32,7 @@ func (c *correlation) member(at *spot, key string) *correlation {
 	return c.key(key)
 }
 
+// key returns the correlation of a member, which it computes once.
 func (c *correlation) key(key string) *correlation {
 	if c == nil || c.new.Kind() != jsondoc.Object || c.old.Kind() != jsondoc.Object {
 		return nil
@@ -53,7 +53,7 @@ func (c *correlation) key(key string) *correlation {
 	return below
 }
 
-// index correlates an item, which only lists of type map allow.
+// index returns the correlation of an item. Only items of list maps are correlated.
 func (c *correlation) index(i int) *correlation {
 	if c == nil || c.n.items == nil || c.new.Kind() != jsondoc.Array || i >= c.new.Len() {
 		return nil
@@ -78,8 +78,8 @@ func (c *correlation) index(i int) *correlation {
 	return below
 }
 
-// unchanged reports whether the value equals its old value. Objects with
-// members that have no schema never do, lists of type map do in any order.
+// unchanged reports whether the value equals its old value. An object with members that have no
+// schema counts as changed; the order of a list map does not matter.
 func (c *correlation) unchanged() bool {
 	if c == nil {
 		return false
@@ -92,7 +92,7 @@ func (c *correlation) unchanged() bool {
 	return c.equal
 }
 
-// same is unchanged for parts of what is being compared.
+// same is unchanged without measuring the time, for parts of a comparison.
 func (c *correlation) same() bool {
 	if c == nil {
 		return false
@@ -103,6 +103,7 @@ func (c *correlation) same() bool {
 	return c.equal
 }
 
+// compare computes same.
 func (c *correlation) compare() bool {
 	kind := c.new.Kind()
 	if kind != c.old.Kind() {
@@ -137,16 +138,14 @@ func (c *correlation) compare() bool {
 	return jsondoc.Equal(c.new, c.old)
 }
 
-// oldItems finds the items of an old list by their keys. The zero value finds
-// nothing.
+// oldItems finds items of an old list by their keys. The zero value finds nothing.
 type oldItems struct {
 	n     *node
 	old   jsondoc.Value
-	index map[string]int // of long lists: the first item with these keys
+	index map[string]int // for long lists: the index of the first item with these keys
 }
 
-// oldItems prepares to look for items in the old value of a list; only lists of
-// type map are correlated.
+// oldItems returns the finder for an old list. Only items of list maps are found.
 func (n *node) oldItems(old jsondoc.Value) oldItems {
 	if n.listType != "map" || n.typ != "array" || n.items == nil || len(n.mapKeys) == 0 || old.Kind() != jsondoc.Array {
 		return oldItems{}
@@ -163,7 +162,7 @@ func (n *node) oldItems(old jsondoc.Value) oldItems {
 	return o
 }
 
-// get is the first old item that has the keys of item; Absent if there is none.
+// get returns the first old item with the keys of item, Absent if there is none.
 func (o *oldItems) get(item jsondoc.Value) jsondoc.Value {
 	if o.n == nil || item.Kind() != jsondoc.Object {
 		return jsondoc.Value{}
@@ -184,8 +183,8 @@ func (o *oldItems) get(item jsondoc.Value) jsondoc.Value {
 	return jsondoc.Value{}
 }
 
-// keysOf is a text that items share if and only if sameKeys holds for them;
-// false if the item lacks a key.
+// keysOf returns a text that is the same for two items if and only if sameKeys is true for them. It
+// returns false if the item lacks a key.
 func (n *node) keysOf(item jsondoc.Value) (string, bool) {
 	if item.Kind() != jsondoc.Object {
 		return "", false
@@ -205,7 +204,7 @@ func (n *node) keysOf(item jsondoc.Value) (string, bool) {
 	return string(b), true
 }
 
-// sameKeys compares the keys of two items, which must be scalars.
+// sameKeys reports whether two items have the same keys, which must be scalars.
 func (n *node) sameKeys(a, b jsondoc.Value) bool {
 	for i, name := range n.mapKeys {
 		slot := -1
@@ -221,8 +220,8 @@ func (n *node) sameKeys(a, b jsondoc.Value) bool {
 	return true
 }
 
-// sameKey compares two keys. Upstream compares single keys by value and joins
-// several into a text first, numbers in six digits.
+// sameKey reports whether two keys are equal. Upstream compares a single key by value. It joins
+// several keys to a text, with six decimals for numbers.
 func sameKey(a, b jsondoc.Value, several bool) bool {
 	if several {
 		x, ok := keyText(a)
@@ -236,6 +235,7 @@ func sameKey(a, b jsondoc.Value, several bool) bool {
 	return false
 }
 
+// keyText returns a key as it appears in such a text, false if it is not a scalar.
 func keyText(v jsondoc.Value) (string, bool) {
 	switch v.Kind() {
 	case jsondoc.Bool:

@@ -14,20 +14,20 @@ import (
 
 // This file compiles rules for evaluation.
 
-// rules are the rules of one node.
+// rules are the rules of one node, compiled.
 type rules struct {
 	source  []apiextv1.ValidationRule
 	schema  *structural.Schema
 	list    []rule
-	always  cel.Tests  // those of list that are evaluated for every value
-	updates cel.Tests  // those that are evaluated where there is an old value
-	again   *cel.Tests // those that mention oldSelf: they may not hold though the value is as it was
-	err     error      // none of them can be compiled
-	usesOld bool       // at least one mentions oldSelf: again is not nil
-	broken  bool       // at least one does not compile
+	always  cel.Tests  // the rules that are evaluated for every value
+	updates cel.Tests  // the rules that are evaluated only if there is an old value
+	withOld *cel.Tests // the rules that use oldSelf: they may fail for an unchanged value
+	err     error      // the reason why no rule can be compiled, or nil
+	usesOld bool       // a rule uses oldSelf, so that withOld is set
+	broken  bool       // a rule does not compile
 }
 
-// setTests lists what the fast path evaluates, once list is complete.
+// setTests computes the sets for the fast path from list.
 func (r *rules) setTests() {
 	var always, updates, again []*cel.Program
 	for i := range r.list {
@@ -49,30 +49,31 @@ func (r *rules) setTests() {
 	switch len(again) {
 	case 0:
 	case len(updates):
-		r.again = &r.updates
+		r.withOld = &r.updates
 	default:
 		tests := cel.NewTests(again)
-		r.again = &tests
+		r.withOld = &tests
 	}
 }
 
-// rule is a compiled rule. One that is blank has neither program nor error.
+// rule is a compiled rule. A blank rule has neither a program nor an error.
 type rule struct {
 	program *cel.Program
-	rare    *rareParts // nil: none of them
+	rare    *rareParts // nil if all parts are zero
 }
 
-// rareParts are what few rules have.
+// rareParts are the parts that few rules have.
 type rareParts struct {
-	err        error        // why there is no program
-	message    *cel.Program // messageExpression, nil if there is none or it does not compile
+	err        error        // the reason why there is no program
+	message    *cel.Program // the messageExpression, nil if it is missing or does not compile
 	messageErr error
-	fieldPath  string // as errors print it, "" if none
+	fieldPath  string // as errors print it, "" if not set
 }
 
+// noParts is what most rules have.
 var noParts = new(rareParts)
 
-// more are the rare parts, which are not to be changed.
+// more returns the rare parts, which must not be changed.
 func (r *rule) more() *rareParts {
 	if r.rare == nil {
 		return noParts
@@ -80,14 +81,13 @@ func (r *rule) more() *rareParts {
 	return r.rare
 }
 
-// usesOld reports whether the rule mentions oldSelf.
+// usesOld reports whether the rule uses oldSelf.
 func (r *rule) usesOld() bool { return r.program != nil && r.program.UsesOldSelf() }
 
-// errNoType is why the rules of a node that rules cannot see do not compile.
+// errNoType is the error of the rules of a node without a CEL type.
 var errNoType = errors.New("failed to convert to declType for CEL validation rules")
 
-// compileRules compiles all rules, once. The types that they are compiled with
-// are gone afterwards.
+// compileRules compiles the rules of all nodes, once. The types are freed afterwards.
 func (p *program) compileRules() {
 	p.rulesOnce.Do(func() {
 		c := ruleCompiler{typing: typing{p: p, types: make(map[*node]*cel.Type)}, set: p.options.Env.Types()}
@@ -96,13 +96,14 @@ func (p *program) compileRules() {
 	})
 }
 
+// ruleCompiler is the state of compileRules.
 type ruleCompiler struct {
 	typing
 	set *cel.TypeSet
 }
 
-// node compiles the rules at and below n and sets deepOld and hidden. seen says
-// whether n has a type for those who come from above.
+// node compiles the rules at n and below, and sets the fields that depend on it. seen says whether
+// rules above can see n.
 func (c *ruleCompiler) node(n *node, seen bool) {
 	if !n.deepRules || n.ruled {
 		return
@@ -111,9 +112,9 @@ func (c *ruleCompiler) node(n *node, seen bool) {
 	for i := range n.props {
 		p := &n.props[i]
 		if n.resource && isMeta(p.name) && p.node.deepRules {
-			c.of(n) // the type of a resource says what rules see of its metadata
+			c.of(n) // computes what rules see of the metadata
 		}
-		if p.hidden = p.node.deepRules && !c.sees(n, p, seen); p.rules() {
+		if p.hidden = p.node.deepRules && !c.sees(n, p, seen); p.hasRules() {
 			n.toRules = append(n.toRules, uint16(i))
 		}
 		c.node(p.node, c.visible(p.node))
@@ -135,9 +136,8 @@ func (c *ruleCompiler) node(n *node, seen bool) {
 	}
 }
 
-// sees reports whether rules are evaluated at and below a member of n. Upstream
-// leaves out members that the type of n does not have, unless it could not have
-// them because of their names.
+// sees reports whether rules at the member p of n, and below, are evaluated. Upstream skips members
+// that are missing in n's type, unless they are missing only because of their names.
 func (c *ruleCompiler) sees(n *node, p *prop, seen bool) bool {
 	if _, ok := cel.Escape(p.name); ok && (!seen || n.intOrStr || n.typ != "object" || n.additional != nil) {
 		return false
@@ -145,6 +145,7 @@ func (c *ruleCompiler) sees(n *node, p *prop, seen bool) bool {
 	return c.visible(p.node)
 }
 
+// rules compiles the rules of n.
 func (c *ruleCompiler) rules(n *node, seen bool) {
 	var self *cel.Type
 	if seen {
@@ -158,7 +159,7 @@ func (c *ruleCompiler) rules(n *node, seen bool) {
 	n.rules.setTests()
 }
 
-// compiledRules compiles the rules of one node, whose type is self.
+// compiledRules compiles the rules of a node whose type is self.
 func (p *program) compiledRules(r *rules, self *cel.Type, types *cel.TypeSet) []rule {
 	defer p.options.Metrics.observeCompilation(time.Now())
 	list := make([]rule, len(r.source))
@@ -168,7 +169,7 @@ func (p *program) compiledRules(r *rules, self *cel.Type, types *cel.TypeSet) []
 	return list
 }
 
-// compileRule compiles one rule, and its messageExpression among the types of messages.
+// compileRule compiles one rule in types, and its messageExpression in messages.
 func compileRule(source apiextv1.ValidationRule, s *structural.Schema, self *cel.Type, types, messages *cel.TypeSet) rule {
 	if strings.TrimSpace(source.Rule) == "" {
 		return rule{}
@@ -196,7 +197,7 @@ func compileRule(source apiextv1.ValidationRule, s *structural.Schema, self *cel
 	return rule{program: program, rare: &rare}
 }
 
-// nameOf is how errors call a rule.
+// nameOf returns the text by which errors name a rule.
 func nameOf(source *apiextv1.ValidationRule) string {
 	if source.Message != "" {
 		return strings.TrimSpace(source.Message)
@@ -204,9 +205,8 @@ func nameOf(source *apiextv1.ValidationRule) string {
 	return strings.TrimSpace(source.Rule)
 }
 
-// RootRules are the programs of the rules that stand at the schema's root, in
-// order; nil stands for one that is blank. The error says why one of them does
-// not compile.
+// RootRules returns the programs of the rules at the schema's root, in order; nil for a blank one.
+// It returns an error if a rule does not compile.
 func (p *Program) RootRules() ([]*cel.Program, error) {
 	code, err := p.load()
 	if err != nil {

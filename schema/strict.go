@@ -11,12 +11,12 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file is the plain twin of the decoder that puts in words what it drops.
+// This file lists what the decoder drops. It is a plain twin of the decoder: it visits the parsed
+// text again.
 
-// Strict lists the fields of src that are there twice or that the schema does
-// not declare, as upstream words and orders them: duplicates, fields of
-// metadata, fields, fields of the metadata of embedded resources. Text that is
-// no JSON has none.
+// Strict lists the duplicate and undeclared fields of src, with upstream's texts and in upstream's
+// order: duplicates, fields of metadata, other fields, fields of the metadata of embedded
+// resources. For malformed JSON it returns nil.
 func (p *Program) Strict(src []byte) []string {
 	var d jsondoc.Doc
 	code, err := p.load()
@@ -26,6 +26,7 @@ func (p *Program) Strict(src []byte) []string {
 	return code.strict(&d, src)
 }
 
+// strict is Strict for a parsed text.
 func (p *program) strict(d *jsondoc.Doc, src []byte) []string {
 	list := jsondoc.Duplicates(src)
 	s := strict{p: p}
@@ -43,6 +44,7 @@ func (p *program) strict(d *jsondoc.Doc, src []byte) []string {
 	return append(list, quoteUnknown(s.meta)...)
 }
 
+// quoteUnknown returns the message for each path.
 func quoteUnknown(paths []string) []string {
 	list := make([]string, len(paths))
 	for i, path := range paths {
@@ -51,15 +53,15 @@ func quoteUnknown(paths []string) []string {
 	return list
 }
 
-// strict collects unknown fields.
+// strict collects the paths of undeclared fields.
 type strict struct {
 	p       *program
 	unknown []string
-	meta    []string
+	meta    []string // paths in the metadata of embedded resources
 }
 
-// value looks for what decoding x by n drops; n is nil below a schema that
-// says nothing. keep says that undeclared members stay.
+// value finds the fields that decoding x by n drops. n is nil below a node without a schema. keep
+// says that undeclared members are kept.
 func (s *strict) value(n *node, keep bool, path string, x jsondoc.Value) {
 	switch x.Kind() {
 	case jsondoc.Object:
@@ -81,6 +83,7 @@ func (s *strict) value(n *node, keep bool, path string, x jsondoc.Value) {
 	}
 }
 
+// member is value for a member.
 func (s *strict) member(n *node, keep bool, path, name string, m jsondoc.Value) {
 	if n == nil {
 		s.unknown = append(s.unknown, path)
@@ -100,6 +103,7 @@ func (s *strict) member(n *node, keep bool, path, name string, m jsondoc.Value) 
 	}
 }
 
+// join appends a member name to a path.
 func join(path, name string) string {
 	if path == "" {
 		return name
@@ -107,8 +111,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// embedded looks for unknown fields in the metadata of embedded resources.
-// at is the path in the notation of field errors.
+// embedded finds unknown fields in the metadata of embedded resources. at is the path in the
+// notation of field errors.
 func (s *strict) embedded(n *node, at string, x jsondoc.Value) {
 	if !n.deepEmbedded {
 		return
@@ -133,7 +137,7 @@ func (s *strict) embedded(n *node, at string, x jsondoc.Value) {
 	}
 }
 
-// unknownMeta lists the paths of what is no field of ObjectMeta.
+// unknownMeta returns the paths of fields that ObjectMeta does not have.
 func unknownMeta(at string, meta jsondoc.Value) []string {
 	if !meta.Exists() {
 		return nil

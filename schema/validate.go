@@ -9,21 +9,19 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file is Validate: the order of the checks, and the choice between the
-// fast path and the slow one.
+// This file implements Validate: the order of the checks, and the choice between the fast path and
+// the plain one.
 
-// Validate validates new; old is what it replaces, nil on create. Both must
-// come from Decode of this program or have no shapes at all. Validate looks
-// neither at the root's apiVersion, kind and metadata (apart from what the
-// schema says about them) nor at the scale subresource.
+// Validate validates new. old is the object that it replaces, nil on create. Both must come from
+// Decode of this program, or have no shapes. Validate does not check the root's apiVersion, kind
+// and metadata, except by the schema, and not the scale subresource.
 func (p *Program) Validate(ctx context.Context, new, old *jsondoc.Doc, at Scope) Result {
 	return p.ValidateAmong(ctx, new, old, at, Kept{}, nil, nil)
 }
 
-// ValidateAmong is Validate for an update of which kept is known, and for an
-// object in which other checks have found errors: those of metadata come first
-// in the Result, those of the scale subresource after the errors of values. They
-// count when it is decided whether rules can be evaluated.
+// ValidateAmong is Validate for an update that kept describes, and for an object in which other
+// checks found errors. Errors of metadata come first in the Result, those of the scale subresource
+// after the errors of values. They count for the decision whether rules can be evaluated.
 func (p *Program) ValidateAmong(ctx context.Context, new, old *jsondoc.Doc, at Scope, kept Kept, metadata, scale field.ErrorList) Result {
 	code, err := p.load()
 	if err != nil {
@@ -32,7 +30,9 @@ func (p *Program) ValidateAmong(ctx context.Context, new, old *jsondoc.Doc, at S
 	return code.validate(ctx, new, old, at, kept, metadata, scale)
 }
 
+// validate is ValidateAmong for a compiled schema.
 func (p *program) validate(ctx context.Context, new, old *jsondoc.Doc, at Scope, kept Kept, metadata, scale field.ErrorList) Result {
+	// Documents of another program are copied; what is known of them does not hold.
 	if d, was := p.adopt(new), p.adopt(old); d != new || was != old || was == nil {
 		new, old, kept = d, was, Kept{}
 	}
@@ -41,25 +41,23 @@ func (p *program) validate(ctx context.Context, new, old *jsondoc.Doc, at Scope,
 	}
 	if len(metadata) == 0 && len(scale) == 0 {
 		w := newWork(ctx, maxSteps)
-		w.odd = !p.hasRules
+		w.formatsUnverified = !p.hasRules
 		if r, ok := p.ok(&w, new, old, at, kept); ok {
 			return r
 		}
-		if err := w.err(nil); err != nil { // the slow path would end there, too, and later
+		if err := w.err(nil); err != nil { // the plain path would end there, too, only later
 			return Result{Errors: field.ErrorList{err}}
 		}
 	}
 	return p.explain(ctx, new, old, at, metadata, scale)
 }
 
-// DefaultBudget is what the rules of all default values of a schema may cost
-// together.
+// DefaultBudget is the cost limit for the rules of all default values of a schema together.
 const DefaultBudget = objectBudget
 
-// ValidateDefault validates d, which holds the default value at path that p is
-// the schema of, but for rules. Embedded resources are looked at first, and
-// values if they are all right. What that takes below junctors is taken from
-// steps; it is negative afterwards if they did not suffice.
+// ValidateDefault validates d, except by rules. d has the default value at path, whose schema p is.
+// If embedded resources have errors, values are not checked. It subtracts the steps below junctors
+// from steps, which is negative afterwards if they did not suffice.
 func (p *Program) ValidateDefault(d *jsondoc.Doc, path *field.Path, steps *int64) field.ErrorList {
 	code, err := p.load()
 	if err != nil {
@@ -75,10 +73,10 @@ func (p *Program) ValidateDefault(d *jsondoc.Doc, path *field.Path, steps *int64
 	return errs
 }
 
-// ValidateDefaultRules asks the rules of p about d, a default value that
-// ValidateDefault has nothing to say about: as one that does not change, and if
-// that is fine as a new one. What they cost is taken from budget; it is negative
-// afterwards if it did not suffice, and no other default is to be looked at.
+// ValidateDefaultRules evaluates the rules of p for d, a default value for which ValidateDefault
+// returned no error: first as an unchanged value, then as a new one. It subtracts the cost from
+// budget, which is negative afterwards if it did not suffice; then no other default is to be
+// checked.
 func (p *Program) ValidateDefaultRules(ctx context.Context, d *jsondoc.Doc, path *field.Path, budget *int64) field.ErrorList {
 	code, err := p.load()
 	if err != nil {
@@ -99,7 +97,7 @@ func (p *Program) ValidateDefaultRules(ctx context.Context, d *jsondoc.Doc, path
 	return nil
 }
 
-// ok is the fast path. Ratcheting only forgives, so it may leave it out.
+// ok is the fast path. It ignores ratcheting, which can only remove errors.
 func (p *program) ok(w *work, new, old *jsondoc.Doc, at Scope, kept Kept) (r Result, ok bool) {
 	switch {
 	case kept.all():
@@ -108,10 +106,10 @@ func (p *program) ok(w *work, new, old *jsondoc.Doc, at Scope, kept Kept) (r Res
 		if !p.statusOK(w, new) {
 			return Result{}, false
 		}
-		if p.hasRules { // if they hold of a whole that is valid, updates need not ask them again
+		if p.hasRules { // if the whole object is valid, later updates need not evaluate its rules again
 			whole := newWork(w.ctx, maxSteps)
 			r.KnownValid = p.wholeOK(&whole, new)
-			w.odd = whole.odd
+			w.formatsUnverified = whole.formatsUnverified
 		}
 	default:
 		if r.KnownValid = p.wholeOK(w, new); !r.KnownValid {
@@ -120,7 +118,7 @@ func (p *program) ok(w *work, new, old *jsondoc.Doc, at Scope, kept Kept) (r Res
 	}
 	if p.hasRules {
 		r.Spent, ok = p.rulesOK(w.ctx, new, old, r.KnownValid, kept)
-		r.KnownValid = r.KnownValid && !w.odd
+		r.KnownValid = r.KnownValid && !w.formatsUnverified
 		return r, ok
 	}
 	return r, true
@@ -131,7 +129,7 @@ func (p *program) wholeOK(w *work, d *jsondoc.Doc) bool {
 	return p.root.ok(d, w, d.Root().Node) && (!p.root.deepEmbedded || len(p.root.embeddedErrors(nil, d.Root())) == 0)
 }
 
-// statusOK reports whether the values of the status are valid, and all lists.
+// statusOK reports whether the values of the status, and all lists of the object, are valid.
 func (p *program) statusOK(w *work, d *jsondoc.Doc) bool {
 	if status := p.root.prop("status"); status != nil {
 		x := d.Root().Get("status").Node
@@ -142,7 +140,8 @@ func (p *program) statusOK(w *work, d *jsondoc.Doc) bool {
 	return p.root.listsOK(d, d.Root().Node)
 }
 
-// ValidateMistyped is Validate for an object that says it is of another kind, which others have said in wrong: values are not looked at.
+// ValidateMistyped is Validate for an object of a wrong kind. wrong has the errors that say so.
+// Values are not checked.
 func (p *Program) ValidateMistyped(ctx context.Context, new, old *jsondoc.Doc, at Scope, wrong field.ErrorList) Result {
 	code, err := p.load()
 	if err != nil {
@@ -158,7 +157,7 @@ func (p *Program) ValidateMistyped(ctx context.Context, new, old *jsondoc.Doc, a
 	return r
 }
 
-// explain is the slow path.
+// explain is the plain path.
 func (p *program) explain(ctx context.Context, new, old *jsondoc.Doc, at Scope, metadata, scale field.ErrorList) Result {
 	var took time.Duration
 	c := p.correlate(new, old, &took)
@@ -166,14 +165,14 @@ func (p *program) explain(ctx context.Context, new, old *jsondoc.Doc, at Scope, 
 	if at == Status {
 		errs = append(errs, p.statusErrors(ctx, new, c)...)
 	} else {
-		errs = append(errs, listed(ctx, nil, p.root, new.Root(), c)...)
+		errs = append(errs, valueErrors(ctx, nil, p.root, new.Root(), c)...)
 	}
 	r := p.explainBeyondValues(ctx, new, old, at, c, append(errs, scale...))
 	r.Compared = took
 	return r
 }
 
-// correlate begins to compare two objects, if there are two.
+// correlate returns the correlation of two objects, nil if old is nil.
 func (p *program) correlate(new, old *jsondoc.Doc, took *time.Duration) *correlation {
 	if old == nil {
 		return nil
@@ -181,7 +180,7 @@ func (p *program) correlate(new, old *jsondoc.Doc, took *time.Duration) *correla
 	return &correlation{n: p.root, new: new.Root(), old: old.Root(), took: took}
 }
 
-// explainBeyondValues adds to errs what is wrong with embedded resources and with lists, and what rules say.
+// explainBeyondValues appends to errs the errors of embedded resources, lists and rules.
 func (p *program) explainBeyondValues(ctx context.Context, new, old *jsondoc.Doc, at Scope, c *correlation, errs field.ErrorList) Result {
 	if at != Status {
 		errs = append(errs, p.root.embeddedErrors(nil, new.Root())...)
@@ -200,24 +199,25 @@ func (p *program) explainBeyondValues(ctx context.Context, new, old *jsondoc.Doc
 	return r
 }
 
-// statusErrors validates the status alone. Its paths start at status, its texts
-// below it.
+// statusErrors validates only the status. Its field paths start at status; the paths in texts are
+// relative to it, as upstream.
 func (p *program) statusErrors(ctx context.Context, new *jsondoc.Doc, c *correlation) field.ErrorList {
 	status := p.root.prop("status")
 	x := new.Root().Get("status")
 	if status == nil || !x.Exists() {
 		return nil
 	}
-	return listed(ctx, field.NewPath("status"), status, x, c.key("status"))
+	return valueErrors(ctx, field.NewPath("status"), status, x, c.key("status"))
 }
 
-// listed lists what is wrong with x by n. If that is too much, or takes too long,
-// it says so at the end.
-func listed(ctx context.Context, path *field.Path, n *node, x jsondoc.Value, c *correlation) field.ErrorList {
+// valueErrors returns the errors of x by n. If there are too many, or the work is used up, the last
+// error says so.
+func valueErrors(ctx context.Context, path *field.Path, n *node, x jsondoc.Value, c *correlation) field.ErrorList {
 	e := explainer{work: newWork(ctx, maxSteps)}
 	return e.list(path, n, x, c)
 }
 
+// list is valueErrors with the explainer e.
 func (e *explainer) list(path *field.Path, n *node, x jsondoc.Value, c *correlation) field.ErrorList {
 	errs := fieldErrors(path, e.value(n, x, nil, c).errs)
 	if err := e.err(path); err != nil {
@@ -228,12 +228,13 @@ func (e *explainer) list(path *field.Path, n *node, x jsondoc.Value, c *correlat
 	return errs
 }
 
+// tooMany returns the last error of a list that was cut off.
 func tooMany(path *field.Path) *field.Error {
 	return field.Invalid(path, field.OmitValueType{}, "there are more errors than are listed")
 }
 
-// blocksRules reports whether errors are such that rules might fail in
-// confusing ways.
+// blocksRules reports whether errors prevent the evaluation of rules, which would fail in confusing
+// ways. The types are upstream's.
 func blocksRules(errs field.ErrorList) bool {
 	for _, err := range errs {
 		switch err.Type {
@@ -244,7 +245,7 @@ func blocksRules(errs field.ErrorList) bool {
 	return false
 }
 
-// adopt returns d, or a copy in the shapes of p if d has other ones.
+// adopt returns d, or a copy in the shapes of p if d has others. d may be nil.
 func (p *program) adopt(d *jsondoc.Doc) *jsondoc.Doc {
 	if d == nil {
 		return nil

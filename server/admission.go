@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-io/keelson/admission"
 	"github.com/keelson-io/keelson/admission/certificates"
+	"github.com/keelson-io/keelson/admission/devices"
 	"github.com/keelson-io/keelson/admission/eventrate"
 	"github.com/keelson-io/keelson/admission/lookup"
 	"github.com/keelson-io/keelson/admission/noderestriction"
@@ -96,8 +97,8 @@ var knownPlugins = slices.Concat(DefaultAdmission, OptionalAdmission, otherSteps
 // plugins is the set of the steps that run.
 type plugins map[string]bool
 
-// choosePlugins returns the steps that run, given those that the flags enable and disable. nodes
-// says whether the Node authorizer runs. The error lists all wrong names.
+// choosePlugins returns the steps that run, given those that the flags enable and disable. nodes is
+// set if the Node authorizer runs. The error lists all wrong names.
 func choosePlugins(enabled, disabled []string, nodes bool) (plugins, error) {
 	var errs []error
 	ours := func(name string) bool {
@@ -182,6 +183,7 @@ func (s *Server) admission(on plugins, configs *pluginConfigs, chain authz.Autho
 		}
 		c.steps.First(policy.Access(kinds.Load, cached, chain))
 		c.steps.Finally(admission.Escalation(chain, s.authz.follower)) // after all mutators, since their changes to roles count, too
+		c.steps.Finally(devices.Claims(chain, h))
 		return c.steps
 	}
 }

@@ -43,7 +43,7 @@ func (c *admissionConfiguration) DeepCopyObject() runtime.Object {
 	return &clone
 }
 
-// pluginConfigs has the configurations of the plugins that take one.
+// pluginConfigs has the configurations of the plugins that have one.
 type pluginConfigs struct {
 	security    podsecurity.Configuration
 	quota       quota.Configuration
@@ -66,12 +66,13 @@ func (c *tolerationConfiguration) DeepCopyObject() runtime.Object {
 	return &tolerationConfiguration{c.TypeMeta, slices.Clone(c.Default), slices.Clone(c.Whitelist)}
 }
 
+// limits returns the configuration for the plugin.
 func (c *tolerationConfiguration) limits() pods.TolerationLimits {
 	return pods.TolerationLimits{Default: c.Default, Whitelist: c.Whitelist}
 }
 
 // loadPluginConfigs reads the file of --admission-control-config-file, "" meaning none. It refuses
-// what would have no effect: unknown plugins, and plugins that take no configuration.
+// configurations without effect: of unknown plugins, and of plugins that have none.
 func loadPluginConfigs(file string, on plugins, logger *slog.Logger) (*pluginConfigs, error) {
 	c := new(pluginConfigs)
 	if file != "" {
@@ -90,6 +91,7 @@ func loadPluginConfigs(file string, on plugins, logger *slog.Logger) (*pluginCon
 	return c, nil
 }
 
+// load reads the file, and the files that it refers to.
 func (c *pluginConfigs) load(file string, on plugins, logger *slog.Logger) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -113,7 +115,7 @@ func (c *pluginConfigs) load(file string, on plugins, logger *slog.Logger) error
 	}
 	seen := map[string]bool{}
 	for i, p := range all.Plugins {
-		if seen[p.Name] { // Kubernetes takes the first
+		if seen[p.Name] { // Kubernetes uses the first
 			return fmt.Errorf("plugins[%d]: plugin %q is configured twice", i, p.Name)
 		}
 		seen[p.Name] = true
@@ -185,6 +187,7 @@ var configKinds = map[string][]schema.GroupVersionKind{
 		versionsOf("resourcequota.admission.k8s.io", "Configuration", "v1beta1", "v1alpha1")),
 }
 
+// versionsOf returns the accepted types of a configuration.
 func versionsOf(group, kind string, versions ...string) []schema.GroupVersionKind {
 	var all []schema.GroupVersionKind
 	for _, v := range versions {

@@ -79,6 +79,9 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		CatchUp: s.catchUp(),
 		Checks:  slices.Concat([]api.Check{{Name: "etcd", Do: p.store.Ping}}, s.authz.checks(), s.encryption.checks()),
 		Logger:  s.logger,
+		Flags:   c.Flags,
+
+		DisableProfiling: c.DisableProfiling,
 
 		Snapshot:  snapshotOf(s.durable),
 		Audiences: s.audiences,
@@ -89,7 +92,9 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 		BeforeMetrics: s.sweepMetrics,
 		Memory:        s.memory,
 
-		Timeout:   c.RequestTimeout,
+		Timeout:      c.RequestTimeout,
+		WatchTimeout: c.MinRequestTimeout,
+
 		MaxReads:  c.MaxRequestsInFlight,
 		MaxWrites: c.MaxMutatingRequestsInFlight,
 		Flow:      s.flow,
@@ -99,8 +104,8 @@ func (s *Server) assemble(ctx context.Context, p *parts) error {
 	s.allocator = &allocator.Allocator{Kinds: s.kinds, Cache: s.cache, Store: p.store, Logger: s.logger, API: s.writer(objects.ServerManager),
 		Status: s.writer(allocator.StatusManager), Range: s.network.services, Ports: s.network.nodePorts}
 	s.objects.Claimer = s.allocator
-	s.authz.gather.API = s.writer(roles.Manager)
-	s.crds = &definitions.Controller{Kinds: s.kinds, Compiler: compiler, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.writer(objects.ServerManager).Delete, Converter: p.converter, Note: s.noteStatus}
+	s.authz.aggregator.API = s.writer(roles.Manager)
+	s.crds = &definitions.Controller{Kinds: s.kinds, Compiler: compiler, Cache: s.cache, Store: p.store, Logger: s.logger, Delete: s.writer(objects.ServerManager).Delete, Converter: p.converter, Note: s.announceStatus}
 	if err := s.crds.Sync(ctx); err != nil {
 		return fmt.Errorf("loading custom resource definitions: %w", err)
 	}
@@ -209,9 +214,9 @@ func (s *Server) converters(m *conversion.Metrics) func(string, *apiextv1.Webhoo
 	}
 }
 
-// noteStatus tells the definition controller that the server itself changes the status of a
-// definition.
-func (s *Server) noteStatus(live, next *jsondoc.Doc) error {
+// announceStatus announces to the definition controller that the server itself changes the status
+// of a definition.
+func (s *Server) announceStatus(live, next *jsondoc.Doc) error {
 	k := s.kinds.Load().Lookup(apiextv1.GroupName, "customresourcedefinitions")
 	return s.writer(objects.ServerManager).Record(k, "status", live, next)
 }

@@ -69,11 +69,12 @@ type ServiceAccounts struct {
 	Issuers            []string      // the first one signs, all are accepted; nil means serviceaccount.DefaultIssuer
 	KeyFiles           []string      // PEM, for verification in addition to the signing key
 	SigningKeyFile     string        // PEM; "": a key of the server's own, kept in the data directory
-	JWKSURI            string        // where the keys are said to be found; "": at this server
+	JWKSURI            string        // the URL of the keys in the discovery document; "": this server's
 	MaxTokenExpiration time.Duration // 0: no limit
 }
 
-// RequestHeader says which proxies may name users in headers. Without a ClientCAFile, none may.
+// RequestHeader configures the proxies that may name users in headers. Without a ClientCAFile, none
+// may.
 type RequestHeader struct {
 	ClientCAFile    string
 	AllowedNames    []string // nil: every name
@@ -299,6 +300,7 @@ func (s *Server) openProxy() (authn.Authenticator, error) {
 			}
 		}
 	}
+	s.proxyCAs = cas
 	pool := x509.NewCertPool()
 	for _, ca := range cas {
 		pool.AddCert(ca)

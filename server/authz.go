@@ -29,35 +29,35 @@ import (
 
 // authorization has the authorizers and what keeps them current.
 type authorization struct {
-	chain    *reload.Authorizer
-	follower *rbac.Follower // of roles and bindings, which bound who may write such, also without RBAC
-	byRoles  bool           // RBAC decides
-	nodes    *feed.Feed     // of what nodes are related to; nil without the Node authorizer
-	defaults roles.Config
-	gather   *roles.Aggregator
-	rolesAre atomic.Bool // the default roles exist
+	chain             *reload.Authorizer
+	follower          *rbac.Follower // of roles and bindings, which bound who may write such, also without RBAC
+	rbacEnabled       bool           // RBAC decides
+	nodes             *feed.Feed     // of what nodes are related to; nil without the Node authorizer
+	defaults          roles.Config
+	aggregator        *roles.Aggregator
+	defaultRolesExist atomic.Bool // the default roles exist
 }
 
 // checks returns the health checks of RBAC, named as kube-apiserver names them.
 func (z *authorization) checks() []api.Check {
-	if !z.byRoles {
+	if !z.rbacEnabled {
 		return nil
 	}
 	return []api.Check{{Name: "poststarthook/rbac/bootstrap-roles", Do: func(context.Context) error {
-		if !z.rolesAre.Load() {
+		if !z.defaultRolesExist.Load() {
 			return errors.New("not finished")
 		}
 		return nil
 	}}}
 }
 
-// keepStrangersOut refuses anonymous requests if the flags allow everything to everybody, as
+// disableAnonymousWithAlwaysAllow refuses anonymous requests if the flags allow everything to everybody, as
 // kube-apiserver does. An authentication file overrides this.
-func (s *Server) keepStrangersOut() {
-	z, believed := &s.config.Authorization, &s.config.Authentication
-	if z.File == "" && !believed.NoAnonymous && slices.Contains(z.Modes, config.AlwaysAllow) {
+func (s *Server) disableAnonymousWithAlwaysAllow() {
+	z, authentication := &s.config.Authorization, &s.config.Authentication
+	if z.File == "" && !authentication.NoAnonymous && slices.Contains(z.Modes, config.AlwaysAllow) {
 		s.logger.Warn("AnonymousAuth is not allowed with the AlwaysAllow authorizer. Resetting AnonymousAuth to false. You should use a different authorizer")
-		believed.NoAnonymous = true
+		authentication.NoAnonymous = true
 	}
 }
 
@@ -65,17 +65,17 @@ func (s *Server) keepStrangersOut() {
 func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, kinds *kind.Registry, cached *cache.Cache, st store.Store) error {
 	z := &s.authz
 	z.defaults = roles.Config{Kinds: kinds, Cache: cached, Store: st}
-	z.gather = &roles.Aggregator{Config: z.defaults, Logger: s.logger}
-	made := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Interval: s.config.ReloadInterval,
+	z.aggregator = &roles.Aggregator{Config: z.defaults, Logger: s.logger}
+	reloadConfig := reload.Config{Configuration: c, File: s.config.Authorization.File, Text: text, Interval: s.config.ReloadInterval,
 		Metrics: s.metrics, ServerID: s.id, Logger: s.logger}
-	z.byRoles = c.Has(config.RBAC)
+	z.rbacEnabled = c.Has(config.RBAC)
 	sources, err := sourcesOf(kinds, cached, rbacv1.GroupName+"/roles", rbacv1.GroupName+"/clusterroles", rbacv1.GroupName+"/rolebindings", rbacv1.GroupName+"/clusterrolebindings")
 	if err != nil {
 		return err
 	}
 	z.follower = rbac.NewFollower(sources, s.logger)
-	if z.byRoles {
-		made.RBAC = z.follower.Index
+	if z.rbacEnabled {
+		reloadConfig.RBAC = z.follower.Index
 	}
 	if c.Has(config.Node) {
 		sources, err := sourcesOf(kinds, cached, "/pods", "/persistentvolumes", storagev1.GroupName+"/volumeattachments")
@@ -84,16 +84,16 @@ func (s *Server) openAuthz(c *config.AuthorizationConfiguration, text []byte, ki
 		}
 		graph := node.NewGraph(s.metrics)
 		z.nodes = &feed.Feed{Keeper: graph, Sources: sources, Logger: s.logger}
-		made.Node = &node.Authorizer{Graph: graph}
+		reloadConfig.Node = &node.Authorizer{Graph: graph}
 	}
 	if c.Has(config.ABAC) {
 		policies, err := abac.Load(s.config.Authorization.PolicyFile, s.logger)
 		if err != nil {
 			return fmt.Errorf("invalid authorization config: %w", err)
 		}
-		made.ABAC = policies
+		reloadConfig.ABAC = policies
 	}
-	z.chain, err = reload.New(made)
+	z.chain, err = reload.New(reloadConfig)
 	return err
 }
 
@@ -115,11 +115,11 @@ func sourcesOf(kinds *kind.Registry, cached *cache.Cache, resources ...string) (
 // syncRoles creates missing default roles, and waits until RBAC and the Node authorizer have read
 // all their objects.
 func (s *Server) syncRoles(ctx context.Context) error {
-	if s.authz.byRoles {
+	if s.authz.rbacEnabled {
 		if err := roles.Ensure(ctx, s.authz.defaults); err != nil {
 			return fmt.Errorf("unable to initialize roles: %w", err)
 		}
-		s.authz.rolesAre.Store(true)
+		s.authz.defaultRolesExist.Store(true)
 	}
 	if s.authz.nodes != nil {
 		if err := s.authz.nodes.Sync(ctx); err != nil {

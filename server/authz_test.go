@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/internal/testkit"
 	"github.com/keelson-io/keelson/store/mem"
@@ -276,6 +278,25 @@ func TestDefaultRoles(t *testing.T) {
 	}
 }
 
+// TestPublicBindingFollowsDiscovery holds that the binding of system:public-info-viewer begins like that of
+// system:discovery, so that a server that anonymous users could not ask for its version stays so.
+func TestPublicBindingFollowsDiscovery(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	r := start(t, Config{DataDir: dir})
+	r.must("DELETE", rbacPath+"clusterrolebindings/system:public-info-viewer", "")
+	r.must("PATCH", rbacPath+"clusterrolebindings/system:discovery", `{"metadata":{"labels":{"ours":"yes"},"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"false"}},
+		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"x"}]}`, "Content-Type", "application/merge-patch+json")
+	r.end()
+	r = start(t, Config{DataDir: dir})
+	var got rbacv1.ClusterRoleBinding
+	if err := json.Unmarshal([]byte(r.must("GET", rbacPath+"clusterrolebindings/system:public-info-viewer", "")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Subjects) != 1 || got.Subjects[0].Name != "x" || got.Labels["ours"] != "yes" || got.RoleRef.Name != got.Name {
+		t.Errorf("got %+v, want the subjects and labels of system:discovery", got)
+	}
+}
+
 // hook is a webhook whose answers are set.
 type hook struct {
 	*httptest.Server
@@ -399,12 +420,12 @@ func TestChainOverHTTP(t *testing.T) {
 
 // Before the default roles are there, a server that decides by them is not well.
 func TestDefaultRolesAreWaitedFor(t *testing.T) {
-	z := &authorization{byRoles: true}
+	z := &authorization{rbacEnabled: true}
 	check := z.checks()[0]
 	if err := check.Do(t.Context()); err == nil || err.Error() != "not finished" || check.Name != "poststarthook/rbac/bootstrap-roles" {
 		t.Errorf("before: got %v of %s", err, check.Name)
 	}
-	z.rolesAre.Store(true)
+	z.defaultRolesExist.Store(true)
 	if err := check.Do(t.Context()); err != nil {
 		t.Errorf("after: got %v", err)
 	}

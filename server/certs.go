@@ -181,6 +181,7 @@ func (p *pki) load(name string) (*pair, error) {
 	return loaded, nil
 }
 
+// parsePair parses a certificate with its key, in PEM.
 func parsePair(certPEM, keyPEM []byte) (*pair, error) {
 	loaded, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
@@ -193,14 +194,36 @@ func parsePair(certPEM, keyPEM []byte) (*pair, error) {
 	return &pair{cert: loaded.Leaf, key: key, certPEM: certPEM, keyPEM: keyPEM}, nil
 }
 
-// save writes a certificate and its key: either both files change or none. It first writes both to
-// a third file, from which the next start completes an interrupted save.
+// save writes a certificate and its key: either both files change or none. If it replaces files, it
+// first writes both to a third one, from which the next start completes an interrupted save. The
+// first files need none: half of a pair counts as missing, and is issued again.
 func (p *pki) save(name string, made *pair) error {
+	if !p.exists(name+".key") && !p.exists(name+".crt") {
+		return p.write(name, made.keyPEM, made.certPEM)
+	}
 	next := filepath.Join(p.dir, name+".next")
 	if err := writeAtomically(next, append(bytes.Clone(made.keyPEM), made.certPEM...), 0o600); err != nil {
 		return err
 	}
 	return p.finish(name)
+}
+
+// exists reports whether the directory has a file, which may be unreadable.
+func (p *pki) exists(file string) bool {
+	_, err := os.Lstat(filepath.Join(p.dir, file))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// write replaces the files of a pair, one after the other.
+func (p *pki) write(name string, keyPEM, certPEM []byte) error {
+	err := replaceFile(filepath.Join(p.dir, name+".key"), keyPEM, 0o600)
+	if err == nil {
+		err = replaceFile(filepath.Join(p.dir, name+".crt"), certPEM, 0o644)
+	}
+	if err == nil {
+		err = syncDir(p.dir)
+	}
+	return err
 }
 
 // finish completes an interrupted save.
@@ -217,17 +240,10 @@ func (p *pki) finish(name string) error {
 	if _, err := parsePair(rest, both); key == nil || err != nil {
 		return fmt.Errorf("%s: it holds no certificate with its key; remove it", next)
 	}
-	err = writeAtomically(filepath.Join(p.dir, name+".key"), both[:len(both)-len(rest)], 0o600)
-	if err == nil {
-		err = writeAtomically(filepath.Join(p.dir, name+".crt"), rest, 0o644)
+	if err := p.write(name, both[:len(both)-len(rest)], rest); err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.Remove(next)
-	}
-	if err == nil {
-		err = syncDir(p.dir)
-	}
-	return err
+	return os.Remove(next) // not synced: if the file comes back, it holds the same pair
 }
 
 // issue creates a key and a certificate signed by the authority, or self-signed if authority is
@@ -270,6 +286,7 @@ func (p *pki) issue(name string, template *x509.Certificate, authority *pair) (*
 	return made, p.save(name, made)
 }
 
+// authorityTemplate returns the certificate of the authority that signs all others.
 func authorityTemplate(now time.Time) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:               pkix.Name{CommonName: fmt.Sprintf("keelson-ca@%d", now.Unix())},
@@ -281,6 +298,7 @@ func authorityTemplate(now time.Time) *x509.Certificate {
 	}
 }
 
+// servingTemplate returns the certificate of the server for some hosts.
 func servingTemplate(hosts []string, now time.Time) *x509.Certificate {
 	t := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "keelson"},
@@ -300,6 +318,7 @@ func servingTemplate(hosts []string, now time.Time) *x509.Certificate {
 	return t
 }
 
+// adminTemplate returns the client certificate of the administrator.
 func adminTemplate(now time.Time) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: adminUser, Organization: []string{authn.Masters}},
@@ -310,9 +329,17 @@ func adminTemplate(now time.Time) *x509.Certificate {
 	}
 }
 
-// writeAtomically replaces a file in one step, on disk when it returns, and leaves it alone if it
-// already holds the data.
+// writeAtomically is replaceFile with the file's name on disk, too, when it returns.
 func writeAtomically(path string, data []byte, mode fs.FileMode) error {
+	if err := replaceFile(path, data, mode); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// replaceFile replaces a file in one step, its content on disk when it returns, and leaves it alone if it
+// already holds the data.
+func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, data) {
 		return nil
 	}
@@ -340,7 +367,7 @@ func writeAtomically(path string, data []byte, mode fs.FileMode) error {
 		os.Remove(part)
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return nil
 }
 
 // syncDir flushes the entries of a directory to disk.

@@ -23,6 +23,7 @@ type charges struct {
 	turn  uint64
 }
 
+// init makes the maps.
 func (c *charges) init() { c.conns, c.turns = map[*clientConn]int64{}, map[*clientConn]uint64{} }
 
 // drop removes a connection.
@@ -32,7 +33,7 @@ func (c *charges) drop(conn *clientConn) {
 	delete(c.turns, conn)
 }
 
-// victim returns the oldest connection of the address whose headers take most bytes.
+// victim returns the oldest connection of the address whose headers need most bytes.
 func (c *charges) victim() *clientConn {
 	sources := map[netip.Prefix]int64{}
 	for conn, n := range c.conns {

@@ -48,7 +48,7 @@ func (c *clientConn) begin(major int) {
 	if !c.counting.Load() {
 		return
 	}
-	// On an HTTP/2 connection, bodies cannot be told from headers here.
+	// On an HTTP/2 connection, bodies cannot be distinguished from headers here.
 	if major == 1 || c.known.Load() {
 		c.counting.Store(false)
 	}
@@ -110,7 +110,7 @@ func (c *clientConn) abort() {
 	c.Close()
 }
 
-// looksForStalls is how often connections are checked within the time that a write may take.
+// looksForStalls is how many times connections are checked within the longest duration of a write.
 const looksForStalls = 6
 
 // stallLooks finds connections whose writes are blocked.

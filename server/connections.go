@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-io/keelson/api"
 )
 
-// This file limits connections, so that no client takes them all. Each connection takes one of the
+// This file limits connections, so that no client gets all of them. Each connection uses one of the
 // files that the process may open. The store needs some of the files, and fails when it gets none.
 //
 // A connection is a stranger's until a request on it has shown its user. The number of strangers is
@@ -58,6 +58,7 @@ type connections struct {
 	changed chan struct{}            // has an element when there is room again
 }
 
+// newConnections returns the limits for a process that may open a number of files.
 func newConnections(files int64, stall time.Duration, log *slog.Logger) *connections {
 	c := &connections{limit: maxConnections(files), strangers: mostStrangers, log: log, open: map[*clientConn]struct{}{},
 		sources: map[netip.Prefix]*source{}, users: map[string]int64{}, changed: make(chan struct{}, 1)}
@@ -153,7 +154,7 @@ func (c *connections) list(conn *clientConn) {
 	c.unknown++
 }
 
-// unlist takes a connection out of the strangers. The lock is held.
+// unlist removes a connection from the strangers. The lock is held.
 func (c *connections) unlist(conn *clientConn) {
 	if !conn.stranger {
 		return
@@ -208,7 +209,7 @@ func (c *connections) remove(conn *clientConn) {
 	c.wake()
 }
 
-// wake tells a connection that waits that there may be room.
+// wake wakes a connection that waits, because there may be room.
 func (c *connections) wake() {
 	select {
 	case c.changed <- struct{}{}:

@@ -103,7 +103,7 @@ func (s *Server) startControllers(st store.Store) {
 		add((&gc.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager}).Run)
 	}
 	if s.enabled[roles.Name] {
-		add(s.authz.gather.Run)
+		add(s.authz.aggregator.Run)
 	}
 	if s.enabled[token.Name] {
 		add((&token.Controller{Kinds: kinds, Cache: cached, Store: st, Logger: s.logger, API: manager, Authorities: s.authorities,

@@ -26,8 +26,8 @@ func (l corkListener) Accept() (net.Conn, error) {
 	return &corkConn{Conn: c}, nil
 }
 
-// corkConn is a connection below TLS. What is written to it while it is corked leaves with Uncork,
-// or when it becomes too much.
+// corkConn is a connection below TLS. Bytes that are written while it is corked are sent by Uncork,
+// or when there are too many.
 type corkConn struct {
 	net.Conn
 	mu     sync.Mutex // TLS answers to what it reads, too

@@ -25,8 +25,8 @@ func pkiDir(dataDir string) string { return filepath.Join(dataDir, "pki") }
 // etcdDir returns the folder of the embedded etcd in a data directory.
 func etcdDir(dataDir string) string { return filepath.Join(dataDir, "etcd") }
 
-// openDir makes the data directory if it is missing, and takes its lock. It does not change the
-// modes of folders that exist.
+// openDir makes the data directory if it is missing, and locks it. It does not change the modes of
+// folders that exist.
 func (s *Server) openDir() error {
 	dir := s.config.DataDir
 	if dir == "" {
@@ -81,7 +81,7 @@ func storeRecord() format.Record {
 }
 
 // upgrade checks the format of the values in the store, and brings the data directory to this
-// release's format. created says that the directory's store was created just now.
+// release's format. created is set if the directory's store was created just now.
 func (s *Server) upgrade(ctx context.Context, st store.Store, created bool) error {
 	if s.config.Store != nil {
 		return nil
@@ -250,7 +250,7 @@ func (s *Server) endWithStore(ctx context.Context) {
 	s.fail(err)
 }
 
-// snapshotOf returns the function that takes snapshots of a store, nil if there is none.
+// snapshotOf returns the function that writes a snapshot of a store, nil if the store has none.
 func snapshotOf(st store.Store) api.Snapshot {
 	if s, ok := st.(etcd.Snapshotter); ok {
 		return s.Snapshot

@@ -40,7 +40,7 @@ type sealedHolder struct {
 	store.Holder
 }
 
-// encrypted returns a store that encrypts the values of st, or st if nothing says so.
+// encrypted returns a store that encrypts the values of st, or st itself without a configuration.
 func (s *Server) encrypted(ctx context.Context, st store.Store) (store.Store, error) {
 	c := &s.config
 	if c.EncryptionConfigFile == "" {
@@ -71,6 +71,7 @@ func (s *Server) encrypted(ctx context.Context, st store.Store) (store.Store, er
 	return e.store, nil
 }
 
+// encryptionRules compiles an EncryptionConfiguration.
 func (s *Server) encryptionRules(ctx context.Context, text []byte) (*encrypt.Rules, error) {
 	c, err := encrypt.Decode(text)
 	if err != nil {
@@ -83,13 +84,14 @@ func (s *Server) encryptionRules(ctx context.Context, text []byte) (*encrypt.Rul
 	return rules, nil
 }
 
+// close closes the current rules.
 func (e *encryption) close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.rules.Close()
 }
 
-// checks are the health check of KMS plugins, if there is any or may be one.
+// checks returns the health check of KMS plugins, if there is any or may be one.
 func (e *encryption) checks() []api.Check {
 	if e == nil || e.rules.Plugins() == 0 && !e.s.config.EncryptionReload {
 		return nil

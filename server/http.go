@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -14,23 +15,23 @@ import (
 // This file has the HTTP server: TLS 1.2 or newer, HTTP/1.1 and HTTP/2.
 
 // newHTTP returns the HTTP server of an open Server.
-func (s *Server) newHTTP() *http.Server {
+func (s *Server) newHTTP() (*http.Server, error) {
+	handler, err := s.config.TLS.withHSTS(s.handler)
+	if err != nil {
+		return nil, err
+	}
+	s.counted.Handler = handler
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
+	encryption, err := s.newTLS()
+	if err != nil {
+		return nil, err
+	}
 	return &http.Server{
 		Handler:   &s.counted,
 		Protocols: protocols,
-		TLSConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12,
-			// Certificates are verified by the authenticator, so that an invalid one is answered
-			// with 401.
-			ClientAuth:     tls.RequestClientCert,
-			GetCertificate: s.identity.certificate,
-			// Small first TLS records would let browsers render earlier, but answers of an API are
-			// used complete.
-			DynamicRecordSizingDisabled: true,
-		},
+		TLSConfig: encryption,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 1000, // a client's watches share a connection
 			// Unread data is memory that no budget counts. Upstream allows the same for a stream,
@@ -52,7 +53,47 @@ func (s *Server) newHTTP() *http.Server {
 		IdleTimeout:    90 * time.Second, // as Go's HTTP client, and upstream
 		MaxHeaderBytes: 1 << 20,          // as upstream: selectors in URLs may be long
 		ErrorLog:       slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+	}, nil
+}
+
+// newTLS returns the TLS configuration. Its handshakes announce the authorities of client
+// certificates, so that a client with several certificates chooses the right one.
+func (s *Server) newTLS() (*tls.Config, error) {
+	base := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"},
+		// Certificates are verified by the authenticator, so that an invalid one is answered with
+		// 401.
+		ClientAuth:     tls.RequestClientCert,
+		GetCertificate: s.identity.certificate,
+		// Small first TLS records would let browsers render earlier, but answers of an API are used
+		// complete.
+		DynamicRecordSizingDisabled: true,
 	}
+	if err := s.config.TLS.restrict(base, s.logger); err != nil {
+		return nil, err
+	}
+	// The configuration is made once for each pool: the pool is replaced when files are reloaded.
+	type made struct {
+		pool   *x509.CertPool
+		config *tls.Config
+	}
+	var last atomic.Pointer[made]
+	config := base.Clone()
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		pool := s.identity.clients.Load()
+		if m := last.Load(); m != nil && m.pool == pool {
+			return m.config, nil
+		}
+		m := &made{pool, base.Clone()}
+		m.config.ClientCAs = pool.Clone()
+		for _, ca := range s.proxyCAs {
+			m.config.ClientCAs.AddCert(ca)
+		}
+		last.Store(m)
+		return m.config, nil
+	}
+	return config, nil
 }
 
 // lastAnswer is the time to send an answer after the deadline of its request.

@@ -64,6 +64,7 @@ func OpenLocal(ctx context.Context, c LocalConfig) (*Local, error) {
 // administrator is the user of requests.
 var administrator = &authn.Response{User: &authn.User{Name: adminUser, Groups: []string{authn.Masters, authn.Authenticated}}}
 
+// open builds the API of the server. Audit events go to record.
 func (l *Local) open(ctx context.Context, record func(*audit.Event)) error {
 	s := l.server
 	// Permissions come from roles only, because webhooks would be network calls.
@@ -103,8 +104,8 @@ func (l *Local) EnsureNamespace(ctx context.Context, name string) error {
 	return l.server.writer(objects.ServerManager).EnsureNamespace(ctx, name)
 }
 
-// Settle waits until writes of the given kinds are in effect: definitions are served, roles decide,
-// and requests see all other objects.
+// Settle waits until writes of the given kinds have their effect: definitions are served, roles
+// decide, and requests see all other objects.
 func (l *Local) Settle(ctx context.Context, changed ...*kind.Kind) error {
 	s := l.server
 	definitions, roles := false, false
@@ -123,14 +124,14 @@ func (l *Local) Settle(ctx context.Context, changed ...*kind.Kind) error {
 	if !roles {
 		return nil
 	}
-	if err := s.authz.gather.Sync(ctx); err != nil {
+	if err := s.authz.aggregator.Sync(ctx); err != nil {
 		return err
 	}
 	return s.authz.follower.Sync(ctx)
 }
 
-// ByRoles says whether roles and bindings decide what users may do. It starts as false: every
-// request is allowed, and expressions of policies that check permissions are reported by Asked.
+// ByRoles switches the decisions by roles and bindings on or off. At first they are off: every
+// request is allowed, and Asked reports the permissions that expressions of policies check.
 func (l *Local) ByRoles(on bool) { l.guard.byRoles.Store(on) }
 
 // Asked returns the user whose permissions a policy checked although they are unknown, since the
@@ -154,6 +155,7 @@ type echo struct {
 	last []byte // the object that was converted last
 }
 
+// newEcho returns a converter that converts nothing, in place of a webhook.
 func newEcho(string, *apiextv1.WebhookConversion) (kind.Converter, error) { return new(echo), nil }
 
 // Convert implements kind.Converter.

@@ -12,6 +12,7 @@ import (
 
 var errLocked = errors.New("in use by another process")
 
+// lock only creates the file: this system has no locks that end with the process.
 func lock(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 }

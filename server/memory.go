@@ -10,9 +10,10 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file tells the memory governor which parts the server has, and what it can free.
+// This file describes the parts of the server to the memory governor, and what it can free.
 
-// definitionFactor is how many bytes a definition takes for each of its own: its compiled schema, rules and documents.
+// definitionFactor is the number of bytes that a definition needs for each of its own: for its
+// compiled schema, rules and documents.
 const definitionFactor = 16
 
 // governMemory registers the parts of the server.

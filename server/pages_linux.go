@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pageOut asks the kernel to take back the resident pages of a file that is mapped into the process.
+// pageOut asks the kernel to free the resident pages of a file that is mapped into the process.
 // They are read from the file again when they are needed. MADV_PAGEOUT destroys nothing, also if
 // something else is mapped at the address meanwhile.
 func pageOut(file string) {

@@ -16,7 +16,9 @@ package server
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -59,7 +61,7 @@ const (
 // KubeconfigFile is the name of the administrator's kubeconfig in the data directory.
 const KubeconfigFile = "admin.kubeconfig"
 
-// Config says what to run. Empty fields have the defaults given here.
+// Config is the configuration of a server. Empty fields have the defaults given here.
 type Config struct {
 	DataDir     string // "keelson-data"; with a Store, "" means that nothing is written to disk
 	BindAddress string // "127.0.0.1"
@@ -72,8 +74,8 @@ type Config struct {
 	EtcdKeyFile  string
 	EtcdPrefix   string // "/registry"
 
-	// EncryptionConfigFile says which resources are encrypted in etcd, and how; EncryptionReload, that
-	// it is read again when it changes.
+	// EncryptionConfigFile is the file with the resources that are encrypted in the store, and
+	// their keys. With EncryptionReload it is read again when it changes.
 	EncryptionConfigFile string
 	EncryptionReload     bool
 
@@ -81,12 +83,14 @@ type Config struct {
 	TLSCertFile   string // serving certificate, in place of one of the server's own authority
 	TLSKeyFile    string
 	TLSNames      []string // additional names and addresses for a certificate of the server's own authority
+	TLS           TLS      // versions, cipher suites and key exchanges
 	TokenAuthFile string   // bearer tokens, CSV: token,user,uid,"group,…"
 
 	// Authentication configures authenticators other than client certificates.
 	Authentication Authentication
 
-	// AuditPolicyFile says which requests are recorded. Without it, none are.
+	// AuditPolicyFile is the file with the rules for requests that are recorded. Without it, none
+	// are.
 	AuditPolicyFile string
 	AuditLog        audit.LogConfig     // used if it has a Path
 	AuditWebhook    audit.WebhookConfig // used if it has a ConfigFile
@@ -107,12 +111,12 @@ type Config struct {
 	// AdmissionConfiguration.
 	AdmissionConfigFile string
 
-	// NotReadyTolerationSeconds and UnreachableTolerationSeconds are how long pods tolerate such a node
-	// unless they say otherwise; nil means 300.
+	// NotReadyTolerationSeconds and UnreachableTolerationSeconds are how long pods without a
+	// toleration of their own tolerate such a node, in seconds; nil means 300.
 	NotReadyTolerationSeconds, UnreachableTolerationSeconds *int64
 
-	// Controllers says which controllers run, by kube-controller-manager's rules: "*" means all
-	// others, "name" enables one, "-name" disables one; nil means all. The controllers of
+	// Controllers selects the controllers that run, by kube-controller-manager's rules: "*" means
+	// all others, "name" enables one, "-name" disables one; nil means all. The controllers of
 	// definitions, system namespaces and expiring events always run.
 	Controllers []string
 
@@ -133,6 +137,16 @@ type Config struct {
 	Logger *slog.Logger // slog.Default()
 	Store  store.Store  // in place of etcd; the server closes it
 
+	// RuntimeConfig has kube-apiserver's settings of API versions, as key=value. The server does not start
+	// if they ask for other versions than are served.
+	RuntimeConfig []string
+
+	// DisableProfiling switches /debug/pprof off.
+	DisableProfiling bool
+
+	// Flags are the flags of the command line with their values, which /flagz shows.
+	Flags map[string]string
+
 	// Metrics is the registry for the server's metrics, which /metrics shows; nil means a new one.
 	Metrics *prometheus.Registry
 
@@ -147,6 +161,10 @@ type Config struct {
 	// RequestTimeout bounds a request other than a watch, from its header to the last byte of its
 	// answer; 0 means 60 s.
 	RequestTimeout time.Duration
+
+	// MinRequestTimeout is the least duration of a watch that does not name one; such watches end at
+	// different times, until twice as long. 0 means 30 minutes.
+	MinRequestTimeout time.Duration
 
 	// MemoryLimit is the number of bytes that the process may take, see package internal/memory; 0
 	// means no limit. While the server runs, the limit holds for Go's collector, which all servers of
@@ -191,6 +209,7 @@ type Server struct {
 	started  time.Time
 	listener net.Listener
 	identity *identity
+	proxyCAs []*x509.Certificate // authorities of the proxies that may name users
 	network  network
 	metrics  *prometheus.Registry
 	swept    swept
@@ -221,7 +240,7 @@ type Server struct {
 	enabled     map[string]bool         // by name
 	controllers []func(context.Context) // run functions, apart from that of the definition controller
 
-	// What New opened, closed in reverse order.
+	// The parts that New opened. They are closed in reverse order.
 	opened []io.Closer
 	close  sync.Once
 	broken chan error // the error of a failed listener
@@ -230,6 +249,7 @@ type Server struct {
 // closer adapts a function to io.Closer.
 type closer func() error
 
+// Close implements io.Closer.
 func (f closer) Close() error { return f() }
 
 // New opens a server: its data, certificates and port. If it fails, it closes what it opened.
@@ -249,6 +269,13 @@ func (s *Server) open(ctx context.Context) error {
 	if c.Store != nil {
 		s.opened = append(s.opened, c.Store)
 	}
+	partly, err := checkRuntimeConfig(c.RuntimeConfig)
+	if err != nil {
+		return fmt.Errorf("--runtime-config: %w", err)
+	}
+	if len(partly) > 0 {
+		s.logger.Warn("--runtime-config asks for versions that are not served: the stable ones are, and apiextensions.k8s.io/v1beta1", "settings", partly)
+	}
 	chain, text, err := c.Authorization.Load()
 	if err != nil {
 		return err
@@ -265,7 +292,7 @@ func (s *Server) open(ctx context.Context) error {
 	if nodes && !on[nodeRestriction] {
 		s.logger.Warn("the Node authorizer runs without the NodeRestriction admission plugin: a node can read every Secret and take over other nodes")
 	}
-	s.keepStrangersOut()
+	s.disableAnonymousWithAlwaysAllow()
 	if s.network, err = newNetwork(c); err != nil {
 		return err
 	}
@@ -302,9 +329,8 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.startControllers(s.store)
-	s.counted.Handler = s.handler
-	s.http = s.newHTTP()
-	return nil
+	s.http, err = s.newHTTP()
+	return err
 }
 
 // openData opens what a server has to itself: the data directory, the port, the store and the
@@ -335,7 +361,7 @@ func (s *Server) openData(ctx context.Context) error {
 	}()
 	st, storeErr := s.openStore(ctx)
 	identityErr := <-made
-	if storeErr != nil { // says more if the disk is full
+	if storeErr != nil { // this error has the cause if the disk is full
 		return storeErr
 	}
 	if identityErr != nil {
@@ -408,6 +434,7 @@ func (s *Server) fail(err error) {
 // Close closes a server that is not running.
 func (s *Server) Close() error { return s.closeAll() }
 
+// closeAll closes everything that New opened, in reverse order.
 func (s *Server) closeAll() error {
 	var errs []error
 	s.close.Do(func() {

@@ -297,8 +297,8 @@ func TestWhoGetsIn(t *testing.T) {
 	}
 	with := func(p *pair) *http.Client {
 		c := &tls.Config{InsecureSkipVerify: true}
-		if p != nil {
-			c.Certificates = []tls.Certificate{*p.TLS()}
+		if p != nil { // sent whatever authorities the server announces
+			c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.TLS(), nil }
 		}
 		return &http.Client{Transport: &http.Transport{TLSClientConfig: c, ForceAttemptHTTP2: true}}
 	}

@@ -140,8 +140,8 @@ type Watcher interface {
 // adds.
 const MaxValue = 7 << 20
 
-// DamagedPrefix begins the value that a Store returns in place of one that is damaged on disk. What
-// follows is the reason. No value that is written begins with it.
+// DamagedPrefix begins the value that a Store returns in place of one that is damaged on disk. The
+// reason comes after it. No value that is written begins with it.
 const DamagedPrefix = "keelson:damaged:"
 
 // Damaged returns the value in place of a damaged one, so that a reader of one key gets the reason,
@@ -164,7 +164,7 @@ var (
 	// ErrNoMemory is the ErrNoSpace of a server whose memory has no room for more objects.
 	ErrNoMemory = fmt.Errorf("%w: the memory is full", ErrNoSpace)
 	// ErrUnavailable means that the store cannot answer now, or that it is unknown whether a write
-	// took place.
+	// happened.
 	ErrUnavailable = errors.New("store is unavailable")
 )
 
@@ -174,6 +174,7 @@ type Changed struct {
 	Gone    bool // the key does not exist
 }
 
+// Error tells the two cases apart: the key is gone, or it has another value.
 func (e *Changed) Error() string {
 	if e.Gone {
 		return "key was deleted meanwhile"
@@ -187,6 +188,7 @@ type FutureError struct {
 	Wanted, Current int64
 }
 
+// Error returns ErrFuture's text with both revisions.
 func (e *FutureError) Error() string {
 	return fmt.Sprintf("%v: got %d, newest is %d", ErrFuture, e.Wanted, e.Current)
 }

@@ -39,7 +39,7 @@ var (
 	Bundles  = schema.GroupResource{Group: "certificates.k8s.io", Resource: "clustertrustbundles"}
 )
 
-// Approval is the plugin CertificateApproval, for Requests.
+// Approval returns the plugin CertificateApproval, for Requests.
 func Approval(z authz.Authorizer) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {
 		if r.Operation != admission.Update || r.Subresource != "approval" {
@@ -53,7 +53,7 @@ func Approval(z authz.Authorizer) admission.Func {
 	}
 }
 
-// Signing is the plugin CertificateSigning, for Requests. It lets everybody who may write the status
+// Signing returns the plugin CertificateSigning, for Requests. It lets everybody who may write the status
 // change what is not the certificate or a condition.
 func Signing(z authz.Authorizer) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {
@@ -72,7 +72,7 @@ func Signing(z authz.Authorizer) admission.Func {
 	}
 }
 
-// Subject is the plugin CertificateSubjectRestriction, for Requests.
+// Subject returns the plugin CertificateSubjectRestriction, for Requests.
 func Subject() admission.Func {
 	return func(_ context.Context, r *admission.Request) error {
 		if r.Operation != admission.Create || r.Subresource != "" {
@@ -97,7 +97,7 @@ func Subject() admission.Func {
 	}
 }
 
-// Attest is the plugin ClusterTrustBundleAttest, for Bundles. An update that changes only owners and
+// Attest returns the plugin ClusterTrustBundleAttest, for Bundles. An update that changes only owners and
 // finalizers needs no permission.
 func Attest(z authz.Authorizer) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {

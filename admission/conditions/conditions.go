@@ -21,7 +21,7 @@ import (
 	"github.com/keelson-io/keelson/cel/requests"
 )
 
-// Limits, in CEL cost units unless noted.
+// Limits, in CEL cost units unless a line has another unit.
 const (
 	PerCall         = 1_000_000  // for one expression
 	MatchBudget     = 2_500_000  // for the match conditions of one webhook or binding
@@ -76,6 +76,7 @@ func (x *Expression) Run(ctx context.Context, in *Input) (cel.Value, uint64, err
 // CompilationError is the result of evaluating an expression that does not compile.
 type CompilationError struct{ Err error }
 
+// Error returns the message of the compiler behind upstream's prefix.
 func (e *CompilationError) Error() string { return "compilation error: " + e.Err.Error() }
 
 // Unwrap returns the error of the compiler.

@@ -175,6 +175,7 @@ func (in *Input) object(d *jsondoc.Doc) (cel.Value, error) {
 	return fromJSON(text)
 }
 
+// fromJSON returns the CEL value of a JSON text, null for none.
 func fromJSON(text []byte) (cel.Value, error) {
 	if text == nil {
 		return cel.FromGo(nil)

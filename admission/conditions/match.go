@@ -50,8 +50,8 @@ func (m *Matcher) Match(ctx context.Context, in *Input) (bool, error) {
 	if in.Account == nil {
 		in.Account = new(cel.Account)
 	}
-	// All conditions are evaluated before any result counts, because running out of the budget
-	// takes precedence.
+	// All conditions are evaluated before any result counts: an exceeded budget is the more
+	// important result.
 	var failed []error
 	excluded, errs := false, 0
 	for _, x := range m.expressions {

@@ -129,11 +129,13 @@ type buckets struct {
 	used  *list.List // of *bucket, the one that was used last first
 }
 
+// bucket limits the events of one key.
 type bucket struct {
 	key string
 	*rate.Limiter
 }
 
+// newBuckets returns the buckets of a limit. 4096 keys is upstream's default.
 func newBuckets(l Limit) *buckets {
 	size := int(l.CacheSize)
 	if size == 0 {
@@ -142,7 +144,7 @@ func newBuckets(l Limit) *buckets {
 	return &buckets{limit: l, size: size, byKey: map[string]*list.Element{}, used: list.New()}
 }
 
-// allow takes a token from the bucket of a key. It reports false if the bucket is empty.
+// allow uses up a token of the bucket of a key. It reports false if the bucket is empty.
 func (b *buckets) allow(key string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

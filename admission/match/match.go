@@ -36,7 +36,7 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// Criteria say which requests match.
+// Criteria selects the requests that match.
 type Criteria struct {
 	Rules   []admissionv1.NamedRuleWithOperations
 	All     bool // no rules match every request, instead of none
@@ -55,7 +55,8 @@ type selector struct {
 	err error
 }
 
-func (s selector) all() bool { return s.err == nil && (s.Selector == nil || s.Selector.Empty()) }
+// matchesAll reports whether the selector matches every object.
+func (s selector) matchesAll() bool { return s.err == nil && (s.Selector == nil || s.Selector.Empty()) }
 
 // Select sets the selectors; nil selects everything. A malformed selector is an error for each
 // request that the rules match.
@@ -122,8 +123,8 @@ func nameSets(rules []admissionv1.NamedRuleWithOperations) map[int]map[string]bo
 	return sets
 }
 
-// takes reports whether the route applies to objects with a name.
-func (r route) takes(name string) bool {
+// appliesTo reports whether the route applies to objects with a name.
+func (r route) appliesTo(name string) bool {
 	if r.set != nil {
 		return r.set[name]
 	}

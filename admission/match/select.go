@@ -40,12 +40,12 @@ func (c *Candidate) Selects(ctx context.Context, r *admission.Request, n admissi
 // does.
 func (c *Candidate) target(name string) (Target, bool) {
 	for i := range c.excludes {
-		if c.excludes[i].takes(name) {
+		if c.excludes[i].appliesTo(name) {
 			return Target{}, false
 		}
 	}
 	for i := range c.routes {
-		if c.routes[i].takes(name) {
+		if c.routes[i].appliesTo(name) {
 			return c.routes[i].target, true
 		}
 	}
@@ -55,7 +55,7 @@ func (c *Candidate) target(name string) (Target, bool) {
 // selectsNamespace evaluates the namespaceSelector. Cluster-scoped objects always match; a
 // Namespace matches by its own labels.
 func (c *Criteria) selectsNamespace(ctx context.Context, r *admission.Request, n admission.Namespaces) (bool, error) {
-	if c.namespaces.all() {
+	if c.namespaces.matchesAll() {
 		return true, nil
 	}
 	name, itself := r.Namespace, r.Version.Kind.IsNamespaces()
@@ -81,7 +81,7 @@ func (c *Criteria) selectsNamespace(ctx context.Context, r *admission.Request, n
 // selectsObject evaluates the objectSelector. The object matches if its labels do before or after
 // the write.
 func (c *Criteria) selectsObject(r *admission.Request) (bool, error) {
-	if c.objects.all() {
+	if c.objects.matchesAll() {
 		return true, nil
 	}
 	if c.objects.err != nil {

@@ -13,7 +13,7 @@ import (
 
 // This file checks writes of PersistentVolumeClaims.
 
-// claim lets a node say in the status of a claim how far its volume has been resized.
+// claim lets a node report in the status of a claim how far the resize of its volume has come.
 func (q *request) claim(context.Context) error {
 	switch {
 	case q.Subresource != "status":
@@ -66,17 +66,20 @@ type printedClaim struct {
 	}
 }
 
+// printedReference is a data source as upstream prints it.
 type printedReference struct {
 	APIGroup   *string
 	Kind, Name string
 }
 
+// printedOtherReference is a data source reference as upstream prints it.
 type printedOtherReference struct {
 	APIGroup   *string
 	Kind, Name string
 	Namespace  *string
 }
 
+// printedModification is the status of a modification as upstream prints it.
 type printedModification struct {
 	TargetVolumeAttributesClassName string
 	Status                          corev1.PersistentVolumeClaimModifyVolumeStatus

@@ -119,7 +119,7 @@ func (q *request) refuse(format string, args ...any) error {
 	return q.Forbidden(fmt.Errorf(format, args...))
 }
 
-// read looks an object up. An absent object is an error with the singular name that client-go's
+// read finds an object. An absent object is an error with the singular name that client-go's
 // listers use.
 func (q *request) read(ctx context.Context, resource schema.GroupResource, namespace, name string, into any) error {
 	found, err := q.step.objects.Read(ctx, resource, namespace, name, into)

@@ -117,12 +117,15 @@ func (q *request) podStatus() error {
 	return nil
 }
 
+// sameText reports whether two pointers point to equal texts, or are both nil.
 func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
+// sameClaim reports whether two statuses of claims are equal.
 func sameClaim(a, b corev1.PodResourceClaimStatus) bool {
 	return a.Name == b.Name && sameText(a.ResourceClaimName, b.ResourceClaimName)
 }
 
+// sameExtended reports whether two statuses of a claim for extended resources are equal.
 func sameExtended(a, b *corev1.PodExtendedResourceClaimStatus) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -130,6 +133,8 @@ func sameExtended(a, b *corev1.PodExtendedResourceClaimStatus) bool {
 	return a.ResourceClaimName == b.ResourceClaimName && slices.Equal(a.RequestMappings, b.RequestMappings)
 }
 
+// sameAllocatable reports whether two statuses of a claim for a node's allocatable resources are
+// equal.
 func sameAllocatable(a, b corev1.NodeAllocatableResourceClaimStatus) bool {
 	return a.ResourceClaimName == b.ResourceClaimName && slices.Equal(a.Containers, b.Containers) &&
 		slices.EqualFunc(a.Mapping, b.Mapping, func(x, y corev1.NodeAllocatableMappedResources) bool {

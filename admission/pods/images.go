@@ -107,7 +107,7 @@ func noNewImages(r *admission.Request, pod *corev1.Pod) (bool, error) {
 	return same, nil
 }
 
-// HostAntiAffinity is the plugin LimitPodHardAntiAffinityTopology: required anti-affinities are about
+// HostAntiAffinity returns the plugin LimitPodHardAntiAffinityTopology: required anti-affinities are about
 // single nodes only, so that a pod cannot keep others from a whole zone.
 func HostAntiAffinity() admission.Func {
 	return onWrite(func(_ context.Context, _ *admission.Request, pod *corev1.Pod) error {

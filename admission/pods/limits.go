@@ -21,10 +21,10 @@ import (
 // Claims is the resource that ClaimLimits checks.
 var Claims = schema.GroupResource{Resource: "persistentvolumeclaims"}
 
-// limitAnnotation says on a pod what it got by default.
+// limitAnnotation is the key of the annotation that lists the defaults which a pod got.
 const limitAnnotation = "kubernetes.io/limit-ranger"
 
-// DefaultLimits is the mutating part of the plugin LimitRanger: containers of new pods get the
+// DefaultLimits returns the mutating part of the plugin LimitRanger: containers of new pods get the
 // default requests and limits of their namespace.
 func DefaultLimits(o *Objects) admission.Func {
 	return onCreate(func(ctx context.Context, r *admission.Request, pod *corev1.Pod) error {
@@ -99,7 +99,7 @@ func fill(list *corev1.ResourceList, defaults corev1.ResourceList) []string {
 	return names
 }
 
-// Limits is the validating part of the plugin LimitRanger for pods.
+// Limits returns the validating part of the plugin LimitRanger for pods.
 func Limits(o *Objects) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {
 		resize := r.Operation == admission.Update && r.Subresource == "resize"
@@ -116,7 +116,7 @@ func Limits(o *Objects) admission.Func {
 	}
 }
 
-// ClaimLimits is the validating part of the plugin LimitRanger for persistent volume claims.
+// ClaimLimits returns the validating part of the plugin LimitRanger for persistent volume claims.
 func ClaimLimits(o *Objects) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {
 		if r.Operation == admission.Delete || r.Subresource != "" || isDeleting(r) {
@@ -177,7 +177,8 @@ func podLimits(l *corev1.LimitRangeItem, pod *corev1.Pod) []error {
 		}
 		return errs
 	case corev1.LimitTypePod:
-		// LimitRanger counts what the specification says, without the overhead of the runtime class.
+		// LimitRanger counts the requests and limits of the specification, without the overhead of
+		// the runtime class.
 		options := helpers.PodResourcesOptions{ExcludeOverhead: true}
 		whole := corev1.Pod{Spec: pod.Spec}
 		if own := pod.Spec.Resources; own != nil {

@@ -24,7 +24,7 @@ import (
 // topologyLabels are the labels of a node that its pods get, too.
 var topologyLabels = []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion}
 
-// TopologyLabels is the plugin PodTopologyLabels, for new pods that have a node and for bindings.
+// TopologyLabels returns the plugin PodTopologyLabels, for new pods that have a node and for bindings.
 func TopologyLabels(o *Objects) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {
 		if r.Operation != admission.Create || r.Subresource != "" && r.Subresource != "binding" {
@@ -57,7 +57,7 @@ func TopologyLabels(o *Objects) admission.Func {
 	}
 }
 
-// Resize is the plugin PodResizeValidator: the new requests of a pod fit its node.
+// Resize returns the plugin PodResizeValidator: the new requests of a pod fit its node.
 func Resize(o *Objects) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {
 		if r.Operation != admission.Update || r.Subresource != "resize" {
@@ -121,7 +121,7 @@ func (o *Objects) node(ctx context.Context, r *admission.Request, name string) (
 	return node, nil
 }
 
-// DeclaredFeatures is the plugin NodeDeclaredFeatureValidator: an update of a running pod needs only
+// DeclaredFeatures returns the plugin NodeDeclaredFeatureValidator: an update of a running pod needs only
 // features that its node declares. release is the version of Kubernetes.
 func DeclaredFeatures(o *Objects, release *version.Version) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {
@@ -160,8 +160,8 @@ func DeclaredFeatures(o *Objects, release *version.Version) admission.Func {
 	}
 }
 
-// NotReady is the plugin TaintNodesByCondition, for new nodes: until a controller says that the node
-// is ready, no pod is placed on it.
+// NotReady returns the plugin TaintNodesByCondition, for new nodes: no pod is placed on a node
+// until a controller has found it ready.
 func NotReady() admission.Func {
 	return func(_ context.Context, r *admission.Request) error {
 		if r.Operation != admission.Create || r.Subresource != "" {

@@ -27,7 +27,7 @@ import (
 	"github.com/keelson-io/keelson/admission/lookup"
 )
 
-// Resource is the resource of the steps, but where a comment says otherwise.
+// Resource is the resource of the steps, unless the comment of a step has another one.
 var Resource = schema.GroupResource{Resource: "pods"}
 
 // Objects are what the steps read.

@@ -16,7 +16,7 @@ import (
 // PriorityClasses is the resource that PriorityDefault checks.
 var PriorityClasses = schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}
 
-// Priority is the mutating part of the plugin Priority: it sets the priority and the preemption
+// Priority returns the mutating part of the plugin Priority: it sets the priority and the preemption
 // policy of a new pod from its class, or from the default class.
 func Priority(o *Objects) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {
@@ -129,7 +129,7 @@ func (o *Objects) defaultPriorityClass(ctx context.Context) (*schedulingv1.Prior
 	return found, err
 }
 
-// PriorityDefault is the validating part of the plugin Priority, for PriorityClasses: only one of
+// PriorityDefault returns the validating part of the plugin Priority, for PriorityClasses: only one of
 // them is the default.
 func PriorityDefault(o *Objects) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {

@@ -28,8 +28,8 @@ func setTolerations(r *admission.Request, pod *corev1.Pod, list []corev1.Tolerat
 	return r.Edit(list, "spec", "tolerations")
 }
 
-// DefaultTolerationSeconds is the plugin of that name: pods tolerate nodes that are not ready or not
-// reachable for a number of seconds, unless they say otherwise.
+// DefaultTolerationSeconds returns the plugin of that name: pods without a toleration of their own
+// tolerate nodes that are not ready or not reachable for a number of seconds.
 func DefaultTolerationSeconds(notReady, unreachable int64) admission.Func {
 	return onWrite(func(_ context.Context, r *admission.Request, pod *corev1.Pod) error {
 		list := slices.Clone(pod.Spec.Tolerations)
@@ -49,7 +49,7 @@ func DefaultTolerationSeconds(notReady, unreachable int64) admission.Func {
 	})
 }
 
-// ExtendedResourceToleration is the plugin of that name: pods tolerate the taints with the names of
+// ExtendedResourceToleration returns the plugin of that name: pods tolerate the taints with the names of
 // the extended resources that they request.
 func ExtendedResourceToleration() admission.Func {
 	return onWrite(func(_ context.Context, r *admission.Request, pod *corev1.Pod) error {
@@ -92,8 +92,8 @@ const (
 	allowedTolerations = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 )
 
-// TolerationLimits is the configuration of PodTolerationRestriction: what holds in namespaces that do
-// not say otherwise.
+// TolerationLimits is the configuration of PodTolerationRestriction, for namespaces without
+// annotations for it.
 type TolerationLimits struct {
 	Default, Whitelist []corev1.Toleration
 }

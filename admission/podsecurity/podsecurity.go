@@ -70,6 +70,7 @@ var templates = map[schema.GroupResource]func(*admission.Request) (*corev1.PodTe
 	}),
 }
 
+// templateOf returns a function that gets the pod template of a request's object.
 func templateOf[T any](template func(*T) *corev1.PodTemplateSpec) func(*admission.Request) (*corev1.PodTemplateSpec, error) {
 	return func(r *admission.Request) (*corev1.PodTemplateSpec, error) {
 		o, err := admission.NewObject[T](r)

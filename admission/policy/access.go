@@ -28,6 +28,7 @@ func Access(kinds func() *kind.Snapshot, c *cache.Cache, z authz.Authorizer) adm
 	return access{kinds, c, z}
 }
 
+// access is the step that Access returns.
 type access struct {
 	kinds func() *kind.Snapshot
 	cache *cache.Cache

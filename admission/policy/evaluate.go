@@ -23,7 +23,7 @@ type evaluation struct {
 	costs     Costs
 }
 
-// failure returns the decision for an error, as the failurePolicy says.
+// failure returns the decision for an error, according to the failurePolicy.
 func (p *program) failure(message string) decision {
 	return decision{admit: p.ignore, failed: true, message: message}
 }

@@ -75,7 +75,7 @@ func (p *Policies) invocations(ctx context.Context, r *admission.Request) (*enfo
 	return v, v.lookNamespace()
 }
 
-// misconfigured adds the denial for an unusable policy or binding, as its failurePolicy says.
+// misconfigured adds the denial for an unusable policy or binding, according to its failurePolicy.
 func (v *enforcement) misconfigured(p *policy, b *binding, err error) {
 	if p.ignore {
 		return

@@ -27,6 +27,7 @@ type mutator struct {
 	mutations  []mutation
 }
 
+// mutation is an expression that returns a change of the object.
 type mutation struct {
 	*conditions.Expression
 	patch bool // a JSON patch; otherwise an apply configuration
@@ -263,6 +264,7 @@ func errorType(err error) string {
 	return "invalid_error"
 }
 
+// isCompilationError reports whether an expression could not be compiled.
 func isCompilationError(err error) bool {
 	_, ok := errors.AsType[*conditions.CompilationError](err)
 	return ok

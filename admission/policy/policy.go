@@ -2,10 +2,10 @@
 //
 // # Model
 //
-// A policy has expressions and says which requests it matches. A binding puts it in force for some
-// of these requests, with parameters. [Validating] is the admission step for
-// ValidatingAdmissionPolicies: if an expression is not true, the binding says whether that denies
-// the request, warns, or goes into the audit log. [Mutating] is the step for
+// A policy has expressions and rules for the requests that it matches. A binding puts it in force
+// for some of these requests, with parameters. [Validating] is the admission step for
+// ValidatingAdmissionPolicies: if an expression is not true, the binding decides whether that
+// denies the request, warns, or goes into the audit log. [Mutating] is the step for
 // MutatingAdmissionPolicies, whose expressions return JSON patches or apply configurations.
 //
 // A step reads policies and bindings from the cache when they change, so that each request uses all
@@ -87,12 +87,14 @@ func Mutating(c Config) *Policies {
 	return p
 }
 
-func newPolicies(c Config, plural string) *Policies {
+// newPolicies returns the policies of a resource. stem is its plural without the ending -ies,
+// because that of the bindings begins in the same way.
+func newPolicies(c Config, stem string) *Policies {
 	of := func(plural string) source {
 		k := c.Kinds().Lookup("admissionregistration.k8s.io", plural)
 		return source{k.Storage, c.Cache.Resource(k.StoragePrefix)}
 	}
-	return &Policies{Config: c, policies: of(plural + "ies"), bindings: of(plural + "ybindings")}
+	return &Policies{Config: c, policies: of(stem + "ies"), bindings: of(stem + "ybindings")}
 }
 
 // set holds all policies in force at one moment.
@@ -231,6 +233,7 @@ func (p *Policies) readPolicies(from cache.Snapshot, add func(*policy)) {
 	})
 }
 
+// ignores reports whether failures are ignored.
 func ignores(p *admissionv1.FailurePolicyType) bool { return p != nil && *p == admissionv1.Ignore }
 
 // indexBindings returns an index of the bindings' own match resources. A binding without them, or
@@ -268,4 +271,5 @@ func criteriaOf(m *admissionv1.MatchResources, missing string) (match.Criteria, 
 // configError describes an unusable policy or binding.
 type configError string
 
+// Error returns the text.
 func (e configError) Error() string { return string(e) }

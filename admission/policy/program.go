@@ -27,6 +27,7 @@ type program struct {
 	annotations []annotation
 }
 
+// validation is an expression that must be true, with the response for when it is not.
 type validation struct {
 	*conditions.Expression
 	message string // "" if there is none
@@ -34,6 +35,7 @@ type validation struct {
 	say     *conditions.Expression // messageExpression; nil if absent
 }
 
+// annotation is an expression whose result goes into the audit log.
 type annotation struct {
 	*conditions.Expression
 	key string
@@ -141,20 +143,20 @@ type decision struct {
 // published is an audit annotation.
 type published struct{ key, value string }
 
-// explain returns the message for a validation that is not true. said is the result of its
+// explain returns the message for a validation that is not true. computed is the result of its
 // messageExpression.
-func (v *validation) explain(said string) string {
-	said = strings.TrimSpace(said)
-	if len(said) > conditions.MaxMessageBytes || strings.Contains(said, "\n") {
-		said = ""
+func (v *validation) explain(computed string) string {
+	computed = strings.TrimSpace(computed)
+	if len(computed) > conditions.MaxMessageBytes || strings.Contains(computed, "\n") {
+		computed = ""
 	}
-	if said == "" {
-		said = strings.TrimSpace(v.message)
+	if computed == "" {
+		computed = strings.TrimSpace(v.message)
 	}
-	if said == "" {
-		said = "failed expression: " + strings.TrimSpace(v.Source)
+	if computed == "" {
+		computed = "failed expression: " + strings.TrimSpace(v.Source)
 	}
-	return said
+	return computed
 }
 
 // errorType returns the metric label of a decision.

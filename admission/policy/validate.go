@@ -36,7 +36,7 @@ func (p *Policies) Validate(ctx context.Context, r *admission.Request) error {
 	return v.answer()
 }
 
-// decide evaluates one call and enforces the result as the binding says.
+// decide evaluates one call and enforces the result with the actions of the binding.
 func (v *enforcement) decide(c *call) {
 	in, err := v.input(c.target)
 	if err != nil {

@@ -34,6 +34,7 @@ var mustRequest = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory,
 }
 
+// podTracks reports whether a quota for a resource name counts pods.
 func podTracks(name corev1.ResourceName) bool {
 	s := string(name)
 	if slices.Contains(podNames, name) || strings.HasPrefix(s, corev1.ResourceHugePagesPrefix) || strings.HasPrefix(s, corev1.ResourceRequestsHugePagesPrefix) {

@@ -2,13 +2,13 @@
 //
 // # Model
 //
-// The status of a ResourceQuota says how much may be used (hard) and how much is used. Before an
-// object is stored, the [Step] adds what the object uses to the status of each quota that concerns
-// it, with compare-and-swap, and refuses the object if that exceeds the limit. What an object uses is
-// its [Measure]: pods count by their requests and limits, claims by their storage, every other
+// The status of a ResourceQuota has the limits (hard) and the use (used). Before an object is
+// stored, the [Step] adds what the object uses to the status of each quota that concerns it, with
+// compare-and-swap, and refuses the object if that exceeds the limit. What an object uses is its
+// [Measure]: pods count by their requests and limits, claims by their storage, every other
 // resource, custom resources included, by the number of its objects. The controller of package
-// controller/quota calculates the status anew when objects go, and corrects charges for objects that
-// were not stored in the end.
+// controller/quota calculates the status anew when objects go, and corrects charges for objects
+// that were not stored in the end.
 //
 // # Invariants
 //
@@ -128,7 +128,7 @@ func (s *Step) enforce(ctx context.Context, d *demand, quotas []*corev1.Resource
 	if d.r.DryRun || len(concerned) == 0 {
 		return refusal
 	}
-	leave, err := s.turns.take(ctx, d.r.Namespace)
+	leave, err := s.turns.enter(ctx, d.r.Namespace)
 	if err != nil {
 		return status.Internal(err)
 	}
@@ -136,8 +136,8 @@ func (s *Step) enforce(ctx context.Context, d *demand, quotas []*corev1.Resource
 	return s.charge(ctx, d, concerned)
 }
 
-// charge charges some quotas as they are stored. If one of them refuses, it takes back what it has
-// charged the others.
+// charge charges some quotas as they are stored. If one of them refuses, the charges to the others
+// are undone.
 func (s *Step) charge(ctx context.Context, d *demand, quotas []*corev1.ResourceQuota) error {
 	namespace := d.r.Namespace
 	charged := make([]corev1.ResourceList, 0, len(quotas))
@@ -163,7 +163,7 @@ func (s *Step) charge(ctx context.Context, d *demand, quotas []*corev1.ResourceQ
 	return nil
 }
 
-// refund takes a charge back. If that fails, the controller corrects the status.
+// refund undoes a charge. If that fails, the controller corrects the status.
 func (s *Step) refund(ctx context.Context, namespace, name string, back corev1.ResourceList) {
 	if len(back) == 0 {
 		return
@@ -196,8 +196,8 @@ type turn struct {
 	users int
 }
 
-// take waits for the turn of a namespace. The caller calls leave when it has finished.
-func (t *turns) take(ctx context.Context, namespace string) (leave func(), err error) {
+// enter waits for the turn of a namespace. The caller calls leave when it has finished.
+func (t *turns) enter(ctx context.Context, namespace string) (leave func(), err error) {
 	t.mu.Lock()
 	if t.queue == nil {
 		t.queue = map[string]*turn{}
@@ -225,7 +225,7 @@ func (t *turns) take(ctx context.Context, namespace string) (leave func(), err e
 	}
 }
 
-// On returns a change of a stored quota's status by fn, in the form that package objects takes.
+// On returns a change of a stored quota's status by fn, in the form that package objects uses.
 func On(fn func(*corev1.ResourceQuota) error) func(meta.Object) error {
 	return func(o meta.Object) error {
 		v, err := read[corev1.ResourceQuota](o.Doc)

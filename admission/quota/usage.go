@@ -18,7 +18,7 @@ import (
 
 // This file measures what objects use of a quota.
 
-// Measure says what the objects of a resource use.
+// Measure computes how much the objects of a resource use.
 type Measure struct {
 	// Read decodes an object for the other functions. Nil: they need none, because only the number of
 	// objects counts.
@@ -32,7 +32,8 @@ type Measure struct {
 	// InScope reports whether an object is in a scope of a quota. Nil: it is in none.
 	InScope func(s *corev1.ScopedResourceSelectorRequirement, object any) (bool, error)
 
-	// required returns an error if an object does not say how much it needs of a tracked resource.
+	// required returns an error if an object does not have a request or limit for a tracked
+	// resource.
 	required func(tracked []corev1.ResourceName, object any) error
 	// charges reports whether an update may use more than before. Nil: none does.
 	charges func(subresource string, is, was any) bool
@@ -149,8 +150,10 @@ func among(names ...corev1.ResourceName) func(corev1.ResourceName) bool {
 	return func(name corev1.ResourceName) bool { return slices.Contains(names, name) }
 }
 
+// read decodes a document.
 func read[T any](d *jsondoc.Doc) (any, error) { return parse[T](d.AppendJSON(nil, d.Root().Node)) }
 
+// parse decodes JSON.
 func parse[T any](text []byte) (any, error) {
 	v := new(T)
 	if err := json.Unmarshal(text, v); err != nil {
@@ -184,6 +187,7 @@ func serviceUse(object any) corev1.ResourceList {
 // byClass joins a storage class with the name of a resource.
 const byClass = ".storageclass.storage.k8s.io/"
 
+// claimTracks reports whether a quota for a resource name counts claims.
 func claimTracks(name corev1.ResourceName) bool {
 	if name == "count/persistentvolumeclaims" {
 		return true

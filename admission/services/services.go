@@ -1,8 +1,8 @@
 // Package services has the admission plugins for Services and Ingresses.
 //
-// [DefaultClass] names the class of an Ingress that names none. [DenyExternalIPs] refuses Services
-// to take addresses that the cluster does not assign. Decisions and texts are those of Kubernetes'
-// plugins DefaultIngressClass and DenyServiceExternalIPs.
+// [DefaultClass] sets the class of an Ingress without one. [DenyExternalIPs] refuses Services with
+// addresses that the cluster does not assign. Decisions and texts are those of Kubernetes' plugins
+// DefaultIngressClass and DenyServiceExternalIPs.
 package services
 
 import (
@@ -25,8 +25,8 @@ var (
 // classAnnotation is the older way to name the class of an Ingress.
 const classAnnotation = "kubernetes.io/ingress.class"
 
-// DefaultClass is the plugin DefaultIngressClass, for Ingresses. Of several default classes it takes
-// the newest.
+// DefaultClass returns the plugin DefaultIngressClass, for Ingresses. Of several default classes
+// the newest counts.
 func DefaultClass(s lookup.Source) admission.Func {
 	classes := lookup.New[networkingv1.IngressClass](s, schema.GroupResource{Group: "networking.k8s.io", Resource: "ingressclasses"})
 	return func(ctx context.Context, r *admission.Request) error {
@@ -57,7 +57,7 @@ func DefaultClass(s lookup.Source) admission.Func {
 	}
 }
 
-// DenyExternalIPs is the plugin DenyServiceExternalIPs, for Services: an update may keep and remove
+// DenyExternalIPs returns the plugin DenyServiceExternalIPs, for Services: an update may keep and remove
 // external addresses.
 func DenyExternalIPs() admission.Func {
 	return func(_ context.Context, r *admission.Request) error {

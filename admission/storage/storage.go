@@ -67,8 +67,8 @@ const (
 	oldDefaultAnnotation = "storageclass.beta.kubernetes.io/is-default-class"
 )
 
-// DefaultClass is the plugin DefaultStorageClass, for Claims. Of several default classes it takes the
-// newest.
+// DefaultClass returns the plugin DefaultStorageClass, for Claims. Of several default classes the
+// newest counts.
 func DefaultClass(classes *Classes) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {
 		if r.Operation != admission.Create || r.Subresource != "" || hasClass(r.New) {
@@ -111,7 +111,7 @@ func ClassOf(claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// InUse is the plugin StorageObjectInUseProtection, for Claims, Volumes and Attributes.
+// InUse returns the plugin StorageObjectInUseProtection, for Claims, Volumes and Attributes.
 func InUse() admission.Func {
 	return func(_ context.Context, r *admission.Request) error {
 		if r.Operation != admission.Create || r.Subresource != "" {
@@ -126,7 +126,7 @@ func InUse() admission.Func {
 	}
 }
 
-// Resize is the plugin PersistentVolumeClaimResize, for Claims.
+// Resize returns the plugin PersistentVolumeClaimResize, for Claims.
 func Resize(classes *Classes) admission.Func {
 	return func(ctx context.Context, r *admission.Request) error {
 		if r.Operation != admission.Update || r.Subresource != "" {

@@ -53,6 +53,7 @@ type builder struct {
 	within  []string // references that are being resolved, to detect cycles
 }
 
+// types returns the object types that were collected.
 func (b *builder) types() []cel.ObjectType {
 	var out []cel.ObjectType
 	for name, fields := range b.objects {
@@ -194,6 +195,7 @@ func withMeta(properties map[string]*node) map[string]*node {
 	return out
 }
 
+// sorted returns the names in order.
 func sorted(m map[string]*node) []string {
 	var names []string
 	for name := range m {

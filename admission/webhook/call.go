@@ -32,14 +32,18 @@ type callError struct {
 	code int // for metrics
 }
 
+// Error returns upstream's text for a webhook that could not be called.
 func (e *callError) Error() string {
 	return fmt.Sprintf("failed calling webhook %q: %s", e.name, e.err)
 }
+
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *callError) Unwrap() error { return e.err }
 
 // rejection is the error of a request that a webhook refused.
 type rejection struct{ status *status.Error }
 
+// Error returns the message of the webhook's status.
 func (r *rejection) Error() string { return r.status.Error() }
 
 // verdict is the content of a webhook's answer.
@@ -140,6 +144,7 @@ var (
 // invalidAnswer is an answer that was received, but is malformed.
 type invalidAnswer struct{ err error }
 
+// Error returns the reason.
 func (e *invalidAnswer) Error() string { return e.err.Error() }
 
 // post sends a review and reads the verdict from the answer.

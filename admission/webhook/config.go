@@ -61,6 +61,7 @@ type clients struct {
 	size int // bytes of all certificates
 }
 
+// madeClient is a client that is made on the first call of its webhook.
 type madeClient struct {
 	once   sync.Once
 	client *webhook.Client

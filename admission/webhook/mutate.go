@@ -67,7 +67,7 @@ func (w *Webhooks) mutateWith(ctx context.Context, r *admission.Request, c *call
 // patch calls a webhook and applies its patch. It reports whether the object changed.
 func (w *Webhooks) patch(ctx context.Context, r *admission.Request, c *call) (changed bool, err error) {
 	defer func() {
-		r.Annotate(fmt.Sprintf("%sround_%d_index_%d", annotationMutation, r.Round(), c.index), annotation(mutationNote{c.configuration, c.name, changed}))
+		r.Annotate(fmt.Sprintf("%sround_%d_index_%d", annotationMutation, r.Round(), c.index), annotation(mutationAnnotation{c.configuration, c.name, changed}))
 	}()
 	object, old, err := conditions.Objects(r, c.target)
 	if err != nil {
@@ -106,7 +106,7 @@ func (w *Webhooks) patch(ctx context.Context, r *admission.Request, c *call) (ch
 		return false, status.Internal(fmt.Errorf("object patched by admission webhook %q: %w", c.name, err))
 	}
 	r.AnnotateRequest(fmt.Sprintf("%sround_%d_index_%d", annotationPatch, r.Round(), c.index),
-		annotation(patchNote{c.configuration, c.name, sorted(v.patch), v.patchType}))
+		annotation(patchAnnotation{c.configuration, c.name, sorted(v.patch), v.patchType}))
 	return changed, nil
 }
 
@@ -170,14 +170,15 @@ func overdue(ctx context.Context) error {
 	return nil
 }
 
-// mutationNote and patchNote are the JSON values of audit annotations.
-type mutationNote struct {
+// mutationAnnotation and patchAnnotation are the JSON values of audit annotations.
+type mutationAnnotation struct {
 	Configuration string `json:"configuration"`
 	Webhook       string `json:"webhook"`
 	Mutated       bool   `json:"mutated"`
 }
 
-type patchNote struct {
+// patchAnnotation is the audit annotation for a patch.
+type patchAnnotation struct {
 	Configuration string                       `json:"configuration"`
 	Webhook       string                       `json:"webhook"`
 	Patch         []map[string]json.RawMessage `json:"patch,omitempty"`

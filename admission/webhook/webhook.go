@@ -72,6 +72,7 @@ func Validating(c Config) admission.Validator {
 	return newWebhooks(c, false, "validatingwebhookconfigurations")
 }
 
+// newWebhooks returns the webhooks of a resource of configurations.
 func newWebhooks(c Config, mutating bool, plural string) *Webhooks {
 	k := c.Kinds().Lookup("admissionregistration.k8s.io", plural)
 	return &Webhooks{Config: c, mutating: mutating, version: k.Storage, source: c.Cache.Resource(k.StoragePrefix), clients: clients{rooms: c.Rooms}}

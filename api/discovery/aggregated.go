@@ -45,6 +45,7 @@ func aggregate(s *kind.Snapshot, core bool) *aggregated {
 	return out
 }
 
+// aggregateGroup returns a group with its versions and resources.
 func aggregateGroup(s *kind.Snapshot, name string) discoveryv2.APIGroupDiscovery {
 	g := discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	at := map[string]int{}
@@ -61,6 +62,7 @@ func aggregateGroup(s *kind.Snapshot, name string) discoveryv2.APIGroupDiscovery
 	return g
 }
 
+// aggregateResource returns a resource with its subresources.
 func aggregateResource(v *kind.Version) discoveryv2.APIResourceDiscovery {
 	k := v.Kind
 	own := responseKind(v, v.GVK())
@@ -80,7 +82,8 @@ func aggregateResource(v *kind.Version) discoveryv2.APIResourceDiscovery {
 	return r
 }
 
-// responseKind is a kind as the document of v names it: upstream does not say the group and the version of a built-in resource again.
+// responseKind returns a kind for the document of v. As in upstream, the kind of a built-in
+// resource has no group and version of its own.
 func responseKind(v *kind.Version, gvk schema.GroupVersionKind) metav1.GroupVersionKind {
 	if own := v.GVK(); v.Kind.Behavior.HasRoutes() && gvk.GroupVersion() == own.GroupVersion() {
 		return metav1.GroupVersionKind{Kind: gvk.Kind}

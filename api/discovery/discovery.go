@@ -65,7 +65,7 @@ type view struct {
 	apis     func() *aggregated
 }
 
-// view is the view of the current snapshot.
+// view returns the view of the current snapshot.
 func (h *Handler) view() *view {
 	snapshot := h.load()
 	if v := h.current.Load(); v != nil && v.snapshot == snapshot {
@@ -146,7 +146,8 @@ func routed(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// refuse answers as that router does. Who accepts no form that there is reads it as a human would.
+// refuse answers with an error, in the form of that router: indented JSON for a client that accepts
+// none of the types.
 func refuse(w http.ResponseWriter, r *http.Request, e *status.Error) {
 	f, ok := negotiate(r, false)
 	f.pretty = f.pretty || !ok
@@ -169,6 +170,7 @@ func serve(w http.ResponseWriter, r *http.Request, o object) {
 	send(w, r, f.media, f.encode(o))
 }
 
+// notFound answers 404 with the text of Go's HTTP library.
 func notFound(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -176,6 +178,7 @@ func notFound(w http.ResponseWriter) {
 	w.Write([]byte("404 page not found\n"))
 }
 
+// notAcceptable answers that none of the accepted types can be produced.
 func notAcceptable(w http.ResponseWriter) {
 	e := status.NotAcceptable("only the following media types are accepted: " + strings.Join([]string{typeJSON, typeYAML, typeProtobuf}, ", "))
 	w.Header().Set("Content-Type", typeJSON)

@@ -35,8 +35,9 @@ type format struct {
 	pretty     bool
 }
 
-// negotiate picks the first of the media types that the client accepts. Where there is an aggregated document, who accepts it at all is
-// given it, however little it is wanted: a client that knows of it says the other one for servers that do not.
+// negotiate selects the first of the media types that the client accepts. If there is an aggregated
+// document, a client that accepts it at any priority gets it: clients list the other form only for
+// older servers.
 func negotiate(r *http.Request, mayAggregate bool) (format, bool) {
 	f := format{media: typeJSON, pretty: negotiation.WantsPretty(r)}
 	accept := r.Header.Get("Accept")
@@ -78,6 +79,7 @@ func (f format) dress(b []byte) []byte {
 	return out.Bytes()
 }
 
+// encodeJSON returns the JSON of a document.
 func encodeJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -104,7 +106,7 @@ func encodeProtobuf(o object) []byte {
 	return append([]byte("k8s\x00"), body...)
 }
 
-// encode is a document in the negotiated encoding.
+// encode returns a document in the negotiated encoding.
 func (f format) encode(o object) []byte {
 	switch f.media {
 	case typeProtobuf:
@@ -115,6 +117,7 @@ func (f format) encode(o object) []byte {
 	return f.dress(encodeJSON(o))
 }
 
+// toYAML converts a document to YAML.
 func toYAML(text []byte) []byte {
 	b, err := yaml.JSONToYAML(text)
 	if err != nil {

@@ -41,7 +41,7 @@ func established(s *kind.Snapshot, group string) iter.Seq[*kind.Kind] {
 	}
 }
 
-// verbsOf are the verbs of a kind's resource.
+// verbsOf returns the verbs of a kind's resource.
 func verbsOf(k *kind.Kind) metav1.Verbs {
 	switch {
 	case k.Terminating:
@@ -66,7 +66,7 @@ type subresource struct {
 	verbs   metav1.Verbs
 }
 
-// subresources are the subresources of v in the order of the legacy documents.
+// subresources returns the subresources of v in the order of the legacy documents.
 func subresources(v *kind.Version) []subresource {
 	own := v.GVK()
 	var out []subresource
@@ -90,7 +90,7 @@ func subresources(v *kind.Version) []subresource {
 	return out
 }
 
-// resourceList is the document of a group's version, nil if nothing has it.
+// resourceList returns the document of a group's version, nil if nothing has it.
 func resourceList(s *kind.Snapshot, group, name string) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
@@ -111,6 +111,7 @@ func resourceList(s *kind.Snapshot, group, name string) *metav1.APIResourceList 
 	return list
 }
 
+// appendResources appends a resource and its subresources.
 func appendResources(out []metav1.APIResource, v *kind.Version) []metav1.APIResource {
 	k := v.Kind
 	out = append(out, metav1.APIResource{
@@ -130,8 +131,8 @@ func appendResources(out []metav1.APIResource, v *kind.Version) []metav1.APIReso
 	return out
 }
 
-// storageVersionHash tells clients that the storage version changed, without
-// telling which it is. A storage version that is not served has none.
+// storageVersionHash returns a hash that changes with the storage version and does not reveal it. A
+// storage version that is not served has none.
 func storageVersionHash(k *kind.Kind) string {
 	if k.Storage == nil || !k.Storage.Served || !k.Behavior.IsStored() {
 		return ""
@@ -144,6 +145,7 @@ func storageVersionHash(k *kind.Kind) string {
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
+// join returns the apiVersion of a group and version.
 func join(group, version string) string {
 	if group == "" {
 		return version
@@ -151,7 +153,7 @@ func join(group, version string) string {
 	return group + "/" + version
 }
 
-// versionsOf are the names of the versions of a group, the preferred one
+// versionsOf returns the names of the versions of a group, the preferred one
 // first.
 func versionsOf(s *kind.Snapshot, group string) []string {
 	var out []string
@@ -168,7 +170,7 @@ func versionsOf(s *kind.Snapshot, group string) []string {
 	return out
 }
 
-// groupOf is the document of a group, nil if there is none.
+// groupOf returns the document of a group, nil if there is none.
 func groupOf(s *kind.Snapshot, name string) object {
 	g, ok := groupDoc(s, name)
 	if !ok {
@@ -178,6 +180,7 @@ func groupOf(s *kind.Snapshot, name string) object {
 	return &g
 }
 
+// groupDoc returns the document of a group. It reports false if no version is served.
 func groupDoc(s *kind.Snapshot, name string) (metav1.APIGroup, bool) {
 	g := metav1.APIGroup{Name: name}
 	for _, v := range versionsOf(s, name) {
@@ -199,8 +202,8 @@ var builtinGroups = []string{
 	"flowcontrol.apiserver.k8s.io",
 }
 
-// groupNames are the names of the groups but the core group's, those of
-// built-in kinds first: clients that meet a short name twice take the first.
+// groupNames returns the names of the groups but the core group's, those of built-in kinds first: a
+// client uses the first of several resources with the same short name.
 func groupNames(s *kind.Snapshot) []string {
 	var out []string
 	for _, g := range s.Groups() {
@@ -212,6 +215,7 @@ func groupNames(s *kind.Snapshot) []string {
 	return out
 }
 
+// rank returns the place of a group in the list.
 func rank(group string) int {
 	if at := slices.Index(builtinGroups, group); at >= 0 {
 		return at
@@ -219,6 +223,7 @@ func rank(group string) int {
 	return len(builtinGroups)
 }
 
+// groupList returns the document of all groups.
 func groupList(s *kind.Snapshot) *metav1.APIGroupList {
 	list := &metav1.APIGroupList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
@@ -232,7 +237,7 @@ func groupList(s *kind.Snapshot) *metav1.APIGroupList {
 	return list
 }
 
-// coreVersions is the document of the core group.
+// coreVersions returns the document of the core group.
 func coreVersions(s *kind.Snapshot, r *http.Request) object {
 	versions := versionsOf(s, "")
 	if versions == nil {

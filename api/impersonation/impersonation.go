@@ -1,11 +1,11 @@
-// Package impersonation decides whether a user may be taken for another one for
-// the time of a request.
+// Package impersonation decides whether a user may act as another one for one request.
 //
 // # Model
 //
-// The headers of a request say whom its sender, the requester, wants to be: the
-// wanted user ([Wanted]). There are several modes of impersonation, which are
-// tried in order until one allows it (KEP-5284):
+//	The headers of a request name the user that its sender, the requester, wants to act as: the
+//
+// wanted user ([Wanted]). There are several modes of impersonation, which are tried in order until
+// one allows it (KEP-5284):
 //
 //   - associated-node: a service account's token that is bound to a node acts as
 //     that node;
@@ -83,7 +83,7 @@ func Wanted(h http.Header) (*authn.User, error) {
 	return nil, nil
 }
 
-// asked is a quick look for whether there may be anything to find.
+// asked returns a quick look for whether there may be anything to find.
 func asked(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Impersonate-") {
@@ -108,7 +108,7 @@ type Impersonator struct {
 	metrics *metrics
 }
 
-// Impersonated is a user that a request is taken to be from.
+// Impersonated is the user of a request with impersonation.
 type Impersonated struct {
 	User *authn.User
 	// Constraint is the verb of the mode that allowed it; "" for legacy.
@@ -139,6 +139,7 @@ func (i *Impersonator) Impersonate(ctx context.Context, wanted *authn.User, a *a
 	return got, nil
 }
 
+// try tries the modes, the one that worked last for the requester first.
 func (i *Impersonator) try(ctx context.Context, wanted *authn.User, a *authz.Attributes) (*Impersonated, error) {
 	requester := a.User.Name
 	var refused error
@@ -198,7 +199,7 @@ func (c *checker) allowed(ctx context.Context, a *authz.Attributes) error {
 	return c.forbidden(a, reason)
 }
 
-// modeOf is the mode that a verb belongs to.
+// modeOf returns the mode that a verb belongs to.
 func modeOf(verb string) string {
 	if verb == "" || verb == "impersonate" {
 		return "legacy"

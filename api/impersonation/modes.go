@@ -23,7 +23,7 @@ type mode interface {
 	check(ctx context.Context, wanted *authn.User, a *authz.Attributes) (*Impersonated, error)
 }
 
-// modes are all of them, in the order in which they are tried.
+// modes returns all of them, in the order in which they are tried.
 func modes(c *checker) []mode {
 	return []mode{
 		newConstrained("associated-node", c, func(wanted, requester *authn.User) bool {
@@ -79,12 +79,14 @@ type constrained struct {
 	known *recent[*Impersonated] // by request
 }
 
+// newConstrained returns a constrained mode. fits reports whether the mode is for such users.
 func newConstrained(name string, c *checker, fits func(wanted, requester *authn.User) bool) *constrained {
 	return &constrained{name: name, fits: fits, ask: c,
 		grant: &grant{checker: c, verb: "impersonate:" + name, constrained: true, known: newRecent[*Impersonated](maxRemembered, lifetime)},
 		known: newRecent[*Impersonated](maxRemembered, lifetime)}
 }
 
+// check implements mode.
 func (m *constrained) check(ctx context.Context, wanted *authn.User, a *authz.Attributes) (*Impersonated, error) {
 	if !m.fits(wanted, a.User) {
 		return nil, nil
@@ -92,7 +94,7 @@ func (m *constrained) check(ctx context.Context, wanted *authn.User, a *authz.At
 	asked, anyNode := *a, m.name == "associated-node"
 	keyed := wanted
 	if anyNode {
-		// What is remembered is good for every node that a token like this may be bound to.
+		// The remembered permission is for every node that a token like this may be bound to.
 		asked.User = associated(a.User)
 		keyed = &authn.User{Name: "system:node:*"}
 	}
@@ -122,8 +124,8 @@ func renamed(got *Impersonated, wanted *authn.User, anyNode bool) *Impersonated 
 	return &Impersonated{User: &u, Constraint: got.Constraint}
 }
 
-// associated is the requester as authorizers see it for its own node: which
-// node does not matter, only that the token says it.
+// associated returns the requester as authorizers see it for its own node: a placeholder replaces
+// the name of the node.
 func associated(requester *authn.User) *authn.User {
 	u := *requester
 	u.Extra = map[string][]string{"authentication.kubernetes.io/associated-node-keys": slices.Sorted(maps.Keys(requester.Extra))}
@@ -133,6 +135,7 @@ func associated(requester *authn.User) *authn.User {
 // legacy is the mode that asks about the user only.
 type legacy struct{ grant *grant }
 
+// check implements mode.
 func (l legacy) check(ctx context.Context, wanted *authn.User, a *authz.Attributes) (*Impersonated, error) {
 	return l.grant.check(ctx, "", wanted, a.User)
 }
@@ -148,6 +151,8 @@ type grant struct {
 // many is the number of questions from which on one about all is asked first.
 const many = 4
 
+// check checks the permissions on everything that the wanted user has, and returns the complete
+// user.
 func (g *grant) check(ctx context.Context, key string, wanted, requester *authn.User) (*Impersonated, error) {
 	if g.known != nil {
 		if got, ok := g.known.get(key); ok {
@@ -175,7 +180,7 @@ func (g *grant) check(ctx context.Context, key string, wanted, requester *authn.
 	return got, nil
 }
 
-// with is the groups and one more, unless it is among them.
+// with returns the groups and one more, unless it is among them.
 func with(groups []string, group string) []string {
 	if slices.Contains(groups, group) {
 		return groups
@@ -183,7 +188,7 @@ func with(groups []string, group string) []string {
 	return append(slices.Clone(groups), group)
 }
 
-// attributes are the question about one thing that the wanted user has.
+// attributes returns the question about one thing that the wanted user has.
 func (g *grant) attributes(requester *authn.User, resource, name string) *authz.Attributes {
 	group := "authentication.k8s.io"
 	if !g.constrained && (resource == "users" || resource == "groups") {
@@ -215,6 +220,7 @@ func (g *grant) name(ctx context.Context, requester, user *authn.User) error {
 	return g.allowed(ctx, a)
 }
 
+// uid checks the permission for the wanted UID.
 func (g *grant) uid(ctx context.Context, requester, user *authn.User) error {
 	if user.UID == "" {
 		return nil
@@ -222,6 +228,8 @@ func (g *grant) uid(ctx context.Context, requester, user *authn.User) error {
 	return g.allowed(ctx, g.attributes(requester, "uids", user.UID))
 }
 
+// groups checks the permissions for the wanted groups. A user without any gets those that belong to
+// its name.
 func (g *grant) groups(ctx context.Context, requester, user *authn.User) error {
 	if len(user.Groups) == 0 {
 		user.Groups = g.natural(user.Name)
@@ -252,7 +260,7 @@ func (g *grant) groups(ctx context.Context, requester, user *authn.User) error {
 	return nil
 }
 
-// natural are the groups that a user of a name has if none are asked for.
+// natural returns the groups that a user of a name has if none are asked for.
 func (g *grant) natural(user string) []string {
 	if _, ok := nodeName(user); ok && g.constrained {
 		return []string{"system:nodes"}
@@ -263,6 +271,7 @@ func (g *grant) natural(user string) []string {
 	return nil
 }
 
+// extra checks the permissions for the wanted extra.
 func (g *grant) extra(ctx context.Context, requester, user *authn.User) error {
 	if len(user.Extra) == 0 {
 		return nil
@@ -272,7 +281,7 @@ func (g *grant) extra(ctx context.Context, requester, user *authn.User) error {
 		if err := checkExtra(user.Extra); err != nil {
 			return g.forbidden(a, err.Error())
 		}
-		if large(user.Extra) {
+		if isLarge(user.Extra) {
 			a.Subresource, a.Name = "*", "*"
 			if g.allowed(ctx, a) == nil {
 				return nil
@@ -291,7 +300,7 @@ func (g *grant) extra(ctx context.Context, requester, user *authn.User) error {
 	return nil
 }
 
-// checkExtra refuses extras that could be taken for others.
+// checkExtra refuses extras whose keys could be confused with others.
 func checkExtra(extra map[string][]string) error {
 	for _, key := range slices.Sorted(maps.Keys(extra)) {
 		values := extra[key]
@@ -313,7 +322,9 @@ func checkExtra(extra map[string][]string) error {
 	return nil
 }
 
-func large(extra map[string][]string) bool {
+// isLarge reports whether there are so many values that one permission for all of them is tried
+// first.
+func isLarge(extra map[string][]string) bool {
 	count := 0
 	for _, values := range extra {
 		count += len(values)

@@ -26,15 +26,18 @@ type recent[T any] struct {
 	values map[string]remembered[T]
 }
 
+// remembered is a value with its end of life.
 type remembered[T any] struct {
 	value T
 	until time.Time
 }
 
+// newRecent returns a memory for a number of values. A ttl of 0 means without end.
 func newRecent[T any](room int, ttl time.Duration) *recent[T] {
 	return &recent[T]{room: room, ttl: ttl, values: map[string]remembered[T]{}}
 }
 
+// get returns the value of a key, if it is still valid.
 func (r *recent[T]) get(key string) (T, bool) {
 	r.mu.Lock()
 	have, ok := r.values[key]
@@ -46,6 +49,7 @@ func (r *recent[T]) get(key string) (T, bool) {
 	return have.value, true
 }
 
+// set remembers a value.
 func (r *recent[T]) set(key string, value T) {
 	if key == "" {
 		return
@@ -76,8 +80,8 @@ func keyOf(wanted *authn.User, a *authz.Attributes) string {
 		fields, labels)
 }
 
-// digest is a hash that two lists of parts have in common only if they are
-// equal: quoting tells all bytes apart, and maps are printed by key.
+// digest returns a hash that two lists of parts share only if they are equal: quoting distinguishes
+// all bytes, and maps are printed by key.
 func digest(parts ...any) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", parts)

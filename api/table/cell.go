@@ -26,6 +26,7 @@ const (
 	cellTime                    // a time itself
 )
 
+// cellOf returns the kind of the cells of a column.
 func cellOf(c kind.Column) cellKind {
 	switch c.Type {
 	case "string":
@@ -106,7 +107,7 @@ func appendString(b []byte, s string) []byte {
 	return d.AppendJSON(b, d.NewString(s))
 }
 
-// age says how long before now a time was.
+// age returns the time from s to now as tables show it.
 func age(s string, now time.Time) string {
 	if s == "" || s == "null" {
 		return "<unknown>"

@@ -43,9 +43,9 @@ func (r *row) interfaces() any {
 	return r.copied
 }
 
-// shape says by how much a path multiplies what it looks at. Recursive descents in one another
-// find a value as often as there are ways to choose places above it, unions find it again for each
-// of their members, and ranges look at everything for each item.
+// shape has the factors by which a path multiplies the values that it visits. Nested recursive
+// descents find a value as often as there are ways to choose places above it, unions find it again
+// for each of their members, and ranges visit everything for each item.
 type shape struct {
 	steps, unions, descents, ranges int
 }
@@ -80,14 +80,14 @@ func (s *shape) add(nodes []jsonpath.Node) {
 	}
 }
 
-// effort returns how many values a path of this shape looks at in a row's object at most; beyond
-// maxEffort it is some number above that.
+// effort returns how many values of a row's object a path of this shape visits at most. Beyond
+// maxEffort it returns some larger number.
 func (s *shape) effort(r *row) int {
 	total := times(r.visitsOf(s.descents), s.unions)
 	if (s.descents > 1 || s.unions > 1) && total > maxFound {
 		return maxEffort + 1
 	}
-	if s.descents > 0 || s.unions > 1 { // else each step looks at what is below the last one
+	if s.descents > 0 || s.unions > 1 { // else each step visits what is below the last one
 		total = times(total, max(1, s.steps))
 	}
 	for range s.ranges {
@@ -98,8 +98,8 @@ func (s *shape) effort(r *row) int {
 	return total
 }
 
-// visitsOf returns how often a number of descents looks at the values of the object, and at the
-// bytes of its texts, which the library descends into.
+// visitsOf returns how many values of the object a number of descents visit, and how many bytes of
+// texts: the library descends into texts, too.
 func (r *row) visitsOf(descents int) int {
 	if n, ok := r.visits[descents]; ok {
 		return n

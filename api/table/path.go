@@ -19,6 +19,7 @@ type path struct {
 	slow  *slowPath
 }
 
+// stepKind is the kind of one step of a path.
 type stepKind uint8
 
 const (
@@ -138,8 +139,8 @@ func follow(v jsondoc.Value, steps []step) (jsondoc.Value, bool) {
 	return found, found.Exists()
 }
 
-// walk is follow that tells apart finding nothing and an error: what is
-// indexed or filtered must be an array.
+// walk is follow with a difference between a missing value and an error: only an array can be
+// indexed or filtered.
 func walk(v jsondoc.Value, steps []step) (found jsondoc.Value, ok bool) {
 	for i := range steps {
 		s := &steps[i]
@@ -201,6 +202,7 @@ type slowPath struct {
 	parsed sync.Pool // of *jsonpath.JSONPath; nil if the path makes no sense
 }
 
+// newSlowPath returns a path that the library evaluates. An invalid path finds nothing.
 func newSlowPath(text string) *slowPath {
 	s := new(slowPath)
 	text = "{" + text + "}"

@@ -37,10 +37,10 @@ import (
 
 // This file defines tables and prints rows.
 
-// Include says what of each object comes with its row.
+// Include selects the part of each object that comes with its row.
 type Include uint8
 
-// What comes with a row.
+// The parts of an object that can come with its row.
 const (
 	IncludeMetadata Include = iota
 	IncludeNone
@@ -115,6 +115,7 @@ func NewScale(v *kind.Version) *Table {
 	return newTable(append(columns, defaultColumns...))
 }
 
+// newTable prepares a table with columns.
 func newTable(columns []kind.Column) *Table {
 	t := &Table{columns: make([]column, len(columns)), meta: "v1"}
 	for i, c := range columns {
@@ -123,10 +124,10 @@ func newTable(columns []kind.Column) *Table {
 	return t
 }
 
-// Columns are the columns of a version's tables.
+// Columns returns the columns of a version's tables.
 func Columns(v *kind.Version) []metav1.TableColumnDefinition { return New(v).Columns() }
 
-// Columns are the table's columns.
+// Columns returns the table's columns.
 func (t *Table) Columns() []metav1.TableColumnDefinition {
 	var out []metav1.TableColumnDefinition
 	if !t.named {
@@ -218,6 +219,7 @@ func AppendMetadata(b []byte, obj jsondoc.Value) []byte {
 	return (&Table{meta: "v1"}).appendMetadata(b, obj)
 }
 
+// appendMetadata appends an object's metadata as a PartialObjectMetadata.
 func (t *Table) appendMetadata(b []byte, obj jsondoc.Value) []byte {
 	b = append(b, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/`...)
 	b = append(append(b, t.meta...), `","metadata":`...)

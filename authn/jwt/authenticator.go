@@ -55,7 +55,7 @@ type generation struct {
 	stop    context.CancelFunc
 }
 
-// New returns an Authenticator. It looks for the issuers' keys in the background until ctx ends.
+// New returns an Authenticator. It fetches the issuers' keys in the background until ctx ends.
 func New(ctx context.Context, c *Configuration, o Options) (*Authenticator, error) {
 	if o.Algorithms == nil {
 		o.Algorithms = Algorithms

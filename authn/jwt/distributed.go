@@ -41,7 +41,7 @@ func newResolver(i *Issuer, client *http.Client, config *oidc.Config) *resolver 
 		verifiers: map[string]*oidc.IDTokenVerifier{}}
 }
 
-// source says where a claim is.
+// source is the place of a claim.
 type source struct {
 	URL   string `json:"endpoint"`
 	Token string `json:"access_token"`

@@ -73,7 +73,7 @@ func (i *issuer) health() error {
 	return nil
 }
 
-// discover looks for the issuer's keys until it has found them.
+// discover fetches the issuer's keys, and tries again until it has them.
 func (i *issuer) discover(ctx context.Context, client *http.Client, config *oidc.Config, retry time.Duration, logger *slog.Logger) {
 	ctx = oidc.ClientContext(ctx, client)
 	for {

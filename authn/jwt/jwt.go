@@ -3,9 +3,10 @@
 //
 // # Model
 //
-// A [Configuration] lists issuers. For each it says where the keys are, which audiences tokens must
-// have, and how claims become a user: a mapping names a claim, or is an expression over all claims.
-// Rules over the claims and the user can refuse a token that is otherwise valid.
+//	A [Configuration] lists issuers. Each has the URL of its keys, the audiences that tokens must
+//
+// have, and the mappings from claims to a user: a mapping names a claim, or is an expression over
+// all claims. Rules over the claims and the user can refuse a token that is otherwise valid.
 //
 // [Load] reads and validates a configuration. An [Authenticator] uses one configuration at a time.
 // [Authenticator.Reload] replaces it once the issuers of the new one have been reached.
@@ -39,10 +40,10 @@ type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
 
 	JWT       []Issuer   `json:"jwt"`
-	Anonymous *Anonymous `json:"anonymous,omitempty"` // nil: as the flag says
+	Anonymous *Anonymous `json:"anonymous,omitempty"` // nil: the flag decides
 }
 
-// Anonymous says which requests without a credential are accepted.
+// Anonymous selects the paths on which requests without a credential are accepted.
 type Anonymous struct {
 	Enabled    bool                 `json:"enabled"`
 	Conditions []AnonymousCondition `json:"conditions,omitempty"`
@@ -79,7 +80,7 @@ type ValidationRule struct {
 	Message       string `json:"message,omitempty"`
 }
 
-// Mappings say how the claims of a token become a user.
+// Mappings map the claims of a token to a user.
 type Mappings struct {
 	Username Mapping        `json:"username"`
 	Groups   Mapping        `json:"groups,omitempty"`
@@ -127,8 +128,8 @@ func Decode(text []byte) (*Configuration, error) {
 	return configfile.Decode(text, "AuthenticationConfiguration", &Configuration{})
 }
 
-// Admits returns which anonymous requests are accepted. enabled is the flag --anonymous-auth, used
-// if the configuration does not say.
+// Admits returns on which paths anonymous requests are accepted. enabled is the flag
+// --anonymous-auth, which counts if the configuration has no such rule.
 func (c *Configuration) Admits(enabled bool) authn.Anonymous {
 	if c.Anonymous == nil {
 		return authn.Anonymous{Enabled: enabled}

@@ -82,11 +82,13 @@ type program struct {
 	claimRules, userRules []rule
 }
 
+// keyed is the expression for the value of a key of extra.
 type keyed struct {
 	key string
 	x   *cel.Expression
 }
 
+// rule is an expression that must be true, with the message of the refusal.
 type rule struct {
 	x       *cel.Expression
 	message string

@@ -4,6 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // This file counts the tokens that are used, under upstream's metric names.
 
+// metrics counts the uses of tokens by their sort.
 type metrics struct {
 	legacy, stale, manual, automatic, invalid, valid prometheus.Counter
 }

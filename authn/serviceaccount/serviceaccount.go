@@ -83,7 +83,7 @@ type Issuer struct {
 }
 
 // NewIssuer returns an Issuer. If name is an https URL, the issuer publishes a discovery document
-// that says its keys are at jwksURI.
+// with jwksURI as the URL of its keys.
 func NewIssuer(name string, keys *Keys, jwksURI string) (*Issuer, error) {
 	i := &Issuer{name: name, keys: keys}
 	u, err := url.Parse(name)
@@ -164,6 +164,7 @@ func NewToken(c Config) authn.Token {
 	return authn.Tokens(&verifier{Config: c, metrics: m, legacy: true}, signed)
 }
 
+// verifier authenticates tokens.
 type verifier struct {
 	Config
 	metrics *metrics

@@ -34,6 +34,7 @@ type Config struct {
 // timeout bounds one review, including all retries.
 const timeout = 30 * time.Second
 
+// token authenticates tokens by a webhook.
 type token struct {
 	Config
 	client    *kubehook.Client

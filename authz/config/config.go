@@ -81,7 +81,7 @@ type WebhookConfiguration struct {
 	conditions *match.Conditions
 }
 
-// WebhookConnectionInfo says where a webhook is.
+// WebhookConnectionInfo has the address of a webhook.
 type WebhookConnectionInfo struct {
 	Type           string  `json:"type"`
 	KubeConfigFile *string `json:"kubeConfigFile"`
@@ -105,8 +105,8 @@ func (w *WebhookConfiguration) CacheUnauthorized() time.Duration {
 	return lifetime(w.UnauthorizedTTL, w.CacheUnauthorizedRequests)
 }
 
-// lifetime returns a cache duration, 0 if the cache is off. cache is nil if the file does not say;
-// then it is on.
+// lifetime returns a cache duration, 0 if the cache is off. cache is nil if the file has no such
+// field: then it is on.
 func lifetime(d metav1.Duration, cache *bool) time.Duration {
 	if cache != nil && !*cache {
 		return 0

@@ -16,7 +16,7 @@ type Error struct {
 	Hints []string // what to write instead, if known
 }
 
-// Error returns the error and, on further lines, the hints.
+// Error is the reason why a configuration does not load.
 func (e *Error) Error() string {
 	if len(e.Hints) == 0 {
 		return e.Err.Error()
@@ -27,7 +27,7 @@ func (e *Error) Error() string {
 // Unwrap returns the error without the hints.
 func (e *Error) Unwrap() error { return e.Err }
 
-// newError looks for known mistakes in the text and adds a hint for each.
+// newError returns an error with a hint for each known mistake in the text.
 func newError(text []byte, err error) *Error {
 	e := &Error{Err: err}
 	var root yaml.Node

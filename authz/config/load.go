@@ -22,6 +22,7 @@ func LoadElsewhere(text []byte) (*AuthorizationConfiguration, error) {
 	return load(text, true, nil)
 }
 
+// load decodes a configuration and checks it.
 func load(text []byte, elsewhere bool, required []string) (*AuthorizationConfiguration, error) {
 	c, err := decode(text)
 	if err != nil {

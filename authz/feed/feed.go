@@ -41,9 +41,9 @@ type Object struct {
 
 // Keeper is what is kept like the cache.
 type Keeper interface {
-	// Reset says that the objects of a kind are these and no others.
+	// Reset sets all objects of a kind: there are no others.
 	Reset(kind string, objects []Object) error
-	// Change says that some objects of a kind have changed, in order.
+	// Change reports changes of some objects of a kind, in order.
 	Change(kind string, objects []Object) error
 }
 
@@ -114,7 +114,7 @@ func (h handler) Reset(_ context.Context, listed iter.Seq2[*cache.Event, error])
 		}
 		objects = append(objects, h.read(h.source, e.Object, false))
 	}
-	h.told(h.source.Kind, h.Keeper.Reset(h.source.Kind, objects))
+	h.logError(h.source.Kind, h.Keeper.Reset(h.source.Kind, objects))
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (h handler) Change(_ context.Context, events []cache.Event) {
 		e := &events[i]
 		objects[i] = h.read(h.source, e.Object, e.Type == cache.Deleted)
 	}
-	h.told(h.source.Kind, h.Keeper.Change(h.source.Kind, objects))
+	h.logError(h.source.Kind, h.Keeper.Change(h.source.Kind, objects))
 }
 
 // Follows reports whether objects are among the sources.
@@ -145,27 +145,29 @@ func (f *Feed) follower(objects *cache.Resource) *follow.Follower[cache.Event] {
 // until ctx ends. It does not wait for objects that are not followed now.
 func (f *Feed) Wait(ctx context.Context, objects *cache.Resource, rev int64) {
 	if one := f.follower(objects); one != nil {
-		_ = one.Wait(ctx, rev) // whoever waits goes on all the same
+		_ = one.Wait(ctx, rev) // the waiting request goes on in any case
 	}
 }
 
 // CatchUp waits until the keeper has been shown everything that readers of the objects see now, or until ctx ends.
 func (f *Feed) CatchUp(ctx context.Context) {
 	for _, one := range f.all() {
-		_ = one.CatchUp(ctx) // whoever waits goes on all the same
+		_ = one.CatchUp(ctx) // the waiting request goes on in any case
 	}
 }
 
-func (f *Feed) told(kind string, err error) {
+// logError logs an error of the target.
+func (f *Feed) logError(kind string, err error) {
 	if err != nil {
 		f.Logger.Error("objects cannot be read: they grant nothing", "kind", kind, "error", err)
 	}
 }
 
+// read decodes an object for the target.
 func (f *Feed) read(s *Source, o *cache.Object, gone bool) Object {
 	out, err := s.read(o)
 	if err != nil {
-		f.told(s.Kind, fmt.Errorf("%s: %w", o.Key, err))
+		f.logError(s.Kind, fmt.Errorf("%s: %w", o.Key, err))
 	}
 	if gone {
 		out.JSON = nil
@@ -173,7 +175,7 @@ func (f *Feed) read(s *Source, o *cache.Object, gone bool) Object {
 	return out
 }
 
-// read is an object of the cache; with an error one that is as good as gone.
+// read returns an object of the cache; with an error one that is as good as gone.
 func (s *Source) read(o *cache.Object) (Object, error) {
 	var out Object
 	var found bool

@@ -16,8 +16,8 @@ import (
 const present = "has(request.resourceAttributes)"
 
 // Partial returns when the conditions hold. The error is that of a condition which fails whatever
-// the unknown parts are. In that case the result says when the failure matters: a condition that is
-// false takes precedence over it.
+// the unknown parts are. In that case the result has the condition under which the failure matters:
+// a condition that is false takes precedence over it.
 func (c *Conditions) Partial(ctx context.Context, r *partial.Request) (partial.Condition, error) {
 	if c == nil {
 		return partial.Known(true), nil

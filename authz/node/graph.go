@@ -143,7 +143,7 @@ func (g *Graph) Change(kind string, objects []feed.Object) error {
 	return errors.Join(errs...)
 }
 
-// change makes one change. What cannot be read is as good as gone.
+// change makes one change. An object that cannot be decoded counts as deleted.
 func (g *Graph) change(kind string, o *feed.Object) (err error) {
 	switch kind {
 	case KindPod:
@@ -178,9 +178,9 @@ func (g *Graph) change(kind string, o *feed.Object) (err error) {
 	return err
 }
 
-// took records the duration of an update of the graph, labelled add or remove depending on whether
-// the object exists.
-func (g *Graph) took(began time.Time, there bool, add, remove string) {
+// observe records the duration of an update of the graph, labelled add or remove depending on
+// whether the object exists.
+func (g *Graph) observe(began time.Time, there bool, add, remove string) {
 	if g.durations == nil {
 		return
 	}
@@ -198,7 +198,7 @@ func (g *Graph) setPod(key object, p *pod) {
 	if was == nil && p == nil || was != nil && p != nil && was.node == p.node && slices.Equal(was.refs, p.refs) {
 		return
 	}
-	defer g.took(time.Now(), p != nil, "AddPod", "DeletePod")
+	defer g.observe(time.Now(), p != nil, "AddPod", "DeletePod")
 	if was != nil {
 		delete(g.pods, key)
 		for _, o := range was.refs {
@@ -255,7 +255,7 @@ func (g *Graph) setVolume(name string, v *volume) {
 	if was == nil && v == nil {
 		return
 	}
-	defer g.took(time.Now(), v != nil, "AddPV", "DeletePV")
+	defer g.observe(time.Now(), v != nil, "AddPV", "DeletePV")
 	if was != nil {
 		delete(g.volumes, name)
 		if delete(g.bound[was.claim], was); len(g.bound[was.claim]) == 0 {
@@ -288,7 +288,7 @@ func (g *Graph) setAttachment(name, node string) {
 	if g.nodes[name] == node {
 		return
 	}
-	defer g.took(time.Now(), node != "", "AddVolumeAttachment", "DeleteVolumeAttachment")
+	defer g.observe(time.Now(), node != "", "AddVolumeAttachment", "DeleteVolumeAttachment")
 	if node == "" {
 		delete(g.nodes, name)
 		return

@@ -16,7 +16,7 @@ import (
 // maxSteps bounds the work of comparing rules: a role of 1.5 MB can name 10⁹ combinations.
 const maxSteps = 20_000_000
 
-// errTooMany refuses rules that take more than maxSteps to compare.
+// errTooMany refuses rules whose comparison needs more than maxSteps.
 var errTooMany = errors.New("rules have too many combinations of groups, resources, names and verbs to be compared with those held; split them")
 
 // ConfirmHeld returns nil if RBAC gives the user every permission of the rules, in a namespace or
@@ -69,6 +69,7 @@ func Uncovered(held, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 	return u.missing, nil
 }
 
+// uncovered searches for the parts of rules that the held rules do not allow.
 type uncovered struct {
 	held    []rbacv1.PolicyRule
 	missing []rbacv1.PolicyRule

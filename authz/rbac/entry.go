@@ -216,6 +216,7 @@ func (e *entry) tabulate() {
 	}
 }
 
+// newRuleTable returns an empty table.
 func newRuleTable() ruleTable {
 	return ruleTable{groups: map[string]map[string][]ref{}, urls: map[string][]ref{}}
 }
@@ -263,6 +264,7 @@ func dropGrant(grants []grant, name string) []grant {
 	return slices.Delete(grants, i, i+1)
 }
 
+// byBinding compares a grant with the name of a binding, for a binary search.
 func byBinding(g grant, name string) int {
 	switch {
 	case g.binding.name < name:

@@ -21,9 +21,9 @@ type Follower struct {
 	Index *Index
 }
 
-// NewFollower returns a follower with an empty index; the kinds of the sources
-// are Role, ClusterRole, RoleBinding and ClusterRoleBinding. At level -5 the
-// logger is told of requests that no rule allows.
+// NewFollower returns a follower with an empty index; the kinds of the sources are Role,
+// ClusterRole, RoleBinding and ClusterRoleBinding. At level -5, requests that no rule allows are
+// logged.
 func NewFollower(sources []feed.Source, logger *slog.Logger) *Follower {
 	f := &Follower{Index: NewIndex()}
 	f.Index.logger = logger

@@ -174,6 +174,7 @@ func urlCovers(url, path string) bool {
 	return len(path) >= len(prefix) && path[:len(prefix)] == prefix
 }
 
+// trimStars removes the stars at the end of a path.
 func trimStars(s string) string {
 	for len(s) > 0 && s[len(s)-1] == '*' {
 		s = s[:len(s)-1]

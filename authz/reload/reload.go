@@ -10,8 +10,8 @@
 // # Invariants
 //
 //   - One chain decides each request, even if it is replaced meanwhile.
-//   - Node, RBAC and ABAC stay as they were when the server started: a reload
-//     changes their order, but neither adds nor removes them.
+//   - Authorizers other than webhooks stay as they were when the server started:
+//     a reload changes their order, but neither adds nor removes them.
 //   - A failed reload is tried again, because its reason may lie outside of the
 //     file: first after a second, later with each check of the file.
 //
@@ -42,7 +42,7 @@ import (
 	"github.com/keelson-io/keelson/internal/watchfile"
 )
 
-// Config says what chains are built from.
+// Config has everything that chains are built from.
 type Config struct {
 	Configuration *config.AuthorizationConfiguration // the one to start with
 	File          string                             // that it comes from; "": it never changes

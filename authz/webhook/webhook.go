@@ -52,8 +52,8 @@ type Config struct {
 
 // Asker sends a review to a remote service.
 type Asker interface {
-	// Ask returns the service's answer. The call says whether retries are allowed, and records each
-	// attempt.
+	// Ask returns the service's answer. The call decides whether retries are allowed, and records
+	// each attempt.
 	Ask(ctx context.Context, review *authorizationv1.SubjectAccessReview, call kubehook.Call) (authorizationv1.SubjectAccessReviewStatus, error)
 }
 

@@ -70,7 +70,7 @@ func Kinds() []describe.Description {
 	}}
 	for i := range all {
 		d := &all[i]
-		d.Group, d.ClusterScoped, d.Generation, d.Versioned = admissionGroup, true, true, true
+		d.Group, d.ClusterScoped, d.Generation, d.RequireResourceVersion = admissionGroup, true, true, true
 		d.Categories = extensions
 	}
 	return all

@@ -16,6 +16,7 @@ import (
 // This file checks the bindings of admission policies, what policies and
 // bindings have in common, and the status that policies have.
 
+// checkValidatingBinding checks a ValidatingAdmissionPolicyBinding.
 func checkValidatingBinding(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	b, failed := goType[admissionv1.ValidatingAdmissionPolicyBinding](d)
 	if failed != nil {
@@ -25,7 +26,7 @@ func checkValidatingBinding(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Sc
 	errs := checkPolicyUse(spec.PolicyName, spec.ParamRef, spec.MatchResources, at)
 	errs = append(errs, checkActions(spec.ValidationActions, at.Child("validationActions"))...)
 	errs = append(errs, reservedName(b.Name, before)...)
-	// What is missing comes last, as upstream has it.
+	// Missing fields are reported last, as upstream does.
 	if spec.PolicyName == "" {
 		errs = append(errs, field.Required(at.Child("policyName"), ""))
 	}
@@ -35,6 +36,7 @@ func checkValidatingBinding(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Sc
 	return errs
 }
 
+// checkMutatingBinding checks a MutatingAdmissionPolicyBinding.
 func checkMutatingBinding(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	b, failed := goType[admissionv1.MutatingAdmissionPolicyBinding](d)
 	if failed != nil {
@@ -50,8 +52,8 @@ func checkMutatingBinding(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Scop
 	return append(errs, reservedName(b.Name, before)...)
 }
 
-// checkPolicyUse checks which policy is bound, if one is named, with which
-// parameters and for what.
+// checkPolicyUse checks the name of the bound policy, if there is one, its parameters and the
+// resources that it is bound to.
 func checkPolicyUse(policy string, ref *admissionv1.ParamRef, m *admissionv1.MatchResources, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if policy != "" {
@@ -68,6 +70,7 @@ func checkPolicyUse(policy string, ref *admissionv1.ParamRef, m *admissionv1.Mat
 	return errs
 }
 
+// checkParamRef checks that a reference to parameters has either a name or a selector.
 func checkParamRef(ref *admissionv1.ParamRef, at *field.Path) field.ErrorList {
 	const exclusive = "name and selector are mutually exclusive"
 	var errs field.ErrorList
@@ -98,6 +101,8 @@ func checkParamRef(ref *admissionv1.ParamRef, at *field.Path) field.ErrorList {
 	return errs
 }
 
+// checkActions checks the actions of a binding. Deny and Warn exclude each other: the user would
+// see the message twice.
 func checkActions(list []admissionv1.ValidationAction, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.Set[admissionv1.ValidationAction]{}
@@ -115,7 +120,7 @@ func checkActions(list []admissionv1.ValidationAction, at *field.Path) field.Err
 	return errs
 }
 
-// checkMatchResources checks what a policy or a binding is for.
+// checkMatchResources checks the resources that a policy or a binding matches.
 func checkMatchResources(m *admissionv1.MatchResources, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if m.MatchPolicy == nil {
@@ -141,6 +146,7 @@ func checkMatchResources(m *admissionv1.MatchResources, at *field.Path) field.Er
 	return errs
 }
 
+// checkNamedRule checks a rule that may have names of objects.
 func checkNamedRule(r *admissionv1.NamedRuleWithOperations, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.Set[string]{}

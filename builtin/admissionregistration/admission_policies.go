@@ -21,14 +21,16 @@ import (
 
 // This file checks admission policies.
 
-// composer compiles the expressions of one policy, each in the language that it
-// is for; variables become known as they are compiled.
+// composer compiles the expressions of one policy, each in the language of its place. A variable
+// can be used in the expressions after it.
 type composer struct {
-	composition *requests.Composition // nil: variable variables is not there
+	composition *requests.Composition // nil: the expressions have no variables
 	params      bool
 	made        map[cel.AdmissionVariables]*requests.Language
 }
 
+// newComposer returns a composer. composed is set if the policy has variables, params if it has
+// parameters.
 func newComposer(composed, params bool) *composer {
 	c := &composer{params: params, made: map[cel.AdmissionVariables]*requests.Language{}}
 	if composed {
@@ -37,7 +39,7 @@ func newComposer(composed, params bool) *composer {
 	return c
 }
 
-// language is the one with the given variables.
+// language returns the language with the given variables.
 func (c *composer) language(has cel.AdmissionVariables) *requests.Language {
 	has.Params, has.Composed = c.params, c.composition != nil
 	if l := c.made[has]; l != nil {
@@ -53,9 +55,9 @@ func (c *composer) language(has cel.AdmissionVariables) *requests.Language {
 
 // The variables of expressions besides those that all of them have.
 var (
-	asking   = cel.AdmissionVariables{Authorizer: true}
-	telling  = cel.AdmissionVariables{}
-	patching = cel.AdmissionVariables{Authorizer: true, Patches: true}
+	withAuthorizer = cel.AdmissionVariables{Authorizer: true}
+	plain          = cel.AdmissionVariables{}
+	withPatches    = cel.AdmissionVariables{Authorizer: true, Patches: true}
 )
 
 // compile compiles an expression, one that was stored before or a new one.
@@ -64,7 +66,7 @@ func (c *composer) compile(has cel.AdmissionVariables, stored bool, text string,
 	return c.language(has).Compile(text, types...)
 }
 
-// storedIn are the expressions of a policy's conditions.
+// storedIn returns the expressions of the match conditions of a policy.
 func storedIn(list []admissionv1.MatchCondition) sets.Set[string] {
 	stored := sets.Set[string]{}
 	for _, c := range list {
@@ -73,6 +75,7 @@ func storedIn(list []admissionv1.MatchCondition) sets.Set[string] {
 	return stored
 }
 
+// checkValidatingPolicy checks a ValidatingAdmissionPolicy. Its expressions are compiled.
 func checkValidatingPolicy(_ *kind.Version, d, before *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 	p, failed := goType[admissionv1.ValidatingAdmissionPolicy](d)
 	old, failedOld := goType[admissionv1.ValidatingAdmissionPolicy](before)
@@ -103,6 +106,7 @@ func checkValidatingPolicy(_ *kind.Version, d, before *jsondoc.Doc, scope schema
 	return append(errs, reservedName(p.Name, before)...)
 }
 
+// cmpError returns the first error that is not nil.
 func cmpError(a, b *field.Error) *field.Error {
 	if a != nil {
 		return a
@@ -110,7 +114,8 @@ func cmpError(a, b *field.Error) *field.Error {
 	return b
 }
 
-// reservedName: names with that end are for configuration that comes in files.
+// reservedName checks that a name does not have the ending that is reserved for configuration in
+// files.
 func reservedName(name string, before *jsondoc.Doc) field.ErrorList {
 	if before != nil || !strings.HasSuffix(name, reservedSuffix) {
 		return nil
@@ -123,7 +128,7 @@ const (
 	reserved       = `names ending with ".static.k8s.io" are reserved for static manifest-based configurations and cannot be managed via the API`
 )
 
-// warnReserved warns of such a name that is there already.
+// warnReserved returns a warning for a stored object with such a name.
 func warnReserved(d, before *jsondoc.Doc) []string {
 	if before == nil || !strings.HasSuffix(d.Root().At("metadata", "name").Text(), reservedSuffix) {
 		return nil
@@ -134,6 +139,7 @@ func warnReserved(d, before *jsondoc.Doc) []string {
 // rememberedValidations are the expressions of a policy as it was.
 type rememberedValidations struct{ validations, messages, annotations sets.Set[string] }
 
+// rememberValidations returns the expressions of a policy.
 func rememberValidations(spec *admissionv1.ValidatingAdmissionPolicySpec) rememberedValidations {
 	was := rememberedValidations{sets.Set[string]{}, sets.Set[string]{}, sets.Set[string]{}}
 	for _, v := range spec.Validations {
@@ -146,7 +152,8 @@ func rememberValidations(spec *admissionv1.ValidatingAdmissionPolicySpec) rememb
 	return was
 }
 
-// checkScope checks what all policies begin with.
+// checkScope checks the fields that all policies have: parameters, matched resources and
+// failurePolicy.
 func checkScope(failure *admissionv1.FailurePolicyType, params *admissionv1.ParamKind, m *admissionv1.MatchResources, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if failure == nil {
@@ -168,6 +175,7 @@ func checkScope(failure *admissionv1.FailurePolicyType, params *admissionv1.Para
 	return errs
 }
 
+// checkParamKind checks the kind of a policy's parameters.
 func checkParamKind(k *admissionv1.ParamKind, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	group, version, divided := strings.Cut(k.APIVersion, "/")
@@ -203,6 +211,7 @@ var (
 		"let", "loop", "package", "namespace", "return", "var", "void", "while"}
 )
 
+// checkVariables checks and compiles the variables of a policy.
 func (c *composer) checkVariables(list []admissionv1.Variable, stored sets.Set[string], at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, v := range list {
@@ -217,26 +226,27 @@ func (c *composer) checkVariables(list []admissionv1.Variable, stored sets.Set[s
 			errs = append(errs, field.Required(at.Child("expression"), "expression is not specified"))
 			continue
 		}
-		x := c.compile(asking, stored.Has(v.Expression), v.Expression)
-		errs = append(errs, compiles(x, v.Expression, at.Child("expression"))...)
+		x := c.compile(withAuthorizer, stored.Has(v.Expression), v.Expression)
+		errs = append(errs, compileError(x, v.Expression, at.Child("expression"))...)
 		c.composition.Add(v.Name, x)
 	}
 	return errs
 }
 
+// checkValidation checks and compiles one validation.
 func (c *composer) checkValidation(v *admissionv1.Validation, was rememberedValidations, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if strings.TrimSpace(v.Expression) == "" {
 		errs = append(errs, field.Required(at.Child("expression"), "expression is not specified"))
 	} else {
-		x := c.compile(asking, was.validations.Has(v.Expression), v.Expression, "bool")
-		errs = append(errs, compiles(x, v.Expression, at.Child("expression"))...)
+		x := c.compile(withAuthorizer, was.validations.Has(v.Expression), v.Expression, "bool")
+		errs = append(errs, compileError(x, v.Expression, at.Child("expression"))...)
 	}
 	const empty = "must be non-empty if specified"
 	switch {
 	case strings.TrimSpace(v.MessageExpression) != "":
-		x := c.compile(telling, was.messages.Has(v.MessageExpression), v.MessageExpression, "string")
-		errs = append(errs, compiles(x, v.MessageExpression, at.Child("messageExpression"))...)
+		x := c.compile(plain, was.messages.Has(v.MessageExpression), v.MessageExpression, "string")
+		errs = append(errs, compileError(x, v.MessageExpression, at.Child("messageExpression"))...)
 	case v.MessageExpression != "":
 		errs = append(errs, field.Invalid(at.Child("messageExpression"), v.MessageExpression, empty))
 	}
@@ -257,13 +267,14 @@ const (
 	maxAnnotationExpression = 5 * 1024
 )
 
-// shownAnnotation is an annotation as upstream's error prints it, which is of a
-// type that has no JSON names.
+// shownAnnotation prints like upstream's annotation in an error with %#v: the fields have no JSON
+// names.
 type shownAnnotation struct {
 	Key             string `json:"Key"`
 	ValueExpression string `json:"ValueExpression"`
 }
 
+// checkAnnotations checks and compiles the audit annotations of a policy.
 func (c *composer) checkAnnotations(policy string, list []admissionv1.AuditAnnotation, stored sets.Set[string], at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(list) > maxAnnotations {
@@ -288,8 +299,8 @@ func (c *composer) checkAnnotations(policy string, list []admissionv1.AuditAnnot
 		case len(text) > maxAnnotationExpression:
 			errs = append(errs, field.Required(at.Child("valueExpression"), fmt.Sprintf("must not exceed %d bytes in length", maxAnnotationExpression)))
 		default:
-			x := c.compile(asking, stored.Has(a.ValueExpression), text, "string", "null_type")
-			errs = append(errs, compiles(x, a.ValueExpression, at.Child("valueExpression"))...)
+			x := c.compile(withAuthorizer, stored.Has(a.ValueExpression), text, "string", "null_type")
+			errs = append(errs, compileError(x, a.ValueExpression, at.Child("valueExpression"))...)
 		}
 		if keys.Has(a.Key) {
 			errs = append(errs, field.Duplicate(at.Child("key"), a.Key))
@@ -299,6 +310,7 @@ func (c *composer) checkAnnotations(policy string, list []admissionv1.AuditAnnot
 	return errs
 }
 
+// checkMutatingPolicy checks a MutatingAdmissionPolicy. Its expressions are compiled.
 func checkMutatingPolicy(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	p, failed := goType[admissionv1.MutatingAdmissionPolicy](d)
 	old, failedOld := goType[admissionv1.MutatingAdmissionPolicy](before)
@@ -313,8 +325,8 @@ func checkMutatingPolicy(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Scope
 	if !same {
 		errs = append(errs, checkMatchConditions(spec.MatchConditions, storedIn(old.Spec.MatchConditions), spec.ParamKind != nil, at.Child("matchConditions"))...)
 	}
-	// What the mutations were, whichever type they had: upstream looks for JSON
-	// patches among the apply configurations, too.
+	// The old mutations of either type: upstream looks for JSON patches among the apply
+	// configurations, too.
 	applied := sets.Set[string]{}
 	for _, m := range old.Spec.Mutations {
 		if m.ApplyConfiguration != nil {
@@ -337,7 +349,7 @@ func checkMutatingPolicy(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Scope
 	return append(errs, reservedName(p.Name, before)...)
 }
 
-// checkMutated: what is deleted cannot be changed.
+// checkMutated refuses DELETE among the operations: a deleted object cannot be changed.
 func checkMutated(m *admissionv1.MatchResources, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if m == nil {
@@ -351,6 +363,7 @@ func checkMutated(m *admissionv1.MatchResources, at *field.Path) field.ErrorList
 	return errs
 }
 
+// checkMutation checks one mutation: it has the expression of its type and no other.
 func (c *composer) checkMutation(m *admissionv1.Mutation, stored sets.Set[string], at *field.Path) field.ErrorList {
 	patch, apply := at.Child("jsonPatch"), at.Child("applyConfiguration")
 	var errs field.ErrorList
@@ -381,10 +394,11 @@ func (c *composer) checkMutation(m *admissionv1.Mutation, stored sets.Set[string
 	return errs
 }
 
+// checkPatch compiles an expression of a mutation, which must return a value of the type want.
 func (c *composer) checkPatch(expression string, stored sets.Set[string], want string, at *field.Path) field.ErrorList {
 	text := strings.TrimSpace(expression)
 	if text == "" {
 		return field.ErrorList{field.Required(at.Child("expression"), "")}
 	}
-	return compiles(c.compile(patching, stored.Has(expression), text, want), text, at.Child("expression"))
+	return compileError(c.compile(withPatches, stored.Has(expression), text, want), text, at.Child("expression"))
 }

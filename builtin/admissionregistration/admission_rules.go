@@ -15,11 +15,10 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file checks what webhook configurations and policies have in common:
-// rules and match conditions. Both are worked on as Go types: they are written
-// seldom and are small.
+// This file checks the rules and match conditions that webhook configurations and policies have. It
+// decodes both into Go types, because they are small and are seldom written.
 
-// goType is an object as a Go type; the zero value if there is none.
+// goType returns an object as a Go type, the zero value for none.
 func goType[T any](d *jsondoc.Doc) (*T, *field.Error) {
 	out := new(T)
 	if d == nil {
@@ -31,8 +30,7 @@ func goType[T any](d *jsondoc.Doc) (*T, *field.Error) {
 	return out, nil
 }
 
-// oneOf is the error that a value is unless it is one of those that there are,
-// which are sorted.
+// oneOf returns an error if a value is not one of all, which are sorted.
 func oneOf[T ~string](at *field.Path, value T, known ...string) field.ErrorList {
 	if slices.Contains(known, string(value)) {
 		return nil
@@ -40,14 +38,14 @@ func oneOf[T ~string](at *field.Path, value T, known ...string) field.ErrorList 
 	return field.ErrorList{field.NotSupported(at, value, known)}
 }
 
-// checkRule checks which requests a rule is for.
+// checkRule checks the requests that a rule matches.
 func checkRule(r *admissionv1.RuleWithOperations, at *field.Path) field.ErrorList {
-	errs := alone(r.Operations, at.Child("operations"), "operations")
+	errs := isAlone(r.Operations, at.Child("operations"), "operations")
 	for i, op := range r.Operations {
 		errs = append(errs, oneOf(at.Child("operations").Index(i), op, "*", "CONNECT", "CREATE", "DELETE", "UPDATE")...)
 	}
-	errs = append(errs, alone(r.APIGroups, at.Child("apiGroups"), "API groups")...)
-	errs = append(errs, alone(r.APIVersions, at.Child("apiVersions"), "API versions")...)
+	errs = append(errs, isAlone(r.APIGroups, at.Child("apiGroups"), "API groups")...)
+	errs = append(errs, isAlone(r.APIVersions, at.Child("apiVersions"), "API versions")...)
 	for i, version := range r.APIVersions {
 		if version == "" {
 			errs = append(errs, field.Required(at.Child("apiVersions").Index(i), ""))
@@ -60,8 +58,8 @@ func checkRule(r *admissionv1.RuleWithOperations, at *field.Path) field.ErrorLis
 	return errs
 }
 
-// alone: there is something, and "*" stands alone.
-func alone[T ~string](list []T, at *field.Path, what string) field.ErrorList {
+// isAlone checks that there is a value, and that "*" is the only one if it is there.
+func isAlone[T ~string](list []T, at *field.Path, what string) field.ErrorList {
 	switch {
 	case len(list) == 0:
 		return field.ErrorList{field.Required(at, "")}
@@ -71,17 +69,17 @@ func alone[T ~string](list []T, at *field.Path, what string) field.ErrorList {
 	return nil
 }
 
-// checkResources checks resources with subresources: what a wildcard is for is
-// not named again after it.
+// checkResources checks resources with subresources. A resource that a wildcard covers must not be
+// named after it.
 func checkResources(resources []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(resources) == 0 {
 		errs = append(errs, field.Required(at, ""))
 	}
 	allOf, everywhere := sets.Set[string]{}, sets.Set[string]{} // x/* and */x
-	plain := false                                              // the last one without a subresource is no wildcard
+	plain := false                                              // whether the last resource without a subresource is not "*"
 	for i, name := range resources {
-		resource, sub, divided := strings.Cut(name, "/")
+		resource, sub, divided := strings.Cut(name, "/") // whether the last resource without a subresource is not "*"
 		switch {
 		case name == "":
 			errs = append(errs, field.Required(at.Index(i), ""))
@@ -112,12 +110,11 @@ func checkResources(resources []string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// maxMatchConditions bounds the match conditions of one webhook or policy.
+// maxMatchConditions is the largest number of match conditions of one webhook or policy.
 const maxMatchConditions = 64
 
-// checkMatchConditions checks match conditions, which may have parameters.
-// stored are expressions that were there before: they may use what only this
-// version of the language has.
+// checkMatchConditions checks match conditions, which may have parameters. The expressions in
+// stored were there before: they may use features of CEL that new expressions must not use yet.
 func checkMatchConditions(list []admissionv1.MatchCondition, stored sets.Set[string], params bool, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(list) > maxMatchConditions {
@@ -130,7 +127,7 @@ func checkMatchConditions(list []admissionv1.MatchCondition, stored sets.Set[str
 			errs = append(errs, field.Required(at.Child("expression"), ""))
 		} else {
 			l := requests.For(cel.AdmissionVariables{Params: params, Authorizer: true, New: !stored.Has(text)})
-			errs = append(errs, compiles(l.Compile(text, "bool"), text, at.Child("expression"))...)
+			errs = append(errs, compileError(l.Compile(text, "bool"), text, at.Child("expression"))...)
 		}
 		switch {
 		case c.Name == "":
@@ -147,9 +144,9 @@ func checkMatchConditions(list []admissionv1.MatchCondition, stored sets.Set[str
 	return errs
 }
 
-// compiles is the error of an expression that does not compile; shown is the
-// text that the error shows.
-func compiles(x *requests.Expression, shown string, at *field.Path) field.ErrorList {
+// compileError returns the error of an expression that does not compile. shown is the text of the
+// expression in the error.
+func compileError(x *requests.Expression, shown string, at *field.Path) field.ErrorList {
 	switch {
 	case x.Err == nil:
 		return nil
@@ -159,6 +156,7 @@ func compiles(x *requests.Expression, shown string, at *field.Path) field.ErrorL
 	return field.ErrorList{field.Invalid(at, shown, x.Err.Error())}
 }
 
+// checkQualifiedName checks the name of a match condition.
 func checkQualifiedName(name string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range validation.IsQualifiedName(name) {

@@ -12,6 +12,7 @@ import (
 
 // This file checks the status of admission policies.
 
+// checkTypeChecking checks the warnings of the type check.
 func checkTypeChecking(s admissionv1.ValidatingAdmissionPolicyStatus) field.ErrorList {
 	var errs field.ErrorList
 	if s.TypeChecking != nil {
@@ -26,6 +27,7 @@ func checkTypeChecking(s admissionv1.ValidatingAdmissionPolicyStatus) field.Erro
 	return append(errs, metavalidation.ValidateConditions(s.Conditions, field.NewPath("status", "conditions"))...)
 }
 
+// checkFieldRef checks the path in a warning, such as spec.validations[0].expression.
 func checkFieldRef(ref string, at *field.Path) field.ErrorList {
 	if ref == "" {
 		return field.ErrorList{field.Required(at, "")}

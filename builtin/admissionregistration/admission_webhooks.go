@@ -19,17 +19,16 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file checks configurations of webhooks. What is wrong with a stored
-// configuration already, because rules were added since it was written, may
-// stay wrong in it.
+// This file checks configurations of webhooks. A stored configuration keeps its mistakes if a rule
+// for them was added after it was written.
 
-// webhooks are those of a configuration of either kind: a mutating webhook has
-// all that a validating one has, and the policy of its reinvocation.
+// webhooks has the webhooks of a configuration of either kind: a mutating webhook has the fields of
+// a validating one, and reinvocationPolicy.
 type webhooks struct {
 	Webhooks []admissionv1.MutatingWebhook
 }
 
-// tolerance is what was wrong with a configuration before.
+// tolerance records which mistakes the old configuration had.
 type tolerance struct {
 	sideEffects, reviewVersions, names, labels, conditions bool
 	expressions                                            sets.Set[string]
@@ -60,7 +59,7 @@ func checkWebhooks(_ *kind.Version, d, before *jsondoc.Doc, _ schema.Scope) fiel
 	return append(errs, reservedName(strings.Clone(d.Root().At("metadata", "name").Text()), before)...)
 }
 
-// tolerate finds what is wrong with the webhooks that were there.
+// tolerate returns the mistakes of the old configuration.
 func tolerate(is, was []admissionv1.MutatingWebhook) tolerance {
 	may := tolerance{expressions: sets.Set[string]{}, conditions: len(is) == len(was)}
 	names := sets.Set[string]{}
@@ -126,15 +125,16 @@ func checkWebhook(w *admissionv1.MutatingWebhook, may *tolerance, at *field.Path
 	return errs
 }
 
-// reviews are the versions of reviews that webhooks are asked in.
+// reviews are the versions of AdmissionReview that this server can send.
 var reviews = []string{"v1", "v1beta1"}
 
+// knowsReview reports whether the server can send one of the versions.
 func knowsReview(versions []string) bool {
 	return slices.ContainsFunc(versions, func(v string) bool { return slices.Contains(reviews, v) })
 }
 
-// checkReviewVersions checks the versions of reviews that a webhook knows; they
-// need not be ours if unknown is set.
+// checkReviewVersions checks the versions of AdmissionReview that a webhook accepts. If unknown is
+// set, the server need not know any of them.
 func checkReviewVersions(versions []string, unknown bool, at *field.Path) field.ErrorList {
 	if len(versions) == 0 {
 		return field.ErrorList{field.Required(at, "must specify one of "+strings.Join(reviews, ", "))}
@@ -155,15 +155,15 @@ func checkReviewVersions(versions []string, unknown bool, at *field.Path) field.
 	return errs
 }
 
-// unseen are what no webhook is asked about: whoever asks who somebody is, or
-// what he may do, is not to depend on webhooks.
+// unseen are the resources for which no webhook is called: whether authentication and authorization
+// work must not depend on webhooks.
 var unseen = []string{
 	"selfsubjectreviews.authentication.k8s.io", "tokenreviews.authentication.k8s.io", "localsubjectaccessreviews.authorization.k8s.io",
 	"selfsubjectaccessreviews.authorization.k8s.io", "selfsubjectrulesreviews.authorization.k8s.io", "subjectaccessreviews.authorization.k8s.io",
 }
 
-// warnWebhooks warns of rules that are for what no webhook is asked about. A
-// rule with a wildcard may well be meant for something else.
+// warnWebhooks returns warnings for rules that match only resources for which no webhook is called.
+// A rule with a wildcard matches others too.
 func warnWebhooks(d, before *jsondoc.Doc) []string {
 	warnings := warnReserved(d, before)
 	c, err := goType[webhooks](d)

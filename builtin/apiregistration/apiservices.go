@@ -1,7 +1,9 @@
-// Package apiregistration has the kind APIService, whose objects follow from what is served.
+// Package apiregistration has the kind APIService. The server makes its objects from the list of
+// what it serves.
 package apiregistration
 
 import (
+	"context"
 	"crypto/sha1"
 	"encoding/json"
 	"fmt"
@@ -17,11 +19,12 @@ import (
 	"github.com/keelson-io/keelson/schema/structural"
 )
 
-// This file is the kind APIService: one object for each version of a group that is served. Nothing is stored of them.
+// This file makes the objects: one for each version of a group that the server serves. None is
+// stored.
 
 const apiRegistration = "apiregistration.k8s.io"
 
-// APIServices is the kind APIService, whose objects follow from what is served.
+// Kind returns the kind APIService.
 func Kind() *kind.Kind {
 	spec := structural.Object(map[string]*structural.Schema{
 		"group": structural.String(), "version": structural.String(),
@@ -32,7 +35,10 @@ func Kind() *kind.Kind {
 	})
 	k := kind.NewBuiltin(kind.Kind{
 		Group: apiRegistration, Plural: "apiservices", Singular: "apiservice", Name: "APIService", Categories: []string{"api-extensions"},
-		StoragePrefix: apiRegistration + "/apiservices", Behavior: kind.Behavior{Listed: listServices},
+		StoragePrefix: apiRegistration + "/apiservices", Behavior: kind.Behavior{Listed: &kind.Listed{
+			Objects: func(_ context.Context, s kind.ListedSource) []kind.ListedObject { return listServices(s.Kinds) },
+			Refusal: "say what this server serves itself: they cannot be written or watched, and no API of another server is served",
+		}},
 	}, "v1", s, nil,
 		kind.Column{
 			Name: "Service", Type: "string", Description: "The reference to the service that hosts this API endpoint.",
@@ -47,7 +53,8 @@ func Kind() *kind.Kind {
 	return k
 }
 
-// priorities are those of groups of Kubernetes; other groups have 1000 and their versions 100.
+// priorities has the priorities of the groups of Kubernetes. Other groups have 1000, and their
+// versions 100.
 var priorities = map[string]int32{
 	"": 18000, apiRegistration: 18000, "apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700, "authorization.k8s.io": 17600,
 	"autoscaling": 17500, "batch": 17400, "certificates.k8s.io": 17300, "networking.k8s.io": 17200, "policy": 17100,
@@ -56,15 +63,15 @@ var priorities = map[string]int32{
 	"flowcontrol.apiserver.k8s.io": 16100,
 }
 
-// versionPriorities are those that are not 15.
+// versionPriorities has the priorities of versions that differ from 15.
 var versionPriorities = map[string]int32{
 	"/v1": 1, "autoscaling/v2": 30, "flowcontrol.apiserver.k8s.io/v1": 21, "resource.k8s.io/v1": 21, "apiextensions.k8s.io/v1beta1": 9,
 }
 
-// started is since when there are services.
+// started is the creation time of the objects: the start of the process.
 var started = metav1.Now().Rfc3339Copy()
 
-// apiService is an object of the kind, as far as it has fields here.
+// apiService has the fields of an APIService that are set.
 type apiService struct {
 	metav1.TypeMeta   `json:""`
 	metav1.ObjectMeta `json:"metadata"`
@@ -99,7 +106,7 @@ func listServices(s *kind.Snapshot) []kind.ListedObject {
 	return out
 }
 
-// serviceOf is the service of the group and version of v, as JSON.
+// serviceOf returns the service of the group and version of v, as JSON.
 func serviceOf(name string, v *kind.Version) []byte {
 	o := apiService{TypeMeta: metav1.TypeMeta{Kind: "APIService", APIVersion: apiRegistration + "/v1"}}
 	o.ObjectMeta = metav1.ObjectMeta{
@@ -125,7 +132,7 @@ func serviceOf(name string, v *kind.Version) []byte {
 	return text
 }
 
-// uidOf makes a UID of a name: the same for each server.
+// uidOf returns a UID that is computed from the name, so that all servers return the same.
 func uidOf(name string) types.UID {
 	sum := sha1.Sum([]byte(apiRegistration + "/" + name))
 	sum[6], sum[8] = sum[6]&0x0f|0x50, sum[8]&0x3f|0x80

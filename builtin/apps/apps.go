@@ -96,7 +96,7 @@ func controllerOf(obj jsondoc.Value) string {
 	return "<none>"
 }
 
-// templateGeneration is how often the template of a daemon set changed, as an annotation says.
+// templateGeneration returns the generation of the template of a daemon set, from its annotation.
 func templateGeneration(d *jsondoc.Doc) int64 {
 	n, err := strconv.ParseInt(d.Root().At("metadata", "annotations", appsv1.DeprecatedTemplateGeneration).Text(), 10, 64)
 	if err != nil {
@@ -110,7 +110,7 @@ func setTemplateGeneration(d *jsondoc.Doc, n int64) {
 	d.Set(d.NewString(strconv.FormatInt(n, 10)), "metadata", "annotations", appsv1.DeprecatedTemplateGeneration)
 }
 
-// updateDaemonSet counts changes of the template; clients cannot.
+// updateDaemonSet sets the generation of the template. A value from the client is replaced.
 func updateDaemonSet(new, old *jsondoc.Doc) {
 	n := templateGeneration(old)
 	if !jsondoc.Equal(new.Root().At("spec", "template"), old.Root().At("spec", "template")) {
@@ -119,7 +119,7 @@ func updateDaemonSet(new, old *jsondoc.Doc) {
 	setTemplateGeneration(new, n)
 }
 
-// checkRevision refuses revisions without data, and changes of it.
+// checkRevision refuses a revision without data, and a change of its data.
 func checkRevision(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	var errs field.ErrorList
 	data, revision := d.Root().Get("data"), d.Root().Get("revision")

@@ -15,17 +15,17 @@ import (
 
 // This file checks kinds that keep pods of a template running.
 
-// workload is what is checked of any of them.
+// workload has the fields that all kinds of this file have.
 type workload struct {
-	name      string // what errors call the kind
-	deadlines string // what they call it of deadlines
+	name      string // of the kind, in errors
+	deadlines string // the kind's name in errors about deadlines
 	path      *field.Path
 
 	replicas, minReady int32
 	selector           *metav1.LabelSelector
 	template           *corev1.PodTemplateSpec
 	claims             []corev1.Volume // volumes of claims that each pod has
-	mismatch           string          // what is said of a selector that cannot be read; "-": nothing
+	mismatch           string          // error for a selector that cannot be parsed; "-": none
 }
 
 // check checks what all workloads have in common.
@@ -76,7 +76,7 @@ func (w *workload) checkSelector() field.ErrorList {
 	return errs
 }
 
-// keptSelector refuses another selector.
+// keptSelector returns an error if the selector has changed.
 func keptSelector(new, old *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if describe.SameJSON(new, old) {
 		return nil
@@ -177,7 +177,7 @@ func checkDaemonSetStrategy(s *appsv1.DaemonSetUpdateStrategy, path *field.Path)
 func checkStatefulSet(new, old *jsondoc.Doc) field.ErrorList {
 	spec, path := describe.ReadAs[appsv1.StatefulSetSpec](new.Root().Get("spec")), field.NewPath("spec")
 	template := spec.Template.DeepCopy()
-	template.Spec.Hostname, template.Spec.Subdomain = "", "" // its pods have others
+	template.Spec.Hostname, template.Spec.Subdomain = "", "" // the pods get others
 	w := &workload{name: "statefulset", deadlines: "StatefulSet", path: path, replicas: describe.OrNothing(spec.Replicas), minReady: spec.MinReadySeconds,
 		selector: spec.Selector, template: template}
 	for i := range spec.VolumeClaimTemplates {
@@ -221,7 +221,7 @@ func checkStatefulSet(new, old *jsondoc.Doc) field.ErrorList {
 	return errs
 }
 
-// rollingStatefulSet is how errors show it.
+// rollingStatefulSet is the type of the value in the error for a missing rollingUpdate.
 type rollingStatefulSet struct {
 	Partition      int32
 	MaxUnavailable *intstr.IntOrString
@@ -275,7 +275,7 @@ func checkRollingStatefulSet(u *appsv1.RollingUpdateStatefulSetStrategy, path *f
 	return errs
 }
 
-// statefulSetWarnings are those of the pods, and one of how many revisions are kept.
+// statefulSetWarnings returns the warnings for the pods, and one for a small limit of revisions.
 func statefulSetWarnings(new, old *jsondoc.Doc) []string {
 	texts := core.TemplateWarnings("spec", "template")(new, old)
 	for i, claim := range new.Root().At("spec", "volumeClaimTemplates").Items() {
@@ -283,7 +283,7 @@ func statefulSetWarnings(new, old *jsondoc.Doc) []string {
 		if old == nil {
 			at = at.Child("spec")
 		} else {
-			at = at.Child("Spec") // as it is spelled there
+			at = at.Child("Spec") // upstream's spelling
 		}
 		texts = append(texts, core.ClaimWarnings(claim.Get("spec"), at)...)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-io/keelson/builtin/describe"
 )
 
-// fillDeployment fills in the pod template and the strategy.
+// fillDeployment sets the defaults of the pod template and the strategy.
 func fillDeployment(d *appsv1.Deployment) {
 	core.FillPodSpec(&d.Spec.Template.Spec)
 	s := &d.Spec.Strategy
@@ -23,12 +23,12 @@ func fillDeployment(d *appsv1.Deployment) {
 	}
 }
 
-// fillReplicaSet fills in the pod template.
+// fillReplicaSet sets the defaults of the pod template.
 func fillReplicaSet(r *appsv1.ReplicaSet) { core.FillPodSpec(&r.Spec.Template.Spec) }
 
-// fillDaemonSet fills in the pod template and the update strategy.
+// fillDaemonSet sets the defaults of the pod template and the update strategy.
 func fillDaemonSet(d *appsv1.DaemonSet) {
-	if d.Annotations[appsv1.DeprecatedTemplateGeneration] == "" { // the count is the server's
+	if d.Annotations[appsv1.DeprecatedTemplateGeneration] == "" { // the server counts
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, appsv1.DeprecatedTemplateGeneration, "0")
 	}
 	core.FillPodSpec(&d.Spec.Template.Spec)
@@ -43,7 +43,7 @@ func fillDaemonSet(d *appsv1.DaemonSet) {
 	}
 }
 
-// fillStatefulSet fills in the pod template, the update strategy and the claims.
+// fillStatefulSet sets the defaults of the pod template, the update strategy and the claims.
 func fillStatefulSet(s *appsv1.StatefulSet) {
 	core.FillPodSpec(&s.Spec.Template.Spec)
 	u := &s.Spec.UpdateStrategy

@@ -1,4 +1,5 @@
-// Package authentication describes the kinds of the API group authentication.k8s.io, which are answered and not stored.
+// Package authentication describes the kinds of the API group authentication.k8s.io. A create of
+// these kinds is a question, and its response the answer; nothing is stored.
 package authentication
 
 import (
@@ -8,7 +9,7 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file describes the kinds that ask who somebody is. They are not stored.
+// This file describes the reviews that authenticate a token or describe the user of the request.
 
 // Kinds returns the descriptions of the kinds of the group.
 func Kinds() []describe.Description {

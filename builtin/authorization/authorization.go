@@ -1,4 +1,5 @@
-// Package authorization describes the kinds of the API group authorization.k8s.io, which are answered and not stored.
+// Package authorization describes the kinds of the API group authorization.k8s.io. A create of
+// these kinds is a question, and its response the answer; nothing is stored.
 package authorization
 
 import (
@@ -8,7 +9,7 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file describes the kinds that ask what somebody may do. They are not stored.
+// This file describes the reviews that authorize a request without making it.
 
 // Kinds returns the descriptions of the kinds of the group.
 func Kinds() []describe.Description {

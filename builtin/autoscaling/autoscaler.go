@@ -15,8 +15,9 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file converts autoscalers between autoscaling/v1, which knows only how busy processors are, and autoscaling/v2. What the
-// former has no fields for is in annotations there, and only there.
+// This file converts autoscalers between autoscaling/v1 and autoscaling/v2. autoscaling/v1 has a
+// field for one metric, the use of CPU. It has the other fields of autoscaling/v2 in annotations,
+// which autoscaling/v2 does not have.
 
 const (
 	metricsAnnotation    = "autoscaling.alpha.kubernetes.io/metrics"
@@ -25,7 +26,7 @@ const (
 	behaviorAnnotation   = "autoscaling.alpha.kubernetes.io/behavior"
 )
 
-// withoutExtras are annotations without those of the conversion.
+// withoutExtras returns annotations without those of the conversion.
 func withoutExtras(annotations map[string]string) map[string]string {
 	out := maps.Clone(annotations)
 	for _, name := range []string{metricsAnnotation, currentAnnotation, conditionsAnnotation, behaviorAnnotation} {
@@ -37,12 +38,12 @@ func withoutExtras(annotations map[string]string) map[string]string {
 	return out
 }
 
-// behavior is how the annotation spells it: by the names of fields in Go.
+// behavior is the behavior of an autoscaler in the annotation, which uses Go's field names.
 type behavior struct {
 	ScaleUp, ScaleDown *scalingRules
 }
 
-// scalingRules is HPAScalingRules as the annotation has it.
+// scalingRules is HPAScalingRules in the annotation.
 type scalingRules struct {
 	StabilizationWindowSeconds *int32
 	SelectPolicy               *autoscalingv2.ScalingPolicySelect
@@ -50,13 +51,13 @@ type scalingRules struct {
 	Tolerance                  *resource.Quantity
 }
 
-// scalingPolicy is HPAScalingPolicy as the annotation has it.
+// scalingPolicy is HPAScalingPolicy in the annotation.
 type scalingPolicy struct {
 	Type                 autoscalingv2.HPAScalingPolicyType
 	Value, PeriodSeconds int32
 }
 
-// ConvertAutoscaler turns an autoscaler of one version into one of the other.
+// ConvertAutoscaler converts an autoscaler from one version to the other.
 func ConvertAutoscaler(text []byte, to *kind.Version) ([]byte, error) {
 	var m metav1.TypeMeta
 	if err := json.Unmarshal(text, &m); err != nil || m.APIVersion == to.APIVersion() {
@@ -76,12 +77,12 @@ func ConvertAutoscaler(text []byte, to *kind.Version) ([]byte, error) {
 	return json.Marshal(fromFirstAutoscaler(&h))
 }
 
-// busy reports whether a metric is what v1 has a field for.
-func busy(m *autoscalingv2.MetricSpec) bool {
+// isCPU reports whether a metric is the one for which autoscaling/v1 has a field.
+func isCPU(m *autoscalingv2.MetricSpec) bool {
 	return m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil && m.Resource.Name == corev1.ResourceCPU && m.Resource.Target.AverageUtilization != nil
 }
 
-// toFirstAutoscaler converts to autoscaling/v1: what v1 has no field for goes into annotations.
+// toFirstAutoscaler converts to autoscaling/v1. Fields that v1 does not have go into annotations.
 func toFirstAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.HorizontalPodAutoscaler {
 	out := &autoscalingv1.HorizontalPodAutoscaler{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: h.Kind},
@@ -99,13 +100,13 @@ func toFirstAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.
 	var others []autoscalingv1.MetricSpec
 	for i := range h.Spec.Metrics {
 		m := &h.Spec.Metrics[i]
-		if !busy(m) {
+		if !isCPU(m) {
 			others = append(others, toFirstMetric(m))
 		} else if out.Spec.TargetCPUUtilizationPercentage == nil {
 			out.Spec.TargetCPUUtilizationPercentage = m.Resource.Target.AverageUtilization
 		}
 	}
-	note(extras, metricsAnnotation, others, len(others) > 0)
+	annotate(extras, metricsAnnotation, others, len(others) > 0)
 	var current []autoscalingv1.MetricStatus
 	for i := range h.Status.CurrentMetrics {
 		m := &h.Status.CurrentMetrics[i]
@@ -114,11 +115,11 @@ func toFirstAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.
 			out.Status.CurrentCPUUtilizationPercentage = m.Resource.Current.AverageUtilization
 		}
 	}
-	note(extras, currentAnnotation, current, len(current) > 0)
+	annotate(extras, currentAnnotation, current, len(current) > 0)
 	if b := h.Spec.Behavior; b != nil {
-		note(extras, behaviorAnnotation, behavior{rulesOf(b.ScaleUp), rulesOf(b.ScaleDown)}, true)
+		annotate(extras, behaviorAnnotation, behavior{rulesOf(b.ScaleUp), rulesOf(b.ScaleDown)}, true)
 	}
-	note(extras, conditionsAnnotation, h.Status.Conditions, len(h.Status.Conditions) > 0)
+	annotate(extras, conditionsAnnotation, h.Status.Conditions, len(h.Status.Conditions) > 0)
 	out.Annotations = withoutExtras(h.Annotations)
 	if len(extras) > 0 {
 		if out.Annotations == nil {
@@ -129,14 +130,14 @@ func toFirstAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.
 	return out
 }
 
-// note writes a value into an annotation.
-func note(annotations map[string]string, name string, value any, there bool) {
+// annotate sets an annotation to the JSON of a value.
+func annotate(annotations map[string]string, name string, value any, there bool) {
 	if !there {
 		return
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic("BUG: " + err.Error()) // it was JSON before
+		panic("BUG: " + err.Error()) // it was decoded from JSON
 	}
 	annotations[name] = string(text)
 }
@@ -153,7 +154,7 @@ func rulesOf(r *autoscalingv2.HPAScalingRules) *scalingRules {
 	return out
 }
 
-// rules is the inverse of rulesOf.
+// rules returns the inverse of rulesOf.
 func (r *scalingRules) rules() *autoscalingv2.HPAScalingRules {
 	if r == nil {
 		return nil
@@ -180,19 +181,19 @@ func fromFirstAutoscaler(h *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv
 		},
 	}
 	var others []autoscalingv1.MetricSpec
-	if noted(h, metricsAnnotation, &others) {
+	if readAnnotation(h, metricsAnnotation, &others) {
 		for i := range others {
 			out.Spec.Metrics = append(out.Spec.Metrics, fromFirstMetric(&others[i]))
 		}
 	}
 	if percent := h.Spec.TargetCPUUtilizationPercentage; percent != nil {
-		out.Spec.Metrics = append(out.Spec.Metrics, busyness(*percent))
+		out.Spec.Metrics = append(out.Spec.Metrics, cpuMetric(*percent))
 	}
 	if len(out.Spec.Metrics) == 0 {
-		out.Spec.Metrics = append(out.Spec.Metrics, busyness(defaultUtilization))
+		out.Spec.Metrics = append(out.Spec.Metrics, cpuMetric(defaultUtilization))
 	}
 	var b behavior
-	if noted(h, behaviorAnnotation, &b) && b != (behavior{}) {
+	if readAnnotation(h, behaviorAnnotation, &b) && b != (behavior{}) {
 		out.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: b.ScaleUp.rules(), ScaleDown: b.ScaleDown.rules()}
 	}
 	if percent := h.Status.CurrentCPUUtilizationPercentage; percent != nil {
@@ -202,32 +203,32 @@ func fromFirstAutoscaler(h *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv
 		}}
 	}
 	var current []autoscalingv1.MetricStatus
-	if noted(h, currentAnnotation, &current) { // they say more
+	if readAnnotation(h, currentAnnotation, &current) { // the annotation has more than the field
 		out.Status.CurrentMetrics = nil
 		for i := range current {
 			out.Status.CurrentMetrics = append(out.Status.CurrentMetrics, fromFirstStatus(&current[i]))
 		}
 	}
-	noted(h, conditionsAnnotation, &out.Status.Conditions)
+	readAnnotation(h, conditionsAnnotation, &out.Status.Conditions)
 	out.Annotations = withoutExtras(h.Annotations)
 	return out
 }
 
-// noted reads a value out of an annotation, if it is there and can be read.
-func noted(h *autoscalingv1.HorizontalPodAutoscaler, name string, into any) bool {
+// readAnnotation decodes an annotation. It reports false if there is none, or it cannot be decoded.
+func readAnnotation(h *autoscalingv1.HorizontalPodAutoscaler, name string, into any) bool {
 	text, ok := h.Annotations[name]
 	return ok && json.Unmarshal([]byte(text), into) == nil
 }
 
-// fillFirstAutoscaler: what v2 has a default for, v1 has one for, too.
+// fillFirstAutoscaler sets the defaults of autoscaling/v1, which are those of v2.
 func fillFirstAutoscaler(h *autoscalingv1.HorizontalPodAutoscaler) {
 	if _, ok := h.Annotations[metricsAnnotation]; !ok {
 		describe.OrDefault(&h.Spec.TargetCPUUtilizationPercentage, defaultUtilization)
 	}
 }
 
-// busyness is the metric that v1 has a field for.
-func busyness(percent int32) autoscalingv2.MetricSpec {
+// cpuMetric returns the metric for which autoscaling/v1 has a field.
+func cpuMetric(percent int32) autoscalingv2.MetricSpec {
 	return autoscalingv2.MetricSpec{
 		Type: autoscalingv2.ResourceMetricSourceType,
 		Resource: &autoscalingv2.ResourceMetricSource{Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{

@@ -16,7 +16,7 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file checks autoscalers, in the version that has all of them.
+// This file checks autoscalers in autoscaling/v2, which has all their fields.
 
 // checkAutoscaler checks an autoscaler of either version: one of v1 is converted first.
 func checkAutoscaler(v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
@@ -35,12 +35,17 @@ func checkAutoscaler(v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope)
 		errs = append(errs, field.Invalid(path.Child("maxReplicas"), spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
 	}
 	errs = append(errs, checkTarget(&spec.ScaleTargetRef, path.Child("scaleTargetRef"))...)
-	errs = append(errs, checkTargetVersion(spec.ScaleTargetRef.APIVersion, oldTarget(v, old), path.Child("scaleTargetRef", "apiVersion"))...)
+	var oldSpec *autoscalingv2.HorizontalPodAutoscalerSpec
+	if old != nil {
+		oldSpec = &secondAutoscaler(v, old).Spec
+	}
+	errs = append(errs, checkTargetVersion(&spec.ScaleTargetRef, oldSpec, path.Child("scaleTargetRef", "apiVersion"))...)
+	allowAny := hasInvalidMetricVersion(oldSpec)
 	idle := spec.MinReplicas != nil && *spec.MinReplicas == 0
 	for i := range spec.Metrics {
 		m := &spec.Metrics[i]
 		idle = idle && m.Type != autoscalingv2.ObjectMetricSourceType && m.Type != autoscalingv2.ExternalMetricSourceType
-		errs = append(errs, checkMetric(m, path.Child("metrics").Index(i))...)
+		errs = append(errs, checkMetric(m, allowAny, path.Child("metrics").Index(i))...)
 	}
 	if idle {
 		errs = append(errs, field.Forbidden(path.Child("metrics"), "must specify at least one Object or External metric to support scaling to zero replicas"))
@@ -52,7 +57,7 @@ func checkAutoscaler(v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope)
 	return errs
 }
 
-// secondAutoscaler is an autoscaler of any version in autoscaling/v2.
+// secondAutoscaler returns an autoscaler of any version in autoscaling/v2.
 func secondAutoscaler(v *kind.Version, d *jsondoc.Doc) *autoscalingv2.HorizontalPodAutoscaler {
 	if v.Name != "v1" {
 		return describe.ReadAs[autoscalingv2.HorizontalPodAutoscaler](d.Root())
@@ -69,31 +74,37 @@ func checkTarget(ref *autoscalingv2.CrossVersionObjectReference, path *field.Pat
 	return errs
 }
 
-// checkTargetVersion checks that a version names a group, unless that before did not either.
-func checkTargetVersion(version string, was *autoscalingv2.CrossVersionObjectReference, path *field.Path) field.ErrorList {
-	var before runtimeschema.GroupVersion
-	if was != nil {
-		var err error
-		if before, err = runtimeschema.ParseGroupVersion(was.APIVersion); err != nil {
-			return nil
-		}
+// checkTargetVersion checks that the version of the object that is scaled names a group. A
+// ReplicationController has none. An update that keeps version and kind is not checked.
+func checkTargetVersion(ref *autoscalingv2.CrossVersionObjectReference, old *autoscalingv2.HorizontalPodAutoscalerSpec, path *field.Path) field.ErrorList {
+	if old != nil && old.ScaleTargetRef.APIVersion == ref.APIVersion && old.ScaleTargetRef.Kind == ref.Kind {
+		return nil
 	}
-	gv, err := runtimeschema.ParseGroupVersion(version)
+	gv, err := runtimeschema.ParseGroupVersion(ref.APIVersion)
 	switch {
 	case err != nil:
-		return field.ErrorList{field.Invalid(path, version, err.Error())}
-	case gv.Group == "" && (was == nil || before.Group != ""):
-		return field.ErrorList{field.Invalid(path, version, "apiVersion must specify API group")}
+		return field.ErrorList{field.Invalid(path, ref.APIVersion, err.Error())}
+	case gv.Group == "" && ref.Kind != "ReplicationController":
+		return field.ErrorList{field.Invalid(path, ref.APIVersion, "apiVersion must specify API group")}
 	}
 	return nil
 }
 
-// oldTarget is what an autoscaler scaled before, nil if it is new.
-func oldTarget(v *kind.Version, old *jsondoc.Doc) *autoscalingv2.CrossVersionObjectReference {
+// hasInvalidMetricVersion reports whether an old autoscaler measures an object whose apiVersion is
+// malformed. Updates of such an autoscaler may keep it.
+func hasInvalidMetricVersion(old *autoscalingv2.HorizontalPodAutoscalerSpec) bool {
 	if old == nil {
-		return nil
+		return false
 	}
-	return &secondAutoscaler(v, old).Spec.ScaleTargetRef
+	for _, m := range old.Metrics {
+		if m.Type != autoscalingv2.ObjectMetricSourceType || m.Object == nil {
+			continue
+		}
+		if _, err := runtimeschema.ParseGroupVersion(m.Object.DescribedObject.APIVersion); err != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // metricTypes are the types of metrics, each with the member that describes it.
@@ -102,8 +113,9 @@ var metricTypes = map[autoscalingv2.MetricSourceType]string{
 	autoscalingv2.ObjectMetricSourceType: "object", autoscalingv2.PodsMetricSourceType: "pods", autoscalingv2.ResourceMetricSourceType: "resource",
 }
 
-// checkMetric checks that a metric has the source of its type, and no other one.
-func checkMetric(m *autoscalingv2.MetricSpec, path *field.Path) field.ErrorList {
+// checkMetric checks that a metric has the source of its type, and no other one. With allowAny, the
+// apiVersion of a measured object may be malformed.
+func checkMetric(m *autoscalingv2.MetricSpec, allowAny bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if m.Type == "" {
 		errs = append(errs, field.Required(path.Child("type"), "must specify a metric source type"))
@@ -123,7 +135,11 @@ func checkMetric(m *autoscalingv2.MetricSpec, path *field.Path) field.ErrorList 
 		}
 	}
 	source("object", m.Object != nil, func(at *field.Path) field.ErrorList {
-		found := checkTarget(&m.Object.DescribedObject, at.Child("describedObject"))
+		object := &m.Object.DescribedObject
+		found := checkTarget(object, at.Child("describedObject"))
+		if _, err := runtimeschema.ParseGroupVersion(object.APIVersion); err != nil && !allowAny {
+			found = append(found, field.Invalid(at.Child("describedObject", "apiVersion"), object.APIVersion, err.Error()))
+		}
 		found = append(found, checkMetricName(m.Object.Metric.Name, at)...)
 		return append(found, checkAnyTarget(&m.Object.Target, at.Child("target"))...)
 	})
@@ -174,7 +190,7 @@ func checkMetricName(name string, path *field.Path) field.ErrorList {
 	return describe.Invalid(at, name, content.IsPathSegmentName(name))
 }
 
-// checkUse checks what is wanted of a resource that containers use.
+// checkUse checks the target for a resource that containers use.
 func checkUse(name string, t *autoscalingv2.MetricTarget, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if name == "" {
@@ -217,7 +233,7 @@ func checkMetricTarget(t *autoscalingv2.MetricTarget, path *field.Path) field.Er
 	return append(errs, describe.AtLeast(path.Child("averageUtilization"), t.AverageUtilization, 1)...)
 }
 
-// Bounds of how an autoscaler goes about it, in seconds.
+// Bounds of the windows of scaling rules, in seconds.
 const (
 	maxStabilization = 3600
 	maxPeriod        = 1800

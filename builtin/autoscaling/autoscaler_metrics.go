@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// This file converts the metrics of autoscalers, which autoscaling/v1 has in annotations.
+// This file converts the metrics that autoscaling/v1 has in annotations.
 
 // toFirstMetric converts a metric to autoscaling/v1, for the annotation.
 func toFirstMetric(m *autoscalingv2.MetricSpec) autoscalingv1.MetricSpec {
@@ -46,7 +46,7 @@ func orZero(q *resource.Quantity) resource.Quantity {
 	return *q
 }
 
-// targetOf is a target with its type, which the fields that are set say.
+// targetOf returns a target. Its type follows from the fields that are set.
 func targetOf(utilization *int32, average, value *resource.Quantity) autoscalingv2.MetricTarget {
 	t := autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageUtilization: utilization, AverageValue: average, Value: value}
 	if utilization != nil {
@@ -55,14 +55,14 @@ func targetOf(utilization *int32, average, value *resource.Quantity) autoscaling
 	return t
 }
 
-// fromFirstMetric is the inverse of toFirstMetric.
+// fromFirstMetric returns the inverse of toFirstMetric.
 func fromFirstMetric(m *autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	out := autoscalingv2.MetricSpec{Type: autoscalingv2.MetricSourceType(m.Type)}
 	if o := m.Object; o != nil {
 		target := autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: &o.TargetValue}
 		if o.AverageValue != nil {
 			target = targetOf(nil, o.AverageValue, nil)
-			if !o.TargetValue.IsZero() { // a zero is what v1 prints for none
+			if !o.TargetValue.IsZero() { // autoscaling/v1 prints zero for no value
 				target.Value = &o.TargetValue
 			}
 		}
@@ -126,7 +126,7 @@ func toFirstStatus(m *autoscalingv2.MetricStatus) autoscalingv1.MetricStatus {
 	return out
 }
 
-// fromFirstStatus is the inverse of toFirstStatus.
+// fromFirstStatus returns the inverse of toFirstStatus.
 func fromFirstStatus(m *autoscalingv1.MetricStatus) autoscalingv2.MetricStatus {
 	out := autoscalingv2.MetricStatus{Type: autoscalingv2.MetricSourceType(m.Type)}
 	if o := m.Object; o != nil {

@@ -17,7 +17,7 @@ import (
 
 // This file describes autoscalers.
 
-// Kinds are autoscalers.
+// Kinds returns the descriptions of autoscalers.
 func Kinds() []describe.Description {
 	scaler := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc()
 	return []describe.Description{{
@@ -42,7 +42,8 @@ func Kinds() []describe.Description {
 
 const defaultUtilization = 80 // per cent
 
-// fillAutoscaler fills in a metric of processors and the rules of scaling.
+// fillAutoscaler sets the default metric, which is the use of CPU, and the defaults of the rules of
+// scaling.
 func fillAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) {
 	if len(h.Spec.Metrics) == 0 {
 		h.Spec.Metrics = []autoscalingv2.MetricSpec{{
@@ -61,7 +62,7 @@ func fillAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) {
 	}
 }
 
-// fillScaling fills in the rules of scaling in one direction.
+// fillScaling sets the defaults of the rules of scaling in one direction.
 func fillScaling(r **autoscalingv2.HPAScalingRules, policies ...autoscalingv2.HPAScalingPolicy) {
 	describe.OrDefault(r, autoscalingv2.HPAScalingRules{})
 	describe.OrDefault(&(*r).SelectPolicy, autoscalingv2.MaxChangePolicySelect)
@@ -70,7 +71,7 @@ func fillScaling(r **autoscalingv2.HPAScalingRules, policies ...autoscalingv2.HP
 	}
 }
 
-// scalerTargets says what is measured and what is wanted, one metric for all.
+// scalerTargets returns the current and the wanted value of each metric, for the column of tables.
 func scalerTargets(obj jsondoc.Value) string {
 	if obj.Get("apiVersion").Text() == "autoscaling/v1" {
 		var first autoscalingv1.HorizontalPodAutoscaler

@@ -99,8 +99,8 @@ func jobDuration(obj jsondoc.Value, now time.Time) string {
 	return duration.HumanDuration(now.Sub(start))
 }
 
-// createJob tells the pods of a new job from those of others, unless its owner
-// does.
+// createJob sets a label and a selector that distinguish the pods of a new job from those of
+// others, unless its owner sets the selector (manualSelector).
 func createJob(d *jsondoc.Doc) {
 	o := meta.Object{Doc: d}
 	if d.Root().At("spec", "manualSelector").Bool() {
@@ -108,7 +108,7 @@ func createJob(d *jsondoc.Doc) {
 	}
 	uid := strings.Clone(o.UID())
 	template := []string{"spec", "template", "metadata", "labels"}
-	// A job without labels has got those of its pods, and gets what these get.
+	// A job without labels has the labels of its pods, and the server adds the same to both.
 	own := o.Meta().Get("labels")
 	shared := own.Len() == 0 || jsondoc.Equal(own, d.Root().At(template...))
 	for _, label := range []struct{ name, value string }{

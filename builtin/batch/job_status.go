@@ -13,9 +13,9 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file checks what is said of how far kinds that run pods have come.
+// This file checks the status of jobs.
 
-// jobState is the status of a job, with what is often asked.
+// jobState is the status of a job, with some values that several checks need.
 type jobState struct {
 	batchv1.JobStatus
 	complete, failed, target, met bool
@@ -42,7 +42,7 @@ func (s *jobState) is(condition batchv1.JobConditionType) bool {
 // finished reports whether the job completed or failed.
 func (s *jobState) finished() bool { return s.complete || s.failed }
 
-// uncounted is how many pods have ended that are not counted yet.
+// uncounted returns the number of pods that have ended and are not counted yet.
 func (s *jobState) uncounted() int {
 	if s.UncountedTerminatedPods == nil {
 		return 0
@@ -50,7 +50,8 @@ func (s *jobState) uncounted() int {
 	return len(s.UncountedTerminatedPods.Failed) + len(s.UncountedTerminatedPods.Succeeded)
 }
 
-// checkJobStatus checks the status of a job that is written: a rule holds as soon as what it is about changes.
+// checkJobStatus checks a change of the status of a job. A rule is checked only if a field that it
+// is about has changed.
 func checkJobStatus(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 	if scope != schema.Status {
 		return nil
@@ -89,7 +90,7 @@ func isIndexed(spec *batchv1.JobSpec) bool {
 	return spec.CompletionMode != nil && *spec.CompletionMode == batchv1.IndexedCompletion
 }
 
-// samePointer reports whether two values that may be missing are the same.
+// samePointer reports whether two pointers point to equal values, or are both nil.
 func samePointer[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // checkUncounted checks the pods that ended and are not counted yet.
@@ -117,7 +118,8 @@ func checkUncounted(pods *batchv1.UncountedTerminatedPods, path *field.Path) fie
 	return errs
 }
 
-// checkJobConditions checks which conditions a job may have together, and lose.
+// checkJobConditions checks which conditions a job may have at the same time, and which it must
+// keep.
 func checkJobConditions(now, was *jobState, spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	refuse := func(when bool, text string) {
@@ -142,7 +144,7 @@ func checkJobConditions(now, was *jobState, spec *batchv1.JobSpec, path *field.P
 	return errs
 }
 
-// checkJobEnd checks what a job that has ended may still have.
+// checkJobEnd checks the fields that a job which has ended must not have.
 func checkJobEnd(now, was *jobState, spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if !now.finished() {
@@ -165,7 +167,7 @@ func checkJobEnd(now, was *jobState, spec *batchv1.JobSpec, path *field.Path) fi
 	return errs
 }
 
-// checkJobTimes checks when a job says it began and was complete.
+// checkJobTimes checks the times of start and completion.
 func checkJobTimes(now, was *jobState, spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	begun, done := path.Child("startTime"), path.Child("completionTime")

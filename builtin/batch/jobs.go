@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // of cron jobs: a machine may have none
+	_ "time/tzdata" // the time zones of cron jobs, for machines without the database
 
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
@@ -84,7 +84,7 @@ func checkJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	return append(errs, checkJobRestart(spec, path.Child("template", "spec", "restartPolicy"))...)
 }
 
-// checkJobRestart refuses pods that never end.
+// checkJobRestart refuses the restart policy Always: pods of a job must end.
 func checkJobRestart(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	const onFailure, never = corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever
 	switch policy := spec.Template.Spec.RestartPolicy; {
@@ -133,7 +133,7 @@ func checkCompletionMode(spec *batchv1.JobSpec, path *field.Path) field.ErrorLis
 	return errs
 }
 
-// checkReplacement checks when a pod that is terminating is replaced.
+// checkReplacement checks the rule for the replacement of terminating pods.
 func checkReplacement(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	const failed = batchv1.Failed
 	if spec.PodFailurePolicy != nil {
@@ -202,14 +202,14 @@ func checkExitCodes(spec *batchv1.JobSpec, r *batchv1.PodFailurePolicyOnExitCode
 	return errs
 }
 
-// checkJobUpdate refuses changes of what the pods of a job are made of, unless none have been made yet.
+// checkJobUpdate refuses a change of the pods of a job, unless the job has not made any yet.
 func checkJobUpdate(now, was *batchv1.JobSpec, new, old *jsondoc.Doc) field.ErrorList {
 	var errs field.ErrorList
 	mutable := mutableTemplate(was, old)
 	suspended := was.Suspend != nil && *was.Suspend
 	may := map[string]bool{
 		"template": suspended && mutable,
-		// With an index for each pod, there may be more and fewer, at once.
+		// An indexed job may be scaled, if completions and parallelism change together.
 		"completions": now.CompletionMode != nil && *now.CompletionMode == batchv1.IndexedCompletion,
 	}
 	for _, name := range []string{"completions", "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"} {
@@ -237,7 +237,8 @@ func checkJobUpdate(now, was *batchv1.JobSpec, new, old *jsondoc.Doc) field.Erro
 	return errs
 }
 
-// mutableTemplate reports whether the pods of a job may still be placed elsewhere, and get other resources: it waits, and none of them runs.
+// mutableTemplate reports whether the template of a job may still change in the fields for
+// placement and resources: the job is suspended, and none of its pods runs.
 func mutableTemplate(was *batchv1.JobSpec, old *jsondoc.Doc) bool {
 	status := describe.ReadAs[batchv1.JobStatus](old.Root().Get("status"))
 	waits := slices.ContainsFunc(status.Conditions, func(c batchv1.JobCondition) bool {
@@ -246,7 +247,7 @@ func mutableTemplate(was *batchv1.JobSpec, old *jsondoc.Doc) bool {
 	return was.Suspend != nil && *was.Suspend && (status.StartTime == nil || waits) && status.Active == 0
 }
 
-// checkWaitingTemplate refuses other changes of the template of a job that waits.
+// checkWaitingTemplate refuses a change of other fields of the template of a suspended job.
 func checkWaitingTemplate(now, was *corev1.PodTemplateSpec) field.ErrorList {
 	near := now.Spec.Affinity
 	switch {
@@ -310,7 +311,7 @@ func checkCronJob(now, old *jsondoc.Doc) field.ErrorList {
 	return errs
 }
 
-// checkSchedule checks a schedule; zoned reports whether a time zone is set apart from it.
+// checkSchedule checks a schedule. zoned reports whether there is also a field with a time zone.
 func checkSchedule(spec *batchv1.CronJobSpec, zoned bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if err := parseSchedule(spec.Schedule); err != nil {
@@ -326,7 +327,8 @@ func checkSchedule(spec *batchv1.CronJobSpec, zoned bool, path *field.Path) fiel
 	return errs
 }
 
-// parseSchedule reads a schedule. The library fails at some that name a time zone and no times.
+// parseSchedule parses a schedule. The library panics for some texts that have a time zone and no
+// times.
 func parseSchedule(text string) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -337,7 +339,7 @@ func parseSchedule(text string) (err error) {
 	return err
 }
 
-// zonePart is what a part of the name of a time zone is made of.
+// zonePart is the pattern for each part of the name of a time zone.
 var zonePart = regexp.MustCompile(`^[A-Za-z0-9._+-]{1,14}$`)
 
 // checkZone checks the name of a time zone.

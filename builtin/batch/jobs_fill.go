@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-io/keelson/builtin/describe"
 )
 
-// fillJob fills in what a new job leaves out.
+// fillJob sets the defaults of a new job.
 func fillJob(j *batchv1.Job) {
 	fillJobSpec(&j.Spec)
 	if labels := j.Spec.Template.Labels; labels != nil && len(j.Labels) == 0 {
@@ -34,7 +34,7 @@ func fillJob(j *batchv1.Job) {
 	describe.OrDefault(&j.Spec.PodReplacementPolicy, replacement)
 }
 
-// fillJobSpec is for jobs and for templates of jobs, which have few defaults.
+// fillJobSpec sets the few defaults that both jobs and templates of jobs have.
 func fillJobSpec(spec *batchv1.JobSpec) {
 	core.FillPodSpec(&spec.Template.Spec)
 	if spec.PodFailurePolicy == nil {
@@ -49,5 +49,5 @@ func fillJobSpec(spec *batchv1.JobSpec) {
 	}
 }
 
-// fillCronJob fills in the template of jobs.
+// fillCronJob sets the defaults of a cron job and its template.
 func fillCronJob(c *batchv1.CronJob) { fillJobSpec(&c.Spec.JobTemplate.Spec) }

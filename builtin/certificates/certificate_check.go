@@ -25,7 +25,7 @@ import (
 
 // This file checks requests for certificates.
 
-// knownUsages are what keys may be used for.
+// knownUsages are the uses of a key that a request may list.
 var knownUsages = []certificatesv1.KeyUsage{
 	certificatesv1.UsageAny, certificatesv1.UsageCertSign, certificatesv1.UsageClientAuth, certificatesv1.UsageCodeSigning, certificatesv1.UsageContentCommitment,
 	certificatesv1.UsageCRLSign, certificatesv1.UsageDataEncipherment, certificatesv1.UsageDecipherOnly, certificatesv1.UsageDigitalSignature,
@@ -34,10 +34,11 @@ var knownUsages = []certificatesv1.KeyUsage{
 	certificatesv1.UsageSMIME, certificatesv1.UsageServerAuth, certificatesv1.UsageSigning, certificatesv1.UsageTimestamping,
 }
 
-// shortest is how long a certificate is asked for at least, in seconds.
+// shortest is the smallest expirationSeconds of a request.
 const shortest = 600
 
-// checkRequestTerms checks who is to sign what a request asks for. What was wrong before may stay.
+// checkRequestTerms checks the signer and the fields that depend on it. Mistakes of the old request
+// may stay.
 func checkRequestTerms(spec, was *certificatesv1.CertificateSigningRequestSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, u := range spec.Usages {
@@ -60,13 +61,13 @@ func checkRequestTerms(spec, was *certificatesv1.CertificateSigningRequestSpec, 
 	return errs
 }
 
-// final are conditions of a request that are met, or not there.
-var final = []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed}
+// decisions has the conditions of a request that decide it, or would if they were true.
+var decisions = []certificatesv1.RequestConditionType{certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed}
 
-// requestConditions are conditions of a request for a certificate.
+// requestConditions are the conditions of a request for a certificate.
 type requestConditions []certificatesv1.CertificateSigningRequestCondition
 
-// of are those of a type.
+// of returns the conditions of a type.
 func (c requestConditions) of(typ certificatesv1.RequestConditionType) (at []int) {
 	for i := range c {
 		if c[i].Type == typ {
@@ -76,8 +77,8 @@ func (c requestConditions) of(typ certificatesv1.RequestConditionType) (at []int
 	return at
 }
 
-// twice reports whether a type is there more than once.
-func (c requestConditions) twice() bool {
+// hasDuplicate reports whether there are two conditions of one type.
+func (c requestConditions) hasDuplicate() bool {
 	for i := range c {
 		if len(c.of(c[i].Type)) > 1 {
 			return true
@@ -86,12 +87,12 @@ func (c requestConditions) twice() bool {
 	return false
 }
 
-// both reports whether a request is approved and denied.
-func (c requestConditions) both() bool {
+// isContradictory reports whether a request is both approved and denied.
+func (c requestConditions) isContradictory() bool {
 	return c.of(certificatesv1.CertificateApproved) != nil && c.of(certificatesv1.CertificateDenied) != nil
 }
 
-// check checks conditions. What was wrong before may stay.
+// check checks conditions. Mistakes of the old request may stay.
 func (c requestConditions) check(was requestConditions, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[certificatesv1.RequestConditionType]bool{}
@@ -101,14 +102,14 @@ func (c requestConditions) check(was requestConditions, path *field.Path) field.
 			errs = append(errs, describe.NeedText(at.Child("type"), string(c[i].Type))...)
 		}
 		may := []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown}
-		if slices.Contains(final, c[i].Type) {
+		if slices.Contains(decisions, c[i].Type) {
 			may = may[1:2]
 		}
 		if c[i].Status == "" {
 			errs = append(errs, field.Required(at.Child("status"), ""))
 		}
 		errs = append(errs, describe.Among(at.Child("status"), c[i].Status, may...)...)
-		if seen[c[i].Type] && !was.twice() {
+		if seen[c[i].Type] && !was.hasDuplicate() {
 			errs = append(errs, field.Duplicate(at.Child("type"), c[i].Type))
 		}
 		seen[c[i].Type] = true
@@ -116,7 +117,8 @@ func (c requestConditions) check(was requestConditions, path *field.Path) field.
 	return errs
 }
 
-// checkRequestStatus checks what became of a request. Who approves or denies it does so by a subresource of its own.
+// checkRequestStatus checks the status of a request. Approval and denial have a subresource of
+// their own.
 func checkRequestStatus(now, was *certificatesv1.CertificateSigningRequestStatus, scope schema.Scope) field.ErrorList {
 	path, certificate := field.NewPath("status", "conditions"), field.NewPath("status", "certificate")
 	conditions, before := requestConditions(now.Conditions), requestConditions(was.Conditions)
@@ -125,12 +127,12 @@ func checkRequestStatus(now, was *certificatesv1.CertificateSigningRequestStatus
 	if err := checkCertificates(now.Certificate); err != nil && changed && checkCertificates(was.Certificate) == nil {
 		errs = append(errs, field.Invalid(certificate, "<certificate data>", err.Error()))
 	}
-	for _, typ := range final {
+	for _, typ := range decisions {
 		if len(conditions.of(typ)) < len(before.of(typ)) {
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("updates may not remove a condition of type %q", typ)))
 		}
 	}
-	for _, typ := range final[:2] {
+	for _, typ := range decisions[:2] {
 		if scope != describe.PartApproval && len(conditions.of(typ)) > len(before.of(typ)) {
 			errs = append(errs, field.Forbidden(path, fmt.Sprintf("updates may not add a condition of type %q", typ)))
 		}
@@ -138,17 +140,18 @@ func checkRequestStatus(now, was *certificatesv1.CertificateSigningRequestStatus
 	if changed && len(was.Certificate) > 0 {
 		errs = append(errs, field.Forbidden(certificate, "updates may not modify existing certificate content"))
 	}
-	if conditions.both() && !before.both() {
+	if conditions.isContradictory() && !before.isContradictory() {
 		const approved, denied = `conditions[{"type": "Approved"}]`, `conditions[{"type": "Denied"}]`
 		errs = append(errs, field.Invalid(path, "{"+approved+", "+denied+"}", "must specify at most one of: `"+approved+"`, `"+denied+"`"))
 	}
 	return errs
 }
 
-// keepApproval keeps whether a request is approved or denied, where its status says so as often as before.
+// keepApproval copies the conditions for approval and denial from the old request: an update of the
+// status must not change them.
 func keepApproval(new, old *jsondoc.Doc) {
 	now, was := requestStatus(new), requestStatus(old)
-	for _, typ := range final[:2] {
+	for _, typ := range decisions[:2] {
 		at, from := requestConditions(now.Conditions).of(typ), requestConditions(was.Conditions).of(typ)
 		for i := range at {
 			if len(at) == len(from) {
@@ -159,7 +162,7 @@ func keepApproval(new, old *jsondoc.Doc) {
 	stampConditions(new, now, was)
 }
 
-// approve takes nothing but conditions over from an update of a request's approval.
+// approve copies nothing but the conditions from an update of a request's approval.
 func approve(new, old *jsondoc.Doc, _ schema.Scope) {
 	now := requestStatus(new)
 	kind.Keep(new, old, "status")
@@ -167,11 +170,13 @@ func approve(new, old *jsondoc.Doc, _ schema.Scope) {
 	stampConditions(new, now, requestStatus(old))
 }
 
+// requestStatus decodes the status of a request.
 func requestStatus(d *jsondoc.Doc) *certificatesv1.CertificateSigningRequestStatus {
 	return describe.ReadAs[certificatesv1.CertificateSigningRequestStatus](d.Root().Get("status"))
 }
 
-// stampConditions sets conditions, with the times that they lack: of when they were written, and of when they became what they are.
+// stampConditions sets conditions, and the missing times in them: of the last update, and of the
+// last change of the status.
 func stampConditions(d *jsondoc.Doc, now, was *certificatesv1.CertificateSigningRequestStatus) {
 	if len(now.Conditions) == 0 {
 		return
@@ -196,7 +201,7 @@ func stampConditions(d *jsondoc.Doc, now, was *certificatesv1.CertificateSigning
 	describe.SetAs(d, now.Conditions, "status", "conditions")
 }
 
-// checkCertificates reads certificates in PEM, of which there must be one, unless there is nothing.
+// checkCertificates checks certificates in PEM. The field may be empty, else it must have one.
 func checkCertificates(text []byte) error {
 	if len(text) == 0 {
 		return nil
@@ -222,12 +227,13 @@ func checkCertificates(text []byte) error {
 	}
 }
 
-// asFirstRequest shows a request of a pod by the names of fields of the version that upstream stores, which has more of them.
+// asFirstRequest returns a request of a pod with the field names of the version that upstream
+// stores, which errors print.
 func asFirstRequest(now jsondoc.Value) any {
 	return describe.InGoNames(describe.ReadAs[certificatesv1beta1.PodCertificateRequestSpec](now))
 }
 
-// checkPodRequest checks a request of a pod, or what became of it.
+// checkPodRequest checks a request of a pod for a certificate, or its status.
 func checkPodRequest(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 	switch {
 	case scope == schema.Status:
@@ -262,10 +268,10 @@ func checkPodRequest(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope)
 	return errs
 }
 
-// podRequestEnds are conditions with one of which a request of a pod ends.
+// podRequestEnds are the conditions with which a request of a pod ends. Only one may be there.
 var podRequestEnds = []string{certificatesv1.PodCertificateRequestConditionTypeIssued, certificatesv1.PodCertificateRequestConditionTypeDenied, certificatesv1.PodCertificateRequestConditionTypeFailed}
 
-// checkPodRequestStatus lets a request end, once.
+// checkPodRequestStatus checks a change of the status: a request that has ended must not change.
 func checkPodRequestStatus(now, was *certificatesv1.PodCertificateRequestStatus) field.ErrorList {
 	path := field.NewPath("status")
 	var errs field.ErrorList

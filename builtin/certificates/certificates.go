@@ -1,4 +1,5 @@
-// Package certificates describes the kinds of the API group certificates.k8s.io. Nothing signs here.
+// Package certificates describes the kinds of the API group certificates.k8s.io. They are stored;
+// this server signs nothing.
 package certificates
 
 import (
@@ -20,20 +21,20 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file describes requests for certificates, and bundles of those that are trusted. They are kept; nothing signs here.
+// This file describes requests for certificates, and bundles of trusted certificates.
 
 // Kinds returns the descriptions of the kinds of the group.
 func Kinds() []describe.Description {
 	const group = "certificates.k8s.io"
 	bundle, request := certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc(), certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
 	return []describe.Description{{
-		Group: group, Kind: "ClusterTrustBundle", Plural: "clustertrustbundles", Behavior: kind.Behavior{StoredAs: "v1beta1"}, ClusterScoped: true, Versioned: true,
+		Group: group, Kind: "ClusterTrustBundle", Plural: "clustertrustbundles", Behavior: kind.Behavior{StoredAs: "v1beta1"}, ClusterScoped: true, RequireResourceVersion: true,
 		Versions: describe.V1[certificatesv1.ClusterTrustBundle](nil), ValidName: anyName,
 		Fields:  []kind.Selectable{kind.NewSelectable(".spec.signerName")},
 		Columns: []kind.Column{describe.OrNone("SignerName", bundle["signerName"], "<none>", "spec", "signerName")},
 		Check:   describe.Both(describe.Immutable("spec", "signerName"), checkBundle),
 	}, {
-		Group: group, Kind: "PodCertificateRequest", Plural: "podcertificaterequests", Behavior: kind.Behavior{StoredAs: "v1beta1", StatusKeeps: describe.WholeMetadata}, Versioned: true, Status: true,
+		Group: group, Kind: "PodCertificateRequest", Plural: "podcertificaterequests", Behavior: kind.Behavior{StoredAs: "v1beta1", StatusKeeps: describe.WholeMetadata}, RequireResourceVersion: true, Status: true,
 		Versions: describe.V1[certificatesv1.PodCertificateRequest](nil),
 		Fields:   []kind.Selectable{kind.NewSelectable(".spec.signerName"), kind.NewSelectable(".spec.podName"), kind.NewSelectable(".spec.nodeName")},
 		Columns: []kind.Column{
@@ -51,7 +52,7 @@ func Kinds() []describe.Description {
 		Group: "certificates.k8s.io", Kind: "CertificateSigningRequest", Plural: "certificatesigningrequests", ShortNames: []string{"csr"}, ClusterScoped: true,
 		Versions: describe.V1[certificatesv1.CertificateSigningRequest](nil), Status: true, ValidName: describe.Segment,
 		Behavior: kind.Behavior{
-			Subresources: []kind.Subresource{{Name: "approval", Verbs: describe.PartVerbs, Scope: describe.PartApproval}}, CreateAs: noteRequester,
+			Subresources: []kind.Subresource{{Name: "approval", Verbs: describe.PartVerbs, Scope: describe.PartApproval}}, CreateAs: setRequester,
 			Resets: map[string][]string{"": {"spec", "status"}, "status": {"spec", "status.conditions"}, "approval": {"spec", "status.certificate"}},
 		},
 		Fields:  []kind.Selectable{kind.NewSelectable(".spec.signerName")},
@@ -61,12 +62,12 @@ func Kinds() []describe.Description {
 	}}
 }
 
-// noteRequester notes in a request for a certificate who it is from.
-func noteRequester(d *jsondoc.Doc, by *kind.Requester) {
+// setRequester records the user of the request in a request for a certificate.
+func setRequester(d *jsondoc.Doc, by *kind.Requester) {
 	for name, value := range map[string]any{"username": by.Name, "uid": by.UID, "groups": by.Groups, "extra": by.Extra} {
 		text, err := json.Marshal(value)
 		if err != nil {
-			panic("BUG: " + err.Error()) // texts
+			panic("BUG: " + err.Error()) // only texts
 		}
 		if s := string(text); s == `""` || s == "null" || s == "[]" || s == "{}" {
 			text = nil
@@ -75,10 +76,11 @@ func noteRequester(d *jsondoc.Doc, by *kind.Requester) {
 	}
 }
 
-// anyName leaves names to the check of the whole object.
+// anyName accepts every name: the check of the whole object checks it.
 func anyName(string, bool) []string { return nil }
 
-// checkBundle checks the name of a bundle: those of a signer begin with the signer's, a colon in place of each slash.
+// checkBundle checks the name of a bundle. If the bundle has a signer, its name begins with that of
+// the signer, with a colon in place of each slash.
 func checkBundle(_ *kind.Version, d, _ *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	name, signer := strings.Clone(d.Root().At("metadata", "name").Text()), strings.Clone(d.Root().At("spec", "signerName").Text())
 	own, prefix := name, ""
@@ -105,7 +107,7 @@ func checkBundle(_ *kind.Version, d, _ *jsondoc.Doc, _ schema.Scope) field.Error
 	return errs
 }
 
-// podRequestState says how a request of a pod ended, if it did.
+// podRequestState returns the outcome of a request of a pod, for the column of tables.
 func podRequestState(obj jsondoc.Value) string {
 	state := "Pending"
 	for _, c := range obj.At("status", "conditions").Items() {
@@ -118,8 +120,9 @@ func podRequestState(obj jsondoc.Value) string {
 	return state
 }
 
+// requestColumns returns the columns of requests.
 func requestColumns() []kind.Column {
-	spec := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc() // whose words upstream uses
+	spec := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc() // upstream prints its texts
 	return []kind.Column{
 		describe.AgeColumn(),
 		describe.At("SignerName", "string", ".spec.signerName", spec["signerName"]),
@@ -145,11 +148,12 @@ func requestColumns() []kind.Column {
 	}
 }
 
-// maxKeyBits is how long the modulus of an RSA key may be. Checking a signature takes time quadratic
-// in it: 20 ms for this length, hours for what fits into a request. TLS allows half of it.
+// maxKeyBits is the largest length of an RSA modulus. The check of a signature needs time that
+// grows with the square of it: 20 ms for this length, hours for the longest that fits into a
+// request. TLS allows half of this length.
 const maxKeyBits = 16_384
 
-// checkSignature checks that whoever made a request has the key that it is for.
+// checkSignature checks that a request is signed with the key that it wants a certificate for.
 func checkSignature(request *x509.CertificateRequest) error {
 	if key, ok := request.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxKeyBits {
 		return fmt.Errorf("x509: RSA key: got %d bits, want at most %d", key.N.BitLen(), maxKeyBits)
@@ -157,6 +161,7 @@ func checkSignature(request *x509.CertificateRequest) error {
 	return request.CheckSignature()
 }
 
+// checkRequest checks a request for a certificate.
 func checkRequest(_ *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 	var errs field.ErrorList
 	spec, path := d.Root().Get("spec"), field.NewPath("spec")

@@ -11,14 +11,14 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file describes leases.
+// This file describes leases and checks them.
 
 // Kinds returns the descriptions of the kinds of the group.
 func Kinds() []describe.Description {
 	return []describe.Description{{
 		Group: "coordination.k8s.io", Kind: "Lease", Plural: "leases",
-		Versions:  describe.V1[coordinationv1.Lease](nil),
-		Versioned: true, Behavior: kind.Behavior{CreateOnUpdate: true},
+		Versions:               describe.V1[coordinationv1.Lease](nil),
+		RequireResourceVersion: true, Behavior: kind.Behavior{CreateOnUpdate: true},
 		Columns: []kind.Column{
 			{Name: "Holder", Type: "string", JSONPath: ".spec.holderIdentity", Description: coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]},
 			describe.AgeColumn(),
@@ -27,6 +27,7 @@ func Kinds() []describe.Description {
 	}}
 }
 
+// checkLease checks the durations and the strategy of a lease.
 func checkLease(_ *kind.Version, d, _ *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	var errs field.ErrorList
 	spec, path := d.Root().Get("spec"), field.NewPath("spec")

@@ -1,5 +1,5 @@
-// Package core describes the kinds of the core group: namespaces, secrets, pods and what they run on, services and volumes.
-// What it checks of pods, other groups use for their templates of pods.
+// Package core describes the kinds of the core group: namespaces, nodes, pods, services, volumes,
+// secrets and others. Other groups use its checks for their templates of pods.
 package core
 
 import (
@@ -18,11 +18,12 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file describes the kinds of the core group that are configuration.
+// This file describes config maps, secrets and service accounts.
 
-// Kinds are the kinds of the core group but namespaces and events.
+// Kinds returns the kinds of the core group without namespaces and events, which other packages
+// describe.
 func Kinds() []describe.Description {
-	return slices.Concat(coreKinds(), podKinds(), serviceKinds(), volumeKinds())
+	return slices.Concat(coreKinds(), podKinds(), serviceKinds(), volumeKinds(), componentKinds())
 }
 
 // coreKinds returns config maps, secrets and service accounts.
@@ -48,12 +49,12 @@ func coreKinds() []describe.Description {
 	}, {
 		Kind: "ServiceAccount", Plural: "serviceaccounts", ShortNames: []string{"sa"},
 		Versions: describe.V1[corev1.ServiceAccount](nil), Behavior: kind.Behavior{DeleteReturnsObject: true},
-		Create: nameSecrets, Update: func(new, _ *jsondoc.Doc) { nameSecrets(new) },
-		Parts: []describe.Part{{Name: "token", Description: tokenRequest()}},
+		Create: nameSecrets, Update: func(new, _ *jsondoc.Doc) { nameSecrets(new) }, Warnings: warnAccount,
+		OwnKindSubresources: []describe.OwnKindSubresource{{Name: "token", Description: tokenRequest()}},
 	}}
 }
 
-// nameSecrets leaves of a service account's secrets their names.
+// nameSecrets removes all fields but the name from the secrets of a service account.
 func nameSecrets(d *jsondoc.Doc) {
 	secrets := d.Root().Get("secrets")
 	if secrets.Len() == 0 {
@@ -66,7 +67,21 @@ func nameSecrets(d *jsondoc.Doc) {
 	describe.SetAs(d, named, "secrets")
 }
 
-// fillSecret moves what is written as text to the data.
+// enforceSecrets is a deprecated annotation of service accounts.
+const enforceSecrets = "kubernetes.io/enforce-mountable-secrets"
+
+// warnAccount returns a warning about the annotation, if the write sets it.
+func warnAccount(new, old *jsondoc.Doc) []string {
+	has := func(d *jsondoc.Doc) bool {
+		return d != nil && d.Root().At("metadata", "annotations", enforceSecrets).Exists()
+	}
+	if !has(new) || has(old) {
+		return nil
+	}
+	return []string{"metadata.annotations[" + enforceSecrets + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
+}
+
+// fillSecret moves stringData to data.
 func fillSecret(s *corev1.Secret) {
 	for key, text := range s.StringData {
 		if s.Data == nil {
@@ -131,7 +146,7 @@ func checkKey(path *field.Path, key string) field.ErrorList {
 	return errs
 }
 
-// decodedLen is how many bytes a text in base64 stands for.
+// decodedLen returns the number of bytes that a text in base64 encodes.
 func decodedLen(text string) int {
 	n := len(text) / 4 * 3
 	for i := len(text) - 1; i >= 0 && text[i] == '='; i-- {
@@ -140,7 +155,7 @@ func decodedLen(text string) int {
 	return n
 }
 
-// checkSecret checks the keys and the size of a secret, and what its type asks for.
+// checkSecret checks the keys and the size of a secret, and the keys that its type requires.
 func checkSecret(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	var errs field.ErrorList
 	obj, size, data := d.Root(), 0, field.NewPath("data")
@@ -201,8 +216,8 @@ func checkSecretType(obj jsondoc.Value) field.ErrorList {
 	return errs
 }
 
-// wellFormed reports whether a value of a secret, in base64, is of the form that
-// the secret's type asks for.
+// wellFormed reports whether a value of a secret, in base64, has the form that the secret's type
+// requires.
 func wellFormed(kind corev1.SecretType, value string) error {
 	if kind != corev1.SecretTypeDockercfg && kind != corev1.SecretTypeDockerConfigJson {
 		return nil
@@ -214,7 +229,7 @@ func wellFormed(kind corev1.SecretType, value string) error {
 	return json.Unmarshal(text, &map[string]any{})
 }
 
-// tokenRequest is what a service account's token is asked for with.
+// tokenRequest is the object with which a client requests a token of a service account.
 func tokenRequest() describe.Description {
 	return describe.Description{
 		Group: "authentication.k8s.io", Kind: "TokenRequest", Plural: "tokenrequests",
@@ -222,8 +237,7 @@ func tokenRequest() describe.Description {
 	}
 }
 
-// fillTokenRequest: a token is good for an hour unless something else is asked
-// for.
+// fillTokenRequest sets the defaults: a token expires after an hour.
 func fillTokenRequest(r *authenticationv1.TokenRequest) {
 	if r.Spec.ExpirationSeconds == nil {
 		r.Spec.ExpirationSeconds = new(int64(3600))

@@ -9,11 +9,13 @@ import (
 	"github.com/keelson-io/keelson/builtin/describe"
 )
 
-// This file warns of files of a volume that take each other's place.
+// This file warns of files of a volume that overwrite each other.
 
-// mappedFile is a file of a volume and where it comes from; "": from what the whole volume does.
+// mappedFile is a file of a volume, and the part of the volume that it comes from ("": the whole
+// volume).
 type mappedFile struct{ path, from string }
 
+// String returns the file as warnings print it.
 func (f mappedFile) String() string {
 	if f.from == "" {
 		return fmt.Sprintf("%q", f.path)
@@ -21,24 +23,25 @@ func (f mappedFile) String() string {
 	return fmt.Sprintf("%q (%s)", f.path, f.from)
 }
 
-// over reports whether two files cannot both be there: they are the same, or one is in the other.
-func (f mappedFile) over(other mappedFile) bool {
+// overlaps reports whether two files exclude each other: they are the same, or one of them is a
+// directory in the path of the other.
+func (f mappedFile) overlaps(other mappedFile) bool {
 	return f.path != "" && other.path != "" && (strings.HasPrefix(other.path+"/", f.path+"/") || strings.HasPrefix(f.path+"/", other.path+"/"))
 }
 
-// mapped is a volume whose files are looked at.
+// mapped has the files of a volume that were found so far.
 type mapped struct {
 	*podWarner
 	name, what string
 	files      []mappedFile
 }
 
-// add adds files from somewhere, each after a look at those that are there.
+// add adds the files of a source, and warns of those that overlap with files before them.
 func (m *mapped) add(from string, paths ...string) {
 	for _, path := range paths {
 		f := mappedFile{strings.TrimRight(path, "/"), from}
 		for _, other := range m.files {
-			if f.over(other) {
+			if f.overlaps(other) {
 				m.texts = append(m.texts, fmt.Sprintf("volume %q (%s): overlapping paths: %s with %s", m.name, m.what, f, other))
 			}
 		}

@@ -45,12 +45,12 @@ func fillPod(p *corev1.Pod) {
 	describe.OrDefault(&spec.EnableServiceLinks, true)
 }
 
-// FillPodSpec is for pods and templates of pods.
+// FillPodSpec sets the defaults of a pod or a template of pods that depend on other fields.
 func FillPodSpec(spec *corev1.PodSpec) {
 	if spec.ServiceAccountName == "" {
 		spec.ServiceAccountName = spec.DeprecatedServiceAccount
 	}
-	spec.DeprecatedServiceAccount = spec.ServiceAccountName // its name in older versions
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName // the older name of the field
 	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range list {
 			fillPullPolicy(&list[i].ImagePullPolicy, list[i].Image)
@@ -70,7 +70,8 @@ func FillPodSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// fillPullPolicy: what is tagged latest, or not at all, is pulled every time.
+// fillPullPolicy sets imagePullPolicy: Always for an image with the tag latest or no tag, else
+// IfNotPresent.
 func fillPullPolicy(p *corev1.PullPolicy, image string) {
 	if *p != "" {
 		return
@@ -81,8 +82,7 @@ func fillPullPolicy(p *corev1.PullPolicy, image string) {
 	}
 }
 
-// imageTag is the tag of an image's reference, "" if it has a digest only or
-// cannot be read.
+// imageTag returns the tag of an image, "" if the reference has only a digest or is invalid.
 func imageTag(image string) string {
 	name, _, digest := strings.Cut(image, "@")
 	at := strings.LastIndexByte(name, ':')
@@ -97,7 +97,7 @@ func imageTag(image string) string {
 	return "latest"
 }
 
-// fillTemplate fills in the pod of a template.
+// fillTemplate sets the defaults of the pod in a template.
 func fillTemplate(t *corev1.PodTemplate) { FillPodSpec(&t.Template.Spec) }
 
 // fillReplicationController fills in the selector and the labels from the template's labels.
@@ -119,7 +119,7 @@ func fillReplicationController(c *corev1.ReplicationController) {
 
 // fillNode fills in the ranges of pods, and the allocatable resources from the capacity.
 func fillNode(n *corev1.Node) {
-	// One range has a field of its own, from before there could be several.
+	// podCIDR is the older field for a single range. The list has its range too.
 	if cidr := n.Spec.PodCIDR; cidr != "" && (len(n.Spec.PodCIDRs) == 0 || n.Spec.PodCIDRs[0] != cidr) {
 		n.Spec.PodCIDRs = []string{cidr}
 	} else if len(n.Spec.PodCIDRs) > 0 {
@@ -130,7 +130,7 @@ func fillNode(n *corev1.Node) {
 	}
 }
 
-// fillLimitRange fills in limits that follow from others.
+// fillLimitRange sets the default limits and requests that follow from others.
 func fillLimitRange(l *corev1.LimitRange) {
 	for i := range l.Spec.Limits {
 		item := &l.Spec.Limits[i]

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/keelson-io/keelson/builtin/describe"
 	"github.com/keelson-io/keelson/jsondoc"
@@ -21,7 +22,7 @@ import (
 
 // This file is the kind Namespace.
 
-// Namespaces is the kind Namespace of the core group.
+// Namespaces returns the kind Namespace of the core group.
 func Namespaces() *kind.Kind {
 	s := structural.Object(map[string]*structural.Schema{
 		"spec": structural.Object(map[string]*structural.Schema{"finalizers": structural.List(structural.String())}),
@@ -65,8 +66,12 @@ func loadNamespace(v *kind.Version, raw []byte) ([]byte, error) {
 	})
 }
 
-// decodeNamespace decodes a namespace and sets the label that has its name.
+// decodeNamespace decodes a namespace and sets the label that has its name. Upstream decodes into the
+// Go type, which refuses values of other types. The schema would drop them.
 func decodeNamespace(v *kind.Version, d *jsondoc.Doc, src []byte) (schema.Found, error) {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(src, new(corev1.Namespace)); err != nil {
+		return 0, err
+	}
 	found, err := v.Schema.Decode(d, src)
 	if err == nil {
 		labelNamespace(d)
@@ -98,15 +103,18 @@ func prepareNamespace(d *jsondoc.Doc) {
 	d.Set(d.NewStrings(append(all, string(corev1.FinalizerKubernetes))), "spec", "finalizers")
 }
 
-// prepareNamespaceUpdate keeps the parts that the endpoint does not write.
+// prepareNamespaceUpdate keeps the parts that the endpoint does not write, and fills in the phase.
 func prepareNamespaceUpdate(new, old *jsondoc.Doc, scope schema.Scope) {
 	switch scope {
 	case schema.Status:
 		kind.Keep(new, old, "spec")
+		if new.Root().At("status", "phase").Text() == "" { // the default
+			new.Set(new.NewString(string(corev1.NamespaceActive)), "status", "phase")
+		}
 	case kind.Finalize:
 		kind.Keep(new, old, "status")
 		if new.Root().At("spec", "finalizers").Len() == 0 {
-			new.Remove("spec", "finalizers") // as a Go type prints it
+			new.Remove("spec", "finalizers") // Go types print an empty spec so
 		}
 	default:
 		labelNamespace(new)
@@ -142,7 +150,7 @@ func validateNamespaceFinalizers(d *jsondoc.Doc) field.ErrorList {
 	return errs
 }
 
-// isQualified reports whether a name has a prefix.
+// isQualified reports whether a name has a domain, which is the part before a slash.
 func isQualified(name string) bool {
 	for i := range len(name) {
 		if name[i] == '/' {

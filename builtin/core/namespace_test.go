@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,8 +51,32 @@ func TestNamespace(t *testing.T) {
 	if d.Root().At("spec", "finalizers").Len() != 1 {
 		t.Errorf("update: got %s", d.Root().AppendJSON(nil))
 	}
+	for _, status := range []string{``, `,"status":{}`, `,"status":{"phase":""}`} { // clients send these to the status
+		d = decode(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n","resourceVersion":"3"}` + status + `}`)
+		v.PrepareUpdate(d, old, schema.Status)
+		if errs := v.Validate(context.Background(), d, old, schema.Status).Errors; len(errs) > 0 || d.Root().At("status", "phase").Text() != "Active" {
+			t.Errorf("status update with %q: got %s, errors %v", status, d.Root().AppendJSON(nil), errs)
+		}
+	}
 	d = decode(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"N.x"}}`)
 	if errs := v.Validate(context.Background(), d, nil, schema.Whole).Errors; len(errs) == 0 {
 		t.Error("namespace name with a dot is valid")
+	}
+}
+
+// TestNamespaceTypes holds that values of wrong types are refused with upstream's texts, and not dropped.
+func TestNamespaceTypes(t *testing.T) {
+	v := Namespaces().Storage
+	for _, row := range []struct{ text, want string }{
+		{`{"spec":"x"}`, "json: cannot unmarshal string into Go struct field Namespace.spec of type v1.NamespaceSpec"},
+		{`{"spec":{"finalizers":[5]}}`, "json: cannot unmarshal number into Go struct field NamespaceSpec.spec.finalizers of type v1.FinalizerName"},
+		{`{"status":{"conditions":"x"}}`, "json: cannot unmarshal string into Go struct field NamespaceStatus.status.conditions of type []v1.NamespaceCondition"},
+		{`{"metadata":{"name":5}}`, "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string"},
+		{`{"spec":null,"junk":1}`, "<nil>"},
+	} {
+		_, err := v.Decode(new(jsondoc.Doc), []byte(row.text))
+		if got := fmt.Sprint(err); got != row.want {
+			t.Errorf("%s: got %s, want %s", row.text, got, row.want)
+		}
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file checks nodes, and what namespaces may use of them.
+// This file checks nodes, quotas and limit ranges.
 
-// shownTaint is how errors show a taint: by the names of fields in Go.
+// shownTaint is a taint as errors print it: with Go's field names.
 type shownTaint struct {
 	Key, Value string
 	Effect     corev1.TaintEffect
@@ -70,10 +70,10 @@ func checkNode(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.Err
 	return errs
 }
 
-// featureName is how nodes name what they can do.
+// featureName is the pattern for the features that a node declares.
 var featureName = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*$`)
 
-// checkFeatures checks what a node says it can do, which is sorted.
+// checkFeatures checks the declared features of a node, which must be sorted.
 func checkFeatures(features jsondoc.Value) field.ErrorList {
 	var errs field.ErrorList
 	last := ""
@@ -120,7 +120,7 @@ func checkTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// Resources that quotas count: those that are counted in whole, and others.
+// Resources in quotas: those whose quantities are whole numbers, and others.
 var (
 	countedQuotas = []corev1.ResourceName{
 		"pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps", "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
@@ -238,7 +238,8 @@ func checkLimits(l *corev1.LimitRangeItem, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Required(path.Child("limits"), "either minimum or maximum storage value is required, but neither was provided"))
 		}
 	}
-	// order refuses a quantity that is more than one that it may be at most; what is shown is the one at a place.
+	// order refuses a quantity that is larger than its bound. The error has the path and the value
+	// of the one at the given place.
 	order := func(at string, shown, low, high corev1.ResourceList, text string) {
 		for _, name := range slices.Sorted(maps.Keys(low)) {
 			less, more := low[name], resource.Quantity{}

@@ -6,13 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file warns of where pods ask to run, and of addresses that they are given.
+// This file warns of deprecated node labels in the placement of pods, and of addresses in unusual
+// forms.
 
-// placement warns of labels of nodes that a pod asks for.
+// placement warns of deprecated labels of nodes in the placement of a pod.
 func (w *podWarner) placement(spec *corev1.PodSpec, path *field.Path) {
 	for key := range spec.NodeSelector {
 		if msg := deprecatedLabels[key]; msg != "" {
-			w.say(path.Child("nodeSelector").Key(key), "%s", msg)
+			w.warn(path.Child("nodeSelector").Key(key), "%s", msg)
 		}
 	}
 	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
@@ -21,7 +22,7 @@ func (w *podWarner) placement(spec *corev1.PodSpec, path *field.Path) {
 	for i, s := range spec.TopologySpreadConstraints {
 		at := path.Child("topologySpreadConstraints").Index(i)
 		if msg := deprecatedLabels[s.TopologyKey]; msg != "" {
-			w.say(at.Child("topologyKey"), "%s is %s", s.TopologyKey, msg)
+			w.warn(at.Child("topologyKey"), "%s is %s", s.TopologyKey, msg)
 		}
 		if s.LabelSelector == nil {
 			w.selectsNothing(at)
@@ -34,6 +35,7 @@ const (
 	preferredTerms = "preferredDuringSchedulingIgnoredDuringExecution"
 )
 
+// nodes warns of labels in an affinity to nodes.
 func (w *podWarner) nodes(n *corev1.NodeAffinity, path *field.Path) {
 	if required := n.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
 		for i := range required.NodeSelectorTerms {
@@ -46,11 +48,13 @@ func (w *podWarner) nodes(n *corev1.NodeAffinity, path *field.Path) {
 	}
 }
 
+// selectsNothing warns of a term that selects no pod.
 func (w *podWarner) selectsNothing(path *field.Path) {
-	w.say(path.Child("labelSelector"), "a null labelSelector results in matching no pod")
+	w.warn(path.Child("labelSelector"), "a null labelSelector results in matching no pod")
 }
 
-// networks warns of pods that are to be near no pod, or far from none, and of addresses in forms that will be refused one day.
+// networks warns of affinities that select no pod, and of addresses in forms that a later version
+// will refuse.
 func (w *podWarner) networks(path *field.Path) {
 	near := func(name string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
 		at := path.Child("affinity", name)

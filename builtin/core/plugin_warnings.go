@@ -13,9 +13,9 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file warns of what pods, volumes and node selectors use that is deprecated.
+// This file warns of deprecated fields, annotations, labels and volume sources.
 
-// deprecatedLabels are labels of nodes, with what is said of them.
+// deprecatedLabels has the deprecated labels of nodes, with the text of the warning.
 var deprecatedLabels = map[string]string{
 	"beta.kubernetes.io/arch":                       `deprecated since v1.14; use "kubernetes.io/arch" instead`,
 	"beta.kubernetes.io/os":                         `deprecated since v1.14; use "kubernetes.io/os" instead`,
@@ -27,7 +27,8 @@ var deprecatedLabels = map[string]string{
 	"node-role.kubernetes.io/master":                `use "node-role.kubernetes.io/control-plane" instead`,
 }
 
-// nodeTerms are warnings about the labels, and if asked for the values, that terms of node selectors name.
+// nodeTerms returns warnings about the labels in terms of node selectors, and about their values if
+// asked for.
 func nodeTerms(term *corev1.NodeSelectorTerm, values bool, path *field.Path) []string {
 	var out []string
 	for i, e := range term.MatchExpressions {
@@ -46,7 +47,8 @@ func nodeTerms(term *corev1.NodeSelectorTerm, values bool, path *field.Path) []s
 	return out
 }
 
-// retired are sources of volumes, with what is said of them where a pod has them, and where a volume of its own has.
+// retired has the deprecated sources of volumes: the member of the object, its name in the warning,
+// and the text.
 var retired = []struct{ member, named, text string }{
 	{"photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"},
 	{"gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"},
@@ -59,7 +61,8 @@ var retired = []struct{ member, named, text string }{
 	{"rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"},
 }
 
-// retiredSources are warnings about a volume, but for sources that nobody minds there.
+// retiredSources returns warnings about the source of a volume. It does not warn of the sources in
+// but.
 func retiredSources(volume jsondoc.Value, path *field.Path, but ...string) []string {
 	var out []string
 	for _, r := range retired {
@@ -70,7 +73,7 @@ func retiredSources(volume jsondoc.Value, path *field.Path, but ...string) []str
 	return out
 }
 
-// retiredAnnotations are those of templates and pods that have become fields.
+// retiredAnnotations has the annotations of pods and templates that have become fields.
 var retiredAnnotations = []struct{ key, text string }{
 	{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
 	{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
@@ -81,19 +84,20 @@ var retiredAnnotations = []struct{ key, text string }{
 func (w *podWarner) retired() {
 	for _, r := range retiredAnnotations {
 		if w.annotations.Get(r.key).Exists() {
-			w.say(w.annotated.Key(r.key), "%s", r.text)
+			w.warn(w.annotated.Key(r.key), "%s", r.text)
 		}
 	}
 }
 
-// seccomp warns of an annotation that was there before the field was.
+// seccomp warns of the annotations for seccomp that are older than the field.
 func (w *podWarner) seccomp(key string) {
 	if w.annotations.Get(key).Exists() {
-		w.say(w.annotated.Key(key), `non-functional in v1.27+; use the "seccompProfile" field instead`)
+		w.warn(w.annotated.Key(key), `non-functional in v1.27+; use the "seccompProfile" field instead`)
 	}
 }
 
-// appArmor warns likewise, unless the annotation of a container says what the field of the pod does.
+// appArmor warns of the annotations for AppArmor that are older than the field, unless the field
+// has the same profile.
 func (w *podWarner) appArmor(c *corev1.Container) {
 	key := corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
 	said := w.annotations.Get(key)
@@ -103,11 +107,11 @@ func (w *podWarner) appArmor(c *corev1.Container) {
 	profile := annotatedProfile(said.Text())
 	own := w.SecurityContext != nil && w.SecurityContext.AppArmorProfile != nil && describe.SameJSON(profile, w.SecurityContext.AppArmorProfile)
 	if !own && (w.template || w.OS == nil || w.OS.Name != corev1.Windows) {
-		w.say(w.annotated.Key(key), `deprecated since v1.30; use the "appArmorProfile" field instead`)
+		w.warn(w.annotated.Key(key), `deprecated since v1.30; use the "appArmorProfile" field instead`)
 	}
 }
 
-// annotatedProfile is a profile that an annotation names, nil if it names none.
+// annotatedProfile returns the profile in an annotation, nil for none.
 func annotatedProfile(text string) *corev1.AppArmorProfile {
 	name, local := strings.CutPrefix(text, corev1.DeprecatedAppArmorBetaProfileNamePrefix)
 	switch {
@@ -135,7 +139,7 @@ func (w *podWarner) volumes(spec jsondoc.Value, path *field.Path) {
 	}
 }
 
-// ClaimWarnings are those about the spec of a claim of a volume.
+// ClaimWarnings returns warnings about the spec of a claim of a volume.
 func ClaimWarnings(claim jsondoc.Value, path *field.Path) []string {
 	var out []string
 	resources := describe.ReadAs[corev1.PersistentVolumeClaimSpec](claim).Resources
@@ -150,7 +154,8 @@ func ClaimWarnings(claim jsondoc.Value, path *field.Path) []string {
 	return out
 }
 
-// deprecatedClass is the annotation that was there before a claim, or a volume, had a field for its class.
+// deprecatedClass is the annotation for the class of a claim or a volume that is older than the
+// field.
 const deprecatedClass = "volume.beta.kubernetes.io/storage-class"
 
 // volumeClaimWarnings returns warnings about deprecated annotations of a claim.

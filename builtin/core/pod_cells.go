@@ -10,23 +10,23 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file sums up in cells of tables what the containers of a pod do.
+// This file computes the cells of tables that summarize the containers of a pod.
 
-// podSummary is what all of its containers do.
+// podSummary summarizes the states of a pod's containers.
 type podSummary struct {
 	reason             string
 	ready, containers  int
 	restarts           int64
-	restarted          string // when one did last, "": none did
-	starting           bool   // a container that others wait for has not ended
+	restarted          string // time of the last restart, "": never
+	starting           bool   // an init container has not ended
 	running            bool
-	failure            string // why a container failed
+	failure            string // why the newest failed container failed
 	sidecars           map[string]bool
 	sidecarRestarts    int64
 	sidecarRestartedAt string
 }
 
-// summary sums a pod up.
+// summary returns the summary of a pod.
 func summary(obj jsondoc.Value) *podSummary {
 	spec, status := obj.Get("spec"), obj.Get("status")
 	s := &podSummary{containers: spec.Get("containers").Len(), sidecars: map[string]bool{},
@@ -57,7 +57,7 @@ func summary(obj jsondoc.Value) *podSummary {
 	return s
 }
 
-// isTrue reports whether a condition is met.
+// isTrue reports whether a condition is true.
 func isTrue(status jsondoc.Value, condition corev1.PodConditionType) bool {
 	for _, c := range status.Get("conditions").Items() {
 		if c.Get("type").Text() == string(condition) {
@@ -67,7 +67,8 @@ func isTrue(status jsondoc.Value, condition corev1.PodConditionType) bool {
 	return false
 }
 
-// initContainers goes through them up to the first that has not ended; those that run beside the others need not.
+// initContainers summarizes the init containers, up to the first that has not ended. Sidecars,
+// which restart always, need not end.
 func (s *podSummary) initContainers(list jsondoc.Value, all int) {
 	for i, c := range list.Items() {
 		sidecar, last := s.sidecars[c.Get("name").Text()], c.At("lastState", "terminated", "finishedAt").Text()
@@ -96,7 +97,7 @@ func (s *podSummary) initContainers(list jsondoc.Value, all int) {
 	}
 }
 
-// mainContainers goes through the others, from the last to the first.
+// mainContainers summarizes the main containers, from the last to the first.
 func (s *podSummary) mainContainers(status jsondoc.Value) {
 	list := status.Get("containerStatuses")
 	for i := list.Len() - 1; i >= 0; i-- {
@@ -127,7 +128,7 @@ func (s *podSummary) mainContainers(status jsondoc.Value) {
 	}
 }
 
-// endReason is why a container ended.
+// endReason returns the reason of the end of a container.
 func endReason(done jsondoc.Value) string {
 	switch {
 	case done.Get("reason").Text() != "":
@@ -144,10 +145,10 @@ func podReady(obj jsondoc.Value) string {
 	return strconv.Itoa(s.ready) + "/" + strconv.Itoa(s.containers)
 }
 
-// podStatus is one word for what a pod does.
+// podStatus returns the state of a pod in one word.
 func podStatus(obj jsondoc.Value) string { return summary(obj).reason }
 
-// podRestarts returns how often containers restarted, and when one did last.
+// podRestarts returns the number of restarts, and the time since the last one.
 func podRestarts(obj jsondoc.Value, now time.Time) string {
 	s := summary(obj)
 	text := strconv.FormatInt(s.restarts, 10)
@@ -157,7 +158,8 @@ func podRestarts(obj jsondoc.Value, now time.Time) string {
 	return text
 }
 
-// podEnded is how a pod ended, for who reads its row in a table; "" if it has not.
+// podEnded returns the phase of a pod that has ended, "" if it has not. Printers of tables show
+// rows of such pods differently.
 func podEnded(obj jsondoc.Value) (reason, message string) {
 	switch phase := obj.At("status", "phase").Text(); corev1.PodPhase(phase) {
 	case corev1.PodSucceeded:

@@ -19,7 +19,7 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file checks pods and templates of pods: what must be there, how things are named, what refers to what.
+// This file checks pods and templates of pods: required fields, names and references.
 
 // checkPod checks a pod; old is nil on create.
 func checkPod(_ *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
@@ -47,7 +47,7 @@ func checkPod(_ *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) field.Er
 	return errs
 }
 
-// checkOnlyPod checks what templates of pods may leave open.
+// checkOnlyPod checks the fields that only pods must have, not templates of pods.
 func checkOnlyPod(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, v := range spec.Volumes {
@@ -70,7 +70,8 @@ func checkOnlyPod(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return append(errs, describe.AtLeast(path.Child("terminationGracePeriodSeconds"), spec.TerminationGracePeriodSeconds, 0)...)
 }
 
-// CheckTemplate checks a template of pods, which have volumes by the names of claims besides.
+// CheckTemplate checks a template of pods. claims has the volumes that each pod gets from templates
+// of claims, by name.
 func CheckTemplate(t *corev1.PodTemplateSpec, path *field.Path, claims []corev1.Volume) field.ErrorList {
 	errs := metav1validation.ValidateLabels(t.Labels, path.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(t.Annotations, path.Child("annotations"))...)
@@ -81,17 +82,18 @@ func CheckTemplate(t *corev1.PodTemplateSpec, path *field.Path, claims []corev1.
 	return errs
 }
 
-// podCheck is a pod that is checked.
+// podCheck has the pod to check and the names that its parts refer to.
 type podCheck struct {
 	*corev1.PodSpec
 	path    *field.Path
-	volumes map[string]bool // that are as they should be, by name
-	claimed map[string]bool // of them, those that are claims
+	volumes map[string]bool // the valid ones, by name
+	claimed map[string]bool // those of them that are claims
 	names   map[string]bool // of containers
-	empty   map[string]bool // volumes by name, whether they are empty at first
+	empty   map[string]bool // whether a volume is an emptyDir, by name
 }
 
-// checkPodSpec checks a pod. Volumes of claims come before those of the pod, and take the place of one of their name.
+// checkPodSpec checks a pod. Volumes of claims come before those of the pod, and replace one of the
+// same name.
 func checkPodSpec(spec *corev1.PodSpec, path *field.Path, claims []corev1.Volume) field.ErrorList {
 	c := &podCheck{PodSpec: spec, path: path, volumes: map[string]bool{}, claimed: map[string]bool{}, names: map[string]bool{}, empty: map[string]bool{}}
 	errs := c.checkVolumes(claims)
@@ -111,7 +113,7 @@ func checkPodSpec(spec *corev1.PodSpec, path *field.Path, claims []corev1.Volume
 	return append(errs, c.checkFileKeys()...)
 }
 
-// checkHostName checks a name of the host that is not that of the pod.
+// checkHostName checks a host name that is not the name of the pod.
 func (c *podCheck) checkHostName() field.ErrorList {
 	var errs field.ErrorList
 	path := c.path.Child("hostnameOverride")
@@ -146,7 +148,7 @@ func (c *podCheck) eachContainer(f func(x *corev1.Container, path *field.Path)) 
 	}
 }
 
-// checkFileKeys checks that files that variables are read from lie in volumes that are empty at first.
+// checkFileKeys checks that files with variables are in emptyDir volumes.
 func (c *podCheck) checkFileKeys() field.ErrorList {
 	var errs field.ErrorList
 	c.eachContainer(func(x *corev1.Container, path *field.Path) {
@@ -210,7 +212,7 @@ func (c *podCheck) checkNames() field.ErrorList {
 	return errs
 }
 
-// maxNameservers and maxSearches are what resolvers take.
+// maxNameservers and maxSearches are the limits of resolvers (resolv.conf).
 const (
 	maxNameservers = 3
 	maxSearches    = 32
@@ -320,7 +322,7 @@ func (c *podCheck) checkSecurity() field.ErrorList {
 	return errs
 }
 
-// checkHostSysctl refuses parameters of what the pod has of the host.
+// checkHostSysctl refuses parameters of a namespace that the pod shares with the host.
 func (c *podCheck) checkHostSysctl(name string, path *field.Path) field.ErrorList {
 	name = strings.ReplaceAll(name, "/", ".")
 	ipc := slices.ContainsFunc([]string{"kernel.shm", "kernel.msg", "fs.mqueue."}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) || name == "kernel.sem"
@@ -333,7 +335,7 @@ func (c *podCheck) checkHostSysctl(name string, path *field.Path) field.ErrorLis
 	return nil
 }
 
-// sysctl is what names of parameters of the kernel are like.
+// sysctl is the pattern for names of kernel parameters.
 var sysctl = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
 
 const maxSysctl = 253

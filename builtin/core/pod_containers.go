@@ -72,7 +72,7 @@ func (c *podCheck) checkContainer(x *corev1.Container, path *field.Path) field.E
 	return append(errs, c.checkContainerSecurity(x.SecurityContext, path.Child("securityContext"))...)
 }
 
-// checkImage refuses images that a pod could not name.
+// checkImage refuses images with spaces around them.
 func checkImage(path *field.Path, image string) field.ErrorList {
 	if strings.TrimSpace(image) != image {
 		return field.ErrorList{field.Invalid(path, image, "must not have leading or trailing whitespace")}
@@ -122,7 +122,7 @@ func checkHostPorts(x *corev1.Container, path *field.Path, have map[string]bool)
 	return errs
 }
 
-// What a variable may say of its pod and of its container.
+// The fields of a pod and of a container that a variable can have.
 var (
 	envFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
 		"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
@@ -228,7 +228,8 @@ func checkKeyRef(name, key string, path *field.Path) field.ErrorList {
 	return append(errs, describe.Invalid(path.Child("key"), key, validation.IsConfigMapKey(key))...)
 }
 
-// checkFieldSelector checks what is said of a pod: labels and annotations by their keys, too.
+// checkFieldSelector checks the field of a pod that a variable or file has, which may be one label
+// or annotation.
 func checkFieldSelector(f *corev1.ObjectFieldSelector, path *field.Path, may []string) field.ErrorList {
 	switch {
 	case f.APIVersion == "":
@@ -252,7 +253,7 @@ func checkFieldSelector(f *corev1.ObjectFieldSelector, path *field.Path, may []s
 	return describe.Among(path.Child("fieldPath"), f.FieldPath, may...)
 }
 
-// podFieldLabels are fields that are known, and that are not said of pods.
+// podFieldLabels has the fields that are known but that pods do not have.
 var podFieldLabels = map[string]bool{"spec.restartPolicy": true, "spec.schedulerName": true, "status.phase": true}
 
 // checkResourceRef checks a reference to a resource of a container.
@@ -283,7 +284,7 @@ func (c *podCheck) checkMounts(x *corev1.Container, path *field.Path) field.Erro
 			errs = append(errs, field.Invalid(one.Child("mountPath"), m.MountPath, "must be unique"))
 		}
 		at[m.MountPath] = true
-		// These are not said of the mount in question.
+		// Upstream reports these without the path of the mount.
 		errs = append(errs, describe.CheckDescending(path.Child("subPath"), m.SubPath)...)
 		errs = append(errs, describe.CheckDescending(path.Child("subPathExpr"), m.SubPathExpr)...)
 		if m.SubPath != "" && m.SubPathExpr != "" {
@@ -300,7 +301,7 @@ func (c *podCheck) checkMounts(x *corev1.Container, path *field.Path) field.Erro
 	return errs
 }
 
-// checkRecursive checks whether mounts below one may be written to.
+// checkRecursive checks whether mounts below a read-only mount are read-only too.
 func checkRecursive(m *corev1.VolumeMount, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch r := m.RecursiveReadOnly; {
@@ -318,7 +319,7 @@ func checkRecursive(m *corev1.VolumeMount, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// Resources that containers have, and that others have in no group either.
+// Standard resources of containers, and other standard resources without a domain.
 var (
 	containerResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 	otherResources     = []corev1.ResourceName{"pods", "requests.cpu", "requests.memory", "requests.ephemeral-storage", "limits.cpu", "limits.memory",
@@ -328,7 +329,8 @@ var (
 
 const hugePages = "hugepages-"
 
-// isExtended reports whether a resource is somebody's own: counted in whole, and never more of it promised than there is.
+// isExtended reports whether a resource is an extended one: it has a domain of its own, is counted
+// in whole numbers, and cannot be overcommitted.
 func isExtended(name corev1.ResourceName) bool {
 	group, _, ok := strings.Cut(string(name), "/")
 	return ok && group != "kubernetes.io" && !strings.HasSuffix(group, ".kubernetes.io") && !strings.HasPrefix(string(name), "requests.")
@@ -414,7 +416,7 @@ func (c *podCheck) checkContainerSecurity(s *corev1.SecurityContext, path *field
 	return errs
 }
 
-// shownSecurity is how errors show it: by the names of fields in Go, apart from members of members, which have few of them.
+// shownSecurity is a security context as errors print it: with Go's field names at the first level.
 func shownSecurity(s *corev1.SecurityContext) any {
 	return struct {
 		Capabilities                                                   *corev1.Capabilities
@@ -429,7 +431,7 @@ func shownSecurity(s *corev1.SecurityContext) any {
 	}(*s)
 }
 
-// checkHooks checks what a container is asked while it runs.
+// checkHooks checks the hooks and probes of a container.
 func (c *podCheck) checkHooks(x *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if l := x.Lifecycle; l != nil {
@@ -465,7 +467,7 @@ func checkOnce(p *corev1.Probe, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(path.Child("successThreshold"), p.SuccessThreshold, "must be 1")}
 }
 
-// checkNoHooks refuses them for a container that ends before others start.
+// checkNoHooks refuses hooks and probes for an init container that ends before others start.
 func checkNoHooks(x *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, hook := range []struct {
@@ -495,7 +497,7 @@ func checkProbe(p *corev1.Probe, path *field.Path) field.ErrorList {
 	return append(errs, describe.AtLeast(path.Child("terminationGracePeriodSeconds"), p.TerminationGracePeriodSeconds, 1)...)
 }
 
-// handler is how a container is asked, in one way of these.
+// handler is the action of a hook or probe. One of the fields is set.
 type handler struct {
 	exec  *corev1.ExecAction
 	http  *corev1.HTTPGetAction
@@ -543,7 +545,7 @@ func checkHandler(h handler, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// checkDecimal checks a number that is a text.
+// checkDecimal checks a text that must be a decimal number.
 func checkDecimal(path *field.Path, text string) field.ErrorList {
 	if _, err := strconv.ParseInt(text, 10, 64); err != nil {
 		return field.ErrorList{field.Invalid(path, text, err.Error())}

@@ -13,9 +13,10 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file makes of a pod what it is when it is new.
+// This file sets the fields of new pods.
 
-// createPod gives a new pod the status that it starts with, and puts the labels that it is to be placed by into its selectors.
+// createPod sets the first status of a new pod, and adds the values of its own labels to the
+// selectors of its placement.
 func createPod(d *jsondoc.Doc) {
 	spec := describe.ReadAs[corev1.PodSpec](d.Root().Get("spec"))
 	if len(spec.SchedulingGates) > 0 {
@@ -32,7 +33,8 @@ func createPod(d *jsondoc.Doc) {
 	d.Set(d.NewString(string(qosClass(spec))), "status", "qosClass")
 }
 
-// placeByLabels adds to selectors what the pod's own labels are, as far as keys of them are named; it reports whether any are.
+// placeByLabels adds requirements to selectors, for the keys of matchLabelKeys and
+// mismatchLabelKeys. It reports whether there are any.
 func placeByLabels(spec *corev1.PodSpec, own map[string]string) bool {
 	changed := false
 	add := func(s *metav1.LabelSelector, keys []string, operator metav1.LabelSelectorOperator) {
@@ -68,10 +70,10 @@ func placeByLabels(spec *corev1.PodSpec, own map[string]string) bool {
 	return changed
 }
 
-// qosClass is a pod's quality of service, which the requests and limits of processors and memory decide: those of the pod, or else
-// those of its containers, which must agree.
+// qosClass returns the quality of service of a pod. It depends on the requests and limits for CPU
+// and memory: those of the pod, else those of its containers together.
 func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
-	if r := spec.Resources; r != nil && (slices.ContainsFunc(slices.Collect(maps.Keys(r.Requests)), ofPods) || slices.ContainsFunc(slices.Collect(maps.Keys(r.Limits)), ofPods)) {
+	if r := spec.Resources; r != nil && (slices.ContainsFunc(slices.Collect(maps.Keys(r.Requests)), isPodLevel) || slices.ContainsFunc(slices.Collect(maps.Keys(r.Limits)), isPodLevel)) {
 		return qosOf(r)
 	}
 	var class corev1.PodQOSClass
@@ -99,13 +101,13 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 	return qosClass(&pod.Spec)
 }
 
-// ofPods reports whether a resource is one that pods have as a whole.
-func ofPods(name corev1.ResourceName) bool {
+// isPodLevel reports whether a resource may be set for a pod as a whole.
+func isPodLevel(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), hugePages)
 }
 
-// computes reports whether a container says anything of what it computes with.
-func computes(r *corev1.ResourceRequirements) bool {
+// usesCompute reports whether a container has requests or limits for CPU or memory.
+func usesCompute(r *corev1.ResourceRequirements) bool {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		if !r.Requests.Name(name, resource.DecimalSI).IsZero() || !r.Limits.Name(name, resource.DecimalSI).IsZero() {
 			return true
@@ -114,9 +116,10 @@ func computes(r *corev1.ResourceRequirements) bool {
 	return false
 }
 
-// qosOf is that of one container. It is guaranteed what it may have, all that it gets, or nothing.
+// qosOf returns the class of one container: guaranteed if requests equal limits, best effort if it
+// has neither.
 func qosOf(r *corev1.ResourceRequirements) corev1.PodQOSClass {
-	if !computes(r) {
+	if !usesCompute(r) {
 		return corev1.PodQOSBestEffort
 	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

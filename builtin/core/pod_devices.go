@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-io/keelson/builtin/describe"
 )
 
-// This file checks what pods have of devices: block devices of volumes, and claims.
+// This file checks the devices of pods: block devices of volumes, and resource claims.
 
 // checkDevices checks the volumes that a container gets as devices.
 func (c *podCheck) checkDevices(x *corev1.Container, path *field.Path) field.ErrorList {
@@ -49,7 +49,7 @@ func (c *podCheck) checkDevices(x *corev1.Container, path *field.Path) field.Err
 	return errs
 }
 
-// checkClaimNames checks which claims of the pod a container uses.
+// checkClaimNames checks the claims of the pod that a container uses.
 func (c *podCheck) checkClaimNames(x *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	have := map[string]bool{}
@@ -96,7 +96,7 @@ func (c *podCheck) checkClaimNames(x *corev1.Container, path *field.Path) field.
 	return errs
 }
 
-// checkOwnUsers refuses namespaces of the host to a pod whose users are its own.
+// checkOwnUsers refuses namespaces of the host to a pod with a user namespace of its own.
 func (c *podCheck) checkOwnUsers() field.ErrorList {
 	var errs field.ErrorList
 	if c.HostUsers == nil || *c.HostUsers {

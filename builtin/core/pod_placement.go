@@ -9,9 +9,9 @@ import (
 	"github.com/keelson-io/keelson/builtin/describe"
 )
 
-// This file checks what a pod says of where it may run.
+// This file checks the fields that decide on which node a pod runs.
 
-// checkPlacement checks what decides where a pod runs.
+// checkPlacement checks all these fields.
 func (c *podCheck) checkPlacement() field.ErrorList {
 	errs := metav1validation.ValidateLabels(c.NodeSelector, c.path.Child("nodeSelector"))
 	errs = append(errs, checkAffinity(c.Affinity, c.path.Child("affinity"))...)
@@ -31,7 +31,7 @@ func (c *podCheck) checkPlacement() field.ErrorList {
 	return append(errs, checkSpreads(c.TopologySpreadConstraints, c.path.Child("topologySpreadConstraints"))...)
 }
 
-// checkSpread checks a constraint of how pods are spread.
+// checkSpread checks a topology spread constraint.
 func checkSpread(s *corev1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	ways := []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway}

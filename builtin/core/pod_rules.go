@@ -15,10 +15,10 @@ import (
 	"github.com/keelson-io/keelson/builtin/describe"
 )
 
-// This file checks parts of pods that few of them have: ephemeral containers, rules of what is started again, keys of labels in selectors,
-// profiles, and what an operating system does not know.
+// This file checks parts of pods that are seldom used: ephemeral containers, restart rules, label
+// keys in selectors, AppArmor profiles, and fields that an operating system does not have.
 
-// maxAppArmor is how long the path of a profile may be.
+// maxAppArmor is the largest length of the path of a profile.
 const maxAppArmor = 4095
 
 // checkAppArmor checks an AppArmor profile.
@@ -51,7 +51,7 @@ var ephemeralMay = map[string]bool{
 	"TerminationMessagePath": true, "TerminationMessagePolicy": true, "ImagePullPolicy": true, "SecurityContext": true, "Stdin": true, "StdinOnce": true, "TTY": true,
 }
 
-// checkEphemeral checks what sets an ephemeral container apart from others.
+// checkEphemeral checks the rules that are for ephemeral containers only.
 func (c *podCheck) checkEphemeral(x *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 	const not = "cannot be set for an Ephemeral Container"
 	errs := checkImage(path.Child("image"), x.Image)
@@ -79,7 +79,8 @@ func (c *podCheck) checkEphemeral(x *corev1.EphemeralContainer, path *field.Path
 	return errs
 }
 
-// checkEphemeralUpdate refuses to change ephemeral containers that are there. What differs is left out, in which the texts end.
+// checkEphemeralUpdate refuses to change existing ephemeral containers. Upstream's message ends
+// with a difference of Go values, which this one leaves out.
 func checkEphemeralUpdate(now, was *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, old := range was.EphemeralContainers {
@@ -93,13 +94,13 @@ func checkEphemeralUpdate(now, was *corev1.PodSpec, path *field.Path) field.Erro
 	return errs
 }
 
-// Bounds of rules of what is started again.
+// Bounds of restart rules.
 const (
 	maxRestartRules = 20
 	maxExitCodes    = 255
 )
 
-// checkRestarts checks when a container is started again.
+// checkRestarts checks the restart policy and the restart rules of a container.
 func checkRestarts(x *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("restartPolicyRules")
@@ -130,7 +131,7 @@ func checkRestarts(x *corev1.Container, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// checkResizing checks what becomes of a container whose resources change.
+// checkResizing checks the policies for a change of a container's resources.
 func (c *podCheck) checkResizing(all []corev1.ContainerResizePolicy, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	have := map[corev1.ResourceName]bool{}
@@ -150,7 +151,7 @@ func (c *podCheck) checkResizing(all []corev1.ContainerResizePolicy, path *field
 	return errs
 }
 
-// checkLabelKeys checks keys of labels whose values a new pod puts into a selector.
+// checkLabelKeys checks the label keys whose values a new pod adds to a selector.
 func checkLabelKeys(path *field.Path, match, mismatch []string, s *metav1.LabelSelector) field.ErrorList {
 	var errs field.ErrorList
 	for _, list := range []struct {
@@ -172,7 +173,7 @@ func checkLabelKeys(path *field.Path, match, mismatch []string, s *metav1.LabelS
 			have[key] = true
 		}
 		for _, e := range s.MatchExpressions {
-			// The path is theirs.
+			// Upstream leaves out the name of the list in this path.
 			if i := lastIndex(match, e.Key); i >= 0 && have[e.Key] {
 				errs = append(errs, field.Invalid(path.Index(i), e.Key, "exists in both matchLabelKeys and labelSelector").WithOrigin("duplicatedLabelKeys"))
 			}
@@ -187,7 +188,7 @@ func checkLabelKeys(path *field.Path, match, mismatch []string, s *metav1.LabelS
 	return errs
 }
 
-// lastIndex is where a text is last in a list, -1 if it is not.
+// lastIndex returns the last index of a text in a list, -1 if it is not there.
 func lastIndex(all []string, text string) int {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i] == text {
@@ -197,7 +198,8 @@ func lastIndex(all []string, text string) int {
 	return -1
 }
 
-// checkSpreads checks how constraints go together, and which nodes they count.
+// checkSpreads checks that no two constraints have the same topology and policy, and the policies
+// for nodes.
 func checkSpreads(all []corev1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	policies := []corev1.NodeInclusionPolicy{corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore}
@@ -222,7 +224,7 @@ func checkSpreads(all []corev1.TopologySpreadConstraint, path *field.Path) field
 	return errs
 }
 
-// checkNodeField checks a term about a field of nodes, of which there is their name.
+// checkNodeField checks a term about a field of nodes. The only such field is metadata.name.
 func checkNodeField(r *corev1.NodeSelectorRequirement, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if r.Operator != corev1.NodeSelectorOpIn && r.Operator != corev1.NodeSelectorOpNotIn {
@@ -239,7 +241,7 @@ func checkNodeField(r *corev1.NodeSelectorRequirement, path *field.Path) field.E
 	return errs
 }
 
-// checkSystem refuses to a pod what its operating system does not know.
+// checkSystem refuses fields that the pod's operating system does not have.
 func (c *podCheck) checkSystem() field.ErrorList {
 	if c.OS == nil {
 		return nil
@@ -291,7 +293,7 @@ func (c *podCheck) checkSystem() field.ErrorList {
 	return errs
 }
 
-// checkTrustBundle checks which certificates of authorities a volume has: those of a bundle, or of a signer.
+// checkTrustBundle checks the trust bundles in a volume: one by name, or those of a signer.
 func checkTrustBundle(b *corev1.ClusterTrustBundleProjection, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch {
@@ -319,14 +321,14 @@ func checkTrustBundle(b *corev1.ClusterTrustBundleProjection, path *field.Path) 
 	return append(errs, checkFile(path.Child("path"), b.Path)...)
 }
 
-// Bounds of how long a pod's certificate lives, in seconds.
+// Bounds of the lifetime of a pod's certificate, in seconds.
 const (
 	minCertificate         = 3600
 	maxCertificate         = 91 * 24 * 3600
 	maxOfKubernetesSigners = 24 * 3600
 )
 
-// checkPodCertificate checks a certificate that a volume has, with its key.
+// checkPodCertificate checks a certificate and its key in a volume.
 func checkPodCertificate(p *corev1.PodCertificateProjection, path *field.Path) field.ErrorList {
 	errs := describe.CheckSigner(p.SignerName, path.Child("signerName"))
 	for key := range p.UserAnnotations {

@@ -16,11 +16,12 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file checks what is said of how a pod does.
+// This file checks the status of pods.
 
-// updatePodStatus keeps what who writes a status may not know of.
+// updatePodStatus keeps the metadata that a status update does not write, and status fields that an older client may not know.
 func updatePodStatus(new, old *jsondoc.Doc) {
 	kind.Keep(new, old, "metadata", "ownerReferences")
+	kind.Keep(new, old, "metadata", "deletionTimestamp")
 	for _, name := range []string{"qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses", "observedGeneration"} {
 		if !new.Root().At("status", name).Exists() {
 			kind.Keep(new, old, "status", name)
@@ -29,7 +30,8 @@ func updatePodStatus(new, old *jsondoc.Doc) {
 	keepObserved(new, old)
 }
 
-// keepObserved keeps of conditions what they were observed of, as often as there are conditions of a type.
+// keepObserved copies observedGeneration from the old conditions, if there are as many conditions
+// of the type.
 func keepObserved(new, old *jsondoc.Doc) {
 	list := describe.ReadAs[corev1.PodStatus](new.Root().Get("status")).Conditions
 	seen := map[corev1.PodConditionType][]int64{}
@@ -90,7 +92,8 @@ func checkPodStatus(now, was *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// checkTransitions refuses that a container runs again that its pod does not start again.
+// checkTransitions refuses a status in which a container runs again although its pod does not
+// restart it.
 func checkTransitions(now, was *corev1.Pod, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	never := func(list string, next, last []corev1.ContainerStatus, again func(name string, code int32) bool) {
@@ -118,7 +121,8 @@ func checkTransitions(now, was *corev1.Pod, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// anyStartsAll reports whether a container's end may be why all are started again.
+// anyStartsAll reports whether a container has ended in a way for which its rules restart all
+// containers.
 func anyStartsAll(spec *corev1.PodSpec) bool {
 	all := func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
@@ -128,7 +132,8 @@ func anyStartsAll(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Containers, all) || slices.ContainsFunc(spec.InitContainers, all)
 }
 
-// startsAgain reports whether a container is started again that ended with a code: its rules say so, or its policy, or that of the pod.
+// startsAgain reports whether a container is restarted after an exit code, according to its rules,
+// its policy, or the policy of the pod.
 func startsAgain(spec *corev1.PodSpec, c *corev1.Container, code int32) bool {
 	for _, r := range c.RestartPolicyRules {
 		if r.ExitCodes == nil {
@@ -146,6 +151,7 @@ func startsAgain(spec *corev1.PodSpec, c *corev1.Container, code int32) bool {
 	return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && code != 0
 }
 
+// checkClaimStatuses checks that each status is for a claim of the pod.
 func checkClaimStatuses(statuses []corev1.PodResourceClaimStatus, claims []corev1.PodResourceClaim, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	have := map[string]bool{}
@@ -165,7 +171,8 @@ func checkClaimStatuses(statuses []corev1.PodResourceClaimStatus, claims []corev
 	return errs
 }
 
-// checkIPs checks addresses: one, or one of each family. What was there may stay.
+// checkIPs checks addresses: one, or one of each family. Invalid addresses of the old status may
+// stay.
 func checkIPs(now, was []string, shown any, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, ip := range now {
@@ -227,7 +234,7 @@ func checkHostIPs(now, was *corev1.Pod, path *field.Path) field.ErrorList {
 	return append(errs, checkIPs(ips(all), ips(was.Status.HostIPs), describe.InGoNames(all), path)...)
 }
 
-// checkAllocated checks which devices containers are said to have got, and how those do.
+// checkAllocated checks the devices that the status lists for containers, and their health.
 func checkAllocated(statuses []corev1.ContainerStatus, containers []corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, s := range statuses {
@@ -253,7 +260,7 @@ func checkAllocated(statuses []corev1.ContainerStatus, containers []corev1.Conta
 	return errs
 }
 
-// checkAllocatedName checks that a container asks for a resource, or has a claim, of a name.
+// checkAllocatedName checks that a container requests the resource with a name, or uses the claim.
 func checkAllocatedName(name corev1.ResourceName, c *corev1.Container, path *field.Path) field.ErrorList {
 	if claim, ok := strings.CutPrefix(string(name), "claim:"); ok {
 		is := func(r corev1.ResourceClaim) bool {

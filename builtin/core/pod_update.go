@@ -14,7 +14,7 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// sameSpec compares two specs apart from the members that may differ.
+// sameSpec compares two specs without the members that may differ.
 func sameSpec(new, old *jsondoc.Doc, may func(name string) bool) bool {
 	a, b := new.Root().Get("spec"), old.Root().Get("spec")
 	for name, value := range a.Members() {
@@ -30,7 +30,7 @@ func sameSpec(new, old *jsondoc.Doc, may func(name string) bool) bool {
 	return true
 }
 
-// What errors say may be changed.
+// The fields that may change, as errors list them.
 const (
 	claimMay = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 	podMay   = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`," +
@@ -38,7 +38,7 @@ const (
 		"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 
-// checkPodUpdate refuses changes of a pod apart from those of a few fields.
+// checkPodUpdate refuses to change fields of a pod, except for a few.
 func checkPodUpdate(new, old *jsondoc.Doc) field.ErrorList {
 	path := field.NewPath("spec")
 	a, b := new.Root().Get("spec"), old.Root().Get("spec")
@@ -73,10 +73,10 @@ func checkPodUpdate(new, old *jsondoc.Doc) field.ErrorList {
 	return errs
 }
 
-// samePod compares pods apart from what may change.
+// samePod compares pods without the fields that may change.
 func samePod(a, b jsondoc.Value, new, old *jsondoc.Doc) bool {
 	may := []string{"containers", "initContainers", "activeDeadlineSeconds", "tolerations", "schedulingGates", "terminationGracePeriodSeconds"}
-	if b.Get("schedulingGates").Len() > 0 { // it waits for what decides where it may run
+	if b.Get("schedulingGates").Len() > 0 { // a pod with scheduling gates waits: its placement may become stricter
 		may = append(may, "nodeSelector", "affinity")
 	}
 	same := sameSpec(new, old, func(name string) bool { return slices.Contains(may, name) })
@@ -117,7 +117,7 @@ func sameContainers(a, b jsondoc.Value) bool {
 	return true
 }
 
-// without are the members of an object but one, as text.
+// without returns the JSON of an object's members without one of them.
 func without(v jsondoc.Value, name string) []string {
 	var out []string
 	for key, value := range v.Members() {

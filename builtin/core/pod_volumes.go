@@ -9,9 +9,10 @@ import (
 	"github.com/keelson-io/keelson/builtin/describe"
 )
 
-// This file checks volumes of pods. Those of the cloud providers of old are taken as they are.
+// This file checks volumes of pods. The volumes of former in-tree cloud providers are not checked
+// further.
 
-// checkVolumes checks the volumes and notes those that nothing is wrong with.
+// checkVolumes checks the volumes, and remembers the valid ones for the checks of mounts.
 func (c *podCheck) checkVolumes(claims []corev1.Volume) field.ErrorList {
 	all := claims
 	taken := map[string]bool{}
@@ -40,7 +41,7 @@ func (c *podCheck) checkVolumes(claims []corev1.Volume) field.ErrorList {
 	return errs
 }
 
-// checkVolume checks where a volume comes from: one place.
+// checkVolume checks that a volume has one source, and checks the source.
 func checkVolume(v *corev1.Volume, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	sources := 0
@@ -88,15 +89,9 @@ func checkVolume(v *corev1.Volume, path *field.Path) field.ErrorList {
 	source("quobyte", v.Quobyte != nil, nil)
 	if name := "downwardAPI"; v.DownwardAPI != nil {
 		if sources > 0 {
-			name = "downwarAPI" // as it is spelled there
+			name = "downwarAPI" // upstream's spelling
 		}
-		source(name, true, func(at *field.Path) field.ErrorList {
-			found := checkMode(at.Child("defaultMode"), v.DownwardAPI.DefaultMode)
-			for i := range v.DownwardAPI.Items {
-				found = append(found, checkDownward(&v.DownwardAPI.Items[i], at)...)
-			}
-			return found
-		})
+		source(name, true, func(at *field.Path) field.ErrorList { return checkDownwardVolume(v.DownwardAPI, at) })
 	}
 	source("fc", v.FC != nil, nil)
 	source("flexVolume", v.FlexVolume != nil, nil)
@@ -113,13 +108,7 @@ func checkVolume(v *corev1.Volume, path *field.Path) field.ErrorList {
 	source("projected", v.Projected != nil, func(at *field.Path) field.ErrorList { return checkProjected(v.Projected, at) })
 	source("scaleIO", v.ScaleIO != nil, nil)
 	source("csi", v.CSI != nil, func(at *field.Path) field.ErrorList { return CheckDriverName(v.CSI.Driver, at.Child("driver")) })
-	source("ephemeral", v.Ephemeral != nil, func(at *field.Path) field.ErrorList {
-		t := v.Ephemeral.VolumeClaimTemplate
-		if t == nil {
-			return field.ErrorList{field.Required(at.Child("volumeClaimTemplate"), "")}
-		}
-		return CheckClaimSpec(&t.Spec, at.Child("volumeClaimTemplate", "spec"))
-	})
+	source("ephemeral", v.Ephemeral != nil, func(at *field.Path) field.ErrorList { return checkEphemeralVolume(v.Ephemeral, at) })
 	source("image", v.Image != nil, nil)
 	if sources == 0 {
 		errs = append(errs, field.Required(path, "must specify a volume type"))
@@ -127,7 +116,25 @@ func checkVolume(v *corev1.Volume, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// maxMode is the highest mode of a file: all may do everything.
+// checkDownwardVolume checks a volume with fields of its pod.
+func checkDownwardVolume(v *corev1.DownwardAPIVolumeSource, at *field.Path) field.ErrorList {
+	errs := checkMode(at.Child("defaultMode"), v.DefaultMode)
+	for i := range v.Items {
+		errs = append(errs, checkDownward(&v.Items[i], at)...)
+	}
+	return errs
+}
+
+// checkEphemeralVolume checks a volume that gets a claim of its own for each pod.
+func checkEphemeralVolume(v *corev1.EphemeralVolumeSource, at *field.Path) field.ErrorList {
+	t := v.VolumeClaimTemplate
+	if t == nil {
+		return field.ErrorList{field.Required(at.Child("volumeClaimTemplate"), "")}
+	}
+	return CheckClaimSpec(&t.Spec, at.Child("volumeClaimTemplate", "spec"))
+}
+
+// maxMode is the largest mode of a file: all permissions for everybody.
 const maxMode = 0o777
 
 // checkMode checks the permission bits of a file.
@@ -138,7 +145,7 @@ func checkMode(path *field.Path, mode *int32) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, *mode, "must be a number between 0 and 0777 (octal), both inclusive")}
 }
 
-// checkFiles checks which keys of an object become which files.
+// checkFiles checks the paths at which the keys of an object appear.
 func checkFiles(path *field.Path, mode *int32, items []corev1.KeyToPath) field.ErrorList {
 	errs := checkMode(path.Child("defaultMode"), mode)
 	for i, item := range items {
@@ -150,7 +157,8 @@ func checkFiles(path *field.Path, mode *int32, items []corev1.KeyToPath) field.E
 	return errs
 }
 
-// checkFile checks the path of a file in a volume. Names that begin with two dots are the volume's own.
+// checkFile checks the path of a file in a volume. Names that begin with two dots are reserved for
+// the implementation of the volume.
 func checkFile(path *field.Path, file string) field.ErrorList {
 	errs := describe.NeedText(path, file)
 	errs = append(errs, describe.CheckDescending(path, file)...)
@@ -181,7 +189,7 @@ func CheckDriverName(name string, path *field.Path) field.ErrorList {
 	return describe.Invalid(path, name, describe.Subdomain(strings.ToLower(name), false))
 }
 
-// checkDownward checks a file that says something of its pod.
+// checkDownward checks a file with a field of the pod or a resource of a container.
 func checkDownward(f *corev1.DownwardAPIVolumeFile, path *field.Path) field.ErrorList {
 	errs := checkFile(path.Child("path"), f.Path)
 	switch {
@@ -198,13 +206,13 @@ func checkDownward(f *corev1.DownwardAPIVolumeFile, path *field.Path) field.Erro
 	return append(errs, checkMode(path.Child("mode"), f.Mode)...)
 }
 
-// Tokens that volumes have live so many seconds.
+// Bounds of the lifetime of tokens in volumes, in seconds.
 const (
 	minTokenSeconds = 600
 	maxTokenSeconds = 1 << 32
 )
 
-// checkProjected checks the sources of a projected volume, each of which has one kind.
+// checkProjected checks the sources of a projected volume. Each source has one kind.
 func checkProjected(v *corev1.ProjectedVolumeSource, path *field.Path) field.ErrorList {
 	errs := checkMode(path.Child("defaultMode"), v.DefaultMode)
 	files := projected{}
@@ -247,7 +255,7 @@ func checkProjected(v *corev1.ProjectedVolumeSource, path *field.Path) field.Err
 	return errs
 }
 
-// CheckExpiration checks how long a token lives.
+// CheckExpiration checks the lifetime of a token.
 func CheckExpiration(n *int64, path *field.Path) field.ErrorList {
 	switch {
 	case n == nil:
@@ -262,17 +270,17 @@ func CheckExpiration(n *int64, path *field.Path) field.ErrorList {
 // checkToken checks the projection of a service account token.
 func checkToken(t *corev1.ServiceAccountTokenProjection, path, volume *field.Path) field.ErrorList {
 	errs := CheckExpiration(t.ExpirationSeconds, path.Child("expirationSeconds"))
-	// That there is none is said of the volume.
+	// An empty path is reported for the volume.
 	if t.Path == "" {
 		return append(errs, field.Required(volume.Child("path"), ""))
 	}
 	return append(errs, checkFile(path.Child("path"), t.Path)...)
 }
 
-// projected are the files that a volume has from several sources.
+// projected has the paths of the files that a volume has from several sources.
 type projected map[string]bool
 
-// check refuses files that are there already; those of tokens may be.
+// check refuses a path that another source has. Paths of tokens may occur twice, as in upstream.
 func (files projected) check(s *corev1.VolumeProjection, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	add := func(shown string, all ...string) {

@@ -12,9 +12,9 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file warns of what is right in a pod and hardly meant.
+// This file warns of fields of pods that are valid and probably a mistake.
 
-// podWarnings are those of a new pod. Of one that is there it is too late.
+// podWarnings returns the warnings for a new pod. For an old one they would come too late.
 func podWarnings(new, old *jsondoc.Doc) []string {
 	if old != nil {
 		return nil
@@ -22,7 +22,7 @@ func podWarnings(new, old *jsondoc.Doc) []string {
 	return append(nameWarnings(new, "the Pod's hostname"), warningsAt(new)...)
 }
 
-// podStatusWarnings are those of the addresses of a pod and its node.
+// podStatusWarnings returns warnings about the addresses of a pod and its node.
 func podStatusWarnings(new *jsondoc.Doc) []string {
 	var out []string
 	for _, list := range []string{"podIPs", "hostIPs"} {
@@ -33,7 +33,7 @@ func podStatusWarnings(new *jsondoc.Doc) []string {
 	return out
 }
 
-// TemplateWarnings are those of the template of pods that stands at a path, whenever the content changes.
+// TemplateWarnings returns the warnings for a pod template at a path, if the template has changed.
 func TemplateWarnings(path ...string) func(new, old *jsondoc.Doc) []string {
 	return func(new, old *jsondoc.Doc) []string {
 		if old != nil && jsondoc.Equal(new.Root().Get(path[0]), old.Root().Get(path[0])) {
@@ -43,7 +43,8 @@ func TemplateWarnings(path ...string) func(new, old *jsondoc.Doc) []string {
 	}
 }
 
-// NamedWarnings are besides those of the name of a new object, after which its pods are called.
+// NamedWarnings returns the warnings for a pod template and, for a new object, for its name: the
+// names of its pods begin with it.
 func NamedWarnings(path ...string) func(new, old *jsondoc.Doc) []string {
 	return func(new, old *jsondoc.Doc) []string {
 		var out []string
@@ -54,7 +55,7 @@ func NamedWarnings(path ...string) func(new, old *jsondoc.Doc) []string {
 	}
 }
 
-// nameWarnings returns warnings about names that do not suit host names.
+// nameWarnings returns warnings about names that are no valid host names.
 func nameWarnings(d *jsondoc.Doc, in string) []string {
 	msgs := validation.IsDNS1123Label(d.Root().At("metadata", "name").Text())
 	if len(msgs) == 0 {
@@ -63,7 +64,8 @@ func nameWarnings(d *jsondoc.Doc, in string) []string {
 	return []string{fmt.Sprintf("metadata.name: this is used in %s, which can result in surprising behavior; a DNS label is recommended: %v", in, msgs)}
 }
 
-// controllerWarnings are those of a replication controller. When it changes upstream warns of the template that it had.
+// controllerWarnings returns the warnings for a replication controller. After a change, upstream
+// warns of the old template.
 func controllerWarnings(new, old *jsondoc.Doc) []string {
 	switch {
 	case old == nil:
@@ -74,19 +76,20 @@ func controllerWarnings(new, old *jsondoc.Doc) []string {
 	return warningsAt(old, "spec", "template")
 }
 
-// JobWarnings are those of a job, or of the jobs of a cron job, whose spec stands at a path.
+// JobWarnings returns the warnings for the job, or the job template of a cron job, whose spec is at
+// a path.
 func JobWarnings(path ...string) func(new, old *jsondoc.Doc) []string {
 	return func(new, old *jsondoc.Doc) []string {
 		out := NamedWarnings(append(path, "template")...)(new, old)
 		if at := new.Root().At("spec", "schedule"); old != nil && strings.Contains(at.Text(), "TZ") {
-			// The path is theirs.
+			// This is upstream's text; the path in it is not one of the object.
 			out = append(out, "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details")
 		}
 		return out
 	}
 }
 
-// warningsAt are those of the pod, or template of pods, that stands at a path.
+// warningsAt returns the warnings for the pod or pod template at a path.
 func warningsAt(d *jsondoc.Doc, path ...string) []string {
 	var at *field.Path
 	if len(path) > 0 {
@@ -105,7 +108,7 @@ func warningsAt(d *jsondoc.Doc, path ...string) []string {
 	return w.texts
 }
 
-// DaemonWarnings are those of a daemon set's template, if that changes.
+// DaemonWarnings returns the warnings for the template of a daemon set, if it has changed.
 func DaemonWarnings(new, old *jsondoc.Doc) []string {
 	if old != nil && jsondoc.Equal(new.Root().At("spec", "template"), old.Root().At("spec", "template")) {
 		return nil
@@ -118,28 +121,30 @@ type podWarner struct {
 	*corev1.PodSpec
 	template    bool
 	annotations jsondoc.Value
-	annotated   *field.Path // where they are
+	annotated   *field.Path // path of the annotations
 
 	texts []string
 	ports map[string][]warnedPort // by number and protocol
 	names map[string]*field.Path  // of ports
 }
 
+// warnedPort is a port with its path.
 type warnedPort struct {
 	path *field.Path
 	*corev1.ContainerPort
 }
 
-// say adds a warning.
-func (w *podWarner) say(path *field.Path, format string, args ...any) {
+// warn adds a warning.
+func (w *podWarner) warn(path *field.Path, format string, args ...any) {
 	w.texts = append(w.texts, path.String()+": "+fmt.Sprintf(format, args...))
 }
 
+// spec warns of everything in the spec of a pod.
 func (w *podWarner) spec(path *field.Path) {
 	w.listed(path)
 	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if q, ok := w.Overhead[name]; ok && q.MilliValue()%1000 != 0 {
-			w.say(path.Child("overhead").Key(string(name)), "fractional byte value %q is invalid, must be an integer", q.String())
+			w.warn(path.Child("overhead").Key(string(name)), "fractional byte value %q is invalid, must be an integer", q.String())
 		}
 	}
 	if w.SecurityContext == nil || w.SecurityContext.SeccompProfile == nil {
@@ -161,33 +166,34 @@ func (w *podWarner) spec(path *field.Path) {
 	containers(w.overlaps)
 	containers(w.portNames)
 	if grace := w.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
-		w.say(path.Child("terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
+		w.warn(path.Child("terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
 	}
 }
 
-// listed warns of lists that say something twice.
+// listed warns of lists with duplicates.
 func (w *podWarner) listed(path *field.Path) {
 	ips := map[string]bool{}
 	for i, a := range w.HostAliases {
 		if ips[a.IP] {
-			w.say(path.Child("hostAliases").Index(i).Child("ip"), "duplicate ip %q", a.IP)
+			w.warn(path.Child("hostAliases").Index(i).Child("ip"), "duplicate ip %q", a.IP)
 		}
 		ips[a.IP] = true
 	}
 	secrets := map[string]bool{}
 	for i, s := range w.ImagePullSecrets {
 		if secrets[s.Name] {
-			w.say(path.Child("imagePullSecrets").Index(i).Child("name"), "duplicate name %q", s.Name)
+			w.warn(path.Child("imagePullSecrets").Index(i).Child("name"), "duplicate name %q", s.Name)
 		}
 		secrets[s.Name] = true
 	}
 	for i, s := range w.ImagePullSecrets {
 		if s.Name == "" {
-			w.say(path.Child("imagePullSecrets").Index(i).Child("name"), "invalid empty name %q", s.Name)
+			w.warn(path.Child("imagePullSecrets").Index(i).Child("name"), "invalid empty name %q", s.Name)
 		}
 	}
 }
 
+// container warns of a container's fields.
 func (w *podWarner) container(c *corev1.Container, path *field.Path) {
 	if c.SecurityContext == nil || c.SecurityContext.SeccompProfile == nil {
 		w.seccomp(corev1.SeccompContainerAnnotationKeyPrefix + c.Name)
@@ -199,7 +205,7 @@ func (w *podWarner) container(c *corev1.Container, path *field.Path) {
 			list   corev1.ResourceList
 		}{{"limits", c.Resources.Limits}, {"requests", c.Resources.Requests}} {
 			if q, ok := of.list[name]; ok && q.MilliValue()%1000 != 0 {
-				w.say(path.Child("resources", of.member).Key(string(name)), "fractional byte value %q is invalid, must be an integer", q.String())
+				w.warn(path.Child("resources", of.member).Key(string(name)), "fractional byte value %q is invalid, must be an integer", q.String())
 			}
 		}
 	}
@@ -207,7 +213,7 @@ func (w *podWarner) container(c *corev1.Container, path *field.Path) {
 	for i, e := range c.Env {
 		own := "$(" + e.Name + ")"
 		if names[e.Name] && (e.ValueFrom != nil || e.Value == own || !strings.Contains(e.Value, own)) {
-			w.say(path.Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", e.Name)
+			w.warn(path.Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", e.Name)
 		}
 		names[e.Name] = true
 	}
@@ -218,17 +224,17 @@ func (w *podWarner) overlaps(c *corev1.Container, path *field.Path) {
 	for i := range c.Ports {
 		p, at := &c.Ports[i], path.Child("ports").Index(i)
 		if p.HostIP != "" && p.HostPort == 0 {
-			w.say(at, "hostIP set without hostPort: %+v", *p)
+			w.warn(at, "hostIP set without hostPort: %+v", *p)
 		}
 		key := fmt.Sprintf("%d/%s", p.ContainerPort, p.Protocol)
 		for _, other := range w.ports[key] {
 			switch {
 			case p.HostIP == other.HostIP && p.HostPort == other.HostPort:
-				w.say(at, "duplicate port definition with %s", other.path)
+				w.warn(at, "duplicate port definition with %s", other.path)
 			case p.HostPort == 0 || other.HostPort == 0:
-				w.say(at, "overlapping port definition with %s", other.path)
+				w.warn(at, "overlapping port definition with %s", other.path)
 			case p.HostPort == other.HostPort && (p.HostIP == "") != (other.HostIP == ""):
-				w.say(at, "dangerously ambiguous port definition with %s", other.path)
+				w.warn(at, "dangerously ambiguous port definition with %s", other.path)
 			}
 		}
 		w.ports[key] = append(w.ports[key], warnedPort{at, p})
@@ -242,7 +248,7 @@ func (w *podWarner) portNames(c *corev1.Container, path *field.Path) {
 		if other := w.names[p.Name]; p.Name == "" {
 			continue
 		} else if other != nil {
-			w.say(at, "duplicate port name %q with %s, services and probes that select ports by name will use %s", p.Name, other, other)
+			w.warn(at, "duplicate port name %q with %s, services and probes that select ports by name will use %s", p.Name, other, other)
 		} else {
 			w.names[p.Name] = at
 		}

@@ -17,9 +17,9 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file describes pods and what pods run on.
+// This file describes pods, nodes, and the kinds that limit pods.
 
-// podKinds returns the kinds that run pods or limit them, and nodes.
+// podKinds returns pods, nodes, replication controllers, quotas, limit ranges and pod templates.
 func podKinds() []describe.Description {
 	return []describe.Description{{
 		Kind: "Pod", Plural: "pods", ShortNames: []string{"po"}, Categories: describe.AllCategory,
@@ -27,12 +27,12 @@ func podKinds() []describe.Description {
 			{Name: "ephemeralcontainers", Verbs: describe.PartVerbs, Scope: describe.PartEphemeral},
 			{Name: "resize", Verbs: describe.PartVerbs, Scope: describe.PartResize},
 		}, Grace: podGrace}, Generation: true,
-		Parts:   []describe.Part{{Name: "binding", Description: binding()}, {Name: "eviction", Description: eviction()}},
-		Fields:  podFields(),
-		Columns: podColumns(), Ended: podEnded,
+		OwnKindSubresources: []describe.OwnKindSubresource{{Name: "binding", Description: binding()}, {Name: "eviction", Description: eviction()}},
+		Fields:              podFields(),
+		Columns:             podColumns(), Ended: podEnded,
 		Create: createPod, UpdatePart: updatePodPart, Check: checkPod, Warnings: podWarnings, StatusWarnings: podStatusWarnings,
 		UpdateStatus: updatePodStatus,
-		Update: func(new, old *jsondoc.Doc) { // a client that does not know resources of the whole pod leaves them out
+		Update: func(new, old *jsondoc.Doc) { // an older client sends pods without resources at the pod level
 			if !new.Root().At("spec", "resources").Exists() {
 				kind.Keep(new, old, "spec", "resources")
 			}
@@ -77,17 +77,17 @@ func podKinds() []describe.Description {
 	}}
 }
 
-// binding is what says on which node a pod is to run.
+// binding assigns a pod to a node.
 func binding() describe.Description {
 	return describe.Description{Kind: "Binding", Plural: "bindings", Behavior: kind.Behavior{Virtual: true}, Versions: describe.V1[corev1.Binding](nil)}
 }
 
-// eviction is what a pod is asked to leave its node with.
+// eviction requests that a pod leaves its node.
 func eviction() describe.Description {
 	return describe.Description{Group: policyv1.GroupName, Kind: "Eviction", Plural: "evictions", Versions: describe.V1[policyv1.Eviction](nil)}
 }
 
-// updatePodPart leaves a pod as it is but for what the subresource is.
+// updatePodPart keeps all of a pod but the part that the subresource changes.
 func updatePodPart(new, old *jsondoc.Doc, scope schema.Scope) {
 	keep := [][]string{{"metadata", "managedFields"}, {"metadata", "resourceVersion"}, {"spec", "ephemeralContainers"}}
 	if scope == describe.PartResize {
@@ -96,7 +96,7 @@ func updatePodPart(new, old *jsondoc.Doc, scope schema.Scope) {
 	kind.KeepAllBut(new, old, keep...)
 }
 
-// controllerColumns are those of replication controllers, whose selectors are plain maps.
+// controllerColumns returns the columns of replication controllers, whose selectors are plain maps.
 func controllerColumns() []kind.Column {
 	spec := corev1.ReplicationControllerSpec{}.SwaggerDoc()
 	columns := describe.ReplicaColumns(spec, corev1.ReplicationControllerStatus{}.SwaggerDoc())
@@ -134,15 +134,15 @@ func podFields() []kind.Selectable {
 	})
 }
 
-// boolField is a selectable truth, which is false where it is not said.
+// boolField returns a selectable field that is true or false. A missing field is false.
 func boolField(label string) kind.Selectable {
 	f := kind.NewSelectable("." + label)
 	f.Value = func(root jsondoc.Value) string { return strconv.FormatBool(root.At(f.Path...).Bool()) }
 	return f
 }
 
-// podGrace is how long a pod lives on: what is asked for or what it says
-// itself, and not at all unless it runs on a node.
+// podGrace returns the grace period of a delete: the requested one, or that of the pod, and zero
+// for a pod that is not on a node.
 func podGrace(d *jsondoc.Doc, asked *int64) int64 {
 	root := d.Root()
 	phase := corev1.PodPhase(root.At("status", "phase").Text())
@@ -176,7 +176,7 @@ func podColumns() []kind.Column {
 	}
 }
 
-// readinessGates returns how many readiness gates of a pod are open, of how many.
+// readinessGates returns how many readiness gates of a pod are true, and how many there are.
 func readinessGates(obj jsondoc.Value) string {
 	gates := obj.At("spec", "readinessGates")
 	if gates.Len() == 0 {
@@ -245,7 +245,7 @@ func nodeStatus(obj jsondoc.Value) string {
 	return word
 }
 
-// nodeRoles returns the roles of a node, which are in its labels.
+// nodeRoles returns the roles of a node from its labels.
 func nodeRoles(obj jsondoc.Value) string {
 	var roles []string
 	for key, value := range obj.At("metadata", "labels").Members() {
@@ -258,7 +258,7 @@ func nodeRoles(obj jsondoc.Value) string {
 	return describe.Either(strings.Join(roles, ","), "<none>")
 }
 
-// quotaCell shows what is used of what there is, of limits or of all else.
+// quotaCell returns used and hard quantities of a quota, either the limits or all others.
 func quotaCell(limits bool) func(jsondoc.Value) string {
 	return func(obj jsondoc.Value) string {
 		var out []string

@@ -18,9 +18,9 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file describes services and their first endpoints.
+// This file describes services and the older kind of their endpoints.
 
-// serviceKinds are services and endpoints.
+// serviceKinds returns services and endpoints.
 func serviceKinds() []describe.Description {
 	docs := corev1.ServiceSpec{}.SwaggerDoc()
 	return []describe.Description{{
@@ -40,7 +40,7 @@ func serviceKinds() []describe.Description {
 		Check: checkService, Complete: true, Warnings: warnService, StatusWarnings: warnServiceStatus,
 	}, {
 		Kind: "Endpoints", Plural: "endpoints", Singular: "endpoints", ShortNames: []string{"ep"}, StoragePrefix: "services/endpoints",
-		Versions: describe.V1[endpoints](nil), Behavior: kind.Behavior{CreateOnUpdate: true}, Check: checkEndpoints,
+		Versions: describe.V1[endpoints](nil), Behavior: kind.Behavior{CreateOnUpdate: true}, Check: checkEndpoints, Warnings: warnEndpoints,
 		Columns:    []kind.Column{describe.Cell("Endpoints", endpoints{}.SwaggerDoc()["subsets"], endpointsCell), describe.AgeColumn()},
 		Deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 	}}
@@ -100,7 +100,7 @@ func endpointsCell(obj jsondoc.Value) string {
 	return describe.FirstFew(out, 3)
 }
 
-// readService is a document as a service.
+// readService decodes a service.
 func readService(d *jsondoc.Doc) (*corev1.Service, error) {
 	s := new(corev1.Service)
 	return s, json.Unmarshal(d.Root().AppendJSON(nil), s)
@@ -117,7 +117,7 @@ func checkService(_ *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) fiel
 	}
 	was, err := readService(old)
 	switch {
-	case err != nil: // the stored object cannot be read as a Service: nothing is taken over from it
+	case err != nil: // the stored object cannot be decoded as a Service: no field is kept from it
 		return networking.Validate(s, nil)
 	case scope == schema.Status:
 		return networking.ValidateStatus(s, was)
@@ -184,18 +184,22 @@ func fillService(s *corev1.Service) {
 }
 
 // checkEndpoints checks the addresses and ports of endpoints.
-func checkEndpoints(_ *kind.Version, new, _ *jsondoc.Doc, _ schema.Scope) field.ErrorList {
+func checkEndpoints(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
+	// Endpoints of older servers need not follow today's rules.
+	if old != nil && jsondoc.Equal(new.Root().Get("subsets"), old.Root().Get("subsets")) {
+		return nil
+	}
 	var errs field.ErrorList
 	for i, s := range describe.ReadAs[endpoints](new.Root()).Subsets {
 		path := field.NewPath("subsets").Index(i)
 		if len(s.Addresses)+len(s.NotReadyAddresses) == 0 {
 			errs = append(errs, field.Required(path, "must specify `addresses` or `notReadyAddresses`"))
 		}
-		for j, a := range s.Addresses {
-			errs = append(errs, checkSubsetAddress(a.IP, path.Child("addresses").Index(j).Child("ip"))...)
+		for j := range s.Addresses {
+			errs = append(errs, checkSubsetAddress(&s.Addresses[j], path.Child("addresses").Index(j))...)
 		}
-		for j, a := range s.NotReadyAddresses {
-			errs = append(errs, checkSubsetAddress(a.IP, path.Child("notReadyAddresses").Index(j).Child("ip"))...)
+		for j := range s.NotReadyAddresses {
+			errs = append(errs, checkSubsetAddress(&s.NotReadyAddresses[j], path.Child("notReadyAddresses").Index(j))...)
 		}
 		for j, p := range s.Ports {
 			at := path.Child("ports").Index(j)
@@ -204,12 +208,44 @@ func checkEndpoints(_ *kind.Version, new, _ *jsondoc.Doc, _ schema.Scope) field.
 			}
 			errs = append(errs, describe.CheckName(at.Child("name"), p.Name, describe.DNSLabel)...)
 			errs = append(errs, describe.Invalid(at.Child("port"), p.Port, validation.IsValidPortNum(int(p.Port)))...)
+			if p.AppProtocol != nil {
+				errs = append(errs, describe.Invalid(at.Child("appProtocol"), *p.AppProtocol, validation.IsQualifiedName(*p.AppProtocol))...)
+			}
 		}
 	}
 	return errs
 }
 
-// checkSubsetAddress checks an address. That it is none is said twice.
-func checkSubsetAddress(ip string, path *field.Path) field.ErrorList {
-	return append(describe.CheckAddress(path, ip), describe.CheckReachable(path, ip)...)
+// checkSubsetAddress checks an address. Upstream says twice that it is malformed.
+func checkSubsetAddress(a *corev1.EndpointAddress, path *field.Path) field.ErrorList {
+	errs := describe.CheckAddress(path.Child("ip"), a.IP)
+	if a.Hostname != "" {
+		errs = append(errs, describe.Invalid(path.Child("hostname"), a.Hostname, validation.IsDNS1123Label(a.Hostname))...)
+	}
+	if a.NodeName != nil {
+		errs = append(errs, describe.Invalid(path.Child("nodeName"), *a.NodeName, validation.IsDNS1123Subdomain(*a.NodeName))...)
+	}
+	return append(errs, describe.CheckReachable(path.Child("ip"), a.IP)...)
+}
+
+// managedEndpoints is the label of endpoints whose controller has checked their addresses.
+const managedEndpoints = "endpoints.kubernetes.io/managed-by"
+
+// warnEndpoints returns warnings about addresses in other spellings than the standard one.
+func warnEndpoints(new, _ *jsondoc.Doc) []string {
+	e := describe.ReadAs[endpoints](new.Root())
+	if e.Labels[managedEndpoints] == "endpoint-controller" {
+		return nil
+	}
+	var warnings []string
+	for i, s := range e.Subsets {
+		path := field.NewPath("subsets").Index(i)
+		for j, a := range s.Addresses {
+			warnings = append(warnings, validation.GetWarningsForIP(path.Child("addresses").Index(j).Child("ip"), a.IP)...)
+		}
+		for j, a := range s.NotReadyAddresses {
+			warnings = append(warnings, validation.GetWarningsForIP(path.Child("notReadyAddresses").Index(j).Child("ip"), a.IP)...)
+		}
+	}
+	return warnings
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file checks volumes, claims and classes of storage.
+// This file checks volumes, claims and storage classes.
 
 // CheckModes checks the access modes of a volume or claim.
 func CheckModes(modes []corev1.PersistentVolumeAccessMode, path *field.Path) field.ErrorList {
@@ -67,7 +67,7 @@ func CheckClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) fi
 	return errs
 }
 
-// checkSource checks what a volume is filled from.
+// checkSource checks the data source of a claim.
 func checkSource(path *field.Path, group *string, kind, name string) field.ErrorList {
 	errs := describe.NeedText(path.Child("name"), name)
 	errs = append(errs, describe.NeedText(path.Child("kind"), kind)...)
@@ -77,7 +77,8 @@ func checkSource(path *field.Path, group *string, kind, name string) field.Error
 	return errs
 }
 
-// checkClaimUpdate refuses changes of a claim, unless it is bound: then it may ask for more room, and for another class of attributes.
+// checkClaimUpdate refuses changes of a claim. A bound claim may get a larger request and another
+// attributes class.
 func checkClaimUpdate(new, old *jsondoc.Doc) field.ErrorList {
 	a, b := new.Root().Get("spec"), old.Root().Get("spec")
 	bound := new.Root().At("status", "phase").Text() == string(corev1.ClaimBound)
@@ -101,7 +102,7 @@ func checkClaimUpdate(new, old *jsondoc.Doc) field.ErrorList {
 	return errs
 }
 
-// volumeSources are the members of a volume that say where it is.
+// volumeSources are the members of a volume for its source.
 var volumeSources = []string{
 	"hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte", "cephfs", "iscsi", "cinder", "fc",
 	"flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi",
@@ -166,13 +167,14 @@ func checkVolumeUpdate(now, was jsondoc.Value, path *field.Path) field.ErrorList
 	return errs
 }
 
-// newLabels are names of labels of nodes that others had before.
+// newLabels has the present names of labels of nodes by their former names.
 var newLabels = map[string]string{
 	corev1.LabelFailureDomainBetaZone: corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaRegion: corev1.LabelTopologyRegion,
 	corev1.LabelInstanceType: corev1.LabelInstanceTypeStable, "beta.kubernetes.io/os": corev1.LabelOSStable, "beta.kubernetes.io/arch": corev1.LabelArchStable,
 }
 
-// checkVolumeNodes refuses other nodes for a volume that has some. That labels get their new names is no change.
+// checkVolumeNodes refuses to change the nodes of a volume that has some. The present name of a
+// label may replace its former name.
 func checkVolumeNodes(now, was *corev1.VolumeNodeAffinity) field.ErrorList {
 	if was == nil {
 		return nil

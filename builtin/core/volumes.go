@@ -11,14 +11,14 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file describes volumes and claims of them.
+// This file describes volumes and their claims.
 
-// volumeKinds are volumes and claims.
+// volumeKinds returns persistent volumes and claims.
 func volumeKinds() []describe.Description {
 	return []describe.Description{{
 		Kind: "PersistentVolume", Plural: "persistentvolumes", ShortNames: []string{"pv"}, ClusterScoped: true,
 		Versions: describe.V1(fillVolume), Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true}, Columns: volumeColumns(),
-		Create: func(d *jsondoc.Doc) { notePhase(d) }, UpdateStatus: updatePhase, Check: describe.UnlessStatus(checkPersistentVolume), Warnings: volumeWarnings,
+		Create: func(d *jsondoc.Doc) { stampPhase(d) }, UpdateStatus: updatePhase, Check: describe.UnlessStatus(checkPersistentVolume), Warnings: volumeWarnings,
 	}, {
 		Kind: "PersistentVolumeClaim", Plural: "persistentvolumeclaims", ShortNames: []string{"pvc"},
 		Versions: describe.V1[corev1.PersistentVolumeClaim](nil), Status: true, Behavior: kind.Behavior{DeleteReturnsObject: true}, Columns: claimColumns(), Check: describe.UnlessStatus(checkClaim), Warnings: volumeClaimWarnings,
@@ -26,12 +26,12 @@ func volumeKinds() []describe.Description {
 	}}
 }
 
-// notePhase notes since when a volume has been in its phase.
-func notePhase(d *jsondoc.Doc) {
+// stampPhase sets the time of the last change of a volume's phase.
+func stampPhase(d *jsondoc.Doc) {
 	d.Set(d.NewString(time.Now().UTC().Format(time.RFC3339)), "status", "lastPhaseTransitionTime")
 }
 
-// updatePhase does so when the phase changes, unless the client says since when.
+// updatePhase calls stampPhase if the phase changes, unless the client sent another time.
 func updatePhase(new, old *jsondoc.Doc) {
 	const since = "lastPhaseTransitionTime"
 	now, was := new.Root().Get("status"), old.Root().Get("status")
@@ -42,15 +42,16 @@ func updatePhase(new, old *jsondoc.Doc) {
 		return
 	}
 	if !now.Get(since).Exists() || jsondoc.Equal(now.Get(since), was.Get(since)) {
-		notePhase(new)
+		stampPhase(new)
 	}
 }
 
-// accessModes are access modes in short.
+// accessModes has the abbreviations of access modes.
 var accessModes = map[string]string{
 	"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP",
 }
 
+// modesAt returns a function for a column with the access modes at a path.
 func modesAt(path ...string) func(jsondoc.Value) string {
 	return func(obj jsondoc.Value) string {
 		have := map[string]bool{}
@@ -89,7 +90,7 @@ func volumeColumns() []kind.Column {
 	}
 }
 
-// phase is the phase of an object, or that it is being deleted.
+// phase returns the phase of an object, or Terminating if it is being deleted.
 func phase(obj jsondoc.Value) string {
 	if obj.At("metadata", "deletionTimestamp").Text() != "" {
 		return "Terminating"
@@ -125,7 +126,8 @@ func claimColumns() []kind.Column {
 	}
 }
 
-// nameSources says where a claim's data comes from in both of the fields for it.
+// nameSources copies dataSource to dataSourceRef or the other way round, so that both fields have
+// the source.
 func nameSources(d *jsondoc.Doc) {
 	spec := d.Root().Get("spec")
 	if spec.Get("dataSource").Exists() == spec.Get("dataSourceRef").Exists() {
@@ -147,7 +149,8 @@ func nameSources(d *jsondoc.Doc) {
 	describe.SetAs(d, same, "spec", to)
 }
 
-// fillVolume fills in what a volume has that is an object of its own: one that is described where it is attached has not.
+// fillVolume sets the defaults of a persistent volume that is an object. A volume inside a
+// VolumeAttachment does not get them.
 func fillVolume(v *corev1.PersistentVolume) {
 	if v.Spec.PersistentVolumeReclaimPolicy == "" {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain

@@ -3,8 +3,10 @@ package describe
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +25,10 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file holds the checks that those of several kinds are made of.
+// This file has the checks that several kinds use.
 
-// ReadAs is a member as its Go type. What is of another type has been refused before, and is nothing here.
+// ReadAs decodes a member into a Go type. A member of another type gives the zero value: the schema
+// has refused it.
 func ReadAs[T any](v jsondoc.Value) *T {
 	out := new(T)
 	if v.Kind() != jsondoc.Object || kjson.UnmarshalCaseSensitivePreserveInts(v.AppendJSON(nil), out) != nil {
@@ -34,7 +37,7 @@ func ReadAs[T any](v jsondoc.Value) *T {
 	return out
 }
 
-// Invalid is an error for each of the messages that a rule has about a value.
+// Invalid returns an error for each message that a rule returned for a value.
 func Invalid(path *field.Path, value any, msgs []string) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range msgs {
@@ -51,7 +54,7 @@ func CheckName(path *field.Path, name string, rule func(name string, prefix bool
 	return Invalid(path, name, rule(name, false))
 }
 
-// NeedText refuses an empty text.
+// NeedText returns an error for an empty text.
 func NeedText(path *field.Path, text string) field.ErrorList {
 	if text == "" {
 		return field.ErrorList{field.Required(path, "")}
@@ -59,7 +62,7 @@ func NeedText(path *field.Path, text string) field.ErrorList {
 	return nil
 }
 
-// AtLeast refuses numbers below a bound; one that is not there is none.
+// AtLeast returns an error for a number below a bound. A missing number passes.
 func AtLeast[T int32 | int64](path *field.Path, n *T, least T) field.ErrorList {
 	if n == nil || *n >= least {
 		return nil
@@ -71,10 +74,10 @@ func AtLeast[T int32 | int64](path *field.Path, n *T, least T) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, *n, msg).WithOrigin("minimum")}
 }
 
-// NotNegative refuses a negative number.
+// NotNegative returns an error for a negative number.
 func NotNegative[T int32 | int64](path *field.Path, n T) field.ErrorList { return AtLeast(path, &n, 0) }
 
-// Among refuses a string that is not one of the given values. The empty string passes.
+// Among returns an error for a text that is not one of the given values. The empty text passes.
 func Among[T ~string](path *field.Path, text T, of ...T) field.ErrorList {
 	for _, other := range of {
 		if text == "" || text == other {
@@ -84,7 +87,7 @@ func Among[T ~string](path *field.Path, text T, of ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(path, text, of)}
 }
 
-// CheckPortOrName checks a port that may be a name of one.
+// CheckPortOrName checks a port, which is a number or a name.
 func CheckPortOrName(path *field.Path, port intstr.IntOrString) field.ErrorList {
 	if port.Type == intstr.String {
 		return Invalid(path, port.StrVal, validation.IsValidPortName(port.StrVal))
@@ -105,7 +108,7 @@ func CheckShare(path *field.Path, n *intstr.IntOrString) field.ErrorList {
 	return nil
 }
 
-// CheckPart refuses more than all of it.
+// CheckPart returns an error for more than 100 %.
 func CheckPart(path *field.Path, n *intstr.IntOrString) field.ErrorList {
 	if percent, ok := percentage(n); ok && percent > 100 {
 		return field.ErrorList{field.Invalid(path, *n, "must not be greater than 100%")}
@@ -113,6 +116,7 @@ func CheckPart(path *field.Path, n *intstr.IntOrString) field.ErrorList {
 	return nil
 }
 
+// percentage returns the number of a text such as 25%.
 func percentage(n *intstr.IntOrString) (int, bool) {
 	if n == nil || n.Type != intstr.String || len(validation.IsValidPercent(n.StrVal)) > 0 {
 		return 0, false
@@ -122,7 +126,7 @@ func percentage(n *intstr.IntOrString) (int, bool) {
 	return all, err == nil
 }
 
-// Amount is the number of a number or of a percentage.
+// Amount returns the number of an integer or a percentage.
 func Amount(n *intstr.IntOrString) int {
 	if n == nil {
 		return 0
@@ -134,7 +138,7 @@ func Amount(n *intstr.IntOrString) int {
 	return percent
 }
 
-// CheckDescending refuses paths that do not lead downwards.
+// CheckDescending returns an error for a path that is absolute or has the element "..".
 func CheckDescending(path *field.Path, p string) field.ErrorList {
 	var errs field.ErrorList
 	if strings.HasPrefix(p, "/") {
@@ -143,7 +147,7 @@ func CheckDescending(path *field.Path, p string) field.ErrorList {
 	return append(errs, CheckNoBacksteps(path, p)...)
 }
 
-// CheckNoBacksteps refuses a path that has the element "..".
+// CheckNoBacksteps returns an error for a path with the element "..".
 func CheckNoBacksteps(path *field.Path, p string) field.ErrorList {
 	for part := range strings.SplitSeq(p, "/") {
 		if part == ".." {
@@ -158,7 +162,7 @@ func CheckAddress(path *field.Path, ip string) field.ErrorList {
 	return validation.IsValidIPForLegacyField(path, ip, true, nil)
 }
 
-// Positive refuses quantities of zero or less.
+// Positive returns an error for a quantity of zero or less.
 func Positive(path *field.Path, q resource.Quantity) field.ErrorList {
 	if q.Sign() <= 0 {
 		return field.ErrorList{field.Invalid(path, q.String(), "must be greater than zero")}
@@ -166,7 +170,7 @@ func Positive(path *field.Path, q resource.Quantity) field.ErrorList {
 	return nil
 }
 
-// CheckTerms checks a selector of labels, which may be none.
+// CheckTerms checks a label selector, which may be nil.
 func CheckTerms(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, path)
 }
@@ -179,24 +183,39 @@ func CheckLabel(path *field.Path, name string) field.ErrorList {
 	return Invalid(path, name, validation.IsDNS1123Label(name))
 }
 
-// SameJSON compares two Go values by what they are printed as.
+// SameJSON reports whether two Go values have the same JSON.
 func SameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// DNSLabel is the rule for names that are a part of a DNS name.
+// DNSLabel returns the rule for names that are a part of a DNS name.
 func DNSLabel(name string, _ bool) []string { return validation.IsDNS1123Label(name) }
+
+// leadingZeros finds zeros before the digits of a part of an address.
+var leadingZeros = regexp.MustCompile(`(^|[:.])0+([0-9])`)
+
+// ParseSloppy parses an address, of which octets may have leading zeros.
+func ParseSloppy(ip string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(ip)
+	if err != nil {
+		a, err = netip.ParseAddr(leadingZeros.ReplaceAllString(ip, "$1$2"))
+	}
+	if a.Zone() != "" {
+		err = errors.New("got a zone")
+	}
+	return a.Unmap(), err
+}
 
 // CheckReachable refuses addresses that lead nowhere else.
 func CheckReachable(path *field.Path, ip string) field.ErrorList {
-	a, err := netip.ParseAddr(ip)
+	a, err := ParseSloppy(ip)
 	switch {
 	case err != nil:
 		return field.ErrorList{field.Invalid(path, ip, "must be a valid IP address")}
 	case a.IsUnspecified():
-		return field.ErrorList{field.Invalid(path, ip, "may not be unspecified (0.0.0.0 or ::)")}
+		return field.ErrorList{field.Invalid(path, ip, fmt.Sprintf("may not be unspecified (%s)", ip))}
 	case a.IsLoopback():
 		return field.ErrorList{field.Invalid(path, ip, "may not be in the loopback range (127.0.0.0/8, ::1/128)")}
 	case a.IsLinkLocalUnicast():
@@ -207,10 +226,10 @@ func CheckReachable(path *field.Path, ip string) field.ErrorList {
 	return nil
 }
 
-// Subdomain is the rule for most names.
+// Subdomain is the rule for most names: a DNS subdomain.
 var Subdomain = apivalidation.NameIsDNSSubdomain
 
-// UnlessStatus is a check of what a write of the status does not change.
+// UnlessStatus returns a check that does not run for writes of the status.
 func UnlessStatus(check func(new, old *jsondoc.Doc) field.ErrorList) Checker {
 	return func(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 		if scope == schema.Status {
@@ -220,7 +239,7 @@ func UnlessStatus(check func(new, old *jsondoc.Doc) field.ErrorList) Checker {
 	}
 }
 
-// OrNothing is a value that need not be there.
+// OrNothing returns the value of a pointer, the zero value for nil.
 func OrNothing[T any](v *T) T {
 	if v == nil {
 		v = new(T)
@@ -237,8 +256,8 @@ func Texts(list jsondoc.Value) []string {
 	return out
 }
 
-// Segment is the rule for names of roles and bindings: they must fit a URL's
-// path.
+// Segment returns the rule for names of roles and bindings: they must be usable as a segment of a
+// URL's path.
 func Segment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)
@@ -280,7 +299,8 @@ func CheckSigner(name string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// CheckFinalizers refuses names of finalizers that could be anybody's, as upstream does for built-in kinds.
+// CheckFinalizers returns an error for names of finalizers without a domain, as upstream does for
+// built-in kinds.
 func CheckFinalizers(d *jsondoc.Doc) field.ErrorList {
 	var errs field.ErrorList
 	for i, f := range d.Root().At("metadata", "finalizers").Items() {

@@ -16,57 +16,56 @@ import (
 
 // This file makes columns.
 
-// Cell is a column whose text is computed.
+// Cell returns a column whose text is computed.
 func Cell(name, description string, text func(obj jsondoc.Value) string) kind.Column {
 	return Timed(name, description, func(obj jsondoc.Value, _ time.Time) string { return text(obj) })
 }
 
-// Timed is a column whose text depends on what time it is.
+// Timed returns a column whose text depends on the current time.
 func Timed(name, description string, text func(obj jsondoc.Value, now time.Time) string) kind.Column {
 	return kind.Column{Name: name, Type: "string", Description: description, Cell: text}
 }
 
-// At is a column that shows what stands at a path: a text, or a number or truth
-// as type says.
+// At returns a column with the value at a path: a text, or with another type a number or boolean.
 func At(name, typ, path, description string) kind.Column {
 	return kind.Column{Name: name, Type: typ, JSONPath: path, Description: description}
 }
 
-// Named says that a column is of names.
+// Named sets the format name in a column.
 func Named(c kind.Column) kind.Column {
 	c.Format = "name"
 	return c
 }
 
-// Wide makes a column one that is shown on demand.
+// Wide gives a column priority 1, so that clients show it on demand only.
 func Wide(c kind.Column) kind.Column {
 	c.Priority = 1
 	return c
 }
 
-// AgeColumn is the column that every kind has.
+// AgeColumn returns the column Age, which every kind has.
 func AgeColumn() kind.Column { return ageAt("Age", "metadata", "creationTimestamp") }
 
-// ageAt is a column of how long ago a time was.
+// ageAt returns a column with the age of the time at a path.
 func ageAt(name string, path ...string) kind.Column {
 	return Timed(name, kind.AgeColumn().Description, func(obj jsondoc.Value, now time.Time) string {
 		return Age(obj.At(path...).Text(), now)
 	})
 }
 
-// CreatedColumn is the column of kinds that show when they were created.
+// CreatedColumn returns the column Created At.
 func CreatedColumn() kind.Column {
 	return At("Created At", "date", ".metadata.creationTimestamp", kind.AgeColumn().Description)
 }
 
-// Counted is a column of numbers.
+// Counted returns a column of numbers.
 func Counted(name, description string, text func(obj jsondoc.Value) string) kind.Column {
 	c := Cell(name, description, text)
 	c.Number = true
 	return c
 }
 
-// Integers makes columns ones that say that they are of numbers.
+// Integers sets the format of columns of numbers to int32.
 func Integers(columns ...kind.Column) []kind.Column {
 	for i := range columns {
 		columns[i].Type = "integer"
@@ -74,14 +73,14 @@ func Integers(columns ...kind.Column) []kind.Column {
 	return columns
 }
 
-// Truth is a column of a truth, false where it is not said.
+// Truth returns a column with a boolean, false if there is none.
 func Truth(name, description string, path ...string) kind.Column {
 	c := Cell(name, description, TruthAt(path...))
 	c.Type = "boolean"
 	return c
 }
 
-// Size is a column of how many there are of something.
+// Size returns a column with the number of members or items at a path.
 func Size(name, description string, paths ...[]string) kind.Column {
 	return Counted(name, description, func(obj jsondoc.Value) string {
 		n := 0
@@ -92,22 +91,22 @@ func Size(name, description string, paths ...[]string) kind.Column {
 	})
 }
 
-// Sizes is a column of how many there are of something that says that it is of numbers.
+// Sizes is Size with the type integer for the column.
 func Sizes(name, description string, path ...string) kind.Column {
 	return Integers(Size(name, description, path))[0]
 }
 
-// Ratio is a column of two numbers, such as 1/3.
+// Ratio returns a column with two numbers, such as 1/3.
 func Ratio(name, description string, part, whole []string) kind.Column {
 	return Cell(name, description, func(obj jsondoc.Value) string {
 		return Number(obj.At(part...)) + "/" + Number(obj.At(whole...))
 	})
 }
 
-// Number is an integer as text, 0 if there is none.
+// Number returns an integer as text, 0 if there is none.
 func Number(v jsondoc.Value) string { return strconv.FormatInt(v.Int(), 10) }
 
-// Either is a text, or else another.
+// Either returns a text, or else another.
 func Either(text, other string) string {
 	if text == "" {
 		return other
@@ -115,7 +114,7 @@ func Either(text, other string) string {
 	return text
 }
 
-// TextOf is a text, a number or a truth as text.
+// TextOf returns a text, a number or a boolean as text.
 func TextOf(v jsondoc.Value) string {
 	switch v.Kind() {
 	case jsondoc.String:
@@ -128,19 +127,19 @@ func TextOf(v jsondoc.Value) string {
 	return ""
 }
 
-// OrNone is a column of a text, or of a word for none.
+// OrNone returns a column with a text, or a word for none.
 func OrNone(name, description, none string, path ...string) kind.Column {
 	return Cell(name, description, func(obj jsondoc.Value) string { return Either(TextOf(obj.At(path...)), none) })
 }
 
-// NumberOrNone is a column of a number, or of the word <none>.
+// NumberOrNone returns a column with a number, or the text <none>.
 func NumberOrNone(name, description string, path ...string) kind.Column {
 	c := OrNone(name, description, "<none>", path...)
 	c.Number = true
 	return c
 }
 
-// ContainerColumns name the containers and images of the pods at a path.
+// ContainerColumns returns the columns with the containers and images of the pods at a path.
 func ContainerColumns(path ...string) []kind.Column {
 	list := func(member string) func(jsondoc.Value) string {
 		return func(obj jsondoc.Value) string {
@@ -157,17 +156,17 @@ func ContainerColumns(path ...string) []kind.Column {
 	}
 }
 
-// TemplateColumns are the columns of kinds with templates of pods.
+// TemplateColumns returns the columns of kinds with pod templates.
 func TemplateColumns(description string) []kind.Column {
 	return append(ContainerColumns("spec", "template", "spec"), SelectorColumn(description, "spec", "selector"))
 }
 
-// SelectorColumn shows the label selector at a path.
+// SelectorColumn returns the column with the label selector at a path.
 func SelectorColumn(description string, path ...string) kind.Column {
 	return Wide(Cell("Selector", description, func(obj jsondoc.Value) string { return SelectorText(obj.At(path...)) }))
 }
 
-// SelectorText is a label selector as people write it; <none> if there is none.
+// SelectorText returns a label selector in the syntax of kubectl's --selector, <none> for none.
 func SelectorText(v jsondoc.Value) string {
 	if v.Kind() != jsondoc.Object {
 		return "<none>"
@@ -179,7 +178,7 @@ func SelectorText(v jsondoc.Value) string {
 	return metav1.FormatLabelSelector(&s)
 }
 
-// MapText is a map of labels as text.
+// MapText returns a map of labels as text.
 func MapText(v jsondoc.Value, none string) string {
 	var pairs []string
 	for key, value := range v.Members() {
@@ -191,7 +190,7 @@ func MapText(v jsondoc.Value, none string) string {
 	return strings.Join(pairs, ",")
 }
 
-// PortText is how tables show a list of ports.
+// PortText returns the text for a list of ports.
 func PortText(p jsondoc.Value) string {
 	text := Number(p.Get("port"))
 	if n := p.Get("nodePort").Int(); n > 0 {
@@ -200,7 +199,7 @@ func PortText(p jsondoc.Value) string {
 	return text + "/" + p.Get("protocol").Text()
 }
 
-// FirstFew joins a few of the texts and says how many more there are.
+// FirstFew joins the first few texts and adds how many more there are.
 func FirstFew(all []string, few int) string {
 	switch {
 	case len(all) == 0:
@@ -211,7 +210,7 @@ func FirstFew(all []string, few int) string {
 	return fmt.Sprintf("%s + %d more...", strings.Join(all[:few], ","), len(all)-few)
 }
 
-// Balancers are the addresses of the load balancers of a service or ingress.
+// Balancers returns the addresses of the load balancers of a service or ingress.
 func Balancers(obj jsondoc.Value) string {
 	var out []string
 	for _, in := range obj.At("status", "loadBalancer", "ingress").Items() {
@@ -220,7 +219,7 @@ func Balancers(obj jsondoc.Value) string {
 	return strings.Join(out, ",")
 }
 
-// TruthAt shows a truth, false if it is not said.
+// TruthAt returns a function that returns the boolean at a path as text, false if there is none.
 func TruthAt(path ...string) func(jsondoc.Value) string {
 	return func(obj jsondoc.Value) string {
 		if obj.At(path...).Bool() {
@@ -235,7 +234,7 @@ func TextAt(path ...string) func(jsondoc.Value) string {
 	return func(obj jsondoc.Value) string { return obj.At(path...).Text() }
 }
 
-// Age is how long ago a time was, for people.
+// Age returns the time since t as tables show it, such as 5d3h.
 func Age(text string, now time.Time) string {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.IsZero() {
@@ -249,7 +248,7 @@ func NumberAt(path ...string) func(jsondoc.Value) string {
 	return func(obj jsondoc.Value) string { return Number(obj.At(path...)) }
 }
 
-// ReplicaColumns are those of kinds that keep a number of pods.
+// ReplicaColumns returns the columns of kinds that keep a number of pods.
 func ReplicaColumns(spec, status map[string]string) []kind.Column {
 	counts := Integers(
 		Counted("Desired", spec["replicas"], NumberAt("spec", "replicas")),

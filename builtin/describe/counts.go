@@ -8,15 +8,15 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// Counts are the numbers of a status: none is negative, and some are part of others.
+// Counts has the numbers in a status. None is negative, and some must not exceed others.
 type Counts struct {
 	members  []string
-	within   []string // those that are at most replicas
-	ready    string   // how errors call the replicas that are ready, of which some are available; "": nobody says
-	collided bool     // there is a count of collisions, which grows
+	within   []string // counts that are at most replicas
+	ready    string   // the name of the ready replicas in errors about available ones; "": there are none
+	collided bool     // there is a count of collisions, which never falls
 }
 
-// Numbers of the kinds.
+// The counts of each kind.
 var (
 	ReplicaCounts    = Counts{[]string{"replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration", "terminatingReplicas"}, []string{"fullyLabeledReplicas", "readyReplicas", "availableReplicas"}, "readyReplicas", false}
 	DeploymentCounts = Counts{[]string{"observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas", "collisionCount"}, []string{"updatedReplicas", "readyReplicas", "availableReplicas"}, "readyReplicas", true}

@@ -1,6 +1,6 @@
 package describe
 
-// OrDefault sets what is not there.
+// OrDefault sets a nil pointer to a value.
 func OrDefault[T any](p **T, value T) {
 	if *p == nil {
 		*p = &value

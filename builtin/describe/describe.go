@@ -1,9 +1,10 @@
-// Package describe has what the descriptions of built-in kinds are made of.
+// Package describe has the parts of the descriptions of built-in kinds.
 //
-// A [Description] says what no schema says about a kind. The packages beside this one, one for each API group, return
-// descriptions; package builtin makes kinds of them. The functions here are for their tables: columns ([Cell], [At],
-// [AgeColumn], …), checks ([Both], [Immutable], [Required], …) that find the errors of upstream, and helpers of checks
-// ([Invalid], [Among], [ReadAs], …).
+// A [Description] has everything about a kind that its schema does not have. The packages beside
+// this one, one for each API group, return descriptions; package builtin makes kinds of them. The
+// functions here are for columns of tables ([Cell], [At], [AgeColumn], …), for checks with the
+// errors of upstream ([Both], [Immutable], [Required], …), and for the code of checks ([Invalid],
+// [Among], [ReadAs], …).
 package describe
 
 import (
@@ -18,7 +19,8 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// Description is what no schema says about a kind. Nothing but Group, Kind, Plural and Versions is required.
+// Description has everything about a kind that its schema does not have. Group, Kind, Plural and
+// Versions are required.
 type Description struct {
 	Group         string
 	Kind          string
@@ -29,71 +31,75 @@ type Description struct {
 	Singular               string // "": the kind in lower case
 	ShortNames, Categories []string
 	StoragePrefix          string // of store keys; "": the plural
-	Deprecated             string // the warning of all versions; "": they are not deprecated
+	Deprecated             string // warning for clients that use any version; "": none
 
-	Columns []kind.Column // nil: the age
+	Columns []kind.Column // nil: the age only
 	Fields  []kind.Selectable
 	Ended   func(obj jsondoc.Value) (reason, message string)
 
-	Status     bool // there is a status subresource
-	KeepStatus bool // a new object keeps the status that it is sent with
-	Scale      *kind.Scale
-	Generation bool   // metadata.generation counts changes of the content
-	Versioned  bool   // an update must name a resource version
-	Parts      []Part // subresources that have kinds of their own
+	Status                 bool // there is a status subresource
+	KeepStatus             bool // a new object keeps the status that it is sent with
+	Scale                  *kind.Scale
+	Generation             bool // metadata.generation counts changes of the content
+	RequireResourceVersion bool // an update must name a resource version
+	OwnKindSubresources    []OwnKindSubresource
 
-	// Behavior has what requests do otherwise than with custom resources. Its hooks are set here, by the fields below.
+	// Behavior has the differences from custom resources. These fields of it are not for tables,
+	// because each kind gets them from the fields below: AllowUnconditionalUpdate, StatusMetadata,
+	// New, Decode, Strict, Load, PrepareCreate, PrepareUpdate, Validate and ValidateUpdate.
 	kind.Behavior
 
 	// Create and Update change an object before it is checked; Update is not
 	// called for subresources.
 	Create func(d *jsondoc.Doc)
 	Update func(new, old *jsondoc.Doc)
-	// UpdatePart changes an object of which a subresource of the kind is written.
+	// UpdatePart restores every field that a write of a subresource does not change. A kind with a
+	// subresource in Behavior.Subresources must have it.
 	UpdatePart func(new, old *jsondoc.Doc, scope schema.Scope)
-	// UpdateStatus changes an object whose status is written.
+	// UpdateStatus changes an object after a write of its status.
 	UpdateStatus func(new, old *jsondoc.Doc)
 
 	ValidName meta.NameFunc // rule for names; nil: DNS subdomains
-	// Check finds what the schema does not, or, if it is Complete, whatever there
-	// is to find. old is nil on create.
+	// Check finds the errors that the schema does not find, or all errors if Complete is set. old
+	// is nil on create.
 	Check    Checker
 	Complete bool
 	Warnings func(new, old *jsondoc.Doc) []string
-	// StatusWarnings are those about a status that is written.
+	// StatusWarnings returns the warnings for a write of the status.
 	StatusWarnings func(new *jsondoc.Doc) []string
 }
 
-// WholeMetadata are the members of metadata that clients write.
+// WholeMetadata has the members of metadata that clients can write.
 var WholeMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
 
-// Checker finds what is wrong with an object; old is nil on create.
+// Checker returns the errors of an object. old is nil on create.
 type Checker func(v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) field.ErrorList
 
-// Part is a subresource whose kind is described like a virtual one.
-type Part struct {
+// OwnKindSubresource is a subresource whose body is another kind, such as Eviction. The kind is
+// virtual: it is created and not stored.
+type OwnKindSubresource struct {
 	Name string
 	Description
 }
 
-// Version is a version of a kind as its Go type publishes it.
+// Version is a version of a kind. Its schema is that of its Go type.
 type Version struct {
 	Name string
 	New  func() runtime.Object
-	// Fill fills in defaults that depend on other fields; nil if there are none.
+	// Fill sets the defaults that depend on other fields; nil: there are none.
 	Fill func(runtime.Object)
 }
 
-// object is a pointer to a Go type of objects.
+// object is a pointer to the Go type of an API object.
 type object[T any] interface {
 	*T
 	runtime.Object
 }
 
-// V1 is a kind's only version, v1, as a Go type.
+// V1 returns the version v1, as the only one, for a Go type.
 func V1[T any, P object[T]](fill func(P)) []Version { return []Version{VersionOf(fill, "v1")} }
 
-// VersionOf is a version as a Go type.
+// VersionOf returns a version for a Go type.
 func VersionOf[T any, P object[T]](fill func(P), name string) Version {
 	v := Version{Name: name, New: func() runtime.Object { return P(new(T)) }}
 	if fill != nil {
@@ -102,7 +108,7 @@ func VersionOf[T any, P object[T]](fill func(P), name string) Version {
 	return v
 }
 
-// SetJSON sets a member to a text, or removes it if there is none.
+// SetJSON sets a member to the value of a JSON text, or removes the member if the text is empty.
 func SetJSON(d *jsondoc.Doc, text []byte, path ...string) {
 	if text == nil {
 		d.Remove(path...)
@@ -111,16 +117,16 @@ func SetJSON(d *jsondoc.Doc, text []byte, path ...string) {
 	value := jsondoc.Get()
 	defer value.Release()
 	if err := jsondoc.Parse(value, text); err != nil {
-		panic("BUG: " + err.Error()) // the program printed it
+		panic("BUG: " + err.Error()) // the program encoded it
 	}
 	d.Set(d.Import(value.Root()), path...)
 }
 
-// SetAs sets a member to a Go value as JSON.
+// SetAs sets a member to the JSON of a Go value.
 func SetAs(d *jsondoc.Doc, v any, path ...string) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic("BUG: " + err.Error()) // of a type of the API
+		panic("BUG: " + err.Error()) // types of the API can be encoded
 	}
 	SetJSON(d, text, path...)
 }

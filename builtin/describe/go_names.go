@@ -10,19 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// This file shows values in errors as upstream does: it prints its own types, which have no names for JSON, so that members are called as
-// fields are in Go, all of them are there, and those that are not set are null.
+// This file prints values in errors as upstream does. Upstream prints its internal types, which
+// have no JSON names: the members have the names of the Go fields, all of them are printed, and
+// those without a value are null.
 
-// goNamed is a value of a type of the API that prints so. Types that print themselves, and those of package meta, print as ever.
+// goNamed is a value of an API type that prints like this. Types with a MarshalJSON of their own,
+// and those of package meta, print as usual.
 type goNamed struct{ value any }
 
-// InGoNames returns value as errors show it.
+// InGoNames returns a value that errors print with Go's field names.
 func InGoNames(value any) any { return goNamed{value} }
 
-// MarshalJSON prints the value.
+// MarshalJSON encodes the value.
 func (g goNamed) MarshalJSON() ([]byte, error) { return appendGo(nil, reflect.ValueOf(g.value)) }
 
-// printsItself reports whether values of a type print as they do anywhere.
+// printsItself reports whether values of a type print as usual.
 func printsItself(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[[]byte]():
@@ -31,6 +33,7 @@ func printsItself(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !strings.HasPrefix(t.PkgPath(), "k8s.io/api/")
 }
 
+// appendGo appends the JSON of a value.
 func appendGo(b []byte, v reflect.Value) ([]byte, error) {
 	if !v.IsValid() {
 		return append(b, "null"...), nil
@@ -63,7 +66,7 @@ func appendGo(b []byte, v reflect.Value) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// appendFields appends the fields of a struct, and those of structs that are a part of it.
+// appendFields appends the fields of a struct, and those of embedded structs.
 func appendFields(b []byte, v reflect.Value) ([]byte, error) {
 	var err error
 	for i := range v.NumField() {

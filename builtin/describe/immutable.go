@@ -10,16 +10,16 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file refuses changes of what must stay as it was created.
+// This file refuses changes of immutable fields.
 
-// Both runs one check after another.
+// Both returns a check that runs several checks in turn.
 func Both(first, then Checker) Checker {
 	return func(v *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 		return append(first(v, new, old, scope), then(v, new, old, scope)...)
 	}
 }
 
-// Required refuses an object without what stands at a path.
+// Required returns a check that a member exists.
 func Required(detail string, path ...string) Checker {
 	return func(_ *kind.Version, d, _ *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 		if v := d.Root().At(path...); scope == schema.Status || v.Len() > 0 || v.Text() != "" {
@@ -29,12 +29,12 @@ func Required(detail string, path ...string) Checker {
 	}
 }
 
-// Immutable refuses changes of what stands at a path.
+// Immutable returns a check that refuses changes of a member.
 func Immutable(path ...string) Checker {
 	return ImmutableAs(func(now jsondoc.Value) any { return now.Interface() }, path...)
 }
 
-// ImmutableAs refuses them with a value as it is shown.
+// ImmutableAs is Immutable with a function that returns the value for the error.
 func ImmutableAs(shown func(now jsondoc.Value) any, path ...string) Checker {
 	return func(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 		if old == nil || scope == schema.Status {
@@ -47,8 +47,8 @@ func ImmutableAs(shown func(now jsondoc.Value) any, path ...string) Checker {
 	}
 }
 
-// AsText shows a text, empty if there is none.
+// AsText returns a text for errors, empty for none.
 func AsText(now jsondoc.Value) any { return strings.Clone(now.Text()) }
 
-// AsGo shows a value by the names of fields of a Go type.
+// AsGo returns a value for errors with the field names of a Go type.
 func AsGo[T any](now jsondoc.Value) any { return InGoNames(ReadAs[T](now)) }

@@ -5,11 +5,11 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// AllCategory is the category of what "kubectl get all" shows.
+// AllCategory is the category of the kinds that "kubectl get all" lists.
 var AllCategory = []string{"all"}
 
-// These are the scopes of subresources that may change what an update of the object itself may not: of pods, and of requests for
-// certificates.
+// These are the scopes of subresources that may change fields which an update of the object itself
+// must not change: those of pods, and of requests for certificates.
 const (
 	PartEphemeral = kind.Finalize + 1 + iota
 	PartResize
@@ -19,7 +19,7 @@ const (
 // PartVerbs are the verbs of subresources that are a part of their object.
 var PartVerbs = []string{"get", "patch", "update"}
 
-// NewScale is where the scale of all kinds of workloads is.
+// NewScale returns the scale subresource of workloads.
 func NewScale() *kind.Scale {
 	return &kind.Scale{
 		SpecReplicas: ".spec.replicas", StatusReplicas: ".status.replicas", LabelSelector: ".spec.selector",
@@ -27,7 +27,7 @@ func NewScale() *kind.Scale {
 	}
 }
 
-// NumberField is a selectable number, which is 0 where it is not said.
+// NumberField returns a selectable field with a number, 0 if there is none.
 func NumberField(label string) kind.Selectable {
 	f := kind.NewSelectable("." + label)
 	f.Value = func(root jsondoc.Value) string { return Number(root.At(f.Path...)) }

@@ -15,7 +15,7 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file checks where services lead to.
+// This file checks endpoint slices.
 
 // checkEndpointSlice checks a slice, whose type of addresses is immutable.
 func checkEndpointSlice(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
@@ -47,7 +47,7 @@ func checkEndpointSlice(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) 
 	return errs
 }
 
-// checkEndpoint checks the addresses of an endpoint, and where it is.
+// checkEndpoint checks the addresses of an endpoint, and its node and zone.
 func checkEndpoint(e *discoveryv1.Endpoint, of discoveryv1.AddressType, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	addresses := path.Child("addresses")
@@ -81,7 +81,7 @@ func checkEndpoint(e *discoveryv1.Endpoint, of discoveryv1.AddressType, path *fi
 	return errs
 }
 
-// Kinds are slices of endpoints.
+// Kinds returns the description of endpoint slices.
 func Kinds() []describe.Description {
 	return []describe.Description{{
 		Group: "discovery.k8s.io", Kind: "EndpointSlice", Plural: "endpointslices", Generation: true, Behavior: kind.Behavior{GenerationMember: "labels"}, Check: checkEndpointSlice, Warnings: sliceWarnings,
@@ -109,7 +109,7 @@ func Kinds() []describe.Description {
 	}}
 }
 
-// sliceWarnings are those about a kind of addresses that nobody uses any more; of a slice that is there it is too late.
+// sliceWarnings returns a warning for a new slice with the deprecated address type FQDN.
 func sliceWarnings(new, old *jsondoc.Doc) []string {
 	if old != nil || new.Root().Get("addressType").Text() != string(discoveryv1.AddressTypeFQDN) {
 		return nil

@@ -21,13 +21,13 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file describes events: two kinds, of the core group and of events.k8s.io,
-// of the same objects, which are stored as the first.
+// This file describes events. The core group and events.k8s.io have a kind each for the same
+// objects, which are stored as the former.
 
-// eventTTL is how long events are kept.
+// eventTTL is the time after which an event is deleted.
 const eventTTL = time.Hour
 
-// Kinds are the kind of the core group, which is stored, and the one of events.k8s.io.
+// Kinds returns the kind of the core group, which is stored, and the one of events.k8s.io.
 func Kinds() (core, events describe.Description) {
 	core = describe.Description{
 		Kind: "Event", Plural: "events", ShortNames: []string{"ev"}, Behavior: kind.Behavior{CreateOnUpdate: true, TTL: eventTTL, NoDependents: true, Convert: convertEvent},
@@ -46,7 +46,7 @@ func Kinds() (core, events describe.Description) {
 	return core, events
 }
 
-// sourceOf is what the field "source" of an event is compared with.
+// sourceOf returns the value with which the field selector "source" is compared.
 func sourceOf(obj jsondoc.Value) string {
 	if s := obj.At("source", "component").Text(); s != "" {
 		return s
@@ -54,7 +54,7 @@ func sourceOf(obj jsondoc.Value) string {
 	return obj.Get("reportingComponent").Text()
 }
 
-// eventFields are the selectable fields, where they stand in one of the kinds.
+// eventFields returns the selectable fields. Their paths differ between the two kinds.
 func eventFields(object, controller string, source func(jsondoc.Value) string) []kind.Selectable {
 	var fields []kind.Selectable
 	for _, member := range []string{"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"} {
@@ -67,7 +67,7 @@ func eventFields(object, controller string, source func(jsondoc.Value) string) [
 		kind.Selectable{JSONPath: ".source", Label: "source", Value: source})
 }
 
-// eventColumns returns the columns, given where the members are in one of the kinds.
+// eventColumns returns the columns. The paths of the members differ between the two kinds.
 func eventColumns(object, source, note, first, last, count string) []kind.Column {
 	docs := corev1.Event{}.SwaggerDoc()
 	return []kind.Column{
@@ -84,7 +84,7 @@ func eventColumns(object, source, note, first, last, count string) []kind.Column
 	}
 }
 
-// convertEvent turns an event of one kind into one of the other.
+// convertEvent converts an event from one kind to the other.
 func convertEvent(text []byte, to *kind.Version) ([]byte, error) {
 	var m metav1.TypeMeta
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -139,7 +139,7 @@ func fromCoreEvent(e *corev1.Event) *eventsv1.Event {
 	return out
 }
 
-// eventOf is an event as the core group has it.
+// eventOf returns an event in the form of the core group.
 func eventOf(v *kind.Version, d *jsondoc.Doc) (*corev1.Event, error) {
 	text := d.AppendJSON(nil, d.Root().Node)
 	if v.Kind.Group == "" {
@@ -153,7 +153,7 @@ func eventOf(v *kind.Version, d *jsondoc.Doc) (*corev1.Event, error) {
 	return toCoreEvent(&e), nil
 }
 
-// checkEvent checks an event; one of events.k8s.io strictly.
+// checkEvent checks an event. The rules for events.k8s.io are stricter.
 func checkEvent(v *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	e, err := eventOf(v, d)
 	if err != nil {
@@ -179,7 +179,7 @@ const (
 	maxEventNote = 1024
 )
 
-// checkAnyEvent checks what events of both groups have to obey.
+// checkAnyEvent checks the rules for events of both groups.
 func checkAnyEvent(e *corev1.Event, first bool) field.ErrorList {
 	var errs field.ErrorList
 	namespace, about := field.NewPath("involvedObject", "namespace"), e.InvolvedObject.Namespace
@@ -200,11 +200,11 @@ func checkAnyEvent(e *corev1.Event, first bool) field.ErrorList {
 	return errs
 }
 
-// checkEventTexts checks what an event of the newer sort must say.
+// checkEventTexts checks the texts that an event of events.k8s.io must have.
 func checkEventTexts(e *corev1.Event, first bool) field.ErrorList {
 	var errs field.ErrorList
 	controller := field.NewPath("reportingController")
-	if first { // in which version it has another name
+	if first { // the version in which the field has another name
 		controller = field.NewPath("reportingComponent")
 	}
 	if e.ReportingController == "" {
@@ -230,7 +230,7 @@ func checkEventTexts(e *corev1.Event, first bool) field.ErrorList {
 	return errs
 }
 
-// checkNewEvent checks an event that was created by way of events.k8s.io.
+// checkNewEvent checks an event that is created through events.k8s.io.
 func checkNewEvent(e *corev1.Event) field.ErrorList {
 	errs := checkSeries(e)
 	if e.EventTime.IsZero() {
@@ -275,7 +275,7 @@ func checkEventUpdate(e, was *corev1.Event, new, old jsondoc.Value) field.ErrorL
 		errs = append(errs, checkSeries(e)...)
 	}
 	for _, n := range []struct {
-		member, name string // and what errors call it
+		member, name string // the latter as errors print it
 		shown        any
 	}{
 		{"regarding", "involvedObject", describe.InGoNames(e.InvolvedObject)}, {"reason", "reason", e.Reason}, {"note", "message", e.Message},
@@ -291,12 +291,12 @@ func checkEventUpdate(e, was *corev1.Event, new, old jsondoc.Value) field.ErrorL
 	return errs
 }
 
-// aboutCell names what an event is about.
+// aboutCell returns the object that an event is about.
 func aboutCell(ref jsondoc.Value) string {
 	return strings.ToLower(ref.Get("kind").Text()) + "/" + ref.Get("name").Text()
 }
 
-// firstSeen returns how long ago the event happened first.
+// firstSeen returns the time since the event happened first.
 func firstSeen(obj jsondoc.Value, first string, now time.Time) string {
 	if t := obj.Get(first); t.Kind() == jsondoc.String {
 		return describe.Age(t.Text(), now)
@@ -304,7 +304,7 @@ func firstSeen(obj jsondoc.Value, first string, now time.Time) string {
 	return describe.Age(obj.Get("eventTime").Text(), now)
 }
 
-// lastSeen returns how long ago the event happened last.
+// lastSeen returns the time since the event happened last.
 func lastSeen(obj jsondoc.Value, first, last string, now time.Time) string {
 	switch series := obj.At("series", "lastObservedTime"); {
 	case series.Kind() == jsondoc.String:
@@ -330,7 +330,7 @@ func eventSource(obj jsondoc.Value, source string) string {
 	return component + ", " + host
 }
 
-// eventCount returns how often the event happened.
+// eventCount returns how many times the event happened.
 func eventCount(obj jsondoc.Value, count string) string {
 	if n := obj.At("series", "count"); n.Kind() == jsondoc.Int {
 		return strconv.FormatInt(n.Int(), 10)

@@ -1,4 +1,5 @@
-// Package flowcontrol describes the kinds of the API group flowcontrol.apiserver.k8s.io. Package flow decides by them.
+// Package flowcontrol describes the kinds of the API group flowcontrol.apiserver.k8s.io. Package
+// flow queues requests by their rules.
 package flowcontrol
 
 import (
@@ -52,14 +53,14 @@ func Kinds() []describe.Description {
 	return all
 }
 
-// fillFlowSchema fills in the precedence.
+// fillFlowSchema sets the default precedence.
 func fillFlowSchema(s *flowcontrolv1.FlowSchema) {
 	if s.Spec.MatchingPrecedence == 0 {
 		s.Spec.MatchingPrecedence = 1000
 	}
 }
 
-// fillPriorityLevel fills in the shares and the response to requests over the limit.
+// fillPriorityLevel sets the default shares, and the default response to requests over the limit.
 func fillPriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) {
 	if e := p.Spec.Exempt; e != nil {
 		describe.OrDefault(&e.NominalConcurrencyShares, 0)

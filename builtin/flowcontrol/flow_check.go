@@ -16,11 +16,11 @@ import (
 
 // This file checks the kinds of priority and fairness.
 
-// Bounds of them.
+// Bounds of the fields.
 const (
 	maxPrecedence = 10_000
 	maxQueues     = 10_000_000
-	maxHashBits   = 60 // of which requests are dealt to queues
+	maxHashBits   = 60 // of the hash that deals requests to queues
 )
 
 // checkFlowSchema checks which requests a schema matches, and their priority level.
@@ -64,7 +64,8 @@ func checkPriorityLevel(d, _ *jsondoc.Doc) field.ErrorList {
 	return append(checkLevelSpec(d, spec, path), checkMandatoryLevel(d.Root().At("metadata", "name").Text(), spec, path)...)
 }
 
-// checkMandatoryLevel checks that a mandatory level is as it must be. What the level exempt lends is up to the operator.
+// checkMandatoryLevel checks that a mandatory level has its fixed content. Only the seats that the
+// level exempt lends may differ.
 func checkMandatoryLevel(name string, spec *flowcontrolv1.PriorityLevelConfigurationSpec, path *field.Path) field.ErrorList {
 	for _, m := range bootstrap.Levels(true) {
 		text := "spec of '%s' must equal the fixed value"
@@ -169,7 +170,7 @@ func checkQueues(q *flowcontrolv1.QueuingConfiguration, path *field.Path) field.
 	return errs
 }
 
-// entropy is how many bits it takes to deal a hand of some size from a deck.
+// entropy returns how many bits of a hash are needed to deal a hand of some size from a deck.
 func entropy(deck, hand int32) int {
 	return int(math.Ceil(math.Log2(float64(deck)) * float64(hand)))
 }

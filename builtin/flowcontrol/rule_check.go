@@ -13,7 +13,7 @@ import (
 
 // This file checks the rules of FlowSchemas.
 
-// verbs are those that rules may name, in the order of error texts.
+// verbs are the verbs of rules, in the order of error texts.
 var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"}
 
 // checkRules checks the subjects and rules of one entry.
@@ -89,8 +89,8 @@ func checkAccount(a *flowcontrolv1.ServiceAccountSubject, path *field.Path) fiel
 	return append(errs, describe.Invalid(path.Child("namespace"), a.Namespace, apivalidation.ValidateNamespaceName(a.Namespace, false))...)
 }
 
-// checkNames checks that a list has names, or the wildcard alone. missing is the text for an empty list, others what else must not be
-// there.
+// checkNames checks that a list has names, or the wildcard alone. missing is the text of the error
+// for an empty list, others that for a list with more than the wildcard.
 func checkNames(names []string, path *field.Path, missing, others string) field.ErrorList {
 	switch {
 	case len(names) == 0 && missing != "":
@@ -113,7 +113,8 @@ func checkVerbs(names []string, path *field.Path) field.ErrorList {
 	return checkNames(names, path, "verbs must contain at least one value", "verbs")
 }
 
-// checkResources checks a rule for resources. Its namespaces matter to requests that have one.
+// checkResources checks a rule for resources. A rule for resources in namespaces must list
+// namespaces.
 func checkResources(r *flowcontrolv1.ResourcePolicyRule, path *field.Path) field.ErrorList {
 	errs := checkVerbs(r.Verbs, path.Child("verbs"))
 	errs = append(errs, checkNames(r.APIGroups, path.Child("apiGroups"), "resource rules must supply at least one api group", "api groups")...)
@@ -150,7 +151,7 @@ func checkPaths(r *flowcontrolv1.NonResourcePolicyRule, path *field.Path) field.
 	return errs
 }
 
-// wrongPath returns what is wrong with a path, "" if nothing is.
+// wrongPath returns the mistake in a path, "" for none.
 func wrongPath(path string) string {
 	wildcards := strings.Count(path, "*")
 	switch {

@@ -18,7 +18,7 @@ import (
 
 // This file checks ingresses and network policies.
 
-// ingressClass is the annotation that was there before the field.
+// ingressClass is the annotation for the class that is older than the field.
 const ingressClass = "kubernetes.io/ingress.class"
 
 // checkIngress checks the spec of an ingress, and its class.
@@ -51,7 +51,7 @@ func checkIngress(new, old *jsondoc.Doc) field.ErrorList {
 	return errs
 }
 
-// checkHost checks the name of a host, or of all below one.
+// checkHost checks the name of a host, or a wildcard for all hosts below a name.
 func checkHost(path *field.Path, host string) field.ErrorList {
 	if strings.Contains(host, "*") {
 		return describe.Invalid(path, host, validation.IsWildcardDNS1123Subdomain(host))
@@ -81,7 +81,7 @@ func checkIngressRule(r *networkingv1.IngressRule, path *field.Path) field.Error
 	return errs
 }
 
-// What a path that is compared with that of a request must not have in it, and not end with.
+// Sequences that a path must not have, and suffixes that it must not end with.
 var (
 	badParts = []string{"//", "/./", "/../", "%2f", "%2F"}
 	badEnds  = []string{"/..", "/."}
@@ -229,7 +229,7 @@ func checkBlock(b *networkingv1.IPBlock, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// checkIngressStatus checks where an ingress is reached.
+// checkIngressStatus checks the addresses of an ingress.
 func checkIngressStatus(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 	if scope != schema.Status {
 		return nil

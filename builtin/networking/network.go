@@ -1,6 +1,7 @@
-// Package networking describes the kinds of the API group networking.k8s.io: ingresses, network policies, addresses and their ranges.
-// Addresses of services are objects here, too: package allocator creates and deletes them. Nothing routes or filters traffic by these
-// objects: they are stored and checked for those who do.
+// Package networking describes the kinds of the API group networking.k8s.io: ingresses, network
+// policies, addresses and their ranges. Package allocator creates and deletes the objects for
+// addresses of services. Nothing here routes or filters traffic: the objects are stored and checked
+// for programs that do.
 package networking
 
 import (
@@ -17,9 +18,9 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file describes services and what leads to them.
+// This file describes the kinds of the group.
 
-// Kinds are ingresses, network policies, and addresses.
+// Kinds returns the descriptions of the kinds of the group.
 func Kinds() []describe.Description {
 	return []describe.Description{{
 		Group: "networking.k8s.io", Kind: "Ingress", Plural: "ingresses", ShortNames: []string{"ing"}, StoragePrefix: "ingress",
@@ -95,7 +96,7 @@ func Kinds() []describe.Description {
 	}}
 }
 
-// ipName is the rule for names that are addresses, in the one form that an address has.
+// ipName returns the rule for names that are IP addresses in canonical form.
 func ipName(name string, prefix bool) []string {
 	var out []string
 	for _, err := range validation.IsValidIP(nil, name) {
@@ -121,7 +122,7 @@ func ingressHosts(obj jsondoc.Value) string {
 	return describe.FirstFew(out, 3)
 }
 
-// checkClassParameters checks in what scope the parameters of a class are.
+// checkClassParameters checks the scope of the parameters of a class.
 func checkClassParameters(_ *kind.Version, d, _ *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	p, path := d.Root().At("spec", "parameters"), field.NewPath("spec", "parameters")
 	if p.Kind() != jsondoc.Object {
@@ -130,7 +131,8 @@ func checkClassParameters(_ *kind.Version, d, _ *jsondoc.Doc, _ schema.Scope) fi
 	return describe.Among(path.Child("scope"), strings.Clone(p.Get("scope").Text()), "Cluster", "Namespace")
 }
 
-// checkServiceCIDR refuses a range of no addresses, and another one for one that is there, which may get one of the other family.
+// checkServiceCIDR refuses a range without addresses, and changes of a range. A range of the other
+// family may be added.
 func checkServiceCIDR(v *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) field.ErrorList {
 	path := field.NewPath("spec", "cidrs")
 	now := describe.Texts(d.Root().At("spec", "cidrs"))
@@ -150,7 +152,8 @@ func checkServiceCIDR(v *kind.Version, d, old *jsondoc.Doc, scope schema.Scope) 
 	return errs
 }
 
-// fixedParent refuses another parent of an address; the error does not show it.
+// fixedParent refuses to change the parent of an address. Upstream's error does not print the
+// parent.
 func fixedParent(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	if old == nil || jsondoc.Equal(new.Root().At("spec", "parentRef"), old.Root().At("spec", "parentRef")) {
 		return nil
@@ -158,7 +161,7 @@ func fixedParent(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.E
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "parentRef"), nil, "field is immutable")}
 }
 
-// fillNetworkPolicy fills in the directions of a policy and the protocols of its ports.
+// fillNetworkPolicy sets the default directions of a policy and the default protocols of its ports.
 func fillNetworkPolicy(n *networkingv1.NetworkPolicy) {
 	if len(n.Spec.PolicyTypes) > 0 {
 		return

@@ -12,13 +12,13 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file describes kinds that say how others are to be treated.
+// This file describes disruption budgets.
 
-// Kinds are disruption budgets.
+// Kinds returns the description of disruption budgets.
 func Kinds() []describe.Description {
 	return []describe.Description{{
 		Group: "policy", Kind: "PodDisruptionBudget", Plural: "poddisruptionbudgets", ShortNames: []string{"pdb"},
-		Versions: describe.V1[policyv1.PodDisruptionBudget](nil), Status: true, Generation: true, Versioned: true, ValidName: describe.Segment,
+		Versions: describe.V1[policyv1.PodDisruptionBudget](nil), Status: true, Generation: true, RequireResourceVersion: true, ValidName: describe.Segment,
 		Columns: []kind.Column{
 			describe.OrNone("Min Available", "The minimum number of pods that must be available.", "N/A", "spec", "minAvailable"),
 			describe.OrNone("Max Unavailable", "The maximum number of pods that may be unavailable.", "N/A", "spec", "maxUnavailable"),
@@ -29,7 +29,7 @@ func Kinds() []describe.Description {
 	}}
 }
 
-// shownBudget is how errors show a budget: by the names of fields in Go.
+// shownBudget is a budget as errors print it: with Go's field names.
 type shownBudget struct {
 	MinAvailable               *intstr.IntOrString
 	Selector                   *metav1.LabelSelector
@@ -37,6 +37,8 @@ type shownBudget struct {
 	UnhealthyPodEvictionPolicy *policyv1.UnhealthyPodEvictionPolicyType
 }
 
+// checkBudget checks a budget. It has either a minimum of available pods or a maximum of
+// unavailable ones.
 func checkBudget(new, _ *jsondoc.Doc) field.ErrorList {
 	spec, path := describe.ReadAs[policyv1.PodDisruptionBudgetSpec](new.Root().Get("spec")), field.NewPath("spec")
 	var errs field.ErrorList

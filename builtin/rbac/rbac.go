@@ -39,7 +39,7 @@ func Kinds() []describe.Description {
 	}}
 }
 
-// bindingColumns are those of a kind of bindings.
+// bindingColumns returns the columns of a kind of bindings.
 func bindingColumns(of, role string) []kind.Column {
 	return []kind.Column{
 		describe.Cell("Role", role, roleRefCell), describe.AgeColumn(),
@@ -49,31 +49,31 @@ func bindingColumns(of, role string) []kind.Column {
 	}
 }
 
-// withoutImmutability is a description as v1beta1 has it, which columns go by.
+// withoutImmutability returns the description of a field in v1beta1, which columns use.
 func withoutImmutability(text string) string {
 	return strings.TrimSuffix(text, " This field is immutable.")
 }
 
-// fillRoleBinding fills in the API groups of the role and the subjects.
+// fillRoleBinding sets the default API groups of the role and the subjects.
 func fillRoleBinding(b *rbacv1.RoleBinding) {
 	fillRef(&b.RoleRef)
 	fillSubjects(b.Subjects)
 }
 
-// fillClusterRoleBinding fills in the API groups of the role and the subjects.
+// fillClusterRoleBinding sets the default API groups of the role and the subjects.
 func fillClusterRoleBinding(b *rbacv1.ClusterRoleBinding) {
 	fillRef(&b.RoleRef)
 	fillSubjects(b.Subjects)
 }
 
-// fillRef fills in the API group of a role.
+// fillRef sets the default API group of a role.
 func fillRef(ref *rbacv1.RoleRef) {
 	if ref.APIGroup == "" {
 		ref.APIGroup = rbacv1.GroupName
 	}
 }
 
-// fillSubjects gives subjects without an API group that of their kind.
+// fillSubjects sets the default API group of each subject, which depends on its kind.
 func fillSubjects(subjects []rbacv1.Subject) {
 	for i := range subjects {
 		s := &subjects[i]
@@ -158,10 +158,10 @@ func checkBinding(namespaced bool) describe.Checker {
 	}
 }
 
-// shownRef is how errors show a role: by the names of fields in Go.
+// shownRef is a role as errors print it: with Go's field names.
 type shownRef struct{ APIGroup, Kind, Name string }
 
-// checkRoleRef checks which role a binding refers to.
+// checkRoleRef checks the role of a binding, which must not change.
 func checkRoleRef(ref jsondoc.Value, namespaced bool) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("roleRef")
@@ -215,13 +215,13 @@ func checkSubject(s jsondoc.Value, namespaced bool, at *field.Path) field.ErrorL
 	return errs
 }
 
-// roleRefCell names the role of a binding.
+// roleRefCell returns the role of a binding for tables.
 func roleRefCell(obj jsondoc.Value) string {
 	ref := obj.Get("roleRef")
 	return ref.Get("kind").Text() + "/" + ref.Get("name").Text()
 }
 
-// subjectsCell names the subjects of a kind.
+// subjectsCell returns the subjects of one kind for tables.
 func subjectsCell(kind string) func(jsondoc.Value) string {
 	return func(obj jsondoc.Value) string {
 		var names []string

@@ -15,10 +15,10 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file checks claims of devices, what drivers offer, and taints.
+// This file checks claims of devices, slices of devices, and taints.
 
-// asAsked shows what a claim asks for, nothing if that is nothing.
-func asAsked(now jsondoc.Value) any {
+// shownRequest returns the request of a claim as errors print it, nil if it is empty.
+func shownRequest(now jsondoc.Value) any {
 	for _, list := range []string{"requests", "constraints", "config"} {
 		if now.At("devices", list).Len() > 0 {
 			return now.Interface()
@@ -27,10 +27,10 @@ func asAsked(now jsondoc.Value) any {
 	return nil
 }
 
-// shareID is what ids of shares look like.
+// shareID is the pattern for IDs of shares.
 var shareID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// sharedDevice is a device that a claim has got, or a share of it. Errors show it so.
+// sharedDevice is an allocated device, or a share of it, as errors print it.
 type sharedDevice struct{ Driver, Pool, Device, ShareID string }
 
 // checkClaimStatus checks an update of a claim's status.
@@ -96,7 +96,8 @@ func checkTaintRule(new, _ *jsondoc.Doc) field.ErrorList {
 	return append(errs, describe.Among(path.Child("effect"), t.Effect, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone)...)
 }
 
-// checkSlice checks whose devices a slice has, and on which nodes; the devices are as their driver says.
+// checkSlice checks the driver and the nodes of a slice. The devices in it are not checked: they
+// are up to the driver.
 func checkSlice(new, _ *jsondoc.Doc) field.ErrorList {
 	spec, path := describe.ReadAs[resourcev1.ResourceSliceSpec](new.Root().Get("spec")), field.NewPath("spec")
 	var errs field.ErrorList

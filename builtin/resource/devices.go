@@ -1,4 +1,5 @@
-// Package resource describes the kinds of the API group resource.k8s.io: devices, their classes and claims of them.
+// Package resource describes the kinds of the API group resource.k8s.io: devices, their classes and
+// claims of them.
 package resource
 
 import (
@@ -13,7 +14,8 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file describes the kinds of dynamic resource allocation. They are kept; nothing allocates a device.
+// This file describes the kinds of dynamic resource allocation. They are stored; nothing here
+// allocates a device.
 
 // Kinds returns the descriptions of the kinds of the group.
 func Kinds() []describe.Description {
@@ -24,7 +26,7 @@ func Kinds() []describe.Description {
 		Kind: "ResourceClaim", Plural: "resourceclaims", Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: describe.WholeMetadata}, Status: true,
 		Versions: describe.V1(func(c *resourcev1.ResourceClaim) { fillClaim(&c.Spec) }),
 		Columns:  []kind.Column{describe.Cell("State", "A summary of the current state (allocated, pending, reserved, etc.).", claimState), describe.AgeColumn()},
-		Check:    describe.Both(describe.ImmutableAs(asAsked, "spec"), checkClaimStatus),
+		Check:    describe.Both(describe.ImmutableAs(shownRequest, "spec"), checkClaimStatus),
 	}, {
 		Kind: "ResourceClaimTemplate", Plural: "resourceclaimtemplates", Behavior: kind.Behavior{DeleteReturnsObject: true},
 		Versions: describe.V1(func(t *resourcev1.ResourceClaimTemplate) { fillClaim(&t.Spec.Spec) }),
@@ -47,7 +49,7 @@ func Kinds() []describe.Description {
 		},
 		Check: describe.Both(describe.UnlessStatus(checkSlice), describe.Both(describe.Immutable("spec", "pool", "name"), describe.Both(describe.Immutable("spec", "driver"), describe.Immutable("spec", "nodeName")))),
 	}, {
-		Kind: "DeviceTaintRule", Plural: "devicetaintrules", Behavior: kind.Behavior{StoredAs: "v1beta2", StatusKeeps: describe.WholeMetadata}, Versioned: true, ClusterScoped: true, Status: true, Generation: true,
+		Kind: "DeviceTaintRule", Plural: "devicetaintrules", Behavior: kind.Behavior{StoredAs: "v1beta2", StatusKeeps: describe.WholeMetadata}, RequireResourceVersion: true, ClusterScoped: true, Status: true, Generation: true,
 		Versions: describe.V1(func(r *resourcev1.DeviceTaintRule) { fillTaint(&r.Spec.Taint) }), Check: describe.UnlessStatus(checkTaintRule),
 		Columns: []kind.Column{
 			describe.Cell("Key", taint["key"], describe.TextAt("spec", "taint", "key")),
@@ -65,7 +67,7 @@ func Kinds() []describe.Description {
 	return all
 }
 
-// claimState says how far a claim has come.
+// claimState returns the state of a claim for tables.
 func claimState(obj jsondoc.Value) string {
 	var words []string
 	deleted := obj.At("metadata", "deletionTimestamp").Exists()
@@ -85,7 +87,7 @@ func claimState(obj jsondoc.Value) string {
 	return strings.Join(words, ",")
 }
 
-// fillClaim: one device of each request, unless something else is asked for.
+// fillClaim sets the defaults of the requests of a claim: one device each.
 func fillClaim(spec *resourcev1.ResourceClaimSpec) {
 	for i := range spec.Devices.Requests {
 		r := &spec.Devices.Requests[i]
@@ -98,7 +100,7 @@ func fillClaim(spec *resourcev1.ResourceClaimSpec) {
 	}
 }
 
-// fillCount fills in the number of devices.
+// fillCount sets the default number of devices.
 func fillCount(mode *resourcev1.DeviceAllocationMode, count *int64) {
 	if *mode == "" {
 		*mode = resourcev1.DeviceAllocationModeExactCount
@@ -108,7 +110,7 @@ func fillCount(mode *resourcev1.DeviceAllocationMode, count *int64) {
 	}
 }
 
-// fillTaint fills in since when a taint is there.
+// fillTaint sets the time at which a taint was added.
 func fillTaint(t *resourcev1.DeviceTaint) {
 	describe.OrDefault(&t.TimeAdded, metav1.NewTime(time.Now().Truncate(time.Second)))
 }

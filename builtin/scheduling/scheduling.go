@@ -15,14 +15,16 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file describes priorities of pods.
+// This file describes priority classes.
 
-// Priorities of users are up to one, and their names are not the system's own.
+// Classes of users have at most this priority, and no names with the prefix of the system's
+// classes.
 const (
 	maxUserPriority = 1_000_000_000
 	systemPriority  = "system-"
 )
 
+// checkPriorityClass checks a priority class. Its value must not change.
 func checkPriorityClass(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	c := describe.ReadAs[schedulingv1.PriorityClass](d.Root())
 	var errs field.ErrorList
@@ -54,10 +56,10 @@ func checkPriorityClass(_ *kind.Version, d, old *jsondoc.Doc, _ schema.Scope) fi
 	return errs
 }
 
-// systemPriorities are the priorities of what a cluster cannot do without.
+// systemPriorities has the classes for pods that a cluster cannot work without.
 var systemPriorities = map[string]int32{"system-cluster-critical": 2 * maxUserPriority, "system-node-critical": 2*maxUserPriority + 1000}
 
-// Kinds are priority classes.
+// Kinds returns the description of priority classes.
 func Kinds() []describe.Description {
 	class := schedulingv1.PriorityClass{}.SwaggerDoc()
 	return []describe.Description{{

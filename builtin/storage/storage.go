@@ -12,9 +12,9 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file describes volumes and where they come from.
+// This file describes storage classes, drivers and attachments of volumes.
 
-// Kinds are classes, drivers and attachments of volumes.
+// Kinds returns the descriptions of the kinds of the group.
 func Kinds() []describe.Description {
 	class, driver := storagev1.StorageClass{}.SwaggerDoc(), storagev1.CSIDriverSpec{}.SwaggerDoc()
 	attachment := storagev1.VolumeAttachmentSpec{}.SwaggerDoc()
@@ -31,7 +31,7 @@ func Kinds() []describe.Description {
 		},
 		Check: checkStorageClass,
 	}, {
-		Group: "storage.k8s.io", Kind: "VolumeAttachment", Plural: "volumeattachments", ClusterScoped: true, Versioned: true,
+		Group: "storage.k8s.io", Kind: "VolumeAttachment", Plural: "volumeattachments", ClusterScoped: true, RequireResourceVersion: true,
 		Versions: describe.V1[storagev1.VolumeAttachment](nil), Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: describe.WholeMetadata}, Status: true, Check: checkAttachment,
 		Columns: []kind.Column{
 			describe.Named(describe.At("Attacher", "string", ".spec.attacher", attachment["attacher"])),
@@ -41,7 +41,7 @@ func Kinds() []describe.Description {
 			describe.AgeColumn(),
 		},
 	}, {
-		Group: "storage.k8s.io", Kind: "CSIDriver", Plural: "csidrivers", ClusterScoped: true, Versioned: true,
+		Group: "storage.k8s.io", Kind: "CSIDriver", Plural: "csidrivers", ClusterScoped: true, RequireResourceVersion: true,
 		Versions: describe.V1[storagev1.CSIDriver](nil), Behavior: kind.Behavior{DeleteReturnsObject: true}, Check: checkDriver, Update: countDriver,
 		Columns: []kind.Column{
 			describe.Truth("AttachRequired", driver["attachRequired"], "spec", "attachRequired"),
@@ -61,11 +61,11 @@ func Kinds() []describe.Description {
 			describe.AgeColumn(),
 		},
 	}, {
-		Group: "storage.k8s.io", Kind: "CSINode", Plural: "csinodes", ClusterScoped: true, Versioned: true,
+		Group: "storage.k8s.io", Kind: "CSINode", Plural: "csinodes", ClusterScoped: true, RequireResourceVersion: true,
 		Versions: describe.V1[storagev1.CSINode](fillCSINode), Behavior: kind.Behavior{DeleteReturnsObject: true, StatusKeeps: describe.WholeMetadata}, Status: true, Check: checkNodeDrivers,
 		Columns: []kind.Column{describe.Sizes("Drivers", "Drivers indicates the number of CSI drivers registered on the node", "spec", "drivers"), describe.AgeColumn()},
 	}, {
-		Group: "storage.k8s.io", Kind: "CSIStorageCapacity", Plural: "csistoragecapacities", Versioned: true,
+		Group: "storage.k8s.io", Kind: "CSIStorageCapacity", Plural: "csistoragecapacities", RequireResourceVersion: true,
 		Versions: describe.V1[storagev1.CSIStorageCapacity](nil), Columns: []kind.Column{describe.CreatedColumn()},
 		Check: checkStorageCapacity,
 	}, {
@@ -79,7 +79,7 @@ func Kinds() []describe.Description {
 	}}
 }
 
-// fillCSINode makes no drivers none at all, as protobuf does.
+// fillCSINode replaces an empty list of drivers by none, as a round trip through protobuf does.
 func fillCSINode(n *storagev1.CSINode) {
 	if len(n.Spec.Drivers) == 0 {
 		n.Spec.Drivers = nil

@@ -13,9 +13,9 @@ import (
 	"github.com/keelson-io/keelson/schema"
 )
 
-// This file checks what drivers of storage say of themselves, and attachments of volumes.
+// This file checks the objects of storage drivers, and attachments of volumes.
 
-// checkDriver checks a driver, some fields of which are immutable.
+// checkDriver checks a driver. Some fields are immutable.
 func checkDriver(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	spec, path := describe.ReadAs[storagev1.CSIDriverSpec](new.Root().Get("spec")), field.NewPath("spec")
 	errs := checkAudiences(spec.TokenRequests, path.Child("tokenRequests"))
@@ -33,7 +33,7 @@ func checkDriver(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.E
 	}
 	was := describe.ReadAs[storagev1.CSIDriverSpec](old.Root().Get("spec"))
 	if !describe.SameJSON(spec.AttachRequired, was.AttachRequired) {
-		errs = append(errs, field.Invalid(path.Child("attachedRequired"), spec.AttachRequired, "field is immutable")) // as it is spelled there
+		errs = append(errs, field.Invalid(path.Child("attachedRequired"), spec.AttachRequired, "field is immutable")) // upstream's spelling
 	}
 	if !describe.SameJSON(spec.VolumeLifecycleModes, was.VolumeLifecycleModes) {
 		errs = append(errs, field.Invalid(path.Child("volumeLifecycleModes"), spec.VolumeLifecycleModes, "field is immutable").WithOrigin("immutable"))
@@ -41,7 +41,7 @@ func checkDriver(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.E
 	return errs
 }
 
-// checkAudiences checks the tokens that a driver gets: one for each audience.
+// checkAudiences checks the token requests of a driver: one for each audience.
 func checkAudiences(requests []storagev1.TokenRequest, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	have := map[string]bool{}
@@ -57,14 +57,16 @@ func checkAudiences(requests []storagev1.TokenRequest, path *field.Path) field.E
 	return errs
 }
 
-// countDriver counts changes of a driver, from 1: a new one has got no generation.
+// countDriver counts changes of a driver in metadata.generation. The first change counts 1: a new
+// driver has no generation.
 func countDriver(new, old *jsondoc.Doc) {
 	if !jsondoc.Equal(new.Root().Get("spec"), old.Root().Get("spec")) {
 		describe.SetAs(new, old.Root().At("metadata", "generation").Int()+1, "metadata", "generation")
 	}
 }
 
-// checkNodeDrivers refuses changes of drivers of a node, apart from how many volumes they can serve.
+// checkNodeDrivers refuses to change the drivers of a node, except for the number of volumes that
+// they can serve.
 func checkNodeDrivers(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 	if old == nil {
 		return nil
@@ -103,7 +105,7 @@ func checkStorageCapacity(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope
 	return errs
 }
 
-// forbidChange refuses changes of a class of attributes.
+// forbidChange returns a check that refuses changes of a member of a volume attributes class.
 func forbidChange(member string) describe.Checker {
 	return func(_ *kind.Version, new, old *jsondoc.Doc, _ schema.Scope) field.ErrorList {
 		if old == nil || jsondoc.Equal(new.Root().Get(member), old.Root().Get(member)) {
@@ -141,7 +143,7 @@ func checkAttachment(_ *kind.Version, new, old *jsondoc.Doc, scope schema.Scope)
 	return errs
 }
 
-// checkInlineVolume checks a volume that is named by what it is: of a driver, and no more than that.
+// checkInlineVolume checks a volume without an object of its own: it must be one of a CSI driver.
 func checkInlineVolume(spec *corev1.PersistentVolumeSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(spec.AccessModes) == 0 {

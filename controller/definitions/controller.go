@@ -1,32 +1,29 @@
-// Package definitions runs the life of CustomResourceDefinitions: it grants their
-// names, serves and establishes them, and removes their instances before they
-// go themselves.
+// Package definitions runs the life of CustomResourceDefinitions: it grants their names, serves and
+// establishes them, and removes their instances before they are removed themselves.
 //
 // # Model
 //
-// A [Controller] follows the definitions in the cache. Each change of one is
-// settled at once: conditions are computed from the definition and the names of
-// its group, the Kind is compiled and put into the registry, and only then the
-// status that says so is written. Nothing is polled.
+// A [Controller] follows the definitions in the cache. It reconciles each definition that has
+// changed at once: it computes the conditions from the definition and the names of its group,
+// compiles the Kind and puts it into the registry, and only then writes the status with the
+// conditions. Nothing is polled.
 //
-// A definition that is being deleted is finished by a goroutine of its own: it
-// deletes the instances, waits for the last one to go and drops the finalizer.
+// A goroutine of its own finishes a definition that is being deleted: it deletes the instances,
+// waits until the last one is gone, and removes the finalizer.
 //
 // # Invariants
 //
-//   - A kind is in the registry before its definition says Established.
-//   - Writes are compare-and-swap, so any number of controllers may run: whoever
-//     loses sees the winner's change as an event and settles that.
-//   - What Kinds holds for a definition was compiled from a state that was
-//     stored.
-//   - A definition that would take the place of built-in kinds ([kind.Refusal]) is
-//     never compiled, takes no names from others, and objects of built-in kinds
-//     are not instances of it.
+//   - A kind is in the registry before its definition has the condition Established.
+//   - Writes are compare-and-swap, so any number of controllers may run: if another one is faster,
+//     its change is an event, after which the definition is reconciled again.
+//   - The kind of a definition in Kinds was compiled from a state that was stored.
+//   - A definition that would replace built-in kinds ([kind.Refusal]) is never compiled and gets no
+//     names; objects of built-in kinds are not its instances.
 //
 // # Use
 //
-// Fill in a Controller, call [Controller.Sync] and [Controller.Begin] before the
-// server is ready and [Controller.Run] for as long as it works.
+// Fill in a Controller, call [Controller.Sync] and [Controller.Begin] before the server is ready
+// and [Controller.Run] for as long as it works.
 package definitions
 
 import (
@@ -51,8 +48,7 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file follows the definitions; settle.go decides about one of them and
-// finish.go ends its life.
+// This file follows the definitions; settle.go reconciles one of them and finish.go ends its life.
 
 // Controller runs the life of definitions. Its fields are set before the first
 // call and not changed afterwards.
@@ -64,44 +60,43 @@ type Controller struct {
 	Store    store.Store
 	Logger   *slog.Logger // nil means slog.Default()
 
-	// Converter makes the converter of a definition whose versions a webhook
-	// converts; nil: objects in other versions than the stored one cannot be
-	// had.
+	// Converter makes the converter of a definition whose versions a webhook converts. Without it,
+	// objects in other versions than the stored one cannot be read.
 	Converter func(name string, c *apiextv1.WebhookConversion) (kind.Converter, error)
 
-	// Note notes in managedFields that the controller has made a definition of
-	// the live one; nil: nobody is to know.
+	// Note records in managedFields that the controller made the definition next from live; nil: it
+	// is not recorded.
 	Note func(live, next *jsondoc.Doc) error
 
-	// Delete deletes an instance as a client would: finalizers are respected,
-	// and that it is gone already is no error.
+	// Delete deletes an instance as a client would: it respects finalizers. It is no error if the
+	// instance is gone already.
 	Delete func(ctx context.Context, k *kind.Kind, namespace, name string) error
 
 	making   sync.Once
 	follower *follow.Follower[cache.Event] // see definitions
 
 	mu   sync.Mutex
-	defs map[string]*definition // by the name of the definition
+	defs map[string]*definition // by name
 	used map[string]crd.Names   // the names granted in a group, as far as they were needed
 
 	run      context.Context // nil before Begin
 	finisher sync.WaitGroup
 }
 
-// definition is what there is to know about a definition besides its Kind.
+// definition has the state of a definition besides its Kind.
 type definition struct {
 	name, group, uid string
 	rev              int64
 	asked, granted   apiextv1.CustomResourceDefinitionNames
 	refusal          *kind.Refusal // why it is never served; nil if it can be
 	kind             *kind.Kind    // nil if it is not served
-	leaving          bool          // being deleted, and ours to finish
-	finishing        bool          // somebody finishes it
+	leaving          bool          // being deleted, and the controller has to finish it
+	finishing        bool          // a goroutine finishes it
 	retries          int           // failed writes in a row
 }
 
-// Sync settles every stored definition: afterwards all that are served are in
-// the registry. It is not called while Run runs.
+// Sync reconciles every stored definition: afterwards all that are served are in the registry. It
+// must not be called while Run runs.
 func (c *Controller) Sync(ctx context.Context) error { return c.definitions().Sync(ctx) }
 
 // definitions returns the follower of the definitions.
@@ -116,7 +111,7 @@ func (c *Controller) definitions() *follow.Follower[cache.Event] {
 // handler is the Controller as a follow.Handler.
 type handler struct{ *Controller }
 
-// Reset implements follow.Handler: it settles all definitions, and forgets those that are gone.
+// Reset implements follow.Handler: it reconciles all definitions, and forgets those that are gone.
 func (c handler) Reset(ctx context.Context, listed iter.Seq2[*cache.Event, error]) error {
 	var objects []*cache.Object
 	for e, err := range listed {
@@ -138,7 +133,7 @@ func (c handler) Reset(ctx context.Context, listed iter.Seq2[*cache.Event, error
 			continue
 		}
 		present[stored.Definition.Name] = true
-		c.note(stored.Definition, objects[i].Rev)
+		c.track(stored.Definition, objects[i].Rev)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.defs)) {
 		if !present[name] {
@@ -149,9 +144,10 @@ func (c handler) Reset(ctx context.Context, listed iter.Seq2[*cache.Event, error
 		if stored == nil {
 			continue
 		}
-		// One that waited for the names of another has been settled with it: what was parsed is outdated then.
+		// A definition that waited for the names of another one has been reconciled together with
+		// it. The parsed state is outdated then.
 		if d := c.defs[stored.Definition.Name]; d != nil && d.rev == objects[i].Rev {
-			c.settle(ctx, stored, objects[i].Raw)
+			c.reconcile(ctx, stored, objects[i].Raw)
 		}
 	}
 	return ctx.Err()
@@ -164,14 +160,14 @@ func (c handler) Change(ctx context.Context, events []cache.Event) {
 	}
 }
 
-// Wait waits until what a definition said at a revision is what is served, and its conditions are stored, or until ctx ends. It does
-// not wait before Begin.
+// Wait waits until a definition is served as it was at a revision, and its conditions are stored,
+// or until ctx ends. It does not wait before Begin.
 func (c *Controller) Wait(ctx context.Context, rev int64) {
-	_ = c.definitions().Wait(ctx, rev) // whoever waits goes on all the same
+	_ = c.definitions().Wait(ctx, rev) // the waiting request goes on in any case
 }
 
-// parseAll parses stored definitions, some at a time; nil where one is not to
-// be read.
+// parseAll parses stored definitions, some at a time. The result has nil for definitions that must
+// not be read.
 func (c *Controller) parseAll(objects []*cache.Object) []*crd.Stored {
 	parsed := make([]*crd.Stored, len(objects))
 	var group sync.WaitGroup
@@ -200,7 +196,8 @@ func (c *Controller) parse(o *cache.Object) *crd.Stored {
 	return stored
 }
 
-// Begin goes on with definitions that were being deleted, and has Wait wait from now on. Run comes next, with the same context.
+// Begin continues with definitions that were being deleted. From now on Wait waits. Run must be
+// called next, with the same context.
 func (c *Controller) Begin(ctx context.Context) {
 	c.definitions().Begin(ctx)
 	c.mu.Lock()
@@ -238,12 +235,12 @@ func (c *Controller) handle(ctx context.Context, e *cache.Event) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(stored.Definition, e.Object.Rev)
-	c.settle(ctx, stored, e.Object.Raw)
+	c.track(stored.Definition, e.Object.Rev)
+	c.reconcile(ctx, stored, e.Object.Raw)
 }
 
-// rebase lets a kind read its schemas from what the cache holds anyway, once
-// that is our own write.
+// rebase makes a kind read its schemas from the text in the cache, which is there anyway, if that
+// text is the controller's own write.
 func (c *Controller) rebase(d *definition, o *cache.Object) {
 	stored := c.parse(o)
 	c.mu.Lock()
@@ -260,8 +257,8 @@ func (c *Controller) logger() *slog.Logger {
 	return c.Logger
 }
 
-// isGone reports whether a compare-and-swap failed because somebody else
-// wrote: their change will be, or has been, an event.
+// isGone reports whether a compare-and-swap failed because of another writer. Its change will be,
+// or has been, an event.
 func isGone(err error) bool {
 	var changed *store.Changed
 	return errors.As(err, &changed) || errors.Is(err, store.ErrNotFound)
@@ -270,7 +267,7 @@ func isGone(err error) bool {
 // key is the store key of a definition.
 func key(name string) string { return crd.Prefix + "/" + name }
 
-// retryAfter is how long to wait before trying again what failed n times.
+// retryAfter returns the pause before the next attempt after n failures.
 func retryAfter(n int) time.Duration {
 	return min(10*time.Millisecond<<min(n, 12), 30*time.Second)
 }

@@ -17,14 +17,13 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file ends the life of definitions: their instances go first.
+// This file ends the life of definitions: their instances are deleted first.
 
-// errSuperseded ends the finishing of a definition that is not there any more,
-// or is not being deleted any more.
+// errSuperseded ends the work on a definition that is gone, or is not being deleted any more.
 var errSuperseded = errors.New("definition is gone")
 
-// finish lets a goroutine finish a definition that is being deleted, once Run
-// runs. The lock is held.
+// finish starts a goroutine that finishes a definition that is being deleted, if Run runs. The lock
+// is held.
 func (c *Controller) finish(d *definition) {
 	if !d.leaving || d.finishing || c.run == nil {
 		return
@@ -51,7 +50,7 @@ func (c *Controller) finish(d *definition) {
 	})
 }
 
-// end deletes the instances of a definition and lets it go.
+// end deletes the instances of a definition, and then removes its finalizer.
 func (c *Controller) end(ctx context.Context, name, uid string) error {
 	established := false
 	err := c.update(ctx, name, uid, func(def *apiextv1.CustomResourceDefinition) {
@@ -104,9 +103,9 @@ func (c *Controller) refusalOf(name, uid string) (*kind.Refusal, error) {
 	return d.refusal, nil
 }
 
-// deleteLeft deletes what earlier releases stored of a definition that is refused
-// now, and returns the number of objects. No request reaches these objects, so
-// that nobody could remove their finalizers: they are deleted in spite of them.
+// deleteLeft deletes the objects that earlier releases stored for a definition that is refused now,
+// and returns their number. No request reaches these objects, so that nobody could remove their
+// finalizers: they are deleted in spite of them.
 func (c *Controller) deleteLeft(ctx context.Context, refusal *kind.Refusal) (n int, err error) {
 	if refusal.Left == "" {
 		return 0, nil
@@ -127,8 +126,8 @@ func setTerminating(def *apiextv1.CustomResourceDefinition, status apiextv1.Cond
 	}, time.Now())
 }
 
-// update changes the stored definition, however often others change it
-// meanwhile. One without finalizers is removed.
+// update changes the stored definition. It tries again after every change by another writer. A
+// definition without finalizers is removed.
 func (c *Controller) update(ctx context.Context, name, uid string, change func(*apiextv1.CustomResourceDefinition)) error {
 	for {
 		item, err := c.Store.Get(ctx, key(name))
@@ -161,8 +160,8 @@ func (c *Controller) update(ctx context.Context, name, uid string, change func(*
 	}
 }
 
-// deleteInstances deletes every instance and returns when the last one is
-// gone. With an error comes the reason for the condition.
+// deleteInstances deletes every instance and returns when the last one is gone. An error comes with
+// the reason for the condition.
 func (c *Controller) deleteInstances(ctx context.Context, name, uid string) (reason string, err error) {
 	const failed = "InstanceDeletionFailed"
 	c.mu.Lock()
@@ -203,7 +202,7 @@ func (c *Controller) deleteInstances(ctx context.Context, name, uid string) (rea
 			if events[i].Type != cache.Added {
 				continue
 			}
-			// It was on its way when the kind began to refuse new instances.
+			// The instance was on its way when the kind began to refuse new ones.
 			if err := c.deleteInstance(ctx, k, events[i].Object.Key); err != nil {
 				return failed, fmt.Errorf("could not issue all deletes: %w", err)
 			}

@@ -12,11 +12,11 @@ import (
 	"github.com/keelson-io/keelson/kind"
 )
 
-// This file decides about one definition: its names, its kind, its conditions.
-// The Controller's lock is held throughout.
+// This file reconciles one definition: its names, its kind, its conditions. The lock of the
+// Controller is held throughout.
 
-// note remembers what a definition is called.
-func (c *Controller) note(def *apiextv1.CustomResourceDefinition, rev int64) *definition {
+// track makes or returns the entry of a definition, for its present names.
+func (c *Controller) track(def *apiextv1.CustomResourceDefinition, rev int64) *definition {
 	d := c.defs[def.Name]
 	if d == nil {
 		d = &definition{name: def.Name}
@@ -38,9 +38,9 @@ func (c *Controller) note(def *apiextv1.CustomResourceDefinition, rev int64) *de
 	return d
 }
 
-// settle brings everything in line with a definition that note has seen, and
-// then those of its group that were waiting for one of its names.
-func (c *Controller) settle(ctx context.Context, stored *crd.Stored, raw []byte) {
+// reconcile makes everything follow from a definition that track has seen, and then reconciles
+// those of its group that wait for one of its names.
+func (c *Controller) reconcile(ctx context.Context, stored *crd.Stored, raw []byte) {
 	def := stored.Definition
 	d := c.defs[def.Name]
 	had := d.granted
@@ -111,8 +111,8 @@ func (c *Controller) gatherNames(group string) crd.Names {
 	return used
 }
 
-// serve puts the kind of a definition into the registry, compiled anew only if
-// it has to be.
+// serve puts the kind of a definition into the registry. The kind is compiled again only if the
+// definition has changed in a way that needs it.
 func (c *Controller) serve(d *definition, stored *crd.Stored) {
 	def := stored.Definition
 	established := crd.HasCondition(def, apiextv1.Established)
@@ -145,19 +145,19 @@ func (c *Controller) serve(d *definition, stored *crd.Stored) {
 	d.kind = k
 }
 
-// unusable is the converter of a definition whose webhook cannot be called.
+// unusable is the converter of a definition whose webhook cannot be called. It always fails.
 type unusable struct{ err error }
 
 // Convert implements kind.Converter.
 func (u unusable) Convert(context.Context, string, [][]byte) ([][]byte, error) { return nil, u.err }
 
+// sameNames reports whether a kind has the given names.
 func sameNames(k *kind.Kind, n *apiextv1.CustomResourceDefinitionNames) bool {
 	return k.Singular == n.Singular && k.Name == n.Kind && k.ListKind == n.ListKind &&
 		slices.Equal(k.ShortNames, n.ShortNames) && slices.Equal(k.Categories, n.Categories)
 }
 
-// unserve takes the kind of a definition out of the registry and forgets its
-// instances.
+// unserve removes the kind of a definition from the registry and forgets its instances.
 func (c *Controller) unserve(d *definition) {
 	if d.kind == nil {
 		return
@@ -167,9 +167,8 @@ func (c *Controller) unserve(d *definition) {
 	d.kind = nil
 }
 
-// write stores the status of a definition, raw being the definition as it is stored.
-// If somebody else was faster, their change is an event that settles the
-// definition again.
+// write stores the status of a definition. raw is the stored definition. If another writer was
+// faster, its change is an event, and the definition is reconciled again.
 func (c *Controller) write(ctx context.Context, d *definition, def *apiextv1.CustomResourceDefinition, raw []byte) {
 	value, err := crd.Update(raw, def, c.Note)
 	if err != nil {
@@ -189,7 +188,7 @@ func (c *Controller) write(ctx context.Context, d *definition, def *apiextv1.Cus
 	}
 }
 
-// again settles a definition in the state that the cache has of it.
+// again reconciles a definition in the state that is in the cache.
 func (c *Controller) again(ctx context.Context, name, uid string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,6 +197,7 @@ func (c *Controller) again(ctx context.Context, name, uid string) {
 	}
 }
 
+// reread reconciles a definition in the newest state of the cache.
 func (c *Controller) reread(ctx context.Context, name string) {
 	o, ok := c.Cache.Resource(crd.Prefix).Get(key(name))
 	if !ok || o.Rev < c.defs[name].rev {
@@ -207,12 +207,12 @@ func (c *Controller) reread(ctx context.Context, name string) {
 	if stored == nil {
 		return
 	}
-	c.note(stored.Definition, o.Rev)
-	c.settle(ctx, stored, o.Raw)
+	c.track(stored.Definition, o.Rev)
+	c.reconcile(ctx, stored, o.Raw)
 }
 
-// revisit settles the definitions of a group that did not get all their names,
-// after the names of one of them changed.
+// revisit reconciles the definitions of a group that did not get all their names, after the names
+// of one of them changed.
 func (c *Controller) revisit(ctx context.Context, group, except string) {
 	var waiting []string
 	for _, d := range c.defs {

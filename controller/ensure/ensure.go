@@ -1,9 +1,11 @@
-// Package ensure keeps objects in being that everybody may rely on: the system's namespaces, and in every namespace the service
-// account "default" and the config map kube-root-ca.crt, with which programs in the namespace know the server.
+// Package ensure creates the objects that every cluster has: the system's namespaces, and in every
+// namespace the service account "default" and the config map kube-root-ca.crt, with which programs
+// in the namespace verify the server.
 //
-// The [Controller] reads every change of the store from a tap of the cache. A namespace that appears gets its objects; an object that
-// was deleted is made anew, unless its namespace is going; a config map that was changed is put right. When the authorities of the
-// servers change, all config maps follow.
+// The [Controller] reads every change of the store from a tap of the cache. A new namespace gets
+// its objects. An object that was deleted is created again, unless its namespace is being deleted.
+// A config map that was changed gets its content back. When the authorities of the servers change,
+// all config maps follow.
 //
 // [Controller.Run] is the function to call.
 package ensure
@@ -26,13 +28,13 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// What kube-controller-manager calls the two controllers that this one is.
+// kube-controller-manager's names of the two controllers that this one replaces.
 const (
 	ServiceAccounts = "serviceaccount-controller"
 	RootCA          = "root-ca-certificate-publisher-controller"
 )
 
-// SystemNamespaces are always there.
+// SystemNamespaces are the namespaces that always exist.
 var SystemNamespaces = []string{"default", "kube-node-lease", "kube-public", "kube-system"}
 
 const (
@@ -41,22 +43,22 @@ const (
 	caKey   = "ca.crt"
 )
 
-// description is the annotation of the config map that says what it is.
+// description is the annotation with a description of the config map.
 const description = "kubernetes.io/description"
 
-// caComment is what upstream writes on the config map.
+// caComment is upstream's description of the config map.
 const caComment = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or " +
 	"kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
 
-// API is what the controller asks of the API, as a client would.
+// API is the part of the API that the controller calls, as a client would.
 type API interface {
-	// Ensure creates an object of a body unless it exists.
+	// Ensure creates an object from its JSON unless it exists.
 	Ensure(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error
-	// Modify changes an object; the errors of fn are its own.
+	// Modify changes an object. It returns the errors of fn unchanged.
 	Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error
 }
 
-// Controller keeps objects in being. Its fields are set before Run.
+// Controller creates the objects. Its fields are set before Run.
 type Controller struct {
 	Kinds  *kind.Registry
 	Cache  *cache.Cache
@@ -67,7 +69,7 @@ type Controller struct {
 	// EnsureNamespace creates a namespace unless it exists.
 	EnsureNamespace func(ctx context.Context, name string) error
 
-	// Authorities are what config maps say; the controller keeps them in being, too.
+	// Authorities is the content of the config maps. The controller also keeps it stored.
 	Authorities *trust.Bundle
 
 	Accounts bool // every namespace has a service account
@@ -96,7 +98,7 @@ func (c *Controller) Run(ctx context.Context) {
 	c.loop.Run(ctx)
 }
 
-// begin notes the authorities and the namespaces that are to be there.
+// begin schedules the authorities and the system's namespaces.
 func (c *Controller) begin() {
 	c.learn()
 	for _, name := range SystemNamespaces {
@@ -104,23 +106,24 @@ func (c *Controller) begin() {
 	}
 }
 
-// learn notes that the authorities may have changed.
+// learn forgets the authorities, which may have changed, and schedules their config maps.
 func (c *Controller) learn() {
 	c.ca = ""
 	c.loop.Add(trust.Key)
 }
 
-// wants reports whether a change is of a namespace, or of what every namespace has.
+// wants reports whether a change is of a namespace, or of an object that every namespace has.
 func (c *Controller) wants(e *store.Event) bool {
 	return strings.HasPrefix(e.Key, c.spaces.StoragePrefix+"/") || e.Key == trust.Key || is(c.accounts, account, e.Key) || is(c.maps, rootCA, e.Key)
 }
 
-// is reports whether a key is that of an object of a name, in any namespace, of a kind; of nil there are none.
+// is reports whether a key is that of an object of a kind with a name, in any namespace. A nil kind
+// has no objects.
 func is(k *kind.Kind, name, key string) bool {
 	return k != nil && strings.HasPrefix(key, k.StoragePrefix+"/") && strings.HasSuffix(key, "/"+name)
 }
 
-// furnish notes what a namespace is to have.
+// furnish schedules the objects of a namespace.
 func (c *Controller) furnish(namespace string) {
 	if c.accounts != nil {
 		c.loop.Add(c.accounts.Key(namespace, account))
@@ -130,7 +133,7 @@ func (c *Controller) furnish(namespace string) {
 	}
 }
 
-// see notes what a change asks for.
+// see schedules the work after a change.
 func (c *Controller) see(e *loop.Change) {
 	name, space := strings.CutPrefix(e.Key, c.spaces.StoragePrefix+"/")
 	switch {
@@ -143,7 +146,7 @@ func (c *Controller) see(e *loop.Change) {
 	}
 }
 
-// work makes sure of one object.
+// work makes sure that one object is as it should be.
 func (c *Controller) work(ctx context.Context, key string) error {
 	if name, ok := strings.CutPrefix(key, c.spaces.StoragePrefix+"/"); ok {
 		return c.EnsureNamespace(ctx, name)
@@ -162,12 +165,12 @@ func (c *Controller) work(ctx context.Context, key string) error {
 	return unlessGone(settle(ctx, namespace, name))
 }
 
-// admit makes sure of a namespace's service account.
+// admit makes sure that a namespace has its service account.
 func (c *Controller) admit(ctx context.Context, namespace, name string) error {
 	return c.API.Ensure(ctx, c.accounts, namespace, name, object("ServiceAccount", name, nil, nil))
 }
 
-// bundle is what config maps shall say.
+// bundle returns the content of the config maps.
 func (c *Controller) bundle(ctx context.Context) (string, error) {
 	var err error
 	if c.ca == "" {
@@ -176,7 +179,7 @@ func (c *Controller) bundle(ctx context.Context) (string, error) {
 	return c.ca, err
 }
 
-// spread makes sure of the authorities, and notes all config maps.
+// spread makes sure that the authorities are stored, and schedules all config maps.
 func (c *Controller) spread(ctx context.Context) error {
 	if _, err := c.bundle(ctx); err != nil || c.maps == nil {
 		return err
@@ -188,7 +191,7 @@ func (c *Controller) spread(ctx context.Context) error {
 	return err
 }
 
-// publish makes sure of a namespace's config map.
+// publish makes sure that a namespace has its config map.
 func (c *Controller) publish(ctx context.Context, namespace, name string) error {
 	ca, err := c.bundle(ctx)
 	if err != nil {
@@ -206,7 +209,8 @@ func (c *Controller) publish(ctx context.Context, namespace, name string) error 
 		return nil
 	}
 	return c.API.Modify(ctx, c.maps, namespace, name, func(o meta.Object) error {
-		// Read after what it replaces: so no server takes away again what a faster one has published.
+		// Load comes after the read of the config map, so that no server overwrites a newer list
+		// that a faster one has published.
 		ca, err := c.Authorities.Load(ctx)
 		if err != nil {
 			return err
@@ -218,7 +222,7 @@ func (c *Controller) publish(ctx context.Context, namespace, name string) error 
 	})
 }
 
-// going reports whether a namespace is not there, or not for long.
+// going reports whether a namespace is gone or being deleted.
 func (c *Controller) going(ctx context.Context, name string) (bool, error) {
 	space, err := loop.Load(ctx, c.Store, c.spaces, c.spaces.Key("", name))
 	if space == nil {
@@ -228,7 +232,8 @@ func (c *Controller) going(ctx context.Context, name string) (bool, error) {
 	return space.DeletionTimestamp() != "", nil
 }
 
-// unlessGone forgives that a namespace began to go, or an object went, in the meantime.
+// unlessGone returns nil for errors which mean that a namespace is being deleted or an object is
+// gone.
 func unlessGone(err error) error {
 	if err == nil {
 		return nil
@@ -240,7 +245,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// object is the body of a new object.
+// object returns the JSON of a new object.
 func object(kindName, name string, annotations, data map[string]string) []byte {
 	metadata := map[string]any{"name": name}
 	if annotations != nil {

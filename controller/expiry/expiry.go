@@ -1,12 +1,15 @@
-// Package expiry deletes objects whose time is up: those of kinds that live for a while after they were written last, as events do.
+// Package expiry deletes expired objects: those of kinds whose objects live for a fixed time after
+// their last write, such as events.
 //
-// The [Controller] reads every change of the store from a tap of the cache, remembers when each such object is to go, and sleeps
-// until the first of them is. What was there before it began goes by the times that it carries.
+// The [Controller] reads every change of the store from a tap of the cache, computes when each such
+// object expires, and sleeps until the first one does. For objects from before its start it uses
+// the times in the objects.
 //
 // # Invariants
 //
-//   - An object is deleted only in the state in which its time was up: whoever writes it again in time keeps it.
-//   - Several servers may do this at once.
+//   - An object is deleted only in the state that has expired: a write just before the end keeps
+//     it.
+//   - Several servers may do this at the same time.
 //
 // [Controller.Run] is the function to call.
 package expiry
@@ -26,10 +29,10 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Name is what the log calls this controller; kube-apiserver leaves its work to etcd.
+// Name is the name of this controller in the log. kube-apiserver leaves its work to etcd.
 const Name = "expiry"
 
-// Controller deletes objects whose time is up.
+// Controller deletes expired objects.
 type Controller struct {
 	Kinds  *kind.Registry
 	Cache  *cache.Cache
@@ -37,9 +40,9 @@ type Controller struct {
 	Logger *slog.Logger
 	Now    func() time.Time // nil: time.Now
 
-	loop loop.Loop                // due are objects whose time is up
+	loop loop.Loop                // due are expired objects
 	ttl  map[string]time.Duration // by storage prefix, with a slash at the end
-	revs map[string]int64         // of the objects that will be due
+	revs map[string]int64         // of the objects that will expire
 }
 
 // Run works until ctx ends.
@@ -61,7 +64,7 @@ func (c *Controller) Run(ctx context.Context) {
 	c.loop.Run(ctx)
 }
 
-// lifetime is how long the object at a key lives, 0: for ever.
+// lifetime returns how long the object at a key lives, 0 for no limit.
 func (c *Controller) lifetime(key string) time.Duration {
 	for prefix, d := range c.ttl {
 		if strings.HasPrefix(key, prefix) {
@@ -71,7 +74,7 @@ func (c *Controller) lifetime(key string) time.Duration {
 	return 0
 }
 
-// see notes when an object is to go.
+// see schedules the end of an object.
 func (c *Controller) see(e *loop.Change) {
 	if e.Deleted {
 		delete(c.revs, e.Key)
@@ -81,7 +84,7 @@ func (c *Controller) see(e *loop.Change) {
 	written := c.Now()
 	if e.Listed {
 		if c.revs[e.Key] == e.Rev {
-			return // known from when it was written
+			return // the time of its write is known
 		}
 		written = lastWritten(e.Value, written)
 	}
@@ -89,7 +92,7 @@ func (c *Controller) see(e *loop.Change) {
 	c.loop.At(e.Key, written.Add(c.lifetime(e.Key)))
 }
 
-// lastWritten is when an object says that it was written last; now if it does not say.
+// lastWritten returns the time of the last write in an object, now if it has none.
 func lastWritten(raw []byte, now time.Time) time.Time {
 	d := jsondoc.Get()
 	defer d.Release()
@@ -109,10 +112,10 @@ func lastWritten(raw []byte, now time.Time) time.Time {
 	return last
 }
 
-// expire deletes an object, in the state in which its time was up.
+// expire deletes an object, if it is still in the state that has expired.
 func (c *Controller) expire(ctx context.Context, key string) error {
 	_, err := c.Store.Delete(ctx, key, c.revs[key])
-	if err != nil && !loop.Overtaken(err) { // what it was changed to comes by the tap
+	if err != nil && !loop.Overtaken(err) { // the other writer's change comes by the tap
 		return err
 	}
 	delete(c.revs, key)

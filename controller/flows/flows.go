@@ -1,9 +1,10 @@
-// Package flows shows package flow the FlowSchemas and PriorityLevelConfigurations of the store.
+// Package flows gives package flow the FlowSchemas and PriorityLevelConfigurations of the store.
 //
-// The [Controller] follows both kinds. A change of a specification replaces the configuration of the
-// [flow.Controller]. The status of each schema says whether its level is missing (condition
-// Dangling). Objects that every server has (package flow/bootstrap) are created, and put right if the
-// annotation apf.kubernetes.io/autoupdate-spec says so, or if they are mandatory.
+// The [Controller] follows both kinds. A change of a specification replaces the configuration of
+// the [flow.Controller]. The condition Dangling in the status of a schema shows whether its level
+// is missing. The default objects (package flow/bootstrap) are created. Their specifications are
+// restored if the objects are mandatory or have the annotation apf.kubernetes.io/autoupdate-spec
+// with the value true.
 //
 // [Controller.Run] is the function to call.
 package flows
@@ -29,21 +30,21 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Producer and Consumer are the field managers of upstream: of the objects, and of their status.
+// Producer and Consumer are upstream's field managers: of the objects, and of their status.
 const (
 	Producer = "api-priority-and-fairness-config-producer-v1"
 	Consumer = "api-priority-and-fairness-config-consumer-v1"
 )
 
-// API is what the controller asks of the API.
+// API is the part of the API that the controller calls.
 type API interface {
-	// Ensure creates an object of a body unless it exists.
+	// Ensure creates an object from its JSON unless it exists.
 	Ensure(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error
-	// Modify changes an object; the errors of fn are its own.
+	// Modify changes an object. It returns the errors of fn unchanged.
 	Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error
 	// Delete deletes an object if it exists.
 	Delete(ctx context.Context, k *kind.Kind, namespace, name string) error
-	// Apply applies a body to a subresource of an object.
+	// Apply applies a configuration to a subresource of an object.
 	Apply(ctx context.Context, k *kind.Kind, namespace, name, subresource string, body []byte) error
 }
 
@@ -54,7 +55,7 @@ type Controller struct {
 	Store  store.Store
 	Logger *slog.Logger
 
-	Flow     *flow.Controller // nil: objects are kept, and decide nothing
+	Flow     *flow.Controller // nil: objects are kept, and no request is queued
 	Producer API              // writes objects
 	Consumer API              // writes status
 
@@ -63,7 +64,7 @@ type Controller struct {
 	levels  known[flowcontrolv1.PriorityLevelConfiguration]
 }
 
-// known are the objects of one kind, by name. Objects are replaced, not changed.
+// known has the objects of one kind, by name. Objects are replaced, not changed.
 type known[T any] struct {
 	kind   *kind.Kind
 	prefix string // of keys
@@ -74,8 +75,9 @@ func newKnown[T any](k *kind.Kind) known[T] {
 	return known[T]{kind: k, prefix: k.StoragePrefix + "/", byName: map[string]*T{}}
 }
 
-// take takes a change over. It returns false if the key is of another kind.
-func (n *known[T]) take(e *loop.Change) (name string, ok bool, err error) {
+// update adds the object of a change, or removes it. It returns false if the key is of another
+// kind.
+func (n *known[T]) update(e *loop.Change) (name string, ok bool, err error) {
 	if name, ok = strings.CutPrefix(e.Key, n.prefix); !ok {
 		return "", false, nil
 	}
@@ -104,10 +106,10 @@ func (n *known[T]) all() []*T {
 	return all
 }
 
-// Keys of work that is not about one schema.
+// Keys of work that is not for one schema.
 const (
 	configure = "configure" // replace the configuration
-	maintain  = "maintain"  // keep the objects of every server
+	maintain  = "maintain"  // keep the default objects
 )
 
 // Run works until ctx ends.
@@ -130,11 +132,11 @@ func (c *Controller) begin() {
 	c.loop.Add(maintain)
 }
 
-// see takes a change over.
+// see schedules the work after a change.
 func (c *Controller) see(e *loop.Change) {
-	_, ok, err := c.schemas.take(e)
+	_, ok, err := c.schemas.update(e)
 	if !ok {
-		_, _, err = c.levels.take(e)
+		_, _, err = c.levels.update(e)
 	}
 	if err != nil {
 		c.Logger.Error("object of priority and fairness cannot be read, it has no effect", "key", e.Key, "error", err)
@@ -143,7 +145,7 @@ func (c *Controller) see(e *loop.Change) {
 	c.loop.Add(maintain)
 }
 
-// work does what is due.
+// work does the work of a key.
 func (c *Controller) work(ctx context.Context, key string) error {
 	switch key {
 	case configure:
@@ -155,7 +157,7 @@ func (c *Controller) work(ctx context.Context, key string) error {
 	return c.writeStatus(ctx, key)
 }
 
-// apply replaces the configuration, and notes the schemas whose status is behind.
+// apply replaces the configuration, and schedules the schemas whose status is outdated.
 func (c *Controller) apply() {
 	if c.Flow == nil {
 		return
@@ -169,8 +171,8 @@ func (c *Controller) apply() {
 	}
 }
 
-// condition returns what the condition Dangling of a schema has to say, and whether it says something
-// else.
+// condition returns the wanted condition Dangling of a schema, and whether its status has another
+// one.
 func (c *Controller) condition(s *flowcontrolv1.FlowSchema) (want flowcontrolv1.FlowSchemaCondition, behind bool) {
 	level := s.Spec.PriorityLevelConfiguration.Name
 	want = flowcontrolv1.FlowSchemaCondition{Type: flowcontrolv1.FlowSchemaConditionDangling, Status: flowcontrolv1.ConditionFalse, Reason: "Found",
@@ -187,7 +189,7 @@ func (c *Controller) condition(s *flowcontrolv1.FlowSchema) (want flowcontrolv1.
 	return want, true
 }
 
-// applied is what is applied to a schema.
+// applied is the configuration that is applied to a schema.
 type applied struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        map[string]string              `json:"metadata"`

@@ -16,10 +16,10 @@ import (
 	"github.com/keelson-io/keelson/status"
 )
 
-// This file keeps the objects that every server has.
+// This file keeps the default objects.
 
-// maintain creates what is missing, puts right what is the server's, and deletes objects that an
-// earlier version of the server made and this one does not have.
+// maintain creates missing default objects, restores those that belong to the server, and deletes
+// default objects of earlier versions that this version does not have.
 func (c *Controller) maintain(ctx context.Context) error {
 	wanted := map[string]bool{}
 	for _, want := range bootstrap.Levels(false) {
@@ -31,7 +31,7 @@ func (c *Controller) maintain(ctx context.Context) error {
 			}
 			continue
 		}
-		if e := want.Spec.Exempt; e != nil && have.Spec.Exempt != nil { // these are the operator's
+		if e := want.Spec.Exempt; e != nil && have.Spec.Exempt != nil { // these fields belong to the operator
 			want.Spec.Exempt = have.Spec.Exempt
 		}
 		if err := c.revise(ctx, c.levels.kind, &have.ObjectMeta, want.Spec, equality.Semantic.DeepEqual(want.Spec, have.Spec)); err != nil {
@@ -82,8 +82,8 @@ func (c *Controller) create(ctx context.Context, k *kind.Kind, name string, obje
 	return c.Producer.Ensure(ctx, k, "", name, d.Root().AppendJSON(nil))
 }
 
-// updates reports whether the server keeps the specification of an object: it is mandatory, its
-// annotation says so, or it has none and nobody has changed the specification.
+// updates reports whether the server owns the specification of an object: the object is mandatory,
+// or its annotation is true, or it has none and nobody has changed the specification.
 func updates(m *metav1.ObjectMeta) bool {
 	if bootstrap.IsMandatory(m.Name) {
 		return true
@@ -94,7 +94,7 @@ func updates(m *metav1.ObjectMeta) bool {
 	return m.Generation == 1
 }
 
-// revise puts the specification and the annotation of an object right.
+// revise restores the specification and the annotation of an object.
 func (c *Controller) revise(ctx context.Context, k *kind.Kind, m *metav1.ObjectMeta, spec any, equal bool) error {
 	auto := updates(m)
 	said, err := strconv.ParseBool(m.Annotations[bootstrap.AutoUpdate])
@@ -123,7 +123,7 @@ func (c *Controller) revise(ctx context.Context, k *kind.Kind, m *metav1.ObjectM
 	return unlessOvertaken(err)
 }
 
-// remove deletes an object that the server keeps, unless it is wanted.
+// remove deletes an object of the server, unless this version has it.
 func (c *Controller) remove(ctx context.Context, k *kind.Kind, wanted bool, m *metav1.ObjectMeta) error {
 	if on, err := strconv.ParseBool(m.Annotations[bootstrap.AutoUpdate]); wanted || err != nil || !on {
 		return nil
@@ -131,7 +131,7 @@ func (c *Controller) remove(ctx context.Context, k *kind.Kind, wanted bool, m *m
 	return c.Producer.Delete(ctx, k, "", m.Name)
 }
 
-// unlessOvertaken forgives that an object changed or went in the meantime: its change is seen next.
+// unlessOvertaken returns nil if an object changed or went meanwhile: that change is an event.
 func unlessOvertaken(err error) error {
 	if err != nil {
 		switch status.From(err).Reason {

@@ -2,23 +2,27 @@
 //
 // # Terms
 //
-// An object is a dependent of those that its metadata.ownerReferences name, its owners. An owner that is deleted in the foreground
-// (finalizer foregroundDeletion) stays until the dependents that block it (blockOwnerDeletion) are gone; one whose dependents are to
-// be orphaned (finalizer orphan) stays until their references to it are taken out; any other owner goes at once, and its dependents
-// after it. A reference is solid while its owner exists, waiting while the owner waits for its dependents, and else dangling.
+// An object is a dependent of its owners, which its metadata.ownerReferences name. An owner that is
+// deleted in the foreground (finalizer foregroundDeletion) stays until the dependents that block it
+// (blockOwnerDeletion) are gone. An owner whose dependents are to be orphaned (finalizer orphan)
+// stays until their references to it are removed. Any other owner is deleted at once, and its
+// dependents after it. A reference is solid while its owner exists, waiting while the owner waits
+// for its dependents, and otherwise dangling.
 //
 // # Model
 //
-// The [Controller] follows every change of the store (package cache/follow). What it remembers is the dependents, and the owners that
-// wait (graph.go); whatever has neither references nor such a finalizer costs a glance at its bytes. What a change concerns is
-// queued by key, and workers look at it (work.go): they read the object as the store has it now, ask the store for its owners, and
-// act as a client would, on the condition that the object is still the one they have seen. Nothing is polled.
+// The [Controller] follows every change of the store (package cache/follow). It remembers the
+// dependents, and the owners that wait (graph.go). For an object without references and such
+// finalizers it only searches the bytes for a few words. A change queues keys, and workers process
+// them (work.go): they read the object and its owners from the store, and act as a client would, on
+// the condition that the object has not been replaced meanwhile. Nothing is polled.
 //
 // # Invariants
 //
-//   - An object is deleted only after the store, not a cache, has said that its owner is gone or is another object.
-//   - A finalizer is taken off only when the graph has everything that was acknowledged before.
-//   - Objects whose owner's kind is not known are left alone until it is.
+//   - An object is deleted only if its owner is gone, or was replaced, in the store and not only in
+//     a cache.
+//   - A finalizer is removed only when the graph has everything that was acknowledged before.
+//   - Objects whose owner's kind is unknown are not changed until the kind is known.
 //
 // [Controller.Run] is the function to call.
 package gc
@@ -41,7 +45,7 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Name is what kube-controller-manager calls this controller.
+// Name is kube-controller-manager's name of this controller.
 const Name = "garbage-collector-controller"
 
 const (
@@ -50,17 +54,17 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
-// API is what the controller asks of the API, as a client would.
+// API is the part of the API that the controller calls, as a client would.
 type API interface {
-	// Remove deletes an object.
+	// Remove deletes an object, if it fulfils the preconditions.
 	Remove(ctx context.Context, k *kind.Kind, namespace, name string, o *meta.DeleteOptions) error
-	// Modify changes an object; the errors of fn are its own.
+	// Modify changes an object. It returns the errors of fn unchanged.
 	Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error
-	// Create creates an object of a body.
+	// Create creates an object from its JSON.
 	Create(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error
 }
 
-// Controller deletes what has lost its owners. Its fields are set before Run.
+// Controller deletes objects that have lost their owners. Its fields are set before Run.
 type Controller struct {
 	Kinds  *kind.Registry
 	Cache  *cache.Cache
@@ -74,7 +78,7 @@ type Controller struct {
 	mu    sync.Mutex
 	graph *graph
 	fixed map[string]*kind.Kind
-	// searched are uids of absent owners that are in no other namespace either.
+	// searched has the uids of absent owners that are in no other namespace either.
 	searched map[string]bool
 	told     *record.EventCorrelator // of the events that were sent
 }
@@ -108,7 +112,7 @@ func (c *Controller) Run(ctx context.Context) {
 	group.Wait()
 }
 
-// Reset implements follow.Handler: it makes the graph anew of everything that there is.
+// Reset implements follow.Handler: it builds the graph of all objects.
 func (c *Controller) Reset(_ context.Context, listed iter.Seq2[*store.Event, error]) error {
 	g := newGraph()
 	for e, err := range listed {
@@ -137,7 +141,8 @@ func (c *Controller) Change(_ context.Context, events []store.Event) {
 	}
 }
 
-// retryUnknown queues the nodes that concern kinds that were not known. A new snapshot of the kinds may know them.
+// retryUnknown queues the nodes with kinds that were unknown: a new snapshot of the kinds may have
+// them.
 func (c *Controller) retryUnknown(context.Context, **kind.Snapshot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +152,8 @@ func (c *Controller) retryUnknown(context.Context, **kind.Snapshot) {
 	c.graph.unknown = map[string]bool{}
 }
 
-// kindOf is the kind of the object at a key, and where it is; nil if nobody knows it, or leaves it alone.
+// kindOf returns the kind of the object at a key, and its namespace and name. The kind is nil if it
+// is unknown, or one that the controller does not touch.
 func (c *Controller) kindOf(key string) (k *kind.Kind, namespace, name string) {
 	first, rest, ok := strings.Cut(key, "/")
 	if !ok {
@@ -173,8 +179,8 @@ func (c *Controller) kindOf(key string) (k *kind.Kind, namespace, name string) {
 	return k, "", rest
 }
 
-// ownerKey is the key of an owner that an object in a namespace refers to; known is false if nobody knows the kind, and the key is ""
-// if there can be no such owner.
+// ownerKey returns the key of an owner to which an object in a namespace refers. known is false if
+// the kind is unknown. The key is "" if there cannot be such an owner.
 func (c *Controller) ownerKey(r *reference, namespace string) (key string, known bool) {
 	k := c.ownerKind(r)
 	switch {
@@ -183,12 +189,12 @@ func (c *Controller) ownerKey(r *reference, namespace string) (key string, known
 	case !k.Namespaced:
 		return k.Key("", r.name), true
 	case namespace == "":
-		return "", true // no object is in all namespaces
+		return "", true // no cluster-scoped object depends on one in a namespace
 	}
 	return k.Key(namespace, r.name), true
 }
 
-// ownerKind is the kind of an owner, nil if nobody knows it.
+// ownerKind returns the kind of an owner, nil if it is unknown.
 func (c *Controller) ownerKind(r *reference) *kind.Kind {
 	group, _, ok := strings.Cut(r.apiVersion, "/")
 	if !ok {

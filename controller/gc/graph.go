@@ -11,7 +11,7 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file is what the controller remembers: dependents, and owners that wait.
+// This file has the memory of the controller: dependents, and owners that wait.
 
 // node is an object that refers to owners, or waits for its dependents.
 type node struct {
@@ -20,8 +20,8 @@ type node struct {
 	rev        int64
 	refs       []reference
 	deleting   bool // it has a deletion timestamp
-	foreground bool // and waits for its dependents to go
-	orphan     bool // and waits for its dependents to be let go
+	foreground bool // and waits until its dependents are gone
+	orphan     bool // and waits until its dependents do not refer to it any more
 }
 
 // reference is an owner reference.
@@ -34,12 +34,12 @@ type reference struct {
 // waits reports whether a node waits for its dependents.
 func (n *node) waits() bool { return n.deleting && (n.foreground || n.orphan) }
 
-// graph is all nodes, by what is asked of them.
+// graph has all nodes, with indexes.
 type graph struct {
 	nodes   map[string]*node           // by key
 	byOwner map[string]map[string]bool // keys of dependents, by the owner's uid
 	byPlace map[string]map[string]bool // keys of dependents, by the owner's key
-	unknown map[string]bool            // keys of nodes that have to do with kinds that nobody knows
+	unknown map[string]bool            // keys of nodes with unknown kinds
 }
 
 func newGraph() *graph {
@@ -86,7 +86,7 @@ func remove(m map[string]map[string]bool, at, key string) {
 	}
 }
 
-// dependents are the nodes that refer to an owner, in the order of their keys.
+// dependents returns the nodes that refer to an owner, in the order of their keys.
 func (g *graph) dependents(uid string) []*node {
 	var out []*node
 	for key := range g.byOwner[uid] {
@@ -96,12 +96,12 @@ func (g *graph) dependents(uid string) []*node {
 	return out
 }
 
-// blocks reports whether n keeps the owner of that uid from going.
+// blocks reports whether n keeps the owner with a uid from going.
 func (n *node) blocks(uid string) bool {
 	return slices.ContainsFunc(n.refs, func(r reference) bool { return r.uid == uid && r.block })
 }
 
-// see takes over a change. The lock is held.
+// see applies a change to the graph. The lock is held.
 func (c *Controller) see(e *store.Event) {
 	if e.Deleted {
 		for key := range c.graph.byPlace[e.Key] {
@@ -135,7 +135,7 @@ func (c *Controller) see(e *store.Event) {
 	}
 }
 
-// wakeOwners looks again at owners that wait for n. The lock is held.
+// wakeOwners queues the owners that wait for n. The lock is held.
 func (c *Controller) wakeOwners(n *node) {
 	for _, r := range n.refs {
 		if owner := c.graph.nodes[r.key]; owner != nil && owner.waits() {
@@ -144,10 +144,10 @@ func (c *Controller) wakeOwners(n *node) {
 	}
 }
 
-// words are in the text of every object that concerns the controller.
+// words are texts of which every object that concerns the controller has one.
 var words = [][]byte{[]byte(`"ownerReferences"`), []byte(`"` + metav1.FinalizerDeleteDependents + `"`), []byte(`"` + metav1.FinalizerOrphanDependents + `"`)}
 
-// parse is the node that an object is, nil if it is none.
+// parse returns the node of an object, nil if it needs none.
 func (c *Controller) parse(key string, raw []byte, rev int64) *node {
 	if len(raw) > 0 && raw[0] == '{' && !slices.ContainsFunc(words, func(w []byte) bool { return bytes.Contains(raw, w) }) {
 		return nil
@@ -159,7 +159,7 @@ func (c *Controller) parse(key string, raw []byte, rev int64) *node {
 	return n
 }
 
-// read is an object as a node, nil if nobody can read it.
+// read decodes an object into a node, nil if it cannot be decoded.
 func (c *Controller) read(key string, raw []byte, rev int64) *node {
 	d := jsondoc.Get()
 	defer d.Release()

@@ -17,19 +17,22 @@ import (
 	"github.com/keelson-io/keelson/meta"
 )
 
-// This file tells, by an event, of a reference to an owner that is in another namespace and so counts as absent. As upstream's recorders
-// do, it counts an event that is told again, where an object's deletion is refused, and tells no more than some of one object.
+// This file sends an event about a reference to an owner that is in another namespace, and so
+// counts as absent. As upstream's recorders do, it raises the count of an event that is sent again,
+// when the deletion of an object is refused, and limits the events for one object.
 
-// maxSearched bounds the owners that are remembered to be in no other namespace: many dependents of one owner look for it once.
+// maxSearched is the number of owners that are remembered to be in no other namespace, so that the
+// dependents of one owner search for it once.
 const maxSearched = 1024
 
-// wall is the clock that events are told by.
+// wall is the clock for events.
 type wall struct{}
 
 func (wall) Now() time.Time                  { return time.Now() }
 func (wall) Since(t time.Time) time.Duration { return time.Since(t) }
 
-// report sends the event about a reference whose owner is absent, if it is found in another namespace.
+// report sends the event about a reference to an absent owner, if the owner is found in another
+// namespace.
 func (t *target) report(ctx context.Context, r *reference) {
 	k := t.c.ownerKind(r)
 	if k == nil || !k.Namespaced || !t.c.elsewhere(k, r) {
@@ -54,18 +57,18 @@ func (t *target) report(ctx context.Context, r *reference) {
 		Count: 1, Type: corev1.EventTypeWarning,
 		Source: corev1.EventSource{Component: Name}, ReportingController: Name,
 	})
-	if err == nil && said.Skip { // too many of one object
+	if err == nil && said.Skip { // too many for one object
 		return
 	}
 	if err == nil {
 		err = t.c.send(ctx, events, said.Event)
 	}
-	if err != nil { // an event may get lost, as any may
+	if err != nil { // events may get lost
 		t.c.Logger.Debug("garbage collector cannot send an event", "reason", "OwnerRefInvalidNamespace", "error", err)
 	}
 }
 
-// send writes an event, or counts it where it is there already.
+// send creates an event, or raises the count of an existing one.
 func (c *Controller) send(ctx context.Context, events *kind.Kind, e *corev1.Event) error {
 	if e.Count > 1 {
 		err := c.API.Modify(ctx, events, e.Namespace, e.Name, func(o meta.Object) error {
@@ -77,7 +80,7 @@ func (c *Controller) send(ctx context.Context, events *kind.Kind, e *corev1.Even
 		if !isReason(err, metav1.StatusReasonNotFound) {
 			return err
 		}
-		// Events go by themselves; this one starts anew, with its count.
+		// Events expire; this one is created again, with its count.
 	}
 	text, err := json.Marshal(e)
 	if err != nil {

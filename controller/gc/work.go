@@ -15,9 +15,9 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// This file decides what becomes of one object.
+// This file decides whether one object is deleted.
 
-// work looks at what is queued until the queue is shut down.
+// work processes the queue until it is shut down.
 func (c *Controller) work(ctx context.Context) {
 	for {
 		key, over := c.queue.Get()
@@ -34,7 +34,7 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// process looks at one object.
+// process processes one object.
 func (c *Controller) process(ctx context.Context, key string) error {
 	k, namespace, name := c.kindOf(key)
 	if k == nil {
@@ -46,7 +46,7 @@ func (c *Controller) process(ctx context.Context, key string) error {
 		return nil
 	}
 	if k.Behavior.TTL > 0 {
-		return nil // events go by themselves
+		return nil // events expire
 	}
 	item, err := c.Store.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -70,7 +70,7 @@ func (c *Controller) process(ctx context.Context, key string) error {
 	return t.judge(ctx)
 }
 
-// target is the object that is looked at.
+// target is the object that is processed.
 type target struct {
 	*node
 	c               *Controller
@@ -78,14 +78,15 @@ type target struct {
 	namespace, name string
 }
 
-// dependents are the object's dependents as the graph has them.
+// dependents returns the object's dependents in the graph.
 func (t *target) dependents() []*node {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
 	return t.c.graph.dependents(t.uid)
 }
 
-// orphanDependents takes the references to an owner out of its dependents, and then the owner's finalizer.
+// orphanDependents removes the references to an owner from its dependents, and then the owner's
+// finalizer.
 func (t *target) orphanDependents(ctx context.Context) error {
 	if err := t.c.objects.CatchUp(ctx); err != nil {
 		return err
@@ -93,7 +94,7 @@ func (t *target) orphanDependents(ctx context.Context) error {
 	for _, dep := range t.dependents() {
 		k, namespace, name := t.c.kindOf(dep.key)
 		if k == nil {
-			continue // nobody serves it any more
+			continue // the kind is not served any more
 		}
 		other := &target{c: t.c, node: dep, kind: k, namespace: namespace, name: name}
 		if err := other.release(ctx, map[string]bool{t.uid: true}); err != nil {
@@ -103,7 +104,8 @@ func (t *target) orphanDependents(ctx context.Context) error {
 	return t.finalize(ctx, metav1.FinalizerOrphanDependents)
 }
 
-// awaitDependents takes an owner's finalizer off if nothing blocks the owner any more; else it looks at the dependents.
+// awaitDependents removes an owner's finalizer if nothing blocks the owner any more; otherwise it
+// queues the dependents.
 func (t *target) awaitDependents(ctx context.Context) error {
 	blocked := func() (deps []*node, blocked bool) {
 		deps = t.dependents()
@@ -126,7 +128,7 @@ func (t *target) awaitDependents(ctx context.Context) error {
 	return nil
 }
 
-// judge finds out what became of an object's owners, and deletes the object if it has none left.
+// judge reads an object's owners, and deletes the object if it has none left.
 func (t *target) judge(ctx context.Context) error {
 	gone, waiting := map[string]bool{}, map[string]bool{}
 	solid := 0
@@ -163,7 +165,7 @@ func (t *target) judge(ctx context.Context) error {
 	case len(waiting) > 0:
 		if deps := t.dependents(); len(deps) > 0 {
 			if slices.ContainsFunc(deps, func(n *node) bool { return n.deleting && n.foreground }) {
-				// Each waits for the other: the circle is broken here.
+				// Each waits for the other: the cycle is broken here.
 				if err := t.unblock(ctx); err != nil {
 					return err
 				}
@@ -181,7 +183,7 @@ func (t *target) judge(ctx context.Context) error {
 	return t.remove(ctx, policy)
 }
 
-// ownership is what a reference is worth.
+// ownership is the state of a reference's owner.
 type ownership uint8
 
 const (
@@ -191,7 +193,7 @@ const (
 	unknown
 )
 
-// owner finds out what became of an owner.
+// owner reads the state of an owner.
 func (c *Controller) owner(ctx context.Context, r *reference, namespace string) (ownership, error) {
 	key, known := c.ownerKey(r, namespace)
 	switch {
@@ -219,7 +221,7 @@ func (c *Controller) owner(ctx context.Context, r *reference, namespace string) 
 	return there, nil
 }
 
-// remove deletes the object if it is still what was looked at.
+// remove deletes the object if it has not changed since it was read.
 func (t *target) remove(ctx context.Context, policy metav1.DeletionPropagation) error {
 	rev := revisionText(t.rev)
 	err := t.c.API.Remove(ctx, t.kind, t.namespace, t.name, &meta.DeleteOptions{UID: &t.uid, ResourceVersion: &rev, PropagationPolicy: string(policy)})
@@ -229,10 +231,10 @@ func (t *target) remove(ctx context.Context, policy metav1.DeletionPropagation) 
 	return err
 }
 
-// errOther ends a change of an object that is another one by now.
+// errOther ends a change if the object was replaced by another one.
 var errOther = errors.New("it is another object by now")
 
-// modify changes the object if it is still the same one.
+// modify changes the object if it has not been replaced.
 func (t *target) modify(ctx context.Context, fn func(meta.Object)) error {
 	err := t.c.API.Modify(ctx, t.kind, t.namespace, t.name, func(o meta.Object) error {
 		if o.UID() != t.uid {
@@ -247,7 +249,7 @@ func (t *target) modify(ctx context.Context, fn func(meta.Object)) error {
 	return err
 }
 
-// finalize takes a finalizer off the object.
+// finalize removes a finalizer from the object.
 func (t *target) finalize(ctx context.Context, finalizer string) error {
 	return t.modify(ctx, func(o meta.Object) {
 		var left []string
@@ -264,7 +266,7 @@ func (t *target) finalize(ctx context.Context, finalizer string) error {
 	})
 }
 
-// release takes the references to the owners of those uids out of the object.
+// release removes the references to the owners with some uids from the object.
 func (t *target) release(ctx context.Context, uids map[string]bool) error {
 	return t.modify(ctx, func(o meta.Object) {
 		var left []jsondoc.Node
@@ -281,7 +283,7 @@ func (t *target) release(ctx context.Context, uids map[string]bool) error {
 	})
 }
 
-// unblock makes none of the object's owners wait for it.
+// unblock changes the object's references so that no owner waits for it.
 func (t *target) unblock(ctx context.Context) error {
 	return t.modify(ctx, func(o meta.Object) {
 		var all []jsondoc.Node

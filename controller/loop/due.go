@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// This file keeps keys by when they are due.
+// This file schedules keys.
 
-// dues are keys, each once.
+// dues is a queue of keys by time. Each key is in it once.
 type dues struct {
 	at    map[string]*entry
 	heap  entries
-	count int // of entries ever put: which was first
+	count int // number of entries ever added: it orders entries of the same time
 }
 
+// entry is a key with its time.
 type entry struct {
 	key   string
 	when  time.Time // zero: at once
@@ -22,7 +23,7 @@ type entry struct {
 	i     int // in the heap
 }
 
-// put makes a key due at a time, in place of when it was.
+// put makes a key due at a time, in place of the time before.
 func (d *dues) put(key string, when time.Time) {
 	e := d.at[key]
 	if e == nil {
@@ -36,6 +37,7 @@ func (d *dues) put(key string, when time.Time) {
 	}
 }
 
+// push adds an entry.
 func (d *dues) push(e *entry, when time.Time) {
 	if d.at == nil {
 		d.at = map[string]*entry{}
@@ -46,7 +48,7 @@ func (d *dues) push(e *entry, when time.Time) {
 	heap.Push(&d.heap, e)
 }
 
-// first is the entry that is due first, nil if there is none.
+// first returns the entry that is due first, nil if there is none.
 func (d *dues) first() *entry {
 	if len(d.heap) == 0 {
 		return nil
@@ -54,20 +56,20 @@ func (d *dues) first() *entry {
 	return d.heap[0]
 }
 
-// take takes an entry out.
-func (d *dues) take(e *entry) {
+// remove removes an entry.
+func (d *dues) remove(e *entry) {
 	heap.Remove(&d.heap, e.i)
 	delete(d.at, e.key)
 }
 
-// drop takes a key out, if it is due.
+// drop removes a key, if it is there.
 func (d *dues) drop(key string) {
 	if e := d.at[key]; e != nil {
-		d.take(e)
+		d.remove(e)
 	}
 }
 
-// again puts an entry back whose work failed. If its key was put meanwhile, it is due as that says.
+// again adds an entry whose work failed. If its key was added meanwhile, the newer time counts.
 func (d *dues) again(e *entry, when time.Time) {
 	if now := d.at[e.key]; now != nil {
 		now.retry = e.retry

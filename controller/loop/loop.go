@@ -1,20 +1,25 @@
-// Package loop is how controllers work: they look at everything there is, then at whatever changes, and try again what failed.
+// Package loop runs the work of controllers: on all objects at first, then on those that change,
+// and again on those whose work failed.
 //
 // # Model
 //
-// A [Loop] follows the objects below some prefixes of the store (package cache/follow). Each object that is listed, and each change,
-// is shown to See, which says by key what there is to be done ([Loop.Add], [Loop.At]). Work does that, one key after
-// another, in the order in which they became due. A key whose work failed is due again after a pause that doubles until it succeeds;
-// other keys do not wait for it. When changes were lost, everything is listed again. Nothing is looked at in intervals.
+// A [Loop] follows the objects below some prefixes of the store (package cache/follow). It passes
+// each listed object and each change to See, which schedules work by key ([Loop.Add], [Loop.At]).
+// Work does the work of one key after another, in the order in which they become due. A key whose
+// work failed is due again after a pause that doubles until the work succeeds; other keys do not
+// wait for it. After a loss of changes, all objects are listed again. Nothing is polled.
 //
 // # Invariants
 //
-//   - Work reads a state at least as new as what was listed, or has changed, from the store and from the cache alike.
-//   - What is listed is the state of one revision, and See is shown every change after it, in order, each once.
+//   - Work reads a state, from the store or the cache, that is at least as new as the listed
+//     objects and the changes that See got.
+//   - The listed objects are the state of one revision. See gets every change after it once, in
+//     order.
 //   - See and Work are called by one goroutine, that of Run.
 //
-// What is due belongs to keys, so a controller has to find out from the state there is what is to be done: any number of servers may
-// run the same one, and nothing is lost by starting anew. [Loop.Run] is the function to call; [Load] reads an object in Work.
+// Work gets only a key, so that it has to find out from the present state what it must do.
+// Therefore any number of servers can run the same controller, and a restart loses nothing.
+// [Loop.Run] is the function to call; [Load] reads an object in Work.
 package loop
 
 import (
@@ -36,29 +41,29 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// The pauses before what failed is tried again grow from the first to the last.
+// The pauses after failed work grow from the first to the last.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 5 * time.Second
 )
 
-// Loop is the work of one controller. Its fields are set before Run.
+// Loop runs the work of one controller. Its fields are set before Run.
 type Loop struct {
 	Cache  *cache.Cache
 	Store  store.Store
 	Logger *slog.Logger
 	Name   string // of the controller, for the log
 
-	// List are the prefixes below which everything is listed. Each ends with a slash.
+	// List has the prefixes whose objects are listed and followed. Each ends with a slash.
 	List []string
-	// Wants says which changes are to be seen; nil: those below the prefixes of List. It is called for every change of the store, by
-	// another goroutine.
+	// Wants selects the changes that See gets; nil: those below the prefixes of List. Another
+	// goroutine calls it, for every change of the store.
 	Wants func(*store.Event) bool
-	// Begin is called before everything is listed, the first time or again; nil if nothing is to be done then.
+	// Begin is called before the objects are listed, the first time and again; it may be nil.
 	Begin func()
-	// See notes what an object, or a change, asks for.
+	// See schedules the work for a listed object or a change.
 	See func(*Change)
-	// Work does what is due for a key.
+	// Work does the work of a key.
 	Work func(ctx context.Context, key string) error
 
 	Now func() time.Time // nil: time.Now
@@ -69,23 +74,23 @@ type Loop struct {
 // Change is what has happened to a key.
 type Change struct {
 	store.Event
-	Listed bool // nothing has: the object was there when everything was listed
+	Listed bool // nothing has changed: the object was there when the objects were listed
 }
 
-// Add says that there is something to be done for a key, at once.
+// Add makes a key due at once.
 func (l *Loop) Add(key string) { l.due.put(key, time.Time{}) }
 
-// At says that there is something to be done for a key at a time, in place of when it was due.
+// At makes a key due at a time, in place of the time before.
 func (l *Loop) At(key string, when time.Time) { l.due.put(key, when) }
 
-// By says that there is something to be done for a key at a time, or when it is due if that is before.
+// By makes a key due at a time, or at the time before if that is earlier.
 func (l *Loop) By(key string, when time.Time) {
 	if e := l.due.at[key]; e == nil || when.Before(e.when) {
 		l.due.put(key, when)
 	}
 }
 
-// Drop says that there is nothing to be done for a key.
+// Drop cancels the work of a key.
 func (l *Loop) Drop(key string) { l.due.drop(key) }
 
 // Run works until ctx ends.
@@ -102,7 +107,7 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// shown is the Loop as a follow.Handler.
+// shown is a Loop in the form of a follow.Handler.
 type shown struct{ *Loop }
 
 // Reset implements follow.Handler.
@@ -119,14 +124,14 @@ func (l shown) Reset(_ context.Context, listed iter.Seq2[*store.Event, error]) e
 	return nil
 }
 
-// Change implements follow.Handler.
+// Change is a change of a key, or a listed object.
 func (l shown) Change(_ context.Context, events []store.Event) {
 	for i := range events {
 		l.See(&Change{Event: events[i]})
 	}
 }
 
-// now is the time.
+// now returns the current time.
 func (l *Loop) now() time.Time {
 	if l.Now != nil {
 		return l.Now()
@@ -143,27 +148,29 @@ func (l *Loop) untilDue() time.Duration {
 	return max(0, e.when.Sub(l.now()))
 }
 
-// work does what is due by now. What is added meanwhile is done, too; what fails is due later.
+// work does the work of the keys that are due, also of those that become due meanwhile. A key whose
+// work fails is due again later.
 func (l *Loop) work(ctx context.Context) {
 	now := l.now()
 	for e := l.due.first(); e != nil && !e.when.After(now) && ctx.Err() == nil; e = l.due.first() {
-		l.due.take(e)
+		l.due.remove(e)
 		err := l.Work(ctx, e.key)
 		if err == nil {
 			continue
 		}
-		l.tell(ctx, "controller did not finish, trying again", err, "key", e.key)
+		l.logError(ctx, "controller did not finish, trying again", err, "key", e.key)
 		e.retry = longer(e.retry)
 		l.due.again(e, l.now().Add(e.retry))
 	}
 }
 
+// longer returns the pause after another failure.
 func longer(retry time.Duration) time.Duration {
 	return min(max(2*retry, firstRetry), lastRetry)
 }
 
-// tell logs an error: only for who wants to know it if somebody else was faster.
-func (l *Loop) tell(ctx context.Context, msg string, err error, args ...any) {
+// logError logs an error. That another writer was faster is logged for debugging only.
+func (l *Loop) logError(ctx context.Context, msg string, err error, args ...any) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -174,7 +181,7 @@ func (l *Loop) tell(ctx context.Context, msg string, err error, args ...any) {
 	l.Logger.Log(ctx, level, msg, append([]any{"controller", l.Name, "error", err}, args...)...)
 }
 
-// Overtaken reports whether an error says that the object has gone or changed in the meantime.
+// Overtaken reports whether an error means that the object is gone or has changed meanwhile.
 func Overtaken(err error) bool {
 	var changed *store.Changed
 	if err == nil || errors.As(err, &changed) || errors.Is(err, store.ErrNotFound) {
@@ -187,7 +194,7 @@ func Overtaken(err error) bool {
 	return false
 }
 
-// UnlessGone forgives that an object is not there any more.
+// UnlessGone returns nil for the error that an object is gone, and other errors unchanged.
 func UnlessGone(err error) error {
 	if err != nil && status.From(err).Reason == metav1.StatusReasonNotFound {
 		return nil
@@ -195,7 +202,8 @@ func UnlessGone(err error) error {
 	return err
 }
 
-// Load reads an object from the store, nil if it is not there. Who called releases its document.
+// Load reads an object from the store. It returns nil if there is none. The caller releases the
+// object's document.
 func Load(ctx context.Context, s store.Store, k *kind.Kind, key string) (*meta.Object, error) {
 	item, err := s.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -212,7 +220,8 @@ func Load(ctx context.Context, s store.Store, k *kind.Kind, key string) (*meta.O
 	return &meta.Object{Doc: d}, nil
 }
 
-// Place is the namespace and name in a key of a namespaced kind, or of what is below a namespace of it.
+// Place returns the namespace and the name in a key of a namespaced kind, also in a key of
+// something below such an object.
 func Place(k *kind.Kind, key string) (namespace, name string) {
 	namespace, name, _ = strings.Cut(strings.TrimPrefix(key, k.StoragePrefix+"/"), "/")
 	return namespace, name

@@ -212,7 +212,7 @@ func TestDues(t *testing.T) {
 	var got []string
 	for e := l.due.first(); e != nil; e = l.due.first() {
 		got = append(got, e.key)
-		l.due.take(e)
+		l.due.remove(e)
 	}
 	if text := strings.Join(got, " "); text != "y x d b a" || len(l.due.at) != 0 {
 		t.Errorf("got %s", text)

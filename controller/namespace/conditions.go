@@ -16,9 +16,10 @@ import (
 	"github.com/keelson-io/keelson/meta"
 )
 
-// This file says in a namespace's conditions why it is still there, in upstream's words.
+// This file writes into a namespace's conditions, with upstream's texts, why the namespace is still
+// there.
 
-// well is what the conditions say if there is no reason to say anything else, in the order in which they are set.
+// well has the conditions of a namespace without difficulties, in the order in which they are set.
 var well = []corev1.NamespaceCondition{
 	{Type: corev1.NamespaceDeletionDiscoveryFailure, Reason: "ResourcesDiscovered", Message: "All resources successfully discovered"},
 	{Type: corev1.NamespaceDeletionGVParsingFailure, Reason: "ParsedGroupVersions", Message: "All legacy kube types successfully parsed"},
@@ -27,7 +28,7 @@ var well = []corev1.NamespaceCondition{
 	{Type: corev1.NamespaceFinalizersRemaining, Reason: "ContentHasNoFinalizers", Message: "All content-preserving finalizers finished"},
 }
 
-// conditions are those that a namespace has as long as something is left.
+// conditions returns the conditions of a namespace that is not empty.
 func (r *remains) conditions() []corev1.NamespaceCondition {
 	all := slices.Clone(well)
 	for i := range all {
@@ -80,7 +81,7 @@ func (c *Controller) report(ctx context.Context, name, uid string, left *remains
 	}))
 }
 
-// join brings those conditions of a list that are ours in line, and reports whether that changed anything.
+// join sets this controller's conditions in a list, and reports whether that changed any.
 func join(have *[]corev1.NamespaceCondition, want []corev1.NamespaceCondition, now metav1.Time) (changed bool) {
 	for _, w := range want {
 		i := slices.IndexFunc(*have, func(c corev1.NamespaceCondition) bool { return c.Type == w.Type })

@@ -2,15 +2,18 @@
 //
 // # Model
 //
-// Deleting a namespace only marks it: it gets a deletion timestamp and the phase Terminating, and nothing new may be created in it. The
-// [Controller] then deletes what is in it, pods first and then kind by kind, says in the namespace's conditions what is left, and
-// waits until the finalizers of all these objects are done: it looks again when something in the namespace has gone. At last it takes
-// its own finalizer, kubernetes, off the namespace, and the namespace is gone unless somebody else's finalizer keeps it.
+// The deletion of a namespace only marks it: the namespace gets a deletion timestamp and the phase
+// Terminating, and no new objects can be created in it. The [Controller] then deletes its objects,
+// pods first and then kind by kind, lists the rest in the conditions of the namespace, and waits
+// until the finalizers of all these objects are done: it tries again when an object in the
+// namespace is gone. At last it removes its own finalizer, kubernetes. The namespace is gone then,
+// unless another finalizer keeps it.
 //
 // # Invariants
 //
-//   - The finalizer is taken off only after a look at the store, not at a cache, has found the namespace empty.
-//   - A namespace that cannot be emptied yet is tried again, more and more slowly; others do not wait for it.
+//   - The finalizer is removed only if the store, not a cache, has no object in the namespace.
+//   - A namespace that cannot be emptied yet is tried again after growing pauses; others do not
+//     wait for it.
 //
 // [Controller.Run] is the function to call.
 package namespace
@@ -36,20 +39,22 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Name is what kube-controller-manager calls this controller.
+// Name is kube-controller-manager's name of this controller.
 const Name = "namespace-controller"
 
-// Finalizer is the finalizer in spec.finalizers that this controller takes off.
+// Finalizer is the finalizer in spec.finalizers that this controller removes.
 const Finalizer = "kubernetes"
 
-// pause is how long a namespace is not looked at again after something in it has gone: more may go at the same time.
+// pause is the time between the deletion of an object in a namespace and the next attempt: more
+// objects may go at the same time.
 const pause = 20 * time.Millisecond
 
-// API is what the controller asks of the API, as a client would.
+// API is the part of the API that the controller calls, as a client would.
 type API interface {
-	// Delete deletes an object: one with finalizers is only marked. One that is gone already is no error.
+	// Delete deletes an object. One with finalizers is only marked. It is no error if the object is
+	// gone.
 	Delete(ctx context.Context, k *kind.Kind, namespace, name string) error
-	// ModifyPart changes a subresource of an object; the errors of fn are its own.
+	// ModifyPart changes a subresource of an object. It returns the errors of fn unchanged.
 	ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, subresource string, fn func(meta.Object) error) error
 }
 
@@ -64,7 +69,7 @@ type Controller struct {
 	loop   loop.Loop // due are namespaces
 	spaces *kind.Kind
 	going  map[string]string // names of the namespaces that are being deleted, by key
-	some   atomic.Bool       // there are such
+	some   atomic.Bool       // there are such namespaces
 }
 
 // Run works until ctx ends.
@@ -78,16 +83,17 @@ func (c *Controller) Run(ctx context.Context) {
 	c.loop.Run(ctx)
 }
 
-// wants reports whether a change is of a namespace, or the end of what may be in one that is being deleted.
+// wants reports whether a change is of a namespace, or a deletion of an object in a namespace that
+// is being deleted.
 func (c *Controller) wants(e *store.Event) bool {
 	return e.Deleted && c.some.Load() || strings.HasPrefix(e.Key, c.spaces.StoragePrefix+"/")
 }
 
-// see notes the namespaces that are being deleted.
+// see schedules the namespaces that are being deleted.
 func (c *Controller) see(e *loop.Change) {
 	if name, ok := strings.CutPrefix(e.Key, c.spaces.StoragePrefix+"/"); ok {
 		if !e.Deleted && c.terminating(&e.Event) {
-			c.note(e.Key, name)
+			c.markGoing(e.Key, name)
 			c.loop.Add(e.Key)
 		}
 		return
@@ -110,7 +116,8 @@ func (c *Controller) terminating(e *store.Event) bool {
 	return meta.Object{Doc: d}.DeletionTimestamp() != ""
 }
 
-func (c *Controller) note(key, name string) {
+// markGoing records a namespace that is being deleted.
+func (c *Controller) markGoing(key, name string) {
 	c.going[key] = name
 	c.some.Store(true)
 }
@@ -120,8 +127,8 @@ func (c *Controller) forget(key string) {
 	c.some.Store(len(c.going) > 0)
 }
 
-// finish deletes what is in a namespace and, once that is nothing, the namespace. What is left when it returns without an error is
-// somebody else's to finish.
+// finish deletes the objects of a namespace and then removes its finalizer. If it returns nil while
+// objects are left, their finalizers belong to others.
 func (c *Controller) finish(ctx context.Context, key string) error {
 	space, err := loop.Load(ctx, c.Store, c.spaces, key)
 	if err != nil {
@@ -133,7 +140,7 @@ func (c *Controller) finish(ctx context.Context, key string) error {
 	}
 	uid, deleting := strings.Clone(space.UID()), space.DeletionTimestamp() != ""
 	space.Doc.Release()
-	if !deleting { // it is another one of the same name
+	if !deleting { // another namespace of the same name
 		c.forget(key)
 		return nil
 	}
@@ -164,19 +171,19 @@ func (c *Controller) finish(ctx context.Context, key string) error {
 	}))
 }
 
-// errOther ends a change of a namespace that is another one by now.
+// errOther ends a change if the namespace was replaced by another one of the same name.
 var errOther = status.NotFound(schema.GroupResource{Resource: "namespaces"}, "")
 
-// remains is what is left in a namespace.
+// remains counts the objects that are left in a namespace.
 type remains struct {
-	kinds      map[string]int // how many, by "<plural>.<group>"
-	finalizers map[string]int // on how many
+	kinds      map[string]int // number of objects, by "<plural>.<group>"
+	finalizers map[string]int // number of objects with each finalizer
 	errs       []error
 }
 
 func (r *remains) nothing() bool { return len(r.kinds)+len(r.errs) == 0 }
 
-// clear deletes the objects in a namespace: the others when the pods are gone.
+// clear deletes the objects in a namespace, all others after the pods.
 func (c *Controller) clear(ctx context.Context, namespace string) *remains {
 	left := &remains{kinds: map[string]int{}, finalizers: map[string]int{}}
 	kinds := c.Kinds.Load()
@@ -222,7 +229,7 @@ func (c *Controller) clearKind(ctx context.Context, k *kind.Kind, namespace stri
 	}
 }
 
-// lines are the texts of counts, sorted.
+// lines returns counts as sorted texts.
 func lines(counts map[string]int, format string) string {
 	var all []string
 	for name, n := range counts {

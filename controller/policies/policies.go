@@ -1,10 +1,10 @@
-// Package policies writes into the status of every ValidatingAdmissionPolicy
-// which of its expressions do not fit the kinds that it is for.
+// Package policies type-checks every ValidatingAdmissionPolicy, and writes into its status which
+// expressions do not fit the kinds that it matches.
 //
-// The [Controller] watches the policies. One whose specification changed since
-// its status was written (metadata.generation, status.observedGeneration) is
-// checked by package admission/typecheck, and the outcome is applied to its
-// status. What could not be written is tried again.
+// The [Controller] watches the policies. Package admission/typecheck checks a policy whose
+// specification has changed since the last write of its status (metadata.generation,
+// status.observedGeneration), and the result is applied to its status. A failed write is tried
+// again.
 //
 // [Controller.Run] is the function to call.
 package policies
@@ -24,15 +24,15 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Name is what kube-controller-manager calls the controller.
+// Name is kube-controller-manager's name of this controller.
 const Name = "validatingadmissionpolicy-status-controller"
 
-// Manager is whom upstream's controller writes as.
+// Manager is the field manager of upstream's controller.
 const Manager = "validatingadmissionpolicy-status"
 
-// API is what the controller asks of the API.
+// API is the part of the API that the controller calls.
 type API interface {
-	// Apply applies a body to a subresource of an object.
+	// Apply applies a configuration to a subresource of an object.
 	Apply(ctx context.Context, k *kind.Kind, namespace, name, subresource string, body []byte) error
 }
 
@@ -52,7 +52,7 @@ func (c *Controller) Run(ctx context.Context) {
 	if c.kind = c.Kinds.Load().Lookup(admissionv1.GroupName, "validatingadmissionpolicies"); c.kind == nil {
 		return
 	}
-	l := loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: Name, List: []string{c.kind.StoragePrefix + "/"}, Work: c.settle}
+	l := loop.Loop{Cache: c.Cache, Store: c.Store, Logger: c.Logger, Name: Name, List: []string{c.kind.StoragePrefix + "/"}, Work: c.check}
 	l.See = func(e *loop.Change) {
 		if !e.Deleted {
 			l.Add(e.Key)
@@ -61,8 +61,8 @@ func (c *Controller) Run(ctx context.Context) {
 	l.Run(ctx)
 }
 
-// settle writes the status of one policy if that is behind.
-func (c *Controller) settle(ctx context.Context, key string) error {
+// check writes the status of one policy if it is outdated.
+func (c *Controller) check(ctx context.Context, key string) error {
 	item, err := c.Store.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -88,7 +88,7 @@ func (c *Controller) settle(ctx context.Context, key string) error {
 	return c.API.Apply(ctx, c.kind, "", p.Name, "status", body)
 }
 
-// applied is what is applied to a policy.
+// applied is the configuration that is applied to a policy.
 type applied struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`

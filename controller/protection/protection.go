@@ -34,16 +34,16 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// What kube-controller-manager calls the three controllers that this one is.
+// kube-controller-manager's names of the three controllers that this one replaces.
 const (
 	Claims     = "persistentvolumeclaim-protection-controller"
 	Volumes    = "persistentvolume-protection-controller"
 	Attributes = "volumeattributesclass-protection-controller"
 )
 
-// API is what the controller asks of the API, as a client would.
+// API is the part of the API that the controller calls, as a client would.
 type API interface {
-	// Modify changes an object; the errors of fn are its own.
+	// Modify changes an object. It returns the errors of fn unchanged.
 	Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error
 }
 
@@ -100,7 +100,7 @@ func (c *Controller) wants(e *store.Event) bool {
 	return isOf(c.claims, e.Key) || isOf(c.volumes, e.Key) || isOf(c.attributes, e.Key) || isOf(c.pods, e.Key)
 }
 
-// see notes deleted objects, and those that wait for the change.
+// see schedules deleted objects, and those that wait for the change.
 func (c *Controller) see(e *loop.Change) {
 	for _, k := range c.own() {
 		if !isOf(k, e.Key) {

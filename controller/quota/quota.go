@@ -1,19 +1,19 @@
-// Package quota calculates what ResourceQuotas say is used.
+// Package quota computes the use in the status of ResourceQuotas.
 //
 // # Model
 //
 // Admission charges a quota before an object is stored (package admission/quota). It does not see
-// what goes: deleted objects, pods that end, objects that were charged and not stored in the end. The
-// [Controller] counts the objects of a namespace again after such a change, and after a change of the
-// quota's limits, and writes the status: the limits that hold, and what is used of them.
+// deleted objects, pods that end, and objects that were charged and not stored in the end. The
+// [Controller] counts the objects of a namespace again after such a change, and after a change of
+// the quota's limits, and writes the status: the limits and the use.
 //
 // # Invariants
 //
 //   - A status is written only if the quota has not changed since the objects were counted, so that
 //     no charge is lost that was made meanwhile.
-//   - A quota whose status changed is counted once more, after the time settle, which corrects
-//     charges for objects that were not stored.
-//   - A namespace without quotas costs nothing but a look at the key of each change.
+//   - A quota whose status changed is counted once more, after some seconds, which corrects charges
+//     for objects that were not stored.
+//   - In a namespace without quotas a change costs only a comparison of its key.
 //
 // [Controller.Run] is the function to call.
 package quota
@@ -39,19 +39,19 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Name is what kube-controller-manager calls this controller.
+// Name is kube-controller-manager's name of this controller.
 const Name = "resourcequota-controller"
 
 const (
-	// settle is how long after a charge the objects are counted.
+	// settle is the time from a charge to the next count of the objects.
 	settle = 5 * time.Second
-	// gather is how long changes are gathered before the objects are counted.
+	// gather is the time for which changes are gathered before the objects are counted.
 	gather = 50 * time.Millisecond
 )
 
-// API is what the controller asks of the API, as a client would.
+// API is the part of the API that the controller calls, as a client would.
 type API interface {
-	// ModifyPart changes a subresource of an object; the errors of fn are its own.
+	// ModifyPart changes a subresource of an object. It returns the errors of fn unchanged.
 	ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, subresource string, fn func(meta.Object) error) error
 }
 
@@ -78,7 +78,7 @@ func (c *Controller) Run(ctx context.Context) {
 	c.loop.Run(ctx)
 }
 
-// replenishing are parts of the keys of resources whose updates may free something.
+// replenishing has parts of the keys of resources whose updates may free something.
 var replenishing = []string{"/pods/", "/services/", "/persistentvolumeclaims/"}
 
 // wants reports whether a change is of a quota, or may free something: a deletion, or an update of a
@@ -90,7 +90,7 @@ func (c *Controller) wants(e *store.Event) bool {
 	return slices.ContainsFunc(replenishing, func(part string) bool { return strings.Contains(e.Key, part) })
 }
 
-// see notes the quotas that a change is about.
+// see schedules the quotas that a change concerns.
 func (c *Controller) see(e *loop.Change) {
 	if !strings.HasPrefix(e.Key, c.quotas.StoragePrefix+"/") {
 		for key := range c.spaces[namespaceOf(e.Key)] {
@@ -124,7 +124,7 @@ func (c *Controller) see(e *loop.Change) {
 	c.loop.Add(e.Key)
 }
 
-// namespaceOf returns the segment of a key where the namespace is, if the object is in one.
+// namespaceOf returns the segment of a key that is the namespace if the object is in one.
 func namespaceOf(key string) string {
 	parts := strings.Split(key, "/")
 	if len(parts) < 2 {
@@ -175,7 +175,7 @@ func (c *Controller) work(ctx context.Context, key string) error {
 	})))
 }
 
-// used counts what the objects of a quota's namespace use.
+// used returns the use of a quota's limits by the objects of its namespace.
 func (c *Controller) used(ctx context.Context, q *corev1.ResourceQuota) (corev1.ResourceList, error) {
 	names, total := quota.Names(q.Spec.Hard), corev1.ResourceList{}
 	for _, gr := range quota.Measured(names) {
@@ -194,7 +194,7 @@ func (c *Controller) used(ctx context.Context, q *corev1.ResourceQuota) (corev1.
 	return quota.Mask(total, names), nil
 }
 
-// usedBy counts what the objects of one resource use.
+// usedBy returns the use by the objects of one resource.
 func (c *Controller) usedBy(ctx context.Context, gr schema.GroupResource, q *corev1.ResourceQuota) (corev1.ResourceList, error) {
 	k, m, scopes := c.Kinds.Load().Lookup(gr.Group, gr.Resource), quota.MeasureOf(gr), quota.ScopesOf(q)
 	if k == nil || !k.Namespaced {
@@ -210,7 +210,7 @@ func (c *Controller) usedBy(ctx context.Context, gr schema.GroupResource, q *cor
 	now := objects.Snapshot()
 	if m.Parse == nil {
 		if len(scopes) > 0 {
-			return nil, nil // plain objects are in no scope
+			return nil, nil // such objects have no scope
 		}
 		return quota.Times(m.Use(nil), now.Count(prefix)), nil
 	}

@@ -21,20 +21,22 @@ import (
 
 // This file keeps aggregated roles.
 
-// Name is what kube-controller-manager calls the controller of aggregated roles, and Manager whom it writes as.
+// Name is kube-controller-manager's name of the controller of aggregated roles, and Manager its
+// field manager.
 const (
 	Name    = "clusterrole-aggregation-controller"
 	Manager = Name
 )
 
-// API is what the aggregator asks of the API, as a client would.
+// API is the part of the API that the aggregator calls, as a client would.
 type API interface {
-	// Apply applies a body to an object, whatever others have applied.
+	// Apply applies a configuration to an object, and becomes the owner of its fields even if other
+	// managers own them.
 	Apply(ctx context.Context, k *kind.Kind, namespace, name, subresource string, body []byte) error
 }
 
-// Aggregator gives ClusterRoles with an aggregation rule the rules that they
-// gather. Its fields are set before Run.
+// Aggregator sets the rules of ClusterRoles with an aggregation rule to those that they gather. Its
+// fields are set before Run.
 type Aggregator struct {
 	Config
 	API    API
@@ -63,17 +65,17 @@ func (a *Aggregator) open() bool {
 	return a.kind != nil
 }
 
-// see takes over a change.
+// see remembers the role of a change and schedules the work.
 func (a *Aggregator) see(e *loop.Change) {
 	if e.Deleted {
 		delete(a.roles, strings.TrimPrefix(e.Key, a.kind.StoragePrefix+"/"))
 	} else {
-		a.note(e.Key, e.Value, e.Rev)
+		a.remember(e.Key, e.Value, e.Rev)
 	}
 	a.loop.Add("")
 }
 
-// Sync gathers the rules of the roles that there are now, once.
+// Sync gathers the rules of the present roles, once.
 func (a *Aggregator) Sync(ctx context.Context) error {
 	if !a.open() {
 		return errors.New("cluster roles are not served")
@@ -84,14 +86,14 @@ func (a *Aggregator) Sync(ctx context.Context) error {
 	}
 	a.roles = map[string]*rbacv1.ClusterRole{}
 	res.Snapshot().Ascend("", func(o *cache.Object) bool {
-		a.note(o.Key, o.Raw, o.Rev)
+		a.remember(o.Key, o.Raw, o.Rev)
 		return true
 	})
 	return a.aggregate(ctx)
 }
 
-// note remembers a role.
-func (a *Aggregator) note(key string, raw []byte, rev int64) {
+// remember decodes and remembers a role.
+func (a *Aggregator) remember(key string, raw []byte, rev int64) {
 	name := strings.TrimPrefix(key, a.kind.StoragePrefix+"/")
 	r := new(rbacv1.ClusterRole)
 	if err := read(a.kind, raw, rev, r); err != nil {
@@ -102,7 +104,7 @@ func (a *Aggregator) note(key string, raw []byte, rev int64) {
 	a.roles[name] = r
 }
 
-// aggregate brings every aggregated role in line.
+// aggregate sets the rules of every aggregated role.
 func (a *Aggregator) aggregate(ctx context.Context) error {
 	all := slices.Collect(maps.Values(a.roles))
 	var errs []error
@@ -121,15 +123,14 @@ func (a *Aggregator) aggregate(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// applied is what is applied to a role.
+// applied is the configuration that is applied to a role.
 type applied struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        map[string]string   `json:"metadata"`
 	Rules           []rbacv1.PolicyRule `json:"rules"`
 }
 
-// write gives a role other rules. What else has happened to it meanwhile is
-// seen soon.
+// write applies new rules to a role. If the role has changed meanwhile, that change is seen soon.
 func (a *Aggregator) write(ctx context.Context, name string, rules []rbacv1.PolicyRule) error {
 	text, err := json.Marshal(applied{head("ClusterRole"), map[string]string{"name": name}, append([]rbacv1.PolicyRule{}, rules...)})
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/keelson-io/keelson/authz/rbac"
 )
 
-// This file is the roles and bindings that a server has from the start: those of
-// Kubernetes, rule by rule, without those of schedulers, kubelets and controllers,
-// which do not run here.
+// This file has the roles and bindings that a server has from the start: those of Kubernetes, rule
+// by rule, without those of schedulers, kubelets and controllers, which do not run here.
 
 const (
 	readVerbs  = "get list watch"
@@ -20,7 +19,7 @@ const (
 	aggregate  = "rbac.authorization.k8s.io/aggregate-to-"
 )
 
-// words splits at spaces and sorts; "core" is the core group.
+// words splits a text at spaces and sorts the parts; "core" is the core group.
 func words(s string) []string {
 	list := strings.Fields(s)
 	for i := range list {
@@ -40,8 +39,8 @@ func urls(verbs, list string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: words(verbs), NonResourceURLs: words(list)}
 }
 
-// Defaults are the default roles and bindings. Aggregated roles have the rules
-// that they gather among these.
+// Defaults returns the default roles and bindings. Aggregated roles have the rules that they gather
+// among these.
 func Defaults() []object {
 	roles := clusterRoles()
 	var list []object
@@ -58,7 +57,7 @@ func Defaults() []object {
 	return append(list, r)
 }
 
-// Changes are the defaults as an index takes them.
+// Changes returns the defaults as changes of an index.
 func Changes() []rbac.Change {
 	var all []rbac.Change
 	for _, d := range Defaults() {
@@ -86,7 +85,7 @@ func named(name string, labels ...string) metav1.ObjectMeta {
 	return m
 }
 
-// clusterRoles are the default cluster roles.
+// clusterRoles returns the default cluster roles.
 func clusterRoles() []*rbacv1.ClusterRole {
 	var all []*rbacv1.ClusterRole
 	add := func(name string, labels []string, rules ...rbacv1.PolicyRule) {
@@ -115,7 +114,7 @@ func clusterRoles() []*rbacv1.ClusterRole {
 		rule(readVerbs+" "+writeVerbs, "rbac.authorization.k8s.io", "roles rolebindings"))
 	add("system:aggregate-to-edit", []string{aggregate + "edit"}, editRules()...)
 	add("system:aggregate-to-view", []string{aggregate + "view"}, viewRules()...)
-	// Each gathers those before it.
+	// Each gathers the rules of those before it.
 	gather("view", "view", aggregate+"edit")
 	gather("edit", "edit", aggregate+"admin")
 	gather("admin", "admin")
@@ -131,7 +130,7 @@ func clusterRoles() []*rbacv1.ClusterRole {
 	return all
 }
 
-// editRules are what editors may do besides viewing.
+// editRules returns the rules of editors beyond those of viewers.
 func editRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(readVerbs, "core", "pods/attach pods/proxy pods/exec pods/portforward secrets services/proxy"),
@@ -152,7 +151,7 @@ func editRules() []rbacv1.PolicyRule {
 	}
 }
 
-// viewRules are what may be viewed.
+// viewRules returns the rules of viewers.
 func viewRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(readVerbs, "core", "pods replicationcontrollers replicationcontrollers/scale serviceaccounts services services/status endpoints persistentvolumeclaims persistentvolumeclaims/status configmaps"),
@@ -170,7 +169,7 @@ func viewRules() []rbacv1.PolicyRule {
 	}
 }
 
-// clusterRoleBindings are the default bindings, each of the role of its name.
+// clusterRoleBindings returns the default bindings, each for the role of its name.
 func clusterRoleBindings() []*rbacv1.ClusterRoleBinding {
 	var all []*rbacv1.ClusterRoleBinding
 	for _, b := range []struct{ name, groups string }{

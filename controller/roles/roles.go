@@ -1,19 +1,17 @@
-// Package roles sees to it that the default roles are there, and that
-// aggregated roles have the rules that they gather.
+// Package roles creates the default roles, and gives aggregated roles the rules that they gather.
 //
 // # Model
 //
-// [Defaults] are the roles and bindings that a server has from the start; they
-// are those of Kubernetes as far as they concern a server of custom resources.
-// [Ensure] writes what of them is missing. A ClusterRole with an aggregation
-// rule has the rules of all ClusterRoles that its selectors name; [Aggregator]
-// keeps it so.
+// [Defaults] returns the roles and bindings that a server has from the start: those of Kubernetes,
+// as far as they concern a server of custom resources. [Ensure] writes the missing parts of them. A
+// ClusterRole with an aggregation rule has the rules of all ClusterRoles that its selectors select;
+// [Aggregator] keeps them up to date.
 //
 // # Invariants
 //
-//   - Ensure adds to existing objects and takes nothing away; one annotated
-//     rbac.authorization.kubernetes.io/autoupdate: "false" is left alone.
-//   - When everything is there, Ensure only reads, and that from the cache.
+//   - Ensure adds to existing objects and removes nothing. It does not change objects with the
+//     annotation rbac.authorization.kubernetes.io/autoupdate: "false".
+//   - If nothing is missing, Ensure only reads, and only from the cache.
 package roles
 
 import (
@@ -43,10 +41,10 @@ import (
 const (
 	autoUpdate   = "rbac.authorization.kubernetes.io/autoupdate"
 	bootstrapped = "kubernetes.io/bootstrapping"
-	attempts     = 5 // of a write that others get in the way of
+	attempts     = 5 // of a write that other writers overtake
 )
 
-// Config is what the package works with.
+// Config has the parts that the package works with.
 type Config struct {
 	Kinds *kind.Registry
 	Cache *cache.Cache
@@ -112,7 +110,7 @@ func (b *clusterRoleBinding) join(d object) bool {
 	return addSubjects(&b.Subjects, d.(*clusterRoleBinding).Subjects)
 }
 
-// addRules adds the rules that are not covered by those that are there.
+// addRules adds the rules that the existing ones do not cover.
 func addRules(rules *[]rbacv1.PolicyRule, defaults []rbacv1.PolicyRule) bool {
 	changed := false
 	for _, r := range defaults {
@@ -169,6 +167,9 @@ func addKeys(m, defaults map[string]string) (map[string]string, bool) {
 
 // Ensure writes the default roles and bindings that are missing, all at once.
 func Ensure(ctx context.Context, c Config) error {
+	if err := c.prime(ctx); err != nil {
+		return fmt.Errorf("clusterrolebindings %s: %w", publicBinding, err)
+	}
 	list := Defaults()
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
@@ -183,7 +184,45 @@ func Ensure(ctx context.Context, c Config) error {
 	return errors.Join(errs...)
 }
 
-// ensure writes one object if it is not as it should be.
+// The binding of the role that everybody has was split from that of discovery.
+const (
+	discoveryBinding = "system:discovery"
+	publicBinding    = "system:public-info-viewer"
+)
+
+// prime creates the binding of system:public-info-viewer like that of system:discovery, if only the latter
+// exists: whoever took the right to read the version from anonymous users must not lose that.
+func (c *Config) prime(ctx context.Context) error {
+	k := c.Kinds.Load().Lookup(rbacv1.GroupName, "clusterrolebindings")
+	if k == nil {
+		return errors.New("not served")
+	}
+	res := c.Cache.Resource(k.StoragePrefix)
+	if err := res.Ready(ctx); err != nil {
+		return err
+	}
+	from, ok := res.Get(k.Key("", discoveryBinding))
+	if _, exists := res.Get(k.Key("", publicBinding)); exists || !ok {
+		return nil
+	}
+	old := new(clusterRoleBinding)
+	if err := read(k, from.Raw, from.Rev, old); err != nil {
+		return err
+	}
+	b := &clusterRoleBinding{rbacv1.ClusterRoleBinding{TypeMeta: head("ClusterRoleBinding"),
+		ObjectMeta: metav1.ObjectMeta{Name: publicBinding, Labels: old.Labels, Annotations: old.Annotations}, Subjects: old.Subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: publicBinding}}}
+	text, err := newObject(b)
+	if err != nil {
+		return err
+	}
+	if _, err = c.Store.Create(ctx, k.Key("", publicBinding), text); errors.Is(err, store.ErrExists) {
+		return nil
+	}
+	return err
+}
+
+// ensure writes one object if a part of it is missing.
 func (c *Config) ensure(ctx context.Context, d object) error {
 	k := c.Kinds.Load().Lookup(rbacv1.GroupName, d.plural())
 	if k == nil {
@@ -214,8 +253,7 @@ func (c *Config) ensure(ctx context.Context, d object) error {
 	return errors.New("others keep changing it")
 }
 
-// attempt writes the object once, over the item that is there if it has a
-// revision.
+// attempt writes the object once. If the item has a revision, the write replaces it.
 func (c *Config) attempt(ctx context.Context, k *kind.Kind, key string, d object, item store.Item) error {
 	if item.Rev == 0 {
 		text, err := newObject(d)
@@ -249,7 +287,7 @@ func (c *Config) attempt(ctx context.Context, k *kind.Kind, key string, d object
 	return err
 }
 
-// newObject prints an object that is new.
+// newObject returns the JSON of a new object.
 func newObject(d object) ([]byte, error) {
 	d.SetUID(types.UID(uuid.NewUUID()))
 	now := metav1.NewTime(time.Now().UTC().Truncate(time.Second))
@@ -265,10 +303,11 @@ func newObject(d object) ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// fields is a set of fields as managed fields spell it.
+// fields is a set of fields in the form of managedFields.
 type fields map[string]fields
 
-// fieldsOf are the fields of a default object that its writer owns: what is gathered from other roles is not among them.
+// fieldsOf returns the fields of a default object that its writer owns. Rules that are gathered
+// from other roles are not among them.
 func fieldsOf(d object) fields {
 	keys := func(m map[string]string) fields {
 		out := fields{".": {}}
@@ -305,8 +344,8 @@ func read(k *kind.Kind, raw []byte, rev int64, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// Gather are the rules of all roles but the one named that the selectors name,
-// in the order of the roles' names, each rule once.
+// Gather returns the rules of all roles that the selectors select, except the named one, in the
+// order of the roles' names, each rule once.
 func Gather(name string, selectors []metav1.LabelSelector, all []*rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b *rbacv1.ClusterRole) int { return cmp.Compare(a.Name, b.Name) })
 	var rules []rbacv1.PolicyRule
@@ -345,7 +384,7 @@ func appendRule(b []byte, r *rbacv1.PolicyRule) []byte {
 	return b
 }
 
-// labelSet are labels for selectors.
+// labelSet adapts labels to selectors.
 type labelSet map[string]string
 
 func (l labelSet) Has(key string) bool { _, ok := l[key]; return ok }

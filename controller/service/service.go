@@ -1,18 +1,22 @@
-// Package service keeps the service default/kubernetes, by whose name programs find the server, and its endpoints, which are the
-// addresses of all servers that share the store.
+// Package service keeps the service default/kubernetes, by whose name programs find the server, and
+// its endpoints, which are the addresses of all servers that share the store.
 //
 // # Model
 //
-// The service is made if it is not there, and then left as it is: an administrator may change it. Its Endpoints and its EndpointSlice
-// are kept right. Which servers there are is known by keys masterleases/<address> of the store: a server writes its own, which goes when
-// the server does (see [store.Holder]). A store that no other server can share has no such keys, and the only address is the server's own.
+// The service is created if it is missing, and not changed afterwards: an administrator may change
+// it. Its Endpoints and its EndpointSlice are kept correct. Every server writes a key
+// masterleases/<address> into the store, which disappears when the server ends (see
+// [store.Holder]). A store that no other server can share has no such keys, and the only address is
+// the server's own.
 //
-// The [Controller] reads changes of these few keys from a tap of the cache. While nobody changes them it does nothing.
+// The [Controller] reads changes of these few keys from a tap of the cache. Without changes it does
+// nothing.
 //
 // # Invariants
 //
-//   - Servers that share a store agree on the endpoints, so that they do not undo each other's work. What they may see differently,
-//     the port, a server sets when it starts or when there is none, and only then.
+//   - Servers that share a store agree on the endpoints, so that they do not undo each other's
+//     work. They may disagree about the port. So a server sets the port only when it starts, or
+//     when there is none.
 //   - kube-apiserver, whose leases have the same keys, may be among them.
 //
 // [Controller.Run] is the function to call.
@@ -40,7 +44,7 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Name is what the controller is called where controllers are switched.
+// Name is the name of the controller for the flag --controllers.
 const Name = "kubernetes-service-controller"
 
 // Where the service is.
@@ -52,11 +56,11 @@ const (
 // leases is the prefix of the keys of servers.
 const leases = "masterleases/"
 
-// API is what the controller asks of the API, as a client would.
+// API is the part of the API that the controller calls, as a client would.
 type API interface {
-	// Ensure creates an object of a body unless it exists.
+	// Ensure creates an object from its JSON unless it exists.
 	Ensure(ctx context.Context, k *kind.Kind, namespace, name string, body []byte) error
-	// Modify changes an object; the errors of fn are its own.
+	// Modify changes an object. It returns the errors of fn unchanged.
 	Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error
 	// Delete deletes an object if it exists.
 	Delete(ctx context.Context, k *kind.Kind, namespace, name string) error
@@ -71,18 +75,19 @@ type Controller struct {
 	Logger *slog.Logger
 
 	ClusterIP netip.Addr // of the service
-	Port      int        // that the server listens at
-	Address   netip.Addr // that it is reached at from pods; the zero Addr: it has no endpoints
+	Port      int        // at which the server listens
+	Address   netip.Addr // by which pods reach the server; the zero Addr: it has no endpoints
 
 	loop   loop.Loop       // due are the objects, and the server's own lease
-	shared store.Holder    // nil: the store is nobody else's
-	others map[string]bool // addresses of which there are leases, the server's own among them
-	placed bool            // the port of the endpoints has been looked at
+	shared store.Holder    // nil: no other server uses the store
+	others map[string]bool // addresses with a lease, the server's own included
+	placed bool            // the port of the endpoints has been checked
 
 	services, endpoints, slices *kind.Kind
 }
 
-// Endpoints says that a server can be among the endpoints with an address: others than programs of its own machine may reach it there.
+// Endpoints reports whether an address can be an endpoint: programs on other machines must be able
+// to reach it.
 func Endpoints(address netip.Addr) bool {
 	return address.IsValid() && !address.IsUnspecified() && !address.IsLoopback() && !address.IsLinkLocalUnicast() && !address.IsMulticast()
 }
@@ -99,10 +104,10 @@ func (c *Controller) Run(ctx context.Context) {
 	c.loop.Run(ctx)
 }
 
-// own is the key of the server's lease.
+// own returns the key of the server's lease.
 func (c *Controller) own() string { return leases + c.Address.String() }
 
-// begin notes everything that is to be there.
+// begin schedules all objects.
 func (c *Controller) begin() {
 	c.others = map[string]bool{}
 	c.loop.Add(c.services.Key(namespace, name))
@@ -115,13 +120,13 @@ func (c *Controller) begin() {
 	c.loop.Add(c.endpoints.Key(namespace, name))
 }
 
-// wants reports whether a change is of the service, its endpoints, or of a server.
+// wants reports whether a change is of the service, its endpoints, or a lease.
 func (c *Controller) wants(e *store.Event) bool {
 	return strings.HasPrefix(e.Key, leases) || strings.HasSuffix(e.Key, "/"+namespace+"/"+name) &&
 		(e.Key == c.services.Key(namespace, name) || e.Key == c.endpoints.Key(namespace, name) || e.Key == c.slices.Key(namespace, name))
 }
 
-// see notes what a change asks for.
+// see schedules the work after a change.
 func (c *Controller) see(e *loop.Change) {
 	address, lease := strings.CutPrefix(e.Key, leases)
 	switch {
@@ -141,26 +146,26 @@ func (c *Controller) see(e *loop.Change) {
 	}
 }
 
-// work makes sure of one object.
+// work makes sure that one object is as it should be.
 func (c *Controller) work(ctx context.Context, key string) error {
 	switch key {
 	case c.services.Key(namespace, name):
 		return c.API.Ensure(ctx, c.services, namespace, name, c.service())
 	case c.endpoints.Key(namespace, name):
-		if err := c.settle(ctx); err != nil {
+		if err := c.writeEndpoints(ctx); err != nil {
 			return err
 		}
 		c.loop.Add(c.slices.Key(namespace, name))
 		return nil
 	case c.slices.Key(namespace, name):
-		return c.slice(ctx)
+		return c.writeSlice(ctx)
 	case c.own():
 		return c.shared.Hold(ctx, key, c.lease())
 	}
 	return nil
 }
 
-// service is the body of the service.
+// service returns the JSON of the service.
 func (c *Controller) service() []byte {
 	return body(map[string]any{
 		"apiVersion": "v1", "kind": "Service",
@@ -173,12 +178,12 @@ func (c *Controller) service() []byte {
 	})
 }
 
-// lease is what the server writes of itself, as kube-apiserver does.
+// lease is the value of the server's key, in the form that kube-apiserver writes.
 func (c *Controller) lease() []byte {
 	return body(map[string]any{"apiVersion": "v1", "kind": "Endpoints", "metadata": map[string]any{}, "subsets": []subset{{Addresses: []address{{c.Address.String()}}}}})
 }
 
-// subset is a part of Endpoints, as far as it is looked at.
+// subset has the fields of a part of Endpoints that the controller reads.
 type subset struct {
 	Addresses []address `json:"addresses"`
 	Ports     []port    `json:"ports,omitempty"`
@@ -194,7 +199,7 @@ type port struct {
 	Protocol string `json:"protocol"`
 }
 
-// found is what Endpoints or an EndpointSlice are, as far as that is looked at.
+// found has the fields of Endpoints or an EndpointSlice that the controller reads.
 type found struct {
 	Metadata struct {
 		Labels map[string]string `json:"labels"`
@@ -205,7 +210,7 @@ type found struct {
 	Ports       json.RawMessage `json:"ports"`
 }
 
-// read reads an object, nil if there is none.
+// read reads an object. It returns nil if there is none.
 func (c *Controller) read(ctx context.Context, k *kind.Kind) (*found, error) {
 	o, err := loop.Load(ctx, c.Store, k, k.Key(namespace, name))
 	if o == nil {
@@ -216,8 +221,8 @@ func (c *Controller) read(ctx context.Context, k *kind.Kind) (*found, error) {
 	return f, json.Unmarshal(o.Doc.Root().AppendJSON(nil), f)
 }
 
-// settle makes the Endpoints right.
-func (c *Controller) settle(ctx context.Context) error {
+// writeEndpoints makes the Endpoints correct.
+func (c *Controller) writeEndpoints(ctx context.Context) error {
 	have, err := c.read(ctx, c.endpoints)
 	if err != nil {
 		return err
@@ -250,8 +255,8 @@ func (c *Controller) settle(ctx context.Context) error {
 	})
 }
 
-// slice makes the EndpointSlice say what the Endpoints say.
-func (c *Controller) slice(ctx context.Context) error {
+// writeSlice makes the EndpointSlice agree with the Endpoints.
+func (c *Controller) writeSlice(ctx context.Context) error {
 	have, err := c.read(ctx, c.endpoints)
 	if have == nil || err != nil || len(have.Subsets) != 1 {
 		return err
@@ -272,7 +277,7 @@ func (c *Controller) slice(ctx context.Context) error {
 	}
 	ports, labels := have.Subsets[0].Ports, map[string]string{discoveryv1.LabelServiceName: name}
 	switch {
-	case now != nil && now.AddressType != string(family): // which cannot be changed
+	case now != nil && now.AddressType != string(family): // the type of the addresses is immutable
 		if err := c.API.Delete(ctx, c.slices, namespace, name); err != nil {
 			return err
 		}
@@ -290,7 +295,7 @@ func (c *Controller) slice(ctx context.Context) error {
 	})
 }
 
-// same reports whether a text says what a value does.
+// same reports whether a JSON text has the same value as a Go value.
 func same(text json.RawMessage, value any) bool {
 	a, b := jsondoc.Get(), jsondoc.Get()
 	defer a.Release()
@@ -309,7 +314,7 @@ func set(d *jsondoc.Doc, value any, path ...string) error {
 	return nil
 }
 
-// body prints a value that is made of strings, numbers and maps of them.
+// body returns the JSON of a value of strings, numbers and maps of them.
 func body(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -55,7 +55,7 @@ const (
 
 // API is the part of the API that the controller calls.
 type API interface {
-	// ModifyPart changes a subresource of an object; the errors of fn are its own.
+	// ModifyPart changes a subresource of an object. It returns the errors of fn unchanged.
 	ModifyPart(ctx context.Context, k *kind.Kind, namespace, name, part string, fn func(meta.Object) error) error
 }
 
@@ -87,7 +87,7 @@ func (c *Controller) Run(ctx context.Context) {
 	c.loop.Run(ctx)
 }
 
-// see plans work for every request that exists. The work looks at its state.
+// see schedules the work for every request that exists. The work reads its state.
 func (c *Controller) see(e *loop.Change) {
 	if e.Deleted {
 		c.loop.Drop(e.Key)
@@ -96,7 +96,7 @@ func (c *Controller) see(e *loop.Change) {
 	c.loop.Add(e.Key)
 }
 
-// work signs a request, or says why it is not signed.
+// work signs a request, or writes why it is not signed.
 func (c *Controller) work(ctx context.Context, key string) error {
 	o, err := loop.Load(ctx, c.Store, c.requests, key)
 	if o == nil || err != nil {

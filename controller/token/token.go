@@ -1,15 +1,18 @@
-// Package token gives Secrets of type kubernetes.io/service-account-token their token: one is created with an annotation that names
-// a service account of its namespace, and gets the token, the namespace and the server's certificate authority as data.
+// Package token sets the tokens in Secrets of type kubernetes.io/service-account-token. Such a
+// Secret is created with an annotation that names a service account of its namespace, and gets the
+// token, the namespace and the server's certificate authority as data.
 //
-// The [Controller] reads every change of the store from a tap of the cache. What is missing in such a Secret is filled in. One whose
-// service account is gone, or is another one of the same name, is deleted; one that is deleted is taken off the list that its
-// service account keeps. When the authorities of the servers change, all follow.
+// The [Controller] reads every change of the store from a tap of the cache. It sets missing data in
+// such Secrets. It deletes a Secret whose service account is gone, or was replaced by another one
+// of the same name. It removes a deleted Secret from the list in its service account. When the
+// authorities of the servers change, all Secrets follow.
 //
 // # Invariants
 //
-//   - A token that is there is not replaced: to have another one, take it away.
-//   - A Secret is deleted only in the state in which its service account was looked for and not found.
-//   - Several servers may do this at once.
+//   - An existing token is not replaced: delete it to get another one.
+//   - A Secret is deleted only in the state in which its service account was searched and not
+//     found.
+//   - Several servers may do this at the same time.
 //
 // [Controller.Run] is the function to call.
 package token
@@ -32,18 +35,18 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Name is what kube-controller-manager calls this controller.
+// Name is kube-controller-manager's name of this controller.
 const Name = "serviceaccount-token-controller"
 
-// API is what the controller asks of the API, as a client would.
+// API is the part of the API that the controller calls, as a client would.
 type API interface {
-	// Modify changes an object; the errors of fn are its own.
+	// Modify changes an object. It returns the errors of fn unchanged.
 	Modify(ctx context.Context, k *kind.Kind, namespace, name string, fn func(meta.Object) error) error
 	// Remove deletes an object.
 	Remove(ctx context.Context, k *kind.Kind, namespace, name string, o *meta.DeleteOptions) error
 }
 
-// Controller gives Secrets their tokens. Its fields are set before Run.
+// Controller sets the tokens in Secrets. Its fields are set before Run.
 type Controller struct {
 	Kinds  *kind.Registry
 	Cache  *cache.Cache
@@ -51,18 +54,18 @@ type Controller struct {
 	API    API
 	Logger *slog.Logger
 
-	// Sign makes the token that a Secret keeps for a service account.
+	// Sign makes the token in a Secret for a service account.
 	Sign func(namespace, account, uid, secret string) (string, error)
-	// Authorities are what a Secret says of the servers.
+	// Authorities has the certificates that Secrets contain.
 	Authorities *trust.Bundle
 
 	loop              loop.Loop // due are Secrets, service accounts that are gone, and the authorities
 	secrets, accounts *kind.Kind
-	owners            map[string]owner // of the Secrets that were dealt with
+	owners            map[string]owner // of the Secrets that the controller has seen
 	ca                string           // the authorities, "" if they may have changed
 }
 
-// owner is the service account that a Secret is for.
+// owner is the service account of a Secret.
 type owner struct{ name, uid string }
 
 // Run works until ctx ends.
@@ -78,18 +81,19 @@ func (c *Controller) Run(ctx context.Context) {
 	c.loop.Run(ctx)
 }
 
-// wants reports whether a change may be of a Secret that keeps a token, or of one that kept one, the end of a service account, or one of
-// the authorities.
+// wants reports whether a change may be of a Secret with a token, a deletion of a service account,
+// or a change of the authorities.
 func (c *Controller) wants(e *store.Event) bool {
 	return e.Key == trust.Key || strings.HasPrefix(e.Key, c.secrets.StoragePrefix+"/") || e.Deleted && strings.HasPrefix(e.Key, c.accounts.StoragePrefix+"/")
 }
 
-// keeps is a quick look for whether a stored object may be a Secret that keeps a token, in JSON or protobuf.
+// keeps reports, from the bytes only, whether a stored object may be a Secret with a token. It
+// accepts JSON and protobuf.
 func keeps(value []byte) bool {
 	return bytes.Contains(value, []byte(corev1.SecretTypeServiceAccountToken))
 }
 
-// see notes what a change asks for.
+// see schedules the work after a change.
 func (c *Controller) see(e *loop.Change) {
 	if e.Key == trust.Key {
 		c.ca = ""
@@ -105,7 +109,8 @@ func (c *Controller) isSecret(key string) bool {
 	return strings.HasPrefix(key, c.secrets.StoragePrefix+"/")
 }
 
-// work deals with one Secret, or with all that a service account has left behind or that new authorities are for.
+// work does the work for one Secret, for the Secrets of a deleted service account, or for all after
+// a change of the authorities.
 func (c *Controller) work(ctx context.Context, key string) error {
 	if key == trust.Key {
 		for key := range c.owners {
@@ -133,7 +138,7 @@ func (c *Controller) work(ctx context.Context, key string) error {
 	}
 	defer secret.Doc.Release()
 	if secret.Doc.Root().Get("type").Text() != string(corev1.SecretTypeServiceAccountToken) {
-		return c.unlist(ctx, key) // it is another one by now
+		return c.unlist(ctx, key) // the service account was replaced by another one
 	}
 	if secret.DeletionTimestamp() != "" {
 		return nil
@@ -160,7 +165,8 @@ func (c *Controller) work(ctx context.Context, key string) error {
 	}
 	uid = strings.Clone(account.UID())
 	return c.API.Modify(ctx, c.secrets, namespace, name, func(o meta.Object) error {
-		// Read after what it replaces: so no server takes away again what a faster one has published.
+		// Load comes after the read of the Secret, so that no server overwrites a newer list that a
+		// faster one has published.
 		if c.ca, err = c.Authorities.Load(ctx); err != nil {
 			return err
 		}
@@ -168,14 +174,14 @@ func (c *Controller) work(ctx context.Context, key string) error {
 	})
 }
 
-// lacks reports whether something is missing in a Secret.
+// lacks reports whether a Secret lacks any data.
 func (c *Controller) lacks(secret *meta.Object) bool {
 	data := secret.Doc.Root().Get("data")
 	return data.Get(corev1.ServiceAccountTokenKey).Text() == "" || data.Get(corev1.ServiceAccountNamespaceKey).Text() == "" ||
 		data.Get(corev1.ServiceAccountRootCAKey).Text() != base64.StdEncoding.EncodeToString([]byte(c.ca))
 }
 
-// fill fills in what is missing in a Secret.
+// fill sets the missing data of a Secret.
 func (c *Controller) fill(o meta.Object, namespace, account, uid, name string) error {
 	if o.DeletionTimestamp() != "" || !c.lacks(&o) {
 		return nil
@@ -201,7 +207,7 @@ func (c *Controller) fill(o meta.Object, namespace, account, uid, name string) e
 	return nil
 }
 
-// unlist takes a Secret that is gone off the list of its service account, if it is on it.
+// unlist removes a deleted Secret from the list in its service account.
 func (c *Controller) unlist(ctx context.Context, key string) error {
 	of, known := c.owners[key]
 	if !known {

@@ -1,14 +1,18 @@
-// Package trust keeps the certificates by which the servers of a store are known: what the config map kube-root-ca.crt of every
-// namespace says, and the Secrets of service accounts.
+// Package trust keeps the certificates with which clients verify the servers of a store. They are
+// published in the config map kube-root-ca.crt of every namespace, and in the Secrets of service
+// accounts.
 //
-// They are one value of the store, at [Key], to which every server adds its own. The config maps and the Secrets follow it, and nothing
-// is read from them: whoever may write config maps in a namespace is not to say there whom its programs believe to be the server.
+// They are one value of the store, at [Key], to which every server adds its own. The config maps
+// and the Secrets are written from it and never read: a user who may write config maps in a
+// namespace must not be able to decide which server its programs trust.
 //
 // # Invariants
 //
-//   - No request of the API writes the value: groups of definitions have a dot in them, which its key has not before the first slash.
-//   - No server takes away what another one adds: what goes, because it has expired or is no certificate, nobody adds. So the servers
-//     come to an end, whatever certificates they have.
+//   - No request of the API can write the value: the names of API groups of definitions have a dot,
+//     and the part of the key before the first slash has none.
+//   - No server removes a certificate that another one adds. The removed certificates have expired
+//     or are invalid, and no server adds such ones. So the servers agree after a while, whatever
+//     certificates they have.
 //
 // [Bundle.Load] is the function to call.
 package trust
@@ -25,16 +29,16 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Key is where the value is, and Prefix what the key begins with.
+// Key is the key of the value, and Prefix its beginning.
 const (
 	Prefix = "keelson/"
 	Key    = Prefix + "authorities"
 )
 
-// limit bounds the certificates of a value. One that is fuller is begun anew.
+// limit is the largest size of a value. A larger one is replaced by a new one.
 const limit = 256
 
-// Bundle is the value, as a server deals with it. Its fields are set before the first call.
+// Bundle reads and writes the value for one server. Its fields are set before the first call.
 type Bundle struct {
 	Store  store.Store
 	Own    func() []byte // the server's certificates in PEM, which may change
@@ -66,7 +70,7 @@ func (b *Bundle) Load(ctx context.Context) (string, error) {
 	}
 }
 
-// after is what the value shall be, given what it is.
+// after returns the new value for the present one.
 func (b *Bundle) after(have string) string {
 	own := string(b.Own())
 	if !b.Shared {
@@ -79,7 +83,7 @@ func (b *Bundle) after(have string) string {
 	return strings.Join(all, "")
 }
 
-// certificates are those of a text that have not expired, each once, in PEM.
+// certificates returns the certificates in a PEM text that have not expired, each once.
 func certificates(text string) []string {
 	var all []string
 	now := time.Now()

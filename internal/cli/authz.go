@@ -33,19 +33,21 @@ func newAuthzCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "authz",
 		Short: "Show what a chain of authorizers would decide, and why",
-		Long: `Authz decides about requests as a server with the same configuration would, without a server. "check" prints the decision and the
-authorizer that made it. "explain" also prints the steps of the other authorizers.
+		Long: `Authz decides about requests as a server with the same configuration would, without a server. "can" takes one request from the
+command line. "check" reads requests from files, and prints the decision and the authorizer that made it. "explain" also prints the
+steps of the other authorizers.
 
 The authorizers are those of an AuthorizationConfiguration, or RBAC. Roles and bindings come from files. Webhooks are not called:
 --answer gives their answers.`,
-		Example: `  keelson authz check --rbac roles/ --request review.yaml
+		Example: `  keelson authz can --as jane --rbac roles/ delete widgets -n prod
+  keelson authz check --rbac roles/ --request review.yaml
   keelson authz explain --config authz.yaml --rbac roles/ --request review.yaml --answer policy=allow`,
 		Annotations: page("everything asked for is allowed", "something is not allowed, or depends on what a webhook says",
-			"keelson help authz check, keelson help authz explain, keelson help serve"),
+			"keelson help authz can, keelson help authz check, keelson help authz explain, keelson help serve"),
 		Args: onlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAuthzVerb(false), newAuthzVerb(true))
+	cmd.AddCommand(newAuthzCanCommand(), newAuthzVerb(false), newAuthzVerb(true))
 	return cmd
 }
 

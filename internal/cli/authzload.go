@@ -231,6 +231,11 @@ func (o *authzOptions) index(in io.Reader) (*rbac.Index, error) {
 	if err != nil {
 		return nil, err
 	}
+	return indexOf(docs)
+}
+
+// indexOf returns the default roles and those in documents.
+func indexOf(docs []manifest.Document) (*rbac.Index, error) {
 	changes := roles.Changes()
 	for _, d := range docs {
 		c, err := roleChange(d)

@@ -44,7 +44,7 @@ func TestLintFindingsInTheDocs(t *testing.T) {
 			t.Errorf("no script finds: %s", m[2])
 		}
 	}
-	for _, check := range []string{"server", "rule", "cost", "draft", "contradiction", "no-effect", "change", "type", "binding", "conflict"} {
+	for _, check := range []string{"server", "rule", "cost", "draft", "contradiction", "no-effect", "change", "type", "binding", "conflict", "unchecked"} {
 		if !checks[check] {
 			t.Errorf("no example of %s", check)
 		}

@@ -3,13 +3,19 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/keelson-io/keelson/controller/service"
 	"github.com/keelson-io/keelson/server"
@@ -31,6 +37,9 @@ func newKubeAPIServerCommand() *cobra.Command {
 	certs := "/var/run/kubernetes"
 	cmd := serveCommand(func(cmd *cobra.Command, c *server.Config) error {
 		f := cmd.Flags()
+		if err := checkUnsupported(f); err != nil {
+			return err
+		}
 		if !f.Changed("controllers") {
 			c.Controllers = []string{service.Name} // a controller that is part of kube-apiserver
 		}
@@ -39,6 +48,11 @@ func newKubeAPIServerCommand() *cobra.Command {
 		}
 		if c.TLSCertFile == "" && c.TLSKeyFile == "" {
 			cert, key := filepath.Join(certs, "apiserver.crt"), filepath.Join(certs, "apiserver.key")
+			if f.Changed("cert-dir") && !(exists(cert) && exists(key)) {
+				if err := writeSelfSigned(c, cert, key); err != nil {
+					return fmt.Errorf("--cert-dir: %w", err)
+				}
+			}
 			if exists(cert) && exists(key) {
 				c.TLSCertFile, c.TLSKeyFile = cert, key
 			}
@@ -53,11 +67,12 @@ func newKubeAPIServerCommand() *cobra.Command {
 	cmd.Use, cmd.Short = "kube-apiserver", "keelson serve under the name and with the flags of kube-apiserver"
 	cmd.Long = `This is keelson under the name kube-apiserver, for test harnesses that start one:
 keelson serve with kube-apiserver's flags, and without controllers other than
-kube-apiserver's own. Flags that are about what Keelson has not got are accepted with a warning.`
+kube-apiserver's own. Flags for features that Keelson lacks are accepted with a warning, or refused
+if they would change where data is, who gets in, or what is answered.`
 	cmd.Example = ""
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	f := cmd.Flags()
-	f.StringVar(&certs, "cert-dir", certs, "`directory` of apiserver.crt and apiserver.key, which are used unless --tls-cert-file is given")
+	f.StringVar(&certs, "cert-dir", certs, "`directory` of apiserver.crt and apiserver.key, which are created if they are missing, and used unless --tls-cert-file is given")
 	for _, name := range withoutEffect {
 		if f.Lookup(name) == nil {
 			f.Var(new(unused), name, "accepted, without effect")
@@ -69,6 +84,54 @@ kube-apiserver's own. Flags that are about what Keelson has not got are accepted
 	}
 	return cmd
 }
+
+// unsupported gives the reasons why values of flags are refused that would change where data is,
+// who gets in, or what is answered. Other flags of withoutEffect change nothing that a client relies
+// on.
+var unsupported = map[string]string{
+	"egress-selector-config-file": "Keelson has no egress configuration",
+	"emulated-version":            "Keelson behaves as Kubernetes 1.37",
+	"etcd-servers-overrides":      "all resources are in the etcd of --etcd-servers",
+	"tls-sni-cert-key":            "one certificate is served to all clients: --tls-cert-file",
+	"tracing-config-file":         "Keelson sends no traces",
+}
+
+// checkUnsupported returns an error if a flag of unsupported has a value.
+func checkUnsupported(f *pflag.FlagSet) error {
+	for _, name := range slices.Sorted(maps.Keys(unsupported)) {
+		value := f.Lookup(name).Value.String()
+		if value == "" || name == "emulated-version" && strings.TrimPrefix(value, "kube=") == "1.37" {
+			continue
+		}
+		return fmt.Errorf("--%s: got %q, which is not supported: %s", name, value, unsupported[name])
+	}
+	return nil
+}
+
+// writeSelfSigned creates a certificate and its key, as kube-apiserver does in --cert-dir. The file
+// of the certificate has its authority, too, so that clients can verify the server with it.
+func writeSelfSigned(c *server.Config, certFile, keyFile string) error {
+	ips := []net.IP{net.IPv4(127, 0, 0, 1)}
+	for _, text := range []string{c.BindAddress, c.AdvertiseAddress} {
+		if ip := net.ParseIP(text); ip != nil && !ip.IsUnspecified() && !ip.IsLoopback() {
+			ips = append(ips, ip)
+		}
+	}
+	if services, err := netip.ParsePrefix(c.ServiceClusterIPRange); err == nil {
+		ips = append(ips, services.Masked().Addr().Next().AsSlice()) // that of default/kubernetes
+	}
+	cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", ips, kubernetesNames)
+	if err != nil {
+		return err
+	}
+	if err := certutil.WriteCert(certFile, cert); err != nil {
+		return err
+	}
+	return keyutil.WriteKey(keyFile, key)
+}
+
+// kubernetesNames lists the names under which clients in a cluster reach kube-apiserver.
+var kubernetesNames = []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes"}
 
 // unused is the value of a flag without effect.
 type unused struct{ text string }
@@ -195,29 +258,27 @@ func place(program, path string) error {
 // withoutEffect lists kube-apiserver's flags for features that Keelson lacks, except for those that
 // keelson serve handles.
 var withoutEffect = strings.Fields(`
-	admission-control aggregator-reject-forwarding-redirect allow-metric-labels
-	allow-metric-labels-manifest allow-privileged apiserver-count audit-log-batch-max-size audit-log-batch-max-wait
-	audit-log-batch-throttle-burst audit-log-batch-throttle-enable audit-log-batch-throttle-qps audit-log-truncate-enabled
-	audit-log-truncate-max-batch-size audit-log-truncate-max-event-size audit-log-version audit-webhook-batch-initial-backoff
-	audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled audit-webhook-truncate-max-batch-size
-	audit-webhook-truncate-max-event-size audit-webhook-version cloud-provider-gce-l7lb-src-cidrs contention-profiling
-	coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period
-	cors-allowed-origins debug-socket-path default-watch-cache-size delete-collection-workers disable-http2-serving disabled-metrics egress-selector-config-file
-	emulated-version emulation-forward-compatible enable-aggregator-routing enable-bootstrap-token-auth
-	enable-garbage-collector enable-logs-handler etcd-compaction-interval
-	etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout
-	etcd-servers-overrides event-ttl external-hostname feature-gates goaway-chance http2-max-streams-per-connection
-	kubelet-certificate-authority kubelet-client-certificate kubelet-client-key kubelet-port kubelet-preferred-address-types
-	kubelet-read-only-port kubelet-timeout kubernetes-service-node-port lease-reuse-duration-seconds livez-grace-period
-	log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
-	max-connection-bytes-per-sec min-compatibility-version min-request-timeout oidc-ca-file oidc-client-id oidc-groups-claim
-	oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix
-	peer-advertise-ip peer-advertise-port peer-ca-file permit-address-sharing permit-port-sharing profiling
-	proxy-client-cert-file proxy-client-key-file runtime-config runtime-config-emulation-forward-compatible
-	service-account-extend-token-expiration service-account-lookup service-account-signing-endpoint
-	show-hidden-metrics-for-version shutdown-delay-duration shutdown-send-retry-after shutdown-watch-termination-grace-period
-	storage-backend storage-initialization-timeout storage-media-type strict-transport-security-directives tls-cipher-suites
-	tls-curve-preferences tls-min-version tls-sni-cert-key tracing-config-file vmodule watch-cache watch-cache-sizes`)
+	admission-control feature-gates aggregator-reject-forwarding-redirect allow-metric-labels allow-metric-labels-manifest allow-privileged
+	apiserver-count audit-log-batch-max-size audit-log-batch-max-wait audit-log-batch-throttle-burst
+	audit-log-batch-throttle-enable audit-log-batch-throttle-qps audit-log-truncate-enabled
+	audit-log-truncate-max-batch-size audit-log-truncate-max-event-size audit-log-version
+	audit-webhook-batch-initial-backoff audit-webhook-batch-throttle-enable audit-webhook-truncate-enabled
+	audit-webhook-truncate-max-batch-size audit-webhook-truncate-max-event-size audit-webhook-version
+	cloud-provider-gce-l7lb-src-cidrs contention-profiling coordinated-leadership-lease-duration
+	coordinated-leadership-renew-deadline coordinated-leadership-retry-period cors-allowed-origins debug-socket-path
+	default-watch-cache-size delete-collection-workers disable-http2-serving disabled-metrics egress-selector-config-file
+	emulated-version emulation-forward-compatible enable-aggregator-routing enable-garbage-collector enable-logs-handler
+	etcd-compaction-interval etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout
+	etcd-readycheck-timeout etcd-servers-overrides event-ttl external-hostname goaway-chance
+	http2-max-streams-per-connection kubelet-certificate-authority kubelet-client-certificate kubelet-client-key
+	kubelet-port kubelet-preferred-address-types kubelet-read-only-port kubelet-timeout kubernetes-service-node-port
+	lease-reuse-duration-seconds livez-grace-period log-flush-frequency log-json-info-buffer-size log-json-split-stream
+	log-text-info-buffer-size log-text-split-stream max-connection-bytes-per-sec min-compatibility-version
+	peer-advertise-ip peer-advertise-port peer-ca-file permit-address-sharing permit-port-sharing proxy-client-cert-file
+	proxy-client-key-file runtime-config-emulation-forward-compatible service-account-extend-token-expiration
+	service-account-lookup service-account-signing-endpoint show-hidden-metrics-for-version shutdown-delay-duration
+	shutdown-send-retry-after shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
+	storage-media-type tls-sni-cert-key tracing-config-file vmodule watch-cache watch-cache-sizes`)
 
 // withoutValue lists those of them that can stand without a value.
 var withoutValue = func() map[string]bool {

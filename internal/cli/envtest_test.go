@@ -2,9 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/keelson-io/keelson/server"
 )
 
 // envtestFlags are what envtest starts kube-apiserver with, and what its users add.
@@ -49,5 +55,57 @@ func TestEnvtestPrograms(t *testing.T) {
 		if code := Main([]string{row.program, row.flag, "--help"}, strings.NewReader(""), &out, &errs); code == 0 || !strings.Contains(errs.String(), row.want) {
 			t.Errorf("%s %s: got %d %s%s", row.program, row.flag, code, out.String(), errs.String())
 		}
+	}
+}
+
+// TestUnsupportedValuesAreRefused holds that kube-apiserver does not start with a setting that it would ignore.
+func TestUnsupportedValuesAreRefused(t *testing.T) {
+	for name, reason := range unsupported {
+		dir := t.TempDir()
+		var out, errs bytes.Buffer
+		code := Main([]string{"/assets/kube-apiserver", "--data-dir", dir, "--cert-dir", dir, "--etcd-servers=http://127.0.0.1:1", "--" + name + "=x"}, strings.NewReader(""), &out, &errs)
+		if want := "--" + name + `: got "x", which is not supported: ` + reason; code != 2 || !strings.Contains(errs.String(), want) {
+			t.Errorf("got %d %s, want %q", code, errs.String(), want)
+		}
+	}
+	f := newKubeAPIServerCommand().Flags()
+	for _, version := range []string{"", "1.37", "kube=1.37"} {
+		if err := f.Set("emulated-version", version); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkUnsupported(f); err != nil {
+			t.Errorf("--emulated-version=%s: %v", version, err)
+		}
+	}
+}
+
+// TestCertDir holds that kube-apiserver's certificate and key are created in --cert-dir, and that clients can verify it with that file.
+func TestCertDir(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	cert, key := filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key")
+	if err := writeSelfSigned(&server.Config{BindAddress: "0.0.0.0", AdvertiseAddress: "192.0.2.1", ServiceClusterIPRange: "10.9.0.0/24"}, cert, key); err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	text, err := os.ReadFile(cert)
+	if err != nil || !roots.AppendCertsFromPEM(text) {
+		t.Fatalf("%s: got %v and %q, want certificates", cert, err, text)
+	}
+	for _, name := range []string{"localhost", "127.0.0.1", "192.0.2.1", "10.9.0.1", "kubernetes", "kubernetes.default.svc"} {
+		if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("key: got %v and %v, want a file that others cannot read", info, err)
+	}
+	var out, errs bytes.Buffer
+	blocked := filepath.Join(cert, "below-a-file")
+	if code := Main([]string{"kube-apiserver", "--cert-dir", blocked}, strings.NewReader(""), &out, &errs); code == 0 || !strings.Contains(errs.String(), "--cert-dir: ") {
+		t.Errorf("a folder that cannot be made: got %d %s", code, errs.String())
 	}
 }

@@ -26,7 +26,7 @@ func without(d manifest.Document, paths [][]string) (manifest.Document, error) {
 		remove(value, p)
 	}
 	text, err := json.Marshal(value)
-	d.JSON = text
+	d.SetJSON(text)
 	return d, err
 }
 

@@ -3,32 +3,37 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/keelson-io/keelson/internal/crdsource"
 	"github.com/keelson-io/keelson/internal/manifest"
+	"github.com/keelson-io/keelson/internal/nearest"
 	"github.com/keelson-io/keelson/internal/offline"
+	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/lint"
 )
 
 // lintOptions are the flags of lint.
 type lintOptions struct {
-	old    []string
-	output string
-	strict bool
-	top    int
-	topSet bool // --top was given
+	old     []string
+	output  string
+	exclude []string
+	strict  bool
+	top     int
+	topSet  bool // --top was given
+	settingsFlags
 }
 
 func newLintCommand() *cobra.Command {
@@ -54,54 +59,95 @@ limit. SHARE is the share of the limit of one rule. DRIVEN BY is the list, map o
 rule above a limit, lint searches for bounds that bring it below. For expressions of policies, SHARE is the share of 1,000,000, the
 limit of one evaluation.
 
-FILE is a file of YAML or JSON documents, a folder of such files, or "-" for standard input. Include the definitions and
+FILE is a file of YAML or JSON documents, a folder of such files, a glob, or "-" for standard input. Include the definitions and
 parameters to which policies refer. Documents of other kinds are ignored. --old has the previous definitions, which are matched
-by name. Two different definitions with one name are an error; equal ones count once.`,
+by name; git:main:crds/ names those of a git revision. Two different definitions with one name are an error; equal ones count once.
+
+A file .keelson.yaml excludes files, suppresses findings and names a baseline of known findings: see docs/ci.md.`,
 		Example: `  keelson lint crds/
   keelson lint --top 0 --strict crds/        # for CI: findings only, warnings fail
   keelson lint crds/ policies/
   kubectl get crd widgets.example.com -o yaml | keelson lint --old - crds/widgets.yaml
+  keelson lint --old git:main:crds/ crds/    # the changes of a branch
   keelson lint -o json crds/ | jq '.results[].schemas[]?.total'`,
 		Annotations: page("nothing is wrong, or there are only warnings", "there is an error or something breaks; with --strict also if there is a warning",
 			"keelson help validate, keelson help test", "docs/lint.md: all findings, with an example of each"),
 		Args: needArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.topSet = cmd.Flags().Changed("top")
-			return runLint(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout())
+			return runLint(cmd, o, args)
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&o.old, "old", nil, "file or folder with the previous definitions; may be repeated")
+	f.StringArrayVar(&o.old, "old", nil, "file, folder, glob, https URL or git:REVISION:PATH with the previous definitions; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json, junit, sarif or github")
 	f.BoolVar(&o.strict, "strict", false, "also fail on warnings")
+	f.StringArrayVar(&o.exclude, "exclude", nil, "glob of files and folders to leave out; without a slash, it matches names at any depth; may be repeated")
+	o.settingsFlags.add(cmd)
 	f.IntVar(&o.top, "top", 5, "number of rules in the table of costs of each schema; 0 for no table, -1 for all rules")
 	return cmd
 }
 
 // runLint prints the findings. The error has the number of those that fail the command.
-func runLint(ctx context.Context, o lintOptions, paths []string, stdin io.Reader, out io.Writer) error {
+func runLint(cmd *cobra.Command, o lintOptions, paths []string) error {
+	ctx, stdin := cmd.Context(), cmd.InOrStdin()
+	known, filter, err := o.load(true)
+	if err != nil {
+		return err
+	}
+	if !cmd.Flags().Changed("output") && known.Output != "" {
+		o.output = known.Output
+	}
 	if !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.output) {
 		return &usageError{fmt.Errorf("--output: got %q, want text, json, junit, sarif or github", o.output)}
 	}
 	if err := onceStdin(paths, o.old); err != nil {
 		return err
 	}
-	olds, err := readLinted(o.old, stdin)
+	files := manifest.Options{Exclude: slices.Concat(known.Exclude, o.exclude), ObjectsOnly: true}
+	if err := files.Check(); err != nil {
+		return &usageError{fmt.Errorf("--exclude: %w", err)}
+	}
+	olds, err := readOld(ctx, o.old, files, stdin)
 	if err != nil {
 		return err
 	}
 	if broken := olds.broken; len(broken) > 0 {
 		return fmt.Errorf("%s:%d: %s", broken[0].Source, broken[0].Findings[0].Line, broken[0].Findings[0].Message)
 	}
-	news, err := readLinted(paths, stdin)
+	news, err := readLinted(paths, files, stdin)
 	if err != nil {
 		return err
 	}
-	reports := news.broken
-	if len(news.set.Definitions)+len(news.set.Policies)+len(reports) == 0 {
+	if len(news.set.Definitions)+len(news.set.Policies)+len(news.broken) == 0 {
 		return fmt.Errorf("%s: no CustomResourceDefinition, admission policy or binding in it", paths[0])
 	}
-	for _, d := range news.set.Definitions {
+	reports, err := news.check(ctx, olds)
+	if err != nil {
+		return err
+	}
+	for _, r := range reports {
+		object := strings.TrimSpace(r.Kind + " " + r.Name)
+		r.Findings = slices.DeleteFunc(r.Findings, func(f lint.Finding) bool {
+			return filter.Drops(settings.Entry{ID: f.ID, File: r.Source, Object: object, Path: f.Path})
+		})
+	}
+	if done, err := o.finish(filter, cmd.ErrOrStderr()); done || err != nil {
+		return err
+	}
+	if err := printReports(cmd.OutOrStdout(), o, reports); err != nil {
+		return err
+	}
+	if failed(o, reports) {
+		return errors.New(counts(count(reports)))
+	}
+	return nil
+}
+
+// check returns the reports on all documents. olds has the previous definitions.
+func (l *linted) check(ctx context.Context, olds *linted) ([]*lint.Report, error) {
+	reports := l.broken
+	for _, d := range l.set.Definitions {
 		var old *lint.Definition
 		for _, was := range olds.set.Definitions {
 			if was.CRD.Name == d.CRD.Name {
@@ -110,17 +156,10 @@ func runLint(ctx context.Context, o lintOptions, paths []string, stdin io.Reader
 		}
 		reports = append(reports, lint.Check(ctx, d, old))
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
-	reports = append(reports, lint.CheckPolicies(ctx, news.set)...)
-	if err := printReports(out, o, reports); err != nil {
-		return err
-	}
-	if failed(o, reports) {
-		return errors.New(counts(count(reports)))
-	}
-	return nil
+	return append(reports, lint.CheckPolicies(ctx, l.set)...), nil
 }
 
 // count returns the number of findings of each severity.
@@ -185,30 +224,50 @@ func (l *linted) repeats(d manifest.Document) bool {
 	if _, conflicts := offline.Distinct([]manifest.Document{first, d}); len(conflicts) > 0 {
 		line, column := d.Position("metadata.name")
 		l.broken = append(l.broken, &lint.Report{Source: d.File, Line: d.Line, Kind: "CustomResourceDefinition", Name: name,
-			Findings: []lint.Finding{{Severity: lint.Error, Check: "conflict", Line: line, Column: column, Message: conflicts[0].Text()}}})
+			Findings: []lint.Finding{{Severity: lint.Error, Check: "conflict", ID: "conflict", Line: line, Column: column, Message: conflicts[0].Text()}}})
 	}
 	return true
 }
 
-// readLinted reads files.
-func readLinted(paths []string, stdin io.Reader) (*linted, error) {
-	out := new(linted)
-	err := manifest.Each(paths, stdin, func(file string, text []byte) error {
-		for _, d := range manifest.Split(file, text) {
-			if err := out.add(d, text); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+// readLinted reads files, folders and globs. Texts in folders that are not objects are left out.
+func readLinted(paths []string, files manifest.Options, stdin io.Reader) (*linted, error) {
+	in, err := files.Read(paths, stdin)
 	if err != nil {
 		return nil, err
+	}
+	return lintedOf(in.Documents)
+}
+
+// readOld reads the previous definitions. They may also be in a git revision or behind a URL.
+func readOld(ctx context.Context, sources []string, files manifest.Options, stdin io.Reader) (*linted, error) {
+	r := &crdsource.Reader{Stdin: stdin, Files: files}
+	var all []manifest.Document
+	for _, source := range sources {
+		if crdsource.IsCatalogue(source) {
+			return nil, &usageError{fmt.Errorf("--old: %s is a catalogue: name a file, folder, URL or git revision", source)}
+		}
+		docs, err := r.Read(ctx, source)
+		if err != nil {
+			return nil, fmt.Errorf("--old: %w", err)
+		}
+		all = append(all, docs...)
+	}
+	return lintedOf(all)
+}
+
+// lintedOf sorts documents.
+func lintedOf(docs []manifest.Document) (*linted, error) {
+	out := new(linted)
+	for _, d := range docs {
+		if err := out.add(d); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }
 
-// add adds a document. text is the text of its file.
-func (l *linted) add(d manifest.Document, text []byte) error {
+// add adds a document.
+func (l *linted) add(d manifest.Document) error {
 	if d.Err != nil {
 		l.broken = append(l.broken, unreadable(d))
 		return nil
@@ -220,7 +279,10 @@ func (l *linted) add(d manifest.Document, text []byte) error {
 	if json.Unmarshal(d.JSON, &head) != nil && json.Unmarshal(d.JSON, &head.TypeMeta) != nil {
 		return nil
 	}
-	src := lint.Source{Name: d.File, Line: d.Line, Text: sourceOf(d, text), Duplicates: d.Duplicates}
+	src := lint.Source{Name: d.File, Line: d.Line, Text: d.Text()}
+	for _, k := range d.DuplicateKeys() {
+		src.Duplicates = append(src.Duplicates, lint.Duplicate(k))
+	}
 	switch gk := head.GroupVersionKind().GroupKind(); {
 	case head.Kind == "CustomResourceDefinition":
 		if l.repeats(d) {
@@ -237,16 +299,67 @@ func (l *linted) add(d manifest.Document, text []byte) error {
 			return err
 		}
 		l.set.Policies = append(l.set.Policies, policy)
+	case l.misnamed(d, gk):
 	default:
 		l.set.Objects = append(l.set.Objects, lint.Identity{GroupKind: gk, Namespace: head.Metadata.Namespace, Name: head.Metadata.Name})
 	}
 	return nil
 }
 
+// lintedKinds are the kinds that lint checks, with the apiVersion of each.
+var lintedKinds = map[string]string{
+	"CustomResourceDefinition":         "apiextensions.k8s.io/v1",
+	"ValidatingAdmissionPolicy":        "admissionregistration.k8s.io/v1",
+	"ValidatingAdmissionPolicyBinding": "admissionregistration.k8s.io/v1",
+	"MutatingAdmissionPolicy":          "admissionregistration.k8s.io/v1",
+	"MutatingAdmissionPolicyBinding":   "admissionregistration.k8s.io/v1",
+}
+
+// misnamed reports whether a document has a typo in the kind or group of what lint checks, or lacks
+// one of them. It adds a report for it.
+func (l *linted) misnamed(d manifest.Document, gk schema.GroupKind) bool {
+	f := lint.Finding{Severity: lint.Error, Check: "server", ID: "server/unknown-kind", Path: "kind"}
+	kinds := slices.Sorted(maps.Keys(lintedKinds))
+	switch version, known := lintedKinds[gk.Kind]; {
+	case known: // in another group
+		group, _, _ := strings.Cut(version, "/")
+		if gk.Group != "" && nearest.Name(gk.Group, []string{group}) == "" {
+			return false // a kind of somebody else
+		}
+		f.Path, f.Message, f.Hint = "apiVersion", fmt.Sprintf("no definition of kind %q in group %q", gk.Kind, gk.Group), "write apiVersion: "+version
+	case gk.Kind == "" && looksLikeDefinition(d):
+		f.Message, f.Hint = "kind is missing", "write kind: CustomResourceDefinition"
+	case gk.Group == "apiextensions.k8s.io", gk.Group == "admissionregistration.k8s.io":
+		like := nearest.Name(gk.Kind, kinds)
+		if like == "" {
+			return false
+		}
+		f.Message, f.Hint = fmt.Sprintf("no definition of kind %q in group %q", gk.Kind, gk.Group), "write kind: "+like
+	default:
+		return false
+	}
+	f.Where = f.Path
+	f.Line, f.Column = d.Position(f.Path)
+	l.broken = append(l.broken, &lint.Report{Source: d.File, Line: d.Line, Kind: gk.Kind, Name: offline.SubjectOf(d, "").Name, Findings: []lint.Finding{f}})
+	return true
+}
+
+// looksLikeDefinition reports whether a document without a kind has the fields of a definition.
+func looksLikeDefinition(d manifest.Document) bool {
+	var fields struct {
+		Spec struct {
+			Group    string
+			Names    struct{ Plural, Kind string }
+			Versions []json.RawMessage
+		}
+	}
+	return json.Unmarshal(d.JSON, &fields) == nil && fields.Spec.Names.Kind != "" && len(fields.Spec.Versions) > 0
+}
+
 // unreadable returns the report for a document that is neither YAML nor JSON. The error text has
 // the position.
 func unreadable(d manifest.Document) *lint.Report {
-	f := lint.Finding{Severity: lint.Error, Check: "server", Message: d.Err.Error(), Line: d.Line}
+	f := lint.Finding{Severity: lint.Error, Check: "server", ID: "server/syntax", Message: d.Err.Error(), Line: d.Line}
 	rest := strings.TrimPrefix(f.Message, d.File+":")
 	for _, n := range []*int{&f.Line, &f.Column} {
 		number, after, ok := strings.Cut(rest, ":")
@@ -256,28 +369,4 @@ func unreadable(d manifest.Document) *lint.Report {
 	}
 	f.Message = strings.TrimSpace(rest)
 	return &lint.Report{Source: d.File, Line: d.Line, Findings: []lint.Finding{f}}
-}
-
-// sourceOf returns the text of a document as in its file, from its line on. If that is unknown, it
-// returns the JSON.
-func sourceOf(d manifest.Document, file []byte) []byte {
-	if first := bytes.TrimLeft(file, " \t\r\n"); len(first) > 0 && first[0] == '{' {
-		return d.JSON
-	}
-	var text []byte
-	line := 0
-	for l := range bytes.Lines(file) {
-		if line++; line < d.Line {
-			continue
-		}
-		if rest, ok := bytes.CutPrefix(l, []byte("---")); ok && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ') {
-			break
-		}
-		text = append(text, l...)
-	}
-	// For an item of a List, the text is more than the document.
-	if got, err := yaml.YAMLToJSON(text); err != nil || !bytes.Equal(got, d.JSON) {
-		return d.JSON
-	}
-	return text
 }

@@ -77,7 +77,7 @@ func lintReport(o lintOptions, reports []*lint.Report) *report.Report {
 			if f.Hint != "" {
 				message += "\n" + f.Hint
 			}
-			c.Findings = append(c.Findings, report.Finding{File: r.Source, Line: f.Line, Column: f.Column, Level: level, Rule: f.Check, Message: message})
+			c.Findings = append(c.Findings, report.Finding{File: r.Source, Line: f.Line, Column: f.Column, Level: level, Rule: f.ID, Message: message})
 		}
 		out.Cases = append(out.Cases, c)
 	}

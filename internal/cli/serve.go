@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -19,6 +20,7 @@ import (
 	"github.com/keelson-io/keelson/internal/memory"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/keelson-io/keelson/authz/config"
 	"github.com/keelson-io/keelson/server"
@@ -32,9 +34,9 @@ func newServeCommand() *cobra.Command { return serveCommand(nil) }
 // from the flags.
 func serveCommand(adjust func(*cobra.Command, *server.Config) error) *cobra.Command {
 	var c server.Config
-	var verbosity int
+	var verbosity, minimum int
 	var format, memoryLimit string
-	var believed authnValues
+	var authentication authnValues
 	cmd := &cobra.Command{
 		Use:         "serve",
 		Short:       "Run the API server",
@@ -71,30 +73,14 @@ Flags have kube-apiserver's names.`,
 				return &usageError{err}
 			}
 			c.Logger = logger
-			if err := believed.apply(cmd, &c.Authentication); err != nil {
+			if err := authentication.apply(cmd, &c.Authentication); err != nil {
 				return &usageError{err}
 			}
 			c.Authorization.LegacySet = slices.ContainsFunc([]string{"authorization-mode", "authorization-webhook-config-file", "authorization-webhook-version",
 				"authorization-webhook-cache-authorized-ttl", "authorization-webhook-cache-unauthorized-ttl"}, cmd.Flags().Changed)
-			if c.SecurePort < 0 || c.SecurePort > 65535 {
-				return &usageError{fmt.Errorf("--secure-port: got %d, want a port, or 0 for any free one", c.SecurePort)}
-			}
-			if c.SecurePort == 0 {
-				c.SecurePort = -1 // the flag's 0 means any free port
-			}
-			if c.RequestTimeout <= 0 {
-				return &usageError{fmt.Errorf("--request-timeout: got %v, want a time above 0", c.RequestTimeout)}
-			}
-			for name, n := range map[string]*int{"max-requests-inflight": &c.MaxRequestsInFlight, "max-mutating-requests-inflight": &c.MaxMutatingRequestsInFlight} {
-				switch {
-				case *n < 0:
-					return &usageError{fmt.Errorf("--%s: got %d, want a number of requests, or 0 for no limit", name, *n)}
-				case *n == 0:
-					*n = -1 // in the configuration, 0 means the default
-				}
-			}
-			if !c.DisableFairness && c.MaxRequestsInFlight < 0 && c.MaxMutatingRequestsInFlight < 0 {
-				return &usageError{errors.New("--enable-priority-and-fairness: got no --max-requests-inflight and no --max-mutating-requests-inflight, want a positive sum")}
+			c.MinRequestTimeout = time.Duration(minimum) * time.Second
+			if err := checkServeFlags(&c, minimum); err != nil {
+				return &usageError{err}
 			}
 			if c.MemoryLimit, err = memory.ParseLimit(memoryLimit); err != nil {
 				return &usageError{fmt.Errorf("--memory-limit: %w", err)}
@@ -104,16 +90,47 @@ Flags have kube-apiserver's names.`,
 					return &usageError{err}
 				}
 			}
+			c.Flags = map[string]string{}
+			cmd.Flags().VisitAll(func(f *pflag.Flag) { c.Flags[f.Name] = f.Value.String() })
 			return serve(cmd.Context(), c, cmd.OutOrStdout())
 		},
 	}
 	cmd.SetFlagErrorFunc(serverFlagError)
-	serveFlags(&c, &believed, &format, &memoryLimit, &verbosity).install(cmd)
+	serveFlags(&c, &authentication, &format, &memoryLimit, &verbosity, &minimum).install(cmd)
 	return cmd
 }
 
+// checkServeFlags checks numbers that the flag library accepts and the server does not, and replaces
+// those that have another meaning in the configuration. minimum is --min-request-timeout.
+func checkServeFlags(c *server.Config, minimum int) error {
+	if c.SecurePort < 0 || c.SecurePort > 65535 {
+		return fmt.Errorf("--secure-port: got %d, want a port, or 0 for any free one", c.SecurePort)
+	}
+	if c.SecurePort == 0 {
+		c.SecurePort = -1 // the flag's 0 means any free port
+	}
+	if c.RequestTimeout <= 0 {
+		return fmt.Errorf("--request-timeout: got %v, want a time above 0", c.RequestTimeout)
+	}
+	if minimum < 1 || minimum > math.MaxInt32 {
+		return fmt.Errorf("--min-request-timeout: got %d, want a number of seconds from 1 to %d", minimum, math.MaxInt32)
+	}
+	for name, n := range map[string]*int{"max-requests-inflight": &c.MaxRequestsInFlight, "max-mutating-requests-inflight": &c.MaxMutatingRequestsInFlight} {
+		switch {
+		case *n < 0:
+			return fmt.Errorf("--%s: got %d, want a number of requests, or 0 for no limit", name, *n)
+		case *n == 0:
+			*n = -1 // in the configuration, 0 means the default
+		}
+	}
+	if !c.DisableFairness && c.MaxRequestsInFlight < 0 && c.MaxMutatingRequestsInFlight < 0 {
+		return errors.New("--enable-priority-and-fairness: got no --max-requests-inflight and no --max-mutating-requests-inflight, want a positive sum")
+	}
+	return nil
+}
+
 // serveFlags returns the flags of the server in groups.
-func serveFlags(c *server.Config, believed *authnValues, format, memoryLimit *string, verbosity *int) *flagGroups {
+func serveFlags(c *server.Config, authentication *authnValues, format, memoryLimit *string, verbosity, minimum *int) *flagGroups {
 	groups := &flagGroups{}
 	f := groups.set("Serving")
 	f.StringVar(&c.DataDir, "data-dir", server.DefaultDataDir, "`directory` for all data")
@@ -122,16 +139,24 @@ func serveFlags(c *server.Config, believed *authnValues, format, memoryLimit *st
 	f.StringVar(&c.TLSCertFile, "tls-cert-file", "", "`file` with the serving certificate, followed by its chain")
 	f.StringVar(&c.TLSKeyFile, "tls-private-key-file", "", "`file` with the key of --tls-cert-file")
 	f.StringSliceVar(&c.TLSNames, "tls-san", nil, "additional `names` and addresses for the certificate that the server makes itself")
+	f.StringVar(&c.TLS.MinVersion, "tls-min-version", "", "oldest `version` of TLS: VersionTLS12, which is the default, or VersionTLS13")
+	f.StringSliceVar(&c.TLS.CipherSuites, "tls-cipher-suites", nil, "`names` of the cipher suites of TLS 1.2; by default Go's")
+	f.Int32SliceVar(&c.TLS.CurvePreferences, "tls-curve-preferences", nil, "`numbers` of the key exchanges, as Go's crypto/tls has them; by default Go's")
+	f.StringSliceVar(&c.TLS.StrictTransportSecurity, "strict-transport-security-directives", nil, "`directives` of the header Strict-Transport-Security, such as max-age=31536000,includeSubDomains; by default there is none")
 	f.StringVar(&c.ServiceClusterIPRange, "service-cluster-ip-range", server.DefaultServiceClusterIPRange, "`range` of the addresses of Services; the first one is for default/kubernetes")
 	f.StringVar(&c.ServiceNodePortRange, "service-node-port-range", server.DefaultServiceNodePortRange, "`range` of the node ports of Services")
 	f.StringVar(&c.AdvertiseAddress, "advertise-address", "", "`address` of this server among the endpoints of default/kubernetes; by default that of --bind-address, or of this machine")
+	f.StringSliceVar(&c.RuntimeConfig, "runtime-config", nil, "API `versions` that must be served, such as batch/v1=true; the server does not start if one is not")
 	f.StringVar(&c.EndpointReconciler, "endpoint-reconciler-type", "lease", "`how` the endpoints of default/kubernetes are maintained: lease, or none")
 	f.IntVar(&c.MaxRequestsInFlight, "max-requests-inflight", 400, "`number` of reads served at a time, except for watches; 0 for no limit")
 	f.IntVar(&c.MaxMutatingRequestsInFlight, "max-mutating-requests-inflight", 200, "`number` of writes served at a time; 0 for no limit")
 	f.Var(off{&c.DisableFairness}, "enable-priority-and-fairness", "flow schemas and priority levels divide the sum of --max-requests-inflight and --max-mutating-requests-inflight")
 	f.Lookup("enable-priority-and-fairness").NoOptDefVal = "true"
 	f.DurationVar(&c.RequestTimeout, "request-timeout", time.Minute, "`duration` of a request other than a watch, from its headers to the end of the answer")
+	f.IntVar(minimum, "min-request-timeout", 1800, "`seconds` after which a watch that names no duration ends at the earliest; it ends before twice as many")
 	f.StringVar(memoryLimit, "memory-limit", "", "`bytes` of memory for the process, such as 512Mi; 0 for no limit. By default, three quarters of the cgroup's limit or of the machine's memory")
+	f.Var(off{&c.DisableProfiling}, "profiling", "serve profiles below /debug/pprof to users who may read that path")
+	f.Lookup("profiling").NoOptDefVal = "true"
 	f = groups.set("etcd")
 	f.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "`URLs` of an etcd cluster, in place of the embedded etcd")
 	f.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "`file` with the authorities of the etcd cluster's certificates")
@@ -143,7 +168,7 @@ func serveFlags(c *server.Config, believed *authnValues, format, memoryLimit *st
 	f = groups.set("Authentication")
 	f.StringVar(&c.ClientCAFile, "client-ca-file", "", "`file` with more authorities of client certificates")
 	f.StringVar(&c.TokenAuthFile, "token-auth-file", "", "CSV `file` of bearer tokens: token,user,uid,\"group1,group2\"")
-	authnFlags(f, &c.Authentication, believed)
+	authnFlags(f, &c.Authentication, authentication)
 	f = groups.set("Authorization")
 	z := &c.Authorization
 	f.StringVar(&z.File, "authorization-config", "", "AuthorizationConfiguration `file` with the authorizers in order; reloaded when it changes")

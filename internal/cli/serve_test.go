@@ -43,6 +43,9 @@ func TestCommandLines(t *testing.T) {
 		{"help snapshot sav", 2, `unknown command "sav" for "keelson snapshot"; did you mean save?`},
 		{"authz chek", 2, `unknown command "chek" for "keelson authz"; did you mean check?`},
 		{"snapshot save", 2, "keelson: snapshot save: no FILE named\nkeelson: see keelson snapshot save --help\n"},
+		{"snapshot status", 2, "keelson: snapshot status: no FILE named\nkeelson: see keelson snapshot status --help\n"},
+		{"snapshot status -o yaml x", 2, "snapshot status: -o: got \"yaml\", want text or json"},
+		{"snapshot status " + dir + "/none", 1, "none: no such file or directory"},
 		{"snapshot restore a b", 2, "snapshot restore: got 2 arguments, want one FILE"},
 		{"snapshot save x --kubeconfig " + dir + "/none", 1, "finding the server: stat " + dir + "/none: no such file or directory"},
 		{"envtest-assets", 2, "envtest-assets: no DIR named"},
@@ -54,6 +57,7 @@ func TestCommandLines(t *testing.T) {
 		{"serve --audit-webhook-initial-backoff soon", 2, `--audit-webhook-initial-backoff: got "soon", want a time, such as 30s or 5m`},
 		{"serve --max-requests-inflight -1", 2, "--max-requests-inflight: got -1, want a number of requests, or 0 for no limit"},
 		{"serve --request-timeout 0s", 2, "--request-timeout: got 0s, want a time above 0"},
+		{"serve --min-request-timeout 0", 2, "--min-request-timeout: got 0, want a number of seconds from 1 to 2147483647"}, // Ledger: endless-watches.
 		{"serve --secure-port " + taken + " --data-dir " + dir, 1, "address already in use: is another server running? --secure-port chooses another port"},
 		{"serve --logging-format xml --data-dir " + dir, 2, `keelson: --logging-format: got "xml", want text or json`},
 		{"serve --secure-port 0 --token-auth-file /nonexistent/t --data-dir " + dir, 1, "keelson: open /nonexistent/t: no such file or directory"},

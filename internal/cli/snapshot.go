@@ -36,7 +36,7 @@ restored, and etcdutl reads those of this command.`,
 		Args:        onlyCommands,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSnapshotSaveCommand(), newSnapshotRestoreCommand())
+	cmd.AddCommand(newSnapshotSaveCommand(), newSnapshotStatusCommand(), newSnapshotRestoreCommand())
 	return cmd
 }
 

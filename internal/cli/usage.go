@@ -51,7 +51,6 @@ var instead = map[string]string{
 	"admission-control": "--enable-admission-plugins names plugins",
 	"cert-dir":          "--tls-cert-file and --tls-private-key-file name a certificate; the server's own is in --data-dir",
 	"feature-gates":     "there are no gates: what Kubernetes has on without flags is there, and leave the flag out",
-	"runtime-config":    "there is nothing to switch: every version that is there is served; leave the flag out",
 }
 
 // wanted returns what a flag's value must be.

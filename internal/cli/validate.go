@@ -9,13 +9,17 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/offline"
+	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/internal/source"
 )
 
@@ -34,6 +38,8 @@ type validateOptions struct {
 	operation       string
 	subresource     string
 	as              userFlags
+	sources         sourceFlags
+	settingsFlags
 }
 
 func newValidateCommand() *cobra.Command {
@@ -63,6 +69,13 @@ counted: templates, files of kustomize and Helm, other YAML. Definitions among t
 Other documents are ignored. Documents that the server refuses are listed with their own verdict. Two documents that describe an
 object differently are an error.
 
+--crd names more sources of definitions: also a URL, files in a git revision (git:main:crds/), and catalogues such as
+'schemas/{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json', a path or URL with a JSON schema or definition for each kind.
+--context and --kubeconfig take the definitions of a cluster; nothing else is asked of it.
+
+A file .keelson.yaml in the repository has definitions, excludes, suppressed findings and more, so that flags are not needed. See
+docs/ci.md.
+
 Each mistake has its file, line and column. With --field-validation Strict, an object with unknown fields is also checked without
 them, so that one run shows all mistakes.
 
@@ -81,7 +94,7 @@ version, and its old object must have the same version.`,
 			"keelson help normalize, keelson help test, keelson help lint", "docs/testing.md: suites of objects, with policies"),
 		Args: needArguments("OBJECT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return validate(cmd.Context(), o, args, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return validate(cmd, o, args)
 		},
 	}
 	f := cmd.Flags()
@@ -97,22 +110,49 @@ version, and its old object must have the same version.`,
 	f.StringVar(&o.fieldValidation, "field-validation", "Strict", "how unknown and duplicate fields are treated: Strict, Warn or Ignore")
 	f.StringVar(&o.operation, "operation", "", "operation of the request: CREATE, UPDATE or DELETE (default: UPDATE if --old has the object, otherwise CREATE)")
 	f.StringVar(&o.subresource, "subresource", "", "subresource to update: status; by default the object itself")
+	o.sources.add(cmd)
+	o.settingsFlags.add(cmd)
 	o.as.add(cmd)
 	return cmd
 }
 
+// applySettings adds the settings of the repository to the flags.
+func (o *validateOptions) applySettings(cmd *cobra.Command) (*settings.Filter, error) {
+	known, filter, err := o.load(false)
+	if err != nil {
+		return nil, err
+	}
+	o.sources.crds = slices.Concat(known.CRDs, o.sources.crds)
+	o.exclude = slices.Concat(known.Exclude, o.exclude)
+	o.skipKinds = slices.Concat(known.SkipKinds, o.skipKinds)
+	o.ignorePaths = slices.Concat(known.IgnorePaths, o.ignorePaths)
+	o.ignoreMissing = o.ignoreMissing || known.IgnoreMissing
+	if !cmd.Flags().Changed("output") && known.Output != "" {
+		o.output = known.Output
+	}
+	return filter, nil
+}
+
 // validate prints a verdict for each object. The error has the number of invalid ones.
-func validate(ctx context.Context, o validateOptions, objects []string, stdin io.Reader, out, notes io.Writer) error {
+func validate(cmd *cobra.Command, o validateOptions, objects []string) error {
+	ctx, stdin, out, notes := cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	filter, err := o.applySettings(cmd)
+	if err != nil {
+		return err
+	}
 	v, err := o.check()
 	if err != nil {
 		return err
 	}
-	if err := onceStdin(objects, o.definitions, o.old); err != nil {
+	if err := onceStdin(objects, o.definitions, o.old, o.sources.crds); err != nil {
 		return err
 	}
 	read := manifest.Options{Exclude: o.exclude, ObjectsOnly: true}
 	if err := read.Check(); err != nil {
 		return &usageError{fmt.Errorf("--exclude: %w", err)}
+	}
+	if v.sources, err = o.sources.read(ctx, read, stdin); err != nil {
+		return err
 	}
 	var in [3]*manifest.Input
 	for i, paths := range [][]string{o.definitions, o.old, objects} {
@@ -128,17 +168,18 @@ func validate(ctx context.Context, o validateOptions, objects []string, stdin io
 	if err := v.open(ctx, in[0].Documents, in[1].Documents, in[2]); err != nil {
 		return err
 	}
-	defer v.server.Close()
-	wait := newCounter(notes, "validated", len(in[2].Documents))
-	defer wait.done()
-	for i := range in[2].Documents {
-		if err := ctx.Err(); err != nil {
-			return err
+	defer func() {
+		for _, s := range v.servers {
+			s.Close()
 		}
-		v.verdicts = append(v.verdicts, v.judge(ctx, in[2].Documents[i]))
-		wait.step()
+	}()
+	if err := v.judgeAll(ctx, in[2].Documents, notes); err != nil {
+		return err
 	}
-	wait.done()
+	v.drop(filter)
+	if done, err := o.finish(filter, notes); done || err != nil {
+		return err
+	}
 	if err := v.print(out); err != nil {
 		return err
 	}
@@ -149,8 +190,9 @@ func validate(ctx context.Context, o validateOptions, objects []string, stdin io
 type validation struct {
 	validateOptions
 	user      *offline.User
-	ignored   [][]string // paths, as steps
-	server    *offline.Server
+	ignored   [][]string        // paths, as steps
+	servers   []*offline.Server // with the same objects
+	sources   *definitionSources
 	before    map[offline.Subject]*manifest.Document
 	conflicts map[string]*offline.Conflict // of definitions among the objects, by position of the second one
 	verdicts  []verdict
@@ -161,6 +203,7 @@ type validation struct {
 func (v *validation) open(ctx context.Context, deciding, olds []manifest.Document, in *manifest.Input) error {
 	v.skipped = in.Skipped
 	defined := map[offline.Subject]bool{}
+	deciding = slices.Concat(deciding, v.sources.docs)
 	for _, d := range deciding {
 		defined[offline.SubjectOf(d, "")] = true
 	}
@@ -175,29 +218,86 @@ func (v *validation) open(ctx context.Context, deciding, olds []manifest.Documen
 	for _, c := range conflicts {
 		v.conflicts[c.Second.String()] = c
 	}
-	s, refused, err := openOffline(ctx, deciding)
-	if err != nil {
+	var err error
+	if v.before, err = bySubject(olds, v.namespace); err != nil {
 		return err
 	}
-	v.server, v.verdicts = s, refused
-	// A definition among the objects that is refused has its verdict as an object.
-	if _, _, err = s.Add(ctx, among); err == nil {
-		v.before, err = bySubject(olds, v.namespace)
+	count := 1
+	if len(in.Documents) >= manyObjects {
+		count = runtime.GOMAXPROCS(0)
 	}
-	for _, all := range [][]manifest.Document{olds, in.Documents} {
-		if err == nil {
-			err = s.Assume(ctx, all)
+	for range count {
+		s, refused, err := v.openOne(ctx, deciding, among, [][]manifest.Document{olds, in.Documents})
+		if err != nil {
+			for _, s := range v.servers {
+				s.Close()
+			}
+			return err
 		}
-	}
-	if err != nil {
-		return errors.Join(err, s.Close())
+		v.servers, v.verdicts = append(v.servers, s), refused // the same of each server
 	}
 	return nil
 }
 
-// judge returns the verdict on an object.
-func (v *validation) judge(ctx context.Context, d manifest.Document) verdict {
-	if why := v.skips(d); why != "" {
+// manyObjects is the number of objects from which on several servers share the work. Opening one
+// takes as long as some hundred objects.
+const manyObjects = 1000
+
+// openOne opens one server. It returns the verdicts on deciding objects that it refuses.
+func (v *validation) openOne(ctx context.Context, deciding, among []manifest.Document, objects [][]manifest.Document) (*offline.Server, []verdict, error) {
+	s, refused, err := openOffline(ctx, deciding)
+	if err != nil {
+		return nil, nil, err
+	}
+	// A definition among the objects that is refused has its verdict as an object.
+	_, _, err = s.Add(ctx, among)
+	for _, all := range objects {
+		if err == nil {
+			err = s.Assume(ctx, all)
+		}
+		if err == nil {
+			var more []verdict
+			more, err = v.sources.lookUp(ctx, s, all)
+			refused = append(refused, more...)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	return s, refused, nil
+}
+
+// judgeAll adds a verdict for each object. A server answers one request at a time, so that each
+// has a part of the objects.
+func (v *validation) judgeAll(ctx context.Context, docs []manifest.Document, notes io.Writer) error {
+	out := make([]verdict, len(docs))
+	wait := newCounter(notes, "validated", len(docs))
+	defer wait.done()
+	var next atomic.Int64
+	var stepping sync.Mutex
+	var group sync.WaitGroup
+	for _, s := range v.servers {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(docs) {
+					return
+				}
+				out[i] = v.judge(ctx, s, docs[i])
+				stepping.Lock()
+				wait.step()
+				stepping.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	v.verdicts = append(v.verdicts, out...)
+	return ctx.Err()
+}
+
+// judge returns the verdict of a server on an object.
+func (v *validation) judge(ctx context.Context, server *offline.Server, d manifest.Document) verdict {
+	if why := v.skips(server, d); why != "" {
 		out := verdictOf(d, nil, nil)
 		out.Skipped = why
 		return out
@@ -210,14 +310,10 @@ func (v *validation) judge(ctx context.Context, d manifest.Document) verdict {
 	if v.operation == "" || v.operation == offline.Update {
 		r.Old = v.before[offline.SubjectOf(d, v.namespace)]
 	}
-	answer, err := v.server.Do(ctx, r)
+	answer, err := server.Do(ctx, r)
 	out := verdictOf(d, answer, err)
-	if answer != nil && answer.Refusal != nil && answer.Refusal.Code == http.StatusBadRequest && v.fieldValidation == "Strict" {
-		lenient := *r
-		lenient.FieldValidation = "Ignore"
-		if more, err := v.server.Do(ctx, &lenient); err == nil && (more.Refusal == nil || more.Refusal.Code != http.StatusBadRequest) {
-			out.strict(d, answer.Version, more)
-		}
+	if answer != nil && answer.Refusal != nil && answer.Refusal.Code == http.StatusBadRequest {
+		v.further(ctx, server, &out, *r, answer)
 	}
 	if c := v.conflicts[d.String()]; c != nil {
 		out.add(d, "Conflict", "", c.Text())
@@ -225,8 +321,50 @@ func (v *validation) judge(ctx context.Context, d manifest.Document) verdict {
 	return out
 }
 
+// further adds the mistakes that a server does not report, because it cannot decode the object: those
+// behind unknown and duplicate fields, and behind values of the wrong type.
+func (v *validation) further(ctx context.Context, server *offline.Server, out *verdict, r offline.Request, answer *offline.Answer) {
+	d := *r.Object
+	undecoded := func(a *offline.Answer) bool { return a.Refusal != nil && a.Refusal.Code == http.StatusBadRequest }
+	strict := r.FieldValidation == "Strict"
+	r.FieldValidation = "Ignore"
+	more, err := server.Do(ctx, &r)
+	if err != nil {
+		return
+	}
+	var wrong []mistake
+	reduced := d
+	if undecoded(more) {
+		var text []byte
+		if wrong, text = mistypes(answer.Version, d); len(wrong) == 0 {
+			return
+		}
+		reduced.SetJSON(text)
+		r.Object = &reduced
+		if more, err = server.Do(ctx, &r); err != nil {
+			return
+		}
+	}
+	if strict {
+		out.strict(reduced, answer.Version)
+	} else {
+		out.Errors = nil
+	}
+	for _, m := range wrong {
+		out.add(d, m.Rule, m.Path, m.Message)
+	}
+	if more.Refusal != nil {
+		known := len(out.Errors)
+		out.refused(d, more.Refusal)
+		// What was left out for its type is not missing.
+		out.Errors = slices.Concat(out.Errors[:known], slices.DeleteFunc(slices.Clone(out.Errors[known:]), func(m mistake) bool {
+			return slices.ContainsFunc(wrong, func(w mistake) bool { return m.Path == w.Path })
+		}))
+	}
+}
+
 // skips returns why an object is not checked; "" if it is.
-func (v *validation) skips(d manifest.Document) string {
+func (v *validation) skips(server *offline.Server, d manifest.Document) string {
 	s := offline.SubjectOf(d, "")
 	if s.Kind == "" {
 		return ""
@@ -238,7 +376,7 @@ func (v *validation) skips(d manifest.Document) string {
 		return ""
 	}
 	var unknown *offline.UnknownKindError
-	if _, err := v.server.Find(d); errors.As(err, &unknown) && len(unknown.Versions) == 0 {
+	if _, err := server.Find(d); errors.As(err, &unknown) && len(unknown.Versions) == 0 {
 		return "nothing defines its kind"
 	}
 	return ""

@@ -16,6 +16,7 @@ import (
 	"github.com/keelson-io/keelson/internal/manifest"
 	"github.com/keelson-io/keelson/internal/offline"
 	"github.com/keelson-io/keelson/internal/report"
+	"github.com/keelson-io/keelson/internal/settings"
 	"github.com/keelson-io/keelson/kind"
 	"github.com/keelson-io/keelson/server"
 	"github.com/keelson-io/keelson/status"
@@ -29,7 +30,8 @@ type verdict struct {
 	Namespace  string            `json:"namespace,omitempty"`
 	Name       string            `json:"name,omitempty"`
 	Valid      bool              `json:"valid"`
-	Skipped    string            `json:"skipped,omitempty"` // why the object was not checked
+	Skipped    string            `json:"skipped,omitempty"`    // why the object was not checked
+	Suppressed int               `json:"suppressed,omitempty"` // mistakes that the settings or the baseline drop
 	Errors     []mistake         `json:"errors,omitempty"`
 	Warnings   []string          `json:"warnings,omitempty"`
 	Audit      map[string]string `json:"auditAnnotations,omitempty"`
@@ -51,7 +53,9 @@ type mistake struct {
 const (
 	ruleSyntax      = "Syntax"
 	ruleUnknownKind = "UnknownKind"
+	ruleRemoved     = "RemovedAPI"
 	ruleStrict      = "StrictDecoding"
+	ruleType        = "WrongType"
 	ruleNoVerdict   = "NoVerdict"
 )
 
@@ -71,12 +75,14 @@ func verdictOf(d manifest.Document, a *offline.Answer, err error) verdict {
 			rule = ruleSyntax
 		case errors.As(err, &unknown):
 			rule = ruleUnknownKind
-			if len(unknown.Versions) == 0 {
+			if unknown.Removed {
+				rule = ruleRemoved
+			} else if len(unknown.Versions) == 0 {
 				err = fmt.Errorf("%w; name the file that defines it with -f", err)
 			}
 		}
 		v.Status = &status.BadRequest("%s", err).Status
-		v.add(d, rule, map[string]string{ruleUnknownKind: "apiVersion"}[rule], err.Error())
+		v.add(d, rule, map[string]string{ruleUnknownKind: "apiVersion", ruleRemoved: "apiVersion"}[rule], err.Error())
 		return v
 	}
 	if a == nil {
@@ -100,6 +106,22 @@ func (v *verdict) refused(d manifest.Document, s *metav1.Status) {
 	}
 }
 
+// drop removes the mistakes that the settings suppress or the baseline has. An object is valid without
+// others.
+func (v *validation) drop(filter *settings.Filter) {
+	for i := range v.verdicts {
+		one := &v.verdicts[i]
+		before := len(one.Errors)
+		one.Errors = slices.DeleteFunc(one.Errors, func(m mistake) bool {
+			return filter.Drops(settings.Entry{ID: m.Rule, File: one.doc.File, Object: one.subject(), Path: m.Path})
+		})
+		one.Suppressed = before - len(one.Errors)
+		if one.Suppressed > 0 && len(one.Errors) == 0 {
+			one.Valid, one.Status = true, nil
+		}
+	}
+}
+
 // add adds a mistake and its position.
 func (v *verdict) add(d manifest.Document, rule, path, message string) {
 	m := mistake{Rule: rule, Path: path, Message: message, Line: d.Line}
@@ -117,12 +139,17 @@ func (v *verdict) add(d manifest.Document, rule, path, message string) {
 // unknownField matches the complaint about an unknown or duplicate field.
 var unknownField = regexp.MustCompile(`^(?:unknown|duplicate) field "(.*)"$`)
 
-// strict replaces the mistakes of an object with unknown or duplicate fields: one for each of these,
-// and those that the server finds without them.
-func (v *verdict) strict(d manifest.Document, version *kind.Version, lenient *offline.Answer) {
+// strict replaces the mistakes of an object with unknown or duplicate fields: one for each of these.
+func (v *verdict) strict(d manifest.Document, version *kind.Version) {
 	v.Errors = nil
-	for _, complaint := range slices.Concat(d.Duplicates, version.Strict(d.JSON)) {
+	for _, k := range d.DuplicateKeys() {
+		v.addAt(k.Line, k.Column, ruleStrict, k.Path, fmt.Sprintf("key %q is there already, in line %d", k.Key, k.First))
+	}
+	for _, complaint := range version.Strict(d.JSON) {
 		path := ""
+		if strings.HasPrefix(complaint, "duplicate field") && len(v.Errors) > 0 {
+			continue // the key has been named, with its position
+		}
 		if m := unknownField.FindStringSubmatch(complaint); m != nil {
 			path = m[1]
 			if like := likeField(version, path); like != "" {
@@ -131,18 +158,28 @@ func (v *verdict) strict(d manifest.Document, version *kind.Version, lenient *of
 		}
 		v.add(d, ruleStrict, path, complaint)
 	}
-	if lenient.Refusal != nil {
-		v.refused(d, lenient.Refusal)
-	}
+}
+
+// addAt adds a mistake with a known position.
+func (v *verdict) addAt(line, column int, rule, path, message string) {
+	v.Valid = false
+	v.Errors = append(v.Errors, mistake{Rule: rule, Path: path, Message: message, Line: line, Column: column})
 }
 
 // text returns a mistake as a line: its path, unless the message has it, and its message.
 func (m *mistake) text() string {
-	if m.Path == "" || m.Rule == ruleStrict || m.Rule == ruleUnknownKind {
-		return m.Message
+	message := m.Message
+	if len(message) > maxMessage { // the server repeats all of a value
+		message = message[:maxMessage/2] + " … " + message[len(message)-maxMessage/2:]
 	}
-	return m.Path + ": " + m.Message
+	if m.Path == "" || m.Rule == ruleStrict || m.Rule == ruleUnknownKind || m.Rule == ruleRemoved {
+		return message
+	}
+	return m.Path + ": " + message
 }
+
+// maxMessage is the length of a message beyond which its middle is left out, except in JSON.
+const maxMessage = 2000
 
 // subject returns kind and name of the object; "" if the document is not an object.
 func (v *verdict) subject() string {
@@ -233,6 +270,9 @@ func (v *validation) printText(out io.Writer) error {
 			word = "skipped (" + one.Skipped + ")"
 		case !one.Valid:
 			word = paint("31", "invalid")
+		}
+		if one.Suppressed > 0 {
+			word += fmt.Sprintf(" (%s suppressed)", plural(one.Suppressed, "finding"))
 		}
 		subject := one.subject()
 		if subject != "" {

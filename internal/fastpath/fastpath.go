@@ -26,6 +26,7 @@ const (
 	PlainJSON                 // applies in JSON that says the same as YAML
 	Schemas                   // the schemas of definitions that were read last
 	SchemaReader              // a reader of the schemas of definitions beside encoding/json
+	BlockYAML                 // YAML as most manifests are written, without the library
 	Processor                 // one goroutine more runs at a time
 	paths
 )
@@ -33,7 +34,7 @@ const (
 var names = [paths]string{
 	Diagrams: "diagrams", Checker: "checker", Closures: "closures", PatchMetadata: "patchmetadata", Direct: "direct",
 	PlainJSON: "plainjson", Schemas: "schemas", SchemaReader: "schemareader",
-	Processor: "processor",
+	BlockYAML: "blockyaml", Processor: "processor",
 }
 
 // String returns the name by which the environment variable knows the path.

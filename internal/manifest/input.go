@@ -9,8 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"sigs.k8s.io/yaml"
@@ -22,7 +25,8 @@ import (
 // Options restrict what is read from folders and globs. Files that the user names are always read.
 type Options struct {
 	// Exclude has globs of files and folders to leave out. A glob without a slash matches names, one
-	// with a slash matches whole paths; ** matches any number of folders.
+	// with a slash matches whole paths, an absolute one absolute paths; ** matches any number of
+	// folders.
 	Exclude []string
 	// ObjectsOnly skips the texts in folders that are not objects of a server: templates, files of
 	// kustomize and other tools, other YAML.
@@ -46,66 +50,139 @@ type Input struct {
 // of its own, and does not prevent the others from being checked.
 func (o Options) Read(paths []string, stdin io.Reader) (*Input, error) {
 	in := new(Input)
+	var t tally
 	for _, p := range paths {
-		files, named, err := o.find(p)
+		found, err := o.find(p)
 		if err != nil {
 			return nil, err
 		}
-		filter := o.ObjectsOnly && !named
+		filter := o.ObjectsOnly && !found.named
 		var patches map[string]bool
 		if filter {
-			patches = kustomizePatches(files)
+			patches = kustomizePatches(found.files)
+			in.Skipped = append(in.Skipped, found.skipped...)
 		}
-		for _, file := range files {
-			text, err := ReadFile(file, stdin)
-			if err != nil {
-				return nil, err
+		parts, err := t.split(found.files, stdin, func(d Document, text []byte) string {
+			if !filter {
+				return ""
 			}
-			for _, d := range Split(file, text) {
-				reason := ""
-				if filter {
-					reason = notObject(d, text)
-				}
-				if reason == "" && patches[filepath.Clean(file)] {
-					reason = "a patch of kustomize; check what kustomize build prints"
-				}
-				if reason != "" {
-					in.Skipped = append(in.Skipped, Skipped{d.String(), reason})
-					continue
-				}
-				in.Documents = append(in.Documents, d)
+			if reason := notObject(d, text); reason != "" {
+				return reason
 			}
+			if patches[filepath.Clean(d.File)] {
+				return "a patch of kustomize; check what kustomize build prints"
+			}
+			return ""
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range parts {
+			in.Documents = append(in.Documents, part.Documents...)
+			in.Skipped = append(in.Skipped, part.Skipped...)
 		}
 	}
 	return in, nil
 }
 
+// split reads files and splits them into documents, on all cores. skip returns why a document is
+// left out; "" if it is not.
+func (t *tally) split(files []string, stdin io.Reader, skip func(d Document, text []byte) string) ([]Input, error) {
+	parts, errs := make([]Input, len(files)), make([]error, len(files))
+	var next atomic.Int64
+	var failed atomic.Bool
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		wait.Go(func() {
+			for !failed.Load() {
+				i := int(next.Add(1)) - 1
+				if i >= len(files) {
+					return
+				}
+				text, err := t.read(files[i], stdin)
+				if err != nil {
+					errs[i] = err
+					failed.Store(true)
+					return
+				}
+				for _, d := range Split(files[i], text) {
+					if reason := skip(d, text); reason != "" {
+						parts[i].Skipped = append(parts[i].Skipped, Skipped{d.String(), reason})
+					} else {
+						parts[i].Documents = append(parts[i].Documents, d)
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
 // Expand returns the files that a path names: itself, those below a folder, or those that match a
 // glob.
 func Expand(p string) ([]string, error) {
-	files, _, err := Options{}.find(p)
-	return files, err
+	found, err := Options{}.find(p)
+	return found.files, err
 }
 
-// find returns the files of a path. named reports whether the path is that of a file, and not a
-// folder or glob that contains it.
-func (o Options) find(p string) (files []string, named bool, err error) {
+// found has the files of a path.
+type found struct {
+	files   []string
+	named   bool      // the path is that of a file, and not a folder or glob that contains it
+	skipped []Skipped // files that cannot be read without waiting or looping
+}
+
+// find returns the files of a path.
+func (o Options) find(p string) (out found, err error) {
 	if p == "-" {
-		return []string{p}, true, nil
+		return found{files: []string{p}, named: true}, nil
 	}
 	info, err := os.Stat(p)
 	switch {
 	case err == nil && !info.IsDir():
-		return []string{p}, true, nil
+		return found{files: []string{p}, named: true}, nil
 	case err == nil:
-		files, err = o.below(p)
+		out.files, err = o.below(p)
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(p, "*?[{"):
-		files, err = o.glob(p)
+		out.files, err = o.glob(p)
 	}
-	return files, false, err
+	out.files = slices.DeleteFunc(out.files, func(file string) bool {
+		reason := unreadable(file)
+		if reason != "" {
+			out.skipped = append(out.skipped, Skipped{file, reason})
+		}
+		return reason != ""
+	})
+	return out, err
 }
 
-// below returns the files below a folder that is not hidden or excluded.
+// unreadable returns why a file found in a folder is not read; "" if it is. Folders may have links in
+// a circle, FIFOs and devices.
+func unreadable(file string) string {
+	info, err := os.Lstat(file)
+	if err != nil || info.Mode().IsRegular() {
+		return "" // reading it reports the error
+	}
+	if info, err = os.Stat(file); err != nil {
+		return "a link that leads nowhere"
+	}
+	switch {
+	case info.IsDir():
+		return "a link to a folder; name the folder to check it"
+	case !info.Mode().IsRegular():
+		return "not a regular file"
+	}
+	return ""
+}
+
+// below returns the files below a folder that is not hidden or excluded. It does not follow links to
+// folders.
 func (o Options) below(folder string) ([]string, error) {
 	var files []string
 	err := filepath.WalkDir(folder, func(f string, e fs.DirEntry, err error) error {
@@ -117,7 +194,9 @@ func (o Options) below(folder string) ([]string, error) {
 				return fs.SkipDir
 			}
 		case !e.IsDir() && isManifest(f):
-			files = append(files, f)
+			if files = append(files, f); len(files) > MaxFiles {
+				return fmt.Errorf("%s: more than %d files below it: name a smaller folder, or leave some out with --exclude", folder, MaxFiles)
+			}
 		}
 		return nil
 	})
@@ -129,13 +208,18 @@ func (o Options) below(folder string) ([]string, error) {
 
 // glob returns the files that match a glob. Of a folder that matches, these are the files below it.
 func (o Options) glob(pattern string) ([]string, error) {
-	matches, err := doublestar.FilepathGlob(pattern, doublestar.WithNoHidden())
+	matches, err := doublestar.FilepathGlob(pattern, doublestar.WithNoHidden(), doublestar.WithNoFollow())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pattern, err)
 	}
 	var files []string
 	for _, f := range matches {
-		info, err := os.Stat(f)
+		info, err := os.Lstat(f)
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 && !strings.Contains(pattern, "**") {
+			if target, err := os.Stat(f); err == nil {
+				info = target // a link that the glob names
+			}
+		}
 		switch {
 		case err != nil:
 			return nil, err
@@ -170,8 +254,13 @@ func (o Options) excludes(file string) bool {
 	return slices.ContainsFunc(o.Exclude, func(glob string) bool {
 		glob = strings.TrimSuffix(strings.TrimPrefix(glob, "./"), "/")
 		subject := slashed
-		if !strings.Contains(glob, "/") {
+		switch {
+		case !strings.Contains(glob, "/"):
 			subject = filepath.Base(slashed)
+		case filepath.IsAbs(glob):
+			if abs, err := filepath.Abs(file); err == nil {
+				subject = filepath.ToSlash(abs)
+			}
 		}
 		return doublestar.MatchUnvalidated(glob, subject)
 	})
@@ -196,18 +285,19 @@ func notObject(d Document, text []byte) string {
 	if d.Err != nil {
 		return ""
 	}
-	var head struct{ APIVersion, Kind any }
-	if err := json.Unmarshal(d.JSON, &head); err != nil || head.APIVersion == nil && head.Kind == nil {
-		return "not an object: it has no apiVersion and no kind"
-	}
-	if head.Kind == nil && filepath.Base(d.File) == "Chart.yaml" {
-		return "a file of Helm, which is not sent to a server"
-	}
-	apiVersion, _ := head.APIVersion.(string)
-	for group, tool := range toolGroups {
-		if strings.HasPrefix(apiVersion, group+"/") {
-			return "a file of " + tool + ", which is not sent to a server"
+	h, ok := d.Head()
+	if !ok {
+		var head struct{ APIVersion, Kind any }
+		if err := json.Unmarshal(d.JSON, &head); err != nil || head.APIVersion == nil && head.Kind == nil {
+			return "not an object: it has no apiVersion and no kind"
 		}
+		if head.Kind == nil && filepath.Base(d.File) == "Chart.yaml" {
+			return "a file of Helm, which is not sent to a server"
+		}
+		h.APIVersion, _ = head.APIVersion.(string)
+	}
+	if group, _, ok := strings.Cut(h.APIVersion, "/"); ok && toolGroups[group] != "" {
+		return "a file of " + toolGroups[group] + ", which is not sent to a server"
 	}
 	return ""
 }

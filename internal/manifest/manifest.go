@@ -10,21 +10,24 @@ package manifest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"unicode/utf8"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/keelson-io/keelson/internal/source"
+	"github.com/keelson-io/keelson/internal/yamljson"
 )
 
 // Document is the text of one object and its position.
@@ -38,6 +41,7 @@ type Document struct {
 	Duplicates []string
 	Err        error // set if the text is neither YAML nor JSON; its text has the position
 
+	head *Head        // nil if it has to be decoded
 	text *source.Text // all items of a List share one
 	path string       // of the object in text: "" or items[3]
 }
@@ -52,6 +56,34 @@ func (d Document) Position(path string) (line, column int) {
 		path = d.path + "." + path
 	}
 	return d.text.Find(path)
+}
+
+// Text returns the text of the document as it is in its file, from Line on. For an item of a List it
+// is the JSON of the item.
+func (d Document) Text() []byte {
+	if d.text == nil || d.path != "" {
+		return d.JSON
+	}
+	return d.text.Bytes()
+}
+
+// DuplicateKeys returns the keys that the text repeats, with their positions.
+func (d Document) DuplicateKeys() []source.Duplicate {
+	if d.text == nil {
+		return nil
+	}
+	all := d.text.Duplicates()
+	if d.path == "" {
+		return all
+	}
+	var out []source.Duplicate
+	for _, k := range all {
+		if path, ok := strings.CutPrefix(k.Path, d.path+"."); ok {
+			k.Path = path
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // String returns the document's position as messages show it.
@@ -85,13 +117,14 @@ func Read(paths []string, stdin io.Reader) ([]Document, error) {
 
 // Each calls f with the files that paths name, by name and text, until f fails.
 func Each(paths []string, stdin io.Reader, f func(file string, text []byte) error) error {
+	var t tally
 	for _, p := range paths {
-		files, err := Expand(p)
+		found, err := Options{}.find(p)
 		if err != nil {
 			return err
 		}
-		for _, file := range files {
-			text, err := ReadFile(file, stdin)
+		for _, file := range found.files {
+			text, err := t.read(file, stdin)
 			if err != nil {
 				return err
 			}
@@ -103,23 +136,64 @@ func Each(paths []string, stdin io.Reader, f func(file string, text []byte) erro
 	return nil
 }
 
-// maxFile is the largest file, in bytes. A folder may contain a link to an endless device such as
-// /dev/zero.
-const maxFile = 128 << 20
+// Bounds of what one command reads. A folder may be a stranger's.
+const (
+	maxFile  = 128 << 20 // bytes of a file; a link may lead to an endless device such as /dev/zero
+	MaxFiles = 200_000   // files
+	maxTotal = 1 << 30   // bytes of all files
+)
 
-// ReadFile returns the text of a file, or of stdin for "-".
+// tally counts what is read.
+type tally struct {
+	mu           sync.Mutex
+	files, bytes int
+}
+
+// add counts files and bytes. It returns the sums.
+func (t *tally) add(files, bytes int) (allFiles, allBytes int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.files, t.bytes = t.files+files, t.bytes+bytes
+	return t.files, t.bytes
+}
+
+// read reads a file, within the bounds of all files. It is safe for concurrent use.
+func (t *tally) read(file string, stdin io.Reader) ([]byte, error) {
+	if files, _ := t.add(1, 0); files > MaxFiles {
+		return nil, fmt.Errorf("%s: more than %d files: name a smaller folder, or leave some out with --exclude", file, MaxFiles)
+	}
+	text, err := ReadFile(file, stdin)
+	if err != nil {
+		return nil, err
+	}
+	if _, bytes := t.add(0, len(text)); bytes > maxTotal {
+		return nil, fmt.Errorf("%s: the files up to this one have more than %d bytes: name a smaller folder, or leave some out with --exclude", file, maxTotal)
+	}
+	return text, nil
+}
+
+// ReadFile returns the text of a file, or of stdin for "-". It does not wait for somebody to write to
+// a FIFO.
 func ReadFile(file string, stdin io.Reader) ([]byte, error) {
+	fifo := false
 	if file != "-" {
-		f, err := os.Open(file)
+		f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		stdin = f
+		info, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		fifo, stdin = info.Mode()&fs.ModeNamedPipe != 0, f
 	}
 	text, err := io.ReadAll(io.LimitReader(stdin, maxFile+1))
-	if err == nil && len(text) > maxFile {
+	switch {
+	case err == nil && len(text) > maxFile:
 		err = fmt.Errorf("%s: got more than %d bytes", file, maxFile)
+	case err == nil && fifo && len(text) == 0:
+		err = fmt.Errorf("%s: a FIFO that nobody writes to", file)
 	}
 	return text, err
 }
@@ -141,7 +215,15 @@ func Split(file string, text []byte) []Document {
 	}
 	var out []Document
 	for _, d := range docs {
-		out = append(out, expandList(d)...)
+		d.setHead()
+		if d.head != nil && d.head.Kind != "List" {
+			out = append(out, d)
+			continue
+		}
+		for _, item := range expandList(d) {
+			item.setHead()
+			out = append(out, item)
+		}
 	}
 	for i := range out {
 		out[i].Alone = len(out) == 1
@@ -200,15 +282,13 @@ func fromYAML(file string, start int, text []byte) (d Document, ok bool) {
 		text = text[len(l):]
 	}
 	d = Document{File: file, Line: start, text: source.New(text, start)}
-	out, err := yaml.YAMLToJSONStrict(text)
+	out, duplicates, err := yamljson.JSON(context.Background(), text, true)
 	if err != nil {
-		lenient, lenientErr := yaml.YAMLToJSON(text)
-		if lenientErr != nil {
-			d.Err = errors.New(yamlError(file, start, lenientErr))
-			return d, true
-		}
-		out = lenient
-		for m := range strings.SplitSeq(err.Error(), "\n") {
+		d.Err = errors.New(yamlError(file, start, err))
+		return d, true
+	}
+	if duplicates != nil {
+		for m := range strings.SplitSeq(duplicates.Error(), "\n") {
 			if _, m, found := strings.Cut(m, "line "); found {
 				d.Duplicates = append(d.Duplicates, rebase("line "+m, start))
 			}

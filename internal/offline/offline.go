@@ -93,9 +93,18 @@ func (s *Server) find(h *head) (*kind.Version, error) {
 	if gvk.Kind == "" || gvk.Version == "" {
 		msg = fmt.Sprintf("kind is %q and apiVersion is %q: both must be set", h.Kind, h.APIVersion)
 	}
+	if end, ok := removedKinds[gvk]; ok {
+		msg = fmt.Sprintf("%s %s was removed from Kubernetes in %s", h.APIVersion, h.Kind, end.release)
+		if end.replacement != "" {
+			msg += "; write apiVersion: " + end.replacement
+		} else {
+			msg += ", and nothing replaces it"
+		}
+		return nil, &UnknownKindError{Versions: others, Removed: true, text: msg}
+	}
 	if len(others) > 0 {
 		slices.Sort(others)
-		return nil, &UnknownKindError{others, msg + "; served versions: " + strings.Join(others, ", ")}
+		return nil, &UnknownKindError{Versions: others, text: msg + "; served versions: " + strings.Join(others, ", ")}
 	}
 	if like := s.like(gvk); len(like) > 0 {
 		msg += "; did you mean " + strings.Join(like, " or ") + "?"
@@ -126,6 +135,7 @@ func (s *Server) like(gvk schema.GroupVersionKind) []string {
 // UnknownKindError means that no definition has the kind of an object, or its version.
 type UnknownKindError struct {
 	Versions []string // served versions of the kind; empty if the kind is unknown
+	Removed  bool     // Kubernetes does not serve this version any more
 	text     string
 }
 
@@ -141,6 +151,9 @@ type head struct {
 func headOf(d manifest.Document) (*head, error) {
 	if d.Err != nil {
 		return nil, d.Err
+	}
+	if h, ok := d.Head(); ok {
+		return &head{metav1.TypeMeta{APIVersion: h.APIVersion, Kind: h.Kind}, h.Namespace, h.Name, h.ResourceVersion}, nil
 	}
 	var object struct {
 		metav1.TypeMeta
@@ -175,6 +188,15 @@ func SubjectOf(d manifest.Document, namespace string) Subject {
 		return Subject{}
 	}
 	return Subject{h.GroupVersionKind().GroupKind(), h.namespace(namespace), h.Name}
+}
+
+// KindOf returns the kind of a document; the zero value if the document is not an object.
+func KindOf(d manifest.Document) schema.GroupVersionKind {
+	h, err := headOf(d)
+	if err != nil {
+		return schema.GroupVersionKind{}
+	}
+	return h.GroupVersionKind()
 }
 
 // namespace returns the object's namespace, or other if it names none.

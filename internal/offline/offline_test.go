@@ -89,3 +89,21 @@ func TestWithVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestAbsentReferences holds that a pod may name a service account and classes that no file describes.
+// Ledger: offline-plugins.
+func TestAbsentReferences(t *testing.T) {
+	s, err := Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	pod := document(t, `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {serviceAccountName: builder, priorityClassName: high, runtimeClassName: sandbox, containers: [{name: c, image: i}]}}`)
+	a, err := s.Do(t.Context(), &Request{Object: pod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Refusal != nil || !strings.Contains(string(a.Object), `"serviceAccountName":"builder"`) {
+		t.Errorf("got %s and the refusal %+v, want the pod", a.Object, a.Refusal)
+	}
+}

@@ -15,7 +15,7 @@
 //
 // # Calls
 //
-// [New], [Text.Find].
+// [New], [Text.Find], [Text.Duplicates].
 package source
 
 import (
@@ -42,6 +42,9 @@ func New(text []byte, first int) *Text {
 
 // First returns the line of the document's first line in its file.
 func (t *Text) First() int { return t.first }
+
+// Bytes returns the text.
+func (t *Text) Bytes() []byte { return t.text }
 
 // Find returns the position of a path, or of the deepest part of it that the text has. A text that
 // is not valid YAML has only its beginning.
@@ -127,4 +130,62 @@ func child(n *yaml.Node, step string) (at, value *yaml.Node) {
 		}
 	}
 	return nil, nil
+}
+
+// Duplicate is a key that a mapping of a text repeats.
+type Duplicate struct {
+	Key, Path    string
+	Line, Column int // of the repetition, in the file
+	First        int // line of the first one, in the file
+}
+
+// maxDuplicates is the number of repeated keys that are listed.
+const maxDuplicates = 100
+
+// Duplicates returns the repeated keys of all mappings, in the order of the text.
+func (t *Text) Duplicates() []Duplicate {
+	t.once.Do(t.parse)
+	var out []Duplicate
+	if t.root != nil {
+		t.duplicates(t.root, "", &out)
+	}
+	return out
+}
+
+// duplicates adds the repeated keys at and below a node. It does not follow aliases: their targets
+// are in the text once.
+func (t *Text) duplicates(n *yaml.Node, path string, out *[]Duplicate) {
+	if len(*out) >= maxDuplicates {
+		return
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		seen := make(map[string]int, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			below := Join(path, key.Value)
+			first, again := seen[key.Value]
+			if again && key.Value != "<<" && key.Kind == yaml.ScalarNode {
+				*out = append(*out, Duplicate{key.Value, below, t.first + key.Line - 1, key.Column, first})
+			} else {
+				seen[key.Value] = t.first + key.Line - 1
+			}
+			t.duplicates(n.Content[i+1], below, out)
+		}
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			t.duplicates(item, path+"["+strconv.Itoa(i)+"]", out)
+		}
+	}
+}
+
+// Join appends a name to a path.
+func Join(path, name string) string {
+	switch {
+	case strings.ContainsAny(name, ".[]"):
+		return path + "[" + name + "]"
+	case path == "":
+		return name
+	}
+	return path + "." + name
 }

@@ -7,7 +7,9 @@
 //
 // # How it works
 //
-// The YAML library decodes mappings to ordered lists of pairs, which are cheaper than maps, and
+// Most manifests use a small part of YAML, which block.go converts without the library. For the
+// others,
+// the YAML library decodes mappings to ordered lists of pairs, which are cheaper than maps, and
 // this package prints them. Pairs show neither merge keys (<<) nor the lines of duplicate keys. A
 // text that has either is decoded again, to maps, if it is not too long for that.
 package yamljson
@@ -21,6 +23,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
+
+	"github.com/keelson-io/keelson/internal/fastpath"
 )
 
 // Bounds of a conversion.
@@ -57,6 +61,11 @@ func (e *LimitError) Error() string { return e.msg }
 func JSON(ctx context.Context, text []byte, strict bool) (json []byte, duplicates, err error) {
 	if n := indicators(text); n > MaxIndicators {
 		return nil, nil, &LimitError{fmt.Sprintf("a YAML text has at most %d indicators (one of , ? : [ { -), got %d; JSON has no such limit", MaxIndicators, n)}
+	}
+	if fastpath.BlockYAML.On() {
+		if json, ok := block(text); ok {
+			return json, nil, ctx.Err()
+		}
 	}
 	r := root{long: len(text) > maxList}
 	if err := decode(ctx, text, &r, false); err != nil {

@@ -47,6 +47,63 @@ var texts = []string{
 	"a: '\x01'", "[? a, ? b]", "- a\n-\n- - b\n", "{a, b: c}", "!!map {a: 1}", "!x {a: 1}", "!x [a]", "!!null {a: 1}", "!!null x", "&a {b: &b 1, c: *b}",
 }
 
+// blockTexts are for block.go: texts that it converts, and their neighbours that it must leave to the
+// library.
+var blockTexts = []string{
+	"a: b\n", "a:\n  b: c\n  d:\n  - e\n  - f: g\n    h: i\n  j: 1\nk: true\n", "a:\n- b\n- c\nd: e", "a:\n- b: 1\n  c:\n  - d\n- e: 2\n",
+	"# c\n\na: 1\n  # c\nb: 2\n", "a: 'b'\nc: \"d\"\ne: {}\nf: []\n", "a: 25%\nb: 500m\nc: 256Mi\nd: 1.14.2\ne: 5432/tcp", "b: 1\na: 2\n", "a:\nb: c\n",
+	"a: null\nb: ~\nc: Null", "a: http://x:80/?y=z&w={v}", "- a: b\n", "a: b\n  c\n", "a: b # c\n", "a: b #c", "a: b#c", "a: \"b\\n\"", "a: 'b''c'", "a: 'b' \n",
+	"a: b: c\n", "a: b:\n", "a: b:c\n", "on: 1", "a: on", "y: y", "a: 010", "a: 0", "a: -1", "a: 1e3", "a: 12345678901234567890", "a: 2001-01-01", "a: 12:30",
+	"a:\n    b: 1\n  c: 2\n", "a:\n  b: 1\n    c: 2\n", "a:\n  - b\n - c\n", "a:\n  - b\n  c: d\n", "a:\n-\n  b: c\n", "a:\n- - b\n", "a:\n-  b: c\n   d: e\n",
+	"a:\n- b:\n  - c\n  - d\n", "a:\n- b:\n- c\n", "  a: 1\n", "a: |\n  b\n", "a: &b c\nd: *b", "a: !!str 1", "a: [b, c]", "a: {b: c}", "? a\n: b", "a: b\n---\nc: d", "a: b\n...\n",
+	"%YAML 1.1\n---\na: b", "a : b", "a:b", "a:", "a: <b>&", "a: b\tc", "a: \x01", "a: é", "a: b\r\n", "\ufeffa: b", "a: `b`", "a: @b", "a: %b", "a: ,b", "a: b,", "a: _1", "a: /b", "a: .b",
+	"a: 1_000", "a: 0x1F", "a: 1 b", "a: 9_9m", "a: 1.", "a: 1..2", "a: 1.2.3e4", "a.b/c-d_e: f", "-a: b", "a: b\n# c\n  # d\n", "a:\n# c\n  b: c\n", "a: b\n\n\n  c: d",
+	"a: \"b\" c", "a: \"b\"\"c\"", "a: 'b'c'", "a: \"b\n  c\"\n", "a: b\na: c\n", "<<: b", "a: =", "a: yes please", "a: nO", "a: -", "a: - b", "a:  b  \n", "a:\n - b\n - c\nd: e\n",
+}
+
+func TestBlockEqualsUpstream(t *testing.T) {
+	for _, text := range blockTexts {
+		t.Run("", func(t *testing.T) { check(t, []byte(text)) })
+	}
+	for _, text := range blockTexts[:9] {
+		if _, ok := block([]byte(text)); !ok {
+			t.Errorf("%q: left to the library", text)
+		}
+	}
+}
+
+// FuzzBlock makes texts of lines that block.go may convert.
+func FuzzBlock(f *testing.F) {
+	for _, text := range blockTexts {
+		f.Add([]byte(text), uint8(0))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, turn uint8) {
+		if len(text) > 2000 {
+			return
+		}
+		// One indentation less or more somewhere is what the conversion could misread.
+		lines := strings.Split(string(text), "\n")
+		if i := int(turn) % len(lines); turn > 0 {
+			lines[i] = " " + lines[i]
+		}
+		check(t, []byte(strings.Join(lines, "\n")))
+	})
+}
+
+func BenchmarkJSON(b *testing.B) {
+	text := []byte("kind: Widget\n")
+	for i := range 40 {
+		text = fmt.Appendf(text, "key%d:\n  name: value\n  ports:\n  - name: http\n    port: 8080\n", i)
+	}
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := JSON(context.Background(), text, true); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func TestEqualsUpstream(t *testing.T) {
 	for _, text := range texts {
 		t.Run("", func(t *testing.T) { check(t, []byte(text)) })

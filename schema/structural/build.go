@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// This file makes schemas that Go code writes down shorter.
+// This file has constructors for schemas that are written in Go.
 
 // Object returns the schema of an object with properties.
 func Object(properties map[string]*Schema) *Schema {
@@ -23,7 +23,8 @@ func List(item *Schema) *Schema {
 	return &Schema{Type: "array", Items: item, ListType: "atomic", Nullable: true}
 }
 
-// Conditions returns the schema of a list of conditions by type, which have the fields of more besides the usual ones.
+// Conditions returns the schema of a list of conditions by type. more has fields besides the usual
+// ones.
 func Conditions(more map[string]*Schema) *Schema {
 	fields := map[string]*Schema{
 		"type": String(), "status": String(), "reason": String(), "message": String(), "lastTransitionTime": Time(),

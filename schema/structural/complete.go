@@ -4,12 +4,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file checks completeness: what the junctors of the root restrict must
-// be declared outside of them. The junctors of other nodes are not looked at,
-// as in Kubernetes.
+// This file checks completeness: fields that a junctor of the root restricts must be declared
+// outside of it. Like Kubernetes, it does not check the junctors of other nodes.
 
-// completeValues compares v, restrictions found at vPath, with s, the node at
-// sPath that they restrict, nil if there is none.
+// completeValues checks v, the restrictions at vPath, against s, the node at sPath that they
+// restrict. s is nil if that node is not declared.
 func completeValues(v *Values, s *Schema, sPath, vPath *field.Path, errs *field.ErrorList) {
 	if v == nil {
 		return
@@ -28,6 +27,7 @@ func completeValues(v *Values, s *Schema, sPath, vPath *field.Path, errs *field.
 	}
 }
 
+// completeNested is completeValues for a schema below a junctor.
 func completeNested(n *Nested, s *Schema, sPath, vPath *field.Path, errs *field.ErrorList) {
 	if s == nil {
 		add(errs, undeclared(sPath, vPath))
@@ -43,6 +43,7 @@ func completeNested(n *Nested, s *Schema, sPath, vPath *field.Path, errs *field.
 	}
 }
 
+// undeclared returns the error of a field that is restricted but not declared.
 func undeclared(sPath, vPath *field.Path) *field.Error {
 	return field.Required(sPath, "because it is defined in "+vPath.String())
 }

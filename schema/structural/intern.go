@@ -11,27 +11,27 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// This file shares equal nodes: definitions repeat each other, and themselves
-// in their versions, and thousands of them have to fit into memory.
+// This file shares equal nodes. Definitions repeat parts of each other, and of their own versions,
+// and thousands of them have to fit into memory.
 
-// digest is a cryptographic hash of a node, its children included: whoever
-// writes definitions must not be able to pass one schema off as another.
+// digest is a cryptographic hash of a node and its children: no author of a definition may be able
+// to make two different schemas equal.
 type digest [16]byte
 
-// Nodes is a table of the nodes that its Parse returned and that are still in
-// use. Nodes never change, so a schema cannot tell who else uses its nodes. The
-// zero value is an empty table. It is safe for concurrent use.
+// Nodes is a table of the nodes that its Parse returned and that are still in use. Nodes do not
+// change, so that schemas can share them. The zero value is an empty table. It is safe for
+// concurrent use.
 type Nodes struct {
 	mu    sync.Mutex
 	nodes map[digest]weak.Pointer[Schema]
-	sweep int // size at which the entries of dead nodes are looked for
+	sweep int // the number of entries at which those of freed nodes are removed
 }
 
-// minSweep is the least size at which looking for dead entries is worth it.
+// minSweep is the least number of entries at which freed nodes are worth removing.
 const minSweep = 1 << 12
 
-// intern returns the node that equals s and was there first, or s. The children
-// of s must be interned.
+// intern returns the node in the table that equals s, or s after adding it. The children of s must
+// be interned.
 func (t *Nodes) intern(s *Schema) *Schema {
 	s.sum = s.digest()
 	key := s.sum
@@ -55,9 +55,10 @@ func (t *Nodes) intern(s *Schema) *Schema {
 	return s
 }
 
-// hasher writes what distinguishes nodes, every part with its length.
+// hasher collects what distinguishes nodes, each part with its length.
 type hasher struct{ buf []byte }
 
+// digest computes the hash of s.
 func (s *Schema) digest() digest {
 	h := hasher{make([]byte, 0, 512)}
 	h.text(s.Type, s.Format, s.Title, s.Description, s.ListType, s.MapType, string(s.Default), string(s.Example))
@@ -80,6 +81,7 @@ func (s *Schema) digest() digest {
 	return digest(sum[:len(digest{})])
 }
 
+// text adds strings.
 func (h *hasher) text(all ...string) {
 	for _, s := range all {
 		h.buf = binary.AppendUvarint(h.buf, uint64(len(s)))
@@ -87,17 +89,19 @@ func (h *hasher) text(all ...string) {
 	}
 }
 
+// texts adds a list of strings.
 func (h *hasher) texts(list []string) {
 	h.length(len(list), list == nil)
 	h.text(list...)
 }
 
-// length tells a list that is absent from one that is empty.
+// length distinguishes a missing list from an empty one.
 func (h *hasher) length(n int, absent bool) {
 	h.flags(absent)
 	h.buf = binary.AppendUvarint(h.buf, uint64(n))
 }
 
+// flags adds booleans.
 func (h *hasher) flags(all ...bool) {
 	for _, f := range all {
 		b := byte(0)
@@ -108,9 +112,8 @@ func (h *hasher) flags(all ...bool) {
 	}
 }
 
-// child stands for an interned node. Nodes that are equal are the same by now,
-// but an address may be used again after its node is gone, so it is the node's
-// own digest that counts.
+// child adds an interned node. Equal nodes are the same pointer, but an address may be used again
+// after a node is freed. Therefore the digest of the node is added.
 func (h *hasher) child(s *Schema) {
 	h.flags(s != nil)
 	if s != nil {
@@ -118,6 +121,7 @@ func (h *hasher) child(s *Schema) {
 	}
 }
 
+// docs adds externalDocs.
 func (h *hasher) docs(d *apiextv1.ExternalDocumentation) {
 	h.flags(d != nil)
 	if d != nil {
@@ -125,6 +129,7 @@ func (h *hasher) docs(d *apiextv1.ExternalDocumentation) {
 	}
 }
 
+// rules adds rules as JSON, which has all their fields.
 func (h *hasher) rules(list []apiextv1.ValidationRule) {
 	h.length(len(list), list == nil)
 	if len(list) > 0 {
@@ -136,6 +141,7 @@ func (h *hasher) rules(list []apiextv1.ValidationRule) {
 	}
 }
 
+// number adds a number, which may be missing.
 func (h *hasher) number(f *float64) {
 	h.flags(f != nil)
 	if f != nil {
@@ -143,6 +149,7 @@ func (h *hasher) number(f *float64) {
 	}
 }
 
+// integer adds an integer, which may be missing.
 func (h *hasher) integer(i *int64) {
 	h.flags(i != nil)
 	if i != nil {
@@ -150,6 +157,7 @@ func (h *hasher) integer(i *int64) {
 	}
 }
 
+// values adds restrictions.
 func (h *hasher) values(v *Values) {
 	for _, f := range []*float64{v.Maximum, v.Minimum, v.MultipleOf} {
 		h.number(f)
@@ -173,6 +181,7 @@ func (h *hasher) values(v *Values) {
 	h.nested(v.Not)
 }
 
+// nested adds a schema below a junctor, which is not interned.
 func (h *hasher) nested(n *Nested) {
 	h.flags(n != nil)
 	if n == nil {

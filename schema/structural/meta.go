@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// This file is the schema of metadata.
+// This file has the schema of metadata.
 
-// ObjectMeta is the schema of every object's metadata: the fields of
-// meta/v1 ObjectMeta with their types and list types. It serves for decoding
-// and as the type that server-side apply merges by. It is shared: read only.
+// ObjectMeta returns the schema of every object's metadata: the fields of meta/v1 ObjectMeta with
+// their types and list types. The decoder uses it, and server-side apply merges by it. It is shared
+// and must not be changed.
 func ObjectMeta() *Schema { return objectMeta() }
 
 var objectMeta = sync.OnceValue(func() *Schema {
@@ -53,6 +53,7 @@ var objectMeta = sync.OnceValue(func() *Schema {
 	})
 })
 
+// object is Object, for use in this file.
 func object(properties map[string]*Schema) *Schema {
 	return &Schema{Type: "object", Properties: properties, Names: slices.Sorted(maps.Keys(properties))}
 }

@@ -11,17 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file parses the wire form of a schema.
+// This file parses schemas of definitions.
 
-// Parse returns the structural schema of s. If a structural schema cannot hold
-// a part of s, Parse returns an error at path, the first that it finds. It does
-// not check the rules of structural schemas, see [Validate].
+// Parse returns the structural schema of s. If a structural schema cannot represent a part of s, it
+// returns the first such error, at path. It does not check the rules of structural schemas: see
+// [Validate].
 func Parse(s *apiextv1.JSONSchemaProps, path *field.Path) (*Schema, field.ErrorList) {
 	return new(Nodes).Parse(s, path)
 }
 
-// Parse is [Parse] for a schema that shares equal nodes with the other schemas
-// of t.
+// Parse is [Parse] with nodes that are shared with other schemas of t.
 func (t *Nodes) Parse(s *apiextv1.JSONSchemaProps, path *field.Path) (*Schema, field.ErrorList) {
 	if s == nil {
 		return nil, nil
@@ -33,6 +32,7 @@ func (t *Nodes) Parse(s *apiextv1.JSONSchemaProps, path *field.Path) (*Schema, f
 	return parsed, nil
 }
 
+// parse parses a node and those below it.
 func (t *Nodes) parse(s *apiextv1.JSONSchemaProps) (*Schema, error) {
 	if err := unsupported(s); err != nil {
 		return nil, err
@@ -61,10 +61,10 @@ func (t *Nodes) parse(s *apiextv1.JSONSchemaProps) (*Schema, error) {
 		Rules:        s.XValidations,
 	}
 	if s.XListType != nil {
-		out.ListType = given(*s.XListType)
+		out.ListType = quoteEmpty(*s.XListType)
 	}
 	if s.XMapType != nil {
-		out.MapType = given(*s.XMapType)
+		out.MapType = quoteEmpty(*s.XMapType)
 	}
 	if !values.empty() {
 		out.Values = values
@@ -75,16 +75,16 @@ func (t *Nodes) parse(s *apiextv1.JSONSchemaProps) (*Schema, error) {
 	return t.intern(out), nil
 }
 
-// given is a list or map type that is given, also if it is the empty text, which
-// is none of those there are.
-func given(t string) string {
+// quoteEmpty returns a list or map type. An empty one, which is invalid, becomes "" in quotes, so
+// that it differs from a missing one.
+func quoteEmpty(t string) string {
 	if t == "" {
 		return `""`
 	}
 	return t
 }
 
-// parseChildren fills in items, properties and additionalProperties.
+// parseChildren parses items, properties and additionalProperties.
 func (t *Nodes) parseChildren(out *Schema, s *apiextv1.JSONSchemaProps) error {
 	var err error
 	if s.Items != nil {
@@ -119,6 +119,7 @@ func (t *Nodes) parseChildren(out *Schema, s *apiextv1.JSONSchemaProps) error {
 
 var errItemsArray = errors.New("OpenAPIV3Schema 'items' must be a schema, but is an array")
 
+// parsePreserve parses x-kubernetes-preserve-unknown-fields.
 func parsePreserve(s *apiextv1.JSONSchemaProps) (bool, error) {
 	if s.XPreserveUnknownFields == nil {
 		return false, nil
@@ -129,6 +130,7 @@ func parsePreserve(s *apiextv1.JSONSchemaProps) (bool, error) {
 	return true, nil
 }
 
+// parseValues parses the restrictions of a node.
 func parseValues(s *apiextv1.JSONSchemaProps) (*Values, error) {
 	v := &Values{
 		Maximum: s.Maximum, ExclusiveMaximum: s.ExclusiveMaximum,
@@ -162,6 +164,7 @@ func parseValues(s *apiextv1.JSONSchemaProps) (*Values, error) {
 	return v, err
 }
 
+// parseAll parses the schemas of allOf, anyOf or oneOf.
 func parseAll(list []apiextv1.JSONSchemaProps) ([]*Nested, error) {
 	var out []*Nested
 	for i := range list {
@@ -174,6 +177,7 @@ func parseAll(list []apiextv1.JSONSchemaProps) ([]*Nested, error) {
 	return out, nil
 }
 
+// parseNested parses a schema below a junctor.
 func parseNested(s *apiextv1.JSONSchemaProps) (*Nested, error) {
 	if err := unsupported(s); err != nil {
 		return nil, err
@@ -219,9 +223,8 @@ func parseNested(s *apiextv1.JSONSchemaProps) (*Nested, error) {
 	return n, err
 }
 
-// forbiddenNested names what s sets and a structural schema may not set below
-// a junctor. Two more, type and x-kubernetes-validations, have fields of their
-// own.
+// forbiddenNested returns the keywords of s that a structural schema must not have below a junctor.
+// type and x-kubernetes-validations are also forbidden, but have fields in Nested.
 func forbiddenNested(s *apiextv1.JSONSchemaProps, preserve bool) []string {
 	var out []string
 	for _, f := range [...]struct {
@@ -246,7 +249,7 @@ func forbiddenNested(s *apiextv1.JSONSchemaProps, preserve bool) []string {
 	return out
 }
 
-// unsupported reports the keywords that no structural schema has.
+// unsupported returns an error for a keyword that structural schemas do not have.
 func unsupported(s *apiextv1.JSONSchemaProps) error {
 	name := ""
 	switch {
@@ -272,7 +275,7 @@ func unsupported(s *apiextv1.JSONSchemaProps) error {
 
 var null = []byte("null")
 
-// jsonOrNil is the JSON text of j; an explicit null counts as none.
+// jsonOrNil returns the JSON text of j, nil if it is missing or null.
 func jsonOrNil(j *apiextv1.JSON) []byte {
 	if j == nil || len(j.Raw) == 0 || bytes.Equal(j.Raw, null) {
 		return nil

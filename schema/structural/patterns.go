@@ -9,25 +9,25 @@ import (
 	"github.com/keelson-io/keelson/internal/dfa"
 )
 
-// This file checks patterns: that they are regular expressions, and that those
-// of a schema are not too much together.
+// This file checks patterns: that they are regular expressions, and that all of them together are
+// not too large.
 
-// maxPatterns is how large the patterns of one schema may be together, in
-// instructions of the machines that they are compiled to: see [dfa.Size].
+// maxPatterns bounds the size of all patterns of a schema, in instructions of their automata: see
+// [dfa.Size].
 const maxPatterns = 250_000
 
-// patterns adds up the sizes of the patterns of a schema. Equal ones count once.
+// patterns maps the patterns of a schema to their sizes. Equal patterns count once.
 type patterns map[string]int
 
-// checkPattern reports an error if the pattern is wrong. It is not compiled, which
-// could take long.
+// checkPattern adds an error if the pattern is invalid. It only parses the pattern, because
+// compiling it may take long.
 func checkPattern(pattern string, path *field.Path, errs *field.ErrorList) {
 	if _, err := syntax.Parse(pattern, syntax.Perl); err != nil {
 		add(errs, field.Invalid(path.Child("pattern"), pattern, fmt.Sprintf("must be a valid regular expression, but isn't: %v", err)))
 	}
 }
 
-// validatePatterns reports an error if the patterns of s are too large.
+// validatePatterns adds an error if the patterns of s are too large.
 func validatePatterns(s *Schema, path *field.Path, errs *field.ErrorList) {
 	all := patterns{}
 	all.node(s)
@@ -40,6 +40,7 @@ func validatePatterns(s *Schema, path *field.Path, errs *field.ErrorList) {
 	}
 }
 
+// node adds the patterns of s and below.
 func (p patterns) node(s *Schema) {
 	if s == nil {
 		return
@@ -52,6 +53,7 @@ func (p patterns) node(s *Schema) {
 	}
 }
 
+// values adds the patterns of restrictions.
 func (p patterns) values(v *Values) {
 	if v == nil {
 		return
@@ -70,6 +72,7 @@ func (p patterns) values(v *Values) {
 	}
 }
 
+// nested adds the patterns of a schema below a junctor.
 func (p patterns) nested(n *Nested) {
 	if n == nil {
 		return

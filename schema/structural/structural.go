@@ -1,22 +1,21 @@
-// Package structural holds structural schemas: the OpenAPI schemas of custom
-// resources in the form that everything else compiles from.
+// Package structural defines structural schemas: the OpenAPI schemas of custom resources, in the
+// form from which programs are compiled.
 //
 // # Terms
 //
-// A [Schema] is a node that says what a value is: its type, its properties, its
-// items. A [Nested] is what stands below allOf, anyOf, oneOf and not; it may
-// restrict values and must not say what they are. [Values] is what both share:
-// the restrictions.
+// A [Schema] is a node that declares a value: its type, its properties, its items. A [Nested] is a
+// schema below allOf, anyOf, oneOf or not. It may restrict values, but must not declare them.
+// [Values] are the restrictions, which both have.
 //
 // # Use
 //
-// [Parse] turns the wire form into a Schema; [Validate] reports what keeps it
-// from being structural. [ObjectMeta] is the schema of every object's metadata.
+// [Parse] parses the schema of a definition. [Validate] returns the errors that keep it from being
+// structural. [ObjectMeta] returns the schema of every object's metadata.
 //
 // # Invariants
 //
-//   - A Schema that Parse returned is never changed afterwards: equal ones, and
-//     equal parts of others, are the same. Whoever wants a change copies.
+//   - A Schema that Parse returned is never changed: equal ones, and equal parts of others, are the
+//     same. To change one, copy it.
 //   - Names lists the keys of Properties, sorted.
 //   - JSON values (Default, Enum, Example) are JSON text as it was written.
 package structural
@@ -43,12 +42,12 @@ type Schema struct {
 	Names      []string           // keys of Properties, sorted
 	Items      *Schema
 
-	// Additional is the schema form of additionalProperties, AdditionalAllows its
-	// boolean form. At most one of them is set; both nil: not specified.
+	// Additional is the schema of additionalProperties, AdditionalAllows its boolean form. At most
+	// one of them is set; both are nil if it is not specified.
 	Additional       *Schema
 	AdditionalAllows *bool
 
-	Default []byte // JSON, nil if none; null counts as none
+	Default []byte // JSON; nil if there is none or if it is null
 	Example []byte // JSON
 
 	ExternalDocs *apiextv1.ExternalDocumentation
@@ -60,10 +59,10 @@ type Schema struct {
 	Rules  []apiextv1.ValidationRule
 	Values *Values // nil if there are no restrictions
 
-	sum digest // set by intern; says nothing about a changed copy
+	sum digest // set by intern; not valid in a changed copy
 }
 
-// Values restricts a value without saying what it is.
+// Values are restrictions of a value.
 type Values struct {
 	Maximum, Minimum, MultipleOf       *float64
 	ExclusiveMaximum, ExclusiveMinimum bool
@@ -89,17 +88,17 @@ type Nested struct {
 	Properties map[string]*Nested
 	Names      []string // keys of Properties, sorted
 
-	// Type may be set only by the int-or-string patterns,
-	// anyOf: [{type: integer}, {type: string}].
+	// Type may be set only in the form anyOf: [{type: integer}, {type: string}] of int-or-string.
 	Type  string
-	Rules []apiextv1.ValidationRule // forbidden, see Validate
+	Rules []apiextv1.ValidationRule // always an error, see Validate
 
-	// Forbidden names the keywords that are set and must not be here.
+	// Forbidden names the keywords that are set and not allowed here.
 	Forbidden []string
-	// Docs: example or externalDocs is set. Allowed, without effect.
+	// Docs: example or externalDocs is set, which is allowed and has no effect.
 	Docs bool
 }
 
+// empty reports whether there are no restrictions.
 func (v *Values) empty() bool {
 	return v.Maximum == nil && v.Minimum == nil && v.MultipleOf == nil &&
 		!v.ExclusiveMaximum && !v.ExclusiveMinimum &&

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// This file checks the rules of structural schemas that concern one node and
-// its neighbours; complete.go checks that restrictions have a node to restrict.
+// This file checks the rules of structural schemas that concern a node and its neighbours.
+// complete.go checks that restrictions refer to declared fields.
 
-// level is where a node stands.
+// level is the position of a node.
 type level int
 
 const (
@@ -19,8 +19,8 @@ const (
 	member // of an object: a property or an additional property
 )
 
-// Validate reports what keeps s, the schema of a whole resource, from being
-// structural, sorted by text.
+// Validate returns the errors that keep s, the schema of a whole resource, from being structural.
+// They are sorted by text, as upstream.
 func Validate(s *Schema, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	validateNode(s, root, path, &errs)
@@ -36,6 +36,7 @@ func Validate(s *Schema, path *field.Path) field.ErrorList {
 	return errs
 }
 
+// validateNode checks a node and those below it.
 func validateNode(s *Schema, at level, path *field.Path, errs *field.ErrorList) {
 	if s == nil {
 		return
@@ -67,8 +68,10 @@ func validateNode(s *Schema, at level, path *field.Path, errs *field.ErrorList) 
 	validateResource(s, at, path, errs)
 }
 
+// hasAdditional reports whether additionalProperties is set.
 func (s *Schema) hasAdditional() bool { return s.Additional != nil || s.AdditionalAllows != nil }
 
+// validateExtensions checks the keywords that int-or-string excludes.
 func validateExtensions(s *Schema, path *field.Path, errs *field.ErrorList) {
 	if !s.IntOrString {
 		return
@@ -82,6 +85,7 @@ func validateExtensions(s *Schema, path *field.Path, errs *field.ErrorList) {
 	}
 }
 
+// validateType checks that the type is set where it must be.
 func validateType(s *Schema, at level, path *field.Path, errs *field.ErrorList) {
 	switch {
 	case s.Embedded && s.Type == "":
@@ -102,8 +106,7 @@ func validateType(s *Schema, at level, path *field.Path, errs *field.ErrorList) 
 	}
 }
 
-// validateResource checks what concerns resources only: the root and embedded
-// ones.
+// validateResource makes the checks that apply only to resources: to the root and to embedded ones.
 func validateResource(s *Schema, at level, path *field.Path, errs *field.ErrorList) {
 	if s.Embedded && s.hasAdditional() {
 		add(errs, field.Forbidden(path.Child("additionalProperties"), "must not be used if x-kubernetes-embedded-resource is set"))
@@ -128,8 +131,8 @@ func validateResource(s *Schema, at level, path *field.Path, errs *field.ErrorLi
 	}
 }
 
-// onlyNames reports whether a schema of the root's metadata says nothing but
-// type, default, and the properties name and generateName.
+// onlyNames reports whether a schema of the root's metadata has nothing except type, default, and
+// the properties name and generateName.
 func onlyNames(s *Schema) bool {
 	rest := *s
 	rest.Type, rest.Default, rest.sum = "", nil, digest{}
@@ -152,8 +155,8 @@ func isIntOrString(anyOf []*Nested) bool {
 		reflect.DeepEqual(*anyOf[1], Nested{Type: "string"})
 }
 
-// validateValues checks restrictions. The two flags excuse the int-or-string
-// patterns, as anyOf and as allOf[0].anyOf.
+// validateValues checks restrictions. The two flags skip the patterns of int-or-string, as anyOf
+// and as allOf[0].anyOf.
 func validateValues(v *Values, skipAnyOf, skipAllOfAnyOf bool, path *field.Path, errs *field.ErrorList) {
 	if !skipAnyOf {
 		for i, n := range v.AnyOf {
@@ -174,7 +177,7 @@ func validateValues(v *Values, skipAnyOf, skipAllOfAnyOf bool, path *field.Path,
 	}
 }
 
-// forbiddenTexts says how each forbidden keyword must be.
+// forbiddenTexts has the error for each keyword that is forbidden below junctors.
 var forbiddenTexts = map[string]string{
 	"type":        "must be empty to be structural",
 	"title":       "must be empty to be structural",
@@ -194,6 +197,7 @@ var forbiddenTexts = map[string]string{
 	"x-kubernetes-validations":   "must be empty to be structural",
 }
 
+// validateNested checks a schema below a junctor.
 func validateNested(n *Nested, skipAnyOf bool, path *field.Path, errs *field.ErrorList) {
 	validateValues(&n.Values, skipAnyOf, false, path, errs)
 	if n.Items != nil {
@@ -222,4 +226,5 @@ func validateNested(n *Nested, skipAnyOf bool, path *field.Path, errs *field.Err
 	}
 }
 
+// add appends an error.
 func add(errs *field.ErrorList, e *field.Error) { *errs = append(*errs, e) }

@@ -30,14 +30,17 @@ type keyed struct {
 	cipher sealer
 }
 
+// seals returns the prefix of the values that this key encrypts.
 func (k *keyed) seals() string { return k.prefix }
 
+// seal encrypts a value. The prefix of the key comes first.
 func (k *keyed) seal(_ context.Context, bound, plain []byte) ([]byte, error) {
 	dst := make([]byte, len(k.prefix), len(k.prefix)+len(plain)+64) // 64: more than any cipher adds
 	copy(dst, k.prefix)
 	return k.cipher.seal(dst, bound, plain), nil
 }
 
+// open decrypts a value. A value of another provider or key is told apart by its prefix.
 func (k *keyed) open(_ context.Context, bound, value []byte) ([]byte, string, error) {
 	switch {
 	case !bytes.HasPrefix(value, k.outer):
@@ -61,6 +64,7 @@ func random(dst []byte, n int) []byte {
 // gcm is AES-GCM with random nonces of 12 bytes (NIST SP 800-38D: at most 2^32 values for one key). Values are bound to their keys.
 type gcm struct{ aead cipher.AEAD }
 
+// newGCM returns AES in Galois/Counter Mode (NIST SP 800-38D) with a random nonce for each value.
 func newGCM(secret []byte) (sealer, error) {
 	block, err := aes.NewCipher(secret)
 	if err != nil {
@@ -70,14 +74,17 @@ func newGCM(secret []byte) (sealer, error) {
 	return gcm{aead}, err
 }
 
+// otherKey returns the error for a value that another AES key encrypted.
 func (gcm) otherKey() otherKeyError { return "AES" }
 
+// seal appends a nonce and the encrypted value to dst. The authenticated data binds it to its key.
 func (g gcm) seal(dst, bound, plain []byte) []byte {
 	at := len(dst)
 	dst = random(dst, g.aead.NonceSize())
 	return g.aead.Seal(dst, dst[at:], plain, bound)
 }
 
+// open decrypts a value, and checks that it belongs to its key.
 func (g gcm) open(bound, sealed []byte) ([]byte, error) {
 	n := g.aead.NonceSize()
 	if len(sealed) < n {
@@ -89,13 +96,16 @@ func (g gcm) open(bound, sealed []byte) ([]byte, error) {
 // cbc is AES-CBC with random IVs and the padding of PKCS #7 (RFC 5652, 6.3). It does not notice all changes of a value.
 type cbc struct{ block cipher.Block }
 
+// newCBC returns AES in Cipher Block Chaining mode (NIST SP 800-38A).
 func newCBC(secret []byte) (sealer, error) {
 	block, err := aes.NewCipher(secret)
 	return cbc{block}, err
 }
 
+// otherKey returns the error for a value that another AES key encrypted.
 func (cbc) otherKey() otherKeyError { return "AES" }
 
+// seal appends an initialization vector and the encrypted value to dst, padded as in PKCS #7.
 func (c cbc) seal(dst, _, plain []byte) []byte {
 	iv := len(dst)
 	dst = random(dst, aes.BlockSize)
@@ -107,6 +117,8 @@ func (c cbc) seal(dst, _, plain []byte) []byte {
 	return dst
 }
 
+// open decrypts a value and removes its padding. This mode does not detect changes: only wrong
+// padding is an error.
 func (c cbc) open(_, sealed []byte) ([]byte, error) {
 	if len(sealed) < aes.BlockSize {
 		return nil, errShort
@@ -136,6 +148,7 @@ type box struct{ key [32]byte }
 
 const boxNonce = 24
 
+// newSecretbox returns XSalsa20 with Poly1305, as in NaCl.
 func newSecretbox(secret []byte) (sealer, error) {
 	if len(secret) != 32 {
 		return nil, fmt.Errorf("expected key size 32 for secretbox provider, got %v", len(secret))
@@ -143,14 +156,17 @@ func newSecretbox(secret []byte) (sealer, error) {
 	return &box{[32]byte(secret)}, nil
 }
 
+// otherKey returns the error for a value that another key of the provider encrypted.
 func (*box) otherKey() otherKeyError { return "Secretbox" }
 
+// seal appends a nonce and the encrypted value to dst.
 func (b *box) seal(dst, _, plain []byte) []byte {
 	at := len(dst)
 	dst = random(dst, boxNonce)
 	return secretbox.Seal(dst, plain, (*[boxNonce]byte)(dst[at:]), &b.key)
 }
 
+// open decrypts a value, and checks that it is unchanged.
 func (b *box) open(_, sealed []byte) ([]byte, error) {
 	if len(sealed) < boxNonce+secretbox.Overhead {
 		return nil, errShort

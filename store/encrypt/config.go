@@ -93,6 +93,7 @@ func Decode(text []byte) (*Configuration, error) {
 	return c, nil
 }
 
+// setDefaults sets the defaults of EncryptionConfiguration v1. Version 2 of KMS has no cacheSize.
 func (k *KMSConfiguration) setDefaults() {
 	if k.APIVersion == "" {
 		k.APIVersion = "v1"
@@ -163,7 +164,7 @@ func overlaps(resources []string, path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// wrongResource says why a resource cannot be encrypted, "" if it can.
+// wrongResource returns why a resource cannot be encrypted, "" if it can.
 func wrongResource(name string) string {
 	r := schema.ParseGroupResource(name)
 	switch {
@@ -211,6 +212,7 @@ func (p *ProviderConfiguration) validate(path *field.Path, plugins map[string]bo
 
 const mandatory = "%s is a mandatory field for a %s"
 
+// validate checks a list of keys. The sizes are the lengths in bytes that a secret may have.
 func (k *KeysConfiguration) validate(path *field.Path, sizes ...int) (errs field.ErrorList) {
 	if len(k.Keys) == 0 {
 		return field.ErrorList{field.Required(path, fmt.Sprintf(atLeastOne, "keys"))}
@@ -234,6 +236,8 @@ func (k *KeysConfiguration) validate(path *field.Path, sizes ...int) (errs field
 	return errs
 }
 
+// validate checks a KMS plugin. The map has the names of the plugins before it, which must be
+// unique.
 func (k *KMSConfiguration) validate(path *field.Path, plugins map[string]bool) (errs field.ErrorList) {
 	name := path.Child("name")
 	switch {

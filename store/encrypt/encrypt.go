@@ -1,19 +1,22 @@
 // Package encrypt keeps the values of a store encrypted at rest, in Kubernetes' format.
 //
-// A [Store] lies between a store and those who use it: it encrypts what is written and decrypts what is read. The rules come from an
-// EncryptionConfiguration ([Decode]) and say, for each resource, a list of providers. The first one writes; all of them are tried for
-// reading. So a store can move from one key to another, to encryption and back, in both directions and beside a kube-apiserver that
-// uses the same etcd: the format is the same, byte for byte.
+// A [Store] lies between a store and its users: it encrypts what is written and decrypts what is
+// read. The rules come from an EncryptionConfiguration ([Decode]) and list, for each resource, the
+// providers. The first one writes; all of them are tried for reading. So a store can move from one
+// key to another, to encryption and back, in both directions and beside a kube-apiserver that uses
+// the same etcd: the format is the same, byte for byte.
 //
 // A value begins with the name of its provider and key, such as "k8s:enc:aescbc:v1:key1:"; a value of the identity provider is as it
 // was. The providers aesgcm and kms bind a value to its key in etcd, so that it cannot be copied to another one; aescbc and
 // secretbox do not.
 //
-// What cannot be decrypted is returned as it is stored. It is no object then: reading it fails, lists name it, and it can be deleted
-// (KEP-3926). If a KMS plugin cannot be reached, the read fails instead: it may succeed later.
+// A value that cannot be decrypted is returned as it is stored. It is no object then: reading it
+// fails, lists name it, and it can be deleted (KEP-3926). If a KMS plugin cannot be reached, the
+// read fails instead: it may succeed later.
 //
-// Each value that was read says with what it was encrypted ([store.Item].Sealed). A writer that changes nothing writes all the same
-// if that is not what [Store.WritesAs] answers: rewriting all objects moves them to the newest key.
+// Each value that was read comes with the provider and key that encrypted it ([store.Item].Sealed).
+// A writer that changes nothing writes all the same if [Store.WritesAs] returns another one:
+// rewriting all objects moves them to the newest key.
 package encrypt
 
 import (
@@ -22,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +53,7 @@ type Store struct {
 	unread atomic.Bool
 }
 
-// Options say what a Store has to know about the keys below it.
+// Options has the facts about the stored keys that a Store needs.
 type Options struct {
 	// Prefix is what the store puts before keys in etcd, "/registry" by default. Values are bound to the whole key.
 	Prefix string
@@ -91,7 +95,7 @@ func (s *Store) WritesAs(key string) string {
 	return ""
 }
 
-// providers are those for a key; none if its values are written and read as they are.
+// providers returns those for a key; none if its values are written and read as they are.
 func (s *Store) providers(key string) []provider {
 	resource, ok := s.options.Resource(key)
 	if !ok {
@@ -121,8 +125,9 @@ func (s *Store) resource(key string) string {
 	return r.String()
 }
 
-// open decrypts a value that was read, and says with what it was encrypted. A value that cannot be decrypted is returned as it is.
-// The error is ErrUnavailable or the context's.
+// open decrypts a value that was read. The second result is the provider and key that encrypted it.
+// A value that cannot be decrypted is returned as it is. The error is ErrUnavailable or the
+// context's.
 func (s *Store) open(ctx context.Context, key string, value []byte) (plain []byte, sealed string, err error) {
 	if bytes.HasPrefix(value, []byte(store.DamagedPrefix)) {
 		return value, "", nil
@@ -176,6 +181,7 @@ func open(ctx context.Context, providers []provider, bound, value []byte) (plain
 	return nil, "", errNoPrefix
 }
 
+// isEncrypted reports whether a stored value begins as those of kube-apiserver's providers.
 func isEncrypted(value []byte) bool { return bytes.HasPrefix(value, []byte(marker)) }
 
 // These errors have upstream's words.
@@ -187,6 +193,7 @@ var (
 // otherKeyError is the error for a value of a provider under another key. It is the provider's cipher.
 type otherKeyError string
 
+// Error names the cipher, because the same text is used for all of them.
 func (e otherKeyError) Error() string {
 	return "no matching key was found for the provided " + string(e) + " transformer"
 }
@@ -229,6 +236,7 @@ func (s *Store) openChanged(ctx context.Context, err error) error {
 	return &store.Changed{Current: item}
 }
 
+// openItem decrypts an item. The value and the name of the provider are replaced in a copy.
 func (s *Store) openItem(ctx context.Context, item store.Item) (_ store.Item, err error) {
 	item.Value, item.Sealed, err = s.open(ctx, item.Key, item.Value)
 	return item, err
@@ -262,7 +270,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, after int64) (store.Wa
 	return s.watch(s.Store.Watch(ctx, prefix, after))
 }
 
-// WatchLean implements store.LeanWatcher. What changes replace is never decrypted.
+// WatchLean implements store.LeanWatcher. Replaced values are never decrypted.
 func (s *Store) WatchLean(ctx context.Context, prefix string, after int64) (store.Watcher, error) {
 	if lean, ok := s.Store.(store.LeanWatcher); ok {
 		return s.watch(lean.WatchLean(ctx, prefix, after))
@@ -274,6 +282,7 @@ func (s *Store) WatchLean(ctx context.Context, prefix string, after int64) (stor
 	return s.opened(&watcher{Watcher: w, s: s, lean: true}), nil
 }
 
+// watch wraps a watch of the store below, so that its events are decrypted.
 func (s *Store) watch(w store.Watcher, err error) (store.Watcher, error) {
 	if err != nil {
 		return nil, err
@@ -293,7 +302,7 @@ func (s *Store) opened(w *watcher) *watcher {
 type watcher struct {
 	store.Watcher
 	s      *Store
-	lean   bool  // events do not say what they replace
+	lean   bool  // events do not have the values that they replace
 	failed error // a batch was read and not delivered: the watcher cannot go on
 	// outdated is set when the rules have changed and values that were delivered can perhaps be decrypted now.
 	outdated atomic.Bool
@@ -329,6 +338,7 @@ func (w *watcher) Next(ctx context.Context) (store.Batch, error) {
 	return b, nil
 }
 
+// open decrypts the value of an event and the value that it replaces.
 func (w *watcher) open(ctx context.Context, e *store.Event) (err error) {
 	if w.lean {
 		e.Prev, e.PrevRev = nil, 0
@@ -348,3 +358,20 @@ func (w *watcher) open(ctx context.Context, e *store.Event) (err error) {
 func (s *Store) Close() error {
 	return errors.Join(s.Store.Close(), s.rules.Load().Close())
 }
+
+// Describe returns the names of the provider and the key that a stored value is encrypted with, such
+// as "aescbc key1" or "kms plugin1", and "" if it is not encrypted. It needs no configuration.
+func Describe(value []byte) string {
+	rest, encrypted := bytes.CutPrefix(value[:min(len(value), maxName)], []byte(marker))
+	if !encrypted {
+		return ""
+	}
+	parts := strings.SplitN(string(rest), ":", 4) // provider, version, key, and the encrypted bytes
+	if len(parts) < 4 {
+		return "an unknown provider"
+	}
+	return parts[0] + " " + parts[2]
+}
+
+// maxName is the number of bytes in which Describe looks for names.
+const maxName = 1 << 10

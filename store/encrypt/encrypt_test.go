@@ -237,3 +237,18 @@ func FuzzOpen(f *testing.F) {
 		parseEnvelope(value)
 	})
 }
+
+func TestDescribeNamesProviderAndKey(t *testing.T) {
+	for _, row := range []struct{ value, want string }{
+		{`{"kind":"Secret"}`, ""},
+		{"", ""},
+		{"k8s:enc:aescbc:v1:key1:\x00\x01", "aescbc key1"},
+		{"k8s:enc:kms:v2:plugin:\x00", "kms plugin"},
+		{"k8s:enc:", "an unknown provider"},
+		{"k8s:enc:aescbc:v1:" + strings.Repeat("k", 2*maxName), "an unknown provider"},
+	} {
+		if got := Describe([]byte(row.value)); got != row.want {
+			t.Errorf("%.40q: got %q, want %q", row.value, got, row.want)
+		}
+	}
+}

@@ -26,11 +26,12 @@ const (
 	fieldType
 )
 
+// appendField appends a field of bytes in protobuf's format. An empty field is left out.
 func appendField(dst []byte, field protowire.Number, b []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, field, protowire.BytesType), b)
 }
 
-// appendIdentity appends all fields but the first: those that say which seed it is.
+// appendIdentity appends all fields but the first: those that identify the seed.
 func (e *envelope) appendIdentity(dst []byte) []byte {
 	dst = appendField(dst, fieldKeyID, []byte(e.keyID))
 	dst = appendField(dst, fieldSeed, e.seed)
@@ -86,6 +87,7 @@ func parseEnvelope(b []byte) (*envelope, error) {
 	return e, e.check()
 }
 
+// set stores a field. Fields with other numbers are ignored, as by every reader of protobuf.
 func (e *envelope) set(field protowire.Number, value []byte) error {
 	switch field {
 	case fieldData:

@@ -72,7 +72,7 @@ type plugin struct {
 	failure atomic.Pointer[error]
 
 	mu    sync.Mutex
-	seeds map[string][]byte // decrypted, by the parts of envelopes that say which
+	seeds map[string][]byte // decrypted, by the fields of envelopes that identify them
 }
 
 // seed is what values are encrypted with now.
@@ -102,11 +102,12 @@ func newPlugin(ctx context.Context, c *KMSConfiguration, o PluginOptions) (*plug
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	p := &plugin{name: c.Name, prefix: marker + "kms:v2:" + c.Name + ":", timeout: c.Timeout.Duration, logger: o.Logger, conn: conn,
 		client: kmsapi.NewKeyManagementServiceClient(conn), now: time.Now, end: end, done: make(chan struct{}), seeds: map[string][]byte{}}
-	p.ask(ctx)
+	p.refresh(ctx)
 	go p.run(life)
 	return p, nil
 }
 
+// close stops the checks and disconnects from the plugin.
 func (p *plugin) close() (err error) {
 	p.closing.Do(func() {
 		p.end()
@@ -131,11 +132,11 @@ func (p *plugin) run(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		p.ask(ctx)
+		p.refresh(ctx)
 	}
 }
 
-// health is the outcome of the last question.
+// health returns the outcome of the last question.
 func (p *plugin) health() error {
 	if err := p.failure.Load(); err != nil {
 		return *err
@@ -143,8 +144,8 @@ func (p *plugin) health() error {
 	return nil
 }
 
-// ask asks the plugin for its state, and makes a new seed if its key has changed.
-func (p *plugin) ask(ctx context.Context) {
+// refresh asks the plugin for its state, and makes a new seed if its key has changed.
+func (p *plugin) refresh(ctx context.Context) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
 	err := p.renew(ctx)
@@ -158,6 +159,7 @@ func (p *plugin) ask(ctx context.Context) {
 	p.failure.Store(&err)
 }
 
+// renew gets the plugin's status, and makes a new seed if the plugin has a new key.
 func (p *plugin) renew(ctx context.Context) error {
 	expires := p.now().Add(goodFor)
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
@@ -234,6 +236,7 @@ func hashOf(keyID string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+// seals returns the prefix of new values, which has the name of the plugin.
 func (p *plugin) seals() string {
 	if s := p.current.Load(); s != nil {
 		return s.sealed
@@ -241,6 +244,8 @@ func (p *plugin) seals() string {
 	return p.prefix
 }
 
+// seal encrypts a value with a key that is derived from the current seed. It does not call the
+// plugin.
 func (p *plugin) seal(_ context.Context, bound, plain []byte) ([]byte, error) {
 	s := p.current.Load()
 	if s == nil {
@@ -274,6 +279,8 @@ func derive(seed, info []byte) (sealer, error) {
 	return newGCM(key)
 }
 
+// open decrypts a value. It calls the plugin if the seed is not among those that were decrypted
+// before.
 func (p *plugin) open(ctx context.Context, bound, value []byte) ([]byte, string, error) {
 	if !bytes.HasPrefix(value, []byte(p.prefix)) {
 		return nil, "", errOtherProvider
@@ -334,6 +341,7 @@ func (p *plugin) unseal(ctx context.Context, e *envelope) ([]byte, error) {
 	return r.Plaintext, nil
 }
 
+// checkKeyID refuses an ID that a plugin must not return: empty, or longer than 1 KiB.
 func checkKeyID(id string) error {
 	switch {
 	case id == "":

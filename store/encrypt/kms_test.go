@@ -134,7 +134,7 @@ func TestKMSKeyChanges(t *testing.T) {
 	}
 	p := s.rules.Load().plugins[0]
 	k.change(func() { k.keyID = "two" })
-	p.ask(t.Context())
+	p.refresh(t.Context())
 	item, err := s.Get(t.Context(), "secrets/a/a")
 	if err != nil || string(item.Value) != "value" || item.Sealed == s.WritesAs(item.Key) || s.WritesAs(item.Key) != "k8s:enc:kms:v2:fake:two" {
 		t.Errorf("got %q sealed by %q, %v; writes as %q", item.Value, item.Sealed, err, s.WritesAs(item.Key))
@@ -153,7 +153,7 @@ func TestSickKMS(t *testing.T) {
 		t.Fatal(err, rules.Health())
 	}
 	k.change(func() { k.sick = true })
-	p.ask(t.Context())
+	p.refresh(t.Context())
 	if err := rules.Health(); err == nil || !strings.Contains(err.Error(), "kms-provider-0: got unexpected healthz status: sick") {
 		t.Errorf("health: got %v", err)
 	}
@@ -168,7 +168,7 @@ func TestSickKMS(t *testing.T) {
 		t.Errorf("reading then: got %q, %v", item.Value, err)
 	}
 	k.change(func() { k.sick = false })
-	p.ask(t.Context())
+	p.refresh(t.Context())
 	if _, err := s.Create(t.Context(), "secrets/a/c", []byte("value")); err != nil {
 		t.Error(err)
 	}

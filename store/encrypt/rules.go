@@ -56,7 +56,7 @@ func NewRules(ctx context.Context, c *Configuration, o PluginOptions) (*Rules, e
 	return r, nil
 }
 
-// ruleName is a resource as a configuration spells it.
+// ruleName returns a resource as a configuration spells it.
 func ruleName(gr schema.GroupResource) string {
 	if gr.Group == "" && gr.Resource == "*" {
 		return "*."
@@ -123,7 +123,7 @@ func (r *Rules) Health() error {
 	return errors.Join(errs...)
 }
 
-// Plugins is the number of KMS plugins.
+// Plugins returns the number of KMS plugins.
 func (r *Rules) Plugins() int { return len(r.plugins) }
 
 // Close ends the connections to KMS plugins.
@@ -138,10 +138,13 @@ func (r *Rules) Close() error {
 // identity leaves values as they are.
 type identity struct{}
 
+// seals returns no prefix: values are stored as they are.
 func (identity) seals() string { return "" }
 
+// seal returns the value unchanged.
 func (identity) seal(_ context.Context, _, plain []byte) ([]byte, error) { return plain, nil }
 
+// open returns the value unchanged, unless a provider encrypted it.
 func (identity) open(_ context.Context, _, value []byte) ([]byte, string, error) {
 	if isEncrypted(value) {
 		return nil, "", errOtherProvider

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// databaseAhead is how far beyond the last used page, and beyond what writes under way will use, blocks are reserved. Between
-	// two looks at the free space etcd is given askBytes, which take up to twice their size in half-filled pages.
+	// databaseAhead is how far blocks are reserved beyond the last used page and beyond the room
+	// that writes under way will use. Between two measurements of the free space, etcd is given at
+	// most askBytes of writes. In half-filled pages these use up to twice their size.
 	databaseAhead = 32 << 20
 	// databaseLow is what is left of databaseAhead when blocks are reserved again.
 	databaseLow = databaseAhead - 4<<20
@@ -36,6 +37,7 @@ type databaseBlocks struct {
 	allocate func(path string, offset, size int64) error
 }
 
+// newDatabaseBlocks returns the reserver for the database file at path. Nothing is reserved yet.
 func newDatabaseBlocks(path string, used func() int64) *databaseBlocks {
 	return &databaseBlocks{path: path, used: used, allocate: allocateBlocks}
 }

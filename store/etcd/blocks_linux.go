@@ -26,7 +26,7 @@ func allocateBlocks(path string, offset, size int64) error {
 	}
 }
 
-// allocatedBytes returns how much of the disk a file takes.
+// allocatedBytes returns how many bytes of the disk a file occupies.
 func allocatedBytes(info os.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Blocks * 512

@@ -56,6 +56,8 @@ func checkStore(dir string, sums *sumsScan) error {
 	return nil
 }
 
+// check checks the directories, the database and the log, in this order: the database has the
+// members and the position in the log that the log is compared with.
 func (c *checker) check() error {
 	for _, name := range []string{".", memberDir, filepath.Join(memberDir, walDir), filepath.Join(memberDir, snapDir)} {
 		c.file = name
@@ -71,7 +73,7 @@ func (c *checker) check() error {
 	}
 	c.file = memberDir
 	if len(c.members) > 1 {
-		return &foreignError{c.dir, fmt.Sprintf("it is that of a member of a cluster of %d, which cannot be started alone: restore a snapshot of the cluster, or use the cluster with --etcd-servers", len(c.members))}
+		return &unusableError{c.dir, fmt.Sprintf("it is that of a member of a cluster of %d, which cannot be started alone: restore a snapshot of the cluster, or use the cluster with --etcd-servers", len(c.members))}
 	}
 	if _, is := c.members[fmt.Sprintf("%x", c.self)]; !is && len(c.members) == 1 {
 		return errors.New("its log and its database are of different members")
@@ -105,7 +107,8 @@ func mayUse(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// checkDatabase reads the database file, and records what it says about the log and the members.
+// checkDatabase reads the database file, and records the position in the log and the members that
+// it has.
 func (c *checker) checkDatabase() error {
 	c.file = filepath.Join(memberDir, snapDir, dbFile)
 	path := filepath.Join(c.dir, c.file)
@@ -141,7 +144,7 @@ func (c *checker) checkDatabase() error {
 		}
 	})
 	if own := semver.MustParse(version.Version); err == nil && (newest.Major != own.Major || newest.Minor > own.Minor) && newest.Major > 0 {
-		return &foreignError{c.dir, fmt.Sprintf("it was last used by etcd %d.%d, and this keelson has etcd %d.%d: use a newer keelson, or restore a snapshot from before the update",
+		return &unusableError{c.dir, fmt.Sprintf("it was last used by etcd %d.%d, and this keelson has etcd %d.%d: use a newer keelson, or restore a snapshot from before the update",
 			newest.Major, newest.Minor, own.Major, own.Minor)}
 	}
 	return cmp.Or(err, c.badEntry)
@@ -230,11 +233,11 @@ func newestSnapshot(dir string) *walpb.Snapshot {
 	return &walpb.Snapshot{Term: &term, Index: &index}
 }
 
-// foreignError is the error for an intact store that this server cannot open.
-type foreignError struct{ dir, why string }
+// unusableError is the error for an intact store that this server cannot open.
+type unusableError struct{ dir, why string }
 
 // Error implements error.
-func (e *foreignError) Error() string {
+func (e *unusableError) Error() string {
 	return fmt.Sprintf("the store in %s cannot be opened: %s", e.dir, e.why)
 }
 

@@ -161,18 +161,21 @@ func limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, requestTime)
 }
 
+// Range sends a read to the cluster, with a deadline if the context has none.
 func (c *cluster) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	ctx, cancel := limit(ctx)
 	defer cancel()
 	return c.kv.Range(ctx, r)
 }
 
+// Txn sends a transaction to the cluster, with a deadline if the context has none.
 func (c *cluster) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	ctx, cancel := limit(ctx)
 	defer cancel()
 	return c.kv.Txn(ctx, r)
 }
 
+// Compact sends a compaction to the cluster, with a deadline if the context has none.
 func (c *cluster) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.CompactionResponse, error) {
 	ctx, cancel := limit(ctx)
 	defer cancel()
@@ -214,7 +217,7 @@ func (c *cluster) revision(ctx context.Context) (int64, error) {
 // fly makes the round trip of f, and then starts the next one if calls joined it. If f fails, the
 // next one fails as well: its calls would otherwise wait twice as long.
 func (c *cluster) fly(f *flight) {
-	f.rev, f.err = c.ask()
+	f.rev, f.err = c.readRevision()
 	c.mu.Lock()
 	next := c.next
 	c.running, c.next = next, nil
@@ -233,10 +236,10 @@ func (c *cluster) fly(f *flight) {
 	}
 }
 
-// ask reads the revision from a member, and from another one in turn whenever patience has passed.
+// readRevision reads the revision from a member, and from another one in turn whenever patience has passed.
 // The first answer or error counts, because the client has then retried by itself. If no member
 // answers, the error is context.DeadlineExceeded.
-func (c *cluster) ask() (int64, error) {
+func (c *cluster) readRevision() (int64, error) {
 	ctx, cancel := context.WithTimeout(c.life, c.answerTime)
 	defer cancel()
 	type answer struct {
@@ -244,7 +247,7 @@ func (c *cluster) ask() (int64, error) {
 		err error
 	}
 	answers := make(chan answer)
-	one := func() {
+	readOnce := func() {
 		// A key that cannot exist: only the header matters.
 		r, err := c.kv.Range(ctx, &pb.RangeRequest{Key: []byte{0}, CountOnly: true})
 		a := answer{err: err}
@@ -256,7 +259,7 @@ func (c *cluster) ask() (int64, error) {
 		case <-ctx.Done():
 		}
 	}
-	go one()
+	go readOnce()
 	over := time.NewTimer(c.patience)
 	defer over.Stop()
 	for {
@@ -265,13 +268,15 @@ func (c *cluster) ask() (int64, error) {
 			return a.rev, a.err
 		case <-over.C:
 			over.Reset(c.patience)
-			go one()
+			go readOnce()
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
 	}
 }
 
+// local returns false: another member may have a newer state. The methods after it concern the disk
+// and the failure of an embedded server, which a cluster does not have.
 func (c *cluster) local() bool             { return false }
 func (c *cluster) mayWrite(int) error      { return nil }
 func (c *cluster) failed() <-chan struct{} { return nil }
@@ -301,7 +306,7 @@ func (c *cluster) progress(ctx context.Context) error {
 // compactKey is where kube-apiserver keeps the revision it last compacted to.
 const compactKey = "compact_rev_key"
 
-// compactOnce takes part in the compaction that all servers of a cluster share. The server that
+// compactOnce does one step of the compaction that all servers of a cluster share. The server that
 // finds the key as it last saw it writes the current revision there, and compacts to the revision
 // that it saw an interval ago. The others only remember the state of the key.
 func (c *cluster) compactOnce(ctx context.Context) (int64, error) {
@@ -336,6 +341,8 @@ func (c *cluster) compactOnce(ctx context.Context) (int64, error) {
 	return rev, ignoreCompacted(err)
 }
 
+// close ends all watches and requests, and disconnects. The end of the context is not an error
+// here: close ended it.
 func (c *cluster) close() error {
 	c.leave()
 	c.quiet.Store(true)

@@ -36,9 +36,9 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 func startError(dir, file string, err error) error {
 	var damaged *DamagedError
 	var inUse *inUseError
-	var foreign *foreignError
+	var unusable *unusableError
 	switch {
-	case errors.As(err, &damaged), errors.As(err, &inUse), errors.As(err, &foreign), errors.Is(err, store.ErrDiskFull), errors.Is(err, errNotReady),
+	case errors.As(err, &damaged), errors.As(err, &inUse), errors.As(err, &unusable), errors.Is(err, store.ErrDiskFull), errors.Is(err, errNotReady),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case isDiskFull(err):
@@ -54,11 +54,13 @@ func isDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
+// diskFull returns the error for a file system with too little room. The argument what completes
+// the sentence: why the room is needed.
 func diskFull(dir string, free, want int64, what string) error {
 	return fmt.Errorf("%w: %d MiB are free on the file system of %s, want %d MiB %s; make room on it", store.ErrDiskFull, free>>20, dir, want>>20, what)
 }
 
-// errNotReady is the error of a start that took too long.
+// errNotReady is the error of a start that did not end in time.
 var errNotReady = errors.New("not ready")
 
 // guard calls a function and turns its panic into an error. A damaged file can also make etcd and

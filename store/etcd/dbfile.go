@@ -39,7 +39,7 @@ const (
 type dbFileReader struct {
 	file     *os.File
 	pageSize int64
-	pages    uint64   // number of pages, as the file itself says
+	pages    uint64   // number of pages, as recorded in the file
 	seen     []uint64 // a bit for each page
 	visit    func(bucket string, key, value []byte)
 	buckets  map[string]bool // of the first level
@@ -51,6 +51,7 @@ func readDBFile(file *os.File, visit func(bucket string, key, value []byte)) err
 	return (&dbFileReader{file: file, visit: visit}).read()
 }
 
+// read checks every page that can be reached from the root, in the order of the keys.
 func (r *dbFileReader) read() error {
 	info, err := r.file.Stat()
 	if err != nil {

@@ -78,7 +78,7 @@ func startEmbedded(ctx context.Context, c Config) (*embedded, error) {
 	}
 	e.lock = lock
 	e.space.begin()
-	e.told(e.KV().Rev())
+	e.sawRevision(e.KV().Rev())
 	return e, nil
 }
 
@@ -254,10 +254,10 @@ func (e *embedded) awaitReady(ctx context.Context) error {
 }
 
 // used returns the bytes of the database in use. Freed bytes count as free only after the next
-// commit, for which there may be no occasion if writes are refused. If settle is set, used commits
-// first.
-func (e *embedded) used(settle bool) int64 {
-	if settle {
+// commit, for which there may be no occasion if writes are refused. If commitFirst is set, used
+// commits first.
+func (e *embedded) used(commitFirst bool) int64 {
+	if commitFirst {
 		for range 2 {
 			tx := e.Backend().BatchTx()
 			tx.LockOutsideApply()
@@ -291,8 +291,10 @@ func (e *embedded) dieOf(cause any) error {
 	return e.failure()
 }
 
+// failed returns a channel that is closed when etcd cannot go on.
 func (e *embedded) failed() <-chan struct{} { return e.dead }
 
+// failure returns the error that callers get after etcd failed, nil while it works.
 func (e *embedded) failure() error {
 	err := e.cause.Load()
 	switch {
@@ -304,14 +306,16 @@ func (e *embedded) failure() error {
 	return unavailable("etcd cannot use its files in %s any more, start the process again when the cause is removed: %w", e.Cfg.DataDir, *err)
 }
 
+// local reports that reads need no round of agreement: the only member has applied what is agreed.
 func (e *embedded) local() bool { return true }
 
 // revision needs neither agreement nor a request: every revision that a caller knows comes from
 // this store.
 func (e *embedded) revision(context.Context) (int64, error) { return e.seen.Load(), nil }
 
-// told records that a caller is about to see a revision.
-func (e *embedded) told(rev int64) {
+// sawRevision records that a caller is about to see a revision. A read must not return an older
+// state afterwards.
+func (e *embedded) sawRevision(rev int64) {
 	for old := e.seen.Load(); old < rev; old = e.seen.Load() {
 		if e.seen.CompareAndSwap(old, rev) {
 			return
@@ -319,6 +323,8 @@ func (e *embedded) told(rev int64) {
 	}
 }
 
+// mayWrite returns an error if a write of so many bytes would not fit. Such a write never reaches
+// etcd, which does not survive a full disk.
 func (e *embedded) mayWrite(bytes int) error {
 	if err := e.segment.Load(); err != nil && e.space.hasRoom() {
 		e.die(*err)
@@ -326,14 +332,14 @@ func (e *embedded) mayWrite(bytes int) error {
 	if err := e.failure(); err != nil {
 		return err
 	}
-	return e.space.take(bytes)
+	return e.space.reserve(bytes)
 }
 
 // Txn also ends when the server fails, which EtcdServer.Txn does not notice.
 func (e *embedded) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	resp, err := e.EtcdServer.Txn(ctx, r)
 	if err == nil {
-		e.told(resp.Header.Revision)
+		e.sawRevision(resp.Header.Revision)
 		if resp.Succeeded {
 			e.addSum(resp.Header.Revision, r.Success)
 		}
@@ -368,6 +374,8 @@ func (e *embedded) Compact(ctx context.Context, r *pb.CompactionRequest) (*pb.Co
 	return resp, err
 }
 
+// Range reads from the database. A page of the database that the disk no longer delivers (SIGBUS)
+// is a failure of the server, not of the process.
 func (e *embedded) Range(ctx context.Context, r *pb.RangeRequest) (resp *pb.RangeResponse, err error) {
 	faults := debug.SetPanicOnFault(true)
 	defer func() {
@@ -391,7 +399,7 @@ func (e *embedded) Range(ctx context.Context, r *pb.RangeRequest) (resp *pb.Rang
 		resp, err = e.EtcdServer.Range(ctx, r)
 	}
 	if err == nil {
-		e.told(resp.Header.Revision)
+		e.sawRevision(resp.Header.Revision)
 	}
 	return resp, err
 }
@@ -399,6 +407,7 @@ func (e *embedded) Range(ctx context.Context, r *pb.RangeRequest) (resp *pb.Rang
 // readableSoon is the pause before a read is repeated for this reason.
 const readableSoon = 100 * time.Microsecond
 
+// progress asks every open watch to report how far it has come.
 func (e *embedded) progress(context.Context) error {
 	e.streams.Lock()
 	defer e.streams.Unlock()
@@ -415,13 +424,14 @@ func (e *embedded) compactOnce(ctx context.Context) (int64, error) {
 	if rev <= 1 || rev == e.lastSeen {
 		return 0, nil
 	}
-	if err := e.space.take(0); err != nil {
+	if err := e.space.reserve(0); err != nil {
 		return 0, err // compaction itself writes before it frees anything
 	}
 	_, err := e.Compact(ctx, &pb.CompactionRequest{Revision: rev})
 	return rev, ignoreCompacted(err)
 }
 
+// close ends the watches and then the server, which writes its last files.
 func (e *embedded) close() error {
 	e.streams.Lock()
 	e.closing = true

@@ -91,7 +91,7 @@ func (s *sumsScan) entry(at, text []byte) error {
 	return nil
 }
 
-// checkEvery is the number of entries after which checkValues looks whether it is still wanted.
+// checkEvery is the number of entries after which checkValues checks whether its context has ended.
 const checkEvery = 1000
 
 // checkValues returns an error for the first value in the database whose checksum is wrong.

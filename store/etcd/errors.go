@@ -61,8 +61,10 @@ type plainError struct {
 	err  error
 }
 
+// Error returns the text without the text of the wrapped error.
 func (e *plainError) Error() string { return e.text }
 
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *plainError) Unwrap() error { return e.err }
 
 // connectionError matches gRPC's description of a failed connection.

@@ -40,7 +40,7 @@ import (
 	"github.com/keelson-io/keelson/store"
 )
 
-// Config says where the data is. Set either DataDir or Endpoints.
+// Config has the place of the data. Set either DataDir or Endpoints.
 type Config struct {
 	DataDir string // of the embedded server, for this process only
 
@@ -163,7 +163,7 @@ func (c *client) Close() error {
 	return err
 }
 
-// usable is the check with which every method starts.
+// usable returns the check with which every method starts.
 func (c *client) usable(ctx context.Context) error {
 	select {
 	case <-c.closed:

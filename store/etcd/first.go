@@ -100,7 +100,7 @@ func createStore(ctx context.Context, c Config) (made bool, err error) {
 func fillStaging(ctx context.Context, c Config, staging string) error {
 	log := c.Logger
 	if !log.Enabled(ctx, slog.LevelDebug) {
-		log = slog.New(slog.DiscardHandler) // the error says everything
+		log = slog.New(slog.DiscardHandler) // the returned error has everything
 	}
 	e, err := run(ctx, Config{DataDir: staging, Fast: true, Logger: log})
 	if err != nil {

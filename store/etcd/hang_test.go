@@ -29,7 +29,7 @@ func TestReadWhatIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.(*client).server.(*embedded).told(rev + 1) // as the watch does, which etcd tells first
+	s.(*client).server.(*embedded).sawRevision(rev + 1) // as the watch does, which etcd tells first
 	wrote := make(chan error)
 	go func() {
 		time.Sleep(10 * time.Millisecond)
@@ -70,7 +70,7 @@ func TestNewestIsWhatIsTold(t *testing.T) {
 	} {
 		key := fmt.Sprint("g/p/new", i)
 		rev++
-		s.(*client).server.(*embedded).told(rev) // as the watch does, which etcd tells first
+		s.(*client).server.(*embedded).sawRevision(rev) // as the watch does, which etcd tells first
 		wrote := make(chan error)
 		go func() {
 			time.Sleep(10 * time.Millisecond)

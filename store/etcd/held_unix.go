@@ -10,6 +10,7 @@ import (
 	"syscall"
 )
 
+// heldByOther reports whether another process holds the lock of a file. It does not keep the lock.
 func heldByOther(f *os.File) bool {
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == syscall.EWOULDBLOCK {
 		return true

@@ -45,6 +45,8 @@ func (c *client) Hold(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
+// hold writes a key that disappears if this process ends. A lease that the cluster lost is replaced
+// once.
 func (c *cluster) hold(ctx context.Context, key string, value []byte) error {
 	c.presence.mu.Lock()
 	defer c.presence.mu.Unlock()

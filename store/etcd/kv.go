@@ -34,11 +34,14 @@ func (c *client) checked(kv *mvccpb.KeyValue) []byte {
 	return store.Damaged(key)
 }
 
+// trim returns a stored key without the prefix of this client. The string shares the memory of the
+// key, which etcd does not change.
 func (c *client) trim(key []byte) string {
 	key = key[len(c.prefix):]
 	return unsafe.String(unsafe.SliceData(key), len(key))
 }
 
+// Get implements store.Store.
 func (c *client) Get(ctx context.Context, key string) (store.Item, error) {
 	if err := c.usable(ctx); err != nil {
 		return store.Item{}, err
@@ -53,6 +56,7 @@ func (c *client) Get(ctx context.Context, key string) (store.Item, error) {
 	return c.item(r.Kvs[0]), nil
 }
 
+// List implements store.Store.
 func (c *client) List(ctx context.Context, prefix string, o store.ListOptions) (store.Page, error) {
 	if err := c.usable(ctx); err != nil {
 		return store.Page{}, err
@@ -112,6 +116,8 @@ func rangeEnd(prefix []byte) []byte {
 	return []byte{0} // all keys
 }
 
+// Create implements store.Store: the key is written if it has no create revision, so does not
+// exist.
 func (c *client) Create(ctx context.Context, key string, value []byte) (int64, error) {
 	k := c.key(key)
 	rev, _, err := c.write(ctx, &etcdserverpb.TxnRequest{
@@ -129,11 +135,13 @@ func (c *client) Create(ctx context.Context, key string, value []byte) (int64, e
 	return rev, err
 }
 
+// Update implements store.Store: the key is written if it is still at revision rev.
 func (c *client) Update(ctx context.Context, key string, value []byte, rev int64) (int64, error) {
 	k := c.key(key)
 	return c.swap(ctx, k, rev, put(k, value), len(key)+len(value))
 }
 
+// Delete implements store.Store. Its size is 0, because a delete may use the last reserve of space.
 func (c *client) Delete(ctx context.Context, key string, rev int64) (int64, error) {
 	k := c.key(key)
 	return c.swap(ctx, k, rev, []*etcdserverpb.RequestOp{{
@@ -143,6 +151,7 @@ func (c *client) Delete(ctx context.Context, key string, rev int64) (int64, erro
 	}}, 0)
 }
 
+// put returns the operation that writes a value.
 func put(key, value []byte) []*etcdserverpb.RequestOp {
 	return []*etcdserverpb.RequestOp{{
 		Request: &etcdserverpb.RequestOp_RequestPut{
@@ -201,6 +210,7 @@ func (c *client) write(ctx context.Context, r *etcdserverpb.TxnRequest, size int
 	return resp.Header.Revision, resp, nil
 }
 
+// Revision implements store.Store.
 func (c *client) Revision(ctx context.Context) (int64, error) {
 	if err := c.usable(ctx); err != nil {
 		return 0, err
@@ -212,6 +222,7 @@ func (c *client) Revision(ctx context.Context) (int64, error) {
 	return rev, nil
 }
 
+// RequestProgress implements store.Store.
 func (c *client) RequestProgress(ctx context.Context) error {
 	if err := c.usable(ctx); err != nil {
 		return err
@@ -219,6 +230,7 @@ func (c *client) RequestProgress(ctx context.Context) error {
 	return c.progress(ctx)
 }
 
+// Compact implements store.Store.
 func (c *client) Compact(ctx context.Context, rev int64) error {
 	if err := c.usable(ctx); err != nil {
 		return err

@@ -43,8 +43,11 @@ func newSegmentLogger(log *slog.Logger, quiet *atomic.Bool, die, segment func(er
 	return zap.New(core{log: log, quiet: quiet, segment: segment}, zap.WithFatalHook(h), zap.WithPanicHook(h))
 }
 
+// hook is called with the error when etcd's logger is about to end the process.
 type hook func(err error)
 
+// OnWrite implements zapcore.CheckWriteHook. It never returns, because etcd's code after a fatal
+// message assumes that the process has ended.
 func (h hook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	h(entryError(e.Message, fields))
 	select {}
@@ -80,10 +83,13 @@ var harmless = map[string]bool{
 // election by some milliseconds.
 const harmlessEnd = "since there are still pending configuration changes to apply"
 
+// Enabled implements zapcore.LevelEnabler. Errors pass even if the log does not want them when a
+// failed segment has to be noticed.
 func (c core) Enabled(l zapcore.Level) bool {
 	return l >= zapcore.WarnLevel && (c.log.Enabled(context.Background(), level(l)) || c.segment != nil && l == zapcore.ErrorLevel)
 }
 
+// level returns the level of the product's log for a level of etcd's.
 func level(l zapcore.Level) slog.Level {
 	if l >= zapcore.ErrorLevel {
 		return slog.LevelError
@@ -91,11 +97,13 @@ func level(l zapcore.Level) slog.Level {
 	return slog.LevelWarn
 }
 
+// With implements zapcore.Core. The capacity is clipped, so that two loggers never share an array.
 func (c core) With(fields []zapcore.Field) zapcore.Core {
 	c.fields = append(c.fields[:len(c.fields):len(c.fields)], fields...)
 	return c
 }
 
+// Check implements zapcore.Core: messages that mean no harm are dropped.
 func (c core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if c.Enabled(e.Level) && !c.quiet.Load() && !harmless[e.Message] && !strings.HasSuffix(e.Message, harmlessEnd) {
 		return ce.AddCore(e, c)
@@ -103,6 +111,7 @@ func (c core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedE
 	return ce
 }
 
+// Write implements zapcore.Core.
 func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if e.Level > zapcore.ErrorLevel {
 		return nil // the caller that learns of the failure reports it
@@ -128,4 +137,5 @@ func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return nil
 }
 
+// Sync implements zapcore.Core. Nothing is buffered.
 func (c core) Sync() error { return nil }

@@ -38,6 +38,7 @@ func (c *client) Snapshot(ctx context.Context, w io.Writer) error {
 	return c.snapshot(ctx, w)
 }
 
+// snapshot writes the database, after a check of all its values, to w.
 func (e *embedded) snapshot(ctx context.Context, w io.Writer) error {
 	if err := e.failure(); err != nil {
 		return err
@@ -89,6 +90,7 @@ type until struct {
 	io.Writer
 }
 
+// Write writes to the inner writer until the context ends.
 func (u until) Write(b []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
@@ -96,6 +98,7 @@ func (u until) Write(b []byte) (int, error) {
 	return u.Writer.Write(b)
 }
 
+// snapshot writes the snapshot that one member of the cluster sends to w.
 func (c *cluster) snapshot(ctx context.Context, w io.Writer) error {
 	stream, err := pb.NewMaintenanceClient(c.client.ActiveConnection()).Snapshot(ctx, &pb.SnapshotRequest{})
 	if err != nil {

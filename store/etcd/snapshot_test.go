@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,5 +130,46 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	if err := Restore(file, full, slog.Default()); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("into a directory with something in it: got %v", err)
+	}
+}
+
+func TestInventoryHasTheCurrentValueOfEachKey(t *testing.T) {
+	ctx, s := context.Background(), openTest(t, Config{})
+	must := func(rev int64, err error) int64 {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rev
+	}
+	must(s.Create(ctx, "things/kept", []byte("first")))
+	changed := must(s.Create(ctx, "things/changed", []byte("first")))
+	must(s.Update(ctx, "things/changed", []byte("second"), changed))
+	deleted := must(s.Create(ctx, "things/deleted", []byte("first")))
+	last := must(s.Delete(ctx, "things/deleted", deleted))
+	file := take(t, s)
+	got, err := ReadInventory(file, func(value []byte) string { return string(value) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	things := map[string]string{}
+	for key, label := range got.Labels {
+		if strings.Contains(key, "/things/") {
+			things[key] = label
+		}
+	}
+	want := map[string]string{"/registry/things/kept": "first", "/registry/things/changed": "second"}
+	if !maps.Equal(things, want) || got.Revision != last {
+		t.Errorf("got %v at revision %d, want %v at %d", things, got.Revision, want, last)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text[:len(text)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadInventory(file, func([]byte) string { return "" }); err == nil {
+		t.Error("half of a snapshot: got no error")
 	}
 }

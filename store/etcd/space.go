@@ -26,11 +26,11 @@ const deleteReserve = 24 << 20
 // database again after a while, or after many bytes.
 type space struct {
 	quota int64
-	used  func(settle bool) int64 // bytes of the database in use; settle asks for an exact answer
-	free  func() (int64, error)   // bytes free on the file system
-	ahead *databaseBlocks         // what is reserved for the database; nil if nothing is
-	done  func() int64            // number of commits of the database
-	log   *slog.Logger            // logs when writes begin and cease to be refused
+	used  func(commitFirst bool) int64 // bytes of the database in use; commitFirst makes the answer exact
+	free  func() (int64, error)        // bytes free on the file system
+	ahead *databaseBlocks              // what is reserved for the database; nil if nothing is
+	done  func() int64                 // number of commits of the database
+	log   *slog.Logger                 // logs when writes begin and cease to be refused
 
 	mu    sync.Mutex
 	asked time.Time
@@ -45,7 +45,9 @@ const (
 	askBytes = 4 << 20
 )
 
-func newSpace(dir string, quota int64, used func(settle bool) int64, log *slog.Logger) *space {
+// newSpace returns the guard of the free space: of the database below quota, and of the file system
+// of dir.
+func newSpace(dir string, quota int64, used func(commitFirst bool) int64, log *slog.Logger) *space {
 	return &space{quota: quota, used: used, free: func() (int64, error) { return freeBytes(dir) }, done: func() int64 { return 0 }, log: log}
 }
 
@@ -80,9 +82,10 @@ func (s *space) look() (free, ahead int64) {
 	return free, ahead
 }
 
-// take reserves room for a write. 0 bytes mean a delete, which is allowed as long as deleteReserve
-// is free. Below that, nothing may be written, because etcd does not survive a failed write.
-func (s *space) take(bytes int) error {
+// reserve reserves room for a write. 0 bytes mean a delete, which is allowed as long as
+// deleteReserve is free. Below that, nothing may be written, because etcd does not survive a failed
+// write.
+func (s *space) reserve(bytes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

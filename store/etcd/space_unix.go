@@ -6,6 +6,7 @@ package etcd
 
 import "syscall"
 
+// freeBytes returns how many bytes a process without privileges can still write to the file system.
 func freeBytes(dir string) (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

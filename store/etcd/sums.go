@@ -85,6 +85,7 @@ func hashKey(key []byte) uint64 {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// sumOf returns the checksum of a change.
 func sumOf(rev int64, key, value []byte) sum {
 	return sum{rev: rev, key: hashKey(key), crc: crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)}
 }
@@ -322,7 +323,8 @@ func newSumsScan(dir string, log *slog.Logger) (*sumsScan, error) {
 	return s, nil
 }
 
-// change takes the next change in the database. Changes come in the order of revisions.
+// change compares or records the next change in the database. Changes come in the order of
+// revisions.
 func (s *sumsScan) change(rev, sub int64, deleted bool, key, value []byte) {
 	for len(s.file) > 0 && s.file[0].rev < rev {
 		s.file = s.file[1:] // compacted

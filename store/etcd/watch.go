@@ -30,6 +30,7 @@ type watcher struct {
 	source
 }
 
+// Watch implements store.Store.
 func (c *client) Watch(ctx context.Context, prefix string, after int64) (store.Watcher, error) {
 	return c.open(ctx, prefix, after, true)
 }
@@ -39,6 +40,7 @@ func (c *client) WatchLean(ctx context.Context, prefix string, after int64) (sto
 	return c.open(ctx, prefix, after, false)
 }
 
+// open opens a watch. If prev is set, events have the value that they replace.
 func (c *client) open(ctx context.Context, prefix string, after int64, prev bool) (store.Watcher, error) {
 	if err := c.usable(ctx); err != nil {
 		return nil, err
@@ -46,8 +48,10 @@ func (c *client) open(ctx context.Context, prefix string, after int64, prev bool
 	return &watcher{c, c.watch(c.key(prefix), max(0, after), prev)}, nil
 }
 
+// Close implements store.Watcher.
 func (w *watcher) Close() { w.stop() }
 
+// Next implements store.Watcher.
 func (w *watcher) Next(ctx context.Context) (store.Batch, error) {
 	events, rev, err := w.next(ctx)
 	if err != nil {
@@ -63,6 +67,7 @@ func (w *watcher) Next(ctx context.Context) (store.Batch, error) {
 	return b, nil
 }
 
+// event returns etcd's event in the form of the store, with the checked value.
 func (w *watcher) event(e *mvccpb.Event) store.Event {
 	ev := store.Event{Key: w.c.trim(e.Kv.Key), Rev: e.Kv.ModRevision}
 	switch {
@@ -98,6 +103,7 @@ type localSource struct {
 // maxQueue is the number of responses that can wait.
 const maxQueue = 100_000
 
+// watch starts a watch in the embedded server. After close it returns a source that has ended.
 func (e *embedded) watch(prefix []byte, after int64, prev bool) source {
 	s := &localSource{
 		e: e, stream: e.Watchable().NewWatchStream(), prev: prev, rev: after,
@@ -142,6 +148,7 @@ func (s *localSource) pump() {
 	s.signal()
 }
 
+// signal wakes next. One signal is enough for any number of changes.
 func (s *localSource) signal() {
 	select {
 	case s.news <- struct{}{}:
@@ -149,6 +156,7 @@ func (s *localSource) signal() {
 	}
 }
 
+// stopped reports whether stop was called.
 func (s *localSource) stopped() bool {
 	select {
 	case <-s.done:
@@ -162,6 +170,7 @@ func (s *localSource) stopped() bool {
 // first.
 func (s *localSource) askProgress() { s.stream.RequestProgressAll() }
 
+// stop ends the watch. It can be called more than once.
 func (s *localSource) stop() {
 	s.stopping.Do(func() { close(s.done) })
 	s.e.streams.Lock()
@@ -173,10 +182,11 @@ func (s *localSource) stop() {
 	}
 }
 
+// next returns the next changes, and the revision up to which the watch is complete.
 func (s *localSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error) {
 	for s.err == nil && !s.stopped() {
-		if events, news := s.take(); news {
-			s.e.told(s.rev)
+		if events, news := s.dequeue(); news {
+			s.e.sawRevision(s.rev)
 			return events, s.rev, nil
 		}
 		if s.err != nil {
@@ -197,8 +207,8 @@ func (s *localSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error) 
 	return nil, 0, s.err
 }
 
-// take returns the queued changes, and whether there is anything to deliver.
-func (s *localSource) take() (events []*mvccpb.Event, news bool) {
+// dequeue returns the queued changes, and whether there is anything to deliver.
+func (s *localSource) dequeue() (events []*mvccpb.Event, news bool) {
 	s.mu.Lock()
 	queue, ended := s.queue, s.ended
 	s.queue = nil
@@ -268,6 +278,7 @@ type remoteSource struct {
 	hurry  chan int64   // capacity 1: the value of waited that has lasted too long
 }
 
+// watch starts a watch of the cluster. It is opened by the first call of next.
 func (c *cluster) watch(prefix []byte, after int64, prev bool) source {
 	s := &remoteSource{c: c, prefix: prefix, end: rangeEnd(prefix), prev: prev, rev: after, born: time.Now(), hurry: make(chan int64, 1)}
 	s.life, s.close = context.WithCancel(c.life)
@@ -281,6 +292,7 @@ func (c *cluster) watch(prefix []byte, after int64, prev bool) source {
 	return s
 }
 
+// stop ends the watch.
 func (s *remoteSource) stop() {
 	s.c.mu.Lock()
 	delete(s.c.watches, s)
@@ -297,6 +309,8 @@ const (
 	silence = 10 * time.Second
 )
 
+// next returns the next changes, and the revision up to which the watch is complete. It opens the
+// watch again if the connection broke.
 func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error) {
 	for {
 		if s.ch == nil && s.opening == nil {
@@ -323,7 +337,7 @@ func (s *remoteSource) next(ctx context.Context) ([]*mvccpb.Event, int64, error)
 				continue
 			}
 			s.lost.Store(0)
-			if events, news := s.take(r); news {
+			if events, news := s.handle(r); news {
 				return events, s.rev, nil
 			}
 		case <-s.alive.C:
@@ -427,6 +441,7 @@ func (s *remoteSource) reopen() {
 	go func() { opening <- s.c.client.Watch(ctx, string(s.prefix), opts...) }()
 }
 
+// pause waits before the watch is opened again, so that a broken cluster is not flooded.
 func (s *remoteSource) pause(ctx context.Context) error {
 	select {
 	case <-time.After(reopenAfter):
@@ -438,8 +453,8 @@ func (s *remoteSource) pause(ctx context.Context) error {
 	}
 }
 
-// take processes a response. It reports whether there is anything to deliver.
-func (s *remoteSource) take(r clientv3.WatchResponse) (events []*mvccpb.Event, news bool) {
+// handle reads a response. It reports whether there is anything to deliver.
+func (s *remoteSource) handle(r clientv3.WatchResponse) (events []*mvccpb.Event, news bool) {
 	switch {
 	case len(r.Events) > 0:
 		events = make([]*mvccpb.Event, len(r.Events))

@@ -117,7 +117,7 @@ func (d *Dir) reach(part string) error {
 	return d.interrupt(part)
 }
 
-// migrate takes the snapshot and runs the steps.
+// migrate writes the snapshot and runs the steps.
 func (d *Dir) migrate(from int) error {
 	if err := d.reach("snapshot"); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (d *Dir) migrate(from int) error {
 		return err
 	}
 	// An interrupted upgrade leaves a complete snapshot or none. The store may have been written
-	// since by the release before, so that the snapshot is taken again and replaces that one.
+	// since by the release before, so that the snapshot is written again and replaces that one.
 	if err := d.Snapshot(filepath.Join(folder, fmt.Sprintf("%s%d%s", snapshotPrefix, d.Own, snapshotSuffix))); err != nil {
 		return fmt.Errorf("taking a snapshot: %w", err)
 	}

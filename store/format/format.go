@@ -1,5 +1,5 @@
-// Package format records which format data has, so that a release can tell data that it must not
-// touch from data that it has to upgrade.
+// Package format records which format data has, so that a release can distinguish data that it must
+// not touch from data that it has to upgrade.
 //
 // A [Record] is a small JSON document. One lies in the data directory (File) and describes its
 // files; one lies in the store (Key) and describes the stored values, so that it travels with
@@ -27,7 +27,7 @@ const First = 1
 // maxRecord is the largest record in bytes that is read.
 const maxRecord = 64 << 10
 
-// Record says which format data has.
+// Record is the record of the format that data has.
 type Record struct {
 	Format int `json:"format"`
 	// Minimum is the oldest format that a release must know to use the data; 0 means Format.

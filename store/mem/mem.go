@@ -2,7 +2,7 @@
 //
 // The newest state is an ordered map. A log has the last changes, one for each revision without
 // gaps, each with the value that it replaced. A Watcher is a position in the log. To read an old
-// state, a copy of the newest one is taken, and the changes since then are undone.
+// state, the newest one is copied, and the changes since then are undone.
 //
 // Invariant: the log has every change with a revision of at least s.compacted, so that a list at
 // s.compacted and a watch from there are possible, as in etcd.
@@ -53,6 +53,7 @@ func New(o Options) store.Store {
 	return &memory{history: o.History, rev: 1, compacted: 1, wake: make(chan struct{})}
 }
 
+// Get implements store.Store.
 func (s *memory) Get(ctx context.Context, key string) (store.Item, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -65,6 +66,7 @@ func (s *memory) Get(ctx context.Context, key string) (store.Item, error) {
 	return store.Item{}, store.ErrNotFound
 }
 
+// List implements store.Store. An old state is built outside the lock, from a copy.
 func (s *memory) List(ctx context.Context, prefix string, o store.ListOptions) (store.Page, error) {
 	s.mu.RLock()
 	if err := s.usable(ctx); err != nil {
@@ -126,6 +128,7 @@ func page(items *btree.Map[string, store.Item], prefix string, o store.ListOptio
 	return p
 }
 
+// Create implements store.Store.
 func (s *memory) Create(ctx context.Context, key string, value []byte) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,6 +141,7 @@ func (s *memory) Create(ctx context.Context, key string, value []byte) (int64, e
 	return s.put(store.Event{Key: key, Value: value, Created: true}), nil
 }
 
+// Update implements store.Store.
 func (s *memory) Update(ctx context.Context, key string, value []byte, rev int64) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,6 +155,7 @@ func (s *memory) Update(ctx context.Context, key string, value []byte, rev int64
 	return s.put(store.Event{Key: key, Value: value, Prev: old.Value, PrevRev: old.Rev}), nil
 }
 
+// Delete implements store.Store.
 func (s *memory) Delete(ctx context.Context, key string, rev int64) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,12 +204,14 @@ func (s *memory) broadcast() {
 	s.wake = make(chan struct{})
 }
 
+// Revision implements store.Store.
 func (s *memory) Revision(ctx context.Context) (int64, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.rev, s.usable(ctx)
 }
 
+// RequestProgress implements store.Store: every open watch reports the current revision.
 func (s *memory) RequestProgress(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,6 +223,7 @@ func (s *memory) RequestProgress(ctx context.Context) error {
 	return nil
 }
 
+// Compact implements store.Store.
 func (s *memory) Compact(ctx context.Context, rev int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,12 +249,14 @@ func (s *memory) compact(rev int64) {
 	s.broadcast()
 }
 
+// Ping implements store.Store. A memory always answers until it is closed.
 func (s *memory) Ping(ctx context.Context) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.usable(ctx)
 }
 
+// Close implements store.Store. Open watches end.
 func (s *memory) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +267,7 @@ func (s *memory) Close() error {
 	return nil
 }
 
-// usable is the check with which every method starts. The caller holds the lock.
+// usable returns the check with which every method starts. The caller holds the lock.
 func (s *memory) usable(ctx context.Context) error {
 	if s.closed {
 		return store.ErrClosed

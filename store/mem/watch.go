@@ -21,6 +21,7 @@ type watcher struct {
 	closed  chan struct{}
 }
 
+// Watch implements store.Store.
 func (s *memory) Watch(ctx context.Context, prefix string, after int64) (store.Watcher, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -33,8 +34,10 @@ func (s *memory) Watch(ctx context.Context, prefix string, after int64) (store.W
 	return &watcher{s: s, prefix: prefix, after: after, progress: s.progress, closed: make(chan struct{})}, nil
 }
 
+// Close implements store.Watcher. It can be called more than once.
 func (w *watcher) Close() { w.closing.Do(func() { close(w.closed) }) }
 
+// Next implements store.Watcher.
 func (w *watcher) Next(ctx context.Context) (store.Batch, error) {
 	for {
 		b, wake, err := w.pending()

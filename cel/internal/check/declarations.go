@@ -18,24 +18,24 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file defines the declarations that expressions are checked with.
+// This file defines the declarations for checking expressions.
 
-// Declarations are the libraries and macros that there are, declared once. They are immutable and
+// Declarations are the libraries and macros of a language, declared once. They are immutable and
 // safe for concurrent use.
 type Declarations struct {
-	Base      *cel.Env     // parses; checks nothing of a schema
-	Check     *checker.Env // its declarations
+	Base      *cel.Env     // the parser; it has no types of schemas
+	Check     *checker.Env // the checker with the declarations of Base
 	impls     map[string]*functions.Overload
 	validator *validatorConfig
-	keywords  bool // reserved words are names of fields
+	keywords  bool // reserved words may be names of fields
 	Grammar   *grammar
 	Checks    *checks
-	shells    sync.Pool // *cel.Ast: cel-go's form of a tree, which only its parser makes
-	Plain     bool      // cel-go's validators are those that the quick parser knows
+	shells    sync.Pool // *cel.Ast: cel-go's form of a tree, which only its parser can make
+	Plain     bool      // the quick parser knows all of cel-go's validators
 }
 
-// DeclarationsOf is what rules of a version of Kubernetes are checked with; those of stored ones
-// know what any version introduced.
+// DeclarationsOf returns the declarations for rules of a version of Kubernetes. With stored, the
+// functions of later versions are included.
 func DeclarationsOf(version string, stored bool) (*Declarations, error) {
 	minor, err := lib.MinorVersion(version)
 	if err != nil {
@@ -57,7 +57,7 @@ func DeclarationsOf(version string, stored bool) (*Declarations, error) {
 	return Declare(base, base.Functions(), minor >= 31)
 }
 
-// Declare is the declarations of what cel-go's environment declares, with those functions.
+// Declare returns the declarations of cel-go's environment, with the given functions.
 func Declare(base *cel.Env, fns map[string]*decls.FunctionDecl, keywords bool) (*Declarations, error) {
 	e := &Declarations{Base: base, impls: map[string]*functions.Overload{}, validator: &validatorConfig{}, keywords: keywords, Grammar: newGrammar(base), Plain: true}
 	var err error
@@ -93,8 +93,7 @@ func Declare(base *cel.Env, fns map[string]*decls.FunctionDecl, keywords bool) (
 	return e, nil
 }
 
-// NewChecker returns a checker; it starts with the declarations of from, if
-// there is one.
+// NewChecker returns a checker with the declarations of from, if that is not nil.
 func NewChecker(base *cel.Env, provider types.Provider, from *checker.Env) (*checker.Env, error) {
 	opts := []checker.Option{checker.CrossTypeNumericComparisons(hasCrossTypeComparisons(base))}
 	if from != nil {
@@ -103,10 +102,11 @@ func NewChecker(base *cel.Env, provider types.Provider, from *checker.Env) (*che
 	return checker.NewEnv(base.Container, provider, opts...)
 }
 
-// hasCrossTypeComparisons: they came together with optional types.
+// hasCrossTypeComparisons reports whether numbers of different types can be compared. Kubernetes
+// introduced this with optional types.
 func hasCrossTypeComparisons(base *cel.Env) bool { return base.HasFunction("optional.of") }
 
-// Implementation is what a call runs, by its overload or else its function.
+// Implementation returns the implementation of an overload, or of a function without overloads.
 func (e *Declarations) Implementation(overload, function string) *functions.Overload {
 	if overload != "" {
 		if impl, ok := e.impls[overload]; ok {
@@ -116,7 +116,7 @@ func (e *Declarations) Implementation(overload, function string) *functions.Over
 	return e.impls[function]
 }
 
-// validatorConfig is what cel-go's validators of trees tell one another.
+// validatorConfig holds the configuration of cel-go's validators of trees.
 type validatorConfig struct{ values map[string]any }
 
 func (c *validatorConfig) GetOrDefault(name string, value any) any {
@@ -134,17 +134,17 @@ func (c *validatorConfig) Set(name string, value any) error {
 	return nil
 }
 
-// knownValidators look only at what the quick parser reports.
+// knownValidators find only errors that the quick parser reports by its flag check.
 var knownValidators = map[string]bool{
 	cel.ValidateDurationLiterals().Name(): true, cel.ValidateTimestampLiterals().Name(): true,
 	cel.ValidateRegexLiterals().Name(): true, cel.ValidateHomogeneousAggregateLiterals().Name(): true,
 	"cel.validator.string_format": true,
 }
 
-// NoSource is where trees of the quick parser come from: they have no places.
+// NoSource is the source of trees of the quick parser, which have no positions.
 var NoSource = common.NewTextSource("")
 
-// Estimate is the static cost of a checked tree.
+// Estimate returns the static cost of a checked tree.
 func (e *Declarations) Estimate(checked *ast.AST, self *val.Type) (uint64, error) {
 	shell, _ := e.shells.Get().(*cel.Ast)
 	if shell == nil {
@@ -160,8 +160,8 @@ func (e *Declarations) Estimate(checked *ast.AST, self *val.Type) (uint64, error
 	return cost.Max, err
 }
 
-// Added are the names of the functions and macros of e that earlier has not, or not with all their
-// overloads, sorted.
+// Added returns the sorted names of the functions and macros that e has and earlier does not, or
+// not with all overloads.
 func (e *Declarations) Added(earlier *Declarations) []string {
 	added := map[string]bool{}
 	for name, fn := range e.Base.Functions() {

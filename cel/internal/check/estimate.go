@@ -11,13 +11,14 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file estimates what calls cost at most before any data is known, by
-// Kubernetes' rules. Its figures decide which rules a definition may hold.
+// This file estimates the cost of calls before data is known, by Kubernetes' rules. The estimates
+// decide which rules a definition may have, so that they must equal upstream's.
 
-// Estimator knows the sizes of what self leads to.
+// Estimator gives cel-go the sizes of values, from the types of schemas.
 type Estimator struct {
+	// self is the type of the variable self.
 	self *val.Type
-	Vars map[string]*val.Type // in place of self, where there are other variables
+	Vars map[string]*val.Type // the types of the variables, instead of self
 }
 
 type (
@@ -26,8 +27,8 @@ type (
 	costEstimate = checker.CostEstimate
 )
 
-// EstimateSize finds the schema's bound for what a path of the expression
-// leads to.
+// EstimateSize returns the bound of the schema for the value at a path of the expression, nil if
+// there is none.
 func (e *Estimator) EstimateSize(node checker.AstNode) *sizeEstimate {
 	path := node.Path()
 	if len(path) == 0 {
@@ -58,11 +59,11 @@ func (e *Estimator) EstimateSize(node checker.AstNode) *sizeEstimate {
 	return &sizeEstimate{Max: t.MaxElements}
 }
 
-// KeyType is the type of the keys of maps, whose size counts as 0.
+// KeyType is the type of the keys of maps. Upstream's estimate takes their size as 0.
 var KeyType = &val.Type{Kind: val.String}
 
-// estimateField is the member that a rule spells so; a reserved word must be
-// escaped to be found.
+// estimateField returns the type of a member by its name in a rule. A reserved word is found only
+// if it is escaped, as upstream.
 func estimateField(t *val.Type, spelled string) *val.Type {
 	if t.Kind != val.Object || val.Reserved[spelled] {
 		return nil
@@ -77,7 +78,7 @@ func estimateField(t *val.Type, spelled string) *val.Type {
 	return nil
 }
 
-// size is the estimated size of a node: computed, from the schema, or anything.
+// size returns the estimated size of a node: the computed one, that of the schema, or unbounded.
 func (e *Estimator) size(node checker.AstNode) sizeEstimate {
 	if s := node.ComputedSize(); s != nil {
 		return *s
@@ -88,15 +89,18 @@ func (e *Estimator) size(node checker.AstNode) sizeEstimate {
 	return sizeEstimate{Max: math.MaxUint64}
 }
 
+// walk returns the cost of visiting a text: times units for each character.
 func walk(s sizeEstimate, times float64) costEstimate { return s.MultiplyByCostFactor(times) }
 
+// fixed returns the estimate of a call with a constant cost.
 func fixed(n uint64) *callEstimate {
 	return &callEstimate{CostEstimate: costEstimate{Min: n, Max: n}}
 }
 
+// priced returns the estimate of a call without a size of the result.
 func priced(c costEstimate) *callEstimate { return &callEstimate{CostEstimate: c} }
 
-// EstimateCallCost is the estimate of a call; nil leaves it to cel-go.
+// EstimateCallCost returns the estimate of a call, nil if cel-go's own applies.
 func (e *Estimator) EstimateCallCost(function, overload string, target *checker.AstNode, args []checker.AstNode) *callEstimate {
 	if target != nil {
 		if est := e.estimateMember(function, *target, args); est != nil {
@@ -153,7 +157,7 @@ func (e *Estimator) EstimateCallCost(function, overload string, target *checker.
 	return nil
 }
 
-// estimateMember is the estimate of a function of a text or list.
+// estimateMember estimates a function of a string or list.
 func (e *Estimator) estimateMember(function string, target checker.AstNode, args []checker.AstNode) *callEstimate {
 	switch function {
 	case "isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes":
@@ -190,8 +194,8 @@ func (e *Estimator) estimateMember(function string, target checker.AstNode, args
 	return nil
 }
 
-// estimateTraversal prices a visit of every item, and of the text of items
-// that are texts.
+// estimateTraversal estimates a visit of all items of a list, including the text of items that are
+// strings.
 func (e *Estimator) estimateTraversal(function string, target checker.AstNode) *callEstimate {
 	s := e.size(target)
 	each := costEstimate{Min: 1, Max: 1}
@@ -207,6 +211,7 @@ func (e *Estimator) estimateTraversal(function string, target checker.AstNode) *
 	return priced(s.MultiplyByCost(each))
 }
 
+// estimateJoin estimates join(): the size of all items and separators.
 func (e *Estimator) estimateJoin(target checker.AstNode, args []checker.AstNode) *callEstimate {
 	n := e.size(target)
 	var total sizeEstimate
@@ -226,11 +231,11 @@ func (e *Estimator) estimateJoin(target checker.AstNode, args []checker.AstNode)
 	return &callEstimate{CostEstimate: walk(total, 0.1), ResultSize: &total}
 }
 
-// replaced is the size of a text after replacements.
+// replaced returns the size of a text after replacements.
 func replaced(text, from, to sizeEstimate) sizeEstimate {
 	var count, kept sizeEstimate
 	switch {
-	case from.Min == 0: // an empty text is found around every character
+	case from.Min == 0: // an empty string occurs before, between and after the characters
 		count.Max = text.Max
 		if text.Max < math.MaxUint64 {
 			count.Max++
@@ -256,7 +261,7 @@ func replaced(text, from, to sizeEstimate) sizeEstimate {
 	return count.Multiply(to).Add(kept)
 }
 
-// estimateContains prices the comparison of addresses of 4 to 16 bytes.
+// estimateContains estimates the comparison of addresses of 4 to 16 bytes.
 func (e *Estimator) estimateContains(function, overload string, arg checker.AstNode) *callEstimate {
 	bytes := sizeEstimate{Min: 4, Max: 16}
 	cost := walk(bytes.Add(bytes), 0.1)
@@ -269,7 +274,7 @@ func (e *Estimator) estimateContains(function, overload string, arg checker.AstN
 	return priced(cost)
 }
 
-// estimateEquals prices == of values of library types.
+// estimateEquals estimates == for values of library types.
 func estimateEquals(a, b checker.AstNode) *callEstimate {
 	t := a.Type()
 	if t.Equal(b.Type()) != types.True {
@@ -278,7 +283,7 @@ func estimateEquals(a, b checker.AstNode) *callEstimate {
 	if name := t.TypeName(); t.Kind() == types.OpaqueKind && (name == lib.IPType.TypeName() || name == lib.CIDRType.TypeName()) {
 		return fixed(1)
 	}
-	switch t.TypeName() { // a variable may have been declared by name
+	switch t.TypeName() { // a variable may have been declared with the name of the type
 	case lib.QuantityType.TypeName(), lib.SemverType.TypeName(), lib.AuthorizerType.TypeName(), lib.PathCheckType.TypeName(),
 		lib.GroupCheckType.TypeName(), lib.ResourceCheckType.TypeName(), lib.DecisionType.TypeName():
 		return fixed(1)
@@ -294,7 +299,7 @@ func estimateEquals(a, b checker.AstNode) *callEstimate {
 	return nil
 }
 
-// itemNode stands for the items of a list.
+// itemNode represents the items of a list.
 type itemNode struct {
 	path []string
 	t    *types.Type
@@ -305,7 +310,7 @@ func (n *itemNode) Type() *types.Type           { return n.t }
 func (n *itemNode) Expr() ast.Expr              { return nil }
 func (n *itemNode) ComputedSize() *sizeEstimate { return nil }
 
-// itemsOf is the items of a list; nil if list is none.
+// itemsOf returns the node of a list's items, nil if list is not a list.
 func itemsOf(list checker.AstNode) checker.AstNode {
 	params := list.Type().Parameters()
 	if len(params) == 0 {

@@ -19,12 +19,12 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file holds the libraries that a Language may have.
+// This file defines the libraries that a Language may have.
 
-// Library names a library.
+// Library is the name of a library.
 type Library string
 
-// The libraries. The standard one is always there; Subset takes parts of it away.
+// The libraries. The standard one is always included; Subset removes parts of it.
 const (
 	OptionalLibrary      Library = "optional"       // optional.of, x.?f, m[?k], optMap …
 	BindingsLibrary      Library = "bindings"       // cel.bind(name, value, body)
@@ -44,25 +44,24 @@ const (
 	BlockLibrary         Library = "block"          // cel.block(…), in which optimizers write common parts
 )
 
-// NewestKubernetes is the newest version whose rules are known here.
+// NewestKubernetes is the newest version whose rules are supported.
 const NewestKubernetes = "1.37"
 
-// PreviousKubernetes is the one before: what new expressions must be valid in.
+// PreviousKubernetes is the version before, in which new expressions must be valid.
 const PreviousKubernetes = "1.36"
 
-// GeneralLibraries are the libraries that are not Kubernetes' own: what a
-// Language has unless it is told otherwise.
+// GeneralLibraries returns the libraries that are not Kubernetes' own: the default of a Language.
 func GeneralLibraries() []Library {
 	return []Library{OptionalLibrary, BindingsLibrary, ComprehensionLibrary, StringsLibrary, MathLibrary, EncodersLibrary,
 		SetsLibrary, ListsLibrary, NetworkLibrary}
 }
 
-// AllLibraries are all there is, except for [BlockLibrary].
+// AllLibraries returns all libraries except [BlockLibrary].
 func AllLibraries() []Library {
 	return append(GeneralLibraries(), URLLibrary, FindLibrary, QuantityLibrary, SemverLibrary, FormatLibrary, AggregateLibrary)
 }
 
-// options are a library's declarations for cel-go.
+// options returns a library's declarations for cel-go.
 func (l Library) options() ([]cel.EnvOption, error) {
 	switch l {
 	case OptionalLibrary:
@@ -101,7 +100,8 @@ func (l Library) options() ([]cel.EnvOption, error) {
 	return nil, fmt.Errorf("library %q: not known, want one of %v", string(l), append(AllLibraries(), BlockLibrary))
 }
 
-// LanguageOptions are the declarations of the libraries of a version of Kubernetes or, without one, of those names.
+// LanguageOptions returns the declarations of the libraries of a version of Kubernetes or, if that
+// is "", of the named libraries.
 func LanguageOptions(kubernetes string, names []Library) ([]cel.EnvOption, error) {
 	if kubernetes != "" {
 		if len(names) > 0 {
@@ -140,16 +140,16 @@ func LanguageOptions(kubernetes string, names []Library) ([]cel.EnvOption, error
 	return options, nil
 }
 
-// durationOption makes getMilliseconds() of a duration the milliseconds within
-// its second, as the language defines it; Kubernetes' rules count them all.
+// durationOption makes getMilliseconds() of a duration return the milliseconds within its second,
+// as the language defines it. Kubernetes' rules return all milliseconds.
 func durationOption() cel.EnvOption {
 	return lib.Method("getMilliseconds", "duration_to_milliseconds", types.DurationType, types.IntType, func(d types.Duration) ref.Val {
 		return types.Int(d.Milliseconds() % 1000)
 	})
 }
 
-// searchOptions makes an offset beyond the end of a text an error for indexOf()
-// and lastIndexOf(), as the language defines it.
+// searchOptions makes an offset beyond the end of a string an error of indexOf() and lastIndexOf(),
+// as the language defines it.
 func searchOptions() []cel.EnvOption {
 	return []cel.EnvOption{
 		searchFrom("indexOf", "string_index_of_string_int", val.Index),
@@ -157,6 +157,7 @@ func searchOptions() []cel.EnvOption {
 	}
 }
 
+// searchFrom declares one of these functions.
 func searchFrom(name, id string, find func(s, part string, from int) int) cel.EnvOption {
 	params := []*types.Type{types.StringType, types.StringType, types.IntType}
 	return cel.Function(name, cel.MemberOverload(id, params, types.IntType, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
@@ -190,9 +191,8 @@ func encodeOption() cel.EnvOption {
 		})))
 }
 
-// addressOption makes an IPv6 address that stands for an IPv4 address that
-// address, unless it is written with dots, as the language defines it;
-// Kubernetes' rules refuse both.
+// addressOption makes ip() accept an IPv4 address that is written as IPv6 without dots, as the
+// language defines it. Kubernetes' rules refuse it.
 func addressOption() cel.EnvOption {
 	return lib.FromString("ip", "string_to_ip", lib.IPType, func(s types.String) ref.Val {
 		if a, err := netip.ParseAddr(string(s)); err == nil && a.Is4In6() && a.Zone() == "" && !strings.Contains(string(s), ".") {
@@ -206,13 +206,14 @@ func addressOption() cel.EnvOption {
 	})
 }
 
-// Blocks: cel.block([a, b, …], body) computes each part at most once; parts and
-// body call them cel.index(0), cel.index(1) and so on.
+// Blocks: cel.block([a, b, …], body) evaluates each part at most once. The parts and the body refer
+// to them as cel.index(0), cel.index(1) and so on.
 const (
 	BlockFunction = "cel.@block"
 	maxBlock      = 64 // parts of a block
 )
 
+// blockOptions returns the declarations of blocks.
 func blockOptions() []cel.EnvOption {
 	var vars []cel.EnvOption
 	for i := range maxBlock {

@@ -13,29 +13,28 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file parses the common part of the language in one pass. What it does
-// not know, or finds wrong, it leaves to cel-go's parser, which is many times
-// slower and knows the words of errors. Both make the same tree, but for the
-// numbers of its nodes.
+// This file parses the common part of the language in one pass. It leaves everything else,
+// including all errors, to cel-go's parser, which is many times slower and has the texts of errors.
+// Both make the same tree, except for the numbers of its nodes.
 
-// Bounds beyond which cel-go parses, which has bounds of its own.
+// Beyond these bounds cel-go parses, which has bounds of its own.
 const (
-	maxQuickText  = 10_000
+	maxQuickText  = 10_000 // bytes
 	maxQuickDepth = 60
 )
 
-// macroKey is how a macro is called; args is -1 for any number of arguments.
+// macroKey identifies a macro by the form of its calls. args is -1 for any number of arguments.
 type macroKey struct {
 	name     string
 	args     int
 	receiver bool
 }
 
-// grammar is what a parser knows of an environment.
+// grammar is what the parser needs to know about an environment.
 type grammar struct {
 	macros   map[macroKey]cel.Macro
 	factory  ast.ExprFactory
-	optional bool // a.?b and a[?b]
+	optional bool // a.?b and a[?b] are permitted
 }
 
 func newGrammar(base *cel.Env) *grammar {
@@ -61,14 +60,13 @@ type quickParser struct {
 	pos   int
 	depth int
 	id    int64
-	bad   bool // cel-go must parse
-	check bool // cel-go's validators must look at the tree
+	bad   bool // the expression must be parsed by cel-go
+	check bool // the tree must be checked by cel-go's validators
 }
 
-// Parse is the tree of an expression, nil if cel-go must parse it, and whether
-// cel-go's validators might find fault with it. A pattern that matches() has
-// as its argument is none of their business: what is wrong with it is found
-// when it is compiled.
+// Parse returns the tree of an expression, nil if cel-go must parse it, and whether cel-go's
+// validators might find an error. The pattern of matches() needs no validator here, because
+// compiling it finds the same errors.
 func (s *grammar) Parse(src string) (tree *ast.AST, validate bool) {
 	if len(src) > maxQuickText || !utf8.ValidString(src) {
 		return nil, false
@@ -82,18 +80,19 @@ func (s *grammar) Parse(src string) (tree *ast.AST, validate bool) {
 	return ast.NewAST(e, ast.NewSourceInfo(nil)), p.check
 }
 
+// next returns a new node number.
 func (p *quickParser) next() int64 {
 	p.id++
 	return p.id
 }
 
-// give up: the result no longer matters, but must be an expression.
-func (p *quickParser) give() ast.Expr {
+// giveUp ends the parse, so that cel-go parses. It returns a placeholder.
+func (p *quickParser) giveUp() ast.Expr {
 	p.bad, p.pos = true, len(p.src)
 	return p.factory.NewUnspecifiedExpr(0)
 }
 
-// enter counts the depth of the tree; leave ends it.
+// enter increases the depth of the tree. It returns false if parsing must end.
 func (p *quickParser) enter() bool {
 	if p.depth++; p.depth > maxQuickDepth {
 		p.bad, p.pos = true, len(p.src)
@@ -120,7 +119,7 @@ func (p *quickParser) space() {
 	}
 }
 
-// peek is the next byte, 0 at the end.
+// peek returns the next byte, 0 at the end.
 func (p *quickParser) peek() byte {
 	if p.pos < len(p.src) {
 		return p.src[p.pos]
@@ -128,8 +127,8 @@ func (p *quickParser) peek() byte {
 	return 0
 }
 
-// take consumes a sign if it comes next.
-func (p *quickParser) take(sign string) bool {
+// accept consumes a sign and the space after it, if the sign comes next.
+func (p *quickParser) accept(sign string) bool {
 	if !strings.HasPrefix(p.src[p.pos:], sign) {
 		return false
 	}
@@ -138,7 +137,7 @@ func (p *quickParser) take(sign string) bool {
 	return true
 }
 
-// name consumes an identifier, "" if there is none.
+// name consumes an identifier. It returns "" if there is none.
 func (p *quickParser) name() string {
 	start := p.pos
 	if !letter(p.peek()) {
@@ -150,26 +149,28 @@ func (p *quickParser) name() string {
 	return p.src[start:p.pos]
 }
 
+// letter and digit classify bytes of identifiers.
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' }
 func digit(c byte) bool  { return c >= '0' && c <= '9' }
 
+// expr parses an expression, down to ?:.
 func (p *quickParser) expr() ast.Expr {
 	if !p.enter() {
-		return p.give()
+		return p.giveUp()
 	}
 	defer func() { p.depth-- }()
 	cond := p.logic(operators.LogicalOr)
-	if !p.take("?") {
+	if !p.accept("?") {
 		return cond
 	}
 	then := p.logic(operators.LogicalOr)
-	if !p.take(":") {
-		return p.give()
+	if !p.accept(":") {
+		return p.giveUp()
 	}
 	return p.call(operators.Conditional, cond, then, p.expr())
 }
 
-// logic parses operands joined by || or, with op &&, by &&.
+// logic parses operands that are joined by || or, if op is &&, by &&.
 func (p *quickParser) logic(op string) ast.Expr {
 	operand, sign := p.relation, "&&"
 	if op == operators.LogicalOr {
@@ -180,14 +181,13 @@ func (p *quickParser) logic(op string) ast.Expr {
 		return first
 	}
 	terms := []ast.Expr{first}
-	for p.take(sign) {
+	for p.accept(sign) {
 		terms = append(terms, operand())
 	}
 	return p.balanced(op, terms)
 }
 
-// balanced joins terms to a tree that is as flat as possible, heavier on the
-// left.
+// balanced joins terms to a tree of the least depth, like cel-go's parser.
 func (p *quickParser) balanced(op string, terms []ast.Expr) ast.Expr {
 	if len(terms) == 1 {
 		return terms[0]
@@ -196,11 +196,13 @@ func (p *quickParser) balanced(op string, terms []ast.Expr) ast.Expr {
 	return p.call(op, p.balanced(op, terms[:half]), p.balanced(op, terms[half:]))
 }
 
+// relations has the comparison operators; a prefix comes after the longer one.
 var relations = [...]struct{ sign, op string }{
 	{"==", operators.Equals}, {"!=", operators.NotEquals}, {"<=", operators.LessEquals}, {"<", operators.Less},
 	{">=", operators.GreaterEquals}, {">", operators.Greater},
 }
 
+// relation parses comparisons, which associate to the left.
 func (p *quickParser) relation() ast.Expr {
 	depth := p.depth
 	defer func() { p.depth = depth }()
@@ -211,12 +213,13 @@ func (p *quickParser) relation() ast.Expr {
 			return left
 		}
 		if !p.enter() {
-			return p.give()
+			return p.giveUp()
 		}
 		left = p.call(op, left, p.sum())
 	}
 }
 
+// relationSign consumes a comparison operator. It returns "" if there is none.
 func (p *quickParser) relationSign() string {
 	switch c := p.peek(); {
 	case c == 'i':
@@ -228,7 +231,7 @@ func (p *quickParser) relationSign() string {
 		p.pos = at
 	case c == '=' || c == '!' || c == '<' || c == '>':
 		for _, r := range relations {
-			if p.take(r.sign) {
+			if p.accept(r.sign) {
 				return r.op
 			}
 		}
@@ -236,6 +239,7 @@ func (p *quickParser) relationSign() string {
 	return ""
 }
 
+// sum parses additions and subtractions.
 func (p *quickParser) sum() ast.Expr {
 	depth := p.depth
 	defer func() { p.depth = depth }()
@@ -243,19 +247,20 @@ func (p *quickParser) sum() ast.Expr {
 	for {
 		op := operators.Add
 		switch {
-		case p.take("+"):
-		case p.take("-"):
+		case p.accept("+"):
+		case p.accept("-"):
 			op = operators.Subtract
 		default:
 			return left
 		}
 		if !p.enter() {
-			return p.give()
+			return p.giveUp()
 		}
 		left = p.call(op, left, p.product())
 	}
 }
 
+// product parses multiplications, divisions and remainders.
 func (p *quickParser) product() ast.Expr {
 	depth := p.depth
 	defer func() { p.depth = depth }()
@@ -263,24 +268,25 @@ func (p *quickParser) product() ast.Expr {
 	for {
 		op := operators.Multiply
 		switch {
-		case p.take("*"):
-		case p.take("/"):
+		case p.accept("*"):
+		case p.accept("/"):
 			op = operators.Divide
-		case p.take("%"):
+		case p.accept("%"):
 			op = operators.Modulo
 		default:
 			return left
 		}
 		if !p.enter() {
-			return p.give()
+			return p.giveUp()
 		}
 		left = p.call(op, left, p.unary())
 	}
 }
 
+// unary parses negations. Two of them cancel out, as in cel-go.
 func (p *quickParser) unary() ast.Expr {
 	negations := 0
-	for p.take("!") {
+	for p.accept("!") {
 		negations++
 	}
 	operand := p.member()
@@ -290,58 +296,57 @@ func (p *quickParser) unary() ast.Expr {
 	return operand
 }
 
-// member parses a primary expression and the selections, calls and indexes
-// that follow it.
+// member parses a primary expression with the selections, calls and indexes after it.
 func (p *quickParser) member() ast.Expr {
 	depth := p.depth
 	defer func() { p.depth = depth }()
 	e := p.primary()
 	for !p.bad {
 		switch {
-		case p.take("."):
+		case p.accept("."):
 			e = p.selection(e)
-		case p.take("["):
+		case p.accept("["):
 			op := operators.Index
-			if p.take("?") {
+			if p.accept("?") {
 				op = operators.OptIndex
 				if !p.optional {
-					return p.give()
+					return p.giveUp()
 				}
 			}
 			index := p.expr()
-			if !p.take("]") {
-				return p.give()
+			if !p.accept("]") {
+				return p.giveUp()
 			}
 			e = p.call(op, e, index)
 		default:
 			return e
 		}
 		if !p.enter() {
-			return p.give()
+			return p.giveUp()
 		}
 	}
 	return e
 }
 
-// selection parses what follows a dot.
+// selection parses the text after a dot.
 func (p *quickParser) selection(e ast.Expr) ast.Expr {
-	optional := p.optional && p.take("?")
+	optional := p.optional && p.accept("?")
 	name := p.name()
 	p.space()
 	if name == "" || isToken(name) {
-		return p.give()
+		return p.giveUp()
 	}
 	switch {
 	case optional:
 		return p.call(operators.OptSelect, e, p.factory.NewLiteral(p.next(), types.String(name)))
-	case p.take("("):
+	case p.accept("("):
 		p.check = p.check || name == "duration" || name == "timestamp" || name == "format"
 		return p.macro(name, e, p.list(")", false))
 	}
 	return p.factory.NewSelect(p.next(), e, name)
 }
 
-// isToken reports whether a word is no identifier.
+// isToken reports whether a word is a keyword and not an identifier.
 func isToken(word string) bool {
 	switch word {
 	case "in", "true", "false", "null":
@@ -350,22 +355,23 @@ func isToken(word string) bool {
 	return false
 }
 
+// primary parses a literal, a name, a call, or an expression in parentheses.
 func (p *quickParser) primary() ast.Expr {
 	switch c := p.peek(); {
 	case c == '(':
-		p.take("(")
+		p.accept("(")
 		e := p.expr()
-		if !p.take(")") {
-			return p.give()
+		if !p.accept(")") {
+			return p.giveUp()
 		}
 		return e
 	case c == '[':
-		p.take("[")
+		p.accept("[")
 		items := p.list("]", true)
 		p.check = p.check || !alike(items)
 		return p.factory.NewList(p.next(), items, []int32{})
 	case c == '{':
-		p.take("{")
+		p.accept("{")
 		return p.mapLiteral()
 	case c == '"' || c == '\'':
 		return p.text(false)
@@ -374,17 +380,17 @@ func (p *quickParser) primary() ast.Expr {
 	case letter(c):
 		return p.word()
 	}
-	return p.give()
+	return p.giveUp()
 }
 
-// word parses what begins with an identifier.
+// word parses an expression that starts with an identifier.
 func (p *quickParser) word() ast.Expr {
 	name := p.name()
 	if c := p.peek(); c == '"' || c == '\'' {
 		if name == "r" || name == "R" {
 			return p.text(true)
 		}
-		return p.give()
+		return p.giveUp()
 	}
 	p.space()
 	switch name {
@@ -396,41 +402,41 @@ func (p *quickParser) word() ast.Expr {
 		return p.factory.NewLiteral(p.next(), types.NullValue)
 	}
 	if val.Reserved[name] {
-		return p.give()
+		return p.giveUp()
 	}
-	if p.take("(") {
+	if p.accept("(") {
 		p.check = p.check || name == "duration" || name == "timestamp" || name == "matches"
 		return p.macro(name, nil, p.list(")", false))
 	}
 	return p.factory.NewIdent(p.next(), name)
 }
 
-// list parses expressions up to the sign that ends them.
+// list parses expressions up to the closing sign. mayTrail permits a comma before it.
 func (p *quickParser) list(end string, mayTrail bool) []ast.Expr {
 	out := []ast.Expr{}
-	if p.take(end) {
+	if p.accept(end) {
 		return out
 	}
 	for !p.bad {
 		if p.peek() == '?' {
-			p.give()
+			p.giveUp()
 			break
 		}
 		out = append(out, p.expr())
-		if p.take(end) {
+		if p.accept(end) {
 			break
 		}
-		if !p.take(",") {
-			p.give()
+		if !p.accept(",") {
+			p.giveUp()
 		}
-		if mayTrail && p.take(end) {
+		if mayTrail && p.accept(end) {
 			break
 		}
 	}
 	return out
 }
 
-// alike reports whether the items of a list are all literals of one type.
+// alike reports whether all items are literals of one type.
 func alike(items []ast.Expr) bool {
 	for _, e := range items {
 		if e.Kind() != ast.LiteralKind || e.AsLiteral().Type() != items[0].AsLiteral().Type() {
@@ -440,30 +446,31 @@ func alike(items []ast.Expr) bool {
 	return true
 }
 
+// mapLiteral parses a map after its opening brace.
 func (p *quickParser) mapLiteral() ast.Expr {
 	id := p.next()
 	entries := []ast.EntryExpr{}
 	p.check = true
-	for !p.take("}") {
+	for !p.accept("}") {
 		if p.bad || p.peek() == '?' {
-			return p.give()
+			return p.giveUp()
 		}
 		key := p.expr()
-		if !p.take(":") {
-			return p.give()
+		if !p.accept(":") {
+			return p.giveUp()
 		}
 		entries = append(entries, p.factory.NewMapEntry(p.next(), key, p.expr(), false))
-		if !p.take(",") && p.peek() != '}' {
-			return p.give()
+		if !p.accept(",") && p.peek() != '}' {
+			return p.giveUp()
 		}
 	}
 	return p.factory.NewMap(id, entries)
 }
 
-// number parses a plain integer or decimal number and its sign.
+// number parses an integer or decimal number with its sign.
 func (p *quickParser) number() ast.Expr {
 	sign := ""
-	if p.take("-") {
+	if p.accept("-") {
 		sign = "-"
 	}
 	start := p.pos
@@ -476,30 +483,31 @@ func (p *quickParser) number() ast.Expr {
 	}
 	text := p.src[start:p.pos]
 	if text == "" || letter(p.peek()) {
-		return p.give()
+		return p.giveUp()
 	}
 	p.space()
 	if !whole {
 		f, err := strconv.ParseFloat(sign+text, 64)
 		if err != nil {
-			return p.give()
+			return p.giveUp()
 		}
 		return p.factory.NewLiteral(p.next(), types.Double(f))
 	}
 	i, err := strconv.ParseInt(sign+text, 10, 64)
 	if err != nil {
-		return p.give()
+		return p.giveUp()
 	}
 	return p.factory.NewLiteral(p.next(), types.Int(i))
 }
 
+// digits skips digits.
 func (p *quickParser) digits() {
 	for digit(p.peek()) {
 		p.pos++
 	}
 }
 
-// text parses a string; of escapes only the commonest.
+// text parses a string. It knows only the most frequent escape sequences.
 func (p *quickParser) text(raw bool) ast.Expr {
 	quote := p.src[p.pos : p.pos+1]
 	long := strings.HasPrefix(p.src[p.pos:], quote+quote+quote)
@@ -510,25 +518,24 @@ func (p *quickParser) text(raw bool) ast.Expr {
 	rest := p.src[p.pos:]
 	end := strings.Index(rest, quote)
 	if end < 0 {
-		return p.give()
+		return p.giveUp()
 	}
 	value := rest[:end]
 	if strings.IndexByte(value, '\\') >= 0 && !raw {
 		var ok bool
 		if value, end, ok = unescapeText(rest, quote); !ok {
-			return p.give()
+			return p.giveUp()
 		}
 	}
 	if !long && strings.IndexByte(rest[:end], '\n') >= 0 || strings.IndexByte(rest[:end], '\r') >= 0 {
-		return p.give()
+		return p.giveUp()
 	}
 	p.pos += end + len(quote)
 	p.space()
 	return p.factory.NewLiteral(p.next(), types.String(value))
 }
 
-// unescapeText reads text up to quote. It returns the value and where the text
-// ends.
+// unescapeText reads text up to quote. It returns the value and the offset of the quote.
 func unescapeText(text, quote string) (value string, end int, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -556,15 +563,15 @@ func unescapeText(text, quote string) (value string, end int, ok bool) {
 	return "", 0, false
 }
 
-// call is the call of an operator, which may be a macro.
+// call returns the call of an operator.
 func (p *quickParser) call(op string, args ...ast.Expr) ast.Expr {
 	return p.factory.NewCall(p.next(), op, args...)
 }
 
-// macro is a call, expanded if it is that of a macro.
+// macro returns a call, expanded if it is the call of a macro.
 func (p *quickParser) macro(name string, target ast.Expr, args []ast.Expr) ast.Expr {
 	if p.bad {
-		return p.give()
+		return p.giveUp()
 	}
 	m, ok := p.macros[macroKey{name, len(args), target != nil}]
 	if !ok {
@@ -573,7 +580,7 @@ func (p *quickParser) macro(name string, target ast.Expr, args []ast.Expr) ast.E
 	if ok {
 		e, err := m.Expander()(p, target, args)
 		if err != nil {
-			return p.give()
+			return p.giveUp()
 		}
 		if e != nil {
 			return e

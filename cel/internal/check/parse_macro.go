@@ -7,16 +7,14 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// This file shows the parser to cel-go's macros, which build their expansions
-// with it.
+// This file implements the interface by which cel-go's macros build their expansions.
 
 var _ parser.ExprHelper = (*quickParser)(nil)
 
-// Copy leaves the copying of trees to cel-go: none of the common macros asks
-// for it.
-func (p *quickParser) Copy(ast.Expr) ast.Expr { return p.give() }
+// Copy gives up: none of the common macros calls it.
+func (p *quickParser) Copy(ast.Expr) ast.Expr { return p.giveUp() }
 
-// NewLiteral and the methods after it make the parts of an expansion.
+// NewLiteral and the methods after it return parts of an expansion.
 func (p *quickParser) NewLiteral(v ref.Val) ast.Expr { return p.factory.NewLiteral(p.next(), v) }
 
 func (p *quickParser) NewList(items ...ast.Expr) ast.Expr {
@@ -67,8 +65,7 @@ func (p *quickParser) NewSelect(operand ast.Expr, field string) ast.Expr {
 	return p.factory.NewSelect(p.next(), operand, field)
 }
 
-// OffsetLocation and NewError are for errors, whose words and places are
-// cel-go's business.
+// OffsetLocation and NewError are for errors, which cel-go's parser reports.
 func (p *quickParser) OffsetLocation(int64) common.Location { return common.NoLocation }
 
 func (p *quickParser) NewError(id int64, message string) *common.Error {

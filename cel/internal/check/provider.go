@@ -12,28 +12,29 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file shows a schema's types to cel-go's checker. An object type has a
-// name that no rule can spell, so that rules cannot depend on it; two objects
-// at different places are different types even if they look alike.
+// This file gives cel-go's checker the types of schemas. An object type has a name that rules
+// cannot write, so that they cannot depend on it. Two objects at different places have different
+// types, even if their members are equal.
 
-// Provider shows the types of schemas to cel-go. It is safe for concurrent use.
+// Provider gives cel-go the types of schemas. It is safe for concurrent use.
 type Provider struct {
 	types.Provider
 	keywords bool
 
-	mu      sync.RWMutex
-	cel     map[*val.Type]*types.Type
+	mu  sync.RWMutex
+	cel map[*val.Type]*types.Type
+	// objects has the object types by their generated names.
 	objects map[string]*val.Type
 	Named   map[string]map[string]*types.Type // members of the objects that a host declared; not changed
-	Patches bool                              // there are literals of patches
+	Patches bool                              // literals of patches are permitted
 }
 
-// NewProvider returns a Provider that knows the types of the declarations only.
+// NewProvider returns a Provider with the types of the declarations only.
 func NewProvider(e *Declarations) *Provider {
 	return &Provider{Provider: e.Base.CELTypeProvider(), keywords: e.keywords, cel: map[*val.Type]*types.Type{}, objects: map[string]*val.Type{}}
 }
 
-// Inherit makes known what p's predecessor knows.
+// Inherit adds the types that from has.
 func (p *Provider) Inherit(from *Provider) {
 	if from == nil {
 		return
@@ -44,7 +45,7 @@ func (p *Provider) Inherit(from *Provider) {
 	maps.Copy(p.objects, from.objects)
 }
 
-// forget makes room: the types that are needed again are added again.
+// forget removes the types of schemas, which are added again if needed.
 func (p *Provider) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +56,7 @@ func (p *Provider) forget() {
 // NewVariable declares a variable.
 func NewVariable(name string, t *types.Type) *decls.VariableDecl { return decls.NewVariable(name, t) }
 
-// add makes t and the types below it known.
+// add adds t and the types below, and returns the checker's type.
 func (p *Provider) add(t *val.Type) *types.Type {
 	if t == nil {
 		return nil
@@ -87,6 +88,7 @@ func (p *Provider) add(t *val.Type) *types.Type {
 		name := "object " + strconv.Itoa(len(p.objects)+1)
 		out = types.NewObjectType(name)
 		p.objects[name] = t
+		// Set before the members are added, because a member may refer to the object.
 		p.cel[t] = out
 		for i := range t.Fields {
 			p.add(t.Fields[i].Type)
@@ -98,8 +100,7 @@ func (p *Provider) add(t *val.Type) *types.Type {
 	return out
 }
 
-// CelType is the checker's type of t, which may be outside the tree that the
-// set was made of.
+// CelType returns the checker's type of t.
 func (p *Provider) CelType(t *val.Type) *types.Type {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,8 +151,8 @@ func (p *Provider) FindStructFieldType(object, field string) (*types.FieldType, 
 	return &types.FieldType{Type: p.cel[f.Type]}, true
 }
 
-// memberName is the member that a rule calls field. Only one spelling is
-// valid, except that a reserved word may stand for itself.
+// memberName returns the member to which a rule refers by field. Only one spelling of a name is
+// valid, except that a reserved word may be written without escaping.
 func (p *Provider) memberName(field string) (string, bool) {
 	if val.Reserved[field] {
 		return field, p.keywords
@@ -164,10 +165,10 @@ func (p *Provider) memberName(field string) (string, bool) {
 	return name, ok && escaped == field
 }
 
-// FindStructFieldNames finds nothing: members are looked up one by one.
+// FindStructFieldNames returns nothing: members are looked up one by one.
 func (p *Provider) FindStructFieldNames(string) ([]string, bool) { return []string{}, false }
 
-// NewValue fails: the evaluator makes objects itself.
+// NewValue fails for objects of schemas: the evaluator makes objects itself.
 func (p *Provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
 	return p.Provider.NewValue(name, fields)
 }

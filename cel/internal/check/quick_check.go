@@ -8,26 +8,26 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// This file checks the types of expressions in which every type is known. It
-// gives nodes the types and overloads that cel-go's checker would. Where
-// something is not so plain (values of any type, optionals, null, empty lists),
-// or is wrong, it gives up and cel-go checks.
+// This file checks the types of expressions in which every type is known. It gives nodes the same
+// types and overloads as cel-go's checker. It gives up on everything else (dyn, optionals, null,
+// empty lists, and all errors), and cel-go checks.
 
-// overloadDecl is an overload that a call may have.
+// overloadDecl is the declaration of one overload.
 type overloadDecl struct {
 	id     string
 	args   []*types.Type
 	result *types.Type
 	member bool
-	plain  bool // every argument's type is plain or a parameter
+	plain  bool // the type of every argument is plain or a parameter
 }
 
-// checks is what a quick checker knows of the declarations of an Env.
+// checks is what the quick checker needs to know about the declarations.
 type checks struct {
 	functions map[string][]overloadDecl
-	off       bool // overloads are not what the declarations say
+	off       bool // the quick checker cannot be used with these declarations
 }
 
+// newChecks returns the overloads of all functions.
 func newChecks(e *Declarations, fns map[string]*decls.FunctionDecl) *checks {
 	k := &checks{functions: map[string][]overloadDecl{}, off: !hasCrossTypeComparisons(e.Base)}
 	for name, fn := range fns {
@@ -52,7 +52,7 @@ func newChecks(e *Declarations, fns map[string]*decls.FunctionDecl) *checks {
 	return k
 }
 
-// plainFormal reports whether what can be passed as a t is plain to see.
+// plainFormal reports whether only values of the same type can be passed as a t.
 func plainFormal(t *types.Type) bool {
 	switch t.Kind() {
 	case types.TypeParamKind:
@@ -68,7 +68,7 @@ func plainFormal(t *types.Type) bool {
 	return plainScalar(t)
 }
 
-// plainScalar reports whether t is a scalar type that only its own values fit.
+// plainScalar reports whether t is a scalar type to which no other type can be assigned.
 func plainScalar(t *types.Type) bool {
 	switch t {
 	case types.BoolType, types.IntType, types.UintType, types.DoubleType, types.StringType, types.BytesType,
@@ -78,7 +78,7 @@ func plainScalar(t *types.Type) bool {
 	return false
 }
 
-// knownType reports whether t is the type of a value that needs no second thought.
+// knownType reports whether t has no dyn, optionals or parameters.
 func knownType(t *types.Type) bool {
 	switch t.Kind() {
 	case types.ListKind, types.MapKind:
@@ -96,7 +96,7 @@ func knownType(t *types.Type) bool {
 	return plainScalar(t)
 }
 
-// localType is a variable of a comprehension.
+// localType is a variable of a comprehension, in a list from the innermost.
 type localType struct {
 	name string
 	t    *types.Type
@@ -112,10 +112,10 @@ type quickChecker struct {
 	types     map[int64]*types.Type
 	refs      map[int64]*ast.ReferenceInfo
 	idents    map[string]*ast.ReferenceInfo
-	bad       bool
+	bad       bool // cel-go must check
 }
 
-// Check is tree with types and overloads, nil if cel-go must check it.
+// Check returns tree with types and overloads, nil if cel-go must check it.
 func (k *checks) Check(tree *ast.AST, p *Provider, self, old *types.Type) *ast.AST {
 	if k.off {
 		return nil
@@ -129,13 +129,13 @@ func (k *checks) Check(tree *ast.AST, p *Provider, self, old *types.Type) *ast.A
 	return ast.NewCheckedAST(tree, c.types, c.refs)
 }
 
-// give up: the result no longer matters.
-func (c *quickChecker) give() *types.Type {
+// giveUp ends the check, so that cel-go checks. It returns a placeholder.
+func (c *quickChecker) giveUp() *types.Type {
 	c.bad = true
 	return types.ErrorType
 }
 
-// node is the type of a node. A node that was looked at before has it already.
+// node returns the type of a node, which it computes once.
 func (c *quickChecker) node(e ast.Expr) *types.Type {
 	if c.bad {
 		return types.ErrorType
@@ -148,6 +148,7 @@ func (c *quickChecker) node(e ast.Expr) *types.Type {
 	return t
 }
 
+// anyNode computes the type of a node.
 func (c *quickChecker) anyNode(e ast.Expr) *types.Type {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -165,10 +166,10 @@ func (c *quickChecker) anyNode(e ast.Expr) *types.Type {
 	case ast.ComprehensionKind:
 		return c.comprehension(e)
 	}
-	return c.give()
+	return c.giveUp()
 }
 
-// local is the variable of a comprehension of that name, nil if there is none.
+// local returns the type of a comprehension's variable, nil if there is none with that name.
 func (c *quickChecker) local(name string) *types.Type {
 	for v := c.locals; v != nil; v = v.next {
 		if v.name == name {
@@ -178,6 +179,7 @@ func (c *quickChecker) local(name string) *types.Type {
 	return nil
 }
 
+// ident returns the type of a variable.
 func (c *quickChecker) ident(e ast.Expr) *types.Type {
 	name := e.AsIdent()
 	t := c.local(name)
@@ -189,7 +191,7 @@ func (c *quickChecker) ident(e ast.Expr) *types.Type {
 		t = c.old
 	}
 	if t == nil || !knownType(t) {
-		return c.give()
+		return c.giveUp()
 	}
 	ref, ok := c.idents[name]
 	if !ok {
@@ -200,6 +202,7 @@ func (c *quickChecker) ident(e ast.Expr) *types.Type {
 	return t
 }
 
+// selection returns the type of a member.
 func (c *quickChecker) selection(e ast.Expr) *types.Type {
 	sel := e.AsSelect()
 	operand := c.node(sel.Operand())
@@ -210,25 +213,26 @@ func (c *quickChecker) selection(e ast.Expr) *types.Type {
 	case types.StructKind:
 		f, ok := c.provider.FindStructFieldType(operand.TypeName(), sel.FieldName())
 		if !ok {
-			return c.give()
+			return c.giveUp()
 		}
 		t = f.Type
 	default:
-		return c.give()
+		return c.giveUp()
 	}
 	switch {
 	case sel.IsTestOnly():
 		return types.BoolType
 	case !knownType(t):
-		return c.give()
+		return c.giveUp()
 	}
 	return t
 }
 
+// list returns the type of a list literal, whose items must have one type.
 func (c *quickChecker) list(e ast.Expr) *types.Type {
 	var item *types.Type
 	if len(e.AsList().OptionalIndices()) > 0 {
-		return c.give()
+		return c.giveUp()
 	}
 	for _, elem := range e.AsList().Elements() {
 		t := c.node(elem)
@@ -236,15 +240,16 @@ func (c *quickChecker) list(e ast.Expr) *types.Type {
 			item = t
 		}
 		if !t.IsExactType(item) {
-			return c.give()
+			return c.giveUp()
 		}
 	}
 	if item == nil {
-		return c.give()
+		return c.giveUp()
 	}
 	return types.NewListType(item)
 }
 
+// call returns the type of a call.
 func (c *quickChecker) call(e ast.Expr) *types.Type {
 	call := e.AsCall()
 	name := call.FunctionName()
@@ -254,9 +259,10 @@ func (c *quickChecker) call(e ast.Expr) *types.Type {
 	var buf [4]*types.Type
 	args := buf[:0]
 	if call.IsMemberFunction() {
+		// A function with a dotted name looks like a member function of a variable.
 		if prefix, ok := containers.ToQualifiedName(call.Target()); ok {
 			if _, found := c.functions[prefix+"."+name]; found {
-				return c.give()
+				return c.giveUp()
 			}
 		}
 		args = append(args, c.node(call.Target()))
@@ -270,18 +276,18 @@ func (c *quickChecker) call(e ast.Expr) *types.Type {
 	return c.resolve(e, name, call.IsMemberFunction(), args)
 }
 
-// logic checks && and ||.
+// logic returns the type of && and ||.
 func (c *quickChecker) logic(e ast.Expr) *types.Type {
 	for _, arg := range e.AsCall().Args() {
 		if c.node(arg) != types.BoolType {
-			return c.give()
+			return c.giveUp()
 		}
 	}
 	name := e.AsCall().FunctionName()
 	if c.idents[name] == nil {
 		list := c.functions[name]
 		if len(list) != 1 {
-			return c.give()
+			return c.giveUp()
 		}
 		c.idents[name] = ast.NewFunctionReference(list[0].id)
 	}
@@ -289,7 +295,7 @@ func (c *quickChecker) logic(e ast.Expr) *types.Type {
 	return types.BoolType
 }
 
-// resolve finds the one overload that fits the arguments.
+// resolve returns the result type of the only overload that accepts the arguments.
 func (c *quickChecker) resolve(e ast.Expr, name string, member bool, args []*types.Type) *types.Type {
 	var found *overloadDecl
 	var result *types.Type
@@ -300,26 +306,26 @@ func (c *quickChecker) resolve(e ast.Expr, name string, member bool, args []*typ
 			continue
 		}
 		if !o.plain && !c.never(o, args) {
-			return c.give()
+			return c.giveUp()
 		}
 		var b binding
 		if !o.plain || !b.fits(o.args, args) {
 			continue
 		}
 		if found != nil {
-			return c.give()
+			return c.giveUp()
 		}
 		found, result = o, b.apply(o.result)
 	}
 	if found == nil || result == nil {
-		return c.give()
+		return c.giveUp()
 	}
 	c.refs[e.ID()] = ast.NewFunctionReference(found.id)
 	return result
 }
 
-// never reports whether an overload whose types are not all plain cannot fit,
-// because a plain one does not.
+// never reports whether an overload with types that are not plain cannot match, because one of its
+// plain types does not.
 func (c *quickChecker) never(o *overloadDecl, args []*types.Type) bool {
 	for i, formal := range o.args {
 		if plainScalar(formal) && formal != args[i] {
@@ -329,13 +335,14 @@ func (c *quickChecker) never(o *overloadDecl, args []*types.Type) bool {
 	return false
 }
 
-// binding is what the parameters of an overload's types stand for.
+// binding has the types that the parameters of an overload's types represent.
 type binding struct {
 	names [4]string
 	types [4]*types.Type
 	n     int
 }
 
+// fits reports whether all arguments match, and binds parameters.
 func (b *binding) fits(formals, args []*types.Type) bool {
 	for i, formal := range formals {
 		if !b.fit(formal, args[i]) {
@@ -345,6 +352,7 @@ func (b *binding) fits(formals, args []*types.Type) bool {
 	return true
 }
 
+// fit is fits for one argument.
 func (b *binding) fit(formal, t *types.Type) bool {
 	switch formal.Kind() {
 	case types.TypeParamKind:
@@ -372,7 +380,7 @@ func (b *binding) fit(formal, t *types.Type) bool {
 	return formal == t
 }
 
-// apply is t with the parameters replaced, nil if one stands for nothing.
+// apply returns t with its parameters replaced, nil if one of them is not bound.
 func (b *binding) apply(t *types.Type) *types.Type {
 	switch t.Kind() {
 	case types.TypeParamKind:
@@ -394,8 +402,8 @@ func (b *binding) apply(t *types.Type) *types.Type {
 	return nil
 }
 
-// comprehension checks a loop. What map() and filter() collect starts as an
-// empty list, whose type is that of what is added to it.
+// comprehension returns the type of a loop. map() and filter() start with an empty list, whose type
+// is that of the collected items.
 func (c *quickChecker) comprehension(e ast.Expr) *types.Type {
 	comp := e.AsComprehension()
 	over := c.node(comp.IterRange())
@@ -415,7 +423,7 @@ func (c *quickChecker) comprehension(e ast.Expr) *types.Type {
 			iter2 = over.Parameters()[1]
 		}
 	default:
-		return c.give()
+		return c.giveUp()
 	}
 	declare := func() {
 		c.locals = &localType{comp.IterVar(), iter, c.locals}
@@ -425,11 +433,11 @@ func (c *quickChecker) comprehension(e ast.Expr) *types.Type {
 	}
 	var accu *types.Type
 	if kind, parts := Recognise(comp); kind == ShapeMap {
-		// The transformation cannot name the accumulator.
+		// The transformation cannot refer to the accumulator.
 		declare()
 		item := c.node(parts[1])
 		if c.bad || !knownType(item) {
-			return c.give()
+			return c.giveUp()
 		}
 		c.locals = outer
 		accu = types.NewListType(item)
@@ -441,7 +449,7 @@ func (c *quickChecker) comprehension(e ast.Expr) *types.Type {
 	scope := c.locals
 	declare()
 	if c.node(comp.LoopCondition()) != types.BoolType || !c.node(comp.LoopStep()).IsExactType(accu) {
-		return c.give()
+		return c.giveUp()
 	}
 	c.locals = scope
 	return c.node(comp.Result())

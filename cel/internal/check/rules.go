@@ -15,23 +15,23 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file checks rules over self: those that are common and right with a parser and a
-// checker of our own, all others with cel-go's, which know the words of errors.
+// This file checks rules over self: common expressions without errors with its own parser and
+// checker, all others with cel-go's, which have the texts of errors.
 
 // ResultKind is the type that an expression must have.
 type ResultKind uint8
 
-// The types an expression may be required to have. AnyResult requires nothing.
+// The required types of an expression. AnyResult allows all types.
 const (
 	BoolResult ResultKind = iota
 	StringResult
 	AnyResult
 )
 
-// CompileOptions says what Compile needs to know beyond the types.
+// CompileOptions are the options of Compile.
 type CompileOptions struct {
 	OptionalOldSelf bool       // oldSelf is an optional value
-	Want            ResultKind // also chooses the words of errors: a rule's, or a messageExpression's
+	Want            ResultKind // also selects the texts of errors: a rule's, or a messageExpression's
 }
 
 // RuleChecker checks the rules of one version of a kind. It is safe for concurrent use.
@@ -40,21 +40,22 @@ type RuleChecker struct {
 	Provider *Provider
 
 	mu   sync.Mutex
-	last lastChecker // the rules of one node are compiled one after the other
+	last lastChecker // for the rules of one node, which are compiled one after the other
 }
 
+// lastChecker is the checker that was used last, with its parameters.
 type lastChecker struct {
 	self     *val.Type
 	optional bool
 	env      *checker.Env
 }
 
-// NewRuleChecker returns a checker of rules with those declarations.
+// NewRuleChecker returns a checker with those declarations.
 func NewRuleChecker(d *Declarations) *RuleChecker {
 	return &RuleChecker{decls: d, Provider: NewProvider(d)}
 }
 
-// Forget makes room: what is needed again is made again.
+// Forget frees what is computed again if needed.
 func (r *RuleChecker) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +63,7 @@ func (r *RuleChecker) Forget() {
 	r.Provider.forget()
 }
 
-// Checker is cel-go's checker for rules over self.
+// Checker returns cel-go's checker for rules over self.
 func (r *RuleChecker) Checker(self *val.Type, optional bool) (*checker.Env, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +86,8 @@ func (r *RuleChecker) Checker(self *val.Type, optional bool) (*checker.Env, erro
 	return c, nil
 }
 
-// Check parses and checks an expression. parsed is what cel-go estimates.
+// Check parses and checks an expression with cel-go. parsed is the form of the result that cel-go
+// estimates.
 func (r *RuleChecker) Check(expr string, self *val.Type, o CompileOptions) (checked *ast.AST, parsed *cel.Ast, err error) {
 	prefix := ""
 	if o.Want == StringResult {
@@ -114,11 +116,11 @@ func (r *RuleChecker) Check(expr string, self *val.Type, o CompileOptions) (chec
 	case o.Want == StringResult && !output.IsExactType(types.StringType):
 		return nil, nil, fmt.Errorf("messageExpression must evaluate to a string")
 	}
-	*tree = *checked // the estimate takes the tree that Parse returned
+	*tree = *checked // EstimateParsed needs the tree that Parse returned
 	return checked, parsed, nil
 }
 
-// EstimateParsed is the static cost of what check returned.
+// EstimateParsed returns the static cost of the result of Check.
 func (e *Declarations) EstimateParsed(parsed *cel.Ast, self *val.Type, o CompileOptions) (uint64, error) {
 	cost, err := e.Base.EstimateCost(parsed, &Estimator{self: self})
 	switch {
@@ -130,7 +132,7 @@ func (e *Declarations) EstimateParsed(parsed *cel.Ast, self *val.Type, o Compile
 	return 0, fmt.Errorf("cost estimation failed: %w", err)
 }
 
-// Quick is a checked expression, nil if it must be checked the long way.
+// Quick returns a checked expression, nil if Check must be called.
 func (r *RuleChecker) Quick(expr string, self *val.Type, o CompileOptions) *ast.AST {
 	if !fastpath.Checker.On() {
 		return nil
@@ -159,7 +161,8 @@ func (r *RuleChecker) Quick(expr string, self *val.Type, o CompileOptions) *ast.
 	return checked
 }
 
-// quickly is a tree with the types of its nodes, nil if something is wrong.
+// quickly returns the tree with types, nil if there is an error. If the quick checker gives up,
+// cel-go checks the tree.
 func (r *RuleChecker) quickly(tree *ast.AST, self *val.Type, optionalOldSelf bool) *ast.AST {
 	t := r.Provider.CelType(self)
 	old := t

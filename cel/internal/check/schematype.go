@@ -10,9 +10,9 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file makes a Type of a schema's text.
+// This file computes a Type from the JSON text of a schema.
 
-// schemaText is what a Type depends on in a JSON schema.
+// schemaText has the keywords of a JSON schema that determine a Type.
 type schemaText struct {
 	Type                 string                 `json:"type"`
 	Format               string                 `json:"format"`
@@ -33,11 +33,10 @@ type schemaText struct {
 	MapKeys              []string               `json:"x-kubernetes-list-map-keys"`
 }
 
-// TypeOfSchema is the type of the documents that a JSON schema describes, for
-// [Variable]. It understands what definitions of custom resources may hold:
-// type, format, nullable, properties, additionalProperties, items, required,
-// enum, default, the greatest lengths, and Kubernetes' extensions. resource
-// says that the document is a resource, whose apiVersion, kind and metadata
+// TypeOfSchema returns the type of the documents that a JSON schema describes, for [Variable]. It
+// supports the keywords of custom resource definitions: type, format, nullable, properties,
+// additionalProperties, items, required, enum, default, the greatest lengths, and Kubernetes'
+// extensions. resource says that the document is a resource, whose apiVersion, kind and metadata
 // need not be declared.
 func TypeOfSchema(text []byte, resource bool) (*val.Type, error) {
 	var s schemaText
@@ -54,7 +53,7 @@ func TypeOfSchema(text []byte, resource bool) (*val.Type, error) {
 	return t, nil
 }
 
-// build is nil where no expression can see the value.
+// build computes the type. It returns nil if expressions cannot see the value.
 func (s *schemaText) build(resource bool) (*val.Type, error) {
 	t := &val.Type{Nullable: s.Nullable, Preserve: s.Preserve}
 	bound := s.MaxLength
@@ -113,9 +112,10 @@ func (s *schemaText) build(resource bool) (*val.Type, error) {
 	return t, nil
 }
 
-// formatKinds are the formats of strings that are types of their own.
+// formatKinds has the formats of strings that are types of their own.
 var formatKinds = map[string]val.TypeKind{"byte": val.Bytes, "duration": val.Duration, "date": val.Timestamp, "date-time": val.Timestamp}
 
+// inside adds a step of the path to an error. err may be nil.
 func inside(where string, err error) error {
 	if err == nil {
 		return nil

@@ -6,12 +6,12 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// This file recognises the usual macros by the shape of what they expand to.
+// This file recognises common macros by the form of their expansion.
 
-// Shape is the macro that a comprehension comes from.
+// Shape is the macro from which a comprehension was expanded.
 type Shape uint8
 
-// The macros. A comprehension of any other form is general.
+// The macros. Any other comprehension is general.
 const (
 	shapeGeneral Shape = iota
 	ShapeAll
@@ -20,8 +20,8 @@ const (
 	ShapeMap
 )
 
-// Recognise finds the macro that made a comprehension and its arguments: the
-// predicate, and what map() collects.
+// Recognise returns the macro of a comprehension and its arguments: the predicate, and the
+// expression that map() collects.
 func Recognise(comp ast.ComprehensionExpr) (Shape, [2]ast.Expr) {
 	accu := comp.AccuVar()
 	cond, step := comp.LoopCondition(), comp.LoopStep()
@@ -60,6 +60,7 @@ func Recognise(comp ast.ComprehensionExpr) (Shape, [2]ast.Expr) {
 	return shapeGeneral, [2]ast.Expr{}
 }
 
+// recogniseOne recognises exists_one(), which counts.
 func recogniseOne(comp ast.ComprehensionExpr, isAccu func(ast.Expr) bool) (Shape, [2]ast.Expr) {
 	args, ok := callOf(comp.LoopStep(), operators.Conditional, 3)
 	if !ok || !isAccu(args[2]) {
@@ -76,9 +77,10 @@ func recogniseOne(comp ast.ComprehensionExpr, isAccu func(ast.Expr) bool) (Shape
 	return ShapeExistsOne, [2]ast.Expr{args[0]}
 }
 
+// isLiteral reports whether e is the literal v.
 func isLiteral(e ast.Expr, v any) bool { return e.Kind() == ast.LiteralKind && any(e.AsLiteral()) == v }
 
-// callOf is the arguments of e if it is a call of that operator.
+// callOf returns the arguments of e if it is a call of fn with n arguments.
 func callOf(e ast.Expr, fn string, n int) ([]ast.Expr, bool) {
 	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != fn || e.AsCall().IsMemberFunction() {
 		return nil, false

@@ -12,25 +12,23 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// This file takes functions and macros away from a Language.
+// This file removes functions and macros from a Language.
 
-// Subset says exactly which functions and macros a [Language] has. What a later
-// version adds to a library is not there until it is listed.
+// Subset lists the functions and macros of a Language. Functions that a later version of a library
+// adds are not available until they are listed.
 type Subset struct {
-	// Functions are names such as "size" or "math.greatest", operators such as
-	// "+", "&&", "in", "[]" and "?:", or single overloads by their identifiers,
-	// such as "size_string". Nil means all functions.
+	// Functions are names such as "size" or "math.greatest", operators such as "+", "&&", "in",
+	// "[]" and "?:", or identifiers of single overloads such as "size_string". Nil means all
+	// functions.
 	//
-	// "-" stands for subtraction and negation; "-_" is negation alone, "_-_"
-	// subtraction alone.
+	// "-" means subtraction and negation; "-_" means negation, "_-_" subtraction.
 	Functions []string
-	// Macros are names such as "has", "all" or "cel.bind". Nil means all
-	// macros, an empty slice none. A macro may use operators that are not
-	// listed; its arguments may not.
+	// Macros are names such as "has", "all" or "cel.bind". Nil means all macros, an empty slice
+	// none. The expansion of a macro may use operators that are not listed; its arguments must not.
 	Macros []string
 }
 
-// OperatorNames are the functions behind operators.
+// OperatorNames has the functions of each operator.
 var OperatorNames = map[string][]string{
 	"+": {operators.Add}, "-": {operators.Subtract, operators.Negate}, "*": {operators.Multiply}, "/": {operators.Divide},
 	"%": {operators.Modulo}, "<": {operators.Less}, "<=": {operators.LessEquals}, ">": {operators.Greater},
@@ -39,24 +37,24 @@ var OperatorNames = map[string][]string{
 	"[]": {operators.Index}, "[?]": {operators.OptIndex}, ".?": {operators.OptSelect},
 }
 
-// usedByMacros are the functions that macros expand to.
+// usedByMacros has the functions in the expansions of macros.
 var usedByMacros = map[string]bool{
 	operators.LogicalAnd: true, operators.LogicalOr: true, operators.LogicalNot: true, operators.Conditional: true,
 	operators.Add: true, operators.Equals: true, "optional.of": true, "optional.none": true, "hasValue": true, "value": true,
 }
 
-// Selection is a Subset whose names were found.
-type Selection struct {
+// Selection is a Subset whose names have been resolved.
+type Selection struct { // all functions are included
 	all       bool // of the functions
 	functions map[string]bool
-	overloads map[string][]string // by function; of those that are there in part
+	overloads map[string][]string // by function, for functions of which only some overloads are included
 	Macros    []cel.Macro
 }
 
-// IsInternal reports whether no expression can spell the name.
+// IsInternal reports whether expressions cannot write the name.
 func IsInternal(name string) bool { return strings.Contains(name, "@") && name != operators.In }
 
-// Selection finds the names of s in an environment.
+// Selection resolves the names of s in an environment.
 func (s *Subset) Selection(base *cel.Env) (*Selection, error) {
 	out := &Selection{all: s.Functions == nil, functions: map[string]bool{}, overloads: map[string][]string{}}
 	fns := base.Functions()
@@ -107,13 +105,13 @@ func (s *Subset) Selection(base *cel.Env) (*Selection, error) {
 	return out, nil
 }
 
-// Offers reports whether expressions may call a function in some form.
+// Offers reports whether expressions may call a function in any form.
 func (s *Selection) Offers(name string) bool {
 	return s.all || s.functions[name] || len(s.overloads[name]) > 0
 }
 
-// Declarations are the functions that the checker is to know: those that are
-// selected, and those that macros need.
+// Declarations returns the functions that the checker must know: the selected ones, and those that
+// macros need.
 func (s *Selection) Declarations(fns map[string]*decls.FunctionDecl) map[string]*decls.FunctionDecl {
 	out := map[string]*decls.FunctionDecl{}
 	for name, fn := range fns {
@@ -129,8 +127,8 @@ func (s *Selection) Declarations(fns map[string]*decls.FunctionDecl) map[string]
 	return out
 }
 
-// Verify refuses an expression that calls, outside what macros make of it, a
-// function that is not selected.
+// Verify returns an error if an expression calls, outside of the expansions of macros, a function
+// that is not selected.
 func (s *Selection) Verify(source string, tree *ast.AST) error {
 	if s.all {
 		return nil
@@ -160,8 +158,8 @@ func (s *Selection) Verify(source string, tree *ast.AST) error {
 	return visit(tree.Expr())
 }
 
-// verifyPart checks a call of a function of which some overloads are selected.
-// Its arguments must have types: others would choose an overload later.
+// verifyPart checks a call of a function of which only some overloads are selected. The types of
+// its arguments must be known, because otherwise an overload is chosen at run time.
 func (s *Selection) verifyPart(tree *ast.AST, e ast.Expr, name string) error {
 	if len(s.overloads[name]) == 0 {
 		return fmt.Errorf("function %q is not part of this language", name)
@@ -188,7 +186,7 @@ func (s *Selection) verifyPart(tree *ast.AST, e ast.Expr, name string) error {
 	return nil
 }
 
-// VisitChildren visits what is directly below e.
+// VisitChildren calls visit for each direct child of e.
 func VisitChildren(e ast.Expr, visit func(ast.Expr) error) error {
 	var below []ast.Expr
 	switch e.Kind() {

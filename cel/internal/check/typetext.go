@@ -7,9 +7,9 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// This file reads types that hosts write as text, such as "map(string, int)".
+// This file parses types that callers write as text, such as "map(string, int)".
 
-// simpleTypes are the types without parameters, by all their names.
+// simpleTypes has the types without parameters, by all their names.
 var simpleTypes = map[string]*types.Type{
 	"bool": types.BoolType, "int": types.IntType, "uint": types.UintType, "double": types.DoubleType,
 	"string": types.StringType, "bytes": types.BytesType, "null_type": types.NullType, "dyn": types.DynType,
@@ -19,7 +19,7 @@ var simpleTypes = map[string]*types.Type{
 	"list":                types.NewListType(types.DynType), "map": types.NewMapType(types.DynType, types.DynType),
 }
 
-// ParseType is the type that a text names.
+// ParseType returns the type with that name.
 func ParseType(text string) (*types.Type, error) {
 	t, rest, err := typePrefix(strings.TrimSpace(text))
 	if err == nil && rest != "" {
@@ -31,7 +31,7 @@ func ParseType(text string) (*types.Type, error) {
 	return t, nil
 }
 
-// typePrefix reads a type from the beginning of s.
+// typePrefix parses a type at the start of s.
 func typePrefix(s string) (t *types.Type, rest string, err error) {
 	end := strings.IndexAny(s, "(), ")
 	if end < 0 {
@@ -71,7 +71,7 @@ func typePrefix(s string) (t *types.Type, rest string, err error) {
 	return t, strings.TrimLeft(rest[1:], " "), err
 }
 
-// typeWith is a type with parameters.
+// typeWith returns a type with parameters.
 func typeWith(name string, params []*types.Type) (*types.Type, error) {
 	want := map[string]int{"list": 1, "map": 2, "optional_type": 1, "wrapper": 1, "type": 1}[name]
 	if want != 0 && want != len(params) {

@@ -9,34 +9,35 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file finds what the names in an expression mean when no checker did:
-// variables, types and functions with dots in their names, in the container's
-// namespace from the inside out.
+// This file resolves the names in an expression that was not checked: variables, types, and
+// functions with dots in their names. Names are looked up in the namespace of the container, from
+// the innermost.
 
-// Vocabulary is what the names in the expressions of a Language mean.
+// Vocabulary has the meaning of names in the expressions of a Language.
 type Vocabulary struct {
 	Env        *Declarations
 	Known      map[string]bool      // declared variables
 	Schemas    map[string]*val.Type // of variables that have one
-	Strict     bool                 // has(x.f) of an x that can have no members is an error
-	Patches    bool                 // there are literals of patches
-	Kubernetes bool                 // expressions mean what they mean in rules
+	Strict     bool                 // has(x.f) is an error if x cannot have members
+	Patches    bool                 // literals of patches are permitted
+	Kubernetes bool                 // expressions have the semantics of Kubernetes' rules
 }
 
-// ResolveNames gives a tree the meanings of its names.
+// ResolveNames returns the tree with the meanings of its names.
 func (v *Vocabulary) ResolveNames(tree *ast.AST) *ast.AST {
 	r := &resolver{lang: v, refs: map[int64]*ast.ReferenceInfo{}, types: map[int64]*types.Type{}}
 	r.visit(tree.Expr(), nil)
 	return ast.NewCheckedAST(tree, r.types, r.refs)
 }
 
-// resolver notes what names mean; local lists the variables of comprehensions.
+// resolver records the meanings of names.
 type resolver struct {
 	lang  *Vocabulary
 	refs  map[int64]*ast.ReferenceInfo
 	types map[int64]*types.Type
 }
 
+// locals are the variables of comprehensions, in a list from the innermost.
 type locals struct {
 	name string
 	next *locals
@@ -60,7 +61,7 @@ func (l *locals) with(names ...string) *locals {
 	return l
 }
 
-// qualified is a chain of names as text, "" if e is none or begins with a local
+// qualified returns a chain of names as text. It is "" if e is not a chain, or starts with a local
 // variable.
 func qualified(e ast.Expr, in *locals) string {
 	switch e.Kind() {
@@ -78,7 +79,7 @@ func qualified(e ast.Expr, in *locals) string {
 	return ""
 }
 
-// resolve notes the meaning of e if its name is that of a variable or type.
+// resolve records the meaning of e if name is a variable or type.
 func (r *resolver) resolve(e ast.Expr, name string) bool {
 	if name == "" {
 		return false
@@ -101,6 +102,7 @@ func (r *resolver) resolve(e ast.Expr, name string) bool {
 	return false
 }
 
+// visit resolves the names in e.
 func (r *resolver) visit(e ast.Expr, in *locals) {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -134,8 +136,7 @@ func (r *resolver) visit(e ast.Expr, in *locals) {
 	}
 }
 
-// call finds functions with dots in their names, which the parser took for
-// members.
+// call finds functions with dots in their names, which the parser treats as member functions.
 func (r *resolver) call(e ast.Expr, in *locals) {
 	call := e.AsCall()
 	fns := r.lang.Env.impls
@@ -165,7 +166,7 @@ func (r *resolver) call(e ast.Expr, in *locals) {
 	}
 }
 
-// structure finds the type that a literal makes.
+// structure finds the type of a message literal.
 func (r *resolver) structure(e ast.Expr, in *locals) {
 	s := e.AsStruct()
 	for _, candidate := range r.lang.Env.Base.Container.ResolveCandidateNames(s.TypeName()) {
@@ -179,8 +180,7 @@ func (r *resolver) structure(e ast.Expr, in *locals) {
 	}
 }
 
-// ValidPattern reports whether a constant pattern can be compiled: one that
-// cannot is an error when it is evaluated.
+// ValidPattern reports whether a constant pattern compiles. If not, evaluating it is an error.
 func ValidPattern(s string) bool {
 	_, err := regexp.Compile(s)
 	return err == nil

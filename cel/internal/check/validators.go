@@ -8,11 +8,11 @@ import (
 	"github.com/google/cel-go/common/ast"
 )
 
-// This file runs cel-go's checks of literals.
+// This file runs cel-go's validators of literals.
 
-// Validate is what the environment's checks find in a checked tree, nil if
-// nothing. Some of them panic on what the checker accepts, such as an optional
-// item of a list whose type is not known; that is an error here.
+// Validate returns the errors of the environment's validators for a checked tree. Some validators
+// panic for trees that the checker accepts, such as an optional item in a list of unknown type;
+// Validate returns that as an error.
 func (e *Declarations) Validate(checked *ast.AST, source common.Source) (failure error) {
 	issues := cel.NewIssuesWithSourceInfo(common.NewErrors(source), checked.SourceInfo())
 	defer func() {

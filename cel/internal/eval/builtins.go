@@ -8,8 +8,7 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file holds functions that need no way through cel-go's representation,
-// by overload.
+// This file has the functions, by overload, that are implemented without cel-go's representation.
 
 var builtins = map[string]val.Builtin{
 	"contains_string":  onTexts(func(s, t string) val.Value { return val.BoolValue(strings.Contains(s, t)) }),
@@ -51,12 +50,13 @@ var builtins = map[string]val.Builtin{
 	"@mapInsert_map_map":       mapInsertAll,
 }
 
-// same is the conversion of a kind to itself. The checker may have taken a value
-// of any type for one of that kind.
+// same returns the conversion of a kind to itself. It returns false for other kinds, because the
+// type of a dyn value is known only at run time.
 func same(kind val.Kind) val.Builtin {
 	return func(a []val.Value) (val.Value, bool) { return a[0], a[0].K == kind }
 }
 
+// onTexts returns the implementation of a function of two strings.
 func onTexts(fn func(s, t string) val.Value) val.Builtin {
 	return func(a []val.Value) (val.Value, bool) {
 		if a[0].K != val.KindString || a[1].K != val.KindString {
@@ -66,6 +66,8 @@ func onTexts(fn func(s, t string) val.Value) val.Builtin {
 	}
 }
 
+// onText returns the implementation of a function from string to string that keeps ASCII strings
+// ASCII.
 func onText(fn func(string) string) val.Builtin {
 	return func(a []val.Value) (val.Value, bool) {
 		if a[0].K != val.KindString {
@@ -77,6 +79,7 @@ func onText(fn func(string) string) val.Builtin {
 	}
 }
 
+// intToString implements string(int).
 func intToString(a []val.Value) (val.Value, bool) {
 	if a[0].K != val.KindInt {
 		return val.Value{}, false
@@ -86,6 +89,8 @@ func intToString(a []val.Value) (val.Value, bool) {
 	return v, true
 }
 
+// stringToInt implements int(string). It returns false for a malformed string, whose error cel-go
+// has.
 func stringToInt(a []val.Value) (val.Value, bool) {
 	if a[0].K != val.KindString {
 		return val.Value{}, false
@@ -94,6 +99,7 @@ func stringToInt(a []val.Value) (val.Value, bool) {
 	return val.IntValue(i), err == nil
 }
 
+// optionalValue implements value() of an optional.
 func optionalValue(a []val.Value) (val.Value, bool) {
 	switch {
 	case a[0].K != val.KindOptional:
@@ -104,7 +110,8 @@ func optionalValue(a []val.Value) (val.Value, bool) {
 	return *a[0].Optional(), true
 }
 
-// substring is the bytes between two places of a text of ASCII.
+// substring implements substring() for ASCII strings. It returns false for other strings, and for
+// offsets out of range.
 func substring(s, from, to val.Value) (val.Value, bool) {
 	if s.K != val.KindString || s.Flag != val.FlagASCII || from.K != val.KindInt || to.K != val.KindInt {
 		return val.Value{}, false
@@ -116,8 +123,8 @@ func substring(s, from, to val.Value) (val.Value, bool) {
 	return constASCII(s.Text()[i:j]), true
 }
 
-// joinTexts joins a list of texts; a list with anything else is left to
-// cel-go's implementation, which knows the error.
+// joinTexts implements join() for a list of strings. It returns false for other lists, whose error
+// cel-go has.
 func joinTexts(list val.Value, sep string) (val.Value, bool) {
 	if list.K != val.KindList {
 		return val.Value{}, false
@@ -136,7 +143,7 @@ func joinTexts(list val.Value, sep string) (val.Value, bool) {
 	return val.TextValue(b.String()), true
 }
 
-// mapInsert adds an entry to a map that is being collected.
+// mapInsert adds an entry to the accumulator of transformMap().
 func mapInsert(a []val.Value) (val.Value, bool) {
 	m := a[0]
 	if m.K != val.KindMap || m.Flag != val.FlagOwn {
@@ -153,7 +160,7 @@ func mapInsert(a []val.Value) (val.Value, bool) {
 	return m, true
 }
 
-// mapInsertAll adds the entries of a map to one that is being collected.
+// mapInsertAll adds the entries of a map to the accumulator of transformMapEntry().
 func mapInsertAll(a []val.Value) (val.Value, bool) {
 	sum, more := a[0], a[1]
 	if sum.K != val.KindMap || sum.Flag != val.FlagOwn || more.K != val.KindMap {
@@ -166,6 +173,7 @@ func mapInsertAll(a []val.Value) (val.Value, bool) {
 	return sum, true
 }
 
+// stringList returns a list of strings.
 func stringList(texts []string) val.Value {
 	items := make([]val.Value, len(texts))
 	for i, s := range texts {
@@ -174,7 +182,7 @@ func stringList(texts []string) val.Value {
 	return val.ListValue(items)
 }
 
-// constASCII is a text that is known to be ASCII.
+// constASCII returns a string that is known to be ASCII.
 func constASCII(s string) val.Value {
 	v := val.TextValue(s)
 	v.Flag = val.FlagASCII

@@ -16,50 +16,52 @@ import (
 
 // This file compiles a checked syntax tree to closures.
 
-// code is a compiled node.
+// code is a compiled node. Eval is always set. The other functions are faster ways to the same
+// result for special cases, nil if the node has no such way. A fast way either succeeds and adds
+// its cost to the frame, or it has no effect and the caller uses Eval.
 type code struct {
 	Eval    val.EvalFn
-	test    val.TestFn // nil: made from eval
-	inverse val.TestFn // the negation of test, with its price; nil if there is no shorter way
-	num     numFn      // an integer without a Value; nil if there is no such way
-	count   countFn    // an integer without a Value that cannot be asked for twice; nil if there is no such way
-	str     textFn     // a text without a Value; nil if there is no such way, or a direct one
-	passing textFn     // a text in memory of the frame; nil if there is no such way
-	// resolve evaluates the node as a branch of ?: or as an index, where the
-	// root of a path is free; nil: as eval.
+	test    val.TestFn // nil: derived from Eval
+	inverse val.TestFn // the negation of test with its cost; nil if nothing is faster than negating test
+	num     numFn      // computes an integer without a Value
+	count   countFn    // computes an integer without a Value, but must not be repeated if it fails
+	str     textFn     // computes a string without a Value; nil also if directOf reads it
+	passing textFn     // computes a string in memory of the frame
+	// resolve evaluates the node as a branch of ?: or as an index, where the root of a path costs
+	// nothing. Nil: as Eval.
 	resolve val.EvalFn
-	made    *origin   // what the node is computed of, if that is a text
-	cased   *casing   // the node, if it is lowerAscii() or upperAscii() of a text
-	counts  *filtered // size() of the value as a loop of a diagram; nil if it is none
-	counted countFn   // size() of the value, cheaper than making it; nil if there is no such way
-	// none says yes of a text (that made names) for which the node is an optional without a
-	// value, bad of others. nil: there is no such way.
+	made    *origin   // the text from which the node is computed, if there is one
+	cased   *casing   // set if the node is lowerAscii() or upperAscii() of a string
+	counts  *filtered // size() of the value as a loop of a diagram
+	counted countFn   // computes size() of the value, without making the value
+	// none answers Yes for a text of made for which the node is an optional without a value,
+	// otherwise Bad.
 	none  fast.TextTest
-	konst *val.Value // the value, if it is constant
-	// elements are what a list is made of that is written out, if all are plain.
+	konst *val.Value // the value of a constant
+	// elements are the elements of a list literal without optional elements.
 	elements []val.EvalFn
-	collects *fold        // the map() or filter() that the node is; nil: another
-	present  []val.TestFn // the same, if all of it are has()
-	path     *path        // the node, if it is a path; its steps may grow
-	// choose evaluates a node that is ?:, whose branches take the steps that
-	// follow it, and says whether the branch has steps already.
+	collects *fold        // set if the node is map() or filter()
+	present  []val.TestFn // the elements as tests, if all of them are has()
+	path     *path        // the path, if the node is one; further steps may extend it
+	// choose evaluates a ?: as the root of a path, and says whether the chosen branch has steps
+	// already.
 	choose func(fr *val.Frame) (val.Value, bool)
-	mixed  bool       // the node is ?: with a branch that may be no bool although it is typed so
-	static val.Kind   // the kind that the value has if it is no error; KindNone if unknown
-	param  *val.Type  // the type in the schema, if there is one
-	attr   *attribute // the node, if it is one that may be unknown
+	mixed  bool       // the node is a ?: that is typed bool with a branch that may be null
+	static val.Kind   // the kind of the value if it is not an error; KindNone if unknown
+	param  *val.Type  // the type of the schema, nil if there is none
+	attr   *attribute // the path, if the node may be unknown in a partial evaluation
 
-	asks   asking    // the node as questions of a diagram; nil if it is none
-	sum    summing   // the same of a sum of constants
-	adds   adding    // the same of a sum of anything
-	tally  *filtered // the number of items that the node is
-	sized  *spot     // what the node is the size of
-	beside *spot     // where the node is found, if it stands beside the key of a loop
+	asks   asking    // the node as a test of a diagram
+	sum    summing   // a sum of constants, in a diagram
+	adds   adding    // any sum, in a diagram
+	tally  *filtered // the count of items that the node is, in a diagram
+	sized  *spot     // the value whose size the node is, in a diagram
+	beside *spot     // where a diagram finds the value of a map for the key of a loop
 
-	patterns int // sizes of the constant patterns, where the node is a whole expression
+	patterns int // size of the constant patterns; only set for a whole expression
 }
 
-// asTest is the node as a test.
+// asTest returns the node as a test.
 func (c *code) asTest() val.TestFn {
 	if c.test != nil {
 		return c.test
@@ -68,7 +70,7 @@ func (c *code) asTest() val.TestFn {
 	return func(fr *val.Frame) val.Tri { return fr.Verdict(eval(fr)) }
 }
 
-// asBranch is the node as a branch of ?: or an index.
+// asBranch returns the node as a branch of ?: or as an index.
 func (c *code) asBranch() val.EvalFn {
 	if c.path != nil {
 		return c.path.resolve
@@ -79,7 +81,7 @@ func (c *code) asBranch() val.EvalFn {
 	return c.Eval
 }
 
-// asBranchTest is the node as a test in a branch of ?:.
+// asBranchTest returns the node as a test in a branch of ?:.
 func (c *code) asBranchTest() val.TestFn {
 	if p := c.path; p != nil && (!p.test || p.root != 0) {
 		return func(fr *val.Frame) val.Tri { return fr.Verdict(p.resolve(fr)) }
@@ -87,6 +89,7 @@ func (c *code) asBranchTest() val.TestFn {
 	return c.asTest()
 }
 
+// constant returns the node of a constant.
 func constant(v val.Value) *code {
 	c := &code{Eval: func(*val.Frame) val.Value { return v }, konst: &v, static: v.K}
 	if v.K == val.KindInt {
@@ -100,7 +103,7 @@ func constant(v val.Value) *code {
 	return c
 }
 
-// folded is a list or map of constants, which may have failed: then whatever needs it fails when it is evaluated.
+// folded returns the node of a list or map of constants. If it failed, evaluating the node fails.
 func folded(v val.Value) *code {
 	if v.Failed() {
 		return &code{Eval: func(*val.Frame) val.Value { return v }, konst: &v}
@@ -108,24 +111,27 @@ func folded(v val.Value) *code {
 	return constant(v)
 }
 
-// testCode is a node that is computed as a test.
+// testCode returns a node that is computed as a test.
 //
 //go:noinline
 func testCode(t val.TestFn) *code {
 	return &code{test: t, Eval: func(fr *val.Frame) val.Value { return fr.Outcome(t(fr)) }, static: val.KindBool}
 }
 
+// valueOfTest returns a function that evaluates a test to a Value.
+//
 //go:noinline
 func valueOfTest(t val.TestFn) val.EvalFn {
 	return func(fr *val.Frame) val.Value { return fr.Outcome(t(fr)) }
 }
 
-// variable is a name in scope while a comprehension is compiled.
+// variable is a variable of a comprehension, in a list from the innermost.
 type variable struct {
 	name  string
 	slot  int
-	view  uint8   // what a diagram sees of it; 0: nothing
-	keyOf *direct // the map whose keys it runs over; nil: another value
+	view  uint8   // the number by which diagrams refer to it; 0 if they do not
+	keyOf *direct // the map over whose keys it runs, nil if it does not
+	// init computes the value when it is first read; nil if it is set otherwise.
 	init  val.EvalFn
 	param *val.Type
 	next  *variable
@@ -139,19 +145,18 @@ type compiler struct {
 	self  *val.Type
 	scope *variable
 	slots int
-	loops int           // around what is compiled
-	opt   bool          // oldSelf is optional
-	lang  *LangCompiler // nil: a rule over self
+	loops int           // the number of loops around the current node
+	opt   bool          // oldSelf is an optional value
+	lang  *LangCompiler // nil for a rule over self
 	paths *Paths
 
-	patterns int // sizes of the constant patterns
+	patterns int // size of the constant patterns so far
 }
 
-// compileError carries an error out of the compiler.
+// compileError carries an error out of the compiler from any depth; catch returns it.
 type compileError struct{ err error }
 
-// rootOf is the code of a checked tree. The error says why it cannot be
-// made: the text is what upstream says where it fails too.
+// rootOf compiles a checked tree. Where upstream fails, too, the error has its text.
 func rootOf(env *check.Declarations, paths *Paths, tree *ast.AST, self *val.Type, optionalOldSelf bool) (root *code, slots int, err error) {
 	c := &compiler{env: env, ast: tree, refs: tree.ReferenceMap(), self: self, slots: val.FirstLocal, opt: optionalOldSelf, paths: paths}
 	err = c.catch(func() {
@@ -177,16 +182,18 @@ func (c *compiler) catch(fn func()) (err error) {
 	return nil
 }
 
+// fail ends the compilation with an error.
 func (c *compiler) fail(format string, args ...any) {
 	panic(compileError{fmt.Errorf(format, args...)})
 }
 
-// unsupported refuses what cel-go accepts and this package cannot run.
+// unsupported ends the compilation of an expression that cel-go accepts and this package cannot
+// run.
 func (c *compiler) unsupported(what string) {
 	c.fail("%s is not supported by this version of keelson", what)
 }
 
-// node compiles any node.
+// node compiles a node.
 func (c *compiler) node(e ast.Expr) *code {
 	var out *code
 	if c.lang != nil {
@@ -200,6 +207,7 @@ func (c *compiler) node(e ast.Expr) *code {
 	return out
 }
 
+// anyNode compiles a node by its form.
 func (c *compiler) anyNode(e ast.Expr) *code {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -225,7 +233,7 @@ func (c *compiler) anyNode(e ast.Expr) *code {
 	return nil
 }
 
-// asciiFlag works out a constant string's flag.
+// asciiFlag sets the flag for ASCII of a constant string.
 func asciiFlag(v val.Value) val.Value {
 	if v.K == val.KindString {
 		return val.ConstString(v.Text())
@@ -233,7 +241,7 @@ func asciiFlag(v val.Value) val.Value {
 	return v
 }
 
-// staticKind is the kind of the values of a type, KindNone if there are several.
+// staticKind returns the kind of the values of a type, KindNone if there are several.
 func staticKind(t *types.Type) val.Kind {
 	switch t.Kind() {
 	case types.BoolKind:
@@ -254,7 +262,8 @@ func staticKind(t *types.Type) val.Kind {
 	return val.KindNone
 }
 
-// reference is the constant that a name stands for, nil if it is a variable.
+// reference returns the name to which a node refers, and the constant that it denotes, nil for a
+// variable.
 func (c *compiler) reference(e ast.Expr) (name string, konst *code) {
 	ref, ok := c.refs[e.ID()]
 	if !ok {
@@ -273,6 +282,7 @@ func (c *compiler) reference(e ast.Expr) (name string, konst *code) {
 	return ref.Name, nil
 }
 
+// ident compiles a name.
 func (c *compiler) ident(e ast.Expr) *code {
 	name, konst := c.reference(e)
 	if konst != nil {
@@ -284,7 +294,7 @@ func (c *compiler) ident(e ast.Expr) *code {
 	return c.variable(name)
 }
 
-// variable compiles the use of a name. A leading dot means the outermost scope.
+// variable compiles the use of a variable. A leading dot refers to the outermost scope.
 func (c *compiler) variable(name string) *code {
 	global := len(name) > 0 && name[0] == '.'
 	if global {
@@ -317,11 +327,13 @@ func (c *compiler) variable(name string) *code {
 	return nil
 }
 
+// pathCode returns the node of a path. param is the type of the value in the schema.
 func pathCode(p madePath, param *val.Type) *code {
 	return &code{Eval: p.alone, test: p.present, inverse: p.absent, path: p.path, param: param}
 }
 
-// extend is the path that continues a node with one step.
+// extend returns the path that adds one step to a node. test says that the step is the one of
+// has().
 func (c *compiler) extend(operand *code, s step, test bool) *code {
 	if c.lang != nil {
 		s.strict = c.lang.Lang.Strict
@@ -371,6 +383,7 @@ func (c *compiler) extend(operand *code, s step, test bool) *code {
 	return pathCode(c.paths.extend(from, p, s), param)
 }
 
+// selection compiles a.b and has(a.b).
 func (c *compiler) selection(e ast.Expr) *code {
 	if _, konst := c.reference(e); konst != nil {
 		return konst
@@ -429,6 +442,7 @@ func (c *compiler) indexing(e ast.Expr, optional bool) *code {
 	return out
 }
 
+// list compiles a list literal. A list of constants is a constant.
 func (c *compiler) list(e ast.Expr) *code {
 	l := e.AsList()
 	elems := make([]*code, len(l.Elements()))
@@ -479,7 +493,7 @@ func (c *compiler) list(e ast.Expr) *code {
 	return out
 }
 
-// presences are nodes as tests, if all are has(); else nil.
+// presences returns the nodes as tests if all of them are has(), otherwise nil.
 func presences(nodes []*code) []val.TestFn {
 	var tests []val.TestFn
 	for _, node := range nodes {
@@ -491,6 +505,7 @@ func presences(nodes []*code) []val.TestFn {
 	return tests
 }
 
+// mapLiteral compiles a map literal. A map of constants is a constant.
 func (c *compiler) mapLiteral(e ast.Expr) *code {
 	type entry struct {
 		key, val val.EvalFn
@@ -554,7 +569,7 @@ func (c *compiler) mapLiteral(e ast.Expr) *code {
 	}}
 }
 
-// asking is the node with what it asks.
+// asking sets the node's form as a test of a diagram.
 func (c *code) asking(a asking) *code {
 	c.asks = a
 	return c

@@ -19,6 +19,7 @@ import (
 
 // This file compiles calls.
 
+// call compiles a call of an operator or function.
 func (c *compiler) call(e ast.Expr) *code {
 	call := e.AsCall()
 	switch call.FunctionName() {
@@ -50,7 +51,7 @@ func (c *compiler) call(e ast.Expr) *code {
 	return c.function(e)
 }
 
-// overload is the overload that a call has, "" if several are possible.
+// overload returns the overload of a call, "" if several are possible.
 func (c *compiler) overload(e ast.Expr) string {
 	if ref, ok := c.refs[e.ID()]; ok && len(ref.OverloadIDs) == 1 {
 		return ref.OverloadIDs[0]
@@ -71,21 +72,21 @@ func (c *compiler) arguments(e ast.Expr) []*code {
 	return args
 }
 
-// callCode is everything about a call but its arguments.
+// callCode is a call without its arguments.
 type callCode struct {
 	name    string
 	cost    val.CostFn
 	builtin val.Builtin
 	impl    *functions.Overload
 	args    []val.EvalFn
-	guard   func(args []val.Value) bool   // tells that the result is too large; nil: it cannot be
-	early   bool                          // an argument that fails ends the evaluation of the arguments
-	ahead   bool                          // the price does not depend on the result, which may take long to find
-	effort  func(args []val.Value) uint64 // steps that the price may not pay for; nil: it pays for all
+	guard   func(args []val.Value) bool   // reports whether the result would be too large; nil if it cannot be
+	early   bool                          // a failed argument ends the evaluation of the arguments
+	ahead   bool                          // the cost does not depend on the result, so that it is checked before the call
+	effort  func(args []val.Value) uint64 // the steps that the cost may not cover; nil if it covers all
 	trait   int
 }
 
-// function compiles a call of any function that is not an operator.
+// function compiles a call of a function that is not an operator.
 func (c *compiler) function(e ast.Expr) *code {
 	name, overload := e.AsCall().FunctionName(), c.overload(e)
 	if c.lang != nil && name == check.BlockFunction {
@@ -127,6 +128,8 @@ func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
 	if impl.NonStrict {
 		c.unsupported(name + "()")
 	}
+	// The conversion of a constant is computed now. Kubernetes refuses rules with conversions that
+	// fail.
 	if len(args) == 1 && args[0].konst != nil && overloads.IsTypeConversionFunction(name) {
 		v := cc.eval(&val.Frame{Limit: math.MaxUint64})
 		switch {
@@ -136,7 +139,7 @@ func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
 			c.fail("%w", v.Err())
 		}
 	}
-	if len(args) == 1 && !c.general() { // their prices are Kubernetes'
+	if len(args) == 1 && !c.general() { // the fast implementations have Kubernetes' costs
 		if fast := c.usualCall(overload, args[0], cc.eval); fast != nil {
 			return fast
 		}
@@ -149,7 +152,7 @@ func (c *compiler) plainFunction(e ast.Expr, args []*code) *code {
 	return &code{Eval: cc.eval}
 }
 
-// eval runs the call: evaluate the arguments, charge, apply.
+// eval evaluates the arguments, adds the cost and calls the function.
 func (cc *callCode) eval(fr *val.Frame) val.Value {
 	base := len(fr.Stack)
 	var failure val.Value
@@ -167,7 +170,7 @@ func (cc *callCode) eval(fr *val.Frame) val.Value {
 	return cc.finish(fr, base, failure)
 }
 
-// finish charges and applies the call to the arguments above base.
+// finish adds the cost and calls the function with the arguments above base.
 func (cc *callCode) finish(fr *val.Frame, base int, failure val.Value) val.Value {
 	args := fr.Stack[base:]
 	result := failure
@@ -186,8 +189,8 @@ func (cc *callCode) finish(fr *val.Frame, base int, failure val.Value) val.Value
 	return result
 }
 
-// tooMuch reports whether a call must not begin: its result is too large, or it
-// takes too long.
+// tooMuch reports whether the function must not be called, because its result would be too large or
+// it would take too long.
 func (cc *callCode) tooMuch(fr *val.Frame, args []val.Value) bool {
 	if cc.guard != nil && cc.guard(args) {
 		return true
@@ -202,6 +205,7 @@ func (cc *callCode) tooMuch(fr *val.Frame, args []val.Value) bool {
 	return fr.Cost+price > fr.Limit || cc.effort != nil && !fr.MayTake(cc.effort(args), price)
 }
 
+// apply calls the function.
 func (cc *callCode) apply(fr *val.Frame, args []val.Value) val.Value {
 	if cc.builtin != nil {
 		if v, ok := cc.builtin(args); ok {
@@ -211,8 +215,8 @@ func (cc *callCode) apply(fr *val.Frame, args []val.Value) val.Value {
 	return cc.bridge(fr, args)
 }
 
-// bridge runs the bound implementation on cel-go's representation. Some
-// implementations trust the types that the checker found and panic on others.
+// bridge calls the bound implementation with cel-go's representation. Some implementations rely on
+// the types that the checker found, and panic for others; that is an error of the language.
 func (cc *callCode) bridge(fr *val.Frame, args []val.Value) (result val.Value) {
 	c := val.NewComparison(fr)
 	defer func() {
@@ -246,7 +250,7 @@ func (cc *callCode) bridge(fr *val.Frame, args []val.Value) (result val.Value) {
 	return val.ErrorWith(val.CodeNoOverloadFn, cc.name)
 }
 
-// noOverload says that a function cannot take these arguments.
+// noOverload returns the error of a call with arguments of these types.
 func noOverload(name string, args []val.Value) val.Value {
 	var types []string
 	for _, arg := range args {
@@ -274,6 +278,7 @@ func (c *compiler) arithmetic(e ast.Expr) *code {
 	}
 	price, plus := val.TableCosts[c.overload(e)], call.FunctionName() == operators.Add
 	x, y := a.Eval, b.Eval
+	// The faster forms are for sums of integers and of strings.
 	var num numFn
 	var sum summing
 	var adds adding
@@ -320,7 +325,8 @@ func (c *compiler) equality(e ast.Expr, negated bool) *code {
 	return testCode(equality(a, b, negated)).asking(c.askEqual(a, b, negated))
 }
 
-// equality is == or != of two nodes.
+// equality returns the test == or != of two nodes. It tries the fast forms from the most special
+// one.
 func equality(a, b *code, negated bool) val.TestFn {
 	if a.test != nil && b.test != nil && a.static == val.KindBool && b.static == val.KindBool {
 		return equalTests(a.test, b.test, negated)
@@ -356,7 +362,7 @@ func equality(a, b *code, negated bool) val.TestFn {
 	return general
 }
 
-// equalTests is == or != of two truth values. Both are always evaluated.
+// equalTests returns the test == or != of two bools. Both are always evaluated, for their costs.
 //
 //go:noinline
 func equalTests(a, b val.TestFn, negated bool) val.TestFn {
@@ -387,7 +393,7 @@ func (c *compiler) ordering(e ast.Expr) *code {
 	return testCode(c.orderTest(e, a, b, want)).asking(c.askOrder(a, b, want))
 }
 
-// relationOf is what an operator accepts.
+// relationOf returns the relation that an operator accepts.
 func relationOf(operator string) fast.Relation {
 	switch operator {
 	case operators.Less:
@@ -400,7 +406,7 @@ func relationOf(operator string) fast.Relation {
 	return fast.RelGreater | fast.RelEqual
 }
 
-// orderTest is a comparison of two nodes.
+// orderTest returns the test that compares two nodes.
 func (c *compiler) orderTest(e ast.Expr, a, b *code, want fast.Relation) val.TestFn {
 	fn := e.AsCall().FunctionName()
 	sized := val.TableCosts[c.overload(e)] != nil
@@ -467,8 +473,8 @@ func (c *compiler) orderTest(e ast.Expr, a, b *code, want fast.Relation) val.Tes
 	return general
 }
 
-// orderNumbers is orderTest for integers and durations that are computed without Values; nil if
-// the operands are not that.
+// orderNumbers is orderTest for integers and durations that are computed without Values. It returns
+// nil for other operands.
 func orderNumbers(a, b *code, want fast.Relation, general val.TestFn) val.TestFn {
 	if b.konst != nil && (b.konst.K == val.KindInt || b.konst.K == val.KindDuration) && a.static == b.konst.K {
 		if x := numberOf(a); x != nil {

@@ -11,15 +11,16 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file compiles what only expressions of a Language have: their inputs.
+// This file compiles the inputs of expressions of a Language.
 
-// Input is a variable that the expression mentions.
+// Input is a variable that the expression uses.
 type Input struct {
 	Name string
 	slot int
 }
 
-// bindInputs sets the variables.
+// bindInputs sets the variables. A missing one becomes an error, which the expression returns if it
+// reads it.
 func bindInputs(fr *val.Frame, inputs []Input, vars map[string]val.Value) {
 	for _, in := range inputs {
 		v, ok := vars[in.Name]
@@ -51,20 +52,20 @@ func RunIn(ctx context.Context, fr *val.Frame, eval val.EvalFn, slots int, limit
 	return v, cost, nil
 }
 
-// general reports whether expressions mean what the definition of the language
-// says rather than what Kubernetes' rules do.
+// general reports whether expressions have the semantics of the language definition and not those
+// of Kubernetes' rules.
 func (c *compiler) general() bool { return c.lang != nil && !c.lang.Lang.Kubernetes }
 
-// LangCompiler is what the compiler knows about an expression of a Language.
+// LangCompiler has what the compiler needs to know about an expression of a Language.
 type LangCompiler struct {
 	Lang      *check.Vocabulary
 	Unchecked bool
 	Slots     map[string]int
 	Inputs    []Input
-	Trace     *Trace // nil: parts of the expression are not asked for
+	Trace     *Trace // not nil if parts of the expression are evaluated, too
 }
 
-// Compile makes the code of a checked tree, and says how many slots it needs.
+// Compile compiles a checked tree, and returns the number of slots that it needs.
 func (lc *LangCompiler) Compile(tree *ast.AST) (*code, int, error) {
 	c := &compiler{env: lc.Lang.Env, ast: tree, refs: tree.ReferenceMap(), slots: val.FirstLocal, lang: lc, paths: new(Paths)}
 	var root *code
@@ -72,7 +73,7 @@ func (lc *LangCompiler) Compile(tree *ast.AST) (*code, int, error) {
 	return root, c.slots, err
 }
 
-// node compiles a node and remembers it if parts are asked for.
+// node compiles a node, and records it if parts are evaluated.
 func (lc *LangCompiler) node(c *compiler, e ast.Expr) *code {
 	if lc.Trace == nil {
 		return c.anyNode(e)
@@ -80,7 +81,7 @@ func (lc *LangCompiler) node(c *compiler, e ast.Expr) *code {
 	return lc.Trace.node(c, e)
 }
 
-// used notes that a variable of a comprehension is read.
+// used records that a variable of a comprehension is read.
 func (lc *LangCompiler) used(v *variable) {
 	if lc.Trace != nil {
 		lc.Trace.used(v)
@@ -108,7 +109,7 @@ func (lc *LangCompiler) global(c *compiler, name string) *code {
 	return pathCode(c.paths.variable(slot), lc.Lang.Schemas[name])
 }
 
-// unbound compiles the call of a function that is not there.
+// unbound compiles the call of a function without an implementation.
 func (lc *LangCompiler) unbound(c *compiler, name string) *code {
 	if !lc.Unchecked {
 		c.unsupported(name + "()")
@@ -117,7 +118,7 @@ func (lc *LangCompiler) unbound(c *compiler, name string) *code {
 	return &code{Eval: func(*val.Frame) val.Value { return missing }}
 }
 
-// block compiles cel.block().
+// block compiles cel.block(). Each part is computed when it is first read.
 func (c *compiler) block(e ast.Expr) *code {
 	args := e.AsCall().Args()
 	if len(args) != 2 || args[0].Kind() != ast.ListKind {

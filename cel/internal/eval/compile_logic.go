@@ -8,9 +8,9 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file compiles logic: && || ! ?: and what depends on it.
+// This file compiles the logical operators && || ! ?: and what depends on them.
 
-// terms collects the operands of a chain of one operator, left to right.
+// terms returns the operands of a chain of one operator, from left to right.
 func (c *compiler) terms(e ast.Expr, op string, to []*code) []*code {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == op {
 		for _, arg := range e.AsCall().Args() {
@@ -21,7 +21,7 @@ func (c *compiler) terms(e ast.Expr, op string, to []*code) []*code {
 	return append(to, c.node(e))
 }
 
-// asTests are nodes as tests.
+// asTests returns nodes as tests.
 func asTests(nodes []*code) []val.TestFn {
 	tests := make([]val.TestFn, len(nodes))
 	for i, n := range nodes {
@@ -30,13 +30,13 @@ func asTests(nodes []*code) []val.TestFn {
 	return tests
 }
 
-// and compiles a && b && …: false as soon as one is, else the first failure.
+// and compiles a && b && …: false if an operand is false, otherwise the first failure.
 func (c *compiler) and(e ast.Expr) *code {
 	terms := c.terms(e, operators.LogicalAnd, nil)
 	return testCode(allOf(asTests(terms))).asking(c.askAll(terms))
 }
 
-// allOf is && of tests.
+// allOf returns the test && of tests.
 func allOf(tests []val.TestFn) val.TestFn {
 	if len(tests) == 2 {
 		a, b := tests[0], tests[1]
@@ -61,13 +61,13 @@ func allOf(tests []val.TestFn) val.TestFn {
 	return func(fr *val.Frame) val.Tri { return runTests(fr, tests, val.No) }
 }
 
-// or compiles a || b || …: true as soon as one is, else the first failure.
+// or compiles a || b || …: true if an operand is true, otherwise the first failure.
 func (c *compiler) or(e ast.Expr) *code {
 	terms := c.terms(e, operators.LogicalOr, nil)
 	return testCode(anyOf(asTests(terms))).asking(c.askAny(terms))
 }
 
-// anyOf is || of tests.
+// anyOf returns the test || of tests.
 func anyOf(tests []val.TestFn) val.TestFn {
 	if len(tests) == 2 {
 		a, b := tests[0], tests[1]
@@ -92,7 +92,7 @@ func anyOf(tests []val.TestFn) val.TestFn {
 	return func(fr *val.Frame) val.Tri { return runTests(fr, tests, val.Yes) }
 }
 
-// runTests runs tests until one has the decisive outcome.
+// runTests evaluates tests until one has the decisive result.
 func runTests(fr *val.Frame, tests []val.TestFn, decisive val.Tri) val.Tri {
 	failed := false
 	var first val.Value
@@ -113,8 +113,7 @@ func runTests(fr *val.Frame, tests []val.TestFn, decisive val.Tri) val.Tri {
 	return val.Yes - decisive
 }
 
-// conditional compiles a ? b : c. Its branches are evaluated as branches: the
-// root of a path costs nothing there.
+// conditional compiles a ? b : c. In its branches the root of a path costs nothing.
 func (c *compiler) conditional(e ast.Expr) *code {
 	args := e.AsCall().Args()
 	first, a, b := c.node(args[0]), c.node(args[1]), c.node(args[2])
@@ -156,13 +155,13 @@ func (c *compiler) conditional(e ast.Expr) *code {
 	return out
 }
 
-// mayBeNull reports whether a node that is typed as bool may be data, which may be null: a path, an attribute, what orValue()
-// takes out. What is made as a test is none.
+// mayBeNull reports whether a node that is typed bool may be null, because it comes from data: a
+// path, an attribute, the result of orValue(). A test is never null.
 func (c *code) mayBeNull() bool {
 	return c.mixed || c.konst == nil && c.test == nil || c.path != nil && !c.path.test
 }
 
-// chooser is a ?: b for a path that begins with it.
+// chooser returns a ?: b as the root of a path.
 func chooser(cond val.TestFn, a, b *code) func(fr *val.Frame) (val.Value, bool) {
 	branch := func(c *code) func(fr *val.Frame) (val.Value, bool) {
 		if c.choose != nil {
@@ -189,12 +188,11 @@ func chooser(cond val.TestFn, a, b *code) func(fr *val.Frame) (val.Value, bool) 
 	}
 }
 
-// maxTwice bounds the conditions that are evaluated once more if a branch that
-// is a number cannot be computed without a Value: where they hold such
-// conditions themselves, the work doubles with each.
+// maxTwice bounds the size of a condition that may be evaluated twice, because a branch that is a
+// number cannot be computed without a Value. With nested conditions the work would double for each.
 const maxTwice = 24
 
-// nodesUpTo counts the nodes of an expression, up to a number.
+// nodesUpTo returns the number of nodes of an expression, at most most.
 func nodesUpTo(e ast.Expr, most int) int {
 	n := 0
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(ast.Expr) { n++ }))
@@ -207,7 +205,7 @@ func (c *compiler) not(e ast.Expr) *code {
 	return testCode(notTest(arg)).asking(askNot(c.asks(arg, false)))
 }
 
-// notTest is !a as a test.
+// notTest returns the test !a.
 func notTest(arg *code) val.TestFn {
 	if arg.static == val.KindBool {
 		test := arg.asTest()
@@ -231,7 +229,7 @@ func notTest(arg *code) val.TestFn {
 	return func(fr *val.Frame) val.Tri { return fr.Verdict(negation(fr, eval(fr))) }
 }
 
-// negation is !v.
+// negation returns !v.
 func negation(fr *val.Frame, v val.Value) val.Value {
 	fr.Cost++
 	switch v.K {
@@ -243,8 +241,8 @@ func negation(fr *val.Frame, v val.Value) val.Value {
 	return val.ErrorValue(val.CodeNoOverload)
 }
 
-// orElse compiles or() and orValue() of optionals: the argument is evaluated
-// only if there is no value.
+// orElse compiles or() and orValue() of optionals. The argument is only evaluated if there is no
+// value.
 func (c *compiler) orElse(e ast.Expr, unwrap bool) *code {
 	call := e.AsCall()
 	lhs := c.node(call.Target()).Eval

@@ -11,9 +11,10 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file makes programs of rules.
+// This file compiles rules to programs.
 
-// CompileRule makes the program of a checked rule over self. Rules that are given the same paths share theirs.
+// CompileRule compiles a checked rule over self. Rules with the same paths argument share their
+// paths.
 func CompileRule(env *check.Declarations, paths *Paths, tree *ast.AST, self *val.Type, optionalOldSelf bool) (*fast.Program, error) {
 	root, slots, err := rootOf(env, paths, tree, self, optionalOldSelf)
 	if err != nil {
@@ -24,7 +25,7 @@ func CompileRule(env *check.Declarations, paths *Paths, tree *ast.AST, self *val
 		p.Diagram = lay(root.asks)
 	}
 	if root.mixed {
-		p.Test = nil // what ?: chooses need not be a bool: a member may be null
+		p.Test = nil // the branch of a ?: may be null
 	}
 	if p.Test != nil {
 		p.Value = nil

@@ -10,14 +10,15 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file compiles expressions of which some inputs are not known yet.
+// This file compiles expressions for partial evaluation, where some inputs are unknown.
 
-// attribute is a path from an input that may be unknown in part.
+// attribute is a path from an input of which parts may be unknown.
 type attribute struct {
 	path
 	name string
 }
 
+// code returns the node of the attribute.
 func (a *attribute) code() *code {
 	return &code{attr: a, resolve: a.read, Eval: func(fr *val.Frame) val.Value {
 		fr.Cost += a.root
@@ -25,7 +26,7 @@ func (a *attribute) code() *code {
 	}}
 }
 
-// extend is the attribute with one more step.
+// extend returns the attribute with one more step.
 func (a *attribute) extend(s step, test bool) *code {
 	next := *a
 	next.steps = append(slices.Clone(a.steps), s)
@@ -36,7 +37,7 @@ func (a *attribute) extend(s step, test bool) *code {
 	return next.code()
 }
 
-// read is the value of the attribute, or unknown.
+// read returns the value of the attribute, or an unknown.
 func (a *attribute) read(fr *val.Frame) val.Value {
 	cost := fr.Cost
 	if unknown := a.overlap(fr); unknown.K == val.KindUnknown {
@@ -46,8 +47,9 @@ func (a *attribute) read(fr *val.Frame) val.Value {
 	return a.resolve(fr)
 }
 
-// overlap is the unknown that the attribute is, or no value.
+// overlap returns an unknown if the attribute overlaps an unknown part, otherwise no value.
 func (a *attribute) overlap(fr *val.Frame) val.Value {
+	// live has the patterns that the steps so far match.
 	var live []val.Pattern
 	for _, p := range fr.Unknown {
 		if p.Name == a.name {
@@ -79,7 +81,7 @@ func (a *attribute) overlap(fr *val.Frame) val.Value {
 	return val.Value{}
 }
 
-// stepText is a key as it is written after a path.
+// stepText returns a key as it is written in a path.
 func stepText(key val.Value) string {
 	switch {
 	case key.K == val.KindString && isName(key.Text()):
@@ -90,6 +92,7 @@ func stepText(key val.Value) string {
 	return "[" + key.String() + "]"
 }
 
+// isName reports whether s can be written after a dot.
 func isName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -100,13 +103,14 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// Trace remembers the code of every node that depends on inputs only, not on
-// variables of a comprehension around it.
+// Trace records the code of every node that depends only on inputs, not on the variables of a
+// comprehension around it.
 type Trace struct {
 	Nodes map[int64]val.EvalFn
-	Low   int // depth of the outermost variable read in the node being compiled
+	Low   int // depth of the outermost variable that the current node reads
 }
 
+// depth returns the number of variables in the scope.
 func (v *variable) depth() int {
 	n := 0
 	for ; v != nil; v = v.next {
@@ -115,6 +119,7 @@ func (v *variable) depth() int {
 	return n
 }
 
+// node compiles a node and records it if it can be evaluated by itself.
 func (t *Trace) node(c *compiler, e ast.Expr) *code {
 	outer := t.Low
 	t.Low = math.MaxInt
@@ -126,4 +131,5 @@ func (t *Trace) node(c *compiler, e ast.Expr) *code {
 	return out
 }
 
+// used records that a variable is read.
 func (t *Trace) used(v *variable) { t.Low = min(t.Low, v.depth()) }

@@ -6,11 +6,10 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file prices calls in languages that are no version of Kubernetes, where
-// that differs: the newest library of texts, which Kubernetes does not have,
-// has prices of its own.
+// This file has the costs of calls in languages other than Kubernetes', where they differ: the
+// newest version of the strings library, which Kubernetes does not have, has its own costs.
 
-// generalCosts are prices by overload, with one unit for each call.
+// generalCosts has costs by overload, including one unit for the call.
 var generalCosts = map[string]val.CostFn{
 	"string_char_at_int":     func(a []val.Value, _ val.Value) uint64 { return 2 + val.Tenth(val.PlainSize(a[0])) },
 	"string_index_of_string": costSearch, "string_index_of_string_int": costSearch,
@@ -22,23 +21,32 @@ var generalCosts = map[string]val.CostFn{
 	"list_join": costJoin, "list_join_string": costJoin,
 }
 
+// costSearch is the cost of indexOf() and lastIndexOf().
 func costSearch(a []val.Value, _ val.Value) uint64 {
 	return 1 + uint64(math.Ceil(float64(val.PlainSize(a[0])*val.PlainSize(a[1]))*0.1))
 }
+
+// costTransform is the cost of functions that return a changed string.
 func costTransform(a []val.Value, r val.Value) uint64 {
 	return 1 + val.Tenth(val.PlainSize(a[0])) + val.PlainSize(r)
 }
+
+// costReplace is the cost of replace().
 func costReplace(a []val.Value, r val.Value) uint64 {
 	return 1 + val.Tenth(max(1, val.PlainSize(a[0]))*max(1, val.PlainSize(a[1]))) + val.PlainSize(r)
 }
+
+// costSplit is the cost of split().
 func costSplit(a []val.Value, r val.Value) uint64 {
 	return 1 + val.Tenth(val.PlainSize(a[0])+1) + val.PlainSize(r) + val.CostList
 }
+
+// costJoin is the cost of join().
 func costJoin(a []val.Value, r val.Value) uint64 {
 	return 1 + val.Tenth(val.PlainSize(a[0])+1) + val.PlainSize(r)
 }
 
-// CallCost is the price of a call in the language of the expression.
+// callCost returns the cost function of a call in the language of the expression.
 func (c *compiler) callCost(function, overload string) val.CostFn {
 	if c.general() {
 		if fn, ok := generalCosts[overload]; ok {

@@ -10,43 +10,44 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file lays tests out as decision diagrams, from their ends to their beginning:
-// what follows an answer is known when the question is written down.
+// This file compiles tests to decision diagrams, from their ends to their start: when a question is
+// added, the questions that follow its answers exist already.
 
-// asking writes down the questions that a test consists of, and returns where they
-// begin. What a node of an expression asks is such a function.
+// asking adds the questions of a test to a layout, and returns the first one. yes and no are what
+// follows the answers. A node of an expression that is a test has such a function.
 type asking func(l *layout, yes, no target) target
 
-// summing writes down the questions that a sum depends on: what follows it depends on
-// what it is.
+// summing adds the questions on which a sum of constants depends. next returns what follows for
+// each value of the sum.
 type summing func(l *layout, next func(sum int64) target) target
 
-// target is a question or an end, and what getting there costs.
+// target is a question or an end, with the cost of getting there.
 type target struct {
 	at    int16
 	units uint32
 }
 
+// plus returns t with a higher cost.
 func (t target) plus(units uint32) target { return target{t.at, t.units + units} }
 
-// Ends, in place of a question.
+// Ends, as numbers of questions.
 const (
 	endYes = -1
 	endNo  = -2
 )
 
-// maxQuestions bounds diagrams: longer tests run the general way.
+// maxQuestions bounds the size of a diagram. Longer tests run in a frame.
 const maxQuestions = 64
 
-// layout is a diagram that is being laid out.
+// layout is a diagram under construction.
 type layout struct {
 	questions []fast.Question
-	next      [][2]int16 // after no and yes: a question, or an end
-	summing   bool       // a sum is being laid out
-	failed    bool       // there is no diagram
+	next      [][2]int16 // after no and yes: the number of a question, or an end
+	summing   bool       // a sum is being added
+	failed    bool       // the test has no diagram
 }
 
-// lay is the diagram of a test; one that is bad at once if it has none.
+// lay returns the diagram of a test. It is an end with the answer Bad if the test has none.
 func lay(ask asking) fast.Diagram {
 	if ask == nil {
 		return fast.Ends[val.Bad]
@@ -58,7 +59,7 @@ func lay(ask asking) fast.Diagram {
 	return first
 }
 
-// layOut is the diagram of a test, and what getting to its first question costs.
+// layOut returns the diagram of a test, and the cost of getting to its first question.
 func layOut(ask asking) (fast.Diagram, uint32) {
 	var l layout
 	first := ask(&l, target{at: endYes}, target{at: endNo})
@@ -82,7 +83,7 @@ func layOut(ask asking) (fast.Diagram, uint32) {
 	return &out[first.at], first.units
 }
 
-// ask writes a question down.
+// ask adds a question.
 func (l *layout) ask(q fast.Question, units int, yes, no target) target {
 	if l.failed = l.failed || len(l.questions) >= maxQuestions; l.failed {
 		return target{}
@@ -97,17 +98,17 @@ func (l *layout) ask(q fast.Question, units int, yes, no target) target {
 	return target{at: int16(len(l.questions) - 1)}
 }
 
-// spot is where a diagram finds what a path leads to.
+// spot is where a diagram finds the value of a path.
 type spot struct {
-	of    uint8     // SlotSelf, SlotOldSelf, or the view of a variable
-	slots []uint16  // or indexes, one for each step
-	typ   *val.Type // of what is found
-	units int       // the price of the path
+	of    uint8     // SlotSelf, SlotOldSelf, or the number of a variable
+	slots []uint16  // or list indexes, one for each step
+	typ   *val.Type // the type of the value
+	units int       // the cost of the path
 
-	around fast.Around // what is put around the text
+	around fast.Around // constants that are put around the text
 }
 
-// spotOf is what a path leads to; false if a diagram does not find it.
+// spotOf returns the spot of a path, false if a diagram cannot find it.
 func (c *compiler) spotOf(n *code) (spot, bool) {
 	if n.beside != nil {
 		return *n.beside, true
@@ -142,7 +143,7 @@ func (c *compiler) spotOf(n *code) (spot, bool) {
 	return m, m.typ != nil
 }
 
-// slot is the last slot, and the ones before it lead there.
+// slot returns the last slot, and the slots that lead to it.
 func (m spot) slot() (slot uint16, via []uint16) {
 	last := len(m.slots) - 1
 	if last < 0 {
@@ -151,7 +152,7 @@ func (m spot) slot() (slot uint16, via []uint16) {
 	return m.slots[last], m.slots[:last]
 }
 
-// ask writes down a question about the member.
+// ask returns a question about the value.
 func (m spot) ask(q fast.Question, units int) asking {
 	var via []uint16
 	switch q.Slot, via = m.slot(); {
@@ -164,8 +165,7 @@ func (m spot) ask(q fast.Question, units int) asking {
 	return func(l *layout, yes, no target) target { return l.ask(q, m.units+units, yes, no) }
 }
 
-// AskOf writes down a test of the text that a node is; nil if a diagram does not
-// find it.
+// askOf returns a test of the text that a node is, nil if a diagram cannot find it.
 func (c *compiler) askOf(n *code, test fast.TextTest) asking {
 	m, part, ok := c.textSpot(n)
 	if !ok {
@@ -178,8 +178,7 @@ func (c *compiler) askOf(n *code, test fast.TextTest) asking {
 	return m.ask(q, 0)
 }
 
-// AskBoth writes down a test of the texts that two nodes are; nil if a diagram does
-// not find them.
+// askBoth returns a test of the texts that two nodes are, nil if a diagram cannot find them.
 func (c *compiler) askBoth(a, b *code, test fast.PairTest) asking {
 	m, part, ok := c.textSpot(a)
 	n, also, found := c.textSpot(b)
@@ -194,7 +193,8 @@ func (c *compiler) askBoth(a, b *code, test fast.PairTest) asking {
 	return m.ask(fast.Question{Asked: fast.AskBoth, Leaf: &f}, n.units)
 }
 
-// textSpot is where the text is that a node is, or is made of, and how.
+// textSpot returns the spot of the text that a node is, or from which it is computed, and the
+// function that computes it.
 func (c *compiler) textSpot(n *code) (spot, fast.TextPart, bool) {
 	if made := n.made; made != nil {
 		m, part, ok := c.textSpot(made.source)
@@ -211,12 +211,12 @@ func (c *compiler) textSpot(n *code) (spot, fast.TextPart, bool) {
 	return m, nil, ok && !n.path.test && m.typ.Kind == val.String
 }
 
-// opposite is an asking with the answers exchanged.
+// opposite returns a test with its answers exchanged.
 func opposite(a asking) asking {
 	return func(l *layout, yes, no target) target { return a(l, no, yes) }
 }
 
-// opposed is opposite if negated.
+// opposed returns the opposite of a if negated, otherwise a.
 func opposed(a asking, negated bool) asking {
 	if a == nil || !negated {
 		return a
@@ -224,7 +224,7 @@ func opposed(a asking, negated bool) asking {
 	return opposite(a)
 }
 
-// askConstant is true or false.
+// askConstant returns the test true or false.
 func askConstant(outcome val.Tri) asking {
 	return func(_ *layout, then, otherwise target) target {
 		if outcome == val.Yes {
@@ -234,7 +234,7 @@ func askConstant(outcome val.Tri) asking {
 	}
 }
 
-// askHas is has().
+// askHas returns the test has().
 func (c *compiler) askHas(n *code) asking {
 	m, ok := c.spotOf(n)
 	if !ok || int(m.typ.Kind) >= len(val.JSONKind) || val.JSONKind[m.typ.Kind] == jsondoc.Absent {
@@ -243,8 +243,8 @@ func (c *compiler) askHas(n *code) asking {
 	return m.ask(fast.Question{Asked: fast.AskPresent, Want: val.JSONKind[m.typ.Kind]}, 0)
 }
 
-// asks is a node as a test of a diagram; nil if it is none. As a branch of ?: the
-// root of a path is free.
+// asks returns a node as a test of a diagram, nil if it has no such form. In a branch of ?: the
+// root of a path costs nothing.
 func (c *compiler) asks(n *code, branch bool) asking {
 	if n.asks != nil || n.path == nil || n.path.test {
 		return n.asks
@@ -259,10 +259,11 @@ func (c *compiler) asks(n *code, branch bool) asking {
 	return m.ask(fast.Question{Asked: fast.AskTrue}, 0)
 }
 
-// askAll is && of tests, askAny is ||.
+// askAll returns the test && of terms, askAny the test ||.
 func (c *compiler) askAll(terms []*code) asking { return c.askChain(terms, false) }
 func (c *compiler) askAny(terms []*code) asking { return c.askChain(terms, true) }
 
+// askChain returns either. decisive is the result that ends the chain.
 func (c *compiler) askChain(terms []*code, decisive bool) asking {
 	asks := make([]asking, len(terms))
 	for i, t := range terms {
@@ -286,7 +287,7 @@ func (c *compiler) askChain(terms []*code, decisive bool) asking {
 	}
 }
 
-// askNot is !a.
+// askNot returns the test !a.
 func askNot(a asking) asking {
 	if a == nil {
 		return nil
@@ -294,7 +295,7 @@ func askNot(a asking) asking {
 	return func(l *layout, yes, no target) target { return a(l, no.plus(1), yes.plus(1)) }
 }
 
-// askChoice is cond ? a : b.
+// askChoice returns the test cond ? a : b.
 func (c *compiler) askChoice(cond, a, b *code) asking {
 	x, y, z := c.asks(cond, false), c.asks(a, true), c.asks(b, true)
 	if x == nil || y == nil || z == nil {
@@ -303,7 +304,7 @@ func (c *compiler) askChoice(cond, a, b *code) asking {
 	return func(l *layout, yes, no target) target { return x(l, y(l, yes, no), z(l, yes, no)) }
 }
 
-// askEqual is == or != of two nodes.
+// askEqual returns the test == or != of two nodes.
 func (c *compiler) askEqual(a, b *code, negated bool) asking {
 	k := b.konst
 	if k == nil || k.K == val.KindInt || k.K == val.KindDuration {
@@ -330,7 +331,7 @@ func (c *compiler) askEqual(a, b *code, negated bool) asking {
 	return nil
 }
 
-// number is how the node is made of a text as a number; nil if it is not.
+// number returns how the node is computed from a text as a number, nil if it is not.
 func (c *code) number() fast.TextNumber {
 	if c.made == nil {
 		return nil
@@ -338,7 +339,7 @@ func (c *code) number() fast.TextNumber {
 	return c.made.number
 }
 
-// AskSame is == or != of two nodes that are no constants.
+// askSame returns the test == or != of two nodes that are not constants.
 func (c *compiler) askSame(a, b *code, negated bool) asking {
 	same := c.askTests(a, b)
 	switch {
@@ -355,8 +356,8 @@ func (c *compiler) askSame(a, b *code, negated bool) asking {
 	return opposed(same, negated)
 }
 
-// askTests is == of two tests. What follows the first depends on its answer, so that
-// the second is laid out twice: it must be a single question.
+// askTests returns the test == of two tests. The second one is added twice, once for each answer of
+// the first: it must be a single question.
 func (c *compiler) askTests(a, b *code) asking {
 	if b.path == nil {
 		a, b = b, a
@@ -371,7 +372,7 @@ func (c *compiler) askTests(a, b *code) asking {
 	}
 }
 
-// AskAlike is == of two members of one type.
+// askAlike returns the test == of two members of one type.
 func (c *compiler) askAlike(a, b *code) asking {
 	m, ok := c.spotOf(a)
 	n, also := c.spotOf(b)
@@ -402,7 +403,7 @@ func (c *compiler) askAlike(a, b *code) asking {
 	return m.ask(fast.Question{Asked: fast.AskAlike, Leaf: &f}, n.units)
 }
 
-// askOrder is a comparison of a number with a constant.
+// askOrder returns the comparison of a number with a constant or another number.
 func (c *compiler) askOrder(a, k *code, rel fast.Relation) asking {
 	if made := a.number(); made != nil {
 		switch other := k.number(); {
@@ -443,7 +444,7 @@ func (c *compiler) askOrder(a, k *code, rel fast.Relation) asking {
 	return c.askSums(a, k, rel)
 }
 
-// sizedSpot is the spot that a node is the size() of, nil if it is not.
+// sizedSpot returns the spot of the argument of size(), nil if a diagram cannot find it.
 func (c *compiler) sizedSpot(arg *code) *spot {
 	m, ok := c.spotOf(arg)
 	if !ok || arg.path.test || m.typ.Kind != val.String && m.typ.Kind != val.List && m.typ.Kind != val.Map {
@@ -452,7 +453,7 @@ func (c *compiler) sizedSpot(arg *code) *spot {
 	return &m
 }
 
-// sumOf is a constant, a choice of sums, or a sum of sums; nil if it is not.
+// sumOf returns a node as a sum of constants, with choices between them, nil if it is not one.
 func sumOf(n *code) summing {
 	if n.konst != nil && n.konst.K == val.KindInt && n.konst.Int() == int64(int16(n.konst.Int())) {
 		k := n.konst.Int()
@@ -461,7 +462,7 @@ func sumOf(n *code) summing {
 	return n.sum
 }
 
-// sumChoice is cond ? a : b.
+// sumChoice returns cond ? a : b as a sum.
 func (c *compiler) sumChoice(cond, a, b *code) summing {
 	x, y, z := c.asks(cond, false), sumOf(a), sumOf(b)
 	if x == nil || y == nil || z == nil {
@@ -470,7 +471,7 @@ func (c *compiler) sumChoice(cond, a, b *code) summing {
 	return func(l *layout, next func(int64) target) target { return x(l, y(l, next), z(l, next)) }
 }
 
-// sumBoth is a + b.
+// sumBoth returns a + b as a sum.
 func sumBoth(a, b *code) summing {
 	x, y := sumOf(a), sumOf(b)
 	if x == nil || y == nil {
@@ -483,7 +484,7 @@ func sumBoth(a, b *code) summing {
 	}
 }
 
-// once lays out what follows a sum once for each sum.
+// once returns next with a cache, so that what follows a sum is added once for each value.
 func once(next func(int64) target) func(int64) target {
 	known := map[int64]target{}
 	return func(sum int64) target {

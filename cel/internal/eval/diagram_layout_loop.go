@@ -6,17 +6,16 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file lays out the parts of diagrams that are about more than one node: loops
-// over items, and sums.
+// This file compiles the parts of diagrams that concern several nodes: loops over items, and sums.
 
-// see gives the variable of a loop a view, if no other loop is around it.
+// see gives the variable of a loop a number for diagrams, unless there is another loop around it.
 func (c *compiler) see(v *variable) {
 	if c.loops++; c.loops == 1 {
 		v.view = val.FirstLocal
 	}
 }
 
-// local is the variable in a slot; nil if there is none.
+// local returns the variable in a slot, nil if there is none.
 func (c *compiler) local(slot int) *variable {
 	for v := c.scope; v != nil; v = v.next {
 		if v.slot == slot {
@@ -26,8 +25,8 @@ func (c *compiler) local(slot int) *variable {
 	return nil
 }
 
-// besideKey is what a map has under a key, if a loop over the keys of that map sees
-// it beside the key; else nil.
+// besideKey returns the spot of the value of a map for a key, if a loop over the keys of that map
+// has the value beside the key; otherwise nil.
 func (c *compiler) besideKey(operand, key *code) *spot {
 	if key.path == nil || key.path.test || len(key.path.steps) > 0 || operand.param == nil || operand.param.Kind != val.Map {
 		return nil
@@ -41,11 +40,11 @@ func (c *compiler) besideKey(operand, key *code) *spot {
 	return &spot{of: v.view + 1, typ: operand.param.Elem, units: m.units + val.CostSelect}
 }
 
-// adding writes down the questions that add a number to the sum, or take it away.
+// adding adds the questions that add a number to the sum of the diagram, or subtract it.
 type adding func(l *layout, minus bool, next target) target
 
-// addingOf is a node as a number that is added; nil if it is none. As a branch of ?:
-// the root of a path is free.
+// addingOf returns a node as a number to add, nil if it has no such form. In a branch of ?: the
+// root of a path costs nothing.
 func (c *compiler) addingOf(n *code, branch bool) adding {
 	switch {
 	case n.adds != nil || c.lang != nil:
@@ -74,14 +73,14 @@ func (c *compiler) addingOf(n *code, branch bool) adding {
 	return m.adding(jsondoc.Int, 0)
 }
 
-// adding adds what is found, or how many items or bytes it has.
+// adding adds the value, or its number of items or bytes.
 func (m spot) adding(want jsondoc.Kind, units int) adding {
 	return func(l *layout, minus bool, next target) target {
 		return m.ask(fast.Question{Asked: fast.AskAdd, Want: want, Minus: minus}, units)(l, next, next)
 	}
 }
 
-// addChoice is cond ? a : b.
+// addChoice returns cond ? a : b as a number to add.
 func (c *compiler) addChoice(cond, a, b *code) adding {
 	x, y, z := c.asks(cond, false), c.addingOf(a, true), c.addingOf(b, true)
 	if x == nil || y == nil || z == nil {
@@ -90,7 +89,7 @@ func (c *compiler) addChoice(cond, a, b *code) adding {
 	return func(l *layout, minus bool, next target) target { return x(l, y(l, minus, next), z(l, minus, next)) }
 }
 
-// addBoth is a + b.
+// addBoth returns a + b as a number to add.
 func (c *compiler) addBoth(a, b *code) adding {
 	x, y := c.addingOf(a, false), c.addingOf(b, false)
 	if x == nil || y == nil {
@@ -99,7 +98,7 @@ func (c *compiler) addBoth(a, b *code) adding {
 	return func(l *layout, minus bool, next target) target { return x(l, minus, y(l, minus, next.plus(1))) }
 }
 
-// askSums compares two numbers that are added up.
+// askSums returns the comparison of two sums.
 func (c *compiler) askSums(a, b *code, rel fast.Relation) asking {
 	x, y, k := c.addingOf(a, false), adding(nil), b.konst
 	if k == nil || k.K != val.KindInt {
@@ -113,7 +112,7 @@ func (c *compiler) askSums(a, b *code, rel fast.Relation) asking {
 		return nil
 	}
 	return func(l *layout, yes, no target) target {
-		l.failed = l.failed || l.summing // there is but one sum
+		l.failed = l.failed || l.summing // a diagram has only one sum
 		l.summing = true
 		t := l.ask(fast.Question{Asked: fast.AskSum, Reach: fast.ReachNone, Slot: fast.Itself, Rel: rel, Konst: k}, 1, yes, no)
 		if y != nil {
@@ -125,14 +124,14 @@ func (c *compiler) askSums(a, b *code, rel fast.Relation) asking {
 	}
 }
 
-// quantified is a loop that is to be laid out.
+// quantified is a loop of a diagram.
 type quantified struct {
 	over      spot
-	view      uint8 // of the items
+	view      uint8 // the variable for the items
 	predicate asking
 }
 
-// quantifiedOf is what a comprehension loops over; false if no diagram does.
+// quantifiedOf returns the loop of a comprehension, false if it has no diagram.
 func (c *compiler) quantifiedOf(f *fold, over, predicate *code) (q quantified, ok bool) {
 	v := c.local(f.iter)
 	if m, found := c.spotOf(over); found && v != nil && v.view != 0 && (m.typ.Kind == val.List || m.typ.Kind == val.Map) {
@@ -141,7 +140,7 @@ func (c *compiler) quantifiedOf(f *fold, over, predicate *code) (q quantified, o
 	return q, q.predicate != nil
 }
 
-// lay writes a loop down, which charges what s says.
+// lay adds a loop, with the costs in s.
 func (q *quantified) lay(l *layout, s fast.Scan, count fast.Question, yes, no target) target {
 	body, units := layOut(q.predicate)
 	if l.failed = l.failed || body == fast.Ends[val.Bad]; l.failed {
@@ -152,7 +151,8 @@ func (q *quantified) lay(l *layout, s fast.Scan, count fast.Question, yes, no ta
 	return q.over.ask(count, 0)(l, yes, no)
 }
 
-// askQuantified is all() or exists(), by the outcome that decides it.
+// askQuantified returns the test all() or exists(). decisive is the result that ends the loop,
+// condition the cost of its condition.
 func (c *compiler) askQuantified(f *fold, over, predicate *code, decisive val.Tri, condition int) asking {
 	q, ok := c.quantifiedOf(f, over, predicate)
 	if !ok {
@@ -164,14 +164,14 @@ func (c *compiler) askQuantified(f *fold, over, predicate *code, decisive val.Tr
 	}
 }
 
-// filtered is the number of the items that a predicate is true of.
+// filtered is the number of the items for which a predicate is true.
 type filtered struct {
 	quantified
-	found uint64 // what an item costs that counts
-	end   int    // what the end costs
+	found uint64 // the cost of an item that counts
+	end   int    // the cost of the end
 }
 
-// compare compares the number with a constant.
+// compare returns the comparison of the number with a constant.
 func (n *filtered) compare(rel fast.Relation, k *val.Value, units int) asking {
 	return func(l *layout, yes, no target) target {
 		units := uint32(n.end + units)
@@ -185,7 +185,7 @@ func (n *filtered) adding(l *layout, minus bool, next target) target {
 	return n.lay(l, fast.Scan{Decisive: val.Bad, Found: n.found}, fast.Question{Minus: minus}, next, next)
 }
 
-// countOf is the size() of what filter() collects; nil if it is not that.
+// countOf returns the size() of the result of filter(), nil for other comprehensions.
 func (c *compiler) countOf(f *fold, over, predicate *code) *filtered {
 	if !f.same || predicate == nil {
 		return nil
@@ -197,7 +197,7 @@ func (c *compiler) countOf(f *fold, over, predicate *code) *filtered {
 	return &filtered{q, val.CostSelect + f.price, 2}
 }
 
-// askOne is exists_one().
+// askOne returns the test exists_one().
 func (c *compiler) askOne(f *fold, over, predicate *code) asking {
 	q, ok := c.quantifiedOf(f, over, predicate)
 	if !ok {

@@ -10,19 +10,19 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file reads the commonest paths directly: a variable and the selection of
-// declared members. A direct read either succeeds and charges, or does nothing
-// at all, and the general way finds out why.
+// This file reads the most frequent paths directly: a variable, and selections of declared members.
+// A direct read either succeeds and adds its cost, or it has no effect, and the general
+// implementation finds the reason.
 
 // direct is a path that can be read directly.
 type direct struct {
 	slot  int32
-	one   int32     // the slot, if the only step reads one; else -1
-	want  val.Kind  // of the value
+	one   int32     // the slot of the member if there is only one step, to a member; otherwise -1
+	want  val.Kind  // the kind of the value
 	slots []hop     // one for each step
-	typ   *val.Type // of the variable
-	of    *val.Type // of a list, map or object
-	units uint64    // the price
+	typ   *val.Type // the type of the variable
+	of    *val.Type // the type of the value, if it is a list, map or object
+	units uint64    // the cost
 }
 
 // hop is a step to the member in a slot of an object, or to an item of a list.
@@ -31,7 +31,7 @@ type hop struct {
 	item bool
 }
 
-// directOf is the direct form of a node; false if it has none.
+// directOf returns the direct form of a node, false if it has none.
 func directOf(c *code) (direct, bool) {
 	p := c.path
 	if p == nil || p.slot < 0 || p.init != nil || p.test || !fastpath.Closures.On() {
@@ -62,7 +62,7 @@ func directOf(c *code) (direct, bool) {
 	return d, last != nil && int(last.Kind) < len(kindOf) && kindOf[last.Kind] == d.want
 }
 
-// directList is the direct form of a node that is a list.
+// directList returns the direct form of a node that is a list.
 func directList(c *code) (direct, bool) {
 	if c.param == nil || c.param.Kind != val.List {
 		return direct{}, false
@@ -70,7 +70,7 @@ func directList(c *code) (direct, bool) {
 	return directData(c)
 }
 
-// directData is the direct form of a node that is a list, map or object.
+// directData returns the direct form of a node that is a list, map or object.
 func directData(c *code) (direct, bool) {
 	if c.param == nil || c.param.Kind != val.List && c.param.Kind != val.Map && c.param.Kind != val.Object || c.path == nil {
 		return direct{}, false
@@ -88,7 +88,8 @@ func directData(c *code) (direct, bool) {
 	return d, ok
 }
 
-// container is the list, map or object at the end of the path; Absent if a direct read fails.
+// container returns the list, map or object at the end of the path; Absent if it cannot be read
+// directly.
 func (d *direct) container(fr *val.Frame) (*jsondoc.Doc, jsondoc.Node) {
 	if len(d.slots) > 0 {
 		return d.node(fr)
@@ -100,16 +101,17 @@ func (d *direct) container(fr *val.Frame) (*jsondoc.Doc, jsondoc.Node) {
 	return (*jsondoc.Doc)(v.Ptr), v.Node
 }
 
-// own is a path of one step, to a member of the object that a variable is: small, since most of what rules keep is such paths.
+// own is a path of one step, to a member of a variable. It is small, because most paths that rules
+// store are of this form.
 type own struct {
-	typ      *val.Type // of the variable
-	slot, at int32     // the variable's, and the member's
+	typ      *val.Type // the type of the variable
+	slot, at int32     // the slot of the variable, and the one of the member
 }
 
-// own is the path, if it has but one step to a member.
+// own returns the path if it has only one step.
 func (d *direct) own() own { return own{d.typ, d.slot, d.one} }
 
-// node is the member; Absent if a direct read fails.
+// node returns the member; Absent if it cannot be read directly.
 func (o *own) node(fr *val.Frame) (*jsondoc.Doc, jsondoc.Node) {
 	v := &fr.Slots[o.slot]
 	if v.Typ != o.typ || v.Flag != val.FlagFromDoc || v.Node.ShapeIndex() == 0 {
@@ -119,7 +121,7 @@ func (o *own) node(fr *val.Frame) (*jsondoc.Doc, jsondoc.Node) {
 	return text, text.Slot(v.Node, int(o.at))
 }
 
-// directContainer is the direct form of a node whose value has a size.
+// directContainer returns the direct form of a node whose value has a size.
 func directContainer(c *code) (direct, bool) {
 	d, ok := directOf(c)
 	if ok && len(d.slots) > 0 {
@@ -141,13 +143,13 @@ func directContainer(c *code) (direct, bool) {
 	return d, true
 }
 
-// kindOf is the kind of the values of types that need no parsing.
+// kindOf has the kind of the values of types that are not parsed.
 var kindOf = [...]val.Kind{val.Bool: val.KindBool, val.Int: val.KindInt, val.String: val.KindString, val.Object: val.KindNone}
 
-// node is the member at the end of the path; Absent if a direct read fails.
+// node returns the member at the end of the path; Absent if it cannot be read directly.
 func (d *direct) node(fr *val.Frame) (*jsondoc.Doc, jsondoc.Node) {
 	v := &fr.Slots[d.slot]
-	if v.Typ != d.typ || v.Flag != val.FlagFromDoc { // no other kind of value has both
+	if v.Typ != d.typ || v.Flag != val.FlagFromDoc { // only a container of a document has both
 		return nil, jsondoc.Node{}
 	}
 	text, n := (*jsondoc.Doc)(v.Ptr), v.Node
@@ -170,8 +172,8 @@ func (d *direct) node(fr *val.Frame) (*jsondoc.Doc, jsondoc.Node) {
 	return text, n
 }
 
-// text is the string at the end of the path. A Value that was written member by
-// member is read so: copying it as a whole would wait for the writes.
+// text returns the string at the end of the path. It reads the fields of a Value one by one: they
+// were written one by one, and a copy of the whole would wait for the writes.
 func (d *direct) text(fr *val.Frame) (s string, runes uint64, ok bool) {
 	if len(d.slots) == 0 {
 		v := &fr.Slots[d.slot]
@@ -195,7 +197,7 @@ func (d *direct) text(fr *val.Frame) (s string, runes uint64, ok bool) {
 	return s, fr.Runes(s), true
 }
 
-// bits is the integer or truth value at the end of the path.
+// bits returns the integer or bool at the end of the path.
 func (d *direct) bits(fr *val.Frame) (bits uint64, ok bool) {
 	if len(d.slots) == 0 {
 		v := &fr.Slots[d.slot]
@@ -214,8 +216,8 @@ func (d *direct) bits(fr *val.Frame) (bits uint64, ok bool) {
 	return 0, false
 }
 
-// directEquality is == or != of two direct paths, or of one and a constant;
-// nil if the operands are not of that form. general does it in any case.
+// directEquality returns the test == or != of two direct paths, or of one and a constant, nil for
+// other operands. general is the implementation for all operands.
 //
 //go:noinline
 func directEquality(a, b *code, negated bool, general val.TestFn) val.TestFn {
@@ -264,7 +266,7 @@ func directEquality(a, b *code, negated bool, general val.TestFn) val.TestFn {
 	return nil
 }
 
-// directConstant is == or != of a direct path and a constant.
+// directConstant returns the test == or != of a direct path and a constant.
 //
 //go:noinline
 func directConstant(x direct, k *val.Value, negated bool, general val.TestFn) val.TestFn {
@@ -316,7 +318,7 @@ func directConstant(x direct, k *val.Value, negated bool, general val.TestFn) va
 	return nil
 }
 
-// ownText is == or != of a member of a variable and a text.
+// ownText returns the test == or != of a member of a variable and a constant string.
 //
 //go:noinline
 func ownText(x own, k *val.Value, units uint64, negated bool, general val.TestFn) val.TestFn {
@@ -334,7 +336,7 @@ func ownText(x own, k *val.Value, units uint64, negated bool, general val.TestFn
 	}
 }
 
-// ownTexts is == or != of members of two variables.
+// ownTexts returns the test == or != of members of two variables.
 //
 //go:noinline
 func ownTexts(x, y own, units uint64, negated bool, general val.TestFn) val.TestFn {
@@ -352,7 +354,7 @@ func ownTexts(x, y own, units uint64, negated bool, general val.TestFn) val.Test
 	}
 }
 
-// directPresence is has() of a direct path, and !has(); nil if p is none.
+// directPresence returns the tests has() and !has() of a direct path, nil if p is not one.
 func directPresence(p *path, general val.TestFn) (test, inverse val.TestFn) {
 	plain := *p
 	plain.test = false
@@ -380,7 +382,7 @@ func directPresence(p *path, general val.TestFn) (test, inverse val.TestFn) {
 	return presence(&parents, int(slot), want, units, general)
 }
 
-// presence is has() of a member of what a path leads to.
+// presence returns has() and !has() of a member of the value of a path.
 //
 //go:noinline
 func presence(parents *direct, slot int, want jsondoc.Kind, units uint64, general val.TestFn) (test, inverse val.TestFn) {
@@ -409,7 +411,7 @@ func presence(parents *direct, slot int, want jsondoc.Kind, units uint64, genera
 	}
 }
 
-// ownPresence is has() of a member of the variable itself.
+// ownPresence returns has() and !has() of a member of a variable.
 //
 //go:noinline
 func ownPresence(o own, want jsondoc.Kind, units uint64, general val.TestFn) (test, inverse val.TestFn) {

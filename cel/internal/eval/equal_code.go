@@ -5,10 +5,10 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file compares values of documents that are read directly.
+// This file compares lists, maps and objects of documents that are read directly.
 
-// equalData is == or != of two lists, maps or objects of one type that are read
-// directly; nil if the operands are not that.
+// equalData returns the test == or != of two lists, maps or objects of one type that are read
+// directly, nil for other operands.
 func equalData(a, b *code, negated bool, general val.TestFn) val.TestFn {
 	x, ok := directData(a)
 	if !ok || a.param != b.param {

@@ -10,10 +10,10 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file compiles the commonest calls to closures of their own.
+// This file compiles the most frequent calls to closures of their own.
 
-// fastEquality is == or != where one side is a constant scalar; nil if it is
-// not of that form.
+// fastEquality returns the test == or != with a constant scalar as one operand, nil for other
+// operands.
 //
 //go:noinline
 func fastEquality(a, b *code, negated bool) val.TestFn {
@@ -60,7 +60,7 @@ func fastEquality(a, b *code, negated bool) val.TestFn {
 	return nil
 }
 
-// setMembership is `x in [constants]`, which costs only x.
+// setMembership compiles `x in [constants]`, which costs only x.
 func (c *compiler) setMembership(x *code, set *fast.ValueSet) *code {
 	eval := x.Eval
 	general := func(fr *val.Frame) val.Tri {
@@ -74,8 +74,8 @@ func (c *compiler) setMembership(x *code, set *fast.ValueSet) *code {
 	return c.textTestOf(x, fast.OneOf(set), general)
 }
 
-// patternCall compiles matches(), find() and findAll() with a constant
-// pattern. If the text fails, the call is not charged.
+// patternCall compiles matches(), find() and findAll() with a constant pattern. If the text fails,
+// the call costs nothing.
 func (c *compiler) patternCall(name string, args []*code) *code {
 	pattern := args[1].konst
 	re, err := val.NewRegexp(pattern.Text())
@@ -97,7 +97,7 @@ func (c *compiler) patternCall(name string, args []*code) *code {
 	return findAllCall(args[0].Eval, limit, re, price)
 }
 
-// matchesCall is matches().
+// matchesCall compiles matches().
 func (c *compiler) matchesCall(arg *code, re *val.Regexp, price uint64) *code {
 	text := arg.Eval
 	general := func(fr *val.Frame) val.Tri {
@@ -125,7 +125,7 @@ func (c *compiler) matchesCall(arg *code, re *val.Regexp, price uint64) *code {
 	return c.textTestOf(arg, fast.Matching(re, price), general)
 }
 
-// findCall is find().
+// findCall compiles find().
 func findCall(arg *code, re *val.Regexp, price uint64) *code {
 	text := arg.Eval
 	general := func(fr *val.Frame) val.Value {
@@ -153,7 +153,7 @@ func findCall(arg *code, re *val.Regexp, price uint64) *code {
 	return &code{Eval: general}
 }
 
-// findAllCall is findAll(), of at most limit matches.
+// findAllCall compiles findAll(), with at most limit matches.
 func findAllCall(text, limit val.EvalFn, re *val.Regexp, price uint64) *code {
 	return &code{Eval: func(fr *val.Frame) val.Value {
 		v := text(fr)
@@ -178,8 +178,8 @@ func findAllCall(text, limit val.EvalFn, re *val.Regexp, price uint64) *code {
 	}}
 }
 
-// held is what an optional holds: upstream's functions of regular expressions
-// look at the Go value of their arguments, which is the same.
+// held returns the value of an optional: upstream's functions of regular expressions read the Go
+// value of their arguments, which is the same for an optional.
 func held(v val.Value) val.Value {
 	for v.K == val.KindOptional && v.Ptr != nil {
 		v = *v.Optional()
@@ -187,8 +187,8 @@ func held(v val.Value) val.Value {
 	return v
 }
 
-// fastCall compiles calls of one or two arguments that need no list of them;
-// nil for all others.
+// fastCall compiles calls of one or two arguments that need no list of arguments, nil for other
+// calls.
 func (c *compiler) fastCall(name, overload string, args []*code) *code {
 	switch {
 	case name == "size" && len(args) == 1:
@@ -289,7 +289,7 @@ func sizeOfNode(arg *code) *code {
 	}, general)
 }
 
-// sizeCall is size(v).
+// sizeCall returns size(v).
 func sizeCall(v val.Value) val.Value {
 	switch v.K {
 	case val.KindString, val.KindBytes, val.KindList, val.KindMap:
@@ -302,7 +302,7 @@ func sizeCall(v val.Value) val.Value {
 	return val.TraitError("size", v)
 }
 
-// containsText is contains() of texts.
+// containsText compiles contains() of strings.
 //
 //go:noinline
 func (c *compiler) containsText(args []*code) *code {
@@ -329,7 +329,7 @@ func (c *compiler) containsText(args []*code) *code {
 	return c.textTestOf(args[0], fast.WithInfix(k.Text(), val.Tenth(uint64(k.Runes()))), general)
 }
 
-// affix is startsWith or endsWith.
+// affix compiles startsWith() or endsWith().
 //
 //go:noinline
 func (c *compiler) affix(args []*code, has func(s, affix string) bool, test func(affix string, price uint64) fast.TextTest) *code {

@@ -9,21 +9,22 @@ import (
 
 // This file runs comprehensions.
 
-// cursor goes through the elements of a range.
+// cursor iterates over the elements of a range.
 type cursor struct {
-	i, n  int
-	d     *jsondoc.Doc // of a list or map of the document: its items are read one by one
-	list  jsondoc.Node
+	i, n int
+	d    *jsondoc.Doc // the document of a list or map that is read directly
+	list jsondoc.Node
+	// over is the value of any other range.
 	over  val.Value
-	pairs *pairs // of a map that is not a plain one of the document
+	pairs *pairs // of a map that is not a map of a document
 
-	literal []val.Value // of a range that is written out
+	literal []val.Value // of a list literal
 }
 
+// pairs are the entries of a map, as upstream's iteration yields them.
 type pairs struct{ keys, vals []val.Value }
 
-// direct sets the cursor to a list that is read directly; false if it is not
-// read so.
+// direct sets the cursor to a range that is read directly. It returns false if it is not.
 func (f *fold) direct(fr *val.Frame, c *cursor) bool {
 	if f.keyed {
 		return f.directKeys(fr, c)
@@ -54,7 +55,7 @@ func (f *fold) directKeys(fr *val.Frame, c *cursor) bool {
 	return true
 }
 
-// prepare writes what the items that are written in place have in common.
+// prepare writes the fields of the variable that all items have in common.
 func (f *fold) prepare(fr *val.Frame, d *jsondoc.Doc) {
 	slot := &fr.Slots[f.iter]
 	switch f.items {
@@ -67,7 +68,7 @@ func (f *fold) prepare(fr *val.Frame, d *jsondoc.Doc) {
 	}
 }
 
-// spread evaluates the elements of a range that is written out.
+// spread evaluates the elements of a list literal.
 func (f *fold) spread(fr *val.Frame, c *cursor) val.Value {
 	base := len(fr.Stack)
 	failure := val.Value{}
@@ -84,7 +85,7 @@ func (f *fold) spread(fr *val.Frame, c *cursor) val.Value {
 	return failure
 }
 
-// open evaluates the range. The result is a failure, or none.
+// open evaluates the range. It returns a failure, or no value.
 func (f *fold) open(fr *val.Frame, c *cursor) val.Value {
 	if f.direct(fr, c) {
 		return val.Value{}
@@ -114,7 +115,7 @@ func (f *fold) open(fr *val.Frame, c *cursor) val.Value {
 	return val.Value{}
 }
 
-// next sets the variables to the next element; false if there is none.
+// next sets the variables to the next element. It returns false if there is none.
 func (f *fold) next(fr *val.Frame, c *cursor) bool {
 	if c.i >= c.n {
 		return false
@@ -128,7 +129,7 @@ func (f *fold) next(fr *val.Frame, c *cursor) bool {
 	slot := &fr.Slots[f.iter]
 	if f.keyed {
 		var key jsondoc.Node
-		key, slot.Node = c.d.Pair(c.list, i) // the value stands by: see textOfMap
+		key, slot.Node = c.d.Pair(c.list, i) // the value is stored beside the key: see textOfMap
 		slot.SetText(c.d, key)
 		return true
 	}
@@ -148,7 +149,7 @@ func (f *fold) next(fr *val.Frame, c *cursor) bool {
 	}
 	*slot = val.Load(c.d, n, f.elem)
 	if f.items != jsondoc.Absent {
-		// The slot is no longer prepared: go on the general way.
+		// The variable is not prepared any more: continue with the general implementation.
 		c.over = val.Value{K: val.KindList, Flag: val.FlagFromDoc, Ptr: unsafe.Pointer(c.d), Typ: f.list.of, Node: c.list}
 		c.d = nil
 	}
@@ -213,21 +214,21 @@ func (f *fold) general(fr *val.Frame) val.Value {
 	return v
 }
 
-// bind runs a comprehension over nothing, which gives a name to a value: the
-// value is computed when the name is first used.
+// bind runs a comprehension over an empty list, which gives a name to a value. The value is
+// computed when the name is first used.
 func (f *fold) bind(fr *val.Frame) val.Value {
 	fr.Slots[f.accu] = val.Value{}
 	return f.result(fr)
 }
 
-// all charges per element 2 for the condition and 1 and the predicate for the
-// step, a last condition if it stops early, and 1 for the result.
+// all costs 2 for the condition and 1 plus the predicate for each element, the condition once more
+// if it ends early, and 1 for the result.
 func (f *fold) all(fr *val.Frame) val.Tri { return f.quantify(fr, val.No, 2) }
 
-// exists charges like all, but 3 for the condition.
+// exists costs the same as all, but 3 for the condition.
 func (f *fold) exists(fr *val.Frame) val.Tri { return f.quantify(fr, val.Yes, 3) }
 
-// quantify looks for an element whose predicate is decisive.
+// quantify searches for an element whose predicate has the decisive result.
 func (f *fold) quantify(fr *val.Frame, decisive val.Tri, condition uint64) val.Tri {
 	if f.source != nil {
 		return f.chain(fr, decisive, condition)
@@ -243,7 +244,7 @@ func (f *fold) quantify(fr *val.Frame, decisive val.Tri, condition uint64) val.T
 	return f.quantifyOn(fr, &c, decisive, condition)
 }
 
-// quantifyOn goes on with a quantifier that is not decided.
+// quantifyOn continues a quantifier that is not decided.
 func (f *fold) quantifyOn(fr *val.Frame, c *cursor, decisive val.Tri, condition uint64) val.Tri {
 	for f.next(fr, c) {
 		fr.Cost += condition + 1
@@ -264,8 +265,7 @@ func (f *fold) quantifyOn(fr *val.Frame, c *cursor, decisive val.Tri, condition 
 	return val.Yes - decisive
 }
 
-// decided ends a quantifier: the condition is looked at once more if there is
-// another element.
+// decided ends a quantifier: the condition costs once more if there is another element.
 func (f *fold) decided(fr *val.Frame, c *cursor, decisive val.Tri, condition uint64) val.Tri {
 	if f.next(fr, c) {
 		fr.Cost += condition
@@ -274,8 +274,8 @@ func (f *fold) decided(fr *val.Frame, c *cursor, decisive val.Tri, condition uin
 	return decisive
 }
 
-// quantifyFailed goes on after the predicate of an element failed: a decisive
-// one may still come.
+// quantifyFailed continues after the predicate failed for an element: a decisive element may still
+// follow.
 func (f *fold) quantifyFailed(fr *val.Frame, c *cursor, decisive val.Tri, condition uint64) val.Tri {
 	failure := fr.Fail
 	for {
@@ -301,8 +301,8 @@ func (f *fold) quantifyFailed(fr *val.Frame, c *cursor, decisive val.Tri, condit
 	return val.Bad
 }
 
-// existsOne charges the predicate, 2 for each element it is true of, and 2 for
-// the result. A failure does not end it; the last one of the predicate counts.
+// existsOne costs the predicate, 2 for each element for which it is true, and 2 for the result. It
+// continues after a failure; the last failure is the result.
 func (f *fold) existsOne(fr *val.Frame) val.Tri {
 	if d, list, ok := f.objects(fr); ok {
 		return f.oneObject(fr, d, list)
@@ -315,7 +315,7 @@ func (f *fold) existsOne(fr *val.Frame) val.Tri {
 	return f.existsOneOn(fr, &c, 0)
 }
 
-// existsOneOn goes on with existsOne after count elements were found.
+// existsOneOn continues existsOne after count elements were found.
 func (f *fold) existsOneOn(fr *val.Frame, c *cursor, count int) val.Tri {
 	var failure val.Value
 	for f.next(fr, c) {
@@ -351,7 +351,7 @@ func (f *fold) mapped(fr *val.Frame) val.Value {
 	return val.ListValue(items)
 }
 
-// counted is the size of what map() or filter() collects, without the list.
+// counted returns the size of the result of map() or filter(), without making the list.
 func (f *fold) counted(fr *val.Frame) (n int64, ok bool) {
 	if f.same && f.predicate != nil {
 		if d, list, ok := f.objects(fr); ok {
@@ -366,8 +366,7 @@ func (f *fold) counted(fr *val.Frame) (n int64, ok bool) {
 	return f.countOn(fr, &c, 0, val.Value{})
 }
 
-// countOn goes on with counted after n elements were collected, and perhaps one
-// failed.
+// countOn continues counted after n elements were collected. failure is set if one of them failed.
 func (f *fold) countOn(fr *val.Frame, c *cursor, n int64, failure val.Value) (int64, bool) {
 	_, n, failure = f.collect(fr, c, n, failure, false)
 	if failure.Failed() {
@@ -377,11 +376,11 @@ func (f *fold) countOn(fr *val.Frame, c *cursor, n int64, failure val.Value) (in
 	return n, true
 }
 
-// collect charges the transformation and what collecting it costs per element,
-// and 1 for the result. A failure does not end it.
+// collect costs the transformation and price for each element, and 1 for the result. It continues
+// after a failure.
 func (f *fold) collect(fr *val.Frame, c *cursor, n int64, failure val.Value, keep bool) (items []val.Value, _ int64, _ val.Value) {
 	if keep && f.predicate == nil {
-		items = make([]val.Value, 0, min(c.n, 1<<12)) // a cost limit may end it long before
+		items = make([]val.Value, 0, min(c.n, 1<<12)) // a cost limit may end it much earlier
 	}
 	for f.next(fr, c) {
 		outcome := val.Yes

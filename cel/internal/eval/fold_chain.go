@@ -6,14 +6,13 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file runs all() and exists() over what map() or filter() collects without
-// making the list. What is collected is judged at once; the source goes on to its
-// end all the same, since it costs what it costs, and a failure of it is the
-// result whatever was found before.
+// This file runs all() and exists() over the result of map() or filter() without making the list.
+// Each collected element is evaluated at once. The inner loop always continues to its end, because
+// its cost counts, and because its failure is the result in any case.
 
-// collected writes the element that the source of a chain makes of the current
-// item into the variable: no if there is none. A failure becomes that of the
-// source: the last one of its predicate, the first one of what it collects.
+// collected sets the variable to the element that the inner loop collects for the current item. It
+// returns No if there is none. A failure replaces that of the inner loop: the last one of its
+// predicate, the first one of the collected values.
 func (f *fold) collected(fr *val.Frame, failure *val.Value) val.Tri {
 	src := f.source
 	if src.predicate != nil {
@@ -64,8 +63,8 @@ func (f *fold) chain(fr *val.Frame, decisive val.Tri, condition uint64) val.Tri 
 		fr.Fail = stop
 		return val.Bad
 	}
-	var failure, undecided val.Value // of the source, of the predicate
-	judged := uint64(0)              // what the quantifier cost, which comes behind the cost of the source
+	var failure, undecided val.Value // of the inner loop; of the predicate
+	judged := uint64(0)              // the cost of the quantifier, which is added after the cost of the inner loop
 	decided, more, over := false, false, false
 	for f.source.next(fr, &c) {
 		switch t := f.collected(fr, &failure); {
@@ -82,7 +81,7 @@ func (f *fold) chain(fr *val.Frame, decisive val.Tri, condition uint64) val.Tri 
 				undecided = val.FirstFailure(undecided, fr.Fail)
 			}
 			judged, fr.Cost = fr.Cost-source, source
-			if over = source+judged > fr.Limit; over { // perhaps the source fails before that
+			if over = source+judged > fr.Limit; over { // the inner loop may still fail before that
 				fr.Stop, fr.Ticks = false, 1
 			}
 		}

@@ -7,10 +7,9 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file runs the commonest comprehensions, those over a list of objects of
-// the document, without a cursor. What is not the common case, an item that is
-// no object or a predicate that fails, goes on where it is with a cursor, so
-// that nothing is evaluated twice.
+// This file runs the most frequent comprehensions, those over a list of objects of the document,
+// without a cursor. For an item that is not an object, or a predicate that fails, the loop
+// continues with a cursor, so that nothing is evaluated twice.
 
 // objects prepares a loop over a list of objects that is read directly.
 func (f *fold) objects(fr *val.Frame) (*jsondoc.Doc, jsondoc.Node, bool) {
@@ -27,7 +26,7 @@ func (f *fold) objects(fr *val.Frame) (*jsondoc.Doc, jsondoc.Node, bool) {
 	return d, list, true
 }
 
-// at is the cursor of a loop over a list that objects prepared.
+// at returns a cursor at item i of a list that objects prepared.
 func at(d *jsondoc.Doc, list jsondoc.Node, i int) cursor {
 	return cursor{d: d, list: list, i: i, n: list.Len()}
 }
@@ -97,7 +96,7 @@ func (f *fold) oneObject(fr *val.Frame, d *jsondoc.Doc, list jsondoc.Node) val.T
 	return val.Truth(count == 1)
 }
 
-// countObjects counts the objects that the predicate of a filter is true of.
+// countObjects counts the objects for which the predicate of a filter is true.
 func (f *fold) countObjects(fr *val.Frame, d *jsondoc.Doc, list jsondoc.Node) (n int64, ok bool) {
 	slot := f.iter
 	for i := range list.Len() {

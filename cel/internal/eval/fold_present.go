@@ -8,11 +8,10 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file counts which members are there: [has(self.a), has(self.b)].filter(x, x).size(),
-// as rules say that exactly one of several must be.
+// This file counts which members are present: [has(self.a), has(self.b)].filter(x, x).size(), with
+// which rules require exactly one of several members.
 
-// onlyNames reports whether an expression is small, has no loops, and mentions no
-// variable but one.
+// onlyNames reports whether an expression is small, has no loops, and uses only one variable.
 func onlyNames(e ast.Expr, name string) bool {
 	n, only := 0, true
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
@@ -22,16 +21,16 @@ func onlyNames(e ast.Expr, name string) bool {
 	return only && n < maxTwice
 }
 
-// tally counts the outcomes of tests.
+// tally counts the results of tests.
 type tally struct {
 	tests  []val.TestFn
-	counts [2]int64 // what no and yes count
-	spent  [2]uint64
+	counts [2]int64 // what a false and a true result count
+	// spent has the cost of a false and of a true result.
+	spent [2]uint64
 }
 
-// forecast works out what the predicate of a filter is for the false and the true
-// outcomes of tests, and what that costs with collecting the element; nil if one of
-// them fails.
+// forecast computes the predicate of a filter for false and for true, with its cost. It returns nil
+// if it fails for one of them.
 func (f *fold) forecast(slots int, tests []val.TestFn) *tally {
 	y := &tally{tests: tests}
 	for _, outcome := range []val.Tri{val.No, val.Yes} {
@@ -49,8 +48,8 @@ func (f *fold) forecast(slots int, tests []val.TestFn) *tally {
 	return y
 }
 
-// count is counted for the range. If one of the tests fails there is no list, and no
-// predicate was evaluated.
+// count is counted for this range. If one of the tests fails, there is no list, and the predicate
+// is not evaluated.
 func (y *tally) count(fr *val.Frame) (n int64, ok bool) {
 	cost := uint64(val.CostList)
 	for _, test := range y.tests {

@@ -11,10 +11,9 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file makes the messages that have a meaning as plain values: the
-// well-known types of protocol buffers.
+// This file makes the messages that denote plain values: the well-known types of protocol buffers.
 
-// wrappers are the messages that hold one scalar, with its zero value.
+// wrappers are the messages with one scalar, with its zero value.
 var wrappers = map[string]val.Value{
 	"google.protobuf.BoolValue": val.BoolValue(false), "google.protobuf.BytesValue": val.BytesValue(nil),
 	"google.protobuf.DoubleValue": val.DoubleValue(0), "google.protobuf.FloatValue": val.DoubleValue(0),
@@ -54,7 +53,7 @@ type messageField struct {
 	optional bool
 }
 
-// readFields evaluates the members and makes the message of them.
+// readFields evaluates the members and makes the message.
 func readFields(fr *val.Frame, fields []messageField, make func(names []string, values map[string]val.Value) val.Value) val.Value {
 	var names []string
 	values := map[string]val.Value{}
@@ -75,8 +74,8 @@ func readFields(fr *val.Frame, fields []messageField, make func(names []string, 
 	return make(names, values)
 }
 
-// messageMaker is what makes the value of a literal; nil if the type is none
-// that has such values.
+// messageMaker returns the function that makes the value of a literal, nil if literals of that type
+// are not supported.
 func (c *compiler) messageMaker(name string) func([]string, map[string]val.Value) val.Value {
 	if c.lang != nil && c.lang.Lang.Patches && val.IsPatchType(name) {
 		return func(names []string, values map[string]val.Value) val.Value { return val.MadeOf(name, names, values) }
@@ -88,8 +87,8 @@ func (c *compiler) messageMaker(name string) func([]string, map[string]val.Value
 	return func(_ []string, values map[string]val.Value) val.Value { return make(values) }
 }
 
-// wellKnown is what makes a value of the fields of a well-known type; nil if the
-// message is none that has such a value.
+// wellKnown returns the function that makes the value of a well-known type from its fields, nil for
+// other types.
 func wellKnown(name string) func(map[string]val.Value) val.Value {
 	if zero, ok := wrappers[name]; ok {
 		return func(values map[string]val.Value) val.Value {
@@ -120,7 +119,7 @@ func wellKnown(name string) func(map[string]val.Value) val.Value {
 			if len(values) == 0 {
 				return val.NullValue
 			}
-			field := slices.Sorted(maps.Keys(values))[0] // fields of one choice
+			field := slices.Sorted(maps.Keys(values))[0] // the fields of a oneof
 			switch v := values[field]; {
 			case field == "null_value":
 				return val.NullValue
@@ -149,7 +148,7 @@ func wellKnown(name string) func(map[string]val.Value) val.Value {
 	return nil
 }
 
-// wrapped is a scalar as its wrapper keeps it.
+// wrapped returns a scalar as the wrapper stores it.
 func wrapped(name string, zero, v val.Value) val.Value {
 	switch {
 	case v.K == val.KindNull:
@@ -166,7 +165,7 @@ func wrapped(name string, zero, v val.Value) val.Value {
 	return v
 }
 
-// jsonMap is a map as JSON has it: all keys are strings.
+// jsonMap returns a map whose keys are all strings, as in JSON, or an error.
 func jsonMap(v val.Value) val.Value {
 	if v.K != val.KindMap {
 		return val.ErrorValue(val.CodeNoOverload)
@@ -181,7 +180,7 @@ func jsonMap(v val.Value) val.Value {
 	return failure
 }
 
-// timestampOf is a time of the years 1 to 9999.
+// timestampOf returns a time in the years 1 to 9999, or an error.
 func timestampOf(seconds, nanos int64) val.Value {
 	t := time.Unix(seconds, nanos).UTC()
 	if u := t.Unix(); u < val.MinUnix || u > val.MaxUnix {

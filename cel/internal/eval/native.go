@@ -14,18 +14,17 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file compiles the usual cases of library functions that rules call often
-// to code that allocates nothing. Each knows only texts that it is certain of
-// and leaves everything else, errors first of all, to the function's general
-// implementation.
+// This file compiles the common cases of frequent library functions to code that allocates nothing.
+// Each case answers only for texts of which it is certain, and leaves everything else, including
+// all errors, to the function's general implementation.
 
-// textFn computes a text and the number of its code points. If it cannot, what
-// it charged is the caller's to take back, and the general way finds out why.
+// textFn computes a text and the number of its code points. If it cannot, the caller must undo its
+// cost, and call the general implementation.
 type textFn func(fr *val.Frame) (s string, runes uint64, ok bool)
 
-// textOf reads the text that a node is, where that goes directly or by a textFn;
-// else nil. It never evaluates the node: what fails is computed again in the
-// general way, and must not have been computed in it before.
+// textOf returns a textFn for the text that a node is, nil if it can neither be read directly nor
+// computed. It must not evaluate the node by Eval: after a failure the general implementation
+// evaluates it, which must not happen twice.
 //
 //go:noinline
 func textOf(c *code) textFn {
@@ -46,7 +45,7 @@ func textOf(c *code) textFn {
 	}
 }
 
-// withText is the node of a text that str computes where it can.
+// withText returns the node of a text that str computes if it can.
 //
 //go:noinline
 func withText(str textFn, general val.EvalFn) *code {
@@ -60,8 +59,8 @@ func withText(str textFn, general val.EvalFn) *code {
 	}}
 }
 
-// equalTexts is == or != of two texts at least one of which is computed; nil if
-// the operands are not that.
+// equalTexts returns the test == or != of two texts, at least one of which is computed, nil for
+// other operands.
 func equalTexts(a, b *code, negated bool, general val.TestFn) val.TestFn {
 	if a.static != val.KindString || b.static != val.KindString || a.str == nil && b.str == nil {
 		return nil
@@ -87,9 +86,8 @@ func equalTexts(a, b *code, negated bool, general val.TestFn) val.TestFn {
 	}
 }
 
-// textOfMap reads the text in a map of texts of the document under the key that
-// a variable is; nil if the operands are not that. A loop over the keys of the
-// map leaves the value beside the key.
+// textOfMap returns a textFn for the text in a map of the document whose key is a variable, nil for
+// other operands. A loop over the keys of the map has the value beside the key.
 func (c *compiler) textOfMap(operand, key *code) textFn {
 	t := operand.param
 	k, ok := directOf(key)
@@ -130,8 +128,7 @@ func (v *variable) runsOver(m *direct) bool {
 	return v.keyOf != nil && v.keyOf.slot == m.slot && slices.Equal(v.keyOf.slots, m.slots)
 }
 
-// usualCall compiles a call of one argument that has a usual case; nil if it has
-// none.
+// usualCall compiles a call of one argument that has a fast implementation, nil for others.
 func (c *compiler) usualCall(overload string, arg *code, general val.EvalFn) *code {
 	if textOf(arg) == nil || !fastpath.Closures.On() {
 		return nil
@@ -154,7 +151,7 @@ func (c *compiler) usualCall(overload string, arg *code, general val.EvalFn) *co
 	return nil
 }
 
-// urlScheme compiles url(x).getScheme() as one; nil if the call is not that.
+// urlScheme compiles url(x).getScheme() as one operation, nil for other calls.
 func (c *compiler) urlScheme(e ast.Expr) *code {
 	call := e.AsCall()
 	if c.lang != nil || !fastpath.Closures.On() || c.overload(e) != "url_get_scheme" || !call.IsMemberFunction() || c.overload(call.Target()) != "string_to_url" {
@@ -168,7 +165,7 @@ func (c *compiler) urlScheme(e ast.Expr) *code {
 	return general
 }
 
-// fromPart is text.substring(n) with a constant; nil if the call is not that.
+// fromPart compiles text.substring(n) with a constant, nil for other calls.
 func fromPart(args []*code, general val.EvalFn) *code {
 	if args[1].konst == nil || args[1].konst.K != val.KindInt || args[1].konst.Int() < 0 {
 		return nil
@@ -176,8 +173,8 @@ func fromPart(args []*code, general val.EvalFn) *code {
 	return textPartOf(args[0], fast.RestFrom(uint64(args[1].konst.Int())), general)
 }
 
-// splitItem compiles text.split(separator)[n] with constants as one, which
-// makes no list; nil if the call is not that.
+// splitItem compiles text.split(separator)[n] with constants as one operation that makes no list,
+// nil for other calls.
 func (c *compiler) splitItem(list, index ast.Expr) *code {
 	if c.lang != nil || !fastpath.Closures.On() || list.Kind() != ast.CallKind || c.overload(list) != "string_split_string" || !list.AsCall().IsMemberFunction() {
 		return nil
@@ -206,7 +203,7 @@ func (c *compiler) splitItem(list, index ast.Expr) *code {
 	return out
 }
 
-// casing is lowerAscii() or upperAscii(): the letters of a range change their case.
+// casing is lowerAscii() or upperAscii(): the range of letters that it changes.
 type casing struct{ lo, hi byte }
 
 // withCase compiles lowerAscii() or upperAscii().
@@ -216,8 +213,8 @@ func withCase(arg *code, lo, hi byte, general val.EvalFn) *code {
 	return out
 }
 
-// caseEquality is == or != of lowerAscii() or upperAscii() of a text and a
-// constant; nil if the operands are not that.
+// caseEquality returns the test == or != of lowerAscii() or upperAscii() of a text and a constant,
+// nil for other operands.
 func caseEquality(a, k *code, negated bool, general val.TestFn) val.TestFn {
 	if a.cased == nil || k.konst == nil || k.konst.K != val.KindString {
 		return nil

@@ -12,10 +12,9 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file compiles the checks of named formats.
+// This file compiles the validation of named formats.
 
-// formatCheck compiles the validate() of a format that is named in the
-// expression; nil if the call is not that.
+// formatCheck compiles validate() of a format that the expression names, nil for other calls.
 func (c *compiler) formatCheck(e ast.Expr) *code {
 	call := e.AsCall()
 	if c.lang != nil || !fastpath.Closures.On() || c.overload(e) != "format-validate" || call.Target().Kind() != ast.CallKind {

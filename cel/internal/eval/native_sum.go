@@ -7,11 +7,11 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file adds texts without Values: some sums are only looked at, and take no
-// memory.
+// This file adds texts without Values: some sums are only read once, and need no memory of their
+// own.
 
-// passed is a text for whoever is done with it before anything else is evaluated: a
-// sum of texts is made in memory of the frame.
+// passed returns a text for a caller that has finished with it before anything else is evaluated: a
+// sum of texts is then made in memory of the frame.
 func passed(c *code) *code {
 	if c.passing == nil {
 		return c
@@ -19,8 +19,8 @@ func passed(c *code) *code {
 	return &code{Eval: c.Eval, str: c.passing, static: val.KindString, made: c.made}
 }
 
-// passing is the sum of two texts in memory of the frame; nil if the operands are
-// not texts that are read.
+// passing returns the sum of two texts in memory of the frame, nil if the operands are not texts
+// that are read directly.
 func passing(a, b *code) textFn {
 	if a.static != val.KindString || b.static != val.KindString || a.str != nil || b.str != nil {
 		return nil
@@ -46,8 +46,8 @@ func passing(a, b *code) textFn {
 	}
 }
 
-// aroundText says which of two texts that are added is no constant; nil if that is
-// none or both, or the other one is not ASCII.
+// aroundText returns which of two added texts is not a constant, nil if both or none are, or if the
+// constant is not ASCII.
 func aroundText(a, b *code) *origin {
 	switch x, y := a.konst, b.konst; {
 	case a.static != val.KindString || b.static != val.KindString:
@@ -59,8 +59,8 @@ func aroundText(a, b *code) *origin {
 	return nil
 }
 
-// joined is the sum of two texts; nil if the operands are not that. A sum beyond
-// the limit of costs is not made.
+// joined returns the sum of two texts, nil for other operands. A sum whose cost exceeds the limit
+// is not made.
 func joined(a, b *code) textFn {
 	if a.static != val.KindString || b.static != val.KindString {
 		return nil

@@ -2,21 +2,21 @@ package eval
 
 import "github.com/keelson-io/keelson/cel/internal/val"
 
-// This file computes integers that are sizes, constants and sums of them, and
-// durations in nanoseconds, without Values in between.
+// This file computes integers that are sizes, constants and their sums, and durations in
+// nanoseconds, without Values.
 
-// numFn computes an integer or a duration. If it cannot, it charges nothing and the general
-// way finds out why.
+// numFn computes an integer or a duration. If it cannot, it adds no cost, and the general
+// implementation finds the reason.
 type numFn func(fr *val.Frame) (int64, bool)
 
-// countFn computes an integer. If it cannot, frame.fail says why, and what was
-// spent on it stays charged: unlike a numFn it may run for long, and must not be
-// run twice.
+// countFn computes an integer. If it fails, Frame.Fail has the reason, and its cost stays: unlike a
+// numFn it may take long and must not be called twice.
 type countFn func(fr *val.Frame) (int64, bool)
 
+// numConstant returns a constant.
 func numConstant(i int64) numFn { return func(*val.Frame) (int64, bool) { return i, true } }
 
-// numConditional is cond ? a : b.
+// numConditional returns cond ? a : b.
 //
 //go:noinline
 func numConditional(cond val.TestFn, x, y *code) numFn {
@@ -45,7 +45,7 @@ func numConditional(cond val.TestFn, x, y *code) numFn {
 	}
 }
 
-// numChoice is cond ? a : b of constants.
+// numChoice returns cond ? a : b of constants.
 //
 //go:noinline
 func numChoice(cond val.TestFn, a, b int64) numFn {
@@ -62,7 +62,7 @@ func numChoice(cond val.TestFn, a, b int64) numFn {
 	}
 }
 
-// numSum is a + b.
+// numSum returns a + b.
 //
 //go:noinline
 func numSum(a, b numFn) numFn {
@@ -86,7 +86,7 @@ func numSum(a, b numFn) numFn {
 	}
 }
 
-// withNum is the node of an integer or a duration that num computes where it can.
+// withNum returns the node of an integer or a duration that num computes if it can.
 //
 //go:noinline
 func withNum(kind val.Kind, num numFn, general val.EvalFn) *code {
@@ -98,8 +98,7 @@ func withNum(kind val.Kind, num numFn, general val.EvalFn) *code {
 	}}
 }
 
-// withCount is a node that is computed as a number once: what it fails with is
-// known then.
+// withCount returns a node that is computed once as a number: if it fails, the reason is known.
 func withCount(count countFn) *code {
 	return &code{count: count, static: val.KindInt, Eval: func(fr *val.Frame) val.Value {
 		n, ok := count(fr)
@@ -110,7 +109,7 @@ func withCount(count countFn) *code {
 	}}
 }
 
-// countEquality is == or != of a count and a constant.
+// countEquality returns the test == or != of a count and a constant.
 //
 //go:noinline
 func countEquality(count countFn, k int64, negated bool) val.TestFn {
@@ -124,7 +123,7 @@ func countEquality(count countFn, k int64, negated bool) val.TestFn {
 	}
 }
 
-// numberOf computes the node without a Value; nil if there is no such way.
+// numberOf returns a function that computes the node without a Value, nil if there is none.
 //
 //go:noinline
 func numberOf(c *code) numFn {
@@ -144,7 +143,7 @@ func numberOf(c *code) numFn {
 	}
 }
 
-// numEquality is == or != of an integer and a constant.
+// numEquality returns the test == or != of an integer and a constant.
 //
 //go:noinline
 func numEquality(num numFn, k int64, negated bool, general val.TestFn) val.TestFn {
@@ -158,8 +157,8 @@ func numEquality(num numFn, k int64, negated bool, general val.TestFn) val.TestF
 	}
 }
 
-// equalNumbers is == or != of two integers or durations, at least one of which
-// is computed; nil if the operands are not that.
+// equalNumbers returns the test == or != of two integers or durations, at least one of which is
+// computed, nil for other operands.
 func equalNumbers(a, b *code, negated bool, general val.TestFn) val.TestFn {
 	if a.static != b.static || a.static != val.KindInt && a.static != val.KindDuration {
 		return nil

@@ -5,36 +5,36 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file evaluates paths: a variable or another expression and the
-// selections and indexes that follow it, which upstream calls an attribute.
+// This file evaluates paths: a variable or another expression, with the selections and indexes
+// after it. Upstream calls a path an attribute.
 
 // step is one selection or index.
 type step struct {
-	typ      *val.Type  // the type of the object that the step reads, if it is known to be one
+	typ      *val.Type  // the type of the object or list that the step reads, nil if unknown
 	field    *val.Field // the member of typ
-	key      *val.Value // the key, as the rule spells it, if it is constant
-	index    val.EvalFn // the key, if it is not
-	item     bool       // typ is a list and key a constant index into it
+	key      *val.Value // the constant key as the rule writes it
+	index    val.EvalFn // computes the key if it is not constant
+	item     bool       // typ is a list and key a constant index
 	optional bool
-	strict   bool // looking for a member of what has none is an error, even in has()
+	strict   bool // looking for a member in a value that cannot have members is an error, even in has()
 }
 
-// path is a root and steps. It charges one unit for the root and one for each
-// step that is applied.
+// path is a root with steps. It costs one unit for the root and one for each applied step.
+// The root is the variable in slot, or base or choose.
 type path struct {
-	slot int32      // the variable, -1 if base is the root
-	test bool       // has(): the last step tests presence
-	init val.EvalFn // the value of a variable that is set only when it is read
+	slot int32      // -1 if base or choose is the root
+	test bool       // the path is has(): the last step tests presence
+	init val.EvalFn // computes the value of a variable that is set when it is first read
 	base val.EvalFn // another expression
-	// choose is base if that is ?:, and says whether the branch has steps of its
-	// own that are not optional: an optional at the end of those is none that the
-	// path looks into, and an error, which is an item of a list, fails the next step.
+	// choose evaluates a ?: as the root. It also reports whether the branch has steps of its own
+	// that are not optional: an optional at their end is not unwrapped, and an error, as an item of
+	// a list, fails in the next step.
 	choose func(fr *val.Frame) (val.Value, bool)
 	steps  []step
-	root   uint64 // the price of the root
+	root   uint64 // the cost of the root
 }
 
-// eval is the path's value where it stands alone.
+// eval returns the value of the path as an expression of its own.
 func (p *path) eval(fr *val.Frame) val.Value {
 	if p.root == discount {
 		v := p.resolve(fr)
@@ -48,28 +48,22 @@ func (p *path) eval(fr *val.Frame) val.Value {
 	return p.resolve(fr)
 }
 
-// presence is has(), whatever the path is.
+// presence returns has() for any path.
 func (p *path) presence(fr *val.Frame) val.Tri { return fr.Verdict(p.eval(fr)) }
 
-// discount is the price of the root of has() over ?:, which has none: one unit
-// comes back, but only at the end.
+// discount is the cost of the root of has() over ?:, which has no cost: one unit is subtracted, but
+// only at the end.
 const discount = ^uint64(0)
 
-// resolve is the path's value without the price of the root, as a branch of ?:
-// or an index is evaluated.
+// resolve returns the value without the cost of the root, as in a branch of ?: or in an index.
 func (p *path) resolve(fr *val.Frame) val.Value {
 	v, _ := p.follow(fr)
 	return v
 }
 
-// follow is resolve, and says whether all steps were applied.
+// follow is resolve. It also reports whether all steps were applied.
 func (p *path) follow(fr *val.Frame) (v val.Value, all bool) {
-	closed := false
-	if p.choose != nil {
-		v, closed = p.choose(fr)
-	} else {
-		v = p.start(fr)
-	}
+	v, closed := p.rootValue(fr)
 	if len(p.steps) == 0 || v.Failed() && !closed {
 		return v, false
 	}
@@ -81,12 +75,10 @@ func (p *path) follow(fr *val.Frame) (v val.Value, all bool) {
 		v, optional = *v.Optional(), true
 	}
 	i := 0
-	if !optional {
-		if s := &p.steps[0]; s.field != nil && !s.optional && v.K == val.KindMap && v.Typ == s.typ && v.Flag == val.FlagFromDoc {
-			v, i = p.walk(fr, v)
-			if v.K == val.KindError || i == len(p.steps) {
-				return v, v.K != val.KindError
-			}
+	if !optional && p.steps[0].isDeclared(v) {
+		v, i = p.walk(fr, v)
+		if v.K == val.KindError || i == len(p.steps) {
+			return v, v.K != val.KindError
 		}
 	}
 	for ; i < len(p.steps); i++ {
@@ -132,7 +124,21 @@ func (p *path) follow(fr *val.Frame) (v val.Value, all bool) {
 	return v, true
 }
 
-// missing is the result of an optional path that leads nowhere.
+// rootValue returns the value that the first step starts from, and whether it is closed (see
+// choose).
+func (p *path) rootValue(fr *val.Frame) (v val.Value, closed bool) {
+	if p.choose != nil {
+		return p.choose(fr)
+	}
+	return p.start(fr), false
+}
+
+// isDeclared reports whether the step reads a declared member of v, which walk does in the document.
+func (s *step) isDeclared(v val.Value) bool {
+	return s.field != nil && !s.optional && v.K == val.KindMap && v.Typ == s.typ && v.Flag == val.FlagFromDoc
+}
+
+// missing returns the result of an optional path to a missing member.
 func (p *path) missing(fr *val.Frame) val.Value {
 	if p.test {
 		return val.BoolValue(false)
@@ -141,7 +147,7 @@ func (p *path) missing(fr *val.Frame) val.Value {
 	return val.OptionalNone
 }
 
-// start is the value of the root.
+// start returns the value of the root.
 func (p *path) start(fr *val.Frame) val.Value {
 	if p.slot < 0 {
 		return p.base(fr)
@@ -152,10 +158,9 @@ func (p *path) start(fr *val.Frame) val.Value {
 	return fr.Slots[p.slot]
 }
 
-// walk applies the steps at the beginning of the path that select declared
-// members of objects of the document, and loads a value only at the last of
-// them. It returns how many steps it applied; if the value is an error, that
-// is the result of the path.
+// walk applies the first steps of the path, as long as they select declared members of objects of
+// the document. It makes a value only for the last of them. It returns the number of applied steps.
+// If the value is an error, it is the result of the path.
 func (p *path) walk(fr *val.Frame, v val.Value) (val.Value, int) {
 	d, n := v.Doc(), v.Node
 	for i := 0; ; i++ {
@@ -188,7 +193,7 @@ func (p *path) walk(fr *val.Frame, v val.Value) (val.Value, int) {
 	}
 }
 
-// result is the type that a step on a known type leads to, nil if none is known.
+// result returns the type of a step's result, nil if unknown.
 func (s *step) result() *val.Type {
 	switch {
 	case s.field != nil:
@@ -199,7 +204,7 @@ func (s *step) result() *val.Type {
 	return nil
 }
 
-// value is the key.
+// value returns the key.
 func (s *step) value(fr *val.Frame) val.Value {
 	if s.index != nil {
 		return s.index(fr)
@@ -207,7 +212,7 @@ func (s *step) value(fr *val.Frame) val.Value {
 	return *s.key
 }
 
-// apply is v with one step applied, as qualify does it.
+// apply applies the step to v, with the results of val.Qualify.
 func (s *step) apply(fr *val.Frame, v val.Value, test bool) (val.Value, bool) {
 	if s.field != nil && v.K == val.KindMap && v.Flag == val.FlagFromDoc && v.Typ == s.typ {
 		n := val.Member(v.Doc(), v.Node, int(s.field.Slot), s.field.Name)

@@ -6,25 +6,27 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file lets the rules of one version share their paths and constants: rules that stand at one place mention the same members again and again.
+// This file lets the rules of one version share paths and constants: rules at one place refer to
+// the same members again and again.
 
-// Paths are those that are made of variables and constant steps, one of each, and constants. The zero value is empty. It is safe for concurrent use.
+// Paths has the paths that consist of a variable and constant steps, and constants, one of each.
+// The zero value is empty. It is safe for concurrent use.
 type Paths struct {
 	mu        sync.Mutex
 	made      map[pathKey]madePath
 	constants map[constKey]code
 }
 
-// constKey is a constant text or number.
+// constKey identifies a constant string or number.
 type constKey struct {
 	kind val.Kind
 	bits uint64
 	text string
 }
 
-// pathKey is what makes a path out of another one.
+// pathKey identifies a path by the path that it extends and its last step.
 type pathKey struct {
-	from                   *path // nil: a variable
+	from                   *path // nil for a variable
 	slot                   int32
 	root                   uint64
 	test                   bool
@@ -34,14 +36,15 @@ type pathKey struct {
 	key                    constKey
 }
 
-// madePath is a path and the closures over it. It does not hold them itself: what
-// no program uses is gone with the paths.
+// madePath is a path with the closures over it. The path does not refer to them, so that closures
+// that no program uses are freed with the Paths.
 type madePath struct {
 	*path
-	alone           val.EvalFn // eval
-	present, absent val.TestFn // has() and its opposite where they can be read directly, else nil
+	alone           val.EvalFn // path.eval
+	present, absent val.TestFn // has() and !has() if they can be read directly, otherwise nil
 }
 
+// newPath returns a path with its closures.
 func newPath(p path) madePath {
 	q := madePath{path: &p, alone: p.eval}
 	if p.test {
@@ -50,8 +53,8 @@ func newPath(p path) madePath {
 	return q
 }
 
-// one returns the path with a key.
-func (ps *Paths) one(key pathKey, build func() madePath) madePath {
+// shared returns the path with a key, which build makes if it is new.
+func (ps *Paths) shared(key pathKey, build func() madePath) madePath {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if p, ok := ps.made[key]; ok {
@@ -65,13 +68,14 @@ func (ps *Paths) one(key pathKey, build func() madePath) madePath {
 	return p
 }
 
-// variable is the path that is a variable.
+// variable returns the path of a variable.
 func (ps *Paths) variable(slot int) madePath {
 	at := int32(slot)
-	return ps.one(pathKey{slot: at}, func() madePath { return newPath(path{slot: at, root: val.CostSelect}) })
+	return ps.shared(pathKey{slot: at}, func() madePath { return newPath(path{slot: at, root: val.CostSelect}) })
 }
 
-// extend is the path p with one more step. If p is of a variable and constant steps, from is where it was taken from.
+// extend returns the path p with one more step. from is the path that p copies, if it may be
+// shared.
 func (ps *Paths) extend(from *path, p path, s step) madePath {
 	build := func() madePath {
 		p.steps = append(append(make([]step, 0, len(p.steps)+1), p.steps...), s)
@@ -89,9 +93,10 @@ func (ps *Paths) extend(from *path, p path, s step) madePath {
 	if !ok {
 		return build()
 	}
-	return ps.one(pathKey{from: from, slot: p.slot, root: p.root, test: p.test, typ: s.typ, field: s.field, item: s.item, optional: s.optional, strict: s.strict, key: key}, build)
+	return ps.shared(pathKey{from: from, slot: p.slot, root: p.root, test: p.test, typ: s.typ, field: s.field, item: s.item, optional: s.optional, strict: s.strict, key: key}, build)
 }
 
+// constKeyOf returns the key of a constant, false for kinds that are not shared.
 func constKeyOf(v val.Value) (key constKey, ok bool) {
 	switch v.K {
 	case val.KindString:
@@ -102,7 +107,7 @@ func constKeyOf(v val.Value) (key constKey, ok bool) {
 	return constKey{}, false
 }
 
-// constant is the code of a constant, which texts and numbers share.
+// constant returns the code of a constant. Strings and numbers are shared.
 func (ps *Paths) constant(v val.Value) *code {
 	key, ok := constKeyOf(v)
 	if !ok {
@@ -121,7 +126,7 @@ func (ps *Paths) constant(v val.Value) *code {
 	return &c
 }
 
-// Forget makes room: paths stay what they are.
+// Forget frees the table. Paths stay valid.
 func (ps *Paths) Forget() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

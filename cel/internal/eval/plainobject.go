@@ -8,19 +8,19 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file reads members of objects that are data without a schema: those that
-// a host fills in for one request after the other. As with documents, a direct
-// read either succeeds and charges, or does nothing at all, and the general way
-// finds out why.
+// This file reads members of objects without a schema, such as the data of requests that a host
+// fills in. As for documents, a direct read either succeeds and adds its cost, or has no effect,
+// and the general implementation finds the reason.
 
-// plainPath is a variable and the members selected from it, by their names.
+// plainPath is a variable with the names of the selected members.
 type plainPath struct {
 	slot  int
 	names []val.Value
-	units uint64 // the price
+	units uint64 // the cost
 }
 
-// plainPathOf is the plain form of a node of a [Language]; false if it has none.
+// plainPathOf returns the plain form of a path in an expression of a language, false if it has
+// none.
 func (c *compiler) plainPathOf(p *path) (plainPath, bool) {
 	if c.lang == nil || p == nil || !fastpath.Closures.On() || p.slot < 0 || p.init != nil || len(p.steps) == 0 || p.root != val.CostSelect && !p.test {
 		return plainPath{}, false
@@ -36,8 +36,7 @@ func (c *compiler) plainPathOf(p *path) (plainPath, bool) {
 	return out, true
 }
 
-// plainParent is what the variable and the given members of members lead to; nil if a
-// direct read fails.
+// plainParent returns the object at the end of a path from v, nil if it cannot be read directly.
 func plainParent(v *val.Value, names []val.Value) *val.MapBox {
 	for i := range names {
 		m := plainObject(v)
@@ -51,8 +50,8 @@ func plainParent(v *val.Value, names []val.Value) *val.MapBox {
 	return plainObject(v)
 }
 
-// plainObject is a value that is an object with nothing to be computed, whose
-// members are found by their names; else nil.
+// plainObject returns a value as an object whose members are neither computed nor indexed, nil for
+// other values.
 func plainObject(v *val.Value) *val.MapBox {
 	if v.K != val.KindMap || v.Flag != 0 {
 		return nil
@@ -64,7 +63,7 @@ func plainObject(v *val.Value) *val.MapBox {
 	return m
 }
 
-// value is what the path leads to; nil if a direct read fails.
+// value returns the value of the path, nil if it cannot be read directly.
 func (p *plainPath) value(fr *val.Frame) *val.Value {
 	last := len(p.names) - 1
 	m := plainParent(&fr.Slots[p.slot], p.names[:last])
@@ -74,7 +73,7 @@ func (p *plainPath) value(fr *val.Frame) *val.Value {
 	return m.Member(&p.names[last])
 }
 
-// plainText reads a text that is a member; nil if the node is no such path.
+// plainText returns a textFn for a member, nil for other paths.
 //
 //go:noinline
 func (c *compiler) plainText(node *path) textFn {
@@ -96,7 +95,7 @@ func (c *compiler) plainText(node *path) textFn {
 	}
 }
 
-// plainPresence is has() of a member; nil if the node is no such path.
+// plainPresence returns has() of a member, nil for other paths.
 //
 //go:noinline
 func (c *compiler) plainPresence(node *path, general val.TestFn) val.TestFn {
@@ -119,8 +118,7 @@ func (c *compiler) plainPresence(node *path, general val.TestFn) val.TestFn {
 	}
 }
 
-// plainMembership is `text in x` of a list of texts that is a member; nil if the
-// operands are not that.
+// plainMembership returns `text in x` for a list of texts that is a member, nil for other operands.
 //
 //go:noinline
 func (c *compiler) plainMembership(x, in *code, general val.TestFn) val.TestFn {
@@ -145,7 +143,7 @@ func (c *compiler) plainMembership(x, in *code, general val.TestFn) val.TestFn {
 	}
 }
 
-// hasText looks for a text among items; bad if one before it is no text.
+// hasText searches a text among items. It returns Bad if an item before it is not a text.
 func hasText(items []val.Value, text string) val.Tri {
 	for i := range items {
 		item := &items[i]

@@ -5,15 +5,14 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file defines functions of one text, which is what most rules about texts
-// are made of. Each is written once: as a function that looks at nothing but the
-// text and says what it costs. So it runs in a frame as well as in a diagram, and
-// what one makes of a text is what the next one looks at. They know only what they
-// are certain of: everything else, errors first of all, is left to the library's
-// function. What makes such a function is not inlined, since the compiler inlines
-// nothing into a function literal that it has moved.
+// This file compiles functions of one text, of which most rules about texts consist. Each is
+// written once: as a function that depends only on the text and returns its cost. It therefore runs
+// both in a frame and in a diagram, and such functions can be composed. They answer only if they
+// are certain; everything else, including all errors, is left to the library's function. Functions
+// that return such functions are not inlined, because the compiler does not inline into a function
+// literal that it has moved.
 
-// origin says which text a node is computed of, and how: by part, by number, or by
+// origin says from which text a node is computed, and how: by part, by number, or by adding
 // constants around it.
 type origin struct {
 	source *code
@@ -22,13 +21,13 @@ type origin struct {
 	around fast.Around
 }
 
-// textTestOf is the node of a test of the text that arg is, which takes the general
-// way where the test does not know.
+// textTestOf returns the node of a test of the text that arg is. general runs if the test does not
+// know.
 func (c *compiler) textTestOf(arg *code, test fast.TextTest, general val.TestFn) *code {
 	return testCode(ofText(arg, textOf(arg), test, general)).asking(c.askOf(arg, test))
 }
 
-// ofText is a test of the text that arg is, in a frame.
+// ofText returns a test of the text that arg is, for a frame.
 //
 //go:noinline
 func ofText(arg *code, source textFn, test fast.TextTest, general val.TestFn) val.TestFn {
@@ -60,8 +59,8 @@ func ofText(arg *code, source textFn, test fast.TextTest, general val.TestFn) va
 	}
 }
 
-// textPartOf is the node of a text that is made of the text that arg is; nil if
-// that is not read without a Value.
+// textPartOf returns the node of a text that is computed from the text that arg is, nil if that can
+// only be read as a Value.
 func textPartOf(arg *code, part fast.TextPart, general val.EvalFn) *code {
 	source := textOf(arg)
 	if source == nil {
@@ -72,7 +71,7 @@ func textPartOf(arg *code, part fast.TextPart, general val.EvalFn) *code {
 	return out
 }
 
-// partOfText is a text that is made of a text, in a frame.
+// partOfText returns the textFn of a text that is computed from another one.
 //
 //go:noinline
 func partOfText(source textFn, part fast.TextPart) textFn {
@@ -87,8 +86,8 @@ func partOfText(source textFn, part fast.TextPart) textFn {
 	}
 }
 
-// textNumberOf is the node of an integer or a duration that is made of the text that
-// arg is; nil if that is not read without a Value.
+// textNumberOf returns the node of an integer or a duration that is computed from the text that arg
+// is, nil if that can only be read as a Value.
 func textNumberOf(kind val.Kind, arg *code, number fast.TextNumber, general val.EvalFn) *code {
 	source := textOf(arg)
 	if source == nil {
@@ -99,7 +98,7 @@ func textNumberOf(kind val.Kind, arg *code, number fast.TextNumber, general val.
 	return out
 }
 
-// numberOfText is a number that is made of a text, in a frame.
+// numberOfText returns the numFn of a number that is computed from a text.
 //
 //go:noinline
 func numberOfText(source textFn, number fast.TextNumber) numFn {

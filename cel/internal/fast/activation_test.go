@@ -21,7 +21,7 @@ func TestSettle(t *testing.T) {
 	d.SetRoot(jsondoc.BoolNode(true))
 	a := Activation{Self: d.Root()}
 	hold := func(before int) (uint64, bool) {
-		a.Settle()
+		a.ResetWork()
 		a.fr.Before = before
 		return tests.Hold(t.Context(), &a, 1_000_000, 10_000_000)
 	}
@@ -40,7 +40,7 @@ func TestSettle(t *testing.T) {
 	if _, _, err := rule.Eval(t.Context(), &a, 1_000_000); err != nil || !a.Overdrawn() {
 		t.Errorf("what is overdrawn stays so: %v, %t", err, a.Overdrawn())
 	}
-	if a.Settle(); a.Overdrawn() {
+	if a.ResetWork(); a.Overdrawn() {
 		t.Error("a settled account is overdrawn")
 	}
 }

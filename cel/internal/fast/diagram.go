@@ -8,45 +8,44 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file runs tests that are laid out as decision diagrams. Most rules ask a
-// few things about members of one object, or about one text: is it there, is it
-// this text, does it match. Laid out, such a rule is a list of questions, each of
-// which says for both answers what it costs and which question is next: no frame,
-// no Values. A diagram either answers or knows nothing: what does not fit its type,
-// texts that are not ASCII and whatever fails is evaluated again from the beginning
-// the general way.
+// This file runs tests that are compiled to decision diagrams. Most rules ask a few questions about
+// members of one object, or about one text: is it present, does it equal this text, does it match.
+// Such a rule becomes a list of questions, each of which has, for both answers, its cost and the
+// next question. This needs no frame and no Values. A diagram either answers, or it does not know:
+// for a value that does not fit its type, a text that is not ASCII, and any error, the rule is
+// evaluated again in a frame.
 
 // Diagram is a test of self and oldSelf: its first question.
 type Diagram = *Question
 
-// asked is what a question is about.
+// asked is the kind of a question.
 type asked uint8
 
 const (
-	askNothing  asked = iota // an end: the answer is known
-	AskPresent               // is the member there?
+	askNothing  asked = iota // the end: the answer is known
+	AskPresent               // is the member present?
 	AskTrue                  // is the member true?
-	AskText                  // is the member this text?
-	AskDuration              // how does the duration that the text is compare with this one?
-	AskOf                    // what does a test of texts say of the member?
-	AskSame                  // is the member the same text as one of oldSelf?
-	AskBoth                  // what does a test of two texts say of the member and another one?
-	AskAround                // what does a test of texts say of the member with constants around it?
+	AskText                  // does the member equal this text?
+	AskDuration              // how does the duration that the text denotes compare with this one?
+	AskOf                    // what is the result of a test of texts for the member?
+	AskSame                  // does the member equal a text of oldSelf?
+	AskBoth                  // what is the result of a test of two texts for the member and another one?
+	AskAround                // what is the result of a test of texts for the member with constants around it?
 	AskNumber                // how does the integer compare with this one?
 	AskSize                  // how does the number of items or bytes compare with this integer?
-	AskAlike                 // is the member the same as another one of its type?
-	AskScan                  // what is the loop over the member?
-	AskAdd                   // nothing: the integer, or the number of items or bytes, is added to the sum
-	AskAddConst              // nothing: the constant is added to the sum
-	AskSum                   // how does the sum compare with this integer? It is 0 from then on
+	AskAlike                 // does the member equal another one of its type?
+	AskScan                  // what is the result of a loop over the member?
+	AskAdd                   // no question: the integer, or the number of items or bytes, is added to the sum
+	AskAddConst              // no question: the constant is added to the sum
+	AskSum                   // how does the sum compare with this integer? The sum is 0 afterwards
 )
 
-// reach is how far it is to a member.
+// reach says how a member is found.
 type reach uint8
 
-const (
-	reachSlot reach = iota // it has a slot
-	ReachNone              // it is what is seen itself
+const ( // in a slot of the value
+	reachSlot reach = iota // it is the value itself
+	ReachNone              // through other members
 	ReachFar               // it is inside of members
 )
 
@@ -54,27 +53,27 @@ const (
 type Question struct {
 	Asked  asked
 	Reach  reach
-	answer val.Tri      // of an end
+	answer val.Tri      // if this is an end
 	Want   jsondoc.Kind // of the member
-	Of     uint8        // SlotSelf, SlotOldSelf, or the view of the variable of a loop
+	Of     uint8        // SlotSelf, SlotOldSelf, or the variable of a loop
 	Rel    Relation
-	Slot   uint16       // of the member, or itself
-	And    uint16       // AskSame: the slot of the member of oldSelf, or itself
-	Minus  bool         // what is added is taken away
-	Near   bool         // of the first: Hold asks all questions itself
-	Units  [2]uint16    // what no and yes cost
-	Next   [2]*Question // after no and yes
-	Via    *[]uint16    // the slots of the objects, and indexes of the lists, that lead to what has the member
-	Konst  *val.Value   // what the member is compared with
+	Slot   uint16       // of the member, or Itself
+	And    uint16       // AskSame: the slot of the member of oldSelf, or Itself
+	Minus  bool         // the value is subtracted instead of added
+	Near   bool         // only in the first question: Hold evaluates all questions itself
+	Units  [2]uint16    // the cost of the answers no and yes
+	Next   [2]*Question // after the answers no and yes
+	Via    *[]uint16    // the slots and list indexes on the way to the object that has the member
+	Konst  *val.Value   // the constant with which the member is compared
 	Leaf   *Leaf        // AskOf, AskAround, AskBoth, AskAlike, AskScan: the test
 }
 
-// Leaf is a test of one text, or of two and where the second is.
+// Leaf is a test of one text, or of two texts with the position of the second.
 type Leaf struct {
 	One    TextTest
 	Around Around
 	Two    PairTest
-	Typ    *val.Type // AskAlike: of both
+	Typ    *val.Type // AskAlike: the type of both
 	Scan   *Scan
 
 	Of   uint8
@@ -83,25 +82,25 @@ type Leaf struct {
 }
 
 const (
-	Itself   = 1<<16 - 1 // the slot of a variable
-	ListItem = 1 << 15   // added to an index of a list, in place of a slot
+	Itself   = 1<<16 - 1 // instead of a slot: the variable itself
+	ListItem = 1 << 15   // added to an index of a list, where an index stands for a slot
 )
 
-// Ends are the ends of diagrams by their answer. They never change. A diagram that
-// is Ends[val.Bad] stands for a test that has no diagram.
+// Ends has the ends of diagrams by their answer. They never change. Ends[val.Bad] is the diagram of
+// a test that has none.
 var Ends = [...]*Question{val.No: {answer: val.No}, val.Yes: {answer: val.Yes}, val.Bad: {answer: val.Bad}}
 
-// Relation is a set of outcomes of a comparison.
+// Relation is a set of results of a comparison.
 type Relation uint8
 
-// The outcomes of a comparison.
+// The results of a comparison.
 const (
 	RelLess Relation = 1 << iota
 	RelEqual
 	RelGreater
 )
 
-// Of reports whether i and j are related so.
+// Of reports whether the relation of i and j is in r.
 func (r Relation) Of(i, j int64) bool {
 	switch {
 	case i < j:
@@ -112,9 +111,9 @@ func (r Relation) Of(i, j int64) bool {
 	return r&RelEqual != 0
 }
 
-// run runs diagrams until one is not true, costs more than limit, or leaves nothing of
-// budget, and says what all of them cost. From the one on that does not know, or costs
-// more, the tests run in a frame; if there are no programs for that, the answer is bad.
+// run evaluates diagrams until one is not true, costs more than limit, or exhausts the budget, and
+// returns the cost of all. If one does not know or costs more than limit, it and the following ones
+// are evaluated in a frame. Without programs for that, the answer is Bad.
 func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, answer val.Tri) {
 	if t.scans {
 		a.fr.Limit, a.fr.Ticks, a.fr.Ctx = limit, val.CheckFrequency, ctx
@@ -171,7 +170,7 @@ func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (c
 				answer, more = q.rest(a, seen.Doc, n, units)
 				units += more
 			}
-			if answer == val.Yes { // a branch is predicted; an index would have to wait for the answer
+			if answer == val.Yes { // a branch is predicted; with an index the processor would wait for the answer
 				units, q = units+uint64(q.Units[val.Yes]), q.Next[val.Yes]
 			} else if answer == val.No {
 				units, q = units+uint64(q.Units[val.No]), q.Next[val.No]
@@ -189,8 +188,8 @@ func (t *Tests) run(ctx context.Context, a *Activation, limit, budget uint64) (c
 	return cost, val.Yes
 }
 
-// IsFar reports whether the question is about something other than self, oldSelf and
-// members of them, or about a sum.
+// IsFar reports whether the question is about something other than self, oldSelf and their members,
+// or about a sum.
 func (q Question) IsFar() bool {
 	switch q.Asked {
 	case AskScan, AskSize, AskAdd, AskAddConst, AskSum:
@@ -199,7 +198,7 @@ func (q Question) IsFar() bool {
 	return q.Of > val.SlotOldSelf || q.Reach == ReachFar
 }
 
-// seen is what is seen of a view; nil if there is nothing.
+// seen returns the value of a variable, nil if it has none.
 func (a *Activation) seen(view uint8) *jsondoc.Value {
 	switch {
 	case view >= val.FirstLocal:
@@ -212,7 +211,7 @@ func (a *Activation) seen(view uint8) *jsondoc.Value {
 	return nil
 }
 
-// present is whether the member is there.
+// present answers whether the member is present.
 func (q *Question) present(n jsondoc.Node) val.Tri {
 	switch kind := n.Kind(); {
 	case kind == q.Want:
@@ -223,18 +222,19 @@ func (q *Question) present(n jsondoc.Node) val.Tri {
 	return val.Bad
 }
 
-// same is whether the member is the text that it is compared with.
+// same reports whether the member equals the constant text.
 func (q *Question) same(d *jsondoc.Doc, n jsondoc.Node) bool {
 	k := q.Konst
 	return uint64(n.Len()) == k.Bits && d.Str(n) == unsafe.String((*byte)(k.Ptr), n.Len())
 }
 
-// compared is what it costs to compare the member with a text.
+// compared returns the cost of comparing the member with a text.
 func (q *Question) compared(n jsondoc.Node) uint64 {
 	return val.Tenths[uint8(min(uint64(n.Len()), q.Konst.Bits))]
 }
 
-// related is how a number compares with the constant; bad if it is not known.
+// related returns the answer for a number that is compared with the constant, Bad if it is not
+// known.
 func (q *Question) related(i int64, ok bool) val.Tri {
 	if !ok {
 		return val.Bad
@@ -242,7 +242,7 @@ func (q *Question) related(i int64, ok bool) val.Tri {
 	return val.Truth(q.Rel.Of(i, int64(q.Konst.Bits)))
 }
 
-// plain asks a question that is about the member n alone.
+// plain answers a question about the member n alone.
 func (q *Question) plain(d *jsondoc.Doc, n jsondoc.Node) (answer val.Tri, units uint64) {
 	switch q.Asked {
 	case AskPresent:
@@ -272,7 +272,7 @@ func (q *Question) plain(d *jsondoc.Doc, n jsondoc.Node) (answer val.Tri, units 
 	return val.Bad, 0
 }
 
-// unchanged is whether the member is the same text as one of oldSelf.
+// unchanged answers whether the member equals a text of oldSelf.
 func (q *Question) unchanged(a *Activation, d *jsondoc.Doc, n jsondoc.Node) (val.Tri, uint64) {
 	old, m := a.OldSelf.Doc, a.OldSelf.Node
 	switch {
@@ -290,8 +290,7 @@ func (q *Question) unchanged(a *Activation, d *jsondoc.Doc, n jsondoc.Node) (val
 	return val.Truth(jsondoc.SameText(d, n, old, m)), val.Tenth(uint64(min(n.Len(), m.Len())))
 }
 
-// rest asks the questions that are asked less often, of the member n; cost is what was
-// spent before.
+// rest answers the less frequent questions about the member n. cost is the cost so far.
 func (q *Question) rest(a *Activation, d *jsondoc.Doc, n jsondoc.Node, cost uint64) (val.Tri, uint64) {
 	switch q.Asked {
 	case AskAlike:
@@ -308,7 +307,7 @@ func (q *Question) rest(a *Activation, d *jsondoc.Doc, n jsondoc.Node, cost uint
 	return val.Bad, 0
 }
 
-// tally asks about sizes and sums.
+// tally answers questions about sizes and sums.
 func (q *Question) tally(a *Activation, n jsondoc.Node) val.Tri {
 	switch q.Asked {
 	case AskAddConst:
@@ -328,7 +327,7 @@ func (q *Question) tally(a *Activation, n jsondoc.Node) val.Tri {
 	return val.Truth(q.Rel.Of(size, int64(q.Konst.Bits)))
 }
 
-// size is a number, or how many items or bytes there are; false if n is not what is wanted.
+// size returns an integer, or the number of items or bytes. It returns false if n has another type.
 func (q *Question) size(n jsondoc.Node) (int64, bool) {
 	switch {
 	case n.Kind() != q.Want || n.ShapeIndex() != 0 || n.Kind() == jsondoc.String && !n.ASCII():
@@ -339,8 +338,7 @@ func (q *Question) size(n jsondoc.Node) (int64, bool) {
 	return int64(n.Len()), true
 }
 
-// enter is a member that is found by the slots and indexes that lead to what has it;
-// false if there is none.
+// enter follows slots and indexes to a member. It returns false if a step is missing.
 func enter(in *jsondoc.Value, via []uint16, slot uint16) (n jsondoc.Node, ok bool) {
 	n = in.Node
 	for i := 0; ; i++ {
@@ -362,7 +360,7 @@ func enter(in *jsondoc.Value, via []uint16, slot uint16) (n jsondoc.Node, ok boo
 	}
 }
 
-// other is the member that one is compared with; false if there is none.
+// other returns the member with which another one is compared. It returns false if there is none.
 func (l *Leaf) other(a *Activation) (jsondoc.Node, *jsondoc.Doc, bool) {
 	in := a.seen(l.Of)
 	switch {
@@ -412,7 +410,7 @@ func (l *Leaf) alike(a *jsondoc.Doc, n jsondoc.Node, b *jsondoc.Doc, m jsondoc.N
 	return val.Bad, 0
 }
 
-// both says what the test of two texts does of a member and the other one.
+// both returns the result of a test of two texts for the member and the other one.
 func (l *Leaf) both(d *jsondoc.Doc, n jsondoc.Node, a *Activation) (val.Tri, uint64) {
 	m, other, ok := l.other(a)
 	if !ok || !n.ASCIIString() || !m.ASCIIString() {
@@ -429,7 +427,7 @@ func sameText(a *jsondoc.Doc, n jsondoc.Node, b *jsondoc.Doc, m jsondoc.Node) (v
 	return val.Truth(jsondoc.SameText(a, n, b, m)), val.Tenth(uint64(min(n.Len(), m.Len())))
 }
 
-// put says what the test does of an ASCII text with constants around it.
+// put returns the result of the test for an ASCII text with constants around it.
 func (l *Leaf) put(fr *val.Frame, s string) (val.Tri, uint64) {
 	s, ok := l.Around.put(fr, s)
 	if !ok {

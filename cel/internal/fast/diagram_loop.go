@@ -7,26 +7,25 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file runs the parts of diagrams that are about more than one
-// node: loops over items, and sums. A loop is a question that has the diagram of its
-// predicate, which sees the items one after the other.
+// This file runs the parts of diagrams that concern several nodes: loops over items, and sums. A
+// loop is a question with the diagram of its predicate, which is evaluated for each item.
 
-// maxItems is how many views a loop may have: of its items or, over a map, of the keys
-// and of the values. A loop inside a loop is a matter of frames, which are faster at it.
+// maxItems is the number of variables of a loop: one for items, or two for the keys and values of a
+// map. Nested loops have no diagram, because frames are faster for them.
 const maxItems = 2
 
 // Scan is a loop.
 type Scan struct {
-	View     uint8   // of the items
+	View     uint8   // the variable for the items
 	Body     Tests   // the predicate
-	Decisive val.Tri // all() and exists(): the outcome that ends the loop; bad: items are counted
-	Each     uint64  // what an item costs beside the predicate
-	Again    uint64  // what it costs to end before the last item
-	Found    uint64  // what an item costs that counts
+	Decisive val.Tri // the result of all() or exists() that ends the loop; Bad if items are counted
+	Each     uint64  // the cost of an item besides the predicate
+	Again    uint64  // the cost of ending before the last item
+	Found    uint64  // the cost of an item that is counted
 }
 
-// scan runs a loop over the items of n, and says what it is: a count is compared, or
-// added to the sum if there is no relation.
+// scan runs a loop over the items of n and returns its answer. A count is compared with the
+// constant, or added to the sum if there is no relation.
 func (a *Activation) scan(q *Question, d *jsondoc.Doc, n jsondoc.Node, cost uint64) (val.Tri, uint64) {
 	if n.Kind() != q.Want || n.ShapeIndex() != 0 {
 		return val.Bad, 0
@@ -34,7 +33,7 @@ func (a *Activation) scan(q *Question, d *jsondoc.Doc, n jsondoc.Node, cost uint
 	s, fr, nodes, start, count, stride := q.Leaf.Scan, &a.fr, d.Children(n), cost, 0, 1
 	item, value := a.seen(s.View), a.seen(s.View)
 	item.Doc = d
-	sum := a.sum // that this loop is part of, beside those of its predicate
+	sum := a.sum // of which this loop is a part; the predicate may compute sums of its own
 	a.sum = 0
 	if n.Kind() == jsondoc.Object {
 		stride, value = 2, a.seen(s.View+1)
@@ -86,21 +85,21 @@ func (a *Activation) scan(q *Question, d *jsondoc.Doc, n jsondoc.Node, cost uint
 	return val.Truth(q.Rel.Of(int64(count), q.Konst.Int())), cost - start
 }
 
-// alone is the predicate of a loop, if that is a single question about the item or a
-// member of it. What it is compared with need not be looked for again.
+// alone is the predicate of a loop if it is a single question about the item or a member of it. The
+// operand of a comparison is then looked up only once.
 type alone struct {
-	q       *Question // nil: another predicate
-	slot    uint16    // of the member of the item, or itself
-	turned  bool      // the item is on the right
+	q       *Question // nil for another predicate
+	slot    uint16    // of the member of the item, or Itself
+	turned  bool      // the item is the right operand
 	numbers bool      // the item is compared with a number
 	number  int64
-	answers [2]val.Tri    // of the predicate, by that of the question
-	m       jsondoc.Node  // what the item is compared with
+	answers [2]val.Tri    // of the predicate, by the answer of the question
+	m       jsondoc.Node  // the other operand
 	d       *jsondoc.Doc  // of m
 	known   val.Knowledge // of the item and m, if they are compared
 }
 
-// alone looks at what does not depend on the item.
+// alone evaluates the parts of the predicate that do not depend on the item.
 func (a *Activation) alone(s *Scan) (c alone) {
 	q := s.Body.Diagrams[0]
 	if q.Next[val.No] == nil || q.Next[val.No].Asked != askNothing || q.Next[val.Yes].Asked != askNothing {
@@ -140,7 +139,7 @@ func (a *Activation) alone(s *Scan) (c alone) {
 	return c
 }
 
-// ask asks the question of an item, and says what the predicate is.
+// ask answers the question for an item, and returns the answer of the predicate.
 func (c *alone) ask(d *jsondoc.Doc, n jsondoc.Node) (answer val.Tri, units uint64) {
 	q := c.q
 	if c.slot != Itself {
@@ -163,10 +162,10 @@ func (c *alone) ask(d *jsondoc.Doc, n jsondoc.Node) (answer val.Tri, units uint6
 	return c.answers[answer&val.Yes], units + uint64(q.Units[answer&val.Yes])
 }
 
-// maxAddend bounds what is added, so that no sum of a diagram overflows.
+// maxAddend bounds each addend, so that no sum of a diagram overflows.
 const maxAddend = 1 << 53
 
-// add adds to the sum, or takes away from it.
+// add adds to the sum, or subtracts from it.
 func (a *Activation) add(q *Question, n int64) val.Tri {
 	switch {
 	case n > maxAddend || n < -maxAddend:

@@ -7,10 +7,10 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file looks at texts: each function knows what the library's function says of
-// the usual ones, some of all.
+// This file has fast implementations of library functions for the usual texts. Some of them decide
+// every text.
 
-// UsualInt is int() of up to 18 digits, perhaps with a minus.
+// UsualInt implements int() for up to 18 digits with an optional minus.
 func UsualInt(s string, _ uint64) (n int64, units uint64, ok bool) {
 	digits := strings.TrimPrefix(s, "-")
 	if len(digits) == 0 || len(digits) > 18 {
@@ -28,7 +28,7 @@ func UsualInt(s string, _ uint64) (n int64, units uint64, ok bool) {
 	return n, 1, true
 }
 
-// hasByte reports whether a byte of s lies in a range of ASCII.
+// hasByte reports whether a byte of s is in a range of ASCII. It checks eight bytes at a time.
 func hasByte(s string, lo, hi byte) bool {
 	above, below := ones*uint64(0x7f-hi), ones*uint64(0x80-lo)
 	for ; len(s) >= 8; s = s[8:] {
@@ -46,11 +46,11 @@ func hasByte(s string, lo, hi byte) bool {
 	return false
 }
 
-// shortText is up to how many bytes a text is searched word by word. Calls that use
-// larger registers begin to pay beyond that.
+// shortText is the length in bytes up to which a text is searched word by word. For longer texts
+// strings.Contains, which uses larger registers, is faster.
 const shortText = 48
 
-// containsByte is strings.Contains for a part of one byte of ASCII.
+// containsByte is strings.Contains for a part of one ASCII byte.
 func containsByte(s, part string) bool {
 	if len(s) > shortText {
 		return strings.Contains(s, part)
@@ -77,7 +77,7 @@ func containsPair(s, part string) bool {
 	return false
 }
 
-// UsualDuration is duration() of whole numbers with units of hours to milliseconds.
+// UsualDuration implements duration() for integers with the units h, m, s and ms.
 func UsualDuration(s string, _ uint64) (sum int64, units uint64, ok bool) {
 	if len(s) > val.MaxUsual {
 		return 0, 0, false
@@ -111,8 +111,8 @@ func UsualDuration(s string, _ uint64) (sum int64, units uint64, ok bool) {
 	return sum, 1, len(s) > 0
 }
 
-// isIP reports whether a text is an IP address of neither zone nor IPv4 mapped into
-// IPv6. What stands before the first dot or colon decides which sort it may be.
+// isIP reports whether a text is an IP address without a zone that is not IPv4 mapped into IPv6.
+// The text before the first dot or colon decides which family it can be.
 func isIP(s string) (is, ok bool) {
 	dots, digits, n := 0, 0, 0
 	for i := 0; i < len(s); i++ {
@@ -131,7 +131,7 @@ func isIP(s string) (is, ok bool) {
 	return dots == 3 && digits > 0, true
 }
 
-// isIPv6 is isIP for a text that has no dot or colon before a position.
+// isIPv6 is isIP for a text without a dot or colon before offset from.
 func isIPv6(s string, from int) bool {
 	for i := from; i < len(s); i++ {
 		switch s[i] {
@@ -145,7 +145,7 @@ func isIPv6(s string, from int) bool {
 	return false
 }
 
-// hostBytes are the bytes that names of hosts are made of.
+// hostBytes has the bytes of host names.
 var hostBytes = func() (host [256]bool) {
 	for c := range host {
 		host[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.'
@@ -153,9 +153,8 @@ var hostBytes = func() (host [256]bool) {
 	return host
 }()
 
-// usualURL is the scheme of an absolute URL with a host, "" if the text is none
-// because it has neither a scheme nor the form of a path. ok is false if it does
-// not know.
+// usualURL returns the scheme of an absolute URL with a host. It returns "" if the text is
+// certainly not an absolute URL. ok is false if it does not know.
 func usualURL(s string) (scheme string, ok bool) {
 	if len(s) > val.MaxUsual {
 		return "", false
@@ -191,8 +190,8 @@ func usualURL(s string) (scheme string, ok bool) {
 	return s[:at], true
 }
 
-// schemeEnd is where "://" stands behind the scheme of a URL. If it is 0 there is no
-// scheme: ok says whether the text certainly is no absolute URL then.
+// schemeEnd returns the offset of "://" after the scheme of a URL. If it is 0, there is no scheme,
+// and ok says whether the text is certainly not an absolute URL.
 func schemeEnd(s string) (at int, ok bool) {
 	for at < len(s) && (s[at]|0x20 >= 'a' && s[at]|0x20 <= 'z') {
 		if s[at] < 'a' { // schemes are lower case in the end
@@ -215,14 +214,14 @@ func schemeEnd(s string) (at int, ok bool) {
 	return 0, false
 }
 
-// ones is a byte of 1 in each place, highs the highest bit of each.
+// ones has the value 1 in each byte, highs the highest bit of each.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// unescaped reports whether a text has neither a percent sign nor a control
-// character: a path, query and fragment without these are right.
+// unescaped reports whether a text has neither a percent sign nor a control character. A path,
+// query and fragment without these are valid.
 func unescaped(s string) bool {
 	for ; len(s) >= 8; s = s[8:] {
 		if escapes(word(s)) != 0 {
@@ -237,20 +236,20 @@ func unescaped(s string) bool {
 	return true
 }
 
-// word is the first eight bytes of a text.
+// word returns the first eight bytes of a text.
 func word(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// escapes is not 0 if one of eight bytes is a percent sign or a control character.
+// escapes returns 0 if none of eight bytes is a percent sign or a control character.
 func escapes(x uint64) uint64 {
-	percent, del := x^ones*'%', x^ones*0x7f // zero where it is
+	percent, del := x^ones*'%', x^ones*0x7f // a byte is zero where the character occurs
 	return ((x-ones*' ')&^x | (percent-ones)&^percent | (del-ones)&^del) & highs
 }
 
-// withoutScheme reports whether a text that began with letters certainly has no
-// scheme: a slash comes before any colon.
+// withoutScheme reports whether a text that starts with letters certainly has no scheme: a slash
+// comes before any colon.
 func withoutScheme(s string) bool {
 	for i := 0; i < len(s); i++ {
 		switch {
@@ -263,7 +262,8 @@ func withoutScheme(s string) bool {
 	return true
 }
 
-// usualScheme is a scheme that is often used, as a text of its own; "" for others.
+// usualScheme returns a frequent scheme as a constant, which does not refer to the text; "" for
+// others.
 func usualScheme(s string) string {
 	switch s {
 	case "https":
@@ -282,8 +282,7 @@ func usualScheme(s string) string {
 	return ""
 }
 
-// equalCase reports whether s is want once the letters of a range have changed
-// their case.
+// equalCase reports whether s equals want after changing the case of the letters in a range.
 func equalCase(s, want string, lo, hi byte) bool {
 	if len(s) != len(want) {
 		return false

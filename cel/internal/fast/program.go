@@ -13,19 +13,19 @@ import (
 // Program is a compiled expression over self.
 type Program struct {
 	Value       val.EvalFn
-	Test        val.TestFn // nil if the result is no bool
-	Diagram     Diagram    // the test, as far as it can be laid out
-	Slots       int
-	Patterns    int
+	Test        val.TestFn // nil if the result is not a bool
+	Diagram     Diagram    // the test as a diagram, as far as it has one
+	Slots       int        // number of variables of the frame
+	Patterns    int        // size of the constant patterns, in instructions
 	UsesOldSelf bool
-	Optional    bool // oldSelf is an optional
-	Loops       bool // the context is looked at
+	Optional    bool // oldSelf is an optional value
+	Loops       bool // there are loops, which check the context
 	Self        *val.Type
 }
 
-// Eval evaluates the program. It returns the result, what the evaluation cost
-// in upstream's units, and the error that the expression evaluates to or that
-// ended the evaluation. An unknown result is no error.
+// Eval evaluates the program. It returns the result, its cost in upstream's units, and the error:
+// the result of the expression, or the reason why the evaluation ended. An unknown result is not an
+// error.
 func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (val.Value, uint64, error) {
 	fr := &a.fr
 	if len(fr.Slots) < p.Slots {
@@ -64,7 +64,7 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (val.Va
 	return v, cost, nil
 }
 
-// bindSelf sets the variable self. Objects, the commonest, are written in place.
+// bindSelf sets the variable self.
 func (p *Program) bindSelf(fr *val.Frame, self jsondoc.Value) {
 	val.Bind(&fr.Slots[val.SlotSelf], self, p.Self)
 }

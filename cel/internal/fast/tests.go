@@ -7,22 +7,22 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file evaluates the rules of one place together, for callers that need to know only
-// whether all of them hold: self is bound once, and no result is made.
+// This file evaluates the rules of one place together, for callers that only need to know whether
+// all of them hold: self is bound once, and no result is built.
 
-// Tests are expressions with a bool result over the same self. The zero value
-// holds. It is immutable once it is in use.
+// Tests are expressions with a bool result over the same self. The zero value always holds. Tests
+// do not change once they are in use.
 type Tests struct {
 	self     *val.Type
 	slots    int
-	loops    bool // the context is looked at
+	loops    bool // there are loops, which check the context
 	scans    bool // there are diagrams with loops
 	list     []*Program
 	Diagrams []Diagram // of the programs
-	only     Diagram   // that they are, whose questions are near; nil if there are more
+	only     Diagram   // the only diagram, if Hold evaluates its questions itself; otherwise nil
 }
 
-// NewTests returns the tests that the programs are, in their order.
+// NewTests returns the tests of the programs, in their order.
 func NewTests(programs []*Program) Tests {
 	t := Tests{list: append(make([]*Program, 0, len(programs)), programs...), Diagrams: make([]Diagram, len(programs))}
 	for i, p := range programs {
@@ -39,17 +39,17 @@ func NewTests(programs []*Program) Tests {
 	return t
 }
 
-// Len is the number of tests.
+// Len returns the number of tests.
 func (t *Tests) Len() int { return len(t.list) }
 
-// Hold evaluates the tests until one does not hold, fails, exceeds limit, or
-// leaves nothing of budget or of the account. It returns what all of them cost.
+// Hold evaluates the tests until one fails, is false, exceeds limit, or exhausts the budget or the
+// account. It returns the cost of all of them.
 func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (cost uint64, ok bool) {
 	q := t.only
 	if q == nil {
 		q = Ends[val.Bad]
 	}
-	for q.Asked != askNothing { // a call for that would take as long as a question
+	for q.Asked != askNothing { // calling a function for a near diagram would take as long as a question
 		seen := &a.Self
 		if q.Of != val.SlotSelf {
 			if seen = &a.OldSelf; !a.HasOldSelf {
@@ -84,7 +84,7 @@ func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (
 		default:
 			answer, more = q.plain(d, n)
 		}
-		if answer == val.Yes { // a branch is predicted; an index would have to wait for the answer
+		if answer == val.Yes { // a branch is predicted; with an index the processor would wait for the answer
 			cost, q = cost+more+uint64(q.Units[val.Yes]), q.Next[val.Yes]
 		} else if answer == val.No {
 			cost, q = cost+more+uint64(q.Units[val.No]), q.Next[val.No]
@@ -99,8 +99,8 @@ func (t *Tests) Hold(ctx context.Context, a *Activation, limit, budget uint64) (
 	return cost, answer == val.Yes
 }
 
-// holdInFrame is hold where the first tests are known to hold and what they cost, and the
-// next one needs a frame. Without programs, it is not known.
+// holdInFrame evaluates the tests from index held on, the first of them in a frame. The earlier
+// ones hold, and their cost is cost. Without programs the answer is Bad.
 func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget uint64, held int, cost uint64) (uint64, val.Tri) {
 	if len(t.list) == 0 {
 		return 0, val.Bad
@@ -127,11 +127,11 @@ func (t *Tests) holdInFrame(ctx context.Context, a *Activation, limit, budget ui
 	return cost, val.Yes
 }
 
-// MuchWork is how much one expression does before the context is asked whether
-// there is to be another.
+// MuchWork is the number of uncounted steps of one expression after which the context is checked
+// before the next one.
 const MuchWork = 1 << 14
 
-// inFrame evaluates the expression as a test in a frame that is prepared.
+// inFrame evaluates the expression as a test in a prepared frame.
 func (p *Program) inFrame(a *Activation, limit uint64) (answer val.Tri, units uint64) {
 	fr := &a.fr
 	if p.UsesOldSelf {
@@ -151,7 +151,7 @@ func (p *Program) inFrame(a *Activation, limit uint64) (answer val.Tri, units ui
 	return val.Yes, fr.Cost
 }
 
-// frame prepares the frame for tests that need one.
+// frame prepares the frame for tests.
 func (t *Tests) frame(ctx context.Context, a *Activation, limit uint64) {
 	fr := &a.fr
 	if len(fr.Slots) < t.slots {
@@ -165,13 +165,13 @@ func (t *Tests) frame(ctx context.Context, a *Activation, limit uint64) {
 	val.Bind(&fr.Slots[val.SlotSelf], a.Self, t.self)
 }
 
-// HasDiagram reports whether the test, or a part of it, is laid out as a diagram.
+// HasDiagram reports whether the test, or a part of it, is compiled to a diagram.
 func (p *Program) HasDiagram() bool { return p.Diagram != Ends[val.Bad] }
 
-// IsNear reports whether the tests are one diagram whose questions hold asks itself.
+// IsNear reports whether Hold evaluates the questions of the only diagram itself.
 func (t *Tests) IsNear() bool { return t.only != nil }
 
-// Answered reports whether the diagrams of the tests know their outcome, without a frame.
+// Answered reports whether the diagrams of the tests know the outcome without a frame.
 func (t *Tests) Answered(ctx context.Context, a *Activation) bool {
 	a.fr.Limit, a.fr.Ticks, a.fr.Ctx = math.MaxUint64, val.CheckFrequency, ctx
 	_, answer := (&Tests{Diagrams: t.Diagrams}).run(ctx, a, math.MaxUint64, math.MaxUint64)

@@ -8,27 +8,27 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/val"
 )
 
-// This file holds functions of one text that look at nothing but the text and say
-// what they cost. They know only what they are certain of: everything else, errors
-// first of all, is left to the library's function. What makes such a function is not
-// inlined, since the compiler inlines nothing into a function literal that it has
-// moved.
+// This file has functions of one text that depend on nothing else, and return their cost. They
+// answer only if they are certain; everything else, including all errors, is left to the library's
+// function. Functions that return such functions are not inlined, because the compiler does not
+// inline into a function literal that it has moved.
 
 type (
-	// TextTest is a test of a text of so many code points; bad if it does not know.
+	// TextTest is a test of a text with that many code points. The answer is Bad if it does not
+	// know.
 	TextTest func(s string, runes uint64) (answer val.Tri, units uint64)
-	// PairTest is a test of two texts; bad if it does not know.
+	// PairTest is a test of two texts. The answer is Bad if it does not know.
 	PairTest func(s string, runes uint64, t string, size uint64) (answer val.Tri, units uint64)
-	// TextPart is a text that is made of a text without memory.
+	// TextPart returns a part of a text, without allocation.
 	TextPart func(s string, runes uint64) (part string, size, units uint64, ok bool)
-	// TextNumber is an integer, or a duration in nanoseconds, that is made of a text.
+	// TextNumber returns an integer, or a duration in nanoseconds, that is computed from a text.
 	TextNumber func(s string, runes uint64) (n int64, units uint64, ok bool)
 )
 
-// Around is what is put before and after a text.
+// Around has constants before and after a text.
 type Around struct{ Before, After string }
 
-// Before is a test of what is made of a text, as a test of the text.
+// Before returns a test of a text that applies test to the part p of it.
 //
 //go:noinline
 func (p TextPart) Before(test TextTest) TextTest {
@@ -45,7 +45,7 @@ func (p TextPart) Before(test TextTest) TextTest {
 	}
 }
 
-// Then is a part of a part.
+// Then returns the part next of the part p.
 //
 //go:noinline
 func (p TextPart) Then(next TextPart) TextPart {
@@ -62,7 +62,8 @@ func (p TextPart) Then(next TextPart) TextPart {
 	}
 }
 
-// BeforeBoth is a test of what is made of two texts, as a test of the texts.
+// BeforeBoth returns a test of two texts that applies test to their parts p and q. nil means the
+// whole text.
 //
 //go:noinline
 func BeforeBoth(p, q TextPart, test PairTest) PairTest {
@@ -86,7 +87,7 @@ func BeforeBoth(p, q TextPart, test PairTest) PairTest {
 	}
 }
 
-// EqualTo is == or != of a text and a constant.
+// EqualTo returns the test == or != with a constant.
 //
 //go:noinline
 func EqualTo(k *val.Value, negated bool) TextTest {
@@ -96,12 +97,12 @@ func EqualTo(k *val.Value, negated bool) TextTest {
 	}
 }
 
-// EqualPair is == of two texts.
+// EqualPair implements == for two texts.
 func EqualPair(s string, runes uint64, t string, size uint64) (val.Tri, uint64) {
 	return val.Truth(s == t), val.Tenth(min(runes, size))
 }
 
-// RelatedTo is a comparison of a number that is made of a text with a constant.
+// RelatedTo returns the comparison of a number that is computed from a text with a constant.
 //
 //go:noinline
 func (number TextNumber) RelatedTo(k int64, rel Relation) TextTest {
@@ -114,7 +115,7 @@ func (number TextNumber) RelatedTo(k int64, rel Relation) TextTest {
 	}
 }
 
-// RelatedNumbers is a comparison of two numbers that are made of texts.
+// RelatedNumbers returns the comparison of two numbers that are computed from texts.
 //
 //go:noinline
 func RelatedNumbers(a, b TextNumber, rel Relation) PairTest {
@@ -128,24 +129,24 @@ func RelatedNumbers(a, b TextNumber, rel Relation) PairTest {
 	}
 }
 
-// RunesOfText is size().
+// RunesOfText implements size().
 func RunesOfText(_ string, runes uint64) (int64, uint64, bool) { return int64(runes), 1, true }
 
-// WithPrefix is startsWith().
+// WithPrefix implements startsWith(). price is the cost of the call.
 //
 //go:noinline
 func WithPrefix(prefix string, price uint64) TextTest {
 	return func(s string, _ uint64) (val.Tri, uint64) { return val.Truth(strings.HasPrefix(s, prefix)), price }
 }
 
-// WithSuffix is endsWith().
+// WithSuffix implements endsWith(). price is the cost of the call.
 //
 //go:noinline
 func WithSuffix(suffix string, price uint64) TextTest {
 	return func(s string, _ uint64) (val.Tri, uint64) { return val.Truth(strings.HasSuffix(s, suffix)), price }
 }
 
-// WithInfix is contains().
+// WithInfix implements contains(). price is the cost for each 10 code points.
 //
 //go:noinline
 func WithInfix(infix string, price uint64) TextTest {
@@ -164,7 +165,7 @@ func WithInfix(infix string, price uint64) TextTest {
 	}
 }
 
-// Matching is matches() of a constant pattern.
+// Matching implements matches() with a constant pattern. price is the cost for each 10 code points.
 //
 //go:noinline
 func Matching(p *val.Regexp, price uint64) TextTest {
@@ -178,7 +179,7 @@ func Matching(p *val.Regexp, price uint64) TextTest {
 	}
 }
 
-// Found is find() of a constant pattern.
+// Found implements find() with a constant pattern.
 //
 //go:noinline
 func Found(p *val.Regexp, price uint64) TextPart {
@@ -189,15 +190,15 @@ func Found(p *val.Regexp, price uint64) TextPart {
 	}
 }
 
-// OneOf is `in` of a constant list.
+// OneOf implements `in` with a constant list.
 //
 //go:noinline
 func OneOf(set *ValueSet) TextTest {
 	return func(s string, _ uint64) (val.Tri, uint64) { return val.Truth(set.hasText(s)), 0 }
 }
 
-// InCase is lowerAscii() or upperAscii() of a text that has no letter to change:
-// none of a range of bytes.
+// InCase implements lowerAscii() or upperAscii() for a text that they do not change: it has no
+// letter in the range.
 //
 //go:noinline
 func InCase(lo, hi byte) TextPart {
@@ -206,7 +207,7 @@ func InCase(lo, hi byte) TextPart {
 	}
 }
 
-// EqualInCase is == or != of lowerAscii() or upperAscii() of a text and a constant.
+// EqualInCase returns the comparison of lowerAscii() or upperAscii() of a text with a constant.
 //
 //go:noinline
 func EqualInCase(lo, hi byte, k *val.Value, negated bool) TextTest {
@@ -216,7 +217,7 @@ func EqualInCase(lo, hi byte, k *val.Value, negated bool) TextTest {
 	}
 }
 
-// SchemeOf is url(text).getScheme().
+// SchemeOf implements url(text).getScheme().
 func SchemeOf(s string, runes uint64) (string, uint64, uint64, bool) {
 	name, ok := usualURL(s)
 	if name != "https" {
@@ -225,7 +226,7 @@ func SchemeOf(s string, runes uint64) (string, uint64, uint64, bool) {
 	return name, uint64(len(name)), val.Tenth(runes) + 1, ok && name != ""
 }
 
-// RestFrom is substring() from a position in a text that is ASCII.
+// RestFrom implements substring() with a start, for ASCII texts.
 //
 //go:noinline
 func RestFrom(from uint64) TextPart {
@@ -237,7 +238,8 @@ func RestFrom(from uint64) TextPart {
 	}
 }
 
-// ItemOfSplit is part n of a text between separators, without the price of the index.
+// ItemOfSplit returns item n of split(separator). units is the cost besides that of reading the
+// text.
 //
 //go:noinline
 func ItemOfSplit(separator string, n int, units uint64) TextPart {
@@ -247,7 +249,7 @@ func ItemOfSplit(separator string, n int, units uint64) TextPart {
 	}
 }
 
-// IsAddress is isIP().
+// IsAddress implements isIP().
 func IsAddress(s string, runes uint64) (val.Tri, uint64) {
 	is, ok := isIP(s)
 	if !ok {
@@ -256,7 +258,7 @@ func IsAddress(s string, runes uint64) (val.Tri, uint64) {
 	return val.Truth(is), val.Tenth(runes)
 }
 
-// IsAbsolute is isURL().
+// IsAbsolute implements isURL().
 func IsAbsolute(s string, _ uint64) (val.Tri, uint64) {
 	scheme, ok := usualURL(s)
 	if !ok {
@@ -265,8 +267,8 @@ func IsAbsolute(s string, _ uint64) (val.Tri, uint64) {
 	return val.Truth(scheme != ""), 1
 }
 
-// Fitting says yes of a text that certainly has a format, for which nothing is
-// complained about.
+// Fitting implements the validation of a named format. It answers yes for a text that certainly has
+// the format, and otherwise does not know.
 //
 //go:noinline
 func Fitting(fits func(string) bool, price uint64) TextTest {
@@ -278,19 +280,19 @@ func Fitting(fits func(string) bool, price uint64) TextTest {
 	}
 }
 
-// linearSet is the number of texts up to which they are compared one by one: that
-// is quick, since texts of other lengths are not looked at.
+// linearSet is the number of texts up to which they are compared one by one. This is fast, because
+// texts of other lengths are not read.
 const linearSet = 24
 
-// ValueSet is a constant list that `in` looks values up in.
+// ValueSet is a constant list for `in`.
 type ValueSet struct {
-	texts  []string // up to a few
+	texts  []string // all texts, for comparing few of them one by one
 	text   map[string]bool
 	scalar map[val.ScalarKey]bool
 }
 
-// ConstSet is the set of a constant list of plain scalars, nil if it holds
-// anything else. A number is in the set as every type that can hold it.
+// ConstSet returns the set of a constant list of scalars, nil if the list has other values. A
+// number is in the set as each numeric type that can represent it.
 func ConstSet(items []val.Value) *ValueSet {
 	s := &ValueSet{text: map[string]bool{}, scalar: map[val.ScalarKey]bool{}}
 	put := func(v val.Value) {
@@ -339,6 +341,7 @@ func (s *ValueSet) Has(v val.Value) bool {
 	return ok && s.scalar[k]
 }
 
+// hasText is Has for a string.
 func (s *ValueSet) hasText(text string) bool {
 	if len(s.texts) > linearSet {
 		return s.text[text]
@@ -351,7 +354,7 @@ func (s *ValueSet) hasText(text string) bool {
 	return false
 }
 
-// PartValue is a part of a text of that many code points.
+// PartValue returns a part of a text as a value. runes is the number of code points of the text.
 func PartValue(part, of string, runes uint64) val.Value {
 	v := val.TextValue(part)
 	if uint64(len(of)) == runes {
@@ -360,7 +363,7 @@ func PartValue(part, of string, runes uint64) val.Value {
 	return v
 }
 
-// runesOf is the number of code points of a part of a text that has so many.
+// runesOf returns the number of code points of a part of a text with that many code points.
 func runesOf(part, of string, runes uint64) uint64 {
 	if uint64(len(of)) == runes {
 		return uint64(len(part))
@@ -368,7 +371,7 @@ func runesOf(part, of string, runes uint64) uint64 {
 	return uint64(val.TextValue(part).Runes())
 }
 
-// partOf is strings.Split(s, separator)[n].
+// partOf returns strings.Split(s, separator)[n], false if there are fewer parts.
 func partOf(s, separator string, n int) (string, bool) {
 	for ; ; n-- {
 		at := strings.Index(s, separator)
@@ -384,8 +387,8 @@ func partOf(s, separator string, n int) (string, bool) {
 	}
 }
 
-// put joins a text with what is around it, in memory of the frame; false if it is too
-// long for that.
+// put joins a text with its surroundings in memory of the frame. It returns false if the result is
+// too long.
 func (w *Around) put(fr *val.Frame, s string) (string, bool) {
 	if len(w.Before)+len(s)+len(w.After) > MaxPassing {
 		return "", false
@@ -394,10 +397,10 @@ func (w *Around) put(fr *val.Frame, s string) (string, bool) {
 	return unsafe.String(unsafe.SliceData(fr.Text), len(fr.Text)), true
 }
 
-// MaxPassing bounds the memory of a frame for texts.
+// MaxPassing bounds the memory of a frame for texts, in bytes.
 const MaxPassing = 1 << 12
 
-// ASCIILower is lowerAscii().
+// ASCIILower implements lowerAscii().
 func ASCIILower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
@@ -407,7 +410,7 @@ func ASCIILower(s string) string {
 	}, s)
 }
 
-// ASCIIUpper is upperAscii().
+// ASCIIUpper implements upperAscii().
 func ASCIIUpper(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {

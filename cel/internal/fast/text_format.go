@@ -4,11 +4,10 @@ import (
 	"strings"
 )
 
-// This file checks texts that fit a named format, which is nearly always so,
-// without a list of complaints. What does not certainly fit is left to the
-// format itself.
+// This file checks whether texts fit named formats, without building a list of errors. If a text
+// does not certainly fit, the format itself checks it.
 
-// Fits are the checks of the commonest formats by name: true if the text
+// Fits has the checks of the most frequent formats by name. A check returns true if the text
 // certainly has the format.
 var Fits = map[string]func(string) bool{
 	"DNS1123Label":     fitsLabel,
@@ -18,13 +17,14 @@ var Fits = map[string]func(string) bool{
 	"LabelValue":       func(s string) bool { return s == "" || fitsName(s) },
 }
 
-// kinds of bytes in names.
+// Kinds of bytes in names.
 const (
 	byteLower  uint8 = 1 << iota // a lower-case letter or a digit
 	byteUpper                    // an upper-case letter
-	byteMiddle                   // - _ . which may stand inside names
+	byteMiddle                   // - _ . which may be inside of names
 )
 
+// nameBytes has the kind of each byte.
 var nameBytes = func() (kinds [256]uint8) {
 	for c := range kinds {
 		switch {
@@ -39,7 +39,7 @@ var nameBytes = func() (kinds [256]uint8) {
 	return kinds
 }()
 
-// fitsLabel reports whether s is lower-case letters, digits and, inside, dashes.
+// fitsLabel reports whether s consists of lower-case letters, digits and, inside, dashes.
 func fitsLabel(s string) bool {
 	if len(s) == 0 || len(s) > 63 || nameBytes[s[0]] != byteLower || nameBytes[s[len(s)-1]] != byteLower {
 		return false
@@ -52,12 +52,12 @@ func fitsLabel(s string) bool {
 	return true
 }
 
-// fitsSubdomain reports whether s is labels of any length with dots between.
+// fitsSubdomain reports whether s consists of labels of any length with dots between them.
 func fitsSubdomain(s string) bool {
 	if len(s) == 0 || len(s) > 253 {
 		return false
 	}
-	edge := true // a letter or digit must follow
+	edge := true // the next byte must be a letter or digit
 	for i := 0; i < len(s); i++ {
 		switch {
 		case nameBytes[s[i]] == byteLower:
@@ -76,8 +76,7 @@ func fitsSubdomain(s string) bool {
 	return !edge && s[len(s)-1] != '-'
 }
 
-// fitsName reports whether s is letters, digits and, inside, dashes, dots and
-// underscores.
+// fitsName reports whether s consists of letters, digits and, inside, dashes, dots and underscores.
 func fitsName(s string) bool {
 	const letter = byteLower | byteUpper
 	if len(s) == 0 || len(s) > 63 || nameBytes[s[0]]&letter == 0 || nameBytes[s[len(s)-1]]&letter == 0 {
@@ -91,6 +90,7 @@ func fitsName(s string) bool {
 	return true
 }
 
+// fitsQualifiedName reports whether s is a name with an optional subdomain before a slash.
 func fitsQualifiedName(s string) bool {
 	if at := strings.IndexByte(s, '/'); at >= 0 {
 		return fitsSubdomain(s[:at]) && fitsName(s[at+1:])

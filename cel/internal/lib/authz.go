@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 )
 
-// This file defines Kubernetes' functions that ask what a user may do. They are
-// declared wherever Kubernetes declares them; only a host that has an
-// authorizer gives expressions a value to call them on.
+// This file defines Kubernetes' functions for authorization checks. They are declared for the
+// versions in which Kubernetes declares them. Only a caller with an authorizer sets a variable on
+// which they can be called.
 
-// The types of the values that checks are made of.
+// The types of the values in a chain of calls for a check.
 var (
 	AuthorizerType    = types.NewObjectType("kubernetes.authorization.Authorizer")
 	PathCheckType     = types.NewObjectType("kubernetes.authorization.PathCheck")
@@ -23,36 +23,36 @@ var (
 	DecisionType      = types.NewObjectType("kubernetes.authorization.Decision")
 )
 
-// CostCheck is the price of asking an authorizer: an expression affords two.
+// CostCheck is the cost of one check, in units. The limit of an expression permits two checks.
 const CostCheck = 350_000
 
-// Authorizer answers expressions such as
-// authorizer.group("apps").resource("deployments").check("create").allowed().
-// It belongs to one request, whose user and context it knows.
+// Authorizer decides expressions such as
+// authorizer.group("apps").resource("deployments").check("create").allowed(). It belongs to one
+// request, whose user and context it knows.
 type Authorizer interface {
-	// Authorize decides. A denial and no opinion are both not allowed; reason
-	// and err are what decision.reason() and decision.error() show.
+	// Authorize decides. A denial and no opinion are both not allowed. reason and err are the
+	// results of decision.reason() and decision.error().
 	Authorize(check AccessCheck) (allowed bool, reason string, err error)
 }
 
-// AccessCheck is what an expression asks an [Authorizer].
+// AccessCheck is a check that an expression requests from an [Authorizer].
 type AccessCheck struct {
 	Verb string
-	// Path of a request that is for no resource. Empty: the check is for a
-	// resource, of any version of its group.
+	// Path is the path of a request without a resource. If it is "", the check is for a resource,
+	// in any version of its group.
 	Path string
 
 	Group, Resource, Subresource, Namespace, Name string
-	// Selectors as the expression wrote them, empty if it did not. One that
-	// does not parse restricts nothing, but the attributes carry its error.
+	// The selectors in the expression, "" if there are none. A malformed selector restricts
+	// nothing, but the attributes carry its error.
 	FieldSelector, LabelSelector string
 
-	// The service account that is asked about in place of the request's user;
-	// both are empty or neither is.
+	// The service account for which the check is made, instead of the request's user. Either both
+	// are set or none.
 	ServiceAccountNamespace, ServiceAccountName string
 }
 
-// Access is a check under construction. Its type says how far it is.
+// Access is a check that is not complete yet. Its type says which calls may follow.
 type Access struct {
 	T     *types.Type
 	By    Authorizer
@@ -65,14 +65,14 @@ func (a Access) Equal(other ref.Val) ref.Val                 { return types.Mayb
 func (a Access) ConvertToType(t ref.Type) ref.Val            { return Convert(a, t) }
 func (a Access) ConvertToNative(t reflect.Type) (any, error) { return Object{a.T}.ConvertToNative(t) }
 
-// with is the check after one more call.
+// with returns the check after one more call.
 func (a Access) with(t *types.Type, set func(*AccessCheck)) ref.Val {
 	a.T = t
 	set(&a.Check)
 	return a
 }
 
-// Decision is an authorizer's answer.
+// Decision is the result of a check.
 type Decision struct {
 	Object
 	allowed bool
@@ -84,24 +84,25 @@ func (d Decision) Value() any                       { return d.allowed }
 func (d Decision) Equal(other ref.Val) ref.Val      { return types.MaybeNoSuchOverloadErr(other) }
 func (d Decision) ConvertToType(t ref.Type) ref.Val { return Convert(d, t) }
 
-// checkStep declares a member of a check that takes a text.
+// checkStep declares a member function of a check with a string parameter.
 func checkStep(name, id string, of, result *types.Type, fn func(a Access, text string) ref.Val) cel.EnvOption {
 	return cel.Function(name, checkOverload(id, of, result, fn))
 }
 
+// checkOverload is one overload of such a function.
 func checkOverload(id string, of, result *types.Type, fn func(a Access, text string) ref.Val) cel.FunctionOpt {
 	return cel.MemberOverload(id, []*types.Type{of, types.StringType}, result,
 		binary(func(a Access, s types.String) ref.Val { return fn(a, string(s)) }))
 }
 
-// narrow declares a member that sets one of the attributes of a resource.
-func narrow(name, id string, set func(c *AccessCheck, text string)) cel.EnvOption {
+// attribute declares a member function that sets an attribute of a resource.
+func attribute(name, id string, set func(c *AccessCheck, text string)) cel.EnvOption {
 	return checkStep(name, id, ResourceCheckType, ResourceCheckType, func(a Access, text string) ref.Val {
 		return a.with(ResourceCheckType, func(c *AccessCheck) { set(c, text) })
 	})
 }
 
-// authzLibrary holds the functions that build checks and read answers.
+// authzLibrary returns the functions that build checks and read decisions.
 func authzLibrary() []cel.EnvOption {
 	return append(decisionFunctions(),
 		checkStep("path", "authorizer_path", AuthorizerType, PathCheckType, func(a Access, text string) ref.Val {
@@ -121,23 +122,24 @@ func authzLibrary() []cel.EnvOption {
 			}
 			return a.with(ResourceCheckType, func(c *AccessCheck) { c.Resource = text })
 		}),
-		narrow("subresource", "resourcecheck_subresource", func(c *AccessCheck, text string) { c.Subresource = text }),
-		narrow("namespace", "resourcecheck_namespace", func(c *AccessCheck, text string) { c.Namespace = text }),
-		narrow("name", "resourcecheck_name", func(c *AccessCheck, text string) { c.Name = text }),
+		attribute("subresource", "resourcecheck_subresource", func(c *AccessCheck, text string) { c.Subresource = text }),
+		attribute("namespace", "resourcecheck_namespace", func(c *AccessCheck, text string) { c.Namespace = text }),
+		attribute("name", "resourcecheck_name", func(c *AccessCheck, text string) { c.Name = text }),
 		cel.Function("check",
-			checkOverload("pathcheck_check", PathCheckType, DecisionType, ask),
-			checkOverload("resourcecheck_check", ResourceCheckType, DecisionType, ask)),
+			checkOverload("pathcheck_check", PathCheckType, DecisionType, decide),
+			checkOverload("resourcecheck_check", ResourceCheckType, DecisionType, decide)),
 	)
 }
 
-// authzSelectors holds the functions that narrow a check to what selectors match.
+// authzSelectors returns the functions that restrict a check to objects that selectors match.
 func authzSelectors() []cel.EnvOption {
 	return []cel.EnvOption{
-		narrow("fieldSelector", "authorizer_fieldselector", func(c *AccessCheck, text string) { c.FieldSelector = text }),
-		narrow("labelSelector", "authorizer_labelselector", func(c *AccessCheck, text string) { c.LabelSelector = text }),
+		attribute("fieldSelector", "authorizer_fieldselector", func(c *AccessCheck, text string) { c.FieldSelector = text }),
+		attribute("labelSelector", "authorizer_labelselector", func(c *AccessCheck, text string) { c.LabelSelector = text }),
 	}
 }
 
+// decisionFunctions returns the functions of decisions.
 func decisionFunctions() []cel.EnvOption {
 	return []cel.EnvOption{
 		Method("errored", "decision_errored", DecisionType, types.BoolType, func(d Decision) ref.Val { return types.Bool(d.err != nil) }),
@@ -152,6 +154,7 @@ func decisionFunctions() []cel.EnvOption {
 	}
 }
 
+// serviceAccount replaces the user of the check by a service account.
 func serviceAccount(args ...ref.Val) ref.Val {
 	a, ok := args[0].(Access)
 	namespace, ok1 := args[1].(types.String)
@@ -169,8 +172,8 @@ func serviceAccount(args ...ref.Val) ref.Val {
 	})
 }
 
-// ask puts the check to the authorizer.
-func ask(a Access, verb string) ref.Val {
+// decide passes the check to the authorizer.
+func decide(a Access, verb string) ref.Val {
 	a.Check.Verb = verb
 	allowed, reason, err := a.By.Authorize(a.Check)
 	return Decision{Object{DecisionType}, allowed, reason, err}

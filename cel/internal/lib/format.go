@@ -16,12 +16,12 @@ import (
 // FormatType is the type of named formats.
 var FormatType = types.NewObjectType("kubernetes.NamedFormat")
 
-// NamedFormat checks texts: validate says what is wrong, nothing if all is well.
+// NamedFormat is a format of strings. Validate returns the errors of a string, none if it is valid.
 type NamedFormat struct {
 	Object
 	Name         string
 	Validate     func(string) []string
-	MaxRegexSize int // for the price of a check
+	MaxRegexSize int // size of its regular expression, for the cost of a check
 }
 
 func (f NamedFormat) String() string                   { return f.Name }
@@ -35,12 +35,12 @@ func (f NamedFormat) Equal(other ref.Val) ref.Val {
 	return types.Bool(f.Name == o.Name)
 }
 
-// nameCheck is one of apimachinery's checks of a name or of its prefix.
+// nameCheck returns the check of a name, or of a prefix of a name.
 func nameCheck(check func(string, bool) []string, prefix bool) func(string) []string {
 	return func(s string) []string { return check(s, prefix) }
 }
 
-// known checks a text with a format of OpenAPI.
+// known returns the check of a string format of OpenAPI.
 func known(format, complaint string) func(string) []string {
 	return func(s string) []string {
 		if strfmt.Default.Validates(format, s) {
@@ -50,7 +50,7 @@ func known(format, complaint string) func(string) []string {
 	}
 }
 
-// Formats are the formats under the names that rules use.
+// Formats returns the formats by their names in rules. The sizes are upstream's.
 func Formats() map[string]NamedFormat {
 	f := func(name string, size int, validate func(string) []string) NamedFormat {
 		return NamedFormat{Object{FormatType}, name, validate, size}
@@ -77,7 +77,7 @@ func Formats() map[string]NamedFormat {
 	}
 }
 
-// FormatLibrary holds the named formats.
+// FormatLibrary returns the named formats.
 func FormatLibrary() []cel.EnvOption {
 	all := Formats()
 	out := []cel.EnvOption{

@@ -13,19 +13,18 @@ import (
 	"github.com/google/cel-go/ext"
 )
 
-// This file says which libraries belong to which version, and helps to declare
-// our own. Functions are bound in cel-go's way: the compiler calls the bound
-// implementation unless it knows a faster one.
+// This file says which libraries belong to which version, and has helpers for declarations.
+// Functions are bound for cel-go; the compiler calls that implementation unless it has a faster
+// one.
 
-// VersionOptions are the options of one minor version. from is the version
-// that introduced them, until the one that removed them (0: none).
+// VersionOptions are the options of a range of minor versions: from From, up to but not including
+// Until (0: no end).
 type VersionOptions struct {
 	From, Until int
 	Options     []cel.EnvOption
 }
 
-// Libraries are the libraries of all versions. Those of one version are the ones that it is between
-// From and Until of.
+// Libraries returns the libraries of all versions.
 func Libraries() []VersionOptions {
 	return []VersionOptions{
 		{0, 0, []cel.EnvOption{
@@ -56,10 +55,10 @@ func Libraries() []VersionOptions {
 	}
 }
 
-// NewestMinor is the version whose libraries are complete here.
+// NewestMinor is the newest version whose libraries are complete.
 const NewestMinor = 37
 
-// MinorVersion is the minor of a version such as "1.37".
+// MinorVersion returns the minor of a version such as "1.37", NewestMinor for "".
 func MinorVersion(version string) (int, error) {
 	if version == "" {
 		return NewestMinor, nil
@@ -72,7 +71,7 @@ func MinorVersion(version string) (int, error) {
 	return minor, nil
 }
 
-// Object is what the values of library types have in common.
+// Object is the common part of the values of library types.
 type Object struct{ T *types.Type }
 
 func (o Object) Type() ref.Type { return o.T }
@@ -80,7 +79,7 @@ func (o Object) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, fmt.Errorf("type conversion error from '%s' to '%v'", o.T.TypeName(), t)
 }
 
-// Convert is the conversion of a library value to a type.
+// Convert converts a library value to a type: only to its own type, or to its type as a value.
 func Convert(v ref.Val, to ref.Type) ref.Val {
 	switch to {
 	case v.Type():
@@ -91,8 +90,8 @@ func Convert(v ref.Val, to ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", v.Type().TypeName(), to.TypeName())
 }
 
-// unary declares an overload of one argument of type T. Arguments of any other
-// type have no overload.
+// unary declares an overload with one argument of type T. An argument of another type is an
+// overload error.
 func unary[T any](fn func(T) ref.Val) cel.OverloadOpt {
 	return cel.UnaryBinding(func(v ref.Val) ref.Val {
 		x, ok := v.(T)
@@ -103,7 +102,7 @@ func unary[T any](fn func(T) ref.Val) cel.OverloadOpt {
 	})
 }
 
-// binary declares an overload of two arguments.
+// binary declares an overload with two arguments.
 func binary[A, B any](fn func(A, B) ref.Val) cel.OverloadOpt {
 	return cel.BinaryBinding(func(v, w ref.Val) ref.Val {
 		x, ok := v.(A)
@@ -118,12 +117,12 @@ func binary[A, B any](fn func(A, B) ref.Val) cel.OverloadOpt {
 	})
 }
 
-// Method declares a member function without further arguments.
+// Method declares a member function without parameters.
 func Method[T any](name, id string, of, result *types.Type, fn func(T) ref.Val) cel.EnvOption {
 	return cel.Function(name, cel.MemberOverload(id, []*types.Type{of}, result, unary(fn)))
 }
 
-// method2 declares a member function with one argument of the same type.
+// method2 declares a member function with one parameter of the same type.
 func method2[T any](name, id string, of, result *types.Type, fn func(a, b T) ref.Val) cel.EnvOption {
 	return cel.Function(name, cel.MemberOverload(id, []*types.Type{of, of}, result, binary(fn)))
 }

@@ -7,13 +7,15 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// This file defines Kubernetes' functions of lists: isSorted, sum, min, max,
-// indexOf, lastIndexOf, includes; and those of regular expressions.
+// This file defines Kubernetes' functions of lists: isSorted, sum, min, max, indexOf, lastIndexOf,
+// includes.
 
+// summable has the types of items that sum() adds, with the sum of an empty list.
 var summable = map[string]ref.Val{
 	"int": types.Int(0), "uint": types.Uint(0), "double": types.Double(0), "duration": types.Duration{},
 }
 
+// ordered has the types of items that can be compared.
 var ordered = []struct {
 	name string
 	t    *types.Type
@@ -22,7 +24,8 @@ var ordered = []struct {
 	{"duration", types.DurationType}, {"timestamp", types.TimestampType}, {"string", types.StringType}, {"bytes", types.BytesType},
 }
 
-// ListLibrary holds the functions of lists, with includes() or without it.
+// ListLibrary returns the functions of lists. includes says whether the function includes() is
+// among them.
 func ListLibrary(includes bool) []cel.EnvOption {
 	var sorted, sum, least, greatest []cel.FunctionOpt
 	for _, o := range ordered {
@@ -51,7 +54,7 @@ func ListLibrary(includes bool) []cel.EnvOption {
 	return out
 }
 
-// listIsSorted takes values that have no order between them for sorted.
+// listIsSorted implements isSorted(). Values that cannot be compared count as sorted, as upstream.
 func listIsSorted(v ref.Val) ref.Val {
 	list, ok := v.(traits.Iterable)
 	if !ok {
@@ -72,6 +75,7 @@ func listIsSorted(v ref.Val) ref.Val {
 	return types.True
 }
 
+// listSum implements sum() for one type of items.
 func listSum(zero ref.Val) func(ref.Val) ref.Val {
 	return func(v ref.Val) ref.Val {
 		list, ok := v.(traits.Iterable)
@@ -93,7 +97,7 @@ func listSum(zero ref.Val) func(ref.Val) ref.Val {
 	}
 }
 
-// extreme keeps the item that the others compare to as worse.
+// extreme implements min() and max(). worse is the result of Compare with an item that is better.
 func extreme(name string, worse ref.Val) func(ref.Val) ref.Val {
 	return func(v ref.Val) ref.Val {
 		list, ok := v.(traits.Iterable)
@@ -118,6 +122,7 @@ func extreme(name string, worse ref.Val) func(ref.Val) ref.Val {
 	}
 }
 
+// listSearch implements indexOf() and lastIndexOf().
 func listSearch(v, item ref.Val, backwards bool) ref.Val {
 	list, ok := v.(traits.Lister)
 	if !ok {
@@ -136,6 +141,7 @@ func listSearch(v, item ref.Val, backwards bool) ref.Val {
 	return types.Int(-1)
 }
 
+// listIncludes implements includes(), which also accepts a value that is not a list.
 func listIncludes(v, item ref.Val) ref.Val {
 	list, ok := v.(traits.Lister)
 	if !ok {

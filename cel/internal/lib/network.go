@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// This file defines Kubernetes' functions of IP addresses and CIDRs.
+// This file defines Kubernetes' functions of IP addresses and networks (CIDR).
 
 // The types of addresses and networks.
 var (
@@ -23,7 +23,7 @@ type Address struct {
 	a netip.Addr
 }
 
-// NewAddress is an IP address in the language.
+// NewAddress returns an IP address as a value.
 func NewAddress(a netip.Addr) Address { return Address{Object{IPType}, a} }
 
 func (a Address) String() string { return a.a.String() }
@@ -68,7 +68,8 @@ func (n Network) Equal(other ref.Val) ref.Val {
 	return types.Bool(n.p == o.p)
 }
 
-// ParseAddress reads an address as rules do: without a zone, and not IPv4 written as IPv6.
+// ParseAddress parses an address as rules do: it must have no zone, and must not be IPv4 written as
+// IPv6.
 func ParseAddress(s string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(s)
 	switch {
@@ -82,6 +83,7 @@ func ParseAddress(s string) (netip.Addr, error) {
 	return a, nil
 }
 
+// parseNetwork parses a network by the same rules.
 func parseNetwork(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
 	switch {
@@ -93,9 +95,10 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// NetworkLibrary holds the functions of IP addresses and CIDRs.
+// NetworkLibrary returns the functions of IP addresses and networks.
 func NetworkLibrary() []cel.EnvOption { return append(addressFunctions(), networkFunctions()...) }
 
+// addressFunctions returns the functions of addresses.
 func addressFunctions() []cel.EnvOption {
 	is := func(name, id string, test func(netip.Addr) bool) cel.EnvOption {
 		return Method(name, id, IPType, types.BoolType, func(a Address) ref.Val { return types.Bool(test(a.a)) })
@@ -136,6 +139,7 @@ func addressFunctions() []cel.EnvOption {
 	}
 }
 
+// networkFunctions returns the functions of networks.
 func networkFunctions() []cel.EnvOption {
 	ct := CIDRType
 	parse := func(s types.String) ref.Val {

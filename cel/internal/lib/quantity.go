@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// This file defines Kubernetes' functions of quantities and versions.
+// This file defines Kubernetes' functions of quantities and semantic versions.
 
 // QuantityType is the type of quantities.
 var QuantityType = types.NewObjectType("kubernetes.Quantity")
 
-// Quantity is a resource quantity. One that add or sub made cannot stand on
-// the right of ==, as upstream has it.
+// Quantity is a resource quantity. A Derived one is a result of add or sub, and cannot be on the
+// right of ==, as upstream.
 type Quantity struct {
 	Object
 	q       *resource.Quantity
@@ -39,7 +39,7 @@ func (q Quantity) Equal(other ref.Val) ref.Val {
 	return types.Bool(q.q.Equal(*o.q))
 }
 
-// QuantityLibrary holds the functions of quantities.
+// QuantityLibrary returns the functions of quantities.
 func QuantityLibrary() []cel.EnvOption {
 	qt := QuantityType
 	compare := func(name, id string, result *types.Type, of func(int) ref.Val) cel.EnvOption {
@@ -114,8 +114,8 @@ func (v Version) Equal(other ref.Val) ref.Val {
 	return types.Bool(v.V.EQ(o.V))
 }
 
-// parseVersion parses s; a lenient parse forgives a leading v, missing parts
-// and leading zeros.
+// parseVersion parses a version. If lenient, a leading v, missing parts and leading zeros are
+// accepted.
 func parseVersion(s string, lenient bool) (semver.Version, error) {
 	if !lenient {
 		return semver.Parse(s)
@@ -140,7 +140,7 @@ func parseVersion(s string, lenient bool) (semver.Version, error) {
 	return semver.Parse(strings.Join(parts, "."))
 }
 
-// SemverLibrary holds the functions of semantic versions.
+// SemverLibrary returns the functions of semantic versions.
 func SemverLibrary() []cel.EnvOption {
 	st := SemverType
 	parse := func(s types.String, lenient types.Bool) ref.Val {

@@ -9,9 +9,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// This file defines Kubernetes' functions of texts: find and FindAll, and URLs.
+// This file defines Kubernetes' functions of strings: find, findAll, and URLs.
 
-// RegexLibrary holds find() and findAll().
+// RegexLibrary returns find() and findAll().
 func RegexLibrary() []cel.EnvOption {
 	s := types.StringType
 	return []cel.EnvOption{
@@ -30,7 +30,7 @@ func RegexLibrary() []cel.EnvOption {
 	}
 }
 
-// findArguments are the text and the compiled pattern, or a failure.
+// findArguments returns the string and the compiled pattern, or an error.
 func findArguments(text, pattern ref.Val) (string, *regexp.Regexp, ref.Val) {
 	str, ok := text.Value().(string)
 	if !ok {
@@ -47,6 +47,7 @@ func findArguments(text, pattern ref.Val) (string, *regexp.Regexp, ref.Val) {
 	return str, re, nil
 }
 
+// findAll implements findAll(). The third argument bounds the number of results, -1 means no bound.
 func findAll(args ...ref.Val) ref.Val {
 	if len(args) != 3 {
 		return types.NoSuchOverloadErr()
@@ -65,7 +66,7 @@ func findAll(args ...ref.Val) ref.Val {
 // URLType is the type of URLs.
 var URLType = types.NewObjectType("kubernetes.URL")
 
-// URLValue is an absolute URL or path.
+// URLValue is an absolute URL, or a path.
 type URLValue struct {
 	Object
 	U *url.URL
@@ -82,7 +83,7 @@ func (u URLValue) Equal(other ref.Val) ref.Val {
 	return types.Bool(u.U.String() == o.U.String())
 }
 
-// ParseURL reads an absolute URL, or a path.
+// ParseURL parses an absolute URL, or a path.
 func ParseURL(s string) (*url.URL, error) {
 	if _, err := url.ParseRequestURI(s); err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func ParseURL(s string) (*url.URL, error) {
 	return url.Parse(s)
 }
 
-// URLLibrary holds the functions of URLs.
+// URLLibrary returns the functions of URLs.
 func URLLibrary() []cel.EnvOption {
 	part := func(name, id string, get func(*url.URL) string) cel.EnvOption {
 		return Method(name, id, URLType, types.StringType, func(u URLValue) ref.Val { return types.String(get(u.U)) })

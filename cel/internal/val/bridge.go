@@ -13,14 +13,14 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file carries values to cel-go's representation and back: the slow path
-// on which rarely used functions run upstream's implementation, or one of ours
-// that is bound in cel-go's way. Containers are wrapped, not copied.
+// This file converts values to cel-go's representation and back. This is the plain path on which
+// rarely used functions run upstream's implementation, or one of package lib. Containers are
+// wrapped, not copied.
 
-// Ref is v in cel-go's representation.
+// Ref returns v in cel-go's representation.
 func (v Value) Ref() ref.Val { return v.RefIn(nil) }
 
-// RefIn is ref in an evaluation, whose comparisons are bounded as a whole.
+// RefIn is Ref within an evaluation, which bounds the sum of its comparisons.
 func (v Value) RefIn(c *comparison) ref.Val {
 	switch v.K {
 	case KindNull:
@@ -63,7 +63,7 @@ func (v Value) RefIn(c *comparison) ref.Val {
 	return types.NewErr("unexpected value of kind %d", v.K)
 }
 
-// FromRef is a value of cel-go's as a Value.
+// FromRef converts a value from cel-go's representation.
 func FromRef(r ref.Val) Value {
 	switch r := r.(type) {
 	case types.Null:
@@ -116,9 +116,9 @@ func FromRef(r ref.Val) Value {
 	return OpaqueValue(r)
 }
 
-// plainError returns the error inside one of cel-go's, so that it does not keep
-// cel-go's bookkeeping alive. cel-go has no type for calls that fit no overload:
-// this is the one place where they are told by their text.
+// plainError returns the error within one of cel-go's, so that it does not keep cel-go's data
+// alive. cel-go has no type for calls that match no overload: only here such errors are recognised
+// by their text.
 func plainError(e *types.Err) error {
 	if strings.HasPrefix(e.Error(), errTexts[CodeNoOverload]) {
 		return &OverloadError{e.Error()}
@@ -129,18 +129,18 @@ func plainError(e *types.Err) error {
 	return e
 }
 
-// formatRef is r as cel-go formats it in messages (%v).
+// formatRef returns r as cel-go formats it in messages (%v).
 func formatRef(r ref.Val) string { return types.Format(r) }
 
-// conversionError is what a wrapper answers when asked for a Go value.
+// conversionError returns the error of a wrapper that is converted to a Go value.
 func conversionError(t ref.Val, to any) error {
 	return fmt.Errorf("type conversion error from '%s' to '%v'", t.Type().TypeName(), to)
 }
 
-// listRef shows a list to cel-go's functions.
+// listRef wraps a list for cel-go's functions.
 type listRef struct {
 	v Value
-	c *comparison // nil: outside of an evaluation
+	c *comparison // nil outside of an evaluation
 }
 
 var _ traits.Lister = (*listRef)(nil)
@@ -151,7 +151,8 @@ func (l *listRef) Equal(other ref.Val) ref.Val { return equalIn(l.c, l.v, FromRe
 func (l *listRef) Contains(x ref.Val) ref.Val  { return Contains(l.c, FromRef(x), l.v).Ref() }
 func (l *listRef) Iterator() traits.Iterator   { return &listIterator{l: l.v, c: l.c, n: l.v.Size()} }
 
-// IsZeroValue is false for lists of a schema's kinds, and for sums that stay sets or map lists: upstream's do not say.
+// IsZeroValue returns false for lists of documents, and for sums that are sets or map lists, as
+// upstream does.
 func (l *listRef) IsZeroValue() bool { return !l.v.FromDoc() && l.v.Typ == nil && l.v.Size() == 0 }
 
 func (l *listRef) Value() any {
@@ -197,6 +198,7 @@ func containerToType(v ref.Val, t ref.Type) ref.Val {
 	return types.WrapErr(conversionError(v, t.TypeName()))
 }
 
+// listIterator iterates over the items of a list.
 type listIterator struct {
 	baseIterator
 	l    Value
@@ -210,7 +212,7 @@ func (it *listIterator) Next() ref.Val {
 	return it.l.Item(it.i - 1).RefIn(it.c)
 }
 
-// baseIterator is the part of cel-go's iterators that nobody calls.
+// baseIterator has the methods of cel-go's iterators that are never called.
 type baseIterator struct{}
 
 func (baseIterator) ConvertToNative(reflect.Type) (any, error) {
@@ -221,10 +223,10 @@ func (baseIterator) Equal(ref.Val) ref.Val          { return types.False }
 func (baseIterator) Type() ref.Type                 { return types.IteratorType }
 func (baseIterator) Value() any                     { return nil }
 
-// mapRef shows a map or object to cel-go's functions.
+// mapRef wraps a map or object for cel-go's functions.
 type mapRef struct {
 	v Value
-	c *comparison // nil: outside of an evaluation
+	c *comparison // nil outside of an evaluation
 }
 
 var _ traits.Mapper = (*mapRef)(nil)
@@ -273,6 +275,7 @@ func (m *mapRef) Iterator() traits.Iterator {
 func (m *mapRef) ConvertToNative(t reflect.Type) (any, error) { return nil, conversionError(m, t) }
 func (m *mapRef) ConvertToType(t ref.Type) ref.Val            { return containerToType(m, t) }
 
+// mapIterator iterates over the keys of a map.
 type mapIterator struct {
 	baseIterator
 	keys []Value
@@ -285,9 +288,8 @@ func (it *mapIterator) Next() ref.Val {
 	return it.keys[it.i-1].Ref()
 }
 
-// EachEntry calls fn with the entries of a map in order until it returns
-// false: of an object of a document those that its type declares, under their
-// escaped names.
+// EachEntry calls fn for the entries of a map, in order, until fn returns false. For an object of a
+// document these are the declared members, under their escaped names.
 func EachEntry(m Value, fn func(k, v Value) bool) {
 	if !m.FromDoc() {
 		box := m.HeapMap()
@@ -316,8 +318,8 @@ func EachEntry(m Value, fn func(k, v Value) bool) {
 	}
 }
 
-// EachVisit is EachEntry as a walk by upstream sees it: after the members that
-// an object declares there is nothing, once for each that it does not.
+// EachVisit is EachEntry with the entries that upstream's iteration yields: after the declared
+// members an error for each undeclared one.
 func EachVisit(m Value, fn func(k, v Value)) {
 	n := 0
 	EachEntry(m, func(k, v Value) bool {
@@ -330,7 +332,7 @@ func EachVisit(m Value, fn func(k, v Value)) {
 	}
 }
 
-// preserved is a datum that no type declares. It can only be compared.
+// preserved is a value that no type declares. It can only be compared.
 type preserved struct{ v jsondoc.Value }
 
 func (p preserved) Type() ref.Type                              { return types.UnknownType }
@@ -344,7 +346,7 @@ func (p preserved) Equal(other ref.Val) ref.Val {
 	return types.Bool(ok && jsondoc.Equal(p.v, o.v))
 }
 
-// SizeRef is size() of a value of a library type.
+// SizeRef implements size() for a value of a library type.
 func SizeRef(v ref.Val) ref.Val {
 	if s, ok := v.(traits.Sizer); ok {
 		return s.Size()
@@ -352,6 +354,5 @@ func SizeRef(v ref.Val) ref.Val {
 	return types.NewErr("no such overload: size")
 }
 
-// ToRef is a value in cel-go's representation, for callers that want to hand
-// it to cel-go.
+// ToRef converts a value to cel-go's representation, for callers that pass it to cel-go.
 func ToRef(v Value) ref.Val { return v.Ref() }

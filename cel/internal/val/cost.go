@@ -11,19 +11,19 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/lib"
 )
 
-// This file prices calls at run time, unit for unit as upstream does.
+// This file computes the runtime costs of calls. They equal upstream's to the unit.
 
-// Prices of what is no call.
+// Costs of operations that are not calls.
 const (
 	CostSelect = 1  // a variable, a selection or an index
 	CostList   = 10 // making a list
 	CostMap    = 30 // making a map
 )
 
-// CostFn is the price of a call by its arguments and its result.
+// CostFn returns the cost of a call from its arguments and its result.
 type CostFn func(args []Value, result Value) uint64
 
-// Tenths holds the price of walking that many elements.
+// Tenths has the costs of visiting few elements: a tenth of their number, rounded up.
 var Tenths = func() (t [256]uint64) {
 	for i := range t {
 		t[i] = uint64(math.Ceil(float64(i) * 0.1))
@@ -31,7 +31,7 @@ var Tenths = func() (t [256]uint64) {
 	return t
 }()
 
-// Tenth is the price of walking n elements.
+// Tenth returns the cost of visiting n elements.
 func Tenth(n uint64) uint64 {
 	if n < uint64(len(Tenths)) {
 		return Tenths[n]
@@ -39,16 +39,16 @@ func Tenth(n uint64) uint64 {
 	return manyTenths(n)
 }
 
-// manyTenths is apart, so that tenth is small enough to be inlined well.
+// manyTenths is separate, so that Tenth is small enough to be inlined.
 //
 //go:noinline
 func manyTenths(n uint64) uint64 { return uint64(math.Ceil(float64(n) * 0.1)) }
 
-// factor is n elements at a price each, rounded up.
+// factor returns the cost of n elements at a cost of price for each, rounded up.
 func factor(n uint64, price float64) uint64 { return uint64(math.Ceil(float64(n) * price)) }
 
-// SizeOf is the size of a value as prices count it: code points, bytes, items
-// or entries; 1 for everything else.
+// SizeOf returns the size of a value for costs: code points, bytes, items or entries; 1 for other
+// values.
 func SizeOf(v Value) uint64 {
 	switch v.K {
 	case KindString:
@@ -69,7 +69,7 @@ func SizeOf(v Value) uint64 {
 	return 1
 }
 
-// PlainSize is SizeOf where Kubernetes prices a call: an optional is 1.
+// PlainSize is SizeOf for the calls whose cost Kubernetes defines: an optional has the size 1.
 func PlainSize(v Value) uint64 {
 	if v.K == KindOptional {
 		return 1
@@ -77,10 +77,12 @@ func PlainSize(v Value) uint64 {
 	return SizeOf(v)
 }
 
+// costOne is the cost of a simple call.
 func costOne([]Value, Value) uint64 { return 1 }
 
-// CostCompare is the price of comparing two values. A long text is not counted
-// where it is certainly the longer one: that takes more than the price pays for.
+// CostCompare returns the cost of comparing two values. The code points of the longer text are not
+// counted if the number of bytes shows that it is the longer one, because counting takes more time
+// than the cost covers.
 func CostCompare(a, b Value) uint64 {
 	if a.K != KindString || b.K != KindString {
 		return Tenth(min(SizeOf(a), SizeOf(b)))
@@ -95,7 +97,7 @@ func CostCompare(a, b Value) uint64 {
 	return Tenth(n)
 }
 
-// CostContains is the price of looking for b in a, which is nothing for an empty text.
+// CostContains returns the cost of searching b in a. It is 0 if b is empty.
 func CostContains(a, b Value) uint64 {
 	n := Tenth(SizeOf(b))
 	if n == 0 {
@@ -104,7 +106,7 @@ func CostContains(a, b Value) uint64 {
 	return Tenth(SizeOf(a)) * n
 }
 
-// CostEqual is the price of a == b.
+// CostEqual returns the cost of a == b.
 func CostEqual(a, b Value) uint64 {
 	if a.K == KindOpaque {
 		if _, ok := a.Opaque().(preserved); !ok {
@@ -114,18 +116,18 @@ func CostEqual(a, b Value) uint64 {
 	return CostCompare(a, b)
 }
 
-// costPattern is the price of matching n code points with a pattern of m.
+// costPattern returns the cost of matching n code points with a pattern of m code points.
 func costPattern(n, m uint64) uint64 { return Tenth(n+1) * PatternPrice(m) }
 
-// PatternPrice is the part of the pattern in the price.
+// PatternPrice returns the factor for the pattern in that cost.
 func PatternPrice(m uint64) uint64 { return uint64(math.Ceil(float64(m) * 0.25)) }
 
-// maxVisited is the most that is visited for a price: a unit for most of it.
+// maxVisited bounds the number of values that are visited to compute a cost. Most of them cost a
+// unit.
 const maxVisited = 1 << 22
 
-// traversal is the price of visiting everything in a value. Lists and maps may
-// hold one another many times over: what has more in it than can be visited is
-// beyond every limit.
+// traversal returns the cost of visiting all values within a value. Lists and maps may contain each
+// other many times. If there are more values than maxVisited, the cost exceeds every limit.
 func traversal(v Value) uint64 {
 	left := maxVisited
 	sum := visit(v, &left)
@@ -135,6 +137,7 @@ func traversal(v Value) uint64 {
 	return sum
 }
 
+// visit returns the cost of visiting v. left is the number of values that may still be visited.
 func visit(v Value, left *int) uint64 {
 	if *left--; *left < 0 {
 		return 0
@@ -153,7 +156,7 @@ func visit(v Value, left *int) uint64 {
 		EachVisit(v, func(k, item Value) { sum += visit(k, left) + visit(item, left) })
 		return sum
 	case KindOpaque:
-		if m, ok := v.made(); ok { // it costs a unit, whatever is in it
+		if m, ok := v.made(); ok { // it costs one unit, whatever it contains
 			for _, name := range m.names {
 				visit(m.fields[name], left)
 			}
@@ -162,8 +165,7 @@ func visit(v Value, left *int) uint64 {
 	return 1
 }
 
-// overloadCosts are the prices that belong to one overload; they come before
-// those of the function's name.
+// overloadCosts has the costs of single overloads. They take precedence over those of functions.
 var overloadCosts = map[string]CostFn{
 	"list_sets_contains_list":   func(a []Value, _ Value) uint64 { return 1 + PlainSize(a[0])*PlainSize(a[1]) },
 	"list_sets_intersects_list": func(a []Value, _ Value) uint64 { return 1 + PlainSize(a[0])*PlainSize(a[1]) },
@@ -176,13 +178,14 @@ var overloadCosts = map[string]CostFn{
 	"list_distinct":             func(a []Value, _ Value) uint64 { return costSort(a[0], a[0]) },
 }
 
-// PricedAhead are the overloads that compare each item with many, or run a pattern,
-// at a price that their arguments tell: where it is too much they do not begin.
+// PricedAhead has the overloads that compare each item with many others, or match a pattern, and
+// whose cost follows from their arguments. They are not called if the cost exceeds the limit.
 var PricedAhead = map[string]bool{
 	"list_sets_contains_list": true, "list_sets_intersects_list": true, "list_sets_equivalent_list": true, "list_distinct": true,
 	"matches": true, "matches_string": true, "string_find_string": true, "string_find_all_string": true, "string_find_all_string_int": true,
 }
 
+// costFlatten returns the cost of flatten() with a depth.
 func costFlatten(a []Value, _ Value) uint64 {
 	depth := 1.0
 	if a[1].K == KindInt && a[1].Int() >= 0 {
@@ -191,7 +194,7 @@ func costFlatten(a []Value, _ Value) uint64 {
 	return 11 + uint64(depth*float64(PlainSize(a[0])))
 }
 
-// costSort is the price of comparing every item with every other, by keys.
+// costSort returns the cost of comparing all items with each other, by keys.
 func costSort(list, keys Value) uint64 {
 	n := PlainSize(list)
 	each := 2.0
@@ -203,7 +206,7 @@ func costSort(list, keys Value) uint64 {
 	return 11 + uint64(each*float64(n*n))
 }
 
-// functionCosts are the prices of functions whatever the overload.
+// functionCosts has the costs of functions for all their overloads.
 var functionCosts = map[string]CostFn{
 	"isSorted": costTraversal, "sum": costTraversal, "max": costTraversal, "min": costTraversal,
 	"indexOf": costTraversal, "lastIndexOf": costTraversal, "includes": costTraversal,
@@ -223,17 +226,20 @@ var functionCosts = map[string]CostFn{
 	},
 }
 
+// costTraversal, costParse and costTwice are the costs of visiting all items, of reading a text
+// once, and of reading it twice.
 func costTraversal(a []Value, _ Value) uint64 { return traversal(a[0]) }
 func costParse(a []Value, _ Value) uint64     { return Tenth(PlainSize(a[0])) }
 func costTwice(a []Value, _ Value) uint64     { return factor(PlainSize(a[0])*2, 0.1) }
 
-// costSelector is the price of parsing a selector: its text, a list, and a
-// requirement for each two characters.
+// costSelector returns the cost of parsing a selector: its text, a list, and a requirement for each
+// two characters.
 func costSelector(a []Value, _ Value) uint64 {
 	n := PlainSize(a[1])
 	return CostList + Tenth(n) + factor(factor(n, 0.5), CostList+CostStruct)
 }
 
+// costValidate returns the cost of checking a named format.
 func costValidate(a []Value, _ Value) uint64 {
 	if a[0].K == KindOpaque {
 		if f, ok := a[0].Opaque().(lib.NamedFormat); ok {
@@ -243,7 +249,7 @@ func costValidate(a []Value, _ Value) uint64 {
 	return 1
 }
 
-// TableCosts are cel-go's own prices, by overload.
+// TableCosts has cel-go's own costs, by overload.
 var TableCosts = map[string]CostFn{
 	"starts_with_string": func(a []Value, _ Value) uint64 { return Tenth(SizeOf(a[1])) },
 	"ends_with_string":   func(a []Value, _ Value) uint64 { return Tenth(SizeOf(a[1])) },
@@ -258,11 +264,12 @@ var TableCosts = map[string]CostFn{
 	"less_bytes": costOrder, "less_equals_bytes": costOrder, "greater_bytes": costOrder, "greater_equals_bytes": costOrder,
 }
 
+// costWalk and costOrder are the costs of reading a text once and of comparing two texts.
 func costWalk(a []Value, _ Value) uint64  { return Tenth(SizeOf(a[0])) }
 func costOrder(a []Value, _ Value) uint64 { return CostCompare(a[0], a[1]) }
 
-// CallCost is the price of a call. overload is empty where the arguments'
-// types left several to choose from.
+// CallCost returns the cost function of a call. overload is "" if the types of the arguments left
+// several overloads.
 func CallCost(function, overload string) CostFn {
 	if fn, ok := overloadCosts[overload]; ok {
 		return fn
@@ -296,5 +303,5 @@ func sortsList(overload string) bool {
 	return strings.HasPrefix(overload, "list_") && (strings.HasSuffix(overload, "_sort") || strings.HasSuffix(overload, "_sortByAssociatedKeys"))
 }
 
-// CostStruct is the price of making a message.
+// CostStruct is the cost of constructing a message.
 const CostStruct = 40

@@ -11,33 +11,34 @@ import (
 	"github.com/keelson-io/keelson/internal/dfa"
 )
 
-// This file bounds the work that no price pays for. Some functions cost a unit
-// however long the text is that they read, and regular expressions cost what their
-// text is long, not what their machine is large.
+// This file bounds the work that cost units do not cover. Some functions cost one unit for a text
+// of any length. The cost of a regular expression depends on the length of the pattern, not on the
+// size of its automaton.
 
 const (
-	// paidSteps is how many steps, each of a few nanoseconds, a unit of cost pays for.
+	// paidSteps is the number of steps, each of a few nanoseconds, that one cost unit covers.
 	paidSteps = 512
-	// stepsPerItem is how many steps the account of an evaluation takes for one item copied.
+	// stepsPerItem is the number of steps that count as one copied item in Frame.Work.
 	stepsPerItem = 16
-	// stepsPerMatch is how many steps it takes for one match of many.
+	// stepsPerMatch is the number of steps for each of many matches.
 	stepsPerMatch = 1024
-	// stepsPerJoined is how many steps it takes for one byte of a text that is kept.
+	// stepsPerJoined is the number of steps for each byte of a text that is stored.
 	stepsPerJoined = 4
-	// stepsPerPrinted is how many steps it takes to print one value, however short.
+	// stepsPerPrinted is the number of steps for printing a value of any length.
 	stepsPerPrinted = 32
-	// stepsPerQuoted is how many steps it takes to print one byte of a text in a list or map, where it stands in quotes.
+	// stepsPerQuoted is the number of steps for printing a byte of a string within a list or map,
+	// where it is quoted.
 	stepsPerQuoted = 4
-	// maxDynamicPattern is the longest pattern, in bytes, that is made at run time.
+	// maxDynamicPattern is the greatest length in bytes of a pattern that is compiled at run time.
 	maxDynamicPattern = 1 << 14
-	// MaxUsual is the longest text, in bytes, that is read for a unit without an account.
+	// MaxUsual is the greatest length in bytes of a text whose reading one unit covers.
 	MaxUsual = 1 << 12
-	// maxPattern is the largest machine of one pattern, in instructions.
+	// maxPattern is the greatest size of the automaton of one pattern, in instructions.
 	maxPattern = 250_000
 )
 
-// MayTake accounts for steps of a call of that price; false means that they are
-// too many.
+// MayTake counts the steps of a call that costs price units. It returns false if the evaluation has
+// taken too many.
 func (fr *Frame) MayTake(steps, price uint64) bool {
 	if paid := price * paidSteps; steps > paid && price < math.MaxUint64/paidSteps {
 		fr.Work += int(min((steps-paid)/stepsPerItem, MaxWork+1))
@@ -45,8 +46,8 @@ func (fr *Frame) MayTake(steps, price uint64) bool {
 	return fr.Work <= MaxWork
 }
 
-// MayJoin accounts for adding two texts whose types the checker did not know: that costs a unit however long they are. false
-// means that it is too much.
+// MayJoin counts the work of adding two strings whose types the checker did not know, which costs
+// one unit for any length. It returns false if that is too much.
 func (fr *Frame) MayJoin(a, b Value) bool {
 	if a.K != b.K || a.K != KindString && a.K != KindBytes {
 		return true
@@ -55,7 +56,7 @@ func (fr *Frame) MayJoin(a, b Value) bool {
 	return n <= MaxText && fr.MayTake(stepsPerJoined*n, 1)
 }
 
-// Runes counts the code points of a text that may have others than those of ASCII.
+// Runes returns the number of code points of a text that may have characters beyond ASCII.
 func (fr *Frame) Runes(s string) uint64 {
 	if len(s) > MaxUsual && !fr.MayTake(uint64(len(s)), 0) {
 		fr.Exhausted()
@@ -63,7 +64,7 @@ func (fr *Frame) Runes(s string) uint64 {
 	return uint64(TextValue(s).Runes())
 }
 
-// Efforts tell, by function, how many steps a call takes.
+// Efforts has, by function, the number of steps of a call.
 var Efforts = map[string]func(args []Value) uint64{
 	"charAt": readsText, "indexOf": readsText, "lastIndexOf": readsText, "isURL": readsText,
 	"duration": readsText, "timestamp": readsText, "int": readsText, "uint": readsText, "double": readsText, "bool": readsText,
@@ -72,8 +73,8 @@ var Efforts = map[string]func(args []Value) uint64{
 	"matches": runsPattern, "find": runsPattern, "findAll": runsPatternOften, "format": printsValues, "bytes": copiesText,
 }
 
-// printsValues prints values, of which a map prints what is in it for itself, and
-// copies the text.
+// printsValues returns the steps for printing values. A map prints its entries separately and
+// copies their text.
 func printsValues(a []Value) uint64 {
 	if len(a) < 2 {
 		return 0
@@ -99,8 +100,8 @@ func printsValues(a []Value) uint64 {
 	return steps
 }
 
-// printSteps is how many steps it takes to print a value whose text is copied so
-// often. The walk ends when more than left bytes would be printed.
+// printSteps returns the steps for printing a value whose text is copied that often. It ends when
+// more than left bytes would be printed.
 func printSteps(v Value, copies uint64, left *int) uint64 {
 	if *left--; *left < 0 {
 		return math.MaxUint64
@@ -129,7 +130,7 @@ func printSteps(v Value, copies uint64, left *int) uint64 {
 	return steps
 }
 
-// readsText goes through a text once.
+// readsText returns the steps for reading a text once.
 func readsText(a []Value) uint64 {
 	if len(a) == 0 || a[0].K != KindString {
 		return 0
@@ -137,7 +138,7 @@ func readsText(a []Value) uint64 {
 	return 4 * a[0].Bits
 }
 
-// copiesText makes bytes of a text.
+// copiesText returns the steps for converting a text to bytes.
 func copiesText(a []Value) uint64 {
 	if len(a) == 0 || a[0].K != KindString || a[0].Bits <= MaxUsual {
 		return 0
@@ -145,7 +146,7 @@ func copiesText(a []Value) uint64 {
 	return a[0].Bits
 }
 
-// readsURL goes through a URL, and may make maps of its query.
+// readsURL returns the steps for reading a URL, including maps for its query.
 func readsURL(a []Value) uint64 {
 	if len(a) > 0 && a[0].K == KindOpaque {
 		if u, ok := a[0].Opaque().(lib.URLValue); ok {
@@ -155,7 +156,7 @@ func readsURL(a []Value) uint64 {
 	return 0
 }
 
-// readsVersion goes through the parts of a version.
+// readsVersion returns the steps for reading the parts of a version.
 func readsVersion(a []Value) uint64 {
 	if len(a) > 0 && a[0].K == KindOpaque {
 		if v, ok := a[0].Opaque().(lib.Version); ok {
@@ -165,7 +166,7 @@ func readsVersion(a []Value) uint64 {
 	return 0
 }
 
-// runsPattern makes a pattern and goes through a text with it.
+// runsPattern returns the steps for compiling a pattern and matching a text.
 func runsPattern(a []Value) uint64 {
 	if len(a) < 2 || a[0].K != KindString || a[1].K != KindString {
 		return 0
@@ -173,7 +174,7 @@ func runsPattern(a []Value) uint64 {
 	return matchSteps(a[1].Text(), a[0].Bits)
 }
 
-// runsPatternOften goes through the rest of a text for each match.
+// runsPatternOften returns the steps for finding all matches: each may read the rest of the text.
 func runsPatternOften(a []Value) uint64 {
 	matches := uint64(math.MaxUint64)
 	if len(a) > 2 && a[2].K == KindInt && a[2].Int() >= 0 {
@@ -182,7 +183,7 @@ func runsPatternOften(a []Value) uint64 {
 	return product(runsPattern(a), min(matches, a[0].Bits)+1)
 }
 
-// matchSteps is how many steps it takes to make a pattern and match so many bytes.
+// matchSteps returns the steps for compiling a pattern and matching n bytes.
 func matchSteps(text string, n uint64) uint64 {
 	if len(text) > maxDynamicPattern {
 		return math.MaxUint64
@@ -198,7 +199,7 @@ func matchSteps(text string, n uint64) uint64 {
 	return product(uint64(size), n+16)
 }
 
-// product is a * b, or the greatest number.
+// product returns a*b, or the greatest number if that overflows.
 func product(a, b uint64) uint64 {
 	if a != 0 && b > math.MaxUint64/a {
 		return math.MaxUint64
@@ -206,8 +207,8 @@ func product(a, b uint64) uint64 {
 	return a * b
 }
 
-// guardQuantity tells that a quantity has so many digits, or such an exponent, that
-// calculating with it takes long.
+// guardQuantity reports whether a quantity has so many digits, or such an exponent, that
+// calculations with it take long.
 func guardQuantity(a []Value) bool {
 	if len(a) == 0 || a[0].K != KindString {
 		return false
@@ -223,7 +224,7 @@ func guardQuantity(a []Value) bool {
 	return ok && (tooMany || exponent > most || exponent < -most)
 }
 
-// exponentOf is the exponent in the suffix of a quantity, with as many bits as
+// exponentOf returns the exponent in the suffix of a quantity, with the number of bits that
 // quantities have.
 func exponentOf(suffix string) (int32, bool) {
 	if suffix[0] != 'e' && suffix[0] != 'E' {
@@ -234,21 +235,22 @@ func exponentOf(suffix string) (int32, bool) {
 }
 
 const (
-	// surelyQuick is how many steps may be taken before they are accounted for.
+	// surelyQuick is the number of steps that may be taken before they are counted.
 	surelyQuick = 1 << 20
-	// quickSteps is how many steps all matches of a short text take at most, so that they need not be counted one by one.
+	// quickSteps is the greatest number of steps for all matches of a short text, up to which they
+	// are not counted one by one.
 	quickSteps = 1 << 14
 )
 
-// Steps is how many steps a match of s takes where there is no table.
+// Steps returns the number of steps of matching s without a table.
 func (p *Regexp) Steps(s string) uint64 { return product(uint64(p.Size), uint64(len(s))+1) }
 
-// paid reports whether the price of a match of s pays for all that it can take.
+// paid reports whether the cost of matching s covers all steps that it may take.
 func (p *Regexp) paid(s string, price uint64) bool { return p.Steps(s) <= product(price, paidSteps) }
 
-// FindAll is the first n matches in s, all if n is negative; false means that they
-// take too long for the price. The pattern runs again behind each match, and may
-// each time read to the end of the text.
+// FindAll returns the first n matches in s, all of them if n is negative. It returns false if they
+// take too many steps. The pattern is matched again after each match, and may read to the end of
+// the text each time.
 func (p *Regexp) FindAll(fr *Frame, s string, n int, price uint64) ([]string, bool) {
 	often := uint64(len(s)) + 1
 	if n >= 0 {
@@ -269,10 +271,12 @@ func (p *Regexp) FindAll(fr *Frame, s string, n int, price uint64) ([]string, bo
 	return found, fr.MayTake(min(most, product(p.Steps(s), matches+1))+stepsPerMatch*matches, price)
 }
 
-// findEach is FindAll with an account of what is read.
+// findEach is FindAll for patterns that do not look back: it counts the bytes that are really read.
 func (p *Regexp) findEach(fr *Frame, s string, n int, price uint64) (found []string, ok bool) {
+	// paid is the number of steps that the cost still covers, owed the steps that are not counted
+	// yet.
 	paid, owed, before := product(price, paidSteps), uint64(0), -1
-	settle := func() bool {
+	countOwed := func() bool {
 		more := owed - min(owed, paid)
 		paid, owed = paid-min(owed, paid), 0
 		return fr.MayTake(more, 0)
@@ -280,8 +284,8 @@ func (p *Regexp) findEach(fr *Frame, s string, n int, price uint64) (found []str
 	for at := 0; at <= len(s) && (n < 0 || len(found) < n); {
 		rest := strings.NewReader(s[at:])
 		loc := p.Re().FindReaderIndex(rest)
-		owed += 4*product(uint64(p.Size), uint64(len(s)-at-rest.Len())) + stepsPerMatch // a reader is slow
-		if owed > surelyQuick && !settle() {
+		owed += 4*product(uint64(p.Size), uint64(len(s)-at-rest.Len())) + stepsPerMatch // a reader is slow, hence the factor
+		if owed > surelyQuick && !countOwed() {
 			return nil, false
 		}
 		if loc == nil {
@@ -298,5 +302,5 @@ func (p *Regexp) findEach(fr *Frame, s string, n int, price uint64) (found []str
 		_, width := utf8.DecodeRuneInString(s[at:])
 		at += max(width, 1)
 	}
-	return found, settle()
+	return found, countOwed()
 }

@@ -10,30 +10,30 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file decides equality. The left operand decides how: lists and maps on
-// the heap compare leniently, those of a document by their type.
+// This file implements equality. The left operand determines how values are compared: lists and
+// maps on the heap leniently, those of a document by their type.
 
-// comparison is a comparison of two values, of all of an evaluation. Lists and maps may hold one another
-// many times over, so that comparing them takes longer than can be waited for: it
-// ends with the context, and after as many items as an evaluation may hold.
+// comparison bounds the comparisons of one evaluation. Lists and maps may contain each other many
+// times, so that a comparison might take forever. It ends with the context, and when the evaluation
+// has compared too many items.
 type comparison struct {
-	fr   *Frame // nil: of a function that runs in cel-go's way
-	Done int    // items
+	fr   *Frame // nil for a function that cel-go calls
+	Done int    // items compared so far
 	most int    // items that may be compared
-	Over bool   // it ended before it was decided
+	Over bool   // it ended before the result was known
 }
 
-// An evaluation may compare that many items, and some more for each unit that it
-// cost: comparing lists costs a tenth for each item, whatever is inside.
+// An evaluation may compare maxCompared items, and itemsPerUnit more for each unit of its cost:
+// comparing lists costs a tenth of a unit for each item, whatever the item contains.
 const (
 	maxCompared  = 1 << 20
 	itemsPerUnit = 32
 )
 
-// lookEvery is how many items are compared between looks at the context.
+// lookEvery is the number of compared items between two checks of the context.
 const lookEvery = 1 << 13
 
-// NewComparison begins a comparison in an evaluation or, without a frame, outside of one.
+// NewComparison starts a comparison within an evaluation, or outside of one if fr is nil.
 func NewComparison(fr *Frame) *comparison {
 	if fr == nil {
 		return &comparison{most: maxCompared}
@@ -43,7 +43,7 @@ func NewComparison(fr *Frame) *comparison {
 	return c
 }
 
-// next accounts for an item; false means that the comparison must end.
+// next counts an item. It returns false if the comparison must end.
 func (c *comparison) next() bool {
 	c.Done++
 	if c.Done%lookEvery == 0 && c.fr != nil && c.fr.Looks {
@@ -57,7 +57,7 @@ func (c *comparison) next() bool {
 	return !c.Over
 }
 
-// Ended is what a comparison that had to end evaluates to.
+// Ended returns the result of a comparison that had to end.
 func (c *comparison) Ended() Value {
 	if c.fr != nil && !c.fr.Stop {
 		return c.fr.Exhausted()
@@ -65,13 +65,13 @@ func (c *comparison) Ended() Value {
 	return ErrorValue(CodeInterrupted)
 }
 
-// equal is a == b in an evaluation: a Bool, or an error.
+// equal returns a == b within an evaluation: a Bool or an error.
 func (fr *Frame) equal(a, b Value) Value {
 	return bounded(NewComparison(fr), a, b, (*comparison).equal)
 }
 
-// bounded is a comparison, or what ended it: what is compared around the place
-// where it ended may have taken that for a difference.
+// bounded returns the result of compare. If the comparison had to end, the result is the error that
+// says so, because compare may have treated the end as a difference.
 func bounded(c *comparison, a, b Value, compare func(c *comparison, a, b Value) Value) Value {
 	v := compare(c, a, b)
 	if c.Over {
@@ -80,10 +80,10 @@ func bounded(c *comparison, a, b Value, compare func(c *comparison, a, b Value) 
 	return v
 }
 
-// Equal is a == b outside of evaluations.
+// Equal returns a == b outside of an evaluation.
 func Equal(a, b Value) Value { return bounded(NewComparison(nil), a, b, (*comparison).equal) }
 
-// equalIn is the equality of a's own type; c is nil outside of evaluations.
+// equalIn compares two values by the type of a. c is nil outside of an evaluation.
 func equalIn(c *comparison, a, b Value) Value {
 	if c == nil {
 		c = NewComparison(nil)
@@ -91,6 +91,7 @@ func equalIn(c *comparison, a, b Value) Value {
 	return bounded(c, a, b, (*comparison).equalTo)
 }
 
+// equal is equalTo where null is permitted on both sides.
 func (c *comparison) equal(a, b Value) Value {
 	if a.K == KindNull || b.K == KindNull {
 		return BoolValue(a.K == b.K)
@@ -99,9 +100,12 @@ func (c *comparison) equal(a, b Value) Value {
 }
 
 // IsTrue reports whether v is the Bool true.
-func IsTrue(v Value) bool  { return v.K == KindBool && v.Bits != 0 }
+func IsTrue(v Value) bool { return v.K == KindBool && v.Bits != 0 }
+
+// isFalse reports whether v is the Bool false.
 func isFalse(v Value) bool { return v.K == KindBool && v.Bits == 0 }
 
+// equalTo compares by the type of a.
 func (c *comparison) equalTo(a, b Value) Value {
 	switch a.K {
 	case KindNull:
@@ -140,8 +144,8 @@ func (c *comparison) equalTo(a, b Value) Value {
 	return ErrorValue(CodeNoOverload)
 }
 
-// madeEqual compares the members of objects that an expression made; other types
-// are other values.
+// madeEqual compares an object that an expression constructed with b. Values of other types are
+// different.
 func (c *comparison) madeEqual(m *made, b Value) Value {
 	o, ok := b.made()
 	if !ok || m.T.TypeName() != o.T.TypeName() || len(m.fields) != len(o.fields) {
@@ -156,7 +160,7 @@ func (c *comparison) madeEqual(m *made, b Value) Value {
 	return BoolValue(true)
 }
 
-// PlainlyEqual is the equality of a list or map, whatever it is made of.
+// PlainlyEqual compares lists or maps without the fast path for documents.
 func (c *comparison) PlainlyEqual(a, b Value) Value {
 	if a.K == KindList {
 		return c.listsEqual(a, b)
@@ -164,6 +168,7 @@ func (c *comparison) PlainlyEqual(a, b Value) Value {
 	return c.mapsEqual(a, b)
 }
 
+// numbersEqual reports whether a number equals b, which may be of any type.
 func numbersEqual(a, b Value) bool {
 	if b.K != KindInt && b.K != KindUint && b.K != KindDouble {
 		return false
@@ -175,6 +180,7 @@ func numbersEqual(a, b Value) bool {
 	return ok && c == 0
 }
 
+// listsEqual compares list a with b.
 func (c *comparison) listsEqual(a, b Value) Value {
 	if b.K != KindList {
 		if a.FromDoc() || a.Typ != nil {
@@ -211,8 +217,8 @@ func (c *comparison) listsEqual(a, b Value) Value {
 	return BoolValue(true)
 }
 
-// equalItems is EqualTo with operands that may be errors. An error on the left
-// is the result; one on the right equals nothing.
+// equalItems is equalTo with operands that may be errors. An error on the left is the result; an
+// error on the right equals nothing.
 func (c *comparison) equalItems(a, b Value) Value {
 	switch {
 	case !c.next():
@@ -238,8 +244,7 @@ func (c *comparison) equalInside(a, b Value) Value {
 	return c.equal(a, b)
 }
 
-// setsEqual compares the items of a set list of a document with those of a
-// list of the same length, in any order.
+// setsEqual compares the items of a set with those of a list of the same length, in any order.
 func (c *comparison) setsEqual(a, b Value) Value {
 	seen := make(map[ScalarKey]bool, a.Size())
 	for i, n := 0, a.Size(); i < n; i++ {
@@ -267,8 +272,8 @@ func (c *comparison) setsEqual(a, b Value) Value {
 	return BoolValue(hits == len(seen))
 }
 
-// setKey is an item of a set as a key. Containers cannot be items; an item that
-// cannot be read equals no other.
+// setKey returns the key of an item of a set. Containers are an error. A value that cannot be read
+// equals no other value.
 func setKey(v Value) (ScalarKey, Value) {
 	if k, ok := KeyOf(v); ok {
 		return k, Value{}
@@ -288,8 +293,8 @@ func setKey(v Value) (ScalarKey, Value) {
 	return ScalarKey{kind: v.K, text: v.String()}, Value{}
 }
 
-// mapListsEqual compares the items of a map list with those of a list of the
-// same length, matched by their keys.
+// mapListsEqual compares the items of a map list with those of a list of the same length, matched
+// by their keys.
 func (c *comparison) mapListsEqual(a, b Value) Value {
 	keys := escapedKeys(a.Typ.ListType.Keys)
 	identity := listKey
@@ -304,7 +309,7 @@ func (c *comparison) mapListsEqual(a, b Value) Value {
 	for i, n := 0, b.Size(); i < n; i++ {
 		item := b.Item(i)
 		if a.FromDoc() && (item.K != KindMap || !item.FromDoc()) {
-			return BoolValue(false) // it has no identity, and is never found
+			return BoolValue(false) // without keys it matches nothing
 		}
 		j, ok := at[identity(item, keys)]
 		if !ok {
@@ -318,7 +323,7 @@ func (c *comparison) mapListsEqual(a, b Value) Value {
 	return BoolValue(len(seen) == len(at))
 }
 
-// escapedKeys are the key members as rules spell them.
+// escapedKeys returns the names of key members as rules write them.
 func escapedKeys(names []string) []string {
 	out := make([]string, len(names))
 	for i, name := range names {
@@ -330,7 +335,7 @@ func escapedKeys(names []string) []string {
 	return out
 }
 
-// listKey is the identity of an item of a map list.
+// listKey returns the identity of an item of a map list.
 func listKey(item Value, keys []string) string {
 	var b strings.Builder
 	for _, name := range keys {
@@ -343,9 +348,8 @@ func listKey(item Value, keys []string) string {
 	return b.String()
 }
 
-// rawKey is the identity of an item of a map list of a document as upstream
-// finds it: by the escaped names in the data as it is, so that a key whose name
-// needs escaping is never found.
+// rawKey returns the identity of an item of a map list of a document. Like upstream it looks up the
+// escaped names in the data, so that a key whose name needs escaping is never found.
 func rawKey(item Value, keys []string) string {
 	if item.K != KindMap || !item.FromDoc() {
 		return "no item of a document"
@@ -361,6 +365,7 @@ func rawKey(item Value, keys []string) string {
 	return b.String()
 }
 
+// appendKey appends one key of an identity.
 func appendKey(b *strings.Builder, v Value) {
 	if v.K == KindNone || v.K == KindNull || v.Failed() {
 		b.WriteString("nil,")
@@ -369,12 +374,13 @@ func appendKey(b *strings.Builder, v Value) {
 	fmt.Fprintf(b, "%d %q,", v.K, v.String())
 }
 
-// scalarTypes are the types by which data without a type is read.
+// scalarTypes are the types for reading data without a type.
 var scalarTypes = [...]*Type{
 	jsondoc.Bool: {Kind: Bool}, jsondoc.Int: {Kind: Int}, jsondoc.Float: {Kind: Double}, jsondoc.String: {Kind: String},
 	jsondoc.Array: {Kind: List}, jsondoc.Object: {Kind: Map},
 }
 
+// mapsEqual compares map a with b.
 func (c *comparison) mapsEqual(a, b Value) Value {
 	if b.K != KindMap {
 		if a.FromDoc() {
@@ -401,9 +407,8 @@ func (c *comparison) mapsEqual(a, b Value) Value {
 	return BoolValue(true)
 }
 
-// objectsEqual compares a map or object of a document with a map of as many
-// members. Members that no type declares are compared as data, and ignored if
-// only the left side has them.
+// objectsEqual compares a map or object of a document with a map with the same number of members.
+// Undeclared members are compared as data, and ignored if only the left side has them.
 func (c *comparison) objectsEqual(a, b Value) Value {
 	for key, datum := range a.DocValue().Members() {
 		if a.Typ.Kind == Object && a.Typ.Field(key) == nil {
@@ -430,7 +435,7 @@ func (c *comparison) objectsEqual(a, b Value) Value {
 	return BoolValue(true)
 }
 
-// findIn looks a key up in any map.
+// findIn looks up a key in a map.
 func findIn(m, key Value) (Value, bool) {
 	if !m.FromDoc() {
 		return m.HeapMap().Find(key)
@@ -441,7 +446,7 @@ func findIn(m, key Value) (Value, bool) {
 	return m.Find(key.Text())
 }
 
-// Contains is `x in list` or `key in map`.
+// Contains implements `x in list` and `key in map`.
 func Contains(c *comparison, x, in Value) Value {
 	switch in.K {
 	case KindList:
@@ -459,8 +464,8 @@ func Contains(c *comparison, x, in Value) Value {
 	return ErrorValue(CodeNoOverload)
 }
 
-// nodesBefore looks for a number or text among the items of a list of a document
-// that are of its type, up to the first that is not: what is before i is not x.
+// nodesBefore searches a number or string among the items of a list of a document, up to the first
+// item of another type. The items before i do not equal x.
 func nodesBefore(l, x Value) (i int, found bool) {
 	d, n := l.Doc(), l.Node.Len()
 	switch {
@@ -491,6 +496,7 @@ func nodesBefore(l, x Value) (i int, found bool) {
 	return i, false
 }
 
+// listContains implements `x in list`.
 func (c *comparison) listContains(l, x Value) Value {
 	n := l.Size()
 	failure := Value{}
@@ -532,8 +538,7 @@ func (c *comparison) listContains(l, x Value) Value {
 	return BoolValue(false)
 }
 
-// EqualTest is == or != of two values. An error of the comparison itself makes
-// != true.
+// EqualTest returns the result of == or !=. An error of the comparison itself makes != true.
 func (fr *Frame) EqualTest(l, r Value, negated bool) Tri {
 	if l.Failed() {
 		fr.Fail = l

@@ -9,13 +9,13 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file defines errors as values: a code and its operand, so that an error
-// that && or || absorbs costs nothing. The text is made only when it is asked for.
+// This file defines errors as values: a code and an operand. An error that && or || absorbs costs
+// no allocation; its text is made only when needed.
 
-// errCode says which error a KindError is.
+// errCode identifies the error of a KindError.
 type errCode = uint8
 
-// The codes, with what the operand of an error is.
+// The codes, with the meaning of their operands.
 const (
 	codeBoxed        errCode = iota // ptr: *errBox
 	CodeNoKey                       // text: the key
@@ -28,11 +28,11 @@ const (
 	CodeUintOverflow
 	CodeTimeOverflow
 	codeNaN
-	codeNullData // data is null, its type is not nullable
+	codeNullData // a value is null, and its type is not nullable
 	codeIntOrString
 	codeWantMap
 	codeWantArray
-	codeWantString // node: the datum
+	codeWantString // node: the value; likewise for the following three
 	codeWantFloat
 	codeWantInt
 	codeWantBool
@@ -41,7 +41,7 @@ const (
 	CodeNoOldSelf
 )
 
-// errTexts are the texts of the errors that have no operand.
+// errTexts has the texts of the errors without an operand.
 var errTexts = [...]string{
 	CodeNoOverload:   "no such overload",
 	CodeDivZero:      "division by zero",
@@ -58,31 +58,31 @@ var errTexts = [...]string{
 	CodeDereference:  "optional.none() dereference",
 }
 
-// errBox is an error whose text is not made from a code.
+// errBox is an error that has no code.
 type errBox struct{ err error }
 
-// ErrorValue is an error that has no operand.
+// ErrorValue returns an error without an operand.
 func ErrorValue(code errCode) Value { return Value{K: KindError, Flag: code} }
 
-// ErrorWith is an error about a text: a key or the name of a function.
+// ErrorWith returns an error with a text as its operand: a key or the name of a function.
 func ErrorWith(code errCode, s string) Value {
 	return Value{K: KindError, Flag: code, Bits: uint64(len(s)), Ptr: unsafe.Pointer(unsafe.StringData(s))}
 }
 
-// errorData is an error about a datum of the wrong kind.
+// errorData returns the error of a value of a wrong type.
 func errorData(code errCode, n jsondoc.Node) Value {
 	return Value{K: KindError, Flag: code, Node: n}
 }
 
-// ErrorOf is an error with any text.
+// ErrorOf returns a Go error as a value.
 func ErrorOf(err error) Value {
 	return Value{K: KindError, Flag: codeBoxed, Ptr: unsafe.Pointer(&errBox{err})}
 }
 
-// Errorf is an error with a formatted text.
+// Errorf returns an error with a formatted text.
 func Errorf(format string, args ...any) Value { return ErrorOf(fmt.Errorf(format, args...)) }
 
-// Err is the error that a KindError stands for.
+// Err returns the error of a KindError.
 func (v Value) Err() error {
 	switch v.Flag {
 	case codeBoxed:
@@ -111,33 +111,31 @@ func (v Value) Err() error {
 	return errors.New(errTexts[v.Flag])
 }
 
-// goTypes name the Go type that a datum has when it is decoded without a
-// schema, as upstream's messages do.
+// goTypes has the names of the Go types of data that was decoded without a schema, for upstream's
+// messages.
 var goTypes = [...]string{
 	jsondoc.Absent: "<nil>", jsondoc.Null: "<nil>", jsondoc.Bool: "bool", jsondoc.Int: "int64", jsondoc.Float: "float64",
 	jsondoc.String: "string", jsondoc.Array: "[]interface {}", jsondoc.Object: "map[string]interface {}",
 }
 
-// ErrCostLimit is what Eval's error is (errors.Is) when an evaluation costs
-// more than its limit.
+// ErrCostLimit is the error (errors.Is) of an evaluation that costs more than its limit.
 var ErrCostLimit = errors.New("operation cancelled: actual cost limit exceeded")
 
-// ErrInterrupted is what Eval's error is (errors.Is) when the context ends
-// during an evaluation.
+// ErrInterrupted is the error (errors.Is) of an evaluation during which the context ended.
 var ErrInterrupted = errors.New("operation interrupted")
 
-// OverloadError is an error of an expression that called a function or an operator with arguments that it does not take.
+// OverloadError is the error of a call of a function or operator whose arguments match no overload.
 type OverloadError struct{ Text string }
 
 func (e *OverloadError) Error() string { return e.Text }
 
-// MissingAttributeError is an error of an expression that used a variable that has no value.
+// MissingAttributeError is the error of a variable without a value.
 type MissingAttributeError struct{ Name string }
 
 func (e *MissingAttributeError) Error() string { return "no such attribute(s): " + e.Name }
 
-// Interruption is the outcome of an evaluation whose loops had to end: the reason
-// why the context ended, or the limit, if what exceeded it is not in the cost.
+// Interruption returns the outcome of an evaluation whose loops had to end: the reason why the
+// context ended or, if it did not, the cost limit.
 func Interruption(ctx context.Context, cost, limit uint64) (Value, uint64, error) {
 	if ctx.Err() == nil {
 		return Value{}, max(cost, limit+1), ErrCostLimit

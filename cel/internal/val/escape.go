@@ -4,14 +4,14 @@ import "strings"
 
 // This file translates between the names of members in documents and in rules.
 
-// Reserved are the words that cannot be a field's name in a rule as they are.
+// Reserved are the words that a rule must escape to use them as names of fields.
 var Reserved = map[string]bool{
 	"true": true, "false": true, "null": true, "in": true, "as": true, "break": true, "const": true,
 	"continue": true, "else": true, "for": true, "function": true, "if": true, "import": true, "let": true,
 	"loop": true, "package": true, "namespace": true, "return": true, "var": true, "void": true, "while": true,
 }
 
-// Escape is the name under which rules see a member; false if none exists.
+// Escape returns the name by which rules refer to a member, false if there is none.
 func Escape(name string) (string, bool) {
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
 		return "", false
@@ -37,7 +37,7 @@ func Escape(name string) (string, bool) {
 
 var escaper = strings.NewReplacer("__", "__underscores__", ".", "__dot__", "-", "__dash__", "/", "__slash__")
 
-// Unescape is the member that a name in a rule means; false if it means none.
+// Unescape returns the member to which a name in a rule refers, false if there is none.
 func Unescape(name string) (string, bool) {
 	if !strings.Contains(name, "__") {
 		return name, true
@@ -70,9 +70,8 @@ func Unescape(name string) (string, bool) {
 	return b.String(), true
 }
 
-// escapeSequence is the word of a sequence __word__ that s starts with, and
-// the sequence's length; 0 if it does not start with one. A word is one or
-// more characters other than the underscore.
+// escapeSequence returns the word of a sequence __word__ at the start of s, and the length of the
+// sequence, 0 if there is none. A word has one or more characters other than underscores.
 func escapeSequence(s string) (word string, n int) {
 	if !strings.HasPrefix(s, "__") {
 		return "", 0

@@ -7,34 +7,33 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file defines the frame that compiled code runs in, and the four values
-// of logic.
+// This file defines the frame of an evaluation, and the results of tests.
 
-// Frame is the state of one evaluation. Variables are slots: 0 is self, 1 is
-// oldSelf, the rest are those of comprehensions.
+// Frame is the state of one evaluation. Variables are in slots: 0 is self, 1 is oldSelf, the others
+// are those of comprehensions.
 type Frame struct {
 	Slots []Value
 	Cost  uint64
 	Limit uint64
-	Fail  Value // why the last test was bad
+	Fail  Value // the error or unknown of the last test that was Bad
 	Stack []Value
-	Text  []byte // of a text that nobody keeps
+	Text  []byte // memory for a text that is not stored
 
-	Valid *jsondoc.Doc // of self, if that is known to be valid
-	Kept  bool         // oldSelf is self
+	Valid *jsondoc.Doc // the document of self, if it is known to be valid
+	Kept  bool         // oldSelf is self: see Activation.Kept
 
-	Unknown []Pattern // parts of inputs that are not known, in a partial evaluation
+	Unknown []Pattern // the parts of inputs that are unknown, in a partial evaluation
 
 	Ctx    context.Context
 	Done   <-chan struct{}
-	Ticks  int  // iterations until the next look at the context
-	Work   int  // that no price pays for, such as items copied by adding lists
-	Looks  bool // ctx and done are those of this evaluation
-	Before int  // work of earlier evaluations, since an Activation settled
-	Open   bool // the path that was evaluated last is optional: what follows it is, too
-	Stop   bool // the context ended, or the cost limit was exceeded: loops end
+	Ticks  int  // iterations until the next check of the context
+	Work   int  // steps that cost units do not cover, such as items copied by adding lists
+	Looks  bool // Ctx and Done belong to this evaluation
+	Before int  // Work of earlier evaluations, since Activation.ResetWork
+	Open   bool // the path that was evaluated last is optional, and so are the steps after it
+	Stop   bool // the context ended or the cost limit was exceeded: loops must end
 
-	Compared comparison // of lists and maps
+	Compared comparison // the comparisons of lists and maps
 }
 
 // Slots with a fixed meaning.
@@ -44,24 +43,23 @@ const (
 	FirstLocal
 )
 
-// Tri is the outcome of a test. After a bad one, frame.fail is the error or
-// unknown.
+// Tri is the result of a test. After Bad, Frame.Fail has the error or unknown.
 type Tri uint8
 
-// The outcomes of a test.
+// The results of a test.
 const (
 	No Tri = iota
 	Yes
 	Bad
 )
 
-// Code runs in a frame and charges it.
+// Compiled code, which adds its cost to the frame.
 type (
 	EvalFn func(fr *Frame) Value
 	TestFn func(fr *Frame) Tri
 )
 
-// Truth is b as the outcome of a test.
+// Truth returns b as the result of a test.
 func Truth(b bool) Tri {
 	if b {
 		return Yes
@@ -69,7 +67,7 @@ func Truth(b bool) Tri {
 	return No
 }
 
-// Verdict is v as the outcome of a test: what is no bool is a failure.
+// Verdict returns v as the result of a test. A value other than a bool is an error.
 func (fr *Frame) Verdict(v Value) Tri {
 	if v.K == KindBool {
 		return Tri(v.Bits)
@@ -82,7 +80,7 @@ func (fr *Frame) Verdict(v Value) Tri {
 	return Bad
 }
 
-// Outcome is the value of a test.
+// Outcome returns the value of a test.
 func (fr *Frame) Outcome(t Tri) Value {
 	if t == Bad {
 		return fr.Fail
@@ -90,17 +88,17 @@ func (fr *Frame) Outcome(t Tri) Value {
 	return BoolValue(t == Yes)
 }
 
-// CheckFrequency is the number of loop iterations between looks at the context.
+// CheckFrequency is the number of loop iterations between checks of the context.
 const CheckFrequency = 100
 
-// Tick ends an iteration of a loop; false means that the loop must end.
+// Tick counts an iteration of a loop. It returns false if the loop must end.
 func (fr *Frame) Tick() bool {
 	fr.Ticks--
-	return fr.Ticks > 0 && fr.Cost <= fr.Limit || fr.lookUp()
+	return fr.Ticks > 0 && fr.Cost <= fr.Limit || fr.checkEnd()
 }
 
-// lookUp looks at the context and the limit. Once a loop must end, all must.
-func (fr *Frame) lookUp() bool {
+// checkEnd checks the limit and the context. If a loop must end, all loops must.
+func (fr *Frame) checkEnd() bool {
 	if fr.Cost > fr.Limit {
 		fr.Stop = true
 	}
@@ -118,18 +116,18 @@ func (fr *Frame) lookUp() bool {
 	return !fr.Stop
 }
 
-// Interrupted is what a loop that had to end evaluates to.
+// Interrupted returns the value of a loop that had to end.
 func (fr *Frame) Interrupted() Value { return ErrorValue(CodeInterrupted) }
 
-// Adding lists costs one unit whatever their length, because upstream copies
-// nothing. Here it copies, and repeated doubling must not take all memory: a
-// list longer than maxList could not be iterated over within any limit.
+// Adding lists costs one unit for any length, because upstream copies nothing. Here lists are
+// copied, and repeated doubling must not use up the memory. A list longer than maxList could not be
+// iterated within any limit.
 const (
 	maxList = 1 << 21
 	MaxWork = 1 << 24
 )
 
-// MayCopy accounts for adding two lists; false means that it is too much.
+// MayCopy counts the work of adding two lists. It returns false if that is too much.
 func (fr *Frame) MayCopy(a, b Value) bool {
 	n := b.Size()
 	if a.Flag != FlagOwn {
@@ -139,14 +137,14 @@ func (fr *Frame) MayCopy(a, b Value) bool {
 	return n <= maxList && fr.Work <= MaxWork
 }
 
-// Exhausted ends an evaluation that exceeds its limit.
+// Exhausted ends an evaluation that exceeds a bound.
 func (fr *Frame) Exhausted() Value {
 	fr.Cost, fr.Stop, fr.Ticks = max(fr.Cost, fr.Limit+1), true, 0
 	return fr.Interrupted()
 }
 
-// FirstFailure chooses between failures as && and || do: an unknown wins over
-// an error, the first error over later ones; unknowns are merged.
+// FirstFailure returns one of two failures as && and || do: an unknown takes precedence over an
+// error, the first error over later ones, and unknowns are merged.
 func FirstFailure(a, b Value) Value {
 	switch {
 	case a.K == KindNone:
@@ -159,20 +157,20 @@ func FirstFailure(a, b Value) Value {
 	return a
 }
 
-// Drop forgets the arguments above base.
+// Drop removes the arguments above base.
 func (fr *Frame) Drop(base int) {
 	clear(fr.Stack[base:])
 	fr.Stack = fr.Stack[:base]
 }
 
-// InterruptedTest is the outcome of a loop that had to end.
+// InterruptedTest returns the result of a loop that had to end.
 func (fr *Frame) InterruptedTest() Tri {
 	fr.Fail = fr.Interrupted()
 	return Bad
 }
 
-// MayScan reports whether the loop of a diagram may have another iteration: it may cost
-// so much, and the context has not ended.
+// MayScan reports whether the loop of a diagram may have another iteration: the cost is within the
+// limit, and the context has not ended.
 func (fr *Frame) MayScan(cost uint64) bool {
 	if cost > fr.Limit {
 		return false
@@ -197,7 +195,7 @@ func (fr *Frame) Begin(ctx context.Context, slots int, limit uint64) {
 	fr.Ctx, fr.Done, fr.Looks, fr.Compared.Done = ctx, ctx.Done(), true, 0
 }
 
-// End forgets what the evaluation worked on.
+// End removes the references to the input of the evaluation.
 func (fr *Frame) End() {
 	clear(fr.Slots)
 	fr.Fail, fr.Ctx, fr.Done, fr.Valid = Value{}, nil, nil, nil

@@ -18,12 +18,11 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file carries values between Go, JSON and the language.
+// This file converts values between Go, JSON and the language.
 
-// FromGo is a Go value in the language: nil, booleans, integers, floats,
-// strings, []byte, time.Time, time.Duration, slices, arrays, maps with keys
-// that the language knows, [jsondoc.Value], pointers to these, and Value itself.
-// Structs have no meaning in it: marshal them to JSON and use [FromJSON].
+// FromGo converts a Go value: nil, booleans, integers, floats, strings, []byte, time.Time,
+// time.Duration, slices, arrays, maps with keys of a CEL key type, [jsondoc.Value], pointers to
+// these, and Value. Structs are errors: marshal them to JSON and use [FromJSON].
 func FromGo(v any) (Value, error) {
 	switch v := v.(type) {
 	case nil:
@@ -51,6 +50,7 @@ func FromGo(v any) (Value, error) {
 	return fromReflect(reflect.ValueOf(v))
 }
 
+// fromReflect converts the types that need reflection.
 func fromReflect(r reflect.Value) (Value, error) {
 	switch r.Kind() {
 	case reflect.Bool:
@@ -84,7 +84,7 @@ func fromReflect(r reflect.Value) (Value, error) {
 	return Value{}, fmt.Errorf("got a Go value of type %s, want plain data", r.Type())
 }
 
-// fromGoMap gives the entries the order of their keys.
+// fromGoMap converts a map. The entries are sorted by key, so that evaluations are deterministic.
 func fromGoMap(r reflect.Value) (Value, error) {
 	type entry struct{ k, v Value }
 	var entries []entry
@@ -115,8 +115,8 @@ func fromGoMap(r reflect.Value) (Value, error) {
 	return MapValue(m), nil
 }
 
-// FromJSON is a JSON document in the language. A number without fraction and
-// exponent that fits is an int, any other a double.
+// FromJSON converts a JSON document. A number without fraction and exponent is an int if it fits,
+// otherwise a double.
 func FromJSON(text []byte) (Value, error) {
 	d := &jsondoc.Doc{}
 	d.Reset([]*jsondoc.Shape{nil})
@@ -126,9 +126,9 @@ func FromJSON(text []byte) (Value, error) {
 	return FromDoc(d.Root(), nil), nil
 }
 
-// FromDoc is a part of a document in the language. With a Type, members are
-// read by it when an expression asks for them, and the document must stay as it
-// is; without one, the value is copied: objects are maps, arrays are lists.
+// FromDoc converts a value of a document. With a Type, members are converted when an expression
+// reads them, and the document must not change. Without one, the value is copied: objects become
+// maps, arrays become lists.
 func FromDoc(v jsondoc.Value, t *Type) Value {
 	if t != nil {
 		return LoadVariable(v, t)
@@ -158,10 +158,10 @@ func FromDoc(v jsondoc.Value, t *Type) Value {
 	return NullValue
 }
 
-// Go is v as plain Go data: nil, bool, int64, uint64, float64, string, []byte,
-// time.Time, time.Duration, []any, map[any]any; an optional is its value or
-// nil; an object that the expression made is a map[string]any, an operation of
-// a patch a [JSONPatch]. A value of any other kind is its text.
+// Go converts v to plain Go data: nil, bool, int64, uint64, float64, string, []byte, time.Time,
+// time.Duration, []any, map[any]any. An optional is its value or nil. An object that the expression
+// constructed is a map[string]any, an operation of a patch a [JSONPatch]. A value of any other kind
+// is its text.
 func (v Value) Go() any {
 	switch v.K {
 	case KindNone, KindNull:
@@ -207,7 +207,7 @@ func (v Value) Go() any {
 	return v.String()
 }
 
-// made is the object or operation that v is.
+// made returns the object or operation that v is, if the expression constructed it.
 func (v Value) made() (*made, bool) {
 	if v.K != KindOpaque {
 		return nil, false
@@ -216,16 +216,16 @@ func (v Value) made() (*made, bool) {
 	return m, ok
 }
 
-// JSON is v as compact JSON: bytes as base64, durations and timestamps as the
-// language prints them, keys as strings, sorted; numbers that JSON has not
-// (NaN, infinities) as strings, types and values of libraries as their text.
+// JSON returns v as compact JSON: bytes as base64, durations and timestamps as the language prints
+// them, keys as sorted strings, numbers that JSON does not have (NaN, infinities) as strings, types
+// and values of libraries as their text.
 func (v Value) JSON() ([]byte, error) { return v.JSONWithin(math.MaxInt) }
 
 // ErrTooLarge is the error of [Value.JSONWithin] for a text that is too long.
 var ErrTooLarge = errors.New("the value is too large")
 
-// JSONWithin is [Value.JSON] of at most so many bytes: lists and maps may hold
-// one another many times over.
+// JSONWithin is [Value.JSON] with a limit in bytes: lists and maps may contain each other many
+// times.
 func (v Value) JSONWithin(limit int) ([]byte, error) {
 	p := jsonPrinter{limit: limit}
 	p.encoder = json.NewEncoder(&p.out)
@@ -236,6 +236,7 @@ func (v Value) JSONWithin(limit int) ([]byte, error) {
 	return p.out.Bytes(), nil
 }
 
+// jsonPrinter is one call of JSONWithin.
 type jsonPrinter struct {
 	out     bytes.Buffer
 	encoder *json.Encoder // into out
@@ -247,10 +248,11 @@ func (p *jsonPrinter) scalar(v any) error {
 	if err := p.encoder.Encode(v); err != nil {
 		return err
 	}
-	p.out.Truncate(p.out.Len() - 1) // the end of the line
+	p.out.Truncate(p.out.Len() - 1) // the newline
 	return p.check()
 }
 
+// text prints a string.
 func (p *jsonPrinter) text(s string) error {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -263,6 +265,7 @@ func (p *jsonPrinter) text(s string) error {
 	return p.check()
 }
 
+// check returns an error if the text is too long.
 func (p *jsonPrinter) check() error {
 	if p.out.Len() > p.limit {
 		return ErrTooLarge
@@ -270,6 +273,7 @@ func (p *jsonPrinter) check() error {
 	return nil
 }
 
+// value prints a value.
 func (p *jsonPrinter) value(v Value) error {
 	switch v.K {
 	case KindNone, KindNull:
@@ -315,6 +319,7 @@ func (p *jsonPrinter) value(v Value) error {
 	return p.scalar(v.String())
 }
 
+// list prints a list.
 func (p *jsonPrinter) list(v Value) error {
 	p.out.WriteByte('[')
 	for i, n := 0, v.Size(); i < n; i++ {
@@ -329,6 +334,7 @@ func (p *jsonPrinter) list(v Value) error {
 	return p.check()
 }
 
+// object prints a map.
 func (p *jsonPrinter) object(v Value) error {
 	members := map[string]Value{}
 	EachEntry(v, func(k, item Value) bool {
@@ -338,6 +344,7 @@ func (p *jsonPrinter) object(v Value) error {
 	return p.members(slices.Collect(maps.Keys(members)), members)
 }
 
+// members prints members, sorted by name.
 func (p *jsonPrinter) members(names []string, members map[string]Value) error {
 	p.out.WriteByte('{')
 	if !slices.IsSorted(names) {
@@ -345,7 +352,7 @@ func (p *jsonPrinter) members(names []string, members map[string]Value) error {
 	}
 	for i, name := range names {
 		if i > 0 && names[i-1] == name {
-			continue // a literal may have a member twice: the last one counts
+			continue // a literal may have a member twice, and the last one counts
 		}
 		if i > 0 {
 			p.out.WriteByte(',')
@@ -362,7 +369,7 @@ func (p *jsonPrinter) members(names []string, members map[string]Value) error {
 	return p.check()
 }
 
-// durationText is string(duration).
+// durationText returns string(duration).
 func durationText(v Value) string {
 	return strconv.FormatFloat(v.Duration().Seconds(), 'f', -1, 64) + "s"
 }

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// This file refuses calls whose result would be larger than any evaluation may
-// hold. Most prices grow with what a call makes; those of some functions do not,
-// or are charged when it is made already.
+// This file refuses calls whose result would be larger than an evaluation may hold. Most costs
+// depend on the size of the result. The costs of some functions do not, or are known only when the
+// result exists.
 
-// MaxText is the most bytes of text that one call makes, more than any request
-// may hold.
+// MaxText is the greatest length in bytes of a text that one call returns. It is more than a
+// request may have.
 const MaxText = 1 << 24
 
-// Guards tell, by function, that the result of a call is too large.
+// Guards has, by function, a check whether the result of a call is too large.
 var Guards = map[string]func(args []Value) bool{
 	"quantity": guardQuantity, "isQuantity": guardQuantity, "replace": guardReplace, "join": guardJoin, "flatten": guardFlatten,
 	"format":      func(a []Value) bool { return !textFits(a) },
 	"json.encode": func(a []Value) bool { return !textFits(a) },
 }
 
-// guardReplace knows how often a text is found.
+// guardReplace checks replace(), by counting the occurrences.
 func guardReplace(a []Value) bool {
 	if len(a) < 3 || a[0].K != KindString || a[1].K != KindString || a[2].K != KindString {
 		return false
@@ -36,6 +36,7 @@ func guardReplace(a []Value) bool {
 	return float64(len(text))+float64(n)*float64(len(to)-len(from)) > MaxText
 }
 
+// guardJoin checks join().
 func guardJoin(a []Value) bool {
 	if a[0].K != KindList {
 		return false
@@ -47,7 +48,7 @@ func guardJoin(a []Value) bool {
 	return !textFits(a[:1])
 }
 
-// guardFlatten counts what is in the lists that are opened.
+// guardFlatten checks flatten(), by counting the items of nested lists.
 func guardFlatten(a []Value) bool {
 	depth := int64(1)
 	if len(a) > 1 && a[1].K == KindInt {
@@ -57,6 +58,7 @@ func guardFlatten(a []Value) bool {
 	return a[0].K == KindList && !flatFits(a[0], depth, &left)
 }
 
+// flatFits counts the items of v. left is the number of items that are still permitted.
 func flatFits(v Value, depth int64, left *int) bool {
 	n := v.Size()
 	if depth <= 0 {
@@ -73,9 +75,8 @@ func flatFits(v Value, depth int64, left *int) bool {
 	return true
 }
 
-// textFits reports whether the text of values, each printed once, is short
-// enough. Lists and maps may hold one another many times over: the walk ends
-// when the text would be too long.
+// textFits reports whether the text of values, each printed once, is short enough. Lists and maps
+// may contain each other many times: the walk ends when the text would be too long.
 func textFits(values []Value) bool {
 	left := MaxText
 	for _, v := range values {
@@ -86,6 +87,7 @@ func textFits(values []Value) bool {
 	return true
 }
 
+// printed subtracts the length of v's text from left, and reports whether it fits.
 func printed(v Value, left *int) bool {
 	*left -= 2
 	fits := *left >= 0

@@ -9,15 +9,15 @@ import (
 
 // This file defines maps on the heap: literals and the results of functions.
 
-// MapBox is a map on the heap, in the order in which its keys were inserted.
+// MapBox is a map on the heap, in the order in which its keys were added.
 type MapBox struct {
 	keys, vals []Value
-	Index      map[ScalarKey]int       // made when the map grows beyond a few keys
-	Get        func(name string) Value // computes a value that is not there yet when it is first read; nil: all are there
-	Unescape   bool                    // names may be asked for in their escaped form
+	Index      map[ScalarKey]int       // built when the map has more than linearMap keys
+	Get        func(name string) Value // computes a missing value when it is first read; nil if all values are present
+	Unescape   bool                    // names may be looked up in their escaped form
 }
 
-// at is the value of key i.
+// at returns the value of key i.
 func (m *MapBox) at(i int) Value {
 	if m.Get != nil && m.vals[i].K == KindNone {
 		m.vals[i] = m.Get(m.keys[i].Text())
@@ -25,15 +25,16 @@ func (m *MapBox) at(i int) Value {
 	return m.vals[i]
 }
 
-// ScalarKey is a key as Go compares it: int, uint and double keys of one value
-// are different keys, which lookups bridge.
+// ScalarKey is a key as Go compares it: int, uint and double keys with the same value are different
+// keys. Find tries the other types.
 type ScalarKey struct {
 	kind Kind
 	bits uint64
 	text string
 }
 
-// Unhashable is the error of a key that no Go map can have, in upstream's words.
+// Unhashable returns the error of a key that cannot be the key of a Go map, with upstream's text;
+// no value for other keys.
 func Unhashable(k Value) Value {
 	if k.K == KindBytes || k.K == KindOpaque && !reflect.TypeOf(k.Opaque().Value()).Comparable() {
 		return Errorf("internal error: runtime error: hash of unhashable type %s", GoTypeName(k))
@@ -41,10 +42,10 @@ func Unhashable(k Value) Value {
 	return Value{}
 }
 
-// linearMap is the number of keys up to which a map is searched in order.
+// linearMap is the number of keys up to which a map is searched one by one.
 const linearMap = 8
 
-// KeyOf is a scalar as a key; false if v can be none.
+// KeyOf returns a scalar as a key, false if v cannot be one.
 func KeyOf(v Value) (ScalarKey, bool) {
 	switch v.K {
 	case KindString:
@@ -59,7 +60,7 @@ func KeyOf(v Value) (ScalarKey, bool) {
 		return ScalarKey{kind: KindDouble, bits: v.Bits}, !math.IsNaN(f)
 	case KindNull, KindDuration:
 		return ScalarKey{kind: v.K, bits: v.Bits}, true
-	case KindTimestamp: // as Go compares a time.Time: with its place
+	case KindTimestamp: // as Go compares a time.Time: with its location
 		return ScalarKey{kind: v.K, bits: v.Bits, text: fmt.Sprint(v.Node.Int(), v.Ptr)}, true
 	case KindType:
 		return ScalarKey{kind: v.K, text: v.celType().String()}, true
@@ -69,10 +70,10 @@ func KeyOf(v Value) (ScalarKey, bool) {
 	return ScalarKey{}, false
 }
 
-// exact is the position of the key that is k in kind and value, -1 if none.
+// exact returns the index of the key that equals k in kind and value, -1 if there is none.
 func (m *MapBox) exact(k Value) int {
 	if k.K == KindString && m.Index == nil {
-		// Objects that a host fills in are looked up here for every condition.
+		// Objects that a host fills in are searched here for every condition.
 		text := k.Text()
 		for i := range m.keys {
 			if other := &m.keys[i]; other.K == KindString && other.Bits == k.Bits && other.Text() == text {
@@ -99,7 +100,7 @@ func (m *MapBox) exact(k Value) int {
 	return -1
 }
 
-// Put sets a key; a later value replaces an earlier one.
+// Put sets a key. A later value replaces an earlier one.
 func (m *MapBox) Put(k, v Value) {
 	if i := m.exact(k); i >= 0 {
 		m.vals[i] = v
@@ -125,7 +126,7 @@ func (m *MapBox) Put(k, v Value) {
 	}
 }
 
-// Remove deletes a key if it is there.
+// Remove deletes a key if it exists.
 func (m *MapBox) Remove(k Value) {
 	i := m.exact(k)
 	if i < 0 {
@@ -136,8 +137,8 @@ func (m *MapBox) Remove(k Value) {
 	m.Index = nil
 }
 
-// Find is the value under k. A number finds a key of another numeric type if
-// neither loses precision.
+// Find returns the value of k. A number also matches a key of another numeric type with the same
+// value.
 func (m *MapBox) Find(k Value) (Value, bool) {
 	if m.Unescape && k.K == KindString {
 		if name, ok := Unescape(k.Text()); ok {
@@ -175,7 +176,7 @@ func (m *MapBox) Find(k Value) (Value, bool) {
 	return Value{}, false
 }
 
-// ExactInt is f as an int if that loses nothing.
+// ExactInt returns f as an int, if that loses nothing.
 func ExactInt(f float64) (int64, bool) {
 	if f >= math.MinInt64 && f < math.MaxInt64 && f == math.Trunc(f) {
 		return int64(f), true
@@ -183,7 +184,7 @@ func ExactInt(f float64) (int64, bool) {
 	return 0, false
 }
 
-// ExactUint is f as a uint if that loses nothing.
+// ExactUint returns f as a uint, if that loses nothing.
 func ExactUint(f float64) (uint64, bool) {
 	if f >= 0 && f < math.MaxUint64 && f == math.Trunc(f) {
 		return uint64(f), true
@@ -191,7 +192,7 @@ func ExactUint(f float64) (uint64, bool) {
 	return 0, false
 }
 
-// Member is the member of that name, nil if there is none. The map has no index.
+// Member returns the member with that name, nil if there is none. The map must have no index.
 func (m *MapBox) Member(name *Value) *Value {
 	text := unsafe.String((*byte)(name.Ptr), int(name.Bits))
 	for i := range m.keys {

@@ -9,10 +9,10 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file turns nodes of a document into Values by their Type. A datum that
-// does not fit its type becomes an error where it is read, not before.
+// This file converts nodes of a document to Values by their Type. A node that does not fit its type
+// becomes an error when it is read, not before.
 
-// Load is the Value of node n, which is not Absent, read as a t.
+// Load converts node n, which is not Absent, as a t.
 func Load(d *jsondoc.Doc, n jsondoc.Node, t *Type) Value {
 	if n.Kind() == jsondoc.Null {
 		if t == nil || t.Nullable {
@@ -72,7 +72,7 @@ func Load(d *jsondoc.Doc, n jsondoc.Node, t *Type) Value {
 	return loadFormatted(d.Str(n), t)
 }
 
-// DocString is a string of a document.
+// DocString converts a string of a document.
 func DocString(d *jsondoc.Doc, n jsondoc.Node) Value {
 	s := d.Str(n)
 	v := Value{K: KindString, Bits: uint64(len(s)), Ptr: unsafe.Pointer(unsafe.StringData(s))}
@@ -82,7 +82,7 @@ func DocString(d *jsondoc.Doc, n jsondoc.Node) Value {
 	return v
 }
 
-// loadFormatted parses a string of a format that is a type of its own.
+// loadFormatted parses a string with a format that has a type of its own.
 func loadFormatted(s string, t *Type) Value {
 	switch {
 	case t.Kind == Duration:
@@ -111,7 +111,7 @@ func loadFormatted(s string, t *Type) Value {
 	return TimeValue(time.Time(d))
 }
 
-// Reads reports whether a value of the type can be read from a text that is to be of its format.
+// Reads reports whether a string of the type's format can be parsed.
 func (t *Type) Reads(text string) bool {
 	switch t.Kind {
 	case Duration, Bytes, Timestamp:
@@ -121,9 +121,8 @@ func (t *Type) Reads(text string) bool {
 	return true
 }
 
-// Member is the node of the member of a document object that has this name in
-// the document; Absent if there is none. slot is its slot if the object is
-// shaped, -1 if the name is not declared.
+// Member returns the member of an object of a document, by its name in the document; Absent if
+// there is none. slot is its slot if the object is shaped, -1 if the name is not declared.
 func Member(d *jsondoc.Doc, n jsondoc.Node, slot int, name string) jsondoc.Node {
 	if n.ShapeIndex() != 0 && slot >= 0 {
 		return d.Slot(n, slot)
@@ -131,7 +130,7 @@ func Member(d *jsondoc.Doc, n jsondoc.Node, slot int, name string) jsondoc.Node 
 	return jsondoc.Value{Doc: d, Node: n}.Get(name).Node
 }
 
-// Field finds the declared member of that document name.
+// Field returns the declared member with that name in the document, nil if there is none.
 func (t *Type) Field(name string) *Field {
 	lo, hi := 0, len(t.Fields)
 	for lo < hi {
@@ -148,9 +147,8 @@ func (t *Type) Field(name string) *Field {
 	return nil
 }
 
-// Find is the member of a document object or map under a CEL key: an escaped
-// name if the container declares members. Undeclared and null members of an
-// object are missing.
+// Find returns the member of an object or map of a document by its CEL key, which is an escaped
+// name if members are declared. Undeclared and null members of an object count as missing.
 func (v Value) Find(key string) (Value, bool) {
 	if v.Typ.Kind == Map {
 		n := jsondoc.Value{Doc: v.Doc(), Node: v.Node}.Get(key).Node
@@ -174,8 +172,8 @@ func (v Value) Find(key string) (Value, bool) {
 	return Load(v.Doc(), n, f.Type), true
 }
 
-// Size is the number of items of a list or entries of a map. A document object
-// counts every member it has, undeclared ones too.
+// Size returns the number of items of a list or entries of a map. For an object of a document,
+// undeclared members count, too.
 func (v Value) Size() int {
 	switch {
 	case v.FromDoc():
@@ -186,7 +184,7 @@ func (v Value) Size() int {
 	return len(v.HeapMap().keys)
 }
 
-// Item is item i, in range, of a list.
+// Item returns item i of a list. i must be in range.
 func (v Value) Item(i int) Value {
 	if v.FromDoc() {
 		return Load(v.Doc(), v.Doc().Item(v.Node, i), v.Typ.Elem)
@@ -194,7 +192,7 @@ func (v Value) Item(i int) Value {
 	return v.Items()[i]
 }
 
-// Bind sets a variable to a value of a document.
+// Bind sets a variable to a value of a document. The most frequent types are written in place.
 func Bind(slot *Value, v jsondoc.Value, t *Type) {
 	switch kind := v.Node.Kind(); {
 	case t.Kind == Object && kind == jsondoc.Object:
@@ -214,7 +212,7 @@ func Bind(slot *Value, v jsondoc.Value, t *Type) {
 	}
 }
 
-// LoadVariable is the value of self or oldSelf.
+// LoadVariable converts the value of self or oldSelf.
 func LoadVariable(v jsondoc.Value, t *Type) Value {
 	if !v.Exists() {
 		return ErrorValue(codeNullData)
@@ -222,7 +220,7 @@ func LoadVariable(v jsondoc.Value, t *Type) Value {
 	return Load(v.Doc, v.Node, t)
 }
 
-// JSONKind is the kind of the nodes that are always valid for a type.
+// JSONKind has the kind of node that is always valid for a type.
 var JSONKind = [...]jsondoc.Kind{
 	Dyn: jsondoc.String, Bool: jsondoc.Bool, Int: jsondoc.Int, Double: jsondoc.Float, String: jsondoc.String,
 	List: jsondoc.Array, Map: jsondoc.Object, Object: jsondoc.Object,

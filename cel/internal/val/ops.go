@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// This file does arithmetic and ordering.
+// This file implements arithmetic and ordering.
 
-// TraitError is the error of an operator or function that a, its left operand,
-// has not at all. Values that may have members of their own are asked for one,
-// and say less.
+// TraitError returns the error of an operator or function that the type of a, its left operand,
+// does not have. For types with members of their own, upstream's text is shorter.
 func TraitError(fn string, a Value) Value {
 	switch a.K {
 	case KindString, KindTimestamp, KindDuration:
@@ -20,7 +19,7 @@ func TraitError(fn string, a Value) Value {
 	return ErrorWith(CodeNoOverloadFn, fn)
 }
 
-// Add is a + b.
+// Add returns a + b.
 func Add(a, b Value) Value {
 	switch a.K {
 	case KindInt:
@@ -78,12 +77,13 @@ func Add(a, b Value) Value {
 	return ErrorValue(CodeNoOverload)
 }
 
-// Timestamps lie between the years 1 and 9999.
+// Timestamps must be in the years 1 to 9999.
 const (
 	MinUnix = -62135596800
 	MaxUnix = 253402300799
 )
 
+// addTime returns t + d, or an error.
 func addTime(t time.Time, d time.Duration) Value {
 	sum := t.Add(d)
 	if u := sum.Unix(); u < MinUnix || u > MaxUnix {
@@ -92,8 +92,8 @@ func addTime(t time.Time, d time.Duration) Value {
 	return TimeValue(sum)
 }
 
-// addLists is the concatenation, union or merge of two lists, as the type of
-// the left one says.
+// addLists returns the concatenation, union or merge of two lists, depending on the type of the
+// left one.
 func addLists(a, b Value) Value {
 	n, m := a.Size(), b.Size()
 	if a.Flag == FlagOwn {
@@ -104,7 +104,7 @@ func addLists(a, b Value) Value {
 		return a
 	}
 	if plain := !a.FromDoc() && a.Typ == nil; plain && n == 0 {
-		return b // which may be a set
+		return b // b may be a set
 	} else if plain && m == 0 {
 		return a
 	}
@@ -121,7 +121,7 @@ func addLists(a, b Value) Value {
 			sum = addToMapList(items, b, escapedKeys(a.Typ.ListType.Keys))
 		}
 		if sum.K != KindNone {
-			sum.Typ = a.Typ // the sum stays a set or a map list
+			sum.Typ = a.Typ // the sum is a set or a map list, too
 			return sum
 		}
 	}
@@ -135,6 +135,7 @@ func addLists(a, b Value) Value {
 	return sum
 }
 
+// addToSet returns items with those of b that are not among them.
 func addToSet(items []Value, b Value) Value {
 	have := map[ScalarKey]bool{}
 	for _, item := range items {
@@ -158,6 +159,7 @@ func addToSet(items []Value, b Value) Value {
 	return ListValue(items)
 }
 
+// addToMapList returns items, where items of b replace those with the same keys.
 func addToMapList(items []Value, b Value, keys []string) Value {
 	at := map[string]int{}
 	for i, item := range items {
@@ -175,7 +177,7 @@ func addToMapList(items []Value, b Value, keys []string) Value {
 	return ListValue(items)
 }
 
-// Subtract is a - b.
+// Subtract returns a - b.
 func Subtract(a, b Value) Value {
 	switch a.K {
 	case KindInt:
@@ -222,6 +224,7 @@ func Subtract(a, b Value) Value {
 	return ErrorValue(CodeNoOverload)
 }
 
+// subtractTimes returns the duration between two timestamps.
 func subtractTimes(a, b Value) Value {
 	seconds := int64(a.Bits) - int64(b.Bits)
 	nanos := a.Node.Int() - b.Node.Int()
@@ -235,7 +238,7 @@ func subtractTimes(a, b Value) Value {
 	return DurationValue(d.Int())
 }
 
-// Multiply is a * b.
+// Multiply returns a * b.
 func Multiply(a, b Value) Value {
 	switch a.K {
 	case KindInt:
@@ -264,7 +267,7 @@ func Multiply(a, b Value) Value {
 	return ErrorValue(CodeNoOverload)
 }
 
-// Divide is a / b.
+// Divide returns a / b.
 func Divide(a, b Value) Value {
 	switch a.K {
 	case KindInt:
@@ -294,7 +297,7 @@ func Divide(a, b Value) Value {
 	return ErrorValue(CodeNoOverload)
 }
 
-// Modulo is a % b.
+// Modulo returns a % b.
 func Modulo(a, b Value) Value {
 	switch a.K {
 	case KindInt:
@@ -339,7 +342,7 @@ func Negate(a Value) Value {
 	return TraitError("-_", a)
 }
 
-// compareNumbers orders two numbers; false if one of them is NaN.
+// compareNumbers orders two numbers. It returns false if one of them is NaN.
 func compareNumbers(a, b Value) (int, bool) {
 	switch {
 	case a.K == KindDouble && b.K == KindDouble:
@@ -363,6 +366,7 @@ func compareNumbers(a, b Value) (int, bool) {
 	return -c, ok
 }
 
+// order returns -1, 0 or 1.
 func order(less, greater bool) int {
 	switch {
 	case less:
@@ -373,6 +377,7 @@ func order(less, greater bool) int {
 	return 0
 }
 
+// compareFloats orders two doubles.
 func compareFloats(x, y float64) (int, bool) {
 	if math.IsNaN(x) || math.IsNaN(y) {
 		return 0, false
@@ -400,7 +405,7 @@ func compareToFloat(a Value, f float64) (int, bool) {
 	return compareFloats(float64(a.Bits), f)
 }
 
-// Compare orders a and b: an Int, or an error.
+// Compare orders a and b. It returns -1, 0 or 1 as an Int, or an error.
 func Compare(a, b Value) Value {
 	switch a.K {
 	case KindInt, KindUint, KindDouble:
@@ -434,7 +439,7 @@ func Compare(a, b Value) Value {
 	return ErrorValue(CodeNoOverload)
 }
 
-// Comparable reports whether values of a kind have an order.
+// Comparable reports whether values of a kind can be ordered.
 func Comparable(k Kind) bool {
 	switch k {
 	case KindBool, KindInt, KindUint, KindDouble, KindString, KindBytes, KindDuration, KindTimestamp:

@@ -12,16 +12,16 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/lib"
 )
 
-// This file defines what expressions of mutating policies make: objects to be
-// applied, such as Object{spec: Object.spec{replicas: 3}}, and operations of
-// JSON patches, JSONPatch{op: "add", path: "/spec", value: 3}.
+// This file defines the results of expressions of mutating policies: objects to apply, such as
+// Object{spec: Object.spec{replicas: 3}}, and operations of JSON patches, such as JSONPatch{op:
+// "add", path: "/spec", value: 3}.
 
 const (
 	objectTypeName = "Object"
 	patchTypeName  = "JSONPatch"
 )
 
-// PatchLibrary holds the function for paths of patches.
+// PatchLibrary returns the function that escapes the keys in paths of patches.
 func PatchLibrary() []cel.EnvOption {
 	escape := strings.NewReplacer("/", "~1", "~", "~0")
 	return []cel.EnvOption{
@@ -31,13 +31,12 @@ func PatchLibrary() []cel.EnvOption {
 	}
 }
 
-// IsPatchType reports whether a literal of that type makes an object or an
-// operation.
+// IsPatchType reports whether name is the type of an object or of an operation.
 func IsPatchType(name string) bool {
 	return name == patchTypeName || name == objectTypeName || strings.HasPrefix(name, objectTypeName+".")
 }
 
-// PatchField is the type of a member of such a literal.
+// PatchField returns the type of a member of such a literal.
 func PatchField(object, field string) (*types.Type, bool) {
 	switch {
 	case object != patchTypeName || field == "value":
@@ -48,14 +47,14 @@ func PatchField(object, field string) (*types.Type, bool) {
 	return nil, false
 }
 
-// made is an object or an operation that an expression made.
+// made is an object or an operation that an expression constructed.
 type made struct {
 	lib.Object
 	names  []string
 	fields map[string]Value
 }
 
-// MadeOf makes the value of a literal.
+// MadeOf returns the value of a literal.
 func MadeOf(name string, names []string, fields map[string]Value) Value {
 	if name == patchTypeName {
 		for _, field := range []string{"op", "path", "from"} {
@@ -73,7 +72,7 @@ func (m *made) ConvertToType(t ref.Type) ref.Val { return lib.Convert(m, t) }
 
 func (m *made) Equal(other ref.Val) ref.Val { return Equal(OpaqueValue(m), FromRef(other)).Ref() }
 
-// madeRef is an object in an evaluation, whose comparisons are bounded as a whole.
+// madeRef is an object within an evaluation, which bounds the sum of its comparisons.
 type madeRef struct {
 	*made
 	c *comparison
@@ -83,8 +82,8 @@ func (r *madeRef) Equal(other ref.Val) ref.Val {
 	return equalIn(r.c, OpaqueValue(r.made), FromRef(other)).Ref()
 }
 
-// get is a member, as upstream reads one: what is missing is the zero value of
-// its type, unless test is set.
+// get returns a member as upstream does: a missing member is the zero value of its type, unless
+// test is set.
 func (m *made) get(key Value, test bool) (Value, bool) {
 	name := key.Str()
 	v, ok := m.fields[name]
@@ -100,7 +99,7 @@ func (m *made) get(key Value, test bool) (Value, bool) {
 	return NullValue, known
 }
 
-// native is the object as plain Go data, or the operation.
+// native returns the object or operation as plain Go data.
 func (m *made) native() any {
 	if m.T.TypeName() == patchTypeName {
 		out := JSONPatch{Op: m.fields["op"].Str(), Path: m.fields["path"].Str(), From: m.fields["from"].Str()}
@@ -114,16 +113,16 @@ func (m *made) native() any {
 	return out
 }
 
-// JSONPatch is an operation that an expression made: what [Value.Go] returns
-// for a value of type JSONPatch.
+// JSONPatch is an operation of a JSON patch: the result of [Value.Go] for a value of type
+// JSONPatch.
 type JSONPatch struct {
 	Op, Path, From string
-	Value          Value // with HasValue
+	Value          Value // if HasValue
 	HasValue       bool
 }
 
-// CheckObject checks that the objects inside of one that an expression made have
-// the types of their places: Object.spec below spec, and so on.
+// CheckObject checks an object that an expression constructed: nested objects must have the types
+// of their places, such as Object.spec for the member spec.
 func CheckObject(v Value) error {
 	if v.K != KindOpaque {
 		return fmt.Errorf("got a %s, want an Object", v.TypeName())
@@ -131,6 +130,7 @@ func CheckObject(v Value) error {
 	return checkPlaces(v, v.TypeName())
 }
 
+// checkPlaces checks v and the values within. place is the type that v must have.
 func checkPlaces(v Value, place string) (failure error) {
 	each := func(item Value, at string) {
 		if failure == nil {

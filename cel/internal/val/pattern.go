@@ -10,22 +10,22 @@ import (
 	"github.com/keelson-io/keelson/internal/dfa"
 )
 
-// This file matches constant patterns: by table where there is one, and else by
-// package regexp. Both are made when they are first needed.
+// This file matches constant patterns: with a table if there is one, otherwise with package regexp.
+// Both are compiled at their first use.
 
 // Regexp is a constant pattern.
 type Regexp struct {
 	text      string
-	Size      int  // of its machine
-	looksBack bool // what it matches depends on what is before
+	Size      int  // of its automaton, in instructions
+	looksBack bool // whether it matches may depend on the text before
 
 	tableOnce, prefixOnce, exprOnce sync.Once
-	table                           *dfa.Matcher // nil: there is none
+	table                           *dfa.Matcher // nil if there is none
 	prefix                          *dfa.Finder
 	expr                            *regexp.Regexp
 }
 
-// NewRegexp returns the pattern of a text, or what is wrong with it.
+// NewRegexp returns a pattern, or the error of an invalid one.
 func NewRegexp(text string) (*Regexp, error) {
 	re, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -39,7 +39,7 @@ func NewRegexp(text string) (*Regexp, error) {
 	return p, nil
 }
 
-// looksBack reports whether an expression asks what is before a place.
+// looksBack reports whether an expression depends on the text before a position.
 func looksBack(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpBeginLine, syntax.OpBeginText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
@@ -48,13 +48,14 @@ func looksBack(re *syntax.Regexp) bool {
 	return slices.ContainsFunc(re.Sub, looksBack)
 }
 
-// Re is the pattern as the regexp package compiles it, when it is first needed.
+// Re returns the pattern compiled by package regexp.
 func (p *Regexp) Re() *regexp.Regexp {
 	p.exprOnce.Do(func() { p.expr = regexp.MustCompile(p.text) })
 	return p.expr
 }
 
-// Match reports whether s has a match, if that is known for the price.
+// Match reports whether s has a match. known is false if finding that out takes more steps than
+// price covers.
 func (p *Regexp) Match(s string, price uint64) (match, known bool) {
 	p.tableOnce.Do(func() { p.table = dfa.Compile(p.text) })
 	if p.table != nil {
@@ -68,7 +69,8 @@ func (p *Regexp) Match(s string, price uint64) (match, known bool) {
 	return p.Re().MatchString(s), true
 }
 
-// Find is the leftmost match in s, "" if there is none, if that is known for the price.
+// Find returns the leftmost match in s, "" if there is none. known is false if finding that out
+// takes more steps than price covers.
 func (p *Regexp) Find(s string, price uint64) (found string, known bool) {
 	p.prefixOnce.Do(func() { p.prefix = dfa.CompileFind(p.text) })
 	if p.prefix != nil {

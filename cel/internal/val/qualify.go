@@ -10,13 +10,12 @@ import (
 	"github.com/keelson-io/keelson/cel/internal/lib"
 )
 
-// This file selects from values by a key that is known only at run time, or
-// from values whose type is.
+// This file selects members and items by a key that is known only at run time, or from values whose
+// type is.
 
-// Qualify is v[key]. present says whether there was such a member or item; if
-// not, got is the error, or no value if test is set. An item of a list may be
-// an error all the same, because the datum does not fit its type: it is
-// present.
+// Qualify returns v[key]. present says whether that member or item exists. If not, got is the
+// error, or no value if test is set. An item of a list that does not fit its type is present, and
+// an error.
 func Qualify(v, key Value, test bool) (got Value, present bool) {
 	switch v.K {
 	case KindUnknown:
@@ -59,7 +58,7 @@ func Qualify(v, key Value, test bool) (got Value, present bool) {
 	return NoSuchKey(key), false
 }
 
-// NoSuchKey is the error of a map that lacks a key.
+// NoSuchKey returns the error of a missing key.
 func NoSuchKey(key Value) Value {
 	if key.K == KindString {
 		return Value{K: KindError, Flag: CodeNoKey, Bits: key.Bits, Ptr: key.Ptr}
@@ -67,7 +66,7 @@ func NoSuchKey(key Value) Value {
 	return Errorf("no such key: %v", key.Ref())
 }
 
-// listIndex is a key as the index into a list.
+// listIndex returns a key as the index of a list.
 func listIndex(key Value) (int64, Value) {
 	switch key.K {
 	case KindInt:
@@ -86,7 +85,7 @@ func listIndex(key Value) (int64, Value) {
 	return 0, Errorf("unsupported index type '%s' in list", key.TypeName())
 }
 
-// CheckKey refuses what can never be a key.
+// CheckKey returns an error for a value that can never be a key, otherwise the key.
 func CheckKey(key Value) Value {
 	switch key.K {
 	case KindString, KindInt, KindUint, KindBool, KindDouble, KindUnknown, KindError:
@@ -95,8 +94,7 @@ func CheckKey(key Value) Value {
 	return Errorf("invalid qualifier type: %s", GoTypeName(key))
 }
 
-// GoTypeName is the Go type that cel-go keeps a value in, which some of its
-// messages show.
+// GoTypeName returns the Go type in which cel-go stores a value, for messages that show it.
 func GoTypeName(v Value) string {
 	switch {
 	case v.K == KindList && v.FromDoc():
@@ -119,7 +117,7 @@ func GoTypeName(v Value) string {
 	return fmt.Sprintf("%T", v.Ref())
 }
 
-// libraryTypeName is the Go type that upstream keeps a value of a library in.
+// libraryTypeName returns the Go type in which upstream stores a value of a library type.
 func libraryTypeName(v ref.Val) string {
 	switch v := v.(type) {
 	case lib.Quantity:
@@ -151,7 +149,7 @@ func libraryTypeName(v ref.Val) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// CheckNewKey refuses a key that a map literal cannot have, or has already.
+// CheckNewKey returns an error for a key that a map literal cannot have, or has already.
 func CheckNewKey(m *MapBox, k Value) Value {
 	switch k.K {
 	case KindString, KindBool, KindInt, KindUint:

@@ -2,14 +2,13 @@ package val
 
 import "github.com/keelson-io/keelson/jsondoc"
 
-// This file compares values of documents where they stand, without making
-// Values of them: most rules that compare whole objects compare two that are
-// equal. What fits its type is decided here; what does not, and lists whose
-// items may stand in another order, is left to equal.go.
+// This file compares values of documents without converting them to Values: most rules that compare
+// whole objects compare equal ones. It decides about values that fit their types. Other values, and
+// lists whose order does not matter, are left to equal.go.
 
-// SameData is whether two lists or maps of documents are equal: yes, no, or bad
-// if it is not decided here. The walk is in the order of equal.go, so that the
-// first difference decides before any error behind it.
+// SameData reports whether two lists or maps of documents are equal: Yes, No, or Bad if it cannot
+// decide. It compares in the order of equal.go, so that the first difference takes precedence over
+// a later error.
 func SameData(a, b Value) Tri {
 	if a.Flag != FlagFromDoc || b.Flag != FlagFromDoc || a.Typ != b.Typ || a.Typ == nil {
 		return Bad
@@ -17,21 +16,21 @@ func SameData(a, b Value) Tri {
 	return Sides{a.Doc(), b.Doc(), Nothing}.nodes(a.Node, b.Node, a.Typ)
 }
 
-// Knowledge is what is known of what is seen of two documents.
+// Knowledge is what is known about the values of two documents.
 type Knowledge uint8
 
-// Nothing is known of values that were not validated.
+// Nothing is known about values that were not validated.
 const (
 	Nothing   Knowledge = iota
-	validData           // what is seen of one of them is valid
-	keptData            // it is the same in both, and all that Kept says
+	validData           // the values of one of them are valid
+	keptData            // they are the same valid value, as Activation.Kept says
 )
 
-// Knows is what is known of what is seen of two documents.
+// Knows returns what is known about the values of two documents.
 func (fr *Frame) Knows(a, b *jsondoc.Doc) Knowledge { return KnownOf(fr.Valid, fr.Kept, a, b) }
 
-// KnownOf is what is known of what is seen of two documents, where of is known to be valid, and
-// same says that it is kept.
+// KnownOf returns what is known about the values of two documents. of is the document that is known
+// to be valid, and same says that Activation.Kept is set.
 func KnownOf(of *jsondoc.Doc, same bool, a, b *jsondoc.Doc) Knowledge {
 	switch {
 	case of == nil || a != of && b != of:
@@ -42,9 +41,9 @@ func KnownOf(of *jsondoc.Doc, same bool, a, b *jsondoc.Doc) Knowledge {
 	return validData
 }
 
-// setCertain sets what t says about valid values that are congruent, or kept. Lists of a type may
-// hold the same and yet equal nothing, not even themselves; nor does a text that is valid and yet
-// not read by its format, or a Float as an integer. Nulls are members that are not found.
+// setCertain computes what t implies for valid values that are congruent or kept. Equal lists of
+// some types do not equal even themselves, nor does a valid string that its format cannot parse,
+// nor a Float as an integer. A null counts as a missing member.
 func (t *Type) setCertain() {
 	t.certain, t.formats = !t.Preserve && t.ListType == nil, nil
 	t.Lasts = t.certain && !t.Nullable && (t.Kind != Dyn || t.IntOrString)
@@ -65,8 +64,8 @@ func (t *Type) setCertain() {
 	}
 }
 
-// plainTexts reports whether no text at or below n, which t is certain of, is read by a
-// format: one may be valid and yet not be read.
+// plainTexts reports whether no string at n or below has a format that rules parse: such a string
+// may be valid and still not parse. t must be certain.
 func plainTexts(d *jsondoc.Doc, n jsondoc.Node, t *Type) bool {
 	switch {
 	case t.formats == nil || n.Kind() <= jsondoc.Null:
@@ -90,8 +89,8 @@ func plainTexts(d *jsondoc.Doc, n jsondoc.Node, t *Type) bool {
 	return false
 }
 
-// Sized compares two lists, maps or objects, and is the size of the smaller one, or one whose tenth is
-// the same. Sizes come first: most different things differ in them.
+// Sized compares two lists, maps or objects, and returns the smaller size, or a number with the
+// same tenth. It compares sizes first, because most different values differ in them.
 func (s Sides) Sized(a, b jsondoc.Node, t *Type) (same Tri, size int) {
 	var other int
 	var alike bool
@@ -112,8 +111,8 @@ func (s Sides) Sized(a, b jsondoc.Node, t *Type) (same Tri, size int) {
 	return s.nodes(a, b, t), size
 }
 
-// FewMembers is how many items or members a list, map or object has; of an object whose shape has no more than ten, one if it has any:
-// a tenth of that is the same.
+// FewMembers returns the number of items or members. For an object of a shape with at most ten
+// members it returns 1 if there are any, which has the same tenth.
 func FewMembers(d *jsondoc.Doc, n jsondoc.Node) int {
 	if n.ShapeIndex() == 0 || n.Len() > 10 {
 		return jsondoc.Value{Doc: d, Node: n}.Len()
@@ -126,12 +125,13 @@ func FewMembers(d *jsondoc.Doc, n jsondoc.Node) int {
 	return 0
 }
 
-// Sides are two documents with values that are compared.
+// Sides are the two documents of a comparison.
 type Sides struct {
 	A, B  *jsondoc.Doc
 	Known Knowledge
 }
 
+// nodes compares two nodes of type t.
 func (s Sides) nodes(a, b jsondoc.Node, t *Type) Tri {
 	if t == nil || a.Kind() != b.Kind() {
 		return Bad
@@ -168,8 +168,8 @@ func (s Sides) nodes(a, b jsondoc.Node, t *Type) Tri {
 	return Bad
 }
 
-// lists compares item by item. Sets and map lists that differ so may still be
-// equal.
+// lists compares item by item. For sets and map lists a difference is not decisive, because their
+// order does not matter.
 func (s Sides) lists(a, b jsondoc.Node, t *Type) Tri {
 	if a.Len() != b.Len() {
 		return No
@@ -179,7 +179,7 @@ func (s Sides) lists(a, b jsondoc.Node, t *Type) Tri {
 		differs = Bad
 		switch {
 		case t.mapList() && !distinctItems(s.A, a, t.ListType.Keys),
-			t.set() && (t.Elem == nil || t.Elem.Kind == Object || t.Elem.Kind == Map || t.Elem.Kind == List): // an error
+			t.set() && (t.Elem == nil || t.Elem.Kind == Object || t.Elem.Kind == Map || t.Elem.Kind == List): // an error, which equal.go reports
 			return Bad
 		}
 	}
@@ -200,11 +200,11 @@ func (s Sides) lists(a, b jsondoc.Node, t *Type) Tri {
 	return Yes
 }
 
-// maxDistinct bounds the lists whose keys are compared each with each.
+// maxDistinct is the greatest length of a list whose keys are compared in pairs.
 const maxDistinct = 16
 
-// distinctItems reports whether no two items of a map list have the same keys,
-// as far as that is cheap to say.
+// distinctItems reports whether all items of a map list have different keys. It returns false if
+// that is expensive to find out.
 func distinctItems(d *jsondoc.Doc, list jsondoc.Node, keys []string) bool {
 	if list.Len() > maxDistinct || len(keys) == 0 {
 		return false
@@ -227,7 +227,7 @@ func distinctItems(d *jsondoc.Doc, list jsondoc.Node, keys []string) bool {
 	return true
 }
 
-// differ reports whether two objects differ in one of the keys, both having it.
+// differ reports whether two objects both have one of the keys, with different values.
 func differ(d *jsondoc.Doc, a, b jsondoc.Node, keys []string) bool {
 	for _, key := range keys {
 		x, y := d.Member(a, key), d.Member(b, key)
@@ -241,7 +241,7 @@ func differ(d *jsondoc.Doc, a, b jsondoc.Node, keys []string) bool {
 	return false
 }
 
-// maps compares maps pair by pair: their keys are sorted.
+// maps compares maps pair by pair; their keys are sorted.
 func (s Sides) maps(a, b jsondoc.Node, t *Type) Tri {
 	if a.ShapeIndex() != 0 || b.ShapeIndex() != 0 {
 		return Bad
@@ -261,18 +261,18 @@ func (s Sides) maps(a, b jsondoc.Node, t *Type) Tri {
 	return Yes
 }
 
-// objects compares objects of one shape, all of whose members are declared, slot by
-// slot. A null is a member, but one that is not found.
+// objects compares objects of one shape, all of whose members are declared, slot by slot. A null
+// counts for the size, but as a missing member.
 func (s Sides) objects(a, b jsondoc.Node, t *Type) Tri {
 	shape, n := s.A.Shape(a), len(t.Fields)
 	if shape == nil || shape != s.B.Shape(b) || len(shape.Names) != n {
 		return Bad
 	}
 	xs, ys := s.A.SlotNodes(a), s.B.SlotNodes(b)
-	if len(xs) > n && (xs[n].Len() > 0 || ys[n].Len() > 0) { // members beside those of the shape
+	if len(xs) > n && (xs[n].Len() > 0 || ys[n].Len() > 0) { // undeclared members
 		return Bad
 	}
-	more := 0 // members on the right than on the left
+	more := 0 // the number of members on the right minus that on the left
 	for i, x := range xs[:n] {
 		y := ys[i]
 		if x.Kind() == jsondoc.Absent {
@@ -286,7 +286,7 @@ func (s Sides) objects(a, b jsondoc.Node, t *Type) Tri {
 			return Bad
 		}
 		switch kind, other := x.Kind(), y.Kind(); {
-		case kind == jsondoc.String && x.Alike(y) && f.Type != nil && f.Type.Kind == String: // the most of all
+		case kind == jsondoc.String && x.Alike(y) && f.Type != nil && f.Type.Kind == String: // the most frequent case
 			if !jsondoc.SameText(s.A, x, s.B, y) {
 				return No
 			}

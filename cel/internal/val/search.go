@@ -5,12 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// This file searches texts for texts, by code points. The time is linear in both,
-// which upstream's is not: its prices of indexOf and lastIndexOf do not grow with
-// what is searched.
+// This file searches texts in texts, counting code points. Its time is linear in both. Upstream's
+// is not, and the costs of indexOf and lastIndexOf do not depend on the length of the text.
 
-// SearchText is indexOf, or lastIndexOf if last is set, with an offset or without
-// one. Empty parts, and offsets that are not within the text, are cel-go's business.
+// SearchText returns indexOf, or lastIndexOf if last is set, with an optional offset. It leaves
+// empty parts, and offsets outside of the text, to cel-go.
 func SearchText(last bool) Builtin {
 	return func(a []Value) (Value, bool) {
 		if a[0].K != KindString || a[1].K != KindString || a[1].Bits == 0 || len(a) > 2 && a[2].K != KindInt {
@@ -37,8 +36,8 @@ func SearchText(last bool) Builtin {
 	}
 }
 
-// ValidText is a text with a replacement character for each byte that is no part
-// of one, which is what becomes of it as code points.
+// ValidText returns a text with a replacement character for each invalid byte, as its conversion to
+// code points does.
 func ValidText(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -46,7 +45,7 @@ func ValidText(s string) string {
 	return string([]rune(s))
 }
 
-// OffsetIn is where in a text its nth code point begins.
+// OffsetIn returns the byte offset of the nth code point.
 func OffsetIn(s string, n int64) (at int, ok bool) {
 	if n < 0 || n >= int64(len(s)) {
 		return 0, false
@@ -60,8 +59,8 @@ func OffsetIn(s string, n int64) (at int, ok bool) {
 	return 0, false
 }
 
-// Index is the number of code points before the first part of s that begins at an
-// offset of bytes or later; -1 if there is none.
+// Index returns the number of code points before the first occurrence of part at byte offset from
+// or later, -1 if there is none.
 func Index(s, part string, from int) int {
 	at := strings.Index(s[from:], part)
 	if at < 0 {
@@ -70,8 +69,8 @@ func Index(s, part string, from int) int {
 	return utf8.RuneCountInString(s[:from+at])
 }
 
-// LastIndex is the number of code points before the last part of s that begins at an
-// offset of bytes or earlier; -1 if there is none.
+// LastIndex returns the number of code points before the last occurrence of part at byte offset
+// from or earlier, -1 if there is none.
 func LastIndex(s, part string, from int) int {
 	at := strings.LastIndex(s[:min(len(s), from+len(part))], part)
 	if at < 0 {
@@ -80,7 +79,6 @@ func LastIndex(s, part string, from int) int {
 	return utf8.RuneCountInString(s[:at])
 }
 
-// Builtin is a function of this package's own: arguments have no failures
-// among them. Where it answers false, the bound implementation runs instead,
-// which knows the exact error.
+// Builtin is a function that this package implements. Its arguments are not failures. If it returns
+// false, the bound implementation is called, which has the exact error.
 type Builtin func(args []Value) (Value, bool)

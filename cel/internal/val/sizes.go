@@ -1,14 +1,13 @@
 package val
 
-// This file computes the figures that estimates are made from.
+// This file computes the sizes for cost estimates.
 
-// maxRequest is the size of the largest document that is accepted, in bytes.
+// maxRequest is the size in bytes of the largest document that is accepted.
 const maxRequest = 3 * 1024 * 1024
 
-// SetSizes computes MaxElements and MinSize from t's kind and format, its
-// children, whose sizes must be set, and the bounds in the schema: max is
-// maxLength, maxItems or maxProperties, nil if the schema has none; enum is
-// the length in bytes of the longest string that an enum allows, 0 if there is
+// SetSizes computes MaxElements and MinSize from t's kind and format, its children, whose sizes
+// must be set, and the bounds of the schema. max is maxLength, maxItems or maxProperties, nil if
+// the schema has none. enum is the length in bytes of the longest string of an enum, 0 if there is
 // no enum.
 func (t *Type) SetSizes(max *int64, enum int) {
 	bound, bounded := uint64(0), max != nil
@@ -56,8 +55,8 @@ func (t *Type) SetSizes(max *int64, enum int) {
 	}
 }
 
-// textElements is the greatest size of a text: maxLength counts code points,
-// of up to 4 bytes.
+// textElements returns the greatest size of a string in bytes: maxLength counts code points of up
+// to 4 bytes.
 func textElements(bound uint64, bounded bool, enum int) uint64 {
 	switch {
 	case bounded:

@@ -13,13 +13,13 @@ import (
 	"github.com/keelson-io/keelson/jsondoc"
 )
 
-// This file defines Value, the by-value union that expressions evaluate to.
+// This file defines Value, the union to which expressions evaluate.
 
-// Kind says what a Value is.
+// Kind is the kind of a Value.
 type Kind uint8
 
-// The kinds of Value. KindNone is no value at all. A KindOpaque is a value of a
-// library type: a quantity, an IP address and so on.
+// The kinds of Value. KindNone is the absence of a value. A KindOpaque is a value of a library
+// type, such as a quantity or an IP address.
 const (
 	KindNone Kind = iota
 	KindNull
@@ -40,8 +40,8 @@ const (
 	KindError
 )
 
-// Value is a value of the language, an error or an unknown. Values are copied
-// freely; one that comes from a document borrows the document's memory.
+// Value is a value of the language, an error or an unknown. Values may be copied. A value of a
+// document refers to the document's memory.
 //
 //	kind        flag     bits          ptr              typ    node
 //	Bool        -        0 or 1        -                -      -
@@ -70,10 +70,10 @@ type Value struct {
 
 // Flags of strings and containers.
 const (
-	FlagASCII   uint8 = 1 // a string of ASCII bytes only
+	FlagASCII   uint8 = 1 // a string with only ASCII bytes
 	FlagFromDoc uint8 = 1 // a container that is a node of a document
-	FlagOwn     uint8 = 2 // a container of one accumulator: adding to it changes it in place
-	flagConcat  uint8 = 4 // a list whose tail came from a document: items that are errors count in a search
+	FlagOwn     uint8 = 2 // the container of an accumulator: adding to it changes it in place
+	flagConcat  uint8 = 4 // a list whose end came from a document: items that are errors count in a search
 )
 
 // ListBox is a list on the heap.
@@ -82,14 +82,13 @@ type ListBox struct{ Items []Value }
 // refBox is a value of a library type.
 type refBox struct{ val ref.Val }
 
-// Unknown says what an unknown result depends on: the paths of the inputs that
-// were marked unknown, sorted.
+// Unknown has the sorted paths of the unknown inputs on which a result depends.
 type Unknown struct{ Paths []string }
 
 // NullValue is null.
 var NullValue = Value{K: KindNull}
 
-// BoolValue is a Bool.
+// BoolValue returns a Bool.
 func BoolValue(b bool) Value {
 	if b {
 		return Value{K: KindBool, Bits: 1}
@@ -97,28 +96,28 @@ func BoolValue(b bool) Value {
 	return Value{K: KindBool}
 }
 
-// IntValue is an Int.
+// IntValue returns an Int.
 func IntValue(i int64) Value { return Value{K: KindInt, Bits: uint64(i)} }
 
-// UintValue is a Uint.
+// UintValue returns a Uint.
 func UintValue(u uint64) Value { return Value{K: KindUint, Bits: u} }
 
-// DoubleValue is a Double.
+// DoubleValue returns a Double.
 func DoubleValue(f float64) Value { return Value{K: KindDouble, Bits: math.Float64bits(f)} }
 
-// DurationValue is a Duration of so many nanoseconds.
+// DurationValue returns a Duration of d nanoseconds.
 func DurationValue(d int64) Value { return Value{K: KindDuration, Bits: uint64(d)} }
 
-// TypeValue is a Type.
+// TypeValue returns a Type.
 func TypeValue(t *types.Type) Value { return Value{K: KindType, Ptr: unsafe.Pointer(t)} }
 
-// TextValue is a String, which borrows the bytes of s. Whether they are all ASCII is not worked
-// out: see ConstString.
+// TextValue returns a String that refers to the bytes of s. It does not set the flag for ASCII: see
+// ConstString.
 func TextValue(s string) Value {
 	return Value{K: KindString, Bits: uint64(len(s)), Ptr: unsafe.Pointer(unsafe.StringData(s))}
 }
 
-// ConstString is a string known to be used often: its flag is worked out.
+// ConstString returns a String that is used often: it sets the flag for ASCII.
 func ConstString(s string) Value {
 	v := TextValue(s)
 	if isASCII(s) {
@@ -127,6 +126,7 @@ func ConstString(s string) Value {
 	return v
 }
 
+// isASCII reports whether all bytes are ASCII.
 func isASCII(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
@@ -136,60 +136,60 @@ func isASCII(s string) bool {
 	return true
 }
 
-// BytesValue is Bytes, which borrows b.
+// BytesValue returns Bytes that refer to b.
 func BytesValue(b []byte) Value {
 	return Value{K: KindBytes, Bits: uint64(len(b)), Ptr: unsafe.Pointer(unsafe.SliceData(b))}
 }
 
-// TimeValue is a Timestamp.
+// TimeValue returns a Timestamp.
 func TimeValue(t time.Time) Value {
 	return Value{K: KindTimestamp, Bits: uint64(t.Unix()), Ptr: unsafe.Pointer(t.Location()), Node: jsondoc.IntNode(int64(t.Nanosecond()))}
 }
 
-// ListValue is a List on the heap.
+// ListValue returns a List on the heap.
 func ListValue(items []Value) Value {
 	return Value{K: KindList, Ptr: unsafe.Pointer(&ListBox{items})}
 }
 
-// MapValue is a Map on the heap.
+// MapValue returns a Map on the heap.
 func MapValue(m *MapBox) Value { return Value{K: KindMap, Ptr: unsafe.Pointer(m)} }
 
-// OpaqueValue is a value of a library type.
+// OpaqueValue returns a value of a library type.
 func OpaqueValue(v ref.Val) Value {
 	return Value{K: KindOpaque, Ptr: unsafe.Pointer(&refBox{v})}
 }
 
-// OptionalOf is an optional with a value, OptionalNone one without.
+// OptionalOf returns an optional with a value.
 func OptionalOf(v Value) Value { return Value{K: KindOptional, Ptr: unsafe.Pointer(&v)} }
 
 // OptionalNone is an optional without a value.
 var OptionalNone = Value{K: KindOptional}
 
-// Kind is the kind of v.
+// Kind returns the kind of v.
 func (v Value) Kind() Kind { return v.K }
 
-// Bool is the value of a KindBool.
+// Bool returns the value of a KindBool.
 func (v Value) Bool() bool { return v.K == KindBool && v.Bits != 0 }
 
-// Int is the value of a KindInt.
+// Int returns the value of a KindInt.
 func (v Value) Int() int64 { return int64(v.Bits) }
 
-// Uint is the value of a KindUint.
+// Uint returns the value of a KindUint.
 func (v Value) Uint() uint64 { return v.Bits }
 
-// Float is the value of a KindDouble.
+// Float returns the value of a KindDouble.
 func (v Value) Float() float64 { return math.Float64frombits(v.Bits) }
 
-// Duration is the value of a KindDuration.
+// Duration returns the value of a KindDuration.
 func (v Value) Duration() time.Duration { return time.Duration(v.Bits) }
 
-// Time is the value of a KindTimestamp.
+// Time returns the value of a KindTimestamp.
 func (v Value) Time() time.Time {
 	return time.Unix(int64(v.Bits), v.Node.Int()).In((*time.Location)(v.Ptr))
 }
 
-// Str is the value of a KindString, "" for other kinds. It may borrow the
-// text of a document.
+// Str returns the value of a KindString, "" for other kinds. It may refer to the text of a
+// document.
 func (v Value) Str() string {
 	if v.K != KindString {
 		return ""
@@ -197,12 +197,12 @@ func (v Value) Str() string {
 	return v.Text()
 }
 
-// Text is the bytes of a String or Bytes as a string.
+// Text returns the bytes of a String or Bytes as a string.
 func (v Value) Text() string { return unsafe.String((*byte)(v.Ptr), int(v.Bits)) }
 
 func (v Value) bytes() []byte { return unsafe.Slice((*byte)(v.Ptr), int(v.Bits)) }
 
-// Unknown says what a KindUnknown depends on, nil for other kinds.
+// Unknown returns the paths on which a KindUnknown depends, nil for other kinds.
 func (v Value) Unknown() *Unknown {
 	if v.K != KindUnknown {
 		return nil
@@ -213,29 +213,29 @@ func (v Value) Unknown() *Unknown {
 // Failed reports whether v is an error or unknown.
 func (v Value) Failed() bool { return v.K >= KindUnknown }
 
-// Doc is the document of a container that comes from one.
+// Doc returns the document of a container that is a node of one.
 func (v Value) Doc() *jsondoc.Doc { return (*jsondoc.Doc)(v.Ptr) }
 
-// DocValue is a container that comes from a document, in it.
+// DocValue returns such a container as a value of its document.
 func (v Value) DocValue() jsondoc.Value { return jsondoc.Value{Doc: v.Doc(), Node: v.Node} }
 
 // FromDoc reports whether a container is a node of a document.
 func (v Value) FromDoc() bool { return v.Flag == FlagFromDoc }
 
-// Items are those of a List on the heap.
+// Items returns the items of a List on the heap.
 func (v Value) Items() []Value { return (*ListBox)(v.Ptr).Items }
 
-// HeapMap is what a Map on the heap consists of.
+// HeapMap returns the map of a Map on the heap.
 func (v Value) HeapMap() *MapBox { return (*MapBox)(v.Ptr) }
 
-// Opaque is the value of a library type, in cel-go's representation.
+// Opaque returns the value of a library type, in cel-go's representation.
 func (v Value) Opaque() ref.Val      { return (*refBox)(v.Ptr).val }
 func (v Value) celType() *types.Type { return (*types.Type)(v.Ptr) }
 
-// Optional is what an Optional holds, nil if nothing.
+// Optional returns the value of an Optional, nil if it has none.
 func (v Value) Optional() *Value { return (*Value)(v.Ptr) }
 
-// Runes is the number of code points of a String, as cel-go counts them.
+// Runes returns the number of code points of a String.
 func (v Value) Runes() int64 {
 	if v.Flag == FlagASCII {
 		return int64(v.Bits)
@@ -251,7 +251,8 @@ var typeNames = [...]string{
 	KindOptional: "optional_type", KindUnknown: "unknown", KindError: "error",
 }
 
-// TypeName is the name of the type of v as the language prints it, as in "no such overload: f(int)".
+// TypeName returns the name of the type of v as the language prints it, as in "no such overload:
+// f(int)".
 func (v Value) TypeName() string {
 	if v.K == KindOpaque {
 		return v.Opaque().Type().TypeName()
@@ -259,7 +260,7 @@ func (v Value) TypeName() string {
 	return typeNames[v.K]
 }
 
-// TypeOf is what type(v) evaluates to.
+// TypeOf returns the result of type(v).
 func (v Value) TypeOf() *types.Type {
 	switch v.K {
 	case KindNull:
@@ -300,7 +301,7 @@ func (v Value) TypeOf() *types.Type {
 	return types.UnknownType
 }
 
-// String is v as %v prints it in cel-go: for messages and tests.
+// String returns v as cel-go prints it with %v, for messages and tests.
 func (v Value) String() string {
 	switch v.K {
 	case KindError:
@@ -313,10 +314,10 @@ func (v Value) String() string {
 	return formatRef(v.Ref())
 }
 
-// OptionalPointer is an optional whose value the caller keeps alive.
+// OptionalPointer returns an optional with the value to which v points.
 func OptionalPointer(v *Value) Value { return Value{K: KindOptional, Ptr: unsafe.Pointer(v)} }
 
-// SetText writes the text of a node into a variable that is a text already.
+// SetText sets a variable that is a String to the text of a node.
 func (v *Value) SetText(d *jsondoc.Doc, n jsondoc.Node) {
 	text := d.Str(n)
 	v.Bits, v.Ptr, v.Flag = uint64(len(text)), unsafe.Pointer(unsafe.StringData(text)), 0
