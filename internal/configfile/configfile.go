@@ -18,6 +18,9 @@ import (
 // group is the API group of configuration files.
 const group = "apiserver.config.k8s.io"
 
+// legacy is the API version of the first configuration files, which had only one kind that is still read here.
+var legacy = schema.GroupVersionKind{Group: "apiserver.k8s.io", Version: "v1alpha1", Kind: "AdmissionConfiguration"}
+
 var versions = []string{"v1", "v1beta1", "v1alpha1"}
 
 // kinds lists the kinds of the group, so that the error for a wrong kind can name it.
@@ -37,6 +40,9 @@ func Decode[T runtime.Object](text []byte, kind string, empty T) (T, error) {
 	var all []schema.GroupVersionKind
 	for _, v := range versions {
 		all = append(all, schema.GroupVersionKind{Group: group, Version: v, Kind: kind})
+	}
+	if kind == legacy.Kind {
+		all = append(all, legacy)
 	}
 	return DecodeAny(text, empty, all...)
 }

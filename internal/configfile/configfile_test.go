@@ -30,3 +30,14 @@ func TestDecode(t *testing.T) {
 		}
 	}
 }
+
+// TestLegacyGroup: the first version of AdmissionConfiguration is in a group of its own, which has no other kind.
+func TestLegacyGroup(t *testing.T) {
+	const head = "apiVersion: apiserver.k8s.io/v1alpha1\nkind: "
+	if got, err := Decode([]byte(head+"AdmissionConfiguration\nsize: 3"), "AdmissionConfiguration", new(sample)); err != nil || got.Size != 3 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := Decode([]byte(head+"TracingConfiguration\nsize: 3"), "TracingConfiguration", new(sample)); err == nil {
+		t.Error("TracingConfiguration was never in that group: got no error")
+	}
+}

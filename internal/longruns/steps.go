@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Lengths of one step. What a step did is lost if it is interrupted.
+// Lengths of one step. The result of an interrupted step is lost.
 const (
 	fuzzSlice   = time.Minute
 	attackSlice = 10 * time.Minute
@@ -86,7 +86,7 @@ func fuzzStep(ctx context.Context, s *state) (row, error) {
 	}
 	s.fuzzed[next] += fuzzSlice
 	out, err := execute(ctx, ".", nil, "go", "test", "-tags", "poison", "-run", "^$", "-parallel", "1",
-		"-fuzz", "^"+next.name+"$", "-fuzztime", fuzzSlice.String(), "./"+next.dir)
+		"-fuzz", "^"+next.name+"$", "-fuzztime", fuzzSlice.String(), "-fuzzminimizetime", "1s", "./"+next.dir)
 	done := row{count: lastNumber(out, executions), length: fuzzSlice}
 	if strings.Contains(out, "Failing input written to") {
 		done.findings = 1

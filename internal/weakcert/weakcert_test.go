@@ -1,11 +1,13 @@
-package webhook
+package weakcert
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,9 +20,11 @@ import (
 	"github.com/keelson-io/keelson/internal/testcerts"
 )
 
-// This file is webhooks with certificates that are out of date.
+// This file calls servers whose certificates are out of date.
 
-func TestCertificatesOutOfDate(t *testing.T) {
+// TestFlawsAreCounted holds that a flaw of a certificate is counted and logged once, whether the
+// connection fails because of it or not.
+func TestFlawsAreCounted(t *testing.T) {
 	authority := testcerts.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
 	roots := x509.NewCertPool()
 	roots.AddCert(authority.Leaf)
@@ -49,21 +53,25 @@ func TestCertificatesOutOfDate(t *testing.T) {
 			if row.cert.Subject.CommonName != "" {
 				address = strings.Replace(address, "127.0.0.1", "localhost", 1)
 			}
-			m := NewMetrics(prometheus.NewRegistry())
+			var log bytes.Buffer
+			c := New(prometheus.NewRegistry(), slog.New(slog.NewTextHandler(&log, nil)))
 			next := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, InsecureSkipVerify: row.trusting}}
 			defer next.CloseIdleConnections()
-			resp, err := (&http.Client{Transport: &transport{next, m}}).Get(address)
+			resp, err := (&http.Client{Transport: c.Wrap(next)}).Get(address)
 			if err == nil {
 				resp.Body.Close()
 			}
 			if (err == nil) != (row.err == "") || err != nil && !strings.Contains(err.Error(), row.err) {
 				t.Errorf("got %v, want %q", err, row.err)
 			}
-			if got := testutil.ToFloat64(m.missingSAN); got != row.noNames {
+			if got := testutil.ToFloat64(c.missingSAN); got != row.noNames {
 				t.Errorf("missing names: got %v, want %v", got, row.noNames)
 			}
-			if got := testutil.ToFloat64(m.sha1); got != row.sha1 {
+			if got := testutil.ToFloat64(c.sha1); got != row.sha1 {
 				t.Errorf("SHA-1: got %v, want %v", got, row.sha1)
+			}
+			if got := strings.Count(log.String(), "host="); got != int(row.noNames+row.sha1) {
+				t.Errorf("got %d lines in the log, want %v: %s", got, row.noNames+row.sha1, &log)
 			}
 		})
 	}
