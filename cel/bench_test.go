@@ -3,6 +3,7 @@ package cel
 import (
 	"context"
 	"runtime"
+	"strings"
 	"testing"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -199,4 +200,61 @@ func TestMemoryKept(t *testing.T) {
 		t.Logf("a rule keeps %d bytes", each)
 	}
 	runtime.KeepAlive(programs)
+}
+
+// BenchmarkExplained compares an evaluation whose parts are recorded with the usual one, over a
+// language, and for rules, which are also compiled to diagrams.
+func BenchmarkExplained(b *testing.B) {
+	f := newFixture(b, testEnv(b), strings.ReplaceAll(listSchema, "\t", " "), listData)
+	a := Activation{Self: f.doc}
+	ctx := context.Background()
+	l, err := NewLanguage(LanguageOptions{Kubernetes: NewestKubernetes, Variables: []Variable{{Name: "self", Schema: f.self}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	vars := Vars{"self": FromDoc(f.doc, f.self)}
+	for _, rule := range []string{
+		"self.num == 5 && self.t == 'text' && self.f > 1.0 && self.b",
+		"self.l.all(x, x.v > 0) && self.l.exists(x, x.k == 'c')",
+		"self.l.all(x, self.l.exists_one(y, x.k == y.k))",
+		"self.t.startsWith('te') && self.t.matches('^[a-z]+$') && self.t.contains('ex')",
+		"self.l.map(x, x.v).sum() > 3 && self.s.join(',').size() < 100",
+	} {
+		p, err := f.types.Compile(rule, f.self, CompileOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		e, err := testEnv(b).Explainer(p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		x, err := l.CompileExpression(rule)
+		if err != nil {
+			b.Fatal(err)
+		}
+		explainer, err := x.Explainer()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(rule+"/rule", func(b *testing.B) {
+			for b.Loop() {
+				_, _, _ = p.Eval(ctx, &a, 1_000_000)
+			}
+		})
+		b.Run(rule+"/rule explained", func(b *testing.B) {
+			for b.Loop() {
+				e.EvalRule(ctx, &a, 1_000_000).Release()
+			}
+		})
+		b.Run(rule+"/expression", func(b *testing.B) {
+			for b.Loop() {
+				_, _, _ = x.Eval(ctx, vars, 1_000_000)
+			}
+		})
+		b.Run(rule+"/expression explained", func(b *testing.B) {
+			for b.Loop() {
+				explainer.Eval(ctx, vars, 1_000_000).Release()
+			}
+		})
+	}
 }

@@ -23,7 +23,7 @@
 //
 // Errors. Compile errors show the line of the expression with a mark under the position. The error
 // of an evaluation is the Go error that Eval returns, with cel-go's text: "no such key: x",
-// "division by zero". [Expression.Explain] adds the position. An error is absorbed if the result
+// "division by zero". [Explanation.ErrorText] adds the position. An error is absorbed if the result
 // does not depend on it: false && error is false, and so is error && false. An evaluation that was
 // ended early returns [ErrCostLimit] or [ErrInterrupted] (errors.Is).
 //
@@ -39,6 +39,10 @@
 // evaluation, which ends with [ErrCostLimit] if it exceeds the bound. A program that evaluates many
 // expressions for one request should bound the sum with an [Account]: use [Expression.EvalOn], or
 // [Activation.Overdrawn] for rules.
+//
+// Reasons. [Expression.Explainer], and [TypeSet.Explainer] for rules, compile the expression a second
+// time, so that each part records its value. An [Explanation] is an evaluation with the tree of the
+// parts: value or error, position, the place in the data, and the element that decided a macro.
 //
 // Unknown data. [Expression.Partial] evaluates an expression while parts of the data are unknown
 // ([Language.Pattern]). It returns the result if that does not depend on the unknown parts.
@@ -107,6 +111,7 @@
 //
 // env.go (rules: environments, types, compiling), rule.go (their programs), language.go,
 // expression.go, conditions.go, partial.go and residual.go (the language for other programs),
+// explain.go, explain_parts.go and explain_source.go (why a result is what it is),
 // cel.go (names that the packages below define). The packages in internal, from the ground up:
 //
 //   - lib: Kubernetes' functions, bound for cel-go

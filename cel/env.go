@@ -6,6 +6,7 @@ import (
 
 	"github.com/keelson-io/keelson/cel/internal/check"
 	"github.com/keelson-io/keelson/cel/internal/eval"
+	"github.com/keelson-io/keelson/kubernetes"
 )
 
 // This file defines Env, the declarations for all rules, and TypeSet, the types of one version of a
@@ -14,28 +15,35 @@ import (
 // EnvOptions configures an Env. The zero value is the environment for new
 // expressions of the newest version.
 type EnvOptions struct {
-	Version string // compatibility version such as "1.37"; empty is the newest
-	Stored  bool   // for stored expressions: functions of all versions are valid
+	Version string // compatibility version such as "1.37"; empty is that of the release
+	Stored  bool   // for stored expressions: functions of all versions that the release has are valid
+	// Release is the release whose functions, estimates and types of schemas apply. The zero value
+	// is the newest.
+	Release kubernetes.Release
 }
 
 // Env has the libraries and macros, declared once. It is immutable and safe for concurrent use.
 type Env struct {
-	decls  *check.Declarations
-	shared *shared
+	decls   *check.Declarations
+	shared  *shared
+	release kubernetes.Release
 }
+
+// Release returns the release of the options of e.
+func (e *Env) Release() kubernetes.Release { return e.release }
 
 // NewEnv returns the environment for o. It takes milliseconds, so that callers should share the
 // result.
 func NewEnv(o EnvOptions) (*Env, error) {
-	decls, err := check.DeclarationsOf(o.Version, o.Stored)
+	decls, err := check.DeclarationsOf(o.Version, o.Stored, o.Release)
 	if err != nil {
 		return nil, err
 	}
-	return &Env{decls: decls, shared: newShared()}, nil
+	return &Env{decls: decls, shared: newShared(), release: o.Release}, nil
 }
 
 // Added returns the sorted names of the functions and macros that e has and earlier does not, or
-// not with all overloads. An expression that contains none of the names means the same in both.
+// not with all overloads, and the reserved words, if only e accepts them as names of fields. An expression that contains none of the names means the same in both.
 func (e *Env) Added(earlier *Env) []string {
 	return e.decls.Added(earlier.decls)
 }
@@ -128,6 +136,12 @@ func (ts *TypeSet) compile(expr string, self *Type, o CompileOptions) (*Program,
 		return nil, err
 	}
 	return &Program{source: expr, code: code, maxCost: cost, want: o.Want}, nil
+}
+
+// Explainer compiles a program once more, so that its result can be explained. The program must be of
+// a TypeSet of e.
+func (e *Env) Explainer(p *Program) (*Explainer, error) {
+	return e.Types().Explainer(p.source, p.code.Self, CompileOptions{OptionalOldSelf: p.OptionalOldSelf(), Want: p.want})
 }
 
 // instantiationFailed returns the error of a checked expression that cannot be compiled. The texts

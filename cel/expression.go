@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/parser"
 
 	"github.com/keelson-io/keelson/cel/internal/eval"
 	"github.com/keelson-io/keelson/cel/internal/val"
@@ -37,6 +38,10 @@ type Expression struct {
 	partsOnce sync.Once // compiled at the first partial evaluation
 	parts     *parts
 	partsErr  error
+
+	explainOnce sync.Once // compiled at the first explanation
+	explainer   *Explainer
+	explainErr  error
 }
 
 // build compiles the tree to closures.
@@ -119,4 +124,26 @@ func (x *Expression) frame() *val.Frame {
 		return fr
 	}
 	return &val.Frame{}
+}
+
+// Tree returns the checked expression. The caller must not change it.
+func (x *Expression) Tree() *ast.AST { return x.tree }
+
+// SchemaOf returns the type of a document that a variable has ([Variable.Schema]), nil if it has
+// none.
+func (x *Expression) SchemaOf(variable string) *Type { return x.lang.words.Schemas[variable] }
+
+// Position returns the line and the column of a part of the expression, both from 1.
+func (x *Expression) Position(part ast.Expr) (line, column int) {
+	at := x.tree.SourceInfo().GetStartLocation(part.ID())
+	return at.Line(), at.Column() + 1
+}
+
+// Text returns a part of the expression as text, which may be spaced otherwise than the source.
+func (x *Expression) Text(part ast.Expr) (string, error) {
+	text, err := parser.Unparse(part, x.tree.SourceInfo(), parser.WrapOnColumn(math.MaxInt32))
+	if err != nil {
+		return "", fmt.Errorf("text of a part: %w", err)
+	}
+	return text, nil
 }

@@ -84,7 +84,8 @@ func ExampleFunction() {
 		vars := cel.Vars{"email": email}
 		v, _, err := rule.Eval(context.Background(), vars, 1000)
 		if err != nil {
-			fmt.Println(rule.Explain(context.Background(), vars, err))
+			explainer, _ := rule.Explainer()
+			fmt.Println(explainer.Eval(context.Background(), vars, 1000).ErrorText())
 			continue
 		}
 		fmt.Println(v)
@@ -94,6 +95,30 @@ func ExampleFunction() {
 	// ERROR: <input>:1:13: no address of mail
 	//  | email.domain() == "example.com"
 	//  | ............^
+}
+
+// Why a condition is false: the value of each part, the element that decided, and where it is in the
+// data.
+func ExampleExplanation() {
+	language, _ := cel.NewLanguage(cel.LanguageOptions{Variables: []cel.Variable{{Name: "order"}}})
+	rule, _ := language.CompileExpression(`order.items.all(i, i.count > 0 && i.price < 100.0)`)
+	order, _ := cel.FromJSON([]byte(`{"items": [{"count": 1, "price": 2.5}, {"count": 2, "price": 120.0}]}`))
+	explainer, err := rule.Explainer()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	explanation := explainer.Eval(context.Background(), cel.Vars{"order": order}, 1000)
+	root := explanation.Root(cel.ShowOptions{})
+	fmt.Println(strings.Join(root.Lines(), "\n"))
+	// Output:
+	// 1:1    order.items.all(i, i.count > 0 && i.price < 100.0) = false    (decided by order.items[1] = {"count":2,"price":120})
+	// 1:1      order.items = [{"count":1,"price":2.5},{"count":2,"price":120}]    (order.items)
+	// 1:20     i.count > 0 && i.price < 100.0 = false
+	// 1:20       i.count > 0 = true
+	// 1:20         i.count = 2    (order.items[1].count)
+	// 1:35       i.price < 100.0 = false
+	// 1:35         i.price = 120    (order.items[1].price)
 }
 
 // Exactly these functions and macros exist, whatever later versions add.

@@ -321,7 +321,7 @@ func TestConcurrentExpressions(t *testing.T) {
 	wg.Wait()
 }
 
-func TestExplain(t *testing.T) {
+func TestErrorText(t *testing.T) {
 	l := partialLanguage(t)
 	vars := goVars(t, map[string]any{"l": []int{1}, "n": 5, "a": map[string]any{}})
 	for expr, want := range map[string]string{
@@ -337,7 +337,11 @@ func TestExplain(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s: no error", expr)
 		}
-		if got := x.Explain(context.Background(), vars, err); got != want {
+		e, fail := x.Explainer()
+		if fail != nil {
+			t.Fatal(fail)
+		}
+		if got := e.Eval(context.Background(), vars, 0).ErrorText(); got != want {
 			t.Errorf("%s:\n got %q\nwant %q", expr, got, want)
 		}
 	}

@@ -3,16 +3,15 @@
 //
 // # Model
 //
-// A [Language] says which variables there are; [Language.Compile] makes an
-// [Expression] of a text, or one that carries the error that upstream gives for
-// it. Whoever checks configuration when it is written compiles with it, and so
-// does whoever evaluates it for requests, package admission/conditions: what
-// was accepted is what runs.
+// A [Language] has a set of variables. [Language.Compile] compiles a text to an [Expression], which
+// carries upstream's error if the text is not valid. The validation of webhooks and policies and
+// their evaluation (package admission/conditions) compile with the same language, so that an accepted
+// expression also runs.
 //
 // # Invariants
 //
-//   - There is one language for each choice of variables; making one takes
-//     milliseconds and is done when it is first asked for.
+//   - There is one language for each set of variables. It is built on first use, which takes
+//     milliseconds.
 //   - The texts of errors are upstream's.
 package requests
 

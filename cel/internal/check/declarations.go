@@ -16,6 +16,7 @@ import (
 
 	"github.com/keelson-io/keelson/cel/internal/lib"
 	"github.com/keelson-io/keelson/cel/internal/val"
+	"github.com/keelson-io/keelson/kubernetes"
 )
 
 // This file defines the declarations for checking expressions.
@@ -32,17 +33,25 @@ type Declarations struct {
 	Checks    *checks
 	shells    sync.Pool // *cel.Ast: cel-go's form of a tree, which only its parser can make
 	Plain     bool      // the quick parser knows all of cel-go's validators
+	minor     int       // of the release whose costs apply; 0 is the newest
+
+	// tracking returns Base as a parser that remembers the calls of macros.
+	tracking func() (*cel.Env, error)
 }
 
-// DeclarationsOf returns the declarations for rules of a version of Kubernetes. With stored, the
-// functions of later versions are included.
-func DeclarationsOf(version string, stored bool) (*Declarations, error) {
+// DeclarationsOf returns the declarations for rules of a version of Kubernetes, as a release compiles
+// them. "" is the version of the release. With stored, all functions that the release has are
+// included.
+func DeclarationsOf(version string, stored bool, release kubernetes.Release) (*Declarations, error) {
+	if version == "" {
+		version = release.String()
+	}
 	minor, err := lib.MinorVersion(version)
 	if err != nil {
 		return nil, err
 	}
 	if stored {
-		minor = max(minor, lib.NewestMinor)
+		minor = max(minor, release.Minor())
 	}
 	var options []cel.EnvOption
 	for _, lib := range lib.Libraries() {
@@ -54,12 +63,17 @@ func DeclarationsOf(version string, stored bool) (*Declarations, error) {
 	if err != nil {
 		return nil, fmt.Errorf("environment %q: %w", version, err)
 	}
-	return Declare(base, base.Functions(), minor >= 31)
+	e, err := Declare(base, base.Functions(), minor >= 31)
+	if err == nil && !release.IsNewest() {
+		e.minor = release.Minor()
+	}
+	return e, err
 }
 
 // Declare returns the declarations of cel-go's environment, with the given functions.
 func Declare(base *cel.Env, fns map[string]*decls.FunctionDecl, keywords bool) (*Declarations, error) {
 	e := &Declarations{Base: base, impls: map[string]*functions.Overload{}, validator: &validatorConfig{}, keywords: keywords, Grammar: newGrammar(base), Plain: true}
+	e.tracking = sync.OnceValues(func() (*cel.Env, error) { return base.Extend(cel.EnableMacroCallTracking()) })
 	var err error
 	if e.Check, err = NewChecker(base, base.CELTypeProvider(), nil); err != nil {
 		return nil, err
@@ -146,6 +160,9 @@ var NoSource = common.NewTextSource("")
 
 // Estimate returns the static cost of a checked tree.
 func (e *Declarations) Estimate(checked *ast.AST, self *val.Type) (uint64, error) {
+	if e.early() {
+		return estimateEarly(checked, e.estimator(self)).Max, nil
+	}
 	shell, _ := e.shells.Get().(*cel.Ast)
 	if shell == nil {
 		var issues *cel.Issues
@@ -154,14 +171,22 @@ func (e *Declarations) Estimate(checked *ast.AST, self *val.Type) (uint64, error
 		}
 	}
 	*shell.NativeRep() = *checked
-	cost, err := e.Base.EstimateCost(shell, &Estimator{self: self})
+	cost, err := e.Base.EstimateCost(shell, e.estimator(self))
 	*shell.NativeRep() = *ast.NewAST(nil, nil)
 	e.shells.Put(shell)
 	return cost.Max, err
 }
 
+// early reports whether the costs are those of a release whose rules cel-go has not kept.
+func (e *Declarations) early() bool { return e.minor > 0 && e.minor <= lastEarly }
+
+// estimator returns the estimates of Kubernetes' functions over self.
+func (e *Declarations) estimator(self *val.Type) *Estimator {
+	return &Estimator{self: self, minor: e.minor}
+}
+
 // Added returns the sorted names of the functions and macros that e has and earlier does not, or
-// not with all overloads.
+// not with all overloads, and the reserved words, if only e accepts them as names of fields.
 func (e *Declarations) Added(earlier *Declarations) []string {
 	added := map[string]bool{}
 	for name, fn := range e.Base.Functions() {
@@ -177,6 +202,11 @@ func (e *Declarations) Added(earlier *Declarations) []string {
 	}
 	for _, m := range e.Base.Macros() {
 		added[m.Function()] = added[m.Function()] || !macros[m.MacroKey()]
+	}
+	if e.keywords && !earlier.keywords {
+		for word := range val.Reserved {
+			added[word] = true
+		}
 	}
 	maps.DeleteFunc(added, func(_ string, is bool) bool { return !is })
 	return slices.Sorted(maps.Keys(added))

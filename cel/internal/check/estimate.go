@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 
 	"github.com/keelson-io/keelson/cel/internal/lib"
@@ -17,8 +18,9 @@ import (
 // Estimator gives cel-go the sizes of values, from the types of schemas.
 type Estimator struct {
 	// self is the type of the variable self.
-	self *val.Type
-	Vars map[string]*val.Type // the types of the variables, instead of self
+	self  *val.Type
+	Vars  map[string]*val.Type // the types of the variables, instead of self
+	minor int                  // of the release whose rules apply; 0 is the newest
 }
 
 type (
@@ -102,6 +104,9 @@ func priced(c costEstimate) *callEstimate { return &callEstimate{CostEstimate: c
 
 // EstimateCallCost returns the estimate of a call, nil if cel-go's own applies.
 func (e *Estimator) EstimateCallCost(function, overload string, target *checker.AstNode, args []checker.AstNode) *callEstimate {
+	if e.minor > 0 && e.unpriced(function) {
+		return nil
+	}
 	if target != nil {
 		if est := e.estimateMember(function, *target, args); est != nil {
 			return est
@@ -119,7 +124,14 @@ func (e *Estimator) EstimateCallCost(function, overload string, target *checker.
 	case "url", "jsonpatch.escapeKey":
 		if len(args) == 1 {
 			s := e.size(args[0])
+			if e.minor > 0 && e.minor < 32 {
+				return priced(walk(s, 0.1))
+			}
 			return &callEstimate{CostEstimate: walk(s, 0.1), ResultSize: &s}
+		}
+	case "matches": // the global form; cel-go has an estimate of its own since 1.37
+		if overload == overloads.Matches && e.minor > 0 && e.minor < 37 {
+			return fixed(1)
 		}
 	case "ip":
 		if overload == "cidr_ip" {
@@ -155,6 +167,18 @@ func (e *Estimator) EstimateCallCost(function, overload string, target *checker.
 		return fixed(1)
 	}
 	return nil
+}
+
+// unpriced reports whether an earlier release has no estimate of its own for a function that it has,
+// so that cel-go's applies: of addresses and quantities before 1.30, of == before 1.32.
+func (e *Estimator) unpriced(function string) bool {
+	switch function {
+	case "quantity", "isQuantity", "ip", "cidr", "isIP", "isCIDR", "ip.isCanonical", "containsIP", "containsCIDR":
+		return e.minor < 30
+	case "_==_":
+		return e.minor < 32
+	}
+	return false
 }
 
 // estimateMember estimates a function of a string or list.

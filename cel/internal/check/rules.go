@@ -89,11 +89,26 @@ func (r *RuleChecker) Checker(self *val.Type, optional bool) (*checker.Env, erro
 // Check parses and checks an expression with cel-go. parsed is the form of the result that cel-go
 // estimates.
 func (r *RuleChecker) Check(expr string, self *val.Type, o CompileOptions) (checked *ast.AST, parsed *cel.Ast, err error) {
+	return r.checkIn(r.decls.Base, expr, self, o)
+}
+
+// CheckTracked is Check for a tree that has the calls of macros as they were written.
+func (r *RuleChecker) CheckTracked(expr string, self *val.Type, o CompileOptions) (*ast.AST, error) {
+	parser, err := r.decls.tracking()
+	if err != nil {
+		return nil, err
+	}
+	checked, _, err := r.checkIn(parser, expr, self, o)
+	return checked, err
+}
+
+// checkIn is Check with a parser.
+func (r *RuleChecker) checkIn(parser *cel.Env, expr string, self *val.Type, o CompileOptions) (checked *ast.AST, parsed *cel.Ast, err error) {
 	prefix := ""
 	if o.Want == StringResult {
 		prefix = "messageExpression "
 	}
-	parsed, issues := r.decls.Base.Parse(expr)
+	parsed, issues := parser.Parse(expr)
 	if issues.Err() != nil {
 		return nil, nil, fmt.Errorf("%scompilation failed: %s", prefix, issues)
 	}
@@ -122,7 +137,10 @@ func (r *RuleChecker) Check(expr string, self *val.Type, o CompileOptions) (chec
 
 // EstimateParsed returns the static cost of the result of Check.
 func (e *Declarations) EstimateParsed(parsed *cel.Ast, self *val.Type, o CompileOptions) (uint64, error) {
-	cost, err := e.Base.EstimateCost(parsed, &Estimator{self: self})
+	if e.early() {
+		return estimateEarly(parsed.NativeRep(), e.estimator(self)).Max, nil
+	}
+	cost, err := e.Base.EstimateCost(parsed, e.estimator(self))
 	switch {
 	case err == nil:
 		return cost.Max, nil

@@ -51,6 +51,10 @@ type code struct {
 	param  *val.Type  // the type of the schema, nil if there is none
 	attr   *attribute // the path, if the node may be unknown in a partial evaluation
 
+	// traced and above are set in an instrumented program: the node as a path that records its parts,
+	// and the path that the node extends.
+	traced, above *traced
+
 	asks   asking    // the node as a test of a diagram
 	sum    summing   // a sum of constants, in a diagram
 	adds   adding    // any sum, in a diagram
@@ -149,6 +153,7 @@ type compiler struct {
 	opt   bool          // oldSelf is an optional value
 	lang  *LangCompiler // nil for a rule over self
 	paths *Paths
+	probe *Probe // set for an instrumented program
 
 	patterns int // size of the constant patterns so far
 }
@@ -196,9 +201,12 @@ func (c *compiler) unsupported(what string) {
 // node compiles a node.
 func (c *compiler) node(e ast.Expr) *code {
 	var out *code
-	if c.lang != nil {
+	switch {
+	case c.probe != nil:
+		out = c.probe.node(c, e)
+	case c.lang != nil:
 		out = c.lang.node(c, e)
-	} else {
+	default:
 		out = c.anyNode(e)
 	}
 	if out.static == val.KindNone {
@@ -343,9 +351,10 @@ func (c *compiler) extend(operand *code, s step, test bool) *code {
 	}
 	p := path{slot: -1, root: val.CostSelect}
 	var from *path
+	stem := operand.stem()
 	switch {
-	case operand.path != nil && !operand.path.test:
-		from = operand.path
+	case stem != nil && !stem.test:
+		from = stem
 		p = *from
 	case operand.choose != nil:
 		p.base, p.choose, p.root = operand.Eval, operand.choose, 0
@@ -380,8 +389,21 @@ func (c *compiler) extend(operand *code, s step, test bool) *code {
 	if s.optional {
 		param = nil
 	}
-	return pathCode(c.paths.extend(from, p, s), param)
+	out := pathCode(c.paths.extend(from, p, s), param)
+	out.above = operand.traced
+	return out
 }
+
+// stem returns the path that a step after the node extends, nil if the node is not a path.
+func (c *code) stem() *path {
+	if c.traced != nil {
+		return c.traced.path
+	}
+	return c.path
+}
+
+// fuses reports whether a call and its arguments may become one operation.
+func (c *compiler) fuses() bool { return c.lang == nil && c.probe == nil && fastpath.Closures.On() }
 
 // selection compiles a.b and has(a.b).
 func (c *compiler) selection(e ast.Expr) *code {
@@ -487,7 +509,7 @@ func (c *compiler) list(e ast.Expr) *code {
 		fr.Cost += val.CostList
 		return v
 	}}
-	if len(l.OptionalIndices()) == 0 && fastpath.Closures.On() {
+	if len(l.OptionalIndices()) == 0 && c.probe == nil && fastpath.Closures.On() {
 		out.elements, out.present = evals, presences(elems)
 	}
 	return out

@@ -32,6 +32,8 @@ type fold struct {
 	source       *fold      // the range, if it is a map() or filter() whose list need not be made
 	price        uint64     // the cost of collecting one value
 
+	probed *probedLoop // of an instrumented program, otherwise nil
+
 	tally *tally // counts the results of a range of has(); nil for other ranges
 }
 
@@ -73,10 +75,11 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	}
 
 	kind, parts := check.Recognise(comp)
+	f.probed = c.probe.loop(e, f)
 	switch kind {
 	case check.ShapeAll, check.ShapeExists, check.ShapeExistsOne:
 		predicate := c.node(parts[0])
-		f.predicate = predicate.asTest()
+		f.predicate = f.probed.test(predicate.asTest())
 		return f.quantifier(c, kind, over, predicate)
 	case check.ShapeMap:
 		return c.mapping(f, comp, over, parts)
@@ -85,7 +88,7 @@ func (c *compiler) comprehension(e ast.Expr) *code {
 	if cond.konst == nil || !val.IsTrue(*cond.konst) {
 		f.cond = cond.asTest()
 	}
-	f.step = c.node(comp.LoopStep()).Eval
+	f.step = f.probed.step(c.node(comp.LoopStep()).Eval)
 	c.scope = inner
 	f.result = c.node(comp.Result()).Eval
 	switch {
@@ -149,7 +152,7 @@ func (c *compiler) mapping(f *fold, comp ast.ComprehensionExpr, over *code, part
 	var predicate *code
 	if parts[0] != nil {
 		predicate = c.node(parts[0])
-		f.predicate = predicate.asTest()
+		f.predicate = f.probed.test(predicate.asTest())
 	}
 	transform := c.node(parts[1])
 	f.same = transform.path != nil && int(transform.path.slot) == f.iter && len(transform.path.steps) == 0
@@ -159,7 +162,7 @@ func (c *compiler) mapping(f *fold, comp ast.ComprehensionExpr, over *code, part
 	if !f.same {
 		f.text = textOf(transform)
 	}
-	f.transform, f.price = transform.Eval, val.CostSelect+val.CostList+1
+	f.transform, f.price = f.probed.transform(transform.Eval, predicate == nil), val.CostSelect+val.CostList+1
 	if transform.konst != nil {
 		f.price -= val.CostList // a list of constants is a constant
 	}

@@ -63,11 +63,12 @@ type LangCompiler struct {
 	Slots     map[string]int
 	Inputs    []Input
 	Trace     *Trace // not nil if parts of the expression are evaluated, too
+	Probe     *Probe // not nil for an instrumented program
 }
 
 // Compile compiles a checked tree, and returns the number of slots that it needs.
 func (lc *LangCompiler) Compile(tree *ast.AST) (*code, int, error) {
-	c := &compiler{env: lc.Lang.Env, ast: tree, refs: tree.ReferenceMap(), slots: val.FirstLocal, lang: lc, paths: new(Paths)}
+	c := &compiler{env: lc.Lang.Env, ast: tree, refs: tree.ReferenceMap(), slots: val.FirstLocal, lang: lc, paths: new(Paths), probe: lc.Probe}
 	var root *code
 	err := c.catch(func() { root = c.node(tree.Expr()) })
 	return root, c.slots, err

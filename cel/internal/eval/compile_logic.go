@@ -14,6 +14,10 @@ import (
 func (c *compiler) terms(e ast.Expr, op string, to []*code) []*code {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == op {
 		for _, arg := range e.AsCall().Args() {
+			if c.probe != nil { // which records each operator of the chain
+				to = append(to, c.node(arg))
+				continue
+			}
 			to = c.terms(arg, op, to)
 		}
 		return to
@@ -166,6 +170,12 @@ func chooser(cond val.TestFn, a, b *code) func(fr *val.Frame) (val.Value, bool) 
 	branch := func(c *code) func(fr *val.Frame) (val.Value, bool) {
 		if c.choose != nil {
 			return c.choose
+		}
+		if t := c.traced; t != nil && len(t.path.steps) > 0 {
+			return func(fr *val.Frame) (val.Value, bool) {
+				v, all := t.follow(fr)
+				return v, all && (v.K == val.KindError || !fr.Open)
+			}
 		}
 		if p := c.path; p != nil && len(p.steps) > 0 {
 			return func(fr *val.Frame) (val.Value, bool) {

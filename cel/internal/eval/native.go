@@ -154,7 +154,7 @@ func (c *compiler) usualCall(overload string, arg *code, general val.EvalFn) *co
 // urlScheme compiles url(x).getScheme() as one operation, nil for other calls.
 func (c *compiler) urlScheme(e ast.Expr) *code {
 	call := e.AsCall()
-	if c.lang != nil || !fastpath.Closures.On() || c.overload(e) != "url_get_scheme" || !call.IsMemberFunction() || c.overload(call.Target()) != "string_to_url" {
+	if !c.fuses() || c.overload(e) != "url_get_scheme" || !call.IsMemberFunction() || c.overload(call.Target()) != "string_to_url" {
 		return nil
 	}
 	args := c.arguments(call.Target())
@@ -176,7 +176,7 @@ func fromPart(args []*code, general val.EvalFn) *code {
 // splitItem compiles text.split(separator)[n] with constants as one operation that makes no list,
 // nil for other calls.
 func (c *compiler) splitItem(list, index ast.Expr) *code {
-	if c.lang != nil || !fastpath.Closures.On() || list.Kind() != ast.CallKind || c.overload(list) != "string_split_string" || !list.AsCall().IsMemberFunction() {
+	if !c.fuses() || list.Kind() != ast.CallKind || c.overload(list) != "string_split_string" || !list.AsCall().IsMemberFunction() {
 		return nil
 	}
 	call := list.AsCall()

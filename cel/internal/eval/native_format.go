@@ -3,8 +3,6 @@ package eval
 import (
 	"strings"
 
-	"github.com/keelson-io/keelson/internal/fastpath"
-
 	"github.com/google/cel-go/common/ast"
 
 	"github.com/keelson-io/keelson/cel/internal/fast"
@@ -17,7 +15,7 @@ import (
 // formatCheck compiles validate() of a format that the expression names, nil for other calls.
 func (c *compiler) formatCheck(e ast.Expr) *code {
 	call := e.AsCall()
-	if c.lang != nil || !fastpath.Closures.On() || c.overload(e) != "format-validate" || call.Target().Kind() != ast.CallKind {
+	if !c.fuses() || c.overload(e) != "format-validate" || call.Target().Kind() != ast.CallKind {
 		return nil
 	}
 	name, ok := strings.CutPrefix(call.Target().AsCall().FunctionName(), "format.")

@@ -7,11 +7,12 @@ import (
 
 	"github.com/keelson-io/keelson/cel/internal/check"
 	"github.com/keelson-io/keelson/cel/internal/val"
+	"github.com/keelson-io/keelson/kubernetes"
 )
 
 // TestSearchAlike compares searching with cel-go's own functions.
 func TestSearchAlike(t *testing.T) {
-	decls, err := check.DeclarationsOf("1.37", true)
+	decls, err := check.DeclarationsOf("1.37", true, kubernetes.Newest())
 	if err != nil {
 		t.Fatal(err)
 	}

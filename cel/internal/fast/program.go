@@ -64,6 +64,13 @@ func (p *Program) Eval(ctx context.Context, a *Activation, limit uint64) (val.Va
 	return v, cost, nil
 }
 
+// EvalRecorded is Eval for an instrumented program, which records into rec.
+func (p *Program) EvalRecorded(ctx context.Context, a *Activation, limit uint64, rec *val.Recording) (val.Value, uint64, error) {
+	a.fr.Rec = rec
+	defer func() { a.fr.Rec = nil }()
+	return p.Eval(ctx, a, limit)
+}
+
 // bindSelf sets the variable self.
 func (p *Program) bindSelf(fr *val.Frame, self jsondoc.Value) {
 	val.Bind(&fr.Slots[val.SlotSelf], self, p.Self)

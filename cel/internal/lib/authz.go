@@ -7,7 +7,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // This file defines Kubernetes' functions for authorization checks. They are declared for the
@@ -162,9 +162,9 @@ func serviceAccount(args ...ref.Val) ref.Val {
 	switch {
 	case !ok || !ok1 || !ok2:
 		return types.NoSuchOverloadErr()
-	case len(validation.ValidateServiceAccountName(string(name), false)) > 0:
+	case len(validation.IsDNS1123Subdomain(string(name))) > 0:
 		return types.NewErr("Invalid service account name")
-	case len(validation.ValidateNamespaceName(string(namespace), false)) > 0:
+	case len(validation.IsDNS1123Label(string(namespace))) > 0:
 		return types.NewErr("Invalid service account namespace")
 	}
 	return a.with(AuthorizerType, func(c *AccessCheck) {

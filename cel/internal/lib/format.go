@@ -2,11 +2,11 @@ package lib
 
 import (
 	"net/url"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
@@ -35,9 +35,16 @@ func (f NamedFormat) Equal(other ref.Val) ref.Val {
 	return types.Bool(f.Name == o.Name)
 }
 
-// nameCheck returns the check of a name, or of a prefix of a name.
-func nameCheck(check func(string, bool) []string, prefix bool) func(string) []string {
-	return func(s string) []string { return check(s, prefix) }
+// prefixCheck returns the check of a prefix of a name, which may end with a dash: upstream checks the
+// name that has an "a" in place of the last two characters. It does so itself in a package that links
+// an HTTP client.
+func prefixCheck(check func(string) []string) func(string) []string {
+	return func(s string) []string {
+		if len(s) > 1 && strings.HasSuffix(s, "-") {
+			s = s[:len(s)-2] + "a"
+		}
+		return check(s)
+	}
 }
 
 // known returns the check of a string format of OpenAPI.
@@ -56,12 +63,12 @@ func Formats() map[string]NamedFormat {
 		return NamedFormat{Object{FormatType}, name, validate, size}
 	}
 	return map[string]NamedFormat{
-		"dns1123Label":           f("DNS1123Label", 30, nameCheck(apivalidation.NameIsDNSLabel, false)),
-		"dns1123Subdomain":       f("DNS1123Subdomain", 60, nameCheck(apivalidation.NameIsDNSSubdomain, false)),
-		"dns1035Label":           f("DNS1035Label", 30, nameCheck(apivalidation.NameIsDNS1035Label, false)),
-		"dns1123LabelPrefix":     f("DNS1123LabelPrefix", 30, nameCheck(apivalidation.NameIsDNSLabel, true)),
-		"dns1123SubdomainPrefix": f("DNS1123SubdomainPrefix", 60, nameCheck(apivalidation.NameIsDNSSubdomain, true)),
-		"dns1035LabelPrefix":     f("DNS1035LabelPrefix", 30, nameCheck(apivalidation.NameIsDNS1035Label, true)),
+		"dns1123Label":           f("DNS1123Label", 30, validation.IsDNS1123Label),
+		"dns1123Subdomain":       f("DNS1123Subdomain", 60, validation.IsDNS1123Subdomain),
+		"dns1035Label":           f("DNS1035Label", 30, validation.IsDNS1035Label),
+		"dns1123LabelPrefix":     f("DNS1123LabelPrefix", 30, prefixCheck(validation.IsDNS1123Label)),
+		"dns1123SubdomainPrefix": f("DNS1123SubdomainPrefix", 60, prefixCheck(validation.IsDNS1123Subdomain)),
+		"dns1035LabelPrefix":     f("DNS1035LabelPrefix", 30, prefixCheck(validation.IsDNS1035Label)),
 		"qualifiedName":          f("QualifiedName", 60, validation.IsQualifiedName),
 		"labelValue":             f("LabelValue", 40, validation.IsValidLabelValue),
 		"uri": f("URI", 1103, func(s string) []string {

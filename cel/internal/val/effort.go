@@ -3,12 +3,12 @@ package val
 import (
 	"math"
 	"regexp/syntax"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/keelson-io/keelson/cel/internal/lib"
 	"github.com/keelson-io/keelson/internal/dfa"
+	"github.com/keelson-io/keelson/internal/quantity"
 )
 
 // This file bounds the work that cost units do not cover. Some functions cost one unit for a text
@@ -213,25 +213,7 @@ func guardQuantity(a []Value) bool {
 	if len(a) == 0 || a[0].K != KindString {
 		return false
 	}
-	const most = 1000
-	text := a[0].Text()
-	suffix := strings.TrimLeft(strings.TrimLeft(text, "+-"), "0123456789.")
-	tooMany := len(text)-len(suffix) > most
-	if len(suffix) <= 2 {
-		return tooMany
-	}
-	exponent, ok := exponentOf(suffix)
-	return ok && (tooMany || exponent > most || exponent < -most)
-}
-
-// exponentOf returns the exponent in the suffix of a quantity, with the number of bits that
-// quantities have.
-func exponentOf(suffix string) (int32, bool) {
-	if suffix[0] != 'e' && suffix[0] != 'E' {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(suffix[1:], 10, 64)
-	return int32(n), err == nil
+	return quantity.TooLong(a[0].Text())
 }
 
 const (

@@ -34,6 +34,8 @@ type Frame struct {
 	Stop   bool // the context ended or the cost limit was exceeded: loops must end
 
 	Compared comparison // the comparisons of lists and maps
+
+	Rec *Recording // of an instrumented program, otherwise nil
 }
 
 // Slots with a fixed meaning.
